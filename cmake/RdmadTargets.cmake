@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# How every target of ours is built: one interface target carries the flags, nothing is global.
+
+add_library(rdmad_flags INTERFACE)
+target_include_directories(rdmad_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_compile_features(rdmad_flags INTERFACE c_std_11)
+target_compile_definitions(rdmad_flags INTERFACE _GNU_SOURCE RDMAD_VERSION="${PROJECT_VERSION}")
+target_compile_options(rdmad_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla
+  -fno-strict-aliasing -fno-common)
+if(RDMAD_WERROR)
+  target_compile_options(rdmad_flags INTERFACE -Werror)
+endif()
+
+# Sanitizers never recover: a report that lets the program go on is a report that a test runner can
+# swallow.
+if(RDMAD_SANITIZE STREQUAL "address")
+  target_compile_options(rdmad_flags INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(rdmad_flags INTERFACE -fsanitize=address,undefined)
+elseif(RDMAD_SANITIZE STREQUAL "thread")
+  target_compile_options(rdmad_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(rdmad_flags INTERFACE -fsanitize=thread)
+elseif(RDMAD_SANITIZE STREQUAL "fuzzer")
+  target_compile_options(rdmad_flags INTERFACE
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  target_link_options(rdmad_flags INTERFACE -fsanitize=address,undefined)
+elseif(NOT RDMAD_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "RDMAD_SANITIZE=${RDMAD_SANITIZE}: use address, thread, fuzzer or nothing")
+endif()
+
+# rdmad_part(NAME SOURCES... [LINK TARGETS...]): a static piece of the house.
+function(rdmad_part name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_EXTENSIONS ON)
+  target_link_libraries(${name} PUBLIC rdmad_flags ${ARG_LINK})
+endfunction()
+
+# rdmad_program(NAME SOURCES... [LINK TARGETS...])
+function(rdmad_program name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES C_EXTENSIONS ON)
+  target_link_libraries(${name} PRIVATE rdmad_flags ${ARG_LINK})
+endfunction()

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * log.h - one line an event, with structured fields, to stderr or the journal.
+ *
+ * LOG(WARNING, ("session %lu broke its ring", id), FIELD_U64("SESSION", id)) writes one line. Text
+ * from outside is printed with control bytes escaped. A place that can be provoked from outside
+ * uses LOG_LIMITED, which lets ten lines a second through and then counts what it drops.
+ *
+ * Thread-safe. Under the journal (JOURNAL_STREAM names our stderr) fields go as fields, else as
+ * key=value after the text.
+ */
+#ifndef RDMAD_BASE_LOG_H
+#define RDMAD_BASE_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <syslog.h>
+
+struct log_field {
+    const char *key;  /* upper case, [A-Z0-9_]; NULL ends the list */
+    const char *text; /* or NULL: */
+    uint64_t number;
+};
+
+#define FIELD_U64(k, v) ((struct log_field){(k), NULL, (uint64_t)(v)})
+#define FIELD_STR(k, v) ((struct log_field){(k), (v), 0})
+
+struct log_limit { /* zero-initialised static of each limited place */
+    uint64_t window_start_ns;
+    uint32_t lines, dropped;
+};
+
+/* stderr_only: ignore the journal even when stderr is connected to it. level: highest shown. */
+void log_init(int level, int stderr_only);
+void log_set_level(int level);
+
+void log_write(int level, struct log_limit *limit, const char *text,
+               const struct log_field *fields);
+const char *log_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* LOG(level, (format, args...), fields...) */
+#define LOG(level, message, ...)                     \
+    log_write(LOG_##level, NULL, log_format message, \
+              (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL, NULL, 0}})
+#define LOG_LIMITED(level, message, ...)                                                  \
+    do {                                                                                  \
+        static struct log_limit log_limit_here;                                           \
+        log_write(LOG_##level, &log_limit_here, log_format message,                       \
+                  (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL, NULL, 0}}); \
+    } while (0)
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * timers.h - a heap of timers that knows no loop and no clock.
+ *
+ * Whoever owns the heap runs it with timers_run(now) and asks timers_next for when to come again;
+ * the daemon does so from a CLOCK_BOOTTIME timerfd, tests from a scripted clock. A timer is
+ * embedded in its user's struct. Not thread-safe.
+ */
+#ifndef RDMAD_BASE_TIMERS_H
+#define RDMAD_BASE_TIMERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct timer {
+    uint64_t at_ns;
+    size_t index; /* in the heap + 1; 0: not set */
+    void (*fire)(struct timer *timer, uint64_t now_ns);
+};
+
+struct timers {
+    struct timer **heap;
+    size_t used, size;
+    void (*changed)(void *user); /* the earliest timer changed: re-arm; may be NULL */
+    void *user;
+};
+
+void timers_init(struct timers *t, void (*changed)(void *), void *user);
+void timers_fini(struct timers *t);
+void timer_init(struct timer *timer, void (*fire)(struct timer *, uint64_t));
+/* Sets or moves. 0 or RDMAD_E_NOMEM. CLOCK_NEVER unsets. */
+int timer_set(struct timers *t, struct timer *timer, uint64_t at_ns);
+void timer_unset(struct timers *t, struct timer *timer);
+uint64_t timers_next(const struct timers *t); /* CLOCK_NEVER when none */
+/* Fires all that are due, in order of time; they may set and unset any timer. */
+void timers_run(struct timers *t, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config.h - the daemon's settings, each described once in the table of schema.c.
+ *
+ * The file is JSON in which line comments starting with two slashes or # are allowed; its keys are
+ * those of the table, nested by the dots. Files of FILE.d/ ending in .json follow in order of name.
+ * An unknown key, a wrong type or a value out of range is an error with file, line and column.
+ */
+#ifndef RDMAD_CONFIG_CONFIG_H
+#define RDMAD_CONFIG_CONFIG_H
+
+#include "daemon/base/error.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct config {
+    char runtime_dir[80];               /* sockets live here; bounded by sun_path */
+    char listen[280];                   /* HOST:PORT of the peer control channel */
+    char node_name[RDMAD_NAME_MAX + 1]; /* "" : the host's name */
+    char log_level[16];                 /* error warning notice info debug */
+    bool require_rdma;
+    char socket_group[33]; /* group that may connect to rdmad.sock; "" : everybody may */
+
+    uint64_t workers, spin_min_us, spin_max_us, client_spin_us;
+    uint64_t op_default_timeout_ms, op_max_timeout_ms, drain_timeout_ms;
+
+    uint64_t max_sessions, max_sessions_uid;
+    uint64_t max_pool_bytes, max_pool_bytes_uid, max_pool_bytes_session;
+    uint64_t max_pools_session, max_rings_session, max_leases_session, max_attaches_session;
+    uint64_t max_session_ops;
+
+    uint64_t lease_max_ttl_ms, lease_revoke_grace_ms, lease_expiry_margin_ms, lease_tombstones;
+    uint64_t attach_timeout_ms;
+
+    uint64_t max_peers, peer_ping_ms, peer_dead_ms, peer_idle_ms;
+
+    char tcp_congestion_control[16];
+    uint64_t tcp_data_port, tcp_max_inflight, tcp_send_buffer_bytes, tcp_dead_peer_ms;
+    uint64_t tcp_connect_timeout_ms, tcp_token_ttl_ms, tcp_max_strangers;
+};
+
+/* The defaults of the table. */
+void config_defaults(struct config *c);
+
+/* Reads file (NULL: none) and its .d directory over what c holds. c changes only on success. */
+int config_load(struct config *c, const char *file, struct error *err);
+
+/* Parses one text as if it were a file called name: what config_load and the fuzzer use. */
+int config_parse(struct config *c, const char *name, const char *text, size_t size,
+                 struct error *err);
+
+/* Checks one value that came from the command line, by key. */
+int config_set(struct config *c, const char *key, const char *value, struct error *err);
+
+/* Whether moving from a to b needs a restart; names the first such key in *key. */
+bool config_needs_restart(const struct config *a, const struct config *b, const char **key);
+
+/* Prints the table as a commented configuration file (config/rdmad.json is this output). */
+#include <stdio.h>
+void config_print_reference(FILE *out);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fabric.h - what moves bytes: one interface, several implementations (local, tcp, sim; verbs
+ * later).
+ *
+ * A struct fabric is one worker's instance of one implementation. Everything is called on that
+ * worker's thread and every callback runs there, from inside poll() unless said otherwise; nothing
+ * blocks and nothing locks. The daemon's control plane decides who may do what; a fabric enforces
+ * it.
+ *
+ * Words. A *window* is the access right of one remote peer to one leased range of our memory: owner
+ * side. A *link* is a connection on which we initiate ops to one peer. The peer's own connection,
+ * on which it initiates, arrives by itself with a token from offer() and is never seen here as a
+ * link. A *key* is what a peer must name to reach a window; it travels in the control plane, inside
+ * blobs that only the same implementation reads.
+ *
+ * The way of an op: post() takes it or refuses it at once (then nothing happened to it); every op
+ * taken is given back exactly once through env.complete, in any order, with status, outcome and
+ * bytes filled in, and from then on the fabric never touches its memory again. poll() sends what
+ * was posted (many ops, one system call), receives, and completes.
+ *
+ * Failures: an op the target refuses fails alone with the target's status; the link lives. A link
+ * that breaks completes all its ops (PEER_LOST: never sent = untouched; a READ = partial; a WRITE
+ * that was sent and not answered = unknown), then calls env.link_lost once; posts on it fail until
+ * link_close.
+ */
+#ifndef RDMAD_FABRIC_FABRIC_H
+#define RDMAD_FABRIC_FABRIC_H
+
+#include "daemon/base/error.h"
+#include "daemon/base/list.h"
+#include <stdbool.h>
+
+#define FABRIC_BLOB_MAX 64u
+
+/* Opaque bytes of one implementation, carried by the control plane. */
+struct fabric_blob {
+    uint8_t size;
+    uint8_t bytes[FABRIC_BLOB_MAX];
+};
+
+/* Who used a window, counted at the owner. Written by one worker, read by the control thread:
+ * relaxed atomics (__atomic builtins). Outlives every window that points to it. */
+struct fabric_audit {
+    uint64_t bytes_read, bytes_written, ops, refused;
+    uint64_t last_use_ns; /* 0: never */
+};
+
+struct fabric_op {
+    /* The caller fills these in. */
+    uint8_t opcode;                /* RDMAD_OP_READ or RDMAD_OP_WRITE */
+    void *local;                   /* client memory: copy under guard.h or by system calls only */
+    uint64_t length;               /* 0 to the fabric's max_message */
+    const struct fabric_blob *key; /* stays valid while the op is posted */
+    uint64_t offset;               /* into the window */
+    void *user;
+
+    /* The fabric fills these in before complete. */
+    int status;        /* RDMAD_OK or RDMAD_E_* */
+    uint8_t outcome;   /* enum rdmad_outcome */
+    const void *fault; /* with RDMAD_E_FAULT: the client address that vanished */
+
+    /* The fabric's own. */
+    struct fabric_link *link;
+    struct list node;
+    uint64_t scratch[4];
+};
+
+struct fabric_window_spec {
+    uint64_t peer; /* only connections of this peer may use it; 0: this daemon itself */
+    void *base;
+    uint64_t length;
+    uint32_t rights;      /* RDMAD_RIGHT_* */
+    uint64_t deadline_ns; /* clock.h time; past it every access is refused */
+    uint64_t lease_id;    /* for messages */
+    struct fabric_audit *audit;
+};
+
+/* The instance's surroundings; valid as long as the fabric. */
+struct fabric_env {
+    void *user;
+    uint64_t (*now_ns)(void *user); /* the loop's idea of now; sim's is scripted */
+    void (*complete)(void *user, struct fabric_op *op);
+    void (*link_up)(void *user, void *cookie);                            /* link_open succeeded */
+    void (*link_lost)(void *user, void *cookie, const struct error *why); /* or it failed */
+    /* Client memory behind a window or an op vanished (SIGBUS, EFAULT): its session must end. */
+    void (*memory_fault)(void *user, const void *address);
+    const struct fabric_settings *settings;
+};
+
+struct fabric_settings {
+    char listen_host[256];       /* where data connections are accepted */
+    uint16_t data_port;          /* 0: any free port */
+    char congestion_control[16]; /* of TCP sockets; "" leaves the system's */
+    uint32_t max_inflight;       /* ops in flight on a link, each way */
+    uint64_t send_buffer_bytes;  /* bound of what a link queues in our memory */
+    uint64_t token_ttl_ns;       /* how long an offer may be taken up */
+    uint64_t connect_timeout_ns; /* of link_open, and of an accepted stranger to show its token */
+    uint64_t dead_peer_ns;       /* silence with ops outstanding after which a link is lost */
+    uint32_t max_strangers;      /* accepted connections that have shown no token yet */
+};
+
+struct fabric;
+struct fabric_link;
+struct fabric_window;
+
+struct fabric_ops {
+    const char *name;
+    uint64_t max_message; /* bytes of one op at most; callers split */
+
+    /* Makes and ends an instance. close needs every link and window closed first. */
+    int (*open)(const struct fabric_env *env, struct fabric **out, struct error *err);
+    void (*close)(struct fabric *f);
+
+    /* Target side: a blob with which peer may connect once; expel drops the peer's connections and
+     * unused offers, at once and silently. */
+    int (*offer)(struct fabric *f, uint64_t peer, struct fabric_blob *out, struct error *err);
+    void (*expel)(struct fabric *f, uint64_t peer);
+
+    /* Initiator side: starts connecting by a peer's offer; link_up or link_lost tells the rest. The
+     * host is the peer's as its control connection has it. link_close completes what is posted
+     * (CANCELED) before it returns and calls nothing after. */
+    int (*link_open)(struct fabric *f, const char *host, const struct fabric_blob *offer,
+                     void *cookie, struct fabric_link **out, struct error *err);
+    void (*link_close)(struct fabric_link *link);
+
+    /* Owner side. When window_close returns, not one byte more is read from or written to the
+     * range, even by an access under way, which is answered with reason (RDMAD_E_LEASE_*); later
+     * uses of the key are refused with RDMAD_E_NO_LEASE. window_extend sets a new deadline. */
+    int (*window_open)(struct fabric *f, const struct fabric_window_spec *spec,
+                       struct fabric_window **out, struct fabric_blob *key, struct error *err);
+    void (*window_extend)(struct fabric_window *w, uint64_t deadline_ns);
+    void (*window_close)(struct fabric_window *w, int reason);
+
+    /* Data. post returns 0, RDMAD_E_AGAIN (full: post again after a completion) or
+     * RDMAD_E_PEER_LOST. cancel ends a posted op with the given status before it returns (complete
+     * is called inside) wherever the implementation can let go of the memory at once, as local, tcp
+     * and sim can; a WRITE of which nothing was sent is untouched, else partial or, if wholly sent,
+     * unknown. */
+    int (*post)(struct fabric_link *link, struct fabric_op *op);
+    void (*cancel)(struct fabric_op *op, int status);
+
+    /* Progress: sends, receives, completes; returns how much happened, 0 for nothing. */
+    unsigned (*poll)(struct fabric *f);
+
+    /* Before the worker sleeps: an epoll-able descriptor (-1: none) that is readable when poll has
+     * something to do. arm says whether sleeping is safe; false means poll again. *wake_ns is set
+     * to the next time poll must run by itself, or CLOCK_NEVER. */
+    int (*wait_fd)(struct fabric *f);
+    bool (*arm)(struct fabric *f, uint64_t *wake_ns);
+};
+
+/* The head of every implementation's own structs. */
+struct fabric {
+    const struct fabric_ops *ops;
+};
+struct fabric_link {
+    struct fabric *fabric;
+};
+struct fabric_window {
+    struct fabric *fabric;
+};
+
+extern const struct fabric_ops fabric_local; /* fabric/local/ */
+extern const struct fabric_ops fabric_tcp;   /* fabric/tcp/ */
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conn.h - one accepted client socket: packets in, packets out, no meaning.
+ *
+ * Lives on the control thread's event loop. Who the client is comes from the kernel at accept
+ * (SO_PEERCRED, SO_PEERGROUPS). Output that the socket does not take waits in a bounded queue; a
+ * client that lets the queue overflow is closed. Input is read a few packets a turn, so that one
+ * talkative client does not starve the others.
+ */
+#ifndef RDMAD_IPC_CONN_H
+#define RDMAD_IPC_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct event_base;
+struct conn;
+
+struct conn_peer {
+    uid_t uid;
+    gid_t gid;
+    pid_t pid;
+    gid_t *groups; /* supplementary, as SO_PEERGROUPS tells them */
+    unsigned ngroups;
+};
+
+struct conn_events {
+    /* One packet. fds are already closed; nfds says how many came (RDMAD_MSG_MAX_FDS + 1: more). */
+    void (*packet)(void *user, const void *data, size_t size, unsigned nfds);
+    /* End of file, error or overflow; why is a static text. The conn is already freed. */
+    void (*closed)(void *user, const char *why);
+};
+
+/* Takes over fd whatever it returns: 0 or RDMAD_E_*. */
+int conn_new(struct event_base *base, int fd, const struct conn_events *events, void *user,
+             struct conn **out);
+const struct conn_peer *conn_peer(const struct conn *c);
+/* Queues or sends one packet; descriptors are duplicated if they have to wait. */
+void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);
+/* Flushes what can be sent, closes, frees. Calls nothing back. */
+void conn_close(struct conn *c);
+
+#endif

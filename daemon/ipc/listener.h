@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * listener.h - a listening Unix socket that accepts and hands over, nothing else.
+ *
+ * Binds RUNTIME_DIR/NAME with the given mode and group, or takes a socket that systemd passed.
+ * A leftover socket that nobody answers on is replaced; one that answers is an error that says so.
+ * When descriptors run out, accepting pauses for a moment instead of spinning.
+ */
+#ifndef RDMAD_IPC_LISTENER_H
+#define RDMAD_IPC_LISTENER_H
+
+#include "daemon/base/error.h"
+#include <sys/types.h>
+
+struct event_base;
+struct listener;
+
+struct listener_spec {
+    const char *path;
+    int type; /* SOCK_SEQPACKET or SOCK_STREAM */
+    mode_t mode;
+    gid_t group;   /* (gid_t)-1: unchanged */
+    int activated; /* a listening descriptor from systemd, or -1 */
+};
+
+int listener_new(struct event_base *base, const struct listener_spec *spec,
+                 void (*accepted)(void *user, int fd), void *user, struct listener **out,
+                 struct error *err);
+void listener_pause(struct listener *l); /* while stopping */
+void listener_free(struct listener *l);  /* removes a path it bound itself */
+
+#endif

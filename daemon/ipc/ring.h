@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ring.h - the daemon's end of one ring.
+ *
+ * ring_create runs on the control thread; after plane_ring_add the ring is the worker's alone. All
+ * indices live in this private struct; the shared words are only published to and peeked at, and a
+ * client's word that makes no sense (more published than fits, more taken than given) breaks the
+ * ring: the caller ends the session. Nothing here waits, and no call fails because a client does
+ * not read its wake-ups.
+ */
+#ifndef RDMAD_IPC_RING_H
+#define RDMAD_IPC_RING_H
+
+#include "daemon/base/error.h"
+#include "daemon/base/list.h"
+#include <rdmad/ring.h>
+#include <stdbool.h>
+
+struct ring {
+    const struct rdmad_ring_client *client; /* client-written: hostile */
+    struct rdmad_ring_daemon *daemon;
+    const struct rdmad_sqe *sqe;
+    struct rdmad_cqe *cqe;
+    size_t client_bytes, daemon_bytes;
+    uint32_t sq_entries, cq_entries;
+    uint32_t sq_head;     /* sqes taken */
+    uint32_t cq_tail;     /* cqes written, published or not */
+    uint32_t cq_reserved; /* ops admitted whose cqe is not written yet */
+    uint32_t sq_head_published, cq_tail_published;
+    int doorbell; /* our end of the socketpair */
+    void *owner;  /* the worker's */
+};
+
+/* Creates, maps and seals both memfds and the socketpair. fds receives the three descriptors of
+ * RDMAD_MSG_RING_CREATE's reply, the caller's to send and close. Entries are rounded up to powers
+ * of two within RDMAD_RING_MIN/MAX_ENTRIES (cq at least sq). */
+int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int fds[3],
+                struct error *err);
+void ring_destroy(struct ring *r);
+size_t ring_bytes(uint32_t sq_entries, uint32_t cq_entries); /* what create would charge */
+
+/* How many sqes may be taken now: published by the client, and each with a cqe slot to go with it.
+ * RDMAD_E_RING when the client's indices make no sense. */
+int ring_available(struct ring *r, uint32_t *count);
+
+/* Copies the next sqe (call only within ring_available's count) and reserves its cqe. */
+void ring_take(struct ring *r, struct rdmad_sqe *copy);
+
+/* Uses one reservation. Visible to the client after ring_flush. */
+void ring_complete(struct ring *r, const struct rdmad_cqe *cqe);
+
+/* Publishes sq head and cq tail; rings the doorbell if the client sleeps on completions. Returns
+ * true when it rang. */
+bool ring_flush(struct ring *r);
+
+/* Before sleeping: sets our wait word and looks again. False: there is work, or the client broke
+ * the ring; do not sleep. */
+bool ring_arm(struct ring *r);
+/* Awake: clears the wait word and empties the doorbell socket. */
+void ring_disarm(struct ring *r);
+
+#endif

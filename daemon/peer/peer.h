@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * peer.h - other rdmads: the control connections to and from them, and what is agreed over them.
+ *
+ * A daemon that wants a lease dials the owner's daemon (an outgoing peer); one that is dialled has
+ * an incoming peer. Over the connection go fixed little structs (peer/wire.h): hello, attach,
+ * release, revoke, renewed, link offers, ping. Memory never moves here; the fabric's links do that.
+ *
+ * The connection is plain TCP in this version; everything it does goes through a bufferevent, which
+ * is where mutual TLS will sit. Until then a daemon listens on loopback unless told otherwise, and
+ * says so.
+ *
+ * When a connection is lost, the leases that went over it end: an incoming peer's attachments are
+ * cut, an outgoing peer's handles end with RDMAD_E_PEER_LOST.
+ */
+#ifndef RDMAD_PEER_PEER_H
+#define RDMAD_PEER_PEER_H
+
+#include "daemon/state/handle.h"
+
+struct peers;
+
+/* Listens on config.listen; fills in state->listen_host and listen_port. */
+int peers_new(struct state *st, struct peers **out, struct error *err);
+/* Says goodbye to every peer and closes; done when the last attachment and lane is gone. */
+void peers_stop(struct peers *ps, plane_done *done, void *arg);
+void peers_free(struct peers *ps);
+
+/* Whether uri names this very daemon. */
+bool peers_is_self(const struct peers *ps, const struct rdmad_uri *uri);
+
+/* Dials (or finds) the owner's daemon, asks for the lease, sets up the lane, makes the handle
+ * usable. done after success or failure; on failure the handle is freed. */
+void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,
+                 uint64_t timeout_ns, plane_done *done, void *arg);
+
+/* Dials and says hello: rdmactl peer add. */
+void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg);
+
+/* Where plane_events.lane_lost goes. */
+void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *why);
+
+struct peer_view {
+    uint64_t id;
+    const char *direction; /* "out": we dialled, "in": it did */
+    const char *state;     /* "connecting", "up" */
+    const char *address;   /* IP:PORT of the other end */
+    const char *node;      /* as it calls itself */
+    const char *fabric;
+    uint64_t attachments; /* in: its attachments here; out: our handles there */
+    uint64_t since_ns;
+};
+struct link_view {
+    uint64_t peer;
+    unsigned worker;
+    const char *fabric, *state;
+    uint64_t handles, quiesce_ns; /* bound within which an op's memory is let go */
+};
+void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg);
+void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg);
+unsigned peers_count(const struct peers *ps);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * plane.h - all that the control thread may ask of the data plane.
+ *
+ * This is the seam between threads. Above it (state/, serve/, peer/, ctl/) runs the control thread;
+ * below it (op/, fabric/) run the workers, each alone with its own tables. Every call here is made
+ * on the control thread and posts a message; nothing is shared but memory that both sides only
+ * read, counters (fabric_audit) and rings. Calls take effect in the order made, per worker. A done
+ * callback runs on the control thread, once, in a later turn of its loop.
+ *
+ * A session lives on one worker with all its rings, pools and leases. A peer's incoming connections
+ * and the windows it may use live on one worker too (plane_worker_of_peer). The opaque objects
+ * (plane_session, plane_lane, plane_window) belong to the caller until the call that ends them;
+ * after it they must not be used again, though their end is reported later by done.
+ */
+#ifndef RDMAD_PLANE_PLANE_H
+#define RDMAD_PLANE_PLANE_H
+
+#include "daemon/base/error.h"
+#include "daemon/base/mailbox.h"
+#include "daemon/fabric/fabric.h"
+
+struct plane;
+struct plane_session;
+struct plane_lane;
+struct plane_window;
+struct ring; /* ipc/ring.h */
+
+typedef void plane_done(void *arg, const struct error *result);
+
+/* What the data plane tells by itself, on the control thread. cookies are those of the adds. */
+struct plane_events {
+    void *user;
+    /* A client broke the ring protocol or its memory vanished: the session takes no more sqes and
+     * the receiver must drop it. Reported once a session. */
+    void (*session_violated)(void *user, void *session_cookie, const struct error *why);
+    void (*lane_lost)(void *user, void *lane_cookie, const struct error *why);
+};
+
+struct plane_settings {
+    unsigned workers;
+    uint64_t spin_min_ns, spin_max_ns; /* bounds of the adaptive spin before a worker sleeps */
+    uint64_t default_timeout_ns;       /* of ops */
+    uint64_t max_timeout_ns;           /* larger ones are cut to this */
+    uint64_t expiry_margin_ns;         /* how long before its deadline a leased link is not used */
+    uint32_t max_session_ops;          /* in flight per session */
+    const struct fabric_ops *fabric;   /* of links: &fabric_tcp; tests: sim */
+    struct fabric_settings fabric_settings;
+};
+
+int plane_start(const struct plane_settings *settings, const struct plane_events *events,
+                struct mailbox *control, struct plane **out, struct error *err);
+void plane_stop(struct plane *p); /* every object must have been dropped and reported */
+
+const struct fabric_ops *plane_fabric(const struct plane *p);
+void plane_set_spin(struct plane *p, uint64_t min_ns, uint64_t max_ns); /* reload */
+/* Whether every worker's loop has turned since the last call: the watchdog's question. Posts a mail
+ * to each; answers for those of the call before. */
+bool plane_alive(struct plane *p);
+
+struct plane_counters { /* sums over workers; relaxed snapshots */
+    uint64_t ops, bytes_read, bytes_written, ops_failed, ops_inflight;
+    uint64_t wakeups_sent, sleeps;
+    uint64_t lanes_in; /* accepted connections of peers, now */
+};
+void plane_count(const struct plane *p, struct plane_counters *out);
+
+/* ---- sessions ---------------------------------------------------------------------------- */
+
+struct plane_session_stats { /* written by the worker, relaxed */
+    uint64_t ops, bytes_read, bytes_written, ops_failed, ops_inflight;
+};
+
+/* Puts the session on the least loaded worker. NULL when out of memory. */
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cookie);
+const struct plane_session_stats *plane_session_stats(const struct plane_session *s);
+/* Takes no more sqes, ends every op, forgets rings, pools and leases. done: nothing of the worker
+ * touches their memory any more; the caller may unmap and close it. */
+void plane_session_drop(struct plane_session *s, plane_done *done, void *arg);
+
+/* The ring belongs to the worker until drop's done, then to the caller again. */
+void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring, plane_done *done,
+                    void *arg);
+void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg);
+
+void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64_t bytes,
+                    plane_done *done, void *arg);
+/* Ends the ops that use the pool (CANCELED). done: the caller may unmap it. */
+void plane_pool_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg);
+
+/* ---- leases, the lessee's side ----------------------------------------------------------- */
+
+struct plane_lease_spec {
+    uint64_t lease_id; /* the owner's number, for messages */
+    uint64_t length;
+    uint32_t rights;
+    uint64_t deadline_ns;
+    /* Route link: the lane and the peer's key. Route local: lane NULL, and base and audit. */
+    struct plane_lane *lane;
+    struct fabric_blob key;
+    void *base;
+    struct fabric_audit *audit;
+};
+void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
+                     plane_done *done, void *arg);
+void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadline_ns);
+/* From now on ops on the handle fail with reason; those under way end with it. done: none is left
+ * and the range is not touched any more. The handle then still answers sqes with reason until
+ * plane_lease_forget. */
+void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane_done *done,
+                     void *arg);
+void plane_lease_forget(struct plane_session *s, uint64_t handle);
+
+/* ---- lanes: where a worker initiates ops to a peer --------------------------------------- */
+
+/* A lane serves the sessions of one worker. done: connected, or why not (then still drop it). */
+unsigned plane_worker_of_session(const struct plane_session *s);
+struct plane_lane *plane_lane_open(struct plane *p, unsigned worker, const char *host,
+                                   const struct fabric_blob *offer, void *cookie, plane_done *done,
+                                   void *arg);
+void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg);
+
+/* ---- windows and offers: the owner's side ------------------------------------------------ */
+
+unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer);
+
+typedef void plane_blob_done(void *arg, const struct error *result, const struct fabric_blob *blob);
+void plane_offer(struct plane *p, uint64_t peer, plane_blob_done *done, void *arg);
+/* Drops the peer's connections and its unused offers; its windows stay until closed. */
+void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
+
+/* On the worker of spec->peer. done's blob is the key for the lessee. On failure still close it. */
+struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
+                                       plane_blob_done *done, void *arg);
+void plane_window_extend(struct plane_window *w, uint64_t deadline_ns);
+/* done: not one byte more is written to or read from the range through this window. */
+void plane_window_close(struct plane_window *w, int reason, plane_done *done, void *arg);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serve.h - what clients ask over the socket: one table, one handler file a noun.
+ *
+ * serve_message checks everything that all messages have in common (magic, version, length, type,
+ * seq, reserved, descriptors, hello first) and then calls the handler of the type with a body of
+ * exactly the right size. A handler replies once, now or later, with serve_reply or serve_fail.
+ */
+#ifndef RDMAD_SERVE_SERVE_H
+#define RDMAD_SERVE_SERVE_H
+
+#include "daemon/state/session.h"
+#include <rdmad/wire.h>
+
+struct request { /* small, copied by handlers that reply later (they also hold the session) */
+    struct session *session;
+    uint16_t type;
+    uint32_t seq;
+};
+
+typedef void serve_handler(const struct request *rq, const void *body);
+
+/* One packet as it came. Descriptors are closed here: no request carries any in this version. */
+void serve_message(struct session *s, const void *data, size_t size, unsigned nfds);
+
+void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
+                 unsigned nfds);
+void serve_fail(const struct request *rq, const struct error *why);
+
+/* Whether a fixed text field is NUL-terminated and zero-filled after that. */
+bool serve_text_ok(const char *field, size_t size);
+
+serve_handler serve_hello;                            /* hello.c */
+serve_handler serve_ring_create, serve_ring_destroy;  /* ring.c */
+serve_handler serve_pool_create, serve_pool_destroy;  /* pool.c */
+serve_handler serve_lease_grant, serve_lease_attach;  /* lease.c */
+serve_handler serve_lease_renew, serve_lease_release; /* lease.c */
+serve_handler serve_lease_revoke, serve_lease_stat;   /* lease.c */
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.h - one client process's connection and all that it owns.
+ *
+ * The happy path: session_new at accept (charged, on a worker), rings, pools, leases and handles
+ * come and go by requests, session_close when the socket ends. Closing takes these steps, each
+ * begun when the one before reported: (1) the data plane lets go of the session's rings, pools and
+ * handles; (2) its leases end (ORPHANED) at their lessees and its handles are released at their
+ * owners; (3) pools and rings are unmapped on the registration thread; (4) charges go back, the
+ * session is freed. Whatever runs asynchronously on a session's behalf holds it (session_hold), so
+ * no step can free what another still uses. Closing twice is harmless.
+ */
+#ifndef RDMAD_STATE_SESSION_H
+#define RDMAD_STATE_SESSION_H
+
+#include "daemon/plane/plane.h"
+#include "daemon/state/state.h"
+
+struct conn; /* ipc/conn.h */
+
+struct session {
+    struct state *state;
+    struct list node; /* in state->sessions */
+    uint64_t id;
+    uid_t uid;
+    gid_t gid;
+    pid_t pid; /* for display only, never for a decision */
+    char name[RDMAD_NAME_MAX + 1];
+    bool greeted;
+    bool closing;
+    unsigned holds;
+    uint64_t since_ns;
+    struct conn *conn; /* NULL once the socket is gone */
+    struct plane_session *plane;
+
+    struct slots rings;   /* of struct ring_object (state/ring_object.h) */
+    struct slots pools;   /* of struct pool */
+    struct slots handles; /* of struct handle (state/handle.h): leases attached to */
+    struct list leases;   /* of struct lease (state/lease.h): granted */
+
+    struct quota_account account;
+    struct quota_account *uid_account;
+    struct quota_charge charge;
+};
+
+int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct session **out,
+                struct error *err);
+/* Begins the end described above; why (may be NULL) is told to the client and the log. */
+void session_close(struct session *s, const struct error *why);
+void session_hold(struct session *s);
+void session_release(struct session *s); /* may free it */
+struct session *session_find(struct state *st, uint64_t id);
+
+/* Sends a message of the wire to the client; harmless when it is gone. */
+void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+                  const int *fds, unsigned nfds);
+void session_send_error(struct session *s, uint16_t type, uint32_t seq, const struct error *why);
+
+#endif

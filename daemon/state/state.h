@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * state.h - the control thread's world: what every table and handler needs at hand.
+ *
+ * Made and ended by daemon.c. All of it is touched on the control thread only.
+ */
+#ifndef RDMAD_STATE_STATE_H
+#define RDMAD_STATE_STATE_H
+
+#include "daemon/base/list.h"
+#include "daemon/base/mailbox.h"
+#include "daemon/base/slots.h"
+#include "daemon/base/timers.h"
+#include "daemon/config/config.h"
+#include "daemon/state/quota.h"
+#include <stdbool.h>
+
+struct event_base;
+struct plane;
+struct offload;
+struct leases; /* state/lease.h */
+struct peers;  /* peer/peer.h */
+
+struct state {
+    struct event_base *base;
+    const struct config *config;
+    struct plane *plane;
+    struct offload *offload;
+    struct mailbox *mailbox; /* of the control thread */
+    struct timers timers;
+    struct quota quota;
+    struct list sessions; /* of struct session, all alive or closing */
+    uint64_t next_session_id;
+    struct leases *leases;
+    struct peers *peers;
+    uint8_t node_id[16]; /* random, new at each start */
+    char node_name[RDMAD_NAME_MAX + 1];
+    char listen_host[256]; /* what peers reach us by, for URIs */
+    uint16_t listen_port;  /* the real one, also when 0 was asked for */
+    uint64_t started_ns;
+    bool stopping; /* refuses new sessions, leases and attaches */
+};
+
+#endif

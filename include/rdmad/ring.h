@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ring.h - the shared memory of one ring.
+ *
+ * A ring is two memfds, one per writer, and a socketpair for wake-ups:
+ *
+ *   client's memfd (client writes, daemon reads)    struct rdmad_ring_client, then sqe[sq_entries]
+ *   daemon's memfd (daemon writes, client reads)    struct rdmad_ring_daemon, then cqe[cq_entries]
+ *
+ * The daemon's memfd is sealed against future writable mappings before the client sees it. Indices
+ * run freely over 32 bits and are masked with entries - 1; both counts are powers of two. Each side
+ * keeps its own indices in private memory and only publishes them here; what it reads of the other
+ * side it clamps. Sizes never travel through shared memory, only in the socket reply.
+ *
+ * Words are plain integers so that the header serves C and C++; they are accessed only through the
+ * functions of common/ringword.h, which say why each ordering is what it is.
+ *
+ * Wake-ups: a side that is going to sleep stores 1 in its wait word, then looks once more at the
+ * other side's index, then blocks on its end of the socketpair. A side that published an index and
+ * then sees the other's wait word at 1 sends one byte. All four accesses are seq_cst, so at least
+ * one of the two sees the other. A byte that does not fit is dropped: the socket is readable
+ * anyway.
+ */
+#ifndef RDMAD_RING_H
+#define RDMAD_RING_H
+
+#include <rdmad/abi.h>
+
+#define RDMAD_CACHE_LINE 64u
+#define RDMAD_RING_ENTRIES_OFFSET 256u /* of sqe[] and cqe[] in their memfds */
+
+struct rdmad_ring_client {
+    uint32_t sq_tail; /* sqes published */
+    uint32_t pad0[15];
+    uint32_t cq_head; /* cqes taken */
+    uint32_t pad1[15];
+    uint32_t cq_wait; /* 1: the client sleeps, or is about to */
+    uint32_t pad2[15];
+    uint32_t pad3[16];
+};
+RDMAD_STATIC_ASSERT(sizeof(struct rdmad_ring_client) == RDMAD_RING_ENTRIES_OFFSET, "layout");
+
+struct rdmad_ring_daemon {
+    uint32_t sq_head; /* sqes copied: their slots are free again */
+    uint32_t pad0[15];
+    uint32_t cq_tail; /* cqes published */
+    uint32_t pad1[15];
+    uint32_t sq_wait; /* 1: the daemon sleeps, or is about to */
+    uint32_t pad2[15];
+    uint32_t pad3[16];
+};
+RDMAD_STATIC_ASSERT(sizeof(struct rdmad_ring_daemon) == RDMAD_RING_ENTRIES_OFFSET, "layout");
+
+/* Bytes of each memfd, before rounding up to pages. */
+#define RDMAD_RING_CLIENT_BYTES(sq_entries) \
+    (RDMAD_RING_ENTRIES_OFFSET + (size_t)(sq_entries) * sizeof(struct rdmad_sqe))
+#define RDMAD_RING_DAEMON_BYTES(cq_entries) \
+    (RDMAD_RING_ENTRIES_OFFSET + (size_t)(cq_entries) * sizeof(struct rdmad_cqe))
+
+#endif
