@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctl.h - administration: JSON-RPC 2.0 over RUNTIME_DIR/control.sock, one document a line.
+ *
+ * ctl.c accepts and authorises, rpc.c turns lines into calls and results into lines, methods.c is
+ * the table of what may be called. Whoever may open the socket may read (its mode is 0660, so that
+ * is the daemon's user, its group and root); methods that change something are for uid 0 and the
+ * daemon's own uid, as SO_PEERCRED tells them.
+ *
+ * Everything runs on the control thread. Connections, the length of a line, the output that waits
+ * and the calls that wait for an answer are bounded; who exceeds a bound is answered and closed.
+ */
+#ifndef RDMAD_CTL_CTL_H
+#define RDMAD_CTL_CTL_H
+
+#include "daemon/state/state.h"
+
+struct ctl;
+
+/* Listens. activated_fd: a listening SOCK_STREAM socket from systemd, or -1. Needs st->config and,
+ * once calls arrive, the rest of st. */
+int ctl_new(struct state *st, int activated_fd, struct ctl **out, struct error *err);
+
+/* Closes every connection; calls that still wait for the daemon end without an answer. Must run
+ * before st's tables are freed and outlives no callback: what was asked of peers and leases may
+ * still report after it. NULL is allowed. */
+void ctl_free(struct ctl *ctl);
+
+#endif
