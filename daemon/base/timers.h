@@ -9,6 +9,7 @@
 #ifndef RDMAD_BASE_TIMERS_H
 #define RDMAD_BASE_TIMERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,8 @@ struct timers {
     size_t used, size;
     void (*changed)(void *user); /* the earliest timer changed: re-arm; may be NULL */
     void *user;
+    uint64_t told_ns; /* the earliest time that changed was last called for */
+    bool running;
 };
 
 void timers_init(struct timers *t, void (*changed)(void *), void *user);
@@ -32,7 +35,8 @@ void timer_init(struct timer *timer, void (*fire)(struct timer *, uint64_t));
 int timer_set(struct timers *t, struct timer *timer, uint64_t at_ns);
 void timer_unset(struct timers *t, struct timer *timer);
 uint64_t timers_next(const struct timers *t); /* CLOCK_NEVER when none */
-/* Fires all that are due, in order of time; they may set and unset any timer. */
+/* Fires all that are due, in order of time; they may set and unset any timer. One that is set again
+ * for now may wait for the next run. */
 void timers_run(struct timers *t, uint64_t now_ns);
 
 #endif

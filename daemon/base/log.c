@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * log.c - lines to stderr, or entries to the journal.
+ *
+ * systemd sets JOURNAL_STREAM to the device and inode of the journal's stream; only when our stderr
+ * is that very stream do we speak the journal's own protocol, so that a redirected daemon writes
+ * where it was told to. A line is one write(2): lines of several threads never mix. What does not
+ * fit is cut.
+ */
+#include "daemon/base/log.h"
+#include "daemon/base/clock.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include <sys/stat.h>
+#include <systemd/sd-journal.h>
+#include <unistd.h>
+
+#define TEXT_MAX 1024
+#define FIELDS_MAX 12
+#define FIELD_MAX 320
+#define LIMIT_LINES 10u /* a second, of one limited place */
+
+static int log_level = LOG_INFO;
+static bool to_journal;
+static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *const level_name[] = {"emergency", "alert",  "critical", "error",
+                                         "warning",   "notice", "info",     "debug"};
+
+static bool stderr_is_journal(void) {
+    const char *stream = getenv("JOURNAL_STREAM");
+    struct stat st;
+    uint64_t device, inode;
+    if (!stream || sscanf(stream, "%" SCNu64 ":%" SCNu64, &device, &inode) != 2)
+        return false;
+    return !fstat(STDERR_FILENO, &st) && st.st_dev == device && st.st_ino == inode;
+}
+
+void log_init(int level, int stderr_only) {
+    log_set_level(level);
+    to_journal = !stderr_only && stderr_is_journal();
+}
+
+void log_set_level(int level) {
+    __atomic_store_n(&log_level, level, __ATOMIC_RELAXED);
+}
+
+const char *log_format(const char *format, ...) {
+    static _Thread_local char text[TEXT_MAX];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    return text;
+}
+
+/* Appends text to buf (which has size bytes, *used of them taken) with every byte that is not
+ * printable ASCII escaped, so that nothing from outside can forge a line or drive a terminal. */
+static void append_escaped(char *buf, size_t size, size_t *used, const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        bool plain = c >= 0x20 && c < 0x7f && c != '\\';
+        size_t need = plain ? 1 : 4;
+        if (*used + need >= size)
+            break;
+        if (plain)
+            buf[*used] = (char)c;
+        else
+            snprintf(buf + *used, 5, "\\x%02x", c);
+        *used += need;
+    }
+    buf[*used] = '\0';
+}
+
+static void append(char *buf, size_t size, size_t *used, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void append(char *buf, size_t size, size_t *used, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(buf + *used, size - *used, format, ap);
+    va_end(ap);
+    if (n > 0)
+        *used += (size_t)n < size - *used ? (size_t)n : size - *used - 1;
+}
+
+static void write_journal(int level, const char *text, const struct log_field *fields) {
+    static const char *const prefix = "RDMAD_";
+    char message[TEXT_MAX + 16], priority[16], field[FIELDS_MAX][FIELD_MAX];
+    struct iovec iov[2 + FIELDS_MAX];
+    size_t used = 0;
+    append(message, sizeof(message), &used, "MESSAGE=");
+    append_escaped(message, sizeof(message), &used, text);
+    iov[0] = (struct iovec){message, used};
+    used = 0;
+    append(priority, sizeof(priority), &used, "PRIORITY=%d", level);
+    iov[1] = (struct iovec){priority, used};
+
+    int n = 2;
+    for (; fields->key && n < 2 + FIELDS_MAX; fields++, n++) {
+        char *buf = field[n - 2];
+        used = 0;
+        append(buf, FIELD_MAX, &used, "%s%s=", prefix, fields->key);
+        if (fields->text)
+            append_escaped(buf, FIELD_MAX, &used, fields->text);
+        else
+            append(buf, FIELD_MAX, &used, "%" PRIu64, fields->number);
+        iov[n] = (struct iovec){buf, used};
+    }
+    sd_journal_sendv(iov, n);
+}
+
+static void append_key(char *buf, size_t size, size_t *used, const char *key) {
+    append(buf, size, used, " ");
+    for (; *key; key++)
+        append(buf, size, used, "%c", tolower((unsigned char)*key));
+    append(buf, size, used, "=");
+}
+
+static void write_stderr(int level, const char *text, const struct log_field *fields) {
+    char line[2 * TEXT_MAX];
+    size_t used = 0, room = sizeof(line) - 1; /* the newline always fits */
+    struct timespec now;
+    struct tm tm;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &tm);
+    append(line, room, &used, "%02d:%02d:%02d.%03ld %s: ", tm.tm_hour, tm.tm_min, tm.tm_sec,
+           now.tv_nsec / 1000000, level_name[level]);
+    append_escaped(line, room, &used, text);
+    for (; fields->key; fields++) {
+        append_key(line, room, &used, fields->key);
+        if (fields->text)
+            append_escaped(line, room, &used, fields->text);
+        else
+            append(line, room, &used, "%" PRIu64, fields->number);
+    }
+    line[used++] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, line, used); /* nowhere to complain */
+    (void)ignored;
+}
+
+/* Whether a line of a limited place may pass; *dropped is how many did not since the last one. */
+static bool limit_pass(struct log_limit *limit, uint32_t *dropped) {
+    uint64_t now = clock_now_ns();
+    bool pass = true;
+    pthread_mutex_lock(&limit_lock);
+    if (now - limit->window_start_ns >= NSEC_PER_SEC) {
+        limit->window_start_ns = now;
+        limit->lines = 0;
+    }
+    if (limit->lines < LIMIT_LINES) {
+        limit->lines++;
+        *dropped = limit->dropped;
+        limit->dropped = 0;
+    } else {
+        limit->dropped++;
+        pass = false;
+    }
+    pthread_mutex_unlock(&limit_lock);
+    return pass;
+}
+
+void log_write(int level, struct log_limit *limit, const char *text,
+               const struct log_field *fields) {
+    if (level > __atomic_load_n(&log_level, __ATOMIC_RELAXED))
+        return;
+
+    char more[TEXT_MAX];
+    uint32_t dropped = 0;
+    if (limit && !limit_pass(limit, &dropped))
+        return;
+    if (dropped) {
+        snprintf(more, sizeof(more), "%.*s (%u more like it were not shown)", TEXT_MAX - 64, text,
+                 dropped);
+        text = more;
+    }
+    if (to_journal)
+        write_journal(level, text, fields);
+    else
+        write_stderr(level, text, fields);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slots.c - an array, a free list of indices, and a generation an index.
+ *
+ * A slot's generation moves on when it is freed, so a handle is dead from that moment. A slot whose
+ * generations are used up is never used again. slots_put may take a slot out of the middle of the
+ * free list; it leaves it linked, and slots_add skips linked slots that are taken.
+ */
+#include "daemon/base/slots.h"
+#include <rdmad/abi.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define LIST_END UINT32_MAX
+#define NOT_LISTED (UINT32_MAX - 1)
+#define INDEX_MAX (UINT32_MAX - 2)
+#define FIRST_SIZE 16u
+
+static uint64_t handle_of(const struct slots *s, uint32_t index) {
+    return (uint64_t)s->slot[index].generation << 32 | index;
+}
+
+void slots_init(struct slots *s, uint32_t max) {
+    *s = (struct slots){.max = max > INDEX_MAX ? INDEX_MAX : max, .free_head = LIST_END};
+}
+
+void slots_fini(struct slots *s) {
+    free(s->slot);
+    slots_init(s, s->max);
+}
+
+static void list_slot(struct slots *s, uint32_t index) {
+    s->slot[index].next_free = s->free_head;
+    s->free_head = index;
+}
+
+/* Makes room for index. */
+static bool grow(struct slots *s, uint32_t index) {
+    if (index >= s->max)
+        return false;
+    uint64_t size = s->size ? s->size : FIRST_SIZE;
+    while (size <= index)
+        size *= 2;
+    if (size == s->size)
+        size *= 2;
+    if (size > s->max)
+        size = s->max;
+
+    struct slot *slot = reallocarray(s->slot, (size_t)size, sizeof(*slot));
+    if (!slot)
+        return false;
+    s->slot = slot;
+    for (uint32_t i = (uint32_t)size; i-- > s->size;) { /* backwards: low indices go out first */
+        slot[i] = (struct slot){.generation = 1};
+        list_slot(s, i);
+    }
+    s->size = (uint32_t)size;
+    return true;
+}
+
+static void take(struct slots *s, uint32_t index, void *ptr) {
+    s->slot[index].ptr = ptr;
+    s->used++;
+}
+
+uint64_t slots_add(struct slots *s, void *ptr) {
+    for (;;) {
+        if (s->free_head == LIST_END && !grow(s, s->size))
+            return 0;
+        uint32_t index = s->free_head;
+        s->free_head = s->slot[index].next_free;
+        s->slot[index].next_free = NOT_LISTED;
+        if (s->slot[index].ptr)
+            continue; /* slots_put took it */
+        take(s, index, ptr);
+        return handle_of(s, index);
+    }
+}
+
+int slots_put(struct slots *s, uint64_t handle, void *ptr) {
+    uint32_t index = (uint32_t)handle;
+    if (index >= s->size && !grow(s, index))
+        return RDMAD_E_NOMEM;
+    if (s->slot[index].ptr)
+        return RDMAD_E_EXISTS;
+    s->slot[index].generation = (uint32_t)(handle >> 32);
+    take(s, index, ptr);
+    return 0;
+}
+
+void *slots_remove(struct slots *s, uint64_t handle) {
+    void *ptr = slots_get(s, handle);
+    if (!ptr)
+        return NULL;
+
+    uint32_t index = (uint32_t)handle;
+    struct slot *slot = &s->slot[index];
+    slot->ptr = NULL;
+    s->used--;
+    bool reusable = slot->generation != UINT32_MAX;
+    if (reusable) {
+        slot->generation++;
+        if (slot->next_free == NOT_LISTED)
+            list_slot(s, index);
+    }
+    return ptr;
+}
+
+void *slots_next(const struct slots *s, uint32_t *cursor, uint64_t *handle) {
+    while (*cursor < s->size) {
+        uint32_t index = (*cursor)++;
+        if (!s->slot[index].ptr)
+            continue;
+        *handle = handle_of(s, index);
+        return s->slot[index].ptr;
+    }
+    return NULL;
+}
