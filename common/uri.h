@@ -6,8 +6,8 @@
  *   rdmad://HOST:PORT/NAME                          a published lease
  *   rdmad:///...                                    either, on the same daemon
  *
- * HOST is a name, an IPv4 address or an IPv6 address in brackets. Nothing here resolves or
- * allocates.
+ * HOST is a name, an IPv4 address or an IPv6 address in brackets, perhaps with a zone. Nothing here
+ * resolves or allocates.
  */
 #ifndef RDMAD_COMMON_URI_H
 #define RDMAD_COMMON_URI_H
@@ -35,7 +35,8 @@ int rdmad_uri_print(const struct rdmad_uri *u, char *buf, size_t size);
  * The word "lease" is taken. */
 bool rdmad_name_ok(const char *name);
 
-/* Splits "HOST:PORT" or "[V6]:PORT". Returns NULL or a sentence. */
+/* Splits "HOST:PORT" or "[V6]:PORT". Returns NULL or a sentence. Port 0 is allowed, for those who
+ * listen and let the kernel choose; a URI refuses it. */
 const char *rdmad_hostport_parse(const char *text, char host[RDMAD_HOST_MAX + 1], uint16_t *port);
 
 #endif
