@@ -31,13 +31,17 @@ static int create(const char *name, size_t *bytes, bool hugetlb, int seals) {
     size_t page = hugetlb ? HUGE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     size_t size;
-    off_t length;
     int rc;
 
-    if (*bytes == 0 || __builtin_add_overflow(*bytes, page - 1, &size) ||
-        __builtin_add_overflow(size & ~(page - 1), 0, &length)) {
+    if (*bytes == 0 || __builtin_add_overflow(*bytes, page - 1, &size)) {
         errno = EINVAL;
         return RDMAD_E_SYSTEM;
+    }
+    size &= ~(page - 1);
+    /* More than the machine has would not fail: the kernel would kill processes to make room. */
+    if (size / (size_t)sysconf(_SC_PAGESIZE) >= (size_t)sysconf(_SC_PHYS_PAGES)) {
+        errno = ENOMEM;
+        return fail(-1);
     }
     if (hugetlb)
         flags |= MFD_HUGETLB | MFD_HUGE_2MB;
@@ -45,14 +49,14 @@ static int create(const char *name, size_t *bytes, bool hugetlb, int seals) {
     int fd = memfd_create(name, flags);
     if (fd < 0)
         return fail(fd);
-    if (ftruncate(fd, length) < 0)
+    if (ftruncate(fd, (off_t)size) < 0)
         return fail(fd);
     do
-        rc = fallocate(fd, 0, 0, length);
+        rc = fallocate(fd, 0, 0, (off_t)size);
     while (rc < 0 && errno == EINTR);
     if (rc < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
         return fail(fd);
-    *bytes = (size_t)length;
+    *bytes = size;
     return fd;
 }
 
