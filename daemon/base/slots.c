@@ -4,7 +4,7 @@
  *
  * A slot's generation moves on when it is freed, so a handle is dead from that moment. A slot whose
  * generations are used up is never used again. slots_put may take a slot out of the middle of the
- * free list; it leaves it linked, and slots_add skips linked slots that are taken.
+ * free list; it leaves it linked, and slots_add skips linked slots that are taken or retired.
  */
 #include "daemon/base/slots.h"
 #include <rdmad/abi.h>
@@ -15,6 +15,7 @@
 #define NOT_LISTED (UINT32_MAX - 1)
 #define INDEX_MAX (UINT32_MAX - 2)
 #define FIRST_SIZE 16u
+#define RETIRED 0u /* where generations wrap to */
 
 static uint64_t handle_of(const struct slots *s, uint32_t index) {
     return (uint64_t)s->slot[index].generation << 32 | index;
@@ -70,8 +71,8 @@ uint64_t slots_add(struct slots *s, void *ptr) {
         uint32_t index = s->free_head;
         s->free_head = s->slot[index].next_free;
         s->slot[index].next_free = NOT_LISTED;
-        if (s->slot[index].ptr)
-            continue; /* slots_put took it */
+        if (s->slot[index].ptr || s->slot[index].generation == RETIRED)
+            continue;
         take(s, index, ptr);
         return handle_of(s, index);
     }
@@ -97,12 +98,9 @@ void *slots_remove(struct slots *s, uint64_t handle) {
     struct slot *slot = &s->slot[index];
     slot->ptr = NULL;
     s->used--;
-    bool reusable = slot->generation != UINT32_MAX;
-    if (reusable) {
-        slot->generation++;
-        if (slot->next_free == NOT_LISTED)
-            list_slot(s, index);
-    }
+    slot->generation++;
+    if (slot->next_free == NOT_LISTED)
+        list_slot(s, index);
     return ptr;
 }
 

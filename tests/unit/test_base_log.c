@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The log: what outsiders write into it can neither forge a line nor fill the disk.
+ */
+#include "daemon/base/error.h"
+#include "daemon/base/log.h"
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static char said[65536];
+
+/* Runs scene with stderr in a pipe and keeps what it wrote. */
+static void listen_to(void (*scene)(void)) {
+    int fds[2], saved = dup(STDERR_FILENO);
+    cr_assert_eq(pipe(fds), 0);
+    dup2(fds[1], STDERR_FILENO);
+    close(fds[1]);
+    scene();
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    size_t used = 0;
+    ssize_t n;
+    while ((n = read(fds[0], said + used, sizeof(said) - 1 - used)) > 0)
+        used += (size_t)n;
+    said[used] = '\0';
+    close(fds[0]);
+}
+
+static size_t lines(void) {
+    size_t n = 0;
+    for (const char *p = said; *p; p++)
+        n += *p == '\n';
+    return n;
+}
+
+static void hostile_text(void) {
+    log_init(LOG_INFO, 1);
+    LOG(WARNING, ("name is \"%s\"", "a\n12:00:00 error: forged\x1b[2J\xc2\x9b\\"),
+        FIELD_STR("NAME", "x\ny=1"), FIELD_U64("SESSION", 7));
+}
+
+Test(log, text_from_outside_stays_on_its_line) {
+    listen_to(hostile_text);
+    cr_assert_eq(lines(), 1);
+    cr_assert_not_null(strstr(said, "warning: name is \"a\\x0a12:00:00"));
+    cr_assert_not_null(strstr(said, "\\x1b[2J\\xc2\\x9b\\x5c"));
+    cr_assert_not_null(strstr(said, " name=x\\x0ay=1 session=7\n"));
+}
+
+static void long_text(void) {
+    static char text[5000];
+    memset(text, 'x', sizeof(text) - 1);
+    log_init(LOG_INFO, 1);
+    LOG(INFO, ("%s", text), FIELD_STR("A", text), FIELD_STR("B", text));
+}
+
+Test(log, what_is_too_long_is_cut_and_the_line_still_ends) {
+    listen_to(long_text);
+    cr_assert_eq(lines(), 1);
+    cr_assert_eq(said[strlen(said) - 1], '\n');
+}
+
+static void levels(void) {
+    log_init(LOG_WARNING, 1);
+    LOG(INFO, ("not shown"));
+    LOG(WARNING, ("shown"));
+    log_set_level(LOG_DEBUG);
+    LOG(DEBUG, ("now shown"));
+}
+
+Test(log, a_level_hides_what_lies_above_it) {
+    listen_to(levels);
+    cr_assert_eq(lines(), 2);
+    cr_assert_null(strstr(said, "not shown"));
+}
+
+static void flood(void) {
+    log_init(LOG_INFO, 1);
+    for (int i = 0; i < 1000; i++)
+        LOG_LIMITED(INFO, ("flood %d", i));
+}
+
+Test(log, a_place_that_is_provoked_writes_a_bounded_number_of_lines) {
+    listen_to(flood);
+    cr_assert_leq(lines(), 20, "ten a second, and the loop takes far less than one");
+    cr_assert_not_null(strstr(said, "flood 9"));
+}
+
+static void flood_with_a_pause(void) {
+    struct log_limit limit = {0};
+    const struct log_field none[] = {{NULL, NULL, 0}};
+    log_init(LOG_INFO, 1);
+    for (int i = 0; i < 15; i++)
+        log_write(LOG_INFO, &limit, "again", none);
+    limit.window_start_ns = 0; /* as if a second had gone by */
+    log_write(LOG_INFO, &limit, "again", none);
+}
+
+Test(log, what_was_dropped_is_counted_in_the_next_line) {
+    listen_to(flood_with_a_pause);
+    cr_assert_eq(lines(), 11);
+    cr_assert_not_null(strstr(said, "again (5 more like it were not shown)\n"));
+}
+
+Test(error, a_sentence_keeps_its_code_and_errno) {
+    struct error e;
+    errno = ENOENT;
+    cr_assert_eq(error_errno(&e, RDMAD_E_SYSTEM, "open %s", "FILE"), RDMAD_E_SYSTEM);
+    cr_assert_str_eq(e.text, "open FILE: No such file or directory");
+    cr_assert_eq(errno, ENOENT);
+    cr_assert_eq(error_set(&e, RDMAD_E_LIMIT, "%0300d", 1), RDMAD_E_LIMIT);
+    cr_assert_eq(strlen(e.text), RDMAD_TEXT_MAX);
+    cr_assert_eq(error_set(NULL, RDMAD_E_BUSY, "x"), RDMAD_E_BUSY);
+    cr_assert_eq(error_errno(NULL, RDMAD_E_BUSY, "x"), RDMAD_E_BUSY);
+}
+
+Test(error, every_code_has_a_text) {
+    for (int code = RDMAD_OK; code >= RDMAD_E_INTERNAL; code--)
+        cr_assert_str_neq(error_text(code), "unknown error");
+    cr_assert_str_eq(error_text(1), "unknown error");
+    cr_assert_str_eq(error_text(RDMAD_E_INTERNAL - 1), "unknown error");
+}
