@@ -3,51 +3,85 @@
  * handle.h - leases at their lessee: what a session's sqes name.
  *
  * A handle stands for one attach of one session, to a lease of this daemon (it then embeds the
- * owner's attachment) or to one of a peer (it then knows the peer's number for it). When the lease
- * ends the data plane is told first (plane_lease_end), then the client by an event, then the handle
- * is free.
+ * owner's attachment) or to one of a peer (it then knows the peer's record of it).
+ *
+ *   NEW -> ADDING -> USABLE -> ENDING -> ENDED -> free
+ *
+ * NEW is charged and numbered, and whoever sets it up may take its time. ADDING: the data plane is
+ * taking it up. ENDING: the data plane was told first (plane_lease_end); when it has let go, the
+ * other side hears of it, then the client gets its event. ENDED: sqes that name it are still
+ * answered with why it ended, until the client releases it or HANDLES_ENDED_MAX later ones ended.
+ * What the session gives back by itself is freed without an event.
+ *
+ * A session that closes has its data plane dropped first, so nothing here asks the plane for
+ * anything once session->closing is set; handles_release_session then ends all that is left.
  */
 #ifndef RDMAD_STATE_HANDLE_H
 #define RDMAD_STATE_HANDLE_H
 
 #include "daemon/state/lease.h"
 
+/* Ended handles that one session keeps for their reason: as many as it could have in flight between
+ * an end and its reading the event. */
+#define HANDLES_ENDED_MAX 64u
+
 struct handle;
 
 struct handle_ops { /* of a handle on a peer's lease */
-    /* The session gives it back or is gone: tell the owner's daemon. */
-    void (*released)(struct handle *h);
+    /* The session closes while the handle is NEW: give up, call handle_free. */
+    void (*cancel)(struct handle *h);
+    /* Nothing of the session can reach the lease any more; h forgets its record. returned: the
+     * session gave it back. */
+    void (*let_go)(struct handle *h, bool returned);
 };
 
+enum handle_stage { HANDLE_NEW, HANDLE_ADDING, HANDLE_USABLE, HANDLE_ENDING, HANDLE_ENDED };
+
 struct handle {
-    struct session *session;
-    uint64_t number; /* the session's handle, in its sqes */
+    struct session *session; /* held */
+    uint64_t number;         /* the session's handle, in its sqes */
     uint64_t lease_id;
     uint64_t length, deadline_ns;
     uint32_t rights;
-    bool ending, remote;
-    char uri[RDMAD_URI_MAX + 1];  /* without the secret, for show */
+    enum handle_stage stage;
+    bool remote;
+    bool known;                   /* the client has its number */
+    bool returned;                /* the client does not want it any more */
+    bool attached;                /* local: in the lease's list */
+    unsigned pending;             /* answers of the data plane under way */
+    int reason;                   /* once ENDING */
+    uint64_t ended_seq;           /* once ENDED: in which order */
+    struct timer expiry;          /* remote: the owner's daemon may be too far away to tell */
     struct attachment attachment; /* local */
     const struct handle_ops *ops; /* remote */
     void *peer_record;            /* remote: peer/'s own */
+    struct session_waiter attaching, releasing;
     struct quota_charge charge;
+    char uri[RDMAD_URI_MAX + 1];   /* without the secret, for show */
+    char text[RDMAD_TEXT_MAX + 1]; /* once ENDING: for the client */
 };
 
 /* Charged, in session->handles, not yet usable. */
 int handle_new(struct session *s, struct handle **out, struct error *err);
-/* Attaches to a lease of this daemon. done: usable by sqes. */
+/* One that is still NEW. */
+void handle_free(struct handle *h);
+struct handle *handle_find(struct session *s, uint64_t number); /* one the client knows of */
+
+/* Attaches to a lease of this daemon. Returns an error at once (h is still NEW), or 0 and done
+ * later: usable by sqes, or an error and h is freed. */
 int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,
                         struct error *err);
-/* Makes it usable for a peer's lease. spec has lane and key. */
+/* Makes it usable for a peer's lease. spec has lane and key. done: usable, or an error; then let_go
+ * was called and h is freed. */
 void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
                           const struct handle_ops *ops, void *peer_record, plane_done *done,
                           void *arg);
 void handle_renewed(struct handle *h, uint64_t deadline_ns);
-/* The lease ended: drain, tell the client, free. done (may be NULL) when drained. */
-void handle_end(struct handle *h, int reason, const char *text, plane_done *done, void *arg);
-/* The session gives it back; freed when done runs (may be NULL). */
+/* The lease ended: drain, let go, tell the client. Harmless when it is ending already. */
+void handle_end(struct handle *h, int reason, const char *text);
+/* The session gives it back. done (may be NULL): no op of it is under way and h is freed. */
 void handle_release(struct handle *h, plane_done *done, void *arg);
-void handle_free(struct handle *h); /* one that never became usable */
+/* Of a closing session, after plane_session_drop is done. done: the last handle is freed. */
 void handles_release_session(struct session *s, plane_done *done, void *arg);
 
 #endif

@@ -38,6 +38,14 @@ struct session {
     struct slots handles; /* of struct handle (state/handle.h): leases attached to */
     struct list leases;   /* of struct lease (state/lease.h): granted */
 
+    /* Who waits until the last lease has ended and the last handle is free (closing). */
+    struct session_waiter {
+        plane_done *done; /* NULL: nobody */
+        void *arg;
+    } leases_gone, handles_gone;
+    uint32_t handles_ended;   /* handles that only still answer with why they ended */
+    uint64_t handles_end_seq; /* numbers them in the order they ended */
+
     struct quota_account account;
     struct quota_account *uid_account;
     struct quota_charge charge;

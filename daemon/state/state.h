@@ -7,6 +7,7 @@
 #ifndef RDMAD_STATE_STATE_H
 #define RDMAD_STATE_STATE_H
 
+#include "daemon/base/clock.h"
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/base/slots.h"
@@ -38,7 +39,13 @@ struct state {
     char listen_host[256]; /* what peers reach us by, for URIs */
     uint16_t listen_port;  /* the real one, also when 0 was asked for */
     uint64_t started_ns;
-    bool stopping; /* refuses new sessions, leases and attaches */
+    uint64_t (*clock)(void); /* NULL: clock_now_ns; tests script theirs */
+    bool stopping;           /* refuses new sessions, leases and attaches */
 };
+
+/* What time it is for everything that decides by time on the control thread. */
+static inline uint64_t state_now(const struct state *st) {
+    return st->clock ? st->clock() : clock_now_ns();
+}
 
 #endif
