@@ -55,6 +55,10 @@ int config_set(struct config *c, const char *key, const char *value, struct erro
 /* Whether moving from a to b needs a restart; names the first such key in *key. */
 bool config_needs_restart(const struct config *a, const struct config *b, const char **key);
 
+/* Tells every key in the table's order with its value as a file would have it (a JSON literal). */
+void config_each(const struct config *c,
+                 void (*each)(void *arg, const char *key, const char *literal), void *arg);
+
 /* Prints the table as a commented configuration file (config/rdmad.json is this output). */
 #include <stdio.h>
 void config_print_reference(FILE *out);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * call.h - one call under way, and the table of what may be called. Internal to ctl/.
+ *
+ * A handler answers its call exactly once, now or later, with call_reply or call_fail; the call is
+ * gone then. The connection may be gone long before: the answer is dropped.
+ */
+#ifndef RDMAD_CTL_CALL_H
+#define RDMAD_CTL_CALL_H
+
+#include "daemon/ctl/ctl.h"
+#include "daemon/ctl/rpc.h"
+
+struct ctl_call;
+
+struct state *call_state(const struct ctl_call *call);
+/* Takes over result; NULL is answered as out of memory. */
+void call_reply(struct ctl_call *call, json_t *result);
+void call_fail(struct ctl_call *call, const struct error *why);
+
+/* params have been checked against the method's list. */
+typedef void ctl_handler(struct ctl_call *call, const json_t *params);
+
+struct ctl_method {
+    const char *name;
+    ctl_handler *handler;
+    const struct rpc_param *params;
+    bool mutating; /* for uid 0 and the daemon's own uid only */
+};
+
+const struct ctl_method *ctl_method_find(const char *name);
+
+/* A list is cut at this many rows; the answer then has "truncated": true. */
+#define CTL_MAX_ROWS 16384u
+
+ctl_handler ctl_status, ctl_config_show;                         /* status.c */
+ctl_handler ctl_session_show, ctl_pool_show, ctl_lease_show;     /* show.c */
+ctl_handler ctl_peer_show, ctl_link_show;                        /* show.c */
+ctl_handler ctl_device_show, ctl_channel_show, ctl_service_show; /* show.c */
+ctl_handler ctl_lease_revoke, ctl_peer_add;                      /* act.c */
+ctl_handler ctl_metrics;                                         /* metrics.c */
+
+/* What status and metrics both tell, gathered once. */
+struct ctl_totals {
+    struct {
+        uint64_t sessions, pools, pool_bytes, rings, leases, attaches, peers, links, lanes_in;
+        uint64_t ops_inflight, fds;
+    } objects;
+    uint64_t rss_bytes;
+    double uptime_s;
+};
+struct plane_counters;
+void ctl_totals(struct state *st, struct ctl_totals *out,
+                struct plane_counters *plane); /* totals.c */
+
+#endif

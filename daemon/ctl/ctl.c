@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ctl.c - the administration socket: accept, read lines, call, write answers.
+ *
+ * The happy path: accepted() makes a connection, turn() takes a few lines of its input, run_line()
+ * turns each into a call, the method's handler answers it now or later, call_reply() queues the
+ * line. A connection ends when the caller closed its side and everything it asked is answered.
+ *
+ * Bounds: MAX_CONNS connections, the last RESERVED_CONNS of them for callers that may change
+ * things, so that readers cannot lock an administrator out; MAX_LINE bytes a line; LINES_A_TURN
+ * lines before others get the thread; no further line is looked at while OUTPUT_BACKLOG bytes of
+ * answers or MAX_CALLS calls wait. A caller that is silent for IDLE_S or takes no answer for
+ * WRITE_S is closed.
+ */
+#include "daemon/base/log.h"
+#include "daemon/ctl/call.h"
+#include "daemon/ipc/listener.h"
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MAX_CONNS 16u
+#define RESERVED_CONNS 4u
+#define MAX_LINE 65536u
+#define MAX_CALLS 32u
+#define OUTPUT_BACKLOG 262144u
+#define LINES_A_TURN 8u
+#define IDLE_S 60
+#define WRITE_S 10
+
+struct ctl {
+    struct state *state;
+    struct listener *listener;
+    struct list conns;
+    unsigned nconns;
+};
+
+struct ctl_conn {
+    struct ctl *ctl;
+    struct list node;
+    struct bufferevent *bev;
+    struct list calls; /* not answered yet */
+    unsigned ncalls;
+    uid_t uid;
+    bool privileged; /* may call mutating methods */
+    bool input_over; /* end of file, or a line too long */
+};
+
+struct ctl_call {
+    struct ctl_conn *conn; /* NULL once it is gone */
+    struct list node;      /* in conn->calls */
+    struct state *state;
+    json_t *id; /* NULL: a notification */
+};
+
+static void conn_free(struct ctl_conn *conn) {
+    struct list *node;
+    while ((node = list_pop(&conn->calls)))
+        list_entry(node, struct ctl_call, node)->conn = NULL;
+    list_remove(&conn->node);
+    conn->ctl->nconns--;
+    bufferevent_free(conn->bev);
+    free(conn);
+}
+
+/* Takes over line. */
+static void send_line(struct ctl_conn *conn, char *line) {
+    if (line)
+        bufferevent_write(conn->bev, line, strlen(line));
+    free(line);
+}
+
+static void call_end(struct ctl_call *call, char *line) {
+    struct ctl_conn *conn = call->conn;
+    if (conn && call->id)
+        send_line(conn, line);
+    else
+        free(line);
+    list_remove(&call->node);
+    json_decref(call->id);
+    free(call);
+    if (!conn)
+        return;
+    conn->ncalls--;
+    /* Later, not here: the handler that answers may still be on turn()'s stack. */
+    bufferevent_trigger(conn->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+}
+
+struct state *call_state(const struct ctl_call *call) {
+    return call->state;
+}
+
+void call_reply(struct ctl_call *call, json_t *result) {
+    struct error why;
+    if (result) {
+        call_end(call, rpc_result(call->id, result));
+        return;
+    }
+    error_set(&why, RDMAD_E_NOMEM, "out of memory while answering");
+    call_end(call, rpc_error(call->id, RPC_FAILED, &why));
+}
+
+void call_fail(struct ctl_call *call, const struct error *why) {
+    call_end(call, rpc_error(call->id, RPC_FAILED, why));
+}
+
+/* Whether the request may run; err and the rpc_code say why not. */
+static int admit(const struct ctl_conn *conn, const struct rpc_request *rq,
+                 const struct ctl_method **method, struct error *err) {
+    *method = ctl_method_find(rq->method);
+    if (!*method) {
+        error_set(err, RDMAD_E_INVAL, "no method \"%.60s\"; rdmactl(8) lists them", rq->method);
+        return RPC_METHOD;
+    }
+    if ((*method)->mutating && !conn->privileged) {
+        error_set(err, RDMAD_E_PERM,
+                  "%s changes the daemon: it is for root and for uid %u, you are uid %u",
+                  (*method)->name, (unsigned)geteuid(), (unsigned)conn->uid);
+        return RPC_FAILED;
+    }
+    return rpc_check((*method)->params, rq->params, err) ? RPC_PARAMS : 0;
+}
+
+static struct ctl_call *call_new(struct ctl_conn *conn, json_t *id) {
+    struct ctl_call *call = calloc(1, sizeof(*call));
+    if (!call)
+        return NULL;
+    call->conn = conn;
+    call->state = conn->ctl->state;
+    call->id = id ? json_incref(id) : NULL;
+    list_append(&conn->calls, &call->node);
+    conn->ncalls++;
+    return call;
+}
+
+static void run_line(struct ctl_conn *conn, const char *line, size_t size) {
+    struct rpc_request rq;
+    struct error why;
+    const struct ctl_method *method = NULL;
+    int code = rpc_parse(line, size, &rq, &why);
+    bool unreadable = code != 0; /* answered even without an id, as the standard asks */
+    if (!code)
+        code = admit(conn, &rq, &method, &why);
+    struct ctl_call *call = code ? NULL : call_new(conn, rq.id);
+    if (!code && !call) {
+        error_set(&why, RDMAD_E_NOMEM, "out of memory for the call");
+        code = RPC_FAILED;
+    }
+    if (call) {
+        if (method->mutating)
+            LOG(NOTICE, ("uid %u calls %s", (unsigned)conn->uid, method->name),
+                FIELD_U64("UID", conn->uid));
+        method->handler(call, rq.params);
+    } else if (unreadable || rq.id) {
+        send_line(conn, rpc_error(rq.id, code, &why));
+    }
+    rpc_request_fini(&rq);
+}
+
+static bool backlogged(struct ctl_conn *conn) {
+    return conn->ncalls >= MAX_CALLS ||
+           evbuffer_get_length(bufferevent_get_output(conn->bev)) >= OUTPUT_BACKLOG;
+}
+
+static void refuse_long_line(struct ctl_conn *conn) {
+    struct error why;
+    error_set(&why, RDMAD_E_LENGTH, "a line has more than %u bytes; the connection closes",
+              MAX_LINE);
+    send_line(conn, rpc_error(NULL, RPC_REQUEST, &why));
+    conn->input_over = true;
+    bufferevent_disable(conn->bev, EV_READ);
+    struct evbuffer *input = bufferevent_get_input(conn->bev);
+    evbuffer_drain(input, evbuffer_get_length(input));
+}
+
+/* Takes a few lines, and frees the connection when nothing is left to do for it. */
+static void turn(struct ctl_conn *conn) {
+    struct evbuffer *input = bufferevent_get_input(conn->bev);
+    bool more = true;
+    for (unsigned n = 0; n < LINES_A_TURN && more && !backlogged(conn); n++) {
+        size_t size;
+        char *line = evbuffer_readln(input, &size, EVBUFFER_EOL_LF);
+        more = line != NULL;
+        if (line && size <= MAX_LINE)
+            run_line(conn, line, size);
+        else if (line || evbuffer_get_length(input) > MAX_LINE)
+            refuse_long_line(conn);
+        free(line);
+    }
+    if (more && !backlogged(conn))
+        bufferevent_trigger(conn->bev, EV_READ,
+                            BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+    /* A last line without its end is not a call: it may have been cut anywhere. */
+    bool idle = !more && !conn->ncalls;
+    if (conn->input_over && idle && !evbuffer_get_length(bufferevent_get_output(conn->bev)))
+        conn_free(conn);
+}
+
+static void on_turn(struct bufferevent *bev, void *arg) {
+    (void)bev;
+    turn(arg);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg) {
+    struct ctl_conn *conn = arg;
+    if (what & BEV_EVENT_EOF) {
+        conn->input_over = true;
+        turn(conn);
+    } else if ((what & BEV_EVENT_TIMEOUT) && (what & BEV_EVENT_READING) && conn->ncalls) {
+        bufferevent_enable(bev, EV_READ); /* silent because it waits for our answer */
+    } else {
+        conn_free(conn);
+    }
+}
+
+static void refuse(int fd, const char *text) {
+    struct error why;
+    error_set(&why, RDMAD_E_LIMIT, "%s", text);
+    char *line = rpc_error(NULL, RPC_FAILED, &why);
+    if (line)
+        (void)send(fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
+    free(line);
+    close(fd);
+}
+
+static void accepted(void *user, int fd) {
+    struct ctl *ctl = user;
+    struct ucred who;
+    socklen_t size = sizeof(who);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size)) {
+        close(fd);
+        return;
+    }
+    bool privileged = who.uid == 0 || who.uid == geteuid();
+    if (ctl->nconns >= MAX_CONNS - (privileged ? 0 : RESERVED_CONNS)) {
+        refuse(fd, "too many connections to control.sock are open; close one");
+        return;
+    }
+    struct ctl_conn *conn = calloc(1, sizeof(*conn));
+    struct bufferevent *bev = NULL;
+    if (conn && !evutil_make_socket_nonblocking(fd))
+        bev = bufferevent_socket_new(ctl->state->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    if (!bev) {
+        free(conn);
+        close(fd);
+        return;
+    }
+    *conn = (struct ctl_conn){.ctl = ctl, .bev = bev, .uid = who.uid, .privileged = privileged};
+    list_init(&conn->calls);
+    list_append(&ctl->conns, &conn->node);
+    ctl->nconns++;
+    bufferevent_setcb(bev, on_turn, on_turn, on_event, conn);
+    /* One byte more than a line may have, so that a longer one shows. */
+    bufferevent_setwatermark(bev, EV_READ, 0, MAX_LINE + 1);
+    bufferevent_set_timeouts(bev, &(struct timeval){IDLE_S, 0}, &(struct timeval){WRITE_S, 0});
+    bufferevent_enable(bev, EV_READ | EV_WRITE);
+}
+
+int ctl_new(struct state *st, int activated_fd, struct ctl **out, struct error *err) {
+    char path[sizeof(st->config->runtime_dir) + sizeof("/control.sock")];
+    snprintf(path, sizeof(path), "%s/control.sock", st->config->runtime_dir);
+    struct ctl *ctl = calloc(1, sizeof(*ctl));
+    if (!ctl)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for %s", path);
+    ctl->state = st;
+    list_init(&ctl->conns);
+    struct listener_spec spec = {.path = path,
+                                 .type = SOCK_STREAM,
+                                 .mode = 0660,
+                                 .group = (gid_t)-1,
+                                 .activated = activated_fd};
+    int rc = listener_new(st->base, &spec, accepted, ctl, &ctl->listener, err);
+    if (rc) {
+        free(ctl);
+        return rc;
+    }
+    *out = ctl;
+    return RDMAD_OK;
+}
+
+void ctl_free(struct ctl *ctl) {
+    if (!ctl)
+        return;
+    listener_free(ctl->listener);
+    while (!list_empty(&ctl->conns))
+        conn_free(list_entry(list_first(&ctl->conns), struct ctl_conn, node));
+    free(ctl);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * metrics.c - the same numbers as status in the Prometheus text format: base units, _total on what
+ * only grows. Names change only with a major version.
+ */
+#include "daemon/ctl/call.h"
+#include "daemon/plane/plane.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void metric(FILE *out, const char *name, const char *type, const char *help, uint64_t n) {
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help, name, type, name, n);
+}
+
+static void print_objects(FILE *out, const struct ctl_totals *t) {
+    const struct {
+        const char *name, *help;
+        uint64_t n;
+    } gauges[] = {
+        {"rdmad_sessions", "Client sessions, those being closed included.", t->objects.sessions},
+        {"rdmad_pools", "Memory pools.", t->objects.pools},
+        {"rdmad_pool_bytes", "Bytes of pools and rings.", t->objects.pool_bytes},
+        {"rdmad_rings", "Rings of sessions.", t->objects.rings},
+        {"rdmad_leases", "Leases granted here that have not ended.", t->objects.leases},
+        {"rdmad_attaches", "Leases that sessions here are attached to.", t->objects.attaches},
+        {"rdmad_peers", "Control connections to and from other daemons.", t->objects.peers},
+        {"rdmad_links", "Data paths on which this daemon initiates.", t->objects.links},
+        {"rdmad_lanes_in", "Data connections accepted from peers.", t->objects.lanes_in},
+        {"rdmad_ops_inflight", "Transfers in flight.", t->objects.ops_inflight},
+        {"process_open_fds", "Open file descriptors.", t->objects.fds},
+        {"process_resident_memory_bytes", "Resident memory.", t->rss_bytes},
+    };
+    for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
+        metric(out, gauges[i].name, "gauge", gauges[i].help, gauges[i].n);
+}
+
+static void print_traffic(FILE *out, const struct plane_counters *c) {
+    const struct {
+        const char *name, *help;
+        uint64_t n;
+    } counters[] = {
+        {"rdmad_ops_total", "Transfers completed, failed ones included.", c->ops},
+        {"rdmad_ops_failed_total", "Transfers that failed.", c->ops_failed},
+        {"rdmad_read_bytes_total", "Bytes that READs of sessions here moved.", c->bytes_read},
+        {"rdmad_written_bytes_total", "Bytes that WRITEs of sessions here moved.",
+         c->bytes_written},
+        {"rdmad_wakeups_total", "Doorbells rung for sleeping clients.", c->wakeups_sent},
+        {"rdmad_worker_sleeps_total", "Times a worker went to sleep.", c->sleeps},
+    };
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+        metric(out, counters[i].name, "counter", counters[i].help, counters[i].n);
+}
+
+/* A label's value: backslash, quote and line feed are escaped. */
+static void print_label(FILE *out, const char *s) {
+    for (; *s; s++) {
+        if (*s == '\n')
+            fputs("\\n", out);
+        else
+            fprintf(out, "%s%c", *s == '\\' || *s == '"' ? "\\" : "", *s);
+    }
+}
+
+static void print_info(FILE *out, const struct state *st, const struct ctl_totals *t) {
+    fprintf(out, "# HELP rdmad_info What runs here.\n# TYPE rdmad_info gauge\n"
+                 "rdmad_info{version=\"" RDMAD_VERSION "\",node=\"");
+    print_label(out, st->node_name);
+    fprintf(out, "\",fabric=\"%s\"} 1\n", plane_fabric(st->plane)->name);
+    fprintf(out,
+            "# HELP rdmad_uptime_seconds Since the daemon started.\n"
+            "# TYPE rdmad_uptime_seconds gauge\nrdmad_uptime_seconds %.3f\n",
+            t->uptime_s);
+}
+
+static void print_limits(FILE *out, const struct state *st) {
+    static const char *const names[QUOTA_COUNT] = {
+        [QUOTA_SESSIONS] = "sessions", [QUOTA_BYTES] = "pool_bytes", [QUOTA_POOLS] = "pools",
+        [QUOTA_RINGS] = "rings",       [QUOTA_LEASES] = "leases",    [QUOTA_ATTACHES] = "attaches",
+    };
+    fprintf(out, "# HELP rdmad_limit The daemon's own limit of a resource, where there is one.\n"
+                 "# TYPE rdmad_limit gauge\n");
+    for (unsigned r = 0; r < QUOTA_COUNT; r++) {
+        if (st->quota.limits.total[r] != UINT64_MAX)
+            fprintf(out, "rdmad_limit{resource=\"%s\"} %" PRIu64 "\n", names[r],
+                    st->quota.limits.total[r]);
+    }
+}
+
+void ctl_metrics(struct ctl_call *call, const json_t *params) {
+    (void)params;
+    struct state *st = call_state(call);
+    struct plane_counters counters;
+    struct ctl_totals t;
+    ctl_totals(st, &t, &counters);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) {
+        call_reply(call, NULL);
+        return;
+    }
+    print_info(out, st, &t);
+    print_objects(out, &t);
+    print_limits(out, st);
+    print_traffic(out, &counters);
+    fclose(out);
+    call_reply(call, text ? json_pack("{s:s#}", "text", text, size) : NULL);
+    free(text);
+}
