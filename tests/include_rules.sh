@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# include_rules.sh [TREE]: what may include what (docs/ARCHITECTURE.md says why).
+# include_rules.sh --self-test: breaks each rule in a copy of the tree and requires that it shows.
+#
+# The rules are a table: a directory, and the paths that its files may include in quotes. Public
+# headers (<rdmad/...>) are open to all; a file of the same directory always is. Directories that
+# are not listed (tests) may include anything.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+rules() {
+    cat <<'TABLE'
+include/rdmad           -
+common                  -
+libclient               common/
+rdmactl                 common/
+examples                -
+bench                   common/
+daemon/base             common/
+daemon/config           common/ daemon/base/
+daemon/ipc              common/ daemon/base/
+daemon/fabric           common/ daemon/base/ daemon/fabric/fabric.h
+daemon/fabric/local     common/ daemon/base/ daemon/fabric/fabric.h
+daemon/fabric/tcp       common/ daemon/base/ daemon/fabric/fabric.h
+daemon/fabric/verbs     common/ daemon/base/ daemon/fabric/fabric.h
+daemon/plane            common/ daemon/base/ daemon/fabric/fabric.h
+daemon/op               common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h
+daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
+daemon/peer             common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/
+daemon/serve            common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
+daemon/ctl              common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
+TABLE
+}
+
+bad=0
+complain() { # FILE:LINE MESSAGE
+    echo "$1: $2"
+    bad=1
+}
+
+# "LINE PATH" of each quoted include of a file, and "LINE <PATH>" of each other one.
+includes_of() {
+    sed -nE '/^[[:space:]]*#[[:space:]]*include/{=;s/^[[:space:]]*#[[:space:]]*include[[:space:]]*//p}' "$1" |
+        paste -d' ' - - | sed -nE 's/^([0-9]+) "([^"]*)".*/\1 \2/p; s/^([0-9]+) (<[^>]*>).*/\1 \2/p'
+}
+
+quoted_allowed() { # DIR PATH ALLOWED...
+    local dir=$1 path=$2 prefix
+    shift 2
+    case $path in
+    "$dir"/*/* | *..*) return 1 ;;
+    "$dir"/*) return 0 ;;
+    */*) ;;
+    *) return 0 ;; # no slash: beside the file
+    esac
+    for prefix in "$@"; do
+        [[ $path == "$prefix"* ]] && return 0
+    done
+    return 1
+}
+
+# Whether code of this file may know the event loop.
+takes_now_ns() {
+    case $1 in
+    daemon/op/* | daemon/fabric/* | daemon/plane/* | daemon/base/*) return 0 ;;
+    daemon/state/lease*.c | daemon/state/handle*.c | daemon/state/quota*.c) return 0 ;;
+    esac
+    return 1
+}
+
+check_file() { # FILE DIR ALLOWED...
+    local file=$1 dir=$2 line path
+    shift 2
+    while read -r line path; do
+        case $path in
+        "<infiniband/"* | "<rdma/"*)
+            [[ $file == daemon/fabric/verbs/* ]] ||
+                complain "$file:$line" "$path is for daemon/fabric/verbs/ only"
+            ;;
+        "<event2/"*)
+            if takes_now_ns "$file"; then
+                complain "$file:$line" "$path: this code takes now_ns and knows no event loop"
+            elif [[ $file != daemon/* ]]; then
+                complain "$file:$line" "$path: the event loop is the daemon's"
+            fi
+            ;;
+        "<"*) ;;
+        *)
+            quoted_allowed "$dir" "$path" "$@" ||
+                complain "$file:$line" "$dir/ may not include $path"
+            ;;
+        esac
+    done < <(includes_of "$file")
+}
+
+check_tree() { # TREE
+    cd "$1"
+    local dir allowed file
+    while read -r dir allowed; do
+        [ -d "$dir" ] || continue
+        [ "$allowed" != - ] || allowed=
+        for file in "$dir"/*.[ch]; do
+            # shellcheck disable=SC2086 # the list of prefixes is meant to be split
+            [ ! -e "$file" ] || check_file "$file" "$dir" $allowed
+        done
+    done < <(rules)
+    return "$bad"
+}
+
+# One "FILE INCLUDE" a line: each must be refused.
+broken() {
+    cat <<'CASES'
+include/rdmad/x.h "common/uri.h"
+common/x.c "daemon/base/error.h"
+libclient/x.c "daemon/state/state.h"
+libclient/x.c <event2/event.h>
+rdmactl/x.c "daemon/ctl/ctl.h"
+examples/x.c "common/uri.h"
+bench/x.c "daemon/base/clock.h"
+daemon/base/x.c "daemon/config/config.h"
+daemon/base/x.c <event2/event.h>
+daemon/config/x.c "daemon/state/state.h"
+daemon/ipc/x.c "daemon/state/session.h"
+daemon/fabric/tcp/x.c "daemon/state/lease.h"
+daemon/fabric/tcp/x.c "daemon/op/op.h"
+daemon/fabric/tcp/x.c "daemon/ipc/ring.h"
+daemon/fabric/tcp/x.c "daemon/plane/plane.h"
+daemon/fabric/tcp/x.c "daemon/fabric/local/local.h"
+daemon/fabric/tcp/x.c <infiniband/verbs.h>
+daemon/fabric/tcp/x.c <event2/event.h>
+daemon/fabric/local/x.c "daemon/state/pool.h"
+daemon/plane/x.h "daemon/state/state.h"
+daemon/op/x.c "daemon/state/lease.h"
+daemon/op/x.c "daemon/peer/peer.h"
+daemon/op/x.c "daemon/fabric/tcp/frame.h"
+daemon/op/x.c "../state/lease.h"
+daemon/op/x.c <event2/event.h>
+daemon/state/x.c "daemon/op/op.h"
+daemon/state/x.c "daemon/peer/peer.h"
+daemon/state/x.c "daemon/serve/serve.h"
+daemon/state/lease_x.c <event2/event.h>
+daemon/state/handle_x.c <event2/event.h>
+daemon/state/quota.c <event2/event.h>
+daemon/peer/x.c "daemon/serve/serve.h"
+daemon/peer/x.c "daemon/op/op.h"
+daemon/peer/x.c <rdma/rdma_cma.h>
+daemon/serve/x.c "daemon/op/op.h"
+daemon/serve/x.c "daemon/ctl/ctl.h"
+daemon/ctl/x.c "daemon/fabric/tcp/tcp.h"
+CASES
+}
+
+self_test() {
+    local tree file include undone=0
+    tree=$(mktemp -d)
+    # shellcheck disable=SC2064 # the path of now
+    trap "rm -rf '$tree'" EXIT
+    while read -r file include; do
+        rm -rf "${tree:?}/x"
+        mkdir -p "$tree/x/$(dirname "$file")"
+        # Before and after it stand lines that are in order: the rule must name the right one.
+        printf '#include <stdio.h>\n# include %s\n#include <rdmad/abi.h>\n' "$include" >"$tree/x/$file"
+        if output=$("$0" "$tree/x") || ! grep -qF "$file:2: " <<<"$output"; then
+            echo "not noticed: $file including $include"
+            undone=1
+        fi
+    done < <(broken)
+    [ "$undone" = 0 ] && echo "every broken rule was noticed"
+    return "$undone"
+}
+
+case ${1:-} in
+--self-test) self_test ;;
+*) check_tree "${1:-$here}" ;;
+esac

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# lint.sh WHAT [BUILD]: what is asked of the sources themselves.
+#   sources   one SPDX line a file, no function or file beyond its bound, nothing left for later
+#   format    clang-format changes nothing
+#   tidy      clang-tidy has nothing to say (needs BUILD's compile_commands.json)
+#   shell     shellcheck has nothing to say
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+
+# What git knows and what is not ignored, so that a file counts before it is committed; without git
+# (an unpacked archive) everything outside the build directories.
+files() {
+    if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+        git ls-files --cached --others --exclude-standard -- "$@"
+    else
+        local args=() pattern
+        for pattern in "$@"; do
+            args+=(-o -path "./$pattern")
+        done
+        find . -path './build*' -prune -o \( -false "${args[@]}" \) -type f -printf '%P\n'
+    fi | sort | while IFS= read -r file; do [ ! -f "$file" ] || printf '%s\n' "$file"; done
+}
+c_files() { files '*.c' '*.h'; }
+scripts() {
+    files '*.sh'
+    local file
+    for file in quickstart check .ci/run tests/soak; do
+        [ ! -f "$file" ] || printf '%s\n' "$file"
+    done
+}
+
+lint_sources() {
+    local bad=0 file
+    while IFS= read -r file; do
+        if [ "$(grep -c 'SPDX-License-Identifier: MIT' "$file")" != 1 ]; then
+            echo "$file: needs exactly one SPDX-License-Identifier: MIT line"
+            bad=1
+        fi
+    done < <(c_files; scripts; files '*CMakeLists.txt' '*.cmake' '*.py')
+    while IFS= read -r file; do
+        if [ "$(wc -l <"$file")" -gt 600 ]; then
+            echo "$file: more than 600 lines, perhaps two ideas"
+            bad=1
+        fi
+        # A function starts at a line that does not and ends in "{", and ends at a lone "}".
+        awk -v file="$file" '
+            /^[A-Za-z_].*\{$/ && !/^(struct|union|enum|typedef|static const|extern)[^(]*\{$/ { start = NR }
+            /^\}$/ { if (start && NR - start > 71) { print file ":" start ": function of " NR - start - 1 " lines, 70 at most"; bad = 1 } start = 0 }
+            END { exit bad }' "$file" || bad=1
+        if grep -nE '\b(TODO|FIXME|XXX|HACK)\b' "$file" | sed "s|^|$file:|" | grep .; then
+            bad=1
+        fi
+    done < <(c_files)
+    return "$bad"
+}
+
+lint_format() {
+    c_files | xargs clang-format --dry-run -Werror
+}
+
+lint_shell() {
+    scripts | xargs shellcheck -x
+}
+
+lint_tidy() {
+    local build=$1 output
+    # Every warning is an error (.clang-tidy), so the exit code tells; the rest is noise.
+    if ! output=$(run-clang-tidy -quiet -p "$build" -j "$(nproc)" \
+        "^$PWD/(common|libclient|daemon|rdmactl|bench|examples|tests)/" 2>&1); then
+        grep -E -A3 '(warning|error):' <<<"$output" || printf '%s\n' "$output"
+        return 1
+    fi
+}
+
+case ${1:-} in
+sources) lint_sources ;;
+format) lint_format ;;
+shell) lint_shell ;;
+tidy) lint_tidy "${2:?BUILD}" ;;
+*)
+    sed -n '4,9s/^# \{0,1\}//p' "$0"
+    exit 2
+    ;;
+esac

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * harness.c - starting, asking and ending daemons under test.
+ *
+ * A daemon writes its log and any sanitizer report into its own directory; whatever ends it, the
+ * directory is then searched for reports, and a report fails the case even if the exit code was 0.
+ */
+#include "tests/support/harness.h"
+
+#include "tests/support/procs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_ARGS = 32, START_MS = 20000, STOP_MS = 30000 };
+
+struct tdaemon {
+    char dir[64];
+    char listen[64];
+    const char *args[MAX_ARGS];
+    pid_t pid; /* 0: not running */
+};
+
+const char *tdaemon_dir(const struct tdaemon *d) {
+    return d->dir;
+}
+const char *tdaemon_listen(const struct tdaemon *d) {
+    return d->listen;
+}
+pid_t tdaemon_pid(const struct tdaemon *d) {
+    return d->pid;
+}
+
+/* ---- files of the daemon ------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void show_file(const char *path) {
+    char line[1024];
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return;
+    fprintf(stderr, "---- %s\n", path);
+    while (fgets(line, sizeof(line), f))
+        fputs(line, stderr);
+    fclose(f);
+}
+
+static void show_log(const struct tdaemon *d) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/log", d->dir);
+    show_file(path);
+}
+
+static unsigned reports;
+
+static int find_report(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+    (void)st;
+    if (type == FTW_F && strncmp(path + ftw->base, "report.", 7) == 0) {
+        show_file(path);
+        reports++;
+    }
+    return 0;
+}
+
+static void expect_no_reports(const struct tdaemon *d) {
+    reports = 0;
+    nftw(d->dir, find_report, 8, FTW_PHYS);
+    CHECK(reports == 0, "rdmad in %s wrote %u sanitizer reports (above)", d->dir, reports);
+}
+
+bool tdaemon_logged(const struct tdaemon *d, const char *text) {
+    char path[PATH_MAX], line[2048];
+    bool found = false;
+    snprintf(path, sizeof(path), "%s/log", d->dir);
+    FILE *f = fopen(path, "re");
+    CHECK(f, "%s: %s", path, strerror(errno));
+    while (!found && fgets(line, sizeof(line), f))
+        found = strstr(line, text) != NULL;
+    fclose(f);
+    return found;
+}
+
+/* ---- start and stop ------------------------------------------------------------------------ */
+
+/* Appends log_path to what the environment says already: the last setting wins. */
+static void set_report_path(const char *variable, const char *dir) {
+    char value[1024];
+    const char *old = getenv(variable);
+    snprintf(value, sizeof(value), "%s%slog_path=%s/report", old ? old : "", old ? ":" : "", dir);
+    setenv(variable, value, 1);
+}
+
+static _Noreturn void exec_daemon(const struct tdaemon *d) {
+    char log[PATH_MAX], path[PATH_MAX];
+    const char *argv[MAX_ARGS + 8] = {build_path("daemon/rdmad", path, sizeof(path)),
+                                      "--runtime-dir", d->dir, "--listen", d->listen};
+    for (unsigned i = 0, n = 5; d->args[i]; i++)
+        argv[n++] = d->args[i];
+    snprintf(log, sizeof(log), "%s/log", d->dir);
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+        _exit(126);
+    set_report_path("ASAN_OPTIONS", d->dir);
+    set_report_path("UBSAN_OPTIONS", d->dir);
+    set_report_path("TSAN_OPTIONS", d->dir);
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("JOURNAL_STREAM");
+    execv(argv[0], (char *const *)argv);
+    perror(argv[0]);
+    _exit(127);
+}
+
+static json_t *try_call(const char *dir, const char *method, json_t *params);
+
+static void await_ready(struct tdaemon *d) {
+    uint64_t deadline = now_ms() + START_MS;
+    for (;;) {
+        json_t *reply = try_call(d->dir, "status", NULL);
+        const char *listen =
+            json_string_value(json_object_get(json_object_get(reply, "result"), "listen"));
+        if (listen) {
+            snprintf(d->listen, sizeof(d->listen), "%s", listen);
+            json_decref(reply);
+            return;
+        }
+        json_decref(reply);
+        int status;
+        if (waitpid(d->pid, &status, WNOHANG) == d->pid) {
+            show_log(d);
+            CHECK(0, "rdmad ended while starting, wait status %#x", (unsigned)status);
+        }
+        if (now_ms() > deadline) {
+            show_log(d);
+            CHECK(0, "rdmad did not answer status within %d ms", START_MS);
+        }
+        sleep_ms(5);
+    }
+}
+
+static void launch(struct tdaemon *d) {
+    fflush(NULL);
+    d->pid = fork();
+    CHECK(d->pid >= 0, "fork: %s", strerror(errno));
+    if (d->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        exec_daemon(d);
+    }
+    await_ready(d);
+}
+
+struct tdaemon *tdaemon_start(const char *host, const char *const *args) {
+    struct tdaemon *d = calloc(1, sizeof(*d));
+    const char *tmp = getenv("TMPDIR");
+    CHECK(d, "out of memory");
+    snprintf(d->dir, sizeof(d->dir), "%s/rdmad.XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+    CHECK(mkdtemp(d->dir), "%s: %s", d->dir, strerror(errno));
+    chmod(d->dir, 0755); /* clients of other uids are tested too */
+    snprintf(d->listen, sizeof(d->listen), "%s:0", host);
+    for (unsigned i = 0; args && args[i]; i++) {
+        CHECK(i < MAX_ARGS - 1, "too many arguments");
+        d->args[i] = args[i];
+    }
+    launch(d);
+    return d;
+}
+
+void tdaemon_restart(struct tdaemon *d) {
+    CHECK(d->pid == 0, "kill it first");
+    launch(d);
+}
+
+static void destroy(struct tdaemon *d) {
+    expect_no_reports(d);
+    nftw(d->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    free(d);
+}
+
+void tdaemon_kill(struct tdaemon *d) {
+    CHECK(d->pid > 0, "not running");
+    kill(d->pid, SIGKILL);
+    CHECK(waitpid(d->pid, NULL, 0) == d->pid, "waitpid: %s", strerror(errno));
+    d->pid = 0;
+}
+
+void tdaemon_stop(struct tdaemon *d) {
+    if (d->pid) {
+        int status = 0;
+        uint64_t deadline = now_ms() + STOP_MS;
+        kill(d->pid, SIGTERM);
+        while (waitpid(d->pid, &status, WNOHANG) == 0) {
+            if (now_ms() > deadline) {
+                show_log(d);
+                CHECK(0, "rdmad did not stop within %d ms of SIGTERM", STOP_MS);
+            }
+            sleep_ms(2);
+        }
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+            show_log(d);
+            expect_no_reports(d);
+            CHECK(0, "rdmad ended with wait status %#x after SIGTERM", (unsigned)status);
+        }
+        char path[PATH_MAX];
+        snprintf(path, sizeof(path), "%s/rdmad.sock", d->dir);
+        CHECK(access(path, F_OK) != 0, "rdmad left %s behind", path);
+        snprintf(path, sizeof(path), "%s/control.sock", d->dir);
+        CHECK(access(path, F_OK) != 0, "rdmad left %s behind", path);
+    }
+    destroy(d);
+}
+
+/* ---- asking -------------------------------------------------------------------------------- */
+
+static int connect_control(const char *dir) {
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.sock", dir);
+    CHECK(n > 0 && (size_t)n < sizeof(sa.sun_path), "path too long: %s", dir);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0, "socket: %s", strerror(errno));
+    struct timeval tv = {.tv_sec = TEST_PATIENCE_MS / 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+    if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* The whole reply object, or NULL when the daemon does not answer. One line each way. */
+static json_t *try_call(const char *dir, const char *method, json_t *params) {
+    int fd = connect_control(dir);
+    if (fd < 0) {
+        json_decref(params);
+        return NULL;
+    }
+    json_t *request = json_pack("{s:s, s:i, s:s, s:o}", "jsonrpc", "2.0", "id", 1, "method", method,
+                                "params", params ? params : json_object());
+    char *text = json_dumps(request, JSON_COMPACT);
+    CHECK(text, "cannot print the request");
+    json_decref(request);
+    size_t size = strlen(text);
+    text[size] = '\n';
+    ssize_t sent = send(fd, text, size + 1, MSG_NOSIGNAL);
+    free(text);
+    FILE *f = sent == (ssize_t)(size + 1) ? fdopen(fd, "r") : NULL;
+    if (!f) {
+        close(fd);
+        return NULL;
+    }
+    char *line = NULL;
+    size_t room = 0;
+    json_t *reply = getline(&line, &room, f) > 0 ? json_loads(line, 0, NULL) : NULL;
+    free(line);
+    fclose(f);
+    return reply;
+}
+
+json_t *tdaemon_call(struct tdaemon *d, const char *method, json_t *params) {
+    json_t *reply = try_call(d->dir, method, params);
+    if (!reply)
+        show_log(d);
+    CHECK(reply, "rdmad does not answer %s", method);
+    json_t *result = json_incref(json_object_get(reply, "result"));
+    char *text = json_dumps(reply, JSON_COMPACT);
+    CHECK(result, "%s: %s", method, text);
+    free(text);
+    json_decref(reply);
+    return result;
+}
+
+json_t *tdaemon_status(struct tdaemon *d) {
+    return tdaemon_call(d, "status", NULL);
+}
+
+json_t *tdaemon_objects(struct tdaemon *d) {
+    json_t *status = tdaemon_status(d);
+    json_t *objects = json_incref(json_object_get(status, "objects"));
+    CHECK(json_is_object(objects), "status has no objects");
+    json_decref(status);
+    return objects;
+}
+
+void tdaemon_expect_objects(struct tdaemon *d, json_t *before) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    for (;;) {
+        json_t *now = tdaemon_objects(d);
+        bool same = json_equal(now, before);
+        if (!same && now_ms() > deadline) {
+            char *was = json_dumps(before, JSON_COMPACT), *is = json_dumps(now, JSON_COMPACT);
+            show_log(d);
+            CHECK(0, "objects do not come back:\n    was %s\n    is  %s", was, is);
+        }
+        json_decref(now);
+        if (same)
+            break;
+        sleep_ms(5);
+    }
+    json_decref(before);
+}
+
+unsigned tdaemon_fds(const struct tdaemon *d) {
+    return open_fds(d->pid);
+}
+uint64_t tdaemon_rss_bytes(const struct tdaemon *d) {
+    return process_rss_bytes(d->pid);
+}
+uint64_t tdaemon_cpu_ticks(const struct tdaemon *d) {
+    return process_cpu_ticks(d->pid);
+}
+
+void tdaemon_expect_fds(struct tdaemon *d, unsigned at_most) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    unsigned now;
+    while ((now = tdaemon_fds(d)) > at_most) {
+        CHECK(now_ms() < deadline, "rdmad holds %u descriptors, at most %u expected", now, at_most);
+        sleep_ms(10);
+    }
+}

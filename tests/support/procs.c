@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * procs.c - client processes, other programs, and what /proc says about them.
+ */
+#include "tests/support/procs.h"
+
+#include "tests/support/harness.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+pid_t client_fork(void (*fn)(void *arg), void *arg) {
+    fflush(NULL);
+    pid_t pid = fork();
+    CHECK(pid >= 0, "fork: %s", strerror(errno));
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    fn(arg);
+    fflush(NULL);
+    _exit(0); /* the parent's exit handlers are not ours to run */
+}
+
+void client_expect_ok(pid_t pid) {
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        CHECK(errno == EINTR, "waitpid: %s", strerror(errno));
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "client %d ended with wait status %#x",
+          (int)pid, (unsigned)status);
+}
+
+void client_kill(pid_t pid) {
+    kill(pid, SIGKILL);
+    CHECK(waitpid(pid, NULL, 0) == pid, "waitpid: %s", strerror(errno));
+}
+
+bool client_running(pid_t pid) {
+    siginfo_t info = {0};
+    CHECK(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0, "waitid: %s",
+          strerror(errno));
+    return info.si_pid == 0;
+}
+
+int run_program(const char *const *argv, char *out, size_t size) {
+    int pipefd[2];
+    CHECK(pipe2(pipefd, O_CLOEXEC) == 0, "pipe2: %s", strerror(errno));
+    fflush(NULL);
+    pid_t pid = fork();
+    CHECK(pid >= 0, "fork: %s", strerror(errno));
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (dup2(pipefd[1], 1) < 0 || dup2(pipefd[1], 2) < 0)
+            _exit(126);
+        execv(argv[0], (char *const *)argv);
+        perror(argv[0]);
+        _exit(127);
+    }
+    close(pipefd[1]);
+    char scrap[4096];
+    size_t used = 0;
+    for (;;) {
+        bool keep = out && used + 1 < size;
+        ssize_t n =
+            read(pipefd[0], keep ? out + used : scrap, keep ? size - 1 - used : sizeof(scrap));
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            break;
+        if (keep && n > 0)
+            used += (size_t)n;
+    }
+    if (out && size)
+        out[used] = 0;
+    close(pipefd[0]);
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid, "waitpid: %s", strerror(errno));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- /proc --------------------------------------------------------------------------------- */
+
+unsigned open_fds(pid_t pid) {
+    char path[64] = "/proc/self/fd";
+    unsigned count = 0;
+    if (pid)
+        snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    CHECK(dir, "%s: %s", path, strerror(errno));
+    for (struct dirent *e; (e = readdir(dir));)
+        count += e->d_name[0] != '.';
+    closedir(dir);
+    return pid ? count : count - 1; /* our own list counts itself */
+}
+
+uint64_t process_rss_bytes(pid_t pid) {
+    char path[64];
+    unsigned long long size, resident;
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    FILE *f = fopen(path, "re");
+    CHECK(f, "%s: %s", path, strerror(errno));
+    int n = fscanf(f, "%llu %llu", &size, &resident);
+    fclose(f);
+    CHECK(n == 2, "%s is odd", path);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t process_cpu_ticks(pid_t pid) {
+    char path[64], text[1024];
+    unsigned long long user, system;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    CHECK(f && fgets(text, sizeof(text), f), "%s: %s", path, strerror(errno));
+    fclose(f);
+    const char *after_name = strrchr(text, ')');
+    CHECK(after_name &&
+              sscanf(after_name, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+                     &system) == 2,
+          "%s is odd", path);
+    return user + system;
+}
+
+/* ---- little things ------------------------------------------------------------------------- */
+
+const char *build_path(const char *relative, char *buf, size_t size) {
+    const char *build = getenv("RDMAD_BUILD");
+    CHECK(build, "RDMAD_BUILD is not set: run the test by ctest");
+    int n = snprintf(buf, size, "%s/%s", build, relative);
+    CHECK(n > 0 && (size_t)n < size, "path too long");
+    return buf;
+}
+
+void sleep_ms(unsigned ms) {
+    struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
+    while (nanosleep(&ts, &ts) < 0 && errno == EINTR)
+        ;
+}
+
+uint64_t now_ms(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_BOOTTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+uint64_t test_random(void) {
+    static uint64_t x;
+    static pid_t seeded_by;
+    if (!x) {
+        const char *text = getenv("RDMAD_TEST_SEED");
+        x = text ? strtoull(text, NULL, 0) : now_ms() * 2654435761u + (uint64_t)getpid();
+        x |= 1;
+        seeded_by = getpid();
+        printf("  RDMAD_TEST_SEED=%#llx\n", (unsigned long long)x);
+    } else if (seeded_by != getpid()) { /* a child goes its own way, yet a repeatable one */
+        x ^= 0x9e3779b97f4a7c15u;
+        seeded_by = getpid();
+    }
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return x;
+}

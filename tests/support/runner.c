@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runner.c - runs each case in a child and is strict about what the child leaves behind.
+ *
+ * The runner is a child subreaper: a daemon or client that a case forgot becomes the runner's child
+ * when the case ends, and is then killed, counted and reported.
+ */
+#include "tests/support/runner.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_SKIPPED = 77 };
+
+_Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
+                            ...) {
+    va_list args;
+    fflush(stdout);
+    fprintf(stderr, "%s:%d: [%d] %s\n    ", file, line, (int)getpid(), condition);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    fflush(stderr);
+    _exit(1);
+}
+
+_Noreturn void skip(const char *format, ...) {
+    va_list args;
+    fputs("  skipped: ", stdout);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    fflush(stdout);
+    _exit(EXIT_SKIPPED);
+}
+
+unsigned test_scale(void) {
+    const char *text = getenv("RDMAD_TEST_SCALE");
+    long scale = text ? strtol(text, NULL, 10) : 1;
+    return scale >= 1 && scale <= 1000 ? (unsigned)scale : 1;
+}
+
+/* In the case's own process: the case, then the question whether it cleaned up. */
+static _Noreturn void run_case(const struct test_case *c) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    c->run();
+    pid_t left = waitpid(-1, NULL, WNOHANG);
+    CHECK(left < 0 && errno == ECHILD, "%s returned with a child still unreaped", c->name);
+    fflush(stdout);
+    exit(0); /* not _exit: the leak checker runs at exit */
+}
+
+/* Kills and reaps one child that still runs; 0 when /proc names none. */
+static unsigned kill_one(void) {
+    char path[64];
+    int pid = 0;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 0;
+    int n = fscanf(f, "%d", &pid);
+    fclose(f);
+    if (n != 1)
+        return 0;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return 1;
+}
+
+/* Reaps whatever a finished case left; returns how many had to be killed. */
+static unsigned reap_orphans(void) {
+    unsigned running = 0;
+    for (;;) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0 && errno == ECHILD)
+            return running;
+        if (pid == 0 && kill_one())
+            running++;
+        else if (pid == 0)
+            return running + 1; /* /proc does not name it; it dies with us */
+    }
+}
+
+static const char *describe(int status, char *buf, size_t size) {
+    if (WIFSIGNALED(status))
+        snprintf(buf, size, "killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(buf, size, "exit code %d", WEXITSTATUS(status));
+    return buf;
+}
+
+static int run_and_judge(const struct test_case *c) {
+    printf("* %s\n", c->name);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid < 0) {
+        perror("fork");
+        return -1;
+    }
+    if (pid == 0)
+        run_case(c);
+    int status;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    unsigned orphans = reap_orphans();
+    char why[96];
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED)
+        return 0;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        printf("  FAILED: %s: %s\n", c->name, describe(status, why, sizeof(why)));
+        return -1;
+    }
+    if (orphans) {
+        printf("  FAILED: %s: left %u processes running\n", c->name, orphans);
+        return -1;
+    }
+    return 0;
+}
+
+static int wanted(int argc, char **argv, const char *name) {
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return 1;
+    return argc <= 1;
+}
+
+int runner_main(int argc, char **argv, const struct test_case *cases, size_t count) {
+    unsigned ran = 0, failed = 0;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    for (size_t i = 0; i < count; i++) {
+        if (!wanted(argc, argv, cases[i].name))
+            continue;
+        ran++;
+        if (run_and_judge(&cases[i]))
+            failed++;
+    }
+    printf("%u cases, %u failed\n", ran, failed);
+    return failed || ran == 0;
+}
