@@ -27,8 +27,9 @@ struct ring {
     uint32_t cq_tail;     /* cqes written, published or not */
     uint32_t cq_reserved; /* ops admitted whose cqe is not written yet */
     uint32_t sq_head_published, cq_tail_published;
-    int doorbell; /* our end of the socketpair */
-    void *owner;  /* the worker's */
+    uint32_t cq_head_seen; /* read again only when it matters: its line is the client's */
+    int doorbell;          /* our end of the socketpair */
+    void *owner;           /* the worker's */
 };
 
 /* Creates, maps and seals both memfds and the socketpair. fds receives the three descriptors of
@@ -54,7 +55,8 @@ void ring_complete(struct ring *r, const struct rdmad_cqe *cqe);
 bool ring_flush(struct ring *r);
 
 /* Before sleeping: sets our wait word and looks again. False: there is work, or the client broke
- * the ring; do not sleep. */
+ * the ring; do not sleep. Sqes that wait for room in the cq are no work: the client's next cq_head
+ * is an index published like any other, so it brings a wake-up. */
 bool ring_arm(struct ring *r);
 /* Awake: clears the wait word and empties the doorbell socket. */
 void ring_disarm(struct ring *r);

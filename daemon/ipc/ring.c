@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ring.c - the daemon's end of one ring.
+ *
+ * The happy path: ring_available peeks at the client's tail, ring_take copies an entry out,
+ * ring_complete writes an answer, ring_flush publishes both. Of the client's two words only the
+ * tail is read for every batch; the head is read again when the room it last promised runs out,
+ * because each look takes the cache line away from a client that writes it all the time.
+ *
+ * Failures: a tail further ahead than the ring is long, or a head past what was published, is a
+ * client that lies; it is told to the caller, who ends the session. A lie that stays within these
+ * bounds hurts the liar only: it gets stale entries executed or its own completions overwritten.
+ */
+#include "daemon/ipc/ring.h"
+#include "common/memfd.h"
+#include "common/ringword.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* One receive of this size empties what an honest client can have sent; a flooder's rest stays. */
+#define DOORBELL_DRAIN 4096
+
+static uint32_t round_entries(uint32_t entries) {
+    uint32_t n = RDMAD_RING_MIN_ENTRIES;
+    while (n < entries && n < RDMAD_RING_MAX_ENTRIES)
+        n *= 2;
+    return n;
+}
+
+/* The real sizes of a ring asked for; a cq shorter than its sq could never take all answers. */
+static void ring_sizes(uint32_t *sq_entries, uint32_t *cq_entries) {
+    *sq_entries = round_entries(*sq_entries);
+    *cq_entries = round_entries(*cq_entries ? *cq_entries : 2 * *sq_entries);
+    if (*cq_entries < *sq_entries)
+        *cq_entries = *sq_entries;
+}
+
+static size_t whole_pages(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+size_t ring_bytes(uint32_t sq_entries, uint32_t cq_entries) {
+    ring_sizes(&sq_entries, &cq_entries);
+    return whole_pages(RDMAD_RING_CLIENT_BYTES(sq_entries)) +
+           whole_pages(RDMAD_RING_DAEMON_BYTES(cq_entries));
+}
+
+/* The memfd that the client writes: we map it read-only, so we cannot even be made to. */
+static int map_client_side(struct ring *r, int *fd, struct error *err) {
+    r->client_bytes = RDMAD_RING_CLIENT_BYTES(r->sq_entries);
+    *fd = rdmad_memfd_create("rdmad-ring-client", &r->client_bytes, false);
+    if (*fd < 0)
+        return error_errno(err, *fd, "ring: cannot create %zu bytes for %u sqes", r->client_bytes,
+                           r->sq_entries);
+    r->client = rdmad_memfd_map(*fd, r->client_bytes, false);
+    if (!r->client)
+        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot map %zu bytes of sqes",
+                           r->client_bytes);
+    r->sqe = (const struct rdmad_sqe *)((const char *)r->client + RDMAD_RING_ENTRIES_OFFSET);
+    return 0;
+}
+
+/* The memfd that we write: mapped first, then frozen, so nobody else ever maps it writable. */
+static int map_daemon_side(struct ring *r, int *fd, struct error *err) {
+    r->daemon_bytes = RDMAD_RING_DAEMON_BYTES(r->cq_entries);
+    *fd = rdmad_memfd_create_unfrozen("rdmad-ring-daemon", &r->daemon_bytes);
+    if (*fd < 0)
+        return error_errno(err, *fd, "ring: cannot create %zu bytes for %u cqes", r->daemon_bytes,
+                           r->cq_entries);
+    r->daemon = rdmad_memfd_map(*fd, r->daemon_bytes, true);
+    if (!r->daemon)
+        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot map %zu bytes of cqes",
+                           r->daemon_bytes);
+    if (rdmad_memfd_freeze(*fd) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot seal %zu bytes of cqes",
+                           r->daemon_bytes);
+    r->cqe = (struct rdmad_cqe *)((char *)r->daemon + RDMAD_RING_ENTRIES_OFFSET);
+    return 0;
+}
+
+/* A stream, so that one receive takes any number of wake-ups that piled up. */
+static int open_doorbell(struct ring *r, int *client_end, struct error *err) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot create a socketpair for wake-ups");
+    r->doorbell = pair[0];
+    *client_end = pair[1];
+    return 0;
+}
+
+int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int fds[3],
+                struct error *err) {
+    struct ring *r = calloc(1, sizeof(*r));
+    if (!r)
+        return error_set(err, RDMAD_E_NOMEM, "ring: out of memory");
+    ring_sizes(&sq_entries, &cq_entries);
+    r->sq_entries = sq_entries;
+    r->cq_entries = cq_entries;
+    r->doorbell = -1;
+    fds[0] = fds[1] = fds[2] = -1;
+
+    int rc = map_client_side(r, &fds[0], err);
+    if (rc == 0)
+        rc = map_daemon_side(r, &fds[1], err);
+    if (rc == 0)
+        rc = open_doorbell(r, &fds[2], err);
+    if (rc < 0) {
+        for (int i = 0; i < 3; i++) {
+            if (fds[i] >= 0)
+                close(fds[i]);
+            fds[i] = -1;
+        }
+        ring_destroy(r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+void ring_destroy(struct ring *r) {
+    if (!r)
+        return;
+    if (r->client)
+        munmap((void *)(uintptr_t)r->client, r->client_bytes);
+    if (r->daemon)
+        munmap(r->daemon, r->daemon_bytes);
+    if (r->doorbell >= 0)
+        close(r->doorbell);
+    free(r);
+}
+
+/* Cqe slots that are neither unread by the client (as last seen) nor promised to an op. */
+static uint32_t cq_room(const struct ring *r) {
+    return r->cq_entries - (r->cq_tail - r->cq_head_seen) - r->cq_reserved;
+}
+
+/* Believes a new head only if it stays within what was published. */
+static int see_cq_head(struct ring *r, uint32_t head) {
+    if (r->cq_tail_published - head > r->cq_entries)
+        return RDMAD_E_RING;
+    /* A head that went back would promise less room than ops were admitted with. */
+    if (head - r->cq_head_seen > r->cq_entries)
+        return RDMAD_E_RING;
+    r->cq_head_seen = head;
+    return 0;
+}
+
+int ring_available(struct ring *r, uint32_t *count) {
+    *count = 0;
+    uint32_t waiting = ringword_peek(&r->client->sq_tail) - r->sq_head;
+    if (waiting > r->sq_entries)
+        return RDMAD_E_RING;
+    if (waiting > cq_room(r) && see_cq_head(r, ringword_peek(&r->client->cq_head)) < 0)
+        return RDMAD_E_RING;
+    uint32_t room = cq_room(r);
+    *count = waiting < room ? waiting : room;
+    return 0;
+}
+
+void ring_take(struct ring *r, struct rdmad_sqe *copy) {
+    *copy = r->sqe[r->sq_head & (r->sq_entries - 1)];
+    /* The client may be rewriting the entry right now: nothing below may be read from it again. */
+    __asm__ __volatile__("" ::: "memory");
+    r->sq_head++;
+    r->cq_reserved++;
+}
+
+void ring_complete(struct ring *r, const struct rdmad_cqe *cqe) {
+    r->cqe[r->cq_tail & (r->cq_entries - 1)] = *cqe;
+    r->cq_tail++;
+    r->cq_reserved--;
+}
+
+bool ring_flush(struct ring *r) {
+    bool asleep = false;
+    if (r->cq_tail != r->cq_tail_published) {
+        r->cq_tail_published = r->cq_tail;
+        asleep = ringword_publish_and_ask(&r->daemon->cq_tail, r->cq_tail, &r->client->cq_wait);
+    }
+    /* Second, because a client that waits at all waits for the answers. */
+    if (r->sq_head != r->sq_head_published) {
+        r->sq_head_published = r->sq_head;
+        ringword_publish(&r->daemon->sq_head, r->sq_head);
+    }
+    /* A full socket is readable already; a closed one belongs to a session that is ending. */
+    if (asleep)
+        (void)!send(r->doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return asleep;
+}
+
+bool ring_arm(struct ring *r) {
+    uint32_t *wait = &r->daemon->sq_wait;
+    if (ringword_arm_and_peek(wait, &r->client->sq_tail) == r->sq_head)
+        return true;
+    if (see_cq_head(r, ringword_arm_and_peek(wait, &r->client->cq_head)) < 0)
+        return false;
+    uint32_t count;
+    return ring_available(r, &count) == 0 && count == 0;
+}
+
+void ring_disarm(struct ring *r) {
+    char bin[DOORBELL_DRAIN];
+    ringword_disarm(&r->daemon->sq_wait);
+    (void)!recv(r->doorbell, bin, sizeof(bin), MSG_DONTWAIT);
+}
