@@ -35,7 +35,7 @@ scripts() {
 lint_sources() {
     local bad=0 file
     while IFS= read -r file; do
-        if [ "$(grep -c 'SPDX-License-Identifier: MIT' "$file")" != 1 ]; then
+        if [ "$(grep -cE '^(/\*|#|//) SPDX-License-Identifier: MIT' "$file")" != 1 ]; then
             echo "$file: needs exactly one SPDX-License-Identifier: MIT line"
             bad=1
         fi

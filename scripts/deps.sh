@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# deps.sh: what the scripts of this tree need from the system. To be sourced.
+#
+# need_packages installs what is missing and says so; it asks nothing of a machine that has it all,
+# not even to be root or to be online.
+
+BUILD_PACKAGES=(gcc cmake ninja-build pkg-config libevent-dev libjansson-dev libsystemd-dev)
+# shellcheck disable=SC2034 # used by those who source this
+CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy
+    libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 scdoc shellcheck)
+
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+note() {
+    echo "${0##*/}: $*" >&2
+}
+
+missing_packages() {
+    local package
+    for package in "$@"; do
+        if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+            echo "$package"
+        fi
+    done
+}
+
+need_packages() {
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        note "not a Debian system: make sure that it has what these packages hold: $*"
+        return
+    fi
+    local missing
+    mapfile -t missing < <(missing_packages "$@")
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        die "missing packages; as root run: apt-get install ${missing[*]}"
+    fi
+    note "installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q >&2 </dev/null || note "apt-get update failed; trying with the lists that are there"
+    apt-get install -q -y --no-install-recommends "${missing[@]}" >&2 </dev/null ||
+        die "cannot install ${missing[*]}; apt-get says why above"
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The configuration: what is wrong is refused with its place and changes nothing.
+ */
+#include "daemon/config/config.h"
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct config parsed(const char *text) {
+    struct config c;
+    struct error err = {0};
+    config_defaults(&c);
+    cr_assert_eq(config_parse(&c, "F", text, strlen(text), &err), 0, "%s", err.text);
+    return c;
+}
+
+/* Refused with exactly this sentence, and nothing changed. */
+static void refused(const char *text, const char *sentence) {
+    struct config before, c;
+    struct error err = {0};
+    config_defaults(&before);
+    c = before;
+    cr_assert_eq(config_parse(&c, "F", text, strlen(text), &err), RDMAD_E_CONFIG, "%s", text);
+    cr_assert_eq(memcmp(&c, &before, sizeof(c)), 0, "a refused file changed something");
+    if (sentence)
+        cr_assert_str_eq(err.text, sentence);
+    cr_assert_eq(strncmp(err.text, "F:", 2) && strncmp(err.text, "spin", 4) &&
+                     strncmp(err.text, "op.", 3) && strncmp(err.text, "peer.", 5),
+                 0, "%s", err.text);
+}
+
+Test(config, an_empty_object_leaves_the_defaults) {
+    struct config c = parsed("{}");
+    cr_assert_str_eq(c.runtime_dir, "/run/rdmad");
+    cr_assert_str_eq(c.listen, "127.0.0.1:7471");
+    cr_assert_eq(c.workers, 1);
+    cr_assert_eq(c.require_rdma, false);
+}
+
+Test(config, values_of_every_type_are_taken) {
+    struct config c = parsed("{\"listen\": \"[::1]:80\", \"workers\": 3, \"require_rdma\": true,"
+                             "\"lease\": {\"max_ttl_ms\": 5000}}");
+    cr_assert_str_eq(c.listen, "[::1]:80");
+    cr_assert_eq(c.workers, 3);
+    cr_assert_eq(c.require_rdma, true);
+    cr_assert_eq(c.lease_max_ttl_ms, 5000);
+}
+
+Test(config, comments_are_ignored_outside_of_strings_only) {
+    struct config c = parsed("// first \"line\n"
+                             "{ # opening }\n"
+                             "\"runtime_dir\": \"/a//b#c\\\"//d\", // the end\n"
+                             "\"workers\": 2 //\n"
+                             "}#");
+    cr_assert_str_eq(c.runtime_dir, "/a//b#c\"//d");
+    cr_assert_eq(c.workers, 2);
+}
+
+Test(config, an_unknown_key_is_named_with_its_place_and_the_nearest_known_one) {
+    refused("{\n  \"wrokers\": 1}", "F:2:3: unknown key \"wrokers\", did you mean \"workers\"?");
+    refused("{\"lease\": {\n\n   \"max_ttl\": 1}}",
+            "F:3:4: unknown key \"lease.max_ttl\", did you mean \"lease.max_ttl_ms\"?");
+    refused("{ // workers\n \"max_ttl_ms\": 1}",
+            "F:2:2: unknown key \"max_ttl_ms\", did you mean \"lease.max_ttl_ms\"?");
+    refused("{\"workers\": 1, \"lease.max_ttl_ms\": 1}",
+            "F:1:15: unknown key \"lease.max_ttl_ms\", did you mean \"lease.max_ttl_ms\"?");
+    refused("{\"zzzzzzzzzzzzzzzz\": 1}", "F:1:2: unknown key \"zzzzzzzzzzzzzzzz\"; rdmad "
+                                         "--print-config-reference lists them all");
+    refused("{\"\": 1}", NULL);
+}
+
+Test(config, the_place_is_that_of_the_key_meant_not_of_one_that_looks_like_it) {
+    refused("{\"node_name\": \"workers\", \"tcp\": {\"data_port\": 1},\n \"peer\": {\"max\": 0}}",
+            "F:2:18: peer.max is 0, must be from 1 to 65536");
+    refused("{\"work\\u0065rs\": 0}", "F:1:17: workers is 0, must be from 1 to 64");
+}
+
+Test(config, a_wrong_type_is_named_with_both_types) {
+    refused("{\"workers\": \"1\"}", "F:1:13: workers must be an integer, this is a text");
+    refused("{\"workers\": 1.5}",
+            "F:1:13: workers must be an integer, this is a number with a fraction");
+    refused("{\"listen\": [\"a\"]}", "F:1:12: listen must be a text, this is an array");
+    refused("{\"require_rdma\": 1}",
+            "F:1:18: require_rdma must be true or false, this is an integer");
+    refused("{\"lease\": 7}", "F:1:11: lease must be an object, this is an integer");
+    refused("{\"workers\": null}", NULL);
+    refused("[]", "F:1:1: the file must hold one object, { ... }");
+}
+
+Test(config, a_value_out_of_range_is_named_with_the_range) {
+    refused("{\"workers\": 65}", "F:1:13: workers is 65, must be from 1 to 64");
+    refused("{\"workers\": -1}", "F:1:13: workers is -1, must be from 1 to 64");
+    refused("{\"drain_timeout_ms\": 600001}",
+            "F:1:22: drain_timeout_ms is 600001, must be from 0 to 600000 ms");
+    refused("{\"workers\": 99999999999999999999999}", NULL);
+    refused("{\"log_level\": \"loud\"}",
+            "F:1:15: log_level \"loud\": must be one of error, warning, "
+            "notice, info, debug");
+    refused("{\"listen\": \"nowhere\"}", NULL);
+    refused("{\"node_name\": \"a/b\"}", NULL);
+    refused("{\"runtime_dir\": \"\"}", NULL);
+    char text[200];
+    snprintf(text, sizeof(text), "{\"runtime_dir\": \"%0100d\"}", 0);
+    refused(text, "F:1:17: runtime_dir has 100 characters, at most 79 are possible");
+}
+
+Test(config, settings_that_contradict_each_other_are_refused) {
+    refused("{\"spin\": {\"min_us\": 300}}", "spin.min_us (300) is larger than spin.max_us (200)");
+    refused("{\"op\": {\"default_timeout_ms\": 4000000}}", NULL);
+    refused("{\"peer\": {\"ping_ms\": 10000}}", NULL);
+}
+
+Test(config, broken_json_is_refused_with_its_place) {
+    refused("", NULL);
+    refused("{", NULL);
+    refused("{\"workers\": 1,}", NULL);
+    refused("{\"workers\": 1 /* no */}", NULL);
+    refused("{\"workers\": 1}{}", NULL);
+    refused("{\"runtime_dir\": \"a\nb\"}", NULL);
+    refused("{\"workers\": 1,\n \"workers\": 2}", NULL);
+    refused("{\"runtime_dir\": \"\\u0000\"}", NULL);
+    refused("{\"runtime_dir\": \"\xff\"}", NULL);
+    struct config c;
+    struct error err;
+    config_defaults(&c);
+    cr_assert_eq(config_parse(&c, "F", "{\n\"workers\": 1,\n\"workers\": 2}", 29, &err),
+                 RDMAD_E_CONFIG);
+    cr_assert_eq(strncmp(err.text, "F:3:", 4), 0, "%s", err.text);
+}
+
+Test(config, what_a_file_says_cannot_drive_a_terminal) {
+    struct config c;
+    struct error err;
+    const char *text = "{\"\\u001b[2Jx\": 1}";
+    config_defaults(&c);
+    cr_assert_eq(config_parse(&c, "F", text, strlen(text), &err), RDMAD_E_CONFIG);
+    cr_assert_null(strchr(err.text, '\x1b'));
+}
+
+Test(config, a_deep_tree_is_refused_and_does_not_overflow_the_stack) {
+    static char text[400000];
+    memset(text, '[', sizeof(text) - 1);
+    refused(text, NULL);
+}
+
+Test(config, command_line_values_are_checked_like_the_files) {
+    struct config c;
+    struct error err;
+    config_defaults(&c);
+    cr_assert_eq(config_set(&c, "listen", "10.0.0.1:1", &err), 0);
+    cr_assert_str_eq(c.listen, "10.0.0.1:1");
+    cr_assert_eq(config_set(&c, "listen", "10.0.0.1", &err), RDMAD_E_CONFIG);
+    cr_assert_eq(config_set(&c, "workers", "4", &err), 0);
+    cr_assert_eq(c.workers, 4);
+    const char *const bad[] = {"", "-1", " 1", "1x", "0", "18446744073709551617"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_assert_eq(config_set(&c, "workers", bad[i], &err), RDMAD_E_CONFIG);
+    cr_assert_eq(c.workers, 4);
+    cr_assert_eq(config_set(&c, "require_rdma", "yes", &err), RDMAD_E_CONFIG);
+    cr_assert_eq(config_set(&c, "require_rdma", "true", &err), 0);
+    cr_assert_eq(config_set(&c, "nothing", "1", &err), RDMAD_E_CONFIG);
+}
+
+Test(config, a_change_that_needs_a_restart_is_named) {
+    struct config a, b;
+    const char *key = NULL;
+    config_defaults(&a);
+    b = a;
+    cr_assert_not(config_needs_restart(&a, &b, &key));
+    strcpy(b.log_level, "debug");
+    b.max_sessions = 5;
+    cr_assert_not(config_needs_restart(&a, &b, &key));
+    b.workers = 2;
+    cr_assert(config_needs_restart(&a, &b, &key));
+    cr_assert_str_eq(key, "workers");
+}
+
+static void write_file(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    cr_assert_not_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+Test(config, the_d_directory_follows_in_order_of_name_and_a_bad_file_undoes_all) {
+    char dir[] = "/tmp/rdmad-config-XXXXXX", path[100];
+    struct config c;
+    struct error err = {0};
+    cr_assert_not_null(mkdtemp(dir));
+    cr_assert_eq(chdir(dir), 0);
+    write_file("c.json", "{\"workers\": 2, \"node_name\": \"main\"}");
+    mkdir("c.json.d", 0700);
+    write_file("c.json.d/20.json", "{\"workers\": 4}");
+    write_file("c.json.d/10.json", "{\"workers\": 3, \"drain_timeout_ms\": 1}");
+    write_file("c.json.d/30.json~", "{\"workers\": 9}");
+    config_defaults(&c);
+    cr_assert_eq(config_load(&c, "c.json", &err), 0, "%s", err.text);
+    cr_assert_eq(c.workers, 4);
+    cr_assert_eq(c.drain_timeout_ms, 1);
+    cr_assert_str_eq(c.node_name, "main");
+
+    write_file("c.json.d/40.json", "{\"workers\": 0}");
+    struct config before = c;
+    cr_assert_eq(config_load(&c, "c.json", &err), RDMAD_E_CONFIG);
+    cr_assert_eq(strncmp(err.text, "c.json.d/40.json:1:13: ", 23), 0, "%s", err.text);
+    cr_assert_eq(memcmp(&c, &before, sizeof(c)), 0);
+    cr_assert_eq(config_load(&c, "missing.json", &err), RDMAD_E_CONFIG);
+    cr_assert_eq(config_load(&c, ".", &err), RDMAD_E_CONFIG);
+    cr_assert_eq(config_load(&c, NULL, &err), 0);
+    snprintf(path, sizeof(path), "rm -r %s", dir);
+    cr_assert_eq(system(path), 0);
+}
+
+static char *reference(void) {
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    config_print_reference(f);
+    fclose(f);
+    return text;
+}
+
+Test(config, the_reference_is_a_file_that_sets_every_key_to_its_default) {
+    char *text = reference();
+    struct config defaults, c;
+    struct error err = {0};
+    config_defaults(&defaults);
+    memset(&c, 0, sizeof(c));
+    cr_assert_eq(config_parse(&c, "F", text, strlen(text), &err), 0, "%s", err.text);
+    cr_assert_eq(memcmp(&c, &defaults, sizeof(c)), 0, "some key is missing");
+    free(text);
+}
+
+Test(config, the_shipped_file_is_the_reference) {
+    char path[4096], shipped[65536];
+    const char *source = getenv("RDMAD_SOURCE");
+    if (!source)
+        cr_skip("RDMAD_SOURCE is not set: run through ctest");
+    snprintf(path, sizeof(path), "%s/config/rdmad.json", source);
+    FILE *f = fopen(path, "r");
+    cr_assert_not_null(f, "%s", path);
+    size_t n = fread(shipped, 1, sizeof(shipped) - 1, f);
+    fclose(f);
+    shipped[n] = '\0';
+    char *text = reference();
+    cr_assert_str_eq(shipped, text,
+                     "regenerate it: rdmad --print-config-reference > config/rdmad.json");
+    free(text);
+}
