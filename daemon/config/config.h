@@ -12,6 +12,7 @@
 #include "daemon/base/error.h"
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct config {
     char runtime_dir[80];               /* sockets live here; bounded by sun_path */
@@ -60,7 +61,6 @@ void config_each(const struct config *c,
                  void (*each)(void *arg, const char *key, const char *literal), void *arg);
 
 /* Prints the table as a commented configuration file (config/rdmad.json is this output). */
-#include <stdio.h>
 void config_print_reference(FILE *out);
 
 #endif

@@ -67,7 +67,7 @@ Test(config, an_unknown_key_is_named_with_its_place_and_the_nearest_known_one) {
     refused("{ // workers\n \"max_ttl_ms\": 1}",
             "F:2:2: unknown key \"max_ttl_ms\", did you mean \"lease.max_ttl_ms\"?");
     refused("{\"workers\": 1, \"lease.max_ttl_ms\": 1}",
-            "F:1:15: unknown key \"lease.max_ttl_ms\", did you mean \"lease.max_ttl_ms\"?");
+            "F:1:16: unknown key \"lease.max_ttl_ms\"; write \"lease\": {\"max_ttl_ms\": ...}");
     refused("{\"zzzzzzzzzzzzzzzz\": 1}", "F:1:2: unknown key \"zzzzzzzzzzzzzzzz\"; rdmad "
                                          "--print-config-reference lists them all");
     refused("{\"\": 1}", NULL);
@@ -76,7 +76,7 @@ Test(config, an_unknown_key_is_named_with_its_place_and_the_nearest_known_one) {
 Test(config, the_place_is_that_of_the_key_meant_not_of_one_that_looks_like_it) {
     refused("{\"node_name\": \"workers\", \"tcp\": {\"data_port\": 1},\n \"peer\": {\"max\": 0}}",
             "F:2:18: peer.max is 0, must be from 1 to 65536");
-    refused("{\"work\\u0065rs\": 0}", "F:1:17: workers is 0, must be from 1 to 64");
+    refused("{\"work\\u0065rs\": 0}", "F:1:18: workers is 0, must be from 1 to 64");
 }
 
 Test(config, a_wrong_type_is_named_with_both_types) {

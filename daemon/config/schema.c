@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * schema.c - the settings of rdmad. To add one: a field in struct config, a row here, and a new
+ * config/rdmad.json from `rdmad --print-config-reference`.
+ */
+#include "daemon/config/schema.h"
+#include "common/uri.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MINUTES UINT64_C(60000) /* in ms */
+#define DAYS (24 * 60 * MINUTES)
+#define BYTES_MAX (UINT64_C(1) << 50)
+#define RELOAD false
+#define RESTART true
+
+#define FIELD(f) .offset = offsetof(struct config, f), .size = sizeof(((struct config *)0)->f)
+#define NUMBER(k, f, lo, hi, def, u, r, h)                                                       \
+    {                                                                                            \
+        .key = (k), .type = SETTING_NUMBER, FIELD(f), .min = (lo), .max = (hi), .number = (def), \
+        .unit = (u), .restart = (r), .help = (h)                                                 \
+    }
+#define TEXT(k, f, def, c, r, h)                                                             \
+    {                                                                                        \
+        .key = (k), .type = SETTING_TEXT, FIELD(f), .text = (def), .check = (c), .unit = "", \
+        .restart = (r), .help = (h)                                                          \
+    }
+#define BOOL(k, f, def, r, h)                                                                    \
+    {                                                                                            \
+        .key = (k), .type = SETTING_BOOL, FIELD(f), .number = (def), .unit = "", .restart = (r), \
+        .help = (h)                                                                              \
+    }
+
+static const char *check_directory(const char *text) {
+    return *text ? NULL : "must name a directory";
+}
+
+static const char *check_listen(const char *text) {
+    char host[RDMAD_HOST_MAX + 1];
+    uint16_t port;
+    return rdmad_hostport_parse(text, host, &port);
+}
+
+static const char *check_node_name(const char *text) {
+    if (!*text || rdmad_name_ok(text))
+        return NULL;
+    return "must be letters, digits, '.', '_' and '-', not starting with '.'";
+}
+
+static const char *check_log_level(const char *text) {
+    static const char *const levels[] = {"error", "warning", "notice", "info", "debug"};
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+        if (!strcmp(text, levels[i]))
+            return NULL;
+    return "must be one of error, warning, notice, info, debug";
+}
+
+static const char *check_word(const char *text) {
+    for (; *text; text++)
+        if (!isalnum((unsigned char)*text) && !strchr("_-.", *text))
+            return "may only have letters, digits, '_', '-' and '.'";
+    return NULL;
+}
+
+const struct setting settings[] = {
+    TEXT("runtime_dir", runtime_dir, "/run/rdmad", check_directory, RESTART,
+         "Where the sockets live: rdmad.sock for clients, control.sock for administration."),
+    TEXT("listen", listen, "127.0.0.1:7471", check_listen, RESTART,
+         "HOST:PORT where other daemons reach this one; port 0 takes any free one. This version "
+         "does not authenticate or encrypt what daemons say to each other: stay on loopback unless "
+         "everybody on the network is trusted."),
+    TEXT("node_name", node_name, "", check_node_name, RESTART,
+         "What this daemon calls itself to others. Empty: the host's name."),
+    TEXT("log_level", log_level, "info", check_log_level, RELOAD,
+         "The least important level to log: error, warning, notice, info or debug."),
+    BOOL("require_rdma", require_rdma, false, RESTART,
+         "Refuse to start without RDMA hardware instead of using TCP."),
+    TEXT("socket_group", socket_group, "", check_word, RESTART,
+         "Group whose members may connect to rdmad.sock. Empty: everybody may."),
+    NUMBER("workers", workers, 1, 64, 1, "", RESTART,
+           "Threads that move data. One is enough until it is busy all the time."),
+    NUMBER("drain_timeout_ms", drain_timeout_ms, 0, 10 * MINUTES, 5000, "ms", RELOAD,
+           "How long a stopping daemon waits for sessions and peers to let go."),
+
+    NUMBER("spin.min_us", spin_min_us, 0, 1000000, 2, "us", RELOAD,
+           "A worker looks for new work at least this long before it sleeps."),
+    NUMBER("spin.max_us", spin_max_us, 0, 1000000, 200, "us", RELOAD,
+           "And at most this long, when looking has paid off lately."),
+    NUMBER("spin.client_us", client_spin_us, 0, 1000000, 200, "us", RELOAD,
+           "What clients are advised to spin for at most before they sleep."),
+
+    NUMBER("op.default_timeout_ms", op_default_timeout_ms, 1, DAYS, 10000, "ms", RESTART,
+           "Deadline of an op whose client did not set one."),
+    NUMBER("op.max_timeout_ms", op_max_timeout_ms, 1, DAYS, 60 * MINUTES, "ms", RESTART,
+           "Longer deadlines are cut to this."),
+    NUMBER("op.max_per_session", max_session_ops, 1, 65536, 4096, "ops", RESTART,
+           "Ops that one session may have in flight."),
+
+    NUMBER("limits.sessions", max_sessions, 1, 65536, 4096, "", RELOAD,
+           "Sessions of all clients together."),
+    NUMBER("limits.sessions_per_uid", max_sessions_uid, 1, 65536, 2048, "", RELOAD,
+           "Sessions of one user."),
+    NUMBER("limits.pool_bytes", max_pool_bytes, 0, BYTES_MAX, 0, "bytes", RELOAD,
+           "Memory of all pools and rings together. 0: half of the machine's memory."),
+    NUMBER("limits.pool_bytes_per_uid", max_pool_bytes_uid, 0, BYTES_MAX, 0, "bytes", RELOAD,
+           "Memory of one user's pools and rings. 0: three quarters of limits.pool_bytes."),
+    NUMBER("limits.pool_bytes_per_session", max_pool_bytes_session, 0, BYTES_MAX, 0, "bytes",
+           RELOAD, "Memory of one session's pools and rings. 0: half of limits.pool_bytes."),
+    NUMBER("limits.pools_per_session", max_pools_session, 1, 65536, 256, "", RELOAD,
+           "Pools of one session."),
+    NUMBER("limits.rings_per_session", max_rings_session, 1, 4096, 64, "", RELOAD,
+           "Rings of one session; each thread of a client wants one."),
+    NUMBER("limits.leases_per_session", max_leases_session, 1, 1048576, 1024, "", RELOAD,
+           "Leases that one session may have granted at one time."),
+    NUMBER("limits.attaches_per_session", max_attaches_session, 1, 1048576, 1024, "", RELOAD,
+           "Leases that one session may be attached to at one time."),
+
+    NUMBER("lease.max_ttl_ms", lease_max_ttl_ms, 1, 365 * DAYS, 7 * DAYS, "ms", RELOAD,
+           "The longest life that a lease may be granted or renewed for."),
+    NUMBER("lease.revoke_grace_ms", lease_revoke_grace_ms, 0, MINUTES, 100, "ms", RELOAD,
+           "How long a revoked lessee may take to stop by itself before it is cut off."),
+    NUMBER("lease.expiry_margin_ms", lease_expiry_margin_ms, 0, 10000, 2, "ms", RESTART,
+           "How long before its deadline a lease of another daemon is no longer used."),
+    NUMBER("lease.tombstones", lease_tombstones, 0, 1048576, 1024, "", RELOAD,
+           "Ended leases that are remembered, to tell their holders why they ended."),
+    NUMBER("lease.attach_timeout_ms", attach_timeout_ms, 1, 10 * MINUTES, 5000, "ms", RELOAD,
+           "How long an attach may take when its client did not say."),
+
+    NUMBER("peer.max", max_peers, 1, 65536, 256, "", RELOAD,
+           "Connections to and from other daemons."),
+    NUMBER("peer.ping_ms", peer_ping_ms, 10, 10 * MINUTES, 2000, "ms", RELOAD,
+           "How often a silent peer with leases in use is asked whether it is alive."),
+    NUMBER("peer.dead_ms", peer_dead_ms, 20, 60 * MINUTES, 10000, "ms", RELOAD,
+           "Silence after which a peer with leases in use is given up."),
+    NUMBER("peer.idle_ms", peer_idle_ms, 0, DAYS, MINUTES, "ms", RELOAD,
+           "A connection that this daemon opened is closed after so long without any lease. 0: "
+           "never."),
+
+    TEXT("tcp.congestion_control", tcp_congestion_control, "cubic", check_word, RESTART,
+         "Of data connections. bbr, the default of many hosts, costs 3 to 4 times on fast short "
+         "paths. Empty: the system's."),
+    NUMBER("tcp.data_port", tcp_data_port, 0, 65535, 0, "", RESTART,
+           "Where data connections arrive, on the host of listen. 0: any free port."),
+    NUMBER("tcp.max_inflight", tcp_max_inflight, 1, 65536, 1024, "ops", RESTART,
+           "Ops in flight on one link, each way."),
+    NUMBER("tcp.send_buffer_bytes", tcp_send_buffer_bytes, 65536, UINT64_C(1) << 30,
+           UINT64_C(4) << 20, "bytes", RESTART, "What one link may queue in the daemon's memory."),
+    NUMBER("tcp.dead_peer_ms", tcp_dead_peer_ms, 10, 60 * MINUTES, 5000, "ms", RESTART,
+           "Silence with ops outstanding after which a link is lost."),
+    NUMBER("tcp.connect_timeout_ms", tcp_connect_timeout_ms, 1, 10 * MINUTES, 5000, "ms", RESTART,
+           "How long a data connection may take to be made, and a stranger to show its token."),
+    NUMBER("tcp.token_ttl_ms", tcp_token_ttl_ms, 1, 10 * MINUTES, 10000, "ms", RESTART,
+           "How long an invitation to connect stays good."),
+    NUMBER("tcp.max_strangers", tcp_max_strangers, 1, 65536, 64, "", RESTART,
+           "Accepted data connections that have not shown a token yet."),
+};
+const size_t settings_count = sizeof(settings) / sizeof(settings[0]);
+
+const struct setting *setting_find(const char *key) {
+    for (size_t i = 0; i < settings_count; i++)
+        if (!strcmp(settings[i].key, key))
+            return &settings[i];
+    return NULL;
+}
+
+bool setting_is_section(const char *section) {
+    size_t n = strlen(section);
+    for (size_t i = 0; i < settings_count; i++)
+        if (!strncmp(settings[i].key, section, n) && settings[i].key[n] == '.')
+            return true;
+    return false;
+}
+
+#define NEAR_MAX 64u /* longer keys are like none of ours */
+
+/* Levenshtein's distance, one row at a time. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[NEAR_MAX + 1], n = strlen(b);
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            size_t least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = change < least ? change : least;
+        }
+    }
+    return row[n];
+}
+
+const char *setting_nearest(const char *key) {
+    size_t length = strlen(key), best = length / 3 + 2;
+    const char *nearest = NULL;
+    if (length > NEAR_MAX)
+        return NULL;
+    for (size_t i = 0; i < settings_count; i++) {
+        /* A key put into the wrong section, or into none, is near as well. */
+        const char *dot = strchr(settings[i].key, '.'), *own = strrchr(key, '.');
+        if (!strcmp(dot ? dot + 1 : settings[i].key, own ? own + 1 : key))
+            return settings[i].key;
+        size_t d = distance(key, settings[i].key);
+        if (d < best) {
+            best = d;
+            nearest = settings[i].key;
+        }
+    }
+    return nearest;
+}
+
+bool *setting_bool(const struct setting *s, struct config *c) {
+    return (bool *)((char *)c + s->offset);
+}
+
+uint64_t *setting_number(const struct setting *s, struct config *c) {
+    return (uint64_t *)((char *)c + s->offset);
+}
+
+char *setting_text(const struct setting *s, struct config *c) {
+    return (char *)c + s->offset;
+}
+
+int setting_number_error(const struct setting *s, int64_t value, struct error *err) {
+    return error_set(err, RDMAD_E_CONFIG,
+                     "%s is %" PRId64 ", must be from %" PRIu64 " to %" PRIu64 "%s%s", s->key,
+                     value, s->min, s->max, *s->unit ? " " : "", s->unit);
+}
+
+int setting_store_number(const struct setting *s, struct config *c, uint64_t value,
+                         struct error *err) {
+    if (value < s->min || value > s->max)
+        return setting_number_error(s, value > INT64_MAX ? INT64_MAX : (int64_t)value, err);
+    *setting_number(s, c) = value;
+    return 0;
+}
+
+int setting_store_text(const struct setting *s, struct config *c, const char *value,
+                       struct error *err) {
+    size_t n = strlen(value);
+    if (n >= s->size)
+        return error_set(err, RDMAD_E_CONFIG, "%s has %zu characters, at most %zu are possible",
+                         s->key, n, s->size - 1);
+    const char *wrong = s->check ? s->check(value) : NULL;
+    if (wrong)
+        return error_set(err, RDMAD_E_CONFIG, "%s \"%s\": %s", s->key, value, wrong);
+    memset(setting_text(s, c), 0, s->size);
+    memcpy(setting_text(s, c), value, n);
+    return 0;
+}
+
+void config_defaults(struct config *c) {
+    memset(c, 0, sizeof(*c));
+    for (size_t i = 0; i < settings_count; i++) {
+        const struct setting *s = &settings[i];
+        if (s->type == SETTING_TEXT)
+            strcpy(setting_text(s, c), s->text);
+        else if (s->type == SETTING_BOOL)
+            *setting_bool(s, c) = s->number != 0;
+        else
+            *setting_number(s, c) = s->number;
+    }
+}
+
+int config_check(const struct config *c, struct error *err) {
+    if (c->spin_min_us > c->spin_max_us)
+        return error_set(err, RDMAD_E_CONFIG,
+                         "spin.min_us (%" PRIu64 ") is larger than spin.max_us (%" PRIu64 ")",
+                         c->spin_min_us, c->spin_max_us);
+    if (c->op_default_timeout_ms > c->op_max_timeout_ms)
+        return error_set(err, RDMAD_E_CONFIG,
+                         "op.default_timeout_ms (%" PRIu64 ") is larger than op.max_timeout_ms "
+                         "(%" PRIu64 ")",
+                         c->op_default_timeout_ms, c->op_max_timeout_ms);
+    if (c->peer_ping_ms >= c->peer_dead_ms)
+        return error_set(err, RDMAD_E_CONFIG,
+                         "peer.ping_ms (%" PRIu64 ") must be smaller than peer.dead_ms (%" PRIu64
+                         "), or no peer can prove that it lives",
+                         c->peer_ping_ms, c->peer_dead_ms);
+    return 0;
+}
+
+bool config_needs_restart(const struct config *a, const struct config *b, const char **key) {
+    for (size_t i = 0; i < settings_count; i++) {
+        const struct setting *s = &settings[i];
+        if (s->restart &&
+            memcmp((const char *)a + s->offset, (const char *)b + s->offset, s->size)) {
+            *key = s->key;
+            return true;
+        }
+    }
+    return false;
+}
