@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * handle.c - the life of a lease at its lessee.
+ *
+ * The happy path: handle_new, attach (the data plane takes it up: handle_added), use, release (the
+ * data plane lets go: handle_drained), free.
+ *
+ * What may cross: a lease can end, or its session close, while the data plane still takes the
+ * handle up; a lease can end while the session gives it back. All of these only move the stage to
+ * ENDING and count in `pending` what the data plane still owes; handle_drained runs when nothing is
+ * owed any more, and settles with everybody in one order: the owner's side, the charge, the client,
+ * whoever waits.
+ */
+#include "daemon/state/handle.h"
+#include "daemon/base/clock.h"
+#include <inttypes.h>
+#include <rdmad/wire.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct error ok;
+
+static void handle_expired(struct timer *timer, uint64_t now_ns);
+static void handle_drained(struct handle *h);
+
+static struct timers *timers_of(struct handle *h) {
+    return &h->session->state->timers;
+}
+
+static void answer(struct session_waiter *w, const struct error *result) {
+    plane_done *done = w->done;
+    w->done = NULL;
+    if (done)
+        done(w->arg, result);
+}
+
+/* ---- making and unmaking ----------------------------------------------------------------- */
+
+/* Takes the handle out of the session and frees it; tells a closing session when it was the last.
+ */
+static void handle_destroy(struct handle *h) {
+    struct session *s = h->session;
+    struct session_waiter releasing = h->releasing;
+
+    timer_unset(timers_of(h), &h->expiry);
+    if (h->stage == HANDLE_ENDED)
+        s->handles_ended--;
+    slots_remove(&s->handles, h->number);
+    quota_discharge(&h->charge);
+    free(h);
+    answer(&releasing, &ok);
+    if (s->handles.used == 0)
+        answer(&s->handles_gone, &ok);
+    session_release(s);
+}
+
+/* Forgets the handle that has been ended for longest, to make room. */
+static bool forget_oldest_ended(struct session *s) {
+    struct handle *oldest = NULL, *h;
+    uint32_t cursor = 0;
+    uint64_t number;
+    while ((h = slots_next(&s->handles, &cursor, &number))) {
+        if (h->stage == HANDLE_ENDED && (!oldest || h->ended_seq < oldest->ended_seq))
+            oldest = h;
+    }
+    if (!oldest)
+        return false;
+    plane_lease_forget(s->plane, oldest->number);
+    handle_destroy(oldest);
+    return true;
+}
+
+int handle_new(struct session *s, struct handle **out, struct error *err) {
+    struct state *st = s->state;
+    if (st->stopping || s->closing)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and attaches to no more leases");
+    struct handle *h = calloc(1, sizeof(*h));
+    if (!h)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's handle");
+    int rc =
+        quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_ATTACHES, 1, &h->charge, err);
+    if (rc) {
+        free(h);
+        return rc;
+    }
+    do {
+        h->number = slots_add(&s->handles, h);
+    } while (!h->number && forget_oldest_ended(s));
+    if (!h->number) {
+        quota_discharge(&h->charge);
+        free(h);
+        return error_set(err, RDMAD_E_LIMIT,
+                         "session %" PRIu64 " has %" PRIu32
+                         " lease handles, which is all it can have; release some",
+                         s->id, s->handles.used);
+    }
+    h->session = s;
+    timer_init(&h->expiry, handle_expired);
+    session_hold(s);
+    *out = h;
+    return 0;
+}
+
+void handle_free(struct handle *h) {
+    handle_destroy(h);
+}
+
+struct handle *handle_find(struct session *s, uint64_t number) {
+    struct handle *h = slots_get(&s->handles, number);
+    return h && h->known ? h : NULL;
+}
+
+/* ---- the data plane takes it up ---------------------------------------------------------- */
+
+static void handle_added(void *arg, const struct error *result) {
+    struct handle *h = arg;
+    h->pending--;
+    if (h->stage == HANDLE_ADDING && !(result && result->code)) {
+        h->stage = HANDLE_USABLE;
+        h->known = true;
+        answer(&h->attaching, &ok);
+        return;
+    }
+    if (h->stage == HANDLE_ADDING) { /* the data plane has no memory for it */
+        h->stage = HANDLE_ENDING;
+        h->reason = result->code;
+        memcpy(h->text, result->text, sizeof(h->text));
+    }
+    /* A closing session settles when handles_release_session comes. */
+    if (h->pending == 0 && (!h->session->closing || h->returned))
+        handle_drained(h);
+}
+
+static void handle_add(struct handle *h, const struct plane_lease_spec *spec, plane_done *done,
+                       void *arg) {
+    h->lease_id = spec->lease_id;
+    h->length = spec->length;
+    h->rights = spec->rights;
+    h->deadline_ns = spec->deadline_ns;
+    h->stage = HANDLE_ADDING;
+    h->attaching = (struct session_waiter){done, arg};
+    h->pending++;
+    plane_lease_add(h->session->plane, h->number, spec, handle_added, h);
+}
+
+/* ---- the local way: the owner's attachment is ours to answer for -------------------------- */
+
+static struct handle *of_attachment(struct attachment *a) {
+    return container_of(a, struct handle, attachment);
+}
+
+static void local_stop(struct attachment *a, int reason) {
+    struct handle *h = of_attachment(a);
+    struct error why;
+    lease_ended_error(h->lease_id, reason, 0, &why);
+    handle_end(h, reason, why.text);
+}
+
+static void local_renewed(struct attachment *a) {
+    handle_renewed(of_attachment(a), a->lease->deadline_ns);
+}
+
+static void local_gone(struct attachment *a, int reason) {
+    (void)reason;
+    of_attachment(a)->attached = false; /* the rest of h follows in handle_drained */
+}
+
+static const struct attachment_ops local_ops = {
+    .stop = local_stop,
+    .renewed = local_renewed,
+    .gone = local_gone,
+};
+
+int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,
+                        struct error *err) {
+    struct lessee who = {.session = h->session};
+    int rc = lease_attach(l, &who, &h->attachment, &local_ops, err);
+    if (rc)
+        return rc;
+    h->attached = true;
+    struct plane_lease_spec spec = {
+        .lease_id = l->id,
+        .length = l->terms.length,
+        .rights = l->terms.rights,
+        .deadline_ns = l->deadline_ns,
+        .base = (char *)l->pool->base + l->terms.offset,
+        .audit = &h->attachment.audit,
+    };
+    handle_add(h, &spec, done, arg);
+    return 0;
+}
+
+/* ---- the remote way ---------------------------------------------------------------------- */
+
+void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
+                          const struct handle_ops *ops, void *peer_record, plane_done *done,
+                          void *arg) {
+    h->remote = true;
+    h->ops = ops;
+    h->peer_record = peer_record;
+    /* Without memory for the timer the owner's word ends it, and the data plane's own deadline. */
+    timer_set(timers_of(h), &h->expiry, spec->deadline_ns);
+    handle_add(h, spec, done, arg);
+}
+
+static void handle_expired(struct timer *timer, uint64_t now_ns) {
+    struct handle *h = container_of(timer, struct handle, expiry);
+    struct error why;
+    (void)now_ns;
+    lease_ended_error(h->lease_id, RDMAD_E_LEASE_EXPIRED, 0, &why);
+    handle_end(h, RDMAD_E_LEASE_EXPIRED, why.text);
+}
+
+void handle_renewed(struct handle *h, uint64_t deadline_ns) {
+    struct session *s = h->session;
+    if (s->closing || (h->stage != HANDLE_ADDING && h->stage != HANDLE_USABLE))
+        return;
+    h->deadline_ns = deadline_ns;
+    if (h->remote)
+        timer_set(timers_of(h), &h->expiry, deadline_ns);
+    plane_lease_extend(s->plane, h->number, deadline_ns);
+    if (!h->known)
+        return;
+    struct rdmad_ev_lease_renewed ev = {
+        .lease = h->lease_id,
+        .handle = h->number,
+        .ttl_ns = clock_left(state_now(s->state), deadline_ns),
+    };
+    session_send(s, RDMAD_EV_LEASE_RENEWED, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+static void plane_let_go(void *arg, const struct error *result) {
+    struct handle *h = arg;
+    (void)result;
+    if (--h->pending == 0)
+        handle_drained(h);
+}
+
+/* Stops the use of the lease; the first reason is the one that counts. */
+static void begin_end(struct handle *h, int reason, const char *text) {
+    h->stage = HANDLE_ENDING;
+    h->reason = reason;
+    snprintf(h->text, sizeof(h->text), "%s", text);
+    timer_unset(timers_of(h), &h->expiry);
+    if (h->session->closing)
+        return; /* the data plane drops the whole session, handles_release_session goes on */
+    h->pending++;
+    plane_lease_end(h->session->plane, h->number, reason, plane_let_go, h);
+}
+
+void handle_end(struct handle *h, int reason, const char *text) {
+    if (h->stage == HANDLE_ADDING || h->stage == HANDLE_USABLE)
+        begin_end(h, reason, text);
+}
+
+static void tell_client(const struct handle *h) {
+    struct rdmad_ev_lease_ended ev = {
+        .lease = h->lease_id, .handle = h->number, .reason = h->reason};
+    memcpy(ev.text, h->text, sizeof(ev.text));
+    session_send(h->session, RDMAD_EV_LEASE_ENDED, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+/* An attach that ended before the client knew of it fails with why it ended. */
+static void answer_attach(struct handle *h) {
+    struct error why;
+    error_set(&why, h->reason, "%s", h->text);
+    answer(&h->attaching, &why);
+}
+
+/* Nothing of the session touches the lease any more. */
+static void handle_drained(struct handle *h) {
+    struct session *s = h->session;
+
+    if (h->attached && h->attachment.stopping)
+        attachment_stopped(&h->attachment);
+    else if (h->attached && h->known)
+        attachment_release(&h->attachment);
+    else if (h->attached)
+        attachment_drop(&h->attachment);
+    if (h->ops) {
+        const struct handle_ops *ops = h->ops;
+        h->ops = NULL;
+        ops->let_go(h, h->returned && h->known);
+    }
+    quota_discharge(&h->charge);
+    answer_attach(h);
+    if (h->returned || !h->known || s->closing) {
+        if (!s->closing)
+            plane_lease_forget(s->plane, h->number);
+        handle_destroy(h);
+        return;
+    }
+    h->stage = HANDLE_ENDED;
+    h->ended_seq = s->handles_end_seq++;
+    s->handles_ended++;
+    tell_client(h);
+    if (s->handles_ended > HANDLES_ENDED_MAX)
+        forget_oldest_ended(s);
+}
+
+void handle_release(struct handle *h, plane_done *done, void *arg) {
+    struct error why;
+    h->returned = true;
+    h->releasing = (struct session_waiter){done, arg};
+    if (h->stage == HANDLE_ENDED) {
+        if (!h->session->closing)
+            plane_lease_forget(h->session->plane, h->number);
+        handle_destroy(h);
+    } else if (h->stage != HANDLE_ENDING) {
+        error_set(&why, RDMAD_E_LEASE_RELEASED, "lease %" PRIu64 " was released by this session",
+                  h->lease_id);
+        begin_end(h, RDMAD_E_LEASE_RELEASED, why.text);
+    }
+}
+
+static void release_of_closing(struct handle *h) {
+    switch (h->stage) {
+    case HANDLE_NEW:
+        if (h->ops)
+            h->ops->cancel(h);
+        return;
+    case HANDLE_ENDED:
+        handle_destroy(h);
+        return;
+    default:
+        h->returned = true;
+        if (h->stage != HANDLE_ENDING)
+            begin_end(h, RDMAD_E_CANCELED, "the session ended");
+        if (h->pending == 0)
+            handle_drained(h);
+    }
+}
+
+void handles_release_session(struct session *s, plane_done *done, void *arg) {
+    uint32_t cursor = 0;
+    uint64_t number;
+    struct handle *h;
+
+    session_hold(s);
+    while ((h = slots_next(&s->handles, &cursor, &number)))
+        release_of_closing(h);
+    if (s->handles.used == 0)
+        done(arg, &ok);
+    else
+        s->handles_gone = (struct session_waiter){done, arg};
+    session_release(s);
+}

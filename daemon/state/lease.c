@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease.c - the life of a lease at its owner.
+ *
+ * The happy path: grant, attach, (renew,) release of the attachments, end. The end is the part that
+ * must not be wrong: lease_end asks every attachment to stop, each becomes *gone* only when the
+ * range is out of its reach (a session: the data plane let go; a peer: its window is closed), and
+ * when the last is gone lease_ended runs: owner's event, charges, waiters, in that order.
+ *
+ * Peers that do not answer are cut when the grace is over, or at the deadline if that comes first.
+ * Expiry cuts at once: the windows refuse by their own deadline anyway, closing them makes sure
+ * that an access under way stops as well. Attachments may come to their end in any order and from
+ * inside the calls here; `busy` keeps the lease while one of its loops runs.
+ */
+#include "daemon/state/lease.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/state/lease_table.h"
+#include "daemon/state/scope.h"
+#include <inttypes.h>
+#include <rdmad/wire.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct waiter {
+    struct list node;
+    plane_done *done;
+    void *arg;
+};
+
+static void cut(struct attachment *a, int reason);
+static void lease_check_ended(struct lease *l);
+
+/* ---- grant ------------------------------------------------------------------------------- */
+
+static int check_ttl(const struct state *st, uint64_t ttl_ns, struct error *err) {
+    uint64_t max_ms = st->config->lease_max_ttl_ms;
+    if (ttl_ns == 0)
+        return error_set(err, RDMAD_E_INVAL, "a lease's ttl must be at least 1 ns");
+    if (ttl_ns / NSEC_PER_MSEC >= max_ms && ttl_ns > max_ms * NSEC_PER_MSEC)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "a ttl of %" PRIu64 " ms was asked, lease.max_ttl_ms is %" PRIu64
+                         "; ask for less and renew",
+                         ttl_ns / NSEC_PER_MSEC, max_ms);
+    return 0;
+}
+
+static int check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err) {
+    if (t->length == 0)
+        return error_set(err, RDMAD_E_RANGE, "a lease covers at least one byte");
+    if (!pool_covers(pool, t->offset, t->length))
+        return error_set(err, RDMAD_E_RANGE,
+                         "offset %" PRIu64 " and length %" PRIu64 " lie outside pool %" PRIu64
+                         " of %zu bytes",
+                         t->offset, t->length, pool->handle, pool->bytes);
+    if (t->rights == 0 || (t->rights & ~RDMAD_RIGHTS_ALL))
+        return error_set(err, RDMAD_E_INVAL,
+                         "rights 0x%" PRIx32 " are not read (1), write (2) or both (3)", t->rights);
+    if (t->name[0] && !rdmad_name_ok(t->name))
+        return error_set(err, RDMAD_E_NAME,
+                         "\"%s\" cannot be published: a name is 1 to %u of A-Z a-z 0-9 . _ -, does "
+                         "not start with a dot and is not \"lease\"",
+                         t->name, RDMAD_NAME_MAX);
+    return scope_validate(t, err);
+}
+
+static void lease_expired(struct timer *timer, uint64_t now_ns) {
+    (void)now_ns;
+    lease_end(container_of(timer, struct lease, expiry), RDMAD_E_LEASE_EXPIRED, NULL, NULL);
+}
+
+static void lease_grace_over(struct timer *timer, uint64_t now_ns);
+
+static void lease_init(struct lease *l, struct pool *pool, const struct lease_terms *terms) {
+    l->state = pool->session->state;
+    l->owner = pool->session;
+    l->pool = pool;
+    l->terms = *terms;
+    list_init(&l->owner_node);
+    list_init(&l->by_id);
+    list_init(&l->by_name);
+    list_init(&l->attachments);
+    list_init(&l->waiters);
+    timer_init(&l->expiry, lease_expired);
+    timer_init(&l->grace, lease_grace_over);
+    l->granted_ns = state_now(l->state);
+    l->deadline_ns = clock_after(l->granted_ns, terms->ttl_ns);
+}
+
+int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease **out,
+                struct error *err) {
+    struct session *s = pool->session;
+    struct state *st = s->state;
+    int rc;
+
+    if (st->stopping)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and grants no more leases");
+    if ((rc = check_terms(pool, terms, err)) || (rc = check_ttl(st, terms->ttl_ns, err)))
+        return rc;
+    struct lease *l = calloc(1, sizeof(*l));
+    if (!l)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease");
+    lease_init(l, pool, terms);
+
+    rc = quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_LEASES, 1, &l->charge, err);
+    if (rc)
+        goto fail;
+    if (timer_set(&st->timers, &l->expiry, l->deadline_ns)) {
+        rc = error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's timer");
+        goto fail;
+    }
+    rc = lease_table_add(st->leases, l, err);
+    if (rc)
+        goto fail;
+    list_append(&s->leases, &l->owner_node);
+    session_hold(s);
+    pool_ref(pool);
+    pool->leases++;
+    *out = l;
+    return 0;
+fail:
+    timer_unset(&st->timers, &l->expiry);
+    quota_discharge(&l->charge);
+    free(l);
+    return rc;
+}
+
+void lease_uri(const struct lease *l, char uri[RDMAD_URI_MAX + 1]) {
+    struct rdmad_uri u = {.port = l->state->listen_port};
+    snprintf(u.host, sizeof(u.host), "%s", l->state->listen_host);
+    if (l->terms.name[0]) {
+        memcpy(u.name, l->terms.name, sizeof(u.name));
+    } else {
+        u.lease = l->id;
+        memcpy(u.key, l->key, sizeof(u.key));
+    }
+    if (rdmad_uri_print(&u, uri, RDMAD_URI_MAX + 1) < 0)
+        uri[0] = '\0'; /* cannot be: host, name and key are bounded to fit */
+}
+
+/* ---- attachments ------------------------------------------------------------------------- */
+
+int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a,
+                 const struct attachment_ops *ops, struct error *err) {
+    uint64_t now = state_now(l->state);
+    int rc;
+
+    if (l->stage != LEASE_LIVE)
+        return lease_ended_error(l->id, l->reason, 0, err);
+    if (now >= l->deadline_ns) /* the timer is about to say so */
+        return lease_ended_error(l->id, RDMAD_E_LEASE_EXPIRED, now - l->deadline_ns, err);
+    if (l->state->stopping)
+        return error_set(err, RDMAD_E_SHUTDOWN,
+                         "rdmad is stopping and lets nobody attach to lease %" PRIu64, l->id);
+    if ((rc = scope_check(l, who, err)))
+        return rc;
+    if (l->terms.max_attaches && l->attached >= l->terms.max_attaches)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "lease %" PRIu64 " is attached %" PRIu32 " times of %" PRIu32
+                         " that its owner allows; wait until one is released",
+                         l->id, l->attached, l->terms.max_attaches);
+    *a = (struct attachment){.lease = l, .ops = ops, .peer = who->peer, .since_ns = now};
+    list_append(&l->attachments, &a->node);
+    l->attached++;
+    l->attached_total++;
+    return 0;
+}
+
+static void audit_add(struct fabric_audit *sum, const struct fabric_audit *a) {
+    uint64_t last = __atomic_load_n(&a->last_use_ns, __ATOMIC_RELAXED);
+    sum->bytes_read += __atomic_load_n(&a->bytes_read, __ATOMIC_RELAXED);
+    sum->bytes_written += __atomic_load_n(&a->bytes_written, __ATOMIC_RELAXED);
+    sum->ops += __atomic_load_n(&a->ops, __ATOMIC_RELAXED);
+    sum->refused += __atomic_load_n(&a->refused, __ATOMIC_RELAXED);
+    if (last > sum->last_use_ns)
+        sum->last_use_ns = last;
+}
+
+void lease_audit(const struct lease *l, struct fabric_audit *out) {
+    *out = l->audit;
+    list_for_each (node, &l->attachments)
+        audit_add(out, &list_entry(node, struct attachment, node)->audit);
+}
+
+/* Nothing of this attachment reaches the range any more. */
+static void attachment_gone(struct attachment *a) {
+    struct lease *l = a->lease;
+    audit_add(&l->audit, &a->audit);
+    list_remove(&a->node);
+    l->attached--;
+    a->lease = NULL;
+
+    l->busy++;
+    a->ops->gone(a, a->reason); /* may free a */
+    l->busy--;
+    lease_check_ended(l);
+}
+
+static void window_closed(void *arg, const struct error *result) {
+    (void)result; /* a window that could not be opened is closed all the same */
+    attachment_gone(arg);
+}
+
+/* Takes the range out of its reach, whether it answered or not. */
+static void cut(struct attachment *a, int reason) {
+    if (a->cut)
+        return;
+    a->cut = true;
+    a->stopping = true;
+    a->reason = reason;
+    if (!a->window) {
+        attachment_gone(a);
+        return;
+    }
+    struct plane_window *window = a->window;
+    a->window = NULL;
+    plane_window_close(window, reason, window_closed, a);
+}
+
+void attachment_stopped(struct attachment *a) {
+    if (a->stopping)
+        cut(a, a->reason);
+}
+
+void attachment_drop(struct attachment *a) {
+    cut(a, a->stopping ? a->reason : RDMAD_E_LEASE_RELEASED);
+}
+
+void attachment_release(struct attachment *a) {
+    struct lease *l = a->lease;
+    bool sole = l->terms.max_attaches == 1;
+
+    if (a->cut)
+        return;
+    a->stopping = true; /* so that the end below does not ask it to */
+    a->reason = l->stage == LEASE_LIVE ? RDMAD_E_LEASE_RELEASED : l->reason;
+    l->busy++;
+    if (sole)
+        lease_end(l, RDMAD_E_LEASE_RELEASED, NULL, NULL);
+    cut(a, a->reason);
+    l->busy--;
+    lease_check_ended(l);
+}
+
+/* ---- renew ------------------------------------------------------------------------------- */
+
+int lease_renew(struct lease *l, uint64_t ttl_ns, struct error *err) {
+    uint64_t now = state_now(l->state);
+    int rc;
+
+    if (l->stage != LEASE_LIVE)
+        return lease_ended_error(l->id, l->reason, 0, err);
+    if (now >= l->deadline_ns)
+        return lease_ended_error(l->id, RDMAD_E_LEASE_EXPIRED, now - l->deadline_ns, err);
+    if ((rc = check_ttl(l->state, ttl_ns, err)))
+        return rc;
+
+    uint64_t deadline = clock_after(now, ttl_ns);
+    if (timer_set(&l->state->timers, &l->expiry, deadline))
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's timer");
+    l->terms.ttl_ns = ttl_ns;
+    l->deadline_ns = deadline;
+    l->busy++;
+    list_for_each (node, &l->attachments) {
+        struct attachment *a = list_entry(node, struct attachment, node);
+        if (a->stopping)
+            continue;
+        if (a->window)
+            plane_window_extend(a->window, deadline);
+        a->ops->renewed(a);
+    }
+    l->busy--;
+    return 0;
+}
+
+/* ---- end --------------------------------------------------------------------------------- */
+
+/* Asks every attachment to stop. One may be gone, with others, before its stop returns, so the walk
+ * never holds on to a node. */
+static void stop_all(struct lease *l) {
+    struct list todo = LIST_INIT(todo);
+    struct list *node;
+    list_splice(&todo, &l->attachments);
+    while ((node = list_pop(&todo))) {
+        struct attachment *a = list_entry(node, struct attachment, node);
+        list_append(&l->attachments, node);
+        if (a->stopping)
+            continue;
+        a->stopping = true;
+        a->reason = l->reason;
+        a->ops->stop(a, l->reason);
+    }
+}
+
+/* How many peers still have a window. */
+static unsigned windows_open(const struct lease *l) {
+    unsigned n = 0;
+    list_for_each (node, &l->attachments)
+        n += list_entry(node, struct attachment, node)->window != NULL;
+    return n;
+}
+
+/* Closes every window that is still open, answered or not. */
+static void cut_windows(struct lease *l) {
+    struct list todo = LIST_INIT(todo);
+    struct list *node;
+    list_splice(&todo, &l->attachments);
+    while ((node = list_pop(&todo))) {
+        struct attachment *a = list_entry(node, struct attachment, node);
+        list_append(&l->attachments, node);
+        if (a->window)
+            cut(a, l->reason);
+    }
+}
+
+static void lease_grace_over(struct timer *timer, uint64_t now_ns) {
+    struct lease *l = container_of(timer, struct lease, grace);
+    unsigned late = windows_open(l);
+    (void)now_ns;
+    if (!late)
+        return;
+    LOG_LIMITED(NOTICE,
+                ("lease %" PRIu64 ": %u lessees did not stop in time and are cut off", l->id, late),
+                FIELD_U64("LEASE", l->id));
+    l->busy++;
+    cut_windows(l);
+    l->busy--;
+    lease_check_ended(l);
+}
+
+/* Peers get the grace to drain what is in flight, but never more time than the lease had. */
+static void wait_or_cut(struct lease *l) {
+    struct state *st = l->state;
+    uint64_t until = clock_after(state_now(st), st->config->lease_revoke_grace_ms * NSEC_PER_MSEC);
+    if (until > l->deadline_ns)
+        until = l->deadline_ns;
+    if (!windows_open(l))
+        return;
+    if (l->reason == RDMAD_E_LEASE_EXPIRED || timer_set(&st->timers, &l->grace, until))
+        cut_windows(l);
+}
+
+static void tell_owner(const struct lease *l) {
+    struct error why;
+    struct rdmad_ev_lease_ended ev = {.lease = l->id, .reason = l->reason};
+    lease_ended_error(l->id, l->reason, 0, &why);
+    memcpy(ev.text, why.text, sizeof(ev.text));
+    session_send(l->owner, RDMAD_EV_LEASE_ENDED, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+/* Nobody reaches the memory any more: say so, give everything back. */
+static void lease_ended(struct lease *l) {
+    static const struct error ok;
+    struct session *owner = l->owner;
+    struct list waiters = LIST_INIT(waiters);
+    struct list *node;
+
+    l->stage = LEASE_ENDED;
+    timer_unset(&l->state->timers, &l->grace);
+    LOG(INFO, ("lease %" PRIu64 " ended: %s", l->id, error_text(l->reason)),
+        FIELD_U64("LEASE", l->id), FIELD_U64("SESSION", owner->id),
+        FIELD_U64("ATTACHED", l->attached_total), FIELD_U64("BYTES_READ", l->audit.bytes_read),
+        FIELD_U64("BYTES_WRITTEN", l->audit.bytes_written));
+    tell_owner(l);
+    lease_table_bury(l->state->leases, l);
+    list_remove(&l->owner_node);
+    l->pool->leases--;
+    pool_unref(l->pool);
+    quota_discharge(&l->charge);
+    list_splice(&waiters, &l->waiters);
+    free(l);
+
+    while ((node = list_pop(&waiters))) {
+        struct waiter *w = list_entry(node, struct waiter, node);
+        w->done(w->arg, &ok);
+        free(w);
+    }
+    if (list_empty(&owner->leases) && owner->leases_gone.done) {
+        struct session_waiter w = owner->leases_gone;
+        owner->leases_gone.done = NULL;
+        w.done(w.arg, &ok);
+    }
+    session_release(owner);
+}
+
+static void lease_check_ended(struct lease *l) {
+    if (l->stage == LEASE_ENDING && l->busy == 0 && list_empty(&l->attachments))
+        lease_ended(l);
+}
+
+static void add_waiter(struct lease *l, plane_done *done, void *arg) {
+    struct waiter *w = malloc(sizeof(*w));
+    if (!w) {
+        struct error err;
+        error_set(&err, RDMAD_E_NOMEM,
+                  "lease %" PRIu64 " is ending, but there is no memory to tell when it has", l->id);
+        done(arg, &err);
+        return;
+    }
+    *w = (struct waiter){.done = done, .arg = arg};
+    list_append(&l->waiters, &w->node);
+}
+
+void lease_end(struct lease *l, int reason, plane_done *done, void *arg) {
+    if (done)
+        add_waiter(l, done, arg);
+    if (l->stage != LEASE_LIVE)
+        return;
+    l->stage = LEASE_ENDING;
+    l->reason = reason;
+    timer_unset(&l->state->timers, &l->expiry);
+    lease_table_unname(l);
+
+    l->busy++;
+    stop_all(l);
+    wait_or_cut(l);
+    l->busy--;
+    lease_check_ended(l);
+}
+
+void leases_end_session(struct session *s, int reason, plane_done *done, void *arg) {
+    static const struct error ok;
+    struct list todo = LIST_INIT(todo);
+    struct list *node;
+
+    session_hold(s);
+    list_splice(&todo, &s->leases);
+    while ((node = list_pop(&todo))) {
+        list_append(&s->leases, node);
+        lease_end(list_entry(node, struct lease, owner_node), reason, NULL, NULL);
+    }
+    if (list_empty(&s->leases))
+        done(arg, &ok);
+    else
+        s->leases_gone = (struct session_waiter){done, arg};
+    session_release(s);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease_table.c - leases by number and by name, and the tombstones of those that ended.
+ *
+ * Numbers only ever grow, so a number names one lease for the life of the daemon. A secret is
+ * compared in constant time, and a wrong one is answered in the same words as a number that never
+ * was: whoever guesses learns nothing, not even that a lease exists. Tombstones are kept by number,
+ * the oldest is forgotten when there are more than lease.tombstones.
+ */
+#include "daemon/state/lease_table.h"
+#include "daemon/base/clock.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* A node has thousands of leases, not millions; consecutive numbers spread evenly. */
+#define BUCKETS 4096u
+
+struct tombstone {
+    struct list by_id;
+    struct list by_age;
+    uint8_t key[RDMAD_KEY_BYTES];
+    uint64_t ended_ns;
+    struct lease_view view;
+};
+
+struct leases {
+    struct state *state;
+    uint64_t next_id;
+    unsigned count;
+    uint64_t tombstones;
+    struct list tombs_by_age; /* oldest first */
+    struct list ids[BUCKETS], names[BUCKETS], tombs[BUCKETS];
+};
+
+int leases_new(struct state *st, struct leases **out) {
+    struct leases *ls = calloc(1, sizeof(*ls));
+    if (!ls)
+        return RDMAD_E_NOMEM;
+    ls->state = st;
+    ls->next_id = 1;
+    list_init(&ls->tombs_by_age);
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        list_init(&ls->ids[i]);
+        list_init(&ls->names[i]);
+        list_init(&ls->tombs[i]);
+    }
+    *out = ls;
+    return 0;
+}
+
+static void forget_oldest(struct leases *ls) {
+    struct tombstone *t = list_entry(list_pop(&ls->tombs_by_age), struct tombstone, by_age);
+    list_remove(&t->by_id);
+    ls->tombstones--;
+    free(t);
+}
+
+void leases_free(struct leases *ls) {
+    if (!ls)
+        return;
+    while (!list_empty(&ls->tombs_by_age))
+        forget_oldest(ls);
+    free(ls);
+}
+
+unsigned leases_count(const struct leases *ls) {
+    return ls->count;
+}
+
+/* FNV-1a */
+static struct list *name_bucket(struct leases *ls, const char *name) {
+    uint32_t h = 2166136261u;
+    for (const char *p = name; *p; p++)
+        h = (h ^ (uint8_t)*p) * 16777619u;
+    return &ls->names[h % BUCKETS];
+}
+
+static struct lease *find_name(struct leases *ls, const char *name) {
+    struct list *bucket = name_bucket(ls, name);
+    list_for_each (node, bucket) {
+        struct lease *l = list_entry(node, struct lease, by_name);
+        if (strcmp(l->terms.name, name) == 0)
+            return l;
+    }
+    return NULL;
+}
+
+struct lease *lease_by_id(struct leases *ls, uint64_t id) {
+    list_for_each (node, &ls->ids[id % BUCKETS]) {
+        struct lease *l = list_entry(node, struct lease, by_id);
+        if (l->id == id)
+            return l;
+    }
+    return NULL;
+}
+
+static struct tombstone *find_tombstone(struct leases *ls, uint64_t id) {
+    list_for_each (node, &ls->tombs[id % BUCKETS]) {
+        struct tombstone *t = list_entry(node, struct tombstone, by_id);
+        if (t->view.id == id)
+            return t;
+    }
+    return NULL;
+}
+
+int lease_table_add(struct leases *ls, struct lease *l, struct error *err) {
+    const struct lease *namesake = l->terms.name[0] ? find_name(ls, l->terms.name) : NULL;
+    if (namesake)
+        return error_set(err, RDMAD_E_EXISTS,
+                         "lease %" PRIu64 " is published as \"%s\" already; choose another name or "
+                         "wait until it ends",
+                         namesake->id, l->terms.name);
+    if (getrandom(l->key, sizeof(l->key), 0) != (ssize_t)sizeof(l->key))
+        return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a lease's secret");
+
+    l->id = ls->next_id++;
+    list_append(&ls->ids[l->id % BUCKETS], &l->by_id);
+    if (l->terms.name[0])
+        list_append(name_bucket(ls, l->terms.name), &l->by_name);
+    ls->count++;
+    return 0;
+}
+
+void lease_table_unname(struct lease *l) {
+    list_remove(&l->by_name);
+}
+
+void lease_table_bury(struct leases *ls, const struct lease *l) {
+    list_remove((struct list *)&l->by_name);
+    list_remove((struct list *)&l->by_id);
+    ls->count--;
+
+    uint64_t keep = ls->state->config->lease_tombstones;
+    while (ls->tombstones && ls->tombstones >= keep)
+        forget_oldest(ls);
+    struct tombstone *t = keep ? calloc(1, sizeof(*t)) : NULL;
+    if (!t)
+        return; /* its holder is told that there is no such lease: true, if less helpful */
+    t->ended_ns = state_now(ls->state);
+    memcpy(t->key, l->key, sizeof(t->key));
+    lease_view_of(l, t->ended_ns, &t->view);
+    list_append(&ls->tombs[l->id % BUCKETS], &t->by_id);
+    list_append(&ls->tombs_by_age, &t->by_age);
+    ls->tombstones++;
+}
+
+static bool same_key(const uint8_t *a, const uint8_t *b) {
+    volatile uint8_t differ = 0;
+    for (size_t i = 0; i < RDMAD_KEY_BYTES; i++)
+        differ = (uint8_t)(differ | (a[i] ^ b[i]));
+    return differ == 0;
+}
+
+int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *err) {
+    char ago[48] = "";
+    if (ago_ns >= NSEC_PER_SEC / 10)
+        snprintf(ago, sizeof(ago), " %" PRIu64 ".%" PRIu64 " s ago", ago_ns / NSEC_PER_SEC,
+                 ago_ns % NSEC_PER_SEC / (NSEC_PER_SEC / 10));
+    switch (reason) {
+    case RDMAD_E_LEASE_EXPIRED:
+        return error_set(err, reason, "lease %" PRIu64 " expired%s; ask its owner for a new one",
+                         id, ago);
+    case RDMAD_E_LEASE_REVOKED:
+        return error_set(err, reason, "lease %" PRIu64 " was revoked by its owner%s", id, ago);
+    case RDMAD_E_LEASE_RELEASED:
+        return error_set(err, reason,
+                         "lease %" PRIu64 " was for one lessee, who released it%s; ask its owner "
+                         "for a new one",
+                         id, ago);
+    case RDMAD_E_LEASE_ORPHANED:
+        return error_set(err, reason, "lease %" PRIu64 " ended%s: its owner is gone", id, ago);
+    default:
+        return error_set(err, reason, "lease %" PRIu64 " ended%s: %s", id, ago, error_text(reason));
+    }
+}
+
+static int no_such_lease(uint64_t id, struct error *err) {
+    return error_set(err, RDMAD_E_NO_LEASE,
+                     "there is no lease %" PRIu64 " with this key here; check the URI or ask its "
+                     "owner for a new one",
+                     id);
+}
+
+int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **out,
+               struct error *err) {
+    if (uri->name[0]) {
+        *out = find_name(ls, uri->name);
+        if (!*out)
+            return error_set(err, RDMAD_E_NO_LEASE,
+                             "no lease is published as \"%s\" here; it may have ended, ask its "
+                             "owner to publish it again",
+                             uri->name);
+        return 0;
+    }
+
+    struct lease *l = lease_by_id(ls, uri->lease);
+    if (l) {
+        if (!same_key(l->key, uri->key))
+            return no_such_lease(uri->lease, err);
+        if (l->stage != LEASE_LIVE)
+            return lease_ended_error(l->id, l->reason, 0, err);
+        *out = l;
+        return 0;
+    }
+    const struct tombstone *t = find_tombstone(ls, uri->lease);
+    if (!t || !same_key(t->key, uri->key))
+        return no_such_lease(uri->lease, err);
+    return lease_ended_error(t->view.id, t->view.reason,
+                             clock_left(t->ended_ns, state_now(ls->state)), err);
+}
+
+/* ---- for show ---- */
+
+void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *out) {
+    *out = (struct lease_view){
+        .id = l->id,
+        .owner_session = l->owner->id,
+        .owner_uid = l->owner->uid,
+        .pool = l->pool->handle,
+        .offset = l->terms.offset,
+        .length = l->terms.length,
+        .rights = l->terms.rights,
+        .scope = l->terms.scope,
+        .ttl_ns = l->stage == LEASE_LIVE ? clock_left(now_ns, l->deadline_ns) : 0,
+        .attached = l->attached,
+        .attached_total = l->attached_total,
+        .reason = l->reason,
+    };
+    memcpy(out->name, l->terms.name, sizeof(out->name));
+    lease_audit(l, &out->audit);
+}
+
+void leases_view(struct leases *ls, bool with_ended,
+                 void (*each)(void *arg, const struct lease_view *view), void *arg) {
+    uint64_t now = state_now(ls->state);
+    struct lease_view v;
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        list_for_each (node, &ls->ids[i]) {
+            lease_view_of(list_entry(node, struct lease, by_id), now, &v);
+            each(arg, &v);
+        }
+    }
+    if (!with_ended)
+        return;
+    list_for_each (node, &ls->tombs_by_age) {
+        const struct tombstone *t = list_entry(node, struct tombstone, by_age);
+        v = t->view;
+        v.ended_ago_ns = clock_left(t->ended_ns, now);
+        each(arg, &v);
+    }
+}
+
+bool lease_ended_view(struct leases *ls, uint64_t id, struct lease_view *out) {
+    const struct tombstone *t = find_tombstone(ls, id);
+    if (!t)
+        return false;
+    *out = t->view;
+    out->ended_ago_ns = clock_left(t->ended_ns, state_now(ls->state));
+    return true;
+}
