@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conn.c - one data connection's socket: reading, parsing, sending, ending.
+ *
+ * Reading. Outside a large payload, one recv takes whatever fits the staging buffer and every whole
+ * frame in it is handed to the role. A large payload goes straight to rx.dest: what staging already
+ * holds of it is copied, the rest is read by readv of {dest, a little staging}, so that the next
+ * header comes along in the same call. A short read means that the socket is empty: no second call
+ * to hear EAGAIN.
+ *
+ * Faults. The kernel refuses a read or a send whose client memory is gone with EFAULT and leaves
+ * the stream where it was. The role learns of it, the memory is replaced by scratch or zeros, and
+ * the connection lives: other clients' ops are on it.
+ */
+#include "daemon/base/guard.h"
+#include "daemon/fabric/tcp/tcp.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+void address_text(char out[TCP_ADDRESS_TEXT], const struct sockaddr_storage *a) {
+    char host[INET6_ADDRSTRLEN] = "?";
+    if (a->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)a;
+        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+        snprintf(out, TCP_ADDRESS_TEXT, "[%s]:%u", host, ntohs(in6->sin6_port));
+    } else {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)a;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(out, TCP_ADDRESS_TEXT, "%s:%u", host, ntohs(in->sin_port));
+    }
+}
+
+static int option(int fd, int level, int name, int value) {
+    return setsockopt(fd, level, name, &value, sizeof value);
+}
+
+int socket_prepare(int fd, const struct fabric_settings *s) {
+    /* A host without the algorithm is no reason to refuse a peer. */
+    const char *algorithm = s->congestion_control;
+    if (algorithm[0])
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, algorithm, (socklen_t)strlen(algorithm));
+
+    uint64_t dead_ms = s->dead_peer_ns / 1000000;
+    int ms = dead_ms < 1000 ? 1000 : dead_ms > 3600000 ? 3600000 : (int)dead_ms;
+    int idle_s = ms / 1000, probe_s = idle_s < 3 ? 1 : idle_s / 3;
+    return option(fd, IPPROTO_TCP, TCP_NODELAY, 1) ||
+                   option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms) ||
+                   option(fd, SOL_SOCKET, SO_KEEPALIVE, 1) ||
+                   option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s) ||
+                   option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s) ||
+                   option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3)
+               ? RDMAD_E_SYSTEM
+               : 0;
+}
+
+static void conn_ready(struct source *s, uint32_t events) {
+    struct conn *c = container_of(s, struct conn, source);
+    if (c->closed)
+        return;
+    if (c->dialling) {
+        c->role->connected(c);
+        return;
+    }
+    if (events & ~(uint32_t)EPOLLOUT) {
+        conn_heat(c);
+        conn_serve(c);
+    }
+}
+
+int conn_init(struct conn *c, struct tcp *t, const struct role *role, int fd, uint32_t events,
+              const struct sockaddr_storage *address) {
+    c->source.ready = conn_ready;
+    c->tcp = t;
+    c->role = role;
+    c->fd = fd;
+    c->events = events;
+    list_init(&c->source.grave);
+    list_init(&c->node);
+    list_init(&c->hot);
+    list_init(&c->sending);
+    address_text(c->address, address);
+    c->rx.staging = malloc(TCP_STAGING);
+    int rc = outq_init(&c->out);
+    if (rc || !c->rx.staging)
+        return RDMAD_E_NOMEM;
+    struct epoll_event event = {.events = events, .data.ptr = &c->source};
+    return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? RDMAD_E_SYSTEM : 0;
+}
+
+void conn_fini(struct conn *c) {
+    outq_fini(&c->out);
+    free(c->rx.staging);
+    c->rx.staging = NULL;
+}
+
+void conn_close(struct conn *c) {
+    if (c->closed)
+        return;
+    c->closed = true;
+    c->rx.dest = NULL;
+    outq_drop(&c->out);
+    list_remove(&c->node);
+    list_remove(&c->hot);
+    list_remove(&c->sending);
+    close(c->fd); /* leaves the epoll set too: nobody else has it */
+    c->fd = -1;
+}
+
+void conn_lose(struct conn *c, int code, const char *why) {
+    if (c->closed)
+        return;
+    struct error err;
+    error_set(&err, code, "data connection with %s: %s", c->address, why);
+    c->role->lost(c, &err);
+}
+
+void conn_heat(struct conn *c) {
+    c->idle_polls = 0;
+    if (list_empty(&c->hot) && !c->closed)
+        list_append(&c->tcp->hot, &c->hot);
+}
+
+void conn_wants_send(struct conn *c) {
+    if (list_empty(&c->sending) && !c->closed)
+        list_append(&c->tcp->sending, &c->sending);
+}
+
+/* ---- receiving --------------------------------------------------------------------------- */
+
+static void dest_advance(struct conn *c, uint32_t n) {
+    if (c->rx.dest)
+        c->rx.dest += n;
+    c->rx.left -= n;
+}
+
+static void dest_fault(struct conn *c, const void *address) {
+    c->rx.dest = NULL;
+    c->role->rx_fault(c, address);
+}
+
+/* Feeds what staging holds of a large payload to where it belongs. */
+static void take_payload(struct conn *c) {
+    struct rx *rx = &c->rx;
+    uint32_t n = rx->tail - rx->head;
+    if (n > rx->left)
+        n = rx->left;
+    if (n > 0) {
+        const void *fault = rx->dest ? guard_copy(rx->dest, rx->staging + rx->head, n) : NULL;
+        rx->head += n;
+        dest_advance(c, n);
+        if (fault)
+            dest_fault(c, fault);
+    }
+    if (!c->closed && rx->left == 0)
+        c->role->end(c);
+}
+
+/* The frame at rx.head. Returns false when it is not whole yet, or a large payload is under way. */
+static bool parse_one(struct conn *c) {
+    struct rx *rx = &c->rx;
+    struct frame f;
+    frame_get(&f, rx->staging + rx->head);
+    const char *wrong = c->role->check(&f);
+    if (!wrong) {
+        uint32_t payload = frame_payload(&f);
+        if (payload > TCP_SMALL) {
+            rx->head += FRAME_BYTES;
+            rx->left = payload;
+            rx->dest = NULL;
+            wrong = c->role->begin(c, &f);
+            if (!wrong && !c->closed)
+                take_payload(c);
+        } else {
+            if (rx->tail - rx->head - FRAME_BYTES < payload)
+                return false;
+            const uint8_t *at = rx->staging + rx->head + FRAME_BYTES;
+            rx->head += FRAME_BYTES + payload;
+            wrong = c->role->frame(c, &f, at);
+        }
+        c->tcp->progress++;
+    }
+    if (wrong)
+        conn_lose(c, RDMAD_E_PROTOCOL, wrong);
+    return !c->closed && rx->left == 0;
+}
+
+/* A link's first bytes. Returns whether frames may follow. */
+static bool take_welcome(struct conn *c) {
+    struct rx *rx = &c->rx;
+    if (rx->tail - rx->head < WELCOME_BYTES)
+        return false;
+    const char *wrong = welcome_check(rx->staging + rx->head);
+    rx->head += WELCOME_BYTES;
+    if (wrong) {
+        conn_lose(c, RDMAD_E_UNREACHABLE, wrong);
+        return false;
+    }
+    c->greeting = false;
+    c->role->welcomed(c);
+    return !c->closed;
+}
+
+/* Hands every whole frame to the role. Afterwards staging holds less than one small frame, or
+ * nothing (a large payload is under way), or whatever waits for room (blocked). */
+static void parse(struct conn *c) {
+    c->blocked = false;
+    if (c->greeting && !take_welcome(c))
+        return;
+    while (!c->closed && c->rx.tail - c->rx.head >= FRAME_BYTES) {
+        if (c->role->answers && !outq_room(&c->out)) {
+            c->blocked = true;
+            return;
+        }
+        if (!parse_one(c))
+            return;
+    }
+}
+
+/* One read. Returns what recvmsg did; *asked is how much it could have been. */
+static ssize_t read_some(struct conn *c, size_t *asked) {
+    struct rx *rx = &c->rx;
+    if (rx->left == 0) {
+        uint32_t kept = rx->tail - rx->head; /* the start of a small frame */
+        memmove(rx->staging, rx->staging + rx->head, kept);
+        rx->head = 0;
+        rx->tail = kept;
+        *asked = TCP_STAGING - kept;
+        ssize_t n = recv(c->fd, rx->staging + kept, *asked, MSG_DONTWAIT);
+        if (n > 0)
+            rx->tail += (uint32_t)n;
+        return n;
+    }
+    rx->head = rx->tail = 0;
+    struct iovec iov[2] = {{rx->dest ? rx->dest : c->tcp->scratch, rx->left},
+                           {rx->staging, TCP_LOOKAHEAD}};
+    struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2};
+    *asked = rx->left + TCP_LOOKAHEAD;
+    ssize_t n = recvmsg(c->fd, &message, MSG_DONTWAIT);
+    if (n > 0) {
+        uint32_t placed = (size_t)n < rx->left ? (uint32_t)n : rx->left;
+        dest_advance(c, placed);
+        rx->tail = (uint32_t)n - placed;
+    }
+    return n;
+}
+
+/* After a read that gave nothing. Whether it is worth another try. */
+static bool read_failed(struct conn *c, ssize_t n) {
+    if (n == 0) {
+        if (c->greeting)
+            conn_lose(c, RDMAD_E_UNREACHABLE, "it refused our token");
+        else
+            conn_lose(c, RDMAD_E_PEER_LOST, "closed by the other side");
+        return false;
+    }
+    if (errno == EINTR)
+        return true;
+    if (errno == EFAULT && c->rx.left > 0 && c->rx.dest) {
+        dest_fault(c, c->rx.dest);
+        return true;
+    }
+    if (errno != EAGAIN && errno != EWOULDBLOCK)
+        conn_lose(c, RDMAD_E_PEER_LOST, strerror(errno));
+    return false;
+}
+
+void conn_serve(struct conn *c) {
+    struct rx *rx = &c->rx;
+    c->more = false;
+    if (c->blocked)
+        parse(c);
+    size_t moved = 0;
+    while (!c->closed && !c->blocked) {
+        if (moved >= TCP_CONN_BUDGET) {
+            c->more = true;
+            return;
+        }
+        bool large = rx->left > 0;
+        if (large && c->role->recheck)
+            c->role->recheck(c);
+        size_t asked;
+        ssize_t n = read_some(c, &asked);
+        if (n <= 0) {
+            if (read_failed(c, n))
+                continue;
+            return;
+        }
+        moved += (size_t)n;
+        c->idle_polls = 0;
+        c->heard_ns = c->tcp->now_ns;
+        c->tcp->progress++;
+        if (large && rx->left == 0)
+            c->role->end(c);
+        if (!c->closed && rx->left == 0)
+            parse(c);
+        if ((size_t)n < asked)
+            return;
+    }
+}
+
+/* ---- sending ----------------------------------------------------------------------------- */
+
+/* After a send that went wrong. Whether it is worth another try. */
+static bool send_failed(struct conn *c) {
+    if (errno == EINTR)
+        return true;
+    if (errno == EFAULT) {
+        /* Some piece is gone. Send one by one until the first is the one that faults. */
+        uint32_t index = c->out.first;
+        struct piece *p = c->careful ? outq_next_foreign(&c->out, &index) : NULL;
+        c->careful = true;
+        if (p)
+            c->role->tx_fault(c, p);
+        return true;
+    }
+    c->stuck = errno == EAGAIN || errno == EWOULDBLOCK;
+    if (!c->stuck)
+        conn_lose(c, RDMAD_E_PEER_LOST, strerror(errno));
+    return false;
+}
+
+void conn_flush(struct conn *c) {
+    c->stuck = false;
+    if (c->dialling || c->greeting)
+        return;
+    size_t moved = 0;
+    if (c->role->before_send)
+        c->role->before_send(c);
+    while (!c->closed && !outq_empty(&c->out) && !c->stuck && moved < TCP_CONN_BUDGET) {
+        size_t asked;
+        ssize_t n = outq_send(&c->out, c->fd, c->careful ? 1 : UINT32_MAX, &asked);
+        if (n < 0) {
+            if (send_failed(c))
+                continue;
+            break;
+        }
+        c->careful = false;
+        moved += (size_t)n;
+        c->tcp->progress++;
+        c->stuck = (size_t)n < asked;
+    }
+    if (!c->closed && !outq_empty(&c->out))
+        conn_wants_send(c);
+    if (c->blocked && outq_room(&c->out))
+        conn_heat(c); /* what waits in staging can go on */
+}
+
+static bool sendable(const struct conn *c) {
+    return !outq_empty(&c->out) && !c->dialling && !c->greeting;
+}
+
+int conn_watch(struct conn *c) {
+    uint32_t events = 0;
+    if (sendable(c) || c->dialling)
+        events |= EPOLLOUT;
+    if (!c->blocked && !c->dialling)
+        events |= EPOLLIN;
+    if (events == c->events)
+        return 0;
+    struct epoll_event event = {.events = events, .data.ptr = &c->source};
+    if (epoll_ctl(c->tcp->epoll_fd, EPOLL_CTL_MOD, c->fd, &event))
+        return RDMAD_E_SYSTEM;
+    c->events = events;
+    return 0;
+}
+
+bool conn_arm(struct conn *c) {
+    if (c->more || (c->blocked && outq_room(&c->out)) || (sendable(c) && !c->stuck))
+        return false;
+    return conn_watch(c) == 0;
+}

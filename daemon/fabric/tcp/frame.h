@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * frame.h - what two engines say to each other on a data connection.
+ *
+ * First the dialler sends a hello with the token it was given over the control plane, the acceptor
+ * answers with a welcome; both have a fixed size. From then on only frames travel: a fixed header,
+ * little-endian, and behind WRITE, VOID and DATA `length` bytes of payload.
+ *
+ *   dialler                           acceptor
+ *   WRITE op window offset payload    ACK first-op count     the next `count` ops are done
+ *                                     STATUS op status       or: this one failed
+ *   READ op window offset length      DATA op payload        then STATUS, unless marked FINAL
+ *   VOID op payload                   ACK                    a canceled request: nothing is done
+ *
+ * Ops are numbered from 0 as they are sent and answered strictly in that order, so an answer needs
+ * no table to find its op and one ACK speaks for many. A number out of order means that the other
+ * side is broken or hostile, and the connection ends.
+ */
+#ifndef RDMAD_FABRIC_TCP_FRAME_H
+#define RDMAD_FABRIC_TCP_FRAME_H
+
+#include <endian.h>
+#include <rdmad/abi.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define FRAME_MAX_PAYLOAD (256u << 10)
+#define FRAME_VERSION 1u
+#define FRAME_TOKEN_BYTES 16u
+
+enum frame_type {
+    FRAME_READ = 1,
+    FRAME_WRITE = 2,
+    FRAME_VOID = 3,
+    FRAME_DATA = 4,
+    FRAME_STATUS = 5,
+    FRAME_ACK = 6,
+};
+
+#define FRAME_FINAL 1u   /* DATA: the op succeeded, no STATUS follows */
+#define FRAME_TOUCHED 2u /* STATUS of a WRITE: some of its bytes may be in the target's memory */
+
+struct frame {
+    uint8_t type;
+    uint8_t flags;
+    int16_t status;  /* STATUS: RDMAD_E_*, else 0 */
+    uint32_t length; /* bytes of payload; READ: bytes wanted; ACK: how many ops */
+    uint32_t op;
+    uint32_t slot;   /* READ and WRITE: the window's place in the target's table */
+    uint64_t key;    /* and its random key, which makes the place unguessable and unrepeatable */
+    uint64_t offset; /* into the window */
+};
+#define FRAME_BYTES 32u
+_Static_assert(sizeof(struct frame) == FRAME_BYTES, "a header has no padding");
+
+static inline void frame_put(uint8_t *to, const struct frame *f) {
+    struct frame wire = {.type = f->type,
+                         .flags = f->flags,
+                         .status = (int16_t)htole16((uint16_t)f->status),
+                         .length = htole32(f->length),
+                         .op = htole32(f->op),
+                         .slot = htole32(f->slot),
+                         .key = htole64(f->key),
+                         .offset = htole64(f->offset)};
+    memcpy(to, &wire, sizeof wire);
+}
+
+static inline void frame_get(struct frame *f, const uint8_t *from) {
+    memcpy(f, from, sizeof *f);
+    f->status = (int16_t)le16toh((uint16_t)f->status);
+    f->length = le32toh(f->length);
+    f->op = le32toh(f->op);
+    f->slot = le32toh(f->slot);
+    f->key = le64toh(f->key);
+    f->offset = le64toh(f->offset);
+}
+
+/* Bytes that follow the header. */
+static inline uint32_t frame_payload(const struct frame *f) {
+    return f->type == FRAME_WRITE || f->type == FRAME_VOID || f->type == FRAME_DATA ? f->length : 0;
+}
+
+/* Whether f is well-formed as a request (what an acceptor may receive) or as an answer (what a
+ * dialler may). NULL, or what is wrong with it. */
+const char *frame_check_request(const struct frame *f);
+const char *frame_check_answer(const struct frame *f);
+
+#define HELLO_BYTES 24u
+#define WELCOME_BYTES 8u
+void hello_put(uint8_t to[HELLO_BYTES], const uint8_t token[FRAME_TOKEN_BYTES]);
+/* NULL, or what is wrong with it. */
+const char *hello_get(const uint8_t from[HELLO_BYTES], uint8_t token[FRAME_TOKEN_BYTES]);
+void welcome_put(uint8_t to[WELCOME_BYTES]);
+const char *welcome_check(const uint8_t from[WELCOME_BYTES]);
+
+#endif

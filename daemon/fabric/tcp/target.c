@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * target.c - the serving end of a connection that a peer dialled.
+ *
+ * Every request gets exactly one answer, in the order of the requests. Writes that went well are
+ * only counted; one ACK for all of them leaves with the next flush, or before any other answer. A
+ * small read is copied into the send queue and is over; a large one queues a piece that points into
+ * the window, and behind it a STATUS whose bytes can still be changed while the piece is unsent:
+ * that is how a read which a revoke turned to zeros is reported as failed.
+ *
+ * A request that is refused has its payload thrown away and its status sent; the connection lives.
+ * A request that no engine of ours would send ends the connection.
+ */
+#include "daemon/base/guard.h"
+#include "daemon/base/log.h"
+#include "daemon/fabric/tcp/tcp.h"
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+static struct target *target_of(struct conn *c) {
+    return container_of(c, struct target, conn);
+}
+
+static void memory_fault(struct tcp *t, const void *address) {
+    t->env->memory_fault(t->env->user, address);
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+static void put(struct conn *c, const struct frame *f) {
+    frame_put(outq_copy(&c->out, FRAME_BYTES), f);
+    conn_wants_send(c);
+}
+
+static void put_acks(struct target *t) {
+    if (t->acked == 0)
+        return;
+    put(&t->conn, &(struct frame){.type = FRAME_ACK, .op = t->ack_from, .length = t->acked});
+    t->acked = 0;
+}
+
+/* The op is over: a write, or a read that failed before any data was sent. */
+static void answer(struct target *t, uint32_t op, int status, bool touched) {
+    if (status == RDMAD_OK) {
+        if (t->acked++ == 0)
+            t->ack_from = op;
+        conn_wants_send(&t->conn);
+        return;
+    }
+    put_acks(t);
+    put(&t->conn, &(struct frame){.type = FRAME_STATUS,
+                                  .flags = touched ? FRAME_TOUCHED : 0,
+                                  .op = op,
+                                  .status = (int16_t)status});
+}
+
+/* ---- serving ----------------------------------------------------------------------------- */
+
+static void serve_small_read(struct target *t, const struct frame *f, struct window *w) {
+    struct outq *q = &t->conn.out;
+    struct frame data = {
+        .type = FRAME_DATA, .flags = FRAME_FINAL, .op = f->op, .length = f->length};
+    put_acks(t);
+    uint8_t *to = outq_copy(q, FRAME_BYTES + f->length);
+    uint8_t *from = (uint8_t *)w->spec.base + f->offset;
+    const void *fault = f->length ? guard_copy(to + FRAME_BYTES, from, f->length) : NULL;
+    if (fault) {
+        memset(to + FRAME_BYTES, 0, f->length);
+        data.flags = 0;
+    }
+    frame_put(to, &data);
+    conn_wants_send(&t->conn);
+    if (fault) {
+        answer(t, f->op, RDMAD_E_FAULT, false);
+        memory_fault(t->conn.tcp, fault);
+    }
+}
+
+static void serve_large_read(struct target *t, const struct frame *f, struct window *w) {
+    struct outq *q = &t->conn.out;
+    put_acks(t);
+    put(&t->conn, &(struct frame){.type = FRAME_DATA, .op = f->op, .length = f->length});
+    struct piece *p = outq_refer(q, (uint8_t *)w->spec.base + f->offset, f->length, f->op, w);
+    w->queued++;
+    p->trailer = outq_copy(q, FRAME_BYTES);
+    frame_put(p->trailer, &(struct frame){.type = FRAME_STATUS, .op = f->op, .status = RDMAD_OK});
+}
+
+static void serve_read(struct target *t, const struct frame *f) {
+    int status;
+    struct window *w = window_check(t->conn.tcp, t->peer, f, &status);
+    if (!w) {
+        answer(t, f->op, status, false);
+        return;
+    }
+    window_count(t->conn.tcp, w, RDMAD_RIGHT_READ, f->length);
+    if (f->length <= TCP_SMALL)
+        serve_small_read(t, f, w);
+    else
+        serve_large_read(t, f, w);
+}
+
+static void serve_small_write(struct target *t, const struct frame *f, const uint8_t *payload) {
+    int status;
+    struct window *w = window_check(t->conn.tcp, t->peer, f, &status);
+    if (!w) {
+        answer(t, f->op, status, false);
+        return;
+    }
+    window_count(t->conn.tcp, w, RDMAD_RIGHT_WRITE, f->length);
+    uint8_t *to = (uint8_t *)w->spec.base + f->offset;
+    const void *fault = f->length ? guard_copy(to, payload, f->length) : NULL;
+    answer(t, f->op, fault ? RDMAD_E_FAULT : RDMAD_OK, true);
+    if (fault)
+        memory_fault(t->conn.tcp, fault);
+}
+
+static const char *target_frame(struct conn *c, const struct frame *f, const uint8_t *payload) {
+    struct target *t = target_of(c);
+    if (f->op != t->next_op++)
+        return "a request out of order";
+    if (f->type == FRAME_READ)
+        serve_read(t, f);
+    else if (f->type == FRAME_WRITE)
+        serve_small_write(t, f, payload);
+    else
+        answer(t, f->op, RDMAD_OK, false);
+    return NULL;
+}
+
+static const char *target_begin(struct conn *c, const struct frame *f) {
+    struct target *t = target_of(c);
+    if (f->op != t->next_op++)
+        return "a request out of order";
+    t->rx.op = f->op;
+    t->rx.window = NULL;
+    t->rx.status = RDMAD_OK;
+    t->rx.touched = false;
+    if (f->type == FRAME_WRITE)
+        t->rx.window = window_check(c->tcp, t->peer, f, &t->rx.status);
+    if (t->rx.window) {
+        window_count(c->tcp, t->rx.window, RDMAD_RIGHT_WRITE, f->length);
+        c->rx.dest = (uint8_t *)t->rx.window->spec.base + f->offset;
+        t->rx.touched = true;
+    }
+    return NULL;
+}
+
+/* What is still to come of the payload goes nowhere, and the op fails. */
+static void cut_write(struct target *t, int status) {
+    t->conn.rx.dest = NULL;
+    t->rx.window = NULL;
+    t->rx.status = status;
+}
+
+static void target_recheck(struct conn *c) {
+    struct target *t = target_of(c);
+    if (t->rx.window && c->tcp->now_ns >= t->rx.window->spec.deadline_ns)
+        cut_write(t, RDMAD_E_LEASE_EXPIRED);
+}
+
+static void target_rx_fault(struct conn *c, const void *address) {
+    cut_write(target_of(c), RDMAD_E_FAULT);
+    memory_fault(c->tcp, address);
+}
+
+static void target_end(struct conn *c) {
+    struct target *t = target_of(c);
+    t->rx.window = NULL;
+    c->rx.dest = NULL;
+    answer(t, t->rx.op, t->rx.status, t->rx.touched);
+}
+
+/* ---- letting go -------------------------------------------------------------------------- */
+
+static void piece_released(struct piece *p) {
+    ((struct window *)p->owner)->queued--;
+}
+
+/* What is unsent of a read becomes zeros, and its status says so. */
+static void cut_read(struct target *t, struct piece *p, int status) {
+    frame_put(
+        p->trailer,
+        &(struct frame){.type = FRAME_STATUS, .op = (uint32_t)p->op, .status = (int16_t)status});
+    outq_repoint(&t->conn.out, p, t->conn.tcp->zeros);
+}
+
+void target_let_go(struct target *t, struct window *w, int reason) {
+    if (t->rx.window == w)
+        cut_write(t, reason);
+    struct piece *p;
+    for (uint32_t i = t->conn.out.first;
+         w->queued > 0 && (p = outq_next_foreign(&t->conn.out, &i));)
+        if (p->owner == w)
+            cut_read(t, p, reason);
+}
+
+static void target_before_send(struct conn *c) {
+    struct target *t = target_of(c);
+    put_acks(t);
+    struct piece *p;
+    for (uint32_t i = c->out.first; (p = outq_next_foreign(&c->out, &i));)
+        if (c->tcp->now_ns >= ((struct window *)p->owner)->spec.deadline_ns)
+            cut_read(t, p, RDMAD_E_LEASE_EXPIRED);
+}
+
+static void target_tx_fault(struct conn *c, struct piece *p) {
+    const void *address = p->base;
+    cut_read(target_of(c), p, RDMAD_E_FAULT);
+    memory_fault(c->tcp, address);
+}
+
+/* ---- coming and going -------------------------------------------------------------------- */
+
+static void target_close(struct target *t) {
+    conn_close(&t->conn);
+    source_bury(t->conn.tcp, &t->conn.source);
+}
+
+static void target_lost(struct conn *c, const struct error *why) {
+    if (why->code == RDMAD_E_PROTOCOL)
+        LOG_LIMITED(WARNING, ("%s", why->text), FIELD_U64("PEER", target_of(c)->peer));
+    target_close(target_of(c));
+}
+
+static void target_destroy(struct source *s) {
+    struct conn *c = container_of(s, struct conn, source);
+    conn_fini(c);
+    free(target_of(c));
+}
+
+static const struct role target_role = {
+    .check = frame_check_request,
+    .frame = target_frame,
+    .begin = target_begin,
+    .recheck = target_recheck,
+    .rx_fault = target_rx_fault,
+    .end = target_end,
+    .before_send = target_before_send,
+    .tx_fault = target_tx_fault,
+    .lost = target_lost,
+    .answers = true,
+};
+
+int target_create(struct tcp *tcp, int fd, uint64_t peer, const struct sockaddr_storage *address) {
+    struct target *t = calloc(1, sizeof *t);
+    if (!t)
+        return RDMAD_E_NOMEM;
+    int rc = conn_init(&t->conn, tcp, &target_role, fd, EPOLLIN, address);
+    if (rc) {
+        conn_fini(&t->conn);
+        free(t);
+        return rc;
+    }
+    t->conn.source.destroy = target_destroy;
+    t->conn.out.released = piece_released;
+    t->peer = peer;
+    list_append(&tcp->targets, &t->conn.node);
+    welcome_put(outq_copy(&t->conn.out, WELCOME_BYTES));
+    conn_wants_send(&t->conn);
+    conn_heat(&t->conn);
+    return 0;
+}
+
+uint32_t target_count(const struct tcp *tcp, uint64_t peer) {
+    uint32_t n = 0;
+    list_for_each (pos, &tcp->targets)
+        n += list_entry(pos, struct target, conn.node)->peer == peer;
+    return n;
+}
+
+void tcp_expel(struct fabric *f, uint64_t peer) {
+    struct tcp *tcp = container_of(f, struct tcp, base);
+    offers_drop(tcp, peer);
+    list_for_each_safe (pos, &tcp->targets) {
+        struct target *t = list_entry(pos, struct target, conn.node);
+        if (t->peer == peer)
+            target_close(t);
+    }
+}

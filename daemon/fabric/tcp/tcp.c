@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tcp.c - one instance: its birth, its turn (poll), its sleep (arm), its end.
+ *
+ * A turn sends what was posted, reads, and sends what that gave rise to. Asking epoll costs as much
+ * as reading a socket, so connections with recent traffic are simply read, and epoll is asked about
+ * the rest now and then, at once when nothing is hot, and always after a sleep. Writability is
+ * asked of epoll only before a sleep: while awake a send is simply tried again.
+ *
+ * Timers (strangers, tokens, dialling, silence) share one time at which somebody may be due; when
+ * it comes, all are looked at and name their next.
+ */
+#include "daemon/fabric/tcp/tcp.h"
+#include "daemon/base/clock.h"
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EVENTS_A_TURN 64
+#define MAX_WINDOWS (1u << 20)
+
+static struct tcp *tcp_of(struct fabric *f) {
+    return container_of(f, struct tcp, base);
+}
+
+void timer_at(struct tcp *t, uint64_t at_ns) {
+    if (at_ns < t->next_timer_ns)
+        t->next_timer_ns = at_ns;
+}
+
+void source_bury(struct tcp *t, struct source *s) {
+    list_remove(&s->grave);
+    list_append(&t->graves, &s->grave);
+}
+
+static void empty_graves(struct tcp *t) {
+    struct list *node;
+    while ((node = list_pop(&t->graves))) {
+        struct source *s = list_entry(node, struct source, grave);
+        s->destroy(s);
+    }
+}
+
+/* ---- a turn ------------------------------------------------------------------------------ */
+
+static void complete_doomed(struct tcp *t) {
+    struct list *node;
+    while ((node = list_pop(&t->doomed))) {
+        struct fabric_op *op = list_entry(node, struct fabric_op, node);
+        const void *fault = op->fault;
+        op_complete(t, op, op->status, op->outcome);
+        if (fault)
+            t->env->memory_fault(t->env->user, fault);
+    }
+}
+
+static void run_timers(struct tcp *t) {
+    t->next_timer_ns = CLOCK_NEVER;
+    listener_timers(t);
+    struct list links;
+    list_init(&links);
+    list_splice(&links, &t->links);
+    struct list *node;
+    while ((node = list_pop(&links))) { /* a lost link's callbacks may close any other */
+        list_append(&t->links, node);
+        link_timer(list_entry(node, struct link, conn.node));
+    }
+}
+
+static void flush_all(struct tcp *t) {
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &t->sending);
+    while ((node = list_pop(&now)))
+        conn_flush(list_entry(node, struct conn, sending));
+}
+
+static void serve_hot(struct tcp *t) {
+    struct list now, *node;
+    list_init(&now);
+    list_splice(&now, &t->hot);
+    while ((node = list_pop(&now))) {
+        struct conn *c = list_entry(node, struct conn, hot);
+        c->idle_polls++;
+        if (!c->dialling)
+            conn_serve(c);
+        if (c->closed || !list_empty(node))
+            continue;
+        if (c->idle_polls < TCP_HOT_POLLS || conn_watch(c))
+            list_append(&t->hot, node);
+    }
+}
+
+static void ask_epoll(struct tcp *t) {
+    struct epoll_event events[EVENTS_A_TURN];
+    int n = epoll_wait(t->epoll_fd, events, EVENTS_A_TURN, 0);
+    for (int i = 0; i < n; i++) {
+        struct source *s = events[i].data.ptr;
+        if (list_empty(&s->grave)) /* not ended by an earlier event */
+            s->ready(s, events[i].events);
+    }
+}
+
+static unsigned tcp_poll(struct fabric *f) {
+    struct tcp *t = tcp_of(f);
+    t->progress = 0;
+    t->now_ns = t->env->now_ns(t->env->user);
+    empty_graves(t);
+    complete_doomed(t);
+    flush_all(t);
+    if (t->now_ns >= t->next_timer_ns)
+        run_timers(t);
+    bool ask = t->slept || list_empty(&t->hot) || ++t->turns % TCP_EPOLL_EVERY == 0;
+    t->slept = false;
+    serve_hot(t);
+    if (ask)
+        ask_epoll(t);
+    flush_all(t);
+    return t->progress;
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------- */
+
+static int tcp_wait_fd(struct fabric *f) {
+    return tcp_of(f)->epoll_fd;
+}
+
+static bool arm_all(struct list *conns) {
+    bool safe = true;
+    list_for_each (pos, conns)
+        safe = conn_arm(list_entry(pos, struct conn, node)) && safe;
+    return safe;
+}
+
+static bool tcp_arm(struct fabric *f, uint64_t *wake_ns) {
+    struct tcp *t = tcp_of(f);
+    *wake_ns = t->next_timer_ns;
+    bool links = arm_all(&t->links), targets = arm_all(&t->targets);
+    if (!links || !targets || !list_empty(&t->doomed))
+        return false;
+    t->slept = true;
+    return true;
+}
+
+/* ---- birth and end ----------------------------------------------------------------------- */
+
+static void tcp_close(struct fabric *f) {
+    struct tcp *t = tcp_of(f);
+    while (!list_empty(&t->targets)) {
+        struct target *target = list_entry(list_first(&t->targets), struct target, conn.node);
+        tcp_expel(f, target->peer);
+    }
+    listener_close(t);
+    empty_graves(t);
+    slots_fini(&t->windows);
+    if (t->epoll_fd >= 0)
+        close(t->epoll_fd);
+    if (t->zeros)
+        munmap((void *)(uintptr_t)t->zeros, FRAME_MAX_PAYLOAD);
+    free(t->scratch);
+    free(t);
+}
+
+static int tcp_open(const struct fabric_env *env, struct fabric **out, struct error *err) {
+    struct tcp *t = calloc(1, sizeof *t);
+    if (!t)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for the tcp fabric");
+    *t = (struct tcp){
+        .base.ops = &fabric_tcp, .env = env, .listen_fd = -1, .next_timer_ns = CLOCK_NEVER};
+    struct list *lists[] = {&t->strangers, &t->offers,  &t->targets, &t->links,
+                            &t->hot,       &t->sending, &t->doomed,  &t->graves};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        list_init(lists[i]);
+    list_init(&t->listener.grave);
+    slots_init(&t->windows, MAX_WINDOWS);
+    t->now_ns = env->now_ns(env->user);
+    t->scratch = malloc(FRAME_MAX_PAYLOAD);
+    void *zeros = mmap(NULL, FRAME_MAX_PAYLOAD, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    t->zeros = zeros == MAP_FAILED ? NULL : zeros;
+    t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int rc;
+    if (!t->scratch || !t->zeros)
+        rc = error_set(err, RDMAD_E_NOMEM, "no memory for the tcp fabric");
+    else if (t->epoll_fd < 0)
+        rc = error_errno(err, RDMAD_E_SYSTEM, "no epoll descriptor for the tcp fabric");
+    else
+        rc = listener_open(t, err);
+    if (rc) {
+        tcp_close(&t->base);
+        return rc;
+    }
+    *out = &t->base;
+    return 0;
+}
+
+const struct fabric_ops fabric_tcp = {
+    .name = "tcp",
+    .max_message = FRAME_MAX_PAYLOAD,
+    .open = tcp_open,
+    .close = tcp_close,
+    .offer = tcp_offer,
+    .expel = tcp_expel,
+    .link_open = tcp_link_open,
+    .link_close = tcp_link_close,
+    .window_open = tcp_window_open,
+    .window_extend = tcp_window_extend,
+    .window_close = tcp_window_close,
+    .post = tcp_post,
+    .cancel = tcp_cancel,
+    .poll = tcp_poll,
+    .wait_fd = tcp_wait_fd,
+    .arm = tcp_arm,
+};

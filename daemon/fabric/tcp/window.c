@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * window.c - the owner's table of windows, and the one place that decides about an access.
+ *
+ * A window is named by its slot and a random 64-bit key of its own, and may be used only on the
+ * connections of one peer. Closing it first lets go of everything that a connection still reads
+ * from or writes to its range (target_let_go), then forgets it: whoever names it later is told that
+ * there is no such lease.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/fabric/tcp/tcp.h"
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define KEY_VERSION 1u
+#define KEY_BYTES 16u /* version, three zeros, slot, key */
+
+int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
+                    struct fabric_window **out, struct fabric_blob *key, struct error *err) {
+    struct tcp *t = container_of(f, struct tcp, base);
+    struct window *w = calloc(1, sizeof *w);
+    if (!w)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for a window of lease %lu",
+                         (unsigned long)spec->lease_id);
+    *w = (struct window){.base.fabric = f, .spec = *spec};
+    if (getrandom(&w->key, sizeof w->key, 0) != (ssize_t)sizeof w->key) {
+        free(w);
+        return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for the key of lease %lu",
+                           (unsigned long)spec->lease_id);
+    }
+    w->handle = slots_add(&t->windows, w);
+    if (!w->handle) {
+        free(w);
+        return error_set(err, RDMAD_E_LIMIT,
+                         "no room for a window of lease %lu: %u of at most %u are open on this "
+                         "worker; end some leases first",
+                         (unsigned long)spec->lease_id, t->windows.used, t->windows.max);
+    }
+    uint32_t slot = htole32((uint32_t)w->handle);
+    uint64_t secret = htole64(w->key);
+    *key = (struct fabric_blob){.size = KEY_BYTES, .bytes = {KEY_VERSION}};
+    memcpy(key->bytes + 4, &slot, sizeof slot);
+    memcpy(key->bytes + 8, &secret, sizeof secret);
+    *out = &w->base;
+    return 0;
+}
+
+void tcp_window_extend(struct fabric_window *fw, uint64_t deadline_ns) {
+    container_of(fw, struct window, base)->spec.deadline_ns = deadline_ns;
+}
+
+void tcp_window_close(struct fabric_window *fw, int reason) {
+    struct window *w = container_of(fw, struct window, base);
+    struct tcp *t = container_of(fw->fabric, struct tcp, base);
+    list_for_each (pos, &t->targets)
+        target_let_go(list_entry(pos, struct target, conn.node), w, reason);
+    slots_remove(&t->windows, w->handle);
+    free(w);
+}
+
+bool key_read(const struct fabric_blob *b, uint32_t *slot, uint64_t *key) {
+    if (b->size != KEY_BYTES || b->bytes[0] != KEY_VERSION || b->bytes[1] || b->bytes[2] ||
+        b->bytes[3])
+        return false;
+    memcpy(slot, b->bytes + 4, sizeof *slot);
+    memcpy(key, b->bytes + 8, sizeof *key);
+    *slot = le32toh(*slot);
+    *key = le64toh(*key);
+    return true;
+}
+
+/* In the order in which an outsider may learn things: that the lease exists at all comes first. */
+struct window *window_check(struct tcp *t, uint64_t peer, const struct frame *f, int *status) {
+    struct window *w = f->slot < t->windows.size ? t->windows.slot[f->slot].ptr : NULL;
+    if (!w || w->key != f->key || w->spec.peer != peer) {
+        *status = RDMAD_E_NO_LEASE;
+        return NULL;
+    }
+    const struct fabric_window_spec *s = &w->spec;
+    uint32_t right = f->type == FRAME_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE;
+    uint64_t end;
+    if (t->now_ns >= s->deadline_ns)
+        *status = RDMAD_E_LEASE_EXPIRED;
+    else if ((s->rights & right) == 0)
+        *status = RDMAD_E_RIGHTS;
+    else if (__builtin_add_overflow(f->offset, f->length, &end) || end > s->length)
+        *status = RDMAD_E_RANGE;
+    else
+        return w;
+    __atomic_fetch_add(&s->audit->refused, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+/* An op that was let in. Its bytes count when it starts: an owner wants to see who had access. */
+void window_count(const struct tcp *t, struct window *w, uint32_t right, uint64_t bytes) {
+    struct fabric_audit *a = w->spec.audit;
+    __atomic_fetch_add(&a->ops, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(right == RDMAD_RIGHT_READ ? &a->bytes_read : &a->bytes_written, bytes,
+                       __ATOMIC_RELAXED);
+    __atomic_store_n(&a->last_use_ns, t->now_ns, __ATOMIC_RELAXED);
+}
