@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/options.h"
+#include <getopt.h>
+#include <stdio.h>
+
+static const char usage[] =
+    "Usage: rdmad [OPTION]...\n"
+    "Owns RDMA for the unprivileged processes of this machine. Runs in the foreground.\n"
+    "\n"
+    "  --config FILE           settings; FILE.d/*.json follow\n"
+    "  --runtime-dir DIR       where rdmad.sock and control.sock live (default /run/rdmad)\n"
+    "  --listen HOST:PORT      where other daemons reach this one (default 127.0.0.1:7471)\n"
+    "  --require-rdma          refuse to start without RDMA hardware instead of using TCP\n"
+    "  --log-level LEVEL       error, warning, notice, info or debug\n"
+    "  --check-config          check the settings, print nothing if they are good, and exit\n"
+    "  --print-config-reference  print every setting with its default, and exit\n"
+    "  --version, --help\n"
+    "\n"
+    "SIGTERM drains and stops, SIGHUP reads the settings again. See rdmad(8), rdmad.json(5).\n";
+
+enum {
+    OPT_CONFIG = 256,
+    OPT_DIR,
+    OPT_LISTEN,
+    OPT_RDMA,
+    OPT_LEVEL,
+    OPT_CHECK,
+    OPT_PRINT,
+    OPT_VERSION
+};
+
+static const struct option long_options[] = {
+    {"config", required_argument, NULL, OPT_CONFIG},
+    {"runtime-dir", required_argument, NULL, OPT_DIR},
+    {"listen", required_argument, NULL, OPT_LISTEN},
+    {"require-rdma", no_argument, NULL, OPT_RDMA},
+    {"log-level", required_argument, NULL, OPT_LEVEL},
+    {"check-config", no_argument, NULL, OPT_CHECK},
+    {"print-config-reference", no_argument, NULL, OPT_PRINT},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static enum options_verdict usage_error(void) {
+    fputs("Try 'rdmad --help'.\n", stderr);
+    return OPTIONS_EXIT_USAGE;
+}
+
+enum options_verdict options_parse(struct options *o, int argc, char **argv) {
+    *o = (struct options){0};
+    for (;;) {
+        switch (getopt_long(argc, argv, "h", long_options, NULL)) {
+        case OPT_CONFIG:
+            o->config_file = optarg;
+            break;
+        case OPT_DIR:
+            o->runtime_dir = optarg;
+            break;
+        case OPT_LISTEN:
+            o->listen = optarg;
+            break;
+        case OPT_RDMA:
+            o->require_rdma = true;
+            break;
+        case OPT_LEVEL:
+            o->log_level = optarg;
+            break;
+        case OPT_CHECK:
+            o->check_config = true;
+            break;
+        case OPT_PRINT:
+            o->print_config = true;
+            break;
+        case OPT_VERSION:
+            puts("rdmad " RDMAD_VERSION);
+            return OPTIONS_EXIT_OK;
+        case 'h':
+            fputs(usage, stdout);
+            return OPTIONS_EXIT_OK;
+        case -1:
+            if (optind == argc)
+                return OPTIONS_RUN;
+            fprintf(stderr, "rdmad: unexpected argument '%s'\n", argv[optind]);
+            return usage_error();
+        default: /* getopt has said what */
+            return usage_error();
+        }
+    }
+}
+
+static int override(struct config *c, const char *key, const char *value, const char *option,
+                    struct error *err) {
+    struct error why;
+    if (!value || !config_set(c, key, value, &why))
+        return RDMAD_OK;
+    return error_set(err, why.code, "%s: %s", option, why.text);
+}
+
+int options_load(const struct options *o, struct config *out, struct error *err) {
+    config_defaults(out);
+    int rc = config_load(out, o->config_file, err);
+    if (!rc)
+        rc = override(out, "runtime_dir", o->runtime_dir, "--runtime-dir", err);
+    if (!rc)
+        rc = override(out, "listen", o->listen, "--listen", err);
+    if (!rc)
+        rc = override(out, "log_level", o->log_level, "--log-level", err);
+    if (!rc && o->require_rdma)
+        out->require_rdma = true;
+    return rc;
+}

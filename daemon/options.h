@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * options.h - what the command line says. It is applied over the configuration file.
+ */
+#ifndef RDMAD_OPTIONS_H
+#define RDMAD_OPTIONS_H
+
+#include "daemon/config/config.h"
+
+struct options {
+    const char *config_file;                      /* NULL: none */
+    const char *runtime_dir, *listen, *log_level; /* NULL: as configured */
+    bool require_rdma;
+    bool check_config, print_config;
+};
+
+enum options_verdict { OPTIONS_RUN, OPTIONS_EXIT_OK, OPTIONS_EXIT_USAGE };
+
+/* Parses argv. Prints help, the version or what is wrong by itself. */
+enum options_verdict options_parse(struct options *o, int argc, char **argv);
+
+/* Loads defaults, file and command line into *out. */
+int options_load(const struct options *o, struct config *out, struct error *err);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/service.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/plane/plane.h"
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+struct service {
+    struct plane *plane;
+    struct event *watchdog; /* NULL: nobody watches */
+};
+
+void service_take_sockets(struct service_sockets *out) {
+    out->client = out->control = -1;
+    char **names = NULL;
+    int count = sd_listen_fds_with_names(1, &names);
+    for (int i = 0; i < count; i++) {
+        int fd = SD_LISTEN_FDS_START + i;
+        int *slot = !strcmp(names[i], "rdmad.sock")     ? &out->client
+                    : !strcmp(names[i], "control.sock") ? &out->control
+                                                        : NULL;
+        if (slot && *slot < 0) {
+            *slot = fd;
+        } else {
+            LOG(WARNING,
+                ("closing the passed socket '%s': only rdmad.sock and control.sock are known",
+                 names[i]));
+            close(fd);
+        }
+        free(names[i]);
+    }
+    free(names);
+}
+
+static void on_watchdog(evutil_socket_t fd, short what, void *user) {
+    struct service *s = user;
+    (void)fd;
+    (void)what;
+    /* A worker that hangs must not be hidden by a control thread that does not. */
+    if (plane_alive(s->plane))
+        sd_notify(0, "WATCHDOG=1");
+    else
+        LOG(ERR, ("a worker does not turn: not answering the watchdog"));
+}
+
+int service_new(struct event_base *base, struct plane *plane, struct service **out,
+                struct error *err) {
+    struct service *s = calloc(1, sizeof(*s));
+    if (!s)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for the service manager's side");
+    s->plane = plane;
+    uint64_t usec = 0;
+    if (sd_watchdog_enabled(0, &usec) > 0) {
+        usec /= 3; /* one answer may be lost */
+        struct timeval every = {.tv_sec = (time_t)(usec / 1000000),
+                                .tv_usec = (suseconds_t)(usec % 1000000)};
+        s->watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, s);
+        if (!s->watchdog || event_add(s->watchdog, &every)) {
+            service_free(s);
+            return error_set(err, RDMAD_E_NOMEM, "no memory for the watchdog's timer");
+        }
+        plane_alive(plane); /* the first question, answered by the first tick */
+    }
+    *out = s;
+    return RDMAD_OK;
+}
+
+void service_free(struct service *s) {
+    if (!s)
+        return;
+    if (s->watchdog)
+        event_free(s->watchdog);
+    free(s);
+}
+
+void service_ready(const char *status) {
+    sd_notifyf(0, "READY=1\nSTATUS=%s", status);
+}
+
+void service_reloading(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now); /* the clock that systemd wants here */
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+               (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
+}
+
+void service_stopping(uint64_t bound_us) {
+    sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRIu64, bound_us);
+}
