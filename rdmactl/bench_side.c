@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench_side.c - one side of a ping-pong, the same at client and server, and how both wait.
+ */
+#include "common/ringword.h"
+#include "rdmactl/bench.h"
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+#define SPIN_TURNS 200u              /* before the first look at the clock */
+#define YIELD_NS UINT64_C(50000)     /* then give way, for so long */
+#define NAP_FIRST_NS UINT64_C(50000) /* then sleep, twice as long each time */
+#define NAP_SHORT_NS UINT64_C(1000000)
+#define NAP_LONG_NS UINT64_C(10000000) /* after IDLE_NS of waiting */
+#define IDLE_NS UINT64_C(1000000000)
+#define COMPLETION_MS 10000
+
+uint64_t bench_now_ns(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+}
+
+int64_t bench_spin_us(enum bench_poll poll) {
+    return poll == POLL_BUSY ? 10000000 : poll == POLL_EVENT ? 0 : -1;
+}
+
+void bench_wait_start(struct bench_wait *w, enum bench_poll poll) {
+    *w = (struct bench_wait){.poll = poll, .nap_ns = NAP_FIRST_NS};
+}
+
+static void nap(struct bench_wait *w, uint64_t waited_ns) {
+    nanosleep(&(struct timespec){.tv_nsec = (long)w->nap_ns}, NULL);
+    uint64_t longest = waited_ns > IDLE_NS ? NAP_LONG_NS : NAP_SHORT_NS;
+    w->nap_ns = 2 * w->nap_ns < longest ? 2 * w->nap_ns : longest;
+}
+
+uint64_t bench_wait_turn(struct bench_wait *w) {
+    if (w->turns++ < SPIN_TURNS) {
+        ringword_pause();
+        return 0;
+    }
+    uint64_t now = bench_now_ns();
+    if (!w->since_ns)
+        w->since_ns = now;
+    uint64_t waited = now - w->since_ns;
+    if (w->poll == POLL_BUSY || (w->poll == POLL_ADAPTIVE && waited < YIELD_NS))
+        sched_yield();
+    else
+        nap(w, waited);
+    return waited;
+}
+
+static int reap(struct bench_side *side, const struct rdmad_cqe *cqe) {
+    int status = cqe->status;
+    if (status)
+        rdmad_ring_explain(side->ring, cqe, side->why, sizeof(side->why));
+    rdmad_ring_seen(side->ring, cqe);
+    side->completed++;
+    return status;
+}
+
+static int failed(struct bench_side *side, int rc) {
+    snprintf(side->why, sizeof(side->why), "%s", rdmad_last_error(side->session));
+    return rc;
+}
+
+int bench_send(struct bench_side *side) {
+    const struct rdmad_cqe *cqe;
+    int rc;
+    while (!rdmad_ring_peek(side->ring, &cqe))
+        if ((rc = reap(side, cqe)))
+            return rc;
+    /* The message before the last went out of the same buffer. */
+    while (side->completed + 1 < side->sent) {
+        rc = rdmad_ring_wait(side->ring, COMPLETION_MS, &cqe);
+        if (rc)
+            return failed(side, rc);
+        if ((rc = reap(side, cqe)))
+            return rc;
+    }
+    uint64_t number = ++side->sent;
+    uint8_t *out = side->out[number & 1];
+    out[side->bytes - 1] = (uint8_t)number;
+    struct rdmad_sqe *sqe = rdmad_ring_reserve(side->ring);
+    if (!sqe) {
+        snprintf(side->why, sizeof(side->why), "the ring is full although its ops completed");
+        return RDMAD_E_INTERNAL;
+    }
+    rc = rdmad_prep_write(side->ring, sqe, side->to, BENCH_HEAD_BYTES, out, side->bytes, number);
+    if (!rc)
+        rc = rdmad_ring_submit(side->ring);
+    return rc < 0 ? failed(side, rc) : 0;
+}
+
+int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,
+                 bool (*over)(void *user), void *user) {
+    struct bench_wait wait;
+    bench_wait_start(&wait, side->poll);
+    while (*side->last != (uint8_t)number) {
+        uint64_t waited = bench_wait_turn(&wait);
+        if (waited > patience_ns) {
+            snprintf(side->why, sizeof(side->why), "no message came for %.1f s",
+                     (double)patience_ns / 1e9);
+            return RDMAD_E_TIMEOUT;
+        }
+        if (waited && over && over(user))
+            return RDMAD_E_CANCELED;
+    }
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return 0;
+}

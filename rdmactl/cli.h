@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cli.h - what every command of rdmactl shares: the command table, options, errors, output.
+ *
+ * A command's run function returns the exit code: 0 good, 1 failed, 2 usage. Everything it has to
+ * say goes through here, so that -j is one JSON document on standard output whatever happens:
+ * {"schema": 1, ...} or {"schema": 1, "error": {"code", "text"}}.
+ */
+#ifndef RDMACTL_CLI_H
+#define RDMACTL_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXIT_GOOD 0
+#define EXIT_FAILED 1
+#define EXIT_USAGE 2
+
+struct cli {
+    const char *dir; /* the daemon's runtime directory */
+    bool json;
+};
+extern struct cli cli;
+
+struct command {
+    const char *object;
+    const char *verb; /* NULL: the object is the whole command */
+    int (*run)(const struct command *self, int argc, char **argv);
+    const char *arguments; /* for the usage line */
+    const char *help;      /* one line */
+};
+
+int cmd_status(const struct command *self, int argc, char **argv);
+int cmd_show(const struct command *self, int argc, char **argv);
+int cmd_lease_revoke(const struct command *self, int argc, char **argv);
+int cmd_peer_add(const struct command *self, int argc, char **argv);
+int cmd_share(const struct command *self, int argc, char **argv);
+int cmd_fetch(const struct command *self, int argc, char **argv);
+int cmd_bench_serve(const struct command *self, int argc, char **argv);
+int cmd_bench(const struct command *self, int argc, char **argv);
+int cmd_doctor(const struct command *self, int argc, char **argv);
+int cmd_top(const struct command *self, int argc, char **argv);
+int cmd_metrics(const struct command *self, int argc, char **argv);
+int cmd_config_check(const struct command *self, int argc, char **argv);
+int cmd_config_show(const struct command *self, int argc, char **argv);
+
+/* ---- options (args.c) ----------------------------------------------------------------------- */
+
+enum opt_kind {
+    OPT_FLAG,  /* bool */
+    OPT_TEXT,  /* const char * */
+    OPT_COUNT, /* uint64_t */
+    OPT_BYTES, /* uint64_t: 4096, 64K, 1M, 2G */
+    OPT_TIME,  /* uint64_t milliseconds: 500ms, 2s, 5m, 1h; a bare number is seconds */
+};
+
+struct opt {
+    char letter;      /* 0: none */
+    const char *name; /* without the dashes; NULL: none; both empty end the list */
+    enum opt_kind kind;
+    void *to;
+    uint64_t min, max; /* numbers */
+    const char *arg;   /* what the value is called in --help */
+    const char *help;
+};
+
+struct positionals {
+    const char *names; /* "FILE", for messages */
+    unsigned min, max;
+    const char **values; /* room for max */
+    unsigned count;      /* out */
+};
+
+/* Parses what follows the verb, the global options among it. Returns ARGS_RUN, or the exit code to
+ * end with (--help was printed, or a usage error). */
+#define ARGS_RUN (-1)
+int args_parse(const struct command *self, const struct opt *opts, struct positionals *pos,
+               int argc, char **argv);
+
+bool parse_count(const char *text, uint64_t *out);
+bool parse_bytes(const char *text, uint64_t *out);
+bool parse_time_ms(const char *text, uint64_t *out);
+
+/* ---- errors and output (out.c) -------------------------------------------------------------- */
+
+/* Both report and return the exit code. code is "RDMAD_E_...". */
+int fail(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints {"schema": 1} and all of doc, which it takes over. Returns EXIT_GOOD. */
+int print_json(json_t *doc);
+
+#define CELL_MAX 48
+const char *human_bytes(char buf[CELL_MAX], double bytes);
+const char *human_seconds(char buf[CELL_MAX], double seconds);
+/* Text from outside, with control bytes shown as '?'. */
+const char *safe_text(char *buf, size_t size, const char *text);
+
+/* A table whose columns are as wide as their widest cell; numbers stand right. */
+struct table;
+struct table *table_new(unsigned columns);
+void table_cell(struct table *t, bool right, const char *text); /* row by row */
+void table_print(struct table *t);                              /* and frees it */
+
+/* ---- asking the daemon (client.c) ----------------------------------------------------------- */
+
+struct failure {
+    char code[40];
+    char text[512];
+};
+
+/* Calls method over control.sock; takes over params (NULL: none). Returns the result, the caller's,
+ * or NULL and *why. */
+json_t *daemon_try(const char *method, json_t *params, struct failure *why);
+/* The same, reporting the failure itself. */
+json_t *daemon_call(const char *method, json_t *params);
+
+/* ---- signals (signals.c) -------------------------------------------------------------------- */
+
+/* From now on SIGINT, SIGTERM and SIGHUP do not kill but make this descriptor readable. */
+int signals_catch(void);
+/* The signal that came, 0 if none; after that, the next one kills. */
+int signals_take(int fd);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * client.c - one call to the daemon over control.sock: connect, a line out, a line in.
+ */
+#include "rdmactl/cli.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ANSWER_TIMEOUT_MS 60000
+#define ANSWER_MAX (256u << 20)
+
+__attribute__((format(printf, 3, 4))) static int set_failure(struct failure *why, const char *code,
+                                                             const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(why->text, sizeof(why->text), format, ap);
+    va_end(ap);
+    snprintf(why->code, sizeof(why->code), "%s", code);
+    return -1;
+}
+
+static int connect_daemon(struct failure *why) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", cli.dir);
+    if (n < 0 || (size_t)n >= sizeof(address.sun_path))
+        return set_failure(why, "RDMAD_E_INVAL", "runtime directory %s: the path is too long",
+                           cli.dir);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return set_failure(why, "RDMAD_E_SYSTEM", "socket: %s", strerror(errno));
+    if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
+        return fd;
+    int saved = errno;
+    close(fd);
+    if (saved == EACCES)
+        return set_failure(why, "RDMAD_E_PERM",
+                           "%s may be opened by root and the daemon's user and group only",
+                           address.sun_path);
+    return set_failure(why, "RDMAD_E_NO_DAEMON",
+                       "no rdmad answers on %s (%s); start it, or name its runtime directory with "
+                       "-d",
+                       address.sun_path, strerror(saved));
+}
+
+static int send_all(int fd, const char *data, size_t size, struct failure *why) {
+    while (size) {
+        ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return set_failure(why, "RDMAD_E_DAEMON_LOST", "control.sock: %s", strerror(errno));
+        data += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+static long long now_ms(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
+}
+
+/* Reads up to the end of the line into *line, which grows. */
+static int receive_line(int fd, char **line, size_t *size, struct failure *why) {
+    size_t room = 0;
+    long long deadline = now_ms() + ANSWER_TIMEOUT_MS;
+    for (*size = 0;;) {
+        if (*size == room) {
+            room = room ? 2 * room : 65536;
+            char *grown = room <= ANSWER_MAX ? realloc(*line, room) : NULL;
+            if (!grown)
+                return set_failure(why, "RDMAD_E_NOMEM", "the daemon's answer is too long");
+            *line = grown;
+        }
+        long long left = deadline - now_ms();
+        int ready = left > 0 ? poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)left) : 0;
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return set_failure(why, "RDMAD_E_TIMEOUT", "rdmad did not answer within %d s",
+                               ANSWER_TIMEOUT_MS / 1000);
+        ssize_t n = recv(fd, *line + *size, room - *size, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return set_failure(why, "RDMAD_E_DAEMON_LOST",
+                               "rdmad closed the connection before it answered");
+        *size += (size_t)n;
+        if ((*line)[*size - 1] == '\n')
+            return 0;
+    }
+}
+
+/* Takes the answer apart; takes over doc. */
+static json_t *read_answer(json_t *doc, struct failure *why) {
+    json_t *result = json_incref(json_object_get(doc, "result"));
+    if (!result) {
+        json_t *data = json_object_get(json_object_get(doc, "error"), "data");
+        const char *code = json_string_value(json_object_get(data, "code"));
+        const char *text = json_string_value(json_object_get(data, "text"));
+        set_failure(why, code ? code : "RDMAD_E_PROTOCOL", "%s",
+                    text ? text : "rdmad's answer makes no sense");
+    }
+    json_decref(doc);
+    return result;
+}
+
+json_t *daemon_try(const char *method, json_t *params, struct failure *why) {
+    json_t *request = json_pack("{s:s, s:i, s:s}", "jsonrpc", "2.0", "id", 1, "method", method);
+    if (params)
+        json_object_set_new(request, "params", params);
+    char *text = json_dumps(request, JSON_COMPACT);
+    json_decref(request);
+    char *line = NULL;
+    size_t size = 0;
+    json_t *result = NULL;
+    int fd = text ? connect_daemon(why)
+                  : set_failure(why, "RDMAD_E_NOMEM", "out of memory for the request");
+    if (fd >= 0 && !send_all(fd, text, strlen(text), why) && !send_all(fd, "\n", 1, why) &&
+        !receive_line(fd, &line, &size, why)) {
+        json_t *doc = json_loadb(line, size, 0, NULL);
+        if (doc)
+            result = read_answer(doc, why);
+        else
+            set_failure(why, "RDMAD_E_PROTOCOL", "rdmad's answer is not JSON");
+    }
+    if (fd >= 0)
+        close(fd);
+    free(line);
+    free(text);
+    return result;
+}
+
+json_t *daemon_call(const char *method, json_t *params) {
+    struct failure why;
+    json_t *result = daemon_try(method, params, &why);
+    if (!result)
+        fail(why.code, "%s", why.text);
+    return result;
+}

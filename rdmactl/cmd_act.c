@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_act.c - lease revoke and peer add: the commands that change the daemon. Both return when it
+ * is done.
+ */
+#include "rdmactl/cli.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+static int act(const char *method, json_t *params, const char *done) {
+    json_t *result = daemon_call(method, params);
+    if (!result)
+        return EXIT_FAILED;
+    if (cli.json)
+        return print_json(result);
+    json_decref(result);
+    printf("%s\n", done);
+    return EXIT_GOOD;
+}
+
+int cmd_lease_revoke(const struct command *self, int argc, char **argv) {
+    const char *text = NULL;
+    struct positionals pos = {.names = "ID", .min = 1, .max = 1, .values = &text};
+    int rc = args_parse(self, NULL, &pos, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    uint64_t id;
+    if (!parse_count(text, &id) || id > INT64_MAX)
+        return usage_error("\"%s\" is not a lease's number; lease show lists them", text);
+    char done[96];
+    snprintf(done, sizeof(done), "lease %" PRIu64 " is revoked, nobody can reach its memory", id);
+    return act("lease.revoke", json_pack("{s:I}", "id", (json_int_t)id), done);
+}
+
+int cmd_peer_add(const struct command *self, int argc, char **argv) {
+    const char *address = NULL;
+    struct positionals pos = {.names = "HOST:PORT", .min = 1, .max = 1, .values = &address};
+    int rc = args_parse(self, NULL, &pos, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    json_t *params = json_pack("{s:s}", "address", address);
+    if (!params)
+        return usage_error("the address is not UTF-8");
+    char done[320];
+    snprintf(done, sizeof(done), "connected to %s", address);
+    return act("peer.add", params, done);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_bench_serve.c - bench serve: leases memory to measure against and answers ping-pongs, one
+ * client at a time (bench.h tells how). A client that vanishes, stops or makes no sense is left and
+ * the next one served. Idle, it sleeps 10 ms at a time.
+ */
+#include "rdmactl/bench.h"
+#include "rdmactl/cli.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CLIENT_PATIENCE_NS (UINT64_C(10) * 1000000000)
+
+struct server {
+    rdmad_session *session;
+    rdmad_pool *pool;
+    rdmad_lease *lease;
+    volatile struct bench_head *head; /* clients write it */
+    uint64_t data_bytes, max_message;
+    uint64_t served; /* the nonce answered last */
+    int signals;
+    int exit_code; /* ARGS_RUN: go on */
+};
+
+/* Looks after everything but the memory: signals and events. True when it is time to end. */
+static bool ended(struct server *v) {
+    struct rdmad_event event;
+    if (signals_take(v->signals))
+        v->exit_code = EXIT_GOOD;
+    while (v->exit_code == ARGS_RUN && !rdmad_next_event(v->session, 0, &event)) {
+        bool ours = event.lease == v->lease;
+        if (event.type == RDMAD_EVENT_SESSION_LOST ||
+            (event.type == RDMAD_EVENT_LEASE_ENDED && ours))
+            v->exit_code = event.reason == RDMAD_E_LEASE_EXPIRED ? EXIT_GOOD : EXIT_FAILED;
+        if (v->exit_code == EXIT_FAILED)
+            fprintf(stderr, "rdmactl: %s\n", event.text);
+    }
+    return v->exit_code != ARGS_RUN;
+}
+
+struct client {
+    struct server *server;
+    struct bench_request request;
+};
+
+static bool client_over(void *user) {
+    const struct client *c = user;
+    return c->server->head->stop == c->request.nonce || ended(c->server);
+}
+
+/* A copy of the request, if a whole one is there. Clients are not trusted to write sense. */
+static bool take_request(struct server *v, struct bench_request *out) {
+    uint64_t nonce = v->head->doorbell;
+    if (!nonce || nonce == v->served)
+        return false;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    memcpy(out, (const void *)&v->head->request, sizeof(*out));
+    if (out->nonce != nonce)
+        return false;
+    v->served = nonce;
+    out->uri[RDMAD_URI_MAX] = '\0';
+    return out->bytes > 0 && out->bytes <= v->max_message && out->poll <= POLL_EVENT;
+}
+
+static int answer_all(struct client *c, struct bench_side *side, uint8_t *ready) {
+    memcpy(ready, &c->request.nonce, sizeof(c->request.nonce));
+    int rc = rdmad_write(side->to, 0, ready, sizeof(c->request.nonce));
+    for (uint64_t number = 1; !rc; number++) {
+        rc = bench_expect(side, number, CLIENT_PATIENCE_NS, client_over, c);
+        /* A fast client never lets us wait, which is when else we look around. */
+        if (!rc && number % 4096 == 0 && client_over(c))
+            rc = RDMAD_E_CANCELED;
+        if (!rc)
+            rc = bench_send(side);
+    }
+    return rc;
+}
+
+static void serve_client(struct client *c) {
+    struct server *v = c->server;
+    struct bench_side side = {
+        .session = v->session, .bytes = c->request.bytes, .poll = (enum bench_poll)c->request.poll};
+    uint8_t *data = (uint8_t *)rdmad_pool_base(v->pool) + BENCH_HEAD_BYTES;
+    uint8_t *own = data + v->data_bytes;
+    side.last = data + side.bytes - 1;
+    side.out[0] = own;
+    side.out[1] = own + v->max_message;
+    data[side.bytes - 1] = 0;
+    int rc = rdmad_lease_attach(v->session, c->request.uri, 0, &side.to);
+    if (!rc)
+        rc = rdmad_ring_create(v->session, 16, &side.ring);
+    if (!rc)
+        rc = answer_all(c, &side, own);
+    if (rc && rc != RDMAD_E_CANCELED && rc != RDMAD_E_LEASE_REVOKED)
+        fprintf(stderr, "rdmactl: a client's ping-pong ended: %s\n",
+                side.why[0] ? side.why : rdmad_last_error(v->session));
+    rdmad_ring_destroy(side.ring);
+    rdmad_lease_free(side.to);
+}
+
+static int serve(struct server *v) {
+    struct bench_wait wait;
+    bench_wait_start(&wait, POLL_ADAPTIVE);
+    for (v->exit_code = ARGS_RUN;;) {
+        struct client c = {.server = v};
+        if (take_request(v, &c.request)) {
+            serve_client(&c);
+            bench_wait_start(&wait, POLL_ADAPTIVE);
+        }
+        if (bench_wait_turn(&wait) && ended(v))
+            return v->exit_code;
+    }
+}
+
+static int set_up(struct server *v, uint64_t ttl_ms) {
+    struct rdmad_options options = RDMAD_OPTIONS_INIT;
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    options.runtime_dir = cli.dir;
+    terms.ttl_ms = ttl_ms;
+    int rc = rdmad_open(&options, &v->session);
+    if (rc)
+        return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
+    /* The head, the data, and two buffers of our own for answers. */
+    rc = rdmad_pool_create(v->session, BENCH_HEAD_BYTES + v->data_bytes + 2 * v->max_message, 0,
+                           &v->pool);
+    if (!rc) {
+        memset(rdmad_pool_base(v->pool), 0, BENCH_HEAD_BYTES);
+        v->head = rdmad_pool_base(v->pool);
+        v->head->magic = BENCH_MAGIC;
+        v->head->data_bytes = v->data_bytes;
+        v->head->max_message = v->max_message;
+        rc = rdmad_lease_grant(v->session, rdmad_pool_base(v->pool),
+                               BENCH_HEAD_BYTES + v->data_bytes, &terms, &v->lease);
+    }
+    if (rc)
+        return fail(rdmad_errname(rc), "%s", rdmad_last_error(v->session));
+    if (cli.json)
+        return print_json(json_pack("{s:s, s:I}", "uri", rdmad_lease_uri(v->lease), "bytes",
+                                    (json_int_t)v->data_bytes));
+    printf("%s\n", rdmad_lease_uri(v->lease));
+    fflush(stdout);
+    return EXIT_GOOD;
+}
+
+int cmd_bench_serve(const struct command *self, int argc, char **argv) {
+    struct server v = {.max_message = 4 << 20};
+    uint64_t ttl_ms = 600000, span = 0;
+    const struct opt opts[] = {
+        {'t', "ttl", OPT_TIME, &ttl_ms, 1, UINT64_C(366) * 86400000, "TIME",
+         "how long to serve (10m)"},
+        {'s', "size", OPT_BYTES, &v.max_message, 1, UINT64_C(1) << 40, "BYTES",
+         "the largest message (4M)"},
+        {0, "span", OPT_BYTES, &span, 1, UINT64_C(1) << 40, "BYTES",
+         "a data area this large, for clients that walk through it"},
+        {0},
+    };
+    int code = args_parse(self, opts, NULL, argc, argv);
+    if (code != ARGS_RUN)
+        return code;
+    v.max_message = (v.max_message + 63) & ~UINT64_C(63);
+    v.data_bytes = span > v.max_message ? span : v.max_message;
+    v.signals = signals_catch();
+    code = set_up(&v, ttl_ms);
+    if (!code)
+        code = serve(&v);
+    rdmad_close(v.session);
+    close(v.signals);
+    return code;
+}

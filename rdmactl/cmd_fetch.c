@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_fetch.c - fetch URI: a lease's memory by pipelined one-sided READs.
+ *
+ * The happy path: attach; a small pool is cut into SLOTS pieces; each piece is read into, waits
+ * until all before it have been written out, is written out, and is used again. So READs are in
+ * flight while we write, the output is in order (it may be a pipe), and the memory needed does not
+ * grow with the lease. Any failed READ, a signal or a full disk ends it, and leaves no file.
+ */
+#include "rdmactl/cli.h"
+#include "rdmactl/target.h"
+#include <rdmad/rdmad.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIECE (UINT64_C(1) << 20)
+#define SLOTS 16u
+#define LOOK_MS 100 /* how often signals and the progress bar are looked after while waiting */
+
+struct fetch {
+    const char *uri;
+    struct target target;
+    int signals;
+    rdmad_session *session;
+    rdmad_pool *pool;
+    rdmad_ring *ring;
+    rdmad_lease *lease;
+    uint64_t bytes, pieces;
+    uint64_t asked, arrived_mask, written; /* pieces asked for; which slots arrived; written out */
+    char fabric[16];
+    double start_s, shown_s;
+};
+
+static double now_s(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static int fail_rdmad(const struct fetch *f, int rc) {
+    return fail(rdmad_errname(rc), "%s", rdmad_last_error(f->session));
+}
+
+static uint64_t piece_size(const struct fetch *f, uint64_t piece) {
+    uint64_t left = f->bytes - piece * PIECE;
+    return left < PIECE ? left : PIECE;
+}
+
+static char *slot(const struct fetch *f, uint64_t piece) {
+    return (char *)rdmad_pool_base(f->pool) + piece % SLOTS * PIECE;
+}
+
+static void show_progress(struct fetch *f, bool last) {
+    double now = now_s();
+    if (cli.json || !isatty(STDERR_FILENO) || (!last && now - f->shown_s < 0.1))
+        return;
+    f->shown_s = now;
+    uint64_t done = f->written * PIECE < f->bytes ? f->written * PIECE : f->bytes;
+    double span = now - f->start_s, share = f->bytes ? (double)done / (double)f->bytes : 1;
+    char bar[31], have[CELL_MAX], rate[CELL_MAX];
+    memset(bar, ' ', 30);
+    memset(bar, '=', (size_t)(share * 30));
+    bar[30] = '\0';
+    fprintf(stderr, "\r[%s] %3.0f %%  %s  %s/s \033[K%s", bar, share * 100,
+            human_bytes(have, (double)done), human_bytes(rate, span > 0 ? (double)done / span : 0),
+            last ? "\n" : "");
+}
+
+static int open_all(struct fetch *f) {
+    struct rdmad_options options = RDMAD_OPTIONS_INIT;
+    options.runtime_dir = cli.dir;
+    int rc = rdmad_open(&options, &f->session);
+    if (rc)
+        return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
+    rc = rdmad_lease_attach(f->session, f->uri, 0, &f->lease);
+    if (rc)
+        return fail_rdmad(f, rc);
+    struct rdmad_lease_info info;
+    rdmad_lease_info(f->lease, &info);
+    snprintf(f->fabric, sizeof(f->fabric), "%s", info.fabric);
+    f->bytes = info.length;
+    f->pieces = (f->bytes + PIECE - 1) / PIECE;
+    uint64_t slots = f->pieces < SLOTS ? f->pieces : SLOTS;
+    rc = rdmad_pool_create(f->session, slots ? slots * PIECE : 1, 0, &f->pool);
+    if (!rc)
+        rc = rdmad_ring_create(f->session, SLOTS, &f->ring);
+    return rc ? fail_rdmad(f, rc) : EXIT_GOOD;
+}
+
+/* Asks for as many pieces as there are free slots. */
+static int ask(struct fetch *f) {
+    uint64_t before = f->asked;
+    while (f->asked < f->pieces && f->asked < f->written + SLOTS) {
+        struct rdmad_sqe *sqe = rdmad_ring_reserve(f->ring);
+        if (!sqe)
+            break;
+        int rc = rdmad_prep_read(f->ring, sqe, f->lease, f->asked * PIECE, slot(f, f->asked),
+                                 piece_size(f, f->asked), f->asked);
+        if (rc)
+            return fail_rdmad(f, rc);
+        f->asked++;
+    }
+    int rc = f->asked > before ? rdmad_ring_submit(f->ring) : 0;
+    return rc < 0 ? fail_rdmad(f, rc) : EXIT_GOOD;
+}
+
+/* Waits for one more READ; ARGS_RUN when none came in time. */
+static int arrive(struct fetch *f) {
+    const struct rdmad_cqe *cqe;
+    int rc = rdmad_ring_wait(f->ring, LOOK_MS, &cqe);
+    if (rc == RDMAD_E_TIMEOUT)
+        return ARGS_RUN;
+    if (rc)
+        return fail_rdmad(f, rc);
+    if (cqe->status) {
+        char why[RDMAD_TEXT_MAX + 1];
+        rdmad_ring_explain(f->ring, cqe, why, sizeof(why));
+        return fail(rdmad_errname(cqe->status), "%s", why);
+    }
+    f->arrived_mask |= UINT64_C(1) << cqe->user_data % SLOTS;
+    rdmad_ring_seen(f->ring, cqe);
+    return EXIT_GOOD;
+}
+
+/* Writes out what has arrived in order. */
+static int drain(struct fetch *f) {
+    int code = EXIT_GOOD;
+    while (!code && f->written < f->asked &&
+           (f->arrived_mask & UINT64_C(1) << f->written % SLOTS)) {
+        code = target_write(&f->target, slot(f, f->written), piece_size(f, f->written));
+        f->arrived_mask &= ~(UINT64_C(1) << f->written % SLOTS);
+        f->written++;
+    }
+    return code;
+}
+
+static int transfer(struct fetch *f) {
+    int code = EXIT_GOOD;
+    while (!code && f->written < f->pieces) {
+        if (signals_take(f->signals))
+            return fail("RDMAD_E_CANCELED", "interrupted after %llu of %llu bytes",
+                        (unsigned long long)(f->written * PIECE), (unsigned long long)f->bytes);
+        code = ask(f);
+        if (!code)
+            code = arrive(f);
+        if (code == EXIT_GOOD)
+            code = drain(f);
+        else if (code == ARGS_RUN)
+            code = EXIT_GOOD;
+        show_progress(f, false);
+    }
+    return code;
+}
+
+static int report(const struct fetch *f, double seconds) {
+    double gbytes_s = seconds > 0 ? (double)f->bytes / seconds / 1e9 : 0;
+    const char *route = strcmp(f->fabric, "local") ? "link" : "local";
+    if (cli.json)
+        return print_json(json_pack("{s:I, s:f, s:f, s:s, s:s}", "bytes", (json_int_t)f->bytes,
+                                    "seconds", seconds, "gbytes_s", gbytes_s, "fabric", f->fabric,
+                                    "route", route));
+    char size[CELL_MAX];
+    fprintf(stderr, "fetched %s (%llu bytes) in %.3f s, %.2f GB/s, fabric %s, route %s\n",
+            human_bytes(size, (double)f->bytes), (unsigned long long)f->bytes, seconds, gbytes_s,
+            f->fabric, route);
+    return EXIT_GOOD;
+}
+
+static int fetch(struct fetch *f, const char *file) {
+    int code = open_all(f);
+    /* Until here there is nothing to clean up: a signal may simply end us. */
+    f->signals = signals_catch();
+    if (!code)
+        code = target_open(&f->target, file, f->bytes);
+    f->start_s = now_s();
+    if (!code)
+        code = transfer(f);
+    if (!code)
+        code = target_finish(&f->target);
+    double seconds = now_s() - f->start_s;
+    if (code)
+        return code;
+    show_progress(f, true);
+    return report(f, seconds);
+}
+
+int cmd_fetch(const struct command *self, int argc, char **argv) {
+    struct fetch f = {.target = {.fd = -1}, .signals = -1};
+    const char *file = NULL;
+    const struct opt opts[] = {
+        {'o', "output", OPT_TEXT, &file, 0, 0, "FILE", "write here instead of standard output"},
+        {0},
+    };
+    struct positionals pos = {.names = "URI", .min = 1, .max = 1, .values = &f.uri};
+    int code = args_parse(self, opts, &pos, argc, argv);
+    if (code != ARGS_RUN)
+        return code;
+    if (cli.json && !file)
+        return usage_error("-j is one JSON document on standard output: the bytes need -o FILE");
+    if (!file && isatty(STDOUT_FILENO))
+        return usage_error("the bytes would go to the terminal: use -o FILE or a pipe");
+    code = fetch(&f, file);
+    target_discard(&f.target);
+    rdmad_lease_free(f.lease);
+    rdmad_close(f.session);
+    if (f.signals >= 0)
+        close(f.signals);
+    return code;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_show.c - OBJECT show for every object: the daemon's list as a table whose columns are data.
+ */
+#include "rdmactl/cli.h"
+#include <stdio.h>
+#include <string.h>
+
+enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_SECONDS };
+
+struct column {
+    const char *key; /* of the row; "audit.ops" looks into an object */
+    const char *head;
+    enum cell kind;
+};
+
+struct noun {
+    const char *object, *list;
+    struct column columns[12];
+};
+
+static const struct noun nouns[] = {
+    {"device", "devices", {{"name", "DEVICE", CELL_TEXT}, {"state", "STATE", CELL_TEXT}}},
+    {"session",
+     "sessions",
+     {{"id", "ID", CELL_NUMBER},
+      {"name", "NAME", CELL_TEXT},
+      {"uid", "UID", CELL_NUMBER},
+      {"pid", "PID", CELL_NUMBER},
+      {"bytes", "MEMORY", CELL_BYTES},
+      {"leases", "LEASES", CELL_NUMBER},
+      {"attaches", "ATTACHES", CELL_NUMBER},
+      {"ops", "OPS", CELL_NUMBER},
+      {"bytes_read", "READ", CELL_BYTES},
+      {"bytes_written", "WRITTEN", CELL_BYTES},
+      {"age_s", "AGE", CELL_SECONDS}}},
+    {"pool",
+     "pools",
+     {{"id", "ID", CELL_NUMBER},
+      {"session", "SESSION", CELL_NUMBER},
+      {"name", "NAME", CELL_TEXT},
+      {"uid", "UID", CELL_NUMBER},
+      {"bytes", "SIZE", CELL_BYTES},
+      {"hugetlb", "HUGETLB", CELL_TEXT},
+      {"leases", "LEASES", CELL_NUMBER}}},
+    {"lease",
+     "leases",
+     {{"id", "ID", CELL_NUMBER},
+      {"name", "NAME", CELL_TEXT},
+      {"state", "STATE", CELL_TEXT},
+      {"session", "SESSION", CELL_NUMBER},
+      {"length", "LENGTH", CELL_BYTES},
+      {"rights", "RIGHTS", CELL_TEXT},
+      {"scope", "SCOPE", CELL_TEXT},
+      {"ttl_s", "LEFT", CELL_SECONDS},
+      {"attached", "ATTACHED", CELL_NUMBER},
+      {"audit.bytes_read", "READ", CELL_BYTES},
+      {"audit.bytes_written", "WRITTEN", CELL_BYTES},
+      {"reason", "ENDED BY", CELL_TEXT}}},
+    {"peer",
+     "peers",
+     {{"id", "ID", CELL_NUMBER},
+      {"direction", "DIR", CELL_TEXT},
+      {"state", "STATE", CELL_TEXT},
+      {"address", "ADDRESS", CELL_TEXT},
+      {"node", "NODE", CELL_TEXT},
+      {"fabric", "FABRIC", CELL_TEXT},
+      {"attaches", "ATTACHES", CELL_NUMBER},
+      {"age_s", "AGE", CELL_SECONDS}}},
+    {"link",
+     "links",
+     {{"peer", "PEER", CELL_NUMBER},
+      {"worker", "WORKER", CELL_NUMBER},
+      {"fabric", "FABRIC", CELL_TEXT},
+      {"state", "STATE", CELL_TEXT},
+      {"handles", "HANDLES", CELL_NUMBER},
+      {"quiesce_s", "QUIESCE", CELL_SECONDS}}},
+    {"channel", "channels", {{"id", "ID", CELL_NUMBER}}},
+    {"service", "services", {{"name", "NAME", CELL_TEXT}}},
+};
+
+static const struct noun *find_noun(const char *object) {
+    const struct noun *n = nouns;
+    while (strcmp(n->object, object))
+        n++;
+    return n;
+}
+
+static const json_t *row_value(const json_t *row, const char *key) {
+    const char *dot = strchr(key, '.');
+    if (!dot)
+        return json_object_get(row, key);
+    char outer[32];
+    snprintf(outer, sizeof(outer), "%.*s", (int)(dot - key), key);
+    return json_object_get(json_object_get(row, outer), dot + 1);
+}
+
+static void print_value(struct table *t, const struct column *c, const json_t *value) {
+    char buf[CELL_MAX];
+    bool right = c->kind != CELL_TEXT;
+    double number = json_number_value(value);
+    if (json_is_boolean(value))
+        table_cell(t, right, json_is_true(value) ? "yes" : "no");
+    else if (c->kind == CELL_TEXT)
+        table_cell(t, right, json_string_length(value) ? json_string_value(value) : "-");
+    else if (!json_is_number(value))
+        table_cell(t, right, "-");
+    else if (c->kind == CELL_BYTES)
+        table_cell(t, right, human_bytes(buf, number));
+    else if (c->kind == CELL_SECONDS)
+        table_cell(t, right, human_seconds(buf, number));
+    else {
+        snprintf(buf, sizeof(buf), "%.0f", number);
+        table_cell(t, right, buf);
+    }
+}
+
+static void print_table(const struct noun *n, const json_t *list) {
+    unsigned columns = 0;
+    while (columns < sizeof(n->columns) / sizeof(n->columns[0]) && n->columns[columns].key)
+        columns++;
+    struct table *t = table_new(columns);
+    for (unsigned c = 0; c < columns; c++)
+        table_cell(t, n->columns[c].kind != CELL_TEXT, n->columns[c].head);
+    size_t i;
+    json_t *row;
+    json_array_foreach(list, i, row) {
+        for (unsigned c = 0; c < columns; c++)
+            print_value(t, &n->columns[c], row_value(row, n->columns[c].key));
+    }
+    table_print(t);
+}
+
+int cmd_show(const struct command *self, int argc, char **argv) {
+    bool all = false;
+    const struct opt opts[] = {
+        {'a', "all", OPT_FLAG, &all, 0, 0, NULL, "what ended, too, as far as it is remembered"},
+        {0},
+    };
+    int rc = args_parse(self, opts, NULL, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    char method[32];
+    snprintf(method, sizeof(method), "%s.show", self->object);
+    /* Only leases are remembered after their end: for the others all is what is alive. */
+    bool ask_all = all && !strcmp(self->object, "lease");
+    json_t *result = daemon_call(method, ask_all ? json_pack("{s:b}", "all", 1) : NULL);
+    if (!result)
+        return EXIT_FAILED;
+    if (cli.json)
+        return print_json(result);
+    const struct noun *n = find_noun(self->object);
+    const json_t *list = json_object_get(result, n->list);
+    const char *why = json_string_value(json_object_get(result, "why"));
+    if (json_array_size(list) || !why)
+        print_table(n, list);
+    else
+        printf("no %s: %s\n", n->list, why);
+    if (json_is_true(json_object_get(result, "truncated")))
+        printf("(the list is cut here, there are more)\n");
+    json_decref(result);
+    return EXIT_GOOD;
+}

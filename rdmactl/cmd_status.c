@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_status.c - status, metrics and config show: one answer of the daemon, printed.
+ */
+#include "rdmactl/cli.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double number(const json_t *o, const char *key) {
+    return json_number_value(json_object_get(o, key));
+}
+
+static const char *words(const json_t *o, const char *key) {
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "?";
+}
+
+static void print_head(const json_t *s) {
+    const json_t *fabric = json_object_get(s, "fabric");
+    const json_t *listen = json_object_get(s, "listen");
+    const char *host = words(listen, "host");
+    char age[CELL_MAX], rss[CELL_MAX];
+    printf("rdmad %s on %s, %s, up %s, pid %.0f, resident %s\n", words(s, "version"),
+           words(s, "node"), words(s, "state"), human_seconds(age, number(s, "uptime_s")),
+           number(json_object_get(s, "process"), "pid"),
+           human_bytes(rss, number(json_object_get(s, "process"), "rss_bytes")));
+    printf("fabric     %s (%s)\n", words(fabric, "name"), words(fabric, "text"));
+    printf(strchr(host, ':') ? "listens on [%s]:%.0f\n" : "listens on %s:%.0f\n", host,
+           number(listen, "port"));
+    printf("workers    %.0f\n\n", number(s, "workers"));
+}
+
+static void limit_cell(struct table *t, const json_t *value, bool bytes) {
+    char buf[CELL_MAX];
+    if (!json_is_number(value))
+        table_cell(t, true, "-");
+    else if (bytes)
+        table_cell(t, true, human_bytes(buf, json_number_value(value)));
+    else {
+        snprintf(buf, sizeof(buf), "%.0f", json_number_value(value));
+        table_cell(t, true, buf);
+    }
+}
+
+/* Every object with its limits; those without one have a dash. */
+static void print_objects(const json_t *s) {
+    static const char *const head[] = {"OBJECT", "NOW", "LIMIT", "A UID", "A SESSION"};
+    struct table *t = table_new(5);
+    for (int i = 0; i < 5; i++)
+        table_cell(t, i > 0, head[i]);
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(s, "objects"), key, value) {
+        const json_t *limit = json_object_get(json_object_get(s, "limits"), key);
+        bool bytes = strstr(key, "bytes") != NULL;
+        table_cell(t, false, key);
+        limit_cell(t, value, bytes);
+        limit_cell(t, json_object_get(limit, "max"), bytes);
+        limit_cell(t, json_object_get(limit, "max_uid"), bytes);
+        limit_cell(t, json_object_get(limit, "max_session"), bytes);
+    }
+    table_print(t);
+}
+
+static void print_traffic(const json_t *traffic) {
+    char in[CELL_MAX], out[CELL_MAX];
+    printf("\nops        %.0f done, %.0f of them failed\n", number(traffic, "ops"),
+           number(traffic, "ops_failed"));
+    printf("moved      %s read, %s written\n", human_bytes(in, number(traffic, "bytes_read")),
+           human_bytes(out, number(traffic, "bytes_written")));
+}
+
+int cmd_status(const struct command *self, int argc, char **argv) {
+    int rc = args_parse(self, NULL, NULL, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    json_t *s = daemon_call("status", NULL);
+    if (!s)
+        return EXIT_FAILED;
+    if (cli.json)
+        return print_json(s);
+    print_head(s);
+    print_objects(s);
+    print_traffic(json_object_get(s, "traffic"));
+    json_decref(s);
+    return EXIT_GOOD;
+}
+
+int cmd_metrics(const struct command *self, int argc, char **argv) {
+    int rc = args_parse(self, NULL, NULL, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    json_t *result = daemon_call("metrics", NULL);
+    if (!result)
+        return EXIT_FAILED;
+    if (cli.json)
+        return print_json(result);
+    fputs(words(result, "text"), stdout);
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+int cmd_config_show(const struct command *self, int argc, char **argv) {
+    int rc = args_parse(self, NULL, NULL, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    json_t *result = daemon_call("config.show", NULL);
+    if (!result)
+        return EXIT_FAILED;
+    if (cli.json)
+        return print_json(result);
+    struct table *t = table_new(2);
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(result, "config"), key, value) {
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        table_cell(t, false, key);
+        table_cell(t, false, text ? text : "?");
+        free(text);
+    }
+    table_print(t);
+    json_decref(result);
+    return EXIT_GOOD;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_top.c - sessions by what they move right now: two looks at session.show and the difference.
+ */
+#include "rdmactl/cli.h"
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+struct rate {
+    const json_t *row; /* borrowed from the newer look */
+    double ops, bytes_read, bytes_written;
+};
+
+static double now_s(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static double value(const json_t *row, const char *key) {
+    return json_number_value(json_object_get(row, key));
+}
+
+static const json_t *row_of(const json_t *list, json_int_t id) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(list, i, row) {
+        if (json_integer_value(json_object_get(row, "id")) == id)
+            return row;
+    }
+    return NULL;
+}
+
+static int busiest_first(const void *a, const void *b) {
+    const struct rate *x = a, *y = b;
+    double bx = x->bytes_read + x->bytes_written, by = y->bytes_read + y->bytes_written;
+    if (bx != by)
+        return bx < by ? 1 : -1;
+    return x->ops < y->ops ? 1 : x->ops > y->ops ? -1 : 0;
+}
+
+/* The caller's to free. */
+static struct rate *rates(const json_t *before, const json_t *after, double span_s, size_t *count) {
+    *count = json_array_size(after);
+    struct rate *out = calloc(*count + 1, sizeof(*out));
+    size_t i;
+    json_t *row;
+    json_array_foreach(after, i, row) {
+        if (!out)
+            break;
+        const json_t *old = row_of(before, json_integer_value(json_object_get(row, "id")));
+        out[i].row = row;
+        out[i].ops = (value(row, "ops") - value(old, "ops")) / span_s;
+        out[i].bytes_read = (value(row, "bytes_read") - value(old, "bytes_read")) / span_s;
+        out[i].bytes_written = (value(row, "bytes_written") - value(old, "bytes_written")) / span_s;
+    }
+    if (out)
+        qsort(out, *count, sizeof(*out), busiest_first);
+    return out;
+}
+
+static void print_text(const struct rate *rate, size_t count, bool batch) {
+    static const char *const head[] = {"ID",     "NAME",  "UID",    "PID",
+                                       "MEMORY", "OPS/S", "READ/S", "WRITTEN/S"};
+    struct table *t = table_new(8);
+    char buf[CELL_MAX];
+    for (int i = 0; i < 8; i++)
+        table_cell(t, i != 1, head[i]);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *row = rate[i].row;
+        const char *name = json_string_value(json_object_get(row, "name"));
+        snprintf(buf, sizeof(buf), "%.0f", value(row, "id"));
+        table_cell(t, true, buf);
+        table_cell(t, false, name && *name ? name : "-");
+        snprintf(buf, sizeof(buf), "%.0f", value(row, "uid"));
+        table_cell(t, true, buf);
+        snprintf(buf, sizeof(buf), "%.0f", value(row, "pid"));
+        table_cell(t, true, buf);
+        table_cell(t, true, human_bytes(buf, value(row, "bytes")));
+        snprintf(buf, sizeof(buf), "%.0f", rate[i].ops);
+        table_cell(t, true, buf);
+        table_cell(t, true, human_bytes(buf, rate[i].bytes_read));
+        table_cell(t, true, human_bytes(buf, rate[i].bytes_written));
+    }
+    if (!batch)
+        fputs("\033[H\033[J", stdout);
+    table_print(t);
+    fflush(stdout);
+}
+
+static json_t *rates_json(const struct rate *rate, size_t count) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = json_copy((json_t *)rate[i].row);
+        json_object_set_new(row, "ops_per_s", json_real(rate[i].ops));
+        json_object_set_new(row, "bytes_read_per_s", json_real(rate[i].bytes_read));
+        json_object_set_new(row, "bytes_written_per_s", json_real(rate[i].bytes_written));
+        json_array_append_new(list, row);
+    }
+    return json_pack("{s:o}", "sessions", list);
+}
+
+/* Looks count times (0: until interrupted), interval_ms apart. */
+static int watch(uint64_t count, uint64_t interval_ms, bool batch) {
+    int signals = signals_catch();
+    json_t *before = daemon_call("session.show", NULL);
+    double then = now_s();
+    uint64_t shown = 0;
+    while (before && (!count || shown < count)) {
+        struct pollfd wake = {.fd = signals, .events = POLLIN};
+        if (poll(&wake, 1, (int)interval_ms) && signals_take(signals))
+            break;
+        json_t *after = daemon_call("session.show", NULL);
+        double now = now_s();
+        size_t rows = 0;
+        struct rate *rate = after ? rates(json_object_get(before, "sessions"),
+                                          json_object_get(after, "sessions"), now - then, &rows)
+                                  : NULL;
+        if (rate && cli.json)
+            print_json(rates_json(rate, rows));
+        else if (rate)
+            print_text(rate, rows, batch);
+        free(rate);
+        json_decref(before);
+        before = after;
+        then = now;
+        shown++;
+    }
+    int code = before ? EXIT_GOOD : EXIT_FAILED;
+    json_decref(before);
+    close(signals);
+    return code;
+}
+
+int cmd_top(const struct command *self, int argc, char **argv) {
+    bool batch = false;
+    uint64_t count = 0, interval_ms = 1000;
+    const struct opt opts[] = {
+        {'b', "batch", OPT_FLAG, &batch, 0, 0, NULL, "plain text, for a pipe or a file"},
+        {'n', "count", OPT_COUNT, &count, 1, 1000000, "COUNT", "end after so many looks"},
+        {'i', "interval", OPT_TIME, &interval_ms, 100, 3600000, "TIME", "between looks (1s)"},
+        {0},
+    };
+    int rc = args_parse(self, opts, NULL, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    if (cli.json && count > 1)
+        return usage_error("-j is one JSON document, so one look: use -n 1");
+    return watch(cli.json ? 1 : count, interval_ms, batch || !isatty(STDOUT_FILENO));
+}

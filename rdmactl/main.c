@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * main.c - rdmactl [-d DIR] [-j] OBJECT VERB, in the manner of iproute2. The table of commands is
+ * here; each command is a file of its own, cmd_*.c.
+ */
+#include "rdmactl/cli.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cli cli;
+
+static const struct command commands[] = {
+    {"status", NULL, cmd_status, "", "What the daemon is, has and did."},
+    {"device", "show", cmd_show, "", "RDMA devices that the daemon has open."},
+    {"session", "show", cmd_show, "", "Client processes and what each of them holds."},
+    {"pool", "show", cmd_show, "", "Memory pools of the sessions."},
+    {"lease", "show", cmd_show, "[--all]", "Leases granted here; --all adds those that ended."},
+    {"lease", "revoke", cmd_lease_revoke, "ID",
+     "Ends a lease; returns when nobody can touch its memory any more."},
+    {"peer", "show", cmd_show, "", "Other daemons that this one is connected to."},
+    {"peer", "add", cmd_peer_add, "HOST:PORT", "Connects to another daemon now."},
+    {"link", "show", cmd_show, "", "Data paths to peers."},
+    {"channel", "show", cmd_show, "", "Two-sided connections (none in this version)."},
+    {"service", "show", cmd_show, "", "Names that sessions listen on (none in this version)."},
+    {"share", NULL, cmd_share, "FILE [--name N] [--ttl 60s] [--once]",
+     "Shares FILE's bytes under a read-only lease; prints its URI and holds it."},
+    {"fetch", NULL, cmd_fetch, "URI [-o FILE]",
+     "Reads a lease's memory by one-sided READs, to FILE or standard output."},
+    {"bench", "serve", cmd_bench_serve, "[--ttl T] [-s MAXBYTES]",
+     "Grants memory to measure against, prints its URI and answers until interrupted."},
+    {"bench", "nop", cmd_bench, "[options] [URI]", "Round trips to the own daemon and back."},
+    {"bench", "read", cmd_bench, "[options] URI", "One-sided READs of a bench serve's lease."},
+    {"bench", "write", cmd_bench, "[options] URI",
+     "One-sided WRITEs: a ping-pong at depth 1, a stream at -q 2 and more."},
+    {"doctor", NULL, cmd_doctor, "", "Checks what commonly goes wrong, and says what to do."},
+    {"top", NULL, cmd_top, "[-b] [-n COUNT] [-i SECONDS]", "Sessions by what they move right now."},
+    {"metrics", NULL, cmd_metrics, "", "Counters in the Prometheus text format."},
+    {"config", "check", cmd_config_check, "FILE", "Reads a configuration as the daemon would."},
+    {"config", "show", cmd_config_show, "", "The settings the running daemon uses."},
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static int print_usage(void) {
+    printf("Usage: rdmactl [-d DIR] [-j] OBJECT VERB [options]\n\n");
+    for (size_t i = 0; i < COMMANDS; i++) {
+        const struct command *c = &commands[i];
+        char words[64];
+        snprintf(words, sizeof(words), "%s%s%s", c->object, c->verb ? " " : "",
+                 c->verb ? c->verb : "");
+        printf("  %-15s %s\n", words, c->help);
+    }
+    printf("\n  -d, --dir DIR   the daemon's runtime directory (else $RDMAD_RUNTIME_DIR, else "
+           "/run/rdmad)\n"
+           "  -j, --json      one JSON document on standard output, errors included\n"
+           "      --version   the version of rdmactl\n"
+           "  -h, --help      this text, or that of a command\n\n"
+           "Exit status: 0 good, 1 failed, 2 usage.\n");
+    return EXIT_GOOD;
+}
+
+static int unknown_object(const char *word) {
+    char list[256] = "";
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (i && !strcmp(commands[i].object, commands[i - 1].object))
+            continue;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", commands[i].object);
+    }
+    if (!word)
+        return usage_error("an object is missing; there are: %s", list);
+    return usage_error("unknown object \"%s\"; there are: %s", word, list);
+}
+
+static int unknown_verb(const char *object, const char *word) {
+    char list[128] = "";
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i].object, object))
+            continue;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", commands[i].verb);
+    }
+    if (!word)
+        return usage_error("%s needs a verb: %s", object, list);
+    return usage_error("unknown verb \"%s\" for %s; there are: %s", word, object, list);
+}
+
+/* argv[0] is the object. As in iproute2, an object alone is shown. */
+static int run_command(int argc, char **argv) {
+    bool known = false;
+    const char *verb = argc > 1 ? argv[1] : NULL;
+    bool no_verb = !verb || verb[0] == '-';
+    for (size_t i = 0; i < COMMANDS; i++) {
+        const struct command *c = &commands[i];
+        if (strcmp(c->object, argv[0]))
+            continue;
+        known = true;
+        if (!c->verb)
+            return c->run(c, argc - 1, argv + 1);
+        if (no_verb && !strcmp(c->verb, "show") && strcmp(c->object, "config"))
+            return c->run(c, argc - 1, argv + 1);
+        if (!no_verb && !strcmp(c->verb, verb))
+            return c->run(c, argc - 2, argv + 2);
+    }
+    if (known && no_verb && verb && (!strcmp(verb, "-h") || !strcmp(verb, "--help")))
+        return print_usage();
+    return known ? unknown_verb(argv[0], no_verb ? NULL : verb) : unknown_object(argv[0]);
+}
+
+/* Leading options; returns the index of the object, or sets *exit_code. */
+static int leading_options(int argc, char **argv, int *exit_code) {
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (!strcmp(a, "-j") || !strcmp(a, "--json")) {
+            cli.json = true;
+        } else if (!strcmp(a, "-h") || !strcmp(a, "--help") || !strcmp(a, "help")) {
+            *exit_code = print_usage();
+            return 0;
+        } else if (!strcmp(a, "--version") || !strcmp(a, "-V")) {
+            printf("rdmactl " RDMAD_VERSION "\n");
+            *exit_code = EXIT_GOOD;
+            return 0;
+        } else if (!strncmp(a, "--dir=", 6)) {
+            cli.dir = a + 6;
+        } else if (!strcmp(a, "-d") || !strcmp(a, "--dir")) {
+            if (++i == argc) {
+                *exit_code = usage_error("%s needs a value: DIR", a);
+                return 0;
+            }
+            cli.dir = argv[i];
+        } else if (!strncmp(a, "-d", 2)) {
+            cli.dir = a + 2;
+        } else if (a[0] == '-') {
+            *exit_code = usage_error("unknown option %s before the object; rdmactl --help", a);
+            return 0;
+        } else {
+            return i;
+        }
+    }
+    *exit_code = unknown_object(NULL);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const char *dir = getenv("RDMAD_RUNTIME_DIR");
+    cli.dir = dir && *dir ? dir : "/run/rdmad";
+    /* Known before anything can go wrong, so that the error has the right form. */
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+        if (!strcmp(argv[i], "-j") || !strcmp(argv[i], "--json"))
+            cli.json = true;
+    }
+    int code = EXIT_GOOD;
+    int object = leading_options(argc, argv, &code);
+    if (object)
+        code = run_command(argc - object, argv + object);
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "rdmactl: writing to standard output failed\n");
+        return code ? code : EXIT_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * out.c - errors, JSON, human numbers and tables.
+ */
+#include "rdmactl/cli.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int print_json(json_t *doc) {
+    json_t *whole = json_pack("{s:i}", "schema", 1);
+    json_object_update(whole, doc);
+    json_dumpf(whole, stdout, isatty(STDOUT_FILENO) ? JSON_INDENT(2) : JSON_COMPACT);
+    putchar('\n');
+    fflush(stdout);
+    json_decref(whole);
+    json_decref(doc);
+    return EXIT_GOOD;
+}
+
+const char *safe_text(char *buf, size_t size, const char *text) {
+    size_t i = 0;
+    for (; text[i] && i + 1 < size; i++)
+        buf[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
+    buf[i] = '\0';
+    return buf;
+}
+
+static void report(const char *code, const char *format, va_list ap) {
+    char raw[1024], text[1024];
+    vsnprintf(raw, sizeof(raw), format, ap);
+    safe_text(text, sizeof(text), raw);
+    if (!cli.json) {
+        fprintf(stderr, "rdmactl: %s\n", text);
+        return;
+    }
+    /* What the user typed need not be UTF-8, JSON must be. */
+    json_t *words = json_string(text);
+    print_json(json_pack("{s:{s:s, s:o}}", "error", "code", code, "text",
+                         words ? words : json_string("the error quotes bytes that are not UTF-8")));
+}
+
+int fail(const char *code, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    report(code, format, ap);
+    va_end(ap);
+    return EXIT_FAILED;
+}
+
+int usage_error(const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    report("RDMAD_E_INVAL", format, ap);
+    va_end(ap);
+    return EXIT_USAGE;
+}
+
+const char *human_bytes(char buf[CELL_MAX], double bytes) {
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    unsigned u = 0;
+    while (bytes >= 1024 && u < 5) {
+        bytes /= 1024;
+        u++;
+    }
+    bool whole = bytes >= 100 || bytes - (double)(long)bytes < 0.005;
+    snprintf(buf, CELL_MAX, "%.*f %s", whole ? 0 : bytes < 10 ? 2 : 1, bytes, unit[u]);
+    return buf;
+}
+
+const char *human_seconds(char buf[CELL_MAX], double s) {
+    unsigned long whole = (unsigned long)s;
+    if (s < 1)
+        snprintf(buf, CELL_MAX, "%.0f ms", s * 1e3);
+    else if (s < 60)
+        snprintf(buf, CELL_MAX, "%.1f s", s);
+    else if (s < 3600)
+        snprintf(buf, CELL_MAX, "%lu m %lu s", whole / 60, whole % 60);
+    else if (s < 86400)
+        snprintf(buf, CELL_MAX, "%lu h %lu m", whole / 3600, whole / 60 % 60);
+    else
+        snprintf(buf, CELL_MAX, "%lu d %lu h", whole / 86400, whole / 3600 % 24);
+    return buf;
+}
+
+struct table {
+    unsigned columns;
+    size_t cells, room;
+    struct cell {
+        bool right;
+        char text[64];
+    } * cell;
+};
+
+struct table *table_new(unsigned columns) {
+    struct table *t = calloc(1, sizeof(*t));
+    if (t)
+        t->columns = columns;
+    return t;
+}
+
+void table_cell(struct table *t, bool right, const char *text) {
+    if (!t)
+        return;
+    if (t->cells == t->room) {
+        size_t room = t->room ? 2 * t->room : 64;
+        struct cell *grown = reallocarray(t->cell, room, sizeof(*grown));
+        if (!grown)
+            return;
+        t->cell = grown;
+        t->room = room;
+    }
+    struct cell *c = &t->cell[t->cells++];
+    c->right = right;
+    safe_text(c->text, sizeof(c->text), text);
+}
+
+static void print_cell(const struct cell *c, int width, bool last) {
+    if (c->right)
+        printf("%*s%s", width, c->text, last ? "" : "  ");
+    else if (last)
+        printf("%s", c->text);
+    else
+        printf("%-*s  ", width, c->text);
+}
+
+void table_print(struct table *t) {
+    if (!t)
+        return;
+    int *width = calloc(t->columns, sizeof(*width));
+    for (size_t i = 0; width && i < t->cells; i++) {
+        int length = (int)strlen(t->cell[i].text);
+        if (length > width[i % t->columns])
+            width[i % t->columns] = length;
+    }
+    for (size_t i = 0; width && i < t->cells; i++) {
+        bool last = (i + 1) % t->columns == 0;
+        print_cell(&t->cell[i], width[i % t->columns], last);
+        if (last)
+            putchar('\n');
+    }
+    free(width);
+    free(t->cell);
+    free(t);
+}
