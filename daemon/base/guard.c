@@ -43,7 +43,7 @@ const void *guard_copy(void *dst, const void *src, size_t n) {
     /* The compiler may not move the copy out of its guard. */
     copying = 1;
     atomic_signal_fence(memory_order_seq_cst);
-    memcpy(dst, src, n);
+    memmove(dst, src, n); /* a session may hold a lease on its own pool: ranges can overlap */
     atomic_signal_fence(memory_order_seq_cst);
     copying = 0;
     return NULL;

@@ -14,7 +14,7 @@
 
 int guard_install(void); /* 0 or RDMAD_E_SYSTEM; installs the SIGBUS handler */
 
-/* memcpy. Returns NULL, or the address whose touch failed (dst is then partly written). */
+/* memmove. Returns NULL, or the address whose touch failed (dst is then partly written). */
 const void *guard_copy(void *dst, const void *src, size_t n);
 
 #endif

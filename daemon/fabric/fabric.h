@@ -148,6 +148,9 @@ struct fabric_ops {
      * to the next time poll must run by itself, or CLOCK_NEVER. */
     int (*wait_fd)(struct fabric *f);
     bool (*arm)(struct fabric *f, uint64_t *wake_ns);
+
+    /* Accepted connections of peers, now; may be NULL. */
+    unsigned (*accepted)(const struct fabric *f);
 };
 
 /* The head of every implementation's own structs. */

@@ -35,6 +35,10 @@ struct plane_events {
      * the receiver must drop it. Reported once a session. */
     void (*session_violated)(void *user, void *session_cookie, const struct error *why);
     void (*lane_lost)(void *user, void *lane_cookie, const struct error *why);
+    /* Client memory vanished that no pool of the worker in question holds (it lies behind a window
+     * or a lease of a session elsewhere): whoever owns the address must drop its session. May be
+     * NULL. */
+    void (*memory_fault)(void *user, const void *address);
 };
 
 struct plane_settings {
@@ -113,7 +117,8 @@ void plane_lease_forget(struct plane_session *s, uint64_t handle);
 
 /* ---- lanes: where a worker initiates ops to a peer --------------------------------------- */
 
-/* A lane serves the sessions of one worker. done: connected, or why not (then still drop it). */
+/* A lane serves the sessions of one worker. done: connected, or why not (then still drop it). NULL
+ * when out of memory (then done does not run). */
 unsigned plane_worker_of_session(const struct plane_session *s);
 struct plane_lane *plane_lane_open(struct plane *p, unsigned worker, const char *host,
                                    const struct fabric_blob *offer, void *cookie, plane_done *done,
@@ -129,7 +134,8 @@ void plane_offer(struct plane *p, uint64_t peer, plane_blob_done *done, void *ar
 /* Drops the peer's connections and its unused offers; its windows stay until closed. */
 void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
 
-/* On the worker of spec->peer. done's blob is the key for the lessee. On failure still close it. */
+/* On the worker of spec->peer. done's blob is the key for the lessee. On failure still close it.
+ * NULL when out of memory (then done does not run). */
 struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
                                        plane_blob_done *done, void *arg);
 void plane_window_extend(struct plane_window *w, uint64_t deadline_ns);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * copy.c - the way of an op through the local fabric.
+ *
+ * The window is the wall: whatever the caller checked before, check_window asks again at every
+ * slice whether the range, the right and the time are there.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/base/guard.h"
+#include "daemon/fabric/local/local.h"
+#include <string.h>
+
+/* Bytes of short ops in one poll, so that a flood of them lets the long ones move too. */
+#define SHORTS_BUDGET (4u * LOCAL_SHORT)
+#define SHORTS_PER_POLL 256u
+
+static struct local *local_of_op(const struct fabric_op *op) {
+    return container_of(op->link->fabric, struct local, base);
+}
+
+int local_post(struct fabric_link *link, struct fabric_op *op) {
+    struct local *l = container_of(link->fabric, struct local, base);
+    op->link = link;
+    op->status = RDMAD_OK;
+    op->scratch[LOCAL_MOVED] = 0;
+    op->scratch[LOCAL_WINDOW] = 0;
+    if (op->key->size == sizeof(uint64_t))
+        memcpy(&op->scratch[LOCAL_WINDOW], op->key->bytes, sizeof(uint64_t));
+    list_append(op->length <= LOCAL_SHORT ? &l->shorts : &l->longs, &op->node);
+    return 0;
+}
+
+/* Status and outcome of an op that ends now, as it is. */
+static void settle(struct fabric_op *op, int status) {
+    op->status = status;
+    if (status == RDMAD_OK)
+        op->outcome = RDMAD_DONE;
+    else if (op->scratch[LOCAL_MOVED] == 0)
+        op->outcome = RDMAD_FAILED_UNTOUCHED;
+    else
+        op->outcome = RDMAD_FAILED_PARTIAL;
+}
+
+static void finish(struct local *l, struct fabric_op *op, int status) {
+    settle(op, status);
+    list_remove(&op->node);
+    l->env->complete(l->env->user, op);
+}
+
+void local_cancel(struct fabric_op *op, int status) {
+    /* One that ended in the meantime keeps what it ended with. */
+    finish(local_of_op(op), op, op->status ? op->status : status);
+}
+
+static void stop_in(struct local *l, struct list *queue,
+                    bool (*which)(const struct fabric_op *, const void *), const void *what,
+                    int status) {
+    list_for_each_safe (pos, queue) {
+        struct fabric_op *op = list_entry(pos, struct fabric_op, node);
+        if (!which(op, what))
+            continue;
+        settle(op, status);
+        list_remove(pos);
+        list_append(&l->ended, pos);
+    }
+}
+
+void local_stop(struct local *l, bool (*which)(const struct fabric_op *, const void *),
+                const void *what, int status) {
+    stop_in(l, &l->shorts, which, what, status);
+    stop_in(l, &l->longs, which, what, status);
+}
+
+static int check_window(const struct local_window *window, const struct fabric_op *op,
+                        uint64_t now_ns) {
+    if (!window)
+        return RDMAD_E_NO_LEASE;
+    const struct fabric_window_spec *spec = &window->spec;
+    if (now_ns >= spec->deadline_ns)
+        return RDMAD_E_LEASE_EXPIRED;
+    if (!(spec->rights & (op->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE)))
+        return RDMAD_E_RIGHTS;
+    uint64_t end;
+    if (__builtin_add_overflow(op->offset, op->length, &end) || end > spec->length)
+        return RDMAD_E_RANGE;
+    return RDMAD_OK;
+}
+
+/* The lease's sessions may be on several workers, all of which count into one audit. */
+static void count_bytes(struct fabric_audit *audit, uint8_t opcode, uint64_t bytes,
+                        uint64_t now_ns) {
+    __atomic_fetch_add(opcode == RDMAD_OP_READ ? &audit->bytes_read : &audit->bytes_written, bytes,
+                       __ATOMIC_RELAXED);
+    __atomic_store_n(&audit->last_use_ns, now_ns, __ATOMIC_RELAXED);
+}
+
+static void count_end(const struct local_window *window, int status) {
+    if (window && window->spec.audit)
+        __atomic_fetch_add(status ? &window->spec.audit->refused : &window->spec.audit->ops, 1,
+                           __ATOMIC_RELAXED);
+}
+
+/* Copies up to most bytes more. Returns true when the op has ended. */
+static bool copy_some(struct local *l, struct fabric_op *op, uint64_t most) {
+    uint64_t now_ns = l->env->now_ns(l->env->user);
+    struct local_window *window = slots_get(&l->windows, op->scratch[LOCAL_WINDOW]);
+    int status = check_window(window, op, now_ns);
+    if (status) {
+        count_end(window, status);
+        finish(l, op, status);
+        return true;
+    }
+
+    uint64_t *moved = &op->scratch[LOCAL_MOVED];
+    uint64_t bytes = op->length - *moved < most ? op->length - *moved : most;
+    uint8_t *here = (uint8_t *)op->local + *moved;
+    uint8_t *there = (uint8_t *)window->spec.base + op->offset + *moved;
+    bool read = op->opcode == RDMAD_OP_READ;
+    const void *fault = guard_copy(read ? here : there, read ? there : here, bytes);
+    *moved += bytes; /* after a fault: some of them, perhaps */
+    if (fault) {
+        op->fault = fault;
+        finish(l, op, RDMAD_E_FAULT);
+        l->env->memory_fault(l->env->user, fault);
+        return true;
+    }
+    if (window->spec.audit)
+        count_bytes(window->spec.audit, op->opcode, bytes, now_ns);
+    if (*moved < op->length)
+        return false;
+    count_end(window, RDMAD_OK);
+    finish(l, op, RDMAD_OK);
+    return true;
+}
+
+static unsigned run_shorts(struct local *l) {
+    unsigned count = 0;
+    uint64_t bytes = 0;
+    for (struct list *pos;
+         count < SHORTS_PER_POLL && bytes < SHORTS_BUDGET && (pos = list_first(&l->shorts));
+         count++) {
+        struct fabric_op *op = list_entry(pos, struct fabric_op, node);
+        bytes += op->length;
+        copy_some(l, op, op->length);
+    }
+    return count;
+}
+
+/* One slice of the op whose turn it is. */
+static unsigned run_longs(struct local *l) {
+    struct list *pos = list_first(&l->longs);
+    if (!pos)
+        return 0;
+    if (!copy_some(l, list_entry(pos, struct fabric_op, node), LOCAL_SLICE)) {
+        list_remove(pos);
+        list_append(&l->longs, pos);
+    }
+    return 1;
+}
+
+unsigned local_poll(struct fabric *f) {
+    struct local *l = container_of(f, struct local, base);
+    unsigned work = 0;
+    for (struct list *pos; (pos = list_pop(&l->connected)); work++) {
+        struct local_link *link = list_entry(pos, struct local_link, node);
+        list_append(&l->links, pos);
+        l->env->link_up(l->env->user, link->cookie);
+    }
+    for (struct list *pos; (pos = list_pop(&l->ended)); work++)
+        l->env->complete(l->env->user, list_entry(pos, struct fabric_op, node));
+    return work + run_shorts(l) + run_longs(l);
+}

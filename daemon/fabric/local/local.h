@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * local.h - the fabric between two sessions of one daemon: memory to memory, by this CPU.
+ *
+ * Read local.c (instances, links, windows), then copy.c (the way of an op).
+ *
+ * The happy path: post checks the window and queues the op; poll copies the short ones whole, in
+ * order, and of the long ones a slice at a time in turn, so that nothing waits for more than one
+ * slice: not a short op, not another client, not the end of a lease. Each slice looks its window up
+ * again by the handle in the key.
+ *
+ * Failures: memory that vanishes under a copy (guard.h) fails that op alone and is reported; the
+ * end of a window fails its ops from the next slice on.
+ */
+#ifndef RDMAD_FABRIC_LOCAL_LOCAL_H
+#define RDMAD_FABRIC_LOCAL_LOCAL_H
+
+#include "daemon/base/slots.h"
+#include "daemon/fabric/fabric.h"
+
+#define LOCAL_SLICE (256u * 1024u) /* bytes of long ops copied in one poll */
+#define LOCAL_SHORT (16u * 1024u)  /* longer ops are sliced */
+
+struct local {
+    struct fabric base;
+    const struct fabric_env *env;
+    struct list links;     /* of struct local_link */
+    struct list connected; /* links whose link_up is not told yet */
+    struct list shorts;    /* of struct fabric_op, by node */
+    struct list longs;
+    struct list ended; /* status and outcome are set, complete is not called yet */
+    struct slots windows;
+};
+
+struct local_link {
+    struct fabric_link base;
+    struct list node; /* in local->links or local->connected */
+    void *cookie;
+};
+
+struct local_window {
+    struct fabric_window base;
+    struct fabric_window_spec spec;
+    uint64_t handle;
+};
+
+/* The scratch words of an op. */
+enum { LOCAL_MOVED, LOCAL_WINDOW }; /* bytes copied so far; the window's handle */
+
+/* copy.c */
+int local_post(struct fabric_link *link, struct fabric_op *op);
+void local_cancel(struct fabric_op *op, int status);
+unsigned local_poll(struct fabric *f);
+/* Ends every op for which which(op, what) holds; they complete in the next poll. */
+void local_stop(struct local *l, bool (*which)(const struct fabric_op *, const void *),
+                const void *what, int status);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * call.h - one call of plane.h on its way: to the worker, and back with the answer.
+ *
+ * The control thread makes a call (call_new), fills it in and posts it; the worker runs its apply,
+ * which answers at once (call_finish) or when the ops it has to see to their end are gone
+ * (call_wait); the answer travels back as the same mail, runs done on the control thread and frees
+ * the call. Undoing must not fail, so a plane keeps a reserve of calls for when malloc does.
+ */
+#ifndef RDMAD_OP_CALL_H
+#define RDMAD_OP_CALL_H
+
+#include "daemon/op/worker.h"
+
+struct plane {
+    struct plane_settings settings;
+    struct plane_events events;
+    struct mailbox *control;
+    struct worker *worker; /* settings.workers of them */
+    unsigned *sessions;    /* on each */
+    struct list reserve;   /* of struct call, by node */
+    unsigned reserve_used;
+};
+
+/* The opaque objects of plane.h: what the control thread keeps, around what the worker keeps. */
+struct plane_session {
+    struct plane *plane;
+    struct worker *worker;
+    bool dropped;
+    struct op_session op;
+};
+
+struct plane_lane {
+    struct plane *plane;
+    struct worker *worker;
+    bool dropped;
+    char host[256];
+    struct fabric_blob offer;
+    struct op_lane op;
+};
+
+struct plane_window {
+    struct plane *plane;
+    struct worker *worker;
+    struct op_window op;
+};
+
+struct call {
+    struct mail mail;
+    struct list node; /* in worker->waiting */
+    struct plane *plane;
+    struct worker *worker;
+    void (*apply)(struct call *c);   /* on the worker */
+    bool (*settled)(struct call *c); /* while waiting: true once it is done */
+    plane_done *done;
+    plane_blob_done *blob_done;
+    void *arg;
+
+    /* What it is about, as far as apply needs it. */
+    struct plane_session *session;
+    struct plane_lane *lane;
+    struct plane_window *window;
+    uint64_t handle;
+    void *object; /* a new ring, pool or lease; or what settled finishes with */
+    uint64_t deadline_ns, peer;
+    int reason;
+    struct fabric_window_spec window_spec;
+
+    /* The answer. */
+    struct error result;
+    struct fabric_blob blob;
+    void *garbage; /* freed after done: mails in it may have been under way until then */
+};
+
+/* ---- control thread ---------------------------------------------------------------------- */
+
+struct call *call_new(struct plane *p, struct worker *w, void (*apply)(struct call *),
+                      plane_done *done, void *arg);
+void call_post(struct call *c);
+/* Answers without asking the worker. */
+void call_refuse(struct call *c, int code, const char *why);
+
+/* Makes workers without threads; plane_start then starts them, tests turn them by hand. */
+int plane_assemble(const struct plane_settings *settings, const struct plane_events *events,
+                   struct mailbox *control, struct plane **out, struct error *err);
+void plane_dismantle(struct plane *p);
+
+/* ---- worker ------------------------------------------------------------------------------ */
+
+void call_finish(struct call *c);                          /* with success */
+void call_fail(struct call *c, int code, const char *why); /* or not */
+void call_wait(struct call *c, bool (*settled)(struct call *c));
+void calls_settle(struct worker *w); /* those that wait: is it over? */
+
+/* table.c: sessions, and what sqes can name. */
+void table_session_add(struct call *c);
+void table_session_drop(struct call *c);
+void table_ring_add(struct call *c);
+void table_ring_drop(struct call *c);
+void table_pool_add(struct call *c);
+void table_pool_drop(struct call *c);
+void table_lease_add(struct call *c);
+void table_lease_extend(struct call *c);
+void table_lease_end(struct call *c);
+void table_lease_forget(struct call *c);
+void table_shut_out(struct op_session *s); /* its rings are not looked at any more */
+
+/* lane.c: connections to peers, and what they may reach here. */
+void lane_open(struct call *c);
+void lane_drop(struct call *c);
+void lane_up(void *worker, void *cookie);
+void lane_lost(void *worker, void *cookie, const struct error *why);
+void window_open(struct call *c);
+void window_extend(struct call *c);
+void window_close(struct call *c);
+void peer_offer(struct call *c);
+void peer_expel(struct call *c);
+
+/* Events, delivered on the control thread. */
+void event_session_violated(struct mail *mail);
+void event_lane_lost(struct mail *mail);
+void event_memory_fault(struct mail *mail);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * complete.c - parts come back, and one cqe goes out when nothing can touch the buffers any more.
+ *
+ * What became of an op follows from what became of its parts:
+ *
+ *   every byte posted, every part done             DONE
+ *   every byte posted, no part failed, but of
+ *   some nobody knows                              UNKNOWN
+ *   some part failed or was never posted:
+ *     no part did or may have changed a byte       FAILED_UNTOUCHED
+ *     else                                         FAILED_PARTIAL
+ *
+ * The status is that of what stopped the op first: a failed part, its deadline, the end of its
+ * lease, the loss of its lane. bytes counts the parts known to be done, whatever the outcome.
+ */
+#include "daemon/op/worker.h"
+
+static bool concerns_lease(int status) {
+    switch (status) {
+    case RDMAD_E_RIGHTS:
+    case RDMAD_E_RANGE:
+    case RDMAD_E_NO_LEASE:
+    case RDMAD_E_LEASE_EXPIRED:
+    case RDMAD_E_LEASE_REVOKED:
+    case RDMAD_E_LEASE_RELEASED:
+    case RDMAD_E_LEASE_ORPHANED:
+    case RDMAD_E_PEER_LOST:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static uint8_t outcome_of(const struct op *op) {
+    bool whole = op->begun && op->posted == op->length && !op->some_failed;
+    if (whole)
+        return op->some_unknown ? RDMAD_UNKNOWN : RDMAD_DONE;
+    if (op->placed || op->some_partial || op->some_unknown)
+        return RDMAD_FAILED_PARTIAL;
+    return RDMAD_FAILED_UNTOUCHED;
+}
+
+static void count_end(struct worker *w, const struct op *op, int status) {
+    struct plane_session_stats *stats = &op->session->stats;
+    counter_add(&stats->ops, 1);
+    counter_add(&w->counters.ops, 1);
+    counter_sub(&stats->ops_inflight, 1);
+    counter_sub(&w->counters.ops_inflight, 1);
+    if (op->opcode == RDMAD_OP_READ) {
+        counter_add(&stats->bytes_read, op->placed);
+        counter_add(&w->counters.bytes_read, op->placed);
+    } else {
+        counter_add(&stats->bytes_written, op->placed);
+        counter_add(&w->counters.bytes_written, op->placed);
+    }
+    if (status) {
+        counter_add(&stats->ops_failed, 1);
+        counter_add(&w->counters.ops_failed, 1);
+    }
+}
+
+static void op_finish(struct worker *w, struct op *op) {
+    uint8_t outcome = outcome_of(op);
+    /* Cancelled too late: the last part was done all the same. */
+    int status = outcome == RDMAD_DONE ? RDMAD_OK : op->status;
+    struct rdmad_cqe cqe = {
+        .user_data = op->user_data,
+        .bytes = op->placed,
+        .status = status,
+        .outcome = outcome,
+        .opcode = op->opcode,
+        .lease_id = concerns_lease(status) ? op->lease->lease_id : 0,
+    };
+    ring_complete(op->ring->ring, &cqe);
+    rings_dirty(w, op->ring);
+    count_end(w, op, status);
+
+    struct op_session *s = op->session;
+    list_remove(&op->node);
+    list_remove(&op->session_node);
+    deadlines_remove(&op->due);
+    op->ring->inflight--;
+    op->pool->inflight--;
+    op->lease->inflight--;
+    s->inflight--;
+    slab_put(&w->ops, op);
+    rings_unthrottle(w, s);
+}
+
+void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe, int status,
+               uint64_t lease_id) {
+    struct rdmad_cqe cqe = {
+        .user_data = sqe->user_data,
+        .status = status,
+        .outcome = status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
+        .opcode = sqe->opcode,
+        .lease_id = lease_id,
+    };
+    ring_complete(r->ring, &cqe);
+    counter_add(&r->session->stats.ops, 1);
+    counter_add(&w->counters.ops, 1);
+    if (status) {
+        counter_add(&r->session->stats.ops_failed, 1);
+        counter_add(&w->counters.ops_failed, 1);
+    }
+}
+
+static void fold(struct op *op, const struct fabric_op *fop) {
+    switch (fop->outcome) {
+    case RDMAD_DONE:
+        op->placed += fop->length;
+        return;
+    case RDMAD_UNKNOWN:
+        op->some_unknown = true;
+        break;
+    case RDMAD_FAILED_PARTIAL:
+        op->some_partial = true;
+        op->some_failed = true;
+        break;
+    default:
+        op->some_failed = true;
+    }
+    if (!op->stopped) {
+        op->stopped = true;
+        op->status = fop->status;
+    }
+}
+
+void op_part_ended(struct worker *w, struct op_part *part) {
+    struct op *op = part->op;
+    /* What link_close takes back is lost with the lane, nobody asked for it to be cancelled. */
+    if (part->fop.status == RDMAD_E_CANCELED && op->route->lost)
+        part->fop.status = RDMAD_E_PEER_LOST;
+    fold(op, &part->fop);
+    list_remove(&part->node);
+    op_part_put(w, part);
+    op->inflight--;
+
+    struct op_route *route = op->route;
+    bool over = op->stopped || op->posted == op->length;
+    if (over)
+        list_remove(&op->node);
+    else if (list_empty(&op->node))
+        list_append(&route->run, &op->node);
+    if (over && op->inflight == 0)
+        op_finish(w, op);
+    if (!route->lost)
+        route_ready(w, route);
+}
+
+void op_cancel(struct worker *w, struct op *op, int status) {
+    if (!op->stopped) {
+        op->stopped = true;
+        op->status = status;
+    }
+    list_remove(&op->node);
+    op->inflight++; /* keeps op while its parts end inside cancel */
+    list_for_each_safe (pos, &op->parts) {
+        op->route->seat->ops->cancel(&list_entry(pos, struct op_part, node)->fop, status);
+    }
+    if (--op->inflight == 0)
+        op_finish(w, op);
+}
+
+void op_set_due(struct worker *w, struct op *op) {
+    uint64_t limit = op_lease_limit_ns(op->lease, w->settings);
+    deadlines_remove(&op->due);
+    deadlines_add(&w->deadlines, &op->due, op->deadline_ns < limit ? op->deadline_ns : limit);
+}
+
+void op_due(struct worker *w, struct op *op) {
+    uint64_t limit = op_lease_limit_ns(op->lease, w->settings);
+    if (w->now_ns >= limit && limit <= op->deadline_ns)
+        op_cancel(w, op, RDMAD_E_LEASE_EXPIRED);
+    else if (w->now_ns >= op->deadline_ns)
+        op_cancel(w, op, RDMAD_E_TIMEOUT);
+    else
+        op_set_due(w, op); /* the lease was extended meanwhile */
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * control.c - plane.h as the control thread calls it: each call becomes a mail to one worker.
+ *
+ * Everything that has to be allocated is allocated here; what fails for lack of memory is answered
+ * like any other failure, in a later turn.
+ */
+#include "daemon/op/call.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HANDLES_MAX (1u << 20) /* a bound of the worker's tables; quotas are far below */
+
+/* ---- sessions ---------------------------------------------------------------------------- */
+
+static unsigned least_loaded(const struct plane *p) {
+    unsigned best = 0;
+    for (unsigned i = 1; i < p->settings.workers; i++)
+        if (p->sessions[i] < p->sessions[best])
+            best = i;
+    return best;
+}
+
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cookie) {
+    struct plane_session *ps = calloc(1, sizeof(*ps));
+    if (!ps)
+        return NULL;
+    unsigned index = least_loaded(p);
+    p->sessions[index]++;
+    ps->plane = p;
+    ps->worker = &p->worker[index];
+
+    struct op_session *s = &ps->op;
+    s->worker = ps->worker;
+    s->id = id;
+    s->cookie = cookie;
+    list_init(&s->node);
+    list_init(&s->ops);
+    list_init(&s->throttled);
+    list_init(&s->violated_node);
+    slots_init(&s->rings, HANDLES_MAX);
+    slots_init(&s->pools, HANDLES_MAX);
+    slots_init(&s->leases, HANDLES_MAX);
+
+    struct call *c = call_new(p, ps->worker, table_session_add, NULL, NULL);
+    c->session = ps;
+    call_post(c);
+    return ps;
+}
+
+const struct plane_session_stats *plane_session_stats(const struct plane_session *s) {
+    return &s->op.stats;
+}
+
+unsigned plane_worker_of_session(const struct plane_session *s) {
+    return s->worker->index;
+}
+
+static struct call *session_call(struct plane_session *s, uint64_t handle,
+                                 void (*apply)(struct call *), plane_done *done, void *arg) {
+    struct call *c = call_new(s->plane, s->worker, apply, done, arg);
+    c->session = s;
+    c->handle = handle;
+    return c;
+}
+
+void plane_session_drop(struct plane_session *s, plane_done *done, void *arg) {
+    s->dropped = true;
+    s->plane->sessions[s->worker->index]--;
+    call_post(session_call(s, 0, table_session_drop, done, arg));
+}
+
+void event_session_violated(struct mail *mail) {
+    struct op_session *s = container_of(mail, struct op_session, violated_mail);
+    const struct plane_session *ps = container_of(s, struct plane_session, op);
+    const struct plane_events *events = &ps->plane->events;
+    if (!ps->dropped)
+        events->session_violated(events->user, s->cookie, &s->violated_why);
+}
+
+void event_memory_fault(struct mail *mail) {
+    struct worker *w = container_of(mail, struct worker, fault_mail);
+    const void *address = w->fault_address;
+    __atomic_store_n(&w->fault_told, false, __ATOMIC_RELEASE);
+    if (w->events->memory_fault)
+        w->events->memory_fault(w->events->user, address);
+}
+
+/* ---- rings, pools, leases ---------------------------------------------------------------- */
+
+void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring, plane_done *done,
+                    void *arg) {
+    struct call *c = session_call(s, handle, table_ring_add, done, arg);
+    struct op_ring *r = calloc(1, sizeof(*r));
+    if (!r) {
+        call_refuse(c, RDMAD_E_NOMEM, "ring: out of memory");
+        return;
+    }
+    r->session = &s->op;
+    r->ring = ring;
+    list_init(&r->node);
+    list_init(&r->dirty_node);
+    c->object = r;
+    call_post(c);
+}
+
+void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
+    call_post(session_call(s, handle, table_ring_drop, done, arg));
+}
+
+void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64_t bytes,
+                    plane_done *done, void *arg) {
+    struct call *c = session_call(s, handle, table_pool_add, done, arg);
+    struct op_pool *pool = calloc(1, sizeof(*pool));
+    if (!pool) {
+        call_refuse(c, RDMAD_E_NOMEM, "pool: out of memory");
+        return;
+    }
+    pool->base = base;
+    pool->bytes = bytes;
+    c->object = pool;
+    call_post(c);
+}
+
+void plane_pool_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
+    call_post(session_call(s, handle, table_pool_drop, done, arg));
+}
+
+void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
+                     plane_done *done, void *arg) {
+    struct call *c = session_call(s, handle, table_lease_add, done, arg);
+    struct op_lease *lease = calloc(1, sizeof(*lease));
+    if (!lease) {
+        call_refuse(c, RDMAD_E_NOMEM, "lease: out of memory");
+        return;
+    }
+    lease->lease_id = spec->lease_id;
+    lease->length = spec->length;
+    lease->deadline_ns = spec->deadline_ns;
+    lease->rights = spec->rights;
+    lease->leased_link = spec->lane != NULL;
+    lease->key = spec->key;
+    list_init(&lease->lane_node);
+    c->object = lease;
+    c->lane = spec->lane;
+    c->window_spec = (struct fabric_window_spec){
+        .base = spec->base,
+        .length = spec->length,
+        .rights = spec->rights,
+        .deadline_ns = spec->deadline_ns,
+        .lease_id = spec->lease_id,
+        .audit = spec->audit,
+    };
+    call_post(c);
+}
+
+void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadline_ns) {
+    struct call *c = session_call(s, handle, table_lease_extend, NULL, NULL);
+    c->deadline_ns = deadline_ns;
+    call_post(c);
+}
+
+void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane_done *done,
+                     void *arg) {
+    struct call *c = session_call(s, handle, table_lease_end, done, arg);
+    c->reason = reason;
+    call_post(c);
+}
+
+void plane_lease_forget(struct plane_session *s, uint64_t handle) {
+    call_post(session_call(s, handle, table_lease_forget, NULL, NULL));
+}
+
+/* ---- lanes ------------------------------------------------------------------------------- */
+
+struct plane_lane *plane_lane_open(struct plane *p, unsigned worker, const char *host,
+                                   const struct fabric_blob *offer, void *cookie, plane_done *done,
+                                   void *arg) {
+    struct plane_lane *lane = calloc(1, sizeof(*lane));
+    if (!lane)
+        return NULL;
+    lane->plane = p;
+    lane->worker = &p->worker[worker];
+    lane->offer = *offer;
+    snprintf(lane->host, sizeof(lane->host), "%s", host);
+    lane->op.cookie = cookie;
+    route_init(&lane->op.route, &lane->worker->link, NULL);
+    list_init(&lane->op.leases);
+
+    struct call *c = call_new(p, lane->worker, lane_open, done, arg);
+    c->lane = lane;
+    call_post(c);
+    return lane;
+}
+
+void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg) {
+    lane->dropped = true;
+    struct call *c = call_new(lane->plane, lane->worker, lane_drop, done, arg);
+    c->lane = lane;
+    call_post(c);
+}
+
+void event_lane_lost(struct mail *mail) {
+    struct op_lane *lane = container_of(mail, struct op_lane, lost_mail);
+    const struct plane_lane *pl = container_of(lane, struct plane_lane, op);
+    const struct plane_events *events = &pl->plane->events;
+    if (!pl->dropped)
+        events->lane_lost(events->user, lane->cookie, &lane->lost_why);
+}
+
+/* ---- windows and offers ------------------------------------------------------------------ */
+
+unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer) {
+    return (unsigned)(peer % p->settings.workers);
+}
+
+static struct worker *worker_of_peer(struct plane *p, uint64_t peer) {
+    return &p->worker[plane_worker_of_peer(p, peer)];
+}
+
+void plane_offer(struct plane *p, uint64_t peer, plane_blob_done *done, void *arg) {
+    struct call *c = call_new(p, worker_of_peer(p, peer), peer_offer, NULL, arg);
+    c->blob_done = done;
+    c->peer = peer;
+    call_post(c);
+}
+
+void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
+    struct call *c = call_new(p, worker_of_peer(p, peer), peer_expel, done, arg);
+    c->peer = peer;
+    call_post(c);
+}
+
+struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
+                                       plane_blob_done *done, void *arg) {
+    struct plane_window *window = calloc(1, sizeof(*window));
+    if (!window)
+        return NULL;
+    window->plane = p;
+    window->worker = worker_of_peer(p, spec->peer);
+
+    struct call *c = call_new(p, window->worker, window_open, NULL, arg);
+    c->blob_done = done;
+    c->window = window;
+    c->window_spec = *spec;
+    call_post(c);
+    return window;
+}
+
+static struct call *window_call(struct plane_window *window, void (*apply)(struct call *),
+                                plane_done *done, void *arg) {
+    struct call *c = call_new(window->plane, window->worker, apply, done, arg);
+    c->window = window;
+    return c;
+}
+
+void plane_window_extend(struct plane_window *w, uint64_t deadline_ns) {
+    struct call *c = window_call(w, window_extend, NULL, NULL);
+    c->deadline_ns = deadline_ns;
+    call_post(c);
+}
+
+void plane_window_close(struct plane_window *w, int reason, plane_done *done, void *arg) {
+    struct call *c = window_call(w, window_close, done, arg);
+    c->reason = reason;
+    call_post(c);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rings.c - where sqes come in.
+ *
+ * A ring is in one of three lists. Hot: looked at every turn. Parked: its wait word is set, so its
+ * client rings the doorbell when it publishes; a thousand idle rings cost nothing. Throttled: its
+ * session has as many ops in flight as it may, and the sqes stay where they are until one ends.
+ *
+ * Each hot ring is served at most RING_BUDGET sqes a turn, so that no client can make the others
+ * wait for more than that.
+ */
+#include "daemon/op/worker.h"
+
+#define RING_BUDGET 64u
+
+void rings_dirty(struct worker *w, struct op_ring *r) {
+    if (list_empty(&r->dirty_node))
+        list_append(&w->dirty, &r->dirty_node);
+}
+
+void rings_flush(struct worker *w) {
+    for (struct list *pos; (pos = list_pop(&w->dirty));)
+        if (ring_flush(list_entry(pos, struct op_ring, dirty_node)->ring))
+            counter_add(&w->counters.wakeups_sent, 1);
+}
+
+static void admit(struct worker *w, struct op_ring *r) {
+    struct rdmad_sqe sqe;
+    ring_take(r->ring, &sqe);
+
+    struct op_request rq;
+    uint64_t lease_id;
+    int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
+    if (status || sqe.opcode == RDMAD_OP_NOP)
+        op_answer(w, r, &sqe, status, lease_id);
+    else
+        op_start(w, r, &sqe, &rq);
+}
+
+static void throttle(struct op_ring *r) {
+    list_remove(&r->node);
+    list_append(&r->session->throttled, &r->node);
+}
+
+static unsigned serve(struct worker *w, struct op_ring *r) {
+    struct op_session *s = r->session;
+    uint32_t count;
+    if (s->shut)
+        return 0;
+    if (ring_available(r->ring, &count) < 0) {
+        worker_violated(w, s, RDMAD_E_RING, "the client's ring indices make no sense");
+        return 1;
+    }
+    if (count == 0)
+        return 0;
+    if (count > RING_BUDGET)
+        count = RING_BUDGET;
+
+    uint32_t taken = 0;
+    while (taken < count && s->inflight < w->settings->max_session_ops && worker_can_start(w)) {
+        admit(w, r);
+        taken++;
+    }
+    if (s->inflight >= w->settings->max_session_ops)
+        throttle(r);
+    r->active_ns = w->now_ns;
+    rings_dirty(w, r);
+    return taken;
+}
+
+unsigned rings_serve(struct worker *w) {
+    unsigned taken = 0;
+    list_for_each_safe (pos, &w->hot) {
+        taken += serve(w, list_entry(pos, struct op_ring, node));
+    }
+    return taken;
+}
+
+void rings_wake(struct worker *w, struct op_ring *r) {
+    if (!r->parked || r->session->shut)
+        return;
+    r->parked = false;
+    r->active_ns = w->now_ns;
+    ring_disarm(r->ring);
+    list_remove(&r->node);
+    list_append(&w->hot, &r->node);
+}
+
+bool rings_park(struct worker *w, struct op_ring *r) {
+    if (!ring_arm(r->ring)) {
+        ring_disarm(r->ring);
+        return false;
+    }
+    r->parked = true;
+    list_remove(&r->node);
+    list_append(&w->parked, &r->node);
+    return true;
+}
+
+void rings_unthrottle(struct worker *w, struct op_session *s) {
+    if (!list_empty(&s->throttled) && !s->shut)
+        list_splice(&w->hot, &s->throttled);
+}

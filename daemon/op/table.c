@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * table.c - what the control thread adds to a worker and takes away again.
+ *
+ * Adding is immediate. Taking away shuts the door first (no new op finds the thing), cancels the
+ * ops that hold it, and answers when none is left: with fabrics that let go at once that is before
+ * the call returns, otherwise in a later turn through calls_settle.
+ *
+ * The objects were allocated by the control thread; rings, pools and leases are freed here, a
+ * session by its answer, because its violated_mail may still be under way.
+ */
+#include "daemon/op/call.h"
+#include <stdlib.h>
+
+void table_session_add(struct call *c) {
+    list_append(&c->worker->sessions, &c->session->op.node);
+    call_finish(c);
+}
+
+void table_shut_out(struct op_session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    s->shut = true;
+    for (struct op_ring *r; (r = slots_next(&s->rings, &cursor, &handle));)
+        list_remove(&r->node);
+}
+
+/* Which ops a cancellation means. */
+typedef bool op_holds(const struct op *op, const void *what);
+
+static bool holds_ring(const struct op *op, const void *ring) {
+    return op->ring == ring;
+}
+static bool holds_pool(const struct op *op, const void *pool) {
+    return op->pool == pool;
+}
+static bool holds_lease(const struct op *op, const void *lease) {
+    return op->lease == lease;
+}
+static bool holds_session(const struct op *op, const void *session) {
+    return op->session == session;
+}
+
+static void cancel_all(struct op_session *s, op_holds *holds, const void *what, int status) {
+    list_for_each_safe (pos, &s->ops) {
+        struct op *op = list_entry(pos, struct op, session_node);
+        if (holds(op, what))
+            op_cancel(s->worker, op, status);
+    }
+}
+
+/* ---- rings ------------------------------------------------------------------------------- */
+
+void table_ring_add(struct call *c) {
+    struct worker *w = c->worker;
+    struct op_session *s = &c->session->op;
+    struct op_ring *r = c->object;
+    if (slots_put(&s->rings, c->handle, r) < 0) {
+        free(r);
+        call_fail(c, RDMAD_E_NOMEM, "ring: no room in the worker's table");
+        return;
+    }
+    if (loop_watch_ring(w, r, &c->result) < 0) {
+        slots_remove(&s->rings, c->handle);
+        free(r);
+        call_finish(c);
+        return;
+    }
+    r->ring->owner = r;
+    r->active_ns = w->now_ns;
+    if (!s->shut)
+        list_append(&w->hot, &r->node);
+    call_finish(c);
+}
+
+/* What was answered in this turn is published first; then nothing here points to the ring. */
+static void ring_free(struct worker *w, struct op_ring *r) {
+    if (!list_empty(&r->dirty_node))
+        ring_flush(r->ring);
+    loop_unwatch_ring(w, r);
+    list_remove(&r->dirty_node);
+    list_remove(&r->node);
+    free(r);
+}
+
+static bool ring_settled(struct call *c) {
+    struct op_ring *r = c->object;
+    if (r->inflight)
+        return false;
+    ring_free(c->worker, r);
+    return true;
+}
+
+void table_ring_drop(struct call *c) {
+    struct op_session *s = &c->session->op;
+    struct op_ring *r = slots_remove(&s->rings, c->handle);
+    if (!r) {
+        call_fail(c, RDMAD_E_HANDLE, "ring: no such handle");
+        return;
+    }
+    r->parked = false; /* its doorbell does not make it hot again */
+    list_remove(&r->node);
+    cancel_all(s, holds_ring, r, RDMAD_E_CANCELED);
+    c->object = r;
+    call_wait(c, ring_settled);
+}
+
+/* ---- pools ------------------------------------------------------------------------------- */
+
+void table_pool_add(struct call *c) {
+    if (slots_put(&c->session->op.pools, c->handle, c->object) < 0) {
+        free(c->object);
+        call_fail(c, RDMAD_E_NOMEM, "pool: no room in the worker's table");
+        return;
+    }
+    call_finish(c);
+}
+
+static bool pool_settled(struct call *c) {
+    struct op_pool *pool = c->object;
+    if (pool->inflight)
+        return false;
+    free(pool);
+    return true;
+}
+
+void table_pool_drop(struct call *c) {
+    struct op_session *s = &c->session->op;
+    struct op_pool *pool = slots_remove(&s->pools, c->handle);
+    if (!pool) {
+        call_fail(c, RDMAD_E_HANDLE, "pool: no such handle");
+        return;
+    }
+    cancel_all(s, holds_pool, pool, RDMAD_E_CANCELED);
+    c->object = pool;
+    call_wait(c, pool_settled);
+}
+
+/* ---- leases ------------------------------------------------------------------------------ */
+
+/* Route local: our own window on the local fabric; it is the second wall here too. */
+static int open_local(struct worker *w, struct op_lease *lease, struct call *c) {
+    lease->route = &w->local_route;
+    return w->local.ops->window_open(w->local.fabric, &c->window_spec, &lease->window, &lease->key,
+                                     &c->result);
+}
+
+static int open_link(struct op_lease *lease, struct call *c) {
+    struct op_lane *lane = &c->lane->op;
+    if (lane->route.lost)
+        return error_set(&c->result, RDMAD_E_PEER_LOST,
+                         "lease %lu: the connection to its owner's daemon was lost; attach again",
+                         (unsigned long)lease->lease_id);
+    lease->route = &lane->route;
+    list_append(&lane->leases, &lease->lane_node);
+    return 0;
+}
+
+static void lease_close(struct worker *w, struct op_lease *lease) {
+    if (!lease->window)
+        return;
+    w->local.ops->window_close(lease->window, lease->reason);
+    lease->window = NULL;
+}
+
+static void lease_free(struct worker *w, struct op_lease *lease) {
+    lease_close(w, lease);
+    list_remove(&lease->lane_node);
+    free(lease);
+}
+
+void table_lease_add(struct call *c) {
+    struct worker *w = c->worker;
+    struct op_lease *lease = c->object;
+    int rc = lease->leased_link ? open_link(lease, c) : open_local(w, lease, c);
+    if (rc == 0 && slots_put(&c->session->op.leases, c->handle, lease) < 0)
+        rc = error_set(&c->result, RDMAD_E_NOMEM, "lease: no room in the worker's table");
+    if (rc < 0)
+        lease_free(w, lease);
+    call_finish(c);
+}
+
+void table_lease_extend(struct call *c) {
+    struct worker *w = c->worker;
+    struct op_session *s = &c->session->op;
+    struct op_lease *lease = slots_get(&s->leases, c->handle);
+    if (lease && !lease->reason) {
+        bool sooner = c->deadline_ns < lease->deadline_ns;
+        lease->deadline_ns = c->deadline_ns;
+        if (lease->window)
+            w->local.ops->window_extend(lease->window, c->deadline_ns);
+        if (sooner) /* later is found out when the wheel comes to the old moment */
+            list_for_each (pos, &s->ops) {
+                struct op *op = list_entry(pos, struct op, session_node);
+                if (op->lease == lease)
+                    op_set_due(w, op);
+            }
+    }
+    call_finish(c);
+}
+
+static bool lease_end_settled(struct call *c) {
+    struct op_lease *lease = c->object;
+    if (lease->inflight)
+        return false;
+    lease_close(c->worker, lease);
+    return true;
+}
+
+static bool lease_forget_settled(struct call *c) {
+    struct op_lease *lease = c->object;
+    if (lease->inflight)
+        return false;
+    lease_free(c->worker, lease);
+    return true;
+}
+
+static void lease_stop(struct op_session *s, struct op_lease *lease, int reason) {
+    if (!lease->reason)
+        lease->reason = reason;
+    cancel_all(s, holds_lease, lease, lease->reason);
+}
+
+/* A handle that names nothing is no error for these two: the add may have failed. */
+void table_lease_end(struct call *c) {
+    struct op_session *s = &c->session->op;
+    struct op_lease *lease = slots_get(&s->leases, c->handle);
+    if (!lease) {
+        call_finish(c);
+        return;
+    }
+    lease_stop(s, lease, c->reason);
+    c->object = lease;
+    call_wait(c, lease_end_settled);
+}
+
+void table_lease_forget(struct call *c) {
+    struct op_session *s = &c->session->op;
+    struct op_lease *lease = slots_remove(&s->leases, c->handle);
+    if (!lease) {
+        call_finish(c);
+        return;
+    }
+    lease_stop(s, lease, RDMAD_E_LEASE_RELEASED);
+    c->object = lease;
+    call_wait(c, lease_forget_settled);
+}
+
+/* ---- sessions ---------------------------------------------------------------------------- */
+
+static bool session_settled(struct call *c) {
+    struct worker *w = c->worker;
+    struct op_session *s = &c->session->op;
+    if (s->inflight)
+        return false;
+
+    uint32_t cursor = 0;
+    uint64_t handle;
+    for (void *r; (r = slots_next(&s->rings, &cursor, &handle));)
+        ring_free(w, r);
+    cursor = 0;
+    for (void *pool; (pool = slots_next(&s->pools, &cursor, &handle));)
+        free(pool);
+    cursor = 0;
+    for (void *lease; (lease = slots_next(&s->leases, &cursor, &handle));)
+        lease_free(w, lease);
+    slots_fini(&s->rings);
+    slots_fini(&s->pools);
+    slots_fini(&s->leases);
+    list_remove(&s->node);
+    list_remove(&s->violated_node);
+    c->garbage = c->session;
+    return true;
+}
+
+void table_session_drop(struct call *c) {
+    struct op_session *s = &c->session->op;
+    table_shut_out(s);
+    cancel_all(s, holds_session, s, RDMAD_E_CANCELED);
+    call_wait(c, session_settled);
+}

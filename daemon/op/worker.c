@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker.c - one turn: mails, sqes, posts, fabrics, deadlines, and then everything is published.
+ *
+ * The order makes a small local op whole within one turn: taken, posted, copied, answered. All that
+ * a turn publishes on a ring goes out together at its end.
+ */
+#include "daemon/op/worker.h"
+#include "daemon/op/call.h"
+#include <string.h>
+
+/* ---- what the fabrics call --------------------------------------------------------------- */
+
+static uint64_t env_now(void *user) {
+    const struct worker *w = user;
+    return w->now_ns;
+}
+
+static void env_complete(void *user, struct fabric_op *fop) {
+    op_part_ended(user, fop->user);
+}
+
+static struct op_session *owner_of(struct worker *w, const void *address) {
+    list_for_each (pos, &w->sessions) {
+        struct op_session *s = list_entry(pos, struct op_session, node);
+        uint32_t cursor = 0;
+        uint64_t handle;
+        for (const struct op_pool *p; (p = slots_next(&s->pools, &cursor, &handle));)
+            if ((uintptr_t)address - (uintptr_t)p->base < p->bytes)
+                return s;
+    }
+    return NULL;
+}
+
+/* The memory may belong to a session of another worker: then the control thread has to find it. */
+static void env_memory_fault(void *user, const void *address) {
+    struct worker *w = user;
+    struct op_session *s = owner_of(w, address);
+    if (s) {
+        worker_violated(w, s, RDMAD_E_FAULT,
+                        "memory of one of its pools vanished under a transfer");
+    } else if (!__atomic_load_n(&w->fault_told, __ATOMIC_ACQUIRE)) {
+        w->fault_address = address;
+        __atomic_store_n(&w->fault_told, true, __ATOMIC_RELAXED);
+        mailbox_post(w->control, &w->fault_mail, event_memory_fault);
+    }
+}
+
+static int seat_open(struct worker *w, struct seat *seat, const struct fabric_ops *ops,
+                     struct error *err) {
+    seat->ops = ops;
+    seat->wake_ns = CLOCK_NEVER;
+    seat->env = (struct fabric_env){
+        .user = w,
+        .now_ns = env_now,
+        .complete = env_complete,
+        .link_up = lane_up,
+        .link_lost = lane_lost,
+        .memory_fault = env_memory_fault,
+        .settings = &w->settings->fabric_settings,
+    };
+    return ops->open(&seat->env, &seat->fabric, err);
+}
+
+bool seat_park(struct seat *seat) {
+    seat->wake_ns = CLOCK_NEVER;
+    seat->parked = seat->ops->arm(seat->fabric, &seat->wake_ns);
+    return seat->parked;
+}
+
+static unsigned seat_poll(struct worker *w, struct seat *seat) {
+    if (seat->parked && w->now_ns < seat->wake_ns)
+        return 0;
+    unsigned work = seat->ops->poll(seat->fabric);
+    if (work) {
+        seat_wake(seat, w->now_ns);
+        seat->wake_ns = CLOCK_NEVER;
+    } else if (seat->parked)
+        seat_park(seat); /* its time came and nothing followed: ask for the next */
+    return work;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static void init_tables(struct worker *w) {
+    list_init(&w->sessions);
+    list_init(&w->hot);
+    list_init(&w->parked);
+    list_init(&w->dirty);
+    list_init(&w->runnable);
+    list_init(&w->violated);
+    list_init(&w->waiting);
+    slab_init(&w->ops, sizeof(struct op));
+    slab_init(&w->parts, sizeof(struct op_part));
+}
+
+static int open_fabrics(struct worker *w, struct error *err) {
+    int rc = seat_open(w, &w->local, &fabric_local, err);
+    if (rc < 0)
+        return rc;
+    static const struct fabric_blob no_offer;
+    struct fabric_link *link;
+    rc = w->local.ops->link_open(w->local.fabric, "", &no_offer, NULL, &link, err);
+    if (rc < 0)
+        return rc;
+    route_init(&w->local_route, &w->local, link);
+    return seat_open(w, &w->link, w->settings->fabric, err);
+}
+
+int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
+                const struct plane_events *events, struct mailbox *control, struct error *err) {
+    *w = (struct worker){
+        .index = index, .settings = settings, .events = events, .control = control, .pong = true};
+    w->epoll_fd = w->timer_fd = -1;
+    init_tables(w);
+    w->now_ns = clock_now_ns();
+    deadlines_init(&w->deadlines, w->now_ns);
+    if (mailbox_init(&w->mailbox) < 0) {
+        w->mailbox.fd = -1;
+        return error_errno(err, RDMAD_E_SYSTEM, "worker %u: cannot create its mailbox", index);
+    }
+    int rc = open_fabrics(w, err);
+    return rc < 0 ? rc : loop_init(w, err);
+}
+
+void worker_fini(struct worker *w) {
+    loop_fini(w);
+    if (w->link.fabric)
+        w->link.ops->close(w->link.fabric);
+    if (w->local_route.link)
+        w->local.ops->link_close(w->local_route.link);
+    if (w->local.fabric)
+        w->local.ops->close(w->local.fabric);
+    slab_fini(&w->ops);
+    slab_fini(&w->parts);
+    if (w->mailbox.fd >= 0)
+        mailbox_fini(&w->mailbox);
+}
+
+bool worker_can_start(struct worker *w) {
+    return slab_ready(&w->ops);
+}
+
+/* ---- a turn ------------------------------------------------------------------------------ */
+
+void worker_violated(struct worker *w, struct op_session *s, int code, const char *why) {
+    if (s->shut || !list_empty(&s->violated_node))
+        return;
+    error_set(&s->violated_why, code, "session %lu: %s", (unsigned long)s->id, why);
+    list_append(&w->violated, &s->violated_node);
+}
+
+/* Not where it was found out: lists were being walked there. */
+static void shut_violated(struct worker *w) {
+    for (struct list *pos; (pos = list_pop(&w->violated));) {
+        struct op_session *s = list_entry(pos, struct op_session, violated_node);
+        table_shut_out(s);
+        mailbox_post(w->control, &s->violated_mail, event_session_violated);
+    }
+}
+
+static void fire(void *user, struct deadline *due) {
+    op_due(user, container_of(due, struct op, due));
+}
+
+static unsigned poll_link(struct worker *w) {
+    unsigned work = seat_poll(w, &w->link);
+    if (work && w->link.ops->accepted)
+        __atomic_store_n(&w->counters.lanes_in, w->link.ops->accepted(w->link.fabric),
+                         __ATOMIC_RELAXED);
+    return work;
+}
+
+unsigned worker_turn(struct worker *w, uint64_t now_ns) {
+    unsigned work = 0;
+    w->now_ns = now_ns;
+    if (mailbox_pending(&w->mailbox))
+        work += mailbox_drain(&w->mailbox);
+    work += rings_serve(w);
+    work += submit_run(w);
+    work += seat_poll(w, &w->local);
+    work += poll_link(w);
+    work += deadlines_run(&w->deadlines, now_ns, fire, w);
+    if (!list_empty(&w->waiting))
+        calls_settle(w);
+    if (!list_empty(&w->violated))
+        shut_violated(w);
+    rings_flush(w);
+    return work;
+}
+
+uint64_t worker_next_ns(struct worker *w) {
+    uint64_t next = deadlines_next(&w->deadlines);
+    if (w->local.wake_ns < next)
+        next = w->local.wake_ns;
+    if (w->link.wake_ns < next)
+        next = w->link.wake_ns;
+    return next;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker.h - one data-plane thread: its state, and one turn of its loop.
+ *
+ * worker_turn does everything that can be done now and never waits; what happens depends only on
+ * its now_ns, mails, rings and fabrics. loop.c runs it on a thread, spins and sleeps. Tests run it
+ * by hand on a scripted clock.
+ */
+#ifndef RDMAD_OP_WORKER_H
+#define RDMAD_OP_WORKER_H
+
+#include "daemon/base/clock.h"
+#include "daemon/op/op.h"
+#include "daemon/op/slab.h"
+#include "daemon/op/spin.h"
+
+/* A fabric and how its worker waits for it. */
+struct seat {
+    const struct fabric_ops *ops;
+    struct fabric *fabric;
+    struct fabric_env env;
+    bool parked;        /* polled only when its descriptor or wake_ns says so */
+    uint64_t wake_ns;   /* while parked */
+    uint64_t active_ns; /* when poll last did something */
+};
+
+/* It may have something to do: poll it from now on. */
+static inline void seat_wake(struct seat *seat, uint64_t now_ns) {
+    seat->parked = false;
+    seat->active_ns = now_ns;
+}
+
+struct worker {
+    unsigned index;
+    struct mailbox mailbox;
+    struct mailbox *control; /* answers and events go there */
+    const struct plane_settings *settings;
+    const struct plane_events *events;
+    uint64_t now_ns; /* of this turn */
+
+    struct seat local, link;
+    struct op_route local_route;
+
+    struct list sessions;
+    struct list hot;      /* rings that are polled */
+    struct list parked;   /* rings whose doorbell tells */
+    struct list dirty;    /* rings to flush at the end of the turn */
+    struct list runnable; /* routes with parts to post */
+    struct list violated; /* sessions to shut out at the end of the turn */
+    struct list waiting;  /* calls that wait for ops to end */
+    struct deadlines deadlines;
+    struct slab ops, parts;
+
+    /* A fault in memory of a session elsewhere; one at a time, the next access faults again. */
+    struct mail fault_mail;
+    const void *fault_address;
+    bool fault_told; /* atomic: the mail is under way */
+
+    struct plane_counters counters; /* relaxed atomics, written by this worker only */
+    bool pong;                      /* atomic: the loop turned since plane_alive asked */
+    struct mail ping_mail;
+
+    /* loop.c */
+    pthread_t thread;
+    bool started, stopping;
+    struct mail stop_mail;
+    int epoll_fd, timer_fd;
+    uint64_t timer_ns;                 /* what timer_fd is set to */
+    uint64_t spin_min_ns, spin_max_ns; /* atomic: reload changes them */
+    struct spin spin;
+    uint64_t look_ns, look_every_ns; /* a busy loop's next look at epoll */
+};
+
+/* settings, events and control must outlive the worker. */
+int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
+                const struct plane_events *events, struct mailbox *control, struct error *err);
+/* Every session, lane and window is gone. */
+void worker_fini(struct worker *w);
+
+/* One turn; returns how much happened, 0 for nothing. */
+unsigned worker_turn(struct worker *w, uint64_t now_ns);
+/* When a turn is due though nothing comes in; CLOCK_NEVER: no such time. */
+uint64_t worker_next_ns(struct worker *w);
+
+bool worker_can_start(struct worker *w); /* memory for one more op is at hand */
+
+/* The session broke a rule: it is shut out at the end of the turn and reported once. */
+void worker_violated(struct worker *w, struct op_session *s, int code, const char *why);
+
+/* Counters that other threads read: one writer, so a plain add with an atomic store is enough. */
+static inline void counter_add(uint64_t *counter, uint64_t n) {
+    __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+static inline void counter_sub(uint64_t *counter, uint64_t n) {
+    __atomic_store_n(counter, *counter - n, __ATOMIC_RELAXED);
+}
+
+bool seat_park(struct seat *seat); /* false: it has something to do */
+
+/* loop.c */
+int loop_init(struct worker *w, struct error *err);
+void loop_fini(struct worker *w);
+int loop_start(struct worker *w, struct error *err);
+void loop_stop(struct worker *w); /* joins the thread; harmless when it never ran */
+int loop_watch_ring(struct worker *w, struct op_ring *r, struct error *err);
+void loop_unwatch_ring(struct worker *w, struct op_ring *r);
+
+#endif
