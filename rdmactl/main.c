@@ -85,11 +85,21 @@ static int unknown_verb(const char *object, const char *word) {
     return usage_error("unknown verb \"%s\" for %s; there are: %s", word, object, list);
 }
 
+static int print_verbs(const char *object) {
+    for (size_t i = 0; i < COMMANDS; i++) {
+        const struct command *c = &commands[i];
+        if (!strcmp(c->object, object))
+            printf("rdmactl %s %s %s\n    %s\n", object, c->verb, c->arguments, c->help);
+    }
+    return EXIT_GOOD;
+}
+
 /* argv[0] is the object. As in iproute2, an object alone is shown. */
 static int run_command(int argc, char **argv) {
     bool known = false;
     const char *verb = argc > 1 ? argv[1] : NULL;
     bool no_verb = !verb || verb[0] == '-';
+    bool help = verb && (!strcmp(verb, "-h") || !strcmp(verb, "--help"));
     for (size_t i = 0; i < COMMANDS; i++) {
         const struct command *c = &commands[i];
         if (strcmp(c->object, argv[0]))
@@ -97,13 +107,13 @@ static int run_command(int argc, char **argv) {
         known = true;
         if (!c->verb)
             return c->run(c, argc - 1, argv + 1);
+        if (help)
+            return print_verbs(argv[0]);
         if (no_verb && !strcmp(c->verb, "show") && strcmp(c->object, "config"))
             return c->run(c, argc - 1, argv + 1);
         if (!no_verb && !strcmp(c->verb, verb))
             return c->run(c, argc - 2, argv + 2);
     }
-    if (known && no_verb && verb && (!strcmp(verb, "-h") || !strcmp(verb, "--help")))
-        return print_usage();
     return known ? unknown_verb(argv[0], no_verb ? NULL : verb) : unknown_object(argv[0]);
 }
 

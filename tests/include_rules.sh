@@ -16,7 +16,7 @@ rules() {
 include/rdmad           -
 common                  -
 libclient               common/
-rdmactl                 common/
+rdmactl                 common/ daemon/base/error.h daemon/config/config.h
 examples                -
 bench                   common/
 daemon/base             common/

@@ -14,6 +14,8 @@
 struct ctl_call;
 
 struct state *call_state(const struct ctl_call *call);
+/* Connections to control.sock; only while the handler has not returned. */
+unsigned call_conns(const struct ctl_call *call);
 /* Takes over result; NULL is answered as out of memory. */
 void call_reply(struct ctl_call *call, json_t *result);
 void call_fail(struct ctl_call *call, const struct error *why);
@@ -46,11 +48,12 @@ struct ctl_totals {
         uint64_t sessions, pools, pool_bytes, rings, leases, attaches, peers, links, lanes_in;
         uint64_t ops_inflight, fds;
     } objects;
+    uint64_t open_fds; /* objects.fds and the connections to control.sock */
     uint64_t rss_bytes;
     double uptime_s;
 };
 struct plane_counters;
-void ctl_totals(struct state *st, struct ctl_totals *out,
-                struct plane_counters *plane); /* totals.c */
+/* totals.c. On the way of a handler: who asks how many descriptors are open is not counted. */
+void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane);
 
 #endif

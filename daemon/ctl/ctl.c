@@ -64,6 +64,11 @@ static void conn_free(struct ctl_conn *conn) {
         list_entry(node, struct ctl_call, node)->conn = NULL;
     list_remove(&conn->node);
     conn->ctl->nconns--;
+    /* Closed here and not by the bufferevent, which would do it later: nconns and the open
+     * descriptors always agree. */
+    int fd = bufferevent_getfd(conn->bev);
+    bufferevent_setfd(conn->bev, -1);
+    close(fd);
     bufferevent_free(conn->bev);
     free(conn);
 }
@@ -89,6 +94,10 @@ static void call_end(struct ctl_call *call, char *line) {
     conn->ncalls--;
     /* Later, not here: the handler that answers may still be on turn()'s stack. */
     bufferevent_trigger(conn->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+}
+
+unsigned call_conns(const struct ctl_call *call) {
+    return call->conn->ctl->nconns;
 }
 
 struct state *call_state(const struct ctl_call *call) {
@@ -244,7 +253,7 @@ static void accepted(void *user, int fd) {
     struct ctl_conn *conn = calloc(1, sizeof(*conn));
     struct bufferevent *bev = NULL;
     if (conn && !evutil_make_socket_nonblocking(fd))
-        bev = bufferevent_socket_new(ctl->state->base, fd, BEV_OPT_CLOSE_ON_FREE);
+        bev = bufferevent_socket_new(ctl->state->base, fd, 0);
     if (!bev) {
         free(conn);
         close(fd);

@@ -28,7 +28,7 @@ static void print_objects(FILE *out, const struct ctl_totals *t) {
         {"rdmad_links", "Data paths on which this daemon initiates.", t->objects.links},
         {"rdmad_lanes_in", "Data connections accepted from peers.", t->objects.lanes_in},
         {"rdmad_ops_inflight", "Transfers in flight.", t->objects.ops_inflight},
-        {"process_open_fds", "Open file descriptors.", t->objects.fds},
+        {"process_open_fds", "Open file descriptors.", t->open_fds},
         {"process_resident_memory_bytes", "Resident memory.", t->rss_bytes},
     };
     for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
@@ -92,7 +92,7 @@ void ctl_metrics(struct ctl_call *call, const json_t *params) {
     struct state *st = call_state(call);
     struct plane_counters counters;
     struct ctl_totals t;
-    ctl_totals(st, &t, &counters);
+    ctl_totals(call, &t, &counters);
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);

@@ -63,7 +63,7 @@ static json_t *limits(const struct state *st, const struct ctl_totals *t) {
                                   number(st->config->max_peers)));
     json_object_set_new(
         o, "fds",
-        json_pack("{s:o, s:o}", "used", number(t->objects.fds), "max",
+        json_pack("{s:o, s:o}", "used", number(t->open_fds), "max",
                   nofile.rlim_cur == RLIM_INFINITY ? json_null() : number(nofile.rlim_cur)));
     return o;
 }
@@ -84,7 +84,7 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     struct state *st = call_state(call);
     struct plane_counters counters;
     struct ctl_totals t;
-    ctl_totals(st, &t, &counters);
+    ctl_totals(call, &t, &counters);
     json_t *listen = json_pack("{s:s, s:i}", "host", st->listen_host, "port", (int)st->listen_port);
     json_t *process = json_pack("{s:i, s:i, s:o}", "pid", (int)getpid(), "uid", (int)geteuid(),
                                 "rss_bytes", number(t.rss_bytes));

@@ -40,7 +40,8 @@ static void count_link(void *arg, const struct link_view *v) {
     ++*(uint64_t *)arg;
 }
 
-void ctl_totals(struct state *st, struct ctl_totals *out, struct plane_counters *plane) {
+void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane) {
+    struct state *st = call_state(call);
     const uint64_t *used = st->quota.total.used;
     plane_count(st->plane, plane);
     *out = (struct ctl_totals){0};
@@ -54,7 +55,8 @@ void ctl_totals(struct state *st, struct ctl_totals *out, struct plane_counters 
     links_view(st->peers, count_link, &out->objects.links);
     out->objects.lanes_in = plane->lanes_in;
     out->objects.ops_inflight = plane->ops_inflight;
-    out->objects.fds = count_fds();
+    out->open_fds = count_fds();
+    out->objects.fds = out->open_fds - call_conns(call);
     out->rss_bytes = resident_bytes();
     out->uptime_s = (double)(clock_now_ns() - st->started_ns) / 1e9;
 }
