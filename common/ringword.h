@@ -43,6 +43,16 @@ static inline void ringword_disarm(uint32_t *own_wait) {
     __atomic_store_n(own_wait, 0, __ATOMIC_RELAXED);
 }
 
+/*
+ * The same for a side that watches its end of the socketpair in an event loop and must know which
+ * bytes can still come: once these two seq_cst accesses are over, only publishes up to the index
+ * returned can have seen us asleep, and their bytes are sent before any later index shows.
+ */
+static inline uint32_t ringword_disarm_and_peek(uint32_t *own_wait, const uint32_t *other_index) {
+    __atomic_store_n(own_wait, 0, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(other_index, __ATOMIC_SEQ_CST);
+}
+
 /* Let the sibling hardware thread run while we spin. */
 static inline void ringword_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arena.c - one pool's allocator: which size goes where, and the record of what is handed out.
+ *
+ * The happy path of a small piece: its class's magazine of this thread has one; its bit is set. Of
+ * a large piece: a run of pages under the arena's lock. When there is no room, what other threads
+ * keep in their magazines is called back once before the answer is no.
+ */
+#include "libclient/arena.h"
+#include "libclient/magazine.h"
+
+#include <stdlib.h>
+
+/* Returns whether the bit was set before. Relaxed: whoever passes a piece to another thread must
+ * order that himself, as with any memory. */
+static bool set_live(struct rdmad_arena *a, uint64_t offset, bool live) {
+    uint64_t granule = offset / RDMAD_GRANULE, bit = UINT64_C(1) << granule % 64;
+    uint64_t *word = &a->live[granule / 64];
+    uint64_t before = live ? __atomic_fetch_or(word, bit, __ATOMIC_RELAXED)
+                           : __atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED);
+
+    return before & bit;
+}
+
+static uint64_t take_large(struct rdmad_arena *a, size_t bytes) {
+    uint64_t pages = bytes / RDMAD_ARENA_PAGE + (bytes % RDMAD_ARENA_PAGE != 0);
+    uint32_t first = RDMAD_NO_PAGE;
+
+    if (pages > a->pages.count)
+        return RDMAD_ARENA_NONE;
+    pthread_mutex_lock(&a->lock);
+    first = rdmad_pages_take(&a->pages, (uint32_t)pages, RDMAD_PAGE_LARGE);
+    pthread_mutex_unlock(&a->lock);
+    return first == RDMAD_NO_PAGE ? RDMAD_ARENA_NONE : (uint64_t)first * RDMAD_ARENA_PAGE;
+}
+
+static uint64_t take(struct rdmad_arena *a, size_t bytes) {
+    return bytes <= RDMAD_SMALL_MAX ? rdmad_magazine_take(a, rdmad_class_of(bytes))
+                                    : take_large(a, bytes);
+}
+
+uint64_t rdmad_arena_take(struct rdmad_arena *a, size_t bytes) {
+    uint64_t offset = take(a, bytes);
+
+    if (offset == RDMAD_ARENA_NONE && bytes <= a->bytes) {
+        rdmad_magazines_reclaim(a);
+        offset = take(a, bytes);
+    }
+    if (offset != RDMAD_ARENA_NONE && set_live(a, offset, true))
+        abort(); /* handed out twice: our own records are wrong */
+    return offset;
+}
+
+bool rdmad_arena_give(struct rdmad_arena *a, uint64_t offset) {
+    struct rdmad_page *page;
+
+    if (offset % RDMAD_GRANULE || offset >= (uint64_t)a->pages.count * RDMAD_ARENA_PAGE ||
+        !set_live(a, offset, false))
+        return false;
+    /* The piece was handed out, so its page's record stands still until it is given back below. */
+    page = &a->pages.page[offset / RDMAD_ARENA_PAGE];
+    if (page->kind == RDMAD_PAGE_SMALL) {
+        rdmad_magazine_give(a, rdmad_spans_class(&a->spans, offset), offset);
+    } else {
+        pthread_mutex_lock(&a->lock);
+        rdmad_pages_give(&a->pages, (uint32_t)(offset / RDMAD_ARENA_PAGE), page->run);
+        pthread_mutex_unlock(&a->lock);
+    }
+    return true;
+}
+
+struct rdmad_arena *rdmad_arena_new(uint64_t bytes) {
+    static uint64_t last_id;
+    struct rdmad_arena *a = calloc(1, sizeof(*a));
+    uint64_t count = bytes / RDMAD_ARENA_PAGE;
+
+    if (!a || count >= RDMAD_NO_PAGE) {
+        free(a);
+        return NULL;
+    }
+    a->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+    a->bytes = count * RDMAD_ARENA_PAGE;
+    a->live = calloc(count ? count : 1, RDMAD_ARENA_PAGE / RDMAD_GRANULE / 8);
+    if (!a->live || !rdmad_pages_init(&a->pages, (uint32_t)count)) {
+        free(a->live);
+        free(a);
+        return NULL;
+    }
+    a->spans.pages = &a->pages;
+    pthread_mutex_init(&a->lock, NULL);
+    return a;
+}
+
+void rdmad_arena_free(struct rdmad_arena *a) {
+    if (!a)
+        return;
+    rdmad_magazines_drop(a);
+    rdmad_spans_fini(&a->spans);
+    rdmad_pages_fini(&a->pages);
+    pthread_mutex_destroy(&a->lock);
+    free(a->live);
+    free(a);
+}

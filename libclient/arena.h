@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arena.h - the allocator of one pool, in offsets: it never sees the pool's memory.
+ *
+ * Small pieces (up to a page) come from a magazine of the calling thread (magazine.c), which is
+ * filled and emptied in batches from spans of their size class (spans.c); larger ones are runs of
+ * pages (pages.c). One bit for each 64 bytes of the pool says which pieces the program has in its
+ * hands, so that giving back what one has not got is noticed at once, whichever thread does it.
+ *
+ * Locks, in the order in which they are taken: the registry of magazines (one a process), a
+ * thread's magazine, the arena.
+ */
+#ifndef RDMAD_LIBCLIENT_ARENA_H
+#define RDMAD_LIBCLIENT_ARENA_H
+
+#include "libclient/spans.h"
+#include <pthread.h>
+
+#define RDMAD_ARENA_NONE UINT64_MAX
+
+struct rdmad_magazines;
+
+struct rdmad_arena {
+    uint64_t id; /* never used twice in a process */
+    uint64_t bytes;
+    uint64_t *live; /* bit per granule: a piece handed out starts here */
+    struct rdmad_magazines *threads;
+    pthread_mutex_t lock; /* of pages and spans */
+    struct rdmad_pages pages;
+    struct rdmad_spans spans;
+};
+
+struct rdmad_arena *rdmad_arena_new(uint64_t bytes); /* NULL: out of memory */
+void rdmad_arena_free(struct rdmad_arena *a);        /* NULL is allowed */
+
+/* The offset of a piece, or RDMAD_ARENA_NONE: no room. */
+uint64_t rdmad_arena_take(struct rdmad_arena *a, size_t bytes);
+/* False: no piece that is handed out starts at offset; nothing changed. */
+bool rdmad_arena_give(struct rdmad_arena *a, uint64_t offset);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock.c - waiting is counted on CLOCK_MONOTONIC, leases on CLOCK_BOOTTIME, which runs on while
+ * the machine sleeps.
+ */
+#include "libclient/internal.h"
+
+#include <limits.h>
+#include <time.h>
+
+static uint64_t now_ns(clockid_t clock) {
+    struct timespec ts;
+
+    clock_gettime(clock, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t rdmad_monotonic_ns(void) {
+    return now_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t rdmad_boottime_ns(void) {
+    return now_ns(CLOCK_BOOTTIME);
+}
+
+uint64_t rdmad_deadline_ns(int timeout_ms) {
+    if (timeout_ms < 0)
+        return UINT64_MAX;
+    return rdmad_monotonic_ns() + (uint64_t)timeout_ms * 1000000u;
+}
+
+int rdmad_poll_timeout(uint64_t deadline_ns) {
+    uint64_t now, ms;
+
+    if (deadline_ns == UINT64_MAX)
+        return -1;
+    now = rdmad_monotonic_ns();
+    if (now >= deadline_ns)
+        return 0;
+    ms = (deadline_ns - now + 999999u) / 1000000u;
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * control.c - requests, replies and events on the session's socket.
+ *
+ * The happy path: a call is put into the list of those that wait and its packet is sent; some
+ * thread sleeps on the socket on behalf of all (the receiving one), takes in every packet that
+ * comes and hands it to its call or to event.c; the caller finds its call done. When the receiving
+ * thread has what it wanted, another takes its place. So several threads may have requests under
+ * way, and events are never lost behind a reply.
+ *
+ * Failures: end of file, a socket error, or a packet that the wire does not allow ends the session
+ * on our side: every waiting call returns RDMAD_E_DAEMON_LOST, the socket is shut down so that
+ * whoever polls it wakes, and rings complete what they have in flight. An attempt whose deadline
+ * passes leaves the list; its late reply is then nobody's and is dropped with its descriptors.
+ */
+#include "common/fdmsg.h"
+#include "libclient/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+struct packet {
+    struct rdmad_msg_header header;
+    union { /* aligned as the bodies are */
+        uint64_t align;
+        char body[RDMAD_MSG_MAX - sizeof(struct rdmad_msg_header)];
+    };
+    size_t body_size;
+    int fds[RDMAD_MSG_MAX_FDS];
+    unsigned nfds;
+};
+
+void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text) {
+    if (rdmad_is_lost(s))
+        return;
+    s->lost_reason = reason;
+    snprintf(s->lost_text, sizeof(s->lost_text), "%s", text);
+    __atomic_store_n(&s->lost, RDMAD_E_DAEMON_LOST, __ATOMIC_RELEASE);
+    for (struct rdmad_call *c = s->calls; c; c = c->next) {
+        c->done = true;
+        c->status = RDMAD_E_DAEMON_LOST;
+        snprintf(c->text, sizeof(c->text), "%s", text);
+    }
+    s->calls = NULL;
+    shutdown(s->sock, SHUT_RDWR);
+    pthread_cond_broadcast(&s->changed);
+    rdmad_event_bell(s);
+}
+
+int rdmad_fail_lost(struct rdmad_session *s) {
+    char text[sizeof(s->lost_text)];
+
+    pthread_mutex_lock(&s->lock);
+    memcpy(text, s->lost_text, sizeof(text));
+    pthread_mutex_unlock(&s->lock);
+    return rdmad_fail(s, RDMAD_E_DAEMON_LOST, "%s", text);
+}
+
+bool rdmad_check_lost(struct rdmad_session *s) {
+    struct pollfd p = {.fd = s->sock, .events = POLLRDHUP};
+
+    if (rdmad_is_lost(s))
+        return true;
+    if (poll(&p, 1, 0) <= 0)
+        return false;
+    /* The daemon may have said why before it hung up. */
+    pthread_mutex_lock(&s->lock);
+    rdmad_control_receive(s);
+    pthread_mutex_unlock(&s->lock);
+    return rdmad_is_lost(s);
+}
+
+/* A sentence when the packet is none that the wire allows. */
+static const char *check(const struct packet *p, size_t size) {
+    const struct rdmad_msg_header *h = &p->header;
+
+    if (size < sizeof(*h) || h->magic != RDMAD_WIRE_MAGIC || h->length != size)
+        return "rdmad sent a packet that is no message of ours; the session is closed";
+    if (h->version != RDMAD_ABI_VERSION)
+        return "rdmad speaks another protocol version than this librdmad; install matching ones";
+    if (h->reserved || h->status > 0)
+        return "rdmad sent a message with reserved bits set; the session is closed";
+    return NULL;
+}
+
+/* Takes what the reply brings over into the call. Returns a sentence when it does not fit it. */
+static const char *complete(struct rdmad_session *s, struct rdmad_call *c, struct packet *p) {
+    static const char bad[] = "rdmad sent a reply of the wrong shape; the session is closed";
+
+    if (p->header.type != (c->type | RDMAD_MSG_REPLY))
+        return bad;
+    if (p->header.status) {
+        if (p->body_size != sizeof(struct rdmad_msg_error) || p->nfds)
+            return bad;
+        memcpy(c->text, p->body, sizeof(c->text));
+        c->text[sizeof(c->text) - 1] = '\0';
+    } else {
+        if (p->body_size != c->reply_size || p->nfds != c->nfds)
+            return bad;
+        if (c->reply_size)
+            memcpy(c->reply, p->body, c->reply_size);
+        for (unsigned i = 0; i < p->nfds; i++)
+            c->fds[i] = p->fds[i];
+        p->nfds = 0; /* the caller's now */
+        if (c->accept)
+            c->accept(s, c);
+    }
+    c->status = p->header.status;
+    c->done = true;
+    pthread_cond_broadcast(&s->changed);
+    return NULL;
+}
+
+static const char *dispatch(struct rdmad_session *s, struct packet *p) {
+    if (p->header.type & RDMAD_MSG_EVENT)
+        return rdmad_event_message(s, &p->header, p->body);
+    for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
+        struct rdmad_call *c = *at;
+        if (c->seq != p->header.seq)
+            continue;
+        const char *why = complete(s, c, p);
+        if (!why)
+            *at = c->next;
+        return why;
+    }
+    return NULL; /* its caller has given up */
+}
+
+void rdmad_control_receive(struct rdmad_session *s) {
+    struct packet p;
+
+    while (!rdmad_is_lost(s)) {
+        size_t size = RDMAD_MSG_MAX;
+        int rc = rdmad_fdmsg_recv(s->sock, &p, &size, p.fds, RDMAD_MSG_MAX_FDS, &p.nfds);
+        const char *why;
+
+        if (rc == RDMAD_E_AGAIN)
+            break;
+        if (rc == 0 && size == 0)
+            why = "rdmad closed the connection: it was stopped or has ended this session";
+        else if (rc)
+            why = "reading from rdmad failed; the session is closed";
+        else
+            why = check(&p, size);
+        if (!why) {
+            p.body_size = size - sizeof(p.header);
+            why = dispatch(s, &p);
+        }
+        for (unsigned i = 0; i < p.nfds; i++)
+            close(p.fds[i]);
+        if (why)
+            rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, why);
+    }
+    rdmad_event_bell(s);
+}
+
+/* Sleeps until somebody else's receiving changed something. Returns at the deadline at the latest.
+ */
+static void wait_changed(struct rdmad_session *s, uint64_t deadline_ns) {
+    struct timespec ts = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                          .tv_nsec = (long)(deadline_ns % 1000000000u)};
+
+    if (deadline_ns == UINT64_MAX)
+        pthread_cond_wait(&s->changed, &s->lock);
+    else
+        pthread_cond_timedwait(&s->changed, &s->lock, &ts);
+}
+
+void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
+                        void *arg, uint64_t deadline_ns) {
+    for (;;) {
+        if (!s->receiving)
+            rdmad_control_receive(s);
+        if (ready(s, arg) || rdmad_is_lost(s) || rdmad_poll_timeout(deadline_ns) == 0)
+            return;
+        if (s->receiving) {
+            wait_changed(s, deadline_ns);
+            continue;
+        }
+        struct pollfd p = {.fd = s->sock, .events = POLLIN};
+        s->receiving = true;
+        pthread_mutex_unlock(&s->lock);
+        poll(&p, 1, rdmad_poll_timeout(deadline_ns));
+        pthread_mutex_lock(&s->lock);
+        s->receiving = false;
+        rdmad_control_receive(s);
+        pthread_cond_broadcast(&s->changed); /* somebody else must sleep on the socket now */
+    }
+}
+
+static bool call_done(struct rdmad_session *s, void *arg) {
+    (void)s;
+    return ((struct rdmad_call *)arg)->done;
+}
+
+/* With the lock, released while the socket is full. */
+static void send_request(struct rdmad_session *s, struct rdmad_call *c) {
+    char packet[RDMAD_MSG_MAX];
+    struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
+                                 .version = RDMAD_ABI_VERSION,
+                                 .type = c->type,
+                                 .length = (uint32_t)(sizeof(h) + c->request_size),
+                                 .seq = c->seq};
+
+    memcpy(packet, &h, sizeof(h));
+    memcpy(packet + sizeof(h), c->request, c->request_size);
+    while (!c->done) {
+        int rc = rdmad_fdmsg_send(s->sock, packet, h.length, NULL, 0);
+        if (rc == 0)
+            return;
+        if (rc != RDMAD_E_AGAIN) {
+            rdmad_control_receive(s); /* it may have said why */
+            rdmad_control_lose(s, RDMAD_E_DAEMON_LOST,
+                               "rdmad closed the connection: it was stopped or has ended this "
+                               "session");
+            return;
+        }
+        struct pollfd p = {.fd = s->sock, .events = POLLOUT};
+        pthread_mutex_unlock(&s->lock);
+        poll(&p, 1, -1);
+        pthread_mutex_lock(&s->lock);
+    }
+}
+
+static void forget(struct rdmad_session *s, struct rdmad_call *c) {
+    for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
+        if (*at == c) {
+            *at = c->next;
+            return;
+        }
+    }
+}
+
+int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
+    pthread_mutex_lock(&s->lock);
+    if (rdmad_is_lost(s)) {
+        pthread_mutex_unlock(&s->lock);
+        return c->quiet ? RDMAD_E_DAEMON_LOST : rdmad_fail_lost(s);
+    }
+    if (++s->seq == 0)
+        s->seq = 1; /* 0 is the events' */
+    c->seq = s->seq;
+    c->next = s->calls;
+    s->calls = c;
+    send_request(s, c);
+    rdmad_control_wait(s, call_done, c, c->deadline_ns ? c->deadline_ns : UINT64_MAX);
+    if (!c->done) {
+        forget(s, c);
+        c->status = RDMAD_E_TIMEOUT;
+        snprintf(c->text, sizeof(c->text), "rdmad did not answer in time");
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (c->status && !c->quiet)
+        rdmad_fail(s, c->status, "%s", c->text);
+    return c->status;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * internal.h - the objects behind librdmad's handles, and what its files ask of each other.
+ *
+ * session.c opens and closes; control.c talks to the daemon over the socket; event.c keeps what the
+ * daemon says unasked; pool.c, alloc.c, lease.c are the objects; ring.c, prep.c, wait.c, explain.c
+ * are the asynchronous transfers, blocking.c the blocking ones on top of them.
+ *
+ * Locks: session->lock guards the session's tables and everything the socket brings. It is held
+ * for moments only, never while something waits. Rings take no lock, but on the way to an error.
+ */
+#ifndef RDMAD_LIBCLIENT_INTERNAL_H
+#define RDMAD_LIBCLIENT_INTERNAL_H
+
+#include "libclient/arena.h"
+#include <pthread.h>
+#include <rdmad/rdmad.h>
+#include <rdmad/ring.h>
+#include <rdmad/wire.h>
+#include <stdbool.h>
+
+#define RDMAD_LEASE_BUCKETS 256u
+
+struct rdmad_blocking;
+struct rdmad_call;
+
+struct rdmad_session {
+    uint64_t serial; /* of this session in this process, for error.c */
+    int sock;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a reply or event came, or the receiving thread went away */
+    bool receiving;         /* some thread sleeps on the socket on behalf of all */
+    uint32_t seq;
+    struct rdmad_call *calls; /* waiting for their replies */
+
+    int lost; /* atomic; RDMAD_E_DAEMON_LOST once the daemon is gone or has ended the session */
+    int lost_reason;
+    bool lost_told;
+    char lost_text[RDMAD_TEXT_MAX + 1];
+
+    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
+    struct rdmad_lease *first_event, **last_event;  /* leases with something to tell */
+    int epoll, bell;                                /* rdmad_session_fd; -1 until it is asked for */
+    bool bell_rings;                                /* bell is readable */
+    struct rdmad_pool *pools;
+    uint32_t pools_destroyed; /* atomic; rings' hints from before a change are void */
+    struct rdmad_ring *rings;
+    struct rdmad_blocking *blocking;
+
+    uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
+    uint32_t blocking_entries;
+    char runtime_dir[108]; /* for messages */
+    char node[RDMAD_NAME_MAX + 1];
+    char fabric[16];
+};
+
+struct rdmad_pool {
+    struct rdmad_session *session;
+    struct rdmad_pool *next;
+    uint64_t handle;
+    char *base;
+    size_t bytes;
+    struct rdmad_arena *arena;
+};
+
+struct rdmad_lease {
+    struct rdmad_session *session;
+    struct rdmad_lease *next; /* in its bucket */
+    bool owner;
+    bool linked;
+    uint64_t id;     /* the owner's number */
+    uint64_t handle; /* lessee: what sqes name */
+    uint64_t length;
+    uint32_t rights;
+    uint64_t deadline_ns; /* CLOCK_BOOTTIME */
+    int ended;            /* 0 or why */
+    uint64_t ended_ns;
+    bool tell_ended, tell_renewed; /* events not taken yet; in the queue if either */
+    struct rdmad_lease *next_event;
+    char ended_text[RDMAD_TEXT_MAX + 1];
+    char uri[RDMAD_URI_MAX + 1];
+    char fabric[16];
+};
+
+/* ---- error.c ------------------------------------------------------------------------------- */
+
+/* Remembers code and its sentence for this thread; session may be NULL. Returns code. */
+int rdmad_fail(const struct rdmad_session *session, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same with ": " and the text of errno after it. */
+int rdmad_fail_errno(const struct rdmad_session *session, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- clocks (clock.c) ---------------------------------------------------------------------- */
+
+uint64_t rdmad_monotonic_ns(void);
+uint64_t rdmad_boottime_ns(void);
+/* For timeouts in ms: negative is for ever (UINT64_MAX). */
+uint64_t rdmad_deadline_ns(int timeout_ms);
+/* What is left, as poll wants it: rounded up, -1 for ever. */
+int rdmad_poll_timeout(uint64_t deadline_ns);
+
+/* ---- control.c ----------------------------------------------------------------------------- */
+
+/*
+ * One request and its reply. accept runs under the session's lock, before any later event is
+ * looked at: an object that the daemon may tell news of is put into its table there.
+ */
+struct rdmad_call {
+    uint16_t type;
+    const void *request;
+    size_t request_size;
+    void *reply;
+    size_t reply_size;
+    int *fds;
+    unsigned nfds;        /* exactly that many come with the reply */
+    uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: wait as long as the daemon lives */
+    void (*accept)(struct rdmad_session *s, const struct rdmad_call *call);
+    void *arg;
+    bool quiet; /* part of cleaning up: the last error stays what it was */
+
+    /* control.c's own */
+    struct rdmad_call *next;
+    uint32_t seq;
+    bool done;
+    int status;
+    char text[RDMAD_TEXT_MAX + 1];
+};
+
+/* Returns the daemon's answer, with the sentence for rdmad_last_error. */
+int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
+
+/* With the lock: takes in what the socket has, without waiting. Only while nobody else sleeps on
+ * the socket (or it is dead): what is taken away from under a sleeper does not wake it. */
+void rdmad_control_receive(struct rdmad_session *s);
+/* With the lock, released meanwhile: receives until ready(s, arg), loss or the deadline. */
+void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
+                        void *arg, uint64_t deadline_ns);
+/* With the lock: ends the session on our side. Only the first reason counts. */
+void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text);
+
+static inline bool rdmad_is_lost(const struct rdmad_session *s) {
+    return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) != 0;
+}
+/* Looks at the socket first; for those who do not read it. */
+bool rdmad_check_lost(struct rdmad_session *s);
+/* Remembers and returns RDMAD_E_DAEMON_LOST with the reason. */
+int rdmad_fail_lost(struct rdmad_session *s);
+
+/* ---- event.c ------------------------------------------------------------------------------- */
+
+/* All with the lock. */
+/* An event as it came. Returns a sentence when the wire does not allow it. */
+const char *rdmad_event_message(struct rdmad_session *s, const struct rdmad_msg_header *h,
+                                const void *body);
+void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *text);
+void rdmad_event_forget(struct rdmad_lease *lease);
+void rdmad_event_bell(struct rdmad_session *s); /* after anything that may be an event */
+/* Puts a ring's doorbell into the session's descriptor, if there is one. */
+void rdmad_event_watch(struct rdmad_session *s, int fd);
+
+/* ---- pool.c, lease.c ----------------------------------------------------------------------- */
+
+/* The pool that memory lies in, or NULL. With the lock. */
+struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory);
+/* Unmaps and frees; tells nobody. */
+void rdmad_pool_dispose(struct rdmad_pool *pool);
+
+/* With the lock. */
+struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number);
+/* Frees all leases; tells nobody. */
+void rdmad_leases_dispose(struct rdmad_session *s);
+
+/* ---- ring_create.c ------------------------------------------------------------------------- */
+
+/* With the lock: puts the doorbells of all rings into the session's descriptor. */
+void rdmad_rings_watch(struct rdmad_session *s);
+
+/* ---- blocking.c ---------------------------------------------------------------------------- */
+
+int rdmad_blocking_new(struct rdmad_session *s);
+void rdmad_blocking_free(struct rdmad_blocking *b);
+
+#endif

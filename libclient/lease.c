@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease.c - leases, granted and attached.
+ *
+ * A lease enters the session's table in the moment its reply arrives, before any later message is
+ * looked at, so that no event of it is missed. Its object is made beforehand for that.
+ */
+#include "libclient/internal.h"
+
+#include "common/uri.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_TTL_MS 60000u
+#define NS_PER_MS UINT64_C(1000000)
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+static uint64_t number_of(const struct rdmad_lease *lease) {
+    return lease->owner ? lease->id : lease->handle;
+}
+
+static struct rdmad_lease **bucket(struct rdmad_session *s, uint64_t number) {
+    /* Handles differ in low bits (index) or in high ones (generation): fold them. */
+    return &s->lease[(number ^ number >> 32) % RDMAD_LEASE_BUCKETS];
+}
+
+struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number) {
+    struct rdmad_lease *l = *bucket(s, number);
+
+    while (l && (l->owner != owner || number_of(l) != number))
+        l = l->next;
+    return l;
+}
+
+static void link_lease(struct rdmad_lease *lease) {
+    struct rdmad_lease **head = bucket(lease->session, number_of(lease));
+
+    lease->next = *head;
+    *head = lease;
+    lease->linked = true;
+}
+
+/* With the lock. */
+static void unlink_lease(struct rdmad_lease *lease) {
+    struct rdmad_lease **at = bucket(lease->session, number_of(lease));
+
+    rdmad_event_forget(lease);
+    if (!lease->linked)
+        return;
+    while (*at != lease)
+        at = &(*at)->next;
+    *at = lease->next;
+    lease->linked = false;
+}
+
+void rdmad_leases_dispose(struct rdmad_session *s) {
+    for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
+        while (s->lease[i]) {
+            struct rdmad_lease *lease = s->lease[i];
+            unlink_lease(lease);
+            free(lease);
+        }
+    }
+}
+
+static uint64_t later(uint64_t when_ns, uint64_t by_ns) {
+    uint64_t sum;
+
+    return __builtin_add_overflow(when_ns, by_ns, &sum) ? UINT64_MAX : sum;
+}
+
+/* ---- the owner's side ---------------------------------------------------------------------- */
+
+static uint64_t ms_to_ns(uint64_t ms) {
+    uint64_t ns;
+
+    return __builtin_mul_overflow(ms, NS_PER_MS, &ns) ? UINT64_MAX : ns;
+}
+
+static int copy_text(struct rdmad_session *s, char field[RDMAD_NAME_MAX + 1], const char *text,
+                     const char *what, int code) {
+    size_t n = text ? strlen(text) : 0;
+
+    if (n > RDMAD_NAME_MAX)
+        return rdmad_fail(s, code, "the %s has %zu characters, at most %u are allowed", what, n,
+                          RDMAD_NAME_MAX);
+    if (n)
+        memcpy(field, text, n);
+    return 0;
+}
+
+static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
+                      const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out) {
+    struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
+    struct rdmad_pool *pool;
+    int rc;
+
+    if (terms && terms->size != sizeof(t))
+        return rdmad_fail(s, RDMAD_E_INVAL,
+                          "rdmad_lease_terms.size is %zu where this librdmad knows %zu: start from "
+                          "RDMAD_LEASE_TERMS_INIT",
+                          terms->size, sizeof(t));
+    if (terms)
+        t = *terms;
+    *out = (struct rdmad_lease_grant_req){.length = length,
+                                          .ttl_ns = ms_to_ns(t.ttl_ms ? t.ttl_ms : DEFAULT_TTL_MS),
+                                          .rights = t.rights ? t.rights : RDMAD_RIGHTS_ALL,
+                                          .scope = t.scope,
+                                          .scope_uid = t.scope_uid,
+                                          .max_attaches = t.max_attaches};
+    rc = copy_text(s, out->scope_peer, t.scope_peer, "address in scope_peer", RDMAD_E_INVAL);
+    if (!rc)
+        rc = copy_text(s, out->name, t.name, "name", RDMAD_E_NAME);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&s->lock);
+    pool = rdmad_pool_of(s, memory);
+    if (pool) {
+        out->pool = pool->handle;
+        out->offset = (uintptr_t)memory - (uintptr_t)pool->base;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!pool)
+        return rdmad_fail(s, RDMAD_E_RANGE,
+                          "%p lies in no pool of this session: grant leases on memory that "
+                          "rdmad_alloc gave out",
+                          memory);
+    return 0;
+}
+
+static void granted(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_lease_grant_rep *reply = call->reply;
+    struct rdmad_lease *lease = call->arg;
+
+    (void)s;
+    lease->id = reply->lease;
+    lease->deadline_ns = later(lease->deadline_ns, reply->ttl_ns);
+    memcpy(lease->uri, reply->uri, sizeof(lease->uri));
+    lease->uri[RDMAD_URI_MAX] = '\0';
+    link_lease(lease);
+}
+
+static struct rdmad_lease *lease_new(struct rdmad_session *s, bool owner) {
+    struct rdmad_lease *lease = calloc(1, sizeof(*lease));
+
+    if (!lease) {
+        rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a lease");
+        return NULL;
+    }
+    lease->session = s;
+    lease->owner = owner;
+    lease->deadline_ns = rdmad_boottime_ns(); /* when the request is sent; the ttl comes on top */
+    return lease;
+}
+
+/* Sends the request that makes lease; keeps it or frees it. */
+static int make_lease(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad_call *call,
+                      rdmad_lease **out) {
+    int rc = rdmad_control_call(s, call);
+
+    if (rc)
+        free(lease);
+    else
+        *out = lease;
+    return rc;
+}
+
+int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
+                      const struct rdmad_lease_terms *terms, rdmad_lease **out) {
+    struct rdmad_lease_grant_req request;
+    struct rdmad_lease_grant_rep reply;
+    struct rdmad_lease *lease;
+    int rc;
+
+    *out = NULL;
+    rc = fill_grant(s, memory, length, terms, &request);
+    if (rc)
+        return rc;
+    lease = lease_new(s, true);
+    if (!lease)
+        return RDMAD_E_NOMEM;
+    lease->length = length;
+    lease->rights = request.rights;
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_GRANT,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .accept = granted,
+                              .arg = lease};
+    return make_lease(s, lease, &call, out);
+}
+
+static int owners_only(const struct rdmad_lease *lease, const char *what) {
+    if (lease->owner)
+        return 0;
+    return rdmad_fail(lease->session, RDMAD_E_PERM, "only its owner can %s lease %llu", what,
+                      (unsigned long long)lease->id);
+}
+
+int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
+    struct rdmad_lease_renew_req request = {.lease = lease->id, .ttl_ns = ms_to_ns(ttl_ms)};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_LEASE_RENEW, .request = &request, .request_size = sizeof(request)};
+    uint64_t sent = rdmad_boottime_ns();
+    int rc = owners_only(lease, "renew");
+
+    if (!rc)
+        rc = rdmad_control_call(lease->session, &call);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&lease->session->lock);
+    lease->deadline_ns = later(sent, request.ttl_ns);
+    pthread_mutex_unlock(&lease->session->lock);
+    return 0;
+}
+
+static int tell_revoke(struct rdmad_lease *lease, bool quiet) {
+    struct rdmad_lease_revoke_req request = {.lease = lease->id};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_REVOKE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .quiet = quiet};
+
+    return rdmad_control_call(lease->session, &call);
+}
+
+static int ended(struct rdmad_lease *lease) {
+    int why;
+
+    pthread_mutex_lock(&lease->session->lock);
+    why = lease->ended;
+    pthread_mutex_unlock(&lease->session->lock);
+    return why;
+}
+
+int rdmad_lease_revoke(rdmad_lease *lease) {
+    struct rdmad_session *s = lease->session;
+    int rc = owners_only(lease, "revoke");
+
+    if (rc)
+        return rc;
+    if (ended(lease))
+        return 0; /* its event has come: nobody can touch the memory */
+    rc = tell_revoke(lease, false);
+    if (rc)
+        return ended(lease) ? 0 : rc; /* it ended by itself meanwhile */
+    pthread_mutex_lock(&s->lock);
+    rdmad_event_lease_ended(lease, RDMAD_E_LEASE_REVOKED, "the lease was revoked");
+    rdmad_event_bell(s);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+int rdmad_lease_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
+    struct rdmad_lease_stat_req request = {.lease = lease->id};
+    struct rdmad_lease_stat_rep reply;
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_STAT,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply)};
+    int rc = owners_only(lease, "ask for the use of");
+
+    if (!rc)
+        rc = rdmad_control_call(lease->session, &call);
+    if (rc)
+        return rc;
+    *out = (struct rdmad_lease_audit){.bytes_read = reply.bytes_read,
+                                      .bytes_written = reply.bytes_written,
+                                      .ops = reply.ops,
+                                      .idle_ns = reply.idle_ns,
+                                      .attached = reply.attached,
+                                      .attached_total = reply.attached_total};
+    return 0;
+}
+
+/* ---- the lessee's side --------------------------------------------------------------------- */
+
+static void attached(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_lease_attach_rep *reply = call->reply;
+    struct rdmad_lease *lease = call->arg;
+
+    (void)s;
+    lease->id = reply->lease;
+    lease->handle = reply->handle;
+    lease->length = reply->length;
+    lease->rights = reply->rights;
+    lease->deadline_ns = later(lease->deadline_ns, reply->ttl_ns);
+    memcpy(lease->fabric, reply->fabric, sizeof(lease->fabric));
+    lease->fabric[sizeof(lease->fabric) - 1] = '\0';
+    link_lease(lease);
+}
+
+int rdmad_lease_attach(rdmad_session *s, const char *uri, unsigned timeout_ms, rdmad_lease **out) {
+    struct rdmad_lease_attach_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
+    struct rdmad_lease_attach_rep reply;
+    struct rdmad_lease *lease;
+    /* A bare name is one published on the same daemon. */
+    int n = snprintf(request.uri, sizeof(request.uri), "%s%s",
+                     rdmad_name_ok(uri) ? "rdmad:///" : "", uri);
+
+    *out = NULL;
+    if (n < 0 || (size_t)n >= sizeof(request.uri))
+        return rdmad_fail(s, RDMAD_E_URI, "the lease URI is longer than %u characters",
+                          RDMAD_URI_MAX);
+    lease = lease_new(s, false);
+    if (!lease)
+        return RDMAD_E_NOMEM;
+    memcpy(lease->uri, request.uri, sizeof(lease->uri));
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_ATTACH,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .accept = attached,
+                              .arg = lease};
+    return make_lease(s, lease, &call, out);
+}
+
+/* Also of a lease that has ended: until then the daemon keeps the handle, to say why. */
+static void tell_release(struct rdmad_lease *lease) {
+    struct rdmad_lease_release_req request = {.handle = lease->handle};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_RELEASE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .quiet = true};
+
+    rdmad_control_call(lease->session, &call);
+}
+
+/* ---- both sides ---------------------------------------------------------------------------- */
+
+void rdmad_lease_free(rdmad_lease *lease) {
+    struct rdmad_session *s;
+
+    if (!lease)
+        return;
+    s = lease->session;
+    if (!rdmad_is_lost(s)) {
+        if (!lease->owner)
+            tell_release(lease);
+        else if (!ended(lease))
+            tell_revoke(lease, true);
+    }
+    pthread_mutex_lock(&s->lock);
+    unlink_lease(lease);
+    rdmad_event_bell(s);
+    pthread_mutex_unlock(&s->lock);
+    free(lease);
+}
+
+void rdmad_lease_info(const rdmad_lease *lease, struct rdmad_lease_info *out) {
+    struct rdmad_session *s = lease->session;
+    uint64_t now = rdmad_boottime_ns();
+
+    pthread_mutex_lock(&s->lock);
+    *out = (struct rdmad_lease_info){.id = lease->id,
+                                     .length = lease->length,
+                                     .rights = lease->rights,
+                                     .ended = lease->ended ? lease->ended : s->lost,
+                                     .uri = lease->uri,
+                                     .fabric = lease->fabric};
+    if (!out->ended && lease->deadline_ns > now)
+        out->ttl_ns = lease->deadline_ns - now;
+    pthread_mutex_unlock(&s->lock);
+}
+
+const char *rdmad_lease_uri(const rdmad_lease *lease) {
+    return lease->uri;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ring_create.c - a ring's way into the world and out of it.
+ *
+ * The three descriptors of the reply are checked before anything is mapped: both memfds have
+ * exactly the size that the entries ask for and cannot shrink, and the doorbell is a socket.
+ */
+#include "libclient/ring.h"
+
+#include "common/memfd.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FD_CLIENT, FD_DAEMON, FD_DOORBELL, FD_COUNT };
+
+static size_t page_up(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return (bytes + page - 1) & ~(page - 1);
+}
+
+static bool sound(const struct rdmad_ring_create_rep *reply, uint32_t asked) {
+    uint32_t sq = reply->sq_entries, cq = reply->cq_entries;
+
+    return sq >= asked && sq <= RDMAD_RING_MAX_ENTRIES && (sq & (sq - 1)) == 0 && cq >= sq &&
+           cq <= 2 * RDMAD_RING_MAX_ENTRIES && (cq & (cq - 1)) == 0;
+}
+
+static bool is_socket(int fd) {
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+static int tell_destroy(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_ring_destroy_req request = {.ring = handle};
+    struct rdmad_call call = {.type = RDMAD_MSG_RING_DESTROY,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .quiet = true};
+
+    return rdmad_control_call(s, &call);
+}
+
+/* Makes the ring; takes over the doorbell when it succeeds. */
+static int set_up(struct rdmad_session *s, const struct rdmad_ring_create_rep *reply,
+                  uint32_t asked, const int fds[FD_COUNT], struct rdmad_ring **out) {
+    size_t client_bytes = page_up(RDMAD_RING_CLIENT_BYTES(reply->sq_entries));
+    size_t daemon_bytes = page_up(RDMAD_RING_DAEMON_BYTES(reply->cq_entries));
+    struct rdmad_ring_parts parts = {.handle = reply->ring,
+                                     .sq_entries = reply->sq_entries,
+                                     .cq_entries = reply->cq_entries,
+                                     .doorbell = fds[FD_DOORBELL]};
+    void *daemon_memory;
+
+    if (!sound(reply, asked) || rdmad_memfd_verify(fds[FD_CLIENT], client_bytes) ||
+        rdmad_memfd_verify(fds[FD_DAEMON], daemon_bytes) || !is_socket(fds[FD_DOORBELL]))
+        return rdmad_fail(s, RDMAD_E_PROTOCOL,
+                          "rdmad sent no sealed memory of the sizes that a ring of %u entries has",
+                          reply->sq_entries);
+    parts.client = rdmad_memfd_map(fds[FD_CLIENT], client_bytes, true);
+    parts.daemon = daemon_memory = rdmad_memfd_map(fds[FD_DAEMON], daemon_bytes, false);
+    if (parts.client && parts.daemon)
+        *out = rdmad_ring_new(s, &parts);
+    if (*out) {
+        (*out)->client_bytes = client_bytes;
+        (*out)->daemon_bytes = daemon_bytes;
+        return 0;
+    }
+    if (parts.client)
+        munmap(parts.client, client_bytes);
+    if (daemon_memory)
+        munmap(daemon_memory, daemon_bytes);
+    return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring of %u entries",
+                      reply->sq_entries);
+}
+
+int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
+                    struct rdmad_ring **out) {
+    struct rdmad_ring_create_req request = {.sq_entries = entries};
+    struct rdmad_ring_create_rep reply;
+    int fds[FD_COUNT], rc;
+    struct rdmad_call call = {.type = RDMAD_MSG_RING_CREATE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .fds = fds,
+                              .nfds = FD_COUNT};
+
+    *out = NULL;
+    rc = rdmad_control_call(s, &call);
+    if (rc)
+        return rc;
+    rc = set_up(s, &reply, entries, fds, out);
+    close(fds[FD_CLIENT]);
+    close(fds[FD_DAEMON]);
+    if (rc) {
+        close(fds[FD_DOORBELL]);
+        tell_destroy(s, reply.ring);
+        return rc;
+    }
+    pthread_mutex_lock(&s->lock);
+    (*out)->watched = watched;
+    (*out)->next = s->rings;
+    s->rings = *out;
+    if (watched)
+        rdmad_event_watch(s, (*out)->doorbell);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+int rdmad_ring_create(rdmad_session *s, uint32_t entries, rdmad_ring **out) {
+    return rdmad_ring_open(s, entries, true, out);
+}
+
+void rdmad_rings_watch(struct rdmad_session *s) {
+    for (struct rdmad_ring *r = s->rings; r; r = r->next) {
+        if (r->watched)
+            rdmad_event_watch(s, r->doorbell);
+    }
+}
+
+void rdmad_ring_dispose(struct rdmad_ring *r) {
+    struct rdmad_session *s = r->session;
+    struct rdmad_ring **at;
+
+    pthread_mutex_lock(&s->lock);
+    for (at = &s->rings; *at != r; at = &(*at)->next)
+        ;
+    *at = r->next;
+    pthread_mutex_unlock(&s->lock);
+    close(r->doorbell); /* also leaves the session's descriptor */
+    munmap(r->client, r->client_bytes);
+    munmap((void *)(uintptr_t)r->daemon, r->daemon_bytes);
+    rdmad_ring_free(r);
+}
+
+void rdmad_ring_destroy(rdmad_ring *r) {
+    if (!r)
+        return;
+    tell_destroy(r->session, r->handle); /* answered when the ops have ended */
+    rdmad_ring_dispose(r);
+}

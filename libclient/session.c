@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.c - opening and closing.
+ *
+ * The happy path of rdmad_open: connect to RUNTIME_DIR/rdmad.sock, say HELLO, keep what the daemon
+ * answers. rdmad_close hangs up: the daemon ends everything that belongs to a session when its
+ * socket ends, so nothing has to be asked for, and nothing can fail.
+ */
+#include "common/uri.h"
+#include "libclient/internal.h"
+#include "libclient/ring.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define DEFAULT_RUNTIME_DIR "/run/rdmad"
+#define HELLO_TIMEOUT_NS UINT64_C(30000000000)
+#define MAX_SPIN_NS UINT64_C(10000000) /* whatever anybody advises */
+
+static struct rdmad_session *session_new(void) {
+    static uint64_t last_serial;
+    struct rdmad_session *s = calloc(1, sizeof(*s));
+    pthread_condattr_t attr;
+
+    if (!s)
+        return NULL;
+    s->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
+    s->sock = s->epoll = s->bell = -1;
+    s->last_event = &s->first_event;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return s;
+}
+
+/* A program's name as a session may have it. */
+static void clean_name(char out[RDMAD_NAME_MAX + 1], const char *name) {
+    size_t n = 0;
+
+    for (; name[n] && n < RDMAD_NAME_MAX; n++) {
+        char one[2] = {name[n], '\0'};
+        out[n] = rdmad_name_ok(one) || (name[n] == '.' && n > 0) ? name[n] : '_';
+    }
+    out[n] = '\0';
+}
+
+/* Sentences for the ways in which there can be no daemon. */
+static int no_daemon(struct rdmad_session *s, const char *path) {
+    switch (errno) {
+    case ENOENT:
+        return rdmad_fail(s, RDMAD_E_NO_DAEMON,
+                          "%s does not exist: start rdmad, or set RDMAD_RUNTIME_DIR to the "
+                          "directory of one that runs",
+                          path);
+    case ECONNREFUSED:
+        return rdmad_fail(
+            s, RDMAD_E_NO_DAEMON,
+            "no rdmad listens on %s, which a stopped one has left behind: start rdmad", path);
+    case EACCES:
+    case EPERM:
+        return rdmad_fail(s, RDMAD_E_NO_DAEMON,
+                          "this user may not open %s: ask for membership of its group", path);
+    case EAGAIN:
+        return rdmad_fail(s, RDMAD_E_NO_DAEMON,
+                          "rdmad does not accept connections on %s: it is stopped or overloaded",
+                          path);
+    default:
+        return rdmad_fail_errno(s, RDMAD_E_NO_DAEMON, "cannot connect to %s", path);
+    }
+}
+
+static int connect_to_daemon(struct rdmad_session *s, const char *dir) {
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    struct timeval patience = {.tv_sec = 10};
+
+    if (!dir || !*dir)
+        dir = secure_getenv("RDMAD_RUNTIME_DIR");
+    if (!dir || !*dir)
+        dir = DEFAULT_RUNTIME_DIR;
+    int n = snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/rdmad.sock", dir);
+    if (n < 0 || (size_t)n >= sizeof(sun.sun_path))
+        return rdmad_fail(s, RDMAD_E_INVAL,
+                          "the runtime directory's name has %zu characters; a socket's path may "
+                          "have 107 with /rdmad.sock: choose a shorter one",
+                          strlen(dir));
+    s->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (s->sock < 0)
+        return rdmad_fail_errno(s, RDMAD_E_SYSTEM, "cannot make a socket");
+    /* A full backlog would let connect wait for ever. */
+    setsockopt(s->sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    if (connect(s->sock, (struct sockaddr *)&sun, sizeof(sun)) < 0)
+        return no_daemon(s, sun.sun_path);
+    return 0;
+}
+
+static int hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
+    struct rdmad_hello_req request = {.reserved = 0};
+    struct rdmad_hello_rep reply;
+    struct rdmad_call call = {.type = RDMAD_MSG_HELLO,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .deadline_ns = rdmad_monotonic_ns() + HELLO_TIMEOUT_NS};
+    int rc;
+
+    clean_name(request.name, name ? name : program_invocation_short_name);
+    rc = rdmad_control_call(s, &call);
+    if (rc)
+        return rc;
+    s->id = reply.session;
+    s->max_pool_bytes = reply.max_pool_bytes;
+    s->default_timeout_ns = reply.default_timeout_ns;
+    s->spin_ns = spin_us < 0 ? reply.spin_ns : (uint64_t)spin_us * 1000u;
+    if (spin_us > INT64_C(1000000) || s->spin_ns > MAX_SPIN_NS)
+        s->spin_ns = MAX_SPIN_NS;
+    snprintf(s->node, sizeof(s->node), "%.*s", (int)RDMAD_NAME_MAX, reply.node);
+    snprintf(s->fabric, sizeof(s->fabric), "%.*s", (int)sizeof(reply.fabric) - 1, reply.fabric);
+    return 0;
+}
+
+static int open_session(struct rdmad_session *s, const struct rdmad_options *o) {
+    int rc = connect_to_daemon(s, o->runtime_dir);
+
+    if (!rc)
+        rc = hello(s, o->name, o->spin_us);
+    if (rc)
+        return rc;
+    s->blocking_entries = o->ring_entries ? o->ring_entries : 64;
+    return rdmad_blocking_new(s);
+}
+
+int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    struct rdmad_session *s;
+    int rc;
+
+    *out = NULL;
+    if (options) {
+        if (options->size != sizeof(o))
+            return rdmad_fail(NULL, RDMAD_E_INVAL,
+                              "rdmad_options.size is %zu where this librdmad knows %zu: start from "
+                              "RDMAD_OPTIONS_INIT",
+                              options->size, sizeof(o));
+        o = *options;
+    }
+    s = session_new();
+    if (!s)
+        return rdmad_fail(NULL, RDMAD_E_NOMEM, "out of memory for a session");
+    rc = open_session(s, &o);
+    if (rc) {
+        rdmad_close(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void rdmad_close(rdmad_session *s) {
+    if (!s)
+        return;
+    if (s->sock >= 0) {
+        pthread_mutex_lock(&s->lock);
+        rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, "the session was closed");
+        pthread_mutex_unlock(&s->lock);
+        close(s->sock);
+    }
+    rdmad_blocking_free(s->blocking);
+    while (s->rings)
+        rdmad_ring_dispose(s->rings);
+    while (s->pools)
+        rdmad_pool_dispose(s->pools);
+    rdmad_leases_dispose(s);
+    if (s->epoll >= 0)
+        close(s->epoll);
+    if (s->bell >= 0)
+        close(s->bell);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void rdmad_session_info(const rdmad_session *s, struct rdmad_session_info *out) {
+    *out = (struct rdmad_session_info){.id = s->id,
+                                       .max_pool_bytes = s->max_pool_bytes,
+                                       .default_timeout_ns = s->default_timeout_ns,
+                                       .node = s->node,
+                                       .fabric = s->fabric};
+}

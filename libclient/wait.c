@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait.c - waiting for a completion: spin for a while, then sleep.
+ *
+ * Most ops are over in microseconds, and a sleep costs tens of them, so spinning comes first. How
+ * long is learned: a spin that was in vain halves the next one, down to a floor; one that hit
+ * brings the full length back. One wait in sixteen spins in full whatever the past says, or a ring
+ * that has once gone to sleeping would never find out that its ops have become fast. While spinning
+ * the thread offers its CPU to others every now and then: on a small machine the one to run may be
+ * the daemon's worker itself.
+ *
+ * The order before sleeping is arm, look again, sleep, drain, disarm; with the daemon's publish and
+ * ask on the other side one of the two always sees the other.
+ */
+#include "libclient/ring.h"
+
+#include "common/ringword.h"
+#include <poll.h>
+#include <sched.h>
+
+#define SPIN_FLOOR_NS 2000u
+#define YIELD_EVERY_NS 20000u
+#define PAUSES_PER_CLOCK 64u
+#define FULL_SPIN_EVERY 16u
+
+static bool published(const struct rdmad_ring *r) {
+    return ringword_peek(&r->daemon->cq_tail) != r->cq_tail;
+}
+
+static bool spin(const struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
+    uint64_t start, now, yield_at;
+
+    for (unsigned i = 0; i < PAUSES_PER_CLOCK; i++) {
+        if (published(r))
+            return true;
+        ringword_pause();
+    }
+    start = now = rdmad_monotonic_ns();
+    yield_at = start + YIELD_EVERY_NS;
+    while (now - start < length_ns && now < deadline_ns) {
+        for (unsigned i = 0; i < PAUSES_PER_CLOCK; i++) {
+            if (published(r))
+                return true;
+            ringword_pause();
+        }
+        now = rdmad_monotonic_ns();
+        if (now >= yield_at) {
+            sched_yield();
+            now = rdmad_monotonic_ns();
+            yield_at = now + YIELD_EVERY_NS;
+        }
+    }
+    return published(r);
+}
+
+/* Returns when something may have come, the daemon is lost, or the deadline has passed. */
+static void sleep_once(struct rdmad_ring *r, uint64_t deadline_ns) {
+    struct pollfd p[2] = {{.fd = r->doorbell, .events = POLLIN},
+                          {.fd = r->session->sock, .events = POLLRDHUP}};
+
+    if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
+        poll(p, 2, rdmad_poll_timeout(deadline_ns));
+    if (p[0].revents && !rdmad_ring_drain(r))
+        rdmad_ring_closed(r);
+    ringword_disarm(&r->client->cq_wait);
+    r->armed = false; /* an event loop must arm again */
+    if (p[1].revents)
+        rdmad_check_lost(r->session);
+}
+
+bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
+    bool full = ++r->waits % FULL_SPIN_EVERY == 0;
+
+    if (published(r))
+        return true;
+    if (r->spin_max_ns) {
+        if (spin(r, full ? r->spin_max_ns : r->spin_ns, deadline_ns)) {
+            r->spin_ns = r->spin_max_ns;
+            return true;
+        }
+        if (r->spin_ns / 2 >= SPIN_FLOOR_NS)
+            r->spin_ns /= 2;
+    }
+    while (!published(r)) {
+        if (rdmad_is_lost(r->session) || rdmad_poll_timeout(deadline_ns) == 0)
+            return false;
+        sleep_once(r, deadline_ns);
+    }
+    return true;
+}
+
+int rdmad_ring_wait(rdmad_ring *r, int timeout_ms, const struct rdmad_cqe **cqe) {
+    uint64_t deadline;
+    int rc = rdmad_ring_peek(r, cqe);
+
+    if (rc != RDMAD_E_AGAIN || timeout_ms == 0)
+        return rc == RDMAD_E_AGAIN ? RDMAD_E_TIMEOUT : rc;
+    if (__atomic_load_n(&r->in_flight, __ATOMIC_RELAXED) == 0) {
+        if (rdmad_is_lost(r->session))
+            return rdmad_fail_lost(r->session);
+        return rdmad_fail(r->session, RDMAD_E_INVAL,
+                          "nothing is in flight on ring %llu, so nothing can complete (%u entries "
+                          "are reserved and not submitted)",
+                          (unsigned long long)r->handle, r->sq_reserved - r->sq_tail);
+    }
+    deadline = rdmad_deadline_ns(timeout_ms);
+    do {
+        bool came = rdmad_ring_await(r, deadline);
+        rc = rdmad_ring_peek(r, cqe);
+        if (rc != RDMAD_E_AGAIN)
+            return rc;
+        if (!came)
+            break;
+    } while (true);
+    return RDMAD_E_TIMEOUT;
+}
