@@ -20,6 +20,10 @@ struct request { /* small, copied by handlers that reply later (they also hold t
 
 typedef void serve_handler(const struct request *rq, const void *body);
 
+/* A client connected: listener_new's accepted, with struct state * as user. Makes conn and session,
+ * or answers RDMAD_EV_SESSION_ENDED with the reason (a limit, stopping) and closes. */
+void serve_accept(void *state, int fd);
+
 /* One packet as it came. Descriptors are closed here: no request carries any in this version. */
 void serve_message(struct session *s, const void *data, size_t size, unsigned nfds);
 

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon.c - starts everything in one order and stops it in the other.
+ *
+ * start() makes the objects from the inside out: loop, mailbox and timers, registration thread,
+ * data plane, leases, peers, then the sockets through which somebody can ask for something. A step
+ * that fails is logged, and stop() undoes the steps before it: it takes any prefix of them.
+ */
+#include "daemon/daemon.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/guard.h"
+#include "daemon/base/log.h"
+#include "daemon/base/offload.h"
+#include "daemon/clockwork.h"
+#include "daemon/ctl/ctl.h"
+#include "daemon/hardware.h"
+#include "daemon/instance.h"
+#include "daemon/ipc/listener.h"
+#include "daemon/peer/peer.h"
+#include "daemon/serve/serve.h"
+#include "daemon/service.h"
+#include "daemon/settings.h"
+#include "daemon/state/limits.h"
+#include "daemon/state/pool.h"
+#include "daemon/stop.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+struct daemon {
+    const struct options *options;
+    struct config config; /* live: reload changes it in place */
+    struct state state;
+    struct mailbox mailbox;
+    struct service_sockets passed;
+    int lock;
+    struct event_base *base;
+    struct clockwork *clockwork;
+    struct listener *clients;
+    struct ctl *ctl;
+    struct service *service;
+    struct event *term, *interrupt, *hangup;
+    struct stop stop;
+    bool clean;
+};
+
+/* ---- what the data plane tells ------------------------------------------------------------ */
+
+static void on_session_violated(void *user, void *cookie, const struct error *why) {
+    (void)user;
+    session_close(cookie, why);
+}
+
+static void on_lane_lost(void *user, void *cookie, const struct error *why) {
+    struct daemon *d = user;
+    peers_lane_lost(d->state.peers, cookie, why);
+}
+
+static void on_memory_fault(void *user, const void *address) {
+    struct daemon *d = user;
+    struct pool *p = pool_by_address(&d->state, address);
+    if (!p)
+        return; /* its session is gone already */
+    struct error why;
+    error_set(&why, RDMAD_E_FAULT,
+              "memory of pool %llx vanished under a transfer; do not punch "
+              "holes into a pool that is in use",
+              (unsigned long long)p->handle);
+    session_close(p->session, &why);
+}
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+static void on_stopped(void *arg, bool clean) {
+    struct daemon *d = arg;
+    d->clean = clean;
+    event_base_loopbreak(d->base);
+}
+
+static void on_stop_signal(evutil_socket_t sig, short what, void *user) {
+    struct daemon *d = user;
+    (void)what;
+    if (d->state.stopping)
+        return;
+    LOG(NOTICE, ("%s: draining for at most %llu ms", strsignal(sig),
+                 (unsigned long long)d->config.drain_timeout_ms));
+    service_stopping((d->config.drain_timeout_ms + STOP_FORCE_MS) * 2000);
+    listener_pause(d->clients);
+    stop_begin(&d->stop, &d->state, on_stopped, d);
+}
+
+static int log_level(const char *name) {
+    static const char *const names[] = {"", "", "", "error", "warning", "notice", "info", "debug"};
+    for (int level = LOG_ERR; level <= LOG_DEBUG; level++)
+        if (!strcmp(name, names[level]))
+            return level;
+    return LOG_INFO;
+}
+
+static void apply_reloadable(struct daemon *d) {
+    log_set_level(log_level(d->config.log_level));
+    limits_of(&d->config, &d->state.quota.limits);
+    plane_set_spin(d->state.plane, d->config.spin_min_us * NSEC_PER_USEC,
+                   d->config.spin_max_us * NSEC_PER_USEC);
+}
+
+static void announce(struct daemon *d) {
+    char status[400];
+    snprintf(status, sizeof(status), "fabric %s, peers at %s:%u",
+             plane_fabric(d->state.plane)->name, d->state.listen_host, d->state.listen_port);
+    service_ready(status);
+}
+
+static void on_hangup(evutil_socket_t sig, short what, void *user) {
+    struct daemon *d = user;
+    (void)sig;
+    (void)what;
+    struct config loaded;
+    struct error why;
+    service_reloading();
+    if (options_load(d->options, &loaded, &why)) {
+        LOG(ERR, ("settings not reloaded, the old ones stay: %s", why.text));
+    } else {
+        settings_reload(&d->config, &loaded);
+        apply_reloadable(d);
+        LOG(NOTICE, ("settings reloaded"));
+    }
+    announce(d);
+}
+
+static int start_signals(struct daemon *d, struct error *err) {
+    d->term = evsignal_new(d->base, SIGTERM, on_stop_signal, d);
+    d->interrupt = evsignal_new(d->base, SIGINT, on_stop_signal, d);
+    d->hangup = evsignal_new(d->base, SIGHUP, on_hangup, d);
+    if (!d->term || !d->interrupt || !d->hangup || event_add(d->term, NULL) ||
+        event_add(d->interrupt, NULL) || event_add(d->hangup, NULL))
+        return error_set(err, RDMAD_E_NOMEM, "cannot watch signals");
+    return RDMAD_OK;
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+static int start_identity(struct daemon *d, struct error *err) {
+    struct state *st = &d->state;
+    if (getrandom(st->node_id, sizeof(st->node_id), 0) != (ssize_t)sizeof(st->node_id))
+        return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for the node's id");
+    if (d->config.node_name[0])
+        snprintf(st->node_name, sizeof(st->node_name), "%s", d->config.node_name);
+    else if (gethostname(st->node_name, sizeof(st->node_name) - 1))
+        snprintf(st->node_name, sizeof(st->node_name), "localhost");
+    return RDMAD_OK;
+}
+
+static int start_loop(struct daemon *d, struct error *err) {
+    d->base = event_base_new();
+    if (!d->base)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for the event loop");
+    d->state.base = d->base;
+    return clockwork_new(d->base, &d->mailbox, &d->state.timers, &d->clockwork, err);
+}
+
+static int start_plane(struct daemon *d, struct error *err) {
+    struct plane_settings settings;
+    const struct plane_events events = {.user = d,
+                                        .session_violated = on_session_violated,
+                                        .lane_lost = on_lane_lost,
+                                        .memory_fault = on_memory_fault};
+    struct quota_limits limits;
+    limits_of(&d->config, &limits);
+    quota_init(&d->state.quota, &limits);
+    settings_plane(&d->config, &settings);
+    if (offload_start(&d->state.offload))
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot start the registration thread");
+    return plane_start(&settings, &events, &d->mailbox, &d->state.plane, err);
+}
+
+static int start_tables(struct daemon *d, struct error *err) {
+    if (leases_new(&d->state, &d->state.leases))
+        return error_set(err, RDMAD_E_NOMEM, "no memory for the table of leases");
+    return peers_new(&d->state, &d->state.peers, err);
+}
+
+static int client_group(const char *name, gid_t *out, struct error *err) {
+    *out = (gid_t)-1;
+    if (!name[0])
+        return RDMAD_OK;
+    const struct group *g = getgrnam(name);
+    if (!g)
+        return error_set(err, RDMAD_E_CONFIG, "socket_group: there is no group '%s'", name);
+    *out = g->gr_gid;
+    return RDMAD_OK;
+}
+
+static int start_sockets(struct daemon *d, struct error *err) {
+    char path[128];
+    snprintf(path, sizeof(path), "%s/rdmad.sock", d->config.runtime_dir);
+    struct listener_spec spec = {.path = path,
+                                 .type = SOCK_SEQPACKET,
+                                 .mode = d->config.socket_group[0] ? 0660 : 0666,
+                                 .activated = d->passed.client};
+    int rc = client_group(d->config.socket_group, &spec.group, err);
+    if (!rc)
+        rc = listener_new(d->base, &spec, serve_accept, &d->state, &d->clients, err);
+    if (!rc)
+        rc = ctl_new(&d->state, d->passed.control, &d->ctl, err);
+    return rc;
+}
+
+static int start(struct daemon *d, struct error *err) {
+    int rc = d->config.require_rdma ? hardware_require(err) : RDMAD_OK;
+    if (rc)
+        return rc;
+    d->lock = instance_lock(d->config.runtime_dir, err);
+    if (d->lock < 0)
+        return d->lock;
+    instance_raise_limits();
+    signal(SIGPIPE, SIG_IGN);
+    if (guard_install())
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
+    if ((rc = start_identity(d, err)) || (rc = start_loop(d, err)) || (rc = start_plane(d, err)) ||
+        (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
+        (rc = service_new(d->base, d->state.plane, &d->service, err)) ||
+        (rc = start_signals(d, err)))
+        return rc;
+    return RDMAD_OK;
+}
+
+/* ---- stop ----------------------------------------------------------------------------------- */
+
+static void free_event(struct event *e) {
+    if (e)
+        event_free(e);
+}
+
+/* Every session, lease and peer has ended, or none ever was. */
+static void stop(struct daemon *d) {
+    struct state *st = &d->state;
+    free_event(d->term);
+    free_event(d->interrupt);
+    free_event(d->hangup);
+    service_free(d->service);
+    ctl_free(d->ctl);
+    if (d->clients)
+        listener_free(d->clients);
+    if (st->peers)
+        peers_free(st->peers);
+    if (st->leases)
+        leases_free(st->leases);
+    if (st->plane)
+        plane_stop(st->plane);
+    if (st->offload)
+        offload_stop(st->offload);
+    if (d->clockwork) {
+        mailbox_drain(&d->mailbox); /* ends that were reported after the loop's last turn */
+        clockwork_free(d->clockwork);
+        quota_fini(&st->quota);
+    }
+    if (d->base)
+        event_base_free(d->base);
+    if (d->lock >= 0)
+        close(d->lock);
+}
+
+static void greet(const struct daemon *d) {
+    const struct state *st = &d->state;
+    LOG(NOTICE, ("rdmad " RDMAD_VERSION " serves clients at %s/rdmad.sock", d->config.runtime_dir));
+    LOG(NOTICE, ("fabric %s: RDMA over TCP, no RDMA hardware used", plane_fabric(st->plane)->name),
+        FIELD_STR("FABRIC", plane_fabric(st->plane)->name));
+    LOG(NOTICE, ("peers reach this daemon at %s:%u, by plain TCP: not authenticated, not encrypted",
+                 st->listen_host, st->listen_port));
+}
+
+int daemon_run(const struct options *options, const struct config *config) {
+    struct daemon d = {.options = options, .config = *config, .lock = -1};
+    struct error why;
+    d.state.config = &d.config;
+    d.state.mailbox = &d.mailbox;
+    d.state.started_ns = clock_now_ns();
+    list_init(&d.state.sessions);
+    log_set_level(log_level(config->log_level));
+    service_take_sockets(&d.passed);
+    if (start(&d, &why)) {
+        LOG(ERR, ("cannot start: %s", why.text));
+        stop(&d);
+        return 1;
+    }
+    greet(&d);
+    announce(&d);
+    event_base_dispatch(d.base);
+    if (!d.clean)
+        return 1; /* what is left is still in use: the kernel takes it back */
+    stop(&d);
+    LOG(NOTICE, ("stopped"));
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/instance.h"
+#include "daemon/base/log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int instance_lock(const char *dir, struct error *err) {
+    if (mkdir(dir, 0755) && errno != EEXIST)
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot make the runtime directory %s", dir);
+    char path[128];
+    snprintf(path, sizeof(path), "%s/rdmad.lock", dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot open %s", path);
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        int rc =
+            errno == EWOULDBLOCK
+                ? error_set(err, RDMAD_E_BUSY,
+                            "another rdmad runs in %s; stop it, or use another --runtime-dir", dir)
+                : error_errno(err, RDMAD_E_SYSTEM, "cannot lock %s", path);
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+void instance_raise_limits(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        LOG(WARNING,
+            ("cannot raise the number of open files to %llu", (unsigned long long)limit.rlim_max));
+}

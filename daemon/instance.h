@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * instance.h - what a process must do about its surroundings before it may be a daemon: its runtime
+ * directory, held by one daemon at a time, and room for descriptors.
+ */
+#ifndef RDMAD_INSTANCE_H
+#define RDMAD_INSTANCE_H
+
+#include "daemon/base/error.h"
+
+/* Makes dir if missing (0755) and locks it. Returns the lock's descriptor, to be kept open, or
+ * RDMAD_E_BUSY when another daemon has it, or RDMAD_E_SYSTEM. */
+int instance_lock(const char *dir, struct error *err);
+
+/* Raises RLIMIT_NOFILE to what the process may have. */
+void instance_raise_limits(void);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/base/log.h"
+#include "daemon/daemon.h"
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+    struct options options;
+    switch (options_parse(&options, argc, argv)) {
+    case OPTIONS_EXIT_OK:
+        return 0;
+    case OPTIONS_EXIT_USAGE:
+        return 2;
+    case OPTIONS_RUN:
+        break;
+    }
+    if (options.print_config) {
+        config_print_reference(stdout);
+        return 0;
+    }
+    log_init(LOG_INFO, options.check_config);
+    struct config config;
+    struct error why;
+    if (options_load(&options, &config, &why)) {
+        LOG(ERR, ("%s", why.text));
+        return options.check_config ? 1 : 2;
+    }
+    return options.check_config ? 0 : daemon_run(&options, &config);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/settings.h"
+#include "common/uri.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/config/schema.h"
+#include <stdio.h>
+#include <string.h>
+
+static void fabric_part(const struct config *c, struct fabric_settings *out) {
+    char host[RDMAD_HOST_MAX + 1];
+    uint16_t port;
+    if (!rdmad_hostport_parse(c->listen, host, &port))
+        snprintf(out->listen_host, sizeof(out->listen_host), "%s", host);
+    snprintf(out->congestion_control, sizeof(out->congestion_control), "%s",
+             c->tcp_congestion_control);
+    out->data_port = (uint16_t)c->tcp_data_port;
+    out->max_inflight = (uint32_t)c->tcp_max_inflight;
+    out->send_buffer_bytes = c->tcp_send_buffer_bytes;
+    out->token_ttl_ns = c->tcp_token_ttl_ms * NSEC_PER_MSEC;
+    out->connect_timeout_ns = c->tcp_connect_timeout_ms * NSEC_PER_MSEC;
+    out->dead_peer_ns = c->tcp_dead_peer_ms * NSEC_PER_MSEC;
+    out->max_strangers = (uint32_t)c->tcp_max_strangers;
+}
+
+void settings_plane(const struct config *c, struct plane_settings *out) {
+    *out = (struct plane_settings){
+        .workers = (unsigned)c->workers,
+        .spin_min_ns = c->spin_min_us * NSEC_PER_USEC,
+        .spin_max_ns = c->spin_max_us * NSEC_PER_USEC,
+        .default_timeout_ns = c->op_default_timeout_ms * NSEC_PER_MSEC,
+        .max_timeout_ns = c->op_max_timeout_ms * NSEC_PER_MSEC,
+        .expiry_margin_ns = c->lease_expiry_margin_ms * NSEC_PER_MSEC,
+        .max_session_ops = (uint32_t)c->max_session_ops,
+        .fabric = &fabric_tcp,
+    };
+    fabric_part(c, &out->fabric_settings);
+}
+
+void settings_reload(struct config *live, const struct config *loaded) {
+    for (size_t i = 0; i < settings_count; i++) {
+        const struct setting *s = &settings[i];
+        void *to = (char *)live + s->offset;
+        const void *from = (const char *)loaded + s->offset;
+        if (!memcmp(to, from, s->size))
+            continue;
+        if (s->restart)
+            LOG(WARNING, ("'%s' has changed and takes effect at the next start", s->key));
+        else
+            memcpy(to, from, s->size);
+    }
+}

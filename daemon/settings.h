@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * settings.h - the configuration as each part of the daemon wants to have it.
+ */
+#ifndef RDMAD_SETTINGS_H
+#define RDMAD_SETTINGS_H
+
+#include "daemon/config/config.h"
+#include "daemon/plane/plane.h"
+
+void settings_plane(const struct config *c, struct plane_settings *out);
+
+/* Takes over from loaded into live what may change while running; each setting that needs a restart
+ * and differs is named in the log and stays. */
+void settings_reload(struct config *live, const struct config *loaded);
+
+#endif

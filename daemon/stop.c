@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/stop.h"
+#include "daemon/base/log.h"
+#include "daemon/peer/peer.h"
+#include "daemon/state/session.h"
+
+/* How often the stages look whether they are over. Only a stopping daemon has such a tick. */
+#define LOOK_NS (2 * NSEC_PER_MSEC)
+
+static void look_again(struct stop *s, uint64_t now_ns) {
+    timer_set(&s->state->timers, &s->look, now_ns + LOOK_NS);
+}
+
+static void peers_are_gone(void *arg, const struct error *result) {
+    struct stop *s = arg;
+    (void)result;
+    s->peers_stopped = true;
+}
+
+static void begin_closing(struct stop *s, uint64_t now_ns) {
+    struct error why;
+    uint64_t bound_ms = s->state->config->drain_timeout_ms;
+    error_set(&why, RDMAD_E_SHUTDOWN, "rdmad is stopping; open a new session when it is back");
+    s->stage = STOP_CLOSING;
+    s->bound_ns = now_ns + (bound_ms > STOP_FORCE_MS ? bound_ms : STOP_FORCE_MS) * NSEC_PER_MSEC;
+    list_for_each_safe (node, &s->state->sessions) {
+        session_close(list_entry(node, struct session, node), &why);
+    }
+    peers_stop(s->state->peers, peers_are_gone, s);
+}
+
+static bool drained(struct stop *s) {
+    struct plane_counters now;
+    plane_count(s->state->plane, &now);
+    return now.ops_inflight == 0;
+}
+
+static void finish(struct stop *s, bool clean) {
+    s->stage = STOP_OVER;
+    s->done(s->arg, clean);
+}
+
+static void on_look(struct timer *timer, uint64_t now_ns) {
+    struct stop *s = container_of(timer, struct stop, look);
+    if (s->stage == STOP_DRAINING && (now_ns >= s->bound_ns || drained(s)))
+        begin_closing(s, now_ns);
+    if (s->stage == STOP_CLOSING) {
+        if (s->peers_stopped && list_empty(&s->state->sessions))
+            return finish(s, true);
+        if (now_ns >= s->bound_ns) {
+            LOG(ERR, ("stopping took too long: %s",
+                      s->peers_stopped ? "sessions are left" : "peers are left"));
+            return finish(s, false);
+        }
+    }
+    look_again(s, now_ns);
+}
+
+void stop_begin(struct stop *s, struct state *st, void (*done)(void *arg, bool clean), void *arg) {
+    uint64_t now_ns = state_now(st);
+    st->stopping = true;
+    *s = (struct stop){.state = st, .stage = STOP_DRAINING, .done = done, .arg = arg};
+    s->bound_ns = now_ns + st->config->drain_timeout_ms * NSEC_PER_MSEC;
+    timer_init(&s->look, on_look);
+    timer_set(&st->timers, &s->look, now_ns);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stop.h - how a running daemon ends, within a bound.
+ *
+ * Draining: nothing new is accepted, and ops in flight may end, at most for drain_timeout_ms. Then
+ * every session is closed, which ends its leases, and the peers are told goodbye. When the last
+ * object has reported its end, done is called; when they do not within a second bound of the same
+ * kind (at least STOP_FORCE_MS), done is told so, and what is left is left to the kernel.
+ */
+#ifndef RDMAD_STOP_H
+#define RDMAD_STOP_H
+
+#include "daemon/state/state.h"
+
+#define STOP_FORCE_MS 5000u
+
+struct stop {
+    struct state *state;
+    struct timer look;
+    uint64_t bound_ns;
+    enum { STOP_NOT, STOP_DRAINING, STOP_CLOSING, STOP_OVER } stage;
+    bool peers_stopped;
+    void (*done)(void *arg, bool clean);
+    void *arg;
+};
+
+void stop_begin(struct stop *s, struct state *st, void (*done)(void *arg, bool clean), void *arg);
+
+#endif
