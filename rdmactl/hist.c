@@ -45,6 +45,8 @@ uint64_t hist_percentile(const struct hist *h, double share) {
     uint64_t rank = (uint64_t)ceil(share * (double)h->count), seen = 0;
     if (rank == 0)
         return h->min;
+    if (rank >= h->count)
+        return h->max;
     for (unsigned b = 0; b < HIST_BUCKETS; b++) {
         seen += h->bucket[b];
         if (seen < rank)

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON-RPC as text: every malformed line gets the standard's code and a sentence that names what is
+ * wrong, and nothing that comes from outside can break the answer.
+ */
+#include "daemon/ctl/rpc.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct error why;
+
+static int parsed(const char *line, struct rpc_request *rq) {
+    why = (struct error){0};
+    return rpc_parse(line, strlen(line), rq, &why);
+}
+
+static void refused(const char *line, int code, const char *words) {
+    struct rpc_request rq;
+    cr_expect_eq(parsed(line, &rq), code, "%s", line);
+    cr_expect(strstr(why.text, words), "%s: \"%s\" does not say \"%s\"", line, why.text, words);
+    rpc_request_fini(&rq);
+}
+
+Test(rpc, a_call_is_taken_apart) {
+    struct rpc_request rq;
+    cr_assert_eq(
+        parsed("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"status\",\"params\":{\"a\":1}}", &rq),
+        0);
+    cr_expect_eq(json_integer_value(rq.id), 7);
+    cr_expect_str_eq(rq.method, "status");
+    cr_expect_eq(rpc_uint(rq.params, "a"), 1);
+    rpc_request_fini(&rq);
+}
+
+Test(rpc, without_an_id_it_is_a_notification) {
+    struct rpc_request rq;
+    cr_assert_eq(parsed("{\"jsonrpc\":\"2.0\",\"method\":\"status\"}", &rq), 0);
+    cr_expect_null(rq.id);
+    rpc_request_fini(&rq);
+}
+
+Test(rpc, what_is_not_json_is_a_parse_error) {
+    refused("", RPC_PARSE, "not JSON");
+    refused("{", RPC_PARSE, "not JSON");
+    refused("{\"id\":1,\"id\":2}", RPC_PARSE, "duplicate");
+    refused("\xff\xfe", RPC_PARSE, "not JSON");
+    refused("{} {}", RPC_PARSE, "not JSON");
+    struct rpc_request rq;
+    cr_expect_eq(rpc_parse("{}\0{}", 5, &rq, &why), RPC_PARSE, "a NUL byte ends nothing");
+    rpc_request_fini(&rq);
+}
+
+Test(rpc, depth_without_end_is_a_parse_error) {
+    char deep[60000];
+    memset(deep, '[', sizeof(deep));
+    struct rpc_request rq;
+    cr_expect_eq(rpc_parse(deep, sizeof(deep), &rq, &why), RPC_PARSE);
+    rpc_request_fini(&rq);
+}
+
+Test(rpc, a_wrong_envelope_is_an_invalid_request) {
+    refused("[]", RPC_REQUEST, "batches");
+    refused("1", RPC_REQUEST, "object");
+    refused("{}", RPC_REQUEST, "jsonrpc");
+    refused("{\"jsonrpc\":\"1.0\",\"method\":\"m\"}", RPC_REQUEST, "2.0");
+    refused("{\"jsonrpc\":2.0,\"method\":\"m\"}", RPC_REQUEST, "2.0");
+    refused("{\"jsonrpc\":\"2.0\"}", RPC_REQUEST, "method");
+    refused("{\"jsonrpc\":\"2.0\",\"method\":3}", RPC_REQUEST, "method");
+    refused("{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":{}}", RPC_REQUEST, "id");
+    refused("{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"parms\":{}}", RPC_REQUEST, "parms");
+}
+
+Test(rpc, the_id_comes_back_also_with_an_invalid_request) {
+    struct rpc_request rq;
+    cr_expect_eq(parsed("{\"jsonrpc\":\"1.0\",\"id\":\"x\",\"method\":\"m\"}", &rq), RPC_REQUEST);
+    char *line = rpc_error(rq.id, RPC_REQUEST, &why);
+    cr_expect(strstr(line, "\"id\":\"x\""), "%s", line);
+    free(line);
+    rpc_request_fini(&rq);
+}
+
+static const struct rpc_param list[] = {{"id", RPC_UINT, true, 100},
+                                        {"all", RPC_BOOL, false, 0},
+                                        {"name", RPC_TEXT, false, 4},
+                                        {NULL, RPC_END, false, 0}};
+
+static int checked(const char *params) {
+    json_t *p = json_loads(params, JSON_DECODE_ANY, NULL);
+    why = (struct error){0};
+    int rc = rpc_check(list, p, &why);
+    json_decref(p);
+    return rc;
+}
+
+Test(rpc, params_are_checked_against_their_list) {
+    cr_expect_eq(checked("{\"id\":0}"), 0);
+    cr_expect_eq(checked("{\"id\":100,\"all\":false,\"name\":\"abcd\"}"), 0);
+    static const char *const wrong[][2] = {
+        {"{}", "\"id\" is missing"},
+        {"[1]", "by name"},
+        {"3", "by name"},
+        {"{\"id\":101}", "0 to 100"},
+        {"{\"id\":-1}", "0 to 100"},
+        {"{\"id\":1.0}", "0 to 100"},
+        {"{\"id\":\"1\"}", "0 to 100"},
+        {"{\"id\":1,\"all\":1}", "true or false"},
+        {"{\"id\":1,\"name\":\"abcde\"}", "0 to 4 bytes"},
+        {"{\"id\":1,\"name\":null}", "0 to 4 bytes"},
+        {"{\"id\":1,\"nome\":\"a\"}", "unknown parameter \"nome\""},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        cr_expect_eq(checked(wrong[i][0]), RDMAD_E_INVAL, "%s", wrong[i][0]);
+        cr_expect(strstr(why.text, wrong[i][1]), "%s: %s", wrong[i][0], why.text);
+    }
+    cr_expect_eq(rpc_check(list, NULL, &why), RDMAD_E_INVAL, "a required one is missing");
+}
+
+Test(rpc, an_error_carries_our_code_and_the_whole_sentence) {
+    error_set(&why, RDMAD_E_NO_LEASE, "no lease %d", 5);
+    char *line = rpc_error(NULL, RPC_FAILED, &why);
+    json_t *doc = json_loads(line, 0, NULL);
+    json_t *error = json_object_get(doc, "error"), *data = json_object_get(error, "data");
+    cr_expect_eq(json_integer_value(json_object_get(error, "code")), -32015);
+    cr_expect_str_eq(json_string_value(json_object_get(data, "code")), "RDMAD_E_NO_LEASE");
+    cr_expect_str_eq(json_string_value(json_object_get(data, "text")), "no lease 5");
+    cr_expect(json_is_null(json_object_get(doc, "id")));
+    cr_expect_eq(line[strlen(line) - 1], '\n');
+    cr_expect_null(memchr(line, '\n', strlen(line) - 1), "one answer is one line");
+    json_decref(doc);
+    free(line);
+}
+
+Test(rpc, bytes_from_outside_cannot_break_an_answer) {
+    error_set(&why, RDMAD_E_INVAL, "no method \"\xff\x1b[2J\nx\xc3\"");
+    char *line = rpc_error(NULL, RPC_METHOD, &why);
+    cr_assert_not_null(line);
+    json_t *doc = json_loads(line, 0, NULL);
+    cr_expect_not_null(doc, "%s", line);
+    cr_expect_null(strchr(line, '\x1b'));
+    json_decref(doc);
+    free(line);
+}
