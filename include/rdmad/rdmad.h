@@ -21,7 +21,9 @@
  * release or the death of either side, nothing can reach the range any more.
  *
  * Errors. Functions return 0 or a negative RDMAD_E_* (abi.h), unless said otherwise. The sentence
- * that goes with the last error, with names and numbers in it, is rdmad_last_error().
+ * that goes with the last error, with names and numbers in it, is rdmad_last_error(). RDMAD_E_AGAIN
+ * and RDMAD_E_TIMEOUT of rdmad_next_event, peek, wait and arm are answers, not errors: they come
+ * without a sentence, as does a NULL of rdmad_ring_reserve.
  *
  * Threads. A session, its pools and its leases may be used by any number of threads. A ring belongs
  * to one thread at a time; give each thread a ring of its own and none of them takes a lock on the
@@ -94,7 +96,9 @@ RDMAD_API void rdmad_session_info(const rdmad_session *session, struct rdmad_ses
 
 /*
  * A descriptor for any event loop (level-triggered, readable): rdmad_next_event or a peek on a ring
- * that was armed with rdmad_ring_arm may have something. Do not read from it or close it.
+ * that was armed with rdmad_ring_arm may have something. Do not read from it or close it. When it
+ * is readable, take events until RDMAD_E_TIMEOUT, then completions until rdmad_ring_arm returns 0.
+ * It stays readable once the session is lost.
  */
 RDMAD_API int rdmad_session_fd(rdmad_session *session);
 
@@ -110,8 +114,9 @@ struct rdmad_event {
 #define RDMAD_EVENT_LEASE_RENEWED 2u /* lessee */
 #define RDMAD_EVENT_SESSION_LOST 3u  /* the daemon is gone or ended the session; open a new one */
 
-/* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0 or
- * RDMAD_E_TIMEOUT. Leases that end say so here once each, also when nobody asks. */
+/* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
+ * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases
+ * that end say so here once each, also when nobody asks, and also those that were revoked here. */
 RDMAD_API int rdmad_next_event(rdmad_session *session, int timeout_ms, struct rdmad_event *out);
 
 /* ---- pools --------------------------------------------------------------------------------- */
@@ -210,8 +215,9 @@ RDMAD_API void rdmad_ring_destroy(rdmad_ring *ring);
 /* A free entry to prepare, or NULL when entries ops are in flight or prepared: reap some first. */
 RDMAD_API struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *ring);
 /* Fill in a reserved entry; user_data comes back in the completion. A bad range shows there too,
- * the daemon checks it; prep_* return RDMAD_E_RANGE only when buffer is in no pool of the session.
- */
+ * the daemon checks it; prep_* return RDMAD_E_RANGE only when buffer is in no pool of the session,
+ * and RDMAD_E_INVAL when lease was granted, not attached, or belongs to another session. Such an
+ * entry can be prepared again; as it is the daemon refuses it (RDMAD_E_OPCODE). */
 RDMAD_API int rdmad_prep_write(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                                uint64_t offset, const void *buffer, size_t length,
                                uint64_t user_data);
@@ -221,7 +227,7 @@ RDMAD_API void rdmad_prep_nop(struct rdmad_sqe *sqe, uint64_t user_data);
 /* The op's own deadline; without it the daemon's default holds. */
 RDMAD_API void rdmad_sqe_set_timeout(struct rdmad_sqe *sqe, uint64_t timeout_ns);
 /* Publishes all entries reserved so far (each must have been prepared) and wakes the daemon if it
- * sleeps. Returns how many, or RDMAD_E_DAEMON_LOST. */
+ * sleeps. Returns how many, or RDMAD_E_DAEMON_LOST; then they complete with it, too. */
 RDMAD_API int rdmad_ring_submit(rdmad_ring *ring);
 
 /*
@@ -229,7 +235,9 @@ RDMAD_API int rdmad_ring_submit(rdmad_ring *ring);
  * rdmad_ring_seen. When the daemon is lost, ops in flight complete with RDMAD_E_DAEMON_LOST.
  */
 RDMAD_API int rdmad_ring_peek(rdmad_ring *ring, const struct rdmad_cqe **cqe);
-/* The same, waiting up to timeout_ms (-1: for ever): spins first, then sleeps. RDMAD_E_TIMEOUT. */
+/* The same, waiting up to timeout_ms (-1: for ever): spins first, then sleeps. RDMAD_E_TIMEOUT, or
+ * RDMAD_E_INVAL when nothing is in flight that could complete. An armed ring must be armed again
+ * after it. */
 RDMAD_API int rdmad_ring_wait(rdmad_ring *ring, int timeout_ms, const struct rdmad_cqe **cqe);
 RDMAD_API void rdmad_ring_seen(rdmad_ring *ring, const struct rdmad_cqe *cqe);
 /* What cqe says in full words, with the lease's number in it. Writes at most size bytes. */
@@ -237,7 +245,8 @@ RDMAD_API void rdmad_ring_explain(const rdmad_ring *ring, const struct rdmad_cqe
                                   size_t size);
 
 /* Event loops: asks for the session's descriptor (or rdmad_ring_fd) to become readable at the next
- * completion. Returns 0 when armed, RDMAD_E_AGAIN when a completion is there already: peek. */
+ * completion, once. Returns 0 when armed, RDMAD_E_AGAIN when a completion is there already: peek.
+ */
 RDMAD_API int rdmad_ring_arm(rdmad_ring *ring);
 RDMAD_API int rdmad_ring_fd(rdmad_ring *ring);
 
