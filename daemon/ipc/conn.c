@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * conn.c - packets between a client's socket and a pair of callbacks.
+ *
+ * The happy path: readable -> packet callback; conn_send -> sendmsg. When the socket is full, the
+ * packet goes into the queue, with duplicates of its descriptors, and reading pauses until the
+ * queue is empty: a client that does not take its answers gets to ask no more.
+ *
+ * A connection ends either from below (end of file, error, overflow: it is freed, then closed is
+ * called) or from above (conn_close, also from inside a callback). What fails inside conn_send is
+ * reported in a later turn, so no caller of conn_send ever finds the ground gone.
+ */
 #include "daemon/ipc/conn.h"
 #include "common/fdmsg.h"
 #include "daemon/base/list.h"
@@ -12,28 +23,60 @@
 #include <unistd.h>
 
 #define PACKETS_A_TURN 16u
-#define QUEUE_MAX 256u /* packets that may wait; a client asks one thing at a time */
+#define QUEUE_BYTES (256u << 10)
+#define QUEUE_FDS 64u
+#define GROUPS_MAX 65536u
 
 struct packet {
     struct list node;
     size_t size;
     unsigned nfds;
     int fds[RDMAD_MSG_MAX_FDS];
-    char data[];
+    unsigned char data[];
 };
 
 struct conn {
     int fd;
-    struct event *readable, *writable;
-    struct conn_events events;
-    void *user;
     struct conn_peer peer;
+    const struct conn_events *events;
+    void *user;
+    struct event *readable, *writable;
     struct list queue;
-    unsigned queued;
-    bool overflowed;
-    bool calling, closed; /* inside events.packet; conn_close came meanwhile */
-    char buf[RDMAD_MSG_MAX + 1];
+    size_t queued_bytes;
+    unsigned queued_fds;
+    const char *broken; /* why conn_send gave up; told in the next turn */
+    bool in_turn, gone; /* gone: conn_close was called in a turn, which then frees */
 };
+
+/* ---- who ------------------------------------------------------------------------------------ */
+
+static int ask_groups(struct conn *c) {
+    socklen_t size = 0;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) == 0)
+        return 0; /* none */
+    if (errno != ERANGE || size > GROUPS_MAX * sizeof(gid_t))
+        return RDMAD_E_SYSTEM;
+    c->peer.groups = malloc(size);
+    if (!c->peer.groups)
+        return RDMAD_E_NOMEM;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERGROUPS, c->peer.groups, &size) < 0)
+        return RDMAD_E_SYSTEM;
+    c->peer.ngroups = (unsigned)(size / sizeof(gid_t));
+    return 0;
+}
+
+static int ask_who(struct conn *c) {
+    struct ucred cred;
+    socklen_t size = sizeof(cred);
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+        return RDMAD_E_SYSTEM;
+    c->peer.uid = cred.uid;
+    c->peer.gid = cred.gid;
+    c->peer.pid = cred.pid;
+    return ask_groups(c);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
 
 static void packet_free(struct packet *p) {
     for (unsigned i = 0; i < p->nfds; i++)
@@ -42,7 +85,8 @@ static void packet_free(struct packet *p) {
 }
 
 static void conn_free(struct conn *c) {
-    for (struct list *node; (node = list_pop(&c->queue));)
+    struct list *node;
+    while ((node = list_pop(&c->queue)))
         packet_free(list_entry(node, struct packet, node));
     if (c->readable)
         event_free(c->readable);
@@ -53,143 +97,144 @@ static void conn_free(struct conn *c) {
     free(c);
 }
 
-static void conn_end(struct conn *c, const char *why) {
-    struct conn_events events = c->events;
+/* Ends it from below. */
+static void conn_lost(struct conn *c, const char *why) {
+    const struct conn_events *events = c->events;
     void *user = c->user;
     conn_free(c);
-    events.closed(user, why);
+    events->closed(user, why);
 }
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- output --------------------------------------------------------------------------------- */
 
-/* Sends what the socket takes. Returns NULL, or why the connection is over. */
-static const char *flush(struct conn *c) {
-    for (struct list *node; (node = list_first(&c->queue));) {
-        struct packet *p = list_entry(node, struct packet, node);
-        int rc = rdmad_fdmsg_send(c->fd, p->data, p->size, p->fds, p->nfds);
-        if (rc == RDMAD_E_AGAIN) {
-            event_add(c->writable, NULL);
-            return NULL;
-        }
-        if (rc)
-            return "the client's socket failed";
-        list_remove(&p->node);
-        packet_free(p);
-        c->queued--;
+static void set_broken(struct conn *c, const char *why) {
+    if (c->broken)
+        return;
+    c->broken = why;
+    event_active(c->writable, EV_WRITE, 1);
+}
+
+static const char *send_failed(void) {
+    if (errno == EPIPE || errno == ECONNRESET)
+        return "the client is gone";
+    if (errno == ETOOMANYREFS)
+        return "too many descriptors are on their way to clients that do not take them";
+    return "the socket failed";
+}
+
+static void queue_packet(struct conn *c, const void *data, size_t size, const int *fds,
+                         unsigned nfds) {
+    if (c->queued_bytes + size > QUEUE_BYTES || c->queued_fds + nfds > QUEUE_FDS) {
+        set_broken(c, "the client does not read what it is sent");
+        return;
     }
-    return NULL;
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *user) {
-    struct conn *c = user;
-    (void)fd;
-    (void)what;
-    const char *why = c->overflowed ? "the client does not read its messages" : flush(c);
-    if (why)
-        conn_end(c, why);
-}
-
-/* Copies the packet, with descriptors of its own. NULL when the system has no room for it. */
-static struct packet *packet_new(const void *data, size_t size, const int *fds, unsigned nfds) {
-    struct packet *p = calloc(1, sizeof(*p) + size);
-    if (!p)
-        return NULL;
-    memcpy(p->data, data, size);
+    struct packet *p = malloc(sizeof(*p) + size);
+    if (!p) {
+        set_broken(c, "out of memory for what the client has not read");
+        return;
+    }
     p->size = size;
-    for (; p->nfds < nfds; p->nfds++) {
-        p->fds[p->nfds] = fcntl(fds[p->nfds], F_DUPFD_CLOEXEC, 0);
+    memcpy(p->data, data, size);
+    for (p->nfds = 0; p->nfds < nfds; p->nfds++) {
+        p->fds[p->nfds] = fcntl(fds[p->nfds], F_DUPFD_CLOEXEC, 3);
         if (p->fds[p->nfds] < 0) {
             packet_free(p);
-            return NULL;
+            set_broken(c, "out of descriptors for what the client has not read");
+            return;
         }
     }
-    return p;
+    list_append(&c->queue, &p->node);
+    c->queued_bytes += size;
+    c->queued_fds += nfds;
+    event_del(c->readable);
+    event_add(c->writable, NULL);
 }
 
 void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds) {
-    if (c->overflowed)
+    if (c->broken || c->gone)
         return;
     int rc = RDMAD_E_AGAIN;
     if (list_empty(&c->queue))
         rc = rdmad_fdmsg_send(c->fd, data, size, fds, nfds);
-    if (!rc)
-        return;
-    struct packet *p = NULL;
-    if (rc == RDMAD_E_AGAIN && c->queued < QUEUE_MAX)
-        p = packet_new(data, size, fds, nfds);
-    if (p) {
-        list_append(&c->queue, &p->node);
-        c->queued++;
-        event_add(c->writable, NULL);
-        return;
-    }
-    if (rc != RDMAD_E_AGAIN)
-        return; /* the socket is broken: its end of file is on the way */
-    /* The caller may be anywhere: the end comes from the loop. */
-    c->overflowed = true;
-    event_active(c->writable, EV_WRITE, 0);
+    if (rc == RDMAD_E_AGAIN)
+        queue_packet(c, data, size, fds, nfds);
+    else if (rc)
+        set_broken(c, send_failed());
 }
 
-/* ---- in ------------------------------------------------------------------------------------- */
-
-/* One packet. Returns false when there is none, or when c is over (then *why, or c->closed). */
-static bool take_packet(struct conn *c, const char **why) {
-    int fds[RDMAD_MSG_MAX_FDS];
-    unsigned nfds = 0;
-    size_t size = RDMAD_MSG_MAX;
-    int rc = rdmad_fdmsg_recv(c->fd, c->buf, &size, fds, RDMAD_MSG_MAX_FDS, &nfds);
-    if (rc == RDMAD_E_AGAIN)
-        return false;
-    if (rc == RDMAD_E_SYSTEM || (rc == RDMAD_OK && size == 0)) {
-        *why = rc ? "the client's socket failed" : "the client closed its socket";
-        return false;
+/* Sends what the socket takes. 0, RDMAD_E_AGAIN or RDMAD_E_SYSTEM. */
+static int flush(struct conn *c) {
+    struct list *node;
+    while ((node = list_first(&c->queue))) {
+        struct packet *p = list_entry(node, struct packet, node);
+        int rc = rdmad_fdmsg_send(c->fd, p->data, p->size, p->fds, p->nfds);
+        if (rc)
+            return rc;
+        c->queued_bytes -= p->size;
+        c->queued_fds -= p->nfds;
+        list_remove(node);
+        packet_free(p);
     }
+    return 0;
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg) {
+    struct conn *c = arg;
+    (void)fd, (void)what;
+    int rc = c->broken ? 0 : flush(c);
+    if (c->broken) {
+        conn_lost(c, c->broken);
+    } else if (rc == RDMAD_E_AGAIN) {
+        event_add(c->writable, NULL);
+    } else if (rc) {
+        conn_lost(c, send_failed());
+    } else {
+        event_add(c->readable, NULL);
+    }
+}
+
+/* ---- input ---------------------------------------------------------------------------------- */
+
+/* One packet to the callback. Returns why the connection is over, NULL while it is not; *more tells
+ * whether another packet may wait. */
+static const char *read_one(struct conn *c, bool *more) {
+    unsigned char buf[RDMAD_MSG_MAX + 1]; /* one more: a packet that is too long is seen to be */
+    int fds[RDMAD_MSG_MAX_FDS];
+    size_t size = sizeof(buf);
+    unsigned nfds;
+    int rc = rdmad_fdmsg_recv(c->fd, buf, &size, fds, RDMAD_MSG_MAX_FDS, &nfds);
+    *more = rc != RDMAD_E_AGAIN;
+    if (rc == RDMAD_E_AGAIN)
+        return NULL;
+    if (rc == RDMAD_E_SYSTEM)
+        return errno == ECONNRESET ? "the client is gone" : "the socket failed";
+    if (size == 0)
+        return "the client closed its socket";
     for (unsigned i = 0; i < nfds; i++)
         close(fds[i]);
-    if (rc == RDMAD_E_LENGTH)
-        size = RDMAD_MSG_MAX + 1;
-    if (rc == RDMAD_E_FDS)
-        nfds = RDMAD_MSG_MAX_FDS + 1;
-    c->calling = true;
-    c->events.packet(c->user, c->buf, size, nfds);
-    c->calling = false;
-    return !c->closed;
+    c->events->packet(c->user, buf, size, rc == RDMAD_E_FDS ? RDMAD_MSG_MAX_FDS + 1 : nfds);
+    return NULL;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *user) {
-    struct conn *c = user;
-    const char *why = NULL;
-    (void)fd;
-    (void)what;
-    for (unsigned i = 0; i < PACKETS_A_TURN && take_packet(c, &why); i++)
-        ;
-    if (c->closed)
-        conn_free(c);
-    else if (why)
-        conn_end(c, why);
-}
-
-/* ---- life ----------------------------------------------------------------------------------- */
-
-static int ask_kernel(int fd, struct conn_peer *out) {
-    struct ucred cred;
-    socklen_t size = sizeof(cred);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size))
-        return RDMAD_E_SYSTEM;
-    *out = (struct conn_peer){.uid = cred.uid, .gid = cred.gid, .pid = cred.pid};
-    size = 0;
-    if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) || errno != ERANGE || !size)
-        return RDMAD_OK; /* no supplementary groups */
-    out->groups = malloc(size);
-    if (!out->groups)
-        return RDMAD_E_NOMEM;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, out->groups, &size)) {
-        free(out->groups);
-        return RDMAD_E_SYSTEM;
+static void on_readable(evutil_socket_t fd, short what, void *arg) {
+    struct conn *c = arg;
+    const char *over = NULL;
+    bool more = true;
+    (void)fd, (void)what;
+    c->in_turn = true;
+    for (unsigned i = 0; i < PACKETS_A_TURN && more && !over; i++) {
+        if (c->gone || c->broken || !list_empty(&c->queue))
+            break;
+        over = read_one(c, &more);
     }
-    out->ngroups = (unsigned)(size / sizeof(gid_t));
-    return RDMAD_OK;
+    c->in_turn = false;
+    if (c->gone)
+        conn_free(c);
+    else if (over)
+        conn_lost(c, over);
 }
+
+/* ---- begin and end from above --------------------------------------------------------------- */
 
 int conn_new(struct event_base *base, int fd, const struct conn_events *events, void *user,
              struct conn **out) {
@@ -199,10 +244,10 @@ int conn_new(struct event_base *base, int fd, const struct conn_events *events, 
         return RDMAD_E_NOMEM;
     }
     c->fd = fd;
-    c->events = *events;
+    c->events = events;
     c->user = user;
     list_init(&c->queue);
-    int rc = ask_kernel(fd, &c->peer);
+    int rc = ask_who(c);
     if (!rc) {
         c->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
         c->writable = event_new(base, fd, EV_WRITE, on_writable, c);
@@ -214,7 +259,11 @@ int conn_new(struct event_base *base, int fd, const struct conn_events *events, 
         return rc;
     }
     *out = c;
-    return RDMAD_OK;
+    return 0;
+}
+
+void conn_set_user(struct conn *c, void *user) {
+    c->user = user;
 }
 
 const struct conn_peer *conn_peer(const struct conn *c) {
@@ -222,9 +271,9 @@ const struct conn_peer *conn_peer(const struct conn *c) {
 }
 
 void conn_close(struct conn *c) {
-    flush(c);
-    if (c->calling)
-        c->closed = true; /* on_readable frees it */
-    else
+    if (!c->broken)
+        flush(c);
+    c->gone = true;
+    if (!c->in_turn)
         conn_free(c);
 }

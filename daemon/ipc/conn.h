@@ -4,8 +4,9 @@
  *
  * Lives on the control thread's event loop. Who the client is comes from the kernel at accept
  * (SO_PEERCRED, SO_PEERGROUPS). Output that the socket does not take waits in a bounded queue; a
- * client that lets the queue overflow is closed. Input is read a few packets a turn, so that one
- * talkative client does not starve the others.
+ * client that lets the queue overflow is closed, and while anything waits in it nothing more is
+ * read. Input is read a few packets a turn, so that one talkative client does not starve the
+ * others.
  */
 #ifndef RDMAD_IPC_CONN_H
 #define RDMAD_IPC_CONN_H
@@ -32,11 +33,15 @@ struct conn_events {
     void (*closed)(void *user, const char *why);
 };
 
-/* Takes over fd whatever it returns: 0 or RDMAD_E_*. */
+/* Takes over fd whatever it returns: 0 or RDMAD_E_*. Nothing is called back before the loop turns
+ * again. */
 int conn_new(struct event_base *base, int fd, const struct conn_events *events, void *user,
              struct conn **out);
+/* Who is called back with what; before the first turn of the loop. */
+void conn_set_user(struct conn *c, void *user);
 const struct conn_peer *conn_peer(const struct conn *c);
-/* Queues or sends one packet; descriptors are duplicated if they have to wait. */
+/* Queues or sends one packet; descriptors are duplicated if they have to wait. Calls nothing back:
+ * if the client is lost, closed is called in a later turn. */
 void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);
 /* Flushes what can be sent, closes, frees. Calls nothing back. */
 void conn_close(struct conn *c);

@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * listener.c - bind, listen, accept.
+ *
+ * The socket file is made with mode 0600 at most, gets its owner and mode, and only then listens,
+ * so nobody connects who will not be allowed to. A file that is in the way is a leftover when
+ * connecting to it is refused; only then is it removed.
+ *
+ * A descriptor shortage would make the listening socket readable for ever: accepting then rests
+ * for REST_MS, while clients wait in the backlog.
+ */
 #include "daemon/ipc/listener.h"
 #include "daemon/base/log.h"
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,149 +22,183 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 1024
-#define ACCEPTS_A_TURN 32u
-/* How long accepting pauses when descriptors ran out. */
-static const struct timeval breather = {.tv_usec = 100000};
+#define ACCEPTS_A_TURN 32
+#define REST_MS 100
+#define BACKLOG 4096
 
 struct listener {
     int fd;
-    bool bound; /* by us: the path is ours to remove */
-    struct sockaddr_un address;
-    struct event *readable, *resume;
+    struct event *readable, *rest_over;
     void (*accepted)(void *user, int fd);
     void *user;
+    bool paused;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": not ours to remove */
+    dev_t device;
+    ino_t inode;
 };
 
-static void on_resume(evutil_socket_t fd, short what, void *user) {
-    struct listener *l = user;
-    (void)fd;
-    (void)what;
-    event_add(l->readable, NULL);
+static int fill_address(struct sockaddr_un *a, const char *path, struct error *err) {
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t n = strlen(path);
+    if (n >= sizeof(a->sun_path))
+        return error_set(err, RDMAD_E_CONFIG,
+                         "%s: a socket's path may have %zu characters at most; choose a shorter "
+                         "runtime directory",
+                         path, sizeof(a->sun_path) - 1);
+    memcpy(a->sun_path, path, n + 1);
+    return 0;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *user) {
-    struct listener *l = user;
-    (void)what;
-    for (unsigned i = 0; i < ACCEPTS_A_TURN; i++) {
-        int got = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (got >= 0) {
-            l->accepted(l->user, got);
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            LOG_LIMITED(WARNING, ("%s: cannot accept (%s), pausing; raise LimitNOFILE",
-                                  l->address.sun_path, strerror(errno)));
-            event_del(l->readable);
-            event_add(l->resume, &breather);
-        }
-        if (errno != EINTR && errno != ECONNABORTED)
-            return;
-    }
-}
+/* Makes way at the path, unless somebody answers there. */
+static int remove_leftover(const struct sockaddr_un *a, int type, struct error *err) {
+    struct stat st;
+    const char *path = a->sun_path;
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0
+                               : error_errno(err, RDMAD_E_SYSTEM, "%s: cannot be looked at", path);
+    if (!S_ISSOCK(st.st_mode))
+        return error_set(err, RDMAD_E_EXISTS, "%s: is in the way and is not a socket", path);
 
-/* Whether somebody answers on the path. */
-static bool in_use(const struct listener *l, int type) {
     int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return false;
-    int rc = connect(fd, (const struct sockaddr *)&l->address, sizeof(l->address));
-    bool busy = rc == 0 || errno == EAGAIN; /* EAGAIN: alive with a full backlog */
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot create a socket");
+    int refused = connect(fd, (const struct sockaddr *)a, sizeof(*a)) && errno == ECONNREFUSED;
     close(fd);
-    return busy;
+    if (!refused)
+        return error_set(err, RDMAD_E_EXISTS,
+                         "%s: somebody answers there; is another rdmad running? Stop it or choose "
+                         "another runtime directory",
+                         path);
+    if (unlink(path) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "%s: the leftover cannot be removed", path);
+    return 0;
 }
 
 static int bind_path(struct listener *l, const struct listener_spec *spec, struct error *err) {
-    const struct sockaddr *address = (const struct sockaddr *)&l->address;
+    struct sockaddr_un a;
     struct stat st;
-    if (!lstat(spec->path, &st)) {
-        if (!S_ISSOCK(st.st_mode))
-            return error_set(err, RDMAD_E_EXISTS, "%s exists and is not a socket; move it away",
-                             spec->path);
-        if (in_use(l, spec->type))
-            return error_set(err, RDMAD_E_BUSY,
-                             "another process answers on %s; stop it, or use another --runtime-dir",
-                             spec->path);
-        unlink(spec->path);
-    }
-    l->fd = socket(AF_UNIX, spec->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (l->fd < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot make a socket for %s", spec->path);
-    /* Nobody may connect before mode and group are right. */
-    mode_t before = umask(0177);
-    int rc = bind(l->fd, address, sizeof(l->address));
-    umask(before);
-    if (rc)
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot bind %s", spec->path);
-    l->bound = true;
-    if (spec->group != (gid_t)-1 && chown(spec->path, (uid_t)-1, spec->group))
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot give %s to its group", spec->path);
-    if (chmod(spec->path, spec->mode))
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot set the mode of %s", spec->path);
-    if (listen(l->fd, BACKLOG))
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %s", spec->path);
-    return RDMAD_OK;
+    int rc = fill_address(&a, spec->path, err);
+    if (rc || (rc = remove_leftover(&a, spec->type, err)))
+        return rc;
+    /* The mode of an unbound socket is what its file is created with. */
+    if (fchmod(l->fd, 0600) < 0 || bind(l->fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot be bound", spec->path);
+    memcpy(l->path, a.sun_path, sizeof(l->path));
+    if (lstat(l->path, &st) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "%s: vanished", spec->path);
+    l->device = st.st_dev;
+    l->inode = st.st_ino;
+    if (spec->group != (gid_t)-1 && chown(spec->path, (uid_t)-1, spec->group) < 0)
+        return error_errno(err, RDMAD_E_PERM, "%s: cannot be given to group %u", spec->path,
+                           (unsigned)spec->group);
+    if (chmod(spec->path, spec->mode) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot get its mode", spec->path);
+    if (listen(l->fd, BACKLOG) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot listen", spec->path);
+    return 0;
 }
 
+static int socket_option(int fd, int option) {
+    int value = -1;
+    socklen_t size = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, option, &value, &size) < 0 ? -1 : value;
+}
+
+/* Takes a socket that systemd made for us, after looking that it is what we would have made. */
 static int take_activated(struct listener *l, const struct listener_spec *spec, struct error *err) {
-    int type = 0;
-    socklen_t size = sizeof(type);
     l->fd = spec->activated;
-    if (getsockopt(l->fd, SOL_SOCKET, SO_TYPE, &type, &size) || type != spec->type)
-        return error_set(err, RDMAD_E_CONFIG, "the socket passed for %s is not %s", spec->path,
-                         spec->type == SOCK_SEQPACKET ? "ListenSequentialPacket="
-                                                      : "ListenStream=");
-    if (evutil_make_socket_nonblocking(l->fd) || evutil_make_socket_closeonexec(l->fd))
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot use the socket passed for %s", spec->path);
-    return RDMAD_OK;
+    if (socket_option(l->fd, SO_DOMAIN) != AF_UNIX || socket_option(l->fd, SO_TYPE) != spec->type ||
+        socket_option(l->fd, SO_ACCEPTCONN) != 1)
+        return error_set(err, RDMAD_E_CONFIG,
+                         "the socket passed for %s is not a listening Unix %s socket; check "
+                         "rdmad.socket",
+                         spec->path, spec->type == SOCK_STREAM ? "stream" : "seqpacket");
+    if (fcntl(l->fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(l->fd, F_SETFL, O_NONBLOCK) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "the socket passed for %s", spec->path);
+    return 0;
+}
+
+static void rest(struct listener *l) {
+    const struct timeval span = {.tv_usec = REST_MS * 1000};
+    LOG_LIMITED(WARNING, ("accepting pauses for %d ms: %s", REST_MS, strerror(errno)));
+    event_del(l->readable);
+    event_add(l->rest_over, &span);
+}
+
+static void on_rest_over(evutil_socket_t fd, short what, void *arg) {
+    struct listener *l = arg;
+    (void)fd, (void)what;
+    if (!l->paused)
+        event_add(l->readable, NULL);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg) {
+    struct listener *l = arg;
+    (void)what;
+    for (int i = 0; i < ACCEPTS_A_TURN && !l->paused; i++) {
+        int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (client >= 0) {
+            l->accepted(l->user, client);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+            rest(l);
+        else if (errno == ECONNABORTED || errno == EINTR)
+            continue;
+        break;
+    }
 }
 
 int listener_new(struct event_base *base, const struct listener_spec *spec,
                  void (*accepted)(void *user, int fd), void *user, struct listener **out,
                  struct error *err) {
+    int rc;
     struct listener *l = calloc(1, sizeof(*l));
     if (!l)
-        return error_set(err, RDMAD_E_NOMEM, "no memory to listen on %s", spec->path);
-    l->fd = -1;
-    l->accepted = accepted;
-    l->user = user;
-    l->address.sun_family = AF_UNIX;
-    int rc;
-    if ((size_t)snprintf(l->address.sun_path, sizeof(l->address.sun_path), "%s", spec->path) >=
-        sizeof(l->address.sun_path))
-        rc = error_set(err, RDMAD_E_CONFIG, "the path %s is longer than a socket's may be",
-                       spec->path);
-    else if (spec->activated >= 0)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a listener");
+    *l = (struct listener){.fd = -1, .accepted = accepted, .user = user};
+    if (spec->activated >= 0) {
         rc = take_activated(l, spec, err);
-    else
+    } else if ((l->fd = socket(AF_UNIX, spec->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
+        rc = error_errno(err, RDMAD_E_SYSTEM, "cannot create a socket");
+    } else {
         rc = bind_path(l, spec, err);
+    }
     if (!rc) {
         l->readable = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
-        l->resume = event_new(base, -1, 0, on_resume, l);
-        if (!l->readable || !l->resume || event_add(l->readable, NULL))
-            rc = error_set(err, RDMAD_E_NOMEM, "no memory to listen on %s", spec->path);
+        l->rest_over = event_new(base, -1, 0, on_rest_over, l);
+        if (!l->readable || !l->rest_over || event_add(l->readable, NULL))
+            rc = error_set(err, RDMAD_E_NOMEM, "out of memory for a listener");
     }
     if (rc) {
         listener_free(l);
         return rc;
     }
     *out = l;
-    return RDMAD_OK;
+    return 0;
 }
 
 void listener_pause(struct listener *l) {
+    l->paused = true;
     event_del(l->readable);
-    event_del(l->resume);
+}
+
+/* Only our own file: another daemon's may stand at the path by now. */
+static void remove_path(const struct listener *l) {
+    struct stat st;
+    if (*l->path && !lstat(l->path, &st) && st.st_dev == l->device && st.st_ino == l->inode)
+        unlink(l->path);
 }
 
 void listener_free(struct listener *l) {
+    if (!l)
+        return;
     if (l->readable)
         event_free(l->readable);
-    if (l->resume)
-        event_free(l->resume);
+    if (l->rest_over)
+        event_free(l->rest_over);
+    remove_path(l);
     if (l->fd >= 0)
         close(l->fd);
-    if (l->bound)
-        unlink(l->address.sun_path);
     free(l);
 }

@@ -9,10 +9,11 @@
 #ifndef RDMAD_STATE_POOL_H
 #define RDMAD_STATE_POOL_H
 
+#include "daemon/base/offload.h"
 #include "daemon/state/session.h"
 
 struct pool {
-    struct session *session;
+    struct session *session; /* held */
     uint64_t handle;
     void *base;
     size_t bytes;
@@ -20,6 +21,7 @@ struct pool {
     unsigned refs;   /* the table's, and one a lease not yet ended */
     unsigned leases; /* live leases on it */
     struct quota_charge bytes_charge, count_charge;
+    struct offload_job unmap;
 };
 
 /* Asynchronous: done gets the pool and its descriptor (the caller's to close), or an error. */
@@ -32,8 +34,12 @@ int pool_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg
                  struct error *err);
 
 struct pool *pool_find(struct session *s, uint64_t handle, struct error *err);
+/* The pool of any session that address lies in; NULL when none. */
+struct pool *pool_by_address(struct state *st, const void *address);
 /* Whether [offset, offset + length) lies in the pool. */
 bool pool_covers(const struct pool *p, uint64_t offset, uint64_t length);
+/* The pool of any session that has the address in it, or NULL. */
+struct pool *pool_by_address(struct state *st, const void *address);
 void pool_ref(struct pool *p);
 void pool_unref(struct pool *p);
 

@@ -5,10 +5,12 @@
  * The happy path: session_new at accept (charged, on a worker), rings, pools, leases and handles
  * come and go by requests, session_close when the socket ends. Closing takes these steps, each
  * begun when the one before reported: (1) the data plane lets go of the session's rings, pools and
- * handles; (2) its leases end (ORPHANED) at their lessees and its handles are released at their
- * owners; (3) pools and rings are unmapped on the registration thread; (4) charges go back, the
+ * handles, so that nothing is under way in its name; (2) its leases end (ORPHANED) at their lessees
+ * and its handles are released at their owners, after which nobody else reaches its memory either;
+ * (3) pools and rings are unmapped on the registration thread and their charges go back; (4) the
  * session is freed. Whatever runs asynchronously on a session's behalf holds it (session_hold), so
- * no step can free what another still uses. Closing twice is harmless.
+ * no step can free what another still uses; the session itself counts as one hold until (3) is
+ * under way. From the first step on plane is NULL. Closing twice is harmless.
  */
 #ifndef RDMAD_STATE_SESSION_H
 #define RDMAD_STATE_SESSION_H
@@ -29,9 +31,10 @@ struct session {
     bool greeted;
     bool closing;
     unsigned holds;
+    unsigned steps; /* of (2), not yet reported */
     uint64_t since_ns;
     struct conn *conn; /* NULL once the socket is gone */
-    struct plane_session *plane;
+    struct plane_session *plane; /* NULL once closing */
 
     struct slots rings;   /* of struct ring_object (state/ring_object.h) */
     struct slots pools;   /* of struct pool */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * limits.c - settings to limits. A byte limit of 0 is a share of the machine, smaller for one user
+ * and for one session, so that by default nobody alone can take everything.
+ */
+#include "daemon/state/limits.h"
+#include <unistd.h>
+
+static uint64_t machine_bytes(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+static uint64_t or_else(uint64_t value, uint64_t otherwise) {
+    return value ? value : otherwise;
+}
+
+void limits_of(const struct config *c, struct quota_limits *out) {
+    for (int r = 0; r < QUOTA_COUNT; r++)
+        out->total[r] = out->uid[r] = out->session[r] = UINT64_MAX;
+
+    uint64_t bytes = or_else(c->max_pool_bytes, machine_bytes() / 2);
+    out->total[QUOTA_BYTES] = bytes;
+    out->uid[QUOTA_BYTES] = or_else(c->max_pool_bytes_uid, bytes / 4 * 3);
+    out->session[QUOTA_BYTES] = or_else(c->max_pool_bytes_session, bytes / 2);
+
+    out->total[QUOTA_SESSIONS] = c->max_sessions;
+    out->uid[QUOTA_SESSIONS] = c->max_sessions_uid;
+    out->session[QUOTA_POOLS] = c->max_pools_session;
+    out->session[QUOTA_RINGS] = c->max_rings_session;
+    out->session[QUOTA_LEASES] = c->max_leases_session;
+    out->session[QUOTA_ATTACHES] = c->max_attaches_session;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.c - the life of a session, as session.h tells it.
+ */
+#include "daemon/state/session.h"
+#include "daemon/base/log.h"
+#include "daemon/ipc/conn.h"
+#include "daemon/state/handle.h"
+#include "daemon/state/ring_object.h"
+#include <inttypes.h>
+#include <rdmad/wire.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The quota's limits are stricter and can be reloaded; these only bound the tables. */
+#define RINGS_MAX 4096u
+#define POOLS_MAX 65536u
+#define HANDLES_MAX (1048576u + HANDLES_ENDED_MAX)
+
+static int session_admit(struct session *s, struct error *err) {
+    struct state *st = s->state;
+    if (st->stopping)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and takes no new sessions");
+    s->uid_account = quota_uid_ref(&st->quota, s->uid);
+    if (!s->uid_account)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
+    int rc = quota_charge(&st->quota, NULL, s->uid_account, QUOTA_SESSIONS, 1, &s->charge, err);
+    if (rc)
+        return rc;
+    s->plane = plane_session_add(st->plane, s->id, s);
+    return s->plane ? 0 : error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
+}
+
+static void session_free(struct session *s) {
+    quota_discharge(&s->charge);
+    quota_uid_unref(&s->state->quota, s->uid_account);
+    slots_fini(&s->rings);
+    slots_fini(&s->pools);
+    slots_fini(&s->handles);
+    list_remove(&s->node);
+    free(s);
+}
+
+int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct session **out,
+                struct error *err) {
+    struct session *s = calloc(1, sizeof(*s));
+    if (!s)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
+    s->state = st;
+    s->id = ++st->next_session_id;
+    s->uid = uid;
+    s->gid = gid;
+    s->pid = pid;
+    s->holds = 1;
+    s->since_ns = state_now(st);
+    s->account.uid = uid;
+    list_init(&s->account.node);
+    list_init(&s->node);
+    list_init(&s->leases);
+    slots_init(&s->rings, RINGS_MAX);
+    slots_init(&s->pools, POOLS_MAX);
+    slots_init(&s->handles, HANDLES_MAX);
+
+    int rc = session_admit(s, err);
+    if (rc) {
+        session_free(s);
+        return rc;
+    }
+    list_append(&st->sessions, &s->node);
+    *out = s;
+    return 0;
+}
+
+void session_hold(struct session *s) {
+    s->holds++;
+}
+
+void session_release(struct session *s) {
+    struct state *st = s->state;
+    if (--s->holds)
+        return;
+    LOG(DEBUG, ("session %" PRIu64 " is gone", s->id), FIELD_U64("SESSION", s->id));
+    session_free(s);
+    if (st->session_freed)
+        st->session_freed(st);
+}
+
+struct session *session_find(struct state *st, uint64_t id) {
+    list_for_each (node, &st->sessions) {
+        struct session *s = list_entry(node, struct session, node);
+        if (s->id == id)
+            return s;
+    }
+    return NULL;
+}
+
+/* ---- close ------------------------------------------------------------------------------- */
+
+static void unmap_everything(struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    struct ring_object *ro;
+    struct pool *p;
+    while ((ro = slots_next(&s->rings, &cursor, &handle))) {
+        slots_remove(&s->rings, handle);
+        ring_object_free(ro);
+    }
+    cursor = 0;
+    while ((p = slots_next(&s->pools, &cursor, &handle))) {
+        slots_remove(&s->pools, handle);
+        pool_unref(p);
+    }
+    session_release(s);
+}
+
+static void leases_or_handles_gone(void *arg, const struct error *result) {
+    struct session *s = arg;
+    (void)result;
+    if (--s->steps == 0)
+        unmap_everything(s);
+}
+
+static void plane_let_go(void *arg, const struct error *result) {
+    struct session *s = arg;
+    (void)result;
+    s->steps = 2; /* either may report before it returns */
+    leases_end_session(s, RDMAD_E_LEASE_ORPHANED, leases_or_handles_gone, s);
+    handles_release_session(s, leases_or_handles_gone, s);
+}
+
+void session_close(struct session *s, const struct error *why) {
+    if (s->closing)
+        return;
+    s->closing = true;
+    if (why)
+        LOG_LIMITED(NOTICE, ("session %" PRIu64 " ends: %s", s->id, why->text),
+                    FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid),
+                    FIELD_STR("NAME", s->name));
+    else
+        LOG(DEBUG, ("session %" PRIu64 " ends", s->id), FIELD_U64("SESSION", s->id));
+    if (s->conn) {
+        if (why)
+            session_send_error(s, RDMAD_EV_SESSION_ENDED, 0, why);
+        conn_close(s->conn);
+        s->conn = NULL;
+    }
+    struct plane_session *plane = s->plane;
+    s->plane = NULL;
+    plane_session_drop(plane, plane_let_go, s);
+}
+
+/* ---- messages ---------------------------------------------------------------------------- */
+
+static void send_message(struct session *s, uint16_t type, uint32_t seq, int status,
+                         const void *body, size_t size, const int *fds, unsigned nfds) {
+    unsigned char message[RDMAD_MSG_MAX];
+    struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
+                                 .version = RDMAD_ABI_VERSION,
+                                 .type = type,
+                                 .seq = seq,
+                                 .length = (uint32_t)(sizeof(h) + size),
+                                 .status = status};
+    if (!s->conn || sizeof(h) + size > sizeof(message))
+        return;
+    memcpy(message, &h, sizeof(h));
+    if (size)
+        memcpy(message + sizeof(h), body, size);
+    conn_send(s->conn, message, sizeof(h) + size, fds, nfds);
+}
+
+void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+                  const int *fds, unsigned nfds) {
+    send_message(s, type, seq, RDMAD_OK, body, size, fds, nfds);
+}
+
+void session_send_error(struct session *s, uint16_t type, uint32_t seq, const struct error *why) {
+    struct rdmad_msg_error body = {{0}};
+    _Static_assert(sizeof(body.text) == sizeof(why->text), "an error's text fits its message");
+    memcpy(body.text, why->text, strnlen(why->text, sizeof(body.text) - 1));
+    send_message(s, type, seq, why->code, &body, sizeof(body), NULL, 0);
+}
