@@ -24,7 +24,8 @@ typedef void serve_handler(const struct request *rq, const void *body);
  * or answers RDMAD_EV_SESSION_ENDED with the reason (a limit, stopping) and closes. */
 void serve_accept(void *state, int fd);
 
-/* One packet as it came. Descriptors are closed here: no request carries any in this version. */
+/* One packet as it came; its descriptors, which no request has in this version, are closed already.
+ */
 void serve_message(struct session *s, const void *data, size_t size, unsigned nfds);
 
 void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
@@ -34,11 +35,11 @@ void serve_fail(const struct request *rq, const struct error *why);
 /* Whether a fixed text field is NUL-terminated and zero-filled after that. */
 bool serve_text_ok(const char *field, size_t size);
 
-serve_handler serve_hello;                            /* hello.c */
-serve_handler serve_ring_create, serve_ring_destroy;  /* ring.c */
-serve_handler serve_pool_create, serve_pool_destroy;  /* pool.c */
-serve_handler serve_lease_grant, serve_lease_attach;  /* lease.c */
-serve_handler serve_lease_renew, serve_lease_release; /* lease.c */
-serve_handler serve_lease_revoke, serve_lease_stat;   /* lease.c */
+serve_handler serve_hello;                             /* hello.c */
+serve_handler serve_ring_create, serve_ring_destroy;   /* ring.c */
+serve_handler serve_pool_create, serve_pool_destroy;   /* pool.c */
+serve_handler serve_lease_grant, serve_lease_renew;    /* lease.c */
+serve_handler serve_lease_revoke, serve_lease_stat;    /* lease.c */
+serve_handler serve_lease_attach, serve_lease_release; /* attach.c */
 
 #endif

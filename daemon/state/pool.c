@@ -257,16 +257,3 @@ int pool_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg
     plane_pool_drop(s->plane, handle, pool_dropped, d);
     return 0;
 }
-
-struct pool *pool_by_address(struct state *st, const void *address) {
-    list_for_each(node, &st->sessions) {
-        struct session *s = list_entry(node, struct session, node);
-        uint32_t cursor = 0;
-        uint64_t handle;
-        for (struct pool *p; (p = slots_next(&s->pools, &cursor, &handle));)
-            if ((const char *)address >= (const char *)p->base &&
-                (const char *)address < (const char *)p->base + p->bytes)
-                return p;
-    }
-    return NULL;
-}

@@ -38,8 +38,6 @@ struct pool *pool_find(struct session *s, uint64_t handle, struct error *err);
 struct pool *pool_by_address(struct state *st, const void *address);
 /* Whether [offset, offset + length) lies in the pool. */
 bool pool_covers(const struct pool *p, uint64_t offset, uint64_t length);
-/* The pool of any session that has the address in it, or NULL. */
-struct pool *pool_by_address(struct state *st, const void *address);
 void pool_ref(struct pool *p);
 void pool_unref(struct pool *p);
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * attach.c - what a lessee asks: attach and release.
+ *
+ * The happy path: parse the URI, make a handle, attach it to a lease of this daemon or, by way of
+ * its daemon, to one of a peer, and answer when the data plane has taken it up. The session is held
+ * meanwhile; if it closes, the attach is given up and the answer goes nowhere.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/peer/peer.h"
+#include "daemon/serve/serve.h"
+#include "daemon/state/handle.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct attach_call {
+    struct request rq;
+    struct handle *handle; /* gone when the attach failed */
+};
+
+static void attach_done(void *arg, const struct error *result) {
+    struct attach_call *call = arg;
+    struct session *s = call->rq.session;
+
+    if (result && result->code) {
+        serve_fail(&call->rq, result);
+    } else {
+        const struct handle *h = call->handle;
+        struct rdmad_lease_attach_rep rep = {
+            .handle = h->number,
+            .lease = h->lease_id,
+            .length = h->length,
+            .ttl_ns = clock_left(state_now(s->state), h->deadline_ns),
+            .rights = h->rights,
+            .route = h->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
+        };
+        snprintf(rep.fabric, sizeof(rep.fabric), "%s",
+                 h->remote ? plane_fabric(s->state->plane)->name : "local");
+        serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);
+    }
+    free(call);
+    session_release(s);
+}
+
+static uint64_t attach_timeout(const struct state *st, uint64_t asked_ns) {
+    return asked_ns ? asked_ns : st->config->attach_timeout_ms * NSEC_PER_MSEC;
+}
+
+/* The URI without its secret, for show. */
+static void note_uri(struct handle *h, const struct rdmad_uri *uri) {
+    struct rdmad_uri shown = *uri;
+    for (size_t i = 0; i < sizeof(shown.key); i++)
+        shown.key[i] = 0;
+    if (rdmad_uri_print(&shown, h->uri, sizeof(h->uri)) < 0)
+        h->uri[0] = '\0';
+    char *query = h->uri[0] ? strchr(h->uri, '?') : NULL;
+    if (query)
+        *query = '\0';
+}
+
+static int parse_uri(const struct rdmad_lease_attach_req *req, struct rdmad_uri *uri,
+                     struct error *err) {
+    if (req->reserved)
+        return error_set(err, RDMAD_E_RESERVED, "the reserved field of an attach is not zero");
+    if (!serve_text_ok(req->uri, sizeof(req->uri)))
+        return error_set(err, RDMAD_E_PROTOCOL, "the URI of an attach must be a zero-filled text");
+    const char *wrong = rdmad_uri_parse(req->uri, uri);
+    if (wrong)
+        return error_set(err, RDMAD_E_URI, "malformed lease URI: %s", wrong);
+    return 0;
+}
+
+/* Begins the attach of a handle that call has already. */
+static void attach_begin(struct attach_call *call, const struct rdmad_uri *uri,
+                         uint64_t timeout_ns) {
+    struct state *st = call->rq.session->state;
+    struct error err;
+    struct lease *l;
+
+    if (!peers_is_self(st->peers, uri)) {
+        peer_attach(st->peers, call->handle, uri, attach_timeout(st, timeout_ns), attach_done,
+                    call);
+        return;
+    }
+    if (lease_find(st->leases, uri, &l, &err) == 0 &&
+        handle_attach_local(call->handle, l, attach_done, call, &err) == 0)
+        return;
+    handle_free(call->handle);
+    attach_done(call, &err);
+}
+
+void serve_lease_attach(const struct request *rq, const void *body) {
+    const struct rdmad_lease_attach_req *req = body;
+    struct rdmad_uri uri;
+    struct error err;
+    struct handle *h;
+
+    if (parse_uri(req, &uri, &err) || handle_new(rq->session, &h, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
+    struct attach_call *call = malloc(sizeof(*call));
+    if (!call) {
+        handle_free(h);
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for an attach");
+        serve_fail(rq, &err);
+        return;
+    }
+    *call = (struct attach_call){.rq = *rq, .handle = h};
+    note_uri(h, &uri);
+    session_hold(rq->session);
+    attach_begin(call, &uri, req->timeout_ns);
+}
+
+static void released(void *arg, const struct error *result) {
+    struct request *rq = arg;
+    if (result && result->code)
+        serve_fail(rq, result);
+    else
+        serve_reply(rq, NULL, 0, NULL, 0);
+    session_release(rq->session);
+    free(rq);
+}
+
+void serve_lease_release(const struct request *rq, const void *body) {
+    const struct rdmad_lease_release_req *req = body;
+    struct error err;
+
+    struct handle *h = handle_find(rq->session, req->handle);
+    if (!h || h->returned) {
+        error_set(&err, RDMAD_E_HANDLE,
+                  "this session has no lease handle %" PRIu64 ", or released it already",
+                  req->handle);
+        serve_fail(rq, &err);
+        return;
+    }
+    struct request *later = malloc(sizeof(*later));
+    if (!later) {
+        error_set(&err, RDMAD_E_NOMEM, "out of memory to release lease %" PRIu64, h->lease_id);
+        serve_fail(rq, &err);
+        return;
+    }
+    *later = *rq;
+    session_hold(rq->session);
+    handle_release(h, released, later);
+}

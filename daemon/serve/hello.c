@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hello.c - the first message: the client says its name, the daemon says how things are here.
+ */
+#include "daemon/base/log.h"
+#include "daemon/serve/serve.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* abi.h says what a session's name may be; empty is allowed here. */
+static bool name_ok(const char *name) {
+    if (*name == '.')
+        return false;
+    for (; *name; name++)
+        if (!isalnum((unsigned char)*name) && !strchr("._-", *name))
+            return false;
+    return true;
+}
+
+static int check(const struct rdmad_hello_req *req, struct error *err) {
+    if (req->reserved)
+        return error_set(err, RDMAD_E_RESERVED, "the reserved field of HELLO is not zero");
+    if (!serve_text_ok(req->name, sizeof(req->name)))
+        return error_set(err, RDMAD_E_PROTOCOL,
+                         "the name in HELLO must be a text, zero-filled to its field's end");
+    if (!name_ok(req->name))
+        return error_set(err, RDMAD_E_NAME,
+                         "a session's name has letters, digits, '.', '_' and '-' only and does not "
+                         "start with a dot");
+    return 0;
+}
+
+static uint64_t max_pool_bytes(const struct session *s) {
+    const struct quota_limits *l = &s->state->quota.limits;
+    uint64_t least = l->session[QUOTA_BYTES];
+    if (l->uid[QUOTA_BYTES] < least)
+        least = l->uid[QUOTA_BYTES];
+    return l->total[QUOTA_BYTES] < least ? l->total[QUOTA_BYTES] : least;
+}
+
+void serve_hello(const struct request *rq, const void *body) {
+    const struct rdmad_hello_req *req = body;
+    struct session *s = rq->session;
+    const struct config *c = s->state->config;
+    struct error err;
+    if (check(req, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
+    memcpy(s->name, req->name, sizeof(s->name));
+    s->greeted = true;
+
+    struct rdmad_hello_rep rep = {
+        .session = s->id,
+        .max_pool_bytes = max_pool_bytes(s),
+        .default_timeout_ns = c->op_default_timeout_ms * NSEC_PER_MSEC,
+        .spin_ns = c->client_spin_us * NSEC_PER_USEC,
+    };
+    snprintf(rep.node, sizeof(rep.node), "%s", s->state->node_name);
+    snprintf(rep.fabric, sizeof(rep.fabric), "%s", plane_fabric(s->state->plane)->name);
+    LOG(DEBUG, ("session %" PRIu64 " is %s", s->id, *s->name ? s->name : "without a name"),
+        FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid), FIELD_U64("PID", s->pid));
+    serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+}

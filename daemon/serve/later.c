@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/serve/later.h"
+#include <stdlib.h>
+
+struct request *later_new(const struct request *rq) {
+    struct request *later = malloc(sizeof(*later));
+    if (!later) {
+        struct error err;
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for the request");
+        serve_fail(rq, &err);
+        return NULL;
+    }
+    *later = *rq;
+    session_hold(rq->session);
+    return later;
+}
+
+void later_free(struct request *later) {
+    struct session *s = later->session;
+    free(later);
+    session_release(s);
+}
+
+void later_answer(void *later, const struct error *result) {
+    struct request *rq = later;
+    if (result && result->code)
+        serve_fail(rq, result);
+    else
+        serve_reply(rq, NULL, 0, NULL, 0);
+    later_free(rq);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * later.h - a request that is answered in a later turn of the loop, with its session held.
+ */
+#ifndef RDMAD_SERVE_LATER_H
+#define RDMAD_SERVE_LATER_H
+
+#include "daemon/serve/serve.h"
+
+/* NULL: out of memory, and the request has been failed. */
+struct request *later_new(const struct request *rq);
+void later_free(struct request *later); /* lets go of the session */
+
+/* A plane_done: answers with result, or with an empty body, and frees. */
+void later_answer(void *later, const struct error *result);
+
+#endif

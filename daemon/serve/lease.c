@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease.c - what an owner asks about its leases: grant, renew, revoke, stat.
+ *
+ * The happy path: check the fields, name the pool, lease_grant, answer with number and URI; later
+ * calls name the lease by that number. Another session's lease is "no such lease" here, in the same
+ * words as a number that never was. Revoking a lease that has ended already succeeds: what the
+ * caller wants to hear, that nobody reaches the memory, is true.
+ */
+#include "daemon/state/lease.h"
+#include "daemon/base/clock.h"
+#include "daemon/serve/serve.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int copy_terms(const struct rdmad_lease_grant_req *req, struct lease_terms *out,
+                      struct error *err) {
+    if (!serve_text_ok(req->scope_peer, sizeof(req->scope_peer)) ||
+        !serve_text_ok(req->name, sizeof(req->name)))
+        return error_set(err, RDMAD_E_PROTOCOL,
+                         "scope_peer and name of a grant must be zero-filled texts");
+    *out = (struct lease_terms){
+        .offset = req->offset,
+        .length = req->length,
+        .ttl_ns = req->ttl_ns,
+        .rights = req->rights,
+        .scope = req->scope,
+        .scope_uid = req->scope_uid,
+        .max_attaches = req->max_attaches,
+    };
+    memcpy(out->scope_peer, req->scope_peer, sizeof(out->scope_peer));
+    memcpy(out->name, req->name, sizeof(out->name));
+    return 0;
+}
+
+void serve_lease_grant(const struct request *rq, const void *body) {
+    const struct rdmad_lease_grant_req *req = body;
+    struct rdmad_lease_grant_rep rep = {0};
+    struct lease_terms terms;
+    struct lease *l;
+    struct error err;
+
+    struct pool *pool = pool_find(rq->session, req->pool, &err);
+    if (!pool || copy_terms(req, &terms, &err) || lease_grant(pool, &terms, &l, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
+    rep.lease = l->id;
+    rep.ttl_ns = terms.ttl_ns;
+    lease_uri(l, rep.uri);
+    serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+}
+
+/* The caller's own lease, alive or ending. NULL: it has ended, as *ended tells, or (ended->id 0)
+ * never was the caller's. */
+static struct lease *own_lease(const struct request *rq, uint64_t id, struct lease_view *ended) {
+    struct leases *ls = rq->session->state->leases;
+    struct lease *l = lease_by_id(ls, id);
+    if (l && l->owner == rq->session)
+        return l;
+    if (l || !lease_ended_view(ls, id, ended) || ended->owner_session != rq->session->id)
+        *ended = (struct lease_view){0};
+    return NULL;
+}
+
+static void fail_not_own(const struct request *rq, uint64_t id) {
+    struct error err;
+    error_set(&err, RDMAD_E_NO_LEASE, "this session has granted no lease %" PRIu64, id);
+    serve_fail(rq, &err);
+}
+
+void serve_lease_renew(const struct request *rq, const void *body) {
+    const struct rdmad_lease_renew_req *req = body;
+    struct lease_view ended;
+    struct error err;
+
+    struct lease *l = own_lease(rq, req->lease, &ended);
+    if (l && lease_renew(l, req->ttl_ns, &err) == 0) {
+        serve_reply(rq, NULL, 0, NULL, 0);
+    } else if (l) {
+        serve_fail(rq, &err);
+    } else if (ended.id) {
+        lease_ended_error(ended.id, ended.reason, ended.ended_ago_ns, &err);
+        serve_fail(rq, &err);
+    } else {
+        fail_not_own(rq, req->lease);
+    }
+}
+
+/* A request that waits for a lease's end, with its session held. */
+static void revoked(void *arg, const struct error *result) {
+    struct request *rq = arg;
+    if (result && result->code)
+        serve_fail(rq, result);
+    else
+        serve_reply(rq, NULL, 0, NULL, 0);
+    session_release(rq->session);
+    free(rq);
+}
+
+void serve_lease_revoke(const struct request *rq, const void *body) {
+    const struct rdmad_lease_revoke_req *req = body;
+    struct lease_view ended;
+
+    struct lease *l = own_lease(rq, req->lease, &ended);
+    if (l) {
+        struct request *later = malloc(sizeof(*later));
+        if (!later) {
+            struct error err;
+            error_set(&err, RDMAD_E_NOMEM, "out of memory to revoke lease %" PRIu64, l->id);
+            serve_fail(rq, &err);
+            return;
+        }
+        *later = *rq;
+        session_hold(rq->session);
+        lease_end(l, RDMAD_E_LEASE_REVOKED, revoked, later);
+    } else if (ended.id) {
+        serve_reply(rq, NULL, 0, NULL, 0);
+    } else {
+        fail_not_own(rq, req->lease);
+    }
+}
+
+static void stat_audit(const struct fabric_audit *audit, uint64_t now_ns,
+                       struct rdmad_lease_stat_rep *rep) {
+    rep->bytes_read = audit->bytes_read;
+    rep->bytes_written = audit->bytes_written;
+    rep->ops = audit->ops;
+    rep->idle_ns = audit->last_use_ns ? clock_left(audit->last_use_ns, now_ns) : UINT64_MAX;
+}
+
+void serve_lease_stat(const struct request *rq, const void *body) {
+    const struct rdmad_lease_stat_req *req = body;
+    uint64_t now = state_now(rq->session->state);
+    struct rdmad_lease_stat_rep rep = {.lease = req->lease};
+    struct lease_view ended;
+    struct fabric_audit audit;
+
+    struct lease *l = own_lease(rq, req->lease, &ended);
+    if (l) {
+        lease_audit(l, &audit);
+        stat_audit(&audit, now, &rep);
+        rep.ttl_ns = l->stage == LEASE_LIVE ? clock_left(now, l->deadline_ns) : 0;
+        rep.attached = l->attached;
+        rep.attached_total = l->attached_total;
+        rep.ended = l->reason;
+    } else if (ended.id) {
+        stat_audit(&ended.audit, now, &rep);
+        rep.attached_total = ended.attached_total;
+        rep.ended = ended.reason;
+    } else {
+        fail_not_own(rq, req->lease);
+        return;
+    }
+    serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+}

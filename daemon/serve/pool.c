@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool.c - pools made and given back. The descriptor goes to the client and is closed here: what
+ * keeps the memory is the mapping.
+ */
+#include "daemon/state/pool.h"
+#include "daemon/serve/later.h"
+#include <unistd.h>
+
+static void created(void *arg, struct pool *pool, int fd, const struct error *result) {
+    struct request *rq = arg;
+    if (result->code) {
+        serve_fail(rq, result);
+    } else {
+        struct rdmad_pool_create_rep rep = {.pool = pool->handle, .bytes = pool->bytes};
+        serve_reply(rq, &rep, sizeof(rep), &fd, 1);
+        close(fd);
+    }
+    later_free(rq);
+}
+
+void serve_pool_create(const struct request *rq, const void *body) {
+    const struct rdmad_pool_create_req *req = body;
+    struct error err;
+    if (req->reserved) {
+        error_set(&err, RDMAD_E_RESERVED, "the reserved field of a pool request is not zero");
+        serve_fail(rq, &err);
+        return;
+    }
+    struct request *later = later_new(rq);
+    if (later)
+        pool_create(rq->session, req->bytes, req->flags, created, later);
+}
+
+void serve_pool_destroy(const struct request *rq, const void *body) {
+    const struct rdmad_pool_destroy_req *req = body;
+    struct error err;
+    struct request *later = later_new(rq);
+    if (later && pool_destroy(rq->session, req->pool, later_answer, later, &err))
+        later_answer(later, &err);
+}

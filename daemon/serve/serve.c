@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serve.c - one validator for every message, every reject with a sentence of its own.
+ *
+ * The header is copied out, checked field by field in the order of the struct, and only a message
+ * that is right in everything all messages have in common reaches its handler. A malformed message
+ * is answered and changes nothing; the session goes on. Without a whole header, or without our
+ * magic, there is no seq to answer to: such answers have seq 0 and type RDMAD_MSG_REPLY.
+ */
+#include "daemon/serve/serve.h"
+#include <inttypes.h>
+#include <string.h>
+
+static const struct {
+    serve_handler *handler;
+    size_t body_size;
+} table[RDMAD_MSG_COUNT] = {
+    [RDMAD_MSG_HELLO] = {serve_hello, sizeof(struct rdmad_hello_req)},
+    [RDMAD_MSG_RING_CREATE] = {serve_ring_create, sizeof(struct rdmad_ring_create_req)},
+    [RDMAD_MSG_RING_DESTROY] = {serve_ring_destroy, sizeof(struct rdmad_ring_destroy_req)},
+    [RDMAD_MSG_POOL_CREATE] = {serve_pool_create, sizeof(struct rdmad_pool_create_req)},
+    [RDMAD_MSG_POOL_DESTROY] = {serve_pool_destroy, sizeof(struct rdmad_pool_destroy_req)},
+    [RDMAD_MSG_LEASE_GRANT] = {serve_lease_grant, sizeof(struct rdmad_lease_grant_req)},
+    [RDMAD_MSG_LEASE_ATTACH] = {serve_lease_attach, sizeof(struct rdmad_lease_attach_req)},
+    [RDMAD_MSG_LEASE_RENEW] = {serve_lease_renew, sizeof(struct rdmad_lease_renew_req)},
+    [RDMAD_MSG_LEASE_RELEASE] = {serve_lease_release, sizeof(struct rdmad_lease_release_req)},
+    [RDMAD_MSG_LEASE_REVOKE] = {serve_lease_revoke, sizeof(struct rdmad_lease_revoke_req)},
+    [RDMAD_MSG_LEASE_STAT] = {serve_lease_stat, sizeof(struct rdmad_lease_stat_req)},
+};
+
+/* Fills in h and what an answer needs of it. */
+static int read_header(const void *data, size_t size, struct rdmad_msg_header *h,
+                       struct request *rq, struct error *err) {
+    if (size < sizeof(*h))
+        return error_set(err, RDMAD_E_LENGTH,
+                         "a packet of %zu bytes is shorter than a message header, %zu bytes", size,
+                         sizeof(*h));
+    memcpy(h, data, sizeof(*h));
+    if (h->magic != RDMAD_WIRE_MAGIC)
+        return error_set(err, RDMAD_E_PROTOCOL,
+                         "a message starts with 0x%08" PRIx32 ", this one with 0x%08" PRIx32,
+                         RDMAD_WIRE_MAGIC, h->magic);
+    rq->type = h->type;
+    rq->seq = h->seq;
+    return 0;
+}
+
+static int check_header(const struct rdmad_msg_header *h, size_t size, struct error *err) {
+    if (h->version != RDMAD_ABI_VERSION)
+        return error_set(err, RDMAD_E_VERSION,
+                         "the message speaks version %u, this rdmad speaks %u; use a librdmad of "
+                         "the same version",
+                         h->version, RDMAD_ABI_VERSION);
+    if (h->type == 0 || h->type >= RDMAD_MSG_COUNT)
+        return error_set(err, RDMAD_E_TYPE, "message type %u is unknown", h->type);
+    if (h->length != size)
+        return error_set(err, RDMAD_E_LENGTH,
+                         "the message says it has %" PRIu32 " bytes and came with %s%zu", h->length,
+                         size > RDMAD_MSG_MAX ? "more than " : "",
+                         size > RDMAD_MSG_MAX ? (size_t)RDMAD_MSG_MAX : size);
+    size_t want = sizeof(*h) + table[h->type].body_size;
+    if (size != want)
+        return error_set(err, RDMAD_E_LENGTH,
+                         "a message of type %u has %zu bytes, this one has %zu", h->type, want,
+                         size);
+    if (h->seq == 0)
+        return error_set(err, RDMAD_E_PROTOCOL, "seq 0 is for events; number requests from 1");
+    if (h->status != 0 || h->reserved != 0)
+        return error_set(err, RDMAD_E_RESERVED,
+                         "status and reserved of a request must be 0, they are %" PRId32
+                         " and %" PRIu32,
+                         h->status, h->reserved);
+    return 0;
+}
+
+static int check_context(const struct session *s, const struct rdmad_msg_header *h, unsigned nfds,
+                         struct error *err) {
+    if (nfds)
+        return error_set(err, RDMAD_E_FDS,
+                         "%s%u descriptors came with a message that takes none; they are closed",
+                         nfds > RDMAD_MSG_MAX_FDS ? "more than " : "",
+                         nfds > RDMAD_MSG_MAX_FDS ? RDMAD_MSG_MAX_FDS : nfds);
+    if (!s->greeted && h->type != RDMAD_MSG_HELLO)
+        return error_set(err, RDMAD_E_PROTOCOL, "the first message of a session must be HELLO");
+    if (s->greeted && h->type == RDMAD_MSG_HELLO)
+        return error_set(err, RDMAD_E_PROTOCOL, "this session has said HELLO before");
+    return 0;
+}
+
+void serve_message(struct session *s, const void *data, size_t size, unsigned nfds) {
+    struct request rq = {.session = s};
+    struct rdmad_msg_header h;
+    struct error err;
+    if (s->closing)
+        return;
+    if (read_header(data, size, &h, &rq, &err) || check_header(&h, size, &err) ||
+        check_context(s, &h, nfds, &err)) {
+        serve_fail(&rq, &err);
+        return;
+    }
+    /* Bodies have 64-bit fields; the packet's buffer promises no alignment. */
+    union {
+        uint64_t aligned[RDMAD_MSG_MAX / sizeof(uint64_t)];
+        unsigned char bytes[RDMAD_MSG_MAX];
+    } body;
+    memcpy(body.bytes, (const unsigned char *)data + sizeof(h), size - sizeof(h));
+    table[h.type].handler(&rq, body.bytes);
+}
+
+void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
+                 unsigned nfds) {
+    session_send(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, body, size, fds,
+                 nfds);
+}
+
+void serve_fail(const struct request *rq, const struct error *why) {
+    session_send_error(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, why);
+}
+
+bool serve_text_ok(const char *field, size_t size) {
+    size_t n = strnlen(field, size);
+    if (n == size)
+        return false;
+    for (; n < size; n++)
+        if (field[n])
+            return false;
+    return true;
+}
