@@ -74,6 +74,7 @@ static void op_finish(struct worker *w, struct op *op) {
     };
     ring_complete(op->ring->ring, &cqe);
     rings_dirty(w, op->ring);
+    op->ring->active_ns = w->now_ns; /* its client has reason to come again */
     count_end(w, op, status);
 
     struct op_session *s = op->session;

@@ -86,7 +86,7 @@ static int take_events(struct worker *w, int timeout_ms) {
 static void park_quiet(struct worker *w, uint64_t quiet_ns) {
     list_for_each_safe (pos, &w->hot) {
         struct op_ring *r = list_entry(pos, struct op_ring, node);
-        if (w->now_ns - r->active_ns > quiet_ns)
+        if (r->inflight == 0 && w->now_ns - r->active_ns > quiet_ns)
             rings_park(w, r);
     }
     if (!w->link.parked && w->now_ns - w->link.active_ns > quiet_ns)
@@ -102,6 +102,11 @@ static void look(struct worker *w, uint64_t quiet_ns) {
     }
     park_quiet(w, quiet_ns);
     w->look_ns = w->now_ns + w->look_every_ns;
+}
+
+/* Spinning can only find what is looked at in memory. */
+static bool worth_spinning(const struct worker *w) {
+    return !list_empty(&w->hot) || !w->link.parked;
 }
 
 /* ---- asleep ------------------------------------------------------------------------------ */
@@ -147,7 +152,7 @@ static void *run(void *arg) {
         uint64_t max_ns = __atomic_load_n(&w->spin_max_ns, __ATOMIC_RELAXED);
         if (worker_turn(w, now_ns)) {
             spin_hit(&w->spin, max_ns);
-        } else if (!spin_more(&w->spin, now_ns, min_ns, max_ns)) {
+        } else if (!worth_spinning(w) || !spin_more(&w->spin, now_ns, min_ns, max_ns)) {
             sleep_until_woken(w, max_ns);
             continue;
         }

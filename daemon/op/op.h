@@ -74,7 +74,7 @@ struct op_ring {
     struct list dirty_node; /* in worker->dirty: to be flushed this turn */
     uint32_t inflight;
     bool parked;        /* its wait word is set: its doorbell will tell */
-    uint64_t active_ns; /* when it last had an sqe */
+    uint64_t active_ns; /* when it last had an sqe or an answer */
 };
 
 struct op_pool {

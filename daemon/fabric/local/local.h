@@ -18,7 +18,7 @@
 #include "daemon/base/slots.h"
 #include "daemon/fabric/fabric.h"
 
-#define LOCAL_SLICE (256u * 1024u) /* bytes of long ops copied in one poll */
+#define LOCAL_SLICE (512u * 1024u) /* bytes of long ops copied in one poll */
 #define LOCAL_SHORT (16u * 1024u)  /* longer ops are sliced */
 
 struct local {
