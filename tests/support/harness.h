@@ -45,7 +45,8 @@ json_t *tdaemon_call(struct tdaemon *d, const char *method, json_t *params);
 json_t *tdaemon_status(struct tdaemon *d);
 /* status's "objects": how many of everything the daemon holds. */
 json_t *tdaemon_objects(struct tdaemon *d);
-/* Waits until the objects are as before. Promised within 1 s; fails after TEST_PATIENCE_MS. */
+/* Waits until the objects that before names are as there. Promised within 1 s; fails after
+ * TEST_PATIENCE_MS. Drops the reference to before. */
 void tdaemon_expect_objects(struct tdaemon *d, json_t *before);
 
 unsigned tdaemon_fds(const struct tdaemon *d);

@@ -49,6 +49,11 @@ unsigned test_scale(void) {
     return scale >= 1 && scale <= 1000 ? (unsigned)scale : 1;
 }
 
+bool test_sanitized(void) {
+    const char *text = getenv("RDMAD_SANITIZED");
+    return text && *text;
+}
+
 /* In the case's own process: the case, then the question whether it cleaned up. */
 static _Noreturn void run_case(const struct test_case *c) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

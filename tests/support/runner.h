@@ -14,6 +14,7 @@
 #ifndef RDMAD_TEST_RUNNER_H
 #define RDMAD_TEST_RUNNER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct test_case {
@@ -48,5 +49,7 @@ _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* How much longer than in ./check a count should be: $RDMAD_TEST_SCALE, tests/soak sets 10. */
 unsigned test_scale(void);
+/* Whether this is a sanitizer's build: memory then says nothing, and speed less. */
+bool test_sanitized(void);
 
 #endif

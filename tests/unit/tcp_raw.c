@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,6 +28,9 @@ static int loopback_socket(struct sockaddr_in *a, uint16_t port, int flags) {
 int raw_dial(uint16_t port) {
     struct sockaddr_in a;
     int fd = loopback_socket(&a, port, SOCK_NONBLOCK);
+    int window = 64 << 10, one = 1; /* what is not drained piles up at the engine */
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &window, sizeof window), 0);
+    cr_assert_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one), 0);
     int rc = connect(fd, (struct sockaddr *)&a, sizeof a);
     cr_assert(rc == 0 || errno == EINPROGRESS);
     return fd;
@@ -66,8 +70,8 @@ int raw_accept_link(struct pair *p, int listener) {
     raw_recv(p, fd, hello, sizeof hello);
     cr_assert_null(hello_get(hello, token));
     welcome_put(welcome);
-    raw_send(p, fd, welcome, sizeof welcome);
     unsigned up = p->lessee.up;
+    raw_send(p, fd, welcome, sizeof welcome);
     PAIR_UNTIL(p, p->lessee.up > up);
     return fd;
 }

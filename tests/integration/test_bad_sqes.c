@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_bad_sqes.c - what a hostile client can write into its ring: each bad entry completes with
+ * its own error and changes no byte; a ring whose indices make no sense ends its session; the
+ * daemon and its other sessions go on.
+ */
+#include "common/ringword.h"
+#include "tests/support/harness.h"
+#include "tests/support/rawclient.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { POOL = 1 << 16 };
+static const uint64_t second_ns = 1000000000;
+
+/* A session with two pools: a lease on the second, attached to by the session itself. */
+struct stage {
+    struct tdaemon *d;
+    json_t *before;
+    int sock;
+    struct raw_pool pool, target;
+    struct raw_ring ring;
+    struct rdmad_lease_grant_rep lease;
+    struct rdmad_lease_attach_rep attach;
+};
+
+static void stage_up(struct stage *s) {
+    char text[RDMAD_TEXT_MAX + 1];
+    s->d = tdaemon_start("127.0.0.1", NULL);
+    close(raw_session(tdaemon_dir(s->d)));
+    sleep_ms(100);
+    s->before = tdaemon_objects(s->d);
+    s->sock = raw_session(tdaemon_dir(s->d));
+    CHECK(raw_pool_create(s->sock, POOL, 0, &s->pool) == 0, "pool");
+    CHECK(raw_pool_create(s->sock, POOL, 0, &s->target) == 0, "pool");
+    CHECK(raw_ring_create(s->sock, 16, &s->ring) == 0, "ring");
+    CHECK(raw_grant(s->sock, &s->target, 600 * second_ns, &s->lease, text) == 0, "grant: %s", text);
+    CHECK(raw_attach(s->sock, s->lease.uri, &s->attach, text) == 0, "attach: %s", text);
+    memset(s->pool.base, 'p', POOL);
+    memset(s->target.base, 't', POOL);
+}
+
+static void stage_down(struct stage *s) {
+    raw_ring_unmap(&s->ring);
+    raw_pool_unmap(&s->pool);
+    raw_pool_unmap(&s->target);
+    close(s->sock);
+    tdaemon_expect_objects(s->d, s->before);
+    tdaemon_stop(s->d);
+}
+
+static struct rdmad_sqe good_write(const struct stage *s) {
+    return (struct rdmad_sqe){.opcode = RDMAD_OP_WRITE,
+                              .pool = s->pool.handle,
+                              .length = 64,
+                              .lease = s->attach.handle,
+                              .user_data = test_random()};
+}
+
+static struct rdmad_cqe one(struct stage *s, const struct rdmad_sqe *sqe) {
+    struct rdmad_cqe cqe;
+    raw_ring_put(&s->ring, sqe, 1);
+    CHECK(raw_ring_take(&s->ring, &cqe, (int)TEST_PATIENCE_MS), "no completion");
+    CHECK(cqe.user_data == sqe->user_data, "the completion of another op");
+    return cqe;
+}
+
+static void target_is(const struct stage *s, int byte) {
+    for (size_t i = 0; i < POOL; i++)
+        CHECK(s->target.base[i] == byte, "byte %zu of the target is %#x", i, s->target.base[i]);
+}
+
+static void refused(struct stage *s, const char *what, struct rdmad_sqe sqe, int code) {
+    struct rdmad_cqe cqe = one(s, &sqe);
+    CHECK(cqe.status == code, "%s: status %d instead of %d", what, cqe.status, code);
+    CHECK(cqe.outcome == RDMAD_FAILED_UNTOUCHED && cqe.bytes == 0, "%s: outcome %u, %lu bytes",
+          what, cqe.outcome, (unsigned long)cqe.bytes);
+}
+
+#define REFUSED(what, code, ...)             \
+    do {                                     \
+        struct rdmad_sqe q = good_write(&s); \
+        __VA_ARGS__;                         \
+        refused(&s, what, q, code);          \
+    } while (0)
+
+static void each_bad_entry_has_its_own_error(void) {
+    struct stage s;
+    stage_up(&s);
+    REFUSED("unknown opcode", RDMAD_E_OPCODE, q.opcode = RDMAD_OP_COUNT);
+    REFUSED("unknown opcode", RDMAD_E_OPCODE, q.opcode = 0xff);
+    for (unsigned bit = 0; bit < 8; bit++)
+        REFUSED("flags", RDMAD_E_RESERVED, q.flags = (uint8_t)(1u << bit));
+    REFUSED("reserved0", RDMAD_E_RESERVED, q.reserved0 = 1);
+    REFUSED("reserved1", RDMAD_E_RESERVED, q.reserved1 = 0x80000000u);
+    REFUSED("NOP with a field", RDMAD_E_RESERVED, q.opcode = RDMAD_OP_NOP);
+    REFUSED("pool 0", RDMAD_E_HANDLE, q.pool = 0);
+    REFUSED("pool of another generation", RDMAD_E_HANDLE, q.pool ^= UINT64_C(1) << 40);
+    REFUSED("pool beyond the table", RDMAD_E_HANDLE, q.pool = UINT64_MAX);
+    REFUSED("lease 0", RDMAD_E_NO_LEASE, q.lease = 0);
+    REFUSED("lease of another generation", RDMAD_E_NO_LEASE, q.lease ^= UINT64_C(1) << 40);
+    REFUSED("lease beyond the table", RDMAD_E_NO_LEASE, q.lease = UINT64_MAX);
+
+    /* The boundary set squared, for either side: exactly what lies inside is taken. */
+    const uint64_t edge[] = {0,
+                             1,
+                             63,
+                             64,
+                             POOL - 64,
+                             POOL - 1,
+                             POOL,
+                             POOL + 1,
+                             UINT64_C(1) << 32,
+                             UINT64_C(1) << 63,
+                             UINT64_MAX - POOL,
+                             UINT64_MAX - 1,
+                             UINT64_MAX};
+    for (unsigned i = 0; i < sizeof(edge) / sizeof(edge[0]); i++)
+        for (unsigned j = 0; j < sizeof(edge) / sizeof(edge[0]); j++) {
+            uint64_t offset = edge[i], length = edge[j];
+            if (offset <= POOL && length <= POOL - offset)
+                continue;
+            REFUSED("range of the lease", RDMAD_E_RANGE, q.lease_offset = offset,
+                    q.length = length);
+            REFUSED("range of the pool", RDMAD_E_RANGE, q.pool_offset = offset, q.length = length);
+        }
+    target_is(&s, 't');
+
+    struct rdmad_sqe fine = good_write(&s);
+    fine.length = POOL;
+    struct rdmad_cqe cqe = one(&s, &fine);
+    CHECK(cqe.status == 0 && cqe.outcome == RDMAD_DONE && cqe.bytes == POOL, "status %d",
+          cqe.status);
+    target_is(&s, 'p');
+    stage_down(&s);
+}
+
+static void rights_are_kept(void) {
+    struct stage s;
+    stage_up(&s);
+    static const uint32_t rights[] = {RDMAD_RIGHT_READ, RDMAD_RIGHT_WRITE};
+    for (unsigned i = 0; i < 2; i++) {
+        struct rdmad_lease_grant_req req = {
+            .pool = s.target.handle, .length = POOL, .ttl_ns = 60 * second_ns, .rights = rights[i]};
+        struct raw_packet reply;
+        struct rdmad_lease_grant_rep rep;
+        struct rdmad_lease_attach_rep at;
+        CHECK(raw_request(s.sock, RDMAD_MSG_LEASE_GRANT, &req, sizeof(req), &reply) == 0, "grant");
+        memcpy(&rep, raw_body(&reply), sizeof(rep));
+        CHECK(raw_attach(s.sock, rep.uri, &at, NULL) == 0, "attach");
+        REFUSED("the right that is not granted", RDMAD_E_RIGHTS, q.lease = at.handle,
+                q.opcode = rights[i] == RDMAD_RIGHT_READ ? RDMAD_OP_WRITE : RDMAD_OP_READ);
+    }
+    target_is(&s, 't');
+    stage_down(&s);
+}
+
+static void an_ended_lease_says_why(void) {
+    struct stage s;
+    char text[RDMAD_TEXT_MAX + 1];
+    stage_up(&s);
+    struct rdmad_lease_grant_rep brief;
+    struct rdmad_lease_attach_rep at;
+    CHECK(raw_grant(s.sock, &s.target, second_ns / 2, &brief, text) == 0, "grant: %s", text);
+    CHECK(raw_attach(s.sock, brief.uri, &at, text) == 0, "attach: %s", text);
+    struct rdmad_sqe sqe = good_write(&s);
+    sqe.lease = at.handle;
+    struct rdmad_cqe cqe = one(&s, &sqe);
+    CHECK(cqe.status == 0, "in time: status %d", cqe.status);
+    memset(s.target.base, 't', POOL);
+    sleep_ms(600);
+    cqe = one(&s, &sqe);
+    CHECK(cqe.status == RDMAD_E_LEASE_EXPIRED && cqe.lease_id == brief.lease,
+          "late: status %d, lease %lu", cqe.status, (unsigned long)cqe.lease_id);
+    CHECK(raw_attach(s.sock, brief.uri, &at, text) == RDMAD_E_LEASE_EXPIRED, "attach: %s", text);
+
+    CHECK(raw_revoke(s.sock, s.lease.lease) == 0, "revoke");
+    sqe = good_write(&s);
+    cqe = one(&s, &sqe);
+    CHECK(cqe.status == RDMAD_E_LEASE_REVOKED && cqe.lease_id == s.lease.lease,
+          "revoked: status %d, lease %lu", cqe.status, (unsigned long)cqe.lease_id);
+    target_is(&s, 't');
+    stage_down(&s);
+}
+
+/* ---- indices ------------------------------------------------------------------------------- */
+
+static void nonsense_indices_end_the_session_only(void) {
+    static const uint32_t tails[] = {17, 1000, UINT32_MAX, 0x80000000u};
+    struct stage s;
+    stage_up(&s);
+    for (unsigned i = 0; i < 8; i++) {
+        struct raw_ring ring;
+        int sock = raw_session(tdaemon_dir(s.d));
+        CHECK(raw_ring_create(sock, 16, &ring) == 0, "ring");
+        if (i < 4) {
+            raw_ring_tail(&ring, tails[i]);
+        } else { /* took more completions than there were */
+            struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
+            ringword_publish(&ring.client->cq_head, tails[i - 4]);
+            raw_ring_put(&ring, &nop, 1);
+        }
+        CHECK(raw_ended(sock, (int)TEST_PATIENCE_MS), "a broken ring (%u) does not end its session",
+              i);
+        raw_ring_unmap(&ring);
+        close(sock);
+        struct rdmad_sqe sqe = good_write(&s);
+        CHECK(one(&s, &sqe).status == 0, "a neighbour suffers");
+    }
+    stage_down(&s);
+}
+
+/* A client that does not reap stops itself, gets everything later, and nobody else notices. */
+static void a_lazy_reaper_stops_only_itself(void) {
+    struct stage s;
+    stage_up(&s);
+    struct raw_ring lazy;
+    int sock = raw_session(tdaemon_dir(s.d));
+    CHECK(raw_ring_create(sock, 8, &lazy) == 0, "ring");
+    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
+    unsigned put = 0;
+    for (int quiet = 0; quiet < 50;) {
+        uint32_t head = ringword_peek(&lazy.daemon->sq_head);
+        if (put - head < lazy.sq_entries) {
+            nop.user_data = put++;
+            raw_ring_put(&lazy, &nop, 1);
+            quiet = 0;
+        } else {
+            sleep_ms(2);
+            quiet++;
+        }
+        CHECK(put <= lazy.cq_entries + lazy.sq_entries, "the daemon takes more than it can answer");
+    }
+    CHECK(put == lazy.cq_entries + lazy.sq_entries, "stopped at %u", put);
+    struct rdmad_sqe sqe = good_write(&s);
+    CHECK(one(&s, &sqe).status == 0, "a neighbour suffers");
+    for (unsigned i = 0; i < put; i++) {
+        struct rdmad_cqe cqe;
+        CHECK(raw_ring_take(&lazy, &cqe, (int)TEST_PATIENCE_MS), "completion %u is lost", i);
+        CHECK(cqe.user_data == i, "completion %lu instead of %u", (unsigned long)cqe.user_data, i);
+        if (i % 4 == 3) /* room again: the daemon may have gone to sleep over it */
+            raw_ring_tail(&lazy, lazy.sq_tail);
+    }
+    raw_ring_unmap(&lazy);
+    close(sock);
+    stage_down(&s);
+}
+
+/* ---- an entry that changes while it is read ------------------------------------------------ */
+
+struct mutator {
+    struct rdmad_sqe *sqe;
+    uint32_t count;
+    bool stop;
+};
+
+static void *mutate(void *arg) {
+    struct mutator *m = arg;
+    volatile uint8_t *bytes = (volatile uint8_t *)m->sqe;
+    uint64_t x = 88172645463325252u;
+    while (!__atomic_load_n(&m->stop, __ATOMIC_RELAXED)) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        bytes[x % (m->count * sizeof(struct rdmad_sqe))] = (uint8_t)(x >> 32);
+    }
+    return NULL;
+}
+
+/* Whatever the daemon copied it judged and used; it never looks at the ring a second time. So only
+ * the session's own memory can change, and every completion is of some kind. */
+static void entries_that_change_under_way_do_no_harm(void) {
+    struct stage s;
+    stage_up(&s);
+    struct raw_pool bystander;
+    int other = raw_session(tdaemon_dir(s.d));
+    CHECK(raw_pool_create(other, POOL, 0, &bystander) == 0, "pool");
+    memset(bystander.base, 'b', POOL);
+    struct mutator m = {.sqe = s.ring.sqe, .count = s.ring.sq_entries};
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, mutate, &m) == 0, "thread");
+    unsigned odd = 0;
+    for (unsigned i = 0; i < 20000; i++) {
+        struct rdmad_sqe sqe = good_write(&s);
+        struct rdmad_cqe cqe;
+        raw_ring_put(&s.ring, &sqe, 1);
+        CHECK(raw_ring_take(&s.ring, &cqe, (int)TEST_PATIENCE_MS), "no completion");
+        odd += cqe.status != 0;
+    }
+    __atomic_store_n(&m.stop, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    printf("  %u of 20000 entries were spoiled in time\n", odd);
+    for (size_t i = 0; i < POOL; i++)
+        CHECK(bystander.base[i] == 'b', "another session's memory changed");
+    raw_pool_unmap(&bystander);
+    close(other);
+    stage_down(&s);
+}
+
+TEST_MAIN(CASE(each_bad_entry_has_its_own_error), CASE(rights_are_kept),
+          CASE(an_ended_lease_says_why), CASE(nonsense_indices_end_the_session_only),
+          CASE(a_lazy_reaper_stops_only_itself), CASE(entries_that_change_under_way_do_no_harm))

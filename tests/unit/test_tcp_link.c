@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How links come up, and what is told when they do not or break.
+ */
+#include "tests/unit/tcp_raw.h"
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BIG (256u << 10)
+
+static struct fabric_link *open_link(struct pair *p, const struct fabric_blob *offer) {
+    struct error err = {0};
+    struct fabric_link *link;
+    cr_assert_eq(fabric_tcp.link_open(p->lessee.fabric, "127.0.0.1", offer, NULL, &link, &err), 0,
+                 "%s", err.text);
+    return link;
+}
+
+static void drop_link(struct pair *p) {
+    fabric_tcp.link_close(p->link);
+    p->link = NULL;
+}
+
+Test(tcp_link, ops_posted_while_dialling_are_done_once_it_is_up) {
+    struct pair p;
+    pair_open(&p, BIG);
+    drop_link(&p);
+    struct fabric_blob offer;
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &offer, NULL), 0);
+    p.link = open_link(&p, &offer);
+    struct top op;
+    random_fill(p.local, BIG, 1);
+    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, BIG);
+    cr_assert_eq(fabric_tcp.post(p.link, &op.op), 0);
+    PAIR_UNTIL(&p, op.done);
+    cr_assert_eq(op.op.status, RDMAD_OK);
+    cr_assert_eq(memcmp(p.local, p.memory, BIG), 0);
+    pair_close(&p);
+}
+
+Test(tcp_link, nobody_listening_is_told_with_the_address) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_blob offer;
+    int listener = raw_listen(&offer);
+    close(listener);
+    drop_link(&p);
+    struct error err = {0};
+    int rc = fabric_tcp.link_open(p.lessee.fabric, "127.0.0.1", &offer, NULL, &p.link, &err);
+    if (rc == 0) {
+        PAIR_UNTIL(&p, p.lessee.lost == 1);
+        err = p.lessee.why;
+    }
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%u", raw_port(&offer));
+    cr_assert_eq(err.code, RDMAD_E_UNREACHABLE);
+    cr_assert_not_null(strstr(err.text, address), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "refused"), "%s", err.text);
+    pair_close(&p);
+}
+
+Test(tcp_link, a_used_token_is_told_as_such) {
+    struct pair p;
+    pair_open(&p, BIG);
+    drop_link(&p);
+    struct fabric_blob offer;
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &offer, NULL), 0);
+    p.link = open_link(&p, &offer);
+    PAIR_UNTIL(&p, p.lessee.up == 2);
+    struct fabric_link *again = open_link(&p, &offer);
+    PAIR_UNTIL(&p, p.lessee.lost == 1);
+    cr_assert_eq(p.lessee.why.code, RDMAD_E_UNREACHABLE);
+    cr_assert_not_null(strstr(p.lessee.why.text, "token"), "%s", p.lessee.why.text);
+    fabric_tcp.link_close(again);
+    pair_close(&p);
+}
+
+Test(tcp_link, who_never_welcomes_is_given_up_in_time) {
+    struct pair p;
+    pair_open(&p, BIG);
+    drop_link(&p);
+    struct fabric_blob offer;
+    int listener = raw_listen(&offer);
+    p.link = open_link(&p, &offer);
+    struct top op;
+    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, 64);
+    op_post(&p, &op);
+    for (unsigned i = 0; i < 50; i++)
+        pair_turn(&p);
+    uint64_t wake_ns;
+    cr_assert(fabric_tcp.arm(p.lessee.fabric, &wake_ns));
+    cr_assert(wake_ns <= clock_now_ns() + p.lessee.settings.connect_timeout_ns);
+    cr_assert_eq(p.lessee.lost, 0);
+    p.lessee.skew_ns = p.lessee.settings.connect_timeout_ns;
+    PAIR_UNTIL(&p, p.lessee.lost == 1);
+    cr_assert_eq(p.lessee.why.code, RDMAD_E_UNREACHABLE);
+    cr_assert(op.done);
+    cr_assert_eq(op.op.outcome, RDMAD_FAILED_UNTOUCHED);
+    close(listener);
+    pair_close(&p);
+}
+
+Test(tcp_link, who_answers_the_hello_with_something_else_is_no_target) {
+    struct pair p;
+    pair_open(&p, BIG);
+    for (unsigned i = 0; i < WELCOME_BYTES; i++) {
+        drop_link(&p);
+        struct fabric_blob offer;
+        int listener = raw_listen(&offer), fd = -1;
+        p.link = open_link(&p, &offer);
+        PAIR_UNTIL(&p, (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0);
+        uint8_t welcome[WELCOME_BYTES];
+        welcome_put(welcome);
+        welcome[i] ^= 0x20;
+        raw_send(&p, fd, welcome, sizeof welcome);
+        PAIR_UNTIL(&p, p.lessee.lost == i + 1);
+        cr_assert_eq(p.lessee.why.code, RDMAD_E_UNREACHABLE);
+        cr_assert_eq(p.lessee.up, 1);
+        close(fd);
+        close(listener);
+    }
+    pair_close(&p);
+}
+
+Test(tcp_link, an_offer_of_another_version_is_refused) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_blob good, bad;
+    struct fabric_link *link;
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &good, NULL), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        bad = good;
+        if (i == 0)
+            bad.size--;
+        else if (i == 3)
+            bad.bytes[2] = bad.bytes[3] = 0; /* port 0 */
+        else
+            bad.bytes[i - 1]++;
+        struct error err = {0};
+        cr_assert_eq(fabric_tcp.link_open(p.lessee.fabric, "127.0.0.1", &bad, NULL, &link, &err),
+                     RDMAD_E_PROTOCOL);
+    }
+    cr_assert_eq(fabric_tcp.link_open(p.lessee.fabric, "localhost", &good, NULL, &link, NULL),
+                 RDMAD_E_INVAL, "a name was looked up");
+    pair_close(&p);
+}
+
+/* ---- breaking ---------------------------------------------------------------------------- */
+
+Test(tcp_link, a_lost_link_tells_what_became_of_each_op) {
+    struct pair p;
+    pair_defaults(&p, BIG);
+    p.lessee.settings.send_buffer_bytes = UINT64_C(1) << 40;
+    pair_start(&p);
+    drop_link(&p);
+    struct fabric_blob offer;
+    int listener = raw_listen(&offer);
+    p.link = open_link(&p, &offer);
+    int fd = raw_accept_link(&p, listener);
+    static struct top ops[102];
+    for (unsigned i = 0; i < 102; i++) {
+        op_prepare(&p, &ops[i], i == 1 ? RDMAD_OP_READ : RDMAD_OP_WRITE, 0, 0, i < 2 ? 64 : BIG);
+        cr_assert_eq(fabric_tcp.post(p.link, &ops[i].op), 0);
+    }
+    for (unsigned i = 0; i < 100; i++)
+        pair_turn(&p);
+    close(fd);
+    PAIR_UNTIL(&p, p.lessee.lost == 1);
+    cr_assert_eq(p.lessee.why.code, RDMAD_E_PEER_LOST);
+    for (unsigned i = 0; i < 102; i++) {
+        cr_assert(ops[i].done);
+        cr_assert_eq(ops[i].op.status, RDMAD_E_PEER_LOST);
+    }
+    cr_assert_eq(ops[0].op.outcome, RDMAD_UNKNOWN);
+    cr_assert_eq(ops[1].op.outcome, RDMAD_FAILED_PARTIAL);
+    cr_assert_eq(ops[101].op.outcome, RDMAD_FAILED_UNTOUCHED);
+    struct top late;
+    op_prepare(&p, &late, RDMAD_OP_READ, 0, 0, 8);
+    cr_assert_eq(fabric_tcp.post(p.link, &late.op), RDMAD_E_PEER_LOST);
+    for (unsigned i = 0; i < 50; i++)
+        pair_turn(&p);
+    cr_assert_eq(p.lessee.lost, 1, "a loss was told twice");
+    close(listener);
+    pair_close(&p);
+}
+
+Test(tcp_link, a_silent_target_is_lost_while_it_owes_an_answer_and_only_then) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct top op;
+    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, 64);
+    cr_assert_eq(op_run(&p, &op), RDMAD_OK);
+    p.lessee.skew_ns += 10 * p.lessee.settings.dead_peer_ns;
+    for (unsigned i = 0; i < 50; i++)
+        pair_turn(&p);
+    cr_assert_eq(p.lessee.lost, 0, "an idle link was lost");
+
+    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, 64);
+    op_post(&p, &op);
+    fabric_tcp.poll(p.lessee.fabric);
+    uint64_t wake_ns;
+    cr_assert(fabric_tcp.arm(p.lessee.fabric, &wake_ns));
+    uint64_t now_ns = p.lessee.env.now_ns(&p.lessee);
+    cr_assert(wake_ns <= now_ns + p.lessee.settings.dead_peer_ns);
+    p.lessee.skew_ns += p.lessee.settings.dead_peer_ns - NSEC_PER_SEC;
+    fabric_tcp.poll(p.lessee.fabric);
+    cr_assert_not(op.done);
+    p.lessee.skew_ns += NSEC_PER_SEC;
+    fabric_tcp.poll(p.lessee.fabric);
+    cr_assert(op.done);
+    cr_assert_eq(op.op.status, RDMAD_E_PEER_LOST);
+    cr_assert_eq(op.op.outcome, RDMAD_UNKNOWN);
+    cr_assert_eq(p.lessee.lost, 1);
+    cr_assert_not_null(strstr(p.lessee.why.text, "silent"), "%s", p.lessee.why.text);
+    pair_close(&p);
+}
+
+Test(tcp_link, links_of_one_instance_fail_apart) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_blob offer;
+    int listener = raw_listen(&offer);
+    struct fabric_link *other = open_link(&p, &offer);
+    int fd = raw_accept_link(&p, listener);
+    close(fd);
+    PAIR_UNTIL(&p, p.lessee.lost == 1);
+    struct top op;
+    op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, BIG);
+    cr_assert_eq(op_run(&p, &op), RDMAD_OK);
+    fabric_tcp.link_close(other);
+    close(listener);
+    pair_close(&p);
+}
+
+Test(tcp_link, both_directions_work_between_two_instances) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct error err = {0};
+    struct fabric_blob offer, key;
+    struct fabric_window *w;
+    struct fabric_link *back;
+    struct fabric_window_spec spec = p.spec;
+    spec.peer = 3;
+    spec.base = p.local;
+    cr_assert_eq(fabric_tcp.offer(p.lessee.fabric, 3, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.window_open(p.lessee.fabric, &spec, &w, &key, &err), 0);
+    cr_assert_eq(fabric_tcp.link_open(p.owner.fabric, "127.0.0.1", &offer, NULL, &back, &err), 0);
+    random_fill(p.local, BIG, 9);
+    struct top op, there;
+    op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, BIG);
+    op.op.local = p.memory;
+    op.op.key = &key;
+    op_prepare(&p, &there, RDMAD_OP_WRITE, 0, 0, 0);
+    cr_assert_eq(fabric_tcp.post(back, &op.op), 0);
+    op_post(&p, &there);
+    PAIR_UNTIL(&p, op.done && there.done);
+    cr_assert_eq(op.op.status, RDMAD_OK);
+    cr_assert_eq(memcmp(p.memory, p.local, BIG), 0);
+    fabric_tcp.link_close(back);
+    fabric_tcp.window_close(w, RDMAD_E_LEASE_RELEASED);
+    pair_close(&p);
+}
+
+Test(tcp_link, an_address_that_cannot_be_listened_on_is_an_error_with_the_address) {
+    struct pair p;
+    pair_defaults(&p, BIG);
+    struct error err = {0};
+    snprintf(p.owner.settings.listen_host, sizeof p.owner.settings.listen_host, "192.0.2.1");
+    unsigned before = fd_count();
+    cr_assert_eq(fabric_tcp.open(&p.owner.env, &p.owner.fabric, &err), RDMAD_E_SYSTEM);
+    cr_assert_not_null(strstr(err.text, "192.0.2.1"), "%s", err.text);
+    cr_assert_eq(fd_count(), before);
+}
