@@ -30,7 +30,11 @@ struct ctl_method {
     bool mutating; /* for uid 0 and the daemon's own uid only */
 };
 
-const struct ctl_method *ctl_method_find(const char *name);
+typedef const struct ctl_method *ctl_find(const char *name); /* NULL: no such method */
+
+/* ctl_new with any table of methods. */
+int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **out,
+               struct error *err);
 
 /* A list is cut at this many rows; the answer then has "truncated": true. */
 #define CTL_MAX_ROWS 16384u

@@ -35,6 +35,7 @@
 
 struct ctl {
     struct state *state;
+    ctl_find *find;
     struct listener *listener;
     struct list conns;
     unsigned nconns;
@@ -121,7 +122,7 @@ void call_fail(struct ctl_call *call, const struct error *why) {
 /* Whether the request may run; err and the rpc_code say why not. */
 static int admit(const struct ctl_conn *conn, const struct rpc_request *rq,
                  const struct ctl_method **method, struct error *err) {
-    *method = ctl_method_find(rq->method);
+    *method = conn->ctl->find(rq->method);
     if (!*method) {
         error_set(err, RDMAD_E_INVAL, "no method \"%.60s\"; rdmactl(8) lists them", rq->method);
         return RPC_METHOD;
@@ -270,13 +271,15 @@ static void accepted(void *user, int fd) {
     bufferevent_enable(bev, EV_READ | EV_WRITE);
 }
 
-int ctl_new(struct state *st, int activated_fd, struct ctl **out, struct error *err) {
+int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **out,
+               struct error *err) {
     char path[sizeof(st->config->runtime_dir) + sizeof("/control.sock")];
     snprintf(path, sizeof(path), "%s/control.sock", st->config->runtime_dir);
     struct ctl *ctl = calloc(1, sizeof(*ctl));
     if (!ctl)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for %s", path);
     ctl->state = st;
+    ctl->find = find;
     list_init(&ctl->conns);
     struct listener_spec spec = {.path = path,
                                  .type = SOCK_STREAM,

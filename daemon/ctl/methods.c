@@ -25,10 +25,14 @@ static const struct ctl_method methods[] = {
     {"peer.add", ctl_peer_add, PARAMS({"address", RPC_TEXT, true, 280}), true},
 };
 
-const struct ctl_method *ctl_method_find(const char *name) {
+static const struct ctl_method *find_method(const char *name) {
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         if (!strcmp(methods[i].name, name))
             return &methods[i];
     }
     return NULL;
+}
+
+int ctl_new(struct state *st, int activated_fd, struct ctl **out, struct error *err) {
+    return ctl_listen(st, activated_fd, find_method, out, err);
 }
