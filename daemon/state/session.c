@@ -76,13 +76,10 @@ void session_hold(struct session *s) {
 }
 
 void session_release(struct session *s) {
-    struct state *st = s->state;
     if (--s->holds)
         return;
     LOG(DEBUG, ("session %" PRIu64 " is gone", s->id), FIELD_U64("SESSION", s->id));
     session_free(s);
-    if (st->session_freed)
-        st->session_freed(st);
 }
 
 struct session *session_find(struct state *st, uint64_t id) {

@@ -39,7 +39,6 @@ struct state {
     char listen_host[256]; /* what peers reach us by, for URIs */
     uint16_t listen_port;  /* the real one, also when 0 was asked for */
     uint64_t started_ns;
-    void (*session_freed)(struct state *st); /* how a stopping daemon waits; may be NULL */
     uint64_t (*clock)(void); /* NULL: clock_now_ns; tests script theirs */
     bool stopping;           /* refuses new sessions, leases and attaches */
 };

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Any packet is either answered once or handed to one handler with a whole body. */
+#include "daemon/serve/serve.h"
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static unsigned answers;
+static volatile unsigned char sink;
+
+void session_send_error(struct session *s, uint16_t type, uint32_t seq, const struct error *why) {
+    (void)s, (void)type, (void)seq;
+    if (!why->code || !*why->text)
+        abort();
+    answers++;
+}
+
+void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+                  const int *fds, unsigned nfds) {
+    (void)s, (void)type, (void)seq, (void)body, (void)size, (void)fds, (void)nfds;
+    answers++;
+}
+
+#define HANDLER(name, req)                                  \
+    void name(const struct request *rq, const void *body) { \
+        struct req copy;                                    \
+        (void)rq;                                           \
+        memcpy(&copy, body, sizeof(copy));                  \
+        sink = ((unsigned char *)&copy)[sizeof(copy) - 1];  \
+        answers++;                                          \
+    }
+HANDLER(serve_hello, rdmad_hello_req)
+HANDLER(serve_ring_create, rdmad_ring_create_req)
+HANDLER(serve_ring_destroy, rdmad_ring_destroy_req)
+HANDLER(serve_pool_create, rdmad_pool_create_req)
+HANDLER(serve_pool_destroy, rdmad_pool_destroy_req)
+HANDLER(serve_lease_grant, rdmad_lease_grant_req)
+HANDLER(serve_lease_attach, rdmad_lease_attach_req)
+HANDLER(serve_lease_renew, rdmad_lease_renew_req)
+HANDLER(serve_lease_release, rdmad_lease_release_req)
+HANDLER(serve_lease_revoke, rdmad_lease_revoke_req)
+HANDLER(serve_lease_stat, rdmad_lease_stat_req)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct session s = {.greeted = size % 2};
+    if (size == 0 || size > RDMAD_MSG_MAX + 1)
+        return -1;
+    answers = 0;
+    serve_message(&s, data, size, 0);
+    if (answers != 1)
+        abort();
+    return 0;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client's connection: packets arrive whole, descriptors never stay, and a client that does not
+ * read costs a bounded amount and then its connection.
+ */
+#include "common/fdmsg.h"
+#include "daemon/ipc/conn.h"
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <event2/event.h>
+#include <rdmad/wire.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct event_base *base;
+static struct conn *conn;
+static int client;
+static unsigned packets, last_nfds;
+static size_t last_size;
+static const char *closed_why;
+static bool close_in_packet, echo;
+
+static void on_packet(void *user, const void *data, size_t size, unsigned nfds) {
+    cr_assert_eq(user, &packets);
+    packets++;
+    last_size = size;
+    last_nfds = nfds;
+    if (echo)
+        conn_send(conn, data, size, NULL, 0);
+    if (close_in_packet) {
+        conn_close(conn);
+        conn = NULL;
+    }
+}
+
+static void on_closed(void *user, const char *why) {
+    cr_assert_eq(user, &packets);
+    closed_why = why;
+    conn = NULL;
+}
+
+static const struct conn_events events = {on_packet, on_closed};
+
+static unsigned open_fds(void) {
+    unsigned n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static void set_up(void) {
+    int pair[2];
+    base = event_base_new();
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    client = pair[1];
+    cr_assert_eq(conn_new(base, pair[0], &events, NULL, &conn), 0);
+    conn_set_user(conn, &packets);
+}
+
+static void turn(void) {
+    for (int i = 0; i < 20; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+static void tear_down(void) {
+    if (conn)
+        conn_close(conn);
+    close(client);
+    event_base_free(base);
+}
+
+TestSuite(conn, .init = set_up, .fini = tear_down);
+
+Test(conn, who_the_client_is_comes_from_the_kernel) {
+    const struct conn_peer *p = conn_peer(conn);
+    cr_assert_eq(p->uid, geteuid());
+    cr_assert_eq(p->gid, getegid());
+    cr_assert_eq(p->pid, getpid());
+    cr_assert_eq(p->ngroups, (unsigned)getgroups(0, NULL));
+}
+
+Test(conn, packets_arrive_one_by_one_and_go_out_with_their_descriptors) {
+    char buf[64];
+    int fds[4], null_fd = STDIN_FILENO;
+    size_t size = sizeof(buf);
+    unsigned nfds;
+    send(client, "abc", 3, 0);
+    send(client, "defgh", 5, 0);
+    turn();
+    cr_assert_eq(packets, 2);
+    cr_assert_eq(last_size, 5);
+    conn_send(conn, "answer", 6, &null_fd, 1);
+    cr_assert_eq(rdmad_fdmsg_recv(client, buf, &size, fds, 4, &nfds), 0);
+    cr_assert_eq(size, 6);
+    cr_assert_eq(nfds, 1);
+    close(fds[0]);
+}
+
+Test(conn, a_packet_that_is_too_long_is_seen_to_be_so) {
+    static char big[RDMAD_MSG_MAX * 2];
+    send(client, big, sizeof(big), 0);
+    send(client, big, RDMAD_MSG_MAX, 0);
+    turn();
+    cr_assert_eq(packets, 2);
+    cr_assert_eq(last_size, RDMAD_MSG_MAX);
+    send(client, big, RDMAD_MSG_MAX + 1, 0);
+    turn();
+    cr_assert_eq(last_size, RDMAD_MSG_MAX + 1);
+}
+
+Test(conn, descriptors_that_come_are_counted_and_closed) {
+    int fds[4] = {0, 0, 0, 0};
+    unsigned before = open_fds();
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, fds, 3), 0);
+    turn();
+    cr_assert_eq(last_nfds, 3);
+    cr_assert_eq(open_fds(), before);
+}
+
+/* More than fdmsg would send: by hand. */
+static void send_many_fds(unsigned count) {
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * 64)];
+        struct cmsghdr align;
+    } control;
+    int fds[64] = {0};
+    struct iovec iov = {"x", 1};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+    memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
+    cr_assert_eq(sendmsg(client, &m, 0), 1);
+}
+
+Test(conn, more_descriptors_than_a_message_may_have_are_closed_too) {
+    unsigned before = open_fds();
+    send_many_fds(5);
+    turn();
+    cr_assert_eq(last_nfds, RDMAD_MSG_MAX_FDS + 1);
+    send_many_fds(60);
+    turn();
+    cr_assert_eq(last_nfds, RDMAD_MSG_MAX_FDS + 1);
+    cr_assert_eq(packets, 2);
+    cr_assert_eq(open_fds(), before);
+}
+
+Test(conn, end_of_file_is_told_once) {
+    close(client);
+    client = -1;
+    turn();
+    cr_assert_str_eq(closed_why, "the client closed its socket");
+    cr_assert_null(conn);
+}
+
+Test(conn, closing_from_inside_a_packet_is_safe) {
+    close_in_packet = true;
+    send(client, "a", 1, 0);
+    send(client, "b", 1, 0);
+    turn();
+    cr_assert_eq(packets, 1);
+    cr_assert_null(closed_why, "closing from above calls nothing back");
+}
+
+Test(conn, a_client_that_does_not_take_its_answers_is_not_read_from) {
+    char buf[1024] = {0};
+    unsigned sent = 0;
+    echo = true;
+    for (int round = 0; round < 2000; round++) {
+        sent += send(client, buf, sizeof(buf), MSG_DONTWAIT) > 0;
+        turn();
+    }
+    cr_assert_null(closed_why);
+    cr_assert_lt(packets, sent, "it reads on although the answers wait");
+
+    unsigned got = 0; /* and goes on as soon as they are taken */
+    for (int quiet = 0; quiet < 3;) {
+        turn();
+        if (recv(client, buf, sizeof(buf), MSG_DONTWAIT) > 0) {
+            got++;
+            quiet = 0;
+        } else {
+            quiet++;
+        }
+    }
+    cr_assert_eq(got, sent);
+}
+
+Test(conn, a_client_that_lets_its_queue_overflow_is_closed_and_costs_no_descriptors) {
+    char buf[1024] = {0};
+    int fds[1] = {STDIN_FILENO};
+    unsigned before = open_fds();
+    for (int i = 0; i < 5000; i++)
+        conn_send(conn, buf, sizeof(buf), fds, 1);
+    cr_assert_leq(open_fds(), before + 64, "descriptors that wait are bounded");
+    cr_assert_null(closed_why, "nothing is called back from inside conn_send");
+    turn();
+    cr_assert_str_eq(closed_why, "the client does not read what it is sent");
+    cr_assert_eq(open_fds(), before - 1, "its own socket is closed");
+}
+
+Test(conn, what_the_socket_takes_is_sent_before_closing) {
+    char buf[16];
+    conn_send(conn, "bye", 3, NULL, 0);
+    conn_close(conn);
+    conn = NULL;
+    cr_assert_eq(recv(client, buf, sizeof(buf), 0), 3);
+    cr_assert_eq(recv(client, buf, sizeof(buf), 0), 0);
+}
+
+Test(conn, a_client_that_vanished_is_reported_after_a_send_fails) {
+    close(client);
+    client = -1;
+    conn_send(conn, "x", 1, NULL, 0);
+    cr_assert_null(closed_why);
+    turn();
+    cr_assert_not_null(closed_why);
+}

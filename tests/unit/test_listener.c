@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The listening socket: leftovers make way, living ones do not, and only what is ours is removed.
+ */
+#include "daemon/ipc/listener.h"
+#include <criterion/criterion.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/rdmad-listener-XXXXXX", path[64];
+static struct event_base *base;
+static unsigned accepted;
+
+static void set_up(void) {
+    base = event_base_new();
+    cr_assert_not_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/s.sock", dir);
+}
+
+static void tear_down(void) {
+    unlink(path);
+    rmdir(dir);
+    event_base_free(base);
+}
+
+TestSuite(listener, .init = set_up, .fini = tear_down);
+
+static void on_accept(void *user, int fd) {
+    cr_assert_eq(user, &accepted);
+    cr_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    accepted++;
+    close(fd);
+}
+
+static int start(struct listener **out, struct error *err) {
+    struct listener_spec spec = {
+        .path = path, .type = SOCK_SEQPACKET, .mode = 0666, .group = (gid_t)-1, .activated = -1};
+    return listener_new(base, &spec, on_accept, &accepted, out, err);
+}
+
+static int dial(void) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    strcpy(a.sun_path, path);
+    if (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void turn(void) {
+    for (int i = 0; i < 20; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+Test(listener, clients_are_accepted_and_the_file_goes_with_the_listener) {
+    struct listener *l;
+    struct stat st;
+    cr_assert_eq(start(&l, NULL), 0);
+    cr_assert_eq(stat(path, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0666);
+    int fds[100];
+    for (int i = 0; i < 100; i++)
+        cr_assert_geq(fds[i] = dial(), 0);
+    turn();
+    cr_assert_eq(accepted, 100);
+    for (int i = 0; i < 100; i++)
+        close(fds[i]);
+    listener_free(l);
+    cr_assert_neq(stat(path, &st), 0);
+}
+
+Test(listener, a_leftover_is_replaced) {
+    struct listener *l;
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    strcpy(a.sun_path, path);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    close(fd);
+    cr_assert_eq(start(&l, NULL), 0);
+    fd = dial();
+    cr_assert_geq(fd, 0);
+    close(fd);
+    listener_free(l);
+}
+
+Test(listener, a_socket_that_somebody_answers_on_is_left_alone) {
+    struct listener *l, *second;
+    struct error err;
+    cr_assert_eq(start(&l, NULL), 0);
+    cr_assert_eq(start(&second, &err), RDMAD_E_EXISTS);
+    cr_assert_not_null(strstr(err.text, "another rdmad"));
+    int fd = dial();
+    cr_assert_geq(fd, 0, "the first still listens");
+    close(fd);
+    listener_free(l);
+}
+
+Test(listener, a_file_that_is_no_socket_is_left_alone) {
+    struct listener *l;
+    struct error err;
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    cr_assert_eq(start(&l, &err), RDMAD_E_EXISTS);
+    cr_assert_eq(access(path, F_OK), 0);
+}
+
+Test(listener, a_file_that_somebody_put_in_our_place_is_not_removed) {
+    struct listener *l;
+    cr_assert_eq(start(&l, NULL), 0);
+    unlink(path);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    listener_free(l);
+    cr_assert_eq(access(path, F_OK), 0);
+}
+
+Test(listener, a_path_too_long_for_a_socket_is_an_error) {
+    char longer[200];
+    struct listener *l;
+    struct error err;
+    memset(longer, 'x', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    struct listener_spec spec = {
+        .path = longer, .type = SOCK_SEQPACKET, .group = (gid_t)-1, .activated = -1};
+    cr_assert_eq(listener_new(base, &spec, on_accept, NULL, &l, &err), RDMAD_E_CONFIG);
+}
+
+Test(listener, a_passed_socket_is_checked_before_it_is_used) {
+    struct listener *l;
+    struct error err;
+    struct listener_spec spec = {.path = path, .type = SOCK_SEQPACKET, .group = (gid_t)-1};
+    spec.activated = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(listener_new(base, &spec, on_accept, NULL, &l, &err), RDMAD_E_CONFIG);
+    spec.activated = socket(AF_UNIX, SOCK_SEQPACKET, 0); /* does not listen */
+    cr_assert_eq(listener_new(base, &spec, on_accept, NULL, &l, &err), RDMAD_E_CONFIG);
+    spec.activated = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(listener_new(base, &spec, on_accept, NULL, &l, &err), RDMAD_E_CONFIG);
+}
+
+Test(listener, a_passed_socket_serves_and_its_file_stays) {
+    struct listener *l;
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct listener_spec spec = {.path = path, .type = SOCK_SEQPACKET, .group = (gid_t)-1};
+    spec.activated = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    strcpy(a.sun_path, path);
+    cr_assert_eq(bind(spec.activated, (struct sockaddr *)&a, sizeof(a)), 0);
+    cr_assert_eq(listen(spec.activated, 5), 0);
+    cr_assert_eq(listener_new(base, &spec, on_accept, &accepted, &l, NULL), 0);
+    int fd = dial();
+    turn();
+    cr_assert_eq(accepted, 1);
+    close(fd);
+    listener_free(l);
+    cr_assert_eq(access(path, F_OK), 0, "it is systemd's");
+}
+
+Test(listener, without_descriptors_accepting_rests_and_then_goes_on) {
+    struct listener *l;
+    struct rlimit before, none;
+    cr_assert_eq(start(&l, NULL), 0);
+    int fd = dial(), spare = dup(0);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = (rlim_t)spare;
+    close(spare);
+    setrlimit(RLIMIT_NOFILE, &none);
+    turn();
+    setrlimit(RLIMIT_NOFILE, &before);
+    cr_assert_eq(accepted, 0);
+    turn();
+    cr_assert_eq(accepted, 0, "it rests: a readable socket does not spin the loop");
+    usleep(150000);
+    turn();
+    cr_assert_eq(accepted, 1);
+    close(fd);
+    listener_free(l);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The dispatcher: every malformed message gets its own error and reaches no handler, every
+ * well-formed one reaches exactly its handler. Handlers and the way back are the test's own.
+ */
+#include "daemon/serve/serve.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct {
+    unsigned replies, handled;
+    uint16_t type, handled_type;
+    uint32_t seq;
+    int status;
+    char text[RDMAD_TEXT_MAX + 1];
+} seen;
+
+void session_send_error(struct session *s, uint16_t type, uint32_t seq, const struct error *why) {
+    (void)s;
+    seen.replies++;
+    seen.type = type;
+    seen.seq = seq;
+    seen.status = why->code;
+    strcpy(seen.text, why->text);
+}
+
+void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
+                  const int *fds, unsigned nfds) {
+    (void)s, (void)type, (void)seq, (void)body, (void)size, (void)fds, (void)nfds;
+    seen.replies++;
+}
+
+#define HANDLER(name)                                        \
+    void name(const struct request *rq, const void *body) {  \
+        cr_assert_eq((uintptr_t)body % sizeof(uint64_t), 0); \
+        seen.handled++;                                      \
+        seen.handled_type = rq->type;                        \
+        seen.seq = rq->seq;                                  \
+    }
+HANDLER(serve_hello)
+HANDLER(serve_ring_create)
+HANDLER(serve_ring_destroy)
+HANDLER(serve_pool_create)
+HANDLER(serve_pool_destroy)
+HANDLER(serve_lease_grant)
+HANDLER(serve_lease_attach)
+HANDLER(serve_lease_renew)
+HANDLER(serve_lease_release)
+HANDLER(serve_lease_revoke)
+HANDLER(serve_lease_stat)
+
+static const size_t body_size[RDMAD_MSG_COUNT] = {
+    [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
+    [RDMAD_MSG_RING_CREATE] = sizeof(struct rdmad_ring_create_req),
+    [RDMAD_MSG_RING_DESTROY] = sizeof(struct rdmad_ring_destroy_req),
+    [RDMAD_MSG_POOL_CREATE] = sizeof(struct rdmad_pool_create_req),
+    [RDMAD_MSG_POOL_DESTROY] = sizeof(struct rdmad_pool_destroy_req),
+    [RDMAD_MSG_LEASE_GRANT] = sizeof(struct rdmad_lease_grant_req),
+    [RDMAD_MSG_LEASE_ATTACH] = sizeof(struct rdmad_lease_attach_req),
+    [RDMAD_MSG_LEASE_RENEW] = sizeof(struct rdmad_lease_renew_req),
+    [RDMAD_MSG_LEASE_RELEASE] = sizeof(struct rdmad_lease_release_req),
+    [RDMAD_MSG_LEASE_REVOKE] = sizeof(struct rdmad_lease_revoke_req),
+    [RDMAD_MSG_LEASE_STAT] = sizeof(struct rdmad_lease_stat_req),
+};
+
+struct message {
+    union {
+        struct rdmad_msg_header h;
+        unsigned char bytes[RDMAD_MSG_MAX + 1];
+    };
+    size_t size;
+};
+
+static struct message well_formed(uint16_t type) {
+    struct message m = {.size = sizeof(m.h) + body_size[type]};
+    m.h = (struct rdmad_msg_header){.magic = RDMAD_WIRE_MAGIC,
+                                    .version = RDMAD_ABI_VERSION,
+                                    .type = type,
+                                    .length = (uint32_t)m.size,
+                                    .seq = 77};
+    return m;
+}
+
+static void say(bool greeted, const struct message *m, unsigned nfds) {
+    struct session s = {.greeted = greeted};
+    memset(&seen, 0, sizeof(seen));
+    serve_message(&s, m->bytes, m->size, nfds);
+}
+
+static void refused(const struct message *m, unsigned nfds, int status, const char *word) {
+    say(true, m, nfds);
+    cr_assert_eq(seen.handled, 0, "a malformed message was handled");
+    cr_assert_eq(seen.replies, 1);
+    cr_assert_eq(seen.status, status, "%d: %s", seen.status, seen.text);
+    cr_assert_not_null(strstr(seen.text, word), "%s", seen.text);
+}
+
+Test(serve, every_well_formed_message_reaches_its_handler) {
+    for (uint16_t type = 1; type < RDMAD_MSG_COUNT; type++) {
+        struct message m = well_formed(type);
+        say(type != RDMAD_MSG_HELLO, &m, 0);
+        cr_assert_eq(seen.handled, 1);
+        cr_assert_eq(seen.handled_type, type);
+        cr_assert_eq(seen.seq, 77);
+        cr_assert_eq(seen.replies, 0);
+    }
+}
+
+Test(serve, a_message_of_any_wrong_length_is_refused) {
+    for (uint16_t type = 1; type < RDMAD_MSG_COUNT; type++) {
+        size_t right = sizeof(struct rdmad_msg_header) + body_size[type];
+        for (size_t size = 1; size <= RDMAD_MSG_MAX + 1; size++) {
+            struct message m = well_formed(type);
+            m.size = size;
+            m.h.length = (uint32_t)size;
+            if (size == right)
+                continue;
+            refused(&m, 0, RDMAD_E_LENGTH, "bytes");
+            cr_assert_eq(seen.seq, size < sizeof(m.h) ? 0 : 77);
+        }
+    }
+}
+
+Test(serve, a_length_that_is_not_the_packets_is_refused) {
+    struct message m = well_formed(RDMAD_MSG_POOL_CREATE);
+    m.h.length++;
+    refused(&m, 0, RDMAD_E_LENGTH, "says it has 41 bytes and came with 40");
+    cr_assert_eq(seen.type, RDMAD_MSG_POOL_CREATE | RDMAD_MSG_REPLY);
+    m.h.length = UINT32_MAX;
+    refused(&m, 0, RDMAD_E_LENGTH, "4294967295");
+}
+
+Test(serve, each_wrong_header_field_has_an_error_of_its_own) {
+    const struct message good = well_formed(RDMAD_MSG_POOL_CREATE);
+    struct message m = good;
+    m.h.magic ^= 1;
+    refused(&m, 0, RDMAD_E_PROTOCOL, "starts with");
+    cr_assert_eq(seen.seq, 0, "without our magic the seq means nothing");
+    m = good;
+    m.h.version = RDMAD_ABI_VERSION + 1;
+    refused(&m, 0, RDMAD_E_VERSION, "version 2");
+    m = good;
+    m.h.type = 0;
+    refused(&m, 0, RDMAD_E_TYPE, "type 0");
+    m.h.type = RDMAD_MSG_COUNT;
+    refused(&m, 0, RDMAD_E_TYPE, "unknown");
+    m.h.type = RDMAD_MSG_POOL_CREATE | RDMAD_MSG_REPLY;
+    refused(&m, 0, RDMAD_E_TYPE, "unknown");
+    m.h.type = UINT16_MAX;
+    refused(&m, 0, RDMAD_E_TYPE, "unknown");
+    m = good;
+    m.h.seq = 0;
+    refused(&m, 0, RDMAD_E_PROTOCOL, "seq 0");
+    m = good;
+    m.h.status = -1;
+    refused(&m, 0, RDMAD_E_RESERVED, "-1");
+    m = good;
+    m.h.reserved = 5;
+    refused(&m, 0, RDMAD_E_RESERVED, "5");
+}
+
+Test(serve, descriptors_are_refused) {
+    const struct message m = well_formed(RDMAD_MSG_POOL_CREATE);
+    refused(&m, 1, RDMAD_E_FDS, "1 descriptors");
+    refused(&m, RDMAD_MSG_MAX_FDS + 1, RDMAD_E_FDS, "more than 4");
+}
+
+Test(serve, hello_comes_first_and_once) {
+    const struct message hello = well_formed(RDMAD_MSG_HELLO);
+    refused(&hello, 0, RDMAD_E_PROTOCOL, "HELLO before");
+    for (uint16_t type = RDMAD_MSG_HELLO + 1; type < RDMAD_MSG_COUNT; type++) {
+        struct message m = well_formed(type);
+        say(false, &m, 0);
+        cr_assert_eq(seen.handled, 0);
+        cr_assert_eq(seen.status, RDMAD_E_PROTOCOL);
+    }
+}
+
+Test(serve, a_closing_session_is_deaf) {
+    struct session s = {.greeted = true, .closing = true};
+    struct message m = well_formed(RDMAD_MSG_POOL_CREATE);
+    memset(&seen, 0, sizeof(seen));
+    serve_message(&s, m.bytes, m.size, 0);
+    cr_assert_eq(seen.handled + seen.replies, 0);
+}
+
+Test(serve, a_text_ends_in_its_field_and_is_zero_filled) {
+    char field[8] = "abc";
+    cr_assert(serve_text_ok(field, sizeof(field)));
+    field[5] = 'x';
+    cr_assert_not(serve_text_ok(field, sizeof(field)));
+    memset(field, 'x', sizeof(field));
+    cr_assert_not(serve_text_ok(field, sizeof(field)));
+    memset(field, 0, sizeof(field));
+    cr_assert(serve_text_ok(field, sizeof(field)));
+}
