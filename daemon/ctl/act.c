@@ -10,27 +10,27 @@
 static void answered(void *arg, const struct error *result) {
     struct ctl_call *call = arg;
     if (result && result->code)
-        call_fail(call, result);
+        ctl_fail(call, result);
     else
-        call_reply(call, json_object());
+        ctl_reply(call, json_object());
 }
 
 /* Answered when nobody can touch the memory any more. */
 void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
     uint64_t id = rpc_uint(params, "id");
-    struct lease *lease = lease_by_id(call_state(call)->leases, id);
+    struct lease *lease = lease_by_id(ctl_state(call)->leases, id);
     if (!lease) {
         struct error why;
         error_set(&why, RDMAD_E_NO_LEASE,
                   "no lease %" PRIu64 " is alive here; lease show --all tells what ended", id);
-        call_fail(call, &why);
+        ctl_fail(call, &why);
         return;
     }
     lease_end(lease, RDMAD_E_LEASE_REVOKED, answered, call);
 }
 
 void ctl_peer_add(struct ctl_call *call, const json_t *params) {
-    struct state *st = call_state(call);
+    struct state *st = ctl_state(call);
     const char *address = rpc_text(params, "address");
     char host[RDMAD_HOST_MAX + 1];
     uint16_t port;
@@ -38,10 +38,10 @@ void ctl_peer_add(struct ctl_call *call, const json_t *params) {
     const char *wrong = rdmad_hostport_parse(address, host, &port);
     if (wrong) {
         error_set(&why, RDMAD_E_INVAL, "peer address \"%s\": %s", address, wrong);
-        call_fail(call, &why);
+        ctl_fail(call, &why);
     } else if (st->stopping) {
         error_set(&why, RDMAD_E_SHUTDOWN, "rdmad is stopping and dials no more peers");
-        call_fail(call, &why);
+        ctl_fail(call, &why);
     } else {
         peer_add(st->peers, host, port, answered, call);
     }

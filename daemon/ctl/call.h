@@ -2,7 +2,7 @@
 /*
  * call.h - one call under way, and the table of what may be called. Internal to ctl/.
  *
- * A handler answers its call exactly once, now or later, with call_reply or call_fail; the call is
+ * A handler answers its call exactly once, now or later, with ctl_reply or ctl_fail; the call is
  * gone then. The connection may be gone long before: the answer is dropped.
  */
 #ifndef RDMAD_CTL_CALL_H
@@ -13,12 +13,12 @@
 
 struct ctl_call;
 
-struct state *call_state(const struct ctl_call *call);
+struct state *ctl_state(const struct ctl_call *call);
 /* Connections to control.sock; only while the handler has not returned. */
-unsigned call_conns(const struct ctl_call *call);
+unsigned ctl_conns(const struct ctl_call *call);
 /* Takes over result; NULL is answered as out of memory. */
-void call_reply(struct ctl_call *call, json_t *result);
-void call_fail(struct ctl_call *call, const struct error *why);
+void ctl_reply(struct ctl_call *call, json_t *result);
+void ctl_fail(struct ctl_call *call, const struct error *why);
 
 /* params have been checked against the method's list. */
 typedef void ctl_handler(struct ctl_call *call, const json_t *params);

@@ -3,7 +3,7 @@
  * ctl.c - the administration socket: accept, read lines, call, write answers.
  *
  * The happy path: accepted() makes a connection, turn() takes a few lines of its input, run_line()
- * turns each into a call, the method's handler answers it now or later, call_reply() queues the
+ * turns each into a call, the method's handler answers it now or later, ctl_reply() queues the
  * line. A connection ends when the caller closed its side and everything it asked is answered.
  *
  * Bounds: MAX_CONNS connections, the last RESERVED_CONNS of them for callers that may change
@@ -97,15 +97,15 @@ static void call_end(struct ctl_call *call, char *line) {
     bufferevent_trigger(conn->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
-unsigned call_conns(const struct ctl_call *call) {
+unsigned ctl_conns(const struct ctl_call *call) {
     return call->conn->ctl->nconns;
 }
 
-struct state *call_state(const struct ctl_call *call) {
+struct state *ctl_state(const struct ctl_call *call) {
     return call->state;
 }
 
-void call_reply(struct ctl_call *call, json_t *result) {
+void ctl_reply(struct ctl_call *call, json_t *result) {
     struct error why;
     if (result) {
         call_end(call, rpc_result(call->id, result));
@@ -115,7 +115,7 @@ void call_reply(struct ctl_call *call, json_t *result) {
     call_end(call, rpc_error(call->id, RPC_FAILED, &why));
 }
 
-void call_fail(struct ctl_call *call, const struct error *why) {
+void ctl_fail(struct ctl_call *call, const struct error *why) {
     call_end(call, rpc_error(call->id, RPC_FAILED, why));
 }
 

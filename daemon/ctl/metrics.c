@@ -89,7 +89,7 @@ static void print_limits(FILE *out, const struct state *st) {
 
 void ctl_metrics(struct ctl_call *call, const json_t *params) {
     (void)params;
-    struct state *st = call_state(call);
+    struct state *st = ctl_state(call);
     struct plane_counters counters;
     struct ctl_totals t;
     ctl_totals(call, &t, &counters);
@@ -97,7 +97,7 @@ void ctl_metrics(struct ctl_call *call, const json_t *params) {
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out) {
-        call_reply(call, NULL);
+        ctl_reply(call, NULL);
         return;
     }
     print_info(out, st, &t);
@@ -105,6 +105,6 @@ void ctl_metrics(struct ctl_call *call, const json_t *params) {
     print_limits(out, st);
     print_traffic(out, &counters);
     fclose(out);
-    call_reply(call, text ? json_pack("{s:s#}", "text", text, size) : NULL);
+    ctl_reply(call, text ? json_pack("{s:s#}", "text", text, size) : NULL);
     free(text);
 }

@@ -33,7 +33,7 @@ static void rows_reply(struct ctl_call *call, struct rows *rows, const char *nou
     json_t *answer = json_pack("{s:o}", noun, rows->list);
     if (rows->truncated)
         json_object_set_new(answer, "truncated", json_true());
-    call_reply(call, answer);
+    ctl_reply(call, answer);
 }
 
 static double seconds(uint64_t ns) {
@@ -78,7 +78,7 @@ static json_t *session_row(const struct session *s, uint64_t now_ns) {
 void ctl_session_show(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct rows rows = rows_new();
-    list_for_each (node, &call_state(call)->sessions) {
+    list_for_each (node, &ctl_state(call)->sessions) {
         if (rows_full(&rows))
             break;
         const struct session *s = list_entry(node, struct session, node);
@@ -90,7 +90,7 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
 void ctl_pool_show(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct rows rows = rows_new();
-    list_for_each (node, &call_state(call)->sessions) {
+    list_for_each (node, &ctl_state(call)->sessions) {
         const struct session *s = list_entry(node, struct session, node);
         const struct pool *p;
         uint32_t cursor = 0;
@@ -136,7 +136,7 @@ static void each_lease(void *arg, const struct lease_view *v) {
 
 void ctl_lease_show(struct ctl_call *call, const json_t *params) {
     struct rows rows = rows_new();
-    leases_view(call_state(call)->leases, rpc_bool(params, "all"), each_lease, &rows);
+    leases_view(ctl_state(call)->leases, rpc_bool(params, "all"), each_lease, &rows);
     rows_reply(call, &rows, "leases");
 }
 
@@ -155,7 +155,7 @@ static void each_peer(void *arg, const struct peer_view *v) {
 void ctl_peer_show(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct rows rows = rows_new();
-    peers_view(call_state(call)->peers, each_peer, &rows);
+    peers_view(ctl_state(call)->peers, each_peer, &rows);
     rows_reply(call, &rows, "peers");
 }
 
@@ -173,12 +173,12 @@ static void each_link(void *arg, const struct link_view *v) {
 void ctl_link_show(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct rows rows = rows_new();
-    links_view(call_state(call)->peers, each_link, &rows);
+    links_view(ctl_state(call)->peers, each_link, &rows);
     rows_reply(call, &rows, "links");
 }
 
 static void reply_none(struct ctl_call *call, const char *noun, const char *why) {
-    call_reply(call, json_pack("{s:[], s:s}", noun, "why", why));
+    ctl_reply(call, json_pack("{s:[], s:s}", noun, "why", why));
 }
 
 void ctl_device_show(struct ctl_call *call, const json_t *params) {

@@ -81,20 +81,20 @@ static json_t *traffic(const struct plane_counters *c) {
 
 void ctl_status(struct ctl_call *call, const json_t *params) {
     (void)params;
-    struct state *st = call_state(call);
+    struct state *st = ctl_state(call);
     struct plane_counters counters;
     struct ctl_totals t;
     ctl_totals(call, &t, &counters);
     json_t *listen = json_pack("{s:s, s:i}", "host", st->listen_host, "port", (int)st->listen_port);
     json_t *process = json_pack("{s:i, s:i, s:o}", "pid", (int)getpid(), "uid", (int)geteuid(),
                                 "rss_bytes", number(t.rss_bytes));
-    call_reply(call, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o}",
-                               "version", RDMAD_VERSION, "node", st->node_name, "state",
-                               st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s,
-                               "fabric", fabric(st), "listen", listen, "workers",
-                               (json_int_t)st->config->workers, "congestion_control",
-                               st->config->tcp_congestion_control, "objects", objects(&t), "limits",
-                               limits(st, &t), "traffic", traffic(&counters), "process", process));
+    ctl_reply(call, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o}",
+                              "version", RDMAD_VERSION, "node", st->node_name, "state",
+                              st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s,
+                              "fabric", fabric(st), "listen", listen, "workers",
+                              (json_int_t)st->config->workers, "congestion_control",
+                              st->config->tcp_congestion_control, "objects", objects(&t), "limits",
+                              limits(st, &t), "traffic", traffic(&counters), "process", process));
 }
 
 static void each_key(void *arg, const char *key, const char *literal) {
@@ -105,6 +105,6 @@ static void each_key(void *arg, const char *key, const char *literal) {
 void ctl_config_show(struct ctl_call *call, const json_t *params) {
     (void)params;
     json_t *keys = json_object();
-    config_each(call_state(call)->config, each_key, keys);
-    call_reply(call, json_pack("{s:o}", "config", keys));
+    config_each(ctl_state(call)->config, each_key, keys);
+    ctl_reply(call, json_pack("{s:o}", "config", keys));
 }

@@ -41,7 +41,7 @@ static void count_link(void *arg, const struct link_view *v) {
 }
 
 void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane) {
-    struct state *st = call_state(call);
+    struct state *st = ctl_state(call);
     const uint64_t *used = st->quota.total.used;
     plane_count(st->plane, plane);
     *out = (struct ctl_totals){0};
@@ -56,7 +56,7 @@ void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plan
     out->objects.lanes_in = plane->lanes_in;
     out->objects.ops_inflight = plane->ops_inflight;
     out->open_fds = count_fds();
-    out->objects.fds = out->open_fds - call_conns(call);
+    out->objects.fds = out->open_fds - ctl_conns(call);
     out->rss_bytes = resident_bytes();
     out->uptime_s = (double)(clock_now_ns() - st->started_ns) / 1e9;
 }

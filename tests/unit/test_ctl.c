@@ -25,7 +25,7 @@ static struct ctl_call *waiting;
 static unsigned changed;
 
 static void do_echo(struct ctl_call *call, const json_t *params) {
-    call_reply(call, json_pack("{s:s}", "said", rpc_text(params, "text")));
+    ctl_reply(call, json_pack("{s:s}", "said", rpc_text(params, "text")));
 }
 static void do_later(struct ctl_call *call, const json_t *params) {
     (void)params;
@@ -34,19 +34,19 @@ static void do_later(struct ctl_call *call, const json_t *params) {
 static void do_change(struct ctl_call *call, const json_t *params) {
     (void)params;
     changed++;
-    call_reply(call, json_object());
+    ctl_reply(call, json_object());
 }
 static void do_fail(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct error why;
     error_set(&why, RDMAD_E_NO_LEASE, "no lease 9");
-    call_fail(call, &why);
+    ctl_fail(call, &why);
 }
 static void do_large(struct ctl_call *call, const json_t *params) {
     (void)params;
     char *text = calloc(1, 300001);
     memset(text, 'x', 300000);
-    call_reply(call, json_pack("{s:s}", "large", text));
+    ctl_reply(call, json_pack("{s:s}", "large", text));
     free(text);
 }
 
@@ -215,7 +215,7 @@ Test(ctl, who_closed_its_side_still_gets_its_answer) {
     shutdown(fd, SHUT_WR);
     turn();
     cr_assert_not_null(waiting);
-    call_reply(waiting, json_pack("{s:i}", "n", 5));
+    ctl_reply(waiting, json_pack("{s:i}", "n", 5));
     cr_expect_not(hear(fd), "and then the end");
     cr_expect(strstr(heard, "\"n\":5"), "%s", heard);
     close(fd);
@@ -228,7 +228,7 @@ Test(ctl, an_answer_to_nobody_is_dropped) {
     close(fd);
     turn();
     cr_assert_not_null(waiting);
-    call_reply(waiting, json_object());
+    ctl_reply(waiting, json_object());
     turn();
 }
 
@@ -237,7 +237,7 @@ Test(ctl, an_answer_after_the_end_of_it_all_is_dropped) {
     say(fd, CALL("1", "later"), strlen(CALL("1", "later")));
     struct error err;
     ctl_free(ctl);
-    call_reply(waiting, json_object());
+    ctl_reply(waiting, json_object());
     cr_assert_eq(ctl_listen(&st, -1, find, &ctl, &err), 0, "%s", err.text);
     close(fd);
 }
