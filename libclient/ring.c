@@ -239,7 +239,7 @@ static int take(struct rdmad_ring *r, const struct rdmad_cqe **cqe) {
         return take_lost(r, cqe);
     }
     r->cq_head++;
-    if (r->current.status == RDMAD_E_HANDLE && r->slot[index].lease)
+    if (r->current.status == RDMAD_E_NO_LEASE && r->slot[index].lease)
         explain_handle(r, &r->slot[index]);
     return hold(r, index, cqe);
 }
