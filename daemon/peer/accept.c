@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * accept.c - where other daemons dial us.
+ *
+ * Whoever connects is a stranger until it said hello. Strangers are few (the one that is silent for
+ * longest makes room) and have little time, so that somebody who only opens connections costs us
+ * nothing that an honest daemon needs.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/peer/internal.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/bufferevent.h>
+#include <event2/listener.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+#define ACCEPT_PAUSE_NS (100 * NSEC_PER_MSEC)
+
+static void drop_oldest_stranger(struct peers *ps) {
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (!p->outgoing && p->stage == PEER_GREETING && !p->doomed) {
+            peer_refuse(p, RDMAD_E_LIMIT, "too many connections that do not say hello");
+            return;
+        }
+    }
+}
+
+static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa,
+                     int size, void *arg) {
+    struct peers *ps = arg;
+    (void)listener;
+    (void)size;
+    if (ps->strangers >= 2 * PEER_STRANGERS_MAX) { /* the dropped ones are not even gone yet */
+        close(fd);
+        return;
+    }
+    if (ps->strangers >= PEER_STRANGERS_MAX)
+        drop_oldest_stranger(ps);
+    struct peer *p = peer_new(ps, false);
+    if (!p) {
+        close(fd);
+        return;
+    }
+    p->stage = PEER_GREETING;
+    ps->strangers++;
+    peer_note_address(p, sa);
+    if (peer_start(p, fd)) {
+        struct error why;
+        error_set(&why, RDMAD_E_NOMEM, "out of memory for its connection");
+        peer_doom(p, &why);
+        return;
+    }
+    bufferevent_enable(p->bev, EV_READ);
+}
+
+/* Descriptors ran out: the connection stays in the backlog, so pause instead of spinning on it. */
+static void accept_failed(struct evconnlistener *listener, void *arg) {
+    struct peers *ps = arg;
+    int saved = EVUTIL_SOCKET_ERROR();
+    LOG_LIMITED(WARNING, ("cannot accept a peer: %s", strerror(saved)));
+    uint64_t again = clock_after(state_now(ps->state), ACCEPT_PAUSE_NS);
+    if (timer_set(&ps->state->timers, &ps->accept_again, again) == 0)
+        evconnlistener_disable(listener);
+}
+
+static void accept_resume(struct timer *timer, uint64_t now_ns) {
+    struct peers *ps = container_of(timer, struct peers, accept_again);
+    (void)now_ns;
+    if (ps->listener)
+        evconnlistener_enable(ps->listener);
+}
+
+static bool is_loopback(const struct sockaddr *sa) {
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+    return sa->sa_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
+                                    : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+static bool is_wildcard(const struct sockaddr *sa) {
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+    return sa->sa_family == AF_INET ? v4->sin_addr.s_addr == htonl(INADDR_ANY)
+                                    : IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
+}
+
+/* What URIs of this daemon say, from what it is bound to. */
+static void note_listen(struct peers *ps, const char *host) {
+    struct state *st = ps->state;
+    socklen_t size = sizeof(ps->bound);
+    struct sockaddr *sa = (struct sockaddr *)&ps->bound;
+    getsockname(evconnlistener_get_fd(ps->listener), sa, &size);
+    st->listen_port = ntohs(sa->sa_family == AF_INET6 ? ((struct sockaddr_in6 *)sa)->sin6_port
+                                                      : ((struct sockaddr_in *)sa)->sin_port);
+    snprintf(st->listen_host, sizeof(st->listen_host), "%s",
+             is_wildcard(sa) ? st->node_name : host);
+    if (is_loopback(sa))
+        LOG(INFO,
+            ("peers on this host only: listening on loopback, %s port %u", host, st->listen_port));
+    else
+        LOG(WARNING,
+            ("listening for peers on %s port %u without authentication or encryption: this "
+             "version has none, use it on trusted networks only",
+             host, st->listen_port));
+}
+
+int accept_start(struct peers *ps, struct error *err) {
+    const char *listen = ps->state->config->listen;
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char host[RDMAD_HOST_MAX + 1], service[8];
+    uint16_t port;
+
+    timer_init(&ps->accept_again, accept_resume);
+    const char *wrong = rdmad_hostport_parse(listen, host, &port);
+    if (wrong)
+        return error_set(err, RDMAD_E_CONFIG, "listen \"%.100s\": %s", listen, wrong);
+    snprintf(service, sizeof(service), "%u", port);
+    int rc = getaddrinfo(host, service, &hints, &found);
+    if (rc)
+        return error_set(err, RDMAD_E_CONFIG, "listen \"%.100s\": %s", listen, gai_strerror(rc));
+    for (struct addrinfo *a = found; a && !ps->listener; a = a->ai_next)
+        ps->listener = evconnlistener_new_bind(ps->state->base, accepted, ps,
+                                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
+                                                   LEV_OPT_REUSEABLE,
+                                               BACKLOG, a->ai_addr, (int)a->ai_addrlen);
+    freeaddrinfo(found);
+    if (!ps->listener)
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %.100s", listen);
+    evconnlistener_set_error_cb(ps->listener, accept_failed);
+    note_listen(ps, host);
+    return 0;
+}
+
+void accept_stop(struct peers *ps) {
+    timer_unset(&ps->state->timers, &ps->accept_again);
+    if (ps->listener)
+        evconnlistener_free(ps->listener);
+    ps->listener = NULL;
+}

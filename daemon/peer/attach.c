@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * attach.c - the lessee's side: what our sessions want of a peer's leases.
+ *
+ * The happy path: peer_attach makes a claim on a peer that is up or being dialled; ATTACH_REQ;
+ * the answer has the owner's number of it, key and duration; a lane for the session's worker; the
+ * handle becomes the data plane's; whoever asked is told. Later REVOKED ends the handle, and when
+ * it has drained STOPPED is the answer; or the session gives it back, which is RELEASE.
+ *
+ * Each step before the handle is the data plane's can fail, time out or be given up because the
+ * session closes: claim_fail undoes what was done, at the owner too. An answer that comes after we
+ * gave up is granted for nothing and released at once, without ending a lease for one lessee.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/peer/claim.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct state *state_of(const struct claim *c) {
+    return c->peer->peers->state;
+}
+
+static struct claim *find(struct peer *p, uint64_t ref) {
+    return slots_get(&p->claims, ref);
+}
+
+static void claim_free(struct claim *c) {
+    struct peer *p = c->peer;
+    timer_unset(&state_of(c)->timers, &c->timeout);
+    if (c->lane)
+        lane_leave(c->lane, c);
+    slots_remove(&p->claims, c->ref);
+    free(c);
+    liveness_update(p);
+    peer_check_free(p);
+}
+
+static void send_release(struct claim *c, bool returned) {
+    struct peer_msg m = {.type = PEER_MSG_RELEASE,
+                         .release = {.owner_ref = c->owner_ref, .returned = returned}};
+    peer_send(c->peer, &m);
+}
+
+static void send_stopped(struct claim *c) {
+    struct peer_msg m = {.type = PEER_MSG_STOPPED, .stopped.owner_ref = c->owner_ref};
+    peer_send(c->peer, &m);
+}
+
+/* The attach comes to nothing; the handle, still NEW, goes with it. */
+static void claim_fail(struct claim *c, const struct error *why) {
+    struct session_waiter done = c->done;
+    struct handle *h = c->handle;
+    struct error copy = *why;
+
+    c->handle = NULL;
+    if (c->stage == CLAIM_ASKED && c->peer->stage == PEER_UP) {
+        c->stage = CLAIM_ABANDONED;
+        timer_unset(&state_of(c)->timers, &c->timeout);
+    } else {
+        if (c->stage == CLAIM_LINKING && c->revoked)
+            send_stopped(c);
+        else if (c->stage == CLAIM_LINKING)
+            send_release(c, false);
+        claim_free(c);
+    }
+    h->ops = NULL;
+    handle_free(h);
+    done.done(done.arg, &copy);
+}
+
+/* ---- the handle's end -------------------------------------------------------------------- */
+
+static void cancel(struct handle *h) {
+    struct error why;
+    error_set(&why, RDMAD_E_CANCELED, "the session ended during the attach");
+    claim_fail(h->peer_record, &why);
+}
+
+static void let_go(struct handle *h, bool returned) {
+    struct claim *c = h->peer_record;
+    if (c->revoked)
+        send_stopped(c);
+    else
+        send_release(c, returned);
+    claim_free(c);
+}
+
+static const struct handle_ops claim_ops = {.cancel = cancel, .let_go = let_go};
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+static void timed_out(struct timer *timer, uint64_t now_ns) {
+    static const char *const waiting[] = {
+        [CLAIM_WAITING] = "connecting to it",
+        [CLAIM_ASKED] = "waiting for its answer",
+        [CLAIM_LINKING] = "opening a link to it",
+    };
+    struct claim *c = container_of(timer, struct claim, timeout);
+    struct error why;
+    (void)now_ns;
+    error_set(&why, RDMAD_E_TIMEOUT,
+              "attaching to a lease of the daemon at %.100s:%u took longer than %" PRIu64
+              " ms, %s; try again or allow more time",
+              c->peer->host, c->peer->port, c->timeout_ns / NSEC_PER_MSEC, waiting[c->stage]);
+    claim_fail(c, &why);
+}
+
+static void ask(struct claim *c) {
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
+    m.attach_req.lessee_ref = c->ref;
+    m.attach_req.lease = c->uri.lease;
+    memcpy(m.attach_req.key, c->uri.key, sizeof(m.attach_req.key));
+    memcpy(m.attach_req.name, c->uri.name, sizeof(m.attach_req.name));
+    m.attach_req.uid = c->handle->session->uid;
+    c->stage = CLAIM_ASKED;
+    c->asked_ns = state_now(state_of(c));
+    peer_send(c->peer, &m);
+}
+
+/* A claim of h on p, in p's table. */
+static struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
+                               uint64_t timeout_ns, struct error *err) {
+    const struct state *st = p->peers->state;
+    struct claim *c = calloc(1, sizeof(*c));
+    if (!c || !(c->ref = slots_add(&p->claims, c))) {
+        error_set(err, c ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
+                  "no room for one more lease at %.100s:%u: %" PRIu32 " of %u are in use; release "
+                  "some",
+                  p->host, p->port, p->claims.used, PEER_ATTACHES_MAX);
+        free(c);
+        return NULL;
+    }
+    c->peer = p;
+    c->handle = h;
+    c->uri = *uri;
+    c->timeout_ns = timeout_ns;
+    list_init(&c->lane_node);
+    timer_init(&c->timeout, timed_out);
+    if (timer_set(&p->peers->state->timers, &c->timeout, clock_after(state_now(st), timeout_ns))) {
+        error_set(err, RDMAD_E_NOMEM, "out of memory for an attach");
+        claim_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,
+                 uint64_t timeout_ns, plane_done *done, void *arg) {
+    struct claim *c = NULL;
+    struct peer *p;
+    struct error err;
+
+    if (peer_dial(ps, uri->host, uri->port, &p, &err) == 0)
+        c = claim_new(p, h, uri, timeout_ns, &err);
+    if (!c) {
+        handle_free(h);
+        done(arg, &err);
+        return;
+    }
+    h->ops = &claim_ops;
+    h->peer_record = c;
+    c->done = (struct session_waiter){done, arg};
+    liveness_update(p);
+    if (p->stage == PEER_UP)
+        ask(c);
+}
+
+void claims_begin(struct peer *p) {
+    uint32_t cursor = 0;
+    uint64_t ref;
+    struct claim *c;
+    while ((c = slots_next(&p->claims, &cursor, &ref))) {
+        if (c->stage == CLAIM_WAITING)
+            ask(c);
+    }
+    liveness_update(p);
+}
+
+/* ---- the answer -------------------------------------------------------------------------- */
+
+/* A session that closes has no data plane any more: nothing may be added to it. */
+static bool closing(struct claim *c) {
+    if (!c->handle->session->closing)
+        return false;
+    cancel(c->handle);
+    return true;
+}
+
+static void claim_granted(struct claim *c, const struct peer_attach_rep *m) {
+    struct error err;
+    c->stage = CLAIM_LINKING;
+    c->owner_ref = m->owner_ref;
+    c->spec = (struct plane_lease_spec){
+        .lease_id = m->lease,
+        .length = m->length,
+        .rights = m->rights,
+        .deadline_ns = clock_after(c->asked_ns, m->ttl_ns),
+        .key = m->key,
+    };
+    if (closing(c))
+        return;
+    struct lane *lane = lane_of(c->peer, plane_worker_of_session(c->handle->session->plane));
+    if (!lane) {
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for a link to %s", c->peer->name);
+        claim_fail(c, &err);
+        return;
+    }
+    c->lane = lane;
+    lane_join(lane, c);
+}
+
+void claim_attach_rep(struct peer *p, const struct peer_attach_rep *m) {
+    struct claim *c = find(p, m->lessee_ref);
+    struct error why = {.code = m->status};
+
+    if (!c || (c->stage != CLAIM_ASKED && c->stage != CLAIM_ABANDONED)) {
+        peer_refuse(p, RDMAD_E_PROTOCOL, "an answer to an attach that nobody waits for");
+    } else if (c->stage == CLAIM_ABANDONED) {
+        c->owner_ref = m->owner_ref;
+        if (m->status == RDMAD_OK)
+            send_release(c, false);
+        claim_free(c);
+    } else if (m->status == RDMAD_OK) {
+        claim_granted(c, m);
+    } else {
+        memcpy(why.text, m->text, sizeof(why.text));
+        c->stage = CLAIM_WAITING; /* nothing to undo at the owner */
+        claim_fail(c, &why);
+    }
+}
+
+void claim_lane_up(struct claim *c) {
+    if (closing(c))
+        return;
+    timer_unset(&state_of(c)->timers, &c->timeout);
+    c->stage = CLAIM_LIVE;
+    c->spec.lane = lane_plane(c->lane);
+    handle_attach_remote(c->handle, &c->spec, &claim_ops, c, c->done.done, c->done.arg);
+}
+
+/* ---- news from the owner ------------------------------------------------------------------ */
+
+void claim_revoked(struct peer *p, const struct peer_revoked *m) {
+    struct claim *c = find(p, m->lessee_ref);
+    if (!c || c->stage == CLAIM_ABANDONED)
+        return; /* we let go first, RELEASE is on its way */
+    if (c->stage != CLAIM_LINKING && c->stage != CLAIM_LIVE) {
+        peer_refuse(p, RDMAD_E_PROTOCOL, "REVOKED of an attach that was not granted");
+        return;
+    }
+    c->revoked = true;
+    if (c->stage == CLAIM_LIVE) {
+        handle_end(c->handle, m->reason, m->text);
+        return;
+    }
+    struct error why = {.code = m->reason};
+    memcpy(why.text, m->text, sizeof(why.text));
+    claim_fail(c, &why);
+}
+
+static void set_deadline(struct claim *c, uint64_t deadline_ns) {
+    c->spec.deadline_ns = deadline_ns;
+    if (c->stage == CLAIM_LIVE)
+        handle_renewed(c->handle, deadline_ns);
+}
+
+static void ask_ttl(struct claim *c) {
+    struct peer_msg m = {.type = PEER_MSG_TTL_REQ, .ttl.ref = c->owner_ref};
+    if (c->ttl_asked) {
+        c->ttl_again = true;
+        return;
+    }
+    c->ttl_asked = true;
+    c->asked_ns = state_now(state_of(c));
+    peer_send(c->peer, &m);
+}
+
+/* A shorter life holds at once. A longer one must be asked for: counted from now, it would end
+ * later here than at the owner. */
+void claim_renewed(struct peer *p, const struct peer_ttl *m) {
+    struct claim *c = find(p, m->ref);
+    if (!c || (c->stage != CLAIM_LINKING && c->stage != CLAIM_LIVE))
+        return;
+    uint64_t latest = clock_after(state_now(state_of(c)), m->ttl_ns);
+    if (latest < c->spec.deadline_ns)
+        set_deadline(c, latest);
+    ask_ttl(c);
+}
+
+void claim_ttl_rep(struct peer *p, const struct peer_ttl *m) {
+    struct claim *c = find(p, m->ref);
+    if (!c || !c->ttl_asked)
+        return;
+    c->ttl_asked = false;
+    set_deadline(c, clock_after(c->asked_ns, m->ttl_ns));
+    if (c->ttl_again) {
+        c->ttl_again = false;
+        ask_ttl(c);
+    }
+}
+
+/* ---- losses ------------------------------------------------------------------------------ */
+
+void claim_lane_lost(struct claim *c, const struct error *why) {
+    if (c->stage == CLAIM_LIVE)
+        handle_end(c->handle, RDMAD_E_PEER_LOST, why->text);
+    else
+        claim_fail(c, why);
+}
+
+void claims_lost(struct peer *p, const struct error *why) {
+    struct error lost = *why;
+    uint32_t cursor = 0;
+    uint64_t ref;
+    struct claim *c;
+
+    if (lost.code == RDMAD_OK)
+        lost.code = RDMAD_E_PEER_LOST;
+    while ((c = slots_next(&p->claims, &cursor, &ref))) {
+        if (c->stage == CLAIM_ABANDONED)
+            claim_free(c);
+        else if (c->stage == CLAIM_LIVE)
+            handle_end(c->handle, RDMAD_E_PEER_LOST, lost.text);
+        else
+            claim_fail(c, &lost);
+    }
+}
+
+/* The peer turned out to be this daemon under another name. */
+static void become_local(struct claim *c) {
+    struct leases *ls = state_of(c)->leases;
+    struct session_waiter done = c->done;
+    struct handle *h = c->handle;
+    struct rdmad_uri uri = c->uri;
+    struct error err;
+    struct lease *l;
+
+    h->ops = NULL;
+    claim_free(c);
+    if (h->session->closing)
+        error_set(&err, RDMAD_E_CANCELED, "the session ended during the attach");
+    else if (lease_find(ls, &uri, &l, &err) == 0 &&
+             handle_attach_local(h, l, done.done, done.arg, &err) == 0)
+        return;
+    handle_free(h);
+    done.done(done.arg, &err);
+}
+
+void claims_become_local(struct peer *p) {
+    uint32_t cursor = 0;
+    uint64_t ref;
+    struct claim *c;
+    while ((c = slots_next(&p->claims, &cursor, &ref)))
+        become_local(c);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * claim.h - an attach of ours at a peer, from the first byte to the last answer. Of attach.c;
+ * lane.c links it into its lists.
+ */
+#ifndef RDMAD_PEER_CLAIM_H
+#define RDMAD_PEER_CLAIM_H
+
+#include "daemon/peer/internal.h"
+
+enum claim_stage {
+    CLAIM_WAITING,   /* for the peer's hello */
+    CLAIM_ASKED,     /* for its answer */
+    CLAIM_LINKING,   /* granted; for the lane */
+    CLAIM_LIVE,      /* the handle is the data plane's, or draining */
+    CLAIM_ABANDONED, /* given up while ASKED: what is granted late is given back at once */
+};
+
+struct claim {
+    struct peer *peer;
+    uint64_t ref; /* in peer->claims */
+    enum claim_stage stage;
+    struct handle *handle; /* NULL once ABANDONED */
+    struct rdmad_uri uri;
+    struct timer timeout;
+    uint64_t timeout_ns;
+    struct session_waiter done;
+    uint64_t asked_ns; /* when the duration in hand was asked for */
+    uint64_t owner_ref;
+    struct plane_lease_spec spec;
+    struct lane *lane;
+    struct list lane_node;
+    bool revoked;              /* the owner waits for STOPPED */
+    bool ttl_asked, ttl_again; /* a TTL_REQ is out; another renewal came meanwhile */
+};
+
+#endif

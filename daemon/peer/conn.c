@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conn.c - one connection to a peer: frames in, frames out, and the way it ends.
+ *
+ * The happy path: peer_start, hello, messages to the handlers of attach.c, lane.c or grant.c.
+ *
+ * The end has one way, whatever began it (end of file, a malformed frame, silence, a goodbye, too
+ * much unread output): peer_doom notes the reason and wakes an event; from the loop, peers.c closes
+ * the socket and tells everybody. So handlers may doom the peer in the middle of anything.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/peer/internal.h"
+#include "daemon/peer/transport.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/buffer.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void peer_note_address(struct peer *p, const struct sockaddr *sa) {
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+    bool six = sa->sa_family == AF_INET6;
+    const void *ip = six ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
+    unsigned port = ntohs(six ? v6->sin6_port : v4->sin_port);
+
+    if (!inet_ntop(sa->sa_family, ip, p->ip, sizeof(p->ip)))
+        p->ip[0] = '\0';
+    snprintf(p->address, sizeof(p->address), six ? "[%s]:%u" : "%s:%u", p->ip, port);
+}
+
+/* ---- out --------------------------------------------------------------------------------- */
+
+void peer_send(struct peer *p, const struct peer_msg *m) {
+    uint8_t frame[PEER_WIRE_MAX];
+    if (!p->bev || p->doomed)
+        return;
+    size_t length = peer_wire_encode(m, frame);
+    struct error why;
+    if (bufferevent_write(p->bev, frame, length) != 0) {
+        error_set(&why, RDMAD_E_NOMEM, "out of memory for a message to the peer");
+        peer_doom(p, &why);
+    } else if (evbuffer_get_length(bufferevent_get_output(p->bev)) > PEER_OUTPUT_MAX) {
+        error_set(&why, RDMAD_E_PEER_LOST, "the peer does not read: %u bytes wait for it",
+                  PEER_OUTPUT_MAX);
+        peer_doom(p, &why);
+    }
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+void peer_doom(struct peer *p, const struct error *why) {
+    if (p->doomed)
+        return;
+    p->doomed = true;
+    p->why = *why;
+    if (p->bev)
+        bufferevent_disable(p->bev, EV_READ);
+    event_active(p->doom_event, EV_TIMEOUT, 0);
+}
+
+void peer_refuse(struct peer *p, int code, const char *format, ...) {
+    struct peer_msg m = {.type = PEER_MSG_BYE, .bye.code = code};
+    struct error why = {.code = code};
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(why.text, sizeof(why.text), format, ap);
+    va_end(ap);
+    memcpy(m.bye.text, why.text, sizeof(m.bye.text));
+    peer_send(p, &m);
+    peer_doom(p, &why);
+}
+
+/* ---- in ---------------------------------------------------------------------------------- */
+
+static void bye_received(struct peer *p, const struct peer_bye *m) {
+    struct error why;
+    bool greeting = p->stage == PEER_GREETING;
+    /* Before hello the peer's reason is the answer; later, what matters is that it left. */
+    error_set(&why, greeting && m->code ? m->code : RDMAD_E_PEER_LOST, "%s at %s said: %.120s",
+              p->name[0] ? p->name : "the daemon", p->address,
+              m->text[0] ? m->text : error_text(m->code));
+    peer_doom(p, &why);
+}
+
+static void ping_received(struct peer *p, const struct peer_ping *m) {
+    struct peer_msg pong = {.type = PEER_MSG_PONG, .ping = *m};
+    peer_send(p, &pong);
+}
+
+static void dispatch(struct peer *p, const struct peer_msg *m) {
+    switch (m->type) {
+    case PEER_MSG_BYE:
+        return bye_received(p, &m->bye);
+    case PEER_MSG_PING:
+        return ping_received(p, &m->ping);
+    case PEER_MSG_PONG:
+        return; /* that it came is what counts */
+    case PEER_MSG_ATTACH_REQ:
+        return grant_attach_req(p, &m->attach_req);
+    case PEER_MSG_ATTACH_REP:
+        return claim_attach_rep(p, &m->attach_rep);
+    case PEER_MSG_RELEASE:
+        return grant_release(p, &m->release);
+    case PEER_MSG_REVOKED:
+        return claim_revoked(p, &m->revoked);
+    case PEER_MSG_STOPPED:
+        return grant_stopped(p, &m->stopped);
+    case PEER_MSG_RENEWED:
+        return claim_renewed(p, &m->ttl);
+    case PEER_MSG_TTL_REQ:
+        return grant_ttl_req(p, &m->ttl);
+    case PEER_MSG_TTL_REP:
+        return claim_ttl_rep(p, &m->ttl);
+    case PEER_MSG_LINK_REQ:
+        return grant_link_req(p, &m->link_req);
+    case PEER_MSG_LINK_REP:
+        return lane_link_rep(p, &m->link_rep);
+    default:
+        peer_refuse(p, RDMAD_E_PROTOCOL, "a second HELLO");
+    }
+}
+
+static void frame_received(struct peer *p, const struct peer_msg *m) {
+    if (p->stage == PEER_UP) {
+        dispatch(p, m);
+    } else if (m->type == PEER_MSG_HELLO) {
+        hello_received(p, &m->hello);
+    } else if (m->type == PEER_MSG_BYE) {
+        bye_received(p, &m->bye);
+    } else {
+        peer_refuse(p, RDMAD_E_PROTOCOL, "a %s before HELLO", peer_wire_name(m->type));
+    }
+}
+
+/* Takes one frame out of the input; false when there is no whole one, or the peer is doomed. */
+static bool take_frame(struct peer *p, struct evbuffer *input) {
+    uint8_t frame[PEER_WIRE_MAX];
+    struct peer_msg m;
+    struct error err;
+    size_t length;
+
+    if (p->doomed || evbuffer_copyout(input, frame, PEER_WIRE_HEAD) < (ssize_t)PEER_WIRE_HEAD)
+        return false;
+    if (peer_wire_length(frame, !p->outgoing, &length, &err)) {
+        if (err.code == RDMAD_E_VERSION)
+            peer_refuse(p, err.code, "%s is not of our version: %.200s", p->address, err.text);
+        else
+            peer_refuse(p, err.code, "%s", err.text);
+        return false;
+    }
+    if (evbuffer_get_length(input) < length)
+        return false;
+    evbuffer_remove(input, frame, length);
+    if (peer_wire_decode(frame, length, &m, &err)) {
+        peer_refuse(p, err.code, "%s", err.text);
+        return false;
+    }
+    frame_received(p, &m);
+    return true;
+}
+
+static void readable(struct bufferevent *bev, void *arg) {
+    struct peer *p = arg;
+    p->heard_ns = state_now(p->peers->state);
+    while (take_frame(p, bufferevent_get_input(bev)))
+        ;
+}
+
+static void happened(struct bufferevent *bev, short what, void *arg) {
+    struct peer *p = arg;
+    struct error why;
+    int saved = EVUTIL_SOCKET_ERROR();
+
+    (void)bev;
+    if (what & BEV_EVENT_CONNECTED) {
+        p->stage = PEER_GREETING;
+        bufferevent_enable(p->bev, EV_READ);
+        hello_send(p);
+    } else if (p->stage == PEER_CONNECTING) {
+        dial_failed(p, saved);
+    } else {
+        errno = saved;
+        if (what & BEV_EVENT_EOF)
+            error_set(&why, RDMAD_E_PEER_LOST, "the daemon at %s closed the connection",
+                      p->address);
+        else
+            error_errno(&why, RDMAD_E_PEER_LOST, "the connection to the daemon at %s broke",
+                        p->address);
+        peer_doom(p, &why);
+    }
+}
+
+int peer_start(struct peer *p, int fd) {
+    p->bev = transport_new(p->peers->state->base, fd);
+    if (!p->bev)
+        return RDMAD_E_NOMEM;
+    bufferevent_setcb(p->bev, readable, NULL, happened, p);
+    return 0;
+}

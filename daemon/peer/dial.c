@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dial.c - from HOST:PORT to a connection that can say hello.
+ *
+ * The happy path: an address is taken as it stands, a name goes to libevent's resolver (hosts file
+ * and DNS; nothing waits for it), then each address is tried in turn until one connects.
+ *
+ * A daemon that listens on one address also dials from it: that is how the other side knows whom a
+ * lease is for (scope peer), when a host has several. Loopback is the exception, it reaches nothing
+ * but loopback.
+ */
+#include "daemon/base/log.h"
+#include "daemon/peer/internal.h"
+#include "daemon/peer/transport.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/dns.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void unreachable(struct peer *p, const char *why) {
+    struct error err;
+    error_set(
+        &err, RDMAD_E_UNREACHABLE,
+        "the daemon at %.100s:%u cannot be reached: %s; is rdmad running and listening there?",
+        p->host, p->port, why);
+    peer_doom(p, &err);
+}
+
+/* The port is not part of it: any free one does. */
+static bool bind_source(int fd, const struct peers *ps, const struct sockaddr *to) {
+    struct sockaddr_storage from = ps->bound;
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&from;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&from;
+    int on = 1;
+
+    if (from.ss_family != to->sa_family)
+        return true;
+    if (to->sa_family == AF_INET) {
+        uint32_t ours = ntohl(v4->sin_addr.s_addr);
+        uint32_t theirs = ntohl(((const struct sockaddr_in *)to)->sin_addr.s_addr);
+        if (ours == INADDR_ANY || (ours >> 24 == 127 && theirs >> 24 != 127))
+            return true;
+        v4->sin_port = 0;
+    } else {
+        const struct in6_addr *theirs = &((const struct sockaddr_in6 *)to)->sin6_addr;
+        if (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) ||
+            (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) && !IN6_IS_ADDR_LOOPBACK(theirs)))
+            return true;
+        v6->sin6_port = 0;
+    }
+    (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    return bind(fd, (struct sockaddr *)&from,
+                to->sa_family == AF_INET ? sizeof(*v4) : sizeof(*v6)) == 0;
+}
+
+/* Starts connecting to one address. false: errno says why not. */
+static bool try_address(struct peer *p, const struct evutil_addrinfo *a) {
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    peer_note_address(p, a->ai_addr);
+    if (!bind_source(fd, p->peers, a->ai_addr)) {
+        close(fd);
+        return false;
+    }
+    if (peer_start(p, fd)) {
+        errno = ENOMEM;
+        return false;
+    }
+    return bufferevent_socket_connect(p->bev, a->ai_addr, (int)a->ai_addrlen) == 0;
+}
+
+static void dial_next(struct peer *p, int system_error) {
+    while (p->next_address) {
+        const struct evutil_addrinfo *a = p->next_address;
+        p->next_address = a->ai_next;
+        if (try_address(p, a))
+            return;
+        system_error = errno;
+        if (p->bev)
+            transport_close(p->bev);
+        p->bev = NULL;
+    }
+    unreachable(p, strerror(system_error));
+}
+
+void dial_failed(struct peer *p, int system_error) {
+    transport_close(p->bev);
+    p->bev = NULL;
+    dial_next(p, system_error);
+}
+
+static void dial_addresses(struct peer *p, struct evutil_addrinfo *found) {
+    p->addresses = p->next_address = found;
+    dial_next(p, 0);
+}
+
+/* Also comes, with EVUTIL_EAI_CANCEL, some time after the request was cancelled. */
+static void resolved(int result, struct evutil_addrinfo *found, void *arg) {
+    struct peer *p = arg;
+    p->holds--;
+    p->resolving = NULL;
+    if (p->doomed || result == EVUTIL_EAI_CANCEL) {
+        if (found)
+            evutil_freeaddrinfo(found);
+        peer_check_free(p);
+    } else if (result) {
+        unreachable(p, evutil_gai_strerror(result));
+    } else {
+        dial_addresses(p, found);
+    }
+}
+
+static void resolve(struct peer *p, const char *service, const struct evutil_addrinfo *hints) {
+    struct peers *ps = p->peers;
+    if (!ps->dns)
+        ps->dns = evdns_base_new(ps->state->base, EVDNS_BASE_INITIALIZE_NAMESERVERS |
+                                                      EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    if (!ps->dns) {
+        unreachable(p, "the resolver does not start; see /etc/resolv.conf");
+        return;
+    }
+    p->holds++;
+    struct evdns_getaddrinfo_request *request =
+        evdns_getaddrinfo(ps->dns, p->host, service, hints, resolved, p);
+    if (request) /* else resolved has run already */
+        p->resolving = request;
+}
+
+void dial_start(struct peer *p) {
+    struct evutil_addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct evutil_addrinfo *found = NULL;
+    char service[8];
+
+    snprintf(service, sizeof(service), "%u", p->port);
+    hints.ai_flags = EVUTIL_AI_NUMERICHOST | EVUTIL_AI_NUMERICSERV;
+    if (evutil_getaddrinfo(p->host, service, &hints, &found) == 0) {
+        dial_addresses(p, found);
+        return;
+    }
+    hints.ai_flags = EVUTIL_AI_NUMERICSERV | EVUTIL_AI_ADDRCONFIG;
+    resolve(p, service, &hints);
+}
+
+void dial_stop(struct peer *p) {
+    if (p->resolving)
+        evdns_getaddrinfo_cancel(p->resolving);
+    p->resolving = NULL;
+    if (p->addresses)
+        evutil_freeaddrinfo(p->addresses);
+    p->addresses = p->next_address = NULL;
+}

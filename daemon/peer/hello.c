@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hello.c - who is there, and whether we fit together.
+ *
+ * The dialler says hello first, the acceptor answers with its own; then both are up. A fabric that
+ * the other does not have, or one peer too many, is answered with BYE and the reason, which the
+ * dialler hands to whoever wanted the connection. A daemon that has dialled itself under another
+ * name notices by the node id.
+ */
+#include "daemon/base/log.h"
+#include "daemon/peer/internal.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void hello_send(struct peer *p) {
+    const struct state *st = p->peers->state;
+    struct peer_msg m = {.type = PEER_MSG_HELLO};
+    m.hello.magic = PEER_WIRE_MAGIC;
+    m.hello.listen_port = st->listen_port;
+    memcpy(m.hello.node_id, st->node_id, sizeof(m.hello.node_id));
+    memcpy(m.hello.node, st->node_name, sizeof(m.hello.node));
+    snprintf(m.hello.fabric, sizeof(m.hello.fabric), "%s", plane_fabric(st->plane)->name);
+    peer_send(p, &m);
+}
+
+static bool fabric_fits(struct peer *p, const struct peer_hello *hello) {
+    const struct state *st = p->peers->state;
+    const char *ours = plane_fabric(st->plane)->name;
+    if (strcmp(hello->fabric, ours) == 0)
+        return true;
+    peer_refuse(p, RDMAD_E_FABRIC, "%s at %s has fabric %s, %s has fabric %s: none in common",
+                p->name, p->address, hello->fabric, st->node_name, ours);
+    return false;
+}
+
+static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
+    struct peers *ps = p->peers;
+    uint64_t max = ps->state->config->max_peers;
+
+    if (!fabric_fits(p, hello))
+        return;
+    if (ps->count - ps->strangers >= max) {
+        peer_refuse(p, RDMAD_E_LIMIT, "%s has %u peers, its peer.max is %" PRIu64,
+                    ps->state->node_name, ps->count - ps->strangers, max);
+        return;
+    }
+    ps->strangers--;
+    hello_send(p);
+    peer_is_up(p);
+}
+
+void hello_received(struct peer *p, const struct peer_hello *hello) {
+    const struct state *st = p->peers->state;
+
+    memcpy(p->name, hello->node, sizeof(p->name));
+    if (!p->outgoing) {
+        greet_stranger(p, hello);
+    } else if (memcmp(hello->node_id, st->node_id, sizeof(st->node_id)) == 0) {
+        struct error why;
+        claims_become_local(p);
+        error_set(&why, RDMAD_E_INVAL, "%s:%u is this very daemon", p->host, p->port);
+        peer_doom(p, &why);
+    } else if (fabric_fits(p, hello)) {
+        peer_is_up(p);
+    }
+}

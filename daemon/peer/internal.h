@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * internal.h - what the files of peer/ share.
+ *
+ *   peers.c      the table: new, stop, free, views, peer.h's entry points
+ *   conn.c       one connection: frames in and out, the way it ends
+ *   accept.c     listening
+ *   dial.c       resolving and connecting
+ *   hello.c      who is there, and whether we fit
+ *   liveness.c   pings, idle connections, strangers that stay silent
+ *   attach.c     the lessee's side: claims on leases of the peer
+ *   lane.c       the lessee's side: where our workers reach the peer's memory
+ *   grant.c      the owner's side: attachments of the peer
+ *   wire.c       messages; transport.c sockets
+ *
+ * Every end of a connection goes through peer_doom, which only notes why and asks the loop to come
+ * back: no function here frees a peer under its caller.
+ */
+#ifndef RDMAD_PEER_INTERNAL_H
+#define RDMAD_PEER_INTERNAL_H
+
+#include "daemon/peer/peer.h"
+#include "daemon/peer/wire.h"
+#include <event2/util.h>
+#include <sys/socket.h>
+
+struct event;
+struct bufferevent;
+struct evconnlistener;
+struct evdns_base;
+struct evdns_getaddrinfo_request;
+
+/* Attachments of one peer here, and of ours there: 64 sessions with 64 leases each. Requests that
+ * are not answered yet count, so this also bounds what a peer can have pending. */
+#define PEER_ATTACHES_MAX 4096u
+/* Link offers being made for one peer; an honest one asks for one a worker. */
+#define PEER_OFFERS_MAX 64u
+/* Output that waits for a peer to read: well above the largest burst of our own, one REVOKED each
+ * attachment. */
+#define PEER_OUTPUT_MAX (4u * 1024u * 1024u)
+/* Accepted connections that have not said hello yet, and how long they may take. */
+#define PEER_STRANGERS_MAX 64u
+#define PEER_HELLO_NS (3 * NSEC_PER_SEC)
+
+struct peers {
+    struct state *state;
+    struct evconnlistener *listener;
+    struct timer accept_again; /* after descriptors ran out */
+    struct evdns_base *dns;    /* made when the first name is to be resolved */
+    struct sockaddr_storage bound;
+    struct list all;
+    unsigned count, strangers;
+    uint64_t next_id, next_ref;
+    bool stopping;
+    struct session_waiter stopped;
+};
+
+enum peer_stage { PEER_CONNECTING, PEER_GREETING, PEER_UP, PEER_LOST };
+
+struct peer {
+    struct peers *peers;
+    struct list node;
+    uint64_t id; /* of this connection; never used twice */
+    bool outgoing;
+    enum peer_stage stage;
+    unsigned holds; /* callbacks under way */
+    uint64_t since_ns;
+
+    char host[RDMAD_HOST_MAX + 1]; /* as dialled */
+    uint16_t port;
+    char ip[INET6_ADDRSTRLEN];
+    char address[INET6_ADDRSTRLEN + 8]; /* IP:PORT */
+    char name[RDMAD_NAME_MAX + 1];      /* as it calls itself; "" until it said hello */
+
+    struct bufferevent *bev;
+    struct event *doom_event;
+    bool doomed;
+    struct error why; /* once doomed */
+
+    /* dial.c */
+    struct evdns_getaddrinfo_request *resolving;
+    struct evutil_addrinfo *addresses, *next_address;
+    struct list adders; /* who waits for hello only */
+
+    /* liveness.c */
+    struct timer tick;
+    uint64_t heard_ns, used_since_ns, pings;
+    bool used;
+
+    struct slots claims; /* outgoing: struct claim, attach.c */
+    struct list lanes;   /* outgoing: struct lane, lane.c */
+    struct slots grants; /* incoming: struct grant, grant.c */
+    unsigned offers;     /* incoming: being made */
+};
+
+/* ---- peers.c ---- */
+struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
+void peer_check_free(struct peer *p);                   /* once it is lost and holds nothing */
+void peer_is_up(struct peer *p);                        /* hello was said both ways */
+/* The outgoing peer of that address, dialled now if there is none. */
+int peer_dial(struct peers *ps, const char *host, uint16_t port, struct peer **out,
+              struct error *err);
+
+/* ---- conn.c ---- */
+/* Takes over fd; the peer reads and writes from now on. */
+int peer_start(struct peer *p, int fd);
+void peer_send(struct peer *p, const struct peer_msg *m);
+/* The connection ends, soon and only once. The first silently, the second tells the peer why. */
+void peer_doom(struct peer *p, const struct error *why);
+void peer_refuse(struct peer *p, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What its address looks like. */
+void peer_note_address(struct peer *p, const struct sockaddr *sa);
+
+/* ---- accept.c ---- */
+int accept_start(struct peers *ps, struct error *err);
+void accept_stop(struct peers *ps);
+
+/* ---- dial.c ---- */
+void dial_start(struct peer *p);
+void dial_failed(struct peer *p, int system_error); /* of the address just tried */
+void dial_stop(struct peer *p);
+
+/* ---- hello.c ---- */
+void hello_send(struct peer *p);
+void hello_received(struct peer *p, const struct peer_hello *hello);
+
+/* ---- liveness.c ---- */
+void liveness_start(struct peer *p);
+void liveness_stop(struct peer *p);
+void liveness_update(struct peer *p); /* claims or grants came or went, or the stage changed */
+
+/* ---- attach.c ---- */
+void claims_begin(struct peer *p);                         /* the peer is up */
+void claims_become_local(struct peer *p);                  /* the peer is this very daemon */
+void claims_lost(struct peer *p, const struct error *why); /* its connection is gone */
+void claim_attach_rep(struct peer *p, const struct peer_attach_rep *m);
+void claim_revoked(struct peer *p, const struct peer_revoked *m);
+void claim_renewed(struct peer *p, const struct peer_ttl *m);
+void claim_ttl_rep(struct peer *p, const struct peer_ttl *m);
+
+struct claim;
+void claim_lane_up(struct claim *c);
+void claim_lane_lost(struct claim *c, const struct error *why);
+
+/* ---- lane.c ---- */
+struct lane;
+/* Claims wait on a lane, then use it. Joining may call claim_lane_up at once. NULL: out of memory.
+ */
+struct lane *lane_of(struct peer *p, unsigned worker);
+void lane_join(struct lane *lane, struct claim *c);
+void lane_leave(struct lane *lane, struct claim *c);
+struct plane_lane *lane_plane(const struct lane *lane);
+void lane_link_rep(struct peer *p, const struct peer_link_rep *m);
+void lanes_lost(struct peer *p, const struct error *why);
+void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *v), void *arg);
+
+/* ---- grant.c ---- */
+void grant_attach_req(struct peer *p, const struct peer_attach_req *m);
+void grant_release(struct peer *p, const struct peer_release *m);
+void grant_stopped(struct peer *p, const struct peer_stopped *m);
+void grant_ttl_req(struct peer *p, const struct peer_ttl *m);
+void grant_link_req(struct peer *p, const struct peer_link_req *m);
+void grants_lost(struct peer *p);
+
+#endif

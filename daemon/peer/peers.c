@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * peers.c - the table of peers, and how each of them comes to its end.
+ *
+ * A peer is freed when its connection is gone and nothing of it is left: no claim whose handle
+ * still drains, no lane, no attachment whose window is still being closed, no callback under way.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/peer/internal.h"
+#include "daemon/peer/transport.h"
+#include <event2/dns.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct error ok;
+
+/* ---- one peer ---------------------------------------------------------------------------- */
+
+static void expelled(void *arg, const struct error *result) {
+    struct peer *p = arg;
+    (void)result;
+    p->holds--;
+    peer_check_free(p);
+}
+
+static void tell_adders(struct peer *p, const struct error *result);
+
+/* The connection is over: close it, and everything that went over it. */
+static void peer_lose(struct peer *p) {
+    enum peer_stage was = p->stage;
+    struct error why = p->why;
+
+    p->holds++;
+    p->stage = PEER_LOST;
+    liveness_stop(p);
+    dial_stop(p);
+    if (p->bev)
+        transport_close(p->bev);
+    p->bev = NULL;
+    if (!p->outgoing && was == PEER_GREETING)
+        p->peers->strangers--;
+    if (was == PEER_UP)
+        LOG(INFO, ("peer %s at %s is gone: %s", p->name, p->address, why.text),
+            FIELD_U64("PEER", p->id));
+    else
+        LOG_LIMITED(INFO, ("no peer at %s: %s", p->address, why.text), FIELD_U64("PEER", p->id));
+
+    tell_adders(p, &why);
+    claims_lost(p, &why);
+    lanes_lost(p, &why);
+    grants_lost(p);
+    if (!p->outgoing && was == PEER_UP)
+        plane_expel(p->peers->state->plane, p->id, expelled, p); /* ends the hold above */
+    else
+        expelled(p, &ok);
+}
+
+static void doom_comes(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    peer_lose(arg);
+}
+
+struct peer *peer_new(struct peers *ps, bool outgoing) {
+    struct peer *p = calloc(1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->doom_event = event_new(ps->state->base, -1, 0, doom_comes, p);
+    if (!p->doom_event) {
+        free(p);
+        return NULL;
+    }
+    p->peers = ps;
+    p->id = ps->next_id++;
+    p->outgoing = outgoing;
+    p->since_ns = state_now(ps->state);
+    list_init(&p->adders);
+    list_init(&p->lanes);
+    slots_init(&p->claims, PEER_ATTACHES_MAX);
+    slots_init(&p->grants, PEER_ATTACHES_MAX);
+    list_append(&ps->all, &p->node);
+    ps->count++;
+    liveness_start(p);
+    return p;
+}
+
+static void check_stopped(struct peers *ps) {
+    if (!ps->stopping || ps->count || !ps->stopped.done)
+        return;
+    struct session_waiter w = ps->stopped;
+    ps->stopped.done = NULL;
+    w.done(w.arg, &ok);
+}
+
+void peer_check_free(struct peer *p) {
+    struct peers *ps = p->peers;
+    if (p->stage != PEER_LOST || p->holds || p->claims.used || p->grants.used ||
+        !list_empty(&p->lanes))
+        return;
+    list_remove(&p->node);
+    ps->count--;
+    slots_fini(&p->claims);
+    slots_fini(&p->grants);
+    event_free(p->doom_event);
+    free(p);
+    check_stopped(ps);
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+int peers_new(struct state *st, struct peers **out, struct error *err) {
+    struct peers *ps = calloc(1, sizeof(*ps));
+    if (!ps)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for the table of peers");
+    ps->state = st;
+    ps->next_id = 1;
+    ps->next_ref = 1;
+    list_init(&ps->all);
+    int rc = accept_start(ps, err);
+    if (rc) {
+        free(ps);
+        return rc;
+    }
+    *out = ps;
+    return 0;
+}
+
+void peers_stop(struct peers *ps, plane_done *done, void *arg) {
+    ps->stopping = true;
+    ps->stopped = (struct session_waiter){done, arg};
+    accept_stop(ps);
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->stage != PEER_LOST)
+            peer_refuse(p, RDMAD_E_SHUTDOWN, "%s is stopping", ps->state->node_name);
+    }
+    check_stopped(ps);
+}
+
+void peers_free(struct peers *ps) {
+    if (!ps)
+        return;
+    accept_stop(ps);
+    if (ps->dns)
+        evdns_base_free(ps->dns, 0);
+    free(ps);
+}
+
+unsigned peers_count(const struct peers *ps) {
+    return ps->count;
+}
+
+bool peers_is_self(const struct peers *ps, const struct rdmad_uri *uri) {
+    const struct state *st = ps->state;
+    return !uri->host[0] ||
+           (uri->port == st->listen_port && (strcasecmp(uri->host, st->listen_host) == 0 ||
+                                             strcasecmp(uri->host, st->node_name) == 0));
+}
+
+/* ---- rdmactl peer add -------------------------------------------------------------------- */
+
+struct adder {
+    struct list node;
+    plane_done *done;
+    void *arg;
+};
+
+static void tell_adders(struct peer *p, const struct error *result) {
+    struct list *node;
+    while ((node = list_pop(&p->adders))) {
+        struct adder *a = list_entry(node, struct adder, node);
+        a->done(a->arg, result);
+        free(a);
+    }
+}
+
+void peer_is_up(struct peer *p) {
+    p->stage = PEER_UP;
+    LOG(INFO,
+        ("peer %s at %s is up, %s", p->name, p->address, p->outgoing ? "dialled" : "accepted"),
+        FIELD_U64("PEER", p->id));
+    liveness_update(p);
+    tell_adders(p, &ok);
+    if (p->outgoing)
+        claims_begin(p);
+}
+
+/* One connection an address, whoever asks. */
+static struct peer *find_outgoing(struct peers *ps, const char *host, uint16_t port) {
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->outgoing && !p->doomed && p->port == port && strcasecmp(p->host, host) == 0)
+            return p;
+    }
+    return NULL;
+}
+
+/* An idle connection of ours makes room for a new one. */
+static bool make_room(struct peers *ps) {
+    if (ps->count - ps->strangers < ps->state->config->max_peers)
+        return true;
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->outgoing && p->stage == PEER_UP && !p->used && !p->doomed) {
+            peer_refuse(p, RDMAD_OK, "not in use");
+            return true;
+        }
+    }
+    return false;
+}
+
+int peer_dial(struct peers *ps, const char *host, uint16_t port, struct peer **out,
+              struct error *err) {
+    struct peer *p = find_outgoing(ps, host, port);
+    if (ps->stopping)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and dials nobody");
+    if (!p) {
+        if (port == 0)
+            return error_set(err, RDMAD_E_URI, "port 0 of %s cannot be dialled", host);
+        if (!make_room(ps))
+            return error_set(err, RDMAD_E_LIMIT,
+                             "%u peers are connected, peer.max is %" PRIu64
+                             ", and none is idle; release leases of some first",
+                             ps->count - ps->strangers, ps->state->config->max_peers);
+        p = peer_new(ps, true);
+        if (!p)
+            return error_set(err, RDMAD_E_NOMEM, "out of memory for a peer");
+        snprintf(p->host, sizeof(p->host), "%s", host);
+        p->port = port;
+        snprintf(p->address, sizeof(p->address), "%.40s:%u", host, port);
+        dial_start(p);
+    }
+    *out = p;
+    return 0;
+}
+
+void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg) {
+    struct error err;
+    struct peer *p;
+    struct adder *a = malloc(sizeof(*a));
+
+    if (!a) {
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for a peer");
+        done(arg, &err);
+        return;
+    }
+    if (peer_dial(ps, host, port, &p, &err)) {
+        free(a);
+        done(arg, &err);
+        return;
+    }
+    *a = (struct adder){.done = done, .arg = arg};
+    list_append(&p->adders, &a->node);
+    if (p->stage == PEER_UP)
+        tell_adders(p, &ok);
+}
+
+/* ---- for show ---------------------------------------------------------------------------- */
+
+void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg) {
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        struct peer_view v = {
+            .id = p->id,
+            .direction = p->outgoing ? "out" : "in",
+            .state = p->stage == PEER_UP     ? "up"
+                     : p->stage == PEER_LOST ? "closing"
+                                             : "connecting",
+            .address = p->address,
+            .node = p->name,
+            .fabric = p->stage == PEER_UP ? plane_fabric(ps->state->plane)->name : "",
+            .attachments = p->outgoing ? p->claims.used : p->grants.used,
+            .since_ns = p->since_ns,
+        };
+        each(arg, &v);
+    }
+}
+
+void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg) {
+    list_for_each (node, &ps->all)
+        lanes_each(list_entry(node, struct peer, node), each, arg);
+}
