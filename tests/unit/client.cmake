@@ -1,3 +1,7 @@
 # SPDX-License-Identifier: MIT
-rdmad_test(unit_alloc unit/test_alloc.c LINK librdmad_static LABELS unit)
+rdmad_test(unit_alloc unit/test_alloc.c LINK librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_client unit/test_client.c unit/fake_daemon.c
+  LINK librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_client_ring unit/test_client_ring.c unit/fake_daemon.c
+  LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(tsan_alloc unit/tsan_alloc.c PLAIN LINK librdmad_static LABELS unit tsan)

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any bytes from a peer with a token, or from a target we dialled: only what they are allowed to
+ * touch changes, and every op comes back once.
+ *
+ * The first byte chooses who sends. To a target the rest goes as requests; a request with key 0
+ * gets the key of a real window, which the fuzzer could never guess. To a link it goes as answers
+ * to four ops, small and large.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/base/guard.h"
+#include "daemon/base/log.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/fabric/tcp/frame.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PEER 7u
+#define BYTES (96u << 10) /* of memory: the middle third is open, the rest must never change */
+#define OPEN_AT (32u << 10)
+#define OPEN_BYTES (32u << 10)
+#define OPS 4u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct fabric *fabric;
+static struct fabric_window *window;
+static struct fabric_blob key;
+static struct fabric_audit audit;
+static uint8_t *memory;
+static int listener;
+static struct fabric_blob listener_offer;
+static unsigned completed, came_up, went_down;
+
+static void must(int condition) {
+    if (!condition)
+        abort();
+}
+
+static uint64_t now(void *user) {
+    (void)user;
+    return clock_now_ns();
+}
+
+static void complete(void *user, struct fabric_op *op) {
+    (void)user;
+    must(op->user == NULL); /* not yet completed */
+    op->user = op;
+    completed++;
+}
+
+static void link_up(void *user, void *cookie) {
+    (void)user, (void)cookie;
+    came_up++;
+}
+
+static void link_lost(void *user, void *cookie, const struct error *why) {
+    (void)user, (void)cookie, (void)why;
+    went_down++;
+}
+
+static void memory_fault(void *user, const void *address) {
+    (void)user, (void)address;
+    abort();
+}
+
+static const struct fabric_settings settings = {.listen_host = "127.0.0.1",
+                                                .max_inflight = 64,
+                                                .send_buffer_bytes = 1u << 20,
+                                                .token_ttl_ns = 60 * NSEC_PER_SEC,
+                                                .connect_timeout_ns = 60 * NSEC_PER_SEC,
+                                                .dead_peer_ns = 60 * NSEC_PER_SEC,
+                                                .max_strangers = 8};
+static const struct fabric_env env = {.now_ns = now,
+                                      .complete = complete,
+                                      .link_up = link_up,
+                                      .link_lost = link_lost,
+                                      .memory_fault = memory_fault,
+                                      .settings = &settings};
+
+static void start(void) {
+    log_set_level(LOG_EMERG);
+    must(guard_install() == 0);
+    must(fabric_tcp.open(&env, &fabric, NULL) == 0);
+    memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(memory != MAP_FAILED);
+    struct fabric_window_spec spec = {.peer = PEER,
+                                      .base = memory + OPEN_AT,
+                                      .length = OPEN_BYTES,
+                                      .rights = RDMAD_RIGHTS_ALL,
+                                      .deadline_ns = CLOCK_NEVER,
+                                      .audit = &audit};
+    must(fabric_tcp.window_open(fabric, &spec, &window, &key, NULL) == 0);
+
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof a;
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    must(listener >= 0 && bind(listener, (struct sockaddr *)&a, sizeof a) == 0);
+    must(listen(listener, 8) == 0 && getsockname(listener, (struct sockaddr *)&a, &length) == 0);
+    uint16_t port = htole16(ntohs(a.sin_port));
+    listener_offer = (struct fabric_blob){.size = 20, .bytes = {1}};
+    memcpy(listener_offer.bytes + 2, &port, sizeof port);
+}
+
+static void polls(unsigned n) {
+    while (n-- > 0)
+        fabric_tcp.poll(fabric);
+}
+
+/* Gives every well-formed request with key 0 the window's key. */
+static void sign(uint8_t *bytes, size_t size) {
+    for (size_t at = 0; at + FRAME_BYTES <= size;) {
+        struct frame f;
+        frame_get(&f, bytes + at);
+        if (f.key == 0 && (f.type == FRAME_READ || f.type == FRAME_WRITE)) {
+            memcpy(&f.slot, key.bytes + 4, sizeof f.slot);
+            memcpy(&f.key, key.bytes + 8, sizeof f.key);
+            frame_put(bytes + at, &f);
+        }
+        at += FRAME_BYTES + (size_t)frame_payload(&f);
+    }
+}
+
+/* Without TIME_WAIT: thousands of connections a second would use up the ports. */
+static void hang_up(int fd) {
+    struct linger linger = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    close(fd);
+}
+
+static void attack_target(uint8_t *bytes, size_t size) {
+    struct fabric_blob offer;
+    must(fabric_tcp.offer(fabric, PEER, &offer, NULL) == 0);
+    uint16_t port;
+    memcpy(&port, offer.bytes + 2, sizeof port);
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons(le16toh(port)),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    must(fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
+    uint8_t hello[HELLO_BYTES];
+    hello_put(hello, offer.bytes + 4);
+    must(send(fd, hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello);
+    sign(bytes, size);
+    (void)send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    polls(20);
+    hang_up(fd);
+    fabric_tcp.expel(fabric, PEER);
+    polls(2);
+}
+
+static void attack_link(const uint8_t *bytes, size_t size) {
+    static const uint32_t lengths[OPS] = {64, 100, 5000, 6000};
+    struct fabric_op ops[OPS];
+    struct fabric_link *link;
+    unsigned up = came_up;
+    must(fabric_tcp.link_open(fabric, "127.0.0.1", &listener_offer, NULL, &link, NULL) == 0);
+    int fd = -1;
+    while (fd < 0) {
+        polls(1);
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    }
+    uint8_t welcome[WELCOME_BYTES];
+    welcome_put(welcome);
+    must(send(fd, welcome, sizeof welcome, MSG_NOSIGNAL) == (ssize_t)sizeof welcome);
+    while (came_up == up)
+        polls(1);
+    completed = 0;
+    for (unsigned i = 0; i < OPS; i++) {
+        ops[i] = (struct fabric_op){.opcode = i % 2 ? RDMAD_OP_WRITE : RDMAD_OP_READ,
+                                    .local = memory + OPEN_AT + i * 8192,
+                                    .length = lengths[i],
+                                    .key = &key};
+        must(fabric_tcp.post(link, &ops[i]) == 0);
+    }
+    polls(3);
+    (void)send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    polls(6);
+    hang_up(fd);
+    fabric_tcp.link_close(link);
+    must(completed == OPS);
+    polls(2);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (!fabric)
+        start();
+    if (size < 1 || size > 65536)
+        return -1;
+    uint8_t *bytes = malloc(size);
+    memcpy(bytes, data + 1, size - 1);
+    if (data[0] & 1)
+        attack_link(bytes, size - 1);
+    else
+        attack_target(bytes, size - 1);
+    free(bytes);
+    for (size_t i = 0; i < BYTES; i++)
+        if (i < OPEN_AT || i >= OPEN_AT + OPEN_BYTES)
+            must(memory[i] == 0);
+    return 0;
+}

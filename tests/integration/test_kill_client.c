@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_kill_client.c - either client of a transfer is killed in the middle of it, at random
+ * moments: both daemons are back to what they held before, and a neighbour never notices.
+ *
+ * The neighbour is a second owner and lessee on the same two daemons, so the same peers, links and
+ * workers, whose transfers run all the time and none of which may fail.
+ */
+#include "tests/support/transfer.h"
+
+static json_t *quiet_objects(struct tdaemon *d) {
+    json_t *objects = tdaemon_objects(d);
+    json_object_del(objects, "ops_inflight"); /* the neighbour's come and go */
+    return objects;
+}
+
+static void one_round(struct tdaemon *owners, struct tdaemon *lessees, bool kill_owner) {
+    json_t *before[2] = {quiet_objects(owners), quiet_objects(lessees)};
+    struct owner o = owner_start(owners);
+    struct lessee l = lessee_start(lessees, o.uri, TRANSFER_TOLERANT);
+    lessee_await_start(&l);
+    sleep_ms((unsigned)(test_random() % 40));
+    if (kill_owner) {
+        client_kill(o.pid);
+        lessee_expect_end(&l, (unsigned)(TRANSFER_TIMEOUT_NS / 1000000 + TEST_PATIENCE_MS));
+    } else {
+        lessee_kill(&l);
+        client_kill(o.pid);
+    }
+    uint64_t start = now_ms();
+    tdaemon_expect_objects(owners, before[0]);
+    tdaemon_expect_objects(lessees, before[1]);
+    if (now_ms() - start > 1000)
+        printf("  objects took %lu ms to come back\n", (unsigned long)(now_ms() - start));
+}
+
+static void rounds(struct tdaemon *a, struct tdaemon *b) {
+    struct owner o = owner_start(a);
+    struct lessee neighbour = lessee_start(b, o.uri, TRANSFER_STRICT);
+    lessee_await_start(&neighbour);
+    one_round(a, b, true); /* warms up what stays, as the other direction's link */
+    for (unsigned i = 0; i < 10 * test_scale(); i++) {
+        one_round(a, b, true);
+        one_round(a, b, false);
+        CHECK(client_running(neighbour.pid), "the neighbour ended");
+    }
+    lessee_finish(&neighbour);
+    client_kill(o.pid);
+}
+
+static void between_two_daemons(void) {
+    struct tdaemon *a = tdaemon_start("127.0.0.1", NULL), *b = tdaemon_start("127.0.0.2", NULL);
+    json_t *before = tdaemon_objects(a);
+    rounds(a, b);
+    json_object_del(before, "peers"); /* a peer stays for a while after its last lease */
+    json_object_del(before, "fds");
+    json_object_del(before, "links");
+    json_object_del(before, "lanes_in");
+    tdaemon_expect_objects(a, before);
+    tdaemon_stop(b);
+    tdaemon_stop(a);
+}
+
+static void on_one_daemon(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    json_t *before = tdaemon_objects(d);
+    rounds(d, d);
+    tdaemon_expect_objects(d, before);
+    tdaemon_stop(d);
+}
+
+TEST_MAIN(CASE(between_two_daemons), CASE(on_one_daemon))

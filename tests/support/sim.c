@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim.c - see sim.h.
+ *
+ * An op is REQUESTED until its last byte is moved, then ANSWERED; each step has a time at which it
+ * happens. step_op moves one chunk through the window, as the target would; when an answer's time
+ * has come the op is completed in its initiator's next poll. A lost message has no time at all.
+ */
+#include "tests/support/sim.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/slots.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum stage { POSTED, REQUESTED, ANSWERED };
+
+struct instance {
+    struct fabric base;
+    struct list node;
+    const struct fabric_env *env;
+    uint64_t id;
+    struct list links, offers;
+    struct slots windows;
+};
+
+struct offer {
+    struct list node;
+    uint64_t peer, token;
+};
+
+struct link {
+    struct fabric_link base;
+    struct list node; /* in its instance's links */
+    void *cookie;
+    struct instance *from, *to; /* to: NULL when refused or gone */
+    uint64_t peer;              /* who we are to the target */
+    uint64_t up_ns;             /* CLOCK_NEVER once up */
+    bool up, broken, lost_told;
+    struct list ops; /* of struct sim_op */
+    uint32_t inflight;
+};
+
+struct window {
+    struct fabric_window base;
+    struct fabric_window_spec spec;
+    uint64_t handle;
+};
+
+struct sim_op {
+    struct list node;
+    struct fabric_op *fop;
+    struct link *link;
+    enum stage stage;
+    uint64_t due_ns; /* CLOCK_NEVER: lost */
+    uint64_t moved, handle;
+    int answer;
+};
+
+struct offer_blob {
+    uint64_t instance, token;
+};
+
+static struct {
+    struct list instances;
+    uint64_t now_ns, random, next_id;
+    unsigned inflight;
+    struct sim_script script;
+} world;
+
+/* ---- the world --------------------------------------------------------------------------- */
+
+void sim_reset(uint64_t seed) {
+    list_init(&world.instances);
+    world.now_ns = NSEC_PER_SEC;
+    world.random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    world.next_id = 1;
+    world.inflight = 0;
+    world.script =
+        (struct sim_script){.delay_min_ns = 1000, .delay_max_ns = 2000, .max_inflight = 16};
+}
+
+struct sim_script *sim_script(void) {
+    return &world.script;
+}
+
+uint64_t sim_now(void) {
+    return world.now_ns;
+}
+
+void sim_advance(uint64_t ns) {
+    world.now_ns += ns;
+}
+
+unsigned sim_inflight(void) {
+    return world.inflight;
+}
+
+uint64_t sim_random(uint64_t bound) {
+    world.random ^= world.random << 13;
+    world.random ^= world.random >> 7;
+    world.random ^= world.random << 17;
+    return world.random % bound;
+}
+
+static bool chance(uint32_t ppm) {
+    return ppm && sim_random(1000000) < ppm;
+}
+
+static uint64_t later(void) {
+    const struct sim_script *s = &world.script;
+    return world.now_ns + s->delay_min_ns + sim_random(s->delay_max_ns - s->delay_min_ns + 1);
+}
+
+static struct instance *instance_of(struct fabric *f) {
+    return container_of(f, struct instance, base);
+}
+
+static struct instance *find_instance(uint64_t id) {
+    list_for_each (pos, &world.instances) {
+        struct instance *in = list_entry(pos, struct instance, node);
+        if (in->id == id)
+            return in;
+    }
+    return NULL;
+}
+
+/* ---- instances, offers, links ------------------------------------------------------------ */
+
+static int sim_open(const struct fabric_env *env, struct fabric **out, struct error *err) {
+    struct instance *in = calloc(1, sizeof(*in));
+    if (!in)
+        return error_set(err, RDMAD_E_NOMEM, "sim: out of memory");
+    in->base.ops = &fabric_sim;
+    in->env = env;
+    in->id = world.next_id++;
+    list_init(&in->links);
+    list_init(&in->offers);
+    slots_init(&in->windows, 1u << 16);
+    list_append(&world.instances, &in->node);
+    *out = &in->base;
+    return 0;
+}
+
+/* Every link whose target this is breaks. peer 0: of whichever peer. */
+static void drop_incoming(struct instance *to, uint64_t peer) {
+    list_for_each (pos, &world.instances) {
+        list_for_each (lpos, &list_entry(pos, struct instance, node)->links) {
+            struct link *link = list_entry(lpos, struct link, node);
+            if (link->to == to && (peer == 0 || link->peer == peer)) {
+                link->to = NULL;
+                link->broken = true;
+            }
+        }
+    }
+}
+
+static void sim_expel(struct fabric *f, uint64_t peer) {
+    struct instance *in = instance_of(f);
+    drop_incoming(in, peer);
+    list_for_each_safe (pos, &in->offers) {
+        struct offer *offer = list_entry(pos, struct offer, node);
+        if (offer->peer != peer)
+            continue;
+        list_remove(pos);
+        free(offer);
+    }
+}
+
+static void sim_close(struct fabric *f) {
+    struct instance *in = instance_of(f);
+    drop_incoming(in, 0);
+    for (struct list *pos; (pos = list_pop(&in->offers));)
+        free(list_entry(pos, struct offer, node));
+    slots_fini(&in->windows);
+    list_remove(&in->node);
+    free(in);
+}
+
+static int sim_offer(struct fabric *f, uint64_t peer, struct fabric_blob *out, struct error *err) {
+    struct offer *offer = malloc(sizeof(*offer));
+    if (!offer)
+        return error_set(err, RDMAD_E_NOMEM, "sim: out of memory");
+    *offer = (struct offer){.peer = peer, .token = sim_random(UINT64_MAX)};
+    list_append(&instance_of(f)->offers, &offer->node);
+    struct offer_blob blob = {instance_of(f)->id, offer->token};
+    out->size = sizeof(blob);
+    memcpy(out->bytes, &blob, sizeof(blob));
+    return 0;
+}
+
+/* Takes up the offer, once. */
+static void take_offer(struct link *link, const struct fabric_blob *bytes) {
+    struct offer_blob blob = {0, 0};
+    if (bytes->size == sizeof(blob))
+        memcpy(&blob, bytes->bytes, sizeof(blob));
+    struct instance *to = find_instance(blob.instance);
+    if (!to || world.script.refuse_connections)
+        return;
+    list_for_each (pos, &to->offers) {
+        struct offer *offer = list_entry(pos, struct offer, node);
+        if (offer->token != blob.token)
+            continue;
+        link->to = to;
+        link->peer = offer->peer;
+        list_remove(pos);
+        free(offer);
+        return;
+    }
+}
+
+static int sim_link_open(struct fabric *f, const char *host, const struct fabric_blob *offer,
+                         void *cookie, struct fabric_link **out, struct error *err) {
+    (void)host;
+    struct link *link = calloc(1, sizeof(*link));
+    if (!link)
+        return error_set(err, RDMAD_E_NOMEM, "sim: out of memory");
+    link->base.fabric = f;
+    link->from = instance_of(f);
+    link->cookie = cookie;
+    link->up_ns = later();
+    list_init(&link->ops);
+    take_offer(link, offer);
+    link->broken = !link->to;
+    list_append(&link->from->links, &link->node);
+    *out = &link->base;
+    return 0;
+}
+
+/* ---- the end of an op -------------------------------------------------------------------- */
+
+static void complete(struct sim_op *op, int status, uint8_t outcome) {
+    struct link *link = op->link;
+    struct fabric_op *fop = op->fop;
+    list_remove(&op->node);
+    link->inflight--;
+    world.inflight--;
+    free(op);
+    fop->status = status;
+    fop->outcome = outcome;
+    link->from->env->complete(link->from->env->user, fop);
+}
+
+/* What can be said of an op that ends without its answer. */
+static uint8_t unanswered(const struct sim_op *op, bool whole_is_unknown) {
+    if (op->stage == POSTED)
+        return RDMAD_FAILED_UNTOUCHED;
+    if (op->fop->opcode == RDMAD_OP_WRITE && (whole_is_unknown || op->moved == op->fop->length))
+        return RDMAD_UNKNOWN;
+    return RDMAD_FAILED_PARTIAL;
+}
+
+static struct sim_op *sim_op_of(const struct fabric_op *fop) {
+    return (struct sim_op *)(uintptr_t)fop->scratch[0];
+}
+
+static void sim_cancel(struct fabric_op *fop, int status) {
+    struct sim_op *op = sim_op_of(fop);
+    complete(op, status, unanswered(op, false));
+}
+
+static void end_ops(struct link *link, int status) {
+    for (struct list *pos; (pos = list_first(&link->ops));) {
+        struct sim_op *op = list_entry(pos, struct sim_op, node);
+        complete(op, status, unanswered(op, status == RDMAD_E_PEER_LOST));
+    }
+}
+
+static void sim_link_close(struct fabric_link *base) {
+    struct link *link = container_of(base, struct link, base);
+    end_ops(link, RDMAD_E_CANCELED);
+    list_remove(&link->node);
+    free(link);
+}
+
+void sim_break_links(struct fabric *f) {
+    list_for_each (pos, &instance_of(f)->links) {
+        list_entry(pos, struct link, node)->broken = true;
+    }
+}
+
+/* ---- windows ----------------------------------------------------------------------------- */
+
+static int sim_window_open(struct fabric *f, const struct fabric_window_spec *spec,
+                           struct fabric_window **out, struct fabric_blob *key, struct error *err) {
+    struct window *window = calloc(1, sizeof(*window));
+    if (!window)
+        return error_set(err, RDMAD_E_NOMEM, "sim: out of memory");
+    window->base.fabric = f;
+    window->spec = *spec;
+    window->handle = slots_add(&instance_of(f)->windows, window);
+    key->size = sizeof(window->handle);
+    memcpy(key->bytes, &window->handle, sizeof(window->handle));
+    *out = &window->base;
+    return 0;
+}
+
+static void sim_window_extend(struct fabric_window *base, uint64_t deadline_ns) {
+    container_of(base, struct window, base)->spec.deadline_ns = deadline_ns;
+}
+
+static void answer(struct sim_op *op, int status) {
+    op->stage = ANSWERED;
+    op->answer = status;
+    op->due_ns = chance(world.script.lose_answer_ppm) ? CLOCK_NEVER : later();
+}
+
+/* Accesses under way are answered with the reason; they find the window no more anyhow. */
+static void sim_window_close(struct fabric_window *base, int reason) {
+    struct window *window = container_of(base, struct window, base);
+    struct instance *in = instance_of(base->fabric);
+    list_for_each (pos, &world.instances) {
+        list_for_each (lpos, &list_entry(pos, struct instance, node)->links) {
+            struct link *link = list_entry(lpos, struct link, node);
+            list_for_each (opos, &link->ops) {
+                struct sim_op *op = list_entry(opos, struct sim_op, node);
+                if (link->to == in && op->handle == window->handle && op->stage == REQUESTED &&
+                    op->moved)
+                    answer(op, reason);
+            }
+        }
+    }
+    slots_remove(&in->windows, window->handle);
+    free(window);
+}
+
+/* ---- the way of an op -------------------------------------------------------------------- */
+
+static int sim_post(struct fabric_link *base, struct fabric_op *fop) {
+    struct link *link = container_of(base, struct link, base);
+    if (link->broken)
+        return RDMAD_E_PEER_LOST;
+    if (link->inflight >= world.script.max_inflight)
+        return RDMAD_E_AGAIN;
+    struct sim_op *op = calloc(1, sizeof(*op));
+    if (!op || fop->length > SIM_MAX_MESSAGE)
+        abort(); /* the caller broke fabric.h */
+    op->fop = fop;
+    op->link = link;
+    memcpy(&op->handle, fop->key->bytes, sizeof(op->handle));
+    fop->link = base;
+    fop->scratch[0] = (uint64_t)(uintptr_t)op;
+    list_append(&link->ops, &op->node);
+    link->inflight++;
+    world.inflight++;
+    return 0;
+}
+
+static int check(const struct window *window, const struct sim_op *op) {
+    const struct fabric_op *fop = op->fop;
+    if (!window || window->spec.peer != op->link->peer)
+        return RDMAD_E_NO_LEASE;
+    uint32_t right = fop->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE;
+    if (world.now_ns >= window->spec.deadline_ns)
+        return RDMAD_E_LEASE_EXPIRED;
+    if (!(window->spec.rights & right))
+        return RDMAD_E_RIGHTS;
+    if (fop->offset > window->spec.length || fop->length > window->spec.length - fop->offset)
+        return RDMAD_E_RANGE;
+    return chance(world.script.refuse_ppm) ? world.script.refuse_status : RDMAD_OK;
+}
+
+/* One chunk through the window, as the target would do it. */
+static void step_op(struct sim_op *op) {
+    struct window *window = slots_get(&op->link->to->windows, op->handle);
+    const struct fabric_op *fop = op->fop;
+    int status = check(window, op);
+    if (status) {
+        answer(op, status);
+        return;
+    }
+    uint64_t bytes = fop->length - op->moved;
+    if (world.script.chunk && bytes > world.script.chunk)
+        bytes = 1 + sim_random(world.script.chunk);
+    uint8_t *here = (uint8_t *)fop->local + op->moved;
+    uint8_t *there = (uint8_t *)window->spec.base + fop->offset + op->moved;
+    bool read = fop->opcode == RDMAD_OP_READ;
+    memmove(read ? here : there, read ? there : here, bytes);
+    op->moved += bytes;
+    struct fabric_audit *audit = window->spec.audit;
+    if (audit) {
+        *(read ? &audit->bytes_read : &audit->bytes_written) += bytes;
+        audit->last_use_ns = world.now_ns;
+    }
+    if (op->moved < fop->length)
+        op->due_ns = later();
+    else
+        answer(op, RDMAD_OK);
+}
+
+static unsigned move_world(void) {
+    unsigned work = 0;
+    list_for_each (pos, &world.instances) {
+        list_for_each (lpos, &list_entry(pos, struct instance, node)->links) {
+            struct link *link = list_entry(lpos, struct link, node);
+            list_for_each (opos, &link->ops) {
+                struct sim_op *op = list_entry(opos, struct sim_op, node);
+                if (link->to && op->stage == REQUESTED && op->due_ns <= world.now_ns) {
+                    step_op(op);
+                    work++;
+                }
+            }
+        }
+    }
+    return work;
+}
+
+static void send_posted(struct link *link) {
+    list_for_each (pos, &link->ops) {
+        struct sim_op *op = list_entry(pos, struct sim_op, node);
+        if (op->stage != POSTED)
+            continue;
+        op->stage = REQUESTED;
+        op->due_ns = chance(world.script.lose_request_ppm) ? CLOCK_NEVER : later();
+    }
+}
+
+static struct sim_op *first_answered(struct link *link) {
+    list_for_each (pos, &link->ops) {
+        struct sim_op *op = list_entry(pos, struct sim_op, node);
+        if (op->stage == ANSWERED && op->due_ns <= world.now_ns)
+            return op;
+    }
+    return NULL;
+}
+
+/* Completes whose answer is there. Each callback may cancel others, so the list is read anew. */
+static unsigned take_answers(struct link *link) {
+    unsigned work = 0;
+    for (struct sim_op *op; (op = first_answered(link)); work++) {
+        uint8_t outcome = RDMAD_DONE;
+        if (op->answer)
+            outcome = op->moved ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
+        complete(op, op->answer, outcome);
+    }
+    return work;
+}
+
+static unsigned poll_link(struct instance *in, struct link *link) {
+    if (link->broken) {
+        if (link->lost_told)
+            return 0;
+        end_ops(link, RDMAD_E_PEER_LOST);
+        link->lost_told = true;
+        struct error why;
+        error_set(&why, link->up ? RDMAD_E_PEER_LOST : RDMAD_E_UNREACHABLE, "sim: the link broke");
+        in->env->link_lost(in->env->user, link->cookie, &why);
+        return 1;
+    }
+    unsigned work = 0;
+    if (!link->up && link->up_ns <= world.now_ns) {
+        link->up = true;
+        in->env->link_up(in->env->user, link->cookie);
+        work++;
+    }
+    if (link->up)
+        send_posted(link);
+    return work + take_answers(link);
+}
+
+static unsigned sim_poll(struct fabric *f) {
+    struct instance *in = instance_of(f);
+    unsigned work = move_world();
+    list_for_each_safe (pos, &in->links) {
+        work += poll_link(in, list_entry(pos, struct link, node));
+    }
+    return work;
+}
+
+static int sim_wait_fd(struct fabric *f) {
+    (void)f;
+    return -1;
+}
+
+static bool sim_arm(struct fabric *f, uint64_t *wake_ns) {
+    *wake_ns = CLOCK_NEVER;
+    list_for_each (pos, &instance_of(f)->links) {
+        struct link *link = list_entry(pos, struct link, node);
+        if (link->broken && !link->lost_told)
+            return false;
+        if (!link->up && !link->broken && link->up_ns < *wake_ns)
+            *wake_ns = link->up_ns;
+        list_for_each (opos, &link->ops) {
+            struct sim_op *op = list_entry(opos, struct sim_op, node);
+            if (op->stage == POSTED && link->up)
+                return false;
+            if (op->stage != POSTED && op->due_ns < *wake_ns)
+                *wake_ns = op->due_ns;
+        }
+    }
+    return *wake_ns > world.now_ns;
+}
+
+const struct fabric_ops fabric_sim = {
+    .name = "sim",
+    .max_message = SIM_MAX_MESSAGE,
+    .open = sim_open,
+    .close = sim_close,
+    .offer = sim_offer,
+    .expel = sim_expel,
+    .link_open = sim_link_open,
+    .link_close = sim_link_close,
+    .window_open = sim_window_open,
+    .window_extend = sim_window_extend,
+    .window_close = sim_window_close,
+    .post = sim_post,
+    .cancel = sim_cancel,
+    .poll = sim_poll,
+    .wait_fd = sim_wait_fd,
+    .arm = sim_arm,
+};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim.h - a fabric in memory with a script: delay, loss, reordering, refusal, broken links.
+ *
+ * All instances of one process (one per worker, of any number of planes) form one world with one
+ * clock and one random generator, so a run is the same each time for the same seed. The world moves
+ * when an instance is polled: whoever turns the workers by hand advances the clock with sim_advance
+ * and gives sim_now to worker_turn. Not thread-safe.
+ *
+ * It is as unkind as fabric.h allows: a write's bytes are read from the caller's memory as late as
+ * possible, in chunks with a delay of their own, and a read's arrive the same way; answers overtake
+ * each other; what is cancelled or broken off stays half done.
+ */
+#ifndef RDMAD_TESTS_SIM_H
+#define RDMAD_TESTS_SIM_H
+
+#include "daemon/fabric/fabric.h"
+
+#define SIM_MAX_MESSAGE 4096u
+
+extern const struct fabric_ops fabric_sim;
+
+struct sim_script {
+    uint64_t delay_min_ns, delay_max_ns; /* of each step of a message; a spread reorders */
+    uint64_t chunk;                      /* bytes moved in one step at most; 0: all at once */
+    uint32_t lose_request_ppm;           /* never arrives: nothing is touched, no answer */
+    uint32_t lose_answer_ppm;            /* done at the target, the answer never comes */
+    uint32_t refuse_ppm;                 /* the target answers refuse_status */
+    int refuse_status;
+    uint32_t max_inflight; /* on a link; post then says AGAIN */
+    bool refuse_connections;
+};
+
+/* A new world at one second past boot; no instance may be alive. */
+void sim_reset(uint64_t seed);
+/* The script in force; write to it at any time. */
+struct sim_script *sim_script(void);
+
+uint64_t sim_now(void);
+void sim_advance(uint64_t ns);
+/* A number below bound, from the world's generator. */
+uint64_t sim_random(uint64_t bound);
+
+/* Breaks all links that this instance opened, at its next poll. */
+void sim_break_links(struct fabric *f);
+/* Ops posted and not completed, over all instances. */
+unsigned sim_inflight(void);
+
+#endif

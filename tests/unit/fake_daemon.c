@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/fake_daemon.h"
+
+#include "common/fdmsg.h"
+#include "common/memfd.h"
+#include "common/ringword.h"
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static void must(bool ok, const char *what) {
+    if (!ok) {
+        perror(what);
+        abort();
+    }
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+void fake_send(struct fake_daemon *f, uint16_t type, uint32_t seq, int status, const void *body,
+               size_t size, const int *fds, unsigned nfds) {
+    char packet[RDMAD_MSG_MAX];
+    struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
+                                 .version = RDMAD_ABI_VERSION,
+                                 .type = type,
+                                 .length = (uint32_t)(sizeof(h) + size),
+                                 .seq = seq,
+                                 .status = status};
+
+    memcpy(packet, &h, sizeof(h));
+    if (size)
+        memcpy(packet + sizeof(h), body, size);
+    rdmad_fdmsg_send(f->conn, packet, h.length, fds, nfds);
+}
+
+static void reply(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body,
+                  size_t size, const int *fds, unsigned nfds) {
+    fake_send(f, h->type | RDMAD_MSG_REPLY, h->seq, 0, body, size, fds, nfds);
+    for (unsigned i = 0; i < nfds; i++)
+        close(fds[i]);
+}
+
+void fake_refuse(struct fake_daemon *f, const struct rdmad_msg_header *h, int status,
+                 const char *text) {
+    struct rdmad_msg_error e = {.text = ""};
+
+    snprintf(e.text, sizeof(e.text), "%s", text);
+    fake_send(f, h->type | RDMAD_MSG_REPLY, h->seq, status, &e, sizeof(e), NULL, 0);
+}
+
+void fake_lease_ended(struct fake_daemon *f, uint64_t lease, uint64_t handle, int reason) {
+    struct rdmad_ev_lease_ended e = {.lease = lease, .handle = handle, .reason = reason};
+
+    snprintf(e.text, sizeof(e.text), "lease %llu ended", (unsigned long long)lease);
+    fake_send(f, RDMAD_EV_LEASE_ENDED, 0, 0, &e, sizeof(e), NULL, 0);
+}
+
+void fake_hang_up(struct fake_daemon *f) {
+    shutdown(f->conn, SHUT_RDWR);
+}
+
+/* ---- the plain answers --------------------------------------------------------------------- */
+
+static void answer_hello(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    struct rdmad_hello_rep rep = {.session = 1,
+                                  .max_pool_bytes = 1 << 20,
+                                  .default_timeout_ns = 1000000000,
+                                  .spin_ns = f->spin_ns,
+                                  .node = "fake",
+                                  .fabric = "none"};
+
+    reply(f, h, &rep, sizeof(rep), NULL, 0);
+}
+
+static void answer_pool(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    const struct rdmad_pool_create_req *req = body;
+    struct rdmad_pool_create_rep rep = {.pool = 11};
+    size_t bytes = req->bytes;
+    int fd = rdmad_memfd_create("fake", &bytes, false);
+
+    rep.bytes = bytes;
+    reply(f, h, &rep, sizeof(rep), &fd, 1);
+}
+
+static void forget_ring(struct fake_ring *r) {
+    if (!r->client)
+        return;
+    munmap(r->client, r->client_bytes);
+    munmap(r->daemon, r->daemon_bytes);
+    close(r->doorbell);
+    r->client = NULL;
+}
+
+static void answer_ring(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    const struct rdmad_ring_create_req *req = body;
+    struct rdmad_ring_create_rep rep = {
+        .ring = 21, .sq_entries = req->sq_entries, .cq_entries = 2 * req->sq_entries};
+    int fds[3];
+
+    forget_ring(&f->ring);
+    fake_ring_make(&f->ring, req->sq_entries, fds);
+    reply(f, h, &rep, sizeof(rep), fds, 3);
+}
+
+static void answer_grant(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    struct rdmad_lease_grant_rep rep = {
+        .lease = 7, .ttl_ns = f->ttl_ns, .uri = "rdmad:///lease/7?key=00"};
+
+    reply(f, h, &rep, sizeof(rep), NULL, 0);
+}
+
+static void answer_attach(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    struct rdmad_lease_attach_rep rep = {.handle = 31,
+                                         .lease = 7,
+                                         .length = 4096,
+                                         .ttl_ns = f->ttl_ns,
+                                         .rights = RDMAD_RIGHTS_ALL,
+                                         .fabric = "local"};
+
+    reply(f, h, &rep, sizeof(rep), NULL, 0);
+}
+
+static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    struct rdmad_lease_stat_rep stat = {.lease = 7, .ops = 3};
+
+    __atomic_add_fetch(&f->requests, 1, __ATOMIC_RELAXED);
+    if (f->hook && f->hook(f, h, body))
+        return;
+    switch (h->type) {
+    case RDMAD_MSG_HELLO:
+        return answer_hello(f, h);
+    case RDMAD_MSG_POOL_CREATE:
+        return answer_pool(f, h, body);
+    case RDMAD_MSG_RING_CREATE:
+        return answer_ring(f, h, body);
+    case RDMAD_MSG_LEASE_GRANT:
+        return answer_grant(f, h);
+    case RDMAD_MSG_LEASE_ATTACH:
+        return answer_attach(f, h);
+    case RDMAD_MSG_LEASE_STAT:
+        return reply(f, h, &stat, sizeof(stat), NULL, 0);
+    default:
+        return reply(f, h, NULL, 0, NULL, 0);
+    }
+}
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+static void serve(struct fake_daemon *f) {
+    struct {
+        struct rdmad_msg_header header;
+        char body[RDMAD_MSG_MAX - sizeof(struct rdmad_msg_header)];
+    } p;
+
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = f->conn, .events = POLLIN},
+                                {.fd = f->stop[0], .events = POLLIN}};
+        size_t size = sizeof(p);
+        unsigned nfds;
+        poll(fds, 2, -1);
+        if (fds[1].revents)
+            return;
+        int rc = rdmad_fdmsg_recv(f->conn, &p, &size, NULL, 0, &nfds);
+        if (rc == RDMAD_E_AGAIN)
+            continue;
+        if (rc || size == 0)
+            return;
+        answer(f, &p.header, p.body);
+    }
+}
+
+static void *run(void *arg) {
+    struct fake_daemon *f = arg;
+    struct pollfd fds[2] = {{.fd = f->listener, .events = POLLIN},
+                            {.fd = f->stop[0], .events = POLLIN}};
+
+    poll(fds, 2, -1);
+    if (fds[1].revents)
+        return NULL;
+    f->conn = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
+    serve(f);
+    return NULL;
+}
+
+void fake_start(struct fake_daemon *f) {
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+    if (!f->ttl_ns)
+        f->ttl_ns = 60000000000;
+    f->conn = -1;
+    snprintf(f->dir, sizeof(f->dir), "/tmp/rdmad-fake-XXXXXX");
+    must(mkdtemp(f->dir) != NULL, "mkdtemp");
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/rdmad.sock", f->dir);
+    f->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    must(bind(f->listener, (struct sockaddr *)&sun, sizeof(sun)) == 0, "bind");
+    must(listen(f->listener, 4) == 0, "listen");
+    must(pipe(f->stop) == 0, "pipe");
+    must(pthread_create(&f->thread, NULL, run, f) == 0, "thread");
+}
+
+void fake_stop(struct fake_daemon *f) {
+    char path[128];
+
+    must(write(f->stop[1], "", 1) == 1, "stop");
+    pthread_join(f->thread, NULL);
+    forget_ring(&f->ring);
+    close(f->stop[0]);
+    close(f->stop[1]);
+    close(f->listener);
+    if (f->conn >= 0)
+        close(f->conn);
+    snprintf(path, sizeof(path), "%s/rdmad.sock", f->dir);
+    unlink(path);
+    rmdir(f->dir);
+}
+
+/* ---- the ring ------------------------------------------------------------------------------ */
+
+void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[3]) {
+    int pair[2];
+
+    *r = (struct fake_ring){.sq_entries = entries, .cq_entries = 2 * entries};
+    r->client_bytes = RDMAD_RING_CLIENT_BYTES(r->sq_entries);
+    r->daemon_bytes = RDMAD_RING_DAEMON_BYTES(r->cq_entries);
+    fds[0] = rdmad_memfd_create("fake-client", &r->client_bytes, false);
+    fds[1] = rdmad_memfd_create_unfrozen("fake-daemon", &r->daemon_bytes);
+    r->client = rdmad_memfd_map(fds[0], r->client_bytes, true);
+    r->daemon = rdmad_memfd_map(fds[1], r->daemon_bytes, true);
+    must(r->client && r->daemon && rdmad_memfd_freeze(fds[1]) == 0, "ring memory");
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+    fds[2] = pair[0];
+    r->doorbell = pair[1];
+    r->sqe = (struct rdmad_sqe *)((char *)r->client + RDMAD_RING_ENTRIES_OFFSET);
+    r->cqe = (struct rdmad_cqe *)((char *)r->daemon + RDMAD_RING_ENTRIES_OFFSET);
+}
+
+bool fake_ring_take(struct fake_ring *r, struct rdmad_sqe *out) {
+    struct timespec moment = {.tv_nsec = 100000};
+
+    for (unsigned i = 0; ringword_peek(&r->client->sq_tail) == r->sq_head; i++) {
+        if (i == 10000)
+            return false;
+        nanosleep(&moment, NULL);
+    }
+    *out = r->sqe[r->sq_head++ & (r->sq_entries - 1)];
+    ringword_publish(&r->daemon->sq_head, r->sq_head);
+    return true;
+}
+
+bool fake_ring_complete(struct fake_ring *r, const struct rdmad_cqe *cqe) {
+    r->cqe[r->cq_tail++ & (r->cq_entries - 1)] = *cqe;
+    if (!ringword_publish_and_ask(&r->daemon->cq_tail, r->cq_tail, &r->client->cq_wait))
+        return false;
+    send(r->doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return true;
+}

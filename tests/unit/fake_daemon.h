@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fake_daemon.h - the other end of librdmad's socket, for tests: one client, one thread, no RDMA.
+ *
+ * It answers every request in the plainest way (pools and rings are real memfds). A test changes
+ * that with hook, and plays the daemon's end of a ring itself with fake_ring_*.
+ */
+#ifndef RDMAD_TESTS_FAKE_DAEMON_H
+#define RDMAD_TESTS_FAKE_DAEMON_H
+
+#include <pthread.h>
+#include <rdmad/ring.h>
+#include <rdmad/wire.h>
+#include <stdbool.h>
+
+struct fake_ring {
+    struct rdmad_ring_client *client;
+    struct rdmad_ring_daemon *daemon;
+    struct rdmad_sqe *sqe;
+    struct rdmad_cqe *cqe;
+    size_t client_bytes, daemon_bytes;
+    uint32_t sq_entries, cq_entries, sq_head, cq_tail;
+    int doorbell;
+};
+
+struct fake_daemon {
+    char dir[64];
+    int listener, conn, stop[2];
+    pthread_t thread;
+    struct fake_ring ring; /* the last one created */
+    unsigned requests;     /* atomic */
+    uint64_t spin_ns;      /* advice in HELLO's reply */
+    uint64_t ttl_ns;       /* of leases */
+    /* True: it has answered (or not) by itself. Runs on the fake's thread. */
+    bool (*hook)(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body);
+};
+
+void fake_start(struct fake_daemon *f);
+void fake_stop(struct fake_daemon *f);
+
+void fake_send(struct fake_daemon *f, uint16_t type, uint32_t seq, int status, const void *body,
+               size_t size, const int *fds, unsigned nfds);
+void fake_refuse(struct fake_daemon *f, const struct rdmad_msg_header *h, int status,
+                 const char *text);
+void fake_lease_ended(struct fake_daemon *f, uint64_t lease, uint64_t handle, int reason);
+void fake_hang_up(struct fake_daemon *f);
+
+/* Makes both memories and the doorbell; fds are the client's. */
+void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[3]);
+/* Waits for an entry; false after a second without. */
+bool fake_ring_take(struct fake_ring *r, struct rdmad_sqe *out);
+/* Publishes a completion and wakes the client if it sleeps; returns whether it did. */
+bool fake_ring_complete(struct fake_ring *r, const struct rdmad_cqe *cqe);
+
+#endif

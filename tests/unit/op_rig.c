@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/op_rig.h"
+#include "common/ringword.h"
+#include "daemon/base/guard.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void on_violated(void *user, void *cookie, const struct error *why) {
+    struct rig *rig = user;
+    rig->violated++;
+    rig->cookie = cookie;
+    rig->why = *why;
+}
+
+static void on_lane_lost(void *user, void *cookie, const struct error *why) {
+    struct rig *rig = user;
+    rig->lanes_lost++;
+    rig->cookie = cookie;
+    rig->why = *why;
+}
+
+static void on_fault(void *user, const void *address) {
+    struct rig *rig = user;
+    rig->faults++;
+    rig->address = address;
+}
+
+void rig_defaults(struct plane_settings *settings) {
+    *settings = (struct plane_settings){
+        .workers = 1,
+        .spin_min_ns = 1000,
+        .spin_max_ns = 10000,
+        .default_timeout_ns = 10 * NSEC_PER_SEC,
+        .max_timeout_ns = 100 * NSEC_PER_SEC,
+        .expiry_margin_ns = 100 * NSEC_PER_MSEC,
+        .max_session_ops = 64,
+        .fabric = &fabric_sim,
+    };
+}
+
+void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t seed) {
+    *rig = (struct rig){.settings = *settings};
+    cr_assert_eq(guard_install(), 0);
+    sim_reset(seed);
+    cr_assert_eq(mailbox_init(&rig->control), 0);
+    struct plane_events events = {.user = rig,
+                                  .session_violated = on_violated,
+                                  .lane_lost = on_lane_lost,
+                                  .memory_fault = on_fault};
+    for (int i = 0; i < 2; i++) {
+        struct error err;
+        int rc = plane_assemble(&rig->settings, &events, &rig->control, &rig->plane[i], &err);
+        cr_assert_eq(rc, 0, "%s", err.text);
+    }
+    rig_settle(rig);
+}
+
+void rig_down(struct rig *rig) {
+    rig_settle(rig);
+    for (int i = 0; i < 2; i++)
+        plane_dismantle(rig->plane[i]);
+    cr_assert_eq(sim_inflight(), 0);
+    mailbox_fini(&rig->control);
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+static unsigned turn(struct rig *rig) {
+    unsigned work = 0;
+    for (int i = 0; i < 2; i++)
+        for (unsigned n = 0; n < rig->settings.workers; n++)
+            work += worker_turn(&rig->plane[i]->worker[n], sim_now());
+    if (mailbox_pending(&rig->control))
+        work += mailbox_drain(&rig->control);
+    return work;
+}
+
+void rig_settle(struct rig *rig) {
+    for (unsigned n = 0; turn(rig); n++)
+        cr_assert_lt(n, 1000000u, "the workers never come to rest");
+}
+
+static uint64_t next_ns(struct rig *rig) {
+    uint64_t next = CLOCK_NEVER;
+    for (int i = 0; i < 2; i++) {
+        for (unsigned n = 0; n < rig->settings.workers; n++) {
+            struct worker *w = &rig->plane[i]->worker[n];
+            cr_assert(seat_park(&w->local));
+            cr_assert(seat_park(&w->link));
+            uint64_t own = worker_next_ns(w);
+            if (own < next)
+                next = own;
+        }
+    }
+    return next;
+}
+
+bool rig_step(struct rig *rig, uint64_t limit_ns) {
+    rig_settle(rig);
+    uint64_t next = next_ns(rig);
+    bool within = next <= limit_ns;
+    if (!within)
+        next = limit_ns;
+    if (next > sim_now())
+        sim_advance(next - sim_now());
+    rig_settle(rig);
+    return within;
+}
+
+void rig_run_until(struct rig *rig, uint64_t at_ns) {
+    while (rig_step(rig, at_ns) && sim_now() < at_ns)
+        ;
+}
+
+void rig_done(void *answer, const struct error *result) {
+    struct rig_answer *a = answer;
+    cr_assert(!a->done, "answered twice");
+    a->done = true;
+    a->result = *result;
+}
+
+void rig_blob(void *answer, const struct error *result, const struct fabric_blob *blob) {
+    rig_done(answer, result);
+    ((struct rig_answer *)answer)->blob = *blob;
+}
+
+int rig_await(struct rig *rig, struct rig_answer *answer) {
+    uint64_t limit = sim_now() + 60 * NSEC_PER_SEC;
+    rig_settle(rig);
+    while (!answer->done && rig_step(rig, limit))
+        ;
+    cr_assert(answer->done, "no answer");
+    return answer->result.code;
+}
+
+/* ---- clients ----------------------------------------------------------------------------- */
+
+static void map_ring(struct rig_client *c) {
+    c->client =
+        mmap(NULL, c->ring->client_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fds[0], 0);
+    void *daemon = mmap(NULL, c->ring->daemon_bytes, PROT_READ, MAP_SHARED, c->fds[1], 0);
+    cr_assert(c->client != MAP_FAILED && daemon != MAP_FAILED);
+    c->daemon = daemon;
+    c->sqe = (void *)((char *)c->client + RDMAD_RING_ENTRIES_OFFSET);
+    c->cqe = (const void *)((const char *)daemon + RDMAD_RING_ENTRIES_OFFSET);
+}
+
+void rig_client_up(struct rig *rig, struct rig_client *c, uint32_t sq_entries, uint32_t cq_entries,
+                   size_t pool_bytes) {
+    *c = (struct rig_client){.rig = rig, .pool_bytes = pool_bytes};
+    struct error err;
+    cr_assert_eq(ring_create(sq_entries, cq_entries, &c->ring, c->fds, &err), 0, "%s", err.text);
+    map_ring(c);
+    c->pool = mmap(NULL, pool_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert(c->pool != MAP_FAILED);
+
+    struct rig_answer ring = {0}, pool = {0};
+    c->session = plane_session_add(rig->plane[HERE], 42, c);
+    plane_ring_add(c->session, RIG_HANDLE(0), c->ring, rig_done, &ring);
+    plane_pool_add(c->session, RIG_HANDLE(0), c->pool, pool_bytes, rig_done, &pool);
+    cr_assert_eq(rig_await(rig, &ring), 0);
+    cr_assert_eq(rig_await(rig, &pool), 0);
+}
+
+void rig_client_free(struct rig_client *c) {
+    munmap(c->client, c->ring->client_bytes);
+    munmap((void *)(uintptr_t)c->daemon, c->ring->daemon_bytes);
+    munmap(c->pool, c->pool_bytes);
+    for (int i = 0; i < 3; i++)
+        close(c->fds[i]);
+    ring_destroy(c->ring);
+}
+
+void rig_client_down(struct rig_client *c) {
+    struct rig_answer dropped = {0};
+    plane_session_drop(c->session, rig_done, &dropped);
+    cr_assert_eq(rig_await(c->rig, &dropped), 0);
+    rig_client_free(c);
+}
+
+void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
+                   uint32_t rights, uint64_t deadline_ns) {
+    *r = (struct rig_remote){.base = base, .length = length, .deadline_ns = deadline_ns};
+    struct rig_answer offer = {0}, up = {0}, window = {0};
+    plane_offer(rig->plane[THERE], RIG_PEER, rig_blob, &offer);
+    cr_assert_eq(rig_await(rig, &offer), 0);
+    r->lane = plane_lane_open(rig->plane[HERE], 0, "there", &offer.blob, r, rig_done, &up);
+    cr_assert_eq(rig_await(rig, &up), 0);
+    struct fabric_window_spec spec = {.peer = RIG_PEER,
+                                      .base = base,
+                                      .length = length,
+                                      .rights = rights,
+                                      .deadline_ns = deadline_ns,
+                                      .audit = &r->audit};
+    r->window = plane_window_open(rig->plane[THERE], &spec, rig_blob, &window);
+    cr_assert_eq(rig_await(rig, &window), 0);
+    r->key = window.blob;
+}
+
+void rig_remote_down(struct rig *rig, struct rig_remote *r) {
+    struct rig_answer lane = {0}, window = {0};
+    plane_lane_drop(r->lane, rig_done, &lane);
+    cr_assert_eq(rig_await(rig, &lane), 0);
+    if (!r->window)
+        return;
+    plane_window_close(r->window, RDMAD_E_LEASE_REVOKED, rig_done, &window);
+    cr_assert_eq(rig_await(rig, &window), 0);
+}
+
+static void add_lease(struct rig_client *c, uint64_t handle, const struct plane_lease_spec *spec) {
+    struct rig_answer added = {0};
+    plane_lease_add(c->session, handle, spec, rig_done, &added);
+    cr_assert_eq(rig_await(c->rig, &added), 0, "%s", added.result.text);
+}
+
+void rig_lease(struct rig_client *c, const struct rig_remote *r, uint64_t handle, uint64_t lease_id,
+               uint32_t rights) {
+    add_lease(c, handle,
+              &(struct plane_lease_spec){.lease_id = lease_id,
+                                         .length = r->length,
+                                         .rights = rights,
+                                         .deadline_ns = r->deadline_ns,
+                                         .lane = r->lane,
+                                         .key = r->key});
+}
+
+void rig_lease_local(struct rig_client *c, uint64_t handle, uint64_t lease_id, void *base,
+                     uint64_t length, uint32_t rights, uint64_t deadline_ns,
+                     struct fabric_audit *audit) {
+    add_lease(c, handle,
+              &(struct plane_lease_spec){.lease_id = lease_id,
+                                         .length = length,
+                                         .rights = rights,
+                                         .deadline_ns = deadline_ns,
+                                         .base = base,
+                                         .audit = audit});
+}
+
+void rig_put(struct rig_client *c, const struct rdmad_sqe *sqe) {
+    c->sqe[c->sq_tail & (c->ring->sq_entries - 1)] = *sqe;
+    if (ringword_publish_and_ask(&c->client->sq_tail, ++c->sq_tail, &c->daemon->sq_wait))
+        send(c->fds[2], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool rig_take(struct rig_client *c, struct rdmad_cqe *out) {
+    if (ringword_peek(&c->daemon->cq_tail) == c->cq_head)
+        return false;
+    *out = c->cqe[c->cq_head & (c->ring->cq_entries - 1)];
+    ringword_publish(&c->client->cq_head, ++c->cq_head);
+    return true;
+}
+
+struct rdmad_cqe rig_wait(struct rig_client *c) {
+    struct rdmad_cqe cqe;
+    uint64_t limit = sim_now() + 60 * NSEC_PER_SEC;
+    rig_settle(c->rig);
+    while (!rig_take(c, &cqe))
+        cr_assert(rig_step(c->rig, limit), "no completion within a minute");
+    return cqe;
+}
+
+struct rdmad_cqe rig_do(struct rig_client *c, const struct rdmad_sqe *sqe) {
+    rig_put(c, sqe);
+    return rig_wait(c);
+}
