@@ -99,7 +99,7 @@ void conn_fini(struct conn *c) {
     c->rx.staging = NULL;
 }
 
-void conn_close(struct conn *c) {
+void conn_shut(struct conn *c) {
     if (c->closed)
         return;
     c->closed = true;

@@ -232,7 +232,7 @@ static void complete_all(struct link *l, int status) {
 static void link_lost(struct conn *c, const struct error *why) {
     struct link *l = link_of(c);
     struct tcp *t = c->tcp;
-    conn_close(c);
+    conn_shut(c);
     complete_all(l, RDMAD_E_PEER_LOST);
     if (!l->ended)
         t->env->link_lost(t->env->user, l->cookie, why);
@@ -241,7 +241,7 @@ static void link_lost(struct conn *c, const struct error *why) {
 void tcp_link_close(struct fabric_link *fl) {
     struct link *l = container_of(fl, struct link, base);
     l->ended = true;
-    conn_close(&l->conn);
+    conn_shut(&l->conn);
     complete_all(l, RDMAD_E_CANCELED);
     source_bury(l->conn.tcp, &l->conn.source);
 }

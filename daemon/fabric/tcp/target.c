@@ -213,7 +213,7 @@ static void target_tx_fault(struct conn *c, struct piece *p) {
 /* ---- coming and going -------------------------------------------------------------------- */
 
 static void target_close(struct target *t) {
-    conn_close(&t->conn);
+    conn_shut(&t->conn);
     source_bury(t->conn.tcp, &t->conn.source);
 }
 

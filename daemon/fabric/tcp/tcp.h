@@ -125,8 +125,8 @@ struct conn {
 /* conn.c */
 int conn_init(struct conn *c, struct tcp *t, const struct role *role, int fd, uint32_t events,
               const struct sockaddr_storage *address);
-void conn_fini(struct conn *c);  /* frees the buffers */
-void conn_close(struct conn *c); /* ends it silently; its owner buries it */
+void conn_fini(struct conn *c); /* frees the buffers */
+void conn_shut(struct conn *c); /* ends it silently; its owner buries it */
 void conn_lose(struct conn *c, int code, const char *why); /* ends it and tells role->lost */
 void conn_heat(struct conn *c);
 void conn_wants_send(struct conn *c);
