@@ -50,6 +50,7 @@ static int check_lease(struct bench_run *run) {
 static int set_up(struct bench_run *run) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     options.runtime_dir = cli.dir;
+    options.name = "rdmactl-bench";
     options.spin_us = bench_spin_us(run->poll);
     int rc = rdmad_open(&options, &run->session);
     if (rc)

@@ -117,6 +117,7 @@ static int set_up(struct server *v, uint64_t ttl_ms) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     options.runtime_dir = cli.dir;
+    options.name = "rdmactl-bench";
     terms.ttl_ms = ttl_ms;
     int rc = rdmad_open(&options, &v->session);
     if (rc)

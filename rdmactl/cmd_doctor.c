@@ -251,7 +251,7 @@ static void check_memory(struct exam *e) {
     if (left > available)
         say(e, WARNING,
             "pools may still take %s, but %s of memory are available: lower "
-            "max_pool_bytes",
+            "limits.pool_bytes",
             human_bytes(a, left), human_bytes(b, available));
     else
         say(e, GOOD, "%s of memory are available", human_bytes(b, available));

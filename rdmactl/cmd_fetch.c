@@ -72,6 +72,7 @@ static void show_progress(struct fetch *f, bool last) {
 static int open_all(struct fetch *f) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     options.runtime_dir = cli.dir;
+    options.name = "rdmactl-fetch";
     int rc = rdmad_open(&options, &f->session);
     if (rc)
         return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));

@@ -52,11 +52,12 @@ static int make_pool(struct share *s) {
     rdmad_session_info(s->session, &info);
     char has[CELL_MAX], may[CELL_MAX];
     if (s->bytes > info.max_pool_bytes)
-        return fail("RDMAD_E_LIMIT",
-                    "%s has %s, a session may have %s of pool memory: raise "
-                    "max_pool_bytes_session in the daemon's configuration, or share it in parts",
-                    s->file, human_bytes(has, (double)s->bytes),
-                    human_bytes(may, (double)info.max_pool_bytes));
+        return fail(
+            "RDMAD_E_LIMIT",
+            "%s has %s, a session may have %s of pool memory: raise "
+            "limits.pool_bytes_per_session in the daemon's configuration, or share it in parts",
+            s->file, human_bytes(has, (double)s->bytes),
+            human_bytes(may, (double)info.max_pool_bytes));
     int rc = rdmad_pool_create(s->session, s->bytes ? s->bytes : 1, 0, &s->pool);
     return rc ? fail_rdmad(s, rc) : EXIT_GOOD;
 }
@@ -134,6 +135,7 @@ static int share(struct share *s, const struct rdmad_lease_terms *terms) {
         return code;
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     options.runtime_dir = cli.dir;
+    options.name = "rdmactl-share";
     int rc = rdmad_open(&options, &s->session);
     if (rc)
         return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));

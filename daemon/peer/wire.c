@@ -185,8 +185,8 @@ static const char *check_attach_rep(struct peer_msg *m) {
     if (!known_code(r->status))
         return "the status is unknown";
     if (r->status == RDMAD_OK &&
-        (!r->lease || !r->length || !r->rights || (r->rights & ~RDMAD_RIGHTS_ALL) || !r->key.size))
-        return "a lease without number, length, rights or key is granted";
+        (!r->lease || !r->rights || (r->rights & ~RDMAD_RIGHTS_ALL) || !r->key.size))
+        return "a lease without number, rights or key is granted";
     return NULL;
 }
 static const char *check_release(struct peer_msg *m) {

@@ -47,8 +47,6 @@ static int check_ttl(const struct state *st, uint64_t ttl_ns, struct error *err)
 }
 
 static int check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err) {
-    if (t->length == 0)
-        return error_set(err, RDMAD_E_RANGE, "a lease covers at least one byte");
     if (!pool_covers(pool, t->offset, t->length))
         return error_set(err, RDMAD_E_RANGE,
                          "offset %" PRIu64 " and length %" PRIu64 " lie outside pool %" PRIu64
