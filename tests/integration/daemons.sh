@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# daemons.sh: real daemons for tests that are scripts. To be sourced; what is started is stopped when
+# the script ends. $work is a directory of the test.
+set -euo pipefail
+
+: "${RDMAD_BUILD:?run the test by ctest}"
+rdmad=$RDMAD_BUILD/daemon/rdmad
+rdmactl=$RDMAD_BUILD/rdmactl/rdmactl
+export rdmad rdmactl
+work=$(mktemp -d "${TMPDIR:-/tmp}/rdmad-test.XXXXXX")
+pids=()
+
+fail() {
+    echo "FAILED: $*"
+    tail -n 20 "$work"/*.log 2>/dev/null || true
+    exit 1
+}
+
+stop_all() {
+    local code=$? pid
+    set +e
+    for pid in "${pids[@]}"; do
+        kill -TERM "$pid" 2>/dev/null
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" 2>/dev/null
+    done
+    rm -rf "$work"
+    exit "$code"
+}
+trap stop_all EXIT
+trap 'exit 1' INT TERM
+
+# start_daemon NAME [COMMAND PREFIX...]: in $work/NAME, on any port of loopback.
+start_daemon() {
+    local name=$1 tries
+    shift
+    mkdir "$work/$name"
+    "$@" "$rdmad" --runtime-dir "$work/$name" --listen 127.0.0.1:0 2>"$work/$name.log" &
+    pids+=($!)
+    for ((tries = 0; tries < 400; tries++)); do
+        ! "$rdmactl" -d "$work/$name" -j status >/dev/null 2>&1 || return 0
+        kill -0 $! 2>/dev/null || fail "daemon $name ended while starting"
+        sleep 0.05
+    done
+    fail "daemon $name does not answer"
+}
+
+# first_line FILE PID: waits for the first line of what PID writes to FILE.
+first_line() {
+    local tries line
+    for ((tries = 0; tries < 400; tries++)); do
+        if IFS= read -r line <"$1"; then
+            printf '%s\n' "$line"
+            return
+        fi
+        kill -0 "$2" 2>/dev/null || break
+        sleep 0.05
+    done
+    fail "$1: no line came"
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hostile.c - see hostile.h. Sockets are blocking until the flood, which polls.
+ */
+#include "tests/integration/hostile.h"
+
+#include "common/uri.h"
+#include "daemon/fabric/tcp/tcp.h"
+#include "tests/support/harness.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE = 64 << 10, BATCH = 4 };
+
+static int dial(const char *host, uint16_t port) {
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct timeval patience = {.tv_sec = TEST_PATIENCE_MS / 1000};
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && inet_pton(AF_INET, host, &sa.sin_addr) == 1, "socket to %s", host);
+    CHECK(connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s:%u: %s", host, port,
+          strerror(errno));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    return fd;
+}
+
+static void send_all(int fd, const void *data, size_t size) {
+    CHECK(send(fd, data, size, MSG_NOSIGNAL) == (ssize_t)size, "send: %s", strerror(errno));
+}
+static void recv_all(int fd, void *data, size_t size) {
+    CHECK(recv(fd, data, size, MSG_WAITALL) == (ssize_t)size, "receive: %s", strerror(errno));
+}
+
+/* ---- the control connection ---------------------------------------------------------------- */
+
+static void say(const struct hostile *h, const struct peer_msg *m) {
+    uint8_t frame[PEER_WIRE_MAX];
+    send_all(h->control, frame, peer_wire_encode(m, frame));
+}
+
+static void hear(const struct hostile *h, struct peer_msg *m) {
+    uint8_t frame[PEER_WIRE_MAX];
+    size_t length;
+    struct error why = {0};
+    recv_all(h->control, frame, PEER_WIRE_HEAD);
+    CHECK(peer_wire_length(frame, false, &length, &why) == 0, "%s", why.text);
+    recv_all(h->control, frame + PEER_WIRE_HEAD, length - PEER_WIRE_HEAD);
+    CHECK(peer_wire_decode(frame, length, m, &why) == 0, "%s", why.text);
+}
+
+/* Until a message of the type comes; what else comes is answered as far as it must be. */
+static void hear_type(const struct hostile *h, uint16_t type, struct peer_msg *m) {
+    for (;;) {
+        hear(h, m);
+        if (m->type == type)
+            return;
+        if (m->type == PEER_MSG_PING) {
+            m->type = PEER_MSG_PONG;
+            say(h, m);
+        }
+        CHECK(m->type != PEER_MSG_BYE, "the owner's daemon says goodbye: %s", m->bye.text);
+    }
+}
+
+void hostile_connect(struct hostile *h, const char *listen) {
+    char host[RDMAD_HOST_MAX + 1];
+    uint16_t port;
+    CHECK(rdmad_hostport_parse(listen, host, &port) == NULL, "%s", listen);
+    *h = (struct hostile){.control = dial(host, port), .data = -1};
+    struct peer_msg m = {.type = PEER_MSG_HELLO};
+    m.hello = (struct peer_hello){
+        .magic = PEER_WIRE_MAGIC, .node = "hostile", .fabric = "tcp", .listen_port = 1};
+    memset(m.hello.node_id, 0x66, sizeof(m.hello.node_id));
+    say(h, &m);
+    hear_type(h, PEER_MSG_HELLO, &m);
+}
+
+void hostile_attach(struct hostile *h, const char *uri) {
+    struct rdmad_uri u;
+    CHECK(rdmad_uri_parse(uri, &u) == NULL, "%s", uri);
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
+    m.attach_req = (struct peer_attach_req){.lessee_ref = 7, .lease = u.lease};
+    memcpy(m.attach_req.key, u.key, sizeof(u.key));
+    say(h, &m);
+    hear_type(h, PEER_MSG_ATTACH_REP, &m);
+    CHECK(m.attach_rep.status == 0, "attach: %s", m.attach_rep.text);
+    CHECK(key_read(&m.attach_rep.key, &h->slot, &h->key), "not a key of the tcp engine");
+    h->length = m.attach_rep.length;
+    h->owner_ref = m.attach_rep.owner_ref;
+}
+
+void hostile_link(struct hostile *h) {
+    uint16_t port;
+    uint8_t token[FRAME_TOKEN_BYTES], hello[HELLO_BYTES], welcome[WELCOME_BYTES];
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ};
+    m.link_req.ref = 9;
+    say(h, &m);
+    hear_type(h, PEER_MSG_LINK_REP, &m);
+    CHECK(m.link_rep.status == 0, "link: %s", m.link_rep.text);
+    CHECK(offer_read(&m.link_rep.offer, &port, token), "not an offer of the tcp engine");
+    h->data = dial("127.0.0.1", port);
+    hello_put(hello, token);
+    send_all(h->data, hello, sizeof(hello));
+    recv_all(h->data, welcome, sizeof(welcome));
+    CHECK(welcome_check(welcome) == NULL, "no welcome");
+    h->next_op = 0;
+}
+
+/* ---- the flood ----------------------------------------------------------------------------- */
+
+static bool flag(const bool *b) {
+    return __atomic_load_n(b, __ATOMIC_ACQUIRE);
+}
+static void raise_flag(bool *b) {
+    __atomic_store_n(b, true, __ATOMIC_RELEASE);
+}
+static void count(uint64_t *n, uint64_t by) {
+    __atomic_fetch_add(n, by, __ATOMIC_RELAXED);
+}
+
+struct flood {
+    struct hostile *h;
+    uint8_t out[BATCH * (FRAME_BYTES + PIECE)];
+    size_t out_size, out_sent;
+    uint8_t in[FRAME_BYTES];
+    size_t in_got;
+    uint32_t payload; /* of the answer under way, still to come */
+    uint8_t value;
+};
+
+/* Fills the buffer with writes all over the window, every turn with another byte, and a read. */
+static void refill(struct flood *f) {
+    struct hostile *h = f->h;
+    f->out_size = f->out_sent = 0;
+    f->value = (uint8_t)(f->value % 100 + 1);
+    for (unsigned i = 0; i < BATCH - 1; i++) {
+        uint64_t pieces = h->length / PIECE;
+        struct frame w = {.type = FRAME_WRITE,
+                          .length = PIECE,
+                          .op = h->next_op++,
+                          .slot = h->slot,
+                          .key = h->key,
+                          .offset = (h->next_op % pieces) * PIECE};
+        frame_put(f->out + f->out_size, &w);
+        memset(f->out + f->out_size + FRAME_BYTES, f->value, PIECE);
+        f->out_size += FRAME_BYTES + PIECE;
+    }
+    struct frame r = {
+        .type = FRAME_READ, .length = PIECE, .op = h->next_op++, .slot = h->slot, .key = h->key};
+    frame_put(f->out + f->out_size, &r);
+    f->out_size += FRAME_BYTES;
+}
+
+/* Where sending must pause: in the middle of the first payload, while stalled. */
+static size_t send_limit(struct flood *f) {
+    struct hostile *h = f->h;
+    if (h->habit != HOSTILE_STALLS || flag(&h->resume) ||
+        __atomic_load_n(&h->written, __ATOMIC_RELAXED) < h->length)
+        return f->out_size;
+    size_t middle = FRAME_BYTES + PIECE / 2;
+    if (f->out_sent > middle)
+        return f->out_size;
+    if (f->out_sent == middle)
+        raise_flag(&h->stalled);
+    return middle;
+}
+
+static void push(struct flood *f) {
+    size_t limit = send_limit(f);
+    ssize_t n =
+        send(f->h->data, f->out + f->out_sent, limit - f->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        raise_flag(&f->h->lost);
+    if (n > 0) {
+        f->out_sent += (size_t)n;
+        count(&f->h->written, (uint64_t)n);
+    }
+    if (f->out_sent == f->out_size)
+        refill(f);
+}
+
+/* Answers must be taken, or the owner stops reading us. */
+static void pull(struct flood *f) {
+    uint8_t buf[PIECE];
+    struct hostile *h = f->h;
+    size_t want = f->payload ? (f->payload < sizeof(buf) ? f->payload : sizeof(buf))
+                             : FRAME_BYTES - f->in_got;
+    ssize_t n = recv(h->data, f->payload ? buf : f->in + f->in_got, want, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        raise_flag(&h->lost);
+    if (n <= 0)
+        return;
+    if (f->payload) {
+        f->payload -= (uint32_t)n;
+        uint64_t found = 0;
+        for (ssize_t i = 0; i < n; i++)
+            found += buf[i] == h->secret;
+        count(&h->secrets, found);
+        return;
+    }
+    f->in_got += (size_t)n;
+    if (f->in_got < FRAME_BYTES)
+        return;
+    struct frame answer;
+    frame_get(&answer, f->in);
+    f->in_got = 0;
+    f->payload = frame_payload(&answer);
+    if (answer.type == FRAME_STATUS && answer.status)
+        count(&h->refused, 1);
+}
+
+static void listen_to_owner(struct flood *f) {
+    struct hostile *h = f->h;
+    struct peer_msg m;
+    hear(h, &m);
+    if (m.type == PEER_MSG_PING) {
+        m.type = PEER_MSG_PONG;
+        say(h, &m);
+    } else if (m.type == PEER_MSG_REVOKED) {
+        raise_flag(&h->revoke_heard);
+        if (h->habit == HOSTILE_LIAR) {
+            m = (struct peer_msg){.type = PEER_MSG_STOPPED};
+            m.stopped.owner_ref = h->owner_ref;
+            say(h, &m);
+        }
+    }
+}
+
+static void *flood(void *arg) {
+    struct flood *f = calloc(1, sizeof(*f));
+    CHECK(f, "out of memory");
+    f->h = arg;
+    refill(f);
+    while (!flag(&f->h->stop) && !flag(&f->h->lost)) {
+        bool waiting = f->out_sent >= send_limit(f);
+        struct pollfd p[2] = {
+            {.fd = f->h->data, .events = (short)(waiting ? POLLIN : POLLIN | POLLOUT)},
+            {.fd = f->h->control, .events = POLLIN},
+        };
+        poll(p, 2, 1);
+        if (p[0].revents & POLLOUT)
+            push(f);
+        if (p[0].revents & (POLLIN | POLLHUP | POLLERR))
+            pull(f);
+        if (p[1].revents & POLLIN)
+            listen_to_owner(f);
+    }
+    free(f);
+    return NULL;
+}
+
+void hostile_start(struct hostile *h, enum hostile_habit habit) {
+    h->habit = habit;
+    h->stop = h->revoke_heard = h->resume = h->stalled = h->lost = false;
+    h->written = h->refused = h->secrets = 0;
+    CHECK(pthread_create(&h->thread, NULL, flood, h) == 0, "thread");
+}
+
+void hostile_stop(struct hostile *h) {
+    raise_flag(&h->stop);
+    pthread_join(h->thread, NULL);
+    close(h->data); /* a half-sent frame ends the connection anyway */
+    h->data = -1;
+}
+
+void hostile_close(struct hostile *h) {
+    if (h->data >= 0)
+        close(h->data);
+    close(h->control);
+}

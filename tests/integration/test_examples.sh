@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# test_examples.sh: the examples do what their first comments say, between two daemons and on one.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/daemons.sh"
+
+examples=$RDMAD_BUILD/examples
+on() { RDMAD_RUNTIME_DIR=$work/$1 "${@:2}"; }
+
+start_daemon a
+start_daemon b
+head -c 5000001 /dev/urandom >"$work/file" # not a multiple of any piece
+
+for lessee in a b; do
+    on a "$examples/mailbox" >"$work/mailbox" &
+    mailbox=$!
+    on "$lessee" "$examples/hello" "$(first_line "$work/mailbox" "$mailbox")"
+    wait "$mailbox" || fail "mailbox"
+    [ "$(tail -n 1 "$work/mailbox")" = hello ] || fail "the mailbox holds: $(<"$work/mailbox")"
+
+    on a "$examples/share" "$work/file" >"$work/shared" &
+    share=$!
+    uri=$(first_line "$work/shared" "$share")
+    on "$lessee" "$examples/fetch" "$uri" "$work/fetched"
+    cmp "$work/file" "$work/fetched" || fail "what was fetched differs"
+    on "$lessee" "$examples/async_epoll" "$uri" >"$work/sum" || fail "async_epoll"
+    grep -q 5000001 "$work/sum" || fail "async_epoll read: $(<"$work/sum")"
+    kill -INT "$share" 2>/dev/null || true
+    kill -TERM "$share" 2>/dev/null || true
+    wait "$share" || true
+done
+
+# What is wrong is said, and the exit code tells.
+! on a "$examples/hello" 2>/dev/null || fail "hello without a URI"
+! on a "$examples/hello" rdmad:///nothing 2>"$work/said" || fail "hello to nobody"
+grep -q . "$work/said" || fail "hello to nobody says nothing"
+! on missing "$examples/hello" rdmad:///nothing 2>"$work/said" || fail "hello without a daemon"
+grep -q "$work/missing" "$work/said" || fail "does not say where it looked: $(<"$work/said")"
+echo "all examples work"
