@@ -52,7 +52,7 @@ int64_t bench_spin_us(enum bench_poll poll);
 struct bench_wait {
     enum bench_poll poll;
     unsigned turns;
-    uint64_t since_ns, nap_ns;
+    uint64_t since_ns;
 };
 void bench_wait_start(struct bench_wait *w, enum bench_poll poll);
 /* One turn of waiting; returns for how many nanoseconds it has lasted (0 in the first turns). */

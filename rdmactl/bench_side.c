@@ -8,12 +8,11 @@
 #include <stdio.h>
 #include <time.h>
 
-#define SPIN_TURNS 200u              /* before the first look at the clock */
-#define YIELD_NS UINT64_C(50000)     /* then give way, for so long */
-#define NAP_FIRST_NS UINT64_C(50000) /* then sleep, twice as long each time */
-#define NAP_SHORT_NS UINT64_C(1000000)
-#define NAP_LONG_NS UINT64_C(10000000) /* after IDLE_NS of waiting */
-#define IDLE_NS UINT64_C(1000000000)
+#define SPIN_TURNS 200u          /* before the first look at the clock */
+#define YIELD_NS UINT64_C(50000) /* then give way, for so long */
+#define NAP_MIN_NS UINT64_C(50000)
+#define NAP_MAX_NS UINT64_C(100000000)
+#define NAP_SHARE 16 /* then sleep a share of what was waited: late by that share at most */
 #define COMPLETION_MS 10000
 
 uint64_t bench_now_ns(void) {
@@ -27,13 +26,13 @@ int64_t bench_spin_us(enum bench_poll poll) {
 }
 
 void bench_wait_start(struct bench_wait *w, enum bench_poll poll) {
-    *w = (struct bench_wait){.poll = poll, .nap_ns = NAP_FIRST_NS};
+    *w = (struct bench_wait){.poll = poll};
 }
 
-static void nap(struct bench_wait *w, uint64_t waited_ns) {
-    nanosleep(&(struct timespec){.tv_nsec = (long)w->nap_ns}, NULL);
-    uint64_t longest = waited_ns > IDLE_NS ? NAP_LONG_NS : NAP_SHORT_NS;
-    w->nap_ns = 2 * w->nap_ns < longest ? 2 * w->nap_ns : longest;
+static void nap(uint64_t waited_ns) {
+    uint64_t ns = waited_ns / NAP_SHARE;
+    ns = ns < NAP_MIN_NS ? NAP_MIN_NS : ns > NAP_MAX_NS ? NAP_MAX_NS : ns;
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
 uint64_t bench_wait_turn(struct bench_wait *w) {
@@ -48,7 +47,7 @@ uint64_t bench_wait_turn(struct bench_wait *w) {
     if (w->poll == POLL_BUSY || (w->poll == POLL_ADAPTIVE && waited < YIELD_NS))
         sched_yield();
     else
-        nap(w, waited);
+        nap(waited);
     return waited;
 }
 
