@@ -140,8 +140,7 @@ int rig_await(struct rig *rig, struct rig_answer *answer) {
 /* ---- clients ----------------------------------------------------------------------------- */
 
 static void map_ring(struct rig_client *c) {
-    c->client =
-        mmap(NULL, c->ring->client_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fds[0], 0);
+    c->client = mmap(NULL, c->ring->client_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fds[0], 0);
     void *daemon = mmap(NULL, c->ring->daemon_bytes, PROT_READ, MAP_SHARED, c->fds[1], 0);
     cr_assert(c->client != MAP_FAILED && daemon != MAP_FAILED);
     c->daemon = daemon;

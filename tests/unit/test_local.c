@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* The local fabric as fabric.h promises it. */
+#include "daemon/base/clock.h"
+#include "daemon/base/guard.h"
+#include "daemon/fabric/local/local.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BYTES (4u << 20)
+
+static struct fabric *fabric;
+static struct fabric_link *link_;
+static struct fabric_env env;
+static uint64_t now_ns;
+static unsigned ups, completed;
+static struct fabric_op *last;
+static const void *fault;
+static bool inside_poll;
+
+static uint64_t env_now(void *user) {
+    (void)user;
+    return now_ns;
+}
+static void env_complete(void *user, struct fabric_op *op) {
+    (void)user;
+    completed++;
+    last = op;
+}
+static void env_up(void *user, void *cookie) {
+    (void)user;
+    (void)cookie;
+    cr_assert(inside_poll);
+    ups++;
+}
+static void env_lost(void *user, void *cookie, const struct error *why) {
+    (void)user;
+    (void)cookie;
+    (void)why;
+    cr_assert_fail("a local link is never lost");
+}
+static void env_fault(void *user, const void *address) {
+    (void)user;
+    fault = address;
+}
+
+static unsigned poll_once(void) {
+    inside_poll = true;
+    unsigned work = fabric_local.poll(fabric);
+    inside_poll = false;
+    return work;
+}
+
+static uint8_t *here, *there;
+static struct fabric_audit audit;
+
+static void setup(void) {
+    struct error err;
+    env = (struct fabric_env){.now_ns = env_now,
+                              .complete = env_complete,
+                              .link_up = env_up,
+                              .link_lost = env_lost,
+                              .memory_fault = env_fault};
+    now_ns = 1000;
+    cr_assert_eq(guard_install(), 0);
+    cr_assert_eq(fabric_local.open(&env, &fabric, &err), 0);
+    cr_assert_eq(fabric_local.link_open(fabric, "", &(struct fabric_blob){0}, NULL, &link_, &err),
+                 0);
+    cr_assert_eq(ups, 0);
+    poll_once();
+    cr_assert_eq(ups, 1);
+    here = malloc(BYTES);
+    there = malloc(BYTES);
+    memset(here, 'h', BYTES);
+    memset(there, 't', BYTES);
+}
+
+static void teardown(void) {
+    fabric_local.link_close(link_);
+    fabric_local.close(fabric);
+    free(here);
+    free(there);
+}
+
+TestSuite(local, .init = setup, .fini = teardown);
+
+static struct fabric_window *window(void *base, uint64_t length, uint32_t rights,
+                                    uint64_t deadline_ns, struct fabric_blob *key) {
+    struct fabric_window_spec spec = {.base = base,
+                                      .length = length,
+                                      .rights = rights,
+                                      .deadline_ns = deadline_ns,
+                                      .audit = &audit};
+    struct fabric_window *w;
+    struct error err;
+    cr_assert_eq(fabric_local.window_open(fabric, &spec, &w, key, &err), 0);
+    return w;
+}
+
+static struct fabric_op op_of(uint8_t opcode, void *local, uint64_t length,
+                              const struct fabric_blob *key, uint64_t offset) {
+    return (struct fabric_op){
+        .opcode = opcode, .local = local, .length = length, .key = key, .offset = offset};
+}
+
+static void run(struct fabric_op *op) {
+    unsigned before = completed;
+    cr_assert_eq(fabric_local.post(link_, op), 0);
+    cr_assert_eq(completed, before, "never inside post");
+    for (int i = 0; completed == before; i++) {
+        cr_assert_lt(i, 1000);
+        cr_assert(poll_once());
+    }
+    cr_assert_eq(completed, before + 1);
+    cr_assert_eq(last, op);
+}
+
+static bool quiet(void) {
+    uint64_t wake;
+    return fabric_local.arm(fabric, &wake) && wake == CLOCK_NEVER;
+}
+
+Test(local, moves_exactly_the_bytes_asked_for_in_both_directions) {
+    static const uint64_t sizes[] = {
+        0, 1, 64, LOCAL_SHORT, LOCAL_SHORT + 1, LOCAL_SLICE, LOCAL_SLICE + 1, 3000000};
+    struct fabric_blob key;
+    struct fabric_window *w = window(there + 1, BYTES - 2, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint64_t n = sizes[i];
+        memset(there, 't', BYTES);
+        memset(here, 'h', BYTES);
+        struct fabric_op op = op_of(RDMAD_OP_WRITE, here + 7, n, &key, 5);
+        run(&op);
+        cr_assert(op.status == 0 && op.outcome == RDMAD_DONE);
+        for (uint64_t j = 0; j < BYTES; j++)
+            cr_assert_eq(there[j], j >= 6 && j < 6 + n ? 'h' : 't');
+        memset(there, 'T', BYTES);
+        op = op_of(RDMAD_OP_READ, here + 9, n, &key, 5);
+        run(&op);
+        cr_assert(op.status == 0 && op.outcome == RDMAD_DONE);
+        for (uint64_t j = 0; j < BYTES; j++)
+            cr_assert_eq(here[j], j >= 9 && j < 9 + n ? 'T' : 'h');
+    }
+    cr_assert_eq(audit.bytes_read, audit.bytes_written);
+    cr_assert_eq(audit.ops, 2 * sizeof(sizes) / sizeof(sizes[0]));
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+    cr_assert(quiet());
+}
+
+Test(local, a_range_may_overlap_itself) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(here, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    struct fabric_op op = op_of(RDMAD_OP_WRITE, here + 100, 1000, &key, 0);
+    run(&op);
+    cr_assert_eq(op.status, 0);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+}
+
+Test(local, the_window_is_a_wall_of_its_own) {
+    struct fabric_blob key, other;
+    struct fabric_window *w = window(there, 4096, RDMAD_RIGHT_READ, 5000, &key);
+    struct fabric_op op = op_of(RDMAD_OP_WRITE, here, 64, &key, 0);
+    run(&op);
+    cr_assert(op.status == RDMAD_E_RIGHTS && op.outcome == RDMAD_FAILED_UNTOUCHED);
+    static const uint64_t ranges[][2] = {{4096, 1},       {4033, 64},       {0, 4097},
+                                         {UINT64_MAX, 1}, {UINT64_MAX, 64}, {1, 4096}};
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+        op = op_of(RDMAD_OP_READ, here, ranges[i][1], &key, ranges[i][0]);
+        run(&op);
+        cr_assert(op.status == RDMAD_E_RANGE && op.outcome == RDMAD_FAILED_UNTOUCHED);
+    }
+    other = key;
+    other.bytes[4] ^= 1;
+    op = op_of(RDMAD_OP_READ, here, 64, &other, 0);
+    run(&op);
+    cr_assert_eq(op.status, RDMAD_E_NO_LEASE);
+    other.size = 0;
+    run(&op);
+    cr_assert_eq(op.status, RDMAD_E_NO_LEASE);
+    now_ns = 4999;
+    op = op_of(RDMAD_OP_READ, here, 64, &key, 0);
+    run(&op);
+    cr_assert_eq(op.status, 0);
+    now_ns = 5000;
+    run(&op);
+    cr_assert(op.status == RDMAD_E_LEASE_EXPIRED && op.outcome == RDMAD_FAILED_UNTOUCHED);
+    fabric_local.window_extend(w, 6000);
+    run(&op);
+    cr_assert_eq(op.status, 0);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+    run(&op);
+    cr_assert_eq(op.status, RDMAD_E_NO_LEASE);
+    for (uint64_t j = 0; j < BYTES; j++)
+        cr_assert_eq(there[j], 't');
+}
+
+Test(local, a_short_op_waits_for_one_slice_of_a_long_one_at_most) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    struct fabric_op huge = op_of(RDMAD_OP_WRITE, here, BYTES, &key, 0);
+    struct fabric_op tiny = op_of(RDMAD_OP_READ, here, 8, &key, 0);
+    fabric_local.post(link_, &huge);
+    poll_once();
+    fabric_local.post(link_, &tiny);
+    poll_once();
+    cr_assert_eq(completed, 1);
+    cr_assert_eq(last, &tiny);
+    cr_assert_not(quiet(), "the long one wants polling");
+    fabric_local.cancel(&huge, RDMAD_E_CANCELED);
+    cr_assert_eq(completed, 2);
+    cr_assert_eq(huge.outcome, RDMAD_FAILED_PARTIAL);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+}
+
+Test(local, long_ops_take_turns) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    struct fabric_op huge = op_of(RDMAD_OP_WRITE, here, BYTES, &key, 0);
+    struct fabric_op large = op_of(RDMAD_OP_WRITE, here, 2 * LOCAL_SLICE, &key, 0);
+    fabric_local.post(link_, &huge);
+    fabric_local.post(link_, &large);
+    for (int i = 0; i < 4; i++)
+        poll_once();
+    cr_assert_eq(completed, 1);
+    cr_assert_eq(last, &large);
+    fabric_local.cancel(&huge, RDMAD_E_CANCELED);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+}
+
+Test(local, not_one_byte_more_after_window_close) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    struct fabric_op under_way = op_of(RDMAD_OP_WRITE, here, BYTES, &key, 0);
+    struct fabric_op waiting = op_of(RDMAD_OP_WRITE, here, 8, &key, BYTES - 8);
+    fabric_local.post(link_, &under_way);
+    poll_once();
+    fabric_local.post(link_, &waiting);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+    uint8_t *copy = malloc(BYTES);
+    memcpy(copy, there, BYTES);
+    while (completed < 2)
+        cr_assert(poll_once());
+    cr_assert_eq(memcmp(copy, there, BYTES), 0);
+    cr_assert(under_way.status == RDMAD_E_LEASE_REVOKED &&
+              under_way.outcome == RDMAD_FAILED_PARTIAL);
+    cr_assert(waiting.status == RDMAD_E_LEASE_REVOKED && waiting.outcome == RDMAD_FAILED_UNTOUCHED);
+    cr_assert(quiet());
+    free(copy);
+}
+
+Test(local, expiry_stops_an_op_between_two_slices) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, 5000, &key);
+    struct fabric_op op = op_of(RDMAD_OP_WRITE, here, BYTES, &key, 0);
+    fabric_local.post(link_, &op);
+    poll_once();
+    now_ns = 5000;
+    poll_once();
+    cr_assert_eq(completed, 1);
+    cr_assert(op.status == RDMAD_E_LEASE_EXPIRED && op.outcome == RDMAD_FAILED_PARTIAL);
+    cr_assert_eq(there[LOCAL_SLICE - 1], 'h');
+    cr_assert_eq(there[LOCAL_SLICE], 't');
+    fabric_local.window_close(w, RDMAD_E_LEASE_EXPIRED);
+}
+
+Test(local, link_close_gives_every_op_back_before_it_returns) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    struct fabric_link *second;
+    struct error err;
+    fabric_local.link_open(fabric, "", &(struct fabric_blob){0}, NULL, &second, &err);
+    poll_once();
+    struct fabric_op mine[3], other = op_of(RDMAD_OP_READ, here, 8, &key, 0);
+    for (int i = 0; i < 3; i++) {
+        mine[i] = op_of(RDMAD_OP_WRITE, here, i == 1 ? BYTES : 8, &key, 0);
+        fabric_local.post(second, &mine[i]);
+    }
+    fabric_local.post(link_, &other);
+    fabric_local.link_close(second);
+    cr_assert_eq(completed, 3);
+    for (int i = 0; i < 3; i++)
+        cr_assert(mine[i].status == RDMAD_E_CANCELED);
+    poll_once();
+    cr_assert_eq(completed, 4);
+    cr_assert_eq(other.status, 0);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+}
+
+/* A file cut short under its mapping is SIGBUS like a punched hugetlb page. */
+Test(local, memory_that_vanishes_fails_the_op_and_is_reported) {
+    int fd = memfd_create("vanishing", MFD_CLOEXEC);
+    cr_assert_eq(ftruncate(fd, BYTES), 0);
+    uint8_t *gone = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    struct fabric_op op = op_of(RDMAD_OP_WRITE, gone, BYTES, &key, 0);
+    fabric_local.post(link_, &op);
+    poll_once();
+    cr_assert_eq(ftruncate(fd, 0), 0);
+    while (!completed)
+        poll_once();
+    cr_assert(op.status == RDMAD_E_FAULT && op.outcome == RDMAD_FAILED_PARTIAL);
+    cr_assert((const uint8_t *)fault >= gone && (const uint8_t *)fault < gone + BYTES);
+    cr_assert_eq(op.fault, fault);
+    op = op_of(RDMAD_OP_WRITE, here, 64, &key, 0);
+    run(&op);
+    cr_assert_eq(op.status, 0, "the fabric goes on");
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+    munmap(gone, BYTES);
+    close(fd);
+}

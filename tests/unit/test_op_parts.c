@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* The small pieces of op/: deadlines, spin, slab. */
+#include "daemon/base/clock.h"
+#include "daemon/op/deadlines.h"
+#include "daemon/op/slab.h"
+#include "daemon/op/spin.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+/* ---- deadlines, against a list that is searched ------------------------------------------ */
+
+#define COUNT 400
+
+struct item {
+    struct deadline due;
+    uint64_t at_ns; /* 0: not set */
+};
+
+struct model {
+    struct deadlines wheel;
+    struct item item[COUNT];
+    uint64_t now_ns, random;
+    unsigned set;
+};
+
+static uint64_t draw(struct model *m, uint64_t bound) {
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    return m->random % bound;
+}
+
+static void fired(void *user, struct deadline *due) {
+    struct model *m = user;
+    struct item *item = container_of(due, struct item, due);
+    cr_assert_neq(item->at_ns, 0, "fired without being set");
+    cr_assert_leq(item->at_ns, m->now_ns, "fired early");
+    item->at_ns = 0;
+    m->set--;
+}
+
+static void set(struct model *m, struct item *item) {
+    /* From nanoseconds to two hours: every level, and beyond the last. */
+    uint64_t span = draw(m, UINT64_C(1) << (1 + draw(m, 42)));
+    item->at_ns = m->now_ns + span + 1;
+    deadlines_add(&m->wheel, &item->due, item->at_ns);
+    m->set++;
+}
+
+static uint64_t earliest(const struct model *m) {
+    uint64_t best = CLOCK_NEVER;
+    for (int i = 0; i < COUNT; i++)
+        if (m->item[i].at_ns && m->item[i].at_ns < best)
+            best = m->item[i].at_ns;
+    return best;
+}
+
+/* To a random moment, or exactly to when the wheel asks to be run. */
+static void advance(struct model *m) {
+    uint64_t next = deadlines_next(&m->wheel);
+    cr_assert_leq(next, earliest(m), "would sleep past a deadline");
+    cr_assert((m->set == 0) == (next == CLOCK_NEVER));
+    if (m->set && draw(m, 2))
+        m->now_ns = next;
+    else
+        m->now_ns += draw(m, UINT64_C(1) << (1 + draw(m, 40)));
+    deadlines_run(&m->wheel, m->now_ns, fired, m);
+    cr_assert_gt(earliest(m), m->now_ns, "did not fire what is due");
+}
+
+Test(deadlines, fire_all_that_is_due_and_nothing_else) {
+    struct model *m = calloc(1, sizeof(*m));
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        *m = (struct model){.now_ns = seed * 1234567891234u, .random = seed};
+        deadlines_init(&m->wheel, m->now_ns);
+        for (int i = 0; i < COUNT; i++)
+            list_init(&m->item[i].due.node);
+        for (int round = 0; round < 2000; round++) {
+            struct item *item = &m->item[draw(m, COUNT)];
+            if (!item->at_ns) {
+                set(m, item);
+            } else if (draw(m, 3) == 0) {
+                deadlines_remove(&item->due);
+                item->at_ns = 0;
+                m->set--;
+            }
+            if (draw(m, 4) == 0)
+                advance(m);
+        }
+    }
+    free(m);
+}
+
+Test(deadlines, are_met_to_the_nanosecond_by_who_runs_them_when_asked) {
+    struct model *m = calloc(1, sizeof(*m));
+    *m = (struct model){.now_ns = 5, .random = 7};
+    deadlines_init(&m->wheel, m->now_ns);
+    static const uint64_t spans[] = {
+        1, 1000, 131071, 131072, 33554431, 33554432, 8589934592u, 1000000000000u, 100000000000000u};
+    for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+        list_init(&m->item[0].due.node);
+        m->item[0].at_ns = m->now_ns + spans[i];
+        uint64_t at = m->item[0].at_ns;
+        m->set = 1;
+        deadlines_add(&m->wheel, &m->item[0].due, at);
+        unsigned wakes = 0;
+        while (m->set) {
+            m->now_ns = deadlines_next(&m->wheel);
+            deadlines_run(&m->wheel, m->now_ns, fired, m);
+            wakes++;
+        }
+        cr_assert_eq(m->now_ns, at);
+        cr_assert_leq(wakes, 60u, "%u wake-ups for a span of %lu ns", wakes,
+                      (unsigned long)spans[i]);
+    }
+    free(m);
+}
+
+/* ---- spin -------------------------------------------------------------------------------- */
+
+/* Spins without work from now until it gives up; returns for how long. */
+static uint64_t spin_out(struct spin *s, uint64_t min_ns, uint64_t max_ns) {
+    uint64_t now = 1000;
+    while (spin_more(s, now, min_ns, max_ns))
+        now += 100;
+    return now - 1000;
+}
+
+Test(spin, gets_shorter_when_it_is_for_nothing_down_to_the_minimum) {
+    struct spin s;
+    spin_init(&s, 80000);
+    uint64_t last = spin_out(&s, 5000, 80000);
+    cr_assert_eq(last, 80000);
+    for (int i = 0; i < 10; i++) {
+        uint64_t spun = spin_out(&s, 5000, 80000);
+        cr_assert(spun == last / 2 || spun == 5000);
+        last = spun;
+    }
+    cr_assert_eq(last, 5000);
+}
+
+Test(spin, gets_longer_when_work_comes_up_to_the_maximum) {
+    struct spin s;
+    spin_init(&s, 0);
+    for (int i = 0; i < 20; i++) {
+        spin_more(&s, 0, 5000, 80000);
+        spin_hit(&s, 80000);
+    }
+    cr_assert_eq(spin_out(&s, 5000, 80000), 80000);
+}
+
+Test(spin, gets_longer_when_sleep_was_shorter_than_a_spin) {
+    struct spin s;
+    spin_init(&s, 0);
+    spin_woke(&s, 3000, 80000);
+    spin_woke(&s, 3000, 80000);
+    cr_assert_eq(s.bound_ns, 2000);
+    spin_woke(&s, 1000000, 80000);
+    cr_assert_eq(s.bound_ns, 2000);
+}
+
+Test(spin, one_slow_moment_does_not_use_it_up) {
+    struct spin s;
+    spin_init(&s, 50000);
+    cr_assert(spin_more(&s, 0, 0, 50000));
+    unsigned looks = 0;
+    while (spin_more(&s, 10000000 + looks, 0, 50000)) /* ten milliseconds were stolen */
+        looks++;
+    cr_assert_geq(looks, 400u);
+}
+
+Test(spin, follows_bounds_that_were_changed) {
+    struct spin s;
+    spin_init(&s, 80000);
+    cr_assert_eq(spin_out(&s, 0, 10000), 10000);
+    cr_assert_eq(spin_out(&s, 20000, 30000), 20000);
+}
+
+/* ---- slab -------------------------------------------------------------------------------- */
+
+Test(slab, hands_out_distinct_aligned_objects_and_takes_them_back) {
+    struct slab s;
+    slab_init(&s, 100);
+    char *seen[1000];
+    for (int i = 0; i < 1000; i++) {
+        seen[i] = slab_get(&s);
+        cr_assert_eq((uintptr_t)seen[i] % _Alignof(max_align_t), 0);
+        for (int j = 0; j < 100; j++)
+            seen[i][j] = (char)i;
+    }
+    for (int i = 0; i < 1000; i++)
+        for (int j = 0; j < 100; j++)
+            cr_assert_eq(seen[i][j], (char)i);
+    for (int i = 0; i < 1000; i++)
+        slab_put(&s, seen[i]);
+    char *chunk = (char *)s.chunks;
+    for (int i = 0; i < 1000; i++)
+        cr_assert_not_null(slab_get(&s));
+    cr_assert_eq((char *)s.chunks, chunk, "what came back is used before more is taken");
+    slab_fini(&s);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* The promises of daemon/ipc/ring.h, most of them against a client that lies. */
+#include "common/ringword.h"
+#include "daemon/ipc/ring.h"
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct ring *ring;
+static int fds[3];
+static struct rdmad_ring_client *client;
+static const struct rdmad_ring_daemon *daemon_words;
+static struct rdmad_sqe *sqe;
+
+static void up(uint32_t sq_entries, uint32_t cq_entries) {
+    struct error err;
+    cr_assert_eq(ring_create(sq_entries, cq_entries, &ring, fds, &err), 0, "%s", err.text);
+    client = mmap(NULL, ring->client_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    daemon_words = mmap(NULL, ring->daemon_bytes, PROT_READ, MAP_SHARED, fds[1], 0);
+    cr_assert(client != MAP_FAILED && daemon_words != MAP_FAILED);
+    sqe = (void *)((char *)client + RDMAD_RING_ENTRIES_OFFSET);
+}
+
+static void down(void) {
+    munmap(client, ring->client_bytes);
+    munmap((void *)(uintptr_t)daemon_words, ring->daemon_bytes);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    ring_destroy(ring);
+}
+
+static uint32_t available(void) {
+    uint32_t count = 0;
+    cr_assert_eq(ring_available(ring, &count), 0);
+    return count;
+}
+
+static void take_all(void) {
+    struct rdmad_sqe copy;
+    for (uint32_t n = available(); n > 0; n--)
+        ring_take(ring, &copy);
+}
+
+static void answer(unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        ring_complete(ring, &(struct rdmad_cqe){.user_data = i});
+}
+
+Test(ring, sizes_are_powers_of_two_within_the_limits) {
+    static const uint32_t asked[][4] = {
+        {0, 0, 2, 4},
+        {1, 1, 2, 2},
+        {3, 0, 4, 8},
+        {64, 2, 64, 64},
+        {100, 300, 128, 512},
+        {4096, 0, 4096, 4096},
+        {UINT32_MAX, UINT32_MAX, 4096, 4096},
+    };
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        up(asked[i][0], asked[i][1]);
+        cr_assert_eq(ring->sq_entries, asked[i][2]);
+        cr_assert_eq(ring->cq_entries, asked[i][3]);
+        cr_assert_eq(ring_bytes(asked[i][0], asked[i][1]), ring->client_bytes + ring->daemon_bytes);
+        down();
+    }
+}
+
+Test(ring, the_client_can_neither_write_the_daemons_side_nor_resize_either) {
+    up(8, 0);
+    cr_assert_eq(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0), MAP_FAILED);
+    cr_assert_eq(pwrite(fds[1], "x", 1, 0), -1);
+    cr_assert_eq(mprotect((void *)(uintptr_t)daemon_words, 4096, PROT_READ | PROT_WRITE), -1);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(ftruncate(fds[i], 0), -1);
+        cr_assert_eq(ftruncate(fds[i], 1 << 20), -1);
+        cr_assert_eq(fcntl(fds[i], F_ADD_SEALS, F_SEAL_WRITE), -1);
+    }
+    down();
+}
+
+Test(ring, a_tail_that_is_too_far_breaks_the_ring) {
+    up(8, 0);
+    static const uint32_t bad[] = {9, 16, 1000, UINT32_MAX, UINT32_MAX - 7, 0x80000000u};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        uint32_t count = 99;
+        client->sq_tail = bad[i];
+        cr_assert_eq(ring_available(ring, &count), RDMAD_E_RING);
+        cr_assert_eq(count, 0);
+    }
+    client->sq_tail = 8;
+    cr_assert_eq(available(), 8);
+    down();
+}
+
+Test(ring, a_tail_that_goes_back_breaks_the_ring) {
+    up(8, 0);
+    client->sq_tail = 4;
+    take_all();
+    client->sq_tail = 3;
+    uint32_t count;
+    cr_assert_eq(ring_available(ring, &count), RDMAD_E_RING);
+    down();
+}
+
+/* The head is looked at when room runs out. */
+static void fill_cq(void) {
+    client->sq_tail = 8;
+    take_all();
+    answer(8);
+    ring_flush(ring);
+    client->sq_tail = 16;
+}
+
+Test(ring, a_head_beyond_what_was_given_breaks_the_ring) {
+    static const uint32_t bad[] = {9, 17, 1000, UINT32_MAX, 0x80000000u};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        up(8, 8);
+        fill_cq();
+        client->cq_head = bad[i];
+        uint32_t count;
+        cr_assert_eq(ring_available(ring, &count), RDMAD_E_RING, "head %u", bad[i]);
+        down();
+    }
+}
+
+Test(ring, completions_not_published_yet_cannot_have_been_taken) {
+    up(8, 8);
+    client->sq_tail = 8;
+    take_all();
+    answer(8); /* not flushed */
+    client->sq_tail = 16;
+    client->cq_head = 8;
+    uint32_t count;
+    cr_assert_eq(ring_available(ring, &count), RDMAD_E_RING);
+    down();
+}
+
+Test(ring, a_head_that_goes_back_breaks_the_ring) {
+    up(8, 8);
+    fill_cq();
+    client->cq_head = 4;
+    cr_assert_eq(available(), 4);
+    take_all();
+    client->cq_head = 3;
+    uint32_t count;
+    cr_assert_eq(ring_available(ring, &count), RDMAD_E_RING);
+    down();
+}
+
+Test(ring, an_sqe_is_only_taken_when_its_cqe_has_a_place) {
+    up(8, 8);
+    client->sq_tail = 5;
+    take_all(); /* five promised */
+    client->sq_tail = 13;
+    cr_assert_eq(available(), 3);
+    answer(2); /* two of the five given, none reaped */
+    cr_assert_eq(available(), 3);
+    take_all();
+    cr_assert_eq(available(), 0);
+    ring_flush(ring);
+    client->cq_head = 2;
+    cr_assert_eq(available(), 2);
+    down();
+}
+
+Test(ring, indices_wrap_around_at_32_bits) {
+    up(4, 4);
+    uint32_t start = UINT32_MAX - 5;
+    ring->sq_head = ring->sq_head_published = client->sq_tail = start;
+    ring->cq_tail = ring->cq_tail_published = ring->cq_head_seen = client->cq_head = start;
+    for (unsigned i = 0; i < 20; i++) {
+        sqe[client->sq_tail & 3].user_data = i;
+        client->sq_tail++;
+        struct rdmad_sqe copy;
+        cr_assert_eq(available(), 1);
+        ring_take(ring, &copy);
+        cr_assert_eq(copy.user_data, i);
+        ring_complete(ring, &(struct rdmad_cqe){.user_data = i});
+        ring_flush(ring);
+        cr_assert_eq(daemon_words->cq_tail, start + i + 1);
+        client->cq_head++;
+    }
+    down();
+}
+
+Test(ring, arming_sees_what_was_published_before_it) {
+    up(8, 0);
+    cr_assert(ring_arm(ring));
+    cr_assert_eq(daemon_words->sq_wait, 1);
+    ring_disarm(ring);
+    cr_assert_eq(daemon_words->sq_wait, 0);
+    client->sq_tail = 1;
+    cr_assert_not(ring_arm(ring));
+    down();
+}
+
+Test(ring, sqes_without_room_for_their_answers_do_not_keep_the_daemon_awake) {
+    up(8, 8);
+    fill_cq();
+    cr_assert_eq(available(), 0);
+    cr_assert(ring_arm(ring));
+    client->cq_head = 1; /* published like an sq tail: wait word seen, doorbell rung */
+    cr_assert_not(ring_arm(ring));
+    down();
+}
+
+Test(ring, a_sleeping_client_is_woken_and_an_awake_one_is_not) {
+    up(8, 0);
+    char byte;
+    client->sq_tail = 2;
+    take_all();
+    answer(1);
+    cr_assert_not(ring_flush(ring));
+    cr_assert_eq(recv(fds[2], &byte, 1, MSG_DONTWAIT), -1);
+    client->cq_wait = 1;
+    answer(1);
+    cr_assert(ring_flush(ring));
+    cr_assert_eq(recv(fds[2], &byte, 1, MSG_DONTWAIT), 1);
+    cr_assert_not(ring_flush(ring), "nothing new, nobody to wake");
+    down();
+}
+
+Test(ring, a_client_that_never_reads_its_doorbell_blocks_nobody, .timeout = 60) {
+    up(8, 8);
+    client->cq_wait = 1;
+    for (unsigned i = 0; i < 100000; i++) {
+        client->sq_tail++;
+        take_all();
+        answer(1);
+        cr_assert(ring_flush(ring));
+        client->cq_head++;
+    }
+    down();
+}
+
+Test(ring, a_client_that_floods_our_doorbell_costs_one_receive, .timeout = 60) {
+    up(8, 8);
+    char junk[4096] = {0};
+    while (send(fds[2], junk, sizeof(junk), MSG_DONTWAIT) > 0)
+        ;
+    while (send(fds[2], junk, 1, MSG_DONTWAIT) > 0)
+        ;
+    ring_disarm(ring);
+    client->sq_tail = 1;
+    cr_assert_eq(available(), 1);
+    cr_assert_not(ring_arm(ring));
+    down();
+}
+
+Test(ring, wake_ups_that_piled_up_are_taken_at_once) {
+    up(8, 8);
+    for (int i = 0; i < 100; i++)
+        cr_assert_eq(send(fds[2], "", 1, MSG_DONTWAIT), 1);
+    ring_disarm(ring);
+    char byte;
+    cr_assert_eq(recv(ring->doorbell, &byte, 1, MSG_DONTWAIT), -1);
+    cr_assert_eq(errno, EAGAIN);
+    down();
+}
+
+Test(ring, the_clients_end_may_close_at_any_time) {
+    up(8, 8);
+    close(fds[2]);
+    client->cq_wait = 1;
+    client->sq_tail = 1;
+    take_all();
+    answer(1);
+    cr_assert(ring_flush(ring)); /* no SIGPIPE */
+    ring_disarm(ring);
+    fds[2] = -1;
+    down();
+}
