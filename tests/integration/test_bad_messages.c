@@ -224,7 +224,7 @@ static void bad_values_are_refused(void) {
           RDMAD_E_RESERVED);
     SPOIL("empty pool", RDMAD_MSG_POOL_CREATE, rdmad_pool_create_req, bytes, 0, RDMAD_E_INVAL);
     SPOIL("endless pool", RDMAD_MSG_POOL_CREATE, rdmad_pool_create_req, bytes, UINT64_MAX,
-          RDMAD_E_LIMIT);
+          RDMAD_E_RANGE);
     SPOIL("large pool", RDMAD_MSG_POOL_CREATE, rdmad_pool_create_req, bytes, UINT64_C(1) << 50,
           RDMAD_E_LIMIT);
     SPOIL("attach reserved", RDMAD_MSG_LEASE_ATTACH, rdmad_lease_attach_req, reserved, 1,
@@ -276,7 +276,7 @@ static void bad_grants_are_refused(void) {
     BAD("endless range", RDMAD_E_RANGE, q->length = UINT64_MAX);
     BAD("no time", RDMAD_E_INVAL, q->ttl_ns = 0);
     BAD("no rights", RDMAD_E_INVAL, q->rights = 0);
-    BAD("unknown rights", RDMAD_E_RESERVED, q->rights = 4);
+    BAD("unknown rights", RDMAD_E_INVAL, q->rights = 4);
     BAD("unknown scope", RDMAD_E_INVAL, q->scope = 77);
     BAD("a peer's address missing", RDMAD_E_INVAL, q->scope = RDMAD_SCOPE_PEER);
     BAD("name", RDMAD_E_NAME, strcpy(q->name, "a/b"));

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# install.sh: installs into an empty prefix and builds a program against it as others would: by
+# pkg-config, shared and static, and by CMake's find_package.
+set -euo pipefail
+source=${RDMAD_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
+build=${RDMAD_BUILD:-$source/build}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+consumer=$source/tests/abi/consumer
+
+cmake --install "$build" --prefix "$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+for header in rdmad abi ring wire; do
+    [ -f "$prefix/include/rdmad/$header.h" ] || { echo "$header.h was not installed"; exit 1; }
+done
+libdir=$(dirname "$(find "$prefix" -name librdmad.so)")
+version=$(sed -n 's/^project(rdmad VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+
+answers() { # program
+    local said
+    said=$(LD_LIBRARY_PATH=$libdir "$1")
+    [ "$said" = "$version" ] || { echo "$1 says version '$said', not $version"; exit 1; }
+}
+
+pc() { PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --define-variable=prefix="$prefix" "$@" rdmad; }
+[ "$(pc --modversion)" = "$version" ]
+read -ra cflags <<<"$(pc --cflags)"
+read -ra libs <<<"$(pc --libs)"
+read -ra static_libs <<<"$(pc --static --libs)"
+cc -Wall -Werror "${cflags[@]}" "$consumer/consumer.c" -o "$work/shared" "${libs[@]}"
+cc -Wall -Werror "${cflags[@]}" "$consumer/consumer.c" -o "$work/static" \
+    -Wl,-Bstatic "${static_libs[@]}" -Wl,-Bdynamic
+answers "$work/shared"
+answers "$work/static"
+ldd "$work/shared" | grep -q librdmad || { echo "shared is not"; exit 1; }
+! ldd "$work/static" | grep -q librdmad || { echo "static is not"; exit 1; }
+
+{ cmake -S "$consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION="$version" &&
+    cmake --build "$work/cmake"; } >"$work/log" || { cat "$work/log"; exit 1; }
+answers "$work/cmake/shared"
+answers "$work/cmake/static"
