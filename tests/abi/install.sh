@@ -34,8 +34,8 @@ cc -Wall -Werror "${cflags[@]}" "$consumer/consumer.c" -o "$work/static" \
     -Wl,-Bstatic "${static_libs[@]}" -Wl,-Bdynamic
 answers "$work/shared"
 answers "$work/static"
-ldd "$work/shared" | grep -q librdmad || { echo "shared is not"; exit 1; }
-! ldd "$work/static" | grep -q librdmad || { echo "static is not"; exit 1; }
+[[ $(ldd "$work/shared") == *librdmad* ]] || { echo "shared is not"; exit 1; }
+[[ $(ldd "$work/static") != *librdmad* ]] || { echo "static is not"; exit 1; }
 
 { cmake -S "$consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION="$version" &&
     cmake --build "$work/cmake"; } >"$work/log" || { cat "$work/log"; exit 1; }

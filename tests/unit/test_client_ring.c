@@ -232,7 +232,7 @@ Test(ring, a_failed_op_is_explained_with_the_lease_and_what_became_of_it) {
     cr_assert_str_eq(tiny, "write o");
 }
 
-Test(ring, a_handle_that_the_daemon_forgot_fails_with_why_the_lease_ended) {
+Test(ring, a_lease_that_the_daemon_forgot_fails_with_why_it_ended) {
     const struct rdmad_cqe *cqe;
     struct rdmad_event e;
 
@@ -240,7 +240,7 @@ Test(ring, a_handle_that_the_daemon_forgot_fails_with_why_the_lease_ended) {
     cr_assert_eq(rdmad_next_event(s, 1000, &e), 0);
     submit_write(1);
     struct rdmad_sqe sqe = take();
-    complete(&sqe, RDMAD_E_HANDLE);
+    complete(&sqe, RDMAD_E_NO_LEASE);
     cr_assert_eq(rdmad_ring_wait(ring, 1000, &cqe), 0);
     cr_assert_eq(cqe->status, RDMAD_E_LEASE_REVOKED);
     cr_assert_eq(cqe->lease_id, 7);
