@@ -52,7 +52,7 @@ start_daemon() {
 first_line() {
     local tries line
     for ((tries = 0; tries < 400; tries++)); do
-        if IFS= read -r line <"$1"; then
+        if [ -e "$1" ] && IFS= read -r line <"$1"; then
             printf '%s\n' "$line"
             return
         fi

@@ -8,26 +8,30 @@ set -euo pipefail
 
 examples=$RDMAD_BUILD/examples
 on() { RDMAD_RUNTIME_DIR=$work/$1 "${@:2}"; }
+# In the background; $! is the program itself, and it is stopped with the test.
+start_on() {
+    env RDMAD_RUNTIME_DIR="$work/$1" "${@:3}" >"$2" &
+    pids+=($!)
+}
 
 start_daemon a
 start_daemon b
 head -c 5000001 /dev/urandom >"$work/file" # not a multiple of any piece
 
 for lessee in a b; do
-    on a "$examples/mailbox" >"$work/mailbox" &
+    start_on a "$work/mailbox" "$examples/mailbox"
     mailbox=$!
     on "$lessee" "$examples/hello" "$(first_line "$work/mailbox" "$mailbox")"
     wait "$mailbox" || fail "mailbox"
     [ "$(tail -n 1 "$work/mailbox")" = hello ] || fail "the mailbox holds: $(<"$work/mailbox")"
 
-    on a "$examples/share" "$work/file" >"$work/shared" &
+    start_on a "$work/shared" "$examples/share" "$work/file"
     share=$!
     uri=$(first_line "$work/shared" "$share")
     on "$lessee" "$examples/fetch" "$uri" "$work/fetched"
     cmp "$work/file" "$work/fetched" || fail "what was fetched differs"
     on "$lessee" "$examples/async_epoll" "$uri" >"$work/sum" || fail "async_epoll"
     grep -q 5000001 "$work/sum" || fail "async_epoll read: $(<"$work/sum")"
-    kill -INT "$share" 2>/dev/null || true
     kill -TERM "$share" 2>/dev/null || true
     wait "$share" || true
 done
