@@ -4,9 +4,11 @@
  *
  * Reading. Outside a large payload, one recv takes whatever fits the staging buffer and every whole
  * frame in it is handed to the role. A large payload goes straight to rx.dest: what staging already
- * holds of it is copied, the rest is read by readv of {dest, a little staging}, so that the next
- * header comes along in the same call. A short read means that the socket is empty: no second call
- * to hear EAGAIN.
+ * holds of it is copied, the rest is read by readv of {dest, staging}, so that the next frames come
+ * along in the same call. How much of staging is offered follows the traffic: all of it while
+ * frames are small, because a call costs more than a copy; little while they are bulky, because
+ * then the next payload would be copied twice. A short read means that the socket is empty: no
+ * second call to hear EAGAIN.
  *
  * Faults. The kernel refuses a read or a send whose client memory is gone with EFAULT and leaves
  * the stream where it was. The role learns of it, the memory is replaced by scratch or zeros, and
@@ -86,6 +88,7 @@ int conn_init(struct conn *c, struct tcp *t, const struct role *role, int fd, ui
     list_init(&c->sending);
     address_text(c->address, address);
     c->rx.staging = malloc(TCP_STAGING);
+    c->rx.want = TCP_STAGING;
     int rc = outq_init(&c->out);
     if (rc || !c->rx.staging)
         return RDMAD_E_NOMEM;
@@ -173,6 +176,8 @@ static bool parse_one(struct conn *c) {
             rx->head += FRAME_BYTES;
             rx->left = payload;
             rx->dest = NULL;
+            if (payload >= TCP_BULKY)
+                rx->want = TCP_LOOKAHEAD;
             wrong = c->role->begin(c, &f);
             if (!wrong && !c->closed)
                 take_payload(c);
@@ -230,7 +235,7 @@ static ssize_t read_some(struct conn *c, size_t *asked) {
         memmove(rx->staging, rx->staging + rx->head, kept);
         rx->head = 0;
         rx->tail = kept;
-        *asked = TCP_STAGING - kept;
+        *asked = rx->want - kept;
         ssize_t n = recv(c->fd, rx->staging + kept, *asked, MSG_DONTWAIT);
         if (n > 0)
             rx->tail += (uint32_t)n;
@@ -238,9 +243,9 @@ static ssize_t read_some(struct conn *c, size_t *asked) {
     }
     rx->head = rx->tail = 0;
     struct iovec iov[2] = {{rx->dest ? rx->dest : c->tcp->scratch, rx->left},
-                           {rx->staging, TCP_LOOKAHEAD}};
+                           {rx->staging, rx->want}};
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2};
-    *asked = rx->left + TCP_LOOKAHEAD;
+    *asked = rx->left + rx->want;
     ssize_t n = recvmsg(c->fd, &message, MSG_DONTWAIT);
     if (n > 0) {
         uint32_t placed = (size_t)n < rx->left ? (uint32_t)n : rx->left;
@@ -301,6 +306,8 @@ void conn_serve(struct conn *c) {
             parse(c);
         if ((size_t)n < asked)
             return;
+        if (rx->left == 0) /* more than was wanted, and nothing bulky among it */
+            rx->want = TCP_STAGING;
     }
 }
 

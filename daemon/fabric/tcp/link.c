@@ -63,7 +63,7 @@ static bool link_full(const struct link *l, uint64_t length) {
     const struct outq *q = &l->conn.out;
     const struct fabric_settings *s = l->conn.tcp->env->settings;
     uint64_t unsent = q->queued - q->sent;
-    return l->tail - l->head >= s->max_inflight || !outq_room(q) ||
+    return l->tail - l->head >= s->max_inflight || l->tail - l->head > l->mask || !outq_room(q) ||
            (unsent > 0 && unsent + length > s->send_buffer_bytes);
 }
 

@@ -35,7 +35,8 @@
 
 #define TCP_SMALL 2048u            /* payloads up to this are copied, larger ones go by reference */
 #define TCP_STAGING (256u << 10)   /* receive buffer of a connection */
-#define TCP_LOOKAHEAD 4096u        /* of staging, behind a large payload */
+#define TCP_LOOKAHEAD 4096u        /* of staging offered to the kernel while payloads are bulky, */
+#define TCP_BULKY (16u << 10)      /* which they are from this on: not to pass through staging */
 #define TCP_CONN_BUDGET (1u << 20) /* bytes a connection may move before the next has its turn */
 #define TCP_HOT_POLLS 1024u        /* a connection is read without asking epoll for so long */
 #define TCP_EPOLL_EVERY 32u        /* polls between looks at the others */
@@ -97,6 +98,7 @@ struct role {
 struct rx {
     uint8_t *staging;
     uint32_t head, tail; /* of staging: read, not yet parsed */
+    uint32_t want;       /* how much of staging a read may fill */
     uint32_t left;       /* of a large payload under way */
     uint8_t *dest;       /* where its next byte goes; NULL: nowhere */
 };
