@@ -14,9 +14,9 @@
 static bool help_wanted;
 
 static const struct opt global_opts[] = {
-    {'d', "dir", OPT_TEXT, &cli.dir, 0, 0, "DIR", "the daemon's runtime directory"},
-    {'j', "json", OPT_FLAG, &cli.json, 0, 0, NULL, "one JSON document on standard output"},
-    {'h', "help", OPT_FLAG, &help_wanted, 0, 0, NULL, "this text"},
+    {"dir", 'd', OPT_TEXT, &cli.dir, 0, 0, "DIR", "the daemon's runtime directory"},
+    {"json", 'j', OPT_FLAG, &cli.json, 0, 0, NULL, "one JSON document on standard output"},
+    {"help", 'h', OPT_FLAG, &help_wanted, 0, 0, NULL, "this text"},
     {0},
 };
 
@@ -63,13 +63,12 @@ bool parse_time_ms(const char *text, uint64_t *out) {
 
 static void option_text(const struct opt *o, char *buf, size_t size) {
     char letter[4] = {'-', o->letter, '\0'};
-    snprintf(buf, size, "%s%s%s%s%s%s", o->letter ? letter : "    ",
-             o->letter && o->name ? ", " : "", o->name ? "--" : "", o->name ? o->name : "",
+    snprintf(buf, size, "%s%s--%s%s%s", o->letter ? letter : "  ", o->letter ? ", " : "  ", o->name,
              o->arg ? " " : "", o->arg ? o->arg : "");
 }
 
 static void print_options(const struct opt *opts) {
-    for (; opts->letter || opts->name; opts++) {
+    for (; opts->name; opts++) {
         char text[64];
         option_text(opts, text, sizeof(text));
         printf("  %-24s %s\n", text, opts->help);
@@ -87,10 +86,10 @@ static int print_help(const struct command *self, const struct opt *opts) {
 }
 
 static const struct opt *find_in(const struct opt *opts, const char *word, size_t length) {
-    for (; opts && (opts->letter || opts->name); opts++) {
-        if (word[1] != '-' ? opts->letter == word[1]
-                           : opts->name && strlen(opts->name) == length - 2 &&
-                                 !strncmp(opts->name, word + 2, length - 2))
+    for (; opts && opts->name; opts++) {
+        if (word[1] != '-'
+                ? opts->letter == word[1]
+                : strlen(opts->name) == length - 2 && !strncmp(opts->name, word + 2, length - 2))
             return opts;
     }
     return NULL;

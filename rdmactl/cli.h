@@ -57,8 +57,8 @@ enum opt_kind {
 };
 
 struct opt {
+    const char *name; /* without the dashes; NULL ends the list */
     char letter;      /* 0: none */
-    const char *name; /* without the dashes; NULL: none; both empty end the list */
     enum opt_kind kind;
     void *to;
     uint64_t min, max; /* numbers */

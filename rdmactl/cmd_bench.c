@@ -83,7 +83,7 @@ static json_t *result(const struct bench_run *run, const char *op, const char *f
     return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:f, s:f, s:o, s:I}", "op", op, "bytes",
                      (json_int_t)run->bytes, "depth", (json_int_t)run->depth, "iterations",
                      (json_int_t)run->done, "fabric", fabric, "route",
-                     strcmp(fabric, "local") ? "link" : "local", "bw_gbytes_s",
+                     strcmp(fabric, "local") != 0 ? "link" : "local", "bw_gbytes_s",
                      (double)run->bytes * (double)run->done / seconds / 1e9, "msg_rate_mops",
                      (double)run->done / seconds / 1e6, "lat_us", lat, "errors",
                      (json_int_t)run->errors);
@@ -100,7 +100,7 @@ static void print_text(const struct bench_run *run, const json_t *r) {
     bool half = run->op == BENCH_WRITE && run->depth == 1;
     printf("%s, fabric %s, route %s, depth %llu%s%s\n", json_string_value(json_object_get(r, "op")),
            fabric, json_string_value(json_object_get(r, "route")), (unsigned long long)run->depth,
-           strcmp(fabric, "tcp") ? "" : " (RDMA over TCP, no RDMA hardware used)",
+           strcmp(fabric, "tcp") != 0 ? "" : " (RDMA over TCP, no RDMA hardware used)",
            half ? ", latency is half a ping-pong" : "");
     printf("%10s %12s %11s %15s %19s %21s %11s\n", "#bytes", "#iterations", "t_min[usec]",
            "t_typical[usec]", "99% percentile[usec]", "99.9% percentile[usec]", "t_max[usec]");
@@ -162,14 +162,14 @@ int cmd_bench(const struct command *self, int argc, char **argv) {
     static struct bench_run run = {.bytes = 8, .depth = 1, .poll = POLL_ADAPTIVE};
     const char *poll = "adaptive";
     const struct opt opts[] = {
-        {'s', "size", OPT_BYTES, &run.bytes, 0, UINT64_C(1) << 40, "BYTES", "of an op (8)"},
-        {'n', "iterations", OPT_COUNT, &run.iterations, 1, UINT64_C(1) << 40, "ITERS",
+        {"size", 's', OPT_BYTES, &run.bytes, 0, UINT64_C(1) << 40, "BYTES", "of an op (8)"},
+        {"iterations", 'n', OPT_COUNT, &run.iterations, 1, UINT64_C(1) << 40, "ITERS",
          "how many ops (10000; 1000 of more than 64K)"},
-        {'D', "duration", OPT_TIME, &run.seconds_ms, 1, 86400000, "SECONDS", "instead of -n"},
-        {'q', "depth", OPT_COUNT, &run.depth, 1, 4096, "DEPTH", "ops in flight (1)"},
-        {0, "span", OPT_BYTES, &run.span, 1, UINT64_C(1) << 40, "BYTES",
+        {"duration", 'D', OPT_TIME, &run.seconds_ms, 1, 86400000, "SECONDS", "instead of -n"},
+        {"depth", 'q', OPT_COUNT, &run.depth, 1, 4096, "DEPTH", "ops in flight (1)"},
+        {"span", 0, OPT_BYTES, &run.span, 1, UINT64_C(1) << 40, "BYTES",
          "walk through so much memory instead of using the same again"},
-        {'p', "poll", OPT_TEXT, &poll, 0, 0, "HOW",
+        {"poll", 'p', OPT_TEXT, &poll, 0, 0, "HOW",
          "busy, adaptive (as the daemon advises), event"},
         {0},
     };

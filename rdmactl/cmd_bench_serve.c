@@ -156,11 +156,11 @@ int cmd_bench_serve(const struct command *self, int argc, char **argv) {
     struct server v = {.max_message = 4 << 20};
     uint64_t ttl_ms = 600000, span = 0;
     const struct opt opts[] = {
-        {'t', "ttl", OPT_TIME, &ttl_ms, 1, UINT64_C(366) * 86400000, "TIME",
+        {"ttl", 't', OPT_TIME, &ttl_ms, 1, UINT64_C(366) * 86400000, "TIME",
          "how long to serve (10m)"},
-        {'s', "size", OPT_BYTES, &v.max_message, 1, UINT64_C(1) << 40, "BYTES",
+        {"size", 's', OPT_BYTES, &v.max_message, 1, UINT64_C(1) << 40, "BYTES",
          "the largest message (4M)"},
-        {0, "span", OPT_BYTES, &span, 1, UINT64_C(1) << 40, "BYTES",
+        {"span", 0, OPT_BYTES, &span, 1, UINT64_C(1) << 40, "BYTES",
          "a data area this large, for clients that walk through it"},
         {0},
     };

@@ -225,7 +225,7 @@ static void check_limits(struct exam *e) {
     json_object_foreach(json_object_get(e->status, "limits"), key, limit) {
         double used = json_number_value(json_object_get(limit, "used"));
         double max = json_number_value(json_object_get(limit, "max"));
-        if (max > 0 && used > 0.9 * max && strcmp(key, "fds")) {
+        if (max > 0 && used > 0.9 * max && strcmp(key, "fds") != 0) {
             say(e, WARNING, "%s: %.0f of %.0f are in use; more will be refused", key, used, max);
             full++;
         }
@@ -260,7 +260,7 @@ static void check_memory(struct exam *e) {
 static void check_hugepages(struct exam *e) {
     char count[32] = "0";
     bool known = first_line("/proc/sys/vm/nr_hugepages", count, sizeof(count));
-    if (known && strcmp(count, "0"))
+    if (known && strcmp(count, "0") != 0)
         say(e, GOOD, "%s huge pages are reserved; pools may ask for them", count);
     else
         say(e, NOTE,

@@ -9,6 +9,7 @@
  */
 #include "rdmactl/cli.h"
 #include "rdmactl/target.h"
+#include <inttypes.h>
 #include <rdmad/rdmad.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,8 +143,8 @@ static int transfer(struct fetch *f) {
     int code = EXIT_GOOD;
     while (!code && f->written < f->pieces) {
         if (signals_take(f->signals))
-            return fail("RDMAD_E_CANCELED", "interrupted after %llu of %llu bytes",
-                        (unsigned long long)(f->written * PIECE), (unsigned long long)f->bytes);
+            return fail("RDMAD_E_CANCELED", "interrupted after %" PRIu64 " of %" PRIu64 " bytes",
+                        f->written * PIECE, f->bytes);
         code = ask(f);
         if (!code)
             code = arrive(f);
@@ -158,7 +159,7 @@ static int transfer(struct fetch *f) {
 
 static int report(const struct fetch *f, double seconds) {
     double gbytes_s = seconds > 0 ? (double)f->bytes / seconds / 1e9 : 0;
-    const char *route = strcmp(f->fabric, "local") ? "link" : "local";
+    const char *route = strcmp(f->fabric, "local") != 0 ? "link" : "local";
     if (cli.json)
         return print_json(json_pack("{s:I, s:f, s:f, s:s, s:s}", "bytes", (json_int_t)f->bytes,
                                     "seconds", seconds, "gbytes_s", gbytes_s, "fabric", f->fabric,
@@ -192,7 +193,7 @@ int cmd_fetch(const struct command *self, int argc, char **argv) {
     struct fetch f = {.target = {.fd = -1}, .signals = -1};
     const char *file = NULL;
     const struct opt opts[] = {
-        {'o', "output", OPT_TEXT, &file, 0, 0, "FILE", "write here instead of standard output"},
+        {"output", 'o', OPT_TEXT, &file, 0, 0, "FILE", "write here instead of standard output"},
         {0},
     };
     struct positionals pos = {.names = "URI", .min = 1, .max = 1, .values = &f.uri};

@@ -158,10 +158,10 @@ int cmd_share(const struct command *self, int argc, char **argv) {
     const char *name = NULL;
     uint64_t ttl_ms = 60000;
     const struct opt opts[] = {
-        {'n', "name", OPT_TEXT, &name, 0, 0, "NAME", "publish under this name, too"},
-        {'t', "ttl", OPT_TIME, &ttl_ms, 1, UINT64_C(366) * 86400000, "TIME",
+        {"name", 'n', OPT_TEXT, &name, 0, 0, "NAME", "publish under this name, too"},
+        {"ttl", 't', OPT_TIME, &ttl_ms, 1, UINT64_C(366) * 86400000, "TIME",
          "the lease's whole life, like 500ms, 2s, 5m, 1h (60s)"},
-        {0, "once", OPT_FLAG, &once, 0, 0, NULL, "for one lessee, and over when it is done"},
+        {"once", 0, OPT_FLAG, &once, 0, 0, NULL, "for one lessee, and over when it is done"},
         {0},
     };
     struct positionals pos = {.names = "FILE", .min = 1, .max = 1, .values = &s.file};

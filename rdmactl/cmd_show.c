@@ -81,7 +81,7 @@ static const struct noun nouns[] = {
 
 static const struct noun *find_noun(const char *object) {
     const struct noun *n = nouns;
-    while (strcmp(n->object, object))
+    while (strcmp(n->object, object) != 0)
         n++;
     return n;
 }
@@ -134,7 +134,7 @@ static void print_table(const struct noun *n, const json_t *list) {
 int cmd_show(const struct command *self, int argc, char **argv) {
     bool all = false;
     const struct opt opts[] = {
-        {'a', "all", OPT_FLAG, &all, 0, 0, NULL, "what ended, too, as far as it is remembered"},
+        {"all", 'a', OPT_FLAG, &all, 0, 0, NULL, "what ended, too, as far as it is remembered"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);

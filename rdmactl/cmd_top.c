@@ -139,9 +139,9 @@ int cmd_top(const struct command *self, int argc, char **argv) {
     bool batch = false;
     uint64_t count = 0, interval_ms = 1000;
     const struct opt opts[] = {
-        {'b', "batch", OPT_FLAG, &batch, 0, 0, NULL, "plain text, for a pipe or a file"},
-        {'n', "count", OPT_COUNT, &count, 1, 1000000, "COUNT", "end after so many looks"},
-        {'i', "interval", OPT_TIME, &interval_ms, 100, 3600000, "TIME", "between looks (1s)"},
+        {"batch", 'b', OPT_FLAG, &batch, 0, 0, NULL, "plain text, for a pipe or a file"},
+        {"count", 'n', OPT_COUNT, &count, 1, 1000000, "COUNT", "end after so many looks"},
+        {"interval", 'i', OPT_TIME, &interval_ms, 100, 3600000, "TIME", "between looks (1s)"},
         {0},
     };
     int rc = args_parse(self, opts, NULL, argc, argv);

@@ -75,7 +75,7 @@ static int unknown_object(const char *word) {
 static int unknown_verb(const char *object, const char *word) {
     char list[128] = "";
     for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(commands[i].object, object))
+        if (strcmp(commands[i].object, object) != 0)
             continue;
         size_t used = strlen(list);
         snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", commands[i].verb);
@@ -102,14 +102,14 @@ static int run_command(int argc, char **argv) {
     bool help = verb && (!strcmp(verb, "-h") || !strcmp(verb, "--help"));
     for (size_t i = 0; i < COMMANDS; i++) {
         const struct command *c = &commands[i];
-        if (strcmp(c->object, argv[0]))
+        if (strcmp(c->object, argv[0]) != 0)
             continue;
         known = true;
         if (!c->verb)
             return c->run(c, argc - 1, argv + 1);
         if (help)
             return print_verbs(argv[0]);
-        if (no_verb && !strcmp(c->verb, "show") && strcmp(c->object, "config"))
+        if (no_verb && !strcmp(c->verb, "show") && strcmp(c->object, "config") != 0)
             return c->run(c, argc - 1, argv + 1);
         if (!no_verb && !strcmp(c->verb, verb))
             return c->run(c, argc - 2, argv + 2);
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
     const char *dir = getenv("RDMAD_RUNTIME_DIR");
     cli.dir = dir && *dir ? dir : "/run/rdmad";
     /* Known before anything can go wrong, so that the error has the right form. */
-    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (!strcmp(argv[i], "-j") || !strcmp(argv[i], "--json"))
             cli.json = true;
     }

@@ -23,7 +23,7 @@ int print_json(json_t *doc) {
 const char *safe_text(char *buf, size_t size, const char *text) {
     size_t i = 0;
     for (; text[i] && i + 1 < size; i++)
-        buf[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
+        buf[i] = (char)((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
     buf[i] = '\0';
     return buf;
 }

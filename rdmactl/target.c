@@ -24,13 +24,13 @@ static int resolve(struct target *t, const char *file) {
     /* Room for the suffix of the temporary name. */
     if (strlen(name) + 32 > sizeof(t->path))
         return fail("RDMAD_E_INVAL", "%s: the path is too long", file);
-    strcpy(t->path, name);
+    memcpy(t->path, name, strlen(name) + 1);
     return EXIT_GOOD;
 }
 
 static int open_temporary(struct target *t) {
     char copy[PATH_MAX];
-    strcpy(copy, t->path);
+    memcpy(copy, t->path, sizeof(copy));
     t->fd = open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     if (t->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
         return t->fd >= 0 ? EXIT_GOOD : fail_errno(t->path);

@@ -299,7 +299,8 @@ void ctl_free(struct ctl *ctl) {
     if (!ctl)
         return;
     listener_free(ctl->listener);
-    while (!list_empty(&ctl->conns))
-        conn_free(list_entry(list_first(&ctl->conns), struct ctl_conn, node));
+    list_for_each_safe (node, &ctl->conns) {
+        conn_free(list_entry(node, struct ctl_conn, node));
+    }
     free(ctl);
 }

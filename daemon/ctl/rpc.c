@@ -14,7 +14,7 @@
 static void plain_text(char *out, const char *text) {
     size_t i = 0;
     for (; i < RDMAD_TEXT_MAX && text[i]; i++)
-        out[i] = text[i] >= ' ' && text[i] < 0x7f ? text[i] : '?';
+        out[i] = (char)(text[i] >= ' ' && text[i] < 0x7f ? text[i] : '?');
     out[i] = '\0';
 }
 
@@ -23,15 +23,15 @@ static int check_envelope(struct rpc_request *rq, struct error *err) {
     const char *key;
     json_t *value;
     json_object_foreach(rq->document, key, value) {
-        if (strcmp(key, "jsonrpc") && strcmp(key, "id") && strcmp(key, "method") &&
-            strcmp(key, "params"))
+        if (strcmp(key, "jsonrpc") != 0 && strcmp(key, "id") != 0 && strcmp(key, "method") != 0 &&
+            strcmp(key, "params") != 0)
             return error_set(err, RDMAD_E_PROTOCOL,
                              "unknown member \"%.40s\" in the request; there are jsonrpc, id, "
                              "method and params",
                              key);
     }
     const char *version = json_string_value(json_object_get(rq->document, "jsonrpc"));
-    if (!version || strcmp(version, "2.0"))
+    if (!version || strcmp(version, "2.0") != 0)
         return error_set(err, RDMAD_E_PROTOCOL, "\"jsonrpc\" must be \"2.0\"");
     rq->method = json_string_value(json_object_get(rq->document, "method"));
     if (!rq->method)
@@ -116,7 +116,7 @@ int rpc_check(const struct rpc_param *list, const json_t *params, struct error *
     json_t *value;
     json_object_foreach((json_t *)params, key, value) {
         const struct rpc_param *p = list;
-        while (p->type != RPC_END && strcmp(p->name, key))
+        while (p->type != RPC_END && strcmp(p->name, key) != 0)
             p++;
         if (p->type == RPC_END)
             break;
