@@ -38,6 +38,7 @@ static void ask(struct reader *r, unsigned i) {
 static void take_completions(struct reader *r) {
     const struct rdmad_cqe *cqe;
     char why[512];
+    int rc;
 
     do {
         while (rdmad_ring_peek(r->ring, &cqe) == 0) {
@@ -54,7 +55,10 @@ static void take_completions(struct reader *r) {
         }
         if (rdmad_ring_submit(r->ring) < 0)
             errx(1, "%s", rdmad_last_error(r->session));
-    } while (r->arrived < r->length && rdmad_ring_arm(r->ring) == RDMAD_E_AGAIN);
+        rc = r->arrived < r->length ? rdmad_ring_arm(r->ring) : 0;
+    } while (rc == RDMAD_E_AGAIN);
+    if (rc)
+        errx(1, "%s", rdmad_last_error(r->session));
 }
 
 static void take_events(struct reader *r) {

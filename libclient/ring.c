@@ -280,6 +280,8 @@ void rdmad_ring_seen(rdmad_ring *r, const struct rdmad_cqe *cqe) {
 }
 
 int rdmad_ring_arm(rdmad_ring *r) {
+    if (rdmad_is_lost(r->session) && __atomic_load_n(&r->in_flight, __ATOMIC_RELAXED) == 0)
+        return rdmad_fail_lost(r->session);
     if (r->holding || r->dead || look(r) || rdmad_is_lost(r->session))
         return RDMAD_E_AGAIN;
     /* Drain, arm, look again: a byte that comes after the drain is for something that the last look

@@ -245,8 +245,8 @@ RDMAD_API void rdmad_ring_explain(const rdmad_ring *ring, const struct rdmad_cqe
                                   size_t size);
 
 /* Event loops: asks for the session's descriptor (or rdmad_ring_fd) to become readable at the next
- * completion, once. Returns 0 when armed, RDMAD_E_AGAIN when a completion is there already: peek.
- */
+ * completion, once. Returns 0 when armed, RDMAD_E_AGAIN when a completion is there already: peek,
+ * or RDMAD_E_DAEMON_LOST when the daemon is lost and every completion was taken. */
 RDMAD_API int rdmad_ring_arm(rdmad_ring *ring);
 RDMAD_API int rdmad_ring_fd(rdmad_ring *ring);
 

@@ -289,6 +289,7 @@ Test(ring, when_the_daemon_dies_every_op_ends_with_what_is_known_of_it) {
     expect_lost(4, RDMAD_FAILED_UNTOUCHED);
     cr_assert_eq(rdmad_ring_peek(ring, &cqe), RDMAD_E_AGAIN);
     cr_assert_eq(rdmad_ring_wait(ring, -1, &cqe), RDMAD_E_DAEMON_LOST);
+    cr_assert_eq(rdmad_ring_arm(ring), RDMAD_E_DAEMON_LOST, "or an event loop would not end");
 }
 
 Test(ring, a_program_that_only_peeks_hears_of_the_daemons_death) {
