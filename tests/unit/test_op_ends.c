@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/* How things end: deadlines, leases, pools, rings, sessions, lanes; each in mid-transfer. */
+#include "tests/unit/op_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BYTES (256u * 1024u)
+#define REMOTE RIG_HANDLE(3)
+#define LOCAL RIG_HANDLE(5)
+
+static struct rig rig;
+static struct rig_client c;
+static struct rig_remote remote;
+static uint8_t far[BYTES], near[BYTES], copy[BYTES];
+static struct fabric_audit audit;
+static uint64_t deadline_ns;
+
+static void setup(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 11);
+    sim_script()->chunk = 512;
+    deadline_ns = sim_now() + 60 * NSEC_PER_SEC;
+    rig_client_up(&rig, &c, 64, 128, BYTES);
+    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
+    rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
+    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
+    memset(c.pool, 'p', BYTES);
+    memset(far, 'f', BYTES);
+    memset(near, 'n', BYTES);
+}
+
+TestSuite(ends, .init = setup, .timeout = 60);
+
+static void down(void) {
+    rig_client_down(&c);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
+static struct rdmad_sqe sqe_of(uint8_t opcode, uint64_t lease, uint64_t length) {
+    return (struct rdmad_sqe){
+        .opcode = opcode, .pool = RIG_HANDLE(0), .lease = lease, .length = length};
+}
+
+/* Begins a transfer and lets it get somewhere into its middle. */
+static void begin(uint8_t opcode) {
+    struct rdmad_sqe sqe = sqe_of(opcode, REMOTE, BYTES);
+    struct rdmad_cqe cqe;
+    memset(c.pool, 'p', BYTES);
+    memset(far, 'f', BYTES);
+    rig_put(&c, &sqe);
+    rig_run_until(&rig, sim_now() + 20000);
+    cr_assert_not(rig_take(&c, &cqe));
+    cr_assert_gt(sim_inflight(), 0);
+    cr_assert(opcode == RDMAD_OP_READ || far[0] == 'p');
+}
+
+static void nothing_moves(const uint8_t *memory) {
+    memcpy(copy, memory, BYTES);
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
+    cr_assert_eq(memcmp(copy, memory, BYTES), 0, "a byte changed afterwards");
+}
+
+static struct rdmad_cqe take(void) {
+    struct rdmad_cqe cqe;
+    cr_assert(rig_take(&c, &cqe), "the completion comes with the answer, not after");
+    return cqe;
+}
+
+/* ---- deadlines --------------------------------------------------------------------------- */
+
+Test(ends, an_op_ends_exactly_at_its_deadline_when_the_answer_is_lost) {
+    sim_script()->lose_request_ppm = 1000000;
+    static const uint64_t timeouts[] = {1, 1000, 131072, 1000000, 12345678, 9999999999u};
+    for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+        struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+        sqe.timeout_ns = timeouts[i];
+        uint64_t start = sim_now();
+        struct rdmad_cqe cqe = rig_do(&c, &sqe);
+        cr_assert_eq(cqe.status, RDMAD_E_TIMEOUT);
+        cr_assert_eq(sim_now() - start, timeouts[i]);
+        cr_assert_eq(sim_inflight(), 0);
+    }
+    down();
+}
+
+Test(ends, the_default_deadline_is_the_settings) {
+    sim_script()->lose_answer_ppm = 1000000;
+    uint64_t start = sim_now();
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+    struct rdmad_cqe cqe = rig_do(&c, &sqe);
+    cr_assert_eq(sim_now() - start, rig.settings.default_timeout_ns);
+    cr_assert(cqe.status == RDMAD_E_TIMEOUT && cqe.outcome == RDMAD_UNKNOWN);
+    cr_assert_eq(far[63], 'p', "and it was done");
+    down();
+}
+
+Test(ends, after_a_deadline_not_one_byte_moves) {
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, BYTES);
+    sqe.timeout_ns = 30000;
+    struct rdmad_cqe cqe = rig_do(&c, &sqe);
+    cr_assert(cqe.status == RDMAD_E_TIMEOUT && cqe.outcome == RDMAD_FAILED_PARTIAL);
+    cr_assert(cqe.bytes < BYTES && cqe.lease_id == 0);
+    nothing_moves(far);
+    sqe.opcode = RDMAD_OP_READ;
+    cqe = rig_do(&c, &sqe);
+    cr_assert(cqe.status == RDMAD_E_TIMEOUT && cqe.outcome == RDMAD_FAILED_PARTIAL);
+    nothing_moves(c.pool);
+    down();
+}
+
+Test(ends, an_op_that_never_got_a_place_on_the_link_is_untouched) {
+    sim_script()->max_inflight = 0;
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, BYTES);
+    sqe.timeout_ns = 5000;
+    struct rdmad_cqe cqe = rig_do(&c, &sqe);
+    cr_assert(cqe.status == RDMAD_E_TIMEOUT && cqe.outcome == RDMAD_FAILED_UNTOUCHED);
+    nothing_moves(far);
+    cr_assert_eq(far[0], 'f');
+    down();
+}
+
+/* ---- leases ------------------------------------------------------------------------------ */
+
+Test(ends, a_lease_ended_in_mid_transfer_ends_its_ops_with_the_reason) {
+    for (int opcode = RDMAD_OP_READ; opcode <= RDMAD_OP_WRITE; opcode++) {
+        struct rig_answer ended = {0};
+        begin((uint8_t)opcode);
+        plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
+        cr_assert_eq(rig_await(&rig, &ended), 0);
+        struct rdmad_cqe cqe = take();
+        cr_assert(cqe.status == RDMAD_E_LEASE_REVOKED && cqe.outcome == RDMAD_FAILED_PARTIAL);
+        cr_assert_eq(cqe.lease_id, 900);
+        cr_assert_eq(sim_inflight(), 0);
+        nothing_moves(opcode == RDMAD_OP_READ ? c.pool : far);
+
+        struct rdmad_sqe sqe = sqe_of((uint8_t)opcode, REMOTE, 8);
+        cqe = rig_do(&c, &sqe);
+        cr_assert(cqe.status == RDMAD_E_LEASE_REVOKED && cqe.outcome == RDMAD_FAILED_UNTOUCHED);
+        plane_lease_forget(c.session, REMOTE);
+        cqe = rig_do(&c, &sqe);
+        cr_assert(cqe.status == RDMAD_E_NO_LEASE && cqe.lease_id == 0);
+        rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
+    }
+    down();
+}
+
+Test(ends, a_local_lease_ended_is_out_of_reach_when_done_runs) {
+    struct rig_answer ended = {0};
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, LOCAL, 64);
+    cr_assert_eq(rig_do(&c, &sqe).status, 0);
+    cr_assert(audit.ops == 1 && audit.bytes_written == 64 && audit.last_use_ns == sim_now());
+    rig_put(&c, &sqe); /* not taken yet when the end arrives: the mail comes first in a turn */
+    plane_lease_end(c.session, LOCAL, RDMAD_E_LEASE_ORPHANED, rig_done, &ended);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    struct rdmad_cqe cqe = take();
+    cr_assert(cqe.status == RDMAD_E_LEASE_ORPHANED && cqe.lease_id == 901);
+    cr_assert_eq(far[0], 'f', "other leases live");
+    sqe.lease = REMOTE;
+    cr_assert_eq(rig_do(&c, &sqe).status, 0);
+    down();
+}
+
+Test(ends, ending_a_lease_leaves_the_ops_of_others_alone) {
+    struct rig_answer ended = {0};
+    rig_lease(&c, &remote, RIG_HANDLE(4), 902, RDMAD_RIGHTS_ALL);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, RIG_HANDLE(4), BYTES);
+    sqe.user_data = 4;
+    rig_put(&c, &sqe);
+    begin(RDMAD_OP_READ);
+    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    cr_assert_eq(take().status, RDMAD_E_LEASE_REVOKED);
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert(cqe.user_data == 4 && cqe.status == 0 && cqe.bytes == BYTES);
+    down();
+}
+
+Test(ends, expiry_stops_ops_at_the_margin_though_nobody_said_so) {
+    uint64_t expiry = sim_now() + rig.settings.expiry_margin_ns + 50000;
+    plane_lease_extend(c.session, REMOTE, expiry);
+    begin(RDMAD_OP_WRITE);
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert(cqe.status == RDMAD_E_LEASE_EXPIRED && cqe.outcome == RDMAD_FAILED_PARTIAL);
+    cr_assert_eq(sim_now(), expiry - rig.settings.expiry_margin_ns);
+    cr_assert_eq(cqe.lease_id, 900);
+    nothing_moves(far);
+    down();
+}
+
+Test(ends, an_extension_in_mid_transfer_counts_and_so_does_a_shortening) {
+    uint64_t margin = rig.settings.expiry_margin_ns;
+    plane_lease_extend(c.session, REMOTE, sim_now() + margin + 50000);
+    begin(RDMAD_OP_READ);
+    plane_lease_extend(c.session, REMOTE, sim_now() + 10 * margin);
+    cr_assert_eq(rig_wait(&c).status, 0);
+    begin(RDMAD_OP_READ);
+    uint64_t sooner = sim_now() + margin + 10000;
+    plane_lease_extend(c.session, REMOTE, sooner);
+    cr_assert_eq(rig_wait(&c).status, RDMAD_E_LEASE_EXPIRED);
+    cr_assert_eq(sim_now(), sooner - margin);
+    down();
+}
+
+Test(ends, a_window_closed_by_the_owner_stops_a_lessee_that_was_not_told) {
+    struct rig_answer closed = {0};
+    begin(RDMAD_OP_WRITE);
+    plane_window_close(remote.window, RDMAD_E_LEASE_REVOKED, rig_done, &closed);
+    remote.window = NULL;
+    cr_assert_eq(rig_await(&rig, &closed), 0);
+    memcpy(copy, far, BYTES);
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert(cqe.status == RDMAD_E_LEASE_REVOKED || cqe.status == RDMAD_E_NO_LEASE);
+    cr_assert_eq(cqe.outcome, RDMAD_FAILED_PARTIAL);
+    cr_assert_eq(memcmp(copy, far, BYTES), 0);
+    cr_assert_gt(remote.audit.bytes_written, 0);
+    down();
+}
+
+/* ---- pools, rings, sessions -------------------------------------------------------------- */
+
+Test(ends, a_dropped_pool_cancels_its_ops_first) {
+    struct rig_answer dropped = {0};
+    begin(RDMAD_OP_READ);
+    plane_pool_drop(c.session, RIG_HANDLE(0), rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    cr_assert_eq(take().status, RDMAD_E_CANCELED);
+    cr_assert_eq(mprotect(c.pool, BYTES, PROT_NONE), 0);
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC); /* a late byte would be SIGSEGV */
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, REMOTE, 8);
+    cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_HANDLE);
+    down();
+}
+
+Test(ends, a_dropped_ring_is_the_callers_again) {
+    struct rig_answer dropped = {0}, missing = {0};
+    begin(RDMAD_OP_WRITE);
+    plane_ring_drop(c.session, RIG_HANDLE(0), rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    cr_assert_eq(take().status, RDMAD_E_CANCELED);
+    cr_assert_eq(mprotect(c.ring->daemon, c.ring->daemon_bytes, PROT_NONE), 0);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 8);
+    c.sqe[c.sq_tail & (c.ring->sq_entries - 1)] = sqe;
+    c.client->sq_tail = ++c.sq_tail;
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
+    plane_ring_drop(c.session, RIG_HANDLE(0), rig_done, &missing);
+    cr_assert_eq(rig_await(&rig, &missing), RDMAD_E_HANDLE);
+    down();
+}
+
+Test(ends, a_session_dropped_in_mid_transfer_lets_go_of_all_its_memory) {
+    struct rig_answer dropped = {0};
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, LOCAL, BYTES);
+    begin(RDMAD_OP_READ);
+    rig_put(&c, &sqe);
+    worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+    plane_session_drop(c.session, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    cr_assert_eq(sim_inflight(), 0);
+    cr_assert_eq(mprotect(c.pool, BYTES, PROT_NONE), 0);
+    cr_assert_eq(mprotect(c.ring->daemon, c.ring->daemon_bytes, PROT_NONE), 0);
+    memcpy(copy, near, BYTES);
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
+    cr_assert_eq(memcmp(copy, near, BYTES), 0);
+    struct plane_counters counters;
+    plane_count(rig.plane[HERE], &counters);
+    cr_assert_eq(counters.ops_inflight, 0);
+    rig_client_free(&c);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
+Test(ends, a_client_that_breaks_its_ring_is_shut_out_and_reported_once) {
+    struct rig_client other;
+    rig_client_up(&rig, &other, 8, 8, 4096);
+    begin(RDMAD_OP_READ);
+    c.client->sq_tail = c.sq_tail + 1000;
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
+    cr_assert_eq(rig.violated, 1);
+    cr_assert_eq(rig.cookie, &c);
+    cr_assert(rig.why.code == RDMAD_E_RING && strstr(rig.why.text, "42"));
+    c.client->sq_tail = c.sq_tail; /* too late */
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_NOP};
+    rig_put(&c, &sqe);
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
+    struct rdmad_cqe cqe;
+    cr_assert(rig_take(&c, &cqe) && cqe.opcode == RDMAD_OP_READ, "what was under way is finished");
+    cr_assert_not(rig_take(&c, &cqe));
+    cr_assert_eq(rig_do(&other, &sqe).status, 0, "nobody else notices");
+    rig_client_down(&other);
+    cr_assert_eq(rig.violated, 1);
+    down();
+}
+
+/* Memory cut off is SIGBUS, as a punched page of a full hugetlb pool is. */
+static uint8_t *vanish(int *fd) {
+    *fd = memfd_create("vanishing", MFD_CLOEXEC);
+    cr_assert_eq(ftruncate(*fd, BYTES), 0);
+    uint8_t *base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    cr_assert(base != MAP_FAILED);
+    return base;
+}
+
+Test(ends, a_pool_that_vanishes_ends_the_op_and_its_session_only) {
+    int fd;
+    uint8_t *base = vanish(&fd);
+    struct rig_answer added = {0};
+    plane_pool_add(c.session, RIG_HANDLE(9), base, BYTES, rig_done, &added);
+    cr_assert_eq(rig_await(&rig, &added), 0);
+    cr_assert_eq(ftruncate(fd, 0), 0);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, LOCAL, 64);
+    sqe.pool = RIG_HANDLE(9);
+    struct rdmad_cqe cqe = rig_do(&c, &sqe);
+    cr_assert_eq(cqe.status, RDMAD_E_FAULT);
+    rig_settle(&rig);
+    cr_assert(rig.violated == 1 && rig.cookie == &c && rig.why.code == RDMAD_E_FAULT);
+    down();
+    munmap(base, BYTES);
+    close(fd);
+}
+
+Test(ends, memory_of_nobody_here_that_vanishes_is_reported_by_address) {
+    int fd;
+    uint8_t *base = vanish(&fd);
+    rig_lease_local(&c, RIG_HANDLE(7), 903, base, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
+    cr_assert_eq(ftruncate(fd, 0), 0);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, RIG_HANDLE(7), 64);
+    for (unsigned i = 1; i <= 3; i++) {
+        cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_FAULT);
+        rig_settle(&rig);
+        cr_assert_eq(rig.faults, i);
+        cr_assert_eq(rig.address, base);
+    }
+    cr_assert_eq(rig.violated, 0);
+    down();
+    munmap(base, BYTES);
+    close(fd);
+}
+
+/* ---- lanes ------------------------------------------------------------------------------- */
+
+Test(ends, a_lost_lane_ends_its_ops_with_typed_outcomes_and_is_reported_once) {
+    for (int opcode = RDMAD_OP_READ; opcode <= RDMAD_OP_WRITE; opcode++) {
+        if (opcode == RDMAD_OP_WRITE) {
+            rig_remote_down(&rig, &remote);
+            rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
+            plane_lease_forget(c.session, REMOTE);
+            rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
+        }
+        rig.lanes_lost = 0;
+        begin((uint8_t)opcode);
+        uint64_t at = sim_now();
+        sim_break_links(rig.plane[HERE]->worker[0].link.fabric);
+        rig_settle(&rig);
+        struct rdmad_cqe cqe = take();
+        cr_assert_eq(sim_now(), at, "at once");
+        cr_assert(cqe.status == RDMAD_E_PEER_LOST && cqe.outcome == RDMAD_FAILED_PARTIAL);
+        cr_assert(rig.lanes_lost == 1 && rig.cookie == &remote);
+        cr_assert_eq(rig.why.code, RDMAD_E_PEER_LOST);
+        nothing_moves(opcode == RDMAD_OP_READ ? c.pool : far);
+        struct rdmad_sqe sqe = sqe_of((uint8_t)opcode, REMOTE, 8);
+        cqe = rig_do(&c, &sqe);
+        cr_assert(cqe.status == RDMAD_E_PEER_LOST && cqe.outcome == RDMAD_FAILED_UNTOUCHED);
+        cr_assert_eq(rig.lanes_lost, 1);
+    }
+    down();
+}
+
+Test(ends, a_small_write_whose_answer_dies_with_the_lane_is_unknown) {
+    sim_script()->lose_answer_ppm = 1000000;
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+    rig_put(&c, &sqe);
+    rig_run_until(&rig, sim_now() + 20000);
+    sim_break_links(rig.plane[HERE]->worker[0].link.fabric);
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert(cqe.status == RDMAD_E_PEER_LOST && cqe.outcome == RDMAD_UNKNOWN);
+    down();
+}
+
+Test(ends, a_lane_dropped_under_live_leases_answers_peer_lost) {
+    begin(RDMAD_OP_WRITE);
+    struct rig_answer dropped = {0};
+    plane_lane_drop(remote.lane, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    cr_assert_eq(take().status, RDMAD_E_PEER_LOST);
+    nothing_moves(far);
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 8);
+    cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_PEER_LOST);
+    cr_assert_eq(rig.lanes_lost, 0, "who drops it knows");
+    struct rig_answer ended = {0}, closed = {0};
+    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_RELEASED, rig_done, &ended);
+    plane_lease_forget(c.session, REMOTE);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    plane_window_close(remote.window, RDMAD_E_LEASE_RELEASED, rig_done, &closed);
+    cr_assert_eq(rig_await(&rig, &closed), 0);
+    rig_client_down(&c);
+    rig_down(&rig);
+}
+
+Test(ends, a_lane_that_cannot_be_opened_says_why_and_is_dropped_like_any) {
+    struct rig_answer offer = {0}, up = {0}, dropped = {0}, added = {0};
+    plane_offer(rig.plane[THERE], RIG_PEER, rig_blob, &offer);
+    cr_assert_eq(rig_await(&rig, &offer), 0);
+    sim_script()->refuse_connections = true;
+    struct plane_lane *lane =
+        plane_lane_open(rig.plane[HERE], 0, "there", &offer.blob, NULL, rig_done, &up);
+    cr_assert_eq(rig_await(&rig, &up), RDMAD_E_UNREACHABLE);
+    plane_lease_add(c.session, RIG_HANDLE(8), &(struct plane_lease_spec){.lane = lane}, rig_done,
+                    &added);
+    cr_assert_eq(rig_await(&rig, &added), RDMAD_E_PEER_LOST);
+    plane_lane_drop(lane, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    cr_assert_eq(rig.lanes_lost, 0);
+    down();
+}
+
+Test(ends, a_lane_dropped_while_connecting_answers_both_calls) {
+    struct rig_answer offer = {0}, up = {0}, dropped = {0};
+    plane_offer(rig.plane[THERE], RIG_PEER, rig_blob, &offer);
+    cr_assert_eq(rig_await(&rig, &offer), 0);
+    struct plane_lane *lane =
+        plane_lane_open(rig.plane[HERE], 0, "there", &offer.blob, NULL, rig_done, &up);
+    plane_lane_drop(lane, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    cr_assert(up.done && up.result.code == RDMAD_E_CANCELED);
+    down();
+}
+
+Test(ends, an_expelled_peer_loses_its_lanes) {
+    struct rig_answer expelled = {0};
+    begin(RDMAD_OP_WRITE);
+    plane_expel(rig.plane[THERE], RIG_PEER, rig_done, &expelled);
+    cr_assert_eq(rig_await(&rig, &expelled), 0);
+    memcpy(copy, far, BYTES);
+    cr_assert_eq(rig_wait(&c).status, RDMAD_E_PEER_LOST);
+    cr_assert_eq(memcmp(copy, far, BYTES), 0);
+    rig_settle(&rig);
+    cr_assert_eq(rig.lanes_lost, 1);
+    down();
+}
+
+Test(ends, the_plane_tells_whether_its_workers_turn) {
+    cr_assert(plane_alive(rig.plane[HERE]), "nothing was asked before");
+    cr_assert_not(plane_alive(rig.plane[HERE]), "no turn since");
+    rig_settle(&rig);
+    cr_assert(plane_alive(rig.plane[HERE]));
+    rig_settle(&rig);
+    down();
+}

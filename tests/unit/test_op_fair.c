@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Nobody waits for somebody else: budgets, backpressure, and ops that take turns. */
+#include "common/ringword.h"
+#include "tests/unit/op_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define BYTES (8u << 20)
+#define REMOTE RIG_HANDLE(3)
+#define LOCAL RIG_HANDLE(5)
+
+static struct rig rig;
+static struct rig_client c, d;
+static struct rig_remote remote;
+static uint8_t far[BYTES], near[BYTES];
+static struct fabric_audit audit;
+
+static void leases(struct rig_client *who) {
+    rig_lease(who, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
+    rig_lease_local(who, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &audit);
+}
+
+static void setup(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    settings.max_session_ops = 16;
+    rig_up(&rig, &settings, 21);
+    rig_client_up(&rig, &c, 64, 64, BYTES);
+    rig_client_up(&rig, &d, 64, 64, BYTES);
+    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER);
+    leases(&c);
+    leases(&d);
+}
+
+TestSuite(fair, .init = setup, .timeout = 60);
+
+static void down(void) {
+    rig_client_down(&c);
+    rig_client_down(&d);
+    rig_remote_down(&rig, &remote);
+    cr_assert_eq(rig.violated, 0);
+    rig_down(&rig);
+}
+
+static struct rdmad_sqe write_of(uint64_t lease, uint64_t length) {
+    return (struct rdmad_sqe){
+        .opcode = RDMAD_OP_WRITE, .pool = RIG_HANDLE(0), .lease = lease, .length = length};
+}
+
+static void put_many(struct rig_client *who, struct rdmad_sqe sqe, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        sqe.user_data = i;
+        rig_put(who, &sqe);
+    }
+}
+
+static unsigned take_all(struct rig_client *who) {
+    unsigned count = 0;
+    for (struct rdmad_cqe cqe; rig_take(who, &cqe); count++)
+        cr_assert_eq(cqe.status, 0);
+    return count;
+}
+
+static void small_beside_huge(uint64_t lease, uint64_t within_ns) {
+    struct rdmad_sqe huge = write_of(lease, BYTES), small = write_of(lease, 64);
+    for (int i = 0; i < 4; i++)
+        rig_put(&c, &huge);
+    worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+    uint64_t start = sim_now();
+    rig_put(&d, &small);
+    struct rdmad_cqe cqe;
+    while (!rig_take(&d, &cqe)) {
+        unsigned turns = worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+        worker_turn(&rig.plane[THERE]->worker[0], sim_now());
+        if (!turns)
+            sim_advance(100);
+        cr_assert_leq(sim_now() - start, within_ns);
+        cr_assert_not(rig_take(&c, &cqe), "a huge one was first");
+    }
+    cr_assert_eq(cqe.status, 0);
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(rig_wait(&c).status, 0);
+}
+
+Test(fair, a_small_op_completes_while_huge_ones_run_locally) {
+    small_beside_huge(LOCAL, 0);
+    down();
+}
+
+Test(fair, a_small_op_completes_while_huge_ones_run_over_a_link) {
+    sim_script()->max_inflight = 64;
+    small_beside_huge(REMOTE, 20000);
+    sim_script()->max_inflight = 4; /* a link that is full serves ops in turn, too */
+    small_beside_huge(REMOTE, 40000);
+    down();
+}
+
+Test(fair, an_op_keeps_a_bounded_number_of_parts_in_flight) {
+    sim_script()->max_inflight = 1000;
+    struct rdmad_sqe huge = write_of(REMOTE, BYTES);
+    rig_put(&c, &huge);
+    rig_settle(&rig);
+    cr_assert_eq(sim_inflight(), OP_MAX_PARTS);
+    rig_put(&c, &huge);
+    rig_settle(&rig);
+    cr_assert_eq(sim_inflight(), 2 * OP_MAX_PARTS);
+    down();
+}
+
+Test(fair, sqes_beyond_the_sessions_limit_wait_in_the_ring) {
+    put_many(&c, write_of(REMOTE, 64), 40);
+    rig_settle(&rig);
+    cr_assert_eq(c.daemon->sq_head, 16);
+    cr_assert_eq(plane_session_stats(c.session)->ops_inflight, 16);
+    put_many(&d, write_of(LOCAL, 64), 1);
+    rig_settle(&rig);
+    cr_assert_eq(take_all(&d), 1, "it is the session's limit, not everybody's");
+    unsigned taken = 0;
+    while (taken < 40) {
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_SEC));
+        cr_assert_leq(plane_session_stats(c.session)->ops_inflight, 16);
+        taken += take_all(&c);
+    }
+    down();
+}
+
+Test(fair, a_client_that_does_not_reap_waits_alone) {
+    for (unsigned round = 0; round < 3; round++) {
+        put_many(&c, write_of(LOCAL, 64), 60);
+        rig_run_until(&rig, sim_now() + 1000);
+        c.rig = &rig;
+        if (round == 0)
+            cr_assert_eq(c.daemon->sq_head, 60);
+        else
+            cr_assert_eq(c.daemon->sq_head, 64, "no more than the cq has places for");
+        if (round == 1)
+            break;
+    }
+    put_many(&d, write_of(LOCAL, 64), 3);
+    rig_settle(&rig);
+    cr_assert_eq(take_all(&d), 3);
+    unsigned taken = 0;
+    while (taken < 120) {
+        unsigned now = take_all(&c);
+        cr_assert_gt(now, 0);
+        taken += now;
+        rig_settle(&rig);
+    }
+    down();
+}
+
+Test(fair, a_full_ring_is_not_served_whole_before_the_next) {
+    put_many(&c, (struct rdmad_sqe){.opcode = RDMAD_OP_NOP}, 64);
+    put_many(&d, (struct rdmad_sqe){.opcode = RDMAD_OP_NOP}, 1);
+    worker_turn(&rig.plane[HERE]->worker[0], sim_now());
+    cr_assert_eq(take_all(&d), 1, "in the same turn");
+    rig_settle(&rig);
+    cr_assert_eq(take_all(&c), 64);
+    down();
+}
+
+Test(fair, counters_add_up) {
+    put_many(&c, write_of(LOCAL, 100), 5);
+    put_many(&d, write_of(REMOTE, 10000), 2);
+    struct rdmad_sqe bad = write_of(0, 1);
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
+    cr_assert_eq(take_all(&c), 5);
+    cr_assert_eq(take_all(&d), 2);
+    cr_assert_eq(rig_do(&c, &bad).status, RDMAD_E_NO_LEASE);
+    struct plane_counters counters;
+    plane_count(rig.plane[HERE], &counters);
+    cr_assert_eq(counters.ops, 8);
+    cr_assert_eq(counters.ops_failed, 1);
+    cr_assert_eq(counters.ops_inflight, 0);
+    cr_assert_eq(counters.bytes_written, 20500);
+    const struct plane_session_stats *stats = plane_session_stats(d.session);
+    cr_assert(stats->ops == 2 && stats->bytes_written == 20000 && stats->bytes_read == 0);
+    down();
+}
