@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# rdmactl against two real daemons: every command once, as a user types it, and what must not happen:
+# a half-written file, a lease that outlives its ttl, a second document after -j.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+start_daemon a
+start_daemon b
+a() { "$rdmactl" -d "$work/a" "$@"; }
+b() { "$rdmactl" -d "$work/b" "$@"; }
+
+# has FILTER JSON...: one document, of which the jq filter is true.
+has() {
+    local filter=$1
+    shift
+    printf '%s' "$*" | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+assert d["schema"] == 1, d
+assert eval(sys.argv[1], {"d": d}), d' "$filter" || fail "not $filter: $*"
+}
+
+# code WANTED COMMAND...: its exit code; what it says goes to $work/said.
+code() {
+    local wanted=$1 got=0
+    shift
+    "$@" >"$work/said" 2>&1 || got=$?
+    [ "$got" = "$wanted" ] || fail "exit $got instead of $wanted: $* ($(cat "$work/said"))"
+}
+
+share() { # FILE OPTIONS...: sets $uri and $sharer
+    rm -f "$work/uri"
+    "$rdmactl" -d "$work/a" share "$@" >"$work/uri" 2>"$work/share.log" &
+    sharer=$!
+    pids+=("$sharer")
+    uri=$(first_line "$work/uri" "$sharer")
+}
+
+ended() { # WANTED: the exit code of the sharer
+    local got=0
+    wait "$sharer" || got=$?
+    [ "$got" = "$1" ] || fail "share ended with $got instead of $1: $(cat "$work/share.log")"
+}
+
+echo "* the lists"
+for noun in device session pool lease peer link channel service; do
+    has "d['${noun}s'] == []" "$(a -j "$noun" show)"
+    code 0 a "$noun" show --all
+done
+has 'd["fabric"]["name"] == "tcp" and not d["fabric"]["rdma"]' "$(a -j status)"
+code 0 a status
+grep -q 'no RDMA hardware used' "$work/said" || fail "status hides the fabric"
+code 0 a doctor
+has 'd["healthy"] and len(d["checks"]) >= 8' "$(a -j doctor)"
+has 'd["config"]["runtime_dir"].endswith("/a")' "$(a -j config show)"
+code 0 a top -b -n 1 -i 100ms
+has 'd["sessions"] == []' "$(a -j top -i 100ms)"
+a metrics | grep -q '^rdmad_ops_total 0$' || fail "metrics"
+
+echo "* share and fetch"
+: >"$work/empty"
+head -c 5000001 /dev/urandom >"$work/file"
+share "$work/file"
+b fetch "$uri" >"$work/out" 2>/dev/null
+cmp "$work/file" "$work/out" || fail "other bytes came to standard output"
+report=$(b -j fetch "$uri" -o "$work/out2")
+has 'd["bytes"] == 5000001 and d["route"] == "link" and d["fabric"] == "tcp"' "$report"
+cmp "$work/file" "$work/out2" || fail "other bytes came into the file"
+has 'd["route"] == "local"' "$(a -j fetch "$uri" -o "$work/out3")"
+cmp "$work/file" "$work/out3" || fail "other bytes came on the local route"
+has 'len(d["leases"]) == 1 and d["leases"][0]["audit"]["bytes_read"] == 15000003' \
+    "$(a -j lease show)"
+if a -j lease show --all | grep -q "${uri#*key=}"; then fail "the secret is shown"; fi
+has 'len(d["peers"]) == 1 and d["peers"][0]["direction"] == "out"' "$(b -j peer show)"
+kill -INT "$sharer"
+ended 0
+code 1 b fetch "$uri" -o "$work/none"
+[ ! -e "$work/none" ] || fail "a file appeared although nothing was fetched"
+
+share "$work/file" --name thing
+address=${uri#rdmad://}
+b -j fetch "rdmad://${address%%/*}/thing" -o "$work/out4" >/dev/null
+cmp "$work/file" "$work/out4" || fail "other bytes came by name"
+a -j fetch rdmad:///thing -o "$work/out5" >/dev/null
+code 1 a share "$work/empty" --name thing
+kill -TERM "$sharer"
+ended 0
+
+echo "* an empty file"
+share "$work/empty" --once
+has 'd["bytes"] == 0' "$(b -j fetch "$uri" -o "$work/out")"
+[ "$(stat -c %s "$work/out")" = 0 ] || fail "the empty file is not empty"
+ended 0
+
+echo "* once, expiry, revocation"
+share "$work/file" --once
+b -j fetch "$uri" -o "$work/out" >/dev/null
+ended 0
+share "$work/file" --ttl 300ms
+ended 0
+code 1 b fetch "$uri" -o "$work/none"
+grep -q 'expired' "$work/said" || fail "not told that it expired: $(cat "$work/said")"
+share "$work/file"
+id=${uri#*/lease/}
+id=${id%%\?*}
+code 0 a lease revoke "$id"
+ended 1
+code 1 a lease revoke "$id"
+has 'd["leases"][-1]["reason"] == "RDMAD_E_LEASE_REVOKED"' "$(a -j lease show --all)"
+code 1 a share "$work/file" --name 'not a name'
+code 1 a share "$work"
+
+echo "* an interrupted or failed fetch leaves nothing"
+truncate -s 200M "$work/large"
+share "$work/large"
+mkdir "$work/here"
+for signal in INT TERM KILL; do
+    "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/here/file" >/dev/null 2>&1 &
+    sleep 0.1
+    kill "-$signal" $! 2>/dev/null || true
+    wait $! 2>/dev/null || true
+    [ -z "$(ls -A "$work/here")" ] || [ "$(stat -c %s "$work/here/file")" = 209715200 ] ||
+        fail "SIG$signal leaves $(ls -A "$work/here")"
+    rm -f "$work/here/file"
+done
+echo keep >"$work/here/file"
+"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/here/file" >/dev/null 2>&1 &
+fetcher=$!
+id=${uri#*/lease/}
+sleep 0.05
+code 0 a lease revoke "${id%%\?*}"
+if ! wait "$fetcher"; then
+    [ "$(cat "$work/here/file")" = keep ] || fail "a failed fetch replaced the file"
+fi
+[ "$(ls -A "$work/here")" = file ] || fail "a failed fetch leaves $(ls -A "$work/here")"
+ended 1
+
+echo "* bench"
+rm -f "$work/uri"
+"$rdmactl" -d "$work/a" bench serve --span 4M >"$work/uri" &
+server=$!
+pids+=("$server")
+uri=$(first_line "$work/uri" "$server")
+for op in nop read write; do
+    for depth in 1 32; do
+        report=$(b -j bench "$op" -s 64 -n 300 -q "$depth" "$uri")
+        has "d['op'] == '$op' and d['iterations'] == 300 and d['errors'] == 0" "$report"
+        has "d['depth'] == $depth and d['lat_us']['p50'] <= d['lat_us']['max']" "$report"
+        has "d['route'] == ('local' if '$op' == 'nop' else 'link')" "$report"
+    done
+done
+has 'd["bw_gbytes_s"] > 0' "$(b -j bench read -s 1M --span 4M -D 200ms -q 4 "$uri")"
+has 'd["route"] == "local"' "$(a -j bench write --poll event -n 50 "$uri")"
+has 'd["bytes"] == 0' "$(b -j bench write -s 0 -q 2 -n 10 "$uri")"
+code 1 b bench read -s 8M "$uri"
+"$rdmactl" -d "$work/b" bench write -D 60 "$uri" >/dev/null 2>&1 &
+sleep 0.5
+kill -KILL $!
+wait $! 2>/dev/null || true
+has 'd["errors"] == 0' "$(b -j bench write -n 50 "$uri")"
+kill -TERM "$server"
+wait "$server" || fail "bench serve ended with $?"
+
+echo "* nothing is left"
+for ((i = 0; i < 200; i++)); do
+    a -j status | grep -q '"sessions": *0,"pools": *0,"pool_bytes": *0,"rings": *0,"leases": *0' && break
+    sleep 0.05
+done
+has 'not any(d["objects"][k] for k in ("sessions", "pools", "pool_bytes", "rings", "leases"))' \
+    "$(a -j status)"
