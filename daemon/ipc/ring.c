@@ -193,8 +193,12 @@ bool ring_flush(struct ring *r) {
     return asleep;
 }
 
+/* Drain, arm, look again: a wake-up that is in the socket from now on is for something that the
+ * look has not seen, and there is room for it to get in. */
 bool ring_arm(struct ring *r) {
     uint32_t *wait = &r->daemon->sq_wait;
+    char bin[DOORBELL_DRAIN];
+    (void)!recv(r->doorbell, bin, sizeof(bin), MSG_DONTWAIT);
     if (ringword_arm_and_peek(wait, &r->client->sq_tail) == r->sq_head)
         return true;
     if (see_cq_head(r, ringword_arm_and_peek(wait, &r->client->cq_head)) < 0)
@@ -204,7 +208,5 @@ bool ring_arm(struct ring *r) {
 }
 
 void ring_disarm(struct ring *r) {
-    char bin[DOORBELL_DRAIN];
     ringword_disarm(&r->daemon->sq_wait);
-    (void)!recv(r->doorbell, bin, sizeof(bin), MSG_DONTWAIT);
 }

@@ -54,11 +54,11 @@ void ring_complete(struct ring *r, const struct rdmad_cqe *cqe);
  * true when it rang. */
 bool ring_flush(struct ring *r);
 
-/* Before sleeping: sets our wait word and looks again. False: there is work, or the client broke
- * the ring; do not sleep. Sqes that wait for room in the cq are no work: the client's next cq_head
- * is an index published like any other, so it brings a wake-up. */
+/* Before sleeping: empties the doorbell socket, sets our wait word and looks again. False: there is
+ * work, or the client broke the ring; do not sleep. Sqes that wait for room in the cq are no work:
+ * the client's next cq_head is an index published like any other, so it brings a wake-up. */
 bool ring_arm(struct ring *r);
-/* Awake: clears the wait word and empties the doorbell socket. */
+/* Awake: clears the wait word. */
 void ring_disarm(struct ring *r);
 
 #endif

@@ -244,18 +244,17 @@ Test(ring, a_client_that_floods_our_doorbell_costs_one_receive, .timeout = 60) {
         ;
     while (send(fds[2], junk, 1, MSG_DONTWAIT) > 0)
         ;
-    ring_disarm(ring);
     client->sq_tail = 1;
     cr_assert_eq(available(), 1);
     cr_assert_not(ring_arm(ring));
     down();
 }
 
-Test(ring, wake_ups_that_piled_up_are_taken_at_once) {
+Test(ring, old_wake_ups_are_out_of_the_way_when_the_daemon_goes_to_sleep) {
     up(8, 8);
     for (int i = 0; i < 100; i++)
         cr_assert_eq(send(fds[2], "", 1, MSG_DONTWAIT), 1);
-    ring_disarm(ring);
+    cr_assert(ring_arm(ring));
     char byte;
     cr_assert_eq(recv(ring->doorbell, &byte, 1, MSG_DONTWAIT), -1);
     cr_assert_eq(errno, EAGAIN);
