@@ -80,7 +80,7 @@ int main(int argc, char **argv) {
     if (argc != 2)
         errx(2, "usage: async_epoll URI");
     if (epoll < 0 || rdmad_open(NULL, &r.session) ||
-        rdmad_pool_create(r.session, DEPTH * PIECE, 0, &pool) ||
+        rdmad_pool_create(r.session, (size_t)DEPTH * PIECE, 0, &pool) ||
         rdmad_ring_create(r.session, DEPTH, &r.ring) ||
         rdmad_lease_attach(r.session, argv[1], 0, &r.lease))
         errx(1, "%s", rdmad_last_error(NULL));

@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
         rdmad_lease_attach(s, argv[1], 0, &there))
         errx(1, "%s", rdmad_last_error(NULL));
     char *buf = rdmad_alloc(pool, 4096);
-    strcpy(buf, "hello");
+    memcpy(buf, "hello", 6);
     if (rdmad_write(there, 0, buf, 6))
         errx(1, "%s", rdmad_last_error(s));
     rdmad_close(s);

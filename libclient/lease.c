@@ -57,9 +57,8 @@ static void unlink_lease(struct rdmad_lease *lease) {
 
 void rdmad_leases_dispose(struct rdmad_session *s) {
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
-        while (s->lease[i]) {
-            struct rdmad_lease *lease = s->lease[i];
-            unlink_lease(lease);
+        for (struct rdmad_lease *lease = s->lease[i], *next; lease; lease = next) {
+            next = lease->next;
             free(lease);
         }
     }
@@ -81,13 +80,15 @@ static uint64_t ms_to_ns(uint64_t ms) {
 
 static int copy_text(struct rdmad_session *s, char field[RDMAD_NAME_MAX + 1], const char *text,
                      const char *what, int code) {
-    size_t n = text ? strlen(text) : 0;
+    size_t n;
 
+    if (!text)
+        return 0;
+    n = strlen(text);
     if (n > RDMAD_NAME_MAX)
         return rdmad_fail(s, code, "the %s has %zu characters, at most %u are allowed", what, n,
                           RDMAD_NAME_MAX);
-    if (n)
-        memcpy(field, text, n);
+    memcpy(field, text, n + 1);
     return 0;
 }
 
@@ -169,7 +170,7 @@ static int make_lease(struct rdmad_session *s, struct rdmad_lease *lease, struct
 
 int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
                       const struct rdmad_lease_terms *terms, rdmad_lease **out) {
-    struct rdmad_lease_grant_req request;
+    struct rdmad_lease_grant_req request = {.length = 0};
     struct rdmad_lease_grant_rep reply;
     struct rdmad_lease *lease;
     int rc;
@@ -256,7 +257,7 @@ int rdmad_lease_revoke(rdmad_lease *lease) {
 
 int rdmad_lease_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
     struct rdmad_lease_stat_req request = {.lease = lease->id};
-    struct rdmad_lease_stat_rep reply;
+    struct rdmad_lease_stat_rep reply = {.lease = 0};
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_STAT,
                               .request = &request,
                               .request_size = sizeof(request),

@@ -44,43 +44,47 @@ static int tell_destroy(struct rdmad_session *s, uint64_t handle) {
     return rdmad_control_call(s, &call);
 }
 
-/* Makes the ring; takes over the doorbell when it succeeds. */
-static int set_up(struct rdmad_session *s, const struct rdmad_ring_create_rep *reply,
-                  uint32_t asked, const int fds[FD_COUNT], struct rdmad_ring **out) {
+/* Makes the ring and takes over the doorbell, or returns NULL and *rc. */
+static struct rdmad_ring *set_up(struct rdmad_session *s, const struct rdmad_ring_create_rep *reply,
+                                 uint32_t asked, const int fds[FD_COUNT], int *rc) {
     size_t client_bytes = page_up(RDMAD_RING_CLIENT_BYTES(reply->sq_entries));
     size_t daemon_bytes = page_up(RDMAD_RING_DAEMON_BYTES(reply->cq_entries));
     struct rdmad_ring_parts parts = {.handle = reply->ring,
                                      .sq_entries = reply->sq_entries,
                                      .cq_entries = reply->cq_entries,
                                      .doorbell = fds[FD_DOORBELL]};
+    struct rdmad_ring *r = NULL;
     void *daemon_memory;
 
     if (!sound(reply, asked) || rdmad_memfd_verify(fds[FD_CLIENT], client_bytes) ||
-        rdmad_memfd_verify(fds[FD_DAEMON], daemon_bytes) || !is_socket(fds[FD_DOORBELL]))
-        return rdmad_fail(s, RDMAD_E_PROTOCOL,
-                          "rdmad sent no sealed memory of the sizes that a ring of %u entries has",
-                          reply->sq_entries);
+        rdmad_memfd_verify(fds[FD_DAEMON], daemon_bytes) || !is_socket(fds[FD_DOORBELL])) {
+        *rc = rdmad_fail(s, RDMAD_E_PROTOCOL,
+                         "rdmad sent no sealed memory of the sizes that a ring of %u entries has",
+                         reply->sq_entries);
+        return NULL;
+    }
     parts.client = rdmad_memfd_map(fds[FD_CLIENT], client_bytes, true);
     parts.daemon = daemon_memory = rdmad_memfd_map(fds[FD_DAEMON], daemon_bytes, false);
     if (parts.client && parts.daemon)
-        *out = rdmad_ring_new(s, &parts);
-    if (*out) {
-        (*out)->client_bytes = client_bytes;
-        (*out)->daemon_bytes = daemon_bytes;
-        return 0;
+        r = rdmad_ring_new(s, &parts);
+    if (r) {
+        r->client_bytes = client_bytes;
+        r->daemon_bytes = daemon_bytes;
+        return r;
     }
     if (parts.client)
         munmap(parts.client, client_bytes);
     if (daemon_memory)
         munmap(daemon_memory, daemon_bytes);
-    return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring of %u entries",
-                      reply->sq_entries);
+    *rc = rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring of %u entries", reply->sq_entries);
+    return NULL;
 }
 
 int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
                     struct rdmad_ring **out) {
     struct rdmad_ring_create_req request = {.sq_entries = entries};
     struct rdmad_ring_create_rep reply;
+    struct rdmad_ring *r;
     int fds[FD_COUNT], rc;
     struct rdmad_call call = {.type = RDMAD_MSG_RING_CREATE,
                               .request = &request,
@@ -94,21 +98,22 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
-    rc = set_up(s, &reply, entries, fds, out);
+    r = set_up(s, &reply, entries, fds, &rc);
     close(fds[FD_CLIENT]);
     close(fds[FD_DAEMON]);
-    if (rc) {
+    if (!r) {
         close(fds[FD_DOORBELL]);
         tell_destroy(s, reply.ring);
         return rc;
     }
     pthread_mutex_lock(&s->lock);
-    (*out)->watched = watched;
-    (*out)->next = s->rings;
-    s->rings = *out;
+    r->watched = watched;
+    r->next = s->rings;
+    s->rings = r;
     if (watched)
-        rdmad_event_watch(s, (*out)->doorbell);
+        rdmad_event_watch(s, r->doorbell);
     pthread_mutex_unlock(&s->lock);
+    *out = r;
     return 0;
 }
 

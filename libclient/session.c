@@ -47,7 +47,9 @@ static void clean_name(char out[RDMAD_NAME_MAX + 1], const char *name) {
 
     for (; name[n] && n < RDMAD_NAME_MAX; n++) {
         char one[2] = {name[n], '\0'};
-        out[n] = rdmad_name_ok(one) || (name[n] == '.' && n > 0) ? name[n] : '_';
+        out[n] = name[n];
+        if (!rdmad_name_ok(one) && (name[n] != '.' || n == 0))
+            out[n] = '_';
     }
     out[n] = '\0';
 }

@@ -63,7 +63,8 @@ static struct rdmad_span *new_span(struct rdmad_spans *s, unsigned cls) {
     }
     span->pages = pages;
     span->cls = cls;
-    span->slots = span->nfree = (uint32_t)(pages * RDMAD_ARENA_PAGE / rdmad_class_bytes(cls));
+    span->slots = span->nfree =
+        (uint32_t)((size_t)pages * RDMAD_ARENA_PAGE / rdmad_class_bytes(cls));
     for (uint32_t i = 0; i < span->slots; i++)
         span->free[i / 64] |= UINT64_C(1) << i % 64;
     for (uint32_t i = 0; i < pages; i++) {

@@ -66,7 +66,7 @@
     X(RDMAD_E_INTERNAL, -38, "internal error")
 
 enum rdmad_error {
-#define RDMAD_X(name, value, text) name = value,
+#define RDMAD_X(name, value, text) name = (value),
     RDMAD_ERRORS(RDMAD_X)
 #undef RDMAD_X
 };
@@ -137,8 +137,9 @@ RDMAD_STATIC_ASSERT(sizeof(struct rdmad_cqe) == 32, "two cqes a cache line");
 /* Limits that are part of the interface; the daemon's configuration may be stricter. */
 #define RDMAD_RING_MIN_ENTRIES 2u
 #define RDMAD_RING_MAX_ENTRIES 4096u
-#define RDMAD_NAME_MAX 63u /* published names, session names: [A-Za-z0-9._-], not starting with . \
-                            */
+#define RDMAD_NAME_MAX                                                         \
+    63u /* published names, session names: [A-Za-z0-9._-], not starting with . \
+         */
 #define RDMAD_URI_MAX 511u
 #define RDMAD_TEXT_MAX 255u /* an error in words */
 #define RDMAD_KEY_BYTES 16u /* a lease's secret */
