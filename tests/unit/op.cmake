@@ -6,3 +6,4 @@ foreach(area validate path ends fair sim)
   rdmad_test(unit_op_${area} unit/test_op_${area}.c unit/op_rig.c
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()
+rdmad_test(tsan_plane unit/tsan_plane.c PLAIN LINK rdmad_op LABELS unit tsan)
