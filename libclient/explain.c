@@ -77,6 +77,17 @@ static void say_op(struct sentence *s, const struct rdmad_cqe *cqe, const struct
         say(s, " %s lease %llu", read ? "from" : "to", (unsigned long long)k->id);
 }
 
+/* Of the two ranges of an op, the one that does not fit. */
+static void say_range(struct sentence *s, const struct rdmad_slot *slot, const struct known *k) {
+    uint64_t end;
+
+    if (__builtin_add_overflow(slot->lease_offset, slot->length, &end) || end > k->length)
+        say(s, " (offset %llu in a lease of %llu bytes)", (unsigned long long)slot->lease_offset,
+            (unsigned long long)k->length);
+    else
+        say(s, " (the buffer reaches beyond its pool)");
+}
+
 static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struct rdmad_slot *slot,
                     const struct known *k) {
     say(s, " failed: %s", rdmad_error_text(cqe->status));
@@ -91,8 +102,7 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
         break;
     case RDMAD_E_RANGE:
         if (slot && k->found)
-            say(s, " (offset %llu in a lease of %llu bytes)",
-                (unsigned long long)slot->lease_offset, (unsigned long long)k->length);
+            say_range(s, slot, k);
         break;
     case RDMAD_E_RIGHTS:
         if (k->found)

@@ -232,6 +232,25 @@ Test(ring, a_failed_op_is_explained_with_the_lease_and_what_became_of_it) {
     cr_assert_str_eq(tiny, "write o");
 }
 
+Test(ring, of_two_ranges_the_one_that_does_not_fit_is_named) {
+    const struct rdmad_cqe *cqe;
+    struct rdmad_sqe *sqe;
+    char text[300];
+
+    for (unsigned i = 0; i < 2; i++) {
+        sqe = rdmad_ring_reserve(ring);
+        rdmad_prep_write(ring, sqe, lease, i ? 8 : 4095, rdmad_pool_base(pool), 64, 1);
+        rdmad_ring_submit(ring);
+        struct rdmad_sqe sent = take();
+        complete(&sent, RDMAD_E_RANGE);
+        cr_assert_eq(rdmad_ring_wait(ring, 1000, &cqe), 0);
+        rdmad_ring_explain(ring, cqe, text, sizeof(text));
+        cr_assert_not_null(strstr(text, i ? "beyond its pool" : "offset 4095 in a lease of 4096"),
+                           "%s", text);
+        rdmad_ring_seen(ring, cqe);
+    }
+}
+
 Test(ring, a_lease_that_the_daemon_forgot_fails_with_why_it_ended) {
     const struct rdmad_cqe *cqe;
     struct rdmad_event e;
