@@ -21,7 +21,7 @@ static int count_devices(char *first, size_t size) {
 }
 
 int hardware_require(struct error *err) {
-    char first[64];
+    char first[256];
     int devices = count_devices(first, sizeof(first));
     if (!devices)
         return error_set(err, RDMAD_E_FABRIC,
