@@ -6,3 +6,5 @@ rdmad_test(unit_client_ring unit/test_client_ring.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(tsan_alloc unit/tsan_alloc.c PLAIN LINK librdmad_static LABELS unit tsan)
 rdmad_test(tsan_client_ring unit/tsan_client_ring.c PLAIN LINK librdmad_static LABELS unit tsan)
+rdmad_test(tsan_client_threads unit/tsan_client_threads.c unit/fake_daemon.c
+  PLAIN LINK librdmad_static rdmad_common LABELS unit tsan)

@@ -105,7 +105,13 @@ static void answer_ring(struct fake_daemon *f, const struct rdmad_msg_header *h,
 
     forget_ring(&f->ring);
     fake_ring_make(&f->ring, req->sq_entries, fds);
+    __atomic_store_n(&f->have_ring, true, __ATOMIC_RELEASE);
     reply(f, h, &rep, sizeof(rep), fds, 3);
+}
+
+void fake_await_ring(struct fake_daemon *f) {
+    while (!__atomic_load_n(&f->have_ring, __ATOMIC_ACQUIRE))
+        usleep(100);
 }
 
 static void answer_grant(struct fake_daemon *f, const struct rdmad_msg_header *h) {
@@ -129,7 +135,6 @@ static void answer_attach(struct fake_daemon *f, const struct rdmad_msg_header *
 static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     struct rdmad_lease_stat_rep stat = {.lease = 7, .ops = 3};
 
-    __atomic_add_fetch(&f->requests, 1, __ATOMIC_RELAXED);
     if (f->hook && f->hook(f, h, body))
         return;
     switch (h->type) {

@@ -28,7 +28,7 @@ struct fake_daemon {
     int listener, conn, stop[2];
     pthread_t thread;
     struct fake_ring ring; /* the last one created */
-    unsigned requests;     /* atomic */
+    bool have_ring;        /* atomic */
     uint64_t spin_ns;      /* advice in HELLO's reply */
     uint64_t ttl_ns;       /* of leases */
     /* True: it has answered (or not) by itself. Runs on the fake's thread. */
@@ -44,6 +44,9 @@ void fake_refuse(struct fake_daemon *f, const struct rdmad_msg_header *h, int st
                  const char *text);
 void fake_lease_ended(struct fake_daemon *f, uint64_t lease, uint64_t handle, int reason);
 void fake_hang_up(struct fake_daemon *f);
+
+/* Returns when the client has a ring. */
+void fake_await_ring(struct fake_daemon *f);
 
 /* Makes both memories and the doorbell; fds are the client's. */
 void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[3]);

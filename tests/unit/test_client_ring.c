@@ -350,8 +350,7 @@ static void *serve_ring(void *arg) {
     int status = *(int *)arg;
     struct rdmad_sqe sqe;
 
-    while (!fake.ring.client)
-        usleep(1000);
+    fake_await_ring(&fake);
     while (!__atomic_load_n(&stop_serving, __ATOMIC_ACQUIRE)) {
         if (ringword_peek(&fake.ring.client->sq_tail) == fake.ring.sq_head)
             continue;
@@ -371,7 +370,7 @@ static void *write_often(void *arg) {
 /* The blocking ring is made by the first transfer, so that the fake's ring is that one. */
 static void first_transfer(pthread_t *server, int *status) {
     rdmad_ring_destroy(ring);
-    memset(&fake.ring, 0, sizeof(fake.ring));
+    fake.have_ring = false;
     pthread_create(server, NULL, serve_ring, status);
 }
 
@@ -408,7 +407,8 @@ Test(ring, a_blocking_transfer_that_fails_says_why_and_what_became_of_it) {
 
 static void *hang_up_soon(void *arg) {
     (void)arg;
-    while (!fake.ring.client || ringword_peek(&fake.ring.client->sq_tail) == 0)
+    fake_await_ring(&fake);
+    while (ringword_peek(&fake.ring.client->sq_tail) == 0)
         usleep(1000);
     usleep(5000);
     fake_hang_up(&fake);
@@ -419,7 +419,7 @@ Test(ring, a_blocking_transfer_ends_when_the_daemon_dies) {
     pthread_t t;
 
     rdmad_ring_destroy(ring);
-    memset(&fake.ring, 0, sizeof(fake.ring));
+    fake.have_ring = false;
     pthread_create(&t, NULL, hang_up_soon, NULL);
     cr_assert_eq(rdmad_write(lease, 0, rdmad_pool_base(pool), 64), RDMAD_E_DAEMON_LOST);
     cr_assert_eq(rdmad_last_outcome(), RDMAD_UNKNOWN);
