@@ -23,8 +23,8 @@ struct lane {
     enum lane_stage stage;
     struct plane_lane *plane;
     bool opening, dropping; /* answers of the data plane under way */
-    unsigned busy; /* claims are being told of its loss */
-    struct list claims; /* waiting or using */
+    unsigned busy;          /* claims are being told of its loss */
+    struct list claims;     /* waiting or using */
 };
 
 struct plane_lane *lane_plane(const struct lane *lane) {
