@@ -12,7 +12,8 @@
 int print_json(json_t *doc) {
     json_t *whole = json_pack("{s:i}", "schema", 1);
     json_object_update(whole, doc);
-    json_dumpf(whole, stdout, isatty(STDOUT_FILENO) ? JSON_INDENT(2) : JSON_COMPACT);
+    size_t layout = isatty(STDOUT_FILENO) ? JSON_INDENT(2) : JSON_COMPACT;
+    json_dumpf(whole, stdout, layout | JSON_REAL_PRECISION(12));
     putchar('\n');
     fflush(stdout);
     json_decref(whole);

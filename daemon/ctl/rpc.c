@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One line, and of a double what is measured rather than what is rounded. */
+#define LAYOUT (JSON_COMPACT | JSON_REAL_PRECISION(12))
+
 /* Sentences may quote bytes from outside, or have been cut inside a character: JSON takes neither.
  */
 static void plain_text(char *out, const char *text) {
@@ -143,10 +146,10 @@ static char *print_answer(json_t *id, const char *key, json_t *body) {
     if (!json_object_set_new(answer, "jsonrpc", json_string("2.0")) &&
         !json_object_set_new(answer, key, body) &&
         !json_object_set_new(answer, "id", id ? json_incref(id) : json_null())) {
-        size_t size = json_dumpb(answer, NULL, 0, JSON_COMPACT);
+        size_t size = json_dumpb(answer, NULL, 0, LAYOUT);
         line = malloc(size + 2);
         if (line) {
-            json_dumpb(answer, line, size, JSON_COMPACT);
+            json_dumpb(answer, line, size, LAYOUT);
             memcpy(line + size, "\n", 2);
         }
     }
