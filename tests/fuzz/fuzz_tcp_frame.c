@@ -172,7 +172,7 @@ static void attack_link(const uint8_t *bytes, size_t size) {
     completed = 0;
     for (unsigned i = 0; i < OPS; i++) {
         ops[i] = (struct fabric_op){.opcode = i % 2 ? RDMAD_OP_WRITE : RDMAD_OP_READ,
-                                    .local = memory + OPEN_AT + i * 8192,
+                                    .local = memory + OPEN_AT + (size_t)i * 8192,
                                     .length = lengths[i],
                                     .key = &key};
         must(fabric_tcp.post(link, &ops[i]) == 0);

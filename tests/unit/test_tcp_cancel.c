@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BIG (256u << 10)
+#define BIG ((size_t)256 << 10)
 #define MANY 64u
 
 static void cancel(struct top *op) {

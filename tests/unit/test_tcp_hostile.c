@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#define BIG (256u << 10)
+#define BIG ((size_t)256 << 10)
 
 static void turns(struct pair *p, unsigned n) {
     while (n-- > 0)
@@ -253,7 +253,7 @@ Test(tcp_hostile, reads_not_drained_for_a_while_are_all_answered_later) {
     static uint8_t requests[READS * FRAME_BYTES], data[2048];
     for (uint32_t op = 0; op < READS; op++) {
         struct frame f = raw_request(&p.key, FRAME_READ, op, op, sizeof data);
-        frame_put(requests + op * FRAME_BYTES, &f);
+        frame_put(requests + (size_t)op * FRAME_BYTES, &f);
     }
     raw_send(&p, fd, requests, sizeof requests);
     turns(&p, 5000); /* long enough to go cold */

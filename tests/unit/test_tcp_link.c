@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BIG (256u << 10)
+#define BIG ((size_t)256 << 10)
 
 static struct fabric_link *open_link(struct pair *p, const struct fabric_blob *offer) {
     struct error err = {0};

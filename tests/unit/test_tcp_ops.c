@@ -5,7 +5,7 @@
 #include "tests/unit/tcp_pair.h"
 #include <poll.h>
 
-#define MIB (1u << 20)
+#define MIB ((size_t)1 << 20)
 
 static const uint64_t sizes[] = {0,    1,    2,    63,    64,    65,    2047,   2048,
                                  2049, 4096, 4097, 65535, 65536, 65537, 262143, 262144};
@@ -127,7 +127,8 @@ Test(tcp_ops, a_refused_op_fails_alone_between_its_neighbours) {
         struct top ops[5];
         random_fill(p.local, MIB, size);
         for (unsigned i = 0; i < 5; i++)
-            op_prepare(&p, &ops[i], RDMAD_OP_WRITE, i * 100000, i * 100000, lengths[size]);
+            op_prepare(&p, &ops[i], RDMAD_OP_WRITE, i * UINT64_C(100000), i * UINT64_C(100000),
+                       lengths[size]);
         ops[1].op.key = &no_such;
         ops[2].op.key = &read_only;
         ops[3].op.offset = MIB - lengths[size] + 1;

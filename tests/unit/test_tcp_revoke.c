@@ -7,8 +7,9 @@
 #include "tests/unit/tcp_raw.h"
 #include <unistd.h>
 
-#define BIG (256u << 10)
+#define BIG ((size_t)256 << 10)
 #define OPS 8u
+#define BATCH 500u
 
 static void turns(struct pair *p, uint64_t n) {
     while (n-- > 0)
@@ -107,15 +108,15 @@ Test(tcp_revoke, a_lessee_at_full_speed_changes_nothing_after_the_close) {
     struct pair p;
     pair_open(&p, BIG);
     int fd = raw_dial_as(&p, LESSEE);
-    enum { BATCH = 500, UNIT = FRAME_BYTES + 64 };
-    static uint8_t batch[BATCH * UNIT], answers[BATCH * UNIT];
+    static const size_t unit = FRAME_BYTES + 64;
+    static uint8_t batch[BATCH * (FRAME_BYTES + 64)], answers[sizeof batch];
     uint8_t *after = malloc(BIG);
     uint32_t op = 0;
     for (unsigned round = 0; round < 100 * test_scale(); round++) {
         for (unsigned i = 0; i < BATCH; i++) {
-            struct frame f = raw_request(&p.key, FRAME_WRITE, op++, 64 * i, 64);
-            frame_put(batch + i * UNIT, &f);
-            memset(batch + i * UNIT + FRAME_BYTES, (int)round + 1, 64);
+            struct frame f = raw_request(&p.key, FRAME_WRITE, op++, UINT64_C(64) * i, 64);
+            frame_put(batch + i * unit, &f);
+            memset(batch + i * unit + FRAME_BYTES, (int)round + 1, 64);
         }
         raw_send(&p, fd, batch, sizeof batch / 2);
         turns(&p, round % 3);

@@ -249,20 +249,23 @@ static int listener_try(struct tcp *t, const struct addrinfo *at) {
     if (fd < 0)
         return -1;
     int one = 1;
-    struct sockaddr_storage bound;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } bound = {.in6 = {0}};
     socklen_t size = sizeof bound;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &t->listener};
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
         socket_prepare(fd, t->env->settings) || bind(fd, at->ai_addr, at->ai_addrlen) ||
-        listen(fd, BACKLOG) || getsockname(fd, (struct sockaddr *)&bound, &size) ||
+        listen(fd, BACKLOG) || getsockname(fd, &bound.any, &size) ||
         epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
         int saved = errno;
         close(fd);
         errno = saved;
         return -1;
     }
-    t->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                : ((struct sockaddr_in *)&bound)->sin_port);
+    t->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.in6.sin6_port : bound.in.sin_port);
     return fd;
 }
 
@@ -293,8 +296,9 @@ void listener_close(struct tcp *t) {
         close(s->fd);
         stranger_forget(s);
     }
-    while (!list_empty(&t->offers))
-        offer_forget(list_entry(list_first(&t->offers), struct offer, node));
+    struct list *node;
+    while ((node = list_pop(&t->offers)))
+        offer_forget(list_entry(node, struct offer, node));
     if (t->listen_fd >= 0)
         close(t->listen_fd);
 }

@@ -52,7 +52,7 @@ static inline bool outq_empty(const struct outq *q) {
 
 /* Whether two of the largest copies and two foreign pieces surely fit. */
 static inline bool outq_room(const struct outq *q) {
-    return OUTQ_RING_BYTES - (q->ring_tail - q->ring_head) >= 3 * OUTQ_COPY_MAX &&
+    return OUTQ_RING_BYTES - (q->ring_tail - q->ring_head) >= UINT64_C(3) * OUTQ_COPY_MAX &&
            OUTQ_PIECES - (q->end - q->first) >= 8;
 }
 

@@ -168,10 +168,14 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
         return error_set(err, RDMAD_E_NOMEM, "no memory for the tcp fabric");
     *t = (struct tcp){
         .base.ops = &fabric_tcp, .env = env, .listen_fd = -1, .next_timer_ns = CLOCK_NEVER};
-    struct list *lists[] = {&t->strangers, &t->offers,  &t->targets, &t->links,
-                            &t->hot,       &t->sending, &t->doomed,  &t->graves};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        list_init(lists[i]);
+    list_init(&t->strangers);
+    list_init(&t->offers);
+    list_init(&t->targets);
+    list_init(&t->links);
+    list_init(&t->hot);
+    list_init(&t->sending);
+    list_init(&t->doomed);
+    list_init(&t->graves);
     list_init(&t->listener.grave);
     slots_init(&t->windows, MAX_WINDOWS);
     t->now_ns = env->now_ns(env->user);
