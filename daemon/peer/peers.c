@@ -44,8 +44,8 @@ static void peer_lose(struct peer *p) {
     if (!p->outgoing && was == PEER_GREETING)
         p->peers->strangers--;
     if (was == PEER_UP)
-        LOG(INFO, ("peer %s at %s is gone: %s", p->name, p->address, why.text),
-            FIELD_U64("PEER", p->id));
+        LOG_LIMITED(INFO, ("peer %s at %s is gone: %s", p->name, p->address, why.text),
+                    FIELD_U64("PEER", p->id));
     else
         LOG_LIMITED(INFO, ("no peer at %s: %s", p->address, why.text), FIELD_U64("PEER", p->id));
 

@@ -356,10 +356,11 @@ static void lease_ended(struct lease *l) {
 
     l->stage = LEASE_ENDED;
     timer_unset(&l->state->timers, &l->grace);
-    LOG(INFO, ("lease %" PRIu64 " ended: %s", l->id, error_text(l->reason)),
-        FIELD_U64("LEASE", l->id), FIELD_U64("SESSION", owner->id),
-        FIELD_U64("ATTACHED", l->attached_total), FIELD_U64("BYTES_READ", l->audit.bytes_read),
-        FIELD_U64("BYTES_WRITTEN", l->audit.bytes_written));
+    LOG_LIMITED(INFO, ("lease %" PRIu64 " ended: %s", l->id, error_text(l->reason)),
+                FIELD_U64("LEASE", l->id), FIELD_U64("SESSION", owner->id),
+                FIELD_U64("ATTACHED", l->attached_total),
+                FIELD_U64("BYTES_READ", l->audit.bytes_read),
+                FIELD_U64("BYTES_WRITTEN", l->audit.bytes_written));
     tell_owner(l);
     lease_table_bury(l->state->leases, l);
     list_remove(&l->owner_node);

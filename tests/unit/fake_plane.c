@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fake_plane.c - see fake_plane.h. Objects are small blocks that the ending call frees, so a use
+ * after it is an AddressSanitizer report.
+ */
+#include "tests/unit/fake_plane.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS_MAX 4096
+
+static struct fake_call calls[CALLS_MAX];
+static unsigned used;
+
+/* Each object remembers the answers owed about it only through calls[]; its content is a token. */
+struct plane_session {
+    struct plane_session_stats stats;
+};
+struct plane_lane {
+    int token;
+};
+struct plane_window {
+    int token;
+};
+
+void fake_reset(void) {
+    memset(calls, 0, sizeof(calls));
+    used = 0;
+}
+
+static struct fake_call *note(enum fake_kind kind, uint64_t number, const void *object) {
+    if (used == CALLS_MAX)
+        abort();
+    struct fake_call *c = &calls[used++];
+    *c = (struct fake_call){.kind = kind, .number = number, .object = object};
+    return c;
+}
+
+static void owe(struct fake_call *c, plane_done *done, void *arg) {
+    c->done = done;
+    c->arg = arg;
+    c->pending = done != NULL;
+}
+
+static void owe_blob(struct fake_call *c, plane_blob_done *done, void *arg) {
+    c->blob_done = done;
+    c->arg = arg;
+    c->pending = true;
+}
+
+unsigned fake_count(enum fake_kind kind) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < used; i++)
+        n += calls[i].kind == kind;
+    return n;
+}
+
+unsigned fake_pending(enum fake_kind kind) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < used; i++)
+        n += calls[i].kind == kind && calls[i].pending;
+    return n;
+}
+
+struct fake_call *fake_call(enum fake_kind kind, int nth) {
+    int n = nth < 0 ? nth + (int)fake_count(kind) : nth;
+    for (unsigned i = 0; i < used && n >= 0; i++)
+        if (calls[i].kind == kind && n-- == 0)
+            return &calls[i];
+    return NULL;
+}
+
+void fake_answer(struct fake_call *c, int code) {
+    struct error result = {.code = code};
+    struct fabric_blob blob = {.size = 4, .bytes = {'b', 'l', 'o', 'b'}};
+    if (!c || !c->pending)
+        abort();
+    if (code)
+        snprintf(result.text, sizeof(result.text), "the data plane says %d", code);
+    c->pending = false;
+    if (c->blob_done)
+        c->blob_done(c->arg, &result, &blob);
+    else
+        c->done(c->arg, &result);
+}
+
+void fake_answer_all(void) {
+    for (unsigned i = 0; i < used; i++)
+        if (calls[i].pending)
+            fake_answer(&calls[i], RDMAD_OK);
+}
+
+/* ---- plane.h ------------------------------------------------------------------------------- */
+
+static const struct fabric_ops fake_fabric = {.name = "fake", .max_message = 1 << 20};
+
+const struct fabric_ops *plane_fabric(const struct plane *p) {
+    (void)p;
+    return &fake_fabric;
+}
+
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cookie) {
+    (void)p, (void)id, (void)cookie;
+    return calloc(1, sizeof(struct plane_session));
+}
+
+const struct plane_session_stats *plane_session_stats(const struct plane_session *s) {
+    return &s->stats;
+}
+
+unsigned plane_worker_of_session(const struct plane_session *s) {
+    return (unsigned)s->stats.ops; /* 0: an access that AddressSanitizer sees */
+}
+
+void plane_session_drop(struct plane_session *s, plane_done *done, void *arg) {
+    owe(note(FAKE_SESSION_DROP, 0, s), done, arg);
+    free(s);
+}
+
+void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
+                     plane_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_LEASE_ADD, handle + s->stats.ops, s);
+    c->spec = *spec;
+    owe(c, done, arg);
+}
+
+void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadline_ns) {
+    note(FAKE_LEASE_EXTEND, handle + s->stats.ops, s)->deadline_ns = deadline_ns;
+}
+
+void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane_done *done,
+                     void *arg) {
+    struct fake_call *c = note(FAKE_LEASE_END, handle + s->stats.ops, s);
+    c->reason = reason;
+    owe(c, done, arg);
+}
+
+void plane_lease_forget(struct plane_session *s, uint64_t handle) {
+    note(FAKE_LEASE_FORGET, handle + s->stats.ops, s);
+}
+
+struct plane_lane *plane_lane_open(struct plane *p, unsigned worker, const char *host,
+                                   const struct fabric_blob *offer, void *cookie, plane_done *done,
+                                   void *arg) {
+    struct plane_lane *lane = calloc(1, sizeof(*lane));
+    (void)p, (void)host, (void)offer, (void)cookie;
+    owe(note(FAKE_LANE_OPEN, worker, cookie), done, arg);
+    return lane;
+}
+
+void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg) {
+    owe(note(FAKE_LANE_DROP, 0, lane), done, arg);
+    free(lane);
+}
+
+unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer) {
+    (void)p, (void)peer;
+    return 0;
+}
+
+void plane_offer(struct plane *p, uint64_t peer, plane_blob_done *done, void *arg) {
+    (void)p;
+    owe_blob(note(FAKE_OFFER, peer, NULL), done, arg);
+}
+
+void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
+    (void)p;
+    owe(note(FAKE_EXPEL, peer, NULL), done, arg);
+}
+
+struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
+                                       plane_blob_done *done, void *arg) {
+    struct plane_window *w = calloc(1, sizeof(*w));
+    struct fake_call *c = note(FAKE_WINDOW_OPEN, spec->peer, w);
+    (void)p;
+    c->window = *spec;
+    owe_blob(c, done, arg);
+    return w;
+}
+
+void plane_window_extend(struct plane_window *w, uint64_t deadline_ns) {
+    note(FAKE_WINDOW_EXTEND, (uint64_t)w->token, w)->deadline_ns = deadline_ns;
+}
+
+void plane_window_close(struct plane_window *w, int reason, plane_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_WINDOW_CLOSE, (uint64_t)w->token, w);
+    c->reason = reason;
+    owe(c, done, arg);
+    free(w);
+}

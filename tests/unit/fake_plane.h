@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fake_plane.h - a data plane that only takes notes: the test reads what was asked of it and gives
+ * each answer when it wants to, in any order.
+ */
+#ifndef RDMAD_TESTS_FAKE_PLANE_H
+#define RDMAD_TESTS_FAKE_PLANE_H
+
+#include "daemon/plane/plane.h"
+
+enum fake_kind {
+    FAKE_SESSION_DROP,
+    FAKE_LEASE_ADD,
+    FAKE_LEASE_EXTEND,
+    FAKE_LEASE_END,
+    FAKE_LEASE_FORGET,
+    FAKE_LANE_OPEN,
+    FAKE_LANE_DROP,
+    FAKE_OFFER,
+    FAKE_EXPEL,
+    FAKE_WINDOW_OPEN,
+    FAKE_WINDOW_EXTEND,
+    FAKE_WINDOW_CLOSE,
+};
+
+struct fake_call {
+    enum fake_kind kind;
+    uint64_t number; /* handle, worker or peer */
+    const void *object;
+    int reason;
+    uint64_t deadline_ns;
+    struct plane_lease_spec spec;
+    struct fabric_window_spec window;
+    bool pending; /* an answer is owed */
+    plane_done *done;
+    plane_blob_done *blob_done;
+    void *arg;
+};
+
+void fake_reset(void);
+/* How many calls of that kind there were, and how many of them still wait for an answer. */
+unsigned fake_count(enum fake_kind kind);
+unsigned fake_pending(enum fake_kind kind);
+/* The nth call of that kind; negative counts from the last. NULL when there is none. */
+struct fake_call *fake_call(enum fake_kind kind, int nth);
+/* Gives the answer that the call waits for. */
+void fake_answer(struct fake_call *call, int code);
+/* Answers everything that waits, in the order asked, also what those answers ask. */
+void fake_answer_all(void);
+
+#endif
