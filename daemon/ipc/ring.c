@@ -150,6 +150,10 @@ static int see_cq_head(struct ring *r, uint32_t head) {
     return 0;
 }
 
+bool ring_published(const struct ring *r) {
+    return ringword_peek(&r->client->sq_tail) != r->sq_head;
+}
+
 int ring_available(struct ring *r, uint32_t *count) {
     *count = 0;
     uint32_t waiting = ringword_peek(&r->client->sq_tail) - r->sq_head;

@@ -40,6 +40,9 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
 void ring_destroy(struct ring *r);
 size_t ring_bytes(uint32_t sq_entries, uint32_t cq_entries); /* what create would charge */
 
+/* Whether the client published anything that was not taken yet: a look, no promise. */
+bool ring_published(const struct ring *r);
+
 /* How many sqes may be taken now: published by the client, and each with a cqe slot to go with it.
  * RDMAD_E_RING when the client's indices make no sense. */
 int ring_available(struct ring *r, uint32_t *count);

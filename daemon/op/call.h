@@ -82,7 +82,7 @@ void call_refuse(struct call *c, int code, const char *why);
 
 /* Makes workers without threads; plane_start then starts them, tests turn them by hand. */
 int plane_assemble(const struct plane_settings *settings, const struct plane_events *events,
-                   struct mailbox *control, struct plane **out, struct error *err);
+                   struct mailbox *control, uint64_t now_ns, struct plane **out, struct error *err);
 void plane_dismantle(struct plane *p);
 
 /* ---- worker ------------------------------------------------------------------------------ */

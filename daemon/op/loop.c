@@ -8,9 +8,10 @@
  * but that one, and a thousand parked rings cost nothing. The timerfd (CLOCK_BOOTTIME) is moved
  * only to earlier times: an early expiry is one harmless turn.
  *
- * A busy worker looks at epoll now and then too, for the sake of what is parked: after 50 us at
- * first, and up to 1 ms later each time it finds nothing. On the same occasion rings and the link
- * fabric that have been quiet for longer than a spin are parked.
+ * A busy worker looks at epoll now and then too, for the sake of a parked fabric: after 50 us at
+ * first, and up to 1 ms later each time it finds nothing (parked rings it finds by itself,
+ * rings.c). On the same occasion rings and the link fabric that have been quiet for longer than a
+ * spin are parked.
  */
 #include "daemon/op/worker.h"
 #include <errno.h>
@@ -94,7 +95,7 @@ static void park_quiet(struct worker *w, uint64_t quiet_ns) {
 }
 
 static void look(struct worker *w, uint64_t quiet_ns) {
-    if (!list_empty(&w->parked) || w->link.parked) {
+    if (w->link.parked) {
         bool found = take_events(w, 0) > 0;
         w->look_every_ns = found ? LOOK_MIN_NS : 2 * w->look_every_ns;
         if (w->look_every_ns > LOOK_MAX_NS)

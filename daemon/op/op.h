@@ -37,8 +37,8 @@ struct op_route {
     struct seat *seat; /* the fabric, worker.h */
     struct fabric_link *link;
     struct list run;  /* ops that have a part to post, served in turn */
-    struct list node; /* in worker->runnable while run is not empty and the link takes posts */
-    bool full;        /* the link said AGAIN: wait for a completion */
+    struct list node; /* in worker->runnable or, while full, in worker->full */
+    bool full;        /* the link said AGAIN */
     bool lost;
 };
 
@@ -164,8 +164,9 @@ void rings_dirty(struct worker *w, struct op_ring *r);
 
 void route_init(struct op_route *route, struct seat *seat, struct fabric_link *link);
 void route_ready(struct worker *w, struct op_route *route); /* it may have something to post */
-void route_full(struct op_route *route);                    /* until a completion */
-void route_lose(struct worker *w, struct op_route *route);  /* fails what was not posted yet */
+void route_full(struct worker *w, struct op_route *route);  /* its link said AGAIN */
+void routes_retry(struct worker *w); /* the fabric moved: full links may take posts again */
+void route_lose(struct worker *w, struct op_route *route); /* fails what was not posted yet */
 
 /* ---- submit.c ---------------------------------------------------------------------------- */
 

@@ -30,7 +30,8 @@ void plane_dismantle(struct plane *p) {
 }
 
 int plane_assemble(const struct plane_settings *settings, const struct plane_events *events,
-                   struct mailbox *control, struct plane **out, struct error *err) {
+                   struct mailbox *control, uint64_t now_ns, struct plane **out,
+                   struct error *err) {
     struct plane *p = calloc(1, sizeof(*p));
     if (!p)
         return error_set(err, RDMAD_E_NOMEM, "data plane: out of memory");
@@ -45,7 +46,7 @@ int plane_assemble(const struct plane_settings *settings, const struct plane_eve
                          settings->workers);
     }
     for (unsigned i = 0; i < settings->workers; i++) {
-        int rc = worker_init(&p->worker[i], i, &p->settings, &p->events, control, err);
+        int rc = worker_init(&p->worker[i], i, &p->settings, &p->events, control, now_ns, err);
         if (rc < 0) {
             plane_dismantle(p);
             return rc;
@@ -58,7 +59,7 @@ int plane_assemble(const struct plane_settings *settings, const struct plane_eve
 int plane_start(const struct plane_settings *settings, const struct plane_events *events,
                 struct mailbox *control, struct plane **out, struct error *err) {
     struct plane *p;
-    int rc = plane_assemble(settings, events, control, &p, err);
+    int rc = plane_assemble(settings, events, control, clock_now_ns(), &p, err);
     if (rc < 0)
         return rc;
     for (unsigned i = 0; i < settings->workers; i++) {

@@ -3,8 +3,9 @@
  * rings.c - where sqes come in.
  *
  * A ring is in one of three lists. Hot: looked at every turn. Parked: its wait word is set, so its
- * client rings the doorbell when it publishes; a thousand idle rings cost nothing. Throttled: its
- * session has as many ops in flight as it may, and the sqes stay where they are until one ends.
+ * client rings the doorbell when it publishes; a thousand idle rings cost a sleeping worker
+ * nothing, and a busy one looks at a few of them a turn instead of asking the kernel. Throttled:
+ * its session has as many ops in flight as it may, and the sqes stay where they are until one ends.
  *
  * Each hot ring is served at most RING_BUDGET sqes a turn, so that no client can make the others
  * wait for more than that.
@@ -12,6 +13,7 @@
 #include "daemon/op/worker.h"
 
 #define RING_BUDGET 64u
+#define PEEKS 4u /* at parked rings in a turn */
 
 void rings_dirty(struct worker *w, struct op_ring *r) {
     if (list_empty(&r->dirty_node))
@@ -68,8 +70,19 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
     return taken;
 }
 
+/* The ones looked at longest ago. */
+static void peek_parked(struct worker *w) {
+    for (unsigned i = 0; i < PEEKS && !list_empty(&w->parked); i++) {
+        struct op_ring *r = list_entry(list_pop(&w->parked), struct op_ring, node);
+        list_append(&w->parked, &r->node);
+        if (ring_published(r->ring))
+            rings_wake(w, r);
+    }
+}
+
 unsigned rings_serve(struct worker *w) {
     unsigned taken = 0;
+    peek_parked(w);
     list_for_each_safe (pos, &w->hot) {
         taken += serve(w, list_entry(pos, struct op_ring, node));
     }

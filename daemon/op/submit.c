@@ -5,7 +5,7 @@
  * Each op posts one part and goes to the end of its route's queue, so a small op that comes behind
  * a gigabyte waits for one part of it, not for the whole. A part is at most the fabric's largest
  * message, and an op has at most OP_MAX_PARTS of them in flight; with that many it leaves the queue
- * until one comes back. When the link says AGAIN the whole route waits for a completion.
+ * until one comes back. When the link says AGAIN the whole route waits.
  */
 #include "daemon/op/worker.h"
 
@@ -104,7 +104,7 @@ static unsigned submit_route(struct worker *w, struct op_route *route) {
         struct op *op = list_entry(list_first(&route->run), struct op, node);
         int rc = post_part(w, op);
         if (rc == RDMAD_E_AGAIN) {
-            route_full(route);
+            route_full(w, route);
             return posts;
         }
         posts++;

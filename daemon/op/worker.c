@@ -88,6 +88,7 @@ static void init_tables(struct worker *w) {
     list_init(&w->parked);
     list_init(&w->dirty);
     list_init(&w->runnable);
+    list_init(&w->full);
     list_init(&w->violated);
     list_init(&w->waiting);
     slab_init(&w->ops, sizeof(struct op));
@@ -108,13 +109,17 @@ static int open_fabrics(struct worker *w, struct error *err) {
 }
 
 int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
-                const struct plane_events *events, struct mailbox *control, struct error *err) {
-    *w = (struct worker){
-        .index = index, .settings = settings, .events = events, .control = control, .pong = true};
+                const struct plane_events *events, struct mailbox *control, uint64_t now_ns,
+                struct error *err) {
+    *w = (struct worker){.index = index,
+                         .settings = settings,
+                         .events = events,
+                         .control = control,
+                         .now_ns = now_ns,
+                         .pong = true};
     w->epoll_fd = w->timer_fd = -1;
     init_tables(w);
-    w->now_ns = clock_now_ns();
-    deadlines_init(&w->deadlines, w->now_ns);
+    deadlines_init(&w->deadlines, now_ns);
     if (mailbox_init(&w->mailbox) < 0) {
         w->mailbox.fd = -1;
         return error_errno(err, RDMAD_E_SYSTEM, "worker %u: cannot create its mailbox", index);
@@ -165,6 +170,8 @@ static void fire(void *user, struct deadline *due) {
 
 static unsigned poll_link(struct worker *w) {
     unsigned work = seat_poll(w, &w->link);
+    if (work && !list_empty(&w->full))
+        routes_retry(w);
     if (work && w->link.ops->accepted)
         __atomic_store_n(&w->counters.lanes_in, w->link.ops->accepted(w->link.fabric),
                          __ATOMIC_RELAXED);

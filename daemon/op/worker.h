@@ -46,6 +46,7 @@ struct worker {
     struct list parked;   /* rings whose doorbell tells */
     struct list dirty;    /* rings to flush at the end of the turn */
     struct list runnable; /* routes with parts to post */
+    struct list full;     /* routes whose link takes none just now */
     struct list violated; /* sessions to shut out at the end of the turn */
     struct list waiting;  /* calls that wait for ops to end */
     struct deadlines deadlines;
@@ -73,7 +74,8 @@ struct worker {
 
 /* settings, events and control must outlive the worker. */
 int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
-                const struct plane_events *events, struct mailbox *control, struct error *err);
+                const struct plane_events *events, struct mailbox *control, uint64_t now_ns,
+                struct error *err);
 /* Every session, lane and window is gone. */
 void worker_fini(struct worker *w);
 

@@ -53,7 +53,8 @@ void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t see
                                   .memory_fault = on_fault};
     for (int i = 0; i < 2; i++) {
         struct error err;
-        int rc = plane_assemble(&rig->settings, &events, &rig->control, &rig->plane[i], &err);
+        int rc =
+            plane_assemble(&rig->settings, &events, &rig->control, sim_now(), &rig->plane[i], &err);
         cr_assert_eq(rc, 0, "%s", err.text);
     }
     rig_settle(rig);
