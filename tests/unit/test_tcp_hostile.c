@@ -286,14 +286,15 @@ Test(tcp_hostile, an_answer_that_fits_no_request_loses_the_link_and_completes_no
         {.type = 0},
         {.type = FRAME_WRITE},
         {.type = 0xff},
-        {.type = FRAME_ACK, .op = 0, .length = 1},        /* a READ needs data */
-        {.type = FRAME_ACK, .op = 0, .length = 0},        /* nothing */
-        {.type = FRAME_ACK, .op = 0, .length = 3},        /* more than asked */
-        {.type = FRAME_ACK, .op = 1, .length = 1},        /* out of order */
-        {.type = FRAME_STATUS, .op = 0, .status = 0},     /* success without data */
-        {.type = FRAME_STATUS, .op = 0, .status = 1},     /* no such status */
-        {.type = FRAME_STATUS, .op = 0, .status = -1000}, /* nor this */
-        {.type = FRAME_STATUS, .op = 7, .status = -15},   /* unknown op */
+        {.type = FRAME_ACK, .op = 0, .length = 1},    /* a READ needs data */
+        {.type = FRAME_ACK, .op = 0, .length = 0},    /* nothing */
+        {.type = FRAME_ACK, .op = 0, .length = 3},    /* more than asked */
+        {.type = FRAME_ACK, .op = 1, .length = 1},    /* out of order */
+        {.type = FRAME_STATUS, .op = 0, .status = 0}, /* success without data */
+        {.type = FRAME_STATUS, .op = 0, .status = 1}, /* no such status */
+        {.type = FRAME_STATUS, .op = 0, .status = -1000},
+        {.type = FRAME_STATUS, .op = 0, .status = RDMAD_E_DAEMON_LOST}, /* nor this */
+        {.type = FRAME_STATUS, .op = 7, .status = -15},                 /* unknown op */
         {.type = FRAME_STATUS, .op = 0, .status = -15, .length = 4},
         {.type = FRAME_STATUS, .op = 0, .status = -15, .flags = 0x80},
         {.type = FRAME_STATUS, .op = 0, .status = -15, .key = 1},

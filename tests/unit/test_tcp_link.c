@@ -3,6 +3,7 @@
  * How links come up, and what is told when they do not or break.
  */
 #include "tests/unit/tcp_raw.h"
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -271,4 +272,36 @@ Test(tcp_link, an_address_that_cannot_be_listened_on_is_an_error_with_the_addres
     cr_assert_eq(fabric_tcp.open(&p.owner.env, &p.owner.fabric, &err), RDMAD_E_SYSTEM);
     cr_assert_not_null(strstr(err.text, "192.0.2.1"), "%s", err.text);
     cr_assert_eq(fd_count(), before);
+}
+
+Test(tcp_link, ipv6_works_as_well) {
+    int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    if (probe < 0 || bind(probe, (struct sockaddr *)&loopback, sizeof loopback))
+        cr_skip_test("no IPv6 here");
+    close(probe);
+    struct pair p;
+    pair_open(&p, BIG);
+    struct side six = p.owner;
+    snprintf(six.settings.listen_host, sizeof six.settings.listen_host, "::1");
+    six.env.user = &six;
+    six.env.settings = &six.settings;
+    side_open(&six);
+    struct error err = {0};
+    struct fabric_blob offer;
+    struct fabric_link *link;
+    cr_assert_eq(fabric_tcp.offer(six.fabric, LESSEE, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.link_open(p.lessee.fabric, "::1", &offer, NULL, &link, &err), 0, "%s",
+                 err.text);
+    uint64_t until = clock_now_ns() + 10 * NSEC_PER_SEC;
+    while (p.lessee.up < 2 && clock_now_ns() < until) {
+        pair_turn(&p);
+        fabric_tcp.poll(six.fabric);
+    }
+    cr_assert_eq(p.lessee.up, 2);
+    side_close(&six);
+    PAIR_UNTIL(&p, p.lessee.lost == 1);
+    cr_assert_not_null(strstr(p.lessee.why.text, "[::1]:"), "%s", p.lessee.why.text);
+    fabric_tcp.link_close(link);
+    pair_close(&p);
 }

@@ -10,7 +10,6 @@
 
 #define HELLO_MAGIC 0x31544452u   /* "RDT1" */
 #define WELCOME_MAGIC 0x31574452u /* "RDW1" */
-#define LAST_STATUS RDMAD_E_INTERNAL
 
 static bool names_window(const struct frame *f) {
     return f->slot != 0 || f->key != 0 || f->offset != 0;
@@ -28,6 +27,23 @@ const char *frame_check_request(const struct frame *f) {
     return NULL;
 }
 
+bool frame_status_ok(int status) {
+    switch (status) {
+    case RDMAD_OK:
+    case RDMAD_E_RANGE:
+    case RDMAD_E_RIGHTS:
+    case RDMAD_E_NO_LEASE:
+    case RDMAD_E_LEASE_EXPIRED:
+    case RDMAD_E_LEASE_REVOKED:
+    case RDMAD_E_LEASE_RELEASED:
+    case RDMAD_E_LEASE_ORPHANED:
+    case RDMAD_E_FAULT:
+        return true;
+    default:
+        return false;
+    }
+}
+
 const char *frame_check_answer(const struct frame *f) {
     unsigned allowed = 0;
     switch (f->type) {
@@ -41,8 +57,8 @@ const char *frame_check_answer(const struct frame *f) {
     case FRAME_STATUS:
         if (f->length != 0)
             return "a status with a length";
-        if (f->status > 0 || f->status < LAST_STATUS)
-            return "a status that does not exist";
+        if (!frame_status_ok(f->status))
+            return "a status that is not a target's to give";
         allowed = FRAME_TOUCHED;
         break;
     case FRAME_ACK:

@@ -85,6 +85,10 @@ static inline uint32_t frame_payload(const struct frame *f) {
 const char *frame_check_request(const struct frame *f);
 const char *frame_check_answer(const struct frame *f);
 
+/* What a target may say of an op. Anything else (a timeout, a lost daemon) is not its to know, and
+ * a hostile one must not make the lessee's daemon believe it. */
+bool frame_status_ok(int status);
+
 #define HELLO_BYTES 24u
 #define WELCOME_BYTES 8u
 void hello_put(uint8_t to[HELLO_BYTES], const uint8_t token[FRAME_TOKEN_BYTES]);

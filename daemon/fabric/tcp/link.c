@@ -59,6 +59,14 @@ static void doom(struct link *l, struct fabric_op *op, int status) {
     list_append(&t->doomed, &op->node);
 }
 
+void doomed_complete(struct tcp *t, struct fabric_op *op) {
+    const void *fault = op->fault;
+    list_remove(&op->node);
+    op_complete(t, op, op->status, op->outcome);
+    if (fault)
+        t->env->memory_fault(t->env->user, fault);
+}
+
 static bool link_full(const struct link *l, uint64_t length) {
     const struct outq *q = &l->conn.out;
     const struct fabric_settings *s = l->conn.tcp->env->settings;
@@ -176,8 +184,7 @@ void tcp_cancel(struct fabric_op *op, int status) {
     struct link *l = container_of(op->link, struct link, base);
     uint64_t number = op->scratch[0];
     if (number == NO_NUMBER) {
-        list_remove(&op->node);
-        op_complete(l->conn.tcp, op, op->status, op->outcome);
+        doomed_complete(l->conn.tcp, op);
         return;
     }
     uint8_t outcome = outcome_of(l, number);
@@ -212,10 +219,8 @@ static void complete_all(struct link *l, int status) {
         list_append(&l->doomed, pos);
     }
     struct list *node;
-    while ((node = list_pop(&l->doomed))) {
-        struct fabric_op *op = list_entry(node, struct fabric_op, node);
-        op_complete(t, op, op->status, op->outcome);
-    }
+    while ((node = list_first(&l->doomed)))
+        doomed_complete(t, list_entry(node, struct fabric_op, node));
     while (l->head != l->tail) {
         struct pending *p = pending_at(l, l->head);
         struct fabric_op *op = p->op;

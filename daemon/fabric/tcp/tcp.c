@@ -46,13 +46,8 @@ static void empty_graves(struct tcp *t) {
 
 static void complete_doomed(struct tcp *t) {
     struct list *node;
-    while ((node = list_pop(&t->doomed))) {
-        struct fabric_op *op = list_entry(node, struct fabric_op, node);
-        const void *fault = op->fault;
-        op_complete(t, op, op->status, op->outcome);
-        if (fault)
-            t->env->memory_fault(t->env->user, fault);
-    }
+    while ((node = list_first(&t->doomed)))
+        doomed_complete(t, list_entry(node, struct fabric_op, node));
 }
 
 static void run_timers(struct tcp *t) {

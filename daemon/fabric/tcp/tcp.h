@@ -216,6 +216,8 @@ void tcp_cancel(struct fabric_op *op, int status);
 void link_timer(struct link *l);
 /* Gives op back; from here on the engine does not know it. */
 void op_complete(struct tcp *t, struct fabric_op *op, int status, uint8_t outcome);
+/* The same for one that post took and had to refuse. */
+void doomed_complete(struct tcp *t, struct fabric_op *op);
 
 const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *payload);
 const char *answer_begin(struct conn *c, const struct frame *f);
