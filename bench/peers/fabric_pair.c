@@ -49,10 +49,9 @@ static _Noreturn void target(int to_parent, size_t bytes, int ping_pong) {
         fabric_reap(&s);
         if (turn % 1024 == 0 && fabric_closed(&s))
             _exit(0);
-        char value = ping_pong ? peek(last_byte(&s, bytes)) : seen;
-        if (value == seen)
+        if (!ping_pong || peek(last_byte(&s, bytes)) == seen)
             continue;
-        seen = value; /* our memory holds what came: it goes back as it is */
+        seen = peek(last_byte(&s, bytes)); /* our memory holds what came: it goes back as it is */
         fabric_write(&s, 0, bytes);
     }
 }
@@ -87,7 +86,7 @@ static void latency(struct fabric_side *s, int read, size_t bytes, double second
     static float samples[MAX_SAMPLES];
     size_t count = 0;
     double start = now(), last = start;
-    for (char value = 1; count < MAX_SAMPLES && last - start < seconds; value = (char)!value) {
+    for (char value = 1; count < MAX_SAMPLES && last - start < seconds; value = value ? 0 : 1) {
         if (read) {
             fabric_read(s, 0, bytes);
             while (fabric_reap(s) == 0)

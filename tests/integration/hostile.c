@@ -173,12 +173,16 @@ static size_t send_limit(struct flood *f) {
     return middle;
 }
 
+static void note_end(struct hostile *h, ssize_t n) {
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        raise_flag(&h->lost);
+}
+
 static void push(struct flood *f) {
     size_t limit = send_limit(f);
     ssize_t n =
         send(f->h->data, f->out + f->out_sent, limit - f->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno != EAGAIN && errno != EINTR)
-        raise_flag(&f->h->lost);
+    note_end(f->h, n);
     if (n > 0) {
         f->out_sent += (size_t)n;
         count(&f->h->written, (uint64_t)n);
@@ -187,26 +191,31 @@ static void push(struct flood *f) {
         refill(f);
 }
 
-/* Answers must be taken, or the owner stops reading us. */
-static void pull(struct flood *f) {
+/* A piece of what was read; none of it may be the secret. */
+static void pull_payload(struct flood *f) {
     uint8_t buf[PIECE];
     struct hostile *h = f->h;
-    size_t want = f->payload ? (f->payload < sizeof(buf) ? f->payload : sizeof(buf))
-                             : FRAME_BYTES - f->in_got;
-    ssize_t n = recv(h->data, f->payload ? buf : f->in + f->in_got, want, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        raise_flag(&h->lost);
-    if (n <= 0)
-        return;
-    if (f->payload) {
+    uint64_t found = 0;
+    ssize_t n = recv(h->data, buf, f->payload < PIECE ? f->payload : PIECE, MSG_DONTWAIT);
+    note_end(h, n);
+    for (ssize_t i = 0; i < n; i++)
+        found += buf[i] == h->secret;
+    if (n > 0)
         f->payload -= (uint32_t)n;
-        uint64_t found = 0;
-        for (ssize_t i = 0; i < n; i++)
-            found += buf[i] == h->secret;
-        count(&h->secrets, found);
+    count(&h->secrets, found);
+}
+
+/* Answers must be taken, or the owner stops reading us. */
+static void pull(struct flood *f) {
+    struct hostile *h = f->h;
+    if (f->payload) {
+        pull_payload(f);
         return;
     }
-    f->in_got += (size_t)n;
+    ssize_t n = recv(h->data, f->in + f->in_got, FRAME_BYTES - f->in_got, MSG_DONTWAIT);
+    note_end(h, n);
+    if (n > 0)
+        f->in_got += (size_t)n;
     if (f->in_got < FRAME_BYTES)
         return;
     struct frame answer;

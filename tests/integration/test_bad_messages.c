@@ -52,9 +52,9 @@ struct packet {
 };
 
 /* A well-formed packet of the type, to be spoiled. Returns its size. */
-static size_t well_formed(struct packet *p, uint16_t type) {
+static size_t well_formed(struct packet *p, unsigned type) {
     memset(p, 0, sizeof(*p));
-    raw_header(&p->header, type, body_sizes[type]);
+    raw_header(&p->header, (uint16_t)type, body_sizes[type]);
     return p->header.length;
 }
 
@@ -81,7 +81,7 @@ static void expect_refusal(const char *what, bool greeted, const void *data, siz
 static void wrong_lengths_are_refused(void) {
     static struct packet p;
     begin();
-    for (uint16_t type = RDMAD_MSG_HELLO; type < RDMAD_MSG_COUNT; type++) {
+    for (unsigned type = RDMAD_MSG_HELLO; type < RDMAD_MSG_COUNT; type++) {
         bool greeted = type != RDMAD_MSG_HELLO;
         size_t size = well_formed(&p, type);
         p.header.length = (uint32_t)size - 1;
@@ -140,7 +140,7 @@ static void descriptors_are_refused_and_closed(void) {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (unsigned i = 0; i < 253; i++)
         fds[i] = null;
-    for (uint16_t type = RDMAD_MSG_HELLO; type < RDMAD_MSG_COUNT; type++)
+    for (unsigned type = RDMAD_MSG_HELLO; type < RDMAD_MSG_COUNT; type++)
         for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
             size_t size = well_formed(&p, type);
             expect_refusal("descriptors", type != RDMAD_MSG_HELLO, &p, size, fds, counts[i],
@@ -153,7 +153,7 @@ static void descriptors_are_refused_and_closed(void) {
 static void the_order_of_messages_is_kept(void) {
     static struct packet p;
     begin();
-    for (uint16_t type = RDMAD_MSG_HELLO + 1; type < RDMAD_MSG_COUNT; type++) {
+    for (unsigned type = RDMAD_MSG_HELLO + 1; type < RDMAD_MSG_COUNT; type++) {
         size_t size = well_formed(&p, type);
         expect_refusal("before HELLO", false, &p, size, NULL, 0, RDMAD_E_PROTOCOL);
     }

@@ -94,7 +94,7 @@ static void hostile_round(struct owner_side *o, struct hostile *h, enum hostile_
     if (habit == HOSTILE_STALLS)
         await_flag(&h->stalled, "a stalled payload");
     else
-        await(&h->written, POOL + test_random() % (4 * POOL), "the flood");
+        await(&h->written, POOL + test_random() % (UINT64_C(4) * POOL), "the flood");
     uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
     while (all_is(o->memory, 0))
         CHECK(now_ms() < deadline, "round %u: %lu bytes sent, %lu ops refused, none placed", round,

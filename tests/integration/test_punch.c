@@ -96,7 +96,7 @@ static void punch_and_touch_pins_nothing_more(void) {
         CHECK(s.mine.base[POOL - 1] == (uint8_t)i, "the read brought other bytes");
     }
     if (!test_sanitized())
-        CHECK(tdaemon_rss_bytes(d) < rss + 2 * POOL,
+        CHECK(tdaemon_rss_bytes(d) < rss + UINT64_C(2) * POOL,
               "punch and touch made rdmad grow from %lu to %lu", (unsigned long)rss,
               (unsigned long)tdaemon_rss_bytes(d));
     stage_down(&s);

@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DEPTH = 8, PIECE = TRANSFER_BYTES / DEPTH };
+enum { DEPTH = 8 };
+static const size_t piece = TRANSFER_BYTES / DEPTH;
 
 struct job {
     const char *dir;
@@ -43,7 +44,7 @@ static void own(void *arg) {
     rdmad_pool *pool;
     rdmad_lease *lease;
     rdmad_session *s = session_of(job->dir, &pool);
-    terms.ttl_ms = 3600 * 1000;
+    terms.ttl_ms = 3600000;
     CHECK(rdmad_lease_grant(s, rdmad_pool_base(pool), TRANSFER_BYTES, &terms, &lease) == 0,
           "grant: %s", rdmad_last_error(s));
     const char *uri = rdmad_lease_uri(lease);
@@ -79,9 +80,9 @@ static unsigned turn(rdmad_ring *ring, rdmad_lease *lease, char *base, bool writ
     for (uint64_t i = 0; i < DEPTH; i++) {
         struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
         CHECK(sqe, "no room in the ring");
-        uint64_t offset = i * PIECE;
-        int rc = write ? rdmad_prep_write(ring, sqe, lease, offset, base + offset, PIECE, i)
-                       : rdmad_prep_read(ring, sqe, lease, offset, base + offset, PIECE, i);
+        uint64_t offset = i * piece;
+        int rc = write ? rdmad_prep_write(ring, sqe, lease, offset, base + offset, piece, i)
+                       : rdmad_prep_read(ring, sqe, lease, offset, base + offset, piece, i);
         CHECK(rc == 0, "prepare: %d", rc);
         rdmad_sqe_set_timeout(sqe, TRANSFER_TIMEOUT_NS);
     }
