@@ -118,6 +118,26 @@ void plane_session_drop(struct plane_session *s, plane_done *done, void *arg) {
     free(s);
 }
 
+void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring, plane_done *done,
+                    void *arg) {
+    (void)ring;
+    owe(note(FAKE_RING_ADD, handle + s->stats.ops, s), done, arg);
+}
+
+void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
+    owe(note(FAKE_RING_DROP, handle + s->stats.ops, s), done, arg);
+}
+
+void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64_t bytes,
+                    plane_done *done, void *arg) {
+    (void)base, (void)bytes;
+    owe(note(FAKE_POOL_ADD, handle + s->stats.ops, s), done, arg);
+}
+
+void plane_pool_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
+    owe(note(FAKE_POOL_DROP, handle + s->stats.ops, s), done, arg);
+}
+
 void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
                      plane_done *done, void *arg) {
     struct fake_call *c = note(FAKE_LEASE_ADD, handle + s->stats.ops, s);

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions, their pools and their rings: whatever is interrupted at whatever moment, every byte,
+ * descriptor and charge comes back, and not before nobody uses it any more.
+ */
+#include "common/memfd.h"
+#include "daemon/state/pool.h"
+#include "daemon/state/ring_object.h"
+#include "tests/unit/fake_plane.h"
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define POOL_BYTES 100000u /* 25 pages */
+#define POOL_CHARGE 102400u
+
+static struct state st;
+static struct config config;
+static struct mailbox box;
+static unsigned fds_before;
+
+static unsigned open_fds(void) {
+    unsigned n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static unsigned mappings_of(const char *name) {
+    char line[512];
+    unsigned n = 0;
+    FILE *f = fopen("/proc/self/maps", "re");
+    while (fgets(line, sizeof(line), f))
+        n += strstr(line, name) != NULL;
+    fclose(f);
+    return n;
+}
+
+static void set_up(void) {
+    struct quota_limits limits;
+    for (int r = 0; r < QUOTA_COUNT; r++)
+        limits.total[r] = limits.uid[r] = limits.session[r] = 1 << 20;
+    fake_reset();
+    config_defaults(&config);
+    cr_assert_eq(mailbox_init(&box), 0);
+    st = (struct state){.config = &config, .mailbox = &box};
+    cr_assert_eq(offload_start(&st.offload), 0);
+    list_init(&st.sessions);
+    timers_init(&st.timers, NULL, NULL);
+    quota_init(&st.quota, &limits);
+    fds_before = open_fds();
+}
+
+static uint64_t charged(enum quota_resource r) {
+    return st.quota.total.used[r];
+}
+
+/* Delivers mail until it holds, at most ten seconds. */
+#define UNTIL(condition)                                             \
+    for (int tries = 0; !(condition); tries++) {                     \
+        struct pollfd p = {.fd = box.fd, .events = POLLIN};          \
+        cr_assert_lt(tries, 1000, "waited in vain: %s", #condition); \
+        poll(&p, 1, 10);                                             \
+        mailbox_drain(&box);                                         \
+    }
+
+static void tear_down(void) {
+    fake_answer_all();
+    UNTIL(list_empty(&st.sessions));
+    for (int r = 0; r < QUOTA_COUNT; r++)
+        cr_assert_eq(charged((enum quota_resource)r), 0, "resource %d is still charged", r);
+    cr_assert(list_empty(&st.quota.uids));
+    cr_assert_eq(open_fds(), fds_before, "a descriptor is left");
+    cr_assert_eq(mappings_of("rdmad-"), 0, "memory is left");
+    offload_stop(st.offload);
+    mailbox_fini(&box);
+    timers_fini(&st.timers);
+    quota_fini(&st.quota);
+}
+
+TestSuite(session, .init = set_up, .fini = tear_down);
+
+static struct session *session(void) {
+    struct session *s;
+    cr_assert_eq(session_new(&st, 1000, 1000, 1, &s, NULL), 0);
+    return s;
+}
+
+/* What a creation reported. */
+static struct outcome {
+    unsigned calls;
+    int code, fd;
+    struct pool *pool;
+    struct ring_object *ring;
+    char text[RDMAD_TEXT_MAX + 1];
+} out;
+
+static void on_pool(void *arg, struct pool *pool, int fd, const struct error *result) {
+    cr_assert_eq(arg, &out);
+    out.calls++;
+    out.code = result->code;
+    out.pool = pool;
+    out.fd = fd;
+    strcpy(out.text, result->text);
+}
+
+static void on_ring(void *arg, struct ring_object *ro, const int fds[3],
+                    const struct error *result) {
+    cr_assert_eq(arg, &out);
+    out.calls++;
+    out.code = result->code;
+    out.ring = ro;
+    strcpy(out.text, result->text);
+    for (int i = 0; !result->code && i < 3; i++)
+        close(fds[i]);
+}
+
+static void on_done(void *arg, const struct error *result) {
+    cr_assert_eq(result->code, 0);
+    ++*(unsigned *)arg;
+}
+
+static void ask_pool(struct session *s, uint64_t bytes, uint32_t flags) {
+    memset(&out, 0, sizeof(out));
+    pool_create(s, bytes, flags, on_pool, &out);
+}
+
+static struct pool *make_pool(struct session *s) {
+    ask_pool(s, POOL_BYTES, 0);
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+    cr_assert_eq(out.code, 0, "%s", out.text);
+    close(out.fd);
+    return out.pool;
+}
+
+static struct ring_object *make_ring(struct session *s) {
+    memset(&out, 0, sizeof(out));
+    ring_object_create(s, 4, 0, on_ring, &out);
+    fake_answer(fake_call(FAKE_RING_ADD, -1), 0);
+    cr_assert_eq(out.code, 0, "%s", out.text);
+    return out.ring;
+}
+
+/* ---- pools ---------------------------------------------------------------------------------- */
+
+Test(session, a_pool_is_sealed_memory_that_both_sides_see) {
+    struct session *s = session();
+    ask_pool(s, POOL_BYTES, 0);
+    cr_assert_eq(charged(QUOTA_BYTES), POOL_CHARGE, "charged before it is made");
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    cr_assert_eq(out.calls, 0, "not handed out before the data plane has it");
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+    cr_assert_eq(out.code, 0);
+    cr_assert_eq(out.pool->bytes, POOL_CHARGE);
+    cr_assert_eq(rdmad_memfd_verify(out.fd, POOL_CHARGE), 0);
+    char *theirs = rdmad_memfd_map(out.fd, POOL_CHARGE, true);
+    strcpy(theirs, "hello");
+    cr_assert_str_eq(out.pool->base, "hello");
+    munmap(theirs, POOL_CHARGE);
+    close(out.fd);
+    session_close(s, NULL);
+}
+
+Test(session, a_pool_over_the_limit_is_refused_before_anything_is_made) {
+    struct session *s = session();
+    ask_pool(s, (1 << 20) + 1, 0);
+    cr_assert_eq(out.code, RDMAD_E_LIMIT);
+    cr_assert_eq(charged(QUOTA_POOLS), 0);
+    ask_pool(s, UINT64_MAX, 0);
+    cr_assert_eq(out.code, RDMAD_E_RANGE);
+    ask_pool(s, 0, 0);
+    cr_assert_eq(out.code, RDMAD_E_INVAL);
+    ask_pool(s, 1, 0x80);
+    cr_assert_eq(out.code, RDMAD_E_RESERVED);
+    session_close(s, NULL);
+}
+
+Test(session, closing_while_pool_memory_is_made_gives_all_of_it_back) {
+    struct session *s = session();
+    ask_pool(s, POOL_BYTES, 0);
+    session_close(s, NULL);
+    UNTIL(out.calls == 1);
+    cr_assert_eq(out.code, RDMAD_E_SHUTDOWN);
+    cr_assert_eq(fake_count(FAKE_POOL_ADD), 0, "the data plane of a closed session is not asked");
+}
+
+Test(session, closing_while_the_data_plane_takes_a_pool_gives_all_of_it_back) {
+    struct session *s = session();
+    ask_pool(s, POOL_BYTES, 0);
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    session_close(s, NULL);
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+    cr_assert_eq(out.calls, 1);
+    cr_assert_eq(out.code, RDMAD_E_SHUTDOWN);
+    cr_assert_eq(mappings_of("rdmad-pool"), 1, "the data plane has it until it drops the session");
+    fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
+}
+
+Test(session, a_pool_that_the_data_plane_refuses_is_undone) {
+    struct session *s = session();
+    ask_pool(s, POOL_BYTES, 0);
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), RDMAD_E_NOMEM);
+    cr_assert_eq(out.code, RDMAD_E_NOMEM);
+    UNTIL(charged(QUOTA_BYTES) == 0);
+    cr_assert_eq(s->pools.used, 0);
+    session_close(s, NULL);
+}
+
+Test(session, a_pool_is_unmapped_only_when_the_data_plane_let_go) {
+    unsigned done = 0;
+    struct session *s = session();
+    uint64_t handle = make_pool(s)->handle;
+    cr_assert_eq(pool_destroy(s, handle, on_done, &done, NULL), 0);
+    cr_assert_null(pool_find(s, handle, NULL), "the handle is dead at once");
+    cr_assert_eq(mappings_of("rdmad-pool"), 1);
+    cr_assert_eq(charged(QUOTA_BYTES), POOL_CHARGE);
+    fake_answer(fake_call(FAKE_POOL_DROP, -1), 0);
+    cr_assert_eq(done, 1);
+    UNTIL(charged(QUOTA_BYTES) == 0);
+    struct error err;
+    cr_assert_eq(pool_destroy(s, handle, on_done, &done, &err), RDMAD_E_HANDLE);
+    session_close(s, NULL);
+}
+
+Test(session, a_pool_with_a_lease_cannot_be_destroyed_and_outlives_its_table) {
+    struct error err;
+    struct session *s = session();
+    struct pool *p = make_pool(s);
+    pool_ref(p);
+    p->leases++;
+    cr_assert_eq(pool_destroy(s, p->handle, on_done, NULL, &err), RDMAD_E_BUSY);
+    cr_assert_not_null(strstr(err.text, "1 leases"));
+    session_close(s, NULL);
+    fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
+    mailbox_drain(&box);
+    cr_assert_eq(mappings_of("rdmad-pool"), 1, "the lease's reference keeps it");
+    p->leases--;
+    pool_unref(p);
+}
+
+Test(session, a_pool_destroyed_by_a_guessed_handle_while_it_is_made_is_freed_once) {
+    for (int refused = 0; refused < 2; refused++) {
+        unsigned done = 0;
+        struct session *s = session();
+        ask_pool(s, POOL_BYTES, 0);
+        UNTIL(fake_pending(FAKE_POOL_ADD));
+        uint64_t handle = fake_call(FAKE_POOL_ADD, -1)->number;
+        cr_assert_eq(pool_destroy(s, handle, on_done, &done, NULL), 0);
+        fake_answer(fake_call(FAKE_POOL_ADD, -1), refused ? RDMAD_E_NOMEM : 0);
+        cr_assert_eq(out.calls, 1);
+        if (!out.code)
+            close(out.fd);
+        fake_answer(fake_call(FAKE_POOL_DROP, -1), 0);
+        cr_assert_eq(done, 1);
+        UNTIL(charged(QUOTA_BYTES) == 0);
+        session_close(s, NULL);
+    }
+}
+
+Test(session, a_pool_covers_its_bytes_and_nothing_that_overflows) {
+    struct session *s = session();
+    const struct pool *p = make_pool(s);
+    cr_assert(pool_covers(p, 0, POOL_CHARGE));
+    cr_assert(pool_covers(p, POOL_CHARGE, 0));
+    cr_assert_not(pool_covers(p, 0, POOL_CHARGE + 1));
+    cr_assert_not(pool_covers(p, 1, POOL_CHARGE));
+    cr_assert_not(pool_covers(p, POOL_CHARGE + 1, 0));
+    cr_assert_not(pool_covers(p, 1, UINT64_MAX));
+    cr_assert_not(pool_covers(p, UINT64_MAX, 1));
+    cr_assert_eq(pool_by_address(&st, (char *)p->base + POOL_CHARGE - 1), p);
+    cr_assert_null(pool_by_address(&st, (char *)p->base + POOL_CHARGE));
+    session_close(s, NULL);
+}
+
+/* ---- rings ---------------------------------------------------------------------------------- */
+
+Test(session, a_ring_is_charged_and_goes_when_its_worker_let_go) {
+    unsigned done = 0;
+    struct error err;
+    struct session *s = session();
+    uint64_t handle = make_ring(s)->handle;
+    cr_assert_eq(charged(QUOTA_RINGS), 1);
+    cr_assert_eq(charged(QUOTA_BYTES), 8192);
+    cr_assert_eq(ring_object_destroy(s, handle, on_done, &done, NULL), 0);
+    cr_assert_eq(mappings_of("rdmad-ring"), 2);
+    fake_answer(fake_call(FAKE_RING_DROP, -1), 0);
+    cr_assert_eq(done, 1);
+    UNTIL(charged(QUOTA_RINGS) == 0);
+    cr_assert_eq(ring_object_destroy(s, handle, on_done, &done, &err), RDMAD_E_HANDLE);
+    session_close(s, NULL);
+}
+
+Test(session, closing_while_a_worker_takes_a_ring_gives_all_of_it_back) {
+    struct session *s = session();
+    memset(&out, 0, sizeof(out));
+    ring_object_create(s, 4, 0, on_ring, &out);
+    session_close(s, NULL);
+    fake_answer(fake_call(FAKE_RING_ADD, -1), 0);
+    cr_assert_eq(out.code, RDMAD_E_SHUTDOWN);
+}
+
+Test(session, a_ring_that_the_worker_refuses_is_undone) {
+    struct session *s = session();
+    memset(&out, 0, sizeof(out));
+    ring_object_create(s, 4, 0, on_ring, &out);
+    fake_answer(fake_call(FAKE_RING_ADD, -1), RDMAD_E_NOMEM);
+    cr_assert_eq(out.code, RDMAD_E_NOMEM);
+    UNTIL(charged(QUOTA_RINGS) == 0);
+    session_close(s, NULL);
+}
+
+Test(session, a_ring_destroyed_by_a_guessed_handle_while_it_is_made_is_freed_once) {
+    for (int refused = 0; refused < 2; refused++) {
+        unsigned done = 0;
+        struct session *s = session();
+        memset(&out, 0, sizeof(out));
+        ring_object_create(s, 4, 0, on_ring, &out);
+        uint64_t handle = fake_call(FAKE_RING_ADD, -1)->number;
+        cr_assert_eq(ring_object_destroy(s, handle, on_done, &done, NULL), 0);
+        fake_answer(fake_call(FAKE_RING_ADD, -1), refused ? RDMAD_E_NOMEM : 0);
+        cr_assert_eq(out.code, refused ? RDMAD_E_NOMEM : RDMAD_E_CANCELED);
+        fake_answer(fake_call(FAKE_RING_DROP, -1), 0);
+        cr_assert_eq(done, 1);
+        UNTIL(charged(QUOTA_RINGS) == 0);
+        session_close(s, NULL);
+    }
+}
+
+Test(session, rings_of_one_session_are_limited) {
+    struct session *s = session();
+    st.quota.limits.session[QUOTA_RINGS] = 2;
+    make_ring(s);
+    make_ring(s);
+    memset(&out, 0, sizeof(out));
+    ring_object_create(s, 4, 0, on_ring, &out);
+    cr_assert_eq(out.code, RDMAD_E_LIMIT);
+    cr_assert_not_null(strstr(out.text, "limits.rings_per_session"));
+    session_close(s, NULL);
+}
+
+/* ---- sessions ------------------------------------------------------------------------------- */
+
+Test(session, memory_is_unmapped_only_after_the_data_plane_dropped_the_session) {
+    struct session *s = session();
+    make_pool(s);
+    make_pool(s);
+    make_ring(s);
+    session_close(s, NULL);
+    session_close(s, NULL);
+    cr_assert_eq(fake_count(FAKE_SESSION_DROP), 1, "closing twice is closing once");
+    mailbox_drain(&box);
+    cr_assert_eq(mappings_of("rdmad-"), 4);
+    cr_assert_eq(charged(QUOTA_SESSIONS), 1);
+    fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
+    UNTIL(list_empty(&st.sessions));
+}
+
+Test(session, a_held_session_is_not_freed) {
+    struct session *s = session();
+    session_hold(s);
+    session_close(s, NULL);
+    fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
+    mailbox_drain(&box);
+    cr_assert_eq(session_find(&st, s->id), s);
+    session_release(s);
+    cr_assert(list_empty(&st.sessions));
+}
+
+Test(session, sessions_are_limited_by_uid_and_refused_while_stopping) {
+    struct session *s = session(), *other;
+    struct error err;
+    st.quota.limits.uid[QUOTA_SESSIONS] = 1;
+    cr_assert_eq(session_new(&st, 1000, 1, 1, &other, &err), RDMAD_E_LIMIT);
+    cr_assert_not_null(strstr(err.text, "uid 1000 may have 1 sessions"));
+    cr_assert_eq(session_new(&st, 1001, 1, 1, &other, &err), 0);
+    st.stopping = true;
+    struct session *third;
+    cr_assert_eq(session_new(&st, 1002, 1, 1, &third, &err), RDMAD_E_SHUTDOWN);
+    session_close(s, NULL);
+    session_close(other, NULL);
+}
+
+Test(session, a_session_number_is_never_used_twice) {
+    struct session *a = session();
+    uint64_t first = a->id;
+    session_close(a, NULL);
+    fake_answer_all();
+    struct session *b = session();
+    cr_assert_neq(b->id, first);
+    cr_assert_null(session_find(&st, first));
+    session_close(b, NULL);
+}
