@@ -76,13 +76,6 @@ static void accept_resume(struct timer *timer, uint64_t now_ns) {
         evconnlistener_enable(ps->listener);
 }
 
-static bool is_loopback(const struct sockaddr *sa) {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
-    return sa->sa_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
-                                    : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
 static bool is_wildcard(const struct sockaddr *sa) {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
@@ -100,14 +93,6 @@ static void note_listen(struct peers *ps, const char *host) {
                                                       : ((struct sockaddr_in *)sa)->sin_port);
     snprintf(st->listen_host, sizeof(st->listen_host), "%s",
              is_wildcard(sa) ? st->node_name : host);
-    if (is_loopback(sa))
-        LOG(INFO,
-            ("peers on this host only: listening on loopback, %s port %u", host, st->listen_port));
-    else
-        LOG(WARNING,
-            ("listening for peers on %s port %u without authentication or encryption: this "
-             "version has none, use it on trusted networks only",
-             host, st->listen_port));
 }
 
 int accept_start(struct peers *ps, struct error *err) {

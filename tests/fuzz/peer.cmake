@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: MIT
+if(RDMAD_SANITIZE STREQUAL "fuzzer")
+  rdmad_program(fuzz_peer_wire fuzz/fuzz_peer_wire.c LINK rdmad_peer -fsanitize=fuzzer)
+endif()

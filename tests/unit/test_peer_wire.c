@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages between daemons: what goes in comes out, and whatever is malformed has its own sentence.
+ */
+#include "daemon/peer/wire.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct peer_msg sample(uint16_t type) {
+    struct peer_msg m;
+    memset(&m, 0, sizeof(m));
+    m.type = type;
+    switch (type) {
+    case PEER_MSG_HELLO:
+        m.hello.magic = PEER_WIRE_MAGIC;
+        memset(m.hello.node_id, 0xab, sizeof(m.hello.node_id));
+        strcpy(m.hello.node, "node-1");
+        strcpy(m.hello.fabric, "tcp");
+        m.hello.listen_port = 7471;
+        break;
+    case PEER_MSG_BYE:
+        m.bye.code = RDMAD_E_FABRIC;
+        strcpy(m.bye.text, "no fabric in common");
+        break;
+    case PEER_MSG_PING:
+    case PEER_MSG_PONG:
+        m.ping.seq = 0x0102030405060708;
+        break;
+    case PEER_MSG_ATTACH_REQ:
+        m.attach_req = (struct peer_attach_req){.lessee_ref = 1, .lease = 7, .uid = 1000};
+        memset(m.attach_req.key, 0x5c, sizeof(m.attach_req.key));
+        break;
+    case PEER_MSG_ATTACH_REP:
+        m.attach_rep = (struct peer_attach_rep){.lessee_ref = UINT64_MAX,
+                                                .owner_ref = 2,
+                                                .rights = RDMAD_RIGHTS_ALL,
+                                                .lease = 7,
+                                                .length = 1 << 20,
+                                                .ttl_ns = 5,
+                                                .key = {.size = 64}};
+        memset(m.attach_rep.key.bytes, 9, 64);
+        break;
+    case PEER_MSG_RELEASE:
+        m.release = (struct peer_release){.owner_ref = 3, .returned = 1};
+        break;
+    case PEER_MSG_REVOKED:
+        m.revoked = (struct peer_revoked){.lessee_ref = 4, .reason = RDMAD_E_LEASE_REVOKED};
+        memset(m.revoked.text, 'x', RDMAD_TEXT_MAX);
+        break;
+    case PEER_MSG_STOPPED:
+        m.stopped.owner_ref = 5;
+        break;
+    case PEER_MSG_RENEWED:
+    case PEER_MSG_TTL_REQ:
+    case PEER_MSG_TTL_REP:
+        m.ttl = (struct peer_ttl){.ref = 6, .ttl_ns = UINT64_MAX};
+        break;
+    case PEER_MSG_LINK_REQ:
+        m.link_req.ref = 8;
+        break;
+    case PEER_MSG_LINK_REP:
+        m.link_rep = (struct peer_link_rep){.ref = 8, .offer = {.size = 3, .bytes = {1, 2, 3}}};
+        break;
+    default:
+        cr_assert_fail("no sample of type %u", type);
+    }
+    return m;
+}
+
+static size_t encode(uint16_t type, uint8_t frame[PEER_WIRE_MAX]) {
+    struct peer_msg m = sample(type);
+    memset(frame, 0xee, PEER_WIRE_MAX);
+    return peer_wire_encode(&m, frame);
+}
+
+static void refused(const uint8_t *frame, size_t length, const char *words) {
+    struct peer_msg out;
+    struct error err = {0};
+    cr_expect_eq(peer_wire_decode(frame, length, &out, &err), RDMAD_E_PROTOCOL);
+    cr_expect_not_null(strstr(err.text, words), "\"%s\" does not say \"%s\"", err.text, words);
+}
+
+Test(peer_wire, every_message_comes_out_as_it_went_in) {
+    for (uint16_t type = 1; type < PEER_MSG_COUNT; type++) {
+        uint8_t frame[PEER_WIRE_MAX];
+        struct peer_msg in = sample(type), out;
+        struct error err = {0};
+        size_t length = encode(type, frame), told = 0;
+        int from_dialler = peer_wire_length(frame, true, &told, &err) == 0;
+        cr_expect(from_dialler || peer_wire_length(frame, false, &told, &err) == 0, "%s", err.text);
+        cr_expect_eq(told, length);
+        cr_expect_leq(length, PEER_WIRE_MAX);
+        cr_assert_eq(peer_wire_decode(frame, length, &out, &err), 0, "%s: %s", peer_wire_name(type),
+                     err.text);
+        cr_expect_eq(memcmp(&in, &out, sizeof(in)), 0, "%s", peer_wire_name(type));
+    }
+}
+
+Test(peer_wire, numbers_are_little_endian_on_every_host) {
+    uint8_t frame[PEER_WIRE_MAX];
+    static const uint8_t want[] = {
+        16, 0, PEER_MSG_PING, 0, PEER_WIRE_VERSION, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1};
+    cr_assert_eq(encode(PEER_MSG_PING, frame), sizeof(want));
+    cr_expect_eq(memcmp(frame, want, sizeof(want)), 0);
+}
+
+Test(peer_wire, each_message_has_its_direction) {
+    static const struct {
+        uint16_t type;
+        bool dialler, acceptor;
+    } may[] = {{PEER_MSG_HELLO, true, true},       {PEER_MSG_BYE, true, true},
+               {PEER_MSG_PING, true, true},        {PEER_MSG_PONG, true, true},
+               {PEER_MSG_ATTACH_REQ, true, false}, {PEER_MSG_ATTACH_REP, false, true},
+               {PEER_MSG_RELEASE, true, false},    {PEER_MSG_REVOKED, false, true},
+               {PEER_MSG_STOPPED, true, false},    {PEER_MSG_RENEWED, false, true},
+               {PEER_MSG_TTL_REQ, true, false},    {PEER_MSG_TTL_REP, false, true},
+               {PEER_MSG_LINK_REQ, true, false},   {PEER_MSG_LINK_REP, false, true}};
+    cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
+    for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
+        uint8_t frame[PEER_WIRE_MAX];
+        size_t length;
+        encode(may[i].type, frame);
+        cr_expect_eq(peer_wire_length(frame, true, &length, NULL) == 0, may[i].dialler, "%s",
+                     peer_wire_name(may[i].type));
+        cr_expect_eq(peer_wire_length(frame, false, &length, NULL) == 0, may[i].acceptor, "%s",
+                     peer_wire_name(may[i].type));
+    }
+}
+
+Test(peer_wire, a_malformed_head_is_refused_before_anything_is_waited_for) {
+    static const struct {
+        uint8_t at, value;
+        int code;
+        const char *words;
+    } bad[] = {{0, 15, RDMAD_E_PROTOCOL, "a PING has 15 bytes instead of 16"},
+               {1, 255, RDMAD_E_PROTOCOL, "instead of 16"},
+               {0, 0, RDMAD_E_PROTOCOL, "0 bytes"},
+               {2, 0, RDMAD_E_PROTOCOL, "type 0 is unknown"},
+               {2, PEER_MSG_COUNT, RDMAD_E_PROTOCOL, "is unknown"},
+               {3, 255, RDMAD_E_PROTOCOL, "is unknown"},
+               {4, 2, RDMAD_E_VERSION, "version 2 is spoken there, version 1 here"},
+               {6, 1, RDMAD_E_PROTOCOL, "no frame of rdmad's"}};
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        uint8_t frame[PEER_WIRE_MAX];
+        struct error err = {0};
+        size_t length;
+        encode(PEER_MSG_PING, frame);
+        frame[bad[i].at] = bad[i].value;
+        cr_expect_eq(peer_wire_length(frame, true, &length, &err), bad[i].code, "%u", i);
+        cr_expect_not_null(strstr(err.text, bad[i].words), "%u: %s", i, err.text);
+    }
+}
+
+Test(peer_wire, a_goodbye_is_understood_in_any_version) {
+    uint8_t frame[PEER_WIRE_MAX];
+    struct peer_msg m;
+    size_t length = encode(PEER_MSG_BYE, frame), told;
+    frame[4] = 200;
+    frame[8] = 0x9c; /* a code of that version: -100 */
+    frame[9] = frame[10] = frame[11] = 0xff;
+    cr_assert_eq(peer_wire_length(frame, false, &told, NULL), 0);
+    cr_assert_eq(peer_wire_decode(frame, length, &m, NULL), 0);
+    cr_expect_eq(m.bye.code, RDMAD_E_PROTOCOL);
+    cr_expect_str_eq(m.bye.text, "no fabric in common");
+}
+
+Test(peer_wire, a_frame_of_any_wrong_length_is_refused) {
+    for (uint16_t type = 1; type < PEER_MSG_COUNT; type++) {
+        uint8_t frame[PEER_WIRE_MAX];
+        size_t right = encode(type, frame);
+        for (size_t length = 0; length <= PEER_WIRE_MAX; length++) {
+            struct peer_msg out;
+            if (length >= 2) {
+                frame[0] = (uint8_t)length;
+                frame[1] = (uint8_t)(length >> 8);
+            }
+            if (length != right)
+                cr_expect_neq(peer_wire_decode(frame, length, &out, NULL), 0, "%s of %zu bytes",
+                              peer_wire_name(type), length);
+        }
+    }
+}
+
+/* One sample, one change in its struct, one sentence. */
+#define REFUSED(type, change, words)                        \
+    do {                                                    \
+        uint8_t frame[PEER_WIRE_MAX];                       \
+        struct peer_msg m = sample(type);                   \
+        change;                                             \
+        refused(frame, peer_wire_encode(&m, frame), words); \
+    } while (0)
+
+Test(peer_wire, values_that_make_no_sense_are_refused) {
+    REFUSED(PEER_MSG_HELLO, m.hello.magic++, "magic");
+    REFUSED(PEER_MSG_HELLO, m.hello.node[0] = 0, "no name");
+    REFUSED(PEER_MSG_HELLO, m.hello.fabric[0] = 0, "no fabric");
+    REFUSED(PEER_MSG_ATTACH_REQ, m.attach_req.lease = 0, "no lease is named");
+    REFUSED(PEER_MSG_ATTACH_REQ, strcpy(m.attach_req.name, "n"), "both");
+    REFUSED(PEER_MSG_ATTACH_REQ, (m.attach_req.lease = 0, strcpy(m.attach_req.name, "../n")),
+            "no lease is named");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.status = 1, "status");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.status = RDMAD_E_INTERNAL - 1, "status");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.rights = 4, "rights");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.rights = 0, "rights");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.lease = 0, "number");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.key.size = 0, "key");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.key.size = FABRIC_BLOB_MAX + 1, "malformed");
+    REFUSED(PEER_MSG_RELEASE, m.release.returned = 2, "returned");
+    REFUSED(PEER_MSG_REVOKED, m.revoked.reason = 0, "reason");
+    REFUSED(PEER_MSG_REVOKED, m.revoked.reason = RDMAD_E_LIMIT, "reason");
+    REFUSED(PEER_MSG_LINK_REP, m.link_rep.status = 9, "status");
+    REFUSED(PEER_MSG_LINK_REP, m.link_rep.offer.size = 0, "empty");
+    REFUSED(PEER_MSG_LINK_REP, m.link_rep.offer.size = 255, "malformed");
+}
+
+Test(peer_wire, texts_are_terminated_zero_filled_and_printable) {
+    uint8_t frame[PEER_WIRE_MAX];
+    struct peer_msg m;
+    size_t length = encode(PEER_MSG_BYE, frame);
+    uint8_t *text = frame + PEER_WIRE_HEAD + 4;
+    memset(text, 'a', RDMAD_TEXT_MAX + 1);
+    refused(frame, length, "malformed"); /* no NUL */
+    memset(text, 0, RDMAD_TEXT_MAX + 1);
+    text[RDMAD_TEXT_MAX] = 'b';
+    refused(frame, length, "malformed"); /* something hides behind it */
+    memcpy(text, "a\x1b[31m\nb", 8);
+    text[RDMAD_TEXT_MAX] = 0;
+    cr_assert_eq(peer_wire_decode(frame, length, &m, NULL), 0);
+    cr_expect_str_eq(m.bye.text, "a?[31m?b");
+}
