@@ -22,7 +22,7 @@ const char *error_text(int code) {
     }
 }
 
-int error_set(struct error *err, int code, const char *format, ...) {
+int(error_set)(struct error *err, int code, const char *format, ...) {
     if (!err)
         return code;
 
@@ -34,7 +34,7 @@ int error_set(struct error *err, int code, const char *format, ...) {
     return code;
 }
 
-int error_errno(struct error *err, int code, const char *format, ...) {
+int(error_errno)(struct error *err, int code, const char *format, ...) {
     int saved = errno;
     if (!err)
         return code;

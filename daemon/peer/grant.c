@@ -102,7 +102,7 @@ static void answer_attach(struct grant *g, const struct fabric_blob *key) {
         .lease = l->id,
         .length = l->terms.length,
         .ttl_ns = clock_left(now, l->deadline_ns),
-        .key = *key,
+        .key = *key, /* NOLINT: there whenever it went well */
     };
     g->told = true;
     peer_send(g->peer, &m);
@@ -235,7 +235,7 @@ static void answer_link(struct peer *p, uint64_t ref, const struct error *why,
         m.link_rep.status = why->code;
         memcpy(m.link_rep.text, why->text, sizeof(m.link_rep.text));
     } else {
-        m.link_rep.offer = *blob;
+        m.link_rep.offer = *blob; /* NOLINT: there whenever it went well */
     }
     peer_send(p, &m);
 }

@@ -313,11 +313,10 @@ Test(ring, when_the_daemon_dies_every_op_ends_with_what_is_known_of_it) {
 
 Test(ring, a_program_that_only_peeks_hears_of_the_daemons_death) {
     const struct rdmad_cqe *cqe;
-    int rc;
 
     submit_write(1);
     fake_hang_up(&fake);
-    while ((rc = rdmad_ring_peek(ring, &cqe)) == RDMAD_E_AGAIN)
+    while (rdmad_ring_peek(ring, &cqe) == RDMAD_E_AGAIN)
         ;
     cr_assert_eq(cqe->status, RDMAD_E_DAEMON_LOST);
 }
