@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The daemon as a service: what it tells its service manager, what it takes from it, how it reads
+ * its settings again, and how it stops. The test plays the service manager.
+ */
+#include "tests/support/harness.h"
+#include "tests/support/rawclient.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct service {
+    char dir[40], runtime_dir[64], log[64], config[64];
+    int notify; /* our end of NOTIFY_SOCKET */
+    int passed; /* to be the daemon's descriptor 3; -1: none */
+    const char *passed_name, *watchdog_usec;
+    bool with_config;
+    pid_t pid;
+};
+
+static int bound_socket(const char *path, int type) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0, "%s: %s", path,
+          strerror(errno));
+    return fd;
+}
+
+static void prepare(struct service *s) {
+    char path[64];
+    *s = (struct service){.dir = "/tmp/rdmad-service-XXXXXX", .passed = -1};
+    CHECK(mkdtemp(s->dir), "mkdtemp: %s", strerror(errno));
+    snprintf(s->runtime_dir, sizeof(s->runtime_dir), "%s/run", s->dir);
+    snprintf(s->log, sizeof(s->log), "%s/log", s->dir);
+    snprintf(s->config, sizeof(s->config), "%s/rdmad.json", s->dir);
+    snprintf(path, sizeof(path), "%s/notify", s->dir);
+    s->notify = bound_socket(path, SOCK_DGRAM);
+}
+
+static void set_number(const char *name, long number) {
+    char text[24];
+    snprintf(text, sizeof(text), "%ld", number);
+    setenv(name, text, 1);
+}
+
+static _Noreturn void exec_service(const struct service *s) {
+    char path[512], notify[64];
+    snprintf(notify, sizeof(notify), "%s/notify", s->dir);
+    setenv("NOTIFY_SOCKET", notify, 1);
+    unsetenv("JOURNAL_STREAM");
+    if (s->watchdog_usec) {
+        setenv("WATCHDOG_USEC", s->watchdog_usec, 1);
+        set_number("WATCHDOG_PID", getpid());
+    }
+    if (s->passed >= 0) {
+        dup2(s->passed, 3);
+        set_number("LISTEN_PID", getpid());
+        set_number("LISTEN_FDS", 1);
+        setenv("LISTEN_FDNAMES", s->passed_name, 1);
+    }
+    int log = open(s->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    dup2(log, 2);
+    build_path("daemon/rdmad", path, sizeof(path));
+    if (s->with_config)
+        execl(path, path, "--runtime-dir", s->runtime_dir, "--listen", "127.0.0.1:0", "--config",
+              s->config, NULL);
+    else
+        execl(path, path, "--runtime-dir", s->runtime_dir, "--listen", "127.0.0.1:0", NULL);
+    _exit(127);
+}
+
+/* Whether a datagram with word comes within TEST_PATIENCE_MS; others are thrown away. */
+static bool told(const struct service *s, const char *word) {
+    struct pollfd p = {.fd = s->notify, .events = POLLIN};
+    uint64_t until = now_ms() + TEST_PATIENCE_MS;
+    char text[1024];
+    while (now_ms() < until && poll(&p, 1, (int)(until - now_ms())) == 1) {
+        ssize_t n = recv(s->notify, text, sizeof(text) - 1, MSG_DONTWAIT);
+        text[n > 0 ? n : 0] = '\0';
+        if (strstr(text, word))
+            return true;
+    }
+    return false;
+}
+
+static void start(struct service *s) {
+    s->pid = fork();
+    if (s->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        exec_service(s);
+    }
+    CHECK(s->pid > 0, "fork: %s", strerror(errno));
+    CHECK(told(s, "READY=1"), "rdmad never told that it is ready");
+}
+
+static bool logged(const struct service *s, const char *text) {
+    char line[2048];
+    bool found = false;
+    FILE *f = fopen(s->log, "re");
+    while (f && !found && fgets(line, sizeof(line), f))
+        found = strstr(line, text) != NULL;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static void remove_all(const struct service *s) {
+    char command[128];
+    snprintf(command, sizeof(command), "rm -r %s", s->dir);
+    CHECK(system(command) == 0, "%s", command);
+}
+
+static void stop(struct service *s) {
+    int status;
+    kill(s->pid, SIGTERM);
+    CHECK(told(s, "STOPPING=1"), "rdmad never told that it is stopping");
+    CHECK(waitpid(s->pid, &status, 0) == s->pid, "waitpid: %s", strerror(errno));
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rdmad ended with status 0x%x",
+          (unsigned)status);
+    close(s->notify);
+    remove_all(s);
+}
+
+static void write_config(const struct service *s, const char *text) {
+    FILE *f = fopen(s->config, "we");
+    CHECK(f, "%s: %s", s->config, strerror(errno));
+    fputs(text, f);
+    fclose(f);
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static void ready_means_that_clients_can_connect(void) {
+    struct service s;
+    prepare(&s);
+    start(&s);
+    int sock = raw_session(s.runtime_dir);
+    CHECK(sock >= 0, "no session right after READY=1");
+    close(sock);
+    stop(&s);
+}
+
+static void the_watchdog_is_answered(void) {
+    struct service s;
+    prepare(&s);
+    s.watchdog_usec = "600000";
+    start(&s);
+    for (int i = 0; i < 3; i++)
+        CHECK(told(&s, "WATCHDOG=1"), "no answer number %d to the watchdog", i + 1);
+    stop(&s);
+}
+
+static void settings_are_read_again(void) {
+    struct service s;
+    prepare(&s);
+    s.with_config = true;
+    write_config(&s, "{\"workers\": 1}");
+    start(&s);
+
+    write_config(&s, "{\"workers\": 2, \"limits\": {\"sessions\": 1}}");
+    kill(s.pid, SIGHUP);
+    CHECK(told(&s, "RELOADING=1") && told(&s, "READY=1"), "the reload was not told");
+    CHECK(logged(&s, "'workers' has changed and takes effect at the next start"),
+          "a setting that needs a restart was not named");
+    int first = raw_session(s.runtime_dir), second = raw_connect(s.runtime_dir);
+    struct raw_packet p;
+    CHECK(raw_recv(second, &p, TEST_PATIENCE_MS) && p.header.status == RDMAD_E_LIMIT,
+          "the new limit does not hold");
+    CHECK(strstr(raw_text(&p), "limits.sessions"), "%s", raw_text(&p));
+    close(second);
+
+    write_config(&s, "{\"workers\": 2, \"limits\": {\"sessions\": 0}}");
+    kill(s.pid, SIGHUP);
+    CHECK(told(&s, "RELOADING=1") && told(&s, "READY=1"), "the failed reload was not told");
+    CHECK(logged(&s, "settings not reloaded, the old ones stay"), "a bad file was not refused");
+    CHECK(logged(&s, "rdmad.json:1:39: limits.sessions is 0"), "the place was not named");
+    CHECK(!raw_ended(first, 100), "a session did not survive the reload");
+    close(first);
+    stop(&s);
+}
+
+static void a_passed_socket_is_served_and_left_in_place(void) {
+    struct service s;
+    char path[128];
+    struct stat st;
+    int status;
+    prepare(&s);
+    mkdir(s.runtime_dir, 0755);
+    snprintf(path, sizeof(path), "%s/rdmad.sock", s.runtime_dir);
+    s.passed = bound_socket(path, SOCK_SEQPACKET);
+    s.passed_name = "rdmad.sock";
+    CHECK(listen(s.passed, 100) == 0, "listen: %s", strerror(errno));
+    int early = raw_connect(s.runtime_dir); /* before there is a daemon */
+    start(&s);
+    struct rdmad_hello_req hello = {.name = "early"};
+    struct raw_packet reply;
+    CHECK(raw_request(early, RDMAD_MSG_HELLO, &hello, sizeof(hello), &reply) == 0,
+          "a client that came before the daemon was not served");
+    close(early);
+    kill(s.pid, SIGTERM);
+    CHECK(told(&s, "STOPPING=1"), "rdmad never told that it is stopping");
+    CHECK(waitpid(s.pid, &status, 0) == s.pid && status == 0, "status 0x%x", (unsigned)status);
+    CHECK(stat(path, &st) == 0, "the service manager's socket was removed");
+    close(s.passed);
+    close(s.notify);
+    remove_all(&s);
+}
+
+static void a_passed_socket_of_another_kind_is_refused(void) {
+    struct service s;
+    char path[128];
+    int status;
+    prepare(&s);
+    mkdir(s.runtime_dir, 0755);
+    snprintf(path, sizeof(path), "%s/rdmad.sock", s.runtime_dir);
+    s.passed = bound_socket(path, SOCK_STREAM);
+    s.passed_name = "rdmad.sock";
+    listen(s.passed, 100);
+    s.pid = fork();
+    if (s.pid == 0)
+        exec_service(&s);
+    waitpid(s.pid, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status 0x%x", (unsigned)status);
+    CHECK(logged(&s, "is not a listening Unix seqpacket socket"), "the reason was not told");
+    close(s.passed);
+    close(s.notify);
+    remove_all(&s);
+}
+
+static void a_second_daemon_in_the_directory_is_refused(void) {
+    struct service s;
+    char out[1024], path[512];
+    prepare(&s);
+    start(&s);
+    const char *argv[] = {build_path("daemon/rdmad", path, sizeof(path)),
+                          "--runtime-dir",
+                          s.runtime_dir,
+                          "--listen",
+                          "127.0.0.1:0",
+                          NULL};
+    CHECK(run_program(argv, out, sizeof(out)) == 1, "the second daemon started: %s", out);
+    CHECK(strstr(out, "another rdmad runs in"), "%s", out);
+    int sock = raw_session(s.runtime_dir);
+    CHECK(sock >= 0, "the first daemon was disturbed");
+    close(sock);
+    stop(&s);
+}
+
+static void clients_are_told_that_it_stops(void) {
+    struct service s;
+    struct raw_packet p;
+    prepare(&s);
+    start(&s);
+    int sock = raw_session(s.runtime_dir);
+    kill(s.pid, SIGTERM);
+    CHECK(raw_recv(sock, &p, TEST_PATIENCE_MS), "nothing was said");
+    CHECK(p.header.type == RDMAD_EV_SESSION_ENDED && p.header.status == RDMAD_E_SHUTDOWN,
+          "type 0x%x, status %d", p.header.type, p.header.status);
+    CHECK(strstr(raw_text(&p), "stopping"), "%s", raw_text(&p));
+    CHECK(raw_ended(sock, TEST_PATIENCE_MS), "the socket did not end");
+    close(sock);
+    stop(&s);
+}
+
+/* How often the daemon's threads went to sleep so far. */
+static unsigned long sleeps(const struct service *s) {
+    char path[512], line[256];
+    unsigned long sum = 0, n;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)s->pid);
+    DIR *tasks = opendir(path);
+    CHECK(tasks, "%s: %s", path, strerror(errno));
+    for (struct dirent *t; (t = readdir(tasks));) {
+        snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", (int)s->pid, t->d_name);
+        FILE *f = fopen(path, "re");
+        while (f && fgets(line, sizeof(line), f))
+            if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+                sum += n;
+        if (f)
+            fclose(f);
+    }
+    closedir(tasks);
+    return sum;
+}
+
+static void an_idle_daemon_does_not_wake_up(void) {
+    struct service s;
+    if (test_sanitized())
+        skip("a sanitizer's own threads wake up");
+    prepare(&s);
+    start(&s);
+    int sock = raw_session(s.runtime_dir);
+    struct raw_ring ring;
+    CHECK(raw_ring_create(sock, 16, &ring) == 0, "no ring");
+    sleep_ms(1000); /* whatever follows a start */
+    unsigned long before = sleeps(&s);
+    sleep_ms(3000);
+    unsigned long woken = sleeps(&s) - before;
+    CHECK(woken == 0, "idle with one session it woke up %lu times in 3 s", woken);
+    raw_ring_unmap(&ring);
+    close(sock);
+    stop(&s);
+}
+
+TEST_MAIN(CASE(ready_means_that_clients_can_connect), CASE(the_watchdog_is_answered),
+          CASE(settings_are_read_again), CASE(a_passed_socket_is_served_and_left_in_place),
+          CASE(a_passed_socket_of_another_kind_is_refused),
+          CASE(a_second_daemon_in_the_directory_is_refused), CASE(clients_are_told_that_it_stops),
+          CASE(an_idle_daemon_does_not_wake_up))
