@@ -54,6 +54,8 @@ struct sim_op {
     uint64_t due_ns; /* CLOCK_NEVER: lost */
     uint64_t moved, handle;
     int answer;
+    int cancel; /* lazy: the status to come back with at cancel_ns */
+    uint64_t cancel_ns;
 };
 
 struct offer_blob {
@@ -255,7 +257,12 @@ static struct sim_op *sim_op_of(const struct fabric_op *fop) {
 
 static void sim_cancel(struct fabric_op *fop, int status) {
     struct sim_op *op = sim_op_of(fop);
-    complete(op, status, unanswered(op, false));
+    if (!world.script.lazy_cancel) {
+        complete(op, status, unanswered(op, false));
+    } else if (!op->cancel) {
+        op->cancel = status;
+        op->cancel_ns = later();
+    }
 }
 
 static void end_ops(struct link *link, int status) {
@@ -414,10 +421,15 @@ static void send_posted(struct link *link) {
     }
 }
 
-static struct sim_op *first_answered(struct link *link) {
+static bool ready(const struct sim_op *op) {
+    return (op->stage == ANSWERED && op->due_ns <= world.now_ns) ||
+           (op->cancel && op->cancel_ns <= world.now_ns);
+}
+
+static struct sim_op *first_ready(struct link *link) {
     list_for_each (pos, &link->ops) {
         struct sim_op *op = list_entry(pos, struct sim_op, node);
-        if (op->stage == ANSWERED && op->due_ns <= world.now_ns)
+        if (ready(op))
             return op;
     }
     return NULL;
@@ -426,8 +438,12 @@ static struct sim_op *first_answered(struct link *link) {
 /* Completes whose answer is there. Each callback may cancel others, so the list is read anew. */
 static unsigned take_answers(struct link *link) {
     unsigned work = 0;
-    for (struct sim_op *op; (op = first_answered(link)); work++) {
+    for (struct sim_op *op; (op = first_ready(link)); work++) {
         uint8_t outcome = RDMAD_DONE;
+        if (op->stage != ANSWERED || op->due_ns > world.now_ns) {
+            complete(op, op->cancel, unanswered(op, false));
+            continue;
+        }
         if (op->answer)
             outcome = op->moved ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
         complete(op, op->answer, outcome);
@@ -485,6 +501,8 @@ static bool sim_arm(struct fabric *f, uint64_t *wake_ns) {
                 return false;
             if (op->stage != POSTED && op->due_ns < *wake_ns)
                 *wake_ns = op->due_ns;
+            if (op->cancel && op->cancel_ns < *wake_ns)
+                *wake_ns = op->cancel_ns;
         }
     }
     return *wake_ns > world.now_ns;

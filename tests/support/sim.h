@@ -29,6 +29,7 @@ struct sim_script {
     int refuse_status;
     uint32_t max_inflight; /* on a link; post then says AGAIN */
     bool refuse_connections;
+    bool lazy_cancel; /* a cancelled op goes on for a while before it comes back, as with verbs */
 };
 
 /* A new world at one second past boot; no instance may be alive. */

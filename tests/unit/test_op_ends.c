@@ -123,6 +123,24 @@ Test(ends, an_op_that_never_got_a_place_on_the_link_is_untouched) {
     down();
 }
 
+Test(ends, when_a_turn_comes_late_the_earlier_limit_gives_the_reason) {
+    sim_script()->lose_request_ppm = 1000000;
+    uint64_t margin = rig.settings.expiry_margin_ns;
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+    for (int sooner = 0; sooner < 2; sooner++) {
+        struct rdmad_cqe cqe;
+        plane_lease_extend(c.session, REMOTE, sim_now() + margin + 1000000);
+        sqe.timeout_ns = sooner ? 500000 : 2000000;
+        rig_put(&c, &sqe);
+        rig_settle(&rig);
+        sim_advance(5000000);
+        rig_settle(&rig);
+        cr_assert(rig_take(&c, &cqe));
+        cr_assert_eq(cqe.status, sooner ? RDMAD_E_TIMEOUT : RDMAD_E_LEASE_EXPIRED);
+    }
+    down();
+}
+
 /* ---- leases ------------------------------------------------------------------------------ */
 
 Test(ends, a_lease_ended_in_mid_transfer_ends_its_ops_with_the_reason) {
@@ -218,6 +236,54 @@ Test(ends, a_window_closed_by_the_owner_stops_a_lessee_that_was_not_told) {
     cr_assert_eq(memcmp(copy, far, BYTES), 0);
     cr_assert_gt(remote.audit.bytes_written, 0);
     down();
+}
+
+/* Makes again what a round of the test below took away. */
+static void restore(int what) {
+    struct rig_answer added = {0};
+    if (what == 0)
+        rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
+    else if (what == 1)
+        plane_pool_add(c.session, RIG_HANDLE(0), c.pool, BYTES, rig_done, &added);
+    else
+        plane_ring_add(c.session, RIG_HANDLE(0), c.ring, rig_done, &added);
+    cr_assert_eq(what ? rig_await(&rig, &added) : 0, 0);
+}
+
+Test(ends, who_ends_something_is_answered_only_when_the_fabric_let_go) {
+    sim_script()->lazy_cancel = true;
+    sim_script()->delay_min_ns = 30000;
+    sim_script()->delay_max_ns = 60000;
+    for (int what = 0; what < 4; what++) {
+        struct rig_answer ended = {0}, twice = {0};
+        struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, REMOTE, BYTES);
+        memset(far, 'a' + what, BYTES);
+        rig_put(&c, &sqe);
+        rig_run_until(&rig, sim_now() + 50000);
+        if (what == 0) {
+            plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
+            plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_EXPIRED, rig_done, &twice);
+            plane_lease_forget(c.session, REMOTE);
+        } else if (what == 1) {
+            plane_pool_drop(c.session, RIG_HANDLE(0), rig_done, &ended);
+        } else if (what == 2) {
+            plane_ring_drop(c.session, RIG_HANDLE(0), rig_done, &ended);
+        } else {
+            plane_session_drop(c.session, rig_done, &ended);
+        }
+        rig_settle(&rig);
+        cr_assert_not(ended.done, "parts are still in flight");
+        cr_assert_eq(rig_await(&rig, &ended), 0);
+        cr_assert_eq(sim_inflight(), 0);
+        cr_assert_eq(take().status, what ? RDMAD_E_CANCELED : RDMAD_E_LEASE_REVOKED);
+        nothing_moves(c.pool);
+        if (what < 3)
+            restore(what);
+        cr_assert_eq(twice.done, what == 0);
+    }
+    rig_client_free(&c);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
 }
 
 /* ---- pools, rings, sessions -------------------------------------------------------------- */
@@ -398,6 +464,39 @@ Test(ends, a_lane_dropped_under_live_leases_answers_peer_lost) {
     cr_assert_eq(rig_await(&rig, &closed), 0);
     rig_client_down(&c);
     rig_down(&rig);
+}
+
+Test(ends, what_was_not_posted_yet_ends_untouched_with_its_lane) {
+    for (int broken = 0; broken < 2; broken++) {
+        struct rig_answer dropped = {0};
+        memset(far, 'f', BYTES);
+        sim_script()->max_inflight = 0;
+        struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, BYTES);
+        for (int i = 0; i < 3; i++)
+            rig_put(&c, &sqe);
+        rig_settle(&rig);
+        if (broken) {
+            sim_break_links(rig.plane[HERE]->worker[0].link.fabric);
+            rig_settle(&rig);
+        } else {
+            plane_lane_drop(remote.lane, rig_done, &dropped);
+            cr_assert_eq(rig_await(&rig, &dropped), 0);
+        }
+        for (int i = 0; i < 3; i++) {
+            struct rdmad_cqe cqe = take();
+            cr_assert(cqe.status == RDMAD_E_PEER_LOST);
+            cr_assert(cqe.outcome == RDMAD_FAILED_UNTOUCHED && cqe.bytes == 0);
+        }
+        if (!broken) {
+            struct rig_answer closed = {0};
+            plane_window_close(remote.window, RDMAD_E_LEASE_REVOKED, rig_done, &closed);
+            cr_assert_eq(rig_await(&rig, &closed), 0);
+            rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
+            plane_lease_forget(c.session, REMOTE);
+            rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
+        }
+    }
+    down();
 }
 
 Test(ends, a_lane_that_cannot_be_opened_says_why_and_is_dropped_like_any) {

@@ -116,6 +116,19 @@ Test(deadlines, are_met_to_the_nanosecond_by_who_runs_them_when_asked) {
     free(m);
 }
 
+Test(deadlines, fire_for_who_never_asks_when) {
+    struct model *m = calloc(1, sizeof(*m));
+    *m = (struct model){.now_ns = 1000, .set = 1};
+    deadlines_init(&m->wheel, m->now_ns);
+    m->item[0].at_ns = 50000000;
+    deadlines_add(&m->wheel, &m->item[0].due, 50000000);
+    m->now_ns = 49999999;
+    cr_assert_eq(deadlines_run(&m->wheel, m->now_ns, fired, m), 0);
+    m->now_ns = 50000000;
+    cr_assert_eq(deadlines_run(&m->wheel, m->now_ns, fired, m), 1);
+    free(m);
+}
+
 /* ---- spin -------------------------------------------------------------------------------- */
 
 /* Spins without work from now until it gives up; returns for how long. */

@@ -217,6 +217,17 @@ static void meddle(struct client *clients, unsigned count) {
     }
 }
 
+/* Both sides sleep after every op: whoever misses the other's word sleeps for ever. */
+static void nobody_misses_a_wake_up(unsigned rounds) {
+    struct client c;
+    plane_set_spin(plane, 0, 0);
+    client_up(&c, SLEEPS, 0);
+    pthread_join(c.thread, NULL);
+    for (unsigned i = 0; i < rounds; i++)
+        CHECK(run(&c, RDMAD_OP_NOP, 0, i).status == 0);
+    client_down(&c);
+}
+
 /* Writes on and on, whatever becomes of its lease. */
 static void *steady_writes(void *arg) {
     struct client *c = arg;
@@ -279,6 +290,7 @@ int main(void) {
         CHECK(clients[i].ended == 0);
         client_down(&clients[i]);
     }
+    nobody_misses_a_wake_up(20000);
     revocations_are_no_races(500);
     drops_in_mid_traffic(50);
 
