@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * clockwork.c - the loop's two clocks' hands: mail from other threads, and the earliest timer.
+ *
+ * libevent's own timers count CLOCK_MONOTONIC, which stops in suspend while leases go on; so one
+ * CLOCK_BOOTTIME timerfd stands for the whole heap, set to its earliest time and to no other.
+ */
 #include "daemon/clockwork.h"
 #include "daemon/base/clock.h"
 #include <errno.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * hardware.c - the question behind --require-rdma, answered from sysfs without opening a device.
+ */
 #include "daemon/hardware.h"
 #include <dirent.h>
 #include <stdio.h>

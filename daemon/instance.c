@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * instance.c - a flock on RUNTIME_DIR/rdmad.lock, which dies with the process whatever ends it. The
+ * file stays: removing a locked file lets two daemons lock two files of one name.
+ */
 #include "daemon/instance.h"
 #include "daemon/base/log.h"
 #include <errno.h>
@@ -31,7 +35,7 @@ int instance_lock(const char *dir, struct error *err) {
 
 void instance_raise_limits(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit))
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
         return;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit))

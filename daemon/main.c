@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * main.c - from argv to an exit code: 0 stopped or nothing to do, 1 failed, 2 wrong usage.
+ */
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
 #include <stdio.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * options.c - the command line. It is parsed once and kept, since a reload lays it over the files
+ * again.
+ */
 #include "daemon/options.h"
 #include <getopt.h>
 #include <stdio.h>

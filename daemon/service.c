@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * service.c - sd_notify, passed sockets and the watchdog; each does nothing when nobody asked.
+ */
 #include "daemon/service.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"

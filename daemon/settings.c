@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * settings.c - milliseconds of the table to nanoseconds of the parts, and reload by the table.
+ */
 #include "daemon/settings.h"
 #include "common/uri.h"
 #include "daemon/base/clock.h"

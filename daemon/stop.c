@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * stop.c - draining, then closing, each looked at by a short tick until it is over or its bound is
+ * reached. Polling is enough here: nothing else waits on how fast a daemon ends, and every object
+ * that ends would otherwise have to know of it.
+ */
 #include "daemon/stop.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/peer.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * later.c - a copy of the request and a hold on its session.
+ */
 #include "daemon/serve/later.h"
 #include <stdlib.h>
 
