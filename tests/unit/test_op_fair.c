@@ -173,6 +173,33 @@ Test(fair, a_full_ring_is_not_served_whole_before_the_next) {
     down();
 }
 
+Test(fair, a_full_link_is_tried_again_when_its_fabric_moves) {
+    struct rig_remote second;
+    sim_script()->max_inflight = 0;
+    put_many(&c, write_of(REMOTE, 64), 1);
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    cr_assert_eq(take_all(&c), 0);
+    sim_script()->max_inflight = 4;
+    rig_remote_up(&rig, &second, far, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER);
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    cr_assert_eq(take_all(&c), 1);
+    rig_remote_down(&rig, &second);
+    down();
+}
+
+Test(fair, a_busy_worker_sees_parked_rings_by_itself) {
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    cr_assert(rings_park(w, c.ring->owner));
+    cr_assert(rings_park(w, d.ring->owner));
+    cr_assert_eq(d.daemon->sq_wait, 1);
+    put_many(&d, write_of(LOCAL, 64), 1);
+    worker_turn(w, sim_now());
+    cr_assert_eq(take_all(&d), 1);
+    cr_assert_eq(d.daemon->sq_wait, 0);
+    cr_assert_eq(c.daemon->sq_wait, 1, "the other one sleeps on");
+    down();
+}
+
 Test(fair, counters_add_up) {
     put_many(&c, write_of(LOCAL, 100), 5);
     put_many(&d, write_of(REMOTE, 10000), 2);

@@ -217,11 +217,12 @@ static void meddle(struct client *clients, unsigned count) {
     }
 }
 
-/* Both sides sleep after every op: whoever misses the other's word sleeps for ever. */
-static void nobody_misses_a_wake_up(unsigned rounds) {
+/* The worker sleeps after every op, and so does one of two clients; the other one publishes just
+ * when the worker is about to. Whoever misses the other's word sleeps for ever. */
+static void nobody_misses_a_wake_up(enum manner manner, unsigned rounds) {
     struct client c;
     plane_set_spin(plane, 0, 0);
-    client_up(&c, SLEEPS, 0);
+    client_up(&c, manner, 0);
     pthread_join(c.thread, NULL);
     for (unsigned i = 0; i < rounds; i++)
         CHECK(run(&c, RDMAD_OP_NOP, 0, i).status == 0);
@@ -290,7 +291,8 @@ int main(void) {
         CHECK(clients[i].ended == 0);
         client_down(&clients[i]);
     }
-    nobody_misses_a_wake_up(20000);
+    nobody_misses_a_wake_up(SLEEPS, 10000);
+    nobody_misses_a_wake_up(SPINS, 20000);
     revocations_are_no_races(500);
     drops_in_mid_traffic(50);
 
