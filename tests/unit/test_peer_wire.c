@@ -81,7 +81,7 @@ static void refused(const uint8_t *frame, size_t length, const char *words) {
 }
 
 Test(peer_wire, every_message_comes_out_as_it_went_in) {
-    for (uint16_t type = 1; type < PEER_MSG_COUNT; type++) {
+    for (uint16_t type = 1; type < (uint16_t)PEER_MSG_COUNT; type++) {
         uint8_t frame[PEER_WIRE_MAX];
         struct peer_msg in = sample(type), out;
         struct error err = {0};
@@ -165,7 +165,7 @@ Test(peer_wire, a_goodbye_is_understood_in_any_version) {
 }
 
 Test(peer_wire, a_frame_of_any_wrong_length_is_refused) {
-    for (uint16_t type = 1; type < PEER_MSG_COUNT; type++) {
+    for (uint16_t type = 1; type < (uint16_t)PEER_MSG_COUNT; type++) {
         uint8_t frame[PEER_WIRE_MAX];
         size_t right = encode(type, frame);
         for (size_t length = 0; length <= PEER_WIRE_MAX; length++) {

@@ -96,7 +96,7 @@ static void refused(const struct message *m, unsigned nfds, int status, const ch
 }
 
 Test(serve, every_well_formed_message_reaches_its_handler) {
-    for (uint16_t type = 1; type < RDMAD_MSG_COUNT; type++) {
+    for (uint16_t type = 1; type < (uint16_t)RDMAD_MSG_COUNT; type++) {
         struct message m = well_formed(type);
         say(type != RDMAD_MSG_HELLO, &m, 0);
         cr_assert_eq(seen.handled, 1);
@@ -107,7 +107,7 @@ Test(serve, every_well_formed_message_reaches_its_handler) {
 }
 
 Test(serve, a_message_of_any_wrong_length_is_refused) {
-    for (uint16_t type = 1; type < RDMAD_MSG_COUNT; type++) {
+    for (uint16_t type = 1; type < (uint16_t)RDMAD_MSG_COUNT; type++) {
         size_t right = sizeof(struct rdmad_msg_header) + body_size[type];
         for (size_t size = 1; size <= RDMAD_MSG_MAX + 1; size++) {
             struct message m = well_formed(type);
@@ -168,7 +168,7 @@ Test(serve, descriptors_are_refused) {
 Test(serve, hello_comes_first_and_once) {
     const struct message hello = well_formed(RDMAD_MSG_HELLO);
     refused(&hello, 0, RDMAD_E_PROTOCOL, "HELLO before");
-    for (uint16_t type = RDMAD_MSG_HELLO + 1; type < RDMAD_MSG_COUNT; type++) {
+    for (uint16_t type = RDMAD_MSG_HELLO + 1; type < (uint16_t)RDMAD_MSG_COUNT; type++) {
         struct message m = well_formed(type);
         say(false, &m, 0);
         cr_assert_eq(seen.handled, 0);
