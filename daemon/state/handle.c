@@ -115,20 +115,23 @@ struct handle *handle_find(struct session *s, uint64_t number) {
 
 static void handle_added(void *arg, const struct error *result) {
     struct handle *h = arg;
+    bool closing = h->session->closing;
+
     h->pending--;
-    if (h->stage == HANDLE_ADDING && !(result && result->code)) {
+    if (h->stage == HANDLE_ADDING && !result->code && !closing) {
         h->stage = HANDLE_USABLE;
         h->known = true;
         answer(&h->attaching, &ok);
         return;
     }
-    if (h->stage == HANDLE_ADDING) { /* the data plane has no memory for it */
+    if (h->stage == HANDLE_ADDING) { /* no memory for it there, or nobody left to use it */
         h->stage = HANDLE_ENDING;
-        h->reason = result->code;
-        memcpy(h->text, result->text, sizeof(h->text));
+        h->reason = result->code ? result->code : RDMAD_E_CANCELED;
+        snprintf(h->text, sizeof(h->text), "%s",
+                 result->code ? result->text : "the session ended during the attach");
     }
     /* A closing session settles when handles_release_session comes. */
-    if (h->pending == 0 && (!h->session->closing || h->returned))
+    if (h->pending == 0 && (!closing || h->returned))
         handle_drained(h);
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX 4096
+#define CALLS_MAX 16384
 
 static struct fake_call calls[CALLS_MAX];
 static unsigned used;

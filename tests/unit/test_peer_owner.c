@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Peers that dial us: strangers, liars, the silent, and what they may and may not have.
+ */
+#include "daemon/peer/internal.h"
+#include "tests/unit/peer_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/socket.h>
+
+TestSuite(peer_owner, .init = peer_rig_up, .fini = peer_rig_down, .timeout = 60);
+
+static struct rdmad_uri uri_of(const struct lease *l) {
+    struct rdmad_uri u;
+    char text[RDMAD_URI_MAX + 1];
+    lease_uri(l, text);
+    cr_assert_null(rdmad_uri_parse(text, &u));
+    return u;
+}
+
+static void ask(struct raw *r, const struct lease *l, uint64_t ref) {
+    struct rdmad_uri u = uri_of(l);
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
+    m.attach_req.lessee_ref = ref;
+    m.attach_req.lease = u.lease;
+    memcpy(m.attach_req.key, u.key, sizeof(u.key));
+    strcpy(m.attach_req.name, u.name);
+    raw_send(r, &m);
+}
+
+/* Attaches; returns the owner's number of it. */
+static uint64_t attach(struct raw *r, const struct lease *l, uint64_t ref) {
+    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
+    ask(r, l, ref);
+    AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
+    fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
+    struct peer_msg m = raw_expect(r, PEER_MSG_ATTACH_REP);
+    cr_assert_eq(m.attach_rep.status, 0, "%s", m.attach_rep.text);
+    cr_assert_eq(m.attach_rep.lessee_ref, ref);
+    return m.attach_rep.owner_ref;
+}
+
+static void finish(struct lease *l) {
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    rig_advance(rig.config.lease_revoke_grace_ms * MS);
+    fake_answer_all();
+}
+
+/* ---- hello -------------------------------------------------------------------------------------
+ */
+
+Test(peer_owner, who_says_hello_is_answered_and_up) {
+    struct raw *r = raw_dial();
+    struct peer_msg hello = raw_hello();
+    cr_expect_eq(peers_in_state("connecting"), 1);
+    raw_send(r, &hello);
+    struct peer_msg m = raw_expect(r, PEER_MSG_HELLO);
+    cr_expect_str_eq(m.hello.node, "rig");
+    cr_expect_str_eq(m.hello.fabric, "fake");
+    cr_expect_eq(m.hello.listen_port, rig.st.listen_port);
+    cr_expect_eq(peers_in_state("up"), 1);
+}
+
+Test(peer_owner, a_hello_may_come_byte_by_byte) {
+    struct raw *r = raw_dial();
+    struct peer_msg hello = raw_hello();
+    uint8_t frame[PEER_WIRE_MAX];
+    size_t size = peer_wire_encode(&hello, frame);
+    for (size_t i = 0; i < size; i++)
+        raw_bytes(r, frame + i, 1);
+    raw_expect(r, PEER_MSG_HELLO);
+}
+
+Test(peer_owner, another_fabric_or_version_is_refused_naming_both) {
+    struct raw *r = raw_dial();
+    struct peer_msg hello = raw_hello();
+    uint8_t frame[PEER_WIRE_MAX];
+    strcpy(hello.hello.fabric, "verbs");
+    raw_send(r, &hello);
+    struct peer_msg m = raw_expect(r, PEER_MSG_BYE);
+    cr_expect_eq(m.bye.code, RDMAD_E_FABRIC);
+    cr_expect(strstr(m.bye.text, "verbs") && strstr(m.bye.text, "fake"), "%s", m.bye.text);
+    cr_expect(raw_eof(r));
+
+    r = raw_dial();
+    hello = raw_hello();
+    size_t size = peer_wire_encode(&hello, frame);
+    frame[4] = 9;
+    raw_bytes(r, frame, size);
+    m = raw_expect(r, PEER_MSG_BYE);
+    cr_expect_eq(m.bye.code, RDMAD_E_VERSION);
+    cr_expect(strstr(m.bye.text, "version 9") && strstr(m.bye.text, "version 1"), "%s", m.bye.text);
+    cr_expect(raw_eof(r));
+    AWAIT(peers_count(rig.st.peers) == 0);
+}
+
+Test(peer_owner, garbage_ends_the_connection_and_nothing_else) {
+    struct raw *good = raw_greet();
+    static const char *const garbage[] = {"GET / HTTP/1.1\r\n\r\n",
+                                          "\x16\x03\x01\x02\x00\x01\x00\x01",
+                                          "\xff\xff\xff\xff\xff\xff\xff\xff"};
+    for (unsigned i = 0; i < 3; i++) {
+        struct raw *r = raw_dial();
+        raw_bytes(r, garbage[i], 8);
+        cr_expect(raw_eof(r), "%u", i);
+    }
+    struct peer_msg ping = {.type = PEER_MSG_PING, .ping.seq = 3};
+    raw_send(good, &ping);
+    cr_expect_eq(raw_expect(good, PEER_MSG_PONG).ping.seq, 3);
+}
+
+Test(peer_owner, messages_out_of_turn_are_refused) {
+    struct peer_msg ping = {.type = PEER_MSG_PING}, hello = raw_hello();
+    struct peer_msg rep = {.type = PEER_MSG_TTL_REP};
+    struct raw *r = raw_dial();
+    raw_send(r, &ping);
+    cr_expect_not_null(strstr(raw_expect(r, PEER_MSG_BYE).bye.text, "before HELLO"));
+    r = raw_greet();
+    raw_send(r, &hello);
+    cr_expect_not_null(strstr(raw_expect(r, PEER_MSG_BYE).bye.text, "second HELLO"));
+    r = raw_greet();
+    raw_send(r, &rep);
+    cr_expect_not_null(strstr(raw_expect(r, PEER_MSG_BYE).bye.text, "wrong side"));
+    cr_expect(raw_eof(r));
+}
+
+/* ---- strangers ----------------------------------------------------------------------------------
+ */
+
+Test(peer_owner, a_stranger_that_stays_silent_is_dropped) {
+    struct raw *r = raw_dial();
+    rig_advance(PEER_HELLO_NS - 1);
+    cr_expect(raw_silent(r));
+    rig_advance(1);
+    cr_expect(raw_eof(r));
+}
+
+Test(peer_owner, strangers_are_bounded_and_keep_nobody_out) {
+    for (unsigned i = 0; i < 2 * PEER_STRANGERS_MAX; i++)
+        raw_dial();
+    AWAIT(peers_in_state("connecting") <= PEER_STRANGERS_MAX);
+    raw_greet();
+    cr_expect_eq(peers_in_state("up"), 1);
+}
+
+Test(peer_owner, peers_are_bounded_and_the_limit_is_named) {
+    for (unsigned i = 0; i < 8; i++)
+        raw_greet();
+    struct raw *r = raw_dial();
+    struct peer_msg hello = raw_hello();
+    raw_send(r, &hello);
+    struct peer_msg m = raw_expect(r, PEER_MSG_BYE);
+    cr_expect_eq(m.bye.code, RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(m.bye.text, "peer.max is 8"), "%s", m.bye.text);
+}
+
+/* ---- attach -------------------------------------------------------------------------------------
+ */
+
+Test(peer_owner, an_attach_opens_a_window_for_this_peer_alone) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r = raw_greet();
+    rig_advance(1000 * MS);
+    ask(r, l, 77);
+    AWAIT(fake_count(FAKE_WINDOW_OPEN) == 1);
+    const struct fabric_window_spec w = fake_call(FAKE_WINDOW_OPEN, 0)->window;
+    cr_expect_neq(w.peer, 0);
+    cr_expect_eq(w.base, (char *)rig_pool(owner)->base + 4096);
+    cr_expect_eq(w.length, 8192);
+    cr_expect_eq(w.deadline_ns, l->deadline_ns);
+    cr_expect(raw_silent(r), "no answer before the window is open");
+    rig_advance(500 * MS);
+    fake_answer(fake_call(FAKE_WINDOW_OPEN, 0), 0);
+    struct peer_msg m = raw_expect(r, PEER_MSG_ATTACH_REP);
+    cr_expect_eq(m.attach_rep.lessee_ref, 77);
+    cr_expect_eq(m.attach_rep.lease, l->id);
+    cr_expect_eq(m.attach_rep.ttl_ns, 3500 * MS);
+    cr_expect_eq(m.attach_rep.key.size, 4);
+    finish(l);
+}
+
+Test(peer_owner, refusals_of_an_attach_say_why) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ, .attach_req = {.lessee_ref = 1, .lease = 1}};
+    raw_send(r, &m); /* no key */
+    m = raw_expect(r, PEER_MSG_ATTACH_REP);
+    cr_expect_eq(m.attach_rep.status, RDMAD_E_NO_LEASE);
+    cr_expect_eq(m.attach_rep.lessee_ref, 1);
+    ask(r, l, 2);
+    AWAIT(fake_count(FAKE_WINDOW_OPEN) == 1);
+    fake_answer(fake_call(FAKE_WINDOW_OPEN, 0), RDMAD_E_NOMEM);
+    m = raw_expect(r, PEER_MSG_ATTACH_REP);
+    cr_expect_eq(m.attach_rep.status, RDMAD_E_NOMEM);
+    fake_answer_all(); /* the window is closed all the same */
+    cr_expect_eq(l->attached, 0);
+    finish(l);
+}
+
+Test(peer_owner, a_lease_that_ends_while_its_window_opens_is_never_given_out) {
+    for (int close_first = 0; close_first < 2; close_first++) {
+        struct session *owner = rig_session(1);
+        struct lease *l = rig_grant(owner, 5000);
+        struct rig_done done = {0};
+        struct raw *r = raw_greet();
+        unsigned opens = fake_count(FAKE_WINDOW_OPEN);
+        ask(r, l, 2);
+        AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
+        lease_end(l, RDMAD_E_LEASE_REVOKED, rig_done, &done);
+        cr_assert_eq(fake_pending(FAKE_WINDOW_CLOSE), 1, "no need to ask who never had it");
+        fake_answer(fake_call(close_first ? FAKE_WINDOW_CLOSE : FAKE_WINDOW_OPEN, -1), 0);
+        fake_answer(fake_call(close_first ? FAKE_WINDOW_OPEN : FAKE_WINDOW_CLOSE, -1), 0);
+        cr_expect_eq(done.calls, 1);
+        struct peer_msg m = raw_expect(r, PEER_MSG_ATTACH_REP);
+        cr_expect_eq(m.attach_rep.status, RDMAD_E_LEASE_REVOKED);
+        cr_expect(raw_silent(r));
+    }
+}
+
+Test(peer_owner, a_revoke_waits_for_stopped_then_closes_the_window) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct rig_done done = {0};
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_STOPPED};
+    m.stopped.owner_ref = attach(r, l, 5);
+    raw_send(r, &m); /* unasked: means nothing */
+    cr_expect_eq(fake_count(FAKE_WINDOW_CLOSE), 0);
+    lease_end(l, RDMAD_E_LEASE_REVOKED, rig_done, &done);
+    struct peer_msg revoked = raw_expect(r, PEER_MSG_REVOKED);
+    cr_expect_eq(revoked.revoked.lessee_ref, 5);
+    cr_expect_eq(revoked.revoked.reason, RDMAD_E_LEASE_REVOKED);
+    cr_expect_eq(fake_count(FAKE_WINDOW_CLOSE), 0);
+    raw_send(r, &m);
+    AWAIT(fake_pending(FAKE_WINDOW_CLOSE) == 1);
+    cr_expect_eq(done.calls, 0);
+    fake_answer_all();
+    cr_expect_eq(done.calls, 1);
+    raw_send(r, &m); /* late: names nothing */
+    cr_expect(raw_silent(r));
+}
+
+Test(peer_owner, a_release_says_whether_the_lease_was_used) {
+    struct session *owner = rig_session(1);
+    struct lease_terms t = rig_terms(5000);
+    t.max_attaches = 1;
+    struct lease *l = rig_grant_terms(owner, &t);
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_RELEASE};
+    m.release.owner_ref = attach(r, l, 5);
+    raw_send(r, &m);
+    AWAIT(fake_pending(FAKE_WINDOW_CLOSE) == 1);
+    fake_answer_all();
+    cr_expect_eq(l->stage, LEASE_LIVE, "it never had it");
+    m.release.owner_ref = attach(r, l, 6);
+    m.release.returned = 1;
+    raw_send(r, &m);
+    AWAIT(fake_pending(FAKE_WINDOW_CLOSE) == 1);
+    fake_answer_all();
+    cr_expect_eq(leases_count(rig.st.leases), 0, "a lease for one");
+}
+
+Test(peer_owner, made_up_numbers_find_nothing) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r = raw_greet(), *thief = raw_greet();
+    uint64_t ref = attach(r, l, 5);
+    const uint64_t guesses[] = {ref, 0, 1, ref + 1, UINT64_MAX};
+    for (unsigned i = 0; i < 5; i++) {
+        struct peer_msg release = {.type = PEER_MSG_RELEASE, .release = {guesses[i], 1}};
+        struct peer_msg stopped = {.type = PEER_MSG_STOPPED, .stopped = {guesses[i]}};
+        struct peer_msg ttl = {.type = PEER_MSG_TTL_REQ, .ttl.ref = guesses[i]};
+        raw_send(thief, &release);
+        raw_send(thief, &stopped);
+        raw_send(thief, &ttl);
+    }
+    cr_expect(raw_silent(thief));
+    cr_expect_eq(fake_count(FAKE_WINDOW_CLOSE), 0);
+    cr_expect_eq(l->attached, 1);
+    finish(l);
+}
+
+Test(peer_owner, a_renewal_is_told_and_its_duration_can_be_asked) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_TTL_REQ};
+    struct error err;
+    m.ttl.ref = attach(r, l, 5);
+    cr_assert_eq(lease_renew(l, 9000 * MS, &err), 0);
+    struct peer_msg renewed = raw_expect(r, PEER_MSG_RENEWED);
+    cr_expect_eq(renewed.ttl.ref, 5);
+    cr_expect_eq(renewed.ttl.ttl_ns, 9000 * MS);
+    rig_advance(100 * MS);
+    raw_send(r, &m);
+    cr_expect_eq(raw_expect(r, PEER_MSG_TTL_REP).ttl.ttl_ns, 8900 * MS);
+    finish(l);
+}
+
+/* ---- bounds
+ * -------------------------------------------------------------------------------------- */
+
+Test(peer_owner, attaches_of_one_peer_are_bounded) {
+    struct session *owner = rig_session(1);
+    struct lease_terms t = rig_terms(5000);
+    strcpy(t.name, "n");
+    struct lease *l = rig_grant_terms(owner, &t);
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ, .attach_req.name = "n"};
+    enum { ROUND = 64 };
+    uint8_t frames[ROUND * PEER_WIRE_MAX];
+    fake_reset();
+    for (unsigned sent = 0; sent < PEER_ATTACHES_MAX; sent += ROUND) {
+        size_t size = 0;
+        for (unsigned i = 0; i < ROUND; i++)
+            size += peer_wire_encode(&m, frames + size);
+        raw_bytes(r, frames, size);
+    }
+    AWAIT(l->attached == PEER_ATTACHES_MAX);
+    cr_expect(raw_silent(r));
+    raw_send(r, &m);
+    m = raw_expect(r, PEER_MSG_ATTACH_REP);
+    cr_expect_eq(m.attach_rep.status, RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(m.attach_rep.text, "4096 of at most 4096"), "%s", m.attach_rep.text);
+    raw_close(r);
+    AWAIT(fake_pending(FAKE_WINDOW_CLOSE) == PEER_ATTACHES_MAX);
+    fake_answer_all();
+    cr_expect_eq(l->attached, 0);
+    finish(l);
+}
+
+Test(peer_owner, a_peer_that_does_not_read_is_dropped) {
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ, .attach_req.name = "none"};
+    uint8_t frames[64 * PEER_WIRE_MAX];
+    int small = 4096;
+    setsockopt(r->fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    size_t size = 0;
+    for (unsigned i = 0; i < 64; i++)
+        size += peer_wire_encode(&m, frames + size);
+    for (unsigned i = 0; i < 2000 && peers_in_state("up"); i++)
+        raw_bytes(r, frames, size);
+    cr_expect_eq(peers_in_state("up"), 0);
+}
+
+Test(peer_owner, links_are_for_who_has_a_lease_and_bounded) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.ref = 4};
+    raw_send(r, &m);
+    cr_expect_eq(raw_expect(r, PEER_MSG_LINK_REP).link_rep.status, RDMAD_E_NO_LEASE);
+    attach(r, l, 5);
+    for (unsigned i = 0; i < PEER_OFFERS_MAX; i++)
+        raw_send(r, &m);
+    AWAIT(fake_pending(FAKE_OFFER) == PEER_OFFERS_MAX);
+    raw_send(r, &m);
+    cr_expect_eq(raw_expect(r, PEER_MSG_LINK_REP).link_rep.status, RDMAD_E_LIMIT);
+    fake_answer(fake_call(FAKE_OFFER, 0), 0);
+    struct peer_msg rep = raw_expect(r, PEER_MSG_LINK_REP);
+    cr_expect_eq(rep.link_rep.ref, 4);
+    cr_expect_eq(rep.link_rep.offer.size, 4);
+    raw_close(r); /* with offers under way */
+    AWAIT(fake_count(FAKE_EXPEL) == 1);
+    fake_answer_all();
+    AWAIT(peers_count(rig.st.peers) == 0);
+    finish(l);
+}
+
+/* ---- losses
+ * ---------------------------------------------------------------------------------------- */
+
+Test(peer_owner, a_lost_connection_closes_windows_without_asking_and_expels) {
+    struct session *owner = rig_session(1);
+    struct lease_terms t = rig_terms(5000);
+    t.max_attaches = 1;
+    struct lease *l = rig_grant_terms(owner, &t), *ending = rig_grant(owner, 5000);
+    struct raw *r = raw_greet();
+    attach(r, l, 5);
+    attach(r, ending, 6);
+    lease_end(ending, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    raw_close(r);
+    AWAIT(fake_count(FAKE_EXPEL) == 1);
+    cr_expect_eq(fake_pending(FAKE_WINDOW_CLOSE), 2, "without grace");
+    cr_expect_eq(leases_count(rig.st.leases), 2);
+    fake_answer_all();
+    cr_expect_eq(leases_count(rig.st.leases), 1);
+    cr_expect_eq(l->stage, LEASE_LIVE, "a lost lessee releases nothing");
+    cr_expect_eq(l->attached, 0);
+    AWAIT(peers_count(rig.st.peers) == 0);
+    finish(l);
+}
+
+Test(peer_owner, a_silent_lessee_is_pinged_and_given_up) {
+    struct session *owner = rig_session(1);
+    struct raw *r = raw_greet();
+    rig_advance(3600 * NSEC_PER_SEC);
+    cr_expect(raw_silent(r), "without a lease nothing is sent, for ever");
+    struct lease *l = rig_grant(owner, 500000);
+    attach(r, l, 5);
+    for (int i = 0; i < 5; i++) { /* it answers: it lives */
+        rig_advance(2000 * MS);
+        struct peer_msg m = raw_expect(r, PEER_MSG_PING);
+        m.type = PEER_MSG_PONG;
+        raw_send(r, &m);
+        cr_expect_eq(fake_count(FAKE_WINDOW_CLOSE), 0);
+    }
+    for (int i = 0; i < 5; i++) /* it does not */
+        rig_advance(2000 * MS);
+    AWAIT(fake_count(FAKE_WINDOW_CLOSE) == 1);
+    cr_expect(raw_eof(r));
+    fake_answer_all();
+    finish(l);
+}
+
+Test(peer_owner, stopping_says_goodbye) {
+    struct raw *r = raw_greet();
+    struct rig_done done = {0};
+    peers_stop(rig.st.peers, rig_done, &done);
+    struct peer_msg m = raw_expect(r, PEER_MSG_BYE);
+    cr_expect_eq(m.bye.code, RDMAD_E_SHUTDOWN);
+    AWAIT(fake_pending(FAKE_EXPEL) == 1);
+    cr_expect_eq(done.calls, 0, "the data plane still has to let go of it");
+    fake_answer_all();
+    cr_expect_eq(done.calls, 1);
+}
