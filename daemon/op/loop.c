@@ -94,6 +94,13 @@ static void park_quiet(struct worker *w, uint64_t quiet_ns) {
         seat_park(&w->link);
 }
 
+static void count_lanes(struct worker *w) {
+    const struct seat *link = &w->link;
+    if (link->ops->accepted)
+        __atomic_store_n(&w->counters.lanes_in, link->ops->accepted(link->fabric),
+                         __ATOMIC_RELAXED);
+}
+
 static void look(struct worker *w, uint64_t quiet_ns) {
     if (w->link.parked) {
         bool found = take_events(w, 0) > 0;
@@ -102,6 +109,7 @@ static void look(struct worker *w, uint64_t quiet_ns) {
             w->look_every_ns = LOOK_MAX_NS;
     }
     park_quiet(w, quiet_ns);
+    count_lanes(w);
     w->look_ns = w->now_ns + w->look_every_ns;
 }
 
@@ -135,6 +143,7 @@ static void sleep_until_woken(struct worker *w, uint64_t spin_max_ns) {
     if (!ready_to_sleep(w))
         return;
     set_timer(w, worker_next_ns(w));
+    count_lanes(w);
     counter_add(&w->counters.sleeps, 1);
     uint64_t before_ns = w->now_ns;
     take_events(w, -1);

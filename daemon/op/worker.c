@@ -172,9 +172,6 @@ static unsigned poll_link(struct worker *w) {
     unsigned work = seat_poll(w, &w->link);
     if (work && !list_empty(&w->full))
         routes_retry(w);
-    if (work && w->link.ops->accepted)
-        __atomic_store_n(&w->counters.lanes_in, w->link.ops->accepted(w->link.fabric),
-                         __ATOMIC_RELAXED);
     return work;
 }
 

@@ -193,6 +193,14 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     return 0;
 }
 
+static unsigned tcp_accepted(const struct fabric *f) {
+    const struct tcp *t = container_of(f, const struct tcp, base);
+    unsigned count = 0;
+    list_for_each (pos, &t->targets)
+        count++;
+    return count;
+}
+
 const struct fabric_ops fabric_tcp = {
     .name = "tcp",
     .max_message = FRAME_MAX_PAYLOAD,
@@ -210,4 +218,5 @@ const struct fabric_ops fabric_tcp = {
     .poll = tcp_poll,
     .wait_fd = tcp_wait_fd,
     .arm = tcp_arm,
+    .accepted = tcp_accepted,
 };
