@@ -152,7 +152,7 @@ void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri
     struct peer *p;
     struct error err;
 
-    if (peer_dial(ps, uri->host, uri->port, &p, &err) == 0)
+    if (peer_dial(ps, uri->host, uri->port, h->session->uid, &p, &err) == 0)
         c = claim_new(p, h, uri, timeout_ns, &err);
     if (!c) {
         handle_free(h);

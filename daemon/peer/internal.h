@@ -68,6 +68,7 @@ struct peer {
 
     char host[RDMAD_HOST_MAX + 1]; /* as dialled */
     uint16_t port;
+    uid_t dialler; /* for whom it was dialled first */
     char ip[INET6_ADDRSTRLEN];
     char address[INET6_ADDRSTRLEN + 8]; /* IP:PORT */
     char name[RDMAD_NAME_MAX + 1];      /* as it calls itself; "" until it said hello */
@@ -97,8 +98,8 @@ struct peer {
 struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
 void peer_check_free(struct peer *p);                   /* once it is lost and holds nothing */
 void peer_is_up(struct peer *p);                        /* hello was said both ways */
-/* The outgoing peer of that address, dialled now if there is none. */
-int peer_dial(struct peers *ps, const char *host, uint16_t port, struct peer **out,
+/* The outgoing peer of that address, dialled now, on uid's account, if there is none. */
+int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
               struct error *err);
 
 /* ---- conn.c ---- */

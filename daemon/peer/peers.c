@@ -18,6 +18,8 @@
 
 static const struct error ok;
 
+#define NOBODY ((uid_t)-1) /* the administrator's dials are on nobody's account */
+
 /* ---- one peer ---------------------------------------------------------------------------- */
 
 static void expelled(void *arg, const struct error *result) {
@@ -213,29 +215,59 @@ static bool make_room(struct peers *ps) {
     return false;
 }
 
-int peer_dial(struct peers *ps, const char *host, uint16_t port, struct peer **out,
+/* Half of the table is the most that one uid can fill: whoever runs daemons of his own to dial, or
+ * names hosts that never answer, leaves room for the others. */
+static int check_share(const struct peers *ps, uid_t uid, struct error *err) {
+    uint64_t max = (ps->state->config->max_peers + 1) / 2;
+    unsigned n = 0;
+    list_for_each (node, &ps->all) {
+        const struct peer *p = list_entry(node, struct peer, node);
+        n += p->outgoing && p->dialler == uid;
+    }
+    if (n < max || uid == NOBODY)
+        return 0;
+    return error_set(err, RDMAD_E_LIMIT,
+                     "%u daemons are dialled for uid %u, half of peer.max is %" PRIu64
+                     "; release leases of some first",
+                     n, (unsigned)uid, max);
+}
+
+static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port, uid_t uid,
+                              struct error *err) {
+    if (port == 0) {
+        error_set(err, RDMAD_E_URI, "port 0 of %.100s cannot be dialled", host);
+        return NULL;
+    }
+    if (!make_room(ps)) {
+        error_set(err, RDMAD_E_LIMIT,
+                  "%u peers are connected, peer.max is %" PRIu64
+                  ", and none is idle; release leases of some first",
+                  ps->count - ps->strangers, ps->state->config->max_peers);
+        return NULL;
+    }
+    if (check_share(ps, uid, err))
+        return NULL;
+    struct peer *p = peer_new(ps, true);
+    if (!p) {
+        error_set(err, RDMAD_E_NOMEM, "out of memory for a peer");
+        return NULL;
+    }
+    snprintf(p->host, sizeof(p->host), "%s", host);
+    p->port = port;
+    p->dialler = uid;
+    snprintf(p->address, sizeof(p->address), "%.40s:%u", host, port);
+    dial_start(p);
+    return p;
+}
+
+int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
               struct error *err) {
-    struct peer *p = find_outgoing(ps, host, port);
     if (ps->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and dials nobody");
-    if (!p) {
-        if (port == 0)
-            return error_set(err, RDMAD_E_URI, "port 0 of %s cannot be dialled", host);
-        if (!make_room(ps))
-            return error_set(err, RDMAD_E_LIMIT,
-                             "%u peers are connected, peer.max is %" PRIu64
-                             ", and none is idle; release leases of some first",
-                             ps->count - ps->strangers, ps->state->config->max_peers);
-        p = peer_new(ps, true);
-        if (!p)
-            return error_set(err, RDMAD_E_NOMEM, "out of memory for a peer");
-        snprintf(p->host, sizeof(p->host), "%s", host);
-        p->port = port;
-        snprintf(p->address, sizeof(p->address), "%.40s:%u", host, port);
-        dial_start(p);
-    }
-    *out = p;
-    return 0;
+    *out = find_outgoing(ps, host, port);
+    if (!*out)
+        *out = dial_anew(ps, host, port, uid, err);
+    return *out ? 0 : err->code;
 }
 
 void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg) {
@@ -248,7 +280,7 @@ void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *don
         done(arg, &err);
         return;
     }
-    if (peer_dial(ps, host, port, &p, &err)) {
+    if (peer_dial(ps, host, port, NOBODY, &p, &err)) {
         free(a);
         done(arg, &err);
         return;
