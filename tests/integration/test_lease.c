@@ -179,8 +179,7 @@ static void expires_link(void) {
     expires(true);
 }
 
-/* ---- revoke and release -----------------------------------------------------------------------
- */
+/* ---- revoke and release ---------------------------------------------------------------------- */
 
 static void is_revoked(bool link) {
     struct pair p = pair_open(link);
@@ -250,8 +249,7 @@ static void has_rights_link(void) {
     has_rights(true);
 }
 
-/* ---- renew --------------------------------------------------------------------------------------
- */
+/* ---- renew ----------------------------------------------------------------------------------- */
 
 static void is_renewed(bool link) {
     struct pair p = pair_open(link);
@@ -280,8 +278,7 @@ static void is_renewed_link(void) {
     is_renewed(true);
 }
 
-/* ---- names, scopes, secrets -------------------------------------------------------------------
- */
+/* ---- names, scopes, secrets ------------------------------------------------------------------ */
 
 static void names(void) {
     struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
@@ -361,8 +358,7 @@ static void secrets_link(void) {
     secrets(true);
 }
 
-/* ---- somebody dies ------------------------------------------------------------------------------
- */
+/* ---- somebody dies --------------------------------------------------------------------------- */
 
 struct victim {
     const struct tdaemon *d;
@@ -459,8 +455,7 @@ static void lessees_daemon_hangs(void) {
     pair_close(&p);
 }
 
-/* ---- dialling
- * ------------------------------------------------------------------------------------ */
+/* ---- dialling -------------------------------------------------------------------------------- */
 
 static void unreachable(void) {
     struct pair p = pair_open(false);
@@ -503,8 +498,7 @@ static void dialling_oneself(void) {
     pair_close(&p);
 }
 
-/* ---- nothing is left
- * ----------------------------------------------------------------------------- */
+/* ---- nothing is left ------------------------------------------------------------------------- */
 
 static json_t *held(struct tdaemon *d) {
     json_t *objects = tdaemon_objects(d);

@@ -91,7 +91,7 @@ void fake_answer_all(void) {
             fake_answer(&calls[i], RDMAD_OK);
 }
 
-/* ---- plane.h ------------------------------------------------------------------------------- */
+/* ---- plane.h --------------------------------------------------------------------------------- */
 
 static const struct fabric_ops fake_fabric = {.name = "fake", .max_message = 1 << 20};
 

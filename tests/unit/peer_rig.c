@@ -50,8 +50,7 @@ void settle(void) {
     usleep(500);
 }
 
-/* ---- the impolite end -------------------------------------------------------------------------
- */
+/* ---- the impolite end ------------------------------------------------------------------------ */
 
 static struct raw *raw_new(int fd) {
     struct raw *r = calloc(1, sizeof(*r));

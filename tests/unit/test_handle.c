@@ -80,8 +80,7 @@ static void finish_session(struct session *s) {
     cr_expect(rig_closed(s));
 }
 
-/* ---- local ------------------------------------------------------------------------------------
- */
+/* ---- local ----------------------------------------------------------------------------------- */
 
 Test(handle, a_local_attach_gives_the_data_plane_exactly_the_range) {
     struct session *owner = rig_session(1), *s = rig_session(2);
@@ -211,8 +210,7 @@ Test(handle, a_release_during_a_revoke_is_answered_and_frees_the_handle) {
     cr_expect_eq(s->handles.used, 0);
 }
 
-/* ---- ends during the attach --------------------------------------------------------------------
- */
+/* ---- ends during the attach ------------------------------------------------------------------ */
 
 static void ends_while_adding(bool add_answered_first) {
     struct session *owner = rig_session(1), *s = rig_session(2);
@@ -255,8 +253,7 @@ Test(handle, an_attach_that_the_data_plane_refuses_leaves_nothing) {
     finish(l);
 }
 
-/* ---- remote ------------------------------------------------------------------------------------
- */
+/* ---- remote ---------------------------------------------------------------------------------- */
 
 Test(handle, a_remote_handle_expires_by_its_own_timer_and_once) {
     struct session *s = rig_session(2);
@@ -328,8 +325,7 @@ Test(handle, a_local_renewal_is_the_leases) {
     finish_session(s);
 }
 
-/* ---- the session closes, at each stage ----------------------------------------------------------
- */
+/* ---- the session closes, at each stage ------------------------------------------------------- */
 
 /* Closes s and answers the drop; what still waits after that is the caller's. */
 static void close_and_drop(struct session *s) {
@@ -424,8 +420,7 @@ Test(handle, owner_and_lessee_may_be_one_session_that_closes) {
     cr_expect_eq(leases_count(rig.st.leases), 0);
 }
 
-/* ---- bounds -------------------------------------------------------------------------------------
- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 Test(handle, the_limit_on_attaches_is_named) {
     struct session *s = rig_session(2);

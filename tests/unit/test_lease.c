@@ -30,7 +30,7 @@ static void finish(struct lease *l) {
     fake_answer_all();
 }
 
-/* ---- order ---------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 Test(lease, the_owner_is_told_only_after_every_window_is_closed) {
     struct session *owner = rig_session(1);
@@ -170,8 +170,7 @@ Test(lease, nobody_attaches_once_the_end_has_begun_or_the_deadline_has_passed) {
     finish(l);
 }
 
-/* ---- release ----------------------------------------------------------------------------------
- */
+/* ---- release --------------------------------------------------------------------------------- */
 
 static struct lease *grant_max(struct session *owner, uint32_t max) {
     struct lease_terms t = rig_terms(1000);
@@ -231,8 +230,7 @@ Test(lease, no_more_attach_than_the_owner_allows) {
     finish(l);
 }
 
-/* ---- renew ------------------------------------------------------------------------------------
- */
+/* ---- renew ----------------------------------------------------------------------------------- */
 
 Test(lease, a_renewal_moves_the_deadline_of_lease_windows_and_lessees) {
     struct session *owner = rig_session(1);
@@ -288,8 +286,7 @@ Test(lease, an_ended_lease_is_not_renewed) {
     finish(l);
 }
 
-/* ---- grant ------------------------------------------------------------------------------------
- */
+/* ---- grant ----------------------------------------------------------------------------------- */
 
 Test(lease, bad_terms_are_refused_and_leave_nothing) {
     struct session *owner = rig_session(1);
@@ -361,8 +358,7 @@ Test(lease, a_published_lease_is_found_by_name_and_its_uri_has_no_key) {
     finish(second);
 }
 
-/* ---- scope ------------------------------------------------------------------------------------
- */
+/* ---- scope ----------------------------------------------------------------------------------- */
 
 Test(lease, scope_peer_is_the_address_that_the_kernel_tells) {
     struct session *owner = rig_session(1);
@@ -404,8 +400,7 @@ Test(lease, scope_uid_is_for_that_uid_on_this_node) {
     fake_answer_all();
 }
 
-/* ---- what is remembered -----------------------------------------------------------------------
- */
+/* ---- what is remembered ---------------------------------------------------------------------- */
 
 Test(lease, who_knows_the_secret_is_told_why_and_when_who_does_not_learns_nothing) {
     struct session *owner = rig_session(1);
@@ -509,8 +504,7 @@ Test(lease, the_audit_sums_attachments_alive_and_gone) {
     cr_expect_eq(v.audit.bytes_written, 30, "remembered");
 }
 
-/* ---- the owner leaves ---------------------------------------------------------------------------
- */
+/* ---- the owner leaves ------------------------------------------------------------------------ */
 
 Test(lease, a_sessions_leases_end_with_it_and_it_waits_for_the_last) {
     struct session *owner = rig_session(1);

@@ -37,8 +37,7 @@ static void down(void) {
 
 TestSuite(peer_lessee, .init = up, .fini = down, .timeout = 60);
 
-/* ---- the steps
- * ----------------------------------------------------------------------------------- */
+/* ---- the steps ------------------------------------------------------------------------------- */
 
 static void begin(void) {
     struct error err;
@@ -116,8 +115,7 @@ static void expect_release(struct raw *r, uint64_t ref, bool returned) {
     cr_expect_eq(m.release.returned, returned);
 }
 
-/* ---- done well
- * ------------------------------------------------------------------------------------ */
+/* ---- done well ------------------------------------------------------------------------------- */
 
 Test(peer_lessee, the_duration_counts_from_the_request) {
     begin();
@@ -217,8 +215,7 @@ Test(peer_lessee, a_shorter_life_holds_at_once) {
     cr_expect_eq(fake_call(FAKE_LEASE_EXTEND, 0)->deadline_ns, rig.now_ns + 10 * MS);
 }
 
-/* ---- refused
- * ---------------------------------------------------------------------------------------- */
+/* ---- refused --------------------------------------------------------------------------------- */
 
 Test(peer_lessee, the_owners_reason_reaches_the_client) {
     begin();
@@ -322,8 +319,28 @@ Test(peer_lessee, an_owner_that_makes_things_up_is_left) {
     }
 }
 
-/* ---- late
- * -------------------------------------------------------------------------------------------- */
+Test(peer_lessee, one_uid_fills_at_most_half_of_the_table) {
+    struct session *first = s, *other = rig_session(4);
+    for (int i = 0; i < 4; i++) { /* of 8 */
+        listener = raw_listen(&uri.port);
+        begin();
+        raw_accept(listener);
+    }
+    cr_expect_eq(done.calls, 0, "all of them wait for hello");
+    listener = raw_listen(&uri.port);
+    begin();
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(done.code, RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(done.text, "for uid 3"), "%s", done.text);
+    s = other;
+    begin();
+    greet();
+    rig_close(other);
+    fake_answer_all();
+    s = first;
+}
+
+/* ---- late ------------------------------------------------------------------------------------ */
 
 Test(peer_lessee, the_timeout_bounds_every_step) {
     begin();
@@ -376,8 +393,7 @@ Test(peer_lessee, a_link_that_takes_too_long_gives_the_lease_back) {
     cr_expect_eq(fake_count(FAKE_LANE_OPEN), 0);
 }
 
-/* ---- lost
- * --------------------------------------------------------------------------------------------- */
+/* ---- lost ------------------------------------------------------------------------------------ */
 
 Test(peer_lessee, a_lost_connection_ends_handles_and_lanes) {
     uint64_t ref;
@@ -453,8 +469,7 @@ Test(peer_lessee, a_revoke_during_the_link_fails_the_attach_with_the_reason) {
     cr_expect_eq(raw_expect(r, PEER_MSG_STOPPED).stopped.owner_ref, 900 + ref);
 }
 
-/* ---- given up
- * ------------------------------------------------------------------------------------------ */
+/* ---- given up -------------------------------------------------------------------------------- */
 
 /* Closes the session when step is reached; the attach ends, nothing is left, nothing crashes. */
 static void session_closes_at(int step) {
@@ -513,8 +528,7 @@ Test(peer_lessee, a_session_that_closes_gives_its_leases_back) {
     expect_release(r, ref, true);
 }
 
-/* ---- idle and dead
- * --------------------------------------------------------------------------------------- */
+/* ---- idle and dead --------------------------------------------------------------------------- */
 
 Test(peer_lessee, an_idle_connection_is_silent_and_then_closed) {
     uint64_t ref;

@@ -46,8 +46,7 @@ static void finish(struct lease *l) {
     fake_answer_all();
 }
 
-/* ---- hello -------------------------------------------------------------------------------------
- */
+/* ---- hello ----------------------------------------------------------------------------------- */
 
 Test(peer_owner, who_says_hello_is_answered_and_up) {
     struct raw *r = raw_dial();
@@ -124,8 +123,7 @@ Test(peer_owner, messages_out_of_turn_are_refused) {
     cr_expect(raw_eof(r));
 }
 
-/* ---- strangers ----------------------------------------------------------------------------------
- */
+/* ---- strangers ------------------------------------------------------------------------------- */
 
 Test(peer_owner, a_stranger_that_stays_silent_is_dropped) {
     struct raw *r = raw_dial();
@@ -154,8 +152,7 @@ Test(peer_owner, peers_are_bounded_and_the_limit_is_named) {
     cr_expect_not_null(strstr(m.bye.text, "peer.max is 8"), "%s", m.bye.text);
 }
 
-/* ---- attach -------------------------------------------------------------------------------------
- */
+/* ---- attach ---------------------------------------------------------------------------------- */
 
 Test(peer_owner, an_attach_opens_a_window_for_this_peer_alone) {
     struct session *owner = rig_session(1);
@@ -299,8 +296,7 @@ Test(peer_owner, a_renewal_is_told_and_its_duration_can_be_asked) {
     finish(l);
 }
 
-/* ---- bounds
- * -------------------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 Test(peer_owner, attaches_of_one_peer_are_bounded) {
     struct session *owner = rig_session(1);
@@ -369,8 +365,7 @@ Test(peer_owner, links_are_for_who_has_a_lease_and_bounded) {
     finish(l);
 }
 
-/* ---- losses
- * ---------------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 Test(peer_owner, a_lost_connection_closes_windows_without_asking_and_expels) {
     struct session *owner = rig_session(1);
