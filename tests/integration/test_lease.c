@@ -6,6 +6,7 @@
  * Most promises are kept the same on one daemon (route local) and between two (route link).
  */
 #include "tests/support/harness.h"
+#include "tests/support/rawclient.h"
 
 #include <rdmad/rdmad.h>
 #include <signal.h>
@@ -358,6 +359,37 @@ static void secrets_link(void) {
     secrets(true);
 }
 
+/* Numbers are easy to guess: what they name is asked for by its owner alone. */
+static void is_its_owners_alone(void) {
+    struct pair p = pair_open(false);
+    rdmad_lease *own = grant(&p, 60000), *l = attach(&p, rdmad_lease_uri(own));
+    int thief = raw_session(tdaemon_dir(p.a));
+    struct raw_packet reply;
+    struct rdmad_lease_revoke_req revoke = {.lease = number(own)};
+    struct rdmad_lease_renew_req renew = {.lease = number(own), .ttl_ns = 1};
+    struct rdmad_lease_stat_req stat = {.lease = number(own)};
+    struct rdmad_lease_audit audit;
+    works(&p, l, "mine");
+    for (int ended = 0; ended < 2; ended++) {
+        int rc = raw_request(thief, RDMAD_MSG_LEASE_REVOKE, &revoke, sizeof(revoke), &reply);
+        CHECK(rc == RDMAD_E_NO_LEASE, "revoke: %s", rdmad_errname(rc));
+        rc = raw_request(thief, RDMAD_MSG_LEASE_RENEW, &renew, sizeof(renew), &reply);
+        CHECK(rc == RDMAD_E_NO_LEASE, "renew: %s", rdmad_errname(rc));
+        rc = raw_request(thief, RDMAD_MSG_LEASE_STAT, &stat, sizeof(stat), &reply);
+        CHECK(rc == RDMAD_E_NO_LEASE, "stat: %s", rdmad_errname(rc));
+        if (!ended)
+            works(&p, l, "still mine");
+        CHECK(ended || !rdmad_lease_revoke(own), "%s", rdmad_last_error(p.owner));
+        CHECK(!rdmad_lease_audit(own, &audit), "%s", rdmad_last_error(p.owner));
+        CHECK(audit.bytes_written == 16 && audit.bytes_read == 16, "%llu written, %llu read",
+              (unsigned long long)audit.bytes_written, (unsigned long long)audit.bytes_read);
+        CHECK(audit.attached == 0 && audit.attached_total == 1, "attached %u of %u", audit.attached,
+              audit.attached_total);
+    }
+    close(thief);
+    pair_close(&p);
+}
+
 /* ---- somebody dies --------------------------------------------------------------------------- */
 
 struct victim {
@@ -534,7 +566,7 @@ static void nothing_is_left(void) {
 TEST_MAIN(CASE(expires_local), CASE(expires_link), CASE(is_revoked_local), CASE(is_revoked_link),
           CASE(is_for_one_local), CASE(is_for_one_link), CASE(has_rights_local),
           CASE(has_rights_link), CASE(is_renewed_local), CASE(is_renewed_link), CASE(names),
-          CASE(scopes), CASE(secrets_local), CASE(secrets_link), CASE(is_orphaned_local),
-          CASE(is_orphaned_link), CASE(owners_daemon_dies), CASE(lessees_daemon_dies),
-          CASE(lessees_daemon_hangs), CASE(unreachable), CASE(dialling_oneself),
-          CASE(nothing_is_left))
+          CASE(scopes), CASE(secrets_local), CASE(secrets_link), CASE(is_its_owners_alone),
+          CASE(is_orphaned_local), CASE(is_orphaned_link), CASE(owners_daemon_dies),
+          CASE(lessees_daemon_dies), CASE(lessees_daemon_hangs), CASE(unreachable),
+          CASE(dialling_oneself), CASE(nothing_is_left))
