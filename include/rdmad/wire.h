@@ -165,7 +165,7 @@ struct rdmad_lease_stat_rep {
 
 struct rdmad_ev_lease_ended {
     uint64_t lease;  /* the owner's number */
-    uint64_t handle; /* to a lessee: its handle, free from now on; to the owner: 0 */
+    uint64_t handle; /* to a lessee: its handle, which still tells why until released; owner: 0 */
     int32_t reason;  /* RDMAD_E_LEASE_* or RDMAD_E_PEER_LOST */
     uint32_t reserved;
     char text[RDMAD_TEXT_MAX + 1];
