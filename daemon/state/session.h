@@ -33,7 +33,7 @@ struct session {
     unsigned holds;
     unsigned steps; /* of (2), not yet reported */
     uint64_t since_ns;
-    struct conn *conn; /* NULL once the socket is gone */
+    struct conn *conn;           /* NULL once the socket is gone */
     struct plane_session *plane; /* NULL once closing */
 
     struct slots rings;   /* of struct ring_object (state/ring_object.h) */
