@@ -97,7 +97,8 @@ int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,
                  bool (*over)(void *user), void *user) {
     struct bench_wait wait;
     bench_wait_start(&wait, side->poll);
-    while (*side->last != (uint8_t)number) {
+    /* The daemon writes the last byte last; acquire keeps what we read next behind it. */
+    while (__atomic_load_n(side->last, __ATOMIC_ACQUIRE) != (uint8_t)number) {
         uint64_t waited = bench_wait_turn(&wait);
         if (waited > patience_ns) {
             snprintf(side->why, sizeof(side->why), "no message came for %.1f s",
@@ -107,6 +108,5 @@ int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,
         if (waited && over && over(user))
             return RDMAD_E_CANCELED;
     }
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return 0;
 }

@@ -56,10 +56,9 @@ static bool client_over(void *user) {
 
 /* A copy of the request, if a whole one is there. Clients are not trusted to write sense. */
 static bool take_request(struct server *v, struct bench_request *out) {
-    uint64_t nonce = v->head->doorbell;
+    uint64_t nonce = __atomic_load_n(&v->head->doorbell, __ATOMIC_ACQUIRE);
     if (!nonce || nonce == v->served)
         return false;
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     memcpy(out, (const void *)&v->head->request, sizeof(*out));
     if (out->nonce != nonce)
         return false;
