@@ -64,12 +64,11 @@ void call_fail(struct call *c, int code, const char *why) {
     call_finish(c);
 }
 
+/* Behind those that wait already: what c frees, they may still look at. */
 void call_wait(struct call *c, bool (*settled)(struct call *c)) {
     c->settled = settled;
-    if (settled(c))
-        call_finish(c);
-    else
-        list_append(&c->worker->waiting, &c->node);
+    list_append(&c->worker->waiting, &c->node);
+    calls_settle(c->worker);
 }
 
 void calls_settle(struct worker *w) {

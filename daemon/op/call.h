@@ -90,7 +90,7 @@ void plane_dismantle(struct plane *p);
 void call_finish(struct call *c);                          /* with success */
 void call_fail(struct call *c, int code, const char *why); /* or not */
 void call_wait(struct call *c, bool (*settled)(struct call *c));
-void calls_settle(struct worker *w); /* those that wait: is it over? */
+void calls_settle(struct worker *w); /* those that wait, oldest first: is it over? */
 
 /* table.c: sessions, and what sqes can name. */
 void table_session_add(struct call *c);

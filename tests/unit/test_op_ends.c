@@ -286,6 +286,29 @@ Test(ends, who_ends_something_is_answered_only_when_the_fabric_let_go) {
     rig_down(&rig);
 }
 
+/* A link that closes ends in one go what others still waited for. */
+Test(ends, calls_are_answered_in_order_though_the_last_one_frees_what_the_first_waits_for) {
+    sim_script()->lazy_cancel = true;
+    sim_script()->delay_min_ns = 30000;
+    sim_script()->delay_max_ns = 60000;
+    struct rig_answer ended = {0}, dropped = {0}, closed = {0}, gone = {0};
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_READ, REMOTE, BYTES);
+    rig_put(&c, &sqe);
+    rig_run_until(&rig, sim_now() + 50000);
+    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
+    rig_settle(&rig);
+    cr_assert_not(ended.done, "parts are still in flight");
+    plane_lane_drop(remote.lane, rig_done, &dropped);
+    plane_lease_forget(c.session, REMOTE);
+    plane_session_drop(c.session, rig_done, &gone);
+    cr_assert_eq(rig_await(&rig, &gone), 0);
+    cr_assert(ended.done && dropped.done);
+    rig_client_free(&c);
+    plane_window_close(remote.window, RDMAD_E_LEASE_REVOKED, rig_done, &closed);
+    cr_assert_eq(rig_await(&rig, &closed), 0);
+    rig_down(&rig);
+}
+
 /* ---- pools, rings, sessions -------------------------------------------------------------- */
 
 Test(ends, a_dropped_pool_cancels_its_ops_first) {
