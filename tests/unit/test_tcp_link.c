@@ -217,6 +217,33 @@ Test(tcp_link, a_silent_target_is_lost_while_it_owes_an_answer_and_only_then) {
     pair_close(&p);
 }
 
+Test(tcp_link, what_came_in_time_counts_though_it_is_looked_at_late) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct top op;
+    op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 64);
+    op_post(&p, &op);
+    fabric_tcp.poll(p.lessee.fabric);
+    for (unsigned i = 0; i < 50; i++)
+        fabric_tcp.poll(p.owner.fabric);
+    p.lessee.skew_ns += 10 * p.lessee.settings.dead_peer_ns; /* a stopped process, say */
+    PAIR_UNTIL(&p, op.done);
+    cr_assert_eq(op.op.status, RDMAD_OK);
+    cr_assert_eq(p.lessee.lost, 0);
+
+    drop_link(&p);
+    struct fabric_blob offer;
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &offer, NULL), 0);
+    p.link = open_link(&p, &offer);
+    fabric_tcp.poll(p.lessee.fabric);
+    for (unsigned i = 0; i < 50; i++)
+        fabric_tcp.poll(p.owner.fabric);
+    p.lessee.skew_ns += p.lessee.settings.connect_timeout_ns;
+    PAIR_UNTIL(&p, p.lessee.up + p.lessee.lost == 2);
+    cr_assert_eq(p.lessee.lost, 0, "%s", p.lessee.why.text);
+    pair_close(&p);
+}
+
 Test(tcp_link, links_of_one_instance_fail_apart) {
     struct pair p;
     pair_open(&p, BIG);

@@ -259,18 +259,27 @@ static void link_destroy(struct source *s) {
     free(l);
 }
 
+/* When the target is given up unless it is heard of before; CLOCK_NEVER: it owes nothing. */
+static uint64_t due_ns(const struct link *l) {
+    const struct conn *c = &l->conn;
+    if (c->dialling || c->greeting)
+        return l->deadline_ns;
+    if (l->head == l->tail)
+        return CLOCK_NEVER;
+    return clock_after(c->heard_ns, c->tcp->env->settings->dead_peer_ns);
+}
+
 void link_timer(struct link *l) {
     struct conn *c = &l->conn;
     struct tcp *t = c->tcp;
     char why[80];
-    uint64_t due = l->deadline_ns;
-    if (!c->dialling && !c->greeting) {
-        if (l->head == l->tail)
-            return;
-        due = clock_after(c->heard_ns, t->env->settings->dead_peer_ns);
-    }
-    if (t->now_ns < due) {
-        timer_at(t, due);
+    /* It may be we who were away: what has come meanwhile was not silence. */
+    if (t->now_ns >= due_ns(l) && !c->dialling)
+        conn_serve(c);
+    if (c->closed)
+        return;
+    if (t->now_ns < due_ns(l)) {
+        timer_at(t, due_ns(l));
     } else if (c->dialling || c->greeting) {
         conn_lose(c, RDMAD_E_UNREACHABLE,
                   c->dialling ? "no connection in time" : "no welcome in time");
