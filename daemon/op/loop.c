@@ -8,10 +8,10 @@
  * but that one, and a thousand parked rings cost nothing. The timerfd (CLOCK_BOOTTIME) is moved
  * only to earlier times: an early expiry is one harmless turn.
  *
- * A busy worker looks at epoll now and then too, for the sake of a parked fabric: after 50 us at
- * first, and up to 1 ms later each time it finds nothing (parked rings it finds by itself,
- * rings.c). On the same occasion rings and the link fabric that have been quiet for longer than a
- * spin are parked.
+ * A busy worker looks at epoll now and then too, for the sake of a parked fabric and of parked
+ * rings (of which it peeks at a few a turn, rings.c, but with a thousand of them that takes long
+ * turns too long): after 50 us at first, and up to 1 ms later each time it finds nothing. On the
+ * same occasion rings and the link fabric that have been quiet for longer than a spin are parked.
  */
 #include "daemon/op/worker.h"
 #include <errno.h>
@@ -65,21 +65,28 @@ void loop_unwatch_ring(struct worker *w, struct op_ring *r) {
     epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, r->ring->doorbell, NULL);
 }
 
-/* Takes events; a timeout of 0 only looks. What is woken is served by the next turn. */
-static int take_events(struct worker *w, int timeout_ms) {
+/* Takes events; a timeout of 0 only looks. What is woken is served by the next turn; returns how
+ * many that were. */
+static unsigned take_events(struct worker *w, int timeout_ms) {
     struct epoll_event ev[EVENTS];
     int n = epoll_wait(w->epoll_fd, ev, EVENTS, timeout_ms);
+    unsigned woken = 0;
     w->now_ns = clock_now_ns();
     for (int i = 0; i < n; i++) {
         void *what = ev[i].data.ptr;
-        if (what == &w->link)
-            seat_wake(&w->link, w->now_ns);
-        else if (what == &w->timer_fd)
+        if (what == &w->timer_fd) {
             w->timer_ns = CLOCK_NEVER;
-        else if (what != &w->mailbox) /* which every turn looks into anyway */
+        } else if (what == &w->link) {
+            if (w->link.parked) {
+                seat_wake(&w->link, w->now_ns);
+                woken++;
+            }
+        } else if (what != &w->mailbox) { /* which every turn looks into anyway */
+            woken += ((const struct op_ring *)what)->parked;
             rings_wake(w, what);
+        }
     }
-    return n;
+    return woken;
 }
 
 /* ---- busy -------------------------------------------------------------------------------- */
@@ -102,7 +109,7 @@ static void count_lanes(struct worker *w) {
 }
 
 static void look(struct worker *w, uint64_t quiet_ns) {
-    if (w->link.parked) {
+    if (w->link.parked || !list_empty(&w->parked)) {
         bool found = take_events(w, 0) > 0;
         w->look_every_ns = found ? LOOK_MIN_NS : 2 * w->look_every_ns;
         if (w->look_every_ns > LOOK_MAX_NS)
