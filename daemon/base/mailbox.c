@@ -2,10 +2,11 @@
 /*
  * mailbox.c - a locked list and an eventfd.
  *
- * The eventfd is written only by the post that finds the box empty, so a burst costs one wake-up.
- * It is read before the list is taken: a post that comes in between finds the box empty again and
- * writes again, so no mail ever waits behind a silent descriptor. It is written under the lock, so
- * that a receiver which drained the last mail may close the box at once.
+ * The eventfd is written only by the post that finds the box empty, so a burst costs one wake-up,
+ * and read when the list is taken, both under the lock: outside of it the descriptor is readable
+ * exactly when mail waits. A receiver that polls may see mail before its poster wrote; if it could
+ * take the list then, the write would come to an empty box and keep it from sleeping for good.
+ * Writing under the lock also lets a receiver which drained the last mail close the box at once.
  */
 #include "daemon/base/mailbox.h"
 #include <errno.h>
@@ -54,15 +55,19 @@ void mailbox_post(struct mailbox *box, struct mail *mail, void (*deliver)(struct
     pthread_mutex_unlock(&box->lock);
 }
 
-unsigned mailbox_drain(struct mailbox *box) {
+static void silence(int fd) {
     uint64_t ignored;
     ssize_t n;
     do {
-        n = read(box->fd, &ignored, sizeof(ignored));
+        n = read(fd, &ignored, sizeof(ignored));
     } while (n < 0 && errno == EINTR);
+}
 
+unsigned mailbox_drain(struct mailbox *box) {
     pthread_mutex_lock(&box->lock);
     struct mail *mail = box->head;
+    if (mail)
+        silence(box->fd);
     box->head = NULL;
     box->tail = &box->head;
     __atomic_store_n(&box->pending, false, __ATOMIC_RELEASE);

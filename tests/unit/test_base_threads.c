@@ -8,6 +8,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/offload.h"
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -32,6 +33,7 @@ struct letter {
 
 static struct mailbox box;
 static unsigned next_number[SENDERS], received, wakeups;
+static unsigned turn; /* atomic: letters taken so far */
 
 static void receive(struct mail *mail) {
     struct letter *l = container_of(mail, struct letter, mail);
@@ -58,6 +60,41 @@ static void sleep_and_drain(void) {
     CHECK(poll(&p, 1, 10000) == 1); /* a lost wake-up ends here */
     wakeups++;
     mailbox_drain(&box);
+}
+
+static bool readable(void) {
+    struct pollfd p = {.fd = box.fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+/* One at a time, each as soon as the one before was taken. */
+static void *send_when_empty(void *arg) {
+    for (unsigned i = 0; i < LETTERS; i++) {
+        struct letter *l = malloc(sizeof(*l));
+        CHECK(l);
+        *l = (struct letter){.number = i};
+        mailbox_post(&box, &l->mail, receive);
+        while (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) <= i)
+            sched_yield();
+    }
+    return arg;
+}
+
+/* A receiver that polls drains as early as it can see mail, which may be before the poster woke it.
+ * An empty box with a readable descriptor would keep it from ever sleeping again. */
+static void an_empty_box_wakes_nobody(void) {
+    pthread_t thread;
+    CHECK(mailbox_init(&box) == 0);
+    received = next_number[0] = 0;
+    CHECK(pthread_create(&thread, NULL, send_when_empty, NULL) == 0);
+    while (received < LETTERS) {
+        if (!mailbox_pending(&box) || !mailbox_drain(&box))
+            continue;
+        CHECK(!readable());
+        __atomic_store_n(&turn, received, __ATOMIC_RELEASE);
+    }
+    pthread_join(thread, NULL);
+    mailbox_fini(&box);
 }
 
 static void letters_arrive_once_and_in_order(void) {
@@ -156,6 +193,7 @@ static void faults_can_be_survived_again_and_again(void) {
 
 int main(void) {
     letters_arrive_once_and_in_order();
+    an_empty_box_wakes_nobody();
     one_burst_is_one_wakeup();
     jobs_run_in_order_and_stop_finishes_them();
     faults_can_be_survived_again_and_again();
