@@ -19,15 +19,15 @@ start_daemon b
 head -c 5000001 /dev/urandom >"$work/file" # not a multiple of any piece
 
 for lessee in a b; do
-    start_on a "$work/mailbox" "$examples/mailbox"
+    start_on a "$work/mailbox.$lessee" "$examples/mailbox"
     mailbox=$!
-    on "$lessee" "$examples/hello" "$(first_line "$work/mailbox" "$mailbox")"
+    on "$lessee" "$examples/hello" "$(first_line "$work/mailbox.$lessee" "$mailbox")"
     wait "$mailbox" || fail "mailbox"
-    [ "$(tail -n 1 "$work/mailbox")" = hello ] || fail "the mailbox holds: $(<"$work/mailbox")"
+    [ "$(tail -n 1 "$work/mailbox.$lessee")" = hello ] || fail "the mailbox holds: $(<"$work/mailbox.$lessee")"
 
-    start_on a "$work/shared" "$examples/share" "$work/file"
+    start_on a "$work/shared.$lessee" "$examples/share" "$work/file"
     share=$!
-    uri=$(first_line "$work/shared" "$share")
+    uri=$(first_line "$work/shared.$lessee" "$share")
     on "$lessee" "$examples/fetch" "$uri" "$work/fetched"
     cmp "$work/file" "$work/fetched" || fail "what was fetched differs"
     on "$lessee" "$examples/async_epoll" "$uri" >"$work/sum" || fail "async_epoll"
