@@ -37,7 +37,7 @@ answers "$work/static"
 [[ $(ldd "$work/shared") == *librdmad* ]] || { echo "shared is not"; exit 1; }
 [[ $(ldd "$work/static") != *librdmad* ]] || { echo "static is not"; exit 1; }
 
-{ cmake -S "$consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION="$version" &&
+{ cmake -G Ninja -S "$consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION="$version" &&
     cmake --build "$work/cmake"; } >"$work/log" || { cat "$work/log"; exit 1; }
 answers "$work/cmake/shared"
 answers "$work/cmake/static"
