@@ -190,6 +190,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg) {
         conn_lost(c, send_failed());
     } else {
         event_add(c->readable, NULL);
+        if (c->events->drained)
+            c->events->drained(c->user); /* may close c */
     }
 }
 
@@ -268,6 +270,10 @@ void conn_set_user(struct conn *c, void *user) {
 
 const struct conn_peer *conn_peer(const struct conn *c) {
     return &c->peer;
+}
+
+bool conn_lags(const struct conn *c) {
+    return !list_empty(&c->queue);
 }
 
 void conn_close(struct conn *c) {

@@ -31,6 +31,8 @@ struct conn_events {
     void (*packet)(void *user, const void *data, size_t size, unsigned nfds);
     /* End of file, error or overflow; why is a static text. The conn is already freed. */
     void (*closed)(void *user, const char *why);
+    /* All that waited has been sent. May be NULL. */
+    void (*drained)(void *user);
 };
 
 /* Takes over fd whatever it returns: 0 or RDMAD_E_*. Nothing is called back before the loop turns
@@ -43,6 +45,8 @@ const struct conn_peer *conn_peer(const struct conn *c);
 /* Queues or sends one packet; descriptors are duplicated if they have to wait. Calls nothing back:
  * if the client is lost, closed is called in a later turn. */
 void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);
+/* Whether output waits for the client to read; drained tells when it does no more. */
+bool conn_lags(const struct conn *c);
 /* Flushes what can be sent, closes, frees. Calls nothing back. */
 void conn_close(struct conn *c);
 

@@ -5,6 +5,7 @@
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
 #include "daemon/serve/serve.h"
+#include "daemon/state/handle.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,7 +20,12 @@ static void on_closed(void *user, const char *why) {
     session_close(s, NULL);
 }
 
-static const struct conn_events events = {.packet = on_packet, .closed = on_closed};
+static void on_drained(void *user) {
+    handles_tell_renewed(user);
+}
+
+static const struct conn_events events = {
+    .packet = on_packet, .closed = on_closed, .drained = on_drained};
 
 /* Says why there is no session to somebody who has not asked anything yet. */
 static void turn_away(struct conn *c, const struct error *why) {

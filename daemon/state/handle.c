@@ -215,6 +215,36 @@ static void handle_expired(struct timer *timer, uint64_t now_ns) {
     handle_end(h, RDMAD_E_LEASE_EXPIRED, why.text);
 }
 
+/* Owners renew as often as they like; their lessee's session must not end for it. Only the last
+ * deadline counts, so it waits here, not in the queue, while the client does not read. */
+static void tell_renewed(struct handle *h) {
+    struct session *s = h->session;
+    struct rdmad_ev_lease_renewed ev = {
+        .lease = h->lease_id,
+        .handle = h->number,
+        .ttl_ns = clock_left(state_now(s->state), h->deadline_ns),
+    };
+    h->renewal_untold = session_lags(s);
+    if (h->renewal_untold)
+        s->renewals_untold = true;
+    else
+        session_send(s, RDMAD_EV_LEASE_RENEWED, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+void handles_tell_renewed(struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t number;
+    struct handle *h;
+
+    if (!s->renewals_untold)
+        return;
+    s->renewals_untold = false;
+    while ((h = slots_next(&s->handles, &cursor, &number))) {
+        if (h->renewal_untold && h->stage == HANDLE_USABLE)
+            tell_renewed(h);
+    }
+}
+
 void handle_renewed(struct handle *h, uint64_t deadline_ns) {
     struct session *s = h->session;
     if (s->closing || (h->stage != HANDLE_ADDING && h->stage != HANDLE_USABLE))
@@ -223,14 +253,8 @@ void handle_renewed(struct handle *h, uint64_t deadline_ns) {
     if (h->remote)
         timer_set(timers_of(h), &h->expiry, deadline_ns);
     plane_lease_extend(s->plane, h->number, deadline_ns);
-    if (!h->known)
-        return;
-    struct rdmad_ev_lease_renewed ev = {
-        .lease = h->lease_id,
-        .handle = h->number,
-        .ttl_ns = clock_left(state_now(s->state), deadline_ns),
-    };
-    session_send(s, RDMAD_EV_LEASE_RENEWED, 0, &ev, sizeof(ev), NULL, 0);
+    if (h->known)
+        tell_renewed(h);
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */

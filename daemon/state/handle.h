@@ -47,6 +47,7 @@ struct handle {
     bool remote;
     bool known;                   /* the client has its number */
     bool returned;                /* the client does not want it any more */
+    bool renewal_untold;          /* the client will hear of the last one when it reads again */
     bool attached;                /* local: in the lease's list */
     unsigned pending;             /* answers of the data plane under way */
     int reason;                   /* once ENDING */
@@ -76,7 +77,10 @@ int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, voi
 void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
                           const struct handle_ops *ops, void *peer_record, plane_done *done,
                           void *arg);
+/* However often this comes: a client that does not read has one event of it waiting, at most. */
 void handle_renewed(struct handle *h, uint64_t deadline_ns);
+/* The client reads again: tells it of the renewals that it missed. */
+void handles_tell_renewed(struct session *s);
 /* The lease ended: drain, let go, tell the client. Harmless when it is ending already. */
 void handle_end(struct handle *h, int reason, const char *text);
 /* The session gives it back. done (may be NULL): no op of it is under way and h is freed. */

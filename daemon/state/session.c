@@ -170,6 +170,10 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
     send_message(s, type, seq, RDMAD_OK, body, size, fds, nfds);
 }
 
+bool session_lags(const struct session *s) {
+    return s->conn && conn_lags(s->conn);
+}
+
 void session_send_error(struct session *s, uint16_t type, uint32_t seq, const struct error *why) {
     struct rdmad_msg_error body = {{0}};
     _Static_assert(sizeof(body.text) == sizeof(why->text), "an error's text fits its message");

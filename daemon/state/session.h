@@ -47,6 +47,7 @@ struct session {
         void *arg;
     } leases_gone, handles_gone;
     uint32_t handles_ended;   /* handles that only still answer with why they ended */
+    bool renewals_untold;     /* of handles; the client does not read */
     uint64_t handles_end_seq; /* numbers them in the order they ended */
 
     struct quota_account account;
@@ -65,6 +66,8 @@ struct session *session_find(struct state *st, uint64_t id);
 /* Sends a message of the wire to the client; harmless when it is gone. */
 void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds);
+/* Whether what was sent waits for the client to read it. */
+bool session_lags(const struct session *s);
 void session_send_error(struct session *s, uint16_t type, uint32_t seq, const struct error *why);
 
 #endif

@@ -279,6 +279,33 @@ static void is_renewed_link(void) {
     is_renewed(true);
 }
 
+/* A lessee that is busy elsewhere and reads no events keeps its session, however often its owner
+ * renews, and hears of the last renewal in the end. */
+static void is_renewed_without_end(bool link) {
+    struct pair p = pair_open(link);
+    rdmad_lease *own = grant(&p, 60000);
+    rdmad_lease *l = attach(&p, rdmad_lease_uri(own));
+    struct rdmad_lease_info i;
+    for (unsigned n = 0; n < 12000; n++)
+        CHECK(!rdmad_lease_renew(own, 60000), "%s", rdmad_last_error(p.owner));
+    CHECK(!rdmad_lease_renew(own, 3000000), "%s", rdmad_last_error(p.owner));
+    works(&p, l, "the session lives");
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    do {
+        struct rdmad_event e;
+        CHECK(now_ms() < deadline, "the last renewal is never told");
+        (void)rdmad_next_event(p.lessee, 10, &e);
+        rdmad_lease_info(l, &i);
+    } while (i.ttl_ns < 2000000ull * 1000000);
+    pair_close(&p);
+}
+static void is_renewed_without_end_local(void) {
+    is_renewed_without_end(false);
+}
+static void is_renewed_without_end_link(void) {
+    is_renewed_without_end(true);
+}
+
 /* ---- names, scopes, secrets ------------------------------------------------------------------ */
 
 static void names(void) {
@@ -565,7 +592,8 @@ static void nothing_is_left(void) {
 
 TEST_MAIN(CASE(expires_local), CASE(expires_link), CASE(is_revoked_local), CASE(is_revoked_link),
           CASE(is_for_one_local), CASE(is_for_one_link), CASE(has_rights_local),
-          CASE(has_rights_link), CASE(is_renewed_local), CASE(is_renewed_link), CASE(names),
+          CASE(has_rights_link), CASE(is_renewed_local), CASE(is_renewed_link),
+          CASE(is_renewed_without_end_local), CASE(is_renewed_without_end_link), CASE(names),
           CASE(scopes), CASE(secrets_local), CASE(secrets_link), CASE(is_its_owners_alone),
           CASE(is_orphaned_local), CASE(is_orphaned_link), CASE(owners_daemon_dies),
           CASE(lessees_daemon_dies), CASE(lessees_daemon_hangs), CASE(unreachable),

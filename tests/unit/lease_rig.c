@@ -134,6 +134,11 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
     }
 }
 
+bool session_lags(const struct session *s) {
+    (void)s;
+    return rig.lags;
+}
+
 void session_send_error(struct session *s, uint16_t type, uint32_t seq, const struct error *why) {
     (void)s, (void)type, (void)seq, (void)why;
 }

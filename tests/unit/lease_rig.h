@@ -28,6 +28,7 @@ struct rig {
     uint64_t now_ns;
     struct rig_event events[512];
     unsigned nevents;
+    bool lags; /* no client reads */
 };
 extern struct rig rig;
 

@@ -16,10 +16,10 @@
 static struct event_base *base;
 static struct conn *conn;
 static int client;
-static unsigned packets, last_nfds;
+static unsigned packets, last_nfds, drained;
 static size_t last_size;
 static const char *closed_why;
-static bool close_in_packet, echo;
+static bool close_in_packet, close_when_drained, echo;
 
 static void on_packet(void *user, const void *data, size_t size, unsigned nfds) {
     cr_assert_eq(user, &packets);
@@ -40,7 +40,17 @@ static void on_closed(void *user, const char *why) {
     conn = NULL;
 }
 
-static const struct conn_events events = {on_packet, on_closed};
+static void on_drained(void *user) {
+    cr_assert_eq(user, &packets);
+    cr_assert_not(conn_lags(conn));
+    drained++;
+    if (close_when_drained) {
+        conn_close(conn);
+        conn = NULL;
+    }
+}
+
+static const struct conn_events events = {on_packet, on_closed, on_drained};
 
 static unsigned open_fds(void) {
     unsigned n = 0;
@@ -204,6 +214,36 @@ Test(conn, a_client_that_lets_its_queue_overflow_is_closed_and_costs_no_descript
     turn();
     cr_assert_str_eq(closed_why, "the client does not read what it is sent");
     cr_assert_eq(open_fds(), before - 1, "its own socket is closed");
+}
+
+/* Fills the socket until packets wait, then reads them all. */
+static void lag_and_catch_up(void) {
+    char buf[1024] = {0};
+    for (int i = 0; i < 5000 && !conn_lags(conn); i++)
+        conn_send(conn, buf, sizeof(buf), NULL, 0);
+    cr_assert(conn_lags(conn));
+    turn();
+    cr_assert_eq(drained, 0, "nothing was read yet");
+    for (int i = 0; i < 5000 && conn && conn_lags(conn); i++) {
+        recv(client, buf, sizeof(buf), MSG_DONTWAIT);
+        turn();
+    }
+    cr_assert_eq(drained, 1);
+}
+
+Test(conn, a_client_that_lagged_and_reads_again_is_told_of_once) {
+    lag_and_catch_up();
+    turn();
+    cr_assert_eq(drained, 1);
+    conn_send(conn, "more", 4, NULL, 0);
+    cr_assert_not(conn_lags(conn));
+}
+
+Test(conn, closing_from_inside_drained_is_safe) {
+    close_when_drained = true;
+    lag_and_catch_up();
+    cr_assert_null(conn);
+    cr_assert_null(closed_why);
 }
 
 Test(conn, what_the_socket_takes_is_sent_before_closing) {

@@ -325,6 +325,27 @@ Test(handle, a_local_renewal_is_the_leases) {
     finish_session(s);
 }
 
+Test(handle, renewals_wait_as_one_for_a_client_that_does_not_read) {
+    struct session *s = rig_session(2);
+    struct handle *h = remote(s, 1000), *ending = remote(s, 1000);
+    rig.lags = true;
+    for (unsigned i = 1; i <= 500; i++) {
+        handle_renewed(h, rig.now_ns + (1000 + i) * MS);
+        handle_renewed(ending, rig.now_ns + 1000 * MS);
+    }
+    handle_end(ending, RDMAD_E_LEASE_REVOKED, "over");
+    handles_tell_renewed(s);
+    cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_RENEWED), 0, "it still does not read");
+    rig.lags = false;
+    handles_tell_renewed(s);
+    handles_tell_renewed(s);
+    cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_RENEWED), 1, "of the one that lives, and once");
+    cr_expect_eq(rig_last_event(s)->handle, h->number);
+    cr_expect_eq(rig_last_event(s)->ttl_ns, 1500 * MS, "the last renewal is what counts");
+    fake_answer_all();
+    finish_session(s);
+}
+
 /* ---- the session closes, at each stage ------------------------------------------------------- */
 
 /* Closes s and answers the drop; what still waits after that is the caller's. */
