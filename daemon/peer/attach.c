@@ -119,10 +119,31 @@ static void ask(struct claim *c) {
     peer_send(c->peer, &m);
 }
 
+/* Half of a peer's places is the most that one uid can take, with however many sessions. */
+static int check_share(const struct peer *p, uid_t uid, struct error *err) {
+    uint32_t cursor = 0;
+    uint64_t ref;
+    const struct claim *c;
+    unsigned n = 0;
+
+    if (p->claims.used < PEER_ATTACHES_MAX / 2)
+        return 0;
+    while ((c = slots_next(&p->claims, &cursor, &ref)))
+        n += c->uid == uid;
+    if (n < PEER_ATTACHES_MAX / 2)
+        return 0;
+    return error_set(err, RDMAD_E_LIMIT,
+                     "uid %u has %u leases at %.100s:%u, at most %u of one daemon are for one uid; "
+                     "release some",
+                     (unsigned)uid, n, p->host, p->port, PEER_ATTACHES_MAX / 2);
+}
+
 /* A claim of h on p, in p's table. */
 static struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
                                uint64_t timeout_ns, struct error *err) {
     const struct state *st = p->peers->state;
+    if (check_share(p, h->session->uid, err))
+        return NULL;
     struct claim *c = calloc(1, sizeof(*c));
     if (!c || !(c->ref = slots_add(&p->claims, c))) {
         error_set(err, c ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
@@ -134,6 +155,7 @@ static struct claim *claim_new(struct peer *p, struct handle *h, const struct rd
     }
     c->peer = p;
     c->handle = h;
+    c->uid = h->session->uid;
     c->uri = *uri;
     c->timeout_ns = timeout_ns;
     list_init(&c->lane_node);

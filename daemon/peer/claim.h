@@ -21,6 +21,7 @@ struct claim {
     uint64_t ref; /* in peer->claims */
     enum claim_stage stage;
     struct handle *handle; /* NULL once ABANDONED */
+    uid_t uid;             /* of its session */
     struct rdmad_uri uri;
     struct timer timeout;
     uint64_t timeout_ns;

@@ -5,7 +5,8 @@
  * The happy path: ATTACH_REQ is checked (secret or name, scope, count), the data plane opens a
  * window that only this peer's connections can use, the answer carries its key. A revoke sends
  * REVOKED and waits for STOPPED; lease.c closes the window after that, or when its patience ends.
- * RELEASE closes it at once.
+ * RELEASE closes it at once. RENEWED only makes the lessee ask, so another one is not sent before
+ * it has: however often an owner renews, it cannot fill the connection that others share.
  *
  * A lease can end while the window opens: the lessee then gets the reason instead of a key. When
  * the connection is lost all windows of the peer are closed without asking, and its links cut.
@@ -26,6 +27,7 @@ struct grant {
     struct attachment attachment;
     bool opening; /* the data plane owes the key */
     bool told;    /* the lessee has it */
+    bool renewed; /* RENEWED is out, the lessee has not asked for how long yet */
     bool gone;    /* out of its reach; only waits for the above */
 };
 
@@ -68,8 +70,10 @@ static void send_ttl(struct grant *g, uint16_t type) {
 
 static void renewed(struct attachment *a) {
     struct grant *g = of_attachment(a);
-    if (g->told)
-        send_ttl(g, PEER_MSG_RENEWED);
+    if (!g->told || g->renewed)
+        return;
+    g->renewed = true;
+    send_ttl(g, PEER_MSG_RENEWED);
 }
 
 static void gone(struct attachment *a, int reason) {
@@ -217,8 +221,10 @@ void grant_stopped(struct peer *p, const struct peer_stopped *m) {
 
 void grant_ttl_req(struct peer *p, const struct peer_ttl *m) {
     struct grant *g = find(p, m->ref);
-    if (g && !g->attachment.stopping)
-        send_ttl(g, PEER_MSG_TTL_REP);
+    if (!g || g->attachment.stopping)
+        return;
+    g->renewed = false;
+    send_ttl(g, PEER_MSG_TTL_REP);
 }
 
 /* ---- links ------------------------------------------------------------------------------- */

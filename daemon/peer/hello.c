@@ -40,8 +40,9 @@ static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
 
     if (!fabric_fits(p, hello))
         return;
-    if (ps->count - ps->strangers >= max) {
-        peer_refuse(p, RDMAD_E_LIMIT, "%s has %u peers, its peer.max is %" PRIu64,
+    if (!peers_make_room(ps)) {
+        peer_refuse(p, RDMAD_E_LIMIT,
+                    "%s has %u peers, its peer.max is %" PRIu64 ", and none is idle",
                     ps->state->node_name, ps->count - ps->strangers, max);
         return;
     }

@@ -30,8 +30,9 @@ struct evconnlistener;
 struct evdns_base;
 struct evdns_getaddrinfo_request;
 
-/* Attachments of one peer here, and of ours there: 64 sessions with 64 leases each. Requests that
- * are not answered yet count, so this also bounds what a peer can have pending. */
+/* Attachments of one peer here, and of ours there: 64 sessions with 64 leases each, of one uid at
+ * most half of them. Requests that are not answered yet count, so this also bounds what a peer can
+ * have pending. */
 #define PEER_ATTACHES_MAX 4096u
 /* Link offers being made for one peer; an honest one asks for one a worker. */
 #define PEER_OFFERS_MAX 64u
@@ -96,8 +97,10 @@ struct peer {
 
 /* ---- peers.c ---- */
 struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
-void peer_check_free(struct peer *p);                   /* once it is lost and holds nothing */
-void peer_is_up(struct peer *p);                        /* hello was said both ways */
+/* Whether there is room for one more; closes the oldest connection that nobody uses for it. */
+bool peers_make_room(struct peers *ps);
+void peer_check_free(struct peer *p); /* once it is lost and holds nothing */
+void peer_is_up(struct peer *p);      /* hello was said both ways */
 /* The outgoing peer of that address, dialled now, on uid's account, if there is none. */
 int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
               struct error *err);

@@ -201,13 +201,14 @@ static struct peer *find_outgoing(struct peers *ps, const char *host, uint16_t p
     return NULL;
 }
 
-/* An idle connection of ours makes room for a new one. */
-static bool make_room(struct peers *ps) {
+/* Whose it is does not matter: a daemon whose idle connection is closed dials again when it needs
+ * one, and whoever only connects and stays keeps nobody out. */
+bool peers_make_room(struct peers *ps) {
     if (ps->count - ps->strangers < ps->state->config->max_peers)
         return true;
     list_for_each (node, &ps->all) {
         struct peer *p = list_entry(node, struct peer, node);
-        if (p->outgoing && p->stage == PEER_UP && !p->used && !p->doomed) {
+        if (p->stage == PEER_UP && !p->used && !p->doomed) {
             peer_refuse(p, RDMAD_OK, "not in use");
             return true;
         }
@@ -238,7 +239,7 @@ static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port,
         error_set(err, RDMAD_E_URI, "port 0 of %.100s cannot be dialled", host);
         return NULL;
     }
-    if (!make_room(ps)) {
+    if (!peers_make_room(ps)) {
         error_set(err, RDMAD_E_LIMIT,
                   "%u peers are connected, peer.max is %" PRIu64
                   ", and none is idle; release leases of some first",

@@ -340,6 +340,28 @@ Test(peer_lessee, one_uid_fills_at_most_half_of_the_table) {
     s = first;
 }
 
+Test(peer_lessee, one_uid_fills_at_most_half_of_what_a_peer_gives) {
+    struct session *mine[4] = {s, rig_session(3), rig_session(3), rig_session(3)};
+    struct session *other = rig_session(4);
+    for (unsigned i = 0; i < PEER_ATTACHES_MAX / 2; i++) {
+        s = mine[i % 4];
+        begin();
+    }
+    cr_expect_eq(done.calls, 0, "all of them wait for hello");
+    begin();
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(done.code, RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(done.text, "uid 3 has 2048"), "%s", done.text);
+    s = other;
+    begin();
+    cr_expect_eq(done.calls, 1, "another user goes on");
+    for (unsigned i = 1; i < 4; i++)
+        rig_close(mine[i]);
+    rig_close(other);
+    fake_answer_all();
+    s = mine[0];
+}
+
 /* ---- late ------------------------------------------------------------------------------------ */
 
 Test(peer_lessee, the_timeout_bounds_every_step) {

@@ -141,15 +141,48 @@ Test(peer_owner, strangers_are_bounded_and_keep_nobody_out) {
     cr_expect_eq(peers_in_state("up"), 1);
 }
 
-Test(peer_owner, peers_are_bounded_and_the_limit_is_named) {
-    for (unsigned i = 0; i < 8; i++)
+/* Fills the table with connections; returns the first. */
+static struct raw *fill(void) {
+    struct raw *first = raw_greet();
+    for (unsigned i = 1; i < 8; i++)
         raw_greet();
+    cr_assert_eq(peers_in_state("up"), 8);
+    return first;
+}
+
+Test(peer_owner, peers_are_bounded_and_the_limit_is_named) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    for (unsigned i = 0; i < 8; i++)
+        attach(raw_greet(), l, i + 1);
     struct raw *r = raw_dial();
     struct peer_msg hello = raw_hello();
     raw_send(r, &hello);
     struct peer_msg m = raw_expect(r, PEER_MSG_BYE);
     cr_expect_eq(m.bye.code, RDMAD_E_LIMIT);
     cr_expect_not_null(strstr(m.bye.text, "peer.max is 8"), "%s", m.bye.text);
+    finish(l);
+}
+
+Test(peer_owner, who_only_stays_connected_keeps_nobody_out) {
+    struct raw *idle = fill();
+    for (unsigned i = 0; i < 8; i++)
+        raw_greet();
+    cr_expect_eq(raw_expect(idle, PEER_MSG_BYE).bye.code, RDMAD_OK);
+    cr_expect(raw_eof(idle));
+    AWAIT(peers_in_state("up") == 8);
+}
+
+Test(peer_owner, who_holds_a_lease_is_not_the_one_that_makes_room) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *user = fill();
+    attach(user, l, 5);
+    for (unsigned i = 0; i < 16; i++)
+        raw_greet();
+    cr_expect_eq(l->attached, 1);
+    cr_expect(raw_silent(user));
+    finish(l);
 }
 
 /* ---- attach ---------------------------------------------------------------------------------- */
@@ -293,6 +326,24 @@ Test(peer_owner, a_renewal_is_told_and_its_duration_can_be_asked) {
     rig_advance(100 * MS);
     raw_send(r, &m);
     cr_expect_eq(raw_expect(r, PEER_MSG_TTL_REP).ttl.ttl_ns, 8900 * MS);
+    finish(l);
+}
+
+Test(peer_owner, renewals_that_the_lessee_has_not_looked_at_cost_one_message) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_TTL_REQ};
+    struct error err;
+    m.ttl.ref = attach(r, l, 5);
+    for (unsigned i = 0; i < 50; i++)
+        cr_assert_eq(lease_renew(l, (9000 + i) * MS, &err), 0);
+    raw_expect(r, PEER_MSG_RENEWED);
+    cr_expect(raw_silent(r));
+    raw_send(r, &m);
+    cr_expect_eq(raw_expect(r, PEER_MSG_TTL_REP).ttl.ttl_ns, 9049 * MS, "the last is what counts");
+    cr_assert_eq(lease_renew(l, 7000 * MS, &err), 0);
+    cr_expect_eq(raw_expect(r, PEER_MSG_RENEWED).ttl.ttl_ns, 7000 * MS);
     finish(l);
 }
 
