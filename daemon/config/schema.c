@@ -109,7 +109,7 @@ const struct setting settings[] = {
     NUMBER("limits.pool_bytes_per_session", max_pool_bytes_session, 0, BYTES_MAX, 0, "bytes",
            RELOAD, "Memory of one session's pools and rings. 0: half of limits.pool_bytes."),
     NUMBER("limits.pools_per_session", max_pools_session, 1, 65536, 256, "", RELOAD,
-           "Pools of one session."),
+           "Pools of one session. One user may have 64 times as many, as of the next three."),
     NUMBER("limits.rings_per_session", max_rings_session, 1, 4096, 64, "", RELOAD,
            "Rings of one session; each thread of a client wants one."),
     NUMBER("limits.leases_per_session", max_leases_session, 1, 1048576, 1024, "", RELOAD,

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * limits.c - settings to limits. A byte limit of 0 is a share of the machine, smaller for one user
- * and for one session, so that by default nobody alone can take everything.
+ * and for one session, so that by default nobody alone can take everything. What has a limit for a
+ * session only is limited for a user too, by that of FULL_SESSIONS sessions: otherwise one with
+ * very many sessions could use up what is counted for the whole process (its mappings, 65530 by
+ * default, its descriptors) or grow the tables without bound.
  */
 #include "daemon/state/limits.h"
 #include <unistd.h>
+
+#define FULL_SESSIONS 64u
+#define FEW 2u /* that each of a user's sessions may have in any case */
 
 static uint64_t machine_bytes(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -13,6 +19,11 @@ static uint64_t machine_bytes(void) {
 
 static uint64_t or_else(uint64_t value, uint64_t otherwise) {
     return value ? value : otherwise;
+}
+
+static void limit_uid(struct quota_limits *l, enum quota_resource r) {
+    uint64_t full = l->session[r] * FULL_SESSIONS, few = l->uid[QUOTA_SESSIONS] * FEW;
+    l->uid[r] = full > few ? full : few;
 }
 
 void limits_of(const struct config *c, struct quota_limits *out) {
@@ -30,4 +41,8 @@ void limits_of(const struct config *c, struct quota_limits *out) {
     out->session[QUOTA_RINGS] = c->max_rings_session;
     out->session[QUOTA_LEASES] = c->max_leases_session;
     out->session[QUOTA_ATTACHES] = c->max_attaches_session;
+    limit_uid(out, QUOTA_POOLS);
+    limit_uid(out, QUOTA_RINGS);
+    limit_uid(out, QUOTA_LEASES);
+    limit_uid(out, QUOTA_ATTACHES);
 }

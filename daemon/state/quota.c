@@ -16,10 +16,11 @@ static const struct {
     [QUOTA_SESSIONS] = {"sessions", "limits.sessions", "limits.sessions_per_uid", NULL},
     [QUOTA_BYTES] = {"bytes of pools and rings", "limits.pool_bytes", "limits.pool_bytes_per_uid",
                      "limits.pool_bytes_per_session"},
-    [QUOTA_POOLS] = {"pools", NULL, NULL, "limits.pools_per_session"},
-    [QUOTA_RINGS] = {"rings", NULL, NULL, "limits.rings_per_session"},
-    [QUOTA_LEASES] = {"leases", NULL, NULL, "limits.leases_per_session"},
-    [QUOTA_ATTACHES] = {"attached leases", NULL, NULL, "limits.attaches_per_session"},
+    [QUOTA_POOLS] = {"pools", NULL, "limits.pools_per_session", "limits.pools_per_session"},
+    [QUOTA_RINGS] = {"rings", NULL, "limits.rings_per_session", "limits.rings_per_session"},
+    [QUOTA_LEASES] = {"leases", NULL, "limits.leases_per_session", "limits.leases_per_session"},
+    [QUOTA_ATTACHES] = {"attached leases", NULL, "limits.attaches_per_session",
+                        "limits.attaches_per_session"},
 };
 
 void quota_init(struct quota *q, const struct quota_limits *limits) {

@@ -121,3 +121,24 @@ Test(limits, by_default_no_session_and_no_user_may_have_everything) {
     cr_assert_eq(l.uid[QUOTA_BYTES], 750);
     cr_assert_eq(l.session[QUOTA_BYTES], 1);
 }
+
+/* vm.max_map_count is 65530 by default; a pool is one mapping, a ring two. */
+Test(limits, one_user_cannot_use_up_what_the_process_shares) {
+    struct config c;
+    struct quota_limits l;
+    config_defaults(&c);
+    limits_of(&c, &l);
+    cr_assert_lt(l.uid[QUOTA_POOLS] + 2 * l.uid[QUOTA_RINGS], 65530 / 2);
+    cr_assert_lt(l.uid[QUOTA_LEASES], 1u << 20);
+    cr_assert_lt(l.uid[QUOTA_ATTACHES], 1u << 20);
+}
+
+Test(limits, a_small_share_for_each_session_still_lets_a_user_have_all_his_sessions) {
+    struct config c;
+    struct quota_limits l;
+    config_defaults(&c);
+    c.max_rings_session = 1;
+    c.max_sessions_uid = 2000;
+    limits_of(&c, &l);
+    cr_assert_geq(l.uid[QUOTA_RINGS], 2000);
+}
