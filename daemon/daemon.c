@@ -293,7 +293,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     announce(&d);
     event_base_dispatch(d.base);
     if (!d.clean)
-        return 1; /* what is left is still in use: the kernel takes it back */
+        _exit(1); /* what is left is still in use, by threads too: the kernel takes it back */
     stop(&d);
     LOG(NOTICE, ("stopped"));
     return 0;

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 rdmad_test(unit_peer_wire unit/test_peer_wire.c LINK rdmad_peer LABELS unit)
-foreach(side owner lessee)
-  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_peer_${side}.c)
-    rdmad_test(unit_peer_${side} unit/test_peer_${side}.c unit/peer_rig.c unit/lease_rig.c
-      unit/fake_plane.c
-      LINK rdmad_peer LABELS unit)
-  endif()
+foreach(what owner lessee shares)
+  rdmad_test(unit_peer_${what} unit/test_peer_${what}.c unit/peer_rig.c unit/lease_rig.c
+    unit/fake_plane.c
+    LINK rdmad_peer LABELS unit)
 endforeach()

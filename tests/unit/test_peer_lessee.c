@@ -2,118 +2,9 @@
 /*
  * Peers that we dial: each step of an attach, done well, refused, late, lost and given up.
  */
-#include "daemon/peer/internal.h"
-#include "tests/unit/peer_rig.h"
-#include <criterion/criterion.h>
-#include <string.h>
-#include <sys/socket.h>
-
-static struct raw *listener;
-static struct rdmad_uri uri;
-static struct session *s;
-static struct rig_done done;
-static struct handle *h;
-
-static void up(void) {
-    peer_rig_up();
-    memset(&uri, 0, sizeof(uri));
-    memset(&done, 0, sizeof(done));
-    strcpy(uri.host, "127.0.0.1");
-    uri.lease = 7;
-    listener = raw_listen(&uri.port);
-    s = rig_session(3);
-}
-
-static void down(void) {
-    if (!s->closing)
-        rig_close(s);
-    fake_answer_all();
-    for (int i = 0; i < 5; i++)
-        settle();
-    fake_answer_all();
-    cr_expect(rig_closed(s));
-    peer_rig_down();
-}
+#include "tests/unit/lessee_steps.h"
 
 TestSuite(peer_lessee, .init = up, .fini = down, .timeout = 60);
-
-/* ---- the steps ------------------------------------------------------------------------------- */
-
-static void begin(void) {
-    struct error err;
-    cr_assert_eq(handle_new(s, &h, &err), 0, "%s", err.text);
-    peer_attach(rig.st.peers, h, &uri, 5000 * MS, rig_done, &done);
-}
-
-static struct raw *greet(void) {
-    struct raw *r = raw_accept(listener);
-    struct peer_msg hello = raw_hello();
-    cr_expect_str_eq(raw_expect(r, PEER_MSG_HELLO).hello.node, "rig");
-    raw_send(r, &hello);
-    return r;
-}
-
-/* Takes the request; returns the lessee's number of it. */
-static uint64_t asked(struct raw *r) {
-    struct peer_msg m = raw_expect(r, PEER_MSG_ATTACH_REQ);
-    cr_expect_eq(m.attach_req.lease, 7);
-    cr_expect_eq(m.attach_req.uid, 3);
-    return m.attach_req.lessee_ref;
-}
-
-static struct peer_msg granted(uint64_t ref, uint64_t ttl_ms) {
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REP};
-    m.attach_rep = (struct peer_attach_rep){.lessee_ref = ref,
-                                            .owner_ref = 900 + ref,
-                                            .rights = RDMAD_RIGHT_READ,
-                                            .lease = 7,
-                                            .length = 4096,
-                                            .ttl_ns = ttl_ms * MS,
-                                            .key = {.size = 3, .bytes = {'k', 'e', 'y'}}};
-    return m;
-}
-
-static void grant(struct raw *r, uint64_t ref, uint64_t ttl_ms) {
-    struct peer_msg m = granted(ref, ttl_ms);
-    raw_send(r, &m);
-}
-
-/* Answers the link request and lets the data plane connect. */
-static void link_up(struct raw *r) {
-    struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep.offer = {.size = 1}};
-    unsigned opens = fake_count(FAKE_LANE_OPEN);
-    m.link_rep.ref = raw_expect(r, PEER_MSG_LINK_REQ).link_req.ref;
-    raw_send(r, &m);
-    AWAIT(fake_count(FAKE_LANE_OPEN) == opens + 1);
-    fake_answer(fake_call(FAKE_LANE_OPEN, -1), 0);
-}
-
-/* All of it. */
-static struct raw *attached(uint64_t ttl_ms, uint64_t *ref) {
-    begin();
-    struct raw *r = greet();
-    *ref = asked(r);
-    grant(r, *ref, ttl_ms);
-    link_up(r);
-    fake_answer(fake_call(FAKE_LEASE_ADD, -1), 0);
-    cr_assert_eq(done.calls, 1);
-    cr_assert_eq(done.code, 0, "%s", done.text);
-    return r;
-}
-
-static void failed(int code, const char *words) {
-    AWAIT(done.calls == 1);
-    cr_expect_eq(done.code, code, "%d: %s", done.code, done.text);
-    cr_expect_not_null(strstr(done.text, words), "\"%s\" does not say \"%s\"", done.text, words);
-    cr_expect_eq(s->handles.used, 0);
-    cr_expect_eq(rig.st.quota.total.used[QUOTA_ATTACHES], 0);
-}
-
-static void expect_release(struct raw *r, uint64_t ref, bool returned) {
-    struct peer_msg m = raw_expect(r, PEER_MSG_RELEASE);
-    cr_expect_eq(m.release.owner_ref, 900 + ref);
-    cr_expect_eq(m.release.returned, returned);
-}
 
 /* ---- done well ------------------------------------------------------------------------------- */
 
@@ -317,49 +208,6 @@ Test(peer_lessee, an_owner_that_makes_things_up_is_left) {
         failed(RDMAD_E_PROTOCOL, i == 2 ? "wrong side" : "attach");
         cr_expect(raw_eof(r));
     }
-}
-
-Test(peer_lessee, one_uid_fills_at_most_half_of_the_table) {
-    struct session *first = s, *other = rig_session(4);
-    for (int i = 0; i < 4; i++) { /* of 8 */
-        listener = raw_listen(&uri.port);
-        begin();
-        raw_accept(listener);
-    }
-    cr_expect_eq(done.calls, 0, "all of them wait for hello");
-    listener = raw_listen(&uri.port);
-    begin();
-    cr_expect_eq(done.calls, 1);
-    cr_expect_eq(done.code, RDMAD_E_LIMIT);
-    cr_expect_not_null(strstr(done.text, "for uid 3"), "%s", done.text);
-    s = other;
-    begin();
-    greet();
-    rig_close(other);
-    fake_answer_all();
-    s = first;
-}
-
-Test(peer_lessee, one_uid_fills_at_most_half_of_what_a_peer_gives) {
-    struct session *mine[4] = {s, rig_session(3), rig_session(3), rig_session(3)};
-    struct session *other = rig_session(4);
-    for (unsigned i = 0; i < PEER_ATTACHES_MAX / 2; i++) {
-        s = mine[i % 4];
-        begin();
-    }
-    cr_expect_eq(done.calls, 0, "all of them wait for hello");
-    begin();
-    cr_expect_eq(done.calls, 1);
-    cr_expect_eq(done.code, RDMAD_E_LIMIT);
-    cr_expect_not_null(strstr(done.text, "uid 3 has 2048"), "%s", done.text);
-    s = other;
-    begin();
-    cr_expect_eq(done.calls, 1, "another user goes on");
-    for (unsigned i = 1; i < 4; i++)
-        rig_close(mine[i]);
-    rig_close(other);
-    fake_answer_all();
-    s = mine[0];
 }
 
 /* ---- late ------------------------------------------------------------------------------------ */
