@@ -9,7 +9,7 @@
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libsystemd-dev)
 # shellcheck disable=SC2034 # used by those who source this
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy
-    libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 procps scdoc shellcheck)
+    llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 procps scdoc shellcheck)
 
 die() {
     echo "${0##*/}: $*" >&2
