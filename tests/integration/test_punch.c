@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -123,11 +124,6 @@ static bool set_huge_pages(unsigned long n) {
     return fclose(f) == 0 && ok && huge_pages() >= n;
 }
 
-static unsigned long restore_to;
-static void restore(void) {
-    set_huge_pages(restore_to);
-}
-
 static void *take_all_huge_pages(size_t *bytes) {
     for (*bytes = 64 * (size_t)HUGE; *bytes; *bytes -= HUGE) {
         void *p = mmap(NULL, *bytes, PROT_READ | PROT_WRITE,
@@ -138,13 +134,8 @@ static void *take_all_huge_pages(size_t *bytes) {
     return NULL;
 }
 
-static void huge_pages_that_vanish_end_the_session_only(void) {
-    restore_to = huge_pages();
-    if (restore_to < 8 && !set_huge_pages(8)) {
-        set_huge_pages(restore_to);
-        skip("no huge pages: %s cannot be raised to 8", nr_hugepages);
-    }
-    atexit(restore);
+static void punch_huge_pages(void *arg) {
+    (void)arg;
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     close(raw_session(tdaemon_dir(d)));
     sleep_ms(100);
@@ -166,6 +157,25 @@ static void huge_pages_that_vanish_end_the_session_only(void) {
     }
     tdaemon_expect_objects(d, before);
     tdaemon_stop(d);
+}
+
+/* The pages are the machine's: one test has them at a time, and whatever becomes of the process
+ * that uses them, their number is put back. */
+static void huge_pages_that_vanish_end_the_session_only(void) {
+    int lock = open(nr_hugepages, O_RDONLY | O_CLOEXEC);
+    if (lock < 0 || flock(lock, LOCK_EX) != 0)
+        skip("no huge pages: %s: %s", nr_hugepages, strerror(errno));
+    unsigned long before = huge_pages();
+    if (before < 8 && !set_huge_pages(8)) {
+        set_huge_pages(before);
+        skip("no huge pages: %s cannot be raised to 8", nr_hugepages);
+    }
+    pid_t pid = client_fork(punch_huge_pages, NULL);
+    while (client_running(pid))
+        sleep_ms(10);
+    set_huge_pages(before);
+    close(lock);
+    client_expect_ok(pid);
 }
 
 TEST_MAIN(CASE(ordinary_pages), CASE(punch_and_touch_pins_nothing_more),
