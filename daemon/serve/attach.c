@@ -8,7 +8,7 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
-#include "daemon/serve/serve.h"
+#include "daemon/serve/later.h"
 #include "daemon/state/handle.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -114,16 +114,6 @@ void serve_lease_attach(const struct request *rq, const void *body) {
     attach_begin(call, &uri, req->timeout_ns);
 }
 
-static void released(void *arg, const struct error *result) {
-    struct request *rq = arg;
-    if (result && result->code)
-        serve_fail(rq, result);
-    else
-        serve_reply(rq, NULL, 0, NULL, 0);
-    session_release(rq->session);
-    free(rq);
-}
-
 void serve_lease_release(const struct request *rq, const void *body) {
     const struct rdmad_lease_release_req *req = body;
     struct error err;
@@ -136,13 +126,7 @@ void serve_lease_release(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
-    struct request *later = malloc(sizeof(*later));
-    if (!later) {
-        error_set(&err, RDMAD_E_NOMEM, "out of memory to release lease %" PRIu64, h->lease_id);
-        serve_fail(rq, &err);
-        return;
-    }
-    *later = *rq;
-    session_hold(rq->session);
-    handle_release(h, released, later);
+    struct request *later = later_new(rq);
+    if (later)
+        handle_release(h, later_answer, later);
 }

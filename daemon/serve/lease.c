@@ -9,9 +9,8 @@
  */
 #include "daemon/state/lease.h"
 #include "daemon/base/clock.h"
-#include "daemon/serve/serve.h"
+#include "daemon/serve/later.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int copy_terms(const struct rdmad_lease_grant_req *req, struct lease_terms *out,
@@ -88,33 +87,15 @@ void serve_lease_renew(const struct request *rq, const void *body) {
     }
 }
 
-/* A request that waits for a lease's end, with its session held. */
-static void revoked(void *arg, const struct error *result) {
-    struct request *rq = arg;
-    if (result && result->code)
-        serve_fail(rq, result);
-    else
-        serve_reply(rq, NULL, 0, NULL, 0);
-    session_release(rq->session);
-    free(rq);
-}
-
 void serve_lease_revoke(const struct request *rq, const void *body) {
     const struct rdmad_lease_revoke_req *req = body;
     struct lease_view ended;
 
     struct lease *l = own_lease(rq, req->lease, &ended);
     if (l) {
-        struct request *later = malloc(sizeof(*later));
-        if (!later) {
-            struct error err;
-            error_set(&err, RDMAD_E_NOMEM, "out of memory to revoke lease %" PRIu64, l->id);
-            serve_fail(rq, &err);
-            return;
-        }
-        *later = *rq;
-        session_hold(rq->session);
-        lease_end(l, RDMAD_E_LEASE_REVOKED, revoked, later);
+        struct request *later = later_new(rq);
+        if (later)
+            lease_end(l, RDMAD_E_LEASE_REVOKED, later_answer, later);
     } else if (ended.id) {
         serve_reply(rq, NULL, 0, NULL, 0);
     } else {
