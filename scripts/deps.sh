@@ -6,7 +6,8 @@
 # need_packages installs what is missing and says so; it asks nothing of a machine that has it all,
 # not even to be root or to be online.
 
-BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libsystemd-dev)
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libsystemd-dev
+    libibverbs-dev librdmacm-dev ibverbs-providers)
 # shellcheck disable=SC2034 # used by those who source this
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy
     llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 procps scdoc shellcheck)

@@ -22,16 +22,16 @@ bench                   common/
 daemon/base             common/
 daemon/config           common/ daemon/base/
 daemon/ipc              common/ daemon/base/
-daemon/fabric           common/ daemon/base/ daemon/fabric/fabric.h
+daemon/fabric           common/ daemon/base/
 daemon/fabric/local     common/ daemon/base/ daemon/fabric/fabric.h
 daemon/fabric/tcp       common/ daemon/base/ daemon/fabric/fabric.h
-daemon/fabric/verbs     common/ daemon/base/ daemon/fabric/fabric.h
+daemon/fabric/verbs     common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h
 daemon/plane            common/ daemon/base/ daemon/fabric/fabric.h
 daemon/op               common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h
 daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
 daemon/peer             common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/
 daemon/serve            common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
-daemon/ctl              common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
+daemon/ctl              common/ daemon/base/ daemon/fabric/device.h daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
 TABLE
 }
 

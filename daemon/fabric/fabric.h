@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fabric.h - what moves bytes: one interface, several implementations (local, tcp, sim; verbs
- * later).
+ * fabric.h - what moves bytes: one interface, several implementations (local, tcp, verbs,
+ * sim).
  *
  * A struct fabric is one worker's instance of one implementation. Everything is called on that
  * worker's thread and every callback runs there, from inside poll() unless said otherwise; nothing
@@ -12,7 +12,11 @@
  * side. A *link* is a connection on which we initiate ops to one peer. The peer's own connection,
  * on which it initiates, arrives by itself with a token from offer() and is never seen here as a
  * link. A *key* is what a peer must name to reach a window; it travels in the control plane, inside
- * blobs that only the same implementation reads.
+ * blobs that only the same implementation reads. The *host* is what the instances of one process
+ * share: devices, and *memory*, which is what a pool is to the devices.
+ *
+ * The way of a link: link_new makes our end and a hello; the control plane carries the hello to the
+ * peer, whose offer() makes its end and answers; link_open connects with the answer; link_up.
  *
  * The way of an op: post() takes it or refuses it at once (then nothing happened to it); every op
  * taken is given back exactly once through env.complete, in any order, with status, outcome and
@@ -21,17 +25,19 @@
  *
  * Failures: an op the target refuses fails alone with the target's status; the link lives. A link
  * that breaks completes all its ops (PEER_LOST: never sent = untouched; a READ = partial; a WRITE
- * that was sent and not answered = unknown), then calls env.link_lost once; posts on it fail until
- * link_close.
+ * that was sent and not answered = unknown; a WRITE that the implementation knows was not executed
+ * = untouched), then calls env.link_lost once; posts on it fail until link_close. Who wants the
+ * peer back makes another link, and asks for keys again: a key may be bound to a link.
  */
 #ifndef RDMAD_FABRIC_FABRIC_H
 #define RDMAD_FABRIC_FABRIC_H
 
 #include "daemon/base/error.h"
 #include "daemon/base/list.h"
+#include "daemon/fabric/settings.h"
 #include <stdbool.h>
 
-#define FABRIC_BLOB_MAX 64u
+#define FABRIC_BLOB_MAX 128u
 
 /* Opaque bytes of one implementation, carried by the control plane. */
 struct fabric_blob {
@@ -46,11 +52,16 @@ struct fabric_audit {
     uint64_t last_use_ns; /* 0: never */
 };
 
+/* What the instances of a process share; and memory that was made known to its devices. */
+struct fabric_host;
+struct fabric_memory;
+
 struct fabric_op {
     /* The caller fills these in. */
     uint8_t opcode;                /* RDMAD_OP_READ or RDMAD_OP_WRITE */
     void *local;                   /* client memory: copy under guard.h or by system calls only */
-    uint64_t length;               /* 0 to the fabric's max_message */
+    struct fabric_memory *memory;  /* in which local lies; NULL where memory_add is */
+    uint64_t length;               /* 0 to the link's max_message */
     const struct fabric_blob *key; /* stays valid while the op is posted */
     uint64_t offset;               /* into the window */
     void *user;
@@ -68,10 +79,13 @@ struct fabric_op {
 
 struct fabric_window_spec {
     uint64_t peer; /* only connections of this peer may use it; 0: this daemon itself */
+    uint64_t via;  /* of them only the one of this number, where the implementation can tell */
+    void *cookie;  /* for window_opened and window_closed */
     void *base;
+    struct fabric_memory *memory; /* in which base lies; NULL where memory_add is */
     uint64_t length;
     uint32_t rights;      /* RDMAD_RIGHT_* */
-    uint64_t deadline_ns; /* clock.h time; past it every access is refused */
+    uint64_t deadline_ns; /* clock.h time; past it software refuses every access by itself */
     uint64_t lease_id;    /* for messages */
     struct fabric_audit *audit;
 };
@@ -83,60 +97,77 @@ struct fabric_env {
     void (*complete)(void *user, struct fabric_op *op);
     void (*link_up)(void *user, void *cookie);                            /* link_open succeeded */
     void (*link_lost)(void *user, void *cookie, const struct error *why); /* or it failed */
+    /* What window_open and window_close left pending; err is NULL when it went well. After a
+     * window_close of a window still being opened only window_closed comes. Never called by
+     * implementations that do it at once. */
+    void (*window_opened)(void *user, void *cookie, const struct fabric_blob *key,
+                          const struct error *err);
+    void (*window_closed)(void *user, void *cookie);
     /* Client memory behind a window or an op vanished (SIGBUS, EFAULT): its session must end. */
     void (*memory_fault)(void *user, const void *address);
     const struct fabric_settings *settings;
-};
-
-struct fabric_settings {
-    char listen_host[256];       /* where data connections are accepted */
-    uint16_t data_port;          /* 0: any free port */
-    char congestion_control[16]; /* of TCP sockets; "" leaves the system's */
-    uint32_t max_inflight;       /* ops in flight on a link, each way */
-    uint64_t send_buffer_bytes;  /* bound of what a link queues in our memory */
-    uint64_t token_ttl_ns;       /* how long an offer may be taken up */
-    uint64_t connect_timeout_ns; /* of link_open, and of an accepted stranger to show its token */
-    uint64_t dead_peer_ns;       /* silence with ops outstanding after which a link is lost */
-    uint32_t max_strangers;      /* accepted connections that have shown no token yet */
+    struct fabric_host *host; /* NULL where host_open is */
 };
 
 struct fabric;
 struct fabric_link;
 struct fabric_window;
 
+#define FABRIC_PENDING 1
+
 struct fabric_ops {
     const char *name;
-    uint64_t max_message; /* bytes of one op at most; callers split */
+
+    /* The host. All four NULL where the devices of a process are nobody's business. host_open runs
+     * on the control thread before any instance is opened, host_close after the last is closed.
+     * memory_add makes a client's pool known to the devices, those that come later too;
+     * memory_remove undoes it when no op and no window uses it any more. Both may take long and run
+     * on any thread but a worker. settings outlive the host. */
+    int (*host_open)(const struct fabric_settings *settings, struct fabric_host **out,
+                     struct error *err);
+    void (*host_close)(struct fabric_host *host);
+    int (*memory_add)(struct fabric_host *host, void *base, uint64_t bytes,
+                      struct fabric_memory **out, struct error *err);
+    void (*memory_remove)(struct fabric_memory *memory);
 
     /* Makes and ends an instance. close needs every link and window closed first. */
     int (*open)(const struct fabric_env *env, struct fabric **out, struct error *err);
     void (*close)(struct fabric *f);
 
-    /* Target side: a blob with which peer may connect once; expel drops the peer's connections and
-     * unused offers, at once and silently. */
-    int (*offer)(struct fabric *f, uint64_t peer, struct fabric_blob *out, struct error *err);
+    /* Target side: our end of a connection that peer asked for with hello, and the blob with which
+     * it may connect once; expel drops the peer's connections and unused offers, at once and
+     * silently. */
+    int (*offer)(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+                 struct fabric_blob *out, struct error *err);
     void (*expel)(struct fabric *f, uint64_t peer);
 
-    /* Initiator side: starts connecting by a peer's offer; link_up or link_lost tells the rest. The
-     * host is the peer's as its control connection has it. link_close completes what is posted
-     * (CANCELED) before it returns and calls nothing after. */
-    int (*link_open)(struct fabric *f, const char *host, const struct fabric_blob *offer,
-                     void *cookie, struct fabric_link **out, struct error *err);
+    /* Initiator side: link_new makes our end, link_open starts connecting by the peer's offer;
+     * link_up or link_lost tells the rest (link_lost may come between the two). The host is the
+     * peer's as its control connection has it. When link_open fails the link is as after link_lost.
+     * link_close completes what is posted (CANCELED) before it returns and calls nothing after. */
+    int (*link_new)(struct fabric *f, void *cookie, struct fabric_link **out,
+                    struct fabric_blob *hello, struct error *err);
+    int (*link_open)(struct fabric_link *link, const char *host, const struct fabric_blob *offer,
+                     struct error *err);
     void (*link_close)(struct fabric_link *link);
 
-    /* Owner side. When window_close returns, not one byte more is read from or written to the
-     * range, even by an access under way, which is answered with reason (RDMAD_E_LEASE_*); later
-     * uses of the key are refused with RDMAD_E_NO_LEASE. window_extend sets a new deadline. */
+    /* Owner side. window_open returns 0 with a key, an error, or FABRIC_PENDING: then window_opened
+     * tells. Once a window is closed, not one byte more is read from or written to the range, even
+     * by an access under way, which is answered with reason (RDMAD_E_LEASE_*) where the target is
+     * software; later uses of the key are refused. window_close returns true when it is, false when
+     * window_closed will tell; the window may not be used after the call in either case.
+     * window_extend sets a new deadline. */
     int (*window_open)(struct fabric *f, const struct fabric_window_spec *spec,
                        struct fabric_window **out, struct fabric_blob *key, struct error *err);
     void (*window_extend)(struct fabric_window *w, uint64_t deadline_ns);
-    void (*window_close)(struct fabric_window *w, int reason);
+    bool (*window_close)(struct fabric_window *w, int reason);
 
     /* Data. post returns 0, RDMAD_E_AGAIN (full: post again after a completion) or
      * RDMAD_E_PEER_LOST. cancel ends a posted op with the given status before it returns (complete
      * is called inside) wherever the implementation can let go of the memory at once, as local, tcp
      * and sim can; a WRITE of which nothing was sent is untouched, else partial or, if wholly sent,
-     * unknown. */
+     * unknown. Hardware cannot be told: there the op ends as it ends, within quiesce_ns at most,
+     * after which the link is broken to get the memory back. */
     int (*post)(struct fabric_link *link, struct fabric_op *op);
     void (*cancel)(struct fabric_op *op, int status);
 
@@ -151,6 +182,9 @@ struct fabric_ops {
 
     /* Accepted connections of peers, now; may be NULL. */
     unsigned (*accepted)(const struct fabric *f);
+
+    /* How long cancel may take, by these settings; NULL: no time at all. */
+    uint64_t (*quiesce_ns)(const struct fabric_settings *settings);
 };
 
 /* The head of every implementation's own structs. */
@@ -159,6 +193,8 @@ struct fabric {
 };
 struct fabric_link {
     struct fabric *fabric;
+    uint64_t max_message; /* bytes of one op; set once the link is up */
+    uint64_t number;      /* the target's for this connection: window_spec.via; never 0 once up */
 };
 struct fabric_window {
     struct fabric *fabric;
@@ -166,5 +202,6 @@ struct fabric_window {
 
 extern const struct fabric_ops fabric_local; /* fabric/local/ */
 extern const struct fabric_ops fabric_tcp;   /* fabric/tcp/ */
+extern const struct fabric_ops fabric_verbs; /* fabric/verbs/ */
 
 #endif

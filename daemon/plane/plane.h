@@ -34,6 +34,7 @@ struct plane_events {
     /* A client broke the ring protocol or its memory vanished: the session takes no more sqes and
      * the receiver must drop it. Reported once a session. */
     void (*session_violated)(void *user, void *session_cookie, const struct error *why);
+    /* The lane's link broke, not while it is being opened (open's done tells that). */
     void (*lane_lost)(void *user, void *lane_cookie, const struct error *why);
     /* Client memory vanished that no pool of the worker in question holds (it lies behind a window
      * or a lease of a session elsewhere): whoever owns the address must drop its session. May be
@@ -57,6 +58,9 @@ int plane_start(const struct plane_settings *settings, const struct plane_events
 void plane_stop(struct plane *p); /* every object must have been dropped and reported */
 
 const struct fabric_ops *plane_fabric(const struct plane *p);
+struct fabric_host *plane_fabric_host(const struct plane *p); /* NULL where the fabric has none */
+/* How long an op may hold on to memory after its cancellation. */
+uint64_t plane_quiesce_ns(const struct plane *p);
 void plane_set_spin(struct plane *p, uint64_t min_ns, uint64_t max_ns); /* reload */
 /* Whether every worker's loop has turned since the last call: the watchdog's question. Posts a mail
  * to each; answers for those of the call before. */
@@ -87,8 +91,15 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
                     void *arg);
 void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg);
 
+/* What the pool is to the devices: made and unmade off the control thread, on any thread but a
+ * worker's; both may take long. *out is NULL where the fabric needs none. Unmade when the pool was
+ * dropped and no window is over it. */
+int plane_memory_add(struct plane *p, void *base, uint64_t bytes, struct fabric_memory **out,
+                     struct error *err);
+void plane_memory_remove(struct plane *p, struct fabric_memory *memory);
+
 void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64_t bytes,
-                    plane_done *done, void *arg);
+                    struct fabric_memory *memory, plane_done *done, void *arg);
 /* Ends the ops that use the pool (CANCELED). done: the caller may unmap it. */
 void plane_pool_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg);
 
@@ -99,7 +110,8 @@ struct plane_lease_spec {
     uint64_t length;
     uint32_t rights;
     uint64_t deadline_ns;
-    /* Route link: the lane and the peer's key. Route local: lane NULL, and base and audit. */
+    /* Route link: the lane and the peer's key (size 0: not known yet, ops wait for
+     * plane_lease_key). Route local: lane NULL, and base and audit. */
     struct plane_lane *lane;
     struct fabric_blob key;
     void *base;
@@ -108,6 +120,8 @@ struct plane_lease_spec {
 void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
                      plane_done *done, void *arg);
 void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadline_ns);
+/* The key by which the lease's lane, which is up, reaches it: ops that wait go on. */
+void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key);
 /* From now on ops on the handle fail with reason; those under way end with it. done: none is left
  * and the range is not touched any more. The handle then still answers sqes with reason until
  * plane_lease_forget. */
@@ -117,20 +131,35 @@ void plane_lease_forget(struct plane_session *s, uint64_t handle);
 
 /* ---- lanes: where a worker initiates ops to a peer --------------------------------------- */
 
-/* A lane serves the sessions of one worker. done: connected, or why not (then still drop it). NULL
- * when out of memory (then done does not run). */
+/* A lane serves the sessions of one worker and is one link at a time. While it is down (before the
+ * first open, and from its loss until the next), ops on its leases wait, at most until their
+ * deadline; what was in flight when it broke ends as what it came to, except READs and what is
+ * known untouched, which wait too. A lane that comes up again has its leases without keys:
+ * plane_lease_key gives each its new one.
+ *
+ *     plane_lane_new, then as often as needed: plane_lane_hello, (the peer answers with an offer),
+ *     plane_lane_open, events.lane_lost; at last plane_lane_drop. */
+typedef void plane_blob_done(void *arg, const struct error *result, const struct fabric_blob *blob);
+
 unsigned plane_worker_of_session(const struct plane_session *s);
-struct plane_lane *plane_lane_open(struct plane *p, unsigned worker, const char *host,
-                                   const struct fabric_blob *offer, void *cookie, plane_done *done,
-                                   void *arg);
+/* NULL when out of memory. */
+struct plane_lane *plane_lane_new(struct plane *p, unsigned worker, void *cookie);
+/* Makes a new link, instead of any that it had; done's blob is the hello for the peer. */
+void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg);
+/* done: connected, or why not; then another hello may follow. */
+void plane_lane_open(struct plane_lane *lane, const char *host, const struct fabric_blob *offer,
+                     plane_done *done, void *arg);
+/* The peer's number for the link; for its windows. Once open is done. */
+uint64_t plane_lane_number(const struct plane_lane *lane);
+/* Ends the ops on it (PEER_LOST): leases on it should have ended first. */
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg);
 
 /* ---- windows and offers: the owner's side ------------------------------------------------ */
 
 unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer);
 
-typedef void plane_blob_done(void *arg, const struct error *result, const struct fabric_blob *blob);
-void plane_offer(struct plane *p, uint64_t peer, plane_blob_done *done, void *arg);
+void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
+                 plane_blob_done *done, void *arg);
 /* Drops the peer's connections and its unused offers; its windows stay until closed. */
 void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
 
@@ -138,8 +167,12 @@ void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
  * NULL when out of memory (then done does not run). */
 struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
                                        plane_blob_done *done, void *arg);
+/* Closes the window and opens it anew for the peer's link of that number; done's blob is the new
+ * key. Not before the open's or the last reopen's done. */
+void plane_window_reopen(struct plane_window *w, uint64_t via, plane_blob_done *done, void *arg);
 void plane_window_extend(struct plane_window *w, uint64_t deadline_ns);
-/* done: not one byte more is written to or read from the range through this window. */
+/* At any time. done: not one byte more is written to or read from the range through this window; an
+ * open or reopen under way is answered (CANCELED) before. */
 void plane_window_close(struct plane_window *w, int reason, plane_done *done, void *arg);
 
 #endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * blob.h - what two verbs fabrics tell each other: endpoints of a connection, and keys of windows.
+ *
+ * Bytes of fixed layout, little-endian, with a version first; everything read is hostile until
+ * checked: readers return false for what no honest peer of this version writes. Pure functions.
+ */
+#ifndef RDMAD_FABRIC_VERBS_BLOB_H
+#define RDMAD_FABRIC_VERBS_BLOB_H
+
+#include "daemon/fabric/fabric.h"
+
+#define VERBS_BLOB_VERSION 1u
+#define VERBS_LANES_MAX 8u
+#define VERBS_TOKEN_BYTES 16u
+
+/* One end of a connection: its port, and one QP a lane. */
+struct endpoint {
+    uint8_t gid[16];
+    uint16_t lid;
+    uint8_t link_layer;
+    uint8_t mtu;            /* enum ibv_mtu */
+    uint8_t rd_atomic;      /* READs that it initiates at once */
+    uint8_t dest_rd_atomic; /* and that it answers at once */
+    uint8_t lanes;
+    uint64_t max_message; /* bytes its port takes in one */
+    uint32_t qp_num[VERBS_LANES_MAX], psn[VERBS_LANES_MAX];
+};
+
+/* hello: the dialler's end, or that it comes by rdma_cm. */
+struct verbs_hello {
+    bool cm;
+    struct endpoint end; /* unless cm */
+};
+/* offer: the target's. */
+struct verbs_offer {
+    bool cm;
+    uint64_t number;                  /* of the connection, at the target */
+    struct endpoint end;              /* unless cm */
+    uint16_t port;                    /* cm: where it listens, */
+    uint8_t token[VERBS_TOKEN_BYTES]; /* and what to show there */
+};
+/* key: where a window is. */
+struct verbs_key {
+    uint64_t address; /* of the window's first byte, as the device counts */
+    uint8_t count;    /* 1: good on every lane; else one rkey a lane */
+    uint32_t rkey[VERBS_LANES_MAX];
+};
+
+void blob_write_hello(const struct verbs_hello *h, struct fabric_blob *out);
+bool blob_read_hello(const struct fabric_blob *b, struct verbs_hello *out);
+void blob_write_offer(const struct verbs_offer *o, struct fabric_blob *out);
+bool blob_read_offer(const struct fabric_blob *b, struct verbs_offer *out);
+void blob_write_key(const struct verbs_key *k, struct fabric_blob *out);
+bool blob_read_key(const struct fabric_blob *b, struct verbs_key *out);
+
+#endif
