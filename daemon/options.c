@@ -110,7 +110,9 @@ int options_load(const struct options *o, struct config *out, struct error *err)
         rc = override(out, "listen", o->listen, "--listen", err);
     if (!rc)
         rc = override(out, "log_level", o->log_level, "--log-level", err);
-    if (!rc && o->require_rdma)
+    if (!rc && o->require_rdma) {
         out->require_rdma = true;
+        rc = config_check(out, err);
+    }
     return rc;
 }

@@ -10,6 +10,42 @@
 #include <stdio.h>
 #include <string.h>
 
+static enum window_choice windows_choice(const char *text) {
+    if (!strcmp(text, "windows"))
+        return WINDOWS_FORCED;
+    return strcmp(text, "registrations") ? WINDOWS_AUTO : WINDOWS_REGISTRATIONS;
+}
+
+static void verbs_part(const struct config *c, struct verbs_settings *out) {
+    *out = (struct verbs_settings){
+        .port = (unsigned)c->verbs_port,
+        .cm = !strcmp(c->verbs_connect, "cm"),
+        .windows = windows_choice(c->verbs_windows),
+        .odp = c->verbs_odp,
+        .lanes = (uint32_t)c->verbs_lanes,
+        .queue_depth = (uint32_t)c->verbs_queue_depth,
+        .inline_bytes = (uint32_t)c->verbs_inline_bytes,
+        .signal_every = (uint32_t)c->verbs_signal_every,
+        .max_message = c->verbs_max_message_bytes,
+        .mtu = (uint32_t)c->verbs_mtu,
+        .pkey_index = (uint16_t)c->verbs_pkey_index,
+        .service_level = (uint8_t)c->verbs_service_level,
+        .traffic_class = (uint8_t)c->verbs_traffic_class,
+        .hop_limit = (uint8_t)c->verbs_hop_limit,
+        .flow_label = (uint32_t)c->verbs_flow_label,
+        .timeout = (uint8_t)c->verbs_timeout,
+        .retry_count = (uint8_t)c->verbs_retry_count,
+        .rnr_retry = (uint8_t)c->verbs_rnr_retry,
+        .min_rnr_timer = (uint8_t)c->verbs_min_rnr_timer,
+        .rd_atomic = (uint8_t)c->verbs_rd_atomic,
+        .dest_rd_atomic = (uint8_t)c->verbs_dest_rd_atomic,
+        .quiesce_ns = c->verbs_quiesce_ms * NSEC_PER_MSEC,
+        .links_per_peer = (uint32_t)c->verbs_links_per_peer,
+    };
+    snprintf(out->device, sizeof(out->device), "%s", c->verbs_device);
+    snprintf(out->gid, sizeof(out->gid), "%s", c->verbs_gid);
+}
+
 static void fabric_part(const struct config *c, struct fabric_settings *out) {
     char host[RDMAD_HOST_MAX + 1];
     uint16_t port;
@@ -24,6 +60,7 @@ static void fabric_part(const struct config *c, struct fabric_settings *out) {
     out->connect_timeout_ns = c->tcp_connect_timeout_ms * NSEC_PER_MSEC;
     out->dead_peer_ns = c->tcp_dead_peer_ms * NSEC_PER_MSEC;
     out->max_strangers = (uint32_t)c->tcp_max_strangers;
+    verbs_part(c, &out->verbs);
 }
 
 void settings_plane(const struct config *c, struct plane_settings *out) {

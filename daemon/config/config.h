@@ -20,6 +20,7 @@ struct config {
     char node_name[RDMAD_NAME_MAX + 1]; /* "" : the host's name */
     char log_level[16];                 /* error warning notice info debug */
     bool require_rdma;
+    char fabric[8];        /* auto verbs tcp */
     char socket_group[33]; /* group that may connect to rdmad.sock; "" : everybody may */
 
     uint64_t workers, spin_min_us, spin_max_us, client_spin_us;
@@ -38,6 +39,19 @@ struct config {
     char tcp_congestion_control[16];
     uint64_t tcp_data_port, tcp_max_inflight, tcp_send_buffer_bytes, tcp_dead_peer_ms;
     uint64_t tcp_connect_timeout_ms, tcp_token_ttl_ms, tcp_max_strangers;
+
+    char peer_private_links[256]; /* uids, comma separated, or "*" */
+
+    char verbs_device[64];  /* "": the best */
+    char verbs_gid[46];     /* "": by rule; else an index or an address */
+    char verbs_connect[16]; /* exchange cm */
+    char verbs_windows[16]; /* auto registrations windows */
+    bool verbs_odp;
+    uint64_t verbs_port, verbs_lanes, verbs_queue_depth, verbs_max_message_bytes;
+    uint64_t verbs_inline_bytes, verbs_signal_every, verbs_mtu, verbs_pkey_index;
+    uint64_t verbs_service_level, verbs_traffic_class, verbs_hop_limit, verbs_flow_label;
+    uint64_t verbs_timeout, verbs_retry_count, verbs_rnr_retry, verbs_min_rnr_timer;
+    uint64_t verbs_rd_atomic, verbs_dest_rd_atomic, verbs_quiesce_ms, verbs_links_per_peer;
 };
 
 /* The defaults of the table. */
@@ -52,6 +66,10 @@ int config_parse(struct config *c, const char *name, const char *text, size_t si
 
 /* Checks one value that came from the command line, by key. */
 int config_set(struct config *c, const char *key, const char *value, struct error *err);
+
+/* What no single setting can be wrong about: those that contradict each other. config_load and
+ * config_parse ask it; who changes settings after them asks again. */
+int config_check(const struct config *c, struct error *err);
 
 /* Whether moving from a to b needs a restart; names the first such key in *key. */
 bool config_needs_restart(const struct config *a, const struct config *b, const char **key);

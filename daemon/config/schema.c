@@ -4,8 +4,6 @@
  * config/rdmad.json from `rdmad --print-config-reference`.
  */
 #include "daemon/config/schema.h"
-#include "common/uri.h"
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,37 +31,6 @@
         .help = (h)                                                                              \
     }
 
-static const char *check_directory(const char *text) {
-    return *text ? NULL : "must name a directory";
-}
-
-static const char *check_listen(const char *text) {
-    char host[RDMAD_HOST_MAX + 1];
-    uint16_t port;
-    return rdmad_hostport_parse(text, host, &port);
-}
-
-static const char *check_node_name(const char *text) {
-    if (!*text || rdmad_name_ok(text))
-        return NULL;
-    return "must be letters, digits, '.', '_' and '-', not starting with '.'";
-}
-
-static const char *check_log_level(const char *text) {
-    static const char *const levels[] = {"error", "warning", "notice", "info", "debug"};
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-        if (!strcmp(text, levels[i]))
-            return NULL;
-    return "must be one of error, warning, notice, info, debug";
-}
-
-static const char *check_word(const char *text) {
-    for (; *text; text++)
-        if (!isalnum((unsigned char)*text) && !strchr("_-.", *text))
-            return "may only have letters, digits, '_', '-' and '.'";
-    return NULL;
-}
-
 const struct setting settings[] = {
     TEXT("runtime_dir", runtime_dir, "/run/rdmad", check_directory, RESTART,
          "Where the sockets live: rdmad.sock for clients, control.sock for administration."),
@@ -77,6 +44,9 @@ const struct setting settings[] = {
          "The least important level to log: error, warning, notice, info or debug."),
     BOOL("require_rdma", require_rdma, false, RESTART,
          "Refuse to start without RDMA hardware instead of using TCP."),
+    TEXT("fabric", fabric, "auto", check_fabric, RESTART,
+         "What moves bytes between daemons: verbs (RDMA hardware, or Soft-RoCE), tcp, or auto: "
+         "verbs when this machine has a usable RDMA device, else tcp, and the log says why."),
     TEXT("socket_group", socket_group, "", check_word, RESTART,
          "Group whose members may connect to rdmad.sock. Empty: everybody may."),
     NUMBER("workers", workers, 1, 64, 1, "", RESTART,
@@ -137,6 +107,9 @@ const struct setting settings[] = {
     NUMBER("peer.idle_ms", peer_idle_ms, 0, DAYS, MINUTES, "ms", RELOAD,
            "A connection that this daemon opened is closed after so long without any lease. 0: "
            "never."),
+    TEXT("peer.private_links", peer_private_links, "", check_uids, RELOAD,
+         "Whose sessions get a link of their own to each peer instead of sharing one: user ids, "
+         "separated by commas, or * for everybody. Each link costs queue pairs or a connection."),
 
     TEXT("tcp.congestion_control", tcp_congestion_control, "cubic", check_word, RESTART,
          "Of data connections. bbr, the default of many hosts, costs 3 to 4 times on fast short "
@@ -155,6 +128,67 @@ const struct setting settings[] = {
            "How long an invitation to connect stays good."),
     NUMBER("tcp.max_strangers", tcp_max_strangers, 1, 65536, 64, "", RESTART,
            "Accepted data connections that have not shown a token yet."),
+
+    TEXT("verbs.device", verbs_device, "", check_word, RESTART,
+         "RDMA device to use, as rdmactl device show lists them. Empty: the best one."),
+    NUMBER("verbs.port", verbs_port, 0, 255, 0, "", RESTART, "Port of it. 0: the best one."),
+    TEXT("verbs.gid", verbs_gid, "", check_gid, RESTART,
+         "GID of the port, by its index or by its address. An index can change when addresses "
+         "do, an address is found again. Empty: by rule, RoCE v2 before v1, routable before "
+         "link-local, the address of listen before others."),
+    TEXT("verbs.connect", verbs_connect, "exchange", check_connect, RESTART,
+         "How queue pairs are connected: exchange (numbers travel over the peer control channel) "
+         "or cm (by rdma_cm, which iWARP needs)."),
+    TEXT("verbs.windows", verbs_windows, "auto", check_windows, RESTART,
+         "How leases are protected: windows (type-2 memory windows, even when the self-test at "
+         "start found that the device does not enforce them: for tests only), registrations (of "
+         "exactly the leased range), or auto (windows where the self-test shows that they hold)."),
+    BOOL("verbs.odp", verbs_odp, false, RESTART,
+         "Register pools without pinning them (on-demand paging), where the device can."),
+    NUMBER("verbs.lanes", verbs_lanes, 1, 8, 1, "", RESTART,
+           "Queue pairs of one link, each way. Ops are spread over them."),
+    NUMBER("verbs.queue_depth", verbs_queue_depth, 4, 65536, 256, "", RESTART,
+           "Work requests in flight on one queue pair. Cut to what the device can."),
+    NUMBER("verbs.max_message_bytes", verbs_max_message_bytes, 4096, UINT64_C(1) << 31,
+           UINT64_C(1) << 20, "bytes", RESTART,
+           "Bytes of one work request; larger transfers are several. Cut to what the port can."),
+    NUMBER("verbs.inline_bytes", verbs_inline_bytes, 0, 4096, 64, "bytes", RESTART,
+           "Writes up to this travel inside their work request. Cut to what the device can."),
+    NUMBER("verbs.signal_every", verbs_signal_every, 1, 4096, 16, "", RESTART,
+           "Of so many work requests at least one asks for a completion."),
+    NUMBER("verbs.mtu", verbs_mtu, 0, 4096, 0, "bytes", RESTART,
+           "Path MTU: 256, 512, 1024, 2048 or 4096. 0: the smaller of the two ports'."),
+    NUMBER("verbs.pkey_index", verbs_pkey_index, 0, 65535, 0, "", RESTART,
+           "Index of the partition key in the port's table. InfiniBand only."),
+    NUMBER("verbs.service_level", verbs_service_level, 0, 15, 0, "", RESTART,
+           "InfiniBand service level; RoCE maps it to a VLAN priority."),
+    NUMBER("verbs.traffic_class", verbs_traffic_class, 0, 255, 0, "", RESTART,
+           "Traffic class (RoCE v2: the IP header's, four times the DSCP). Lossless RoCE networks "
+           "choose the queue by it."),
+    NUMBER("verbs.hop_limit", verbs_hop_limit, 1, 255, 64, "", RESTART,
+           "Hop limit (RoCE v2: the IP header's time to live)."),
+    NUMBER("verbs.flow_label", verbs_flow_label, 0, 0xfffff, 0, "", RESTART,
+           "Flow label of the global route header."),
+    NUMBER("verbs.timeout", verbs_timeout, 1, 31, 14, "", RESTART,
+           "A packet is sent again after 4.096 us times 2 to this power without an answer; 14 is "
+           "67 ms. 0, for ever, is not possible."),
+    NUMBER("verbs.retry_count", verbs_retry_count, 0, 7, 6, "", RESTART,
+           "How often it is sent again before the link is lost. Some devices take 7 for without "
+           "end, so that a vanished peer is never noticed."),
+    NUMBER("verbs.rnr_retry", verbs_rnr_retry, 0, 7, 6, "", RESTART,
+           "How often a peer that is not ready is asked again. 7 is without end."),
+    NUMBER("verbs.min_rnr_timer", verbs_min_rnr_timer, 0, 31, 12, "", RESTART,
+           "What a peer waits when we are not ready, as coded by InfiniBand; 12 is 0.64 ms."),
+    NUMBER("verbs.rd_atomic", verbs_rd_atomic, 1, 255, 16, "", RESTART,
+           "Reads in flight that we start on one queue pair. Cut to what both devices can."),
+    NUMBER("verbs.dest_rd_atomic", verbs_dest_rd_atomic, 1, 255, 16, "", RESTART,
+           "Reads in flight that a peer may start on one queue pair. Cut to what both devices "
+           "can."),
+    NUMBER("verbs.quiesce_ms", verbs_quiesce_ms, 10, MINUTES, 1000, "ms", RESTART,
+           "How long an op past its deadline may take to end in the device before its link is "
+           "broken to get its memory back."),
+    NUMBER("verbs.links_per_peer", verbs_links_per_peer, 1, 4096, 64, "", RESTART,
+           "Links that one peer may have to this daemon."),
 };
 const size_t settings_count = sizeof(settings) / sizeof(settings[0]);
 
@@ -263,24 +297,6 @@ void config_defaults(struct config *c) {
         else
             *setting_number(s, c) = s->number;
     }
-}
-
-int config_check(const struct config *c, struct error *err) {
-    if (c->spin_min_us > c->spin_max_us)
-        return error_set(err, RDMAD_E_CONFIG,
-                         "spin.min_us (%" PRIu64 ") is larger than spin.max_us (%" PRIu64 ")",
-                         c->spin_min_us, c->spin_max_us);
-    if (c->op_default_timeout_ms > c->op_max_timeout_ms)
-        return error_set(err, RDMAD_E_CONFIG,
-                         "op.default_timeout_ms (%" PRIu64 ") is larger than op.max_timeout_ms "
-                         "(%" PRIu64 ")",
-                         c->op_default_timeout_ms, c->op_max_timeout_ms);
-    if (c->peer_ping_ms >= c->peer_dead_ms)
-        return error_set(err, RDMAD_E_CONFIG,
-                         "peer.ping_ms (%" PRIu64 ") must be smaller than peer.dead_ms (%" PRIu64
-                         "), or no peer can prove that it lives",
-                         c->peer_ping_ms, c->peer_dead_ms);
-    return 0;
 }
 
 bool config_needs_restart(const struct config *a, const struct config *b, const char **key) {

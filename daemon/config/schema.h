@@ -49,7 +49,18 @@ int setting_store_text(const struct setting *s, struct config *c, const char *va
 int config_parse_over(struct config *c, const char *name, const char *text, size_t size,
                       struct error *err);
 
-/* What no single setting can be wrong about: limits that contradict each other. */
-int config_check(const struct config *c, struct error *err);
+/* ---- checks.c ------------------------------------------------------------------------------ */
+
+/* Of texts: NULL, or what is wrong. */
+const char *check_directory(const char *text);
+const char *check_listen(const char *text);
+const char *check_node_name(const char *text);
+const char *check_log_level(const char *text);
+const char *check_word(const char *text);
+const char *check_fabric(const char *text);
+const char *check_connect(const char *text);
+const char *check_windows(const char *text);
+const char *check_gid(const char *text);
+const char *check_uids(const char *text);
 
 #endif

@@ -29,7 +29,8 @@ static void refused(const char *text, const char *sentence) {
     if (sentence)
         cr_assert_str_eq(err.text, sentence);
     cr_assert_eq(strncmp(err.text, "F:", 2) && strncmp(err.text, "spin", 4) &&
-                     strncmp(err.text, "op.", 3) && strncmp(err.text, "peer.", 5),
+                     strncmp(err.text, "op.", 3) && strncmp(err.text, "peer.", 5) &&
+                     strncmp(err.text, "verbs.", 6) && strncmp(err.text, "require_rdma", 12),
                  0, "%s", err.text);
 }
 
@@ -112,6 +113,73 @@ Test(config, settings_that_contradict_each_other_are_refused) {
     refused("{\"spin\": {\"min_us\": 300}}", "spin.min_us (300) is larger than spin.max_us (200)");
     refused("{\"op\": {\"default_timeout_ms\": 4000000}}", NULL);
     refused("{\"peer\": {\"ping_ms\": 10000}}", NULL);
+}
+
+Test(config, the_fabric_asked_for_must_be_one_that_there_is) {
+    cr_assert_str_eq(parsed("{}").fabric, "auto");
+    cr_assert_str_eq(parsed("{\"fabric\": \"verbs\"}").fabric, "verbs");
+    refused("{\"fabric\": \"ucx\"}", "F:1:12: fabric \"ucx\": must be one of auto, verbs, tcp");
+    refused("{\"fabric\": \"tcp\", \"require_rdma\": true}",
+            "require_rdma is true and fabric is \"tcp\", which uses no RDMA; choose fabric "
+            "\"verbs\" or \"auto\", or leave require_rdma out");
+    refused("{\"verbs\": {\"connect\": \"magic\"}}", NULL);
+    refused("{\"verbs\": {\"windows\": \"open\"}}", NULL);
+}
+
+Test(config, a_mtu_that_no_path_has_is_refused) {
+    for (unsigned mtu = 256; mtu <= 4096; mtu *= 2) {
+        char text[64];
+        snprintf(text, sizeof(text), "{\"verbs\": {\"mtu\": %u}}", mtu);
+        cr_assert_eq(parsed(text).verbs_mtu, mtu);
+    }
+    cr_assert_eq(parsed("{\"verbs\": {\"mtu\": 0}}").verbs_mtu, 0);
+    refused("{\"verbs\": {\"mtu\": 1500}}",
+            "verbs.mtu is 1500, must be 256, 512, 1024, 2048, 4096, or 0 for the port's");
+    refused("{\"verbs\": {\"mtu\": 128}}", NULL);
+    refused("{\"verbs\": {\"mtu\": 8192}}",
+            "F:1:19: verbs.mtu is 8192, must be from 0 to 4096 bytes");
+}
+
+Test(config, a_full_queue_is_always_told_of) {
+    refused("{\"verbs\": {\"queue_depth\": 8}}",
+            "verbs.signal_every (16) is larger than verbs.queue_depth (8), so a full queue would "
+            "never be told of");
+    cr_assert_eq(parsed("{\"verbs\": {\"queue_depth\": 16}}").verbs_queue_depth, 16);
+}
+
+Test(config, waiting_for_ever_for_an_answer_is_not_possible) {
+    refused("{\"verbs\": {\"timeout\": 0}}", NULL);
+    cr_assert_eq(parsed("{}").verbs_retry_count, 6);
+    cr_assert_eq(parsed("{}").verbs_rnr_retry, 6);
+}
+
+Test(config, a_gid_is_an_index_or_an_address) {
+    const char *const good[] = {"", "0", "7", "10.77.0.1", "fe80::1", "::ffff:10.77.0.1"};
+    const char *const bad[] = {"-1", "x", "70000", "1 ", "10.77.0", "eth0", "99999999999999999999"};
+    char text[128];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        snprintf(text, sizeof(text), "{\"verbs\": {\"gid\": \"%s\"}}", good[i]);
+        cr_assert_str_eq(parsed(text).verbs_gid, good[i]);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(text, sizeof(text), "{\"verbs\": {\"gid\": \"%s\"}}", bad[i]);
+        refused(text, NULL);
+    }
+}
+
+Test(config, private_links_name_users_by_number_or_everybody) {
+    const char *const good[] = {"", "*", "0", "1000", "1000,0,4294967294"};
+    const char *const bad[] = {",",   "1,",  "1,,2",       "root", "1 ,2",
+                               "*,1", "1,*", "4294967295", "-1",   "18446744073709551616"};
+    char text[128];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        snprintf(text, sizeof(text), "{\"peer\": {\"private_links\": \"%s\"}}", good[i]);
+        cr_assert_str_eq(parsed(text).peer_private_links, good[i]);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(text, sizeof(text), "{\"peer\": {\"private_links\": \"%s\"}}", bad[i]);
+        refused(text, NULL);
+    }
 }
 
 Test(config, broken_json_is_refused_with_its_place) {

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * checks.c - what texts may say, and which settings contradict each other.
+ */
+#include "common/uri.h"
+#include "daemon/config/schema.h"
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *check_directory(const char *text) {
+    return *text ? NULL : "must name a directory";
+}
+
+const char *check_listen(const char *text) {
+    char host[RDMAD_HOST_MAX + 1];
+    uint16_t port;
+    return rdmad_hostport_parse(text, host, &port);
+}
+
+const char *check_node_name(const char *text) {
+    if (!*text || rdmad_name_ok(text))
+        return NULL;
+    return "must be letters, digits, '.', '_' and '-', not starting with '.'";
+}
+
+const char *check_log_level(const char *text) {
+    static const char *const levels[] = {"error", "warning", "notice", "info", "debug"};
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+        if (!strcmp(text, levels[i]))
+            return NULL;
+    return "must be one of error, warning, notice, info, debug";
+}
+
+const char *check_word(const char *text) {
+    for (; *text; text++)
+        if (!isalnum((unsigned char)*text) && !strchr("_-.", *text))
+            return "may only have letters, digits, '_', '-' and '.'";
+    return NULL;
+}
+
+const char *check_fabric(const char *text) {
+    if (!strcmp(text, "auto") || !strcmp(text, "verbs") || !strcmp(text, "tcp"))
+        return NULL;
+    return "must be one of auto, verbs, tcp";
+}
+
+const char *check_connect(const char *text) {
+    if (!strcmp(text, "exchange") || !strcmp(text, "cm"))
+        return NULL;
+    return "must be exchange or cm";
+}
+
+const char *check_windows(const char *text) {
+    if (!strcmp(text, "auto") || !strcmp(text, "registrations") || !strcmp(text, "windows"))
+        return NULL;
+    return "must be one of auto, registrations, windows";
+}
+
+/* A number of at most max at the start of *text, which is moved behind it. */
+static bool number(const char **text, uint64_t max) {
+    uint64_t value = 0;
+    if (!isdigit((unsigned char)**text))
+        return false;
+    for (; isdigit((unsigned char)**text) && value <= max; (*text)++)
+        value = value * 10 + (uint64_t)(**text - '0');
+    return value <= max;
+}
+
+const char *check_gid(const char *text) {
+    const char *end = text;
+    struct in6_addr address;
+    if (!*text || (number(&end, 65535) && !*end) || inet_pton(AF_INET, text, &address) == 1 ||
+        inet_pton(AF_INET6, text, &address) == 1)
+        return NULL;
+    return "must be the index of a GID, or an IP address, as rdmactl device show lists them";
+}
+
+const char *check_uids(const char *text) {
+    if (!*text || !strcmp(text, "*"))
+        return NULL;
+    for (;;) {
+        if (!number(&text, UINT32_MAX - 1)) /* the largest is nobody's: it means "unchanged" */
+            break;
+        if (!*text)
+            return NULL;
+        if (*text++ != ',')
+            break;
+    }
+    return "must be user ids separated by commas (1000,1001), or * alone";
+}
+
+static int check_verbs(const struct config *c, struct error *err) {
+    uint64_t mtu = c->verbs_mtu;
+    if (mtu && (mtu < 256 || (mtu & (mtu - 1))))
+        return error_set(err, RDMAD_E_CONFIG,
+                         "verbs.mtu is %" PRIu64
+                         ", must be 256, 512, 1024, 2048, 4096, or 0 for the port's",
+                         mtu);
+    if (c->verbs_signal_every > c->verbs_queue_depth)
+        return error_set(err, RDMAD_E_CONFIG,
+                         "verbs.signal_every (%" PRIu64
+                         ") is larger than verbs.queue_depth (%" PRIu64
+                         "), so a full queue would never be told of",
+                         c->verbs_signal_every, c->verbs_queue_depth);
+    return 0;
+}
+
+int config_check(const struct config *c, struct error *err) {
+    if (c->spin_min_us > c->spin_max_us)
+        return error_set(err, RDMAD_E_CONFIG,
+                         "spin.min_us (%" PRIu64 ") is larger than spin.max_us (%" PRIu64 ")",
+                         c->spin_min_us, c->spin_max_us);
+    if (c->op_default_timeout_ms > c->op_max_timeout_ms)
+        return error_set(err, RDMAD_E_CONFIG,
+                         "op.default_timeout_ms (%" PRIu64 ") is larger than op.max_timeout_ms "
+                         "(%" PRIu64 ")",
+                         c->op_default_timeout_ms, c->op_max_timeout_ms);
+    if (c->peer_ping_ms >= c->peer_dead_ms)
+        return error_set(err, RDMAD_E_CONFIG,
+                         "peer.ping_ms (%" PRIu64 ") must be smaller than peer.dead_ms (%" PRIu64
+                         "), or no peer can prove that it lives",
+                         c->peer_ping_ms, c->peer_dead_ms);
+    if (c->require_rdma && !strcmp(c->fabric, "tcp"))
+        return error_set(err, RDMAD_E_CONFIG,
+                         "require_rdma is true and fabric is \"tcp\", which uses no RDMA; choose "
+                         "fabric \"verbs\" or \"auto\", or leave require_rdma out");
+    return check_verbs(c, err);
+}
