@@ -274,7 +274,7 @@ void grant_link_req(struct peer *p, const struct peer_link_req *m) {
     *o = (struct offer){.peer = p, .ref = m->ref};
     p->offers++;
     p->holds++;
-    plane_offer(p->peers->state->plane, p->id, offered, o);
+    plane_offer(p->peers->state->plane, p->id, &m->hello, offered, o);
 }
 
 /* ---- the connection is gone ---------------------------------------------------------------- */

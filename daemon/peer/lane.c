@@ -74,6 +74,20 @@ static void lane_lose(struct lane *lane, const struct error *why) {
     lane_check_drop(lane);
 }
 
+static void lane_hello(void *arg, const struct error *result, const struct fabric_blob *hello) {
+    struct lane *lane = arg;
+    lane->opening = false;
+    if (lane->stage == LANE_LOST) {
+        if (!lane->plane && !lane->dropping)
+            lane_dropped(lane, NULL);
+    } else if (result && result->code) {
+        lane_lose(lane, result);
+    } else {
+        struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req = {lane->ref, *hello}};
+        peer_send(lane->peer, &m);
+    }
+}
+
 struct lane *lane_of(struct peer *p, unsigned worker) {
     list_for_each (node, &p->lanes) {
         struct lane *lane = list_entry(node, struct lane, node);
@@ -88,8 +102,14 @@ struct lane *lane_of(struct peer *p, unsigned worker) {
     lane->ref = p->peers->next_ref++;
     list_init(&lane->claims);
     list_append(&p->lanes, &lane->node);
-    struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.ref = lane->ref};
-    peer_send(p, &m);
+    lane->plane = plane_lane_new(p->peers->state->plane, worker, lane);
+    if (!lane->plane) {
+        list_remove(&lane->node);
+        free(lane);
+        return NULL;
+    }
+    lane->opening = true;
+    plane_lane_hello(lane->plane, lane_hello, lane);
     return lane;
 }
 
@@ -133,18 +153,9 @@ static void lane_opened(void *arg, const struct error *result) {
 }
 
 static void lane_connect(struct lane *lane, const struct fabric_blob *offer) {
-    struct peer *p = lane->peer;
-    struct error why;
-
     lane->stage = LANE_CONNECTING;
     lane->opening = true;
-    lane->plane = plane_lane_open(p->peers->state->plane, lane->worker, p->ip, offer, lane,
-                                  lane_opened, lane);
-    if (lane->plane)
-        return;
-    lane->opening = false;
-    error_set(&why, RDMAD_E_NOMEM, "out of memory for a link to %s", p->name);
-    lane_lose(lane, &why);
+    plane_lane_open(lane->plane, lane->peer->ip, offer, lane_opened, lane);
 }
 
 void lane_link_rep(struct peer *p, const struct peer_link_rep *m) {
@@ -189,7 +200,7 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
             .worker = lane->worker,
             .fabric = plane_fabric(st->plane)->name,
             .state = stages[lane->stage],
-            .quiesce_ns = 0, /* a fabric over sockets lets go of memory at once */
+            .quiesce_ns = plane_quiesce_ns(st->plane),
         };
         list_for_each (at, &lane->claims)
             v.handles++;

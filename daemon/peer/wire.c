@@ -87,10 +87,17 @@ static void text(struct cursor *c, char *v, size_t size) {
             v[i] = '?';
 }
 
+/* Zero-filled behind its size, both ways. */
 static void blob(struct cursor *c, struct fabric_blob *v) {
     bytes(c, &v->size, 1);
-    bytes(c, v->bytes, sizeof(v->bytes));
     c->bad |= v->size > sizeof(v->bytes);
+    if (c->bad)
+        return;
+    if (!c->reading)
+        memset(v->bytes + v->size, 0, sizeof(v->bytes) - v->size);
+    bytes(c, v->bytes, sizeof(v->bytes));
+    for (size_t i = v->size; i < sizeof(v->bytes); i++)
+        c->bad |= v->bytes[i] != 0;
 }
 
 /* ---- the messages -------------------------------------------------------------------------- */
@@ -115,6 +122,7 @@ static void walk_attach_req(struct cursor *c, struct peer_msg *m) {
     bytes(c, m->attach_req.key, sizeof(m->attach_req.key));
     text(c, m->attach_req.name, sizeof(m->attach_req.name));
     u32(c, &m->attach_req.uid);
+    u64(c, &m->attach_req.via);
 }
 static void walk_attach_rep(struct cursor *c, struct peer_msg *m) {
     struct peer_attach_rep *r = &m->attach_rep;
@@ -146,12 +154,25 @@ static void walk_ttl(struct cursor *c, struct peer_msg *m) {
 }
 static void walk_link_req(struct cursor *c, struct peer_msg *m) {
     u64(c, &m->link_req.ref);
+    blob(c, &m->link_req.hello);
 }
 static void walk_link_rep(struct cursor *c, struct peer_msg *m) {
     u64(c, &m->link_rep.ref);
     i32(c, &m->link_rep.status);
     blob(c, &m->link_rep.offer);
     text(c, m->link_rep.text, sizeof(m->link_rep.text));
+}
+static void walk_key_req(struct cursor *c, struct peer_msg *m) {
+    u64(c, &m->key_req.owner_ref);
+    u64(c, &m->key_req.via);
+}
+static void walk_key_rep(struct cursor *c, struct peer_msg *m) {
+    struct peer_key_rep *r = &m->key_rep;
+    u64(c, &r->lessee_ref);
+    u64(c, &r->via);
+    i32(c, &r->status);
+    blob(c, &r->key);
+    text(c, r->text, sizeof(r->text));
 }
 
 /* ---- what the values must be; each returns NULL or what is wrong ---------------------------- */
@@ -184,9 +205,10 @@ static const char *check_attach_rep(struct peer_msg *m) {
     const struct peer_attach_rep *r = &m->attach_rep;
     if (!known_code(r->status))
         return "the status is unknown";
-    if (r->status == RDMAD_OK &&
-        (!r->lease || !r->rights || (r->rights & ~RDMAD_RIGHTS_ALL) || !r->key.size))
-        return "a lease without number, rights or key is granted";
+    if (r->status != RDMAD_OK)
+        return r->key.size ? "a refusal has a key" : NULL;
+    if (!r->lease || !r->rights || (r->rights & ~RDMAD_RIGHTS_ALL))
+        return "a lease without number or rights is granted";
     return NULL;
 }
 static const char *check_release(struct peer_msg *m) {
@@ -201,7 +223,22 @@ static const char *check_revoked(struct peer_msg *m) {
 static const char *check_link_rep(struct peer_msg *m) {
     if (!known_code(m->link_rep.status))
         return "the status is unknown";
-    return m->link_rep.status == RDMAD_OK && !m->link_rep.offer.size ? "the offer is empty" : NULL;
+    if (m->link_rep.status != RDMAD_OK)
+        return m->link_rep.offer.size ? "a refusal has an offer" : NULL;
+    return m->link_rep.offer.size ? NULL : "the offer is empty";
+}
+static const char *check_key_req(struct peer_msg *m) {
+    return m->key_req.via ? NULL : "no link is named";
+}
+static const char *check_key_rep(struct peer_msg *m) {
+    const struct peer_key_rep *r = &m->key_rep;
+    if (!known_code(r->status))
+        return "the status is unknown";
+    if (!r->via)
+        return "no link is named";
+    if (r->status != RDMAD_OK)
+        return r->key.size ? "a refusal has a key" : NULL;
+    return r->key.size ? NULL : "the key is empty";
 }
 
 enum { DIALLER = 1, ACCEPTOR = 2, BOTH = 3 };
@@ -220,7 +257,7 @@ static const struct {
     [PEER_MSG_BYE] = {"BYE", 4 + TEXT_BYTES, BOTH, walk_bye, check_bye},
     [PEER_MSG_PING] = {"PING", 8, BOTH, walk_ping, NULL},
     [PEER_MSG_PONG] = {"PONG", 8, BOTH, walk_ping, NULL},
-    [PEER_MSG_ATTACH_REQ] = {"ATTACH_REQ", 8 + 8 + 16 + 64 + 4, DIALLER, walk_attach_req,
+    [PEER_MSG_ATTACH_REQ] = {"ATTACH_REQ", 8 + 8 + 16 + 64 + 4 + 8, DIALLER, walk_attach_req,
                              check_attach_req},
     [PEER_MSG_ATTACH_REP] = {"ATTACH_REP", 8 + 8 + 4 + 4 + 3 * 8 + BLOB_BYTES + TEXT_BYTES,
                              ACCEPTOR, walk_attach_rep, check_attach_rep},
@@ -230,9 +267,12 @@ static const struct {
     [PEER_MSG_RENEWED] = {"RENEWED", 16, ACCEPTOR, walk_ttl, NULL},
     [PEER_MSG_TTL_REQ] = {"TTL_REQ", 16, DIALLER, walk_ttl, NULL},
     [PEER_MSG_TTL_REP] = {"TTL_REP", 16, ACCEPTOR, walk_ttl, NULL},
-    [PEER_MSG_LINK_REQ] = {"LINK_REQ", 8, DIALLER, walk_link_req, NULL},
+    [PEER_MSG_LINK_REQ] = {"LINK_REQ", 8 + BLOB_BYTES, DIALLER, walk_link_req, NULL},
     [PEER_MSG_LINK_REP] = {"LINK_REP", 8 + 4 + BLOB_BYTES + TEXT_BYTES, ACCEPTOR, walk_link_rep,
                            check_link_rep},
+    [PEER_MSG_KEY_REQ] = {"KEY_REQ", 8 + 8, DIALLER, walk_key_req, check_key_req},
+    [PEER_MSG_KEY_REP] = {"KEY_REP", 8 + 8 + 4 + BLOB_BYTES + TEXT_BYTES, ACCEPTOR, walk_key_rep,
+                          check_key_rep},
 };
 
 const char *peer_wire_name(uint16_t type) {

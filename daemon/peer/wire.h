@@ -14,8 +14,9 @@
  *
  *   dialler                          acceptor
  *   HELLO ->                         <- HELLO, or BYE with the reason
- *   ATTACH_REQ ->                    <- ATTACH_REP
- *   LINK_REQ ->                      <- LINK_REP with what the fabric needs to connect
+ *   LINK_REQ with a hello ->         <- LINK_REP with what the fabric needs to connect
+ *   ATTACH_REQ ->                    <- ATTACH_REP with a key, when the link was there
+ *   KEY_REQ ->                       <- KEY_REP with the key for another link
  *                                    <- REVOKED: stop using the lease
  *   STOPPED ->                       (nothing is in flight any more)
  *   RELEASE ->
@@ -25,6 +26,10 @@
  *
  * Durations cross the wire, never times. A lessee counts a duration from when it asked, so it never
  * believes in more time than the owner; RENEWED therefore only makes it ask.
+ *
+ * A key may be good for one link only, which is therefore named by its number at the owner (via).
+ * Links break and are made anew as long as the control connection lives, so a lessee may ask for
+ * keys any number of times; an answer says for which link it is.
  */
 #ifndef RDMAD_PEER_WIRE_H
 #define RDMAD_PEER_WIRE_H
@@ -33,7 +38,7 @@
 #include <rdmad/abi.h>
 
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
-#define PEER_WIRE_VERSION 1u
+#define PEER_WIRE_VERSION 2u
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 512u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u
@@ -53,6 +58,8 @@ enum peer_msg_type {
     PEER_MSG_TTL_REP,
     PEER_MSG_LINK_REQ,
     PEER_MSG_LINK_REP,
+    PEER_MSG_KEY_REQ,
+    PEER_MSG_KEY_REP,
     PEER_MSG_COUNT
 };
 
@@ -76,6 +83,7 @@ struct peer_attach_req {
     uint8_t key[RDMAD_KEY_BYTES];
     char name[RDMAD_NAME_MAX + 1];
     uint32_t uid; /* of the lessee, for the owner's log; proves nothing */
+    uint64_t via; /* the link for which a key is wanted; 0: none is up yet */
 };
 struct peer_attach_rep {
     uint64_t lessee_ref;
@@ -85,6 +93,17 @@ struct peer_attach_rep {
     uint64_t lease;
     uint64_t length;
     uint64_t ttl_ns;
+    struct fabric_blob key; /* empty: none was asked for */
+    char text[RDMAD_TEXT_MAX + 1];
+};
+struct peer_key_req {
+    uint64_t owner_ref;
+    uint64_t via;
+};
+struct peer_key_rep {
+    uint64_t lessee_ref;
+    uint64_t via;
+    int32_t status;
     struct fabric_blob key;
     char text[RDMAD_TEXT_MAX + 1];
 };
@@ -106,6 +125,7 @@ struct peer_ttl { /* RENEWED, TTL_REQ (ttl_ns 0), TTL_REP */
 };
 struct peer_link_req {
     uint64_t ref;
+    struct fabric_blob hello; /* may be empty: the fabric has nothing to say */
 };
 struct peer_link_rep {
     uint64_t ref;
@@ -128,6 +148,8 @@ struct peer_msg {
         struct peer_ttl ttl;
         struct peer_link_req link_req;
         struct peer_link_rep link_rep;
+        struct peer_key_req key_req;
+        struct peer_key_rep key_rep;
     };
 };
 

@@ -33,6 +33,8 @@ struct creation {
 
 static void unmap_run(struct offload_job *job) {
     struct pool *p = container_of(job, struct pool, unmap);
+    if (p->memory)
+        plane_memory_remove(p->session->state->plane, p->memory);
     if (p->base)
         munmap(p->base, p->bytes);
 }
@@ -108,6 +110,11 @@ static int make_memory(struct pool *p, int *fd_out, struct error *err) {
         close(fd);
         return RDMAD_E_NOMEM;
     }
+    int rc = plane_memory_add(p->session->state->plane, base, bytes, &p->memory, err);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
     *fd_out = fd;
     return 0;
 }
@@ -161,7 +168,7 @@ static void creation_done(struct offload_job *job) {
         pool_unref(p);
         return;
     }
-    plane_pool_add(s->plane, p->handle, p->base, p->bytes, pool_added, c);
+    plane_pool_add(s->plane, p->handle, p->base, p->bytes, p->memory, pool_added, c);
 }
 
 static int start(struct session *s, uint64_t bytes, uint32_t flags, struct creation *c,

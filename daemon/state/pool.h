@@ -2,9 +2,10 @@
 /*
  * pool.h - the memory of a session: a sealed memfd, mapped here for as long as anything uses it.
  *
- * A pool is referenced by its session's table and by each live lease on it; the last reference
- * unmaps it on the registration thread and gives its charge back. Its descriptor goes to the client
- * and is closed here at once.
+ * The fabric's devices know it as long as it is mapped (plane_memory_add). A pool is referenced by
+ * its session's table and by each live lease on it; the last reference unmaps it on the
+ * registration thread and gives its charge back. Its descriptor goes to the client and is closed
+ * here at once.
  */
 #ifndef RDMAD_STATE_POOL_H
 #define RDMAD_STATE_POOL_H
@@ -17,6 +18,7 @@ struct pool {
     uint64_t handle;
     void *base;
     size_t bytes;
+    struct fabric_memory *memory; /* what it is to the fabric's devices; NULL: nothing */
     uint32_t flags;
     unsigned refs;   /* the table's, and one a lease not yet ended */
     unsigned leases; /* live leases on it */

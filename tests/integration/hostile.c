@@ -87,7 +87,7 @@ void hostile_attach(struct hostile *h, const char *uri) {
     struct rdmad_uri u;
     CHECK(rdmad_uri_parse(uri, &u) == NULL, "%s", uri);
     struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
-    m.attach_req = (struct peer_attach_req){.lessee_ref = 7, .lease = u.lease};
+    m.attach_req = (struct peer_attach_req){.lessee_ref = 7, .lease = u.lease, .via = 1};
     memcpy(m.attach_req.key, u.key, sizeof(u.key));
     say(h, &m);
     hear_type(h, PEER_MSG_ATTACH_REP, &m);
@@ -100,8 +100,7 @@ void hostile_attach(struct hostile *h, const char *uri) {
 void hostile_link(struct hostile *h) {
     uint16_t port;
     uint8_t token[FRAME_TOKEN_BYTES], hello[HELLO_BYTES], welcome[WELCOME_BYTES];
-    struct peer_msg m = {.type = PEER_MSG_LINK_REQ};
-    m.link_req.ref = 9;
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.ref = 9}; /* an empty hello: tcp's */
     say(h, &m);
     hear_type(h, PEER_MSG_LINK_REP, &m);
     CHECK(m.link_rep.status == 0, "link: %s", m.link_rep.text);

@@ -9,16 +9,22 @@
 #include <string.h>
 
 #define CALLS_MAX 16384
+#define GONE 1 /* the number of an open whose lane was dropped */
 
 static struct fake_call calls[CALLS_MAX];
 static unsigned used;
+static uint64_t lane_numbers;
+static uint8_t blobs;
+unsigned fake_memories;
+int fake_memory_error;
 
 /* Each object remembers the answers owed about it only through calls[]; its content is a token. */
 struct plane_session {
     struct plane_session_stats stats;
 };
 struct plane_lane {
-    int token;
+    uint64_t number;
+    void *cookie;
 };
 struct plane_window {
     int token;
@@ -27,6 +33,9 @@ struct plane_window {
 void fake_reset(void) {
     memset(calls, 0, sizeof(calls));
     used = 0;
+    lane_numbers = 0;
+    blobs = 0;
+    fake_memory_error = 0;
 }
 
 static struct fake_call *note(enum fake_kind kind, uint64_t number, const void *object) {
@@ -73,12 +82,15 @@ struct fake_call *fake_call(enum fake_kind kind, int nth) {
 
 void fake_answer(struct fake_call *c, int code) {
     struct error result = {.code = code};
-    struct fabric_blob blob = {.size = 4, .bytes = {'b', 'l', 'o', 'b'}};
+    struct fabric_blob blob = {.size = 5, .bytes = {'b', 'l', 'o', 'b', blobs}};
     if (!c || !c->pending)
         abort();
     if (code)
         snprintf(result.text, sizeof(result.text), "the data plane says %d", code);
     c->pending = false;
+    if (c->kind == FAKE_LANE_OPEN && !code && c->number != GONE)
+        ((struct plane_lane *)(uintptr_t)c->object)->number = ++lane_numbers;
+    blobs += c->blob_done != NULL && !code;
     if (c->blob_done)
         c->blob_done(c->arg, &result, &blob);
     else
@@ -93,11 +105,16 @@ void fake_answer_all(void) {
 
 /* ---- plane.h --------------------------------------------------------------------------------- */
 
-static const struct fabric_ops fake_fabric = {.name = "fake", .max_message = 1 << 20};
+static const struct fabric_ops fake_fabric = {.name = "fake"};
 
 const struct fabric_ops *plane_fabric(const struct plane *p) {
     (void)p;
     return &fake_fabric;
+}
+
+uint64_t plane_quiesce_ns(const struct plane *p) {
+    (void)p;
+    return 0;
 }
 
 struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cookie) {
@@ -128,9 +145,32 @@ void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done,
     owe(note(FAKE_RING_DROP, handle + s->stats.ops, s), done, arg);
 }
 
+struct fabric_memory {
+    void *base;
+};
+
+int plane_memory_add(struct plane *p, void *base, uint64_t bytes, struct fabric_memory **out,
+                     struct error *err) {
+    (void)p;
+    if (fake_memory_error)
+        return error_set(err, fake_memory_error, "%lu bytes cannot be registered with fake0",
+                         (unsigned long)bytes);
+    *out = malloc(sizeof(**out));
+    (*out)->base = base;
+    fake_memories++;
+    return 0;
+}
+
+void plane_memory_remove(struct plane *p, struct fabric_memory *memory) {
+    (void)p;
+    memset(memory->base, 0, 1); /* it must still be mapped */
+    free(memory);
+    fake_memories--;
+}
+
 void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64_t bytes,
-                    plane_done *done, void *arg) {
-    (void)base, (void)bytes;
+                    struct fabric_memory *memory, plane_done *done, void *arg) {
+    (void)base, (void)bytes, (void)memory;
     owe(note(FAKE_POOL_ADD, handle + s->stats.ops, s), done, arg);
 }
 
@@ -149,6 +189,10 @@ void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadl
     note(FAKE_LEASE_EXTEND, handle + s->stats.ops, s)->deadline_ns = deadline_ns;
 }
 
+void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key) {
+    note(FAKE_LEASE_KEY, handle + s->stats.ops, s)->blob = *key;
+}
+
 void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane_done *done,
                      void *arg) {
     struct fake_call *c = note(FAKE_LEASE_END, handle + s->stats.ops, s);
@@ -160,16 +204,37 @@ void plane_lease_forget(struct plane_session *s, uint64_t handle) {
     note(FAKE_LEASE_FORGET, handle + s->stats.ops, s);
 }
 
-struct plane_lane *plane_lane_open(struct plane *p, unsigned worker, const char *host,
-                                   const struct fabric_blob *offer, void *cookie, plane_done *done,
-                                   void *arg) {
+struct plane_lane *plane_lane_new(struct plane *p, unsigned worker, void *cookie) {
     struct plane_lane *lane = calloc(1, sizeof(*lane));
-    (void)p, (void)host, (void)offer, (void)cookie;
-    owe(note(FAKE_LANE_OPEN, worker, cookie), done, arg);
+    (void)p;
+    lane->cookie = cookie;
+    note(FAKE_LANE_NEW, worker, lane)->cookie = cookie;
     return lane;
 }
 
+void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_LANE_HELLO, 0, lane);
+    c->cookie = lane->cookie;
+    owe_blob(c, done, arg);
+}
+
+void plane_lane_open(struct plane_lane *lane, const char *host, const struct fabric_blob *offer,
+                     plane_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_LANE_OPEN, 0, lane);
+    (void)host;
+    c->cookie = lane->cookie;
+    c->blob = *offer;
+    owe(c, done, arg);
+}
+
+uint64_t plane_lane_number(const struct plane_lane *lane) {
+    return lane->number;
+}
+
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg) {
+    for (unsigned i = 0; i < used; i++) /* what is still owed about it */
+        if (calls[i].object == lane && calls[i].kind == FAKE_LANE_OPEN)
+            calls[i].number = GONE;
     owe(note(FAKE_LANE_DROP, 0, lane), done, arg);
     free(lane);
 }
@@ -179,9 +244,12 @@ unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer) {
     return 0;
 }
 
-void plane_offer(struct plane *p, uint64_t peer, plane_blob_done *done, void *arg) {
+void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
+                 plane_blob_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_OFFER, peer, NULL);
     (void)p;
-    owe_blob(note(FAKE_OFFER, peer, NULL), done, arg);
+    c->blob = *hello;
+    owe_blob(c, done, arg);
 }
 
 void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
@@ -197,6 +265,10 @@ struct plane_window *plane_window_open(struct plane *p, const struct fabric_wind
     c->window = *spec;
     owe_blob(c, done, arg);
     return w;
+}
+
+void plane_window_reopen(struct plane_window *w, uint64_t via, plane_blob_done *done, void *arg) {
+    owe_blob(note(FAKE_WINDOW_REOPEN, via + (uint64_t)w->token, w), done, arg);
 }
 
 void plane_window_extend(struct plane_window *w, uint64_t deadline_ns) {

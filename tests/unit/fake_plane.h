@@ -16,24 +16,30 @@ enum fake_kind {
     FAKE_POOL_DROP,
     FAKE_LEASE_ADD,
     FAKE_LEASE_EXTEND,
+    FAKE_LEASE_KEY,
     FAKE_LEASE_END,
     FAKE_LEASE_FORGET,
+    FAKE_LANE_NEW,
+    FAKE_LANE_HELLO,
     FAKE_LANE_OPEN,
     FAKE_LANE_DROP,
     FAKE_OFFER,
     FAKE_EXPEL,
     FAKE_WINDOW_OPEN,
+    FAKE_WINDOW_REOPEN,
     FAKE_WINDOW_EXTEND,
     FAKE_WINDOW_CLOSE,
 };
 
 struct fake_call {
     enum fake_kind kind;
-    uint64_t number; /* handle, worker or peer */
+    uint64_t number; /* handle, worker, peer or via */
     const void *object;
+    void *cookie; /* of a lane */
     int reason;
     uint64_t deadline_ns;
     struct plane_lease_spec spec;
+    struct fabric_blob blob; /* hello, offer or key */
     struct fabric_window_spec window;
     bool pending; /* an answer is owed */
     plane_done *done;
@@ -47,9 +53,15 @@ unsigned fake_count(enum fake_kind kind);
 unsigned fake_pending(enum fake_kind kind);
 /* The nth call of that kind; negative counts from the last. NULL when there is none. */
 struct fake_call *fake_call(enum fake_kind kind, int nth);
-/* Gives the answer that the call waits for. */
+/* Gives the answer that the call waits for. A lane that is told to be open gets the next number,
+ * from 1 on; the nth blob given out says "blob" and n. */
 void fake_answer(struct fake_call *call, int code);
 /* Answers everything that waits, in the order asked, also what those answers ask. */
 void fake_answer_all(void);
+
+/* What plane_memory_add does: how much memory is known to the devices, and the error it shall give
+ * (0: none). On any thread. */
+extern unsigned fake_memories;
+extern int fake_memory_error;
 
 #endif
