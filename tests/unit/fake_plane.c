@@ -90,7 +90,8 @@ void fake_answer(struct fake_call *c, int code) {
     c->pending = false;
     if (c->kind == FAKE_LANE_OPEN && !code && c->number != GONE)
         ((struct plane_lane *)(uintptr_t)c->object)->number = ++lane_numbers;
-    blobs += c->blob_done != NULL && !code;
+    if (c->blob_done && !code)
+        blobs++;
     if (c->blob_done)
         c->blob_done(c->arg, &result, &blob);
     else
