@@ -183,6 +183,11 @@ struct fabric_ops {
     /* Accepted connections of peers, now; may be NULL. */
     unsigned (*accepted)(const struct fabric *f);
 
+    /* By what windows hold against a peer that lies, of the device in use: "windows" or
+     * "registrations"; "" while there is none. Any thread. NULL: software, which is always there.
+     */
+    const char *(*protection)(struct fabric_host *host);
+
     /* How long cancel may take, by these settings; NULL: no time at all. */
     uint64_t (*quiesce_ns)(const struct fabric_settings *settings);
 };

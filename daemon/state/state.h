@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 struct event_base;
+struct fabric_settings; /* fabric/settings.h */
 struct plane;
 struct offload;
 struct leases; /* state/lease.h */
@@ -36,8 +37,10 @@ struct state {
     struct peers *peers;
     uint8_t node_id[16]; /* random, new at each start */
     char node_name[RDMAD_NAME_MAX + 1];
-    char listen_host[256]; /* what peers reach us by, for URIs */
-    uint16_t listen_port;  /* the real one, also when 0 was asked for */
+    char listen_host[256];                         /* what peers reach us by, for URIs */
+    uint16_t listen_port;                          /* the real one, also when 0 was asked for */
+    const struct fabric_settings *fabric_settings; /* as the data plane has them */
+    char fabric_why[RDMAD_TEXT_MAX + 1];           /* why this fabric is the one in use */
     uint64_t started_ns;
     uint64_t (*clock)(void); /* NULL: clock_now_ns; tests script theirs */
     bool stopping;           /* refuses new sessions, leases and attaches */
