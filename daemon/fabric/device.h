@@ -31,6 +31,7 @@ struct device_port {
     unsigned number;
     char state[24];        /* "ACTIVE", "DOWN", ... */
     char link_layer[16];   /* "Ethernet", "InfiniBand" */
+    char netdev[16];       /* "" when none is known */
     char speed[32];        /* "1X 10.0 Gb/s" */
     unsigned mtu, max_mtu; /* bytes */
     unsigned lid;

@@ -37,6 +37,9 @@ struct device {
     bool iwarp;
     uint64_t max_message; /* of the port */
     bool windows;         /* leases get type-2 windows, else registrations */
+    /* What is configured, lowered to what the device can: QPs are made by this. mtu is port_now's.
+     */
+    struct verbs_settings settings;
 };
 
 /* What changes while a device is open; instances have copies. */
@@ -54,6 +57,7 @@ struct host_member {
     struct mailbox mailbox; /* the member drains it in its poll; jobs answer to it too */
     struct list node;
     struct fabric_host *host;
+    struct host_seat *seat; /* host.c's own */
     void (*device_came)(struct host_member *m, struct device *d, const struct port_now *port);
     void (*port_changed)(struct host_member *m, const struct port_now *port);
     /* An event of a QP, maybe of another instance. */
@@ -62,7 +66,8 @@ struct host_member {
 };
 
 /* host.c. The device in use now is in *d and *port, NULL if there is none. Later news comes by
- * mail. leave: the member holds nothing of the device; no mail comes after it. */
+ * mail. leave: the member holds nothing of the device; no mail comes after it. It may deliver what
+ * waits in the mailbox, so not from inside a delivery. */
 int host_join(struct fabric_host *h, struct host_member *m, struct device **d,
               struct port_now *port, struct error *err);
 void host_leave(struct host_member *m);
@@ -70,6 +75,11 @@ void host_leave(struct host_member *m);
 void host_let_go(struct host_member *m);
 /* Why there is no device now, for who wants a link. Any thread. */
 void host_why(struct fabric_host *h, struct error *why);
+/* A verb failed as it only does on a broken device (EIO, ENODEV): it is let go of and opened again.
+ * Any thread; d is compared, not looked into. */
+void host_device_failed(struct fabric_host *h, const struct device *d, const struct error *why);
+/* "windows" or "registrations", "" while there is no device; fabric_ops.protection. Any thread. */
+const char *host_protection(struct fabric_host *h);
 
 struct offload *host_registrar(struct fabric_host *h);
 struct offload *host_revoker(struct fabric_host *h);
