@@ -11,9 +11,9 @@
 #include "daemon/base/guard.h"
 #include "daemon/base/log.h"
 #include "daemon/base/offload.h"
+#include "daemon/choice.h"
 #include "daemon/clockwork.h"
 #include "daemon/ctl/ctl.h"
-#include "daemon/hardware.h"
 #include "daemon/instance.h"
 #include "daemon/ipc/listener.h"
 #include "daemon/peer/peer.h"
@@ -35,6 +35,7 @@
 struct daemon {
     const struct options *options;
     struct config config; /* live: reload changes it in place */
+    struct plane_settings plane_settings;
     struct state state;
     struct mailbox mailbox;
     struct service_sockets passed;
@@ -164,8 +165,26 @@ static int start_loop(struct daemon *d, struct error *err) {
     return clockwork_new(d->base, &d->mailbox, &d->state.timers, &d->clockwork, err);
 }
 
+/* Opens devices: the daemon's credentials do not change any more. */
+static int start_fabric(struct daemon *d, const struct plane_events *events, struct error *err) {
+    struct state *st = &d->state;
+    struct plane_settings *settings = &d->plane_settings;
+    struct choice choice;
+    settings_plane(&d->config, settings);
+    st->fabric_settings = &settings->fabric_settings;
+    int rc = fabric_choose(&d->config, &settings->fabric_settings, &choice, err);
+    if (rc)
+        return rc;
+    do {
+        settings->fabric = choice.fabric;
+        rc = plane_start(settings, events, &d->mailbox, &st->plane, err);
+    } while (rc && fabric_next_best(&choice, err));
+    snprintf(st->fabric_why, sizeof(st->fabric_why), "%s", choice.why.text);
+    fabric_warn(&choice, &d->config);
+    return rc;
+}
+
 static int start_plane(struct daemon *d, struct error *err) {
-    struct plane_settings settings;
     const struct plane_events events = {.user = d,
                                         .session_violated = on_session_violated,
                                         .lane_lost = on_lane_lost,
@@ -173,10 +192,9 @@ static int start_plane(struct daemon *d, struct error *err) {
     struct quota_limits limits;
     limits_of(&d->config, &limits);
     quota_init(&d->state.quota, &limits);
-    settings_plane(&d->config, &settings);
     if (offload_start(&d->state.offload))
         return error_errno(err, RDMAD_E_SYSTEM, "cannot start the registration thread");
-    return plane_start(&settings, &events, &d->mailbox, &d->state.plane, err);
+    return start_fabric(d, &events, err);
 }
 
 static int start_tables(struct daemon *d, struct error *err) {
@@ -212,9 +230,7 @@ static int start_sockets(struct daemon *d, struct error *err) {
 }
 
 static int start(struct daemon *d, struct error *err) {
-    int rc = d->config.require_rdma ? hardware_require(err) : RDMAD_OK;
-    if (rc)
-        return rc;
+    int rc;
     d->lock = instance_lock(d->config.runtime_dir, err);
     if (d->lock < 0)
         return d->lock;
@@ -251,10 +267,10 @@ static void stop(struct daemon *d) {
         peers_free(st->peers);
     if (st->leases)
         leases_free(st->leases);
+    if (st->offload)
+        offload_stop(st->offload); /* its last jobs may still use the plane's devices */
     if (st->plane)
         plane_stop(st->plane);
-    if (st->offload)
-        offload_stop(st->offload);
     if (d->clockwork) {
         mailbox_drain(&d->mailbox); /* ends that were reported after the loop's last turn */
         clockwork_free(d->clockwork);
@@ -269,8 +285,11 @@ static void stop(struct daemon *d) {
 static void greet(const struct daemon *d) {
     const struct state *st = &d->state;
     LOG(NOTICE, ("rdmad " RDMAD_VERSION " serves clients at %s/rdmad.sock", d->config.runtime_dir));
-    LOG(NOTICE, ("fabric %s: RDMA over TCP, no RDMA hardware used", plane_fabric(st->plane)->name),
-        FIELD_STR("FABRIC", plane_fabric(st->plane)->name));
+    if (plane_fabric(st->plane) == &fabric_verbs)
+        LOG(NOTICE, ("fabric verbs: %s", st->fabric_why), FIELD_STR("FABRIC", "verbs"));
+    else
+        LOG(NOTICE, ("fabric tcp: RDMA over TCP, no RDMA hardware used: %s", st->fabric_why),
+            FIELD_STR("FABRIC", "tcp"));
     LOG(NOTICE, ("peers reach this daemon at %s:%u, by plain TCP: not authenticated, not encrypted",
                  st->listen_host, st->listen_port));
 }

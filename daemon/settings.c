@@ -72,7 +72,6 @@ void settings_plane(const struct config *c, struct plane_settings *out) {
         .max_timeout_ns = c->op_max_timeout_ms * NSEC_PER_MSEC,
         .expiry_margin_ns = c->lease_expiry_margin_ms * NSEC_PER_MSEC,
         .max_session_ops = (uint32_t)c->max_session_ops,
-        .fabric = &fabric_tcp,
     };
     fabric_part(c, &out->fabric_settings);
 }

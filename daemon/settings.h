@@ -8,6 +8,7 @@
 #include "daemon/config/config.h"
 #include "daemon/plane/plane.h"
 
+/* All but the choice of fabric, which is choice.c's. */
 void settings_plane(const struct config *c, struct plane_settings *out);
 
 /* Takes over from loaded into live what may change while running; each setting that needs a restart

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * choice.c - the settings fabric and require_rdma, and what the devices of this machine can do.
+ *
+ * "auto" is verbs where a device, a port and a GID can be used, else tcp with the reason; "verbs"
+ * or require_rdma is verbs or a refusal.
+ */
+#include "daemon/choice.h"
+#include "daemon/base/log.h"
+#include "daemon/fabric/device.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct device_port *chosen_port(const struct device_view *d) {
+    for (size_t i = 0; i < d->port_count; i++)
+        if (d->ports[i].chosen)
+            return &d->ports[i];
+    return NULL;
+}
+
+static const struct device_gid *chosen_gid(const struct device_port *p) {
+    for (size_t i = 0; p && i < p->gid_count; i++)
+        if (p->gids[i].chosen)
+            return &p->gids[i];
+    return NULL;
+}
+
+/* "rxe0 port 1, GID 1 (10.77.0.1, RoCE v2)" */
+static void describe(const struct device_view *d, struct error *why) {
+    const struct device_port *p = chosen_port(d);
+    const struct device_gid *g = chosen_gid(p);
+    char port[24] = "", gid[96] = "";
+    if (p)
+        snprintf(port, sizeof(port), " port %u", p->number);
+    if (g)
+        snprintf(gid, sizeof(gid), ", GID %u (%s, %s)", g->index, *g->address ? g->address : g->gid,
+                 g->type);
+    error_set(why, RDMAD_OK, "%s%s%s", d->name, port, gid);
+}
+
+/* Whether verbs can be used; why tells by what, or why not. */
+static bool survey(const struct fabric_settings *settings, struct error *why) {
+    struct device_list *list = NULL;
+    if (devices_survey(settings, NULL, &list, why))
+        return false;
+    bool found = list->chosen >= 0 && (size_t)list->chosen < list->count;
+    if (found)
+        describe(&list->devices[list->chosen], why);
+    else
+        *why = list->why;
+    device_list_free(list);
+    return found;
+}
+
+int fabric_choose(const struct config *config, const struct fabric_settings *settings,
+                  struct choice *out, struct error *err) {
+    *out = (struct choice){.fabric = &fabric_tcp};
+    if (!strcmp(config->fabric, "tcp")) {
+        error_set(&out->why, RDMAD_OK, "the setting fabric is \"tcp\"");
+        return RDMAD_OK;
+    }
+    bool asked = !strcmp(config->fabric, "verbs");
+    out->must = asked || config->require_rdma;
+    if (survey(settings, &out->why)) {
+        out->fabric = &fabric_verbs;
+        return RDMAD_OK;
+    }
+    if (out->must)
+        return error_set(err, RDMAD_E_FABRIC, "%s: %s",
+                         asked ? "fabric \"verbs\"" : "RDMA is required", out->why.text);
+    return RDMAD_OK;
+}
+
+bool fabric_next_best(struct choice *c, const struct error *failure) {
+    if (c->must || c->fabric != &fabric_verbs)
+        return false;
+    c->fabric = &fabric_tcp;
+    error_set(&c->why, failure->code, "verbs could not be started: %s", failure->text);
+    return true;
+}
+
+void fabric_warn(const struct choice *c, const struct config *config) {
+    if (c->fabric != &fabric_verbs)
+        return;
+    if (config->verbs_retry_count == 7)
+        LOG(WARNING,
+            ("verbs.retry_count is 7, which some devices take for without end: a peer that "
+             "vanishes may never be noticed; use at most 6"));
+    if (config->verbs_rnr_retry == 7)
+        LOG(WARNING, ("verbs.rnr_retry is 7, without end: a peer that is never ready holds up its "
+                      "link for ever; use at most 6"));
+}
