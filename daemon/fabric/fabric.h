@@ -140,6 +140,9 @@ struct fabric_ops {
     int (*offer)(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
                  struct fabric_blob *out, struct error *err);
     void (*expel)(struct fabric *f, uint64_t peer);
+    /* The peer says that it has closed its connection of that number (or never opened it). NULL
+     * where the closing of a connection tells by itself. */
+    void (*forget)(struct fabric *f, uint64_t peer, uint64_t number);
 
     /* Initiator side: link_new makes our end, link_open starts connecting by the peer's offer;
      * link_up or link_lost tells the rest (link_lost may come between the two). The host is the

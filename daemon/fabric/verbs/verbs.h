@@ -26,9 +26,28 @@
 #ifndef RDMAD_FABRIC_VERBS_VERBS_H
 #define RDMAD_FABRIC_VERBS_VERBS_H
 
-#include "daemon/base/slots.h"
 #include "daemon/fabric/verbs/blob.h"
 #include "daemon/fabric/verbs/host.h"
+
+struct cm;
+
+/* What target.c keeps of an instance. */
+struct targets {
+    struct list leaving; /* their windows are being let go of; then their QPs go */
+    struct list graves;
+    struct cm *cm; /* NULL: nobody came by rdma_cm yet */
+};
+
+#define REGISTRATION_BUCKETS 1024u
+
+/* What window.c, window_mr.c and window_mw.c keep of one. */
+struct windows {
+    struct list registrations[REGISTRATION_BUCKETS]; /* found by peer, range and rights */
+    struct list retries;                             /* that could not be taken back yet */
+    struct list spare;                               /* memory windows allocated ahead */
+    unsigned spares;
+    bool refilling;
+};
 
 struct verbs {
     struct fabric base;
@@ -42,6 +61,8 @@ struct verbs {
     unsigned jobs; /* of windows, at the registrar and the revoker */
     struct ibv_comp_channel *channel;
     struct list cqs, links, peers, graves;
+    struct targets targets;
+    struct windows windows;
     uint64_t now_ns, next_timer_ns;
     uint64_t next_number;
     unsigned progress;
@@ -141,30 +162,46 @@ struct vpeer {
     uint64_t id;
     struct ibv_pd *pd; /* of its targets and registrations; NULL with windows */
     struct list targets, windows;
+    unsigned registered, offered; /* registrations and cm's offers of it */
 };
 
 /* A connection of a peer: its QPs, on which we post nothing but binds. */
 struct target {
-    struct list node; /* in vpeer.targets */
+    struct list node; /* in vpeer.targets, targets.leaving or targets.graves */
     struct vpeer *peer;
-    uint64_t number;
+    uint64_t number, made_ns;
+    bool leaving;
     unsigned lanes;
     struct queue queue[VERBS_LANES_MAX];
-    struct list windows; /* bound to it */
+    struct endpoint other;        /* whose QPs it is connected to, unless by cm */
+    struct list windows, unbound; /* bound to it; that wait for room in its queues */
 };
+
+void targets_init(struct verbs *v); /* for the instance's birth */
+void targets_fini(struct verbs *v); /* for its end: after targets_close, with all jobs done */
 
 int verbs_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
                 struct fabric_blob *out, struct error *err);
 void verbs_expel(struct fabric *f, uint64_t peer);
+void verbs_forget(struct fabric *f, uint64_t peer, uint64_t number);
 unsigned verbs_accepted(const struct fabric *f);
 struct vpeer *vpeer_of(struct verbs *v, uint64_t id, struct error *err); /* made if need be */
 void vpeer_check_free(struct vpeer *p); /* when it has nothing any more */
 struct target *target_by_number(const struct vpeer *p, uint64_t number);
+/* Makes the QPs of a connection, and ends one: silently, its QPs first of all break. */
+struct target *target_new(struct vpeer *p, uint64_t number, unsigned lanes, struct error *err);
+void target_close(struct target *t);
+void target_check_gone(struct target *t); /* the last of its windows may be off */
+/* Whether the peer may have one more connection; the oldest may go for it. */
+int target_make_room(struct vpeer *p, struct error *err);
 bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event);
+void targets_timers(struct verbs *v);
+void targets_bury(struct verbs *v);  /* memory of what ended */
 void targets_close(struct verbs *v); /* all: the device goes */
 
 /* ---- window.c, window_mr.c, window_mw.c: what peers may reach ----------------------------- */
 
+void windows_init(struct verbs *v);
 int verbs_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                       struct fabric_window **out, struct fabric_blob *key, struct error *err);
 void verbs_window_extend(struct fabric_window *w, uint64_t deadline_ns);
@@ -172,5 +209,6 @@ bool verbs_window_close(struct fabric_window *w, int reason);
 /* A target goes: its windows are let go of before its QPs, some drivers wait for that. */
 void windows_of_target_gone(struct target *t);
 void windows_device_going(struct verbs *v); /* deregisters all; their owners still close them */
+void windows_timers(struct verbs *v);       /* what could not be taken back is tried again */
 
 #endif
