@@ -39,12 +39,13 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
 /* A list is cut at this many rows; the answer then has "truncated": true. */
 #define CTL_MAX_ROWS 16384u
 
-ctl_handler ctl_status, ctl_config_show;                         /* status.c */
-ctl_handler ctl_session_show, ctl_pool_show, ctl_lease_show;     /* show.c */
-ctl_handler ctl_peer_show, ctl_link_show;                        /* show.c */
-ctl_handler ctl_device_show, ctl_channel_show, ctl_service_show; /* show.c */
-ctl_handler ctl_lease_revoke, ctl_peer_add;                      /* act.c */
-ctl_handler ctl_metrics;                                         /* metrics.c */
+ctl_handler ctl_status, ctl_config_show;                     /* status.c */
+ctl_handler ctl_session_show, ctl_pool_show, ctl_lease_show; /* show.c */
+ctl_handler ctl_peer_show, ctl_link_show;                    /* show.c */
+ctl_handler ctl_channel_show, ctl_service_show;              /* show.c */
+ctl_handler ctl_device_show;                                 /* device.c */
+ctl_handler ctl_lease_revoke, ctl_peer_add;                  /* act.c */
+ctl_handler ctl_metrics;                                     /* metrics.c */
 
 /* What status and metrics both tell, gathered once. */
 struct ctl_totals {

@@ -13,7 +13,7 @@ static const struct ctl_method methods[] = {
     {"status", ctl_status, NO_PARAMS, false},
     {"metrics", ctl_metrics, NO_PARAMS, false},
     {"config.show", ctl_config_show, NO_PARAMS, false},
-    {"device.show", ctl_device_show, NO_PARAMS, false},
+    {"device.show", ctl_device_show, PARAMS({"verbose", RPC_BOOL, false, 0}), false},
     {"session.show", ctl_session_show, NO_PARAMS, false},
     {"pool.show", ctl_pool_show, NO_PARAMS, false},
     {"lease.show", ctl_lease_show, PARAMS({"all", RPC_BOOL, false, 0}), false},

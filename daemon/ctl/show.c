@@ -3,8 +3,8 @@
  * show.c - the lists. Each answers {"<noun>s": [rows]}, cut at CTL_MAX_ROWS rows with "truncated":
  * true. Secrets of leases and addresses of memory are never in a row.
  *
- * Devices, channels and services are empty lists here: this version has no fabric with devices and
- * no two-sided messages, and says so in "why".
+ * Channels and services are empty lists: this version has no two-sided messages, and says so in
+ * "why". Devices are device.c's.
  */
 #include "common/errors.h"
 #include "daemon/base/clock.h"
@@ -18,6 +18,7 @@ struct rows {
     json_t *list;
     uint64_t now_ns;
     bool truncated;
+    const char *protection; /* of leases */
 };
 
 static struct rows rows_new(void) {
@@ -115,6 +116,12 @@ static json_t *audit_row(const struct lease_view *v, uint64_t now_ns) {
                                     : json_null());
 }
 
+/* By what a remote lessee is kept to the range. */
+static const char *protection(const struct plane *p) {
+    const struct fabric_ops *fabric = plane_fabric(p);
+    return fabric->protection ? fabric->protection(plane_fabric_host(p)) : "software";
+}
+
 static void each_lease(void *arg, const struct lease_view *v) {
     struct rows *rows = arg;
     if (rows_full(rows))
@@ -127,6 +134,7 @@ static void each_lease(void *arg, const struct lease_view *v) {
                   (json_int_t)v->length, "rights", rights_text(v->rights), "scope",
                   scope_text(v->scope), "ttl_s", seconds(v->ttl_ns), "attached", (int)v->attached,
                   "attached_total", (int)v->attached_total, "audit", audit_row(v, rows->now_ns));
+    json_object_set_new(row, "protection", json_string(rows->protection));
     if (v->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(v->reason)));
         json_object_set_new(row, "ended_ago_s", json_real(seconds(v->ended_ago_ns)));
@@ -136,6 +144,7 @@ static void each_lease(void *arg, const struct lease_view *v) {
 
 void ctl_lease_show(struct ctl_call *call, const json_t *params) {
     struct rows rows = rows_new();
+    rows.protection = protection(ctl_state(call)->plane);
     leases_view(ctl_state(call)->leases, rpc_bool(params, "all"), each_lease, &rows);
     rows_reply(call, &rows, "leases");
 }
@@ -179,13 +188,6 @@ void ctl_link_show(struct ctl_call *call, const json_t *params) {
 
 static void reply_none(struct ctl_call *call, const char *noun, const char *why) {
     ctl_reply(call, json_pack("{s:[], s:s}", noun, "why", why));
-}
-
-void ctl_device_show(struct ctl_call *call, const json_t *params) {
-    (void)params;
-    reply_none(call, "devices",
-               "the fabric in use is RDMA over TCP, which opens no RDMA device; doctor tells which "
-               "devices this machine has");
 }
 
 void ctl_channel_show(struct ctl_call *call, const json_t *params) {

@@ -16,8 +16,10 @@ static json_t *number(uint64_t n) {
 static json_t *fabric(const struct state *st) {
     const char *name = plane_fabric(st->plane)->name;
     bool rdma = !strcmp(name, "verbs");
-    return json_pack("{s:s, s:b, s:s}", "name", name, "rdma", rdma, "text",
-                     rdma ? "RDMA hardware" : "RDMA over TCP, no RDMA hardware used");
+    json_t *why = json_string(st->fabric_why);
+    return json_pack("{s:s, s:b, s:s, s:o}", "name", name, "rdma", rdma, "text",
+                     rdma ? "RDMA verbs" : "RDMA over TCP, no RDMA hardware used", "why",
+                     why ? why : json_string("?"));
 }
 
 static json_t *objects(const struct ctl_totals *t) {
