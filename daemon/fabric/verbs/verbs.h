@@ -49,6 +49,12 @@ struct windows {
     bool refilling;
 };
 
+/* What ended: its memory goes with the next poll, when no caller up the stack uses it. */
+struct grave {
+    struct list node; /* in verbs.graves */
+    void (*empty)(struct grave *g);
+};
+
 struct verbs {
     struct fabric base;
     const struct fabric_env *env;
@@ -58,14 +64,20 @@ struct verbs {
     struct device *device; /* NULL: none now */
     struct port_now port;
     bool going;    /* device_going came: waits for jobs, then lets go */
+    bool closing;  /* verbs_close: no news any more */
     unsigned jobs; /* of windows, at the registrar and the revoker */
     struct ibv_comp_channel *channel;
     struct list cqs, links, peers, graves;
     struct targets targets;
     struct windows windows;
+    struct list sending; /* lanes with ops to post */
+    struct list doomed;  /* ops that end without having been posted, with the next poll */
+    struct list news;    /* links with something to tell */
+    uint8_t *staging;    /* of what travels inline, while it is posted */
     uint64_t now_ns, next_timer_ns;
     uint64_t next_number;
     unsigned progress;
+    bool slept; /* armed since the last poll */
 };
 
 static inline struct verbs *verbs_of(struct fabric *f) {
@@ -75,6 +87,9 @@ static inline struct verbs *verbs_of(struct fabric *f) {
 /* ---- verbs.c ------------------------------------------------------------------------------ */
 
 void verbs_timer_at(struct verbs *v, uint64_t at_ns); /* timers run then or earlier */
+void verbs_bury(struct verbs *v, struct grave *g, void (*empty)(struct grave *g));
+/* Whether QPs can be made now: 0, or RDMAD_E_FABRIC with why there is no device or no port. */
+int verbs_ready(struct verbs *v, struct error *err);
 /* Lets go of the device if it is going and nothing of it is left. */
 void verbs_check_let_go(struct verbs *v);
 
@@ -84,15 +99,19 @@ void verbs_check_let_go(struct verbs *v);
  * is not used, another is made. */
 struct cq {
     struct list node; /* in verbs.cqs */
+    struct verbs *verbs;
     struct ibv_cq *cq;
     uint32_t size, reserved;
     unsigned events; /* taken and not acknowledged */
+    bool armed;
+    unsigned held; /* completions that arming found */
+    struct ibv_wc *wc;
+    struct list dead, dying; /* of queues that are gone: the CQ may still name their slots */
 };
 int cq_reserve(struct verbs *v, uint32_t entries, struct cq **out, struct error *err);
-void cq_unreserve(struct verbs *v, struct cq *cq, uint32_t entries);
-void cqs_poll(struct verbs *v); /* hands every completion to its work request's queue */
-bool cqs_arm(struct verbs *v);  /* false: there was one already */
-int channel_open(struct verbs *v, struct error *err);
+void cq_unreserve(struct cq *cq, uint32_t entries);
+void cqs_poll(struct verbs *v);     /* hands every completion to its work request's queue */
+bool cqs_arm(struct verbs *v);      /* false: there was one already */
 void channel_take(struct verbs *v); /* it was readable */
 void cqs_close(struct verbs *v);    /* every QP is gone */
 
@@ -102,21 +121,32 @@ struct queue;
 
 /* One work request under way. wr_id is the address of this. */
 struct slot {
-    struct queue *queue;
-    void *user; /* the fabric_op, or the window being bound; NULL: nobody waits */
+    struct queue *queue; /* NULL: its QP is gone, a late completion means nothing */
+    void *user;          /* the fabric_op, or the window being bound; NULL: nobody waits */
     uint64_t sequence;
 };
 
-/* A QP as we post on it: a ring of slots, completed in order. */
+/* The work requests of a QP, completed in order. */
+struct slot_ring {
+    struct list dead; /* in cq.dead when the QP is gone, until the CQ names none of it any more */
+    uint32_t size;
+    struct slot slot[];
+};
+
+/* A QP as we post on it. */
 struct queue {
     struct verbs *verbs;
     struct ibv_qp *qp; /* NULL: destroyed or not made */
     struct cq *cq;
-    struct slot *slots;
-    uint32_t depth;
-    uint64_t head, tail, unsignalled;
-    uint32_t psn; /* of what we send */
-    /* The work request of slot ended; called in order, once for each posted. */
+    struct slot_ring *ring;
+    uint32_t depth; /* as asked, or what the device has */
+    uint32_t inline_bytes;
+    uint64_t head, tail;                     /* sequences: the oldest under way, the next */
+    uint32_t unsignalled, unsignalled_bytes; /* posted since the last that was signalled */
+    uint32_t psn;                            /* of what we send */
+    bool connected;                          /* in RTS */
+    bool broken;                             /* in ERR, as far as we know */
+    /* The work request ended; called in order, once for each posted. May destroy the QP. */
     void (*ended)(struct queue *q, struct slot *slot, const struct ibv_wc *wc);
 };
 
@@ -125,20 +155,31 @@ struct qp_spec {
     uint32_t depth; /* work requests that we post; at least 1 */
     uint32_t inline_bytes;
     unsigned access; /* what the other end may do by it: IBV_ACCESS_REMOTE_* */
+    bool bare;       /* stays in RESET: rdma_cm takes it further, then sets connected */
 };
 
 /* Makes a QP in INIT; qp_connect takes it to RTS towards the other end's n-th. */
 int qp_make(struct verbs *v, struct queue *q, const struct qp_spec *spec, struct error *err);
 int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct error *err);
-void qp_break(struct queue *q);   /* to ERR: what is posted comes back flushed */
-void qp_destroy(struct queue *q); /* then nothing of it touches memory; slots are the caller's */
+void qp_break(struct queue *q); /* to ERR: what is posted comes back flushed */
+/* Nothing of it touches memory afterwards, and ended is not called any more: who waits for work is
+ * to be told by the caller. Harmless when it was not made. */
+void qp_destroy(struct queue *q);
 /* Our end as a blob has it; queues are n QPs of one connection. */
 void qp_endpoint(const struct verbs *v, const struct queue *const *queues, unsigned n,
                  struct endpoint *out);
-/* A completion: ends the slots up to wc's, the earlier ones as successful. */
+
+/* Posting: queue_room says how many more; queue_take fills in wr_id and takes a place;
+ * queue_untake gives the last n back, which were not posted after all. */
+static inline uint32_t queue_room(const struct queue *q) {
+    return q->depth - (uint32_t)(q->tail - q->head);
+}
+void queue_take(struct queue *q, struct ibv_send_wr *wr, void *user);
+void queue_untake(struct queue *q, unsigned n);
+/* A completion of a live queue: ends what is up to its slot, the earlier as successful. */
 void queue_completed(struct queue *q, const struct ibv_wc *wc);
 
-/* ---- link.c: where we initiate ------------------------------------------------------------ */
+/* ---- link.c, post.c, recover.c: where we initiate (struct link is in link.h) --------------- */
 
 int verbs_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
                    struct fabric_blob *hello, struct error *err);
@@ -148,10 +189,15 @@ void verbs_link_close(struct fabric_link *link);
 int verbs_post(struct fabric_link *link, struct fabric_op *op);
 void verbs_cancel(struct fabric_op *op, int status);
 void links_flush(struct verbs *v);                         /* posts the batches */
+void links_news(struct verbs *v);                          /* doomed ops, links up and lost */
 void links_timers(struct verbs *v);                        /* quiesce bounds, connecting */
 void links_lose(struct verbs *v, const struct error *why); /* all: the device goes */
 bool links_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event);
-void links_bury(struct verbs *v); /* memory of what ended */
+
+/* ---- cm.c: connecting by rdma_cm (a link's side is in link.h) ----------------------------- */
+
+/* Looks at its event channel, if there is one: after a sleep, and now and then. */
+void cm_poll(struct verbs *v);
 
 /* ---- target.c: where peers initiate ------------------------------------------------------- */
 

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * link.h - a link's inner words, for the files that make it (link.c, cm.c), post on it (post.c) and
+ * take back what was posted (recover.c).
+ *
+ * An op is doomed (it ends with the next poll, never posted), batched (in its lane, not posted yet)
+ * or posted. Every state but the last can be ended at once, for no device has seen it.
+ *
+ * A link fails once: from then on nothing is posted, what is batched is doomed, the lane that
+ * failed flushes, and the ops of other lanes have the quiesce bound to end by themselves. Then all
+ * that is left is broken, and 100 ms later the QPs are destroyed, which no device can refuse. When
+ * the last op is back, link_lost is told.
+ */
+#ifndef RDMAD_FABRIC_VERBS_LINK_H
+#define RDMAD_FABRIC_VERBS_LINK_H
+
+#include "daemon/fabric/verbs/verbs.h"
+
+/* Why the ops behind the first failed one of a QP were flushed. */
+enum lane_cause {
+    LANE_WELL,
+    LANE_REFUSED, /* the peer's device refused an op: none behind it was executed */
+    LANE_LOST,    /* silence, or we broke it: nobody knows */
+};
+
+struct lane {
+    struct queue queue;
+    struct link *link;
+    enum lane_cause cause;
+    uint32_t batched;
+    struct list batch;   /* ops to post */
+    struct list posted;  /* ops under way, oldest first */
+    struct list sending; /* in verbs.sending while batch is not empty */
+};
+
+enum link_state {
+    LINK_NEW,        /* has a hello */
+    LINK_CONNECTING, /* by rdma_cm */
+    LINK_CONNECTED,  /* link_up is to be told */
+    LINK_UP,
+    LINK_FAILING, /* waits for its ops, then link_lost is to be told */
+    LINK_LOST,
+    LINK_CLOSED,
+};
+
+struct link {
+    struct fabric_link base;
+    struct verbs *verbs;
+    struct list node, news; /* in verbs.links, verbs.news */
+    struct grave grave;
+    void *cookie;
+    enum link_state state;
+    unsigned lanes;
+    struct lane lane[VERBS_LANES_MAX];
+    uint32_t ops;         /* taken and not given back */
+    uint32_t cancelled;   /* of them, posted ones that somebody wants back */
+    uint64_t deadline_ns; /* connecting: to be up; failing: to be broken, then to be destroyed */
+    bool broken;          /* failing: its QPs are, flushes are waited for */
+    bool reads;           /* the other end answers READs */
+    char host[64];        /* for messages */
+    struct error why;     /* of the loss */
+    struct cm_call *cm;   /* cm.c's; NULL: none */
+};
+
+enum op_state { OP_DOOMED, OP_BATCHED, OP_POSTED };
+
+/* What a link keeps of an op, in its scratch. */
+struct op_mark {
+    uint64_t address; /* at the target */
+    uint32_t rkey;
+    uint8_t lane, state;
+    int32_t cancel_status; /* 0: not cancelled */
+    uint64_t cancel_ns;    /* when it must be back */
+};
+_Static_assert(sizeof(struct op_mark) <= sizeof(((struct fabric_op *)0)->scratch), "op_mark");
+
+static inline struct op_mark *op_mark(struct fabric_op *op) {
+    return (struct op_mark *)op->scratch;
+}
+
+/* link.c: makes the QPs of a link; bare ones for rdma_cm. */
+int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *err);
+/* Every lane's queue is in RTS; the offer was the target's. link_up comes with the next poll. */
+void link_connected(struct link *l, uint64_t number, uint64_t max_message);
+void link_tell(struct link *l); /* it has news */
+
+/* post.c */
+void link_doom(struct link *l, struct fabric_op *op, int status, uint8_t outcome);
+void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t outcome);
+void link_doom_batches(struct link *l); /* PEER_LOST, untouched */
+
+/* recover.c: what was posted comes back. */
+void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc);
+void lane_break(struct lane *lane); /* its ops come back flushed */
+/* The link has failed; the first sentence counts. */
+void link_fail(struct link *l, const struct error *why);
+/* Destroys the QPs, then gives back every op with status. */
+void link_tear_down(struct link *l, int status);
+void link_settle(struct link *l); /* tells the loss when all ops are back */
+void link_timer(struct link *l);
+
+/* cm.c: connecting by rdma_cm. Starts connecting l (LINK_CONNECTING) by the offer; later
+ * link_connected or link_fail. cm_hang_up ends that, or the connection: called before the link's
+ * QPs are destroyed, also when cm_dial failed. */
+int cm_dial(struct link *l, const char *host, const struct verbs_offer *offer, struct error *err);
+void cm_hang_up(struct link *l);
+
+#endif
