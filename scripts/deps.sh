@@ -6,11 +6,15 @@
 # need_packages installs what is missing and says so; it asks nothing of a machine that has it all,
 # not even to be root or to be online.
 
+# shellcheck disable=SC2034 # used by those who source this
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libsystemd-dev
     libibverbs-dev librdmacm-dev ibverbs-providers)
 # shellcheck disable=SC2034 # used by those who source this
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy
     llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 procps scdoc shellcheck)
+# shellcheck disable=SC2034
+VM_PACKAGES=(qemu-system-x86 busybox-static kmod cpio xz-utils iproute2 procps ibverbs-providers
+    ibverbs-utils rdmacm-utils perftest)
 
 die() {
     echo "${0##*/}: $*" >&2
@@ -22,11 +26,11 @@ note() {
 }
 
 missing_packages() {
-    local package
+    local installed package
+    # One question for all: in the guest of tests/vm every process is dear.
+    installed=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' "$@" 2>/dev/null || true)
     for package in "$@"; do
-        if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
-            echo "$package"
-        fi
+        grep -qxF "$package installed" <<<"$installed" || echo "$package"
     done
 }
 
