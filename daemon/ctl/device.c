@@ -17,6 +17,7 @@ struct survey {
     struct ctl_call *call;
     const struct fabric_settings *settings;
     const struct fabric_host *host;
+    const char *fabric; /* kept: the answer may come when the plane is gone */
     bool verbose;
     struct device_list *list;
     struct error why;
@@ -34,7 +35,7 @@ static void survey_done(struct offload_job *job) {
     if (s->failed) {
         ctl_fail(s->call, &s->why);
     } else {
-        json_t *answer = json_pack("{s:s, s:o}", "fabric", plane_fabric(st->plane)->name, "devices",
+        json_t *answer = json_pack("{s:s, s:o}", "fabric", s->fabric, "devices",
                                    device_list_json(s->list, s->verbose));
         json_object_set_new(answer, "fabric_why", json_string(st->fabric_why));
         if (s->list->chosen < 0)
@@ -56,6 +57,7 @@ void ctl_device_show(struct ctl_call *call, const json_t *params) {
         .job = {.reply_to = st->mailbox, .run = survey_run, .done = survey_done},
         .call = call,
         .settings = st->fabric_settings,
+        .fabric = plane_fabric(st->plane)->name,
         .verbose = rpc_bool(params, "verbose"),
     };
     if (plane_fabric(st->plane) == &fabric_verbs)
