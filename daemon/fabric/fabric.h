@@ -154,7 +154,8 @@ struct fabric_ops {
                      struct error *err);
     void (*link_close)(struct fabric_link *link);
 
-    /* Owner side. window_open returns 0 with a key, an error, or FABRIC_PENDING: then window_opened
+    /* Owner side. window_open returns 0 with a key, an error (RDMAD_E_PEER_LOST when it must be for
+     * one connection and the peer has none of number via), or FABRIC_PENDING: then window_opened
      * tells. Once a window is closed, not one byte more is read from or written to the range, even
      * by an access under way, which is answered with reason (RDMAD_E_LEASE_*) where the target is
      * software; later uses of the key are refused. window_close returns true when it is, false when

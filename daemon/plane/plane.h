@@ -160,6 +160,8 @@ unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer);
 
 void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
                  plane_blob_done *done, void *arg);
+/* The peer says that it has closed its link of that number, which not every fabric notices. */
+void plane_forget(struct plane *p, uint64_t peer, uint64_t number, plane_done *done, void *arg);
 /* Drops the peer's connections and its unused offers; its windows stay until closed. */
 void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
 
@@ -167,8 +169,9 @@ void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
  * NULL when out of memory (then done does not run). */
 struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
                                        plane_blob_done *done, void *arg);
-/* Closes the window and opens it anew for the peer's link of that number; done's blob is the new
- * key. Not before the open's or the last reopen's done. */
+/* Closes the window, if it ever opened, and opens it anew for the peer's link of that number;
+ * done's blob is the new key. Not before the open's or the last reopen's done. PEER_LOST: the peer
+ * has no link of that number (any more). */
 void plane_window_reopen(struct plane_window *w, uint64_t via, plane_blob_done *done, void *arg);
 void plane_window_extend(struct plane_window *w, uint64_t deadline_ns);
 /* At any time. done: not one byte more is written to or read from the range through this window; an
