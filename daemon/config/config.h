@@ -28,6 +28,7 @@ struct config {
 
     uint64_t max_sessions, max_sessions_uid;
     uint64_t max_pool_bytes, max_pool_bytes_uid, max_pool_bytes_session;
+    uint64_t max_registered_bytes, max_registered_bytes_uid, max_registered_bytes_session;
     uint64_t max_pools_session, max_rings_session, max_leases_session, max_attaches_session;
     uint64_t max_session_ops;
 

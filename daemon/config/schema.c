@@ -78,6 +78,13 @@ const struct setting settings[] = {
            "Memory of one user's pools and rings. 0: three quarters of limits.pool_bytes."),
     NUMBER("limits.pool_bytes_per_session", max_pool_bytes_session, 0, BYTES_MAX, 0, "bytes",
            RELOAD, "Memory of one session's pools and rings. 0: half of limits.pool_bytes."),
+    NUMBER("limits.registered_bytes", max_registered_bytes, 0, BYTES_MAX, 0, "bytes", RELOAD,
+           "Leased memory that other daemons may reach, counted once for each lessee: devices "
+           "register it anew for each. 0: 16 times limits.pool_bytes."),
+    NUMBER("limits.registered_bytes_per_uid", max_registered_bytes_uid, 0, BYTES_MAX, 0, "bytes",
+           RELOAD, "Of leases of one user. 0: 16 times limits.pool_bytes_per_uid."),
+    NUMBER("limits.registered_bytes_per_session", max_registered_bytes_session, 0, BYTES_MAX, 0,
+           "bytes", RELOAD, "Of leases of one session. 0: 16 times limits.pool_bytes_per_session."),
     NUMBER("limits.pools_per_session", max_pools_session, 1, 65536, 256, "", RELOAD,
            "Pools of one session. One user may have 64 times as many, as of the next three."),
     NUMBER("limits.rings_per_session", max_rings_session, 1, 4096, 64, "", RELOAD,

@@ -139,8 +139,20 @@ void lease_uri(const struct lease *l, char uri[RDMAD_URI_MAX + 1]) {
 
 /* ---- attachments ------------------------------------------------------------------------- */
 
+/* What the devices may have to register for one more peer is the owner's to answer for. */
+static int charge_registered(const struct lease *l, struct quota_charge *out, struct error *err) {
+    struct session *s = l->owner;
+    struct error why;
+    int rc = quota_charge(&l->state->quota, &s->account, s->uid_account, QUOTA_REGISTERED,
+                          l->terms.length, out, &why);
+    if (rc)
+        error_set(err, rc, "lease %" PRIu64 ": at its owner, %s", l->id, why.text);
+    return rc;
+}
+
 int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a,
                  const struct attachment_ops *ops, struct error *err) {
+    struct quota_charge charge = {0};
     uint64_t now = state_now(l->state);
     int rc;
 
@@ -158,7 +170,10 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
                          "lease %" PRIu64 " is attached %" PRIu32 " times of %" PRIu32
                          " that its owner allows; wait until one is released",
                          l->id, l->attached, l->terms.max_attaches);
-    *a = (struct attachment){.lease = l, .ops = ops, .peer = who->peer, .since_ns = now};
+    if (who->peer && (rc = charge_registered(l, &charge, err)))
+        return rc;
+    *a = (struct attachment){
+        .lease = l, .ops = ops, .peer = who->peer, .since_ns = now, .charge = charge};
     list_append(&l->attachments, &a->node);
     l->attached++;
     l->attached_total++;
@@ -185,6 +200,7 @@ void lease_audit(const struct lease *l, struct fabric_audit *out) {
 static void attachment_gone(struct attachment *a) {
     struct lease *l = a->lease;
     audit_add(&l->audit, &a->audit);
+    quota_discharge(&a->charge);
     list_remove(&a->node);
     l->attached--;
     a->lease = NULL;

@@ -79,6 +79,7 @@ struct attachment { /* embedded in a struct handle (local) or in a peer's record
     struct fabric_audit audit;   /* counted by the one worker that serves this lessee */
     bool stopping;               /* asked to stop, or stopping by itself */
     bool cut;                    /* its window is being closed */
+    struct quota_charge charge;  /* peers only: the range, on the owner's account */
     int reason;                  /* why, once stopping */
     uint64_t peer;
     uint64_t since_ns;

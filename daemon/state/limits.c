@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define FULL_SESSIONS 64u
+#define REGISTERED_TIMES 16u
 #define FEW 2u /* that each of a user's sessions may have in any case */
 
 static uint64_t machine_bytes(void) {
@@ -19,6 +20,14 @@ static uint64_t machine_bytes(void) {
 
 static uint64_t or_else(uint64_t value, uint64_t otherwise) {
     return value ? value : otherwise;
+}
+
+/* A device may pin or map a leased range once for each lessee, on top of the pool itself. */
+static uint64_t registered(uint64_t configured, uint64_t pool_bytes) {
+    uint64_t sum;
+    if (__builtin_mul_overflow(pool_bytes, REGISTERED_TIMES, &sum))
+        sum = UINT64_MAX;
+    return or_else(configured, sum);
 }
 
 static void limit_uid(struct quota_limits *l, enum quota_resource r) {
@@ -34,6 +43,11 @@ void limits_of(const struct config *c, struct quota_limits *out) {
     out->total[QUOTA_BYTES] = bytes;
     out->uid[QUOTA_BYTES] = or_else(c->max_pool_bytes_uid, bytes / 4 * 3);
     out->session[QUOTA_BYTES] = or_else(c->max_pool_bytes_session, bytes / 2);
+
+    out->total[QUOTA_REGISTERED] = registered(c->max_registered_bytes, out->total[QUOTA_BYTES]);
+    out->uid[QUOTA_REGISTERED] = registered(c->max_registered_bytes_uid, out->uid[QUOTA_BYTES]);
+    out->session[QUOTA_REGISTERED] =
+        registered(c->max_registered_bytes_session, out->session[QUOTA_BYTES]);
 
     out->total[QUOTA_SESSIONS] = c->max_sessions;
     out->uid[QUOTA_SESSIONS] = c->max_sessions_uid;

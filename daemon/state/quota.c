@@ -16,6 +16,8 @@ static const struct {
     [QUOTA_SESSIONS] = {"sessions", "limits.sessions", "limits.sessions_per_uid", NULL},
     [QUOTA_BYTES] = {"bytes of pools and rings", "limits.pool_bytes", "limits.pool_bytes_per_uid",
                      "limits.pool_bytes_per_session"},
+    [QUOTA_REGISTERED] = {"bytes registered for other daemons", "limits.registered_bytes",
+                          "limits.registered_bytes_per_uid", "limits.registered_bytes_per_session"},
     [QUOTA_POOLS] = {"pools", NULL, "limits.pools_per_session", "limits.pools_per_session"},
     [QUOTA_RINGS] = {"rings", NULL, "limits.rings_per_session", "limits.rings_per_session"},
     [QUOTA_LEASES] = {"leases", NULL, "limits.leases_per_session", "limits.leases_per_session"},

@@ -15,7 +15,8 @@
 
 enum quota_resource {
     QUOTA_SESSIONS,
-    QUOTA_BYTES, /* of pools and rings */
+    QUOTA_BYTES,      /* of pools and rings */
+    QUOTA_REGISTERED, /* bytes of leases, once for each attach from another daemon */
     QUOTA_POOLS,
     QUOTA_RINGS,
     QUOTA_LEASES,

@@ -45,6 +45,7 @@ void rig_down(void) {
     cr_expect_eq(timers_next(&rig.st.timers), CLOCK_NEVER, "a timer is left");
     cr_expect_eq(rig.st.quota.total.used[QUOTA_LEASES], 0);
     cr_expect_eq(rig.st.quota.total.used[QUOTA_ATTACHES], 0);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_REGISTERED], 0);
     for (unsigned i = 0; i < npools; i++) {
         cr_expect_eq(pools[i]->refs, 1, "a pool is still referenced");
         cr_expect_eq(pools[i]->leases, 0);

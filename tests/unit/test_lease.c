@@ -538,3 +538,50 @@ Test(lease, a_stopping_daemon_grants_and_attaches_no_more) {
     cr_expect_eq(rig_peer_try(&p, l, "127.0.0.2", &err), RDMAD_E_SHUTDOWN);
     finish(l);
 }
+
+/* ---- what peers' attaches cost the owner ------------------------------------------------------
+ */
+
+Test(lease, each_peers_attach_is_charged_in_full_and_given_back_when_it_is_gone) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct rig_peer *a = rig_peer(l, "10.0.0.1"), *b = rig_peer(l, "10.0.0.1");
+    cr_expect_eq(owner->account.used[QUOTA_REGISTERED], 2 * 8192);
+    cr_expect_eq(owner->uid_account->used[QUOTA_REGISTERED], 2 * 8192);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_REGISTERED], 2 * 8192);
+    attachment_drop(&a->a);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_REGISTERED], 2 * 8192, "until the window is closed");
+    fake_answer_all();
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_REGISTERED], 8192);
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    attachment_stopped(&b->a);
+    fake_answer_all();
+    cr_expect_eq(owner->account.used[QUOTA_REGISTERED], 0);
+}
+
+Test(lease, too_many_registered_bytes_are_refused_naming_limit_used_and_asked) {
+    static const struct {
+        const char *key;
+        size_t which;
+    } limits[] = {{"limits.registered_bytes_per_session", 0},
+                  {"limits.registered_bytes_per_uid", 1},
+                  {"limits.registered_bytes", 2}};
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct quota_limits *max = &rig.st.quota.limits;
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t *limit[] = {max->session, max->uid, max->total};
+        struct rig_peer *first = rig_peer(l, "10.0.0.1"), second = {0};
+        struct error err = {0};
+        limit[limits[i].which][QUOTA_REGISTERED] = 10000;
+        cr_expect_eq(rig_peer_try(&second, l, "10.0.0.2", &err), RDMAD_E_LIMIT);
+        cr_expect(strstr(err.text, "10000 bytes registered") && strstr(err.text, "has 8192") &&
+                      strstr(err.text, "asked for 8192") && strstr(err.text, limits[i].key),
+                  "%s", err.text);
+        cr_expect_eq(l->attached, 1);
+        limit[limits[i].which][QUOTA_REGISTERED] = UINT64_MAX;
+        attachment_drop(&first->a);
+        fake_answer_all();
+    }
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+}

@@ -142,3 +142,18 @@ Test(limits, a_small_share_for_each_session_still_lets_a_user_have_all_his_sessi
     limits_of(&c, &l);
     cr_assert_geq(l.uid[QUOTA_RINGS], 2000);
 }
+
+Test(limits, registered_bytes_are_sixteen_times_those_of_pools_unless_set) {
+    struct config c;
+    struct quota_limits l;
+    config_defaults(&c);
+    c.max_pool_bytes = 1000;
+    c.max_registered_bytes_uid = 5;
+    limits_of(&c, &l);
+    cr_assert_eq(l.total[QUOTA_REGISTERED], 16000);
+    cr_assert_eq(l.session[QUOTA_REGISTERED], 8000);
+    cr_assert_eq(l.uid[QUOTA_REGISTERED], 5);
+    c.max_pool_bytes = UINT64_MAX;
+    limits_of(&c, &l);
+    cr_assert_eq(l.total[QUOTA_REGISTERED], UINT64_MAX);
+}
