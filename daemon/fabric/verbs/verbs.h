@@ -34,17 +34,17 @@ struct cm;
 /* What target.c keeps of an instance. */
 struct targets {
     struct list leaving; /* their windows are being let go of; then their QPs go */
-    struct list graves;
-    struct cm *cm; /* NULL: nobody came by rdma_cm yet */
+    struct cm *cm;       /* NULL: nobody came by rdma_cm yet */
 };
 
 #define REGISTRATION_BUCKETS 1024u
+#define SPARE_WINDOWS 64u
 
 /* What window.c, window_mr.c and window_mw.c keep of one. */
 struct windows {
     struct list registrations[REGISTRATION_BUCKETS]; /* found by peer, range and rights */
     struct list retries;                             /* that could not be taken back yet */
-    struct list spare;                               /* memory windows allocated ahead */
+    struct ibv_mw *spare[SPARE_WINDOWS];             /* memory windows allocated ahead */
     unsigned spares;
     bool refilling;
 };
@@ -208,18 +208,21 @@ struct vpeer {
     uint64_t id;
     struct ibv_pd *pd; /* of its targets and registrations; NULL with windows */
     struct list targets, windows;
-    unsigned registered, offered; /* registrations and cm's offers of it */
+    unsigned holds; /* registrations, targets that leave, offers of cm.c: what else needs it */
+    unsigned stuck; /* rights that the device does not take back: no new target until it does */
 };
 
 /* A connection of a peer: its QPs, on which we post nothing but binds. */
 struct target {
-    struct list node; /* in vpeer.targets, targets.leaving or targets.graves */
+    struct list node; /* in vpeer.targets or targets.leaving */
+    struct grave grave;
     struct vpeer *peer;
     uint64_t number, made_ns;
     bool leaving;
     unsigned lanes;
     struct queue queue[VERBS_LANES_MAX];
     struct endpoint other;        /* whose QPs it is connected to, unless by cm */
+    struct cm_call *cm;           /* by which it came; NULL: none */
     struct list windows, unbound; /* bound to it; that wait for room in its queues */
 };
 
@@ -234,15 +237,16 @@ unsigned verbs_accepted(const struct fabric *f);
 struct vpeer *vpeer_of(struct verbs *v, uint64_t id, struct error *err); /* made if need be */
 void vpeer_check_free(struct vpeer *p); /* when it has nothing any more */
 struct target *target_by_number(const struct vpeer *p, uint64_t number);
-/* Makes the QPs of a connection, and ends one: silently, its QPs first of all break. */
-struct target *target_new(struct vpeer *p, uint64_t number, unsigned lanes, struct error *err);
+/* Makes the QPs of a connection, and ends one: silently, its QPs first of all break. bare: for
+ * rdma_cm. */
+struct target *target_new(struct vpeer *p, unsigned lanes, bool bare, struct error *err);
 void target_close(struct target *t);
 void target_check_gone(struct target *t); /* the last of its windows may be off */
-/* Whether the peer may have one more connection; the oldest may go for it. */
-int target_make_room(struct vpeer *p, struct error *err);
+/* Whether the peer may have one more connection (from newcomer, NULL when not known); dead ones
+ * and, among too many, the oldest go for it. The caller holds p. */
+int target_make_room(struct vpeer *p, const struct endpoint *newcomer, struct error *err);
 bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event);
 void targets_timers(struct verbs *v);
-void targets_bury(struct verbs *v);  /* memory of what ended */
 void targets_close(struct verbs *v); /* all: the device goes */
 
 /* ---- window.c, window_mr.c, window_mw.c: what peers may reach ----------------------------- */
