@@ -97,9 +97,9 @@ struct fabric_env {
     void (*complete)(void *user, struct fabric_op *op);
     void (*link_up)(void *user, void *cookie);                            /* link_open succeeded */
     void (*link_lost)(void *user, void *cookie, const struct error *why); /* or it failed */
-    /* What window_open and window_close left pending; err is NULL when it went well. After a
-     * window_close of a window still being opened only window_closed comes. Never called by
-     * implementations that do it at once. */
+    /* What window_open and window_close left pending; err is NULL when it went well, else there is
+     * no window (nothing to close). After a window_close of a window still being opened only
+     * window_closed comes. Never called by implementations that do it at once. */
     void (*window_opened)(void *user, void *cookie, const struct fabric_blob *key,
                           const struct error *err);
     void (*window_closed)(void *user, void *cookie);

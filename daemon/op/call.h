@@ -16,9 +16,10 @@ struct plane {
     struct plane_settings settings;
     struct plane_events events;
     struct mailbox *control;
-    struct worker *worker; /* settings.workers of them */
-    unsigned *sessions;    /* on each */
-    struct list reserve;   /* of struct call, by node */
+    struct fabric_host *host; /* NULL where the fabric has none */
+    struct worker *worker;    /* settings.workers of them */
+    unsigned *sessions;       /* on each */
+    struct list reserve;      /* of struct call, by node */
     unsigned reserve_used;
 };
 
@@ -34,8 +35,8 @@ struct plane_lane {
     struct plane *plane;
     struct worker *worker;
     bool dropped;
+    uint64_t hellos; /* asked for so far */
     char host[256];
-    struct fabric_blob offer;
     struct op_lane op;
 };
 
@@ -63,8 +64,10 @@ struct call {
     uint64_t handle;
     void *object; /* a new ring, pool or lease; or what settled finishes with */
     uint64_t deadline_ns, peer;
+    uint64_t via; /* the number of a link of the peer's */
     int reason;
     struct fabric_window_spec window_spec;
+    struct fabric_blob given; /* a hello, an offer or a key */
 
     /* The answer. */
     struct error result;
@@ -101,20 +104,29 @@ void table_pool_add(struct call *c);
 void table_pool_drop(struct call *c);
 void table_lease_add(struct call *c);
 void table_lease_extend(struct call *c);
+void table_lease_key(struct call *c);
 void table_lease_end(struct call *c);
 void table_lease_forget(struct call *c);
 void table_shut_out(struct op_session *s); /* its rings are not looked at any more */
 
-/* lane.c: connections to peers, and what they may reach here. */
+/* lane.c: connections to peers. */
+void lane_hello(struct call *c);
 void lane_open(struct call *c);
 void lane_drop(struct call *c);
 void lane_up(void *worker, void *cookie);
 void lane_lost(void *worker, void *cookie, const struct error *why);
+void peer_offer(struct call *c);
+void peer_forget(struct call *c);
+void peer_expel(struct call *c);
+
+/* window.c: what peers may reach here. */
 void window_open(struct call *c);
+void window_reopen(struct call *c);
 void window_extend(struct call *c);
 void window_close(struct call *c);
-void peer_offer(struct call *c);
-void peer_expel(struct call *c);
+void window_opened(void *worker, void *cookie, const struct fabric_blob *key,
+                   const struct error *err);
+void window_closed(void *worker, void *cookie);
 
 /* Events, delivered on the control thread. */
 void event_session_violated(struct mail *mail);

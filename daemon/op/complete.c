@@ -2,6 +2,9 @@
 /*
  * complete.c - parts come back, and one cqe goes out when nothing can touch the buffers any more.
  *
+ * A part that a lost link gave back is kept to be posted again if it was not executed, or is of a
+ * READ, which may be executed twice. A WRITE of which nobody knows is never repeated: its op ends.
+ *
  * What became of an op follows from what became of its parts:
  *
  *   every byte posted, every part done             DONE
@@ -33,7 +36,8 @@ static bool concerns_lease(int status) {
 }
 
 static uint8_t outcome_of(const struct op *op) {
-    bool whole = op->begun && op->posted == op->length && !op->some_failed;
+    bool whole =
+        op->begun && op->posted == op->length && list_empty(&op->again) && !op->some_failed;
     if (whole)
         return op->some_unknown ? RDMAD_UNKNOWN : RDMAD_DONE;
     if (op->placed || op->some_partial || op->some_unknown)
@@ -78,6 +82,8 @@ static void op_finish(struct worker *w, struct op *op) {
     count_end(w, op, status);
 
     struct op_session *s = op->session;
+    for (struct list *pos; (pos = list_pop(&op->again));)
+        op_part_put(w, list_entry(pos, struct op_part, node));
     list_remove(&op->node);
     list_remove(&op->session_node);
     deadlines_remove(&op->due);
@@ -128,26 +134,45 @@ static void fold(struct op *op, const struct fabric_op *fop) {
     }
 }
 
+/* Nobody asked for it to end, it was not executed or may be twice, and its lane is not dropped. */
+static bool goes_again(const struct op *op, const struct fabric_op *fop) {
+    return fop->status == RDMAD_E_PEER_LOST && !op->stopped && op->lease->route &&
+           (fop->opcode == RDMAD_OP_READ || fop->outcome == RDMAD_FAILED_UNTOUCHED);
+}
+
+/* Not before the lease has its next key, even if its route seems to be there: that is how a peer
+ * that answers "lost" on a link which is not lost gets no second try. */
+static void put_back(struct op *op, struct op_part *part) {
+    if (part->fop.outcome != RDMAD_FAILED_UNTOUCHED)
+        op->some_partial = true;
+    op->posted -= part->fop.length;
+    list_append(&op->again, &part->node);
+    op_hold(op);
+}
+
 void op_part_ended(struct worker *w, struct op_part *part) {
     struct op *op = part->op;
-    /* What link_close takes back is lost with the lane, nobody asked for it to be cancelled. */
-    if (part->fop.status == RDMAD_E_CANCELED && op->route->lost)
-        part->fop.status = RDMAD_E_PEER_LOST;
-    fold(op, &part->fop);
-    list_remove(&part->node);
-    op_part_put(w, part);
-    op->inflight--;
-
     struct op_route *route = op->route;
-    bool over = op->stopped || op->posted == op->length;
-    if (over)
+    /* What link_close takes back is lost with the link, nobody asked for it to be cancelled. */
+    if (part->fop.status == RDMAD_E_CANCELED && !route->up)
+        part->fop.status = RDMAD_E_PEER_LOST;
+    list_remove(&part->node);
+    op->inflight--;
+    if (goes_again(op, &part->fop)) {
+        put_back(op, part);
+    } else {
+        fold(op, &part->fop);
+        op_part_put(w, part);
+    }
+
+    bool more = op_has_more(op);
+    if (!more)
         list_remove(&op->node);
     else if (list_empty(&op->node))
-        list_append(&route->run, &op->node);
-    if (over && op->inflight == 0)
+        op_queue(w, op);
+    if (!more && op->inflight == 0)
         op_finish(w, op);
-    if (!route->lost)
-        route_ready(w, route);
+    route_ready(w, route);
 }
 
 void op_cancel(struct worker *w, struct op *op, int status) {

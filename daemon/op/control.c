@@ -109,7 +109,7 @@ void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done,
 }
 
 void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64_t bytes,
-                    plane_done *done, void *arg) {
+                    struct fabric_memory *memory, plane_done *done, void *arg) {
     struct call *c = session_call(s, handle, table_pool_add, done, arg);
     struct op_pool *pool = calloc(1, sizeof(*pool));
     if (!pool) {
@@ -118,6 +118,7 @@ void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64
     }
     pool->base = base;
     pool->bytes = bytes;
+    pool->memory = memory;
     c->object = pool;
     call_post(c);
 }
@@ -141,6 +142,7 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     lease->leased_link = spec->lane != NULL;
     lease->key = spec->key;
     list_init(&lease->lane_node);
+    list_init(&lease->held);
     c->object = lease;
     c->lane = spec->lane;
     c->window_spec = (struct fabric_window_spec){
@@ -160,6 +162,12 @@ void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadl
     call_post(c);
 }
 
+void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key) {
+    struct call *c = session_call(s, handle, table_lease_key, NULL, NULL);
+    c->given = *key;
+    call_post(c);
+}
+
 void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane_done *done,
                      void *arg) {
     struct call *c = session_call(s, handle, table_lease_end, done, arg);
@@ -173,38 +181,56 @@ void plane_lease_forget(struct plane_session *s, uint64_t handle) {
 
 /* ---- lanes ------------------------------------------------------------------------------- */
 
-struct plane_lane *plane_lane_open(struct plane *p, unsigned worker, const char *host,
-                                   const struct fabric_blob *offer, void *cookie, plane_done *done,
-                                   void *arg) {
+/* The worker hears of it with its first call. */
+struct plane_lane *plane_lane_new(struct plane *p, unsigned worker, void *cookie) {
     struct plane_lane *lane = calloc(1, sizeof(*lane));
     if (!lane)
         return NULL;
     lane->plane = p;
     lane->worker = &p->worker[worker];
-    lane->offer = *offer;
-    snprintf(lane->host, sizeof(lane->host), "%s", host);
     lane->op.cookie = cookie;
-    route_init(&lane->op.route, &lane->worker->link, NULL);
+    route_init(&lane->op.route, &lane->worker->link);
     list_init(&lane->op.leases);
-
-    struct call *c = call_new(p, lane->worker, lane_open, done, arg);
-    c->lane = lane;
-    call_post(c);
     return lane;
+}
+
+static struct call *lane_call(struct plane_lane *lane, void (*apply)(struct call *),
+                              plane_done *done, void *arg) {
+    struct call *c = call_new(lane->plane, lane->worker, apply, done, arg);
+    c->lane = lane;
+    return c;
+}
+
+void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg) {
+    struct call *c = lane_call(lane, lane_hello, NULL, arg);
+    c->blob_done = done;
+    lane->hellos++;
+    call_post(c);
+}
+
+void plane_lane_open(struct plane_lane *lane, const char *host, const struct fabric_blob *offer,
+                     plane_done *done, void *arg) {
+    struct call *c = lane_call(lane, lane_open, done, arg);
+    snprintf(lane->host, sizeof(lane->host), "%s", host);
+    c->given = *offer;
+    call_post(c);
+}
+
+uint64_t plane_lane_number(const struct plane_lane *lane) {
+    return __atomic_load_n(&lane->op.number, __ATOMIC_RELAXED);
 }
 
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg) {
     lane->dropped = true;
-    struct call *c = call_new(lane->plane, lane->worker, lane_drop, done, arg);
-    c->lane = lane;
-    call_post(c);
+    call_post(lane_call(lane, lane_drop, done, arg));
 }
 
+/* Of a link that was given up for another meanwhile, nobody wants to hear. */
 void event_lane_lost(struct mail *mail) {
     struct op_lane *lane = container_of(mail, struct op_lane, lost_mail);
     const struct plane_lane *pl = container_of(lane, struct plane_lane, op);
     const struct plane_events *events = &pl->plane->events;
-    if (!pl->dropped)
+    if (!pl->dropped && lane->lost_hello == pl->hellos)
         events->lane_lost(events->user, lane->cookie, &lane->lost_why);
 }
 
@@ -218,10 +244,19 @@ static struct worker *worker_of_peer(struct plane *p, uint64_t peer) {
     return &p->worker[plane_worker_of_peer(p, peer)];
 }
 
-void plane_offer(struct plane *p, uint64_t peer, plane_blob_done *done, void *arg) {
+void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
+                 plane_blob_done *done, void *arg) {
     struct call *c = call_new(p, worker_of_peer(p, peer), peer_offer, NULL, arg);
     c->blob_done = done;
     c->peer = peer;
+    c->given = *hello;
+    call_post(c);
+}
+
+void plane_forget(struct plane *p, uint64_t peer, uint64_t number, plane_done *done, void *arg) {
+    struct call *c = call_new(p, worker_of_peer(p, peer), peer_forget, done, arg);
+    c->peer = peer;
+    c->via = number;
     call_post(c);
 }
 
@@ -231,27 +266,34 @@ void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
     call_post(c);
 }
 
+static struct call *window_call(struct plane_window *window, void (*apply)(struct call *),
+                                plane_done *done, void *arg) {
+    struct call *c = call_new(window->plane, window->worker, apply, done, arg);
+    c->window = window;
+    return c;
+}
+
 struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
                                        plane_blob_done *done, void *arg) {
     struct plane_window *window = calloc(1, sizeof(*window));
     if (!window)
         return NULL;
     window->plane = p;
-    window->worker = worker_of_peer(p, spec->peer);
+    window->worker = window->op.worker = worker_of_peer(p, spec->peer);
+    window->op.spec = *spec;
+    window->op.spec.cookie = &window->op;
 
-    struct call *c = call_new(p, window->worker, window_open, NULL, arg);
+    struct call *c = window_call(window, window_open, NULL, arg);
     c->blob_done = done;
-    c->window = window;
-    c->window_spec = *spec;
     call_post(c);
     return window;
 }
 
-static struct call *window_call(struct plane_window *window, void (*apply)(struct call *),
-                                plane_done *done, void *arg) {
-    struct call *c = call_new(window->plane, window->worker, apply, done, arg);
-    c->window = window;
-    return c;
+void plane_window_reopen(struct plane_window *w, uint64_t via, plane_blob_done *done, void *arg) {
+    struct call *c = window_call(w, window_reopen, NULL, arg);
+    c->blob_done = done;
+    c->via = via;
+    call_post(c);
 }
 
 void plane_window_extend(struct plane_window *w, uint64_t deadline_ns) {

@@ -1,32 +1,86 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lane.c - connections to peers on which we initiate, and windows through which they reach us.
+ * lane.c - connections to peers on which we initiate, and the offers by which they connect to us.
  *
- * A lane is one link, opened by a peer's offer. When it breaks, the fabric has ended its ops before
- * it says so; what was not posted yet is failed here as untouched, and the leases that go over it
- * answer PEER_LOST until the control thread ends them. Dropping a lane under live leases is the
- * same to them.
+ * A lane goes round: lane_hello makes it a link, lane_open connects it, lane_up, lane_lost. When
+ * the link breaks, the fabric has given back its parts before it says so; whatever waits on the
+ * lane goes to the held lists of its leases, which have no keys from then on, and comes out of them
+ * when a new link is up and plane_lease_key has been called for the lease. Whether to connect again
+ * is the control thread's to decide; lane_drop is its way to give up, and then everything on the
+ * lane ends as PEER_LOST.
  *
  * Each of these calls may give the fabric something to do or a new time to wake at, so each takes
  * the fabric's seat out of its sleep.
  */
 #include "daemon/op/call.h"
 
+static void set_number(struct op_lane *lane, uint64_t number) {
+    __atomic_store_n(&lane->number, number, __ATOMIC_RELAXED);
+}
+
+/* From here to the next lane_up nothing is posted. */
+static void down(struct op_lane *lane) {
+    lane->up = false;
+    lane->lost = true;
+    set_number(lane, 0);
+    route_down(&lane->route);
+    list_for_each (pos, &lane->leases)
+        lease_unkey(list_entry(pos, struct op_lease, lane_node));
+}
+
+static void answer_opening(struct op_lane *lane, const struct error *why) {
+    struct call *c = lane->opening;
+    lane->opening = NULL;
+    c->result = *why;
+    call_finish(c);
+}
+
+/* Ends the link, if there is one. */
+static void unlink_lane(struct worker *w, struct op_lane *lane, const char *why) {
+    struct error err;
+    down(lane);
+    if (lane->route.link)
+        w->link.ops->link_close(lane->route.link); /* gives back what is posted */
+    lane->route.link = NULL;
+    if (lane->opening) {
+        error_set(&err, RDMAD_E_CANCELED, "%s", why);
+        answer_opening(lane, &err);
+    }
+}
+
+void lane_hello(struct call *c) {
+    struct worker *w = c->worker;
+    struct op_lane *lane = &c->lane->op;
+    seat_wake(&w->link, w->now_ns);
+    unlink_lane(w, lane, "the connection to the peer is made anew");
+    lane->hellos++;
+    struct fabric_link *link;
+    if (w->link.ops->link_new(w->link.fabric, lane, &link, &c->blob, &c->result) == 0) {
+        lane->route.link = link;
+        lane->lost = false;
+    }
+    call_finish(c);
+}
+
 void lane_open(struct call *c) {
     struct worker *w = c->worker;
     struct op_lane *lane = &c->lane->op;
-    struct fabric_link *link;
     seat_wake(&w->link, w->now_ns);
-    lane->opening = c;
-    int rc = w->link.ops->link_open(w->link.fabric, c->lane->host, &c->lane->offer, lane, &link,
-                                    &c->result);
-    if (rc < 0) {
-        lane->opening = NULL;
-        lane->route.lost = true;
+    if (!lane->route.link || lane->up || lane->opening) {
+        call_fail(c, RDMAD_E_INVAL, "a connection to a peer is opened once after each hello");
+        return;
+    }
+    if (lane->lost) { /* between its hello and now */
+        c->result = lane->lost_why;
         call_finish(c);
         return;
     }
-    lane->route.link = link;
+    lane->opening = c;
+    struct error err;
+    if (w->link.ops->link_open(lane->route.link, c->lane->host, &c->given, &err) < 0) {
+        down(lane);
+        answer_opening(lane, &err);
+    }
 }
 
 void lane_up(void *worker, void *cookie) {
@@ -34,6 +88,8 @@ void lane_up(void *worker, void *cookie) {
     (void)worker;
     if (!lane || !lane->opening)
         return;
+    lane->up = lane->route.up = true;
+    set_number(lane, lane->route.link->number);
     call_finish(lane->opening);
     lane->opening = NULL;
 }
@@ -41,63 +97,51 @@ void lane_up(void *worker, void *cookie) {
 void lane_lost(void *worker, void *cookie, const struct error *why) {
     struct worker *w = worker;
     struct op_lane *lane = cookie;
-    if (!lane || lane->route.lost)
+    if (!lane || lane->lost)
         return;
-    route_lose(w, &lane->route);
-    if (lane->opening) {
-        lane->opening->result = *why;
-        call_finish(lane->opening);
-        lane->opening = NULL;
-        return;
-    }
+    bool was_up = lane->up;
+    down(lane);
     lane->lost_why = *why;
-    mailbox_post(w->control, &lane->lost_mail, event_lane_lost);
+    if (lane->opening) {
+        answer_opening(lane, why);
+    } else if (was_up) {
+        lane->lost_hello = lane->hellos;
+        mailbox_post(w->control, &lane->lost_mail, event_lane_lost);
+    }
+}
+
+/* Their lane is gone for good: what waits for keys waits in vain. */
+static void abandon(struct worker *w, struct op_lease *lease) {
+    list_remove(&lease->lane_node);
+    lease->route = NULL;
+    for (struct list *pos; (pos = list_first(&lease->held));)
+        op_cancel(w, list_entry(pos, struct op, node), RDMAD_E_PEER_LOST);
 }
 
 void lane_drop(struct call *c) {
     struct worker *w = c->worker;
     struct op_lane *lane = &c->lane->op;
     seat_wake(&w->link, w->now_ns);
-    route_lose(w, &lane->route);
-    for (struct list *pos; (pos = list_pop(&lane->leases));)
-        list_entry(pos, struct op_lease, lane_node)->route = NULL;
-    if (lane->route.link)
-        w->link.ops->link_close(lane->route.link); /* completes what is posted */
-    if (lane->opening)
-        call_fail(lane->opening, RDMAD_E_CANCELED, "the connection to the peer was dropped");
+    down(lane); /* moves what is not posted yet to the leases */
+    for (struct list *pos; (pos = list_first(&lane->leases));)
+        abandon(w, list_entry(pos, struct op_lease, lane_node));
+    unlink_lane(w, lane, "the connection to the peer was dropped");
     c->garbage = c->lane;
-    call_finish(c);
-}
-
-void window_open(struct call *c) {
-    struct worker *w = c->worker;
-    struct fabric_window *window;
-    seat_wake(&w->link, w->now_ns);
-    if (w->link.ops->window_open(w->link.fabric, &c->window_spec, &window, &c->blob, &c->result) ==
-        0)
-        c->window->op.window = window;
-    call_finish(c);
-}
-
-void window_extend(struct call *c) {
-    seat_wake(&c->worker->link, c->worker->now_ns);
-    if (c->window->op.window)
-        c->worker->link.ops->window_extend(c->window->op.window, c->deadline_ns);
-    call_finish(c);
-}
-
-void window_close(struct call *c) {
-    seat_wake(&c->worker->link, c->worker->now_ns);
-    if (c->window->op.window)
-        c->worker->link.ops->window_close(c->window->op.window, c->reason);
-    c->garbage = c->window;
     call_finish(c);
 }
 
 void peer_offer(struct call *c) {
     struct worker *w = c->worker;
     seat_wake(&w->link, w->now_ns);
-    w->link.ops->offer(w->link.fabric, c->peer, &c->blob, &c->result);
+    w->link.ops->offer(w->link.fabric, c->peer, &c->given, &c->blob, &c->result);
+    call_finish(c);
+}
+
+void peer_forget(struct call *c) {
+    struct worker *w = c->worker;
+    seat_wake(&w->link, w->now_ns);
+    if (w->link.ops->forget)
+        w->link.ops->forget(w->link.fabric, c->peer, c->via);
     call_finish(c);
 }
 

@@ -3,14 +3,20 @@
  * op.h - an op on its way, and the things a worker knows that an op can name.
  *
  * Read this directory in this order: op.h, worker.h (the loop's turn), rings.c (sqes come in),
- * validate.c (may it?), route.c (which way?), submit.c (parts go to the fabric), complete.c (parts
- * come back, one cqe goes out), deadlines.c (ops that take too long), table.c (what the control
- * thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c and lane.c: the
- * other side of the seam.
+ * validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go to the fabric),
+ * complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too long), table.c
+ * (what the control thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c,
+ * lane.c and window.c: the other side of the seam.
  *
  * The happy path of a write: ring_serve copies the sqe, op_validate turns it into a request (a
  * pointer, a lease, a route), op_start gives it an op, submit posts it in parts of at most the
  * fabric's largest message, op_part_ended folds each part's result in, op_finish writes one cqe.
+ *
+ * The unhappy path of a lane: its link breaks and gives all parts back; those that may be posted
+ * again are kept with their op (op.again), the op waits in its lease's held list, and so does what
+ * comes meanwhile. The control thread makes the lane another link and gives each lease on it a new
+ * key, which lets the lease's ops go on. All that time deadlines, cancellations and the ends of
+ * leases reach a held op as any other.
  *
  * Everything here belongs to one worker's thread. An op holds what it names by counting itself
  * there (ring, pool, lease, session); whoever drops such a thing cancels its ops and waits until
@@ -39,16 +45,22 @@ struct op_route {
     struct list run;  /* ops that have a part to post, served in turn */
     struct list node; /* in worker->runnable or, while full, in worker->full */
     bool full;        /* the link said AGAIN */
-    bool lost;
+    bool up;          /* the link takes posts; while it is not, ops wait with their leases */
 };
 
+/* A lane is one link at a time: none, new, being opened, up, lost, and so on from the start. */
 struct op_lane {
-    struct op_route route;
-    struct list leases; /* of struct op_lease */
+    struct op_route route; /* its link is NULL before the first hello */
+    struct list leases;    /* of struct op_lease */
     void *cookie;
     struct call *opening; /* the plane_lane_open not answered yet */
+    bool up;              /* said to be so; route.up is false a little earlier when it breaks */
+    bool lost;            /* the link it has is of no use any more */
+    uint64_t number;      /* of the link at the peer, 0 while not up; atomic */
+    uint64_t hellos;      /* how many were made so far */
     struct mail lost_mail;
     struct error lost_why;
+    uint64_t lost_hello; /* which of them lost_mail is about */
 };
 
 struct op_session {
@@ -80,6 +92,7 @@ struct op_ring {
 struct op_pool {
     uint8_t *base;
     uint64_t bytes;
+    struct fabric_memory *memory;
     uint32_t inflight;
 };
 
@@ -89,24 +102,33 @@ struct op_lease {
     uint32_t inflight;
     int reason;                   /* why it ended; 0: alive */
     bool leased_link;             /* of a peer: not used in the last margin before the deadline */
+    bool keyed;                   /* key is good for the route as it is now */
+    struct list held;             /* ops that wait for a key */
     struct op_route *route;       /* NULL: the lane was dropped under it */
     struct list lane_node;        /* in lane->leases */
     struct fabric_blob key;       /* what the fabric wants to hear */
     struct fabric_window *window; /* route local: our own, on the local fabric */
 };
 
+/* What a peer may reach here; window.c. */
 struct op_window {
-    struct fabric_window *window;
+    struct worker *worker;
+    enum { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING } state;
+    struct fabric_window *window;   /* unless there is none */
+    struct fabric_window_spec spec; /* of this one, or of the one to be opened next */
+    bool extended;                  /* while it was being opened */
+    struct call *opening;           /* the open or reopen that is not answered yet */
+    struct call *closing;           /* the close */
 };
 
 struct op_part {
     struct fabric_op fop;
     struct op *op;
-    struct list node; /* in op->parts while posted */
+    struct list node; /* in op->parts while posted, in op->again while it waits to be again */
 };
 
 struct op {
-    struct list node; /* in route->run while it has a part to post */
+    struct list node; /* in route->run while it has a part to post, or in lease->held */
     struct list session_node;
     struct deadline due; /* when deadlines.c looks at it next */
     uint64_t deadline_ns;
@@ -117,7 +139,8 @@ struct op {
     struct op_route *route;
     uint8_t *local;
     uint64_t length, lease_offset, user_data;
-    uint64_t posted; /* bytes given to the fabric so far */
+    uint64_t next;   /* where the next part that was never posted begins */
+    uint64_t posted; /* bytes given to the fabric, less those that have to be given again */
     uint64_t placed; /* bytes of parts that are done */
     int status;
     uint8_t opcode;
@@ -127,7 +150,8 @@ struct op {
     bool some_partial; /* a part may have written some of its bytes */
     bool some_unknown; /* nobody knows what became of a part */
     uint32_t inflight; /* parts posted */
-    struct list parts;
+    struct list parts; /* posted */
+    struct list again; /* to be posted again, before any new one */
     struct op_part first; /* most ops are of one part; further ones come from worker->parts */
     bool first_used;
 };
@@ -162,11 +186,17 @@ void rings_dirty(struct worker *w, struct op_ring *r);
 
 /* ---- route.c ----------------------------------------------------------------------------- */
 
-void route_init(struct op_route *route, struct seat *seat, struct fabric_link *link);
+void route_init(struct op_route *route, struct seat *seat);
 void route_ready(struct worker *w, struct op_route *route); /* it may have something to post */
 void route_full(struct worker *w, struct op_route *route);  /* its link said AGAIN */
 void routes_retry(struct worker *w); /* the fabric moved: full links may take posts again */
-void route_lose(struct worker *w, struct op_route *route); /* fails what was not posted yet */
+void route_down(
+    struct op_route *route); /* takes no posts any more; its ops wait with their leases */
+/* The op has something to post: it queues on its route, or waits for its lease's key. */
+void op_queue(struct worker *w, struct op *op);
+void op_hold(struct op *op); /* it waits for the lease's next key */
+void lease_unkey(struct op_lease *lease);
+void lease_key(struct worker *w, struct op_lease *lease, const struct fabric_blob *key);
 
 /* ---- submit.c ---------------------------------------------------------------------------- */
 
@@ -175,6 +205,7 @@ void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq);
 /* Posts parts on every route that takes them; returns how many. */
 unsigned submit_run(struct worker *w);
+bool op_has_more(const struct op *op);                    /* something to post, now or later */
 void op_part_put(struct worker *w, struct op_part *part); /* its memory is free again */
 
 /* ---- complete.c -------------------------------------------------------------------------- */

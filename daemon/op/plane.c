@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plane.c - the workers as a whole: made, started, counted, asked whether they live, stopped.
+ * plane.c - the workers as a whole, and the host they share: made, started, counted, asked whether
+ * they live, stopped.
  */
 #include "daemon/op/call.h"
 #include <stdlib.h>
@@ -22,6 +23,8 @@ void plane_dismantle(struct plane *p) {
     for (unsigned i = 0; p->worker && i < p->settings.workers; i++)
         if (p->worker[i].settings)
             worker_fini(&p->worker[i]);
+    if (p->host)
+        p->settings.fabric->host_close(p->host);
     for (struct list *pos; (pos = list_pop(&p->reserve));)
         free(list_entry(pos, struct call, node));
     free(p->worker);
@@ -45,12 +48,14 @@ int plane_assemble(const struct plane_settings *settings, const struct plane_eve
         return error_set(err, RDMAD_E_NOMEM, "data plane: out of memory for %u workers",
                          settings->workers);
     }
-    for (unsigned i = 0; i < settings->workers; i++) {
-        int rc = worker_init(&p->worker[i], i, &p->settings, &p->events, control, now_ns, err);
-        if (rc < 0) {
-            plane_dismantle(p);
-            return rc;
-        }
+    int rc = 0;
+    if (settings->fabric->host_open)
+        rc = settings->fabric->host_open(&p->settings.fabric_settings, &p->host, err);
+    for (unsigned i = 0; rc == 0 && i < settings->workers; i++)
+        rc = worker_init(&p->worker[i], i, &p->settings, &p->events, control, p->host, now_ns, err);
+    if (rc < 0) {
+        plane_dismantle(p);
+        return rc;
     }
     *out = p;
     return 0;
@@ -81,6 +86,28 @@ void plane_stop(struct plane *p) {
 
 const struct fabric_ops *plane_fabric(const struct plane *p) {
     return p->settings.fabric;
+}
+
+struct fabric_host *plane_fabric_host(const struct plane *p) {
+    return p->host;
+}
+
+uint64_t plane_quiesce_ns(const struct plane *p) {
+    const struct fabric_ops *ops = p->settings.fabric;
+    return ops->quiesce_ns ? ops->quiesce_ns(&p->settings.fabric_settings) : 0;
+}
+
+int plane_memory_add(struct plane *p, void *base, uint64_t bytes, struct fabric_memory **out,
+                     struct error *err) {
+    *out = NULL;
+    if (!p->settings.fabric->memory_add)
+        return 0;
+    return p->settings.fabric->memory_add(p->host, base, bytes, out, err);
+}
+
+void plane_memory_remove(struct plane *p, struct fabric_memory *memory) {
+    if (memory)
+        p->settings.fabric->memory_remove(memory);
 }
 
 void plane_set_spin(struct plane *p, uint64_t min_ns, uint64_t max_ns) {

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * route.c - a way for bytes, and whether it takes more just now.
+ * route.c - a way for bytes: whether it is there, and whether it takes more just now.
  *
  * A route is in worker->runnable while an op waits on it and its link takes posts. One whose link
  * said AGAIN waits in worker->full instead, until an op on it completes or its fabric moved at all:
  * what made it full need not have been our ops.
+ *
+ * A route that is down has no ops in its queue. They are in the held lists of their leases, because
+ * it is the lease that has to get a key before they can go on.
  */
 #include "daemon/op/worker.h"
 
-void route_init(struct op_route *route, struct seat *seat, struct fabric_link *link) {
-    *route = (struct op_route){.seat = seat, .link = link};
+void route_init(struct op_route *route, struct seat *seat) {
+    *route = (struct op_route){.seat = seat};
     list_init(&route->run);
     list_init(&route->node);
 }
 
 void route_ready(struct worker *w, struct op_route *route) {
+    if (!route->up)
+        return;
     if (route->full) {
         route->full = false;
         list_remove(&route->node);
@@ -34,9 +39,39 @@ void routes_retry(struct worker *w) {
         route_ready(w, list_entry(pos, struct op_route, node));
 }
 
-void route_lose(struct worker *w, struct op_route *route) {
-    route->lost = true;
+void route_down(struct op_route *route) {
+    route->up = route->full = false;
     list_remove(&route->node);
     for (struct list *pos; (pos = list_first(&route->run));)
-        op_cancel(w, list_entry(pos, struct op, node), RDMAD_E_PEER_LOST);
+        op_hold(list_entry(pos, struct op, node));
+}
+
+void op_hold(struct op *op) {
+    list_remove(&op->node);
+    list_append(&op->lease->held, &op->node);
+}
+
+void op_queue(struct worker *w, struct op *op) {
+    struct op_route *route = op->route;
+    if (!route->up || !op->lease->keyed) {
+        op_hold(op);
+        return;
+    }
+    list_append(&route->run, &op->node);
+    if (!route->full)
+        route_ready(w, route);
+}
+
+void lease_unkey(struct op_lease *lease) {
+    lease->keyed = false;
+}
+
+void lease_key(struct worker *w, struct op_lease *lease, const struct fabric_blob *key) {
+    struct list held;
+    lease->key = *key;
+    lease->keyed = true;
+    list_init(&held);
+    list_splice(&held, &lease->held);
+    for (struct list *pos; (pos = list_pop(&held));)
+        op_queue(w, list_entry(pos, struct op, node));
 }

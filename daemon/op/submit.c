@@ -6,17 +6,20 @@
  * a gigabyte waits for one part of it, not for the whole. A part is at most the fabric's largest
  * message, and an op has at most OP_MAX_PARTS of them in flight; with that many it leaves the queue
  * until one comes back. When the link says AGAIN the whole route waits.
+ *
+ * Parts that a lost link gave back go first. The link that follows may take less at once: then such
+ * a part is posted piece by piece.
  */
 #include "daemon/op/worker.h"
 
 #define POSTS_PER_TURN 256u /* on one route: rings and other routes want their turn too */
 
-static bool has_more(const struct op *op) {
-    return !op->stopped && (op->posted < op->length || !op->begun);
+bool op_has_more(const struct op *op) {
+    return !op->stopped && (!list_empty(&op->again) || op->next < op->length || !op->begun);
 }
 
 static bool wants_post(const struct op *op) {
-    return has_more(op) && op->inflight < OP_MAX_PARTS;
+    return op_has_more(op) && op->inflight < OP_MAX_PARTS;
 }
 
 void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
@@ -36,7 +39,9 @@ void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
         .user_data = sqe->user_data,
         .opcode = sqe->opcode,
     };
+    list_init(&op->node);
     list_init(&op->parts);
+    list_init(&op->again);
     list_init(&op->due.node);
     op_set_due(w, op);
 
@@ -48,18 +53,20 @@ void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     counter_add(&s->stats.ops_inflight, 1);
     counter_add(&w->counters.ops_inflight, 1);
 
-    list_append(&op->route->run, &op->node);
-    if (!op->route->full)
-        route_ready(w, op->route);
+    op_queue(w, op);
 }
 
 /* The inline part first: while it is free there is always one to be had. */
-static struct op_part *take_part(struct worker *w, struct op *op) {
+static struct op_part *part_get(struct worker *w, struct op *op) {
     struct op_part *part = &op->first;
     if (!op->first_used)
         op->first_used = true;
     else
         part = slab_get(&w->parts);
+    if (part) {
+        part->op = op;
+        list_init(&part->node);
+    }
     return part;
 }
 
@@ -70,31 +77,72 @@ void op_part_put(struct worker *w, struct op_part *part) {
         slab_put(&w->parts, part);
 }
 
-static int post_part(struct worker *w, struct op *op) {
-    struct op_part *part = take_part(w, op);
-    if (!part)
-        return RDMAD_E_NOMEM;
-    uint64_t left = op->length - op->posted;
-    uint64_t most = op->route->seat->ops->max_message;
-    part->op = op;
+static int post_range(struct op *op, struct op_part *part, uint64_t from, uint64_t length) {
     part->fop = (struct fabric_op){
         .opcode = op->opcode,
-        .local = op->local + op->posted,
-        .length = left < most ? left : most,
+        .local = op->local + from,
+        .memory = op->pool->memory,
+        .length = length,
         .key = &op->lease->key,
-        .offset = op->lease_offset + op->posted,
+        .offset = op->lease_offset + from,
         .user = part,
     };
-    int rc = op->route->seat->ops->post(op->route->link, &part->fop);
-    if (rc < 0) {
-        op_part_put(w, part);
-        return rc;
-    }
+    return op->route->seat->ops->post(op->route->link, &part->fop);
+}
+
+static void posted(struct op *op, struct op_part *part) {
     op->begun = true;
     op->posted += part->fop.length;
     op->inflight++;
+    list_remove(&part->node);
     list_append(&op->parts, &part->node);
-    return 0;
+}
+
+static uint64_t at_most(uint64_t length, uint64_t most) {
+    return length < most ? length : most;
+}
+
+/* A part of its own for some of what is left. */
+static int post_new(struct worker *w, struct op *op, uint64_t from, uint64_t length) {
+    struct op_part *part = part_get(w, op);
+    if (!part)
+        return RDMAD_E_NOMEM;
+    int rc = post_range(op, part, from, length);
+    if (rc < 0)
+        op_part_put(w, part);
+    else
+        posted(op, part);
+    return rc;
+}
+
+/* The first part that came back from a lost link, or as much of it as this link takes. */
+static int post_again(struct worker *w, struct op *op) {
+    struct op_part *part = list_entry(list_first(&op->again), struct op_part, node);
+    uint64_t from = part->fop.offset - op->lease_offset, length = part->fop.length;
+    uint64_t most = op->route->link->max_message;
+    int rc;
+    if (length > most) {
+        rc = post_new(w, op, from, most);
+        if (rc == 0) {
+            part->fop.offset += most;
+            part->fop.length -= most;
+        }
+        return rc;
+    }
+    rc = post_range(op, part, from, length);
+    if (rc == 0)
+        posted(op, part);
+    return rc;
+}
+
+static int post_part(struct worker *w, struct op *op) {
+    if (!list_empty(&op->again))
+        return post_again(w, op);
+    uint64_t length = at_most(op->length - op->next, op->route->link->max_message);
+    int rc = post_new(w, op, op->next, length);
+    if (rc == 0)
+        op->next += length;
+    return rc;
 }
 
 static unsigned submit_route(struct worker *w, struct op_route *route) {
@@ -105,6 +153,10 @@ static unsigned submit_route(struct worker *w, struct op_route *route) {
         int rc = post_part(w, op);
         if (rc == RDMAD_E_AGAIN) {
             route_full(w, route);
+            return posts;
+        }
+        if (rc == RDMAD_E_PEER_LOST) { /* the fabric is about to say so */
+            route_down(route);
             return posts;
         }
         posts++;

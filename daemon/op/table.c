@@ -141,17 +141,16 @@ void table_pool_drop(struct call *c) {
 /* Route local: our own window on the local fabric; it is the second wall here too. */
 static int open_local(struct worker *w, struct op_lease *lease, struct call *c) {
     lease->route = &w->local_route;
+    lease->keyed = true;
     return w->local.ops->window_open(w->local.fabric, &c->window_spec, &lease->window, &lease->key,
                                      &c->result);
 }
 
+/* Without a key, or with one for a link that broke meanwhile, its ops wait for plane_lease_key. */
 static int open_link(struct op_lease *lease, struct call *c) {
     struct op_lane *lane = &c->lane->op;
-    if (lane->route.lost)
-        return error_set(&c->result, RDMAD_E_PEER_LOST,
-                         "lease %lu: the connection to its owner's daemon was lost; attach again",
-                         (unsigned long)lease->lease_id);
     lease->route = &lane->route;
+    lease->keyed = lane->route.up && lease->key.size > 0;
     list_append(&lane->leases, &lease->lane_node);
     return 0;
 }
@@ -196,6 +195,14 @@ void table_lease_extend(struct call *c) {
                     op_set_due(w, op);
             }
     }
+    call_finish(c);
+}
+
+/* A key that comes after the link it was for is lost is of no use: another will come. */
+void table_lease_key(struct call *c) {
+    struct op_lease *lease = slots_get(&c->session->op.leases, c->handle);
+    if (lease && lease->leased_link && lease->route && lease->route->up && c->given.size > 0)
+        lease_key(c->worker, lease, &c->given);
     call_finish(c);
 }
 

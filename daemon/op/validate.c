@@ -11,7 +11,7 @@
  *   NO_LEASE          the lease's handle names nothing of this session
  *   LEASE_*           the lease ended, and why
  *   LEASE_EXPIRED     its time is up, though nobody said so yet
- *   PEER_LOST         the connection to the lease's owner is gone
+ *   PEER_LOST         the owner's daemon is gone (a connection that may come back is no reason)
  *   RIGHTS            the lease does not grant the opcode's right
  *   RANGE             outside the pool, or (with the lease's number) outside the lease
  *
@@ -51,7 +51,7 @@ static int check_lease(const struct op_lease *lease, const struct plane_settings
         return lease->reason;
     if (now_ns >= op_lease_limit_ns(lease, settings))
         return RDMAD_E_LEASE_EXPIRED;
-    if (!lease->route || lease->route->lost)
+    if (!lease->route)
         return RDMAD_E_PEER_LOST;
     uint32_t right = sqe->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE;
     if (!(lease->rights & right))

@@ -47,7 +47,7 @@ static void env_memory_fault(void *user, const void *address) {
 }
 
 static int seat_open(struct worker *w, struct seat *seat, const struct fabric_ops *ops,
-                     struct error *err) {
+                     struct fabric_host *host, struct error *err) {
     seat->ops = ops;
     seat->wake_ns = CLOCK_NEVER;
     seat->env = (struct fabric_env){
@@ -56,8 +56,11 @@ static int seat_open(struct worker *w, struct seat *seat, const struct fabric_op
         .complete = env_complete,
         .link_up = lane_up,
         .link_lost = lane_lost,
+        .window_opened = window_opened,
+        .window_closed = window_closed,
         .memory_fault = env_memory_fault,
         .settings = &w->settings->fabric_settings,
+        .host = host,
     };
     return ops->open(&seat->env, &seat->fabric, err);
 }
@@ -95,22 +98,26 @@ static void init_tables(struct worker *w) {
     slab_init(&w->parts, sizeof(struct op_part));
 }
 
-static int open_fabrics(struct worker *w, struct error *err) {
-    int rc = seat_open(w, &w->local, &fabric_local, err);
+static int open_fabrics(struct worker *w, struct fabric_host *host, struct error *err) {
+    int rc = seat_open(w, &w->local, &fabric_local, NULL, err);
     if (rc < 0)
         return rc;
     static const struct fabric_blob no_offer;
-    struct fabric_link *link;
-    rc = w->local.ops->link_open(w->local.fabric, "", &no_offer, NULL, &link, err);
+    struct fabric_blob hello;
+    route_init(&w->local_route, &w->local);
+    struct fabric_link **link = &w->local_route.link;
+    rc = w->local.ops->link_new(w->local.fabric, NULL, link, &hello, err);
+    if (rc == 0)
+        rc = w->local.ops->link_open(*link, "", &no_offer, err);
     if (rc < 0)
         return rc;
-    route_init(&w->local_route, &w->local, link);
-    return seat_open(w, &w->link, w->settings->fabric, err);
+    w->local_route.up = true;
+    return seat_open(w, &w->link, w->settings->fabric, host, err);
 }
 
 int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
-                const struct plane_events *events, struct mailbox *control, uint64_t now_ns,
-                struct error *err) {
+                const struct plane_events *events, struct mailbox *control,
+                struct fabric_host *host, uint64_t now_ns, struct error *err) {
     *w = (struct worker){.index = index,
                          .settings = settings,
                          .events = events,
@@ -124,7 +131,7 @@ int worker_init(struct worker *w, unsigned index, const struct plane_settings *s
         w->mailbox.fd = -1;
         return error_errno(err, RDMAD_E_SYSTEM, "worker %u: cannot create its mailbox", index);
     }
-    int rc = open_fabrics(w, err);
+    int rc = open_fabrics(w, host, err);
     return rc < 0 ? rc : loop_init(w, err);
 }
 

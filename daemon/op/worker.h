@@ -72,10 +72,10 @@ struct worker {
     uint64_t look_ns, look_every_ns; /* a busy loop's next look at epoll */
 };
 
-/* settings, events and control must outlive the worker. */
+/* settings, events, control and host (NULL where the fabric has none) must outlive the worker. */
 int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
-                const struct plane_events *events, struct mailbox *control, uint64_t now_ns,
-                struct error *err);
+                const struct plane_events *events, struct mailbox *control,
+                struct fabric_host *host, uint64_t now_ns, struct error *err);
 /* Every session, lane and window is gone. */
 void worker_fini(struct worker *w);
 

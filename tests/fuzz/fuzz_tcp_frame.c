@@ -41,6 +41,8 @@ static void must(int condition) {
         abort();
 }
 
+static const struct fabric_blob no_hello;
+
 static uint64_t now(void *user) {
     (void)user;
     return clock_now_ns();
@@ -134,7 +136,7 @@ static void hang_up(int fd) {
 
 static void attack_target(uint8_t *bytes, size_t size) {
     struct fabric_blob offer;
-    must(fabric_tcp.offer(fabric, PEER, &offer, NULL) == 0);
+    must(fabric_tcp.offer(fabric, PEER, &no_hello, &offer, NULL) == 0);
     uint16_t port;
     memcpy(&port, offer.bytes + 2, sizeof port);
     struct sockaddr_in a = {.sin_family = AF_INET,
@@ -157,8 +159,10 @@ static void attack_link(const uint8_t *bytes, size_t size) {
     static const uint32_t lengths[OPS] = {64, 100, 5000, 6000};
     struct fabric_op ops[OPS];
     struct fabric_link *link;
+    struct fabric_blob hello;
     unsigned up = came_up;
-    must(fabric_tcp.link_open(fabric, "127.0.0.1", &listener_offer, NULL, &link, NULL) == 0);
+    must(fabric_tcp.link_new(fabric, NULL, &link, &hello, NULL) == 0);
+    must(fabric_tcp.link_open(link, "127.0.0.1", &listener_offer, NULL) == 0);
     int fd = -1;
     while (fd < 0) {
         polls(1);

@@ -6,65 +6,27 @@
  * happens. step_op moves one chunk through the window, as the target would; when an answer's time
  * has come the op is completed in its initiator's next poll. A lost message has no time at all.
  */
-#include "tests/support/sim.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/slots.h"
+#include "tests/support/sim_world.h"
 #include <stdlib.h>
 #include <string.h>
-
-enum stage { POSTED, REQUESTED, ANSWERED };
-
-struct instance {
-    struct fabric base;
-    struct list node;
-    const struct fabric_env *env;
-    uint64_t id;
-    struct list links, offers;
-    struct slots windows;
-};
 
 struct offer {
     struct list node;
     uint64_t peer, token;
+    uint64_t link, number; /* for whose hello, and what its connection is called here */
 };
 
-struct link {
-    struct fabric_link base;
-    struct list node; /* in its instance's links */
-    void *cookie;
-    struct instance *from, *to; /* to: NULL when refused or gone */
-    uint64_t peer;              /* who we are to the target */
-    uint64_t up_ns;             /* CLOCK_NEVER once up */
-    bool up, broken, lost_told;
-    struct list ops; /* of struct sim_op */
-    uint32_t inflight;
+struct hello_blob {
+    uint64_t link;
 };
-
-struct window {
-    struct fabric_window base;
-    struct fabric_window_spec spec;
-    uint64_t handle;
-};
-
-struct sim_op {
-    struct list node;
-    struct fabric_op *fop;
-    struct link *link;
-    enum stage stage;
-    uint64_t due_ns; /* CLOCK_NEVER: lost */
-    uint64_t moved, handle;
-    int answer;
-    int cancel; /* lazy: the status to come back with at cancel_ns */
-    uint64_t cancel_ns;
-};
-
 struct offer_blob {
     uint64_t instance, token;
 };
 
 static struct {
     struct list instances;
-    uint64_t now_ns, random, next_id;
+    uint64_t now_ns, random, next_id, next_number;
     unsigned inflight;
     struct sim_script script;
 } world;
@@ -76,6 +38,7 @@ void sim_reset(uint64_t seed) {
     world.now_ns = NSEC_PER_SEC;
     world.random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     world.next_id = 1;
+    world.next_number = 1;
     world.inflight = 0;
     world.script =
         (struct sim_script){.delay_min_ns = 1000, .delay_max_ns = 2000, .max_inflight = 16};
@@ -104,11 +67,11 @@ uint64_t sim_random(uint64_t bound) {
     return world.random % bound;
 }
 
-static bool chance(uint32_t ppm) {
+bool sim_chance(uint32_t ppm) {
     return ppm && sim_random(1000000) < ppm;
 }
 
-static uint64_t later(void) {
+uint64_t sim_later(void) {
     const struct sim_script *s = &world.script;
     return world.now_ns + s->delay_min_ns + sim_random(s->delay_max_ns - s->delay_min_ns + 1);
 }
@@ -137,6 +100,7 @@ static int sim_open(const struct fabric_env *env, struct fabric **out, struct er
     in->id = world.next_id++;
     list_init(&in->links);
     list_init(&in->offers);
+    list_init(&in->changing);
     slots_init(&in->windows, 1u << 16);
     list_append(&world.instances, &in->node);
     *out = &in->base;
@@ -178,11 +142,19 @@ static void sim_close(struct fabric *f) {
     free(in);
 }
 
-static int sim_offer(struct fabric *f, uint64_t peer, struct fabric_blob *out, struct error *err) {
+static int sim_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+                     struct fabric_blob *out, struct error *err) {
+    struct hello_blob said;
+    if (hello->size != sizeof(said))
+        return error_set(err, RDMAD_E_PROTOCOL, "sim: not a hello of sim's");
     struct offer *offer = malloc(sizeof(*offer));
     if (!offer)
         return error_set(err, RDMAD_E_NOMEM, "sim: out of memory");
-    *offer = (struct offer){.peer = peer, .token = sim_random(UINT64_MAX)};
+    memcpy(&said, hello->bytes, sizeof(said));
+    *offer = (struct offer){.peer = peer,
+                            .token = sim_random(UINT64_MAX),
+                            .link = said.link,
+                            .number = world.next_number++};
     list_append(&instance_of(f)->offers, &offer->node);
     struct offer_blob blob = {instance_of(f)->id, offer->token};
     out->size = sizeof(blob);
@@ -200,31 +172,45 @@ static void take_offer(struct link *link, const struct fabric_blob *bytes) {
         return;
     list_for_each (pos, &to->offers) {
         struct offer *offer = list_entry(pos, struct offer, node);
-        if (offer->token != blob.token)
+        if (offer->token != blob.token || offer->link != link->id)
             continue;
         link->to = to;
         link->peer = offer->peer;
+        link->base.number = offer->number;
         list_remove(pos);
         free(offer);
         return;
     }
 }
 
-static int sim_link_open(struct fabric *f, const char *host, const struct fabric_blob *offer,
-                         void *cookie, struct fabric_link **out, struct error *err) {
-    (void)host;
+static int sim_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+                        struct fabric_blob *hello, struct error *err) {
     struct link *link = calloc(1, sizeof(*link));
     if (!link)
         return error_set(err, RDMAD_E_NOMEM, "sim: out of memory");
     link->base.fabric = f;
     link->from = instance_of(f);
     link->cookie = cookie;
-    link->up_ns = later();
+    link->id = world.next_id++;
+    link->up_ns = CLOCK_NEVER;
     list_init(&link->ops);
+    list_append(&link->from->links, &link->node);
+    struct hello_blob says = {link->id};
+    hello->size = sizeof(says);
+    memcpy(hello->bytes, &says, sizeof(says));
+    *out = &link->base;
+    return 0;
+}
+
+static int sim_link_open(struct fabric_link *base, const char *host,
+                         const struct fabric_blob *offer, struct error *err) {
+    struct link *link = container_of(base, struct link, base);
+    (void)host;
+    if (link->broken)
+        return error_set(err, RDMAD_E_UNREACHABLE, "sim: the link broke before it was opened");
+    link->up_ns = sim_later();
     take_offer(link, offer);
     link->broken = !link->to;
-    list_append(&link->from->links, &link->node);
-    *out = &link->base;
     return 0;
 }
 
@@ -244,7 +230,8 @@ static void complete(struct sim_op *op, int status, uint8_t outcome) {
 
 /* What can be said of an op that ends without its answer. */
 static uint8_t unanswered(const struct sim_op *op, bool whole_is_unknown) {
-    if (op->stage == POSTED)
+    bool begun = op->stage == ANSWERED || op->moved > 0;
+    if (op->stage == POSTED || (world.script.knows_unexecuted && !begun))
         return RDMAD_FAILED_UNTOUCHED;
     if (op->fop->opcode == RDMAD_OP_WRITE && (whole_is_unknown || op->moved == op->fop->length))
         return RDMAD_UNKNOWN;
@@ -261,7 +248,7 @@ static void sim_cancel(struct fabric_op *fop, int status) {
         complete(op, status, unanswered(op, false));
     } else if (!op->cancel) {
         op->cancel = status;
-        op->cancel_ns = later();
+        op->cancel_ns = sim_later();
     }
 }
 
@@ -285,51 +272,6 @@ void sim_break_links(struct fabric *f) {
     }
 }
 
-/* ---- windows ----------------------------------------------------------------------------- */
-
-static int sim_window_open(struct fabric *f, const struct fabric_window_spec *spec,
-                           struct fabric_window **out, struct fabric_blob *key, struct error *err) {
-    struct window *window = calloc(1, sizeof(*window));
-    if (!window)
-        return error_set(err, RDMAD_E_NOMEM, "sim: out of memory");
-    window->base.fabric = f;
-    window->spec = *spec;
-    window->handle = slots_add(&instance_of(f)->windows, window);
-    key->size = sizeof(window->handle);
-    memcpy(key->bytes, &window->handle, sizeof(window->handle));
-    *out = &window->base;
-    return 0;
-}
-
-static void sim_window_extend(struct fabric_window *base, uint64_t deadline_ns) {
-    container_of(base, struct window, base)->spec.deadline_ns = deadline_ns;
-}
-
-static void answer(struct sim_op *op, int status) {
-    op->stage = ANSWERED;
-    op->answer = status;
-    op->due_ns = chance(world.script.lose_answer_ppm) ? CLOCK_NEVER : later();
-}
-
-/* Accesses under way are answered with the reason; they find the window no more anyhow. */
-static void sim_window_close(struct fabric_window *base, int reason) {
-    struct window *window = container_of(base, struct window, base);
-    struct instance *in = instance_of(base->fabric);
-    list_for_each (pos, &world.instances) {
-        list_for_each (lpos, &list_entry(pos, struct instance, node)->links) {
-            struct link *link = list_entry(lpos, struct link, node);
-            list_for_each (opos, &link->ops) {
-                struct sim_op *op = list_entry(opos, struct sim_op, node);
-                if (link->to == in && op->handle == window->handle && op->stage == REQUESTED &&
-                    op->moved)
-                    answer(op, reason);
-            }
-        }
-    }
-    slots_remove(&in->windows, window->handle);
-    free(window);
-}
-
 /* ---- the way of an op -------------------------------------------------------------------- */
 
 static int sim_post(struct fabric_link *base, struct fabric_op *fop) {
@@ -339,7 +281,7 @@ static int sim_post(struct fabric_link *base, struct fabric_op *fop) {
     if (link->inflight >= world.script.max_inflight)
         return RDMAD_E_AGAIN;
     struct sim_op *op = calloc(1, sizeof(*op));
-    if (!op || fop->length > SIM_MAX_MESSAGE)
+    if (!op || !link->up || fop->length > base->max_message)
         abort(); /* the caller broke fabric.h */
     op->fop = fop;
     op->link = link;
@@ -352,27 +294,32 @@ static int sim_post(struct fabric_link *base, struct fabric_op *fop) {
     return 0;
 }
 
-static int check(const struct window *window, const struct sim_op *op) {
-    const struct fabric_op *fop = op->fop;
-    if (!window || window->spec.peer != op->link->peer)
-        return RDMAD_E_NO_LEASE;
-    uint32_t right = fop->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE;
-    if (world.now_ns >= window->spec.deadline_ns)
-        return RDMAD_E_LEASE_EXPIRED;
-    if (!(window->spec.rights & right))
-        return RDMAD_E_RIGHTS;
-    if (fop->offset > window->spec.length || fop->length > window->spec.length - fop->offset)
-        return RDMAD_E_RANGE;
-    return chance(world.script.refuse_ppm) ? world.script.refuse_status : RDMAD_OK;
+void sim_answer(struct sim_op *op, int status) {
+    op->stage = ANSWERED;
+    op->answer = status;
+    op->due_ns = sim_chance(world.script.lose_answer_ppm) ? CLOCK_NEVER : sim_later();
+}
+
+void sim_cut(const struct instance *in, uint64_t handle, int reason) {
+    list_for_each (pos, &world.instances) {
+        list_for_each (lpos, &list_entry(pos, struct instance, node)->links) {
+            struct link *link = list_entry(lpos, struct link, node);
+            list_for_each (opos, &link->ops) {
+                struct sim_op *op = list_entry(opos, struct sim_op, node);
+                if (link->to == in && op->handle == handle && op->stage == REQUESTED && op->moved)
+                    sim_answer(op, reason);
+            }
+        }
+    }
 }
 
 /* One chunk through the window, as the target would do it. */
 static void step_op(struct sim_op *op) {
     struct window *window = slots_get(&op->link->to->windows, op->handle);
     const struct fabric_op *fop = op->fop;
-    int status = check(window, op);
+    int status = sim_window_check(window, op);
     if (status) {
-        answer(op, status);
+        sim_answer(op, status);
         return;
     }
     uint64_t bytes = fop->length - op->moved;
@@ -383,15 +330,17 @@ static void step_op(struct sim_op *op) {
     bool read = fop->opcode == RDMAD_OP_READ;
     memmove(read ? here : there, read ? there : here, bytes);
     op->moved += bytes;
+    if (!read && world.script.placed)
+        world.script.placed(window->spec.base, fop->offset + op->moved - bytes, bytes);
     struct fabric_audit *audit = window->spec.audit;
     if (audit) {
         *(read ? &audit->bytes_read : &audit->bytes_written) += bytes;
         audit->last_use_ns = world.now_ns;
     }
     if (op->moved < fop->length)
-        op->due_ns = later();
+        op->due_ns = sim_later();
     else
-        answer(op, RDMAD_OK);
+        sim_answer(op, RDMAD_OK);
 }
 
 static unsigned move_world(void) {
@@ -417,7 +366,7 @@ static void send_posted(struct link *link) {
         if (op->stage != POSTED)
             continue;
         op->stage = REQUESTED;
-        op->due_ns = chance(world.script.lose_request_ppm) ? CLOCK_NEVER : later();
+        op->due_ns = sim_chance(world.script.lose_request_ppm) ? CLOCK_NEVER : sim_later();
     }
 }
 
@@ -465,6 +414,8 @@ static unsigned poll_link(struct instance *in, struct link *link) {
     unsigned work = 0;
     if (!link->up && link->up_ns <= world.now_ns) {
         link->up = true;
+        link->base.max_message =
+            world.script.max_message ? world.script.max_message : SIM_MAX_MESSAGE;
         in->env->link_up(in->env->user, link->cookie);
         work++;
     }
@@ -475,7 +426,7 @@ static unsigned poll_link(struct instance *in, struct link *link) {
 
 static unsigned sim_poll(struct fabric *f) {
     struct instance *in = instance_of(f);
-    unsigned work = move_world();
+    unsigned work = move_world() + sim_windows_change(in);
     list_for_each_safe (pos, &in->links) {
         work += poll_link(in, list_entry(pos, struct link, node));
     }
@@ -488,7 +439,7 @@ static int sim_wait_fd(struct fabric *f) {
 }
 
 static bool sim_arm(struct fabric *f, uint64_t *wake_ns) {
-    *wake_ns = CLOCK_NEVER;
+    *wake_ns = sim_windows_due_ns(instance_of(f));
     list_for_each (pos, &instance_of(f)->links) {
         struct link *link = list_entry(pos, struct link, node);
         if (link->broken && !link->lost_told)
@@ -510,11 +461,11 @@ static bool sim_arm(struct fabric *f, uint64_t *wake_ns) {
 
 const struct fabric_ops fabric_sim = {
     .name = "sim",
-    .max_message = SIM_MAX_MESSAGE,
     .open = sim_open,
     .close = sim_close,
     .offer = sim_offer,
     .expel = sim_expel,
+    .link_new = sim_link_new,
     .link_open = sim_link_open,
     .link_close = sim_link_close,
     .window_open = sim_window_open,

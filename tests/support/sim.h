@@ -2,6 +2,9 @@
 /*
  * sim.h - a fabric in memory with a script: delay, loss, reordering, refusal, broken links.
  *
+ * Every connection has a number of its own, and a window that names one (spec.via) can be used on
+ * no other, as with memory windows of type 2.
+ *
  * All instances of one process (one per worker, of any number of planes) form one world with one
  * clock and one random generator, so a run is the same each time for the same seed. The world moves
  * when an instance is polled: whoever turns the workers by hand advances the clock with sim_advance
@@ -16,7 +19,7 @@
 
 #include "daemon/fabric/fabric.h"
 
-#define SIM_MAX_MESSAGE 4096u
+#define SIM_MAX_MESSAGE 4096u /* of a link, unless the script says otherwise when it comes up */
 
 extern const struct fabric_ops fabric_sim;
 
@@ -29,7 +32,13 @@ struct sim_script {
     int refuse_status;
     uint32_t max_inflight; /* on a link; post then says AGAIN */
     bool refuse_connections;
-    bool lazy_cancel; /* a cancelled op goes on for a while before it comes back, as with verbs */
+    bool lazy_cancel;  /* a cancelled op goes on for a while before it comes back, as with verbs */
+    bool lazy_windows; /* opened and closed after a step's delay, and open until then */
+    bool refuse_windows;
+    bool knows_unexecuted; /* a link that breaks tells of which writes nothing was executed */
+    uint64_t max_message;  /* of links that come up from now on; 0: SIM_MAX_MESSAGE */
+    /* Told of every piece of a write that is placed; may be NULL. */
+    void (*placed)(void *base, uint64_t offset, uint64_t bytes);
 };
 
 /* A new world at one second past boot; no instance may be alive. */

@@ -169,7 +169,7 @@ void rig_client_up(struct rig *rig, struct rig_client *c, uint32_t sq_entries, u
     struct rig_answer ring = {0}, pool = {0};
     c->session = plane_session_add(rig->plane[HERE], 42, c);
     plane_ring_add(c->session, RIG_HANDLE(0), c->ring, rig_done, &ring);
-    plane_pool_add(c->session, RIG_HANDLE(0), c->pool, pool_bytes, rig_done, &pool);
+    plane_pool_add(c->session, RIG_HANDLE(0), c->pool, pool_bytes, NULL, rig_done, &pool);
     cr_assert_eq(rig_await(rig, &ring), 0);
     cr_assert_eq(rig_await(rig, &pool), 0);
 }
@@ -190,15 +190,24 @@ void rig_client_down(struct rig_client *c) {
     rig_client_free(c);
 }
 
+int rig_connect(struct rig *rig, struct plane_lane *lane) {
+    struct rig_answer hello = {0}, offer = {0}, up = {0};
+    plane_lane_hello(lane, rig_blob, &hello);
+    cr_assert_eq(rig_await(rig, &hello), 0);
+    plane_offer(rig->plane[THERE], RIG_PEER, &hello.blob, rig_blob, &offer);
+    cr_assert_eq(rig_await(rig, &offer), 0);
+    plane_lane_open(lane, "there", &offer.blob, rig_done, &up);
+    return rig_await(rig, &up);
+}
+
 void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
                    uint32_t rights, uint64_t deadline_ns) {
     *r = (struct rig_remote){.base = base, .length = length, .deadline_ns = deadline_ns};
-    struct rig_answer offer = {0}, up = {0}, window = {0};
-    plane_offer(rig->plane[THERE], RIG_PEER, rig_blob, &offer);
-    cr_assert_eq(rig_await(rig, &offer), 0);
-    r->lane = plane_lane_open(rig->plane[HERE], 0, "there", &offer.blob, r, rig_done, &up);
-    cr_assert_eq(rig_await(rig, &up), 0);
+    r->lane = plane_lane_new(rig->plane[HERE], 0, r);
+    cr_assert_eq(rig_connect(rig, r->lane), 0);
+    struct rig_answer window = {0};
     struct fabric_window_spec spec = {.peer = RIG_PEER,
+                                      .via = plane_lane_number(r->lane),
                                       .base = base,
                                       .length = length,
                                       .rights = rights,

@@ -78,6 +78,8 @@ void rig_client_up(struct rig *rig, struct rig_client *c, uint32_t sq_entries, u
 void rig_client_down(struct rig_client *c); /* drops the session and waits */
 void rig_client_free(struct rig_client *c); /* after its drop was answered */
 
+/* Makes the lane a link to THERE, instead of any that it had; returns what came of it. */
+int rig_connect(struct rig *rig, struct plane_lane *lane);
 /* Connects a lane and opens a window on base; rig_lease makes it a handle of a client. */
 void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
                    uint32_t rights, uint64_t deadline_ns);

@@ -94,13 +94,28 @@ struct fabric_window *pair_window(struct pair *p, uint64_t peer, uint32_t rights
     return w;
 }
 
+const struct fabric_blob no_hello;
+
+int link_dial(struct fabric *f, const char *host, const struct fabric_blob *offer,
+              struct fabric_link **out, struct error *err) {
+    struct fabric_blob hello;
+    int rc = fabric_tcp.link_new(f, NULL, out, &hello, err);
+    if (rc)
+        return rc;
+    cr_assert_eq(hello.size, 0);
+    rc = fabric_tcp.link_open(*out, host, offer, err);
+    if (rc)
+        fabric_tcp.link_close(*out);
+    return rc;
+}
+
 struct fabric_link *pair_dial(struct pair *p, uint64_t peer) {
     struct error err = {0};
     struct fabric_blob offer;
     struct fabric_link *link;
-    cr_assert_eq(fabric_tcp.offer(p->owner.fabric, peer, &offer, &err), 0, "%s", err.text);
-    cr_assert_eq(fabric_tcp.link_open(p->lessee.fabric, "127.0.0.1", &offer, NULL, &link, &err), 0,
-                 "%s", err.text);
+    cr_assert_eq(fabric_tcp.offer(p->owner.fabric, peer, &no_hello, &offer, &err), 0, "%s",
+                 err.text);
+    cr_assert_eq(link_dial(p->lessee.fabric, "127.0.0.1", &offer, &link, &err), 0, "%s", err.text);
     unsigned up = p->lessee.up;
     PAIR_UNTIL(p, p->lessee.up > up);
     return link;

@@ -69,6 +69,10 @@ unsigned pair_turn(struct pair *p); /* one poll of each side */
 struct fabric_window *pair_window(struct pair *p, uint64_t peer, uint32_t rights, uint64_t offset,
                                   uint64_t length, struct fabric_blob *key);
 struct fabric_link *pair_dial(struct pair *p, uint64_t peer);
+/* A link that starts connecting by the offer; none when that fails at once. */
+int link_dial(struct fabric *f, const char *host, const struct fabric_blob *offer,
+              struct fabric_link **out, struct error *err);
+extern const struct fabric_blob no_hello; /* a tcp link has none */
 
 /* Fills op in for memory at local, window offset, key of p. */
 void op_prepare(struct pair *p, struct top *op, int opcode, size_t local, uint64_t offset,

@@ -40,7 +40,8 @@ int raw_dial_as(struct pair *p, uint64_t peer) {
     struct error err = {0};
     struct fabric_blob offer;
     uint8_t hello[HELLO_BYTES], welcome[WELCOME_BYTES];
-    cr_assert_eq(fabric_tcp.offer(p->owner.fabric, peer, &offer, &err), 0, "%s", err.text);
+    cr_assert_eq(fabric_tcp.offer(p->owner.fabric, peer, &no_hello, &offer, &err), 0, "%s",
+                 err.text);
     int fd = raw_dial(raw_port(&offer));
     hello_put(hello, raw_token(&offer));
     raw_send(p, fd, hello, sizeof hello);

@@ -53,6 +53,16 @@ static unsigned poll_once(void) {
     return work;
 }
 
+static struct fabric_link *dial(void) {
+    struct fabric_link *link;
+    struct fabric_blob hello, offer;
+    struct error err;
+    cr_assert_eq(fabric_local.link_new(fabric, NULL, &link, &hello, &err), 0);
+    cr_assert_eq(fabric_local.offer(fabric, 1, &hello, &offer, &err), 0);
+    cr_assert_eq(fabric_local.link_open(link, "", &offer, &err), 0);
+    return link;
+}
+
 static uint8_t *here, *there;
 static struct fabric_audit audit;
 
@@ -66,8 +76,7 @@ static void setup(void) {
     now_ns = 1000;
     cr_assert_eq(guard_install(), 0);
     cr_assert_eq(fabric_local.open(&env, &fabric, &err), 0);
-    cr_assert_eq(fabric_local.link_open(fabric, "", &(struct fabric_blob){0}, NULL, &link_, &err),
-                 0);
+    link_ = dial();
     cr_assert_eq(ups, 0);
     poll_once();
     cr_assert_eq(ups, 1);
@@ -269,8 +278,7 @@ Test(local, link_close_gives_every_op_back_before_it_returns) {
     struct fabric_blob key;
     struct fabric_window *w = window(there, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
     struct fabric_link *second;
-    struct error err;
-    fabric_local.link_open(fabric, "", &(struct fabric_blob){0}, NULL, &second, &err);
+    second = dial();
     poll_once();
     struct fabric_op mine[3], other = op_of(RDMAD_OP_READ, here, 8, &key, 0);
     for (int i = 0; i < 3; i++) {

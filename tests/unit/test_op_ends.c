@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How things end: deadlines, leases, pools, rings, sessions, lanes; each in mid-transfer. */
+/* How things end: deadlines, leases, pools, rings, sessions; each in mid-transfer. */
 #include "tests/unit/op_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -244,7 +244,7 @@ static void restore(int what) {
     if (what == 0)
         rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
     else if (what == 1)
-        plane_pool_add(c.session, RIG_HANDLE(0), c.pool, BYTES, rig_done, &added);
+        plane_pool_add(c.session, RIG_HANDLE(0), c.pool, BYTES, NULL, rig_done, &added);
     else
         plane_ring_add(c.session, RIG_HANDLE(0), c.ring, rig_done, &added);
     cr_assert_eq(what ? rig_await(&rig, &added) : 0, 0);
@@ -397,7 +397,7 @@ Test(ends, a_pool_that_vanishes_ends_the_op_and_its_session_only) {
     int fd;
     uint8_t *base = vanish(&fd);
     struct rig_answer added = {0};
-    plane_pool_add(c.session, RIG_HANDLE(9), base, BYTES, rig_done, &added);
+    plane_pool_add(c.session, RIG_HANDLE(9), base, BYTES, NULL, rig_done, &added);
     cr_assert_eq(rig_await(&rig, &added), 0);
     cr_assert_eq(ftruncate(fd, 0), 0);
     struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, LOCAL, 64);
@@ -427,141 +427,6 @@ Test(ends, memory_of_nobody_here_that_vanishes_is_reported_by_address) {
     down();
     munmap(base, BYTES);
     close(fd);
-}
-
-/* ---- lanes ------------------------------------------------------------------------------- */
-
-Test(ends, a_lost_lane_ends_its_ops_with_typed_outcomes_and_is_reported_once) {
-    for (int opcode = RDMAD_OP_READ; opcode <= RDMAD_OP_WRITE; opcode++) {
-        if (opcode == RDMAD_OP_WRITE) {
-            rig_remote_down(&rig, &remote);
-            rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
-            plane_lease_forget(c.session, REMOTE);
-            rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
-        }
-        rig.lanes_lost = 0;
-        begin((uint8_t)opcode);
-        uint64_t at = sim_now();
-        sim_break_links(rig.plane[HERE]->worker[0].link.fabric);
-        rig_settle(&rig);
-        struct rdmad_cqe cqe = take();
-        cr_assert_eq(sim_now(), at, "at once");
-        cr_assert(cqe.status == RDMAD_E_PEER_LOST && cqe.outcome == RDMAD_FAILED_PARTIAL);
-        cr_assert(rig.lanes_lost == 1 && rig.cookie == &remote);
-        cr_assert_eq(rig.why.code, RDMAD_E_PEER_LOST);
-        nothing_moves(opcode == RDMAD_OP_READ ? c.pool : far);
-        struct rdmad_sqe sqe = sqe_of((uint8_t)opcode, REMOTE, 8);
-        cqe = rig_do(&c, &sqe);
-        cr_assert(cqe.status == RDMAD_E_PEER_LOST && cqe.outcome == RDMAD_FAILED_UNTOUCHED);
-        cr_assert_eq(rig.lanes_lost, 1);
-    }
-    down();
-}
-
-Test(ends, a_small_write_whose_answer_dies_with_the_lane_is_unknown) {
-    sim_script()->lose_answer_ppm = 1000000;
-    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
-    rig_put(&c, &sqe);
-    rig_run_until(&rig, sim_now() + 20000);
-    sim_break_links(rig.plane[HERE]->worker[0].link.fabric);
-    struct rdmad_cqe cqe = rig_wait(&c);
-    cr_assert(cqe.status == RDMAD_E_PEER_LOST && cqe.outcome == RDMAD_UNKNOWN);
-    down();
-}
-
-Test(ends, a_lane_dropped_under_live_leases_answers_peer_lost) {
-    begin(RDMAD_OP_WRITE);
-    struct rig_answer dropped = {0};
-    plane_lane_drop(remote.lane, rig_done, &dropped);
-    cr_assert_eq(rig_await(&rig, &dropped), 0);
-    cr_assert_eq(take().status, RDMAD_E_PEER_LOST);
-    nothing_moves(far);
-    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 8);
-    cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_PEER_LOST);
-    cr_assert_eq(rig.lanes_lost, 0, "who drops it knows");
-    struct rig_answer ended = {0}, closed = {0};
-    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_RELEASED, rig_done, &ended);
-    plane_lease_forget(c.session, REMOTE);
-    cr_assert_eq(rig_await(&rig, &ended), 0);
-    plane_window_close(remote.window, RDMAD_E_LEASE_RELEASED, rig_done, &closed);
-    cr_assert_eq(rig_await(&rig, &closed), 0);
-    rig_client_down(&c);
-    rig_down(&rig);
-}
-
-Test(ends, what_was_not_posted_yet_ends_untouched_with_its_lane) {
-    for (int broken = 0; broken < 2; broken++) {
-        struct rig_answer dropped = {0};
-        memset(far, 'f', BYTES);
-        sim_script()->max_inflight = 0;
-        struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, BYTES);
-        for (int i = 0; i < 3; i++)
-            rig_put(&c, &sqe);
-        rig_settle(&rig);
-        if (broken) {
-            sim_break_links(rig.plane[HERE]->worker[0].link.fabric);
-            rig_settle(&rig);
-        } else {
-            plane_lane_drop(remote.lane, rig_done, &dropped);
-            cr_assert_eq(rig_await(&rig, &dropped), 0);
-        }
-        for (int i = 0; i < 3; i++) {
-            struct rdmad_cqe cqe = take();
-            cr_assert(cqe.status == RDMAD_E_PEER_LOST);
-            cr_assert(cqe.outcome == RDMAD_FAILED_UNTOUCHED && cqe.bytes == 0);
-        }
-        if (!broken) {
-            struct rig_answer closed = {0};
-            plane_window_close(remote.window, RDMAD_E_LEASE_REVOKED, rig_done, &closed);
-            cr_assert_eq(rig_await(&rig, &closed), 0);
-            rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
-            plane_lease_forget(c.session, REMOTE);
-            rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
-        }
-    }
-    down();
-}
-
-Test(ends, a_lane_that_cannot_be_opened_says_why_and_is_dropped_like_any) {
-    struct rig_answer offer = {0}, up = {0}, dropped = {0}, added = {0};
-    plane_offer(rig.plane[THERE], RIG_PEER, rig_blob, &offer);
-    cr_assert_eq(rig_await(&rig, &offer), 0);
-    sim_script()->refuse_connections = true;
-    struct plane_lane *lane =
-        plane_lane_open(rig.plane[HERE], 0, "there", &offer.blob, NULL, rig_done, &up);
-    cr_assert_eq(rig_await(&rig, &up), RDMAD_E_UNREACHABLE);
-    plane_lease_add(c.session, RIG_HANDLE(8), &(struct plane_lease_spec){.lane = lane}, rig_done,
-                    &added);
-    cr_assert_eq(rig_await(&rig, &added), RDMAD_E_PEER_LOST);
-    plane_lane_drop(lane, rig_done, &dropped);
-    cr_assert_eq(rig_await(&rig, &dropped), 0);
-    cr_assert_eq(rig.lanes_lost, 0);
-    down();
-}
-
-Test(ends, a_lane_dropped_while_connecting_answers_both_calls) {
-    struct rig_answer offer = {0}, up = {0}, dropped = {0};
-    plane_offer(rig.plane[THERE], RIG_PEER, rig_blob, &offer);
-    cr_assert_eq(rig_await(&rig, &offer), 0);
-    struct plane_lane *lane =
-        plane_lane_open(rig.plane[HERE], 0, "there", &offer.blob, NULL, rig_done, &up);
-    plane_lane_drop(lane, rig_done, &dropped);
-    cr_assert_eq(rig_await(&rig, &dropped), 0);
-    cr_assert(up.done && up.result.code == RDMAD_E_CANCELED);
-    down();
-}
-
-Test(ends, an_expelled_peer_loses_its_lanes) {
-    struct rig_answer expelled = {0};
-    begin(RDMAD_OP_WRITE);
-    plane_expel(rig.plane[THERE], RIG_PEER, rig_done, &expelled);
-    cr_assert_eq(rig_await(&rig, &expelled), 0);
-    memcpy(copy, far, BYTES);
-    cr_assert_eq(rig_wait(&c).status, RDMAD_E_PEER_LOST);
-    cr_assert_eq(memcmp(copy, far, BYTES), 0);
-    rig_settle(&rig);
-    cr_assert_eq(rig.lanes_lost, 1);
-    down();
 }
 
 Test(ends, the_plane_tells_whether_its_workers_turn) {

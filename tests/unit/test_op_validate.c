@@ -149,9 +149,9 @@ Test(validate, a_leased_link_is_not_used_in_the_last_margin) {
     cr_assert_eq(check_at(0, &good), RDMAD_E_LEASE_EXPIRED);
 }
 
-Test(validate, a_lost_lane_is_a_lost_peer) {
-    route.lost = true;
-    REJECT(RDMAD_E_PEER_LOST, LEASE_ID, (void)q);
+Test(validate, a_dropped_lane_is_a_lost_peer_and_one_that_is_down_is_not) {
+    route.up = false;
+    REJECT(0, 0, (void)q);
     lease.route = NULL;
     REJECT(RDMAD_E_PEER_LOST, LEASE_ID, (void)q);
 }

@@ -122,8 +122,7 @@ Test(tcp_cancel, a_read_of_which_some_has_come_is_partial) {
     fabric_tcp.link_close(p.link);
     struct fabric_blob offer;
     int listener = raw_listen(&offer);
-    cr_assert_eq(fabric_tcp.link_open(p.lessee.fabric, "127.0.0.1", &offer, NULL, &p.link, NULL),
-                 0);
+    cr_assert_eq(link_dial(p.lessee.fabric, "127.0.0.1", &offer, &p.link, NULL), 0);
     int fd = raw_accept_link(&p, listener);
     struct top op;
     op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, BIG);

@@ -18,7 +18,8 @@ static void turns(struct pair *p, unsigned n) {
 static struct fabric_blob offer_for(struct pair *p, uint64_t peer) {
     struct fabric_blob offer;
     struct error err = {0};
-    cr_assert_eq(fabric_tcp.offer(p->owner.fabric, peer, &offer, &err), 0, "%s", err.text);
+    cr_assert_eq(fabric_tcp.offer(p->owner.fabric, peer, &no_hello, &offer, &err), 0, "%s",
+                 err.text);
     return offer;
 }
 
@@ -157,12 +158,12 @@ Test(tcp_hostile, offers_are_bounded_and_expire) {
     struct fabric_blob offer;
     struct error err = {0};
     unsigned made = 0;
-    while (fabric_tcp.offer(p.owner.fabric, LESSEE, &offer, &err) == 0)
+    while (fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err) == 0)
         cr_assert(++made < 1000, "no bound");
     cr_assert_eq(err.code, RDMAD_E_LIMIT);
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, STRANGE, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, STRANGE, &no_hello, &offer, &err), 0);
     p.owner.skew_ns += p.owner.settings.token_ttl_ns;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err), 0);
     pair_close(&p);
 }
 
@@ -275,8 +276,7 @@ static int raw_target(struct pair *p, int *listener) {
     fabric_tcp.link_close(p->link);
     struct fabric_blob offer;
     *listener = raw_listen(&offer);
-    cr_assert_eq(fabric_tcp.link_open(p->lessee.fabric, "127.0.0.1", &offer, NULL, &p->link, NULL),
-                 0);
+    cr_assert_eq(link_dial(p->lessee.fabric, "127.0.0.1", &offer, &p->link, NULL), 0);
     return raw_accept_link(p, *listener);
 }
 

@@ -13,8 +13,7 @@
 static struct fabric_link *open_link(struct pair *p, const struct fabric_blob *offer) {
     struct error err = {0};
     struct fabric_link *link;
-    cr_assert_eq(fabric_tcp.link_open(p->lessee.fabric, "127.0.0.1", offer, NULL, &link, &err), 0,
-                 "%s", err.text);
+    cr_assert_eq(link_dial(p->lessee.fabric, "127.0.0.1", offer, &link, &err), 0, "%s", err.text);
     return link;
 }
 
@@ -28,7 +27,7 @@ Test(tcp_link, ops_posted_while_dialling_are_done_once_it_is_up) {
     pair_open(&p, BIG);
     drop_link(&p);
     struct fabric_blob offer;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &offer, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, NULL), 0);
     p.link = open_link(&p, &offer);
     struct top op;
     random_fill(p.local, BIG, 1);
@@ -48,7 +47,7 @@ Test(tcp_link, nobody_listening_is_told_with_the_address) {
     close(listener);
     drop_link(&p);
     struct error err = {0};
-    int rc = fabric_tcp.link_open(p.lessee.fabric, "127.0.0.1", &offer, NULL, &p.link, &err);
+    int rc = link_dial(p.lessee.fabric, "127.0.0.1", &offer, &p.link, &err);
     if (rc == 0) {
         PAIR_UNTIL(&p, p.lessee.lost == 1);
         err = p.lessee.why;
@@ -66,7 +65,7 @@ Test(tcp_link, a_used_token_is_told_as_such) {
     pair_open(&p, BIG);
     drop_link(&p);
     struct fabric_blob offer;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &offer, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, NULL), 0);
     p.link = open_link(&p, &offer);
     PAIR_UNTIL(&p, p.lessee.up == 2);
     struct fabric_link *again = open_link(&p, &offer);
@@ -129,7 +128,7 @@ Test(tcp_link, an_offer_of_another_version_is_refused) {
     pair_open(&p, BIG);
     struct fabric_blob good, bad;
     struct fabric_link *link;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &good, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &good, NULL), 0);
     for (unsigned i = 0; i < 4; i++) {
         bad = good;
         if (i == 0)
@@ -139,11 +138,10 @@ Test(tcp_link, an_offer_of_another_version_is_refused) {
         else
             bad.bytes[i - 1]++;
         struct error err = {0};
-        cr_assert_eq(fabric_tcp.link_open(p.lessee.fabric, "127.0.0.1", &bad, NULL, &link, &err),
-                     RDMAD_E_PROTOCOL);
+        cr_assert_eq(link_dial(p.lessee.fabric, "127.0.0.1", &bad, &link, &err), RDMAD_E_PROTOCOL);
     }
-    cr_assert_eq(fabric_tcp.link_open(p.lessee.fabric, "localhost", &good, NULL, &link, NULL),
-                 RDMAD_E_INVAL, "a name was looked up");
+    cr_assert_eq(link_dial(p.lessee.fabric, "localhost", &good, &link, NULL), RDMAD_E_INVAL,
+                 "a name was looked up");
     pair_close(&p);
 }
 
@@ -233,7 +231,7 @@ Test(tcp_link, what_came_in_time_counts_though_it_is_looked_at_late) {
 
     drop_link(&p);
     struct fabric_blob offer;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &offer, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, NULL), 0);
     p.link = open_link(&p, &offer);
     fabric_tcp.poll(p.lessee.fabric);
     for (unsigned i = 0; i < 50; i++)
@@ -271,9 +269,9 @@ Test(tcp_link, both_directions_work_between_two_instances) {
     struct fabric_window_spec spec = p.spec;
     spec.peer = 3;
     spec.base = p.local;
-    cr_assert_eq(fabric_tcp.offer(p.lessee.fabric, 3, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.offer(p.lessee.fabric, 3, &no_hello, &offer, &err), 0);
     cr_assert_eq(fabric_tcp.window_open(p.lessee.fabric, &spec, &w, &key, &err), 0);
-    cr_assert_eq(fabric_tcp.link_open(p.owner.fabric, "127.0.0.1", &offer, NULL, &back, &err), 0);
+    cr_assert_eq(link_dial(p.owner.fabric, "127.0.0.1", &offer, &back, &err), 0);
     random_fill(p.local, BIG, 9);
     struct top op, there;
     op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, BIG);
@@ -317,9 +315,8 @@ Test(tcp_link, ipv6_works_as_well) {
     struct error err = {0};
     struct fabric_blob offer;
     struct fabric_link *link;
-    cr_assert_eq(fabric_tcp.offer(six.fabric, LESSEE, &offer, &err), 0);
-    cr_assert_eq(fabric_tcp.link_open(p.lessee.fabric, "::1", &offer, NULL, &link, &err), 0, "%s",
-                 err.text);
+    cr_assert_eq(fabric_tcp.offer(six.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(link_dial(p.lessee.fabric, "::1", &offer, &link, &err), 0, "%s", err.text);
     uint64_t until = clock_now_ns() + 10 * NSEC_PER_SEC;
     while (p.lessee.up < 2 && clock_now_ns() < until) {
         pair_turn(&p);

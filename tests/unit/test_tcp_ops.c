@@ -40,9 +40,9 @@ Test(tcp_ops, max_message_is_moved_and_more_is_refused_alone) {
     struct pair p;
     pair_open(&p, 2 * MIB);
     struct top op;
-    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, fabric_tcp.max_message);
+    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, p.link->max_message);
     cr_assert_eq(op_run(&p, &op), RDMAD_OK);
-    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, fabric_tcp.max_message + 1);
+    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, p.link->max_message + 1);
     cr_assert_eq(op_run(&p, &op), RDMAD_E_LENGTH);
     cr_assert_eq(op.op.outcome, RDMAD_FAILED_UNTOUCHED);
     op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 64);

@@ -173,7 +173,7 @@ static void client_up(struct client *c, enum manner manner, unsigned rounds) {
     c->session = plane_session_add(plane, manner, c);
     unsigned before = answers;
     plane_ring_add(c->session, HANDLE, c->ring, on_done, NULL);
-    plane_pool_add(c->session, HANDLE, c->pool, BYTES, on_done, NULL);
+    plane_pool_add(c->session, HANDLE, c->pool, BYTES, NULL, on_done, NULL);
     lease(c);
     await(before + 3);
     CHECK(pthread_create(&c->thread, NULL, client_main, c) == 0);

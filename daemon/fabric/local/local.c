@@ -39,10 +39,11 @@ static void local_close(struct fabric *f) {
 }
 
 /* There is one place to connect to, and no secret to know. */
-static int local_offer(struct fabric *f, uint64_t peer, struct fabric_blob *out,
-                       struct error *err) {
+static int local_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+                       struct fabric_blob *out, struct error *err) {
     (void)f;
     (void)peer;
+    (void)hello;
     (void)err;
     out->size = 0;
     return 0;
@@ -53,18 +54,27 @@ static void local_expel(struct fabric *f, uint64_t peer) {
     (void)peer;
 }
 
-static int local_link_open(struct fabric *f, const char *host, const struct fabric_blob *offer,
-                           void *cookie, struct fabric_link **out, struct error *err) {
-    (void)host;
-    (void)offer;
-    struct local *l = local_of(f);
+static int local_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+                          struct fabric_blob *hello, struct error *err) {
     struct local_link *link = calloc(1, sizeof(*link));
     if (!link)
         return error_set(err, RDMAD_E_NOMEM, "fabric local: out of memory for a link");
-    link->base.fabric = f;
+    link->base =
+        (struct fabric_link){.fabric = f, .max_message = LOCAL_MAX_MESSAGE, .number = LOCAL_NUMBER};
     link->cookie = cookie;
-    list_append(&l->connected, &link->node);
+    list_init(&link->node);
+    hello->size = 0;
     *out = &link->base;
+    return 0;
+}
+
+static int local_link_open(struct fabric_link *base, const char *host,
+                           const struct fabric_blob *offer, struct error *err) {
+    (void)host;
+    (void)offer;
+    (void)err;
+    struct local_link *link = container_of(base, struct local_link, base);
+    list_append(&local_of(base->fabric)->connected, &link->node);
     return 0;
 }
 
@@ -118,12 +128,13 @@ static bool in_window(const struct fabric_op *op, const void *handle) {
     return op->scratch[LOCAL_WINDOW] == *(const uint64_t *)handle;
 }
 
-static void local_window_close(struct fabric_window *base, int reason) {
+static bool local_window_close(struct fabric_window *base, int reason) {
     struct local *l = local_of(base->fabric);
     struct local_window *window = container_of(base, struct local_window, base);
     local_stop(l, in_window, &window->handle, reason);
     slots_remove(&l->windows, window->handle);
     free(window);
+    return true;
 }
 
 static int local_wait_fd(struct fabric *f) {
@@ -140,11 +151,11 @@ static bool local_arm(struct fabric *f, uint64_t *wake_ns) {
 
 const struct fabric_ops fabric_local = {
     .name = "local",
-    .max_message = UINT64_MAX, /* slices make splitting needless */
     .open = local_open,
     .close = local_close,
     .offer = local_offer,
     .expel = local_expel,
+    .link_new = local_link_new,
     .link_open = local_link_open,
     .link_close = local_link_close,
     .window_open = local_window_open,

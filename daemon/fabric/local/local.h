@@ -18,8 +18,10 @@
 #include "daemon/base/slots.h"
 #include "daemon/fabric/fabric.h"
 
-#define LOCAL_SLICE (512u * 1024u) /* bytes of long ops copied in one poll */
-#define LOCAL_SHORT (16u * 1024u)  /* longer ops are sliced */
+#define LOCAL_SLICE (512u * 1024u)   /* bytes of long ops copied in one poll */
+#define LOCAL_SHORT (16u * 1024u)    /* longer ops are sliced */
+#define LOCAL_MAX_MESSAGE UINT64_MAX /* slices make splitting needless */
+#define LOCAL_NUMBER 1u              /* of every link: they are all alike */
 
 struct local {
     struct fabric base;
@@ -34,7 +36,7 @@ struct local {
 
 struct local_link {
     struct fabric_link base;
-    struct list node; /* in local->links or local->connected */
+    struct list node; /* in local->connected, then local->links; in none before it is opened */
     void *cookie;
 };
 

@@ -366,56 +366,62 @@ static int dial(const struct fabric_settings *s, const char *host, uint16_t port
     return rc;
 }
 
-static struct link *link_new(uint32_t max_inflight) {
+static struct pending *pending_ring(uint32_t max_inflight, uint32_t *mask) {
     uint32_t entries = 1;
     while (entries < max_inflight && entries < 1u << 20)
         entries *= 2;
-    struct link *l = calloc(1, sizeof *l);
-    if (l)
-        l->pending = calloc(entries, sizeof *l->pending);
-    if (!l || !l->pending) {
-        free(l);
-        return NULL;
-    }
-    l->mask = entries - 1;
-    list_init(&l->doomed);
-    return l;
+    *mask = entries - 1;
+    return calloc(entries, sizeof(struct pending));
 }
 
-int tcp_link_open(struct fabric *f, const char *host, const struct fabric_blob *offer, void *cookie,
-                  struct fabric_link **out, struct error *err) {
+int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+                 struct fabric_blob *hello, struct error *err) {
     struct tcp *t = container_of(f, struct tcp, base);
+    struct link *l = calloc(1, sizeof *l);
+    if (l)
+        l->pending = pending_ring(t->env->settings->max_inflight, &l->mask);
+    if (!l || !l->pending) {
+        free(l);
+        return error_set(err, RDMAD_E_NOMEM, "no memory for a data connection");
+    }
+    l->base = (struct fabric_link){
+        .fabric = f, .max_message = FRAME_MAX_PAYLOAD, .number = TCP_LINK_NUMBER};
+    l->cookie = cookie;
+    l->conn.tcp = t;
+    l->conn.fd = -1;
+    l->conn.closed = true;
+    l->conn.source.destroy = link_destroy;
+    list_init(&l->conn.source.grave);
+    list_init(&l->doomed);
+    hello->size = 0;
+    *out = &l->base;
+    return 0;
+}
+
+int tcp_link_open(struct fabric_link *fl, const char *host, const struct fabric_blob *offer,
+                  struct error *err) {
+    struct link *l = container_of(fl, struct link, base);
+    struct tcp *t = l->conn.tcp;
     const struct fabric_settings *s = t->env->settings;
     uint16_t port;
-    uint8_t token[FRAME_TOKEN_BYTES];
-    if (!offer_read(offer, &port, token))
+    if (!offer_read(offer, &port, l->token))
         return error_set(err, RDMAD_E_PROTOCOL,
                          "the offer of a data connection by %s is not of version 1", host);
-    struct link *l = link_new(s->max_inflight);
-    if (!l)
-        return error_set(err, RDMAD_E_NOMEM, "no memory for a data connection to %s", host);
     struct sockaddr_storage address;
     int fd = -1;
     int rc = dial(s, host, port, &address, &fd, err);
-    if (rc == 0) {
-        rc = conn_init(&l->conn, t, &link_role, fd, EPOLLOUT, &address);
-        if (rc) {
-            error_set(err, rc, "no memory or descriptors for a data connection to %s", host);
-            close(fd);
-        }
-    }
-    if (rc) {
-        link_destroy(&l->conn.source);
+    if (rc)
         return rc;
+    rc = conn_init(&l->conn, t, &link_role, fd, EPOLLOUT, &address);
+    if (rc) {
+        close(fd);
+        l->conn.fd = -1;
+        return error_set(err, rc, "no memory or descriptors for a data connection to %s", host);
     }
-    l->base.fabric = f;
-    l->cookie = cookie;
+    l->conn.closed = false;
     l->conn.dialling = l->conn.greeting = true;
-    l->conn.source.destroy = link_destroy;
-    memcpy(l->token, token, sizeof token);
     l->deadline_ns = clock_after(t->env->now_ns(t->env->user), s->connect_timeout_ns);
     timer_at(t, l->deadline_ns);
     list_append(&t->links, &l->conn.node);
-    *out = &l->base;
     return 0;
 }

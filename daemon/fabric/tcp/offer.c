@@ -73,8 +73,15 @@ void offers_drop(struct tcp *t, uint64_t peer) {
     }
 }
 
-int tcp_offer(struct fabric *f, uint64_t peer, struct fabric_blob *out, struct error *err) {
+/* Our hello says nothing: who brings one with words in it uses another fabric. */
+int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+              struct fabric_blob *out, struct error *err) {
     struct tcp *t = container_of(f, struct tcp, base);
+    if (hello->size)
+        return error_set(err, RDMAD_E_PROTOCOL,
+                         "the peer asks for a data connection of another fabric than tcp (its "
+                         "hello has %u bytes, tcp's none): give both daemons the same \"fabric\"",
+                         hello->size);
     uint64_t now_ns = t->env->now_ns(t->env->user);
     offers_expire(t, now_ns);
     uint32_t used = target_count(t, peer);

@@ -203,11 +203,11 @@ static unsigned tcp_accepted(const struct fabric *f) {
 
 const struct fabric_ops fabric_tcp = {
     .name = "tcp",
-    .max_message = FRAME_MAX_PAYLOAD,
     .open = tcp_open,
     .close = tcp_close,
     .offer = tcp_offer,
     .expel = tcp_expel,
+    .link_new = tcp_link_new,
     .link_open = tcp_link_open,
     .link_close = tcp_link_close,
     .window_open = tcp_window_open,

@@ -41,6 +41,7 @@
 #define TCP_HOT_POLLS 1024u        /* a connection is read without asking epoll for so long */
 #define TCP_EPOLL_EVERY 32u        /* polls between looks at the others */
 #define TCP_CONNS_PER_PEER 64u     /* accepted connections and unused offers together */
+#define TCP_LINK_NUMBER 1u         /* windows know their peer, so links need not be told apart */
 #define TCP_ADDRESS_TEXT (INET6_ADDRSTRLEN + 10)
 
 /* Anything with a descriptor in the epoll set. */
@@ -111,7 +112,7 @@ struct conn {
     uint32_t events; /* in the epoll set */
     struct list node, hot, sending;
     uint32_t idle_polls;
-    bool closed;
+    bool closed;   /* has no socket: lost, ended, or a link not opened yet */
     bool dialling; /* not connected yet */
     bool greeting; /* a link that waits for its welcome: frames may be queued, not sent */
     bool blocked;  /* frames wait in staging for room in the queue */
@@ -143,7 +144,8 @@ void address_text(char out[TCP_ADDRESS_TEXT], const struct sockaddr_storage *a);
 int listener_open(struct tcp *t, struct error *err);
 void listener_close(struct tcp *t);
 void listener_timers(struct tcp *t); /* tokens, strangers, a paused listener */
-int tcp_offer(struct fabric *f, uint64_t peer, struct fabric_blob *out, struct error *err);
+int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+              struct fabric_blob *out, struct error *err);
 void offers_drop(struct tcp *t, uint64_t peer);
 /* What a blob of offer says; false when it is none of this version. */
 bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES]);
@@ -177,7 +179,7 @@ void target_let_go(struct target *t, struct window *w, int reason);
 int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                     struct fabric_window **out, struct fabric_blob *key, struct error *err);
 void tcp_window_extend(struct fabric_window *w, uint64_t deadline_ns);
-void tcp_window_close(struct fabric_window *w, int reason);
+bool tcp_window_close(struct fabric_window *w, int reason);
 /* The window that f names, if this access by peer may be made; else NULL and why. */
 struct window *window_check(struct tcp *t, uint64_t peer, const struct frame *f, int *status);
 void window_count(const struct tcp *t, struct window *w, uint32_t right, uint64_t bytes);
@@ -208,8 +210,10 @@ struct link {
     uint8_t token[FRAME_TOKEN_BYTES];
 };
 extern const struct role link_role;
-int tcp_link_open(struct fabric *f, const char *host, const struct fabric_blob *offer, void *cookie,
-                  struct fabric_link **out, struct error *err);
+int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+                 struct fabric_blob *hello, struct error *err);
+int tcp_link_open(struct fabric_link *l, const char *host, const struct fabric_blob *offer,
+                  struct error *err);
 void tcp_link_close(struct fabric_link *l);
 int tcp_post(struct fabric_link *l, struct fabric_op *op);
 void tcp_cancel(struct fabric_op *op, int status);

@@ -49,13 +49,14 @@ void tcp_window_extend(struct fabric_window *fw, uint64_t deadline_ns) {
     container_of(fw, struct window, base)->spec.deadline_ns = deadline_ns;
 }
 
-void tcp_window_close(struct fabric_window *fw, int reason) {
+bool tcp_window_close(struct fabric_window *fw, int reason) {
     struct window *w = container_of(fw, struct window, base);
     struct tcp *t = container_of(fw->fabric, struct tcp, base);
     list_for_each (pos, &t->targets)
         target_let_go(list_entry(pos, struct target, conn.node), w, reason);
     slots_remove(&t->windows, w->handle);
     free(w);
+    return true;
 }
 
 bool key_read(const struct fabric_blob *b, uint32_t *slot, uint64_t *key) {
