@@ -78,8 +78,8 @@ class Memcpy:
 
     title = "memcpy of one core"
 
-    def __init__(self, root, span):
-        self.program, self.span = os.path.join(root, "build/bench/bench_memcpy"), span
+    def __init__(self, build, span):
+        self.program, self.span = os.path.join(build, "bench/bench_memcpy"), span
 
     def bandwidth(self, size):
         return json.loads(output([self.program, str(size), str(self.span), "1"]))["gbytes_s"]
@@ -90,8 +90,8 @@ class CacheLine:
 
     title = "cache line between two cores"
 
-    def __init__(self, root):
-        self.program = os.path.join(root, "build/bench/bench_cacheline")
+    def __init__(self, build):
+        self.program = os.path.join(build, "bench/bench_cacheline")
 
     def round_trip(self):
         return json.loads(output([self.program, "1"]))["round_trip_us"]
@@ -103,8 +103,8 @@ class FabricPair:
     title = "libfabric tcp"
     latencies = ("write", "read")
 
-    def __init__(self, root):
-        self.program = os.path.join(root, "build/bench/bench_fabric_pair")
+    def __init__(self, build):
+        self.program = os.path.join(build, "bench/bench_fabric_pair")
 
     def run(self, op, size, depth):
         return json.loads(output([self.program, op, str(size), str(depth), "1"]))

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Our side of bench/compare: daemons, and the clients that measure through them."""
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+import peers
+
+RATE_DEPTH, BANDWIDTH_DEPTH = peers.RATE_DEPTH, peers.BANDWIDTH_DEPTH
+SECONDS = 1
+
+
+class Failure(Exception):
+    """Something that ends the run, in a sentence."""
+
+
+def run(argv, timeout=120):
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{' '.join(argv)}: still running after {timeout} s") from None
+    except OSError as e:
+        raise Failure(f"{argv[0]}: {e.strerror}") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()
+        raise Failure(f"{' '.join(argv)}: exit code {done.returncode}: {said}")
+    return done.stdout
+
+
+class Daemons:
+    """One daemon, or two that reach each other over a fabric, and rdmactl to ask them."""
+
+    def __init__(self, build, stack, configs):
+        self.build, self.stack = build, stack
+        self.rdmactl = os.path.join(build, "rdmactl/rdmactl")
+        self.work = stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmad-bench."))
+        self.pids = {}
+        self.dirs = [self.daemon(name, config) for name, config in zip("ab", configs)]
+        self.owner, self.lessee = self.dirs[0], self.dirs[-1]
+
+    def start(self, argv, **kwargs):
+        return self.stack.enter_context(peers.started(argv, **kwargs))
+
+    def daemon(self, name, config):
+        where = os.path.join(self.work, name)
+        os.mkdir(where)
+        with open(where + ".json", "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        log = self.stack.enter_context(open(where + ".log", "w+", encoding="utf-8"))
+        p = self.start(
+            [os.path.join(self.build, "daemon/rdmad"), "--config", where + ".json",
+             "--runtime-dir", where, "--listen", "127.0.0.1:0"], stderr=log)
+        for _ in range(400):
+            if subprocess.run([self.rdmactl, "-d", where, "-j", "status"], check=False,
+                              capture_output=True).returncode == 0:
+                self.pids["owner" if name == "a" else "lessee"] = p.pid
+                return where
+            if p.poll() is not None:
+                break
+            time.sleep(0.025)
+        log.seek(0)
+        raise Failure(f"rdmad does not start: {log.read().strip()}")
+
+    def show(self, where, *words):
+        return json.loads(run([self.rdmactl, "-d", where, "-j", *words]))
+
+
+class Ours:
+    """`rdmactl bench` between our daemons, or within one; fabric is what the ops must go over."""
+
+    def __init__(self, daemons, fabric, span, poll="busy", iterations=None, watch=None):
+        self.daemons, self.fabric, self.poll = daemons, fabric, poll
+        self.iterations = iterations  # size -> how many; None: for SECONDS
+        self.watch = watch            # called around each measurement (spent.py)
+        self.uri = self.serve(span)
+
+    def serve(self, span):
+        p = self.daemons.start(
+            [self.daemons.rdmactl, "-d", self.daemons.owner, "bench", "serve", "--ttl", "3600s",
+             "--span", str(span)], stdout=subprocess.PIPE, text=True)
+        uri = p.stdout.readline().strip()
+        if not uri.startswith("rdmad://"):
+            raise Failure("rdmactl bench serve printed no lease URI")
+        return uri
+
+    def bench(self, op, size, depth, span=None):
+        argv = [self.daemons.rdmactl, "-d", self.daemons.lessee, "-j", "bench", op,
+                "-q", str(depth), "--poll", self.poll]
+        if self.iterations:
+            argv += ["-n", str(self.iterations(size))]
+        else:
+            argv += ["-D", str(SECONDS)]
+        if op != "nop":
+            argv += ["-s", str(size)]
+        if span:
+            argv += ["--span", str(span)]
+        argv.append(self.uri)
+        if self.watch:
+            result = self.watch.ours((op, size, depth), lambda: json.loads(run(argv)))
+        else:
+            result = json.loads(run(argv))
+        if op != "nop" and result["fabric"] != self.fabric:
+            raise Failure(f"the {op} went over {result['fabric']}, not over {self.fabric}")
+        if result["errors"]:
+            raise Failure(f"{result['errors']} operations of {' '.join(argv)} failed")
+        return result
+
+    def latency(self, op, size):
+        return self.bench(op, size, 1)["lat_us"]["p50"]
+
+    def rate(self, op, size):
+        return self.bench(op, size, RATE_DEPTH)["msg_rate_mops"]
+
+    def bandwidth(self, op, size, span=None):
+        return self.bench(op, size, BANDWIDTH_DEPTH, span)["bw_gbytes_s"]
+
+
+class Memory:
+    """What memory and leases cost a client: bench/alloc.c and bench/leases.c."""
+
+    def __init__(self, daemons, fabric):
+        self.daemons, self.fabric = daemons, fabric
+
+    def program(self, name, *args):
+        return json.loads(run([os.path.join(self.daemons.build, "bench", name),
+                               *map(str, args), str(SECONDS)]))
+
+    def allocate(self, size):
+        return self.program("bench_alloc", self.daemons.owner, size)["us"]
+
+    def attach_release(self, route, live):
+        lessee = self.daemons.owner if route == "local" else self.daemons.lessee
+        result = self.program("bench_leases", self.daemons.owner, lessee, live)
+        wanted = "local" if route == "local" else self.fabric
+        if result["fabric"] != wanted:
+            raise Failure(f"the leases are over {result['fabric']}, not over {wanted}")
+        return result["us"]

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""bench/compare's arithmetic, and that what it prints is what bench/README.md promises."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import itertools
+import json
+import os
+import re
+import sys
+import tempfile
+import types
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
+
+
+def load():
+    path = os.path.join(ROOT, "bench/compare")
+    loader = importlib.machinery.SourceFileLoader("compare", path)
+    spec = importlib.util.spec_from_loader("compare", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+compare = load()
+guest, peers, rdmad, spent = compare.guest, compare.peers, compare.rdmad, compare.spent
+
+BANDWIDTH = """\
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      300              85.33              58.83  \t\t   0.000941
+---------------------------------------------------------------------------------------
+"""
+LATENCY = """\
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec] \
+  99% percentile[usec]   99.9% percentile[usec]
+ 8       5000          18.04          1085.64      23.77    \t       26.23       \t17.98  \t\t141.24  \
+\t\t253.44
+"""
+
+
+class Rows(unittest.TestCase):
+    def result(self, unit, ours, theirs):
+        row = compare.Row("a row", unit, "ours", "a peer", "theirs")
+        return row.result({"ours": ours, "theirs": theirs})
+
+    def test_more_bandwidth_than_the_peer_is_a_ratio_above_1(self):
+        self.assertEqual(self.result("GB/s", [3.0, 9.0, 1.0], [2.0])["ratio"], 1.5)
+        self.assertEqual(self.result("Mop/s", [1.0], [2.0])["ratio"], 0.5)
+
+    def test_less_time_than_the_peer_is_a_ratio_above_1(self):
+        self.assertEqual(self.result("us", [2.0], [3.0])["ratio"], 1.5)
+        self.assertEqual(self.result("us", [4.0], [1.0, 2.0, 30.0])["ratio"], 0.5)
+
+    def test_nothing_measured_is_no_win(self):
+        self.assertEqual(self.result("GB/s", [1.0], [0.0])["ratio"], 0.0)
+
+    def test_a_shared_number_is_taken_once_a_round_and_sides_take_turns(self):
+        taken = []
+
+        class Side:
+            def __init__(self, name):
+                self.name = name
+
+            def number(self, size):
+                taken.append((self.name, size))
+                return 1.0
+
+        plan, ours, one, two = compare.Plan(), Side("ours"), Side("one"), Side("two")
+        for peer in (one, two):
+            plan.row(peer.name, "us", plan.measure(ours.number, 8), peer.name,
+                     plan.measure(peer.number, 8))
+        plan.run(2, lambda text: None)
+        self.assertEqual(taken, 2 * [("ours", 8), ("one", 8), ("two", 8)])
+
+    def test_only_leaves_no_measurement_that_no_row_needs(self):
+        plan = compare.Plan()
+        plan.row("wanted", "us", plan.measure("a".count, "x"), "", plan.measure("a".find, "x"))
+        plan.row("other", "us", plan.measure("a".count, "y"), "", plan.measure("a".find, "y"))
+        plan.keep_only("want")
+        self.assertEqual([len(plan.rows), len(plan.measures)], [1, 2])
+
+
+class Perftest(unittest.TestCase):
+    def test_its_columns(self):
+        self.assertEqual(peers.perftest.numbers(BANDWIDTH), [65536, 300, 85.33, 58.83, 0.000941])
+        self.assertEqual(peers.perftest.numbers(LATENCY)[4], 23.77)
+
+    def test_output_without_results_is_an_error(self):
+        for text in ("", "Couldn't connect to 127.0.0.1:1\n", BANDWIDTH.replace("58.83", "fast")):
+            with self.assertRaises(peers.PeerFailure):
+                peers.perftest.numbers(text)
+
+    def test_bandwidth_is_in_units_of_10_to_the_9th(self):
+        side = peers.perftest.Perftest("d0", "d1", lambda size: 1)
+        side.run = lambda *_: peers.perftest.numbers(BANDWIDTH)
+        self.assertAlmostEqual(side.bandwidth("write", 65536), 58.83 * 1048576 / 1e9)
+        self.assertEqual(side.rate("write", 64), 0.000941)
+
+    def test_the_gid_is_that_of_an_ipv4_address_wherever_it_is(self):
+        with tempfile.TemporaryDirectory() as sysfs:
+            os.makedirs(f"{sysfs}/d0/ports/1/gids")
+            for index, gid in enumerate(("fe80" + 6 * ":0000" + ":0001", 7 * "0000:" + "0000",
+                                         "0000:0000:0000:0000:0000:ffff:0a4d:0001")):
+                with open(f"{sysfs}/d0/ports/1/gids/{index}", "w", encoding="ascii") as f:
+                    f.write(gid + "\n")
+            self.assertEqual(peers.perftest.gid_index("d0", sysfs), 2)
+            os.remove(f"{sysfs}/d0/ports/1/gids/2")
+            with self.assertRaises(peers.PeerFailure):
+                peers.perftest.gid_index("d0", sysfs)
+
+
+class Guest(unittest.TestCase):
+    """document() with a tests/vm/run of our own in a root of our own."""
+
+    def document(self, script):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(root + "/tests/vm")
+            with open(root + "/tests/vm/run", "w", encoding="ascii") as f:
+                f.write("#!/bin/sh\n" + script)
+            os.chmod(root + "/tests/vm/run", 0o755)
+            self.progress = []
+
+            def progress(line):
+                self.progress.append(line)
+                return line.startswith("progress")
+
+            return guest.document(["verbs"], root, progress)
+
+    def test_its_document_is_ours(self):
+        script = "echo progress: 1 >&2; echo noise >&2; echo '{\"rows\": [\"'\"$3 $4\"'\"]}'"
+        self.assertEqual(self.document(script), {"rows": ["verbs -j"]})
+        self.assertEqual(self.progress, ["progress: 1", "noise"])
+
+    def test_what_went_wrong_there_is_said_here(self):
+        for script, said in ((json.dumps({"error": {"text": "no device"}}), "no device"),
+                             ("", "a panic")):
+            with self.assertRaisesRegex(rdmad.Failure, said):
+                self.document(f"echo a panic >&2; echo '{script}'; exit 125")
+
+
+class Spent(unittest.TestCase):
+    def test_times_are_per_op_and_add_up_over_rounds(self):
+        daemons = types.SimpleNamespace(pids={})
+        watch = spent.Watch(daemons)
+        ops = itertools.count(0, 100)
+        watch.operations = lambda: next(ops)
+        for _ in range(2):
+            watch.ours(("write", 64, 128), lambda: {"msg_rate_mops": 0.25})
+            watch.add(("write", 64, 128), "lessee worker", 100, (300.0, 700.0, 50))
+        (row,) = watch.document()
+        self.assertEqual(row["op_us"], 4.0)
+        self.assertIn({"thread": "lessee worker", "user_us": 3.0, "system_us": 7.0, "sleeps": 0.5},
+                      row["threads"])
+
+    def test_the_times_of_a_process_are_found(self):
+        before = spent.threads(os.getpid())
+        sum(range(3_000_000))
+        after = spent.threads(os.getpid())
+        used = {name: spent.less(use, before.get(name, (0.0, 0.0, 0)))
+                for name, use in after.items()}
+        self.assertGreater(sum(user + system for user, system, _ in used.values()), 0)
+
+
+def promised(scenario):
+    """The names in bench/README.md, with OP and SIZE replaced."""
+    with open(os.path.join(ROOT, "bench/README.md"), encoding="utf-8") as f:
+        cells = [line.split("|")[2] for line in f if line.startswith(f"| {scenario} |")]
+    names = set()
+    for name in itertools.chain(*(re.findall("`([^`]*)`", cell) for cell in cells)):
+        for op, size in itertools.product(("write", "read"), ("4 KiB", "64 KiB", "1 MiB")):
+            names.add(name.replace("OP", op).replace("SIZE", size))
+    return names
+
+
+class Names(unittest.TestCase):
+    def test_are_those_of_the_readme(self):
+        fake = types.SimpleNamespace(Daemons=lambda *args: types.SimpleNamespace(build=""),
+                                     Ours=rdmad.Ours, Memory=rdmad.Memory)
+        run = types.SimpleNamespace(build=ROOT, stack=None, notes=[], watch=None, explain=False,
+                                    poll="busy", devices=["rxe0", "rxe1"])
+        with contextlib.ExitStack() as stack:
+            def replace(where, name, value):
+                stack.callback(setattr, where, name, getattr(where, name))
+                setattr(where, name, value)
+
+            replace(compare, "rdmad", fake)
+            replace(rdmad.Ours, "serve", lambda self, span: "rdmad://x")
+            replace(peers.FabricPair, "__init__", lambda self, build: setattr(self, "program", "/"))
+            for scenario, plan in compare.PLANS.items():
+                names = [row.name for row in plan(run).rows]
+                self.assertEqual(len(names), len(set(names)))
+                self.assertEqual(set(names), promised(scenario), scenario)
+
+
+if __name__ == "__main__":
+    unittest.main()
