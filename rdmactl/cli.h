@@ -34,6 +34,7 @@ struct command {
 
 int cmd_status(const struct command *self, int argc, char **argv);
 int cmd_show(const struct command *self, int argc, char **argv);
+int cmd_device_show(const struct command *self, int argc, char **argv);
 int cmd_lease_revoke(const struct command *self, int argc, char **argv);
 int cmd_peer_add(const struct command *self, int argc, char **argv);
 int cmd_share(const struct command *self, int argc, char **argv);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_show.c - OBJECT show for every object: the daemon's list as a table whose columns are data.
+ * cmd_show.c - OBJECT show for every object but device: the daemon's list as a table whose columns
+ * are data.
  */
 #include "rdmactl/cli.h"
 #include <stdio.h>
@@ -16,11 +17,10 @@ struct column {
 
 struct noun {
     const char *object, *list;
-    struct column columns[12];
+    struct column columns[13];
 };
 
 static const struct noun nouns[] = {
-    {"device", "devices", {{"name", "DEVICE", CELL_TEXT}, {"state", "STATE", CELL_TEXT}}},
     {"session",
      "sessions",
      {{"id", "ID", CELL_NUMBER},
@@ -54,6 +54,7 @@ static const struct noun nouns[] = {
       {"scope", "SCOPE", CELL_TEXT},
       {"ttl_s", "LEFT", CELL_SECONDS},
       {"attached", "ATTACHED", CELL_NUMBER},
+      {"protection", "HOLDS BY", CELL_TEXT},
       {"audit.bytes_read", "READ", CELL_BYTES},
       {"audit.bytes_written", "WRITTEN", CELL_BYTES},
       {"reason", "ENDED BY", CELL_TEXT}}},

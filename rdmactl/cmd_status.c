@@ -25,7 +25,8 @@ static void print_head(const json_t *s) {
            words(s, "node"), words(s, "state"), human_seconds(age, number(s, "uptime_s")),
            number(json_object_get(s, "process"), "pid"),
            human_bytes(rss, number(json_object_get(s, "process"), "rss_bytes")));
-    printf("fabric     %s (%s)\n", words(fabric, "name"), words(fabric, "text"));
+    printf("fabric     %s (%s): %s\n", words(fabric, "name"), words(fabric, "text"),
+           words(fabric, "why"));
     printf(strchr(host, ':') ? "listens on [%s]:%.0f\n" : "listens on %s:%.0f\n", host,
            number(listen, "port"));
     printf("workers    %.0f\n\n", number(s, "workers"));

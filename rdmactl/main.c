@@ -12,7 +12,8 @@ struct cli cli;
 
 static const struct command commands[] = {
     {"status", NULL, cmd_status, "", "What the daemon is, has and did."},
-    {"device", "show", cmd_show, "", "RDMA devices that the daemon has open."},
+    {"device", "show", cmd_device_show, "[-v]",
+     "RDMA devices, ports and GIDs, and why each is or is not used."},
     {"session", "show", cmd_show, "", "Client processes and what each of them holds."},
     {"pool", "show", cmd_show, "", "Memory pools of the sessions."},
     {"lease", "show", cmd_show, "[--all]", "Leases granted here; --all adds those that ended."},

@@ -10,23 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *check_directory(const char *text) {
+const char *bad_directory(const char *text) {
     return *text ? NULL : "must name a directory";
 }
 
-const char *check_listen(const char *text) {
+const char *bad_listen(const char *text) {
     char host[RDMAD_HOST_MAX + 1];
     uint16_t port;
     return rdmad_hostport_parse(text, host, &port);
 }
 
-const char *check_node_name(const char *text) {
+const char *bad_node_name(const char *text) {
     if (!*text || rdmad_name_ok(text))
         return NULL;
     return "must be letters, digits, '.', '_' and '-', not starting with '.'";
 }
 
-const char *check_log_level(const char *text) {
+const char *bad_log_level(const char *text) {
     static const char *const levels[] = {"error", "warning", "notice", "info", "debug"};
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
         if (!strcmp(text, levels[i]))
@@ -34,26 +34,26 @@ const char *check_log_level(const char *text) {
     return "must be one of error, warning, notice, info, debug";
 }
 
-const char *check_word(const char *text) {
+const char *bad_word(const char *text) {
     for (; *text; text++)
         if (!isalnum((unsigned char)*text) && !strchr("_-.", *text))
             return "may only have letters, digits, '_', '-' and '.'";
     return NULL;
 }
 
-const char *check_fabric(const char *text) {
+const char *bad_fabric(const char *text) {
     if (!strcmp(text, "auto") || !strcmp(text, "verbs") || !strcmp(text, "tcp"))
         return NULL;
     return "must be one of auto, verbs, tcp";
 }
 
-const char *check_connect(const char *text) {
+const char *bad_connect(const char *text) {
     if (!strcmp(text, "exchange") || !strcmp(text, "cm"))
         return NULL;
     return "must be exchange or cm";
 }
 
-const char *check_windows(const char *text) {
+const char *bad_windows(const char *text) {
     if (!strcmp(text, "auto") || !strcmp(text, "registrations") || !strcmp(text, "windows"))
         return NULL;
     return "must be one of auto, registrations, windows";
@@ -69,7 +69,7 @@ static bool number(const char **text, uint64_t max) {
     return value <= max;
 }
 
-const char *check_gid(const char *text) {
+const char *bad_gid(const char *text) {
     const char *end = text;
     struct in6_addr address;
     if (!*text || (number(&end, 65535) && !*end) || inet_pton(AF_INET, text, &address) == 1 ||
@@ -78,7 +78,7 @@ const char *check_gid(const char *text) {
     return "must be the index of a GID, or an IP address, as rdmactl device show lists them";
 }
 
-const char *check_uids(const char *text) {
+const char *bad_uids(const char *text) {
     if (!*text || !strcmp(text, "*"))
         return NULL;
     for (;;) {

@@ -52,15 +52,15 @@ int config_parse_over(struct config *c, const char *name, const char *text, size
 /* ---- checks.c ------------------------------------------------------------------------------ */
 
 /* Of texts: NULL, or what is wrong. */
-const char *check_directory(const char *text);
-const char *check_listen(const char *text);
-const char *check_node_name(const char *text);
-const char *check_log_level(const char *text);
-const char *check_word(const char *text);
-const char *check_fabric(const char *text);
-const char *check_connect(const char *text);
-const char *check_windows(const char *text);
-const char *check_gid(const char *text);
-const char *check_uids(const char *text);
+const char *bad_directory(const char *text);
+const char *bad_listen(const char *text);
+const char *bad_node_name(const char *text);
+const char *bad_log_level(const char *text);
+const char *bad_word(const char *text);
+const char *bad_fabric(const char *text);
+const char *bad_connect(const char *text);
+const char *bad_windows(const char *text);
+const char *bad_gid(const char *text);
+const char *bad_uids(const char *text);
 
 #endif
