@@ -107,6 +107,7 @@ static void check_device_in_use(struct exam *e) {
         say(e, GOOD, "verbs, on %s; leases hold by %s", name, how && *how ? how : "(unknown)");
     } else if (!e->devices) {
         say(e, WARNING, "verbs, but its devices cannot be looked at: %s", e->no_device.text);
+        next(e, "see rdmactl device show");
     } else {
         say(e, BAD,
             "verbs, but no device is in use now%s%s; transfers wait, and end by their "

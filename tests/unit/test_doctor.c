@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The checks of rdmactl doctor, on machines made of little files: each finds what is wrong, says
+ * how bad it is for this daemon, and what to do.
+ */
+#include "rdmactl/doctor.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct cli cli = {.dir = "/nonexistent"};
+
+static char root[] = "/tmp/rdmad-doctor-XXXXXX";
+static struct exam e;
+
+static void set_up(void) {
+    cr_assert_not_null(mkdtemp(root));
+    e = (struct exam){.root = root, .check = "test", .rows = json_array()};
+}
+
+/* Takes the place of what was there. */
+static void set(const json_t **to, const char *text) {
+    json_decref((json_t *)*to);
+    *to = json_loads(text, 0, NULL);
+    cr_assert_not_null(*to, "%s", text);
+}
+
+static void tear_down(void) {
+    json_decref((json_t *)e.status);
+    json_decref((json_t *)e.config);
+    json_decref((json_t *)e.devices);
+    json_decref(e.rows);
+    char command[64];
+    snprintf(command, sizeof(command), "rm -r %s", root);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(doctor, .init = set_up, .fini = tear_down);
+
+/* A file with its directories. */
+static void put(const char *path, const char *text) {
+    char whole[256], command[300];
+    snprintf(whole, sizeof(whole), "%s%s", root, path);
+    snprintf(command, sizeof(command), "mkdir -p $(dirname %s)", whole);
+    cr_assert_eq(system(command), 0);
+    FILE *f = fopen(whole, "w");
+    cr_assert(f && fputs(text, f) >= 0 && !fclose(f), "%s", whole);
+}
+
+static void make_node(const char *path, mode_t mode, uid_t uid, gid_t gid) {
+    char whole[256];
+    put(path, "");
+    snprintf(whole, sizeof(whole), "%s%s", root, path);
+    if (uid || gid)
+        cr_assert_eq(chown(whole, uid, gid), 0);
+    cr_assert_eq(chmod(whole, mode), 0);
+}
+
+static void daemon_says(const char *status) {
+    set(&e.status, status);
+}
+
+#define VERBS                                                                               \
+    "{\"fabric\":{\"name\":\"verbs\",\"rdma\":true,\"why\":\"w\"},\"process\":{\"pid\":77," \
+    "\"uid\":990},\"limits\":{\"pool_bytes\":{\"used\":0,\"max\":1073741824}},"             \
+    "\"congestion_control\":\"cubic\"}"
+#define TCP                                                                                        \
+    "{\"fabric\":{\"name\":\"tcp\",\"rdma\":false,\"why\":\"no device\"},\"process\":{\"pid\":77," \
+    "\"uid\":990},\"limits\":{\"pool_bytes\":{\"used\":0,\"max\":1073741824}},"                    \
+    "\"congestion_control\":\"%s\"}"
+
+/* A Soft-RoCE device that is all right. */
+static void put_rxe(void) {
+    put("/sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE\n");
+    put("/sys/class/infiniband/rxe0/ports/1/link_layer", "Ethernet\n");
+    put("/sys/class/infiniband/rxe0/ports/1/gids/0", "fe80:0000:0000:0000:5054:00ff:fe12:3456\n");
+    put("/sys/class/infiniband/rxe0/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a4d:0001\n");
+    put("/sys/class/infiniband/rxe0/ports/1/gids/2", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    put("/sys/class/infiniband/rxe0/ports/1/gid_attrs/types/0", "RoCE v2\n");
+    put("/sys/class/infiniband/rxe0/ports/1/gid_attrs/types/1", "RoCE v2\n");
+    put("/sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "veth0\n");
+    put("/sys/class/infiniband_verbs/abi_version", "6\n");
+    put("/sys/class/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
+    put("/proc/77/status", "Name:\trdmad\nUid:\t990\t990\t990\t990\nGid:\t991\t991\t991\t991\n"
+                           "Groups:\t991 44 \nCapEff:\t0000000000000000\n");
+}
+
+static const char *text_of(size_t row, const char *key) {
+    const char *s = json_string_value(json_object_get(json_array_get(e.rows, row), key));
+    return s ? s : "";
+}
+
+/* Runs the check: its last word is of this level and has these words; what is not good has a next
+ * step. */
+static void expect(check_run *run, const char *level, const char *words) {
+    json_array_clear(e.rows);
+    e.bad = false;
+    run(&e);
+    size_t n = json_array_size(e.rows);
+    cr_assert_gt(n, 0);
+    cr_expect_str_eq(text_of(n - 1, "result"), level, "%s", text_of(n - 1, "text"));
+    cr_expect(strstr(text_of(n - 1, "text"), words), "\"%s\" does not say \"%s\"",
+              text_of(n - 1, "text"), words);
+    for (size_t i = 0; i < n; i++) {
+        const char *result = text_of(i, "result");
+        if (!strcmp(result, "bad") || !strcmp(result, "warning"))
+            cr_expect(*text_of(i, "next"), "%s: nothing to do next", text_of(i, "text"));
+    }
+    cr_expect_eq(e.bad, !strcmp(level, "bad"));
+}
+
+Test(doctor, a_machine_without_rdma_is_fine_unless_it_is_used) {
+    expect(check_devices, "note", "no RDMA device");
+    cr_expect(strstr(text_of(0, "next"), "rdma link add"), "%s", text_of(0, "next"));
+    expect(check_modules, "note", "no device");
+    expect(check_nodes, "good", "no device nodes");
+    expect(check_ports, "skipped", "no RDMA device");
+    expect(check_gids, "skipped", "no RDMA device");
+    daemon_says(VERBS);
+    expect(check_devices, "bad", "no RDMA device");
+}
+
+Test(doctor, a_device_that_is_all_right_is_good) {
+    put_rxe();
+    make_node("/dev/infiniband/uverbs0", 0660, 0, 44);
+    daemon_says(VERBS);
+    if (geteuid())
+        cr_skip_test("needs root, to give a node to a group");
+    expect(check_devices, "good", "rxe0 (Ethernet)");
+    expect(check_modules, "good", "loaded");
+    expect(check_nodes, "good", "/dev/infiniband/uverbs0 of rxe0, mode 0660");
+    expect(check_ports, "good", "rxe0 port 1 is ACTIVE");
+    expect(check_gids, "good", "2 GIDs, 1 of them routable");
+}
+
+Test(doctor, a_module_that_is_missing_is_named) {
+    put_rxe();
+    char command[128];
+    snprintf(command, sizeof(command), "rm -r %s/sys/class/infiniband_verbs", root);
+    cr_assert_eq(system(command), 0);
+    expect(check_modules, "warning", "ib_uverbs is not loaded");
+    cr_expect_str_eq(text_of(0, "next"), "modprobe ib_uverbs");
+    daemon_says(VERBS);
+    expect(check_modules, "bad", "ib_uverbs is not loaded");
+}
+
+Test(doctor, a_node_open_to_everybody_is_a_way_past_the_daemon) {
+    put_rxe();
+    make_node("/dev/infiniband/uverbs0", 0666, 0, 0);
+    daemon_says(VERBS);
+    expect(check_nodes, "warning", "mode 0666");
+    cr_expect(strstr(text_of(0, "next"), "KERNEL==\"uverbs*\""), "%s", text_of(0, "next"));
+}
+
+Test(doctor, a_node_that_the_daemon_may_not_open_is_bad) {
+    if (geteuid())
+        cr_skip_test("needs root, to give a node to root");
+    put_rxe();
+    daemon_says(VERBS);
+    expect(check_nodes, "bad", "is missing");
+    make_node("/dev/infiniband/uverbs0", 0600, 0, 0);
+    expect(check_nodes, "bad", "the daemon may not open it");
+    make_node("/dev/infiniband/uverbs0", 0606, 0, 991); /* its own group is shut out */
+    expect(check_nodes, "bad", "the daemon may not open it");
+    make_node("/dev/infiniband/uverbs0", 0600, 990, 0);
+    expect(check_nodes, "good", "mode 0600");
+    make_node("/dev/infiniband/uverbs0", 0600, 0, 0);
+    put("/proc/77/status", "Uid:\t990\t990\t990\t990\nGid:\t991\t991\t991\t991\n"
+                           "Groups:\t\nCapEff:\t0000000000000002\n");
+    expect(check_nodes, "good", "mode 0600");
+}
+
+Test(doctor, a_port_that_is_down_is_told_with_its_interface) {
+    put_rxe();
+    put("/sys/class/infiniband/rxe0/ports/1/state", "1: DOWN\n");
+    expect(check_ports, "warning", "no port of any RDMA device is up");
+    cr_expect_str_eq(text_of(0, "text"), "rxe0 port 1 is DOWN");
+    cr_expect(strstr(text_of(0, "next"), "ip link set veth0 up"), "%s", text_of(0, "next"));
+    daemon_says(VERBS);
+    expect(check_ports, "bad", "no port of any RDMA device is up");
+    put("/sys/class/infiniband/rxe1/ports/1/state", "4: ACTIVE\n");
+    expect(check_ports, "good", "rxe1 port 1 is ACTIVE");
+}
+
+Test(doctor, a_port_needs_a_gid_with_an_address) {
+    put_rxe();
+    daemon_says(VERBS);
+    put("/sys/class/infiniband/rxe0/ports/1/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    expect(check_gids, "warning", "none is RoCE v2 with a routable address");
+    cr_expect(strstr(text_of(0, "next"), "dev veth0"), "%s", text_of(0, "next"));
+    put("/sys/class/infiniband/rxe0/ports/1/gids/0", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    expect(check_gids, "bad", "no port that is up has a usable GID");
+    put("/sys/class/infiniband/rxe0/ports/1/gids/2", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
+    put("/sys/class/infiniband/rxe0/ports/1/link_layer", "InfiniBand\n");
+    expect(check_gids, "good", "1 of them routable");
+}
+
+Test(doctor, the_daemon_must_be_able_to_pin_its_pools) {
+    put_rxe();
+    daemon_says(VERBS);
+    expect(check_memlock, "skipped", "cannot be read");
+    put("/proc/77/limits", "Limit  Soft Limit  Hard Limit  Units\n"
+                           "Max locked memory         8388608              8388608      bytes\n");
+    expect(check_memlock, "bad", "may pin 8 MiB (RLIMIT_MEMLOCK), pools may take 1 GiB");
+    put("/proc/77/limits", "Max locked memory         536870912            8388608      bytes\n");
+    expect(check_memlock, "warning", "may pin 512 MiB");
+    put("/proc/77/limits", "Max locked memory         unlimited            unlimited    bytes\n");
+    expect(check_memlock, "good", "any amount");
+    put("/proc/77/limits", "Max locked memory         8388608              8388608      bytes\n");
+    put("/proc/77/status", "CapEff:\t0000000000004000\n");
+    expect(check_memlock, "good", "CAP_IPC_LOCK");
+}
+
+Test(doctor, retries_without_end_are_warned_of) {
+    expect(check_retries, "skipped", "settings");
+    set(&e.config, "{\"verbs.retry_count\":7,\"verbs.rnr_retry\":6}");
+    expect(check_retries, "warning", "verbs.retry_count is 7");
+    set(&e.config, "{\"verbs.retry_count\":6,\"verbs.rnr_retry\":7}");
+    expect(check_retries, "warning", "verbs.rnr_retry is 7");
+    set(&e.config, "{\"verbs.timeout\":24}");
+    expect(check_retries, "warning", "8 m");
+    set(&e.config, "{\"verbs.timeout\":14}");
+    expect(check_retries, "good", "470 ms");
+}
+
+Test(doctor, tcp_beside_rdma_devices_is_warned_of_with_the_reason) {
+    daemon_says(TCP);
+    expect(check_fabric, "note", "no device");
+    put_rxe();
+    expect(check_fabric, "warning", "although this machine has RDMA devices: no device");
+}
+
+Test(doctor, verbs_without_a_device_in_use_is_bad) {
+    daemon_says(VERBS);
+    expect(check_fabric, "warning", "cannot be looked at");
+    set(&e.devices, "{\"devices\":[{\"name\":\"rxe0\",\"in_use\":false}],"
+                    "\"why\":\"no port is up\"}");
+    expect(check_fabric, "bad", "no port is up");
+    set(&e.devices, "{\"devices\":[{\"name\":\"rxe0\",\"in_use\":true,"
+                    "\"protection\":\"registrations\"}]}");
+    expect(check_fabric, "good", "verbs, on rxe0; leases hold by registrations");
+}
+
+Test(doctor, the_congestion_control_must_exist_and_not_be_slow) {
+    char text[512];
+    put("/proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic bbr2\n");
+    put("/proc/sys/net/ipv4/tcp_congestion_control", "bbr\n");
+    snprintf(text, sizeof(text), TCP, "cubic");
+    daemon_says(text);
+    expect(check_congestion, "good", "cubic");
+    snprintf(text, sizeof(text), TCP, "bbr"); /* bbr2 is not bbr */
+    daemon_says(text);
+    expect(check_congestion, "bad", "this kernel has reno cubic bbr2");
+    snprintf(text, sizeof(text), TCP, "");
+    daemon_says(text);
+    expect(check_congestion, "warning", "bbr");
+}
+
+Test(doctor, pools_that_are_larger_than_the_memory_left_are_warned_of) {
+    daemon_says(VERBS);
+    expect(check_memory, "skipped", "meminfo");
+    put("/proc/meminfo", "MemTotal: 9999999 kB\nMemAvailable:    1048575 kB\n");
+    expect(check_memory, "warning", "1 GiB, pinned");
+    put("/proc/meminfo", "MemTotal: 9999999 kB\nMemAvailable:    1048576 kB\n");
+    expect(check_memory, "good", "1 GiB");
+}
