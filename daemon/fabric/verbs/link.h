@@ -30,7 +30,7 @@ struct lane {
     uint32_t batched;
     struct list batch;   /* ops to post */
     struct list posted;  /* ops under way, oldest first */
-    struct list sending; /* in verbs.sending while batch is not empty */
+    struct list sending; /* in verbs.sending while there is something to post, and one may */
 };
 
 enum link_state {
@@ -52,11 +52,13 @@ struct link {
     enum link_state state;
     unsigned lanes;
     struct lane lane[VERBS_LANES_MAX];
+    struct list doomed;   /* ops that end with the next poll, never posted */
     uint32_t ops;         /* taken and not given back */
     uint32_t cancelled;   /* of them, posted ones that somebody wants back */
     uint64_t deadline_ns; /* connecting: to be up; failing: to be broken, then to be destroyed */
     bool broken;          /* failing: its QPs are, flushes are waited for */
     bool reads;           /* the other end answers READs */
+    uint64_t packet;      /* bytes of one packet */
     char host[64];        /* for messages */
     struct error why;     /* of the loss */
     struct cm_call *cm;   /* cm.c's; NULL: none */
@@ -82,12 +84,13 @@ static inline struct op_mark *op_mark(struct fabric_op *op) {
 int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *err);
 /* Every lane's queue is in RTS; the offer was the target's. link_up comes with the next poll. */
 void link_connected(struct link *l, uint64_t number, uint64_t max_message);
-void link_tell(struct link *l); /* it has news */
+void link_tell(struct link *l); /* it has news: a doomed op, a change of state, its last op back */
 
 /* post.c */
-void link_doom(struct link *l, struct fabric_op *op, int status, uint8_t outcome);
+void link_doom(struct link *l, struct fabric_op *op, int status); /* untouched */
 void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t outcome);
 void link_doom_batches(struct link *l); /* PEER_LOST, untouched */
+void link_complete_doomed(struct link *l);
 
 /* recover.c: what was posted comes back. */
 void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc);

@@ -224,6 +224,7 @@ int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct
     rc = to_rts(q, other);
     if (rc)
         return connect_failed(q, other, n, rc, "ready to send", err);
+    q->other = other->qp_num[n];
     q->connected = true;
     return 0;
 }

@@ -64,20 +64,19 @@ struct verbs {
     struct device *device; /* NULL: none now */
     struct port_now port;
     bool going;    /* device_going came: waits for jobs, then lets go */
-    bool closing;  /* verbs_close: no news any more */
     unsigned jobs; /* of windows, at the registrar and the revoker */
     struct ibv_comp_channel *channel;
     struct list cqs, links, peers, graves;
     struct targets targets;
     struct windows windows;
     struct list sending; /* lanes with ops to post */
-    struct list doomed;  /* ops that end without having been posted, with the next poll */
     struct list news;    /* links with something to tell */
     uint8_t *staging;    /* of what travels inline, while it is posted */
     uint64_t now_ns, next_timer_ns;
     uint64_t next_number;
     unsigned progress;
     bool slept; /* armed since the last poll */
+    unsigned turns;
 };
 
 static inline struct verbs *verbs_of(struct fabric *f) {
@@ -144,6 +143,7 @@ struct queue {
     uint64_t head, tail;                     /* sequences: the oldest under way, the next */
     uint32_t unsignalled, unsignalled_bytes; /* posted since the last that was signalled */
     uint32_t psn;                            /* of what we send */
+    uint32_t other;                          /* number of the QP it is connected to */
     bool connected;                          /* in RTS */
     bool broken;                             /* in ERR, as far as we know */
     /* The work request ended; called in order, once for each posted. May destroy the QP. */

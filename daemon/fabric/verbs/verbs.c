@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verbs.c - one instance: its birth, its turn (poll), its sleep (arm), its end, and the devices
+ * that come and go under it.
+ *
+ * A turn runs the mail of the host and of finished jobs, posts what was batched, takes completions,
+ * and tells what links have to tell. While awake nothing but memory is looked at; the completion
+ * channel and rdma_cm's events are asked after a sleep, the latter now and then too.
+ *
+ * A device that goes is let go of in the same turn if no job of a window is at a thread of the
+ * host's; else when the last is back. Until then there is no device for anybody new.
+ */
+#include "daemon/fabric/verbs/verbs.h"
+#include "daemon/base/clock.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define CM_EVERY 64u /* turns between looks at rdma_cm's events */
+
+void verbs_timer_at(struct verbs *v, uint64_t at_ns) {
+    if (at_ns < v->next_timer_ns)
+        v->next_timer_ns = at_ns;
+}
+
+void verbs_bury(struct verbs *v, struct grave *g, void (*empty)(struct grave *g)) {
+    g->empty = empty;
+    list_append(&v->graves, &g->node);
+}
+
+static void empty_graves(struct verbs *v) {
+    struct list *node;
+    while ((node = list_pop(&v->graves))) {
+        struct grave *g = list_entry(node, struct grave, node);
+        g->empty(g);
+    }
+}
+
+/* ---- the device -------------------------------------------------------------------------- */
+
+static struct verbs *verbs_of_member(struct host_member *m) {
+    return container_of(m, struct verbs, member);
+}
+
+int verbs_ready(struct verbs *v, struct error *err) {
+    struct error why = {0};
+    if (v->device && !v->going && v->port.usable)
+        return 0;
+    if (v->device && !v->going)
+        why = v->port.why;
+    else
+        host_why(v->member.host, &why);
+    return error_set(err, RDMAD_E_FABRIC, "%s", why.text);
+}
+
+void verbs_check_let_go(struct verbs *v) {
+    if (!v->going || v->jobs > 0)
+        return;
+    cqs_close(v);
+    v->going = false;
+    v->device = NULL;
+    host_let_go(&v->member);
+}
+
+static void device_came(struct host_member *m, struct device *d, const struct port_now *port) {
+    struct verbs *v = verbs_of_member(m);
+    v->device = d;
+    v->port = *port;
+}
+
+static void port_changed(struct host_member *m, const struct port_now *port) {
+    verbs_of_member(m)->port = *port;
+}
+
+static void qp_event(struct host_member *m, uint32_t qp_num, enum ibv_event_type event) {
+    struct verbs *v = verbs_of_member(m);
+    if (v->device && !links_qp_event(v, qp_num, event))
+        targets_qp_event(v, qp_num, event);
+}
+
+static void device_going(struct host_member *m, const struct error *why) {
+    struct verbs *v = verbs_of_member(m);
+    if (!v->device || v->going) {
+        host_let_go(m);
+        return;
+    }
+    cqs_poll(v); /* what is known to be done is done */
+    v->going = true;
+    links_lose(v, why);
+    targets_close(v);
+    windows_device_going(v);
+}
+
+/* ---- a turn ------------------------------------------------------------------------------ */
+
+static void run_timers(struct verbs *v) {
+    v->next_timer_ns = CLOCK_NEVER;
+    links_timers(v);
+    targets_timers(v);
+    windows_timers(v);
+}
+
+static unsigned verbs_poll(struct fabric *f) {
+    struct verbs *v = verbs_of(f);
+    v->progress = 0;
+    v->now_ns = v->env->now_ns(v->env->user);
+    empty_graves(v);
+    if (mailbox_pending(&v->member.mailbox))
+        v->progress += mailbox_drain(&v->member.mailbox);
+    if (v->slept)
+        channel_take(v);
+    if (v->slept || ++v->turns % CM_EVERY == 0)
+        cm_poll(v);
+    v->slept = false;
+    links_flush(v);
+    cqs_poll(v); /* before anybody is called late: it may be we who were away */
+    if (v->now_ns >= v->next_timer_ns)
+        run_timers(v);
+    links_news(v);
+    links_flush(v); /* what callbacks posted */
+    verbs_check_let_go(v);
+    return v->progress;
+}
+
+static int verbs_wait_fd(struct fabric *f) {
+    return verbs_of(f)->epoll_fd;
+}
+
+static bool verbs_arm(struct fabric *f, uint64_t *wake_ns) {
+    struct verbs *v = verbs_of(f);
+    bool safe = cqs_arm(v) && list_empty(&v->sending) && list_empty(&v->news) &&
+                !mailbox_pending(&v->member.mailbox);
+    *wake_ns = v->next_timer_ns;
+    v->slept = true;
+    return safe;
+}
+
+/* ---- birth and end ----------------------------------------------------------------------- */
+
+static void wait_for_jobs(struct verbs *v) {
+    while (v->jobs > 0) {
+        struct pollfd p = {.fd = v->member.mailbox.fd, .events = POLLIN};
+        if (poll(&p, 1, -1) < 0 && errno != EINTR)
+            return;
+        mailbox_drain(&v->member.mailbox);
+    }
+}
+
+static void verbs_free(struct verbs *v) {
+    if (v->epoll_fd >= 0)
+        close(v->epoll_fd);
+    free(v->staging);
+    free(v);
+}
+
+static void verbs_close(struct fabric *f) {
+    struct verbs *v = verbs_of(f);
+    targets_close(v);
+    wait_for_jobs(v);
+    targets_fini(v);
+    empty_graves(v);
+    cqs_close(v);
+    host_leave(&v->member);
+    mailbox_fini(&v->member.mailbox);
+    verbs_free(v);
+}
+
+static int join(struct verbs *v, struct error *err) {
+    struct host_member *m = &v->member;
+    struct epoll_event event = {.events = EPOLLIN};
+    if (mailbox_init(&m->mailbox))
+        return error_errno(err, RDMAD_E_SYSTEM, "no descriptor for the verbs fabric's mail");
+    int rc = 0;
+    if (epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, m->mailbox.fd, &event))
+        rc = error_errno(err, RDMAD_E_SYSTEM, "the verbs fabric cannot watch its mail");
+    if (rc == 0)
+        rc = host_join(v->env->host, m, &v->device, &v->port, err);
+    if (rc)
+        mailbox_fini(&m->mailbox);
+    return rc;
+}
+
+static int verbs_open(const struct fabric_env *env, struct fabric **out, struct error *err) {
+    struct verbs *v = calloc(1, sizeof *v);
+    if (!v)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for the verbs fabric");
+    v->base.ops = &fabric_verbs;
+    v->env = env;
+    v->settings = &env->settings->verbs;
+    v->next_timer_ns = CLOCK_NEVER;
+    v->now_ns = env->now_ns(env->user);
+    v->member.host = env->host;
+    v->member.device_came = device_came;
+    v->member.port_changed = port_changed;
+    v->member.qp_event = qp_event;
+    v->member.device_going = device_going;
+    list_init(&v->member.node);
+    list_init(&v->cqs);
+    list_init(&v->links);
+    list_init(&v->peers);
+    list_init(&v->graves);
+    list_init(&v->sending);
+    list_init(&v->news);
+    targets_init(v);
+    windows_init(v);
+    v->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int rc = v->epoll_fd < 0
+                 ? error_errno(err, RDMAD_E_SYSTEM, "no epoll descriptor for the verbs fabric")
+                 : join(v, err);
+    if (rc) {
+        verbs_free(v);
+        return rc;
+    }
+    *out = &v->base;
+    return 0;
+}
+
+static uint64_t verbs_quiesce_ns(const struct fabric_settings *settings) {
+    return settings->verbs.quiesce_ns;
+}
+
+const struct fabric_ops fabric_verbs = {
+    .name = "verbs",
+    .host_open = host_open,
+    .host_close = host_close,
+    .memory_add = memory_add,
+    .memory_remove = memory_remove,
+    .open = verbs_open,
+    .close = verbs_close,
+    .offer = verbs_offer,
+    .expel = verbs_expel,
+    .forget = verbs_forget,
+    .link_new = verbs_link_new,
+    .link_open = verbs_link_open,
+    .link_close = verbs_link_close,
+    .window_open = verbs_window_open,
+    .window_extend = verbs_window_extend,
+    .window_close = verbs_window_close,
+    .post = verbs_post,
+    .cancel = verbs_cancel,
+    .poll = verbs_poll,
+    .wait_fd = verbs_wait_fd,
+    .arm = verbs_arm,
+    .accepted = verbs_accepted,
+    .protection = host_protection,
+    .quiesce_ns = verbs_quiesce_ns,
+};
