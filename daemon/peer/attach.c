@@ -3,8 +3,9 @@
  * attach.c - the lessee's side: what our sessions want of a peer's leases.
  *
  * The happy path: peer_attach makes a claim on a peer that is up or being dialled; ATTACH_REQ;
- * the answer has the owner's number of it, key and duration; a lane for the session's worker; the
- * handle becomes the data plane's; whoever asked is told. Later REVOKED ends the handle, and when
+ * the answer has the owner's number of it, key and duration; a lane of the session (lane.c), and
+ * the key again if it is not good there (key.c); the handle becomes the data plane's; whoever asked
+ * is told. Later REVOKED ends the handle, and when
  * it has drained STOPPED is the answer; or the session gives it back, which is RELEASE.
  *
  * Each step before the handle is the data plane's can fail, time out or be given up because the
@@ -29,6 +30,7 @@ static struct claim *find(struct peer *p, uint64_t ref) {
 static void claim_free(struct claim *c) {
     struct peer *p = c->peer;
     timer_unset(&state_of(c)->timers, &c->timeout);
+    timer_unset(&state_of(c)->timers, &c->key_again);
     if (c->lane)
         lane_leave(c->lane, c);
     slots_remove(&p->claims, c->ref);
@@ -48,8 +50,8 @@ static void send_stopped(struct claim *c) {
     peer_send(c->peer, &m);
 }
 
-/* The attach comes to nothing; the handle, still NEW, goes with it. */
-static void claim_fail(struct claim *c, const struct error *why) {
+/* The handle, still NEW, goes with it. */
+void claim_fail(struct claim *c, const struct error *why) {
     struct session_waiter done = c->done;
     struct handle *h = c->handle;
     struct error copy = *why;
@@ -91,6 +93,13 @@ static const struct handle_ops claim_ops = {.cancel = cancel, .let_go = let_go};
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
+/* The last that went wrong on the way to a link or key; "" when nothing did. */
+static const char *trouble_of(const struct claim *c) {
+    if (c->stage != CLAIM_LINKING)
+        return "";
+    return lane_number(c->lane) ? c->trouble : lane_trouble(c->lane)->text;
+}
+
 static void timed_out(struct timer *timer, uint64_t now_ns) {
     static const char *const waiting[] = {
         [CLAIM_WAITING] = "connecting to it",
@@ -98,12 +107,18 @@ static void timed_out(struct timer *timer, uint64_t now_ns) {
         [CLAIM_LINKING] = "opening a link to it",
     };
     struct claim *c = container_of(timer, struct claim, timeout);
+    const char *trouble = trouble_of(c);
     struct error why;
     (void)now_ns;
-    error_set(&why, RDMAD_E_TIMEOUT,
-              "attaching to a lease of the daemon at %.100s:%u took longer than %" PRIu64
-              " ms, %s; try again or allow more time",
-              c->peer->host, c->peer->port, c->timeout_ns / NSEC_PER_MSEC, waiting[c->stage]);
+    if (trouble[0])
+        error_set(&why, RDMAD_E_TIMEOUT,
+                  "attaching took longer than %" PRIu64 " ms, opening a link: %s",
+                  c->timeout_ns / NSEC_PER_MSEC, trouble);
+    else
+        error_set(&why, RDMAD_E_TIMEOUT,
+                  "attaching to a lease of the daemon at %.100s:%u took longer than %" PRIu64
+                  " ms, %s; try again or allow more time",
+                  c->peer->host, c->peer->port, c->timeout_ns / NSEC_PER_MSEC, waiting[c->stage]);
     claim_fail(c, &why);
 }
 
@@ -114,6 +129,7 @@ static void ask(struct claim *c) {
     memcpy(m.attach_req.key, c->uri.key, sizeof(m.attach_req.key));
     memcpy(m.attach_req.name, c->uri.name, sizeof(m.attach_req.name));
     m.attach_req.uid = c->handle->session->uid;
+    m.attach_req.via = c->via = lane_number_for(c->peer, c->handle->session);
     c->stage = CLAIM_ASKED;
     c->asked_ns = state_now(state_of(c));
     peer_send(c->peer, &m);
@@ -160,6 +176,7 @@ static struct claim *claim_new(struct peer *p, struct handle *h, const struct rd
     c->timeout_ns = timeout_ns;
     list_init(&c->lane_node);
     timer_init(&c->timeout, timed_out);
+    timer_init(&c->key_again, key_again);
     if (timer_set(&p->peers->state->timers, &c->timeout, clock_after(state_now(st), timeout_ns))) {
         error_set(err, RDMAD_E_NOMEM, "out of memory for an attach");
         claim_free(c);
@@ -202,8 +219,7 @@ void claims_begin(struct peer *p) {
 
 /* ---- the answer -------------------------------------------------------------------------- */
 
-/* A session that closes has no data plane any more: nothing may be added to it. */
-static bool closing(struct claim *c) {
+bool claim_is_closing(struct claim *c) {
     if (!c->handle->session->closing)
         return false;
     cancel(c->handle);
@@ -221,9 +237,9 @@ static void claim_granted(struct claim *c, const struct peer_attach_rep *m) {
         .deadline_ns = clock_after(c->asked_ns, m->ttl_ns),
         .key = m->key,
     };
-    if (closing(c))
+    if (claim_is_closing(c))
         return;
-    struct lane *lane = lane_of(c->peer, plane_worker_of_session(c->handle->session->plane));
+    struct lane *lane = lane_of(c->peer, c->handle->session);
     if (!lane) {
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a link to %s", c->peer->name);
         claim_fail(c, &err);
@@ -253,9 +269,7 @@ void claim_attach_rep(struct peer *p, const struct peer_attach_rep *m) {
     }
 }
 
-void claim_lane_up(struct claim *c) {
-    if (closing(c))
-        return;
+void claim_usable(struct claim *c) {
     timer_unset(&state_of(c)->timers, &c->timeout);
     c->stage = CLAIM_LIVE;
     c->spec.lane = lane_plane(c->lane);
@@ -325,11 +339,9 @@ void claim_ttl_rep(struct peer *p, const struct peer_ttl *m) {
 
 /* ---- losses ------------------------------------------------------------------------------ */
 
-void claim_lane_lost(struct claim *c, const struct error *why) {
-    if (c->stage == CLAIM_LIVE)
-        handle_end(c->handle, RDMAD_E_PEER_LOST, why->text);
-    else
-        claim_fail(c, why);
+void claim_lane_refused(struct claim *c) {
+    if (c->stage == CLAIM_LINKING)
+        claim_fail(c, lane_trouble(c->lane));
 }
 
 void claims_lost(struct peer *p, const struct error *why) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * claim.h - an attach of ours at a peer, from the first byte to the last answer. Of attach.c;
- * lane.c links it into its lists.
+ * claim.h - an attach of ours at a peer, from the first byte to the last answer. Of attach.c, and
+ * of key.c what concerns its key; lane.c links it into its lists.
  */
 #ifndef RDMAD_PEER_CLAIM_H
 #define RDMAD_PEER_CLAIM_H
@@ -11,7 +11,7 @@
 enum claim_stage {
     CLAIM_WAITING,   /* for the peer's hello */
     CLAIM_ASKED,     /* for its answer */
-    CLAIM_LINKING,   /* granted; for the lane */
+    CLAIM_LINKING,   /* granted; for the lane, and for a key that is good on it */
     CLAIM_LIVE,      /* the handle is the data plane's, or draining */
     CLAIM_ABANDONED, /* given up while ASKED: what is granted late is given back at once */
 };
@@ -31,8 +31,21 @@ struct claim {
     struct plane_lease_spec spec;
     struct lane *lane;
     struct list lane_node;
-    bool revoked;              /* the owner waits for STOPPED */
-    bool ttl_asked, ttl_again; /* a TTL_REQ is out; another renewal came meanwhile */
+    uint64_t via;           /* for which link the key was asked last */
+    unsigned keys_asked;    /* KEY_REQs that are not answered; only the last answer counts */
+    struct timer key_again; /* asks once more */
+    uint64_t key_pause_ns;
+    char trouble[RDMAD_TEXT_MAX + 1]; /* why there was no key the last time; "" */
+    bool revoked;                     /* the owner waits for STOPPED */
+    bool ttl_asked, ttl_again;        /* a TTL_REQ is out; another renewal came meanwhile */
 };
+
+/* ---- attach.c ---- */
+/* The attach comes to nothing: frees or abandons it, and tells who waits. */
+void claim_fail(struct claim *c, const struct error *why);
+/* Fails it when its session closes: that has no data plane to which anything could be added. */
+bool claim_is_closing(struct claim *c);
+/* LINKING, with lane and key: hands it to the data plane. */
+void claim_usable(struct claim *c);
 
 #endif

@@ -80,7 +80,7 @@ static void bye_received(struct peer *p, const struct peer_bye *m) {
     struct error why;
     bool greeting = p->stage == PEER_GREETING;
     /* Before hello the peer's reason is the answer; later, what matters is that it left. */
-    error_set(&why, greeting && m->code ? m->code : RDMAD_E_PEER_LOST, "%s at %s said: %.120s",
+    error_set(&why, greeting && m->code ? m->code : RDMAD_E_PEER_LOST, "%s at %s said: %s",
               p->name[0] ? p->name : "the daemon", p->address,
               m->text[0] ? m->text : error_text(m->code));
     peer_doom(p, &why);
@@ -107,6 +107,10 @@ static void dispatch(struct peer *p, const struct peer_msg *m) {
         return grant_release(p, &m->release);
     case PEER_MSG_REVOKED:
         return claim_revoked(p, &m->revoked);
+    case PEER_MSG_KEY_REQ:
+        return grant_key_req(p, &m->key_req);
+    case PEER_MSG_KEY_REP:
+        return claim_key_rep(p, &m->key_rep);
     case PEER_MSG_STOPPED:
         return grant_stopped(p, &m->stopped);
     case PEER_MSG_RENEWED:
@@ -119,6 +123,8 @@ static void dispatch(struct peer *p, const struct peer_msg *m) {
         return grant_link_req(p, &m->link_req);
     case PEER_MSG_LINK_REP:
         return lane_link_rep(p, &m->link_rep);
+    case PEER_MSG_LINK_GONE:
+        return grant_link_gone(p, &m->link_gone);
     default:
         peer_refuse(p, RDMAD_E_PROTOCOL, "a second HELLO");
     }
@@ -147,7 +153,7 @@ static bool take_frame(struct peer *p, struct evbuffer *input) {
         return false;
     if (peer_wire_length(frame, !p->outgoing, &length, &err)) {
         if (err.code == RDMAD_E_VERSION)
-            peer_refuse(p, err.code, "%s is not of our version: %.200s", p->address, err.text);
+            peer_refuse(p, err.code, "%s is not of our version: %s", p->address, err.text);
         else
             peer_refuse(p, err.code, "%s", err.text);
         return false;

@@ -3,10 +3,15 @@
  * grant.c - the owner's side: what a peer's sessions have of our leases.
  *
  * The happy path: ATTACH_REQ is checked (secret or name, scope, count), the data plane opens a
- * window that only this peer's connections can use, the answer carries its key. A revoke sends
- * REVOKED and waits for STOPPED; lease.c closes the window after that, or when its patience ends.
- * RELEASE closes it at once. RENEWED only makes the lessee ask, so another one is not sent before
- * it has: however often an owner renews, it cannot fill the connection that others share.
+ * window that only this peer's connections can use, or only the one named by via, and the answer
+ * carries its key. A lessee without a link yet, or with a new one, asks by KEY_REQ, and the window
+ * is opened (again) for that link; each of them has one answer. One opening at a time: of those
+ * that come meanwhile the last one waits, the others are answered as overtaken.
+ *
+ * A revoke sends REVOKED and waits for STOPPED; lease.c closes the window after that, or when its
+ * patience ends. RELEASE closes it at once. RENEWED only makes the lessee ask, so another one is
+ * not sent before it has: however often an owner renews, it cannot fill the connection that others
+ * share.
  *
  * A lease can end while the window opens: the lessee then gets the reason instead of a key. When
  * the connection is lost all windows of the peer are closed without asking, and its links cut.
@@ -25,10 +30,12 @@ struct grant {
     uint64_t lessee_ref;
     uint64_t lease_id;
     struct attachment attachment;
-    bool opening; /* the data plane owes the key */
-    bool told;    /* the lessee has it */
-    bool renewed; /* RENEWED is out, the lessee has not asked for how long yet */
-    bool gone;    /* out of its reach; only waits for the above */
+    bool opening;      /* the data plane owes the key */
+    uint64_t via;      /* for which link */
+    uint64_t next_via; /* for which one is wanted then; 0: none */
+    bool told;         /* the lessee has it, with or without a key */
+    bool renewed;      /* RENEWED is out, the lessee has not asked for how long yet */
+    bool gone;         /* out of its reach; only waits for the above */
 };
 
 static struct grant *of_attachment(struct attachment *a) {
@@ -58,6 +65,8 @@ static void stop(struct attachment *a, int reason) {
     lease_ended_error(g->lease_id, reason, 0, &why);
     memcpy(m.revoked.text, why.text, sizeof(m.revoked.text));
     peer_send(g->peer, &m);
+    if (!a->window) /* nothing that it could still reach, so nothing to wait for */
+        attachment_stopped(a);
 }
 
 static void send_ttl(struct grant *g, uint16_t type) {
@@ -112,45 +121,114 @@ static void answer_attach(struct grant *g, const struct fabric_blob *key) {
     peer_send(g->peer, &m);
 }
 
-/* The window is open, or not; the lease may have ended meanwhile. */
-static void window_opened(void *arg, const struct error *result, const struct fabric_blob *key) {
-    struct grant *g = arg;
-    struct attachment *a = &g->attachment;
-    struct error why;
+static void refuse_key(struct grant *g, uint64_t via, const struct error *why) {
+    struct peer_msg m = {.type = PEER_MSG_KEY_REP};
+    m.key_rep = (struct peer_key_rep){.lessee_ref = g->lessee_ref, .via = via, .status = why->code};
+    memcpy(m.key_rep.text, why->text, sizeof(m.key_rep.text));
+    peer_send(g->peer, &m);
+}
 
-    g->opening = false;
-    if (g->gone || a->stopping) {
-        lease_ended_error(g->lease_id, a->reason, 0, &why);
-        refuse_attach(g->peer, g->lessee_ref, &why);
-        if (g->gone)
-            grant_free(g);
-    } else if (result && result->code) {
-        refuse_attach(g->peer, g->lessee_ref, result);
-        attachment_drop(a);
-    } else {
+static void answer_key(struct grant *g, const struct fabric_blob *key) {
+    struct peer_msg m = {.type = PEER_MSG_KEY_REP};
+    m.key_rep = (struct peer_key_rep){
+        .lessee_ref = g->lessee_ref, .via = g->via, .key = *key /* NOLINT: it went well */
+    };
+    peer_send(g->peer, &m);
+}
+
+static void overtaken(struct grant *g, uint64_t via) {
+    struct error why;
+    error_set(&why, RDMAD_E_CANCELED, "a key for another link was asked for since");
+    refuse_key(g, via, &why);
+}
+
+static void open_window(struct grant *g, uint64_t via);
+
+/* The first answer to the lessee. A link that was gone when the window should be opened for it is
+ * no reason to refuse the lease: the lessee asks again with its next one. */
+static void attach_settled(struct grant *g, const struct error *result,
+                           const struct fabric_blob *key) {
+    static const struct fabric_blob none;
+    if (!result || !result->code) {
         answer_attach(g, key);
+    } else if (result->code == RDMAD_E_PEER_LOST) {
+        answer_attach(g, &none);
+    } else {
+        refuse_attach(g->peer, g->lessee_ref, result);
+        attachment_drop(&g->attachment);
     }
 }
 
-static void open_window(struct grant *g) {
-    struct state *st = g->peer->peers->state;
+static void key_settled(struct grant *g, const struct error *result,
+                        const struct fabric_blob *key) {
+    uint64_t next = g->next_via;
+    g->next_via = 0;
+    if (next) {
+        overtaken(g, g->via);
+        open_window(g, next);
+    } else if (result && result->code) {
+        refuse_key(g, g->via, result);
+    } else {
+        answer_key(g, key);
+    }
+}
+
+/* The lease ended while the window opened. */
+static void ended_meanwhile(struct grant *g) {
+    struct error why;
+    lease_ended_error(g->lease_id, g->attachment.reason, 0, &why);
+    if (!g->told) {
+        refuse_attach(g->peer, g->lessee_ref, &why);
+    } else {
+        refuse_key(g, g->via, &why);
+        if (g->next_via)
+            refuse_key(g, g->next_via, &why);
+    }
+    g->next_via = 0;
+    if (g->gone)
+        grant_free(g);
+}
+
+/* The window is open, or not. */
+static void window_opened(void *arg, const struct error *result, const struct fabric_blob *key) {
+    struct grant *g = arg;
+    g->opening = false;
+    if (g->gone || g->attachment.stopping)
+        ended_meanwhile(g);
+    else if (g->told)
+        key_settled(g, result, key);
+    else
+        attach_settled(g, result, key);
+}
+
+static struct plane_window *new_window(struct grant *g) {
     struct attachment *a = &g->attachment;
     const struct lease *l = a->lease;
     struct fabric_window_spec spec = {
         .peer = g->peer->id,
+        .via = g->via,
         .base = (char *)l->pool->base + l->terms.offset,
+        .memory = l->pool->memory,
         .length = l->terms.length,
         .rights = l->terms.rights,
         .deadline_ns = l->deadline_ns,
         .lease_id = l->id,
         .audit = &a->audit,
     };
+    return plane_window_open(g->peer->peers->state->plane, &spec, window_opened, g);
+}
+
+/* Opens it, or opens it again, for another link. */
+static void open_window(struct grant *g, uint64_t via) {
+    struct attachment *a = &g->attachment;
+    struct error why;
     g->opening = true;
-    a->window = plane_window_open(st->plane, &spec, window_opened, g);
-    if (!a->window) {
-        struct error why;
+    g->via = via;
+    if (a->window) {
+        plane_window_reopen(a->window, via, window_opened, g);
+    } else if (!(a->window = new_window(g))) {
         error_set(&why, RDMAD_E_NOMEM, "%s has no memory to let one more lessee attach",
-                  st->node_name);
+                  g->peer->peers->state->node_name);
         window_opened(g, &why, NULL);
     }
 }
@@ -194,7 +272,10 @@ void grant_attach_req(struct peer *p, const struct peer_attach_req *m) {
         ("lease %" PRIu64 ": attached from %s, uid %" PRIu32 " there", l->id, p->name, m->uid),
         FIELD_U64("LEASE", l->id), FIELD_U64("PEER", p->id));
     liveness_update(p);
-    open_window(g);
+    if (m->via)
+        open_window(g, m->via);
+    else
+        answer_attach(g, &(struct fabric_blob){0});
 }
 
 /* ---- what the lessee says later ----------------------------------------------------------- */
@@ -203,6 +284,23 @@ void grant_attach_req(struct peer *p, const struct peer_attach_req *m) {
 static struct grant *find(struct peer *p, uint64_t ref) {
     struct grant *g = slots_get(&p->grants, ref);
     return g && g->told && !g->gone ? g : NULL;
+}
+
+void grant_key_req(struct peer *p, const struct peer_key_req *m) {
+    struct grant *g = find(p, m->owner_ref);
+    struct error why;
+    if (!g)
+        return;
+    if (g->attachment.stopping) {
+        lease_ended_error(g->lease_id, g->attachment.reason, 0, &why);
+        refuse_key(g, m->via, &why);
+    } else if (!g->opening) {
+        open_window(g, m->via);
+    } else {
+        if (g->next_via)
+            overtaken(g, g->next_via);
+        g->next_via = m->via;
+    }
 }
 
 void grant_release(struct peer *p, const struct peer_release *m) {
@@ -275,6 +373,23 @@ void grant_link_req(struct peer *p, const struct peer_link_req *m) {
     p->offers++;
     p->holds++;
     plane_offer(p->peers->state->plane, p->id, &m->hello, offered, o);
+}
+
+static void forgotten(void *arg, const struct error *result) {
+    struct peer *p = arg;
+    (void)result;
+    p->offers--;
+    p->holds--;
+    peer_check_free(p);
+}
+
+/* One that says it too often at a time is not heard; its links go with its connection. */
+void grant_link_gone(struct peer *p, const struct peer_link_gone *m) {
+    if (p->offers >= PEER_OFFERS_MAX)
+        return;
+    p->offers++;
+    p->holds++;
+    plane_forget(p->peers->state->plane, p->id, m->via, forgotten, p);
 }
 
 /* ---- the connection is gone ---------------------------------------------------------------- */

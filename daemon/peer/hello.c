@@ -29,8 +29,9 @@ static bool fabric_fits(struct peer *p, const struct peer_hello *hello) {
     const char *ours = plane_fabric(st->plane)->name;
     if (strcmp(hello->fabric, ours) == 0)
         return true;
-    peer_refuse(p, RDMAD_E_FABRIC, "%s at %s has fabric %s, %s has fabric %s: none in common",
-                p->name, p->address, hello->fabric, st->node_name, ours);
+    peer_refuse(p, RDMAD_E_FABRIC,
+                "%s at %s uses fabric %s, %s uses %s: set \"fabric\" alike on both", p->name,
+                p->address, hello->fabric, st->node_name, ours);
     return false;
 }
 

@@ -9,6 +9,7 @@
  *   hello.c      who is there, and whether we fit
  *   liveness.c   pings, idle connections, strangers that stay silent
  *   attach.c     the lessee's side: claims on leases of the peer
+ *   key.c        the lessee's side: by what a lease is reached over the lane of the moment
  *   lane.c       the lessee's side: where our workers reach the peer's memory
  *   grant.c      the owner's side: attachments of the peer
  *   wire.c       messages; transport.c sockets
@@ -34,7 +35,8 @@ struct evdns_getaddrinfo_request;
  * most half of them. Requests that are not answered yet count, so this also bounds what a peer can
  * have pending. */
 #define PEER_ATTACHES_MAX 4096u
-/* Link offers being made for one peer; an honest one asks for one a worker. */
+/* Link offers being made for one peer, and links of it being forgotten; an honest one asks for one
+ * a lane at a time. */
 #define PEER_OFFERS_MAX 64u
 /* Output that waits for a peer to read: well above the largest burst of our own, one REVOKED each
  * attachment. */
@@ -42,6 +44,16 @@ struct evdns_getaddrinfo_request;
 /* Accepted connections that have not said hello yet, and how long they may take. */
 #define PEER_STRANGERS_MAX 64u
 #define PEER_HELLO_NS (3 * NSEC_PER_SEC)
+/* What does not come about is tried again after a pause that doubles from the first to the second.
+ */
+#define PEER_RETRY_MIN_NS (10 * NSEC_PER_MSEC)
+#define PEER_RETRY_MAX_NS NSEC_PER_SEC
+/* A link that was up for so long was a good one: when it breaks, the pause is the shortest again.
+ */
+#define PEER_STEADY_NS NSEC_PER_SEC
+/* A lane that nobody is on stays for the next attach, so long that making links does not become the
+ * cost of short leases, so short that what a client's end gives back is back within a second. */
+#define PEER_LANE_IDLE_NS (500 * NSEC_PER_MSEC)
 
 struct peers {
     struct state *state;
@@ -92,8 +104,13 @@ struct peer {
     struct slots claims; /* outgoing: struct claim, attach.c */
     struct list lanes;   /* outgoing: struct lane, lane.c */
     struct slots grants; /* incoming: struct grant, grant.c */
-    unsigned offers;     /* incoming: being made */
+    unsigned offers;     /* incoming: being made, or forgotten */
 };
+
+/* The pause after this one. */
+static inline uint64_t peer_pause_after(uint64_t pause_ns) {
+    return 2 * pause_ns < PEER_RETRY_MAX_NS ? 2 * pause_ns : PEER_RETRY_MAX_NS;
+}
 
 /* ---- peers.c ---- */
 struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
@@ -144,19 +161,33 @@ void claim_renewed(struct peer *p, const struct peer_ttl *m);
 void claim_ttl_rep(struct peer *p, const struct peer_ttl *m);
 
 struct claim;
-void claim_lane_up(struct claim *c);
-void claim_lane_lost(struct claim *c, const struct error *why);
+/* No link can be had, now and later: who still waits for one fails. */
+void claim_lane_refused(struct claim *c);
+
+/* ---- key.c ---- */
+void claim_key_rep(struct peer *p, const struct peer_key_rep *m);
+void claim_lane_up(struct claim *c);   /* may free it */
+void claim_lane_down(struct claim *c); /* the lane is made anew */
+void key_again(struct timer *timer, uint64_t now_ns);
 
 /* ---- lane.c ---- */
 struct lane;
-/* Claims wait on a lane, then use it. Joining may call claim_lane_up at once. NULL: out of memory.
- */
-struct lane *lane_of(struct peer *p, unsigned worker);
+/* The lane of the session, made when there is none. Claims wait on a lane, then use it. Joining may
+ * call claim_lane_up at once. NULL: out of memory. */
+struct lane *lane_of(struct peer *p, const struct session *s);
 void lane_join(struct lane *lane, struct claim *c);
 void lane_leave(struct lane *lane, struct claim *c);
 struct plane_lane *lane_plane(const struct lane *lane);
+/* The number of its link, 0 while it has none. */
+uint64_t lane_number(const struct lane *lane);
+/* The same of a lane that there may be or not. */
+uint64_t lane_number_for(struct peer *p, const struct session *s);
+/* What went wrong with it last; code 0: nothing ever. */
+const struct error *lane_trouble(const struct lane *lane);
+/* Its link is of no use any more, though nothing has broken it here. */
+void lane_renew(struct lane *lane, const struct error *why);
 void lane_link_rep(struct peer *p, const struct peer_link_rep *m);
-void lanes_lost(struct peer *p, const struct error *why);
+void lanes_lost(struct peer *p);
 void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *v), void *arg);
 
 /* ---- grant.c ---- */
@@ -164,7 +195,9 @@ void grant_attach_req(struct peer *p, const struct peer_attach_req *m);
 void grant_release(struct peer *p, const struct peer_release *m);
 void grant_stopped(struct peer *p, const struct peer_stopped *m);
 void grant_ttl_req(struct peer *p, const struct peer_ttl *m);
+void grant_key_req(struct peer *p, const struct peer_key_req *m);
 void grant_link_req(struct peer *p, const struct peer_link_req *m);
+void grant_link_gone(struct peer *p, const struct peer_link_gone *m);
 void grants_lost(struct peer *p);
 
 #endif

@@ -1,161 +1,194 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lane.c - where our workers reach a peer's memory: one lane for each worker that needs one.
+ * lane.c - where our workers reach a peer's memory: one lane for each worker that needs one, and
+ * one for each session that by the policy (peer.private_links) has its own.
  *
- * The happy path: the first claim of a worker's session makes the lane, LINK_REQ asks the peer for
- * an offer, the fabric connects with it (plane_lane_open), the waiting claims go on.
+ * The happy path: the first claim makes the lane; the data plane makes our end of a link and a
+ * hello; LINK_REQ carries it to the peer, which answers with an offer; the data plane connects by
+ * it; the claims get their keys (key.c). When the last claim has left, a lane stays for a moment,
+ * in case of a next one.
  *
- * A lane that cannot be opened, or is lost, fails its waiting claims and ends the handles on it;
- * when the last of them has drained it is dropped. A later attach makes a new one.
+ * Whatever goes wrong on this way, and a link that breaks later, takes the lane DOWN; after a pause
+ * it begins again, as long as somebody is on it and the peer's control connection lives. Nobody is
+ * told but the data plane's ops, which wait. Only a peer that will never fit (another version of
+ * fabric or protocol) fails who waits for a first link. The loss of the control connection ends the
+ * handles (attach.c); when the last of them has drained the lane is dropped.
  */
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/peer/claim.h"
 #include "daemon/peer/internal.h"
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum lane_stage { LANE_ASKED, LANE_CONNECTING, LANE_UP, LANE_LOST };
+enum lane_stage {
+    LANE_GREETING,   /* our end is being made */
+    LANE_ASKED,      /* LINK_REQ is out */
+    LANE_CONNECTING, /* by the peer's offer */
+    LANE_UP,
+    LANE_DOWN, /* until the timer */
+    LANE_OVER, /* no claim joins it any more */
+};
 
 struct lane {
     struct peer *peer;
     struct list node;
-    uint64_t ref; /* in LINK_REQ and LINK_REP */
+    uint64_t session; /* whose alone it is; 0: everybody's */
     unsigned worker;
     enum lane_stage stage;
-    struct plane_lane *plane;
-    bool opening, dropping; /* answers of the data plane under way */
-    unsigned busy;          /* claims are being told of its loss */
-    struct list claims;     /* waiting or using */
+    struct plane_lane *plane; /* NULL once being dropped */
+    uint64_t ref;             /* of the LINK_REQ that is out */
+    uint64_t number;          /* the peer's, of the link last up; 0: it knows that it is gone */
+    bool answering, dropping; /* answers of the data plane under way */
+    unsigned busy;            /* claims are being told something */
+    struct list claims;       /* waiting or using */
+    struct timer timer;       /* DOWN: begin again; UP: nobody came */
+    uint64_t pause_ns, up_since_ns, rebuilds;
+    bool was_up;
+    struct error trouble; /* the last */
 };
+
+static struct state *state_of(const struct lane *lane) {
+    return lane->peer->peers->state;
+}
 
 struct plane_lane *lane_plane(const struct lane *lane) {
     return lane->plane;
 }
 
-static void lane_dropped(void *arg, const struct error *result) {
-    struct lane *lane = arg;
+uint64_t lane_number(const struct lane *lane) {
+    return lane->stage == LANE_UP ? lane->number : 0;
+}
+
+const struct error *lane_trouble(const struct lane *lane) {
+    return &lane->trouble;
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+/* Some fabrics cannot see that we closed our end. */
+static void tell_gone(struct lane *lane) {
+    struct peer_msg m = {.type = PEER_MSG_LINK_GONE, .link_gone.via = lane->number};
+    if (lane->number)
+        peer_send(lane->peer, &m);
+    lane->number = 0;
+}
+
+static void lane_check_free(struct lane *lane) {
     struct peer *p = lane->peer;
-    (void)result;
-    lane->dropping = false;
-    if (lane->opening) /* its answer frees the lane */
+    if (lane->plane || lane->dropping || lane->answering)
         return;
     list_remove(&lane->node);
     free(lane);
     peer_check_free(p);
 }
 
-/* Lets go of a lost lane that nobody is on any more. */
-static void lane_check_drop(struct lane *lane) {
-    if (lane->stage != LANE_LOST || !list_empty(&lane->claims) || lane->dropping)
-        return;
-    lane->dropping = true;
-    struct plane_lane *plane = lane->plane;
-    lane->plane = NULL;
-    if (plane)
-        plane_lane_drop(plane, lane_dropped, lane);
-    else
-        lane_dropped(lane, NULL);
+static void lane_dropped(void *arg, const struct error *result) {
+    struct lane *lane = arg;
+    (void)result;
+    lane->dropping = false;
+    lane_check_free(lane);
 }
 
-/* Everybody on the lane hears why; who still drains leaves later. */
-static void lane_lose(struct lane *lane, const struct error *why) {
+/* Lets go of a lane that is over and that nobody is on any more. */
+static void lane_check_drop(struct lane *lane) {
+    if (lane->stage != LANE_OVER || !list_empty(&lane->claims) || lane->busy || !lane->plane)
+        return;
+    struct plane_lane *plane = lane->plane;
+    lane->plane = NULL;
+    lane->dropping = true;
+    tell_gone(lane);
+    plane_lane_drop(plane, lane_dropped, lane);
+}
+
+static void lane_end(struct lane *lane) {
+    lane->stage = LANE_OVER;
+    timer_unset(&state_of(lane)->timers, &lane->timer);
+    lane_check_drop(lane);
+}
+
+/* Somebody left, or found nobody to tell: what is the lane still for? */
+static void lane_settle(struct lane *lane) {
+    struct state *st = state_of(lane);
+    if (!list_empty(&lane->claims) || lane->busy)
+        return;
+    bool keep = lane->stage == LANE_UP && !lane->session;
+    uint64_t until = clock_after(state_now(st), PEER_LANE_IDLE_NS);
+    if (lane->stage == LANE_OVER)
+        lane_check_drop(lane);
+    else if (!keep || timer_set(&st->timers, &lane->timer, until))
+        lane_end(lane);
+}
+
+/* ---- the way up -------------------------------------------------------------------------- */
+
+/* Tells every claim; each may leave, and free others than itself. */
+static void each_claim(struct lane *lane, void (*tell)(struct claim *c)) {
     struct list todo = LIST_INIT(todo);
     struct list *node;
-
-    if (lane->stage == LANE_LOST)
-        return;
-    lane->stage = LANE_LOST;
-    lane->busy++; /* keeps it while the claims leave */
+    lane->busy++; /* keeps it while claims leave */
     list_splice(&todo, &lane->claims);
     while ((node = list_pop(&todo))) {
         list_append(&lane->claims, node);
-        claim_lane_lost(list_entry(node, struct claim, lane_node), why);
+        tell(list_entry(node, struct claim, lane_node));
     }
     lane->busy--;
-    lane_check_drop(lane);
 }
 
-static void lane_hello(void *arg, const struct error *result, const struct fabric_blob *hello) {
+static void lane_begin(struct lane *lane);
+
+/* For whatever reason; begins again after a pause. The caller settles it. */
+static void lane_down(struct lane *lane, const struct error *why) {
+    struct state *st = state_of(lane);
+    uint64_t again = clock_after(state_now(st), lane->pause_ns);
+
+    lane->stage = LANE_DOWN;
+    lane->trouble = *why;
+    lane->pause_ns = peer_pause_after(lane->pause_ns);
+    tell_gone(lane);
+    if (timer_set(&st->timers, &lane->timer, again))
+        lane_begin(lane); /* no memory for a pause */
+}
+
+/* A link did not come about. */
+static void lane_failed(struct lane *lane, const struct error *why) {
+    bool never = why->code == RDMAD_E_VERSION || why->code == RDMAD_E_PROTOCOL;
+    LOG_LIMITED(INFO, ("%s", why->text), FIELD_U64("PEER", lane->peer->id));
+    lane->busy++;
+    lane_down(lane, why);
+    if (never)
+        each_claim(lane, claim_lane_refused);
+    lane->busy--;
+    lane_settle(lane);
+}
+
+static void opened(void *arg, const struct error *result) {
     struct lane *lane = arg;
-    lane->opening = false;
-    if (lane->stage == LANE_LOST) {
-        if (!lane->plane && !lane->dropping)
-            lane_dropped(lane, NULL);
-    } else if (result && result->code) {
-        lane_lose(lane, result);
-    } else {
-        struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req = {lane->ref, *hello}};
-        peer_send(lane->peer, &m);
-    }
-}
+    struct peer *p = lane->peer;
+    struct error why;
 
-struct lane *lane_of(struct peer *p, unsigned worker) {
-    list_for_each (node, &p->lanes) {
-        struct lane *lane = list_entry(node, struct lane, node);
-        if (lane->worker == worker && lane->stage != LANE_LOST)
-            return lane;
-    }
-    struct lane *lane = calloc(1, sizeof(*lane));
-    if (!lane)
-        return NULL;
-    lane->peer = p;
-    lane->worker = worker;
-    lane->ref = p->peers->next_ref++;
-    list_init(&lane->claims);
-    list_append(&p->lanes, &lane->node);
-    lane->plane = plane_lane_new(p->peers->state->plane, worker, lane);
-    if (!lane->plane) {
-        list_remove(&lane->node);
-        free(lane);
-        return NULL;
-    }
-    lane->opening = true;
-    plane_lane_hello(lane->plane, lane_hello, lane);
-    return lane;
-}
-
-void lane_join(struct lane *lane, struct claim *c) {
-    list_append(&lane->claims, &c->lane_node);
-    if (lane->stage == LANE_UP)
-        claim_lane_up(c);
-}
-
-void lane_leave(struct lane *lane, struct claim *c) {
-    list_remove(&c->lane_node);
-    if (lane->busy)
-        return;
-    /* Nobody waits for the offer any more: if it still comes, it finds no lane. */
-    if (lane->stage == LANE_ASKED && list_empty(&lane->claims))
-        lane->stage = LANE_LOST;
-    lane_check_drop(lane);
-}
-
-static void lane_opened(void *arg, const struct error *result) {
-    struct lane *lane = arg;
-    struct list todo = LIST_INIT(todo);
-    struct list *node;
-
-    lane->opening = false;
-    if (lane->stage == LANE_LOST) {
-        if (!lane->plane && !lane->dropping)
-            lane_dropped(lane, NULL);
+    lane->answering = false;
+    if (lane->stage == LANE_OVER) {
+        lane_check_free(lane);
         return;
     }
+    lane->number = plane_lane_number(lane->plane);
     if (result && result->code) {
-        lane_lose(lane, result);
+        error_set(&why, result->code, "the link to %s at %s does not open: %s", p->name, p->address,
+                  result->text);
+        lane_failed(lane, &why);
         return;
     }
     lane->stage = LANE_UP;
-    list_splice(&todo, &lane->claims);
-    while ((node = list_pop(&todo))) {
-        list_append(&lane->claims, node);
-        claim_lane_up(list_entry(node, struct claim, lane_node));
-    }
-}
-
-static void lane_connect(struct lane *lane, const struct fabric_blob *offer) {
-    lane->stage = LANE_CONNECTING;
-    lane->opening = true;
-    plane_lane_open(lane->plane, lane->peer->ip, offer, lane_opened, lane);
+    lane->up_since_ns = state_now(state_of(lane));
+    lane->rebuilds += lane->was_up;
+    if (lane->was_up)
+        LOG_LIMITED(INFO, ("the link to %s at %s is up again", p->name, p->address),
+                    FIELD_U64("PEER", p->id));
+    lane->was_up = true;
+    each_claim(lane, claim_lane_up);
+    lane_settle(lane);
 }
 
 void lane_link_rep(struct peer *p, const struct peer_link_rep *m) {
@@ -165,42 +198,183 @@ void lane_link_rep(struct peer *p, const struct peer_link_rep *m) {
         if (lane->ref != m->ref || lane->stage != LANE_ASKED)
             continue;
         if (m->status == RDMAD_OK) {
-            lane_connect(lane, &m->offer);
+            lane->stage = LANE_CONNECTING;
+            lane->answering = true;
+            plane_lane_open(lane->plane, p->ip, &m->offer, opened, lane);
         } else {
-            error_set(&why, m->status, "%s at %s offers no link: %.150s", p->name, p->address,
-                      m->text);
-            lane_lose(lane, &why);
+            error_set(&why, m->status, "%s at %s offers no link: %s", p->name, p->address, m->text);
+            lane_failed(lane, &why);
         }
         return;
     }
 }
 
-void lanes_lost(struct peer *p, const struct error *why) {
-    list_for_each_safe (node, &p->lanes) {
-        lane_lose(list_entry(node, struct lane, node), why);
+static void greeted(void *arg, const struct error *result, const struct fabric_blob *hello) {
+    struct lane *lane = arg;
+    struct peer *p = lane->peer;
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ};
+    struct error why;
+
+    lane->answering = false;
+    if (lane->stage == LANE_OVER) {
+        lane_check_free(lane);
+    } else if (result && result->code) {
+        error_set(&why, result->code, "no link to %s at %s: %s", p->name, p->address, result->text);
+        lane_failed(lane, &why);
+    } else {
+        lane->stage = LANE_ASKED;
+        lane->ref = m.link_req.ref = p->peers->next_ref++;
+        m.link_req.hello = *hello; /* NOLINT: there whenever it went well */
+        peer_send(p, &m);
     }
 }
 
+static void lane_begin(struct lane *lane) {
+    lane->stage = LANE_GREETING;
+    lane->answering = true;
+    plane_lane_hello(lane->plane, greeted, lane);
+}
+
+/* DOWN for long enough, or idle for long enough. */
+static void lane_timer(struct timer *timer, uint64_t now_ns) {
+    struct lane *lane = container_of(timer, struct lane, timer);
+    (void)now_ns;
+    if (lane->stage == LANE_DOWN)
+        lane_begin(lane);
+    else
+        lane_end(lane);
+}
+
+/* ---- claims come and go ------------------------------------------------------------------ */
+
+/* Whether "1000,1001", or "*", names uid. */
+static bool is_listed(const char *uids, uid_t uid) {
+    char number[16];
+    if (!strcmp(uids, "*"))
+        return true;
+    size_t n = (size_t)snprintf(number, sizeof(number), "%u", (unsigned)uid);
+    for (;;) {
+        uids += strspn(uids, ", ");
+        size_t length = strcspn(uids, ", ");
+        if (length == 0)
+            return false;
+        if (length == n && !memcmp(uids, number, n))
+            return true;
+        uids += length;
+    }
+}
+
+static struct lane *lane_find(struct peer *p, const struct session *s) {
+    bool alone = is_listed(s->state->config->peer_private_links, s->uid);
+    unsigned worker = plane_worker_of_session(s->plane);
+    list_for_each (node, &p->lanes) {
+        struct lane *lane = list_entry(node, struct lane, node);
+        if (lane->worker == worker && lane->session == (alone ? s->id : 0) &&
+            lane->stage != LANE_OVER)
+            return lane;
+    }
+    return NULL;
+}
+
+uint64_t lane_number_for(struct peer *p, const struct session *s) {
+    const struct lane *lane = s->closing ? NULL : lane_find(p, s);
+    return lane ? lane_number(lane) : 0;
+}
+
+static struct lane *lane_new(struct peer *p, const struct session *s) {
+    bool alone = is_listed(s->state->config->peer_private_links, s->uid);
+    struct lane *lane = calloc(1, sizeof(*lane));
+    if (!lane)
+        return NULL;
+    lane->worker = plane_worker_of_session(s->plane);
+    lane->plane = plane_lane_new(s->state->plane, lane->worker, lane);
+    if (!lane->plane) {
+        free(lane);
+        return NULL;
+    }
+    lane->peer = p;
+    lane->session = alone ? s->id : 0;
+    lane->pause_ns = PEER_RETRY_MIN_NS;
+    list_init(&lane->claims);
+    timer_init(&lane->timer, lane_timer);
+    list_append(&p->lanes, &lane->node);
+    lane_begin(lane);
+    return lane;
+}
+
+struct lane *lane_of(struct peer *p, const struct session *s) {
+    struct lane *lane = lane_find(p, s);
+    return lane ? lane : lane_new(p, s);
+}
+
+void lane_join(struct lane *lane, struct claim *c) {
+    list_append(&lane->claims, &c->lane_node);
+    if (lane->stage != LANE_UP)
+        return;
+    timer_unset(&state_of(lane)->timers, &lane->timer);
+    claim_lane_up(c);
+}
+
+void lane_leave(struct lane *lane, struct claim *c) {
+    list_remove(&c->lane_node);
+    lane_settle(lane);
+}
+
+/* ---- losses ------------------------------------------------------------------------------ */
+
+void lane_renew(struct lane *lane, const struct error *why) {
+    struct state *st = state_of(lane);
+    if (lane->stage == LANE_UP && clock_left(lane->up_since_ns, state_now(st)) >= PEER_STEADY_NS)
+        lane->pause_ns = PEER_RETRY_MIN_NS;
+    LOG_LIMITED(NOTICE, ("%s; it is made anew", why->text), FIELD_U64("PEER", lane->peer->id));
+    lane->busy++;
+    lane_down(lane, why);
+    each_claim(lane, claim_lane_down);
+    lane->busy--;
+    lane_settle(lane);
+}
+
+/* In the other stages it is about a link that we gave up already, or the answer of the data plane
+ * tells it. */
 void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *why) {
     struct lane *lane = lane_cookie;
     struct error named;
     (void)ps;
-    error_set(&named, RDMAD_E_PEER_LOST, "the link to %s at %s broke: %.150s", lane->peer->name,
+    if (lane->stage != LANE_UP && lane->stage != LANE_ASKED)
+        return;
+    error_set(&named, RDMAD_E_PEER_LOST, "the link to %s at %s broke: %s", lane->peer->name,
               lane->peer->address, why->text);
-    lane_lose(lane, &named);
+    lane_renew(lane, &named);
+}
+
+void lanes_lost(struct peer *p) {
+    list_for_each_safe (node, &p->lanes)
+        lane_end(list_entry(node, struct lane, node));
+}
+
+/* ---- for show ---------------------------------------------------------------------------- */
+
+static const char *state_name(const struct lane *lane) {
+    if (lane->stage == LANE_OVER)
+        return "closing";
+    if (lane->stage == LANE_UP)
+        return list_empty(&lane->claims) ? "idle" : "up";
+    return lane->was_up ? "rebuilding" : "opening";
 }
 
 void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *v), void *arg) {
-    static const char *const stages[] = {"asked", "connecting", "up", "closing"};
     const struct state *st = p->peers->state;
     list_for_each (node, &p->lanes) {
         const struct lane *lane = list_entry(node, struct lane, node);
         struct link_view v = {
             .peer = p->id,
             .worker = lane->worker,
+            .session = lane->session,
             .fabric = plane_fabric(st->plane)->name,
-            .state = stages[lane->stage],
+            .state = state_name(lane),
             .quiesce_ns = plane_quiesce_ns(st->plane),
+            .rebuilds = lane->rebuilds,
+            .last_error = lane->trouble.text,
         };
         list_for_each (at, &lane->claims)
             v.handles++;

@@ -11,7 +11,8 @@
  * says so.
  *
  * When a connection is lost, the leases that went over it end: an incoming peer's attachments are
- * cut, an outgoing peer's handles end with RDMAD_E_PEER_LOST.
+ * cut, an outgoing peer's handles end with RDMAD_E_PEER_LOST. When only a link is lost, it is made
+ * anew and each lease gets a new key; ops wait meanwhile, until their deadline.
  */
 #ifndef RDMAD_PEER_PEER_H
 #define RDMAD_PEER_PEER_H
@@ -53,8 +54,11 @@ struct peer_view {
 struct link_view {
     uint64_t peer;
     unsigned worker;
-    const char *fabric, *state;
+    const char *fabric, *state;   /* "opening", "up", "idle", "rebuilding", "closing" */
+    uint64_t session;             /* whose alone it is; 0: everybody's */
     uint64_t handles, quiesce_ns; /* bound within which an op's memory is let go */
+    uint64_t rebuilds;            /* how often it was made anew */
+    const char *last_error;       /* why it broke, or could not be opened, last; "" */
 };
 void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg);
 void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg);

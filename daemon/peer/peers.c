@@ -53,7 +53,7 @@ static void peer_lose(struct peer *p) {
 
     tell_adders(p, &why);
     claims_lost(p, &why);
-    lanes_lost(p, &why);
+    lanes_lost(p);
     grants_lost(p);
     if (!p->outgoing && was == PEER_UP)
         plane_expel(p->peers->state->plane, p->id, expelled, p); /* ends the hold above */

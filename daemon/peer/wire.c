@@ -162,6 +162,9 @@ static void walk_link_rep(struct cursor *c, struct peer_msg *m) {
     blob(c, &m->link_rep.offer);
     text(c, m->link_rep.text, sizeof(m->link_rep.text));
 }
+static void walk_link_gone(struct cursor *c, struct peer_msg *m) {
+    u64(c, &m->link_gone.via);
+}
 static void walk_key_req(struct cursor *c, struct peer_msg *m) {
     u64(c, &m->key_req.owner_ref);
     u64(c, &m->key_req.via);
@@ -227,6 +230,9 @@ static const char *check_link_rep(struct peer_msg *m) {
         return m->link_rep.offer.size ? "a refusal has an offer" : NULL;
     return m->link_rep.offer.size ? NULL : "the offer is empty";
 }
+static const char *check_link_gone(struct peer_msg *m) {
+    return m->link_gone.via ? NULL : "no link is named";
+}
 static const char *check_key_req(struct peer_msg *m) {
     return m->key_req.via ? NULL : "no link is named";
 }
@@ -270,6 +276,7 @@ static const struct {
     [PEER_MSG_LINK_REQ] = {"LINK_REQ", 8 + BLOB_BYTES, DIALLER, walk_link_req, NULL},
     [PEER_MSG_LINK_REP] = {"LINK_REP", 8 + 4 + BLOB_BYTES + TEXT_BYTES, ACCEPTOR, walk_link_rep,
                            check_link_rep},
+    [PEER_MSG_LINK_GONE] = {"LINK_GONE", 8, DIALLER, walk_link_gone, check_link_gone},
     [PEER_MSG_KEY_REQ] = {"KEY_REQ", 8 + 8, DIALLER, walk_key_req, check_key_req},
     [PEER_MSG_KEY_REP] = {"KEY_REP", 8 + 8 + 4 + BLOB_BYTES + TEXT_BYTES, ACCEPTOR, walk_key_rep,
                           check_key_rep},
@@ -305,9 +312,11 @@ int peer_wire_length(const uint8_t head[PEER_WIRE_HEAD], bool from_dialler, size
     if (h[3] != 0)
         return error_set(err, RDMAD_E_PROTOCOL, "this is no frame of rdmad's peer protocol");
     if (h[2] != PEER_WIRE_VERSION && h[1] != PEER_MSG_BYE)
-        return error_set(err, RDMAD_E_VERSION,
-                         "peer protocol version %u is spoken there, version %u here", h[2],
-                         PEER_WIRE_VERSION);
+        return error_set(
+            err, RDMAD_E_VERSION,
+            "peer protocol version %u is spoken there, version %u here; update the older "
+            "of the two daemons",
+            h[2], PEER_WIRE_VERSION);
     if (h[1] >= PEER_MSG_COUNT || !messages[h[1]].walk)
         return error_set(err, RDMAD_E_PROTOCOL, "message type %u is unknown", h[1]);
     if (h[0] != PEER_WIRE_HEAD + messages[h[1]].size)

@@ -16,7 +16,8 @@
  *   HELLO ->                         <- HELLO, or BYE with the reason
  *   LINK_REQ with a hello ->         <- LINK_REP with what the fabric needs to connect
  *   ATTACH_REQ ->                    <- ATTACH_REP with a key, when the link was there
- *   KEY_REQ ->                       <- KEY_REP with the key for another link
+ *   KEY_REQ ->                       <- KEY_REP with the key for another link; one for each KEY_REQ
+ *   LINK_GONE ->                     (its links' other ends can go)
  *                                    <- REVOKED: stop using the lease
  *   STOPPED ->                       (nothing is in flight any more)
  *   RELEASE ->
@@ -60,6 +61,7 @@ enum peer_msg_type {
     PEER_MSG_LINK_REP,
     PEER_MSG_KEY_REQ,
     PEER_MSG_KEY_REP,
+    PEER_MSG_LINK_GONE,
     PEER_MSG_COUNT
 };
 
@@ -127,6 +129,9 @@ struct peer_link_req {
     uint64_t ref;
     struct fabric_blob hello; /* may be empty: the fabric has nothing to say */
 };
+struct peer_link_gone {
+    uint64_t via;
+};
 struct peer_link_rep {
     uint64_t ref;
     int32_t status;
@@ -148,6 +153,7 @@ struct peer_msg {
         struct peer_ttl ttl;
         struct peer_link_req link_req;
         struct peer_link_rep link_rep;
+        struct peer_link_gone link_gone;
         struct peer_key_req key_req;
         struct peer_key_rep key_rep;
     };

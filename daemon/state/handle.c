@@ -207,6 +207,15 @@ void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
     handle_add(h, spec, done, arg);
 }
 
+bool handle_wants_key(const struct handle *h) {
+    return !h->session->closing && (h->stage == HANDLE_ADDING || h->stage == HANDLE_USABLE);
+}
+
+void handle_key(struct handle *h, const struct fabric_blob *key) {
+    if (handle_wants_key(h))
+        plane_lease_key(h->session->plane, h->number, key);
+}
+
 static void handle_expired(struct timer *timer, uint64_t now_ns) {
     struct handle *h = container_of(timer, struct handle, expiry);
     struct error why;

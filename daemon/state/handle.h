@@ -77,6 +77,10 @@ int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, voi
 void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
                           const struct handle_ops *ops, void *peer_record, plane_done *done,
                           void *arg);
+/* Of a peer's lease: whether sqes can use it, now or soon; and the key by which its lane, which is
+ * up again, reaches it (ignored when nobody can). */
+bool handle_wants_key(const struct handle *h);
+void handle_key(struct handle *h, const struct fabric_blob *key);
 /* However often this comes: a client that does not read has one event of it waiting, at most. */
 void handle_renewed(struct handle *h, uint64_t deadline_ns);
 /* The client reads again: tells it of the renewals that it missed. */

@@ -253,6 +253,12 @@ void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello
     owe_blob(c, done, arg);
 }
 
+void plane_forget(struct plane *p, uint64_t peer, uint64_t number, plane_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_FORGET, number, NULL);
+    (void)p, (void)peer;
+    owe(c, done, arg);
+}
+
 void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
     (void)p;
     owe(note(FAKE_EXPEL, peer, NULL), done, arg);

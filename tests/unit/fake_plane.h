@@ -24,6 +24,7 @@ enum fake_kind {
     FAKE_LANE_OPEN,
     FAKE_LANE_DROP,
     FAKE_OFFER,
+    FAKE_FORGET,
     FAKE_EXPEL,
     FAKE_WINDOW_OPEN,
     FAKE_WINDOW_REOPEN,

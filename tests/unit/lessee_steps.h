@@ -55,14 +55,20 @@ static inline struct raw *greet(void) {
     return r;
 }
 
-/* Takes the request; returns the lessee's number of it. */
-static uint64_t asked(struct raw *r) {
+/* Takes the request, made for the link of that number; returns the lessee's number of it. */
+static inline uint64_t asked_via(struct raw *r, uint64_t via) {
     struct peer_msg m = raw_expect(r, PEER_MSG_ATTACH_REQ);
+    cr_expect_eq(m.attach_req.via, via);
     cr_expect_eq(m.attach_req.lease, 7);
     cr_expect_eq(m.attach_req.uid, 3);
     return m.attach_req.lessee_ref;
 }
 
+static inline uint64_t asked(struct raw *r) {
+    return asked_via(r, 0);
+}
+
+/* Without a key: no link was up when it was asked for. */
 static inline struct peer_msg granted(uint64_t ref, uint64_t ttl_ms) {
     struct peer_msg m = {.type = PEER_MSG_ATTACH_REP};
     m.attach_rep = (struct peer_attach_rep){.lessee_ref = ref,
@@ -70,8 +76,7 @@ static inline struct peer_msg granted(uint64_t ref, uint64_t ttl_ms) {
                                             .rights = RDMAD_RIGHT_READ,
                                             .lease = 7,
                                             .length = 4096,
-                                            .ttl_ns = ttl_ms * MS,
-                                            .key = {.size = 3, .bytes = {'k', 'e', 'y'}}};
+                                            .ttl_ns = ttl_ms * MS};
     return m;
 }
 
@@ -80,14 +85,62 @@ static inline void grant(struct raw *r, uint64_t ref, uint64_t ttl_ms) {
     raw_send(r, &m);
 }
 
-/* Answers the link request and lets the data plane connect. */
-static inline void link_up(struct raw *r) {
-    struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep.offer = {.size = 1}};
+/* Lets the data plane make its end; returns the number of the link request. */
+static inline uint64_t link_asked(struct raw *r) {
+    AWAIT(fake_pending(FAKE_LANE_HELLO) == 1);
+    fake_answer(fake_call(FAKE_LANE_HELLO, -1), 0);
+    struct peer_msg m = raw_expect(r, PEER_MSG_LINK_REQ);
+    cr_expect_eq(m.link_req.hello.size, 5, "the data plane's hello");
+    return m.link_req.ref;
+}
+
+/* Answers the link request, up to where the data plane connects. */
+static inline void offer(struct raw *r, uint64_t ref) {
+    struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep = {.ref = ref, .offer.size = 1}};
     unsigned opens = fake_count(FAKE_LANE_OPEN);
-    m.link_rep.ref = raw_expect(r, PEER_MSG_LINK_REQ).link_req.ref;
     raw_send(r, &m);
     AWAIT(fake_count(FAKE_LANE_OPEN) == opens + 1);
+}
+
+static inline void no_offer(struct raw *r, uint64_t ref, int status, const char *text) {
+    struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep = {.ref = ref, .status = status}};
+    strcpy(m.link_rep.text, text);
+    raw_send(r, &m);
+}
+
+static inline void link_up(struct raw *r) {
+    offer(r, link_asked(r));
     fake_answer(fake_call(FAKE_LANE_OPEN, -1), 0);
+}
+
+static inline void key_asked(struct raw *r, uint64_t ref, uint64_t via) {
+    struct peer_msg m = raw_expect(r, PEER_MSG_KEY_REQ);
+    cr_expect_eq(m.key_req.owner_ref, 900 + ref);
+    cr_expect_eq(m.key_req.via, via);
+}
+
+/* The key says "key" and the number of its link. */
+static inline void key(struct raw *r, uint64_t ref, uint64_t via) {
+    struct peer_msg m = {.type = PEER_MSG_KEY_REP};
+    m.key_rep = (struct peer_key_rep){
+        .lessee_ref = ref, .via = via, .key = {.size = 4, .bytes = {'k', 'e', 'y', (uint8_t)via}}};
+    raw_send(r, &m);
+}
+
+static inline void no_key(struct raw *r, uint64_t ref, uint64_t via, int status, const char *text) {
+    struct peer_msg m = {.type = PEER_MSG_KEY_REP,
+                         .key_rep = {.lessee_ref = ref, .via = via, .status = status}};
+    strcpy(m.key_rep.text, text);
+    raw_send(r, &m);
+}
+
+/* From the grant on: the first link, the key for it. */
+static inline void link_and_key(struct raw *r, uint64_t ref) {
+    unsigned adds = fake_count(FAKE_LEASE_ADD);
+    link_up(r);
+    key_asked(r, ref, 1);
+    key(r, ref, 1);
+    AWAIT(fake_count(FAKE_LEASE_ADD) == adds + 1);
 }
 
 /* All of it. */
@@ -96,7 +149,7 @@ static inline struct raw *attached(uint64_t ttl_ms, uint64_t *ref) {
     struct raw *r = greet();
     *ref = asked(r);
     grant(r, *ref, ttl_ms);
-    link_up(r);
+    link_and_key(r, *ref);
     fake_answer(fake_call(FAKE_LEASE_ADD, -1), 0);
     cr_assert_eq(done.calls, 1);
     cr_assert_eq(done.code, 0, "%s", done.text);

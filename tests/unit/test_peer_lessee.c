@@ -14,12 +14,12 @@ Test(peer_lessee, the_duration_counts_from_the_request) {
     uint64_t ref = asked(r), sent = rig.now_ns;
     rig_advance(700 * MS); /* the answer takes its time */
     grant(r, ref, 2000);
-    link_up(r);
+    link_and_key(r, ref);
     const struct fake_call *add = fake_call(FAKE_LEASE_ADD, 0);
     cr_expect_eq(add->spec.deadline_ns, sent + 2000 * MS);
     cr_expect_eq(add->spec.length, 4096);
     cr_expect_eq(add->spec.rights, RDMAD_RIGHT_READ);
-    cr_expect_eq(add->spec.key.size, 3);
+    cr_expect_eq(add->spec.key.size, 4);
     cr_expect_not_null(add->spec.lane);
     cr_expect_eq(done.calls, 0, "not before the data plane has it");
     fake_answer(fake_call(FAKE_LEASE_ADD, 0), 0);
@@ -31,9 +31,11 @@ Test(peer_lessee, one_connection_and_one_lane_serve_all_attaches) {
     uint64_t ref;
     struct raw *r = attached(60000, &ref);
     begin(); /* once more */
-    uint64_t second = asked(r);
+    uint64_t second = asked_via(r, 1);
     cr_expect_neq(second, ref);
-    grant(r, second, 60000);
+    struct peer_msg m = granted(second, 60000);
+    m.attach_rep.key.size = 1; /* at once: there is a link that it is for */
+    raw_send(r, &m);
     AWAIT(fake_pending(FAKE_LEASE_ADD) == 1);
     fake_answer_all();
     cr_expect_eq(done.calls, 2);
@@ -144,40 +146,21 @@ Test(peer_lessee, nobody_listening_is_said_with_the_address) {
     AWAIT(peers_count(rig.st.peers) == 0);
 }
 
-Test(peer_lessee, no_link_means_no_lease_and_the_owner_hears_of_it) {
-    begin();
-    struct raw *r = greet();
-    uint64_t ref = asked(r);
-    grant(r, ref, 60000);
-    struct peer_msg m = {.type = PEER_MSG_LINK_REP};
-    m.link_rep.ref = raw_expect(r, PEER_MSG_LINK_REQ).link_req.ref;
-    m.link_rep.status = RDMAD_E_LIMIT;
-    strcpy(m.link_rep.text, "too many links");
-    raw_send(r, &m);
-    failed(RDMAD_E_LIMIT, "too many links");
-    expect_release(r, ref, false);
-}
-
-Test(peer_lessee, a_link_that_does_not_come_up_is_dropped_and_tried_anew_next_time) {
-    begin();
-    struct raw *r = greet();
-    uint64_t ref = asked(r);
-    grant(r, ref, 60000);
-    struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep.offer = {.size = 1}};
-    m.link_rep.ref = raw_expect(r, PEER_MSG_LINK_REQ).link_req.ref;
-    raw_send(r, &m);
-    AWAIT(fake_pending(FAKE_LANE_OPEN) == 1);
-    fake_answer(fake_call(FAKE_LANE_OPEN, 0), RDMAD_E_UNREACHABLE);
-    failed(RDMAD_E_UNREACHABLE, "the data plane says");
-    expect_release(r, ref, false);
-    cr_expect_eq(fake_count(FAKE_LANE_DROP), 1);
-    begin();
-    ref = asked(r);
-    grant(r, ref, 60000);
-    link_up(r);
-    fake_answer_all();
-    cr_expect_eq(done.calls, 2);
-    cr_expect_eq(done.code, 0);
+Test(peer_lessee, a_peer_that_will_never_fit_fails_the_attach_at_once) {
+    static const int never[] = {RDMAD_E_VERSION, RDMAD_E_PROTOCOL};
+    for (int i = 0; i < 2; i++) {
+        memset(&done, 0, sizeof(done));
+        begin();
+        struct raw *r = greet();
+        uint64_t ref = asked(r);
+        grant(r, ref, 60000);
+        no_offer(r, link_asked(r), never[i], "your hello is of version 9");
+        failed(never[i], "offers no link: your hello is of version 9");
+        expect_release(r, ref, false);
+        raw_close(r);
+        fake_answer_all();
+        AWAIT(peers_count(rig.st.peers) == 0);
+    }
 }
 
 Test(peer_lessee, the_data_planes_refusal_gives_the_lease_back_unused) {
@@ -185,7 +168,7 @@ Test(peer_lessee, the_data_planes_refusal_gives_the_lease_back_unused) {
     struct raw *r = greet();
     uint64_t ref = asked(r);
     grant(r, ref, 60000);
-    link_up(r);
+    link_and_key(r, ref);
     fake_answer(fake_call(FAKE_LEASE_ADD, 0), RDMAD_E_NOMEM);
     failed(RDMAD_E_NOMEM, "the data plane says");
     expect_release(r, ref, false);
@@ -251,14 +234,13 @@ Test(peer_lessee, a_link_that_takes_too_long_gives_the_lease_back) {
     struct raw *r = greet();
     uint64_t ref = asked(r);
     grant(r, ref, 60000);
-    struct peer_msg link = raw_expect(r, PEER_MSG_LINK_REQ);
+    uint64_t link = link_asked(r);
     rig_advance(5000 * MS);
     failed(RDMAD_E_TIMEOUT, "opening a link");
     raw_expect(r, PEER_MSG_PING);
     expect_release(r, ref, false);
-    struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep = {.offer = {.size = 1}}};
-    m.link_rep.ref = link.link_req.ref; /* the offer comes when nobody wants it */
-    raw_send(r, &m);
+    struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep = {.ref = link, .offer.size = 1}};
+    raw_send(r, &m); /* the offer comes when nobody wants it */
     cr_expect(raw_silent(r));
     cr_expect_eq(fake_count(FAKE_LANE_OPEN), 0);
 }
@@ -281,7 +263,7 @@ Test(peer_lessee, a_lost_connection_ends_handles_and_lanes) {
 }
 
 Test(peer_lessee, a_connection_lost_at_each_step_fails_the_attach) {
-    for (int step = 0; step < 4; step++) {
+    for (int step = 0; step < 6; step++) {
         memset(&done, 0, sizeof(done));
         begin();
         struct raw *r = raw_accept(listener);
@@ -292,14 +274,14 @@ Test(peer_lessee, a_connection_lost_at_each_step_fails_the_attach) {
             raw_send(r, &hello);
             ref = asked(r);
         }
-        if (step >= 2) {
+        if (step >= 2)
             grant(r, ref, 60000);
-            struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep = {.offer = {.size = 1}}};
-            m.link_rep.ref = raw_expect(r, PEER_MSG_LINK_REQ).link_req.ref;
-            if (step >= 3) {
-                raw_send(r, &m);
-                AWAIT(fake_pending(FAKE_LANE_OPEN) == 1);
-            }
+        uint64_t link = step >= 3 ? link_asked(r) : 0;
+        if (step >= 4)
+            offer(r, link);
+        if (step >= 5) {
+            fake_answer(fake_call(FAKE_LANE_OPEN, -1), 0);
+            raw_expect(r, PEER_MSG_KEY_REQ);
         }
         raw_close(r);
         failed(RDMAD_E_PEER_LOST, "closed the connection");
@@ -308,30 +290,12 @@ Test(peer_lessee, a_connection_lost_at_each_step_fails_the_attach) {
     }
 }
 
-Test(peer_lessee, a_lost_lane_ends_its_handles_and_the_next_attach_makes_a_new_one) {
-    uint64_t ref;
-    struct raw *r = attached(60000, &ref);
-    struct error why = {RDMAD_E_PEER_LOST, "connection reset"};
-    peers_lane_lost(rig.st.peers, (void *)(uintptr_t)fake_call(FAKE_LANE_OPEN, 0)->object, &why);
-    cr_assert_eq(fake_pending(FAKE_LEASE_END), 1);
-    fake_answer_all();
-    cr_expect_eq(rig_last_event(s)->reason, RDMAD_E_PEER_LOST);
-    cr_expect_not_null(strstr(rig_last_event(s)->text, "connection reset"));
-    expect_release(r, ref, false);
-    begin();
-    grant(r, asked(r), 60000);
-    link_up(r);
-    fake_answer_all();
-    cr_expect_eq(done.code, 0);
-    cr_expect_eq(done.calls, 2);
-}
-
 Test(peer_lessee, a_revoke_during_the_link_fails_the_attach_with_the_reason) {
     begin();
     struct raw *r = greet();
     uint64_t ref = asked(r);
     grant(r, ref, 60000);
-    raw_expect(r, PEER_MSG_LINK_REQ);
+    link_asked(r);
     struct peer_msg m = {.type = PEER_MSG_REVOKED,
                          .revoked = {ref, RDMAD_E_LEASE_REVOKED, "lease 7 was revoked"}};
     raw_send(r, &m);
@@ -357,11 +321,22 @@ static void session_closes_at(int step) {
     if (step >= 3)
         grant(r, ref, 60000);
     if (step >= 4)
-        link_up(r);
+        link_asked(r);
+    if (step >= 5) {
+        offer(r, 1);
+        fake_answer(fake_call(FAKE_LANE_OPEN, -1), 0);
+        key_asked(r, ref, 1);
+    }
+    if (step >= 6) {
+        key(r, ref, 1);
+        AWAIT(fake_pending(FAKE_LEASE_ADD) == 1);
+    }
     rig_close(s);
     settle();
     if (step == 2)
         grant(r, ref, 60000); /* comes between the close and its end */
+    if (step == 5)
+        key(r, ref, 1); /* the same */
     fake_answer_all();
     AWAIT(rig_closed(s));
     cr_expect_eq(done.calls, 1, "step %d", step);
@@ -385,8 +360,14 @@ Test(peer_lessee, the_session_closes_before_the_answer) {
 Test(peer_lessee, the_session_closes_before_the_link) {
     session_closes_at(3);
 }
-Test(peer_lessee, the_session_closes_before_the_data_plane_has_it) {
+Test(peer_lessee, the_session_closes_before_the_offer) {
     session_closes_at(4);
+}
+Test(peer_lessee, the_session_closes_before_the_key) {
+    session_closes_at(5);
+}
+Test(peer_lessee, the_session_closes_before_the_data_plane_has_it) {
+    session_closes_at(6);
 }
 
 Test(peer_lessee, a_session_that_closes_gives_its_leases_back) {
@@ -406,12 +387,14 @@ Test(peer_lessee, an_idle_connection_is_silent_and_then_closed) {
     handle_release(h, NULL, NULL);
     fake_answer_all();
     expect_release(r, ref, true);
-    rig_advance(59999 * MS);
+    rig_advance(500 * MS);
+    cr_expect_eq(raw_expect(r, PEER_MSG_LINK_GONE).link_gone.via, 1, "the link goes before");
+    cr_expect_eq(fake_pending(FAKE_LANE_DROP), 1);
+    fake_answer_all();
+    rig_advance(59499 * MS);
     cr_expect(raw_silent(r));
     rig_advance(1 * MS);
     cr_expect_eq(raw_expect(r, PEER_MSG_BYE).bye.code, 0);
-    AWAIT(fake_pending(FAKE_LANE_DROP) == 1);
-    fake_answer_all();
     AWAIT(peers_count(rig.st.peers) == 0);
 }
 

@@ -22,6 +22,7 @@ static void ask(struct raw *r, const struct lease *l, uint64_t ref) {
     struct rdmad_uri u = uri_of(l);
     struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
     m.attach_req.lessee_ref = ref;
+    m.attach_req.via = 3; /* of a link that is up */
     m.attach_req.lease = u.lease;
     memcpy(m.attach_req.key, u.key, sizeof(u.key));
     strcpy(m.attach_req.name, u.name);
@@ -78,7 +79,9 @@ Test(peer_owner, another_fabric_or_version_is_refused_naming_both) {
     raw_send(r, &hello);
     struct peer_msg m = raw_expect(r, PEER_MSG_BYE);
     cr_expect_eq(m.bye.code, RDMAD_E_FABRIC);
-    cr_expect(strstr(m.bye.text, "verbs") && strstr(m.bye.text, "fake"), "%s", m.bye.text);
+    cr_expect(strstr(m.bye.text, "verbs") && strstr(m.bye.text, "fake") &&
+                  strstr(m.bye.text, "set \"fabric\" alike on both"),
+              "%s", m.bye.text);
     cr_expect(raw_eof(r));
 
     r = raw_dial();
@@ -88,7 +91,7 @@ Test(peer_owner, another_fabric_or_version_is_refused_naming_both) {
     raw_bytes(r, frame, size);
     m = raw_expect(r, PEER_MSG_BYE);
     cr_expect_eq(m.bye.code, RDMAD_E_VERSION);
-    cr_expect(strstr(m.bye.text, "version 9") && strstr(m.bye.text, "version 1"), "%s", m.bye.text);
+    cr_expect(strstr(m.bye.text, "version 9") && strstr(m.bye.text, "version 2"), "%s", m.bye.text);
     cr_expect(raw_eof(r));
     AWAIT(peers_count(rig.st.peers) == 0);
 }
@@ -196,6 +199,8 @@ Test(peer_owner, an_attach_opens_a_window_for_this_peer_alone) {
     AWAIT(fake_count(FAKE_WINDOW_OPEN) == 1);
     const struct fabric_window_spec w = fake_call(FAKE_WINDOW_OPEN, 0)->window;
     cr_expect_neq(w.peer, 0);
+    cr_expect_eq(w.via, 3);
+    cr_expect_eq(w.memory, rig_pool(owner)->memory);
     cr_expect_eq(w.base, (char *)rig_pool(owner)->base + 4096);
     cr_expect_eq(w.length, 8192);
     cr_expect_eq(w.deadline_ns, l->deadline_ns);
@@ -206,7 +211,7 @@ Test(peer_owner, an_attach_opens_a_window_for_this_peer_alone) {
     cr_expect_eq(m.attach_rep.lessee_ref, 77);
     cr_expect_eq(m.attach_rep.lease, l->id);
     cr_expect_eq(m.attach_rep.ttl_ns, 3500 * MS);
-    cr_expect_eq(m.attach_rep.key.size, 4);
+    cr_expect_eq(m.attach_rep.key.size, 5);
     finish(l);
 }
 
@@ -355,7 +360,7 @@ Test(peer_owner, attaches_of_one_peer_are_bounded) {
     strcpy(t.name, "n");
     struct lease *l = rig_grant_terms(owner, &t);
     struct raw *r = raw_greet();
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ, .attach_req.name = "n"};
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ, .attach_req = {.name = "n", .via = 1}};
     enum { ROUND = 64 };
     uint8_t frames[ROUND * PEER_WIRE_MAX];
     fake_reset();
@@ -396,19 +401,21 @@ Test(peer_owner, links_are_for_who_has_a_lease_and_bounded) {
     struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 5000);
     struct raw *r = raw_greet();
-    struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.ref = 4};
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ,
+                         .link_req = {.ref = 4, .hello = {.size = 2, .bytes = {'h', 'i'}}}};
     raw_send(r, &m);
     cr_expect_eq(raw_expect(r, PEER_MSG_LINK_REP).link_rep.status, RDMAD_E_NO_LEASE);
     attach(r, l, 5);
     for (unsigned i = 0; i < PEER_OFFERS_MAX; i++)
         raw_send(r, &m);
     AWAIT(fake_pending(FAKE_OFFER) == PEER_OFFERS_MAX);
+    cr_expect_eq(memcmp(&fake_call(FAKE_OFFER, 0)->blob, &m.link_req.hello, 3), 0);
     raw_send(r, &m);
     cr_expect_eq(raw_expect(r, PEER_MSG_LINK_REP).link_rep.status, RDMAD_E_LIMIT);
     fake_answer(fake_call(FAKE_OFFER, 0), 0);
     struct peer_msg rep = raw_expect(r, PEER_MSG_LINK_REP);
     cr_expect_eq(rep.link_rep.ref, 4);
-    cr_expect_eq(rep.link_rep.offer.size, 4);
+    cr_expect_eq(rep.link_rep.offer.size, 5);
     raw_close(r); /* with offers under way */
     AWAIT(fake_count(FAKE_EXPEL) == 1);
     fake_answer_all();

@@ -27,7 +27,7 @@ static struct peer_msg sample(uint16_t type) {
         m.ping.seq = 0x0102030405060708;
         break;
     case PEER_MSG_ATTACH_REQ:
-        m.attach_req = (struct peer_attach_req){.lessee_ref = 1, .lease = 7, .uid = 1000};
+        m.attach_req = (struct peer_attach_req){.lessee_ref = 1, .lease = 7, .uid = 1000, .via = 9};
         memset(m.attach_req.key, 0x5c, sizeof(m.attach_req.key));
         break;
     case PEER_MSG_ATTACH_REP:
@@ -56,10 +56,19 @@ static struct peer_msg sample(uint16_t type) {
         m.ttl = (struct peer_ttl){.ref = 6, .ttl_ns = UINT64_MAX};
         break;
     case PEER_MSG_LINK_REQ:
-        m.link_req.ref = 8;
+        m.link_req = (struct peer_link_req){.ref = 8, .hello = {.size = 2, .bytes = {4, 5}}};
         break;
     case PEER_MSG_LINK_REP:
         m.link_rep = (struct peer_link_rep){.ref = 8, .offer = {.size = 3, .bytes = {1, 2, 3}}};
+        break;
+    case PEER_MSG_KEY_REQ:
+        m.key_req = (struct peer_key_req){.owner_ref = 10, .via = UINT64_MAX};
+        break;
+    case PEER_MSG_KEY_REP:
+        m.key_rep = (struct peer_key_rep){.lessee_ref = 11, .via = 2, .key = {.size = 1}};
+        break;
+    case PEER_MSG_LINK_GONE:
+        m.link_gone.via = 12;
         break;
     default:
         cr_assert_fail("no sample of type %u", type);
@@ -114,7 +123,9 @@ Test(peer_wire, each_message_has_its_direction) {
                {PEER_MSG_RELEASE, true, false},    {PEER_MSG_REVOKED, false, true},
                {PEER_MSG_STOPPED, true, false},    {PEER_MSG_RENEWED, false, true},
                {PEER_MSG_TTL_REQ, true, false},    {PEER_MSG_TTL_REP, false, true},
-               {PEER_MSG_LINK_REQ, true, false},   {PEER_MSG_LINK_REP, false, true}};
+               {PEER_MSG_LINK_REQ, true, false},   {PEER_MSG_LINK_REP, false, true},
+               {PEER_MSG_KEY_REQ, true, false},    {PEER_MSG_KEY_REP, false, true},
+               {PEER_MSG_LINK_GONE, true, false}};
     cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
     for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -138,7 +149,7 @@ Test(peer_wire, a_malformed_head_is_refused_before_anything_is_waited_for) {
                {2, 0, RDMAD_E_PROTOCOL, "type 0 is unknown"},
                {2, PEER_MSG_COUNT, RDMAD_E_PROTOCOL, "is unknown"},
                {3, 255, RDMAD_E_PROTOCOL, "is unknown"},
-               {4, 2, RDMAD_E_VERSION, "version 2 is spoken there, version 1 here"},
+               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 2 here; update"},
                {6, 1, RDMAD_E_PROTOCOL, "no frame of rdmad's"}};
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -203,14 +214,48 @@ Test(peer_wire, values_that_make_no_sense_are_refused) {
     REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.rights = 4, "rights");
     REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.rights = 0, "rights");
     REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.lease = 0, "number");
-    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.key.size = 0, "key");
-    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.key.size = FABRIC_BLOB_MAX + 1, "malformed");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.status = RDMAD_E_LIMIT, "a refusal has a key");
     REFUSED(PEER_MSG_RELEASE, m.release.returned = 2, "returned");
     REFUSED(PEER_MSG_REVOKED, m.revoked.reason = 0, "reason");
     REFUSED(PEER_MSG_REVOKED, m.revoked.reason = RDMAD_E_LIMIT, "reason");
     REFUSED(PEER_MSG_LINK_REP, m.link_rep.status = 9, "status");
     REFUSED(PEER_MSG_LINK_REP, m.link_rep.offer.size = 0, "empty");
-    REFUSED(PEER_MSG_LINK_REP, m.link_rep.offer.size = 255, "malformed");
+    REFUSED(PEER_MSG_LINK_REP, m.link_rep.status = RDMAD_E_LIMIT, "a refusal has an offer");
+    REFUSED(PEER_MSG_KEY_REQ, m.key_req.via = 0, "no link");
+    REFUSED(PEER_MSG_KEY_REP, m.key_rep.via = 0, "no link");
+    REFUSED(PEER_MSG_KEY_REP, m.key_rep.status = 1, "status");
+    REFUSED(PEER_MSG_KEY_REP, m.key_rep.key.size = 0, "empty");
+    REFUSED(PEER_MSG_KEY_REP, m.key_rep.status = RDMAD_E_NOMEM, "a refusal has a key");
+    REFUSED(PEER_MSG_LINK_GONE, m.link_gone.via = 0, "no link");
+}
+
+Test(peer_wire, only_a_blob_may_be_missing_where_there_is_none_yet) {
+    uint8_t frame[PEER_WIRE_MAX];
+    struct peer_msg m = sample(PEER_MSG_ATTACH_REP), out;
+    m.attach_rep.key = (struct fabric_blob){0};
+    size_t length = peer_wire_encode(&m, frame);
+    cr_expect_eq(peer_wire_decode(frame, length, &out, NULL), 0, "no link was named");
+    m = sample(PEER_MSG_LINK_REQ);
+    m.link_req.hello = (struct fabric_blob){0};
+    length = peer_wire_encode(&m, frame);
+    cr_expect_eq(peer_wire_decode(frame, length, &out, NULL), 0, "tcp has nothing to say");
+}
+
+Test(peer_wire, blobs_have_a_size_that_fits_and_nothing_behind_it) {
+    uint8_t frame[PEER_WIRE_MAX];
+    struct peer_msg m = sample(PEER_MSG_LINK_REQ), out;
+    size_t at = PEER_WIRE_HEAD + 8, length = encode(PEER_MSG_LINK_REQ, frame);
+    frame[at] = FABRIC_BLOB_MAX + 1;
+    refused(frame, length, "malformed");
+    frame[at] = FABRIC_BLOB_MAX; /* all of it counts */
+    cr_expect_eq(peer_wire_decode(frame, length, &out, NULL), 0);
+    frame[at] = 1; /* the second byte is left over */
+    refused(frame, length, "malformed");
+
+    m.link_req.hello.bytes[60] = 7; /* left over in the sender's struct: does not leave the house */
+    length = peer_wire_encode(&m, frame);
+    cr_expect_eq(frame[at + 1 + 60], 0);
+    cr_expect_eq(peer_wire_decode(frame, length, &out, NULL), 0);
 }
 
 Test(peer_wire, texts_are_terminated_zero_filled_and_printable) {

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * key.c - the lessee's side: by what a lease is reached over the lane of the moment.
+ *
+ * The happy path: ATTACH_REQ named the lane's link, the answer has the key, and the lane is still
+ * the same when the claim joins it. Otherwise, and each time the lane comes up again, KEY_REQ asks
+ * for a key that is good on its link; the answer makes a waiting attach usable, or lets the ops of
+ * a handle go on.
+ *
+ * Links may come and go faster than answers: every request has exactly one answer, and only that
+ * of the last request counts, if the lane is still up by then. An answer that says why the lease
+ * ended ends the handle; one that says that the peer does not have our link any more renews the
+ * lane; after any other the question is asked again, after a pause, until the attach or the lease
+ * has run out of time.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/peer/claim.h"
+#include "daemon/peer/internal.h"
+#include <string.h>
+
+static struct timers *timers_of(const struct claim *c) {
+    return &c->peer->peers->state->timers;
+}
+
+static void ask_key(struct claim *c) {
+    struct peer_msg m = {.type = PEER_MSG_KEY_REQ};
+    timer_unset(timers_of(c), &c->key_again);
+    c->via = lane_number(c->lane);
+    c->keys_asked++;
+    m.key_req.owner_ref = c->owner_ref;
+    m.key_req.via = c->via;
+    peer_send(c->peer, &m);
+}
+
+/* The lane has a link. */
+void claim_lane_up(struct claim *c) {
+    c->key_pause_ns = PEER_RETRY_MIN_NS;
+    if (c->stage == CLAIM_LIVE) {
+        if (handle_wants_key(c->handle))
+            ask_key(c);
+    } else if (!claim_is_closing(c)) {
+        if (c->spec.key.size && c->via == lane_number(c->lane))
+            claim_usable(c);
+        else
+            ask_key(c);
+    }
+}
+
+void claim_lane_down(struct claim *c) {
+    timer_unset(timers_of(c), &c->key_again);
+}
+
+void key_again(struct timer *timer, uint64_t now_ns) {
+    struct claim *c = container_of(timer, struct claim, key_again);
+    (void)now_ns;
+    if (lane_number(c->lane) && (c->stage != CLAIM_LIVE || handle_wants_key(c->handle)))
+        ask_key(c);
+}
+
+static bool lease_is_over(int code) {
+    return code <= RDMAD_E_LEASE_EXPIRED && code >= RDMAD_E_LEASE_ORPHANED;
+}
+
+static void refused(struct claim *c, const struct error *why) {
+    if (lease_is_over(why->code)) {
+        if (c->stage == CLAIM_LIVE)
+            handle_end(c->handle, why->code, why->text);
+        else
+            claim_fail(c, why);
+    } else if (why->code == RDMAD_E_PEER_LOST) {
+        struct error lost;
+        error_set(&lost, RDMAD_E_PEER_LOST, "%s at %s has lost its end of the link: %s",
+                  c->peer->name, c->peer->address, why->text);
+        lane_renew(c->lane, &lost);
+    } else {
+        uint64_t now = state_now(c->peer->peers->state);
+        memcpy(c->trouble, why->text, sizeof(c->trouble));
+        if (timer_set(timers_of(c), &c->key_again, clock_after(now, c->key_pause_ns)))
+            ask_key(c);
+        c->key_pause_ns = peer_pause_after(c->key_pause_ns);
+    }
+}
+
+void claim_key_rep(struct peer *p, const struct peer_key_rep *m) {
+    struct claim *c = slots_get(&p->claims, m->lessee_ref);
+    struct error why = {.code = m->status};
+
+    if (!c)
+        return; /* we let go of it meanwhile */
+    if (!c->keys_asked || (c->keys_asked == 1 && m->via != c->via)) {
+        peer_refuse(p, RDMAD_E_PROTOCOL, "a key that nobody asked for");
+        return;
+    }
+    if (--c->keys_asked || lane_number(c->lane) != c->via)
+        return; /* another was asked for since, or will be */
+    if (m->status) {
+        memcpy(why.text, m->text, sizeof(why.text));
+        refused(c, &why);
+    } else if (c->stage == CLAIM_LIVE) {
+        handle_key(c->handle, &m->key);
+    } else if (!claim_is_closing(c)) {
+        c->spec.key = m->key;
+        claim_usable(c);
+    }
+}
