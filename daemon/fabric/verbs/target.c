@@ -355,6 +355,7 @@ unsigned verbs_accepted(const struct fabric *f) {
 void targets_close(struct verbs *v) {
     list_for_each_safe (pos, &v->peers)
         close_all(list_entry(pos, struct vpeer, node));
+    cm_close(v);
 }
 
 static struct target *by_qp(struct list *targets, uint32_t qp_num) {
