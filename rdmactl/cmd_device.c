@@ -93,10 +93,11 @@ static void print_answer(const json_t *answer) {
     json_array_foreach(list, i, d) {
         print_device(d);
     }
+    bool same = why && fabric_why && !strcmp(why, fabric_why);
     if (why)
         printf("%s: %s\n", json_array_size(list) ? "no device is chosen" : "no devices", why);
-    printf("fabric in use: %s (%s)\n", words(answer, "fabric", fabric),
-           fabric_why ? fabric_why : "?");
+    printf("fabric in use: %s%s%s\n", words(answer, "fabric", fabric),
+           same || !fabric_why ? "" : ": ", same || !fabric_why ? "" : fabric_why);
 }
 
 int cmd_device_show(const struct command *self, int argc, char **argv) {

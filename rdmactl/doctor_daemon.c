@@ -136,7 +136,9 @@ void check_retries(struct exam *e) {
     double rnr = setting(e, "verbs.rnr_retry", 6);
     double lost_s = 4.096e-6 * exp2(timeout) * (retries + 1);
     char text[CELL_MAX];
-    if (!e->config) {
+    if (!uses_verbs(e)) {
+        say(e, GOOD, "do not matter: data does not go over RDMA");
+    } else if (!e->config) {
         say(e, SKIPPED, "the daemon does not tell its settings");
     } else if (retries >= 7 || rnr >= 7) {
         say(e, WARNING, "%s is 7, which %s without end: a peer that vanishes may never be noticed",

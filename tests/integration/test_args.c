@@ -69,8 +69,6 @@ static void rdmad_says_why_it_cannot_start(void) {
     snprintf(missing, sizeof(missing), "%s/missing/deeper", dir);
     RUN(rdmad, 1, "missing/deeper", "--runtime-dir", missing, "--listen", "127.0.0.1:0");
     RUN(rdmad, 1, "192.0.2.1", "--runtime-dir", dir, "--listen", "192.0.2.1:0");
-    if (access("/sys/class/infiniband", F_OK) != 0)
-        RUN(rdmad, 1, "RDMA", "--runtime-dir", dir, "--listen", "127.0.0.1:0", "--require-rdma");
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     RUN(rdmad, 1, tdaemon_dir(d), "--runtime-dir", tdaemon_dir(d), "--listen", "127.0.0.1:0");
     RUN(rdmad, 1, strchr(tdaemon_listen(d), ':') + 1, "--runtime-dir", dir, "--listen",
@@ -80,11 +78,15 @@ static void rdmad_says_why_it_cannot_start(void) {
     end();
 }
 
+static void write_file(const char *path, const char *text) {
+    FILE *f = fopen(path, "we");
+    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0, "%s", path);
+}
+
 static void bad_configuration(const char *text, const char *said) {
     char path[128];
     snprintf(path, sizeof(path), "%s/bad.json", dir);
-    FILE *f = fopen(path, "we");
-    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0, "%s", path);
+    write_file(path, text);
     RUN(rdmad, 1, said, "--config", path, "--check-config");
     RUN(rdmad, 2, said, "--config", path, "--runtime-dir", dir, "--listen", "127.0.0.1:0");
     RUN(rdmactl, 1, said, "config", "check", path);
@@ -100,9 +102,31 @@ static void bad_configuration_files_are_refused(void) {
     bad_configuration("{\n  \"lease\": {\"max_ttl\": 3}\n}\n", "max_ttl");
     bad_configuration("{\n  \"workers\": 1,\n  \"workers\": 2\n}\n", "workers");
     bad_configuration("{\n  # a comment\n  // another\n  \"workers\": 1,,\n}\n", "bad.json:4");
+    bad_configuration("{\n  \"fabric\": \"ucx\"\n}\n", "auto, verbs, tcp");
+    bad_configuration("{\n  \"verbs\": {\"mtu\": 1500}\n}\n", "verbs.mtu is 1500");
     bad_configuration("[]\n", "bad.json");
     bad_configuration("", "bad.json");
     RUN(rdmad, 1, "/nonexistent.json", "--config", "/nonexistent.json", "--check-config");
+    end();
+}
+
+/* Without a device, who asked for RDMA is refused, in words, before anything is served. */
+static void rdma_that_is_not_there_is_refused(void) {
+    begin();
+    char path[128];
+    snprintf(path, sizeof(path), "%s/verbs.json", dir);
+    write_file(path, "{\"fabric\": \"tcp\"}\n");
+    RUN(rdmad, 2, "require_rdma is true and fabric is \"tcp\"", "--config", path, "--runtime-dir",
+        dir, "--listen", "127.0.0.1:0", "--require-rdma");
+    write_file(path, "{\"fabric\": \"verbs\", \"verbs\": {\"device\": \"nosuch0\"}}\n");
+    RUN(rdmad, 1, "fabric \"verbs\": ", "--config", path, "--runtime-dir", dir, "--listen",
+        "127.0.0.1:0");
+    if (access("/sys/class/infiniband", F_OK) == 0)
+        RUN(rdmad, 1, "nosuch0", "--config", path, "--runtime-dir", dir, "--listen", "127.0.0.1:0");
+    else
+        RUN(rdmad, 1, "rdma link add", "--runtime-dir", dir, "--listen", "127.0.0.1:0",
+            "--require-rdma");
+    unlink(path);
     end();
 }
 
@@ -159,5 +183,5 @@ static void rdmactl_refuses_bad_arguments(void) {
 }
 
 TEST_MAIN(CASE(rdmad_refuses_bad_arguments), CASE(rdmad_says_why_it_cannot_start),
-          CASE(bad_configuration_files_are_refused), CASE(good_configuration_is_quiet),
-          CASE(rdmactl_refuses_bad_arguments))
+          CASE(bad_configuration_files_are_refused), CASE(rdma_that_is_not_there_is_refused),
+          CASE(good_configuration_is_quiet), CASE(rdmactl_refuses_bad_arguments))

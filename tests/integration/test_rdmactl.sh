@@ -44,20 +44,45 @@ ended() { # WANTED: the exit code of the sharer
     [ "$got" = "$1" ] || fail "share ended with $got instead of $1: $(cat "$work/share.log")"
 }
 
+fabric=${RDMAD_TEST_FABRIC:-tcp}
+devices=$({ find /sys/class/infiniband -mindepth 1 2>/dev/null || true; } | wc -l)
+
 echo "* the lists"
-for noun in device session pool lease peer link channel service; do
+for noun in session pool lease peer link channel service; do
     has "d['${noun}s'] == []" "$(a -j "$noun" show)"
     code 0 a "$noun" show --all
 done
-has 'd["fabric"]["name"] == "tcp" and not d["fabric"]["rdma"]' "$(a -j status)"
+has "d['fabric']['name'] == '$fabric' and d['fabric']['rdma'] == ('$fabric' == 'verbs')" \
+    "$(a -j status)"
+has 'len(d["fabric"]["why"]) > 8' "$(a -j status)"
 code 0 a status
-grep -q 'no RDMA hardware used' "$work/said" || fail "status hides the fabric"
+if [ "$fabric" = tcp ]; then text='RDMA over TCP, no RDMA hardware used'; else text='RDMA verbs'; fi
+grep -q "fabric *$fabric ($text): " "$work/said" || fail "status hides the fabric or why"
+grep -q "fabric $fabric: " "$work/a.log" || fail "the log hides the fabric"
 code 0 a doctor
-has 'd["healthy"] and len(d["checks"]) >= 8' "$(a -j doctor)"
+has 'd["healthy"] and len(d["checks"]) >= 18' "$(a -j doctor)"
+has 'all(c["next"] for c in d["checks"] if c["result"] in ("warning", "bad"))' "$(a -j doctor)"
 has 'd["config"]["runtime_dir"].endswith("/a")' "$(a -j config show)"
 code 0 a top -b -n 1 -i 100ms
 has 'd["sessions"] == []' "$(a -j top -i 100ms)"
 a metrics | grep -q '^rdmad_ops_total 0$' || fail "metrics"
+
+echo "* devices"
+report=$(a -j device show)
+has "len(d['devices']) == $devices and d['fabric'] == '$fabric'" "$report"
+has 'all(x["why"] and g["why"] for x in d["devices"] for p in x["ports"] for g in p["gids"])' "$report"
+has 'bool(d.get("why")) == (not any(x["chosen"] for x in d["devices"]))' "$report"
+has "sum(x['in_use'] for x in d['devices']) == ('$fabric' == 'verbs')" "$report"
+has 'all("facts" not in x for x in d["devices"])' "$report"
+has 'all(x["facts"]["max_qp"] for x in d["devices"] if x["ports"])' "$(a -j device show -v)"
+code 0 a device show --all
+grep -q "fabric in use: $fabric" "$work/said" || fail "device show hides the fabric"
+if [ "$fabric" = verbs ]; then
+    has 'all(x["protection"] and x["self_test"] for x in d["devices"] if x["in_use"])' "$report"
+    code 0 a device show -v
+    grep -q '^\* ' "$work/said" || fail "device show hides what was chosen"
+    grep -q 'max_qp  ' "$work/said" || fail "device show -v hides facts"
+fi
 
 echo "* share and fetch"
 : >"$work/empty"
@@ -66,12 +91,15 @@ share "$work/file"
 b fetch "$uri" >"$work/out" 2>/dev/null
 cmp "$work/file" "$work/out" || fail "other bytes came to standard output"
 report=$(b -j fetch "$uri" -o "$work/out2")
-has 'd["bytes"] == 5000001 and d["route"] == "link" and d["fabric"] == "tcp"' "$report"
+has 'd["bytes"] == 5000001 and d["route"] == "link"' "$report"
+has "d['fabric'] == '$fabric'" "$report"
 cmp "$work/file" "$work/out2" || fail "other bytes came into the file"
 has 'd["route"] == "local"' "$(a -j fetch "$uri" -o "$work/out3")"
 cmp "$work/file" "$work/out3" || fail "other bytes came on the local route"
 has 'len(d["leases"]) == 1 and d["leases"][0]["audit"]["bytes_read"] == 15000003' \
     "$(a -j lease show)"
+if [ "$fabric" = tcp ]; then holds=software; else holds='windows registrations'; fi
+has "d['leases'][0]['protection'] in '$holds'.split()" "$(a -j lease show)"
 if a -j lease show --all | grep -q "${uri#*key=}"; then fail "the secret is shown"; fi
 has 'len(d["peers"]) == 1 and d["peers"][0]["direction"] == "out"' "$(b -j peer show)"
 kill -INT "$sharer"

@@ -215,6 +215,8 @@ Test(doctor, the_daemon_must_be_able_to_pin_its_pools) {
 }
 
 Test(doctor, retries_without_end_are_warned_of) {
+    expect(check_retries, "good", "do not matter");
+    daemon_says(VERBS);
     expect(check_retries, "skipped", "settings");
     set(&e.config, "{\"verbs.retry_count\":7,\"verbs.rnr_retry\":6}");
     expect(check_retries, "warning", "verbs.retry_count is 7");
