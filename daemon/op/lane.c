@@ -22,15 +22,17 @@ static void set_number(struct op_lane *lane, uint64_t number) {
 static void down(struct op_lane *lane) {
     lane->up = false;
     lane->lost = true;
-    set_number(lane, 0);
     route_down(&lane->route);
     list_for_each (pos, &lane->leases)
         lease_unkey(list_entry(pos, struct op_lease, lane_node));
 }
 
+/* The peer may have its end though ours is not up: the number is told in either case. */
 static void answer_opening(struct op_lane *lane, const struct error *why) {
     struct call *c = lane->opening;
     lane->opening = NULL;
+    if (lane->route.link)
+        set_number(lane, lane->route.link->number);
     c->result = *why;
     call_finish(c);
 }
@@ -54,6 +56,7 @@ void lane_hello(struct call *c) {
     seat_wake(&w->link, w->now_ns);
     unlink_lane(w, lane, "the connection to the peer is made anew");
     lane->hellos++;
+    set_number(lane, 0);
     struct fabric_link *link;
     if (w->link.ops->link_new(w->link.fabric, lane, &link, &c->blob, &c->result) == 0) {
         lane->route.link = link;
@@ -89,9 +92,7 @@ void lane_up(void *worker, void *cookie) {
     if (!lane || !lane->opening)
         return;
     lane->up = lane->route.up = true;
-    set_number(lane, lane->route.link->number);
-    call_finish(lane->opening);
-    lane->opening = NULL;
+    answer_opening(lane, &(struct error){0});
 }
 
 void lane_lost(void *worker, void *cookie, const struct error *why) {

@@ -218,6 +218,25 @@ void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t l
     r->key = window.blob;
 }
 
+void rig_rebuild(struct rig *rig, struct rig_remote *r) {
+    struct rig_answer window = {0};
+    cr_assert_eq(rig_connect(rig, r->lane), 0);
+    plane_window_reopen(r->window, plane_lane_number(r->lane), rig_blob, &window);
+    cr_assert_eq(rig_await(rig, &window), 0, "%s", window.result.text);
+    r->key = window.blob;
+}
+
+void rig_key(struct rig_client *c, const struct rig_remote *r, uint64_t handle) {
+    plane_lease_key(c->session, handle, &r->key);
+    rig_settle(c->rig);
+}
+
+void rig_break(struct rig *rig) {
+    for (unsigned n = 0; n < rig->settings.workers; n++)
+        sim_break_links(rig->plane[HERE]->worker[n].link.fabric);
+    rig_settle(rig);
+}
+
 void rig_remote_down(struct rig *rig, struct rig_remote *r) {
     struct rig_answer lane = {0}, window = {0};
     plane_lane_drop(r->lane, rig_done, &lane);

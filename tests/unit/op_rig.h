@@ -83,6 +83,10 @@ int rig_connect(struct rig *rig, struct plane_lane *lane);
 /* Connects a lane and opens a window on base; rig_lease makes it a handle of a client. */
 void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
                    uint32_t rights, uint64_t deadline_ns);
+/* After the lane's link broke: another, and the window for it. rig_key then tells the lease. */
+void rig_rebuild(struct rig *rig, struct rig_remote *r);
+void rig_key(struct rig_client *c, const struct rig_remote *r, uint64_t handle);
+void rig_break(struct rig *rig); /* all links of HERE, now */
 void rig_remote_down(struct rig *rig, struct rig_remote *r);
 void rig_lease(struct rig_client *c, const struct rig_remote *r, uint64_t handle, uint64_t lease_id,
                uint32_t rights);
