@@ -117,11 +117,8 @@ static int step(struct cm_call *call, enum ibv_qp_state state, uint8_t reads, st
         return error_errno(err, RDMAD_E_FABRIC, "%s: a queue pair does not take what rdma_cm says",
                            call->cm->verbs->device->name);
     }
-    if (state == IBV_QPS_RTR) {
+    if (state == IBV_QPS_RTR)
         q->other = attr.dest_qp_num;
-        if (call->link)
-            call->link->packet = 128u << attr.path_mtu;
-    }
     q->connected = state == IBV_QPS_RTS;
     return 0;
 }

@@ -42,6 +42,14 @@ struct device {
     struct verbs_settings settings;
 };
 
+/* Whether RC transfers either way can be to memory that is not pinned. */
+static inline bool device_has_odp(const struct device *d) {
+    const uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+    const struct ibv_odp_caps *odp = &d->attr.odp_caps;
+    return (odp->general_caps & IBV_ODP_SUPPORT) &&
+           (odp->per_transport_caps.rc_odp_caps & needed) == needed;
+}
+
 /* What changes while a device is open; instances have copies. */
 struct port_now {
     bool usable;

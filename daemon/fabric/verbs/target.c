@@ -376,8 +376,9 @@ bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type even
     }
     if (!t)
         return false;
-    if (event != IBV_EVENT_QP_FATAL && event != IBV_EVENT_QP_REQ_ERR &&
-        event != IBV_EVENT_QP_ACCESS_ERR)
+    bool bad = event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR ||
+               event == IBV_EVENT_QP_ACCESS_ERR;
+    if (!bad || t->leaving || !is_broken(t)) /* a late one may be of an earlier QP */
         return true;
     LOG_LIMITED(INFO,
                 ("link %" PRIu64 " of a peer broke: %s", t->number, ibv_event_type_str(event)),

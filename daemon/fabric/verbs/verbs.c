@@ -12,8 +12,6 @@
  */
 #include "daemon/fabric/verbs/verbs.h"
 #include "daemon/base/clock.h"
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -139,15 +137,6 @@ static bool verbs_arm(struct fabric *f, uint64_t *wake_ns) {
 
 /* ---- birth and end ----------------------------------------------------------------------- */
 
-static void wait_for_jobs(struct verbs *v) {
-    while (v->jobs > 0) {
-        struct pollfd p = {.fd = v->member.mailbox.fd, .events = POLLIN};
-        if (poll(&p, 1, -1) < 0 && errno != EINTR)
-            return;
-        mailbox_drain(&v->member.mailbox);
-    }
-}
-
 static void verbs_free(struct verbs *v) {
     if (v->epoll_fd >= 0)
         close(v->epoll_fd);
@@ -158,7 +147,7 @@ static void verbs_free(struct verbs *v) {
 static void verbs_close(struct fabric *f) {
     struct verbs *v = verbs_of(f);
     targets_close(v);
-    wait_for_jobs(v);
+    windows_close(v);
     targets_fini(v);
     empty_graves(v);
     cqs_close(v);

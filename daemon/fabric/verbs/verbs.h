@@ -46,7 +46,7 @@ struct windows {
     struct list retries;                             /* that could not be taken back yet */
     struct ibv_mw *spare[SPARE_WINDOWS];             /* memory windows allocated ahead */
     unsigned spares;
-    bool refilling;
+    bool refilling, closing;
 };
 
 /* What ended: its memory goes with the next poll, when no caller up the stack uses it. */
@@ -259,6 +259,7 @@ bool verbs_window_close(struct fabric_window *w, int reason);
 /* A target goes: its windows are let go of before its QPs, some drivers wait for that. */
 void windows_of_target_gone(struct target *t);
 void windows_device_going(struct verbs *v); /* deregisters all; their owners still close them */
+void windows_close(struct verbs *v);        /* waits for all jobs; for the instance's end */
 void windows_timers(struct verbs *v);       /* what could not be taken back is tried again */
 
 #endif

@@ -23,11 +23,13 @@
 #include "daemon/base/log.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RETRY_FIRST_NS (10 * NSEC_PER_MSEC)
 #define RETRY_LAST_NS NSEC_PER_SEC
+#define GIVE_UP_NS (5 * NSEC_PER_SEC)
 
 void windows_init(struct verbs *v) {
     for (unsigned i = 0; i < REGISTRATION_BUCKETS; i++)
@@ -44,10 +46,8 @@ void job_begin(struct verbs *v, struct offload *o, struct offload_job *job) {
 }
 
 void job_end(struct verbs *v) {
-    v->jobs--;
+    v->jobs--; /* the device, if it goes, is let go of at the end of the turn */
     v->progress++;
-    if (v->going)
-        verbs_check_let_go(v);
 }
 
 /* ---- taking back --------------------------------------------------------------------------- */
@@ -225,4 +225,27 @@ bool verbs_window_close(struct fabric_window *fw, int reason) {
 void windows_device_going(struct verbs *v) {
     registrations_end(v);
     spares_end(v);
+}
+
+static bool only_retries_left(const struct verbs *v) {
+    unsigned n = 0;
+    list_for_each (pos, &v->windows.retries)
+        n++;
+    return n == v->jobs;
+}
+
+/* What a device does not take back in all that time goes with the process. */
+void windows_close(struct verbs *v) {
+    uint64_t until = clock_now_ns() + GIVE_UP_NS;
+    v->windows.closing = true;
+    spares_end(v);
+    while (v->jobs > 0) {
+        struct pollfd p = {.fd = v->member.mailbox.fd, .events = POLLIN};
+        poll(&p, 1, RETRY_FIRST_NS / NSEC_PER_MSEC);
+        mailbox_drain(&v->member.mailbox);
+        v->now_ns = v->env->now_ns(v->env->user);
+        windows_timers(v);
+        if (clock_now_ns() >= until && only_retries_left(v))
+            return;
+    }
 }

@@ -44,8 +44,8 @@ struct ending {
 
 /* ---- window.c ----------------------------------------------------------------------------- */
 
-/* Jobs on their way; the device is not let go of before they are back. Last of all in a job's
- * done: the instance may let go of the device in it. */
+/* Jobs on their way; the device is not let go of before they are back. job_end is the last thing
+ * that done does. */
 void job_begin(struct verbs *v, struct offload *o, struct offload_job *job);
 void job_end(struct verbs *v);
 

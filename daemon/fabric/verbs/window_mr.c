@@ -183,7 +183,7 @@ static struct registration *registration_new(struct vpeer *p,
         r->access |= IBV_ACCESS_REMOTE_READ;
     if (spec->rights & RDMAD_RIGHT_WRITE) /* the one needs the other */
         r->access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
-    if (v->device->settings.odp)
+    if (v->device->settings.odp && device_has_odp(v->device))
         r->access |= IBV_ACCESS_ON_DEMAND;
     list_init(&r->windows);
     list_append(bucket_of(v, p->id, r->base, r->length), &r->node);

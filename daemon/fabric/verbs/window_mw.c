@@ -80,7 +80,7 @@ static void spares_allocated(struct offload_job *job) {
     struct spares_job *j = container_of(job, struct spares_job, job);
     struct verbs *v = j->verbs;
     v->windows.refilling = false;
-    while (!v->going && j->count > 0 && v->windows.spares < SPARE_WINDOWS)
+    while (!v->going && !v->windows.closing && j->count > 0 && v->windows.spares < SPARE_WINDOWS)
         v->windows.spare[v->windows.spares++] = j->mw[--j->count];
     if (j->count > 0)
         spares_free_start(j);
@@ -91,7 +91,7 @@ static void spares_allocated(struct offload_job *job) {
 
 void spares_refill(struct verbs *v) {
     struct windows *w = &v->windows;
-    if (!v->device->windows || v->going || w->refilling || w->spares > SPARES_LOW)
+    if (!v->device->windows || v->going || w->closing || w->refilling || w->spares > SPARES_LOW)
         return;
     struct spares_job *j = calloc(1, sizeof(*j));
     if (!j)
