@@ -233,6 +233,8 @@ Test(doctor, tcp_beside_rdma_devices_is_warned_of_with_the_reason) {
     expect(check_fabric, "note", "no device");
     put_rxe();
     expect(check_fabric, "warning", "although this machine has RDMA devices: no device");
+    set(&e.config, "{\"fabric\":\"tcp\"}"); /* as it was asked to */
+    expect(check_fabric, "note", "no device");
 }
 
 Test(doctor, verbs_without_a_device_in_use_is_bad) {
