@@ -121,12 +121,11 @@ void check_fabric(struct exam *e) {
     const char *name = fact_text(e, "fabric", "name");
     const char *why = fact_text(e, "fabric", "why");
     const char *asked = json_string_value(json_object_get(e->config, "fabric"));
+    bool wanted = asked && !strcmp(asked, "tcp");
     struct names devices;
     if (uses_verbs(e)) {
         check_device_in_use(e);
-    } else if (asked && !strcmp(asked, "tcp")) {
-        say(e, NOTE, "%s: RDMA over TCP: %s", name, why);
-    } else if (names_in(e, "/sys/class/infiniband", &devices)) {
+    } else if (!wanted && names_in(e, "/sys/class/infiniband", &devices)) {
         say(e, WARNING, "%s is in use although this machine has RDMA devices: %s", name, why);
         next(e, "see the checks of devices below and rdmactl device show, then restart rdmad");
     } else {
