@@ -15,6 +15,7 @@ static struct fake_call calls[CALLS_MAX];
 static unsigned used;
 static uint64_t lane_numbers;
 static uint8_t blobs;
+bool fake_one_number;
 unsigned fake_memories;
 int fake_memory_error;
 
@@ -36,6 +37,7 @@ void fake_reset(void) {
     lane_numbers = 0;
     blobs = 0;
     fake_memory_error = 0;
+    fake_one_number = false;
 }
 
 static struct fake_call *note(enum fake_kind kind, uint64_t number, const void *object) {
@@ -89,7 +91,7 @@ void fake_answer(struct fake_call *c, int code) {
         snprintf(result.text, sizeof(result.text), "the data plane says %d", code);
     c->pending = false;
     if (c->kind == FAKE_LANE_OPEN && !code && c->number != GONE)
-        ((struct plane_lane *)(uintptr_t)c->object)->number = ++lane_numbers;
+        ((struct plane_lane *)(uintptr_t)c->object)->number = fake_one_number ? 1 : ++lane_numbers;
     if (c->blob_done && !code)
         blobs++;
     if (c->blob_done)
@@ -216,6 +218,7 @@ struct plane_lane *plane_lane_new(struct plane *p, unsigned worker, void *cookie
 void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg) {
     struct fake_call *c = note(FAKE_LANE_HELLO, 0, lane);
     c->cookie = lane->cookie;
+    lane->number = 0;
     owe_blob(c, done, arg);
 }
 

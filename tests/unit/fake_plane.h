@@ -60,6 +60,9 @@ void fake_answer(struct fake_call *call, int code);
 /* Answers everything that waits, in the order asked, also what those answers ask. */
 void fake_answer_all(void);
 
+/* Every link has number 1, as those of tcp. */
+extern bool fake_one_number;
+
 /* What plane_memory_add does: how much memory is known to the devices, and the error it shall give
  * (0: none). On any thread. */
 extern unsigned fake_memories;

@@ -138,8 +138,9 @@ static inline void no_key(struct raw *r, uint64_t ref, uint64_t via, int status,
 static inline void link_and_key(struct raw *r, uint64_t ref) {
     unsigned adds = fake_count(FAKE_LEASE_ADD);
     link_up(r);
-    key_asked(r, ref, 1);
-    key(r, ref, 1);
+    struct peer_msg m = raw_expect(r, PEER_MSG_KEY_REQ);
+    cr_expect_eq(m.key_req.owner_ref, 900 + ref);
+    key(r, ref, m.key_req.via);
     AWAIT(fake_count(FAKE_LEASE_ADD) == adds + 1);
 }
 

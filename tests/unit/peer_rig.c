@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -54,7 +55,9 @@ void settle(void) {
 
 static struct raw *raw_new(int fd) {
     struct raw *r = calloc(1, sizeof(*r));
+    int on = 1;
     cr_assert_geq(fd, 0, "%s", strerror(errno));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* sent is received, when settled */
     cr_assert_lt(nraws, 256);
     r->fd = fd;
     raws[nraws++] = r;
