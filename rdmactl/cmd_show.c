@@ -75,7 +75,9 @@ static const struct noun nouns[] = {
       {"fabric", "FABRIC", CELL_TEXT},
       {"state", "STATE", CELL_TEXT},
       {"handles", "HANDLES", CELL_NUMBER},
-      {"quiesce_s", "QUIESCE", CELL_SECONDS}}},
+      {"quiesce_s", "QUIESCE", CELL_SECONDS},
+      {"rebuilds", "REBUILDS", CELL_NUMBER},
+      {"last_error", "LAST ERROR", CELL_TEXT}}},
     {"channel", "channels", {{"id", "ID", CELL_NUMBER}}},
     {"service", "services", {{"name", "NAME", CELL_TEXT}}},
 };

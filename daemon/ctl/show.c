@@ -173,10 +173,12 @@ static void each_link(void *arg, const struct link_view *v) {
     if (rows_full(rows))
         return;
     json_array_append_new(rows->list,
-                          json_pack("{s:I, s:i, s:s, s:s, s:I, s:f}", "peer", (json_int_t)v->peer,
-                                    "worker", (int)v->worker, "fabric", v->fabric, "state",
-                                    v->state, "handles", (json_int_t)v->handles, "quiesce_s",
-                                    seconds(v->quiesce_ns)));
+                          json_pack("{s:I, s:i, s:I, s:s, s:s, s:I, s:f, s:I, s:o}", "peer",
+                                    (json_int_t)v->peer, "worker", (int)v->worker, "session",
+                                    (json_int_t)v->session, "fabric", v->fabric, "state", v->state,
+                                    "handles", (json_int_t)v->handles, "quiesce_s",
+                                    seconds(v->quiesce_ns), "rebuilds", (json_int_t)v->rebuilds,
+                                    "last_error", text(v->last_error)));
 }
 
 void ctl_link_show(struct ctl_call *call, const json_t *params) {
