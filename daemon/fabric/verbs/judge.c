@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define INDEX_MAX 255u
 #define RANK_ANY 1
 #define RANK_IPV4 10
 #define RANK_ROUTABLE 100
@@ -167,9 +168,11 @@ static void judge_port(struct device_port *p, const struct wish *w) {
     struct named_gid named = named_gid(w->settings->gid);
     for (size_t i = 0; i < p->gid_count; i++) {
         struct device_gid *g = &p->gids[i];
-        g->usable = is_named(g, &named);
+        g->usable = is_named(g, &named) && g->index <= INDEX_MAX;
         g->rank = g->usable ? rank_of(g, w) : 0;
-        if (!g->usable)
+        if (g->index > INDEX_MAX)
+            snprintf(g->why, sizeof(g->why), "verbs can name only the first %u", INDEX_MAX + 1);
+        else if (!g->usable)
             snprintf(g->why, sizeof(g->why), "not what verbs.gid (\"%s\") names", w->settings->gid);
     }
     if (*p->why)
