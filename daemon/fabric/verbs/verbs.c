@@ -80,10 +80,6 @@ static void qp_event(struct host_member *m, uint32_t qp_num, enum ibv_event_type
 
 static void device_going(struct host_member *m, const struct error *why) {
     struct verbs *v = verbs_of_member(m);
-    if (!v->device || v->going) {
-        host_let_go(m);
-        return;
-    }
     cqs_poll(v); /* what is known to be done is done */
     v->going = true;
     links_lose(v, why);
