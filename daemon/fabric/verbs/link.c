@@ -212,7 +212,7 @@ void links_timers(struct verbs *v) {
     list_splice(&links, &v->links);
     while ((node = list_pop(&links))) { /* callbacks may close any other */
         list_append(&v->links, node);
-        link_timer(list_entry(node, struct link, node));
+        link_look(list_entry(node, struct link, node));
     }
 }
 

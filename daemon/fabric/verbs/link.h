@@ -100,7 +100,7 @@ void link_fail(struct link *l, const struct error *why);
 /* Destroys the QPs, then gives back every op with status. */
 void link_tear_down(struct link *l, int status);
 void link_settle(struct link *l); /* tells the loss when all ops are back */
-void link_timer(struct link *l);
+void link_look(struct link *l);
 
 /* cm.c: connecting by rdma_cm. Starts connecting l (LINK_CONNECTING) by the offer; later
  * link_connected or link_fail. cm_hang_up ends that, or the connection: called before the link's

@@ -240,7 +240,7 @@ static void check_failing(struct link *l) {
     verbs_timer_at(v, l->deadline_ns);
 }
 
-void link_timer(struct link *l) {
+void link_look(struct link *l) {
     if (l->cancelled && l->state != LINK_CLOSED)
         check_cancelled(l);
     if (l->state == LINK_CONNECTING)
