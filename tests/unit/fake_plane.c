@@ -173,8 +173,10 @@ void plane_memory_remove(struct plane *p, struct fabric_memory *memory) {
 
 void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64_t bytes,
                     struct fabric_memory *memory, plane_done *done, void *arg) {
-    (void)base, (void)bytes, (void)memory;
-    owe(note(FAKE_POOL_ADD, handle + s->stats.ops, s), done, arg);
+    struct fake_call *c = note(FAKE_POOL_ADD, handle + s->stats.ops, s);
+    (void)base, (void)bytes;
+    c->memory = memory;
+    owe(c, done, arg);
 }
 
 void plane_pool_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {

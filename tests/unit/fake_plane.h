@@ -41,6 +41,7 @@ struct fake_call {
     uint64_t deadline_ns;
     struct plane_lease_spec spec;
     struct fabric_blob blob; /* hello, offer or key */
+    struct fabric_memory *memory;
     struct fabric_window_spec window;
     bool pending; /* an answer is owed */
     plane_done *done;

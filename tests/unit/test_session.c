@@ -78,6 +78,7 @@ static void tear_down(void) {
     cr_assert(list_empty(&st.quota.uids));
     cr_assert_eq(open_fds(), fds_before, "a descriptor is left");
     cr_assert_eq(mappings_of("rdmad-"), 0, "memory is left");
+    cr_assert_eq(fake_memories, 0, "memory is still known to the devices");
     offload_stop(st.offload);
     mailbox_fini(&box);
     timers_fini(&st.timers);
@@ -211,6 +212,37 @@ Test(session, a_pool_that_the_data_plane_refuses_is_undone) {
     cr_assert_eq(out.code, RDMAD_E_NOMEM);
     UNTIL(charged(QUOTA_BYTES) == 0);
     cr_assert_eq(s->pools.used, 0);
+    session_close(s, NULL);
+}
+
+Test(session, a_pool_is_known_to_the_devices_as_long_as_anything_can_use_it) {
+    unsigned done = 0;
+    struct session *s = session();
+    struct pool *pool = make_pool(s);
+    cr_assert_eq(fake_memories, 1);
+    cr_assert_not_null(pool->memory);
+    cr_assert_eq(fake_call(FAKE_POOL_ADD, -1)->memory, pool->memory, "the workers name it by that");
+    pool_ref(pool); /* a lease that is ending still */
+    cr_assert_eq(pool_destroy(s, pool->handle, on_done, &done, NULL), 0);
+    fake_answer(fake_call(FAKE_POOL_DROP, -1), 0);
+    cr_assert_eq(done, 1);
+    cr_assert_eq(fake_memories, 1, "its window is over it");
+    pool_unref(pool);
+    UNTIL(charged(QUOTA_BYTES) == 0); /* it was mapped until the devices let go: fake_plane looks */
+    cr_assert_eq(fake_memories, 0);
+    session_close(s, NULL);
+}
+
+Test(session, a_pool_that_no_device_takes_fails_in_the_devices_words) {
+    struct session *s = session();
+    fake_memory_error = RDMAD_E_NOMEM;
+    ask_pool(s, POOL_BYTES, 0);
+    UNTIL(out.calls);
+    cr_assert_eq(out.code, RDMAD_E_NOMEM);
+    cr_assert_not_null(strstr(out.text, "cannot be registered with fake0"), "%s", out.text);
+    cr_assert_eq(fake_count(FAKE_POOL_ADD), 0);
+    UNTIL(charged(QUOTA_BYTES) == 0);
+    cr_assert_eq(mappings_of("rdmad-pool"), 0);
     session_close(s, NULL);
 }
 
