@@ -115,6 +115,13 @@ struct try {
 };
 
 static struct try tries[SLOTS];
+static uint8_t times[BYTES]; /* how often each byte of far was written since its try began */
+
+static void count_placed(void *base, uint64_t offset, uint64_t bytes) {
+    cr_assert_eq(base, far);
+    for (uint64_t i = offset; i < offset + bytes; i++)
+        times[i]++;
+}
 
 static void begin_try(unsigned slot, uint8_t fill) {
     struct try *t = &tries[slot];
@@ -127,6 +134,7 @@ static void begin_try(unsigned slot, uint8_t fill) {
     bool read = t->opcode == RDMAD_OP_READ;
     memset((read ? far : c.pool) + at, t->after, SLOT_BYTES);
     memset((read ? c.pool : far) + at, t->before, SLOT_BYTES);
+    memset(times + at, 0, SLOT_BYTES);
     struct rdmad_sqe sqe = sqe_of(t->opcode, REMOTE, at, t->length);
     sqe.timeout_ns = sim_random(3) ? 0 : 1 + sim_random(100000);
     rig_put(&c, &sqe);
@@ -147,6 +155,8 @@ static void judge(const struct rdmad_cqe *cqe, unsigned *outcomes) {
         cr_assert_lt(i, t->length, "a byte outside");
         changed++;
     }
+    for (uint64_t i = 0; i < SLOT_BYTES; i++)
+        cr_assert_leq(times[cqe->user_data + i], 1, "a write was executed twice");
     cr_assert_eq(cqe->opcode, t->opcode);
     cr_assert_leq(cqe->bytes, changed);
     cr_assert_eq(cqe->status == 0, cqe->outcome == RDMAD_DONE);
@@ -164,9 +174,58 @@ static void judge(const struct rdmad_cqe *cqe, unsigned *outcomes) {
     outcomes[cqe->outcome]++;
 }
 
+/* What the control plane does for a lane whose link breaks, a step a turn. */
+static struct {
+    enum { KEEPS_NOTHING, ALL_WELL, GREETING, ASKING, OPENING, REOPENING } stage;
+    struct rig_answer answer;
+    unsigned seen_lost, rebuilt;
+} keeper;
+
+static void keeper_greets(void) {
+    keeper.seen_lost = rig.lanes_lost;
+    keeper.stage = GREETING;
+    sim_script()->max_message = sim_random(2) ? 64 + sim_random(2 * SIM_MAX_MESSAGE) : 0;
+    plane_lane_hello(remote.lane, rig_blob, &keeper.answer);
+}
+
+static void keeper_goes_on(const struct rig_answer *answer) {
+    if (keeper.stage == GREETING && answer->result.code == 0) {
+        keeper.stage = ASKING;
+        plane_offer(rig.plane[THERE], RIG_PEER, &answer->blob, rig_blob, &keeper.answer);
+    } else if (keeper.stage == ASKING && answer->result.code == 0) {
+        keeper.stage = OPENING;
+        plane_lane_open(remote.lane, "there", &answer->blob, rig_done, &keeper.answer);
+    } else if (keeper.stage == OPENING && answer->result.code == 0) {
+        keeper.stage = REOPENING;
+        plane_window_reopen(remote.window, plane_lane_number(remote.lane), rig_blob,
+                            &keeper.answer);
+    } else if (keeper.stage == REOPENING && answer->result.code == 0) {
+        keeper.stage = ALL_WELL;
+        keeper.rebuilt++;
+        plane_lease_key(c.session, REMOTE, &answer->blob);
+    } else {
+        keeper_greets();
+    }
+}
+
+static void keeper_turn(void) {
+    if (keeper.stage == KEEPS_NOTHING)
+        return;
+    if (sim_random(60) == 0)
+        sim_break_links(rig.plane[HERE]->worker[0].link.fabric);
+    if (keeper.stage == ALL_WELL && keeper.seen_lost != rig.lanes_lost) {
+        keeper_greets();
+    } else if (keeper.answer.done) {
+        struct rig_answer answer = keeper.answer;
+        keeper.answer.done = false;
+        keeper_goes_on(&answer);
+    }
+}
+
 static void random_run(uint64_t seed, unsigned count, unsigned *outcomes) {
     unsigned begun = 0, ended = 0;
     while (ended < count) {
+        keeper_turn();
         unsigned slot = (unsigned)sim_random(SLOTS);
         if (!tries[slot].busy && begun < count && sim_random(3)) {
             begin_try(slot, (uint8_t)(seed + begun++));
@@ -197,6 +256,32 @@ Test(path, outcomes_are_true_under_reordering_delay_loss_and_refusal, .timeout =
     }
     for (int i = 0; i < 4; i++)
         cr_assert_gt(outcomes[i], 20, "outcome %d was hardly tried: %u times", i, outcomes[i]);
+}
+
+Test(path, outcomes_are_true_and_no_write_is_executed_twice_while_links_break, .timeout = 120) {
+    unsigned outcomes[4] = {0}, rebuilt = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        up(seed);
+        memset(&keeper, 0, sizeof(keeper));
+        keeper.stage = ALL_WELL;
+        struct sim_script *script = sim_script();
+        script->placed = count_placed;
+        script->delay_max_ns = 1 + 1000 * (1 + seed % 20);
+        script->delay_min_ns = 0;
+        script->chunk = seed % 3 ? 512 : 0;
+        script->max_inflight = 1 + (uint32_t)seed % 12;
+        script->knows_unexecuted = seed % 2;
+        script->lazy_cancel = seed % 3 == 1;
+        script->lazy_windows = seed % 5 > 1;
+        script->lose_request_ppm = seed % 7 == 0 ? 20000 : 0;
+        random_run(seed, 300, outcomes);
+        rebuilt += keeper.rebuilt;
+        down();
+    }
+    cr_assert_gt(rebuilt, 500);
+    for (int i = 0; i < 4; i++)
+        cr_assert_gt(outcomes[i], 20, "outcome %d was hardly tried: %u times", i, outcomes[i]);
+    cr_assert_gt(outcomes[RDMAD_DONE], 4000);
 }
 
 Test(path, without_trouble_every_op_is_done) {

@@ -145,6 +145,39 @@ Test(tcp_link, an_offer_of_another_version_is_refused) {
     pair_close(&p);
 }
 
+Test(tcp_link, a_link_that_was_not_opened_takes_nothing_and_closes_like_any) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_link *link;
+    struct fabric_blob hello, bad = {0};
+    struct error err = {0};
+    struct top op;
+    unsigned before = fd_count();
+    op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 8);
+    for (int fails = 0; fails < 2; fails++) {
+        cr_assert_eq(fabric_tcp.link_new(p.lessee.fabric, NULL, &link, &hello, &err), 0);
+        if (fails)
+            cr_assert_eq(fabric_tcp.link_open(link, "127.0.0.1", &bad, &err), RDMAD_E_PROTOCOL);
+        cr_assert_eq(fabric_tcp.post(link, &op.op), RDMAD_E_PEER_LOST);
+        fabric_tcp.link_close(link);
+        pair_turn(&p);
+    }
+    cr_assert_eq(p.lessee.lost, 0);
+    cr_assert_eq(fd_count(), before);
+    cr_assert_eq(op_run(&p, &op), RDMAD_OK);
+    pair_close(&p);
+}
+
+Test(tcp_link, a_hello_of_another_fabric_is_told_what_to_do) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_blob hello = {.size = 40}, offer;
+    struct error err = {0};
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &hello, &offer, &err), RDMAD_E_PROTOCOL);
+    cr_assert_not_null(strstr(err.text, "\"fabric\""), "%s", err.text);
+    pair_close(&p);
+}
+
 /* ---- breaking ---------------------------------------------------------------------------- */
 
 Test(tcp_link, a_lost_link_tells_what_became_of_each_op) {

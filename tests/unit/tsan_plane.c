@@ -4,9 +4,9 @@
  *
  * A plain main, because ThreadSanitizer does not start under Criterion; one mapping, because two
  * mappings of the same pages would hide races from it. Clients spin, sleep, flood their doorbell or
- * never read it; meanwhile the control thread counts, asks for life, changes the spin bounds, and
- * ends leases and sessions in mid-traffic. Whatever order that comes in, bytes are right, every op
- * is answered once, and whoever sleeps is woken.
+ * never read it; meanwhile the control thread counts, asks for life, changes the spin bounds, gives
+ * lanes new links, and ends leases and sessions in mid-traffic. Whatever order that comes in, bytes
+ * are right, every op is answered once, and whoever sleeps is woken.
  */
 #include "common/ringword.h"
 #include "daemon/base/clock.h"
@@ -255,6 +255,76 @@ static void revocations_are_no_races(unsigned rounds) {
     client_down(&c);
 }
 
+/* ---- lanes, over the local fabric -------------------------------------------------------- */
+
+struct blob_answer {
+    struct fabric_blob blob;
+};
+
+static void on_blob(void *arg, const struct error *result, const struct fabric_blob *blob) {
+    ((struct blob_answer *)arg)->blob = *blob;
+    on_done(NULL, result);
+}
+
+static void connect_lane(struct plane_lane *lane, uint64_t peer) {
+    struct blob_answer hello, offer;
+    unsigned before = answers;
+    plane_lane_hello(lane, on_blob, &hello);
+    await(before + 1);
+    plane_offer(plane, peer, &hello.blob, on_blob, &offer);
+    await(before + 2);
+    plane_lane_open(lane, "", &offer.blob, on_done, NULL);
+    await(before + 3);
+    CHECK(plane_lane_number(lane) != 0);
+}
+
+/* The lane's link is exchanged again and again; its lessee notices nothing but the time. */
+static void links_change_under_running_clients(unsigned rounds) {
+    struct client c;
+    struct blob_answer key;
+    client_up(&c, SPINS, 0);
+    pthread_join(c.thread, NULL);
+    uint64_t peer = 100 + plane_worker_of_session(c.session); /* of two: on the same worker */
+    CHECK(plane_worker_of_peer(plane, peer) == plane_worker_of_session(c.session));
+    struct plane_lane *lane = plane_lane_new(plane, plane_worker_of_session(c.session), NULL);
+    struct fabric_window_spec window_spec = {.peer = peer,
+                                             .base = c.target,
+                                             .length = BYTES,
+                                             .rights = RDMAD_RIGHTS_ALL,
+                                             .deadline_ns = CLOCK_NEVER,
+                                             .audit = &c.audit};
+    struct plane_lease_spec spec = {.lease_id = 8,
+                                    .length = BYTES,
+                                    .rights = RDMAD_RIGHTS_ALL,
+                                    .deadline_ns = CLOCK_NEVER,
+                                    .lane = lane};
+    unsigned before = answers;
+    struct plane_window *window = plane_window_open(plane, &window_spec, on_blob, &key);
+    plane_lease_end(c.session, HANDLE, RDMAD_E_LEASE_REVOKED, on_done, NULL);
+    plane_lease_forget(c.session, HANDLE);
+    plane_lease_add(c.session, HANDLE, &spec, on_done, NULL);
+    await(before + 3);
+    c.rounds = rounds;
+    c.finished = false;
+    CHECK(pthread_create(&c.thread, NULL, client_main, &c) == 0);
+    while (!__atomic_load_n(&c.finished, __ATOMIC_ACQUIRE)) {
+        connect_lane(lane, peer);
+        before = answers;
+        plane_window_reopen(window, plane_lane_number(lane), on_blob, &key);
+        await(before + 1);
+        plane_lease_key(c.session, HANDLE, &key.blob);
+        usleep(200);
+    }
+    pthread_join(c.thread, NULL);
+    CHECK(c.ended == 0);
+    before = answers;
+    plane_lease_end(c.session, HANDLE, RDMAD_E_LEASE_RELEASED, on_done, NULL);
+    plane_lane_drop(lane, on_done, NULL);
+    plane_window_close(window, RDMAD_E_LEASE_RELEASED, on_done, NULL);
+    await(before + 3);
+    client_down(&c);
+}
+
 /* A session dropped while its client keeps publishing. */
 static void drops_in_mid_traffic(unsigned count) {
     for (unsigned i = 0; i < count; i++) {
@@ -295,6 +365,7 @@ int main(void) {
     nobody_misses_a_wake_up(SPINS, 20000);
     revocations_are_no_races(500);
     drops_in_mid_traffic(50);
+    links_change_under_running_clients(3000);
 
     struct plane_counters counters;
     plane_count(plane, &counters);
