@@ -51,7 +51,7 @@ class Watch:
 
     def operations(self):
         """Of the lessee's daemon, so that warming up counts, too."""
-        return self.daemons.show(self.daemons.lessee, "status")["ops"]
+        return self.daemons.show(self.daemons.lessee, "status")["traffic"]["ops"]
 
     def ours(self, key, measure):
         ops = self.operations()
