@@ -92,8 +92,9 @@ static bool is_named(const struct device_gid *g, const struct named_gid *n) {
 
 static int rank_of(const struct device_gid *g, const struct wish *w) {
     int rank = RANK_ANY;
-    if (!is_roce(g)) /* InfiniBand connects by LID, iWARP by address: the first entry is the port */
-        return rank;
+    if (!is_roce(
+            g)) /* InfiniBand's and iWARP's reach all that there is: as good as the best RoCE */
+        return rank + RANK_IPV4 + RANK_ROUTABLE + RANK_ROCE_V2;
     if (is_ipv4(g))
         rank += RANK_IPV4;
     if (is_routable(g))
@@ -252,10 +253,8 @@ static void describe(const struct device_gid *g, const struct wish *w, char *out
 /* Why a usable GID lost to another; what that other is called. */
 static void say_lost(struct device_gid *g, const struct device_gid *to, const char *who,
                      const struct wish *w) {
-    const char *what;
-    if (!is_roce(g))
-        what = "as good as %s, which comes first";
-    else if (is_listen(to, w) && !is_listen(g, w))
+    const char *what = "as good as %s, which comes first";
+    if (is_listen(to, w) && !is_listen(g, w))
         what = "not the listen address, as %s is";
     else if (is_v2(to) && !is_v2(g))
         what = "RoCE v1, and v2 is better: %s";
@@ -263,8 +262,8 @@ static void say_lost(struct device_gid *g, const struct device_gid *to, const ch
         what = "link-local, and %s is routable";
     else if (is_ipv4(to) && !is_ipv4(g))
         what = "IPv6, and so that all machines choose alike IPv4 goes first: %s";
-    else
-        what = "as good as %s, which comes first";
+    else if (g->rank < to->rank)
+        what = "does not reach as far as %s";
     const char *hole = strstr(what, "%s");
     snprintf(g->why, sizeof(g->why), "%.*s%s%s", (int)(hole - what), what, who, hole + 2);
 }
@@ -274,7 +273,7 @@ static void explain_gids(const struct device_view *view, struct device_port *p,
     for (size_t i = 0; i < p->gid_count; i++) {
         struct device_gid *g = &p->gids[i];
         char who[96];
-        if (g == c->gid) {
+        if (c->gid && g == c->gid) {
             char how[64];
             describe(g, w, how, sizeof(how));
             g->chosen = true;
@@ -284,7 +283,7 @@ static void explain_gids(const struct device_view *view, struct device_port *p,
             snprintf(g->why, sizeof(g->why), "its port cannot be used");
         } else if (g->usable && !view->usable) {
             snprintf(g->why, sizeof(g->why), "its device cannot be used");
-        } else if (g->usable) {
+        } else if (g->usable && c->gid) {
             if (p == c->port)
                 snprintf(who, sizeof(who), "index %u", c->gid->index);
             else
@@ -297,11 +296,11 @@ static void explain_gids(const struct device_view *view, struct device_port *p,
 
 static void explain_port(const struct device_view *view, struct device_port *p,
                          const struct choice *c, const struct wish *w) {
-    p->chosen = p == c->port;
+    p->chosen = c->port && p == c->port;
     if (p->chosen)
         snprintf(p->why, sizeof(p->why), "chosen: %s",
                  w->settings->port ? "named by verbs.port" : "has the best GID");
-    else if (p->usable && view->usable)
+    else if (p->usable && view->usable && c->port)
         snprintf(p->why, sizeof(p->why), "%s port %u is as good or better, see the GIDs",
                  c->device->name, c->port->number);
     else if (p->usable)
@@ -312,11 +311,11 @@ static void explain_port(const struct device_view *view, struct device_port *p,
 static void explain(struct device_list *list, const struct choice *c, const struct wish *w) {
     for (size_t d = 0; d < list->count; d++) {
         struct device_view *view = &list->devices[d];
-        view->chosen = view == c->device;
+        view->chosen = c->device && view == c->device;
         if (view->chosen)
             snprintf(view->why, sizeof(view->why), "chosen: %s",
                      *w->settings->device ? "named by verbs.device" : "has the best GID");
-        else if (view->usable)
+        else if (view->usable && c->device)
             snprintf(view->why, sizeof(view->why), "%s is as good or better, see the GIDs",
                      c->device->name);
         for (size_t i = 0; i < view->port_count; i++)

@@ -30,6 +30,7 @@
 #define RETRY_MAX_NS NSEC_PER_SEC
 #define BROKEN_WAIT_NS (100 * NSEC_PER_MSEC) /* doubles with each failure, */
 #define BROKEN_DOUBLE_MAX 7u                 /* to 12.8 s */
+#define STANDS_NS (250 * NSEC_PER_MSEC)      /* a reason that stands so long is logged */
 #define SOUND_NS (60 * NSEC_PER_SEC)         /* a device that lived so long counts as sound */
 
 void keeper_wake(struct fabric_host *h) {
@@ -50,7 +51,7 @@ static int open_chosen(struct fabric_host *h, struct port_now *port, struct erro
         return failed;
     const struct device_port *p = judged_port(list);
     if (!p)
-        failed = error_set(err, list->why.code, "%s", list->why.text);
+        failed = error_set(err, RDMAD_E_FABRIC, "%s", list->why.text);
     else
         failed = device_open(h, &list->devices[list->chosen], p->number, &h->open, port, err);
     device_list_free(list);
@@ -68,7 +69,7 @@ static void say_adopted(const struct open_device *o, const struct port_now *port
 }
 
 int keeper_adopt(struct fabric_host *h, struct error *err) {
-    struct port_now port;
+    struct port_now port = {0};
     int failed = open_chosen(h, &port, err);
     if (failed) {
         h->open = NULL;
@@ -87,21 +88,34 @@ int keeper_adopt(struct fabric_host *h, struct error *err) {
     return 0;
 }
 
-/* The reason is logged when it is another than before. */
+/* The reason is logged when it is another than before, and not that of a moment: a device that
+ * comes or goes is half there for a while. */
+static void say_none(struct fabric_host *h, const struct error *why, uint64_t now_ns) {
+    if (strcmp(h->looked.text, why->text) != 0) {
+        h->looked = *why;
+        h->looked_ns = now_ns;
+    }
+    if (now_ns - h->looked_ns < STANDS_NS || strcmp(h->said.text, why->text) == 0)
+        return;
+    h->said = *why;
+    LOG(WARNING, ("no RDMA device is in use: %s", why->text));
+}
+
 static void look_for_device(struct fabric_host *h, uint64_t now_ns) {
     struct error err = {0};
-    if (keeper_adopt(h, &err) == 0)
+    if (keeper_adopt(h, &err) == 0) {
+        memset(&h->looked, 0, sizeof(h->looked));
+        memset(&h->said, 0, sizeof(h->said));
         return;
+    }
     h->retry_after_ns = h->retry_after_ns < RETRY_MIN_NS ? RETRY_MIN_NS : 2 * h->retry_after_ns;
     if (h->retry_after_ns > RETRY_MAX_NS)
         h->retry_after_ns = RETRY_MAX_NS;
     h->retry_ns = now_ns + h->retry_after_ns;
     pthread_mutex_lock(&h->lock);
-    bool news = strcmp(h->why.text, err.text) != 0;
     h->why = err;
     pthread_mutex_unlock(&h->lock);
-    if (news)
-        LOG(WARNING, ("no RDMA device is in use: %s", err.text));
+    say_none(h, &err, now_ns);
 }
 
 /* ---- the port ------------------------------------------------------------------------------ */

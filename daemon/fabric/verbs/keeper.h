@@ -52,6 +52,7 @@ struct fabric_host {
     uint64_t look_ns;                  /* at the port, once more */
     unsigned failures;                 /* devices that broke soon after they were adopted */
     unsigned told;                     /* enum lowered and the warnings that were logged */
+    struct error looked, said;         /* why there was none at the last look, and in the log */
 };
 
 /* ---- keeper.c ----------------------------------------------------------------------------- */
