@@ -27,7 +27,7 @@ c_files() { files '*.c' '*.h'; }
 scripts() {
     files '*.sh'
     local file
-    for file in quickstart check .ci/run tests/soak; do
+    for file in quickstart check .ci/run tests/soak tests/vm/run tests/vm/two-hosts; do
         [ ! -f "$file" ] || printf '%s\n' "$file"
     done
 }

@@ -61,7 +61,7 @@ bool false_peer_hear(const struct false_peer *p, int ms, struct peer_msg *m) {
 
 void false_peer_await(const struct false_peer *p, uint16_t type, struct peer_msg *m) {
     do {
-        CHECK(false_peer_hear(p, TEST_PATIENCE_MS, m), "the owner's daemon says no %s",
+        CHECK(false_peer_hear(p, (int)TEST_PATIENCE_MS, m), "the owner's daemon says no %s",
               peer_wire_name(type));
         CHECK(m->type == type || m->type != PEER_MSG_BYE, "the owner's daemon says goodbye: %s",
               m->bye.text);

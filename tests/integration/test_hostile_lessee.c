@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { POOL = 1 << 20, SECRET = 0xa5, ROUNDS = 100 };
+enum { POOL = 1 << 20, SECRET = 0xa5, ROUNDS = 1000 };
 
 static struct tdaemon *start_impatient(const char *host) {
     static char path[128];
@@ -115,7 +115,7 @@ static void flood_with(enum hostile_habit habit) {
     struct hostile h;
     own(&o, d);
     hostile_connect(&h, tdaemon_listen(d));
-    for (unsigned round = 0; round < ROUNDS * test_scale() / 3 + 1; round++)
+    for (unsigned round = 0; round < test_count(ROUNDS / 3); round++)
         hostile_round(&o, &h, habit, round);
     hostile_close(&h);
     rdmad_close(o.session);
@@ -161,7 +161,7 @@ static void write_through(const struct tdaemon *owners, const struct tdaemon *le
     struct owner_side o;
     own(&o, owners);
     /* Half of the rounds here, half on the same daemon; each is many writes. */
-    for (unsigned round = 0; round < ROUNDS * test_scale() / 2; round++) {
+    for (unsigned round = 0; round < test_count(ROUNDS / 2); round++) {
         memset(o.memory, 0, POOL);
         rdmad_lease *lease = grant(&o);
         char uri[RDMAD_URI_MAX + 1];

@@ -39,7 +39,7 @@ static void rounds(struct tdaemon *a, struct tdaemon *b) {
     struct lessee neighbour = lessee_start(b, o.uri, TRANSFER_STRICT);
     lessee_await_start(&neighbour);
     one_round(a, b, true); /* warms up what stays, as the other direction's link */
-    for (unsigned i = 0; i < 10 * test_scale(); i++) {
+    for (unsigned i = 0; i < test_count(100); i++) {
         one_round(a, b, true);
         one_round(a, b, false);
         CHECK(client_running(neighbour.pid), "the neighbour ended");

@@ -8,7 +8,9 @@
 #include <signal.h>
 
 /* The promise is deadline plus quiesce bound; a busy machine gets ten times the bound. */
-static const unsigned end_ms = (unsigned)(TRANSFER_TIMEOUT_NS / 1000000) + TEST_PATIENCE_MS;
+static unsigned end_ms(void) {
+    return (unsigned)(TRANSFER_TIMEOUT_NS / 1000000) + TEST_PATIENCE_MS;
+}
 
 /* What a daemon holds for its clients; peers and what belongs to them stay for a while. */
 static json_t *held(struct tdaemon *d) {
@@ -31,14 +33,14 @@ static void the_owners_daemon(void) {
     struct tdaemon *a = tdaemon_start("127.0.0.1", NULL), *b = tdaemon_start("127.0.0.2", NULL);
     json_t *empty = held(b);
     works(a, b);
-    for (unsigned i = 0; i < 3 * test_scale(); i++) {
+    for (unsigned i = 0; i < test_count(30); i++) {
         tdaemon_expect_objects(b, json_incref(empty));
         struct owner o = owner_start(a);
         struct lessee l = lessee_start(b, o.uri, TRANSFER_TOLERANT);
         lessee_await_start(&l);
         sleep_ms((unsigned)(test_random() % 30));
         tdaemon_kill(a);
-        lessee_expect_end(&l, end_ms);
+        lessee_expect_end(&l, end_ms());
         client_kill(o.pid);
         tdaemon_expect_objects(b, json_incref(empty));
         tdaemon_restart(a);
@@ -53,7 +55,7 @@ static void the_lessees_daemon(void) {
     struct tdaemon *a = tdaemon_start("127.0.0.1", NULL), *b = tdaemon_start("127.0.0.2", NULL);
     json_t *empty = held(a);
     works(a, b);
-    for (unsigned i = 0; i < 3 * test_scale(); i++) {
+    for (unsigned i = 0; i < test_count(30); i++) {
         tdaemon_expect_objects(a, json_incref(empty));
         struct owner o = owner_start(a);
         json_t *with_owner = held(a);
@@ -61,7 +63,7 @@ static void the_lessees_daemon(void) {
         lessee_await_start(&l);
         sleep_ms((unsigned)(test_random() % 30));
         tdaemon_kill(b);
-        lessee_expect_end(&l, end_ms);         /* its own daemon is lost */
+        lessee_expect_end(&l, end_ms());       /* its own daemon is lost */
         tdaemon_expect_objects(a, with_owner); /* the attachment is gone, the lease is not */
         tdaemon_restart(b);
         struct lessee again = lessee_start(b, o.uri, TRANSFER_STRICT);
@@ -81,7 +83,7 @@ static void a_daemon_that_hangs(void) {
     struct lessee l = lessee_start(b, o.uri, TRANSFER_TOLERANT);
     lessee_await_start(&l);
     kill(tdaemon_pid(a), SIGSTOP);
-    lessee_expect_end(&l, end_ms);
+    lessee_expect_end(&l, end_ms());
     kill(tdaemon_pid(a), SIGCONT);
     client_kill(o.pid);
     tdaemon_stop(b);

@@ -177,7 +177,7 @@ static void settings_are_read_again(void) {
           "a setting that needs a restart was not named");
     int first = raw_session(s.runtime_dir), second = raw_connect(s.runtime_dir);
     struct raw_packet p;
-    CHECK(raw_recv(second, &p, TEST_PATIENCE_MS) && p.header.status == RDMAD_E_LIMIT,
+    CHECK(raw_recv(second, &p, (int)TEST_PATIENCE_MS) && p.header.status == RDMAD_E_LIMIT,
           "the new limit does not hold");
     CHECK(strstr(raw_text(&p), "limits.sessions"), "%s", raw_text(&p));
     close(second);
@@ -266,11 +266,11 @@ static void clients_are_told_that_it_stops(void) {
     start(&s);
     int sock = raw_session(s.runtime_dir);
     kill(s.pid, SIGTERM);
-    CHECK(raw_recv(sock, &p, TEST_PATIENCE_MS), "nothing was said");
+    CHECK(raw_recv(sock, &p, (int)TEST_PATIENCE_MS), "nothing was said");
     CHECK(p.header.type == RDMAD_EV_SESSION_ENDED && p.header.status == RDMAD_E_SHUTDOWN,
           "type 0x%x, status %d", p.header.type, p.header.status);
     CHECK(strstr(raw_text(&p), "stopping"), "%s", raw_text(&p));
-    CHECK(raw_ended(sock, TEST_PATIENCE_MS), "the socket did not end");
+    CHECK(raw_ended(sock, (int)TEST_PATIENCE_MS), "the socket did not end");
     close(sock);
     stop(&s);
 }

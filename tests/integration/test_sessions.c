@@ -39,7 +39,7 @@ static void go(struct crowd *c) {
 }
 
 static void crowd_new(struct crowd *c) {
-    c->count = 100 * test_scale();
+    c->count = test_count(1000);
     c->socks = calloc(c->count, sizeof(*c->socks));
     c->rings = calloc(c->count, sizeof(*c->rings));
     CHECK(c->socks && c->rings, "out of memory");

@@ -272,7 +272,7 @@ static void no_byte_changes_after_an_expiry_was_told(void) {
         rdmad_lease *lease = grant(&s.owner, 0, 300);
         liar_attach(&s.liar, rdmad_lease_uri(lease), &at);
         liar_start(&s.liar, &at, false);
-        CHECK(rdmad_next_event(s.owner.session, TEST_PATIENCE_MS, &event) == 0 &&
+        CHECK(rdmad_next_event(s.owner.session, (int)TEST_PATIENCE_MS, &event) == 0 &&
                   event.type == RDMAD_EVENT_LEASE_ENDED,
               "no word of the expiry");
         watch(&s.owner, 20, round);

@@ -29,6 +29,7 @@ enum { MAX_ARGS = 32, START_MS = 20000, STOP_MS = 30000 };
 struct tdaemon {
     char dir[64];
     char listen[64];
+    char config[96]; /* when the fabric is not tcp: of ours, beside what a test sets */
     const char *args[MAX_ARGS];
     pid_t pid; /* 0: not running */
 };
@@ -142,7 +143,7 @@ static bool answers(struct tdaemon *d) {
 }
 
 static void await_ready(struct tdaemon *d) {
-    uint64_t deadline = now_ms() + START_MS;
+    uint64_t deadline = now_ms() + (uint64_t)START_MS * test_patience();
     while (!answers(d)) {
         int status;
         if (waitpid(d->pid, &status, WNOHANG) == d->pid) {
@@ -168,6 +169,55 @@ static void launch(struct tdaemon *d) {
     await_ready(d);
 }
 
+const char *test_fabric(void) {
+    const char *name = getenv("RDMAD_TEST_FABRIC");
+    return name && *name ? name : "tcp";
+}
+
+/* A test's own configuration file stays where it is, so that it may change it and reload: ours is a
+ * link to it, and the fabric is set in the directory of ours. */
+static void configure_fabric(struct tdaemon *d, const char *theirs) {
+    static unsigned started;
+    char path[128];
+    if (strcmp(test_fabric(), "tcp") == 0)
+        return;
+    snprintf(d->config, sizeof(d->config), "%s/rdmad.json", d->dir);
+    snprintf(path, sizeof(path), "%s.d", d->config);
+    CHECK(mkdir(path, 0755) == 0, "%s: %s", path, strerror(errno));
+    snprintf(path, sizeof(path), "%s.d/fabric.json", d->config);
+    FILE *f = fopen(path, "we");
+    CHECK(f &&
+              fprintf(f, "{\"fabric\": \"%s\", \"verbs\": {\"device\": \"rxe%u\"}}\n",
+                      test_fabric(), started++ % 2) > 0 &&
+              fclose(f) == 0,
+          "%s: %s", path, strerror(errno));
+    if (theirs) {
+        CHECK(symlink(theirs, d->config) == 0, "%s: %s", d->config, strerror(errno));
+        return;
+    }
+    f = fopen(d->config, "we");
+    CHECK(f && fputs("{}\n", f) >= 0 && fclose(f) == 0, "%s: %s", d->config, strerror(errno));
+}
+
+/* Takes the test's arguments, but with its configuration file inside ours. */
+static void take_arguments(struct tdaemon *d, const char *const *args) {
+    const char *theirs = NULL;
+    unsigned n = 0;
+    for (unsigned i = 0; args && args[i]; i++) {
+        CHECK(n < MAX_ARGS - 4, "too many arguments");
+        if (strcmp(args[i], "--config") == 0)
+            theirs = args[++i];
+        else
+            d->args[n++] = args[i];
+    }
+    configure_fabric(d, theirs);
+    const char *config = d->config[0] ? d->config : theirs;
+    if (config) {
+        d->args[n++] = "--config";
+        d->args[n] = config;
+    }
+}
+
 struct tdaemon *tdaemon_start(const char *host, const char *const *args) {
     struct tdaemon *d = calloc(1, sizeof(*d));
     const char *tmp = getenv("TMPDIR");
@@ -176,10 +226,7 @@ struct tdaemon *tdaemon_start(const char *host, const char *const *args) {
     CHECK(mkdtemp(d->dir), "%s: %s", d->dir, strerror(errno));
     chmod(d->dir, 0755); /* clients of other uids are tested too */
     snprintf(d->listen, sizeof(d->listen), "%s:0", host);
-    for (unsigned i = 0; args && args[i]; i++) {
-        CHECK(i < MAX_ARGS - 1, "too many arguments");
-        d->args[i] = args[i];
-    }
+    take_arguments(d, args);
     launch(d);
     return d;
 }
@@ -205,7 +252,7 @@ void tdaemon_kill(struct tdaemon *d) {
 void tdaemon_stop(struct tdaemon *d) {
     if (d->pid) {
         int status = 0;
-        uint64_t deadline = now_ms() + STOP_MS;
+        uint64_t deadline = now_ms() + (uint64_t)STOP_MS * test_patience();
         kill(d->pid, SIGTERM);
         while (waitpid(d->pid, &status, WNOHANG) == 0) {
             if (now_ms() > deadline) {

@@ -11,6 +11,9 @@
  * Nothing here returns an error: what goes wrong ends the case with a sentence and the daemon's
  * log. The daemon is $RDMAD_BUILD/daemon/rdmad, in a directory of its own that stop removes. It
  * dies with the test.
+ *
+ * With RDMAD_TEST_FABRIC=verbs (in the guest of tests/vm) the daemons of a case use rxe0 and rxe1
+ * in turns, so that two of them are two hosts.
  */
 #ifndef RDMAD_TEST_HARNESS_H
 #define RDMAD_TEST_HARNESS_H
@@ -23,7 +26,7 @@
 #include <sys/types.h>
 
 /* What the promises of time are multiplied with before a test on a busy machine fails. */
-#define TEST_PATIENCE_MS 10000u
+#define TEST_PATIENCE_MS (10000u * test_patience())
 
 struct tdaemon;
 
@@ -37,6 +40,8 @@ void tdaemon_restart(struct tdaemon *d); /* after kill: the same directory and p
 const char *tdaemon_dir(const struct tdaemon *d);    /* --runtime-dir */
 const char *tdaemon_listen(const struct tdaemon *d); /* "127.0.0.1:40123" */
 pid_t tdaemon_pid(const struct tdaemon *d);
+/* What links between its daemons use: $RDMAD_TEST_FABRIC, else "tcp". */
+const char *test_fabric(void);
 /* Whether a line of its log contains text. */
 bool tdaemon_logged(const struct tdaemon *d, const char *text);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,10 +44,24 @@ _Noreturn void skip(const char *format, ...) {
     _exit(EXIT_SKIPPED);
 }
 
+/* A number of the environment; instead when it is not there or out of bounds. */
+static unsigned setting(const char *name, unsigned most, unsigned instead) {
+    const char *text = getenv(name);
+    unsigned long value = text ? strtoul(text, NULL, 10) : 0;
+    return value >= 1 && value <= most ? (unsigned)value : instead;
+}
+
 unsigned test_scale(void) {
-    const char *text = getenv("RDMAD_TEST_SCALE");
-    long scale = text ? strtol(text, NULL, 10) : 1;
-    return scale >= 1 && scale <= 1000 ? (unsigned)scale : 1;
+    return setting("RDMAD_TEST_SCALE", 1000, 1);
+}
+
+unsigned test_count(unsigned full) {
+    uint64_t count = (uint64_t)full * test_scale() * setting("RDMAD_TEST_PERCENT", 100, 100) / 1000;
+    return count ? (unsigned)count : 1;
+}
+
+unsigned test_patience(void) {
+    return setting("RDMAD_TEST_PATIENCE", 100, 1);
 }
 
 bool test_sanitized(void) {

@@ -49,6 +49,14 @@ _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* How much longer than in ./check a count should be: $RDMAD_TEST_SCALE, tests/soak sets 10. */
 unsigned test_scale(void);
+/*
+ * How often a test does what it does many times: in full in tests/soak, a tenth of that in ./check,
+ * and of that what $RDMAD_TEST_PERCENT says: half in ./check's guest, which is ten times slower. At
+ * least once.
+ */
+unsigned test_count(unsigned full);
+/* What bounds in time are multiplied with on a slow machine: $RDMAD_TEST_PATIENCE, else 1. */
+unsigned test_patience(void);
 /* Whether this is a sanitizer's build: memory then says nothing, and speed less. */
 bool test_sanitized(void);
 

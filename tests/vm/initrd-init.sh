@@ -31,11 +31,16 @@ for dir in proc sys dev; do
     $b mkdir -p /root/$dir
     $b mount --move /$dir /root/$dir
 done
+$b ln -s /proc/self/fd /root/dev/fd
+$b ln -s fd/0 /root/dev/stdin
+$b ln -s fd/1 /root/dev/stdout
+$b ln -s fd/2 /root/dev/stderr
 $b mkdir -p /root/run /root/tmp /root/dev/shm /root/dev/pts
 $b mount -t tmpfs -o mode=755 run /root/run
 $b mount -t tmpfs -o mode=1777 shm /root/dev/shm
 $b mount -t devpts -o mode=620,ptmxmode=666 pts /root/dev/pts
-$b mkdir -p /root/run/lock /root/run/vm
+$b mkdir -p /root/run/lock /root/run/tmp /root/run/vm
+$b mount -t tmpfs -o mode=1777,size=80% tmp /root/run/tmp
 $b mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=none run /root/run/vm ||
     give_up "cannot mount the run's directory"
 kernel=$($b uname -r)

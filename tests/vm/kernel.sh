@@ -13,7 +13,7 @@ vm_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # What the initrd needs to reach the host's files, and what is there for modprobe in the guest. Those
 # after "--" are not in every kernel.
 vm_boot_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay)
-vm_modules=(rdma_rxe ib_uverbs rdma_ucm veth virtio_net sch_netem -- siw crc32_generic)
+vm_modules=(rdma_rxe ib_uverbs rdma_ucm veth virtio_net sch_netem -- crc32_generic)
 
 # vm_resolve PACKAGE: the package of the kernel itself, if that is one that only depends on it.
 vm_resolve() {

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+# The integration suite once more, in the guest, over verbs: the same programs, whose daemons the
+# harness puts on rxe0 and rxe1.
+#
+# Not there: of test_hostile_lessee the cases that speak the tcp engine's wire (test_verbs_liar is their
+# counterpart), and test_wakeups, which has one daemon, no link, and counts how two processors spin.
+foreach(name test_bad_messages test_bad_sqes test_sessions test_kill_client test_kill_daemon test_lease
+        test_punch test_args test_service)
+  if(TARGET ${name})
+    rdmad_guest_test(verbs_${name} $<TARGET_FILE:${name}>)
+  endif()
+endforeach()
+if(TARGET test_hostile_lessee)
+  rdmad_guest_test(verbs_test_hostile_lessee $<TARGET_FILE:test_hostile_lessee>
+    a_client_on_another_daemon a_client_on_the_same_daemon)
+endif()
+if(TARGET rdmad AND TARGET rdmactl)
+  foreach(name test_examples test_rdmactl test_quickstart)
+    rdmad_guest_test(verbs_${name} ${PROJECT_SOURCE_DIR}/tests/integration/${name}.sh TIMEOUT 600)
+  endforeach()
+  if(TEST verbs_test_quickstart)
+    set_tests_properties(verbs_test_quickstart PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endif()
