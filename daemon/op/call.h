@@ -68,6 +68,7 @@ struct call {
     int reason;
     struct fabric_window_spec window_spec;
     struct fabric_blob given; /* a hello, an offer or a key */
+    struct op_share *share;   /* to be used or freed */
 
     /* The answer. */
     struct error result;

@@ -38,6 +38,7 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cook
     list_init(&s->ops);
     list_init(&s->throttled);
     list_init(&s->violated_node);
+    list_init(&s->shares);
     slots_init(&s->rings, HANDLES_MAX);
     slots_init(&s->pools, HANDLES_MAX);
     slots_init(&s->leases, HANDLES_MAX);
@@ -131,7 +132,10 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
                      plane_done *done, void *arg) {
     struct call *c = session_call(s, handle, table_lease_add, done, arg);
     struct op_lease *lease = calloc(1, sizeof(*lease));
-    if (!lease) {
+    c->share = malloc(sizeof(*c->share));
+    if (!lease || !c->share) {
+        free(lease);
+        free(c->share);
         call_refuse(c, RDMAD_E_NOMEM, "lease: out of memory");
         return;
     }

@@ -42,10 +42,19 @@ struct call;
 struct op_route {
     struct seat *seat; /* the fabric, worker.h */
     struct fabric_link *link;
-    struct list run;  /* ops that have a part to post, served in turn */
+    struct list run;  /* of struct op_share: those with ops that have a part to post, in turn */
     struct list node; /* in worker->runnable or, while full, in worker->full */
     bool full;        /* the link said AGAIN */
     bool up;          /* the link takes posts; while it is not, ops wait with their leases */
+};
+
+/* A session's place in a route's queue, however many leases it has there. */
+struct op_share {
+    struct op_route *route;
+    struct list node; /* in session->shares */
+    struct list turn; /* in route->run */
+    struct list ops;  /* with a part to post; served in turn, too */
+    unsigned leases;  /* that use it */
 };
 
 /* A lane is one link at a time: none, new, being opened, up, lost, and so on from the start. */
@@ -69,6 +78,7 @@ struct op_session {
     uint64_t id;
     void *cookie;
     struct slots rings, pools, leases;
+    struct list shares;    /* of struct op_share, one a route */
     struct list ops;       /* of struct op */
     struct list throttled; /* rings that wait for ops to end */
     uint32_t inflight;     /* length of ops */
@@ -105,6 +115,7 @@ struct op_lease {
     bool keyed;                   /* key is good for the route as it is now */
     struct list held;             /* ops that wait for a key */
     struct op_route *route;       /* NULL: the lane was dropped under it */
+    struct op_share *share;       /* of its session in that route */
     struct list lane_node;        /* in lane->leases */
     struct fabric_blob key;       /* what the fabric wants to hear */
     struct fabric_window *window; /* route local: our own, on the local fabric */
@@ -128,7 +139,7 @@ struct op_part {
 };
 
 struct op {
-    struct list node; /* in route->run while it has a part to post, or in lease->held */
+    struct list node; /* in share->ops while it has a part to post, or in lease->held */
     struct list session_node;
     struct deadline due; /* when deadlines.c looks at it next */
     uint64_t deadline_ns;
@@ -192,6 +203,10 @@ void route_full(struct worker *w, struct op_route *route);  /* its link said AGA
 void routes_retry(struct worker *w); /* the fabric moved: full links may take posts again */
 void route_down(
     struct op_route *route); /* takes no posts any more; its ops wait with their leases */
+/* The session's share in the route for one more lease: one that is there, else spare. The other is
+ * freed. */
+struct op_share *share_get(struct op_session *s, struct op_route *route, struct op_share *spare);
+void share_put(struct op_share *share); /* one lease less */
 /* The op has something to post: it queues on its route, or waits for its lease's key. */
 void op_queue(struct worker *w, struct op *op);
 void op_hold(struct op *op); /* it waits for the lease's next key */

@@ -6,10 +6,15 @@
  * said AGAIN waits in worker->full instead, until an op on it completes or its fabric moved at all:
  * what made it full need not have been our ops.
  *
+ * Sessions take turns on a route, and the ops of a session take turns within: who has a thousand
+ * large ops gets no more of it than who has one. A share whose ops went away meanwhile stays in the
+ * queue until its turn comes.
+ *
  * A route that is down has no ops in its queue. They are in the held lists of their leases, because
  * it is the lease that has to get a key before they can go on.
  */
 #include "daemon/op/worker.h"
+#include <stdlib.h>
 
 void route_init(struct op_route *route, struct seat *seat) {
     *route = (struct op_route){.seat = seat};
@@ -42,8 +47,36 @@ void routes_retry(struct worker *w) {
 void route_down(struct op_route *route) {
     route->up = route->full = false;
     list_remove(&route->node);
-    for (struct list *pos; (pos = list_first(&route->run));)
-        op_hold(list_entry(pos, struct op, node));
+    for (struct list *turn; (turn = list_pop(&route->run));) {
+        struct op_share *share = list_entry(turn, struct op_share, turn);
+        for (struct list *pos; (pos = list_first(&share->ops));)
+            op_hold(list_entry(pos, struct op, node));
+    }
+}
+
+struct op_share *share_get(struct op_session *s, struct op_route *route, struct op_share *spare) {
+    list_for_each (pos, &s->shares) {
+        struct op_share *share = list_entry(pos, struct op_share, node);
+        if (share->route != route)
+            continue;
+        free(spare);
+        share->leases++;
+        return share;
+    }
+    *spare = (struct op_share){.route = route, .leases = 1};
+    list_init(&spare->node);
+    list_init(&spare->turn);
+    list_init(&spare->ops);
+    list_append(&s->shares, &spare->node);
+    return spare;
+}
+
+void share_put(struct op_share *share) {
+    if (--share->leases)
+        return;
+    list_remove(&share->node);
+    list_remove(&share->turn);
+    free(share);
 }
 
 void op_hold(struct op *op) {
@@ -57,7 +90,10 @@ void op_queue(struct worker *w, struct op *op) {
         op_hold(op);
         return;
     }
-    list_append(&route->run, &op->node);
+    struct op_share *share = op->lease->share;
+    list_append(&share->ops, &op->node);
+    if (list_empty(&share->turn))
+        list_append(&route->run, &share->turn);
     if (!route->full)
         route_ready(w, route);
 }

@@ -2,10 +2,11 @@
 /*
  * submit.c - an op becomes parts, and parts go to the fabric.
  *
- * Each op posts one part and goes to the end of its route's queue, so a small op that comes behind
- * a gigabyte waits for one part of it, not for the whole. A part is at most the fabric's largest
- * message, and an op has at most OP_MAX_PARTS of them in flight; with that many it leaves the queue
- * until one comes back. When the link says AGAIN the whole route waits.
+ * Each op posts one part and goes to the end of its session's queue on the route, and the session
+ * to the end of the route's, so a small op that comes behind a gigabyte waits for one part of it,
+ * not for the whole. A part is at most the fabric's largest message, and an op has at most
+ * OP_MAX_PARTS of them in flight; with that many it leaves the queue until one comes back. When the
+ * link says AGAIN the whole route waits.
  *
  * Parts that a lost link gave back go first. The link that follows may take less at once: then such
  * a part is posted piece by piece.
@@ -148,8 +149,13 @@ static int post_part(struct worker *w, struct op *op) {
 static unsigned submit_route(struct worker *w, struct op_route *route) {
     unsigned posts = 0;
     seat_wake(route->seat, w->now_ns);
-    while (posts < POSTS_PER_TURN && !list_empty(&route->run)) {
-        struct op *op = list_entry(list_first(&route->run), struct op, node);
+    for (struct list *turn; posts < POSTS_PER_TURN && (turn = list_first(&route->run));) {
+        struct op_share *share = list_entry(turn, struct op_share, turn);
+        if (list_empty(&share->ops)) {
+            list_remove(turn);
+            continue;
+        }
+        struct op *op = list_entry(list_first(&share->ops), struct op, node);
         int rc = post_part(w, op);
         if (rc == RDMAD_E_AGAIN) {
             route_full(w, route);
@@ -161,12 +167,14 @@ static unsigned submit_route(struct worker *w, struct op_route *route) {
         }
         posts++;
         list_remove(&op->node);
-        if (rc == RDMAD_E_NOMEM && op->inflight > 0)
-            continue; /* comes back with its next completion */
-        if (rc < 0)
+        if (rc < 0 &&
+            (rc != RDMAD_E_NOMEM || op->inflight == 0)) /* else it has a next completion */
             op_cancel(w, op, rc);
-        else if (wants_post(op))
-            list_append(&route->run, &op->node);
+        else if (rc == 0 && wants_post(op))
+            list_append(&share->ops, &op->node);
+        list_remove(turn);
+        if (!list_empty(&share->ops))
+            list_append(&route->run, turn);
     }
     if (list_empty(&route->run))
         list_remove(&route->node);

@@ -164,6 +164,7 @@ static void lease_close(struct worker *w, struct op_lease *lease) {
 
 static void lease_free(struct worker *w, struct op_lease *lease) {
     lease_close(w, lease);
+    share_put(lease->share);
     list_remove(&lease->lane_node);
     free(lease);
 }
@@ -172,6 +173,7 @@ void table_lease_add(struct call *c) {
     struct worker *w = c->worker;
     struct op_lease *lease = c->object;
     int rc = lease->leased_link ? open_link(lease, c) : open_local(w, lease, c);
+    lease->share = share_get(&c->session->op, lease->route, c->share);
     if (rc == 0 && slots_put(&c->session->op.leases, c->handle, lease) < 0)
         rc = error_set(&c->result, RDMAD_E_NOMEM, "lease: no room in the worker's table");
     if (rc < 0)

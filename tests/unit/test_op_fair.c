@@ -112,6 +112,26 @@ Test(fair, two_large_ops_share_a_full_link) {
     down();
 }
 
+Test(fair, a_session_with_one_large_op_has_as_much_of_a_link_as_one_with_many) {
+    sim_script()->max_inflight = 4;
+    rig_lease(&c, &remote, REMOTE + 1, 902, RDMAD_RIGHTS_ALL); /* nor do more leases help it */
+    for (unsigned i = 0; i < 15; i++) {
+        struct rdmad_sqe many = write_of(REMOTE + i % 2, 1 << 20);
+        rig_put(&c, &many);
+    }
+    rig_settle(&rig);
+    struct rdmad_sqe one = write_of(REMOTE, 1 << 20);
+    rig_put(&d, &one);
+    while (d.daemon->cq_tail == 0)
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_SEC));
+    cr_assert_geq(remote.audit.bytes_written, 2u * (1 << 20) - 100000, "it got more than its half");
+    cr_assert_leq(remote.audit.bytes_written, 2u * (1 << 20) + 100000, "it got less");
+    cr_assert_eq(take_all(&d), 1);
+    for (unsigned taken = 0; taken < 15; taken++)
+        cr_assert_eq(rig_wait(&c).status, 0);
+    down();
+}
+
 Test(fair, an_op_keeps_a_bounded_number_of_parts_in_flight) {
     sim_script()->max_inflight = 1000;
     struct rdmad_sqe huge = write_of(REMOTE, BYTES);
