@@ -160,18 +160,25 @@ void window_ended(struct window *w, const struct error *why) {
 
 static int check_open(const struct verbs *v, const struct fabric_window_spec *spec,
                       struct error *err) {
-    if (spec->length == 0 || (spec->rights & RDMAD_RIGHTS_ALL) == 0 ||
-        (spec->rights & ~RDMAD_RIGHTS_ALL) != 0)
+    if ((spec->rights & RDMAD_RIGHTS_ALL) == 0 || (spec->rights & ~RDMAD_RIGHTS_ALL) != 0)
         return error_set(err, RDMAD_E_INVAL,
-                         "a window of lease %" PRIu64 " is of %" PRIu64 " bytes and rights %" PRIu32
-                         "; it needs at least one of each",
-                         spec->lease_id, spec->length, spec->rights);
+                         "a window of lease %" PRIu64 " has rights %" PRIu32
+                         "; it needs at least one, and none that is unknown",
+                         spec->lease_id, spec->rights);
     if (v->device && !v->going)
         return 0;
     struct error why;
     host_why(v->member.host, &why);
     return error_set(err, RDMAD_E_FABRIC, "no RDMA device for lease %" PRIu64 " now: %.200s",
                      spec->lease_id, why.text);
+}
+
+/* Of no bytes there is nothing to protect: an op of length zero, the only one that fits, reaches no
+ * memory, and devices look at neither its address nor its rkey. */
+static int empty_use(struct fabric_blob *key) {
+    const struct verbs_key none = {.count = 1};
+    blob_write_key(&none, key);
+    return 0;
 }
 
 int verbs_window_open(struct fabric *f, const struct fabric_window_spec *spec,
@@ -193,7 +200,12 @@ int verbs_window_open(struct fabric *f, const struct fabric_window_spec *spec,
         .base.fabric = f, .peer = p, .cookie = spec->cookie, .lease_id = spec->lease_id};
     list_init(&w->at);
     list_append(&p->windows, &w->node);
-    rc = v->device->windows ? binding_use(w, spec, err) : registration_use(w, spec, key, err);
+    if (spec->length == 0)
+        rc = empty_use(key);
+    else if (v->device->windows)
+        rc = binding_use(w, spec, err);
+    else
+        rc = registration_use(w, spec, key, err);
     if (rc < 0) {
         window_free(w);
         return rc;
