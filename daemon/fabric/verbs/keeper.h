@@ -53,6 +53,7 @@ struct fabric_host {
     unsigned failures;                 /* devices that broke soon after they were adopted */
     unsigned told;                     /* enum lowered and the warnings that were logged */
     struct error looked, said;         /* why there was none at the last look, and in the log */
+    uint64_t looked_ns;                /* since when it is so */
 };
 
 /* ---- keeper.c ----------------------------------------------------------------------------- */
