@@ -33,14 +33,20 @@ stop_all() {
 trap stop_all EXIT
 trap 'exit 1' INT TERM
 
-# start_daemon NAME [COMMAND PREFIX...]: in $work/NAME, on any port of loopback.
+# start_daemon NAME [COMMAND PREFIX...]: in $work/NAME, on any port of loopback. Over verbs (in the guest
+# of tests/vm) they use rxe0 and rxe1 in turns.
 start_daemon() {
-    local name=$1 tries
+    local name=$1 tries config=()
     shift
     mkdir "$work/$name"
-    "$@" "$rdmad" --runtime-dir "$work/$name" --listen 127.0.0.1:0 2>"$work/$name.log" &
+    if [ "${RDMAD_TEST_FABRIC:-tcp}" != tcp ]; then
+        config=(--config "$work/$name.json")
+        echo "{\"fabric\": \"$RDMAD_TEST_FABRIC\", \"verbs\": {\"device\": \"rxe$((${#pids[@]} % 2))\"}}" \
+            >"$work/$name.json"
+    fi
+    "$@" "$rdmad" --runtime-dir "$work/$name" --listen 127.0.0.1:0 "${config[@]}" 2>"$work/$name.log" &
     pids+=($!)
-    for ((tries = 0; tries < 400; tries++)); do
+    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         ! "$rdmactl" -d "$work/$name" -j status >/dev/null 2>&1 || return 0
         kill -0 $! 2>/dev/null || fail "daemon $name ended while starting"
         sleep 0.05

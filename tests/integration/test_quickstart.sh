@@ -46,19 +46,31 @@ sum=$(sha256sum <"$work/file" | cut -d' ' -f1)
 good() {
     "$RDMAD_SOURCE/quickstart" "$work/file" >"$work/out" 2>&1 || fail "exit code $?"
     [ "$(grep -c "$sum" "$work/out")" = 2 ] || fail "both SHA-256 are not there"
-    grep -Eq '^fabric +tcp$' "$work/out" || fail "the fabric is not shown"
+    grep -Eq "^fabric +${RDMAD_TEST_FABRIC:-(tcp|verbs)}\$" "$work/out" || fail "the fabric is not shown"
     grep -Eq '^bytes +3000001$' "$work/out" || fail "the bytes are not shown"
 }
 good
 leaves_nothing "a good run"
+
+# It has set up how it ends before its first word.
+await_first_word() {
+    local tries
+    for ((tries = 0; tries < 600; tries++)); do
+        [ ! -s "$work/out" ] || return 0
+        sleep 0.1
+    done
+    fail "says nothing in a minute"
+}
 
 # Interrupted at moments spread over a run.
 for signal in INT TERM; do
     for after in 0.1 0.3 0.6 0.9 1.2; do
         # A shell without job control starts background commands deaf to INT: setsid's child is
         # started by env, which restores it.
+        rm -f "$work/out"
         env --default-signal=INT "$RDMAD_SOURCE/quickstart" >"$work/out" 2>&1 &
         pid=$!
+        await_first_word
         sleep "$after"
         kill "-$signal" "$pid" 2>/dev/null || true
         wait "$pid" && fail "interrupted, and exit code 0"
