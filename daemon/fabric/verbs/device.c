@@ -189,6 +189,8 @@ static bool decide_windows(struct fabric_host *h, struct open_device *o,
     struct verdict v;
     bool has = device_has_windows(&d->attr.orig_attr);
     selftest(d, port, &v);
+    if (v.late)
+        selftest(d, port, &v);
     snprintf(o->self_test, sizeof(o->self_test), "%s", v.says);
     if (v.ran && !v.registrations) {
         error_set(

@@ -110,6 +110,7 @@ bool device_there(const struct open_device *o); /* its file is still the same */
 
 struct verdict {
     bool ran;           /* a write to ourselves worked; else nothing below means anything */
+    bool late;          /* it ran out of time, as on a machine under load: another try may help */
     bool registrations; /* hold */
     bool windows;       /* hold */
     char says[DEVICE_WHY];

@@ -44,6 +44,7 @@ struct rig {
     uint8_t *memory; /* PAGES to be written to; behind them one to write from */
     struct ibv_mr *source;
     uint64_t deadline_ns;
+    bool late;
     char broke[128]; /* what of ours failed; "" while nothing has */
 };
 
@@ -175,6 +176,7 @@ static int run(struct rig *r, struct ibv_qp *qp, struct ibv_send_wr *wr, const c
         if (n == 0)
             nanosleep(&nap, NULL);
     }
+    r->late = true;
     broke(r, what, ETIMEDOUT);
     return -1;
 }
@@ -481,5 +483,6 @@ void selftest(const struct device *d, const struct port_now *port, struct verdic
         snprintf(v->says, sizeof(v->says), "%s", let ? let : r.broke);
     else
         judge_windows(&r, v);
+    v->late = r.late;
     close_rig(&r);
 }
