@@ -54,9 +54,10 @@ struct cm_call {
     struct list node; /* in cm.calls */
     struct cm *cm;
     struct rdma_cm_id *id;
-    struct link *link;     /* we called, */
-    struct target *target; /* or were called */
-    uint64_t number;       /* the target's */
+    struct link *link;            /* we called, */
+    struct target *target;        /* or were called */
+    struct sockaddr_in6 from, to; /* we called; of either kind of address */
+    uint64_t number;              /* the target's */
     uint8_t token[VERBS_TOKEN_BYTES];
     bool up, talked;      /* connected; the other end has or may have heard of us */
     uint64_t deadline_ns; /* called: to be up */

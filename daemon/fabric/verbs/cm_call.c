@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RESOLVE_MS 200
 #define TALK_VERSION 1u
 #define TALK_HEAD 4u /* version, zeros */
 #define REQUEST_BYTES (TALK_HEAD + VERBS_TOKEN_BYTES)
@@ -109,7 +110,8 @@ static int step(struct cm_call *call, enum ibv_qp_state state, uint8_t reads, st
     struct ibv_qp_attr attr = {.qp_state = state};
     int mask = 0;
     if (rdma_init_qp_attr(call->id, &attr, &mask))
-        return error_errno(err, RDMAD_E_FABRIC, "rdma_cm tells nothing about a queue pair");
+        return error_errno(err, RDMAD_E_FABRIC,
+                           "rdma_cm tells nothing for a queue pair; the other end may have left");
     fill_in(call, &attr, reads);
     int rc = ibv_modify_qp(q->qp, &attr, mask);
     if (rc) {
@@ -161,6 +163,13 @@ static int where(const char *host, const struct verbs_offer *offer, struct socka
     return 0;
 }
 
+/* The kernel may miss that a neighbour has answered, and then looks again when its time is over: so
+ * it gets little, many times, until the link's time is. */
+static int resolve(struct cm_call *call) {
+    return rdma_resolve_addr(call->id, (struct sockaddr *)&call->from, (struct sockaddr *)&call->to,
+                             RESOLVE_MS);
+}
+
 int cm_dial(struct link *l, const char *host, const struct verbs_offer *offer, struct error *err) {
     struct cm *cm;
     struct sockaddr_in6 from, to;
@@ -183,8 +192,9 @@ int cm_dial(struct link *l, const char *host, const struct verbs_offer *offer, s
         call->id = NULL;
         return error_errno(err, RDMAD_E_FABRIC, "no rdma_cm id to call with");
     }
-    if (rdma_resolve_addr(call->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
-                          timeout_ms(call)))
+    call->from = from;
+    call->to = to;
+    if (resolve(call))
         return error_errno(err, RDMAD_E_UNREACHABLE, "rdma_cm finds no way to %.100s port %u", host,
                            offer->port);
     return 0;
@@ -343,7 +353,10 @@ static int unreachable(const struct cm_news *n, struct error *err) {
 void cm_call_news(struct cm_call *call, const struct cm_news *n) {
     struct error why;
     int rc = 0;
-    switch (n->type) {
+    enum rdma_cm_event_type type = n->type;
+    if (type == RDMA_CM_EVENT_REJECTED && (call->up || call->target)) /* it hung up early */
+        type = RDMA_CM_EVENT_DISCONNECTED;
+    switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
         rc = resolved(call, &why);
         break;
@@ -366,6 +379,10 @@ void cm_call_news(struct cm_call *call, const struct cm_news *n) {
         rc = error_set(&why, RDMAD_E_FABRIC, "the device of the link is being removed");
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
+        if (n->status == -ETIMEDOUT && resolve(call) == 0)
+            break;
+        rc = unreachable(n, &why);
+        break;
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
