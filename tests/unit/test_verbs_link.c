@@ -7,6 +7,8 @@
 #include <criterion/hooks.h>
 #include <criterion/options.h>
 #include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 #define MSEC NSEC_PER_MSEC
@@ -18,7 +20,9 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
 }
 
 static void cable_mended(void) {
-    (void)!system("tc qdisc del dev va root 2>/dev/null; tc qdisc del dev vb root 2>/dev/null");
+    (void)!system("tc qdisc del dev va root 2>/dev/null; tc qdisc del dev vb root 2>/dev/null;"
+                  "rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev va;"
+                  "rdma link show rxe1/1 >/dev/null 2>&1 || rdma link add rxe1 type rxe netdev vb");
 }
 
 TestSuite(verbs_link, .init = cable_mended, .fini = cable_mended);
@@ -292,7 +296,7 @@ Test(verbs_link, a_cancelled_op_is_back_within_the_quiesce_bound_though_nobody_a
 Test(verbs_link, a_short_cut_of_the_cable_is_survived) {
     struct vpair p;
     vpair_defaults(&p, 4 * MIB);
-    p.lessee.settings.verbs.timeout = 17; /* half a second, 6 times */
+    p.lessee.settings.verbs.timeout = 19; /* two seconds, 6 times */
     vpair_start(&p);
     fill(p.lessee.base, 4 * MIB, 3);
     struct vop ops[4];
@@ -310,6 +314,97 @@ Test(verbs_link, a_short_cut_of_the_cable_is_survived) {
         cr_assert_eq(ops[i].op.status, RDMAD_OK, "%s", p.lessee.why.text);
     }
     cr_assert_eq(memcmp(p.owner.base, p.lessee.base, 4 * MIB), 0);
+    vpair_close(&p);
+}
+
+/* ---- devices that go ----------------------------------------------------------------------- */
+
+static bool there(const char *device) {
+    char path[64];
+    snprintf(path, sizeof path, "/sys/class/infiniband/%s", device);
+    return access(path, F_OK) == 0;
+}
+
+#define STREAM 64u
+
+/* Posts whichever ops are over again, so that something is under way at every moment. */
+static void stream(struct vpair *p, struct vop *ops) {
+    for (unsigned i = 0; i < STREAM; i++) {
+        if (!ops[i].done)
+            continue;
+        ops[i].done = false;
+        if (fabric_verbs.post(p->link, &ops[i].op))
+            ops[i].done = true;
+    }
+    vpair_turn(p);
+}
+
+/* Deletes it in mid-transfer, which ends only when everybody has let go of it. */
+static void delete_device(struct vpair *p, const char *device) {
+    static struct vop ops[STREAM];
+    p->lessee.lost = 0;
+    for (unsigned i = 0; i < STREAM; i++) {
+        vop_prepare(p, &ops[i], i % 4 ? RDMAD_OP_WRITE : RDMAD_OP_READ, i * 4096, i * 4096, 65536);
+        ops[i].done = true;
+    }
+    stream(p, ops);
+    must_run("rdma link delete %s &", device);
+    uint64_t until = clock_now_ns() + 60 * NSEC_PER_SEC;
+    while (p->lessee.lost == 0) {
+        stream(p, ops);
+        cr_assert(clock_now_ns() < until, "the link to a device that is gone is not lost");
+    }
+    for (unsigned i = 0; i < STREAM; i++)
+        cr_assert(ops[i].done, "op %u", i);
+    cr_assert_eq(p->lessee.lost, 1);
+    VPAIR_UNTIL(p, !there(device));
+    fabric_verbs.link_close(p->link);
+    p->link = NULL;
+    vpair_unwindow(p, &p->window);
+}
+
+static void dial_again(struct vpair *p) {
+    struct error err = {0};
+    unsigned up = p->lessee.up;
+    VPAIR_UNTIL(p, vpair_try_dial(p, &p->link, &err) == 0);
+    VPAIR_UNTIL(p, p->lessee.up > up);
+    vpair_window(p, &p->window, p->link->number, RDMAD_RIGHTS_ALL, 0, p->bytes);
+    struct vop op;
+    memset(p->owner.base, 0, p->bytes);
+    vop_prepare(p, &op, RDMAD_OP_WRITE, 0, 0, MIB);
+    cr_assert_eq(vop_run(p, &op), RDMAD_OK);
+    cr_assert_eq(memcmp(p->owner.base, p->lessee.base, MIB), 0);
+}
+
+Test(verbs_link, our_device_goes_and_comes_back) {
+    struct vpair p;
+    struct error err = {0};
+    vpair_open(&p, 4 * MIB);
+    fill(p.lessee.base, p.bytes, 7);
+    for (unsigned i = 0; i < 3; i++) {
+        struct fabric_link *link;
+        struct fabric_blob hello;
+        delete_device(&p, "rxe1");
+        int rc = fabric_verbs.link_new(p.lessee.fabric, NULL, &link, &hello, &err);
+        cr_assert_eq(rc, RDMAD_E_FABRIC);
+        cr_assert(strstr(err.text, "rxe1"), "%s", err.text);
+        must_run("rdma link add rxe1 type rxe netdev vb");
+        dial_again(&p);
+    }
+    vpair_close(&p);
+}
+
+Test(verbs_link, the_peers_device_goes_and_comes_back) {
+    struct vpair p;
+    vpair_defaults(&p, 4 * MIB);
+    p.lessee.settings.verbs.timeout = 12;
+    vpair_start(&p);
+    fill(p.lessee.base, p.bytes, 8);
+    for (unsigned i = 0; i < 3; i++) {
+        delete_device(&p, "rxe0");
+        must_run("rdma link add rxe0 type rxe netdev va");
+        dial_again(&p);
+    }
     vpair_close(&p);
 }
 

@@ -206,7 +206,7 @@ void vop_prepare(struct vpair *p, struct vop *op, int opcode, size_t local, uint
 
 void vop_post(struct vpair *p, struct vop *op) {
     int rc;
-    uint64_t until = clock_now_ns() + 20 * NSEC_PER_SEC;
+    uint64_t until = clock_now_ns() + 60 * NSEC_PER_SEC;
     while ((rc = fabric_verbs.post(p->link, &op->op)) == RDMAD_E_AGAIN) {
         vpair_turn(p);
         cr_assert(clock_now_ns() < until, "the link stays full");

@@ -65,7 +65,7 @@ void vpair_close(struct vpair *p);
 unsigned vpair_turn(struct vpair *p); /* one poll of each side */
 #define VPAIR_UNTIL(p, condition)                                                 \
     do {                                                                          \
-        uint64_t until_ = clock_now_ns() + 20 * NSEC_PER_SEC;                     \
+        uint64_t until_ = clock_now_ns() + 60 * NSEC_PER_SEC;                     \
         while (!(condition)) {                                                    \
             vpair_turn(p);                                                        \
             cr_assert(clock_now_ns() < until_, "%s never came true", #condition); \
