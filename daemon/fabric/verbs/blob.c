@@ -9,8 +9,8 @@
 #include "daemon/fabric/verbs/blob.h"
 #include <string.h>
 
-#define QP_NUM_MAX 0xffffffu /* QP and packet numbers have 24 bits; QPs 0 and 1 are the subnet's \
-                              */
+/* Numbers of QPs and packets have 24 bits; QPs 0 and 1 are the subnet's. */
+#define QP_NUM_MAX 0xffffffu
 #define PSN_MAX 0xffffffu
 #define MTU_MAX 5u        /* IBV_MTU_4096 */
 #define LINK_LAYER_MAX 2u /* IBV_LINK_LAYER_ETHERNET */

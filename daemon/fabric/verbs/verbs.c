@@ -127,7 +127,7 @@ static bool verbs_arm(struct fabric *f, uint64_t *wake_ns) {
     bool safe = cqs_arm(v) && list_empty(&v->sending) && list_empty(&v->news) &&
                 !mailbox_pending(&v->member.mailbox);
     *wake_ns = v->next_timer_ns;
-    v->slept = true;
+    v->slept = v->slept || safe;
     return safe;
 }
 
