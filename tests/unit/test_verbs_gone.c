@@ -132,12 +132,12 @@ static void a_device_that_a_member_finds_broken_is_opened_again(void) {
     finish();
 }
 
-static volatile bool churning;
+static bool churning; /* atomic */
 
 static void *churn(void *arg) {
     void *p = map(8 * MIB);
     unsigned long *count = arg;
-    while (churning) {
+    while (__atomic_load_n(&churning, __ATOMIC_RELAXED)) {
         struct fabric_memory *m = add(p, 8 * MIB);
         memory_remove(m);
         (*count)++;
@@ -151,7 +151,7 @@ static void pools_that_come_and_go_do_not_mind_devices_that_do(void) {
     pthread_t threads[THREADS];
     unsigned long counts[THREADS] = {0}, sum = 0;
     open_usual();
-    churning = true;
+    __atomic_store_n(&churning, true, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, churn, &counts[i]) == 0, "no thread");
     for (unsigned i = 0; i < test_count(20) + 2; i++) {
@@ -161,7 +161,7 @@ static void pools_that_come_and_go_do_not_mind_devices_that_do(void) {
         UNTIL(&member, member.came > came);
         usleep(50000);
     }
-    churning = false;
+    __atomic_store_n(&churning, false, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
         sum += counts[i];

@@ -115,7 +115,7 @@ struct verdict {
     bool windows;       /* hold */
     char says[DEVICE_WHY];
 };
-/* What the device enforces, seen on loopback QPs; ends within a second. */
+/* What the device enforces, seen on loopback QPs; waits for less than a second in all. */
 void selftest(const struct device *d, const struct port_now *port, struct verdict *out);
 bool device_has_windows(const struct ibv_device_attr *a);
 
