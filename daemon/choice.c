@@ -25,7 +25,7 @@ static const struct device_gid *chosen_gid(const struct device_port *p) {
     return NULL;
 }
 
-/* "rxe0 port 1, GID 1 (10.77.0.1, RoCE v2)" */
+/* "started on rxe0 port 1, GID 1 (10.77.0.1, RoCE v2)"; another may take its place later. */
 static void describe(const struct device_view *d, struct error *why) {
     const struct device_port *p = chosen_port(d);
     const struct device_gid *g = chosen_gid(p);
@@ -35,7 +35,7 @@ static void describe(const struct device_view *d, struct error *why) {
     if (g)
         snprintf(gid, sizeof(gid), ", GID %u (%s, %s)", g->index, *g->address ? g->address : g->gid,
                  g->type);
-    error_set(why, RDMAD_OK, "%s%s%s", d->name, port, gid);
+    error_set(why, RDMAD_OK, "started on %s%s%s", d->name, port, gid);
 }
 
 /* Whether verbs can be used; why tells by what, or why not. */

@@ -70,7 +70,7 @@ Test(choice, a_device_that_can_be_used_is_used_and_named_with_port_and_gid) {
     for (int i = 0; i < 4; i++) {
         cr_assert_eq(choose(settings[i / 2], i % 2), 0, "%s", why.text);
         cr_expect_str_eq(choice.fabric->name, "verbs");
-        cr_expect_str_eq(choice.why.text, "mlx5_1 port 2, GID 1 (10.0.0.1, RoCE v2)");
+        cr_expect_str_eq(choice.why.text, "started on mlx5_1 port 2, GID 1 (10.0.0.1, RoCE v2)");
     }
 }
 
