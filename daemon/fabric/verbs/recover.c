@@ -31,10 +31,10 @@ static bool refused_there(enum ibv_wc_status status) {
            status == IBV_WC_REM_OP_ERR;
 }
 
+/* Not IBV_WC_LOC_QP_OP_ERR: rxe ends with it what it could not send since the port went down. */
 static bool our_fault(enum ibv_wc_status status) {
-    return status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_LOC_QP_OP_ERR ||
-           status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_ACCESS_ERR ||
-           status == IBV_WC_MW_BIND_ERR;
+    return status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_LOC_PROT_ERR ||
+           status == IBV_WC_LOC_ACCESS_ERR || status == IBV_WC_MW_BIND_ERR;
 }
 
 /* Access is checked before a packet is placed; what else goes wrong may do so in mid-message. */
