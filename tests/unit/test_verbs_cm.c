@@ -57,6 +57,7 @@ static void hang_up(struct scene *s) {
 static void scene_close(struct scene *s) {
     hang_up(s);
     wnd_close(&s->owner, &s->window);
+    fabric_verbs.memory_remove(s->memory);
     side_close(&s->lessee);
     side_close(&s->owner);
     expect_resources("rxe0", &s->before);

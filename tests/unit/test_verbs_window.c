@@ -4,6 +4,8 @@
  * nothing is left of it. The other end is bare verbs, which obey nobody but the device.
  */
 #include "tests/unit/verbs_rig.h"
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -324,6 +326,37 @@ static void a_window_of_no_bytes_is_open_and_has_nothing_on_the_device(void) {
     scene_close(&s);
 }
 
+/* In the library's place: a device that does not let go, so many times. */
+static unsigned refusals;
+
+int ibv_dereg_mr(struct ibv_mr *mr) {
+    int (*real)(struct ibv_mr *) = (int (*)(struct ibv_mr *))dlsym(RTLD_NEXT, "ibv_dereg_mr");
+    unsigned left = __atomic_load_n(&refusals, __ATOMIC_SEQ_CST);
+    if (left == 0)
+        return real(mr);
+    __atomic_store_n(&refusals, left - 1, __ATOMIC_SEQ_CST);
+    return EBUSY;
+}
+
+static void what_is_not_taken_back_is_not_called_closed(void) {
+    struct scene s;
+    struct wnd w;
+    struct error err = {0};
+    scene_open(&s);
+    wnd_open(&s.owner, &w, PEER, &s.range);
+    raw_connect(&s.raw, &s.owner, PEER, 1);
+    __atomic_store_n(&refusals, 4, __ATOMIC_SEQ_CST);
+    CHECK(!fabric_verbs.window_close(w.window, RDMAD_E_LEASE_REVOKED), "at once");
+    SIDE_UNTIL(&s.owner, fabric_verbs.accepted(s.owner.fabric) == 0); /* the peer is cut off */
+    CHECK(w.closed == 0, "called closed");
+    CHECK(raw_try(&s.raw, &s.owner, PEER, 1, &err) == RDMAD_E_FABRIC, "and let in again");
+    CHECK(raw_try(&s.raw, &s.owner, OTHER_PEER, 1, &err) == 0, "others too: %s", err.text);
+    SIDE_UNTIL(&s.owner, w.closed);
+    CHECK(__atomic_load_n(&refusals, __ATOMIC_SEQ_CST) == 0, "called closed before it was");
+    raw_connect(&s.raw, &s.owner, PEER, 1);
+    scene_close(&s);
+}
+
 static void what_cannot_be_is_refused_in_words(void) {
     struct scene s;
     struct wnd w;
@@ -501,6 +534,7 @@ TEST_MAIN(CASE(bounds_hold_to_the_byte_at_both_ends), CASE(rights_hold),
           CASE(windows_of_a_peer_to_one_range_share_a_registration),
           CASE(a_thousand_windows_leave_nothing),
           CASE(a_window_of_no_bytes_is_open_and_has_nothing_on_the_device),
+          CASE(what_is_not_taken_back_is_not_called_closed),
           CASE(what_cannot_be_is_refused_in_words),
           CASE(windows_of_a_device_that_goes_are_gone_and_can_be_closed),
           CASE(forced_windows_are_bound_used_and_closed),
