@@ -10,6 +10,7 @@
 #include "tests/integration/liar.h"
 #include "tests/support/transfer.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,26 +76,69 @@ static void watch(const struct owner_side *o, unsigned ms, unsigned round) {
 
 /* ---- those who must not notice -------------------------------------------------------------- */
 
-/* Clients of another daemon that use the owner's daemon, and the other way round; none of their ops
- * may fail. */
+/* A client that writes to a lease and reads it back until its pipe says stop; no op may fail. */
+struct neighbour {
+    const char *dir, *uri;
+    int stop[2];
+    pid_t pid;
+};
+
+static void write_and_read(void *arg) {
+    enum { PIECE = 64 << 10 };
+    const struct neighbour *n = arg;
+    struct rdmad_options options = RDMAD_OPTIONS_INIT;
+    struct pollfd stop = {.fd = n->stop[0], .events = POLLIN};
+    rdmad_session *s;
+    rdmad_pool *pool;
+    rdmad_lease *lease;
+    options.runtime_dir = n->dir;
+    close(n->stop[1]);
+    CHECK(rdmad_open(&options, &s) == 0 && rdmad_pool_create(s, 2 * PIECE, 0, &pool) == 0 &&
+              rdmad_lease_attach(s, n->uri, 0, &lease) == 0,
+          "%s", rdmad_last_error(NULL));
+    uint8_t *out = rdmad_pool_base(pool), *in = out + PIECE;
+    for (unsigned round = 0; poll(&stop, 1, 1) == 0; round++) {
+        uint64_t offset = round % (TRANSFER_BYTES / PIECE) * PIECE;
+        memset(out, (int)(round % 251), PIECE);
+        CHECK(rdmad_write(lease, offset, out, PIECE) == 0, "write %u: %s", round,
+              rdmad_last_error(s));
+        CHECK(rdmad_read(lease, offset, in, PIECE) == 0, "read %u: %s", round, rdmad_last_error(s));
+        CHECK(memcmp(in, out, PIECE) == 0, "round %u reads back something else", round);
+    }
+    rdmad_close(s);
+}
+
+static void neighbour_start(struct neighbour *n, const struct tdaemon *d, const char *uri) {
+    *n = (struct neighbour){.dir = tdaemon_dir(d), .uri = uri};
+    CHECK(pipe(n->stop) == 0, "a pipe");
+    n->pid = client_fork(write_and_read, n);
+    close(n->stop[0]);
+}
+
+static void neighbour_finish(struct neighbour *n) {
+    CHECK(client_running(n->pid), "a neighbour has ended");
+    CHECK(write(n->stop[1], "", 1) == 1, "a pipe");
+    client_expect_ok(n->pid);
+    close(n->stop[1]);
+}
+
+/* Those of another daemon that use the owner's daemon, and the other way round. */
 struct neighbours {
     struct owner here, there;
-    struct lessee towards, away;
+    struct neighbour towards, away;
 };
 
 static void neighbours_start(struct neighbours *n, const struct tdaemon *d,
                              const struct tdaemon *other) {
     n->here = owner_start(d);
     n->there = owner_start(other);
-    n->towards = lessee_start(other, n->here.uri, TRANSFER_STRICT);
-    n->away = lessee_start(d, n->there.uri, TRANSFER_STRICT);
-    lessee_await_start(&n->towards);
-    lessee_await_start(&n->away);
+    neighbour_start(&n->towards, other, n->here.uri);
+    neighbour_start(&n->away, d, n->there.uri);
 }
 
 static void neighbours_finish(struct neighbours *n) {
-    lessee_finish(&n->towards);
-    lessee_finish(&n->away);
+    neighbour_finish(&n->towards);
+    neighbour_finish(&n->away);
     client_kill(n->here.pid);
     client_kill(n->there.pid);
 }
@@ -131,12 +175,6 @@ static void scene_close(struct scene *s) {
     tdaemon_stop(s->victim);
 }
 
-/* Full counts are for the soak. */
-static unsigned rounds(unsigned full) {
-    unsigned n = full * test_scale() / 10 / 2;
-    return n ? n : 1;
-}
-
 /* ---- bounds and rights ---------------------------------------------------------------------- */
 
 static void expect_refused(struct scene *s, enum ibv_wc_status status, const char *what) {
@@ -168,7 +206,7 @@ static void nothing_outside_a_lease_is_reached(void) {
         {a + LENGTH - 4096, 3 * 4096, "three pages across the end"},
         {a + (UINT64_C(1) << 40), 8, "far away"},
     };
-    for (unsigned round = 0; round < rounds(20); round++) {
+    for (unsigned round = 0; round < test_count(20); round++) {
         for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
             expect_refused(&s, liar_write(&s.liar, tries[i].address, rkey, tries[i].length, 0x11),
                            tries[i].what);
@@ -249,7 +287,7 @@ static void revoke_rounds(struct scene *s, unsigned n) {
 static void no_byte_changes_after_a_revoke_returned(void) {
     struct scene s;
     scene_open(&s);
-    revoke_rounds(&s, rounds(1000));
+    revoke_rounds(&s, test_count(1000));
     scene_close(&s);
 }
 
@@ -258,7 +296,7 @@ static void neighbours_of_a_liar_notice_nothing(void) {
     struct neighbours n;
     scene_open(&s);
     neighbours_start(&n, s.victim, s.other);
-    revoke_rounds(&s, rounds(100));
+    revoke_rounds(&s, test_count(100));
     neighbours_finish(&n);
     scene_close(&s);
 }
@@ -266,7 +304,7 @@ static void neighbours_of_a_liar_notice_nothing(void) {
 static void no_byte_changes_after_an_expiry_was_told(void) {
     struct scene s;
     scene_open(&s);
-    for (unsigned round = 0; round < rounds(50); round++) {
+    for (unsigned round = 0; round < test_count(50); round++) {
         struct liar_lease at;
         struct rdmad_event event;
         rdmad_lease *lease = grant(&s.owner, 0, 300);
@@ -295,7 +333,7 @@ static void one_peers_key_is_no_use_to_another(void) {
     rdmad_lease *lease = grant(&s.owner, 0, 0), *small = grant(&s.owner, RDMAD_RIGHT_READ, 0);
     liar_attach(&s.liar, rdmad_lease_uri(lease), &at);
     liar_attach(&thief, rdmad_lease_uri(small), &own_lease);
-    for (unsigned i = 0; i < rounds(1000); i++) {
+    for (unsigned i = 0; i < test_count(1000); i++) {
         enum ibv_wc_status status =
             liar_write(&thief, at.key.address, at.key.rkey[0], 64, (uint8_t)(i | 1));
         CHECK(status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR, "try %u: %s", i,
