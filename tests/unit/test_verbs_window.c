@@ -118,6 +118,23 @@ static void a_key_tells_no_address_of_ours(void) {
     wnd_open(&s.owner, &w, PEER, &s.range);
     CHECK(w.key.address == ((uintptr_t)s.range.base & 4095), "%lx", (long)w.key.address);
     wnd_close(&s.owner, &w);
+
+    struct error err = {0};
+    int rc = fabric_verbs.memory_add(s.owner.host, s.memory, BYTES, &s.range.memory, &err);
+    CHECK(rc == 0, "%s", err.text);
+    raw_connect(&s.raw, &s.owner, PEER, 1);
+    for (unsigned offset = 0; offset < 10000; offset += 4999) {
+        struct range r = s.range;
+        r.base = s.memory + offset;
+        r.length = BYTES - offset;
+        wnd_open(&s.owner, &w, PEER, &r);
+        CHECK(w.key.address == offset, "%lx", (long)w.key.address);
+        s.raw.buffer[0] = (uint8_t)(offset + 1);
+        expect_done(&s, WRITE, &w, 0, 1);
+        CHECK(s.memory[offset] == (uint8_t)(offset + 1), "not where it was to be");
+        wnd_close(&s.owner, &w);
+    }
+    fabric_verbs.memory_remove(s.range.memory);
     scene_close(&s);
 }
 
@@ -191,7 +208,7 @@ static void no_byte_lands_after_a_close_under_full_rate_writes(void) {
     uint8_t *after = map_pages(BYTES);
     unsigned cut = 0;
     scene_open(&s);
-    for (unsigned round = 0; round < test_count(500); round++) {
+    for (unsigned round = 0; round < test_count(1000); round++) {
         struct wnd w;
         pthread_t thread;
         wnd_open(&s.owner, &w, PEER, &s.range);

@@ -11,6 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/fabric/verbs/verbs.h"
 #include "tests/support/runner.h"
+#include <limits.h>
 
 #define PEER 7u
 #define OTHER_PEER 8u
@@ -95,6 +96,7 @@ struct resources {
     unsigned pd, cq, qp, cm_id, mr;
 };
 struct resources resources_of(const char *device);
+#define ANY_CQ UINT_MAX /* as cq of what is expected: an instance keeps CQs for a while */
 void expect_resources(const char *device, const struct resources *before);
 int shell(const char *command);
 

@@ -73,13 +73,13 @@ void cm_target_gone(struct target *t) {
 /* The last thing done with a call. */
 static void fail(struct cm_call *call, const struct error *why) {
     struct target *t = call->target;
-    if (call->link) {
+    if (t) {
+        LOG_LIMITED(INFO, ("link %" PRIu64 " of a peer ended: %s", t->number, why->text),
+                    FIELD_U64("PEER", t->peer->id));
+        target_close(t);
+    } else {
         link_fail(call->link, why);
-        return;
     }
-    LOG_LIMITED(INFO, ("link %" PRIu64 " of a peer ended: %s", t->number, why->text),
-                FIELD_U64("PEER", t->peer->id));
-    target_close(t);
 }
 
 static struct cm_call *call_new(struct cm *cm) {

@@ -102,5 +102,7 @@ int memory_add(struct fabric_host *h, void *base, uint64_t bytes, struct fabric_
                struct error *err);
 void memory_remove(struct fabric_memory *m);
 struct ibv_mr *memory_mr(const struct fabric_memory *m, const struct device *d);
+/* Where in it that address is. */
+uint64_t memory_offset(const struct fabric_memory *m, const void *at);
 
 #endif

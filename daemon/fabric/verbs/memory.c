@@ -35,6 +35,10 @@ struct ibv_mr *memory_mr(const struct fabric_memory *m, const struct device *d) 
     return d && __atomic_load_n(&m->device, __ATOMIC_ACQUIRE) == d ? m->mr : NULL;
 }
 
+uint64_t memory_offset(const struct fabric_memory *m, const void *at) {
+    return (uintptr_t)at - (uintptr_t)m->base;
+}
+
 /* ---- one registration ---------------------------------------------------------------------- */
 
 static bool offers_odp(const struct device *d) {

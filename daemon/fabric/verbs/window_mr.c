@@ -6,10 +6,10 @@
  * has returned the device touches the range no more, whatever streams. Another peer's QPs are in
  * another PD, so its copy of the key is worth nothing there.
  *
- * The peer counts from the range's place in its page, as devices need it, so that a key tells none
- * of our addresses. Windows of one peer to the same range with the same rights share a
- * registration: two hundred sessions there that read the same lease cost one. It goes with the last
- * of them.
+ * The peer counts from the beginning of the pool, so that a key tells none of our addresses;
+ * devices want the place in the page to be the true one, huge pages included, and pools begin with
+ * a page. Windows of one peer to the same range with the same rights share a registration: two
+ * hundred sessions there that read the same lease cost one. It goes with the last of them.
  */
 #include "daemon/fabric/verbs/window.h"
 #include <errno.h>
@@ -162,6 +162,13 @@ static void made(struct offload_job *job) {
     job_end(v);
 }
 
+static uint64_t iova_of(const struct fabric_window_spec *spec) {
+    uint64_t place = (uintptr_t)spec->base & PAGE_MASK;
+    if (!spec->memory)
+        return place;
+    return (memory_offset(spec->memory, spec->base) & ~(uint64_t)PAGE_MASK) | place;
+}
+
 static struct registration *registration_new(struct vpeer *p,
                                              const struct fabric_window_spec *spec) {
     struct verbs *v = p->verbs;
@@ -174,7 +181,7 @@ static struct registration *registration_new(struct vpeer *p,
         .length = spec->length,
         .rights = spec->rights,
         .lease_id = spec->lease_id,
-        .iova = (uintptr_t)spec->base & PAGE_MASK,
+        .iova = iova_of(spec),
         .making = true,
         .making_job = {.run = make, .done = made},
         .ending = {.take = deregister, .taken = deregistered},

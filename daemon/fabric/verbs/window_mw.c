@@ -111,7 +111,8 @@ void spares_end(struct verbs *v) {
     struct spares_job *j = calloc(1, sizeof(*j));
     if (j) {
         *j = (struct spares_job){.verbs = v, .count = w->spares};
-        memcpy(j->mw, w->spare, w->spares * sizeof(j->mw[0]));
+        for (unsigned i = 0; i < w->spares; i++)
+            j->mw[i] = w->spare[i];
         spares_free_start(j);
     } else {
         for (unsigned i = 0; i < w->spares; i++)
