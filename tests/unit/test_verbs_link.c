@@ -218,8 +218,9 @@ Test(verbs_link, ops_on_other_lanes_end_well_when_one_lane_is_refused) {
     bad.op.key = &closed.key;
     cr_assert_eq(fabric_verbs.post(p.link, &bad.op), 0); /* lane 0 */
     for (unsigned i = 0; i < 4; i++) {
-        vop_prepare(&p, &good[i], RDMAD_OP_WRITE, i * MIB, i * MIB, MIB);
-        cr_assert_eq(fabric_verbs.post(p.link, &good[i].op), 0); /* lanes 1, 0, 1, 0 */
+        /* Lanes 1, 0, 1, 0. A small one first: then the second leaves with it, at once. */
+        vop_prepare(&p, &good[i], RDMAD_OP_WRITE, i * MIB, i * MIB, i < 2 ? 64 : MIB);
+        cr_assert_eq(fabric_verbs.post(p.link, &good[i].op), 0);
     }
     VPAIR_UNTIL(&p, p.lessee.lost == 1);
     cr_assert_eq(bad.op.status, RDMAD_E_NO_LEASE);
@@ -429,7 +430,11 @@ Test(verbs_link, closing_gives_back_every_op_and_nothing_lands_after) {
             if (ops[i].op.status == RDMAD_OK)
                 continue;
             cr_assert_eq(ops[i].op.status, RDMAD_E_CANCELED);
-            cr_assert_eq(ops[i].op.outcome, round % 4 ? RDMAD_UNKNOWN : RDMAD_FAILED_UNTOUCHED);
+            /* One turn posts the first of them, not all. */
+            if (i > 0 || round % 4 == 0)
+                cr_assert_eq(ops[i].op.outcome, RDMAD_FAILED_UNTOUCHED, "op %u", i);
+            else
+                cr_assert_eq(ops[i].op.outcome, RDMAD_UNKNOWN);
         }
         vpair_turn(&p); /* buries it */
         p.link = vpair_dial(&p);

@@ -2,10 +2,14 @@
 /*
  * post.c - ops on their way to the device.
  *
- * verbs_post only batches, on the lane with the fewest ops; the next flush makes chains of work
- * requests of the batch, one doorbell each. Completions are dear, so of a chain only the last is
- * signalled, and between, one in so many, and after so many bytes, lest a small op waits long for
- * the completion of what was posted behind it.
+ * verbs_post only batches, on the lane with the fewest ops; a flush makes a chain of work requests
+ * of the batch's first, with one doorbell. A chain is bounded in bytes too, and what is left of the
+ * batch waits for the next turn: beside so many bytes a doorbell costs nothing, the device starts
+ * on the first while we look for more, and clients hear of the first while the last are under way.
+ * (Soft-RoCE moves a chain within the doorbell, or in a kernel thread if it takes it more than
+ * 2 ms, at half the speed.) Completions are dear, so of a chain only the last is signalled, and
+ * between, one in so many, and after so many bytes, lest a small op waits long for the completion
+ * of what was posted behind it.
  *
  * A small WRITE travels inside its work request. That makes the CPU read client memory, which can
  * vanish, so it is copied aside under guard first.
@@ -19,7 +23,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define CHAIN 64u                /* work requests of one doorbell */
+#define CHAIN 64u                /* work requests of one doorbell, */
+#define CHAIN_BYTES (16u << 10)  /* and bytes after which none is added */
 #define SIGNAL_BYTES (64u << 10) /* as many at most without a completion */
 
 static struct link *link_of(struct fabric_link *fl) {
@@ -158,6 +163,7 @@ struct chain {
     struct ibv_sge sge[CHAIN];
     struct fabric_op *op[CHAIN];
     unsigned n;
+    uint64_t bytes;
 };
 
 /* Where the i-th of a chain is copied aside; NULL: no memory for that, then nothing is inline. */
@@ -223,6 +229,7 @@ static void chain_add(struct chain *c, struct lane *lane, struct fabric_op *op) 
     if (c->n)
         c->wr[c->n - 1].next = wr;
     c->op[c->n++] = op;
+    c->bytes += op->length;
 }
 
 /* The device refuses from the bad one on: those were never posted, and the link is at its end. */
@@ -245,30 +252,30 @@ static void post_failed(struct chain *c, struct lane *lane, const struct ibv_sen
         host_device_failed(v->member.host, v->device, &why);
 }
 
-/* Returns whether there may be more to post. */
-static bool lane_post(struct lane *lane) {
+static void lane_post(struct lane *lane) {
     struct chain c;
     struct ibv_send_wr *bad = NULL;
     struct list *node;
     c.n = 0;
-    while (c.n < CHAIN && (node = list_first(&lane->batch)))
+    c.bytes = 0;
+    while (c.n < CHAIN && c.bytes < CHAIN_BYTES && (node = list_first(&lane->batch)))
         chain_add(&c, lane, list_entry(node, struct fabric_op, node));
     if (c.n == 0)
-        return false;
+        return;
     c.wr[c.n - 1].send_flags |= IBV_SEND_SIGNALED;
     lane->queue.unsignalled = lane->queue.unsignalled_bytes = 0;
     int rc = ibv_post_send(lane->queue.qp, c.wr, &bad);
     lane->queue.verbs->progress += c.n;
     if (rc)
         post_failed(&c, lane, bad, rc);
-    return rc == 0;
 }
 
 void links_flush(struct verbs *v) {
-    struct list *node;
-    while ((node = list_first(&v->sending))) { /* a lane leaves it when its batch is empty */
-        struct lane *lane = list_entry(node, struct lane, sending);
-        while (lane_post(lane))
-            ;
+    struct list lanes, *node;
+    list_init(&lanes);
+    list_splice(&lanes, &v->sending);
+    while ((node = list_pop(&lanes))) { /* which a link that fails leaves with all its lanes */
+        list_append(&v->sending, node); /* which a lane leaves when its batch is empty */
+        lane_post(list_entry(node, struct lane, sending));
     }
 }

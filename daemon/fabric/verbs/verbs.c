@@ -113,7 +113,6 @@ static unsigned verbs_poll(struct fabric *f) {
     if (v->now_ns >= v->next_timer_ns)
         run_timers(v);
     links_news(v);
-    links_flush(v); /* what callbacks posted */
     verbs_check_let_go(v);
     return v->progress;
 }
