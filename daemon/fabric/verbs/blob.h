@@ -35,9 +35,9 @@ struct verbs_hello {
 /* offer: the target's. */
 struct verbs_offer {
     bool cm;
-    uint64_t number;                  /* of the connection, at the target */
-    struct endpoint end;              /* unless cm */
-    uint8_t address[16];              /* cm: where it listens (IPv4 mapped), */
+    uint64_t number;     /* of the connection, at the target */
+    struct endpoint end; /* unless cm */
+    uint8_t address[16]; /* cm: where it listens (IPv4 mapped), */
     uint16_t port;
     uint8_t token[VERBS_TOKEN_BYTES]; /* and what to show there */
 };
