@@ -22,6 +22,7 @@ struct device_gid {
     char type[12];    /* "IB", "RoCE v1", "RoCE v2" */
     char netdev[16];  /* "" when none */
     uint8_t raw[16];
+    bool unassigned; /* RoCE v2, and no interface has its address: packets would not leave */
     bool usable, chosen;
     int rank;             /* higher is better */
     char why[DEVICE_WHY]; /* one sentence: why chosen, or why not */

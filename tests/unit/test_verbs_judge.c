@@ -197,6 +197,20 @@ Test(verbs_judge, a_link_local_gid_of_a_first_device_loses_to_a_routable_one_of_
     device_list_free(list);
 }
 
+Test(verbs_judge, a_gid_whose_address_no_interface_has_is_not_chosen) {
+    fresh();
+    struct device_list *list = machine();
+    struct device_port *p = add_roce(list, "rxe0", "va");
+    add_gid(p, "RoCE v2", "fe80::1");
+    p->gids[0].unassigned = true;
+    judge_devices(list, &wish);
+    cr_assert_str_eq(chosen(list), "none");
+    assert_says(list->devices[0].ports[0].gids[0].why, "no interface has this address");
+    assert_says(list->why.text, "no usable GID");
+    assert_says(list->why.text, "ip addr add ADDRESS/LENGTH dev va");
+    device_list_free(list);
+}
+
 Test(verbs_judge, infiniband_takes_its_first_gid) {
     fresh();
     struct device_list *list = machine();
@@ -341,7 +355,7 @@ Test(verbs_judge, of_several_useless_devices_each_is_told) {
     add_port(add_device(list, "mlx5_1"), "Ethernet", "DOWN", "eth1");
     judge_devices(list, &wish);
     assert_says(list->why.text, "none of 2 RDMA devices");
-    assert_says(list->why.text, "mlx5_0: port 1 has no GID");
+    assert_says(list->why.text, "mlx5_0: port 1 has no usable GID");
     assert_says(list->why.text, "mlx5_1: port 1 is DOWN");
     device_list_free(list);
 }

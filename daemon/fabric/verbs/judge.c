@@ -140,16 +140,27 @@ static void list_gids(const struct device_port *p, char *out, size_t size) {
     }
 }
 
+/* Whether an address given to an interface would help, the settings allowing. */
+static bool lacks_address(const struct device_port *p, const struct named_gid *named) {
+    for (size_t i = 0; i < p->gid_count; i++) {
+        if (is_named(&p->gids[i], named) && p->gids[i].unassigned)
+            return true;
+    }
+    return p->gid_count == 0;
+}
+
 static void say_no_gid(struct device_port *p, const struct wish *w) {
     char there[96];
+    struct named_gid named = named_gid(w->settings->gid);
     list_gids(p, there, sizeof(there));
     const char *netdev = *p->netdev ? p->netdev : "its network device";
-    if (named_gid(w->settings->gid).how == NAMED_NONSENSE)
+    if (named.how == NAMED_NONSENSE)
         snprintf(p->why, sizeof(p->why),
                  "verbs.gid is \"%s\", which is neither an index nor an address", w->settings->gid);
-    else if (!p->gid_count)
+    else if (lacks_address(p, &named))
         snprintf(p->why, sizeof(p->why),
-                 "port %u has no GID: give %s an IP address (ip addr add ADDRESS/LENGTH dev %s)",
+                 "port %u has no usable GID: give %s an IP address (ip addr add ADDRESS/LENGTH dev "
+                 "%s)",
                  p->number, netdev, *p->netdev ? p->netdev : "NETDEV");
     else
         snprintf(p->why, sizeof(p->why), "port %u has no GID \"%s\" (verbs.gid), it has %s",
@@ -169,10 +180,12 @@ static void judge_port(struct device_port *p, const struct wish *w) {
     struct named_gid named = named_gid(w->settings->gid);
     for (size_t i = 0; i < p->gid_count; i++) {
         struct device_gid *g = &p->gids[i];
-        g->usable = is_named(g, &named) && g->index <= INDEX_MAX;
+        g->usable = is_named(g, &named) && g->index <= INDEX_MAX && !g->unassigned;
         g->rank = g->usable ? rank_of(g, w) : 0;
         if (g->index > INDEX_MAX)
             snprintf(g->why, sizeof(g->why), "verbs can name only the first %u", INDEX_MAX + 1);
+        else if (g->unassigned)
+            snprintf(g->why, sizeof(g->why), "no interface has this address: nothing can be sent");
         else if (!g->usable)
             snprintf(g->why, sizeof(g->why), "not what verbs.gid (\"%s\") names", w->settings->gid);
     }

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -93,6 +94,17 @@ static const char *gid_type_name(const struct ibv_gid_entry *e) {
     }
 }
 
+/* A port has a GID made of its own MAC whether or not an interface has that address; a v2 packet
+ * with it finds no route. */
+static bool is_assigned(const uint8_t gid[16], const struct ifaddrs *addresses) {
+    uint8_t raw[16];
+    for (const struct ifaddrs *a = addresses; a; a = a->ifa_next) {
+        if (a->ifa_addr && gid_of_address(a->ifa_addr, raw) && memcmp(raw, gid, sizeof(raw)) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void fill_gid(struct device_gid *g, const struct ibv_gid_entry *e) {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     g->index = e->gid_index;
@@ -120,10 +132,18 @@ static bool fill_gids(struct device_port *p, struct ibv_context *context,
         return false;
     ssize_t n = ibv_query_gid_table(context, table, room, 0);
     p->gids = calloc(n > 0 ? (size_t)n : 1, sizeof(*p->gids));
+    struct ifaddrs *addresses = NULL;
+    bool known = getifaddrs(&addresses) == 0;
     for (ssize_t i = 0; i < n && p->gids; i++) {
-        if (table[i].port_num == p->number)
-            fill_gid(&p->gids[p->gid_count++], &table[i]);
+        if (table[i].port_num != p->number)
+            continue;
+        struct device_gid *g = &p->gids[p->gid_count++];
+        fill_gid(g, &table[i]);
+        g->unassigned =
+            known && table[i].gid_type == IBV_GID_TYPE_ROCE_V2 && !is_assigned(g->raw, addresses);
     }
+    if (known)
+        freeifaddrs(addresses);
     free(table);
     return p->gids != NULL;
 }
