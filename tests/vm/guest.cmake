@@ -5,7 +5,7 @@
 # Not there: of test_hostile_lessee the cases that speak the tcp engine's wire (test_verbs_liar is their
 # counterpart), and test_wakeups, which has one daemon, no link, and counts how two processors spin.
 foreach(name test_bad_messages test_bad_sqes test_sessions test_kill_client test_kill_daemon test_lease
-        test_punch test_args test_service)
+        test_links test_transfers test_punch test_args test_service)
   if(TARGET ${name})
     rdmad_guest_test(verbs_${name} $<TARGET_FILE:${name}>)
   endif()
@@ -15,6 +15,7 @@ if(TARGET test_hostile_lessee)
     a_client_on_another_daemon a_client_on_the_same_daemon)
 endif()
 if(TARGET rdmad AND TARGET rdmactl)
+  rdmad_guest_test(test_verbs_start ${PROJECT_SOURCE_DIR}/tests/integration/test_verbs_start.sh TIMEOUT 600)
   foreach(name test_examples test_rdmactl test_quickstart)
     rdmad_guest_test(verbs_${name} ${PROJECT_SOURCE_DIR}/tests/integration/${name}.sh TIMEOUT 600)
   endforeach()

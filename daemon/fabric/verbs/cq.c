@@ -193,9 +193,33 @@ static void cq_poll(struct cq *cq) {
     }
 }
 
+static void cq_close(struct cq *cq) {
+    if (cq->events)
+        ibv_ack_cq_events(cq->cq, cq->events);
+    int rc = ibv_destroy_cq(cq->cq);
+    if (rc)
+        LOG(ERR,
+            ("%s: a completion queue cannot be destroyed: error %d", cq->verbs->device->name, rc));
+    list_splice(&cq->dying, &cq->dead);
+    bury_rings(cq);
+    cq_free(cq);
+}
+
+/* Nothing is kept on the device for links that are gone. */
+static void cqs_trim(struct verbs *v) {
+    list_for_each_safe (pos, &v->cqs) {
+        struct cq *cq = list_entry(pos, struct cq, node);
+        if (cq->reserved == 0 && cq->held == 0)
+            cq_close(cq);
+    }
+    if (list_empty(&v->cqs))
+        channel_close(v);
+}
+
 void cqs_poll(struct verbs *v) {
     list_for_each (pos, &v->cqs) /* callbacks make CQs, at the end, and end none */
         cq_poll(list_entry(pos, struct cq, node));
+    cqs_trim(v);
 }
 
 bool cqs_arm(struct verbs *v) {
@@ -221,16 +245,7 @@ bool cqs_arm(struct verbs *v) {
 
 void cqs_close(struct verbs *v) {
     struct list *node;
-    while ((node = list_pop(&v->cqs))) {
-        struct cq *cq = list_entry(node, struct cq, node);
-        if (cq->events)
-            ibv_ack_cq_events(cq->cq, cq->events);
-        int rc = ibv_destroy_cq(cq->cq);
-        if (rc)
-            LOG(ERR, ("%s: a completion queue cannot be destroyed: error %d", v->device->name, rc));
-        list_splice(&cq->dying, &cq->dead);
-        bury_rings(cq);
-        cq_free(cq);
-    }
+    while ((node = list_pop(&v->cqs)))
+        cq_close(list_entry(node, struct cq, node));
     channel_close(v);
 }
