@@ -170,8 +170,8 @@ static void scene_open(struct scene *s) {
 static void scene_close(struct scene *s) {
     liar_close(&s->liar);
     rdmad_close(s->owner.session);
+    tdaemon_stop(s->other); /* and with it the connections to and fro */
     tdaemon_expect_objects(s->victim, s->before);
-    tdaemon_stop(s->other);
     tdaemon_stop(s->victim);
 }
 
