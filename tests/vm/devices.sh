@@ -3,7 +3,8 @@
 #
 # devices.sh [INTERFACE ADDRESS]: Soft-RoCE devices, in the guest. Without arguments two, as of two
 # hosts: rxe0 over va (10.77.0.1) and rxe1 over vb (10.77.0.2), the ends of a veth pair. With arguments
-# one, rxe0, over an interface that is there.
+# one, rxe0, over an interface that is there. What is there already is put right, so that a test finds
+# them whatever the one before did.
 #
 # Both ends of the pair are in one network namespace, for rxe knows only one. What rxe sends goes out
 # of its interface whatever the routes say, so `ip link set va down` and `tc qdisc add dev va root
@@ -11,29 +12,37 @@
 # lo. The kernel must be told to take packets from its own addresses.
 set -euo pipefail
 
-sysctl() { echo "$2" >"/proc/sys/net/$1"; }
+setting() { echo "$2" >"/proc/sys/net/$1"; }
 
-address() { # INTERFACE ADDRESS
-    sysctl "ipv6/conf/$1/accept_dad" 0
-    sysctl "ipv4/conf/$1/rp_filter" 0
-    ip address add "$2/24" dev "$1"
-    ip link set "$1" up
+device() { # NAME INTERFACE ADDRESS
+    setting "ipv6/conf/$2/accept_dad" 0
+    setting "ipv4/conf/$2/rp_filter" 0
+    tc qdisc del dev "$2" root 2>/dev/null || true
+    ip link set "$2" up
+    ip address replace "$3/24" dev "$2"
+    [ -e "/sys/class/infiniband/$1" ] || rdma link add "$1" type rxe netdev "$2"
 }
 
 modprobe -a rdma_rxe ib_uverbs rdma_ucm
 modprobe -qa crc32_generic || true # rxe's, where it is a module of its own
 
 if [ $# = 2 ]; then
-    address "$1" "$2"
-    rdma link add rxe0 type rxe netdev "$1"
+    device rxe0 "$1" "$2"
     exit
 fi
 modprobe -a veth
-sysctl ipv4/conf/all/accept_local 1
-sysctl ipv4/conf/all/rp_filter 0
+setting ipv4/conf/all/accept_local 1
+setting ipv4/conf/all/rp_filter 0
 # A RoCE packet of 4096 bytes, the largest RDMA MTU, and its headers fit.
-ip link add va mtu 4200 type veth peer name vb mtu 4200
-address va 10.77.0.1
-address vb 10.77.0.2
-rdma link add rxe0 type rxe netdev va
-rdma link add rxe1 type rxe netdev vb
+[ -e /sys/class/net/va ] || ip link add va mtu 4200 type veth peer name vb mtu 4200
+device rxe0 va 10.77.0.1
+device rxe1 vb 10.77.0.2
+chmod 666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm
+# A port is up a moment after its interface.
+for ((i = 0; i < 100; i++)); do
+    ! rdma link show | grep -q 'state DOWN' || { sleep 0.05; continue; }
+    exit 0
+done
+echo "devices.sh: not all ports come up:" >&2
+rdma link show >&2
+exit 1
