@@ -291,15 +291,15 @@ void grant_key_req(struct peer *p, const struct peer_key_req *m) {
     struct error why;
     if (!g)
         return;
-    if (g->attachment.stopping) {
-        lease_ended_error(g->lease_id, g->attachment.reason, 0, &why);
-        refuse_key(g, m->via, &why);
-    } else if (!g->opening) {
-        open_window(g, m->via);
-    } else {
+    if (g->opening) { /* also when the lease is ending: the last asked is the last answered */
         if (g->next_via)
             overtaken(g, g->next_via);
         g->next_via = m->via;
+    } else if (g->attachment.stopping) {
+        lease_ended_error(g->lease_id, g->attachment.reason, 0, &why);
+        refuse_key(g, m->via, &why);
+    } else {
+        open_window(g, m->via);
     }
 }
 

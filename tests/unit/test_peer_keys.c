@@ -160,8 +160,9 @@ Test(peer_keys, a_lease_that_ends_while_its_window_is_opened_anew_gives_no_key) 
         lease_end(l, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
         l = NULL;
         raw_expect(r, PEER_MSG_REVOKED);
-        ask(7); /* it has not seen that yet */
-        answer(7, RDMAD_E_LEASE_REVOKED);
+        ask(7); /* it has not seen that yet; and who asks last must be answered last */
+        answer(6, RDMAD_E_CANCELED);
+        cr_expect(raw_silent(r));
         struct peer_msg m = {.type = PEER_MSG_STOPPED, .stopped.owner_ref = owner_ref};
         raw_send(r, &m);
         AWAIT(fake_pending(FAKE_WINDOW_CLOSE) == 1);
@@ -169,7 +170,7 @@ Test(peer_keys, a_lease_that_ends_while_its_window_is_opened_anew_gives_no_key) 
         fake_answer(fake_call(close_first ? FAKE_WINDOW_REOPEN : FAKE_WINDOW_CLOSE, -1), 0);
         cr_expect_eq(ended.calls, 1);
         answer(5, RDMAD_E_LEASE_REVOKED);
-        answer(6, RDMAD_E_LEASE_REVOKED);
+        answer(7, RDMAD_E_LEASE_REVOKED);
         cr_expect(raw_silent(r));
     }
 }
