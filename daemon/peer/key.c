@@ -9,13 +9,14 @@
  *
  * Links may come and go faster than answers: every request has exactly one answer, and only that
  * of the last request counts, if the lane is still up by then. An answer that says why the lease
- * ended ends the handle; one that says that the peer does not have our link any more renews the
- * lane; after any other the question is asked again, after a pause, until the attach or the lease
- * has run out of time.
+ * ended, or why there never will be a key, ends the handle; one that says that the peer does not
+ * have our link any more renews the lane; after any other the question is asked again, after a
+ * pause, until the attach or the lease has run out of time.
  */
 #include "daemon/base/clock.h"
 #include "daemon/peer/claim.h"
 #include "daemon/peer/internal.h"
+#include <inttypes.h>
 #include <string.h>
 
 static struct timers *timers_of(const struct claim *c) {
@@ -61,8 +62,39 @@ static bool lease_is_over(int code) {
     return code <= RDMAD_E_LEASE_EXPIRED && code >= RDMAD_E_LEASE_ORPHANED;
 }
 
+/* Asking again would get the same answer. */
+static bool is_final(int code) {
+    switch (code) {
+    case RDMAD_E_INVAL:
+    case RDMAD_E_VERSION:
+    case RDMAD_E_RESERVED:
+    case RDMAD_E_RANGE:
+    case RDMAD_E_RIGHTS:
+    case RDMAD_E_SCOPE:
+    case RDMAD_E_NO_LEASE:
+    case RDMAD_E_PERM:
+    case RDMAD_E_PROTOCOL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void never(struct claim *c, const struct error *why) {
+    struct error named;
+    error_set(&named, c->stage == CLAIM_LIVE ? RDMAD_E_PEER_LOST : why->code,
+              "%s at %s gives no key for lease %" PRIu64 ": %s", c->peer->name, c->peer->address,
+              c->spec.lease_id, why->text[0] ? why->text : error_text(why->code));
+    if (c->stage == CLAIM_LIVE)
+        handle_end(c->handle, named.code, named.text);
+    else
+        claim_fail(c, &named);
+}
+
 static void refused(struct claim *c, const struct error *why) {
-    if (lease_is_over(why->code)) {
+    if (is_final(why->code)) {
+        never(c, why);
+    } else if (lease_is_over(why->code)) {
         if (c->stage == CLAIM_LIVE)
             handle_end(c->handle, why->code, why->text);
         else

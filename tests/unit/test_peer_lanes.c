@@ -303,6 +303,32 @@ Test(peer_lanes, a_key_refused_because_the_lease_ended_fails_the_attach) {
     expect_release(r, ref, false);
 }
 
+Test(peer_lanes, a_key_that_never_will_be_had_fails_the_attach_at_once_and_says_why) {
+    begin();
+    struct raw *r = greet();
+    uint64_t ref = asked(r);
+    grant(r, ref, 60000);
+    link_up(r);
+    key_asked(r, ref, 1);
+    no_key(r, ref, 1, RDMAD_E_INVAL, "its rights are unknown here");
+    failed(RDMAD_E_INVAL, "gives no key for lease 7: its rights are unknown here");
+    expect_release(r, ref, false);
+}
+
+Test(peer_lanes, a_key_that_never_will_be_had_again_ends_the_handle_and_says_why) {
+    uint64_t ref;
+    struct raw *r = attached(60000, &ref);
+    lane_breaks(0);
+    made_anew(r, 1);
+    key_asked(r, ref, 2);
+    no_key(r, ref, 2, RDMAD_E_INVAL, "not by this device");
+    AWAIT(fake_pending(FAKE_LEASE_END) == 1);
+    cr_expect_eq(fake_call(FAKE_LEASE_END, 0)->reason, RDMAD_E_PEER_LOST);
+    fake_answer_all();
+    expect_release(r, ref, false);
+    cr_expect_not_null(strstr(rig_last_event(s)->text, "lease 7: not by this device"));
+}
+
 Test(peer_lanes, a_lease_released_while_there_is_no_link_takes_the_lane_with_it) {
     uint64_t ref;
     struct raw *r = attached(60000, &ref);
