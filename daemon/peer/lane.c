@@ -6,7 +6,7 @@
  * The happy path: the first claim makes the lane; the data plane makes our end of a link and a
  * hello; LINK_REQ carries it to the peer, which answers with an offer; the data plane connects by
  * it; the claims get their keys (key.c). When the last claim has left, a lane stays for a moment,
- * in case of a next one.
+ * in case of a next one, and the peer is told that its end can go.
  *
  * Whatever goes wrong on this way, and a link that breaks later, takes the lane DOWN; after a pause
  * it begins again, as long as somebody is on it and the peer's control connection lives. Nobody is
@@ -43,7 +43,7 @@ struct lane {
     bool answering, dropping; /* answers of the data plane under way */
     unsigned busy;            /* claims are being told something */
     struct list claims;       /* waiting or using */
-    struct timer timer;       /* DOWN: begin again; UP: nobody came */
+    struct timer timer;       /* DOWN: begin again; else: nobody came */
     uint64_t pause_ns, up_since_ns, rebuilds;
     bool was_up;
     struct error trouble; /* the last */
@@ -108,12 +108,14 @@ static void lane_end(struct lane *lane) {
     lane_check_drop(lane);
 }
 
-/* Somebody left, or found nobody to tell: what is the lane still for? */
+/* Somebody left, or found nobody to tell: what is the lane still for? One on its way up goes on for
+ * as long as others would, because only then its number is known, by which the peer can be told to
+ * let go of its end. */
 static void lane_settle(struct lane *lane) {
     struct state *st = state_of(lane);
     if (!list_empty(&lane->claims) || lane->busy)
         return;
-    bool keep = lane->stage == LANE_UP && !lane->session;
+    bool keep = lane->stage == LANE_UP ? !lane->session : lane->stage != LANE_DOWN;
     uint64_t until = clock_after(state_now(st), PEER_LANE_IDLE_NS);
     if (lane->stage == LANE_OVER)
         lane_check_drop(lane);
@@ -309,10 +311,10 @@ struct lane *lane_of(struct peer *p, const struct session *s) {
 
 void lane_join(struct lane *lane, struct claim *c) {
     list_append(&lane->claims, &c->lane_node);
-    if (lane->stage != LANE_UP)
-        return;
-    timer_unset(&state_of(lane)->timers, &lane->timer);
-    claim_lane_up(c);
+    if (lane->stage != LANE_DOWN)
+        timer_unset(&state_of(lane)->timers, &lane->timer);
+    if (lane->stage == LANE_UP)
+        claim_lane_up(c);
 }
 
 void lane_leave(struct lane *lane, struct claim *c) {

@@ -471,6 +471,53 @@ Test(peer_lanes, a_lane_without_leases_stays_a_moment_for_the_next) {
     cr_expect_eq(look().links, 0);
 }
 
+Test(peer_lanes, a_link_that_nobody_wants_any_more_is_made_so_far_that_the_owner_can_let_go) {
+    for (int answered = 0; answered < 2; answered++) { /* before the attach is given up */
+        begin();
+        struct raw *r = greet();
+        uint64_t ref = asked(r);
+        grant(r, ref, 60000);
+        uint64_t link = link_asked(r);
+        if (answered)
+            offer(r, link);
+        rig_close(s);
+        fake_answer_all();
+        expect_release(r, ref, false);
+        if (!answered) {
+            offer(r, link);
+            fake_answer_all();
+        }
+        cr_expect_eq(fake_count(FAKE_LANE_DROP), (unsigned)answered);
+        rig_advance(PEER_LANE_IDLE_NS);
+        cr_expect_eq(raw_expect(r, PEER_MSG_LINK_GONE).link_gone.via, (uint64_t)answered + 1);
+        fake_answer_all();
+        cr_expect_eq(look().links, 0);
+        raw_close(r);
+        AWAIT(peers_count(rig.st.peers) == 0);
+        s = rig_session(3);
+    }
+}
+
+Test(peer_lanes, a_link_on_its_way_up_is_there_for_the_next_who_comes) {
+    begin();
+    struct raw *r = greet();
+    uint64_t ref = asked(r);
+    grant(r, ref, 60000);
+    uint64_t link = link_asked(r);
+    rig_close(s);
+    fake_answer_all();
+    expect_release(r, ref, false);
+    s = rig_session(3);
+    begin();
+    ref = asked(r);
+    grant(r, ref, 60000);
+    rig_advance(PEER_LANE_IDLE_NS);
+    offer(r, link);
+    fake_answer(fake_call(FAKE_LANE_OPEN, -1), 0);
+    key_asked(r, ref, 1);
+    cr_expect_eq(fake_count(FAKE_LANE_NEW), 1);
+}
+
 /* One more attach of s, on a link that is not made yet. */
 static uint64_t attach_on_a_new_link(struct raw *r, uint64_t via) {
     unsigned adds = fake_count(FAKE_LEASE_ADD);

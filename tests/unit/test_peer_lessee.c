@@ -239,6 +239,8 @@ Test(peer_lessee, a_link_that_takes_too_long_gives_the_lease_back) {
     failed(RDMAD_E_TIMEOUT, "opening a link");
     raw_expect(r, PEER_MSG_PING);
     expect_release(r, ref, false);
+    rig_advance(PEER_LANE_IDLE_NS);
+    cr_expect_eq(fake_count(FAKE_LANE_DROP), 1);
     struct peer_msg m = {.type = PEER_MSG_LINK_REP, .link_rep = {.ref = link, .offer.size = 1}};
     raw_send(r, &m); /* the offer comes when nobody wants it */
     cr_expect(raw_silent(r));
