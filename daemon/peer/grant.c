@@ -378,16 +378,16 @@ void grant_link_req(struct peer *p, const struct peer_link_req *m) {
 static void forgotten(void *arg, const struct error *result) {
     struct peer *p = arg;
     (void)result;
-    p->offers--;
+    p->forgets--;
     p->holds--;
     peer_check_free(p);
 }
 
 /* One that says it too often at a time is not heard; its links go with its connection. */
 void grant_link_gone(struct peer *p, const struct peer_link_gone *m) {
-    if (p->offers >= PEER_OFFERS_MAX)
+    if (p->forgets >= PEER_FORGETS_MAX)
         return;
-    p->offers++;
+    p->forgets++;
     p->holds++;
     plane_forget(p->peers->state->plane, p->id, m->via, forgotten, p);
 }

@@ -35,9 +35,10 @@ struct evdns_getaddrinfo_request;
  * most half of them. Requests that are not answered yet count, so this also bounds what a peer can
  * have pending. */
 #define PEER_ATTACHES_MAX 4096u
-/* Link offers being made for one peer, and links of it being forgotten; an honest one asks for one
- * a lane at a time. */
+/* Link offers being made for one peer; an honest one asks for one a lane at a time. */
 #define PEER_OFFERS_MAX 64u
+/* Links of one peer being forgotten: all that it may have (verbs.links_per_peer) can go at once. */
+#define PEER_FORGETS_MAX 4096u
 /* Output that waits for a peer to read: well above the largest burst of our own, one REVOKED each
  * attachment. */
 #define PEER_OUTPUT_MAX (4u * 1024u * 1024u)
@@ -104,7 +105,8 @@ struct peer {
     struct slots claims; /* outgoing: struct claim, attach.c */
     struct list lanes;   /* outgoing: struct lane, lane.c */
     struct slots grants; /* incoming: struct grant, grant.c */
-    unsigned offers;     /* incoming: being made, or forgotten */
+    unsigned offers;     /* incoming: being made */
+    unsigned forgets;    /* incoming: links that the data plane is told to forget */
 };
 
 /* The pause after this one. */

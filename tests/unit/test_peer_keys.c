@@ -217,9 +217,15 @@ Test(peer_keys, a_connection_lost_with_an_opening_under_way_leaves_nothing) {
 Test(peer_keys, links_that_are_gone_are_forgotten_so_many_at_a_time) {
     struct peer_msg m = {.type = PEER_MSG_LINK_GONE, .link_gone.via = 4};
     attach(4);
-    for (unsigned i = 0; i < PEER_OFFERS_MAX + 5; i++)
+    for (unsigned i = 0; i < PEER_FORGETS_MAX + 5; i++) {
         raw_send(r, &m);
-    AWAIT(fake_pending(FAKE_FORGET) == PEER_OFFERS_MAX);
+        if (i % 256 == 0)
+            settle();
+    }
+    AWAIT(fake_pending(FAKE_FORGET) == PEER_FORGETS_MAX);
+    m = (struct peer_msg){.type = PEER_MSG_LINK_REQ};
+    raw_send(r, &m); /* offers are counted by themselves */
+    AWAIT(fake_pending(FAKE_OFFER) == 1);
     cr_expect_eq(fake_call(FAKE_FORGET, 0)->number, 4);
     raw_close(r);
     AWAIT(fake_count(FAKE_EXPEL) == 1);
