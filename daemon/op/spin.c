@@ -5,7 +5,8 @@
  * Every 3 us of fruitless spinning the CPU is offered to others: with fewer CPUs than spinning
  * threads, the one we wait for may need it (two daemons and a client on two CPUs moved 64-byte
  * writes several times as fast as with 20 us). A local op is answered well within 3 us, so two busy
- * sides with a CPU each never come here.
+ * sides with a CPU each never come here. Some rounds must have been among them, for we may have
+ * spent the 3 us off the CPU; few, for where turns are slow (an emulated CPU) more take far longer.
  */
 #include "daemon/op/spin.h"
 #include "common/ringword.h"
@@ -13,6 +14,7 @@
 
 #define ROUND_NS 100u /* what an empty turn takes at least */
 #define YIELD_NS 3000u
+#define YIELD_ROUNDS 4u
 #define FIRST_STEP_NS 1000u /* a bound of 0 can only grow by adding */
 
 static void grow(struct spin *s, uint64_t max_ns) {
@@ -54,7 +56,7 @@ bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns
         return false;
     }
     s->rounds++;
-    if (now_ns - s->yield_ns >= YIELD_NS && s->rounds - s->yield_rounds >= YIELD_NS / ROUND_NS) {
+    if (now_ns - s->yield_ns >= YIELD_NS && s->rounds - s->yield_rounds >= YIELD_ROUNDS) {
         s->yield_ns = now_ns;
         s->yield_rounds = s->rounds;
         sched_yield();
