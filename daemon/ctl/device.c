@@ -3,7 +3,9 @@
  * device.c - device.show: every RDMA device of the machine, and why it is or is not used.
  *
  * A survey opens the devices, which takes its time: it runs on the registration thread, and the
- * call is answered when it is back. The daemon stops that thread before the devices' host.
+ * call is answered when it is back. Calls that come meanwhile wait for the same one, so that pools
+ * have to wait for one survey at most, whoever asks how often. The daemon stops that thread before
+ * the devices' host.
  */
 #include "daemon/base/offload.h"
 #include "daemon/ctl/call.h"
@@ -14,14 +16,20 @@
 
 struct survey {
     struct offload_job job;
-    struct ctl_call *call;
+    struct state *state;
+    struct list waiting; /* of struct waiter */
     const struct fabric_settings *settings;
     const struct fabric_host *host;
     const char *fabric; /* kept: the answer may come when the plane is gone */
-    bool verbose;
     struct device_list *list;
     struct error why;
     int failed;
+};
+
+struct waiter {
+    struct list node;
+    struct ctl_call *call;
+    bool verbose;
 };
 
 static void survey_run(struct offload_job *job) {
@@ -29,38 +37,59 @@ static void survey_run(struct offload_job *job) {
     s->failed = devices_survey(s->settings, s->host, &s->list, &s->why);
 }
 
+static json_t *answer_of(const struct survey *s, bool verbose) {
+    json_t *answer =
+        json_pack("{s:s, s:o}", "fabric", s->fabric, "devices", device_list_json(s->list, verbose));
+    json_object_set_new(answer, "fabric_why", json_string(s->state->fabric_why));
+    if (s->list->chosen < 0)
+        json_object_set_new(answer, "why", json_string(s->list->why.text));
+    return answer;
+}
+
 static void survey_done(struct offload_job *job) {
     struct survey *s = list_entry(job, struct survey, job);
-    const struct state *st = ctl_state(s->call);
-    if (s->failed) {
-        ctl_fail(s->call, &s->why);
-    } else {
-        json_t *answer = json_pack("{s:s, s:o}", "fabric", s->fabric, "devices",
-                                   device_list_json(s->list, s->verbose));
-        json_object_set_new(answer, "fabric_why", json_string(st->fabric_why));
-        if (s->list->chosen < 0)
-            json_object_set_new(answer, "why", json_string(s->list->why.text));
-        device_list_free(s->list);
-        ctl_reply(s->call, answer);
+    s->state->survey = NULL;
+    for (struct list *pos; (pos = list_pop(&s->waiting));) {
+        struct waiter *w = list_entry(pos, struct waiter, node);
+        if (s->failed)
+            ctl_fail(w->call, &s->why);
+        else
+            ctl_reply(w->call, answer_of(s, w->verbose));
+        free(w);
     }
+    if (!s->failed)
+        device_list_free(s->list);
     free(s);
+}
+
+/* NULL: out of memory. */
+static struct survey *survey_start(struct state *st) {
+    struct survey *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    *s = (struct survey){
+        .job = {.reply_to = st->mailbox, .run = survey_run, .done = survey_done},
+        .state = st,
+        .settings = st->fabric_settings,
+        .fabric = plane_fabric(st->plane)->name,
+    };
+    list_init(&s->waiting);
+    if (plane_fabric(st->plane) == &fabric_verbs)
+        s->host = plane_fabric_host(st->plane);
+    offload_post(st->offload, &s->job);
+    return s;
 }
 
 void ctl_device_show(struct ctl_call *call, const json_t *params) {
     struct state *st = ctl_state(call);
-    struct survey *s = calloc(1, sizeof(*s));
-    if (!s) {
+    struct waiter *w = malloc(sizeof(*w));
+    if (w && !st->survey)
+        st->survey = survey_start(st);
+    if (!w || !st->survey) {
+        free(w);
         ctl_reply(call, NULL);
         return;
     }
-    *s = (struct survey){
-        .job = {.reply_to = st->mailbox, .run = survey_run, .done = survey_done},
-        .call = call,
-        .settings = st->fabric_settings,
-        .fabric = plane_fabric(st->plane)->name,
-        .verbose = rpc_bool(params, "verbose"),
-    };
-    if (plane_fabric(st->plane) == &fabric_verbs)
-        s->host = plane_fabric_host(st->plane);
-    offload_post(st->offload, &s->job);
+    *w = (struct waiter){.call = call, .verbose = rpc_bool(params, "verbose")};
+    list_append(&st->survey->waiting, &w->node);
 }

@@ -22,6 +22,7 @@ struct plane;
 struct offload;
 struct leases; /* state/lease.h */
 struct peers;  /* peer/peer.h */
+struct survey; /* ctl/device.c */
 
 struct state {
     struct event_base *base;
@@ -35,7 +36,8 @@ struct state {
     uint64_t next_session_id;
     struct leases *leases;
     struct peers *peers;
-    uint8_t node_id[16]; /* random, new at each start */
+    struct survey *survey; /* of devices, under way */
+    uint8_t node_id[16];   /* random, new at each start */
     char node_name[RDMAD_NAME_MAX + 1];
     char listen_host[256];                         /* what peers reach us by, for URIs */
     uint16_t listen_port;                          /* the real one, also when 0 was asked for */
