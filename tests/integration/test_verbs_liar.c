@@ -307,7 +307,7 @@ static void no_byte_changes_after_an_expiry_was_told(void) {
     for (unsigned round = 0; round < test_count(50); round++) {
         struct liar_lease at;
         struct rdmad_event event;
-        rdmad_lease *lease = grant(&s.owner, 0, 300);
+        rdmad_lease *lease = grant(&s.owner, 0, UINT64_C(400) * test_patience());
         liar_attach(&s.liar, rdmad_lease_uri(lease), &at);
         liar_start(&s.liar, &at, false);
         CHECK(rdmad_next_event(s.owner.session, (int)TEST_PATIENCE_MS, &event) == 0 &&
@@ -330,7 +330,8 @@ static void one_peers_key_is_no_use_to_another(void) {
     struct liar_lease at, own_lease;
     scene_open(&s);
     liar_open(&thief, LIARS_DEVICE, tdaemon_listen(s.victim));
-    rdmad_lease *lease = grant(&s.owner, 0, 0), *small = grant(&s.owner, RDMAD_RIGHT_READ, 0);
+    rdmad_lease *lease = grant(&s.owner, 0, 3600000),
+                *small = grant(&s.owner, RDMAD_RIGHT_READ, 3600000);
     liar_attach(&s.liar, rdmad_lease_uri(lease), &at);
     liar_attach(&thief, rdmad_lease_uri(small), &own_lease);
     for (unsigned i = 0; i < test_count(1000); i++) {
