@@ -35,7 +35,7 @@ struct config {
     uint64_t lease_max_ttl_ms, lease_revoke_grace_ms, lease_expiry_margin_ms, lease_tombstones;
     uint64_t attach_timeout_ms;
 
-    uint64_t max_peers, peer_ping_ms, peer_dead_ms, peer_idle_ms;
+    uint64_t max_peers, max_peer_attaches, peer_ping_ms, peer_dead_ms, peer_idle_ms;
 
     char tcp_congestion_control[16];
     uint64_t tcp_data_port, tcp_max_inflight, tcp_send_buffer_bytes, tcp_dead_peer_ms;

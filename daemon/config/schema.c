@@ -107,6 +107,9 @@ const struct setting settings[] = {
 
     NUMBER("peer.max", max_peers, 1, 65536, 256, "", RELOAD,
            "Connections to and from other daemons."),
+    NUMBER("peer.attaches", max_peer_attaches, 2, 65536, 4096, "", RELOAD,
+           "Attachments of one other daemon to leases here, and of ours to its leases; one user "
+           "may have half of ours. Holds for connections that are made later."),
     NUMBER("peer.ping_ms", peer_ping_ms, 10, 10 * MINUTES, 2000, "ms", RELOAD,
            "How often a silent peer with leases in use is asked whether it is alive."),
     NUMBER("peer.dead_ms", peer_dead_ms, 20, 60 * MINUTES, 10000, "ms", RELOAD,

@@ -137,21 +137,21 @@ static void ask(struct claim *c) {
 
 /* Half of a peer's places is the most that one uid can take, with however many sessions. */
 static int check_share(const struct peer *p, uid_t uid, struct error *err) {
-    uint32_t cursor = 0;
+    uint32_t cursor = 0, most = p->claims.max / 2;
     uint64_t ref;
     const struct claim *c;
     unsigned n = 0;
 
-    if (p->claims.used < PEER_ATTACHES_MAX / 2)
+    if (p->claims.used < most)
         return 0;
     while ((c = slots_next(&p->claims, &cursor, &ref)))
         n += c->uid == uid;
-    if (n < PEER_ATTACHES_MAX / 2)
+    if (n < most)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
                      "uid %u has %u leases at %.100s:%u, at most %u of one daemon are for one uid; "
-                     "release some",
-                     (unsigned)uid, n, p->host, p->port, PEER_ATTACHES_MAX / 2);
+                     "release some, or allow more with peer.attaches",
+                     (unsigned)uid, n, p->host, p->port, most);
 }
 
 /* A claim of h on p, in p's table. */
@@ -165,7 +165,7 @@ static struct claim *claim_new(struct peer *p, struct handle *h, const struct rd
         error_set(err, c ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
                   "no room for one more lease at %.100s:%u: %" PRIu32 " of %u are in use; release "
                   "some",
-                  p->host, p->port, p->claims.used, PEER_ATTACHES_MAX);
+                  p->host, p->port, p->claims.used, p->claims.max);
         free(c);
         return NULL;
     }

@@ -34,6 +34,11 @@ void peer_note_address(struct peer *p, const struct sockaddr *sa) {
 
 /* ---- out --------------------------------------------------------------------------------- */
 
+static size_t output_max(const struct peer *p) {
+    size_t burst = (size_t)p->grants.max * PEER_OUTPUT_EACH;
+    return burst > PEER_OUTPUT_MIN ? burst : PEER_OUTPUT_MIN;
+}
+
 void peer_send(struct peer *p, const struct peer_msg *m) {
     uint8_t frame[PEER_WIRE_MAX];
     if (!p->bev || p->doomed)
@@ -43,9 +48,9 @@ void peer_send(struct peer *p, const struct peer_msg *m) {
     if (bufferevent_write(p->bev, frame, length) != 0) {
         error_set(&why, RDMAD_E_NOMEM, "out of memory for a message to the peer");
         peer_doom(p, &why);
-    } else if (evbuffer_get_length(bufferevent_get_output(p->bev)) > PEER_OUTPUT_MAX) {
-        error_set(&why, RDMAD_E_PEER_LOST, "the peer does not read: %u bytes wait for it",
-                  PEER_OUTPUT_MAX);
+    } else if (evbuffer_get_length(bufferevent_get_output(p->bev)) > output_max(p)) {
+        error_set(&why, RDMAD_E_PEER_LOST, "the peer does not read: %zu bytes wait for it",
+                  output_max(p));
         peer_doom(p, &why);
     }
 }

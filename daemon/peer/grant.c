@@ -242,7 +242,7 @@ static struct grant *grant_new(struct peer *p, struct error *err) {
     error_set(err, g ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
               "%s has no room for one more lessee of your daemon: it holds %" PRIu32
               " of at most %u; release some",
-              p->peers->state->node_name, p->grants.used, PEER_ATTACHES_MAX);
+              p->peers->state->node_name, p->grants.used, p->grants.max);
     free(g);
     return NULL;
 }

@@ -31,17 +31,14 @@ struct evconnlistener;
 struct evdns_base;
 struct evdns_getaddrinfo_request;
 
-/* Attachments of one peer here, and of ours there: 64 sessions with 64 leases each, of one uid at
- * most half of them. Requests that are not answered yet count, so this also bounds what a peer can
- * have pending. */
-#define PEER_ATTACHES_MAX 4096u
 /* Link offers being made for one peer; an honest one asks for one a lane at a time. */
 #define PEER_OFFERS_MAX 64u
 /* Links of one peer being forgotten: all that it may have (verbs.links_per_peer) can go at once. */
 #define PEER_FORGETS_MAX 4096u
 /* Output that waits for a peer to read: well above the largest burst of our own, one REVOKED each
  * attachment. */
-#define PEER_OUTPUT_MAX (4u * 1024u * 1024u)
+#define PEER_OUTPUT_MIN (4u * 1024u * 1024u)
+#define PEER_OUTPUT_EACH 1024u
 /* Accepted connections that have not said hello yet, and how long they may take. */
 #define PEER_STRANGERS_MAX 64u
 #define PEER_HELLO_NS (3 * NSEC_PER_SEC)

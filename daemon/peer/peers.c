@@ -82,8 +82,9 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     p->since_ns = state_now(ps->state);
     list_init(&p->adders);
     list_init(&p->lanes);
-    slots_init(&p->claims, PEER_ATTACHES_MAX);
-    slots_init(&p->grants, PEER_ATTACHES_MAX);
+    /* Unanswered requests count, so this also bounds what a peer can have pending. */
+    slots_init(&p->claims, (uint32_t)ps->state->config->max_peer_attaches);
+    slots_init(&p->grants, (uint32_t)ps->state->config->max_peer_attaches);
     list_append(&ps->all, &p->node);
     ps->count++;
     liveness_start(p);

@@ -20,6 +20,7 @@ void peer_rig_up(void) {
     nraws = 0;
     strcpy(rig.config.listen, "127.0.0.1:0");
     rig.config.max_peers = 8;
+    rig.config.max_peer_attaches = 4096;
     rig.config.peer_ping_ms = 2000;
     rig.config.peer_dead_ms = 10000;
     rig.config.peer_idle_ms = 60000;

@@ -364,20 +364,20 @@ Test(peer_owner, attaches_of_one_peer_are_bounded) {
     enum { ROUND = 64 };
     uint8_t frames[ROUND * PEER_WIRE_MAX];
     fake_reset();
-    for (unsigned sent = 0; sent < PEER_ATTACHES_MAX; sent += ROUND) {
+    for (unsigned sent = 0; sent < rig.config.max_peer_attaches; sent += ROUND) {
         size_t size = 0;
         for (unsigned i = 0; i < ROUND; i++)
             size += peer_wire_encode(&m, frames + size);
         raw_bytes(r, frames, size);
     }
-    AWAIT(l->attached == PEER_ATTACHES_MAX);
+    AWAIT(l->attached == rig.config.max_peer_attaches);
     cr_expect(raw_silent(r));
     raw_send(r, &m);
     m = raw_expect(r, PEER_MSG_ATTACH_REP);
     cr_expect_eq(m.attach_rep.status, RDMAD_E_LIMIT);
     cr_expect_not_null(strstr(m.attach_rep.text, "4096 of at most 4096"), "%s", m.attach_rep.text);
     raw_close(r);
-    AWAIT(fake_pending(FAKE_WINDOW_CLOSE) == PEER_ATTACHES_MAX);
+    AWAIT(fake_pending(FAKE_WINDOW_CLOSE) == rig.config.max_peer_attaches);
     fake_answer_all();
     cr_expect_eq(l->attached, 0);
     finish(l);

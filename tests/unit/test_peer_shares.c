@@ -30,7 +30,7 @@ Test(peer_shares, one_uid_fills_at_most_half_of_the_table) {
 Test(peer_shares, one_uid_fills_at_most_half_of_what_a_peer_gives) {
     struct session *mine[4] = {s, rig_session(3), rig_session(3), rig_session(3)};
     struct session *other = rig_session(4);
-    for (unsigned i = 0; i < PEER_ATTACHES_MAX / 2; i++) {
+    for (unsigned i = 0; i < rig.config.max_peer_attaches / 2; i++) {
         s = mine[i % 4];
         begin();
     }
