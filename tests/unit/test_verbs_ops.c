@@ -3,7 +3,9 @@
  * READ and WRITE over queue pairs do what they say, byte for byte; what cannot be posted fails
  * alone; every op comes back once.
  */
+#include "daemon/fabric/verbs/link.h"
 #include "tests/unit/verbs_pair.h"
+#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -243,5 +245,59 @@ Test(verbs_ops, cancelled_behind_the_doorbell_an_op_that_was_done_is_done) {
     cr_assert_eq(op.op.status, RDMAD_OK);
     cr_assert_eq(op.op.outcome, RDMAD_DONE);
     cr_assert_eq(p.lessee.lost, 0, "the link was lost by a cancel that was in time");
+    vpair_close(&p);
+}
+
+/* ---- a device that takes nothing --------------------------------------------------------- */
+
+static int (*true_post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+static int refuses_the_first(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) {
+    (void)qp;
+    *bad = wr;
+    return ENOMEM;
+}
+
+/* As Soft-RoCE when all is in its queue and the system call that follows fails. */
+static int takes_all_and_fails(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                               struct ibv_send_wr **bad) {
+    (void)true_post_send(qp, wr, bad);
+    *bad = NULL;
+    return ENOMEM;
+}
+
+static void write_through(int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                                           struct ibv_send_wr **bad),
+                          struct vpair *p, struct vop *op) {
+    vpair_open(p, MIB);
+    fill(p->owner.base, 4096, 1);
+    fill(p->lessee.base, 4096, 2);
+    struct ibv_context_ops *device =
+        &container_of(p->link, struct link, base)->lane[0].queue.qp->context->ops;
+    vop_prepare(p, op, RDMAD_OP_WRITE, 0, 0, 4096);
+    cr_assert_eq(fabric_verbs.post(p->link, &op->op), 0);
+    true_post_send = device->post_send;
+    device->post_send = post_send;
+    vpair_turn(p);
+    device->post_send = true_post_send;
+    VPAIR_UNTIL(p, op->done && p->lessee.lost);
+}
+
+Test(verbs_ops, what_the_device_refused_is_untouched) {
+    struct vpair p;
+    struct vop op;
+    write_through(refuses_the_first, &p, &op);
+    cr_assert_eq(op.op.status, RDMAD_E_PEER_LOST);
+    cr_assert_eq(op.op.outcome, RDMAD_FAILED_UNTOUCHED);
+    cr_assert_neq(memcmp(p.owner.base, p.lessee.base, 4096), 0);
+    vpair_close(&p);
+}
+
+Test(verbs_ops, what_the_device_may_have_taken_is_not_called_untouched) {
+    struct vpair p;
+    struct vop op;
+    write_through(takes_all_and_fails, &p, &op);
+    cr_assert(op.op.outcome == RDMAD_UNKNOWN || op.op.outcome == RDMAD_DONE, "outcome %u",
+              op.op.outcome);
     vpair_close(&p);
 }

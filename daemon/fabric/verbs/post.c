@@ -232,11 +232,12 @@ static void chain_add(struct chain *c, struct lane *lane, struct fabric_op *op) 
     c->bytes += op->length;
 }
 
-/* The device refuses from the bad one on: those were never posted, and the link is at its end. */
+/* The device refuses from the bad one on: those were never posted, and the link is at its end. It
+ * may name none: Soft-RoCE's queue had room for all, but its doorbell failed. Then nobody knows. */
 static void post_failed(struct chain *c, struct lane *lane, const struct ibv_send_wr *bad, int rc) {
     struct verbs *v = lane->queue.verbs;
     struct link *l = lane->link;
-    unsigned first = bad ? (unsigned)(bad - c->wr) : 0;
+    unsigned first = bad ? (unsigned)(bad - c->wr) : c->n;
     queue_untake(&lane->queue, c->n - first);
     for (unsigned i = first; i < c->n; i++) {
         list_remove(&c->op[i]->node);
