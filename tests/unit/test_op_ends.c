@@ -87,6 +87,24 @@ Test(ends, an_op_ends_exactly_at_its_deadline_when_the_answer_is_lost) {
     down();
 }
 
+/* Hardware gives an op back later, or by force at a time that only polling keeps. */
+Test(ends, a_deadline_takes_the_fabric_out_of_its_sleep) {
+    sim_script()->lose_request_ppm = 1000000;
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+    struct worker *w = c.session->op.worker;
+    sqe.timeout_ns = 1000000;
+    uint64_t end_ns = sim_now() + sqe.timeout_ns;
+    rig_put(&c, &sqe);
+    rig_run_until(&rig, end_ns - 1);
+    w->link.wake_ns = CLOCK_NEVER;
+    w->link.parked = true;
+    sim_advance(1);
+    worker_turn(w, end_ns);
+    cr_assert_eq(take().status, RDMAD_E_TIMEOUT);
+    cr_assert_not(w->link.parked);
+    down();
+}
+
 Test(ends, the_default_deadline_is_the_settings) {
     sim_script()->lose_answer_ppm = 1000000;
     uint64_t start = sim_now();
