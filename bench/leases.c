@@ -2,11 +2,13 @@
 /*
  * leases.c - what attaching to a lease and releasing it cost while many are alive.
  *
- * bench_leases OWNER_DIR LESSEE_DIR LIVE SECONDS: a session of the daemon at OWNER_DIR grants LIVE
- * leases of a page each, a session of the one at LESSEE_DIR attaches to them all and keeps them;
- * then it releases one after the other and attaches to it again, around and around, so that LIVE
- * leases are alive and attached all the time. Prints {"live":...,"fabric":"...","us":...,
- * "attach_us":...,"release_us":...}: medians; us is of a release and an attach together.
+ * bench_leases OWNER_DIR LESSEE_DIR LIVE: a session of the daemon at OWNER_DIR grants LIVE leases
+ * of a page each, a session of the one at LESSEE_DIR attaches to them all and keeps them. Then, for
+ * each line that comes in, a number of seconds, it releases one after the other and attaches to it
+ * again, around and around, so that LIVE leases are alive all the time, and all but one attached;
+ * and prints
+ * {"live":...,"fabric":"...","us":...,"attach_us":...,"release_us":...}: medians; us is of a
+ * release and an attach together.
  */
 #include "bench/samples.h"
 #include <rdmad/rdmad.h>
@@ -18,7 +20,7 @@
 
 struct market {
     rdmad_session *owner, *lessee;
-    size_t live;
+    size_t live, next;
     rdmad_lease **granted, **attached;
 };
 
@@ -58,12 +60,12 @@ static int measure(struct market *m, double seconds) {
     struct samples both = {0}, attaches = {0}, releases = {0};
     struct rdmad_lease_info info;
     double start = samples_now_us(), now = start;
-    for (size_t i = 0; now - start < seconds * 1e6; i = (i + 1) % m->live) {
+    for (; now - start < seconds * 1e6; m->next = (m->next + 1) % m->live) {
         double first = now;
-        rdmad_lease_free(m->attached[i]);
-        m->attached[i] = NULL;
+        rdmad_lease_free(m->attached[m->next]);
+        m->attached[m->next] = NULL;
         double second = samples_now_us();
-        if (attach(m, i))
+        if (attach(m, m->next))
             return 1;
         now = samples_now_us();
         samples_add(&releases, second - first);
@@ -74,17 +76,31 @@ static int measure(struct market *m, double seconds) {
     printf("{\"live\":%zu,\"fabric\":\"%s\",\"us\":%.2f,\"attach_us\":%.2f,\"release_us\":%.2f}\n",
            m->live, info.fabric, samples_median(&both), samples_median(&attaches),
            samples_median(&releases));
+    fflush(stdout);
     samples_free(&both);
     samples_free(&attaches);
     samples_free(&releases);
     return 0;
 }
 
+static int serve(struct market *m) {
+    char line[64];
+    while (fgets(line, sizeof(line), stdin)) {
+        double seconds = strtod(line, NULL);
+        if (!(seconds > 0)) {
+            fprintf(stderr, "bench_leases: not a number of seconds: %s", line);
+            return 2;
+        }
+        if (measure(m, seconds))
+            return 1;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
-    struct market m = {.live = argc == 5 ? strtoull(argv[3], NULL, 10) : 0};
-    double seconds = argc == 5 ? strtod(argv[4], NULL) : 0;
-    if (!m.live || m.live > 1048576 || !(seconds > 0)) {
-        fprintf(stderr, "usage: %s OWNER_DIR LESSEE_DIR LIVE SECONDS\n", argv[0]);
+    struct market m = {.live = argc == 4 ? strtoull(argv[3], NULL, 10) : 0};
+    if (!m.live || m.live > 1048576) {
+        fprintf(stderr, "usage: %s OWNER_DIR LESSEE_DIR LIVE\n", argv[0]);
         return 2;
     }
     m.granted = calloc(m.live, sizeof(rdmad_lease *));
@@ -97,7 +113,7 @@ int main(int argc, char **argv) {
     if (!rc)
         rc = fill(&m);
     if (!rc)
-        rc = measure(&m, seconds);
+        rc = serve(&m);
     /* The sessions take with them what is theirs; the records of leases die with the program. */
     if (m.lessee)
         rdmad_close(m.lessee);

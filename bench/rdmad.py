@@ -2,6 +2,7 @@
 """Our side of bench/compare: daemons, and the clients that measure through them."""
 import json
 import os
+import select
 import subprocess
 import tempfile
 import time
@@ -10,6 +11,7 @@ import peers
 
 RATE_DEPTH, BANDWIDTH_DEPTH = peers.RATE_DEPTH, peers.BANDWIDTH_DEPTH
 SECONDS = 1
+PATIENCE = 300  # seconds; many leases take a while in the guest
 
 
 class Failure(Exception):
@@ -117,23 +119,46 @@ class Ours:
         return self.bench(op, size, BANDWIDTH_DEPTH, span)["bw_gbytes_s"]
 
 
-class Memory:
-    """What memory and leases cost a client: bench/alloc.c and bench/leases.c."""
+class Pool:
+    """rdmad_alloc and rdmad_free (bench/alloc.c)."""
 
-    def __init__(self, daemons, fabric):
-        self.daemons, self.fabric = daemons, fabric
+    def __init__(self, daemons):
+        self.daemons = daemons
 
-    def program(self, name, *args):
-        return json.loads(run([os.path.join(self.daemons.build, "bench", name),
-                               *map(str, args), str(SECONDS)]))
+    def allocate_free(self, size):
+        return json.loads(run([os.path.join(self.daemons.build, "bench/bench_alloc"),
+                               self.daemons.owner, str(size), str(SECONDS)]))["us"]
 
-    def allocate(self, size):
-        return self.program("bench_alloc", self.daemons.owner, size)["us"]
 
-    def attach_release(self, route, live):
-        lessee = self.daemons.owner if route == "local" else self.daemons.lessee
-        result = self.program("bench_leases", self.daemons.owner, lessee, live)
-        wanted = "local" if route == "local" else self.fabric
-        if result["fabric"] != wanted:
-            raise Failure(f"the leases are over {result['fabric']}, not over {wanted}")
+class Leases:
+    """Attach and release while so many leases are alive (bench/leases.c), which daemons of their
+    own hold from the first measurement to the end of the run. make() starts those daemons."""
+
+    def __init__(self, make, fabric, live):
+        self.make, self.fabric, self.live = make, fabric, live
+        self.name = f"{fabric} {live}"
+        self.program = None
+
+    def fill(self):
+        daemons, pipe = self.make(), subprocess.PIPE
+        self.program = daemons.start(
+            [os.path.join(daemons.build, "bench/bench_leases"), daemons.owner, daemons.lessee,
+             str(self.live)], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def attach_release(self):
+        if not self.program:
+            self.fill()
+        p = self.program
+        try:
+            print(SECONDS, file=p.stdin, flush=True)
+        except BrokenPipeError:
+            pass  # it says why
+        ready, _, _ = select.select([p.stdout], [], [], PATIENCE)
+        line = p.stdout.readline() if ready else ""
+        if not line:
+            p.kill()
+            raise Failure(f"{' '.join(p.args)}: " + (p.stderr.read().strip() or "no answer"))
+        result = json.loads(line)
+        if result["fabric"] != self.fabric:
+            raise Failure(f"the leases are over {result['fabric']}, not over {self.fabric}")
         return result["us"]

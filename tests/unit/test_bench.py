@@ -95,6 +95,17 @@ class Perftest(unittest.TestCase):
             with self.assertRaises(peers.PeerFailure):
                 peers.perftest.numbers(text)
 
+    def test_zeros_are_measured_again_and_not_for_ever(self):
+        zeros = [65536, 300, 0.0, 0.0, 0.0]
+        for answers, result in (([zeros, [1, 2, 3, 4, 5]], 5), (100 * [zeros], None)):
+            side = peers.perftest.Perftest("d0", "d1", lambda size: 1)
+            side.once = lambda *_, answers=answers: answers.pop(0)
+            if result:
+                self.assertEqual(side.rate("write", 64), result)
+            else:
+                with self.assertRaises(peers.PeerFailure):
+                    side.rate("write", 64)
+
     def test_bandwidth_is_in_units_of_10_to_the_9th(self):
         side = peers.perftest.Perftest("d0", "d1", lambda size: 1)
         side.run = lambda *_: peers.perftest.numbers(BANDWIDTH)
@@ -180,7 +191,7 @@ def promised(scenario):
 class Names(unittest.TestCase):
     def test_are_those_of_the_readme(self):
         fake = types.SimpleNamespace(Daemons=lambda *args: types.SimpleNamespace(build=""),
-                                     Ours=rdmad.Ours, Memory=rdmad.Memory)
+                                     Ours=rdmad.Ours, Pool=rdmad.Pool, Leases=rdmad.Leases)
         run = types.SimpleNamespace(build=ROOT, stack=None, notes=[], watch=None, explain=False,
                                     poll="busy", devices=["rxe0", "rxe1"])
         with contextlib.ExitStack() as stack:
