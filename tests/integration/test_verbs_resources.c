@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { BYTES = 64 << 10, MANY = 200 };
+enum { BYTES = 64 << 10, MANY = 200, SOME = 20 };
 
 static const char *const devices[2] = {"rxe0", "rxe1"};
 
@@ -143,10 +143,10 @@ static void sessions_that_come_and_go_leave_nothing(void) {
 /* victim: 0 the owner's daemon, 1 the lessees'. The other's links to it go, and nothing else. */
 static void a_daemon_is_killed(unsigned victim) {
     struct scene *s = scene_open();
-    open_lessees(s, 1, MANY);
+    open_lessees(s, 1, SOME);
     tdaemon_kill(s->daemon[victim]);
     rdma_expect_resources(devices[victim], &s->before[victim], "its daemon was killed");
-    close_lessees(s, MANY);
+    close_lessees(s, SOME);
     rdmad_close(s->owner.session);
     rdma_expect_resources(devices[!victim], &s->idle[!victim], "the other daemon was killed");
     tdaemon_restart(s->daemon[victim]); /* and all works again */

@@ -27,6 +27,11 @@ modprobe -a rdma_rxe ib_uverbs rdma_ucm
 modprobe -qa crc32_generic || true # rxe's, where it is a module of its own
 
 if [ $# = 2 ]; then
+    modprobe virtio_net
+    for ((i = 0; i < 100; i++)); do
+        [ ! -e "/sys/class/net/$1" ] || break
+        sleep 0.05
+    done
     device rxe0 "$1" "$2"
     exit
 fi
