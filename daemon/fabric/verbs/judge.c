@@ -163,7 +163,7 @@ static void say_no_gid(struct device_port *p, const struct wish *w) {
                  "%s)",
                  p->number, netdev, *p->netdev ? p->netdev : "NETDEV");
     else
-        snprintf(p->why, sizeof(p->why), "port %u has no GID \"%s\" (verbs.gid), it has %s",
+        snprintf(p->why, sizeof(p->why), "port %u has no GID \"%s\" (verbs.gid), it has %.60s",
                  p->number, w->settings->gid, there);
 }
 
