@@ -225,7 +225,30 @@ static void without_a_device_there_is_no_offer_but_a_reason(void) {
     scene_close(&s);
 }
 
-TEST_MAIN(CASE(hostile_hellos_are_refused_and_leave_nothing), CASE(lanes_are_as_many_as_both_want),
+/* The kernel would look for it for a second, on the worker. */
+static void an_address_that_nobody_has_holds_nobody_up(void) {
+    struct scene s;
+    struct verbs_hello hello;
+    struct error err = {0};
+    scene_open(&s, 4);
+    raw_hello(&s.raw, 1, &hello);
+    hello.end.gid[15] = 99; /* 10.77.0.99 */
+    uint64_t start_ns = clock_now_ns();
+    for (unsigned i = 0; i < 10; i++)
+        CHECK(offer(&s, &hello, &err) == RDMAD_E_UNREACHABLE, "%s", err.text);
+    CHECK(strstr(err.text, "10.77.0.99"), "%s", err.text);
+    CHECK(clock_now_ns() - start_ns < NSEC_PER_SEC, "it waits for the neighbour");
+    CHECK(accepted(&s) == 0, "a target stays");
+    CHECK(shell("ip neigh show 10.77.0.99 | grep -q .") == 0, "nobody looks for it");
+    CHECK(shell("ip neigh replace 10.77.0.99 lladdr 02:00:00:00:00:99 dev va") == 0, "neigh");
+    CHECK(offer(&s, &hello, &err) == 0, "known, and refused: %s", err.text);
+    CHECK(shell("ip neigh del 10.77.0.99 dev va") == 0, "neigh");
+    fabric_verbs.expel(s.owner.fabric, PEER);
+    scene_close(&s);
+}
+
+TEST_MAIN(CASE(hostile_hellos_are_refused_and_leave_nothing),
+          CASE(an_address_that_nobody_has_holds_nobody_up), CASE(lanes_are_as_many_as_both_want),
           CASE(a_peer_has_so_many_links_and_then_its_oldest_goes),
           CASE(broken_targets_do_not_pile_up), CASE(a_qp_that_comes_again_replaces_its_target),
           CASE(what_is_forgotten_or_expelled_leaves_nothing),

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static uint64_t side_now(void *user) {
     return clock_now_ns() + ((struct vside *)user)->skew_ns;
@@ -120,7 +121,7 @@ unsigned vpair_turn(struct vpair *p) {
     return fabric_verbs.poll(p->lessee.fabric) + fabric_verbs.poll(p->owner.fabric);
 }
 
-int vpair_try_dial(struct vpair *p, struct fabric_link **out, struct error *err) {
+static int dial_once(struct vpair *p, struct fabric_link **out, struct error *err) {
     struct fabric_blob hello, offer;
     int rc = fabric_verbs.link_new(p->lessee.fabric, p, out, &hello, err);
     if (rc)
@@ -131,6 +132,18 @@ int vpair_try_dial(struct vpair *p, struct fabric_link **out, struct error *err)
     if (rc)
         fabric_verbs.link_close(*out);
     return rc;
+}
+
+/* Like a daemon it comes again for a neighbour that is not known yet. */
+int vpair_try_dial(struct vpair *p, struct fabric_link **out, struct error *err) {
+    uint64_t until_ns = clock_now_ns() + NSEC_PER_SEC;
+    for (;;) {
+        int rc = dial_once(p, out, err);
+        if (rc != RDMAD_E_UNREACHABLE || clock_now_ns() >= until_ns)
+            return rc;
+        usleep(2000);
+        vpair_turn(p);
+    }
 }
 
 struct fabric_link *vpair_dial(struct vpair *p) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define RAW_DEPTH 64
 
@@ -268,6 +269,11 @@ int raw_try(struct raw *r, struct side *s, uint64_t peer, unsigned lanes, struct
     raw_hello(r, lanes, &hello);
     blob_write_hello(&hello, &blob);
     int rc = fabric_verbs.offer(s->fabric, peer, &blob, &answer, err);
+    /* Like a daemon it comes again for a neighbour that is not known yet. */
+    for (unsigned i = 0; rc == RDMAD_E_UNREACHABLE && i < 500; i++) {
+        usleep(2000);
+        rc = fabric_verbs.offer(s->fabric, peer, &blob, &answer, err);
+    }
     if (rc)
         return rc;
     CHECK(blob_read_offer(&answer, &offer) && !offer.cm, "an offer that is none");

@@ -209,6 +209,15 @@ static int connect_failed(const struct queue *q, const struct endpoint *other, u
                        q->verbs->port.gid_index, state);
 }
 
+static int not_known(const struct queue *q, const struct endpoint *other, struct error *err) {
+    char gid[INET6_ADDRSTRLEN];
+    inet_ntop(AF_INET6, other->gid, gid, sizeof gid);
+    return error_set(err, RDMAD_E_UNREACHABLE,
+                     "%s: the peer's GID %s is being looked for and has not answered yet: if it "
+                     "never does, `ping` its address from the device's interface",
+                     q->verbs->device->name, gid);
+}
+
 int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct error *err) {
     const struct device *d = q->verbs->device;
     if (other->link_layer != d->link_layer)
@@ -218,6 +227,8 @@ int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct
                          d->name,
                          d->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand",
                          other->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand");
+    if (n == 0 && !neighbour_known(q->verbs, other->gid))
+        return not_known(q, other, err);
     int rc = to_rtr(q, other, n);
     if (rc)
         return connect_failed(q, other, n, rc, "ready to receive", err);

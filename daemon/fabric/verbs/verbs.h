@@ -179,6 +179,11 @@ void queue_untake(struct queue *q, unsigned n);
 /* A completion of a live queue: ends what is up to its slot, the earlier as successful. */
 void queue_completed(struct queue *q, const struct ibv_wc *wc);
 
+/* ---- neighbour.c ---------------------------------------------------------------------------- */
+
+/* Whether the kernel knows the way to that GID. If not, it has begun to look for it. */
+bool neighbour_known(const struct verbs *v, const uint8_t gid[16]);
+
 /* ---- link.c, post.c, recover.c: where we initiate (struct link is in link.h) --------------- */
 
 int verbs_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
