@@ -13,7 +13,7 @@ BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjanss
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy
     llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 procps scdoc shellcheck)
 # shellcheck disable=SC2034
-VM_PACKAGES=(qemu-system-x86 busybox-static kmod cpio xz-utils iproute2 procps ibverbs-providers
+VM_PACKAGES=(gcc libc6-dev qemu-system-x86 busybox-static kmod cpio xz-utils iproute2 procps ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)
 
 die() {
