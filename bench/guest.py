@@ -10,10 +10,11 @@ from rdmad import Failure
 DEVICES = "rxe0,rxe1"
 
 
-def document(argv, root, progress):
+def document(argv, root, rounds, progress):
     """What bench/compare with argv and -j prints in the guest; its progress is passed on."""
     run = os.path.join(root, "tests/vm/run")
-    env = dict(os.environ, RDMAD_VM_BUILD="no", RDMAD_BENCH_PROGRESS="lines")  # it is built
+    env = {"RDMAD_VM_TIMEOUT": str(300 + 120 * rounds), **os.environ, "RDMAD_VM_BUILD": "no",
+           "RDMAD_BENCH_PROGRESS": "lines"}  # it is built
     command = [run, sys.executable, os.path.join(root, "bench/compare"), *argv, "-j"]
     said = []
     try:

@@ -85,6 +85,7 @@ class Ours:
         uri = p.stdout.readline().strip()
         if not uri.startswith("rdmad://"):
             raise Failure("rdmactl bench serve printed no lease URI")
+        self.daemons.pids["owner's"] = p.pid
         return uri
 
     def bench(self, op, size, depth, span=None):

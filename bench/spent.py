@@ -7,6 +7,7 @@ The system time of the thread that posts is mostly the device driver's, when the
 import os
 import resource
 
+LEAST = 0.02  # of the time of an op
 TICK_US = 1e6 / os.sysconf("SC_CLK_TCK")
 
 
@@ -76,14 +77,15 @@ class Watch:
         return result
 
     def document(self):
-        """For each measurement: us from op to op, and what each thread used for one."""
+        """For each measurement: us from op to op, and what threads used for one, if it shows."""
         rows = []
         for (op, size, depth), used in self.used.items():
-            rounds, (total, _, _) = used["an op"] if "an op" in used else (0, (0.0, 0, 0))
-            row = {"op": op, "bytes": size, "depth": depth,
-                   "op_us": round(total / rounds, 2) if rounds else None, "threads": []}
+            rounds, (total, _, _) = used.pop("an op", (0, (0.0, 0, 0)))
+            op_us = total / rounds if rounds else 0.0
+            row = {"op": op, "bytes": size, "depth": depth, "op_us": round(op_us, 2),
+                   "threads": []}
             for who, (ops, (user, system, slept)) in used.items():
-                if who != "an op" and ops and user + system >= 0.005 * ops:
+                if ops and user + system >= LEAST * op_us * ops:
                     row["threads"].append({"thread": who, "user_us": round(user / ops, 2),
                                            "system_us": round(system / ops, 2),
                                            "sleeps": round(slept / ops, 3)})

@@ -140,7 +140,7 @@ class Guest(unittest.TestCase):
                 self.progress.append(line)
                 return line.startswith("progress")
 
-            return guest.document(["verbs"], root, progress)
+            return guest.document(["verbs"], root, 3, progress)
 
     def test_its_document_is_ours(self):
         script = "echo progress: 1 >&2; echo noise >&2; echo '{\"rows\": [\"'\"$3 $4\"'\"]}'"
