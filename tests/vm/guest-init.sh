@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 #
 # guest-init.sh: process 1 of the guest. Sourced by /run/vm/init, which run wrote: it sets command,
 # directory, timeout, scripts (this directory), network and the environment.
@@ -23,28 +23,34 @@ prepare() {
     hostname guest
     ulimit -l unlimited
     ulimit -c 0
-    # shellcheck disable=SC2154 # set by /run/vm/init
     if ! "$scripts/devices.sh" "${network[@]}"; then
         say "the guest has no RDMA devices; its kernel says:"
         dmesg | tail -n 20 >&2
         return 125
     fi
-    # shellcheck disable=SC2154
     cd "$directory" || return 125
 }
 
+# Just before the time-out: who is still there.
+watch() {
+    sleep "$timeout" >/dev/null 2>&1 # holding neither pipe: it is not killed with this
+    say "after $timeout s; in the guest there run"
+    ps --ppid 2 -p 2 -N -o pid,ppid,stat,etimes,wchan:24,args >&2 # all but the kernel's threads
+    dmesg | tail -n 20 >&2
+}
+
 run_command() {
-    local code=0
+    local code=0 watcher
     prepare || return
+    watch &
+    watcher=$!
     SECONDS=0
-    # shellcheck disable=SC2154
-    setsid -w timeout -k 10 "$timeout" "${command[@]}" </dev/null || code=$?
-    if [ "$SECONDS" -ge "$timeout" ]; then
-        say "after $timeout s; in the guest there run"
-        ps --ppid 2 -p 2 -N -o pid,ppid,stat,etimes,wchan:24,args >&2 # all but the kernel's threads
-        dmesg | tail -n 20 >&2
+    setsid -w timeout -k 10 $((timeout + 2)) "${command[@]}" </dev/null || code=$?
+    if [ "$SECONDS" -gt "$timeout" ]; then
+        wait "$watcher"
         code=124
     fi
+    kill "$watcher" 2>/dev/null || true
     return "$code"
 }
 
