@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * false_peer.c - see false_peer.h.
+ */
 #include "tests/integration/false_peer.h"
 
 #include "common/uri.h"
@@ -14,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int dial(const char *host, uint16_t port) {
+int false_peer_dial(const char *host, uint16_t port) {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct timeval patience = {.tv_sec = TEST_PATIENCE_MS / 1000};
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -72,7 +75,7 @@ void false_peer_connect(struct false_peer *p, const char *listen, const char *fa
     char host[RDMAD_HOST_MAX + 1];
     uint16_t port;
     CHECK(rdmad_hostport_parse(listen, host, &port) == NULL, "%s", listen);
-    *p = (struct false_peer){.fd = dial(host, port)};
+    *p = (struct false_peer){.fd = false_peer_dial(host, port)};
     struct peer_msg m = {.type = PEER_MSG_HELLO};
     m.hello = (struct peer_hello){.magic = PEER_WIRE_MAGIC, .node = "false-peer", .listen_port = 1};
     strncpy(m.hello.fabric, fabric, sizeof(m.hello.fabric) - 1);

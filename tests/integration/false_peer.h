@@ -16,6 +16,9 @@ struct false_peer {
     int fd; /* the connection; blocking, with a time-out */
 };
 
+/* A blocking connection with a time-out. */
+int false_peer_dial(const char *host, uint16_t port);
+
 /* listen: "127.0.0.1:PORT". fabric: what it says it uses. */
 void false_peer_connect(struct false_peer *p, const char *listen, const char *fabric);
 void false_peer_close(struct false_peer *p);

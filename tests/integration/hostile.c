@@ -4,14 +4,10 @@
  */
 #include "tests/integration/hostile.h"
 
-#include "common/uri.h"
 #include "daemon/fabric/tcp/tcp.h"
 #include "tests/support/harness.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +15,6 @@
 #include <unistd.h>
 
 enum { PIECE = 64 << 10, BATCH = 4 };
-
-static int dial(const char *host, uint16_t port) {
-    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct timeval patience = {.tv_sec = TEST_PATIENCE_MS / 1000};
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0 && inet_pton(AF_INET, host, &sa.sin_addr) == 1, "socket to %s", host);
-    CHECK(connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s:%u: %s", host, port,
-          strerror(errno));
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    return fd;
-}
 
 static void send_all(int fd, const void *data, size_t size) {
     CHECK(send(fd, data, size, MSG_NOSIGNAL) == (ssize_t)size, "send: %s", strerror(errno));
@@ -41,71 +25,28 @@ static void recv_all(int fd, void *data, size_t size) {
 
 /* ---- the control connection ---------------------------------------------------------------- */
 
-static void say(const struct hostile *h, const struct peer_msg *m) {
-    uint8_t frame[PEER_WIRE_MAX];
-    send_all(h->control, frame, peer_wire_encode(m, frame));
-}
-
-static void hear(const struct hostile *h, struct peer_msg *m) {
-    uint8_t frame[PEER_WIRE_MAX];
-    size_t length;
-    struct error why = {0};
-    recv_all(h->control, frame, PEER_WIRE_HEAD);
-    CHECK(peer_wire_length(frame, false, &length, &why) == 0, "%s", why.text);
-    recv_all(h->control, frame + PEER_WIRE_HEAD, length - PEER_WIRE_HEAD);
-    CHECK(peer_wire_decode(frame, length, m, &why) == 0, "%s", why.text);
-}
-
-/* Until a message of the type comes; what else comes is answered as far as it must be. */
-static void hear_type(const struct hostile *h, uint16_t type, struct peer_msg *m) {
-    for (;;) {
-        hear(h, m);
-        if (m->type == type)
-            return;
-        if (m->type == PEER_MSG_PING) {
-            m->type = PEER_MSG_PONG;
-            say(h, m);
-        }
-        CHECK(m->type != PEER_MSG_BYE, "the owner's daemon says goodbye: %s", m->bye.text);
-    }
-}
-
 void hostile_connect(struct hostile *h, const char *listen) {
-    char host[RDMAD_HOST_MAX + 1];
-    uint16_t port;
-    CHECK(rdmad_hostport_parse(listen, host, &port) == NULL, "%s", listen);
-    *h = (struct hostile){.control = dial(host, port), .data = -1};
-    struct peer_msg m = {.type = PEER_MSG_HELLO};
-    m.hello = (struct peer_hello){
-        .magic = PEER_WIRE_MAGIC, .node = "hostile", .fabric = "tcp", .listen_port = 1};
-    memset(m.hello.node_id, 0x66, sizeof(m.hello.node_id));
-    say(h, &m);
-    hear_type(h, PEER_MSG_HELLO, &m);
+    *h = (struct hostile){.data = -1};
+    false_peer_connect(&h->control, listen, "tcp");
 }
 
 void hostile_attach(struct hostile *h, const char *uri) {
-    struct rdmad_uri u;
-    CHECK(rdmad_uri_parse(uri, &u) == NULL, "%s", uri);
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
-    m.attach_req = (struct peer_attach_req){.lessee_ref = 7, .lease = u.lease, .via = 1};
-    memcpy(m.attach_req.key, u.key, sizeof(u.key));
-    say(h, &m);
-    hear_type(h, PEER_MSG_ATTACH_REP, &m);
-    CHECK(m.attach_rep.status == 0, "attach: %s", m.attach_rep.text);
-    CHECK(key_read(&m.attach_rep.key, &h->slot, &h->key), "not a key of the tcp engine");
-    h->length = m.attach_rep.length;
-    h->owner_ref = m.attach_rep.owner_ref;
+    struct peer_attach_rep rep;
+    false_peer_attach(&h->control, uri, 7, 1, &rep);
+    CHECK(key_read(&rep.key, &h->slot, &h->key), "not a key of the tcp engine");
+    h->length = rep.length;
+    h->owner_ref = rep.owner_ref;
 }
 
 void hostile_link(struct hostile *h) {
     uint16_t port;
     uint8_t token[FRAME_TOKEN_BYTES], hello[HELLO_BYTES], welcome[WELCOME_BYTES];
     struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.ref = 9}; /* an empty hello: tcp's */
-    say(h, &m);
-    hear_type(h, PEER_MSG_LINK_REP, &m);
+    false_peer_say(&h->control, &m);
+    false_peer_await(&h->control, PEER_MSG_LINK_REP, &m);
     CHECK(m.link_rep.status == 0, "link: %s", m.link_rep.text);
     CHECK(offer_read(&m.link_rep.offer, &port, token), "not an offer of the tcp engine");
-    h->data = dial("127.0.0.1", port);
+    h->data = false_peer_dial("127.0.0.1", port);
     hello_put(hello, token);
     send_all(h->data, hello, sizeof(hello));
     recv_all(h->data, welcome, sizeof(welcome));
@@ -228,18 +169,13 @@ static void pull(struct flood *f) {
 static void listen_to_owner(struct flood *f) {
     struct hostile *h = f->h;
     struct peer_msg m;
-    hear(h, &m);
-    if (m.type == PEER_MSG_PING) {
-        m.type = PEER_MSG_PONG;
-        say(h, &m);
-    } else if (m.type == PEER_MSG_REVOKED) {
-        raise_flag(&h->revoke_heard);
-        if (h->habit == HOSTILE_LIAR) {
-            m = (struct peer_msg){.type = PEER_MSG_STOPPED};
-            m.stopped.owner_ref = h->owner_ref;
-            say(h, &m);
-        }
-    }
+    if (!false_peer_hear(&h->control, 0, &m) || m.type != PEER_MSG_REVOKED)
+        return;
+    raise_flag(&h->revoke_heard);
+    if (h->habit != HOSTILE_LIAR)
+        return;
+    m = (struct peer_msg){.type = PEER_MSG_STOPPED, .stopped.owner_ref = h->owner_ref};
+    false_peer_say(&h->control, &m);
 }
 
 static void *flood(void *arg) {
@@ -251,7 +187,7 @@ static void *flood(void *arg) {
         bool waiting = f->out_sent >= send_limit(f);
         struct pollfd p[2] = {
             {.fd = f->h->data, .events = (short)(waiting ? POLLIN : POLLIN | POLLOUT)},
-            {.fd = f->h->control, .events = POLLIN},
+            {.fd = f->h->control.fd, .events = POLLIN},
         };
         poll(p, 2, 1);
         if (p[0].revents & POLLOUT)
@@ -282,5 +218,5 @@ void hostile_stop(struct hostile *h) {
 void hostile_close(struct hostile *h) {
     if (h->data >= 0)
         close(h->data);
-    close(h->control);
+    false_peer_close(&h->control);
 }

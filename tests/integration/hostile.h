@@ -10,7 +10,7 @@
 #ifndef RDMAD_TEST_HOSTILE_H
 #define RDMAD_TEST_HOSTILE_H
 
-#include "daemon/peer/wire.h"
+#include "tests/integration/false_peer.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -24,7 +24,8 @@ enum hostile_habit {
 };
 
 struct hostile {
-    int control, data;
+    struct false_peer control;
+    int data;
     uint32_t next_op;
     uint32_t slot;
     uint64_t key, length, owner_ref;
