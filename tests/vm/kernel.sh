@@ -74,7 +74,7 @@ vm_trim() {
 # vm_fetch PACKAGE LINK: makes a kernel's directory, and LINK to it.
 vm_fetch() {
     local work
-    note "fetching $1 for the guest (once, some 70 MB)"
+    note "fetching $1 for the guest (once, some 100 MB)"
     work=$(mktemp -d "$PWD/making.XXXXXX")
     (
         cd "$work"
