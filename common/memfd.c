@@ -17,6 +17,10 @@
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define HUGE_PAGE ((size_t)2 << 20)
 
+static int failure(void) {
+    return errno == ENOMEM || errno == ENOSPC ? RDMAD_E_NOMEM : RDMAD_E_SYSTEM;
+}
+
 /* Closes fd and turns errno into a code, without letting close change errno. */
 static int fail(int fd) {
     int saved = errno;
@@ -24,14 +28,13 @@ static int fail(int fd) {
     if (fd >= 0)
         close(fd);
     errno = saved;
-    return saved == ENOMEM || saved == ENOSPC ? RDMAD_E_NOMEM : RDMAD_E_SYSTEM;
+    return failure();
 }
 
 static int create(const char *name, size_t *bytes, bool hugetlb, int seals) {
     size_t page = hugetlb ? HUGE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     size_t size;
-    int rc;
 
     if (*bytes == 0 || __builtin_add_overflow(*bytes, page - 1, &size)) {
         errno = EINVAL;
@@ -49,23 +52,37 @@ static int create(const char *name, size_t *bytes, bool hugetlb, int seals) {
     int fd = memfd_create(name, flags);
     if (fd < 0)
         return fail(fd);
-    if (ftruncate(fd, (off_t)size) < 0)
-        return fail(fd);
-    do
-        rc = fallocate(fd, 0, 0, (off_t)size);
-    while (rc < 0 && errno == EINTR);
-    if (rc < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
+    if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
         return fail(fd);
     *bytes = size;
     return fd;
 }
 
+int rdmad_memfd_allocate(int fd, size_t offset, size_t bytes) {
+    int rc;
+
+    do
+        rc = fallocate(fd, 0, (off_t)offset, (off_t)bytes);
+    while (rc < 0 && errno == EINTR);
+    return rc < 0 ? failure() : 0;
+}
+
+static int create_whole(const char *name, size_t *bytes, bool hugetlb, int seals) {
+    int fd = create(name, bytes, hugetlb, seals);
+
+    return fd >= 0 && rdmad_memfd_allocate(fd, 0, *bytes) ? fail(fd) : fd;
+}
+
 int rdmad_memfd_create(const char *name, size_t *bytes, bool hugetlb) {
+    return create_whole(name, bytes, hugetlb, SIZE_SEALS | F_SEAL_SEAL);
+}
+
+int rdmad_memfd_create_sparse(const char *name, size_t *bytes, bool hugetlb) {
     return create(name, bytes, hugetlb, SIZE_SEALS | F_SEAL_SEAL);
 }
 
 int rdmad_memfd_create_unfrozen(const char *name, size_t *bytes) {
-    return create(name, bytes, false, SIZE_SEALS);
+    return create_whole(name, bytes, false, SIZE_SEALS);
 }
 
 int rdmad_memfd_freeze(int fd) {

@@ -15,7 +15,13 @@
  */
 int rdmad_memfd_create(const char *name, size_t *bytes, bool hugetlb);
 
-/* As above, not sealed against seals: map it writable, then rdmad_memfd_freeze. */
+/* As above, without pages: rdmad_memfd_allocate makes them, a piece at a time. */
+int rdmad_memfd_create_sparse(const char *name, size_t *bytes, bool hugetlb);
+
+/* The pages of a piece, which begins and ends with one. 0, or the errors of above. */
+int rdmad_memfd_allocate(int fd, size_t offset, size_t bytes);
+
+/* As rdmad_memfd_create, not sealed against seals: map it writable, then rdmad_memfd_freeze. */
 int rdmad_memfd_create_unfrozen(const char *name, size_t *bytes);
 
 /* No new writable mapping and no write from now on (F_SEAL_FUTURE_WRITE), then sealed whole. */

@@ -3,8 +3,9 @@
  * pool.c - create: charge, make the memory on the registration thread, tell the worker, report.
  *
  * Making the memory may take seconds, so everything can have changed when it is done: the session
- * may be closing (then the memory goes back at once). From plane_pool_add on the pool is in the
- * session's table, and whoever ends the session ends the pool.
+ * may be closing (then the memory goes back at once). It is made in slices, and no further than the
+ * one in which the session began to close: a dead client's gigabytes hold up nobody else's. From
+ * plane_pool_add on the pool is in the session's table, and whoever ends the session ends the pool.
  *
  * Reference counting: see pool.h. The last reference hands the pool to the registration thread for
  * unmapping; charges and the hold on the session are given back when that is done.
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
+#define SLICE ((size_t)16 << 20) /* of whole pages, huge ones too; some 10 ms */
 
 struct creation {
     struct pool *pool;
@@ -89,34 +91,63 @@ static int charge(struct pool *p, struct error *err) {
     return rc;
 }
 
-/* On the registration thread: memory that is there, mapped, and in the page tables. */
-static int make_memory(struct pool *p, int *fd_out, struct error *err) {
-    bool huge = p->flags & RDMAD_POOL_HUGETLB;
-    size_t bytes = p->bytes;
-    int fd = rdmad_memfd_create("rdmad-pool", &bytes, huge);
-    if (fd < 0)
-        return error_errno(err, fd, "a pool of %zu bytes%s cannot be made", p->bytes,
-                           huge ? " in huge pages (are enough reserved in vm.nr_hugepages?)" : "");
-    void *base = rdmad_memfd_map(fd, bytes, true);
-    if (!base) {
-        error_errno(err, RDMAD_E_NOMEM, "a pool of %zu bytes cannot be mapped", bytes);
-        close(fd);
-        return RDMAD_E_NOMEM;
-    }
-    p->base = base; /* whatever happens now, pool_unref unmaps it */
+/* On any thread: an error when the session is ending, after which nobody waits for the pool. */
+static int still_wanted(const struct pool *p, struct error *err) {
+    if (!__atomic_load_n(&p->session->closing, __ATOMIC_SEQ_CST))
+        return 0;
+    return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
+}
+
+static int cannot_be_made(const struct pool *p, int code, struct error *err) {
+    return error_errno(err, code, "a pool of %zu bytes%s cannot be made", p->bytes,
+                       p->flags & RDMAD_POOL_HUGETLB
+                           ? " in huge pages (are enough reserved in vm.nr_hugepages?)"
+                           : "");
+}
+
+static int fill_slice(const struct pool *p, int fd, size_t at, struct error *err) {
+    size_t bytes = p->bytes - at < SLICE ? p->bytes - at : SLICE;
+    int rc = rdmad_memfd_allocate(fd, at, bytes);
+    if (rc)
+        return cannot_be_made(p, rc, err);
     /* EINVAL: a kernel before 5.14; the first touch then costs more, nothing else. */
-    if (madvise(base, bytes, MADV_POPULATE_WRITE) && errno != EINVAL) {
-        error_errno(err, RDMAD_E_NOMEM, "the memory of a pool of %zu bytes cannot be had", bytes);
-        close(fd);
-        return RDMAD_E_NOMEM;
-    }
-    int rc = plane_memory_add(p->session->state->plane, base, bytes, &p->memory, err);
-    if (rc) {
-        close(fd);
-        return rc;
-    }
-    *fd_out = fd;
+    if (madvise((char *)p->base + at, bytes, MADV_POPULATE_WRITE) && errno != EINVAL)
+        return error_errno(err, RDMAD_E_NOMEM, "the memory of a pool of %zu bytes cannot be had",
+                           p->bytes);
     return 0;
+}
+
+/* Memory that is there, mapped, in the page tables, and known to the devices. */
+static int fill_memory(struct pool *p, int fd, struct error *err) {
+    int rc = 0;
+    p->base = rdmad_memfd_map(fd, p->bytes, true); /* pool_unref unmaps it, whatever happens now */
+    if (!p->base)
+        return cannot_be_made(p, RDMAD_E_NOMEM, err);
+    for (size_t at = 0; !rc && at < p->bytes; at += SLICE) {
+        rc = fill_slice(p, fd, at, err);
+        if (!rc)
+            rc = still_wanted(p, err);
+    }
+    if (!rc)
+        rc = plane_memory_add(p->session->state->plane, p->base, p->bytes, &p->memory, err);
+    return rc;
+}
+
+/* On the registration thread. */
+static int make_memory(struct pool *p, int *fd_out, struct error *err) {
+    size_t bytes = p->bytes;
+    int rc = still_wanted(p, err);
+    if (rc)
+        return rc;
+    int fd = rdmad_memfd_create_sparse("rdmad-pool", &bytes, p->flags & RDMAD_POOL_HUGETLB);
+    if (fd < 0)
+        return cannot_be_made(p, fd, err);
+    rc = fill_memory(p, fd, err);
+    if (rc)
+        close(fd);
+    else
+        *fd_out = fd;
+    return rc;
 }
 
 static void creation_run(struct offload_job *job) {
@@ -146,8 +177,7 @@ static void pool_added(void *arg, const struct error *result) {
         creation_end(c, result);
         if (listed) /* else a client guessed the handle, and pool_destroy ends the pool */
             pool_unref(p);
-    } else if (s->closing) { /* its close takes the pool from the table */
-        error_set(&gone, RDMAD_E_SHUTDOWN, "the session is ending");
+    } else if (still_wanted(p, &gone)) { /* its close takes the pool from the table */
         creation_end(c, &gone);
     } else {
         creation_end(c, result);
@@ -158,8 +188,8 @@ static void creation_done(struct offload_job *job) {
     struct creation *c = container_of(job, struct creation, job);
     struct pool *p = c->pool;
     struct session *s = p->session;
-    if (!c->result.code && s->closing)
-        error_set(&c->result, RDMAD_E_SHUTDOWN, "the session is ending");
+    if (!c->result.code)
+        still_wanted(p, &c->result);
     if (!c->result.code && !(p->handle = slots_add(&s->pools, p)))
         error_set(&c->result, RDMAD_E_NOMEM, "out of memory for one more pool");
     if (c->result.code) {

@@ -128,7 +128,7 @@ static void plane_let_go(void *arg, const struct error *result) {
 void session_close(struct session *s, const struct error *why) {
     if (s->closing)
         return;
-    s->closing = true;
+    __atomic_store_n(&s->closing, true, __ATOMIC_SEQ_CST);
     if (why)
         LOG_LIMITED(NOTICE, ("session %" PRIu64 " ends: %s", s->id, why->text),
                     FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid),

@@ -29,7 +29,7 @@ struct session {
     pid_t pid; /* for display only, never for a decision */
     char name[RDMAD_NAME_MAX + 1];
     bool greeted;
-    bool closing;
+    bool closing; /* atomic: the registration thread looks whether a pool is still wanted */
     unsigned holds;
     unsigned steps; /* of (2), not yet reported */
     uint64_t since_ns;

@@ -3,9 +3,12 @@
  * test_sessions.c - many sessions at once: they cost nothing while idle and leave nothing behind.
  */
 #include "tests/support/harness.h"
+#include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -130,5 +133,58 @@ static void sessions_beyond_the_limit_are_refused(void) {
     tdaemon_stop(d);
 }
 
+/* As much as the default limits let a session have in two pools, but no more than it takes. */
+static uint64_t large_pool_bytes(void) {
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t most = UINT64_C(2) << 30, bytes = machine / 8 / (2u << 20) * (2u << 20);
+    if (bytes < 64u << 20)
+        skip("pools of %lu bytes are too small to be given up", (unsigned long)bytes);
+    return bytes < most ? bytes : most;
+}
+
+static void ask_for_pool(int sock, uint64_t bytes) {
+    struct {
+        struct rdmad_msg_header header;
+        struct rdmad_pool_create_req body;
+    } m = {.body = {.bytes = bytes}};
+    raw_header(&m.header, RDMAD_MSG_POOL_CREATE, sizeof(m.body));
+    int rc = raw_send(sock, &m, sizeof(m), NULL, 0);
+    CHECK(rc == 0, "request of a pool: %s", strerror(-rc));
+}
+
+/*
+ * No clock tells here whether it was given up, for machines are fast and slow: a pool that is made
+ * whole was once resident whole. The daemon sleeps while the client comes and goes, so that it sees
+ * request and death in the same instant, and nothing but itself decides how far it gets.
+ */
+static void a_dead_clients_pool_is_not_faulted_in_to_the_end(void) {
+    uint64_t bytes = large_pool_bytes();
+    struct raw_pool pool;
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    json_t *before = tdaemon_objects(d);
+    unsigned fds = tdaemon_fds(d);
+    uint64_t rss = tdaemon_rss_bytes(d);
+    int sock = raw_session(tdaemon_dir(d));
+    CHECK(kill(tdaemon_pid(d), SIGSTOP) == 0, "SIGSTOP");
+    ask_for_pool(sock, bytes);
+    ask_for_pool(sock, bytes); /* which waits for the first */
+    close(sock);
+    CHECK(kill(tdaemon_pid(d), SIGCONT) == 0, "SIGCONT");
+    tdaemon_expect_objects(d, before);
+    tdaemon_expect_fds(d, fds);
+    uint64_t peak = process_peak_bytes(tdaemon_pid(d));
+    printf("  twice %lu MiB asked for, at most %lu MiB resident\n", (unsigned long)(bytes >> 20),
+           (unsigned long)(peak >> 20));
+    if (!test_sanitized())
+        CHECK(peak < rss + bytes, "a pool of %lu bytes was made for nobody: %lu, then %lu bytes",
+              (unsigned long)bytes, (unsigned long)rss, (unsigned long)peak);
+    sock = raw_session(tdaemon_dir(d)); /* the next client's is made */
+    CHECK(raw_pool_create(sock, 1 << 20, 0, &pool) == 0, "pool");
+    raw_pool_unmap(&pool);
+    close(sock);
+    tdaemon_stop(d);
+}
+
 TEST_MAIN(CASE(sessions_that_go_leave_nothing), CASE(idle_sessions_use_no_cpu),
-          CASE(sessions_beyond_the_limit_are_refused))
+          CASE(sessions_beyond_the_limit_are_refused),
+          CASE(a_dead_clients_pool_is_not_faulted_in_to_the_end))

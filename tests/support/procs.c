@@ -111,6 +111,19 @@ uint64_t process_rss_bytes(pid_t pid) {
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+uint64_t process_peak_bytes(pid_t pid) {
+    char path[64], line[256];
+    unsigned long long kib = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *f = fopen(path, "re");
+    CHECK(f, "%s: %s", path, strerror(errno));
+    while (!kib && fgets(line, sizeof(line), f))
+        sscanf(line, "VmHWM: %llu kB", &kib);
+    fclose(f);
+    CHECK(kib, "%s has no VmHWM", path);
+    return (uint64_t)kib << 10;
+}
+
 uint64_t process_cpu_ticks(pid_t pid) {
     char path[64], text[1024];
     unsigned long long user, system;

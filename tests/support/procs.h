@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 uint64_t process_rss_bytes(pid_t pid);
-uint64_t process_cpu_ticks(pid_t pid); /* utime + stime */
+uint64_t process_peak_bytes(pid_t pid); /* the most that was ever resident */
+uint64_t process_cpu_ticks(pid_t pid);  /* utime + stime */
 
 #endif

@@ -28,6 +28,21 @@ Test(memfd, size_is_rounded_up_allocated_and_sealed) {
     cr_assert_eq(rdmad_memfd_verify(fd, bytes), 0);
 }
 
+Test(memfd, a_sparse_one_gets_its_pages_piece_by_piece) {
+    size_t bytes = 5 * 4096;
+    int fd = rdmad_memfd_create_sparse("test", &bytes, false);
+    struct stat st;
+
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(rdmad_memfd_verify(fd, bytes), 0, "its size is sealed before it has pages");
+    cr_assert_eq(fstat(fd, &st), 0);
+    cr_assert_eq(st.st_blocks, 0);
+    cr_assert_eq(rdmad_memfd_allocate(fd, 4096, 2 * 4096), 0);
+    cr_assert_eq(fstat(fd, &st), 0);
+    cr_assert_eq(st.st_blocks * 512, 2 * 4096);
+    cr_assert_eq(rdmad_memfd_allocate(fd, 4 * 4096, 2 * 4096), RDMAD_E_SYSTEM, "beyond its end");
+}
+
 Test(memfd, what_cannot_be_a_size_is_refused) {
     size_t zero = 0, most = SIZE_MAX, huge = (size_t)1 << 62;
 

@@ -11,8 +11,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define POOL_BYTES 100000u /* 25 pages */
@@ -190,6 +192,52 @@ Test(session, closing_while_pool_memory_is_made_gives_all_of_it_back) {
     UNTIL(out.calls == 1);
     cr_assert_eq(out.code, RDMAD_E_SHUTDOWN);
     cr_assert_eq(fake_count(FAKE_POOL_ADD), 0, "the data plane of a closed session is not asked");
+}
+
+static sem_t gate;
+
+static void wait_at_gate(struct offload_job *job) {
+    (void)job;
+    sem_wait(&gate);
+}
+
+static void gate_passed(struct offload_job *job) {
+    job->reply_to = NULL;
+}
+
+Test(session, pools_of_a_closing_session_are_not_even_begun) {
+    struct session *s = session();
+    struct offload_job busy = {.reply_to = &box, .run = wait_at_gate, .done = gate_passed};
+    sem_init(&gate, 0, 0);
+    offload_post(st.offload, &busy);   /* as another's gigabytes keep the thread busy */
+    fake_memory_error = RDMAD_E_NOMEM; /* what a pool would end with that got as far as that */
+    ask_pool(s, POOL_BYTES, 0);
+    pool_create(s, POOL_BYTES, 0, on_pool, &out);
+    session_close(s, NULL);
+    fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
+    sem_post(&gate);
+    UNTIL(out.calls == 2);
+    cr_assert_eq(out.code, RDMAD_E_SHUTDOWN, "%s", out.text);
+    UNTIL(list_empty(&st.sessions));
+    cr_assert_null(busy.reply_to, "its mail came");
+    sem_destroy(&gate);
+}
+
+Test(session, a_pool_of_several_slices_is_made_whole) {
+    const uint64_t bytes = ((uint64_t)40 << 20) + 4096;
+    struct quota_limits *limits = &st.quota.limits;
+    struct session *s = session();
+    struct stat made;
+    limits->total[QUOTA_BYTES] = limits->uid[QUOTA_BYTES] = limits->session[QUOTA_BYTES] = bytes;
+    ask_pool(s, bytes, 0);
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+    cr_assert_eq(out.code, 0, "%s", out.text);
+    cr_assert_eq(fstat(out.fd, &made), 0);
+    cr_assert_eq((uint64_t)made.st_size, bytes);
+    cr_assert_geq((uint64_t)made.st_blocks * 512, bytes, "every page is there");
+    close(out.fd);
+    session_close(s, NULL);
 }
 
 Test(session, closing_while_the_data_plane_takes_a_pool_gives_all_of_it_back) {
