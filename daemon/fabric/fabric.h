@@ -23,6 +23,14 @@
  * bytes filled in, and from then on the fabric never touches its memory again. poll() sends what
  * was posted (many ops, one system call), receives, and completes.
  *
+ * A SEND is a message of ours to the fabric's user at the peer: no client sees it. It is DONE when
+ * the peer's instance has it for certain and will pass it to env.received; a SEND of which that is
+ * not known when its link breaks is UNKNOWN. The fabric sees to it that the peer has room (post
+ * says AGAIN until then), so that no device ever answers "receiver not ready".
+ *
+ * CAS and FADD need a window with RDMAD_RIGHT_ATOMIC. They are atomic with one another through one
+ * fabric of the owner's daemon, and with its CPU where atomics_are_cpus says so.
+ *
  * Failures: an op the target refuses fails alone with the target's status; the link lives. A link
  * that breaks completes all its ops (PEER_LOST: never sent = untouched; a READ = partial; a WRITE
  * that was sent and not answered = unknown; a WRITE that the implementation knows was not executed
@@ -52,23 +60,32 @@ struct fabric_audit {
     uint64_t last_use_ns; /* 0: never */
 };
 
+/* One SEND carries at least so much, head and payload together. */
+#define FABRIC_SEND_MIN 1024u
+#define FABRIC_HEAD_MAX 256u
+
 /* What the instances of a process share; and memory that was made known to its devices. */
 struct fabric_host;
 struct fabric_memory;
 
 struct fabric_op {
     /* The caller fills these in. */
-    uint8_t opcode;                /* RDMAD_OP_READ or RDMAD_OP_WRITE */
+    uint8_t opcode;                /* RDMAD_OP_READ, WRITE, CAS, FADD or SEND */
+    uint8_t service;               /* SEND: enum rdmad_channel_kind, one that services() has */
+    uint16_t head_size;            /* SEND: at most FABRIC_HEAD_MAX */
+    const void *head;              /* SEND: goes before local's bytes; copied by post */
     void *local;                   /* client memory: copy under guard.h or by system calls only */
     struct fabric_memory *memory;  /* in which local lies; NULL where memory_add is */
-    uint64_t length;               /* 0 to the link's max_message */
-    const struct fabric_blob *key; /* stays valid while the op is posted */
-    uint64_t offset;               /* into the window */
+    uint64_t length;               /* 0 to the link's max_message; SEND: with the head, max_send */
+    const struct fabric_blob *key; /* stays valid while the op is posted; SEND: NULL */
+    uint64_t offset;               /* into the window; CAS, FADD: of 8 bytes, aligned in memory */
+    uint64_t compare, swap;        /* CAS; FADD: swap is added */
     void *user;
 
     /* The fabric fills these in before complete. */
     int status;        /* RDMAD_OK or RDMAD_E_* */
     uint8_t outcome;   /* enum rdmad_outcome */
+    uint64_t value;    /* CAS, FADD: what was there before */
     const void *fault; /* with RDMAD_E_FAULT: the client address that vanished */
 
     /* The fabric's own. */
@@ -103,6 +120,9 @@ struct fabric_env {
     void (*window_opened)(void *user, void *cookie, const struct fabric_blob *key,
                           const struct error *err);
     void (*window_closed)(void *user, void *cookie);
+    /* A SEND of peer came by its connection of that number: head and payload as one, valid until
+     * this returns. All of one connection come in the order they were posted. */
+    void (*received)(void *user, uint64_t peer, uint64_t number, const void *bytes, size_t size);
     /* Client memory behind a window or an op vanished (SIGBUS, EFAULT): its session must end. */
     void (*memory_fault)(void *user, const void *address);
     const struct fabric_settings *settings;
@@ -192,6 +212,14 @@ struct fabric_ops {
      */
     const char *(*protection)(struct fabric_host *host);
 
+    /* Whether CAS and FADD through the fabric are atomic with those of this machine's CPU. Any
+     * thread. NULL: they are (software does them). */
+    bool (*atomics_are_cpus)(struct fabric_host *host);
+
+    /* Which weaker kinds of SEND there are: bits 1u << enum rdmad_channel_kind. Any thread. NULL:
+     * none but the reliable one. A SEND of such a kind is DONE when it has left. */
+    unsigned (*services)(struct fabric_host *host);
+
     /* How long cancel may take, by these settings; NULL: no time at all. */
     uint64_t (*quiesce_ns)(const struct fabric_settings *settings);
 };
@@ -202,8 +230,11 @@ struct fabric {
 };
 struct fabric_link {
     struct fabric *fabric;
-    uint64_t max_message; /* bytes of one op; set once the link is up */
-    uint64_t number;      /* the target's for this connection: window_spec.via; never 0 once up */
+    uint64_t max_message;  /* bytes of one op; set once the link is up */
+    uint64_t max_send;     /* bytes of one SEND, likewise; at least FABRIC_SEND_MIN */
+    uint64_t max_datagram; /* of one SEND of RDMAD_CHANNEL_DATAGRAM; 0: there are none */
+    bool ordered;          /* WRITEs and SENDs take effect in the order they were posted */
+    uint64_t number;       /* the target's for this connection: window_spec.via; never 0 once up */
 };
 struct fabric_window {
     struct fabric *fabric;

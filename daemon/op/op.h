@@ -61,6 +61,7 @@ struct op_share {
 struct op_lane {
     struct op_route route; /* its link is NULL before the first hello */
     struct list leases;    /* of struct op_lease */
+    struct list channels;  /* of struct op_channel, by lane_node */
     void *cookie;
     struct call *opening; /* the plane_lane_open not answered yet */
     bool up;              /* said to be so; route.up is false a little earlier when it breaks */
@@ -72,17 +73,23 @@ struct op_lane {
     uint64_t lost_hello; /* which of them lost_mail is about */
 };
 
+struct op_channel; /* channel.h */
+struct op_grant;   /* notify.c */
+struct op_batch;   /* batch.c */
+
 struct op_session {
     struct worker *worker;
     struct list node; /* in worker->sessions */
     uint64_t id;
     void *cookie;
     struct slots rings, pools, leases;
-    struct list shares;    /* of struct op_share, one a route */
-    struct list ops;       /* of struct op */
-    struct list throttled; /* rings that wait for ops to end */
-    uint32_t inflight;     /* length of ops */
-    bool shut;             /* takes no more sqes: violated, or being dropped */
+    struct slots channels;   /* of struct op_channel, by the session's handles */
+    struct op_grant *grants; /* leases that it granted, by number (uthash) */
+    struct list shares;      /* of struct op_share, one a route */
+    struct list ops;         /* of struct op */
+    struct list throttled;   /* rings that wait for ops to end */
+    uint32_t inflight;       /* length of ops */
+    bool shut;               /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
     struct mail violated_mail;
     struct error violated_why;
@@ -116,6 +123,9 @@ struct op_lease {
     struct list held;             /* ops that wait for a key */
     struct op_route *route;       /* NULL: the lane was dropped under it */
     struct op_share *share;       /* of its session in that route */
+    uint64_t notify_ref;          /* route link: what a NOTIFY names at the owner */
+    uint64_t owner_session;       /* route local: whose grant it is, by the plane's id */
+    uint32_t notify_room;         /* NOTIFYs that the owner still takes */
     struct list lane_node;        /* in lane->leases */
     struct fabric_blob key;       /* what the fabric wants to hear */
     struct fabric_window *window; /* route local: our own, on the local fabric */
@@ -138,8 +148,15 @@ struct op_part {
     struct list node; /* in op->parts while posted, in op->again while it waits to be again */
 };
 
+/*
+ * Every admitted sqe but NOP and CANCEL is one of these. What moves bytes to or from a lease has a
+ * lease and a route; a SEND or RECV has a channel instead, and channel.c is in charge of it from
+ * op_new to op_end; a NOTIFIED has a grant (notify.c). An op without a ring is the daemon's own:
+ * ended tells whoever started it.
+ */
 struct op {
-    struct list node; /* in share->ops while it has a part to post, or in lease->held */
+    struct list node; /* in share->ops while it has a part to post, or in lease->held; or its
+                         channel's or grant's queue */
     struct list session_node;
     struct deadline due; /* when deadlines.c looks at it next */
     uint64_t deadline_ns;
@@ -150,9 +167,20 @@ struct op {
     struct op_route *route;
     uint8_t *local;
     uint64_t length, lease_offset, user_data;
+    uint64_t compare, swap; /* CAS, FADD */
+    struct op_channel *channel;
+    struct op_grant *grant;
+    struct op_batch *batch; /* its completion is the batch's */
+    void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome);
+    void *ended_arg;
+    uint64_t channel_seq; /* SEND: the message's number; channel.c's own, as the next */
+    void *channel_data;
+    uint32_t imm;
+    uint8_t flags;   /* RDMAD_SQE_* */
+    uint64_t order;  /* of its sqe on its ring, for fences */
     uint64_t next;   /* where the next part that was never posted begins */
     uint64_t posted; /* bytes given to the fabric, less those that have to be given again */
-    uint64_t placed; /* bytes of parts that are done */
+    uint64_t placed; /* bytes of parts that are done; CAS, FADD: what was there */
     int status;
     uint8_t opcode;
     bool begun;        /* the first part was posted; tells an op of no bytes from one not begun */
@@ -167,6 +195,56 @@ struct op {
     bool first_used;
 };
 
+/* ---- start and end of any op (submit.c, complete.c) ------------------------------------------ */
+
+struct op_request;
+/* Counts the op at its ring, session, pool (and lease), with its deadline running (0: none); not in
+ * any queue yet. worker_can_start must have said yes. */
+struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                  const struct op_request *rq);
+/* What goes into the cqe, besides user_data and opcode. */
+struct op_result {
+    int status;
+    uint8_t outcome;
+    uint16_t flags; /* RDMAD_CQE_* */
+    uint64_t bytes; /* or value */
+    uint64_t info;  /* lease_id or imm */
+};
+/* Nothing can touch its buffers any more: one cqe (or its share in the batch's, or ended), and it
+ * is freed. It must be in no queue but those that op_new put it in. */
+void op_end(struct worker *w, struct op *op, const struct op_result *result);
+/* A READ or WRITE of the daemon's own in the name of a session, through a lease that only the
+ * caller knows (keyed or not, as any other: it waits for lease_key, and survives its lane's links).
+ * pool and lease count it. ended is told in place of a cqe. NULL when out of memory. */
+struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *pool,
+                        struct op_lease *lease, const struct rdmad_sqe *what, uint64_t deadline_ns,
+                        void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome),
+                        void *arg);
+
+/* ---- messages between workers of two daemons ------------------------------------------------- */
+
+/* The first byte of every SEND tells whose it is. */
+enum op_message { OP_MESSAGE_NOTIFY = 1, OP_MESSAGE_CHANNEL = 2 };
+/* worker.c gives what the fabric received to these; bytes are a peer's: hostile. */
+void notify_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
+                     size_t size);
+void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
+                      size_t size);
+
+/* ---- channel.c's doors, for the rest of op/ -------------------------------------------------- */
+
+/* A SEND or RECV whose form is good and whose pool range is (rq->pool, rq->local): checks the
+ * channel, and starts it by op_new, or returns the status with which it is refused. */
+int channel_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                 const struct op_request *rq);
+/* op_cancel of an op with a channel: ends it now, or when what is out of it has come back. */
+void channel_op_cancel(struct worker *w, struct op *op, int status);
+/* The lane's link is up, or gone; after the leases on it were told. */
+void channels_lane_up(struct worker *w, struct op_lane *lane);
+void channels_lane_down(struct worker *w, struct op_lane *lane);
+/* Once a turn, before submit_run: acknowledgements and credits that gathered go out. */
+unsigned channels_run(struct worker *w);
+
 /* ---- validate.c -------------------------------------------------------------------------- */
 
 /* What a good sqe means. */
@@ -174,7 +252,7 @@ struct op_request {
     struct op_pool *pool;
     struct op_lease *lease;
     uint8_t *local;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns; /* CLOCK_NEVER: none */
 };
 
 /* Returns 0 and fills *rq, or the code of the first thing wrong. *lease_id is the owner's number

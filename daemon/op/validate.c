@@ -29,7 +29,7 @@ static bool covers(uint64_t size, uint64_t offset, uint64_t length) {
 static int check_form(const struct rdmad_sqe *sqe) {
     if (sqe->opcode >= RDMAD_OP_COUNT)
         return RDMAD_E_OPCODE;
-    if (sqe->flags || sqe->reserved0 || sqe->reserved1)
+    if (sqe->flags || sqe->reserved0 || sqe->imm)
         return RDMAD_E_RESERVED;
     if (sqe->opcode == RDMAD_OP_NOP &&
         (sqe->pool | sqe->pool_offset | sqe->length | sqe->lease | sqe->lease_offset))

@@ -23,6 +23,11 @@
  *   RELEASE ->
  *                                    <- RENEWED
  *   TTL_REQ ->                       <- TTL_REP
+ *                                    <- NOTIFY_TAKEN: as many more notifications may be sent
+ *   DELEGATE_REQ, REQUEST_REQ, KEEP_REQ ->   <- DELEGATE_REP, ATTACH_REP, KEEP_REP
+ *   NAMES_REQ ->                     <- NAMES_REP, one a name
+ *   WATCH_REQ, UNWATCH ->            <- NAME_EV
+ *   CHAN_REQ, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END: both. See below.
  *   PING, PONG, BYE: both
  *
  * Durations cross the wire, never times. A lessee counts a duration from when it asked, so it never
@@ -36,12 +41,12 @@
 #define RDMAD_PEER_WIRE_H
 
 #include "daemon/fabric/fabric.h"
-#include <rdmad/abi.h>
+#include <rdmad/wire.h>
 
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
-#define PEER_WIRE_VERSION 2u
+#define PEER_WIRE_VERSION 3u
 #define PEER_WIRE_HEAD 8u
-#define PEER_WIRE_MAX 512u /* bytes of the largest frame */
+#define PEER_WIRE_MAX 640u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u
 
 enum peer_msg_type {
@@ -62,6 +67,22 @@ enum peer_msg_type {
     PEER_MSG_KEY_REQ,
     PEER_MSG_KEY_REP,
     PEER_MSG_LINK_GONE,
+    PEER_MSG_CHAN_REQ,
+    PEER_MSG_CHAN_REFUSE,
+    PEER_MSG_CHAN_BIND,
+    PEER_MSG_CHAN_OPEN,
+    PEER_MSG_CHAN_END,
+    PEER_MSG_NOTIFY_TAKEN,
+    PEER_MSG_DELEGATE_REQ,
+    PEER_MSG_DELEGATE_REP,
+    PEER_MSG_REQUEST_REQ,
+    PEER_MSG_NAMES_REQ,
+    PEER_MSG_NAMES_REP,
+    PEER_MSG_WATCH_REQ,
+    PEER_MSG_UNWATCH,
+    PEER_MSG_NAME_EV,
+    PEER_MSG_KEEP_REQ,
+    PEER_MSG_KEEP_REP,
     PEER_MSG_COUNT
 };
 
@@ -111,7 +132,9 @@ struct peer_key_rep {
 };
 struct peer_release {
     uint64_t owner_ref;
-    uint32_t returned; /* 1: the lessee gave it back; 0: it never had it, or has lost it */
+    /* 0: the lessee never had it, or has lost it; 1: gave it back; 2: hands the memory over to the
+     * owner (of a lease it had requested) */
+    uint32_t returned;
 };
 struct peer_revoked {
     uint64_t lessee_ref;
@@ -125,8 +148,10 @@ struct peer_ttl { /* RENEWED, TTL_REQ (ttl_ns 0), TTL_REP */
     uint64_t ref;
     uint64_t ttl_ns;
 };
+#define PEER_ANY_WORKER UINT32_MAX
 struct peer_link_req {
     uint64_t ref;
+    uint32_t worker;          /* where the link is to end, for channels; PEER_ANY_WORKER */
     struct fabric_blob hello; /* may be empty: the fabric has nothing to say */
 };
 struct peer_link_gone {
@@ -136,6 +161,112 @@ struct peer_link_rep {
     uint64_t ref;
     int32_t status;
     struct fabric_blob offer;
+    char text[RDMAD_TEXT_MAX + 1];
+};
+
+/*
+ * Channels. Who connects (A) asks over its connection to the service's daemon (B); B, once the
+ * client accepted, dials A back (or uses its connection to A that is there) and binds the channel
+ * with the token, which shows that both connections are of the same two daemons; A then says that
+ * its end can receive. Each makes a lane to the other for its own messages.
+ *
+ *   A -> B  CHAN_REQ      on A's connection
+ *   B -> A  CHAN_REFUSE   on the same, if it comes to nothing (also when A's address cannot be
+ * dialled) B -> A  CHAN_BIND     on B's connection to A A -> B  CHAN_OPEN     on A's connection:
+ * from now on B may send either  CHAN_END      on A's connection, both ways: the end is gone;
+ * abrupt, or after all was delivered
+ */
+struct peer_chan_req {
+    uint64_t ref; /* A's number of its end */
+    uint8_t token[PEER_NODE_ID_BYTES];
+    uint32_t kind; /* asked for */
+    uint32_t uid;  /* of the client, for the acceptor to see; as true as its daemon */
+    uint32_t worker;
+    uint16_t port;                 /* where A's daemon listens */
+    char host[RDMAD_NAME_MAX + 1]; /* the address to dial; "": the one this connection comes from */
+    char service[RDMAD_NAME_MAX + 1];
+};
+struct peer_chan_refuse {
+    uint64_t ref; /* A's */
+    int32_t status;
+    char text[RDMAD_TEXT_MAX + 1];
+};
+struct peer_chan_bind {
+    uint64_t ref; /* A's */
+    uint8_t token[PEER_NODE_ID_BYTES];
+    uint64_t number; /* B's number of its end */
+    uint32_t kind;   /* what it came to be */
+    uint32_t uid;    /* of the client that accepted */
+    uint32_t worker;
+};
+struct peer_chan_open {
+    uint64_t ref; /* B's */
+};
+struct peer_chan_end {
+    uint64_t ref; /* the receiver's */
+    int32_t reason;
+    char text[RDMAD_TEXT_MAX + 1];
+};
+
+struct peer_notify_taken { /* owner -> lessee */
+    uint64_t lessee_ref;
+    uint32_t count;
+};
+
+struct peer_delegate_req {
+    uint64_t ref; /* the asker's, for the answer */
+    uint64_t owner_ref;
+    uint64_t offset, length, ttl_ns;
+    uint32_t rights, max_attaches;
+};
+struct peer_delegate_rep {
+    uint64_t ref;
+    int32_t status;
+    uint64_t lease, ttl_ns;
+    uint8_t key[RDMAD_KEY_BYTES];
+    char text[RDMAD_TEXT_MAX + 1];
+};
+/* Memory of a service's budget; the answer is ATTACH_REP, and from then on it is an attach. */
+struct peer_request_req {
+    uint64_t lessee_ref;
+    uint64_t bytes, ttl_ns;
+    uint32_t rights;
+    uint32_t uid;
+    uint64_t via;
+    char service[RDMAD_NAME_MAX + 1];
+};
+
+struct peer_names_req {
+    uint64_t ref;
+    char prefix[RDMAD_NAME_MAX + 1];
+    char after[RDMAD_NAME_MAX + 1];
+};
+/* One a name, at most RDMAD_NAMES_PER_REPLY, and a last one without. */
+struct peer_names_rep {
+    uint64_t ref;
+    uint32_t last; /* 0: entry is one; 1: that was all there is; 2: there are more */
+    struct rdmad_name_entry entry;
+};
+struct peer_watch_req {
+    uint64_t ref;
+    char prefix[RDMAD_NAME_MAX + 1];
+};
+struct peer_unwatch {
+    uint64_t ref;
+};
+struct peer_name_ev { /* a WATCH_REQ is answered with those that are there, then one with no name */
+    uint64_t ref;
+    uint32_t gone;
+    struct rdmad_name_entry entry;
+};
+
+/* The lease's time begins anew, as if its owner renewed it. */
+struct peer_keep_req {
+    uint64_t owner_ref;
+};
+struct peer_keep_rep {
+    uint64_t lessee_ref;
+    int32_t status; /* RDMAD_OK: ask for the ttl */
     char text[RDMAD_TEXT_MAX + 1];
 };
 
@@ -156,6 +287,22 @@ struct peer_msg {
         struct peer_link_gone link_gone;
         struct peer_key_req key_req;
         struct peer_key_rep key_rep;
+        struct peer_chan_req chan_req;
+        struct peer_chan_refuse chan_refuse;
+        struct peer_chan_bind chan_bind;
+        struct peer_chan_open chan_open;
+        struct peer_chan_end chan_end;
+        struct peer_notify_taken notify_taken;
+        struct peer_delegate_req delegate_req;
+        struct peer_delegate_rep delegate_rep;
+        struct peer_request_req request_req;
+        struct peer_names_req names_req;
+        struct peer_names_rep names_rep;
+        struct peer_watch_req watch_req;
+        struct peer_unwatch unwatch;
+        struct peer_name_ev name_ev;
+        struct peer_keep_req keep_req;
+        struct peer_keep_rep keep_rep;
     };
 };
 

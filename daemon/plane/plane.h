@@ -36,6 +36,12 @@ struct plane_events {
     void (*session_violated)(void *user, void *session_cookie, const struct error *why);
     /* The lane's link broke, not while it is being opened (open's done tells that). */
     void (*lane_lost)(void *user, void *lane_cookie, const struct error *why);
+    /* The lessee behind a window wrote and left a notification that the owner has taken now: it may
+     * send count more (attachments of peers only). */
+    void (*notify_taken)(void *user, void *window_cookie, uint32_t count);
+    /* The other end closed the channel in order (RDMAD_E_CLOSED), or it broke the protocol of
+     * channels (then its daemon lies). Once a channel; its ops have ended or are ending. */
+    void (*channel_closed)(void *user, void *channel_cookie, const struct error *why);
     /* Client memory vanished that no pool of the worker in question holds (it lies behind a window
      * or a lease of a session elsewhere): whoever owns the address must drop its session. May be
      * NULL. */
@@ -116,18 +122,70 @@ struct plane_lease_spec {
     struct fabric_blob key;
     void *base;
     struct fabric_audit *audit;
+    /* What a NOTIFY names. Route link: the owner's reference of the attach. Route local: nothing,
+     * the owner's session and lease tell. */
+    uint64_t notify_ref;
+    struct plane_session *owner;
 };
 void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
                      plane_done *done, void *arg);
 void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadline_ns);
 /* The key by which the lease's lane, which is up, reaches it: ops that wait go on. */
 void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key);
+/* The owner took count notifications of this lessee: as many more may be sent. */
+void plane_lease_notified(struct plane_session *s, uint64_t handle, uint32_t count);
 /* From now on ops on the handle fail with reason; those under way end with it. done: none is left
  * and the range is not touched any more. The handle then still answers sqes with reason until
  * plane_lease_forget. */
 void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane_done *done,
                      void *arg);
 void plane_lease_forget(struct plane_session *s, uint64_t handle);
+
+/* ---- leases, the owner's side: notifications ---------------------------------------------- */
+
+/* The session granted the lease: NOTIFIED may name it, and lessees may notify, until the drop.
+ * Notifications nobody took are dropped with it; a NOTIFIED that waits ends with reason. */
+void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg);
+void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, plane_done *done,
+                      void *arg);
+
+/* ---- channels ---------------------------------------------------------------------------- */
+
+/* One end of a channel, on its session's worker. The other end is on the same daemon (lane NULL) or
+ * on a peer's; each end has a number, unique in its daemon, that the other end's messages name.
+ *
+ * What crosses the wire between the two ends is op/channel.h's own. Messages to the peer go by
+ * lane, those from it come by the connections of peer_in, whose control connection must therefore
+ * have asked for its link on this worker (LINK_REQ's worker).
+ *
+ *     plane_channel_add, plane_channel_open once the other end is added too, then
+ *     events.channel_closed or not, plane_channel_end, plane_channel_forget. */
+struct plane_channel_stats { /* written by the worker, relaxed */
+    uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
+    uint64_t sends_waiting, receives_posted, stalls; /* stalls: sends that found no receive */
+    uint64_t lost;                                   /* of unreliable kinds: dropped here */
+    uint64_t resent;                                 /* after a link was made anew */
+};
+struct plane_channel_spec {
+    uint64_t number; /* ours */
+    uint32_t kind;   /* enum rdmad_channel_kind, one that the fabric has */
+    struct plane_lane *lane;
+    uint64_t peer_in;
+    struct plane_channel_stats *stats; /* outlives the channel */
+    void *cookie;
+};
+void plane_channel_add(struct plane_session *s, uint64_t handle,
+                       const struct plane_channel_spec *spec, plane_done *done, void *arg);
+/* The other end is there, and has this number. peer: its session, when it is on this daemon (it
+ * must outlive the channel's end), else NULL. */
+void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_number,
+                        struct plane_session *peer);
+/* linger: sends submitted before are delivered first, and the other end is told that this was all;
+ * else they end with reason, as everything posted does. done: no op of the channel is under way and
+ * nothing reaches its buffers. The handle then still answers sqes with reason until the forget. */
+void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, bool linger,
+                       plane_done *done, void *arg);
+void plane_channel_forget(struct plane_session *s, uint64_t handle);
 
 /* ---- lanes: where a worker initiates ops to a peer --------------------------------------- */
 
@@ -158,7 +216,11 @@ void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg);
 /* ---- windows and offers: the owner's side ------------------------------------------------ */
 
 unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer);
+unsigned plane_workers(const struct plane *p);
 
+/* On that worker: plane_worker_of_peer for leases, for channels that of their session. */
+void plane_offer_on(struct plane *p, unsigned worker, uint64_t peer,
+                    const struct fabric_blob *hello, plane_blob_done *done, void *arg);
 void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
                  plane_blob_done *done, void *arg);
 /* The peer says that it has closed its link of that number, which not every fabric notices. */
@@ -170,6 +232,11 @@ void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
  * NULL when out of memory (then done does not run). */
 struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
                                        plane_blob_done *done, void *arg);
+/* The lessee behind the window may notify by this reference (peer's connections only), and it is
+ * this session that is told. cookie is events.notify_taken's. Right after the open, if at all;
+ * until the window's close. */
+void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
+                         void *cookie);
 /* Closes the window, if it ever opened, and opens it anew for the peer's link of that number;
  * done's blob is the new key. Not before the open's or the last reopen's done. PEER_LOST: the peer
  * has no link of that number (any more). */

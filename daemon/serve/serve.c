@@ -51,7 +51,7 @@ static int check_header(const struct rdmad_msg_header *h, size_t size, struct er
                          "the message speaks version %u, this rdmad speaks %u; use a librdmad of "
                          "the same version",
                          h->version, RDMAD_ABI_VERSION);
-    if (h->type == 0 || h->type >= RDMAD_MSG_COUNT)
+    if (h->type == 0 || h->type >= RDMAD_MSG_COUNT || !table[h->type].handler)
         return error_set(err, RDMAD_E_TYPE, "message type %u is unknown", h->type);
     if (h->length != size)
         return error_set(err, RDMAD_E_LENGTH,

@@ -63,7 +63,16 @@
     X(RDMAD_E_CONFIG, -35, "configuration error")                                    \
     X(RDMAD_E_SHUTDOWN, -36, "rdmad is stopping")                                    \
     X(RDMAD_E_PROTOCOL, -37, "malformed message")                                    \
-    X(RDMAD_E_INTERNAL, -38, "internal error")
+    X(RDMAD_E_INTERNAL, -38, "internal error")                                       \
+    X(RDMAD_E_CLOSED, -39, "the channel is closed")                                  \
+    X(RDMAD_E_TOO_SMALL, -40, "the receive is smaller than its message")             \
+    X(RDMAD_E_ALIGN, -41, "atomics need 8 bytes aligned to 8")                       \
+    X(RDMAD_E_NO_SERVICE, -42, "no such service")                                    \
+    X(RDMAD_E_REFUSED, -43, "refused by the service")                                \
+    X(RDMAD_E_NO_WAITER, -44, "nobody takes the lease's notifications")              \
+    X(RDMAD_E_BUDGET, -45, "the service has no budget for that")                     \
+    X(RDMAD_E_DELEGATE, -46, "the lease may not be handed on")                       \
+    X(RDMAD_E_UNSUPPORTED, -47, "not supported by this fabric or machine")
 
 enum rdmad_error {
 #define RDMAD_X(name, value, text) name = (value),
@@ -80,16 +89,56 @@ enum rdmad_outcome {
 };
 
 enum rdmad_opcode {
-    RDMAD_OP_NOP = 0,   /* a round trip to the daemon and back */
-    RDMAD_OP_READ = 1,  /* lease -> pool */
-    RDMAD_OP_WRITE = 2, /* pool -> lease */
+    RDMAD_OP_NOP = 0,      /* a round trip to the daemon and back */
+    RDMAD_OP_READ = 1,     /* lease -> pool */
+    RDMAD_OP_WRITE = 2,    /* pool -> lease */
+    RDMAD_OP_CAS = 3,      /* 8 bytes of the lease: if they are compare, they become swap */
+    RDMAD_OP_FADD = 4,     /* 8 bytes of the lease: swap is added */
+    RDMAD_OP_NOTIFY = 5,   /* a WRITE (of no bytes, too), and then imm for the lease's owner */
+    RDMAD_OP_SEND = 6,     /* pool -> the receive that the channel's other end posted first */
+    RDMAD_OP_RECV = 7,     /* the channel's next message -> pool */
+    RDMAD_OP_NOTIFIED = 8, /* takes the next notification of a lease granted here */
+    RDMAD_OP_CANCEL = 9,   /* of an op of the same ring, by its user_data */
     RDMAD_OP_COUNT
+};
+
+/* Flags of an sqe. */
+#define RDMAD_SQE_FENCE 1u  /* starts when every op taken from its ring before has ended */
+#define RDMAD_SQE_SILENT 2u /* no completion if it is done; one only if it is not */
+/* A batch: with all entries up to the first without this flag it has one completion, which comes
+ * when the last of them has ended, with the user_data of the last, the status of the first that
+ * failed, and the sum of bytes. Of READ, WRITE, NOTIFY and SEND; at most RDMAD_BATCH_MAX. */
+#define RDMAD_SQE_MORE 4u
+#define RDMAD_SQE_IMM 8u    /* SEND: imm goes with the message */
+#define RDMAD_SQE_LEASE 16u /* SEND: the message is a lease's URI */
+#define RDMAD_SQE_FLAGS 31u
+#define RDMAD_BATCH_MAX 1024u
+
+/* Flags of a cqe. */
+#define RDMAD_CQE_IMM 1u   /* imm is valid: RECV, NOTIFIED */
+#define RDMAD_CQE_LEASE 2u /* RECV: the message is a lease's URI */
+
+/* What a channel promises. A machine that cannot give the weaker kinds gives RELIABLE, and says so.
+ */
+enum rdmad_channel_kind {
+    RDMAD_CHANNEL_RELIABLE = 0, /* every message, once, in order (RC) */
+    RDMAD_CHANNEL_DATAGRAM = 1, /* messages of one MTU at most, which may be lost (UD) */
+    RDMAD_CHANNEL_UNACKED = 2,  /* in order, may be lost, any size (UC) */
 };
 
 /* Rights of a lease. */
 #define RDMAD_RIGHT_READ 1u
 #define RDMAD_RIGHT_WRITE 2u
-#define RDMAD_RIGHTS_ALL (RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE)
+#define RDMAD_RIGHT_ATOMIC 4u   /* CAS and FADD */
+#define RDMAD_RIGHT_DELEGATE 8u /* a lessee may make narrower leases of it */
+#define RDMAD_RIGHTS_ALL \
+    (RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_ATOMIC | RDMAD_RIGHT_DELEGATE)
+#define RDMAD_RIGHTS_DEFAULT (RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE)
+
+/* Flags of a lease. */
+#define RDMAD_LEASE_KEEP_ALIVE 1u /* the daemon renews it as long as its owner's session lives */
+#define RDMAD_LEASE_RENEWABLE 2u  /* lessees may ask for renewal (rdmad_lease_keep) */
+#define RDMAD_LEASE_FLAGS 3u
 
 /* Who may attach to a lease. */
 enum rdmad_scope {
@@ -103,34 +152,60 @@ enum rdmad_scope {
 #define RDMAD_POOL_FLAGS RDMAD_POOL_HUGETLB
 
 /*
- * Submission entry, written by the client, copied once by the daemon, validated in the copy.
- * pool and lease are the handles the daemon gave out; NOP ignores no field: all must be 0 but
- * timeout_ns and user_data.
+ * Submission entry, written by the client, copied once by the daemon, validated in the copy. Fields
+ * that an opcode does not use must be 0. pool and lease are the handles the daemon gave out.
+ *
+ *             pool, pool_offset   length     lease           lease_offset   imm
+ *   NOP
+ *   READ      of the buffer       bytes      handle          yes
+ *   WRITE     of the buffer       bytes      handle          yes
+ *   NOTIFY    of the buffer       bytes      handle          yes            yes
+ *   CAS       compare, swap       8          handle          yes
+ *   FADD      0, what is added    8          handle          yes
+ *   SEND      of the buffer       bytes      channel                        with RDMAD_SQE_IMM
+ *   RECV      of the buffer       bytes      channel
+ *   NOTIFIED                                 owner's number
+ *   CANCEL                                   user_data of what is to end
+ *
+ * A NOTIFY of no bytes may leave pool and pool_offset 0.
  */
 struct rdmad_sqe {
     uint8_t opcode; /* enum rdmad_opcode */
-    uint8_t flags;  /* must be 0 */
+    uint8_t flags;  /* RDMAD_SQE_* */
     uint16_t reserved0;
-    uint32_t reserved1;
-    uint64_t pool;
-    uint64_t pool_offset;
+    uint32_t imm;
+    union {
+        uint64_t pool;
+        uint64_t compare;
+    };
+    union {
+        uint64_t pool_offset;
+        uint64_t swap;
+    };
     uint64_t length;
-    uint64_t lease;
+    uint64_t lease; /* or channel */
     uint64_t lease_offset;
-    uint64_t timeout_ns; /* from when the daemon takes the entry; 0: the daemon's default */
-    uint64_t user_data;  /* comes back in the completion */
+    /* From when the daemon takes the entry. 0: the daemon's default; RECV and NOTIFIED: none. */
+    uint64_t timeout_ns;
+    uint64_t user_data; /* comes back in the completion */
 };
 RDMAD_STATIC_ASSERT(sizeof(struct rdmad_sqe) == 64, "sqe is one cache line");
 
 /* Completion entry, written by the daemon. */
 struct rdmad_cqe {
     uint64_t user_data;
-    uint64_t bytes;  /* bytes known to be placed at the target */
+    union {
+        uint64_t bytes; /* known to be placed at the target; RECV and NOTIFIED: of the message */
+        uint64_t value; /* CAS, FADD: what was there before */
+    };
     int32_t status;  /* enum rdmad_error */
     uint8_t outcome; /* enum rdmad_outcome */
     uint8_t opcode;  /* of the sqe; 0xff when it could not be read */
-    uint16_t reserved0;
-    uint64_t lease_id; /* the owner's lease number when status concerns a lease, else 0 */
+    uint16_t flags;  /* RDMAD_CQE_* */
+    union {
+        uint64_t lease_id; /* the owner's lease number when status concerns a lease, else 0 */
+        uint64_t imm;      /* with RDMAD_CQE_IMM */
+    };
 };
 RDMAD_STATIC_ASSERT(sizeof(struct rdmad_cqe) == 32, "two cqes a cache line");
 
@@ -143,5 +218,8 @@ RDMAD_STATIC_ASSERT(sizeof(struct rdmad_cqe) == 32, "two cqes a cache line");
 #define RDMAD_URI_MAX 511u
 #define RDMAD_TEXT_MAX 255u /* an error in words */
 #define RDMAD_KEY_BYTES 16u /* a lease's secret */
+/* Notifications of one lessee that its lease's owner has not taken yet; further ones are refused
+ * with RDMAD_E_NO_WAITER before anything is written. */
+#define RDMAD_NOTIFY_DEPTH 64u
 
 #endif

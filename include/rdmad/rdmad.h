@@ -46,6 +46,8 @@ typedef struct rdmad_session rdmad_session;
 typedef struct rdmad_pool rdmad_pool;
 typedef struct rdmad_lease rdmad_lease;
 typedef struct rdmad_ring rdmad_ring;
+typedef struct rdmad_service rdmad_service;
+typedef struct rdmad_channel rdmad_channel;
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
@@ -102,17 +104,39 @@ RDMAD_API void rdmad_session_info(const rdmad_session *session, struct rdmad_ses
  */
 RDMAD_API int rdmad_session_fd(rdmad_session *session);
 
-/* What happened to a lease or to the session. */
+/* A published lease or a service. */
+struct rdmad_name {
+    char name[RDMAD_NAME_MAX + 1];
+    uint32_t kind;   /* RDMAD_NAME_KIND_* */
+    uint32_t rights; /* leases: RDMAD_RIGHT_* */
+    uint64_t length; /* leases: bytes */
+    uint64_t ttl_ns; /* leases: left */
+};
+#define RDMAD_NAME_KIND_LEASE 0u
+#define RDMAD_NAME_KIND_SERVICE 1u
+
+/* What happened to a lease, a channel, a service, a watch or to the session. */
 struct rdmad_event {
     uint32_t type;  /* RDMAD_EVENT_* */
     int32_t reason; /* RDMAD_E_* */
     uint64_t lease_id;
     rdmad_lease *lease; /* still the caller's to rdmad_lease_free; NULL for session events */
     char text[RDMAD_TEXT_MAX + 1];
+    rdmad_service *service; /* INCOMING, HANDED_OVER */
+    rdmad_channel *channel; /* CHANNEL_CLOSED: still the caller's to close */
+    void *memory;           /* HANDED_OVER: now the service's owner's, until rdmad_service_free */
+    size_t length;
+    uint64_t watch; /* NAME_* */
+    struct rdmad_name name;
 };
-#define RDMAD_EVENT_LEASE_ENDED 1u   /* owner: the memory is its own again; lessee: ops fail now */
-#define RDMAD_EVENT_LEASE_RENEWED 2u /* lessee */
-#define RDMAD_EVENT_SESSION_LOST 3u  /* the daemon is gone or ended the session; open a new one */
+#define RDMAD_EVENT_LEASE_ENDED 1u    /* owner: the memory is its own again; lessee: ops fail now */
+#define RDMAD_EVENT_LEASE_RENEWED 2u  /* lessee */
+#define RDMAD_EVENT_SESSION_LOST 3u   /* the daemon is gone or ended the session; open a new one */
+#define RDMAD_EVENT_INCOMING 4u       /* somebody connects to the service: rdmad_accept */
+#define RDMAD_EVENT_CHANNEL_CLOSED 5u /* by the other end: reason tells how */
+#define RDMAD_EVENT_HANDED_OVER 6u    /* memory of the service's budget, filled by a requester */
+#define RDMAD_EVENT_NAME_THERE 7u     /* a watched name appeared, or was there at the start */
+#define RDMAD_EVENT_NAME_GONE 8u      /* reason 0, or why the whole watch ended */
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases
@@ -124,8 +148,17 @@ RDMAD_API int rdmad_next_event(rdmad_session *session, int timeout_ms, struct rd
 /* Asks the daemon for a pool of at least bytes (rounded up to pages). flags: RDMAD_POOL_*. */
 RDMAD_API int rdmad_pool_create(rdmad_session *session, size_t bytes, unsigned flags,
                                 rdmad_pool **out);
-/* Gives the pool back. RDMAD_E_BUSY while leases on it are alive. Pointers into it die. */
+/* Gives the pool back. Pointers into it die. RDMAD_E_BUSY, with a list of them, while leases on it
+ * are alive or ops use it. */
 RDMAD_API int rdmad_pool_destroy(rdmad_pool *pool);
+/*
+ * Makes a pool of the program's own memory: a memfd sealed with F_SEAL_SHRINK, F_SEAL_GROW and
+ * F_SEAL_SEAL, whose size is a multiple of its pages'. The daemon checks that, maps and registers
+ * it; what is in it stays. fd remains the caller's to close. rdmad_alloc works on it as on any
+ * pool; a program that has data in it uses rdmad_pool_base instead. RDMAD_E_FDS, RDMAD_E_PERM tell
+ * what is wrong with a descriptor.
+ */
+RDMAD_API int rdmad_pool_import(rdmad_session *session, int fd, rdmad_pool **out);
 RDMAD_API size_t rdmad_pool_size(const rdmad_pool *pool);
 /* The start of the whole pool, for programs that lay it out themselves; do not mix with
  * rdmad_alloc. */
@@ -141,20 +174,49 @@ RDMAD_API void *rdmad_alloc(rdmad_pool *pool, size_t bytes);
  * message: memory that the NIC can reach must not be handed out twice. NULL is allowed. */
 RDMAD_API void rdmad_free(rdmad_pool *pool, void *piece);
 
+/* ---- who may touch a buffer ---------------------------------------------------------------- */
+
+/*
+ * While an op is in flight it holds its buffer: an op that reads it (WRITE, NOTIFY, SEND) as one of
+ * many readers, one that fills it (READ, RECV) as its only writer. An op that would conflict with
+ * another or with a lock is refused when it is prepared, with RDMAD_E_BUSY and a sentence that
+ * names the holder. rdmad_free of a buffer that is held takes effect when the last op on it ends.
+ *
+ * A program can hold buffers too: read (others may read) or write (nobody else may). timeout_ms 0
+ * tries, -1 waits for ever; RDMAD_E_TIMEOUT when it was 0 or passed: rdmad_last_error names the
+ * holder. Every lock is ended by the unlock with the same range. Any thread may unlock. To wait for
+ * an op, some thread must reap its completion.
+ */
+RDMAD_API int rdmad_buf_lock_read(rdmad_pool *pool, const void *memory, size_t length,
+                                  int timeout_ms);
+RDMAD_API int rdmad_buf_lock_write(rdmad_pool *pool, void *memory, size_t length, int timeout_ms);
+RDMAD_API void rdmad_buf_unlock_read(rdmad_pool *pool, const void *memory, size_t length);
+RDMAD_API void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t length);
+
+/*
+ * Guard mode, with RDMAD_GUARD=1 in the environment when the session is opened: every buffer of
+ * rdmad_alloc is on pages of its own, filled with a pattern when it is handed out and when it is
+ * given back; a CPU access that conflicts with an op in flight (a write into a buffer that is being
+ * read, any access to one that is being filled), and any access to a buffer that was given back,
+ * ends the program at once with a message that names buffer and op. Slow and hungry: for tests.
+ */
+
 /* ---- leases -------------------------------------------------------------------------------- */
 
 struct rdmad_lease_terms {
     size_t size;            /* sizeof(struct rdmad_lease_terms), set by RDMAD_LEASE_TERMS_INIT */
     uint64_t ttl_ms;        /* 0: 60,000 */
-    uint32_t rights;        /* RDMAD_RIGHT_*; 0: both */
+    uint32_t rights;        /* RDMAD_RIGHT_*; 0: READ and WRITE */
     uint32_t scope;         /* enum rdmad_scope */
     uint32_t scope_uid;     /* with RDMAD_SCOPE_UID */
     uint32_t max_attaches;  /* at one time; 0: any number. 1: releasing it ends the lease */
     const char *scope_peer; /* with RDMAD_SCOPE_PEER: the IP address of the lessee's daemon */
     const char *name;       /* publish under this name; NULL: not published */
+    uint32_t flags;         /* RDMAD_LEASE_* */
+    uint32_t ends_after;    /* it ends when so many lessees have released it; 0: however many */
 };
 #define RDMAD_LEASE_TERMS_INIT \
-    { sizeof(struct rdmad_lease_terms), 0, 0, 0, 0, 0, NULL, NULL }
+    { sizeof(struct rdmad_lease_terms), 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
 
 /*
  * Owner: lets others reach [memory, memory + length) of one of the session's pools. terms may be
@@ -172,6 +234,31 @@ RDMAD_API int rdmad_lease_revoke(rdmad_lease *lease);
 /* Either side: revokes or releases if that was not done yet, and frees the object. NULL is allowed.
  */
 RDMAD_API void rdmad_lease_free(rdmad_lease *lease);
+
+/*
+ * Lessee: makes a narrower lease of [offset, offset + length) of one that was granted with
+ * RDMAD_RIGHT_DELEGATE, at its owner: of terms count ttl_ms (at most what is left), rights (at most
+ * its own; 0: its own without DELEGATE) and max_attaches. uri is to be given to somebody else, for
+ * example by rdmad_send_lease. It ends with the lease it is of, not with the attach.
+ * RDMAD_E_DELEGATE when that lease may not be handed on.
+ */
+RDMAD_API int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
+                                   const struct rdmad_lease_terms *terms, unsigned timeout_ms,
+                                   char uri[RDMAD_URI_MAX + 1]);
+/* Asks a service for bytes of its budget: attached to a fresh lease of them. Of terms count ttl_ms
+ * and rights. They go back when the lease ends, unless handed over. RDMAD_E_BUDGET: not that much
+ * is left. */
+RDMAD_API int rdmad_lease_request(rdmad_session *session, const char *service_uri, size_t bytes,
+                                  const struct rdmad_lease_terms *terms, unsigned timeout_ms,
+                                  rdmad_lease **out);
+/* Requester: ends the lease and gives its memory, as it is, to the service's owner, who gets
+ * RDMAD_EVENT_HANDED_OVER. lease is freed if it returns 0. */
+RDMAD_API int rdmad_lease_hand_over(rdmad_lease *lease);
+/* Lessee: the daemon asks the owner's for renewal in time, as long as the session lives and the
+ * lease is not released; on 0 lets it run out. RDMAD_E_PERM: not granted with
+ * RDMAD_LEASE_RENEWABLE.
+ */
+RDMAD_API int rdmad_lease_keep(rdmad_lease *lease, int on);
 
 struct rdmad_lease_info {
     uint64_t id;     /* the owner's number */
@@ -193,6 +280,109 @@ struct rdmad_lease_audit {
 /* Owner: asks the daemon how the lease was used. */
 RDMAD_API int rdmad_lease_audit(rdmad_lease *lease, struct rdmad_lease_audit *out);
 
+/* ---- names --------------------------------------------------------------------------------- */
+
+/* The names that begin with prefix (NULL: all) and come after one (NULL: from the first), in order,
+ * of the daemon at where ("rdmad://HOST:PORT/"; NULL: this one). Fills at most max and sets *count;
+ * fewer than max: there are no more. Those whose scope does not admit the caller are left out. */
+RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const char *prefix,
+                               const char *after, unsigned timeout_ms, struct rdmad_name *out,
+                               size_t max, size_t *count);
+/* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. */
+RDMAD_API int rdmad_names_watch(rdmad_session *session, const char *where, const char *prefix,
+                                unsigned timeout_ms, uint64_t *watch);
+RDMAD_API int rdmad_names_unwatch(rdmad_session *session, uint64_t watch);
+
+/* ---- services and channels ----------------------------------------------------------------- */
+
+struct rdmad_service_terms {
+    size_t size;            /* sizeof(struct rdmad_service_terms), set by its INIT */
+    uint32_t backlog;       /* connections that wait for accept; 0: 16 */
+    uint32_t scope;         /* who may connect and request: enum rdmad_scope */
+    uint32_t scope_uid;     /* with RDMAD_SCOPE_UID */
+    const char *scope_peer; /* with RDMAD_SCOPE_PEER */
+    void *budget;           /* memory of a pool for rdmad_lease_request; NULL: none */
+    size_t budget_bytes;    /* a multiple of 4096 */
+    size_t max_request;     /* bytes of one request; 0: all that is left */
+    uint64_t max_ttl_ms;    /* of a requested lease; 0: 60,000 */
+};
+#define RDMAD_SERVICE_TERMS_INIT \
+    { sizeof(struct rdmad_service_terms), 0, 0, 0, NULL, NULL, 0, 0, 0 }
+
+/* A service under name on this session's daemon; terms may be NULL. RDMAD_E_EXISTS. */
+RDMAD_API int rdmad_listen(rdmad_session *session, const char *name,
+                           const struct rdmad_service_terms *terms, rdmad_service **out);
+/* "rdmad://HOST:PORT/NAME"; lives as long as the object. */
+RDMAD_API const char *rdmad_service_uri(const rdmad_service *service);
+/* Who waits is refused; channels that were accepted go on; requested leases end. NULL is allowed.
+ */
+RDMAD_API void rdmad_service_close(rdmad_service *service);
+/* Gives memory of RDMAD_EVENT_HANDED_OVER back to the budget. */
+RDMAD_API int rdmad_service_free(rdmad_service *service, void *memory);
+
+/* Who connects, before it is accepted. As true as the connecting daemon. */
+struct rdmad_incoming {
+    uint64_t id;
+    uint32_t uid;
+    uint32_t kind; /* enum rdmad_channel_kind asked for */
+    char node[RDMAD_NAME_MAX + 1];
+    char address[RDMAD_NAME_MAX + 1]; /* IP:PORT of its daemon; "" of this one */
+};
+/* The first that waits. timeout_ms as in rdmad_next_event. */
+RDMAD_API int rdmad_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out);
+/* Accepts who, or with NULL the first that comes within timeout_ms. */
+RDMAD_API int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
+                           rdmad_channel **out);
+/* rdmad_connect there fails with RDMAD_E_REFUSED and this text (may be NULL). */
+RDMAD_API int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who,
+                           const char *text);
+
+/* Connects to "rdmad://HOST:PORT/SERVICE". kind: enum rdmad_channel_kind; rdmad_channel_info tells
+ * what it came to be. timeout_ms 0: the daemon's default. */
+RDMAD_API int rdmad_connect(rdmad_session *session, const char *uri, unsigned kind,
+                            unsigned timeout_ms, rdmad_channel **out);
+
+struct rdmad_channel_info {
+    uint32_t kind;        /* enum rdmad_channel_kind: what it is, not what was asked for */
+    uint32_t peer_uid;    /* of the other end's client */
+    uint64_t max_message; /* bytes */
+    const char *peer_node, *peer_address;
+    const char *fabric; /* "local", "tcp", "verbs" */
+    int32_t closed;     /* 0, or RDMAD_E_* how it ended */
+};
+RDMAD_API void rdmad_channel_info(const rdmad_channel *channel, struct rdmad_channel_info *out);
+
+/* Delivers what was submitted before, tells the other end, ends posted receives (RDMAD_E_CLOSED)
+ * and frees. The other end's receives posted for nothing end with RDMAD_E_CLOSED. NULL is allowed.
+ */
+RDMAD_API int rdmad_channel_close(rdmad_channel *channel);
+/* At once: whatever is under way ends with RDMAD_E_CANCELED. */
+RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
+
+/*
+ * Messages. A message goes straight into the receive that the other end posted first; until there
+ * is one it waits with its sender, so no memory but the posted receives is ever needed. It is done
+ * when it is in that receive. A message longer than its receive ends both with RDMAD_E_TOO_SMALL,
+ * and the channel goes on.
+ */
+struct rdmad_message {
+    size_t length;
+    uint32_t imm;
+    uint32_t flags; /* RDMAD_CQE_* */
+};
+/* Blocking. buffer lies in a pool. */
+RDMAD_API int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length);
+RDMAD_API int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length,
+                             uint32_t imm);
+/* timeout_ms as in rdmad_next_event; out may be NULL. */
+RDMAD_API int rdmad_recv(rdmad_channel *channel, void *buffer, size_t size, int timeout_ms,
+                         struct rdmad_message *out);
+/* Sends a lease's URI, for the other end to attach to: of rdmad_lease_uri or rdmad_lease_delegate.
+ */
+RDMAD_API int rdmad_send_lease(rdmad_channel *channel, const char *uri);
+/* Receives one and attaches. RDMAD_E_PROTOCOL when the next message is none. */
+RDMAD_API int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out);
+
 /* ---- blocking transfers -------------------------------------------------------------------- */
 
 /*
@@ -202,6 +392,38 @@ RDMAD_API int rdmad_lease_audit(rdmad_lease *lease, struct rdmad_lease_audit *ou
  */
 RDMAD_API int rdmad_write(rdmad_lease *lease, uint64_t offset, const void *buffer, size_t length);
 RDMAD_API int rdmad_read(rdmad_lease *lease, uint64_t offset, void *buffer, size_t length);
+/* The same for memory that is in no pool: copied by way of a pool of the library's own. */
+RDMAD_API int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data,
+                               size_t length);
+RDMAD_API int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t length);
+
+/* Several ranges as one transfer. */
+struct rdmad_segment {
+    void *buffer;
+    size_t length;
+    uint64_t offset; /* in the lease */
+};
+RDMAD_API int rdmad_writev(rdmad_lease *lease, const struct rdmad_segment *segments,
+                           unsigned count);
+RDMAD_API int rdmad_readv(rdmad_lease *lease, const struct rdmad_segment *segments, unsigned count);
+
+/* 8 bytes of the lease at offset (aligned to 8, RDMAD_E_ALIGN): set to desired if they are
+ * expected; *old (may be NULL) is what was there. Needs RDMAD_RIGHT_ATOMIC. Atomic with every other
+ * such op on the lease; with the owner's CPU where the fabric's atomics are (docs/ARCHITECTURE.md,
+ * "Atomics").
+ */
+RDMAD_API int rdmad_cas(rdmad_lease *lease, uint64_t offset, uint64_t expected, uint64_t desired,
+                        uint64_t *old);
+RDMAD_API int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t *old);
+
+/* Writes, and then tells the lease's owner imm: whoever takes the notification sees the bytes. */
+RDMAD_API int rdmad_write_notify(rdmad_lease *lease, uint64_t offset, const void *buffer,
+                                 size_t length, uint32_t imm);
+/* Owner: takes the next notification of a lease that it granted; bytes (may be NULL): as many were
+ * written with it. timeout_ms as in rdmad_next_event. */
+RDMAD_API int rdmad_wait_notified(rdmad_lease *lease, int timeout_ms, uint32_t *imm,
+                                  uint64_t *bytes);
+
 /* enum rdmad_outcome of the calling thread's last blocking transfer. */
 RDMAD_API int rdmad_last_outcome(void);
 
@@ -224,6 +446,33 @@ RDMAD_API int rdmad_prep_write(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_le
 RDMAD_API int rdmad_prep_read(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                               uint64_t offset, void *buffer, size_t length, uint64_t user_data);
 RDMAD_API void rdmad_prep_nop(struct rdmad_sqe *sqe, uint64_t user_data);
+/* The blocking calls of the same names say what these do. The completion of CAS and FADD has the
+ * old value in value; that of RECV and NOTIFIED length in bytes, imm in imm. */
+RDMAD_API int rdmad_prep_cas(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
+                             uint64_t offset, uint64_t expected, uint64_t desired,
+                             uint64_t user_data);
+RDMAD_API int rdmad_prep_fetch_add(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
+                                   uint64_t offset, uint64_t add, uint64_t user_data);
+RDMAD_API int rdmad_prep_write_notify(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
+                                      uint64_t offset, const void *buffer, size_t length,
+                                      uint32_t imm, uint64_t user_data);
+RDMAD_API int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
+                                  uint64_t user_data);
+RDMAD_API int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel,
+                              const void *buffer, size_t length, uint64_t user_data);
+RDMAD_API int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel,
+                              void *buffer, size_t size, uint64_t user_data);
+RDMAD_API void rdmad_sqe_set_imm(struct rdmad_sqe *sqe, uint32_t imm); /* of a SEND */
+/* RDMAD_SQE_FENCE, RDMAD_SQE_SILENT, RDMAD_SQE_MORE, in addition to what prep_* set. */
+RDMAD_API void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags);
+/* Entries for several ranges with one completion: reserves and prepares count of them, or none
+ * (RDMAD_E_AGAIN: not enough are free). */
+RDMAD_API int rdmad_ring_writev(rdmad_ring *ring, rdmad_lease *lease,
+                                const struct rdmad_segment *segments, unsigned count,
+                                uint64_t user_data);
+RDMAD_API int rdmad_ring_readv(rdmad_ring *ring, rdmad_lease *lease,
+                               const struct rdmad_segment *segments, unsigned count,
+                               uint64_t user_data);
 /* The op's own deadline; without it the daemon's default holds. */
 RDMAD_API void rdmad_sqe_set_timeout(struct rdmad_sqe *sqe, uint64_t timeout_ns);
 /* Publishes all entries reserved so far (each must have been prepared) and wakes the daemon if it
@@ -243,6 +492,30 @@ RDMAD_API void rdmad_ring_seen(rdmad_ring *ring, const struct rdmad_cqe *cqe);
 /* What cqe says in full words, with the lease's number in it. Writes at most size bytes. */
 RDMAD_API void rdmad_ring_explain(const rdmad_ring *ring, const struct rdmad_cqe *cqe, char *buf,
                                   size_t size);
+
+/*
+ * Callbacks instead: an entry with one is not seen by peek and wait, only by dispatch, which calls
+ * it with its completion (valid until it returns). It may prepare and submit on the same ring.
+ * Completions without a callback stay for peek, and are not waited for.
+ */
+typedef void rdmad_callback(void *arg, const struct rdmad_cqe *cqe);
+RDMAD_API int rdmad_sqe_set_callback(rdmad_ring *ring, struct rdmad_sqe *sqe,
+                                     rdmad_callback *callback, void *arg);
+/* Waits up to timeout_ms for a first, then calls what is there, at most max (0: all). Returns how
+ * many were called, 0 when the time passed, or an error as rdmad_ring_wait. */
+RDMAD_API int rdmad_ring_dispatch(rdmad_ring *ring, int timeout_ms, unsigned max);
+
+/*
+ * Cancels the op in flight with that user_data (the first prepared of several) and returns when
+ * nothing can touch its buffers any more, at most the link's quiesce bound later: 0, and *cqe (may
+ * be NULL) tells which of the outcomes it came to (also DONE). Its completion is taken by this
+ * call; those of other ops stay. RDMAD_E_HANDLE: no such op is in flight.
+ */
+RDMAD_API int rdmad_ring_cancel(rdmad_ring *ring, uint64_t user_data, struct rdmad_cqe *cqe);
+/* The same without waiting: its own completion says RDMAD_E_HANDLE when there is nothing to cancel;
+ * the canceled op completes as always. */
+RDMAD_API int rdmad_prep_cancel(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t target,
+                                uint64_t user_data);
 
 /* Event loops: asks for the session's descriptor (or rdmad_ring_fd) to become readable at the next
  * completion, once. Returns 0 when armed, RDMAD_E_AGAIN when a completion is there already: peek,

@@ -33,6 +33,21 @@ enum rdmad_msg_type {
     RDMAD_MSG_LEASE_RELEASE = 9,
     RDMAD_MSG_LEASE_REVOKE = 10,
     RDMAD_MSG_LEASE_STAT = 11,
+    RDMAD_MSG_POOL_IMPORT = 12, /* the one request that comes with a descriptor */
+    RDMAD_MSG_SERVICE_LISTEN = 13,
+    RDMAD_MSG_SERVICE_CLOSE = 14,
+    RDMAD_MSG_CHANNEL_CONNECT = 15,
+    RDMAD_MSG_CHANNEL_ACCEPT = 16,
+    RDMAD_MSG_CHANNEL_REJECT = 17,
+    RDMAD_MSG_CHANNEL_CLOSE = 18,
+    RDMAD_MSG_LEASE_DELEGATE = 19,
+    RDMAD_MSG_LEASE_REQUEST = 20,
+    RDMAD_MSG_LEASE_HAND_OVER = 21,
+    RDMAD_MSG_BUDGET_FREE = 22,
+    RDMAD_MSG_NAMES_LIST = 23,
+    RDMAD_MSG_NAMES_WATCH = 24,
+    RDMAD_MSG_NAMES_UNWATCH = 25,
+    RDMAD_MSG_LEASE_KEEP = 26,
     RDMAD_MSG_COUNT
 };
 
@@ -41,6 +56,11 @@ enum rdmad_event_type {
     RDMAD_EV_LEASE_RENEWED = RDMAD_MSG_EVENT | 2, /* to lessees; struct rdmad_ev_lease_renewed */
     RDMAD_EV_SESSION_ENDED =
         RDMAD_MSG_EVENT | 3, /* struct rdmad_msg_error; the socket closes next */
+    RDMAD_EV_CHANNEL_INCOMING = RDMAD_MSG_EVENT | 4, /* struct rdmad_ev_channel_incoming */
+    RDMAD_EV_CHANNEL_CLOSED = RDMAD_MSG_EVENT | 5,   /* struct rdmad_ev_channel_closed */
+    RDMAD_EV_HANDED_OVER = RDMAD_MSG_EVENT | 6,      /* struct rdmad_ev_handed_over */
+    RDMAD_EV_NAME = RDMAD_MSG_EVENT | 7,             /* struct rdmad_ev_name */
+    RDMAD_EV_INCOMING_GONE = RDMAD_MSG_EVENT | 8, /* struct rdmad_channel_reject_req: taken back */
 };
 
 struct rdmad_msg_header {
@@ -109,6 +129,8 @@ struct rdmad_lease_grant_req {
     uint32_t scope;                      /* enum rdmad_scope */
     uint32_t scope_uid;                  /* RDMAD_SCOPE_UID only, else 0 */
     uint32_t max_attaches;               /* 0: any number; 1: a lease for one lessee */
+    uint32_t flags;                      /* RDMAD_LEASE_* */
+    uint32_t ends_after;                 /* releases after which it ends; 0: none do */
     char scope_peer[RDMAD_NAME_MAX + 1]; /* RDMAD_SCOPE_PEER only: an IP address */
     char name[RDMAD_NAME_MAX + 1];       /* published name, or empty */
 };
@@ -161,6 +183,167 @@ struct rdmad_lease_stat_rep {
     uint32_t attached_total; /* ever */
     int32_t ended;           /* 0, or RDMAD_E_LEASE_* why it ended */
     uint32_t reserved;
+};
+
+/* With one descriptor: a memfd sealed against shrinking, growing and further seals. */
+struct rdmad_pool_import_req {
+    uint64_t bytes; /* must be the memfd's size */
+    uint64_t reserved;
+};
+/* The reply is struct rdmad_pool_create_rep, without a descriptor. */
+
+/* ---- services and channels --- */
+
+struct rdmad_service_listen_req {
+    uint32_t backlog; /* connections that wait to be accepted, at most; 0: 16 */
+    uint32_t scope;   /* who may connect and request: enum rdmad_scope */
+    uint32_t scope_uid;
+    uint32_t reserved;
+    /* From which LEASE_REQUEST is served: a range of a pool; length 0: requests are refused. */
+    uint64_t budget_pool, budget_offset, budget_length;
+    uint64_t max_request; /* bytes of one request; 0: all of the budget */
+    uint64_t max_ttl_ns;  /* of a requested lease; 0: 60 s */
+    char scope_peer[RDMAD_NAME_MAX + 1];
+    char name[RDMAD_NAME_MAX + 1];
+};
+struct rdmad_service_listen_rep {
+    uint64_t service;
+    char uri[RDMAD_URI_MAX + 1]; /* rdmad://HOST:PORT/NAME */
+};
+struct rdmad_service_close_req {
+    uint64_t service;
+};
+struct rdmad_channel_connect_req {
+    uint64_t timeout_ns; /* 0: the daemon's default */
+    uint32_t kind;       /* enum rdmad_channel_kind */
+    uint32_t reserved;
+    char uri[RDMAD_URI_MAX + 1]; /* of the service */
+};
+struct rdmad_channel_rep { /* of CONNECT and ACCEPT */
+    uint64_t channel;
+    uint64_t max_message;
+    uint32_t kind; /* what it came to be */
+    uint32_t route;
+    uint32_t peer_uid; /* as the other end's daemon says */
+    uint32_t reserved;
+    char fabric[16];
+    char peer_node[RDMAD_NAME_MAX + 1];
+    char peer_address[RDMAD_NAME_MAX + 1]; /* IP:PORT of its daemon; "" on this one */
+};
+struct rdmad_channel_accept_req {
+    uint64_t service;
+    uint64_t incoming;
+    uint64_t timeout_ns;
+};
+struct rdmad_channel_reject_req {
+    uint64_t service;
+    uint64_t incoming;
+    char text[RDMAD_TEXT_MAX + 1]; /* for the one who connects */
+};
+/* Replied to when no op of the channel is under way. */
+struct rdmad_channel_close_req {
+    uint64_t channel;
+    uint32_t abrupt; /* 0: what was submitted is delivered first; 1: it is canceled */
+    uint32_t reserved;
+};
+struct rdmad_ev_channel_incoming {
+    uint64_t service;
+    uint64_t incoming;
+    uint32_t kind;
+    uint32_t uid;
+    char node[RDMAD_NAME_MAX + 1];
+    char address[RDMAD_NAME_MAX + 1]; /* "" from this daemon */
+};
+struct rdmad_ev_channel_closed {
+    uint64_t channel;
+    int32_t reason; /* RDMAD_E_CLOSED: gracefully; RDMAD_E_PEER_LOST, RDMAD_E_CANCELED (abrupt) */
+    uint32_t reserved;
+    char text[RDMAD_TEXT_MAX + 1];
+};
+
+/* ---- leases of leases, and by request --- */
+
+struct rdmad_lease_delegate_req {
+    uint64_t handle; /* of a lease with RDMAD_RIGHT_DELEGATE */
+    uint64_t offset; /* into it */
+    uint64_t length;
+    uint64_t ttl_ns; /* at most what is left of it */
+    uint64_t timeout_ns;
+    uint32_t rights; /* at most its own */
+    uint32_t max_attaches;
+};
+/* The reply is struct rdmad_lease_grant_rep. The new lease ends with the one it is of. */
+
+struct rdmad_lease_request_req {
+    uint64_t bytes;
+    uint64_t ttl_ns;
+    uint64_t timeout_ns;
+    uint32_t rights;
+    uint32_t reserved;
+    char uri[RDMAD_URI_MAX + 1]; /* of the service */
+};
+/* The reply is struct rdmad_lease_attach_rep. */
+
+struct rdmad_lease_hand_over_req {
+    uint64_t handle; /* of a requested lease */
+};
+/* Replied to when nothing of the lessee can reach the memory and the owner was told. */
+struct rdmad_budget_free_req {
+    uint64_t service;
+    uint64_t offset; /* into the pool: where a buffer that was handed over begins */
+};
+struct rdmad_ev_handed_over {
+    uint64_t service;
+    uint64_t lease;
+    uint64_t pool, offset, length;
+    uint32_t uid;
+    uint32_t reserved;
+    char node[RDMAD_NAME_MAX + 1]; /* of the requester */
+};
+struct rdmad_lease_keep_req {
+    uint64_t handle; /* of a lease granted with RDMAD_LEASE_RENEWABLE */
+    uint32_t on;
+    uint32_t reserved;
+};
+
+/* ---- names --- */
+
+enum rdmad_name_kind { RDMAD_NAME_LEASE = 0, RDMAD_NAME_SERVICE = 1 };
+struct rdmad_name_entry {
+    char name[RDMAD_NAME_MAX + 1];
+    uint32_t kind;
+    uint32_t rights; /* of leases */
+    uint64_t length;
+    uint64_t ttl_ns;
+};
+#define RDMAD_NAMES_PER_REPLY 16u
+struct rdmad_names_list_req {
+    uint64_t timeout_ns;
+    char where[RDMAD_URI_MAX + 1];   /* rdmad://HOST:PORT/ of a daemon; "": this one */
+    char prefix[RDMAD_NAME_MAX + 1]; /* may be empty */
+    char after[RDMAD_NAME_MAX + 1];  /* in order of bytes; "": from the first */
+};
+struct rdmad_names_list_rep {
+    uint32_t count;
+    uint32_t more; /* 1: ask again, after the last of these */
+    struct rdmad_name_entry entry[RDMAD_NAMES_PER_REPLY];
+};
+struct rdmad_names_watch_req { /* the names that are there come as events first */
+    uint64_t timeout_ns;
+    char where[RDMAD_URI_MAX + 1];
+    char prefix[RDMAD_NAME_MAX + 1];
+};
+struct rdmad_names_watch_rep {
+    uint64_t watch;
+};
+struct rdmad_names_unwatch_req {
+    uint64_t watch;
+};
+struct rdmad_ev_name {
+    uint64_t watch;
+    int32_t reason; /* gone: RDMAD_E_PEER_LOST when the watch has ended with its daemon, else 0 */
+    uint32_t gone;  /* 0: it is there */
+    struct rdmad_name_entry entry;
 };
 
 struct rdmad_ev_lease_ended {

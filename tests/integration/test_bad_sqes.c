@@ -95,7 +95,7 @@ static void each_bad_entry_has_its_own_error(void) {
     for (unsigned bit = 0; bit < 8; bit++)
         REFUSED("flags", RDMAD_E_RESERVED, q.flags = (uint8_t)(1u << bit));
     REFUSED("reserved0", RDMAD_E_RESERVED, q.reserved0 = 1);
-    REFUSED("reserved1", RDMAD_E_RESERVED, q.reserved1 = 0x80000000u);
+    REFUSED("imm", RDMAD_E_RESERVED, q.imm = 0x80000000u);
     REFUSED("NOP with a field", RDMAD_E_RESERVED, q.opcode = RDMAD_OP_NOP);
     REFUSED("pool 0", RDMAD_E_HANDLE, q.pool = 0);
     REFUSED("pool of another generation", RDMAD_E_HANDLE, q.pool ^= UINT64_C(1) << 40);

@@ -312,7 +312,7 @@ static void *mutate(void *arg) {
         q->pool_offset = n & 2 ? 0 : BYTES - 64;
         q->lease_offset = n & 4 ? 0 : UINT64_C(1) << 40;
         q->opcode = n & 8 ? RDMAD_OP_WRITE : 200;
-        q->reserved1 = n & 16 ? 0 : n;
+        q->imm = n & 16 ? 0 : n;
     }
     return NULL;
 }

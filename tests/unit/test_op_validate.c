@@ -89,7 +89,7 @@ Test(validate, every_malformed_sqe_has_its_own_code) {
     for (unsigned bit = 0; bit < 16; bit++)
         REJECT(RDMAD_E_RESERVED, 0, q.reserved0 = (uint16_t)(1u << bit));
     for (unsigned bit = 0; bit < 32; bit++)
-        REJECT(RDMAD_E_RESERVED, 0, q.reserved1 = UINT32_C(1) << bit);
+        REJECT(RDMAD_E_RESERVED, 0, q.imm = UINT32_C(1) << bit);
 }
 
 Test(validate, a_nop_carries_nothing_but_user_data_and_timeout) {
