@@ -16,6 +16,7 @@ static unsigned used;
 static uint64_t lane_numbers;
 static uint8_t blobs;
 bool fake_one_number;
+bool fake_atomics_are_cpus = true;
 unsigned fake_memories;
 int fake_memory_error;
 
@@ -38,6 +39,7 @@ void fake_reset(void) {
     blobs = 0;
     fake_memory_error = 0;
     fake_one_number = false;
+    fake_atomics_are_cpus = true;
 }
 
 static struct fake_call *note(enum fake_kind kind, uint64_t number, const void *object) {
@@ -108,7 +110,17 @@ void fake_answer_all(void) {
 
 /* ---- plane.h --------------------------------------------------------------------------------- */
 
-static const struct fabric_ops fake_fabric = {.name = "fake"};
+static bool atomics_are_cpus(struct fabric_host *host) {
+    (void)host;
+    return fake_atomics_are_cpus;
+}
+
+static const struct fabric_ops fake_fabric = {.name = "fake", .atomics_are_cpus = atomics_are_cpus};
+
+struct fabric_host *plane_fabric_host(const struct plane *p) {
+    (void)p;
+    return NULL;
+}
 
 const struct fabric_ops *plane_fabric(const struct plane *p) {
     (void)p;
@@ -205,6 +217,10 @@ void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane
     owe(c, done, arg);
 }
 
+void plane_lease_notified(struct plane_session *s, uint64_t handle, uint32_t count) {
+    note(FAKE_LEASE_NOTIFIED, handle + s->stats.ops, s)->count = count;
+}
+
 void plane_lease_forget(struct plane_session *s, uint64_t handle) {
     note(FAKE_LEASE_FORGET, handle + s->stats.ops, s);
 }
@@ -250,12 +266,23 @@ unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer) {
     return 0;
 }
 
-void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
-                 plane_blob_done *done, void *arg) {
+unsigned plane_workers(const struct plane *p) {
+    (void)p;
+    return 1;
+}
+
+void plane_offer_on(struct plane *p, unsigned worker, uint64_t peer,
+                    const struct fabric_blob *hello, plane_blob_done *done, void *arg) {
     struct fake_call *c = note(FAKE_OFFER, peer, NULL);
     (void)p;
+    c->count = worker;
     c->blob = *hello;
     owe_blob(c, done, arg);
+}
+
+void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
+                 plane_blob_done *done, void *arg) {
+    plane_offer_on(p, plane_worker_of_peer(p, peer), peer, hello, done, arg);
 }
 
 void plane_forget(struct plane *p, uint64_t peer, uint64_t number, plane_done *done, void *arg) {
@@ -292,4 +319,51 @@ void plane_window_close(struct plane_window *w, int reason, plane_done *done, vo
     c->reason = reason;
     owe(c, done, arg);
     free(w);
+}
+
+void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
+                         void *cookie) {
+    struct fake_call *c = note(FAKE_WINDOW_NOTIFY, ref + (uint64_t)w->token, w);
+    c->other_end = owner;
+    c->cookie = cookie;
+}
+
+void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {
+    owe(note(FAKE_GRANT_ADD, lease_id + s->stats.ops, s), done, arg);
+}
+
+void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, plane_done *done,
+                      void *arg) {
+    struct fake_call *c = note(FAKE_GRANT_DROP, lease_id + s->stats.ops, s);
+    c->reason = reason;
+    owe(c, done, arg);
+}
+
+/* ---- channels -------------------------------------------------------------------------------- */
+
+void plane_channel_add(struct plane_session *s, uint64_t handle,
+                       const struct plane_channel_spec *spec, plane_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_CHANNEL_ADD, handle + s->stats.ops, s);
+    c->channel = *spec;
+    c->cookie = spec->cookie;
+    owe(c, done, arg);
+}
+
+void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_number,
+                        struct plane_session *peer) {
+    struct fake_call *c = note(FAKE_CHANNEL_OPEN, handle + s->stats.ops, s);
+    c->peer_number = peer_number;
+    c->other_end = peer;
+}
+
+void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, bool linger,
+                       plane_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_CHANNEL_END, handle + s->stats.ops, s);
+    c->reason = reason;
+    c->linger = linger;
+    owe(c, done, arg);
+}
+
+void plane_channel_forget(struct plane_session *s, uint64_t handle) {
+    note(FAKE_CHANNEL_FORGET, handle + s->stats.ops, s);
 }

@@ -30,19 +30,32 @@ enum fake_kind {
     FAKE_WINDOW_REOPEN,
     FAKE_WINDOW_EXTEND,
     FAKE_WINDOW_CLOSE,
+    FAKE_WINDOW_NOTIFY,
+    FAKE_LEASE_NOTIFIED,
+    FAKE_GRANT_ADD,
+    FAKE_GRANT_DROP,
+    FAKE_CHANNEL_ADD,
+    FAKE_CHANNEL_OPEN,
+    FAKE_CHANNEL_END,
+    FAKE_CHANNEL_FORGET,
 };
 
 struct fake_call {
     enum fake_kind kind;
     uint64_t number; /* handle, worker, peer or via */
     const void *object;
-    void *cookie; /* of a lane */
+    void *cookie; /* of a lane, or of a window's notifications */
     int reason;
+    uint32_t count; /* of notifications */
     uint64_t deadline_ns;
     struct plane_lease_spec spec;
     struct fabric_blob blob; /* hello, offer or key */
     struct fabric_memory *memory;
     struct fabric_window_spec window;
+    struct plane_channel_spec channel;
+    uint64_t peer_number;                  /* of a channel's other end */
+    const struct plane_session *other_end; /* likewise; NULL: at a peer */
+    bool linger;
     bool pending; /* an answer is owed */
     plane_done *done;
     plane_blob_done *blob_done;
@@ -63,6 +76,9 @@ void fake_answer_all(void);
 
 /* Every link has number 1, as those of tcp. */
 extern bool fake_one_number;
+
+/* What the fabric says of its atomics; true after fake_reset. */
+extern bool fake_atomics_are_cpus;
 
 /* What plane_memory_add does: how much memory is known to the devices, and the error it shall give
  * (0: none). On any thread. */
