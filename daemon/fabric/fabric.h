@@ -76,7 +76,8 @@ struct fabric_op {
     const void *head;              /* SEND: goes before local's bytes; copied by post */
     void *local;                   /* client memory: copy under guard.h or by system calls only */
     struct fabric_memory *memory;  /* in which local lies; NULL where memory_add is */
-    uint64_t length;               /* 0 to the link's max_message; SEND: with the head, max_send */
+    uint64_t length;               /* 0 to the link's max_message; SEND: with the head, max_send;
+                                      CAS, FADD: 8 in any case */
     const struct fabric_blob *key; /* stays valid while the op is posted; SEND: NULL */
     uint64_t offset;               /* into the window; CAS, FADD: of 8 bytes, aligned in memory */
     uint64_t compare, swap;        /* CAS; FADD: swap is added */
@@ -233,7 +234,7 @@ struct fabric_link {
     uint64_t max_message;  /* bytes of one op; set once the link is up */
     uint64_t max_send;     /* bytes of one SEND, likewise; at least FABRIC_SEND_MIN */
     uint64_t max_datagram; /* of one SEND of RDMAD_CHANNEL_DATAGRAM; 0: there are none */
-    bool ordered;          /* WRITEs and SENDs take effect in the order they were posted */
+    bool ordered;          /* a SEND is received after the WRITEs posted before it took effect */
     uint64_t number;       /* the target's for this connection: window_spec.via; never 0 once up */
 };
 struct fabric_window {

@@ -101,6 +101,7 @@ static int sim_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&in->links);
     list_init(&in->offers);
     list_init(&in->changing);
+    list_init(&in->inbox);
     slots_init(&in->windows, 1u << 16);
     list_append(&world.instances, &in->node);
     *out = &in->base;
@@ -123,6 +124,7 @@ static void drop_incoming(struct instance *to, uint64_t peer) {
 static void sim_expel(struct fabric *f, uint64_t peer) {
     struct instance *in = instance_of(f);
     drop_incoming(in, peer);
+    sim_inbox_clear(in, peer);
     list_for_each_safe (pos, &in->offers) {
         struct offer *offer = list_entry(pos, struct offer, node);
         if (offer->peer != peer)
@@ -135,6 +137,7 @@ static void sim_expel(struct fabric *f, uint64_t peer) {
 static void sim_close(struct fabric *f) {
     struct instance *in = instance_of(f);
     drop_incoming(in, 0);
+    sim_inbox_clear(in, 0);
     for (struct list *pos; (pos = list_pop(&in->offers));)
         free(list_entry(pos, struct offer, node));
     slots_fini(&in->windows);
@@ -221,7 +224,9 @@ static void complete(struct sim_op *op, int status, uint8_t outcome) {
     struct fabric_op *fop = op->fop;
     list_remove(&op->node);
     link->inflight--;
+    link->sends -= fop->opcode == RDMAD_OP_SEND;
     world.inflight--;
+    fop->value = op->value;
     free(op);
     fop->status = status;
     fop->outcome = outcome;
@@ -233,7 +238,9 @@ static uint8_t unanswered(const struct sim_op *op, bool whole_is_unknown) {
     bool begun = op->stage == ANSWERED || op->moved > 0;
     if (op->stage == POSTED || (world.script.knows_unexecuted && !begun))
         return RDMAD_FAILED_UNTOUCHED;
-    if (op->fop->opcode == RDMAD_OP_WRITE && (whole_is_unknown || op->moved == op->fop->length))
+    if (op->fop->opcode == RDMAD_OP_READ)
+        return RDMAD_FAILED_PARTIAL;
+    if (op->fop->opcode != RDMAD_OP_WRITE || whole_is_unknown || op->moved == op->fop->length)
         return RDMAD_UNKNOWN;
     return RDMAD_FAILED_PARTIAL;
 }
@@ -245,6 +252,8 @@ static struct sim_op *sim_op_of(const struct fabric_op *fop) {
 static void sim_cancel(struct fabric_op *fop, int status) {
     struct sim_op *op = sim_op_of(fop);
     if (!world.script.lazy_cancel) {
+        if (fop->opcode == RDMAD_OP_SEND && op->stage == REQUESTED && sim_may_take_effect(op))
+            sim_send_cut(op);
         complete(op, status, unanswered(op, false));
     } else if (!op->cancel) {
         op->cancel = status;
@@ -253,6 +262,7 @@ static void sim_cancel(struct fabric_op *fop, int status) {
 }
 
 static void end_ops(struct link *link, int status) {
+    sim_sends_cut(link);
     for (struct list *pos; (pos = list_first(&link->ops));) {
         struct sim_op *op = list_entry(pos, struct sim_op, node);
         complete(op, status, unanswered(op, status == RDMAD_E_PEER_LOST));
@@ -274,18 +284,34 @@ void sim_break_links(struct fabric *f) {
 
 /* ---- the way of an op -------------------------------------------------------------------- */
 
+static bool well_formed(const struct fabric_link *link, const struct fabric_op *fop) {
+    if (fop->opcode != RDMAD_OP_SEND)
+        return fop->key && fop->length <= link->max_message;
+    if (fop->service && !(world.script.services & 1u << fop->service))
+        return false;
+    uint64_t most = fop->service == RDMAD_CHANNEL_DATAGRAM ? link->max_datagram : link->max_send;
+    return fop->head_size <= FABRIC_HEAD_MAX && fop->head_size <= fop->length &&
+           fop->length <= most;
+}
+
 static int sim_post(struct fabric_link *base, struct fabric_op *fop) {
     struct link *link = container_of(base, struct link, base);
     if (link->broken)
         return RDMAD_E_PEER_LOST;
-    if (link->inflight >= world.script.max_inflight)
+    bool send = fop->opcode == RDMAD_OP_SEND;
+    uint32_t window = world.script.receive_window;
+    if (link->inflight >= world.script.max_inflight || (send && window && link->sends >= window))
         return RDMAD_E_AGAIN;
     struct sim_op *op = calloc(1, sizeof(*op));
-    if (!op || !link->up || fop->length > base->max_message)
+    if (!op || !link->up || !well_formed(base, fop))
         abort(); /* the caller broke fabric.h */
     op->fop = fop;
     op->link = link;
-    memcpy(&op->handle, fop->key->bytes, sizeof(op->handle));
+    if (send && fop->head_size)
+        memcpy(op->head, fop->head, fop->head_size);
+    if (!send)
+        memcpy(&op->handle, fop->key->bytes, sizeof(op->handle));
+    link->sends += send;
     fop->link = base;
     fop->scratch[0] = (uint64_t)(uintptr_t)op;
     list_append(&link->ops, &op->node);
@@ -315,11 +341,20 @@ void sim_cut(const struct instance *in, uint64_t handle, int reason) {
 
 /* One chunk through the window, as the target would do it. */
 static void step_op(struct sim_op *op) {
+    if (op->fop->opcode == RDMAD_OP_SEND) {
+        sim_send_arrives(op);
+        return;
+    }
     struct window *window = slots_get(&op->link->to->windows, op->handle);
     const struct fabric_op *fop = op->fop;
     int status = sim_window_check(window, op);
     if (status) {
         sim_answer(op, status);
+        return;
+    }
+    if (fop->opcode == RDMAD_OP_CAS || fop->opcode == RDMAD_OP_FADD) {
+        sim_window_atomic(window, op);
+        sim_answer(op, RDMAD_OK);
         return;
     }
     uint64_t bytes = fop->length - op->moved;
@@ -350,7 +385,8 @@ static unsigned move_world(void) {
             struct link *link = list_entry(lpos, struct link, node);
             list_for_each (opos, &link->ops) {
                 struct sim_op *op = list_entry(opos, struct sim_op, node);
-                if (link->to && op->stage == REQUESTED && op->due_ns <= world.now_ns) {
+                if (link->to && op->stage == REQUESTED && op->due_ns <= world.now_ns &&
+                    sim_may_take_effect(op)) {
                     step_op(op);
                     work++;
                 }
@@ -365,6 +401,10 @@ static void send_posted(struct link *link) {
         struct sim_op *op = list_entry(pos, struct sim_op, node);
         if (op->stage != POSTED)
             continue;
+        if (op->fop->service != RDMAD_CHANNEL_RELIABLE) {
+            sim_send_left(op);
+            continue;
+        }
         op->stage = REQUESTED;
         op->due_ns = sim_chance(world.script.lose_request_ppm) ? CLOCK_NEVER : sim_later();
     }
@@ -414,8 +454,12 @@ static unsigned poll_link(struct instance *in, struct link *link) {
     unsigned work = 0;
     if (!link->up && link->up_ns <= world.now_ns) {
         link->up = true;
-        link->base.max_message =
-            world.script.max_message ? world.script.max_message : SIM_MAX_MESSAGE;
+        const struct sim_script *script = &world.script;
+        link->base.max_message = script->max_message ? script->max_message : SIM_MAX_MESSAGE;
+        link->base.max_send = script->max_send ? script->max_send : SIM_MAX_SEND;
+        if (script->services & 1u << RDMAD_CHANNEL_DATAGRAM)
+            link->base.max_datagram = SIM_MAX_DATAGRAM;
+        link->base.ordered = !script->unordered;
         in->env->link_up(in->env->user, link->cookie);
         work++;
     }
@@ -426,7 +470,7 @@ static unsigned poll_link(struct instance *in, struct link *link) {
 
 static unsigned sim_poll(struct fabric *f) {
     struct instance *in = instance_of(f);
-    unsigned work = move_world() + sim_windows_change(in);
+    unsigned work = move_world() + sim_windows_change(in) + sim_inbox_read(in);
     list_for_each_safe (pos, &in->links) {
         work += poll_link(in, list_entry(pos, struct link, node));
     }
@@ -439,7 +483,10 @@ static int sim_wait_fd(struct fabric *f) {
 }
 
 static bool sim_arm(struct fabric *f, uint64_t *wake_ns) {
+    uint64_t inbox_ns = sim_inbox_due_ns(instance_of(f));
     *wake_ns = sim_windows_due_ns(instance_of(f));
+    if (inbox_ns < *wake_ns)
+        *wake_ns = inbox_ns;
     list_for_each (pos, &instance_of(f)->links) {
         struct link *link = list_entry(pos, struct link, node);
         if (link->broken && !link->lost_told)
@@ -450,13 +497,20 @@ static bool sim_arm(struct fabric *f, uint64_t *wake_ns) {
             struct sim_op *op = list_entry(opos, struct sim_op, node);
             if (op->stage == POSTED && link->up)
                 return false;
-            if (op->stage != POSTED && op->due_ns < *wake_ns)
+            bool waits =
+                op->stage == ANSWERED || (op->stage == REQUESTED && sim_may_take_effect(op));
+            if (waits && op->due_ns < *wake_ns)
                 *wake_ns = op->due_ns;
             if (op->cancel && op->cancel_ns < *wake_ns)
                 *wake_ns = op->cancel_ns;
         }
     }
     return *wake_ns > world.now_ns;
+}
+
+static unsigned sim_services(struct fabric_host *host) {
+    (void)host;
+    return world.script.services;
 }
 
 const struct fabric_ops fabric_sim = {
@@ -476,4 +530,5 @@ const struct fabric_ops fabric_sim = {
     .poll = sim_poll,
     .wait_fd = sim_wait_fd,
     .arm = sim_arm,
+    .services = sim_services,
 };

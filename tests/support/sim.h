@@ -12,14 +12,20 @@
  *
  * It is as unkind as fabric.h allows: a write's bytes are read from the caller's memory as late as
  * possible, in chunks with a delay of their own, and a read's arrive the same way; answers overtake
- * each other; what is cancelled or broken off stays half done.
+ * each other; what is cancelled or broken off stays half done. Only SENDs keep order: each is
+ * received after the WRITEs, atomics and SENDs that were posted before it on its link took effect
+ * (unless the script says unordered: then after the SENDs alone). The instance that a SEND goes to
+ * must be polled to receive it.
  */
 #ifndef RDMAD_TESTS_SIM_H
 #define RDMAD_TESTS_SIM_H
 
 #include "daemon/fabric/fabric.h"
 
-#define SIM_MAX_MESSAGE 4096u /* of a link, unless the script says otherwise when it comes up */
+/* Of a link, unless the script says otherwise when it comes up. */
+#define SIM_MAX_MESSAGE 4096u
+#define SIM_MAX_SEND FABRIC_SEND_MIN
+#define SIM_MAX_DATAGRAM 512u
 
 extern const struct fabric_ops fabric_sim;
 
@@ -35,8 +41,17 @@ struct sim_script {
     bool lazy_cancel;  /* a cancelled op goes on for a while before it comes back, as with verbs */
     bool lazy_windows; /* opened and closed after a step's delay, and open until then */
     bool refuse_windows;
-    bool knows_unexecuted; /* a link that breaks tells of which writes nothing was executed */
-    uint64_t max_message;  /* of links that come up from now on; 0: SIM_MAX_MESSAGE */
+    bool knows_unexecuted;   /* a link that breaks tells of which writes nothing was executed */
+    uint64_t max_message;    /* of links that come up from now on; 0: SIM_MAX_MESSAGE */
+    uint64_t max_send;       /* likewise; 0: SIM_MAX_SEND */
+    bool unordered;          /* likewise: link.ordered is false */
+    uint32_t receive_window; /* SENDs posted on a link and not completed; 0: any number */
+    bool hold_sends;         /* none arrives until this is false again */
+    bool hold_atomics;       /* the same of CAS and FADD */
+    uint32_t late_send_ppm;  /* under way when the link breaks or it is cancelled (it is UNKNOWN):
+                                received all the same; 0: never, and 1000000: always */
+    unsigned services;       /* of fabric_ops.services */
+    uint32_t lose_weak_ppm;  /* SENDs of the weaker kinds that nobody receives */
     /* Told of every piece of a write that is placed; may be NULL. */
     void (*placed)(void *base, uint64_t offset, uint64_t bytes);
 };

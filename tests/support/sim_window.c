@@ -82,15 +82,36 @@ int sim_window_check(const struct window *window, const struct sim_op *op) {
     if (!window || window->spec.peer != op->link->peer ||
         (window->spec.via && window->spec.via != op->link->base.number))
         return RDMAD_E_NO_LEASE;
-    uint32_t right = fop->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE;
+    bool atomic = fop->opcode == RDMAD_OP_CAS || fop->opcode == RDMAD_OP_FADD;
+    uint64_t length = atomic ? sizeof(uint64_t) : fop->length;
+    uint32_t right = atomic                         ? RDMAD_RIGHT_ATOMIC
+                     : fop->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ
+                                                    : RDMAD_RIGHT_WRITE;
     if (sim_now() >= window->spec.deadline_ns)
         return RDMAD_E_LEASE_EXPIRED;
     if (!(window->spec.rights & right))
         return RDMAD_E_RIGHTS;
-    if (fop->offset > window->spec.length || fop->length > window->spec.length - fop->offset)
+    if (fop->offset > window->spec.length || length > window->spec.length - fop->offset)
         return RDMAD_E_RANGE;
+    if (atomic && ((uintptr_t)window->spec.base + fop->offset) % sizeof(uint64_t))
+        return RDMAD_E_ALIGN;
     const struct sim_script *script = sim_script();
     return sim_chance(script->refuse_ppm) ? script->refuse_status : RDMAD_OK;
+}
+
+void sim_window_atomic(const struct window *window, struct sim_op *op) {
+    const struct fabric_op *fop = op->fop;
+    uint64_t *word = (void *)((uint8_t *)window->spec.base + fop->offset);
+    op->value = *word;
+    if (fop->opcode == RDMAD_OP_FADD)
+        *word += fop->swap;
+    else if (*word == fop->compare)
+        *word = fop->swap;
+    op->moved = sizeof(*word);
+    if (sim_script()->placed)
+        sim_script()->placed(window->spec.base, fop->offset, sizeof(*word));
+    if (window->spec.audit)
+        window->spec.audit->last_use_ns = sim_now();
 }
 
 static void change(struct window *window) {

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim_message.c - the way of a SEND through sim.
+ *
+ * A SEND that has come lies in its target's inbox, copied, until that instance is polled; it is
+ * answered as soon as it lies there, so an initiator may see DONE before anybody has read it. What
+ * lies there is passed on even when its link is gone by then, perhaps after the first messages of
+ * the next link: their number tells them apart. Those of one connection keep their order.
+ *
+ * Lost with its link: a SEND under way is UNKNOWN in any case; whether it comes all the same is for
+ * the script's late_send_ppm to say. When one does not, none behind it does.
+ */
+#include "daemon/base/clock.h"
+#include "tests/support/sim_world.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct message {
+    struct list node;
+    uint64_t peer, number, due_ns;
+    bool unordered;
+    size_t size;
+    uint8_t bytes[];
+};
+
+static bool weak(const struct sim_op *op) {
+    return op->fop->service != RDMAD_CHANNEL_RELIABLE;
+}
+
+/* Whether the SEND has to wait for before, which was posted earlier on its link. */
+static bool goes_behind(const struct link *link, const struct sim_op *before) {
+    uint8_t opcode = before->fop->opcode;
+    if (before->stage == ANSWERED || opcode == RDMAD_OP_READ)
+        return false;
+    return opcode == RDMAD_OP_SEND ? !weak(before) : link->base.ordered;
+}
+
+bool sim_may_take_effect(const struct sim_op *op) {
+    uint8_t opcode = op->fop->opcode;
+    if (opcode == RDMAD_OP_CAS || opcode == RDMAD_OP_FADD)
+        return !sim_script()->hold_atomics;
+    if (opcode != RDMAD_OP_SEND)
+        return true;
+    if (sim_script()->hold_sends)
+        return false;
+    list_for_each (pos, &op->link->ops) {
+        const struct sim_op *before = list_entry(pos, struct sim_op, node);
+        if (before == op)
+            break;
+        if (goes_behind(op->link, before))
+            return false;
+    }
+    return true;
+}
+
+static int put_in_inbox(const struct sim_op *op) {
+    const struct fabric_op *fop = op->fop;
+    struct instance *to = op->link->to;
+    if (!to->env->received)
+        return RDMAD_E_UNSUPPORTED;
+    struct message *message = calloc(1, sizeof(*message) + fop->length);
+    if (!message)
+        abort();
+    message->peer = op->link->peer;
+    message->number = op->link->base.number;
+    message->due_ns = sim_later();
+    message->unordered = fop->service == RDMAD_CHANNEL_DATAGRAM;
+    message->size = fop->length;
+    memcpy(message->bytes, op->head, fop->head_size);
+    if (fop->length > fop->head_size)
+        memcpy(message->bytes + fop->head_size, fop->local, fop->length - fop->head_size);
+    list_append(&to->inbox, &message->node);
+    return RDMAD_OK;
+}
+
+void sim_send_arrives(struct sim_op *op) {
+    int status = put_in_inbox(op);
+    if (!status)
+        op->moved = op->fop->length;
+    sim_answer(op, status);
+}
+
+void sim_send_left(struct sim_op *op) {
+    if (op->link->to && !sim_chance(sim_script()->lose_weak_ppm))
+        put_in_inbox(op);
+    op->moved = op->fop->length;
+    op->stage = ANSWERED;
+    op->due_ns = sim_now();
+}
+
+bool sim_send_cut(struct sim_op *op) {
+    if (!op->link->to || op->due_ns == CLOCK_NEVER || !sim_chance(sim_script()->late_send_ppm))
+        return false;
+    put_in_inbox(op);
+    return true;
+}
+
+void sim_sends_cut(struct link *link) {
+    list_for_each (pos, &link->ops) {
+        struct sim_op *op = list_entry(pos, struct sim_op, node);
+        if (op->fop->opcode != RDMAD_OP_SEND || op->stage == ANSWERED)
+            continue;
+        if (op->stage == POSTED || !sim_send_cut(op))
+            return;
+    }
+}
+
+void sim_inbox_clear(struct instance *in, uint64_t peer) {
+    list_for_each_safe (pos, &in->inbox) {
+        struct message *message = list_entry(pos, struct message, node);
+        if (peer && message->peer != peer)
+            continue;
+        list_remove(pos);
+        free(message);
+    }
+}
+
+static bool first_of_its_connection(const struct instance *in, const struct message *message) {
+    list_for_each (pos, &in->inbox) {
+        const struct message *before = list_entry(pos, struct message, node);
+        if (before == message || message->unordered)
+            break;
+        if (before->number == message->number && !before->unordered)
+            return false;
+    }
+    return true;
+}
+
+static struct message *first_due(const struct instance *in) {
+    list_for_each (pos, &in->inbox) {
+        struct message *message = list_entry(pos, struct message, node);
+        if (message->due_ns <= sim_now() && first_of_its_connection(in, message))
+            return message;
+    }
+    return NULL;
+}
+
+/* Each callback may expel anybody, so the list is read anew. */
+unsigned sim_inbox_read(struct instance *in) {
+    unsigned work = 0;
+    for (struct message *message; (message = first_due(in)); work++) {
+        list_remove(&message->node);
+        in->env->received(in->env->user, message->peer, message->number, message->bytes,
+                          message->size);
+        free(message);
+    }
+    return work;
+}
+
+uint64_t sim_inbox_due_ns(const struct instance *in) {
+    uint64_t due = CLOCK_NEVER;
+    list_for_each (pos, &in->inbox) {
+        const struct message *message = list_entry(pos, struct message, node);
+        if (message->due_ns < due && first_of_its_connection(in, message))
+            due = message->due_ns;
+    }
+    return due;
+}
