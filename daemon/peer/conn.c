@@ -96,6 +96,46 @@ static void ping_received(struct peer *p, const struct peer_ping *m) {
     peer_send(p, &pong);
 }
 
+/* What is about channels, names, and leases of leases. */
+static void dispatch_more(struct peer *p, const struct peer_msg *m) {
+    switch (m->type) {
+    case PEER_MSG_CHAN_REQ:
+        return chan_req(p, &m->chan_req);
+    case PEER_MSG_CHAN_REFUSE:
+        return chan_refuse(p, &m->chan_refuse);
+    case PEER_MSG_CHAN_BIND:
+        return chan_bind(p, &m->chan_bind);
+    case PEER_MSG_CHAN_OPEN:
+        return chan_open(p, &m->chan_open);
+    case PEER_MSG_CHAN_END:
+        return chan_end(p, &m->chan_end);
+    case PEER_MSG_NOTIFY_TAKEN:
+        return claim_notify_taken(p, &m->notify_taken);
+    case PEER_MSG_DELEGATE_REQ:
+        return grant_delegate_req(p, &m->delegate_req);
+    case PEER_MSG_DELEGATE_REP:
+        return claim_delegate_rep(p, &m->delegate_rep);
+    case PEER_MSG_REQUEST_REQ:
+        return grant_request_req(p, &m->request_req);
+    case PEER_MSG_NAMES_REQ:
+        return names_req(p, &m->names_req);
+    case PEER_MSG_NAMES_REP:
+        return names_rep(p, &m->names_rep);
+    case PEER_MSG_WATCH_REQ:
+        return names_watch_req(p, &m->watch_req);
+    case PEER_MSG_UNWATCH:
+        return names_unwatch(p, &m->unwatch);
+    case PEER_MSG_NAME_EV:
+        return names_ev(p, &m->name_ev);
+    case PEER_MSG_KEEP_REQ:
+        return grant_keep_req(p, &m->keep_req);
+    case PEER_MSG_KEEP_REP:
+        return claim_keep_rep(p, &m->keep_rep);
+    default:
+        peer_refuse(p, RDMAD_E_PROTOCOL, "a second HELLO");
+    }
+}
+
 static void dispatch(struct peer *p, const struct peer_msg *m) {
     switch (m->type) {
     case PEER_MSG_BYE:
@@ -131,7 +171,7 @@ static void dispatch(struct peer *p, const struct peer_msg *m) {
     case PEER_MSG_LINK_GONE:
         return grant_link_gone(p, &m->link_gone);
     default:
-        peer_refuse(p, RDMAD_E_PROTOCOL, "a second HELLO");
+        dispatch_more(p, m);
     }
 }
 

@@ -199,4 +199,26 @@ void grant_link_req(struct peer *p, const struct peer_link_req *m);
 void grant_link_gone(struct peer *p, const struct peer_link_gone *m);
 void grants_lost(struct peer *p);
 
+/* ---- leases of leases, requests and keep-alive: the lessee's side, then the owner's ---- */
+void claim_notify_taken(struct peer *p, const struct peer_notify_taken *m);
+void claim_delegate_rep(struct peer *p, const struct peer_delegate_rep *m);
+void claim_keep_rep(struct peer *p, const struct peer_keep_rep *m);
+void grant_delegate_req(struct peer *p, const struct peer_delegate_req *m);
+void grant_request_req(struct peer *p, const struct peer_request_req *m);
+void grant_keep_req(struct peer *p, const struct peer_keep_req *m);
+
+/* ---- names: who is asked, then who asks ---- */
+void names_req(struct peer *p, const struct peer_names_req *m);
+void names_watch_req(struct peer *p, const struct peer_watch_req *m);
+void names_unwatch(struct peer *p, const struct peer_unwatch *m);
+void names_rep(struct peer *p, const struct peer_names_rep *m);
+void names_ev(struct peer *p, const struct peer_name_ev *m);
+
+/* ---- channel.c ---- */
+void chan_req(struct peer *p, const struct peer_chan_req *m);
+void chan_refuse(struct peer *p, const struct peer_chan_refuse *m);
+void chan_bind(struct peer *p, const struct peer_chan_bind *m);
+void chan_open(struct peer *p, const struct peer_chan_open *m);
+void chan_end(struct peer *p, const struct peer_chan_end *m);
+
 #endif

@@ -226,6 +226,7 @@ static void greeted(void *arg, const struct error *result, const struct fabric_b
     } else {
         lane->stage = LANE_ASKED;
         lane->ref = m.link_req.ref = p->peers->next_ref++;
+        m.link_req.worker = PEER_ANY_WORKER;
         m.link_req.hello = *hello; /* NOLINT: there whenever it went well */
         peer_send(p, &m);
     }

@@ -172,9 +172,10 @@ struct peer_link_rep {
  *
  *   A -> B  CHAN_REQ      on A's connection
  *   B -> A  CHAN_REFUSE   on the same, if it comes to nothing (also when A's address cannot be
- * dialled) B -> A  CHAN_BIND     on B's connection to A A -> B  CHAN_OPEN     on A's connection:
- * from now on B may send either  CHAN_END      on A's connection, both ways: the end is gone;
- * abrupt, or after all was delivered
+ *                         dialled)
+ *   B -> A  CHAN_BIND     on B's connection to A
+ *   A -> B  CHAN_OPEN     on A's connection: from now on B may send
+ *   either  CHAN_END      on either connection, both ways: the end is gone
  */
 struct peer_chan_req {
     uint64_t ref; /* A's number of its end */

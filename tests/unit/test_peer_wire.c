@@ -6,6 +6,56 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+static const struct rdmad_name_entry entry = {
+    .name = "board", .kind = RDMAD_NAME_LEASE, .rights = 3, .length = 4096, .ttl_ns = UINT64_MAX};
+
+/* Those about channels and names. */
+static void sample_channel(uint16_t type, struct peer_msg *m) {
+    switch (type) {
+    case PEER_MSG_CHAN_REQ:
+        m->chan_req = (struct peer_chan_req){.ref = 1,
+                                             .kind = RDMAD_CHANNEL_UNACKED,
+                                             .uid = 1000,
+                                             .worker = 2,
+                                             .port = 7471,
+                                             .host = "fe80::1%eth0",
+                                             .service = "rpc"};
+        memset(m->chan_req.token, 0x3c, sizeof(m->chan_req.token));
+        break;
+    case PEER_MSG_CHAN_REFUSE:
+        m->chan_refuse = (struct peer_chan_refuse){
+            .ref = 3, .status = RDMAD_E_UNSUPPORTED, .text = "nobody listens"};
+        break;
+    case PEER_MSG_CHAN_BIND:
+        m->chan_bind = (struct peer_chan_bind){.ref = 4, .number = 5, .uid = 6, .worker = 7};
+        memset(m->chan_bind.token, 0xc3, sizeof(m->chan_bind.token));
+        break;
+    case PEER_MSG_CHAN_OPEN:
+        m->chan_open.ref = 8;
+        break;
+    case PEER_MSG_CHAN_END:
+        m->chan_end = (struct peer_chan_end){.ref = 9, .reason = RDMAD_E_CLOSED, .text = "over"};
+        break;
+    case PEER_MSG_NAMES_REQ:
+        m->names_req = (struct peer_names_req){.ref = 10, .prefix = "bo", .after = "board"};
+        break;
+    case PEER_MSG_NAMES_REP:
+        m->names_rep = (struct peer_names_rep){.ref = 11, .entry = entry};
+        break;
+    case PEER_MSG_WATCH_REQ:
+        m->watch_req = (struct peer_watch_req){.ref = 12, .prefix = ""};
+        break;
+    case PEER_MSG_UNWATCH:
+        m->unwatch.ref = 13;
+        break;
+    case PEER_MSG_NAME_EV:
+        m->name_ev = (struct peer_name_ev){.ref = 14, .gone = 1, .entry = entry};
+        break;
+    default:
+        cr_assert_fail("no sample of type %u", type);
+    }
+}
+
 static struct peer_msg sample(uint16_t type) {
     struct peer_msg m;
     memset(&m, 0, sizeof(m));
@@ -56,7 +106,8 @@ static struct peer_msg sample(uint16_t type) {
         m.ttl = (struct peer_ttl){.ref = 6, .ttl_ns = UINT64_MAX};
         break;
     case PEER_MSG_LINK_REQ:
-        m.link_req = (struct peer_link_req){.ref = 8, .hello = {.size = 2, .bytes = {4, 5}}};
+        m.link_req =
+            (struct peer_link_req){.ref = 8, .worker = 3, .hello = {.size = 2, .bytes = {4, 5}}};
         break;
     case PEER_MSG_LINK_REP:
         m.link_rep = (struct peer_link_rep){.ref = 8, .offer = {.size = 3, .bytes = {1, 2, 3}}};
@@ -70,8 +121,39 @@ static struct peer_msg sample(uint16_t type) {
     case PEER_MSG_LINK_GONE:
         m.link_gone.via = 12;
         break;
+    case PEER_MSG_NOTIFY_TAKEN:
+        m.notify_taken = (struct peer_notify_taken){.lessee_ref = 13, .count = RDMAD_NOTIFY_DEPTH};
+        break;
+    case PEER_MSG_DELEGATE_REQ:
+        m.delegate_req = (struct peer_delegate_req){.ref = 14,
+                                                    .owner_ref = 15,
+                                                    .offset = 1,
+                                                    .length = UINT64_MAX - 1,
+                                                    .ttl_ns = 16,
+                                                    .rights = RDMAD_RIGHT_READ,
+                                                    .max_attaches = 2};
+        break;
+    case PEER_MSG_DELEGATE_REP:
+        m.delegate_rep = (struct peer_delegate_rep){.ref = 17, .lease = 18, .ttl_ns = 19};
+        memset(m.delegate_rep.key, 0x77, sizeof(m.delegate_rep.key));
+        break;
+    case PEER_MSG_REQUEST_REQ:
+        m.request_req = (struct peer_request_req){.lessee_ref = 20,
+                                                  .bytes = 21,
+                                                  .ttl_ns = 22,
+                                                  .rights = RDMAD_RIGHTS_ALL,
+                                                  .uid = 23,
+                                                  .via = 24,
+                                                  .service = "memory"};
+        break;
+    case PEER_MSG_KEEP_REQ:
+        m.keep_req.owner_ref = 25;
+        break;
+    case PEER_MSG_KEEP_REP:
+        m.keep_rep = (struct peer_keep_rep){.lessee_ref = 26, .status = RDMAD_E_PERM, .text = "no"};
+        break;
     default:
-        cr_assert_fail("no sample of type %u", type);
+        sample_channel(type, &m);
     }
     return m;
 }
@@ -117,15 +199,23 @@ Test(peer_wire, each_message_has_its_direction) {
     static const struct {
         uint16_t type;
         bool dialler, acceptor;
-    } may[] = {{PEER_MSG_HELLO, true, true},       {PEER_MSG_BYE, true, true},
-               {PEER_MSG_PING, true, true},        {PEER_MSG_PONG, true, true},
-               {PEER_MSG_ATTACH_REQ, true, false}, {PEER_MSG_ATTACH_REP, false, true},
-               {PEER_MSG_RELEASE, true, false},    {PEER_MSG_REVOKED, false, true},
-               {PEER_MSG_STOPPED, true, false},    {PEER_MSG_RENEWED, false, true},
-               {PEER_MSG_TTL_REQ, true, false},    {PEER_MSG_TTL_REP, false, true},
-               {PEER_MSG_LINK_REQ, true, false},   {PEER_MSG_LINK_REP, false, true},
-               {PEER_MSG_KEY_REQ, true, false},    {PEER_MSG_KEY_REP, false, true},
-               {PEER_MSG_LINK_GONE, true, false}};
+    } may[] = {{PEER_MSG_HELLO, true, true},         {PEER_MSG_BYE, true, true},
+               {PEER_MSG_PING, true, true},          {PEER_MSG_PONG, true, true},
+               {PEER_MSG_ATTACH_REQ, true, false},   {PEER_MSG_ATTACH_REP, false, true},
+               {PEER_MSG_RELEASE, true, false},      {PEER_MSG_REVOKED, false, true},
+               {PEER_MSG_STOPPED, true, false},      {PEER_MSG_RENEWED, false, true},
+               {PEER_MSG_TTL_REQ, true, false},      {PEER_MSG_TTL_REP, false, true},
+               {PEER_MSG_LINK_REQ, true, false},     {PEER_MSG_LINK_REP, false, true},
+               {PEER_MSG_KEY_REQ, true, false},      {PEER_MSG_KEY_REP, false, true},
+               {PEER_MSG_LINK_GONE, true, false},    {PEER_MSG_CHAN_REQ, true, false},
+               {PEER_MSG_CHAN_REFUSE, false, true},  {PEER_MSG_CHAN_BIND, true, false},
+               {PEER_MSG_CHAN_OPEN, true, false},    {PEER_MSG_CHAN_END, true, true},
+               {PEER_MSG_NOTIFY_TAKEN, false, true}, {PEER_MSG_DELEGATE_REQ, true, false},
+               {PEER_MSG_DELEGATE_REP, false, true}, {PEER_MSG_REQUEST_REQ, true, false},
+               {PEER_MSG_NAMES_REQ, true, false},    {PEER_MSG_NAMES_REP, false, true},
+               {PEER_MSG_WATCH_REQ, true, false},    {PEER_MSG_UNWATCH, true, false},
+               {PEER_MSG_NAME_EV, false, true},      {PEER_MSG_KEEP_REQ, true, false},
+               {PEER_MSG_KEEP_REP, false, true}};
     cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
     for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -149,7 +239,7 @@ Test(peer_wire, a_malformed_head_is_refused_before_anything_is_waited_for) {
                {2, 0, RDMAD_E_PROTOCOL, "type 0 is unknown"},
                {2, PEER_MSG_COUNT, RDMAD_E_PROTOCOL, "is unknown"},
                {3, 255, RDMAD_E_PROTOCOL, "is unknown"},
-               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 2 here; update"},
+               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 3 here; update"},
                {6, 1, RDMAD_E_PROTOCOL, "no frame of rdmad's"}};
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -210,12 +300,12 @@ Test(peer_wire, values_that_make_no_sense_are_refused) {
     REFUSED(PEER_MSG_ATTACH_REQ, (m.attach_req.lease = 0, strcpy(m.attach_req.name, "../n")),
             "no lease is named");
     REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.status = 1, "status");
-    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.status = RDMAD_E_INTERNAL - 1, "status");
-    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.rights = 4, "rights");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.status = RDMAD_E_UNSUPPORTED - 1, "status");
+    REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.rights = 16, "rights");
     REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.rights = 0, "rights");
     REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.lease = 0, "number");
     REFUSED(PEER_MSG_ATTACH_REP, m.attach_rep.status = RDMAD_E_LIMIT, "a refusal has a key");
-    REFUSED(PEER_MSG_RELEASE, m.release.returned = 2, "returned");
+    REFUSED(PEER_MSG_RELEASE, m.release.returned = 3, "returned");
     REFUSED(PEER_MSG_REVOKED, m.revoked.reason = 0, "reason");
     REFUSED(PEER_MSG_REVOKED, m.revoked.reason = RDMAD_E_LIMIT, "reason");
     REFUSED(PEER_MSG_LINK_REP, m.link_rep.status = 9, "status");
@@ -227,6 +317,58 @@ Test(peer_wire, values_that_make_no_sense_are_refused) {
     REFUSED(PEER_MSG_KEY_REP, m.key_rep.key.size = 0, "empty");
     REFUSED(PEER_MSG_KEY_REP, m.key_rep.status = RDMAD_E_NOMEM, "a refusal has a key");
     REFUSED(PEER_MSG_LINK_GONE, m.link_gone.via = 0, "no link");
+}
+
+Test(peer_wire, senseless_values_of_channels_are_refused) {
+    REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.ref = 0, "no number");
+    REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.kind = 3, "kind of channel");
+    REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.worker = PEER_ANY_WORKER, "no worker");
+    REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.port = 0, "address");
+    REFUSED(PEER_MSG_CHAN_REQ, strcpy(m.chan_req.host, "a b"), "address");
+    REFUSED(PEER_MSG_CHAN_REQ, strcpy(m.chan_req.service, ".x"), "no service");
+    REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.service[0] = 0, "no service");
+    REFUSED(PEER_MSG_CHAN_REFUSE, m.chan_refuse.status = RDMAD_OK, "refusal");
+    REFUSED(PEER_MSG_CHAN_REFUSE, m.chan_refuse.status = -1000, "refusal");
+    REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.ref = 0, "no number");
+    REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.number = 0, "no number");
+    REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.kind = UINT32_MAX, "kind of channel");
+    REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.worker = PEER_ANY_WORKER, "no worker");
+    REFUSED(PEER_MSG_CHAN_END, m.chan_end.reason = RDMAD_OK, "reason");
+    REFUSED(PEER_MSG_CHAN_END, m.chan_end.reason = 1, "reason");
+}
+
+Test(peer_wire, senseless_values_of_names_are_refused) {
+    REFUSED(PEER_MSG_NAMES_REQ, strcpy(m.names_req.prefix, "a/"), "malformed");
+    REFUSED(PEER_MSG_NAMES_REQ, strcpy(m.names_req.after, "a b"), "malformed");
+    REFUSED(PEER_MSG_NAMES_REP, m.names_rep.last = 3, "last");
+    REFUSED(PEER_MSG_NAMES_REP, m.names_rep.last = 1, "after the last");
+    REFUSED(PEER_MSG_NAMES_REP, m.names_rep.entry.name[0] = 0, "no name");
+    REFUSED(PEER_MSG_NAMES_REP, strcpy(m.names_rep.entry.name, "lease"), "no name");
+    REFUSED(PEER_MSG_NAMES_REP, m.names_rep.entry.kind = 2, "unknown kind");
+    REFUSED(PEER_MSG_NAMES_REP, m.names_rep.entry.rights = 16, "rights");
+    REFUSED(PEER_MSG_WATCH_REQ, strcpy(m.watch_req.prefix, "*"), "malformed");
+    REFUSED(PEER_MSG_NAME_EV, m.name_ev.gone = 2, "gone");
+    REFUSED(PEER_MSG_NAME_EV, m.name_ev.entry.name[0] = 0, "no name");
+    struct peer_msg all = {.type = PEER_MSG_NAME_EV, .name_ev.ref = 1}, out;
+    uint8_t frame[PEER_WIRE_MAX];
+    size_t length = peer_wire_encode(&all, frame);
+    cr_expect_eq(peer_wire_decode(frame, length, &out, NULL), 0, "those that are there were told");
+}
+
+Test(peer_wire, senseless_values_of_leases_of_leases_are_refused) {
+    REFUSED(PEER_MSG_NOTIFY_TAKEN, m.notify_taken.count = 0, "notifications");
+    REFUSED(PEER_MSG_NOTIFY_TAKEN, m.notify_taken.count++, "notifications");
+    REFUSED(PEER_MSG_DELEGATE_REQ, m.delegate_req.length = 0, "range");
+    REFUSED(PEER_MSG_DELEGATE_REQ, m.delegate_req.offset++, "range");
+    REFUSED(PEER_MSG_DELEGATE_REQ, m.delegate_req.rights = 0, "rights");
+    REFUSED(PEER_MSG_DELEGATE_REQ, m.delegate_req.rights = 16, "rights");
+    REFUSED(PEER_MSG_DELEGATE_REP, m.delegate_rep.status = 1, "status");
+    REFUSED(PEER_MSG_DELEGATE_REP, m.delegate_rep.status = RDMAD_E_DELEGATE, "has a lease");
+    REFUSED(PEER_MSG_DELEGATE_REP, m.delegate_rep.lease = 0, "without number");
+    REFUSED(PEER_MSG_REQUEST_REQ, m.request_req.bytes = 0, "no bytes");
+    REFUSED(PEER_MSG_REQUEST_REQ, m.request_req.rights = 0, "rights");
+    REFUSED(PEER_MSG_REQUEST_REQ, m.request_req.service[0] = 0, "no service");
+    REFUSED(PEER_MSG_KEEP_REP, m.keep_rep.status = 2, "status");
 }
 
 Test(peer_wire, only_a_blob_may_be_missing_where_there_is_none_yet) {
@@ -244,7 +386,7 @@ Test(peer_wire, only_a_blob_may_be_missing_where_there_is_none_yet) {
 Test(peer_wire, blobs_have_a_size_that_fits_and_nothing_behind_it) {
     uint8_t frame[PEER_WIRE_MAX];
     struct peer_msg m = sample(PEER_MSG_LINK_REQ), out;
-    size_t at = PEER_WIRE_HEAD + 8, length = encode(PEER_MSG_LINK_REQ, frame);
+    size_t at = PEER_WIRE_HEAD + 8 + 4, length = encode(PEER_MSG_LINK_REQ, frame);
     frame[at] = FABRIC_BLOB_MAX + 1;
     refused(frame, length, "malformed");
     frame[at] = FABRIC_BLOB_MAX; /* all of it counts */

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wire_lease.c - the messages about the connection itself, links and leases: what is in them, and
+ * what their values must be.
+ */
+#include "common/uri.h"
+#include "daemon/peer/wire_form.h"
+
+/* ---- the messages -------------------------------------------------------------------------- */
+
+static void walk_hello(struct cursor *c, struct peer_msg *m) {
+    wire_u32(c, &m->hello.magic);
+    wire_bytes(c, m->hello.node_id, sizeof(m->hello.node_id));
+    wire_text(c, m->hello.node, sizeof(m->hello.node));
+    wire_text(c, m->hello.fabric, sizeof(m->hello.fabric));
+    wire_u16(c, &m->hello.listen_port);
+}
+static void walk_bye(struct cursor *c, struct peer_msg *m) {
+    wire_i32(c, &m->bye.code);
+    wire_text(c, m->bye.text, sizeof(m->bye.text));
+}
+static void walk_ping(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->ping.seq);
+}
+static void walk_attach_req(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->attach_req.lessee_ref);
+    wire_u64(c, &m->attach_req.lease);
+    wire_bytes(c, m->attach_req.key, sizeof(m->attach_req.key));
+    wire_text(c, m->attach_req.name, sizeof(m->attach_req.name));
+    wire_u32(c, &m->attach_req.uid);
+    wire_u64(c, &m->attach_req.via);
+}
+static void walk_attach_rep(struct cursor *c, struct peer_msg *m) {
+    struct peer_attach_rep *r = &m->attach_rep;
+    wire_u64(c, &r->lessee_ref);
+    wire_u64(c, &r->owner_ref);
+    wire_i32(c, &r->status);
+    wire_u32(c, &r->rights);
+    wire_u64(c, &r->lease);
+    wire_u64(c, &r->length);
+    wire_u64(c, &r->ttl_ns);
+    wire_blob(c, &r->key);
+    wire_text(c, r->text, sizeof(r->text));
+}
+static void walk_release(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->release.owner_ref);
+    wire_u32(c, &m->release.returned);
+}
+static void walk_revoked(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->revoked.lessee_ref);
+    wire_i32(c, &m->revoked.reason);
+    wire_text(c, m->revoked.text, sizeof(m->revoked.text));
+}
+static void walk_stopped(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->stopped.owner_ref);
+}
+static void walk_ttl(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->ttl.ref);
+    wire_u64(c, &m->ttl.ttl_ns);
+}
+static void walk_link_req(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->link_req.ref);
+    wire_u32(c, &m->link_req.worker);
+    wire_blob(c, &m->link_req.hello);
+}
+static void walk_link_rep(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->link_rep.ref);
+    wire_i32(c, &m->link_rep.status);
+    wire_blob(c, &m->link_rep.offer);
+    wire_text(c, m->link_rep.text, sizeof(m->link_rep.text));
+}
+static void walk_link_gone(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->link_gone.via);
+}
+static void walk_key_req(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->key_req.owner_ref);
+    wire_u64(c, &m->key_req.via);
+}
+static void walk_key_rep(struct cursor *c, struct peer_msg *m) {
+    struct peer_key_rep *r = &m->key_rep;
+    wire_u64(c, &r->lessee_ref);
+    wire_u64(c, &r->via);
+    wire_i32(c, &r->status);
+    wire_blob(c, &r->key);
+    wire_text(c, r->text, sizeof(r->text));
+}
+static void walk_notify_taken(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->notify_taken.lessee_ref);
+    wire_u32(c, &m->notify_taken.count);
+}
+static void walk_delegate_req(struct cursor *c, struct peer_msg *m) {
+    struct peer_delegate_req *r = &m->delegate_req;
+    wire_u64(c, &r->ref);
+    wire_u64(c, &r->owner_ref);
+    wire_u64(c, &r->offset);
+    wire_u64(c, &r->length);
+    wire_u64(c, &r->ttl_ns);
+    wire_u32(c, &r->rights);
+    wire_u32(c, &r->max_attaches);
+}
+static void walk_delegate_rep(struct cursor *c, struct peer_msg *m) {
+    struct peer_delegate_rep *r = &m->delegate_rep;
+    wire_u64(c, &r->ref);
+    wire_i32(c, &r->status);
+    wire_u64(c, &r->lease);
+    wire_u64(c, &r->ttl_ns);
+    wire_bytes(c, r->key, sizeof(r->key));
+    wire_text(c, r->text, sizeof(r->text));
+}
+static void walk_request_req(struct cursor *c, struct peer_msg *m) {
+    struct peer_request_req *r = &m->request_req;
+    wire_u64(c, &r->lessee_ref);
+    wire_u64(c, &r->bytes);
+    wire_u64(c, &r->ttl_ns);
+    wire_u32(c, &r->rights);
+    wire_u32(c, &r->uid);
+    wire_u64(c, &r->via);
+    wire_text(c, r->service, sizeof(r->service));
+}
+static void walk_keep_req(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->keep_req.owner_ref);
+}
+static void walk_keep_rep(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->keep_rep.lessee_ref);
+    wire_i32(c, &m->keep_rep.status);
+    wire_text(c, m->keep_rep.text, sizeof(m->keep_rep.text));
+}
+
+/* ---- what the values must be; each returns NULL or what is wrong ---------------------------- */
+
+static const char *check_hello(struct peer_msg *m) {
+    if (m->hello.magic != PEER_WIRE_MAGIC)
+        return "the magic number is not that of an rdmad";
+    if (!m->hello.node[0])
+        return "the node has no name";
+    return m->hello.fabric[0] ? NULL : "no fabric is named";
+}
+static const char *check_bye(struct peer_msg *m) {
+    if (!wire_known_code(m->bye.code)) /* of a later version, perhaps */
+        m->bye.code = RDMAD_E_PROTOCOL;
+    return NULL;
+}
+static const char *check_attach_req(struct peer_msg *m) {
+    const struct peer_attach_req *r = &m->attach_req;
+    if (r->name[0] && r->lease)
+        return "a lease is named both by number and by name";
+    if (r->name[0] ? !rdmad_name_ok(r->name) : !r->lease)
+        return "no lease is named";
+    return NULL;
+}
+static const char *check_attach_rep(struct peer_msg *m) {
+    const struct peer_attach_rep *r = &m->attach_rep;
+    if (!wire_known_code(r->status))
+        return "the status is unknown";
+    if (r->status != RDMAD_OK)
+        return r->key.size ? "a refusal has a key" : NULL;
+    if (!r->lease || !r->rights || (r->rights & ~RDMAD_RIGHTS_ALL))
+        return "a lease without number or rights is granted";
+    return NULL;
+}
+static const char *check_release(struct peer_msg *m) {
+    return m->release.returned > 2 ? "returned is neither 0, 1 nor 2" : NULL;
+}
+static const char *check_revoked(struct peer_msg *m) {
+    int32_t r = m->revoked.reason;
+    return r <= RDMAD_E_LEASE_EXPIRED && r >= RDMAD_E_LEASE_ORPHANED
+               ? NULL
+               : "the reason is none for which a lease ends";
+}
+static const char *check_link_rep(struct peer_msg *m) {
+    if (!wire_known_code(m->link_rep.status))
+        return "the status is unknown";
+    if (m->link_rep.status != RDMAD_OK)
+        return m->link_rep.offer.size ? "a refusal has an offer" : NULL;
+    return m->link_rep.offer.size ? NULL : "the offer is empty";
+}
+static const char *check_link_gone(struct peer_msg *m) {
+    return m->link_gone.via ? NULL : "no link is named";
+}
+static const char *check_key_req(struct peer_msg *m) {
+    return m->key_req.via ? NULL : "no link is named";
+}
+static const char *check_key_rep(struct peer_msg *m) {
+    const struct peer_key_rep *r = &m->key_rep;
+    if (!wire_known_code(r->status))
+        return "the status is unknown";
+    if (!r->via)
+        return "no link is named";
+    if (r->status != RDMAD_OK)
+        return r->key.size ? "a refusal has a key" : NULL;
+    return r->key.size ? NULL : "the key is empty";
+}
+static const char *check_notify_taken(struct peer_msg *m) {
+    return m->notify_taken.count >= 1 && m->notify_taken.count <= RDMAD_NOTIFY_DEPTH
+               ? NULL
+               : "nobody can have left so many notifications";
+}
+static const char *check_rights(uint32_t rights) {
+    return rights && !(rights & ~RDMAD_RIGHTS_ALL) ? NULL
+                                                   : "the rights asked for are none or unknown";
+}
+static const char *check_delegate_req(struct peer_msg *m) {
+    const struct peer_delegate_req *r = &m->delegate_req;
+    if (!r->length || r->offset > UINT64_MAX - r->length)
+        return "the range asked for is none";
+    return check_rights(r->rights);
+}
+static const char *check_delegate_rep(struct peer_msg *m) {
+    const struct peer_delegate_rep *r = &m->delegate_rep;
+    if (!wire_known_code(r->status))
+        return "the status is unknown";
+    if (r->status != RDMAD_OK)
+        return r->lease ? "a refusal has a lease" : NULL;
+    return r->lease ? NULL : "a lease without number is granted";
+}
+static const char *check_request_req(struct peer_msg *m) {
+    const struct peer_request_req *r = &m->request_req;
+    if (!r->bytes)
+        return "no bytes are asked for";
+    if (!rdmad_name_ok(r->service))
+        return "no service is named";
+    return check_rights(r->rights);
+}
+static const char *check_keep_rep(struct peer_msg *m) {
+    return wire_known_code(m->keep_rep.status) ? NULL : "the status is unknown";
+}
+
+const struct peer_form peer_lease_forms[PEER_MSG_COUNT] = {
+    [PEER_MSG_HELLO] = {"HELLO", 4 + 16 + 64 + 16 + 2, BOTH, walk_hello, check_hello},
+    [PEER_MSG_BYE] = {"BYE", 4 + TEXT_BYTES, BOTH, walk_bye, check_bye},
+    [PEER_MSG_PING] = {"PING", 8, BOTH, walk_ping, NULL},
+    [PEER_MSG_PONG] = {"PONG", 8, BOTH, walk_ping, NULL},
+    [PEER_MSG_ATTACH_REQ] = {"ATTACH_REQ", 8 + 8 + 16 + 64 + 4 + 8, DIALLER, walk_attach_req,
+                             check_attach_req},
+    [PEER_MSG_ATTACH_REP] = {"ATTACH_REP", 8 + 8 + 4 + 4 + 3 * 8 + BLOB_BYTES + TEXT_BYTES,
+                             ACCEPTOR, walk_attach_rep, check_attach_rep},
+    [PEER_MSG_RELEASE] = {"RELEASE", 8 + 4, DIALLER, walk_release, check_release},
+    [PEER_MSG_REVOKED] = {"REVOKED", 8 + 4 + TEXT_BYTES, ACCEPTOR, walk_revoked, check_revoked},
+    [PEER_MSG_STOPPED] = {"STOPPED", 8, DIALLER, walk_stopped, NULL},
+    [PEER_MSG_RENEWED] = {"RENEWED", 16, ACCEPTOR, walk_ttl, NULL},
+    [PEER_MSG_TTL_REQ] = {"TTL_REQ", 16, DIALLER, walk_ttl, NULL},
+    [PEER_MSG_TTL_REP] = {"TTL_REP", 16, ACCEPTOR, walk_ttl, NULL},
+    [PEER_MSG_LINK_REQ] = {"LINK_REQ", 8 + 4 + BLOB_BYTES, DIALLER, walk_link_req, NULL},
+    [PEER_MSG_LINK_REP] = {"LINK_REP", 8 + 4 + BLOB_BYTES + TEXT_BYTES, ACCEPTOR, walk_link_rep,
+                           check_link_rep},
+    [PEER_MSG_LINK_GONE] = {"LINK_GONE", 8, DIALLER, walk_link_gone, check_link_gone},
+    [PEER_MSG_KEY_REQ] = {"KEY_REQ", 8 + 8, DIALLER, walk_key_req, check_key_req},
+    [PEER_MSG_KEY_REP] = {"KEY_REP", 8 + 8 + 4 + BLOB_BYTES + TEXT_BYTES, ACCEPTOR, walk_key_rep,
+                          check_key_rep},
+    [PEER_MSG_NOTIFY_TAKEN] = {"NOTIFY_TAKEN", 8 + 4, ACCEPTOR, walk_notify_taken,
+                               check_notify_taken},
+    [PEER_MSG_DELEGATE_REQ] = {"DELEGATE_REQ", 5 * 8 + 4 + 4, DIALLER, walk_delegate_req,
+                               check_delegate_req},
+    [PEER_MSG_DELEGATE_REP] = {"DELEGATE_REP", 8 + 4 + 8 + 8 + RDMAD_KEY_BYTES + TEXT_BYTES,
+                               ACCEPTOR, walk_delegate_rep, check_delegate_rep},
+    [PEER_MSG_REQUEST_REQ] = {"REQUEST_REQ", 3 * 8 + 4 + 4 + 8 + NAME_BYTES, DIALLER,
+                              walk_request_req, check_request_req},
+    [PEER_MSG_KEEP_REQ] = {"KEEP_REQ", 8, DIALLER, walk_keep_req, NULL},
+    [PEER_MSG_KEEP_REP] = {"KEEP_REP", 8 + 4 + TEXT_BYTES, ACCEPTOR, walk_keep_rep, check_keep_rep},
+};
