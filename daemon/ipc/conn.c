@@ -212,9 +212,10 @@ static const char *read_one(struct conn *c, bool *more) {
         return errno == ECONNRESET ? "the client is gone" : "the socket failed";
     if (size == 0)
         return "the client closed its socket";
+    c->events->packet(c->user, buf, size, fds, rc == RDMAD_E_FDS ? RDMAD_MSG_MAX_FDS + 1 : nfds);
     for (unsigned i = 0; i < nfds; i++)
-        close(fds[i]);
-    c->events->packet(c->user, buf, size, rc == RDMAD_E_FDS ? RDMAD_MSG_MAX_FDS + 1 : nfds);
+        if (fds[i] >= 0)
+            close(fds[i]);
     return NULL;
 }
 

@@ -27,8 +27,9 @@ struct conn_peer {
 };
 
 struct conn_events {
-    /* One packet. fds are already closed; nfds says how many came (RDMAD_MSG_MAX_FDS + 1: more). */
-    void (*packet)(void *user, const void *data, size_t size, unsigned nfds);
+    /* One packet. nfds says how many descriptors came (RDMAD_MSG_MAX_FDS + 1: more); of fds, who
+     * keeps one puts -1 in its place, the others are closed when this returns. */
+    void (*packet)(void *user, const void *data, size_t size, int *fds, unsigned nfds);
     /* End of file, error or overflow; why is a static text. The conn is already freed. */
     void (*closed)(void *user, const char *why);
     /* All that waited has been sent. May be NULL. */

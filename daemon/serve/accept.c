@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void on_packet(void *user, const void *data, size_t size, unsigned nfds) {
-    serve_message(user, data, size, nfds);
+static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
+    serve_message(user, data, size, fds, nfds);
 }
 
 static void on_closed(void *user, const char *why) {

@@ -73,9 +73,23 @@ static int check_header(const struct rdmad_msg_header *h, size_t size, struct er
     return 0;
 }
 
+static unsigned descriptors_of(uint16_t type) {
+    return type == RDMAD_MSG_POOL_IMPORT;
+}
+
 static int check_context(const struct session *s, const struct rdmad_msg_header *h, unsigned nfds,
                          struct error *err) {
-    if (nfds)
+    unsigned want = descriptors_of(h->type);
+    if (nfds < want)
+        return error_set(err, RDMAD_E_FDS,
+                         "a message of type %u comes with %u descriptor, this one came without",
+                         h->type, want);
+    if (nfds > want && want)
+        return error_set(err, RDMAD_E_FDS,
+                         "a message of type %u comes with %u descriptor, this one came with more; "
+                         "they are closed",
+                         h->type, want);
+    if (nfds > want)
         return error_set(err, RDMAD_E_FDS,
                          "%s%u descriptors came with a message that takes none; they are closed",
                          nfds > RDMAD_MSG_MAX_FDS ? "more than " : "",
@@ -87,7 +101,7 @@ static int check_context(const struct session *s, const struct rdmad_msg_header 
     return 0;
 }
 
-void serve_message(struct session *s, const void *data, size_t size, unsigned nfds) {
+void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds) {
     struct request rq = {.session = s};
     struct rdmad_msg_header h;
     struct error err;
@@ -104,6 +118,7 @@ void serve_message(struct session *s, const void *data, size_t size, unsigned nf
         unsigned char bytes[RDMAD_MSG_MAX];
     } body;
     memcpy(body.bytes, (const unsigned char *)data + sizeof(h), size - sizeof(h));
+    rq.fd = descriptors_of(h.type) ? fds : NULL;
     table[h.type].handler(&rq, body.bytes);
 }
 

@@ -16,6 +16,7 @@ struct request { /* small, copied by handlers that reply later (they also hold t
     struct session *session;
     uint16_t type;
     uint32_t seq;
+    int *fd; /* of a message that comes with a descriptor: who keeps it puts -1 there */
 };
 
 typedef void serve_handler(const struct request *rq, const void *body);
@@ -24,9 +25,8 @@ typedef void serve_handler(const struct request *rq, const void *body);
  * or answers RDMAD_EV_SESSION_ENDED with the reason (a limit, stopping) and closes. */
 void serve_accept(void *state, int fd);
 
-/* One packet as it came; its descriptors, which no request has in this version, are closed already.
- */
-void serve_message(struct session *s, const void *data, size_t size, unsigned nfds);
+/* One packet as it came, with conn_events.packet's descriptors. */
+void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds);
 
 void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
                  unsigned nfds);

@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0 || size > RDMAD_MSG_MAX + 1)
         return -1;
     answers = 0;
-    serve_message(&s, data, size, 0);
+    serve_message(&s, data, size, NULL, 0);
     if (answers != 1)
         abort();
     return 0;

@@ -19,10 +19,15 @@ static int client;
 static unsigned packets, last_nfds, drained;
 static size_t last_size;
 static const char *closed_why;
-static bool close_in_packet, close_when_drained, echo;
+static bool close_in_packet, close_when_drained, echo, keep;
+static int kept = -1;
 
-static void on_packet(void *user, const void *data, size_t size, unsigned nfds) {
+static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
     cr_assert_eq(user, &packets);
+    if (keep && nfds) {
+        kept = fds[0];
+        fds[0] = -1;
+    }
     packets++;
     last_size = size;
     last_nfds = nfds;
@@ -128,6 +133,16 @@ Test(conn, descriptors_that_come_are_counted_and_closed) {
     turn();
     cr_assert_eq(last_nfds, 3);
     cr_assert_eq(open_fds(), before);
+}
+
+Test(conn, who_is_called_may_keep_a_descriptor_and_the_others_are_closed) {
+    int fds[4] = {0, 0, 0, 0};
+    unsigned before = open_fds();
+    keep = true;
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, fds, 3), 0);
+    turn();
+    cr_assert_eq(open_fds(), before + 1);
+    cr_assert_eq(close(kept), 0);
 }
 
 /* More than fdmsg would send: by hand. */

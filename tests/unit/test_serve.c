@@ -84,7 +84,8 @@ static struct message well_formed(uint16_t type) {
 static void say(bool greeted, const struct message *m, unsigned nfds) {
     struct session s = {.greeted = greeted};
     memset(&seen, 0, sizeof(seen));
-    serve_message(&s, m->bytes, m->size, nfds);
+    int fds[RDMAD_MSG_MAX_FDS] = {-1, -1, -1, -1};
+    serve_message(&s, m->bytes, m->size, fds, nfds);
 }
 
 static void refused(const struct message *m, unsigned nfds, int status, const char *word) {
@@ -180,7 +181,7 @@ Test(serve, a_closing_session_is_deaf) {
     struct session s = {.greeted = true, .closing = true};
     struct message m = well_formed(RDMAD_MSG_POOL_CREATE);
     memset(&seen, 0, sizeof(seen));
-    serve_message(&s, m.bytes, m.size, 0);
+    serve_message(&s, m.bytes, m.size, NULL, 0);
     cr_assert_eq(seen.handled + seen.replies, 0);
 }
 
