@@ -2,9 +2,10 @@
 /*
  * event.c - what the daemon says unasked, and the descriptor that tells an event loop of it.
  *
- * There is no queue that could overflow: a lease that has something to tell hangs in a list itself,
- * with a mark for each kind of news, so it tells the end of its life exactly once, and only its
- * latest renewal. The session's own end is one mark.
+ * There is no queue that could overflow: what has something to tell (a lease, a channel, somebody
+ * who connects, memory that was handed over, a name) hangs in a list itself, with a mark for each
+ * kind of news. A lease tells the end of its life exactly once, and only its latest renewal. The
+ * session's own end is one mark.
  *
  * The session's descriptor is an epoll set of the socket, the doorbells of all rings, and a bell.
  * The bell is an eventfd of our own, readable while news lies in the list: it may have come in with
@@ -18,96 +19,35 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static void enqueue(struct rdmad_lease *lease) {
-    struct rdmad_session *s = lease->session;
+/* ---- the queue ----------------------------------------------------------------------------- */
 
-    lease->next_event = NULL;
-    *s->last_event = lease;
-    s->last_event = &lease->next_event;
+void rdmad_news_queue(struct rdmad_session *s, struct rdmad_news *news) {
+    if (!news->link) {
+        news->next = NULL;
+        news->link = s->last_news;
+        *s->last_news = news;
+        s->last_news = &news->next;
+    }
     pthread_cond_broadcast(&s->changed);
 }
 
-static void dequeue(struct rdmad_lease *lease) {
-    struct rdmad_session *s = lease->session;
-    struct rdmad_lease **at = &s->first_event;
-
-    while (*at != lease)
-        at = &(*at)->next_event;
-    *at = lease->next_event;
-    if (s->last_event == &lease->next_event)
-        s->last_event = at;
-}
-
-void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *text) {
-    if (lease->ended)
+void rdmad_news_drop(struct rdmad_session *s, struct rdmad_news *news) {
+    if (!news->link)
         return;
-    lease->ended = reason;
-    lease->ended_ns = rdmad_boottime_ns();
-    snprintf(lease->ended_text, sizeof(lease->ended_text), "%s", text);
-    if (!lease->tell_renewed)
-        enqueue(lease);
-    lease->tell_ended = true;
+    *news->link = news->next;
+    if (news->next)
+        news->next->link = news->link;
+    else
+        s->last_news = news->link;
+    news->link = NULL;
 }
 
-static void lease_renewed(struct rdmad_lease *lease, uint64_t ttl_ns) {
-    if (lease->ended)
-        return;
-    lease->deadline_ns = rdmad_boottime_ns() + ttl_ns;
-    if (!lease->tell_renewed)
-        enqueue(lease);
-    lease->tell_renewed = true;
-}
+/* ---- leases -------------------------------------------------------------------------------- */
 
-void rdmad_event_forget(struct rdmad_lease *lease) {
-    if (lease->tell_ended || lease->tell_renewed)
-        dequeue(lease);
-    lease->tell_ended = lease->tell_renewed = false;
-}
-
-const char *rdmad_event_message(struct rdmad_session *s, const struct rdmad_msg_header *h,
-                                const void *body) {
-    static const char bad[] = "rdmad sent an event of the wrong length; the session is closed";
-    size_t size = h->length - sizeof(*h);
-    struct rdmad_lease *lease;
-
-    if (h->type == RDMAD_EV_LEASE_ENDED) {
-        struct rdmad_ev_lease_ended e;
-        if (size != sizeof(e))
-            return bad;
-        memcpy(&e, body, sizeof(e));
-        e.text[RDMAD_TEXT_MAX] = '\0';
-        lease = rdmad_lease_find(s, e.handle == 0, e.handle ? e.handle : e.lease);
-        if (lease)
-            rdmad_event_lease_ended(lease, e.reason, e.text);
-    } else if (h->type == RDMAD_EV_LEASE_RENEWED) {
-        struct rdmad_ev_lease_renewed e;
-        if (size != sizeof(e))
-            return bad;
-        memcpy(&e, body, sizeof(e));
-        lease = rdmad_lease_find(s, false, e.handle);
-        if (lease)
-            lease_renewed(lease, e.ttl_ns);
-    } else if (h->type == RDMAD_EV_SESSION_ENDED) {
-        struct rdmad_msg_error e;
-        char text[RDMAD_TEXT_MAX + 1];
-        if (size != sizeof(e))
-            return bad;
-        memcpy(&e, body, sizeof(e));
-        e.text[RDMAD_TEXT_MAX] = '\0';
-        snprintf(text, sizeof(text), "rdmad ended the session: %.220s", e.text);
-        rdmad_control_lose(s, h->status ? h->status : RDMAD_E_DAEMON_LOST, text);
-    }
-    return NULL; /* events of a later daemon are not for us */
-}
-
-static bool have_event(struct rdmad_session *s, void *unused) {
-    (void)unused;
-    return s->first_event || (rdmad_is_lost(s) && !s->lost_told);
-}
-
-/* Takes one kind of news from the first lease; what happened first is told first. */
-static void take_lease_event(struct rdmad_session *s, struct rdmad_event *out) {
-    struct rdmad_lease *lease = s->first_event;
+/* What happened first is told first. */
+static bool take_lease_news(struct rdmad_news *news, struct rdmad_event *out) {
+    struct rdmad_lease *lease =
+        (struct rdmad_lease *)((char *)news - offsetof(struct rdmad_lease, news));
 
     out->lease = lease;
     out->lease_id = lease->id;
@@ -122,11 +62,119 @@ static void take_lease_event(struct rdmad_session *s, struct rdmad_event *out) {
         out->reason = lease->ended;
         memcpy(out->text, lease->ended_text, sizeof(out->text));
     }
-    if (!lease->tell_ended) {
-        s->first_event = lease->next_event;
-        if (!s->first_event)
-            s->last_event = &s->first_event;
+    return lease->tell_ended;
+}
+
+static void tell(struct rdmad_lease *lease) {
+    lease->news.take = take_lease_news;
+    rdmad_news_queue(lease->session, &lease->news);
+}
+
+void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *text) {
+    if (lease->ended)
+        return;
+    lease->ended = reason;
+    lease->ended_ns = rdmad_boottime_ns();
+    snprintf(lease->ended_text, sizeof(lease->ended_text), "%s", text);
+    lease->tell_ended = true;
+    tell(lease);
+}
+
+void rdmad_event_forget(struct rdmad_lease *lease) {
+    rdmad_news_drop(lease->session, &lease->news);
+    lease->tell_ended = lease->tell_renewed = false;
+}
+
+static void lease_ended(struct rdmad_session *s, const void *body) {
+    struct rdmad_ev_lease_ended e;
+    struct rdmad_lease *lease;
+
+    memcpy(&e, body, sizeof(e));
+    e.text[RDMAD_TEXT_MAX] = '\0';
+    lease = rdmad_lease_find(s, e.handle == 0, e.handle ? e.handle : e.lease);
+    if (lease)
+        rdmad_event_lease_ended(lease, e.reason, e.text);
+}
+
+static void lease_renewed(struct rdmad_session *s, const void *body) {
+    struct rdmad_ev_lease_renewed e;
+    struct rdmad_lease *lease;
+
+    memcpy(&e, body, sizeof(e));
+    lease = rdmad_lease_find(s, false, e.handle);
+    if (!lease || lease->ended)
+        return;
+    lease->deadline_ns = rdmad_boottime_ns() + e.ttl_ns;
+    lease->tell_renewed = true;
+    tell(lease);
+}
+
+/* ---- what comes ---------------------------------------------------------------------------- */
+
+static const struct {
+    uint16_t type;
+    size_t size;
+    void (*take)(struct rdmad_session *s, const void *body);
+} events[] = {
+    {RDMAD_EV_LEASE_ENDED, sizeof(struct rdmad_ev_lease_ended), lease_ended},
+    {RDMAD_EV_LEASE_RENEWED, sizeof(struct rdmad_ev_lease_renewed), lease_renewed},
+    {RDMAD_EV_CHANNEL_INCOMING, sizeof(struct rdmad_ev_channel_incoming), rdmad_service_incoming},
+    {RDMAD_EV_INCOMING_GONE, sizeof(struct rdmad_channel_reject_req), rdmad_service_incoming_gone},
+    {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_closed},
+    {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_handed_over},
+};
+
+static void session_ended(struct rdmad_session *s, int status, const void *body) {
+    struct rdmad_msg_error e;
+    char text[RDMAD_TEXT_MAX + 1];
+
+    memcpy(&e, body, sizeof(e));
+    e.text[RDMAD_TEXT_MAX] = '\0';
+    snprintf(text, sizeof(text), "rdmad ended the session: %.220s", e.text);
+    rdmad_control_lose(s, status ? status : RDMAD_E_DAEMON_LOST, text);
+}
+
+const char *rdmad_event_message(struct rdmad_session *s, const struct rdmad_msg_header *h,
+                                const void *body) {
+    static const char bad[] = "rdmad sent an event of the wrong length; the session is closed";
+    size_t size = h->length - sizeof(*h);
+
+    if (h->type == RDMAD_EV_SESSION_ENDED) {
+        if (size != sizeof(struct rdmad_msg_error))
+            return bad;
+        session_ended(s, h->status, body);
+        return NULL;
     }
+    for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++) {
+        if (events[i].type != h->type)
+            continue;
+        if (events[i].size != size)
+            return bad;
+        events[i].take(s, body);
+        return NULL;
+    }
+    return NULL; /* events of a later daemon are not for us */
+}
+
+static bool have_event(struct rdmad_session *s, void *unused) {
+    (void)unused;
+    return s->first_news || (rdmad_is_lost(s) && !s->lost_told);
+}
+
+/* From the first that has some; it stays first while it has more. */
+static void take_news(struct rdmad_session *s, struct rdmad_event *out) {
+    struct rdmad_news *first = s->first_news;
+
+    rdmad_news_drop(s, first);
+    if (!first->take(first, out))
+        return;
+    first->next = s->first_news;
+    first->link = &s->first_news;
+    if (first->next)
+        first->next->link = &first->next;
+    else
+        s->last_news = &first->next;
+    s->first_news = first;
 }
 
 int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) {
@@ -136,8 +184,8 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
     memset(out, 0, sizeof(*out));
     pthread_mutex_lock(&s->lock);
     rdmad_control_wait(s, have_event, NULL, deadline);
-    if (s->first_event) {
-        take_lease_event(s, out);
+    if (s->first_news) {
+        take_news(s, out);
     } else if (rdmad_is_lost(s) && !s->lost_told) {
         s->lost_told = true;
         out->type = RDMAD_EVENT_SESSION_LOST;
@@ -151,8 +199,10 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
     return rc == RDMAD_E_DAEMON_LOST ? rdmad_fail_lost(s) : rc;
 }
 
+/* ---- the descriptor ------------------------------------------------------------------------ */
+
 void rdmad_event_bell(struct rdmad_session *s) {
-    bool ring = s->first_event || rdmad_is_lost(s);
+    bool ring = s->first_news || rdmad_is_lost(s);
     eventfd_t value;
 
     if (s->bell < 0 || ring == s->bell_rings)

@@ -3,8 +3,8 @@
  * internal.h - the objects behind librdmad's handles, and what its files ask of each other.
  *
  * session.c opens and closes; control.c talks to the daemon over the socket; event.c keeps what the
- * daemon says unasked; pool.c, alloc.c, lease.c are the objects; ring.c, prep.c, wait.c, explain.c
- * are the asynchronous transfers, blocking.c the blocking ones on top of them.
+ * daemon says unasked; pool.c, alloc.c, lease.c, service.c, channel.c are the objects; ring.h's
+ * files are the asynchronous transfers, blocking.h's the blocking ones on top of them.
  *
  * Locks: session->lock guards the session's tables and everything the socket brings. It is held
  * for moments only, never while something waits. Rings take no lock, but on the way to an error.
@@ -21,8 +21,19 @@
 
 #define RDMAD_LEASE_BUCKETS 256u
 
+#define RDMAD_CHANNEL_BUCKETS 256u
+
 struct rdmad_blocking;
 struct rdmad_call;
+struct rdmad_copies;
+
+/* Lies in whatever may have news for rdmad_next_event (event.c). */
+struct rdmad_news {
+    struct rdmad_news *next, **link; /* link is what points here; NULL: nothing to tell */
+    /* With the lock: fills one piece of news into *out, which is zero. Returns whether there is
+     * more; then it stays the first in the queue. If not, it may free itself. */
+    bool (*take)(struct rdmad_news *news, struct rdmad_event *out);
+};
 
 struct rdmad_session {
     uint64_t serial; /* of this session in this process, for error.c */
@@ -39,13 +50,16 @@ struct rdmad_session {
     char lost_text[RDMAD_TEXT_MAX + 1];
 
     struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
-    struct rdmad_lease *first_event, **last_event;  /* leases with something to tell */
-    int epoll, bell;                                /* rdmad_session_fd; -1 until it is asked for */
-    bool bell_rings;                                /* bell is readable */
+    struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
+    struct rdmad_service *services;
+    struct rdmad_news *first_news, **last_news;
+    int epoll, bell; /* rdmad_session_fd; -1 until it is asked for */
+    bool bell_rings; /* bell is readable */
     struct rdmad_pool *pools;
     uint32_t pools_destroyed; /* atomic; rings' hints from before a change are void */
     struct rdmad_ring *rings;
     struct rdmad_blocking *blocking;
+    struct rdmad_copies *copies;
 
     uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
     uint32_t blocking_entries;
@@ -75,8 +89,8 @@ struct rdmad_lease {
     uint64_t deadline_ns; /* CLOCK_BOOTTIME */
     int ended;            /* 0 or why */
     uint64_t ended_ns;
-    bool tell_ended, tell_renewed; /* events not taken yet; in the queue if either */
-    struct rdmad_lease *next_event;
+    struct rdmad_news news;
+    bool tell_ended, tell_renewed; /* events not taken yet */
     char ended_text[RDMAD_TEXT_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];
     char fabric[16];
@@ -90,6 +104,11 @@ int rdmad_fail(const struct rdmad_session *session, int code, const char *format
 /* The same with ": " and the text of errno after it. */
 int rdmad_fail_errno(const struct rdmad_session *session, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Copies text (NULL: nothing) into a field of the wire that is zero, or says which what is too
+ * long and returns code. */
+int rdmad_copy_text(const struct rdmad_session *s, char *field, size_t size, const char *text,
+                    const char *what, int code);
 
 /* ---- clocks (clock.c) ---------------------------------------------------------------------- */
 
@@ -153,6 +172,10 @@ int rdmad_fail_lost(struct rdmad_session *s);
 /* An event as it came. Returns a sentence when the wire does not allow it. */
 const char *rdmad_event_message(struct rdmad_session *s, const struct rdmad_msg_header *h,
                                 const void *body);
+/* Queues it, if it is not yet, and wakes who waits for events or for changes in general. */
+void rdmad_news_queue(struct rdmad_session *s, struct rdmad_news *news);
+/* Out of the queue, if it is in it. */
+void rdmad_news_drop(struct rdmad_session *s, struct rdmad_news *news);
 void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *text);
 void rdmad_event_forget(struct rdmad_lease *lease);
 void rdmad_event_bell(struct rdmad_session *s); /* after anything that may be an event */
@@ -171,6 +194,17 @@ struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64
 /* Frees all leases; tells nobody. */
 void rdmad_leases_dispose(struct rdmad_session *s);
 
+/* ---- service.c, channel.c ------------------------------------------------------------------ */
+
+/* What events bring, with the lock. */
+void rdmad_service_incoming(struct rdmad_session *s, const void *body);
+void rdmad_service_incoming_gone(struct rdmad_session *s, const void *body);
+void rdmad_service_handed_over(struct rdmad_session *s, const void *body);
+void rdmad_channel_closed(struct rdmad_session *s, const void *body);
+/* Free all of them; tell nobody. */
+void rdmad_services_dispose(struct rdmad_session *s);
+void rdmad_channels_dispose(struct rdmad_session *s);
+
 /* ---- ring_create.c ------------------------------------------------------------------------- */
 
 /* With the lock: puts the doorbells of all rings into the session's descriptor. */
@@ -180,5 +214,9 @@ void rdmad_rings_watch(struct rdmad_session *s);
 
 int rdmad_blocking_new(struct rdmad_session *s);
 void rdmad_blocking_free(struct rdmad_blocking *b);
+
+/* ---- copies.c ------------------------------------------------------------------------------ */
+
+void rdmad_copies_free(struct rdmad_copies *c);
 
 #endif

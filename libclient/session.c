@@ -32,7 +32,7 @@ static struct rdmad_session *session_new(void) {
         return NULL;
     s->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
     s->sock = s->epoll = s->bell = -1;
-    s->last_event = &s->first_event;
+    s->last_news = &s->first_news;
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -181,6 +181,8 @@ void rdmad_close(rdmad_session *s) {
     while (s->pools)
         rdmad_pool_dispose(s->pools);
     rdmad_leases_dispose(s);
+    rdmad_channels_dispose(s);
+    rdmad_services_dispose(s);
     if (s->epoll >= 0)
         close(s->epoll);
     if (s->bell >= 0)

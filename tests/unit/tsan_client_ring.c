@@ -134,7 +134,7 @@ int main(void) {
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, bell) || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, socks))
         fail("socketpair");
     session.sock = socks[0];
-    session.last_event = &session.first_event;
+    session.last_news = &session.first_news;
     pthread_mutex_init(&session.lock, NULL);
     pthread_cond_init(&session.changed, NULL);
     struct rdmad_ring_parts parts = {.client = &shared.client,

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel.c - channels: connected, asked about, closed.
+ *
+ * As with leases, a channel enters the session's table in the moment its reply arrives, before any
+ * later message is looked at, so that its end is never missed. Whatever its end, the object stays
+ * until it is closed here; what its ops come to is said by their completions.
+ *
+ * Messages are blocking.c's and prep.c's.
+ */
+#include "libclient/channel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+static struct rdmad_channel **bucket(struct rdmad_session *s, uint64_t handle) {
+    return &s->channel[(handle ^ handle >> 32) % RDMAD_CHANNEL_BUCKETS];
+}
+
+struct rdmad_channel *rdmad_channel_find(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_channel *c = *bucket(s, handle);
+
+    while (c && c->handle != handle)
+        c = c->next;
+    return c;
+}
+
+void rdmad_channels_dispose(struct rdmad_session *s) {
+    for (unsigned i = 0; i < RDMAD_CHANNEL_BUCKETS; i++) {
+        for (struct rdmad_channel *c = s->channel[i], *next; c; c = next) {
+            next = c->next;
+            free(c);
+        }
+    }
+}
+
+/* ---- the way in ---------------------------------------------------------------------------- */
+
+static bool take_closed(struct rdmad_news *news, struct rdmad_event *out) {
+    struct rdmad_channel *c =
+        (struct rdmad_channel *)((char *)news - offsetof(struct rdmad_channel, news));
+
+    out->type = RDMAD_EVENT_CHANNEL_CLOSED;
+    out->reason = c->closed;
+    out->channel = c;
+    memcpy(out->text, c->closed_text, sizeof(out->text));
+    return false;
+}
+
+struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s) {
+    struct rdmad_channel *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a channel");
+        return NULL;
+    }
+    c->session = s;
+    c->news.take = take_closed;
+    return c;
+}
+
+/* The reply has come; with the lock. */
+static void made(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_channel_rep *reply = call->reply;
+    struct rdmad_channel *c = call->arg, **head = bucket(s, reply->channel);
+
+    c->handle = reply->channel;
+    c->max_message = reply->max_message;
+    c->kind = reply->kind;
+    c->peer_uid = reply->peer_uid;
+    memcpy(c->fabric, reply->fabric, sizeof(c->fabric));
+    memcpy(c->peer_node, reply->peer_node, sizeof(c->peer_node));
+    memcpy(c->peer_address, reply->peer_address, sizeof(c->peer_address));
+    c->fabric[sizeof(c->fabric) - 1] = '\0';
+    c->peer_node[RDMAD_NAME_MAX] = c->peer_address[RDMAD_NAME_MAX] = '\0';
+    c->next = *head;
+    *head = c;
+}
+
+int rdmad_channel_make(struct rdmad_channel *c, uint16_t type, const void *request,
+                       size_t request_size, rdmad_channel **out) {
+    struct rdmad_channel_rep reply;
+    struct rdmad_call call = {.type = type,
+                              .request = request,
+                              .request_size = request_size,
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .accept = made,
+                              .arg = c};
+    int rc = rdmad_control_call(c->session, &call);
+
+    if (rc)
+        free(c);
+    else
+        *out = c;
+    return rc;
+}
+
+int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, unsigned timeout_ms,
+                  rdmad_channel **out) {
+    struct rdmad_channel_connect_req request = {.timeout_ns = timeout_ms * NS_PER_MS, .kind = kind};
+    struct rdmad_channel *c;
+    int rc;
+
+    *out = NULL;
+    rc = rdmad_copy_text(s, request.uri, sizeof(request.uri), uri, "service's URI", RDMAD_E_URI);
+    if (rc)
+        return rc;
+    c = rdmad_channel_new(s);
+    if (!c)
+        return RDMAD_E_NOMEM;
+    return rdmad_channel_make(c, RDMAD_MSG_CHANNEL_CONNECT, &request, sizeof(request), out);
+}
+
+void rdmad_channel_info(const rdmad_channel *c, struct rdmad_channel_info *out) {
+    struct rdmad_session *s = c->session;
+
+    pthread_mutex_lock(&s->lock);
+    *out = (struct rdmad_channel_info){.kind = c->kind,
+                                       .peer_uid = c->peer_uid,
+                                       .max_message = c->max_message,
+                                       .peer_node = c->peer_node,
+                                       .peer_address = c->peer_address,
+                                       .fabric = c->fabric,
+                                       .closed = c->closed ? c->closed : s->lost};
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- the way out --------------------------------------------------------------------------- */
+
+void rdmad_channel_closed(struct rdmad_session *s, const void *body) {
+    struct rdmad_ev_channel_closed e;
+    struct rdmad_channel *c;
+
+    memcpy(&e, body, sizeof(e));
+    e.text[RDMAD_TEXT_MAX] = '\0';
+    c = rdmad_channel_find(s, e.channel);
+    if (!c || c->closed)
+        return;
+    c->closed = e.reason ? e.reason : RDMAD_E_CLOSED;
+    snprintf(c->closed_text, sizeof(c->closed_text), "%s", e.text);
+    rdmad_news_queue(s, &c->news);
+}
+
+static int tell_close(struct rdmad_channel *c, bool abrupt) {
+    struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
+    struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_CLOSE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .quiet = abrupt};
+
+    return rdmad_control_call(c->session, &call);
+}
+
+static void forget(struct rdmad_channel *c) {
+    struct rdmad_session *s = c->session;
+    struct rdmad_channel **at;
+
+    pthread_mutex_lock(&s->lock);
+    for (at = bucket(s, c->handle); *at != c; at = &(*at)->next)
+        ;
+    *at = c->next;
+    rdmad_news_drop(s, &c->news);
+    rdmad_event_bell(s);
+    pthread_mutex_unlock(&s->lock);
+    free(c);
+}
+
+int rdmad_channel_close(rdmad_channel *c) {
+    int rc;
+
+    if (!c)
+        return 0;
+    rc = tell_close(c, false);
+    forget(c);
+    return rc;
+}
+
+void rdmad_channel_abort(rdmad_channel *c) {
+    if (!c)
+        return;
+    tell_close(c, true);
+    forget(c);
+}
