@@ -12,7 +12,9 @@
 static void deliver_answer(struct mail *mail) {
     struct call *c = container_of(mail, struct call, mail);
     const struct error *result = &c->result;
-    if (c->done)
+    bool last = list_empty(&c->group);
+    list_remove(&c->group);
+    if (c->done && last)
         c->done(c->arg, result);
     if (c->blob_done)
         c->blob_done(c->arg, result, &c->blob);
@@ -43,6 +45,7 @@ struct call *call_new(struct plane *p, struct worker *w, void (*apply)(struct ca
     }
     *c = (struct call){.plane = p, .worker = w, .apply = apply, .done = done, .arg = arg};
     list_init(&c->node);
+    list_init(&c->group);
     return c;
 }
 

@@ -48,7 +48,8 @@ struct plane_window {
 
 struct call {
     struct mail mail;
-    struct list node; /* in worker->waiting */
+    struct list node;  /* in worker->waiting */
+    struct list group; /* calls that are answered together, by the last of them */
     struct plane *plane;
     struct worker *worker;
     void (*apply)(struct call *c);   /* on the worker */

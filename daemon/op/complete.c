@@ -37,7 +37,7 @@ static bool concerns_lease(int status) {
 
 static uint8_t outcome_of(const struct op *op) {
     bool whole =
-        op->begun && op->posted == op->length && list_empty(&op->again) && !op->some_failed;
+        !op->todo && op->posted == op->length && list_empty(&op->again) && !op->some_failed;
     if (whole)
         return op->some_unknown ? RDMAD_UNKNOWN : RDMAD_DONE;
     if (op->placed || op->some_partial || op->some_unknown)
@@ -45,66 +45,99 @@ static uint8_t outcome_of(const struct op *op) {
     return RDMAD_FAILED_UNTOUCHED;
 }
 
-static void count_end(struct worker *w, const struct op *op, int status) {
+static void count_end(struct worker *w, const struct op *op, const struct op_result *result) {
     struct plane_session_stats *stats = &op->session->stats;
     counter_add(&stats->ops, 1);
     counter_add(&w->counters.ops, 1);
     counter_sub(&stats->ops_inflight, 1);
     counter_sub(&w->counters.ops_inflight, 1);
     if (op->opcode == RDMAD_OP_READ) {
-        counter_add(&stats->bytes_read, op->placed);
-        counter_add(&w->counters.bytes_read, op->placed);
-    } else {
-        counter_add(&stats->bytes_written, op->placed);
-        counter_add(&w->counters.bytes_written, op->placed);
+        counter_add(&stats->bytes_read, result->bytes);
+        counter_add(&w->counters.bytes_read, result->bytes);
+    } else if (op->opcode == RDMAD_OP_WRITE || op->opcode == RDMAD_OP_NOTIFY) {
+        counter_add(&stats->bytes_written, result->bytes);
+        counter_add(&w->counters.bytes_written, result->bytes);
     }
-    if (status) {
+    if (result->status) {
         counter_add(&stats->ops_failed, 1);
         counter_add(&w->counters.ops_failed, 1);
     }
 }
 
-static void op_finish(struct worker *w, struct op *op) {
-    uint8_t outcome = outcome_of(op);
-    /* Cancelled too late: the last part was done all the same. */
-    int status = outcome == RDMAD_DONE ? RDMAD_OK : op->status;
+static void answer(struct op_ring *r, uint64_t user_data, uint8_t opcode,
+                   const struct op_result *result) {
     struct rdmad_cqe cqe = {
-        .user_data = op->user_data,
-        .bytes = op->placed,
-        .status = status,
-        .outcome = outcome,
-        .opcode = op->opcode,
-        .lease_id = concerns_lease(status) ? op->lease->lease_id : 0,
+        .user_data = user_data,
+        .bytes = result->bytes,
+        .status = result->status,
+        .outcome = result->outcome,
+        .opcode = opcode,
+        .flags = result->flags,
+        .lease_id = result->info,
     };
-    ring_complete(op->ring->ring, &cqe);
-    rings_dirty(w, op->ring);
-    op->ring->active_ns = w->now_ns; /* its client has reason to come again */
-    count_end(w, op, status);
+    ring_complete(r->ring, &cqe);
+}
 
+/* Its ring hears of it, if it has one. */
+static void tell(struct worker *w, struct op *op, const struct op_result *result) {
+    struct op_ring *r = op->ring;
+    answer(r, op->user_data, op->opcode, result);
+    rings_dirty(w, r);
+    r->active_ns = w->now_ns; /* its client has reason to come again */
+}
+
+/* Nothing counts it any more. */
+static void uncount(struct worker *w, struct op *op) {
     struct op_session *s = op->session;
     for (struct list *pos; (pos = list_pop(&op->again));)
         op_part_put(w, list_entry(pos, struct op_part, node));
     list_remove(&op->node);
     list_remove(&op->session_node);
     deadlines_remove(&op->due);
-    op->ring->inflight--;
-    op->pool->inflight--;
-    op->lease->inflight--;
+    if (op->pool)
+        op->pool->inflight--;
+    if (op->lease)
+        op->lease->inflight--;
     s->inflight--;
+    s->charged -= op->charged;
+    if (op->ring)
+        op->ring->inflight--;
+}
+
+void op_end(struct worker *w, struct op *op, const struct op_result *result) {
+    struct op_session *s = op->session;
+    if (op->ring) {
+        count_end(w, op, result);
+        tell(w, op, result);
+    }
+    uncount(w, op);
+    if (op->ended)
+        op->ended(w, op, result->status, result->outcome);
     slab_put(&w->ops, op);
     rings_unthrottle(w, s);
 }
 
+static uint64_t lease_number(const struct op *op, int status) {
+    return op->lease && concerns_lease(status) ? op->lease->lease_id : 0;
+}
+
+static void op_finish(struct worker *w, struct op *op) {
+    uint8_t outcome = outcome_of(op);
+    /* Cancelled too late: the last part was done all the same. */
+    int status = outcome == RDMAD_DONE ? RDMAD_OK : op->status;
+    struct op_result result = {.status = status,
+                               .outcome = outcome,
+                               .bytes = op->placed,
+                               .info = lease_number(op, status)};
+    op_end(w, op, &result);
+}
+
 void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe, int status,
                uint64_t lease_id) {
-    struct rdmad_cqe cqe = {
-        .user_data = sqe->user_data,
-        .status = status,
-        .outcome = status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
-        .opcode = sqe->opcode,
-        .lease_id = lease_id,
-    };
-    ring_complete(r->ring, &cqe);
+    struct op_result result = {.status = status,
+                               .outcome = status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
+                               .info = lease_id};
+    answer(r, sqe->user_data, sqe->opcode, &result);
     counter_add(&r->session->stats.ops, 1);
     counter_add(&w->counters.ops, 1);
     if (status) {
@@ -176,6 +209,10 @@ void op_part_ended(struct worker *w, struct op_part *part) {
 }
 
 void op_cancel(struct worker *w, struct op *op, int status) {
+    if (op->channel) {
+        channel_op_cancel(w, op, status);
+        return;
+    }
     if (!op->stopped) {
         op->stopped = true;
         op->status = status;
@@ -191,14 +228,21 @@ void op_cancel(struct worker *w, struct op *op, int status) {
         op_finish(w, op);
 }
 
+static uint64_t limit_of(const struct worker *w, const struct op *op) {
+    return op->lease ? op_lease_limit_ns(op->lease, w->settings) : CLOCK_NEVER;
+}
+
+/* What has no deadline is not in the wheel. */
 void op_set_due(struct worker *w, struct op *op) {
-    uint64_t limit = op_lease_limit_ns(op->lease, w->settings);
+    uint64_t limit = limit_of(w, op);
+    uint64_t at_ns = op->deadline_ns < limit ? op->deadline_ns : limit;
     deadlines_remove(&op->due);
-    deadlines_add(&w->deadlines, &op->due, op->deadline_ns < limit ? op->deadline_ns : limit);
+    if (at_ns != CLOCK_NEVER)
+        deadlines_add(&w->deadlines, &op->due, at_ns);
 }
 
 void op_due(struct worker *w, struct op *op) {
-    uint64_t limit = op_lease_limit_ns(op->lease, w->settings);
+    uint64_t limit = limit_of(w, op);
     if (w->now_ns >= limit && limit <= op->deadline_ns)
         op_cancel(w, op, RDMAD_E_LEASE_EXPIRED);
     else if (w->now_ns >= op->deadline_ns)

@@ -39,6 +39,8 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cook
     list_init(&s->throttled);
     list_init(&s->violated_node);
     list_init(&s->shares);
+    list_init(&s->grants);
+    slots_init(&s->channels, HANDLES_MAX);
     slots_init(&s->rings, HANDLES_MAX);
     slots_init(&s->pools, HANDLES_MAX);
     slots_init(&s->leases, HANDLES_MAX);
@@ -101,6 +103,8 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     r->ring = ring;
     list_init(&r->node);
     list_init(&r->dirty_node);
+    list_init(&r->behind);
+    list_init(&r->fence_node);
     c->object = r;
     call_post(c);
 }
@@ -195,6 +199,7 @@ struct plane_lane *plane_lane_new(struct plane *p, unsigned worker, void *cookie
     lane->op.cookie = cookie;
     route_init(&lane->op.route, &lane->worker->link);
     list_init(&lane->op.leases);
+    list_init(&lane->op.channels);
     return lane;
 }
 
@@ -244,30 +249,50 @@ unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer) {
     return (unsigned)(peer % p->settings.workers);
 }
 
+unsigned plane_workers(const struct plane *p) {
+    return p->settings.workers;
+}
+
 static struct worker *worker_of_peer(struct plane *p, uint64_t peer) {
     return &p->worker[plane_worker_of_peer(p, peer)];
 }
 
-void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
-                 plane_blob_done *done, void *arg) {
-    struct call *c = call_new(p, worker_of_peer(p, peer), peer_offer, NULL, arg);
+void plane_offer_on(struct plane *p, unsigned worker, uint64_t peer,
+                    const struct fabric_blob *hello, plane_blob_done *done, void *arg) {
+    struct call *c = call_new(p, &p->worker[worker], peer_offer, NULL, arg);
     c->blob_done = done;
     c->peer = peer;
     c->given = *hello;
     call_post(c);
 }
 
+void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
+                 plane_blob_done *done, void *arg) {
+    plane_offer_on(p, plane_worker_of_peer(p, peer), peer, hello, done, arg);
+}
+
+/* The peer's connections may be on any worker. done runs with the last answer. */
+static void ask_every_worker(struct plane *p, void (*apply)(struct call *), uint64_t peer,
+                             uint64_t number, plane_done *done, void *arg) {
+    struct call *first = NULL;
+    for (unsigned i = 0; i < p->settings.workers; i++) {
+        struct call *c = call_new(p, &p->worker[i], apply, done, arg);
+        c->peer = peer;
+        c->via = number;
+        if (first)
+            list_append(&first->group, &c->group);
+        else
+            first = c;
+        call_post(c);
+    }
+}
+
 void plane_forget(struct plane *p, uint64_t peer, uint64_t number, plane_done *done, void *arg) {
-    struct call *c = call_new(p, worker_of_peer(p, peer), peer_forget, done, arg);
-    c->peer = peer;
-    c->via = number;
-    call_post(c);
+    ask_every_worker(p, peer_forget, peer, number, done, arg);
 }
 
 void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
-    struct call *c = call_new(p, worker_of_peer(p, peer), peer_expel, done, arg);
-    c->peer = peer;
-    call_post(c);
+    ask_every_worker(p, peer_expel, peer, 0, done, arg);
 }
 
 static struct call *window_call(struct plane_window *window, void (*apply)(struct call *),

@@ -40,10 +40,13 @@ static void answer_opening(struct op_lane *lane, const struct error *why) {
 /* Ends the link, if there is one. */
 static void unlink_lane(struct worker *w, struct op_lane *lane, const char *why) {
     struct error err;
+    bool was_up = lane->up;
     down(lane);
     if (lane->route.link)
         w->link.ops->link_close(lane->route.link); /* gives back what is posted */
     lane->route.link = NULL;
+    if (was_up)
+        channels_lane_down(w, lane);
     if (lane->opening) {
         error_set(&err, RDMAD_E_CANCELED, "%s", why);
         answer_opening(lane, &err);
@@ -88,11 +91,11 @@ void lane_open(struct call *c) {
 
 void lane_up(void *worker, void *cookie) {
     struct op_lane *lane = cookie;
-    (void)worker;
     if (!lane || !lane->opening)
         return;
     lane->up = lane->route.up = true;
     answer_opening(lane, &(struct error){0});
+    channels_lane_up(worker, lane);
 }
 
 void lane_lost(void *worker, void *cookie, const struct error *why) {
@@ -107,6 +110,7 @@ void lane_lost(void *worker, void *cookie, const struct error *why) {
         answer_opening(lane, why);
     } else if (was_up) {
         lane->lost_hello = lane->hellos;
+        channels_lane_down(w, lane);
         mailbox_post(w->control, &lane->lost_mail, event_lane_lost);
     }
 }
@@ -123,10 +127,13 @@ void lane_drop(struct call *c) {
     struct worker *w = c->worker;
     struct op_lane *lane = &c->lane->op;
     seat_wake(&w->link, w->now_ns);
+    bool was_up = lane->up;
     down(lane); /* moves what is not posted yet to the leases */
     for (struct list *pos; (pos = list_first(&lane->leases));)
         abandon(w, list_entry(pos, struct op_lease, lane_node));
     unlink_lane(w, lane, "the connection to the peer was dropped");
+    if (was_up)
+        channels_lane_down(w, lane);
     c->garbage = c->lane;
     call_finish(c);
 }

@@ -83,13 +83,14 @@ struct op_session {
     uint64_t id;
     void *cookie;
     struct slots rings, pools, leases;
-    struct slots channels;   /* of struct op_channel, by the session's handles */
-    struct op_grant *grants; /* leases that it granted, by number (uthash) */
-    struct list shares;      /* of struct op_share, one a route */
-    struct list ops;         /* of struct op */
-    struct list throttled;   /* rings that wait for ops to end */
-    uint32_t inflight;       /* length of ops */
-    bool shut;               /* takes no more sqes: violated, or being dropped */
+    struct slots channels; /* of struct op_channel, by the session's handles */
+    struct list grants;    /* of struct op_grant: leases that it granted */
+    struct list shares;    /* of struct op_share, one a route */
+    struct list ops;       /* of struct op */
+    struct list throttled; /* rings that wait for ops to end */
+    uint32_t inflight;     /* length of ops */
+    uint32_t charged;      /* those of them that count for max_session_ops */
+    bool shut;             /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
     struct mail violated_mail;
     struct error violated_why;
@@ -102,8 +103,13 @@ struct op_ring {
     struct list node;       /* in worker->hot, worker->parked or session->throttled */
     struct list dirty_node; /* in worker->dirty: to be flushed this turn */
     uint32_t inflight;
-    bool parked;        /* its wait word is set: its doorbell will tell */
-    uint64_t active_ns; /* when it last had an sqe or an answer */
+    bool parked;            /* its wait word is set: its doorbell will tell */
+    uint64_t active_ns;     /* when it last had an sqe or an answer */
+    uint64_t taken;         /* sqes so far */
+    uint32_t moving;        /* ops under way that a fence waits for; fence.c */
+    struct list behind;     /* of struct op: one with a fence, and what came after it */
+    struct list fence_node; /* in worker->fences: something of behind may start */
+    struct op_batch *batch; /* the one whose last entry has not come yet */
 };
 
 struct op_pool {
@@ -142,6 +148,10 @@ struct op_window {
     struct call *closing;           /* the close */
 };
 
+/* Of op->todo. */
+#define OP_TODO_BEGIN 1u  /* its first part; tells an op of no bytes from one not begun */
+#define OP_TODO_NOTICE 2u /* NOTIFY: the word to the lease's owner, after the bytes */
+
 struct op_part {
     struct fabric_op fop;
     struct op *op;
@@ -156,13 +166,14 @@ struct op_part {
  */
 struct op {
     struct list node; /* in share->ops while it has a part to post, or in lease->held; or its
-                         channel's or grant's queue */
+                         channel's, grant's or fence's queue */
     struct list session_node;
     struct deadline due; /* when deadlines.c looks at it next */
     uint64_t deadline_ns;
     struct op_session *session;
     struct op_ring *ring;
-    struct op_pool *pool;
+    struct op_pool *pool;         /* NULL: it touches none */
+    struct fabric_memory *memory; /* the pool's */
     struct op_lease *lease;
     struct op_route *route;
     uint8_t *local;
@@ -183,14 +194,18 @@ struct op {
     uint64_t placed; /* bytes of parts that are done; CAS, FADD: what was there */
     int status;
     uint8_t opcode;
-    bool begun;        /* the first part was posted; tells an op of no bytes from one not begun */
-    bool stopped;      /* no further parts: one failed, or it was cancelled */
-    bool some_failed;  /* a part failed */
-    bool some_partial; /* a part may have written some of its bytes */
-    bool some_unknown; /* nobody knows what became of a part */
-    uint32_t inflight; /* parts posted */
-    struct list parts; /* posted */
-    struct list again; /* to be posted again, before any new one */
+    uint8_t todo;         /* OP_TODO_*: what has to be posted besides bytes */
+    bool told_apart;      /* its end is no plain cqe: a batch's, SILENT, or ended's */
+    bool charged;         /* counts for max_session_ops */
+    bool moving;          /* a fence waits for it */
+    bool behind;          /* waits behind a fence */
+    bool stopped;         /* no further parts: one failed, or it was cancelled */
+    bool some_failed;     /* a part failed */
+    bool some_partial;    /* a part may have written some of its bytes */
+    bool some_unknown;    /* nobody knows what became of a part */
+    uint32_t inflight;    /* parts posted */
+    struct list parts;    /* posted */
+    struct list again;    /* to be posted again, before any new one */
     struct op_part first; /* most ops are of one part; further ones come from worker->parts */
     bool first_used;
 };
@@ -198,8 +213,8 @@ struct op {
 /* ---- start and end of any op (submit.c, complete.c) ------------------------------------------ */
 
 struct op_request;
-/* Counts the op at its ring, session, pool (and lease), with its deadline running (0: none); not in
- * any queue yet. worker_can_start must have said yes. */
+/* Counts the op at its ring, session, pool (and lease), with its deadline running; not in any queue
+ * yet. worker_can_start must have said yes. */
 struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                   const struct op_request *rq);
 /* What goes into the cqe, besides user_data and opcode. */
@@ -215,7 +230,8 @@ struct op_result {
 void op_end(struct worker *w, struct op *op, const struct op_result *result);
 /* A READ or WRITE of the daemon's own in the name of a session, through a lease that only the
  * caller knows (keyed or not, as any other: it waits for lease_key, and survives its lane's links).
- * pool and lease count it. ended is told in place of a cqe. NULL when out of memory. */
+ * pool and lease count it. ended is told in place of a cqe, when nothing counts the op any more but
+ * its memory is still there. NULL when out of memory. */
 struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *pool,
                         struct op_lease *lease, const struct rdmad_sqe *what, uint64_t deadline_ns,
                         void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome),
@@ -239,7 +255,13 @@ int channel_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sq
                  const struct op_request *rq);
 /* op_cancel of an op with a channel: ends it now, or when what is out of it has come back. */
 void channel_op_cancel(struct worker *w, struct op *op, int status);
-/* The lane's link is up, or gone; after the leases on it were told. */
+/* What env.complete brings of a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a
+ * channel, or is NULL (a message that the daemon sends by itself). */
+void channel_part_ended(struct worker *w, struct op_part *part);
+/* The session ends, and has no ops any more: its channels are freed. */
+void channels_session_gone(struct worker *w, struct op_session *s);
+/* The lane's link is up, or gone; after the leases on it were told, and after all that was posted
+ * on it has come back. */
 void channels_lane_up(struct worker *w, struct op_lane *lane);
 void channels_lane_down(struct worker *w, struct op_lane *lane);
 /* Once a turn, before submit_run: acknowledgements and credits that gathered go out. */
@@ -249,10 +271,13 @@ unsigned channels_run(struct worker *w);
 
 /* What a good sqe means. */
 struct op_request {
-    struct op_pool *pool;
-    struct op_lease *lease;
+    struct op_pool *pool;   /* NULL: it has none */
+    struct op_lease *lease; /* likewise */
+    struct op_grant *grant; /* likewise */
     uint8_t *local;
-    uint64_t deadline_ns; /* CLOCK_NEVER: none */
+    uint64_t deadline_ns;   /* CLOCK_NEVER: none */
+    uint64_t order;         /* of the sqe on its ring; the rest is rings.c's to fill in */
+    struct op_batch *batch; /* NULL: it belongs to none */
 };
 
 /* Returns 0 and fills *rq, or the code of the first thing wrong. *lease_id is the owner's number

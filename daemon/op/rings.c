@@ -30,9 +30,14 @@ static void admit(struct worker *w, struct op_ring *r) {
     struct rdmad_sqe sqe;
     ring_take(r->ring, &sqe);
 
-    struct op_request rq;
+    struct op_request rq = {.order = r->taken++};
     uint64_t lease_id;
     int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
+    if (status == 0 && (sqe.opcode == RDMAD_OP_SEND || sqe.opcode == RDMAD_OP_RECV)) {
+        status = channel_take(w, r, &sqe, &rq);
+        if (status == 0)
+            return;
+    }
     if (status || sqe.opcode == RDMAD_OP_NOP)
         op_answer(w, r, &sqe, status, lease_id);
     else
@@ -59,11 +64,11 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
         count = RING_BUDGET;
 
     uint32_t taken = 0;
-    while (taken < count && s->inflight < w->settings->max_session_ops && worker_can_start(w)) {
+    while (taken < count && s->charged < w->settings->max_session_ops && worker_can_start(w)) {
         admit(w, r);
         taken++;
     }
-    if (s->inflight >= w->settings->max_session_ops)
+    if (s->charged >= w->settings->max_session_ops)
         throttle(r);
     r->active_ns = w->now_ns;
     rings_dirty(w, r);

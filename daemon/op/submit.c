@@ -16,29 +16,35 @@
 #define POSTS_PER_TURN 256u /* on one route: rings and other routes want their turn too */
 
 bool op_has_more(const struct op *op) {
-    return !op->stopped && (!list_empty(&op->again) || op->next < op->length || !op->begun);
+    return !op->stopped && (!list_empty(&op->again) || op->next < op->length || op->todo);
 }
 
 static bool wants_post(const struct op *op) {
     return op_has_more(op) && op->inflight < OP_MAX_PARTS;
 }
 
-void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-              const struct op_request *rq) {
-    struct op_session *s = r->session;
+static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r,
+                       const struct rdmad_sqe *sqe, const struct op_request *rq) {
     struct op *op = slab_get(&w->ops);
     *op = (struct op){
         .deadline_ns = rq->deadline_ns,
         .session = s,
         .ring = r,
         .pool = rq->pool,
+        .memory = rq->pool ? rq->pool->memory : NULL,
         .lease = rq->lease,
-        .route = rq->lease->route,
+        .route = rq->lease ? rq->lease->route : NULL,
         .local = rq->local,
         .length = sqe->length,
         .lease_offset = sqe->lease_offset,
         .user_data = sqe->user_data,
+        .grant = rq->grant,
+        .batch = rq->batch,
+        .imm = sqe->imm,
+        .flags = sqe->flags,
+        .order = rq->order,
         .opcode = sqe->opcode,
+        .todo = OP_TODO_BEGIN,
     };
     list_init(&op->node);
     list_init(&op->parts);
@@ -48,13 +54,46 @@ void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
 
     list_append(&s->ops, &op->session_node);
     s->inflight++;
+    if (op->pool)
+        op->pool->inflight++;
+    if (op->lease)
+        op->lease->inflight++;
+    return op;
+}
+
+struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                  const struct op_request *rq) {
+    struct op_session *s = r->session;
+    struct op *op = make(w, s, r, sqe, rq);
+    /* What waits for somebody else is bounded by the cqes that are reserved for it. */
+    op->charged = sqe->opcode != RDMAD_OP_RECV && sqe->opcode != RDMAD_OP_NOTIFIED;
+    s->charged += op->charged;
     r->inflight++;
-    op->pool->inflight++;
-    op->lease->inflight++;
     counter_add(&s->stats.ops_inflight, 1);
     counter_add(&w->counters.ops_inflight, 1);
+    return op;
+}
 
+void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+              const struct op_request *rq) {
+    op_queue(w, op_new(w, r, sqe, rq));
+}
+
+struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *pool,
+                        struct op_lease *lease, const struct rdmad_sqe *what, uint64_t deadline_ns,
+                        void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome),
+                        void *arg) {
+    if (!worker_can_start(w))
+        return NULL;
+    struct op_request rq = {.pool = pool,
+                            .lease = lease,
+                            .local = pool->base + what->pool_offset,
+                            .deadline_ns = deadline_ns};
+    struct op *op = make(w, s, NULL, what, &rq);
+    op->ended = ended;
+    op->ended_arg = arg;
     op_queue(w, op);
+    return op;
 }
 
 /* The inline part first: while it is free there is always one to be had. */
@@ -82,7 +121,7 @@ static int post_range(struct op *op, struct op_part *part, uint64_t from, uint64
     part->fop = (struct fabric_op){
         .opcode = op->opcode,
         .local = op->local + from,
-        .memory = op->pool->memory,
+        .memory = op->memory,
         .length = length,
         .key = &op->lease->key,
         .offset = op->lease_offset + from,
@@ -92,7 +131,7 @@ static int post_range(struct op *op, struct op_part *part, uint64_t from, uint64
 }
 
 static void posted(struct op *op, struct op_part *part) {
-    op->begun = true;
+    op->todo &= (uint8_t)~OP_TODO_BEGIN;
     op->posted += part->fop.length;
     op->inflight++;
     list_remove(&part->node);

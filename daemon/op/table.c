@@ -42,8 +42,12 @@ static bool holds_session(const struct op *op, const void *session) {
 }
 
 static void cancel_all(struct op_session *s, op_holds *holds, const void *what, int status) {
-    list_for_each_safe (pos, &s->ops) {
+    struct list left; /* not walked in place: the end of one op may be the end of another */
+    list_init(&left);
+    list_splice(&left, &s->ops);
+    for (struct list *pos; (pos = list_pop(&left));) {
         struct op *op = list_entry(pos, struct op, session_node);
+        list_append(&s->ops, pos);
         if (holds(op, what))
             op_cancel(s->worker, op, status);
     }
@@ -265,6 +269,7 @@ static bool session_settled(struct call *c) {
 
     uint32_t cursor = 0;
     uint64_t handle;
+    channels_session_gone(w, s);
     for (void *r; (r = slots_next(&s->rings, &cursor, &handle));)
         ring_free(w, r);
     cursor = 0;
@@ -276,6 +281,7 @@ static bool session_settled(struct call *c) {
     slots_fini(&s->rings);
     slots_fini(&s->pools);
     slots_fini(&s->leases);
+    slots_fini(&s->channels);
     list_remove(&s->node);
     list_remove(&s->violated_node);
     c->garbage = c->session;

@@ -17,7 +17,21 @@ static uint64_t env_now(void *user) {
 }
 
 static void env_complete(void *user, struct fabric_op *fop) {
-    op_part_ended(user, fop->user);
+    struct op_part *part = fop->user;
+    if (fop->opcode == RDMAD_OP_SEND && (!part->op || part->op->channel))
+        channel_part_ended(user, part);
+    else
+        op_part_ended(user, part);
+}
+
+/* What belongs to nobody is of a later version of us, or of a liar: it is dropped. */
+static void env_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                         size_t size) {
+    const uint8_t *message = bytes;
+    if (size > 0 && message[0] == OP_MESSAGE_NOTIFY)
+        notify_received(user, peer, number, message, size);
+    else if (size > 0 && message[0] == OP_MESSAGE_CHANNEL)
+        channel_received(user, peer, number, message, size);
 }
 
 static struct op_session *owner_of(struct worker *w, const void *address) {
@@ -58,6 +72,7 @@ static int seat_open(struct worker *w, struct seat *seat, const struct fabric_op
         .link_lost = lane_lost,
         .window_opened = window_opened,
         .window_closed = window_closed,
+        .received = env_received,
         .memory_fault = env_memory_fault,
         .settings = &w->settings->fabric_settings,
         .host = host,
@@ -188,6 +203,7 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);
     work += rings_serve(w);
+    work += channels_run(w);
     work += submit_run(w);
     work += seat_poll(w, &w->local);
     work += poll_link(w);
