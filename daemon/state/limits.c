@@ -55,8 +55,12 @@ void limits_of(const struct config *c, struct quota_limits *out) {
     out->session[QUOTA_RINGS] = c->max_rings_session;
     out->session[QUOTA_LEASES] = c->max_leases_session;
     out->session[QUOTA_ATTACHES] = c->max_attaches_session;
+    out->session[QUOTA_SERVICES] = c->max_services_session;
+    out->session[QUOTA_CHANNELS] = c->max_channels_session;
     limit_uid(out, QUOTA_POOLS);
     limit_uid(out, QUOTA_RINGS);
     limit_uid(out, QUOTA_LEASES);
     limit_uid(out, QUOTA_ATTACHES);
+    limit_uid(out, QUOTA_SERVICES);
+    limit_uid(out, QUOTA_CHANNELS);
 }

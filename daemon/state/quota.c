@@ -23,6 +23,10 @@ static const struct {
     [QUOTA_LEASES] = {"leases", NULL, "limits.leases_per_session", "limits.leases_per_session"},
     [QUOTA_ATTACHES] = {"attached leases", NULL, "limits.attaches_per_session",
                         "limits.attaches_per_session"},
+    [QUOTA_SERVICES] = {"services", NULL, "limits.services_per_session",
+                        "limits.services_per_session"},
+    [QUOTA_CHANNELS] = {"channels", NULL, "limits.channels_per_session",
+                        "limits.channels_per_session"},
 };
 
 void quota_init(struct quota *q, const struct quota_limits *limits) {

@@ -21,6 +21,8 @@ enum quota_resource {
     QUOTA_RINGS,
     QUOTA_LEASES,
     QUOTA_ATTACHES,
+    QUOTA_SERVICES,
+    QUOTA_CHANNELS, /* ends of channels, and connections that wait to be accepted */
     QUOTA_COUNT
 };
 
