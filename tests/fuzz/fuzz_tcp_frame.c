@@ -104,7 +104,8 @@ static void start(void) {
     must(listener >= 0 && bind(listener, (struct sockaddr *)&a, sizeof a) == 0);
     must(listen(listener, 8) == 0 && getsockname(listener, (struct sockaddr *)&a, &length) == 0);
     uint16_t port = htole16(ntohs(a.sin_port));
-    listener_offer = (struct fabric_blob){.size = 20, .bytes = {1}};
+    listener_offer = (struct fabric_blob){.size = 28, .bytes = {2}};
+    listener_offer.bytes[4 + FRAME_TOKEN_BYTES] = 1; /* the number */
     memcpy(listener_offer.bytes + 2, &port, sizeof port);
 }
 

@@ -40,12 +40,13 @@ void hostile_attach(struct hostile *h, const char *uri) {
 
 void hostile_link(struct hostile *h) {
     uint16_t port;
+    uint64_t number;
     uint8_t token[FRAME_TOKEN_BYTES], hello[HELLO_BYTES], welcome[WELCOME_BYTES];
     struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.ref = 9}; /* an empty hello: tcp's */
     false_peer_say(&h->control, &m);
     false_peer_await(&h->control, PEER_MSG_LINK_REP, &m);
     CHECK(m.link_rep.status == 0, "link: %s", m.link_rep.text);
-    CHECK(offer_read(&m.link_rep.offer, &port, token), "not an offer of the tcp engine");
+    CHECK(offer_read(&m.link_rep.offer, &port, token, &number), "not an offer of the tcp engine");
     h->data = false_peer_dial("127.0.0.1", port);
     hello_put(hello, token);
     send_all(h->data, hello, sizeof(hello));

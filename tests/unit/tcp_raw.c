@@ -58,9 +58,10 @@ int raw_listen(struct fabric_blob *offer) {
     cr_assert_eq(listen(fd, 8), 0);
     cr_assert_eq(getsockname(fd, (struct sockaddr *)&a, &size), 0);
     uint16_t port = htole16(ntohs(a.sin_port));
-    *offer = (struct fabric_blob){.size = 20, .bytes = {1, 0}};
+    *offer = (struct fabric_blob){.size = 28, .bytes = {2, 0}};
     memcpy(offer->bytes + 2, &port, sizeof port);
     memset(offer->bytes + 4, 0xaa, FRAME_TOKEN_BYTES);
+    offer->bytes[4 + FRAME_TOKEN_BYTES] = RAW_NUMBER;
     return fd;
 }
 

@@ -19,6 +19,7 @@ const uint8_t *raw_token(const struct fabric_blob *offer);
 
 int raw_dial(uint16_t port);                       /* a nonblocking socket */
 int raw_dial_as(struct pair *p, uint64_t peer);    /* and welcomed by the owner */
+#define RAW_NUMBER 77u                             /* of the link, as such an offer says */
 int raw_listen(struct fabric_blob *offer);         /* and an offer that leads an engine there */
 int raw_accept_link(struct pair *p, int listener); /* the link's hello taken and welcomed */
 

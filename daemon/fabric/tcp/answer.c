@@ -47,8 +47,8 @@ static const char *take_ack(struct link *l, const struct frame *f) {
         const char *wrong = oldest(l, &one, &p);
         if (wrong)
             return wrong;
-        if (p->type == FRAME_READ)
-            return "a read acknowledged without data";
+        if (p->type == FRAME_READ || frame_is_atomic(p->type))
+            return "a request for data acknowledged without any";
         finish(l, p, RDMAD_OK, RDMAD_DONE);
     }
     return NULL;
@@ -65,7 +65,8 @@ static const char *take_status(struct link *l, const struct frame *f) {
         finish(l, p, RDMAD_OK, RDMAD_DONE);
         return NULL;
     }
-    bool touched = p->type == FRAME_READ ? l->touched : (f->flags & FRAME_TOUCHED) != 0;
+    bool touched =
+        p->type == FRAME_READ ? l->touched : p->type == FRAME_WRITE && (f->flags & FRAME_TOUCHED);
     finish(l, p, f->status, touched ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED);
     return NULL;
 }
@@ -74,10 +75,13 @@ static const char *data_check(struct link *l, const struct frame *f, struct pend
     const char *wrong = oldest(l, f, out);
     if (wrong)
         return wrong;
-    if (l->answering || (*out)->type != FRAME_READ)
+    bool atomic = frame_is_atomic((*out)->type);
+    if (l->answering || ((*out)->type != FRAME_READ && !atomic))
         return "data that nobody asked for";
-    if (f->length != (*out)->length)
+    if (f->length != (atomic ? FRAME_WORD : (*out)->length))
         return "data of another length than was asked";
+    if (atomic && !(f->flags & FRAME_FINAL))
+        return "an atomic's answer that is not final";
     return NULL;
 }
 
@@ -99,7 +103,9 @@ static const char *take_data(struct link *l, const struct frame *f, const uint8_
         return wrong;
     bool final = (f->flags & FRAME_FINAL) != 0;
     l->answering = true;
-    if (p->op && f->length) {
+    if (p->op && frame_is_atomic(p->type)) {
+        p->op->value = word_get(payload);
+    } else if (p->op && f->length) {
         const void *fault = guard_copy(p->op->local, payload, f->length);
         l->touched = true;
         if (fault)

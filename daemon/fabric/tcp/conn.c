@@ -172,7 +172,7 @@ static bool parse_one(struct conn *c) {
     const char *wrong = c->role->check(&f);
     if (!wrong) {
         uint32_t payload = frame_payload(&f);
-        if (payload > TCP_SMALL) {
+        if (payload > TCP_SMALL && f.type != FRAME_SEND) {
             rx->head += FRAME_BYTES;
             rx->left = payload;
             rx->dest = NULL;
@@ -182,8 +182,11 @@ static bool parse_one(struct conn *c) {
             if (!wrong && !c->closed)
                 take_payload(c);
         } else {
-            if (rx->tail - rx->head - FRAME_BYTES < payload)
+            if (rx->tail - rx->head - FRAME_BYTES < payload) {
+                if (payload > TCP_SMALL)
+                    rx->want = TCP_STAGING; /* it has to fit */
                 return false;
+            }
             const uint8_t *at = rx->staging + rx->head + FRAME_BYTES;
             rx->head += FRAME_BYTES + payload;
             wrong = c->role->frame(c, &f, at);
@@ -211,8 +214,8 @@ static bool take_welcome(struct conn *c) {
     return !c->closed;
 }
 
-/* Hands every whole frame to the role. Afterwards staging holds less than one small frame, or
- * nothing (a large payload is under way), or whatever waits for room (blocked). */
+/* Hands every whole frame to the role. Afterwards staging holds the start of a small frame or of a
+ * SEND, or nothing (a large payload is under way), or whatever waits for room (blocked). */
 static void parse(struct conn *c) {
     c->blocked = false;
     if (c->greeting && !take_welcome(c))
@@ -231,7 +234,7 @@ static void parse(struct conn *c) {
 static ssize_t read_some(struct conn *c, size_t *asked) {
     struct rx *rx = &c->rx;
     if (rx->left == 0) {
-        uint32_t kept = rx->tail - rx->head; /* the start of a small frame */
+        uint32_t kept = rx->tail - rx->head; /* the start of a frame */
         memmove(rx->staging, rx->staging + rx->head, kept);
         rx->head = 0;
         rx->tail = kept;
@@ -278,11 +281,12 @@ static bool read_failed(struct conn *c, ssize_t n) {
 void conn_serve(struct conn *c) {
     struct rx *rx = &c->rx;
     c->more = false;
+    c->cost = 0;
     if (c->blocked)
         parse(c);
     size_t moved = 0;
     while (!c->closed && !c->blocked) {
-        if (moved >= TCP_CONN_BUDGET) {
+        if (moved + c->cost >= TCP_CONN_BUDGET) {
             c->more = true;
             return;
         }

@@ -16,14 +16,36 @@ static bool names_window(const struct frame *f) {
 }
 
 const char *frame_check_request(const struct frame *f) {
-    if (f->type != FRAME_READ && f->type != FRAME_WRITE && f->type != FRAME_VOID)
+    uint32_t most = FRAME_MAX_PAYLOAD, least = 0;
+    bool window = true;
+    switch (f->type) {
+    case FRAME_READ:
+    case FRAME_WRITE:
+        break;
+    case FRAME_VOID:
+        window = false;
+        break;
+    case FRAME_SEND:
+        most = FRAME_MAX_SEND;
+        window = false;
+        break;
+    case FRAME_CAS:
+        most = least = 2 * FRAME_WORD;
+        break;
+    case FRAME_FADD:
+        most = least = FRAME_WORD;
+        break;
+    default:
         return "a frame that is not a request";
+    }
     if (f->flags != 0 || f->status != 0)
         return "a request with flags or a status";
-    if (f->length > FRAME_MAX_PAYLOAD)
-        return "a request longer than the largest message";
-    if (f->type == FRAME_VOID && names_window(f))
-        return "a void request that names a window";
+    if (f->length > most)
+        return "a request longer than the largest of its kind";
+    if (f->length < least)
+        return "an atomic request without its words";
+    if (!window && names_window(f))
+        return "a request that names a window for nothing";
     return NULL;
 }
 
@@ -38,6 +60,8 @@ bool frame_status_ok(int status) {
     case RDMAD_E_LEASE_RELEASED:
     case RDMAD_E_LEASE_ORPHANED:
     case RDMAD_E_FAULT:
+    case RDMAD_E_ALIGN:
+    case RDMAD_E_UNSUPPORTED:
         return true;
     default:
         return false;

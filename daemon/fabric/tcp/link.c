@@ -7,8 +7,8 @@
  * tells, once, that it did not, or that the connection broke later.
  *
  * Posting numbers the op, remembers it in the ring of pending requests and appends its frame to the
- * send queue: small payloads are copied there, so a small WRITE's memory is free at once; large
- * ones are referred to.
+ * send queue: small payloads and all of a SEND are copied there, so their memory is free at once;
+ * large ones are referred to.
  *
  * Canceling lets go of the op's memory at once and leaves its number in the ring, because the
  * answer will still come. By how far its frame has got:
@@ -16,8 +16,9 @@
  *   a WRITE half sent        the rest is copied aside, so that the frame ends as it began: partial
  *   a WRITE sent             nobody can tell: unknown
  *   a READ sent              what comes is thrown away: partial if some has come, else untouched
+ *   a SEND, CAS or FADD of which anything was sent: it will be done, or not: unknown
  *
- * Memory that vanishes: a small WRITE whose bytes cannot be copied becomes VOID and fails
+ * Memory that vanishes: a SEND or a small WRITE whose bytes cannot be copied becomes VOID and fails
  * untouched. A large one has announced its bytes already, so zeros follow and it fails partial: the
  * client punched its own source, and may write to that range in any case.
  */
@@ -67,49 +68,103 @@ void doomed_complete(struct tcp *t, struct fabric_op *op) {
         t->env->memory_fault(t->env->user, fault);
 }
 
-static bool link_full(const struct link *l, uint64_t length) {
+static bool link_full(const struct link *l, const struct fabric_op *op) {
+    uint64_t length = op->length;
     const struct outq *q = &l->conn.out;
     const struct fabric_settings *s = l->conn.tcp->env->settings;
     uint64_t unsent = q->queued - q->sent;
+    if (op->opcode == RDMAD_OP_SEND && !outq_fits(q, FRAME_BYTES + FRAME_MAX_SEND))
+        return true;
     return l->tail - l->head >= s->max_inflight || l->tail - l->head > l->mask || !outq_room(q) ||
            (unsent > 0 && unsent + length > s->send_buffer_bytes);
+}
+
+/* Whether the payload goes into the queue at once. */
+static bool is_copied(const struct frame *f) {
+    return f->type == FRAME_WRITE ? f->length <= TCP_SMALL : f->type != FRAME_READ;
+}
+
+/* Fills in a payload that is copied. Returns the address that could not be read. */
+static const void *put_payload(uint8_t *to, const struct frame *f, const struct fabric_op *op) {
+    uint32_t head = 0;
+    if (f->type == FRAME_CAS)
+        word_put(to + FRAME_WORD, op->swap);
+    if (frame_is_atomic(f->type)) {
+        word_put(to, f->type == FRAME_CAS ? op->compare : op->swap);
+        return NULL;
+    }
+    if (f->type == FRAME_SEND && op->head_size) {
+        head = op->head_size;
+        memcpy(to, op->head, head);
+    }
+    const void *fault =
+        f->length > head ? guard_copy(to + head, op->local, f->length - head) : NULL;
+    if (fault)
+        memset(to + head, 0, f->length - head);
+    return fault;
 }
 
 /* Header and payload of a request join the send queue. Returns the address that could not be
  * read. */
 static const void *put_request(struct link *l, struct pending *p, struct frame *f,
-                               const uint8_t *payload) {
+                               const struct fabric_op *op) {
     struct outq *q = &l->conn.out;
-    uint32_t copied = f->type == FRAME_WRITE && f->length <= TCP_SMALL ? f->length : 0;
+    uint32_t copied = is_copied(f) ? f->length : 0;
     p->starts = q->queued;
     p->header = outq_copy(q, FRAME_BYTES + copied);
-    const void *fault = copied ? guard_copy(p->header + FRAME_BYTES, payload, copied) : NULL;
+    const void *fault = copied ? put_payload(p->header + FRAME_BYTES, f, op) : NULL;
     if (fault)
         *f = (struct frame){.type = FRAME_VOID, .op = f->op, .length = f->length};
     frame_put(p->header, f);
     if (f->type == FRAME_WRITE && !copied && f->length)
-        outq_refer(q, payload, f->length, l->tail, NULL);
+        outq_refer(q, op->local, f->length, l->tail, NULL);
     p->ends = q->queued;
     return fault;
+}
+
+/* The request's frame, but for its number. Returns 0, or why there can be none. */
+static int request_of(const struct fabric_op *op, struct frame *f) {
+    *f = (struct frame){.offset = op->offset, .length = (uint32_t)op->length};
+    switch (op->opcode) {
+    case RDMAD_OP_READ:
+    case RDMAD_OP_WRITE:
+        f->type = op->opcode == RDMAD_OP_READ ? FRAME_READ : FRAME_WRITE;
+        if (op->length > FRAME_MAX_PAYLOAD)
+            return RDMAD_E_LENGTH;
+        break;
+    case RDMAD_OP_CAS:
+    case RDMAD_OP_FADD:
+        f->type = op->opcode == RDMAD_OP_CAS ? FRAME_CAS : FRAME_FADD;
+        f->length = f->type == FRAME_CAS ? 2 * FRAME_WORD : FRAME_WORD;
+        break;
+    case RDMAD_OP_SEND:
+        f->type = FRAME_SEND;
+        f->offset = 0;
+        if (op->service != RDMAD_CHANNEL_RELIABLE)
+            return RDMAD_E_UNSUPPORTED;
+        return op->length > FRAME_MAX_SEND || op->head_size > op->length ? RDMAD_E_LENGTH : 0;
+    default:
+        return RDMAD_E_UNSUPPORTED;
+    }
+    return key_read(op->key, &f->slot, &f->key) ? 0 : RDMAD_E_PROTOCOL;
 }
 
 int tcp_post(struct fabric_link *fl, struct fabric_op *op) {
     struct link *l = container_of(fl, struct link, base);
     if (l->conn.closed)
         return RDMAD_E_PEER_LOST;
-    if (link_full(l, op->length))
+    if (link_full(l, op))
         return RDMAD_E_AGAIN;
     op->link = fl;
     op->fault = NULL;
     list_init(&op->node);
-    struct frame f = {.type = op->opcode == RDMAD_OP_READ ? FRAME_READ : FRAME_WRITE,
-                      .op = (uint32_t)l->tail,
-                      .length = (uint32_t)op->length,
-                      .offset = op->offset};
-    if (op->length > FRAME_MAX_PAYLOAD || !key_read(op->key, &f.slot, &f.key)) {
-        doom(l, op, op->length > FRAME_MAX_PAYLOAD ? RDMAD_E_LENGTH : RDMAD_E_PROTOCOL);
+    struct frame f;
+    int wrong = request_of(op, &f);
+    if (wrong) {
+        doom(l, op, wrong);
         return 0;
     }
+    f.op = (uint32_t)l->tail;
     if (l->tail == l->head && !l->conn.greeting) { /* silence counts from now */
         struct tcp *t = l->conn.tcp;
         l->conn.heard_ns = t->env->now_ns(t->env->user);
@@ -117,7 +172,7 @@ int tcp_post(struct fabric_link *fl, struct fabric_op *op) {
     }
     struct pending *p = pending_at(l, l->tail);
     *p = (struct pending){.op = op, .length = f.length};
-    const void *fault = put_request(l, p, &f, op->local);
+    const void *fault = put_request(l, p, &f, op);
     p->type = f.type;
     if (fault) {
         p->op = NULL;
@@ -149,6 +204,8 @@ static uint8_t outcome_of(struct link *l, uint64_t number) {
         return RDMAD_FAILED_UNTOUCHED;
     if (p->type == FRAME_READ)
         return number == l->head && l->touched ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
+    if (p->type != FRAME_WRITE) /* done as a whole, for which all of it has to be sent */
+        return sent < p->ends && l->conn.closed ? RDMAD_FAILED_UNTOUCHED : RDMAD_UNKNOWN;
     return sent < p->ends ? RDMAD_FAILED_PARTIAL : RDMAD_UNKNOWN;
 }
 
@@ -385,7 +442,7 @@ int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
         return error_set(err, RDMAD_E_NOMEM, "no memory for a data connection");
     }
     l->base = (struct fabric_link){
-        .fabric = f, .max_message = FRAME_MAX_PAYLOAD, .number = TCP_LINK_NUMBER};
+        .fabric = f, .max_message = FRAME_MAX_PAYLOAD, .max_send = FRAME_MAX_SEND, .ordered = true};
     l->cookie = cookie;
     l->conn.tcp = t;
     l->conn.fd = -1;
@@ -404,9 +461,11 @@ int tcp_link_open(struct fabric_link *fl, const char *host, const struct fabric_
     struct tcp *t = l->conn.tcp;
     const struct fabric_settings *s = t->env->settings;
     uint16_t port;
-    if (!offer_read(offer, &port, l->token))
+    if (!offer_read(offer, &port, l->token, &fl->number))
         return error_set(err, RDMAD_E_PROTOCOL,
-                         "the offer of a data connection by %s is not of version 1", host);
+                         "the offer of a data connection by %s is not of this daemon's version of "
+                         "the tcp fabric: run the same version of rdmad on both",
+                         host);
     struct sockaddr_storage address;
     int fd = -1;
     int rc = dial(s, host, port, &address, &fd, err);

@@ -26,12 +26,12 @@
 #define BACKLOG 128
 #define ACCEPTS_A_TURN 16
 #define ACCEPT_PAUSE_NS (100 * NSEC_PER_MSEC)
-#define OFFER_VERSION 1u
-#define OFFER_BYTES (4u + FRAME_TOKEN_BYTES) /* version, zero, port, token */
+#define OFFER_VERSION 2u
+#define OFFER_BYTES (12u + FRAME_TOKEN_BYTES) /* version, zero, port, token, number */
 
 struct offer {
     struct list node;
-    uint64_t peer;
+    uint64_t peer, number;
     uint64_t expires_ns;
     uint8_t token[FRAME_TOKEN_BYTES];
 };
@@ -100,6 +100,7 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a data connection's token");
     }
     o->peer = peer;
+    o->number = ++t->last_number;
     o->expires_ns = clock_after(now_ns, t->env->settings->token_ttl_ns);
     list_append(&t->offers, &o->node);
     timer_at(t, o->expires_ns);
@@ -108,17 +109,20 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
     *out = (struct fabric_blob){.size = OFFER_BYTES, .bytes = {OFFER_VERSION, 0}};
     memcpy(out->bytes + 2, &port, sizeof port);
     memcpy(out->bytes + 4, o->token, sizeof o->token);
+    word_put(out->bytes + 4 + FRAME_TOKEN_BYTES, o->number);
     return 0;
 }
 
-bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES]) {
+bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES],
+                uint64_t *number) {
     if (b->size != OFFER_BYTES || b->bytes[0] != OFFER_VERSION || b->bytes[1] != 0)
         return false;
     uint16_t p;
     memcpy(&p, b->bytes + 2, sizeof p);
     *port = le16toh(p);
     memcpy(token, b->bytes + 4, FRAME_TOKEN_BYTES);
-    return *port != 0;
+    *number = word_get(b->bytes + 4 + FRAME_TOKEN_BYTES);
+    return *port != 0 && *number != 0;
 }
 
 /* Every offer is compared with every byte, so time tells nothing about a token. */
@@ -169,10 +173,10 @@ static void stranger_judge(struct stranger *s) {
         stranger_refuse(s, wrong);
         return;
     }
-    uint64_t peer = o->peer;
+    uint64_t peer = o->peer, number = o->number;
     offer_forget(o);
     epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
-    if (target_create(t, s->fd, peer, &s->address))
+    if (target_create(t, s->fd, peer, number, &s->address))
         stranger_refuse(s, "no memory for it");
     else
         stranger_forget(s);

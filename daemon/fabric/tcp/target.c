@@ -8,6 +8,9 @@
  * the window, and behind it a STATUS whose bytes can still be changed while the piece is unsent:
  * that is how a read which a revoke turned to zeros is reported as failed.
  *
+ * A SEND is handed on from where it was received, and is over. Many small ones cost more than their
+ * bytes tell, so each counts a minimum of its connection's budget of a turn.
+ *
  * A request that is refused has its payload thrown away and its status sent; the connection lives.
  * A request that no engine of ours would send ends the connection.
  */
@@ -39,7 +42,7 @@ static void put_acks(struct target *t) {
     t->acked = 0;
 }
 
-/* The op is over: a write, or a read that failed before any data was sent. */
+/* The op is over: one without data to answer, or that failed before any was sent. */
 static void answer(struct target *t, uint32_t op, int status, bool touched) {
     if (status == RDMAD_OK) {
         if (t->acked++ == 0)
@@ -93,7 +96,7 @@ static void serve_read(struct target *t, const struct frame *f) {
         answer(t, f->op, status, false);
         return;
     }
-    window_count(t->conn.tcp, w, RDMAD_RIGHT_READ, f->length);
+    window_count(t->conn.tcp, w, f);
     if (f->length <= TCP_SMALL)
         serve_small_read(t, f, w);
     else
@@ -107,12 +110,48 @@ static void serve_small_write(struct target *t, const struct frame *f, const uin
         answer(t, f->op, status, false);
         return;
     }
-    window_count(t->conn.tcp, w, RDMAD_RIGHT_WRITE, f->length);
+    window_count(t->conn.tcp, w, f);
     uint8_t *to = (uint8_t *)w->spec.base + f->offset;
     const void *fault = f->length ? guard_copy(to, payload, f->length) : NULL;
     answer(t, f->op, fault ? RDMAD_E_FAULT : RDMAD_OK, true);
     if (fault)
         memory_fault(t->conn.tcp, fault);
+}
+
+static void serve_atomic(struct target *t, const struct frame *f, const uint8_t *payload) {
+    int status;
+    struct window *w = window_check(t->conn.tcp, t->peer, f, &status);
+    if (!w) {
+        answer(t, f->op, status, false);
+        return;
+    }
+    window_count(t->conn.tcp, w, f);
+    uint64_t *word = (void *)((uint8_t *)w->spec.base + f->offset);
+    uint64_t was = 0;
+    const void *fault = f->type == FRAME_FADD ? guard_add(word, word_get(payload), &was)
+                                              : guard_cas(word, word_get(payload),
+                                                          word_get(payload + FRAME_WORD), &was);
+    if (fault) {
+        answer(t, f->op, RDMAD_E_FAULT, false);
+        memory_fault(t->conn.tcp, fault);
+        return;
+    }
+    put_acks(t);
+    uint8_t *to = outq_copy(&t->conn.out, FRAME_BYTES + FRAME_WORD);
+    frame_put(to, &(struct frame){
+                      .type = FRAME_DATA, .flags = FRAME_FINAL, .op = f->op, .length = FRAME_WORD});
+    word_put(to + FRAME_BYTES, was);
+    conn_wants_send(&t->conn);
+}
+
+static void serve_send(struct target *t, const struct frame *f, const uint8_t *payload) {
+    const struct fabric_env *env = t->conn.tcp->env;
+    if (f->length < TCP_SEND_COST)
+        t->conn.cost += TCP_SEND_COST - f->length;
+    if (env->received)
+        env->received(env->user, t->peer, t->number, payload, f->length);
+    if (!t->conn.closed) /* by what it led to */
+        answer(t, f->op, env->received ? RDMAD_OK : RDMAD_E_UNSUPPORTED, false);
 }
 
 static const char *target_frame(struct conn *c, const struct frame *f, const uint8_t *payload) {
@@ -123,6 +162,10 @@ static const char *target_frame(struct conn *c, const struct frame *f, const uin
         serve_read(t, f);
     else if (f->type == FRAME_WRITE)
         serve_small_write(t, f, payload);
+    else if (f->type == FRAME_SEND)
+        serve_send(t, f, payload);
+    else if (frame_is_atomic(f->type))
+        serve_atomic(t, f, payload);
     else
         answer(t, f->op, RDMAD_OK, false);
     return NULL;
@@ -139,7 +182,7 @@ static const char *target_begin(struct conn *c, const struct frame *f) {
     if (f->type == FRAME_WRITE)
         t->rx.window = window_check(c->tcp, t->peer, f, &t->rx.status);
     if (t->rx.window) {
-        window_count(c->tcp, t->rx.window, RDMAD_RIGHT_WRITE, f->length);
+        window_count(c->tcp, t->rx.window, f);
         c->rx.dest = (uint8_t *)t->rx.window->spec.base + f->offset;
         t->rx.touched = true;
     }
@@ -242,7 +285,8 @@ static const struct role target_role = {
     .answers = true,
 };
 
-int target_create(struct tcp *tcp, int fd, uint64_t peer, const struct sockaddr_storage *address) {
+int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
+                  const struct sockaddr_storage *address) {
     struct target *t = calloc(1, sizeof *t);
     if (!t)
         return RDMAD_E_NOMEM;
@@ -255,6 +299,7 @@ int target_create(struct tcp *tcp, int fd, uint64_t peer, const struct sockaddr_
     t->conn.source.destroy = target_destroy;
     t->conn.out.released = piece_released;
     t->peer = peer;
+    t->number = number;
     list_append(&tcp->targets, &t->conn.node);
     welcome_put(outq_copy(&t->conn.out, WELCOME_BYTES));
     conn_wants_send(&t->conn);

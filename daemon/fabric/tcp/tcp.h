@@ -13,11 +13,16 @@
  * window by window and counts what went well; its flush sends one ACK for all of it; the link's
  * next read completes the ops.
  *
- * What keeps memory safe. Client memory is touched in four places only: the two copies of small
- * payloads and the two kernel copies of large ones. Every large payload under way is reachable
- * from its op or window (a foreign piece of the send queue, or the rx.dest of a connection), so
- * letting go is to point it elsewhere: at zeros what is being read, at scratch what is being
- * written. Nothing is handed to the kernel for later (no MSG_ZEROCOPY), so letting go is immediate.
+ * A SEND goes the same way: copied whole into the queue, answered by the same ACK once env.received
+ * has had it, straight from the receive buffer. A CAS or FADD is done when its frame is met, and
+ * answered with what was there.
+ *
+ * What keeps memory safe. Client memory is touched in five places only: the two copies of small
+ * payloads, the two kernel copies of large ones, and the atomics. Every large payload under way is
+ * reachable from its op or window (a foreign piece of the send queue, or the rx.dest of a
+ * connection), so letting go is to point it elsewhere: at zeros what is being read, at scratch what
+ * is being written. Nothing is handed to the kernel for later (no MSG_ZEROCOPY), so letting go is
+ * immediate.
  *
  * Callbacks may post, cancel and close anything. A connection that ends is therefore only marked
  * and put aside; its memory goes with the next poll. After every callback `closed` is looked at
@@ -41,7 +46,7 @@
 #define TCP_HOT_POLLS 1024u        /* a connection is read without asking epoll for so long */
 #define TCP_EPOLL_EVERY 32u        /* polls between looks at the others */
 #define TCP_CONNS_PER_PEER 64u     /* accepted connections and unused offers together */
-#define TCP_LINK_NUMBER 1u         /* windows know their peer, so links need not be told apart */
+#define TCP_SEND_COST 256u         /* what a small SEND counts of that, at least */
 #define TCP_ADDRESS_TEXT (INET6_ADDRSTRLEN + 10)
 
 /* Anything with a descriptor in the epoll set. */
@@ -66,6 +71,7 @@ struct tcp {
     struct list doomed;  /* ops refused in post, to be completed by poll */
     struct list graves;  /* ended sources whose memory goes with the next poll */
     struct slots windows;
+    uint64_t last_number; /* of the connections offered so far */
     uint64_t now_ns, next_timer_ns;
     uint8_t *scratch;     /* FRAME_MAX_PAYLOAD bytes that nobody reads */
     const uint8_t *zeros; /* as many that nobody can write */
@@ -78,7 +84,7 @@ struct conn;
 /* What differs between the two ends. frame and begin return NULL or why the connection must end. */
 struct role {
     const char *(*check)(const struct frame *f);
-    /* A frame with its whole payload, at most TCP_SMALL. */
+    /* A frame with its whole payload, at most TCP_SMALL or a SEND's. */
     const char *(*frame)(struct conn *c, const struct frame *f, const uint8_t *payload);
     /* A frame with a larger one: sets rx.dest. Then: looked at before each read, a piece of dest
      * that could not be written, and all of it has come. */
@@ -119,6 +125,7 @@ struct conn {
     bool stuck;    /* the socket takes no more for now */
     bool careful;  /* a send faulted: find out which piece */
     bool more;     /* stopped at its budget */
+    uint32_t cost; /* of the frames of this turn, beyond their bytes */
     uint64_t heard_ns;
     struct rx rx;
     struct outq out;
@@ -148,7 +155,8 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err);
 void offers_drop(struct tcp *t, uint64_t peer);
 /* What a blob of offer says; false when it is none of this version. */
-bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES]);
+bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES],
+                uint64_t *number);
 
 /* target.c, window.c */
 struct window {
@@ -160,7 +168,7 @@ struct window {
 };
 struct target {
     struct conn conn;
-    uint64_t peer;
+    uint64_t peer, number;
     uint32_t next_op;          /* number of the next request */
     uint32_t acked, ack_from;  /* done and not yet told: how many, and the first one's number */
     struct {                   /* the large WRITE whose payload is coming in */
@@ -171,7 +179,8 @@ struct target {
     } rx;
 };
 /* Makes the accepted fd a connection of peer; takes the fd only on success. */
-int target_create(struct tcp *t, int fd, uint64_t peer, const struct sockaddr_storage *address);
+int target_create(struct tcp *t, int fd, uint64_t peer, uint64_t number,
+                  const struct sockaddr_storage *address);
 uint32_t target_count(const struct tcp *t, uint64_t peer);
 void tcp_expel(struct fabric *f, uint64_t peer);
 void target_let_go(struct target *t, struct window *w, int reason);
@@ -182,7 +191,7 @@ void tcp_window_extend(struct fabric_window *w, uint64_t deadline_ns);
 bool tcp_window_close(struct fabric_window *w, int reason);
 /* The window that f names, if this access by peer may be made; else NULL and why. */
 struct window *window_check(struct tcp *t, uint64_t peer, const struct frame *f, int *status);
-void window_count(const struct tcp *t, struct window *w, uint32_t right, uint64_t bytes);
+void window_count(const struct tcp *t, struct window *w, const struct frame *f);
 bool key_read(const struct fabric_blob *b, uint32_t *slot, uint64_t *key);
 
 /* link.c, answer.c */

@@ -83,14 +83,20 @@ struct window *window_check(struct tcp *t, uint64_t peer, const struct frame *f,
         return NULL;
     }
     const struct fabric_window_spec *s = &w->spec;
-    uint32_t right = f->type == FRAME_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE;
+    bool atomic = frame_is_atomic(f->type);
+    uint32_t right = f->type == FRAME_READ ? RDMAD_RIGHT_READ
+                     : atomic              ? RDMAD_RIGHT_ATOMIC
+                                           : RDMAD_RIGHT_WRITE;
     uint64_t end;
     if (t->now_ns >= s->deadline_ns)
         *status = RDMAD_E_LEASE_EXPIRED;
     else if ((s->rights & right) == 0)
         *status = RDMAD_E_RIGHTS;
-    else if (__builtin_add_overflow(f->offset, f->length, &end) || end > s->length)
+    else if (__builtin_add_overflow(f->offset, atomic ? FRAME_WORD : f->length, &end) ||
+             end > s->length)
         *status = RDMAD_E_RANGE;
+    else if (atomic && ((uintptr_t)s->base + f->offset) % FRAME_WORD)
+        *status = RDMAD_E_ALIGN;
     else
         return w;
     count(&s->audit->refused, 1);
@@ -98,9 +104,10 @@ struct window *window_check(struct tcp *t, uint64_t peer, const struct frame *f,
 }
 
 /* An op that was let in. Its bytes count when it starts: an owner wants to see who had access. */
-void window_count(const struct tcp *t, struct window *w, uint32_t right, uint64_t bytes) {
+void window_count(const struct tcp *t, struct window *w, const struct frame *f) {
     struct fabric_audit *a = w->spec.audit;
     count(&a->ops, 1);
-    count(right == RDMAD_RIGHT_READ ? &a->bytes_read : &a->bytes_written, bytes);
+    if (!frame_is_atomic(f->type))
+        count(f->type == FRAME_READ ? &a->bytes_read : &a->bytes_written, f->length);
     __atomic_store_n(&a->last_use_ns, t->now_ns, __ATOMIC_RELAXED);
 }
