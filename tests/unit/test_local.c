@@ -296,6 +296,108 @@ Test(local, link_close_gives_every_op_back_before_it_returns) {
     fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
 }
 
+/* ---- atomics ----------------------------------------------------------------------------- */
+
+static struct fabric_op word_op(uint8_t opcode, const struct fabric_blob *key, uint64_t offset,
+                                uint64_t compare, uint64_t swap) {
+    struct fabric_op op = op_of(opcode, NULL, 8, key, offset);
+    op.compare = compare;
+    op.swap = swap;
+    return op;
+}
+
+static uint64_t word_at(uint64_t offset) {
+    uint64_t word;
+    memcpy(&word, there + offset, sizeof(word));
+    return word;
+}
+
+Test(local, atomics_tell_what_was_there_and_count_as_ops) {
+    struct fabric_blob key;
+    struct fabric_window *w = window(there, 64, RDMAD_RIGHT_ATOMIC, CLOCK_NEVER, &key);
+    uint64_t was = word_at(8);
+    struct fabric_op op = word_op(RDMAD_OP_FADD, &key, 8, 0, 5);
+    run(&op);
+    cr_assert(op.outcome == RDMAD_DONE && op.value == was && word_at(8) == was + 5);
+    op = word_op(RDMAD_OP_CAS, &key, 8, was, 1);
+    run(&op);
+    cr_assert(op.outcome == RDMAD_DONE && op.value == was + 5 && word_at(8) == was + 5);
+    op = word_op(RDMAD_OP_CAS, &key, 8, was + 5, 1);
+    run(&op);
+    cr_assert(op.outcome == RDMAD_DONE && op.value == was + 5 && word_at(8) == 1);
+    cr_assert(audit.ops == 3 && audit.bytes_read == 0 && audit.bytes_written == 0);
+    cr_assert_eq(audit.last_use_ns, now_ns);
+    cr_assert(word_at(0) == was && word_at(16) == was);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+}
+
+Test(local, atomics_the_window_does_not_allow_touch_nothing) {
+    struct fabric_blob key, plain;
+    const uint32_t others = RDMAD_RIGHTS_ALL & ~RDMAD_RIGHT_ATOMIC;
+    struct fabric_window *w = window(there + 4, 64, RDMAD_RIGHTS_ALL, 5000, &key);
+    struct fabric_window *v = window(there, 64, others, CLOCK_NEVER, &plain);
+    const struct {
+        const struct fabric_blob *key;
+        uint64_t offset;
+        int status;
+    } wrong[] = {{&plain, 0, RDMAD_E_RIGHTS},      {&key, 0, RDMAD_E_ALIGN},
+                 {&key, 5, RDMAD_E_ALIGN},         {&key, 57, RDMAD_E_RANGE},
+                 {&key, 64, RDMAD_E_RANGE},        {&key, UINT64_MAX - 3, RDMAD_E_RANGE},
+                 {&key, UINT64_MAX, RDMAD_E_RANGE}};
+    for (size_t i = 0; i < 2 * sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct fabric_op op = word_op(i % 2 ? RDMAD_OP_CAS : RDMAD_OP_FADD, wrong[i / 2].key,
+                                      wrong[i / 2].offset, word_at(0), 1);
+        run(&op);
+        cr_assert_eq(op.status, wrong[i / 2].status, "case %zu", i / 2);
+        cr_assert_eq(op.outcome, RDMAD_FAILED_UNTOUCHED);
+    }
+    struct fabric_op op = word_op(RDMAD_OP_FADD, &key, 4, 0, 0);
+    run(&op);
+    cr_assert_eq(op.status, 0, "the address is aligned, though the offset is not");
+    now_ns = 5000;
+    op.swap = 1;
+    run(&op);
+    cr_assert_eq(op.status, RDMAD_E_LEASE_EXPIRED);
+    fabric_local.post(link_, &op);
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+    while (poll_once())
+        ;
+    cr_assert(op.status == RDMAD_E_LEASE_REVOKED && op.outcome == RDMAD_FAILED_UNTOUCHED);
+    fabric_local.window_close(v, RDMAD_E_LEASE_REVOKED);
+    for (uint64_t j = 0; j < BYTES; j++)
+        cr_assert_eq(there[j], 't');
+}
+
+Test(local, an_atomic_on_memory_that_vanished_fails_and_is_reported) {
+    int fd = memfd_create("vanished", MFD_CLOEXEC);
+    cr_assert_eq(ftruncate(fd, 4096), 0);
+    uint8_t *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct fabric_blob key;
+    struct fabric_window *w = window(gone, 4096, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
+    cr_assert_eq(ftruncate(fd, 0), 0);
+    for (uint8_t opcode = RDMAD_OP_CAS; opcode <= RDMAD_OP_FADD; opcode++) {
+        struct fabric_op op = word_op(opcode, &key, 16, 0, 1);
+        fault = NULL;
+        run(&op);
+        cr_assert(op.status == RDMAD_E_FAULT && op.outcome == RDMAD_FAILED_UNTOUCHED);
+        cr_assert((const uint8_t *)fault >= gone && (const uint8_t *)fault < gone + 4096);
+    }
+    fabric_local.window_close(w, RDMAD_E_LEASE_REVOKED);
+    munmap(gone, 4096);
+    close(fd);
+}
+
+Test(local, a_send_is_unsupported_and_comes_back_once) {
+    struct fabric_op op = {.opcode = RDMAD_OP_SEND, .head = "h", .head_size = 1, .length = 1};
+    run(&op);
+    cr_assert(op.status == RDMAD_E_UNSUPPORTED && op.outcome == RDMAD_FAILED_UNTOUCHED);
+    fabric_local.post(link_, &op);
+    cr_assert_not(quiet());
+    fabric_local.cancel(&op, RDMAD_E_CANCELED);
+    cr_assert_eq(op.status, RDMAD_E_UNSUPPORTED);
+    cr_assert(completed == 2 && quiet());
+}
+
 /* A file cut short under its mapping is SIGBUS like a punched hugetlb page. */
 Test(local, memory_that_vanishes_fails_the_op_and_is_reported) {
     int fd = memfd_create("vanishing", MFD_CLOEXEC);

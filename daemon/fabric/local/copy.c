@@ -18,18 +18,6 @@ static struct local *local_of_op(const struct fabric_op *op) {
     return container_of(op->link->fabric, struct local, base);
 }
 
-int local_post(struct fabric_link *link, struct fabric_op *op) {
-    struct local *l = container_of(link->fabric, struct local, base);
-    op->link = link;
-    op->status = RDMAD_OK;
-    op->scratch[LOCAL_MOVED] = 0;
-    op->scratch[LOCAL_WINDOW] = 0;
-    if (op->key->size == sizeof(uint64_t))
-        memcpy(&op->scratch[LOCAL_WINDOW], op->key->bytes, sizeof(uint64_t));
-    list_append(op->length <= LOCAL_SHORT ? &l->shorts : &l->longs, &op->node);
-    return 0;
-}
-
 /* Status and outcome of an op that ends now, as it is. */
 static void settle(struct fabric_op *op, int status) {
     op->status = status;
@@ -39,6 +27,27 @@ static void settle(struct fabric_op *op, int status) {
         op->outcome = RDMAD_FAILED_UNTOUCHED;
     else
         op->outcome = RDMAD_FAILED_PARTIAL;
+}
+
+static bool is_atomic(const struct fabric_op *op) {
+    return op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD;
+}
+
+int local_post(struct fabric_link *link, struct fabric_op *op) {
+    struct local *l = container_of(link->fabric, struct local, base);
+    op->link = link;
+    op->status = RDMAD_OK;
+    op->scratch[LOCAL_MOVED] = 0;
+    op->scratch[LOCAL_WINDOW] = 0;
+    if (op->opcode == RDMAD_OP_SEND) {
+        settle(op, RDMAD_E_UNSUPPORTED);
+        list_append(&l->ended, &op->node);
+        return 0;
+    }
+    if (op->key->size == sizeof(uint64_t))
+        memcpy(&op->scratch[LOCAL_WINDOW], op->key->bytes, sizeof(uint64_t));
+    list_append(is_atomic(op) || op->length <= LOCAL_SHORT ? &l->shorts : &l->longs, &op->node);
+    return 0;
 }
 
 static void finish(struct local *l, struct fabric_op *op, int status) {
@@ -78,19 +87,25 @@ static int check_window(const struct local_window *window, const struct fabric_o
     const struct fabric_window_spec *spec = &window->spec;
     if (now_ns >= spec->deadline_ns)
         return RDMAD_E_LEASE_EXPIRED;
-    if (!(spec->rights & (op->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE)))
+    uint32_t right = op->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ
+                     : is_atomic(op)             ? RDMAD_RIGHT_ATOMIC
+                                                 : RDMAD_RIGHT_WRITE;
+    if (!(spec->rights & right))
         return RDMAD_E_RIGHTS;
-    uint64_t end;
-    if (__builtin_add_overflow(op->offset, op->length, &end) || end > spec->length)
+    uint64_t end, length = is_atomic(op) ? sizeof(uint64_t) : op->length;
+    if (__builtin_add_overflow(op->offset, length, &end) || end > spec->length)
         return RDMAD_E_RANGE;
+    if (is_atomic(op) && ((uintptr_t)spec->base + op->offset) % sizeof(uint64_t))
+        return RDMAD_E_ALIGN;
     return RDMAD_OK;
 }
 
 /* The lease's sessions may be on several workers, all of which count into one audit. */
-static void count_bytes(struct fabric_audit *audit, uint8_t opcode, uint64_t bytes,
-                        uint64_t now_ns) {
-    __atomic_fetch_add(opcode == RDMAD_OP_READ ? &audit->bytes_read : &audit->bytes_written, bytes,
-                       __ATOMIC_RELAXED);
+static void count_use(struct fabric_audit *audit, const struct fabric_op *op, uint64_t bytes,
+                      uint64_t now_ns) {
+    if (!is_atomic(op))
+        __atomic_fetch_add(op->opcode == RDMAD_OP_READ ? &audit->bytes_read : &audit->bytes_written,
+                           bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&audit->last_use_ns, now_ns, __ATOMIC_RELAXED);
 }
 
@@ -100,8 +115,22 @@ static void count_end(const struct local_window *window, int status) {
                            __ATOMIC_RELAXED);
 }
 
-/* Copies up to most bytes more. Returns true when the op has ended. */
-static bool copy_some(struct local *l, struct fabric_op *op, uint64_t most) {
+static void fail_fault(struct local *l, struct fabric_op *op, const void *fault) {
+    op->fault = fault;
+    finish(l, op, RDMAD_E_FAULT);
+    l->env->memory_fault(l->env->user, fault);
+}
+
+/* Returns the address that could not be touched. */
+static const void *run_atomic(struct fabric_op *op, const struct local_window *window) {
+    uint64_t *word = (void *)((uint8_t *)window->spec.base + op->offset);
+    if (op->opcode == RDMAD_OP_FADD)
+        return guard_add(word, op->swap, &op->value);
+    return guard_cas(word, op->compare, op->swap, &op->value);
+}
+
+/* Does an atomic, or copies up to most bytes more. Returns true when the op has ended. */
+static bool run_some(struct local *l, struct fabric_op *op, uint64_t most) {
     uint64_t now_ns = l->env->now_ns(l->env->user);
     struct local_window *window = slots_get(&l->windows, op->scratch[LOCAL_WINDOW]);
     int status = check_window(window, op, now_ns);
@@ -111,22 +140,25 @@ static bool copy_some(struct local *l, struct fabric_op *op, uint64_t most) {
         return true;
     }
 
-    uint64_t *moved = &op->scratch[LOCAL_MOVED];
-    uint64_t bytes = op->length - *moved < most ? op->length - *moved : most;
-    uint8_t *here = (uint8_t *)op->local + *moved;
-    uint8_t *there = (uint8_t *)window->spec.base + op->offset + *moved;
-    bool read = op->opcode == RDMAD_OP_READ;
-    const void *fault = guard_copy(read ? here : there, read ? there : here, bytes);
-    *moved += bytes; /* after a fault: some of them, perhaps */
+    uint64_t bytes = 0, *moved = &op->scratch[LOCAL_MOVED];
+    const void *fault;
+    if (is_atomic(op)) {
+        fault = run_atomic(op, window);
+    } else {
+        bytes = op->length - *moved < most ? op->length - *moved : most;
+        uint8_t *here = (uint8_t *)op->local + *moved;
+        uint8_t *there = (uint8_t *)window->spec.base + op->offset + *moved;
+        bool read = op->opcode == RDMAD_OP_READ;
+        fault = guard_copy(read ? here : there, read ? there : here, bytes);
+        *moved += bytes; /* after a fault: some of them, perhaps */
+    }
     if (fault) {
-        op->fault = fault;
-        finish(l, op, RDMAD_E_FAULT);
-        l->env->memory_fault(l->env->user, fault);
+        fail_fault(l, op, fault);
         return true;
     }
     if (window->spec.audit)
-        count_bytes(window->spec.audit, op->opcode, bytes, now_ns);
-    if (*moved < op->length)
+        count_use(window->spec.audit, op, bytes, now_ns);
+    if (!is_atomic(op) && *moved < op->length)
         return false;
     count_end(window, RDMAD_OK);
     finish(l, op, RDMAD_OK);
@@ -141,7 +173,7 @@ static unsigned run_shorts(struct local *l) {
          count++) {
         struct fabric_op *op = list_entry(pos, struct fabric_op, node);
         bytes += op->length;
-        copy_some(l, op, op->length);
+        run_some(l, op, op->length);
     }
     return count;
 }
@@ -151,7 +183,7 @@ static unsigned run_longs(struct local *l) {
     struct list *pos = list_first(&l->longs);
     if (!pos)
         return 0;
-    if (!copy_some(l, list_entry(pos, struct fabric_op, node), LOCAL_SLICE)) {
+    if (!run_some(l, list_entry(pos, struct fabric_op, node), LOCAL_SLICE)) {
         list_remove(pos);
         list_append(&l->longs, pos);
     }

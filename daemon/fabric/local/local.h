@@ -7,7 +7,11 @@
  * The happy path: post checks the window and queues the op; poll copies the short ones whole, in
  * order, and of the long ones a slice at a time in turn, so that nothing waits for more than one
  * slice: not a short op, not another client, not the end of a lease. Each slice looks its window up
- * again by the handle in the key.
+ * again by the handle in the key. A CAS or FADD is a short op, and atomic with all that this
+ * machine's CPUs do to the word: other workers, and the clients themselves.
+ *
+ * There is no SEND: what two sessions of one daemon say to each other is op/'s own business. One is
+ * taken, as by every fabric, and fails as unsupported.
  *
  * Failures: memory that vanishes under a copy (guard.h) fails that op alone and is reported; the
  * end of a window fails its ops from the next slice on.
