@@ -36,12 +36,26 @@ static void side_fault(void *user, const void *address) {
     s->fault_address = address;
 }
 
+static void side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                          size_t size) {
+    struct side *s = user;
+    cr_assert(size <= sizeof s->message);
+    s->received++;
+    s->from = peer;
+    s->number = number;
+    s->size = size;
+    memcpy(s->message, bytes, size);
+    if (s->then)
+        s->then(s);
+}
+
 static void side_defaults(struct side *s) {
     s->env = (struct fabric_env){.user = s,
                                  .now_ns = side_now,
                                  .complete = side_complete,
                                  .link_up = side_up,
                                  .link_lost = side_lost,
+                                 .received = side_received,
                                  .memory_fault = side_fault,
                                  .settings = &s->settings};
     s->settings = (struct fabric_settings){.listen_host = "127.0.0.1",
@@ -156,6 +170,27 @@ void op_prepare(struct pair *p, struct top *op, int opcode, size_t local, uint64
                               .length = length,
                               .key = &p->key,
                               .offset = offset,
+                              .user = op}};
+}
+
+void send_prepare(struct pair *p, struct top *op, const void *head, uint16_t head_size,
+                  size_t local, uint64_t length) {
+    *op = (struct top){.op = {.opcode = RDMAD_OP_SEND,
+                              .head = head,
+                              .head_size = head_size,
+                              .local = p->local + local,
+                              .length = head_size + length,
+                              .user = op}};
+}
+
+void word_prepare(struct pair *p, struct top *op, int opcode, uint64_t offset, uint64_t compare,
+                  uint64_t swap) {
+    *op = (struct top){.op = {.opcode = (uint8_t)opcode,
+                              .length = 8,
+                              .key = &p->key,
+                              .offset = offset,
+                              .compare = compare,
+                              .swap = swap,
                               .user = op}};
 }
 

@@ -26,6 +26,11 @@ struct side {
     unsigned up, lost, faults, completed;
     struct error why; /* of the last loss */
     const void *fault_address;
+    unsigned received; /* SENDs of peers; the last: */
+    uint64_t from, number;
+    size_t size;
+    uint8_t message[32 << 10];
+    void (*then)(struct side *s); /* called at each; may be NULL */
 };
 
 struct top { /* an op that remembers its end */
@@ -77,6 +82,11 @@ extern const struct fabric_blob no_hello; /* a tcp link has none */
 /* Fills op in for memory at local, window offset, key of p. */
 void op_prepare(struct pair *p, struct top *op, int opcode, size_t local, uint64_t offset,
                 uint64_t length);
+/* A SEND of head and of length bytes at local; and 8 bytes at the window's offset. */
+void send_prepare(struct pair *p, struct top *op, const void *head, uint16_t head_size,
+                  size_t local, uint64_t length);
+void word_prepare(struct pair *p, struct top *op, int opcode, uint64_t offset, uint64_t compare,
+                  uint64_t swap);
 /* Posts, turning while the link is full. */
 void op_post(struct pair *p, struct top *op);
 /* Posts and waits. Returns the status. */

@@ -71,6 +71,30 @@ Test(guard, threads_have_guards_of_their_own) {
     }
 }
 
+Test(guard, a_word_is_swapped_or_added_to_where_it_is_there) {
+    uint64_t word = 5, was = 0;
+    cr_assert_eq(guard_install(), 0);
+    cr_assert_null(guard_cas(&word, 4, 9, &was));
+    cr_assert(was == 5 && word == 5);
+    cr_assert_null(guard_cas(&word, 5, 9, &was));
+    cr_assert(was == 5 && word == 9);
+    cr_assert_null(guard_add(&word, UINT64_MAX, &was));
+    cr_assert(was == 9 && word == 8);
+}
+
+Test(guard, an_atomic_on_what_vanished_names_the_address_and_can_be_repeated) {
+    char *p = half_a_mapping();
+    uint64_t *gone = (void *)(p + PAGE + 64), *there = (void *)p, was = 4711;
+    cr_assert_eq(guard_install(), 0);
+    for (int i = 0; i < 1000; i++) {
+        const char *fault = i % 2 ? guard_add(gone, 1, &was) : guard_cas(gone, 0, 1, &was);
+        cr_assert(fault >= p + PAGE && fault < p + 2 * PAGE);
+    }
+    cr_assert_eq(was, 4711);
+    cr_assert_null(guard_add(there, 1, &was));
+    cr_assert(was == 0 && *there == 1);
+}
+
 Test(guard, a_touch_outside_a_copy_kills, .signal = SIGBUS) {
     volatile char *p = half_a_mapping();
     guard_install();

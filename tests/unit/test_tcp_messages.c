@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SENDs over tcp: each is received once, whole, in order and behind the writes before it; what is
+ * told of one that was canceled or lost is true; a peer that misbehaves hurts itself only.
+ */
+#include "tests/unit/tcp_raw.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BIG ((size_t)256 << 10)
+#define MANY 200u
+
+static void expect_alive(struct pair *p) {
+    struct top op;
+    unsigned received = p->owner.received;
+    send_prepare(p, &op, "alive", 5, 0, 0);
+    cr_assert_eq(op_run(p, &op), RDMAD_OK);
+    cr_assert_eq(p->owner.received, received + 1);
+    cr_assert_eq(memcmp(p->owner.message, "alive", 5), 0);
+    cr_assert_eq(p->lessee.lost, 0);
+}
+
+Test(tcp_messages, of_every_size_come_as_they_were_posted) {
+    struct pair p;
+    pair_open(&p, BIG);
+    cr_assert(p.link->ordered && p.link->max_send >= FABRIC_SEND_MIN);
+    random_fill(p.local, BIG, 1);
+    const uint64_t most = p.link->max_send;
+    const uint64_t sizes[] = {0, 1, 64, 2047, 2048, 2049, 4096, 16384, most - 200, most};
+    uint8_t head[FABRIC_HEAD_MAX];
+    random_fill(head, sizeof head, 2);
+    for (unsigned i = 0; i < 3 * sizeof sizes / sizeof *sizes; i++) {
+        const uint16_t heads[] = {0, 7, FABRIC_HEAD_MAX};
+        uint64_t size = sizes[i / 3];
+        uint16_t head_size = heads[i % 3];
+        if (head_size > size)
+            head_size = (uint16_t)size;
+        struct top op;
+        send_prepare(&p, &op, head, head_size, 3, size - head_size);
+        cr_assert_eq(op_run(&p, &op), RDMAD_OK);
+        cr_assert_eq(op.op.outcome, RDMAD_DONE);
+        cr_assert_eq(p.owner.received, i + 1, "it is done and was not received");
+        cr_assert(p.owner.from == LESSEE && p.owner.number == p.link->number);
+        cr_assert_eq(p.owner.size, size);
+        cr_assert_eq(memcmp(p.owner.message, head, head_size), 0);
+        cr_assert_eq(memcmp(p.owner.message + head_size, p.local + 3, size - head_size), 0);
+    }
+    pair_close(&p);
+}
+
+Test(tcp_messages, memory_is_free_at_once) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct top op;
+    char head[] = "head";
+    memset(p.local, 'a', BIG);
+    send_prepare(&p, &op, head, 4, 0, 10000);
+    op_post(&p, &op);
+    memset(head, 'b', sizeof head);
+    memset(p.local, 'b', BIG);
+    PAIR_UNTIL(&p, op.done);
+    cr_assert_eq(memcmp(p.owner.message, "heada", 5), 0);
+    cr_assert_null(memchr(p.owner.message, 'b', p.owner.size));
+    pair_close(&p);
+}
+
+Test(tcp_messages, too_long_ones_and_other_kinds_are_refused_alone) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct top op;
+    send_prepare(&p, &op, "h", 1, 0, p.link->max_send);
+    cr_assert_eq(op_run(&p, &op), RDMAD_E_LENGTH);
+    cr_assert_eq(op.op.outcome, RDMAD_FAILED_UNTOUCHED);
+    send_prepare(&p, &op, "h", 1, 0, 1);
+    op.op.service = RDMAD_CHANNEL_DATAGRAM;
+    cr_assert_eq(op_run(&p, &op), RDMAD_E_UNSUPPORTED);
+    cr_assert_eq(p.owner.received, 0);
+    expect_alive(&p);
+    pair_close(&p);
+}
+
+Test(tcp_messages, where_nobody_receives_are_refused_alone) {
+    struct pair p;
+    pair_defaults(&p, BIG);
+    p.owner.env.received = NULL;
+    pair_start(&p);
+    struct top op;
+    send_prepare(&p, &op, "h", 1, 0, 10000);
+    cr_assert_eq(op_run(&p, &op), RDMAD_E_UNSUPPORTED);
+    cr_assert_eq(op.op.outcome, RDMAD_FAILED_UNTOUCHED);
+    op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 8);
+    cr_assert_eq(op_run(&p, &op), RDMAD_OK);
+    pair_close(&p);
+}
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+static struct pair *ordered;
+
+/* The message says which write was posted before it; all of that has been placed. */
+static void check_order(struct side *s) {
+    uint32_t i;
+    memcpy(&i, s->message, sizeof i);
+    cr_assert_eq(i, s->received - 1, "out of order");
+    uint8_t byte = (uint8_t)(i + 1);
+    for (size_t at = 0; at < BIG; at += 1021)
+        cr_assert_eq(ordered->memory[at], byte, "received before the write");
+    cr_assert_eq(ordered->memory[BIG - 1], byte);
+}
+
+Test(tcp_messages, come_in_order_and_after_the_writes_before_them) {
+    struct pair p;
+    pair_open(&p, BIG);
+    ordered = &p;
+    p.owner.then = check_order;
+    static struct top writes[MANY], sends[MANY];
+    uint8_t *source = malloc(MANY * BIG);
+    for (uint32_t i = 0; i < MANY; i++) {
+        memset(source + i * BIG, (uint8_t)(i + 1), BIG);
+        op_prepare(&p, &writes[i], RDMAD_OP_WRITE, 0, 0, BIG);
+        writes[i].op.local = source + i * BIG;
+        send_prepare(&p, &sends[i], &i, sizeof i, 0, i % 3 ? 0 : 12000);
+        op_post(&p, &writes[i]);
+        op_post(&p, &sends[i]);
+    }
+    PAIR_UNTIL(&p, sends[MANY - 1].done);
+    cr_assert_eq(p.owner.received, MANY);
+    free(source);
+    pair_close(&p);
+}
+
+Test(tcp_messages, a_flood_of_them_says_again_and_loses_none) {
+    struct pair p;
+    pair_defaults(&p, BIG);
+    p.lessee.settings.max_inflight = 4096;
+    pair_start(&p);
+    enum { COUNT = 4000 };
+    static struct top ops[COUNT];
+    unsigned again = 0, posted = 0;
+    for (uint32_t i = 0; i < COUNT;) {
+        send_prepare(&p, &ops[i], &i, sizeof i, 0, i % 5 ? 16000 : 10);
+        int rc = fabric_tcp.post(p.link, &ops[i].op);
+        again += rc == RDMAD_E_AGAIN;
+        posted += rc == 0;
+        if (rc)
+            pair_turn(&p);
+        else
+            i++;
+    }
+    PAIR_UNTIL(&p, p.lessee.completed == COUNT);
+    cr_assert(again > 0 && posted == COUNT && p.owner.received == COUNT);
+    cr_assert_eq(ops[COUNT - 1].op.outcome, RDMAD_DONE);
+    pair_close(&p);
+}
+
+/* ---- the end of one before its answer ---------------------------------------------------- */
+
+Test(tcp_messages, canceled_before_it_was_sent_never_comes_and_after_is_unknown) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct top op;
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned received = p.owner.received;
+        bool sent = i % 2;
+        send_prepare(&p, &op, "h", 1, 0, i / 2 ? 10000 : 1);
+        op_post(&p, &op);
+        if (sent)
+            fabric_tcp.poll(p.lessee.fabric);
+        fabric_tcp.cancel(&op.op, RDMAD_E_TIMEOUT);
+        cr_assert(op.done && op.op.status == RDMAD_E_TIMEOUT);
+        cr_assert_eq(op.op.outcome, sent ? RDMAD_UNKNOWN : RDMAD_FAILED_UNTOUCHED);
+        for (unsigned j = 0; j < 20; j++)
+            pair_turn(&p);
+        cr_assert_eq(p.owner.received, received + sent);
+        expect_alive(&p);
+    }
+    pair_close(&p);
+}
+
+/* The target sleeps, so the socket fills; then the link ends. What was not wholly sent was not
+ * received, what was may have been. */
+Test(tcp_messages, of_a_lost_link_were_received_or_not_as_their_outcome_says) {
+    struct pair p;
+    pair_defaults(&p, BIG);
+    p.lessee.settings.max_inflight = 4096;
+    pair_start(&p);
+    enum { COUNT = 4000 };
+    static struct top ops[COUNT];
+    unsigned posted = 0, turns = 0, unknown = 0, untouched = 0;
+    while (posted < COUNT && turns < 50) {
+        send_prepare(&p, &ops[posted], &posted, sizeof posted, 0, 16000);
+        if (fabric_tcp.post(p.link, &ops[posted].op)) {
+            fabric_tcp.poll(p.lessee.fabric);
+            turns++;
+        } else {
+            posted++;
+        }
+    }
+    cr_assert(posted > 2 && posted < COUNT);
+    fabric_tcp.link_close(p.link);
+    p.link = NULL;
+    for (unsigned i = 0; i < posted; i++) {
+        cr_assert(ops[i].done && ops[i].op.status == RDMAD_E_CANCELED);
+        if (ops[i].op.outcome == RDMAD_UNKNOWN)
+            unknown++;
+        else
+            untouched += ops[i].op.outcome == RDMAD_FAILED_UNTOUCHED;
+        cr_assert(untouched == 0 || ops[i].op.outcome == RDMAD_FAILED_UNTOUCHED);
+    }
+    cr_assert(unknown > 0 && untouched > 0 && unknown + untouched == posted);
+    for (unsigned i = 0; i < 1000; i++)
+        pair_turn(&p);
+    cr_assert_leq(p.owner.received, unknown);
+    pair_close(&p);
+}
+
+Test(tcp_messages, sent_and_unanswered_are_unknown_when_the_peer_is_lost) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct top sent, unsent;
+    send_prepare(&p, &sent, "1", 1, 0, 0);
+    op_post(&p, &sent);
+    fabric_tcp.poll(p.lessee.fabric);
+    send_prepare(&p, &unsent, "2", 1, 0, 0);
+    op_post(&p, &unsent);
+    fabric_tcp.expel(p.owner.fabric, LESSEE);
+    PAIR_UNTIL(&p, p.lessee.lost == 1);
+    cr_assert(sent.done && sent.op.status == RDMAD_E_PEER_LOST);
+    cr_assert_eq(sent.op.outcome, RDMAD_UNKNOWN);
+    cr_assert(unsent.done && unsent.op.status == RDMAD_E_PEER_LOST);
+    cr_assert_eq(p.owner.received, 0);
+    pair_close(&p);
+}
+
+Test(tcp_messages, vanished_memory_fails_one_and_nothing_of_it_comes) {
+    struct pair p;
+    pair_defaults(&p, BIG);
+    int fd = memfd_create("half", MFD_CLOEXEC);
+    cr_assert(fd >= 0 && ftruncate(fd, (off_t)BIG) == 0);
+    munmap(p.local, BIG);
+    p.local = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cr_assert(p.local != MAP_FAILED && ftruncate(fd, (off_t)BIG / 2) == 0);
+    pair_start(&p);
+    for (unsigned i = 0; i < 2; i++) {
+        struct top op;
+        send_prepare(&p, &op, "h", 1, BIG / 2 - 32, i ? 10000 : 64);
+        cr_assert_eq(op_run(&p, &op), RDMAD_E_FAULT);
+        cr_assert_eq(op.op.outcome, RDMAD_FAILED_UNTOUCHED);
+        cr_assert_eq(op.op.fault, (const void *)(p.local + BIG / 2));
+        cr_assert(p.lessee.faults == i + 1 && p.owner.faults == 0);
+        cr_assert_eq(p.owner.received, i);
+        expect_alive(&p);
+    }
+    pair_close(&p);
+    close(fd);
+}
+
+static struct pair *expelling;
+
+static void expel_sender(struct side *s) {
+    (void)s;
+    fabric_tcp.expel(expelling->owner.fabric, LESSEE);
+}
+
+Test(tcp_messages, the_sender_may_be_expelled_from_within) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct top ops[3];
+    expelling = &p;
+    p.owner.then = expel_sender;
+    for (unsigned i = 0; i < 3; i++) {
+        send_prepare(&p, &ops[i], "h", 1, 0, 0);
+        op_post(&p, &ops[i]);
+    }
+    PAIR_UNTIL(&p, p.lessee.lost == 1);
+    cr_assert_eq(p.owner.received, 1, "received after it was expelled");
+    cr_assert(ops[0].op.outcome == RDMAD_UNKNOWN && ops[2].op.outcome == RDMAD_UNKNOWN);
+    pair_close(&p);
+}
+
+/* ---- rude peers -------------------------------------------------------------------------- */
+
+static struct frame send_frame(uint32_t op, uint32_t length) {
+    return (struct frame){.type = FRAME_SEND, .op = op, .length = length};
+}
+
+Test(tcp_messages, a_malformed_one_ends_that_connection_only) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct frame bad[7];
+    for (unsigned i = 0; i < 7; i++)
+        bad[i] = send_frame(0, 8);
+    bad[0].length = FRAME_MAX_SEND + 1;
+    bad[1].length = UINT32_MAX;
+    bad[2].offset = 8;
+    bad[3].slot = 1;
+    bad[4].key = 1;
+    bad[5].flags = 1;
+    bad[6].op = 1;
+    for (unsigned i = 0; i < 7; i++) {
+        int fd = raw_dial_as(&p, STRANGE);
+        uint8_t zeros[64] = {0};
+        unsigned received = p.owner.received;
+        raw_frame(&p, fd, &bad[i]);
+        (void)raw_send_try(fd, zeros, sizeof zeros);
+        cr_assert(raw_closed(&p, fd), "frame %u", i);
+        close(fd);
+        cr_assert_eq(p.owner.received, received, "frame %u", i);
+        expect_alive(&p);
+    }
+    pair_close(&p);
+}
+
+/* Byte by byte, and behind a bulky write, after which little is read ahead. */
+Test(tcp_messages, one_that_trickles_in_is_received_whole) {
+    struct pair p;
+    pair_open(&p, BIG);
+    int fd = raw_dial_as(&p, LESSEE);
+    uint8_t *bytes = malloc(BIG);
+    random_fill(bytes, BIG, 4);
+    struct frame f = raw_request(&p.key, FRAME_WRITE, 0, 0, BIG);
+    raw_frame(&p, fd, &f);
+    raw_send(&p, fd, bytes, BIG);
+    f = send_frame(1, FRAME_MAX_SEND);
+    raw_frame(&p, fd, &f);
+    for (unsigned at = 0; at < FRAME_MAX_SEND; at++) {
+        cr_assert_eq(p.owner.received, 0, "before it was whole");
+        raw_send(&p, fd, bytes + at, 1);
+    }
+    PAIR_UNTIL(&p, p.owner.received == 1);
+    cr_assert_eq(p.owner.size, FRAME_MAX_SEND);
+    cr_assert_eq(memcmp(p.owner.message, bytes, FRAME_MAX_SEND), 0);
+    f = raw_answer(&p, fd);
+    cr_assert(f.type == FRAME_ACK && f.op == 0);
+    if (f.length == 1)
+        f = raw_answer(&p, fd);
+    free(bytes);
+    close(fd);
+    pair_close(&p);
+}
+
+Test(tcp_messages, half_a_message_is_nobodys) {
+    struct pair p;
+    pair_open(&p, BIG);
+    int fd = raw_dial_as(&p, LESSEE);
+    struct frame f = send_frame(0, 5000);
+    uint8_t bytes[4999] = {0};
+    raw_frame(&p, fd, &f);
+    raw_send(&p, fd, bytes, sizeof bytes);
+    close(fd);
+    for (unsigned i = 0; i < 100; i++)
+        pair_turn(&p);
+    cr_assert_eq(p.owner.received, 0);
+    expect_alive(&p);
+    pair_close(&p);
+}
+
+/* What lies in the socket is taken in turns, and each turn takes a bounded number. */
+Test(tcp_messages, a_flood_of_empty_ones_ends_each_turn) {
+    struct pair p;
+    pair_open(&p, BIG);
+    int fd = raw_dial_as(&p, STRANGE);
+    enum { COUNT = 60000 };
+    uint8_t *bytes = malloc((size_t)COUNT * FRAME_BYTES);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct frame f = send_frame(i, 0);
+        frame_put(bytes + (size_t)i * FRAME_BYTES, &f);
+    }
+    size_t sent = 0, most = 0, total = (size_t)COUNT * FRAME_BYTES;
+    while (sent < total) {
+        ssize_t n;
+        while (sent < total && (n = raw_send_try(fd, bytes + sent, total - sent)) > 0)
+            sent += (size_t)n;
+        unsigned before = p.owner.received;
+        fabric_tcp.poll(p.owner.fabric);
+        if (p.owner.received - before > most)
+            most = p.owner.received - before;
+    }
+    PAIR_UNTIL(&p, p.owner.received == COUNT);
+    cr_assert(most < 16384, "%zu messages in one turn", most);
+    free(bytes);
+    close(fd);
+    expect_alive(&p);
+    pair_close(&p);
+}
+
+Test(tcp_messages, an_answer_that_fits_no_send_loses_the_link) {
+    static const struct frame bad[] = {
+        {.type = FRAME_DATA, .flags = FRAME_FINAL, .op = 0, .length = 1},
+        {.type = FRAME_DATA, .flags = FRAME_FINAL, .op = 0, .length = 8},
+        {.type = FRAME_STATUS, .op = 0, .status = 0},
+        {.type = FRAME_ACK, .op = 0, .length = 2},
+    };
+    struct pair p;
+    pair_open(&p, BIG);
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        fabric_tcp.link_close(p.link);
+        struct fabric_blob offer;
+        int listener = raw_listen(&offer);
+        cr_assert_eq(link_dial(p.lessee.fabric, "127.0.0.1", &offer, &p.link, NULL), 0);
+        int fd = raw_accept_link(&p, listener);
+        cr_assert_eq(p.link->number, RAW_NUMBER);
+        struct top op;
+        uint8_t got[FRAME_BYTES + 1], zeros[8] = {0};
+        send_prepare(&p, &op, "h", 1, 0, 0);
+        op_post(&p, &op);
+        raw_recv(&p, fd, got, sizeof got);
+        unsigned lost = p.lessee.lost;
+        raw_frame(&p, fd, &bad[i]);
+        (void)raw_send_try(fd, zeros, sizeof zeros);
+        PAIR_UNTIL(&p, p.lessee.lost == lost + 1);
+        cr_assert_eq(p.lessee.why.code, RDMAD_E_PROTOCOL, "answer %u", i);
+        cr_assert(op.done && op.op.outcome == RDMAD_UNKNOWN);
+        close(fd);
+        close(listener);
+    }
+    pair_close(&p);
+}
+
+/* ---- whose they are ---------------------------------------------------------------------- */
+
+Test(tcp_messages, tell_by_which_connection_they_came) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_link *first = p.link;
+    struct fabric_link *second = pair_dial(&p, LESSEE), *other = pair_dial(&p, STRANGE);
+    cr_assert(first->number != second->number && second->number != other->number);
+    struct top op;
+    p.link = second;
+    expect_alive(&p);
+    cr_assert(p.owner.from == LESSEE && p.owner.number == second->number);
+    p.link = other;
+    send_prepare(&p, &op, "h", 1, 0, 0);
+    cr_assert_eq(op_run(&p, &op), RDMAD_OK);
+    cr_assert(p.owner.from == STRANGE && p.owner.number == other->number);
+    p.link = first;
+    expect_alive(&p);
+    cr_assert_eq(p.owner.number, first->number);
+    fabric_tcp.link_close(second);
+    fabric_tcp.link_close(other);
+    pair_close(&p);
+}
