@@ -21,6 +21,7 @@
 #include "daemon/service.h"
 #include "daemon/settings.h"
 #include "daemon/state/limits.h"
+#include "daemon/state/names.h"
 #include "daemon/state/pool.h"
 #include "daemon/stop.h"
 #include <errno.h>
@@ -198,7 +199,7 @@ static int start_plane(struct daemon *d, struct error *err) {
 }
 
 static int start_tables(struct daemon *d, struct error *err) {
-    if (leases_new(&d->state, &d->state.leases))
+    if (names_new(&d->state.names) || leases_new(&d->state, &d->state.leases))
         return error_set(err, RDMAD_E_NOMEM, "no memory for the table of leases");
     return peers_new(&d->state, &d->state.peers, err);
 }
@@ -267,6 +268,8 @@ static void stop(struct daemon *d) {
         peers_free(st->peers);
     if (st->leases)
         leases_free(st->leases);
+    if (st->names)
+        names_free(st->names);
     if (st->offload)
         offload_stop(st->offload); /* its last jobs may still use the plane's devices */
     if (st->plane)

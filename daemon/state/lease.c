@@ -34,38 +34,24 @@ static void lease_check_ended(struct lease *l);
 
 /* ---- grant ------------------------------------------------------------------------------- */
 
-static int check_ttl(const struct state *st, uint64_t ttl_ns, struct error *err) {
-    uint64_t max_ms = st->config->lease_max_ttl_ms;
-    if (ttl_ns == 0)
-        return error_set(err, RDMAD_E_INVAL, "a lease's ttl must be at least 1 ns");
-    if (ttl_ns / NSEC_PER_MSEC >= max_ms && ttl_ns > max_ms * NSEC_PER_MSEC)
-        return error_set(err, RDMAD_E_LIMIT,
-                         "a ttl of %" PRIu64 " ms was asked, lease.max_ttl_ms is %" PRIu64
-                         "; ask for less and renew",
-                         ttl_ns / NSEC_PER_MSEC, max_ms);
-    return 0;
-}
-
-static int check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err) {
-    if (!pool_covers(pool, t->offset, t->length))
-        return error_set(err, RDMAD_E_RANGE,
-                         "offset %" PRIu64 " and length %" PRIu64 " lie outside pool %" PRIu64
-                         " of %zu bytes",
-                         t->offset, t->length, pool->handle, pool->bytes);
-    if (t->rights == 0 || (t->rights & ~RDMAD_RIGHTS_ALL))
-        return error_set(err, RDMAD_E_INVAL,
-                         "rights 0x%" PRIx32 " are not read (1), write (2) or both (3)", t->rights);
-    if (t->name[0] && !rdmad_name_ok(t->name))
-        return error_set(err, RDMAD_E_NAME,
-                         "\"%s\" cannot be published: a name is 1 to %u of A-Z a-z 0-9 . _ -, does "
-                         "not start with a dot and is not \"lease\"",
-                         t->name, RDMAD_NAME_MAX);
-    return scope_validate(t, err);
-}
-
 static void lease_expired(struct timer *timer, uint64_t now_ns) {
     (void)now_ns;
     lease_end(container_of(timer, struct lease, expiry), RDMAD_E_LEASE_EXPIRED, NULL, NULL);
+}
+
+/* As long as the owner's session lives; it ends by lease_end, which unsets this. */
+static void keep_alive(struct timer *timer, uint64_t now_ns) {
+    struct lease *l = container_of(timer, struct lease, keep);
+    struct error ignored; /* then it runs out */
+    (void)now_ns;
+    lease_renew(l, l->terms.ttl_ns, &ignored);
+}
+
+static int set_keep_alive(struct lease *l) {
+    uint64_t now = state_now(l->state);
+    if (!(l->terms.flags & RDMAD_LEASE_KEEP_ALIVE))
+        return 0;
+    return timer_set(&l->state->timers, &l->keep, clock_after(now, l->terms.ttl_ns / 2));
 }
 
 static void lease_grace_over(struct timer *timer, uint64_t now_ns);
@@ -77,25 +63,84 @@ static void lease_init(struct lease *l, struct pool *pool, const struct lease_te
     l->terms = *terms;
     list_init(&l->owner_node);
     list_init(&l->by_id);
-    list_init(&l->by_name);
+    list_init(&l->sibling);
+    list_init(&l->children);
     list_init(&l->attachments);
     list_init(&l->waiters);
     timer_init(&l->expiry, lease_expired);
     timer_init(&l->grace, lease_grace_over);
+    timer_init(&l->keep, keep_alive);
     l->granted_ns = state_now(l->state);
     l->deadline_ns = clock_after(l->granted_ns, terms->ttl_ns);
 }
 
-int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease **out,
-                struct error *err) {
+/* ---- the data plane knows it ------------------------------------------------------------- */
+
+static void answer_taken(struct lease *l, const struct error *result) {
+    struct session_waiter w = l->when_taken;
+    l->when_taken.done = NULL;
+    if (w.done)
+        w.done(w.arg, result);
+}
+
+static void grant_added(void *arg, const struct error *result) {
+    struct lease *l = arg;
+    struct error why;
+
+    l->busy++;
+    l->taken = true;
+    if (result && result->code) {
+        answer_taken(l, result);
+        lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    } else if (l->stage != LEASE_LIVE) {
+        lease_ended_error(l->id, l->reason, 0, &why);
+        answer_taken(l, &why);
+    } else {
+        answer_taken(l, result);
+    }
+    l->busy--;
+    l->pending--;
+    lease_check_ended(l);
+}
+
+void lease_when_taken(struct lease *l, plane_done *done, void *arg) {
+    static const struct error ok;
+    if (l->taken)
+        done(arg, &ok);
+    else
+        l->when_taken = (struct session_waiter){done, arg};
+}
+
+static void grant_dropped(void *arg, const struct error *result) {
+    struct lease *l = arg;
+    (void)result;
+    l->pending--;
+    lease_check_ended(l);
+}
+
+/* Nobody reaches the memory any more; a session that closes has told the data plane by itself. */
+static void drop_grant(struct lease *l) {
+    if (l->dropped)
+        return;
+    l->dropped = true;
+    if (!l->owner->plane)
+        return;
+    l->pending++;
+    l->busy++;
+    plane_grant_drop(l->owner->plane, l->id, l->reason, grant_dropped, l);
+    l->busy--;
+}
+
+/* ---- grant, continued -------------------------------------------------------------------- */
+
+int lease_make(struct pool *pool, const struct lease_terms *terms, struct lease **out,
+               struct error *err) {
     struct session *s = pool->session;
     struct state *st = s->state;
     int rc;
 
-    if (st->stopping)
+    if (st->stopping || s->closing)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and grants no more leases");
-    if ((rc = check_terms(pool, terms, err)) || (rc = check_ttl(st, terms->ttl_ns, err)))
-        return rc;
     struct lease *l = calloc(1, sizeof(*l));
     if (!l)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease");
@@ -104,7 +149,7 @@ int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease
     rc = quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_LEASES, 1, &l->charge, err);
     if (rc)
         goto fail;
-    if (timer_set(&st->timers, &l->expiry, l->deadline_ns)) {
+    if (timer_set(&st->timers, &l->expiry, l->deadline_ns) || set_keep_alive(l)) {
         rc = error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's timer");
         goto fail;
     }
@@ -116,12 +161,23 @@ int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease
     pool_ref(pool);
     pool->leases++;
     *out = l;
+    l->busy++;
+    l->pending++;
+    plane_grant_add(s->plane, l->id, grant_added, l);
+    l->busy--;
     return 0;
 fail:
     timer_unset(&st->timers, &l->expiry);
+    timer_unset(&st->timers, &l->keep);
     quota_discharge(&l->charge);
     free(l);
     return rc;
+}
+
+int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease **out,
+                struct error *err) {
+    int rc = lease_check_terms(pool, terms, err);
+    return rc ? rc : lease_make(pool, terms, out, err);
 }
 
 void lease_uri(const struct lease *l, char uri[RDMAD_URI_MAX + 1]) {
@@ -150,6 +206,13 @@ static int charge_registered(const struct lease *l, struct quota_charge *out, st
     return rc;
 }
 
+static int check_scope(const struct lease *l, const struct lessee *who, struct error *err) {
+    struct scope scope = lease_scope(&l->terms);
+    char what[32];
+    snprintf(what, sizeof(what), "lease %" PRIu64, l->id);
+    return scope_check(&scope, what, who, err);
+}
+
 int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a,
                  const struct attachment_ops *ops, struct error *err) {
     struct quota_charge charge = {0};
@@ -163,7 +226,7 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
     if (l->state->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN,
                          "rdmad is stopping and lets nobody attach to lease %" PRIu64, l->id);
-    if ((rc = scope_check(l, who, err)))
+    if ((rc = check_scope(l, who, err)))
         return rc;
     if (l->terms.max_attaches && l->attached >= l->terms.max_attaches)
         return error_set(err, RDMAD_E_LIMIT,
@@ -207,6 +270,8 @@ static void attachment_gone(struct attachment *a) {
 
     l->busy++;
     a->ops->gone(a, a->reason); /* may free a */
+    if (l->requested)           /* nobody else can come for it */
+        lease_end(l, RDMAD_E_LEASE_RELEASED, NULL, NULL);
     l->busy--;
     lease_check_ended(l);
 }
@@ -243,21 +308,53 @@ void attachment_drop(struct attachment *a) {
 
 void attachment_release(struct attachment *a) {
     struct lease *l = a->lease;
-    bool sole = l->terms.max_attaches == 1;
+    uint32_t ends_after = l->terms.ends_after;
 
     if (a->cut)
         return;
+    l->releases++;
+    bool last = l->terms.max_attaches == 1 || (ends_after && l->releases >= ends_after);
     a->stopping = true; /* so that the end below does not ask it to */
     a->reason = l->stage == LEASE_LIVE ? RDMAD_E_LEASE_RELEASED : l->reason;
     l->busy++;
-    if (sole)
+    if (last)
         lease_end(l, RDMAD_E_LEASE_RELEASED, NULL, NULL);
     cut(a, a->reason);
     l->busy--;
     lease_check_ended(l);
 }
 
+bool attachment_hand_over(struct attachment *a) {
+    struct lease *l = a->lease;
+    bool handed = l->requested && l->stage == LEASE_LIVE && !a->cut;
+    l->handed_over |= handed;
+    attachment_release(a);
+    return handed;
+}
+
 /* ---- renew ------------------------------------------------------------------------------- */
+
+/* For itself, its lessees, and those of its children that would outlive it. */
+static void set_deadline(struct lease *l, uint64_t deadline_ns) {
+    l->deadline_ns = deadline_ns;
+    l->busy++;
+    list_for_each (node, &l->attachments) {
+        struct attachment *a = list_entry(node, struct attachment, node);
+        if (a->stopping)
+            continue;
+        if (a->window)
+            plane_window_extend(a->window, deadline_ns);
+        a->ops->renewed(a);
+    }
+    list_for_each (node, &l->children) {
+        struct lease *child = list_entry(node, struct lease, sibling);
+        if (child->stage != LEASE_LIVE || child->deadline_ns <= deadline_ns)
+            continue;
+        timer_set(&l->state->timers, &child->expiry, deadline_ns); /* it is set: needs no memory */
+        set_deadline(child, deadline_ns);
+    }
+    l->busy--;
+}
 
 int lease_renew(struct lease *l, uint64_t ttl_ns, struct error *err) {
     uint64_t now = state_now(l->state);
@@ -267,25 +364,28 @@ int lease_renew(struct lease *l, uint64_t ttl_ns, struct error *err) {
         return lease_ended_error(l->id, l->reason, 0, err);
     if (now >= l->deadline_ns)
         return lease_ended_error(l->id, RDMAD_E_LEASE_EXPIRED, now - l->deadline_ns, err);
-    if ((rc = check_ttl(l->state, ttl_ns, err)))
+    if ((rc = lease_check_ttl(l->state, l->terms.flags, ttl_ns, err)))
         return rc;
 
     uint64_t deadline = clock_after(now, ttl_ns);
     if (timer_set(&l->state->timers, &l->expiry, deadline))
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's timer");
     l->terms.ttl_ns = ttl_ns;
-    l->deadline_ns = deadline;
-    l->busy++;
-    list_for_each (node, &l->attachments) {
-        struct attachment *a = list_entry(node, struct attachment, node);
-        if (a->stopping)
-            continue;
-        if (a->window)
-            plane_window_extend(a->window, deadline);
-        a->ops->renewed(a);
-    }
-    l->busy--;
+    set_keep_alive(l); /* without memory for it it runs out, and its owner can still renew it */
+    set_deadline(l, deadline);
     return 0;
+}
+
+int lease_keep(struct lease *l, struct error *err) {
+    uint64_t left = clock_left(state_now(l->state), l->deadline_ns);
+    if (!(l->terms.flags & RDMAD_LEASE_RENEWABLE))
+        return error_set(err, RDMAD_E_PERM,
+                         "lease %" PRIu64 " was granted without RDMAD_LEASE_RENEWABLE: only its "
+                         "owner can renew it",
+                         l->id);
+    if (l->stage == LEASE_LIVE && left > l->terms.ttl_ns / 2)
+        return 0;
+    return lease_renew(l, l->terms.ttl_ns, err);
 }
 
 /* ---- end --------------------------------------------------------------------------------- */
@@ -367,6 +467,7 @@ static void tell_owner(const struct lease *l) {
 static void lease_ended(struct lease *l) {
     static const struct error ok;
     struct session *owner = l->owner;
+    struct lease *parent = l->parent;
     struct list waiters = LIST_INIT(waiters);
     struct list *node;
 
@@ -377,13 +478,19 @@ static void lease_ended(struct lease *l) {
                 FIELD_U64("ATTACHED", l->attached_total),
                 FIELD_U64("BYTES_READ", l->audit.bytes_read),
                 FIELD_U64("BYTES_WRITTEN", l->audit.bytes_written));
-    tell_owner(l);
+    if (!l->parent && !l->requested) /* else it never heard of it */
+        tell_owner(l);
+    if (l->ended)
+        l->ended(l->ended_arg, l);
     lease_table_bury(l->state->leases, l);
     list_remove(&l->owner_node);
     l->pool->leases--;
     pool_unref(l->pool);
     quota_discharge(&l->charge);
     list_splice(&waiters, &l->waiters);
+    list_remove(&l->sibling);
+    for (struct lease *above = parent; above; above = above->parent)
+        above->descendants--;
     free(l);
 
     while ((node = list_pop(&waiters))) {
@@ -396,12 +503,29 @@ static void lease_ended(struct lease *l) {
         owner->leases_gone.done = NULL;
         w.done(w.arg, &ok);
     }
+    if (parent)
+        lease_check_ended(parent);
     session_release(owner);
 }
 
 static void lease_check_ended(struct lease *l) {
-    if (l->stage == LEASE_ENDING && l->busy == 0 && list_empty(&l->attachments))
+    if (l->stage != LEASE_ENDING || l->busy || !list_empty(&l->attachments) ||
+        !list_empty(&l->children))
+        return;
+    drop_grant(l);
+    if (!l->pending)
         lease_ended(l);
+}
+
+/* Each may be gone, with children of its own, before its end returns. */
+static void end_children(struct lease *l) {
+    struct list todo = LIST_INIT(todo);
+    struct list *node;
+    list_splice(&todo, &l->children);
+    while ((node = list_pop(&todo))) {
+        list_append(&l->children, node);
+        lease_end(list_entry(node, struct lease, sibling), l->reason, NULL, NULL);
+    }
 }
 
 static void add_waiter(struct lease *l, plane_done *done, void *arg) {
@@ -425,9 +549,11 @@ void lease_end(struct lease *l, int reason, plane_done *done, void *arg) {
     l->stage = LEASE_ENDING;
     l->reason = reason;
     timer_unset(&l->state->timers, &l->expiry);
-    lease_table_unname(l);
+    timer_unset(&l->state->timers, &l->keep);
+    names_remove(&l->name);
 
     l->busy++;
+    end_children(l);
     stop_all(l);
     wait_or_cut(l);
     l->busy--;

@@ -10,6 +10,12 @@
  * at owner, windows and lessees. An ended lease leaves a tombstone, the last lease_tombstones of
  * them: who knows the secret is told why it ended, who does not, that there is no such lease.
  *
+ * The data plane knows a lease from before its owner does (lease_when_taken) until nobody reaches
+ * its memory, so that its owner can take notifications.
+ *
+ * A lease with RDMAD_RIGHT_DELEGATE may have children (delegate.c): leases of the same owner that
+ * grant no more than it does, and that end before it has.
+ *
  * How an attachment is stopped is its maker's business (struct attachment_ops), so this file knows
  * neither sockets nor peers.
  *
@@ -19,6 +25,7 @@
 #define RDMAD_STATE_LEASE_H
 
 #include "common/uri.h"
+#include "daemon/state/names.h"
 #include "daemon/state/pool.h"
 #include <rdmad/abi.h>
 
@@ -28,9 +35,17 @@ struct attachment;
 struct lease_terms {
     uint64_t offset, length, ttl_ns;
     uint32_t rights, scope, scope_uid, max_attaches;
+    uint32_t flags;      /* RDMAD_LEASE_* */
+    uint32_t ends_after; /* releases; 0: none end it */
     char scope_peer[RDMAD_NAME_MAX + 1];
     char name[RDMAD_NAME_MAX + 1];
 };
+
+/* Who is kept alive, or may be, has some time to live: renewals cost. */
+#define LEASE_KEEP_TTL_MIN_NS NSEC_PER_SEC
+/* Leases that are made of one that was granted, however deep. */
+#define LEASE_CHILDREN_MAX 256u
+#define LEASE_DEPTH_MAX 16u
 
 enum lease_stage { LEASE_LIVE, LEASE_ENDING, LEASE_ENDED };
 
@@ -39,7 +54,8 @@ struct lease {
     struct session *owner; /* held until ENDED */
     struct pool *pool;     /* referenced until ENDED */
     struct list owner_node;
-    struct list by_id, by_name; /* in the table; by_name only while LIVE and named */
+    struct list by_id; /* in the table */
+    struct name name;  /* published only while LIVE and named */
     uint64_t id;
     uint8_t key[RDMAD_KEY_BYTES];
     struct lease_terms terms;
@@ -50,16 +66,20 @@ struct lease {
     struct list attachments;
     uint32_t attached, attached_total;
     struct fabric_audit audit; /* of attachments that are gone; lease_audit adds the others */
-    struct timer expiry, grace;
+    struct timer expiry, grace, keep;
     struct list waiters;
     struct quota_charge charge;
-};
-
-/* Who attaches: a session of this daemon, or a peer at an address. */
-struct lessee {
-    struct session *session; /* NULL: a peer */
-    uint64_t peer;           /* 0: a session */
-    const char *address;     /* the peer's IP address as its socket tells it */
+    uint32_t releases;
+    struct lease *parent; /* of which it was made; NULL: it was granted */
+    struct list sibling, children;
+    unsigned depth, descendants; /* descendants: of one that was granted */
+    bool taken, dropped;         /* the data plane knows it; was told to forget it */
+    unsigned pending;            /* answers of the data plane under way */
+    struct session_waiter when_taken;
+    bool requested;   /* of a budget, for one lessee: it ends when that one leaves */
+    bool handed_over; /* and leaves the memory to the owner */
+    void (*ended)(void *arg, const struct lease *l); /* nobody reaches its memory; may be NULL */
+    void *ended_arg;
 };
 
 struct attachment_ops {
@@ -90,6 +110,8 @@ void leases_free(struct leases *ls); /* every lease has ended */
 
 int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease **out,
                 struct error *err);
+/* done once the data plane knows of it, before which its owner must not; or why it is over. */
+void lease_when_taken(struct lease *l, plane_done *done, void *arg);
 /* Prints what the owner hands out: by name when published, else by number and secret. */
 void lease_uri(const struct lease *l, char uri[RDMAD_URI_MAX + 1]);
 /* By number and secret, or by name. Tells tombstones from leases that never were. */
@@ -102,18 +124,34 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
 /* The answer to stop: it does not use the lease any more. */
 void attachment_stopped(struct attachment *a);
 /* The lessee gives it back by itself: cut, then gone. Of a max_attaches == 1 lease this ends the
- * lease too. */
+ * lease too, as does the ends_after'th release. */
 void attachment_release(struct attachment *a);
+/* The same, of a requested lease: its memory becomes the owner's. false: it has ended before. */
+bool attachment_hand_over(struct attachment *a);
 /* The lessee never had it, or is lost: cut, then gone; the lease lives on. */
 void attachment_drop(struct attachment *a);
 
-/* The lease ends ttl_ns from now instead. */
+/* The lease ends ttl_ns from now instead; its children not later. */
 int lease_renew(struct lease *l, uint64_t ttl_ns, struct error *err);
+/* A lessee asks for renewal by its ttl: RDMAD_E_PERM unless RDMAD_LEASE_RENEWABLE. While more than
+ * half of the ttl is left there is nothing to do. */
+int lease_keep(struct lease *l, struct error *err);
 /* done (may be NULL) when nobody can reach the memory. Ending twice just waits for the first. The
  * owner's client gets RDMAD_EV_LEASE_ENDED before any done runs, whatever the reason. */
 void lease_end(struct lease *l, int reason, plane_done *done, void *arg);
 /* Ends all leases of a session; done when the last has ended. */
 void leases_end_session(struct session *s, int reason, plane_done *done, void *arg);
+
+/* ---- delegate.c ---- */
+
+/* Makes a narrower lease of parent: offset into it; rights 0: all of its but DELEGATE; ttl_ns is
+ * cut to what is left of parent. Of the same owner, scope and account. */
+struct lease_part {
+    uint64_t offset, length, ttl_ns;
+    uint32_t rights, max_attaches;
+};
+int lease_delegate(struct lease *parent, const struct lease_part *part, struct lease **out,
+                   struct error *err);
 
 /* All use of it so far. */
 void lease_audit(const struct lease *l, struct fabric_audit *out);
@@ -123,7 +161,9 @@ int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *er
 /* For show: live ones, and what is remembered of the ended. */
 struct lease_view {
     uint64_t id, owner_session, offset, length, pool, ttl_ns, ended_ago_ns;
-    uint32_t rights, scope, attached, attached_total;
+    uint64_t parent; /* 0: none */
+    uint32_t rights, flags, scope, attached, attached_total;
+    bool requested;
     uid_t owner_uid;
     int reason; /* 0: alive */
     char name[RDMAD_NAME_MAX + 1];

@@ -32,7 +32,7 @@ struct leases {
     unsigned count;
     uint64_t tombstones;
     struct list tombs_by_age; /* oldest first */
-    struct list ids[BUCKETS], names[BUCKETS], tombs[BUCKETS];
+    struct list ids[BUCKETS], tombs[BUCKETS];
 };
 
 int leases_new(struct state *st, struct leases **out) {
@@ -44,7 +44,6 @@ int leases_new(struct state *st, struct leases **out) {
     list_init(&ls->tombs_by_age);
     for (unsigned i = 0; i < BUCKETS; i++) {
         list_init(&ls->ids[i]);
-        list_init(&ls->names[i]);
         list_init(&ls->tombs[i]);
     }
     *out = ls;
@@ -70,22 +69,16 @@ unsigned leases_count(const struct leases *ls) {
     return ls->count;
 }
 
-/* FNV-1a */
-static struct list *name_bucket(struct leases *ls, const char *name) {
-    uint32_t h = 2166136261u;
-    for (const char *p = name; *p; p++)
-        h = (h ^ (uint8_t)*p) * 16777619u;
-    return &ls->names[h % BUCKETS];
+static struct lease *find_name(const struct leases *ls, const char *text) {
+    struct name *name = names_find(ls->state->names, text);
+    return name && name->kind == RDMAD_NAME_LEASE ? container_of(name, struct lease, name) : NULL;
 }
 
-static struct lease *find_name(struct leases *ls, const char *name) {
-    struct list *bucket = name_bucket(ls, name);
-    list_for_each (node, bucket) {
-        struct lease *l = list_entry(node, struct lease, by_name);
-        if (strcmp(l->terms.name, name) == 0)
-            return l;
-    }
-    return NULL;
+static void describe(const struct name *name, struct rdmad_name_entry *out) {
+    const struct lease *l = container_of(name, const struct lease, name);
+    out->rights = l->terms.rights;
+    out->length = l->terms.length;
+    out->ttl_ns = clock_left(state_now(l->state), l->deadline_ns);
 }
 
 struct lease *lease_by_id(struct leases *ls, uint64_t id) {
@@ -107,29 +100,25 @@ static struct tombstone *find_tombstone(struct leases *ls, uint64_t id) {
 }
 
 int lease_table_add(struct leases *ls, struct lease *l, struct error *err) {
-    const struct lease *namesake = l->terms.name[0] ? find_name(ls, l->terms.name) : NULL;
-    if (namesake)
-        return error_set(err, RDMAD_E_EXISTS,
-                         "lease %" PRIu64 " is published as \"%s\" already; choose another name or "
-                         "wait until it ends",
-                         namesake->id, l->terms.name);
+    if (l->terms.name[0] && names_check_free(ls->state->names, l->terms.name, err))
+        return err->code;
     if (getrandom(l->key, sizeof(l->key), 0) != (ssize_t)sizeof(l->key))
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a lease's secret");
 
     l->id = ls->next_id++;
     list_append(&ls->ids[l->id % BUCKETS], &l->by_id);
-    if (l->terms.name[0])
-        list_append(name_bucket(ls, l->terms.name), &l->by_name);
     ls->count++;
+    if (!l->terms.name[0])
+        return 0;
+    l->name = (struct name){.text = l->terms.name,
+                            .kind = RDMAD_NAME_LEASE,
+                            .scope = lease_scope(&l->terms),
+                            .describe = describe};
+    names_add(ls->state->names, &l->name);
     return 0;
 }
 
-void lease_table_unname(struct lease *l) {
-    list_remove(&l->by_name);
-}
-
 void lease_table_bury(struct leases *ls, const struct lease *l) {
-    list_remove((struct list *)&l->by_name);
     list_remove((struct list *)&l->by_id);
     ls->count--;
 
@@ -167,8 +156,8 @@ int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *er
         return error_set(err, reason, "lease %" PRIu64 " was revoked by its owner%s", id, ago);
     case RDMAD_E_LEASE_RELEASED:
         return error_set(err, reason,
-                         "lease %" PRIu64 " was for one lessee, who released it%s; ask its owner "
-                         "for a new one",
+                         "lease %" PRIu64 " was released by whom it was for%s; ask its owner for a "
+                         "new one",
                          id, ago);
     case RDMAD_E_LEASE_ORPHANED:
         return error_set(err, reason, "lease %" PRIu64 " ended%s: its owner is gone", id, ago);
@@ -223,6 +212,9 @@ void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *ou
         .offset = l->terms.offset,
         .length = l->terms.length,
         .rights = l->terms.rights,
+        .flags = l->terms.flags,
+        .parent = l->parent ? l->parent->id : 0,
+        .requested = l->requested,
         .scope = l->terms.scope,
         .ttl_ns = l->stage == LEASE_LIVE ? clock_left(now_ns, l->deadline_ns) : 0,
         .attached = l->attached,

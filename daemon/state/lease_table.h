@@ -12,10 +12,17 @@
 /* Numbers l, gives it a secret and puts it in, also under its name if it has one.
  * RDMAD_E_EXISTS when the name is taken. */
 int lease_table_add(struct leases *ls, struct lease *l, struct error *err);
-/* Its name is free again. */
-void lease_table_unname(struct lease *l);
 /* Takes l out and remembers it. */
 void lease_table_bury(struct leases *ls, const struct lease *l);
+
+/* Of lease.c, for delegate.c: as lease_grant, without a look at the terms or at the data plane. */
+int lease_make(struct pool *pool, const struct lease_terms *terms, struct lease **out,
+               struct error *err);
+struct scope lease_scope(const struct lease_terms *terms);
+
+/* lease_terms.c */
+int lease_check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err);
+int lease_check_ttl(const struct state *st, uint32_t flags, uint64_t ttl_ns, struct error *err);
 
 void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *out);
 

@@ -286,6 +286,10 @@ int pool_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg
         return error_set(err, RDMAD_E_BUSY,
                          "%u leases on pool 0x%" PRIx64 " are alive; revoke them first", p->leases,
                          handle);
+    if (p->budgets)
+        return error_set(err, RDMAD_E_BUSY,
+                         "the budgets of %u services lie in pool 0x%" PRIx64 "; close them first",
+                         p->budgets, handle);
     struct destruction *d = malloc(sizeof(*d));
     if (!d)
         return error_set(err, RDMAD_E_NOMEM, "out of memory");

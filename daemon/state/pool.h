@@ -20,8 +20,9 @@ struct pool {
     size_t bytes;
     struct fabric_memory *memory; /* what it is to the fabric's devices; NULL: nothing */
     uint32_t flags;
-    unsigned refs;   /* the table's, and one a lease not yet ended */
-    unsigned leases; /* live leases on it */
+    unsigned refs;    /* the table's, and one a lease not yet ended */
+    unsigned leases;  /* live leases on it */
+    unsigned budgets; /* of services */
     struct quota_charge bytes_charge, count_charge;
     struct offload_job unmap;
 };

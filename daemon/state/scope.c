@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scope.c - who may attach to a lease.
+ * scope.c - who may attach to a lease, or connect to a service.
  */
 #include "daemon/state/scope.h"
+#include "daemon/state/session.h"
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
@@ -20,53 +21,48 @@ static bool address_parse(const char *text, struct in6_addr *out) {
     return true;
 }
 
-int scope_validate(const struct lease_terms *t, struct error *err) {
+int scope_validate(const struct scope *s, struct error *err) {
     struct in6_addr ignored;
-    if (t->scope > RDMAD_SCOPE_UID)
+    if (s->kind > RDMAD_SCOPE_UID)
         return error_set(err, RDMAD_E_INVAL,
-                         "scope %" PRIu32 " is unknown: use any (0), peer (1) or uid (2)",
-                         t->scope);
-    if (t->scope != RDMAD_SCOPE_UID && t->scope_uid)
+                         "scope %" PRIu32 " is unknown: use any (0), peer (1) or uid (2)", s->kind);
+    if (s->kind != RDMAD_SCOPE_UID && s->uid)
         return error_set(err, RDMAD_E_INVAL,
-                         "scope_uid %" PRIu32 " is given, but the scope is not uid", t->scope_uid);
-    if (t->scope != RDMAD_SCOPE_PEER && t->scope_peer[0])
+                         "scope_uid %" PRIu32 " is given, but the scope is not uid", s->uid);
+    if (s->kind != RDMAD_SCOPE_PEER && s->peer[0])
         return error_set(err, RDMAD_E_INVAL,
-                         "scope_peer \"%s\" is given, but the scope is not peer", t->scope_peer);
-    if (t->scope == RDMAD_SCOPE_PEER && !address_parse(t->scope_peer, &ignored))
+                         "scope_peer \"%s\" is given, but the scope is not peer", s->peer);
+    if (s->kind == RDMAD_SCOPE_PEER && !address_parse(s->peer, &ignored))
         return error_set(err, RDMAD_E_INVAL,
                          "scope_peer \"%s\" is no IP address; name the lessee's daemon by the "
                          "address it connects from",
-                         t->scope_peer);
+                         s->peer);
     return 0;
 }
 
-static int check_peer(const struct lease *l, const struct lessee *who, struct error *err) {
+bool scope_admits(const struct scope *s, const struct lessee *who) {
     struct in6_addr want, have;
-    if (who->session)
-        return error_set(err, RDMAD_E_SCOPE,
-                         "lease %" PRIu64 " is for clients of the daemon at %s only, not for "
-                         "clients of its owner's daemon",
-                         l->id, l->terms.scope_peer);
-    if (address_parse(l->terms.scope_peer, &want) && address_parse(who->address, &have) &&
-        memcmp(&want, &have, sizeof(want)) == 0)
-        return 0;
-    return error_set(err, RDMAD_E_SCOPE,
-                     "lease %" PRIu64 " is for clients of the daemon at %s only; this one connects "
-                     "from %s",
-                     l->id, l->terms.scope_peer, who->address);
+    if (s->kind == RDMAD_SCOPE_ANY)
+        return true;
+    if (s->kind == RDMAD_SCOPE_UID)
+        return who->session && who->session->uid == s->uid;
+    return !who->session && address_parse(s->peer, &want) && address_parse(who->address, &have) &&
+           memcmp(&want, &have, sizeof(want)) == 0;
 }
 
-int scope_check(const struct lease *l, const struct lessee *who, struct error *err) {
-    switch (l->terms.scope) {
-    case RDMAD_SCOPE_ANY:
+int scope_check(const struct scope *s, const char *what, const struct lessee *who,
+                struct error *err) {
+    if (scope_admits(s, who))
         return 0;
-    case RDMAD_SCOPE_PEER:
-        return check_peer(l, who, err);
-    default:
-        if (who->session && who->session->uid == l->terms.scope_uid)
-            return 0;
+    if (s->kind == RDMAD_SCOPE_UID)
+        return error_set(err, RDMAD_E_SCOPE, "%s is for uid %" PRIu32 " on its owner's node only",
+                         what, s->uid);
+    if (who->session)
         return error_set(err, RDMAD_E_SCOPE,
-                         "lease %" PRIu64 " is for uid %" PRIu32 " on its owner's node only", l->id,
-                         l->terms.scope_uid);
-    }
+                         "%s is for clients of the daemon at %s only, not for clients of its "
+                         "owner's daemon",
+                         what, s->peer);
+    return error_set(err, RDMAD_E_SCOPE,
+                     "%s is for clients of the daemon at %s only; this one connects from %s", what,
+                     s->peer, who->address);
 }

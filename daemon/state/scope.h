@@ -1,18 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scope.h - who may attach to a lease.
+ * scope.h - for whom a lease or a service is.
  *
- * The identity of a lessee is what the kernel says: the uid of a session's socket, the address of a
- * peer's. Addresses are compared as numbers, so that every spelling of one is the same.
+ * The identity of who comes is what the kernel says: the uid of a session's socket, the address of
+ * a peer's. Addresses are compared as numbers, so that every spelling of one is the same.
  */
 #ifndef RDMAD_STATE_SCOPE_H
 #define RDMAD_STATE_SCOPE_H
 
-#include "daemon/state/lease.h"
+#include "daemon/base/error.h"
+#include <rdmad/abi.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Checks the terms' scope as asked for at grant. */
-int scope_validate(const struct lease_terms *terms, struct error *err);
-/* Whether who may attach to l. */
-int scope_check(const struct lease *l, const struct lessee *who, struct error *err);
+struct session;
+
+/* Who comes: a session of this daemon, or a peer at an address. */
+struct lessee {
+    struct session *session; /* NULL: a peer; with peer: one of ours by way of the device */
+    uint64_t peer;           /* 0: a session */
+    const char *address;     /* the peer's IP address as its socket tells it */
+};
+
+struct scope {
+    uint32_t kind; /* enum rdmad_scope */
+    uint32_t uid;
+    const char *peer; /* lives as long as whatever the scope is of */
+};
+
+/* Checks a scope as asked for. */
+int scope_validate(const struct scope *scope, struct error *err);
+/* Whether who may have what ("lease 7") is of that scope. */
+int scope_check(const struct scope *scope, const char *what, const struct lessee *who,
+                struct error *err);
+bool scope_admits(const struct scope *scope, const struct lessee *who);
 
 #endif

@@ -21,6 +21,7 @@ struct fabric_settings; /* fabric/settings.h */
 struct plane;
 struct offload;
 struct leases; /* state/lease.h */
+struct names;  /* state/names.h */
 struct peers;  /* peer/peer.h */
 struct survey; /* ctl/device.c */
 
@@ -34,7 +35,10 @@ struct state {
     struct quota quota;
     struct list sessions; /* of struct session, all alive or closing */
     uint64_t next_session_id;
+    struct names *names;
     struct leases *leases;
+    struct slots channels;    /* of struct channel (state/channel.h), by number */
+    uint64_t service_numbers; /* given out to services, and to who waits for them */
     struct peers *peers;
     struct survey *survey; /* of devices, under way */
     uint8_t node_id[16];   /* random, new at each start */

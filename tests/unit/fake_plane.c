@@ -17,6 +17,7 @@ static uint64_t lane_numbers;
 static uint8_t blobs;
 bool fake_one_number;
 bool fake_atomics_are_cpus = true;
+bool fake_grants_at_once = true;
 unsigned fake_memories;
 int fake_memory_error;
 
@@ -40,6 +41,7 @@ void fake_reset(void) {
     fake_memory_error = 0;
     fake_one_number = false;
     fake_atomics_are_cpus = true;
+    fake_grants_at_once = true;
 }
 
 static struct fake_call *note(enum fake_kind kind, uint64_t number, const void *object) {
@@ -329,7 +331,10 @@ void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_sess
 }
 
 void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {
-    owe(note(FAKE_GRANT_ADD, lease_id + s->stats.ops, s), done, arg);
+    struct fake_call *c = note(FAKE_GRANT_ADD, lease_id + s->stats.ops, s);
+    owe(c, done, arg);
+    if (fake_grants_at_once)
+        fake_answer(c, 0);
 }
 
 void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, plane_done *done,
@@ -337,6 +342,8 @@ void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, pl
     struct fake_call *c = note(FAKE_GRANT_DROP, lease_id + s->stats.ops, s);
     c->reason = reason;
     owe(c, done, arg);
+    if (fake_grants_at_once)
+        fake_answer(c, 0);
 }
 
 /* ---- channels -------------------------------------------------------------------------------- */

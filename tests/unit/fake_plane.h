@@ -77,6 +77,9 @@ void fake_answer_all(void);
 /* Every link has number 1, as those of tcp. */
 extern bool fake_one_number;
 
+/* plane_grant_add and plane_grant_drop answer at once, as they do after fake_reset. */
+extern bool fake_grants_at_once;
+
 /* What the fabric says of its atomics; true after fake_reset. */
 extern bool fake_atomics_are_cpus;
 

@@ -296,21 +296,27 @@ Test(lease, bad_terms_are_refused_and_leave_nothing) {
     struct {
         struct lease_terms t;
         int code;
-    } bad[] = {{good, RDMAD_E_RANGE}, {good, RDMAD_E_RANGE}, {good, RDMAD_E_RANGE},
-               {good, RDMAD_E_INVAL}, {good, RDMAD_E_INVAL}, {good, RDMAD_E_NAME},
-               {good, RDMAD_E_INVAL}, {good, RDMAD_E_INVAL}, {good, RDMAD_E_INVAL},
-               {good, RDMAD_E_INVAL}, {good, RDMAD_E_INVAL}};
+    } bad[] = {{good, RDMAD_E_RANGE}, {good, RDMAD_E_RANGE},    {good, RDMAD_E_RANGE},
+               {good, RDMAD_E_INVAL}, {good, RDMAD_E_INVAL},    {good, RDMAD_E_NAME},
+               {good, RDMAD_E_INVAL}, {good, RDMAD_E_INVAL},    {good, RDMAD_E_INVAL},
+               {good, RDMAD_E_INVAL}, {good, RDMAD_E_INVAL},    {good, RDMAD_E_INVAL},
+               {good, RDMAD_E_ALIGN}, {good, RDMAD_E_RESERVED}, {good, RDMAD_E_INVAL}};
     bad[0].t.offset = (1 << 20) + 1;
     bad[1].t.offset = UINT64_MAX;
     bad[2].t.length = (1 << 20) - 4095;
     bad[3].t.rights = 0;
-    bad[4].t.rights = 4;
+    bad[4].t.rights = 16;
     strcpy(bad[5].t.name, "no/slash");
     bad[6].t.scope = 3;
     bad[7].t.scope_uid = 1;
     strcpy(bad[8].t.scope_peer, "127.0.0.1");
     bad[9].t.scope = RDMAD_SCOPE_PEER;
     bad[10].t.ttl_ns = 0;
+    bad[11].t.rights = RDMAD_RIGHT_DELEGATE; /* of nothing */
+    bad[12].t.offset = 4;                    /* with atomics */
+    bad[13].t.flags = 4;
+    bad[14].t.flags = RDMAD_LEASE_KEEP_ALIVE;
+    bad[14].t.ttl_ns = LEASE_KEEP_TTL_MIN_NS - 1;
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         cr_expect_eq(lease_grant(rig_pool(owner), &bad[i].t, &l, &err), bad[i].code, "%u: %s", i,
                      err.text);
@@ -346,7 +352,7 @@ Test(lease, a_published_lease_is_found_by_name_and_its_uri_has_no_key) {
     cr_expect_eq(lease_find(rig.st.leases, &uri, &found, &err), 0);
     cr_expect_eq(found, l);
     cr_expect_eq(lease_grant(rig_pool(owner), &t, &second, &err), RDMAD_E_EXISTS);
-    cr_expect_not_null(strstr(err.text, "lease 1"), "%s", err.text);
+    cr_expect_not_null(strstr(err.text, "published as \"dataset-1\" already"), "%s", err.text);
 
     rig_peer(l, "127.0.0.2");
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);

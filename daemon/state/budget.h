@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * budget.h - memory that a service gives out to who asks for it.
+ *
+ * The happy path: budget_new over a range of a pool of the service's session; budget_request finds
+ * room, zeroes it (on the registration thread, a slice at a time, when it is much: nobody is to
+ * read what somebody else left there) and grants a lease of it to one lessee, owned by the
+ * service's session. When that lease ends the bytes are free again, unless the requester handed
+ * them over: then they are the owner's, who is told (RDMAD_EV_HANDED_OVER) when nothing of the
+ * requester can reach them any more, until budget_free. budget_close ends the leases; what was
+ * handed over stays the owner's, like all memory of its pool.
+ *
+ * Who may have how much: a request is for at most max_request bytes, all of the budget if that is
+ * 0. An owner who sets max_request means to share: then one requester (a uid of this node, or the
+ * daemon at one address with all its users) has no more at a time than half of what is free and its
+ * own, or max_request if that is more. One requester has at most BUDGET_LEASES_MAX leases in any
+ * case, since they count as the owner's.
+ */
+#ifndef RDMAD_STATE_BUDGET_H
+#define RDMAD_STATE_BUDGET_H
+
+#include "daemon/state/lease.h"
+
+#define BUDGET_LEASES_MAX 256u
+
+struct budget;
+
+struct budget_terms {
+    uint64_t pool; /* handle, of the session's */
+    uint64_t offset, length;
+    uint64_t max_request; /* 0: all */
+    uint64_t max_ttl_ns;  /* 0: 60 s */
+    struct scope scope;   /* of the leases, as the service's; the budget keeps a copy */
+    uint64_t service;     /* for the owner's event */
+    const char *name;     /* the service's, for messages; the budget keeps a copy */
+};
+
+struct budget_ask {
+    uint64_t bytes;
+    uint64_t ttl_ns; /* 0: as long as the service gives */
+    uint32_t rights; /* READ, WRITE, ATOMIC */
+    struct lessee who;
+    uint32_t uid;     /* of the requester, as its daemon says */
+    const char *node; /* of the requester; "" on this daemon. Only read during the call */
+};
+/* l is alive and nobody has attached yet: the caller does so before it returns, or ends it. When
+ * its one lessee leaves, it ends. */
+typedef void budget_granted(void *arg, struct lease *l, const struct error *result);
+
+int budget_new(struct session *s, const struct budget_terms *terms, struct budget **out,
+               struct error *err);
+/* Ends its leases, frees it when the last has ended. The session may be closing. */
+void budget_close(struct budget *b);
+/* done once, perhaps before this returns. */
+void budget_request(struct budget *b, const struct budget_ask *ask, budget_granted *done,
+                    void *arg);
+/* The owner gives back what was handed over to it: where it begins, in the pool. */
+int budget_free(struct budget *b, uint64_t offset, struct error *err);
+
+struct budget_view {
+    uint64_t bytes, free, longest; /* longest: free at a piece */
+    uint64_t leased, handed_over;  /* bytes */
+    unsigned leases;
+};
+void budget_view(const struct budget *b, struct budget_view *out);
+
+#endif

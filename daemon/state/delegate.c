@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * delegate.c - leases made of leases: what a lessee may hand on to others.
+ *
+ * A child is an ordinary lease of its parent's owner, pool and scope, found by its own number and
+ * secret; that it ends with its parent is lease.c's business. It is its owner that answers for it
+ * (limits.leases_per_session), so what one granted lease can become is bounded: LEASE_CHILDREN_MAX
+ * below it, LEASE_DEPTH_MAX deep.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/state/lease_table.h"
+#include <inttypes.h>
+#include <string.h>
+
+static int check_part(const struct lease *l, const struct lease_part *part, uint32_t rights,
+                      struct error *err) {
+    uint64_t length = l->terms.length;
+    if (!(l->terms.rights & RDMAD_RIGHT_DELEGATE))
+        return error_set(err, RDMAD_E_DELEGATE,
+                         "lease %" PRIu64 " was granted without RDMAD_RIGHT_DELEGATE: ask its "
+                         "owner for a lease that may be handed on",
+                         l->id);
+    if (part->length == 0 || part->offset > length || part->length > length - part->offset)
+        return error_set(err, RDMAD_E_RANGE,
+                         "offset %" PRIu64 " and length %" PRIu64 " are no part of lease %" PRIu64
+                         " of %" PRIu64 " bytes",
+                         part->offset, part->length, l->id, length);
+    if (rights & ~l->terms.rights)
+        return error_set(err, RDMAD_E_RIGHTS,
+                         "rights 0x%" PRIx32 " were asked of lease %" PRIu64
+                         ", which has 0x%" PRIx32 ": a part of it cannot have more",
+                         rights, l->id, l->terms.rights);
+    if (!(rights & ~RDMAD_RIGHT_DELEGATE))
+        return error_set(err, RDMAD_E_RIGHTS,
+                         "a part of lease %" PRIu64 " must have the right to read, write or "
+                         "atomics",
+                         l->id);
+    if ((rights & RDMAD_RIGHT_ATOMIC) && part->offset % 8)
+        return error_set(err, RDMAD_E_ALIGN,
+                         "a part for atomics begins at a multiple of 8 of its lease, not at "
+                         "%" PRIu64,
+                         part->offset);
+    return part->ttl_ns ? 0 : error_set(err, RDMAD_E_INVAL, "a lease's ttl must be at least 1 ns");
+}
+
+static int check_room(const struct lease *l, const struct lease *root, struct error *err) {
+    if (root->descendants >= LEASE_CHILDREN_MAX)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "%u leases were made of lease %" PRIu64 " and live, at most %u at a time; "
+                         "wait until some have ended",
+                         root->descendants, root->id, LEASE_CHILDREN_MAX);
+    if (l->depth >= LEASE_DEPTH_MAX)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "lease %" PRIu64 " was handed on %u times, at most %u times in a row are "
+                         "allowed",
+                         l->id, l->depth, LEASE_DEPTH_MAX);
+    return 0;
+}
+
+int lease_delegate(struct lease *l, const struct lease_part *part, struct lease **out,
+                   struct error *err) {
+    uint32_t rights = part->rights ? part->rights : l->terms.rights & ~RDMAD_RIGHT_DELEGATE;
+    uint64_t left = clock_left(state_now(l->state), l->deadline_ns);
+    struct lease *root = l;
+    int rc;
+
+    while (root->parent)
+        root = root->parent;
+    if (l->stage != LEASE_LIVE || !left)
+        return lease_ended_error(l->id, l->stage == LEASE_LIVE ? RDMAD_E_LEASE_EXPIRED : l->reason,
+                                 0, err);
+    if ((rc = check_part(l, part, rights, err)) || (rc = check_room(l, root, err)))
+        return rc;
+    struct lease_terms terms = {
+        .offset = l->terms.offset + part->offset,
+        .length = part->length,
+        .ttl_ns = part->ttl_ns < left ? part->ttl_ns : left,
+        .rights = rights,
+        .scope = l->terms.scope,
+        .scope_uid = l->terms.scope_uid,
+        .max_attaches = part->max_attaches,
+    };
+    memcpy(terms.scope_peer, l->terms.scope_peer, sizeof(terms.scope_peer));
+    rc = lease_make(l->pool, &terms, out, err);
+    if (rc)
+        return rc;
+    (*out)->parent = l;
+    (*out)->depth = l->depth + 1;
+    list_append(&l->children, &(*out)->sibling);
+    for (struct lease *above = l; above; above = above->parent)
+        above->descendants++;
+    return 0;
+}

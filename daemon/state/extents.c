@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * extents.c - the extents of a range, free or not, as a tree by their offset that knows of each
+ * subtree how long its longest free extent is.
+ */
+#include "daemon/state/extents.h"
+#include "daemon/base/list.h"
+#include <rdmad/abi.h>
+#include <stdlib.h>
+
+static struct extent *of(const struct tree_node *node) {
+    return node ? container_of((struct tree_node *)(uintptr_t)node, struct extent, node) : NULL;
+}
+
+static int by_offset(const struct tree_node *a, const struct tree_node *b) {
+    const struct extent *x = of(a), *y = of(b);
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static uint64_t longest_of(const struct tree_node *node) {
+    return node ? of(node)->longest : 0;
+}
+
+static void sum(struct tree_node *node) {
+    struct extent *e = of(node);
+    uint64_t left = longest_of(node->left), right = longest_of(node->right);
+    e->longest = e->user ? 0 : e->length;
+    if (e->longest < left)
+        e->longest = left;
+    if (e->longest < right)
+        e->longest = right;
+}
+
+static struct extent *extent_new(struct extents *x, uint64_t offset, uint64_t length) {
+    struct extent *e = calloc(1, sizeof(*e));
+    if (!e)
+        return NULL;
+    e->offset = offset;
+    e->length = length;
+    tree_add(&x->tree, &e->node);
+    return e;
+}
+
+int extents_init(struct extents *x, uint64_t length) {
+    tree_init(&x->tree, by_offset, sum);
+    x->free = length;
+    return extent_new(x, 0, length) ? 0 : RDMAD_E_NOMEM;
+}
+
+void extents_fini(struct extents *x) {
+    while (x->tree.root) {
+        struct extent *e = of(x->tree.root);
+        tree_remove(&x->tree, &e->node);
+        free(e);
+    }
+}
+
+uint64_t extents_longest(const struct extents *x) {
+    return longest_of(x->tree.root);
+}
+
+/* The first free one of at least length; there is one. */
+static struct extent *first_fit(const struct extents *x, uint64_t length) {
+    struct tree_node *node = x->tree.root;
+    for (;;) {
+        if (longest_of(node->left) >= length)
+            node = node->left;
+        else if (!of(node)->user && of(node)->length >= length)
+            return of(node);
+        else
+            node = node->right;
+    }
+}
+
+struct extent *extents_take(struct extents *x, uint64_t length, void *user, bool *no_room) {
+    uint64_t rounded;
+    *no_room = __builtin_add_overflow(length, EXTENT_GRANULE - 1, &rounded);
+    rounded &= ~(uint64_t)(EXTENT_GRANULE - 1);
+    if (*no_room || !rounded || extents_longest(x) < rounded) {
+        *no_room = true;
+        return NULL;
+    }
+    struct extent *e = first_fit(x, rounded);
+    uint64_t rest = e->length - rounded;
+    e->length = rounded; /* before its rest comes into the tree */
+    if (rest && !extent_new(x, e->offset + rounded, rest)) {
+        e->length += rest;
+        return NULL;
+    }
+    e->user = user;
+    tree_changed(&x->tree, &e->node);
+    x->free -= rounded;
+    return e;
+}
+
+/* b, right behind a, becomes part of it. */
+static void merge(struct extents *x, struct extent *a, struct extent *b) {
+    tree_remove(&x->tree, &b->node);
+    a->length += b->length;
+    tree_changed(&x->tree, &a->node);
+    free(b);
+}
+
+void extents_give(struct extents *x, struct extent *e) {
+    struct extent *before = of(tree_prev(&e->node)), *after = of(tree_next(&e->node));
+    x->free += e->length;
+    e->user = NULL;
+    tree_changed(&x->tree, &e->node);
+    if (after && !after->user)
+        merge(x, e, after);
+    if (before && !before->user)
+        merge(x, before, e);
+}
+
+struct extent *extents_find(const struct extents *x, uint64_t offset) {
+    struct extent key = {.offset = offset};
+    struct extent *e = of(tree_find(&x->tree, &key.node));
+    return e && e->user ? e : NULL;
+}

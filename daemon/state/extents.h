@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * extents.h - which parts of a range are given out: an allocator that never touches the range.
+ *
+ * Lengths are multiples of EXTENT_GRANULE. The first free extent that is long enough is used, from
+ * its start; what comes back is merged with free neighbours. Every step takes logarithmic time in
+ * the number of extents, on average.
+ */
+#ifndef RDMAD_STATE_EXTENTS_H
+#define RDMAD_STATE_EXTENTS_H
+
+#include "daemon/base/tree.h"
+#include <stdbool.h>
+
+#define EXTENT_GRANULE 4096u
+
+struct extent {
+    struct tree_node node;
+    uint64_t offset, length;
+    uint64_t longest; /* of the free ones in the subtree */
+    void *user;       /* of who has it; NULL: free */
+};
+
+struct extents {
+    struct tree tree;
+    uint64_t free; /* bytes */
+};
+
+/* A range of length bytes, all free. 0 or RDMAD_E_NOMEM. */
+int extents_init(struct extents *x, uint64_t length);
+void extents_fini(struct extents *x);
+/* length rounded up to granules is user's (not NULL); NULL: out of memory, or no free extent is
+ * that long (then *no_room). */
+struct extent *extents_take(struct extents *x, uint64_t length, void *user, bool *no_room);
+void extents_give(struct extents *x, struct extent *e);
+/* The extent that begins there and is given out; NULL: none does. */
+struct extent *extents_find(const struct extents *x, uint64_t offset);
+uint64_t extents_longest(const struct extents *x); /* free at a piece */
+
+#endif

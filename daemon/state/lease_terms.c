@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease_terms.c - what may be granted: each term that is not possible has a sentence of its own.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/state/lease_table.h"
+#include <inttypes.h>
+
+static int check_ttl(const struct state *st, uint64_t ttl_ns, struct error *err) {
+    uint64_t max_ms = st->config->lease_max_ttl_ms;
+    if (ttl_ns == 0)
+        return error_set(err, RDMAD_E_INVAL, "a lease's ttl must be at least 1 ns");
+    if (ttl_ns / NSEC_PER_MSEC >= max_ms && ttl_ns > max_ms * NSEC_PER_MSEC)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "a ttl of %" PRIu64 " ms was asked, lease.max_ttl_ms is %" PRIu64
+                         "; ask for less and renew",
+                         ttl_ns / NSEC_PER_MSEC, max_ms);
+    return 0;
+}
+
+struct scope lease_scope(const struct lease_terms *t) {
+    return (struct scope){.kind = t->scope, .uid = t->scope_uid, .peer = t->scope_peer};
+}
+
+/* Renewals cost, and who may cause them is not only the owner. */
+static int check_flags(uint32_t flags, uint64_t ttl_ns, struct error *err) {
+    if (flags & ~RDMAD_LEASE_FLAGS)
+        return error_set(err, RDMAD_E_RESERVED, "unknown lease flags 0x%" PRIx32,
+                         flags & ~RDMAD_LEASE_FLAGS);
+    if (flags && ttl_ns < LEASE_KEEP_TTL_MIN_NS)
+        return error_set(err, RDMAD_E_INVAL,
+                         "a lease that is kept alive, or that its lessees may renew, has a ttl of "
+                         "at least %u ms; %" PRIu64 " ms were asked",
+                         (unsigned)(LEASE_KEEP_TTL_MIN_NS / NSEC_PER_MSEC), ttl_ns / NSEC_PER_MSEC);
+    return 0;
+}
+
+int lease_check_ttl(const struct state *st, uint32_t flags, uint64_t ttl_ns, struct error *err) {
+    int rc = check_ttl(st, ttl_ns, err);
+    return rc ? rc : check_flags(flags, ttl_ns, err);
+}
+
+static int check_rights(const struct lease_terms *t, struct error *err) {
+    if ((t->rights & ~RDMAD_RIGHTS_ALL) || !(t->rights & ~RDMAD_RIGHT_DELEGATE))
+        return error_set(err, RDMAD_E_INVAL,
+                         "rights 0x%" PRIx32 " are not read (1), write (2) or atomic (4), perhaps "
+                         "with delegate (8)",
+                         t->rights);
+    if ((t->rights & RDMAD_RIGHT_ATOMIC) && t->offset % 8)
+        return error_set(err, RDMAD_E_ALIGN,
+                         "a lease for atomics begins at a multiple of 8 of its pool, not at "
+                         "%" PRIu64,
+                         t->offset);
+    return 0;
+}
+
+int lease_check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err) {
+    struct scope scope = lease_scope(t);
+    int rc;
+    if (!pool_covers(pool, t->offset, t->length))
+        return error_set(err, RDMAD_E_RANGE,
+                         "offset %" PRIu64 " and length %" PRIu64 " lie outside pool %" PRIu64
+                         " of %zu bytes",
+                         t->offset, t->length, pool->handle, pool->bytes);
+    if ((rc = check_rights(t, err)) || (rc = scope_validate(&scope, err)))
+        return rc;
+    if (t->name[0] && !rdmad_name_ok(t->name))
+        return error_set(err, RDMAD_E_NAME,
+                         "\"%s\" cannot be published: a name is 1 to %u of A-Z a-z 0-9 . _ -, does "
+                         "not start with a dot and is not \"lease\"",
+                         t->name, RDMAD_NAME_MAX);
+    return lease_check_ttl(pool->session->state, t->flags, t->ttl_ns, err);
+}

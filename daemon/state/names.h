@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * names.h - what is published on this daemon, in order of bytes, and who watches it.
+ *
+ * A lease or a service embeds a struct name; a name is one's or the other's. Nobody sees a name
+ * whose scope does not admit him.
+ *
+ * The happy path of a watch: watch_begin tells what is there, then each name that comes or goes.
+ * Both go through the watch's ops to a client or a peer, who may not read: then (lags) the names
+ * that were not told yet wait in the table, and news of others in the watch, WATCH_PENDING_MAX at
+ * most; whoever falls further behind has his watch ended with RDMAD_E_LIMIT, and watches anew.
+ */
+#ifndef RDMAD_STATE_NAMES_H
+#define RDMAD_STATE_NAMES_H
+
+#include "daemon/base/list.h"
+#include "daemon/base/tree.h"
+#include "daemon/state/scope.h"
+#include <rdmad/wire.h>
+
+#define WATCH_PENDING_MAX 128u
+
+struct names;
+
+struct name {
+    struct tree_node node;
+    struct names *names; /* NULL: not in */
+    const char *text;
+    uint32_t kind; /* enum rdmad_name_kind */
+    struct scope scope;
+    /* rights, length and ttl_ns of out, which is zero; NULL: there is nothing to say. */
+    void (*describe)(const struct name *name, struct rdmad_name_entry *out);
+};
+
+int names_new(struct names **out); /* 0 or RDMAD_E_NOMEM */
+void names_free(struct names *ns); /* nothing is published or watched any more */
+
+/* Publishes; the caller has seen by names_check_free that its name is free. */
+void names_add(struct names *ns, struct name *name);
+void names_remove(struct name *name); /* harmless when it is not in */
+struct name *names_find(const struct names *ns, const char *text);
+/* RDMAD_E_EXISTS when text is the name of something else. */
+int names_check_free(const struct names *ns, const char *text, struct error *err);
+
+/* Up to max of those that begin with prefix and come after the text "listed" ("": from the first),
+ * as far as who may see them; *more: there are others. */
+unsigned names_list(const struct names *ns, const struct lessee *who, const char *prefix,
+                    const char *listed, struct rdmad_name_entry *out, unsigned max, bool *more);
+/* 0, or RDMAD_E_NAME with what is wrong with text, which no name begins with. "": nothing. */
+int names_check_prefix(const char *text, struct error *err);
+
+/* ---- watches ---- */
+
+struct watch;
+struct watch_ops {
+    bool (*lags)(struct watch *w);
+    void (*tell)(struct watch *w, const struct rdmad_name_entry *entry, bool gone);
+    /* All that was there at the beginning has been told. May be NULL. */
+    void (*told)(struct watch *w);
+    /* It has ended by itself; called when there is room, and the last call. May free it. */
+    void (*over)(struct watch *w, int reason);
+};
+struct watch { /* embedded */
+    struct list node;
+    struct names *names; /* NULL: somebody else's names; watch_news tells of them */
+    struct lessee who;
+    const struct watch_ops *ops;
+    bool walking;
+    int reason; /* why it is over; 0 while it is not */
+    char prefix[RDMAD_NAME_MAX + 1];
+    char at[RDMAD_NAME_MAX + 1]; /* while walking: told up to here */
+    struct list pending;
+    unsigned npending;
+};
+
+/* Tells what is there, before it returns as much as there is room for. */
+void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, const char *prefix,
+                 const struct watch_ops *ops);
+/* Of somebody else's names. */
+void watch_news(struct watch *w, const struct rdmad_name_entry *entry, bool gone);
+void watch_over(struct watch *w, int reason);
+void watch_go_on(struct watch *w); /* there is room again; may end it */
+void watch_end(struct watch *w);   /* tells nothing more */
+
+#endif
