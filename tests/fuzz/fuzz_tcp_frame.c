@@ -5,7 +5,7 @@
  *
  * The first byte chooses who sends. To a target the rest goes as requests; a request with key 0
  * gets the key of a real window, which the fuzzer could never guess. To a link it goes as answers
- * to four ops, small and large.
+ * to ops of every kind, small and large. A message is read to its last byte.
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
@@ -23,7 +23,7 @@
 #define BYTES (96u << 10) /* of memory: the middle third is open, the rest must never change */
 #define OPEN_AT (32u << 10)
 #define OPEN_BYTES (32u << 10)
-#define OPS 4u
+#define OPS 7u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,6 +35,7 @@ static uint8_t *memory;
 static int listener;
 static struct fabric_blob listener_offer;
 static unsigned completed, came_up, went_down;
+static volatile uint8_t sum;
 
 static void must(int condition) {
     if (!condition)
@@ -65,6 +66,14 @@ static void link_lost(void *user, void *cookie, const struct error *why) {
     went_down++;
 }
 
+static void received(void *user, uint64_t peer, uint64_t number, const void *bytes, size_t size) {
+    const uint8_t *at = bytes;
+    (void)user;
+    must(peer == PEER && number != 0 && size <= FRAME_MAX_SEND);
+    for (size_t i = 0; i < size; i++)
+        sum = (uint8_t)(sum + at[i]);
+}
+
 static void memory_fault(void *user, const void *address) {
     (void)user, (void)address;
     abort();
@@ -81,6 +90,7 @@ static const struct fabric_env env = {.now_ns = now,
                                       .complete = complete,
                                       .link_up = link_up,
                                       .link_lost = link_lost,
+                                      .received = received,
                                       .memory_fault = memory_fault,
                                       .settings = &settings};
 
@@ -119,7 +129,8 @@ static void sign(uint8_t *bytes, size_t size) {
     for (size_t at = 0; at + FRAME_BYTES <= size;) {
         struct frame f;
         frame_get(&f, bytes + at);
-        if (f.key == 0 && (f.type == FRAME_READ || f.type == FRAME_WRITE)) {
+        if (f.key == 0 &&
+            (f.type == FRAME_READ || f.type == FRAME_WRITE || frame_is_atomic(f.type))) {
             memcpy(&f.slot, key.bytes + 4, sizeof f.slot);
             memcpy(&f.key, key.bytes + 8, sizeof f.key);
             frame_put(bytes + at, &f);
@@ -157,7 +168,12 @@ static void attack_target(uint8_t *bytes, size_t size) {
 }
 
 static void attack_link(const uint8_t *bytes, size_t size) {
-    static const uint32_t lengths[OPS] = {64, 100, 5000, 6000};
+    static const struct {
+        uint8_t opcode;
+        uint32_t length;
+    } kinds[OPS] = {{RDMAD_OP_READ, 64},    {RDMAD_OP_WRITE, 100}, {RDMAD_OP_READ, 5000},
+                    {RDMAD_OP_WRITE, 6000}, {RDMAD_OP_CAS, 8},     {RDMAD_OP_SEND, 3000},
+                    {RDMAD_OP_FADD, 8}};
     struct fabric_op ops[OPS];
     struct fabric_link *link;
     struct fabric_blob hello;
@@ -176,9 +192,9 @@ static void attack_link(const uint8_t *bytes, size_t size) {
         polls(1);
     completed = 0;
     for (unsigned i = 0; i < OPS; i++) {
-        ops[i] = (struct fabric_op){.opcode = i % 2 ? RDMAD_OP_WRITE : RDMAD_OP_READ,
-                                    .local = memory + OPEN_AT + (size_t)i * 8192,
-                                    .length = lengths[i],
+        ops[i] = (struct fabric_op){.opcode = kinds[i].opcode,
+                                    .local = memory + OPEN_AT + (size_t)(i % 4) * 8192,
+                                    .length = kinds[i].length,
                                     .key = &key};
         must(fabric_tcp.post(link, &ops[i]) == 0);
     }
