@@ -32,7 +32,7 @@ static void claim_free(struct claim *c) {
     timer_unset(&state_of(c)->timers, &c->timeout);
     timer_unset(&state_of(c)->timers, &c->key_again);
     if (c->lane)
-        lane_leave(c->lane, c);
+        lane_leave(c->lane, &c->lane_user);
     slots_remove(&p->claims, c->ref);
     free(c);
     liveness_update(p);
@@ -174,7 +174,8 @@ static struct claim *claim_new(struct peer *p, struct handle *h, const struct rd
     c->uid = h->session->uid;
     c->uri = *uri;
     c->timeout_ns = timeout_ns;
-    list_init(&c->lane_node);
+    list_init(&c->lane_user.node);
+    c->lane_user.news = claim_lane_news;
     timer_init(&c->timeout, timed_out);
     timer_init(&c->key_again, key_again);
     if (timer_set(&p->peers->state->timers, &c->timeout, clock_after(state_now(st), timeout_ns))) {
@@ -239,14 +240,14 @@ static void claim_granted(struct claim *c, const struct peer_attach_rep *m) {
     };
     if (claim_is_closing(c))
         return;
-    struct lane *lane = lane_of(c->peer, c->handle->session);
+    struct lane *lane = lane_of(c->peer, c->handle->session, PEER_ANY_WORKER);
     if (!lane) {
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a link to %s", c->peer->name);
         claim_fail(c, &err);
         return;
     }
     c->lane = lane;
-    lane_join(lane, c);
+    lane_join(lane, &c->lane_user);
 }
 
 void claim_attach_rep(struct peer *p, const struct peer_attach_rep *m) {

@@ -30,7 +30,7 @@ struct claim {
     uint64_t owner_ref;
     struct plane_lease_spec spec;
     struct lane *lane;
-    struct list lane_node;
+    struct lane_user lane_user;
     uint64_t via;           /* for which link the key was asked last */
     unsigned keys_asked;    /* KEY_REQs that are not answered; only the last answer counts */
     struct timer key_again; /* asks once more */
@@ -45,7 +45,12 @@ struct claim {
 void claim_fail(struct claim *c, const struct error *why);
 /* Fails it when its session closes: that has no data plane to which anything could be added. */
 bool claim_is_closing(struct claim *c);
+/* No link can be had, now and later: who still waits for one fails. */
+void claim_lane_refused(struct claim *c);
 /* LINKING, with lane and key: hands it to the data plane. */
 void claim_usable(struct claim *c);
+
+/* ---- key.c ---- */
+void claim_lane_news(struct lane_user *u, enum lane_news news); /* may free the claim */
 
 #endif

@@ -159,27 +159,32 @@ void claim_revoked(struct peer *p, const struct peer_revoked *m);
 void claim_renewed(struct peer *p, const struct peer_ttl *m);
 void claim_ttl_rep(struct peer *p, const struct peer_ttl *m);
 
-struct claim;
-/* No link can be had, now and later: who still waits for one fails. */
-void claim_lane_refused(struct claim *c);
-
 /* ---- key.c ---- */
 void claim_key_rep(struct peer *p, const struct peer_key_rep *m);
-void claim_lane_up(struct claim *c);   /* may free it */
-void claim_lane_down(struct claim *c); /* the lane is made anew */
 void key_again(struct timer *timer, uint64_t now_ns);
 
 /* ---- lane.c ---- */
 struct lane;
-/* The lane of the session, made when there is none. Claims wait on a lane, then use it. Joining may
- * call claim_lane_up at once. NULL: out of memory. */
-struct lane *lane_of(struct peer *p, const struct session *s);
-void lane_join(struct lane *lane, struct claim *c);
-void lane_leave(struct lane *lane, struct claim *c);
+enum lane_news {
+    LANE_IS_UP,   /* it has a link */
+    LANE_IS_DOWN, /* the link is being made anew */
+    LANE_REFUSED, /* no link can be had, now and later */
+};
+struct lane_user { /* embedded */
+    struct list node;
+    void (*news)(struct lane_user *u, enum lane_news news); /* may make it leave */
+    bool is_channel;
+};
+/* The lane of the session, to that worker there (PEER_ANY_WORKER: where leases are), made when
+ * there is none. Users wait on a lane, then use it. Joining may tell of a link at once. NULL: out
+ * of memory. */
+struct lane *lane_of(struct peer *p, const struct session *s, uint32_t there);
+void lane_join(struct lane *lane, struct lane_user *u);
+void lane_leave(struct lane *lane, struct lane_user *u);
 struct plane_lane *lane_plane(const struct lane *lane);
 /* The number of its link, 0 while it has none. */
 uint64_t lane_number(const struct lane *lane);
-/* The same of a lane that there may be or not. */
+/* The same of a lane for leases that there may be or not. */
 uint64_t lane_number_for(struct peer *p, const struct session *s);
 /* What went wrong with it last; code 0: nothing ever. */
 const struct error *lane_trouble(const struct lane *lane);

@@ -33,8 +33,8 @@ static void ask_key(struct claim *c) {
     peer_send(c->peer, &m);
 }
 
-/* The lane has a link. */
-void claim_lane_up(struct claim *c) {
+/* The lane has a link. May free the claim. */
+static void lane_up(struct claim *c) {
     c->key_pause_ns = PEER_RETRY_MIN_NS;
     if (c->stage == CLAIM_LIVE) {
         if (handle_wants_key(c->handle))
@@ -47,8 +47,14 @@ void claim_lane_up(struct claim *c) {
     }
 }
 
-void claim_lane_down(struct claim *c) {
-    timer_unset(timers_of(c), &c->key_again);
+void claim_lane_news(struct lane_user *u, enum lane_news news) {
+    struct claim *c = container_of(u, struct claim, lane_user);
+    if (news == LANE_IS_UP)
+        lane_up(c);
+    else if (news == LANE_IS_DOWN)
+        timer_unset(timers_of(c), &c->key_again);
+    else
+        claim_lane_refused(c);
 }
 
 void key_again(struct timer *timer, uint64_t now_ns) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lane.c - where our workers reach a peer's memory: one lane for each worker that needs one, and
- * one for each session that by the policy (peer.private_links) has its own.
+ * lane.c - where our workers reach a peer's memory and channels: one lane for each worker that
+ * needs one and, with channels, for each worker there that has to be reached; and one for each
+ * session that by the policy (peer.private_links) has its own.
  *
- * The happy path: the first claim makes the lane; the data plane makes our end of a link and a
- * hello; LINK_REQ carries it to the peer, which answers with an offer; the data plane connects by
- * it; the claims get their keys (key.c). When the last claim has left, a lane stays for a moment,
- * in case of a next one, and the peer is told that its end can go.
+ * The happy path: the first user (a claim, attach.c, or a channel, channel.c) makes the lane; the
+ * data plane makes our end of a link and a hello; LINK_REQ carries it to the peer, which answers
+ * with an offer; the data plane connects by it; the users are told (claims get their keys, key.c).
+ * When the last user has left, a lane stays for a moment, in case of a next one, and the peer is
+ * told that its end can go.
  *
  * Whatever goes wrong on this way, and a link that breaks later, takes the lane DOWN; after a pause
  * it begins again, as long as somebody is on it and the peer's control connection lives. Nobody is
@@ -16,7 +18,6 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/claim.h"
 #include "daemon/peer/internal.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ enum lane_stage {
     LANE_CONNECTING, /* by the peer's offer */
     LANE_UP,
     LANE_DOWN, /* until the timer */
-    LANE_OVER, /* no claim joins it any more */
+    LANE_OVER, /* nobody joins it any more */
 };
 
 struct lane {
@@ -36,13 +37,14 @@ struct lane {
     struct list node;
     uint64_t session; /* whose alone it is; 0: everybody's */
     unsigned worker;
+    uint32_t there; /* the worker that it reaches; PEER_ANY_WORKER: that of the leases */
     enum lane_stage stage;
     struct plane_lane *plane; /* NULL once being dropped */
     uint64_t ref;             /* of the LINK_REQ that is out */
     uint64_t number;          /* the peer's, of the link last up; 0: it knows that it is gone */
     bool answering, dropping; /* answers of the data plane under way */
-    unsigned busy;            /* claims are being told something */
-    struct list claims;       /* waiting or using */
+    unsigned busy;            /* users are being told something */
+    struct list users;        /* waiting or using */
     struct timer timer;       /* DOWN: begin again; else: nobody came */
     uint64_t pause_ns, up_since_ns, rebuilds;
     bool was_up;
@@ -93,7 +95,7 @@ static void lane_dropped(void *arg, const struct error *result) {
 
 /* Lets go of a lane that is over and that nobody is on any more. */
 static void lane_check_drop(struct lane *lane) {
-    if (lane->stage != LANE_OVER || !list_empty(&lane->claims) || lane->busy || !lane->plane)
+    if (lane->stage != LANE_OVER || !list_empty(&lane->users) || lane->busy || !lane->plane)
         return;
     struct plane_lane *plane = lane->plane;
     lane->plane = NULL;
@@ -113,7 +115,7 @@ static void lane_end(struct lane *lane) {
  * let go of its end. */
 static void lane_settle(struct lane *lane) {
     struct state *st = state_of(lane);
-    if (!list_empty(&lane->claims) || lane->busy)
+    if (!list_empty(&lane->users) || lane->busy)
         return;
     bool keep = lane->stage == LANE_UP ? !lane->session : lane->stage != LANE_DOWN;
     uint64_t until = clock_after(state_now(st), PEER_LANE_IDLE_NS);
@@ -125,15 +127,16 @@ static void lane_settle(struct lane *lane) {
 
 /* ---- the way up -------------------------------------------------------------------------- */
 
-/* Tells every claim; each may leave, and free others than itself. */
-static void each_claim(struct lane *lane, void (*tell)(struct claim *c)) {
+/* Tells every user; each may leave, and free others than itself. */
+static void each_user(struct lane *lane, enum lane_news news) {
     struct list todo = LIST_INIT(todo);
     struct list *node;
-    lane->busy++; /* keeps it while claims leave */
-    list_splice(&todo, &lane->claims);
+    lane->busy++; /* keeps it while users leave */
+    list_splice(&todo, &lane->users);
     while ((node = list_pop(&todo))) {
-        list_append(&lane->claims, node);
-        tell(list_entry(node, struct claim, lane_node));
+        struct lane_user *u = list_entry(node, struct lane_user, node);
+        list_append(&lane->users, node);
+        u->news(u, news);
     }
     lane->busy--;
 }
@@ -160,7 +163,7 @@ static void lane_failed(struct lane *lane, const struct error *why) {
     lane->busy++;
     lane_down(lane, why);
     if (never)
-        each_claim(lane, claim_lane_refused);
+        each_user(lane, LANE_REFUSED);
     lane->busy--;
     lane_settle(lane);
 }
@@ -189,7 +192,7 @@ static void opened(void *arg, const struct error *result) {
         LOG_LIMITED(INFO, ("the link to %s at %s is up again", p->name, p->address),
                     FIELD_U64("PEER", p->id));
     lane->was_up = true;
-    each_claim(lane, claim_lane_up);
+    each_user(lane, LANE_IS_UP);
     lane_settle(lane);
 }
 
@@ -226,7 +229,7 @@ static void greeted(void *arg, const struct error *result, const struct fabric_b
     } else {
         lane->stage = LANE_ASKED;
         lane->ref = m.link_req.ref = p->peers->next_ref++;
-        m.link_req.worker = PEER_ANY_WORKER;
+        m.link_req.worker = lane->there;
         m.link_req.hello = *hello; /* NOLINT: there whenever it went well */
         peer_send(p, &m);
     }
@@ -248,7 +251,7 @@ static void lane_timer(struct timer *timer, uint64_t now_ns) {
         lane_end(lane);
 }
 
-/* ---- claims come and go ------------------------------------------------------------------ */
+/* ---- users come and go ------------------------------------------------------------------- */
 
 /* Whether "1000,1001", or "*", names uid. */
 static bool is_listed(const char *uids, uid_t uid) {
@@ -267,24 +270,24 @@ static bool is_listed(const char *uids, uid_t uid) {
     }
 }
 
-static struct lane *lane_find(struct peer *p, const struct session *s) {
+static struct lane *lane_find(struct peer *p, const struct session *s, uint32_t there) {
     bool alone = is_listed(s->state->config->peer_private_links, s->uid);
     unsigned worker = plane_worker_of_session(s->plane);
     list_for_each (node, &p->lanes) {
         struct lane *lane = list_entry(node, struct lane, node);
-        if (lane->worker == worker && lane->session == (alone ? s->id : 0) &&
-            lane->stage != LANE_OVER)
+        if (lane->worker == worker && lane->there == there &&
+            lane->session == (alone ? s->id : 0) && lane->stage != LANE_OVER)
             return lane;
     }
     return NULL;
 }
 
 uint64_t lane_number_for(struct peer *p, const struct session *s) {
-    const struct lane *lane = s->closing ? NULL : lane_find(p, s);
+    const struct lane *lane = s->closing ? NULL : lane_find(p, s, PEER_ANY_WORKER);
     return lane ? lane_number(lane) : 0;
 }
 
-static struct lane *lane_new(struct peer *p, const struct session *s) {
+static struct lane *lane_new(struct peer *p, const struct session *s, uint32_t there) {
     bool alone = is_listed(s->state->config->peer_private_links, s->uid);
     struct lane *lane = calloc(1, sizeof(*lane));
     if (!lane)
@@ -296,30 +299,31 @@ static struct lane *lane_new(struct peer *p, const struct session *s) {
         return NULL;
     }
     lane->peer = p;
+    lane->there = there;
     lane->session = alone ? s->id : 0;
     lane->pause_ns = PEER_RETRY_MIN_NS;
-    list_init(&lane->claims);
+    list_init(&lane->users);
     timer_init(&lane->timer, lane_timer);
     list_append(&p->lanes, &lane->node);
     lane_begin(lane);
     return lane;
 }
 
-struct lane *lane_of(struct peer *p, const struct session *s) {
-    struct lane *lane = lane_find(p, s);
-    return lane ? lane : lane_new(p, s);
+struct lane *lane_of(struct peer *p, const struct session *s, uint32_t there) {
+    struct lane *lane = lane_find(p, s, there);
+    return lane ? lane : lane_new(p, s, there);
 }
 
-void lane_join(struct lane *lane, struct claim *c) {
-    list_append(&lane->claims, &c->lane_node);
+void lane_join(struct lane *lane, struct lane_user *u) {
+    list_append(&lane->users, &u->node);
     if (lane->stage != LANE_DOWN)
         timer_unset(&state_of(lane)->timers, &lane->timer);
     if (lane->stage == LANE_UP)
-        claim_lane_up(c);
+        u->news(u, LANE_IS_UP);
 }
 
-void lane_leave(struct lane *lane, struct claim *c) {
-    list_remove(&c->lane_node);
+void lane_leave(struct lane *lane, struct lane_user *u) {
+    list_remove(&u->node);
     lane_settle(lane);
 }
 
@@ -332,7 +336,7 @@ void lane_renew(struct lane *lane, const struct error *why) {
     LOG_LIMITED(NOTICE, ("%s; it is made anew", why->text), FIELD_U64("PEER", lane->peer->id));
     lane->busy++;
     lane_down(lane, why);
-    each_claim(lane, claim_lane_down);
+    each_user(lane, LANE_IS_DOWN);
     lane->busy--;
     lane_settle(lane);
 }
@@ -361,7 +365,7 @@ static const char *state_name(const struct lane *lane) {
     if (lane->stage == LANE_OVER)
         return "closing";
     if (lane->stage == LANE_UP)
-        return list_empty(&lane->claims) ? "idle" : "up";
+        return list_empty(&lane->users) ? "idle" : "up";
     return lane->was_up ? "rebuilding" : "opening";
 }
 
@@ -379,8 +383,11 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
             .rebuilds = lane->rebuilds,
             .last_error = lane->trouble.text,
         };
-        list_for_each (at, &lane->claims)
-            v.handles++;
+        list_for_each (at, &lane->users) {
+            bool channel = list_entry(at, struct lane_user, node)->is_channel;
+            v.channels += channel;
+            v.handles += !channel;
+        }
         each(arg, &v);
     }
 }

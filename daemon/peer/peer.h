@@ -54,11 +54,12 @@ struct peer_view {
 struct link_view {
     uint64_t peer;
     unsigned worker;
-    const char *fabric, *state;   /* "opening", "up", "idle", "rebuilding", "closing" */
-    uint64_t session;             /* whose alone it is; 0: everybody's */
-    uint64_t handles, quiesce_ns; /* bound within which an op's memory is let go */
-    uint64_t rebuilds;            /* how often it was made anew */
-    const char *last_error;       /* why it broke, or could not be opened, last; "" */
+    const char *fabric, *state; /* "opening", "up", "idle", "rebuilding", "closing" */
+    uint64_t session;           /* whose alone it is; 0: everybody's */
+    uint64_t handles, channels;
+    uint64_t quiesce_ns;    /* bound within which an op's memory is let go */
+    uint64_t rebuilds;      /* how often it was made anew */
+    const char *last_error; /* why it broke, or could not be opened, last; "" */
 };
 void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg);
 void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg);
