@@ -180,6 +180,10 @@ void ring_complete(struct ring *r, const struct rdmad_cqe *cqe) {
     r->cq_reserved--;
 }
 
+void ring_release(struct ring *r) {
+    r->cq_reserved--;
+}
+
 bool ring_flush(struct ring *r) {
     bool asleep = false;
     if (r->cq_tail != r->cq_tail_published) {

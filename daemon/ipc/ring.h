@@ -53,6 +53,9 @@ void ring_take(struct ring *r, struct rdmad_sqe *copy);
 /* Uses one reservation. Visible to the client after ring_flush. */
 void ring_complete(struct ring *r, const struct rdmad_cqe *cqe);
 
+/* Gives one reservation back: nothing will be told. */
+void ring_release(struct ring *r);
+
 /* Publishes sq head and cq tail; rings the doorbell if the client sleeps on completions. Returns
  * true when it rang. */
 bool ring_flush(struct ring *r);

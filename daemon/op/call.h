@@ -43,6 +43,7 @@ struct plane_lane {
 struct plane_window {
     struct plane *plane;
     struct worker *worker;
+    struct op_notifier *notifier; /* NULL: its lessee may not notify */
     struct op_window op;
 };
 
@@ -66,6 +67,7 @@ struct call {
     void *object; /* a new ring, pool or lease; or what settled finishes with */
     uint64_t deadline_ns, peer;
     uint64_t via; /* the number of a link of the peer's */
+    uint32_t count;
     int reason;
     struct fabric_window_spec window_spec;
     struct fabric_blob given; /* a hello, an offer or a key */
@@ -107,6 +109,7 @@ void table_pool_drop(struct call *c);
 void table_lease_add(struct call *c);
 void table_lease_extend(struct call *c);
 void table_lease_key(struct call *c);
+void table_lease_notified(struct call *c);
 void table_lease_end(struct call *c);
 void table_lease_forget(struct call *c);
 void table_shut_out(struct op_session *s); /* its rings are not looked at any more */
@@ -126,6 +129,11 @@ void window_open(struct call *c);
 void window_reopen(struct call *c);
 void window_extend(struct call *c);
 void window_close(struct call *c);
+/* notify.c, notify_peer.c: notifications. */
+void grant_add(struct call *c);
+void grant_drop(struct call *c);
+void window_notify(struct call *c);
+
 void window_opened(void *worker, void *cookie, const struct fabric_blob *key,
                    const struct error *err);
 void window_closed(void *worker, void *cookie);
@@ -134,5 +142,6 @@ void window_closed(void *worker, void *cookie);
 void event_session_violated(struct mail *mail);
 void event_lane_lost(struct mail *mail);
 void event_memory_fault(struct mail *mail);
+void event_notify_taken(struct mail *mail);
 
 #endif

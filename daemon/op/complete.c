@@ -64,8 +64,8 @@ static void count_end(struct worker *w, const struct op *op, const struct op_res
     }
 }
 
-static void answer(struct op_ring *r, uint64_t user_data, uint8_t opcode,
-                   const struct op_result *result) {
+void op_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,
+             const struct op_result *result) {
     struct rdmad_cqe cqe = {
         .user_data = user_data,
         .bytes = result->bytes,
@@ -76,14 +76,28 @@ static void answer(struct op_ring *r, uint64_t user_data, uint8_t opcode,
         .lease_id = result->info,
     };
     ring_complete(r->ring, &cqe);
-}
-
-/* Its ring hears of it, if it has one. */
-static void tell(struct worker *w, struct op *op, const struct op_result *result) {
-    struct op_ring *r = op->ring;
-    answer(r, op->user_data, op->opcode, result);
     rings_dirty(w, r);
     r->active_ns = w->now_ns; /* its client has reason to come again */
+}
+
+/* Room in the cq that the client did not make: a ring may sleep though sqes wait for it. */
+void op_tell_nothing(struct worker *w, struct op_ring *r) {
+    ring_release(r->ring);
+    rings_wake(w, r);
+}
+
+/* Other ways to end than by a cqe of its own. */
+static void tell_apart(struct worker *w, struct op *op, const struct op_result *result) {
+    if (op->opcode == RDMAD_OP_NOTIFY)
+        notify_release(op);
+    if (!op->ring)
+        return; /* its ended is told later */
+    if (op->batch)
+        batch_ended(w, op->batch, op->order, result);
+    else if (op->flags & RDMAD_SQE_SILENT && result->outcome == RDMAD_DONE)
+        op_tell_nothing(w, op->ring);
+    else
+        op_tell(w, op->ring, op->user_data, op->opcode, result);
 }
 
 /* Nothing counts it any more. */
@@ -100,16 +114,30 @@ static void uncount(struct worker *w, struct op *op) {
         op->lease->inflight--;
     s->inflight--;
     s->charged -= op->charged;
-    if (op->ring)
-        op->ring->inflight--;
+    struct op_ring *r = op->ring;
+    if (!r)
+        return;
+    r->inflight--;
+    r->moving -= op->moving;
+    if (!list_empty(&r->behind))
+        fence_wake(w, r);
+}
+
+void op_vanish(struct worker *w, struct op *op) {
+    counter_sub(&op->session->stats.ops_inflight, 1);
+    counter_sub(&w->counters.ops_inflight, 1);
+    uncount(w, op);
+    slab_put(&w->ops, op);
 }
 
 void op_end(struct worker *w, struct op *op, const struct op_result *result) {
     struct op_session *s = op->session;
-    if (op->ring) {
+    if (op->ring)
         count_end(w, op, result);
-        tell(w, op, result);
-    }
+    if (op->told_apart)
+        tell_apart(w, op, result);
+    else
+        op_tell(w, op->ring, op->user_data, op->opcode, result);
     uncount(w, op);
     if (op->ended)
         op->ended(w, op, result->status, result->outcome);
@@ -118,10 +146,14 @@ void op_end(struct worker *w, struct op *op, const struct op_result *result) {
 }
 
 static uint64_t lease_number(const struct op *op, int status) {
-    return op->lease && concerns_lease(status) ? op->lease->lease_id : 0;
+    if (!concerns_lease(status))
+        return 0;
+    if (op->grant)
+        return grant_number(op->grant);
+    return op->lease ? op->lease->lease_id : 0;
 }
 
-static void op_finish(struct worker *w, struct op *op) {
+void op_finish(struct worker *w, struct op *op) {
     uint8_t outcome = outcome_of(op);
     /* Cancelled too late: the last part was done all the same. */
     int status = outcome == RDMAD_DONE ? RDMAD_OK : op->status;
@@ -132,12 +164,15 @@ static void op_finish(struct worker *w, struct op *op) {
     op_end(w, op, &result);
 }
 
-void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe, int status,
-               uint64_t lease_id) {
+void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+               const struct op_request *rq, int status, uint64_t lease_id) {
     struct op_result result = {.status = status,
                                .outcome = status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
                                .info = lease_id};
-    answer(r, sqe->user_data, sqe->opcode, &result);
+    if (rq->batch)
+        batch_ended(w, rq->batch, rq->order, &result);
+    else
+        op_tell(w, r, sqe->user_data, sqe->opcode, &result);
     counter_add(&r->session->stats.ops, 1);
     counter_add(&w->counters.ops, 1);
     if (status) {
@@ -146,10 +181,14 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     }
 }
 
-static void fold(struct op *op, const struct fabric_op *fop) {
+static bool is_atomic(uint8_t opcode) {
+    return opcode == RDMAD_OP_CAS || opcode == RDMAD_OP_FADD;
+}
+
+static void fold(struct worker *w, struct op *op, const struct fabric_op *fop) {
     switch (fop->outcome) {
     case RDMAD_DONE:
-        op->placed += fop->length;
+        op->placed += is_atomic(fop->opcode) ? fop->value : fop->length;
         return;
     case RDMAD_UNKNOWN:
         op->some_unknown = true;
@@ -165,6 +204,8 @@ static void fold(struct op *op, const struct fabric_op *fop) {
         op->stopped = true;
         op->status = fop->status;
     }
+    if (fop->opcode == RDMAD_OP_SEND)
+        notify_sync(w, op->session, op->lease);
 }
 
 /* Nobody asked for it to end, it was not executed or may be twice, and its lane is not dropped. */
@@ -175,11 +216,17 @@ static bool goes_again(const struct op *op, const struct fabric_op *fop) {
 
 /* Not before the lease has its next key, even if its route seems to be there: that is how a peer
  * that answers "lost" on a link which is not lost gets no second try. */
-static void put_back(struct op *op, struct op_part *part) {
+static void put_back(struct worker *w, struct op *op, struct op_part *part) {
     if (part->fop.outcome != RDMAD_FAILED_UNTOUCHED)
         op->some_partial = true;
-    op->posted -= part->fop.length;
-    list_append(&op->again, &part->node);
+    if (part->fop.opcode == RDMAD_OP_SEND) { /* a NOTIFY's: made anew, after the bytes */
+        op->todo = OP_TODO_NOTICE;
+        op_part_put(w, part);
+        notify_sync(w, op->session, op->lease);
+    } else {
+        op->posted -= part->fop.length;
+        list_append(&op->again, &part->node);
+    }
     op_hold(op);
 }
 
@@ -192,16 +239,16 @@ void op_part_ended(struct worker *w, struct op_part *part) {
     list_remove(&part->node);
     op->inflight--;
     if (goes_again(op, &part->fop)) {
-        put_back(op, part);
+        put_back(w, op, part);
     } else {
-        fold(op, &part->fop);
+        fold(w, op, &part->fop);
         op_part_put(w, part);
     }
 
     bool more = op_has_more(op);
     if (!more)
         list_remove(&op->node);
-    else if (list_empty(&op->node))
+    else if (list_empty(&op->node) && !notify_must_wait(op))
         op_queue(w, op);
     if (!more && op->inflight == 0)
         op_finish(w, op);

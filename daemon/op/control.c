@@ -5,7 +5,9 @@
  * Everything that has to be allocated is allocated here; what fails for lack of memory is answered
  * like any other failure, in a later turn.
  */
+#include "daemon/base/log.h"
 #include "daemon/op/call.h"
+#include "daemon/op/notify.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -137,8 +139,11 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     struct call *c = session_call(s, handle, table_lease_add, done, arg);
     struct op_lease *lease = calloc(1, sizeof(*lease));
     c->share = malloc(sizeof(*c->share));
-    if (!lease || !c->share) {
+    bool notifies = !spec->lane && spec->owner;
+    struct op_notifier *n = notifies ? notifier_new(spec->owner, spec->lease_id) : NULL;
+    if (!lease || !c->share || (notifies && !n)) {
         free(lease);
+        free(n);
         free(c->share);
         call_refuse(c, RDMAD_E_NOMEM, "lease: out of memory");
         return;
@@ -149,6 +154,9 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     lease->rights = spec->rights;
     lease->leased_link = spec->lane != NULL;
     lease->key = spec->key;
+    lease->notify_ref = spec->notify_ref;
+    lease->notify_room = spec->notify_ref ? RDMAD_NOTIFY_DEPTH : 0;
+    lease->notifier = n;
     list_init(&lease->lane_node);
     list_init(&lease->held);
     c->object = lease;
@@ -176,6 +184,12 @@ void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabr
     call_post(c);
 }
 
+void plane_lease_notified(struct plane_session *s, uint64_t handle, uint32_t count) {
+    struct call *c = session_call(s, handle, table_lease_notified, NULL, NULL);
+    c->count = count;
+    call_post(c);
+}
+
 void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane_done *done,
                      void *arg) {
     struct call *c = session_call(s, handle, table_lease_end, done, arg);
@@ -185,6 +199,24 @@ void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane
 
 void plane_lease_forget(struct plane_session *s, uint64_t handle) {
     call_post(session_call(s, handle, table_lease_forget, NULL, NULL));
+}
+
+/* ---- grants ------------------------------------------------------------------------------ */
+
+void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {
+    struct call *c = session_call(s, lease_id, grant_add, done, arg);
+    c->object = grant_new();
+    if (c->object)
+        call_post(c);
+    else
+        call_refuse(c, RDMAD_E_NOMEM, "notifications of a lease: out of memory");
+}
+
+void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, plane_done *done,
+                      void *arg) {
+    struct call *c = session_call(s, lease_id, grant_drop, done, arg);
+    c->reason = reason;
+    call_post(c);
 }
 
 /* ---- lanes ------------------------------------------------------------------------------- */
@@ -318,6 +350,25 @@ struct plane_window *plane_window_open(struct plane *p, const struct fabric_wind
     return window;
 }
 
+/* Two hold it: the worker by the window, and the control thread, to say that it is closed. */
+void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
+                         void *cookie) {
+    struct op_notifier *n = notifier_new(owner, w->op.spec.lease_id);
+    if (!n) {
+        LOG(ERR, ("out of memory: a lessee of lease %lu cannot notify its owner",
+                    (unsigned long)w->op.spec.lease_id));
+        return;
+    }
+    n->ref = ref;
+    n->cookie = cookie;
+    n->plane = w->plane;
+    w->notifier = n;
+    notifier_hold(n);
+    struct call *c = window_call(w, window_notify, NULL, NULL);
+    c->object = n;
+    call_post(c);
+}
+
 void plane_window_reopen(struct plane_window *w, uint64_t via, plane_blob_done *done, void *arg) {
     struct call *c = window_call(w, window_reopen, NULL, arg);
     c->blob_done = done;
@@ -333,6 +384,10 @@ void plane_window_extend(struct plane_window *w, uint64_t deadline_ns) {
 
 void plane_window_close(struct plane_window *w, int reason, plane_done *done, void *arg) {
     struct call *c = window_call(w, window_close, done, arg);
+    if (w->notifier)
+        w->notifier->closed = true;
+    notifier_drop(w->notifier);
+    w->notifier = NULL;
     c->reason = reason;
     call_post(c);
 }

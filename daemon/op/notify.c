@@ -1,14 +1,273 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * notify.c - what peers' NOTIFYs bring.
+ * notify.c - notices at their owner's worker, and NOTIFY where the lessee's session is.
+ *
+ * The happy path of a NOTIFY: notify_reserve takes one off the lease's allowance, its bytes go as a
+ * WRITE's do, notify_post then leaves the notice or posts the SEND that carries it, and the op is
+ * done. On a link that keeps order the SEND goes right behind the WRITEs, else when they are done.
+ *
+ * Outcomes follow complete.c's table, the SEND being one part more: bytes placed and the notice
+ * refused is PARTIAL, bytes placed and nobody knows whether the notice came is UNKNOWN, with the
+ * SEND's status. A SEND of which nobody knows is never repeated.
+ *
+ * Allowance, route link: what was never posted is given back at once. Each message that was posted
+ * has a number, and comes back as allowance when the owner took its notice, or when the owner's
+ * daemon sees from a later number that it never came. After one that failed a message without a
+ * notice (sync) brings the number up to date, so no allowance is lost with a link.
+ *
+ * Happens before: a notice is left after its bytes were placed by the same thread (local) or by the
+ * thread that received them (link), and reaches another worker through that one's mailbox, whose
+ * lock orders the two. Who sees the NOTIFIED's cqe sees the bytes.
  */
-#include "daemon/op/worker.h"
+#include "daemon/op/notify.h"
+#include "daemon/op/call.h"
+#include <endian.h>
+#include <stdlib.h>
 
-void notify_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
-                     size_t size) {
-    (void)w;
-    (void)peer;
-    (void)number;
-    (void)bytes;
-    (void)size;
+struct op_notice {
+    struct mail mail;
+    struct list node; /* in grant->notices */
+    struct op_notifier *from;
+    uint64_t length;
+    uint32_t imm;
+};
+
+struct op_grant {
+    struct id_node node; /* in worker->grants, by the lease's number */
+    struct list session_node;
+    struct op_session *session;
+    struct list notices; /* that nobody took */
+    struct list waiting; /* NOTIFIEDs; empty when notices is not */
+};
+
+struct op_notifier *notifier_new(const struct plane_session *owner, uint64_t lease_id) {
+    struct op_notifier *n = calloc(1, sizeof(*n));
+    if (!n)
+        return NULL;
+    n->refs = 1;
+    n->lease_id = lease_id;
+    n->session = owner->op.id;
+    n->owner = owner->worker;
+    list_init(&n->node.node);
+    return n;
+}
+
+void notifier_hold(struct op_notifier *n) {
+    __atomic_add_fetch(&n->refs, 1, __ATOMIC_RELAXED);
+}
+
+void notifier_drop(struct op_notifier *n) {
+    if (n && __atomic_sub_fetch(&n->refs, 1, __ATOMIC_ACQ_REL) == 0)
+        free(n);
+}
+
+/* ---- the owner's worker ------------------------------------------------------------------ */
+
+static struct op_grant *grant_find(const struct worker *w, uint64_t lease_id, uint64_t session) {
+    struct id_node *node = ids_find(&w->grants, lease_id);
+    struct op_grant *g = node ? container_of(node, struct op_grant, node) : NULL;
+    return g && g->session->id == session ? g : NULL;
+}
+
+/* It was taken, or its grant is gone. */
+static void notice_free(struct op_notice *notice) {
+    struct op_notifier *n = notice->from;
+    __atomic_sub_fetch(&n->queued, 1, __ATOMIC_RELEASE);
+    if (n->plane)
+        notifier_allow(n, 1);
+    notifier_drop(n);
+    free(notice);
+}
+
+static void give(struct worker *w, struct op *op, struct op_notice *notice) {
+    struct op_result result = {.status = RDMAD_OK,
+                               .outcome = RDMAD_DONE,
+                               .flags = RDMAD_CQE_IMM,
+                               .bytes = notice->length,
+                               .info = notice->imm};
+    notice_free(notice);
+    op_end(w, op, &result);
+}
+
+static void arrive(struct worker *w, struct op_notice *notice) {
+    struct op_grant *g = grant_find(w, notice->from->lease_id, notice->from->session);
+    if (!g)
+        notice_free(notice);
+    else if (!list_empty(&g->waiting))
+        give(w, list_entry(list_first(&g->waiting), struct op, node), notice);
+    else
+        list_append(&g->notices, &notice->node);
+}
+
+static void deliver_notice(struct mail *mail) {
+    struct op_notice *notice = container_of(mail, struct op_notice, mail);
+    arrive(notice->from->owner, notice);
+}
+
+int notice_leave(struct worker *w, struct op_notifier *from, uint32_t imm, uint64_t length) {
+    struct op_notice *notice = malloc(sizeof(*notice));
+    if (!notice)
+        return RDMAD_E_NOMEM;
+    *notice = (struct op_notice){.from = from, .imm = imm, .length = length};
+    list_init(&notice->node);
+    notifier_hold(from);
+    if (from->owner == w)
+        arrive(w, notice);
+    else
+        mailbox_post(&from->owner->mailbox, &notice->mail, deliver_notice);
+    return 0;
+}
+
+int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                  struct op_request *rq) {
+    rq->grant = grant_find(w, sqe->lease, r->session->id);
+    if (!rq->grant)
+        return RDMAD_E_NO_LEASE;
+    struct op *op = op_new(w, r, sqe, rq);
+    struct list *first = list_pop(&rq->grant->notices);
+    if (first)
+        give(w, op, list_entry(first, struct op_notice, node));
+    else
+        list_append(&rq->grant->waiting, &op->node);
+    return 0;
+}
+
+struct op_grant *grant_new(void) {
+    struct op_grant *g = calloc(1, sizeof(*g));
+    if (!g)
+        return NULL;
+    list_init(&g->session_node);
+    list_init(&g->notices);
+    list_init(&g->waiting);
+    return g;
+}
+
+uint64_t grant_number(const struct op_grant *g) {
+    return g->node.id;
+}
+
+void grant_add(struct call *c) {
+    struct op_session *s = &c->session->op;
+    struct op_grant *g = c->object;
+    int rc = ids_add(&c->worker->grants, &g->node, c->handle);
+    if (rc < 0) {
+        free(g);
+        call_fail(c, rc, "notifications of a lease: no room in the worker's table");
+        return;
+    }
+    g->session = s;
+    list_append(&s->grants, &g->session_node);
+    call_finish(c);
+}
+
+static void grant_free(struct worker *w, struct op_grant *g) {
+    for (struct list *pos; (pos = list_pop(&g->notices));)
+        notice_free(list_entry(pos, struct op_notice, node));
+    ids_remove(&w->grants, &g->node);
+    list_remove(&g->session_node);
+    free(g);
+}
+
+void grant_drop(struct call *c) {
+    struct worker *w = c->worker;
+    struct op_grant *g = grant_find(w, c->handle, c->session->op.id);
+    if (g) {
+        for (struct list *pos; (pos = list_first(&g->waiting));)
+            op_cancel(w, list_entry(pos, struct op, node), c->reason);
+        grant_free(w, g);
+    }
+    call_finish(c);
+}
+
+void grants_session_gone(struct worker *w, struct op_session *s) {
+    for (struct list *pos; (pos = list_first(&s->grants));)
+        grant_free(w, list_entry(pos, struct op_grant, session_node));
+}
+
+/* ---- the lessee's worker ----------------------------------------------------------------- */
+
+int notify_reserve(struct op_lease *lease) {
+    struct op_notifier *n = lease->notifier;
+    if (lease->leased_link) {
+        if (lease->notify_room <= 0)
+            return RDMAD_E_NO_WAITER;
+        lease->notify_room--;
+        return 0;
+    }
+    if (!n || __atomic_load_n(&n->queued, __ATOMIC_ACQUIRE) >= RDMAD_NOTIFY_DEPTH)
+        return RDMAD_E_NO_WAITER;
+    __atomic_add_fetch(&n->queued, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+void notify_release(struct op *op) {
+    if (!op->reserved)
+        return;
+    op->reserved = false;
+    if (op->lease->leased_link)
+        op->lease->notify_room++;
+    else
+        __atomic_sub_fetch(&op->lease->notifier->queued, 1, __ATOMIC_RELAXED);
+}
+
+static int post_message(struct worker *w, struct op *op) {
+    struct op_lease *lease = op->lease;
+    struct op_part *part = op_part_get(w, op);
+    if (!part)
+        return RDMAD_E_NOMEM;
+    uint32_t number = lease->notify_number + !op->sync;
+    struct notify_message m = {.type = OP_MESSAGE_NOTIFY,
+                               .sync = op->sync,
+                               .imm = htole32(op->imm),
+                               .number = htole32(number),
+                               .ref = htole64(lease->notify_ref),
+                               .length = htole64(op->length)};
+    part->fop = (struct fabric_op){
+        .opcode = RDMAD_OP_SEND, .head = &m, .head_size = sizeof(m), .user = part};
+    int rc = op->route->seat->ops->post(op->route->link, &part->fop);
+    if (rc < 0) {
+        op_part_put(w, part);
+        return rc;
+    }
+    if (!op->sync && !op->reserved)
+        lease->notify_room--; /* one more message for the same notice */
+    op->reserved = false;
+    lease->notify_number = number;
+    op_part_posted(op, part);
+    return 0;
+}
+
+int notify_post(struct worker *w, struct op *op) {
+    int rc = op->lease->leased_link ? post_message(w, op)
+                                    : notice_leave(w, op->lease->notifier, op->imm, op->length);
+    if (rc < 0)
+        return rc;
+    op->reserved = false;
+    op->todo = 0;
+    return 0;
+}
+
+/* Posting it now could overtake the bytes. */
+bool notify_must_wait(const struct op *op) {
+    const struct op_route *route = op->route;
+    if (op->todo != OP_TODO_NOTICE || !op->inflight || op->next < op->length ||
+        !list_empty(&op->again))
+        return false;
+    return !op->lease->leased_link || !route->up || !route->link->ordered;
+}
+
+static void synced(struct worker *w, struct op *op, int status, uint8_t outcome) {
+    struct op_lease *lease = op->lease;
+    lease->syncing = false;
+    if (outcome != RDMAD_DONE && status == RDMAD_E_PEER_LOST)
+        notify_sync(w, op->session, lease);
+}
+
+/* It waits for the lease's key, if need be. Without memory for it, the next failure asks again. */
+void notify_sync(struct worker *w, struct op_session *s, struct op_lease *lease) {
+    if (lease->syncing || lease->reason || !lease->route || s->shut)
+        return;
+    const struct rdmad_sqe what = {.opcode = RDMAD_OP_NOTIFY};
+    if (op_start_own(w, s, NULL, lease, &what, CLOCK_NEVER, synced, NULL))
+        lease->syncing = true;
 }

@@ -73,9 +73,10 @@ struct op_lane {
     uint64_t lost_hello; /* which of them lost_mail is about */
 };
 
-struct op_channel; /* channel.h */
-struct op_grant;   /* notify.c */
-struct op_batch;   /* batch.c */
+struct op_channel;  /* channel.h */
+struct op_grant;    /* notify.c */
+struct op_notifier; /* notify.h */
+struct op_batch;    /* batch.c */
 
 struct op_session {
     struct worker *worker;
@@ -129,9 +130,11 @@ struct op_lease {
     struct list held;             /* ops that wait for a key */
     struct op_route *route;       /* NULL: the lane was dropped under it */
     struct op_share *share;       /* of its session in that route */
-    uint64_t notify_ref;          /* route link: what a NOTIFY names at the owner */
-    uint64_t owner_session;       /* route local: whose grant it is, by the plane's id */
-    uint32_t notify_room;         /* NOTIFYs that the owner still takes */
+    uint64_t notify_ref;          /* route link: what a NOTIFY names at the owner; 0: none */
+    int32_t notify_room;          /* route link: NOTIFYs that the owner still takes */
+    uint32_t notify_number;       /* route link: of the last message posted */
+    bool syncing;                 /* route link: an op that tells it is under way */
+    struct op_notifier *notifier; /* route local; notify.h */
     struct list lane_node;        /* in lane->leases */
     struct fabric_blob key;       /* what the fabric wants to hear */
     struct fabric_window *window; /* route local: our own, on the local fabric */
@@ -144,6 +147,7 @@ struct op_window {
     struct fabric_window *window;   /* unless there is none */
     struct fabric_window_spec spec; /* of this one, or of the one to be opened next */
     bool extended;                  /* while it was being opened */
+    struct op_notifier *notifier;   /* its lessee may notify; notify.h */
     struct call *opening;           /* the open or reopen that is not answered yet */
     struct call *closing;           /* the close */
 };
@@ -199,6 +203,8 @@ struct op {
     bool charged;         /* counts for max_session_ops */
     bool moving;          /* a fence waits for it */
     bool behind;          /* waits behind a fence */
+    bool reserved;        /* NOTIFY: holds one of its lease's allowance */
+    bool sync;            /* NOTIFY of the daemon's own: without a notice; notify.c */
     bool stopped;         /* no further parts: one failed, or it was cancelled */
     bool some_failed;     /* a part failed */
     bool some_partial;    /* a part may have written some of its bytes */
@@ -236,6 +242,14 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
                         struct op_lease *lease, const struct rdmad_sqe *what, uint64_t deadline_ns,
                         void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome),
                         void *arg);
+
+/* Which kinds end by themselves: fences wait for them, and they count for max_session_ops. RECV and
+ * NOTIFIED wait for somebody else; they are bounded by the cqes that are reserved for them. */
+static inline bool op_is_own_time(uint8_t opcode) {
+    const unsigned kinds = 1u << RDMAD_OP_READ | 1u << RDMAD_OP_WRITE | 1u << RDMAD_OP_CAS |
+                           1u << RDMAD_OP_FADD | 1u << RDMAD_OP_NOTIFY | 1u << RDMAD_OP_SEND;
+    return kinds >> opcode & 1;
+}
 
 /* ---- messages between workers of two daemons ------------------------------------------------- */
 
@@ -297,6 +311,9 @@ void rings_wake(struct worker *w, struct op_ring *r);          /* a parked ring 
 bool rings_park(struct worker *w, struct op_ring *r);          /* false: it has work */
 void rings_unthrottle(struct worker *w, struct op_session *s); /* an op of the session ended */
 void rings_dirty(struct worker *w, struct op_ring *r);
+/* An sqe whose form is good, and which no fence stops, becomes an op, or is answered. */
+void sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+               struct op_request *rq);
 
 /* ---- route.c ----------------------------------------------------------------------------- */
 
@@ -323,7 +340,9 @@ void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq);
 /* Posts parts on every route that takes them; returns how many. */
 unsigned submit_run(struct worker *w);
-bool op_has_more(const struct op *op);                    /* something to post, now or later */
+bool op_has_more(const struct op *op);                        /* something to post, now or later */
+struct op_part *op_part_get(struct worker *w, struct op *op); /* NULL: out of memory */
+void op_part_posted(struct op *op, struct op_part *part);
 void op_part_put(struct worker *w, struct op_part *part); /* its memory is free again */
 
 /* ---- complete.c -------------------------------------------------------------------------- */
@@ -331,12 +350,64 @@ void op_part_put(struct worker *w, struct op_part *part); /* its memory is free 
 void op_part_ended(struct worker *w, struct op_part *part);
 /* Posts no further part, takes back what the fabric lets go of, finishes when nothing is left. */
 void op_cancel(struct worker *w, struct op *op, int status);
-/* An sqe that never becomes an op: NOP, or refused by op_validate. */
-void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe, int status,
-               uint64_t lease_id);
+/* Nothing of it is posted and nothing is to be: it ends as what it came to. */
+void op_finish(struct worker *w, struct op *op);
+/* It goes without a word, its cqe still reserved. */
+void op_vanish(struct worker *w, struct op *op);
+/* An sqe that never becomes an op: NOP, CANCEL, or refused. */
+void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+               const struct op_request *rq, int status, uint64_t lease_id);
+/* One reservation becomes a cqe, or is given back. */
+void op_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,
+             const struct op_result *result);
+void op_tell_nothing(struct worker *w, struct op_ring *r);
 /* What deadlines.c calls. */
 void op_due(struct worker *w, struct op *op);
 /* Moves the next look at the op to its deadline or its lease's, whichever is earlier. */
 void op_set_due(struct worker *w, struct op *op);
+
+/* ---- batch.c ----------------------------------------------------------------------------- */
+
+size_t batch_size(void);
+/* The entry has MORE, or its ring has a batch that waits for its last: it becomes a member
+ * (rq->batch). Returns 0, or why it is one that is refused. */
+int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+               struct op_request *rq);
+void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
+                 const struct op_result *result); /* of one member */
+bool batch_is(const struct op_batch *b, uint64_t user_data);
+void batch_drop(struct worker *w, struct op_ring *r); /* with its ring */
+
+/* ---- fence.c ----------------------------------------------------------------------------- */
+
+bool fence_stops(const struct op_ring *r, const struct rdmad_sqe *sqe);
+void fence_hold(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                const struct op_request *rq);
+void fence_wake(struct worker *w, struct op_ring *r); /* an op of it ended while others wait */
+void fences_run(struct worker *w);
+
+/* ---- cancel.c ---------------------------------------------------------------------------- */
+
+typedef bool ops_pick(const struct op *op, const void *what);
+/* Cancels those of the session's ops that pick picks; returns how many. */
+unsigned ops_cancel(struct op_session *s, ops_pick *pick, const void *what, int status);
+int cancel_by_name(struct op_ring *r, uint64_t user_data); /* what CANCEL's status is */
+
+/* ---- notify.c ---------------------------------------------------------------------------- */
+
+int notify_reserve(struct op_lease *lease); /* 0, or NO_WAITER */
+void notify_release(struct op *op);         /* what was reserved and not used */
+/* Leaves the notice, or posts the message that carries it; as fabric.post, and NOMEM. */
+int notify_post(struct worker *w, struct op *op);
+bool notify_must_wait(const struct op *op); /* for its bytes, before notify_post */
+/* A message with a notice may be lost: the owner's daemon must learn which was the last. */
+void notify_sync(struct worker *w, struct op_session *s, struct op_lease *lease);
+/* NOTIFIED: takes a notice or waits; 0 or why it is refused. */
+int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                  struct op_request *rq);
+struct op_grant *grant_new(void);
+uint64_t grant_number(const struct op_grant *g); /* its lease's */
+void grants_session_gone(struct worker *w, struct op_session *s);
+void notifier_window_closed(struct worker *w, struct op_window *ow);
 
 #endif

@@ -26,22 +26,68 @@ void rings_flush(struct worker *w) {
             counter_add(&w->counters.wakeups_sent, 1);
 }
 
-static void admit(struct worker *w, struct op_ring *r) {
+void sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+               struct op_request *rq) {
+    int status = 0;
+    switch (sqe->opcode) {
+    case RDMAD_OP_SEND:
+    case RDMAD_OP_RECV:
+        status = channel_take(w, r, sqe, rq);
+        break;
+    case RDMAD_OP_NOTIFIED:
+        status = notified_take(w, r, sqe, rq);
+        break;
+    case RDMAD_OP_CANCEL:
+        op_answer(w, r, sqe, rq, cancel_by_name(r, sqe->lease), 0);
+        break;
+    case RDMAD_OP_NOP:
+        op_answer(w, r, sqe, rq, 0, 0);
+        break;
+    default:
+        op_start(w, r, sqe, rq);
+    }
+    if (status)
+        op_answer(w, r, sqe, rq, status, 0);
+}
+
+/* What a plain READ or WRITE need not be asked. */
+static void admit_other(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                        struct op_request *rq, int status, uint64_t lease_id) {
+    if (r->batch || sqe->flags & RDMAD_SQE_MORE) {
+        int rc = batch_join(w, r, sqe, rq);
+        status = status ? status : rc;
+    }
+    if (status == 0 && sqe->opcode == RDMAD_OP_NOTIFY) {
+        status = notify_reserve(rq->lease);
+        lease_id = status ? rq->lease->lease_id : 0;
+    }
+    if (status)
+        op_answer(w, r, sqe, rq, status, lease_id);
+    else if (fence_stops(r, sqe))
+        fence_hold(w, r, sqe, rq);
+    else
+        sqe_start(w, r, sqe, rq);
+}
+
+/* Returns what it cost, in plain sqes. */
+static uint32_t admit(struct worker *w, struct op_ring *r) {
     struct rdmad_sqe sqe;
     ring_take(r->ring, &sqe);
 
-    struct op_request rq = {.order = r->taken++};
+    struct op_request rq;
+    rq.order = r->taken++;
+    rq.batch = NULL;
     uint64_t lease_id;
     int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
-    if (status == 0 && (sqe.opcode == RDMAD_OP_SEND || sqe.opcode == RDMAD_OP_RECV)) {
-        status = channel_take(w, r, &sqe, &rq);
-        if (status == 0)
-            return;
-    }
-    if (status || sqe.opcode == RDMAD_OP_NOP)
-        op_answer(w, r, &sqe, status, lease_id);
-    else
+    bool plain = sqe.opcode == RDMAD_OP_READ || sqe.opcode == RDMAD_OP_WRITE;
+    if (plain && !(status | sqe.flags) && !r->batch && list_empty(&r->behind)) {
         op_start(w, r, &sqe, &rq);
+        return 1;
+    }
+    admit_other(w, r, &sqe, &rq, status, lease_id);
+    if (sqe.opcode == RDMAD_OP_CANCEL) /* which looked at every op of the session */
+        return 1 + r->session->inflight / 16;
+    return 1;
 }
 
 static void throttle(struct op_ring *r) {
@@ -60,12 +106,11 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
     }
     if (count == 0)
         return 0;
-    if (count > RING_BUDGET)
-        count = RING_BUDGET;
 
-    uint32_t taken = 0;
-    while (taken < count && s->charged < w->settings->max_session_ops && worker_can_start(w)) {
-        admit(w, r);
+    uint32_t taken = 0, spent = 0;
+    while (taken < count && spent < RING_BUDGET && s->charged < w->settings->max_session_ops &&
+           worker_can_start(w)) {
+        spent += admit(w, r);
         taken++;
     }
     if (s->charged >= w->settings->max_session_ops)

@@ -20,7 +20,14 @@ bool op_has_more(const struct op *op) {
 }
 
 static bool wants_post(const struct op *op) {
-    return op_has_more(op) && op->inflight < OP_MAX_PARTS;
+    return op_has_more(op) && op->inflight < OP_MAX_PARTS && !notify_must_wait(op);
+}
+
+/* A NOTIFY of no bytes has nothing to begin. */
+static uint8_t todo_of(const struct rdmad_sqe *sqe) {
+    if (sqe->opcode != RDMAD_OP_NOTIFY)
+        return OP_TODO_BEGIN;
+    return sqe->length ? OP_TODO_BEGIN | OP_TODO_NOTICE : OP_TODO_NOTICE;
 }
 
 static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r,
@@ -38,13 +45,15 @@ static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r
         .length = sqe->length,
         .lease_offset = sqe->lease_offset,
         .user_data = sqe->user_data,
+        .compare = sqe->compare,
+        .swap = sqe->swap,
         .grant = rq->grant,
         .batch = rq->batch,
         .imm = sqe->imm,
         .flags = sqe->flags,
         .order = rq->order,
         .opcode = sqe->opcode,
-        .todo = OP_TODO_BEGIN,
+        .todo = todo_of(sqe),
     };
     list_init(&op->node);
     list_init(&op->parts);
@@ -65,9 +74,11 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
                   const struct op_request *rq) {
     struct op_session *s = r->session;
     struct op *op = make(w, s, r, sqe, rq);
-    /* What waits for somebody else is bounded by the cqes that are reserved for it. */
-    op->charged = sqe->opcode != RDMAD_OP_RECV && sqe->opcode != RDMAD_OP_NOTIFIED;
+    op->charged = op->moving = op_is_own_time(sqe->opcode);
+    op->reserved = sqe->opcode == RDMAD_OP_NOTIFY;
+    op->told_apart = rq->batch || sqe->flags & RDMAD_SQE_SILENT || op->reserved;
     s->charged += op->charged;
+    r->moving += op->moving;
     r->inflight++;
     counter_add(&s->stats.ops_inflight, 1);
     counter_add(&w->counters.ops_inflight, 1);
@@ -87,9 +98,11 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
         return NULL;
     struct op_request rq = {.pool = pool,
                             .lease = lease,
-                            .local = pool->base + what->pool_offset,
+                            .local = pool ? pool->base + what->pool_offset : NULL,
                             .deadline_ns = deadline_ns};
     struct op *op = make(w, s, NULL, what, &rq);
+    op->told_apart = true;
+    op->sync = what->opcode == RDMAD_OP_NOTIFY;
     op->ended = ended;
     op->ended_arg = arg;
     op_queue(w, op);
@@ -97,7 +110,7 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
 }
 
 /* The inline part first: while it is free there is always one to be had. */
-static struct op_part *part_get(struct worker *w, struct op *op) {
+struct op_part *op_part_get(struct worker *w, struct op *op) {
     struct op_part *part = &op->first;
     if (!op->first_used)
         op->first_used = true;
@@ -117,20 +130,26 @@ void op_part_put(struct worker *w, struct op_part *part) {
         slab_put(&w->parts, part);
 }
 
+static uint8_t fabric_opcode(const struct op *op) {
+    return op->opcode == RDMAD_OP_NOTIFY ? RDMAD_OP_WRITE : op->opcode;
+}
+
 static int post_range(struct op *op, struct op_part *part, uint64_t from, uint64_t length) {
     part->fop = (struct fabric_op){
-        .opcode = op->opcode,
-        .local = op->local + from,
+        .opcode = fabric_opcode(op),
+        .local = op->local ? op->local + from : NULL,
         .memory = op->memory,
         .length = length,
         .key = &op->lease->key,
         .offset = op->lease_offset + from,
+        .compare = op->compare,
+        .swap = op->swap,
         .user = part,
     };
     return op->route->seat->ops->post(op->route->link, &part->fop);
 }
 
-static void posted(struct op *op, struct op_part *part) {
+void op_part_posted(struct op *op, struct op_part *part) {
     op->todo &= (uint8_t)~OP_TODO_BEGIN;
     op->posted += part->fop.length;
     op->inflight++;
@@ -144,14 +163,14 @@ static uint64_t at_most(uint64_t length, uint64_t most) {
 
 /* A part of its own for some of what is left. */
 static int post_new(struct worker *w, struct op *op, uint64_t from, uint64_t length) {
-    struct op_part *part = part_get(w, op);
+    struct op_part *part = op_part_get(w, op);
     if (!part)
         return RDMAD_E_NOMEM;
     int rc = post_range(op, part, from, length);
     if (rc < 0)
         op_part_put(w, part);
     else
-        posted(op, part);
+        op_part_posted(op, part);
     return rc;
 }
 
@@ -171,13 +190,15 @@ static int post_again(struct worker *w, struct op *op) {
     }
     rc = post_range(op, part, from, length);
     if (rc == 0)
-        posted(op, part);
+        op_part_posted(op, part);
     return rc;
 }
 
 static int post_part(struct worker *w, struct op *op) {
     if (!list_empty(&op->again))
         return post_again(w, op);
+    if (op->todo & OP_TODO_NOTICE && op->next == op->length)
+        return notify_post(w, op);
     uint64_t length = at_most(op->length - op->next, op->route->link->max_message);
     int rc = post_new(w, op, op->next, length);
     if (rc == 0)
@@ -211,6 +232,8 @@ static unsigned submit_route(struct worker *w, struct op_route *route) {
             op_cancel(w, op, rc);
         else if (rc == 0 && wants_post(op))
             list_append(&share->ops, &op->node);
+        else if (op->inflight == 0) /* a notice was left, and that was all */
+            op_finish(w, op);
         list_remove(turn);
         if (!list_empty(&share->ops))
             list_append(&route->run, turn);

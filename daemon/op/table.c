@@ -10,6 +10,7 @@
  * session by its answer, because its violated_mail may still be under way.
  */
 #include "daemon/op/call.h"
+#include "daemon/op/notify.h"
 #include <stdlib.h>
 
 void table_session_add(struct call *c) {
@@ -26,7 +27,6 @@ void table_shut_out(struct op_session *s) {
 }
 
 /* Which ops a cancellation means. */
-typedef bool op_holds(const struct op *op, const void *what);
 
 static bool holds_ring(const struct op *op, const void *ring) {
     return op->ring == ring;
@@ -39,18 +39,6 @@ static bool holds_lease(const struct op *op, const void *lease) {
 }
 static bool holds_session(const struct op *op, const void *session) {
     return op->session == session;
-}
-
-static void cancel_all(struct op_session *s, op_holds *holds, const void *what, int status) {
-    struct list left; /* not walked in place: the end of one op may be the end of another */
-    list_init(&left);
-    list_splice(&left, &s->ops);
-    for (struct list *pos; (pos = list_pop(&left));) {
-        struct op *op = list_entry(pos, struct op, session_node);
-        list_append(&s->ops, pos);
-        if (holds(op, what))
-            op_cancel(s->worker, op, status);
-    }
 }
 
 /* ---- rings ------------------------------------------------------------------------------- */
@@ -82,6 +70,8 @@ static void ring_free(struct worker *w, struct op_ring *r) {
     if (!list_empty(&r->dirty_node))
         ring_flush(r->ring);
     loop_unwatch_ring(w, r);
+    batch_drop(w, r);
+    list_remove(&r->fence_node);
     list_remove(&r->dirty_node);
     list_remove(&r->node);
     free(r);
@@ -104,7 +94,7 @@ void table_ring_drop(struct call *c) {
     }
     r->parked = false; /* its doorbell does not make it hot again */
     list_remove(&r->node);
-    cancel_all(s, holds_ring, r, RDMAD_E_CANCELED);
+    ops_cancel(s, holds_ring, r, RDMAD_E_CANCELED);
     c->object = r;
     call_wait(c, ring_settled);
 }
@@ -135,7 +125,7 @@ void table_pool_drop(struct call *c) {
         call_fail(c, RDMAD_E_HANDLE, "pool: no such handle");
         return;
     }
-    cancel_all(s, holds_pool, pool, RDMAD_E_CANCELED);
+    ops_cancel(s, holds_pool, pool, RDMAD_E_CANCELED);
     c->object = pool;
     call_wait(c, pool_settled);
 }
@@ -168,6 +158,7 @@ static void lease_close(struct worker *w, struct op_lease *lease) {
 
 static void lease_free(struct worker *w, struct op_lease *lease) {
     lease_close(w, lease);
+    notifier_drop(lease->notifier);
     share_put(lease->share);
     list_remove(&lease->lane_node);
     free(lease);
@@ -212,6 +203,17 @@ void table_lease_key(struct call *c) {
     call_finish(c);
 }
 
+/* The owner's daemon may say what it likes: more than all is all. */
+void table_lease_notified(struct call *c) {
+    struct op_lease *lease = slots_get(&c->session->op.leases, c->handle);
+    if (lease) {
+        int64_t room = (int64_t)lease->notify_room + c->count;
+        lease->notify_room =
+            room < (int64_t)RDMAD_NOTIFY_DEPTH ? (int32_t)room : (int32_t)RDMAD_NOTIFY_DEPTH;
+    }
+    call_finish(c);
+}
+
 static bool lease_end_settled(struct call *c) {
     struct op_lease *lease = c->object;
     if (lease->inflight)
@@ -231,7 +233,7 @@ static bool lease_forget_settled(struct call *c) {
 static void lease_stop(struct op_session *s, struct op_lease *lease, int reason) {
     if (!lease->reason)
         lease->reason = reason;
-    cancel_all(s, holds_lease, lease, lease->reason);
+    ops_cancel(s, holds_lease, lease, lease->reason);
 }
 
 /* A handle that names nothing is no error for these two: the add may have failed. */
@@ -270,6 +272,7 @@ static bool session_settled(struct call *c) {
     uint32_t cursor = 0;
     uint64_t handle;
     channels_session_gone(w, s);
+    grants_session_gone(w, s);
     for (void *r; (r = slots_next(&s->rings, &cursor, &handle));)
         ring_free(w, r);
     cursor = 0;
@@ -291,6 +294,6 @@ static bool session_settled(struct call *c) {
 void table_session_drop(struct call *c) {
     struct op_session *s = &c->session->op;
     table_shut_out(s);
-    cancel_all(s, holds_session, s, RDMAD_E_CANCELED);
+    ops_cancel(s, holds_session, s, RDMAD_E_CANCELED);
     call_wait(c, session_settled);
 }

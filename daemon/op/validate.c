@@ -6,7 +6,10 @@
  * answers with the code of the first thing wrong:
  *
  *   OPCODE            unknown opcode
- *   RESERVED          a flag, a reserved field, or a NOP's unused field is not zero
+ *   RESERVED          a flag that is unknown or not of this opcode, SILENT with MORE (it belongs on
+ *                     the batch's last entry), a reserved field, or a field that the opcode does
+ *                     not use, is not zero
+ *   ALIGN             CAS, FADD: not 8 bytes, or not at a multiple of 8
  *   HANDLE            the pool's handle names nothing of this session
  *   NO_LEASE          the lease's handle names nothing of this session
  *   LEASE_*           the lease ended, and why
@@ -15,10 +18,55 @@
  *   RIGHTS            the lease does not grant the opcode's right
  *   RANGE             outside the pool, or (with the lease's number) outside the lease
  *
- * What it lets through, the fabric checks once more at its own door.
+ * What channels, grants and batches have to say comes after it. What it lets through, the fabric
+ * checks once more at its own door.
  */
 #include "daemon/base/clock.h"
 #include "daemon/op/op.h"
+
+/* What an opcode's sqe looks like; abi.h has it as a table, too. */
+struct form {
+    uint8_t flags;  /* that it may have */
+    uint8_t rights; /* that its lease must grant; 0: it names none */
+    bool pool;      /* pool and pool_offset are a buffer, length its bytes */
+    bool atomic;
+    bool imm;     /* always; else SEND's flag tells */
+    bool endless; /* has no deadline unless it is given one */
+    /* Fields that it leaves unused. */
+    bool no_compare, no_swap, no_length, no_lease, no_lease_offset;
+};
+
+#define IN_ORDER (RDMAD_SQE_FENCE | RDMAD_SQE_SILENT)
+#define IN_BATCH (IN_ORDER | RDMAD_SQE_MORE)
+
+static const struct form forms[RDMAD_OP_COUNT] = {
+    [RDMAD_OP_NOP] = {.no_compare = true,
+                      .no_swap = true,
+                      .no_length = true,
+                      .no_lease = true,
+                      .no_lease_offset = true},
+    [RDMAD_OP_READ] = {.flags = IN_BATCH, .rights = RDMAD_RIGHT_READ, .pool = true},
+    [RDMAD_OP_WRITE] = {.flags = IN_BATCH, .rights = RDMAD_RIGHT_WRITE, .pool = true},
+    [RDMAD_OP_NOTIFY] = {.flags = IN_BATCH, .rights = RDMAD_RIGHT_WRITE, .pool = true, .imm = true},
+    [RDMAD_OP_CAS] = {.flags = IN_ORDER, .rights = RDMAD_RIGHT_ATOMIC, .atomic = true},
+    [RDMAD_OP_FADD] = {.flags = IN_ORDER,
+                       .rights = RDMAD_RIGHT_ATOMIC,
+                       .atomic = true,
+                       .no_compare = true},
+    [RDMAD_OP_SEND] = {.flags = IN_BATCH | RDMAD_SQE_IMM | RDMAD_SQE_LEASE,
+                       .pool = true,
+                       .no_lease_offset = true},
+    [RDMAD_OP_RECV] = {.pool = true, .endless = true, .no_lease_offset = true},
+    [RDMAD_OP_NOTIFIED] = {.endless = true,
+                           .no_compare = true,
+                           .no_swap = true,
+                           .no_length = true,
+                           .no_lease_offset = true},
+    [RDMAD_OP_CANCEL] = {.no_compare = true,
+                         .no_swap = true,
+                         .no_length = true,
+                         .no_lease_offset = true},
+};
 
 /* Whether [offset, offset + length) lies in [0, size). */
 static bool covers(uint64_t size, uint64_t offset, uint64_t length) {
@@ -26,14 +74,26 @@ static bool covers(uint64_t size, uint64_t offset, uint64_t length) {
     return !__builtin_add_overflow(offset, length, &end) && end <= size;
 }
 
+static bool flags_fit(const struct form *form, const struct rdmad_sqe *sqe) {
+    const uint8_t silent_more = RDMAD_SQE_SILENT | RDMAD_SQE_MORE;
+    return !(sqe->flags & ~form->flags) && (sqe->flags & silent_more) != silent_more;
+}
+
+static bool leaves_unused(const struct form *form, const struct rdmad_sqe *sqe) {
+    return !(form->no_compare && sqe->compare) && !(form->no_swap && sqe->swap) &&
+           !(form->no_length && sqe->length) && !(form->no_lease && sqe->lease) &&
+           !(form->no_lease_offset && sqe->lease_offset) &&
+           !(sqe->imm && !form->imm && !(sqe->flags & RDMAD_SQE_IMM)) && !sqe->reserved0;
+}
+
 static int check_form(const struct rdmad_sqe *sqe) {
     if (sqe->opcode >= RDMAD_OP_COUNT)
         return RDMAD_E_OPCODE;
-    if (sqe->flags || sqe->reserved0 || sqe->imm)
+    const struct form *form = &forms[sqe->opcode];
+    if ((sqe->flags && !flags_fit(form, sqe)) || !leaves_unused(form, sqe))
         return RDMAD_E_RESERVED;
-    if (sqe->opcode == RDMAD_OP_NOP &&
-        (sqe->pool | sqe->pool_offset | sqe->length | sqe->lease | sqe->lease_offset))
-        return RDMAD_E_RESERVED;
+    if (form->atomic && (sqe->length != 8 || sqe->lease_offset % 8))
+        return RDMAD_E_ALIGN;
     return 0;
 }
 
@@ -53,8 +113,7 @@ static int check_lease(const struct op_lease *lease, const struct plane_settings
         return RDMAD_E_LEASE_EXPIRED;
     if (!lease->route)
         return RDMAD_E_PEER_LOST;
-    uint32_t right = sqe->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ : RDMAD_RIGHT_WRITE;
-    if (!(lease->rights & right))
+    if (!(lease->rights & forms[sqe->opcode].rights))
         return RDMAD_E_RIGHTS;
     if (!covers(lease->length, sqe->lease_offset, sqe->length))
         return RDMAD_E_RANGE;
@@ -63,34 +122,54 @@ static int check_lease(const struct op_lease *lease, const struct plane_settings
 
 static uint64_t deadline_of(const struct rdmad_sqe *sqe, const struct plane_settings *settings,
                             uint64_t now_ns) {
-    uint64_t timeout = sqe->timeout_ns ? sqe->timeout_ns : settings->default_timeout_ns;
+    uint64_t timeout = sqe->timeout_ns;
+    if (forms[sqe->opcode].endless)
+        return timeout ? clock_after(now_ns, timeout) : CLOCK_NEVER;
+    if (!timeout)
+        timeout = settings->default_timeout_ns;
     if (timeout > settings->max_timeout_ns)
         timeout = settings->max_timeout_ns;
     return clock_after(now_ns, timeout);
 }
 
+/* A NOTIFY of no bytes needs no buffer. */
+static bool has_pool(const struct form *form, const struct rdmad_sqe *sqe) {
+    return form->pool && !(form->imm && !(sqe->length | sqe->pool | sqe->pool_offset));
+}
+
 int op_validate(const struct op_session *s, const struct plane_settings *settings, uint64_t now_ns,
                 const struct rdmad_sqe *sqe, struct op_request *rq, uint64_t *lease_id) {
     *lease_id = 0;
+    rq->pool = NULL;
+    rq->lease = NULL;
+    rq->grant = NULL;
+    rq->local = NULL;
     int status = check_form(sqe);
     if (status || sqe->opcode == RDMAD_OP_NOP)
         return status;
 
-    rq->pool = slots_get(&s->pools, sqe->pool);
-    if (!rq->pool)
-        return RDMAD_E_HANDLE;
-    rq->lease = slots_get(&s->leases, sqe->lease);
-    if (!rq->lease)
-        return RDMAD_E_NO_LEASE;
-    status = check_lease(rq->lease, settings, now_ns, sqe);
-    if (status) {
-        *lease_id = rq->lease->lease_id;
-        return status;
+    const struct form *form = &forms[sqe->opcode];
+    bool pool = has_pool(form, sqe);
+    if (pool) {
+        rq->pool = slots_get(&s->pools, sqe->pool);
+        if (!rq->pool)
+            return RDMAD_E_HANDLE;
     }
-    if (!covers(rq->pool->bytes, sqe->pool_offset, sqe->length))
-        return RDMAD_E_RANGE;
-
-    rq->local = rq->pool->base + sqe->pool_offset;
+    if (form->rights) {
+        rq->lease = slots_get(&s->leases, sqe->lease);
+        if (!rq->lease)
+            return RDMAD_E_NO_LEASE;
+        status = check_lease(rq->lease, settings, now_ns, sqe);
+        if (status) {
+            *lease_id = rq->lease->lease_id;
+            return status;
+        }
+    }
+    if (pool) {
+        if (!covers(rq->pool->bytes, sqe->pool_offset, sqe->length))
+            return RDMAD_E_RANGE;
+        rq->local = rq->pool->base + sqe->pool_offset;
+    }
     rq->deadline_ns = deadline_of(sqe, settings, now_ns);
     return 0;
 }

@@ -111,6 +111,8 @@ static void init_tables(struct worker *w) {
     list_init(&w->waiting);
     slab_init(&w->ops, sizeof(struct op));
     slab_init(&w->parts, sizeof(struct op_part));
+    slab_init(&w->batches, batch_size());
+    list_init(&w->fences);
 }
 
 static int open_fabrics(struct worker *w, struct fabric_host *host, struct error *err) {
@@ -160,12 +162,15 @@ void worker_fini(struct worker *w) {
         w->local.ops->close(w->local.fabric);
     slab_fini(&w->ops);
     slab_fini(&w->parts);
+    slab_fini(&w->batches);
+    ids_fini(&w->grants);
+    ids_fini(&w->notifiers);
     if (w->mailbox.fd >= 0)
         mailbox_fini(&w->mailbox);
 }
 
 bool worker_can_start(struct worker *w) {
-    return slab_ready(&w->ops);
+    return slab_ready(&w->ops) && slab_ready(&w->batches);
 }
 
 /* ---- a turn ------------------------------------------------------------------------------ */
@@ -203,6 +208,8 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);
     work += rings_serve(w);
+    if (!list_empty(&w->fences))
+        fences_run(w);
     work += channels_run(w);
     work += submit_run(w);
     work += seat_poll(w, &w->local);

@@ -10,6 +10,7 @@
 #define RDMAD_OP_WORKER_H
 
 #include "daemon/base/clock.h"
+#include "daemon/op/ids.h"
 #include "daemon/op/op.h"
 #include "daemon/op/slab.h"
 #include "daemon/op/spin.h"
@@ -50,7 +51,10 @@ struct worker {
     struct list violated; /* sessions to shut out at the end of the turn */
     struct list waiting;  /* calls that wait for ops to end */
     struct deadlines deadlines;
-    struct slab ops, parts;
+    struct list fences; /* rings of which something behind a fence may start */
+    struct slab ops, parts, batches;
+    struct ids grants;    /* by their leases' numbers */
+    struct ids notifiers; /* of peers' attaches, by their references */
 
     /* A fault in memory of a session elsewhere; one at a time, the next access faults again. */
     struct mail fault_mail;

@@ -19,6 +19,8 @@ static struct rdmad_sqe good;
 static uint8_t memory[POOL_BYTES];
 
 static void setup(void) {
+    slots_fini(&session.pools);
+    slots_fini(&session.leases);
     slots_init(&session.pools, 16);
     slots_init(&session.leases, 16);
     pool = (struct op_pool){.base = memory, .bytes = POOL_BYTES};
@@ -84,7 +86,7 @@ Test(validate, a_good_sqe_passes_and_means_what_it_says) {
 Test(validate, every_malformed_sqe_has_its_own_code) {
     for (unsigned op = RDMAD_OP_COUNT; op <= 0xff; op++)
         REJECT(RDMAD_E_OPCODE, 0, q.opcode = (uint8_t)op);
-    for (unsigned bit = 0; bit < 8; bit++)
+    for (unsigned bit = 5; bit < 8; bit++)
         REJECT(RDMAD_E_RESERVED, 0, q.flags = (uint8_t)(1u << bit));
     for (unsigned bit = 0; bit < 16; bit++)
         REJECT(RDMAD_E_RESERVED, 0, q.reserved0 = (uint16_t)(1u << bit));
@@ -102,6 +104,146 @@ Test(validate, a_nop_carries_nothing_but_user_data_and_timeout) {
     REJECT(RDMAD_E_RESERVED, 0, q.lease = 1);
     REJECT(RDMAD_E_RESERVED, 0, q.lease_offset = 1);
     REJECT(RDMAD_E_RESERVED, 0, q.flags = 1);
+}
+
+/* Of each opcode: the flags it may have, and the fields that it leaves unused. */
+#define ORDER (RDMAD_SQE_FENCE | RDMAD_SQE_SILENT)
+static const struct {
+    uint8_t flags;
+    bool imm, pool, length, lease, lease_offset;
+} forms[RDMAD_OP_COUNT] = {
+    [RDMAD_OP_NOP] = {0},
+    [RDMAD_OP_READ] = {ORDER | RDMAD_SQE_MORE, false, true, true, true, true},
+    [RDMAD_OP_WRITE] = {ORDER | RDMAD_SQE_MORE, false, true, true, true, true},
+    [RDMAD_OP_CAS] = {ORDER, false, true, true, true, true},
+    [RDMAD_OP_FADD] = {ORDER, false, false, true, true, true},
+    [RDMAD_OP_NOTIFY] = {ORDER | RDMAD_SQE_MORE, true, true, true, true, true},
+    [RDMAD_OP_SEND] = {ORDER | RDMAD_SQE_MORE | RDMAD_SQE_IMM | RDMAD_SQE_LEASE, false, true, true,
+                       true, false},
+    [RDMAD_OP_RECV] = {0, false, true, true, true, false},
+    [RDMAD_OP_NOTIFIED] = {0, false, false, false, true, false},
+    [RDMAD_OP_CANCEL] = {0, false, false, false, true, false},
+};
+
+static void make_good(uint8_t opcode) {
+    good.opcode = opcode;
+    if (!forms[opcode].pool)
+        good.pool = 0;
+    if (!forms[opcode].length)
+        good.pool_offset = good.length = 0;
+    if (!forms[opcode].lease)
+        good.lease = 0;
+    if (!forms[opcode].lease_offset)
+        good.lease_offset = 0;
+    if (opcode == RDMAD_OP_CAS || opcode == RDMAD_OP_FADD)
+        good.length = 8;
+}
+
+Test(validate, every_opcode_has_its_flags_and_no_other) {
+    for (uint8_t op = 0; op < RDMAD_OP_COUNT; op++) {
+        make_good(op);
+        for (unsigned flags = 0; flags < 256; flags++) {
+            bool fits = !(flags & ~(unsigned)forms[op].flags) &&
+                        (flags & (RDMAD_SQE_SILENT | RDMAD_SQE_MORE)) !=
+                            (RDMAD_SQE_SILENT | RDMAD_SQE_MORE);
+            REJECT(fits ? 0 : RDMAD_E_RESERVED, 0, q.flags = (uint8_t)flags);
+        }
+        setup();
+    }
+}
+
+Test(validate, what_an_opcode_does_not_use_is_zero) {
+    for (uint8_t op = 0; op < RDMAD_OP_COUNT; op++) {
+        make_good(op);
+        REJECT(0, 0, (void)q);
+        REJECT(RDMAD_E_RESERVED, 0, q.reserved0 = 1);
+        REJECT(forms[op].imm ? 0 : RDMAD_E_RESERVED, 0, q.imm = 7);
+        if (!forms[op].pool)
+            REJECT(RDMAD_E_RESERVED, 0, q.pool = 1);
+        if (!forms[op].length) {
+            REJECT(RDMAD_E_RESERVED, 0, q.pool_offset = 1);
+            REJECT(RDMAD_E_RESERVED, 0, q.length = 1);
+        }
+        if (!forms[op].lease)
+            REJECT(RDMAD_E_RESERVED, 0, q.lease = 1);
+        if (!forms[op].lease_offset)
+            REJECT(RDMAD_E_RESERVED, 0, q.lease_offset = 8);
+        setup();
+    }
+}
+
+Test(validate, immediate_data_goes_with_a_send_that_says_so) {
+    make_good(RDMAD_OP_SEND);
+    REJECT(RDMAD_E_RESERVED, 0, q.imm = 1);
+    REJECT(0, 0, q.imm = UINT32_MAX, q.flags = RDMAD_SQE_IMM);
+    REJECT(RDMAD_E_RESERVED, 0, q.imm = 1, q.flags = RDMAD_SQE_LEASE);
+}
+
+Test(validate, atomics_are_eight_bytes_at_multiples_of_eight) {
+    static const uint8_t atomics[] = {RDMAD_OP_CAS, RDMAD_OP_FADD};
+    for (size_t i = 0; i < 2; i++) {
+        make_good(atomics[i]);
+        REJECT(0, 0, q.lease_offset = 0);
+        REJECT(0, 0, q.lease_offset = LEASE_BYTES - 8);
+        for (uint64_t off = 1; off < 8; off++)
+            REJECT(RDMAD_E_ALIGN, 0, q.lease_offset = 64 + off);
+        for (uint64_t length = 0; length < 20; length++)
+            if (length != 8)
+                REJECT(RDMAD_E_ALIGN, 0, q.length = length);
+        REJECT(RDMAD_E_ALIGN, 0, q.length = UINT64_MAX);
+        REJECT(RDMAD_E_RANGE, LEASE_ID, q.lease_offset = LEASE_BYTES);
+        REJECT(RDMAD_E_RANGE, LEASE_ID, q.lease_offset = UINT64_MAX - 7);
+        lease.rights = RDMAD_RIGHTS_DEFAULT;
+        REJECT(RDMAD_E_RIGHTS, LEASE_ID, (void)q);
+        lease.rights = RDMAD_RIGHT_ATOMIC;
+        REJECT(0, 0, (void)q);
+        setup();
+    }
+}
+
+Test(validate, an_atomic_has_operands_where_others_have_a_buffer) {
+    make_good(RDMAD_OP_CAS);
+    REJECT(0, 0, q.compare = UINT64_MAX, q.swap = UINT64_MAX);
+    cr_assert_null(rq.pool);
+    cr_assert_null(rq.local);
+    make_good(RDMAD_OP_FADD);
+    REJECT(0, 0, q.swap = UINT64_MAX);
+}
+
+Test(validate, a_notify_of_no_bytes_needs_no_buffer_and_one_with_bytes_does) {
+    make_good(RDMAD_OP_NOTIFY);
+    REJECT(0, 0, q.length = 0, q.pool = 0, q.pool_offset = 0);
+    cr_assert_null(rq.pool);
+    REJECT(RDMAD_E_HANDLE, 0, q.pool = 0);
+    REJECT(RDMAD_E_HANDLE, 0, q.length = 0, q.pool = 0, q.pool_offset = 1);
+    REJECT(0, 0, q.length = 0);
+    cr_assert_eq(rq.pool, &pool);
+    lease.rights = RDMAD_RIGHT_READ;
+    REJECT(RDMAD_E_RIGHTS, LEASE_ID, q.length = 0, q.pool = 0, q.pool_offset = 0);
+}
+
+Test(validate, what_waits_for_somebody_else_has_no_deadline_unless_given_one) {
+    static const uint8_t endless[] = {RDMAD_OP_RECV, RDMAD_OP_NOTIFIED};
+    for (size_t i = 0; i < 2; i++) {
+        make_good(endless[i]);
+        REJECT(0, 0, (void)q);
+        cr_assert_eq(rq.deadline_ns, CLOCK_NEVER);
+        REJECT(0, 0, q.timeout_ns = 5000); /* more than the maximum of others */
+        cr_assert_eq(rq.deadline_ns, NOW + 5000);
+        setup();
+    }
+}
+
+Test(validate, messages_need_a_range_of_a_pool) {
+    static const uint8_t messages[] = {RDMAD_OP_SEND, RDMAD_OP_RECV};
+    for (size_t i = 0; i < 2; i++) {
+        make_good(messages[i]);
+        REJECT(RDMAD_E_HANDLE, 0, q.pool = 0);
+        REJECT(RDMAD_E_RANGE, 0, q.length = POOL_BYTES);
+        REJECT(RDMAD_E_RANGE, 0, q.pool_offset = UINT64_MAX);
+        REJECT(0, 0, q.lease = 12345); /* the channel is looked up later */
+        setup();
+    }
 }
 
 Test(validate, only_the_very_handle_names_the_object) {
