@@ -51,14 +51,23 @@ uint64_t rdmad_arena_take(struct rdmad_arena *a, size_t bytes) {
     return offset;
 }
 
-bool rdmad_arena_give(struct rdmad_arena *a, uint64_t offset) {
-    struct rdmad_page *page;
+bool rdmad_arena_retire(struct rdmad_arena *a, uint64_t offset) {
+    return offset % RDMAD_GRANULE == 0 && offset < (uint64_t)a->pages.count * RDMAD_ARENA_PAGE &&
+           set_live(a, offset, false);
+}
 
-    if (offset % RDMAD_GRANULE || offset >= (uint64_t)a->pages.count * RDMAD_ARENA_PAGE ||
-        !set_live(a, offset, false))
-        return false;
-    /* The piece was handed out, so its page's record stands still until it is given back below. */
-    page = &a->pages.page[offset / RDMAD_ARENA_PAGE];
+/* Of a piece that was not returned, its page's record stands still: no lock is needed to read it.
+ */
+uint64_t rdmad_arena_piece_bytes(const struct rdmad_arena *a, uint64_t offset) {
+    const struct rdmad_page *page = &a->pages.page[offset / RDMAD_ARENA_PAGE];
+
+    return page->kind == RDMAD_PAGE_SMALL ? rdmad_class_bytes(rdmad_spans_class(&a->spans, offset))
+                                          : (uint64_t)page->run * RDMAD_ARENA_PAGE;
+}
+
+void rdmad_arena_return(struct rdmad_arena *a, uint64_t offset) {
+    struct rdmad_page *page = &a->pages.page[offset / RDMAD_ARENA_PAGE];
+
     if (page->kind == RDMAD_PAGE_SMALL) {
         rdmad_magazine_give(a, rdmad_spans_class(&a->spans, offset), offset);
     } else {
@@ -66,6 +75,12 @@ bool rdmad_arena_give(struct rdmad_arena *a, uint64_t offset) {
         rdmad_pages_give(&a->pages, (uint32_t)(offset / RDMAD_ARENA_PAGE), page->run);
         pthread_mutex_unlock(&a->lock);
     }
+}
+
+bool rdmad_arena_give(struct rdmad_arena *a, uint64_t offset) {
+    if (!rdmad_arena_retire(a, offset))
+        return false;
+    rdmad_arena_return(a, offset);
     return true;
 }
 

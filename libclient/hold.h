@@ -47,4 +47,8 @@ int rdmad_hold_op(struct rdmad_ring *ring, uint32_t slot, struct rdmad_pool *poo
 /* The op is over, or its entry is prepared anew. Nothing happens if the slot holds nothing. */
 void rdmad_hold_end(struct rdmad_ring *ring, uint32_t slot);
 
+/* "READ", and "lease" or "channel". */
+const char *rdmad_hold_opcode_name(uint8_t opcode);
+const char *rdmad_hold_object_name(uint8_t opcode);
+
 #endif

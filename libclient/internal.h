@@ -13,6 +13,7 @@
 #define RDMAD_LIBCLIENT_INTERNAL_H
 
 #include "libclient/arena.h"
+#include "libclient/holders.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <rdmad/ring.h>
@@ -63,6 +64,7 @@ struct rdmad_session {
 
     uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
     uint32_t blocking_entries;
+    bool guard; /* RDMAD_GUARD=1: pools' buffers are guarded */
     char runtime_dir[108]; /* for messages */
     char node[RDMAD_NAME_MAX + 1];
     char fabric[16];
@@ -75,6 +77,8 @@ struct rdmad_pool {
     char *base;
     size_t bytes;
     struct rdmad_arena *arena;
+    struct rdmad_holders holders;
+    struct rdmad_guard *guard; /* NULL: not in guard mode */
 };
 
 struct rdmad_lease {
@@ -217,6 +221,7 @@ void rdmad_blocking_free(struct rdmad_blocking *b);
 
 /* ---- copies.c ------------------------------------------------------------------------------ */
 
+int rdmad_copies_new(struct rdmad_session *s);
 void rdmad_copies_free(struct rdmad_copies *c);
 
 #endif
