@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * explain.c - a completion in full words: what was asked, of which lease, why it failed, and what
- * became of the target.
+ * explain.c - a completion in full words: what was asked, of which lease or on which channel, why
+ * it failed, and what became of the target.
  */
 #include "common/errors.h"
+#include "libclient/channel.h"
 #include "libclient/ring.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 struct sentence {
     char *buf;
@@ -27,25 +29,72 @@ static void say(struct sentence *s, const char *format, ...) {
         s->used += (size_t)n < s->size - s->used ? (size_t)n : s->size - s->used - 1;
 }
 
-/* What we know of the lease, copied under the lock. */
+/* What an op looks like in a sentence. */
+struct op_words {
+    const char *name;
+    const char *preposition; /* between it and what it names; NULL: names nothing */
+    const char *target;      /* what may have changed; NULL: nothing can */
+    bool bytes;
+};
+
+static const struct op_words op_words[RDMAD_OP_COUNT] = {
+    [RDMAD_OP_NOP] = {"nop", NULL, NULL, false},
+    [RDMAD_OP_READ] = {"read", "from", "the buffer", true},
+    [RDMAD_OP_WRITE] = {"write", "to", "the lease's memory", true},
+    [RDMAD_OP_CAS] = {"compare-and-swap", "on", "the lease's memory", false},
+    [RDMAD_OP_FADD] = {"fetch-and-add", "on", "the lease's memory", false},
+    [RDMAD_OP_NOTIFY] = {"write with notification", "to", "the lease's memory", true},
+    [RDMAD_OP_SEND] = {"send", "to", "the other end's buffer", true},
+    [RDMAD_OP_RECV] = {"receive", "from", "the buffer", true},
+    [RDMAD_OP_NOTIFIED] = {"wait for a notification", "of", NULL, false},
+    [RDMAD_OP_CANCEL] = {"cancel", NULL, NULL, false},
+};
+
+static const struct op_words *words_of(const struct rdmad_cqe *cqe) {
+    static const struct op_words unknown = {"op", "to", "the target", true};
+
+    return cqe->opcode < RDMAD_OP_COUNT ? &op_words[cqe->opcode] : &unknown;
+}
+
+static bool is_message(uint8_t opcode) {
+    return opcode == RDMAD_OP_SEND || opcode == RDMAD_OP_RECV;
+}
+
+/* What we know of what the op names, copied under the lock. */
 struct known {
-    uint64_t id;
+    uint64_t id; /* the lease's number, or the channel's */
     uint64_t length;
     uint64_t ended_ago_ns;
     uint32_t rights;
     bool found;
+    char node[RDMAD_NAME_MAX + 1]; /* the channel's other end */
 };
+
+static void know_channel(const struct rdmad_ring *r, uint64_t handle, struct known *k) {
+    const struct rdmad_channel *c;
+
+    k->id = handle;
+    pthread_mutex_lock(&r->session->lock);
+    c = rdmad_channel_find(r->session, handle);
+    if (c)
+        memcpy(k->node, c->peer_node, sizeof(k->node));
+    pthread_mutex_unlock(&r->session->lock);
+}
 
 static struct known know(const struct rdmad_ring *r, const struct rdmad_cqe *cqe,
                          const struct rdmad_slot *slot) {
-    struct known k = {.id = cqe->lease_id};
+    struct known k = {.id = cqe->flags & RDMAD_CQE_IMM ? 0 : cqe->lease_id};
     uint64_t now = rdmad_boottime_ns(), end = 0;
     struct rdmad_lease *lease;
 
-    if (!slot || !slot->lease)
+    if (!slot || !slot->object)
         return k;
+    if (is_message(slot->opcode)) {
+        know_channel(r, slot->object, &k);
+        return k;
+    }
     pthread_mutex_lock(&r->session->lock);
-    lease = rdmad_lease_find(r->session, false, slot->lease);
+    lease = rdmad_lease_find(r->session, slot->opcode == RDMAD_OP_NOTIFIED, slot->object);
     if (lease) {
         k.found = true;
         k.id = lease->id;
@@ -61,20 +110,25 @@ static struct known know(const struct rdmad_ring *r, const struct rdmad_cqe *cqe
 
 static void say_op(struct sentence *s, const struct rdmad_cqe *cqe, const struct rdmad_slot *slot,
                    const struct known *k) {
-    bool read = cqe->opcode == RDMAD_OP_READ;
+    const struct op_words *w = words_of(cqe);
+    bool batch = slot && slot->members > 1;
 
-    if (cqe->opcode == RDMAD_OP_NOP)
-        say(s, "nop");
-    else if (read || cqe->opcode == RDMAD_OP_WRITE)
-        say(s, read ? "read" : "write");
-    else
-        say(s, "op");
-    if (cqe->opcode == RDMAD_OP_NOP)
+    if (batch)
+        say(s, "batch of %u ops, the last a ", slot->members);
+    say(s, "%s", w->name);
+    if (!w->preposition)
         return;
-    if (slot)
+    if (slot && w->bytes)
         say(s, " of %llu bytes", (unsigned long long)slot->length);
-    if (k->id)
-        say(s, " %s lease %llu", read ? "from" : "to", (unsigned long long)k->id);
+    if (k->id && is_message(cqe->opcode)) {
+        say(s, " on channel %llu", (unsigned long long)k->id);
+        if (k->node[0])
+            say(s, " %s node %s", w->preposition, k->node);
+    } else if (k->id) {
+        say(s, " %s lease %llu", w->preposition, (unsigned long long)k->id);
+    }
+    if (batch)
+        say(s, ",");
 }
 
 /* Of the two ranges of an op, the one that does not fit. */
@@ -86,6 +140,22 @@ static void say_range(struct sentence *s, const struct rdmad_slot *slot, const s
             (unsigned long long)k->length);
     else
         say(s, " (the buffer reaches beyond its pool)");
+}
+
+static void say_rights(struct sentence *s, uint32_t rights) {
+    static const char *const name[] = {"READ", "WRITE", "ATOMIC", "DELEGATE"};
+    const char *before = " (it grants ";
+
+    if (!(rights & RDMAD_RIGHTS_ALL))
+        return;
+
+    for (unsigned i = 0; i < sizeof(name) / sizeof(*name); i++) {
+        if (!(rights & 1u << i))
+            continue;
+        say(s, "%s%s", before, name[i]);
+        before = ", ";
+    }
+    say(s, ")");
 }
 
 static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struct rdmad_slot *slot,
@@ -101,15 +171,19 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
         say(s, "; attach to a new one");
         break;
     case RDMAD_E_RANGE:
-        if (slot && k->found)
+        if (slot && slot->members == 1 && is_message(slot->opcode))
+            say(s, " (the buffer reaches beyond its pool, or the message beyond what the channel "
+                   "takes)");
+        else if (slot && slot->members == 1 && k->found)
             say_range(s, slot, k);
         break;
     case RDMAD_E_RIGHTS:
         if (k->found)
-            say(s, " (it grants %s)",
-                k->rights == RDMAD_RIGHT_READ    ? "reading only"
-                : k->rights == RDMAD_RIGHT_WRITE ? "writing only"
-                                                 : "both");
+            say_rights(s, k->rights);
+        break;
+    case RDMAD_E_TOO_SMALL:
+        if (cqe->opcode == RDMAD_OP_RECV && slot && cqe->bytes > slot->length)
+            say(s, " of %llu bytes", (unsigned long long)cqe->bytes);
         break;
     default:
         break;
@@ -117,9 +191,9 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
 }
 
 static void say_outcome(struct sentence *s, const struct rdmad_cqe *cqe) {
-    const char *target = cqe->opcode == RDMAD_OP_READ ? "the buffer" : "the lease's memory";
+    const char *target = words_of(cqe)->target;
 
-    if (cqe->opcode == RDMAD_OP_NOP)
+    if (!target)
         return;
     if (cqe->outcome == RDMAD_FAILED_UNTOUCHED)
         say(s, "; nothing was changed");
@@ -129,9 +203,15 @@ static void say_outcome(struct sentence *s, const struct rdmad_cqe *cqe) {
         say(s, "; whether it was done cannot be known");
 }
 
+static const struct rdmad_slot *slot_of_cqe(const struct rdmad_ring *r,
+                                            const struct rdmad_cqe *cqe) {
+    if (r->told && cqe == r->told_cqe)
+        return r->told;
+    return r->holding && cqe == &r->current ? &r->slot[r->current_slot] : NULL;
+}
+
 void rdmad_ring_explain(const rdmad_ring *r, const struct rdmad_cqe *cqe, char *buf, size_t size) {
-    const struct rdmad_slot *slot =
-        r->holding && cqe == &r->current ? &r->slot[r->current_slot] : NULL;
+    const struct rdmad_slot *slot = slot_of_cqe(r, cqe);
     struct known k = know(r, cqe, slot);
     struct sentence s = {.buf = buf, .size = size};
 

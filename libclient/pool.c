@@ -6,11 +6,15 @@
  * exactly the size the reply says, which nobody can shrink under us.
  */
 #include "common/memfd.h"
+#include "libclient/guard.h"
 #include "libclient/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#define SHOWN 4u /* holders that a refusal names */
 
 struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory) {
     for (struct rdmad_pool *p = s->pools; p; p = p->next) {
@@ -43,14 +47,19 @@ static int set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_creat
                         "rdmad sent no sealed memory of the size it promised for the pool");
     else if (!(pool->base = rdmad_memfd_map(fd, pool->bytes, true)))
         rc = rdmad_fail_errno(s, RDMAD_E_NOMEM, "cannot map a pool of %zu bytes", pool->bytes);
-    else if (!(pool->arena = rdmad_arena_new(pool->bytes)))
+    else if (!(pool->arena = rdmad_arena_new(pool->bytes)) ||
+             !rdmad_holders_init(&pool->holders, pool->bytes))
         rc = rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for the records of a pool of %zu bytes",
                         pool->bytes);
+    else if (s->guard)
+        pool->guard = rdmad_guard_new(pool);
     close(fd);
     return rc;
 }
 
 static void unmap(struct rdmad_pool *pool) {
+    rdmad_guard_free(pool->guard);
+    rdmad_holders_fini(&pool->holders);
     rdmad_arena_free(pool->arena);
     if (pool->base)
         munmap(pool->base, pool->bytes);
@@ -72,6 +81,8 @@ int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool
     int rc;
 
     *out = NULL;
+    if (s->guard)
+        request.flags &= ~RDMAD_POOL_HUGETLB; /* which cannot be guarded */
     rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
@@ -109,12 +120,32 @@ void rdmad_pool_dispose(struct rdmad_pool *pool) {
     unmap(pool);
 }
 
-int rdmad_pool_destroy(rdmad_pool *pool) {
-    int rc = tell_destroy(pool->session, pool->handle, false);
+/* Takes all of the pool, so that nothing new begins, or tells who is in the way. */
+static int take_all(struct rdmad_pool *pool) {
+    char who[RDMAD_TEXT_MAX + 128], more[32] = "";
+    unsigned count;
+    int rc = rdmad_holders_take(pool, 0, pool->bytes, true, who, sizeof(who));
 
-    /* With the daemon gone there is nobody left to hold it. */
-    if (rc && rc != RDMAD_E_DAEMON_LOST)
+    if (rc != RDMAD_E_BUSY)
         return rc;
+    count = rdmad_holders_name(pool, 0, pool->bytes, true, SHOWN, who, sizeof(who));
+    if (count > SHOWN)
+        snprintf(more, sizeof(more), "; and %u more", count - SHOWN);
+    return rdmad_fail(pool->session, RDMAD_E_BUSY, "pool %llu is in use, by %u holders: %s%s",
+                      (unsigned long long)pool->handle, count, who, more);
+}
+
+int rdmad_pool_destroy(rdmad_pool *pool) {
+    int rc = take_all(pool);
+
+    if (rc)
+        return rc;
+    rc = tell_destroy(pool->session, pool->handle, false);
+    /* With the daemon gone there is nobody left to hold it. */
+    if (rc && rc != RDMAD_E_DAEMON_LOST) {
+        rdmad_holders_drop(pool, 0, pool->bytes, true);
+        return rc;
+    }
     rdmad_pool_dispose(pool);
     return 0;
 }

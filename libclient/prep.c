@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prep.c - filling in entries: pointers become {pool, offset}, leases become handles.
+ * prep.c - filling in entries: pointers become {pool, offset}, leases and channels become handles.
  *
- * Which pool a buffer lies in is looked up under the session's lock once, and then remembered in
- * the ring, as most programs use one pool. Ranges are left to the daemon, which must check them
- * anyway. An entry whose prep failed keeps the opcode that the daemon refuses.
+ * The happy path: the entry's memory is held for the op from here on (hold.h), and the fields are
+ * set. Which pool a buffer lies in is looked up under the session's lock once, and then remembered
+ * in the ring, as most programs use one pool. Ranges are left to the daemon, which must check them
+ * anyway.
+ *
+ * An entry whose prep failed holds nothing and keeps the opcode that the daemon refuses. An entry
+ * may be prepared again, as something else; what it said before is gone then.
  */
+#include "libclient/channel.h"
 #include "libclient/ring.h"
+
+#include <string.h>
+
+struct memory {
+    const void *at;
+    size_t length;
+    bool filled; /* by the op; else it is read */
+};
 
 static bool hint_fits(const struct rdmad_ring *r, const void *buffer) {
     return (uintptr_t)buffer - (uintptr_t)r->hint.base < r->hint.bytes &&
@@ -23,6 +36,7 @@ static bool find_pool(struct rdmad_ring *r, const void *buffer) {
     pthread_mutex_lock(&s->lock);
     pool = rdmad_pool_of(s, buffer);
     if (pool) {
+        r->hint.pool = pool;
         r->hint.base = pool->base;
         r->hint.bytes = pool->bytes;
         r->hint.handle = pool->handle;
@@ -32,25 +46,61 @@ static bool find_pool(struct rdmad_ring *r, const void *buffer) {
     return pool != NULL;
 }
 
-static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
-                   const struct rdmad_lease *lease, uint64_t offset, const void *buffer,
-                   size_t length, uint64_t user_data) {
+/* Nothing of what the entry said before stays. */
+static void begin(struct rdmad_ring *r, struct rdmad_sqe *sqe, uint64_t user_data) {
+    if (sqe->opcode != UINT8_MAX) {
+        rdmad_hold_end(r, rdmad_slot_of(r, sqe));
+        memset(sqe, 0, sizeof(*sqe));
+        sqe->opcode = UINT8_MAX;
+    }
     sqe->user_data = user_data;
-    if (lease->owner || lease->session != r->session)
-        return rdmad_fail(r->session, RDMAD_E_INVAL,
-                          lease->owner ? "lease %llu is this session's own grant: its memory is at "
-                                         "hand, or attach to its URI"
-                                       : "lease %llu was attached by another session than the ring",
-                          (unsigned long long)lease->id);
-    if (!find_pool(r, buffer))
+}
+
+/* Names memory in the entry, and holds it; number is its lease's or channel's, for a refusal. */
+static int set_memory(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+                      uint64_t number, const struct memory *m) {
+    int rc;
+
+    if (!find_pool(r, m->at))
         return rdmad_fail(r->session, RDMAD_E_RANGE,
                           "%p lies in no pool of this session: transfers need memory that "
                           "rdmad_alloc gave out",
-                          buffer);
-    sqe->opcode = (uint8_t)opcode;
+                          m->at);
+    rc = rdmad_hold_op(r, rdmad_slot_of(r, sqe), r->hint.pool, m->at, m->length, m->filled,
+                       (uint8_t)opcode, number, sqe->user_data);
+    if (rc)
+        return rc;
     sqe->pool = r->hint.handle;
-    sqe->pool_offset = (uintptr_t)buffer - (uintptr_t)r->hint.base;
-    sqe->length = length;
+    sqe->pool_offset = (uintptr_t)m->at - (uintptr_t)r->hint.base;
+    sqe->length = m->length;
+    return 0;
+}
+
+/* ---- leases -------------------------------------------------------------------------------- */
+
+static int bad_lease(const struct rdmad_ring *r, const struct rdmad_lease *lease) {
+    return rdmad_fail(r->session, RDMAD_E_INVAL,
+                      lease->owner ? "lease %llu is this session's own grant: its memory is at "
+                                     "hand, or attach to its URI"
+                                   : "lease %llu was attached by another session than the ring",
+                      (unsigned long long)lease->id);
+}
+
+/* memory may be NULL. */
+static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+                   const struct rdmad_lease *lease, uint64_t offset, const struct memory *memory,
+                   uint64_t user_data) {
+    int rc;
+
+    begin(r, sqe, user_data);
+    if (lease->owner || lease->session != r->session)
+        return bad_lease(r, lease);
+    if (memory) {
+        rc = set_memory(r, sqe, opcode, lease->id, memory);
+        if (rc)
+            return rc;
+    }
+    sqe->opcode = (uint8_t)opcode;
     sqe->lease = lease->handle;
     sqe->lease_offset = offset;
     return 0;
@@ -58,17 +108,124 @@ static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcod
 
 int rdmad_prep_write(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, uint64_t offset,
                      const void *buffer, size_t length, uint64_t user_data) {
-    return prepare(ring, sqe, RDMAD_OP_WRITE, lease, offset, buffer, length, user_data);
+    const struct memory m = {.at = buffer, .length = length};
+
+    return prepare(ring, sqe, RDMAD_OP_WRITE, lease, offset, &m, user_data);
 }
 
 int rdmad_prep_read(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, uint64_t offset,
                     void *buffer, size_t length, uint64_t user_data) {
-    return prepare(ring, sqe, RDMAD_OP_READ, lease, offset, buffer, length, user_data);
+    const struct memory m = {.at = buffer, .length = length, .filled = true};
+
+    return prepare(ring, sqe, RDMAD_OP_READ, lease, offset, &m, user_data);
 }
 
+int rdmad_prep_write_notify(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
+                            uint64_t offset, const void *buffer, size_t length, uint32_t imm,
+                            uint64_t user_data) {
+    const struct memory m = {.at = buffer, .length = length};
+    int rc =
+        prepare(ring, sqe, RDMAD_OP_NOTIFY, lease, offset, length || buffer ? &m : NULL, user_data);
+
+    if (!rc)
+        sqe->imm = imm;
+    return rc;
+}
+
+int rdmad_prep_cas(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, uint64_t offset,
+                   uint64_t expected, uint64_t desired, uint64_t user_data) {
+    int rc = prepare(ring, sqe, RDMAD_OP_CAS, lease, offset, NULL, user_data);
+
+    if (rc)
+        return rc;
+    sqe->compare = expected;
+    sqe->swap = desired;
+    sqe->length = sizeof(uint64_t);
+    return 0;
+}
+
+int rdmad_prep_fetch_add(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
+                         uint64_t offset, uint64_t add, uint64_t user_data) {
+    int rc = prepare(ring, sqe, RDMAD_OP_FADD, lease, offset, NULL, user_data);
+
+    if (rc)
+        return rc;
+    sqe->swap = add;
+    sqe->length = sizeof(uint64_t);
+    return 0;
+}
+
+int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
+                        uint64_t user_data) {
+    begin(ring, sqe, user_data);
+    if (!lease->owner || lease->session != ring->session)
+        return rdmad_fail(ring->session, RDMAD_E_INVAL,
+                          "lease %llu was not granted by the ring's session: only its owner takes "
+                          "its notifications",
+                          (unsigned long long)lease->id);
+    sqe->opcode = RDMAD_OP_NOTIFIED;
+    sqe->lease = lease->id;
+    return 0;
+}
+
+/* ---- channels ------------------------------------------------------------------------------ */
+
+static int prepare_message(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+                           const struct rdmad_channel *channel, const struct memory *memory,
+                           uint64_t user_data) {
+    int rc;
+
+    begin(r, sqe, user_data);
+    if (channel->session != r->session)
+        return rdmad_fail(r->session, RDMAD_E_INVAL,
+                          "channel %llu belongs to another session than the ring",
+                          (unsigned long long)channel->handle);
+    rc = set_memory(r, sqe, opcode, channel->handle, memory);
+    if (rc)
+        return rc;
+    sqe->opcode = (uint8_t)opcode;
+    sqe->lease = channel->handle;
+    return 0;
+}
+
+int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel,
+                    const void *buffer, size_t length, uint64_t user_data) {
+    const struct memory m = {.at = buffer, .length = length};
+
+    return prepare_message(ring, sqe, RDMAD_OP_SEND, channel, &m, user_data);
+}
+
+int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel, void *buffer,
+                    size_t size, uint64_t user_data) {
+    const struct memory m = {.at = buffer, .length = size, .filled = true};
+
+    return prepare_message(ring, sqe, RDMAD_OP_RECV, channel, &m, user_data);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+
 void rdmad_prep_nop(struct rdmad_sqe *sqe, uint64_t user_data) {
+    memset(sqe, 0, sizeof(*sqe));
     sqe->opcode = RDMAD_OP_NOP;
     sqe->user_data = user_data;
+}
+
+int rdmad_prep_cancel(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t target,
+                      uint64_t user_data) {
+    begin(ring, sqe, user_data);
+    sqe->opcode = RDMAD_OP_CANCEL;
+    sqe->lease = target; /* until it is submitted: ring.c */
+    return 0;
+}
+
+void rdmad_sqe_set_imm(struct rdmad_sqe *sqe, uint32_t imm) {
+    sqe->imm = imm;
+    sqe->flags |= RDMAD_SQE_IMM;
+}
+
+void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags) {
+    /* What is no flag must not look like one: the daemon refuses the entry. */
+    sqe->flags |= (uint8_t)(flags > UINT8_MAX ? UINT8_MAX : flags);
 }
 
 void rdmad_sqe_set_timeout(struct rdmad_sqe *sqe, uint64_t timeout_ns) {

@@ -129,6 +129,12 @@ static int hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
     return 0;
 }
 
+static bool guard_asked_for(void) {
+    const char *value = secure_getenv("RDMAD_GUARD");
+
+    return value && *value && strcmp(value, "0") != 0;
+}
+
 static int open_session(struct rdmad_session *s, const struct rdmad_options *o) {
     int rc = connect_to_daemon(s, o->runtime_dir);
 
@@ -137,7 +143,9 @@ static int open_session(struct rdmad_session *s, const struct rdmad_options *o) 
     if (rc)
         return rc;
     s->blocking_entries = o->ring_entries ? o->ring_entries : 64;
-    return rdmad_blocking_new(s);
+    s->guard = guard_asked_for();
+    rc = rdmad_blocking_new(s);
+    return rc ? rc : rdmad_copies_new(s);
 }
 
 int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
@@ -176,6 +184,7 @@ void rdmad_close(rdmad_session *s) {
         close(s->sock);
     }
     rdmad_blocking_free(s->blocking);
+    rdmad_copies_free(s->copies);
     while (s->rings)
         rdmad_ring_dispose(s->rings);
     while (s->pools)

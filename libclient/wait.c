@@ -89,28 +89,29 @@ bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
     return true;
 }
 
+int rdmad_ring_idle(struct rdmad_ring *r) {
+    if (rdmad_is_lost(r->session))
+        return rdmad_fail_lost(r->session);
+    return rdmad_fail(r->session, RDMAD_E_INVAL,
+                      "nothing is in flight on ring %llu that could complete here (%u entries are "
+                      "reserved and not submitted, %u ops have a callback)",
+                      (unsigned long long)r->handle, r->sq_reserved - r->sq_tail, r->calls);
+}
+
 int rdmad_ring_wait(rdmad_ring *r, int timeout_ms, const struct rdmad_cqe **cqe) {
     uint64_t deadline;
     int rc = rdmad_ring_peek(r, cqe);
 
     if (rc != RDMAD_E_AGAIN || timeout_ms == 0)
         return rc == RDMAD_E_AGAIN ? RDMAD_E_TIMEOUT : rc;
-    if (__atomic_load_n(&r->in_flight, __ATOMIC_RELAXED) == 0) {
-        if (rdmad_is_lost(r->session))
-            return rdmad_fail_lost(r->session);
-        return rdmad_fail(r->session, RDMAD_E_INVAL,
-                          "nothing is in flight on ring %llu, so nothing can complete (%u entries "
-                          "are reserved and not submitted)",
-                          (unsigned long long)r->handle, r->sq_reserved - r->sq_tail);
-    }
     deadline = rdmad_deadline_ns(timeout_ms);
-    do {
+    while (r->visible) {
         bool came = rdmad_ring_await(r, deadline);
         rc = rdmad_ring_peek(r, cqe);
         if (rc != RDMAD_E_AGAIN)
             return rc;
         if (!came)
-            break;
-    } while (true);
-    return RDMAD_E_TIMEOUT;
+            return RDMAD_E_TIMEOUT;
+    }
+    return rdmad_ring_idle(r); /* from the start, or the last silent op is done */
 }

@@ -61,6 +61,15 @@ void fake_lease_ended(struct fake_daemon *f, uint64_t lease, uint64_t handle, in
     fake_send(f, RDMAD_EV_LEASE_ENDED, 0, 0, &e, sizeof(e), NULL, 0);
 }
 
+void fake_event(struct fake_daemon *f, uint16_t type, const void *body, size_t size) {
+    fake_send(f, type, 0, 0, body, size, NULL, 0);
+}
+
+void fake_reply(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body,
+                size_t size) {
+    reply(f, h, body, size, NULL, 0);
+}
+
 void fake_hang_up(struct fake_daemon *f) {
     shutdown(f->conn, SHUT_RDWR);
 }
@@ -100,11 +109,13 @@ static void forget_ring(struct fake_ring *r) {
 static void answer_ring(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     const struct rdmad_ring_create_req *req = body;
     struct rdmad_ring_create_rep rep = {
-        .ring = 21, .sq_entries = req->sq_entries, .cq_entries = 2 * req->sq_entries};
+        .ring = 21 + f->nrings, .sq_entries = req->sq_entries, .cq_entries = 2 * req->sq_entries};
     int fds[3];
 
-    forget_ring(&f->ring);
-    fake_ring_make(&f->ring, req->sq_entries, fds);
+    must(f->nrings < FAKE_RINGS, "a fake daemon has few rings");
+    f->ring = &f->rings[f->nrings];
+    fake_ring_make(f->ring, req->sq_entries, fds);
+    __atomic_store_n(&f->nrings, f->nrings + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&f->have_ring, true, __ATOMIC_RELEASE);
     reply(f, h, &rep, sizeof(rep), fds, 3);
 }
@@ -132,6 +143,24 @@ static void answer_attach(struct fake_daemon *f, const struct rdmad_msg_header *
     reply(f, h, &rep, sizeof(rep), NULL, 0);
 }
 
+static void answer_listen(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    struct rdmad_service_listen_rep rep = {.service = 51, .uri = "rdmad://127.0.0.1:1/service"};
+
+    reply(f, h, &rep, sizeof(rep), NULL, 0);
+}
+
+static void answer_channel(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    struct rdmad_channel_rep rep = {.channel = 41 + f->nchannels++,
+                                    .max_message = 1 << 20,
+                                    .kind = RDMAD_CHANNEL_RELIABLE,
+                                    .peer_uid = 1000,
+                                    .fabric = "local",
+                                    .peer_node = "there",
+                                    .peer_address = "127.0.0.1:2"};
+
+    reply(f, h, &rep, sizeof(rep), NULL, 0);
+}
+
 static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     struct rdmad_lease_stat_rep stat = {.lease = 7, .ops = 3};
 
@@ -148,6 +177,11 @@ static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, cons
         return answer_grant(f, h);
     case RDMAD_MSG_LEASE_ATTACH:
         return answer_attach(f, h);
+    case RDMAD_MSG_SERVICE_LISTEN:
+        return answer_listen(f, h);
+    case RDMAD_MSG_CHANNEL_CONNECT:
+    case RDMAD_MSG_CHANNEL_ACCEPT:
+        return answer_channel(f, h);
     case RDMAD_MSG_LEASE_STAT:
         return reply(f, h, &stat, sizeof(stat), NULL, 0);
     default:
@@ -214,7 +248,8 @@ void fake_stop(struct fake_daemon *f) {
 
     must(write(f->stop[1], "", 1) == 1, "stop");
     pthread_join(f->thread, NULL);
-    forget_ring(&f->ring);
+    for (unsigned i = 0; i < f->nrings; i++)
+        forget_ring(&f->rings[i]);
     close(f->stop[0]);
     close(f->stop[1]);
     close(f->listener);
@@ -256,6 +291,10 @@ bool fake_ring_take(struct fake_ring *r, struct rdmad_sqe *out) {
     *out = r->sqe[r->sq_head++ & (r->sq_entries - 1)];
     ringword_publish(&r->daemon->sq_head, r->sq_head);
     return true;
+}
+
+bool fake_ring_has(struct fake_ring *r) {
+    return ringword_peek(&r->client->sq_tail) != r->sq_head;
 }
 
 bool fake_ring_complete(struct fake_ring *r, const struct rdmad_cqe *cqe) {

@@ -23,14 +23,19 @@ struct fake_ring {
     int doorbell;
 };
 
+#define FAKE_RINGS 8u
+
 struct fake_daemon {
     char dir[64];
     int listener, conn, stop[2];
     pthread_t thread;
-    struct fake_ring ring; /* the last one created */
-    bool have_ring;        /* atomic */
-    uint64_t spin_ns;      /* advice in HELLO's reply */
-    uint64_t ttl_ns;       /* of leases */
+    struct fake_ring rings[FAKE_RINGS]; /* in the order in which they were created */
+    unsigned nrings;                    /* atomic; of those */
+    struct fake_ring *ring;             /* the last one created */
+    bool have_ring;                     /* atomic */
+    unsigned nchannels;                 /* made so far */
+    uint64_t spin_ns;                   /* advice in HELLO's reply */
+    uint64_t ttl_ns;                    /* of leases */
     /* True: it has answered (or not) by itself. Runs on the fake's thread. */
     bool (*hook)(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body);
 };
@@ -43,6 +48,9 @@ void fake_send(struct fake_daemon *f, uint16_t type, uint32_t seq, int status, c
 void fake_refuse(struct fake_daemon *f, const struct rdmad_msg_header *h, int status,
                  const char *text);
 void fake_lease_ended(struct fake_daemon *f, uint64_t lease, uint64_t handle, int reason);
+void fake_event(struct fake_daemon *f, uint16_t type, const void *body, size_t size);
+void fake_reply(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body,
+                size_t size);
 void fake_hang_up(struct fake_daemon *f);
 
 /* Returns when the client has a ring. */
@@ -52,6 +60,8 @@ void fake_await_ring(struct fake_daemon *f);
 void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[3]);
 /* Waits for an entry; false after a second without. */
 bool fake_ring_take(struct fake_ring *r, struct rdmad_sqe *out);
+/* Whether an entry can be taken. */
+bool fake_ring_has(struct fake_ring *r);
 /* Publishes a completion and wakes the client if it sleeps; returns whether it did. */
 bool fake_ring_complete(struct fake_ring *r, const struct rdmad_cqe *cqe);
 

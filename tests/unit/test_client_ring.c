@@ -48,7 +48,7 @@ static void submit_write(uint64_t user_data) {
 static struct rdmad_sqe take(void) {
     struct rdmad_sqe sqe;
 
-    cr_assert(fake_ring_take(&fake.ring, &sqe));
+    cr_assert(fake_ring_take(fake.ring, &sqe));
     return sqe;
 }
 
@@ -60,7 +60,7 @@ static bool complete(const struct rdmad_sqe *sqe, int status) {
                             .opcode = sqe->opcode,
                             .lease_id = status ? 7 : 0};
 
-    return fake_ring_complete(&fake.ring, &cqe);
+    return fake_ring_complete(fake.ring, &cqe);
 }
 
 static bool readable(int fd) {
@@ -130,16 +130,16 @@ Test(ring, the_daemon_is_rung_only_when_it_says_that_it_sleeps) {
     char bytes[8];
 
     submit_write(1);
-    cr_assert_lt(recv(fake.ring.doorbell, bytes, 8, MSG_DONTWAIT), 0);
-    __atomic_store_n(&fake.ring.daemon->sq_wait, 1, __ATOMIC_SEQ_CST);
+    cr_assert_lt(recv(fake.ring->doorbell, bytes, 8, MSG_DONTWAIT), 0);
+    __atomic_store_n(&fake.ring->daemon->sq_wait, 1, __ATOMIC_SEQ_CST);
     submit_write(2);
-    cr_assert_eq(recv(fake.ring.doorbell, bytes, 8, MSG_DONTWAIT), 1);
+    cr_assert_eq(recv(fake.ring->doorbell, bytes, 8, MSG_DONTWAIT), 1);
 }
 
 static void *complete_later(void *arg) {
     struct rdmad_sqe *sqe = arg;
 
-    while (!__atomic_load_n(&fake.ring.client->cq_wait, __ATOMIC_SEQ_CST))
+    while (!__atomic_load_n(&fake.ring->client->cq_wait, __ATOMIC_SEQ_CST))
         usleep(1000);
     usleep(1000);
     cr_assert(complete(sqe, 0));
@@ -154,7 +154,7 @@ Test(ring, a_client_that_sleeps_is_woken) {
         struct rdmad_sqe sqe = take();
         pthread_create(&t, NULL, complete_later, &sqe);
         cr_assert_eq(reap(), i);
-        cr_assert_eq(__atomic_load_n(&fake.ring.client->cq_wait, __ATOMIC_SEQ_CST), 0);
+        cr_assert_eq(__atomic_load_n(&fake.ring->client->cq_wait, __ATOMIC_SEQ_CST), 0);
         pthread_join(t, NULL);
     }
 }
@@ -196,11 +196,11 @@ Test(ring, a_byte_that_comes_late_does_not_keep_the_descriptor_readable) {
     submit_write(1);
     struct rdmad_sqe sqe = take();
     cr_assert_eq(rdmad_ring_arm(ring), 0);
-    __atomic_store_n(&fake.ring.client->cq_wait, 0, __ATOMIC_SEQ_CST); /* no byte yet */
+    __atomic_store_n(&fake.ring->client->cq_wait, 0, __ATOMIC_SEQ_CST); /* no byte yet */
     complete(&sqe, 0);
     cr_assert_eq(rdmad_ring_peek(ring, &cqe), 0);
     rdmad_ring_seen(ring, cqe);
-    cr_assert_eq(send(fake.ring.doorbell, "", 1, 0), 1);
+    cr_assert_eq(send(fake.ring->doorbell, "", 1, 0), 1);
     cr_assert(readable(fd));
     cr_assert_eq(rdmad_ring_peek(ring, &cqe), RDMAD_E_AGAIN);
     cr_assert_not(readable(fd));
@@ -323,7 +323,7 @@ Test(ring, a_program_that_only_peeks_hears_of_the_daemons_death) {
 
 Test(ring, a_closed_doorbell_wakes_a_sleeper) {
     submit_write(1);
-    shutdown(fake.ring.doorbell, SHUT_RDWR);
+    shutdown(fake.ring->doorbell, SHUT_RDWR);
     expect_lost(1, RDMAD_UNKNOWN);
 }
 
@@ -331,13 +331,13 @@ Test(ring, completions_that_nobody_asked_for_end_the_session_not_the_program) {
     struct rdmad_cqe forged = {.user_data = 3};
 
     submit_write(1);
-    fake_ring_complete(&fake.ring, &forged);
+    fake_ring_complete(fake.ring, &forged);
     expect_lost(1, RDMAD_UNKNOWN);
 }
 
 Test(ring, a_wild_tail_ends_the_session_not_the_program) {
     submit_write(1);
-    ringword_publish(&fake.ring.daemon->cq_tail, 0x80000000u);
+    ringword_publish(&fake.ring->daemon->cq_tail, 0x80000000u);
     expect_lost(1, RDMAD_UNKNOWN);
 }
 
@@ -351,7 +351,7 @@ static void *serve_ring(void *arg) {
 
     fake_await_ring(&fake);
     while (!__atomic_load_n(&stop_serving, __ATOMIC_ACQUIRE)) {
-        if (ringword_peek(&fake.ring.client->sq_tail) == fake.ring.sq_head)
+        if (ringword_peek(&fake.ring->client->sq_tail) == fake.ring->sq_head)
             continue;
         sqe = take();
         complete(&sqe, status);
@@ -407,7 +407,7 @@ Test(ring, a_blocking_transfer_that_fails_says_why_and_what_became_of_it) {
 static void *hang_up_soon(void *arg) {
     (void)arg;
     fake_await_ring(&fake);
-    while (ringword_peek(&fake.ring.client->sq_tail) == 0)
+    while (ringword_peek(&fake.ring->client->sq_tail) == 0)
         usleep(1000);
     usleep(5000);
     fake_hang_up(&fake);

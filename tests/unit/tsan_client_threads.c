@@ -33,14 +33,14 @@ static void *serve_ring(void *unused) {
     (void)unused;
     while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
         struct rdmad_sqe sqe;
-        if (ringword_peek(&fake.ring.client->sq_tail) == fake.ring.sq_head) {
+        if (ringword_peek(&fake.ring->client->sq_tail) == fake.ring->sq_head) {
             usleep(20); /* sometimes long enough for the client to go to sleep */
             continue;
         }
-        if (!fake_ring_take(&fake.ring, &sqe))
+        if (!fake_ring_take(fake.ring, &sqe))
             abort();
         struct rdmad_cqe cqe = {.user_data = sqe.user_data, .opcode = sqe.opcode};
-        fake_ring_complete(&fake.ring, &cqe);
+        fake_ring_complete(fake.ring, &cqe);
     }
     return NULL;
 }

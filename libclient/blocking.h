@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * blocking.h - one op from submission to its end, for any number of threads at once.
+ *
+ * The happy path: submit on a ring that threads share, under its mutex, then wait. One of the
+ * threads that wait sleeps on the ring for all of them (without the mutex, so others may submit
+ * meanwhile), takes every completion that has come to its waiter, and when its own is among them
+ * leaves the watch to the next. A single thread pays for an uncontended mutex and nothing else.
+ *
+ * What ends by itself soon shares one ring, and waits for a free entry if it must. What may wait
+ * for somebody else's program (a receive, a notification, a send whose receiver is slow) never
+ * stands in its way: it has rings of its own, as many as it takes for each to have an entry.
+ *
+ * A timeout is the op's own deadline at the daemon. Whatever the op came to there is what the call
+ * says: a message that arrived as the time ran out is received, not lost.
+ */
+#ifndef RDMAD_LIBCLIENT_BLOCKING_H
+#define RDMAD_LIBCLIENT_BLOCKING_H
+
+#include "libclient/internal.h"
+
+/* An op, or (with segments) a batch of READs or WRITEs; what its opcode does not use is zero. */
+struct rdmad_want {
+    uint8_t opcode, flags;
+    uint32_t imm;
+    struct rdmad_lease *lease;
+    struct rdmad_channel *channel;
+    uint64_t offset;
+    void *buffer;
+    size_t length;
+    uint64_t compare, swap;
+    uint64_t timeout_ns; /* 0: as the daemon has it for such ops */
+    const struct rdmad_segment *segments;
+    unsigned count;
+};
+
+/* Returns its status, with the sentence for rdmad_last_error and the outcome for
+ * rdmad_last_outcome. cqe may be NULL. */
+int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
+                      struct rdmad_cqe *cqe);
+/* The most segments that one want can have. 0: there is no ring, and the error is told. */
+unsigned rdmad_blocking_segments(struct rdmad_session *s);
+/* For calls of several ops, of which some were done before: what rdmad_last_outcome says. */
+void rdmad_blocking_part_done(void);
+/* For calls that fail before they ask for an op. */
+void rdmad_blocking_untouched(void);
+/* timeout_ms of a call as a want's timeout_ns. */
+uint64_t rdmad_blocking_timeout(int timeout_ms);
+
+#endif

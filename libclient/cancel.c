@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cancel.c - ending an op before its time.
+ *
+ * The happy path: a CANCEL is submitted in an entry of its own, so that a full ring can be canceled
+ * on, too; then whatever completes is laid aside until both are over, the CANCEL and the op, whose
+ * completion (canceled or just done) is this call's. An op that had completed already is found
+ * among those laid aside.
+ *
+ * When the daemon is lost meanwhile, the op has ended with that, and is answered so.
+ */
+#include "libclient/ring.h"
+
+/* Waits until nothing can touch the op's buffers. */
+static void end(struct rdmad_ring *r, uint32_t index) {
+    const struct rdmad_slot *own = &r->slot[r->entries];
+
+    rdmad_ring_publish_cancel(r, index);
+    while (r->slot[index].state != RDMAD_SLOT_OVER || own->state == RDMAD_SLOT_PUBLISHED) {
+        rdmad_ring_await(r, UINT64_MAX);
+        rdmad_ring_gather(r);
+    }
+}
+
+int rdmad_ring_cancel(rdmad_ring *r, uint64_t user_data, struct rdmad_cqe *cqe) {
+    struct rdmad_slot *slot;
+    uint32_t index;
+
+    rdmad_ring_submit(r); /* with the daemon lost, they are over with that */
+    rdmad_ring_gather(r);
+    index = rdmad_ring_find(r, user_data);
+    if (index == RDMAD_NO_SLOT)
+        return rdmad_fail(r->session, RDMAD_E_HANDLE,
+                          "no op with user_data %llu is in flight on ring %llu",
+                          (unsigned long long)user_data, (unsigned long long)r->handle);
+    slot = &r->slot[index];
+    if (slot->state != RDMAD_SLOT_OVER) {
+        if (slot->silent)
+            r->silents--;
+        slot->silent = false; /* its completion is asked for now */
+        end(r, index);
+    }
+    rdmad_ring_pick(r, index);
+    if (cqe) {
+        *cqe = slot->cqe;
+        cqe->user_data = user_data;
+    }
+    if (slot->callback)
+        r->calls--;
+    else
+        r->visible--;
+    rdmad_slot_free(r, index);
+    return 0;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dispatch.c - completions by callback.
+ *
+ * The happy path: what the queue has is laid aside, and those with a callback are called in the
+ * order in which they completed. An op's slot is free before its callback runs, so on a full ring
+ * the callback can prepare the next one.
+ *
+ * Only what was there at first is called: an op that a callback submits waits for the next
+ * dispatch, or a callback that always submits would never let go.
+ */
+#include "libclient/ring.h"
+
+int rdmad_sqe_set_callback(rdmad_ring *r, struct rdmad_sqe *sqe, rdmad_callback *callback,
+                           void *arg) {
+    uint32_t at = (uint32_t)(((uintptr_t)sqe - (uintptr_t)r->sqe) / sizeof(*sqe));
+
+    if ((uintptr_t)sqe < (uintptr_t)r->sqe || at >= r->entries ||
+        r->slot[r->slot_of[at]].state != RDMAD_SLOT_RESERVED)
+        return rdmad_fail(r->session, RDMAD_E_INVAL,
+                          "the entry is none that ring %llu has reserved and not submitted",
+                          (unsigned long long)r->handle);
+    r->slot[r->slot_of[at]].callback = callback;
+    r->slot[r->slot_of[at]].arg = arg;
+    return 0;
+}
+
+static void call_first(struct rdmad_ring *r) {
+    uint32_t index = r->called.first;
+    const struct rdmad_cqe *outer_cqe = r->told_cqe;
+    const struct rdmad_slot *outer = r->told;
+    struct rdmad_slot slot;
+
+    rdmad_ring_pick(r, index);
+    slot = r->slot[index];
+    slot.cqe.user_data = slot.user_data;
+    r->calls--;
+    rdmad_slot_free(r, index);
+    r->told = &slot;
+    r->told_cqe = &slot.cqe;
+    slot.callback(slot.arg, &slot.cqe);
+    r->told = outer; /* a callback may dispatch, too */
+    r->told_cqe = outer_cqe;
+}
+
+int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
+    uint64_t deadline = rdmad_deadline_ns(timeout_ms);
+    uint32_t count;
+    int called = 0;
+
+    rdmad_ring_gather(r);
+    while (r->called.count == 0) {
+        bool came;
+        if (r->calls == 0)
+            return rdmad_ring_idle(r);
+        if (timeout_ms == 0)
+            return 0;
+        came = rdmad_ring_await(r, deadline);
+        rdmad_ring_gather(r);
+        if (!came && r->called.count == 0)
+            return 0;
+    }
+    count = r->called.count;
+    if (max && max < count)
+        count = max;
+    for (; count > 0 && r->called.count; count--, called++)
+        call_first(r);
+    return called;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reap.c - completions come off the queue.
+ *
+ * The happy path: peek copies a completion, finds the slot by its token, ends what the op (and its
+ * batch) held, and puts the user's user_data back; seen returns the slot. Completions that are not
+ * for peek are laid aside on the way.
+ *
+ * The copy is not only for user_data: the daemon's memory is read once and judged after that. A
+ * completion for something that was not asked for means that the daemon is broken, and the session
+ * is given up.
+ *
+ * When the daemon is lost, what it had published is still delivered; after that each op in flight
+ * completes from its slot with RDMAD_E_DAEMON_LOST.
+ */
+#include "libclient/ring.h"
+
+#include "common/ringword.h"
+#include <errno.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define LOOKS_PER_CLOCK 1024u
+#define CHECK_EVERY_NS UINT64_C(10000000)
+
+enum kind { FOR_NOBODY, FOR_PEEK, FOR_DISPATCH };
+
+/* ---- lists of what is over ----------------------------------------------------------------- */
+
+static void append(struct rdmad_ring *r, struct rdmad_slot_list *l, uint32_t index) {
+    r->slot[index].next = RDMAD_NO_SLOT;
+    if (l->first == RDMAD_NO_SLOT)
+        l->first = index;
+    else
+        r->slot[l->last].next = index;
+    l->last = index;
+    l->count++;
+}
+
+static bool take_out(struct rdmad_ring *r, struct rdmad_slot_list *l, uint32_t index) {
+    uint32_t before = RDMAD_NO_SLOT, at = l->first;
+
+    while (at != index && at != RDMAD_NO_SLOT) {
+        before = at;
+        at = r->slot[at].next;
+    }
+    if (at == RDMAD_NO_SLOT)
+        return false;
+    if (before == RDMAD_NO_SLOT)
+        l->first = r->slot[index].next;
+    else
+        r->slot[before].next = r->slot[index].next;
+    if (l->last == index)
+        l->last = before;
+    l->count--;
+    return true;
+}
+
+void rdmad_ring_pick(struct rdmad_ring *r, uint32_t index) {
+    if (!take_out(r, &r->over, index))
+        take_out(r, &r->called, index);
+}
+
+/* ---- the daemon's end ---------------------------------------------------------------------- */
+
+bool rdmad_ring_drain(struct rdmad_ring *r) {
+    char bytes[64];
+    ssize_t n;
+
+    do
+        n = recv(r->doorbell, bytes, sizeof(bytes), MSG_DONTWAIT);
+    while (n == (ssize_t)sizeof(bytes) || (n < 0 && errno == EINTR));
+    return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+void rdmad_ring_lose(struct rdmad_ring *r, const char *why) {
+    pthread_mutex_lock(&r->session->lock);
+    rdmad_control_lose(r->session, RDMAD_E_DAEMON_LOST, why);
+    pthread_mutex_unlock(&r->session->lock);
+}
+
+void rdmad_ring_closed(struct rdmad_ring *r) {
+    /* The daemon may have said on the socket why. */
+    if (!rdmad_check_lost(r->session))
+        rdmad_ring_lose(r, "rdmad closed the ring: it was stopped or has ended this session");
+}
+
+/* Every now and then, for a program that only ever peeks: is the daemon still there? */
+static bool check_lost_sometimes(struct rdmad_ring *r) {
+    struct timespec ts;
+    uint64_t now;
+
+    if (rdmad_is_lost(r->session))
+        return true;
+    if (++r->empty_looks % LOOKS_PER_CLOCK)
+        return false;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+    now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    if (now < r->next_check_ns)
+        return false;
+    r->next_check_ns = now + CHECK_EVERY_NS;
+    return rdmad_check_lost(r->session);
+}
+
+/* Whether there are completions not taken yet, by the shared word. */
+static bool look(struct rdmad_ring *r) {
+    uint32_t tail = ringword_peek(&r->daemon->cq_tail);
+
+    if (tail == r->cq_tail)
+        return r->cq_head != r->cq_tail;
+    if (r->armed) {
+        tail = ringword_disarm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail);
+        r->armed = false;
+    } else if (r->rung) {
+        rdmad_ring_drain(r); /* now the last byte has come */
+        r->rung = false;
+    }
+    if (tail - r->cq_head > r->expected) {
+        rdmad_ring_lose(r, "rdmad published completions of ops that were never submitted; the "
+                           "session is closed");
+        return false;
+    }
+    r->cq_tail = tail;
+    return true;
+}
+
+/* ---- sorting ------------------------------------------------------------------------------- */
+
+/* Nothing touches the op's memory any more, nor that of its batch's other members, whose slots are
+ * free with that. */
+static void end_holds(struct rdmad_ring *r, uint32_t index) {
+    uint32_t member = r->slot[index].before, before;
+
+    rdmad_hold_end(r, index);
+    r->slot[index].before = RDMAD_NO_SLOT;
+    for (; member != RDMAD_NO_SLOT; member = before) {
+        before = r->slot[member].before;
+        rdmad_hold_end(r, member);
+        rdmad_slot_free(r, member);
+    }
+}
+
+/* The op in that slot is over. */
+static enum kind sort(struct rdmad_ring *r, uint32_t index, int status) {
+    struct rdmad_slot *slot = &r->slot[index];
+
+    if (index == r->entries) {
+        slot->state = RDMAD_SLOT_FREE;
+        return FOR_NOBODY;
+    }
+    end_holds(r, index);
+    slot->state = RDMAD_SLOT_OVER;
+    if (slot->silent)
+        r->silents--;
+    if (slot->silent && status == 0) {
+        if (slot->callback)
+            r->calls--;
+        else
+            r->visible--;
+        rdmad_slot_free(r, index);
+        return FOR_NOBODY;
+    }
+    return slot->callback ? FOR_DISPATCH : FOR_PEEK;
+}
+
+static void lay_aside(struct rdmad_ring *r, uint32_t index, enum kind kind,
+                      const struct rdmad_cqe *cqe) {
+    r->slot[index].cqe = *cqe;
+    append(r, kind == FOR_PEEK ? &r->over : &r->called, index);
+}
+
+static bool in_flight(const struct rdmad_slot *slot) {
+    return slot->state == RDMAD_SLOT_PUBLISHED || slot->state == RDMAD_SLOT_UNSENT;
+}
+
+/* What is known of an op that the daemon took with it. */
+static uint8_t lost_outcome(const struct rdmad_slot *slot) {
+    if (slot->state == RDMAD_SLOT_UNSENT)
+        return RDMAD_FAILED_UNTOUCHED;
+    /* Their target is our own memory, which nobody writes any more. */
+    return slot->opcode == RDMAD_OP_READ || slot->opcode == RDMAD_OP_RECV ? RDMAD_FAILED_PARTIAL
+                                                                          : RDMAD_UNKNOWN;
+}
+
+static void lose_op(struct rdmad_ring *r, uint32_t index) {
+    struct rdmad_slot *slot = &r->slot[index];
+    struct rdmad_cqe cqe = {
+        .status = RDMAD_E_DAEMON_LOST, .opcode = slot->opcode, .outcome = lost_outcome(slot)};
+
+    for (uint32_t i = slot->before; i != RDMAD_NO_SLOT; i = r->slot[i].before) {
+        uint8_t outcome = lost_outcome(&r->slot[i]);
+        if (outcome > cqe.outcome) /* they are in the order of what is known less and less */
+            cqe.outcome = outcome;
+    }
+    lay_aside(r, index, sort(r, index, cqe.status), &cqe);
+}
+
+/* Every op in flight ends. A batch that was not complete yet ends when it is. */
+static void lose_all(struct rdmad_ring *r) {
+    r->slot[r->entries].state = RDMAD_SLOT_FREE;
+    for (uint32_t i = 0; i < r->entries && (!r->dead || r->unsent); i++) {
+        if (!in_flight(&r->slot[i]))
+            continue;
+        if (r->slot[i].member)
+            rdmad_hold_end(r, i);
+        else
+            lose_op(r, i);
+    }
+    r->dead = true;
+    r->unsent = false;
+}
+
+/* The reason why a lease that the daemon has forgotten had ended, if we were told. */
+static void explain_handle(struct rdmad_ring *r, uint64_t handle, struct rdmad_cqe *cqe) {
+    struct rdmad_session *s = r->session;
+    struct rdmad_lease *lease;
+
+    pthread_mutex_lock(&s->lock);
+    lease = rdmad_lease_find(s, false, handle);
+    if (lease && lease->ended) {
+        cqe->status = lease->ended;
+        cqe->lease_id = lease->id;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool is_owed(const struct rdmad_ring *r, uint32_t index, uint64_t generation) {
+    return index <= r->entries && r->slot[index].state == RDMAD_SLOT_PUBLISHED &&
+           !r->slot[index].member && r->slot[index].generation == generation;
+}
+
+/* The next published completion; there is one. */
+static enum kind take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t *out) {
+    uint32_t index;
+
+    *cqe = r->cqe[r->cq_head & (r->cq_entries - 1)];
+    index = (uint32_t)cqe->user_data;
+    if (!is_owed(r, index, cqe->user_data >> 32)) {
+        rdmad_ring_lose(r, "rdmad completed an op that is not in flight; the session is closed");
+        lose_all(r);
+        return FOR_NOBODY;
+    }
+    *out = index;
+    r->expected--;
+    if (++r->cq_head == r->cq_tail)
+        rdmad_ring_publish_head(r);
+    if (cqe->status == RDMAD_E_NO_LEASE && r->slot[index].object)
+        explain_handle(r, r->slot[index].object, cqe);
+    return sort(r, index, cqe->status);
+}
+
+static bool have(struct rdmad_ring *r) {
+    return !r->dead && (r->cq_head != r->cq_tail || look(r));
+}
+
+/* Nothing is published: an old doorbell byte must not keep an event loop awake, and a daemon that
+ * is gone must be noticed. True: something may have come meanwhile. */
+static bool look_closer(struct rdmad_ring *r) {
+    bool rung = r->rung, lost;
+
+    if (rung && !rdmad_ring_drain(r))
+        rdmad_ring_closed(r);
+    lost = check_lost_sometimes(r);
+    /* After a drain, and for the last words of a daemon that is gone, look once more. */
+    if ((rung || lost) && have(r))
+        return true;
+    if (lost)
+        lose_all(r);
+    return false;
+}
+
+void rdmad_ring_gather(struct rdmad_ring *r) {
+    struct rdmad_cqe cqe;
+    uint32_t index;
+
+    while (have(r) || look_closer(r)) {
+        enum kind kind = take(r, &cqe, &index);
+        if (kind != FOR_NOBODY)
+            lay_aside(r, index, kind, &cqe);
+    }
+}
+
+/* ---- what the program sees ----------------------------------------------------------------- */
+
+static int give(struct rdmad_ring *r, uint32_t index, const struct rdmad_cqe **cqe) {
+    r->current_slot = index;
+    r->current.user_data = r->slot[index].user_data;
+    r->slot[index].state = RDMAD_SLOT_TAKEN;
+    r->holding = true;
+    *cqe = &r->current;
+    return 0;
+}
+
+static int give_first(struct rdmad_ring *r, const struct rdmad_cqe **cqe) {
+    uint32_t index = r->over.first;
+
+    take_out(r, &r->over, index);
+    r->current = r->slot[index].cqe;
+    return give(r, index, cqe);
+}
+
+int rdmad_ring_peek(rdmad_ring *r, const struct rdmad_cqe **cqe) {
+    uint32_t index;
+
+    if (r->holding) {
+        *cqe = &r->current;
+        return 0;
+    }
+    while (r->over.first == RDMAD_NO_SLOT && (have(r) || look_closer(r))) {
+        enum kind kind = take(r, &r->current, &index);
+        if (kind == FOR_PEEK)
+            return give(r, index, cqe);
+        if (kind == FOR_DISPATCH)
+            lay_aside(r, index, kind, &r->current);
+    }
+    return r->over.first == RDMAD_NO_SLOT ? RDMAD_E_AGAIN : give_first(r, cqe);
+}
+
+void rdmad_ring_seen(rdmad_ring *r, const struct rdmad_cqe *cqe) {
+    if (!r->holding || cqe != &r->current)
+        return;
+    r->holding = false;
+    r->visible--;
+    rdmad_slot_free(r, r->current_slot);
+}
+
+/* Whether a completion is there for the program to take. */
+static bool have_completion(struct rdmad_ring *r) {
+    return r->holding || r->over.count || r->called.count;
+}
+
+int rdmad_ring_arm(rdmad_ring *r) {
+    rdmad_ring_gather(r);
+    if (have_completion(r))
+        return RDMAD_E_AGAIN;
+    if (rdmad_is_lost(r->session))
+        return r->dead ? rdmad_fail_lost(r->session) : RDMAD_E_AGAIN;
+    /* Drain, arm, look again: a byte that comes after the drain is for something that the last look
+     * has not seen. */
+    rdmad_ring_drain(r);
+    r->rung = true;
+    r->armed = true;
+    if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
+        return 0;
+    look(r);
+    return RDMAD_E_AGAIN;
+}
+
+int rdmad_ring_fd(rdmad_ring *r) {
+    return r->doorbell;
+}
