@@ -21,6 +21,12 @@ static struct endpoint some_end(unsigned lanes) {
     return e;
 }
 
+static const struct inbox_place some_inbox = {.address = UINT64_C(0x1122334455667788),
+                                              .rkey = 0xdeadbeef,
+                                              .size = 4352,
+                                              .count = 64,
+                                              .features = TARGET_ATOMICS};
+
 /* Every blob that is shorter, longer, or of another version or kind must be refused. */
 #define REFUSES_OTHER_SHAPES(read, blob, out)                                   \
     do {                                                                        \
@@ -53,7 +59,8 @@ Test(blob, a_hello_survives_the_way) {
 
 Test(blob, an_offer_survives_the_way) {
     for (unsigned lanes = 1; lanes <= VERBS_LANES_MAX; lanes++) {
-        struct verbs_offer in = {.number = UINT64_C(0xfedcba9876543210), .end = some_end(lanes)};
+        struct verbs_offer in = {
+            .number = UINT64_C(0xfedcba9876543210), .end = some_end(lanes), .inbox = some_inbox};
         struct verbs_offer out;
         struct fabric_blob blob = {0};
         blob_write_offer(&in, &blob);
@@ -120,17 +127,30 @@ Test(blob, an_end_that_cannot_be_is_refused) {
     bad[n++].psn[0] = 1u << 24;
     for (size_t i = 0; i < n; i++) {
         struct verbs_hello hello = {.end = bad[i]}, hello_out;
-        struct verbs_offer offer = {.number = 1, .end = bad[i]}, offer_out;
+        struct verbs_offer offer = {.number = 1, .end = bad[i], .inbox = some_inbox}, offer_out;
         struct fabric_blob blob = {0};
         blob_write_hello(&hello, &blob);
         cr_assert_not(blob_read_hello(&blob, &hello_out), "hello %zu was taken", i);
         blob_write_offer(&offer, &blob);
         cr_assert_not(blob_read_offer(&blob, &offer_out), "offer %zu was taken", i);
     }
-    struct verbs_offer unnumbered = {.end = good}, out;
+    struct verbs_offer unnumbered = {.end = good, .inbox = some_inbox}, out;
     struct fabric_blob blob = {0};
     blob_write_offer(&unnumbered, &blob);
     cr_assert_not(blob_read_offer(&blob, &out), "a connection without a number was taken");
+}
+
+Test(blob, an_inbox_that_cannot_be_is_refused) {
+    struct inbox_place bad[] = {some_inbox, some_inbox, some_inbox};
+    bad[0].count = 0;
+    bad[1].size = FABRIC_SEND_MIN - 1;
+    bad[2].size = UINT32_MAX;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct verbs_offer offer = {.number = 1, .end = some_end(1), .inbox = bad[i]}, out;
+        struct fabric_blob blob = {0};
+        blob_write_offer(&offer, &blob);
+        cr_assert_not(blob_read_offer(&blob, &out), "inbox %zu was taken", i);
+    }
 }
 
 Test(blob, more_lanes_than_there_can_be_are_refused) {

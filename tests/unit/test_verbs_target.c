@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ends of connections that peers make here: what hellos are refused, how many there may be, and
- * that those whose other end is gone are found and leave nothing.
+ * The ends of connections that peers make here: what hellos are refused, how many there may be,
+ * that those whose other end is gone are found and leave nothing, and that a peer whose messages
+ * are not as they should be harms its own connection alone.
  */
 #include "tests/unit/verbs_rig.h"
 #include <string.h>
@@ -208,6 +209,99 @@ static void an_event_ends_the_target_that_broke_and_no_other(void) {
     scene_close(&s);
 }
 
+/* ---- messages of peers that lie ------------------------------------------------------------ */
+
+static const struct verbs_key nowhere = {.count = 1};
+
+static enum ibv_wc_status send(struct raw *r, uint32_t length) {
+    return raw_access(r, 0, IBV_WR_SEND, &nowhere, 0, length);
+}
+
+/* Peers s.raw and honest are connected; then nothing of s.raw may matter to honest. */
+static void expect_honest_heard(struct scene *s, struct raw *honest) {
+    unsigned before = s->owner.messages;
+    CHECK(send(honest, 100) == IBV_WC_SUCCESS, "an honest peer cannot send");
+    SIDE_UNTIL(&s->owner, s->owner.messages == before + 1);
+}
+
+static void two_peers(struct scene *s, struct raw *honest) {
+    scene_open(s, 4);
+    raw_open(honest, "rxe1", BYTES);
+    raw_connect(honest, &s->owner, OTHER_PEER, 1);
+    raw_connect(&s->raw, &s->owner, PEER, 1);
+}
+
+static void two_peers_close(struct scene *s, struct raw *honest) {
+    raw_close(honest);
+    fabric_verbs.expel(s->owner.fabric, OTHER_PEER);
+    scene_close(s);
+}
+
+static void who_sends_more_than_it_may_loses_its_own_link(void) {
+    struct scene s;
+    struct raw honest;
+    two_peers(&s, &honest);
+    for (unsigned i = 0; i < s.raw.inbox.count; i++)
+        CHECK(send(&s.raw, 8) == IBV_WC_SUCCESS, "message %u of %u", i, s.raw.inbox.count);
+    enum ibv_wc_status status = send(&s.raw, 8);
+    CHECK(status == IBV_WC_RNR_RETRY_EXC_ERR, "%s", ibv_wc_status_str(status));
+    SIDE_UNTIL(&s.owner, s.owner.messages == s.raw.inbox.count);
+    expect_honest_heard(&s, &honest);
+    two_peers_close(&s, &honest);
+}
+
+static void a_message_that_is_too_long_ends_its_own_link(void) {
+    struct scene s;
+    struct raw honest;
+    two_peers(&s, &honest);
+    CHECK(send(&s.raw, s.raw.inbox.size) == IBV_WC_SUCCESS, "one that just fits");
+    enum ibv_wc_status status = send(&s.raw, s.raw.inbox.size + 1);
+    CHECK(status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR, "%s",
+          ibv_wc_status_str(status)); /* the former by the standard, the latter by rxe */
+    SIDE_UNTIL(&s.owner, accepted(&s) == 1);
+    CHECK(s.owner.messages == 1 && s.owner.message_bytes == s.raw.inbox.size, "%u messages",
+          s.owner.messages);
+    expect_honest_heard(&s, &honest);
+    two_peers_close(&s, &honest);
+}
+
+static void a_message_of_another_kind_is_not_handed_on_and_ends_its_own_link(void) {
+    static const enum ibv_wr_opcode kinds[] = {IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM};
+    struct scene s;
+    struct raw honest;
+    two_peers(&s, &honest);
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK(raw_access(&s.raw, 0, kinds[i], &s.window.key, 0, 8) == IBV_WC_SUCCESS, "kind %u", i);
+        SIDE_UNTIL(&s.owner, accepted(&s) == 1);
+        CHECK(s.owner.messages == i, "%u messages", s.owner.messages);
+        expect_honest_heard(&s, &honest);
+        raw_connect(&s.raw, &s.owner, PEER, 1);
+    }
+    two_peers_close(&s, &honest);
+}
+
+/* The counter is for reading, by its own peer. */
+static void of_an_inbox_a_peer_reaches_but_its_counter(void) {
+    struct scene s;
+    struct raw honest;
+    two_peers(&s, &honest);
+    struct verbs_key counter = {
+        .address = s.raw.inbox.address, .count = 1, .rkey = {s.raw.inbox.rkey}};
+    memset(s.raw.buffer, 0xff, 8);
+    expect_honest_heard(&s, &honest);
+    CHECK(send(&s.raw, 8) == IBV_WC_SUCCESS, "a message");
+    SIDE_UNTIL(&s.owner, s.owner.messages == 2);
+    CHECK(raw_access(&s.raw, 0, IBV_WR_RDMA_READ, &counter, 0, 8) == IBV_WC_SUCCESS, "its own");
+    CHECK(s.raw.buffer[0] == 1 && s.raw.buffer[7] == 0, "it counts %u", s.raw.buffer[0]);
+    CHECK(raw_access(&honest, 0, IBV_WR_RDMA_READ, &counter, 0, 8) != IBV_WC_SUCCESS,
+          "another peer's");
+    CHECK(raw_access(&s.raw, 0, IBV_WR_RDMA_WRITE, &counter, 0, 8) != IBV_WC_SUCCESS, "a write");
+    raw_connect(&s.raw, &s.owner, PEER, 1);
+    counter.rkey[0] = s.raw.inbox.rkey;
+    CHECK(raw_access(&s.raw, 0, IBV_WR_RDMA_READ, &counter, 0, 16) != IBV_WC_SUCCESS, "beyond it");
+    two_peers_close(&s, &honest);
+}
+
 /* No device, and then one again. */
 static void without_a_device_there_is_no_offer_but_a_reason(void) {
     struct scene s;
@@ -253,4 +347,8 @@ TEST_MAIN(CASE(hostile_hellos_are_refused_and_leave_nothing),
           CASE(broken_targets_do_not_pile_up), CASE(a_qp_that_comes_again_replaces_its_target),
           CASE(what_is_forgotten_or_expelled_leaves_nothing),
           CASE(an_event_ends_the_target_that_broke_and_no_other),
+          CASE(who_sends_more_than_it_may_loses_its_own_link),
+          CASE(a_message_that_is_too_long_ends_its_own_link),
+          CASE(a_message_of_another_kind_is_not_handed_on_and_ends_its_own_link),
+          CASE(of_an_inbox_a_peer_reaches_but_its_counter),
           CASE(without_a_device_there_is_no_offer_but_a_reason))

@@ -51,6 +51,15 @@ static void side_closed(void *user, void *cookie) {
     w->closed = true;
 }
 
+static void side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                          size_t size) {
+    struct vside *s = user;
+    cr_assert_eq(peer, LESSEE);
+    s->messages++;
+    if (s->received)
+        s->received(s, number, bytes, size);
+}
+
 static void side_fault(void *user, const void *address) {
     struct vside *s = user;
     s->faults++;
@@ -65,6 +74,7 @@ static void side_defaults(struct vside *s, const char *device) {
                                  .link_lost = side_lost,
                                  .window_opened = side_opened,
                                  .window_closed = side_closed,
+                                 .received = side_received,
                                  .memory_fault = side_fault,
                                  .settings = &s->settings};
     s->settings = (struct fabric_settings){.listen_host = "127.0.0.1",

@@ -31,6 +31,8 @@ struct vside {
     struct error why; /* of the last loss */
     const void *fault_address;
     bool in_lost; /* inside link_lost */
+    unsigned messages;
+    void (*received)(struct vside *s, uint64_t number, const uint8_t *bytes, size_t size);
 };
 
 struct vop { /* an op that remembers its end */

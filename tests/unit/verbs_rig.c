@@ -20,6 +20,16 @@ static void side_complete(void *user, struct fabric_op *op) {
     ((struct side *)user)->completed++;
 }
 
+static void side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                          size_t size) {
+    struct side *s = user;
+    (void)peer;
+    (void)number;
+    (void)bytes;
+    s->messages++;
+    s->message_bytes += size;
+}
+
 static void side_up(void *user, void *cookie) {
     (void)cookie;
     ((struct side *)user)->up++;
@@ -82,6 +92,7 @@ void side_defaults(struct side *s, const char *device) {
                                  .complete = side_complete,
                                  .link_up = side_up,
                                  .link_lost = side_lost,
+                                 .received = side_received,
                                  .window_opened = side_opened,
                                  .window_closed = side_closed};
 }
@@ -279,6 +290,7 @@ int raw_try(struct raw *r, struct side *s, uint64_t peer, unsigned lanes, struct
     CHECK(blob_read_offer(&answer, &offer) && !offer.cm, "an offer that is none");
     CHECK(offer.end.lanes <= lanes, "more lanes than asked for");
     r->number = offer.number;
+    r->inbox = offer.inbox;
     for (unsigned i = 0; i < offer.end.lanes; i++)
         raw_rts(r, i, &offer.end);
     return 0;

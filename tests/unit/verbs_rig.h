@@ -22,7 +22,8 @@ struct side {
     struct fabric_host *host;
     struct fabric *fabric;
     uint64_t skew_ns; /* added to the clock */
-    unsigned up, lost, completed;
+    unsigned up, lost, completed, messages;
+    uint64_t message_bytes;
     struct error why; /* of the last loss */
 };
 
@@ -72,7 +73,8 @@ struct raw {
     uint8_t gid_index, gid[16];
     unsigned lanes;
     struct ibv_qp *qp[VERBS_LANES_MAX];
-    uint64_t number; /* of the connection, at the target */
+    uint64_t number;          /* of the connection, at the target */
+    struct inbox_place inbox; /* and where it takes messages */
 };
 void raw_open(struct raw *r, const char *device, size_t bytes);
 void raw_close(struct raw *r);

@@ -14,6 +14,7 @@
 #define PSN_MAX 0xffffffu
 #define MTU_MAX 5u        /* IBV_MTU_4096 */
 #define LINK_LAYER_MAX 2u /* IBV_LINK_LAYER_ETHERNET */
+#define INBOX_SIZE_MAX (1u << 20)
 
 enum { KIND_HELLO = 1, KIND_OFFER, KIND_KEY };
 
@@ -83,6 +84,14 @@ static void walk_endpoint(struct cursor *c, struct endpoint *e) {
     }
 }
 
+static void walk_inbox(struct cursor *c, struct inbox_place *p) {
+    u64(c, &p->address);
+    u32(c, &p->rkey);
+    u32(c, &p->size);
+    u16(c, &p->count);
+    u8(c, &p->features);
+}
+
 static void walk_hello(struct cursor *c, struct verbs_hello *h) {
     uint8_t cm = h->cm;
     walk_head(c, KIND_HELLO, &cm);
@@ -102,6 +111,7 @@ static void walk_offer(struct cursor *c, struct verbs_offer *o) {
     u64(c, &o->number);
     if (!o->cm) {
         walk_endpoint(c, &o->end);
+        walk_inbox(c, &o->inbox);
         return;
     }
     bytes(c, o->address, sizeof o->address);
@@ -130,6 +140,10 @@ static bool endpoint_ok(const struct endpoint *e) {
             return false;
     }
     return true;
+}
+
+bool inbox_place_ok(const struct inbox_place *p) {
+    return p->count > 0 && p->size >= FABRIC_SEND_MIN && p->size <= INBOX_SIZE_MAX;
 }
 
 /* ---- both ways --------------------------------------------------------------------------- */
@@ -180,7 +194,7 @@ bool blob_read_offer(const struct fabric_blob *b, struct verbs_offer *out) {
     walk_offer(&c, out);
     if (!all_read(&c) || out->number == 0)
         return false;
-    return out->cm ? out->port != 0 : endpoint_ok(&out->end);
+    return out->cm ? out->port != 0 : endpoint_ok(&out->end) && inbox_place_ok(&out->inbox);
 }
 
 void blob_write_key(const struct verbs_key *k, struct fabric_blob *out) {

@@ -10,7 +10,7 @@
 
 #include "daemon/fabric/fabric.h"
 
-#define VERBS_BLOB_VERSION 1u
+#define VERBS_BLOB_VERSION 2u
 #define VERBS_LANES_MAX 8u
 #define VERBS_TOKEN_BYTES 16u
 
@@ -27,6 +27,16 @@ struct endpoint {
     uint32_t qp_num[VERBS_LANES_MAX], psn[VERBS_LANES_MAX];
 };
 
+/* Where a target takes messages (inbox.c), and what else it can. */
+struct inbox_place {
+    uint64_t address; /* of its counter, as the device counts, */
+    uint32_t rkey;    /* and the key to read it with */
+    uint32_t size;    /* bytes of the longest message */
+    uint16_t count;   /* messages that may be under way to it before the counter moves */
+    uint8_t features; /* TARGET_* */
+};
+#define TARGET_ATOMICS 1u /* its device does CAS and FADD */
+
 /* hello: the dialler's end, or that it comes by rdma_cm. */
 struct verbs_hello {
     bool cm;
@@ -36,7 +46,8 @@ struct verbs_hello {
 struct verbs_offer {
     bool cm;
     uint64_t number;     /* of the connection, at the target */
-    struct endpoint end; /* unless cm */
+    struct endpoint end; /* unless cm, */
+    struct inbox_place inbox;
     uint8_t address[16]; /* cm: where it listens (IPv4 mapped), */
     uint16_t port;
     uint8_t token[VERBS_TOKEN_BYTES]; /* and what to show there */
@@ -52,6 +63,8 @@ void blob_write_hello(const struct verbs_hello *h, struct fabric_blob *out);
 bool blob_read_hello(const struct fabric_blob *b, struct verbs_hello *out);
 void blob_write_offer(const struct verbs_offer *o, struct fabric_blob *out);
 bool blob_read_offer(const struct fabric_blob *b, struct verbs_offer *out);
+/* What an inbox says of itself is plausible: also for who hears of it by rdma_cm. */
+bool inbox_place_ok(const struct inbox_place *p);
 void blob_write_key(const struct verbs_key *k, struct fabric_blob *out);
 bool blob_read_key(const struct fabric_blob *b, struct verbs_key *out);
 

@@ -333,7 +333,7 @@ static void call_timer(struct verbs *v, struct cm_call *call) {
     if (v->now_ns < call->deadline_ns)
         verbs_timer_at(v, call->deadline_ns);
     else
-        target_close(call->target);
+        target_drop(call->target);
 }
 
 void cm_timers(struct verbs *v) {

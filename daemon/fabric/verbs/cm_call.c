@@ -8,9 +8,9 @@
  * that they complete on our CQs and obey our settings; it only says what to put into them. With
  * iWARP the kernel takes QPs beyond INIT by itself.
  *
- * The private data of request and answer are a version, three zeros, and then the token or the
- * largest message that the target's port takes. A stranger, a token used before, one that came too
- * late: all are refused in the same way and without a word.
+ * The private data of request and answer are a version, three zeros, and then the token or what the
+ * target takes: the largest message of its port, and where its inbox is. A stranger, a token used
+ * before, one that came too late: all are refused in the same way and without a word.
  *
  * Whatever goes wrong fails the link or closes the target, and that ends the call.
  */
@@ -27,10 +27,20 @@
 #include <string.h>
 
 #define RESOLVE_MS 200
-#define TALK_VERSION 1u
+#define TALK_VERSION 2u
 #define TALK_HEAD 4u /* version, zeros */
 #define REQUEST_BYTES (TALK_HEAD + VERBS_TOKEN_BYTES)
-#define ANSWER_BYTES (TALK_HEAD + 8u)
+#define ANSWER_BYTES sizeof(struct answer)
+
+/* Little-endian. */
+struct answer {
+    uint8_t version, zeros[3];
+    uint32_t inbox_rkey, inbox_size;
+    uint16_t inbox_count;
+    uint8_t features, zero;
+    uint64_t max_message, inbox_address;
+};
+_Static_assert(sizeof(struct answer) == 32, "an answer has no holes");
 
 static struct queue *queue_of(const struct cm_call *call) {
     return call->link ? &call->link->lane[0].queue : &call->target->queue[0];
@@ -96,7 +106,7 @@ static struct cm_call *call_new(struct cm *cm) {
 /* What the library cannot know. */
 static void fill_in(const struct cm_call *call, struct ibv_qp_attr *attr, uint8_t reads) {
     const struct verbs_settings *s = settings_of(call);
-    attr->qp_access_flags = call->target ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0;
+    attr->qp_access_flags = call->target ? target_access(call->cm->verbs->device) : 0;
     attr->min_rnr_timer = s->min_rnr_timer;
     attr->max_dest_rd_atomic = call->target ? reads : 0;
     attr->max_rd_atomic = call->link ? reads : 0;
@@ -234,14 +244,18 @@ static int request(struct cm_call *call, struct error *err) {
 }
 
 static int answered(struct cm_call *call, const struct cm_news *n, struct error *err) {
-    uint64_t largest;
+    struct answer a;
     if (n->size < ANSWER_BYTES || n->data[0] != TALK_VERSION)
         return error_set(err, RDMAD_E_PROTOCOL,
                          "who answered by rdma_cm is not a daemon of this version");
-    memcpy(&largest, n->data + TALK_HEAD, sizeof(largest));
-    largest = le64toh(largest);
-    if (largest == 0)
-        return error_set(err, RDMAD_E_PROTOCOL, "the peer's port takes messages of no bytes");
+    memcpy(&a, n->data, sizeof(a));
+    const struct inbox_place inbox = {.address = le64toh(a.inbox_address),
+                                      .rkey = le32toh(a.inbox_rkey),
+                                      .size = le32toh(a.inbox_size),
+                                      .count = le16toh(a.inbox_count),
+                                      .features = a.features};
+    if (a.max_message == 0 || !inbox_place_ok(&inbox))
+        return error_set(err, RDMAD_E_PROTOCOL, "the peer takes messages of no bytes");
     uint8_t reads = fewer(settings_of(call)->rd_atomic, n->reads);
     int rc = steps(call, reads, err);
     if (rc)
@@ -250,7 +264,7 @@ static int answered(struct cm_call *call, const struct cm_news *n, struct error 
         return error_errno(err, RDMAD_E_FABRIC, "rdma_cm does not complete a connection");
     call->up = true;
     call->link->reads = reads > 0;
-    link_connected(call->link, call->number, largest);
+    link_connected(call->link, call->number, le64toh(a.max_message), &inbox);
     return 0;
 }
 
@@ -258,17 +272,25 @@ static int answered(struct cm_call *call, const struct cm_news *n, struct error 
 
 static int answer(struct cm_call *call, uint8_t reads, struct error *err) {
     const struct verbs *v = call->cm->verbs;
-    uint8_t data[ANSWER_BYTES] = {TALK_VERSION};
-    uint64_t largest = htole64(v->device->max_message);
-    memcpy(data + TALK_HEAD, &largest, sizeof(largest));
+    struct inbox_place inbox;
     int rc = step(call, IBV_QPS_INIT, 0, err);
+    if (rc == 0)
+        rc = inbox_start(call->target, err);
     if (rc == 0)
         rc = steps(call, reads, err);
     if (rc)
         return rc;
+    inbox_tell(call->target, &inbox);
+    const struct answer a = {.version = TALK_VERSION,
+                             .inbox_rkey = htole32(inbox.rkey),
+                             .inbox_size = htole32(inbox.size),
+                             .inbox_count = htole16(inbox.count),
+                             .features = inbox.features,
+                             .max_message = htole64(v->device->max_message),
+                             .inbox_address = htole64(inbox.address)};
     struct rdma_conn_param param = {
-        .private_data = data,
-        .private_data_len = sizeof(data),
+        .private_data = &a,
+        .private_data_len = sizeof(a),
         .responder_resources = reads,
         .rnr_retry_count = settings_of(call)->rnr_retry,
         .qp_num = queue_of(call)->qp->qp_num,
@@ -291,7 +313,7 @@ static int take_call(struct cm *cm, struct vpeer *p, uint64_t number, const stru
     t->number = number;
     struct cm_call *call = t->cm = call_new(cm);
     if (!call) {
-        target_close(t);
+        target_drop(t);
         return error_set(err, RDMAD_E_NOMEM, "no memory for a call by rdma_cm");
     }
     call->target = t;
@@ -300,7 +322,7 @@ static int take_call(struct cm *cm, struct vpeer *p, uint64_t number, const stru
     rc = answer(call, fewer(settings_of(call)->dest_rd_atomic, n->reads), err);
     if (rc) {
         call->id = NULL; /* the caller refuses */
-        target_close(t);
+        target_drop(t);
         return rc;
     }
     n->id->context = call;

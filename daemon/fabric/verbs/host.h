@@ -50,6 +50,10 @@ static inline bool device_has_odp(const struct device *d) {
            (odp->per_transport_caps.rc_odp_caps & needed) == needed;
 }
 
+static inline bool device_has_atomics(const struct device *d) {
+    return d->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
+}
+
 /* What changes while a device is open; instances have copies. */
 struct port_now {
     bool usable;
@@ -88,6 +92,9 @@ void host_why(struct fabric_host *h, struct error *why);
 void host_device_failed(struct fabric_host *h, const struct device *d, const struct error *why);
 /* "windows" or "registrations", "" while there is no device; fabric_ops.protection. Any thread. */
 const char *host_protection(struct fabric_host *h);
+
+/* fabric_ops.atomics_are_cpus. Any thread. */
+bool host_atomics_are_cpus(struct fabric_host *h);
 
 struct offload *host_registrar(struct fabric_host *h);
 struct offload *host_revoker(struct fabric_host *h);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #define LEAST_WR 16 /* work requests of a QP: one batch */
-#define LEAST_CQE 64
+#define LEAST_CQE 128
 #define LEAST_MR 16 /* a pool here and there, and a lease or two */
 
 bool limits_suffice(const struct ibv_device_attr *a, const struct verbs_settings *s,

@@ -25,7 +25,7 @@ static struct link *link_of(struct fabric_link *fl) {
 int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *err) {
     const struct verbs_settings *s = &l->verbs->device->settings;
     struct qp_spec spec = {.pd = l->verbs->device->pd,
-                           .depth = s->queue_depth,
+                           .depth = s->queue_depth + 1, /* for reading the peer's counter */
                            .inline_bytes = s->inline_bytes,
                            .bare = bare};
     for (l->lanes = 0; l->lanes < lanes; l->lanes++) {
@@ -34,8 +34,9 @@ int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *er
         int rc = qp_make(l->verbs, &lane->queue, &spec, err);
         if (rc)
             return rc; /* the caller tears down what there is */
+        spec.depth = s->queue_depth;
     }
-    return 0;
+    return outbox_open(l, err);
 }
 
 static struct link *link_alloc(struct verbs *v, void *cookie) {
@@ -124,12 +125,16 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-void link_connected(struct link *l, uint64_t number, uint64_t max_message) {
+void link_connected(struct link *l, uint64_t number, uint64_t max_message,
+                    const struct inbox_place *inbox) {
     const struct device *d = l->verbs->device;
     uint64_t ours = least(least(d->settings.max_message, d->max_message), MESSAGE_MAX);
     l->base.number = number;
     l->base.max_message = least(ours, max_message);
     l->packet = d->iwarp ? 0 : packet_of(&l->lane[0].queue);
+    l->base.ordered = l->lanes == 1;
+    l->atomics = device_has_atomics(d) && (inbox->features & TARGET_ATOMICS);
+    outbox_connect(l, inbox);
     l->state = LINK_CONNECTED;
     link_tell(l);
 }
@@ -178,7 +183,7 @@ int verbs_link_open(struct fabric_link *fl, const char *host, const struct fabri
     } else if (rc == 0) {
         rc = connect_lanes(l, &offer.end, err);
         if (rc == 0)
-            link_connected(l, offer.number, offer.end.max_message);
+            link_connected(l, offer.number, offer.end.max_message, &offer.inbox);
     }
     if (rc) {
         l->state = LINK_LOST;

@@ -6,6 +6,9 @@
  * An op is doomed (it ends with the next poll, never posted), batched (in its lane, not posted yet)
  * or posted. Every state but the last can be ended at once, for no device has seen it.
  *
+ * Messages (SEND) wait in the outbox for the peer's inbox to have room (outbox.c); all go by the
+ * first lane.
+ *
  * A link fails once: from then on nothing is posted, what is batched is doomed, the lane that
  * failed flushes, and the ops of other lanes have the quiesce bound to end by themselves. Then all
  * that is left is broken, and 100 ms later the QPs are destroyed, which no device can refuse. When
@@ -33,6 +36,24 @@ struct lane {
     struct list sending; /* in verbs.sending while there is something to post, and one may */
 };
 
+#define OUTBOX_SLOTS 64u
+#define NO_SLOT UINT16_MAX
+
+/* What a link needs to send messages, and to get results of CAS and FADD (outbox.c). */
+struct outbox {
+    uint8_t *memory; /* slots of messages, then a word a work request */
+    size_t bytes;
+    struct ibv_mr *mr;
+    unsigned free;
+    uint16_t slot[OUTBOX_SLOTS]; /* the free ones */
+    struct inbox_place to;
+    uint64_t sent, consumed; /* by us; and by the peer, as its counter was last */
+    uint64_t window;         /* by which they may differ */
+    bool reading;            /* the counter */
+    bool stalled;            /* the first lane waits for room at the peer */
+    uint64_t read_at_ns, pause_ns;
+};
+
 enum link_state {
     LINK_NEW,        /* has a hello */
     LINK_CONNECTING, /* by rdma_cm */
@@ -52,12 +73,14 @@ struct link {
     enum link_state state;
     unsigned lanes;
     struct lane lane[VERBS_LANES_MAX];
+    struct outbox outbox;
     struct list doomed;   /* ops that end with the next poll, never posted */
     uint32_t ops;         /* taken and not given back */
     uint32_t cancelled;   /* of them, posted ones that somebody wants back */
     uint64_t deadline_ns; /* connecting: to be up; failing: to be broken, then to be destroyed */
     bool broken;          /* failing: its QPs are, flushes are waited for */
-    bool reads;           /* the other end answers READs */
+    bool reads;           /* the other end answers READs and atomic ops, of which */
+    bool atomics;         /* it and we have any */
     uint64_t packet;      /* bytes of one packet */
     char host[64];        /* for messages */
     struct error why;     /* of the loss */
@@ -71,6 +94,7 @@ struct op_mark {
     uint64_t address; /* at the target */
     uint32_t rkey;
     uint8_t lane, state;
+    uint16_t slot;         /* in the outbox; NO_SLOT: none */
     int32_t cancel_status; /* 0: not cancelled */
     uint64_t cancel_ns;    /* when it must be back */
 };
@@ -83,7 +107,8 @@ static inline struct op_mark *op_mark(struct fabric_op *op) {
 /* link.c: makes the QPs of a link; bare ones for rdma_cm. */
 int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *err);
 /* Every lane's queue is in RTS; the offer was the target's. link_up comes with the next poll. */
-void link_connected(struct link *l, uint64_t number, uint64_t max_message);
+void link_connected(struct link *l, uint64_t number, uint64_t max_message,
+                    const struct inbox_place *inbox);
 void link_tell(struct link *l); /* it has news: a doomed op, a change of state, its last op back */
 
 /* post.c */
@@ -91,6 +116,24 @@ void link_doom(struct link *l, struct fabric_op *op, int status); /* untouched *
 void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t outcome);
 void link_doom_batches(struct link *l); /* PEER_LOST, untouched */
 void link_complete_doomed(struct link *l);
+void lane_wake(struct lane *lane); /* it may post again, if it has anything to */
+
+/* outbox.c. open: the queues are made; close: they are destroyed. */
+int outbox_open(struct link *l, struct error *err);
+void outbox_close(struct link *l);
+void outbox_connect(struct link *l, const struct inbox_place *to);
+/* Takes a slot, of which there is one, for op: 0, RDMAD_E_LENGTH, or RDMAD_E_FAULT with op->fault.
+ */
+int outbox_fill(struct link *l, struct fabric_op *op);
+void outbox_release(struct link *l, struct fabric_op *op); /* if it has one */
+bool outbox_may_send(const struct outbox *ob);             /* the peer has a receive for one more */
+void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *sge);
+/* Where the answer of a work request that took its place lands, and what it was. */
+void outbox_word_sge(const struct lane *lane, const struct ibv_send_wr *wr, struct ibv_sge *sge);
+uint64_t outbox_word(const struct lane *lane, const struct slot *slot);
+bool outbox_wants_news(const struct link *l); /* the peer's counter is to be read now */
+void outbox_news(struct link *l, uint64_t counter);
+void outbox_look(struct link *l); /* for timers */
 
 /* recover.c: what was posted comes back. */
 void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc);

@@ -14,6 +14,10 @@
  * A small WRITE travels inside its work request. That makes the CPU read client memory, which can
  * vanish, so it is copied aside under guard first.
  *
+ * A message goes by way of the outbox, on the first lane; while the peer has no room for it, what
+ * is behind it on that lane waits too, for a link of one lane promises order. One place of that
+ * lane is kept for reading the peer's counter, which is nobody's op.
+ *
  * What cannot be posted (a malformed key, memory that the device does not know, memory that
  * vanished) is doomed: it was taken, so poll gives it back, and the link goes on.
  */
@@ -37,6 +41,7 @@ void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t out
     struct verbs *v = l->verbs;
     op->status = status;
     op->outcome = outcome;
+    outbox_release(l, op);
     v->progress++;
     if (--l->ops == 0 && l->state == LINK_FAILING)
         link_tell(l);
@@ -66,6 +71,13 @@ void link_complete_doomed(struct link *l) {
         complete_doomed(l, list_entry(node, struct fabric_op, node));
 }
 
+void lane_wake(struct lane *lane) {
+    struct link *l = lane->link;
+    bool lives = l->state == LINK_CONNECTED || l->state == LINK_UP;
+    if (lives && lane->batched > 0 && list_empty(&lane->sending))
+        list_append(&l->verbs->sending, &lane->sending);
+}
+
 static void unbatch(struct lane *lane, struct fabric_op *op) {
     list_remove(&op->node);
     if (--lane->batched == 0)
@@ -85,40 +97,63 @@ void link_doom_batches(struct link *l) {
 
 /* ---- posting: the caller's side ---------------------------------------------------------- */
 
+static uint32_t lane_room(const struct lane *lane) {
+    const struct link *l = lane->link;
+    uint32_t kept = lane->batched;
+    if (lane == l->lane && !l->outbox.reading)
+        kept++;
+    uint32_t room = queue_room(&lane->queue);
+    return room > kept ? room - kept : 0;
+}
+
 static struct lane *emptiest(struct link *l) {
     struct lane *best = NULL;
     uint32_t most = 0;
     for (unsigned i = 0; i < l->lanes; i++) {
-        struct lane *lane = &l->lane[i];
-        uint32_t room = queue_room(&lane->queue);
-        if (room > lane->batched && room - lane->batched > most) {
-            most = room - lane->batched;
-            best = lane;
+        uint32_t room = lane_room(&l->lane[i]);
+        if (room > most) {
+            most = room;
+            best = &l->lane[i];
         }
     }
     return best;
 }
 
+static struct lane *lane_for(struct link *l, const struct fabric_op *op) {
+    if (op->opcode != RDMAD_OP_SEND)
+        return emptiest(l);
+    return l->outbox.free && lane_room(&l->lane[0]) ? &l->lane[0] : NULL;
+}
+
+static bool is_atomic(const struct fabric_op *op) {
+    return op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD;
+}
+
 /* Where the op goes, by its key: 0, or why it cannot. */
-static int aim(const struct link *l, const struct fabric_op *op, unsigned lane,
-               struct op_mark *mark) {
+static int aim(struct link *l, struct fabric_op *op, unsigned lane, struct op_mark *mark) {
     struct verbs_key key;
+    if (op->opcode == RDMAD_OP_SEND && op->service != RDMAD_CHANNEL_RELIABLE)
+        return RDMAD_E_UNSUPPORTED;
+    if (op->opcode == RDMAD_OP_SEND)
+        return l->reads ? outbox_fill(l, op) : RDMAD_E_FABRIC;
     if (op->length > l->base.max_message)
         return RDMAD_E_LENGTH;
     if (!blob_read_key(op->key, &key) || (key.count > 1 && lane >= key.count))
         return RDMAD_E_PROTOCOL;
     if (op->opcode == RDMAD_OP_READ && !l->reads)
         return RDMAD_E_FABRIC;
+    if (is_atomic(op) && (!l->reads || !l->atomics))
+        return RDMAD_E_UNSUPPORTED;
     mark->address = key.address + op->offset;
     mark->rkey = key.rkey[key.count > 1 ? lane : 0];
-    return 0;
+    return is_atomic(op) && mark->address % sizeof(uint64_t) ? RDMAD_E_ALIGN : 0;
 }
 
 int verbs_post(struct fabric_link *fl, struct fabric_op *op) {
     struct link *l = link_of(fl);
     if (l->state != LINK_CONNECTED && l->state != LINK_UP)
         return RDMAD_E_PEER_LOST;
-    struct lane *lane = emptiest(l);
+    struct lane *lane = lane_for(l, op);
     if (!lane)
         return RDMAD_E_AGAIN;
     op->link = fl;
@@ -126,7 +161,7 @@ int verbs_post(struct fabric_link *fl, struct fabric_op *op) {
     list_init(&op->node);
     unsigned n = (unsigned)(lane - l->lane);
     struct op_mark *mark = op_mark(op);
-    *mark = (struct op_mark){.lane = (uint8_t)n, .state = OP_BATCHED};
+    *mark = (struct op_mark){.lane = (uint8_t)n, .state = OP_BATCHED, .slot = NO_SLOT};
     l->ops++;
     int rc = aim(l, op, n, mark);
     if (rc) {
@@ -147,6 +182,7 @@ void verbs_cancel(struct fabric_op *op, int status) {
         complete_doomed(l, op);
     } else if (mark->state == OP_BATCHED) {
         unbatch(&l->lane[mark->lane], op);
+        lane_wake(&l->lane[mark->lane]); /* what was behind it may not have to wait */
         link_complete(l, op, status, RDMAD_FAILED_UNTOUCHED);
     } else if (mark->cancel_status == 0) {
         mark->cancel_status = status;
@@ -159,9 +195,9 @@ void verbs_cancel(struct fabric_op *op, int status) {
 /* ---- posting: the device's side ---------------------------------------------------------- */
 
 struct chain {
-    struct ibv_send_wr wr[CHAIN];
-    struct ibv_sge sge[CHAIN];
-    struct fabric_op *op[CHAIN];
+    struct ibv_send_wr wr[CHAIN + 1]; /* the last may be the counter's */
+    struct ibv_sge sge[CHAIN + 1];
+    struct fabric_op *op[CHAIN + 1]; /* NULL: nobody's */
     unsigned n;
     uint64_t bytes;
 };
@@ -209,27 +245,114 @@ static void signal_if_due(struct queue *q, struct ibv_send_wr *wr, uint64_t byte
     q->unsignalled = q->unsignalled_bytes = 0;
 }
 
-static void chain_add(struct chain *c, struct lane *lane, struct fabric_op *op) {
-    struct link *l = lane->link;
-    struct op_mark *mark = op_mark(op);
-    struct ibv_send_wr *wr = &c->wr[c->n];
+static void transfer(struct ibv_send_wr *wr, const struct fabric_op *op,
+                     const struct op_mark *mark) {
     *wr = (struct ibv_send_wr){.opcode = op->opcode == RDMAD_OP_READ ? IBV_WR_RDMA_READ
                                                                      : IBV_WR_RDMA_WRITE,
                                .wr.rdma = {.remote_addr = mark->address, .rkey = mark->rkey}};
-    unbatch(lane, op);
-    int rc = add_bytes(c, lane, op);
-    if (rc) {
-        link_doom(l, op, rc);
-        return;
-    }
+}
+
+static void atomic(struct ibv_send_wr *wr, const struct fabric_op *op, const struct op_mark *mark) {
+    bool cas = op->opcode == RDMAD_OP_CAS;
+    *wr = (struct ibv_send_wr){.opcode =
+                                   cas ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD,
+                               .wr.atomic = {.remote_addr = mark->address,
+                                             .compare_add = cas ? op->compare : op->swap,
+                                             .swap = cas ? op->swap : 0,
+                                             .rkey = mark->rkey}};
+}
+
+/* Takes the next place of the chain, with bytes in its sge, and of the queue. */
+static void chain_take(struct chain *c, struct lane *lane, struct fabric_op *op) {
+    struct ibv_send_wr *wr = &c->wr[c->n];
     queue_take(&lane->queue, wr, op);
-    signal_if_due(&lane->queue, wr, op->length);
-    mark->state = OP_POSTED;
-    list_append(&lane->posted, &op->node);
     if (c->n)
         c->wr[c->n - 1].next = wr;
     c->op[c->n++] = op;
+}
+
+static void chain_message(struct chain *c, struct lane *lane, struct fabric_op *op) {
+    struct outbox *ob = &lane->link->outbox;
+    struct ibv_send_wr *wr = &c->wr[c->n];
+    struct ibv_sge *sge = &c->sge[c->n];
+    *wr = (struct ibv_send_wr){.opcode = IBV_WR_SEND, .sg_list = sge};
+    outbox_sge(ob, op, sge);
+    wr->num_sge = sge->length > 0;
+    if (sge->length <= lane->queue.inline_bytes)
+        wr->send_flags |= IBV_SEND_INLINE;
+    ob->sent++;
+    chain_take(c, lane, op);
+}
+
+static void chain_word(struct chain *c, struct lane *lane, struct fabric_op *op) {
+    struct ibv_send_wr *wr = &c->wr[c->n];
+    struct ibv_sge *sge = &c->sge[c->n];
+    wr->sg_list = sge;
+    wr->num_sge = 1;
+    chain_take(c, lane, op);
+    outbox_word_sge(lane, wr, sge);
+}
+
+/* 0, or why op cannot be posted. */
+static int chain_op(struct chain *c, struct lane *lane, struct fabric_op *op) {
+    const struct op_mark *mark = op_mark(op);
+    if (op->opcode == RDMAD_OP_SEND) {
+        chain_message(c, lane, op);
+        return 0;
+    }
+    if (is_atomic(op)) {
+        atomic(&c->wr[c->n], op, mark);
+        chain_word(c, lane, op);
+        return 0;
+    }
+    transfer(&c->wr[c->n], op, mark);
+    int rc = add_bytes(c, lane, op);
+    if (rc == 0)
+        chain_take(c, lane, op);
+    return rc;
+}
+
+static void chain_add(struct chain *c, struct lane *lane, struct fabric_op *op) {
+    unbatch(lane, op);
+    int rc = chain_op(c, lane, op);
+    if (rc) {
+        link_doom(lane->link, op, rc);
+        return;
+    }
+    signal_if_due(&lane->queue, &c->wr[c->n - 1], op->length);
+    op_mark(op)->state = OP_POSTED;
+    list_append(&lane->posted, &op->node);
     c->bytes += op->length;
+}
+
+static void chain_counter(struct chain *c, struct lane *lane) {
+    struct outbox *ob = &lane->link->outbox;
+    c->wr[c->n] =
+        (struct ibv_send_wr){.opcode = IBV_WR_RDMA_READ,
+                             .wr.rdma = {.remote_addr = ob->to.address, .rkey = ob->to.rkey}};
+    chain_word(c, lane, NULL);
+    ob->reading = true;
+}
+
+static void chain_fill(struct chain *c, struct lane *lane) {
+    struct link *l = lane->link;
+    struct list *node;
+    bool first = lane == l->lane, stalled = false;
+    while (c->n < CHAIN && c->bytes < CHAIN_BYTES && (node = list_first(&lane->batch))) {
+        struct fabric_op *op = list_entry(node, struct fabric_op, node);
+        stalled = op->opcode == RDMAD_OP_SEND && !outbox_may_send(&l->outbox);
+        if (stalled)
+            break;
+        chain_add(c, lane, op);
+    }
+    if (first && outbox_wants_news(l))
+        chain_counter(c, lane);
+    if (first)
+        l->outbox.stalled = stalled;
+    if (stalled)
+        list_remove(&lane->sending); /* until the counter moves or is to be read again */
+    if (stalled && !l->outbox.reading)
+        verbs_timer_at(l->verbs, l->outbox.read_at_ns);
 }
 
 /* The device refuses from the bad one on: those were never posted, and the link is at its end. It
@@ -240,6 +363,8 @@ static void post_failed(struct chain *c, struct lane *lane, const struct ibv_sen
     unsigned first = bad ? (unsigned)(bad - c->wr) : c->n;
     queue_untake(&lane->queue, c->n - first);
     for (unsigned i = first; i < c->n; i++) {
+        if (!c->op[i])
+            continue;
         list_remove(&c->op[i]->node);
         link_doom(l, c->op[i], RDMAD_E_PEER_LOST);
     }
@@ -256,11 +381,9 @@ static void post_failed(struct chain *c, struct lane *lane, const struct ibv_sen
 static void lane_post(struct lane *lane) {
     struct chain c;
     struct ibv_send_wr *bad = NULL;
-    struct list *node;
     c.n = 0;
     c.bytes = 0;
-    while (c.n < CHAIN && c.bytes < CHAIN_BYTES && (node = list_first(&lane->batch)))
-        chain_add(&c, lane, list_entry(node, struct fabric_op, node));
+    chain_fill(&c, lane);
     if (c.n == 0)
         return;
     c.wr[c.n - 1].send_flags |= IBV_SEND_SIGNALED;

@@ -37,9 +37,9 @@ static struct ibv_qp *create(const struct queue *q, struct ibv_pd *pd, uint32_t 
         .send_cq = q->cq->cq,
         .recv_cq = q->cq->cq,
         .qp_type = IBV_QPT_RC,
-        /* Nobody posts receives, but some devices refuse a queue of none. */
+        /* Some devices refuse a queue of no receives. */
         .cap = {.max_send_wr = q->depth,
-                .max_recv_wr = 1,
+                .max_recv_wr = q->receives ? q->receives : 1,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = *inline_bytes},
@@ -60,12 +60,13 @@ static int to_init(const struct queue *q, unsigned access) {
 }
 
 static int ring_new(struct queue *q, struct error *err) {
-    q->ring = calloc(1, sizeof *q->ring + q->depth * sizeof q->ring->slot[0]);
+    uint32_t places = q->depth + q->receives;
+    q->ring = calloc(1, sizeof *q->ring + places * sizeof q->ring->slot[0]);
     if (!q->ring)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a queue pair of depth %u", q->depth);
     list_init(&q->ring->dead);
-    q->ring->size = q->depth;
-    for (uint32_t i = 0; i < q->depth; i++)
+    q->ring->size = places;
+    for (uint32_t i = 0; i < places; i++)
         q->ring->slot[i].queue = q;
     return 0;
 }
@@ -94,20 +95,27 @@ static int make(struct queue *q, const struct qp_spec *spec, struct error *err) 
                        d->name, d->port, d->settings.pkey_index);
 }
 
+static uint32_t fewest(uint32_t asked, int device) {
+    if (device < 1)
+        return 1; /* which the device then refuses, or not */
+    return asked < (uint32_t)device ? asked : (uint32_t)device;
+}
+
 int qp_make(struct verbs *v, struct queue *q, const struct qp_spec *spec, struct error *err) {
-    uint32_t most = (uint32_t)v->device->attr.orig_attr.max_qp_wr;
-    void (*ended)(struct queue *, struct slot *, const struct ibv_wc *) = q->ended;
-    *q = (struct queue){.verbs = v, .ended = ended};
-    q->depth = spec->depth < most ? spec->depth : most;
+    const struct ibv_device_attr *has = &v->device->attr.orig_attr;
+    uint32_t receives = fewest(spec->receives, has->max_qp_wr);
+    *q = (struct queue){
+        .verbs = v, .receives = receives, .ended = q->ended, .received = q->received};
+    q->depth = fewest(fewest(spec->depth, has->max_qp_wr), has->max_cqe - (int)receives);
     if (getrandom(&q->psn, sizeof q->psn, 0) != (ssize_t)sizeof q->psn)
         return error_errno(err, RDMAD_E_SYSTEM, "no random packet number for a queue pair");
     q->psn &= PSN_MASK;
-    int rc = cq_reserve(v, q->depth, &q->cq, err);
+    int rc = cq_reserve(v, q->depth + q->receives, &q->cq, err);
     if (rc)
         return rc;
     rc = ring_new(q, err);
     if (rc) {
-        cq_unreserve(q->cq, q->depth);
+        cq_unreserve(q->cq, q->depth + q->receives);
         return rc;
     }
     rc = make(q, spec, err);
@@ -293,8 +301,20 @@ void queue_untake(struct queue *q, unsigned n) {
     q->tail -= n;
 }
 
+int queue_receive(struct queue *q, uint32_t n, struct ibv_sge *sge) {
+    struct ibv_recv_wr *bad;
+    struct ibv_recv_wr wr = {
+        .wr_id = (uintptr_t)&q->ring->slot[q->depth + n], .sg_list = sge, .num_sge = 1};
+    return ibv_post_recv(q->qp, &wr, &bad);
+}
+
 void queue_completed(struct queue *q, const struct ibv_wc *wc) {
-    uint64_t last = ((const struct slot *)(uintptr_t)wc->wr_id)->sequence;
+    const struct slot *named = (const struct slot *)(uintptr_t)wc->wr_id;
+    if (named >= &q->ring->slot[q->depth]) {
+        q->received(q, (uint32_t)(named - &q->ring->slot[q->depth]), wc);
+        return;
+    }
+    uint64_t last = named->sequence;
     const struct ibv_wc well = {.status = IBV_WC_SUCCESS};
     while (q->ring && q->head <= last && q->head != q->tail) {
         struct slot *slot = &q->ring->slot[q->head % q->depth];

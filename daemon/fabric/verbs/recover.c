@@ -13,6 +13,8 @@
  *   our own fault     FABRIC; partial                   as after silence
  *   broken by us                                        as after silence
  *
+ * CAS, FADD and messages are as WRITEs in this; the reading of the peer's counter is nobody's op.
+ *
  * An op that was cancelled ends with the status of that, unless it was done.
  *
  * Bounds: a cancelled op is back within quiesce_ns or its QP is broken; flushes come within
@@ -37,32 +39,44 @@ static bool our_fault(enum ibv_wc_status status) {
            status == IBV_WC_LOC_ACCESS_ERR || status == IBV_WC_MW_BIND_ERR;
 }
 
+/* An atomic op and a message are never done in part. */
+static uint8_t when_half(const struct fabric_op *op) {
+    bool transfer = op->opcode == RDMAD_OP_READ || op->opcode == RDMAD_OP_WRITE;
+    return transfer ? RDMAD_FAILED_PARTIAL : RDMAD_UNKNOWN;
+}
+
 /* Access is checked before a packet is placed; what else goes wrong may do so in mid-message. */
 static uint8_t when_refused(const struct link *l, const struct fabric_op *op,
                             enum ibv_wc_status status) {
     if (op->length == 0 || (op->length <= l->packet && status != IBV_WC_REM_OP_ERR))
         return RDMAD_FAILED_UNTOUCHED;
-    return RDMAD_FAILED_PARTIAL;
+    return when_half(op);
 }
 
 static uint8_t when_lost(const struct fabric_op *op) {
     return op->opcode == RDMAD_OP_READ ? RDMAD_FAILED_PARTIAL : RDMAD_UNKNOWN;
 }
 
+static void find_cause(struct lane *lane, enum ibv_wc_status wc) {
+    bool true_one = wc != IBV_WC_WR_FLUSH_ERR;
+    if (true_one && refused_there(wc))
+        lane->cause = LANE_REFUSED;
+    else if (true_one || lane->cause == LANE_WELL)
+        lane->cause = LANE_LOST;
+}
+
 /* Fills in what an op came to whose completion was bad. */
-static void judge(struct lane *lane, struct fabric_op *op, enum ibv_wc_status wc) {
+static void judge(const struct lane *lane, struct fabric_op *op, enum ibv_wc_status wc) {
     bool true_one = wc != IBV_WC_WR_FLUSH_ERR;
     if (true_one && refused_there(wc)) {
-        lane->cause = LANE_REFUSED;
-        op->status = RDMAD_E_NO_LEASE;
-        op->outcome = when_refused(lane->link, op, wc);
+        bool message = op->opcode == RDMAD_OP_SEND;
+        op->status = message ? RDMAD_E_PEER_LOST : RDMAD_E_NO_LEASE;
+        op->outcome = message ? RDMAD_FAILED_UNTOUCHED : when_refused(lane->link, op, wc);
         return;
     }
-    if (true_one || lane->cause == LANE_WELL)
-        lane->cause = LANE_LOST;
     op->status = true_one && our_fault(wc) ? RDMAD_E_FABRIC : RDMAD_E_PEER_LOST;
     if (true_one && our_fault(wc))
-        op->outcome = RDMAD_FAILED_PARTIAL;
+        op->outcome = when_half(op);
     else
         op->outcome = lane->cause == LANE_REFUSED ? RDMAD_FAILED_UNTOUCHED : when_lost(op);
 }
@@ -86,11 +100,23 @@ void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
     struct lane *lane = container_of(q, struct lane, queue);
     struct link *l = lane->link;
     struct fabric_op *op = slot->user;
+    bool well = wc->status == IBV_WC_SUCCESS;
+    if (!well)
+        find_cause(lane, wc->status);
+    if (!op) {
+        if (well)
+            outbox_news(l, outbox_word(lane, slot));
+        else
+            fail_by(lane, wc->status);
+        return;
+    }
     const struct op_mark *mark = op_mark(op);
     list_remove(&op->node);
     if (mark->cancel_status)
         l->cancelled--;
-    if (wc->status == IBV_WC_SUCCESS) {
+    if (well) {
+        if (op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD)
+            op->value = outbox_word(lane, slot);
         link_complete(l, op, RDMAD_OK, RDMAD_DONE);
         return;
     }
@@ -134,6 +160,7 @@ static void destroy_queues(struct link *l) {
         cm_hang_up(l);
     for (unsigned i = 0; i < l->lanes; i++)
         qp_destroy(&l->lane[i].queue);
+    outbox_close(l);
 }
 
 void link_tear_down(struct link *l, int status) {
@@ -243,6 +270,7 @@ static void check_failing(struct link *l) {
 void link_look(struct link *l) {
     if (l->cancelled && l->state != LINK_CLOSED)
         check_cancelled(l);
+    outbox_look(l);
     if (l->state == LINK_CONNECTING)
         check_connecting(l);
     else if (l->state == LINK_FAILING)

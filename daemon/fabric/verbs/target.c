@@ -12,9 +12,11 @@
  * without a word loses its control connection, and is expelled.
  *
  * A target that ends breaks its QPs first: that moment the peer reaches nothing any more. They are
- * destroyed when no window is bound to them, for some drivers wait in that for a minute otherwise.
+ * destroyed when no window is bound to them, for some drivers wait in that for a minute otherwise,
+ * and when the messages that came before are handed on, unless the peer was expelled.
  *
- * Atomic operations are not granted yet: no window gives the right to them.
+ * Atomic operations are granted to every connection where the device has them; which memory they
+ * may change is the windows' business.
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
@@ -25,8 +27,9 @@
 #include <string.h>
 
 #define EVICT_AFTER_NS (10 * NSEC_PER_SEC)
-#define BINDS_AT_ONCE 16u /* on one QP */
-#define LOOK_AT 8u        /* targets of a peer, for broken ones, at each offer */
+#define BINDS_AT_ONCE 16u              /* on one QP */
+#define LOOK_AT 8u                     /* targets of a peer, for broken ones, at each offer */
+#define DRAIN_NS (100 * NSEC_PER_MSEC) /* for flushed receives to come back */
 
 void targets_init(struct verbs *v) {
     list_init(&v->targets.leaving);
@@ -107,62 +110,111 @@ struct target *target_by_number(const struct vpeer *p, uint64_t number) {
     return NULL;
 }
 
+unsigned target_access(const struct device *d) {
+    return IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+           (device_has_atomics(d) ? (unsigned)IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
 static void target_free(struct grave *g) {
-    free(container_of(g, struct target, grave));
+    struct target *t = container_of(g, struct target, grave);
+    inbox_free(t);
+    free(t);
 }
 
 void target_check_gone(struct target *t) {
     struct vpeer *p = t->peer;
-    if (!t->leaving || !list_empty(&t->windows))
+    if (!t->leaving || t->draining || !list_empty(&t->windows))
         return;
     for (unsigned i = 0; i < t->lanes; i++)
         qp_destroy(&t->queue[i]);
+    inbox_close(t);
     list_remove(&t->node);
     verbs_bury(p->verbs, &t->grave, target_free);
     p->holds--;
     vpeer_check_free(p);
 }
 
-void target_close(struct target *t) {
-    if (t->leaving)
-        return;
+static void leave(struct target *t) {
     t->leaving = true;
     t->peer->holds++;
     list_remove(&t->node);
     list_append(&t->peer->verbs->targets.leaving, &t->node);
     cm_target_gone(t);
-    if (!list_empty(&t->windows)) {
-        for (unsigned i = 0; i < t->lanes; i++)
-            qp_break(&t->queue[i]);
-        windows_of_target_gone(t);
+    if (!t->draining && list_empty(&t->windows))
+        return;
+    for (unsigned i = 0; i < t->lanes; i++)
+        qp_break(&t->queue[i]);
+    windows_of_target_gone(t);
+}
+
+void target_close(struct target *t) {
+    struct verbs *v = t->peer->verbs;
+    if (t->leaving)
+        return;
+    t->draining = t->inbox.posted > 0;
+    if (t->draining) {
+        t->drained_ns = clock_after(v->now_ns, DRAIN_NS);
+        verbs_timer_at(v, t->drained_ns);
     }
+    leave(t);
     target_check_gone(t);
 }
 
-struct target *target_new(struct vpeer *p, unsigned lanes, bool bare, struct error *err) {
-    struct verbs *v = p->verbs;
+void target_drop(struct target *t) {
+    if (t->leaving && !t->draining)
+        return;
+    t->draining = false;
+    if (!t->leaving)
+        leave(t);
+    target_check_gone(t);
+}
+
+static void targets_drained(struct verbs *v) {
+    list_for_each_safe (pos, &v->targets.leaving) {
+        struct target *t = list_entry(pos, struct target, node);
+        if (!t->draining)
+            continue;
+        if (v->now_ns >= t->drained_ns)
+            target_drop(t);
+        else
+            verbs_timer_at(v, t->drained_ns);
+    }
+}
+
+static int make_queues(struct target *t, unsigned lanes, bool bare, struct error *err) {
+    struct verbs *v = t->peer->verbs;
     const struct device *d = v->device;
     struct qp_spec spec = {
-        .pd = d->windows ? d->pd : p->pd,
+        .pd = d->windows ? d->pd : t->peer->pd,
         .depth = d->windows ? BINDS_AT_ONCE : 1,
-        .access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+        .receives = INBOX_RECEIVES,
+        .access = target_access(d),
         .bare = bare,
     };
+    int rc = inbox_open(t, spec.pd, err);
+    for (; t->lanes < lanes && rc == 0; t->lanes++, spec.receives = 0) {
+        t->queue[t->lanes].received = inbox_received;
+        rc = qp_make(v, &t->queue[t->lanes], &spec, err);
+    }
+    if (rc == 0 && !bare)
+        rc = inbox_start(t, err);
+    return rc;
+}
+
+struct target *target_new(struct vpeer *p, unsigned lanes, bool bare, struct error *err) {
     struct target *t = calloc(1, sizeof(*t));
     if (!t) {
         error_set(err, RDMAD_E_NOMEM, "no memory for one more connection of a peer");
         return NULL;
     }
     t->peer = p;
-    t->made_ns = v->now_ns;
+    t->made_ns = p->verbs->now_ns;
     list_init(&t->windows);
     list_init(&t->unbound);
     list_append(&p->targets, &t->node);
-    for (; t->lanes < lanes; t->lanes++) {
-        if (qp_make(v, &t->queue[t->lanes], &spec, err)) {
-            target_close(t);
-            return NULL;
-        }
+    if (make_queues(t, lanes, bare, err)) {
+        target_drop(t);
+        return NULL;
     }
     binding_target(t);
     return t;
@@ -283,7 +335,7 @@ static int offer_target(struct vpeer *p, const struct endpoint *other, struct fa
     if (!t)
         return err->code;
     if ((rc = target_connect(t, other, err))) {
-        target_close(t);
+        target_drop(t);
         return rc;
     }
     const struct queue *queues[VERBS_LANES_MAX];
@@ -291,6 +343,7 @@ static int offer_target(struct vpeer *p, const struct endpoint *other, struct fa
         queues[i] = &t->queue[i];
     struct verbs_offer offer = {.number = t->number};
     qp_endpoint(v, queues, t->lanes, &offer.end);
+    inbox_tell(t, &offer.inbox);
     blob_write_offer(&offer, out);
     return 0;
 }
@@ -326,7 +379,12 @@ static void close_all(struct vpeer *p) {
     p->holds++;
     cm_offers_drop(p);
     for (struct list *pos; (pos = list_first(&p->targets));)
-        target_close(list_entry(pos, struct target, node));
+        target_drop(list_entry(pos, struct target, node));
+    list_for_each_safe (pos, &p->verbs->targets.leaving) {
+        struct target *t = list_entry(pos, struct target, node);
+        if (t->peer == p && t->draining)
+            target_drop(t);
+    }
     p->holds--;
     vpeer_check_free(p);
 }
@@ -388,5 +446,6 @@ bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type even
 }
 
 void targets_timers(struct verbs *v) {
+    targets_drained(v);
     cm_timers(v);
 }

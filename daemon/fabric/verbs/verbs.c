@@ -229,5 +229,6 @@ const struct fabric_ops fabric_verbs = {
     .arm = verbs_arm,
     .accepted = verbs_accepted,
     .protection = host_protection,
+    .atomics_are_cpus = host_atomics_are_cpus,
     .quiesce_ns = verbs_quiesce_ns,
 };

@@ -129,7 +129,7 @@ struct slot {
 struct slot_ring {
     struct list dead; /* in cq.dead when the QP is gone, until the CQ names none of it any more */
     uint32_t size;
-    struct slot slot[];
+    struct slot slot[]; /* the queue's depth of them, then one a receive */
 };
 
 /* A QP as we post on it. */
@@ -138,7 +138,8 @@ struct queue {
     struct ibv_qp *qp; /* NULL: destroyed or not made */
     struct cq *cq;
     struct slot_ring *ring;
-    uint32_t depth; /* as asked, or what the device has */
+    uint32_t depth;    /* as asked, or what the device has */
+    uint32_t receives; /* likewise */
     uint32_t inline_bytes;
     uint64_t head, tail;                     /* sequences: the oldest under way, the next */
     uint32_t unsignalled, unsignalled_bytes; /* posted since the last that was signalled */
@@ -148,11 +149,14 @@ struct queue {
     bool broken;                             /* in ERR, as far as we know */
     /* The work request ended; called in order, once for each posted. May destroy the QP. */
     void (*ended)(struct queue *q, struct slot *slot, const struct ibv_wc *wc);
+    /* The same of the n-th receive, which may be posted again. NULL: there are none. */
+    void (*received)(struct queue *q, uint32_t n, const struct ibv_wc *wc);
 };
 
 struct qp_spec {
     struct ibv_pd *pd;
-    uint32_t depth; /* work requests that we post; at least 1 */
+    uint32_t depth;    /* work requests that we post; at least 1 */
+    uint32_t receives; /* and receives */
     uint32_t inline_bytes;
     unsigned access; /* what the other end may do by it: IBV_ACCESS_REMOTE_* */
     bool bare;       /* stays in RESET: rdma_cm takes it further, then sets connected */
@@ -176,6 +180,8 @@ static inline uint32_t queue_room(const struct queue *q) {
 }
 void queue_take(struct queue *q, struct ibv_send_wr *wr, void *user);
 void queue_untake(struct queue *q, unsigned n);
+/* Posts the n-th receive: 0, or the device's errno. */
+int queue_receive(struct queue *q, uint32_t n, struct ibv_sge *sge);
 /* A completion of a live queue: ends what is up to its slot, the earlier as successful. */
 void queue_completed(struct queue *q, const struct ibv_wc *wc);
 
@@ -217,15 +223,28 @@ struct vpeer {
     unsigned stuck; /* rights that the device does not take back: no new target until it does */
 };
 
-/* A connection of a peer: its QPs, on which we post nothing but binds. */
+/* Where the messages of a connection arrive: receives of its first QP, always posted but while one
+ * is looked at, and the counter by which the peer knows it (inbox.c). */
+#define INBOX_RECEIVES 64u
+struct inbox {
+    uint8_t *memory; /* the counter's page, then the buffers */
+    struct ibv_mr *counter_mr, *mr;
+    uint32_t count, size; /* of the buffers */
+    uint32_t posted;
+    uint64_t consumed; /* messages taken, and their receives posted again: what the counter says */
+};
+
+/* A connection of a peer: its QPs, on which we post nothing but binds and receives. */
 struct target {
     struct list node; /* in vpeer.targets or targets.leaving */
     struct grave grave;
     struct vpeer *peer;
     uint64_t number, made_ns;
-    bool leaving;
+    bool leaving, draining; /* draining: messages that came are still to be handed on, */
+    uint64_t drained_ns;    /* until then at most */
     unsigned lanes;
     struct queue queue[VERBS_LANES_MAX];
+    struct inbox inbox;
     struct endpoint other;        /* whose QPs it is connected to, unless by cm */
     struct cm_call *cm;           /* by which it came; NULL: none */
     struct list windows, unbound; /* bound to it; that wait for room in its queues */
@@ -242,10 +261,14 @@ unsigned verbs_accepted(const struct fabric *f);
 struct vpeer *vpeer_of(struct verbs *v, uint64_t id, struct error *err); /* made if need be */
 void vpeer_check_free(struct vpeer *p); /* when it has nothing any more */
 struct target *target_by_number(const struct vpeer *p, uint64_t number);
-/* Makes the QPs of a connection, and ends one: silently, its QPs first of all break. bare: for
- * rdma_cm. */
+/* What a peer's QPs may do by themselves: keys decide of what memory. */
+unsigned target_access(const struct device *d);
+/* Makes the QPs of a connection. bare: for rdma_cm. */
 struct target *target_new(struct vpeer *p, unsigned lanes, bool bare, struct error *err);
+/* End one: its QPs first of all break. close hands on the messages that came by it, for their
+ * sender was told that they did; drop is silent from then on, also after a close. */
 void target_close(struct target *t);
+void target_drop(struct target *t);
 void target_check_gone(struct target *t); /* the last of its windows may be off */
 /* Whether the peer may have one more connection (from newcomer, NULL when not known); dead ones
  * and, among too many, the oldest go for it. The caller holds p. */
@@ -253,6 +276,17 @@ int target_make_room(struct vpeer *p, const struct endpoint *newcomer, struct er
 bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event);
 void targets_timers(struct verbs *v);
 void targets_close(struct verbs *v); /* all: the device goes */
+
+/* ---- inbox.c: messages of peers ------------------------------------------------------------- */
+
+/* Memory and registrations; the first QP of t, to be in that PD, has INBOX_RECEIVES. */
+int inbox_open(struct target *t, struct ibv_pd *pd, struct error *err);
+/* Posts the receives: the QP is in INIT. */
+int inbox_start(struct target *t, struct error *err);
+void inbox_tell(const struct target *t, struct inbox_place *out);
+void inbox_received(struct queue *q, uint32_t n, const struct ibv_wc *wc);
+void inbox_close(struct target *t); /* the QPs are gone; its memory stays for who reads it now */
+void inbox_free(struct target *t);
 
 /* ---- window.c, window_mr.c, window_mw.c: what peers may reach ----------------------------- */
 

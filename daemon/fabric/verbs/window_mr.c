@@ -169,6 +169,12 @@ static uint64_t iova_of(const struct fabric_window_spec *spec) {
     return (memory_offset(spec->memory, spec->base) & ~(uint64_t)PAGE_MASK) | place;
 }
 
+static bool odp_for(const struct device *d, unsigned access) {
+    uint32_t caps = d->attr.odp_caps.per_transport_caps.rc_odp_caps;
+    return d->settings.odp && device_has_odp(d) &&
+           (!(access & IBV_ACCESS_REMOTE_ATOMIC) || (caps & IBV_ODP_SUPPORT_ATOMIC));
+}
+
 static struct registration *registration_new(struct vpeer *p,
                                              const struct fabric_window_spec *spec) {
     struct verbs *v = p->verbs;
@@ -190,7 +196,9 @@ static struct registration *registration_new(struct vpeer *p,
         r->access |= IBV_ACCESS_REMOTE_READ;
     if (spec->rights & RDMAD_RIGHT_WRITE) /* the one needs the other */
         r->access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
-    if (v->device->settings.odp && device_has_odp(v->device))
+    if (spec->rights & RDMAD_RIGHT_ATOMIC && device_has_atomics(v->device))
+        r->access |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+    if (odp_for(v->device, r->access))
         r->access |= IBV_ACCESS_ON_DEMAND;
     list_init(&r->windows);
     list_append(bucket_of(v, p->id, r->base, r->length), &r->node);

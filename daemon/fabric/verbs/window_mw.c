@@ -325,6 +325,8 @@ static struct binding *binding_new(struct window *w, struct target *t, struct ib
         b->range.mw_access_flags |= IBV_ACCESS_REMOTE_READ;
     if (spec->rights & RDMAD_RIGHT_WRITE)
         b->range.mw_access_flags |= IBV_ACCESS_REMOTE_WRITE;
+    if (spec->rights & RDMAD_RIGHT_ATOMIC && device_has_atomics(w->peer->verbs->device))
+        b->range.mw_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     list_init(&b->unbound);
     w->binding = b;
     list_append(&t->windows, &w->at);
