@@ -182,11 +182,8 @@ static bool parse_one(struct conn *c) {
             if (!wrong && !c->closed)
                 take_payload(c);
         } else {
-            if (rx->tail - rx->head - FRAME_BYTES < payload) {
-                if (payload > TCP_SMALL)
-                    rx->want = TCP_STAGING; /* it has to fit */
+            if (rx->tail - rx->head - FRAME_BYTES < payload)
                 return false;
-            }
             const uint8_t *at = rx->staging + rx->head + FRAME_BYTES;
             rx->head += FRAME_BYTES + payload;
             wrong = c->role->frame(c, &f, at);
