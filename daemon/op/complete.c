@@ -181,14 +181,17 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     }
 }
 
-static bool is_atomic(uint8_t opcode) {
-    return opcode == RDMAD_OP_CAS || opcode == RDMAD_OP_FADD;
+/* What a part that is done adds to op->placed. */
+static uint64_t worth(const struct fabric_op *fop) {
+    if (fop->opcode == RDMAD_OP_CAS || fop->opcode == RDMAD_OP_FADD)
+        return fop->value;
+    return fop->opcode == RDMAD_OP_SEND ? 0 : fop->length;
 }
 
 static void fold(struct worker *w, struct op *op, const struct fabric_op *fop) {
     switch (fop->outcome) {
     case RDMAD_DONE:
-        op->placed += is_atomic(fop->opcode) ? fop->value : fop->length;
+        op->placed += worth(fop);
         return;
     case RDMAD_UNKNOWN:
         op->some_unknown = true;

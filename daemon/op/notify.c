@@ -222,8 +222,11 @@ static int post_message(struct worker *w, struct op *op) {
                                .number = htole32(number),
                                .ref = htole64(lease->notify_ref),
                                .length = htole64(op->length)};
-    part->fop = (struct fabric_op){
-        .opcode = RDMAD_OP_SEND, .head = &m, .head_size = sizeof(m), .user = part};
+    part->fop = (struct fabric_op){.opcode = RDMAD_OP_SEND,
+                                   .head = &m,
+                                   .head_size = sizeof(m),
+                                   .length = sizeof(m),
+                                   .user = part};
     int rc = op->route->seat->ops->post(op->route->link, &part->fop);
     if (rc < 0) {
         op_part_put(w, part);
@@ -234,6 +237,7 @@ static int post_message(struct worker *w, struct op *op) {
     op->reserved = false;
     lease->notify_number = number;
     op_part_posted(op, part);
+    op->posted -= sizeof(m); /* which are none of its bytes */
     return 0;
 }
 

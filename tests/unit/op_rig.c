@@ -23,6 +23,15 @@ static void on_lane_lost(void *user, void *cookie, const struct error *why) {
     rig->why = *why;
 }
 
+/* What its daemon would tell the lessee's. */
+static void on_taken(void *user, void *cookie, uint32_t count) {
+    struct rig *rig = user;
+    rig->notices_taken += count;
+    const struct rig_lessee *lessee = cookie;
+    if (lessee && lessee->session)
+        plane_lease_notified(lessee->session, lessee->handle, count);
+}
+
 static void on_fault(void *user, const void *address) {
     struct rig *rig = user;
     rig->faults++;
@@ -50,6 +59,7 @@ void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t see
     struct plane_events events = {.user = rig,
                                   .session_violated = on_violated,
                                   .lane_lost = on_lane_lost,
+                                  .notify_taken = on_taken,
                                   .memory_fault = on_fault};
     for (int i = 0; i < 2; i++) {
         struct error err;
@@ -159,6 +169,11 @@ static void map_ring(struct rig_client *c) {
 
 void rig_client_up(struct rig *rig, struct rig_client *c, uint32_t sq_entries, uint32_t cq_entries,
                    size_t pool_bytes) {
+    rig_client_on(rig, HERE, c, sq_entries, cq_entries, pool_bytes);
+}
+
+void rig_client_on(struct rig *rig, int where, struct rig_client *c, uint32_t sq_entries,
+                   uint32_t cq_entries, size_t pool_bytes) {
     *c = (struct rig_client){.rig = rig, .pool_bytes = pool_bytes};
     struct error err;
     cr_assert_eq(ring_create(sq_entries, cq_entries, &c->ring, c->fds, &err), 0, "%s", err.text);
@@ -167,7 +182,7 @@ void rig_client_up(struct rig *rig, struct rig_client *c, uint32_t sq_entries, u
     cr_assert(c->pool != MAP_FAILED);
 
     struct rig_answer ring = {0}, pool = {0};
-    c->session = plane_session_add(rig->plane[HERE], 42, c);
+    c->session = plane_session_add(rig->plane[where], RIG_SESSION + rig->sessions++, c);
     plane_ring_add(c->session, RIG_HANDLE(0), c->ring, rig_done, &ring);
     plane_pool_add(c->session, RIG_HANDLE(0), c->pool, pool_bytes, NULL, rig_done, &pool);
     cr_assert_eq(rig_await(rig, &ring), 0);
@@ -212,6 +227,7 @@ void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t l
                                       .length = length,
                                       .rights = rights,
                                       .deadline_ns = deadline_ns,
+                                      .lease_id = RIG_LEASE,
                                       .audit = &r->audit};
     r->window = plane_window_open(rig->plane[THERE], &spec, rig_blob, &window);
     cr_assert_eq(rig_await(rig, &window), 0);
@@ -261,6 +277,7 @@ void rig_lease(struct rig_client *c, const struct rig_remote *r, uint64_t handle
                                          .rights = rights,
                                          .deadline_ns = r->deadline_ns,
                                          .lane = r->lane,
+                                         .notify_ref = r->notify_ref,
                                          .key = r->key});
 }
 
@@ -274,6 +291,32 @@ void rig_lease_local(struct rig_client *c, uint64_t handle, uint64_t lease_id, v
                                          .deadline_ns = deadline_ns,
                                          .base = base,
                                          .audit = audit});
+}
+
+void rig_lease_of(struct rig_client *c, uint64_t handle, uint64_t lease_id,
+                  struct rig_client *owner, void *base, uint64_t length, uint32_t rights,
+                  uint64_t deadline_ns, struct fabric_audit *audit) {
+    add_lease(c, handle,
+              &(struct plane_lease_spec){.lease_id = lease_id,
+                                         .length = length,
+                                         .rights = rights,
+                                         .deadline_ns = deadline_ns,
+                                         .base = base,
+                                         .audit = audit,
+                                         .owner = owner->session});
+}
+
+void rig_grant(struct rig_client *owner, uint64_t lease_id) {
+    struct rig_answer added = {0};
+    plane_grant_add(owner->session, lease_id, rig_done, &added);
+    cr_assert_eq(rig_await(owner->rig, &added), 0, "%s", added.result.text);
+}
+
+void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t ref,
+                struct rig_lessee *lessee) {
+    plane_window_notify(r->window, ref, owner->session, lessee);
+    r->notify_ref = ref;
+    rig_settle(owner->rig);
 }
 
 void rig_put(struct rig_client *c, const struct rdmad_sqe *sqe) {

@@ -13,6 +13,8 @@
 #include "tests/support/sim.h"
 
 #define RIG_PEER 77u /* who HERE is to THERE */
+#define RIG_SESSION 42u
+#define RIG_LEASE 900u /* what a rig_remote is of */
 #define RIG_HANDLE(n) ((UINT64_C(1) << 32) | (n))
 
 enum { HERE, THERE };
@@ -22,7 +24,9 @@ struct rig {
     struct plane_settings settings;
     struct plane *plane[2];
     unsigned violated, lanes_lost, faults;
-    void *cookie; /* of the last event */
+    unsigned notices_taken; /* sum of events.notify_taken */
+    uint64_t sessions;      /* made so far; the first has the number RIG_SESSION */
+    void *cookie;           /* of the last event */
     struct error why;
     const void *address;
 };
@@ -47,6 +51,12 @@ struct rig_client {
     size_t pool_bytes;
 };
 
+/* Who is told that the owner took its notices; NULL: nobody. */
+struct rig_lessee {
+    struct plane_session *session; /* NULL: it is gone */
+    uint64_t handle;
+};
+
 /* A lease of a peer, from THERE's window to HERE's handle. */
 struct rig_remote {
     struct plane_lane *lane;
@@ -56,6 +66,7 @@ struct rig_remote {
     uint8_t *base;
     uint64_t length;
     struct fabric_blob key;
+    uint64_t notify_ref; /* 0: the lessee may not notify */
 };
 
 void rig_defaults(struct plane_settings *settings);
@@ -75,6 +86,9 @@ int rig_await(struct rig *rig, struct rig_answer *answer);
 /* A session on HERE with a ring under RIG_HANDLE(0) and a pool under RIG_HANDLE(0). */
 void rig_client_up(struct rig *rig, struct rig_client *c, uint32_t sq_entries, uint32_t cq_entries,
                    size_t pool_bytes);
+/* The same on either plane, as an owner needs it. */
+void rig_client_on(struct rig *rig, int where, struct rig_client *c, uint32_t sq_entries,
+                   uint32_t cq_entries, size_t pool_bytes);
 void rig_client_down(struct rig_client *c); /* drops the session and waits */
 void rig_client_free(struct rig_client *c); /* after its drop was answered */
 
@@ -93,6 +107,15 @@ void rig_lease(struct rig_client *c, const struct rig_remote *r, uint64_t handle
 void rig_lease_local(struct rig_client *c, uint64_t handle, uint64_t lease_id, void *base,
                      uint64_t length, uint32_t rights, uint64_t deadline_ns,
                      struct fabric_audit *audit);
+
+/* owner grants the lease; a notice of the lessee behind the remote goes to it. Before rig_lease. */
+void rig_grant(struct rig_client *owner, uint64_t lease_id);
+void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t ref,
+                struct rig_lessee *lessee);
+/* A lease of owner, who is on the same daemon, for c. */
+void rig_lease_of(struct rig_client *c, uint64_t handle, uint64_t lease_id,
+                  struct rig_client *owner, void *base, uint64_t length, uint32_t rights,
+                  uint64_t deadline_ns, struct fabric_audit *audit);
 
 void rig_put(struct rig_client *c, const struct rdmad_sqe *sqe);
 bool rig_take(struct rig_client *c, struct rdmad_cqe *out); /* false: none is published */
