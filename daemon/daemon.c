@@ -20,6 +20,7 @@
 #include "daemon/serve/serve.h"
 #include "daemon/service.h"
 #include "daemon/settings.h"
+#include "daemon/state/channel.h"
 #include "daemon/state/limits.h"
 #include "daemon/state/names.h"
 #include "daemon/state/pool.h"
@@ -45,7 +46,7 @@ struct daemon {
     struct clockwork *clockwork;
     struct listener *clients;
     struct ctl *ctl;
-    struct service *service;
+    struct manager *service;
     struct event *term, *interrupt, *hangup;
     struct stop stop;
     bool clean;
@@ -61,6 +62,11 @@ static void on_session_violated(void *user, void *cookie, const struct error *wh
 static void on_lane_lost(void *user, void *cookie, const struct error *why) {
     struct daemon *d = user;
     peers_lane_lost(d->state.peers, cookie, why);
+}
+
+static void on_channel_closed(void *user, void *cookie, const struct error *why) {
+    (void)user;
+    channel_end(cookie, why->code, why->text);
 }
 
 static void on_memory_fault(void *user, const void *address) {
@@ -189,6 +195,7 @@ static int start_plane(struct daemon *d, struct error *err) {
     const struct plane_events events = {.user = d,
                                         .session_violated = on_session_violated,
                                         .lane_lost = on_lane_lost,
+                                        .channel_closed = on_channel_closed,
                                         .memory_fault = on_memory_fault};
     struct quota_limits limits;
     limits_of(&d->config, &limits);
@@ -268,6 +275,7 @@ static void stop(struct daemon *d) {
         peers_free(st->peers);
     if (st->leases)
         leases_free(st->leases);
+    slots_fini(&st->channels);
     if (st->names)
         names_free(st->names);
     if (st->offload)
@@ -304,6 +312,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     d.state.mailbox = &d.mailbox;
     d.state.started_ns = clock_now_ns();
     list_init(&d.state.sessions);
+    slots_init(&d.state.channels, CHANNELS_TOTAL_MAX);
     log_set_level(log_level(config->log_level));
     service_take_sockets(&d.passed);
     if (start(&d, &why)) {

@@ -14,7 +14,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-struct service {
+struct manager {
     struct plane *plane;
     struct event *watchdog; /* NULL: nobody watches */
 };
@@ -42,7 +42,7 @@ void service_take_sockets(struct service_sockets *out) {
 }
 
 static void on_watchdog(evutil_socket_t fd, short what, void *user) {
-    struct service *s = user;
+    struct manager *s = user;
     (void)fd;
     (void)what;
     /* A worker that hangs must not be hidden by a control thread that does not. */
@@ -52,9 +52,9 @@ static void on_watchdog(evutil_socket_t fd, short what, void *user) {
         LOG(ERR, ("a worker does not turn: not answering the watchdog"));
 }
 
-int service_new(struct event_base *base, struct plane *plane, struct service **out,
+int service_new(struct event_base *base, struct plane *plane, struct manager **out,
                 struct error *err) {
-    struct service *s = calloc(1, sizeof(*s));
+    struct manager *s = calloc(1, sizeof(*s));
     if (!s)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the service manager's side");
     s->plane = plane;
@@ -74,7 +74,7 @@ int service_new(struct event_base *base, struct plane *plane, struct service **o
     return RDMAD_OK;
 }
 
-void service_free(struct service *s) {
+void service_free(struct manager *s) {
     if (!s)
         return;
     if (s->watchdog)

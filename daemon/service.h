@@ -12,7 +12,7 @@
 
 struct event_base;
 struct plane;
-struct service;
+struct manager;
 
 /* The listening descriptors that came by name ("rdmad.sock", "control.sock"), -1 where none did.
  * Others are closed with a warning. Call once, first thing. */
@@ -22,9 +22,9 @@ struct service_sockets {
 void service_take_sockets(struct service_sockets *out);
 
 /* Answers the watchdog, if there is one, as long as every worker of plane turns. */
-int service_new(struct event_base *base, struct plane *plane, struct service **out,
+int service_new(struct event_base *base, struct plane *plane, struct manager **out,
                 struct error *err);
-void service_free(struct service *s);
+void service_free(struct manager *s);
 
 void service_ready(const char *status);
 void service_reloading(void); /* followed by service_ready */

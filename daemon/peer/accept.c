@@ -91,8 +91,9 @@ static void note_listen(struct peers *ps, const char *host) {
     getsockname(evconnlistener_get_fd(ps->listener), sa, &size);
     st->listen_port = ntohs(sa->sa_family == AF_INET6 ? ((struct sockaddr_in6 *)sa)->sin6_port
                                                       : ((struct sockaddr_in *)sa)->sin_port);
+    ps->any_address = is_wildcard(sa);
     snprintf(st->listen_host, sizeof(st->listen_host), "%s",
-             is_wildcard(sa) ? st->node_name : host);
+             ps->any_address ? st->node_name : host);
 }
 
 int accept_start(struct peers *ps, struct error *err) {

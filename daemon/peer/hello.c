@@ -56,11 +56,13 @@ void hello_received(struct peer *p, const struct peer_hello *hello) {
     const struct state *st = p->peers->state;
 
     memcpy(p->name, hello->node, sizeof(p->name));
+    memcpy(p->node_id, hello->node_id, sizeof(p->node_id));
     if (!p->outgoing) {
         greet_stranger(p, hello);
     } else if (memcmp(hello->node_id, st->node_id, sizeof(st->node_id)) == 0) {
         struct error why;
         claims_become_local(p);
+        chans_become_local(p);
         error_set(&why, RDMAD_E_INVAL, "%s:%u is this very daemon", p->host, p->port);
         peer_doom(p, &why);
     } else if (fabric_fits(p, hello)) {

@@ -12,6 +12,7 @@
  *   key.c        the lessee's side: by what a lease is reached over the lane of the moment
  *   lane.c       the lessee's side: where our workers reach the peer's memory
  *   grant.c      the owner's side: attachments of the peer
+ *   channel.c    both sides: the way between two ends of a channel
  *   wire.c       messages; transport.c sockets
  *
  * Every end of a connection goes through peer_doom, which only notes why and asks the loop to come
@@ -59,6 +60,7 @@ struct peers {
     struct timer accept_again; /* after descriptors ran out */
     struct evdns_base *dns;    /* made when the first name is to be resolved */
     struct sockaddr_storage bound;
+    bool any_address; /* it listens on all of the machine's */
     struct list all;
     unsigned count, strangers;
     uint64_t next_id, next_ref;
@@ -81,8 +83,9 @@ struct peer {
     uint16_t port;
     uid_t dialler; /* for whom it was dialled first */
     char ip[INET6_ADDRSTRLEN];
-    char address[INET6_ADDRSTRLEN + 8]; /* IP:PORT */
-    char name[RDMAD_NAME_MAX + 1];      /* as it calls itself; "" until it said hello */
+    char address[INET6_ADDRSTRLEN + 8];  /* IP:PORT */
+    char name[RDMAD_NAME_MAX + 1];       /* as it calls itself; "" until it said hello */
+    uint8_t node_id[PEER_NODE_ID_BYTES]; /* likewise */
 
     struct bufferevent *bev;
     struct event *doom_event;
@@ -103,7 +106,11 @@ struct peer {
     struct list lanes;   /* outgoing: struct lane, lane.c */
     struct slots grants; /* incoming: struct grant, grant.c */
     unsigned offers;     /* incoming: being made */
-    unsigned forgets;    /* incoming: links that the data plane is told to forget */
+    /* Of struct chan (channel.c): those of which this is our connection to the other daemon, and
+     * those of which it is its to us. */
+    struct list chans_out, chans_in;
+    unsigned chans;   /* in both */
+    unsigned forgets; /* incoming: links that the data plane is told to forget */
 };
 
 /* The pause after this one. */
@@ -220,6 +227,9 @@ void names_rep(struct peer *p, const struct peer_names_rep *m);
 void names_ev(struct peer *p, const struct peer_name_ev *m);
 
 /* ---- channel.c ---- */
+void chans_begin(struct peer *p);                         /* the peer is up */
+void chans_become_local(struct peer *p);                  /* the peer is this very daemon */
+void chans_lost(struct peer *p, const struct error *why); /* its connection is gone */
 void chan_req(struct peer *p, const struct peer_chan_req *m);
 void chan_refuse(struct peer *p, const struct peer_chan_refuse *m);
 void chan_bind(struct peer *p, const struct peer_chan_bind *m);

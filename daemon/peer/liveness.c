@@ -2,10 +2,10 @@
 /*
  * liveness.c - whether the other end is still there, and whether we still need it.
  *
- * While anything depends on a connection (a claim, a grant), silence of peer.ping_ms is answered
- * with a ping and silence of peer.dead_ms ends it. When nothing does, nothing is sent: two idle
- * daemons are silent. A connection that we opened is closed after peer.idle_ms without use; one
- * that was opened to us is its opener's to close, and the kernel's keepalive finds those whose
+ * While anything depends on a connection (a claim, a grant, a channel), silence of peer.ping_ms is
+ * answered with a ping and silence of peer.dead_ms ends it. When nothing does, nothing is sent: two
+ * idle daemons are silent. A connection that we opened is closed after peer.idle_ms without use;
+ * one that was opened to us is its opener's to close, and the kernel's keepalive finds those whose
  * opener is gone. Before hello the time is short.
  */
 #include "daemon/base/clock.h"
@@ -84,7 +84,7 @@ void liveness_stop(struct peer *p) {
 
 void liveness_update(struct peer *p) {
     const struct state *st = p->peers->state;
-    bool used = p->claims.used || p->grants.used;
+    bool used = p->claims.used || p->grants.used || p->chans;
     uint64_t now = state_now(st);
 
     if (p->stage != PEER_UP || p->doomed)

@@ -20,6 +20,7 @@
 #include "daemon/state/handle.h"
 
 struct peers;
+struct channel; /* state/channel.h */
 
 /* Listens on config.listen; fills in state->listen_host and listen_port. */
 int peers_new(struct state *st, struct peers **out, struct error *err);
@@ -35,6 +36,46 @@ bool peers_is_self(const struct peers *ps, const struct rdmad_uri *uri);
 void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,
                  uint64_t timeout_ns, plane_done *done, void *arg);
 
+/* Dials (or finds) the service's daemon and connects ch, which is NEW, to the service that uri
+ * names. ch's opening tells the rest. */
+void peer_connect(struct peers *ps, struct channel *ch, const struct rdmad_uri *uri,
+                  uint64_t timeout_ns);
+
+/* The same for memory of the service that uri names. terms were checked. */
+struct request_terms {
+    uint64_t bytes, ttl_ns; /* ttl_ns 0: as the service likes */
+    uint32_t rights;
+};
+void peer_request(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,
+                  const struct request_terms *terms, uint64_t timeout_ns, plane_done *done,
+                  void *arg);
+
+/* A narrower lease of one that h is attached to at a peer. rights are not 0. */
+typedef void peer_delegated(void *arg, const struct error *result,
+                            const struct rdmad_lease_grant_rep *rep);
+void peer_delegate(struct handle *h, const struct lease_part *part, uint64_t timeout_ns,
+                   peer_delegated *done, void *arg);
+
+/* The names of the daemon at host, RDMAD_NAMES_PER_REPLY at most. */
+struct names_query {
+    char host[RDMAD_HOST_MAX + 1];
+    uint16_t port;
+    uint64_t timeout_ns;
+    char prefix[RDMAD_NAME_MAX + 1], after[RDMAD_NAME_MAX + 1];
+};
+typedef void peer_listed(void *arg, const struct error *result,
+                         const struct rdmad_names_list_rep *rep);
+void peer_list(struct session *s, const struct names_query *query, peer_listed *done, void *arg);
+/* Tells w, which watch_begin has made without names, of them. done: it has begun, or not; w is the
+ * caller's, who ends it with peer_unwatch. When the peer is lost w is over (RDMAD_E_PEER_LOST). */
+struct peer_watch;
+struct peer_watch *peer_watch(struct session *s, const struct names_query *query, struct watch *w,
+                              plane_done *done, void *arg);
+void peer_unwatch(struct peer_watch *pw);
+
+/* Where plane_events.notify_taken goes. */
+void peers_notify_taken(struct peers *ps, void *window_cookie, uint32_t count);
+
 /* Dials and says hello: rdmactl peer add. */
 void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg);
 
@@ -48,6 +89,7 @@ struct peer_view {
     const char *address;   /* IP:PORT of the other end */
     const char *node;      /* as it calls itself */
     const char *fabric;
+    uint64_t channels;    /* that need it */
     uint64_t attachments; /* in: its attachments here; out: our handles there */
     uint64_t since_ns;
 };

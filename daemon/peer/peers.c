@@ -53,6 +53,7 @@ static void peer_lose(struct peer *p) {
 
     tell_adders(p, &why);
     claims_lost(p, &why);
+    chans_lost(p, &why);
     lanes_lost(p);
     grants_lost(p);
     if (!p->outgoing && was == PEER_UP)
@@ -82,6 +83,8 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     p->since_ns = state_now(ps->state);
     list_init(&p->adders);
     list_init(&p->lanes);
+    list_init(&p->chans_out);
+    list_init(&p->chans_in);
     /* Unanswered requests count, so this also bounds what a peer can have pending. */
     slots_init(&p->claims, (uint32_t)ps->state->config->max_peer_attaches);
     slots_init(&p->grants, (uint32_t)ps->state->config->max_peer_attaches);
@@ -101,7 +104,7 @@ static void check_stopped(struct peers *ps) {
 
 void peer_check_free(struct peer *p) {
     struct peers *ps = p->peers;
-    if (p->stage != PEER_LOST || p->holds || p->claims.used || p->grants.used ||
+    if (p->stage != PEER_LOST || p->holds || p->claims.used || p->grants.used || p->chans ||
         !list_empty(&p->lanes))
         return;
     list_remove(&p->node);
@@ -188,8 +191,10 @@ void peer_is_up(struct peer *p) {
         FIELD_U64("PEER", p->id));
     liveness_update(p);
     tell_adders(p, &ok);
-    if (p->outgoing)
+    if (p->outgoing) {
         claims_begin(p);
+        chans_begin(p);
+    }
 }
 
 /* One connection an address, whoever asks. */
@@ -308,6 +313,7 @@ void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view
             .node = p->name,
             .fabric = p->stage == PEER_UP ? plane_fabric(ps->state->plane)->name : "",
             .attachments = p->outgoing ? p->claims.used : p->grants.used,
+            .channels = p->chans,
             .since_ns = p->since_ns,
         };
         each(arg, &v);

@@ -53,23 +53,3 @@ void names_ev(struct peer *p, const struct peer_name_ev *m) {
     (void)m;
     unserved(p, "NAME_EV");
 }
-void chan_req(struct peer *p, const struct peer_chan_req *m) {
-    (void)m;
-    unserved(p, "CHAN_REQ");
-}
-void chan_refuse(struct peer *p, const struct peer_chan_refuse *m) {
-    (void)m;
-    unserved(p, "CHAN_REFUSE");
-}
-void chan_bind(struct peer *p, const struct peer_chan_bind *m) {
-    (void)m;
-    unserved(p, "CHAN_BIND");
-}
-void chan_open(struct peer *p, const struct peer_chan_open *m) {
-    (void)m;
-    unserved(p, "CHAN_OPEN");
-}
-void chan_end(struct peer *p, const struct peer_chan_end *m) {
-    (void)m;
-    unserved(p, "CHAN_END");
-}

@@ -204,7 +204,9 @@ struct peer_chan_open {
     uint64_t ref; /* B's */
 };
 struct peer_chan_end {
-    uint64_t ref; /* the receiver's */
+    uint64_t ref; /* the receiver's number of its end */
+    uint32_t
+        mine; /* 1: ref is the sender's, who connects and gives up before it was told another */
     int32_t reason;
     char text[RDMAD_TEXT_MAX + 1];
 };

@@ -39,6 +39,7 @@ static void walk_chan_open(struct cursor *c, struct peer_msg *m) {
 }
 static void walk_chan_end(struct cursor *c, struct peer_msg *m) {
     wire_u64(c, &m->chan_end.ref);
+    wire_u32(c, &m->chan_end.mine);
     wire_i32(c, &m->chan_end.reason);
     wire_text(c, m->chan_end.text, sizeof(m->chan_end.text));
 }
@@ -109,6 +110,8 @@ static const char *check_chan_bind(struct peer_msg *m) {
     return check_end(m->chan_bind.kind, m->chan_bind.worker);
 }
 static const char *check_chan_end(struct peer_msg *m) {
+    if (m->chan_end.mine > 1)
+        return "mine is neither 0 nor 1";
     return wire_known_code(m->chan_end.reason) && m->chan_end.reason
                ? NULL
                : "the reason is none for which a channel ends";
@@ -158,7 +161,7 @@ const struct peer_form peer_channel_forms[PEER_MSG_COUNT] = {
     [PEER_MSG_CHAN_BIND] = {"CHAN_BIND", 8 + 16 + 8 + 3 * 4, DIALLER, walk_chan_bind,
                             check_chan_bind},
     [PEER_MSG_CHAN_OPEN] = {"CHAN_OPEN", 8, DIALLER, walk_chan_open, NULL},
-    [PEER_MSG_CHAN_END] = {"CHAN_END", 8 + 4 + TEXT_BYTES, BOTH, walk_chan_end, check_chan_end},
+    [PEER_MSG_CHAN_END] = {"CHAN_END", 8 + 4 + 4 + TEXT_BYTES, BOTH, walk_chan_end, check_chan_end},
     [PEER_MSG_NAMES_REQ] = {"NAMES_REQ", 8 + 2 * NAME_BYTES, DIALLER, walk_names_req,
                             check_names_req},
     [PEER_MSG_NAMES_REP] = {"NAMES_REP", 8 + 4 + ENTRY_BYTES, ACCEPTOR, walk_names_rep,

@@ -5,6 +5,7 @@
 #include "daemon/state/session.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
+#include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/ring_object.h"
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 #define RINGS_MAX 4096u
 #define POOLS_MAX 65536u
 #define HANDLES_MAX (1048576u + HANDLES_ENDED_MAX)
+#define CHANNELS_MAX 65536u
 
 static int session_admit(struct session *s, struct error *err) {
     struct state *st = s->state;
@@ -37,6 +39,7 @@ static void session_free(struct session *s) {
     slots_fini(&s->rings);
     slots_fini(&s->pools);
     slots_fini(&s->handles);
+    slots_fini(&s->channels);
     list_remove(&s->node);
     free(s);
 }
@@ -57,6 +60,9 @@ int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct sessio
     list_init(&s->account.node);
     list_init(&s->node);
     list_init(&s->leases);
+    list_init(&s->services);
+    list_init(&s->others);
+    slots_init(&s->channels, CHANNELS_MAX);
     slots_init(&s->rings, RINGS_MAX);
     slots_init(&s->pools, POOLS_MAX);
     slots_init(&s->handles, HANDLES_MAX);
@@ -110,7 +116,7 @@ static void unmap_everything(struct session *s) {
     session_release(s);
 }
 
-static void leases_or_handles_gone(void *arg, const struct error *result) {
+static void objects_gone(void *arg, const struct error *result) {
     struct session *s = arg;
     (void)result;
     if (--s->steps == 0)
@@ -120,9 +126,18 @@ static void leases_or_handles_gone(void *arg, const struct error *result) {
 static void plane_let_go(void *arg, const struct error *result) {
     struct session *s = arg;
     (void)result;
-    s->steps = 2; /* either may report before it returns */
-    leases_end_session(s, RDMAD_E_LEASE_ORPHANED, leases_or_handles_gone, s);
-    handles_release_session(s, leases_or_handles_gone, s);
+    s->steps = 3; /* each may report before it returns */
+    leases_end_session(s, RDMAD_E_LEASE_ORPHANED, objects_gone, s);
+    handles_release_session(s, objects_gone, s);
+    channels_release_session(s, objects_gone, s);
+}
+
+void session_cut_off(struct session *s) {
+    struct plane_session *plane = s->leaving;
+    if (!plane)
+        return;
+    s->leaving = NULL;
+    plane_session_drop(plane, plane_let_go, s);
 }
 
 void session_close(struct session *s, const struct error *why) {
@@ -141,9 +156,11 @@ void session_close(struct session *s, const struct error *why) {
         conn_close(s->conn);
         s->conn = NULL;
     }
-    struct plane_session *plane = s->plane;
+    s->leaving = s->plane;
     s->plane = NULL;
-    plane_session_drop(plane, plane_let_go, s);
+    services_close_session(s);
+    if (channels_cut_off(s))
+        session_cut_off(s);
 }
 
 /* ---- messages ---------------------------------------------------------------------------- */

@@ -4,9 +4,11 @@
  *
  * The happy path: session_new at accept (charged, on a worker), rings, pools, leases and handles
  * come and go by requests, session_close when the socket ends. Closing takes these steps, each
- * begun when the one before reported: (1) the data plane lets go of the session's rings, pools and
- * handles, so that nothing is under way in its name; (2) its leases end (ORPHANED) at their lessees
- * and its handles are released at their owners, after which nobody else reaches its memory either;
+ * begun when the one before reported: (0) its services close, and sessions of this daemon let go of
+ * channels to it; (1) the data plane lets go of the session's rings, pools, handles and channels,
+ * so that nothing is under way in its name; (2) its leases end (ORPHANED) at their lessees, its
+ * handles are released at their owners and its channels end at their other ends, after which
+ * nobody else reaches its memory either;
  * (3) pools and rings are unmapped on the registration thread and their charges go back; (4) the
  * session is freed. Whatever runs asynchronously on a session's behalf holds it (session_hold), so
  * no step can free what another still uses; the session itself counts as one hold until (3) is
@@ -33,21 +35,26 @@ struct session {
     unsigned holds;
     unsigned steps; /* of (2), not yet reported */
     uint64_t since_ns;
-    struct conn *conn;           /* NULL once the socket is gone */
-    struct plane_session *plane; /* NULL once closing */
+    struct conn *conn;             /* NULL once the socket is gone */
+    struct plane_session *plane;   /* NULL once closing */
+    struct plane_session *leaving; /* closing: what was plane, until it is dropped */
 
-    struct slots rings;   /* of struct ring_object (state/ring_object.h) */
-    struct slots pools;   /* of struct pool */
-    struct slots handles; /* of struct handle (state/handle.h): leases attached to */
-    struct list leases;   /* of struct lease (state/lease.h): granted */
+    struct slots rings;    /* of struct ring_object (state/ring_object.h) */
+    struct slots pools;    /* of struct pool */
+    struct slots handles;  /* of struct handle (state/handle.h): leases attached to */
+    struct list leases;    /* of struct lease (state/lease.h): granted */
+    struct slots channels; /* of struct channel (state/channel.h) */
+    struct list services;  /* of struct service (state/service.h) */
+    struct list others;    /* of struct channel, of sessions here: the other end is ours */
 
     /* Who waits until the last lease has ended and the last handle is free (closing). */
     struct session_waiter {
         plane_done *done; /* NULL: nobody */
         void *arg;
-    } leases_gone, handles_gone;
+    } leases_gone, handles_gone, channels_gone;
     uint32_t handles_ended;   /* handles that only still answer with why they ended */
     bool renewals_untold;     /* of handles; the client does not read */
+    bool closes_untold;       /* of channels */
     uint64_t handles_end_seq; /* numbers them in the order they ended */
 
     struct quota_account account;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/lease_rig.h"
+#include "daemon/state/channel.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ void rig_up(void) {
     rig.st.listen_port = 7471;
     list_init(&rig.st.sessions);
     timers_init(&rig.st.timers, NULL, NULL);
+    slots_init(&rig.st.channels, 1000);
     quota_init(&rig.st.quota, &limits);
     cr_assert_eq(names_new(&rig.st.names), 0);
     cr_assert_eq(leases_new(&rig.st, &rig.st.leases), 0);
@@ -56,8 +58,10 @@ void rig_down(void) {
     for (unsigned i = 0; i < nsessions; i++) {
         cr_expect_eq(sessions[i]->holds, 1, "session %u is held %u times", i, sessions[i]->holds);
         cr_expect_eq(sessions[i]->handles.used, 0);
+        cr_expect_eq(sessions[i]->channels.used, 0);
         quota_uid_unref(&rig.st.quota, sessions[i]->uid_account);
         slots_fini(&sessions[i]->handles);
+        slots_fini(&sessions[i]->channels);
         free(sessions[i]->plane);
         free(sessions[i]);
     }
@@ -65,6 +69,7 @@ void rig_down(void) {
         free(peers[i]);
     leases_free(rig.st.leases);
     names_free(rig.st.names);
+    slots_fini(&rig.st.channels);
     timers_fini(&rig.st.timers);
     quota_fini(&rig.st.quota);
 }
@@ -80,7 +85,10 @@ struct session *rig_session(uid_t uid) {
     s->plane = plane_session_add(NULL, s->id, s);
     s->uid_account = quota_uid_ref(&rig.st.quota, uid);
     list_init(&s->leases);
+    list_init(&s->services);
+    list_init(&s->others);
     slots_init(&s->handles, 1000);
+    slots_init(&s->channels, 1000);
     sessions[nsessions++] = s;
     return s;
 }
@@ -100,11 +108,18 @@ static void plane_dropped(void *arg, const struct error *result) {
     handles_release_session(s, half_closed, s);
 }
 
+void session_cut_off(struct session *s) {
+    struct plane_session *plane = s->leaving;
+    s->leaving = NULL;
+    if (plane)
+        plane_session_drop(plane, plane_dropped, s);
+}
+
 void rig_close(struct session *s) {
-    struct plane_session *plane = s->plane;
     s->closing = true;
+    s->leaving = s->plane;
     s->plane = NULL;
-    plane_session_drop(plane, plane_dropped, s);
+    session_cut_off(s);
 }
 
 bool rig_closed(const struct session *s) {

@@ -34,7 +34,8 @@ static void sample_channel(uint16_t type, struct peer_msg *m) {
         m->chan_open.ref = 8;
         break;
     case PEER_MSG_CHAN_END:
-        m->chan_end = (struct peer_chan_end){.ref = 9, .reason = RDMAD_E_CLOSED, .text = "over"};
+        m->chan_end =
+            (struct peer_chan_end){.ref = 9, .mine = 1, .reason = RDMAD_E_CLOSED, .text = "over"};
         break;
     case PEER_MSG_NAMES_REQ:
         m->names_req = (struct peer_names_req){.ref = 10, .prefix = "bo", .after = "board"};
@@ -333,6 +334,7 @@ Test(peer_wire, senseless_values_of_channels_are_refused) {
     REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.number = 0, "no number");
     REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.kind = UINT32_MAX, "kind of channel");
     REFUSED(PEER_MSG_CHAN_BIND, m.chan_bind.worker = PEER_ANY_WORKER, "no worker");
+    REFUSED(PEER_MSG_CHAN_END, m.chan_end.mine = 2, "mine");
     REFUSED(PEER_MSG_CHAN_END, m.chan_end.reason = RDMAD_OK, "reason");
     REFUSED(PEER_MSG_CHAN_END, m.chan_end.reason = 1, "reason");
 }

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel.c - the life of our end of a channel.
+ *
+ * The happy path: channel_new, channel_add (the data plane takes it up), channel_connect with the
+ * other end's number, channel_ready, then the client's close: the data plane ends it (drained), the
+ * way is given back, free.
+ *
+ * What may cross: the other end can close, its daemon be lost or the session close in any stage.
+ * All of these only move the stage to ENDING and count in `pending` what the data plane still owes;
+ * drained runs when nothing is owed any more and settles with everybody in one order: the other
+ * side, the client, whoever waits.
+ */
+#include "daemon/state/channel.h"
+#include "daemon/base/log.h"
+#include <inttypes.h>
+#include <rdmad/wire.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct error ok;
+
+static void drained(struct channel *ch);
+
+static void answer(struct session_waiter *w, const struct error *result) {
+    plane_done *done = w->done;
+    w->done = NULL;
+    if (done)
+        done(w->arg, result);
+}
+
+/* The session's, also while it only waits for others to let go of it; NULL once it is dropped. */
+static struct plane_session *plane_of(const struct session *s) {
+    return s->closing ? s->leaving : s->plane;
+}
+
+/* ---- making and unmaking ----------------------------------------------------------------- */
+
+static void channel_free(struct channel *ch) {
+    struct session *s = ch->session;
+    struct session_waiter closing = ch->closing;
+
+    slots_remove(&s->channels, ch->handle);
+    slots_remove(&s->state->channels, ch->number);
+    quota_discharge(&ch->charge);
+    free(ch);
+    answer(&closing, &ok);
+    if (s->channels.used == 0)
+        answer(&s->channels_gone, &ok);
+    session_release(s);
+}
+
+int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
+                struct channel **out, struct error *err) {
+    struct state *st = s->state;
+    if (st->stopping || s->closing)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and opens no more channels");
+    struct channel *ch = calloc(1, sizeof(*ch));
+    if (!ch)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a channel");
+    int rc =
+        quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_CHANNELS, 1, &ch->charge, err);
+    if (!rc) {
+        ch->handle = slots_add(&s->channels, ch);
+        ch->number = slots_add(&st->channels, ch);
+    }
+    if (!rc && (!ch->handle || !ch->number))
+        rc = error_set(err, RDMAD_E_NOMEM, "no room for one more channel in the daemon's table");
+    if (rc) {
+        slots_remove(&s->channels, ch->handle);
+        slots_remove(&st->channels, ch->number);
+        quota_discharge(&ch->charge);
+        free(ch);
+        return rc;
+    }
+    ch->session = s;
+    ch->asked = ch->kind = kind;
+    ch->since_ns = state_now(st);
+    ch->opening = (struct session_waiter){opened, arg};
+    list_init(&ch->other_node);
+    session_hold(s);
+    *out = ch;
+    return 0;
+}
+
+void channel_fail(struct channel *ch, const struct error *why) {
+    struct session_waiter opening = ch->opening;
+    struct error copy = *why;
+    ch->ops = NULL;
+    channel_free(ch);
+    answer(&opening, &copy);
+}
+
+struct channel *channel_by_number(struct state *st, uint64_t number) {
+    return slots_get(&st->channels, number);
+}
+
+struct channel *channel_by_handle(struct session *s, uint64_t handle) {
+    struct channel *ch = slots_get(&s->channels, handle);
+    return ch && ch->known && !ch->closed ? ch : NULL;
+}
+
+uint32_t channel_kind_here(const struct state *st, uint32_t kind, bool remote) {
+    const struct fabric_ops *fabric = plane_fabric(st->plane);
+    unsigned kinds =
+        remote && fabric->services ? fabric->services(plane_fabric_host(st->plane)) : 0;
+    return kinds & 1u << kind ? kind : RDMAD_CHANNEL_RELIABLE;
+}
+
+uint64_t channel_max_message(const struct channel *ch) {
+    if (ch->kind == RDMAD_CHANNEL_DATAGRAM) /* what one SEND carries everywhere */
+        return FABRIC_SEND_MIN - FABRIC_HEAD_MAX;
+    return ch->session->state->quota.limits.session[QUOTA_BYTES];
+}
+
+/* ---- the way to OPEN --------------------------------------------------------------------- */
+
+static void check_open(struct channel *ch) {
+    if (ch->stage != CHANNEL_ADDING || !ch->added || !ch->ready || ch->session->closing)
+        return;
+    ch->stage = CHANNEL_OPEN;
+    ch->known = true;
+    answer(&ch->opening, &ok);
+}
+
+static void plane_added(void *arg, const struct error *result) {
+    struct channel *ch = arg;
+    ch->pending--;
+    if (ch->stage == CHANNEL_ADDING && !ch->session->closing) {
+        if (result && result->code) {
+            channel_end(ch, result->code, result->text);
+            return;
+        }
+        ch->added = true;
+        ch->ops->added(ch); /* may end it, but not free it: it is the data plane's */
+        check_open(ch);
+    } else if (ch->pending == 0 && ch->stage == CHANNEL_ENDING && ch->closed) {
+        drained(ch); /* of a session that closes: else its end is answered later */
+    }
+}
+
+void channel_add(struct channel *ch, struct plane_lane *lane, uint64_t peer_in) {
+    struct plane_channel_spec spec = {
+        .number = ch->number,
+        .kind = ch->kind,
+        .lane = lane,
+        .peer_in = peer_in,
+        .stats = &ch->stats,
+        .cookie = ch,
+    };
+    ch->stage = CHANNEL_ADDING;
+    ch->pending++;
+    plane_channel_add(ch->session->plane, ch->handle, &spec, plane_added, ch);
+}
+
+void channel_connect(struct channel *ch, uint64_t other, struct session *other_session) {
+    ch->other = other;
+    if (ch->stage != CHANNEL_ADDING || ch->session->closing)
+        return;
+    if (other_session && other_session->closing) {
+        channel_end(ch, RDMAD_E_PEER_LOST, "the other end's program is gone");
+        return;
+    }
+    if (other_session) {
+        ch->other_session = other_session;
+        list_append(&other_session->others, &ch->other_node);
+    }
+    plane_channel_open(ch->session->plane, ch->handle, other,
+                       other_session ? other_session->plane : NULL);
+}
+
+void channel_ready(struct channel *ch) {
+    ch->ready = true;
+    check_open(ch);
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+/* Nothing of it sends to the other end's session any more. */
+static void leave_other(struct channel *ch) {
+    struct session *other = ch->other_session;
+    if (!other)
+        return;
+    ch->other_session = NULL;
+    list_remove(&ch->other_node);
+    if (list_empty(&other->others) && other->closing)
+        session_cut_off(other);
+}
+
+static void tell_closed(struct channel *ch) {
+    struct session *s = ch->session;
+    struct rdmad_ev_channel_closed ev = {.channel = ch->handle, .reason = ch->reason};
+    ch->untold = session_lags(s);
+    if (ch->untold) {
+        s->closes_untold = true;
+        return;
+    }
+    memcpy(ev.text, ch->text, sizeof(ev.text));
+    session_send(s, RDMAD_EV_CHANNEL_CLOSED, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+void channels_tell(struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    struct channel *ch;
+
+    if (!s->closes_untold)
+        return;
+    s->closes_untold = false;
+    while ((ch = slots_next(&s->channels, &cursor, &handle))) {
+        if (ch->untold)
+            tell_closed(ch);
+    }
+}
+
+static void drained(struct channel *ch) {
+    struct session *s = ch->session;
+    const struct channel_ops *ops = ch->ops;
+    struct error why;
+
+    leave_other(ch);
+    ch->ops = NULL;
+    if (ops)
+        ops->let_go(ch);
+    error_set(&why, ch->reason, "%s", ch->text);
+    answer(&ch->opening, &why);
+    if (ch->closed || !ch->known || s->closing) {
+        if (!s->closing)
+            plane_channel_forget(s->plane, ch->handle);
+        channel_free(ch);
+        return;
+    }
+    ch->stage = CHANNEL_ENDED;
+    tell_closed(ch);
+}
+
+static void plane_let_go(void *arg, const struct error *result) {
+    struct channel *ch = arg;
+    (void)result;
+    if (--ch->pending == 0)
+        drained(ch);
+}
+
+static void tell_plane(struct channel *ch, bool linger) {
+    struct plane_session *plane = plane_of(ch->session);
+    ch->lingers = linger;
+    if (!plane)
+        return; /* dropped, with all that was in it */
+    ch->pending++;
+    plane_channel_end(plane, ch->handle, ch->reason, linger, plane_let_go, ch);
+}
+
+static void begin_end(struct channel *ch, int reason, bool linger, const char *text) {
+    ch->stage = CHANNEL_ENDING;
+    ch->reason = reason;
+    snprintf(ch->text, sizeof(ch->text), "%s", text);
+    tell_plane(ch, linger);
+}
+
+void channel_end(struct channel *ch, int reason, const char *text) {
+    struct error why;
+    if (ch->stage == CHANNEL_NEW) {
+        error_set(&why, reason, "%s", text);
+        if (ch->ops)
+            ch->ops->cancel(ch, &why);
+        channel_fail(ch, &why);
+    } else if (ch->stage == CHANNEL_ADDING || ch->stage == CHANNEL_OPEN) {
+        begin_end(ch, reason, false, text);
+    } else if (ch->stage == CHANNEL_ENDING && ch->lingers) {
+        tell_plane(ch, false); /* there is nobody left to deliver to */
+    }
+}
+
+void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg) {
+    ch->closed = true;
+    ch->closing = (struct session_waiter){done, arg};
+    if (ch->stage == CHANNEL_ENDED) {
+        if (!ch->session->closing)
+            plane_channel_forget(ch->session->plane, ch->handle);
+        channel_free(ch);
+    } else if (ch->stage != CHANNEL_ENDING) {
+        begin_end(ch, linger ? RDMAD_E_CLOSED : RDMAD_E_CANCELED, linger,
+                  linger ? "the other end closed the channel"
+                         : "the other end closed the channel abruptly");
+    }
+}
+
+/* ---- the session closes ------------------------------------------------------------------- */
+
+bool channels_cut_off(struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    struct channel *ch;
+
+    while ((ch = slots_next(&s->channels, &cursor, &handle))) {
+        if (ch->stage == CHANNEL_NEW)
+            channel_end(ch, RDMAD_E_CANCELED, "the session ended before the channel was open");
+    }
+    list_for_each_safe (node, &s->others)
+        channel_end(list_entry(node, struct channel, other_node), RDMAD_E_PEER_LOST,
+                    "the other end's program is gone");
+    return list_empty(&s->others);
+}
+
+static void release_of_closing(struct channel *ch) {
+    ch->closed = true;
+    if (ch->stage == CHANNEL_ENDED) {
+        channel_free(ch);
+        return;
+    }
+    if (ch->stage != CHANNEL_ENDING)
+        begin_end(ch, RDMAD_E_PEER_LOST, false, "the other end's program is gone");
+    if (ch->pending == 0)
+        drained(ch);
+}
+
+void channels_release_session(struct session *s, plane_done *done, void *arg) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    struct channel *ch;
+
+    session_hold(s);
+    while ((ch = slots_next(&s->channels, &cursor, &handle)))
+        release_of_closing(ch);
+    if (s->channels.used == 0)
+        done(arg, &ok);
+    else
+        s->channels_gone = (struct session_waiter){done, arg};
+    session_release(s);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel.h - our ends of channels: what a session's SENDs and RECVs name.
+ *
+ *   NEW -> ADDING -> OPEN -> ENDING -> ENDED -> free
+ *
+ * NEW is charged and numbered; whoever makes the way to the other end (on this daemon:
+ * channel_local.c; at a peer: peer/channel.c) may take its time. ADDING: the data plane has it, or
+ * is taking it up. OPEN: the session uses it. ENDING: the data plane ends its ops; when it has let
+ * go, the other side hears of it, then the client. ENDED: sqes that name it are still answered with
+ * why it ended, until the client closes it. What the session closes by itself is freed without an
+ * event.
+ *
+ * An end that comes to nothing before it is OPEN answers whoever opened it with why, and is freed.
+ *
+ * The data plane of a session whose channels' other ends are on this daemon is dropped only when
+ * those have ended (channels_cut_off): they send to it.
+ */
+#ifndef RDMAD_STATE_CHANNEL_H
+#define RDMAD_STATE_CHANNEL_H
+
+#include "daemon/state/service.h"
+
+/* All sessions' together; limits are stricter. */
+#define CHANNELS_TOTAL_MAX 1048576u
+
+struct channel_ops { /* of who makes the way */
+    /* The session closes, or gave up, while the end is NEW: forget it; it is freed next. */
+    void (*cancel)(struct channel *ch, const struct error *why);
+    /* The data plane has taken it up: it can be opened, messages to it find it. */
+    void (*added)(struct channel *ch);
+    /* Nothing of the session can reach the other end, or be reached, any more: forget it. */
+    void (*let_go)(struct channel *ch);
+};
+
+enum channel_stage { CHANNEL_NEW, CHANNEL_ADDING, CHANNEL_OPEN, CHANNEL_ENDING, CHANNEL_ENDED };
+
+struct channel {
+    struct session *session; /* held */
+    uint64_t number;         /* unique on this daemon: what the other end's messages name */
+    uint64_t handle;         /* the session's: what its sqes name */
+    enum channel_stage stage;
+    uint32_t asked, kind; /* enum rdmad_channel_kind: asked for, and what it came to be */
+    bool accepted;        /* here; else it was connected from here */
+    bool remote;
+    bool added, ready; /* both: OPEN */
+    bool known;        /* the client has its handle */
+    bool closed;       /* the client does not want it any more */
+    bool lingers;      /* ENDING: what it sent is delivered first */
+    bool untold;       /* the client will hear that it ended when it reads again */
+    unsigned pending;  /* answers of the data plane under way */
+    int reason;        /* once ENDING */
+    char text[RDMAD_TEXT_MAX + 1];
+    char service[RDMAD_NAME_MAX + 1];
+    uint32_t peer_uid; /* of the other end, as its daemon says */
+    char peer_node[RDMAD_NAME_MAX + 1];
+    char peer_address[RDMAD_NAME_MAX + 1]; /* "": on this daemon */
+    uint64_t other;                        /* the other end's number; 0: not known yet */
+    struct session *other_session;         /* on this daemon, from its opening until the end */
+    struct list other_node;                /* in other_session->others */
+    uint64_t since_ns;
+    struct plane_channel_stats stats;
+    struct session_waiter opening, closing;
+    const struct channel_ops *ops; /* NULL: nobody's (yet, or any more) */
+    void *record;                  /* of who makes the way */
+    struct quota_charge charge;
+};
+
+/* Charged and numbered. opened: it is OPEN, or why not, and then ch is gone. */
+int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
+                struct channel **out, struct error *err);
+/* One that is still NEW comes to nothing. */
+void channel_fail(struct channel *ch, const struct error *why);
+struct channel *channel_by_number(struct state *st, uint64_t number);
+struct channel *channel_by_handle(struct session *s, uint64_t handle); /* one the client knows of */
+/* What a channel of that kind is on this daemon's fabric. */
+uint32_t channel_kind_here(const struct state *st, uint32_t kind, bool remote);
+/* Bytes of its largest message. */
+uint64_t channel_max_message(const struct channel *ch);
+
+/* Gives it to the data plane, which reaches the other end by lane, and is reached by the
+ * connections of peer_in; NULL and 0: the other end is on this daemon. */
+void channel_add(struct channel *ch, struct plane_lane *lane, uint64_t peer_in);
+/* The other end is there. */
+void channel_connect(struct channel *ch, uint64_t other, struct session *other_session);
+/* Its way is complete: OPEN, as soon as it is added. */
+void channel_ready(struct channel *ch);
+/* It is over; harmless when it is already. The first reason counts. */
+void channel_end(struct channel *ch, int reason, const char *text);
+/* The client closes it: with linger what it sent before is delivered first. done: no op of it is
+ * under way and ch is gone. */
+void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg);
+
+/* Connects ch to a service of this daemon. */
+void channel_connect_local(struct channel *ch, const char *service, uint64_t timeout_ns);
+
+/* Of a closing session: ends the channels of others whose other end it has. Returns whether there
+ * are none (left); if not, session_cut_off comes when the last has ended. */
+bool channels_cut_off(struct session *s);
+void session_cut_off(struct session *s); /* session.c */
+/* After plane_session_drop is done. done: the last channel is freed. */
+void channels_release_session(struct session *s, plane_done *done, void *arg);
+
+/* The client reads again: tells it of the ends it did not hear of. */
+void channels_tell(struct session *s);
+
+#endif

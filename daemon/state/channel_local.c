@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel_local.c - the way between two ends on this daemon: no peer has a part in it.
+ *
+ * The happy path: the connector's end waits at the service as an incoming connection; when it is
+ * accepted, the data plane takes up both ends; when it has both, each learns the other's number,
+ * and both are open. Until then the end of either is the end of both; later the data plane tells
+ * one end that the other has closed, and the loss of a session ends the channels that lead to it.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/state/channel.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of both ends, from the connector's wait until the last of them is gone. */
+struct way {
+    struct incoming incoming;
+    struct channel *end[2]; /* who connects, who accepts; NULL: not there yet, or gone */
+    struct timer timer;
+    uint64_t timeout_ns;
+    char service[RDMAD_NAME_MAX + 1];
+    struct state *state;
+};
+
+enum { CONNECTOR, ACCEPTOR };
+
+static void leave(struct way *w, struct channel *ch) {
+    w->end[w->end[ACCEPTOR] == ch] = NULL;
+    if (w->end[CONNECTOR] || w->end[ACCEPTOR])
+        return;
+    timer_unset(&w->state->timers, &w->timer);
+    free(w);
+}
+
+/* The one end is over: the other can only be over, too. Its stage knows whether it is. */
+static void end_other(struct channel *other, int reason, const char *text) {
+    if (other)
+        channel_end(other, reason, text);
+}
+
+static void cancel(struct channel *ch, const struct error *why) {
+    struct way *w = ch->record;
+    struct channel *other = w->end[w->end[CONNECTOR] == ch ? ACCEPTOR : CONNECTOR];
+    incoming_withdraw(&w->incoming);
+    leave(w, ch);
+    end_other(other, why->code, why->text);
+}
+
+static void let_go(struct channel *ch) {
+    struct way *w = ch->record;
+    struct channel *other = w->end[w->end[CONNECTOR] == ch ? ACCEPTOR : CONNECTOR];
+    int reason = ch->reason;
+    char text[sizeof(ch->text)];
+    memcpy(text, ch->text, sizeof(text));
+    leave(w, ch);
+    end_other(other, reason, text);
+}
+
+static void added(struct channel *ch) {
+    struct way *w = ch->record;
+    struct channel *a = w->end[CONNECTOR], *b = w->end[ACCEPTOR];
+    if (!a || !b || !a->added || !b->added)
+        return;
+    channel_connect(a, b->number, b->session);
+    channel_connect(b, a->number, a->session);
+    channel_ready(a);
+    channel_ready(b);
+}
+
+static const struct channel_ops ops = {.cancel = cancel, .added = added, .let_go = let_go};
+
+static void accepted(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
+    struct way *w = container_of(in, struct way, incoming);
+    struct channel *ends[2] = {w->end[CONNECTOR], end};
+    (void)timeout_ns; /* nobody but the data plane has to answer, and it does */
+    timer_unset(&w->state->timers, &w->timer);
+    w->end[ACCEPTOR] = end;
+    for (int i = 0; i < 2; i++) {
+        struct channel *ch = ends[i], *other = ends[!i];
+        ch->ops = &ops;
+        ch->record = w;
+        ch->peer_uid = other->session->uid;
+        memcpy(ch->peer_node, w->state->node_name, sizeof(ch->peer_node));
+        memcpy(ch->service, w->service, sizeof(ch->service));
+        ch->kind = channel_kind_here(w->state, ch->asked, false);
+    }
+    channel_add(ends[CONNECTOR], NULL, 0);
+    channel_add(ends[ACCEPTOR], NULL, 0);
+}
+
+static void refused(struct incoming *in, const struct error *why) {
+    struct way *w = container_of(in, struct way, incoming);
+    struct channel *ch = w->end[CONNECTOR];
+    ch->ops = NULL;
+    leave(w, ch);
+    channel_fail(ch, why);
+}
+
+static const struct incoming_ops incoming_ops = {.accept = accepted, .refuse = refused};
+
+static void timed_out(struct timer *timer, uint64_t now_ns) {
+    struct way *w = container_of(timer, struct way, timer);
+    char text[RDMAD_TEXT_MAX + 1];
+    (void)now_ns;
+    snprintf(text, sizeof(text),
+             "service \"%s\" has not accepted within %" PRIu64 " ms; try again or allow more time",
+             w->service, w->timeout_ns / NSEC_PER_MSEC);
+    channel_end(w->end[CONNECTOR], RDMAD_E_TIMEOUT, text);
+}
+
+static struct way *way_new(struct channel *ch, const char *service, uint64_t timeout_ns) {
+    struct state *st = ch->session->state;
+    struct way *w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    w->state = st;
+    w->end[CONNECTOR] = ch;
+    w->timeout_ns = timeout_ns;
+    snprintf(w->service, sizeof(w->service), "%s", service);
+    timer_init(&w->timer, timed_out);
+    if (timer_set(&st->timers, &w->timer, clock_after(state_now(st), timeout_ns))) {
+        free(w);
+        return NULL;
+    }
+    w->incoming =
+        (struct incoming){.kind = ch->asked, .uid = ch->session->uid, .ops = &incoming_ops};
+    snprintf(w->incoming.node_name, sizeof(w->incoming.node_name), "%s", st->node_name);
+    list_init(&w->incoming.node);
+    return w;
+}
+
+void channel_connect_local(struct channel *ch, const char *service, uint64_t timeout_ns) {
+    struct lessee who = {.session = ch->session};
+    struct service *sv;
+    struct error err;
+
+    struct way *w = NULL;
+    if (service_find(ch->session->state, service, &sv, &err) == 0) {
+        w = way_new(ch, service, timeout_ns);
+        if (!w)
+            error_set(&err, RDMAD_E_NOMEM, "out of memory for a channel");
+    }
+    if (!w) {
+        channel_fail(ch, &err);
+        return;
+    }
+    ch->ops = &ops;
+    ch->record = w;
+    snprintf(ch->service, sizeof(ch->service), "%s", service);
+    if (service_offer(sv, &who, &w->incoming, &err)) {
+        ch->ops = NULL;
+        leave(w, ch);
+        channel_fail(ch, &err);
+    }
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * service.c - the life of a service, and of who waits to be accepted.
+ */
+#include "daemon/state/service.h"
+#include "daemon/base/log.h"
+#include "daemon/state/budget.h"
+#include "daemon/state/scope.h"
+#include <inttypes.h>
+#include <rdmad/wire.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int service_find(struct state *st, const char *name, struct service **out, struct error *err) {
+    struct name *found = names_find(st->names, name);
+    if (found && found->kind == RDMAD_NAME_SERVICE) {
+        *out = container_of(found, struct service, name);
+        return 0;
+    }
+    if (found)
+        return error_set(err, RDMAD_E_NO_SERVICE,
+                         "\"%s\" is a published lease here, not a service: attach to it instead",
+                         name);
+    return error_set(err, RDMAD_E_NO_SERVICE,
+                     "there is no service \"%s\" here; is the program that offers it running?",
+                     name);
+}
+
+struct service *service_own(struct session *s, uint64_t number) {
+    list_for_each (node, &s->services) {
+        struct service *sv = list_entry(node, struct service, node);
+        if (sv->number == number)
+            return sv;
+    }
+    return NULL;
+}
+
+struct incoming *service_incoming(struct service *sv, uint64_t number) {
+    list_for_each (node, &sv->incoming) {
+        struct incoming *in = list_entry(node, struct incoming, node);
+        if (in->number == number)
+            return in;
+    }
+    return NULL;
+}
+
+static struct scope scope_of(const struct service_terms *t) {
+    return (struct scope){.kind = t->scope, .uid = t->scope_uid, .peer = t->scope_peer};
+}
+
+/* ---- listen and close -------------------------------------------------------------------- */
+
+static int check_terms(struct state *st, const struct service_terms *t, struct error *err) {
+    struct scope scope = scope_of(t);
+    if (st->stopping)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and takes no more services");
+    if (!rdmad_name_ok(t->name))
+        return error_set(err, RDMAD_E_NAME,
+                         "\"%s\" cannot name a service: a name is 1 to %u of A-Z a-z 0-9 . _ -, "
+                         "does not start with a dot and is not \"lease\"",
+                         t->name, RDMAD_NAME_MAX);
+    if (t->backlog > SERVICE_BACKLOG_MAX)
+        return error_set(err, RDMAD_E_INVAL,
+                         "a backlog of %" PRIu32 " was asked, at most %u connections can wait for "
+                         "a service; accept them faster instead",
+                         t->backlog, SERVICE_BACKLOG_MAX);
+    int rc = names_check_free(st->names, t->name, err);
+    return rc ? rc : scope_validate(&scope, err);
+}
+
+static void service_free(struct service *sv) {
+    quota_discharge(&sv->charge);
+    free(sv);
+}
+
+/* Memory for LEASE_REQUEST, when the terms have any. */
+static int make_budget(struct service *sv, struct error *err) {
+    const struct service_terms *t = &sv->terms;
+    struct budget_terms b = {
+        .pool = t->budget_pool,
+        .offset = t->budget_offset,
+        .length = t->budget_length,
+        .max_request = t->max_request,
+        .max_ttl_ns = t->max_ttl_ns,
+        .scope = scope_of(t),
+        .service = sv->number,
+        .name = t->name,
+    };
+    if (t->budget_length)
+        return budget_new(sv->session, &b, &sv->budget, err);
+    if (t->budget_pool || t->budget_offset || t->max_request || t->max_ttl_ns)
+        return error_set(err, RDMAD_E_INVAL,
+                         "service \"%s\" has terms for requests, but a budget of no bytes",
+                         t->name);
+    return 0;
+}
+
+int service_listen(struct session *s, const struct service_terms *terms, struct service **out,
+                   struct error *err) {
+    struct state *st = s->state;
+    int rc = check_terms(st, terms, err);
+    if (rc)
+        return rc;
+    struct service *sv = calloc(1, sizeof(*sv));
+    if (!sv)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a service");
+    sv->session = s;
+    sv->terms = *terms;
+    if (!terms->backlog)
+        sv->terms.backlog = SERVICE_BACKLOG;
+    sv->since_ns = state_now(st);
+    sv->number = ++st->service_numbers;
+    list_init(&sv->incoming);
+    rc = quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_SERVICES, 1, &sv->charge, err);
+    if (!rc)
+        rc = make_budget(sv, err);
+    if (rc) {
+        service_free(sv);
+        return rc;
+    }
+    list_append(&s->services, &sv->node);
+    sv->name = (struct name){
+        .text = sv->terms.name, .kind = RDMAD_NAME_SERVICE, .scope = scope_of(&sv->terms)};
+    names_add(st->names, &sv->name);
+    LOG(DEBUG, ("session %" PRIu64 " offers service %s", s->id, terms->name),
+        FIELD_U64("SESSION", s->id));
+    *out = sv;
+    return 0;
+}
+
+void service_close(struct service *sv) {
+    struct list *node;
+    struct error why;
+
+    list_remove(&sv->node);
+    names_remove(&sv->name);
+    error_set(&why, RDMAD_E_NO_SERVICE, "service \"%s\" was closed before it accepted",
+              sv->terms.name);
+    while ((node = list_first(&sv->incoming)))
+        incoming_refuse(list_entry(node, struct incoming, node), &why);
+    if (sv->budget)
+        budget_close(sv->budget);
+    service_free(sv);
+}
+
+void services_close_session(struct session *s) {
+    struct list *node;
+    while ((node = list_first(&s->services)))
+        service_close(list_entry(node, struct service, node));
+}
+
+void service_uri(const struct service *sv, char uri[RDMAD_URI_MAX + 1]) {
+    const struct state *st = sv->session->state;
+    struct rdmad_uri u = {.port = st->listen_port};
+    snprintf(u.host, sizeof(u.host), "%s", st->listen_host);
+    memcpy(u.name, sv->terms.name, sizeof(u.name));
+    if (rdmad_uri_print(&u, uri, RDMAD_URI_MAX + 1) < 0)
+        uri[0] = '\0'; /* cannot be: host and name are bounded to fit */
+}
+
+/* ---- who waits --------------------------------------------------------------------------- */
+
+static void tell(struct incoming *in) {
+    struct session *s = in->service->session;
+    struct rdmad_ev_channel_incoming ev = {
+        .service = in->service->number, .incoming = in->number, .kind = in->kind, .uid = in->uid};
+    if (s->closing || session_lags(s))
+        return;
+    memcpy(ev.node, in->node_name, sizeof(ev.node));
+    memcpy(ev.address, in->address, sizeof(ev.address));
+    in->told = true;
+    session_send(s, RDMAD_EV_CHANNEL_INCOMING, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+void services_tell(struct session *s) {
+    list_for_each (at, &s->services) {
+        struct service *sv = list_entry(at, struct service, node);
+        list_for_each (node, &sv->incoming) {
+            struct incoming *in = list_entry(node, struct incoming, node);
+            if (!in->told)
+                tell(in);
+        }
+    }
+}
+
+static bool same_origin(const struct incoming *a, const struct incoming *b) {
+    return a->peer == b->peer && (a->peer || a->uid == b->uid);
+}
+
+static unsigned count_of(const struct service *sv, const struct incoming *like) {
+    unsigned n = 0;
+    list_for_each (node, &sv->incoming)
+        n += same_origin(list_entry(node, struct incoming, node), like);
+    return n;
+}
+
+/* The newest of whoever has most connections waiting. */
+static struct incoming *last_of_the_greediest(struct service *sv, unsigned *count) {
+    struct incoming *found = NULL;
+    *count = 0;
+    list_for_each (node, &sv->incoming) {
+        struct incoming *in = list_entry(node, struct incoming, node);
+        unsigned n = count_of(sv, in);
+        if (n >= *count) {
+            *count = n;
+            found = in;
+        }
+    }
+    return found;
+}
+
+static int make_room(struct service *sv, const struct incoming *newcomer, struct error *err) {
+    struct error why;
+    unsigned most;
+    if (sv->waiting < sv->terms.backlog)
+        return 0;
+    struct incoming *last = last_of_the_greediest(sv, &most);
+    if (count_of(sv, newcomer) + 1 >= most || !last)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "%" PRIu32 " connections wait for service \"%s\" already, which is its "
+                         "backlog; try again later",
+                         sv->waiting, sv->terms.name);
+    error_set(&why, RDMAD_E_LIMIT,
+              "%u of the %" PRIu32 " connections that can wait for service \"%s\" were yours; this "
+              "one made room for another's",
+              most, sv->terms.backlog, sv->terms.name);
+    incoming_refuse(last, &why);
+    return 0;
+}
+
+int service_offer(struct service *sv, const struct lessee *who, struct incoming *in,
+                  struct error *err) {
+    struct session *s = sv->session;
+    struct scope scope = scope_of(&sv->terms);
+    char what[RDMAD_NAME_MAX + 16];
+    int rc;
+
+    snprintf(what, sizeof(what), "service \"%s\"", sv->terms.name);
+    if (s->closing || s->state->stopping)
+        return error_set(err, RDMAD_E_NO_SERVICE, "%s is closing", what);
+    if ((rc = scope_check(&scope, what, who, err)) || (rc = make_room(sv, in, err)) ||
+        (rc = quota_charge(&s->state->quota, &s->account, s->uid_account, QUOTA_CHANNELS, 1,
+                           &in->charge, err)))
+        return rc;
+    in->service = sv;
+    in->number = ++s->state->service_numbers;
+    in->told = false;
+    list_append(&sv->incoming, &in->node);
+    sv->waiting++;
+    sv->offered++;
+    tell(in);
+    return 0;
+}
+
+static void take_out(struct incoming *in) {
+    in->service->waiting--;
+    in->service = NULL;
+    list_remove(&in->node);
+    quota_discharge(&in->charge);
+}
+
+void incoming_withdraw(struct incoming *in) {
+    if (!in->service)
+        return;
+    struct session *s = in->service->session;
+    struct rdmad_channel_reject_req ev = {.service = in->service->number, .incoming = in->number};
+    /* Who does not read finds out when it accepts: there is no such connection any more. */
+    if (in->told && !s->closing && !session_lags(s))
+        session_send(s, RDMAD_EV_INCOMING_GONE, 0, &ev, sizeof(ev), NULL, 0);
+    take_out(in);
+}
+
+void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
+    in->service->accepted++;
+    take_out(in);
+    in->ops->accept(in, end, timeout_ns);
+}
+
+void incoming_refuse(struct incoming *in, const struct error *why) {
+    take_out(in);
+    in->ops->refuse(in, why);
+}

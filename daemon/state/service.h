@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * service.h - names at which sessions of this daemon take connections and requests for memory.
+ *
+ * The happy path: service_listen makes the name known; whoever connects (a session here, or a peer)
+ * is offered to it and waits; the service's session hears of it and accepts, which hands an end of
+ * its own to whoever offered, or rejects. Names of services and of published leases are one name
+ * space.
+ *
+ * Who waits is refused when the service closes, and may withdraw at any time. Who waits is bounded
+ * by the backlog and charged to the service's session; when one peer fills the backlog, its newest
+ * connection gives way to another's. A client that does not read is told of who waits when it does.
+ */
+#ifndef RDMAD_STATE_SERVICE_H
+#define RDMAD_STATE_SERVICE_H
+
+#include "daemon/state/names.h"
+#include "daemon/state/session.h"
+
+#define SERVICE_BACKLOG 16u /* when the client asks for none */
+#define SERVICE_BACKLOG_MAX 1024u
+
+struct budget; /* state/budget.h */
+struct channel;
+struct incoming;
+
+struct service_terms {
+    uint32_t backlog, scope, scope_uid;
+    uint64_t budget_pool, budget_offset, budget_length; /* length 0: no requests */
+    uint64_t max_request, max_ttl_ns;
+    char scope_peer[RDMAD_NAME_MAX + 1];
+    char name[RDMAD_NAME_MAX + 1];
+};
+
+struct service {
+    struct session *session;
+    struct list node; /* in session->services */
+    struct name name;
+    uint64_t number; /* never used twice */
+    struct service_terms terms;
+    struct list incoming;
+    uint32_t waiting;
+    uint64_t offered, accepted; /* so far */
+    uint64_t since_ns;
+    struct budget *budget; /* NULL: none */
+    struct quota_charge charge;
+};
+
+struct incoming_ops {
+    /* It is accepted: no part of the service any more. end is the acceptor's, NEW; it is ready, or
+     * fails, within timeout_ns. */
+    void (*accept)(struct incoming *in, struct channel *end, uint64_t timeout_ns);
+    /* It will not be accepted; no part of the service any more. */
+    void (*refuse)(struct incoming *in, const struct error *why);
+};
+
+struct incoming {            /* embedded in the record of who connects */
+    struct service *service; /* NULL: it does not wait */
+    struct list node;
+    uint64_t number; /* never used twice */
+    uint32_t kind;   /* asked for */
+    uid_t uid;
+    uint64_t peer; /* 0: of this daemon */
+    char node_name[RDMAD_NAME_MAX + 1];
+    char address[RDMAD_NAME_MAX + 1]; /* "": of this daemon */
+    bool told;                        /* the client has heard of it */
+    const struct incoming_ops *ops;
+    struct quota_charge charge;
+};
+
+int service_listen(struct session *s, const struct service_terms *terms, struct service **out,
+                   struct error *err);
+void service_close(struct service *sv);
+void services_close_session(struct session *s);
+/* What is handed out to those who shall connect. */
+void service_uri(const struct service *sv, char uri[RDMAD_URI_MAX + 1]);
+
+/* For those who connect; says what else the name may be. */
+int service_find(struct state *st, const char *name, struct service **out, struct error *err);
+/* The session's own. */
+struct service *service_own(struct session *s, uint64_t number);
+struct incoming *service_incoming(struct service *sv, uint64_t number);
+
+/* Checks the scope and the backlog; then in, of which kind, uid, peer, names and ops are filled in,
+ * waits. */
+int service_offer(struct service *sv, const struct lessee *who, struct incoming *in,
+                  struct error *err);
+/* Whoever connects gives up. */
+void incoming_withdraw(struct incoming *in);
+/* The answers of the service's session. */
+void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_ns);
+void incoming_refuse(struct incoming *in, const struct error *why);
+
+/* The client reads again: tells it of those it did not hear of. */
+void services_tell(struct session *s);
+
+#endif
