@@ -28,6 +28,7 @@ struct plane_session {
     struct plane *plane;
     struct worker *worker;
     bool dropped;
+    struct slots channels; /* of struct op_channel, by handle; channel_call.c */
     struct op_session op;
 };
 
@@ -69,6 +70,7 @@ struct call {
     uint64_t via; /* the number of a link of the peer's */
     uint32_t count;
     int reason;
+    bool linger;
     struct fabric_window_spec window_spec;
     struct fabric_blob given; /* a hello, an offer or a key */
     struct op_share *share;   /* to be used or freed */
@@ -113,6 +115,12 @@ void table_lease_notified(struct call *c);
 void table_lease_end(struct call *c);
 void table_lease_forget(struct call *c);
 void table_shut_out(struct op_session *s); /* its rings are not looked at any more */
+
+/* channel.c */
+void table_channel_add(struct call *c);
+void table_channel_open(struct call *c);
+void table_channel_end(struct call *c);
+void table_channel_forget(struct call *c);
 
 /* lane.c: connections to peers. */
 void lane_hello(struct call *c);

@@ -1,54 +1,435 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * channel.c - the doors of channels: there are none yet, so every SEND and RECV is refused.
+ * channel.c - the life of a channel's end, and its turn.
+ *
+ * Whatever happens to a channel only notes what has to be done and touches it; channels_run then
+ * gives each that was touched its turn: what is whole completes, what may be sent is sent, and the
+ * state is told if nothing else carried it. So a turn's worth of acknowledgements and credits is
+ * one message.
+ *
+ * The end of a channel is a turn of the same kind, repeated until no op is left; the last word is
+ * FIN. The other end's FIN, its lie, or the loss of its peer (over) ends the ops likewise.
  */
-#include "daemon/op/worker.h"
+#include "daemon/op/channel.h"
+#include "daemon/op/call.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BUCKETS_FIRST 64u
+#define ROUNDS 8u /* in which one end answers the other's turn within this one */
+
+/* ---- a worker's channels ----------------------------------------------------------------- */
+
+static struct list *buckets_new(uint32_t count) {
+    struct list *bucket = malloc(count * sizeof(*bucket));
+    for (uint32_t i = 0; bucket && i < count; i++)
+        list_init(&bucket[i]);
+    return bucket;
+}
+
+int channels_init(struct worker *w) {
+    struct channels *all = calloc(1, sizeof(*all));
+    if (!all)
+        return RDMAD_E_NOMEM;
+    all->buckets = BUCKETS_FIRST;
+    all->bucket = buckets_new(all->buckets);
+    list_init(&all->run);
+    slab_init(&all->sends, sizeof(struct op_send));
+    slab_init(&all->arrivals, sizeof(struct op_arrival));
+    w->channels = all;
+    return all->bucket ? 0 : RDMAD_E_NOMEM;
+}
+
+void channels_fini(struct worker *w) {
+    struct channels *all = w->channels;
+    if (!all)
+        return;
+    slab_fini(&all->sends);
+    slab_fini(&all->arrivals);
+    free(all->bucket);
+    free(all);
+    w->channels = NULL;
+}
+
+static struct list *bucket_of(const struct channels *all, uint64_t number) {
+    return &all->bucket[number * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (all->buckets - 1)];
+}
+
+struct op_channel *channel_find(const struct worker *w, uint64_t number) {
+    list_for_each (pos, bucket_of(w->channels, number)) {
+        struct op_channel *ch = list_entry(pos, struct op_channel, hash_node);
+        if (ch->number == number)
+            return ch;
+    }
+    return NULL;
+}
+
+/* Without memory for more buckets the lists grow longer instead. */
+static void grow(struct channels *all) {
+    struct channels more = {.buckets = 2 * all->buckets};
+    more.bucket = buckets_new(more.buckets);
+    if (!more.bucket)
+        return;
+    for (uint32_t i = 0; i < all->buckets; i++)
+        for (struct list *pos; (pos = list_pop(&all->bucket[i]));) {
+            const struct op_channel *ch = list_entry(pos, struct op_channel, hash_node);
+            list_append(bucket_of(&more, ch->number), pos);
+        }
+    free(all->bucket);
+    all->bucket = more.bucket;
+    all->buckets = more.buckets;
+}
+
+void channel_touch(struct op_channel *ch) {
+    if (list_empty(&ch->run_node) && ch->session)
+        list_append(&ch->worker->channels->run, &ch->run_node);
+}
+
+void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result) {
+    ch->ops--;
+    channel_touch(ch);
+    op_end(ch->worker, op, result);
+}
+
+/* ---- doors ------------------------------------------------------------------------------- */
 
 int channel_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                  const struct op_request *rq) {
+    struct op_channel *ch = slots_get(&r->session->channels, sqe->lease);
     (void)w;
-    (void)r;
-    (void)sqe;
-    (void)rq;
-    return RDMAD_E_HANDLE;
+    if (!ch)
+        return RDMAD_E_HANDLE;
+    if (ch->reason)
+        return ch->reason;
+    if (ch->over)
+        return ch->over;
+    return sqe->opcode == RDMAD_OP_SEND ? send_take(ch, r, sqe, rq) : recv_take(ch, r, sqe, rq);
 }
 
 void channel_op_cancel(struct worker *w, struct op *op, int status) {
-    op_end(w, op,
-           &(struct op_result){
-               .status = status, .outcome = RDMAD_FAILED_UNTOUCHED, .bytes = op->placed});
-}
-
-void channel_part_ended(struct worker *w, struct op_part *part) {
     (void)w;
-    (void)part;
-}
-
-void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
-                      size_t size) {
-    (void)w;
-    (void)peer;
-    (void)number;
-    (void)bytes;
-    (void)size;
+    if (op->opcode == RDMAD_OP_SEND)
+        send_cancel(op->channel, op, status);
+    else
+        recv_cancel(op->channel, op, status);
 }
 
 void channels_lane_up(struct worker *w, struct op_lane *lane) {
     (void)w;
-    (void)lane;
+    list_for_each (pos, &lane->channels) {
+        struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
+        sends_resync(ch);
+        channel_touch(ch);
+    }
 }
 
 void channels_lane_down(struct worker *w, struct op_lane *lane) {
     (void)w;
-    (void)lane;
+    list_for_each (pos, &lane->channels) {
+        struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
+        ch->synced = false;
+        channel_touch(ch);
+    }
 }
 
-void channels_session_gone(struct worker *w, struct op_session *s) {
-    (void)w;
-    (void)s;
+void channels_lane_dropped(struct op_lane *lane) {
+    for (struct list *pos; (pos = list_pop(&lane->channels));) {
+        struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
+        ch->lane = NULL;
+        ch->synced = false;
+        channel_over(ch, RDMAD_E_PEER_LOST, NULL);
+    }
+}
+
+/* ---- over -------------------------------------------------------------------------------- */
+
+static void event_closed(struct mail *mail) {
+    struct op_channel *ch = container_of(mail, struct op_channel, closed_mail);
+    const struct plane_session *ps = ch->owner;
+    if (!ch->ended_there && !ps->dropped && ps->plane->events.channel_closed)
+        ps->plane->events.channel_closed(ps->plane->events.user, ch->cookie, &ch->closed_why);
+}
+
+void channel_over(struct op_channel *ch, int code, const char *why) {
+    if (ch->over)
+        return;
+    ch->over = code;
+    channel_touch(ch);
+    if (!why || ch->reason)
+        return;
+    error_set(&ch->closed_why, code, "channel %lu: %s", (unsigned long)ch->number, why);
+    mailbox_post(ch->worker->control, &ch->closed_mail, event_closed);
+}
+
+/* ---- messages ---------------------------------------------------------------------------- */
+
+static void lie(struct op_channel *ch, const char *what) {
+    char why[160];
+    snprintf(why, sizeof(why), "the other end's daemon breaks the protocol: %s", what);
+    channel_over(ch, RDMAD_E_PROTOCOL, why);
+}
+
+void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
+    if (ch->over || !ch->session)
+        return;
+    const char *wrong = sends_state(ch, &m->state);
+    if (!wrong && (m->say == CHANNEL_DATA || m->say == CHANNEL_OFFER))
+        wrong = receive_message(ch, m);
+    if (wrong) {
+        lie(ch, wrong);
+        return;
+    }
+    if (m->say == CHANNEL_KEY) {
+        receive_key(ch, m);
+    } else if (m->say == CHANNEL_WITHDRAW) {
+        receive_withdraw(ch, m);
+    } else if (m->say == CHANNEL_FIN) {
+        ch->closed = true;
+        channel_over(ch, RDMAD_E_CLOSED, "the other end closed it");
+    }
+    channel_touch(ch);
+}
+
+/* What comes by a link that is not the other end's last was void when it was sent again. */
+static bool void_now(struct op_channel *ch, const struct channel_message *m, uint64_t number) {
+    if (m->say != CHANNEL_SYNC)
+        return number != ch->via;
+    if ((int32_t)(m->state.epoch - ch->peer_epoch) <= 0)
+        return true;
+    bool other = number != ch->via;
+    ch->peer_epoch = m->state.epoch;
+    ch->via = number;
+    ch->tell = true;
+    if (other)
+        sends_rekey(ch);
+    return false;
+}
+
+void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
+                      size_t size) {
+    struct channel_message m;
+    const char *wrong = channel_decode(&m, bytes, size);
+    struct op_channel *ch = channel_find(w, m.channel);
+    if (!ch || !ch->remote || ch->peer_in != peer || ch->over)
+        return;
+    if (wrong)
+        lie(ch, wrong);
+    else if (!void_now(ch, &m, number))
+        channel_deliver(ch, &m);
+}
+
+/* ---- a turn ------------------------------------------------------------------------------ */
+
+/* False: there was no room for it. */
+static bool say(struct op_channel *ch, uint8_t what) {
+    struct channel_message m;
+    if (what == CHANNEL_SYNC)
+        ch->epoch++;
+    channel_say(ch, &m, what);
+    if (channel_carry(ch, &m, NULL) == 0)
+        return true;
+    if (what == CHANNEL_SYNC)
+        ch->epoch--;
+    return false;
+}
+
+static bool can_say(const struct op_channel *ch) {
+    return ch->open && !ch->over && (!ch->remote || channel_lane_up(ch));
+}
+
+static void end_ops(struct op_channel *ch) {
+    if (ch->over || (ch->reason && !ch->linger))
+        sends_end(ch);
+    if (ch->over || ch->reason)
+        receives_end(ch, ch->over ? ch->over : ch->reason);
+}
+
+static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
+    unsigned said = 0;
+    if (ch->fresh) {
+        if (!say(ch, CHANNEL_SYNC)) {
+            *again = true;
+            return 0;
+        }
+        ch->fresh = false;
+        said++;
+    }
+    said += sends_run(ch, again);
+    if (ch->reason && ch->ops == 0 && !ch->fin_told) {
+        ch->fin_tried = true;
+        ch->fin_told = say(ch, CHANNEL_FIN);
+        *again |= !ch->fin_told;
+        return said + ch->fin_told;
+    }
+    if (ch->tell && !*again) {
+        bool told = say(ch, CHANNEL_STATE);
+        *again |= !told;
+        said += told;
+    }
+    return said;
+}
+
+static unsigned turn(struct op_channel *ch, bool *again) {
+    uint32_t ops = ch->ops;
+    end_ops(ch);
+    receives_run(ch);
+    unsigned said = can_say(ch) && !ch->fin_told ? say_what_is_due(ch, again) : 0;
+    return said + (ops > ch->ops ? ops - ch->ops : 0);
 }
 
 unsigned channels_run(struct worker *w) {
+    struct list *run = &w->channels->run, now, later;
+    unsigned work = 0;
+    list_init(&now);
+    list_init(&later);
+    for (unsigned round = 0; round < ROUNDS && !list_empty(run); round++) {
+        list_splice(&now, run);
+        for (struct list *pos; (pos = list_pop(&now));) {
+            struct op_channel *ch = list_entry(pos, struct op_channel, run_node);
+            bool again = false;
+            work += turn(ch, &again);
+            if (again && list_empty(pos))
+                list_append(&later, pos);
+        }
+    }
+    if (!list_empty(run))
+        work++;
+    list_splice(run, &later);
+    return work;
+}
+
+/* ---- what the control thread asks -------------------------------------------------------- */
+
+void table_channel_add(struct call *c) {
+    struct worker *w = c->worker;
+    struct op_channel *ch = c->object;
+    struct channels *all = w->channels;
+    struct op_session *s = &c->session->op;
+    if (slots_put(&s->channels, c->handle, ch) < 0) {
+        free(ch->fin);
+        free(ch);
+        call_fail(c, RDMAD_E_NOMEM, "channel: no room in the worker's table");
+        return;
+    }
+    ch->session = s;
+    if (c->lane) {
+        ch->lane = &c->lane->op;
+        list_append(&ch->lane->channels, &ch->lane_node);
+    }
+    if (++all->count > 2 * all->buckets)
+        grow(all);
+    list_append(bucket_of(all, ch->number), &ch->hash_node);
+    call_finish(c);
+}
+
+void table_channel_open(struct call *c) {
+    struct op_channel *ch = slots_get(&c->session->op.channels, c->handle);
+    if (ch && !ch->open) {
+        ch->open = true;
+        ch->peer_number = c->via;
+        ch->peer_worker = c->object;
+        ch->synced = !ch->remote;
+        ch->fresh = ch->remote;
+        ch->tell = true;
+        channel_touch(ch);
+    }
+    call_finish(c);
+}
+
+static bool end_settled(const struct op_channel *ch) {
+    if (ch->ops)
+        return false;
+    return ch->fin_told || !can_say(ch) || (ch->fin_tried && ch->remote && !ch->linger);
+}
+
+static bool channel_end_settled(struct call *c) {
+    return end_settled(c->object);
+}
+
+static void begin_end(struct op_channel *ch, int reason, bool linger) {
+    if (!ch->reason || !linger) {
+        ch->reason = reason;
+        ch->linger = linger;
+    }
+    channel_touch(ch);
+}
+
+/* A handle that names nothing is no error for these two: the add may have failed. */
+void table_channel_end(struct call *c) {
+    struct op_channel *ch = slots_get(&c->session->op.channels, c->handle);
+    if (!ch) {
+        call_finish(c);
+        return;
+    }
+    begin_end(ch, c->reason, c->linger);
+    c->object = ch;
+    call_wait(c, channel_end_settled);
+}
+
+static void free_channel(struct mail *mail) {
+    free(container_of(mail, struct op_channel, free_mail));
+}
+
+/* The fabric has nothing of it any more. Its last mail follows any that told of its end. */
+void channel_posts_gone(struct op_channel *ch) {
+    if (ch->posted_sends)
+        return;
+    free(ch->fin);
+    mailbox_post(ch->worker->control, &ch->free_mail, free_channel);
+}
+
+static void forget(struct op_channel *ch) {
+    for (struct list *pos; (pos = list_pop(&ch->sent));) /* given up: without ops */
+        slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
+    slots_remove(&ch->session->channels, ch->handle);
+    ch->session = NULL;
+    ch->worker->channels->count--;
+    list_remove(&ch->hash_node);
+    list_remove(&ch->run_node);
+    list_remove(&ch->lane_node);
+    ch->lane = NULL;
+    channel_posts_gone(ch);
+}
+
+static bool channel_forget_settled(struct call *c) {
+    struct op_channel *ch = c->object;
+    if (!end_settled(ch))
+        return false;
+    forget(ch);
+    return true;
+}
+
+void table_channel_forget(struct call *c) {
+    struct op_channel *ch = slots_get(&c->session->op.channels, c->handle);
+    if (!ch) {
+        call_finish(c);
+        return;
+    }
+    begin_end(ch, RDMAD_E_CLOSED, false);
+    c->object = ch;
+    call_wait(c, channel_forget_settled);
+}
+
+void channels_session_end(struct op_session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
+        begin_end(ch, RDMAD_E_CANCELED, false);
+}
+
+bool channels_session_settled(struct op_session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
+        if (!end_settled(ch))
+            return false;
+    return true;
+}
+
+void channels_session_gone(struct worker *w, struct op_session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
     (void)w;
-    return 0;
+    for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
+        forget(ch);
 }

@@ -43,6 +43,7 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cook
     list_init(&s->shares);
     list_init(&s->grants);
     slots_init(&s->channels, HANDLES_MAX);
+    slots_init(&ps->channels, HANDLES_MAX);
     slots_init(&s->rings, HANDLES_MAX);
     slots_init(&s->pools, HANDLES_MAX);
     slots_init(&s->leases, HANDLES_MAX);
@@ -71,6 +72,7 @@ static struct call *session_call(struct plane_session *s, uint64_t handle,
 
 void plane_session_drop(struct plane_session *s, plane_done *done, void *arg) {
     s->dropped = true;
+    slots_fini(&s->channels);
     s->plane->sessions[s->worker->index]--;
     call_post(session_call(s, 0, table_session_drop, done, arg));
 }

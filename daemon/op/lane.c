@@ -134,6 +134,7 @@ void lane_drop(struct call *c) {
     unlink_lane(w, lane, "the connection to the peer was dropped");
     if (was_up)
         channels_lane_down(w, lane);
+    channels_lane_dropped(lane);
     c->garbage = c->lane;
     call_finish(c);
 }

@@ -74,6 +74,7 @@ struct op_lane {
 };
 
 struct op_channel;  /* channel.h */
+struct op_send;     /* likewise */
 struct op_grant;    /* notify.c */
 struct op_notifier; /* notify.h */
 struct op_batch;    /* batch.c */
@@ -148,6 +149,7 @@ struct op_window {
     struct fabric_window_spec spec; /* of this one, or of the one to be opened next */
     bool extended;                  /* while it was being opened */
     struct op_notifier *notifier;   /* its lessee may notify; notify.h */
+    struct op_send *send;           /* it is of a message of a channel: rendezvous.c is told */
     struct call *opening;           /* the open or reopen that is not answered yet */
     struct call *closing;           /* the close */
 };
@@ -272,8 +274,16 @@ void channel_op_cancel(struct worker *w, struct op *op, int status);
 /* What env.complete brings of a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a
  * channel, or is NULL (a message that the daemon sends by itself). */
 void channel_part_ended(struct worker *w, struct op_part *part);
-/* The session ends, and has no ops any more: its channels are freed. */
+/* The session ends: its channels do, at once; when they have, and it has no ops any more, they are
+ * freed. */
+void channels_session_end(struct op_session *s);
+bool channels_session_settled(struct op_session *s);
 void channels_session_gone(struct worker *w, struct op_session *s);
+/* The lane is dropped, with what was left on it. */
+void channels_lane_dropped(struct op_lane *lane);
+/* The window of a message is there, or is not; rendezvous.c. */
+void send_window_opened(struct op_send *s, const struct fabric_blob *key, const struct error *err);
+void send_window_closed(struct op_send *s);
 /* The lane's link is up, or gone; after the leases on it were told, and after all that was posted
  * on it has come back. */
 void channels_lane_up(struct worker *w, struct op_lane *lane);

@@ -266,7 +266,7 @@ void table_lease_forget(struct call *c) {
 static bool session_settled(struct call *c) {
     struct worker *w = c->worker;
     struct op_session *s = &c->session->op;
-    if (s->inflight)
+    if (s->inflight || !channels_session_settled(s))
         return false;
 
     uint32_t cursor = 0;
@@ -294,6 +294,7 @@ static bool session_settled(struct call *c) {
 void table_session_drop(struct call *c) {
     struct op_session *s = &c->session->op;
     table_shut_out(s);
+    channels_session_end(s);
     ops_cancel(s, holds_session, s, RDMAD_E_CANCELED);
     call_wait(c, session_settled);
 }

@@ -69,6 +69,10 @@ void window_opened(void *worker, void *cookie, const struct fabric_blob *key,
                    const struct error *err) {
     struct op_window *ow = cookie;
     (void)worker;
+    if (ow->send) {
+        send_window_opened(ow->send, key, err);
+        return;
+    }
     if (err) {
         ow->state = WINDOW_NONE;
         ow->opening->result = *err;
@@ -84,6 +88,10 @@ void window_opened(void *worker, void *cookie, const struct fabric_blob *key,
 void window_closed(void *worker, void *cookie) {
     struct op_window *ow = cookie;
     (void)worker;
+    if (ow->send) {
+        send_window_closed(ow->send);
+        return;
+    }
     ow->state = WINDOW_NONE;
     if (ow->closing)
         call_finish(ow->closing); /* which frees ow, later */

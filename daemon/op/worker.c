@@ -7,6 +7,7 @@
  */
 #include "daemon/op/worker.h"
 #include "daemon/op/call.h"
+#include "daemon/op/channel.h"
 #include <string.h>
 
 /* ---- what the fabrics call --------------------------------------------------------------- */
@@ -143,6 +144,10 @@ int worker_init(struct worker *w, unsigned index, const struct plane_settings *s
                          .pong = true};
     w->epoll_fd = w->timer_fd = -1;
     init_tables(w);
+    if (channels_init(w) < 0) {
+        w->mailbox.fd = -1;
+        return error_set(err, RDMAD_E_NOMEM, "worker %u: out of memory for channels", index);
+    }
     deadlines_init(&w->deadlines, now_ns);
     if (mailbox_init(&w->mailbox) < 0) {
         w->mailbox.fd = -1;
@@ -160,6 +165,7 @@ void worker_fini(struct worker *w) {
         w->local.ops->link_close(w->local_route.link);
     if (w->local.fabric)
         w->local.ops->close(w->local.fabric);
+    channels_fini(w);
     slab_fini(&w->ops);
     slab_fini(&w->parts);
     slab_fini(&w->batches);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel_rig.h - a channel between two clients on op_rig's planes: on one daemon, or with a lane
+ * each way between two.
+ */
+#ifndef RDMAD_TESTS_CHANNEL_RIG_H
+#define RDMAD_TESTS_CHANNEL_RIG_H
+
+#include "daemon/op/channel.h"
+#include "tests/unit/op_rig.h"
+
+#define CHAN_HANDLE RIG_HANDLE(9)
+
+enum { A, B };
+
+struct chan_end {
+    struct rig_client client;
+    int where;
+    uint64_t number;
+    struct plane_lane *lane; /* NULL: one daemon */
+    uint64_t peer_in;
+    struct plane_channel_stats stats;
+    unsigned closed; /* events */
+    struct error why;
+};
+
+struct chan {
+    struct rig *rig;
+    struct chan_end end[2];
+};
+
+/* Two clients with pools of so many bytes, and a channel between them that is open. */
+void chan_local_up(struct rig *rig, struct chan *c, size_t pool_bytes);
+void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes);
+/* Ends what is still there of it. */
+void chan_down(struct chan *c);
+
+/* Connects the end's lane anew. */
+void chan_connect(struct chan *c, int end);
+/* Its link is lost at once; the other direction lives. */
+void chan_break(struct chan *c, int end);
+
+struct rdmad_sqe chan_sqe(uint8_t opcode, uint64_t at, uint64_t length, uint64_t user_data);
+void chan_put(struct chan *c, int end, uint8_t opcode, uint64_t at, uint64_t length,
+              uint64_t user_data);
+void chan_cancel(struct chan *c, int end, uint64_t user_data);
+struct rdmad_cqe chan_wait(struct chan *c, int end);
+bool chan_take(struct chan *c, int end, struct rdmad_cqe *out);
+/* Ends an end of the channel, and waits. */
+void chan_end(struct chan *c, int end, int reason, bool linger);
+struct op_channel *chan_of(struct chan *c, int end);
+
+#endif

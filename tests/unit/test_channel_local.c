@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* Channels within one daemon: boundaries, order, credits, both ends' news of what goes wrong. */
+#include "tests/unit/channel_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define POOL (4u << 20)
+#define LARGE (1u << 20)
+
+static struct rig rig;
+static struct chan c;
+
+static void start(unsigned workers) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    settings.workers = workers;
+    rig_up(&rig, &settings, 5);
+    chan_local_up(&rig, &c, POOL);
+    for (size_t i = 0; i < POOL; i++)
+        c.end[A].client.pool[i] = (uint8_t)(i * 13 + i / 257);
+}
+
+static void setup(void) {
+    start(1);
+}
+
+static void done(void) {
+    chan_down(&c);
+    rig_down(&rig);
+}
+
+TestSuite(channel_local, .init = setup, .timeout = 60);
+
+#define ASSERT_CQE(cqe, data, what, how, size)            \
+    do {                                                  \
+        struct rdmad_cqe is = (cqe);                      \
+        cr_assert_eq(is.user_data, (data));               \
+        cr_assert_eq(is.status, (what), "%d", is.status); \
+        cr_assert_eq(is.outcome, (how));                  \
+        cr_assert_eq(is.bytes, (size));                   \
+    } while (0)
+
+/* One message from A's buffer to B's receive, both of these bytes. */
+static void one(uint64_t at, uint64_t length) {
+    chan_put(&c, B, RDMAD_OP_RECV, at, length, 1);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_SEND, at, length, 2);
+    ASSERT_CQE(chan_wait(&c, B), 1, RDMAD_OK, RDMAD_DONE, length);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_OK, RDMAD_DONE, length);
+    cr_assert_arr_eq(c.end[B].client.pool + at, c.end[A].client.pool + at, length);
+}
+
+static void any_size(void) {
+    const uint64_t sizes[] = {0, 1, 64, 4095, CHANNEL_COPY_MAX, CHANNEL_COPY_MAX + 1, LARGE};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        one(77 * i, sizes[i]);
+    cr_assert_eq(c.end[A].stats.messages_sent, 7);
+    cr_assert_eq(c.end[B].stats.messages_received, 7);
+    cr_assert_eq(c.end[A].stats.bytes_sent, c.end[B].stats.bytes_received);
+    cr_assert_eq(c.end[A].stats.stalls, 0);
+}
+
+Test(channel_local, a_message_of_any_size_arrives_whole) {
+    any_size();
+    done();
+}
+
+Test(channel_local, a_message_of_any_size_crosses_to_another_worker, .init = NULL) {
+    start(2);
+    cr_assert_neq(plane_worker_of_session(c.end[A].client.session),
+                  plane_worker_of_session(c.end[B].client.session));
+    any_size();
+    done();
+}
+
+Test(channel_local, a_send_waits_for_a_receive_and_counts_as_a_stall) {
+    struct rdmad_cqe cqe;
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 100, 1);
+    rig_settle(&rig);
+    cr_assert(!chan_take(&c, A, &cqe));
+    cr_assert_eq(c.end[A].stats.stalls, 1);
+    cr_assert_eq(c.end[A].stats.sends_waiting, 1);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 100, 2);
+    ASSERT_CQE(chan_wait(&c, A), 1, RDMAD_OK, RDMAD_DONE, 100);
+    cr_assert_eq(c.end[A].stats.sends_waiting, 0);
+    cr_assert_eq(c.end[B].stats.receives_posted, 0);
+    done();
+}
+
+Test(channel_local, small_messages_do_not_overtake_a_large_one) {
+    const uint64_t sizes[] = {100, LARGE, 200, 300000, 0};
+    for (unsigned i = 0; i < 5; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, i);
+    for (unsigned i = 0; i < 5; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, sizes[i], i);
+    for (unsigned i = 0; i < 5; i++) {
+        ASSERT_CQE(chan_wait(&c, B), i, RDMAD_OK, RDMAD_DONE, sizes[i]);
+        ASSERT_CQE(chan_wait(&c, A), i, RDMAD_OK, RDMAD_DONE, sizes[i]);
+    }
+    done();
+}
+
+Test(channel_local, immediate_data_and_the_mark_of_a_lease_go_with_the_message) {
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, 10, 1);
+    sqe.flags = RDMAD_SQE_IMM | RDMAD_SQE_LEASE;
+    sqe.imm = 0xfedcba98;
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 2);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 3);
+    rig_put(&c.end[A].client, &sqe);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 4);
+    struct rdmad_cqe cqe = chan_wait(&c, B);
+    cr_assert_eq(cqe.flags, RDMAD_CQE_IMM | RDMAD_CQE_LEASE);
+    cr_assert_eq(cqe.imm, 0xfedcba98);
+    cqe = chan_wait(&c, B);
+    cr_assert_eq(cqe.flags, 0);
+    cr_assert_eq(cqe.imm, 0);
+    done();
+}
+
+Test(channel_local, a_receive_too_small_is_told_at_both_ends_and_the_channel_goes_on) {
+    const uint64_t sizes[] = {101, CHANNEL_COPY_MAX + 1};
+    memset(c.end[B].client.pool, 'b', 1000);
+    for (unsigned i = 0; i < 200; i++) { /* more than 64 of them, too */
+        uint64_t size = sizes[i % 2];
+        chan_put(&c, B, RDMAD_OP_RECV, 0, 100, 1);
+        chan_put(&c, A, RDMAD_OP_SEND, 0, size, 2);
+        ASSERT_CQE(chan_wait(&c, B), 1, RDMAD_E_TOO_SMALL, RDMAD_FAILED_UNTOUCHED, size);
+        ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_E_TOO_SMALL, RDMAD_FAILED_UNTOUCHED, 0);
+    }
+    cr_assert_eq(c.end[B].client.pool[0], 'b');
+    one(5, 100);
+    done();
+}
+
+Test(channel_local, both_ways_at_once) {
+    for (unsigned i = 0; i < 10; i++) {
+        for (int end = A; end <= B; end++) {
+            chan_put(&c, end, RDMAD_OP_RECV, 0, 1000, 1);
+            chan_put(&c, end, RDMAD_OP_SEND, 2000, 1000, 2);
+        }
+        for (int end = A; end <= B; end++) {
+            uint64_t sum = chan_wait(&c, end).user_data;
+            sum += chan_wait(&c, end).user_data;
+            cr_assert_eq(sum, 3);
+        }
+    }
+    done();
+}
+
+Test(channel_local, an_orderly_end_delivers_first_and_is_told_once) {
+    for (unsigned i = 0; i < 3; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, 50000, i);
+    rig_settle(&rig);
+    struct rig_answer ended = {0};
+    plane_channel_end(c.end[A].client.session, CHAN_HANDLE, RDMAD_E_CLOSED, true, rig_done, &ended);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 1, 9);
+    ASSERT_CQE(chan_wait(&c, A), 9, RDMAD_E_CLOSED, RDMAD_FAILED_UNTOUCHED, 0);
+    cr_assert(!ended.done);
+    for (unsigned i = 0; i < 4; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, 50000, i);
+    for (unsigned i = 0; i < 3; i++)
+        ASSERT_CQE(chan_wait(&c, B), i, RDMAD_OK, RDMAD_DONE, 50000);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    ASSERT_CQE(chan_wait(&c, B), 3, RDMAD_E_CLOSED, RDMAD_FAILED_UNTOUCHED, 0);
+    cr_assert_eq(c.end[B].closed, 1);
+    cr_assert_eq(c.end[B].why.code, RDMAD_E_CLOSED);
+    cr_assert_eq(c.end[A].closed, 0);
+    chan_put(&c, B, RDMAD_OP_SEND, 0, 1, 9);
+    ASSERT_CQE(chan_wait(&c, B), 9, RDMAD_E_CLOSED, RDMAD_FAILED_UNTOUCHED, 0);
+    plane_channel_forget(c.end[A].client.session, CHAN_HANDLE);
+    rig_settle(&rig);
+    cr_assert_null(chan_of(&c, A));
+    for (unsigned i = 0; i < 3; i++)
+        ASSERT_CQE(chan_wait(&c, A), i, RDMAD_OK, RDMAD_DONE, 50000);
+    done();
+}
+
+Test(channel_local, an_abrupt_end_ends_everything_at_both_ends) {
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 1);
+    chan_put(&c, A, RDMAD_OP_RECV, 0, 10, 2);
+    chan_put(&c, B, RDMAD_OP_SEND, 0, 10, 3);
+    rig_settle(&rig);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_OK, RDMAD_DONE, 10);
+    ASSERT_CQE(chan_wait(&c, B), 3, RDMAD_OK, RDMAD_DONE, 10);
+    chan_put(&c, A, RDMAD_OP_RECV, 0, 10, 2);
+    rig_settle(&rig);
+    chan_end(&c, A, RDMAD_E_CLOSED, false);
+    uint64_t sum = chan_wait(&c, A).user_data;
+    sum += chan_wait(&c, A).user_data;
+    cr_assert_eq(sum, 3);
+    cr_assert_eq(c.end[B].closed, 1);
+    done();
+}
+
+/* The sender's session goes while the other worker copies; then the receiver's. */
+static void dropped_in_mid_copy(int end, unsigned workers) {
+    start(workers);
+    for (unsigned i = 0; i < 3; i++) {
+        chan_put(&c, B, RDMAD_OP_RECV, 0, 3 * LARGE, i);
+        chan_put(&c, A, RDMAD_OP_SEND, 0, 3 * LARGE, i);
+    }
+    for (unsigned i = 0; i < 4; i++) /* not to the end */
+        for (unsigned n = 0; n < workers; n++)
+            worker_turn(&rig.plane[HERE]->worker[n], sim_now());
+    rig_client_down(&c.end[end].client);
+    c.end[end].client.session = NULL;
+    cr_assert_eq(c.end[!end].closed, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        struct rdmad_cqe cqe = chan_wait(&c, !end);
+        cr_assert(cqe.status == RDMAD_OK || cqe.status == RDMAD_E_CLOSED, "%d", cqe.status);
+    }
+    done();
+}
+
+Test(channel_local, a_sender_dropped_in_mid_copy, .init = NULL) {
+    dropped_in_mid_copy(A, 1);
+}
+Test(channel_local, a_receiver_dropped_in_mid_copy, .init = NULL) {
+    dropped_in_mid_copy(B, 1);
+}
+Test(channel_local, a_sender_dropped_while_another_worker_copies, .init = NULL) {
+    dropped_in_mid_copy(A, 2);
+}
+Test(channel_local, a_receiver_dropped_while_it_copies_from_another_worker, .init = NULL) {
+    dropped_in_mid_copy(B, 2);
+}
+
+Test(channel_local, a_pool_dropped_at_either_end_ends_its_ops_and_the_channel_goes_on) {
+    struct rig_answer dropped = {0}, added = {0};
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
+    rig_settle(&rig);
+    plane_pool_drop(c.end[B].client.session, RIG_HANDLE(0), rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    ASSERT_CQE(chan_wait(&c, B), 1, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED, 0);
+    plane_pool_add(c.end[B].client.session, RIG_HANDLE(0), c.end[B].client.pool, POOL, NULL,
+                   rig_done, &added);
+    cr_assert_eq(rig_await(&rig, &added), 0);
+    /* The credit of the receive that is gone is good for nothing: refused, and sent again. */
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 2);
+    rig_settle(&rig);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 3);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_OK, RDMAD_DONE, 10);
+    ASSERT_CQE(chan_wait(&c, B), 3, RDMAD_OK, RDMAD_DONE, 10);
+    one(0, 10);
+    done();
+}
+
+Test(channel_local, a_handle_that_is_none_is_refused) {
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, 1, 1);
+    sqe.lease = RIG_HANDLE(10);
+    ASSERT_CQE(rig_do(&c.end[A].client, &sqe), 1, RDMAD_E_HANDLE, RDMAD_FAILED_UNTOUCHED, 0);
+    done();
+}
