@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+rdmad_test(unit_hold_map unit/test_hold_map.c LINK librdmad_static LABELS unit)
+rdmad_test(unit_hold unit/test_hold.c unit/child.c unit/fake_daemon.c
+  LINK librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_guard unit/test_guard.c unit/child.c unit/fake_daemon.c
+  LINK librdmad_static rdmad_common LABELS unit)
+rdmad_test(tsan_hold unit/tsan_hold.c unit/fake_daemon.c
+  PLAIN LINK librdmad_static rdmad_common LABELS unit tsan)
