@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/client_rig.h"
-#include "libclient/ring.h"
+#include "libclient/ring.h" /* first: its parameters are named as our globals */
 
+#include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>
 #include <unistd.h>
 
