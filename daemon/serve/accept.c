@@ -5,6 +5,7 @@
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
 #include "daemon/serve/serve.h"
+#include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
 #include <inttypes.h>
 #include <string.h>
@@ -22,6 +23,8 @@ static void on_closed(void *user, const char *why) {
 
 static void on_drained(void *user) {
     handles_tell_renewed(user);
+    services_tell(user);
+    channels_tell(user);
 }
 
 static const struct conn_events events = {

@@ -26,6 +26,12 @@ static const struct {
     [RDMAD_MSG_LEASE_RELEASE] = {serve_lease_release, sizeof(struct rdmad_lease_release_req)},
     [RDMAD_MSG_LEASE_REVOKE] = {serve_lease_revoke, sizeof(struct rdmad_lease_revoke_req)},
     [RDMAD_MSG_LEASE_STAT] = {serve_lease_stat, sizeof(struct rdmad_lease_stat_req)},
+    [RDMAD_MSG_SERVICE_LISTEN] = {serve_service_listen, sizeof(struct rdmad_service_listen_req)},
+    [RDMAD_MSG_SERVICE_CLOSE] = {serve_service_close, sizeof(struct rdmad_service_close_req)},
+    [RDMAD_MSG_CHANNEL_CONNECT] = {serve_channel_connect, sizeof(struct rdmad_channel_connect_req)},
+    [RDMAD_MSG_CHANNEL_ACCEPT] = {serve_channel_accept, sizeof(struct rdmad_channel_accept_req)},
+    [RDMAD_MSG_CHANNEL_REJECT] = {serve_channel_reject, sizeof(struct rdmad_channel_reject_req)},
+    [RDMAD_MSG_CHANNEL_CLOSE] = {serve_channel_close, sizeof(struct rdmad_channel_close_req)},
 };
 
 /* Fills in h and what an answer needs of it. */

@@ -35,11 +35,19 @@ void serve_fail(const struct request *rq, const struct error *why);
 /* Whether a fixed text field is NUL-terminated and zero-filled after that. */
 bool serve_text_ok(const char *field, size_t size);
 
-serve_handler serve_hello;                             /* hello.c */
-serve_handler serve_ring_create, serve_ring_destroy;   /* ring.c */
-serve_handler serve_pool_create, serve_pool_destroy;   /* pool.c */
-serve_handler serve_lease_grant, serve_lease_renew;    /* lease.c */
-serve_handler serve_lease_revoke, serve_lease_stat;    /* lease.c */
-serve_handler serve_lease_attach, serve_lease_release; /* attach.c */
+serve_handler serve_hello;                                 /* hello.c */
+serve_handler serve_ring_create, serve_ring_destroy;       /* ring.c */
+serve_handler serve_pool_create, serve_pool_destroy;       /* pool.c */
+serve_handler serve_lease_grant, serve_lease_renew;        /* lease.c */
+serve_handler serve_lease_revoke, serve_lease_stat;        /* lease.c */
+serve_handler serve_lease_attach, serve_lease_release;     /* attach.c */
+serve_handler serve_service_listen, serve_service_close;   /* service.c */
+serve_handler serve_channel_connect, serve_channel_accept; /* channel.c */
+serve_handler serve_channel_reject, serve_channel_close;   /* channel.c */
+
+/* The session's own service of that number. NULL: there is none, and the request has been failed.
+ */
+struct service;
+struct service *serve_own_service(const struct request *rq, uint64_t number);
 
 #endif

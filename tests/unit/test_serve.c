@@ -48,6 +48,12 @@ HANDLER(serve_lease_renew)
 HANDLER(serve_lease_release)
 HANDLER(serve_lease_revoke)
 HANDLER(serve_lease_stat)
+HANDLER(serve_service_listen)
+HANDLER(serve_service_close)
+HANDLER(serve_channel_connect)
+HANDLER(serve_channel_accept)
+HANDLER(serve_channel_reject)
+HANDLER(serve_channel_close)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
@@ -61,6 +67,12 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RELEASE] = sizeof(struct rdmad_lease_release_req),
     [RDMAD_MSG_LEASE_REVOKE] = sizeof(struct rdmad_lease_revoke_req),
     [RDMAD_MSG_LEASE_STAT] = sizeof(struct rdmad_lease_stat_req),
+    [RDMAD_MSG_SERVICE_LISTEN] = sizeof(struct rdmad_service_listen_req),
+    [RDMAD_MSG_SERVICE_CLOSE] = sizeof(struct rdmad_service_close_req),
+    [RDMAD_MSG_CHANNEL_CONNECT] = sizeof(struct rdmad_channel_connect_req),
+    [RDMAD_MSG_CHANNEL_ACCEPT] = sizeof(struct rdmad_channel_accept_req),
+    [RDMAD_MSG_CHANNEL_REJECT] = sizeof(struct rdmad_channel_reject_req),
+    [RDMAD_MSG_CHANNEL_CLOSE] = sizeof(struct rdmad_channel_close_req),
 };
 
 struct message {

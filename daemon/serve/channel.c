@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel.c - connect, accept, reject and close.
+ *
+ * The happy path: parse the URI, make an end, let the way to the other end be made (on this daemon,
+ * or by its peer), and answer when the channel is open. The session is held meanwhile; if it
+ * closes, the answer goes nowhere.
+ */
+#include "daemon/state/channel.h"
+#include "daemon/base/clock.h"
+#include "daemon/peer/peer.h"
+#include "daemon/serve/later.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct channel_call {
+    struct request rq;
+    struct channel *channel; /* gone when it came to nothing */
+};
+
+static void opened(void *arg, const struct error *result) {
+    struct channel_call *call = arg;
+    struct session *s = call->rq.session;
+
+    if (result && result->code) {
+        serve_fail(&call->rq, result);
+    } else {
+        const struct channel *ch = call->channel;
+        struct rdmad_channel_rep rep = {
+            .channel = ch->handle,
+            .max_message = channel_max_message(ch),
+            .kind = ch->kind,
+            .route = ch->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
+            .peer_uid = ch->peer_uid,
+        };
+        snprintf(rep.fabric, sizeof(rep.fabric), "%s",
+                 ch->remote ? plane_fabric(s->state->plane)->name : "local");
+        memcpy(rep.peer_node, ch->peer_node, sizeof(rep.peer_node));
+        memcpy(rep.peer_address, ch->peer_address, sizeof(rep.peer_address));
+        serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);
+    }
+    free(call);
+    session_release(s);
+}
+
+/* NULL: the request has been failed. */
+static struct channel *end_new(const struct request *rq, uint32_t kind) {
+    struct channel_call *call = malloc(sizeof(*call));
+    struct channel *ch;
+    struct error err;
+    if (!call) {
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for a channel");
+    } else if (channel_new(rq->session, kind, opened, call, &ch, &err) == 0) {
+        *call = (struct channel_call){.rq = *rq, .channel = ch};
+        session_hold(rq->session);
+        return ch;
+    }
+    free(call);
+    serve_fail(rq, &err);
+    return NULL;
+}
+
+static uint64_t timeout_of(const struct request *rq, uint64_t asked_ns) {
+    return asked_ns ? asked_ns : rq->session->state->config->attach_timeout_ms * NSEC_PER_MSEC;
+}
+
+/* ---- who connects ------------------------------------------------------------------------ */
+
+static int check_connect(const struct rdmad_channel_connect_req *req, struct rdmad_uri *uri,
+                         struct error *err) {
+    if (req->reserved)
+        return error_set(err, RDMAD_E_RESERVED, "the reserved field of a connect is not zero");
+    if (req->kind > RDMAD_CHANNEL_UNACKED)
+        return error_set(err, RDMAD_E_INVAL,
+                         "there is no kind %" PRIu32
+                         " of channel: use reliable (0), datagram (1) or unacked (2)",
+                         req->kind);
+    if (!serve_text_ok(req->uri, sizeof(req->uri)))
+        return error_set(err, RDMAD_E_PROTOCOL, "the URI of a connect must be a zero-filled text");
+    const char *wrong = rdmad_uri_parse(req->uri, uri);
+    if (wrong)
+        return error_set(err, RDMAD_E_URI, "malformed URI of a service: %s", wrong);
+    if (!uri->name[0])
+        return error_set(err, RDMAD_E_URI,
+                         "the URI names lease %" PRIu64
+                         ", which one attaches to; one connects to a "
+                         "service, rdmad://HOST:PORT/NAME",
+                         uri->lease);
+    return 0;
+}
+
+void serve_channel_connect(const struct request *rq, const void *body) {
+    const struct rdmad_channel_connect_req *req = body;
+    struct peers *peers = rq->session->state->peers;
+    struct rdmad_uri uri;
+    struct error err;
+
+    if (check_connect(req, &uri, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
+    struct channel *ch = end_new(rq, req->kind);
+    if (!ch)
+        return;
+    if (peers_is_self(peers, &uri))
+        channel_connect_local(ch, uri.name, timeout_of(rq, req->timeout_ns));
+    else
+        peer_connect(peers, ch, &uri, timeout_of(rq, req->timeout_ns));
+}
+
+/* ---- who is connected to ------------------------------------------------------------------ */
+
+/* NULL: the request has been failed. */
+static struct incoming *find_incoming(const struct request *rq, uint64_t service, uint64_t number) {
+    struct service *sv = serve_own_service(rq, service);
+    struct incoming *in = sv ? service_incoming(sv, number) : NULL;
+    struct error err;
+    if (in || !sv)
+        return in;
+    error_set(&err, RDMAD_E_HANDLE,
+              "no connection %" PRIu64 " waits for service \"%s\": it was answered or has given up",
+              number, sv->terms.name);
+    serve_fail(rq, &err);
+    return NULL;
+}
+
+void serve_channel_accept(const struct request *rq, const void *body) {
+    const struct rdmad_channel_accept_req *req = body;
+    struct incoming *in = find_incoming(rq, req->service, req->incoming);
+    struct channel *ch = in ? end_new(rq, in->kind) : NULL;
+    if (!ch)
+        return;
+    ch->accepted = true;
+    memcpy(ch->service, in->service->terms.name, sizeof(ch->service));
+    incoming_accept(in, ch, timeout_of(rq, req->timeout_ns));
+}
+
+void serve_channel_reject(const struct request *rq, const void *body) {
+    const struct rdmad_channel_reject_req *req = body;
+    struct error why;
+
+    if (!serve_text_ok(req->text, sizeof(req->text))) {
+        error_set(&why, RDMAD_E_PROTOCOL, "the text of a reject must be a zero-filled text");
+        serve_fail(rq, &why);
+        return;
+    }
+    struct incoming *in = find_incoming(rq, req->service, req->incoming);
+    if (!in)
+        return;
+    error_set(&why, RDMAD_E_REFUSED, "%s",
+              req->text[0] ? req->text : "the service refused the connection");
+    incoming_refuse(in, &why);
+    serve_reply(rq, NULL, 0, NULL, 0);
+}
+
+/* ---- both ---- */
+
+void serve_channel_close(const struct request *rq, const void *body) {
+    const struct rdmad_channel_close_req *req = body;
+    struct error err = {0};
+
+    struct channel *ch = channel_by_handle(rq->session, req->channel);
+    if (req->reserved)
+        error_set(&err, RDMAD_E_RESERVED, "the reserved field of a close is not zero");
+    else if (req->abrupt > 1)
+        error_set(&err, RDMAD_E_INVAL, "abrupt is neither 0 nor 1");
+    else if (!ch)
+        error_set(&err, RDMAD_E_HANDLE,
+                  "this session has no channel %" PRIu64 ", or closed it already", req->channel);
+    if (err.code) {
+        serve_fail(rq, &err);
+        return;
+    }
+    struct request *later = later_new(rq);
+    if (later)
+        channel_close(ch, !req->abrupt, later_answer, later);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * service.c - names at which a session takes connections and requests: listen and close.
+ */
+#include "daemon/state/service.h"
+#include "daemon/serve/later.h"
+#include <inttypes.h>
+#include <string.h>
+
+static int copy_terms(const struct rdmad_service_listen_req *req, struct service_terms *out,
+                      struct error *err) {
+    if (req->reserved)
+        return error_set(err, RDMAD_E_RESERVED,
+                         "the reserved field of a service request is not zero");
+    if (!serve_text_ok(req->scope_peer, sizeof(req->scope_peer)) ||
+        !serve_text_ok(req->name, sizeof(req->name)))
+        return error_set(err, RDMAD_E_PROTOCOL,
+                         "scope_peer and name of a service must be zero-filled texts");
+    *out = (struct service_terms){
+        .backlog = req->backlog,
+        .scope = req->scope,
+        .scope_uid = req->scope_uid,
+        .budget_pool = req->budget_pool,
+        .budget_offset = req->budget_offset,
+        .budget_length = req->budget_length,
+        .max_request = req->max_request,
+        .max_ttl_ns = req->max_ttl_ns,
+    };
+    memcpy(out->scope_peer, req->scope_peer, sizeof(out->scope_peer));
+    memcpy(out->name, req->name, sizeof(out->name));
+    return 0;
+}
+
+void serve_service_listen(const struct request *rq, const void *body) {
+    const struct rdmad_service_listen_req *req = body;
+    struct rdmad_service_listen_rep rep = {0};
+    struct service_terms terms;
+    struct service *sv;
+    struct error err;
+
+    if (copy_terms(req, &terms, &err) || service_listen(rq->session, &terms, &sv, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
+    rep.service = sv->number;
+    service_uri(sv, rep.uri);
+    serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+}
+
+struct service *serve_own_service(const struct request *rq, uint64_t number) {
+    struct service *sv = service_own(rq->session, number);
+    struct error err;
+    if (sv)
+        return sv;
+    error_set(&err, RDMAD_E_HANDLE, "this session offers no service %" PRIu64 ", or closed it",
+              number);
+    serve_fail(rq, &err);
+    return NULL;
+}
+
+void serve_service_close(const struct request *rq, const void *body) {
+    const struct rdmad_service_close_req *req = body;
+    struct service *sv = serve_own_service(rq, req->service);
+    if (!sv)
+        return;
+    service_close(sv);
+    serve_reply(rq, NULL, 0, NULL, 0);
+}
