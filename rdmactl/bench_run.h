@@ -27,6 +27,8 @@ struct bench_run {
     rdmad_ring *ring;
     rdmad_lease *lease;
     uint64_t stride; /* from one op's memory to the next's, within span */
+    /* The same on this side. READs in flight need a buffer each, WRITEs may share one. */
+    uint64_t local_span;
     uint64_t max_message;
     int signals;
 

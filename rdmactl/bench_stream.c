@@ -19,7 +19,8 @@
 struct stream {
     struct bench_run *run;
     uint64_t count, until_ns; /* the end: ops, or time when count is UINT64_MAX */
-    uint64_t issued, inflight, offset;
+    uint64_t issued, inflight;
+    uint64_t offset, local;     /* of the next op's memory there and here, after the heads */
     uint64_t sample, sample_ns; /* the op whose latency is taken, 0: none, op numbers start at 1 */
     uint64_t now_ns, looked_ns;
     bool stop;
@@ -33,21 +34,31 @@ int bench_note(struct bench_run *run, int rc, const char *text) {
     return rc;
 }
 
+static void advance(uint64_t *offset, uint64_t span, const struct bench_run *run) {
+    *offset += run->stride;
+    if (*offset + run->bytes > span)
+        *offset = 0;
+}
+
 static int prepare(struct stream *s, struct rdmad_sqe *sqe) {
     struct bench_run *run = s->run;
-    char *local = (char *)rdmad_pool_base(run->pool) + BENCH_HEAD_BYTES + s->offset;
-    uint64_t remote = BENCH_HEAD_BYTES + s->offset, number = ++s->issued;
+    uint64_t remote = BENCH_HEAD_BYTES + s->offset, number = ++s->issued, tries = 0;
     s->inflight++;
-    s->offset += run->stride;
-    if (s->offset + run->bytes > run->span)
-        s->offset = 0;
     if (run->op == BENCH_NOP) {
         rdmad_prep_nop(sqe, number);
         return 0;
     }
-    return run->op == BENCH_READ
-               ? rdmad_prep_read(run->ring, sqe, run->lease, remote, local, run->bytes, number)
-               : rdmad_prep_write(run->ring, sqe, run->lease, remote, local, run->bytes, number);
+    advance(&s->offset, run->span, run);
+    int rc;
+    do {
+        char *local = (char *)rdmad_pool_base(run->pool) + BENCH_HEAD_BYTES + s->local;
+        advance(&s->local, run->local_span, run);
+        rc = run->op == BENCH_READ
+                 ? rdmad_prep_read(run->ring, sqe, run->lease, remote, local, run->bytes, number)
+                 : rdmad_prep_write(run->ring, sqe, run->lease, remote, local, run->bytes, number);
+        /* An older READ is late and still fills this buffer: one of the others is free. */
+    } while (rc == RDMAD_E_BUSY && ++tries < run->depth);
+    return rc;
 }
 
 static int fill(struct stream *s) {

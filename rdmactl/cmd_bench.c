@@ -57,9 +57,8 @@ static int set_up(struct bench_run *run) {
         return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
     /* A ping-pong needs three buffers after the head, each large enough for a request, too. */
     uint64_t buffers = 3 * (run->stride + sizeof(struct bench_head));
-    rc = rdmad_pool_create(run->session,
-                           BENCH_HEAD_BYTES + (run->span > buffers ? run->span : buffers), 0,
-                           &run->pool);
+    uint64_t local = run->local_span > buffers ? run->local_span : buffers;
+    rc = rdmad_pool_create(run->session, BENCH_HEAD_BYTES + local, 0, &run->pool);
     if (!rc)
         rc = rdmad_ring_create(run->session, (uint32_t)(run->depth < 16 ? 16 : run->depth),
                                &run->ring);
@@ -153,6 +152,9 @@ static int complete(struct bench_run *run, const char *verb) {
     run->stride = run->bytes ? (run->bytes + 63) & ~UINT64_C(63) : 64;
     if (run->span < run->stride)
         run->span = run->stride;
+    run->local_span = run->span;
+    if (run->op == BENCH_READ && run->local_span < run->depth * run->stride)
+        run->local_span = run->depth * run->stride;
     if (!run->iterations)
         run->iterations = run->bytes > 65536 ? 1000 : 10000;
     return ARGS_RUN;
