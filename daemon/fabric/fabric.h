@@ -76,8 +76,8 @@ struct fabric_op {
     const void *head;              /* SEND: goes before local's bytes; copied by post */
     void *local;                   /* client memory: copy under guard.h or by system calls only */
     struct fabric_memory *memory;  /* in which local lies; NULL where memory_add is */
-    uint64_t length;               /* 0 to the link's max_message; SEND: with the head, max_send;
-                                      CAS, FADD: 8 in any case */
+    uint64_t length;               /* 0 to the link's max_message; SEND: of head and local's bytes
+                                      together, to max_send; CAS, FADD: 8 in any case */
     const struct fabric_blob *key; /* stays valid while the op is posted; SEND: NULL */
     uint64_t offset;               /* into the window; CAS, FADD: of 8 bytes, aligned in memory */
     uint64_t compare, swap;        /* CAS; FADD: swap is added */
