@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* CANCEL: whom it means, and that nothing moves afterwards. */
+#include "tests/unit/op_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define BYTES (256u * 1024u)
+#define REMOTE RIG_HANDLE(3)
+#define LOCAL RIG_HANDLE(5)
+
+static struct rig rig;
+static struct rig_client c;
+static struct rig_remote remote;
+static uint8_t far[BYTES], near[BYTES], copy[BYTES];
+static struct fabric_audit audit;
+
+static void setup(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 31);
+    sim_script()->chunk = 512;
+    uint64_t deadline_ns = sim_now() + 1000 * NSEC_PER_SEC;
+    rig_client_up(&rig, &c, 64, 128, BYTES);
+    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
+    rig_lease(&c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
+    rig_grant(&c, 333);
+    memset(c.pool, 'p', BYTES);
+}
+
+TestSuite(cancel, .init = setup, .timeout = 60);
+
+static void down(void) {
+    rig_client_down(&c);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
+static void put(uint8_t opcode, uint64_t lease, uint64_t length, uint8_t flags, uint64_t tag) {
+    struct rdmad_sqe sqe = {.opcode = opcode,
+                            .flags = flags,
+                            .pool = length ? RIG_HANDLE(0) : 0,
+                            .lease = lease,
+                            .length = length,
+                            .user_data = tag};
+    rig_put(&c, &sqe);
+}
+
+static void cancel(uint64_t whom) {
+    put(RDMAD_OP_CANCEL, whom, 0, 0, 999);
+}
+
+static void expect(uint64_t tag, int status) {
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert_eq(cqe.user_data, tag, "%lu instead of %lu: %d", (unsigned long)cqe.user_data,
+                 (unsigned long)tag, cqe.status);
+    cr_assert_eq(cqe.status, status, "%lu: %d", (unsigned long)tag, cqe.status);
+}
+
+static void nothing_comes(void) {
+    struct rdmad_cqe cqe;
+    rig_run_until(&rig, sim_now() + 10 * NSEC_PER_MSEC);
+    cr_assert_not(rig_take(&c, &cqe), "%lu came: %d", (unsigned long)cqe.user_data, cqe.status);
+}
+
+Test(cancel, of_nobody_says_so) {
+    cancel(5);
+    expect(999, RDMAD_E_HANDLE);
+    put(RDMAD_OP_WRITE, LOCAL, 8, 0, 5);
+    expect(5, 0);
+    cancel(5);
+    expect(999, RDMAD_E_HANDLE);
+    cancel(999); /* not even itself */
+    expect(999, RDMAD_E_HANDLE);
+    down();
+}
+
+Test(cancel, ends_the_op_of_that_name_and_no_other) {
+    for (uint64_t n = 1; n <= 5; n++)
+        put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, n);
+    rig_run_until(&rig, sim_now() + 5000);
+    cancel(3);
+    rig_settle(&rig);
+    expect(3, RDMAD_E_CANCELED);
+    expect(999, 0);
+    bool seen[6] = {false};
+    for (unsigned n = 0; n < 4; n++) {
+        struct rdmad_cqe cqe = rig_wait(&c);
+        cr_assert_eq(cqe.status, 0);
+        seen[cqe.user_data] = true;
+    }
+    cr_assert(seen[1] && seen[2] && !seen[3] && seen[4] && seen[5]);
+    down();
+}
+
+Test(cancel, ends_all_of_the_name) {
+    for (uint64_t n = 1; n <= 5; n++)
+        put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 7);
+    cancel(7);
+    for (uint64_t n = 1; n <= 5; n++)
+        expect(7, RDMAD_E_CANCELED);
+    expect(999, 0);
+    down();
+}
+
+Test(cancel, of_one_that_waits_for_a_notice_ends_it) {
+    put(RDMAD_OP_NOTIFIED, 333, 0, 0, 8);
+    nothing_comes();
+    cancel(8);
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert_eq(cqe.user_data, 8);
+    cr_assert_eq(cqe.status, RDMAD_E_CANCELED);
+    cr_assert_eq(cqe.outcome, RDMAD_FAILED_UNTOUCHED);
+    expect(999, 0);
+    down();
+}
+
+Test(cancel, of_a_batch_by_its_name_is_of_all_its_members) {
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, RDMAD_SQE_MORE, 1);
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, RDMAD_SQE_MORE, 2);
+    rig_settle(&rig);
+    cancel(3); /* not there yet: and it ends the batch, being no member of one */
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert_eq(cqe.status, RDMAD_E_INVAL);
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, RDMAD_SQE_MORE, 1);
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, RDMAD_SQE_MORE, 2);
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 3);
+    rig_settle(&rig);
+    cancel(3);
+    rig_settle(&rig);
+    expect(3, RDMAD_E_CANCELED);
+    expect(999, 0);
+    nothing_comes();
+    down();
+}
+
+Test(cancel, of_a_member_by_its_own_name_leaves_the_others) {
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, RDMAD_SQE_MORE, 1);
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 2);
+    rig_settle(&rig);
+    cancel(1);
+    expect(999, 0);
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert_eq(cqe.user_data, 2);
+    cr_assert_eq(cqe.status, RDMAD_E_CANCELED);
+    cr_assert_eq(cqe.outcome, RDMAD_FAILED_PARTIAL);
+    cr_assert_geq(cqe.bytes, BYTES);
+    down();
+}
+
+Test(cancel, reaches_no_other_ring_and_no_other_session) {
+    struct rig_client other;
+    rig_client_up(&rig, &other, 8, 8, 4096);
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 4);
+    rig_settle(&rig);
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_CANCEL, .lease = 4};
+    cr_assert_eq(rig_do(&other, &sqe).status, RDMAD_E_HANDLE);
+    expect(4, 0);
+    rig_client_down(&other);
+    down();
+}
+
+/* Canceled at random moments of their way, over a fabric that lets go at once. */
+Test(cancel, whatever_the_moment_there_is_one_outcome_and_not_a_byte_later) {
+    unsigned ended[4] = {0};
+    for (unsigned round = 0; round < 1000; round++) {
+        bool read = round & 1;
+        memset(read ? c.pool : far, 0, BYTES);
+        memset(read ? far : c.pool, 'w', BYTES);
+        uint64_t length = sim_random(BYTES) + 1;
+        put(read ? RDMAD_OP_READ : RDMAD_OP_WRITE, REMOTE, length, 0, 6);
+        rig_run_until(&rig, sim_now() + sim_random(200000));
+        cancel(6);
+        rig_settle(&rig);
+        struct rdmad_cqe op = {0}, answer = {0}, cqe;
+        while (rig_take(&c, &cqe)) {
+            struct rdmad_cqe *which = cqe.user_data == 6 ? &op : &answer;
+            cr_assert_eq(which->user_data, 0, "told twice");
+            *which = cqe;
+        }
+        cr_assert_eq(answer.user_data, 999);
+        cr_assert_eq(op.user_data, 6, "CANCEL ended before its op did");
+        cr_assert(op.status == 0 || (op.status == RDMAD_E_CANCELED && answer.status == 0));
+        uint8_t *target = read ? c.pool : far;
+        memcpy(copy, target, BYTES);
+        rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+        cr_assert_eq(memcmp(copy, target, BYTES), 0, "a byte moved after the cancellation");
+        if (op.outcome == RDMAD_DONE)
+            cr_assert_eq(target[length - 1], 'w');
+        if (op.outcome == RDMAD_FAILED_UNTOUCHED)
+            for (unsigned i = 0; i < BYTES; i += 64)
+                cr_assert_eq(target[i], 0);
+        ended[op.outcome]++;
+    }
+    cr_assert(ended[RDMAD_DONE] && ended[RDMAD_FAILED_PARTIAL], "the moments are spread");
+    down();
+}
+
+Test(cancel, many_at_once_leave_other_rings_their_turn) {
+    struct rig_client other;
+    struct rdmad_cqe cqe;
+    rig_client_up(&rig, &other, 8, 8, 4096);
+    for (uint64_t n = 0; n < 60; n++)
+        put(RDMAD_OP_NOTIFIED, 333, 0, 0, 1);
+    rig_settle(&rig);
+    for (unsigned n = 0; n < 60; n++)
+        cancel(2);
+    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
+    rig_put(&other, &nop);
+    struct worker *w = c.session->op.worker;
+    worker_turn(w, sim_now());
+    cr_assert(rig_take(&other, &cqe), "it is served in the same turn");
+    cr_assert_lt(c.ring->sq_head, 60 + 60, "and the cancels took more than one");
+    for (unsigned n = 0; n < 60; n++)
+        expect(999, RDMAD_E_HANDLE);
+    rig_client_down(&other);
+    down();
+}

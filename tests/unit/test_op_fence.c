@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* What is fenced starts after what came before it, and what waits can end in every way. */
+#include "tests/unit/op_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define BYTES 65536u
+#define REMOTE RIG_HANDLE(3)
+#define LOCAL RIG_HANDLE(5)
+
+static struct rig rig;
+static struct rig_client c;
+static struct rig_remote remote;
+static uint8_t far[BYTES], near[BYTES];
+static struct fabric_audit audit;
+
+static void setup(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 29);
+    uint64_t deadline_ns = sim_now() + 60 * NSEC_PER_SEC;
+    rig_client_up(&rig, &c, 64, 128, BYTES);
+    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
+    rig_lease(&c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
+    rig_grant(&c, 333);
+    memset(c.pool, 'p', BYTES);
+}
+
+TestSuite(fence, .init = setup, .timeout = 60);
+
+static void down(void) {
+    rig_client_down(&c);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
+static void put(uint8_t opcode, uint64_t lease, uint64_t length, uint8_t flags, uint64_t tag) {
+    struct rdmad_sqe sqe = {.opcode = opcode,
+                            .flags = flags,
+                            .pool = RIG_HANDLE(0),
+                            .lease = lease,
+                            .length = length,
+                            .user_data = tag};
+    if (opcode == RDMAD_OP_FADD)
+        sqe.pool = 0, sqe.swap = 1, sqe.length = 8, sqe.lease_offset = BYTES - 8;
+    rig_put(&c, &sqe);
+}
+
+static void put_simple(uint8_t opcode, uint64_t lease, uint64_t tag) {
+    struct rdmad_sqe sqe = {.opcode = opcode, .lease = lease, .user_data = tag};
+    rig_put(&c, &sqe);
+}
+
+static void expect(uint64_t tag, int status) {
+    struct rdmad_cqe cqe = rig_wait(&c);
+    cr_assert_eq(cqe.user_data, tag, "%lu instead of %lu", (unsigned long)cqe.user_data,
+                 (unsigned long)tag);
+    cr_assert_eq(cqe.status, status, "%lu: %d", (unsigned long)tag, cqe.status);
+}
+
+static void nothing_comes(void) {
+    struct rdmad_cqe cqe;
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    cr_assert_not(rig_take(&c, &cqe), "%lu came: %d", (unsigned long)cqe.user_data, cqe.status);
+}
+
+Test(fence, what_is_fenced_sees_all_that_came_before_it) {
+    sim_script()->chunk = 512;
+    sim_script()->delay_max_ns = 100000;
+    for (unsigned round = 0; round < 30; round++) {
+        memset(c.pool, (int)round, BYTES);
+        put(RDMAD_OP_WRITE, REMOTE, 32768, 0, 1);
+        struct rdmad_sqe back = {.opcode = RDMAD_OP_READ,
+                                 .flags = RDMAD_SQE_FENCE,
+                                 .pool = RIG_HANDLE(0),
+                                 .pool_offset = 32768,
+                                 .lease = REMOTE,
+                                 .length = 32768,
+                                 .user_data = 2};
+        memset(c.pool + 32768, 0xff, 32768);
+        rig_put(&c, &back);
+        expect(1, 0);
+        expect(2, 0);
+        cr_assert_eq(memcmp(c.pool, c.pool + 32768, 32768), 0);
+    }
+    down();
+}
+
+Test(fence, later_ones_start_behind_it_in_their_order) {
+    sim_script()->delay_max_ns = 50000;
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 1);
+    put(RDMAD_OP_WRITE, LOCAL, 8, RDMAD_SQE_FENCE, 2);
+    put(RDMAD_OP_WRITE, LOCAL, 8, RDMAD_SQE_FENCE, 3);
+    put(RDMAD_OP_FADD, LOCAL, 8, RDMAD_SQE_FENCE, 4);
+    put(RDMAD_OP_READ, LOCAL, 8, RDMAD_SQE_FENCE, 5);
+    for (uint64_t n = 1; n <= 5; n++)
+        expect(n, 0);
+    cr_assert_eq(c.session->op.inflight, 0);
+    down();
+}
+
+Test(fence, a_fast_one_behind_a_fence_does_not_overtake_it) {
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 1);
+    put(RDMAD_OP_WRITE, REMOTE, 8, RDMAD_SQE_FENCE, 2);
+    put(RDMAD_OP_WRITE, LOCAL, 8, 0, 3);
+    rig_settle(&rig);
+    cr_assert_eq(near[0], 0, "it waits behind the fence, too");
+    expect(1, 0);
+    /* Both may go now; the local one is the faster. */
+    expect(3, 0);
+    expect(2, 0);
+    down();
+}
+
+Test(fence, with_nothing_before_it_is_no_fence) {
+    put(RDMAD_OP_WRITE, LOCAL, 8, RDMAD_SQE_FENCE, 1);
+    expect(1, 0);
+    put(RDMAD_OP_WRITE, REMOTE, 8, RDMAD_SQE_FENCE, 2);
+    expect(2, 0);
+    down();
+}
+
+Test(fence, what_waits_for_somebody_else_neither_holds_it_up_nor_waits_for_it) {
+    put_simple(RDMAD_OP_NOTIFIED, 333, 1);
+    put(RDMAD_OP_WRITE, LOCAL, 8, RDMAD_SQE_FENCE, 2);
+    expect(2, 0);
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 3);
+    put(RDMAD_OP_WRITE, LOCAL, 8, RDMAD_SQE_FENCE, 4);
+    put_simple(RDMAD_OP_NOP, 0, 5);
+    rig_settle(&rig);
+    expect(5, 0);
+    expect(3, 0);
+    expect(4, 0);
+    nothing_comes();
+    down();
+}
+
+Test(fence, is_for_its_own_ring) {
+    struct rig_client other;
+    rig_client_up(&rig, &other, 8, 8, 4096);
+    rig_lease_local(&other, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, remote.deadline_ns, &audit);
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 1);
+    rig_settle(&rig);
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
+                            .flags = RDMAD_SQE_FENCE,
+                            .pool = RIG_HANDLE(0),
+                            .lease = LOCAL,
+                            .length = 8};
+    rig_put(&other, &sqe);
+    rig_settle(&rig);
+    struct rdmad_cqe cqe;
+    cr_assert(rig_take(&other, &cqe));
+    expect(1, 0);
+    rig_client_down(&other);
+    down();
+}
+
+Test(fence, in_a_batch_it_waits_for_the_members_before_it) {
+    sim_script()->chunk = 512;
+    memset(c.pool, 'x', 100);
+    put(RDMAD_OP_WRITE, REMOTE, 100, RDMAD_SQE_MORE, 1);
+    memset(c.pool + 100, 0, 100);
+    struct rdmad_sqe back = {.opcode = RDMAD_OP_READ,
+                             .flags = RDMAD_SQE_FENCE,
+                             .pool = RIG_HANDLE(0),
+                             .pool_offset = 100,
+                             .lease = REMOTE,
+                             .length = 100,
+                             .user_data = 2};
+    rig_put(&c, &back);
+    expect(2, 0);
+    cr_assert_eq(memcmp(c.pool, c.pool + 100, 100), 0);
+    down();
+}
+
+/* ---- ends of what waits ------------------------------------------------------------------ */
+
+/* A write that never ends by itself, a fenced op, and one behind it. */
+static void three(uint64_t timeout_ns) {
+    rig_break(&rig);
+    put(RDMAD_OP_WRITE, REMOTE, 8, 0, 1);
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
+                            .flags = RDMAD_SQE_FENCE,
+                            .pool = RIG_HANDLE(0),
+                            .lease = LOCAL,
+                            .length = 8,
+                            .timeout_ns = timeout_ns,
+                            .user_data = 2};
+    rig_put(&c, &sqe);
+    put(RDMAD_OP_WRITE, LOCAL, 8, 0, 3);
+    nothing_comes();
+}
+
+Test(fence, the_deadline_of_what_waits_is_kept_and_opens_the_way) {
+    uint64_t start = sim_now();
+    three(NSEC_PER_SEC);
+    expect(2, RDMAD_E_TIMEOUT);
+    cr_assert_eq(sim_now(), start + NSEC_PER_SEC);
+    expect(3, 0);
+    nothing_comes();
+    down();
+}
+
+Test(fence, what_waits_can_be_canceled) {
+    three(0);
+    put_simple(RDMAD_OP_CANCEL, 3, 30);
+    rig_settle(&rig);
+    expect(3, RDMAD_E_CANCELED);
+    expect(30, 0);
+    put_simple(RDMAD_OP_CANCEL, 1, 10);
+    rig_settle(&rig);
+    expect(1, RDMAD_E_CANCELED);
+    expect(10, 0);
+    expect(2, 0);
+    cr_assert_eq(near[0], 'p');
+    down();
+}
+
+Test(fence, a_lease_that_ends_takes_what_waits_with_it) {
+    three(0);
+    struct rig_answer ended = {0};
+    plane_lease_end(c.session, LOCAL, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    expect(2, RDMAD_E_LEASE_REVOKED);
+    expect(3, RDMAD_E_LEASE_REVOKED);
+    cr_assert_eq(near[0], 0);
+    down();
+}
+
+Test(fence, a_lane_dropped_under_what_waits_is_a_lost_peer) {
+    put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 1);
+    put(RDMAD_OP_WRITE, REMOTE, 8, RDMAD_SQE_FENCE, 2);
+    rig_settle(&rig);
+    struct rig_answer dropped = {0};
+    plane_lane_drop(remote.lane, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    expect(1, RDMAD_E_PEER_LOST);
+    expect(2, RDMAD_E_PEER_LOST);
+    rig_client_down(&c);
+    struct rig_answer closed = {0};
+    plane_window_close(remote.window, RDMAD_E_LEASE_REVOKED, rig_done, &closed);
+    cr_assert_eq(rig_await(&rig, &closed), 0);
+    rig_down(&rig);
+}
+
+Test(fence, pools_rings_and_sessions_take_what_waits_with_them) {
+    three(0);
+    struct rig_answer pool = {0}, ring = {0};
+    plane_pool_drop(c.session, RIG_HANDLE(0), rig_done, &pool);
+    cr_assert_eq(rig_await(&rig, &pool), 0);
+    for (uint64_t n = 1; n <= 3; n++)
+        expect(n, RDMAD_E_CANCELED);
+    put_simple(RDMAD_OP_NOTIFIED, 333, 4);
+    rig_settle(&rig);
+    plane_ring_drop(c.session, RIG_HANDLE(0), rig_done, &ring);
+    cr_assert_eq(rig_await(&rig, &ring), 0);
+    expect(4, RDMAD_E_CANCELED);
+    down();
+}
+
+Test(fence, a_session_goes_with_fences_waiting) {
+    three(0);
+    down();
+}
