@@ -131,8 +131,8 @@ static int take_all(struct rdmad_pool *pool) {
     count = rdmad_holders_name(pool, 0, pool->bytes, true, SHOWN, who, sizeof(who));
     if (count > SHOWN)
         snprintf(more, sizeof(more), "; and %u more", count - SHOWN);
-    return rdmad_fail(pool->session, RDMAD_E_BUSY, "pool %llu is in use, by %u holders: %s%s",
-                      (unsigned long long)pool->handle, count, who, more);
+    return rdmad_fail(pool->session, RDMAD_E_BUSY, "pool %llu is in use, by %u holder%s: %s%s",
+                      (unsigned long long)pool->handle, count, count == 1 ? "" : "s", who, more);
 }
 
 int rdmad_pool_destroy(rdmad_pool *pool) {

@@ -148,8 +148,8 @@ RDMAD_API int rdmad_next_event(rdmad_session *session, int timeout_ms, struct rd
 /* Asks the daemon for a pool of at least bytes (rounded up to pages). flags: RDMAD_POOL_*. */
 RDMAD_API int rdmad_pool_create(rdmad_session *session, size_t bytes, unsigned flags,
                                 rdmad_pool **out);
-/* Gives the pool back. Pointers into it die. RDMAD_E_BUSY, with a list of them, while leases on it
- * are alive or ops use it. */
+/* Gives the pool back. Pointers into it die. RDMAD_E_BUSY, with a list of them, while ops or locks
+ * hold some of it, or leases on it are alive. Leases that were attached to are no obstacle. */
 RDMAD_API int rdmad_pool_destroy(rdmad_pool *pool);
 /*
  * Makes a pool of the program's own memory: a memfd sealed with F_SEAL_SHRINK, F_SEAL_GROW and
@@ -171,21 +171,26 @@ RDMAD_API void *rdmad_pool_base(const rdmad_pool *pool);
  */
 RDMAD_API void *rdmad_alloc(rdmad_pool *pool, size_t bytes);
 /* Gives it back. A pointer that rdmad_alloc did not hand out, or did and got back, aborts with a
- * message: memory that the NIC can reach must not be handed out twice. NULL is allowed. */
+ * message: memory that the NIC can reach must not be handed out twice. While ops or locks hold some
+ * of it, it is not handed out again. NULL is allowed. */
 RDMAD_API void rdmad_free(rdmad_pool *pool, void *piece);
 
 /* ---- who may touch a buffer ---------------------------------------------------------------- */
 
 /*
- * While an op is in flight it holds its buffer: an op that reads it (WRITE, NOTIFY, SEND) as one of
- * many readers, one that fills it (READ, RECV) as its only writer. An op that would conflict with
- * another or with a lock is refused when it is prepared, with RDMAD_E_BUSY and a sentence that
- * names the holder. rdmad_free of a buffer that is held takes effect when the last op on it ends.
+ * From its preparation until its completion is taken (by peek, wait, dispatch or cancel; of a
+ * batch, the batch's) an op holds its buffer, to the byte: an op that reads it (WRITE, NOTIFY,
+ * SEND) as one of many readers, one that fills it (READ, RECV) as its only writer. An op that would
+ * conflict with another or with a lock is refused when it is prepared, with RDMAD_E_BUSY and a
+ * sentence that names the holder; its entry can be prepared again. An op of no bytes holds nothing.
+ * rdmad_free of a buffer that is held takes effect when its last holder gives it up.
  *
- * A program can hold buffers too: read (others may read) or write (nobody else may). timeout_ms 0
- * tries, -1 waits for ever; RDMAD_E_TIMEOUT when it was 0 or passed: rdmad_last_error names the
- * holder. Every lock is ended by the unlock with the same range. Any thread may unlock. To wait for
- * an op, some thread must reap its completion.
+ * A program can hold buffers too: read (others may read) or write (nobody else may, its own ops
+ * included). timeout_ms 0 tries, -1 waits for ever; RDMAD_E_TIMEOUT when it was 0 or passed:
+ * rdmad_last_error names the holder. RDMAD_E_RANGE: not all of it lies in the pool. Every lock is
+ * ended by the unlock with the same range, by any thread; to unlock what is not locked aborts with
+ * a message. To wait for an op, some thread must take its completion. Nobody has precedence: who
+ * waits may be overtaken.
  */
 RDMAD_API int rdmad_buf_lock_read(rdmad_pool *pool, const void *memory, size_t length,
                                   int timeout_ms);
@@ -197,8 +202,14 @@ RDMAD_API void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t len
  * Guard mode, with RDMAD_GUARD=1 in the environment when the session is opened: every buffer of
  * rdmad_alloc is on pages of its own, filled with a pattern when it is handed out and when it is
  * given back; a CPU access that conflicts with an op in flight (a write into a buffer that is being
- * read, any access to one that is being filled), and any access to a buffer that was given back,
- * ends the program at once with a message that names buffer and op. Slow and hungry: for tests.
+ * read, any access to one that is being filled), any access to a buffer that was given back, an op
+ * on one, and giving it back twice end the program at once with a message that names buffer and op.
+ * A write beyond a buffer's end is found when it is given back. Slow and hungry: for tests.
+ *
+ * It works by page protection and a handler of SIGSEGV, which passes other faults on to the one
+ * that was there before. System calls on protected memory fail with EFAULT instead. Memory that the
+ * program lays out itself is watched only in pages that an op covers as a whole. Imported pools of
+ * huge pages are not watched; pools that rdmad makes have small pages in this mode.
  */
 
 /* ---- leases -------------------------------------------------------------------------------- */
@@ -438,8 +449,9 @@ RDMAD_API void rdmad_ring_destroy(rdmad_ring *ring);
 RDMAD_API struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *ring);
 /* Fill in a reserved entry; user_data comes back in the completion. A bad range shows there too,
  * the daemon checks it; prep_* return RDMAD_E_RANGE only when buffer is in no pool of the session,
- * and RDMAD_E_INVAL when lease was granted, not attached, or belongs to another session. Such an
- * entry can be prepared again; as it is the daemon refuses it (RDMAD_E_OPCODE). */
+ * RDMAD_E_BUSY when it is held ("who may touch a buffer"), and RDMAD_E_INVAL when lease was
+ * granted, not attached, or belongs to another session. Such an entry can be prepared again; as it
+ * is the daemon refuses it (RDMAD_E_OPCODE). */
 RDMAD_API int rdmad_prep_write(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                                uint64_t offset, const void *buffer, size_t length,
                                uint64_t user_data);

@@ -326,7 +326,7 @@ Test(hold, a_pool_in_use_is_not_destroyed_and_the_users_are_listed) {
         reap();
     }
     cr_assert_eq(rdmad_pool_destroy(pool), RDMAD_E_BUSY);
-    says("by 1 holders: a read lock (8 bytes");
+    says("by 1 holder: a read lock (8 bytes");
     rdmad_buf_unlock_read(pool, base, 8);
     cr_assert_eq(rdmad_pool_destroy(pool), 0, "%s", rdmad_last_error(s));
 }
