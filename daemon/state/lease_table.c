@@ -177,6 +177,10 @@ int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **ou
                struct error *err) {
     if (uri->name[0]) {
         *out = find_name(ls, uri->name);
+        if (!*out && names_find(ls->state->names, uri->name))
+            return error_set(err, RDMAD_E_NO_LEASE,
+                             "\"%s\" is a service here, not a lease: connect to it instead",
+                             uri->name);
         if (!*out)
             return error_set(err, RDMAD_E_NO_LEASE,
                              "no lease is published as \"%s\" here; it may have ended, ask its "

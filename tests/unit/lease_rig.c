@@ -100,10 +100,17 @@ static void half_closed(void *arg, const struct error *result) {
         closed[s->id - 1] = true;
 }
 
+/* A test of leases alone is linked without channels. */
+#pragma weak services_close_session
+#pragma weak channels_cut_off
+#pragma weak channels_release_session
+
 static void plane_dropped(void *arg, const struct error *result) {
     struct session *s = arg;
     (void)result;
-    s->steps = 2;
+    s->steps = channels_release_session ? 3 : 2;
+    if (channels_release_session)
+        channels_release_session(s, half_closed, s);
     leases_end_session(s, RDMAD_E_LEASE_ORPHANED, half_closed, s);
     handles_release_session(s, half_closed, s);
 }
@@ -119,7 +126,10 @@ void rig_close(struct session *s) {
     s->closing = true;
     s->leaving = s->plane;
     s->plane = NULL;
-    session_cut_off(s);
+    if (services_close_session)
+        services_close_session(s);
+    if (!channels_cut_off || channels_cut_off(s))
+        session_cut_off(s);
 }
 
 bool rig_closed(const struct session *s) {
@@ -143,6 +153,23 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
         const struct rdmad_ev_lease_ended *m = body;
         e->lease = m->lease;
         e->handle = m->handle;
+        e->reason = m->reason;
+        strcpy(e->text, m->text);
+    } else if (type == RDMAD_EV_CHANNEL_INCOMING) {
+        const struct rdmad_ev_channel_incoming *m = body;
+        e->handle = m->incoming;
+        e->service = m->service;
+        e->uid = m->uid;
+        e->kind = m->kind;
+        strcpy(e->node, m->node);
+        strcpy(e->address, m->address);
+    } else if (type == RDMAD_EV_INCOMING_GONE) {
+        const struct rdmad_channel_reject_req *m = body;
+        e->handle = m->incoming;
+        e->service = m->service;
+    } else if (type == RDMAD_EV_CHANNEL_CLOSED) {
+        const struct rdmad_ev_channel_closed *m = body;
+        e->handle = m->channel;
         e->reason = m->reason;
         strcpy(e->text, m->text);
     } else if (type == RDMAD_EV_LEASE_RENEWED) {
