@@ -30,29 +30,35 @@ void hostile_connect(struct hostile *h, const char *listen) {
     false_peer_connect(&h->control, listen, "tcp");
 }
 
-void hostile_attach(struct hostile *h, const char *uri) {
-    struct peer_attach_rep rep;
-    false_peer_attach(&h->control, uri, 7, 1, &rep);
-    CHECK(key_read(&rep.key, &h->slot, &h->key), "not a key of the tcp engine");
-    h->length = rep.length;
-    h->owner_ref = rep.owner_ref;
-}
-
-void hostile_link(struct hostile *h) {
+static void dial(struct hostile *h) {
     uint16_t port;
-    uint64_t number;
     uint8_t token[FRAME_TOKEN_BYTES], hello[HELLO_BYTES], welcome[WELCOME_BYTES];
     struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.ref = 9}; /* an empty hello: tcp's */
     false_peer_say(&h->control, &m);
     false_peer_await(&h->control, PEER_MSG_LINK_REP, &m);
     CHECK(m.link_rep.status == 0, "link: %s", m.link_rep.text);
-    CHECK(offer_read(&m.link_rep.offer, &port, token, &number), "not an offer of the tcp engine");
+    CHECK(offer_read(&m.link_rep.offer, &port, token, &h->number),
+          "not an offer of the tcp engine");
     h->data = false_peer_dial("127.0.0.1", port);
     hello_put(hello, token);
     send_all(h->data, hello, sizeof(hello));
     recv_all(h->data, welcome, sizeof(welcome));
     CHECK(welcome_check(welcome) == NULL, "no welcome");
     h->next_op = 0;
+}
+
+void hostile_attach(struct hostile *h, const char *uri) {
+    struct peer_attach_rep rep;
+    false_peer_attach(&h->control, uri, 7, 0, &rep);
+    h->length = rep.length;
+    h->owner_ref = rep.owner_ref;
+    dial(h);
+    struct peer_msg m = {.type = PEER_MSG_KEY_REQ,
+                         .key_req = {.owner_ref = rep.owner_ref, .via = h->number}};
+    false_peer_say(&h->control, &m);
+    false_peer_await(&h->control, PEER_MSG_KEY_REP, &m);
+    CHECK(m.key_rep.status == 0, "key: %s", m.key_rep.text);
+    CHECK(key_read(&m.key_rep.key, &h->slot, &h->key), "not a key of the tcp engine");
 }
 
 /* ---- the flood ----------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
  * frames itself, honestly until it holds a key, then writes and reads as fast as it can, whatever
  * the owner says.
  *
- *     hostile_connect, hostile_attach, hostile_link    as an honest daemon would
- *     hostile_start ... hostile_stop                   a thread that floods
+ *     hostile_connect, hostile_attach    as an honest daemon would
+ *     hostile_start ... hostile_stop     a thread that floods
  */
 #ifndef RDMAD_TEST_HOSTILE_H
 #define RDMAD_TEST_HOSTILE_H
@@ -28,6 +28,7 @@ struct hostile {
     int data;
     uint32_t next_op;
     uint32_t slot;
+    uint64_t number; /* of its link */
     uint64_t key, length, owner_ref;
     enum hostile_habit habit;
     uint8_t secret; /* a byte that must never be read out */
@@ -44,8 +45,8 @@ struct hostile {
 
 /* Each ends the case when the owner's daemon refuses. listen: "127.0.0.1:PORT". */
 void hostile_connect(struct hostile *h, const char *listen);
+/* And has a data connection, with a key that is good on it. */
 void hostile_attach(struct hostile *h, const char *uri);
-void hostile_link(struct hostile *h);
 
 void hostile_start(struct hostile *h, enum hostile_habit habit);
 void hostile_stop(struct hostile *h);

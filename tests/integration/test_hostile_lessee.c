@@ -89,7 +89,6 @@ static void hostile_round(struct owner_side *o, struct hostile *h, enum hostile_
     h->secret = SECRET;
     memset(o->memory, 0, POOL);
     hostile_attach(h, rdmad_lease_uri(lease));
-    hostile_link(h);
     hostile_start(h, habit);
     if (habit == HOSTILE_STALLS)
         await_flag(&h->stalled, "a stalled payload");

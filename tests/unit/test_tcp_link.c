@@ -123,6 +123,42 @@ Test(tcp_link, who_answers_the_hello_with_something_else_is_no_target) {
     pair_close(&p);
 }
 
+/* What an old link still has under way cannot use what was opened for the next. */
+Test(tcp_link, a_window_of_one_connection_is_none_of_another) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_link *old = p.link, *next = pair_dial(&p, LESSEE);
+    struct fabric_window *window, *none;
+    struct fabric_window_spec spec = p.spec;
+    struct error err = {0};
+    struct top op;
+    cr_assert_neq(old->number, next->number);
+    spec.via = next->number;
+    cr_assert_eq(fabric_tcp.window_open(p.owner.fabric, &spec, &window, &p.key, &err), 0);
+    const int opcodes[] = {RDMAD_OP_READ, RDMAD_OP_WRITE, RDMAD_OP_FADD};
+    for (unsigned i = 0; i < 2 * 3; i++) {
+        op_prepare(&p, &op, opcodes[i / 2], 0, 0, 8);
+        p.link = i % 2 ? next : old;
+        cr_assert_eq(op_run(&p, &op), i % 2 ? RDMAD_OK : RDMAD_E_NO_LEASE);
+    }
+    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, BIG);
+    p.link = old;
+    cr_assert_eq(op_run(&p, &op), RDMAD_E_NO_LEASE);
+    fabric_tcp.window_close(window, RDMAD_E_LEASE_RELEASED);
+
+    uint64_t number = old->number;
+    fabric_tcp.link_close(old);
+    PAIR_UNTIL(&p, fabric_tcp.accepted(p.owner.fabric) == 1);
+    p.link = next;
+    for (unsigned i = 0; i < 3; i++) {
+        spec.via = i == 0 ? number : i == 1 ? 1000 : next->number;
+        spec.peer = i == 2 ? STRANGE : LESSEE;
+        int rc = fabric_tcp.window_open(p.owner.fabric, &spec, &none, &p.key, &err);
+        cr_assert_eq(rc, RDMAD_E_PEER_LOST, "case %u", i);
+    }
+    pair_close(&p);
+}
+
 Test(tcp_link, an_offer_of_another_version_is_refused) {
     struct pair p;
     pair_open(&p, BIG);

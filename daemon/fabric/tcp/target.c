@@ -91,7 +91,7 @@ static void serve_large_read(struct target *t, const struct frame *f, struct win
 
 static void serve_read(struct target *t, const struct frame *f) {
     int status;
-    struct window *w = window_check(t->conn.tcp, t->peer, f, &status);
+    struct window *w = window_check(t->conn.tcp, t, f, &status);
     if (!w) {
         answer(t, f->op, status, false);
         return;
@@ -105,7 +105,7 @@ static void serve_read(struct target *t, const struct frame *f) {
 
 static void serve_small_write(struct target *t, const struct frame *f, const uint8_t *payload) {
     int status;
-    struct window *w = window_check(t->conn.tcp, t->peer, f, &status);
+    struct window *w = window_check(t->conn.tcp, t, f, &status);
     if (!w) {
         answer(t, f->op, status, false);
         return;
@@ -120,7 +120,7 @@ static void serve_small_write(struct target *t, const struct frame *f, const uin
 
 static void serve_atomic(struct target *t, const struct frame *f, const uint8_t *payload) {
     int status;
-    struct window *w = window_check(t->conn.tcp, t->peer, f, &status);
+    struct window *w = window_check(t->conn.tcp, t, f, &status);
     if (!w) {
         answer(t, f->op, status, false);
         return;
@@ -180,7 +180,7 @@ static const char *target_begin(struct conn *c, const struct frame *f) {
     t->rx.status = RDMAD_OK;
     t->rx.touched = false;
     if (f->type == FRAME_WRITE)
-        t->rx.window = window_check(c->tcp, t->peer, f, &t->rx.status);
+        t->rx.window = window_check(c->tcp, t, f, &t->rx.status);
     if (t->rx.window) {
         window_count(c->tcp, t->rx.window, f);
         c->rx.dest = (uint8_t *)t->rx.window->spec.base + f->offset;
@@ -312,6 +312,15 @@ uint32_t target_count(const struct tcp *tcp, uint64_t peer) {
     list_for_each (pos, &tcp->targets)
         n += list_entry(pos, struct target, conn.node)->peer == peer;
     return n;
+}
+
+struct target *target_find(const struct tcp *tcp, uint64_t peer, uint64_t number) {
+    list_for_each (pos, &tcp->targets) {
+        struct target *t = list_entry(pos, struct target, conn.node);
+        if (t->peer == peer && t->number == number)
+            return t;
+    }
+    return NULL;
 }
 
 void tcp_expel(struct fabric *f, uint64_t peer) {

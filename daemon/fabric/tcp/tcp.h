@@ -182,6 +182,8 @@ struct target {
 int target_create(struct tcp *t, int fd, uint64_t peer, uint64_t number,
                   const struct sockaddr_storage *address);
 uint32_t target_count(const struct tcp *t, uint64_t peer);
+/* The peer's connection of that number; NULL: it has none. */
+struct target *target_find(const struct tcp *t, uint64_t peer, uint64_t number);
 void tcp_expel(struct fabric *f, uint64_t peer);
 void target_let_go(struct target *t, struct window *w, int reason);
 
@@ -189,8 +191,9 @@ int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                     struct fabric_window **out, struct fabric_blob *key, struct error *err);
 void tcp_window_extend(struct fabric_window *w, uint64_t deadline_ns);
 bool tcp_window_close(struct fabric_window *w, int reason);
-/* The window that f names, if this access by peer may be made; else NULL and why. */
-struct window *window_check(struct tcp *t, uint64_t peer, const struct frame *f, int *status);
+/* The window that f names, if this access may be made; else NULL and why. */
+struct window *window_check(struct tcp *t, const struct target *from, const struct frame *f,
+                            int *status);
 void window_count(const struct tcp *t, struct window *w, const struct frame *f);
 bool key_read(const struct fabric_blob *b, uint32_t *slot, uint64_t *key);
 

@@ -3,9 +3,10 @@
  * window.c - the owner's table of windows, and the one place that decides about an access.
  *
  * A window is named by its slot and a random 64-bit key of its own, and may be used only on the
- * connections of one peer. Closing it first lets go of everything that a connection still reads
- * from or writes to its range (target_let_go), then forgets it: whoever names it later is told that
- * there is no such lease.
+ * connections of one peer, or on the one whose number it was opened for: what is still to come by
+ * an older connection, given up since, cannot use it. Closing it first lets go of everything that a
+ * connection still reads from or writes to its range (target_let_go), then forgets it: whoever
+ * names it later is told that there is no such lease.
  */
 #include "daemon/base/clock.h"
 #include "daemon/fabric/tcp/tcp.h"
@@ -18,6 +19,11 @@
 int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                     struct fabric_window **out, struct fabric_blob *key, struct error *err) {
     struct tcp *t = container_of(f, struct tcp, base);
+    if (spec->via && !target_find(t, spec->peer, spec->via))
+        return error_set(err, RDMAD_E_PEER_LOST,
+                         "the peer's data connection %lu, for which a window of lease %lu is "
+                         "wanted, is closed",
+                         (unsigned long)spec->via, (unsigned long)spec->lease_id);
     struct window *w = calloc(1, sizeof *w);
     if (!w)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a window of lease %lu",
@@ -76,9 +82,11 @@ static void count(uint64_t *counter, uint64_t n) {
 }
 
 /* In the order in which an outsider may learn things: that the lease exists at all comes first. */
-struct window *window_check(struct tcp *t, uint64_t peer, const struct frame *f, int *status) {
+struct window *window_check(struct tcp *t, const struct target *from, const struct frame *f,
+                            int *status) {
     struct window *w = f->slot < t->windows.size ? t->windows.slot[f->slot].ptr : NULL;
-    if (!w || w->key != f->key || w->spec.peer != peer) {
+    if (!w || w->key != f->key || w->spec.peer != from->peer ||
+        (w->spec.via && w->spec.via != from->number)) {
         *status = RDMAD_E_NO_LEASE;
         return NULL;
     }
