@@ -4,18 +4,11 @@ rdmad_test(unit_client unit/test_client.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_client_ring unit/test_client_ring.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
-foreach(test batch cancel dispatch)
+foreach(test batch cancel channel dispatch)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/client_rig.c unit/fake_daemon.c
     LINK librdmad_static rdmad_common LABELS unit)
 endforeach()
 rdmad_test(tsan_alloc unit/tsan_alloc.c PLAIN LINK librdmad_static LABELS unit tsan)
 rdmad_test(tsan_client_ring unit/tsan_client_ring.c PLAIN LINK librdmad_static LABELS unit tsan)
 rdmad_test(tsan_client_threads unit/tsan_client_threads.c unit/fake_daemon.c
-  PLAIN LINK librdmad_static rdmad_common LABELS unit tsan)
-rdmad_test(unit_hold_map unit/test_hold_map.c LINK librdmad_static LABELS unit)
-rdmad_test(unit_hold unit/test_hold.c unit/child.c unit/fake_daemon.c
-  LINK librdmad_static rdmad_common LABELS unit)
-rdmad_test(unit_guard unit/test_guard.c unit/child.c unit/fake_daemon.c
-  LINK librdmad_static rdmad_common LABELS unit)
-rdmad_test(tsan_hold unit/tsan_hold.c unit/fake_daemon.c
   PLAIN LINK librdmad_static rdmad_common LABELS unit tsan)

@@ -89,10 +89,13 @@ static void answer_hello(struct fake_daemon *f, const struct rdmad_msg_header *h
 
 static void answer_pool(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     const struct rdmad_pool_create_req *req = body;
-    struct rdmad_pool_create_rep rep = {.pool = 11};
+    struct rdmad_pool_create_rep rep = {.pool = FAKE_POOL + f->npools};
     size_t bytes = req->bytes;
     int fd = rdmad_memfd_create("fake", &bytes, false);
 
+    must(f->npools < FAKE_POOLS, "a fake daemon has few pools");
+    f->pool[f->npools] = rdmad_memfd_map(fd, bytes, true);
+    f->pool_bytes[f->npools++] = bytes;
     rep.bytes = bytes;
     reply(f, h, &rep, sizeof(rep), &fd, 1);
 }
@@ -250,6 +253,8 @@ void fake_stop(struct fake_daemon *f) {
     pthread_join(f->thread, NULL);
     for (unsigned i = 0; i < f->nrings; i++)
         forget_ring(&f->rings[i]);
+    for (unsigned i = 0; i < f->npools; i++)
+        munmap(f->pool[i], f->pool_bytes[i]);
     close(f->stop[0]);
     close(f->stop[1]);
     close(f->listener);

@@ -24,6 +24,8 @@ struct fake_ring {
 };
 
 #define FAKE_RINGS 8u
+#define FAKE_POOLS 8u
+#define FAKE_POOL 11u /* the first pool's handle; the next have the next */
 
 struct fake_daemon {
     char dir[64];
@@ -33,9 +35,12 @@ struct fake_daemon {
     unsigned nrings;                    /* atomic; of those */
     struct fake_ring *ring;             /* the last one created */
     bool have_ring;                     /* atomic */
-    unsigned nchannels;                 /* made so far */
-    uint64_t spin_ns;                   /* advice in HELLO's reply */
-    uint64_t ttl_ns;                    /* of leases */
+    char *pool[FAKE_POOLS];             /* the daemon's view of them */
+    size_t pool_bytes[FAKE_POOLS];
+    unsigned npools;
+    unsigned nchannels; /* made so far */
+    uint64_t spin_ns;   /* advice in HELLO's reply */
+    uint64_t ttl_ns;    /* of leases */
     /* True: it has answered (or not) by itself. Runs on the fake's thread. */
     bool (*hook)(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body);
 };
