@@ -88,6 +88,7 @@ struct rdmad_lease {
     bool linked;
     uint64_t id;     /* the owner's number */
     uint64_t handle; /* lessee: what sqes name */
+    uint64_t pool;   /* owner: handle of the pool that it is on */
     uint64_t length;
     uint32_t rights;
     uint64_t deadline_ns; /* CLOCK_BOOTTIME */

@@ -182,6 +182,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     lease = lease_new(s, true);
     if (!lease)
         return RDMAD_E_NOMEM;
+    lease->pool = request.pool;
     lease->length = length;
     lease->rights = request.rights;
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_GRANT,

@@ -135,6 +135,40 @@ static int take_all(struct rdmad_pool *pool) {
                       (unsigned long long)pool->handle, count, count == 1 ? "" : "s", who, more);
 }
 
+/* The numbers of the session's leases on the pool; how many there are. */
+static unsigned name_leases(const struct rdmad_pool *pool, char *text, size_t size) {
+    struct rdmad_session *s = pool->session;
+    unsigned count = 0;
+    size_t used = 0;
+
+    text[0] = '\0';
+    pthread_mutex_lock(&s->lock);
+    for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
+        for (const struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
+            if (!l->owner || l->ended || l->pool != pool->handle)
+                continue;
+            if (count++ < SHOWN && used < size)
+                used += (size_t)snprintf(text + used, size - used, "%s%llu", used ? ", " : "",
+                                         (unsigned long long)l->id);
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
+/* The daemon knows how many, the library which. */
+static int say_leases(const struct rdmad_pool *pool, int rc) {
+    char which[SHOWN * 24];
+    unsigned count = name_leases(pool, which, sizeof(which));
+
+    if (count == 0)
+        return rc; /* in the daemon's words */
+    return rdmad_fail(pool->session, rc,
+                      "%u lease%s on pool %llu %s alive: %s%s; revoke them first", count,
+                      count == 1 ? "" : "s", (unsigned long long)pool->handle,
+                      count == 1 ? "is" : "are", which, count > SHOWN ? " and more" : "");
+}
+
 int rdmad_pool_destroy(rdmad_pool *pool) {
     int rc = take_all(pool);
 
@@ -144,7 +178,7 @@ int rdmad_pool_destroy(rdmad_pool *pool) {
     /* With the daemon gone there is nobody left to hold it. */
     if (rc && rc != RDMAD_E_DAEMON_LOST) {
         rdmad_holders_drop(pool, 0, pool->bytes, true);
-        return rc;
+        return rc == RDMAD_E_BUSY ? say_leases(pool, rc) : rc;
     }
     rdmad_pool_dispose(pool);
     return 0;
