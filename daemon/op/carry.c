@@ -96,14 +96,17 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
         .head_size = (uint16_t)channel_encode(m, head),
         .user = &post->part,
     };
+    fop->length = fop->head_size;
     if (m->say == CHANNEL_DATA) {
         fop->local = s->op->local;
         fop->memory = s->op->memory;
-        fop->length = m->length;
+        fop->length += m->length;
     }
     struct seat *seat = &ch->worker->link;
     seat_wake(seat, ch->worker->now_ns);
     int rc = seat->ops->post(ch->lane->route.link, fop);
+    if (rc == RDMAD_E_FAULT && fop->fault)
+        ch->worker->link.env.memory_fault(ch->worker, fop->fault);
     if (rc < 0)
         return rc;
     post->posted = true;

@@ -127,7 +127,7 @@ void channels_lane_down(struct worker *w, struct op_lane *lane) {
     (void)w;
     list_for_each (pos, &lane->channels) {
         struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
-        ch->synced = false;
+        sends_resync(ch);
         channel_touch(ch);
     }
 }
@@ -136,7 +136,6 @@ void channels_lane_dropped(struct op_lane *lane) {
     for (struct list *pos; (pos = list_pop(&lane->channels));) {
         struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
         ch->lane = NULL;
-        ch->synced = false;
         channel_over(ch, RDMAD_E_PEER_LOST, NULL);
     }
 }

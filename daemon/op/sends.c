@@ -298,6 +298,8 @@ static int send_one(struct op_channel *ch, struct op_send *s) {
         count_waits(ch, 1);
         list_remove(&s->node);
         prepend(&ch->waiting, &s->node);
+        if (rc != RDMAD_E_AGAIN && rc != RDMAD_E_PEER_LOST)
+            send_over(s, rc, RDMAD_FAILED_UNTOUCHED); /* its memory vanished */
     }
     return rc;
 }
@@ -361,7 +363,7 @@ unsigned sends_run(struct op_channel *ch, bool *again) {
         int rc = send_one(ch, s);
         if (rc == RDMAD_E_AGAIN && !s->post.posted && (!s->large || !ch->remote || window_ready(s)))
             *again = true; /* else something will come back */
-        if (rc < 0)
+        if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_PEER_LOST)
             break;
         count++;
         bytes += length <= CHANNEL_COPY_MAX ? length : 0;
