@@ -4,13 +4,19 @@
  *
  * Read this directory in this order: op.h, worker.h (the loop's turn), rings.c (sqes come in),
  * validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go to the fabric),
- * complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too long), table.c
- * (what the control thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c,
- * lane.c and window.c: the other side of the seam.
+ * complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too long); what few
+ * ops need: fence.c, batch.c, cancel.c, notify.h and notify.c, channel.h; table.c (what the control
+ * thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c
+ * and notify_peer.c: the other side of the seam.
  *
  * The happy path of a write: ring_serve copies the sqe, op_validate turns it into a request (a
  * pointer, a lease, a route), op_start gives it an op, submit posts it in parts of at most the
  * fabric's largest message, op_part_ended folds each part's result in, op_finish writes one cqe.
+ *
+ * Others leave that path at one place each. CAS and FADD are one part whose answer is a value. A
+ * NOTIFY has one part more, behind its bytes. SEND, RECV and NOTIFIED go to channel_take and
+ * notified_take. A fence keeps an op from being queued; a batch, or SILENT, changes what its end
+ * tells.
  *
  * The unhappy path of a lane: its link breaks and gives all parts back; those that may be posted
  * again are kept with their op (op.again), the op waits in its lease's held list, and so does what
