@@ -161,8 +161,9 @@ struct fabric_ops {
     int (*offer)(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
                  struct fabric_blob *out, struct error *err);
     void (*expel)(struct fabric *f, uint64_t peer);
-    /* The peer says that it has closed its connection of that number (or never opened it). NULL
-     * where the closing of a connection tells by itself. */
+    /* The peer says that it has closed its connection of that number (or never opened it). Nothing
+     * that is still under way on it takes effect afterwards. NULL where the closing of a connection
+     * tells by itself and first. */
     void (*forget)(struct fabric *f, uint64_t peer, uint64_t number);
 
     /* Initiator side: link_new makes our end, link_open starts connecting by the peer's offer;

@@ -159,6 +159,42 @@ Test(tcp_link, a_window_of_one_connection_is_none_of_another) {
     pair_close(&p);
 }
 
+/* The link is given up with a write half sent, and the peer is told before it is asked for more. */
+Test(tcp_link, nothing_of_a_forgotten_connection_lands_any_more) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_link *next = pair_dial(&p, LESSEE);
+    struct top op;
+    memset(p.local, 'x', BIG);
+    op_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, 64);
+    op_post(&p, &op);
+    fabric_tcp.poll(p.lessee.fabric);
+    uint64_t number = p.link->number;
+    fabric_tcp.link_close(p.link);
+    cr_assert(op.done && op.op.outcome == RDMAD_UNKNOWN);
+    fabric_tcp.forget(p.owner.fabric, STRANGE, number);
+    fabric_tcp.forget(p.owner.fabric, LESSEE, number + 1000);
+    cr_assert_eq(fabric_tcp.accepted(p.owner.fabric), 2);
+    fabric_tcp.forget(p.owner.fabric, LESSEE, number);
+    fabric_tcp.forget(p.owner.fabric, LESSEE, number);
+    cr_assert_eq(fabric_tcp.accepted(p.owner.fabric), 1);
+    p.link = next;
+    op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 64);
+    cr_assert_eq(op_run(&p, &op), RDMAD_OK);
+    cr_assert_null(memchr(p.memory, 'x', 64));
+
+    struct fabric_blob offer;
+    struct fabric_link *late;
+    struct error err = {0};
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(link_dial(p.lessee.fabric, "127.0.0.1", &offer, &late, &err), 0);
+    fabric_tcp.forget(p.owner.fabric, LESSEE, late->number);
+    PAIR_UNTIL(&p, p.lessee.lost == 1);
+    cr_assert_eq(p.lessee.why.code, RDMAD_E_UNREACHABLE);
+    fabric_tcp.link_close(late);
+    pair_close(&p);
+}
+
 Test(tcp_link, an_offer_of_another_version_is_refused) {
     struct pair p;
     pair_open(&p, BIG);

@@ -73,6 +73,14 @@ void offers_drop(struct tcp *t, uint64_t peer) {
     }
 }
 
+void offer_drop(struct tcp *t, uint64_t peer, uint64_t number) {
+    list_for_each_safe (pos, &t->offers) {
+        struct offer *o = list_entry(pos, struct offer, node);
+        if (o->peer == peer && o->number == number)
+            offer_forget(o);
+    }
+}
+
 /* Our hello says nothing: who brings one with words in it uses another fabric. */
 int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err) {

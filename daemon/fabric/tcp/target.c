@@ -332,3 +332,13 @@ void tcp_expel(struct fabric *f, uint64_t peer) {
             target_close(t);
     }
 }
+
+/* Its closing would tell by itself, but only behind all that it still has under way: a WRITE of
+ * before the link was lost must not land after what was done over the next one. */
+void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number) {
+    struct tcp *tcp = container_of(f, struct tcp, base);
+    struct target *t = target_find(tcp, peer, number);
+    offer_drop(tcp, peer, number);
+    if (t)
+        target_close(t);
+}

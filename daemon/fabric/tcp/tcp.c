@@ -207,6 +207,7 @@ const struct fabric_ops fabric_tcp = {
     .close = tcp_close,
     .offer = tcp_offer,
     .expel = tcp_expel,
+    .forget = tcp_forget,
     .link_new = tcp_link_new,
     .link_open = tcp_link_open,
     .link_close = tcp_link_close,

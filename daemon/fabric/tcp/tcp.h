@@ -154,6 +154,7 @@ void listener_timers(struct tcp *t); /* tokens, strangers, a paused listener */
 int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err);
 void offers_drop(struct tcp *t, uint64_t peer);
+void offer_drop(struct tcp *t, uint64_t peer, uint64_t number);
 /* What a blob of offer says; false when it is none of this version. */
 bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES],
                 uint64_t *number);
@@ -185,6 +186,7 @@ uint32_t target_count(const struct tcp *t, uint64_t peer);
 /* The peer's connection of that number; NULL: it has none. */
 struct target *target_find(const struct tcp *t, uint64_t peer, uint64_t number);
 void tcp_expel(struct fabric *f, uint64_t peer);
+void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number);
 void target_let_go(struct target *t, struct window *w, int reason);
 
 int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
