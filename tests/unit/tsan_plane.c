@@ -5,8 +5,9 @@
  * A plain main, because ThreadSanitizer does not start under Criterion; one mapping, because two
  * mappings of the same pages would hide races from it. Clients spin, sleep, flood their doorbell or
  * never read it; meanwhile the control thread counts, asks for life, changes the spin bounds, gives
- * lanes new links, and ends leases and sessions in mid-traffic. Whatever order that comes in, bytes
- * are right, every op is answered once, and whoever sleeps is woken.
+ * lanes new links, and ends leases and sessions in mid-traffic; and a lessee on one worker notifies
+ * an owner on the other. Whatever order that comes in, bytes are right, every op is answered once,
+ * and whoever sleeps is woken.
  */
 #include "common/ringword.h"
 #include "daemon/base/clock.h"
@@ -339,6 +340,82 @@ static void drops_in_mid_traffic(unsigned count) {
     }
 }
 
+/* ---- notices, from one worker to the other ----------------------------------------------- */
+
+#define SLOT 64u
+#define SLOTS (2 * RDMAD_NOTIFY_DEPTH) /* more than can be written and not looked at */
+
+static void *notifies(void *arg) {
+    struct client *c = arg;
+    for (unsigned i = 0; i < c->rounds; i++) {
+        struct rdmad_sqe sqe = {.opcode = RDMAD_OP_NOTIFY,
+                                .imm = i,
+                                .pool = HANDLE,
+                                .length = SLOT,
+                                .lease = HANDLE,
+                                .lease_offset = (uint64_t)(i % SLOTS) * SLOT,
+                                .user_data = i};
+        memset(c->pool, (int)i, SLOT);
+        int status;
+        do {
+            put(c, &sqe);
+            status = take(c).status;
+        } while (status == RDMAD_E_NO_WAITER);
+        CHECK(status == 0);
+    }
+    __atomic_store_n(&c->finished, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void *is_notified(void *arg) {
+    struct client *c = arg;
+    for (unsigned i = 0; i < c->rounds; i++) {
+        struct rdmad_sqe sqe = {.opcode = RDMAD_OP_NOTIFIED, .lease = 9, .user_data = i};
+        put(c, &sqe);
+        struct rdmad_cqe cqe = take(c);
+        CHECK(cqe.status == 0 && cqe.imm == i && cqe.bytes == SLOT);
+        const uint8_t *slot = c->target + (size_t)(i % SLOTS) * SLOT;
+        for (unsigned n = 0; n < SLOT; n++)
+            CHECK(slot[n] == (uint8_t)i);
+    }
+    __atomic_store_n(&c->finished, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void notices_cross_workers(unsigned rounds) {
+    struct client c[2]; /* the lessee and the owner */
+    client_up(&c[0], SPINS, 0);
+    client_up(&c[1], SLEEPS, 0);
+    CHECK(plane_worker_of_session(c[0].session) != plane_worker_of_session(c[1].session));
+    struct plane_lease_spec spec = {.lease_id = 9,
+                                    .length = BYTES,
+                                    .rights = RDMAD_RIGHTS_ALL,
+                                    .deadline_ns = CLOCK_NEVER,
+                                    .base = c[1].target,
+                                    .audit = &c[0].audit,
+                                    .owner = c[1].session};
+    unsigned before = answers;
+    plane_grant_add(c[1].session, 9, on_done, NULL);
+    plane_lease_end(c[0].session, HANDLE, RDMAD_E_LEASE_RELEASED, on_done, NULL);
+    plane_lease_forget(c[0].session, HANDLE);
+    plane_lease_add(c[0].session, HANDLE, &spec, on_done, NULL);
+    await(before + 3);
+    for (unsigned i = 0; i < 2; i++) {
+        pthread_join(c[i].thread, NULL);
+        c[i].rounds = rounds;
+        c[i].finished = false;
+        CHECK(pthread_create(&c[i].thread, NULL, i ? is_notified : notifies, &c[i]) == 0);
+    }
+    meddle(c, 2);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(c[i].thread, NULL);
+    before = answers;
+    plane_grant_drop(c[1].session, 9, RDMAD_E_LEASE_RELEASED, on_done, NULL);
+    await(before + 1);
+    client_down(&c[1]); /* before its lessee: what is on its way finds nobody */
+    client_down(&c[0]);
+}
+
 int main(void) {
     struct plane_settings settings = {.workers = 2,
                                       .spin_max_ns = 20000,
@@ -366,6 +443,7 @@ int main(void) {
     revocations_are_no_races(500);
     drops_in_mid_traffic(50);
     links_change_under_running_clients(3000);
+    notices_cross_workers(5000);
 
     struct plane_counters counters;
     plane_count(plane, &counters);
