@@ -40,6 +40,8 @@ struct bench_head {
     uint64_t doorbell; /* then this, */
     uint8_t pad2[120];
     uint64_t stop; /* and the nonce here when it is done */
+    uint8_t pad3[120];
+    char service[RDMAD_URI_MAX + 1]; /* the server writes it: where bench send connects */
 };
 _Static_assert(sizeof(struct bench_head) <= BENCH_HEAD_BYTES, "the head is one page");
 

@@ -11,7 +11,7 @@
 #include "rdmactl/bench.h"
 #include "rdmactl/hist.h"
 
-enum bench_op { BENCH_NOP, BENCH_READ, BENCH_WRITE };
+enum bench_op { BENCH_NOP, BENCH_READ, BENCH_WRITE, BENCH_SEND, BENCH_CAS, BENCH_FADD };
 
 struct bench_run {
     /* asked */
@@ -30,6 +30,7 @@ struct bench_run {
     /* The same on this side. READs in flight need a buffer each, WRITEs may share one. */
     uint64_t local_span;
     uint64_t max_message;
+    char service[RDMAD_URI_MAX + 1]; /* of bench send */
     int signals;
 
     /* came out */

@@ -49,6 +49,10 @@ static int prepare(struct stream *s, struct rdmad_sqe *sqe) {
         return 0;
     }
     advance(&s->offset, run->span, run);
+    if (run->op == BENCH_CAS)
+        return rdmad_prep_cas(run->ring, sqe, run->lease, remote, 0, number, number);
+    if (run->op == BENCH_FADD)
+        return rdmad_prep_fetch_add(run->ring, sqe, run->lease, remote, 1, number);
     int rc;
     do {
         char *local = (char *)rdmad_pool_base(run->pool) + BENCH_HEAD_BYTES + s->local;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_bench.c - bench nop, read and write: sets a measurement up, runs it, prints what came out,
- * always with the fabric and the route that were used.
+ * cmd_bench.c - bench nop, read, write, send, cas and fadd: sets a measurement up, runs it, prints
+ * what came out, always with the fabric and the route that were used.
  */
-#include "rdmactl/bench_run.h"
+#include "rdmactl/bench_messages.h"
 #include "rdmactl/cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +39,7 @@ static int check_lease(struct bench_run *run) {
         return fail("RDMAD_E_INVAL", "lease %llu is not one of bench serve",
                     (unsigned long long)info.id);
     run->max_message = head->max_message;
+    snprintf(run->service, sizeof(run->service), "%s", head->service);
     if (run->op != BENCH_NOP && run->span > head->data_bytes)
         return fail("RDMAD_E_RANGE",
                     "%llu bytes are asked for, bench serve has %llu: start it with a larger -s or "
@@ -96,7 +97,7 @@ static double field(const json_t *o, const char *key) {
 static void print_text(const struct bench_run *run, const json_t *r) {
     const json_t *lat = json_object_get(r, "lat_us");
     const char *fabric = json_string_value(json_object_get(r, "fabric"));
-    bool half = run->op == BENCH_WRITE && run->depth == 1;
+    bool half = (run->op == BENCH_WRITE || run->op == BENCH_SEND) && run->depth == 1;
     printf("%s, fabric %s, route %s, depth %llu%s%s\n", json_string_value(json_object_get(r, "op")),
            fabric, json_string_value(json_object_get(r, "route")), (unsigned long long)run->depth,
            strcmp(fabric, "tcp") != 0 ? "" : " (RDMA over TCP, no RDMA hardware used)",
@@ -118,7 +119,9 @@ static int measure(struct bench_run *run, const char *op) {
     if (code)
         return code;
     bool pingpong = run->op == BENCH_WRITE && run->depth == 1;
-    int rc = pingpong ? bench_pingpong(run) : bench_stream(run);
+    int rc = run->op == BENCH_SEND ? bench_messages(run, run->service)
+             : pingpong            ? bench_pingpong(run)
+                                   : bench_stream(run);
     if (rc)
         return fail(run->why_code, "%s", run->why);
     char fabric[16] = "local"; /* a nop goes no further than the own daemon */
@@ -142,9 +145,15 @@ static int measure(struct bench_run *run, const char *op) {
 
 /* What the options mean together. */
 static int complete(struct bench_run *run, const char *verb) {
-    run->op = !strcmp(verb, "nop") ? BENCH_NOP : !strcmp(verb, "read") ? BENCH_READ : BENCH_WRITE;
+    static const char *const verbs[] = {
+        [BENCH_NOP] = "nop",   [BENCH_READ] = "read", [BENCH_WRITE] = "write",
+        [BENCH_SEND] = "send", [BENCH_CAS] = "cas",   [BENCH_FADD] = "fadd"};
+    while (strcmp(verb, verbs[run->op]) != 0)
+        run->op++;
     if (run->op == BENCH_NOP)
         run->bytes = 0;
+    if (run->op == BENCH_CAS || run->op == BENCH_FADD)
+        run->bytes = 8;
     if (run->op != BENCH_NOP && !run->uri)
         return usage_error("URI is missing: rdmactl bench serve on the other side prints it");
     if (run->op == BENCH_WRITE && run->depth == 1 && !run->bytes)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_bench_serve.c - bench serve: leases memory to measure against and answers ping-pongs, one
- * client at a time (bench.h tells how). A client that vanishes, stops or makes no sense is left and
- * the next one served. Idle, it looks up ten times a second.
+ * cmd_bench_serve.c - bench serve: leases memory to measure against, answers ping-pongs and takes
+ * messages, one client at a time (bench.h and bench_messages.h tell how). A client that vanishes,
+ * stops or makes no sense is left and the next one served. Idle, it looks up ten times a second.
  */
-#include "rdmactl/bench.h"
+#include "rdmactl/bench_messages.h"
 #include "rdmactl/cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +16,7 @@ struct server {
     rdmad_session *session;
     rdmad_pool *pool;
     rdmad_lease *lease;
+    rdmad_service *service;           /* of bench send */
     volatile struct bench_head *head; /* clients write it */
     uint64_t data_bytes, max_message;
     uint64_t served; /* the nonce answered last */
@@ -106,11 +107,20 @@ static void serve_client(struct client *c) {
     rdmad_lease_free(side.to);
 }
 
+static bool server_over(void *user) {
+    return ended(user);
+}
+
 static int serve(struct server *v) {
     struct bench_wait wait;
     bench_wait_start(&wait, POLL_ADAPTIVE);
     for (v->exit_code = ARGS_RUN;;) {
         struct client c = {.server = v};
+        struct rdmad_incoming incoming;
+        if (!rdmad_incoming(v->service, 0, &incoming)) {
+            bench_messages_serve(v->session, v->service, v->max_message, server_over, v);
+            bench_wait_start(&wait, POLL_ADAPTIVE);
+        }
         if (take_request(v, &c.request)) {
             serve_client(&c);
             bench_wait_start(&wait, POLL_ADAPTIVE);
@@ -120,12 +130,26 @@ static int serve(struct server *v) {
     }
 }
 
+/* Under a name that the lease's number makes its own. */
+static int listen_for_messages(struct server *v) {
+    struct rdmad_lease_info info;
+    char name[RDMAD_NAME_MAX + 1];
+    rdmad_lease_info(v->lease, &info);
+    snprintf(name, sizeof(name), "rdmactl-bench-%llu", (unsigned long long)info.id);
+    int rc = rdmad_listen(v->session, name, NULL, &v->service);
+    if (!rc)
+        snprintf((char *)(uintptr_t)v->head->service, sizeof(v->head->service), "%s",
+                 rdmad_service_uri(v->service));
+    return rc;
+}
+
 static int set_up(struct server *v, uint64_t ttl_ms) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     options.runtime_dir = cli.dir;
     options.name = "rdmactl-bench";
     terms.ttl_ms = ttl_ms;
+    terms.rights = RDMAD_RIGHTS_DEFAULT | RDMAD_RIGHT_ATOMIC;
     int rc = rdmad_open(&options, &v->session);
     if (rc)
         return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
@@ -141,6 +165,8 @@ static int set_up(struct server *v, uint64_t ttl_ms) {
         rc = rdmad_lease_grant(v->session, rdmad_pool_base(v->pool),
                                BENCH_HEAD_BYTES + v->data_bytes, &terms, &v->lease);
     }
+    if (!rc)
+        rc = listen_for_messages(v);
     if (rc)
         return fail(rdmad_errname(rc), "%s", rdmad_last_error(v->session));
     if (cli.json)

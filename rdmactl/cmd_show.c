@@ -17,7 +17,7 @@ struct column {
 
 struct noun {
     const char *object, *list;
-    struct column columns[13];
+    struct column columns[20];
 };
 
 static const struct noun nouns[] = {
@@ -67,6 +67,7 @@ static const struct noun nouns[] = {
       {"node", "NODE", CELL_TEXT},
       {"fabric", "FABRIC", CELL_TEXT},
       {"attaches", "ATTACHES", CELL_NUMBER},
+      {"channels", "CHANNELS", CELL_NUMBER},
       {"age_s", "AGE", CELL_SECONDS}}},
     {"link",
      "links",
@@ -75,11 +76,45 @@ static const struct noun nouns[] = {
       {"fabric", "FABRIC", CELL_TEXT},
       {"state", "STATE", CELL_TEXT},
       {"handles", "HANDLES", CELL_NUMBER},
+      {"channels", "CHANNELS", CELL_NUMBER},
       {"quiesce_s", "QUIESCE", CELL_SECONDS},
       {"rebuilds", "REBUILDS", CELL_NUMBER},
       {"last_error", "LAST ERROR", CELL_TEXT}}},
-    {"channel", "channels", {{"id", "ID", CELL_NUMBER}}},
-    {"service", "services", {{"name", "NAME", CELL_TEXT}}},
+    {"channel",
+     "channels",
+     {{"id", "ID", CELL_NUMBER},
+      {"service", "SERVICE", CELL_TEXT},
+      {"session", "SESSION", CELL_NUMBER},
+      {"uid", "UID", CELL_NUMBER},
+      {"side", "SIDE", CELL_TEXT},
+      {"peer_node", "OTHER END", CELL_TEXT},
+      {"peer_address", "AT", CELL_TEXT},
+      {"peer_uid", "ITS UID", CELL_NUMBER},
+      {"kind", "KIND", CELL_TEXT},
+      {"fabric", "FABRIC", CELL_TEXT},
+      {"state", "STATE", CELL_TEXT},
+      {"messages_sent", "SENT", CELL_NUMBER},
+      {"bytes_sent", "BYTES", CELL_BYTES},
+      {"messages_received", "RECEIVED", CELL_NUMBER},
+      {"bytes_received", "BYTES", CELL_BYTES},
+      {"receives_posted", "POSTED", CELL_NUMBER},
+      {"sends_waiting", "WAITING", CELL_NUMBER},
+      {"stalls", "STALLS", CELL_NUMBER},
+      {"lost", "LOST", CELL_NUMBER},
+      {"reason", "ENDED BY", CELL_TEXT}}},
+    {"service",
+     "services",
+     {{"id", "ID", CELL_NUMBER},
+      {"name", "NAME", CELL_TEXT},
+      {"session", "SESSION", CELL_NUMBER},
+      {"uid", "UID", CELL_NUMBER},
+      {"scope", "SCOPE", CELL_TEXT},
+      {"waiting", "WAITING", CELL_NUMBER},
+      {"backlog", "BACKLOG", CELL_NUMBER},
+      {"accepted", "ACCEPTED", CELL_NUMBER},
+      {"budget.bytes", "BUDGET", CELL_BYTES},
+      {"budget.free", "FREE", CELL_BYTES},
+      {"age_s", "AGE", CELL_SECONDS}}},
 };
 
 static const struct noun *find_noun(const char *object) {
@@ -154,11 +189,7 @@ int cmd_show(const struct command *self, int argc, char **argv) {
         return print_json(result);
     const struct noun *n = find_noun(self->object);
     const json_t *list = json_object_get(result, n->list);
-    const char *why = json_string_value(json_object_get(result, "why"));
-    if (json_array_size(list) || !why)
-        print_table(n, list);
-    else
-        printf("no %s: %s\n", n->list, why);
+    print_table(n, list);
     if (json_is_true(json_object_get(result, "truncated")))
         printf("(the list is cut here, there are more)\n");
     json_decref(result);
