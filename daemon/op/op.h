@@ -14,7 +14,7 @@
  * fabric's largest message, op_part_ended folds each part's result in, op_finish writes one cqe.
  *
  * Others leave that path at one place each. CAS and FADD are one part whose answer is a value. A
- * NOTIFY has one part more, behind its bytes. SEND, RECV and NOTIFIED go to channel_take and
+ * NOTIFY has one part more, behind its bytes. SEND, RECV and NOTIFIED go to channel_admit and
  * notified_take. A fence keeps an op from being queued; a batch, or SILENT, changes what its end
  * tells.
  *
@@ -273,7 +273,7 @@ void channel_received(struct worker *w, uint64_t peer, uint64_t number, const ui
 
 /* A SEND or RECV whose form is good and whose pool range is (rq->pool, rq->local): checks the
  * channel, and starts it by op_new, or returns the status with which it is refused. */
-int channel_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                  const struct op_request *rq);
 /* op_cancel of an op with a channel: ends it now, or when what is out of it has come back. */
 void channel_op_cancel(struct worker *w, struct op *op, int status);

@@ -32,7 +32,7 @@ void sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     switch (sqe->opcode) {
     case RDMAD_OP_SEND:
     case RDMAD_OP_RECV:
-        status = channel_take(w, r, sqe, rq);
+        status = channel_admit(w, r, sqe, rq);
         break;
     case RDMAD_OP_NOTIFIED:
         status = notified_take(w, r, sqe, rq);
