@@ -330,3 +330,22 @@ Test(hold, a_pool_in_use_is_not_destroyed_and_the_users_are_listed) {
     rdmad_buf_unlock_read(pool, base, 8);
     cr_assert_eq(rdmad_pool_destroy(pool), 0, "%s", rdmad_last_error(s));
 }
+
+static bool refuse_destroy(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                           const void *body) {
+    (void)body;
+    if (h->type != RDMAD_MSG_POOL_DESTROY)
+        return false;
+    fake_refuse(f, h, RDMAD_E_BUSY, "2 leases on it");
+    return true;
+}
+
+Test(hold, a_pool_with_live_leases_is_not_destroyed_and_the_leases_are_listed) {
+    rdmad_lease *own;
+
+    cr_assert_eq(rdmad_lease_grant(s, base, 64, NULL, &own), 0);
+    fake.hook = refuse_destroy;
+    cr_assert_eq(rdmad_pool_destroy(pool), RDMAD_E_BUSY);
+    says("1 lease on pool 11 is alive: 7; revoke them first");
+    cr_assert_eq(prepare(RDMAD_OP_READ, base, 64, 1), 0, "the pool is as it was before");
+}
