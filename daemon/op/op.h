@@ -274,7 +274,7 @@ void channel_received(struct worker *w, uint64_t peer, uint64_t number, const ui
 /* A SEND or RECV whose form is good and whose pool range is (rq->pool, rq->local): checks the
  * channel, and starts it by op_new, or returns the status with which it is refused. */
 int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                 const struct op_request *rq);
+                  const struct op_request *rq);
 /* op_cancel of an op with a channel: ends it now, or when what is out of it has come back. */
 void channel_op_cancel(struct worker *w, struct op *op, int status);
 /* What env.complete brings of a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a
@@ -421,7 +421,7 @@ void notify_sync(struct worker *w, struct op_session *s, struct op_lease *lease)
 /* NOTIFIED: takes a notice or waits; 0 or why it is refused. */
 int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                   struct op_request *rq);
-struct op_grant *grant_new(void);
+struct op_grant *op_grant_new(void);
 uint64_t grant_number(const struct op_grant *g); /* its lease's */
 void grants_session_gone(struct worker *w, struct op_session *s);
 void notifier_window_closed(struct worker *w, struct op_window *ow);
