@@ -207,7 +207,7 @@ void plane_lease_forget(struct plane_session *s, uint64_t handle) {
 
 void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {
     struct call *c = session_call(s, lease_id, grant_add, done, arg);
-    c->object = grant_new();
+    c->object = op_grant_new();
     if (c->object)
         call_post(c);
     else
@@ -358,7 +358,7 @@ void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_sess
     struct op_notifier *n = notifier_new(owner, w->op.spec.lease_id);
     if (!n) {
         LOG(ERR, ("out of memory: a lessee of lease %lu cannot notify its owner",
-                    (unsigned long)w->op.spec.lease_id));
+                  (unsigned long)w->op.spec.lease_id));
         return;
     }
     n->ref = ref;

@@ -132,7 +132,7 @@ int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     return 0;
 }
 
-struct op_grant *grant_new(void) {
+struct op_grant *op_grant_new(void) {
     struct op_grant *g = calloc(1, sizeof(*g));
     if (!g)
         return NULL;
