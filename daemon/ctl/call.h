@@ -42,7 +42,7 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
 ctl_handler ctl_status, ctl_config_show;                     /* status.c */
 ctl_handler ctl_session_show, ctl_pool_show, ctl_lease_show; /* show.c */
 ctl_handler ctl_peer_show, ctl_link_show;                    /* show.c */
-ctl_handler ctl_channel_show, ctl_service_show;              /* show.c */
+ctl_handler ctl_channel_show, ctl_service_show;              /* show_channel.c */
 ctl_handler ctl_device_show;                                 /* device.c */
 ctl_handler ctl_lease_revoke, ctl_peer_add;                  /* act.c */
 ctl_handler ctl_metrics;                                     /* metrics.c */
@@ -50,10 +50,12 @@ ctl_handler ctl_metrics;                                     /* metrics.c */
 /* What status and metrics both tell, gathered once. */
 struct ctl_totals {
     struct {
-        uint64_t sessions, pools, pool_bytes, rings, leases, attaches, peers, links, lanes_in;
+        uint64_t sessions, pools, pool_bytes, rings, leases, attaches, services, channels;
+        uint64_t peers, links, lanes_in;
         uint64_t ops_inflight, fds;
     } objects;
-    uint64_t open_fds; /* objects.fds and the connections to control.sock */
+    struct channel_totals messages; /* of all channels there ever were */
+    uint64_t open_fds;              /* objects.fds and the connections to control.sock */
     uint64_t rss_bytes;
     double uptime_s;
 };

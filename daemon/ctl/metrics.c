@@ -24,6 +24,9 @@ static void print_objects(FILE *out, const struct ctl_totals *t) {
         {"rdmad_rings", "Rings of sessions.", t->objects.rings},
         {"rdmad_leases", "Leases granted here that have not ended.", t->objects.leases},
         {"rdmad_attaches", "Leases that sessions here are attached to.", t->objects.attaches},
+        {"rdmad_services", "Names that sessions here listen on.", t->objects.services},
+        {"rdmad_channels", "Ends of channels here, and connections that wait to be accepted.",
+         t->objects.channels},
         {"rdmad_peers", "Control connections to and from other daemons.", t->objects.peers},
         {"rdmad_links", "Data paths on which this daemon initiates.", t->objects.links},
         {"rdmad_lanes_in", "Data connections accepted from peers.", t->objects.lanes_in},
@@ -35,7 +38,8 @@ static void print_objects(FILE *out, const struct ctl_totals *t) {
         metric(out, gauges[i].name, "gauge", gauges[i].help, gauges[i].n);
 }
 
-static void print_traffic(FILE *out, const struct plane_counters *c) {
+static void print_traffic(FILE *out, const struct plane_counters *c,
+                          const struct channel_totals *m) {
     const struct {
         const char *name, *help;
         uint64_t n;
@@ -45,6 +49,15 @@ static void print_traffic(FILE *out, const struct plane_counters *c) {
         {"rdmad_read_bytes_total", "Bytes that READs of sessions here moved.", c->bytes_read},
         {"rdmad_written_bytes_total", "Bytes that WRITEs of sessions here moved.",
          c->bytes_written},
+        {"rdmad_messages_sent_total", "Messages that channels here delivered to the other end.",
+         m->messages_sent},
+        {"rdmad_messages_received_total", "Messages that came into receives here.",
+         m->messages_received},
+        {"rdmad_message_sent_bytes_total", "Their bytes.", m->bytes_sent},
+        {"rdmad_message_received_bytes_total", "Their bytes.", m->bytes_received},
+        {"rdmad_message_stalls_total", "Messages that found no receive and waited.", m->stalls},
+        {"rdmad_messages_lost_total", "Messages of unreliable channels that were dropped here.",
+         m->lost},
         {"rdmad_wakeups_total", "Doorbells rung for sleeping clients.", c->wakeups_sent},
         {"rdmad_worker_sleeps_total", "Times a worker went to sleep.", c->sleeps},
     };
@@ -78,7 +91,8 @@ static void print_limits(FILE *out, const struct state *st) {
         [QUOTA_SESSIONS] = "sessions", [QUOTA_BYTES] = "pool_bytes",
         [QUOTA_POOLS] = "pools",       [QUOTA_REGISTERED] = "registered_bytes",
         [QUOTA_RINGS] = "rings",       [QUOTA_LEASES] = "leases",
-        [QUOTA_ATTACHES] = "attaches",
+        [QUOTA_ATTACHES] = "attaches", [QUOTA_SERVICES] = "services",
+        [QUOTA_CHANNELS] = "channels",
     };
     fprintf(out, "# HELP rdmad_limit The daemon's own limit of a resource, where there is one.\n"
                  "# TYPE rdmad_limit gauge\n");
@@ -105,7 +119,7 @@ void ctl_metrics(struct ctl_call *call, const json_t *params) {
     print_info(out, st, &t);
     print_objects(out, &t);
     print_limits(out, st);
-    print_traffic(out, &counters);
+    print_traffic(out, &counters, &t.messages);
     fclose(out);
     ctl_reply(call, text ? json_pack("{s:s#}", "text", text, size) : NULL);
     free(text);

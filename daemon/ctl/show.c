@@ -3,49 +3,14 @@
  * show.c - the lists. Each answers {"<noun>s": [rows]}, cut at CTL_MAX_ROWS rows with "truncated":
  * true. Secrets of leases and addresses of memory are never in a row.
  *
- * Channels and services are empty lists: this version has no two-sided messages, and says so in
- * "why". Devices are device.c's.
+ * Channels and services are show_channel.c's, devices device.c's.
  */
 #include "common/errors.h"
-#include "daemon/base/clock.h"
-#include "daemon/ctl/call.h"
+#include "daemon/ctl/rows.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/lease.h"
 #include "daemon/state/pool.h"
-
-struct rows {
-    json_t *list;
-    uint64_t now_ns;
-    bool truncated;
-    const char *protection; /* of leases */
-};
-
-static struct rows rows_new(void) {
-    return (struct rows){.list = json_array(), .now_ns = clock_now_ns()};
-}
-
-static bool rows_full(struct rows *rows) {
-    rows->truncated = json_array_size(rows->list) >= CTL_MAX_ROWS;
-    return rows->truncated;
-}
-
-static void rows_reply(struct ctl_call *call, struct rows *rows, const char *noun) {
-    json_t *answer = json_pack("{s:o}", noun, rows->list);
-    if (rows->truncated)
-        json_object_set_new(answer, "truncated", json_true());
-    ctl_reply(call, answer);
-}
-
-static double seconds(uint64_t ns) {
-    return (double)ns / 1e9;
-}
-
-/* A peer's or a client's text is not known to be UTF-8; what is not is shown as "?". */
-static json_t *text(const char *s) {
-    json_t *value = json_string(s);
-    return value ? value : json_string("?");
-}
 
 static const char *rights_text(uint32_t rights) {
     return rights == RDMAD_RIGHTS_ALL    ? "rw"
@@ -54,26 +19,23 @@ static const char *rights_text(uint32_t rights) {
                                          : "-";
 }
 
-static const char *scope_text(uint32_t scope) {
-    return scope == RDMAD_SCOPE_ANY ? "any" : scope == RDMAD_SCOPE_PEER ? "peer" : "uid";
-}
-
 static json_t *session_row(const struct session *s, uint64_t now_ns) {
     struct plane_session_stats stats = {0};
     if (s->plane && !s->closing)
         stats = *plane_session_stats(s->plane);
     const uint64_t *used = s->account.used;
-    return json_pack("{s:I, s:o, s:i, s:i, s:i, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-                     "s:I, s:I}",
-                     "id", (json_int_t)s->id, "name", text(s->name), "uid", (int)s->uid, "gid",
-                     (int)s->gid, "pid", (int)s->pid, "state", s->closing ? "closing" : "open",
-                     "age_s", seconds(now_ns - s->since_ns), "pools", (json_int_t)used[QUOTA_POOLS],
-                     "bytes", (json_int_t)used[QUOTA_BYTES], "rings", (json_int_t)used[QUOTA_RINGS],
-                     "leases", (json_int_t)used[QUOTA_LEASES], "attaches",
-                     (json_int_t)used[QUOTA_ATTACHES], "ops", (json_int_t)stats.ops, "ops_inflight",
-                     (json_int_t)stats.ops_inflight, "ops_failed", (json_int_t)stats.ops_failed,
-                     "bytes_read", (json_int_t)stats.bytes_read, "bytes_written",
-                     (json_int_t)stats.bytes_written);
+    return json_pack(
+        "{s:I, s:o, s:i, s:i, s:i, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I, s:I, s:I}",
+        "id", (json_int_t)s->id, "name", rows_text(s->name), "uid", (int)s->uid, "gid", (int)s->gid,
+        "pid", (int)s->pid, "state", s->closing ? "closing" : "open", "age_s",
+        rows_seconds(now_ns - s->since_ns), "pools", (json_int_t)used[QUOTA_POOLS], "bytes",
+        (json_int_t)used[QUOTA_BYTES], "rings", (json_int_t)used[QUOTA_RINGS], "leases",
+        (json_int_t)used[QUOTA_LEASES], "attaches", (json_int_t)used[QUOTA_ATTACHES], "services",
+        (json_int_t)used[QUOTA_SERVICES], "channels", (json_int_t)used[QUOTA_CHANNELS], "ops",
+        (json_int_t)stats.ops, "ops_inflight", (json_int_t)stats.ops_inflight, "ops_failed",
+        (json_int_t)stats.ops_failed, "bytes_read", (json_int_t)stats.bytes_read, "bytes_written",
+        (json_int_t)stats.bytes_written);
 }
 
 void ctl_session_show(struct ctl_call *call, const json_t *params) {
@@ -100,8 +62,8 @@ void ctl_pool_show(struct ctl_call *call, const json_t *params) {
             json_array_append_new(
                 rows.list,
                 json_pack("{s:I, s:I, s:o, s:i, s:I, s:b, s:i}", "id", (json_int_t)handle,
-                          "session", (json_int_t)s->id, "name", text(s->name), "uid", (int)s->uid,
-                          "bytes", (json_int_t)p->bytes, "hugetlb",
+                          "session", (json_int_t)s->id, "name", rows_text(s->name), "uid",
+                          (int)s->uid, "bytes", (json_int_t)p->bytes, "hugetlb",
                           (p->flags & RDMAD_POOL_HUGETLB) != 0, "leases", (int)p->leases));
     }
     rows_reply(call, &rows, "pools");
@@ -112,7 +74,7 @@ static json_t *audit_row(const struct lease_view *v, uint64_t now_ns) {
     return json_pack("{s:I, s:I, s:I, s:I, s:o}", "bytes_read", (json_int_t)a->bytes_read,
                      "bytes_written", (json_int_t)a->bytes_written, "ops", (json_int_t)a->ops,
                      "refused", (json_int_t)a->refused, "idle_s",
-                     a->last_use_ns ? json_real(seconds(clock_left(a->last_use_ns, now_ns)))
+                     a->last_use_ns ? json_real(rows_seconds(clock_left(a->last_use_ns, now_ns)))
                                     : json_null());
 }
 
@@ -126,18 +88,18 @@ static void each_lease(void *arg, const struct lease_view *v) {
     struct rows *rows = arg;
     if (rows_full(rows))
         return;
-    json_t *row =
-        json_pack("{s:I, s:o, s:s, s:I, s:i, s:I, s:I, s:I, s:s, s:s, s:f, s:i, s:i, s:o}", "id",
-                  (json_int_t)v->id, "name", text(v->name), "state", v->reason ? "ended" : "live",
-                  "session", (json_int_t)v->owner_session, "uid", (int)v->owner_uid, "pool",
-                  (json_int_t)v->pool, "offset", (json_int_t)v->offset, "length",
-                  (json_int_t)v->length, "rights", rights_text(v->rights), "scope",
-                  scope_text(v->scope), "ttl_s", seconds(v->ttl_ns), "attached", (int)v->attached,
-                  "attached_total", (int)v->attached_total, "audit", audit_row(v, rows->now_ns));
+    json_t *row = json_pack(
+        "{s:I, s:o, s:s, s:I, s:i, s:I, s:I, s:I, s:s, s:s, s:f, s:i, s:i, s:o}", "id",
+        (json_int_t)v->id, "name", rows_text(v->name), "state", v->reason ? "ended" : "live",
+        "session", (json_int_t)v->owner_session, "uid", (int)v->owner_uid, "pool",
+        (json_int_t)v->pool, "offset", (json_int_t)v->offset, "length", (json_int_t)v->length,
+        "rights", rights_text(v->rights), "scope", rows_scope(v->scope), "ttl_s",
+        rows_seconds(v->ttl_ns), "attached", (int)v->attached, "attached_total",
+        (int)v->attached_total, "audit", audit_row(v, rows->now_ns));
     json_object_set_new(row, "protection", json_string(rows->protection));
     if (v->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(v->reason)));
-        json_object_set_new(row, "ended_ago_s", json_real(seconds(v->ended_ago_ns)));
+        json_object_set_new(row, "ended_ago_s", json_real(rows_seconds(v->ended_ago_ns)));
     }
     json_array_append_new(rows->list, row);
 }
@@ -154,11 +116,12 @@ static void each_peer(void *arg, const struct peer_view *v) {
     if (rows_full(rows))
         return;
     json_array_append_new(rows->list,
-                          json_pack("{s:I, s:s, s:s, s:o, s:o, s:s, s:I, s:f}", "id",
+                          json_pack("{s:I, s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:f}", "id",
                                     (json_int_t)v->id, "direction", v->direction, "state", v->state,
-                                    "address", text(v->address), "node", text(v->node), "fabric",
-                                    v->fabric, "attaches", (json_int_t)v->attachments, "age_s",
-                                    seconds(clock_left(v->since_ns, rows->now_ns))));
+                                    "address", rows_text(v->address), "node", rows_text(v->node),
+                                    "fabric", v->fabric, "attaches", (json_int_t)v->attachments,
+                                    "channels", (json_int_t)v->channels, "age_s",
+                                    rows_seconds(clock_left(v->since_ns, rows->now_ns))));
 }
 
 void ctl_peer_show(struct ctl_call *call, const json_t *params) {
@@ -172,13 +135,13 @@ static void each_link(void *arg, const struct link_view *v) {
     struct rows *rows = arg;
     if (rows_full(rows))
         return;
-    json_array_append_new(rows->list,
-                          json_pack("{s:I, s:i, s:I, s:s, s:s, s:I, s:f, s:I, s:o}", "peer",
-                                    (json_int_t)v->peer, "worker", (int)v->worker, "session",
-                                    (json_int_t)v->session, "fabric", v->fabric, "state", v->state,
-                                    "handles", (json_int_t)v->handles, "quiesce_s",
-                                    seconds(v->quiesce_ns), "rebuilds", (json_int_t)v->rebuilds,
-                                    "last_error", text(v->last_error)));
+    json_array_append_new(
+        rows->list,
+        json_pack("{s:I, s:i, s:I, s:s, s:s, s:I, s:I, s:f, s:I, s:o}", "peer", (json_int_t)v->peer,
+                  "worker", (int)v->worker, "session", (json_int_t)v->session, "fabric", v->fabric,
+                  "state", v->state, "handles", (json_int_t)v->handles, "channels",
+                  (json_int_t)v->channels, "quiesce_s", rows_seconds(v->quiesce_ns), "rebuilds",
+                  (json_int_t)v->rebuilds, "last_error", rows_text(v->last_error)));
 }
 
 void ctl_link_show(struct ctl_call *call, const json_t *params) {
@@ -186,18 +149,4 @@ void ctl_link_show(struct ctl_call *call, const json_t *params) {
     struct rows rows = rows_new();
     links_view(ctl_state(call)->peers, each_link, &rows);
     rows_reply(call, &rows, "links");
-}
-
-static void reply_none(struct ctl_call *call, const char *noun, const char *why) {
-    ctl_reply(call, json_pack("{s:[], s:s}", noun, "why", why));
-}
-
-void ctl_channel_show(struct ctl_call *call, const json_t *params) {
-    (void)params;
-    reply_none(call, "channels", "this version moves memory by leases only, it has no channels");
-}
-
-void ctl_service_show(struct ctl_call *call, const json_t *params) {
-    (void)params;
-    reply_none(call, "services", "this version moves memory by leases only, it has no services");
 }

@@ -34,6 +34,8 @@ static json_t *objects(const struct ctl_totals *t) {
         {"rings", t->objects.rings},
         {"leases", t->objects.leases},
         {"attaches", t->objects.attaches},
+        {"services", t->objects.services},
+        {"channels", t->objects.channels},
         {"peers", t->objects.peers},
         {"links", t->objects.links},
         {"lanes_in", t->objects.lanes_in},
@@ -73,12 +75,16 @@ static json_t *limits(const struct state *st, const struct ctl_totals *t) {
     return o;
 }
 
-static json_t *traffic(const struct plane_counters *c) {
+static json_t *traffic(const struct plane_counters *c, const struct channel_totals *m) {
     json_t *o = json_object();
     json_object_set_new(o, "ops", number(c->ops));
     json_object_set_new(o, "ops_failed", number(c->ops_failed));
     json_object_set_new(o, "bytes_read", number(c->bytes_read));
     json_object_set_new(o, "bytes_written", number(c->bytes_written));
+    json_object_set_new(o, "messages_sent", number(m->messages_sent));
+    json_object_set_new(o, "messages_received", number(m->messages_received));
+    json_object_set_new(o, "message_bytes_sent", number(m->bytes_sent));
+    json_object_set_new(o, "message_bytes_received", number(m->bytes_received));
     json_object_set_new(o, "wakeups_sent", number(c->wakeups_sent));
     json_object_set_new(o, "sleeps", number(c->sleeps));
     return o;
@@ -93,13 +99,14 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     json_t *listen = json_pack("{s:s, s:i}", "host", st->listen_host, "port", (int)st->listen_port);
     json_t *process = json_pack("{s:i, s:i, s:o}", "pid", (int)getpid(), "uid", (int)geteuid(),
                                 "rss_bytes", number(t.rss_bytes));
-    ctl_reply(call, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o}",
-                              "version", RDMAD_VERSION, "node", st->node_name, "state",
-                              st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s,
-                              "fabric", fabric(st), "listen", listen, "workers",
-                              (json_int_t)st->config->workers, "congestion_control",
-                              st->config->tcp_congestion_control, "objects", objects(&t), "limits",
-                              limits(st, &t), "traffic", traffic(&counters), "process", process));
+    ctl_reply(call,
+              json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "version",
+                        RDMAD_VERSION, "node", st->node_name, "state",
+                        st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
+                        fabric(st), "listen", listen, "workers", (json_int_t)st->config->workers,
+                        "congestion_control", st->config->tcp_congestion_control, "objects",
+                        objects(&t), "limits", limits(st, &t), "traffic",
+                        traffic(&counters, &t.messages), "process", process));
 }
 
 static void each_key(void *arg, const char *key, const char *literal) {

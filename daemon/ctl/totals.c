@@ -7,6 +7,7 @@
 #include "daemon/ctl/call.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
+#include "daemon/state/channel.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -51,6 +52,9 @@ void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plan
     out->objects.rings = used[QUOTA_RINGS];
     out->objects.leases = used[QUOTA_LEASES];
     out->objects.attaches = used[QUOTA_ATTACHES];
+    out->objects.services = used[QUOTA_SERVICES];
+    out->objects.channels = used[QUOTA_CHANNELS];
+    channels_count(st, &out->messages);
     out->objects.peers = peers_count(st->peers);
     links_view(st->peers, count_link, &out->objects.links);
     out->objects.lanes_in = plane->lanes_in;

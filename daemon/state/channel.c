@@ -35,12 +35,31 @@ static struct plane_session *plane_of(const struct session *s) {
     return s->closing ? s->leaving : s->plane;
 }
 
+static void add_stats(struct channel_totals *sum, const struct plane_channel_stats *s) {
+    sum->messages_sent += __atomic_load_n(&s->messages_sent, __ATOMIC_RELAXED);
+    sum->bytes_sent += __atomic_load_n(&s->bytes_sent, __ATOMIC_RELAXED);
+    sum->messages_received += __atomic_load_n(&s->messages_received, __ATOMIC_RELAXED);
+    sum->bytes_received += __atomic_load_n(&s->bytes_received, __ATOMIC_RELAXED);
+    sum->stalls += __atomic_load_n(&s->stalls, __ATOMIC_RELAXED);
+    sum->lost += __atomic_load_n(&s->lost, __ATOMIC_RELAXED);
+}
+
+void channels_count(const struct state *st, struct channel_totals *out) {
+    const struct channel *ch;
+    uint32_t cursor = 0;
+    uint64_t number;
+    *out = st->messages;
+    while ((ch = slots_next(&st->channels, &cursor, &number)))
+        add_stats(out, &ch->stats);
+}
+
 /* ---- making and unmaking ----------------------------------------------------------------- */
 
 static void channel_free(struct channel *ch) {
     struct session *s = ch->session;
     struct session_waiter closing = ch->closing;
 
+    add_stats(&s->state->messages, &ch->stats);
     slots_remove(&s->channels, ch->handle);
     slots_remove(&s->state->channels, ch->number);
     quota_discharge(&ch->charge);

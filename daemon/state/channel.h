@@ -101,6 +101,9 @@ void session_cut_off(struct session *s); /* session.c */
 /* After plane_session_drop is done. done: the last channel is freed. */
 void channels_release_session(struct session *s, plane_done *done, void *arg);
 
+/* What all channels there ever were here have moved. */
+void channels_count(const struct state *st, struct channel_totals *out);
+
 /* The client reads again: tells it of the ends it did not hear of. */
 void channels_tell(struct session *s);
 

@@ -37,6 +37,9 @@ struct state {
     uint64_t next_session_id;
     struct names *names;
     struct leases *leases;
+    struct channel_totals {
+        uint64_t messages_sent, bytes_sent, messages_received, bytes_received, stalls, lost;
+    } messages;               /* of channels that are gone */
     struct slots channels;    /* of struct channel (state/channel.h), by number */
     uint64_t service_numbers; /* given out to services, and to who waits for them */
     struct peers *peers;

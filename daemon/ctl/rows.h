@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rows.h - a list as show answers it, of show*.c: rows, cut at CTL_MAX_ROWS.
+ */
+#ifndef RDMAD_CTL_ROWS_H
+#define RDMAD_CTL_ROWS_H
+
+#include "daemon/base/clock.h"
+#include "daemon/ctl/call.h"
+
+struct rows {
+    json_t *list;
+    uint64_t now_ns;
+    bool truncated;
+    const char *protection; /* of leases */
+    const char *fabric;     /* of channels */
+};
+
+static inline struct rows rows_new(void) {
+    return (struct rows){.list = json_array(), .now_ns = clock_now_ns()};
+}
+
+static inline bool rows_full(struct rows *rows) {
+    rows->truncated = json_array_size(rows->list) >= CTL_MAX_ROWS;
+    return rows->truncated;
+}
+
+static inline void rows_reply(struct ctl_call *call, struct rows *rows, const char *noun) {
+    json_t *answer = json_pack("{s:o}", noun, rows->list);
+    if (rows->truncated)
+        json_object_set_new(answer, "truncated", json_true());
+    ctl_reply(call, answer);
+}
+
+static inline double rows_seconds(uint64_t ns) {
+    return (double)ns / 1e9;
+}
+
+/* A peer's or a client's text is not known to be UTF-8; what is not is shown as "?". */
+static inline json_t *rows_text(const char *s) {
+    json_t *value = json_string(s);
+    return value ? value : json_string("?");
+}
+
+static inline const char *rows_scope(uint32_t scope) {
+    return scope == RDMAD_SCOPE_ANY ? "any" : scope == RDMAD_SCOPE_PEER ? "peer" : "uid";
+}
+
+#endif
