@@ -39,7 +39,7 @@ static void claim_free(struct claim *c) {
     peer_check_free(p);
 }
 
-static void send_release(struct claim *c, bool returned) {
+static void send_release(struct claim *c, uint32_t returned) {
     struct peer_msg m = {.type = PEER_MSG_RELEASE,
                          .release = {.owner_ref = c->owner_ref, .returned = returned}};
     peer_send(c->peer, &m);
@@ -80,16 +80,55 @@ static void cancel(struct handle *h) {
     claim_fail(h->peer_record, &why);
 }
 
+/* The owner's answer is awaited without the handle. */
+static void hand_over(struct claim *c, struct handle *h) {
+    c->handing = h->releasing;
+    h->releasing.done = NULL;
+    c->handle = NULL;
+    c->stage = CLAIM_HANDING;
+    timer_unset(&state_of(c)->timers, &c->key_again);
+    struct lane *lane = c->lane;
+    c->lane = NULL;
+    lane_leave(lane, &c->lane_user);
+    send_release(c, 2);
+}
+
+static void handed(struct claim *c, const struct error *result) {
+    struct session_waiter w = c->handing;
+    claim_free(c);
+    w.done(w.arg, result);
+}
+
 static void let_go(struct handle *h, bool returned) {
     struct claim *c = h->peer_record;
+    struct session_waiter w = h->releasing;
+
+    if (h->handing && !c->revoked && c->peer->stage == PEER_UP) {
+        hand_over(c, h);
+        return;
+    }
     if (c->revoked)
         send_stopped(c);
     else
         send_release(c, returned);
+    struct error why = c->revoked_why;
+    if (h->handing) {
+        if (!c->revoked)
+            error_set(&why, RDMAD_E_PEER_LOST, "the connection to %s was lost", c->peer->name);
+        h->releasing.done = NULL;
+    }
     claim_free(c);
+    if (h->handing)
+        w.done(w.arg, &why);
 }
 
-static const struct handle_ops claim_ops = {.cancel = cancel, .let_go = let_go};
+static void keep(struct handle *h) {
+    const struct claim *c = h->peer_record;
+    struct peer_msg m = {.type = PEER_MSG_KEEP_REQ, .keep_req.owner_ref = c->owner_ref};
+    peer_send(c->peer, &m);
+}
+
+static const struct handle_ops claim_ops = {.cancel = cancel, .let_go = let_go, .keep = keep};
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
@@ -122,14 +161,34 @@ static void timed_out(struct timer *timer, uint64_t now_ns) {
     claim_fail(c, &why);
 }
 
+static void fill_attach(const struct claim *c, struct peer_msg *m) {
+    m->type = PEER_MSG_ATTACH_REQ;
+    m->attach_req.lessee_ref = c->ref;
+    m->attach_req.lease = c->uri.lease;
+    memcpy(m->attach_req.key, c->uri.key, sizeof(m->attach_req.key));
+    memcpy(m->attach_req.name, c->uri.name, sizeof(m->attach_req.name));
+    m->attach_req.uid = c->uid;
+    m->attach_req.via = c->via;
+}
+
+static void fill_request(const struct claim *c, struct peer_msg *m) {
+    m->type = PEER_MSG_REQUEST_REQ;
+    m->request_req = (struct peer_request_req){.lessee_ref = c->ref,
+                                               .bytes = c->request.bytes,
+                                               .ttl_ns = c->request.ttl_ns,
+                                               .rights = c->request.rights,
+                                               .uid = c->uid,
+                                               .via = c->via};
+    memcpy(m->request_req.service, c->uri.name, sizeof(m->request_req.service));
+}
+
 static void ask(struct claim *c) {
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
-    m.attach_req.lessee_ref = c->ref;
-    m.attach_req.lease = c->uri.lease;
-    memcpy(m.attach_req.key, c->uri.key, sizeof(m.attach_req.key));
-    memcpy(m.attach_req.name, c->uri.name, sizeof(m.attach_req.name));
-    m.attach_req.uid = c->handle->session->uid;
-    m.attach_req.via = c->via = lane_number_for(c->peer, c->handle->session);
+    struct peer_msg m = {0};
+    c->via = lane_number_for(c->peer, c->handle->session);
+    if (c->requested)
+        fill_request(c, &m);
+    else
+        fill_attach(c, &m);
     c->stage = CLAIM_ASKED;
     c->asked_ns = state_now(state_of(c));
     peer_send(c->peer, &m);
@@ -186,25 +245,48 @@ static struct claim *claim_new(struct peer *p, struct handle *h, const struct rd
     return c;
 }
 
-void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,
-                 uint64_t timeout_ns, plane_done *done, void *arg) {
+static bool become_local(struct claim *c);
+
+/* What is wanted of uri, as an attach of h. */
+static void claim_begin(struct peers *ps, const struct claim *want, plane_done *done, void *arg) {
+    struct handle *h = want->handle;
+    struct rdmad_uri uri = want->uri;
     struct claim *c = NULL;
     struct peer *p;
     struct error err;
 
-    if (peer_dial(ps, uri->host, uri->port, h->session->uid, &p, &err) == 0)
-        c = claim_new(p, h, uri, timeout_ns, &err);
+    if (peers_is_self(ps, &uri))
+        peers_own_address(ps, uri.host, &uri.port);
+    if (peer_dial(ps, uri.host, uri.port, h->session->uid, &p, &err) == 0)
+        c = claim_new(p, h, &uri, want->timeout_ns, &err);
     if (!c) {
         handle_free(h);
         done(arg, &err);
         return;
     }
+    c->requested = want->requested;
+    c->request = want->request;
     h->ops = &claim_ops;
     h->peer_record = c;
+    h->requested = c->requested;
     c->done = (struct session_waiter){done, arg};
     liveness_update(p);
-    if (p->stage == PEER_UP)
+    if (p->stage == PEER_UP && !(p->is_self && become_local(c)))
         ask(c);
+}
+
+void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,
+                 uint64_t timeout_ns, plane_done *done, void *arg) {
+    struct claim want = {.handle = h, .uri = *uri, .timeout_ns = timeout_ns};
+    claim_begin(ps, &want, done, arg);
+}
+
+void peer_request(struct peers *ps, struct handle *h, const struct rdmad_uri *uri,
+                  const struct request_terms *terms, uint64_t timeout_ns, plane_done *done,
+                  void *arg) {
+    struct claim want = {
+        .handle = h, .uri = *uri, .timeout_ns = timeout_ns, .requested = true, .request = *terms};
+    claim_begin(ps, &want, done, arg);
 }
 
 void claims_begin(struct peer *p) {
@@ -237,6 +319,7 @@ static void claim_granted(struct claim *c, const struct peer_attach_rep *m) {
         .rights = m->rights,
         .deadline_ns = clock_after(c->asked_ns, m->ttl_ns),
         .key = m->key,
+        .notify_ref = m->owner_ref,
     };
     if (claim_is_closing(c))
         return;
@@ -279,24 +362,6 @@ void claim_usable(struct claim *c) {
 
 /* ---- news from the owner ------------------------------------------------------------------ */
 
-void claim_revoked(struct peer *p, const struct peer_revoked *m) {
-    struct claim *c = find(p, m->lessee_ref);
-    if (!c || c->stage == CLAIM_ABANDONED)
-        return; /* we let go first, RELEASE is on its way */
-    if (c->stage != CLAIM_LINKING && c->stage != CLAIM_LIVE) {
-        peer_refuse(p, RDMAD_E_PROTOCOL, "REVOKED of an attach that was not granted");
-        return;
-    }
-    c->revoked = true;
-    if (c->stage == CLAIM_LIVE) {
-        handle_end(c->handle, m->reason, m->text);
-        return;
-    }
-    struct error why = {.code = m->reason};
-    memcpy(why.text, m->text, sizeof(why.text));
-    claim_fail(c, &why);
-}
-
 static void set_deadline(struct claim *c, uint64_t deadline_ns) {
     c->spec.deadline_ns = deadline_ns;
     if (c->stage == CLAIM_LIVE)
@@ -312,6 +377,60 @@ static void ask_ttl(struct claim *c) {
     c->ttl_asked = true;
     c->asked_ns = state_now(state_of(c));
     peer_send(c->peer, &m);
+}
+
+void claim_revoked(struct peer *p, const struct peer_revoked *m) {
+    struct claim *c = find(p, m->lessee_ref);
+    if (!c || c->stage == CLAIM_ABANDONED)
+        return; /* we let go first, RELEASE is on its way */
+    struct error why = {.code = m->reason};
+    memcpy(why.text, m->text, sizeof(why.text));
+    if (c->stage == CLAIM_HANDING) { /* reason RELEASED: as we asked; else it ended before */
+        if (why.code == RDMAD_E_LEASE_RELEASED)
+            why.code = RDMAD_OK;
+        handed(c, &why);
+        return;
+    }
+    if (c->stage != CLAIM_LINKING && c->stage != CLAIM_LIVE) {
+        peer_refuse(p, RDMAD_E_PROTOCOL, "REVOKED of an attach that was not granted");
+        return;
+    }
+    c->revoked = true;
+    c->revoked_why = why;
+    if (c->stage == CLAIM_LIVE)
+        handle_end(c->handle, m->reason, m->text);
+    else
+        claim_fail(c, &why);
+}
+
+/* ---- what a lessee asks of its lease -------------------------------------------------------- */
+
+/* A claim whose handle the client uses; NULL: there is none, any more. */
+static struct claim *find_live(struct peer *p, uint64_t ref) {
+    struct claim *c = find(p, ref);
+    return c && c->stage == CLAIM_LIVE ? c : NULL;
+}
+
+void claim_notify_taken(struct peer *p, const struct peer_notify_taken *m) {
+    struct claim *c = find_live(p, m->lessee_ref);
+    if (c)
+        handle_notified(c->handle, m->count);
+}
+
+void claim_keep_rep(struct peer *p, const struct peer_keep_rep *m) {
+    struct claim *c = find_live(p, m->lessee_ref);
+    struct error result = {.code = m->status};
+    if (!c)
+        return;
+    memcpy(result.text, m->text, sizeof(result.text));
+    if (!m->status)
+        ask_ttl(c);
+    handle_kept(c->handle, &result);
+}
+
+struct session *claim_session(struct peer *p, uint64_t ref) {
+    const struct claim *c = find(p, ref);
+    return c && c->handle ? c->handle->session : NULL;
 }
 
 /* A shorter life holds at once. A longer one must be asked for: counted from now, it would end
@@ -356,6 +475,8 @@ void claims_lost(struct peer *p, const struct error *why) {
     while ((c = slots_next(&p->claims, &cursor, &ref))) {
         if (c->stage == CLAIM_ABANDONED)
             claim_free(c);
+        else if (c->stage == CLAIM_HANDING)
+            handed(c, &lost);
         else if (c->stage == CLAIM_LIVE)
             handle_end(c->handle, RDMAD_E_PEER_LOST, lost.text);
         else
@@ -363,8 +484,11 @@ void claims_lost(struct peer *p, const struct error *why) {
     }
 }
 
-/* The peer turned out to be this daemon under another name. */
-static void become_local(struct claim *c) {
+/* ---- ourselves ------------------------------------------------------------------------------ */
+
+/* What is wanted of this daemon under another name. false: it is to be had by link only, or what it
+ * is of cannot be found, which the other end can say. */
+static bool become_local(struct claim *c) {
     struct leases *ls = state_of(c)->leases;
     struct session_waiter done = c->done;
     struct handle *h = c->handle;
@@ -372,15 +496,16 @@ static void become_local(struct claim *c) {
     struct error err;
     struct lease *l;
 
+    if (h->session->closing || c->requested || lease_find(ls, &uri, &l, &err) ||
+        handle_goes_by_link(state_of(c), l->terms.rights))
+        return false;
     h->ops = NULL;
     claim_free(c);
-    if (h->session->closing)
-        error_set(&err, RDMAD_E_CANCELED, "the session ended during the attach");
-    else if (lease_find(ls, &uri, &l, &err) == 0 &&
-             handle_attach_local(h, l, done.done, done.arg, &err) == 0)
-        return;
+    if (handle_attach_local(h, l, done.done, done.arg, &err) == 0)
+        return true;
     handle_free(h);
     done.done(done.arg, &err);
+    return true;
 }
 
 void claims_become_local(struct peer *p) {

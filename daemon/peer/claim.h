@@ -13,6 +13,7 @@ enum claim_stage {
     CLAIM_ASKED,     /* for its answer */
     CLAIM_LINKING,   /* granted; for the lane, and for a key that is good on it */
     CLAIM_LIVE,      /* the handle is the data plane's, or draining */
+    CLAIM_HANDING,   /* handed over; for the owner to say that it has the memory */
     CLAIM_ABANDONED, /* given up while ASKED: what is granted late is given back at once */
 };
 
@@ -20,9 +21,11 @@ struct claim {
     struct peer *peer;
     uint64_t ref; /* in peer->claims */
     enum claim_stage stage;
-    struct handle *handle; /* NULL once ABANDONED */
+    struct handle *handle; /* NULL once HANDING or ABANDONED */
     uid_t uid;             /* of its session */
     struct rdmad_uri uri;
+    bool requested; /* uri names a service, and this is what is wanted of it */
+    struct request_terms request;
     struct timer timeout;
     uint64_t timeout_ns;
     struct session_waiter done;
@@ -37,7 +40,9 @@ struct claim {
     uint64_t key_pause_ns;
     char trouble[RDMAD_TEXT_MAX + 1]; /* why there was no key the last time; "" */
     bool revoked;                     /* the owner waits for STOPPED */
-    bool ttl_asked, ttl_again;        /* a TTL_REQ is out; another renewal came meanwhile */
+    struct error revoked_why;
+    struct session_waiter handing;
+    bool ttl_asked, ttl_again; /* a TTL_REQ is out; another renewal came meanwhile */
 };
 
 /* ---- attach.c ---- */

@@ -221,6 +221,11 @@ static void readable(struct bufferevent *bev, void *arg) {
         ;
 }
 
+static void drained(struct bufferevent *bev, void *arg) {
+    (void)bev;
+    names_go_on(arg);
+}
+
 static void happened(struct bufferevent *bev, short what, void *arg) {
     struct peer *p = arg;
     struct error why;
@@ -249,6 +254,6 @@ int peer_start(struct peer *p, int fd) {
     p->bev = transport_new(p->peers->state->base, fd);
     if (!p->bev)
         return RDMAD_E_NOMEM;
-    bufferevent_setcb(p->bev, readable, NULL, happened, p);
+    bufferevent_setcb(p->bev, readable, drained, happened, p);
     return 0;
 }

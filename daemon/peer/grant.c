@@ -17,34 +17,21 @@
  * the connection is lost all windows of the peer are closed without asking, and its links cut.
  * Numbers that name nothing (any more) are ignored: both sides may let go at the same time.
  */
+#include "daemon/peer/grant.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/internal.h"
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct grant {
-    struct peer *peer;
-    uint64_t ref; /* in peer->grants */
-    uint64_t lessee_ref;
-    uint64_t lease_id;
-    struct attachment attachment;
-    bool opening;      /* the data plane owes the key */
-    uint64_t via;      /* for which link */
-    uint64_t next_via; /* for which one is wanted then; 0: none */
-    bool told;         /* the lessee has it, with or without a key */
-    bool renewed;      /* RENEWED is out, the lessee has not asked for how long yet */
-    bool gone;         /* out of its reach; only waits for the above */
-};
 
 static struct grant *of_attachment(struct attachment *a) {
     return container_of(a, struct grant, attachment);
 }
 
-static void grant_free(struct grant *g) {
+void peer_grant_free(struct grant *g) {
     struct peer *p = g->peer;
-    slots_remove(&p->grants, g->ref);
+    slots_remove(&p->grants, g->slot);
     free(g);
     liveness_update(p);
     peer_check_free(p);
@@ -85,19 +72,31 @@ static void renewed(struct attachment *a) {
     send_ttl(g, PEER_MSG_RENEWED);
 }
 
+/* The answer to a RELEASE that hands over: what REVOKED says otherwise by itself. */
+static void tell_handed(struct grant *g) {
+    struct peer_msg m = {
+        .type = PEER_MSG_REVOKED,
+        .revoked = {.lessee_ref = g->lessee_ref, .reason = RDMAD_E_LEASE_RELEASED}};
+    snprintf(m.revoked.text, sizeof(m.revoked.text), "lease %" PRIu64 " was handed over",
+             g->lease_id);
+    peer_send(g->peer, &m);
+}
+
 static void gone(struct attachment *a, int reason) {
     struct grant *g = of_attachment(a);
     (void)reason;
     g->gone = true;
+    if (g->handed)
+        tell_handed(g);
     if (!g->opening)
-        grant_free(g);
+        peer_grant_free(g);
 }
 
-static const struct attachment_ops grant_ops = {.stop = stop, .renewed = renewed, .gone = gone};
+const struct attachment_ops grant_ops = {.stop = stop, .renewed = renewed, .gone = gone};
 
 /* ---- attach ------------------------------------------------------------------------------ */
 
-static void refuse_attach(struct peer *p, uint64_t lessee_ref, const struct error *why) {
+void grant_refuse(struct peer *p, uint64_t lessee_ref, const struct error *why) {
     struct peer_msg m = {.type = PEER_MSG_ATTACH_REP,
                          .attach_rep = {.lessee_ref = lessee_ref, .status = why->code}};
     memcpy(m.attach_rep.text, why->text, sizeof(m.attach_rep.text));
@@ -154,7 +153,7 @@ static void attach_settled(struct grant *g, const struct error *result,
     } else if (result->code == RDMAD_E_PEER_LOST) {
         answer_attach(g, &none);
     } else {
-        refuse_attach(g->peer, g->lessee_ref, result);
+        grant_refuse(g->peer, g->lessee_ref, result);
         attachment_drop(&g->attachment);
     }
 }
@@ -178,7 +177,7 @@ static void ended_meanwhile(struct grant *g) {
     struct error why;
     lease_ended_error(g->lease_id, g->attachment.reason, 0, &why);
     if (!g->told) {
-        refuse_attach(g->peer, g->lessee_ref, &why);
+        grant_refuse(g->peer, g->lessee_ref, &why);
     } else {
         refuse_key(g, g->via, &why);
         if (g->next_via)
@@ -186,7 +185,7 @@ static void ended_meanwhile(struct grant *g) {
     }
     g->next_via = 0;
     if (g->gone)
-        grant_free(g);
+        peer_grant_free(g);
 }
 
 /* The window is open, or not. */
@@ -204,18 +203,23 @@ static void window_opened(void *arg, const struct error *result, const struct fa
 static struct plane_window *new_window(struct grant *g) {
     struct attachment *a = &g->attachment;
     const struct lease *l = a->lease;
+    struct plane_session *owner = l->owner->plane;
     struct fabric_window_spec spec = {
         .peer = g->peer->id,
         .via = g->via,
         .base = (char *)l->pool->base + l->terms.offset,
         .memory = l->pool->memory,
         .length = l->terms.length,
-        .rights = l->terms.rights,
+        .rights = l->terms.rights & ~RDMAD_RIGHT_DELEGATE, /* the rest is no fabric's business */
         .deadline_ns = l->deadline_ns,
         .lease_id = l->id,
         .audit = &a->audit,
     };
-    return plane_window_open(g->peer->peers->state->plane, &spec, window_opened, g);
+    struct plane_window *window =
+        plane_window_open(g->peer->peers->state->plane, &spec, window_opened, g);
+    if (window && owner)
+        plane_window_notify(window, g->ref, owner, g);
+    return window;
 }
 
 /* Opens it, or opens it again, for another link. */
@@ -233,10 +237,19 @@ static void open_window(struct grant *g, uint64_t via) {
     }
 }
 
-static struct grant *grant_new(struct peer *p, struct error *err) {
+/* The worker of a lease's window tells lessees apart by it, and has more than one peer's: the
+ * connection's number, which is not used again in a long time, then the place in its table and how
+ * often that was used. */
+static uint64_t ref_of(const struct peer *p, uint64_t slot) {
+    return p->id << 40 | (slot >> 32 & 0xffffff) << 16 | (slot & 0xffff);
+}
+
+struct grant *peer_grant_new(struct peer *p, uint64_t lessee_ref, struct error *err) {
     struct grant *g = calloc(1, sizeof(*g));
-    if (g && (g->ref = slots_add(&p->grants, g))) {
+    if (g && (g->slot = slots_add(&p->grants, g))) {
         g->peer = p;
+        g->ref = ref_of(p, g->slot);
+        g->lessee_ref = lessee_ref;
         return g;
     }
     error_set(err, g ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
@@ -247,47 +260,56 @@ static struct grant *grant_new(struct peer *p, struct error *err) {
     return NULL;
 }
 
+struct lessee grant_lessee(struct peer *p, uint64_t lessee_ref) {
+    struct peer *self = peer_other_end(p);
+    return (struct lessee){
+        .session = self ? claim_session(self, lessee_ref) : NULL, .peer = p->id, .address = p->ip};
+}
+
+void grant_attached(struct grant *g, const struct lease *l, uint64_t via) {
+    g->lease_id = l->id;
+    liveness_update(g->peer);
+    if (via)
+        open_window(g, via);
+    else
+        answer_attach(g, &(struct fabric_blob){0});
+}
+
 void grant_attach_req(struct peer *p, const struct peer_attach_req *m) {
-    struct lessee who = {.peer = p->id, .address = p->ip};
+    struct lessee who = grant_lessee(p, m->lessee_ref);
     struct rdmad_uri uri = {.lease = m->lease};
     struct error err;
     struct lease *l;
 
     memcpy(uri.key, m->key, sizeof(uri.key));
     memcpy(uri.name, m->name, sizeof(uri.name));
-    struct grant *g = grant_new(p, &err);
+    struct grant *g = peer_grant_new(p, m->lessee_ref, &err);
     if (!g) {
-        refuse_attach(p, m->lessee_ref, &err);
+        grant_refuse(p, m->lessee_ref, &err);
         return;
     }
-    g->lessee_ref = m->lessee_ref;
     if (lease_find(p->peers->state->leases, &uri, &l, &err) ||
         lease_attach(l, &who, &g->attachment, &grant_ops, &err)) {
-        refuse_attach(p, m->lessee_ref, &err);
-        grant_free(g);
+        grant_refuse(p, m->lessee_ref, &err);
+        peer_grant_free(g);
         return;
     }
-    g->lease_id = l->id;
     LOG(DEBUG,
         ("lease %" PRIu64 ": attached from %s, uid %" PRIu32 " there", l->id, p->name, m->uid),
         FIELD_U64("LEASE", l->id), FIELD_U64("PEER", p->id));
-    liveness_update(p);
-    if (m->via)
-        open_window(g, m->via);
-    else
-        answer_attach(g, &(struct fabric_blob){0});
+    grant_attached(g, l, m->via);
 }
 
 /* ---- what the lessee says later ----------------------------------------------------------- */
 
-/* One that the lessee can know of. */
-static struct grant *find(struct peer *p, uint64_t ref) {
-    struct grant *g = slots_get(&p->grants, ref);
-    return g && g->told && !g->gone ? g : NULL;
+struct grant *peer_grant_find(struct peer *p, uint64_t ref) {
+    uint32_t index = ref & 0xffff;
+    struct grant *g = index < p->grants.size ? p->grants.slot[index].ptr : NULL;
+    return g && g->ref == ref && g->told && !g->gone ? g : NULL;
 }
 
 void grant_key_req(struct peer *p, const struct peer_key_req *m) {
-    struct grant *g = find(p, m->owner_ref);
+    struct grant *g = peer_grant_find(p, m->owner_ref);
     struct error why;
     if (!g)
         return;
@@ -304,25 +326,44 @@ void grant_key_req(struct peer *p, const struct peer_key_req *m) {
 }
 
 void grant_release(struct peer *p, const struct peer_release *m) {
-    struct grant *g = find(p, m->owner_ref);
-    if (g && m->returned)
+    struct grant *g = peer_grant_find(p, m->owner_ref);
+    if (!g)
+        return;
+    if (m->returned == 2) {
+        g->handed = !g->attachment.stopping; /* else REVOKED is on its way, and says why not */
+        if (!g->attachment.lease->requested)
+            peer_refuse(p, RDMAD_E_PROTOCOL, "lease %" PRIu64 " was not requested", g->lease_id);
+        else
+            attachment_hand_over(&g->attachment); /* may free g */
+    } else if (m->returned) {
         attachment_release(&g->attachment);
-    else if (g)
+    } else {
         attachment_drop(&g->attachment);
+    }
 }
 
 void grant_stopped(struct peer *p, const struct peer_stopped *m) {
-    struct grant *g = find(p, m->owner_ref);
+    struct grant *g = peer_grant_find(p, m->owner_ref);
     if (g)
         attachment_stopped(&g->attachment);
 }
 
 void grant_ttl_req(struct peer *p, const struct peer_ttl *m) {
-    struct grant *g = find(p, m->ref);
+    struct grant *g = peer_grant_find(p, m->ref);
     if (!g || g->attachment.stopping)
         return;
     g->renewed = false;
     send_ttl(g, PEER_MSG_TTL_REP);
+}
+
+/* The grant lives until its window is closed, and that is told after this. */
+void peers_notify_taken(struct peers *ps, void *window_cookie, uint32_t count) {
+    struct grant *g = window_cookie;
+    struct peer_msg m = {.type = PEER_MSG_NOTIFY_TAKEN,
+                         .notify_taken = {.lessee_ref = g->lessee_ref, .count = count}};
+    (void)ps;
+    if (g->told && !g->gone)
+        peer_send(g->peer, &m);
 }
 
 /* ---- links ------------------------------------------------------------------------------- */
@@ -355,11 +396,16 @@ static void offered(void *arg, const struct error *result, const struct fabric_b
 }
 
 void grant_link_req(struct peer *p, const struct peer_link_req *m) {
+    struct plane *plane = p->peers->state->plane;
     struct offer *o = NULL;
     struct error err;
 
-    if (p->grants.used == 0)
-        error_set(&err, RDMAD_E_NO_LEASE, "a link needs a lease; the one it was for has ended");
+    if (p->grants.used == 0 && list_empty(&p->chans_in))
+        error_set(&err, RDMAD_E_NO_LEASE,
+                  "a link needs a lease or a channel; what it was for has ended");
+    else if (m->worker != PEER_ANY_WORKER && m->worker >= plane_workers(plane))
+        error_set(&err, RDMAD_E_INVAL, "there is no worker %" PRIu32 " here, only %u", m->worker,
+                  plane_workers(plane));
     else if (p->offers >= PEER_OFFERS_MAX)
         error_set(&err, RDMAD_E_LIMIT, "%u links are being offered already, at most %u at a time",
                   p->offers, PEER_OFFERS_MAX);
@@ -372,7 +418,9 @@ void grant_link_req(struct peer *p, const struct peer_link_req *m) {
     *o = (struct offer){.peer = p, .ref = m->ref};
     p->offers++;
     p->holds++;
-    plane_offer(p->peers->state->plane, p->id, &m->hello, offered, o);
+    plane_offer_on(plane,
+                   m->worker == PEER_ANY_WORKER ? plane_worker_of_peer(plane, p->id) : m->worker,
+                   p->id, &m->hello, offered, o);
 }
 
 static void forgotten(void *arg, const struct error *result) {
@@ -399,7 +447,9 @@ void grants_lost(struct peer *p) {
     uint64_t ref;
     struct grant *g;
     while ((g = slots_next(&p->grants, &cursor, &ref))) {
-        if (!g->gone)
+        if (g->requesting)
+            g->lost = true;
+        else if (!g->gone)
             attachment_drop(&g->attachment);
     }
 }

@@ -52,6 +52,18 @@ static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
     peer_is_up(p);
 }
 
+/* Of no use, unless somebody waits for what is to be had only so (self.c). */
+static void know_self(struct peer *p) {
+    struct error why;
+    if (p->claims.used || p->asks.used) {
+        p->is_self = true;
+        peer_is_up(p);
+        return;
+    }
+    error_set(&why, RDMAD_E_INVAL, "%s:%u is this very daemon", p->host, p->port);
+    peer_doom(p, &why);
+}
+
 void hello_received(struct peer *p, const struct peer_hello *hello) {
     const struct state *st = p->peers->state;
 
@@ -60,11 +72,9 @@ void hello_received(struct peer *p, const struct peer_hello *hello) {
     if (!p->outgoing) {
         greet_stranger(p, hello);
     } else if (memcmp(hello->node_id, st->node_id, sizeof(st->node_id)) == 0) {
-        struct error why;
         claims_become_local(p);
         chans_become_local(p);
-        error_set(&why, RDMAD_E_INVAL, "%s:%u is this very daemon", p->host, p->port);
-        peer_doom(p, &why);
+        know_self(p);
     } else if (fabric_fits(p, hello)) {
         peer_is_up(p);
     }

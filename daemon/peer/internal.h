@@ -13,6 +13,9 @@
  *   lane.c       the lessee's side: where our workers reach the peer's memory
  *   grant.c      the owner's side: attachments of the peer
  *   channel.c    both sides: the way between two ends of a channel
+ *   lend.c       the owner's side: leases of leases and of budgets, more time
+ *   ask.c        the lessee's side: what our sessions ask beyond an attach
+ *   names.c      the owner's side: who lists and watches our names
  *   wire.c       messages; transport.c sockets
  *
  * Every end of a connection goes through peer_doom, which only notes why and asks the loop to come
@@ -54,6 +57,10 @@ struct evdns_getaddrinfo_request;
  * cost of short leases, so short that what a client's end gives back is back within a second. */
 #define PEER_LANE_IDLE_NS (500 * NSEC_PER_MSEC)
 
+/* Questions of ours that wait at one peer, watches among them; and watches that one has here. */
+#define PEER_ASKS_MAX 1024u
+#define PEER_WATCHES_MAX 256u
+
 struct peers {
     struct state *state;
     struct evconnlistener *listener;
@@ -75,6 +82,7 @@ struct peer {
     struct list node;
     uint64_t id; /* of this connection; never used twice */
     bool outgoing;
+    bool is_self; /* outgoing: to this very daemon, for leases that are reached by link only */
     enum peer_stage stage;
     unsigned holds; /* callbacks under way */
     uint64_t since_ns;
@@ -105,7 +113,10 @@ struct peer {
     struct slots claims; /* outgoing: struct claim, attach.c */
     struct list lanes;   /* outgoing: struct lane, lane.c */
     struct slots grants; /* incoming: struct grant, grant.c */
-    unsigned offers;     /* incoming: being made */
+    struct slots asks;   /* outgoing: struct peer_ask, ask.c */
+    struct list seen;    /* incoming: watches, names.c */
+    unsigned nseen;
+    unsigned offers; /* incoming: being made */
     /* Of struct chan (channel.c): those of which this is our connection to the other daemon, and
      * those of which it is its to us. */
     struct list chans_out, chans_in;
@@ -124,6 +135,11 @@ struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory *
 bool peers_make_room(struct peers *ps);
 void peer_check_free(struct peer *p); /* once it is lost and holds nothing */
 void peer_is_up(struct peer *p);      /* hello was said both ways */
+/* By what this daemon can dial itself. */
+void peers_own_address(const struct peers *ps, char host[RDMAD_HOST_MAX + 1], uint16_t *port);
+/* The other end of an incoming connection, if it is one that this daemon dialled to itself, by the
+ * addresses of both sockets; else NULL. */
+struct peer *peer_other_end(const struct peer *p);
 /* The outgoing peer of that address, dialled now, on uid's account, if there is none. */
 int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
               struct error *err);
@@ -165,6 +181,13 @@ void claim_attach_rep(struct peer *p, const struct peer_attach_rep *m);
 void claim_revoked(struct peer *p, const struct peer_revoked *m);
 void claim_renewed(struct peer *p, const struct peer_ttl *m);
 void claim_ttl_rep(struct peer *p, const struct peer_ttl *m);
+
+/* Whose the claim of that number is; NULL when there is none. */
+struct session *claim_session(struct peer *p, uint64_t ref);
+
+/* ---- ask.c ---- */
+void asks_begin(struct peer *p);                         /* the peer is up */
+void asks_lost(struct peer *p, const struct error *why); /* its connection is gone */
 
 /* ---- key.c ---- */
 void claim_key_rep(struct peer *p, const struct peer_key_rep *m);
@@ -221,6 +244,8 @@ void grant_keep_req(struct peer *p, const struct peer_keep_req *m);
 
 /* ---- names: who is asked, then who asks ---- */
 void names_req(struct peer *p, const struct peer_names_req *m);
+void names_go_on(struct peer *p); /* its output has drained */
+void names_lost(struct peer *p);
 void names_watch_req(struct peer *p, const struct peer_watch_req *m);
 void names_unwatch(struct peer *p, const struct peer_unwatch *m);
 void names_rep(struct peer *p, const struct peer_names_rep *m);

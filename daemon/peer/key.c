@@ -129,7 +129,7 @@ void claim_key_rep(struct peer *p, const struct peer_key_rep *m) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "a key that nobody asked for");
         return;
     }
-    if (--c->keys_asked || lane_number(c->lane) != c->via)
+    if (--c->keys_asked || !c->lane || lane_number(c->lane) != c->via)
         return; /* another was asked for since, or will be */
     if (m->status) {
         memcpy(why.text, m->text, sizeof(why.text));

@@ -84,7 +84,7 @@ void liveness_stop(struct peer *p) {
 
 void liveness_update(struct peer *p) {
     const struct state *st = p->peers->state;
-    bool used = p->claims.used || p->grants.used || p->chans;
+    bool used = p->claims.used || p->grants.used || p->asks.used || p->nseen || p->chans;
     uint64_t now = state_now(st);
 
     if (p->stage != PEER_UP || p->doomed)

@@ -68,10 +68,10 @@ typedef void peer_listed(void *arg, const struct error *result,
 void peer_list(struct session *s, const struct names_query *query, peer_listed *done, void *arg);
 /* Tells w, which watch_begin has made without names, of them. done: it has begun, or not; w is the
  * caller's, who ends it with peer_unwatch. When the peer is lost w is over (RDMAD_E_PEER_LOST). */
-struct peer_watch;
-struct peer_watch *peer_watch(struct session *s, const struct names_query *query, struct watch *w,
-                              plane_done *done, void *arg);
-void peer_unwatch(struct peer_watch *pw);
+struct peer_ask;
+struct peer_ask *peer_watch(struct session *s, const struct names_query *query, struct watch *w,
+                            plane_done *done, void *arg);
+void peer_unwatch(struct peer_ask *a);
 
 /* Where plane_events.notify_taken goes. */
 void peers_notify_taken(struct peers *ps, void *window_cookie, uint32_t count);

@@ -53,6 +53,8 @@ static void peer_lose(struct peer *p) {
 
     tell_adders(p, &why);
     claims_lost(p, &why);
+    asks_lost(p, &why);
+    names_lost(p);
     chans_lost(p, &why);
     lanes_lost(p);
     grants_lost(p);
@@ -83,11 +85,13 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     p->since_ns = state_now(ps->state);
     list_init(&p->adders);
     list_init(&p->lanes);
+    list_init(&p->seen);
     list_init(&p->chans_out);
     list_init(&p->chans_in);
     /* Unanswered requests count, so this also bounds what a peer can have pending. */
     slots_init(&p->claims, (uint32_t)ps->state->config->max_peer_attaches);
     slots_init(&p->grants, (uint32_t)ps->state->config->max_peer_attaches);
+    slots_init(&p->asks, PEER_ASKS_MAX);
     list_append(&ps->all, &p->node);
     ps->count++;
     liveness_start(p);
@@ -104,13 +108,14 @@ static void check_stopped(struct peers *ps) {
 
 void peer_check_free(struct peer *p) {
     struct peers *ps = p->peers;
-    if (p->stage != PEER_LOST || p->holds || p->claims.used || p->grants.used || p->chans ||
+    if (p->stage != PEER_LOST || p->holds || p->claims.used || p->grants.used || p->asks.used || p->chans ||
         !list_empty(&p->lanes))
         return;
     list_remove(&p->node);
     ps->count--;
     slots_fini(&p->claims);
     slots_fini(&p->grants);
+    slots_fini(&p->asks);
     event_free(p->doom_event);
     free(p);
     check_stopped(ps);
@@ -193,6 +198,7 @@ void peer_is_up(struct peer *p) {
     tell_adders(p, &ok);
     if (p->outgoing) {
         claims_begin(p);
+        asks_begin(p);
         chans_begin(p);
     }
 }

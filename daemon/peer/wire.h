@@ -257,7 +257,9 @@ struct peer_watch_req {
 struct peer_unwatch {
     uint64_t ref;
 };
-struct peer_name_ev { /* a WATCH_REQ is answered with those that are there, then one with no name */
+/* A WATCH_REQ is answered with those that are there, then one with no name; one with no name that
+ * is gone is the end of the watch: there are too many, or its news was not read. */
+struct peer_name_ev {
     uint64_t ref;
     uint32_t gone;
     struct rdmad_name_entry entry;

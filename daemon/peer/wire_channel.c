@@ -148,7 +148,7 @@ static const char *check_name_ev(struct peer_msg *m) {
     const struct peer_name_ev *r = &m->name_ev;
     if (r->gone > 1)
         return "gone is neither 0 nor 1";
-    return check_entry(&r->entry, r->gone || r->entry.name[0]);
+    return check_entry(&r->entry, r->entry.name[0]);
 }
 
 #define ENTRY_BYTES (NAME_BYTES + 4 + 4 + 8 + 8)

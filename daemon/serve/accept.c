@@ -25,6 +25,7 @@ static void on_drained(void *user) {
     handles_tell_renewed(user);
     services_tell(user);
     channels_tell(user);
+    serve_names_go_on(user);
 }
 
 static const struct conn_events events = {

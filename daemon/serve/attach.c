@@ -6,6 +6,7 @@
  * its daemon, to one of a peer, and answer when the data plane has taken it up. The session is held
  * meanwhile; if it closes, the attach is given up and the answer goes nowhere.
  */
+#include "daemon/serve/attach.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
 #include "daemon/serve/later.h"
@@ -15,12 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct attach_call {
-    struct request rq;
-    struct handle *handle; /* gone when the attach failed */
-};
-
-static void attach_done(void *arg, const struct error *result) {
+void attach_done(void *arg, const struct error *result) {
     struct attach_call *call = arg;
     struct session *s = call->rq.session;
 
@@ -44,7 +40,7 @@ static void attach_done(void *arg, const struct error *result) {
     session_release(s);
 }
 
-static uint64_t attach_timeout(const struct state *st, uint64_t asked_ns) {
+uint64_t attach_timeout(const struct state *st, uint64_t asked_ns) {
     return asked_ns ? asked_ns : st->config->attach_timeout_ms * NSEC_PER_MSEC;
 }
 
@@ -60,58 +56,74 @@ static void note_uri(struct handle *h, const struct rdmad_uri *uri) {
         *query = '\0';
 }
 
-static int parse_uri(const struct rdmad_lease_attach_req *req, struct rdmad_uri *uri,
+int attach_parse_uri(const char *field, const char *what, struct rdmad_uri *uri,
                      struct error *err) {
-    if (req->reserved)
-        return error_set(err, RDMAD_E_RESERVED, "the reserved field of an attach is not zero");
-    if (!serve_text_ok(req->uri, sizeof(req->uri)))
-        return error_set(err, RDMAD_E_PROTOCOL, "the URI of an attach must be a zero-filled text");
-    const char *wrong = rdmad_uri_parse(req->uri, uri);
+    if (!serve_text_ok(field, RDMAD_URI_MAX + 1))
+        return error_set(err, RDMAD_E_PROTOCOL, "the URI of a %s must be a zero-filled text", what);
+    const char *wrong = rdmad_uri_parse(field, uri);
     if (wrong)
-        return error_set(err, RDMAD_E_URI, "malformed lease URI: %s", wrong);
+        return error_set(err, RDMAD_E_URI, "malformed %s URI: %s", what, wrong);
     return 0;
+}
+
+struct attach_call *attach_call_new(const struct request *rq, const struct rdmad_uri *uri) {
+    struct attach_call *call;
+    struct error err;
+    struct handle *h;
+
+    if (handle_new(rq->session, &h, &err)) {
+        serve_fail(rq, &err);
+        return NULL;
+    }
+    call = malloc(sizeof(*call));
+    if (!call) {
+        handle_free(h);
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for an attach");
+        serve_fail(rq, &err);
+        return NULL;
+    }
+    *call = (struct attach_call){.rq = *rq, .handle = h};
+    note_uri(h, uri);
+    session_hold(rq->session);
+    return call;
+}
+
+void attach_failed(struct attach_call *call, const struct error *why) {
+    handle_free(call->handle);
+    attach_done(call, why);
 }
 
 /* Begins the attach of a handle that call has already. */
 static void attach_begin(struct attach_call *call, const struct rdmad_uri *uri,
                          uint64_t timeout_ns) {
     struct state *st = call->rq.session->state;
+    bool here = peers_is_self(st->peers, uri);
+    struct lease *l = NULL;
     struct error err;
-    struct lease *l;
 
-    if (!peers_is_self(st->peers, uri)) {
+    if (here && lease_find(st->leases, uri, &l, &err))
+        attach_failed(call, &err);
+    else if (!here || handle_goes_by_link(st, l->terms.rights))
         peer_attach(st->peers, call->handle, uri, attach_timeout(st, timeout_ns), attach_done,
                     call);
-        return;
-    }
-    if (lease_find(st->leases, uri, &l, &err) == 0 &&
-        handle_attach_local(call->handle, l, attach_done, call, &err) == 0)
-        return;
-    handle_free(call->handle);
-    attach_done(call, &err);
+    else if (handle_attach_local(call->handle, l, attach_done, call, &err))
+        attach_failed(call, &err);
 }
 
 void serve_lease_attach(const struct request *rq, const void *body) {
     const struct rdmad_lease_attach_req *req = body;
+    struct attach_call *call;
     struct rdmad_uri uri;
     struct error err;
-    struct handle *h;
 
-    if (parse_uri(req, &uri, &err) || handle_new(rq->session, &h, &err)) {
+    if (req->reserved) {
+        error_set(&err, RDMAD_E_RESERVED, "the reserved field of an attach is not zero");
         serve_fail(rq, &err);
-        return;
-    }
-    struct attach_call *call = malloc(sizeof(*call));
-    if (!call) {
-        handle_free(h);
-        error_set(&err, RDMAD_E_NOMEM, "out of memory for an attach");
+    } else if (attach_parse_uri(req->uri, "lease", &uri, &err)) {
         serve_fail(rq, &err);
-        return;
+    } else if ((call = attach_call_new(rq, &uri))) {
+        attach_begin(call, &uri, req->timeout_ns);
     }
-    *call = (struct attach_call){.rq = *rq, .handle = h};
-    note_uri(h, &uri);
-    session_hold(rq->session);
-    attach_begin(call, &uri, req->timeout_ns);
 }
 
 void serve_lease_release(const struct request *rq, const void *body) {

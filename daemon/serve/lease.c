@@ -11,6 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/serve/later.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int copy_terms(const struct rdmad_lease_grant_req *req, struct lease_terms *out,
@@ -27,15 +28,52 @@ static int copy_terms(const struct rdmad_lease_grant_req *req, struct lease_term
         .scope = req->scope,
         .scope_uid = req->scope_uid,
         .max_attaches = req->max_attaches,
+        .flags = req->flags,
+        .ends_after = req->ends_after,
     };
     memcpy(out->scope_peer, req->scope_peer, sizeof(out->scope_peer));
     memcpy(out->name, req->name, sizeof(out->name));
     return 0;
 }
 
+struct grant_call {
+    struct request *later;
+    struct rdmad_lease_grant_rep rep;
+};
+
+/* Only now: its owner may ask for notifications of it as soon as it knows of it. */
+static void grant_taken(void *arg, const struct error *result) {
+    struct grant_call *call = arg;
+    if (result->code)
+        serve_fail(call->later, result);
+    else
+        serve_reply(call->later, &call->rep, sizeof(call->rep), NULL, 0);
+    later_free(call->later);
+    free(call);
+}
+
+static void answer_grant(const struct request *rq, struct lease *l) {
+    struct request *later = later_new(rq);
+    struct grant_call *call = later ? calloc(1, sizeof(*call)) : NULL;
+    struct error err;
+
+    if (!call) {
+        lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+        if (!later)
+            return;
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for a lease");
+        later_answer(later, &err);
+        return;
+    }
+    call->later = later;
+    call->rep.lease = l->id;
+    call->rep.ttl_ns = l->terms.ttl_ns;
+    lease_uri(l, call->rep.uri);
+    lease_when_taken(l, grant_taken, call);
+}
+
 void serve_lease_grant(const struct request *rq, const void *body) {
     const struct rdmad_lease_grant_req *req = body;
-    struct rdmad_lease_grant_rep rep = {0};
     struct lease_terms terms;
     struct lease *l;
     struct error err;
@@ -45,10 +83,7 @@ void serve_lease_grant(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
-    rep.lease = l->id;
-    rep.ttl_ns = terms.ttl_ns;
-    lease_uri(l, rep.uri);
-    serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+    answer_grant(rq, l);
 }
 
 /* The caller's own lease, alive or ending. NULL: it has ended, as *ended tells, or (ended->id 0)

@@ -32,6 +32,34 @@ void serve_pool_create(const struct request *rq, const void *body) {
         pool_create(rq->session, req->bytes, req->flags, created, later);
 }
 
+static void imported(void *arg, struct pool *pool, int fd, const struct error *result) {
+    struct request *rq = arg;
+    (void)fd;
+    if (result->code) {
+        serve_fail(rq, result);
+    } else {
+        struct rdmad_pool_create_rep rep = {.pool = pool->handle, .bytes = pool->bytes};
+        serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+    }
+    later_free(rq);
+}
+
+void serve_pool_import(const struct request *rq, const void *body) {
+    const struct rdmad_pool_import_req *req = body;
+    struct error err;
+    if (req->reserved) {
+        error_set(&err, RDMAD_E_RESERVED, "the reserved field of an import is not zero");
+        serve_fail(rq, &err);
+        return;
+    }
+    struct request *later = later_new(rq);
+    if (!later)
+        return;
+    int fd = *rq->fd;
+    *rq->fd = -1;
+    pool_import(rq->session, fd, req->bytes, imported, later);
+}
+
 void serve_pool_destroy(const struct request *rq, const void *body) {
     const struct rdmad_pool_destroy_req *req = body;
     struct error err;

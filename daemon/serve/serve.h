@@ -41,9 +41,18 @@ serve_handler serve_pool_create, serve_pool_destroy;       /* pool.c */
 serve_handler serve_lease_grant, serve_lease_renew;        /* lease.c */
 serve_handler serve_lease_revoke, serve_lease_stat;        /* lease.c */
 serve_handler serve_lease_attach, serve_lease_release;     /* attach.c */
+serve_handler serve_pool_import;                           /* pool.c */
+serve_handler serve_lease_delegate, serve_lease_keep;      /* lend.c */
+serve_handler serve_lease_request, serve_lease_hand_over;  /* request.c */
+serve_handler serve_budget_free;                           /* request.c */
+serve_handler serve_names_list, serve_names_watch;         /* names.c */
+serve_handler serve_names_unwatch;                         /* names.c */
 serve_handler serve_service_listen, serve_service_close;   /* service.c */
 serve_handler serve_channel_connect, serve_channel_accept; /* channel.c */
 serve_handler serve_channel_reject, serve_channel_close;   /* channel.c */
+
+/* The client reads again: tells it the names that it missed. */
+void serve_names_go_on(struct session *s);
 
 /* The session's own service of that number. NULL: there is none, and the request has been failed.
  */

@@ -22,6 +22,8 @@
 static const struct error ok;
 
 static void handle_expired(struct timer *timer, uint64_t now_ns);
+static void keep_again(struct timer *timer, uint64_t now_ns);
+static void set_keep_again(struct handle *h);
 static void handle_drained(struct handle *h);
 
 static struct timers *timers_of(struct handle *h) {
@@ -44,6 +46,7 @@ static void handle_destroy(struct handle *h) {
     struct session_waiter releasing = h->releasing;
 
     timer_unset(timers_of(h), &h->expiry);
+    timer_unset(timers_of(h), &h->keep_again);
     if (h->stage == HANDLE_ENDED)
         s->handles_ended--;
     slots_remove(&s->handles, h->number);
@@ -97,6 +100,7 @@ int handle_new(struct session *s, struct handle **out, struct error *err) {
     }
     h->session = s;
     timer_init(&h->expiry, handle_expired);
+    timer_init(&h->keep_again, keep_again);
     session_hold(s);
     *out = h;
     return 0;
@@ -175,6 +179,12 @@ static const struct attachment_ops local_ops = {
     .gone = local_gone,
 };
 
+bool handle_goes_by_link(const struct state *st, uint32_t rights) {
+    const struct fabric_ops *ops = plane_fabric(st->plane);
+    return (rights & RDMAD_RIGHT_ATOMIC) && ops->atomics_are_cpus &&
+           !ops->atomics_are_cpus(plane_fabric_host(st->plane));
+}
+
 int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,
                         struct error *err) {
     struct lessee who = {.session = h->session};
@@ -182,6 +192,7 @@ int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, voi
     if (rc)
         return rc;
     h->attached = true;
+    h->requested = l->requested;
     struct plane_lease_spec spec = {
         .lease_id = l->id,
         .length = l->terms.length,
@@ -189,6 +200,7 @@ int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, voi
         .deadline_ns = l->deadline_ns,
         .base = (char *)l->pool->base + l->terms.offset,
         .audit = &h->attachment.audit,
+        .owner = l->owner->plane,
     };
     handle_add(h, &spec, done, arg);
     return 0;
@@ -214,6 +226,11 @@ bool handle_wants_key(const struct handle *h) {
 void handle_key(struct handle *h, const struct fabric_blob *key) {
     if (handle_wants_key(h))
         plane_lease_key(h->session->plane, h->number, key);
+}
+
+void handle_notified(struct handle *h, uint32_t count) {
+    if (handle_wants_key(h))
+        plane_lease_notified(h->session->plane, h->number, count);
 }
 
 static void handle_expired(struct timer *timer, uint64_t now_ns) {
@@ -262,8 +279,71 @@ void handle_renewed(struct handle *h, uint64_t deadline_ns) {
     if (h->remote)
         timer_set(timers_of(h), &h->expiry, deadline_ns);
     plane_lease_extend(s->plane, h->number, deadline_ns);
+    set_keep_again(h);
     if (h->known)
         tell_renewed(h);
+}
+
+/* ---- kept ---------------------------------------------------------------------------------- */
+
+/* When a third is left; and a renewal that is not needed yet, or does not come, is asked for again
+ * in ever shorter time, but never without pause. */
+#define KEEP_PAUSE_NS (20 * NSEC_PER_MSEC)
+
+static void set_keep_again(struct handle *h) {
+    uint64_t now = state_now(h->session->state);
+    uint64_t pause = clock_left(now, h->deadline_ns) / 3 * 2;
+    if (!h->keep || h->stage != HANDLE_USABLE)
+        return;
+    if (pause < KEEP_PAUSE_NS)
+        pause = KEEP_PAUSE_NS;
+    timer_set(timers_of(h), &h->keep_again, clock_after(now, pause)); /* without memory it ends */
+}
+
+static void ask_owner(struct handle *h) {
+    struct error result = {0};
+    if (h->remote) {
+        h->ops->keep(h);
+        return;
+    }
+    if (lease_keep(h->attachment.lease, &result) == 0)
+        result.code = 0;
+    handle_kept(h, &result);
+}
+
+static void keep_again(struct timer *timer, uint64_t now_ns) {
+    struct handle *h = container_of(timer, struct handle, keep_again);
+    (void)now_ns;
+    if (h->stage == HANDLE_USABLE && h->keep)
+        ask_owner(h);
+}
+
+void handle_kept(struct handle *h, const struct error *result) {
+    if (result->code == RDMAD_E_PERM)
+        h->keep = false;
+    set_keep_again(h);
+    answer(&h->keeping, result);
+}
+
+void handle_keep(struct handle *h, bool on, plane_done *done, void *arg) {
+    struct error err;
+    if (on && (h->stage != HANDLE_USABLE || h->keeping.done)) {
+        if (h->stage != HANDLE_USABLE)
+            error_set(&err, h->reason, "%s", h->text);
+        else
+            error_set(&err, RDMAD_E_BUSY, "lease %" PRIu64 ": its owner is being asked already",
+                      h->lease_id);
+        done(arg, &err);
+        return;
+    }
+    h->keep = on;
+    if (!on) {
+        timer_unset(timers_of(h), &h->keep_again);
+        done(arg, &ok);
+        return;
+    }
+    h->keeping = (struct session_waiter){done, arg};
+    ask_owner(h);
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */
@@ -281,6 +361,12 @@ static void begin_end(struct handle *h, int reason, const char *text) {
     h->reason = reason;
     snprintf(h->text, sizeof(h->text), "%s", text);
     timer_unset(timers_of(h), &h->expiry);
+    timer_unset(timers_of(h), &h->keep_again);
+    if (h->keeping.done) {
+        struct error why;
+        error_set(&why, reason, "%s", text);
+        answer(&h->keeping, &why);
+    }
     if (h->session->closing)
         return; /* the data plane drops the whole session, handles_release_session goes on */
     h->pending++;
@@ -306,16 +392,32 @@ static void answer_attach(struct handle *h) {
     answer(&h->attaching, &why);
 }
 
+/* The lease of this daemon hears that it is free of h. Returns why nothing was handed over. */
+static int settle_attachment(struct handle *h) {
+    int reason = 0;
+    if (h->attached && h->attachment.stopping) {
+        reason = h->attachment.reason;
+        attachment_stopped(&h->attachment);
+    } else if (h->attached && h->handing) {
+        attachment_hand_over(&h->attachment);
+    } else if (h->attached && h->known) {
+        attachment_release(&h->attachment);
+    } else if (h->attached) {
+        attachment_drop(&h->attachment);
+    }
+    return reason;
+}
+
 /* Nothing of the session touches the lease any more. */
 static void handle_drained(struct handle *h) {
     struct session *s = h->session;
+    int reason = settle_attachment(h);
 
-    if (h->attached && h->attachment.stopping)
-        attachment_stopped(&h->attachment);
-    else if (h->attached && h->known)
-        attachment_release(&h->attachment);
-    else if (h->attached)
-        attachment_drop(&h->attachment);
+    if (h->handing && reason) {
+        struct error why;
+        lease_ended_error(h->lease_id, reason, 0, &why);
+        answer(&h->releasing, &why);
+    }
     if (h->ops) {
         const struct handle_ops *ops = h->ops;
         h->ops = NULL;
@@ -350,6 +452,16 @@ void handle_release(struct handle *h, plane_done *done, void *arg) {
                   h->lease_id);
         begin_end(h, RDMAD_E_LEASE_RELEASED, why.text);
     }
+}
+
+void handle_hand_over(struct handle *h, plane_done *done, void *arg) {
+    struct error why;
+    h->returned = true;
+    h->handing = true;
+    h->releasing = (struct session_waiter){done, arg};
+    error_set(&why, RDMAD_E_LEASE_RELEASED, "lease %" PRIu64 " was handed over by this session",
+              h->lease_id);
+    begin_end(h, RDMAD_E_LEASE_RELEASED, why.text);
 }
 
 static void release_of_closing(struct handle *h) {

@@ -31,8 +31,11 @@ struct handle_ops { /* of a handle on a peer's lease */
     /* The session closes while the handle is NEW: give up, call handle_free. */
     void (*cancel)(struct handle *h);
     /* Nothing of the session can reach the lease any more; h forgets its record. returned: the
-     * session gave it back. */
+     * session gave it back. h->handing: its memory is handed over, and the record takes over
+     * h->releasing for the owner's answer. */
     void (*let_go)(struct handle *h, bool returned);
+    /* Ask the owner for renewal; the answer is handle_kept. */
+    void (*keep)(struct handle *h);
 };
 
 enum handle_stage { HANDLE_NEW, HANDLE_ADDING, HANDLE_USABLE, HANDLE_ENDING, HANDLE_ENDED };
@@ -49,6 +52,9 @@ struct handle {
     bool returned;                /* the client does not want it any more */
     bool renewal_untold;          /* the client will hear of the last one when it reads again */
     bool attached;                /* local: in the lease's list */
+    bool requested;               /* its memory is of a service's budget */
+    bool handing;                 /* and goes to the service's owner */
+    bool keep;                    /* its owner is asked for renewal in time */
     unsigned pending;             /* answers of the data plane under way */
     int reason;                   /* once ENDING */
     uint64_t ended_seq;           /* once ENDED: in which order */
@@ -56,7 +62,8 @@ struct handle {
     struct attachment attachment; /* local */
     const struct handle_ops *ops; /* remote */
     void *peer_record;            /* remote: peer/'s own */
-    struct session_waiter attaching, releasing;
+    struct session_waiter attaching, releasing, keeping;
+    struct timer keep_again;
     struct quota_charge charge;
     char uri[RDMAD_URI_MAX + 1];   /* without the secret, for show */
     char text[RDMAD_TEXT_MAX + 1]; /* once ENDING: for the client */
@@ -68,6 +75,9 @@ int handle_new(struct session *s, struct handle **out, struct error *err);
 void handle_free(struct handle *h);
 struct handle *handle_find(struct session *s, uint64_t number); /* one the client knows of */
 
+/* Whether a lease with these rights is reached by link even here: where the atomics of the device
+ * are not those of the CPU, all of them must be the device's. */
+bool handle_goes_by_link(const struct state *st, uint32_t rights);
 /* Attaches to a lease of this daemon. Returns an error at once (h is still NEW), or 0 and done
  * later: usable by sqes, or an error and h is freed. */
 int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,
@@ -81,6 +91,8 @@ void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
  * up again, reaches it (ignored when nobody can). */
 bool handle_wants_key(const struct handle *h);
 void handle_key(struct handle *h, const struct fabric_blob *key);
+/* Of a peer's lease: its owner took count of our notifications. */
+void handle_notified(struct handle *h, uint32_t count);
 /* However often this comes: a client that does not read has one event of it waiting, at most. */
 void handle_renewed(struct handle *h, uint64_t deadline_ns);
 /* The client reads again: tells it of the renewals that it missed. */
@@ -89,6 +101,14 @@ void handles_tell_renewed(struct session *s);
 void handle_end(struct handle *h, int reason, const char *text);
 /* The session gives it back. done (may be NULL): no op of it is under way and h is freed. */
 void handle_release(struct handle *h, plane_done *done, void *arg);
+/* Of a requested lease that is USABLE: ends it as a release does, and its memory is the service's
+ * owner's. done: so it is, nothing of the session can reach it; or an error: it was not handed
+ * over, its lease ended before. h is freed in either case. */
+void handle_hand_over(struct handle *h, plane_done *done, void *arg);
+/* Asks the owner for renewal, now and then always in time. done: it is (not) RDMAD_LEASE_RENEWABLE,
+ * or why that cannot be known. off ends the asking. */
+void handle_keep(struct handle *h, bool on, plane_done *done, void *arg);
+void handle_kept(struct handle *h, const struct error *result);
 /* Of a closing session, after plane_session_drop is done. done: the last handle is freed. */
 void handles_release_session(struct session *s, plane_done *done, void *arg);
 

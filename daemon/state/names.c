@@ -186,6 +186,7 @@ void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, co
                  const struct watch_ops *ops) {
     *w = (struct watch){.names = ns, .ops = ops, .walking = ns != NULL};
     list_init(&w->node);
+    list_init(&w->of_session);
     list_init(&w->pending);
     if (who)
         w->who = *who;

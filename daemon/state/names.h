@@ -62,7 +62,8 @@ struct watch_ops {
 };
 struct watch { /* embedded */
     struct list node;
-    struct names *names; /* NULL: somebody else's names; watch_news tells of them */
+    struct list of_session; /* in session->watches, when it is one's */
+    struct names *names;    /* NULL: somebody else's names; watch_news tells of them */
     struct lessee who;
     const struct watch_ops *ops;
     bool walking;

@@ -13,10 +13,12 @@
 #include "daemon/state/pool.h"
 #include "common/memfd.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
@@ -107,7 +109,7 @@ static int cannot_be_made(const struct pool *p, int code, struct error *err) {
 
 static int fill_slice(const struct pool *p, int fd, size_t at, struct error *err) {
     size_t bytes = p->bytes - at < SLICE ? p->bytes - at : SLICE;
-    int rc = rdmad_memfd_allocate(fd, at, bytes);
+    int rc = rdmad_memfd_allocate(fd, at, bytes); /* what is there stays */
     if (rc)
         return cannot_be_made(p, rc, err);
     /* EINVAL: a kernel before 5.14; the first touch then costs more, nothing else. */
@@ -133,12 +135,56 @@ static int fill_memory(struct pool *p, int fd, struct error *err) {
     return rc;
 }
 
+/* The seals are what a client's promises are worth: with them nothing that it does to the memory
+ * can take it away but by holes, which the guard is for. Nobody but memfds can have them. */
+static int check_memfd(int fd, size_t bytes, struct error *err) {
+    const int needed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    const int forbidden = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+    int seals = fcntl(fd, F_GET_SEALS), flags = fcntl(fd, F_GETFL);
+    struct stat st;
+
+    if (seals < 0)
+        return error_set(
+            err, RDMAD_E_FDS,
+            "the descriptor is not of a memfd: only memfd_create makes memory that can "
+            "be imported");
+    if ((seals & needed) != needed)
+        return error_set(err, RDMAD_E_PERM,
+                         "the memfd is not sealed with F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL: "
+                         "its seals are 0x%x, 0x%x are needed",
+                         (unsigned)seals, (unsigned)needed);
+    if (seals & forbidden)
+        return error_set(err, RDMAD_E_PERM,
+                         "the memfd is sealed against writing (0x%x): others could not write to it "
+                         "by leases",
+                         (unsigned)(seals & forbidden));
+    if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
+        return error_set(err, RDMAD_E_PERM,
+                         "the memfd's descriptor is not for reading and writing");
+    if (fstat(fd, &st) < 0 || st.st_size < 0 || (uint64_t)st.st_size != bytes)
+        return error_set(err, RDMAD_E_FDS, "the memfd has %lld bytes, %zu were said",
+                         (long long)st.st_size, bytes);
+    if (st.st_blksize > 0 && bytes % (size_t)st.st_blksize)
+        return error_set(err, RDMAD_E_INVAL,
+                         "the memfd has %zu bytes, which is no multiple of its pages of %lu", bytes,
+                         (unsigned long)st.st_blksize);
+    return 0;
+}
+
+/* fd is closed: what keeps the memory is the mapping. */
+static int import_memory(struct pool *p, int fd, struct error *err) {
+    int rc = check_memfd(fd, p->bytes, err);
+    return rc ? rc : fill_memory(p, fd, err);
+}
+
 /* On the registration thread. */
 static int make_memory(struct pool *p, int *fd_out, struct error *err) {
     size_t bytes = p->bytes;
     int rc = still_wanted(p, err);
     if (rc)
         return rc;
+    if (p->imported)
+        return import_memory(p, *fd_out, err);
     int fd = rdmad_memfd_create_sparse("rdmad-pool", &bytes, p->flags & RDMAD_POOL_HUGETLB);
     if (fd < 0)
         return cannot_be_made(p, fd, err);
@@ -153,6 +199,10 @@ static int make_memory(struct pool *p, int *fd_out, struct error *err) {
 static void creation_run(struct offload_job *job) {
     struct creation *c = container_of(job, struct creation, job);
     make_memory(c->pool, &c->fd, &c->result);
+    if (c->pool->imported && c->fd >= 0) {
+        close(c->fd);
+        c->fd = -1;
+    }
 }
 
 /* Reports and forgets; takes over the creation, not the pool. */
@@ -201,13 +251,18 @@ static void creation_done(struct offload_job *job) {
     plane_pool_add(s->plane, p->handle, p->base, p->bytes, p->memory, pool_added, c);
 }
 
-static int start(struct session *s, uint64_t bytes, uint32_t flags, struct creation *c,
-                 struct error *err) {
+static int start(struct session *s, uint64_t bytes, uint32_t flags, bool imported,
+                 struct creation *c, struct error *err) {
     struct pool *p = calloc(1, sizeof(*p));
     if (!p)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a pool");
-    *p = (struct pool){.session = s, .flags = flags, .refs = 1};
+    *p = (struct pool){.session = s, .flags = flags, .refs = 1, .imported = imported};
     int rc = round_up(bytes, flags, &p->bytes, err);
+    if (!rc && imported && p->bytes != bytes)
+        rc = error_set(err, RDMAD_E_INVAL,
+                       "%" PRIu64 " bytes are no multiple of a page: a memfd must be one to be "
+                       "imported",
+                       bytes);
     if (!rc)
         rc = charge(p, err);
     if (rc) {
@@ -220,21 +275,32 @@ static int start(struct session *s, uint64_t bytes, uint32_t flags, struct creat
     return 0;
 }
 
-void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created *done, void *arg) {
+static void create(struct session *s, uint64_t bytes, uint32_t flags, int import_fd,
+                   pool_created *done, void *arg) {
     struct error err;
     struct creation *c = calloc(1, sizeof(*c));
     if (!c) {
+        if (import_fd >= 0)
+            close(import_fd);
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a pool");
         done(arg, NULL, -1, &err);
         return;
     }
     c->job = (struct offload_job){
         .reply_to = s->state->mailbox, .run = creation_run, .done = creation_done};
-    c->fd = -1;
+    c->fd = import_fd;
     c->done = done;
     c->arg = arg;
-    if (start(s, bytes, flags, c, &err))
+    if (start(s, bytes, flags, import_fd >= 0, c, &err))
         creation_end(c, &err);
+}
+
+void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created *done, void *arg) {
+    create(s, bytes, flags, -1, done, arg);
+}
+
+void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, void *arg) {
+    create(s, bytes, 0, fd, done, arg);
 }
 
 /* ---- use and destroy --------------------------------------------------------------------- */

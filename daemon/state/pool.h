@@ -18,6 +18,7 @@ struct pool {
     uint64_t handle;
     void *base;
     size_t bytes;
+    bool imported;
     struct fabric_memory *memory; /* what it is to the fabric's devices; NULL: nothing */
     uint32_t flags;
     unsigned refs;    /* the table's, and one a lease not yet ended */
@@ -30,6 +31,10 @@ struct pool {
 /* Asynchronous: done gets the pool and its descriptor (the caller's to close), or an error. */
 typedef void pool_created(void *arg, struct pool *pool, int fd, const struct error *result);
 void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created *done, void *arg);
+
+/* The same of a client's own memory, which stays as it is: fd, taken over, must be a memfd of
+ * exactly bytes, writable, sealed in size and against further seals. done gets fd -1. */
+void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, void *arg);
 
 /* Takes the pool out of the session. RDMAD_E_BUSY while leases live on it. done: the data plane let
  * go of it. */

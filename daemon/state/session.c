@@ -7,6 +7,7 @@
 #include "daemon/ipc/conn.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
+#include "daemon/state/names.h"
 #include "daemon/state/ring_object.h"
 #include <inttypes.h>
 #include <rdmad/wire.h>
@@ -61,6 +62,7 @@ int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct sessio
     list_init(&s->node);
     list_init(&s->leases);
     list_init(&s->services);
+    list_init(&s->watches);
     list_init(&s->others);
     slots_init(&s->channels, CHANNELS_MAX);
     slots_init(&s->rings, RINGS_MAX);
@@ -155,6 +157,10 @@ void session_close(struct session *s, const struct error *why) {
             session_send_error(s, RDMAD_EV_SESSION_ENDED, 0, why);
         conn_close(s->conn);
         s->conn = NULL;
+    }
+    list_for_each_safe (node, &s->watches) {
+        struct watch *w = list_entry(node, struct watch, of_session);
+        w->ops->over(w, RDMAD_E_CANCELED);
     }
     s->leaving = s->plane;
     s->plane = NULL;

@@ -45,7 +45,10 @@ struct session {
     struct list leases;    /* of struct lease (state/lease.h): granted */
     struct slots channels; /* of struct channel (state/channel.h) */
     struct list services;  /* of struct service (state/service.h) */
-    struct list others;    /* of struct channel, of sessions here: the other end is ours */
+    struct list watches;   /* of struct watch (state/names.h), which end when it closes */
+    unsigned nwatches;
+    uint64_t watch_numbers; /* given out */
+    struct list others;     /* of struct channel, of sessions here: the other end is ours */
 
     /* Who waits until the last lease has ended and the last handle is free (closing). */
     struct session_waiter {

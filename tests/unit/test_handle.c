@@ -35,7 +35,7 @@ static struct handle *attached(struct session *s, struct lease *l) {
 
 /* What peer/ would know of a handle. */
 static struct {
-    unsigned canceled, let_go;
+    unsigned canceled, let_go, kept;
     bool returned;
 } record;
 
@@ -49,7 +49,11 @@ static void record_let_go(struct handle *h, bool returned) {
     record.let_go++;
     record.returned = returned;
 }
-static const struct handle_ops record_ops = {record_cancel, record_let_go};
+static void record_keep(struct handle *h) {
+    (void)h;
+    record.kept++;
+}
+static const struct handle_ops record_ops = {record_cancel, record_let_go, record_keep};
 
 static struct handle *remote_attaching(struct session *s, uint64_t ttl_ms, struct rig_done *done) {
     struct handle *h = new_handle(s);

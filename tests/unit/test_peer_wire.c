@@ -350,7 +350,7 @@ Test(peer_wire, senseless_values_of_names_are_refused) {
     REFUSED(PEER_MSG_NAMES_REP, m.names_rep.entry.rights = 16, "rights");
     REFUSED(PEER_MSG_WATCH_REQ, strcpy(m.watch_req.prefix, "*"), "malformed");
     REFUSED(PEER_MSG_NAME_EV, m.name_ev.gone = 2, "gone");
-    REFUSED(PEER_MSG_NAME_EV, m.name_ev.entry.name[0] = 0, "no name");
+    REFUSED(PEER_MSG_NAME_EV, m.name_ev.entry.kind = 2, "unknown kind");
     struct peer_msg all = {.type = PEER_MSG_NAME_EV, .name_ev.ref = 1}, out;
     uint8_t frame[PEER_WIRE_MAX];
     size_t length = peer_wire_encode(&all, frame);

@@ -48,6 +48,15 @@ HANDLER(serve_lease_renew)
 HANDLER(serve_lease_release)
 HANDLER(serve_lease_revoke)
 HANDLER(serve_lease_stat)
+HANDLER(serve_pool_import)
+HANDLER(serve_lease_delegate)
+HANDLER(serve_lease_keep)
+HANDLER(serve_lease_request)
+HANDLER(serve_lease_hand_over)
+HANDLER(serve_budget_free)
+HANDLER(serve_names_list)
+HANDLER(serve_names_watch)
+HANDLER(serve_names_unwatch)
 HANDLER(serve_service_listen)
 HANDLER(serve_service_close)
 HANDLER(serve_channel_connect)
@@ -67,6 +76,15 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RELEASE] = sizeof(struct rdmad_lease_release_req),
     [RDMAD_MSG_LEASE_REVOKE] = sizeof(struct rdmad_lease_revoke_req),
     [RDMAD_MSG_LEASE_STAT] = sizeof(struct rdmad_lease_stat_req),
+    [RDMAD_MSG_POOL_IMPORT] = sizeof(struct rdmad_pool_import_req),
+    [RDMAD_MSG_LEASE_DELEGATE] = sizeof(struct rdmad_lease_delegate_req),
+    [RDMAD_MSG_LEASE_KEEP] = sizeof(struct rdmad_lease_keep_req),
+    [RDMAD_MSG_LEASE_REQUEST] = sizeof(struct rdmad_lease_request_req),
+    [RDMAD_MSG_LEASE_HAND_OVER] = sizeof(struct rdmad_lease_hand_over_req),
+    [RDMAD_MSG_BUDGET_FREE] = sizeof(struct rdmad_budget_free_req),
+    [RDMAD_MSG_NAMES_LIST] = sizeof(struct rdmad_names_list_req),
+    [RDMAD_MSG_NAMES_WATCH] = sizeof(struct rdmad_names_watch_req),
+    [RDMAD_MSG_NAMES_UNWATCH] = sizeof(struct rdmad_names_unwatch_req),
     [RDMAD_MSG_SERVICE_LISTEN] = sizeof(struct rdmad_service_listen_req),
     [RDMAD_MSG_SERVICE_CLOSE] = sizeof(struct rdmad_service_close_req),
     [RDMAD_MSG_CHANNEL_CONNECT] = sizeof(struct rdmad_channel_connect_req),
@@ -111,7 +129,7 @@ static void refused(const struct message *m, unsigned nfds, int status, const ch
 Test(serve, every_well_formed_message_reaches_its_handler) {
     for (uint16_t type = 1; type < (uint16_t)RDMAD_MSG_COUNT; type++) {
         struct message m = well_formed(type);
-        say(type != RDMAD_MSG_HELLO, &m, 0);
+        say(type != RDMAD_MSG_HELLO, &m, type == RDMAD_MSG_POOL_IMPORT);
         cr_assert_eq(seen.handled, 1);
         cr_assert_eq(seen.handled_type, type);
         cr_assert_eq(seen.seq, 77);
@@ -178,12 +196,18 @@ Test(serve, descriptors_are_refused) {
     refused(&m, RDMAD_MSG_MAX_FDS + 1, RDMAD_E_FDS, "more than 4");
 }
 
+Test(serve, an_import_comes_with_one_descriptor) {
+    const struct message m = well_formed(RDMAD_MSG_POOL_IMPORT);
+    refused(&m, 0, RDMAD_E_FDS, "without");
+    refused(&m, 2, RDMAD_E_FDS, "more");
+}
+
 Test(serve, hello_comes_first_and_once) {
     const struct message hello = well_formed(RDMAD_MSG_HELLO);
     refused(&hello, 0, RDMAD_E_PROTOCOL, "HELLO before");
     for (uint16_t type = RDMAD_MSG_HELLO + 1; type < (uint16_t)RDMAD_MSG_COUNT; type++) {
         struct message m = well_formed(type);
-        say(false, &m, 0);
+        say(false, &m, type == RDMAD_MSG_POOL_IMPORT);
         cr_assert_eq(seen.handled, 0);
         cr_assert_eq(seen.status, RDMAD_E_PROTOCOL);
     }

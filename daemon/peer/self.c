@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * self.c - a daemon's connection to itself.
+ *
+ * Where the device's atomics are not the CPU's, a lease with the right to atomics is reached by
+ * link even from its owner's own node, so that all of its atomics are the device's. The daemon then
+ * is its own peer. Its other end must know that, because the lessee is a session here, with a uid
+ * that scopes may ask for: two sockets of ours are the ends of one connection when each has the
+ * address that the other is connected to, which nobody else can make so.
+ */
+#include "daemon/peer/internal.h"
+#include <arpa/inet.h>
+#include <event2/bufferevent.h>
+#include <stdio.h>
+#include <string.h>
+
+struct place { /* of a socket's end; IPv4 as v4-mapped IPv6 */
+    struct in6_addr ip;
+    uint16_t port;
+};
+
+static bool place_of(int (*ask)(int, struct sockaddr *, socklen_t *), const struct peer *p,
+                     struct place *out) {
+    struct sockaddr_storage at = {0};
+    socklen_t size = sizeof(at);
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&at;
+
+    memset(out, 0, sizeof(*out));
+    if (!p->bev || ask(bufferevent_getfd(p->bev), (struct sockaddr *)&at, &size))
+        return false;
+    if (at.ss_family == AF_INET6) {
+        out->ip = v6->sin6_addr;
+        out->port = v6->sin6_port;
+    } else {
+        out->ip.s6_addr[10] = out->ip.s6_addr[11] = 0xff;
+        memcpy(&out->ip.s6_addr[12], &v4->sin_addr, sizeof(v4->sin_addr));
+        out->port = v4->sin_port;
+    }
+    return true;
+}
+
+static bool same_place(const struct place *a, const struct place *b) {
+    return a->port == b->port && memcmp(&a->ip, &b->ip, sizeof(a->ip)) == 0;
+}
+
+struct peer *peer_other_end(const struct peer *p) {
+    const struct state *st = p->peers->state;
+    struct place here, there, its_here, its_there;
+
+    if (p->outgoing || memcmp(p->node_id, st->node_id, sizeof(st->node_id)) != 0 ||
+        !place_of(getsockname, p, &here) || !place_of(getpeername, p, &there))
+        return NULL;
+    list_for_each (node, &p->peers->all) {
+        struct peer *q = list_entry(node, struct peer, node);
+        if (q->outgoing && q->is_self && place_of(getsockname, q, &its_here) &&
+            place_of(getpeername, q, &its_there) && same_place(&here, &its_there) &&
+            same_place(&there, &its_here))
+            return q;
+    }
+    return NULL;
+}
+
+void peers_own_address(const struct peers *ps, char host[RDMAD_HOST_MAX + 1], uint16_t *port) {
+    bool six = ps->bound.ss_family == AF_INET6;
+    *port = ps->state->listen_port;
+    snprintf(host, RDMAD_HOST_MAX + 1, "%s",
+             ps->any_address ? (six ? "::1" : "127.0.0.1") : ps->state->listen_host);
+}

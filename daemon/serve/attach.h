@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * attach.h - what every way to attach has in common: attach.c by a lease's URI, request.c by a
+ * service's.
+ */
+#ifndef RDMAD_SERVE_ATTACH_H
+#define RDMAD_SERVE_ATTACH_H
+
+#include "common/uri.h"
+#include "daemon/serve/serve.h"
+#include "daemon/state/handle.h"
+
+struct attach_call { /* holds the session */
+    struct request rq;
+    struct handle *handle; /* gone when the attach failed */
+};
+
+/* A handle, on its way to what uri names; NULL: the client has been told why not. */
+struct attach_call *attach_call_new(const struct request *rq, const struct rdmad_uri *uri);
+/* A plane_done: answers and forgets the call. */
+void attach_done(void *call, const struct error *result);
+/* The handle, still NEW, is freed. */
+void attach_failed(struct attach_call *call, const struct error *why);
+uint64_t attach_timeout(const struct state *st, uint64_t asked_ns);
+/* field is a client's text of RDMAD_URI_MAX + 1; what: "lease" or "service". */
+int attach_parse_uri(const char *field, const char *what, struct rdmad_uri *uri, struct error *err);
+
+#endif
