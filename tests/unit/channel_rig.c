@@ -77,7 +77,8 @@ void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes) {
     open_both(c);
     chan_connect(c, A);
     chan_connect(c, B);
-    rig_settle(rig);
+    while (!chan_of(c, A)->synced || !chan_of(c, B)->synced)
+        cr_assert(rig_step(rig, sim_now() + NSEC_PER_SEC));
 }
 
 void chan_down(struct chan *c) {

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* SENDs and RECVs taken back at every stage: one outcome each, and the channel goes on. */
+#include "tests/unit/channel_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define POOL (4u << 20)
+#define LARGE (1u << 20)
+#define AT_ONCE_NS 1000u
+
+static struct rig rig;
+static struct chan c;
+
+static void setup(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 5);
+    chan_remote_up(&rig, &c, POOL);
+    for (size_t i = 0; i < POOL; i++)
+        c.end[A].client.pool[i] = (uint8_t)(i * 13 + i / 257);
+}
+
+static void done(void) {
+    cr_assert_eq(c.end[A].closed + c.end[B].closed, 0, "%s%s", c.end[A].why.text,
+                 c.end[B].why.text);
+    chan_down(&c);
+    rig_down(&rig);
+}
+
+TestSuite(channel_cancel, .init = setup, .timeout = 60);
+
+/* The op's own completion; that of the CANCEL may come before or after. */
+static struct rdmad_cqe own(int end) {
+    struct rdmad_cqe cqe;
+    do
+        cqe = chan_wait(&c, end);
+    while (cqe.opcode == RDMAD_OP_CANCEL);
+    return cqe;
+}
+
+static void ended(int end, uint64_t data, int status, uint8_t outcome) {
+    struct rdmad_cqe cqe = own(end);
+    cr_assert_eq(cqe.user_data, data);
+    cr_assert_eq(cqe.status, status, "%d", cqe.status);
+    cr_assert_eq(cqe.outcome, outcome, "%u", cqe.outcome);
+}
+
+static void run(uint64_t ns) {
+    rig_run_until(&rig, sim_now() + ns);
+}
+
+/* A message of either size still gets through, into the receive that is posted for it or was. */
+static void goes_on(uint64_t recv_data) {
+    if (recv_data == 0)
+        chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, recv_data);
+    chan_put(&c, A, RDMAD_OP_SEND, 5, LARGE, 50);
+    ended(B, recv_data, RDMAD_OK, RDMAD_DONE);
+    ended(A, 50, RDMAD_OK, RDMAD_DONE);
+    cr_assert_arr_eq(c.end[B].client.pool + LARGE, c.end[A].client.pool + 5, LARGE);
+}
+
+Test(channel_cancel, a_send_that_waits_ends_at_once_untouched) {
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 1);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 2);
+    rig_settle(&rig);
+    chan_cancel(&c, A, 2);
+    ended(A, 2, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED);
+    chan_cancel(&c, A, 1);
+    ended(A, 1, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED);
+    goes_on(0);
+    done();
+}
+
+Test(channel_cancel, a_send_without_a_receive_ends_at_its_deadline) {
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, 10, 1);
+    sqe.timeout_ns = NSEC_PER_MSEC;
+    uint64_t before = sim_now();
+    rig_put(&c.end[A].client, &sqe);
+    ended(A, 1, RDMAD_E_TIMEOUT, RDMAD_FAILED_UNTOUCHED);
+    cr_assert_leq(sim_now() - before, NSEC_PER_MSEC + AT_ONCE_NS);
+    goes_on(0);
+    done();
+}
+
+/* It is asked back while it is READ: its receive stays for the next. */
+static void withdrawn_after(uint64_t ns, bool lazy) {
+    sim_script()->lazy_windows = sim_script()->lazy_cancel = lazy;
+    chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 7);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 1);
+    run(ns);
+    uint64_t before = sim_now();
+    chan_cancel(&c, A, 1);
+    ended(A, 1, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED);
+    cr_assert_lt(sim_now() - before, CHANNEL_SETTLE_NS);
+    memset(c.end[A].client.pool, 0xee, 5);
+    goes_on(7);
+}
+
+Test(channel_cancel, a_large_send_under_way_is_asked_back) {
+    const uint64_t after[] = {0, 1000, 3000, 5000, 9000, 20000, 40000};
+    for (size_t i = 0; i < sizeof(after) / sizeof(*after); i++)
+        for (int lazy = 0; lazy < 2; lazy++)
+            withdrawn_after(after[i], lazy);
+    done();
+}
+
+/* Nobody answers: it ends UNKNOWN within its bound, and what the other end has of it is void. */
+static void without_an_answer(uint64_t length) {
+    chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 7);
+    run(100000);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, length, 1);
+    run(4000);
+    chan_break(&c, A);
+    chan_break(&c, B);
+    uint64_t before = sim_now();
+    chan_cancel(&c, A, 1);
+    ended(A, 1, RDMAD_E_CANCELED, RDMAD_UNKNOWN);
+    cr_assert_leq(sim_now() - before, CHANNEL_SETTLE_NS + AT_ONCE_NS);
+    memset(c.end[A].client.pool, 0xee, 5);
+    chan_connect(&c, B);
+    chan_connect(&c, A);
+}
+
+Test(channel_cancel, a_large_send_that_nobody_answers_for_is_unknown) {
+    without_an_answer(LARGE);
+    goes_on(7);
+    done();
+}
+
+Test(channel_cancel, a_small_send_that_nobody_answers_for_is_unknown) {
+    sim_script()->late_send_ppm = 0;
+    without_an_answer(10);
+    struct rdmad_cqe cqe;
+    rig_settle(&rig);
+    if (chan_take(&c, B, &cqe)) { /* it had come in time */
+        cr_assert_eq(cqe.status, RDMAD_OK);
+        goes_on(0);
+    } else {
+        goes_on(7);
+    }
+    done();
+}
+
+/* The fabric has it and does not give it back: it is made to. */
+Test(channel_cancel, a_small_send_that_the_fabric_holds_is_taken_from_it) {
+    for (uint32_t late = 0; late <= 1000000; late += 1000000) {
+        chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 7);
+        run(100000);
+        sim_script()->late_send_ppm = late;
+        sim_script()->hold_sends = true;
+        chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 1);
+        run(4000);
+        uint64_t before = sim_now();
+        chan_cancel(&c, A, 1);
+        ended(A, 1, RDMAD_E_CANCELED, RDMAD_UNKNOWN);
+        cr_assert_leq(sim_now() - before, CHANNEL_SETTLE_NS + AT_ONCE_NS);
+        sim_script()->hold_sends = false;
+        goes_on(7);
+    }
+    done();
+}
+
+Test(channel_cancel, a_receive_without_a_message_ends_at_once) {
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
+    run(100000);
+    chan_cancel(&c, B, 1);
+    ended(B, 1, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED);
+    /* Its credit was told: the message is refused, and comes again. */
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 2);
+    run(100000);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 3);
+    ended(B, 3, RDMAD_OK, RDMAD_DONE);
+    ended(A, 2, RDMAD_OK, RDMAD_DONE);
+    goes_on(0);
+    done();
+}
+
+/* The first of three is cancelled while it is READ: all three messages come, in order. */
+static void refilled(uint64_t ns, bool lazy) {
+    sim_script()->lazy_windows = sim_script()->lazy_cancel = lazy;
+    const uint64_t lengths[] = {LARGE, 10, 300000};
+    for (unsigned i = 0; i < 3; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, i);
+    rig_settle(&rig);
+    for (unsigned i = 0; i < 3; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, lengths[i], i);
+    run(ns);
+    chan_cancel(&c, B, 0);
+    ended(B, 0, RDMAD_E_CANCELED, ns > 1000 ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED);
+    chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        struct rdmad_cqe cqe = own(B);
+        cr_assert_eq(cqe.user_data, i + 1);
+        cr_assert_eq(cqe.bytes, lengths[i]);
+    }
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        struct rdmad_cqe cqe = own(A);
+        cr_assert_eq(cqe.outcome, RDMAD_DONE);
+        sum += 1u << cqe.user_data;
+    }
+    cr_assert_eq(sum, 7);
+}
+
+Test(channel_cancel, a_receive_under_way_gives_its_message_to_the_next) {
+    const uint64_t after[] = {0, 12000, 20000, 40000};
+    for (size_t i = 0; i < sizeof(after) / sizeof(*after); i++)
+        for (int lazy = 0; lazy < 2; lazy++)
+            refilled(after[i], lazy);
+    goes_on(0);
+    done();
+}
+
+Test(channel_cancel, a_receives_own_deadline) {
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_RECV, 0, LARGE, 1);
+    sqe.timeout_ns = 20000;
+    rig_put(&c.end[B].client, &sqe);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 2);
+    ended(B, 1, RDMAD_E_TIMEOUT, RDMAD_FAILED_PARTIAL);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 3);
+    ended(B, 3, RDMAD_OK, RDMAD_DONE);
+    ended(A, 2, RDMAD_OK, RDMAD_DONE);
+    done();
+}
+
+/* Whatever is under way, the pool is its owner's again when its drop is answered. */
+Test(channel_cancel, a_pool_dropped_in_mid_message_at_either_end) {
+    for (int end = A; end <= B; end++) {
+        struct rig_answer dropped = {0}, added = {0};
+        struct rig_client *client = &c.end[end].client;
+        chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 7);
+        rig_settle(&rig);
+        chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 1);
+        run(20000);
+        plane_pool_drop(client->session, RIG_HANDLE(0), rig_done, &dropped);
+        cr_assert_eq(rig_await(&rig, &dropped), 0);
+        ended(end, end == A ? 1 : 7, RDMAD_E_CANCELED,
+              end == A ? RDMAD_FAILED_UNTOUCHED : RDMAD_FAILED_PARTIAL);
+        plane_pool_add(client->session, RIG_HANDLE(0), client->pool, POOL, NULL, rig_done, &added);
+        cr_assert_eq(rig_await(&rig, &added), 0);
+        if (end == B) {
+            chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 8);
+            ended(B, 8, RDMAD_OK, RDMAD_DONE);
+            ended(A, 1, RDMAD_OK, RDMAD_DONE);
+        }
+        goes_on(end == A ? 7 : 0);
+    }
+    done();
+}

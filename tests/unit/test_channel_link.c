@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* Channels between two daemons, over links that behave. */
+#include "tests/unit/channel_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define POOL (4u << 20)
+#define LARGE (1u << 20)
+
+static struct rig rig;
+static struct chan c;
+
+static void setup(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 5);
+    chan_remote_up(&rig, &c, POOL);
+    for (int end = A; end <= B; end++)
+        for (size_t i = 0; i < POOL; i++)
+            c.end[end].client.pool[i] = (uint8_t)(i * 13 + i / 257 + (unsigned)end);
+}
+
+static void done(void) {
+    chan_down(&c);
+    rig_down(&rig);
+}
+
+TestSuite(channel_link, .init = setup, .timeout = 60);
+
+#define ASSERT_CQE(cqe, data, what, how, size)            \
+    do {                                                  \
+        struct rdmad_cqe is = (cqe);                      \
+        cr_assert_eq(is.user_data, (data));               \
+        cr_assert_eq(is.status, (what), "%d", is.status); \
+        cr_assert_eq(is.outcome, (how));                  \
+        cr_assert_eq(is.bytes, (size));                   \
+    } while (0)
+
+static void one(uint64_t at, uint64_t length) {
+    chan_put(&c, B, RDMAD_OP_RECV, at, length, 1);
+    chan_put(&c, A, RDMAD_OP_SEND, at, length, 2);
+    ASSERT_CQE(chan_wait(&c, B), 1, RDMAD_OK, RDMAD_DONE, length);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_OK, RDMAD_DONE, length);
+    cr_assert_arr_eq(c.end[B].client.pool + at, c.end[A].client.pool + at, length);
+}
+
+/* Nothing is on its way; quiet: and nobody ever talks. */
+static void still(void) {
+    rig_settle(&rig);
+    while (rig_step(&rig, sim_now() + NSEC_PER_MSEC))
+        ;
+    cr_assert_eq(sim_inflight(), 0);
+}
+
+static void quiet(void) {
+    still();
+    cr_assert(!rig_step(&rig, sim_now() + 10 * NSEC_PER_SEC));
+}
+
+static void any_size(void) {
+    const uint64_t eager = SIM_MAX_SEND - CHANNEL_HEAD;
+    const uint64_t sizes[] = {0, 1, 64, eager, eager + 1, 5000, LARGE};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        one(77 * i, sizes[i]);
+}
+
+Test(channel_link, a_message_of_any_size_arrives_whole) {
+    any_size();
+    quiet();
+    done();
+}
+
+Test(channel_link, also_where_windows_take_their_time) {
+    sim_script()->lazy_windows = true;
+    sim_script()->lazy_cancel = true;
+    any_size();
+    quiet();
+    done();
+}
+
+Test(channel_link, also_where_a_link_takes_one_op_at_a_time) {
+    sim_script()->max_inflight = 1;
+    any_size();
+    for (unsigned i = 0; i < 50; i++) {
+        chan_put(&c, B, RDMAD_OP_RECV, 0, 10000, i);
+        chan_put(&c, A, RDMAD_OP_SEND, 0, i * 100, i);
+    }
+    for (unsigned i = 0; i < 50; i++) {
+        ASSERT_CQE(chan_wait(&c, B), i, RDMAD_OK, RDMAD_DONE, i * 100);
+        ASSERT_CQE(chan_wait(&c, A), i, RDMAD_OK, RDMAD_DONE, i * 100);
+    }
+    quiet();
+    done();
+}
+
+/* A stalled receiver takes nothing from anybody: no fabric op, no window, no memory. */
+Test(channel_link, what_waits_for_a_receive_holds_nothing) {
+    for (unsigned i = 0; i < 40; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, i % 2 ? LARGE : 10, i);
+    still();
+    cr_assert_eq(c.end[A].stats.stalls, 40);
+    cr_assert_eq(c.end[A].stats.sends_waiting, 40);
+    const struct channels *there = rig.plane[THERE]->worker[0].channels;
+    cr_assert_null(there->arrivals.chunks);
+    for (unsigned i = 0; i < 40; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, i);
+    for (unsigned i = 0; i < 40; i++) {
+        ASSERT_CQE(chan_wait(&c, B), i, RDMAD_OK, RDMAD_DONE, i % 2 ? LARGE : 10);
+        ASSERT_CQE(chan_wait(&c, A), i, RDMAD_OK, RDMAD_DONE, i % 2 ? LARGE : 10);
+    }
+    quiet();
+    done();
+}
+
+/* Far more of them than an acknowledgement can tell of at once. */
+Test(channel_link, receives_too_small_are_told_at_both_ends_however_many) {
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < 50; i++) {
+            chan_put(&c, B, RDMAD_OP_RECV, 0, 100, i);
+            chan_put(&c, A, RDMAD_OP_SEND, 0, 100 + i % 3 * 1000, i);
+        }
+        for (unsigned i = 0; i < 50; i++) {
+            int status = i % 3 ? RDMAD_E_TOO_SMALL : RDMAD_OK;
+            uint8_t outcome = i % 3 ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE;
+            ASSERT_CQE(chan_wait(&c, B), i, status, outcome, 100 + i % 3 * 1000);
+            ASSERT_CQE(chan_wait(&c, A), i, status, outcome, i % 3 ? 0 : 100);
+        }
+    }
+    quiet();
+    done();
+}
+
+Test(channel_link, both_ways_at_once) {
+    for (unsigned i = 0; i < 30; i++) {
+        uint64_t length = i % 4 == 3 ? 60000 : 500;
+        for (int end = A; end <= B; end++) {
+            chan_put(&c, end, RDMAD_OP_RECV, 100000, length, 1);
+            chan_put(&c, end, RDMAD_OP_SEND, 0, length, 2);
+        }
+        for (int end = A; end <= B; end++) {
+            uint64_t sum = chan_wait(&c, end).user_data;
+            sum += chan_wait(&c, end).user_data;
+            cr_assert_eq(sum, 3);
+        }
+        for (int end = A; end <= B; end++)
+            cr_assert_arr_eq(c.end[end].client.pool + 100000, c.end[!end].client.pool, length);
+    }
+    quiet();
+    done();
+}
+
+/* A turn's acknowledgements are one message, whatever came in it. */
+Test(channel_link, acknowledgements_and_credits_ride_together) {
+    for (unsigned i = 0; i < 16; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, 100, i);
+    quiet();
+    sim_script()->delay_min_ns = sim_script()->delay_max_ns = 1000;
+    for (unsigned i = 0; i < 16; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, 100, i);
+    unsigned most = 0;
+    while (c.end[A].stats.messages_sent < 16) {
+        rig_step(&rig, sim_now() + 100);
+        unsigned posted = chan_of(&c, B)->posted_sends;
+        most = posted > most ? posted : most;
+    }
+    cr_assert_eq(most, 1);
+    done();
+}
+
+Test(channel_link, an_orderly_end_delivers_first_and_is_told_once) {
+    for (unsigned i = 0; i < 3; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, 50000, i);
+    rig_settle(&rig);
+    struct rig_answer ended = {0};
+    plane_channel_end(c.end[A].client.session, CHAN_HANDLE, RDMAD_E_CLOSED, true, rig_done, &ended);
+    for (unsigned i = 0; i < 4; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, 50000, i);
+    for (unsigned i = 0; i < 3; i++)
+        ASSERT_CQE(chan_wait(&c, B), i, RDMAD_OK, RDMAD_DONE, 50000);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    ASSERT_CQE(chan_wait(&c, B), 3, RDMAD_E_CLOSED, RDMAD_FAILED_UNTOUCHED, 0);
+    cr_assert_eq(c.end[B].closed, 1);
+    cr_assert_eq(c.end[B].why.code, RDMAD_E_CLOSED);
+    plane_channel_forget(c.end[A].client.session, CHAN_HANDLE);
+    quiet();
+    cr_assert_null(chan_of(&c, A));
+    done();
+}
+
+/* What was not taken is untouched at the sender, large or small. */
+Test(channel_link, an_abrupt_end_of_the_receiver) {
+    for (unsigned i = 0; i < 4; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, i % 2 ? LARGE : 10, i);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 1);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 2);
+    rig_run_until(&rig, sim_now() + 30000); /* the second is being READ */
+    chan_end(&c, B, RDMAD_E_CLOSED, false);
+    ASSERT_CQE(chan_wait(&c, A), 0, RDMAD_OK, RDMAD_DONE, 10);
+    for (unsigned i = 1; i < 4; i++)
+        ASSERT_CQE(chan_wait(&c, A), i, RDMAD_E_CLOSED, RDMAD_FAILED_UNTOUCHED, 0);
+    cr_assert_eq(c.end[A].closed, 1);
+    quiet();
+    done();
+}
+
+Test(channel_link, an_abrupt_end_of_the_sender) {
+    for (unsigned i = 0; i < 4; i++) {
+        chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, i);
+        chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, i);
+    }
+    rig_run_until(&rig, sim_now() + 30000);
+    chan_end(&c, A, RDMAD_E_CLOSED, false);
+    memset(c.end[A].client.pool, 0, POOL); /* nothing of it is read any more */
+    for (unsigned i = 0; i < 4; i++)
+        cr_assert_eq(chan_wait(&c, A).status, RDMAD_E_CLOSED);
+    for (unsigned i = 0; i < 4; i++)
+        cr_assert_eq(chan_wait(&c, B).status, RDMAD_E_CLOSED);
+    cr_assert_eq(c.end[B].closed, 1);
+    quiet();
+    done();
+}
+
+Test(channel_link, a_lane_that_is_dropped_ends_the_channel_on_it) {
+    struct rig_answer dropped = {0};
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 1);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 2);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 3);
+    rig_run_until(&rig, sim_now() + 30000);
+    plane_lane_drop(c.end[A].lane, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    c.end[A].lane = NULL;
+    uint64_t unknown = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        struct rdmad_cqe cqe = chan_wait(&c, A);
+        cr_assert_eq(cqe.status, RDMAD_E_PEER_LOST);
+        cr_assert_eq(cqe.outcome, cqe.user_data == 2 ? RDMAD_UNKNOWN : RDMAD_FAILED_UNTOUCHED);
+        unknown += cqe.user_data;
+    }
+    cr_assert_eq(unknown, 5);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 1, 9);
+    ASSERT_CQE(chan_wait(&c, A), 9, RDMAD_E_PEER_LOST, RDMAD_FAILED_UNTOUCHED, 0);
+    done();
+}
+
+Test(channel_link, a_session_that_goes_in_mid_message_leaves_nothing) {
+    for (int end = A; end <= B; end++) {
+        for (unsigned i = 0; i < 4; i++) {
+            chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, i);
+            chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, i);
+        }
+        rig_run_until(&rig, sim_now() + 30000);
+        rig_client_down(&c.end[end].client);
+        c.end[end].client.session = NULL;
+        for (unsigned i = 0; i < 4; i++)
+            cr_assert_eq(chan_wait(&c, !end).status, RDMAD_E_CLOSED);
+        quiet();
+        done();
+        if (end == A)
+            setup();
+    }
+}
+
+Test(channel_link, a_window_that_cannot_be_opened_fails_its_message_alone) {
+    sim_script()->refuse_windows = true;
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 1);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 2);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_E_LIMIT, RDMAD_FAILED_UNTOUCHED, 0);
+    sim_script()->refuse_windows = false;
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 3);
+    ASSERT_CQE(chan_wait(&c, B), 1, RDMAD_OK, RDMAD_DONE, LARGE);
+    ASSERT_CQE(chan_wait(&c, A), 3, RDMAD_OK, RDMAD_DONE, LARGE);
+    done();
+}
