@@ -36,6 +36,25 @@ for lessee in a b; do
     wait "$share" || true
 done
 
+# Requests and responses: from a server of threads, and from one with a single thread and a loop.
+for server in rpc echo_epoll; do
+    serve=("$examples/$server" service)
+    answer="a word"
+    if [ "$server" = rpc ]; then
+        serve=("$examples/rpc" serve service)
+        answer="A WORD"
+    fi
+    start_on a "$work/$server" "${serve[@]}"
+    pid=$!
+    uri=$(first_line "$work/$server" "$pid")
+    for client in a b a b; do
+        [ "$(on "$client" "$examples/rpc" call "$uri" "a word")" = "$answer" ] || fail "$server"
+    done
+    long=$(head -c 50000 /dev/zero | tr '\0' X)
+    [ "$(on b "$examples/rpc" call "$uri" "$long")" = "$long" ] || fail "$server with 50000 bytes"
+    kill -TERM "$pid" && wait "$pid" || true
+done
+
 # What is wrong is said, and the exit code tells.
 ! on a "$examples/hello" 2>/dev/null || fail "hello without a URI"
 ! on a "$examples/hello" rdmad:///nothing 2>"$work/said" || fail "hello to nobody"
