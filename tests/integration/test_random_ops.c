@@ -375,12 +375,34 @@ static void received(struct world *w, struct way *y, const struct rdmad_cqe *cqe
     w->messages++;
 }
 
+/* What the receives' ring has, and what a cancel brought (may be NULL), which may belong anywhere
+ * between: in the order of the messages. */
+static void reap_receives(struct world *w, struct way *y, const struct rdmad_cqe *out_of_turn) {
+    struct rdmad_cqe all[RECEIVES + 1];
+    const struct rdmad_cqe *cqe;
+    unsigned n = 0;
+    if (out_of_turn)
+        all[n++] = *out_of_turn;
+    for (; n <= RECEIVES && !rdmad_ring_peek(y->receives, &cqe); n++) {
+        all[n] = *cqe;
+        rdmad_ring_seen(y->receives, cqe);
+    }
+    if (out_of_turn && !all[0].status)
+        for (unsigned i = 1; i < n && (all[i].status || all[i].imm < all[i - 1].imm); i++) {
+            struct rdmad_cqe later = all[i - 1];
+            all[i - 1] = all[i];
+            all[i] = later;
+        }
+    for (unsigned i = 0; i < n; i++)
+        received(w, y, &all[i]);
+}
+
 static void cancel_message(struct world *w, struct way *y) {
     unsigned i = (unsigned)(test_random() % RECEIVES);
     struct rdmad_cqe cqe;
     if (one_in(2)) {
         if (y->receive_busy[i] && !rdmad_ring_cancel(y->receives, i, &cqe))
-            received(w, y, &cqe);
+            reap_receives(w, y, &cqe);
     } else if (y->send_busy[i] && !rdmad_ring_cancel(y->sends, i, &cqe)) {
         send_ended(y, &cqe);
     }
@@ -388,11 +410,7 @@ static void cancel_message(struct world *w, struct way *y) {
 
 static void reap_messages(struct world *w, struct way *y) {
     const struct rdmad_cqe *cqe;
-    while (!rdmad_ring_peek(y->receives, &cqe)) {
-        struct rdmad_cqe copy = *cqe;
-        rdmad_ring_seen(y->receives, cqe);
-        received(w, y, &copy);
-    }
+    reap_receives(w, y, NULL);
     while (!rdmad_ring_peek(y->sends, &cqe)) {
         struct rdmad_cqe copy = *cqe;
         rdmad_ring_seen(y->sends, cqe);
