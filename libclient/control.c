@@ -210,7 +210,7 @@ static void send_request(struct rdmad_session *s, struct rdmad_call *c) {
     memcpy(packet, &h, sizeof(h));
     memcpy(packet + sizeof(h), c->request, c->request_size);
     while (!c->done) {
-        int rc = rdmad_fdmsg_send(s->sock, packet, h.length, NULL, 0);
+        int rc = rdmad_fdmsg_send(s->sock, packet, h.length, &c->sent_fd, c->sends_fd);
         if (rc == 0)
             return;
         if (rc != RDMAD_E_AGAIN) {

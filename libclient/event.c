@@ -121,6 +121,7 @@ static const struct {
     {RDMAD_EV_CHANNEL_INCOMING, sizeof(struct rdmad_ev_channel_incoming), rdmad_service_incoming},
     {RDMAD_EV_INCOMING_GONE, sizeof(struct rdmad_channel_reject_req), rdmad_service_incoming_gone},
     {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_closed},
+    {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_name_news},
     {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_handed_over},
 };
 

@@ -64,7 +64,7 @@ struct rdmad_session {
 
     uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
     uint32_t blocking_entries;
-    bool guard; /* RDMAD_GUARD=1: pools' buffers are guarded */
+    bool guard;            /* RDMAD_GUARD=1: pools' buffers are guarded */
     char runtime_dir[108]; /* for messages */
     char node[RDMAD_NAME_MAX + 1];
     char fabric[16];
@@ -137,7 +137,9 @@ struct rdmad_call {
     void *reply;
     size_t reply_size;
     int *fds;
-    unsigned nfds;        /* exactly that many come with the reply */
+    unsigned nfds; /* exactly that many come with the reply */
+    int sent_fd;   /* goes with the request, if sends_fd; stays the caller's */
+    bool sends_fd;
     uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: wait as long as the daemon lives */
     void (*accept)(struct rdmad_session *s, const struct rdmad_call *call);
     void *arg;
@@ -196,18 +198,32 @@ void rdmad_pool_dispose(struct rdmad_pool *pool);
 
 /* With the lock. */
 struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number);
+struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, bool owner); /* NULL: has failed */
+/* Sends the request that makes lease; keeps it or frees it. */
+int rdmad_lease_make(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad_call *call,
+                     rdmad_lease **out);
+/* A call's accept, whose reply is an attach's and whose arg is the lease. */
+void rdmad_lease_attached(struct rdmad_session *s, const struct rdmad_call *call);
+/* The daemon has forgotten it. */
+void rdmad_lease_forget(struct rdmad_lease *lease);
+/* terms (may be NULL: all default), also of a program that knew fewer of them. */
+int rdmad_lease_terms_read(const struct rdmad_session *s, const struct rdmad_lease_terms *terms,
+                           struct rdmad_lease_terms *out);
+uint64_t rdmad_ms_to_ns(uint64_t ms); /* UINT64_MAX when that is too much */
 /* Frees all leases; tells nobody. */
 void rdmad_leases_dispose(struct rdmad_session *s);
 
 /* ---- service.c, channel.c ------------------------------------------------------------------ */
 
 /* What events bring, with the lock. */
+void rdmad_name_news(struct rdmad_session *s, const void *body); /* names.c */
 void rdmad_service_incoming(struct rdmad_session *s, const void *body);
 void rdmad_service_incoming_gone(struct rdmad_session *s, const void *body);
 void rdmad_service_handed_over(struct rdmad_session *s, const void *body);
 void rdmad_channel_closed(struct rdmad_session *s, const void *body);
 /* Free all of them; tell nobody. */
 void rdmad_services_dispose(struct rdmad_session *s);
+void rdmad_names_dispose(struct rdmad_session *s);
 void rdmad_channels_dispose(struct rdmad_session *s);
 
 /* ---- ring_create.c ------------------------------------------------------------------------- */

@@ -72,7 +72,7 @@ static uint64_t later(uint64_t when_ns, uint64_t by_ns) {
 
 /* ---- the owner's side ---------------------------------------------------------------------- */
 
-static uint64_t ms_to_ns(uint64_t ms) {
+uint64_t rdmad_ms_to_ns(uint64_t ms) {
     uint64_t ns;
 
     return __builtin_mul_overflow(ms, NS_PER_MS, &ns) ? UINT64_MAX : ns;
@@ -92,25 +92,40 @@ static int copy_text(struct rdmad_session *s, char field[RDMAD_NAME_MAX + 1], co
     return 0;
 }
 
+int rdmad_lease_terms_read(const struct rdmad_session *s, const struct rdmad_lease_terms *terms,
+                           struct rdmad_lease_terms *out) {
+    const size_t first = offsetof(struct rdmad_lease_terms, flags); /* those of version 0.1 */
+
+    *out = (struct rdmad_lease_terms)RDMAD_LEASE_TERMS_INIT;
+    if (!terms)
+        return 0;
+    if (terms->size < first || terms->size > sizeof(*out))
+        return rdmad_fail(s, RDMAD_E_INVAL,
+                          "rdmad_lease_terms.size is %zu where this librdmad knows %zu to %zu: "
+                          "start from RDMAD_LEASE_TERMS_INIT",
+                          terms->size, first, sizeof(*out));
+    memcpy(out, terms, terms->size);
+    return 0;
+}
+
 static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
                       const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out) {
-    struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
+    struct rdmad_lease_terms t;
     struct rdmad_pool *pool;
     int rc;
 
-    if (terms && terms->size != sizeof(t))
-        return rdmad_fail(s, RDMAD_E_INVAL,
-                          "rdmad_lease_terms.size is %zu where this librdmad knows %zu: start from "
-                          "RDMAD_LEASE_TERMS_INIT",
-                          terms->size, sizeof(t));
-    if (terms)
-        t = *terms;
+    rc = rdmad_lease_terms_read(s, terms, &t);
+    if (rc)
+        return rc;
     *out = (struct rdmad_lease_grant_req){.length = length,
-                                          .ttl_ns = ms_to_ns(t.ttl_ms ? t.ttl_ms : DEFAULT_TTL_MS),
-                                          .rights = t.rights ? t.rights : RDMAD_RIGHTS_ALL,
+                                          .ttl_ns =
+                                              rdmad_ms_to_ns(t.ttl_ms ? t.ttl_ms : DEFAULT_TTL_MS),
+                                          .rights = t.rights ? t.rights : RDMAD_RIGHTS_DEFAULT,
                                           .scope = t.scope,
                                           .scope_uid = t.scope_uid,
-                                          .max_attaches = t.max_attaches};
+                                          .max_attaches = t.max_attaches,
+                                          .flags = t.flags,
+                                          .ends_after = t.ends_after};
     rc = copy_text(s, out->scope_peer, t.scope_peer, "address in scope_peer", RDMAD_E_INVAL);
     if (!rc)
         rc = copy_text(s, out->name, t.name, "name", RDMAD_E_NAME);
@@ -143,7 +158,7 @@ static void granted(struct rdmad_session *s, const struct rdmad_call *call) {
     link_lease(lease);
 }
 
-static struct rdmad_lease *lease_new(struct rdmad_session *s, bool owner) {
+struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, bool owner) {
     struct rdmad_lease *lease = calloc(1, sizeof(*lease));
 
     if (!lease) {
@@ -156,9 +171,8 @@ static struct rdmad_lease *lease_new(struct rdmad_session *s, bool owner) {
     return lease;
 }
 
-/* Sends the request that makes lease; keeps it or frees it. */
-static int make_lease(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad_call *call,
-                      rdmad_lease **out) {
+int rdmad_lease_make(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad_call *call,
+                     rdmad_lease **out) {
     int rc = rdmad_control_call(s, call);
 
     if (rc)
@@ -179,7 +193,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     rc = fill_grant(s, memory, length, terms, &request);
     if (rc)
         return rc;
-    lease = lease_new(s, true);
+    lease = rdmad_lease_new(s, true);
     if (!lease)
         return RDMAD_E_NOMEM;
     lease->pool = request.pool;
@@ -192,7 +206,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
                               .reply_size = sizeof(reply),
                               .accept = granted,
                               .arg = lease};
-    return make_lease(s, lease, &call, out);
+    return rdmad_lease_make(s, lease, &call, out);
 }
 
 static int owners_only(const struct rdmad_lease *lease, const char *what) {
@@ -203,7 +217,7 @@ static int owners_only(const struct rdmad_lease *lease, const char *what) {
 }
 
 int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
-    struct rdmad_lease_renew_req request = {.lease = lease->id, .ttl_ns = ms_to_ns(ttl_ms)};
+    struct rdmad_lease_renew_req request = {.lease = lease->id, .ttl_ns = rdmad_ms_to_ns(ttl_ms)};
     struct rdmad_call call = {
         .type = RDMAD_MSG_LEASE_RENEW, .request = &request, .request_size = sizeof(request)};
     uint64_t sent = rdmad_boottime_ns();
@@ -281,7 +295,7 @@ int rdmad_lease_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
 
 /* ---- the lessee's side --------------------------------------------------------------------- */
 
-static void attached(struct rdmad_session *s, const struct rdmad_call *call) {
+void rdmad_lease_attached(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_attach_rep *reply = call->reply;
     struct rdmad_lease *lease = call->arg;
 
@@ -308,7 +322,7 @@ int rdmad_lease_attach(rdmad_session *s, const char *uri, unsigned timeout_ms, r
     if (n < 0 || (size_t)n >= sizeof(request.uri))
         return rdmad_fail(s, RDMAD_E_URI, "the lease URI is longer than %u characters",
                           RDMAD_URI_MAX);
-    lease = lease_new(s, false);
+    lease = rdmad_lease_new(s, false);
     if (!lease)
         return RDMAD_E_NOMEM;
     memcpy(lease->uri, request.uri, sizeof(lease->uri));
@@ -317,9 +331,9 @@ int rdmad_lease_attach(rdmad_session *s, const char *uri, unsigned timeout_ms, r
                               .request_size = sizeof(request),
                               .reply = &reply,
                               .reply_size = sizeof(reply),
-                              .accept = attached,
+                              .accept = rdmad_lease_attached,
                               .arg = lease};
-    return make_lease(s, lease, &call, out);
+    return rdmad_lease_make(s, lease, &call, out);
 }
 
 /* Also of a lease that has ended: until then the daemon keeps the handle, to say why. */
@@ -335,6 +349,16 @@ static void tell_release(struct rdmad_lease *lease) {
 
 /* ---- both sides ---------------------------------------------------------------------------- */
 
+void rdmad_lease_forget(struct rdmad_lease *lease) {
+    struct rdmad_session *s = lease->session;
+
+    pthread_mutex_lock(&s->lock);
+    unlink_lease(lease);
+    rdmad_event_bell(s);
+    pthread_mutex_unlock(&s->lock);
+    free(lease);
+}
+
 void rdmad_lease_free(rdmad_lease *lease) {
     struct rdmad_session *s;
 
@@ -347,11 +371,7 @@ void rdmad_lease_free(rdmad_lease *lease) {
         else if (!ended(lease))
             tell_revoke(lease, true);
     }
-    pthread_mutex_lock(&s->lock);
-    unlink_lease(lease);
-    rdmad_event_bell(s);
-    pthread_mutex_unlock(&s->lock);
-    free(lease);
+    rdmad_lease_forget(lease);
 }
 
 void rdmad_lease_info(const rdmad_lease *lease, struct rdmad_lease_info *out) {

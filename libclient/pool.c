@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool.c - pools: shared memory that the daemon made.
+ * pool.c - pools: shared memory that the daemon made, or that the program had.
  *
  * The descriptor that comes with the reply is checked as if it came from a stranger: a memfd of
- * exactly the size the reply says, which nobody can shrink under us.
+ * exactly the size the reply says, which nobody can shrink under us. The program's own is the
+ * daemon's to judge, which needs more of it than we do.
  */
 #include "common/memfd.h"
 #include "libclient/guard.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SHOWN 4u /* holders that a refusal names */
@@ -34,7 +36,6 @@ static int tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
     return rdmad_control_call(s, &call);
 }
 
-/* Takes over fd. */
 static int set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_create_rep *reply,
                   size_t asked) {
     struct rdmad_session *s = pool->session;
@@ -53,7 +54,6 @@ static int set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_creat
                         pool->bytes);
     else if (s->guard)
         pool->guard = rdmad_guard_new(pool);
-    close(fd);
     return rc;
 }
 
@@ -64,6 +64,31 @@ static void unmap(struct rdmad_pool *pool) {
     if (pool->base)
         munmap(pool->base, pool->bytes);
     free(pool);
+}
+
+/* What the daemon made or took, as an object; else the daemon lets go of it. */
+static int pool_new(rdmad_session *s, int fd, const struct rdmad_pool_create_rep *reply,
+                    size_t asked, rdmad_pool **out) {
+    struct rdmad_pool *pool = calloc(1, sizeof(*pool));
+    int rc;
+
+    if (!pool) {
+        tell_destroy(s, reply->pool, true);
+        return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a pool");
+    }
+    pool->session = s;
+    rc = set_up(pool, fd, reply, asked);
+    if (rc) {
+        tell_destroy(s, reply->pool, true);
+        unmap(pool);
+        return rc;
+    }
+    pthread_mutex_lock(&s->lock);
+    pool->next = s->pools;
+    s->pools = pool;
+    pthread_mutex_unlock(&s->lock);
+    *out = pool;
+    return 0;
 }
 
 int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool **out) {
@@ -77,7 +102,6 @@ int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool
                               .reply_size = sizeof(reply),
                               .fds = &fd,
                               .nfds = 1};
-    struct rdmad_pool *pool;
     int rc;
 
     *out = NULL;
@@ -86,25 +110,30 @@ int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool
     rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
-    pool = calloc(1, sizeof(*pool));
-    if (!pool) {
-        close(fd);
-        tell_destroy(s, reply.pool, true);
-        return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a pool");
-    }
-    pool->session = s;
-    rc = set_up(pool, fd, &reply, bytes);
-    if (rc) {
-        tell_destroy(s, reply.pool, true);
-        unmap(pool);
-        return rc;
-    }
-    pthread_mutex_lock(&s->lock);
-    pool->next = s->pools;
-    s->pools = pool;
-    pthread_mutex_unlock(&s->lock);
-    *out = pool;
-    return 0;
+    rc = pool_new(s, fd, &reply, bytes, out);
+    close(fd);
+    return rc;
+}
+
+int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
+    struct rdmad_pool_import_req request = {.bytes = 0};
+    struct rdmad_pool_create_rep reply;
+    struct rdmad_call call = {.type = RDMAD_MSG_POOL_IMPORT,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .sent_fd = fd,
+                              .sends_fd = true};
+    struct stat st;
+    int rc;
+
+    *out = NULL;
+    if (fstat(fd, &st) < 0)
+        return rdmad_fail_errno(s, RDMAD_E_FDS, "descriptor %d cannot be imported", fd);
+    request.bytes = st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    rc = rdmad_control_call(s, &call);
+    return rc ? rc : pool_new(s, fd, &reply, request.bytes, out);
 }
 
 void rdmad_pool_dispose(struct rdmad_pool *pool) {

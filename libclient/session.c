@@ -192,6 +192,7 @@ void rdmad_close(rdmad_session *s) {
     rdmad_leases_dispose(s);
     rdmad_channels_dispose(s);
     rdmad_services_dispose(s);
+    rdmad_names_dispose(s);
     if (s->epoll >= 0)
         close(s->epoll);
     if (s->bell >= 0)

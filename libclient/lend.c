@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lend.c - what a lessee does with leases beyond using them: hands a part on to others, asks a
+ * service for memory and hands it over, and keeps a lease alive.
+ */
+#include "libclient/internal.h"
+
+#include <string.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+static int lessees_only(const struct rdmad_lease *lease, const char *what) {
+    if (!lease->owner)
+        return 0;
+    return rdmad_fail(lease->session, RDMAD_E_PERM,
+                      "lease %llu was granted by this session, not attached to: it cannot be %s",
+                      (unsigned long long)lease->id, what);
+}
+
+int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
+                         const struct rdmad_lease_terms *terms, unsigned timeout_ms,
+                         char uri[RDMAD_URI_MAX + 1]) {
+    struct rdmad_session *s = lease->session;
+    struct rdmad_lease_grant_rep reply;
+    struct rdmad_lease_terms t;
+    int rc = lessees_only(lease, "handed on");
+
+    uri[0] = '\0';
+    if (!rc)
+        rc = rdmad_lease_terms_read(s, terms, &t);
+    if (rc)
+        return rc;
+    struct rdmad_lease_delegate_req request = {
+        .handle = lease->handle,
+        .offset = offset,
+        .length = length,
+        .ttl_ns = t.ttl_ms ? rdmad_ms_to_ns(t.ttl_ms) : UINT64_MAX, /* the daemon cuts it */
+        .timeout_ns = timeout_ms * NS_PER_MS,
+        .rights = t.rights,
+        .max_attaches = t.max_attaches,
+    };
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_DELEGATE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply)};
+    rc = rdmad_control_call(s, &call);
+    if (rc)
+        return rc;
+    memcpy(uri, reply.uri, sizeof(reply.uri));
+    uri[RDMAD_URI_MAX] = '\0';
+    return 0;
+}
+
+int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
+                        const struct rdmad_lease_terms *terms, unsigned timeout_ms,
+                        rdmad_lease **out) {
+    struct rdmad_lease_attach_rep reply;
+    struct rdmad_lease_terms t;
+    struct rdmad_lease *lease;
+    int rc = rdmad_lease_terms_read(s, terms, &t);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    struct rdmad_lease_request_req request = {.bytes = bytes,
+                                              .ttl_ns = rdmad_ms_to_ns(t.ttl_ms),
+                                              .timeout_ns = timeout_ms * NS_PER_MS,
+                                              .rights = t.rights};
+    rc = rdmad_copy_text(s, request.uri, sizeof(request.uri), service_uri, "service URI",
+                         RDMAD_E_URI);
+    if (rc)
+        return rc;
+    lease = rdmad_lease_new(s, false);
+    if (!lease)
+        return RDMAD_E_NOMEM;
+    memcpy(lease->uri, request.uri, sizeof(lease->uri));
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_REQUEST,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .accept = rdmad_lease_attached,
+                              .arg = lease};
+    return rdmad_lease_make(s, lease, &call, out);
+}
+
+int rdmad_lease_hand_over(rdmad_lease *lease) {
+    struct rdmad_lease_hand_over_req request = {.handle = lease->handle};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_LEASE_HAND_OVER, .request = &request, .request_size = sizeof(request)};
+    int rc = lessees_only(lease, "handed over");
+
+    if (!rc)
+        rc = rdmad_control_call(lease->session, &call);
+    if (!rc)
+        rdmad_lease_forget(lease);
+    return rc;
+}
+
+int rdmad_lease_keep(rdmad_lease *lease, int on) {
+    struct rdmad_lease_keep_req request = {.handle = lease->handle, .on = on != 0};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_LEASE_KEEP, .request = &request, .request_size = sizeof(request)};
+    int rc = lessees_only(lease, "kept by a lessee");
+
+    return rc ? rc : rdmad_control_call(lease->session, &call);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * names.c - what is published, here or on another daemon: listed, and watched.
+ *
+ * A listing is asked for a page at a time, until the caller's array is full or all are there. News
+ * of a watch lies in the queue of events, a record each; what rdmad_names_unwatch leaves untaken is
+ * dropped with it. Who never takes events is dropped by the daemon in the end, not by us.
+ */
+#include "libclient/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+_Static_assert(RDMAD_NAME_KIND_LEASE == RDMAD_NAME_LEASE &&
+                   RDMAD_NAME_KIND_SERVICE == RDMAD_NAME_SERVICE,
+               "a name's kind is the wire's");
+
+/* ---- news ---------------------------------------------------------------------------------- */
+
+struct name_news {
+    struct rdmad_news news;
+    struct rdmad_ev_name ev;
+};
+
+static void to_name(const struct rdmad_name_entry *from, struct rdmad_name *to) {
+    memcpy(to->name, from->name, sizeof(to->name));
+    to->name[RDMAD_NAME_MAX] = '\0';
+    to->kind = from->kind;
+    to->rights = from->rights;
+    to->length = from->length;
+    to->ttl_ns = from->ttl_ns;
+}
+
+static bool take_name(struct rdmad_news *news, struct rdmad_event *out) {
+    struct name_news *n = (struct name_news *)((char *)news - offsetof(struct name_news, news));
+
+    out->type = n->ev.gone ? RDMAD_EVENT_NAME_GONE : RDMAD_EVENT_NAME_THERE;
+    out->reason = n->ev.reason;
+    out->watch = n->ev.watch;
+    to_name(&n->ev.entry, &out->name);
+    if (n->ev.reason)
+        snprintf(out->text, sizeof(out->text), "watch %llu has ended: %s; watch again",
+                 (unsigned long long)n->ev.watch,
+                 n->ev.reason == RDMAD_E_LIMIT ? "its news was not read in time"
+                                               : rdmad_strerror(n->ev.reason));
+    else
+        snprintf(out->text, sizeof(out->text), "%s is %s", out->name.name,
+                 n->ev.gone ? "gone" : "there");
+    free(n);
+    return false;
+}
+
+void rdmad_name_news(struct rdmad_session *s, const void *body) {
+    struct name_news *n = calloc(1, sizeof(*n));
+
+    if (!n) {
+        rdmad_control_lose(s, RDMAD_E_NOMEM,
+                           "out of memory for news of a name; the session is closed");
+        return;
+    }
+    memcpy(&n->ev, body, sizeof(n->ev));
+    n->news.take = take_name;
+    rdmad_news_queue(s, &n->news);
+}
+
+/* Of one watch, or of all. With the lock. */
+static void drop_news(struct rdmad_session *s, bool all, uint64_t watch) {
+    for (struct rdmad_news *at = s->first_news, *next; at; at = next) {
+        struct name_news *n = (struct name_news *)((char *)at - offsetof(struct name_news, news));
+        next = at->next;
+        if (at->take != take_name || (!all && n->ev.watch != watch))
+            continue;
+        rdmad_news_drop(s, at);
+        free(n);
+    }
+}
+
+void rdmad_names_dispose(struct rdmad_session *s) {
+    drop_news(s, true, 0);
+}
+
+/* ---- list ---------------------------------------------------------------------------------- */
+
+int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, const char *after,
+                     unsigned timeout_ms, struct rdmad_name *out, size_t max, size_t *count) {
+    struct rdmad_names_list_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
+    struct rdmad_names_list_rep reply;
+    struct rdmad_call call = {.type = RDMAD_MSG_NAMES_LIST,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply)};
+    int rc = rdmad_copy_text(s, request.where, sizeof(request.where), where, "URI of the daemon",
+                             RDMAD_E_URI);
+
+    *count = 0;
+    if (!rc)
+        rc = rdmad_copy_text(s, request.prefix, sizeof(request.prefix), prefix, "prefix",
+                             RDMAD_E_NAME);
+    if (!rc)
+        rc = rdmad_copy_text(s, request.after, sizeof(request.after), after, "name to begin after",
+                             RDMAD_E_NAME);
+    while (!rc && *count < max) {
+        rc = rdmad_control_call(s, &call);
+        if (rc)
+            break;
+        if (reply.count > RDMAD_NAMES_PER_REPLY || (reply.more && !reply.count))
+            return rdmad_fail(s, RDMAD_E_PROTOCOL, "rdmad sent a listing of %u names at once",
+                              reply.count);
+        for (uint32_t i = 0; i < reply.count && *count < max; i++)
+            to_name(&reply.entry[i], &out[(*count)++]);
+        if (!reply.more)
+            break;
+        memcpy(request.after, reply.entry[reply.count - 1].name, sizeof(request.after));
+    }
+    return rc;
+}
+
+/* ---- watch --------------------------------------------------------------------------------- */
+
+int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, unsigned timeout_ms,
+                      uint64_t *watch) {
+    struct rdmad_names_watch_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
+    struct rdmad_names_watch_rep reply = {.watch = 0};
+    struct rdmad_call call = {.type = RDMAD_MSG_NAMES_WATCH,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply)};
+    int rc = rdmad_copy_text(s, request.where, sizeof(request.where), where, "URI of the daemon",
+                             RDMAD_E_URI);
+
+    *watch = 0;
+    if (!rc)
+        rc = rdmad_copy_text(s, request.prefix, sizeof(request.prefix), prefix, "prefix",
+                             RDMAD_E_NAME);
+    if (!rc)
+        rc = rdmad_control_call(s, &call);
+    if (!rc)
+        *watch = reply.watch;
+    return rc;
+}
+
+int rdmad_names_unwatch(rdmad_session *s, uint64_t watch) {
+    struct rdmad_names_unwatch_req request = {.watch = watch};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_NAMES_UNWATCH, .request = &request, .request_size = sizeof(request)};
+    int rc = rdmad_control_call(s, &call);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&s->lock);
+    drop_news(s, false, watch);
+    rdmad_event_bell(s);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
