@@ -104,6 +104,20 @@ static void transfer(struct scene *s, uint8_t opcode, uint64_t length) {
     CHECK(op.status == RDMAD_OK, "status %d", op.status);
 }
 
+/* By rdma_cm, too, the other end tells where its inbox is, and where doors are. */
+static void message(struct scene *s, uint8_t service) {
+    struct fabric_op op = {.opcode = RDMAD_OP_SEND,
+                           .service = service,
+                           .head = "head",
+                           .head_size = 4,
+                           .local = s->local,
+                           .length = 100};
+    unsigned completed = s->lessee.completed, messages = s->owner.messages;
+    CHECK(fabric_verbs.post(s->link, &op) == 0, "not posted");
+    UNTIL(s, s->lessee.completed > completed && s->owner.messages > messages);
+    CHECK(op.status == RDMAD_OK, "status %d", op.status);
+}
+
 static unsigned accepted(const struct scene *s) {
     return fabric_verbs.accepted(s->owner.fabric);
 }
@@ -119,6 +133,11 @@ static void a_link_by_rdma_cm_writes_and_reads(void) {
     memset(s.range.base, 0xa5, BYTES);
     transfer(&s, RDMAD_OP_READ, BYTES);
     CHECK(memcmp(s.local, s.range.base, BYTES) == 0, "not what was read");
+    transfer(&s, RDMAD_OP_FADD, 8);
+    for (unsigned i = 0; i < 200; i++)
+        message(&s, RDMAD_CHANNEL_RELIABLE);
+    message(&s, RDMAD_CHANNEL_DATAGRAM);
+    message(&s, RDMAD_CHANNEL_UNACKED);
     scene_close(&s);
 }
 

@@ -35,7 +35,9 @@ struct inbox_place {
     uint16_t count;   /* messages that may be under way to it before the counter moves */
     uint8_t features; /* TARGET_* */
 };
-#define TARGET_ATOMICS 1u /* its device does CAS and FADD */
+#define TARGET_ATOMICS 1u  /* its device does CAS and FADD, */
+#define TARGET_DATAGRAM 2u /* has UD queue pairs, */
+#define TARGET_UNACKED 4u  /* and UC */
 
 /* hello: the dialler's end, or that it comes by rdma_cm. */
 struct verbs_hello {

@@ -159,6 +159,29 @@ static bool try_inline(struct open_device *o, unsigned *lowered, struct error *e
     return qp != NULL;
 }
 
+/* Whether a QP of that kind can be made: nothing that can be asked says so. */
+static bool makes_qp(const struct device *d, enum ibv_qp_type type) {
+    struct ibv_cq *cq = ibv_create_cq(d->context, 2, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {
+        .send_cq = cq, .recv_cq = cq, .qp_type = type, .cap = {1, 1, 1, 1, 0}};
+    struct ibv_qp *qp = cq ? ibv_create_qp(d->pd, &init) : NULL;
+    if (qp)
+        ibv_destroy_qp(qp);
+    if (cq)
+        ibv_destroy_cq(cq);
+    return qp != NULL;
+}
+
+static void find_services(struct device *d) {
+    d->services = 0;
+    if (d->iwarp)
+        return;
+    if (makes_qp(d, IBV_QPT_UD))
+        d->services |= 1u << RDMAD_CHANNEL_DATAGRAM;
+    if (makes_qp(d, IBV_QPT_UC))
+        d->services |= 1u << RDMAD_CHANNEL_UNACKED;
+}
+
 static bool fit_settings(struct fabric_host *h, struct open_device *o, struct error *err) {
     struct device *d = &o->d;
     struct ibv_port_attr attr;
@@ -176,6 +199,7 @@ static bool fit_settings(struct fabric_host *h, struct open_device *o, struct er
         d->settings.mtu = mtu_bytes(attr.active_mtu);
     if (!try_inline(o, &lowered, err))
         return false;
+    find_services(d);
     tell_lowered(h, d, lowered);
     tell_endless(h, d);
     return true;

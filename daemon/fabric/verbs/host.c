@@ -42,6 +42,13 @@ const char *host_protection(struct fabric_host *h) {
     return by;
 }
 
+unsigned host_services(struct fabric_host *h) {
+    pthread_mutex_lock(&h->lock);
+    unsigned services = h->now ? h->now->d.services : 0;
+    pthread_mutex_unlock(&h->lock);
+    return services;
+}
+
 bool host_atomics_are_cpus(struct fabric_host *h) {
     pthread_mutex_lock(&h->lock);
     bool they_are = h->now && h->now->d.attr.orig_attr.atomic_cap == IBV_ATOMIC_GLOB;

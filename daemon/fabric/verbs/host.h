@@ -37,6 +37,7 @@ struct device {
     bool iwarp;
     uint64_t max_message; /* of the port */
     bool windows;         /* leases get type-2 windows, else registrations */
+    unsigned services;    /* fabric_ops.services */
     /* What is configured, lowered to what the device can: QPs are made by this. mtu is port_now's.
      */
     struct verbs_settings settings;
@@ -93,7 +94,8 @@ void host_device_failed(struct fabric_host *h, const struct device *d, const str
 /* "windows" or "registrations", "" while there is no device; fabric_ops.protection. Any thread. */
 const char *host_protection(struct fabric_host *h);
 
-/* fabric_ops.atomics_are_cpus. Any thread. */
+/* fabric_ops.services and .atomics_are_cpus. Any thread. */
+unsigned host_services(struct fabric_host *h);
 bool host_atomics_are_cpus(struct fabric_host *h);
 
 struct offload *host_registrar(struct fabric_host *h);

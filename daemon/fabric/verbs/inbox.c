@@ -8,7 +8,8 @@
  * there are receives, so the device always has one for it and never answers that it has not.
  *
  * A peer reaches two registrations more by this, both in the PD of its connection: the buffers, to
- * which it has no right but to send, and the eight bytes of the counter, which it may read.
+ * which it has no right but to send, and the page with the counter and the places of doors
+ * (door.h), which it may read.
  *
  * A peer that sends more than it may is told to wait by the device and loses its own connection
  * when its patience ends; one that sends what is too long, or what no daemon of ours sends (values
@@ -18,7 +19,8 @@
  * A connection that ends hands on what came before its end: its sender was told that it did.
  */
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/verbs.h"
+#include "daemon/fabric/verbs/door.h"
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -33,7 +35,8 @@ static uint8_t *buffer_of(const struct inbox *in, uint32_t n) {
 }
 
 static void tell_consumed(struct inbox *in) {
-    __atomic_store_n((uint64_t *)(void *)in->memory, in->consumed, __ATOMIC_RELEASE);
+    struct inbox_page *page = (struct inbox_page *)(void *)in->memory;
+    __atomic_store_n(&page->consumed, htole64(in->consumed), __ATOMIC_RELEASE);
 }
 
 /* ---- birth and end ------------------------------------------------------------------------- */
@@ -49,9 +52,9 @@ int inbox_open(struct target *t, struct ibv_pd *pd, struct error *err) {
     in->mr = ibv_reg_mr(pd, buffer_of(in, 0), (size_t)INBOX_RECEIVES * MESSAGE_BYTES,
                         IBV_ACCESS_LOCAL_WRITE);
     if (in->mr)
-        in->counter_mr =
-            ibv_reg_mr_iova(pd, in->memory, sizeof(in->consumed), 0, IBV_ACCESS_REMOTE_READ);
-    if (in->counter_mr)
+        in->page_mr =
+            ibv_reg_mr_iova(pd, in->memory, sizeof(struct inbox_page), 0, IBV_ACCESS_REMOTE_READ);
+    if (in->page_mr)
         return 0;
     int rc = error_errno(err, RDMAD_E_FABRIC,
                          "%s: the %u bytes for a peer's messages cannot be registered (raise the "
@@ -86,14 +89,23 @@ int inbox_start(struct target *t, struct error *err) {
     return 0;
 }
 
+static uint8_t features_of(const struct device *d) {
+    unsigned features = device_has_atomics(d) ? TARGET_ATOMICS : 0;
+    if (d->services & 1u << RDMAD_CHANNEL_DATAGRAM)
+        features |= TARGET_DATAGRAM;
+    if (d->services & 1u << RDMAD_CHANNEL_UNACKED)
+        features |= TARGET_UNACKED;
+    return (uint8_t)features;
+}
+
 void inbox_tell(const struct target *t, struct inbox_place *out) {
     const struct inbox *in = &t->inbox;
     *out = (struct inbox_place){
         .address = 0,
-        .rkey = in->counter_mr->rkey,
+        .rkey = in->page_mr->rkey,
         .size = in->size,
         .count = (uint16_t)in->count,
-        .features = device_has_atomics(t->peer->verbs->device) ? TARGET_ATOMICS : 0,
+        .features = features_of(t->peer->verbs->device),
     };
 }
 
@@ -105,7 +117,7 @@ static void deregister(const struct target *t, struct ibv_mr **mr) {
 }
 
 void inbox_close(struct target *t) {
-    deregister(t, &t->inbox.counter_mr);
+    deregister(t, &t->inbox.page_mr);
     deregister(t, &t->inbox.mr);
 }
 
@@ -129,10 +141,12 @@ static bool is_plain(const struct ibv_wc *wc, const struct inbox *in) {
            wc->byte_len <= in->size;
 }
 
-/* Everybody may be called here and end anything; t itself lives until the next turn. */
-static void hand_on(struct target *t, uint32_t n, const struct ibv_wc *wc) {
-    const struct fabric_env *env = t->peer->verbs->env;
-    env->received(env->user, t->peer->id, t->number, buffer_of(&t->inbox, n), wc->byte_len);
+static bool is_knock(const struct ibv_wc *wc) {
+    return wc->opcode == IBV_WC_RECV && (wc->wc_flags & IBV_WC_WITH_IMM) &&
+           wc->imm_data == htobe32(KNOCK_WORD);
+}
+
+static void post_again(struct target *t, uint32_t n) {
     if (t->leaving)
         return;
     int failed = post(t, n);
@@ -144,11 +158,29 @@ static void hand_on(struct target *t, uint32_t n, const struct ibv_wc *wc) {
     tell_consumed(&t->inbox);
 }
 
+/* Everybody may be called here and end anything; t itself lives until the next turn. */
+static void hand_on(struct target *t, uint32_t n, const struct ibv_wc *wc) {
+    const struct fabric_env *env = t->peer->verbs->env;
+    env->received(env->user, t->peer->id, t->number, buffer_of(&t->inbox, n), wc->byte_len);
+    post_again(t, n);
+}
+
+static void knocked(struct target *t, uint32_t n, const struct ibv_wc *wc) {
+    if (t->leaving)
+        return;
+    if (door_knocked(t, buffer_of(&t->inbox, n), wc->byte_len))
+        post_again(t, n);
+    else
+        broke(t, "it asks for what no daemon does");
+}
+
 void inbox_received(struct queue *q, uint32_t n, const struct ibv_wc *wc) {
     struct target *t = container_of(q, struct target, queue[0]);
     t->inbox.posted--;
     if (wc->status != IBV_WC_SUCCESS)
         broke(t, ibv_wc_status_str(wc->status));
+    else if (is_knock(wc))
+        knocked(t, n, wc);
     else if (!is_plain(wc, &t->inbox))
         broke(t, "it is of a kind that no daemon sends");
     else if (!t->leaving || t->draining)

@@ -25,7 +25,7 @@ static struct link *link_of(struct fabric_link *fl) {
 int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *err) {
     const struct verbs_settings *s = &l->verbs->device->settings;
     struct qp_spec spec = {.pd = l->verbs->device->pd,
-                           .depth = s->queue_depth + 1, /* for reading the peer's counter */
+                           .depth = s->queue_depth + 1, /* for reading the peer's page */
                            .inline_bytes = s->inline_bytes,
                            .bare = bare};
     for (l->lanes = 0; l->lanes < lanes; l->lanes++) {
@@ -51,7 +51,7 @@ static struct link *link_alloc(struct verbs *v, void *cookie) {
     list_init(&l->news);
     list_init(&l->grave.node);
     list_init(&l->doomed);
-    for (unsigned i = 0; i < VERBS_LANES_MAX; i++) {
+    for (unsigned i = 0; i < LANES_ALL; i++) {
         struct lane *lane = &l->lane[i];
         lane->link = l;
         list_init(&lane->batch);
@@ -135,6 +135,7 @@ void link_connected(struct link *l, uint64_t number, uint64_t max_message,
     l->base.ordered = l->lanes == 1;
     l->atomics = device_has_atomics(d) && (inbox->features & TARGET_ATOMICS);
     outbox_connect(l, inbox);
+    gates_connect(l);
     l->state = LINK_CONNECTED;
     link_tell(l);
 }
@@ -248,7 +249,7 @@ static bool in_error(struct ibv_qp *qp) {
 static struct lane *lane_of_qp(struct verbs *v, uint32_t qp_num) {
     list_for_each (pos, &v->links) {
         struct link *l = list_entry(pos, struct link, node);
-        for (unsigned i = 0; i < l->lanes; i++) {
+        for (unsigned i = 0; i < LANES_ALL; i++) {
             const struct queue *q = &l->lane[i].queue;
             if (q->qp && q->qp->qp_num == qp_num)
                 return &l->lane[i];

@@ -17,7 +17,9 @@
 #ifndef RDMAD_FABRIC_VERBS_LINK_H
 #define RDMAD_FABRIC_VERBS_LINK_H
 
-#include "daemon/fabric/verbs/verbs.h"
+#include "daemon/base/log.h"
+#include "daemon/fabric/verbs/door.h"
+#include <errno.h>
 
 /* Why the ops behind the first failed one of a QP were flushed. */
 enum lane_cause {
@@ -54,6 +56,23 @@ struct outbox {
     uint64_t read_at_ns, pause_ns;
 };
 
+/* The way out for messages of a kind that may be lost (gate.c). Its QP is of a lane of its own,
+ * behind those of RC. */
+struct gate {
+    enum gate_state {
+        GATE_SHUT,     /* nobody wanted it */
+        GATE_KNOCKING, /* the target is asked to make a door, */
+        GATE_ASKING,   /* and its page is read for where that is */
+        GATE_OPEN,
+        GATE_NONE, /* there will be none */
+    } state;
+    struct fabric_op knock;  /* an op of our own, */
+    struct knock words;      /* and what it says */
+    struct door_place place; /* as last read, in our order of bytes */
+    struct ibv_ah *ah;       /* of datagrams */
+};
+#define LANES_ALL (VERBS_LANES_MAX + DOORS)
+
 enum link_state {
     LINK_NEW,        /* has a hello */
     LINK_CONNECTING, /* by rdma_cm */
@@ -72,7 +91,8 @@ struct link {
     void *cookie;
     enum link_state state;
     unsigned lanes;
-    struct lane lane[VERBS_LANES_MAX];
+    struct lane lane[LANES_ALL]; /* lanes of them, and those of the gates at the end */
+    struct gate gate[DOORS];
     struct outbox outbox;
     struct list doomed;   /* ops that end with the next poll, never posted */
     uint32_t ops;         /* taken and not given back */
@@ -86,6 +106,10 @@ struct link {
     struct error why;     /* of the loss */
     struct cm_call *cm;   /* cm.c's; NULL: none */
 };
+
+static inline bool is_knock(const struct link *l, const struct fabric_op *op) {
+    return op == &l->gate[DOOR_DATAGRAM].knock || op == &l->gate[DOOR_UNACKED].knock;
+}
 
 enum op_state { OP_DOOMED, OP_BATCHED, OP_POSTED };
 
@@ -117,6 +141,7 @@ void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t out
 void link_doom_batches(struct link *l); /* PEER_LOST, untouched */
 void link_complete_doomed(struct link *l);
 void lane_wake(struct lane *lane); /* it may post again, if it has anything to */
+void link_doom_batched(struct lane *lane, struct fabric_op *op, int status);
 
 /* outbox.c. open: the queues are made; close: they are destroyed. */
 int outbox_open(struct link *l, struct error *err);
@@ -131,9 +156,21 @@ void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *s
 /* Where the answer of a work request that took its place lands, and what it was. */
 void outbox_word_sge(const struct lane *lane, const struct ibv_send_wr *wr, struct ibv_sge *sge);
 uint64_t outbox_word(const struct lane *lane, const struct slot *slot);
-bool outbox_wants_news(const struct link *l); /* the peer's counter is to be read now */
-void outbox_news(struct link *l, uint64_t counter);
+bool outbox_wants_news(const struct link *l); /* the peer's page is to be read now */
+void outbox_page_sge(const struct link *l, struct ibv_sge *sge);
+void outbox_news(struct link *l); /* it was */
 void outbox_look(struct link *l); /* for timers */
+
+/* gate.c. ready: 0 when messages of that kind may be put on *lane, or why not: UNSUPPORTED, or
+ * AGAIN. */
+int gate_ready(struct link *l, enum door_kind kind, struct lane **lane);
+void gates_connect(struct link *l);
+void gate_knocked(struct link *l, const struct fabric_op *op); /* its knock came back */
+bool gates_asking(const struct link *l);                       /* the peer's page is to be read */
+bool gates_news(struct link *l, const struct inbox_page *page);
+/* Puts what is special to that kind into wr and its sge. */
+void gate_message(struct link *l, enum door_kind kind, struct ibv_send_wr *wr, struct ibv_sge *sge);
+void gates_close(struct link *l); /* the QPs are gone */
 
 /* recover.c: what was posted comes back. */
 void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc);

@@ -24,20 +24,27 @@
 #include "daemon/base/guard.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/verbs/link.h"
+#include <endian.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLOT_BYTES (4096u + FABRIC_HEAD_MAX)
+#define MESSAGE_BYTES (4096u + FABRIC_HEAD_MAX)
+#define SLOT_BYTES (DOOR_TOKEN + MESSAGE_BYTES)
 #define WINDOW_MAX 128u /* a torn counter is off by 255 at least */
 #define PAUSE_MIN_NS (20 * NSEC_PER_USEC)
 #define PAUSE_MAX_NS (2 * NSEC_PER_MSEC)
 
 static uint8_t *slot_at(const struct outbox *ob, unsigned n) {
-    return ob->memory + (size_t)n * SLOT_BYTES;
+    return ob->memory + (size_t)n * SLOT_BYTES + DOOR_TOKEN;
+}
+
+/* Behind the slots, the peer's page as it was read, and words. */
+static struct inbox_page *page_of(const struct outbox *ob) {
+    return (struct inbox_page *)(void *)(ob->memory + (size_t)OUTBOX_SLOTS * SLOT_BYTES);
 }
 
 static uint64_t *word_at(const struct outbox *ob, uint64_t n) {
-    return (uint64_t *)(void *)(ob->memory + (size_t)OUTBOX_SLOTS * SLOT_BYTES) + n;
+    return (uint64_t *)(void *)(page_of(ob) + 1) + n;
 }
 
 /* ---- birth and end ------------------------------------------------------------------------- */
@@ -53,7 +60,8 @@ static uint64_t words_of(const struct link *l) {
 int outbox_open(struct link *l, struct error *err) {
     struct outbox *ob = &l->outbox;
     const struct device *d = l->verbs->device;
-    size_t bytes = (size_t)OUTBOX_SLOTS * SLOT_BYTES + words_of(l) * sizeof(uint64_t);
+    size_t bytes = (size_t)OUTBOX_SLOTS * SLOT_BYTES + sizeof(struct inbox_page) +
+                   words_of(l) * sizeof(uint64_t);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
@@ -90,7 +98,7 @@ void outbox_connect(struct link *l, const struct inbox_place *to) {
     struct outbox *ob = &l->outbox;
     ob->to = *to;
     ob->window = to->count < WINDOW_MAX ? to->count : WINDOW_MAX;
-    l->base.max_send = to->size < SLOT_BYTES ? to->size : SLOT_BYTES;
+    l->base.max_send = to->size < MESSAGE_BYTES ? to->size : MESSAGE_BYTES;
 }
 
 /* ---- a message, from post on --------------------------------------------------------------- */
@@ -98,8 +106,8 @@ void outbox_connect(struct link *l, const struct inbox_place *to) {
 int outbox_fill(struct link *l, struct fabric_op *op) {
     struct outbox *ob = &l->outbox;
     struct op_mark *mark = op_mark(op);
-    if (op->head_size > FABRIC_HEAD_MAX || op->length > l->base.max_send ||
-        op->head_size + op->length > l->base.max_send)
+    uint64_t most = op->service == RDMAD_CHANNEL_DATAGRAM ? l->base.max_datagram : l->base.max_send;
+    if (op->head_size > FABRIC_HEAD_MAX || op->length > most || op->head_size + op->length > most)
         return RDMAD_E_LENGTH;
     mark->slot = ob->slot[--ob->free];
     uint8_t *to = slot_at(ob, mark->slot);
@@ -150,18 +158,30 @@ uint64_t outbox_word(const struct lane *lane, const struct slot *slot) {
 
 /* ---- the counter --------------------------------------------------------------------------- */
 
-bool outbox_wants_news(const struct link *l) {
-    const struct outbox *ob = &l->outbox;
-    return !ob->reading && ob->sent > ob->consumed && (ob->sent - ob->consumed) * 2 >= ob->window &&
-           l->verbs->now_ns >= ob->read_at_ns;
+static bool half_used(const struct outbox *ob) {
+    return ob->sent > ob->consumed && (ob->sent - ob->consumed) * 2 >= ob->window;
 }
 
-void outbox_news(struct link *l, uint64_t counter) {
+bool outbox_wants_news(const struct link *l) {
+    const struct outbox *ob = &l->outbox;
+    return !ob->reading && l->verbs->now_ns >= ob->read_at_ns && (half_used(ob) || gates_asking(l));
+}
+
+void outbox_page_sge(const struct link *l, struct ibv_sge *sge) {
+    sge->addr = (uintptr_t)page_of(&l->outbox);
+    sge->length = sizeof(struct inbox_page);
+    sge->lkey = l->outbox.mr->lkey;
+}
+
+void outbox_news(struct link *l) {
     struct outbox *ob = &l->outbox;
-    bool news = counter > ob->consumed && counter <= ob->sent;
+    const struct inbox_page page = *page_of(ob);
+    uint64_t counter = le64toh(page.consumed);
+    bool moved = counter > ob->consumed && counter <= ob->sent;
     ob->reading = false;
-    if (news) {
+    if (moved)
         ob->consumed = counter;
+    if (gates_news(l, &page) || moved) {
         ob->pause_ns = 0;
     } else {
         ob->pause_ns = ob->pause_ns ? 2 * ob->pause_ns : PAUSE_MIN_NS;
@@ -174,7 +194,7 @@ void outbox_news(struct link *l, uint64_t counter) {
 
 void outbox_look(struct link *l) {
     struct outbox *ob = &l->outbox;
-    if (!ob->stalled || ob->reading)
+    if (ob->reading || !(ob->stalled || gates_asking(l)))
         return;
     if (l->verbs->now_ns >= ob->read_at_ns)
         lane_wake(&l->lane[0]);

@@ -24,6 +24,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
 #include "daemon/fabric/verbs/link.h"
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -45,7 +46,10 @@ void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t out
     v->progress++;
     if (--l->ops == 0 && l->state == LINK_FAILING)
         link_tell(l);
-    v->env->complete(v->env->user, op);
+    if (is_knock(l, op))
+        gate_knocked(l, op);
+    else
+        v->env->complete(v->env->user, op);
 }
 
 void link_doom(struct link *l, struct fabric_op *op, int status) {
@@ -74,7 +78,8 @@ void link_complete_doomed(struct link *l) {
 void lane_wake(struct lane *lane) {
     struct link *l = lane->link;
     bool lives = l->state == LINK_CONNECTED || l->state == LINK_UP;
-    if (lives && lane->batched > 0 && list_empty(&lane->sending))
+    bool busy = lane->batched > 0 || (lane == l->lane && gates_asking(l));
+    if (lives && busy && lane->queue.connected && list_empty(&lane->sending))
         list_append(&l->verbs->sending, &lane->sending);
 }
 
@@ -84,14 +89,17 @@ static void unbatch(struct lane *lane, struct fabric_op *op) {
         list_remove(&lane->sending);
 }
 
+void link_doom_batched(struct lane *lane, struct fabric_op *op, int status) {
+    unbatch(lane, op);
+    link_doom(lane->link, op, status);
+}
+
 void link_doom_batches(struct link *l) {
-    for (unsigned i = 0; i < l->lanes; i++) {
+    for (unsigned i = 0; i < LANES_ALL; i++) {
+        struct lane *lane = &l->lane[i];
         struct list *node;
-        while ((node = list_first(&l->lane[i].batch))) {
-            struct fabric_op *op = list_entry(node, struct fabric_op, node);
-            unbatch(&l->lane[i], op);
-            link_doom(l, op, RDMAD_E_PEER_LOST);
-        }
+        while ((node = list_first(&lane->batch)))
+            link_doom_batched(lane, list_entry(node, struct fabric_op, node), RDMAD_E_PEER_LOST);
     }
 }
 
@@ -119,10 +127,22 @@ static struct lane *emptiest(struct link *l) {
     return best;
 }
 
-static struct lane *lane_for(struct link *l, const struct fabric_op *op) {
-    if (op->opcode != RDMAD_OP_SEND)
-        return emptiest(l);
-    return l->outbox.free && lane_room(&l->lane[0]) ? &l->lane[0] : NULL;
+static bool is_weak(const struct fabric_op *op) {
+    return op->opcode == RDMAD_OP_SEND &&
+           (op->service == RDMAD_CHANNEL_DATAGRAM || op->service == RDMAD_CHANNEL_UNACKED);
+}
+
+/* Which lane takes op: 0, AGAIN, or why none ever will. */
+static int lane_for(struct link *l, const struct fabric_op *op, struct lane **out) {
+    if (op->opcode != RDMAD_OP_SEND) {
+        *out = emptiest(l);
+        return *out ? 0 : RDMAD_E_AGAIN;
+    }
+    *out = &l->lane[0];
+    int rc = is_weak(op) ? gate_ready(l, door_of_service(op->service), out) : 0;
+    if (rc)
+        return rc;
+    return l->outbox.free && lane_room(*out) ? 0 : RDMAD_E_AGAIN;
 }
 
 static bool is_atomic(const struct fabric_op *op) {
@@ -132,7 +152,7 @@ static bool is_atomic(const struct fabric_op *op) {
 /* Where the op goes, by its key: 0, or why it cannot. */
 static int aim(struct link *l, struct fabric_op *op, unsigned lane, struct op_mark *mark) {
     struct verbs_key key;
-    if (op->opcode == RDMAD_OP_SEND && op->service != RDMAD_CHANNEL_RELIABLE)
+    if (op->opcode == RDMAD_OP_SEND && !is_weak(op) && op->service != RDMAD_CHANNEL_RELIABLE)
         return RDMAD_E_UNSUPPORTED;
     if (op->opcode == RDMAD_OP_SEND)
         return l->reads ? outbox_fill(l, op) : RDMAD_E_FABRIC;
@@ -153,9 +173,10 @@ int verbs_post(struct fabric_link *fl, struct fabric_op *op) {
     struct link *l = link_of(fl);
     if (l->state != LINK_CONNECTED && l->state != LINK_UP)
         return RDMAD_E_PEER_LOST;
-    struct lane *lane = lane_for(l, op);
-    if (!lane)
-        return RDMAD_E_AGAIN;
+    struct lane *lane;
+    int rc = lane_for(l, op, &lane);
+    if (rc == RDMAD_E_AGAIN)
+        return rc;
     op->link = fl;
     op->fault = NULL;
     list_init(&op->node);
@@ -163,14 +184,15 @@ int verbs_post(struct fabric_link *fl, struct fabric_op *op) {
     struct op_mark *mark = op_mark(op);
     *mark = (struct op_mark){.lane = (uint8_t)n, .state = OP_BATCHED, .slot = NO_SLOT};
     l->ops++;
-    int rc = aim(l, op, n, mark);
+    if (rc == 0)
+        rc = aim(l, op, n, mark);
     if (rc) {
         link_doom(l, op, rc);
         return 0;
     }
     list_append(&lane->batch, &op->node);
     if (lane->batched++ == 0)
-        list_append(&l->verbs->sending, &lane->sending);
+        lane_wake(lane);
     return 0;
 }
 
@@ -275,12 +297,18 @@ static void chain_message(struct chain *c, struct lane *lane, struct fabric_op *
     struct outbox *ob = &lane->link->outbox;
     struct ibv_send_wr *wr = &c->wr[c->n];
     struct ibv_sge *sge = &c->sge[c->n];
-    *wr = (struct ibv_send_wr){.opcode = IBV_WR_SEND, .sg_list = sge};
+    bool knock = is_knock(lane->link, op);
+    *wr = (struct ibv_send_wr){.opcode = knock ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+                               .imm_data = knock ? htobe32(KNOCK_WORD) : 0,
+                               .sg_list = sge};
     outbox_sge(ob, op, sge);
     wr->num_sge = sge->length > 0;
+    if (is_weak(op))
+        gate_message(lane->link, door_of_service(op->service), wr, sge);
+    else
+        ob->sent++;
     if (sge->length <= lane->queue.inline_bytes)
         wr->send_flags |= IBV_SEND_INLINE;
-    ob->sent++;
     chain_take(c, lane, op);
 }
 
@@ -325,12 +353,16 @@ static void chain_add(struct chain *c, struct lane *lane, struct fabric_op *op) 
     c->bytes += op->length;
 }
 
-static void chain_counter(struct chain *c, struct lane *lane) {
+static void chain_page(struct chain *c, struct lane *lane) {
     struct outbox *ob = &lane->link->outbox;
+    struct ibv_sge *sge = &c->sge[c->n];
     c->wr[c->n] =
         (struct ibv_send_wr){.opcode = IBV_WR_RDMA_READ,
+                             .sg_list = sge,
+                             .num_sge = 1,
                              .wr.rdma = {.remote_addr = ob->to.address, .rkey = ob->to.rkey}};
-    chain_word(c, lane, NULL);
+    outbox_page_sge(lane->link, sge);
+    chain_take(c, lane, NULL);
     ob->reading = true;
 }
 
@@ -340,18 +372,18 @@ static void chain_fill(struct chain *c, struct lane *lane) {
     bool first = lane == l->lane, stalled = false;
     while (c->n < CHAIN && c->bytes < CHAIN_BYTES && (node = list_first(&lane->batch))) {
         struct fabric_op *op = list_entry(node, struct fabric_op, node);
-        stalled = op->opcode == RDMAD_OP_SEND && !outbox_may_send(&l->outbox);
+        stalled = first && op->opcode == RDMAD_OP_SEND && !outbox_may_send(&l->outbox);
         if (stalled)
             break;
         chain_add(c, lane, op);
     }
     if (first && outbox_wants_news(l))
-        chain_counter(c, lane);
+        chain_page(c, lane);
     if (first)
         l->outbox.stalled = stalled;
-    if (stalled)
+    if (stalled || list_empty(&lane->batch))
         list_remove(&lane->sending); /* until the counter moves or is to be read again */
-    if (stalled && !l->outbox.reading)
+    if (first && (stalled || gates_asking(l)) && !l->outbox.reading)
         verbs_timer_at(l->verbs, l->outbox.read_at_ns);
 }
 

@@ -32,11 +32,12 @@ static uint8_t at_most(uint8_t asked, int device) {
 
 /* ---- RESET and INIT ---------------------------------------------------------------------- */
 
-static struct ibv_qp *create(const struct queue *q, struct ibv_pd *pd, uint32_t *inline_bytes) {
+static struct ibv_qp *create(const struct queue *q, const struct qp_spec *spec,
+                             uint32_t *inline_bytes) {
     struct ibv_qp_init_attr attr = {
         .send_cq = q->cq->cq,
         .recv_cq = q->cq->cq,
-        .qp_type = IBV_QPT_RC,
+        .qp_type = spec->type ? spec->type : IBV_QPT_RC,
         /* Some devices refuse a queue of no receives. */
         .cap = {.max_send_wr = q->depth,
                 .max_recv_wr = q->receives ? q->receives : 1,
@@ -44,19 +45,22 @@ static struct ibv_qp *create(const struct queue *q, struct ibv_pd *pd, uint32_t 
                 .max_recv_sge = 1,
                 .max_inline_data = *inline_bytes},
     };
-    struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+    struct ibv_qp *qp = ibv_create_qp(spec->pd, &attr);
     if (qp && attr.cap.max_inline_data < *inline_bytes)
         *inline_bytes = attr.cap.max_inline_data;
     return qp;
 }
 
-static int to_init(const struct queue *q, unsigned access) {
+static int to_init(const struct queue *q, const struct qp_spec *spec) {
+    bool datagrams = spec->type == IBV_QPT_UD;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .pkey_index = settings_of(q)->pkey_index,
                                .port_num = (uint8_t)q->verbs->device->port,
-                               .qp_access_flags = access};
+                               .qp_access_flags = spec->access,
+                               .qkey = spec->qkey};
     return ibv_modify_qp(q->qp, &attr,
-                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                             (datagrams ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 static int ring_new(struct queue *q, struct error *err) {
@@ -74,10 +78,10 @@ static int ring_new(struct queue *q, struct error *err) {
 static int make(struct queue *q, const struct qp_spec *spec, struct error *err) {
     const struct device *d = q->verbs->device;
     q->inline_bytes = spec->inline_bytes;
-    q->qp = create(q, spec->pd, &q->inline_bytes);
+    q->qp = create(q, spec, &q->inline_bytes);
     if (!q->qp && q->inline_bytes) { /* which may be more than fits a work request there */
         q->inline_bytes = 0;
-        q->qp = create(q, spec->pd, &q->inline_bytes);
+        q->qp = create(q, spec, &q->inline_bytes);
     }
     if (!q->qp)
         return error_errno(err, RDMAD_E_FABRIC,
@@ -86,7 +90,7 @@ static int make(struct queue *q, const struct qp_spec *spec, struct error *err) 
                            d->name, q->depth);
     if (spec->bare)
         return 0;
-    int rc = to_init(q, spec->access);
+    int rc = to_init(q, spec);
     if (rc == 0)
         return 0;
     errno = rc;

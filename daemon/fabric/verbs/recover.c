@@ -105,7 +105,7 @@ void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
         find_cause(lane, wc->status);
     if (!op) {
         if (well)
-            outbox_news(l, outbox_word(lane, slot));
+            outbox_news(l);
         else
             fail_by(lane, wc->status);
         return;
@@ -134,7 +134,7 @@ void lane_break(struct lane *lane) {
 }
 
 static bool waits_for_living(const struct link *l) {
-    for (unsigned i = 0; i < l->lanes; i++) {
+    for (unsigned i = 0; i < LANES_ALL; i++) {
         if (!l->lane[i].queue.broken && !list_empty(&l->lane[i].posted))
             return true;
     }
@@ -158,16 +158,17 @@ void link_fail(struct link *l, const struct error *why) {
 static void destroy_queues(struct link *l) {
     if (l->cm)
         cm_hang_up(l);
-    for (unsigned i = 0; i < l->lanes; i++)
+    for (unsigned i = 0; i < LANES_ALL; i++)
         qp_destroy(&l->lane[i].queue);
+    gates_close(l);
     outbox_close(l);
 }
 
 void link_tear_down(struct link *l, int status) {
-    for (unsigned i = 0; i < l->lanes; i++)
+    for (unsigned i = 0; i < LANES_ALL; i++)
         list_remove(&l->lane[i].sending);
     destroy_queues(l);
-    for (unsigned i = 0; i < l->lanes; i++) {
+    for (unsigned i = 0; i < LANES_ALL; i++) {
         struct lane *lane = &l->lane[i];
         struct list *node; /* callbacks may come back here: each op is taken out first */
         while ((node = list_pop(&lane->batch))) {
@@ -217,7 +218,7 @@ static uint64_t soonest_cancel(const struct lane *lane) {
 /* Lanes that still hold an op long after somebody wanted it back. */
 static void check_cancelled(struct link *l) {
     struct verbs *v = l->verbs;
-    for (unsigned i = 0; i < l->lanes; i++) {
+    for (unsigned i = 0; i < LANES_ALL; i++) {
         struct lane *lane = &l->lane[i];
         uint64_t soonest = soonest_cancel(lane);
         if (lane->queue.broken || soonest == CLOCK_NEVER)
@@ -258,7 +259,7 @@ static void check_failing(struct link *l) {
         return;
     }
     if (v->now_ns >= l->deadline_ns || !waits_for_living(l)) {
-        for (unsigned i = 0; i < l->lanes; i++)
+        for (unsigned i = 0; i < LANES_ALL; i++)
             lane_break(&l->lane[i]);
         if (!l->broken)
             l->deadline_ns = clock_after(v->now_ns, FLUSH_NS);

@@ -21,6 +21,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/verbs/cm.h"
+#include "daemon/fabric/verbs/door.h"
 #include "daemon/fabric/verbs/window.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,6 +119,7 @@ unsigned target_access(const struct device *d) {
 static void target_free(struct grave *g) {
     struct target *t = container_of(g, struct target, grave);
     inbox_free(t);
+    doors_free(t);
     free(t);
 }
 
@@ -127,6 +129,7 @@ void target_check_gone(struct target *t) {
         return;
     for (unsigned i = 0; i < t->lanes; i++)
         qp_destroy(&t->queue[i]);
+    doors_close(t);
     inbox_close(t);
     list_remove(&t->node);
     verbs_bury(p->verbs, &t->grave, target_free);

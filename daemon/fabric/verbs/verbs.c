@@ -230,5 +230,6 @@ const struct fabric_ops fabric_verbs = {
     .accepted = verbs_accepted,
     .protection = host_protection,
     .atomics_are_cpus = host_atomics_are_cpus,
+    .services = host_services,
     .quiesce_ns = verbs_quiesce_ns,
 };

@@ -155,8 +155,10 @@ struct queue {
 
 struct qp_spec {
     struct ibv_pd *pd;
-    uint32_t depth;    /* work requests that we post; at least 1 */
-    uint32_t receives; /* and receives */
+    enum ibv_qp_type type; /* 0: RC */
+    uint32_t qkey;         /* of UD */
+    uint32_t depth;        /* work requests that we post; at least 1 */
+    uint32_t receives;     /* and receives */
     uint32_t inline_bytes;
     unsigned access; /* what the other end may do by it: IBV_ACCESS_REMOTE_* */
     bool bare;       /* stays in RESET: rdma_cm takes it further, then sets connected */
@@ -223,12 +225,16 @@ struct vpeer {
     unsigned stuck; /* rights that the device does not take back: no new target until it does */
 };
 
+/* Kinds of messages that may be lost, see door.h. */
+enum door_kind { DOOR_DATAGRAM, DOOR_UNACKED, DOORS };
+struct door;
+
 /* Where the messages of a connection arrive: receives of its first QP, always posted but while one
  * is looked at, and the counter by which the peer knows it (inbox.c). */
 #define INBOX_RECEIVES 64u
 struct inbox {
-    uint8_t *memory; /* the counter's page, then the buffers */
-    struct ibv_mr *counter_mr, *mr;
+    uint8_t *memory; /* a page with what the peer reads (struct inbox_page), then the buffers */
+    struct ibv_mr *page_mr, *mr;
     uint32_t count, size; /* of the buffers */
     uint32_t posted;
     uint64_t consumed; /* messages taken, and their receives posted again: what the counter says */
@@ -245,6 +251,7 @@ struct target {
     unsigned lanes;
     struct queue queue[VERBS_LANES_MAX];
     struct inbox inbox;
+    struct door *door[DOORS];     /* NULL: nobody knocked */
     struct endpoint other;        /* whose QPs it is connected to, unless by cm */
     struct cm_call *cm;           /* by which it came; NULL: none */
     struct list windows, unbound; /* bound to it; that wait for room in its queues */
