@@ -10,7 +10,7 @@
 #define BYTES (UINT64_C(3) << 18) /* three blocks */
 #define BLOCK (UINT64_C(1) << 18)
 #define HELD 48u
-#define SEEDS 20u
+#define SEEDS 8u
 #define STEPS 2500u
 
 struct range {
