@@ -91,14 +91,14 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
     struct fabric_op *fop = &post->part.fop;
     *fop = (struct fabric_op){
         .opcode = RDMAD_OP_SEND,
-        .service = (uint8_t)ch->kind,
+        .service = (uint8_t)(m->say == CHANNEL_DATA ? ch->kind : RDMAD_CHANNEL_RELIABLE),
         .head = head,
         .head_size = (uint16_t)channel_encode(m, head),
         .user = &post->part,
     };
     fop->length = fop->head_size;
     if (m->say == CHANNEL_DATA) {
-        fop->local = s->op->local;
+        fop->local = (void *)(uintptr_t)m->payload;
         fop->memory = s->op->memory;
         fop->length += m->length;
     }
@@ -137,7 +137,7 @@ void channel_part_ended(struct worker *w, struct op_part *part) {
         return;
     }
     /* When the link is lost there will be another, or none. */
-    if (fop->status && channel_lane_up(ch) && fop->status != RDMAD_E_PEER_LOST)
+    if (fop->status && !channel_weak(ch) && channel_lane_up(ch) && fop->status != RDMAD_E_PEER_LOST)
         sends_resync(ch);
     if (post->send)
         send_posted(post->send, fop);

@@ -211,9 +211,11 @@ void channel_received(struct worker *w, uint64_t peer, uint64_t number, const ui
     struct op_channel *ch = channel_find(w, m.channel);
     if (!ch || !ch->remote || ch->peer_in != peer || ch->over)
         return;
+    if (!wrong && channel_weak(ch))
+        wrong = weak_deliver(ch, &m);
     if (wrong)
         lie(ch, wrong);
-    else if (!void_now(ch, &m, number))
+    else if (!channel_weak(ch) && !void_now(ch, &m, number))
         channel_deliver(ch, &m);
 }
 
@@ -245,7 +247,7 @@ static void end_ops(struct op_channel *ch) {
 
 static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
     unsigned said = 0;
-    if (ch->fresh) {
+    if (ch->fresh && !channel_weak(ch)) {
         if (!say(ch, CHANNEL_SYNC)) {
             *again = true;
             return 0;
@@ -253,14 +255,14 @@ static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
         ch->fresh = false;
         said++;
     }
-    said += sends_run(ch, again);
+    said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
     if (ch->reason && ch->ops == 0 && !ch->fin_told) {
         ch->fin_tried = true;
         ch->fin_told = say(ch, CHANNEL_FIN);
         *again |= !ch->fin_told;
         return said + ch->fin_told;
     }
-    if (ch->tell && !*again) {
+    if (ch->tell && !*again && !channel_weak(ch)) {
         bool told = say(ch, CHANNEL_STATE);
         *again |= !told;
         said += told;

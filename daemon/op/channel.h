@@ -109,6 +109,7 @@ struct op_send {
     bool given_up;     /* ends without an answer */
     int status;        /* leaving: how it ended */
     uint8_t outcome;   /* likewise */
+    uint64_t at;       /* weak.c: how much of it was sent */
     bool large;        /* it was offered */
     bool wants_window; /* rendezvous.c */
     bool key_due;      /* the key is to be told again */
@@ -177,6 +178,9 @@ struct op_channel {
     uint64_t told;             /* the limit that the other end knows of, when it is there */
     uint64_t heard;            /* how much of mine it has heard of */
 
+    struct op *assembling; /* weak.c: the first of recvs has some pieces of a message */
+    uint64_t assembling_seq, assembled;
+
     struct channel_post posts[CHANNEL_POSTS];
     unsigned posted_sends; /* fabric ops that point here */
 
@@ -235,10 +239,28 @@ void sends_end(struct op_channel *ch);    /* all of them, as the channel ends */
 void sends_rekey(struct op_channel *ch);  /* via is another */
 void sends_resync(struct op_channel *ch); /* a post was lost, though its link was not */
 
+void send_describe(const struct op_send *s, struct channel_message *m);
+void send_left(struct op_send *s); /* the fabric has all of it: from waiting to sent */
+
+/* weak.c: kinds without acknowledgements. */
+static inline bool channel_weak(const struct op_channel *ch) {
+    return ch->kind != RDMAD_CHANNEL_RELIABLE;
+}
+unsigned weak_run(struct op_channel *ch, bool *again);
+void weak_over(struct op_send *s, int status);
+void weak_posted(struct op_send *s, const struct fabric_op *fop);
+void weak_cancel(struct op_send *s);
+void weak_end(struct op_channel *ch, int code);
+void weak_receive(struct op_channel *ch, const struct channel_message *m);
+const char *weak_deliver(struct op_channel *ch, const struct channel_message *m);
+
 /* receives.c */
 int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq);
 void recv_cancel(struct op_channel *ch, struct op *op, int status);
+void recv_unpost(struct op_channel *ch, struct op *op); /* takes it out of those posted */
+/* It has its message, as described by length, small, imm and flags. */
+void recv_done(struct op_channel *ch, struct op *op, const struct op_arrival *as);
 const char *receive_message(struct op_channel *ch, const struct channel_message *m);
 void receive_key(struct op_channel *ch, const struct channel_message *m);
 void receive_withdraw(struct op_channel *ch, const struct channel_message *m);

@@ -27,7 +27,7 @@ static struct op_channel *make(struct plane_session *s, uint64_t handle,
     ch->remote = spec->lane != NULL;
     ch->number = spec->number;
     ch->peer_in = spec->peer_in;
-    ch->kind = spec->kind;
+    ch->kind = ch->remote ? spec->kind : RDMAD_CHANNEL_RELIABLE;
     ch->stats = spec->stats;
     ch->cookie = spec->cookie;
     ch->owner = s;

@@ -42,6 +42,13 @@ static void repost(struct op_channel *ch, struct op *op) {
     count_posted(ch, 1);
 }
 
+void recv_unpost(struct op_channel *ch, struct op *op) {
+    if (op == ch->assembling)
+        ch->assembling = NULL;
+    list_remove(&op->node);
+    count_posted(ch, -1);
+}
+
 static void recv_end(struct op_channel *ch, struct op *op, int status, uint8_t outcome) {
     channel_op_end(ch, op, &(struct op_result){.status = status, .outcome = outcome});
 }
@@ -49,8 +56,7 @@ static void recv_end(struct op_channel *ch, struct op *op, int status, uint8_t o
 void recv_cancel(struct op_channel *ch, struct op *op, int status) {
     struct op_arrival *a = op->channel_data;
     if (!a) {
-        list_remove(&op->node);
-        count_posted(ch, -1);
+        recv_unpost(ch, op);
         recv_end(ch, op, status, RDMAD_FAILED_UNTOUCHED);
         return;
     }
@@ -84,8 +90,7 @@ void receives_heard(struct op_channel *ch, uint64_t next) {
     ch->mine.gone &= mask;
 }
 
-/* The message and its receive are over. */
-static void deliver(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
+void recv_done(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
     struct op_result result = {.status = a->small ? RDMAD_E_TOO_SMALL : RDMAD_OK,
                                .outcome = a->small ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
                                .bytes = a->length};
@@ -99,8 +104,13 @@ static void deliver(struct op_channel *ch, struct op *op, const struct op_arriva
         counter_add(&ch->stats->messages_received, 1);
         counter_add(&ch->stats->bytes_received, a->length);
     }
-    advance(ch, a->small, false);
     channel_op_end(ch, op, &result);
+}
+
+/* The message and its receive are over. */
+static void deliver(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
+    advance(ch, a->small, false);
+    recv_done(ch, op, a);
 }
 
 static void arrival_free(struct op_arrival *a) {
@@ -168,8 +178,7 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
     if (fault && !of_receive(op, fault)) {
         op = NULL; /* the sender's: its message is gone */
     } else {
-        list_remove(&op->node);
-        count_posted(ch, -1);
+        recv_unpost(ch, op);
     }
     if (fault && op) {
         if (a)
@@ -192,8 +201,7 @@ static bool take_offer(struct op_channel *ch, const struct op_arrival *as,
     struct op_arrival *a = slab_get(&ch->worker->channels->arrivals);
     if (!a)
         return false;
-    list_remove(&op->node);
-    count_posted(ch, -1);
+    recv_unpost(ch, op);
     keep(ch, a, as, op);
     a->done = a->small;
     if (a->small || reading_start(a, m))

@@ -105,6 +105,10 @@ void send_over(struct op_send *s, int status, uint8_t outcome) {
 }
 
 void send_posted(struct op_send *s, const struct fabric_op *fop) {
+    if (channel_weak(s->channel)) {
+        weak_posted(s, fop);
+        return;
+    }
     if (fop->status == RDMAD_E_FAULT && !s->cancel)
         s->cancel = RDMAD_E_FAULT;
     send_settle(s);
@@ -230,6 +234,10 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
     bool again = s->cancel != 0;
     if (!again)
         s->cancel = status;
+    if (channel_weak(ch)) {
+        weak_cancel(s);
+        return;
+    }
     if (s->where == SEND_WAITING)
         send_over(s, s->cancel, RDMAD_FAILED_UNTOUCHED);
     if (s->op != op)
@@ -248,6 +256,10 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
 
 void sends_end(struct op_channel *ch) {
     int code = ch->over ? ch->over : ch->reason;
+    if (channel_weak(ch)) {
+        weak_end(ch, code);
+        return;
+    }
     for (struct list *pos; (pos = list_first(&ch->waiting));)
         send_over(list_entry(pos, struct op_send, node), code, RDMAD_FAILED_UNTOUCHED);
     list_for_each_safe (pos, &ch->sent) {
@@ -261,7 +273,7 @@ void sends_end(struct op_channel *ch) {
 
 /* ---- on the way -------------------------------------------------------------------------- */
 
-static void fill_in(struct channel_message *m, const struct op_send *s) {
+void send_describe(const struct op_send *s, struct channel_message *m) {
     const struct op *op = s->op;
     m->seq = s->seq;
     m->length = op->length;
@@ -275,6 +287,13 @@ static void fill_in(struct channel_message *m, const struct op_send *s) {
         m->flags |= CHANNEL_FLAG_LEASE;
 }
 
+void send_left(struct op_send *s) {
+    s->where = SEND_SENT;
+    count_waits(s->channel, -1);
+    list_remove(&s->node);
+    list_append(&s->channel->sent, &s->node);
+}
+
 /* The first of those that wait. AGAIN: it has to go on waiting. */
 static int send_one(struct op_channel *ch, struct op_send *s) {
     struct channel_message m;
@@ -285,12 +304,9 @@ static int send_one(struct op_channel *ch, struct op_send *s) {
         return RDMAD_E_AGAIN;
     channel_say(ch, &m, s->large ? CHANNEL_OFFER : CHANNEL_DATA);
     s->seq = ch->next_seq;
-    fill_in(&m, s);
-    s->where = SEND_SENT; /* it may be over before this returns */
+    send_describe(s, &m);
     ch->next_seq++;
-    count_waits(ch, -1);
-    list_remove(&s->node);
-    list_append(&ch->sent, &s->node);
+    send_left(s); /* it may be over before the next returns */
     int rc = channel_carry(ch, &m, s);
     if (rc < 0) {
         s->where = SEND_WAITING;

@@ -13,6 +13,7 @@ static void add(struct chan *c, int which) {
     struct chan_end *end = &c->end[which];
     struct rig_answer added = {0};
     const struct plane_channel_spec spec = {.number = end->number,
+                                            .kind = end->kind,
                                             .lane = end->lane,
                                             .peer_in = end->peer_in,
                                             .stats = &end->stats,
@@ -63,13 +64,14 @@ void chan_break(struct chan *c, int which) {
     rig_settle(c->rig);
 }
 
-void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes) {
+void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t kind) {
     *c = (struct chan){.rig = rig};
     for (int i = 0; i < 2; i++) {
         struct chan_end *end = &c->end[i];
         end->where = i == A ? HERE : THERE;
         end->number = 100 + (unsigned)i;
         end->peer_in = 200 + (unsigned)i;
+        end->kind = kind;
         rig_client_on(rig, end->where, &end->client, 256, 512, pool_bytes);
         end->lane = plane_lane_new(rig->plane[end->where],
                                    plane_worker_of_session(end->client.session), end);
@@ -77,6 +79,10 @@ void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes) {
     open_both(c);
     chan_connect(c, A);
     chan_connect(c, B);
+}
+
+void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes) {
+    chan_weak_up(rig, c, pool_bytes, RDMAD_CHANNEL_RELIABLE);
     while (!chan_of(c, A)->synced || !chan_of(c, B)->synced)
         cr_assert(rig_step(rig, sim_now() + NSEC_PER_SEC));
 }

@@ -17,6 +17,7 @@ struct chan_end {
     struct rig_client client;
     int where;
     uint64_t number;
+    uint32_t kind;
     struct plane_lane *lane; /* NULL: one daemon */
     uint64_t peer_in;
     struct plane_channel_stats stats;
@@ -32,6 +33,7 @@ struct chan {
 /* Two clients with pools of so many bytes, and a channel between them that is open. */
 void chan_local_up(struct rig *rig, struct chan *c, size_t pool_bytes);
 void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes);
+void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t kind);
 /* Ends what is still there of it. */
 void chan_down(struct chan *c);
 

@@ -30,6 +30,7 @@ static void done(void) {
 }
 
 TestSuite(channel_local, .init = setup, .timeout = 60);
+TestSuite(channel_workers, .timeout = 60);
 
 #define ASSERT_CQE(cqe, data, what, how, size)            \
     do {                                                  \
@@ -65,7 +66,7 @@ Test(channel_local, a_message_of_any_size_arrives_whole) {
     done();
 }
 
-Test(channel_local, a_message_of_any_size_crosses_to_another_worker, .init = NULL) {
+Test(channel_workers, a_message_of_any_size_crosses_to_another_worker) {
     start(2);
     cr_assert_neq(plane_worker_of_session(c.end[A].client.session),
                   plane_worker_of_session(c.end[B].client.session));
@@ -212,16 +213,16 @@ static void dropped_in_mid_copy(int end, unsigned workers) {
     done();
 }
 
-Test(channel_local, a_sender_dropped_in_mid_copy, .init = NULL) {
+Test(channel_workers, a_sender_dropped_in_mid_copy) {
     dropped_in_mid_copy(A, 1);
 }
-Test(channel_local, a_receiver_dropped_in_mid_copy, .init = NULL) {
+Test(channel_workers, a_receiver_dropped_in_mid_copy) {
     dropped_in_mid_copy(B, 1);
 }
-Test(channel_local, a_sender_dropped_while_another_worker_copies, .init = NULL) {
+Test(channel_workers, a_sender_dropped_while_another_worker_copies) {
     dropped_in_mid_copy(A, 2);
 }
-Test(channel_local, a_receiver_dropped_while_it_copies_from_another_worker, .init = NULL) {
+Test(channel_workers, a_receiver_dropped_while_it_copies_from_another_worker) {
     dropped_in_mid_copy(B, 2);
 }
 

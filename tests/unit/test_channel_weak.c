@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* Channels of the weaker kinds: what arrives is whole, what does not is counted, nobody waits. */
+#include "tests/unit/channel_rig.h"
+#include <criterion/criterion.h>
+
+#define POOL (1u << 20)
+#define COUNT 200u
+#define BIG 30000u
+
+static struct rig rig;
+static struct chan c;
+
+static void start(uint32_t kind) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 7);
+    sim_script()->services = 1u << RDMAD_CHANNEL_DATAGRAM | 1u << RDMAD_CHANNEL_UNACKED;
+    chan_weak_up(&rig, &c, POOL, kind);
+    rig_run_until(&rig, sim_now() + 100000);
+    for (size_t i = 0; i < POOL; i++)
+        c.end[A].client.pool[i] = (uint8_t)(i * 13 + i / 257);
+}
+
+static void done(void) {
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_assert_eq(sim_inflight(), 0);
+    chan_down(&c);
+    rig_down(&rig);
+}
+
+TestSuite(channel_weak, .timeout = 60);
+
+static void send(uint64_t length, uint32_t imm) {
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, length, 1);
+    sqe.flags = RDMAD_SQE_IMM;
+    sqe.imm = imm;
+    rig_put(&c.end[A].client, &sqe);
+    struct rdmad_cqe cqe = chan_wait(&c, A);
+    cr_assert_eq(cqe.status, RDMAD_OK, "%d", cqe.status);
+    cr_assert_eq(cqe.bytes, length);
+}
+
+/* COUNT messages, a receive for each: how many came, all of them whole and in order. */
+static unsigned exchange(uint64_t length) {
+    struct rdmad_cqe cqe;
+    unsigned came = 0;
+    uint64_t last = 0;
+    for (uint32_t i = 1; i <= COUNT; i++) {
+        chan_put(&c, B, RDMAD_OP_RECV, 0, BIG, 2);
+        send(length, i);
+        rig_run_until(&rig, sim_now() + 20000);
+        while (chan_take(&c, B, &cqe)) {
+            cr_assert_eq(cqe.status, RDMAD_OK);
+            cr_assert_eq(cqe.bytes, length);
+            cr_assert_gt(cqe.imm, last);
+            last = cqe.imm;
+            cr_assert_arr_eq(c.end[B].client.pool, c.end[A].client.pool, length);
+            came++;
+        }
+    }
+    return came;
+}
+
+static void lossy(uint32_t kind, uint64_t length) {
+    start(kind);
+    cr_assert_eq(exchange(length), COUNT);
+    cr_assert_eq(c.end[B].stats.lost, 0);
+    sim_script()->lose_weak_ppm = 20000;
+    unsigned came = exchange(length);
+    cr_assert_lt(came, COUNT);
+    sim_script()->lose_weak_ppm = 0;
+    exchange(length); /* whatever its beginning, the next is whole */
+    cr_assert_eq(c.end[B].stats.lost + came, COUNT);
+    cr_assert_eq(c.end[B].stats.messages_received, 2 * COUNT + came);
+    done();
+}
+
+Test(channel_weak, datagrams_arrive_or_are_counted) {
+    lossy(RDMAD_CHANNEL_DATAGRAM, SIM_MAX_DATAGRAM - CHANNEL_HEAD);
+}
+
+Test(channel_weak, unacknowledged_messages_of_any_size_arrive_whole_or_are_counted) {
+    lossy(RDMAD_CHANNEL_UNACKED, 500);
+    lossy(RDMAD_CHANNEL_UNACKED, BIG);
+}
+
+Test(channel_weak, a_message_without_a_receive_is_dropped_and_counted) {
+    start(RDMAD_CHANNEL_DATAGRAM);
+    for (unsigned i = 0; i < 5; i++)
+        send(10, i);
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_assert_eq(c.end[B].stats.lost, 5);
+    cr_assert_eq(exchange(0), COUNT);
+    done();
+}
+
+Test(channel_weak, a_datagram_longer_than_a_frame_is_refused) {
+    start(RDMAD_CHANNEL_DATAGRAM);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, SIM_MAX_DATAGRAM - CHANNEL_HEAD + 1, 1);
+    struct rdmad_cqe cqe = chan_wait(&c, A);
+    cr_assert_eq(cqe.status, RDMAD_E_RANGE);
+    cr_assert_eq(cqe.outcome, RDMAD_FAILED_UNTOUCHED);
+    cr_assert_eq(exchange(100), COUNT);
+    done();
+}
+
+Test(channel_weak, a_receive_too_small_is_told_to_who_posted_it) {
+    start(RDMAD_CHANNEL_UNACKED);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 100, 2);
+    send(BIG, 1);
+    struct rdmad_cqe cqe = chan_wait(&c, B);
+    cr_assert_eq(cqe.status, RDMAD_E_TOO_SMALL);
+    cr_assert_eq(cqe.bytes, BIG);
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_assert_eq(exchange(BIG), COUNT);
+    done();
+}
+
+Test(channel_weak, cancellation_links_that_break_and_the_end) {
+    start(RDMAD_CHANNEL_UNACKED);
+    for (unsigned round = 0; round < 50; round++) {
+        for (unsigned i = 0; i < 4; i++) {
+            chan_put(&c, A, RDMAD_OP_SEND, 0, BIG, i);
+            chan_put(&c, B, RDMAD_OP_RECV, 0, BIG, i);
+        }
+        rig_run_until(&rig, sim_now() + round * 1000);
+        if (round % 2)
+            chan_break(&c, A);
+        for (unsigned i = 0; i < 4; i++) {
+            chan_cancel(&c, A, i);
+            chan_cancel(&c, B, i);
+        }
+        for (unsigned n = 0; n < 8; n++) /* four ops, and whatever became of the cancels */
+            chan_wait(&c, A);
+        for (unsigned n = 0; n < 8; n++)
+            chan_wait(&c, B);
+        if (round % 2)
+            chan_connect(&c, A);
+    }
+    chan_put(&c, B, RDMAD_OP_RECV, 0, BIG, 1);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, BIG, 2);
+    rig_settle(&rig);
+    chan_end(&c, A, RDMAD_E_CLOSED, true);
+    cr_assert_eq(chan_wait(&c, A).status, RDMAD_OK);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, BIG, 2);
+    chan_wait(&c, B);
+    cr_assert_eq(chan_wait(&c, B).status, RDMAD_E_CLOSED);
+    cr_assert_eq(c.end[B].closed, 1);
+    done();
+}
