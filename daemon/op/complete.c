@@ -90,8 +90,6 @@ void op_tell_nothing(struct worker *w, struct op_ring *r) {
 static void tell_apart(struct worker *w, struct op *op, const struct op_result *result) {
     if (op->opcode == RDMAD_OP_NOTIFY)
         notify_release(op);
-    if (!op->ring)
-        return; /* its ended is told later */
     if (op->batch)
         batch_ended(w, op->batch, op->order, result);
     else if (op->flags & RDMAD_SQE_SILENT && result->outcome == RDMAD_DONE)
@@ -132,12 +130,14 @@ void op_vanish(struct worker *w, struct op *op) {
 
 void op_end(struct worker *w, struct op *op, const struct op_result *result) {
     struct op_session *s = op->session;
-    if (op->ring)
+    struct op_ring *r = op->ring;
+    if (r) {
         count_end(w, op, result);
-    if (op->told_apart)
-        tell_apart(w, op, result);
-    else
-        op_tell(w, op->ring, op->user_data, op->opcode, result);
+        if (op->told_apart)
+            tell_apart(w, op, result);
+        else
+            op_tell(w, r, op->user_data, op->opcode, result);
+    }
     uncount(w, op);
     if (op->ended)
         op->ended(w, op, result->status, result->outcome);

@@ -6,29 +6,36 @@
  */
 #include "daemon/op/ids.h"
 #include <rdmad/abi.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #define FIRST_BUCKETS 16u
 #define MOST_BUCKETS (1u << 20)
 
-static struct list *bucket_of(const struct ids *ids, uint64_t id) {
+static struct id_node **chain_of(const struct ids *ids, uint64_t id) {
     uint64_t mixed = id * UINT64_C(0x9e3779b97f4a7c15);
     return &ids->bucket[(mixed >> 32) & (ids->buckets - 1)];
 }
 
+static void put(struct ids *ids, struct id_node *thing) {
+    struct id_node **chain = chain_of(ids, thing->id);
+    thing->next = *chain;
+    *chain = thing;
+}
+
 static void grow(struct ids *ids) {
-    uint32_t buckets = ids->buckets ? 2 * ids->buckets : FIRST_BUCKETS;
-    struct ids larger = {.bucket = calloc(buckets, sizeof(*larger.bucket)), .buckets = buckets};
+    struct ids larger = {.buckets = ids->buckets ? 2 * ids->buckets : FIRST_BUCKETS,
+                         .used = ids->used};
+    larger.bucket = calloc(larger.buckets, sizeof(struct id_node *));
     if (!larger.bucket)
         return;
-    for (uint32_t i = 0; i < buckets; i++)
-        list_init(&larger.bucket[i]);
     for (uint32_t i = 0; i < ids->buckets; i++)
-        for (struct list *pos; (pos = list_pop(&ids->bucket[i]));)
-            list_append(bucket_of(&larger, list_entry(pos, struct id_node, node)->id), pos);
+        for (struct id_node *next, *thing = ids->bucket[i]; thing; thing = next) {
+            next = thing->next;
+            put(&larger, thing);
+        }
     free(ids->bucket);
-    ids->bucket = larger.bucket;
-    ids->buckets = buckets;
+    *ids = larger;
 }
 
 void ids_fini(struct ids *ids) {
@@ -37,7 +44,6 @@ void ids_fini(struct ids *ids) {
 }
 
 int ids_add(struct ids *ids, struct id_node *thing, uint64_t id) {
-    list_init(&thing->node);
     if (ids_find(ids, id))
         return RDMAD_E_EXISTS;
     if (ids->used >= ids->buckets && ids->buckets < MOST_BUCKETS)
@@ -45,25 +51,28 @@ int ids_add(struct ids *ids, struct id_node *thing, uint64_t id) {
     if (!ids->buckets)
         return RDMAD_E_NOMEM;
     thing->id = id;
-    list_append(bucket_of(ids, id), &thing->node);
+    put(ids, thing);
     ids->used++;
     return 0;
 }
 
 void ids_remove(struct ids *ids, struct id_node *thing) {
-    if (list_empty(&thing->node))
+    if (!ids->buckets)
         return;
-    list_remove(&thing->node);
+    struct id_node **at = chain_of(ids, thing->id);
+    while (*at && *at != thing)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    *at = thing->next;
     ids->used--;
 }
 
 struct id_node *ids_find(const struct ids *ids, uint64_t id) {
     if (!ids->buckets)
         return NULL;
-    list_for_each (pos, bucket_of(ids, id)) {
-        struct id_node *thing = list_entry(pos, struct id_node, node);
-        if (thing->id == id)
-            return thing;
-    }
-    return NULL;
+    struct id_node *thing = *chain_of(ids, id);
+    while (thing && thing->id != id)
+        thing = thing->next;
+    return thing;
 }

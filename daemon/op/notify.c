@@ -48,7 +48,6 @@ struct op_notifier *notifier_new(const struct plane_session *owner, uint64_t lea
     n->lease_id = lease_id;
     n->session = owner->op.id;
     n->owner = owner->worker;
-    list_init(&n->node.node);
     return n;
 }
 

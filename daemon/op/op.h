@@ -207,7 +207,7 @@ struct op {
     int status;
     uint8_t opcode;
     uint8_t todo;         /* OP_TODO_*: what has to be posted besides bytes */
-    bool told_apart;      /* its end is no plain cqe: a batch's, SILENT, or ended's */
+    bool told_apart;      /* its end is no plain cqe: a batch's, SILENT's, or NOTIFY's */
     bool charged;         /* counts for max_session_ops */
     bool moving;          /* a fence waits for it */
     bool behind;          /* waits behind a fence */

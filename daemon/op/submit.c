@@ -101,7 +101,6 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
                             .local = pool ? pool->base + what->pool_offset : NULL,
                             .deadline_ns = deadline_ns};
     struct op *op = make(w, s, NULL, what, &rq);
-    op->told_apart = true;
     op->sync = what->opcode == RDMAD_OP_NOTIFY;
     op->ended = ended;
     op->ended_arg = arg;

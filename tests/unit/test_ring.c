@@ -167,6 +167,19 @@ Test(ring, an_sqe_is_only_taken_when_its_cqe_has_a_place) {
     down();
 }
 
+Test(ring, a_reservation_given_back_is_room_for_another) {
+    up(8, 8);
+    for (uint32_t n = 1; n <= 24; n++) {
+        client->sq_tail = n;
+        cr_assert_eq(available(), 1, "after %u", n);
+        take_all();
+        ring_release(ring);
+        ring_flush(ring);
+    }
+    cr_assert_eq(daemon_words->cq_tail, 0, "and nothing was told");
+    down();
+}
+
 Test(ring, indices_wrap_around_at_32_bits) {
     up(4, 4);
     uint32_t start = UINT32_MAX - 5;
