@@ -35,7 +35,8 @@ struct slot {
     uint8_t opcode;
     size_t at, length;        /* in the slot, the same near and far */
     uint64_t compare, change; /* atomics */
-    bool canceled;
+    /* It may still land at the target, until its lease is over: nothing else uses the slot. */
+    bool unsettled;
 };
 
 enum fate { FLYING, SENT, WITHDRAWN, UNSURE };
@@ -115,6 +116,7 @@ static void expect_model(const struct world *w, const char *when) {
 }
 
 static void reap(struct world *w, int timeout_ms);
+static void adopt(struct world *w, struct slot *s, size_t at);
 
 static bool any_busy(const struct world *w) {
     for (unsigned i = 0; i < SLOTS; i++)
@@ -135,12 +137,15 @@ static void lease_turn(struct world *w) {
         rdmad_lease_free(w->lease), w->lease = NULL;
     while (any_busy(w))
         reap(w, (int)TEST_PATIENCE_MS);
-    expect_model(w, "a lease ended");
     if (w->own) {
         rdmad_lease_free(w->lease);
         rdmad_lease_free(w->own);
     }
     w->own = w->lease = NULL;
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (w->slot[i].unsettled)
+            adopt(w, &w->slot[i], (size_t)i * SLOT_BYTES + w->slot[i].at);
+    expect_model(w, "a lease ended");
     struct rdmad_event event; /* nobody needs them, but they should not gather */
     while (!rdmad_next_event(w->p.a, 0, &event) || !rdmad_next_event(w->p.b, 0, &event))
         ;
@@ -175,7 +180,7 @@ static void start(struct world *w) {
     struct slot *s = &w->slot[i];
     size_t base = (size_t)i * SLOT_BYTES;
     struct rdmad_sqe *sqe;
-    if (s->busy || !(sqe = rdmad_ring_reserve(w->ring)))
+    if (s->busy || s->unsettled || !(sqe = rdmad_ring_reserve(w->ring)))
         return;
     *s = (struct slot){.busy = true, .opcode = opcodes[test_random() % 6]};
     if (s->opcode == RDMAD_OP_CAS || s->opcode == RDMAD_OP_FADD) {
@@ -222,8 +227,10 @@ static void apply(struct world *w, const struct slot *s, size_t at, uint64_t val
     }
 }
 
-/* Partly done or nobody knows: each byte is old or new. The model takes over what is there. */
-static void adopt(struct world *w, const struct slot *s, size_t at) {
+/* Partly done or nobody knows, and nothing of it is under way any more: each byte is old or new.
+ * The model takes over what is there. */
+static void adopt(struct world *w, struct slot *s, size_t at) {
+    s->unsettled = false;
     bool read = s->opcode == RDMAD_OP_READ;
     uint8_t *is = read ? w->p.near : w->p.far, *was = read ? w->near_ : w->far_;
     const uint8_t *new = read ? w->far_ : w->near_;
@@ -254,9 +261,11 @@ static void ended(struct world *w, const struct rdmad_cqe *cqe) {
           cqe->outcome);
     if (cqe->outcome == RDMAD_DONE)
         apply(w, s, at, cqe->value);
-    else if (cqe->outcome != RDMAD_FAILED_UNTOUCHED)
+    else if (cqe->outcome != RDMAD_FAILED_UNTOUCHED && s->opcode == RDMAD_OP_READ)
         adopt(w, s, at);
-    if (memcmp(is + at, should + at, s->length) != 0)
+    else if (cqe->outcome != RDMAD_FAILED_UNTOUCHED)
+        s->unsettled = true;
+    if (!s->unsettled && memcmp(is + at, should + at, s->length) != 0)
         CHECK(0, "opcode %d of %zu bytes ended with outcome %d, and its target is something else",
               s->opcode, s->length, cqe->outcome);
     w->failed += cqe->status != 0;
@@ -471,7 +480,10 @@ static void step(struct world *w) {
     reap(w, 0);
     reap_messages(w, &w->way[0]);
     reap_messages(w, &w->way[1]);
-    if (one_in(4000) || !lease_is_live(w))
+    unsigned unsettled = 0;
+    for (unsigned i = 0; i < SLOTS; i++)
+        unsettled += w->slot[i].unsettled;
+    if (one_in(4000) || unsettled > SLOTS / 2 || !lease_is_live(w))
         lease_turn(w);
 }
 
@@ -485,9 +497,7 @@ static void run(enum pair_route route, uint64_t ms) {
         if (turns % 4096 == 0)
             sched_yield();
     }
-    while (any_busy(&w))
-        reap(&w, (int)TEST_PATIENCE_MS);
-    expect_model(&w, "at the end");
+    lease_turn(&w);
     printf("  %llu ops, %llu failed, %llu canceled, %llu leases, %llu messages\n",
            (unsigned long long)w.ops, (unsigned long long)w.failed, (unsigned long long)w.canceled,
            (unsigned long long)w.leases, (unsigned long long)w.messages);
