@@ -168,6 +168,14 @@ static void lie(struct op_channel *ch, const char *what) {
     channel_over(ch, RDMAD_E_PROTOCOL, why);
 }
 
+void channel_fin(struct op_channel *ch, const struct channel_message *m) {
+    ch->closed = true;
+    if (m->flags & CHANNEL_FLAG_ABRUPT)
+        channel_over(ch, RDMAD_E_CANCELED, "the other end closed it abruptly");
+    else
+        channel_over(ch, RDMAD_E_CLOSED, "the other end closed it");
+}
+
 void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
     if (ch->over || !ch->session)
         return;
@@ -183,8 +191,7 @@ void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
     } else if (m->say == CHANNEL_WITHDRAW) {
         receive_withdraw(ch, m);
     } else if (m->say == CHANNEL_FIN) {
-        ch->closed = true;
-        channel_over(ch, RDMAD_E_CLOSED, "the other end closed it");
+        channel_fin(ch, m);
     }
     channel_touch(ch);
 }
@@ -227,6 +234,8 @@ static bool say(struct op_channel *ch, uint8_t what) {
     if (what == CHANNEL_SYNC)
         ch->epoch++;
     channel_say(ch, &m, what);
+    if (what == CHANNEL_FIN && ch->reason != RDMAD_E_CLOSED)
+        m.flags = CHANNEL_FLAG_ABRUPT;
     if (channel_carry(ch, &m, NULL) == 0)
         return true;
     if (what == CHANNEL_SYNC)

@@ -57,7 +57,8 @@ enum channel_say {
 
 #define CHANNEL_FLAG_IMM 1u
 #define CHANNEL_FLAG_LEASE 2u
-#define CHANNEL_FLAGS 3u
+#define CHANNEL_FLAG_ABRUPT 4u /* FIN: what was under way was canceled */
+#define CHANNEL_FLAGS 7u
 
 struct channel_state {
     uint32_t epoch, echo;  /* of this end's last SYNC; of the last that it had from the other */
@@ -218,6 +219,7 @@ void channel_posts_gone(struct op_channel *ch); /* forgotten: the fabric gave so
 /* There is no other end any more, and why: its daemon lies (told to the control thread), or it
  * closed, or the peer is lost. The ops end in its next turn. */
 void channel_over(struct op_channel *ch, int code, const char *why);
+void channel_fin(struct op_channel *ch, const struct channel_message *m); /* the other end's */
 void channel_deliver(struct op_channel *ch, const struct channel_message *m);
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result);
 static inline bool channel_lane_up(const struct op_channel *ch) {

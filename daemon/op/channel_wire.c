@@ -88,7 +88,10 @@ static const char *check_fields(const struct channel_message *m, const uint8_t *
         return "a message with an unknown flag";
     if (bytes[29] || bytes[30] || bytes[31])
         return "a message whose reserved bytes are not zero";
-    if (!has_length(m->say) && (m->flags || m->imm || m->length))
+    uint16_t flags = has_length(m->say)      ? CHANNEL_FLAG_IMM | CHANNEL_FLAG_LEASE
+                     : m->say == CHANNEL_FIN ? CHANNEL_FLAG_ABRUPT
+                                             : 0;
+    if (m->flags & ~flags || (!has_length(m->say) && (m->imm || m->length)))
         return "a message with fields that it has no use for";
     if (m->imm && !(m->flags & CHANNEL_FLAG_IMM))
         return "immediate data without the flag for it";

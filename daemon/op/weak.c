@@ -176,8 +176,7 @@ void weak_receive(struct op_channel *ch, const struct channel_message *m) {
 
 const char *weak_deliver(struct op_channel *ch, const struct channel_message *m) {
     if (m->say == CHANNEL_FIN) {
-        ch->closed = true;
-        channel_over(ch, RDMAD_E_CLOSED, "the other end closed it");
+        channel_fin(ch, m);
     } else if (m->say == CHANNEL_DATA) {
         if (m->state.heard > m->state.limit || m->length > m->state.limit - m->state.heard)
             return "a piece that is not within its message";

@@ -39,8 +39,9 @@ struct plane_events {
     /* The lessee behind a window wrote and left a notification that the owner has taken now: it may
      * send count more (attachments of peers only). */
     void (*notify_taken)(void *user, void *window_cookie, uint32_t count);
-    /* The other end closed the channel in order (RDMAD_E_CLOSED), or it broke the protocol of
-     * channels (then its daemon lies). Once a channel; its ops have ended or are ending. */
+    /* The other end closed the channel in order (RDMAD_E_CLOSED) or abruptly (RDMAD_E_CANCELED), or
+     * it broke the protocol of channels (then its daemon lies). Once a channel; its ops have ended
+     * or are ending. */
     void (*channel_closed)(void *user, void *channel_cookie, const struct error *why);
     /* Client memory vanished that no pool of the worker in question holds (it lies behind a window
      * or a lease of a session elsewhere): whoever owns the address must drop its session. May be
