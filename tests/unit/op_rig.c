@@ -189,13 +189,28 @@ void rig_client_on(struct rig *rig, int where, struct rig_client *c, uint32_t sq
     cr_assert_eq(rig_await(rig, &pool), 0);
 }
 
-void rig_client_free(struct rig_client *c) {
-    munmap(c->client, c->ring->client_bytes);
-    munmap((void *)(uintptr_t)c->daemon, c->ring->daemon_bytes);
-    munmap(c->pool, c->pool_bytes);
+void rig_ring_up(struct rig_client *c, struct rig_client *second, uint32_t sq_entries,
+                 uint32_t cq_entries) {
+    struct error err;
+    struct rig_answer ring = {0};
+    *second = (struct rig_client){.rig = c->rig, .session = c->session};
+    cr_assert_eq(ring_create(sq_entries, cq_entries, &second->ring, second->fds, &err), 0);
+    map_ring(second);
+    plane_ring_add(c->session, RIG_HANDLE(1), second->ring, rig_done, &ring);
+    cr_assert_eq(rig_await(c->rig, &ring), 0);
+}
+
+void rig_ring_free(struct rig_client *second) {
+    munmap(second->client, second->ring->client_bytes);
+    munmap((void *)(uintptr_t)second->daemon, second->ring->daemon_bytes);
     for (int i = 0; i < 3; i++)
-        close(c->fds[i]);
-    ring_destroy(c->ring);
+        close(second->fds[i]);
+    ring_destroy(second->ring);
+}
+
+void rig_client_free(struct rig_client *c) {
+    munmap(c->pool, c->pool_bytes);
+    rig_ring_free(c);
 }
 
 void rig_client_down(struct rig_client *c) {

@@ -237,22 +237,37 @@ Test(batch, silent_ops_without_end_need_no_room_for_completions) {
     down();
 }
 
-/* Its cq has room for a few of them only: the rest waits in the sq of a ring that sleeps. */
+/* Its cq has no room to promise: the next sqe waits in the sq of a ring that sleeps. A worker looks
+ * at a few sleeping rings each turn by itself, so there are many. */
 Test(batch, a_ring_that_sleeps_wakes_when_silence_makes_room) {
-    struct rdmad_cqe cqe;
-    while (c.ring->cq_reserved < c.ring->cq_entries) { /* all cqes are promised */
+    enum { OTHERS = 40 };
+    static struct rig_client other[OTHERS];
+    struct worker *w = c.session->op.worker;
+    struct op_ring *r = c.ring->owner;
+    for (unsigned i = 0; i < OTHERS; i++)
+        rig_client_up(&rig, &other[i], 2, 2, 4096);
+    while (c.ring->cq_reserved < c.ring->cq_entries) {
         struct rdmad_sqe sqe = write_of(REMOTE, 0, 1, RDMAD_SQE_SILENT);
         rig_put(&c, &sqe);
-        worker_turn(c.session->op.worker, sim_now());
+        worker_turn(w, sim_now());
     }
-    struct op_ring *r = c.ring->owner;
     struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP, .user_data = 5};
     rig_put(&c, &nop);
-    worker_turn(c.session->op.worker, sim_now());
-    cr_assert(rings_park(c.session->op.worker, r), "it sleeps: no cqe can be promised");
-    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
-    cr_assert(rig_take(&c, &cqe), "the client did its part long ago");
+    for (unsigned i = 0; i < OTHERS; i++)
+        cr_assert(rings_park(w, other[i].ring->owner));
+    cr_assert(rings_park(w, r), "no cqe can be promised");
+    for (unsigned turn = 0; turn < 6; turn++) {
+        sim_advance(NSEC_PER_MSEC);
+        worker_turn(&rig.plane[THERE]->worker[0], sim_now());
+        worker_turn(w, sim_now());
+    }
+    cr_assert_not(r->parked, "it sleeps though there is room, and its client did its part");
+    rig_settle(&rig);
+    struct rdmad_cqe cqe;
+    cr_assert(rig_take(&c, &cqe));
     cr_assert_eq(cqe.user_data, 5);
+    for (unsigned i = 0; i < OTHERS; i++)
+        rig_client_down(&other[i]);
     down();
 }
 

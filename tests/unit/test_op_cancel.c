@@ -149,15 +149,22 @@ Test(cancel, of_a_member_by_its_own_name_leaves_the_others) {
 }
 
 Test(cancel, reaches_no_other_ring_and_no_other_session) {
-    struct rig_client other;
+    struct rig_client other, second;
+    rig_ring_up(&c, &second, 8, 8);
     rig_client_up(&rig, &other, 8, 8, 4096);
     put(RDMAD_OP_WRITE, REMOTE, BYTES, 0, 4);
     rig_settle(&rig);
     struct rdmad_sqe sqe = {.opcode = RDMAD_OP_CANCEL, .lease = 4};
     cr_assert_eq(rig_do(&other, &sqe).status, RDMAD_E_HANDLE);
+    rig_put(&second, &sqe);
+    rig_settle(&rig);
+    struct rdmad_cqe cqe;
+    cr_assert(rig_take(&second, &cqe));
+    cr_assert_eq(cqe.status, RDMAD_E_HANDLE);
     expect(4, 0);
     rig_client_down(&other);
     down();
+    rig_ring_free(&second);
 }
 
 /* Canceled at random moments of their way, over a fabric that lets go at once. */

@@ -151,9 +151,15 @@ Test(fence, is_for_its_own_ring) {
     rig_settle(&rig);
     struct rdmad_cqe cqe;
     cr_assert(rig_take(&other, &cqe));
+    struct rig_client second;
+    rig_ring_up(&c, &second, 8, 8);
+    rig_put(&second, &sqe);
+    rig_settle(&rig);
+    cr_assert(rig_take(&second, &cqe), "another ring of the same session is another ring");
     expect(1, 0);
     rig_client_down(&other);
     down();
+    rig_ring_free(&second);
 }
 
 Test(fence, in_a_batch_it_waits_for_the_members_before_it) {
