@@ -178,7 +178,7 @@ void channel_connect(struct channel *ch, uint64_t other, struct session *other_s
     if (ch->stage != CHANNEL_ADDING || ch->session->closing)
         return;
     if (other_session && other_session->closing) {
-        channel_end(ch, RDMAD_E_PEER_LOST, "the other end's program is gone");
+        channel_end(ch, RDMAD_E_CANCELED, "the other end's program is gone");
         return;
     }
     if (other_session) {
@@ -317,7 +317,7 @@ bool channels_cut_off(struct session *s) {
             channel_end(ch, RDMAD_E_CANCELED, "the session ended before the channel was open");
     }
     list_for_each_safe (node, &s->others)
-        channel_end(list_entry(node, struct channel, other_node), RDMAD_E_PEER_LOST,
+        channel_end(list_entry(node, struct channel, other_node), RDMAD_E_CANCELED,
                     "the other end's program is gone");
     return list_empty(&s->others);
 }
@@ -329,7 +329,7 @@ static void release_of_closing(struct channel *ch) {
         return;
     }
     if (ch->stage != CHANNEL_ENDING)
-        begin_end(ch, RDMAD_E_PEER_LOST, false, "the other end's program is gone");
+        begin_end(ch, RDMAD_E_CANCELED, false, "the other end's program is gone");
     if (ch->pending == 0)
         drained(ch);
 }

@@ -384,9 +384,9 @@ static void killed_caller(void) {
               rdmad_last_error(b));
         sleep_ms((unsigned)(test_random() % 3));
         client_kill(pid);
-        expect_closed(b, RDMAD_E_PEER_LOST);
+        expect_closed(b, RDMAD_E_CANCELED);
         int rc = rdmad_recv(at_b, buffer, POOL, 1000, NULL);
-        CHECK(rc == RDMAD_E_PEER_LOST, "%s", rdmad_errname(rc));
+        CHECK(rc == RDMAD_E_CANCELED, "%s", rdmad_errname(rc));
         rdmad_channel_close(at_b);
     }
 }
@@ -424,7 +424,7 @@ static void killed_service(void) {
         CHECK(!c.rc, "%s", c.why);
         sleep_ms((unsigned)(test_random() % 3));
         client_kill(pid);
-        expect_closed(c.session, RDMAD_E_PEER_LOST);
+        expect_closed(c.session, RDMAD_E_CANCELED);
         rdmad_channel_close(c.channel);
         rdmad_close(c.session);
         munmap(page, 4096);

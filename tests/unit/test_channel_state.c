@@ -254,11 +254,11 @@ Test(channel, a_session_is_dropped_only_when_the_other_ends_have_let_go_of_it) {
     rig_close(b);
     cr_expect_eq(fake_count(FAKE_SESSION_DROP), 0, "a's end still sends to it");
     cr_expect_eq(ends_of(ca), 1);
-    cr_expect_eq(fake_call(FAKE_CHANNEL_END, 0)->reason, RDMAD_E_PEER_LOST);
+    cr_expect_eq(fake_call(FAKE_CHANNEL_END, 0)->reason, RDMAD_E_CANCELED);
     fake_answer(fake_call(FAKE_CHANNEL_END, 0), 0);
     cr_expect_eq(fake_count(FAKE_SESSION_DROP), 1);
     fake_answer_all();
-    cr_expect_eq(rig_last_event(a)->reason, RDMAD_E_PEER_LOST);
+    cr_expect_eq(rig_last_event(a)->reason, RDMAD_E_CANCELED, "as after an abrupt close");
 }
 
 Test(channel, a_lingering_close_does_not_hold_up_the_others_end) {
