@@ -39,7 +39,7 @@ void chan_local_up(struct rig *rig, struct chan *c, size_t pool_bytes) {
     for (int i = 0; i < 2; i++) {
         struct chan_end *end = &c->end[i];
         end->where = HERE;
-        end->number = 100 + (unsigned)i;
+        end->number = 1000 + rig->sessions; /* of which each has one */
         rig_client_on(rig, HERE, &end->client, 256, 512, pool_bytes);
     }
     open_both(c);
@@ -69,8 +69,8 @@ void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t k
     for (int i = 0; i < 2; i++) {
         struct chan_end *end = &c->end[i];
         end->where = i == A ? HERE : THERE;
-        end->number = 100 + (unsigned)i;
-        end->peer_in = 200 + (unsigned)i;
+        end->number = 1000 + rig->sessions; /* of which each has one */
+        end->peer_in = 2000 + rig->sessions;
         end->kind = kind;
         rig_client_on(rig, end->where, &end->client, 256, 512, pool_bytes);
         end->lane = plane_lane_new(rig->plane[end->where],
