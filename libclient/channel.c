@@ -176,6 +176,7 @@ int rdmad_channel_close(rdmad_channel *c) {
 
     if (!c)
         return 0;
+    rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
     rc = tell_close(c, false);
     forget(c);
     return rc;

@@ -226,6 +226,12 @@ void rdmad_services_dispose(struct rdmad_session *s);
 void rdmad_names_dispose(struct rdmad_session *s);
 void rdmad_channels_dispose(struct rdmad_session *s);
 
+/* ---- ring.c -------------------------------------------------------------------------------- */
+
+/* Waits until the daemon has taken all that was submitted on any ring of the session before: a
+ * request that it is sent after that comes after it. */
+void rdmad_rings_taken(struct rdmad_session *s);
+
 /* ---- ring_create.c ------------------------------------------------------------------------- */
 
 /* With the lock: puts the doorbells of all rings into the session's descriptor. */

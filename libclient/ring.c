@@ -193,6 +193,35 @@ int rdmad_ring_submit(rdmad_ring *r) {
     return (int)count;
 }
 
+/* ---- all rings ----------------------------------------------------------------------------- */
+
+/* With the lock. Rings belong to other threads; their shared words are anybody's to read. */
+static bool all_taken(const struct rdmad_session *s) {
+    for (const struct rdmad_ring *r = s->rings; r; r = r->next) {
+        if ((int32_t)(ringword_peek(&r->daemon->sq_head) - r->sq_mark) < 0)
+            return false;
+    }
+    return true;
+}
+
+void rdmad_rings_taken(struct rdmad_session *s) {
+    struct timespec moment = {.tv_nsec = 20000};
+    uint64_t deadline_ns = rdmad_monotonic_ns() + s->default_timeout_ns;
+
+    pthread_mutex_lock(&s->lock);
+    for (struct rdmad_ring *r = s->rings; r; r = r->next)
+        r->sq_mark = ringword_peek(&r->client->sq_tail);
+    /* A session with as many ops in flight as it may have waits for some to end. */
+    while (!all_taken(s) && rdmad_monotonic_ns() < deadline_ns) {
+        pthread_mutex_unlock(&s->lock);
+        nanosleep(&moment, NULL);
+        if (rdmad_check_lost(s))
+            return;
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- the blocking cancel's entry ----------------------------------------------------------- */
 
 /* All slots being in flight, the sq may be full of entries that the daemon has not taken yet. */

@@ -85,6 +85,8 @@ struct rdmad_ring {
     uint32_t *slot_of;       /* of each reserved sq entry */
     uint32_t free_slots;
 
+    uint32_t sq_mark; /* rdmad_rings_taken's; under the session's lock */
+
     /* submitting */
     uint32_t sq_reserved, sq_tail;
     uint32_t batch, batch_members; /* the last member of a batch that is not complete yet */

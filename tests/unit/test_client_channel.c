@@ -94,6 +94,25 @@ Test(channel, closing_and_aborting_say_which) {
     rdmad_channel_abort(NULL);
 }
 
+static void *take_late(void *closes) {
+    usleep(20000);
+    *(unsigned *)closes = times[RDMAD_MSG_CHANNEL_CLOSE];
+    rig_take();
+    return NULL;
+}
+
+Test(channel, closing_waits_until_the_daemon_has_what_was_submitted) {
+    unsigned closes = 99;
+    pthread_t t;
+
+    rig_submit_write(1);
+    pthread_create(&t, NULL, take_late, &closes);
+    cr_assert_eq(rdmad_channel_close(channel), 0);
+    pthread_join(t, NULL);
+    cr_assert_eq(closes, 0, "the close overtook a send");
+    cr_assert_eq(times[RDMAD_MSG_CHANNEL_CLOSE], 1);
+}
+
 static void tell_closed(uint64_t handle, int reason) {
     struct rdmad_ev_channel_closed e = {
         .channel = handle, .reason = reason, .text = "the other end closed it"};
