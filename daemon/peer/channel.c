@@ -243,7 +243,9 @@ static void ask(struct chan *c) {
         .port = st->listen_port,
     };
     memcpy(m.chan_req.token, c->token, sizeof(m.chan_req.token));
-    snprintf(m.chan_req.host, sizeof(m.chan_req.host), "%s", own_host(c->out->peers));
+    const char *host = own_host(c->out->peers);
+    if (strlen(host) < sizeof(m.chan_req.host)) /* else: the address this connection comes from */
+        memcpy(m.chan_req.host, host, strlen(host) + 1);
     memcpy(m.chan_req.service, ch->service, sizeof(m.chan_req.service));
     c->stage = CHAN_ASKED;
     peer_send(c->out, &m);
