@@ -10,8 +10,9 @@
 #include <string.h>
 
 #define WAIT_MS 10000
-#define WARMUP 200u
-#define LOOK_EVERY 1024u
+#define WARMUP UINT64_C(200)
+#define WARMUP_BYTES (UINT64_C(64) << 20)
+#define LOOK_NS UINT64_C(50000000) /* how often signals are looked after */
 
 struct client {
     struct bench_run *run;
@@ -20,6 +21,13 @@ struct client {
     uint64_t sent, done;
     bool stop;
 };
+
+static uint64_t warmup(const struct bench_run *run) {
+    uint64_t count = run->bytes ? WARMUP_BYTES / run->bytes + 1 : WARMUP;
+    if (!run->seconds_ms && count > run->iterations)
+        count = run->iterations;
+    return count < WARMUP ? count : WARMUP;
+}
 
 static int failed(const struct client *c, int rc) {
     return bench_note(c->run, rc, NULL);
@@ -75,23 +83,25 @@ static int round_trip(struct client *c) {
 }
 
 static int play(struct client *c, uint64_t count, uint64_t until_ns) {
-    uint64_t then = bench_now_ns();
-    for (uint64_t i = 0; i < count && then < until_ns; i++) {
+    uint64_t then = bench_now_ns(), looked = then;
+    for (uint64_t i = 0; !c->stop && i < count && then < until_ns; i++) {
         int rc = round_trip(c);
         if (rc)
             return rc;
         uint64_t now = bench_now_ns();
         hist_record(&c->run->hist, (now - then) / 2);
         then = now;
-        if (i % LOOK_EVERY == 0 && signals_take(c->run->signals))
-            break;
+        if (now - looked < LOOK_NS)
+            continue;
+        looked = now;
+        c->stop = signals_take(c->run->signals);
     }
     return 0;
 }
 
 static int ping_pong(struct client *c) {
     struct bench_run *run = c->run;
-    int rc = play(c, WARMUP, UINT64_MAX);
+    int rc = play(c, warmup(run), UINT64_MAX);
     hist_reset(&run->hist);
     uint64_t start = bench_now_ns();
     if (!rc)
@@ -135,7 +145,7 @@ static int stream(struct client *c, uint64_t count, uint64_t until_ns) {
 
 static int streams(struct client *c) {
     struct bench_run *run = c->run;
-    int rc = stream(c, WARMUP, UINT64_MAX);
+    int rc = stream(c, warmup(run), UINT64_MAX);
     hist_reset(&run->hist);
     uint64_t start = bench_now_ns(), first = c->done;
     if (!rc)
@@ -174,6 +184,9 @@ int bench_messages(struct bench_run *run, const char *service) {
     rc = greet(&c);
     if (!rc)
         rc = run->depth == 1 ? ping_pong(&c) : streams(&c);
-    rdmad_channel_close(c.channel);
+    if (rc)
+        rdmad_channel_abort(c.channel); /* nothing of it is worth waiting for */
+    else
+        rdmad_channel_close(c.channel);
     return rc;
 }

@@ -10,6 +10,8 @@
 #define GREETING_MS 5000
 #define WAIT_MS 200
 #define MOST_BYTES (UINT64_C(256) << 20) /* of a client's buffers */
+#define MOST_ENTRIES 4096u               /* of a ring */
+#define ANSWERS 8u                       /* entries for answers that have not ended */
 
 struct receiver {
     rdmad_session *session;
@@ -49,7 +51,8 @@ static int answer(struct receiver *v, uint64_t bytes) {
 }
 
 /* What one completion asks for: the receive is posted again, the message answered. The answer to
- * the message before has ended, or this one would not have come. */
+ * the message before has arrived, or this one would not have come; its completion may come later.
+ */
 static int handle(struct receiver *v, const struct rdmad_cqe *cqe) {
     struct rdmad_cqe copy = *cqe;
     rdmad_ring_seen(v->ring, cqe);
@@ -104,10 +107,11 @@ static int set_up(struct receiver *v, uint64_t max_message) {
     v->stride = (greeting.bytes + 63) & ~UINT64_C(63);
     v->stride = v->stride ? v->stride : 64;
     uint64_t most = MOST_BYTES / v->stride;
+    most = most < MOST_ENTRIES - ANSWERS ? most : MOST_ENTRIES - ANSWERS;
     v->receives = greeting.depth < most ? greeting.depth : most ? (uint32_t)most : 1;
     v->answers = greeting.depth == 1;
     if (rdmad_pool_create(v->session, (v->receives + 1) * v->stride, 0, &v->pool) ||
-        rdmad_ring_create(v->session, v->receives + 2, &v->ring))
+        rdmad_ring_create(v->session, v->receives + ANSWERS, &v->ring))
         return complain(v, NULL);
     v->slots = rdmad_pool_base(v->pool);
     return 0;

@@ -45,6 +45,11 @@ static int check_lease(struct bench_run *run) {
                     "%llu bytes are asked for, bench serve has %llu: start it with a larger -s or "
                     "--span",
                     (unsigned long long)run->span, (unsigned long long)head->data_bytes);
+    if (run->op == BENCH_SEND && run->bytes > head->max_message)
+        return fail("RDMAD_E_RANGE",
+                    "messages of %llu bytes are asked for, bench serve takes up to %llu: start it "
+                    "with a larger -s",
+                    (unsigned long long)run->bytes, (unsigned long long)head->max_message);
     return EXIT_GOOD;
 }
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
 if(TARGET rdmad AND TARGET rdmactl)
-  rdmad_script_test(test_rdmactl ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_rdmactl.sh SERIAL)
+  rdmad_script_test(test_rdmactl ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_rdmactl.sh SERIAL
+    TIMEOUT 240)
 endif()

@@ -164,28 +164,61 @@ fi
 ended 1
 
 echo "* bench"
+near=local # where the device's atomics are not the CPU's, who may use them goes by it here, too
+[ "$fabric" = tcp ] || near='local link'
 rm -f "$work/uri"
 "$rdmactl" -d "$work/a" bench serve --span 4M >"$work/uri" &
 server=$!
 pids+=("$server")
 uri=$(first_line "$work/uri" "$server")
-for op in nop read write; do
+for op in nop read write send cas fadd; do
     for depth in 1 32; do
         report=$(b -j bench "$op" -s 64 -n 300 -q "$depth" "$uri")
         has "d['op'] == '$op' and d['iterations'] == 300 and d['errors'] == 0" "$report"
         has "d['depth'] == $depth and d['lat_us']['p50'] <= d['lat_us']['max']" "$report"
         has "d['route'] == ('local' if '$op' == 'nop' else 'link')" "$report"
+        has "d['bytes'] == {'nop': 0, 'cas': 8, 'fadd': 8}.get('$op', 64)" "$report"
+        has "set(d) == {'schema', 'op', 'bytes', 'depth', 'iterations', 'fabric', 'route', 'bw_gbytes_s',
+            'msg_rate_mops', 'lat_us', 'errors'}" "$report"
+        has "list(d['lat_us']) == ['min', 'p50', 'p99', 'p999', 'max']" "$report"
+        has "d['errors'] == 0 and d['route'] in '$near'.split()" "$(a -j bench "$op" -n 50 -q "$depth" "$uri")"
     done
 done
 has 'd["bw_gbytes_s"] > 0' "$(b -j bench read -s 1M --span 4M -D 200ms -q 4 "$uri")"
-has 'd["route"] == "local"' "$(a -j bench write --poll event -n 50 "$uri")"
+has "d['route'] in '$near'.split()" "$(a -j bench write --poll event -n 50 "$uri")"
 has 'd["bytes"] == 0' "$(b -j bench write -s 0 -q 2 -n 10 "$uri")"
 code 1 b bench read -s 8M "$uri"
+
+echo "* bench send: sizes, depths, and clients one after the other"
+for depth in 1 4; do
+    has 'd["bytes"] == 0 and d["iterations"] == 20' "$(b -j bench send -s 0 -q "$depth" -n 20 "$uri")"
+    has 'd["bytes"] == 4194304 and d["errors"] == 0' "$(b -j bench send -s 4M -q "$depth" -n 5 "$uri")"
+done
+has 'd["depth"] == 4096 and d["iterations"] == 5000' "$(b -j bench send -q 4096 -n 5000 "$uri")"
+has '0.1 < d["iterations"] * d["bytes"] / d["bw_gbytes_s"] / 1e9 < 20' \
+    "$(b -j bench send -s 4K -q 8 -D 200ms "$uri")"
+code 1 b bench send -s 4194305 "$uri"
+grep -q 'larger -s' "$work/said" || fail "does not say what to do: $(cat "$work/said")"
+for depth in 1 16; do
+    "$rdmactl" -d "$work/b" bench send -D 60 -q "$depth" "$uri" >/dev/null 2>&1 &
+    sleep 0.5
+    kill -KILL $!
+    wait $! 2>/dev/null || true
+    has 'd["errors"] == 0' "$(b -j bench send -n 50 -q 2 "$uri")"
+    "$rdmactl" -d "$work/b" bench send -D 60 -q "$depth" "$uri" >"$work/interrupted" 2>&1 &
+    sleep 0.5
+    kill -INT $!
+    wait $! || fail "an interrupted bench send ended with $?"
+    grep -q "depth $depth" "$work/interrupted" || fail "an interrupted bench send reports nothing"
+done
+code 2 b bench send
+code 2 b bench fadd
 "$rdmactl" -d "$work/b" bench write -D 60 "$uri" >/dev/null 2>&1 &
 sleep 0.5
 kill -KILL $!
 wait $! 2>/dev/null || true
 has 'd["errors"] == 0' "$(b -j bench write -n 50 "$uri")"
+has 'd["objects"]["pools"] == 1' "$(a -j status)" # of what was for clients nothing is left
 kill -TERM "$server"
 wait "$server" || fail "bench serve ended with $?"
 
