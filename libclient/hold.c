@@ -62,6 +62,14 @@ static void set_hold(struct rdmad_hold *h, const struct rdmad_hold *to) {
     __atomic_store_n(&h->version, version + 2, __ATOMIC_RELEASE);
 }
 
+static void clear_hold(struct rdmad_hold *h) {
+    uint32_t version = __atomic_load_n(&h->version, __ATOMIC_RELAXED);
+
+    __atomic_store_n(&h->version, version + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&h->pool, NULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&h->version, version + 2, __ATOMIC_RELEASE);
+}
+
 /* False: it changes right now. */
 static bool get_hold(const struct rdmad_hold *h, struct rdmad_hold *out) {
     uint32_t version = __atomic_load_n(&h->version, __ATOMIC_ACQUIRE);
@@ -246,7 +254,6 @@ int rdmad_hold_op(struct rdmad_ring *r, uint32_t slot, struct rdmad_pool *pool, 
 }
 
 void rdmad_hold_end(struct rdmad_ring *r, uint32_t slot) {
-    static const struct rdmad_hold nothing;
     struct rdmad_hold *at = &r->slot[slot].hold, h;
 
     if (!at->pool)
@@ -254,6 +261,6 @@ void rdmad_hold_end(struct rdmad_ring *r, uint32_t slot) {
     h = *at;
     if (h.pool->guard)
         rdmad_guard_release(h.pool, &h);
-    set_hold(at, &nothing);
+    clear_hold(at);
     rdmad_holders_drop(h.pool, h.offset, h.length, h.writes);
 }

@@ -230,9 +230,12 @@ static void add_edge(struct shape *s, unsigned granule, unsigned first, unsigned
 static struct shape shape_of(unsigned low, unsigned high, bool writes) {
     unsigned first = low / GRANULE, last = (high - 1) / GRANULE;
     unsigned full_from = (low + GRANULE - 1) / GRANULE, full_to = high / GRANULE;
-    struct shape s = {
-        .full = bits(full_from, full_to), .touched = bits(first, last + 1), .writes = writes};
+    struct shape s;
 
+    s.full = bits(full_from, full_to);
+    s.touched = bits(first, last + 1);
+    s.edges = 0; /* those that there are not are not set, as this is the way of every op */
+    s.writes = writes;
     if (first < full_from)
         add_edge(&s, first, low % GRANULE, first == last ? (high - 1) % GRANULE : GRANULE - 1);
     if (last >= full_to && (last != first || first == full_from))

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <rdmad/rdmad.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ static char *base;
 static void set_up(void) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
 
+    unsetenv("RDMAD_GUARD");
     fake_start(&fake);
     o.runtime_dir = fake.dir;
     o.spin_us = 20;
