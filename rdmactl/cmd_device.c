@@ -75,6 +75,8 @@ static void print_device(const json_t *d) {
         printf("    %s\n", why);
     if (*words(d, "protection", name))
         printf("    leases hold by %s%s%s\n", name, *words(d, "self_test", why) ? ": " : "", why);
+    if (*words(d, "atomics", name))
+        printf("    atomic operations: %s; messages by %s\n", name, words(d, "services", why));
     size_t i;
     json_t *p;
     json_array_foreach(json_object_get(d, "ports"), i, p) {

@@ -65,6 +65,8 @@ static json_t *device_row(const struct device_view *d, bool verbose) {
     put_text(o, "why", d->why);
     put_text(o, "protection", d->windows);
     put_text(o, "self_test", d->self_test);
+    put_text(o, "atomics", d->atomics);
+    put_text(o, "services", d->services);
     for (size_t i = 0; i < d->port_count; i++)
         json_array_append_new(ports, port_row(&d->ports[i]));
     json_object_set_new(o, "ports", ports);

@@ -58,6 +58,8 @@ struct device_view {
     char why[DEVICE_WHY]; /* chosen, or why not: no permission, no port up, no usable GID ... */
     char windows[16];     /* "windows" or "registrations"; "" while not in use */
     char self_test[DEVICE_WHY]; /* what the self-test saw; "" while not in use */
+    char atomics[32];           /* what CAS and FADD are atomic with; "" while not in use */
+    char services[16];          /* "RC UD UC": kinds of messages; "" while not in use */
     struct device_port *ports;
     size_t port_count;
     struct device_fact *facts;

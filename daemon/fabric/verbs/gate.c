@@ -50,7 +50,8 @@ static int knock(struct link *l, enum door_kind kind) {
     g->knock = (struct fabric_op){.opcode = RDMAD_OP_SEND,
                                   .service = RDMAD_CHANNEL_RELIABLE,
                                   .head = &g->words,
-                                  .head_size = sizeof(g->words)};
+                                  .head_size = sizeof(g->words),
+                                  .length = sizeof(g->words)};
     int rc = verbs_post(&l->base, &g->knock);
     if (rc == 0)
         g->state = GATE_KNOCKING;

@@ -102,6 +102,17 @@ void host_close(struct fabric_host *h) {
 
 /* ---- for the operator ---------------------------------------------------------------------- */
 
+static const char *atomic_with(const struct device *d) {
+    switch (d->attr.orig_attr.atomic_cap) {
+    case IBV_ATOMIC_NONE:
+        return "none";
+    case IBV_ATOMIC_GLOB:
+        return "with the processor's";
+    default:
+        return "among themselves";
+    }
+}
+
 static void mark_in_use(struct device_list *list, struct fabric_host *h) {
     pthread_mutex_lock(&h->lock);
     const struct open_device *o = h->now;
@@ -113,6 +124,10 @@ static void mark_in_use(struct device_list *list, struct fabric_host *h) {
         snprintf(view->windows, sizeof(view->windows), "%s",
                  o->d.windows ? "windows" : "registrations");
         snprintf(view->self_test, sizeof(view->self_test), "%s", o->self_test);
+        snprintf(view->atomics, sizeof(view->atomics), "%s", atomic_with(&o->d));
+        snprintf(view->services, sizeof(view->services), "RC%s%s",
+                 o->d.services & 1u << RDMAD_CHANNEL_DATAGRAM ? " UD" : "",
+                 o->d.services & 1u << RDMAD_CHANNEL_UNACKED ? " UC" : "");
     }
     pthread_mutex_unlock(&h->lock);
 }

@@ -11,6 +11,9 @@
  * which it has no right but to send, and the page with the counter and the places of doors
  * (door.h), which it may read.
  *
+ * An access that is refused breaks the QP and flushes the receives; other lanes of the connection
+ * go on until the peer comes anew, or says that it is gone.
+ *
  * A peer that sends more than it may is told to wait by the device and loses its own connection
  * when its patience ends; one that sends what is too long, or what no daemon of ours sends (values
  * beside the message, invalidations), has it broken. All memory is bounded by the connections that
@@ -177,7 +180,9 @@ static void knocked(struct target *t, uint32_t n, const struct ibv_wc *wc) {
 void inbox_received(struct queue *q, uint32_t n, const struct ibv_wc *wc) {
     struct target *t = container_of(q, struct target, queue[0]);
     t->inbox.posted--;
-    if (wc->status != IBV_WC_SUCCESS)
+    if (wc->status == IBV_WC_WR_FLUSH_ERR)
+        q->broken = true; /* by an access: other lanes may go on until the peer comes anew */
+    else if (wc->status != IBV_WC_SUCCESS)
         broke(t, ibv_wc_status_str(wc->status));
     else if (is_knock(wc))
         knocked(t, n, wc);

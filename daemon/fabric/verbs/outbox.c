@@ -107,14 +107,14 @@ int outbox_fill(struct link *l, struct fabric_op *op) {
     struct outbox *ob = &l->outbox;
     struct op_mark *mark = op_mark(op);
     uint64_t most = op->service == RDMAD_CHANNEL_DATAGRAM ? l->base.max_datagram : l->base.max_send;
-    if (op->head_size > FABRIC_HEAD_MAX || op->length > most || op->head_size + op->length > most)
+    if (op->head_size > FABRIC_HEAD_MAX || op->head_size > op->length || op->length > most)
         return RDMAD_E_LENGTH;
     mark->slot = ob->slot[--ob->free];
     uint8_t *to = slot_at(ob, mark->slot);
     if (op->head_size)
         memcpy(to, op->head, op->head_size);
-    if (op->length)
-        op->fault = guard_copy(to + op->head_size, op->local, op->length);
+    if (op->length > op->head_size)
+        op->fault = guard_copy(to + op->head_size, op->local, op->length - op->head_size);
     return op->fault ? RDMAD_E_FAULT : 0;
 }
 
@@ -132,7 +132,7 @@ bool outbox_may_send(const struct outbox *ob) {
 
 void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *sge) {
     sge->addr = (uintptr_t)slot_at(ob, op_mark((struct fabric_op *)op)->slot);
-    sge->length = (uint32_t)(op->head_size + op->length);
+    sge->length = (uint32_t)op->length;
     sge->lkey = ob->mr->lkey;
 }
 
