@@ -4,10 +4,13 @@
  * reads them, as an op would. Two that hold the same byte show as a data race, and as wrong
  * contents without the sanitizer; a hold that is not given up shows at the end.
  *
- * Then threads that lock and unlock by the public calls, some of which wait.
+ * Then threads that lock and unlock by the public calls, some of which wait; threads whose ops are
+ * refused, each of which looks through the others' rings for the holder; and threads whose buffers
+ * come and go in guard mode.
  */
 #include "tests/unit/fake_daemon.h"
 
+#include "libclient/hold.h"
 #include "libclient/hold_map.h"
 #include <rdmad/rdmad.h>
 #include <stdio.h>
@@ -17,6 +20,9 @@
 #define THREADS 4u
 #define ROUNDS 100000u
 #define LOCKS 10000u
+#define OPS 20000u
+#define GUARDED 1500u
+#define SLOTS 8u
 #define BYTES (UINT64_C(3) << 18)
 
 static struct rdmad_hold_map *map;
@@ -112,6 +118,55 @@ static void *lock(void *arg) {
     return NULL;
 }
 
+static void *hold_by_ops(void *arg) {
+    unsigned char me = *(unsigned char *)arg;
+    char *base = rdmad_pool_base(pool);
+    unsigned seed = me, refused = 0;
+    rdmad_ring *ring;
+
+    if (rdmad_ring_create(session, SLOTS, &ring))
+        fail(rdmad_last_error(session));
+    for (unsigned i = 0; i < OPS; i++) {
+        unsigned offset = (unsigned)rand_r(&seed) % 512, length = 1 + (unsigned)rand_r(&seed) % 64;
+        unsigned slot = (unsigned)rand_r(&seed) % SLOTS;
+        bool writes = rand_r(&seed) % 4 == 0;
+        int rc = rdmad_hold_op(ring, slot, pool, base + offset, length, writes,
+                               writes ? RDMAD_OP_READ : RDMAD_OP_WRITE, me, i);
+        if (rc == RDMAD_E_BUSY && strstr(rdmad_last_error(session), "they are held by"))
+            refused++;
+        else if (rc)
+            fail(rdmad_last_error(session));
+        rdmad_hold_end(ring, (unsigned)rand_r(&seed) % SLOTS);
+    }
+    if (refused == 0)
+        fail("nothing was refused");
+    rdmad_ring_destroy(ring);
+    return NULL;
+}
+
+static void *come_and_go(void *arg) {
+    unsigned seed = *(unsigned char *)arg;
+    rdmad_ring *ring;
+
+    if (rdmad_ring_create(session, SLOTS, &ring))
+        fail(rdmad_last_error(session));
+    for (unsigned i = 0; i < GUARDED; i++) {
+        size_t size = 1 + (size_t)rand_r(&seed) % 9000;
+        bool writes = rand_r(&seed) % 2;
+        char *buffer = rdmad_alloc(pool, size);
+        if (!buffer || rdmad_hold_op(ring, 0, pool, buffer, size, writes, RDMAD_OP_WRITE, 1, i))
+            fail(rdmad_last_error(session));
+        if (i % 3)
+            rdmad_hold_end(ring, 0);
+        if (i % 3)
+            memset(buffer, 1, size); /* is its own again */
+        rdmad_free(pool, buffer);
+        rdmad_hold_end(ring, 0);
+    }
+    rdmad_ring_destroy(ring);
+    return NULL;
+}
+
 static void run(void *(*body)(void *)) {
     pthread_t thread[THREADS];
     unsigned char number[THREADS];
@@ -124,9 +179,24 @@ static void run(void *(*body)(void *)) {
         pthread_join(thread[i], NULL);
 }
 
-int main(void) {
+static void with_a_session(size_t bytes, void *(*first)(void *), void *(*second)(void *)) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
 
+    memset(&fake, 0, sizeof(fake));
+    fake_start(&fake);
+    o.runtime_dir = fake.dir;
+    if (rdmad_open(&o, &session) || rdmad_pool_create(session, bytes, 0, &pool))
+        fail(rdmad_last_error(NULL));
+    run(first);
+    if (second)
+        run(second);
+    if (rdmad_pool_destroy(pool))
+        fail(rdmad_last_error(session));
+    rdmad_close(session);
+    fake_stop(&fake);
+}
+
+int main(void) {
     map = rdmad_hold_map_new(BYTES);
     memory = calloc(1, BYTES);
     run(hold);
@@ -135,14 +205,8 @@ int main(void) {
     rdmad_hold_map_free(map);
     free(memory);
 
-    fake_start(&fake);
-    o.runtime_dir = fake.dir;
-    if (rdmad_open(&o, &session) || rdmad_pool_create(session, 4096, 0, &pool))
-        fail(rdmad_last_error(NULL));
-    run(lock);
-    if (rdmad_pool_destroy(pool))
-        fail(rdmad_last_error(session));
-    rdmad_close(session);
-    fake_stop(&fake);
+    with_a_session(4096, lock, hold_by_ops);
+    setenv("RDMAD_GUARD", "1", 1);
+    with_a_session(1 << 20, come_and_go, NULL);
     return 0;
 }
