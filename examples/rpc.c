@@ -55,14 +55,13 @@ static void serve(const char *name) {
 }
 
 static void call(const char *uri, const char *text) {
-    size_t length = strlen(text);
     struct rdmad_message m;
     rdmad_channel *channel;
     char *buf = rdmad_alloc(pool, MOST);
+    size_t length = (size_t)snprintf(buf, MOST, "%s", text);
 
-    if (length > MOST)
-        errx(2, "a request has at most %d bytes", MOST);
-    memcpy(buf, text, length);
+    if (length >= MOST)
+        errx(2, "a request has less than %d bytes", MOST);
     if (rdmad_connect(session, uri, RDMAD_CHANNEL_RELIABLE, 0, &channel) ||
         rdmad_send_imm(channel, buf, length, 7) || rdmad_recv(channel, buf, MOST, 5000, &m))
         errx(1, "%s", rdmad_last_error(session));

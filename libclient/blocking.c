@@ -103,11 +103,11 @@ static int find_desk(struct rdmad_session *s, bool patient, struct desk **out) {
         ;
     if (!d)
         rc = patient_desk(s, &d);
-    if (!rc)
+    if (d)
         d->users++;
     pthread_mutex_unlock(&b->lock);
     *out = d;
-    return rc;
+    return d ? 0 : rc;
 }
 
 static void leave_desk(struct rdmad_session *s, struct desk *d) {
