@@ -111,7 +111,7 @@ static void message(struct scene *s, uint8_t service) {
                            .head = "head",
                            .head_size = 4,
                            .local = s->local,
-                           .length = 100};
+                           .length = 104};
     unsigned completed = s->lessee.completed, messages = s->owner.messages;
     CHECK(fabric_verbs.post(s->link, &op) == 0, "not posted");
     UNTIL(s, s->lessee.completed > completed && s->owner.messages > messages);

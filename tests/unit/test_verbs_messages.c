@@ -79,7 +79,7 @@ static void prepare(struct vpair *p, struct numbered *m, uint32_t n) {
                                   .head = &m->head,
                                   .head_size = sizeof m->head,
                                   .local = p->lessee.base + place_of(n),
-                                  .length = length_of(n, expected.most),
+                                  .length = sizeof m->head + length_of(n, expected.most),
                                   .user = &m->op};
 }
 
@@ -204,7 +204,7 @@ Test(verbs_messages, behind_a_write_a_message_comes_when_the_write_is_there) {
         memcpy(p.lessee.base + 4 * i, &i, sizeof i);
         vop_prepare(&p, &w[i], RDMAD_OP_WRITE, 4 * i, 0, 4);
         prepare(&p, &m[i], i);
-        m[i].op.op.length = 0;
+        m[i].op.op.length = sizeof m[i].head;
         vop_post(&p, &w[i]);
         vop_post(&p, &m[i].op);
     }
@@ -239,7 +239,7 @@ static int send_of(struct vpair *p, uint16_t head, uint64_t length, struct numbe
     prepare(p, m, 0);
     m->op.op.head = heads;
     m->op.op.head_size = head;
-    m->op.op.length = length;
+    m->op.op.length = head + length;
     return vop_run(p, &m->op);
 }
 
@@ -275,10 +275,10 @@ Test(verbs_messages, memory_that_vanished_ends_that_message_alone) {
     for (uint32_t i = 0; i < 3; i++)
         prepare(&p, &m[i], i);
     m[1].op.op.local = gone + 16;
-    m[1].op.op.length = 100;
+    m[1].op.op.length = sizeof m[1].head + 100;
     m[2].head = 1; /* what is awaited after the first */
     m[2].op.op.local = p.lessee.base + place_of(1);
-    m[2].op.op.length = length_of(1, 4096);
+    m[2].op.op.length = sizeof m[2].head + length_of(1, 4096);
     for (unsigned i = 0; i < 3; i++)
         vop_post(&p, &m[i].op);
     VPAIR_UNTIL(&p, m[0].op.done && m[1].op.done && m[2].op.done && expected.next == 2);
