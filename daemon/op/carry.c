@@ -97,7 +97,7 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
         .user = &post->part,
     };
     fop->length = fop->head_size;
-    if (m->say == CHANNEL_DATA) {
+    if (s && m->say == CHANNEL_DATA) {
         fop->local = (void *)(uintptr_t)m->payload;
         fop->memory = s->op->memory;
         fop->length += m->length;

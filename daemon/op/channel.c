@@ -15,29 +15,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BUCKETS_FIRST 64u
 #define ROUNDS 8u /* in which one end answers the other's turn within this one */
 
 /* ---- a worker's channels ----------------------------------------------------------------- */
-
-static struct list *buckets_new(uint32_t count) {
-    struct list *bucket = malloc(count * sizeof(*bucket));
-    for (uint32_t i = 0; bucket && i < count; i++)
-        list_init(&bucket[i]);
-    return bucket;
-}
 
 int channels_init(struct worker *w) {
     struct channels *all = calloc(1, sizeof(*all));
     if (!all)
         return RDMAD_E_NOMEM;
-    all->buckets = BUCKETS_FIRST;
-    all->bucket = buckets_new(all->buckets);
+    for (unsigned i = 0; i < CHANNEL_BUCKETS; i++)
+        list_init(&all->bucket[i]);
     list_init(&all->run);
     slab_init(&all->sends, sizeof(struct op_send));
     slab_init(&all->arrivals, sizeof(struct op_arrival));
     w->channels = all;
-    return all->bucket ? 0 : RDMAD_E_NOMEM;
+    return 0;
 }
 
 void channels_fini(struct worker *w) {
@@ -46,13 +38,12 @@ void channels_fini(struct worker *w) {
         return;
     slab_fini(&all->sends);
     slab_fini(&all->arrivals);
-    free(all->bucket);
     free(all);
     w->channels = NULL;
 }
 
-static struct list *bucket_of(const struct channels *all, uint64_t number) {
-    return &all->bucket[number * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (all->buckets - 1)];
+static struct list *bucket_of(struct channels *all, uint64_t number) {
+    return &all->bucket[number * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CHANNEL_BUCKETS - 1)];
 }
 
 struct op_channel *channel_find(const struct worker *w, uint64_t number) {
@@ -62,22 +53,6 @@ struct op_channel *channel_find(const struct worker *w, uint64_t number) {
             return ch;
     }
     return NULL;
-}
-
-/* Without memory for more buckets the lists grow longer instead. */
-static void grow(struct channels *all) {
-    struct channels more = {.buckets = 2 * all->buckets};
-    more.bucket = buckets_new(more.buckets);
-    if (!more.bucket)
-        return;
-    for (uint32_t i = 0; i < all->buckets; i++)
-        for (struct list *pos; (pos = list_pop(&all->bucket[i]));) {
-            const struct op_channel *ch = list_entry(pos, struct op_channel, hash_node);
-            list_append(bucket_of(&more, ch->number), pos);
-        }
-    free(all->bucket);
-    all->bucket = more.bucket;
-    all->buckets = more.buckets;
 }
 
 void channel_touch(struct op_channel *ch) {
@@ -326,8 +301,6 @@ void table_channel_add(struct call *c) {
         ch->lane = &c->lane->op;
         list_append(&ch->lane->channels, &ch->lane_node);
     }
-    if (++all->count > 2 * all->buckets)
-        grow(all);
     list_append(bucket_of(all, ch->number), &ch->hash_node);
     call_finish(c);
 }
@@ -393,7 +366,6 @@ static void forget(struct op_channel *ch) {
         slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
     slots_remove(&ch->session->channels, ch->handle);
     ch->session = NULL;
-    ch->worker->channels->count--;
     list_remove(&ch->hash_node);
     list_remove(&ch->run_node);
     list_remove(&ch->lane_node);

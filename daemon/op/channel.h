@@ -42,6 +42,7 @@
 /* How long the end of a cancelled message waits for the other end to say what became of it. */
 #define CHANNEL_SETTLE_NS (50 * NSEC_PER_MSEC)
 #define CHANNEL_HEAD 96u
+#define CHANNEL_BUCKETS 1024u
 #define CHANNEL_KEEPS_UP 64u /* bits of small and gone */
 
 enum channel_say {
@@ -203,9 +204,8 @@ struct op_channel {
 
 /* What a worker knows of channels. */
 struct channels {
-    struct list *bucket; /* by number */
-    uint32_t buckets, count;
-    struct list run; /* with something to do */
+    struct list bucket[CHANNEL_BUCKETS]; /* by number */
+    struct list run;                     /* with something to do */
     struct slab sends, arrivals;
     struct fabric_audit audit; /* of windows that nobody asks about */
 };
