@@ -21,13 +21,16 @@
  * release or the death of either side, nothing can reach the range any more.
  *
  * Errors. Functions return 0 or a negative RDMAD_E_* (abi.h), unless said otherwise. The sentence
- * that goes with the last error, with names and numbers in it, is rdmad_last_error(). RDMAD_E_AGAIN
- * and RDMAD_E_TIMEOUT of rdmad_next_event, peek, wait and arm are answers, not errors: they come
- * without a sentence, as does a NULL of rdmad_ring_reserve.
+ * that goes with the last error, with names and numbers in it, is rdmad_last_error().
+ * RDMAD_E_AGAIN, and RDMAD_E_TIMEOUT of a call that was given a time to wait (timeout_ms as in
+ * rdmad_next_event), are answers, not errors: they come without a sentence, as does a NULL of
+ * rdmad_ring_reserve.
  *
  * Threads. A session, its pools and its leases may be used by any number of threads. A ring belongs
  * to one thread at a time; give each thread a ring of its own and none of them takes a lock on the
- * way of an op. The blocking calls (rdmad_write, rdmad_read) share one ring behind a mutex.
+ * way of an op. The blocking calls may be made by any number of threads. They share rings of the
+ * library's own behind a mutex each; those that may wait for another program (rdmad_send,
+ * rdmad_recv, rdmad_wait_notified) have theirs apart, and never delay those that do not.
  *
  * fork. A child must not use a session of its parent.
  */
@@ -341,7 +344,9 @@ struct rdmad_incoming {
 };
 /* The first that waits. timeout_ms as in rdmad_next_event. */
 RDMAD_API int rdmad_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out);
-/* Accepts who, or with NULL the first that comes within timeout_ms. */
+/* Accepts who, or with NULL the first that comes within timeout_ms; who has given up meanwhile is
+ * passed over. RDMAD_E_HANDLE: who does not wait (any more): gone, or accepted or rejected before.
+ */
 RDMAD_API int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
                            rdmad_channel **out);
 /* rdmad_connect there fails with RDMAD_E_REFUSED and this text (may be NULL). */
@@ -363,11 +368,12 @@ struct rdmad_channel_info {
 };
 RDMAD_API void rdmad_channel_info(const rdmad_channel *channel, struct rdmad_channel_info *out);
 
-/* Delivers what was submitted before, tells the other end, ends posted receives (RDMAD_E_CLOSED)
- * and frees. The other end's receives posted for nothing end with RDMAD_E_CLOSED. NULL is allowed.
- */
+/* Delivers what was submitted before (on any ring of the session), tells the other end, ends posted
+ * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the
+ * object whatever it returns. The other end's receives posted for nothing end with RDMAD_E_CLOSED.
+ * NULL is allowed. */
 RDMAD_API int rdmad_channel_close(rdmad_channel *channel);
-/* At once: whatever is under way ends with RDMAD_E_CANCELED. */
+/* At once: whatever is under way, here and at the other end, ends with RDMAD_E_CANCELED. */
 RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
 
 /*
@@ -381,17 +387,22 @@ struct rdmad_message {
     uint32_t imm;
     uint32_t flags; /* RDMAD_CQE_* */
 };
-/* Blocking. buffer lies in a pool. */
+/* Blocking, for the daemon's default time at most. buffer lies in a pool, also for no bytes. */
 RDMAD_API int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length);
 RDMAD_API int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length,
                              uint32_t imm);
-/* timeout_ms as in rdmad_next_event; out may be NULL. */
+/* timeout_ms as in rdmad_next_event; out may be NULL. When the time is over the receive is taken
+ * back: a message that came meanwhile is received, one that had begun to come goes to the next
+ * receive whole. As messages wait with their sender until a receive is posted, a time of 0 finds
+ * hardly any from another node: to look for messages now and then, keep an RDMAD_OP_RECV on a ring.
+ */
 RDMAD_API int rdmad_recv(rdmad_channel *channel, void *buffer, size_t size, int timeout_ms,
                          struct rdmad_message *out);
 /* Sends a lease's URI, for the other end to attach to: of rdmad_lease_uri or rdmad_lease_delegate.
  */
 RDMAD_API int rdmad_send_lease(rdmad_channel *channel, const char *uri);
-/* Receives one and attaches. RDMAD_E_PROTOCOL when the next message is none. */
+/* Receives one and attaches. RDMAD_E_PROTOCOL when the next message is none; it is lost then. At
+ * most 128 leases are sent and received at one time in a session (RDMAD_E_LIMIT). */
 RDMAD_API int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out);
 
 /* ---- blocking transfers -------------------------------------------------------------------- */
@@ -403,12 +414,15 @@ RDMAD_API int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lea
  */
 RDMAD_API int rdmad_write(rdmad_lease *lease, uint64_t offset, const void *buffer, size_t length);
 RDMAD_API int rdmad_read(rdmad_lease *lease, uint64_t offset, void *buffer, size_t length);
-/* The same for memory that is in no pool: copied by way of a pool of the library's own. */
+/* The same for memory that is in no pool: copied by way of a pool of the library's own (1.1 MiB of
+ * the session's, made by the first such call), in pieces of 64 KiB. When one fails, those before it
+ * were done: rdmad_last_outcome() is RDMAD_FAILED_PARTIAL then. */
 RDMAD_API int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data,
                                size_t length);
 RDMAD_API int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t length);
 
-/* Several ranges as one transfer. */
+/* Several ranges as one transfer; of very many (half the entries of the blocking calls' ring)
+ * several transfers, one after the other. */
 struct rdmad_segment {
     void *buffer;
     size_t length;
@@ -445,7 +459,8 @@ RDMAD_API int rdmad_ring_create(rdmad_session *session, uint32_t entries, rdmad_
 /* Ops in flight are ended by the daemon first; their completions are lost. NULL is allowed. */
 RDMAD_API void rdmad_ring_destroy(rdmad_ring *ring);
 
-/* A free entry to prepare, or NULL when entries ops are in flight or prepared: reap some first. */
+/* A free entry to prepare, or NULL when entries ops are in flight or prepared: reap some first. An
+ * op's entry is free again when its completion was seen, each of a batch's with the batch's. */
 RDMAD_API struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *ring);
 /* Fill in a reserved entry; user_data comes back in the completion. A bad range shows there too,
  * the daemon checks it; prep_* return RDMAD_E_RANGE only when buffer is in no pool of the session,
@@ -475,10 +490,14 @@ RDMAD_API int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_cha
 RDMAD_API int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel,
                               void *buffer, size_t size, uint64_t user_data);
 RDMAD_API void rdmad_sqe_set_imm(struct rdmad_sqe *sqe, uint32_t imm); /* of a SEND */
-/* RDMAD_SQE_FENCE, RDMAD_SQE_SILENT, RDMAD_SQE_MORE, in addition to what prep_* set. */
+/* RDMAD_SQE_FENCE, RDMAD_SQE_SILENT, RDMAD_SQE_MORE, in addition to what prep_* set. Of a batch the
+ * last entry's user_data, callback and silence count. A silent op that is done frees its entry and
+ * its buffer when the library next looks at the ring's completions, which reserve does, too, when
+ * it finds no free entry. */
 RDMAD_API void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags);
 /* Entries for several ranges with one completion: reserves and prepares count of them, or none
- * (RDMAD_E_AGAIN: not enough are free). */
+ * (RDMAD_E_AGAIN: not enough are free; RDMAD_E_INVAL: 0, or more than the ring has entries, or than
+ * RDMAD_BATCH_MAX). */
 RDMAD_API int rdmad_ring_writev(rdmad_ring *ring, rdmad_lease *lease,
                                 const struct rdmad_segment *segments, unsigned count,
                                 uint64_t user_data);
@@ -497,11 +516,12 @@ RDMAD_API int rdmad_ring_submit(rdmad_ring *ring);
  */
 RDMAD_API int rdmad_ring_peek(rdmad_ring *ring, const struct rdmad_cqe **cqe);
 /* The same, waiting up to timeout_ms (-1: for ever): spins first, then sleeps. RDMAD_E_TIMEOUT, or
- * RDMAD_E_INVAL when nothing is in flight that could complete. An armed ring must be armed again
- * after it. */
+ * RDMAD_E_INVAL when nothing is in flight that could complete (here: without a callback), also when
+ * the last silent op was done meanwhile. An armed ring must be armed again after it. */
 RDMAD_API int rdmad_ring_wait(rdmad_ring *ring, int timeout_ms, const struct rdmad_cqe **cqe);
 RDMAD_API void rdmad_ring_seen(rdmad_ring *ring, const struct rdmad_cqe *cqe);
-/* What cqe says in full words, with the lease's number in it. Writes at most size bytes. */
+/* What cqe says in full words, with the lease's or channel's number in it; between peek and seen,
+ * or in its callback. Writes at most size bytes. */
 RDMAD_API void rdmad_ring_explain(const rdmad_ring *ring, const struct rdmad_cqe *cqe, char *buf,
                                   size_t size);
 
@@ -513,25 +533,28 @@ RDMAD_API void rdmad_ring_explain(const rdmad_ring *ring, const struct rdmad_cqe
 typedef void rdmad_callback(void *arg, const struct rdmad_cqe *cqe);
 RDMAD_API int rdmad_sqe_set_callback(rdmad_ring *ring, struct rdmad_sqe *sqe,
                                      rdmad_callback *callback, void *arg);
-/* Waits up to timeout_ms for a first, then calls what is there, at most max (0: all). Returns how
- * many were called, 0 when the time passed, or an error as rdmad_ring_wait. */
+/* Waits up to timeout_ms for a first, then calls what is there, at most max (0: all); what
+ * callbacks submit waits for the next dispatch. Returns how many were called, 0 when the time
+ * passed, or an error as rdmad_ring_wait. */
 RDMAD_API int rdmad_ring_dispatch(rdmad_ring *ring, int timeout_ms, unsigned max);
 
 /*
  * Cancels the op in flight with that user_data (the first prepared of several) and returns when
  * nothing can touch its buffers any more, at most the link's quiesce bound later: 0, and *cqe (may
  * be NULL) tells which of the outcomes it came to (also DONE). Its completion is taken by this
- * call; those of other ops stay. RDMAD_E_HANDLE: no such op is in flight.
+ * call, its callback is not called; those of other ops stay. A batch is canceled whole, by its last
+ * entry's user_data. Entries reserved before are submitted first (each must have been prepared).
+ * Works on a full ring. RDMAD_E_HANDLE: no such op is in flight.
  */
 RDMAD_API int rdmad_ring_cancel(rdmad_ring *ring, uint64_t user_data, struct rdmad_cqe *cqe);
 /* The same without waiting: its own completion says RDMAD_E_HANDLE when there is nothing to cancel;
- * the canceled op completes as always. */
+ * the canceled op completes as always. target is looked for when the entry is submitted. */
 RDMAD_API int rdmad_prep_cancel(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t target,
                                 uint64_t user_data);
 
 /* Event loops: asks for the session's descriptor (or rdmad_ring_fd) to become readable at the next
- * completion, once. Returns 0 when armed, RDMAD_E_AGAIN when a completion is there already: peek,
- * or RDMAD_E_DAEMON_LOST when the daemon is lost and every completion was taken. */
+ * completion, once. Returns 0 when armed, RDMAD_E_AGAIN when a completion is there already: peek
+ * and dispatch, or RDMAD_E_DAEMON_LOST when the daemon is lost and every completion was taken. */
 RDMAD_API int rdmad_ring_arm(rdmad_ring *ring);
 RDMAD_API int rdmad_ring_fd(rdmad_ring *ring);
 
