@@ -4,6 +4,7 @@
  */
 #include "daemon/state/service.h"
 #include "daemon/serve/later.h"
+#include "daemon/state/budget.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -61,8 +62,14 @@ struct service *serve_own_service(const struct request *rq, uint64_t number) {
 void serve_service_close(const struct request *rq, const void *body) {
     const struct rdmad_service_close_req *req = body;
     struct service *sv = serve_own_service(rq, req->service);
-    if (!sv)
+    struct request *later = sv ? later_new(rq) : NULL;
+    if (!later)
         return;
+    struct budget *budget = sv->budget; /* its memory is the owner's alone when we answer */
+    sv->budget = NULL;
     service_close(sv);
-    serve_reply(rq, NULL, 0, NULL, 0);
+    if (budget)
+        budget_close(budget, later_answer, later);
+    else
+        later_answer(later, NULL);
 }

@@ -38,6 +38,7 @@ struct budget {
     struct list requesters;
     unsigned count; /* of orders */
     bool closing;
+    struct session_waiter closed;
 };
 
 struct order {
@@ -62,6 +63,8 @@ static char owners[1];
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void budget_check_free(struct budget *b) {
+    static const struct error ok;
+    struct session_waiter closed = b->closed;
     if (!b->closing || b->count)
         return;
     extents_fini(b->extents);
@@ -69,6 +72,8 @@ static void budget_check_free(struct budget *b) {
     b->pool->budgets--;
     pool_unref(b->pool);
     free(b);
+    if (closed.done)
+        closed.done(closed.arg, &ok);
 }
 
 static void requester_leave(struct order *o) {
@@ -92,10 +97,11 @@ static void order_free(struct order *o, bool with_memory) {
     budget_check_free(b);
 }
 
-void budget_close(struct budget *b) {
+void budget_close(struct budget *b, plane_done *done, void *arg) {
     struct list todo = LIST_INIT(todo);
     struct list *node;
 
+    b->closed = (struct session_waiter){done, arg};
     b->closing = true;
     b->count++; /* keeps it until we are through */
     list_splice(&todo, &b->orders);

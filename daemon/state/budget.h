@@ -49,8 +49,9 @@ typedef void budget_granted(void *arg, struct lease *l, const struct error *resu
 
 int budget_new(struct session *s, const struct budget_terms *terms, struct budget **out,
                struct error *err);
-/* Ends its leases, frees it when the last has ended. The session may be closing. */
-void budget_close(struct budget *b);
+/* Ends its leases, frees it when the last has ended; done (may be NULL) then: nobody but the owner
+ * reaches the memory. The session may be closing. */
+void budget_close(struct budget *b, plane_done *done, void *arg);
 /* done once, perhaps before this returns. */
 void budget_request(struct budget *b, const struct budget_ask *ask, budget_granted *done,
                     void *arg);

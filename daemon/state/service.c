@@ -140,7 +140,7 @@ void service_close(struct service *sv) {
     while ((node = list_first(&sv->incoming)))
         incoming_refuse(list_entry(node, struct incoming, node), &why);
     if (sv->budget)
-        budget_close(sv->budget);
+        budget_close(sv->budget, NULL, NULL);
     service_free(sv);
 }
 

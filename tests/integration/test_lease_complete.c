@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_lease_complete.c - leases beyond grant and attach, with real daemons: made of others, kept
+ * alive, asked of a service and handed over.
+ *
+ * Every promise is kept the same on one daemon (route local) and between two (route link).
+ */
+#include "tests/support/harness.h"
+
+#include <rdmad/rdmad.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KIB = 1 << 10, MIB = 1 << 20, BUDGET = 4 * MIB, POOL = 8 * MIB };
+
+/* An owner at a, a lessee at b; b is a on route local. */
+struct two {
+    struct tdaemon *a, *b;
+    rdmad_session *owner, *lessee;
+    rdmad_pool *owner_pool, *lessee_pool;
+    char *theirs, *mine;
+    rdmad_service *service;
+    char uri[RDMAD_URI_MAX + 1]; /* of the service */
+};
+
+static rdmad_session *open_at(const struct tdaemon *d) {
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    rdmad_session *s;
+    o.runtime_dir = tdaemon_dir(d);
+    CHECK(!rdmad_open(&o, &s), "%s", rdmad_last_error(NULL));
+    return s;
+}
+
+static struct two two_open(bool link) {
+    struct two t = {.a = tdaemon_start("127.0.0.1", NULL)};
+    t.b = link ? tdaemon_start("127.0.0.2", NULL) : t.a;
+    t.owner = open_at(t.a);
+    t.lessee = open_at(t.b);
+    CHECK(!rdmad_pool_create(t.owner, POOL, 0, &t.owner_pool), "%s", rdmad_last_error(t.owner));
+    CHECK(!rdmad_pool_create(t.lessee, POOL, 0, &t.lessee_pool), "%s", rdmad_last_error(t.lessee));
+    t.theirs = rdmad_pool_base(t.owner_pool);
+    t.mine = rdmad_pool_base(t.lessee_pool);
+    return t;
+}
+
+static void two_close(struct two *t) {
+    rdmad_close(t->lessee);
+    rdmad_close(t->owner);
+    if (t->b != t->a)
+        tdaemon_stop(t->b);
+    tdaemon_stop(t->a);
+}
+
+static void each_route(void (*promise)(struct two *t)) {
+    for (int link = 0; link < 2; link++) {
+        struct two t = two_open(link);
+        promise(&t);
+        two_close(&t);
+    }
+}
+
+static void refused(const rdmad_session *s, int rc, int code, const char *words) {
+    const char *text = rdmad_last_error(s);
+    CHECK(rc == code, "%s, not %s: %s", rdmad_errname(rc), rdmad_errname(code), text);
+    CHECK(strstr(text, words), "\"%s\" does not say \"%s\"", text, words);
+}
+
+static rdmad_lease *granted(struct two *t, uint32_t rights, uint64_t ttl_ms, uint32_t flags) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    rdmad_lease *l;
+    terms.ttl_ms = ttl_ms;
+    terms.rights = rights;
+    terms.flags = flags;
+    CHECK(!rdmad_lease_grant(t->owner, t->theirs, 64 * KIB, &terms, &l), "%s",
+          rdmad_last_error(t->owner));
+    return l;
+}
+
+static rdmad_lease *attached(rdmad_session *s, const char *uri) {
+    rdmad_lease *l;
+    CHECK(!rdmad_lease_attach(s, uri, 0, &l), "%s: %s", uri, rdmad_last_error(s));
+    return l;
+}
+
+static struct rdmad_lease_info info(const rdmad_lease *l) {
+    struct rdmad_lease_info i;
+    rdmad_lease_info(l, &i);
+    return i;
+}
+
+/* Takes events until one of that type comes. */
+static struct rdmad_event await_event(rdmad_session *s, unsigned type) {
+    struct rdmad_event e;
+    do {
+        int rc = rdmad_next_event(s, (int)TEST_PATIENCE_MS, &e);
+        CHECK(!rc, "waited for event %u: %s", type, rdmad_errname(rc));
+    } while (e.type != type);
+    return e;
+}
+
+/* ---- leases of leases ----------------------------------------------------------------------- */
+
+#define ALL_BUT_ATOMIC (RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_DELEGATE)
+
+static void a_part(struct two *t) {
+    rdmad_lease *l = granted(t, ALL_BUT_ATOMIC, 0, 0);
+    rdmad_lease *whole = attached(t->lessee, rdmad_lease_uri(l)), *part, *none;
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    char uri[RDMAD_URI_MAX + 1], deeper[RDMAD_URI_MAX + 1];
+    rdmad_session *third = open_at(t->b);
+    rdmad_pool *pool;
+
+    CHECK(!rdmad_pool_create(third, 64 * KIB, 0, &pool), "%s", rdmad_last_error(third));
+    terms.rights = RDMAD_RIGHT_WRITE;
+    CHECK(!rdmad_lease_delegate(whole, 4 * KIB, 8 * KIB, &terms, 0, uri), "%s",
+          rdmad_last_error(t->lessee));
+    part = attached(third, uri);
+    CHECK(info(part).length == 8 * KIB && info(part).rights == RDMAD_RIGHT_WRITE,
+          "%llu bytes, rights %u", (unsigned long long)info(part).length, info(part).rights);
+    CHECK(info(part).ttl_ns > 0 && info(part).ttl_ns <= info(l).ttl_ns + UINT64_C(1000000000),
+          "it outlives what it is of");
+    memset(rdmad_pool_base(pool), 'p', 8 * KIB);
+    CHECK(!rdmad_write(part, 0, rdmad_pool_base(pool), 8 * KIB), "%s", rdmad_last_error(third));
+    CHECK(t->theirs[4 * KIB] == 'p' && t->theirs[12 * KIB - 1] == 'p', "it is not there");
+    CHECK(!t->theirs[4 * KIB - 1] && !t->theirs[12 * KIB], "it is more than the part");
+    refused(third, rdmad_write(part, 1, rdmad_pool_base(pool), 8 * KIB), RDMAD_E_RANGE, "lease");
+    refused(third, rdmad_read(part, 0, rdmad_pool_base(pool), 8), RDMAD_E_RIGHTS, "lease");
+    refused(third, rdmad_lease_delegate(part, 0, 1, NULL, 0, deeper), RDMAD_E_DELEGATE,
+            "RDMAD_RIGHT_DELEGATE");
+
+    rdmad_lease_free(whole); /* the part is of the lease, not of the attach */
+    CHECK(!rdmad_write(part, 0, rdmad_pool_base(pool), 1), "%s", rdmad_last_error(third));
+    CHECK(!rdmad_lease_revoke(l), "%s", rdmad_last_error(t->owner));
+    CHECK(rdmad_write(part, 0, rdmad_pool_base(pool), 1) == RDMAD_E_LEASE_REVOKED, "%s",
+          rdmad_last_error(third));
+    CHECK(await_event(third, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_REVOKED, "why");
+    CHECK(rdmad_lease_attach(third, uri, 0, &none) == RDMAD_E_LEASE_REVOKED, "%s",
+          rdmad_last_error(third));
+    rdmad_lease_free(part);
+    rdmad_lease_free(l);
+    rdmad_close(third);
+}
+
+static void a_part_grants_no_more_and_ends_with_its_lease(void) {
+    each_route(a_part);
+}
+
+static void no_more_than_it_has(struct two *t) {
+    rdmad_lease *l = granted(t, RDMAD_RIGHT_READ | RDMAD_RIGHT_DELEGATE, 0, 0);
+    rdmad_lease *plain = granted(t, 0, 0, 0);
+    rdmad_lease *whole = attached(t->lessee, rdmad_lease_uri(l));
+    rdmad_lease *dull = attached(t->lessee, rdmad_lease_uri(plain));
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    char uri[RDMAD_URI_MAX + 1];
+    rdmad_session *s = t->lessee;
+
+    refused(s, rdmad_lease_delegate(dull, 0, 8, NULL, 0, uri), RDMAD_E_DELEGATE,
+            "RDMAD_RIGHT_DELEGATE");
+    refused(s, rdmad_lease_delegate(whole, 64 * KIB, 1, NULL, 0, uri), RDMAD_E_RANGE, "65536");
+    refused(s, rdmad_lease_delegate(whole, UINT64_MAX, 8, NULL, 0, uri), RDMAD_E_RANGE, "part");
+    refused(s, rdmad_lease_delegate(whole, 8, 0, NULL, 0, uri), RDMAD_E_RANGE, "part");
+    terms.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE;
+    refused(s, rdmad_lease_delegate(whole, 0, 8, &terms, 0, uri), RDMAD_E_RIGHTS, "0x3");
+    terms.rights = 64;
+    refused(s, rdmad_lease_delegate(whole, 0, 8, &terms, 0, uri), RDMAD_E_INVAL, "0x40");
+    refused(t->owner, rdmad_lease_delegate(l, 0, 8, NULL, 0, uri), RDMAD_E_PERM, "granted");
+    for (unsigned i = 0; i < 256; i++)
+        CHECK(!rdmad_lease_delegate(whole, i, 8, NULL, 0, uri), "%u: %s", i, rdmad_last_error(s));
+    refused(s, rdmad_lease_delegate(whole, 0, 8, NULL, 0, uri), RDMAD_E_LIMIT, "256");
+    CHECK(!rdmad_lease_revoke(l), "%s", rdmad_last_error(t->owner));
+    CHECK(rdmad_lease_delegate(whole, 0, 8, NULL, 0, uri) == RDMAD_E_LEASE_REVOKED, "%s",
+          rdmad_last_error(s));
+    rdmad_lease_free(whole);
+    rdmad_lease_free(dull);
+    rdmad_lease_free(plain);
+    rdmad_lease_free(l);
+}
+
+static void what_a_lease_does_not_have_cannot_be_handed_on(void) {
+    each_route(no_more_than_it_has);
+}
+
+/* ---- how long ------------------------------------------------------------------------------- */
+
+static void alive(struct two *t) {
+    rdmad_lease *kept = granted(t, 0, 1000, RDMAD_LEASE_KEEP_ALIVE);
+    rdmad_lease *l = attached(t->lessee, rdmad_lease_uri(kept));
+
+    sleep_ms(2500); /* the owner does nothing */
+    CHECK(!rdmad_write(l, 0, t->mine, 64), "%s", rdmad_last_error(t->lessee));
+    rdmad_close(t->owner);
+    CHECK(await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_ORPHANED, "why");
+    t->owner = open_at(t->a);
+    rdmad_lease_free(l);
+}
+
+static void a_lease_is_kept_alive_until_its_owner_is_gone(void) {
+    each_route(alive);
+}
+
+static void renewable(struct two *t) {
+    rdmad_lease *may = granted(t, 0, 1000, RDMAD_LEASE_RENEWABLE), *not = granted(t, 0, 60000, 0);
+    rdmad_lease *l = attached(t->lessee, rdmad_lease_uri(may));
+    rdmad_lease *other = attached(t->lessee, rdmad_lease_uri(not ));
+
+    refused(t->lessee, rdmad_lease_keep(other, 1), RDMAD_E_PERM, "RDMAD_LEASE_RENEWABLE");
+    CHECK(!rdmad_lease_keep(l, 1), "%s", rdmad_last_error(t->lessee));
+    sleep_ms(2500);
+    CHECK(!rdmad_write(l, 0, t->mine, 64), "%s", rdmad_last_error(t->lessee));
+    CHECK(!rdmad_lease_keep(l, 0), "%s", rdmad_last_error(t->lessee));
+    CHECK(await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_EXPIRED, "why");
+    CHECK(rdmad_lease_keep(l, 1) == RDMAD_E_LEASE_EXPIRED, "%s", rdmad_last_error(t->lessee));
+    rdmad_lease_free(l);
+    rdmad_lease_free(other);
+    rdmad_lease_free(not );
+    rdmad_lease_free(may);
+}
+
+static void a_lessee_keeps_a_renewable_lease_and_no_other(void) {
+    each_route(renewable);
+}
+
+static void two_releases(struct two *t) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    rdmad_lease *l, *one;
+    terms.ends_after = 2;
+    CHECK(!rdmad_lease_grant(t->owner, t->theirs, KIB, &terms, &l), "%s",
+          rdmad_last_error(t->owner));
+    for (int i = 0; i < 2; i++) {
+        one = attached(t->lessee, rdmad_lease_uri(l));
+        rdmad_lease_free(one);
+    }
+    struct rdmad_event e = await_event(t->owner, RDMAD_EVENT_LEASE_ENDED);
+    CHECK(e.reason == RDMAD_E_LEASE_RELEASED && e.lease == l, "%s", e.text);
+    rdmad_lease_free(l);
+}
+
+static void a_lease_ends_after_so_many_releases(void) {
+    each_route(two_releases);
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static void serve(struct two *t, size_t max_request) {
+    struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
+    terms.budget = t->theirs;
+    terms.budget_bytes = BUDGET;
+    terms.max_request = max_request;
+    terms.max_ttl_ms = 30000;
+    CHECK(!rdmad_listen(t->owner, "memory", &terms, &t->service), "%s", rdmad_last_error(t->owner));
+    snprintf(t->uri, sizeof(t->uri), "%s", rdmad_service_uri(t->service));
+}
+
+/* What was released a moment ago may still be on its way back. */
+static rdmad_lease *requested(rdmad_session *s, const char *uri, size_t bytes) {
+    uint64_t until = now_ms() + TEST_PATIENCE_MS;
+    rdmad_lease *l;
+    int rc;
+    while ((rc = rdmad_lease_request(s, uri, bytes, NULL, 0, &l)) == RDMAD_E_BUDGET &&
+           now_ms() < until)
+        sleep_ms(2);
+    CHECK(!rc, "%s", rdmad_last_error(s));
+    return l;
+}
+
+static void filled(struct two *t) {
+    serve(t, 0);
+    memset(t->theirs, 's', BUDGET); /* what was there is nobody's business */
+    rdmad_lease *l = requested(t->lessee, t->uri, MIB + 1);
+    CHECK(info(l).length == MIB + 1 && info(l).rights == RDMAD_RIGHTS_DEFAULT, "its terms");
+    CHECK(!rdmad_read(l, 0, t->mine, MIB + 1), "%s", rdmad_last_error(t->lessee));
+    for (size_t i = 0; i < MIB + 1; i++)
+        CHECK(!t->mine[i], "byte %zu says what was there before", i);
+    for (size_t i = 0; i < MIB + 1; i++)
+        t->mine[i] = (char)(i * 7);
+    CHECK(!rdmad_write(l, 0, t->mine, MIB + 1), "%s", rdmad_last_error(t->lessee));
+    CHECK(!rdmad_lease_hand_over(l), "%s", rdmad_last_error(t->lessee));
+
+    struct rdmad_event e = await_event(t->owner, RDMAD_EVENT_HANDED_OVER);
+    CHECK(e.service == t->service && e.length == MIB + 1, "%zu bytes", e.length);
+    CHECK((char *)e.memory >= t->theirs && (char *)e.memory + e.length <= t->theirs + BUDGET,
+          "it is not of the budget");
+    CHECK(!memcmp(e.memory, t->mine, MIB + 1), "it is not what was written");
+    /* It is the owner's until given back: nobody gets it, and then somebody does. */
+    rdmad_lease *none;
+    refused(t->lessee, rdmad_lease_request(t->lessee, t->uri, 3 * MIB, NULL, 0, &none),
+            RDMAD_E_BUDGET, "at a piece");
+    CHECK(!rdmad_service_free(t->service, e.memory), "%s", rdmad_last_error(t->owner));
+    refused(t->owner, rdmad_service_free(t->service, e.memory), RDMAD_E_HANDLE, "given back");
+    rdmad_lease_free(requested(t->lessee, t->uri, 3 * MIB));
+}
+
+static void requested_memory_is_filled_and_handed_over(void) {
+    each_route(filled);
+}
+
+static void too_much(struct two *t) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    rdmad_lease *a, *b, *none;
+    rdmad_session *s = t->lessee;
+    rdmad_lease *own = granted(t, 0, 0, 0), *plain = attached(s, rdmad_lease_uri(own));
+
+    serve(t, MIB);
+    refused(s, rdmad_lease_request(s, t->uri, MIB + 1, NULL, 0, &none), RDMAD_E_BUDGET, "1048576");
+    refused(s, rdmad_lease_request(s, t->uri, SIZE_MAX, NULL, 0, &none), RDMAD_E_BUDGET, "memory");
+    refused(s, rdmad_lease_request(s, t->uri, 0, NULL, 0, &none), RDMAD_E_INVAL, "one byte");
+    terms.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_DELEGATE;
+    refused(s, rdmad_lease_request(s, t->uri, KIB, &terms, 0, &none), RDMAD_E_DELEGATE, "one");
+    terms = (struct rdmad_lease_terms)RDMAD_LEASE_TERMS_INIT;
+    terms.ttl_ms = 30001;
+    refused(s, rdmad_lease_request(s, t->uri, KIB, &terms, 0, &none), RDMAD_E_LIMIT, "30000");
+    a = requested(s, t->uri, MIB); /* half of what is there and its own is all it may have */
+    b = requested(s, t->uri, MIB);
+    refused(s, rdmad_lease_request(s, t->uri, 4 * KIB, NULL, 0, &none), RDMAD_E_BUDGET, "release");
+    refused(s, rdmad_lease_hand_over(plain), RDMAD_E_INVAL, "requested");
+    rdmad_lease_free(a);
+    rdmad_lease_free(b);
+    rdmad_lease_free(requested(s, t->uri, MIB));
+
+    char other[RDMAD_URI_MAX + 2];
+    snprintf(other, sizeof(other), "%s2", t->uri);
+    refused(s, rdmad_lease_request(s, other, KIB, NULL, 0, &none), RDMAD_E_NO_SERVICE, "memory2");
+    refused(s, rdmad_lease_request(s, rdmad_lease_uri(own), KIB, NULL, 0, &none), RDMAD_E_URI,
+            "service");
+    rdmad_service *poor;
+    CHECK(!rdmad_listen(t->owner, "poor", NULL, &poor), "%s", rdmad_last_error(t->owner));
+    refused(s, rdmad_lease_request(s, rdmad_service_uri(poor), KIB, NULL, 0, &none), RDMAD_E_BUDGET,
+            "no memory");
+    rdmad_service_close(poor);
+    rdmad_lease_free(plain);
+    rdmad_lease_free(own);
+}
+
+static void a_request_beyond_the_budget_says_why(void) {
+    each_route(too_much);
+}
+
+struct requester {
+    struct tdaemon *d;
+    const char *uri;
+    int told;
+};
+
+static void request_and_hang(void *arg) {
+    const struct requester *r = arg;
+    rdmad_session *s = open_at(r->d);
+    requested(s, r->uri, 3 * MIB);
+    CHECK(write(r->told, "x", 1) == 1, "the test is gone");
+    for (;;)
+        pause();
+}
+
+static void killed(struct two *t) {
+    int fds[2];
+    char c;
+    rdmad_lease *none;
+
+    serve(t, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK(!pipe(fds), "no pipe");
+        struct requester r = {.d = t->b, .uri = t->uri, .told = fds[1]};
+        pid_t pid = client_fork(request_and_hang, &r);
+        close(fds[1]);
+        CHECK(read(fds[0], &c, 1) == 1, "it did not get its memory");
+        CHECK(rdmad_lease_request(t->lessee, t->uri, 3 * MIB, NULL, 0, &none) == RDMAD_E_BUDGET,
+              "it is not its own");
+        client_kill(pid);
+        close(fds[0]);
+        rdmad_lease_free(requested(t->lessee, t->uri, 3 * MIB));
+    }
+}
+
+static void what_a_killed_requester_had_is_free_again(void) {
+    each_route(killed);
+}
+
+static void closed(struct two *t) {
+    rdmad_lease *l, *none;
+    serve(t, 0);
+    l = requested(t->lessee, t->uri, MIB);
+    rdmad_service_close(t->service);
+    CHECK(await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_REVOKED, "why");
+    CHECK(rdmad_lease_hand_over(l) == RDMAD_E_LEASE_REVOKED, "%s", rdmad_last_error(t->lessee));
+    CHECK(rdmad_lease_request(t->lessee, t->uri, KIB, NULL, 0, &none) == RDMAD_E_NO_SERVICE, "%s",
+          rdmad_last_error(t->lessee));
+    rdmad_lease_free(l);
+    CHECK(!rdmad_pool_destroy(t->owner_pool), "%s", rdmad_last_error(t->owner));
+}
+
+static void a_service_that_closes_takes_its_memory_back(void) {
+    each_route(closed);
+}
+
+static void nothing_left(struct two *t) {
+    rdmad_lease *before = granted(t, 0, 0, 0);
+    rdmad_lease_free(
+        attached(t->lessee, rdmad_lease_uri(before))); /* the daemons know each other */
+    rdmad_lease_free(before);
+    sleep_ms(1000); /* and let go of the link */
+    json_t *at_a = tdaemon_objects(t->a), *at_b = tdaemon_objects(t->b);
+    rdmad_session *owner = t->owner, *lessee = t->lessee;
+    char uri[RDMAD_URI_MAX + 1];
+
+    t->owner = open_at(t->a);
+    t->lessee = open_at(t->b);
+    CHECK(!rdmad_pool_create(t->owner, POOL, 0, &t->owner_pool), "%s", rdmad_last_error(t->owner));
+    t->theirs = rdmad_pool_base(t->owner_pool);
+    serve(t, 0);
+    for (unsigned i = 0; i < 5; i++)
+        requested(t->lessee, t->uri, 300 * KIB);
+    rdmad_lease *l = attached(t->lessee, rdmad_lease_uri(granted(t, RDMAD_RIGHTS_ALL, 0, 0)));
+    CHECK(!rdmad_lease_delegate(l, 8, 8, NULL, 0, uri), "%s", rdmad_last_error(t->lessee));
+    rdmad_close(t->owner);
+    rdmad_close(t->lessee);
+    t->owner = owner;
+    t->lessee = lessee;
+    tdaemon_expect_objects(t->a, at_a);
+    tdaemon_expect_objects(t->b, at_b);
+}
+
+static void sessions_that_end_leave_nothing(void) {
+    each_route(nothing_left);
+}
+
+TEST_MAIN(CASE(a_part_grants_no_more_and_ends_with_its_lease),
+          CASE(what_a_lease_does_not_have_cannot_be_handed_on),
+          CASE(a_lease_is_kept_alive_until_its_owner_is_gone),
+          CASE(a_lessee_keeps_a_renewable_lease_and_no_other),
+          CASE(a_lease_ends_after_so_many_releases),
+          CASE(requested_memory_is_filled_and_handed_over),
+          CASE(a_request_beyond_the_budget_says_why),
+          CASE(what_a_killed_requester_had_is_free_again),
+          CASE(a_service_that_closes_takes_its_memory_back), CASE(sessions_that_end_leave_nothing))
