@@ -220,8 +220,9 @@ struct op {
     uint32_t inflight;    /* parts posted */
     struct list parts;    /* posted */
     struct list again;    /* to be posted again, before any new one */
-    struct op_part first; /* most ops are of one part; further ones come from worker->parts */
     bool first_used;
+    struct op_part first; /* most ops are of one part; further ones come from worker->parts. Last,
+                             because it is not cleared with the rest */
 };
 
 /* ---- start and end of any op (submit.c, complete.c) ------------------------------------------ */

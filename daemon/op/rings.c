@@ -50,7 +50,7 @@ void sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
         op_answer(w, r, sqe, rq, status, 0);
 }
 
-/* What a plain READ or WRITE need not be asked. */
+/* What a plain READ, WRITE or NOP need not be asked. */
 static void admit_other(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                         struct op_request *rq, int status, uint64_t lease_id) {
     if (r->batch || sqe->flags & RDMAD_SQE_MORE) {
@@ -79,10 +79,15 @@ static uint32_t admit(struct worker *w, struct op_ring *r) {
     rq.batch = NULL;
     uint64_t lease_id;
     int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
-    bool plain = sqe.opcode == RDMAD_OP_READ || sqe.opcode == RDMAD_OP_WRITE;
-    if (plain && !(status | sqe.flags) && !r->batch && list_empty(&r->behind)) {
-        op_start(w, r, &sqe, &rq);
-        return 1;
+    if (!(status | sqe.flags) && !r->batch && list_empty(&r->behind)) {
+        if (sqe.opcode == RDMAD_OP_READ || sqe.opcode == RDMAD_OP_WRITE) {
+            op_start(w, r, &sqe, &rq);
+            return 1;
+        }
+        if (sqe.opcode == RDMAD_OP_NOP) {
+            op_answer(w, r, &sqe, &rq, 0, 0);
+            return 1;
+        }
     }
     admit_other(w, r, &sqe, &rq, status, lease_id);
     if (sqe.opcode == RDMAD_OP_CANCEL) /* which looked at every op of the session */

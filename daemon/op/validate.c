@@ -32,19 +32,17 @@ struct form {
     bool atomic;
     bool imm;     /* always; else SEND's flag tells */
     bool endless; /* has no deadline unless it is given one */
-    /* Fields that it leaves unused. */
-    bool no_compare, no_swap, no_length, no_lease, no_lease_offset;
+    /* All ones for fields that it leaves unused. */
+    uint64_t no_compare, no_swap, no_length, no_lease, no_lease_offset;
 };
 
 #define IN_ORDER (RDMAD_SQE_FENCE | RDMAD_SQE_SILENT)
 #define IN_BATCH (IN_ORDER | RDMAD_SQE_MORE)
+#define NO UINT64_MAX
 
 static const struct form forms[RDMAD_OP_COUNT] = {
-    [RDMAD_OP_NOP] = {.no_compare = true,
-                      .no_swap = true,
-                      .no_length = true,
-                      .no_lease = true,
-                      .no_lease_offset = true},
+    [RDMAD_OP_NOP] =
+        {.no_compare = NO, .no_swap = NO, .no_length = NO, .no_lease = NO, .no_lease_offset = NO},
     [RDMAD_OP_READ] = {.flags = IN_BATCH, .rights = RDMAD_RIGHT_READ, .pool = true},
     [RDMAD_OP_WRITE] = {.flags = IN_BATCH, .rights = RDMAD_RIGHT_WRITE, .pool = true},
     [RDMAD_OP_NOTIFY] = {.flags = IN_BATCH, .rights = RDMAD_RIGHT_WRITE, .pool = true, .imm = true},
@@ -52,20 +50,14 @@ static const struct form forms[RDMAD_OP_COUNT] = {
     [RDMAD_OP_FADD] = {.flags = IN_ORDER,
                        .rights = RDMAD_RIGHT_ATOMIC,
                        .atomic = true,
-                       .no_compare = true},
+                       .no_compare = NO},
     [RDMAD_OP_SEND] = {.flags = IN_BATCH | RDMAD_SQE_IMM | RDMAD_SQE_LEASE,
                        .pool = true,
-                       .no_lease_offset = true},
-    [RDMAD_OP_RECV] = {.pool = true, .endless = true, .no_lease_offset = true},
-    [RDMAD_OP_NOTIFIED] = {.endless = true,
-                           .no_compare = true,
-                           .no_swap = true,
-                           .no_length = true,
-                           .no_lease_offset = true},
-    [RDMAD_OP_CANCEL] = {.no_compare = true,
-                         .no_swap = true,
-                         .no_length = true,
-                         .no_lease_offset = true},
+                       .no_lease_offset = NO},
+    [RDMAD_OP_RECV] = {.pool = true, .endless = true, .no_lease_offset = NO},
+    [RDMAD_OP_NOTIFIED] =
+        {.endless = true, .no_compare = NO, .no_swap = NO, .no_length = NO, .no_lease_offset = NO},
+    [RDMAD_OP_CANCEL] = {.no_compare = NO, .no_swap = NO, .no_length = NO, .no_lease_offset = NO},
 };
 
 /* Whether [offset, offset + length) lies in [0, size). */
@@ -76,21 +68,16 @@ static bool covers(uint64_t size, uint64_t offset, uint64_t length) {
 
 static bool flags_fit(const struct form *form, const struct rdmad_sqe *sqe) {
     const uint8_t silent_more = RDMAD_SQE_SILENT | RDMAD_SQE_MORE;
-    return !(sqe->flags & ~form->flags) && (sqe->flags & silent_more) != silent_more;
+    bool imm = form->imm || sqe->flags & RDMAD_SQE_IMM;
+    return !(sqe->flags & ~form->flags) && (sqe->flags & silent_more) != silent_more &&
+           (imm || !sqe->imm);
 }
 
-static bool leaves_unused(const struct form *form, const struct rdmad_sqe *sqe) {
-    return !(form->no_compare && sqe->compare) && !(form->no_swap && sqe->swap) &&
-           !(form->no_length && sqe->length) && !(form->no_lease && sqe->lease) &&
-           !(form->no_lease_offset && sqe->lease_offset) &&
-           !(sqe->imm && !form->imm && !(sqe->flags & RDMAD_SQE_IMM)) && !sqe->reserved0;
-}
-
-static int check_form(const struct rdmad_sqe *sqe) {
-    if (sqe->opcode >= RDMAD_OP_COUNT)
-        return RDMAD_E_OPCODE;
-    const struct form *form = &forms[sqe->opcode];
-    if ((sqe->flags && !flags_fit(form, sqe)) || !leaves_unused(form, sqe))
+static int check_form(const struct form *form, const struct rdmad_sqe *sqe) {
+    uint64_t unused = (sqe->compare & form->no_compare) | (sqe->swap & form->no_swap) |
+                      (sqe->length & form->no_length) | (sqe->lease & form->no_lease) |
+                      (sqe->lease_offset & form->no_lease_offset) | sqe->reserved0;
+    if (unused || ((sqe->flags | sqe->imm) && !flags_fit(form, sqe)))
         return RDMAD_E_RESERVED;
     if (form->atomic && (sqe->length != 8 || sqe->lease_offset % 8))
         return RDMAD_E_ALIGN;
@@ -137,39 +124,49 @@ static bool has_pool(const struct form *form, const struct rdmad_sqe *sqe) {
     return form->pool && !(form->imm && !(sqe->length | sqe->pool | sqe->pool_offset));
 }
 
+static int find_pool(const struct op_session *s, const struct rdmad_sqe *sqe,
+                     struct op_request *rq) {
+    rq->pool = slots_get(&s->pools, sqe->pool);
+    return rq->pool ? 0 : RDMAD_E_HANDLE;
+}
+
+static int find_range(const struct rdmad_sqe *sqe, struct op_request *rq) {
+    if (!covers(rq->pool->bytes, sqe->pool_offset, sqe->length))
+        return RDMAD_E_RANGE;
+    rq->local = rq->pool->base + sqe->pool_offset;
+    return 0;
+}
+
+static int find_lease(const struct op_session *s, const struct plane_settings *settings,
+                      uint64_t now_ns, const struct rdmad_sqe *sqe, struct op_request *rq,
+                      uint64_t *lease_id) {
+    rq->lease = slots_get(&s->leases, sqe->lease);
+    if (!rq->lease)
+        return RDMAD_E_NO_LEASE;
+    int status = check_lease(rq->lease, settings, now_ns, sqe);
+    if (status)
+        *lease_id = rq->lease->lease_id;
+    return status;
+}
+
 int op_validate(const struct op_session *s, const struct plane_settings *settings, uint64_t now_ns,
                 const struct rdmad_sqe *sqe, struct op_request *rq, uint64_t *lease_id) {
     *lease_id = 0;
-    rq->pool = NULL;
-    rq->lease = NULL;
-    rq->grant = NULL;
-    rq->local = NULL;
-    int status = check_form(sqe);
+    if (sqe->opcode >= RDMAD_OP_COUNT)
+        return RDMAD_E_OPCODE;
+    const struct form *form = &forms[sqe->opcode];
+    int status = check_form(form, sqe);
     if (status || sqe->opcode == RDMAD_OP_NOP)
         return status;
 
-    const struct form *form = &forms[sqe->opcode];
+    *rq = (struct op_request){.order = rq->order, .batch = rq->batch};
     bool pool = has_pool(form, sqe);
-    if (pool) {
-        rq->pool = slots_get(&s->pools, sqe->pool);
-        if (!rq->pool)
-            return RDMAD_E_HANDLE;
-    }
-    if (form->rights) {
-        rq->lease = slots_get(&s->leases, sqe->lease);
-        if (!rq->lease)
-            return RDMAD_E_NO_LEASE;
-        status = check_lease(rq->lease, settings, now_ns, sqe);
-        if (status) {
-            *lease_id = rq->lease->lease_id;
-            return status;
-        }
-    }
-    if (pool) {
-        if (!covers(rq->pool->bytes, sqe->pool_offset, sqe->length))
-            return RDMAD_E_RANGE;
-        rq->local = rq->pool->base + sqe->pool_offset;
-    }
+    if (pool && (status = find_pool(s, sqe, rq)))
+        return status;
+    if (form->rights && (status = find_lease(s, settings, now_ns, sqe, rq, lease_id)))
+        return status;
+    if (pool && (status = find_range(sqe, rq)))
+        return status;
     rq->deadline_ns = deadline_of(sqe, settings, now_ns);
     return 0;
 }
