@@ -175,6 +175,39 @@ Test(hold, a_range_beyond_its_pool_is_held_as_far_as_the_pool_goes) {
     refused(RDMAD_OP_READ, base + 65535, 1);
 }
 
+Test(hold, each_member_of_a_batch_holds_its_buffer_until_the_batch_has_ended) {
+    const struct rdmad_segment seg[] = {{base, 64, 0}, {base + 100, 64, 64}, {base + 200, 64, 128}};
+    struct rdmad_sqe sqe;
+
+    cr_assert_eq(rdmad_ring_readv(ring, lease, seg, 3, 1), 0, "%s", rdmad_last_error(s));
+    cr_assert_eq(rdmad_ring_submit(ring), 3);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert(fake_ring_take(fake.ring, &sqe));
+    refused(RDMAD_OP_WRITE, base + 63, 1);
+    refused(RDMAD_OP_WRITE, base + 199, 2);
+    cr_assert_eq(rdmad_buf_lock_write(pool, base + 64, 36, 0), 0, "between the members");
+    complete(&sqe);
+    reap();
+    cr_assert_eq(rdmad_buf_lock_write(pool, base, 64, 0), 0);
+    cr_assert_eq(rdmad_buf_lock_write(pool, base + 100, 200, 0), 0);
+}
+
+Test(hold, a_batch_whose_members_conflict_is_refused_as_a_whole) {
+    const struct rdmad_segment seg[] = {{base, 64, 0}, {base + 100, 64, 64}, {base + 163, 2, 128}};
+
+    cr_assert_eq(rdmad_ring_readv(ring, lease, seg, 3, 1), RDMAD_E_BUSY);
+    cr_assert_eq(rdmad_ring_submit(ring), 0);
+    cr_assert_eq(rdmad_buf_lock_write(pool, base, 1 << 16, 0), 0);
+}
+
+Test(hold, blocking_calls_are_refused_as_often_as_it_takes) {
+    start(RDMAD_OP_READ, base, 64, 1);
+    for (unsigned i = 0; i < 200; i++) /* more than their ring has entries */
+        cr_assert_eq(rdmad_write(lease, 0, base + 10, 1), RDMAD_E_BUSY);
+    says("held by op READ of lease 7");
+    cr_assert_eq(rdmad_last_outcome(), RDMAD_FAILED_UNTOUCHED);
+}
+
 /* ---- locks --------------------------------------------------------------------------------- */
 
 Test(hold, a_lock_is_one_of_many_readers_or_the_only_writer) {
