@@ -49,8 +49,8 @@ static void count_end(struct worker *w, const struct op *op, const struct op_res
     struct plane_session_stats *stats = &op->session->stats;
     counter_add(&stats->ops, 1);
     counter_add(&w->counters.ops, 1);
-    counter_sub(&stats->ops_inflight, 1);
-    counter_sub(&w->counters.ops_inflight, 1);
+    counter_sub(&stats->ops_inflight, op->charged);
+    counter_sub(&w->counters.ops_inflight, op->charged);
     if (op->opcode == RDMAD_OP_READ) {
         counter_add(&stats->bytes_read, result->bytes);
         counter_add(&w->counters.bytes_read, result->bytes);
@@ -122,8 +122,8 @@ static void uncount(struct worker *w, struct op *op) {
 }
 
 void op_vanish(struct worker *w, struct op *op) {
-    counter_sub(&op->session->stats.ops_inflight, 1);
-    counter_sub(&w->counters.ops_inflight, 1);
+    counter_sub(&op->session->stats.ops_inflight, op->charged);
+    counter_sub(&w->counters.ops_inflight, op->charged);
     uncount(w, op);
     slab_put(&w->ops, op);
 }

@@ -208,7 +208,7 @@ struct op {
     uint8_t opcode;
     uint8_t todo;         /* OP_TODO_*: what has to be posted besides bytes */
     bool told_apart;      /* its end is no plain cqe: a batch's, SILENT's, or NOTIFY's */
-    bool charged;         /* counts for max_session_ops */
+    bool charged;         /* counts for max_session_ops, and as in flight */
     bool moving;          /* a fence waits for it */
     bool behind;          /* waits behind a fence */
     bool reserved;        /* NOTIFY: holds one of its lease's allowance */

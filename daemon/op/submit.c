@@ -92,8 +92,8 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     s->charged += op->charged;
     r->moving += op->moving;
     r->inflight++;
-    counter_add(&s->stats.ops_inflight, 1);
-    counter_add(&w->counters.ops_inflight, 1);
+    counter_add(&s->stats.ops_inflight, op->charged);
+    counter_add(&w->counters.ops_inflight, op->charged);
     return op;
 }
 

@@ -465,10 +465,50 @@ static void a_killed_daemon_ends_the_channels_of_the_other(void) {
     }
 }
 
+static void *receiving(void *arg) {
+    struct caller *c = arg;
+    c->rc = rdmad_recv(c->channel, buffer_of(c->session), POOL, -1, NULL);
+    return NULL;
+}
+
+/* Receives that wait for something are nothing that a daemon waits for. */
+static void a_daemon_that_stops_ends_its_channels_at_once(void) {
+    struct caller c;
+    up(true, 0);
+    struct caller at_b = {.session = b, .channel = open_channel(&c)};
+    CHECK(!pthread_create(&c.thread, NULL, receiving, &c), "no thread");
+    CHECK(!pthread_create(&at_b.thread, NULL, receiving, &at_b), "no thread");
+    json_t *row;
+    do {
+        sleep_ms(2);
+        row = only_row(db, "channel.show", "channels", 1);
+    } while (json_integer_value(json_object_get(row, "receives_posted")) == 0 &&
+             (json_decref(row), true));
+    json_decref(row);
+    uint64_t start = now_ms();
+    tdaemon_stop(db);
+    uint64_t took = now_ms() - start;
+    CHECK(took < 2000 * test_patience(), "stopping took %lu ms", (unsigned long)took);
+    called(&c);
+    called(&at_b);
+    CHECK(c.rc == RDMAD_E_CANCELED || c.rc == RDMAD_E_PEER_LOST, "%s", rdmad_errname(c.rc));
+    CHECK(at_b.rc == RDMAD_E_DAEMON_LOST || at_b.rc == RDMAD_E_SHUTDOWN ||
+              at_b.rc == RDMAD_E_CANCELED,
+          "%s", rdmad_errname(at_b.rc));
+    expect_closed(c.session, c.rc);
+    rdmad_channel_close(c.channel);
+    rdmad_close(c.session);
+    rdmad_close(b);
+    tdaemon_expect_objects(da, before_a);
+    json_decref(before_b);
+    tdaemon_stop(da);
+}
+
 TEST_MAIN(CASE(who_connects_and_who_accepts_see_each_other),
           CASE(a_kind_that_is_not_there_becomes_reliable_and_says_so),
           CASE(a_rejected_one_reads_why), CASE(names_that_are_something_else_say_so),
           CASE(a_service_that_closes_refuses_who_waits), CASE(nobody_waits_longer_than_he_said),
           CASE(the_backlog_is_a_bound), CASE(a_graceful_close_loses_nothing),
           CASE(an_abrupt_close_is_told), CASE(who_connected_may_be_killed),
-          CASE(who_accepted_may_be_killed), CASE(a_killed_daemon_ends_the_channels_of_the_other))
+          CASE(who_accepted_may_be_killed), CASE(a_killed_daemon_ends_the_channels_of_the_other),
+          CASE(a_daemon_that_stops_ends_its_channels_at_once))
