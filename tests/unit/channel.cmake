@@ -3,3 +3,4 @@ foreach(area cancel hostile link local loss model weak)
   rdmad_test(unit_channel_${area} unit/test_channel_${area}.c unit/channel_rig.c unit/op_rig.c
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()
+rdmad_test(tsan_channel unit/tsan_channel.c PLAIN LINK rdmad_op LABELS unit tsan)
