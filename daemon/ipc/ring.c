@@ -166,6 +166,10 @@ int ring_available(struct ring *r, uint32_t *count) {
     return 0;
 }
 
+uint8_t ring_next_opcode(const struct ring *r) {
+    return *(const volatile uint8_t *)&r->sqe[r->sq_head & (r->sq_entries - 1)].opcode;
+}
+
 void ring_take(struct ring *r, struct rdmad_sqe *copy) {
     *copy = r->sqe[r->sq_head & (r->sq_entries - 1)];
     /* The client may be rewriting the entry right now: nothing below may be read from it again. */

@@ -47,6 +47,9 @@ bool ring_published(const struct ring *r);
  * RDMAD_E_RING when the client's indices make no sense. */
 int ring_available(struct ring *r, uint32_t *count);
 
+/* The opcode of the next sqe, within ring_available's count: a look, no promise. */
+uint8_t ring_next_opcode(const struct ring *r);
+
 /* Copies the next sqe (call only within ring_available's count) and reserves its cqe. */
 void ring_take(struct ring *r, struct rdmad_sqe *copy);
 

@@ -5,7 +5,8 @@
  * A ring is in one of three lists. Hot: looked at every turn. Parked: its wait word is set, so its
  * client rings the doorbell when it publishes; a thousand idle rings cost a sleeping worker
  * nothing, and a busy one looks at a few of them a turn instead of asking the kernel. Throttled:
- * its session has as many ops in flight as it may, and the sqes stay where they are until one ends.
+ * its session has as many ops in flight as it may, and the sqes stay where they are until one ends;
+ * but not a CANCEL that is the next.
  *
  * Each hot ring is served at most RING_BUDGET sqes a turn, so that no client can make the others
  * wait for more than that.
@@ -69,7 +70,12 @@ static void admit_other(struct worker *w, struct op_ring *r, const struct rdmad_
         sqe_start(w, r, sqe, rq);
 }
 
-/* Returns what it cost, in plain sqes. */
+/* In plain sqes: a CANCEL looks at every op of its session. */
+static uint32_t cost_of(const struct op_ring *r, const struct rdmad_sqe *sqe) {
+    return sqe->opcode == RDMAD_OP_CANCEL ? 1 + r->session->inflight / 16 : 1;
+}
+
+/* Returns what it cost. */
 static uint32_t admit(struct worker *w, struct op_ring *r) {
     struct rdmad_sqe sqe;
     ring_take(r->ring, &sqe);
@@ -90,9 +96,21 @@ static uint32_t admit(struct worker *w, struct op_ring *r) {
         }
     }
     admit_other(w, r, &sqe, &rq, status, lease_id);
-    if (sqe.opcode == RDMAD_OP_CANCEL) /* which looked at every op of the session */
-        return 1 + r->session->inflight / 16;
-    return 1;
+    return cost_of(r, &sqe);
+}
+
+/* The session is at its limit and the next sqe looked like a CANCEL: nothing else is let in. */
+static uint32_t admit_cancel(struct worker *w, struct op_ring *r) {
+    struct rdmad_sqe sqe;
+    ring_take(r->ring, &sqe);
+
+    struct op_request rq = {.order = r->taken++};
+    uint64_t lease_id;
+    int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
+    if (status == 0 && sqe.opcode != RDMAD_OP_CANCEL)
+        status = RDMAD_E_LIMIT; /* it changed after the look */
+    admit_other(w, r, &sqe, &rq, status, 0);
+    return cost_of(r, &sqe);
 }
 
 static void throttle(struct op_ring *r) {
@@ -113,13 +131,17 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
         return 0;
 
     uint32_t taken = 0, spent = 0;
-    while (taken < count && spent < RING_BUDGET && s->charged < w->settings->max_session_ops &&
-           worker_can_start(w)) {
-        spent += admit(w, r);
+    while (taken < count && spent < RING_BUDGET && worker_can_start(w)) {
+        if (s->charged < w->settings->max_session_ops) {
+            spent += admit(w, r);
+        } else if (ring_next_opcode(r->ring) == RDMAD_OP_CANCEL) {
+            spent += admit_cancel(w, r);
+        } else {
+            throttle(r);
+            break;
+        }
         taken++;
     }
-    if (s->charged >= w->settings->max_session_ops)
-        throttle(r);
     r->active_ns = w->now_ns;
     rings_dirty(w, r);
     return taken;

@@ -167,6 +167,28 @@ Test(cancel, reaches_no_other_ring_and_no_other_session) {
     rig_ring_free(&second);
 }
 
+/* With as many ops in flight as a session may have, none of which ends by itself. */
+Test(cancel, works_for_who_is_at_his_limit) {
+    rig_break(&rig);
+    for (uint64_t n = 1; n <= 64; n++)
+        put(RDMAD_OP_WRITE, REMOTE, 8, 0, n);
+    rig_settle(&rig);
+    cr_assert_eq(c.session->op.charged, rig.settings.max_session_ops);
+    cancel(33);
+    rig_settle(&rig);
+    expect(33, RDMAD_E_CANCELED);
+    expect(999, 0);
+    put(RDMAD_OP_WRITE, LOCAL, 8, 0, 65);
+    expect(65, 0);
+    put(RDMAD_OP_WRITE, REMOTE, 8, 0, 66);
+    put(RDMAD_OP_WRITE, LOCAL, 8, 0, 67); /* which has to wait, and so has what comes behind it */
+    rig_settle(&rig);
+    cancel(66);
+    nothing_comes();
+    cr_assert_eq(c.session->op.charged, rig.settings.max_session_ops);
+    down();
+}
+
 /* Canceled at random moments of their way, over a fabric that lets go at once. */
 Test(cancel, whatever_the_moment_there_is_one_outcome_and_not_a_byte_later) {
     unsigned ended[4] = {0};
