@@ -136,7 +136,11 @@ class Iperf3:
 
 
 class Ucx:
-    """ucx_perftest's ucp_put and ucp_get, over tcp or over shared memory."""
+    """ucx_perftest's ucp_put, ucp_get, tag (messages) and ucp_fadd, over tcp or shared memory."""
+
+    # Two tests for what has a ping-pong of its own.
+    tests = {"read": ("ucp_get", "ucp_get"), "write": ("ucp_put_lat", "ucp_put_bw"),
+             "send": ("tag_lat", "tag_bw"), "fadd": ("ucp_fadd", "ucp_fadd")}
 
     def __init__(self, transport):
         self.name = transport
@@ -170,17 +174,12 @@ class Ucx:
             raise PeerFailure(f"ucx_perftest printed what is not understood: {text.strip()}")
         return dict(zip(lines[0], map(float, lines[1])))
 
-    @staticmethod
-    def test(op):
-        return "ucp_get" if op == "read" else "ucp_put_bw"
-
     def latency(self, op, size):
-        test = "ucp_get" if op == "read" else "ucp_put_lat"
-        return self.run(test, size, 1, True)["50.0_percentile_lat"]
+        return self.run(self.tests[op][0], size, 1, True)["50.0_percentile_lat"]
 
     def rate(self, op, size):
-        return self.run(self.test(op), size, RATE_DEPTH, False)["overall_mr"] / 1e6
+        return self.run(self.tests[op][1], size, RATE_DEPTH, False)["overall_mr"] / 1e6
 
     def bandwidth(self, op, size):  # ucx_perftest's MB are MiB
-        mib = self.run(self.test(op), size, BANDWIDTH_DEPTH, False)["overall_bw"]
+        mib = self.run(self.tests[op][1], size, BANDWIDTH_DEPTH, False)["overall_bw"]
         return mib * (1 << 20) / 1e9

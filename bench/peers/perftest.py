@@ -36,7 +36,10 @@ def numbers(text):
 
 
 class Perftest:
-    """ib_write_bw, ib_read_bw, ib_write_lat and ib_read_lat from one device to another."""
+    """ib_write_bw, ib_read_lat and the like from one device to another: ib_OP_bw and ib_OP_lat of
+    write, read and send, ib_atomic_bw and ib_atomic_lat of cas and fadd."""
+
+    atomics = {"cas": "CMP_AND_SWAP", "fadd": "FETCH_AND_ADD"}  # of 8 bytes always
 
     latencies = ("write", "read")
 
@@ -46,7 +49,13 @@ class Perftest:
         self.name = f"post_list {post_list}"
 
     def title(self, op, what):
-        return f"ib_{op}_{what}" + (f" -l {self.post_list}" if self.post_list > 1 else "")
+        program = f"ib_{'atomic' if op in self.atomics else op}_{what}"
+        return program + (f" -l {self.post_list}" if self.post_list > 1 else "")
+
+    def command(self, op, what, size):
+        if op in self.atomics:
+            return [f"ib_atomic_{what}", "-F", "-A", self.atomics[op]]
+        return [f"ib_{op}_{what}", "-F", "-s", str(size)]
 
     def run(self, op, what, size, depth):
         """Its numbers. It measures what its clock's ticks are first, and prints zeros when others
@@ -55,11 +64,11 @@ class Perftest:
             result = self.once(op, what, size, depth)
             if result[4] > 0:
                 return result
-        raise PeerFailure(f"ib_{op}_{what} measured nothing, {ATTEMPTS} times")
+        raise PeerFailure(f"{self.title(op, what)} measured nothing, {ATTEMPTS} times")
 
     def once(self, op, what, size, depth):
         port, count, (target, initiator) = free_port(), self.iterations(size), self.devices
-        argv = [f"ib_{op}_{what}", "-F", "-s", str(size), "-n", str(count), "-p", str(port)]
+        argv = [*self.command(op, what, size), "-n", str(count), "-p", str(port)]
         if what == "bw":
             argv += ["-t", str(depth), "-l", str(self.post_list)]
         with started([*argv, "-d", target, "-x", str(gid_index(target))],
@@ -72,7 +81,7 @@ class Perftest:
                                              lambda: output(argv)))
 
     def latency(self, op, size):
-        """Its t_typical is the median; half a ping-pong for write, as ours."""
+        """Its t_typical is the median; half a ping-pong for write and send, as ours."""
         return self.run(op, "lat", size, 1)[4]
 
     def rate(self, op, size):

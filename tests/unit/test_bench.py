@@ -112,6 +112,13 @@ class Perftest(unittest.TestCase):
         self.assertAlmostEqual(side.bandwidth("write", 65536), 58.83 * 1048576 / 1e9)
         self.assertEqual(side.rate("write", 64), 0.000941)
 
+    def test_atomics_have_programs_of_their_own_which_take_no_size(self):
+        side = peers.perftest.Perftest("d0", "d1", lambda size: 1)
+        self.assertEqual(side.command("cas", "lat", 8),
+                         ["ib_atomic_lat", "-F", "-A", "CMP_AND_SWAP"])
+        self.assertEqual(side.command("send", "bw", 64), ["ib_send_bw", "-F", "-s", "64"])
+        self.assertEqual(side.title("fadd", "bw"), "ib_atomic_bw")
+
     def test_the_gid_is_that_of_an_ipv4_address_wherever_it_is(self):
         with tempfile.TemporaryDirectory() as sysfs:
             os.makedirs(f"{sysfs}/d0/ports/1/gids")
