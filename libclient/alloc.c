@@ -32,18 +32,11 @@ void *rdmad_alloc(rdmad_pool *pool, size_t bytes) {
     return pool->base + offset;
 }
 
-static bool nobody_holds(struct rdmad_pool *pool, uint64_t offset, uint64_t bytes) {
-    if (rdmad_hold_map_take(pool->holders.map, offset, bytes, true))
-        return false;
-    rdmad_hold_map_drop(pool->holders.map, offset, bytes, true);
-    return true;
-}
-
 void rdmad_deferred_collect(struct rdmad_pool *pool) {
     struct rdmad_holders *h = &pool->holders;
 
     for (struct rdmad_deferred **at = &h->deferred, *d; (d = *at);) {
-        if (!nobody_holds(pool, d->offset, d->bytes)) {
+        if (!rdmad_hold_map_unheld(h->map, d->offset, d->bytes)) {
             at = &d->next;
             continue;
         }
@@ -113,7 +106,7 @@ void rdmad_free(rdmad_pool *pool, void *piece) {
         return;
     }
     bytes = rdmad_arena_piece_bytes(pool->arena, offset);
-    if (nobody_holds(pool, offset, bytes))
+    if (rdmad_hold_map_unheld(pool->holders.map, offset, bytes))
         rdmad_arena_return(pool->arena, offset);
     else
         defer(pool, offset, bytes);

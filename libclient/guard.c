@@ -195,9 +195,8 @@ static bool revive(struct rdmad_pool *pool) {
     for (at = &g->dead_first; *at; before = *at, at = &g->page[*at - 1].next) {
         first = *at - 1;
         offset = (uint64_t)first * RDMAD_GUARD_PAGE;
-        if (rdmad_hold_map_take(pool->holders.map, offset, span(&g->page[first]), true))
+        if (!rdmad_hold_map_unheld(pool->holders.map, offset, span(&g->page[first])))
             continue;
-        rdmad_hold_map_drop(pool->holders.map, offset, span(&g->page[first]), true);
         *at = g->page[first].next;
         if (g->dead_last == first + 1)
             g->dead_last = before;
@@ -256,11 +255,10 @@ static void poison(struct rdmad_pool *pool, uint64_t offset) {
     struct rdmad_guard *g = pool->guard;
     const struct rdmad_guard_page *page = &g->page[offset / RDMAD_GUARD_PAGE];
 
-    if (rdmad_hold_map_take(pool->holders.map, offset, span(page), true))
+    if (!rdmad_hold_map_unheld(pool->holders.map, offset, span(page)))
         return;
     check_slack(g, page);
     memset(pool->base + offset, RDMAD_GUARD_FREED, span(page));
-    rdmad_hold_map_drop(pool->holders.map, offset, span(page), true);
 }
 
 void rdmad_guard_give(struct rdmad_pool *pool, uint64_t offset) {

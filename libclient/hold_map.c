@@ -438,3 +438,27 @@ void rdmad_hold_map_drop(struct rdmad_hold_map *m, uint64_t offset, uint64_t len
             drop_part(m, at / PAGE, (unsigned)(at % PAGE), (unsigned)(at % PAGE + n), writes);
     }
 }
+
+/* All words at zero say so at a glance. */
+static bool all_zero(const struct rdmad_hold_map *m, uint64_t offset, uint64_t length) {
+    uint64_t last = offset + length - 1;
+
+    for (uint64_t b = offset / BLOCK; b <= last / BLOCK; b++) {
+        if (__atomic_load_n(&m->block[b], __ATOMIC_SEQ_CST))
+            return false;
+    }
+    for (uint64_t p = offset / PAGE; p <= last / PAGE; p++) {
+        if (__atomic_load_n(&m->page[p], __ATOMIC_SEQ_CST))
+            return false;
+    }
+    return true;
+}
+
+bool rdmad_hold_map_unheld(struct rdmad_hold_map *m, uint64_t offset, uint64_t length) {
+    if (length == 0 || all_zero(m, offset, length))
+        return true;
+    if (rdmad_hold_map_take(m, offset, length, true))
+        return false;
+    rdmad_hold_map_drop(m, offset, length, true);
+    return true;
+}

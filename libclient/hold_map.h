@@ -27,5 +27,7 @@ void rdmad_hold_map_free(struct rdmad_hold_map *m);        /* NULL is allowed */
 int rdmad_hold_map_take(struct rdmad_hold_map *m, uint64_t offset, uint64_t length, bool writes);
 /* Exactly what one take has taken. */
 void rdmad_hold_map_drop(struct rdmad_hold_map *m, uint64_t offset, uint64_t length, bool writes);
+/* Whether nobody holds any byte of the range. */
+bool rdmad_hold_map_unheld(struct rdmad_hold_map *m, uint64_t offset, uint64_t length);
 
 #endif

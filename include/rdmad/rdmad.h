@@ -212,7 +212,8 @@ RDMAD_API void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t len
  * It works by page protection and a handler of SIGSEGV, which passes other faults on to the one
  * that was there before. System calls on protected memory fail with EFAULT instead. Memory that the
  * program lays out itself is watched only in pages that an op covers as a whole. Imported pools of
- * huge pages are not watched; pools that rdmad makes have small pages in this mode.
+ * huge pages are not watched, nor are mappings that the program has made of imported memory; pools
+ * that rdmad makes have small pages in this mode.
  */
 
 /* ---- leases -------------------------------------------------------------------------------- */

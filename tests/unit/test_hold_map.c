@@ -87,6 +87,8 @@ static void play(unsigned seed) {
         }
         struct range r = random_range(&seed);
         int expected = model_allows(&r) ? 0 : RDMAD_E_BUSY;
+        struct range all = {r.offset, r.length, true};
+        cr_assert_eq(rdmad_hold_map_unheld(map, r.offset, r.length), model_allows(&all));
         int rc = rdmad_hold_map_take(map, r.offset, r.length, r.writes);
         cr_assert_eq(rc, expected, "step %u: %s of %lu bytes at %lu: %d, not %d", step,
                      r.writes ? "write" : "read", r.length, r.offset, rc, expected);
