@@ -165,6 +165,7 @@ static struct rdmad_pool *plain_pool(size_t bytes) {
     pool->bytes = bytes;
     pool->base = aligned_alloc(4096, bytes);
     pool->arena = rdmad_arena_new(bytes);
+    cr_assert(rdmad_holders_init(&pool->holders, bytes));
     return pool;
 }
 
@@ -189,6 +190,7 @@ Test(rdmad_free, null_is_allowed_and_an_empty_pool_says_what_was_asked) {
     rdmad_free(pool, NULL);
     cr_assert_null(rdmad_alloc(pool, 70000));
     cr_assert_not_null(strstr(rdmad_last_error(NULL), "70000"));
+    rdmad_holders_fini(&pool->holders);
     rdmad_arena_free(pool->arena);
     free(pool->base);
     free(pool);
