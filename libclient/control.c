@@ -245,6 +245,7 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
     if (++s->seq == 0)
         s->seq = 1; /* 0 is the events' */
     c->seq = s->seq;
+    c->done = false; /* a caller may ask again with the same record */
     c->next = s->calls;
     s->calls = c;
     send_request(s, c);

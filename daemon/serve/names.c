@@ -178,6 +178,7 @@ static struct client_watch *watch_new(const struct request *rq, struct error *er
 }
 
 void serve_names_watch(const struct request *rq, const void *body) {
+    static const char nothing[RDMAD_NAME_MAX + 1];
     const struct rdmad_names_watch_req *req = body;
     struct session *s = rq->session;
     struct names_query q = {.timeout_ns = req->timeout_ns};
@@ -185,7 +186,7 @@ void serve_names_watch(const struct request *rq, const void *body) {
     struct client_watch *cw;
     struct error err;
 
-    if (parse(s, req->where, req->prefix, "", &q, &err) || !(cw = watch_new(rq, &err))) {
+    if (parse(s, req->where, req->prefix, nothing, &q, &err) || !(cw = watch_new(rq, &err))) {
         serve_fail(rq, &err);
         return;
     }

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 # Leases and handles with sessions, pools, clock and data plane of the tests' own.
-foreach(area lease handle)
+foreach(area lease handle budget)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${area}.c)
     rdmad_test(unit_${area} unit/test_${area}.c unit/lease_rig.c unit/fake_plane.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_table.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_terms.c ${PROJECT_SOURCE_DIR}/daemon/state/delegate.c
-      ${PROJECT_SOURCE_DIR}/daemon/state/names.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/names.c ${PROJECT_SOURCE_DIR}/daemon/state/budget.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/extents.c
       ${PROJECT_SOURCE_DIR}/daemon/state/scope.c ${PROJECT_SOURCE_DIR}/daemon/state/handle.c
       ${PROJECT_SOURCE_DIR}/daemon/state/quota.c
       LINK rdmad_base rdmad_common LABELS unit)
   endif()
 endforeach()
+rdmad_test(unit_names unit/test_names.c ${PROJECT_SOURCE_DIR}/daemon/state/names.c
+  ${PROJECT_SOURCE_DIR}/daemon/state/scope.c LINK rdmad_base rdmad_common LABELS unit)

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A service's budget: whose each byte is at any time, what a requester may see and have, and who
+ * gets the memory in the end. With sessions, pools and data plane of the tests' own.
+ */
+#include "daemon/base/guard.h"
+#include "daemon/base/offload.h"
+#include "daemon/state/budget.h"
+#include "daemon/state/extents.h"
+#include "tests/unit/lease_rig.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE 4096u
+
+/* ---- extents ---- */
+
+#define UNITS 64u
+
+Test(extents, nothing_is_given_twice_and_everything_comes_back) {
+    struct extents x;
+    struct extent *taken[UNITS] = {NULL};
+    uint8_t owner[UNITS] = {0};
+    unsigned seed = 3;
+    bool no_room;
+    cr_assert_eq(extents_init(&x, UNITS * PAGE), 0);
+    for (unsigned round = 0; round < 50000; round++) {
+        unsigned i = (seed = seed * 1103515245u + 12345u) >> 8 & (UNITS - 1);
+        unsigned units = 1 + (seed >> 20) % 7;
+        if (taken[i]) {
+            for (uint64_t at = taken[i]->offset / PAGE, n = taken[i]->length / PAGE; n--; at++) {
+                cr_assert_eq(owner[at], i + 1);
+                owner[at] = 0;
+            }
+            cr_assert_eq(extents_find(&x, taken[i]->offset), taken[i]);
+            extents_give(&x, taken[i]);
+            taken[i] = NULL;
+            continue;
+        }
+        taken[i] = extents_take(&x, units * PAGE - 5, owner, &no_room);
+        unsigned run = 0, longest = 0, unused = 0;
+        for (unsigned at = 0; at < UNITS; at++) {
+            run = owner[at] ? 0 : run + 1;
+            unused += !owner[at];
+            longest = run > longest ? run : longest;
+        }
+        cr_assert_eq(taken[i] != NULL, longest >= units, "%u of %u at a piece", units, longest);
+        cr_assert_eq(no_room, !taken[i]);
+        if (!taken[i]) {
+            cr_assert_eq(x.free, unused * PAGE);
+            cr_assert_eq(extents_longest(&x), longest * PAGE);
+            continue;
+        }
+        for (uint64_t at = taken[i]->offset / PAGE, n = units; n--; at++) {
+            cr_assert_eq(owner[at], 0);
+            owner[at] = (uint8_t)(i + 1);
+        }
+    }
+    for (unsigned i = 0; i < UNITS; i++)
+        if (taken[i])
+            extents_give(&x, taken[i]);
+    cr_expect_eq(extents_longest(&x), UNITS * PAGE, "all in one piece again");
+    extents_fini(&x);
+}
+
+/* ---- the budget ---- */
+
+/* The registration thread, without one. */
+void offload_post(struct offload *o, struct offload_job *job) {
+    (void)o;
+    job->run(job);
+    job->done(job);
+}
+
+static struct session *owner, *asker;
+static struct budget *b;
+
+static struct {
+    struct lease *lease;
+    struct error result;
+    unsigned calls;
+} got;
+
+static void granted(void *arg, struct lease *l, const struct error *result) {
+    (void)arg;
+    got.lease = l;
+    got.result = *result;
+    got.calls++;
+}
+
+static struct budget_terms terms(void) {
+    return (struct budget_terms){.pool = 77,
+                                 .offset = 2 * PAGE,
+                                 .length = 32 * PAGE,
+                                 .service = 5,
+                                 .scope.peer = "",
+                                 .name = "memory"};
+}
+
+static void up(void) {
+    rig_up();
+    guard_install();
+    owner = rig_session(1);
+    asker = rig_session(2);
+}
+
+static void begin(const struct budget_terms *t) {
+    struct error err;
+    cr_assert_eq(budget_new(owner, t, &b, &err), 0, "%s", err.text);
+}
+
+static void down(void) {
+    rig_close(asker);
+    fake_answer_all();
+    if (b)
+        budget_close(b, NULL, NULL);
+    rig_close(owner);
+    fake_answer_all();
+    rig_down();
+}
+
+TestSuite(budget, .init = up, .fini = down);
+
+static int ask_as(const struct lessee *who, uint64_t bytes) {
+    struct budget_ask ask = {
+        .bytes = bytes, .rights = RDMAD_RIGHTS_DEFAULT, .who = *who, .uid = 2, .node = "rig"};
+    unsigned calls = got.calls;
+    budget_request(b, &ask, granted, NULL);
+    cr_assert_eq(got.calls, calls + 1);
+    return got.result.code;
+}
+
+static int ask(uint64_t bytes) {
+    return ask_as(&(struct lessee){.session = asker}, bytes);
+}
+
+/* Asks, attaches, and is usable. */
+static struct handle *lent(uint64_t bytes) {
+    struct rig_done done = {0};
+    struct error err;
+    struct handle *h;
+    cr_assert_eq(ask(bytes), 0, "%s", got.result.text);
+    cr_assert_eq(handle_new(asker, &h, &err), 0);
+    cr_assert_eq(handle_attach_local(h, got.lease, rig_done, &done, &err), 0, "%s", err.text);
+    fake_answer(fake_call(FAKE_LEASE_ADD, -1), 0);
+    cr_assert_eq(done.calls, 1);
+    cr_assert(h->requested);
+    return h;
+}
+
+static struct budget_view view(void) {
+    struct budget_view v;
+    budget_view(b, &v);
+    return v;
+}
+
+Test(budget, what_was_there_before_is_zeroed_and_nothing_else) {
+    struct budget_terms t = terms();
+    char *base = rig_pool(owner)->base;
+    begin(&t);
+    memset(base, 's', 40 * PAGE);
+    lent(PAGE + 1);
+    for (unsigned i = 0; i < 4 * PAGE; i++)
+        cr_assert_eq(base[i], i < 2 * PAGE ? 's' : 0, "byte %u", i);
+    cr_assert_eq(base[4 * PAGE], 's');
+    cr_expect_eq(got.lease->terms.length, PAGE + 1);
+    cr_expect_eq(got.lease->terms.offset, 2 * PAGE);
+}
+
+Test(budget, a_release_gives_the_bytes_back_and_tells_nobody) {
+    struct budget_terms t = terms();
+    begin(&t);
+    struct handle *h = lent(3 * PAGE);
+    cr_expect_eq(view().leased, 3 * PAGE);
+    cr_expect_eq(view().leases, 1);
+    handle_release(h, NULL, NULL);
+    fake_answer_all();
+    cr_expect_eq(view().free, 32 * PAGE);
+    cr_expect_eq(view().longest, 32 * PAGE);
+    cr_expect_eq(rig.nevents, 0, "the owner never heard of that lease");
+}
+
+Test(budget, a_hand_over_is_the_owners_when_nothing_reaches_it) {
+    struct budget_terms t = terms();
+    struct rig_done done = {0};
+    struct error err;
+    begin(&t);
+    struct handle *h = lent(2 * PAGE);
+    handle_hand_over(h, rig_done, &done);
+    cr_expect_eq(rig_events(owner, RDMAD_EV_HANDED_OVER), 0, "an op may still be under way");
+    fake_answer_all();
+    cr_expect_eq(rig_events(owner, RDMAD_EV_HANDED_OVER), 1);
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(done.code, 0, "%s", done.text);
+    cr_expect_eq(view().handed_over, 2 * PAGE);
+    cr_expect_eq(view().free, 30 * PAGE);
+    cr_expect_eq(budget_free(b, 3 * PAGE, &err), RDMAD_E_HANDLE, "it begins at 2 pages");
+    cr_expect_eq(budget_free(b, 2 * PAGE, &err), 0, "%s", err.text);
+    cr_expect_eq(budget_free(b, 2 * PAGE, &err), RDMAD_E_HANDLE);
+    cr_expect_eq(view().free, 32 * PAGE);
+}
+
+Test(budget, a_lease_that_ended_first_is_not_handed_over) {
+    struct budget_terms t = terms();
+    struct rig_done done = {0};
+    begin(&t);
+    struct handle *h = lent(2 * PAGE);
+    handle_hand_over(h, rig_done, &done);
+    rig_advance(61 * NSEC_PER_SEC); /* while it drains */
+    fake_answer_all();
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(done.code, RDMAD_E_LEASE_EXPIRED, "%s", done.text);
+    cr_expect_eq(rig_events(owner, RDMAD_EV_HANDED_OVER), 0);
+    cr_expect_eq(view().free, 32 * PAGE);
+}
+
+Test(budget, whoever_leaves_without_a_word_leaves_the_memory) {
+    struct budget_terms t = terms();
+    begin(&t);
+    lent(2 * PAGE);
+    lent(5 * PAGE);
+    rig_close(asker);
+    fake_answer_all();
+    cr_expect_eq(view().free, 32 * PAGE);
+    asker = rig_session(2);
+}
+
+Test(budget, time_is_the_services_to_limit) {
+    struct budget_terms t = terms();
+    struct budget_ask a = {.bytes = 1, .rights = 1, .who = {.session = asker}, .node = ""};
+    t.max_ttl_ns = 500 * MS;
+    begin(&t);
+    a.ttl_ns = 501 * MS;
+    budget_request(b, &a, granted, NULL);
+    cr_expect_eq(got.result.code, RDMAD_E_LIMIT, "%s", got.result.text);
+    lent(PAGE);
+    rig_advance(500 * MS);
+    fake_answer_all();
+    cr_expect_eq(view().free, 32 * PAGE);
+}
+
+Test(budget, one_requester_leaves_something_to_others_when_requests_are_limited) {
+    struct budget_terms t = terms();
+    struct lessee peer = {.peer = 9, .address = "10.0.0.1"};
+    unsigned n = 0;
+    t.max_request = 4 * PAGE;
+    begin(&t);
+    cr_expect_eq(ask(4 * PAGE + 1), RDMAD_E_BUDGET);
+    for (; n < 32; n++) {
+        struct budget_ask a = {.bytes = PAGE, .rights = 1, .who = {.session = asker}, .node = ""};
+        budget_request(b, &a, granted, NULL);
+        if (got.result.code)
+            break;
+        rig_peer(got.lease, "127.0.0.2")->answer_at_once = true;
+    }
+    cr_expect_eq(got.result.code, RDMAD_E_BUDGET);
+    cr_expect_eq(n, 16, "half of what there is");
+    cr_expect_eq(ask_as(&peer, 4 * PAGE), 0, "another: %s", got.result.text);
+    lease_end(got.lease, RDMAD_E_LEASE_RELEASED, NULL, NULL);
+}
+
+Test(budget, without_a_limit_all_of_it_may_be_asked_for_and_not_more) {
+    struct budget_terms t = terms();
+    begin(&t);
+    lent(32 * PAGE);
+    cr_expect_eq(view().free, 0);
+    cr_expect_eq(ask(1), RDMAD_E_BUDGET);
+    cr_expect_not_null(strstr(got.result.text, "0 left of 131072"), "%s", got.result.text);
+    cr_expect_eq(ask(33 * PAGE), RDMAD_E_BUDGET);
+    cr_expect_eq(ask(UINT64_MAX), RDMAD_E_BUDGET);
+    cr_expect_eq(ask(0), RDMAD_E_INVAL);
+}
+
+Test(budget, closing_ends_the_leases_and_is_done_when_they_are) {
+    struct budget_terms t = terms();
+    struct rig_done done = {0};
+    begin(&t);
+    lent(2 * PAGE);
+    cr_expect_eq(ask(PAGE), 0);
+    lease_end(got.lease, RDMAD_E_LEASE_RELEASED, NULL, NULL);
+    budget_close(b, rig_done, &done);
+    b = NULL;
+    cr_expect_eq(done.calls, 0);
+    cr_expect_eq(rig_pool(owner)->budgets, 1, "its pool is in use");
+    fake_answer_all();
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(rig_pool(owner)->budgets, 0);
+}
+
+Test(budget, bad_terms_have_sentences) {
+    struct error err;
+    struct budget *none = NULL;
+    struct budget_terms t = terms();
+    t.offset = 1;
+    cr_expect_eq(budget_new(owner, &t, &none, &err), RDMAD_E_INVAL, "%s", err.text);
+    t = terms();
+    t.length = UINT64_MAX & ~(uint64_t)(PAGE - 1);
+    cr_expect_eq(budget_new(owner, &t, &none, &err), RDMAD_E_RANGE, "%s", err.text);
+    t = terms();
+    t.max_request = 33 * PAGE;
+    cr_expect_eq(budget_new(owner, &t, &none, &err), RDMAD_E_INVAL, "%s", err.text);
+    cr_expect_null(none);
+    t = terms();
+    t.scope = (struct scope){RDMAD_SCOPE_UID, 3, ""};
+    begin(&t);
+    cr_expect_eq(ask(1), RDMAD_E_SCOPE);
+}
