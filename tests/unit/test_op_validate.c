@@ -140,7 +140,7 @@ static void make_good(uint8_t opcode) {
 }
 
 Test(validate, every_opcode_has_its_flags_and_no_other) {
-    for (uint8_t op = 0; op < RDMAD_OP_COUNT; op++) {
+    for (uint8_t op = 0; op < (uint8_t)RDMAD_OP_COUNT; op++) {
         make_good(op);
         for (unsigned flags = 0; flags < 256; flags++) {
             bool fits = !(flags & ~(unsigned)forms[op].flags) &&
@@ -153,7 +153,7 @@ Test(validate, every_opcode_has_its_flags_and_no_other) {
 }
 
 Test(validate, what_an_opcode_does_not_use_is_zero) {
-    for (uint8_t op = 0; op < RDMAD_OP_COUNT; op++) {
+    for (uint8_t op = 0; op < (uint8_t)RDMAD_OP_COUNT; op++) {
         make_good(op);
         REJECT(0, 0, (void)q);
         REJECT(RDMAD_E_RESERVED, 0, q.reserved0 = 1);
