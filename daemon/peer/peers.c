@@ -108,8 +108,8 @@ static void check_stopped(struct peers *ps) {
 
 void peer_check_free(struct peer *p) {
     struct peers *ps = p->peers;
-    if (p->stage != PEER_LOST || p->holds || p->claims.used || p->grants.used || p->asks.used || p->chans ||
-        !list_empty(&p->lanes))
+    if (p->stage != PEER_LOST || p->holds || p->claims.used || p->grants.used || p->asks.used ||
+        p->chans || !list_empty(&p->lanes))
         return;
     list_remove(&p->node);
     ps->count--;

@@ -57,6 +57,46 @@ static void sample_channel(uint16_t type, struct peer_msg *m) {
     }
 }
 
+/* Those about leases of leases, by request and kept. */
+static void sample_more(uint16_t type, struct peer_msg *m) {
+    switch (type) {
+    case PEER_MSG_NOTIFY_TAKEN:
+        m->notify_taken = (struct peer_notify_taken){.lessee_ref = 13, .count = RDMAD_NOTIFY_DEPTH};
+        break;
+    case PEER_MSG_DELEGATE_REQ:
+        m->delegate_req = (struct peer_delegate_req){.ref = 14,
+                                                     .owner_ref = 15,
+                                                     .offset = 1,
+                                                     .length = UINT64_MAX - 1,
+                                                     .ttl_ns = 16,
+                                                     .rights = RDMAD_RIGHT_READ,
+                                                     .max_attaches = 2};
+        break;
+    case PEER_MSG_DELEGATE_REP:
+        m->delegate_rep = (struct peer_delegate_rep){.ref = 17, .lease = 18, .ttl_ns = 19};
+        memset(m->delegate_rep.key, 0x77, sizeof(m->delegate_rep.key));
+        break;
+    case PEER_MSG_REQUEST_REQ:
+        m->request_req = (struct peer_request_req){.lessee_ref = 20,
+                                                   .bytes = 21,
+                                                   .ttl_ns = 22,
+                                                   .rights = RDMAD_RIGHTS_ALL,
+                                                   .uid = 23,
+                                                   .via = 24,
+                                                   .service = "memory"};
+        break;
+    case PEER_MSG_KEEP_REQ:
+        m->keep_req.owner_ref = 25;
+        break;
+    case PEER_MSG_KEEP_REP:
+        m->keep_rep =
+            (struct peer_keep_rep){.lessee_ref = 26, .status = RDMAD_E_PERM, .text = "no"};
+        break;
+    default:
+        sample_channel(type, m);
+    }
+}
+
 static struct peer_msg sample(uint16_t type) {
     struct peer_msg m;
     memset(&m, 0, sizeof(m));
@@ -122,39 +162,8 @@ static struct peer_msg sample(uint16_t type) {
     case PEER_MSG_LINK_GONE:
         m.link_gone.via = 12;
         break;
-    case PEER_MSG_NOTIFY_TAKEN:
-        m.notify_taken = (struct peer_notify_taken){.lessee_ref = 13, .count = RDMAD_NOTIFY_DEPTH};
-        break;
-    case PEER_MSG_DELEGATE_REQ:
-        m.delegate_req = (struct peer_delegate_req){.ref = 14,
-                                                    .owner_ref = 15,
-                                                    .offset = 1,
-                                                    .length = UINT64_MAX - 1,
-                                                    .ttl_ns = 16,
-                                                    .rights = RDMAD_RIGHT_READ,
-                                                    .max_attaches = 2};
-        break;
-    case PEER_MSG_DELEGATE_REP:
-        m.delegate_rep = (struct peer_delegate_rep){.ref = 17, .lease = 18, .ttl_ns = 19};
-        memset(m.delegate_rep.key, 0x77, sizeof(m.delegate_rep.key));
-        break;
-    case PEER_MSG_REQUEST_REQ:
-        m.request_req = (struct peer_request_req){.lessee_ref = 20,
-                                                  .bytes = 21,
-                                                  .ttl_ns = 22,
-                                                  .rights = RDMAD_RIGHTS_ALL,
-                                                  .uid = 23,
-                                                  .via = 24,
-                                                  .service = "memory"};
-        break;
-    case PEER_MSG_KEEP_REQ:
-        m.keep_req.owner_ref = 25;
-        break;
-    case PEER_MSG_KEEP_REP:
-        m.keep_rep = (struct peer_keep_rep){.lessee_ref = 26, .status = RDMAD_E_PERM, .text = "no"};
-        break;
     default:
-        sample_channel(type, &m);
+        sample_more(type, &m);
     }
     return m;
 }

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Channels that we ask a peer for: each step of the handshake done well, refused, late, lost, given
+ * up and lied about; and the links of both.
+ */
+#include "tests/unit/chan_steps.h"
+
+TestSuite(peer_connects, .init = up, .fini = down, .timeout = 60);
+
+/* ---- we connect to it -------------------------------------------------------------------------
+ */
+
+static struct peer_msg asks(void) {
+    ch = end_of(s, &done);
+    peer_connect(rig.st.peers, ch, &uri, 2000 * MS);
+    out = answer_dial(2);
+    return raw_expect(out, PEER_MSG_CHAN_REQ);
+}
+
+static struct peer_msg bind_to(const struct peer_msg *m) {
+    struct peer_msg b = {.type = PEER_MSG_CHAN_BIND};
+    b.chan_bind =
+        (struct peer_chan_bind){.ref = m->chan_req.ref, .number = REF, .uid = 42, .worker = THERE};
+    memcpy(b.chan_bind.token, m->chan_req.token, sizeof(b.chan_bind.token));
+    return b;
+}
+
+/* Bound, with both answers of the data plane still out. */
+static void binds(void) {
+    struct peer_msg m = asks(), b = bind_to(&m);
+    in = raw_greet();
+    raw_send(in, &b);
+    AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+}
+
+static void connected(void) {
+    binds();
+    fake_answer(fake_call(FAKE_CHANNEL_ADD, 0), 0);
+    cr_expect_eq(raw_expect(out, PEER_MSG_CHAN_OPEN).chan_open.ref, REF);
+    open_lane();
+    cr_assert_eq(done.calls, 1);
+    cr_assert_eq(done.code, 0, "%s", done.text);
+}
+
+Test(peer_connects, a_bind_with_the_token_makes_the_channel) {
+    struct peer_msg m = asks(), b = bind_to(&m);
+    cr_expect_eq(m.chan_req.ref, ch->number);
+    cr_expect_eq(m.chan_req.uid, 1000);
+    cr_expect_eq(m.chan_req.port, rig.st.listen_port);
+    cr_expect_str_eq(m.chan_req.host, "127.0.0.1");
+    cr_expect_str_eq(m.chan_req.service, "far");
+    in = raw_greet();
+    raw_send(in, &b);
+    AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+    cr_expect_eq(fake_count(FAKE_CHANNEL_OPEN), 0, "not before it is added");
+    fake_answer(fake_call(FAKE_CHANNEL_ADD, 0), 0);
+    cr_expect_eq(fake_call(FAKE_CHANNEL_OPEN, 0)->peer_number, REF);
+    cr_expect_eq(raw_expect(out, PEER_MSG_CHAN_OPEN).chan_open.ref, REF);
+    cr_expect_eq(done.calls, 0, "there is no way to send yet");
+    open_lane();
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(ch->peer_uid, 42);
+    cr_expect_str_eq(ch->peer_node, "raw");
+}
+
+Test(peer_connects, a_daemon_that_listens_everywhere_names_no_address) {
+    rig.st.peers->any_address = true;
+    cr_expect_str_eq(asks().chan_req.host, "");
+}
+
+Test(peer_connects, tokens_are_not_guessable) {
+    struct peer_msg a = asks();
+    struct rig_done other = {0};
+    struct channel *second = end_of(s, &other);
+    peer_connect(rig.st.peers, second, &uri, 2000 * MS);
+    struct peer_msg b = raw_expect(out, PEER_MSG_CHAN_REQ);
+    cr_expect_neq(memcmp(a.chan_req.token, b.chan_req.token, sizeof(a.chan_req.token)), 0);
+    say_goodbye(out);
+    AWAIT(other.calls == 1);
+}
+
+Test(peer_connects, a_bind_that_is_not_ours_is_answered_and_changes_nothing) {
+    struct peer_msg m = asks(), b = bind_to(&m);
+    in = raw_greet();
+    b.chan_bind.token[15] ^= 1;
+    raw_send(in, &b); /* another token */
+    expect_end(in, REF, false, RDMAD_E_CANCELED);
+    b = bind_to(&m);
+    b.chan_bind.ref += 1;
+    raw_send(in, &b); /* another number */
+    expect_end(in, REF, false, RDMAD_E_CANCELED);
+
+    struct raw *other = raw_dial(); /* another node, with all the rest */
+    struct peer_msg hello = raw_hello();
+    hello.hello.node_id[0] ^= 1;
+    raw_send(other, &hello);
+    raw_expect(other, PEER_MSG_HELLO);
+    b = bind_to(&m);
+    raw_send(other, &b);
+    expect_end(other, REF, false, RDMAD_E_CANCELED);
+
+    cr_expect_eq(done.calls, 0);
+    cr_expect_eq(fake_count(FAKE_CHANNEL_ADD), 0);
+    raw_send(in, &b); /* the right one still does */
+    AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+    raw_send(in, &b); /* once */
+    expect_end(in, REF, false, RDMAD_E_CANCELED);
+}
+
+Test(peer_connects, a_kind_that_was_not_asked_for_is_refused) {
+    struct peer_msg m = asks(), b = bind_to(&m);
+    b.chan_bind.kind = RDMAD_CHANNEL_DATAGRAM;
+    in = raw_greet();
+    raw_send(in, &b);
+    expect_end(out, REF, false, RDMAD_E_PROTOCOL);
+    cr_expect_eq(done.code, RDMAD_E_PROTOCOL);
+}
+
+Test(peer_connects, a_refusal_is_told_in_its_own_words) {
+    struct peer_msg m = asks();
+    m = (struct peer_msg){.type = PEER_MSG_CHAN_REFUSE,
+                          .chan_refuse = {m.chan_req.ref, RDMAD_E_REFUSED, "no, thank you"}};
+    raw_send(out, &m);
+    AWAIT(done.calls == 1);
+    cr_expect_eq(done.code, RDMAD_E_REFUSED);
+    cr_expect_str_eq(done.text, "no, thank you");
+    raw_send(out, &m); /* once more: names nothing */
+    cr_expect(raw_silent(out));
+}
+
+Test(peer_connects, a_service_that_nobody_accepts_at_is_given_up) {
+    struct peer_msg m = asks();
+    rig_advance(2000 * MS);
+    cr_expect_eq(done.code, RDMAD_E_TIMEOUT);
+    cr_expect_not_null(strstr(done.text, "until the service accepts"), "%s", done.text);
+    expect_end(out, m.chan_req.ref, true, RDMAD_E_TIMEOUT);
+    struct peer_msg b = bind_to(&m);
+    in = raw_greet();
+    raw_send(in, &b); /* too late */
+    expect_end(in, REF, false, RDMAD_E_CANCELED);
+}
+
+Test(peer_connects, a_link_that_does_not_open_is_given_up_with_its_reason) {
+    binds();
+    fake_answer(fake_call(FAKE_CHANNEL_ADD, 0), 0);
+    fake_answer(fake_call(FAKE_LANE_HELLO, 0), RDMAD_E_NOMEM);
+    rig_advance(2000 * MS);
+    fake_answer(fake_call(FAKE_CHANNEL_END, 0), 0);
+    cr_expect_eq(done.code, RDMAD_E_TIMEOUT);
+    cr_expect_not_null(strstr(done.text, "the data plane says"), "%s", done.text);
+}
+
+Test(peer_connects, a_link_that_never_will_be_fails_it_at_once) {
+    binds();
+    fake_answer(fake_call(FAKE_CHANNEL_ADD, 0), 0);
+    fake_answer(fake_call(FAKE_LANE_HELLO, 0), RDMAD_E_VERSION);
+    fake_answer(fake_call(FAKE_CHANNEL_END, 0), 0);
+    cr_expect_eq(done.code, RDMAD_E_VERSION);
+}
+
+Test(peer_connects, a_daemon_that_is_not_there_is_told) {
+    raw_close(listener);
+    ch = end_of(s, &done);
+    peer_connect(rig.st.peers, ch, &uri, 2000 * MS);
+    AWAIT(done.calls == 1);
+    cr_expect_eq(done.code, RDMAD_E_UNREACHABLE);
+    listener = raw_listen(&uri.port);
+}
+
+Test(peer_connects, this_very_daemon_under_another_name_is_local) {
+    struct rdmad_uri self = {.host = "localhost", .port = rig.st.listen_port, .name = "rpc"};
+    ch = end_of(s, &done);
+    peer_connect(rig.st.peers, ch, &self, 2000 * MS);
+    AWAIT(sv->waiting == 1);
+    struct rig_done other = {0};
+    incoming_accept(waiting(sv), end_of(s, &other), 1000 * MS);
+    fake_answer_all();
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(done.code, 0, "%s", done.text);
+    cr_expect(!ch->remote);
+}
+
+Test(peer_connects, a_goodbye_while_we_wait_is_a_loss) {
+    asks();
+    say_goodbye(out);
+    AWAIT(done.calls == 1);
+    cr_expect_eq(done.code, RDMAD_E_PEER_LOST);
+}
+
+Test(peer_connects, an_abrupt_close_is_told) {
+    connected();
+    channel_close(ch, false, rig_done, &closed);
+    fake_answer_all();
+    cr_expect_eq(closed.calls, 1);
+    expect_end(out, REF, false, RDMAD_E_CANCELED);
+}
+
+Test(peer_connects, a_lingering_close_ends_with_its_peer) {
+    connected();
+    channel_close(ch, true, rig_done, &closed);
+    say_goodbye(in);
+    AWAIT(fake_count(FAKE_CHANNEL_END) == 2);
+    cr_expect(!fake_call(FAKE_CHANNEL_END, 1)->linger, "there is nobody left to deliver to");
+    fake_answer_all();
+    cr_expect_eq(closed.calls, 1);
+}
+
+Test(peer_connects, our_session_may_end_at_any_step) {
+    for (int step = 0; step < 3; step++) {
+        struct session *t = rig_session(5);
+        fake_reset();
+        done = (struct rig_done){0};
+        ch = end_of(t, &done);
+        peer_connect(rig.st.peers, ch, &uri, 2000 * MS);
+        if (step == 1)
+            out = answer_dial(2);
+        struct peer_msg m = {0};
+        if (step)
+            m = raw_expect(out, PEER_MSG_CHAN_REQ);
+        if (step == 2) {
+            struct peer_msg b = bind_to(&m);
+            in = raw_greet();
+            raw_send(in, &b);
+            AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+        }
+        rig_close(t);
+        fake_answer_all();
+        cr_expect_eq(done.calls, 1);
+        cr_expect_neq(done.code, 0);
+        cr_expect(rig_closed(t));
+        if (step == 1)
+            expect_end(out, m.chan_req.ref, true, RDMAD_E_CANCELED);
+        if (step == 0) { /* the connection itself goes on being made */
+            raw_close(raw_accept(listener));
+            for (int i = 0; i < 20; i++)
+                settle();
+        }
+    }
+}
+
+Test(peer_connects, half_of_a_peers_channels_is_the_most_of_one_uid) {
+    struct rig_done other = {0};
+    rig.config.max_peer_attaches = 2;
+    asks();
+    struct channel *second = end_of(s, &other);
+    peer_connect(rig.st.peers, second, &uri, 2000 * MS);
+    cr_expect_eq(other.code, RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(other.text, "half of peer.attaches"), "%s", other.text);
+}
+
+/* ---- links ------------------------------------------------------------------------------------
+ */
+
+Test(peer_connects, a_link_is_offered_on_the_worker_that_is_asked_for) {
+    binds();
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req = {.ref = 5, .worker = 0}};
+    raw_send(in, &m);
+    AWAIT(fake_pending(FAKE_OFFER) == 1);
+    cr_expect_eq(fake_call(FAKE_OFFER, 0)->count, 0);
+    m.link_req.worker = 1;
+    raw_send(in, &m);
+    struct peer_msg rep = raw_expect(in, PEER_MSG_LINK_REP);
+    cr_expect_eq(rep.link_rep.status, RDMAD_E_INVAL);
+    cr_expect_not_null(strstr(rep.link_rep.text, "no worker 1 here"), "%s", rep.link_rep.text);
+}
+
+Test(peer_connects, a_link_needs_a_lease_or_a_channel) {
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req = {.ref = 5}};
+    in = raw_greet();
+    raw_send(in, &m);
+    struct peer_msg rep = raw_expect(in, PEER_MSG_LINK_REP);
+    cr_expect_eq(rep.link_rep.status, RDMAD_E_NO_LEASE);
+}
