@@ -224,11 +224,23 @@ static void *receive_for_ever(void *status) {
     return NULL;
 }
 
+static json_int_t receives_posted(struct tdaemon *d) {
+    json_t *reply = tdaemon_call(d, "channel.show", NULL), *row;
+    json_int_t sum = 0;
+    size_t i;
+    json_array_foreach(json_object_get(reply, "channels"), i, row) {
+        sum += json_integer_value(json_object_get(row, "receives_posted"));
+    }
+    json_decref(reply);
+    return sum;
+}
+
 static void closing_under_a_receive(void) {
     pthread_t thread;
     int status = 0;
     pthread_create(&thread, NULL, receive_for_ever, &status);
-    sleep_ms(20);
+    while (receives_posted(p.db) == 0)
+        sleep_ms(1);
     OK(rdmad_channel_close(p.cb), p.b);
     p.cb = NULL;
     pthread_join(thread, NULL);
@@ -370,6 +382,69 @@ static void ways_to_wait(void) {
         waiting(way);
 }
 
+/* ---- many threads -------------------------------------------------------------------------- */
+
+enum { THREADS = 12, ROUNDS = 100 };
+
+struct talk {
+    rdmad_channel *here, *there;
+    uint8_t *near, *far; /* 4096 bytes each, and as many behind them */
+};
+
+static void *ask_often(void *arg) {
+    struct talk *t = arg;
+    struct rdmad_message m;
+    size_t at;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        fill_bytes(t->near, 4096, i);
+        OK(rdmad_send_imm(t->here, t->near, 4096, i), p.a);
+        OK(rdmad_recv(t->here, t->near + 4096, 4096, -1, &m), p.a);
+        CHECK(m.imm == i && bytes_are(t->near + 4096, 4096, i, &at), "round %u", i);
+    }
+    return NULL;
+}
+
+static void *answer_often(void *arg) {
+    struct talk *t = arg;
+    struct rdmad_message m;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        OK(rdmad_recv(t->there, t->far, 4096, -1, &m), p.b);
+        OK(rdmad_send_imm(t->there, t->far, 4096, m.imm), p.b);
+    }
+    return NULL;
+}
+
+/* Beside them, and never waiting for one of them. */
+static void *write_often(void *unused) {
+    (void)unused;
+    for (unsigned i = 0; i < 20 * ROUNDS; i++)
+        OK(rdmad_write(p.lease, LARGE, p.near + LARGE, 512), p.a);
+    return NULL;
+}
+
+static void threads(void) {
+    struct talk talk[THREADS];
+    pthread_t asking[THREADS], answering[THREADS], writing[2];
+    for (unsigned i = 0; i < THREADS; i++) {
+        talk[i].near = p.near + (size_t)i * 8192;
+        talk[i].far = p.far + (size_t)i * 8192;
+        pair_connect(&p, RDMAD_CHANNEL_RELIABLE, &talk[i].here, &talk[i].there);
+        pthread_create(&answering[i], NULL, answer_often, &talk[i]);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        pthread_create(&writing[i], NULL, write_often, NULL);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_create(&asking[i], NULL, ask_often, &talk[i]);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(writing[i], NULL);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(asking[i], NULL);
+        pthread_join(answering[i], NULL);
+        OK(rdmad_channel_close(talk[i].here), p.a);
+        OK(rdmad_channel_close(talk[i].there), p.b);
+    }
+}
+
 /* ---- services ------------------------------------------------------------------------------ */
 
 static void *connect_again(void *status) {
@@ -455,6 +530,7 @@ BY_BOTH(closing_under_a_receive)
 BY_BOTH(leases)
 BY_BOTH(what_is_no_lease)
 BY_BOTH(ways_to_wait)
+BY_BOTH(threads)
 BY_BOTH(rejecting)
 BY_BOTH(bad_addresses)
 BY_BOTH(info_tells)
@@ -462,5 +538,5 @@ BY_BOTH(info_tells)
 TEST_MAIN(CASE(both_blocking_calls), CASE(both_too_small), CASE(both_receives_that_time_out),
           CASE(both_cancels), CASE(both_closing), CASE(both_aborting),
           CASE(both_the_other_session_ends), CASE(both_closing_under_a_receive), CASE(both_leases),
-          CASE(both_what_is_no_lease), CASE(both_ways_to_wait), CASE(both_rejecting),
-          CASE(both_bad_addresses), CASE(both_info_tells))
+          CASE(both_what_is_no_lease), CASE(both_ways_to_wait), CASE(both_threads),
+          CASE(both_rejecting), CASE(both_bad_addresses), CASE(both_info_tells))

@@ -482,6 +482,19 @@ Test(channel, receives_that_last_stand_in_nobodys_way) {
         pthread_join(t[i], NULL);
 }
 
+static bool hang_up(struct fake_ring *r, const struct rdmad_sqe *sqe) {
+    (void)r, (void)sqe;
+    fake_hang_up(&fake);
+    return true;
+}
+
+Test(channel, a_receive_without_end_ends_with_the_daemon) {
+    rig_play(hang_up);
+    cr_assert_eq(rdmad_recv(channel, memory, 64, -1, NULL), RDMAD_E_DAEMON_LOST);
+    cr_assert_eq(rdmad_last_outcome(), RDMAD_FAILED_PARTIAL, "the buffer may have been written");
+    cr_assert_eq(rdmad_send(channel, memory, 64), RDMAD_E_DAEMON_LOST);
+}
+
 /* ---- leases --------------------------------------------------------------------------------- */
 
 Test(channel, atomics_name_their_operands_and_bring_the_old_value) {
