@@ -61,7 +61,7 @@ Test(rdmactl, objects_and_verbs_that_do_not_exist_are_answered_with_those_that_d
     wrong("sesion show", "unknown object \"sesion\"; there are: status,");
     wrong("lease revoek 3", "unknown verb \"revoek\" for lease; there are: show, revoke");
     wrong("bench", "bench needs a verb: serve, nop, read, write");
-    wrong("bench send x", "unknown verb \"send\" for bench");
+    wrong("bench swap x", "unknown verb \"swap\" for bench");
 }
 
 Test(rdmactl, bad_options_are_named) {
