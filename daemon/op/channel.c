@@ -275,6 +275,7 @@ unsigned channels_run(struct worker *w) {
             work += turn(ch, &again);
             if (again && list_empty(pos))
                 list_append(&later, pos);
+            work += again && !ch->remote; /* no memory: nothing else will wake us */
         }
     }
     if (!list_empty(run))

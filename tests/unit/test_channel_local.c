@@ -3,6 +3,8 @@
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define POOL (4u << 20)
 #define LARGE (1u << 20)
@@ -251,4 +253,53 @@ Test(channel_local, a_handle_that_is_none_is_refused) {
     sqe.lease = RIG_HANDLE(10);
     ASSERT_CQE(rig_do(&c.end[A].client, &sqe), 1, RDMAD_E_HANDLE, RDMAD_FAILED_UNTOUCHED, 0);
     done();
+}
+
+/* The client's pool is still mapped, but there is nothing behind it. */
+static void vanish(int end) {
+    int fd = memfd_create("nothing", MFD_CLOEXEC);
+    void *at =
+        mmap(c.end[end].client.pool, POOL, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    cr_assert(fd >= 0 && at == c.end[end].client.pool);
+    close(fd);
+}
+
+static void sender_vanished(uint64_t length) {
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 1);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, length, 2);
+    vanish(A);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_E_FAULT, RDMAD_FAILED_UNTOUCHED, 0);
+    cr_assert_eq(rig.violated, 1);
+    cr_assert_eq(rig.cookie, &c.end[A].client);
+    cr_assert_eq(c.end[B].stats.receives_posted, 1, "the receive was used up");
+    done();
+}
+
+Test(channel_local, the_memory_of_a_sender_vanishes_under_a_small_message) {
+    sender_vanished(100);
+}
+Test(channel_local, the_memory_of_a_sender_vanishes_under_a_large_message) {
+    sender_vanished(LARGE);
+}
+
+static void receiver_vanished(uint64_t length) {
+    chan_put(&c, B, RDMAD_OP_RECV, 0, LARGE, 1);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, length, 2);
+    vanish(B);
+    rig_settle(&rig);
+    cr_assert_eq(rig.violated, 1);
+    cr_assert_eq(rig.cookie, &c.end[B].client);
+    rig_client_down(&c.end[B].client);
+    c.end[B].client.session = NULL;
+    struct rdmad_cqe cqe = chan_wait(&c, A);
+    cr_assert_eq(cqe.user_data, 2);
+    cr_assert_eq(cqe.outcome, RDMAD_FAILED_UNTOUCHED);
+    done();
+}
+
+Test(channel_local, the_memory_of_a_receiver_vanishes_under_a_small_message) {
+    receiver_vanished(100);
+}
+Test(channel_local, the_memory_of_a_receiver_vanishes_under_a_large_message) {
+    receiver_vanished(LARGE);
 }
