@@ -103,7 +103,7 @@ enum rdmad_opcode {
 };
 
 /* Flags of an sqe. */
-#define RDMAD_SQE_FENCE 1u  /* starts when every op taken from its ring before has ended */
+#define RDMAD_SQE_FENCE 1u  /* starts when all before it on its ring ended, but RECV, NOTIFIED */
 #define RDMAD_SQE_SILENT 2u /* no completion if it is done; one only if it is not */
 /* A batch: with all entries up to the first without this flag it has one completion, which comes
  * when the last of them has ended, with the user_data of the last, the status of the first that
