@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What lessees and owners ask of each other beyond an attach, the other end played by the test:
+ * parts of leases, more time, notifications, names, memory of services; and a daemon that is its
+ * own peer because its device's atomics are not the CPU's.
+ */
+#include "daemon/state/service.h"
+#include "tests/unit/lessee_steps.h"
+
+TestSuite(peer_asks, .init = up, .fini = down);
+
+static void quiet(void) {
+    for (int i = 0; i < 5; i++)
+        settle();
+}
+
+/* ---- the asker's side ---- */
+
+static struct {
+    unsigned calls;
+    struct error result;
+    struct rdmad_lease_grant_rep part;
+    struct rdmad_names_list_rep names;
+} answer;
+
+static void delegated(void *arg, const struct error *result,
+                      const struct rdmad_lease_grant_rep *rep) {
+    (void)arg;
+    answer.calls++;
+    answer.result = *result;
+    if (rep)
+        answer.part = *rep;
+}
+
+static const struct lease_part some = {
+    .offset = 8, .length = 16, .ttl_ns = 1000, .rights = RDMAD_RIGHT_READ, .max_attaches = 3};
+
+Test(peer_asks, a_part_is_asked_of_the_owner_and_has_its_address) {
+    uint64_t ref;
+    struct raw *r = attached(5000, &ref);
+    memset(&answer, 0, sizeof(answer));
+    peer_delegate(h, &some, 1000 * MS, delegated, NULL);
+    struct peer_msg m = raw_expect(r, PEER_MSG_DELEGATE_REQ);
+    cr_expect_eq(m.delegate_req.owner_ref, 900 + ref);
+    cr_expect_eq(m.delegate_req.offset, 8);
+    cr_expect_eq(m.delegate_req.length, 16);
+    cr_expect_eq(m.delegate_req.rights, RDMAD_RIGHT_READ);
+    cr_expect_eq(m.delegate_req.max_attaches, 3);
+    struct peer_msg rep = {.type = PEER_MSG_DELEGATE_REP};
+    rep.delegate_rep = (struct peer_delegate_rep){
+        .ref = m.delegate_req.ref, .lease = 55, .ttl_ns = 900, .key = {0xab}};
+    raw_send(r, &rep);
+    AWAIT(answer.calls == 1);
+    cr_expect_eq(answer.result.code, 0, "%s", answer.result.text);
+    cr_expect_eq(answer.part.lease, 55);
+    cr_expect_eq(answer.part.ttl_ns, 900);
+    char begins[64];
+    snprintf(begins, sizeof(begins), "rdmad://127.0.0.1:%u/lease/55?key=ab", uri.port);
+    cr_expect_eq(strncmp(answer.part.uri, begins, strlen(begins)), 0, "%s", answer.part.uri);
+    raw_send(r, &rep); /* nobody's any more */
+    quiet();
+    cr_expect_eq(answer.calls, 1);
+}
+
+Test(peer_asks, a_question_ends_by_refusal_time_or_loss) {
+    uint64_t ref;
+    struct raw *r = attached(60000, &ref);
+    memset(&answer, 0, sizeof(answer));
+    peer_delegate(h, &some, 1000 * MS, delegated, NULL);
+    struct peer_msg m = raw_expect(r, PEER_MSG_DELEGATE_REQ);
+    struct peer_msg rep = {.type = PEER_MSG_DELEGATE_REP,
+                           .delegate_rep = {.ref = m.delegate_req.ref,
+                                            .status = RDMAD_E_DELEGATE,
+                                            .text = "not this one"}};
+    raw_send(r, &rep);
+    AWAIT(answer.calls == 1);
+    cr_expect_eq(answer.result.code, RDMAD_E_DELEGATE);
+    cr_expect_str_eq(answer.result.text, "not this one");
+    peer_delegate(h, &some, 1000 * MS, delegated, NULL);
+    raw_expect(r, PEER_MSG_DELEGATE_REQ);
+    rig_advance(1000 * MS);
+    cr_expect_eq(answer.calls, 2);
+    cr_expect_eq(answer.result.code, RDMAD_E_TIMEOUT);
+    peer_delegate(h, &some, 60000 * MS, delegated, NULL);
+    raw_expect(r, PEER_MSG_DELEGATE_REQ);
+    raw_close(r);
+    AWAIT(answer.calls == 3);
+    cr_expect_eq(answer.result.code, RDMAD_E_PEER_LOST);
+}
+
+Test(peer_asks, a_keeper_asks_again_before_the_lease_ends) {
+    uint64_t ref;
+    struct rig_done kept = {0};
+    rig.config.peer_ping_ms = rig.config.peer_dead_ms = 600000;
+    struct raw *r = attached(3000, &ref);
+    handle_keep(h, true, rig_done, &kept);
+    for (unsigned i = 0; i < 3; i++) {
+        struct peer_msg m = raw_expect(r, PEER_MSG_KEEP_REQ);
+        cr_expect_eq(m.keep_req.owner_ref, 900 + ref);
+        struct peer_msg rep = {.type = PEER_MSG_KEEP_REP, .keep_rep.lessee_ref = ref};
+        raw_send(r, &rep);
+        raw_expect(r, PEER_MSG_TTL_REQ);
+        struct peer_msg ttl = {.type = PEER_MSG_TTL_REP, .ttl = {.ref = ref, .ttl_ns = 3000 * MS}};
+        raw_send(r, &ttl);
+        quiet();
+        cr_expect_eq(h->deadline_ns, rig.now_ns + 3000 * MS);
+        rig_advance(2000 * MS);
+    }
+    cr_expect_eq(kept.calls, 1);
+    cr_expect_eq(kept.code, 0);
+    raw_expect(r, PEER_MSG_KEEP_REQ);
+    struct peer_msg no = {.type = PEER_MSG_KEEP_REP,
+                          .keep_rep = {.lessee_ref = ref, .status = RDMAD_E_PERM}};
+    raw_send(r, &no);
+    quiet();
+    cr_expect_not(h->keep, "it never will be");
+}
+
+Test(peer_asks, taken_notifications_make_room_for_more) {
+    uint64_t ref;
+    struct raw *r = attached(5000, &ref);
+    cr_expect_eq(fake_call(FAKE_LEASE_ADD, 0)->spec.notify_ref, 900 + ref);
+    struct peer_msg m = {.type = PEER_MSG_NOTIFY_TAKEN,
+                         .notify_taken = {.lessee_ref = ref, .count = 5}};
+    raw_send(r, &m);
+    AWAIT(fake_count(FAKE_LEASE_NOTIFIED) == 1);
+    cr_expect_eq(fake_call(FAKE_LEASE_NOTIFIED, 0)->count, 5);
+    m.notify_taken.lessee_ref++;
+    raw_send(r, &m);
+    quiet();
+    cr_expect_eq(fake_count(FAKE_LEASE_NOTIFIED), 1);
+}
+
+/* A request that was answered, and is handed over. */
+static struct raw *handing(uint64_t *ref, struct rig_done *over) {
+    struct request_terms terms = {.bytes = 8192, .rights = RDMAD_RIGHTS_DEFAULT};
+    struct error err;
+    strcpy(uri.name, "memory");
+    uri.lease = 0;
+    cr_assert_eq(handle_new(s, &h, &err), 0);
+    peer_request(rig.st.peers, h, &uri, &terms, 5000 * MS, rig_done, &done);
+    struct raw *r = greet();
+    struct peer_msg m = raw_expect(r, PEER_MSG_REQUEST_REQ);
+    cr_expect_eq(m.request_req.bytes, 8192);
+    cr_expect_eq(m.request_req.uid, 3);
+    cr_expect_str_eq(m.request_req.service, "memory");
+    *ref = m.request_req.lessee_ref;
+    grant(r, *ref, 5000);
+    link_and_key(r, *ref);
+    fake_answer(fake_call(FAKE_LEASE_ADD, -1), 0);
+    cr_assert_eq(done.code, 0, "%s", done.text);
+    handle_hand_over(h, rig_done, over);
+    quiet();
+    cr_expect(raw_silent(r), "an op may still be under way");
+    fake_answer_all();
+    return r;
+}
+
+Test(peer_asks, a_hand_over_is_done_when_its_owner_says_so) {
+    struct rig_done over = {0};
+    uint64_t ref;
+    struct raw *r = handing(&ref, &over);
+    cr_expect_eq(raw_expect(r, PEER_MSG_RELEASE).release.returned, 2);
+    cr_expect_eq(over.calls, 0);
+    struct peer_msg m = {.type = PEER_MSG_REVOKED,
+                         .revoked = {.lessee_ref = ref, .reason = RDMAD_E_LEASE_RELEASED}};
+    raw_send(r, &m);
+    AWAIT(over.calls == 1);
+    cr_expect_eq(over.code, 0, "%s", over.text);
+}
+
+Test(peer_asks, a_hand_over_that_crosses_the_leases_end_is_none) {
+    struct rig_done over = {0};
+    uint64_t ref;
+    struct raw *r = handing(&ref, &over);
+    raw_expect(r, PEER_MSG_RELEASE);
+    struct peer_msg m = {.type = PEER_MSG_REVOKED,
+                         .revoked = {.lessee_ref = ref, .reason = RDMAD_E_LEASE_REVOKED}};
+    raw_send(r, &m);
+    AWAIT(over.calls == 1);
+    cr_expect_eq(over.code, RDMAD_E_LEASE_REVOKED);
+}
+
+Test(peer_asks, a_hand_over_whose_owner_is_lost_says_so) {
+    struct rig_done over = {0};
+    uint64_t ref;
+    struct raw *r = handing(&ref, &over);
+    raw_expect(r, PEER_MSG_RELEASE);
+    raw_close(r);
+    AWAIT(over.calls == 1);
+    cr_expect_eq(over.code, RDMAD_E_PEER_LOST);
+}
+
+/* ---- names ---- */
+
+static void listed(void *arg, const struct error *result, const struct rdmad_names_list_rep *rep) {
+    (void)arg;
+    answer.calls++;
+    answer.result = *result;
+    if (rep)
+        answer.names = *rep;
+}
+
+static struct names_query query(void) {
+    struct names_query q = {.port = uri.port, .timeout_ns = 5000 * MS};
+    strcpy(q.host, "127.0.0.1");
+    strcpy(q.prefix, "p");
+    return q;
+}
+
+Test(peer_asks, a_listing_is_one_page) {
+    struct names_query q = query();
+    memset(&answer, 0, sizeof(answer));
+    peer_list(s, &q, listed, NULL);
+    struct raw *r = greet();
+    struct peer_msg m = raw_expect(r, PEER_MSG_NAMES_REQ);
+    cr_expect_str_eq(m.names_req.prefix, "p");
+    struct peer_msg rep = {.type = PEER_MSG_NAMES_REP, .names_rep.ref = m.names_req.ref};
+    strcpy(rep.names_rep.entry.name, "p1");
+    raw_send(r, &rep);
+    rep.names_rep = (struct peer_names_rep){.ref = m.names_req.ref, .last = 2};
+    raw_send(r, &rep);
+    AWAIT(answer.calls == 1);
+    cr_expect_eq(answer.names.count, 1);
+    cr_expect_eq(answer.names.more, 1);
+    cr_expect_str_eq(answer.names.entry[0].name, "p1");
+
+    peer_list(s, &q, listed, NULL);
+    m = raw_expect(r, PEER_MSG_NAMES_REQ);
+    for (unsigned i = 0; i <= RDMAD_NAMES_PER_REPLY; i++) {
+        rep.names_rep = (struct peer_names_rep){.ref = m.names_req.ref};
+        strcpy(rep.names_rep.entry.name, "p1");
+        raw_send(r, &rep);
+    }
+    AWAIT(answer.calls == 2);
+    cr_expect_neq(answer.result.code, 0, "a page that has no end");
+}
+
+static unsigned there, ended;
+static int end_reason;
+static struct peer_ask *asked_watch;
+
+static bool never_lags(struct watch *w) {
+    (void)w;
+    return false;
+}
+static void count(struct watch *w, const struct rdmad_name_entry *entry, bool gone) {
+    (void)w, (void)entry;
+    there += !gone;
+}
+static void watch_ended(struct watch *w, int reason) {
+    watch_end(w);
+    ended++;
+    end_reason = reason;
+    peer_unwatch(asked_watch);
+    asked_watch = NULL;
+}
+static const struct watch_ops counting = {never_lags, count, NULL, watch_ended};
+
+Test(peer_asks, a_watch_of_a_lost_peer_is_over) {
+    struct names_query q = query();
+    struct watch w;
+    there = ended = 0;
+    watch_begin(&w, NULL, NULL, "p", &counting);
+    asked_watch = peer_watch(s, &q, &w, rig_done, &done);
+    struct raw *r = greet();
+    struct peer_msg m = raw_expect(r, PEER_MSG_WATCH_REQ);
+    struct peer_msg ev = {.type = PEER_MSG_NAME_EV, .name_ev.ref = m.watch_req.ref};
+    strcpy(ev.name_ev.entry.name, "p1");
+    raw_send(r, &ev);
+    AWAIT(there == 1);
+    cr_expect_eq(done.calls, 1);
+    cr_expect_eq(done.code, 0);
+    rig_advance(10000 * MS);
+    cr_expect_eq(ended, 0, "its time-out is for its beginning");
+    raw_close(r);
+    AWAIT(ended == 1);
+    cr_expect_eq(end_reason, RDMAD_E_PEER_LOST);
+}
+
+Test(peer_asks, a_watch_that_is_given_up_is_told) {
+    struct names_query q = query();
+    struct watch w;
+    watch_begin(&w, NULL, NULL, "p", &counting);
+    asked_watch = peer_watch(s, &q, &w, rig_done, &done);
+    struct raw *r = greet();
+    struct peer_msg m = raw_expect(r, PEER_MSG_WATCH_REQ);
+    struct peer_msg ev = {.type = PEER_MSG_NAME_EV, .name_ev.ref = m.watch_req.ref};
+    raw_send(r, &ev); /* there is none */
+    AWAIT(done.calls == 1);
+    peer_unwatch(asked_watch);
+    watch_end(&w);
+    cr_expect_eq(raw_expect(r, PEER_MSG_UNWATCH).unwatch.ref, m.watch_req.ref);
+}
+
+/* ---- the other side ---- */
+
+static uint64_t owner_ref;
+
+static struct raw *lent(struct lease *l) {
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ,
+                         .attach_req = {.lessee_ref = 41, .lease = l->id}};
+    memcpy(m.attach_req.key, l->key, sizeof(l->key));
+    raw_send(r, &m);
+    owner_ref = raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.owner_ref;
+    return r;
+}
+
+Test(peer_asks, the_owner_makes_a_part_or_says_why_not) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r = lent(l);
+    struct peer_msg m = {.type = PEER_MSG_DELEGATE_REQ};
+    m.delegate_req = (struct peer_delegate_req){
+        .ref = 5, .owner_ref = owner_ref, .length = 64, .ttl_ns = 1000 * MS, .rights = 1};
+    raw_send(r, &m);
+    struct peer_msg rep = raw_expect(r, PEER_MSG_DELEGATE_REP);
+    cr_expect_eq(rep.delegate_rep.ref, 5);
+    cr_expect_eq(rep.delegate_rep.status, 0, "%s", rep.delegate_rep.text);
+    cr_assert_not_null(lease_by_id(rig.st.leases, rep.delegate_rep.lease));
+    cr_expect_eq(
+        memcmp(lease_by_id(rig.st.leases, rep.delegate_rep.lease)->key, rep.delegate_rep.key, 16),
+        0);
+    m.delegate_req.owner_ref++;
+    raw_send(r, &m);
+    cr_expect_eq(raw_expect(r, PEER_MSG_DELEGATE_REP).delegate_rep.status, RDMAD_E_NO_LEASE);
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    fake_answer_all();
+}
+
+Test(peer_asks, two_peers_attaches_never_have_one_number) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    lent(l);
+    uint64_t first = owner_ref;
+    lent(l);
+    cr_expect_neq(owner_ref, first);
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    rig_advance(1000 * MS);
+    fake_answer_all();
+}
+
+Test(peer_asks, taken_notifications_are_told_to_their_lessee) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ,
+                         .attach_req = {.lessee_ref = 41, .lease = l->id, .via = 1}};
+    memcpy(m.attach_req.key, l->key, sizeof(l->key));
+    raw_send(r, &m);
+    AWAIT(fake_pending(FAKE_WINDOW_OPEN) == 1);
+    struct fake_call *notify = fake_call(FAKE_WINDOW_NOTIFY, 0);
+    cr_assert_not_null(notify, "right behind the window's open");
+    cr_expect_eq(notify->other_end, owner->plane);
+    cr_expect_eq(fake_call(FAKE_WINDOW_OPEN, 0)->window.rights & RDMAD_RIGHT_DELEGATE, 0);
+    fake_answer_all();
+    cr_expect_eq(raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.owner_ref, notify->number);
+    peers_notify_taken(rig.st.peers, notify->cookie, 3);
+    struct peer_msg taken = raw_expect(r, PEER_MSG_NOTIFY_TAKEN);
+    cr_expect_eq(taken.notify_taken.lessee_ref, 41);
+    cr_expect_eq(taken.notify_taken.count, 3);
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    rig_advance(1000 * MS);
+    fake_answer_all();
+}
+
+Test(peer_asks, watches_of_one_peer_are_bounded) {
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_WATCH_REQ};
+    for (unsigned i = 0; i <= PEER_WATCHES_MAX; i++) {
+        m.watch_req.ref = i + 1;
+        raw_send(r, &m);
+        struct peer_msg ev = raw_expect(r, PEER_MSG_NAME_EV);
+        cr_assert_eq(ev.name_ev.ref, i + 1);
+        cr_assert_eq(ev.name_ev.gone, i == PEER_WATCHES_MAX, "watch %u", i);
+    }
+    struct peer_msg un = {.type = PEER_MSG_UNWATCH, .unwatch.ref = 7};
+    raw_send(r, &un);
+    raw_send(r, &m);
+    cr_expect_eq(raw_expect(r, PEER_MSG_NAME_EV).name_ev.gone, 0, "there is room again");
+}
+
+/* ---- ourselves ---- */
+
+Test(peer_asks, a_lease_for_the_devices_atomics_is_reached_by_link_even_here) {
+    struct session *owner = rig_session(1);
+    struct lease_terms t = rig_terms(60000);
+    struct error err;
+    t.scope = RDMAD_SCOPE_UID;
+    t.scope_uid = 3; /* of the session that attaches: only the kernel's word counts */
+    struct lease *l = rig_grant_terms(owner, &t);
+    fake_atomics_are_cpus = false;
+    cr_expect(handle_goes_by_link(&rig.st, t.rights));
+    cr_expect_not(handle_goes_by_link(&rig.st, RDMAD_RIGHTS_DEFAULT));
+
+    uri = (struct rdmad_uri){.lease = l->id};
+    memcpy(uri.key, l->key, sizeof(uri.key));
+    cr_assert_eq(handle_new(s, &h, &err), 0);
+    peer_attach(rig.st.peers, h, &uri, 50000 * MS, rig_done, &done);
+    for (int i = 0; i < 400 && !done.calls; i++) {
+        fake_answer_all();
+        settle();
+    }
+    cr_assert_eq(done.calls, 1);
+    cr_expect_eq(done.code, 0, "%s", done.text);
+    cr_expect(h->remote, "by link");
+    cr_expect_eq(l->attached, 1);
+    cr_expect_eq(fake_count(FAKE_LANE_OPEN), 1);
+    cr_expect_eq(fake_count(FAKE_WINDOW_OPEN), 1);
+
+    /* Another that may not: the scope is asked about the session, not about the address. */
+    struct session *other = rig_session(4);
+    struct rig_done refused = {0};
+    struct handle *h2;
+    cr_assert_eq(handle_new(other, &h2, &err), 0);
+    peer_attach(rig.st.peers, h2, &uri, 50000 * MS, rig_done, &refused);
+    for (int i = 0; i < 400 && !refused.calls; i++) {
+        fake_answer_all();
+        settle();
+    }
+    cr_expect_eq(refused.code, RDMAD_E_SCOPE, "%s", refused.text);
+
+    struct rig_done over = {0};
+    lease_end(l, RDMAD_E_LEASE_REVOKED, rig_done, &over);
+    for (int i = 0; i < 400 && !over.calls; i++) {
+        fake_answer_all();
+        settle();
+    }
+    cr_expect_eq(over.calls, 1);
+    rig_close(other);
+    fake_answer_all();
+}
