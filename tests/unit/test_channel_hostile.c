@@ -177,8 +177,8 @@ Test(channel_hostile, what_is_not_from_its_other_end_is_ignored) {
     struct rdmad_cqe cqe;
     receive_posted(1000);
     const uint64_t via = chan_of(&c, B)->via, peer = c.end[B].peer_in;
-    for (uint8_t kind = CHANNEL_STATE; kind < CHANNEL_SAYS; kind++) {
-        struct channel_message m = honest(kind);
+    for (unsigned kind = CHANNEL_STATE; kind < CHANNEL_SAYS; kind++) {
+        struct channel_message m = honest((uint8_t)kind);
         size_t size = bytes_of(&m, bytes);
         arrive_from(peer + 1, via, bytes, size);
         arrive_from(peer, via + 100, bytes, size); /* also a SYNC: of an epoch that was */
