@@ -227,7 +227,7 @@ static void add_edge(struct shape *s, unsigned granule, unsigned first, unsigned
 }
 
 /* Of the page's bytes [low, high), which are not all. */
-static struct shape shape_of(unsigned low, unsigned high, bool writes) {
+static inline struct shape shape_of(unsigned low, unsigned high, bool writes) {
     unsigned first = low / GRANULE, last = (high - 1) / GRANULE;
     unsigned full_from = (low + GRANULE - 1) / GRANULE, full_to = high / GRANULE;
     struct shape s;
@@ -371,8 +371,8 @@ static int take_part(struct rdmad_hold_map *m, uint64_t page, unsigned low, unsi
                      bool writes) {
     uint64_t conflicts = writes ? WHOLE_WRITER | WHOLE_READERS : WHOLE_WRITER;
     uint64_t counter = writes ? PART_WRITERS : PART_READERS;
-    uint64_t *word = &m->page[page], w = lock_page(word);
     struct shape s = shape_of(low, high, writes);
+    uint64_t *word = &m->page[page], w = lock_page(word);
     int rc = RDMAD_E_BUSY;
 
     if ((w & counter) == counter)
@@ -387,8 +387,8 @@ static int take_part(struct rdmad_hold_map *m, uint64_t page, unsigned low, unsi
 
 static void drop_part(struct rdmad_hold_map *m, uint64_t page, unsigned low, unsigned high,
                       bool writes) {
-    uint64_t *word = &m->page[page], w = lock_page(word);
     struct shape s = shape_of(low, high, writes);
+    uint64_t *word = &m->page[page], w = lock_page(word);
 
     detail_drop(&m->detail[page], &s);
     unlock_page(word, w - (writes ? PART_WRITER : PART_READER));
