@@ -294,7 +294,7 @@ void op_set_due(struct worker *w, struct op *op) {
 void op_due(struct worker *w, struct op *op) {
     uint64_t limit = limit_of(w, op);
     if (w->now_ns >= limit && limit <= op->deadline_ns)
-        op_cancel(w, op, RDMAD_E_LEASE_EXPIRED);
+        op_cancel(w, op, op->lease->reason ? op->lease->reason : RDMAD_E_LEASE_EXPIRED);
     else if (w->now_ns >= op->deadline_ns)
         op_cancel(w, op, RDMAD_E_TIMEOUT);
     else

@@ -13,6 +13,8 @@
 #include "daemon/op/notify.h"
 #include <stdlib.h>
 
+#define LANDING_NS UINT64_C(100000000) /* for answers that are behind the end of their lease */
+
 void table_session_add(struct call *c) {
     list_append(&c->worker->sessions, &c->session->op.node);
     call_finish(c);
@@ -236,6 +238,25 @@ static void lease_stop(struct op_session *s, struct op_lease *lease, int reason)
     ops_cancel(s, holds_lease, lease, lease->reason);
 }
 
+static bool has_more_to_post(const struct op *op, const void *lease) {
+    return op->lease == lease && (op->todo || op->posted < op->length || !list_empty(&op->again) ||
+                                  list_empty(&op->parts));
+}
+
+/* The end came by another way than the answers to what is under way, which are behind it: an owner
+ * that ends its lease as soon as it was notified must not take the success from who notified it. So
+ * these ops may have their answers, for a moment; the owner's daemon lets no more of them in. */
+static void lease_let_land(struct worker *w, struct op_session *s, struct op_lease *lease) {
+    uint64_t until_ns = w->now_ns + LANDING_NS + w->settings->expiry_margin_ns;
+    if (lease->deadline_ns > until_ns)
+        lease->deadline_ns = until_ns;
+    list_for_each (pos, &s->ops) {
+        struct op *op = list_entry(pos, struct op, session_node);
+        if (op->lease == lease)
+            op_set_due(w, op);
+    }
+}
+
 /* A handle that names nothing is no error for these two: the add may have failed. */
 void table_lease_end(struct call *c) {
     struct op_session *s = &c->session->op;
@@ -244,7 +265,14 @@ void table_lease_end(struct call *c) {
         call_finish(c);
         return;
     }
-    lease_stop(s, lease, c->reason);
+    bool by_owner = c->reason == RDMAD_E_LEASE_REVOKED || c->reason == RDMAD_E_LEASE_ORPHANED;
+    if (lease->leased_link && by_owner && !lease->reason) {
+        lease->reason = c->reason;
+        ops_cancel(s, has_more_to_post, lease, c->reason);
+        lease_let_land(c->worker, s, lease);
+    } else {
+        lease_stop(s, lease, c->reason);
+    }
     c->object = lease;
     call_wait(c, lease_end_settled);
 }

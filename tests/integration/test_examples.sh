@@ -12,6 +12,7 @@ examples=$RDMAD_BUILD/examples
 on() { RDMAD_RUNTIME_DIR=$work/$1 "${@:2}"; }
 # In the background; $! is the program itself, and it is stopped with the test.
 start_on() {
+    rm -f "$2" # or the first line of the one before would be found
     env RDMAD_RUNTIME_DIR="$work/$1" "${@:3}" >"$2" &
     pids+=($!)
 }

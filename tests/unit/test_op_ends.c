@@ -184,6 +184,38 @@ Test(ends, a_lease_ended_in_mid_transfer_ends_its_ops_with_the_reason) {
     down();
 }
 
+/* The end of the lease overtook the answer, for it comes by another way. */
+Test(ends, an_owner_that_ends_its_lease_takes_no_success_from_what_was_done) {
+    struct rig_answer ended = {0};
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+    struct rdmad_cqe cqe;
+    rig_put(&c, &sqe);
+    while (far[63] != 'p')
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_SEC));
+    cr_assert_not(rig_take(&c, &cqe));
+    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_REVOKED, rig_done, &ended);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    cqe = take();
+    cr_assert(cqe.status == 0 && cqe.outcome == RDMAD_DONE && cqe.bytes == 64);
+    cr_assert_eq(rig_do(&c, &sqe).status, RDMAD_E_LEASE_REVOKED);
+    down();
+}
+
+Test(ends, an_answer_that_does_not_come_holds_up_the_end_of_a_lease_for_a_moment_only) {
+    struct rig_answer ended = {0};
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+    sim_script()->lose_answer_ppm = 1000000;
+    rig_put(&c, &sqe);
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC / 1000);
+    uint64_t start = sim_now();
+    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_ORPHANED, rig_done, &ended);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    cr_assert_leq(sim_now() - start, NSEC_PER_SEC / 10);
+    struct rdmad_cqe cqe = take();
+    cr_assert(cqe.status == RDMAD_E_LEASE_ORPHANED && cqe.outcome == RDMAD_UNKNOWN);
+    down();
+}
+
 Test(ends, a_local_lease_ended_is_out_of_reach_when_done_runs) {
     struct rig_answer ended = {0};
     struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, LOCAL, 64);
