@@ -189,6 +189,24 @@ has "d['route'] in '$near'.split()" "$(a -j bench write --poll event -n 50 "$uri
 has 'd["bytes"] == 0' "$(b -j bench write -s 0 -q 2 -n 10 "$uri")"
 code 1 b bench read -s 8M "$uri"
 
+# While a client of b sends to one of a: each daemon shows its end, and what went by.
+shows_a_channel() {
+    has 'len(d["services"]) == 1 and d["services"][0]["accepted"] > 0' "$(a -j service show)"
+    has 'len(d["channels"]) == 1 and all(c["state"] == "open" and c["side"] == "accepted" and
+        c["kind"] == "reliable" and c["messages_received"] > 0 for c in d["channels"])' \
+        "$(a -j channel show)"
+    has "all(c['side'] == 'connected' and c['fabric'] == '$fabric' and c['messages_sent'] > 0 and
+        c['service'] and c['peer_node'] and c['lost'] == 0 for c in d['channels'])" \
+        "$(b -j channel show)"
+    code 0 b channel show
+    grep -q 'OTHER END' "$work/said" || fail "channel show: $(cat "$work/said")"
+    code 0 a service show
+    has 'd["objects"]["channels"] == 1 and d["objects"]["services"] == 1 and
+        d["limits"]["channels"]["used"] == 1' "$(a -j status)"
+    b metrics | grep -q '^rdmad_channels 1$' || fail "metrics hide the channel"
+    b metrics | grep -q '^rdmad_messages_sent_total [1-9]' || fail "metrics hide the messages"
+}
+
 echo "* bench send: sizes, depths, and clients one after the other"
 for depth in 1 4; do
     has 'd["bytes"] == 0 and d["iterations"] == 20' "$(b -j bench send -s 0 -q "$depth" -n 20 "$uri")"
@@ -202,6 +220,7 @@ grep -q 'larger -s' "$work/said" || fail "does not say what to do: $(cat "$work/
 for depth in 1 16; do
     "$rdmactl" -d "$work/b" bench send -D 60 -q "$depth" "$uri" >/dev/null 2>&1 &
     sleep 0.5
+    shows_a_channel
     kill -KILL $!
     wait $! 2>/dev/null || true
     has 'd["errors"] == 0' "$(b -j bench send -n 50 -q 2 "$uri")"
