@@ -206,20 +206,20 @@ struct op {
     uint64_t placed; /* bytes of parts that are done; CAS, FADD: what was there */
     int status;
     uint8_t opcode;
-    uint8_t todo;         /* OP_TODO_*: what has to be posted besides bytes */
-    bool told_apart;      /* its end is no plain cqe: a batch's, SILENT's, or NOTIFY's */
-    bool charged;         /* counts for max_session_ops, and as in flight */
-    bool moving;          /* a fence waits for it */
-    bool behind;          /* waits behind a fence */
-    bool reserved;        /* NOTIFY: holds one of its lease's allowance */
-    bool sync;            /* NOTIFY of the daemon's own: without a notice; notify.c */
-    bool stopped;         /* no further parts: one failed, or it was cancelled */
-    bool some_failed;     /* a part failed */
-    bool some_partial;    /* a part may have written some of its bytes */
-    bool some_unknown;    /* nobody knows what became of a part */
-    uint32_t inflight;    /* parts posted */
-    struct list parts;    /* posted */
-    struct list again;    /* to be posted again, before any new one */
+    uint8_t todo;      /* OP_TODO_*: what has to be posted besides bytes */
+    bool told_apart;   /* its end is no plain cqe: a batch's, SILENT's, or NOTIFY's */
+    bool charged;      /* counts for max_session_ops, and as in flight */
+    bool moving;       /* a fence waits for it */
+    bool behind;       /* waits behind a fence */
+    bool reserved;     /* NOTIFY: holds one of its lease's allowance */
+    bool sync;         /* NOTIFY of the daemon's own: without a notice; notify.c */
+    bool stopped;      /* no further parts: one failed, or it was cancelled */
+    bool some_failed;  /* a part failed */
+    bool some_partial; /* a part may have written some of its bytes */
+    bool some_unknown; /* nobody knows what became of a part */
+    uint32_t inflight; /* parts posted */
+    struct list parts; /* posted */
+    struct list again; /* to be posted again, before any new one */
     bool first_used;
     struct op_part first; /* most ops are of one part; further ones come from worker->parts. Last,
                              because it is not cleared with the rest */
