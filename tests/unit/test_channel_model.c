@@ -214,7 +214,7 @@ static unsigned chunks(const struct slab *s) {
 
 static void bounded(void) {
     for (int end = A; end <= B; end++) {
-        const struct channels *all = rig.plane[c.end[end].where]->worker[0].channels;
+        const struct channels *all = chan_of(&c, end)->worker->channels;
         /* Of those given up the receiver's credits are the bound. */
         cr_assert_leq(chunks(&all->sends), 2);
         cr_assert_leq(chunks(&all->arrivals), 2);
@@ -226,9 +226,10 @@ static uint64_t number_of(const char *name, uint64_t otherwise) {
     return text ? strtoull(text, NULL, 0) : otherwise;
 }
 
-static void start(uint64_t seed) {
+static void start(uint64_t seed, unsigned workers) {
     struct plane_settings settings;
     rig_defaults(&settings);
+    settings.workers = workers;
     rig_up(&rig, &settings, seed);
     for (int end = A; end <= B; end++) {
         way[end].at_sender = malloc(messages);
@@ -280,7 +281,7 @@ TestSuite(channel_model, .timeout = 300);
 
 static void between_daemons(uint64_t seed, bool lazy) {
     messages = (unsigned)number_of("RDMAD_CHANNEL_MESSAGES", 30000);
-    start(number_of("RDMAD_CHANNEL_SEED", seed));
+    start(number_of("RDMAD_CHANNEL_SEED", seed), 1);
     struct sim_script *script = sim_script();
     script->max_message = 65536;
     script->delay_max_ns = 3000;
@@ -299,9 +300,17 @@ Test(channel_model, likewise_where_hardware_takes_its_time) {
     between_daemons(2, true);
 }
 
-Test(channel_model, likewise_within_a_daemon) {
+static void within_a_daemon(uint64_t seed, unsigned workers) {
     messages = (unsigned)number_of("RDMAD_CHANNEL_MESSAGES", 30000);
-    start(number_of("RDMAD_CHANNEL_SEED", 3));
+    start(number_of("RDMAD_CHANNEL_SEED", seed), workers);
     chan_local_up(&rig, &c, (SENDS + RECVS) * (size_t)BUFFER);
     run(false);
+}
+
+Test(channel_model, likewise_within_a_daemon) {
+    within_a_daemon(3, 1);
+}
+
+Test(channel_model, likewise_between_two_workers_of_a_daemon) {
+    within_a_daemon(4, 2);
 }
