@@ -37,6 +37,7 @@ struct slot {
     uint64_t compare, change; /* atomics */
     /* It may still land at the target, until its lease is over: nothing else uses the slot. */
     bool unsettled;
+    char story[400]; /* what became of the last ops here */
 };
 
 enum fate { FLYING, SENT, WITHDRAWN, UNSURE };
@@ -182,7 +183,9 @@ static void start(struct world *w) {
     struct rdmad_sqe *sqe;
     if (s->busy || s->unsettled || !(sqe = rdmad_ring_reserve(w->ring)))
         return;
-    *s = (struct slot){.busy = true, .opcode = opcodes[test_random() % 6]};
+    s->busy = true;
+    s->opcode = opcodes[test_random() % 6];
+    s->compare = s->change = 0;
     if (s->opcode == RDMAD_OP_CAS || s->opcode == RDMAD_OP_FADD) {
         s->length = 8;
         s->at = test_random() % (SLOT_BYTES / 8) * 8;
@@ -217,8 +220,8 @@ static void apply(struct world *w, const struct slot *s, size_t at, uint64_t val
         memcpy(w->near_ + at, w->far_ + at, s->length);
         return;
     default:
-        CHECK(value == is, "atomic found %#llx, not %#llx", (unsigned long long)value,
-              (unsigned long long)is);
+        CHECK(value == is, "opcode %d at %zu found %#llx, not %#llx; before it: %s", s->opcode, at,
+              (unsigned long long)value, (unsigned long long)is, s->story);
         if (s->opcode == RDMAD_OP_CAS)
             is = is == s->compare ? s->change : is;
         else
@@ -250,6 +253,16 @@ static void adopt(struct world *w, struct slot *s, size_t at) {
     memcpy(was + at, is + at, s->length);
 }
 
+static void remember(struct slot *s, const struct rdmad_cqe *cqe) {
+    size_t n = strlen(s->story);
+    if (n > sizeof(s->story) / 2) {
+        memmove(s->story, s->story + n / 2, n - n / 2 + 1);
+        n -= n / 2;
+    }
+    snprintf(s->story + n, sizeof(s->story) - n, " [%d at %zu+%zu by %#llx: %d/%d]", s->opcode,
+             s->at, s->length, (unsigned long long)s->change, cqe->status, cqe->outcome);
+}
+
 static void ended(struct world *w, const struct rdmad_cqe *cqe) {
     CHECK(cqe->user_data < SLOTS && w->slot[cqe->user_data].busy, "a completion of nothing: %llu",
           (unsigned long long)cqe->user_data);
@@ -266,8 +279,11 @@ static void ended(struct world *w, const struct rdmad_cqe *cqe) {
     else if (cqe->outcome != RDMAD_FAILED_UNTOUCHED)
         s->unsettled = true;
     if (!s->unsettled && memcmp(is + at, should + at, s->length) != 0)
-        CHECK(0, "opcode %d of %zu bytes ended with outcome %d, and its target is something else",
-              s->opcode, s->length, cqe->outcome);
+        CHECK(0,
+              "opcode %d of %zu bytes ended with outcome %d, and its target is something else; "
+              "before it: %s",
+              s->opcode, s->length, cqe->outcome, s->story);
+    remember(s, cqe);
     w->failed += cqe->status != 0;
     s->busy = false;
 }
