@@ -217,6 +217,25 @@ Test(verbs_atomics, what_is_not_aligned_is_refused_before_any_device_sees_it) {
     vpair_close(&p);
 }
 
+Test(verbs_atomics, memory_windows_let_them_in_and_keep_them_out_too) {
+    struct vpair p;
+    struct vwindow w;
+    struct vop op;
+    vpair_defaults(&p, MIB);
+    p.owner.settings.verbs.windows = WINDOWS_FORCED;
+    vpair_start(&p);
+    vpair_window(&p, &w, p.link->number, RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE, 0, 4096);
+    cr_assert_eq(run(&p, RDMAD_OP_FADD, 24, 0, 5), 0);
+    cr_assert_eq(run(&p, RDMAD_OP_CAS, 24, 5, 6), 5);
+    cr_assert_eq(word(&p, 24), 6);
+    atomic_op(&op, &w.key, RDMAD_OP_FADD, 24, 0, 1);
+    cr_assert_eq(vop_run(&p, &op), RDMAD_E_NO_LEASE, "%d", op.op.status);
+    cr_assert_eq(word(&p, 24), 6, "changed without the right to");
+    VPAIR_UNTIL(&p, p.lessee.lost == 1);
+    vpair_unwindow(&p, &w);
+    vpair_close(&p);
+}
+
 /* ---- devices ------------------------------------------------------------------------------- */
 
 Test(verbs_atomics, a_device_without_them_says_so_and_everything_else_goes_on) {

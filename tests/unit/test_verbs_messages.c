@@ -181,6 +181,21 @@ Test(verbs_messages, on_many_lanes_they_keep_their_order_and_the_link_promises_n
     vpair_close(&p);
 }
 
+Test(verbs_messages, beside_memory_windows_they_come_as_well) {
+    struct vpair p;
+    vpair_defaults(&p, MIB);
+    p.owner.settings.verbs.windows = WINDOWS_FORCED;
+    vpair_start(&p);
+    expect_from_now(&p);
+    uint64_t before = not_ready();
+    send_slowly(&p, 300, 5);
+    cr_assert_eq(not_ready(), before);
+    struct vop op;
+    vop_prepare(&p, &op, RDMAD_OP_WRITE, 0, 0, 4096);
+    cr_assert_eq(vop_run(&p, &op), RDMAD_OK);
+    vpair_close(&p);
+}
+
 /* ---- beside WRITEs ------------------------------------------------------------------------- */
 
 static void expect_written(struct vside *s, uint64_t number, const uint8_t *bytes, size_t size) {
