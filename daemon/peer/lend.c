@@ -40,7 +40,7 @@ void grant_delegate_req(struct peer *p, const struct peer_delegate_req *m) {
         rep.delegate_rep.status = err.code;
         memcpy(rep.delegate_rep.text, err.text, sizeof(rep.delegate_rep.text));
     } else {
-        rep.delegate_rep.lease = l->id;
+        rep.delegate_rep.lease = l->id; /* NOLINT: whatever ended has a reason */
         rep.delegate_rep.ttl_ns = clock_left(state_now(l->state), l->deadline_ns);
         memcpy(rep.delegate_rep.key, l->key, sizeof(rep.delegate_rep.key));
     }

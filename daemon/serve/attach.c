@@ -101,12 +101,16 @@ static void attach_begin(struct attach_call *call, const struct rdmad_uri *uri,
     struct lease *l = NULL;
     struct error err;
 
-    if (here && lease_find(st->leases, uri, &l, &err))
-        attach_failed(call, &err);
-    else if (!here || handle_goes_by_link(st, l->terms.rights))
+    int rc = here ? lease_find(st->leases, uri, &l, &err) : 0;
+
+    if (!rc && (!l || handle_goes_by_link(st, l->terms.rights))) {
         peer_attach(st->peers, call->handle, uri, attach_timeout(st, timeout_ns), attach_done,
                     call);
-    else if (handle_attach_local(call->handle, l, attach_done, call, &err))
+        return;
+    }
+    if (!rc)
+        rc = handle_attach_local(call->handle, l, attach_done, call, &err);
+    if (rc)
         attach_failed(call, &err);
 }
 
