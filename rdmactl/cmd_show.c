@@ -51,6 +51,7 @@ static const struct noun nouns[] = {
       {"session", "SESSION", CELL_NUMBER},
       {"length", "LENGTH", CELL_BYTES},
       {"rights", "RIGHTS", CELL_TEXT},
+      {"flags", "FLAGS", CELL_TEXT},
       {"scope", "SCOPE", CELL_TEXT},
       {"ttl_s", "LEFT", CELL_SECONDS},
       {"attached", "ATTACHED", CELL_NUMBER},

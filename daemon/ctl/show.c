@@ -12,11 +12,28 @@
 #include "daemon/state/lease.h"
 #include "daemon/state/pool.h"
 
-static const char *rights_text(uint32_t rights) {
-    return rights == RDMAD_RIGHTS_ALL    ? "rw"
-           : rights == RDMAD_RIGHT_READ  ? "r"
-           : rights == RDMAD_RIGHT_WRITE ? "w"
-                                         : "-";
+/* "rwad": read, write, atomic, delegate. */
+static json_t *rights_text(uint32_t rights) {
+    static const char letters[] = "rwad";
+    char text[sizeof(letters)] = "";
+    size_t n = 0;
+    for (unsigned i = 0; letters[i]; i++)
+        if (rights & 1u << i)
+            text[n++] = letters[i];
+    return json_string(n ? text : "-");
+}
+
+/* "keep-alive,renewable", what it was made of, for whom; "" when there is nothing to say. */
+static void lease_made(const struct lease_view *v, json_t *row) {
+    bool keep = v->flags & RDMAD_LEASE_KEEP_ALIVE, may = v->flags & RDMAD_LEASE_RENEWABLE;
+    json_object_set_new(row, "flags",
+                        json_string(keep && may ? "keep-alive,renewable"
+                                    : keep      ? "keep-alive"
+                                    : may       ? "renewable"
+                                                : ""));
+    if (v->parent)
+        json_object_set_new(row, "part_of", json_integer((json_int_t)v->parent));
+    json_object_set_new(row, "requested", json_boolean(v->requested));
 }
 
 static json_t *session_row(const struct session *s, uint64_t now_ns) {
@@ -89,13 +106,14 @@ static void each_lease(void *arg, const struct lease_view *v) {
     if (rows_full(rows))
         return;
     json_t *row = json_pack(
-        "{s:I, s:o, s:s, s:I, s:i, s:I, s:I, s:I, s:s, s:s, s:f, s:i, s:i, s:o}", "id",
+        "{s:I, s:o, s:s, s:I, s:i, s:I, s:I, s:I, s:o, s:s, s:f, s:i, s:i, s:o}", "id",
         (json_int_t)v->id, "name", rows_text(v->name), "state", v->reason ? "ended" : "live",
         "session", (json_int_t)v->owner_session, "uid", (int)v->owner_uid, "pool",
         (json_int_t)v->pool, "offset", (json_int_t)v->offset, "length", (json_int_t)v->length,
         "rights", rights_text(v->rights), "scope", rows_scope(v->scope), "ttl_s",
         rows_seconds(v->ttl_ns), "attached", (int)v->attached, "attached_total",
         (int)v->attached_total, "audit", audit_row(v, rows->now_ns));
+    lease_made(v, row);
     json_object_set_new(row, "protection", json_string(rows->protection));
     if (v->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(v->reason)));
