@@ -144,9 +144,11 @@ class Ucx:
 
     def __init__(self, transport):
         self.name = transport
-        # Over tcp the target of ucp_get looks at its socket once a millisecond when it is idle, so
-        # a single read measures that pause and not UCX.
-        self.latencies = ("write",) if transport == "tcp" else ("write", "read")
+        # Over tcp the target of ucp_get and ucp_fadd looks at its socket once a millisecond when it
+        # is idle, so a single one measures that pause and not UCX.
+        self.latencies = ("write", "send")
+        if transport != "tcp":
+            self.latencies += ("read", "fadd")
         self.title = f"ucx_perftest, {'tcp' if transport == 'tcp' else 'shared memory'}"
         self.env = dict(os.environ, UCX_LOG_LEVEL="error", UCX_WARN_UNUSED_ENV_VARS="n")
         if transport == "tcp":
@@ -154,15 +156,17 @@ class Ucx:
         else:
             self.env.update(UCX_TLS="posix,self")
 
-    def iterations(self, size, latency):
+    def iterations(self, test, size, latency):
         """Enough for about a second."""
+        if self.name == "tcp" and test in ("ucp_fadd", "tag_lat"):
+            return 30_000
         if latency:
             return 100_000 if self.name == "tcp" else 1_000_000
         guess = {"tcp": (500_000, 1.5e9), "shm": (5_000_000, 12e9)}[self.name]
         return max(500, int(min(guess[0], guess[1] / size)))
 
     def run(self, test, size, depth, latency):
-        port, count = free_port(), self.iterations(size, latency)
+        port, count = free_port(), self.iterations(test, size, latency)
         with started(["ucx_perftest", "-p", str(port)], env=self.env, stdout=subprocess.DEVNULL,
                      stderr=subprocess.DEVNULL) as server:
             await_listener(port, server)
