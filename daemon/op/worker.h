@@ -51,7 +51,7 @@ struct worker {
     struct list violated; /* sessions to shut out at the end of the turn */
     struct list waiting;  /* calls that wait for ops to end */
     struct deadlines deadlines;
-    struct list fences; /* rings of which something behind a fence may start */
+    struct list fences;        /* rings of which something behind a fence may start */
     struct channels *channels; /* channel.h */
     struct slab ops, parts, batches;
     struct ids grants;    /* by their leases' numbers */
