@@ -95,7 +95,7 @@ on b "$examples/kv_cache" put "$uri" torn "$(value_of a)"
 ) &
 putter=$!
 seen=
-for ((i = 0; i < 60; i++)); do
+for ((i = 0; i < 60 / ${RDMAD_TEST_PATIENCE:-1}; i++)); do
     for client in a b; do
         got=$(on "$client" "$examples/kv_cache" get "$(here "$uri" "$client")" torn) || fail "get while puts come"
         [ "$got" = "$(value_of "${got:0:1}")" ] || fail "a torn value: $got"
@@ -110,7 +110,7 @@ kill -TERM "$server"
 wait "$server" || true
 
 # A queue: workers on both daemons do every task once. (One that comes when all is done says so.)
-tasks=4096
+tasks=$((4096 / ${RDMAD_TEST_PATIENCE:-1}))
 for ((try = 0; ; try++)); do
     start_on a "$work/queue" "$examples/work_queue" serve "queue$try" "$tasks"
     queue=$!
