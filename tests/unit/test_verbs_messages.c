@@ -4,16 +4,12 @@
  * or not, no device ever says that it has no receive, and when a link ends everybody is told the
  * truth about each.
  */
-#include "daemon/fabric/verbs/link.h"
-#include "tests/unit/verbs_pair.h"
+#include "tests/unit/verbs_numbered.h"
 #include <criterion/hooks.h>
 #include <criterion/options.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define MIB ((size_t)1 << 20)
 
 /* The devices' counters are everybody's: one test at a time. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
@@ -26,90 +22,6 @@ static void cable_mended(void) {
 }
 
 TestSuite(verbs_messages, .init = cable_mended, .fini = cable_mended);
-
-/* How often a device was told, or told another, that there is no receive. */
-static uint64_t not_ready(void) {
-    static const char *const names[] = {"rcvd_rnr_err", "send_rnr_err", "retry_rnr_exceeded_err"};
-    uint64_t sum = 0;
-    for (unsigned device = 0; device < 2; device++) {
-        for (unsigned i = 0; i < 3; i++) {
-            char path[128];
-            unsigned long n;
-            snprintf(path, sizeof path, "/sys/class/infiniband/rxe%u/ports/1/hw_counters/%s",
-                     device, names[i]);
-            FILE *f = fopen(path, "r");
-            cr_assert(f && fscanf(f, "%lu", &n) == 1, "no %s", path);
-            fclose(f);
-            sum += n;
-        }
-    }
-    return sum;
-}
-
-/* ---- numbered messages --------------------------------------------------------------------- */
-
-/* Message n is its number, then bytes of the lessee's memory that its number chooses. */
-struct numbered {
-    struct vop op;
-    uint32_t head;
-};
-
-static size_t length_of(uint32_t n, size_t most) {
-    static const size_t lengths[] = {0, 1, 7, 60, 61, 500, 1024, 2000, 4096};
-    uint64_t x = (n + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t length = lengths[(x >> 40) % 9] + (x >> 60);
-    return length < most ? length : most;
-}
-
-static size_t place_of(uint32_t n) {
-    return (size_t)n * 4099 % (MIB / 2);
-}
-
-/* What the owner expects next; the lessee's memory is in this process too. */
-static struct {
-    const struct vpair *pair;
-    uint32_t next;
-    uint64_t number;
-    size_t most; /* behind the number */
-} expected;
-
-static void prepare(struct vpair *p, struct numbered *m, uint32_t n) {
-    *m = (struct numbered){.head = n};
-    m->op.op = (struct fabric_op){.opcode = RDMAD_OP_SEND,
-                                  .head = &m->head,
-                                  .head_size = sizeof m->head,
-                                  .local = p->lessee.base + place_of(n),
-                                  .length = sizeof m->head + length_of(n, expected.most),
-                                  .user = &m->op};
-}
-
-static void expect_next(struct vside *s, uint64_t number, const uint8_t *bytes, size_t size) {
-    const struct vpair *p = expected.pair;
-    uint32_t n;
-    (void)s;
-    cr_assert(size >= sizeof n, "%zu bytes", size);
-    memcpy(&n, bytes, sizeof n);
-    cr_assert_eq(n, expected.next, "message %u came when %u was awaited", n, expected.next);
-    cr_assert_eq(number, expected.number);
-    cr_assert_eq(size - sizeof n, length_of(n, expected.most), "message %u", n);
-    cr_assert_eq(memcmp(bytes + sizeof n, p->lessee.base + place_of(n), size - sizeof n), 0,
-                 "message %u", n);
-    expected.next++;
-}
-
-static void expect_from_now(struct vpair *p) {
-    expected.pair = p;
-    expected.next = 0;
-    expected.number = p->link->number;
-    expected.most = p->link->max_send - sizeof expected.next;
-    p->owner.received = expect_next;
-    fill(p->lessee.base, MIB, 3);
-}
-
-static void begin(struct vpair *p) {
-    vpair_open(p, MIB);
-    expect_from_now(p);
-}
 
 static const struct outbox *outbox_of(const struct vpair *p) {
     return &container_of(p->link, struct link, base)->outbox;
@@ -242,13 +154,6 @@ Test(verbs_messages, reads_go_on_beside_them_though_the_queue_is_full) {
 
 /* ---- limits -------------------------------------------------------------------------------- */
 
-static void count_bytes(struct vside *s, uint64_t number, const uint8_t *bytes, size_t size) {
-    (void)s;
-    (void)number;
-    (void)bytes;
-    expected.next += (uint32_t)size;
-}
-
 static int send_of(struct vpair *p, uint16_t head, uint64_t length, struct numbered *m) {
     static const uint8_t heads[FABRIC_HEAD_MAX + 1];
     prepare(p, m, 0);
@@ -333,211 +238,6 @@ Test(verbs_messages, cancelled_while_it_waits_a_message_is_untouched_at_once) {
     prepare(&p, &next, COUNT);
     cr_assert_eq(vop_run(&p, &next.op), RDMAD_OK);
     VPAIR_UNTIL(&p, expected.next == COUNT + 1);
-    vpair_close(&p);
-}
-
-/* ---- kinds that may be lost ---------------------------------------------------------------- */
-
-static unsigned qps_of(const char *device) {
-    char command[128];
-    unsigned n = 0;
-    snprintf(command, sizeof command, "rdma resource show qp link %s/1 | grep -c lqpn", device);
-    FILE *f = popen(command, "r");
-    cr_assert(f && fscanf(f, "%u", &n) == 1);
-    pclose(f);
-    return n;
-}
-
-/* What comes is whole, and in order: some may be missing. */
-static void expect_later(struct vside *s, uint64_t number, const uint8_t *bytes, size_t size) {
-    uint32_t n;
-    cr_assert(size >= sizeof n, "%zu bytes", size);
-    memcpy(&n, bytes, sizeof n);
-    cr_assert(n >= expected.next, "message %u came when %u was awaited", n, expected.next);
-    expected.next = n;
-    expect_next(s, number, bytes, size);
-}
-
-static void prepare_weak(struct vpair *p, struct numbered *m, uint32_t n, uint8_t service) {
-    prepare(p, m, n);
-    m->op.op.service = service;
-}
-
-static void send_weak(struct vpair *p, uint8_t service, uint32_t n) {
-    struct numbered m;
-    prepare_weak(p, &m, n, service);
-    cr_assert_eq(vop_run(p, &m.op), RDMAD_OK, "message %u: %d", n, m.op.op.status);
-}
-
-/* As many as nobody looks for: what the receives hold comes, the rest is gone, nobody is told that
- * there is no receive, and afterwards it goes on. */
-static void weak(uint8_t service) {
-    enum { COUNT = 60, TOO_MANY = 200 };
-    struct vpair p;
-    begin(&p);
-    p.owner.received = expect_later;
-    if (service == RDMAD_CHANNEL_DATAGRAM)
-        expected.most = p.link->max_datagram - sizeof expected.next;
-    unsigned there = qps_of("rxe0"), here = qps_of("rxe1");
-    uint64_t before = not_ready();
-    for (uint32_t i = 0; i < COUNT; i++) {
-        send_weak(&p, service, i);
-        VPAIR_UNTIL(&p, expected.next == i + 1);
-    }
-    cr_assert_eq(qps_of("rxe0"), there + 1, "not one queue pair for it");
-    cr_assert_eq(qps_of("rxe1"), here + 1);
-    static struct numbered m[TOO_MANY];
-    for (uint32_t i = 0; i < TOO_MANY; i++) {
-        prepare_weak(&p, &m[i], COUNT + i, service);
-        while (fabric_verbs.post(p.link, &m[i].op.op) == RDMAD_E_AGAIN)
-            fabric_verbs.poll(p.lessee.fabric);
-    }
-    while (!m[TOO_MANY - 1].op.done)
-        fabric_verbs.poll(p.lessee.fabric);
-    for (unsigned i = 0; i < TOO_MANY; i++)
-        cr_assert(m[i].op.op.status == RDMAD_OK && m[i].op.op.outcome == RDMAD_DONE);
-    cr_assert_eq(p.owner.messages, COUNT);
-    for (unsigned i = 0; i < 50; i++)
-        vpair_turn(&p);
-    cr_assert_eq(p.owner.messages, COUNT + 64, "%u came", p.owner.messages - COUNT);
-    cr_assert_eq(not_ready(), before);
-    send_weak(&p, service, COUNT + TOO_MANY);
-    VPAIR_UNTIL(&p, expected.next == COUNT + TOO_MANY + 1);
-    send_weak(&p, RDMAD_CHANNEL_RELIABLE, COUNT + TOO_MANY + 1);
-    VPAIR_UNTIL(&p, expected.next == COUNT + TOO_MANY + 2);
-    cr_assert_eq(p.lessee.lost, 0);
-    vpair_close(&p);
-}
-
-Test(verbs_messages, datagrams_come_whole_or_not_at_all) {
-    weak(RDMAD_CHANNEL_DATAGRAM);
-}
-
-Test(verbs_messages, unacknowledged_ones_come_whole_or_not_at_all) {
-    weak(RDMAD_CHANNEL_UNACKED);
-}
-
-Test(verbs_messages, a_datagram_is_of_one_packet) {
-    struct vpair p;
-    struct numbered m;
-    begin(&p);
-    p.owner.received = count_bytes;
-    uint64_t most = p.link->max_datagram;
-    cr_assert(most >= FABRIC_SEND_MIN && most < 4096, "%lu", (unsigned long)most);
-    prepare_weak(&p, &m, 0, RDMAD_CHANNEL_DATAGRAM);
-    m.op.op.head_size = 0;
-    m.op.op.length = most + 1;
-    cr_assert_eq(vop_run(&p, &m.op), RDMAD_E_LENGTH);
-    cr_assert_eq(m.op.op.outcome, RDMAD_FAILED_UNTOUCHED);
-    m.op.done = false;
-    m.op.op.length = most;
-    cr_assert_eq(vop_run(&p, &m.op), RDMAD_OK);
-    VPAIR_UNTIL(&p, expected.next == most);
-    m.op.done = false;
-    m.op.op.length = 0;
-    cr_assert_eq(vop_run(&p, &m.op), RDMAD_OK);
-    VPAIR_UNTIL(&p, p.owner.messages == 2);
-    vpair_close(&p);
-}
-
-/* From another QP, with the Q_Key and with or without the token, as of a peer that has guessed. */
-static void send_as_stranger(struct vpair *p, uint64_t token) {
-    struct link *l = container_of(p->link, struct link, base);
-    const struct gate *g = &l->gate[DOOR_DATAGRAM];
-    const struct device *d = verbs_of(p->lessee.fabric)->device;
-    uint64_t bytes[4] = {token};
-    struct ibv_mr *mr = ibv_reg_mr(d->pd, bytes, sizeof bytes, 0);
-    struct ibv_cq *cq = ibv_create_cq(d->context, 4, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = {
-        .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .cap = {1, 1, 1, 1, 0}};
-    struct ibv_qp *qp = ibv_create_qp(d->pd, &init);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1};
-    struct ibv_sge sge = {(uintptr_t)bytes, sizeof bytes, mr->lkey};
-    struct ibv_send_wr *bad, wr = {.sg_list = &sge,
-                                   .num_sge = 1,
-                                   .opcode = IBV_WR_SEND,
-                                   .send_flags = IBV_SEND_SIGNALED,
-                                   .wr.ud = {g->ah, g->place.qp_num, g->place.word}};
-    struct ibv_wc wc;
-    cr_assert(mr && cq && qp);
-    cr_assert_eq(
-        ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-    attr.qp_state = IBV_QPS_RTR;
-    cr_assert_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-    attr.qp_state = IBV_QPS_RTS;
-    cr_assert_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-    cr_assert_eq(ibv_post_send(qp, &wr, &bad), 0);
-    while (ibv_poll_cq(cq, 1, &wc) == 0)
-        ;
-    cr_assert_eq(wc.status, IBV_WC_SUCCESS);
-    ibv_destroy_qp(qp);
-    ibv_destroy_cq(cq);
-    ibv_dereg_mr(mr);
-}
-
-Test(verbs_messages, a_datagram_of_a_stranger_is_dropped_and_takes_no_receive_for_long) {
-    struct vpair p;
-    begin(&p);
-    send_weak(&p, RDMAD_CHANNEL_DATAGRAM, 0);
-    VPAIR_UNTIL(&p, expected.next == 1);
-    uint64_t token = container_of(p.link, struct link, base)->gate[DOOR_DATAGRAM].place.token;
-    for (unsigned i = 0; i < 100; i++) {
-        send_as_stranger(&p, i % 2 ? token : ~token);
-        vpair_turn(&p);
-    }
-    for (unsigned i = 0; i < 20; i++)
-        vpair_turn(&p);
-    cr_assert_eq(p.owner.messages, 1, "a stranger was heard");
-    send_weak(&p, RDMAD_CHANNEL_DATAGRAM, 1);
-    VPAIR_UNTIL(&p, expected.next == 2);
-    vpair_close(&p);
-}
-
-Test(verbs_messages, where_a_device_lacks_a_kind_it_is_refused_and_the_link_goes_on) {
-    struct vpair p;
-    struct numbered m;
-    begin(&p);
-    cr_assert_eq(fabric_verbs.services(p.owner.host),
-                 1u << RDMAD_CHANNEL_DATAGRAM | 1u << RDMAD_CHANNEL_UNACKED);
-    struct device *d = verbs_of(p.owner.fabric)->device;
-    unsigned all = d->services;
-    d->services = 0;
-    fabric_verbs.link_close(p.link);
-    p.link = vpair_dial(&p);
-    expected.number = p.link->number;
-    cr_assert_eq(fabric_verbs.services(p.owner.host), 0);
-    cr_assert_eq(p.link->max_datagram, 0);
-    for (unsigned s = RDMAD_CHANNEL_DATAGRAM; s <= RDMAD_CHANNEL_UNACKED + 1; s++) {
-        prepare(&p, &m, 0);
-        m.op.op.service = (uint8_t)s;
-        cr_assert_eq(vop_run(&p, &m.op), RDMAD_E_UNSUPPORTED);
-        cr_assert_eq(m.op.op.outcome, RDMAD_FAILED_UNTOUCHED);
-    }
-    send_weak(&p, RDMAD_CHANNEL_RELIABLE, 0);
-    VPAIR_UNTIL(&p, expected.next == 1);
-    d->services = all;
-    vpair_close(&p);
-}
-
-Test(verbs_messages, closed_while_it_knocks_a_link_gives_every_datagram_back) {
-    struct vpair p;
-    begin(&p);
-    expected.most = FABRIC_SEND_MIN;
-    static struct numbered m[10];
-    for (uint32_t turns = 0; turns < 4; turns++) {
-        unsigned completed = p.lessee.completed;
-        for (uint32_t i = 0; i < 10; i++) {
-            prepare_weak(&p, &m[i], i, i % 2 ? RDMAD_CHANNEL_DATAGRAM : RDMAD_CHANNEL_UNACKED);
-            cr_assert_eq(fabric_verbs.post(p.link, &m[i].op.op), 0);
-        }
-        for (uint32_t i = 0; i < turns; i++)
-            fabric_verbs.poll(p.lessee.fabric);
-        fabric_verbs.link_close(p.link);
-        cr_assert_eq(p.lessee.completed, completed + 10);
-        for (uint32_t i = 0; i < 10; i++)
-            cr_assert(m[i].op.done && m[i].op.op.status == RDMAD_E_CANCELED);
-        p.link = vpair_dial(&p);
-    }
     vpair_close(&p);
 }
 
