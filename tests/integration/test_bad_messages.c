@@ -44,6 +44,21 @@ static const size_t body_sizes[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_RELEASE] = sizeof(struct rdmad_lease_release_req),
     [RDMAD_MSG_LEASE_REVOKE] = sizeof(struct rdmad_lease_revoke_req),
     [RDMAD_MSG_LEASE_STAT] = sizeof(struct rdmad_lease_stat_req),
+    [RDMAD_MSG_POOL_IMPORT] = sizeof(struct rdmad_pool_import_req),
+    [RDMAD_MSG_SERVICE_LISTEN] = sizeof(struct rdmad_service_listen_req),
+    [RDMAD_MSG_SERVICE_CLOSE] = sizeof(struct rdmad_service_close_req),
+    [RDMAD_MSG_CHANNEL_CONNECT] = sizeof(struct rdmad_channel_connect_req),
+    [RDMAD_MSG_CHANNEL_ACCEPT] = sizeof(struct rdmad_channel_accept_req),
+    [RDMAD_MSG_CHANNEL_REJECT] = sizeof(struct rdmad_channel_reject_req),
+    [RDMAD_MSG_CHANNEL_CLOSE] = sizeof(struct rdmad_channel_close_req),
+    [RDMAD_MSG_LEASE_DELEGATE] = sizeof(struct rdmad_lease_delegate_req),
+    [RDMAD_MSG_LEASE_REQUEST] = sizeof(struct rdmad_lease_request_req),
+    [RDMAD_MSG_LEASE_HAND_OVER] = sizeof(struct rdmad_lease_hand_over_req),
+    [RDMAD_MSG_BUDGET_FREE] = sizeof(struct rdmad_budget_free_req),
+    [RDMAD_MSG_NAMES_LIST] = sizeof(struct rdmad_names_list_req),
+    [RDMAD_MSG_NAMES_WATCH] = sizeof(struct rdmad_names_watch_req),
+    [RDMAD_MSG_NAMES_UNWATCH] = sizeof(struct rdmad_names_unwatch_req),
+    [RDMAD_MSG_LEASE_KEEP] = sizeof(struct rdmad_lease_keep_req),
 };
 
 struct packet {
@@ -143,6 +158,8 @@ static void descriptors_are_refused_and_closed(void) {
     for (unsigned type = RDMAD_MSG_HELLO; type < RDMAD_MSG_COUNT; type++)
         for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
             size_t size = well_formed(&p, type);
+            if (type == RDMAD_MSG_POOL_IMPORT) /* takes one, but not of that kind */
+                ((struct rdmad_pool_import_req *)(void *)p.body)->bytes = 4096;
             expect_refusal("descriptors", type != RDMAD_MSG_HELLO, &p, size, fds, counts[i],
                            RDMAD_E_FDS);
         }
@@ -153,10 +170,13 @@ static void descriptors_are_refused_and_closed(void) {
 static void the_order_of_messages_is_kept(void) {
     static struct packet p;
     begin();
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (unsigned type = RDMAD_MSG_HELLO + 1; type < RDMAD_MSG_COUNT; type++) {
         size_t size = well_formed(&p, type);
-        expect_refusal("before HELLO", false, &p, size, NULL, 0, RDMAD_E_PROTOCOL);
+        expect_refusal("before HELLO", false, &p, size, &null, type == RDMAD_MSG_POOL_IMPORT,
+                       RDMAD_E_PROTOCOL);
     }
+    close(null);
     size_t size = well_formed(&p, RDMAD_MSG_HELLO);
     expect_refusal("HELLO twice", true, &p, size, NULL, 0, RDMAD_E_PROTOCOL);
     end();
@@ -276,7 +296,8 @@ static void bad_grants_are_refused(void) {
     BAD("endless range", RDMAD_E_RANGE, q->length = UINT64_MAX);
     BAD("no time", RDMAD_E_INVAL, q->ttl_ns = 0);
     BAD("no rights", RDMAD_E_INVAL, q->rights = 0);
-    BAD("unknown rights", RDMAD_E_INVAL, q->rights = 4);
+    BAD("unknown rights", RDMAD_E_INVAL, q->rights = RDMAD_RIGHTS_ALL + 1);
+    BAD("unknown flags", RDMAD_E_RESERVED, q->flags = RDMAD_LEASE_FLAGS + 1);
     BAD("unknown scope", RDMAD_E_INVAL, q->scope = 77);
     BAD("a peer's address missing", RDMAD_E_INVAL, q->scope = RDMAD_SCOPE_PEER);
     BAD("name", RDMAD_E_NAME, strcpy(q->name, "a/b"));
