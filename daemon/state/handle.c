@@ -188,6 +188,8 @@ bool handle_goes_by_link(const struct state *st, uint32_t rights) {
 int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,
                         struct error *err) {
     struct lessee who = {.session = h->session};
+    if (h->session->closing) /* while it waited for the lease to be made; it has no data plane */
+        return error_set(err, RDMAD_E_CANCELED, "the session ended during the attach");
     int rc = lease_attach(l, &who, &h->attachment, &local_ops, err);
     if (rc)
         return rc;

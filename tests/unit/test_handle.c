@@ -479,3 +479,25 @@ Test(handle, a_number_that_was_not_given_out_finds_nothing) {
     finish(l);
     finish_session(s);
 }
+
+/* A request waits until its memory is zeroed: its lease can come while the data plane lets go of
+ * the session, before its handles are released. */
+Test(handle, a_lease_that_comes_for_a_session_that_closes_is_not_attached_to) {
+    struct rig_done done = {0};
+    struct session *owner = rig_session(1), *s = rig_session(2);
+    struct lease *l = rig_grant(owner, 1000);
+    struct handle *h;
+    struct error err;
+
+    cr_assert_eq(handle_new(s, &h, &err), 0);
+    rig_close(s); /* the data plane has not answered yet */
+    cr_assert_eq(handle_attach_local(h, l, rig_done, &done, &err), RDMAD_E_CANCELED);
+    cr_expect_eq(l->attached, 0);
+    cr_expect_eq(fake_count(FAKE_LEASE_ADD), 0);
+    handle_free(h);
+    fake_answer_all();
+    cr_expect(rig_closed(s));
+    cr_expect_eq(done.calls, 0);
+    rig_close(owner);
+    fake_answer_all();
+}
