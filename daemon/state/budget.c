@@ -35,6 +35,8 @@ struct budget {
     char scope_peer[RDMAD_NAME_MAX + 1], name[RDMAD_NAME_MAX + 1];
     struct extents *extents;
     struct list orders; /* that have leases or will have */
+    struct list
+        untold; /* that were handed over; the client will hear of them when it reads again */
     struct list requesters;
     unsigned count; /* of orders */
     bool closing;
@@ -51,13 +53,14 @@ struct order {
     char node_name[RDMAD_NAME_MAX + 1];
     budget_granted *done;
     void *arg;
-    struct lease *lease; /* once granted */
+    struct lease *lease; /* once granted, until it is over */
+    uint64_t lease_id;   /* once handed over */
     uint64_t zeroed;
     bool vanished; /* the memory, under the zeroing */
     struct offload_job job;
 };
 
-/* Of what was handed over: the extent's user. */
+/* Of what was handed over, and the owner knows: the extent's user. */
 static char owners[1];
 
 /* ---- the end ----------------------------------------------------------------------------- */
@@ -65,8 +68,11 @@ static char owners[1];
 static void budget_check_free(struct budget *b) {
     static const struct error ok;
     struct session_waiter closed = b->closed;
+    struct list *node;
     if (!b->closing || b->count)
         return;
+    while ((node = list_pop(&b->untold)))
+        free(list_entry(node, struct order, node));
     extents_fini(b->extents);
     free(b->extents);
     b->pool->budgets--;
@@ -85,13 +91,12 @@ static void requester_leave(struct order *o) {
     free(r);
 }
 
-/* It is over; with_memory: the extent is free again. */
-static void order_free(struct order *o, bool with_memory) {
+/* It is over, and its extent is free again. */
+static void order_free(struct order *o) {
     struct budget *b = o->budget;
     list_remove(&o->node);
     requester_leave(o);
-    if (with_memory)
-        extents_give(b->extents, o->extent);
+    extents_give(b->extents, o->extent);
     b->count--;
     free(o);
     budget_check_free(b);
@@ -163,6 +168,7 @@ int budget_new(struct session *s, const struct budget_terms *t, struct budget **
     b->scope.peer = b->scope_peer;
     strncpy(b->name, t->name, sizeof(b->name) - 1);
     list_init(&b->orders);
+    list_init(&b->untold);
     list_init(&b->requesters);
     pool_ref(pool);
     pool->budgets++;
@@ -281,28 +287,50 @@ static int take(struct budget *b, const struct budget_ask *ask, struct order *o,
 
 /* ---- the lease --------------------------------------------------------------------------- */
 
-static void hand_over(struct order *o, const struct lease *l) {
+/* Its client may give the memory back from now on. */
+static void tell_owner(struct order *o) {
     struct budget *b = o->budget;
     struct rdmad_ev_handed_over ev = {
         .service = b->service,
-        .lease = l->id,
+        .lease = o->lease_id,
         .pool = b->pool->handle,
-        .offset = l->terms.offset,
-        .length = l->terms.length,
+        .offset = b->offset + o->extent->offset,
+        .length = o->bytes,
         .uid = o->uid,
     };
     memcpy(ev.node, o->node_name, sizeof(ev.node));
     o->extent->user = owners;
+    session_send(b->pool->session, RDMAD_EV_HANDED_OVER, 0, &ev, sizeof(ev), NULL, 0);
+    free(o);
+}
+
+/* However many come while the client does not read, its session does not end for it. */
+static void hand_over(struct order *o, const struct lease *l) {
+    struct budget *b = o->budget;
+    list_remove(&o->node);
+    requester_leave(o);
+    o->lease = NULL;
+    o->lease_id = l->id;
     b->handed_over += o->extent->length;
-    session_send(l->owner, RDMAD_EV_HANDED_OVER, 0, &ev, sizeof(ev), NULL, 0);
+    b->count--;
+    if (session_lags(b->pool->session))
+        list_append(&b->untold, &o->node);
+    else
+        tell_owner(o);
+}
+
+void budget_tell(struct budget *b) {
+    struct list *node;
+    while (!session_lags(b->pool->session) && (node = list_pop(&b->untold)))
+        tell_owner(list_entry(node, struct order, node));
 }
 
 static void lease_over(void *arg, const struct lease *l) {
     struct order *o = arg;
-    bool handed = l->handed_over && !o->budget->closing;
-    if (handed)
+    if (l->handed_over && !o->budget->closing)
         hand_over(o, l);
-    order_free(o, !handed);
+    else
+        order_free(o);
 }
 
 /* The memory is zero, or cannot be. */
@@ -329,7 +357,7 @@ static void grant(struct order *o) {
         lease_grant(b->pool, &terms, &l, &err);
     if (!l) {
         o->done(o->arg, NULL, &err);
-        order_free(o, true);
+        order_free(o);
         return;
     }
     l->requested = true;

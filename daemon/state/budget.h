@@ -7,7 +7,7 @@
  * read what somebody else left there) and grants a lease of it to one lessee, owned by the
  * service's session. When that lease ends the bytes are free again, unless the requester handed
  * them over: then they are the owner's, who is told (RDMAD_EV_HANDED_OVER) when nothing of the
- * requester can reach them any more, until budget_free. budget_close ends the leases; what was
+ * requester can reach them any more and the owner reads, until budget_free. budget_close ends the leases; what was
  * handed over stays the owner's, like all memory of its pool.
  *
  * Who may have how much: a request is for at most max_request bytes, all of the budget if that is
@@ -57,6 +57,9 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
                     void *arg);
 /* The owner gives back what was handed over to it: where it begins, in the pool. */
 int budget_free(struct budget *b, uint64_t offset, struct error *err);
+
+/* The client reads again: tells it of what was handed over in the meantime. */
+void budget_tell(struct budget *b);
 
 struct budget_view {
     uint64_t bytes, free, longest; /* longest: free at a piece */

@@ -176,6 +176,8 @@ static void tell(struct incoming *in) {
 void services_tell(struct session *s) {
     list_for_each (at, &s->services) {
         struct service *sv = list_entry(at, struct service, node);
+        if (sv->budget)
+            budget_tell(sv->budget);
         list_for_each (node, &sv->incoming) {
             struct incoming *in = list_entry(node, struct incoming, node);
             if (!in->told)

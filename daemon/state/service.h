@@ -91,7 +91,8 @@ void incoming_withdraw(struct incoming *in);
 void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_ns);
 void incoming_refuse(struct incoming *in, const struct error *why);
 
-/* The client reads again: tells it of those it did not hear of. */
+/* The client reads again: tells it of those who wait and of what was handed over, as far as it has
+ * not heard. */
 void services_tell(struct session *s);
 
 #endif

@@ -201,6 +201,34 @@ Test(budget, a_hand_over_is_the_owners_when_nothing_reaches_it) {
     cr_expect_eq(view().free, 32 * PAGE);
 }
 
+/* Who requests and hands over without pause must not fill the queue of an owner who is busy. */
+Test(budget, an_owner_who_does_not_read_is_told_of_hand_overs_when_it_does) {
+    struct budget_terms t = terms();
+    struct error err;
+    begin(&t);
+    rig.lags = true;
+    for (unsigned i = 0; i < 3; i++) {
+        handle_hand_over(lent(2 * PAGE), NULL, NULL);
+        fake_answer_all();
+    }
+    cr_expect_eq(rig_events(owner, RDMAD_EV_HANDED_OVER), 0);
+    cr_expect_eq(view().handed_over, 6 * PAGE);
+    cr_expect_eq(view().leases, 0);
+    cr_expect_eq(budget_free(b, 2 * PAGE, &err), RDMAD_E_HANDLE, "nobody told it");
+    rig.lags = false;
+    budget_tell(b);
+    cr_expect_eq(rig_events(owner, RDMAD_EV_HANDED_OVER), 3);
+    budget_tell(b);
+    cr_expect_eq(rig_events(owner, RDMAD_EV_HANDED_OVER), 3, "once");
+    for (unsigned i = 1; i <= 3; i++)
+        cr_expect_eq(budget_free(b, 2 * i * PAGE, &err), 0, "%s", err.text);
+    cr_expect_eq(view().free, 32 * PAGE);
+    rig.lags = true;
+    handle_hand_over(lent(PAGE), NULL, NULL); /* and nobody reads it any more */
+    fake_answer_all();
+    rig.lags = false;
+}
+
 Test(budget, a_lease_that_ended_first_is_not_handed_over) {
     struct budget_terms t = terms();
     struct rig_done done = {0};
