@@ -375,8 +375,8 @@ Test(local, an_atomic_on_memory_that_vanished_fails_and_is_reported) {
     struct fabric_blob key;
     struct fabric_window *w = window(gone, 4096, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &key);
     cr_assert_eq(ftruncate(fd, 0), 0);
-    for (uint8_t opcode = RDMAD_OP_CAS; opcode <= RDMAD_OP_FADD; opcode++) {
-        struct fabric_op op = word_op(opcode, &key, 16, 0, 1);
+    for (unsigned opcode = RDMAD_OP_CAS; opcode <= RDMAD_OP_FADD; opcode++) {
+        struct fabric_op op = word_op((uint8_t)opcode, &key, 16, 0, 1);
         fault = NULL;
         run(&op);
         cr_assert(op.status == RDMAD_E_FAULT && op.outcome == RDMAD_FAILED_UNTOUCHED);
