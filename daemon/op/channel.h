@@ -271,7 +271,8 @@ void receives_run(struct op_channel *ch); /* what is whole completes; limit is b
 void receives_end(struct op_channel *ch, int status);
 
 /* rendezvous.c. The sender's side: */
-void window_drive(struct op_send *s); /* towards what s->wants_window says */
+/* Towards what s->wants_window says. False: none can be had, s waited for it, and is no more. */
+bool window_drive(struct op_send *s);
 bool window_ready(const struct op_send *s);
 static inline bool window_none(const struct op_send *s) {
     return s->window.state == WINDOW_NONE;

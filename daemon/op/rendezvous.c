@@ -20,7 +20,7 @@ bool window_ready(const struct op_send *s) {
     return s->window.state == WINDOW_OPEN && s->window.spec.via == s->channel->via;
 }
 
-/* There is no window for the message, and there will be none. */
+/* There is no window for the message, and there will be none. One that waits is over with that. */
 static void failed(struct op_send *s, int code) {
     struct op_channel *ch = s->channel;
     s->wants_window = false;
@@ -33,7 +33,8 @@ static void failed(struct op_send *s, int code) {
     channel_touch(ch);
 }
 
-static void open_window(struct op_send *s) {
+/* False: it was over with that. */
+static bool open_window(struct op_send *s) {
     struct op_channel *ch = s->channel;
     struct op_window *ow = &s->window;
     const struct seat *seat = &ow->worker->link;
@@ -48,14 +49,18 @@ static void open_window(struct op_send *s) {
                                            .audit = &ow->worker->channels->audit};
     struct error err;
     int rc = seat->ops->window_open(seat->fabric, &ow->spec, &ow->window, &s->key, &err);
-    if (rc == FABRIC_PENDING)
+    bool over = false;
+    if (rc == FABRIC_PENDING) {
         ow->state = WINDOW_OPENING;
-    else if (rc == 0)
+    } else if (rc == 0) {
         ow->state = WINDOW_OPEN;
-    else if (rc == RDMAD_E_PEER_LOST)
+    } else if (rc == RDMAD_E_PEER_LOST) {
         s->lost_via = ch->via; /* until there is another */
-    else
+    } else {
+        over = s->where == SEND_WAITING;
         failed(s, rc);
+    }
+    return !over;
 }
 
 static void close_window(struct op_send *s) {
@@ -64,19 +69,20 @@ static void close_window(struct op_send *s) {
     ow->state = gone ? WINDOW_NONE : WINDOW_CLOSING;
 }
 
-void window_drive(struct op_send *s) {
+bool window_drive(struct op_send *s) {
     const struct op_channel *ch = s->channel;
     struct op_window *ow = &s->window;
     bool wanted = s->wants_window && ch->via;
     bool there = ow->state == WINDOW_OPEN || ow->state == WINDOW_OPENING;
     if (!ch->remote)
-        return;
+        return true;
     if ((there || wanted) && ow->state != WINDOW_CLOSING)
         seat_wake(&ow->worker->link, ow->worker->now_ns);
     if (there && (!wanted || ow->spec.via != ch->via))
         close_window(s);
     if (wanted && ow->state == WINDOW_NONE && s->lost_via != ch->via)
-        open_window(s);
+        return open_window(s);
+    return true;
 }
 
 void send_window_opened(struct op_send *s, const struct fabric_blob *key, const struct error *err) {

@@ -74,8 +74,7 @@ static void send_end(struct op_send *s, int status, uint8_t outcome) {
 }
 
 void send_settle(struct op_send *s) {
-    window_drive(s);
-    if (s->post.posted || !window_none(s))
+    if (!window_drive(s) || s->post.posted || !window_none(s))
         return;
     if (s->where == SEND_LEAVING) {
         send_end(s, s->status, s->outcome);
@@ -197,8 +196,9 @@ void sends_rekey(struct op_channel *ch) {
         window_drive(s);
     }
     ch->news = true;
-    list_for_each (pos, &ch->waiting)
+    list_for_each_safe (pos, &ch->waiting) {
         window_drive(list_entry(pos, struct op_send, node));
+    }
 }
 
 void sends_resync(struct op_channel *ch) {

@@ -272,3 +272,54 @@ Test(channel_link, a_window_that_cannot_be_opened_fails_its_message_alone) {
     ASSERT_CQE(chan_wait(&c, A), 3, RDMAD_OK, RDMAD_DONE, LARGE);
     done();
 }
+
+static bool window_is(int state) {
+    struct list *first = list_first(&chan_of(&c, A)->waiting);
+    cr_assert(first, "no message waits");
+    return (int)list_entry(first, struct op_send, node)->window.state == state;
+}
+
+/* Their windows are there, but not the link that they would be offered on, as the peer comes back
+ * by another, for which no window can be opened. */
+static void no_window_anew(bool lazy) {
+    sim_script()->lazy_windows = true;
+    for (unsigned i = 0; i < 3; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, i * LARGE, LARGE, i);
+    still();
+    for (unsigned i = 0; i < 3; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, i);
+    rig_settle(&rig);
+    cr_assert(window_is(WINDOW_OPENING));
+    chan_break(&c, A);
+    while (!window_is(WINDOW_OPEN))
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_MSEC), "no window is being opened");
+    rig_settle(&rig);
+    sim_script()->lazy_windows = lazy;
+    sim_script()->refuse_windows = !lazy;
+    chan_break(&c, B);
+    chan_connect(&c, B);
+    while (lazy && !window_is(WINDOW_CLOSING))
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_MSEC), "it did not hear of the new link");
+    sim_script()->lazy_windows = false;
+    sim_script()->refuse_windows = true;
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        struct rdmad_cqe cqe = chan_wait(&c, A);
+        cr_assert_eq(cqe.status, RDMAD_E_LIMIT, "%d", cqe.status);
+        cr_assert_eq(cqe.outcome, RDMAD_FAILED_UNTOUCHED);
+        sum += 1u << cqe.user_data;
+    }
+    cr_assert_eq(sum, 7);
+    sim_script()->refuse_windows = false;
+    chan_connect(&c, A);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 9);
+    ASSERT_CQE(chan_wait(&c, B), 0, RDMAD_OK, RDMAD_DONE, LARGE);
+    ASSERT_CQE(chan_wait(&c, A), 9, RDMAD_OK, RDMAD_DONE, LARGE);
+    done();
+}
+
+Test(channel_link, sends_that_wait_as_no_window_opens_for_a_new_link_all_end) {
+    no_window_anew(false);
+    setup();
+    no_window_anew(true);
+}
