@@ -9,10 +9,14 @@
  * A connection ends either from below (end of file, error, overflow: it is freed, then closed is
  * called) or from above (conn_close, also from inside a callback). What fails inside conn_send is
  * reported in a later turn, so no caller of conn_send ever finds the ground gone.
+ *
+ * What a client sends may be such that its close waits for the client, so base/stray.h closes it;
+ * while many wait there, messages come without their descriptors.
  */
 #include "daemon/ipc/conn.h"
 #include "common/fdmsg.h"
 #include "daemon/base/list.h"
+#include "daemon/base/stray.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -92,6 +96,7 @@ static void conn_free(struct conn *c) {
         event_free(c->readable);
     if (c->writable)
         event_free(c->writable);
+    rdmad_fdmsg_drain(c->fd, stray_close);
     close(c->fd);
     free(c->peer.groups);
     free(c);
@@ -204,7 +209,8 @@ static const char *read_one(struct conn *c, bool *more) {
     int fds[RDMAD_MSG_MAX_FDS];
     size_t size = sizeof(buf);
     unsigned nfds;
-    int rc = rdmad_fdmsg_recv(c->fd, buf, &size, fds, RDMAD_MSG_MAX_FDS, &nfds);
+    unsigned room = strays_full() ? 0 : RDMAD_MSG_MAX_FDS;
+    int rc = rdmad_fdmsg_recv_with(c->fd, buf, &size, fds, room, &nfds, stray_close);
     *more = rc != RDMAD_E_AGAIN;
     if (rc == RDMAD_E_AGAIN)
         return NULL;
@@ -215,7 +221,7 @@ static const char *read_one(struct conn *c, bool *more) {
     c->events->packet(c->user, buf, size, fds, rc == RDMAD_E_FDS ? RDMAD_MSG_MAX_FDS + 1 : nfds);
     for (unsigned i = 0; i < nfds; i++)
         if (fds[i] >= 0)
-            close(fds[i]);
+            stray_close(fds[i]);
     return NULL;
 }
 

@@ -12,6 +12,7 @@
  */
 #include "daemon/state/pool.h"
 #include "common/memfd.h"
+#include "daemon/base/stray.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -135,6 +136,12 @@ static int fill_memory(struct pool *p, int fd, struct error *err) {
     return rc;
 }
 
+static int not_a_memfd(struct error *err) {
+    return error_set(err, RDMAD_E_FDS,
+                     "the descriptor is not of a memfd: only memfd_create makes memory that can be "
+                     "imported");
+}
+
 /* The seals are what a client's promises are worth: with them nothing that it does to the memory
  * can take it away but by holes, which the guard is for. Nobody but memfds can have them. */
 static int check_memfd(int fd, size_t bytes, struct error *err) {
@@ -144,10 +151,7 @@ static int check_memfd(int fd, size_t bytes, struct error *err) {
     struct stat st;
 
     if (seals < 0)
-        return error_set(
-            err, RDMAD_E_FDS,
-            "the descriptor is not of a memfd: only memfd_create makes memory that can "
-            "be imported");
+        return not_a_memfd(err);
     if ((seals & needed) != needed)
         return error_set(err, RDMAD_E_PERM,
                          "the memfd is not sealed with F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL: "
@@ -209,7 +213,7 @@ static void creation_run(struct offload_job *job) {
 static void creation_end(struct creation *c, const struct error *result) {
     if (result->code) {
         if (c->fd >= 0)
-            close(c->fd);
+            stray_close(c->fd);
         c->done(c->arg, NULL, -1, result);
     } else {
         c->done(c->arg, c->pool, c->fd, result);
@@ -263,6 +267,8 @@ static int start(struct session *s, uint64_t bytes, uint32_t flags, bool importe
                        "%" PRIu64 " bytes are no multiple of a page: a memfd must be one to be "
                        "imported",
                        bytes);
+    if (!rc && imported && fcntl(c->fd, F_GET_SEALS) < 0)
+        rc = not_a_memfd(err); /* now, so that no file that can wait comes to the other thread */
     if (!rc)
         rc = charge(p, err);
     if (rc) {
@@ -281,7 +287,7 @@ static void create(struct session *s, uint64_t bytes, uint32_t flags, int import
     struct creation *c = calloc(1, sizeof(*c));
     if (!c) {
         if (import_fd >= 0)
-            close(import_fd);
+            stray_close(import_fd);
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a pool");
         done(arg, NULL, -1, &err);
         return;

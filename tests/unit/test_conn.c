@@ -8,9 +8,11 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <event2/event.h>
+#include <netinet/in.h>
 #include <rdmad/wire.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct event_base *base;
@@ -64,6 +66,13 @@ static unsigned open_fds(void) {
         n++;
     closedir(d);
     return n;
+}
+
+/* What strangers sent is closed in its own time. */
+static unsigned fds_settled_at(unsigned want) {
+    for (unsigned i = 0; i < 2000 && open_fds() != want; i++)
+        usleep(1000);
+    return open_fds();
 }
 
 static void set_up(void) {
@@ -132,7 +141,7 @@ Test(conn, descriptors_that_come_are_counted_and_closed) {
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, fds, 3), 0);
     turn();
     cr_assert_eq(last_nfds, 3);
-    cr_assert_eq(open_fds(), before);
+    cr_assert_eq(fds_settled_at(before), before);
 }
 
 Test(conn, who_is_called_may_keep_a_descriptor_and_the_others_are_closed) {
@@ -141,8 +150,56 @@ Test(conn, who_is_called_may_keep_a_descriptor_and_the_others_are_closed) {
     keep = true;
     cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, fds, 3), 0);
     turn();
-    cr_assert_eq(open_fds(), before + 1);
+    cr_assert_eq(fds_settled_at(before + 1), before + 1);
     cr_assert_eq(close(kept), 0);
+}
+
+/* A socket whose peer does not take what was written to it, and whose close waits for that. */
+static int lingering_socket(void) {
+    static char much[65536];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct linger wait = {.l_onoff = 1, .l_linger = 20};
+    socklen_t size = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    while (send(fd, much, sizeof(much), MSG_DONTWAIT) > 0)
+        ;
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof(wait)), 0);
+    return fd; /* the listener stays: its queue is the other end */
+}
+
+static time_t seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+Test(conn, a_descriptor_whose_close_waits_holds_up_nobody) {
+    time_t before = seconds();
+    int fd = lingering_socket();
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
+    close(fd);
+    turn();
+    cr_expect_eq(packets, 1);
+    cr_expect_lt(seconds() - before, 5);
+}
+
+Test(conn, nor_does_one_in_a_packet_that_nobody_read) {
+    time_t before = seconds();
+    unsigned fds_before = open_fds();
+    int fd = lingering_socket();
+    cr_assert_eq(send(client, "", 0, 0), 0); /* which ends the connection */
+    cr_assert_eq(send(client, "", 0, 0), 0);
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
+    close(fd);
+    turn();
+    cr_expect_null(conn);
+    cr_expect_eq(packets, 0);
+    cr_expect_lt(seconds() - before, 5);
+    cr_expect_eq(fds_settled_at(fds_before), fds_before, "the listener, less the connection");
 }
 
 /* More than fdmsg would send: by hand. */
@@ -174,7 +231,7 @@ Test(conn, more_descriptors_than_a_message_may_have_are_closed_too) {
     turn();
     cr_assert_eq(last_nfds, RDMAD_MSG_MAX_FDS + 1);
     cr_assert_eq(packets, 2);
-    cr_assert_eq(open_fds(), before);
+    cr_assert_eq(fds_settled_at(before), before);
 }
 
 Test(conn, end_of_file_is_told_once) {
