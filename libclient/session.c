@@ -189,10 +189,10 @@ void rdmad_close(rdmad_session *s) {
         rdmad_ring_dispose(s->rings);
     while (s->pools)
         rdmad_pool_dispose(s->pools);
+    rdmad_names_dispose(s); /* walks the news, which the others are part of */
     rdmad_leases_dispose(s);
     rdmad_channels_dispose(s);
     rdmad_services_dispose(s);
-    rdmad_names_dispose(s);
     if (s->epoll >= 0)
         close(s->epoll);
     if (s->bell >= 0)
