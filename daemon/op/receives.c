@@ -35,9 +35,10 @@ int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     return 0;
 }
 
-/* Back to where it will be the next to be taken. */
+/* Back to where it will be the next to be taken. Some bytes of a message may be in it. */
 static void repost(struct op_channel *ch, struct op *op) {
     op->channel_data = NULL;
+    op->some_partial = true;
     list_append(ch->recvs.next, &op->node);
     count_posted(ch, 1);
 }
@@ -49,6 +50,10 @@ void recv_unpost(struct op_channel *ch, struct op *op) {
     count_posted(ch, -1);
 }
 
+static uint8_t when_empty(const struct op *op) {
+    return op->some_partial ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
+}
+
 static void recv_end(struct op_channel *ch, struct op *op, int status, uint8_t outcome) {
     channel_op_end(ch, op, &(struct op_result){.status = status, .outcome = outcome});
 }
@@ -57,7 +62,7 @@ void recv_cancel(struct op_channel *ch, struct op *op, int status) {
     struct op_arrival *a = op->channel_data;
     if (!a) {
         recv_unpost(ch, op);
-        recv_end(ch, op, status, RDMAD_FAILED_UNTOUCHED);
+        recv_end(ch, op, status, when_empty(op));
         return;
     }
     if (!a->cancel)
@@ -92,7 +97,7 @@ void receives_heard(struct op_channel *ch, uint64_t next) {
 
 void recv_done(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
     struct op_result result = {.status = a->small ? RDMAD_E_TOO_SMALL : RDMAD_OK,
-                               .outcome = a->small ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
+                               .outcome = a->small ? when_empty(op) : RDMAD_DONE,
                                .bytes = a->length};
     if (a->flags & CHANNEL_FLAG_IMM) {
         result.flags |= RDMAD_CQE_IMM;
@@ -176,6 +181,7 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
     const void *fault = now.small ? NULL : copy_in(ch, op, m);
     now.done = true;
     if (fault && !of_receive(op, fault)) {
+        op->some_partial = true;
         op = NULL; /* the sender's: its message is gone */
     } else {
         recv_unpost(ch, op);

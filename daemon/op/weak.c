@@ -138,6 +138,7 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
     const uint64_t at = m->state.heard, whole = m->state.limit;
     const void *fault = m->length ? guard_copy(op->local + at, m->payload, m->length) : NULL;
     struct op_arrival as = {.length = whole, .imm = m->imm, .flags = m->flags};
+    op->some_partial = true;
     if (fault) {
         ch->worker->local.env.memory_fault(ch->worker, fault);
         ch->assembling = NULL;

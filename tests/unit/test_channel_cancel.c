@@ -105,6 +105,22 @@ Test(channel_cancel, a_large_send_under_way_is_asked_back) {
     done();
 }
 
+/* The message is taken back while it is READ, and then its receive, too. */
+Test(channel_cancel, a_receive_with_bytes_of_a_message_that_was_taken_back_is_not_untouched) {
+    static const uint8_t none[LARGE];
+    chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 7);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 1);
+    while (!memcmp(c.end[B].client.pool + LARGE, none, LARGE))
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_MSEC), "nothing is READ");
+    chan_cancel(&c, A, 1);
+    ended(A, 1, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED);
+    chan_cancel(&c, B, 7);
+    ended(B, 7, RDMAD_E_CANCELED, RDMAD_FAILED_PARTIAL);
+    goes_on(0);
+    done();
+}
+
 /* Nobody answers: it ends UNKNOWN within its bound, and what the other end has of it is void. */
 static void without_an_answer(uint64_t length) {
     chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 7);
