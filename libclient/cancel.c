@@ -7,6 +7,9 @@
  * completion (canceled or just done) is this call's. An op that had completed already is found
  * among those laid aside.
  *
+ * A CANCEL behind entries of a batch that is not complete would be taken for its last one, so there
+ * is none then.
+ *
  * When the daemon is lost meanwhile, the op has ended with that, and is answered so.
  */
 #include "libclient/ring.h"
@@ -34,6 +37,11 @@ int rdmad_ring_cancel(rdmad_ring *r, uint64_t user_data, struct rdmad_cqe *cqe) 
                           "no op with user_data %llu is in flight on ring %llu",
                           (unsigned long long)user_data, (unsigned long long)r->handle);
     slot = &r->slot[index];
+    if (slot->state != RDMAD_SLOT_OVER && r->batch != RDMAD_NO_SLOT)
+        return rdmad_fail(r->session, RDMAD_E_INVAL,
+                          "ring %llu has a batch of %u entries whose last one, without "
+                          "RDMAD_SQE_MORE, has not been prepared: complete it, then cancel",
+                          (unsigned long long)r->handle, r->batch_members);
     if (slot->state != RDMAD_SLOT_OVER) {
         if (slot->silent)
             r->silents--;

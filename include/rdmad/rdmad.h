@@ -545,7 +545,8 @@ RDMAD_API int rdmad_ring_dispatch(rdmad_ring *ring, int timeout_ms, unsigned max
  * be NULL) tells which of the outcomes it came to (also DONE). Its completion is taken by this
  * call, its callback is not called; those of other ops stay. A batch is canceled whole, by its last
  * entry's user_data. Entries reserved before are submitted first (each must have been prepared).
- * Works on a full ring. RDMAD_E_HANDLE: no such op is in flight.
+ * Works on a full ring. RDMAD_E_HANDLE: no such op is in flight; RDMAD_E_INVAL: a batch's last
+ * entry has not been prepared yet.
  */
 RDMAD_API int rdmad_ring_cancel(rdmad_ring *ring, uint64_t user_data, struct rdmad_cqe *cqe);
 /* The same without waiting: its own completion says RDMAD_E_HANDLE when there is nothing to cancel;

@@ -160,6 +160,25 @@ Test(cancel, submits_what_was_prepared_before) {
     expect_canceled(1);
 }
 
+/* The CANCEL would be taken for the batch's last entry. */
+Test(cancel, does_not_cut_a_batch_that_is_not_complete) {
+    rig_submit_write(5);
+    lying[nlying++] = rig_take();
+    rdmad_sqe_set_flags(rig_prep_write(1), RDMAD_SQE_MORE);
+    cr_assert_eq(rdmad_ring_cancel(ring, 5, NULL), RDMAD_E_INVAL);
+    cr_assert_not_null(strstr(rdmad_last_error(s), "a batch of 1 entries"), "%s",
+                       rdmad_last_error(s));
+    rig_prep_write(2);
+    cr_assert_eq(rdmad_ring_submit(ring), 1);
+    cr_assert_eq(rig_take().flags, RDMAD_SQE_MORE);
+    struct rdmad_sqe last = rig_take();
+    cr_assert_eq(last.opcode, RDMAD_OP_WRITE);
+    rig_complete(&last, RDMAD_E_TIMEOUT);
+    cr_assert_eq(rig_reap().user_data, 2);
+    rig_play(lie);
+    expect_canceled(5);
+}
+
 static void never(void *arg, const struct rdmad_cqe *cqe) {
     (void)arg, (void)cqe;
     cr_assert_fail("a canceled op's completion is the cancel's");
