@@ -82,14 +82,17 @@ static void cancel(struct handle *h) {
 
 /* The owner's answer is awaited without the handle. */
 static void hand_over(struct claim *c, struct handle *h) {
+    struct state *st = state_of(c);
     c->handing = h->releasing;
     h->releasing.done = NULL;
     c->handle = NULL;
     c->stage = CLAIM_HANDING;
-    timer_unset(&state_of(c)->timers, &c->key_again);
+    timer_unset(&st->timers, &c->key_again);
     struct lane *lane = c->lane;
     c->lane = NULL;
     lane_leave(lane, &c->lane_user);
+    /* An owner that never says so must not keep our session; without memory for it, it may. */
+    timer_set(&st->timers, &c->timeout, clock_after(state_now(st), c->timeout_ns));
     send_release(c, 2);
 }
 
@@ -149,6 +152,14 @@ static void timed_out(struct timer *timer, uint64_t now_ns) {
     const char *trouble = trouble_of(c);
     struct error why;
     (void)now_ns;
+    if (c->stage == CLAIM_HANDING) {
+        error_set(&why, RDMAD_E_TIMEOUT,
+                  "the daemon at %.100s:%u did not say within %" PRIu64 " ms whether it has the "
+                  "memory; ask the service",
+                  c->peer->host, c->peer->port, c->timeout_ns / NSEC_PER_MSEC);
+        handed(c, &why);
+        return;
+    }
     if (trouble[0])
         error_set(&why, RDMAD_E_TIMEOUT,
                   "attaching took longer than %" PRIu64 " ms, opening a link: %s",

@@ -181,6 +181,21 @@ Test(peer_asks, a_hand_over_that_crosses_the_leases_end_is_none) {
     cr_expect_eq(over.code, RDMAD_E_LEASE_REVOKED);
 }
 
+Test(peer_asks, a_hand_over_whose_owner_says_nothing_ends_in_time) {
+    uint64_t ref;
+    struct rig_done over = {0};
+    rig.config.peer_ping_ms = rig.config.peer_dead_ms = 600000;
+    struct raw *r = handing(&ref, &over);
+    rig_advance(rig.config.attach_timeout_ms * MS);
+    cr_expect_eq(over.calls, 1);
+    cr_expect_eq(over.code, RDMAD_E_TIMEOUT, "%s", over.text);
+    struct peer_msg late = {.type = PEER_MSG_REVOKED,
+                            .revoked = {.lessee_ref = ref, .reason = RDMAD_E_LEASE_RELEASED}};
+    raw_send(r, &late);
+    quiet();
+    cr_expect_eq(over.calls, 1);
+}
+
 Test(peer_asks, a_hand_over_whose_owner_is_lost_says_so) {
     struct rig_done over = {0};
     uint64_t ref;
