@@ -112,6 +112,7 @@ int service_listen(struct session *s, const struct service_terms *terms, struct 
     sv->since_ns = state_now(st);
     sv->number = ++st->service_numbers;
     list_init(&sv->incoming);
+    list_init(&sv->origins);
     rc = quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_SERVICES, 1, &sv->charge, err);
     if (!rc)
         rc = make_budget(sv, err);
@@ -186,39 +187,62 @@ void services_tell(struct session *s) {
     }
 }
 
-static bool same_origin(const struct incoming *a, const struct incoming *b) {
-    return a->peer == b->peer && (a->peer || a->uid == b->uid);
+/* A peer, or a uid here. */
+struct origin {
+    struct list node;
+    uint64_t peer;
+    uid_t uid;
+    unsigned count; /* of its connections that wait */
+};
+
+/* NULL: nothing of it waits. */
+static struct origin *origin_of(const struct service *sv, const struct incoming *in) {
+    list_for_each (node, &sv->origins) {
+        struct origin *o = list_entry(node, struct origin, node);
+        if (o->peer == in->peer && (o->peer || o->uid == in->uid))
+            return o;
+    }
+    return NULL;
 }
 
-static unsigned count_of(const struct service *sv, const struct incoming *like) {
-    unsigned n = 0;
-    list_for_each (node, &sv->incoming)
-        n += same_origin(list_entry(node, struct incoming, node), like);
-    return n;
+static struct origin *origin_new(struct service *sv, const struct incoming *in) {
+    struct origin *o = calloc(1, sizeof(*o));
+    if (!o)
+        return NULL;
+    o->peer = in->peer;
+    o->uid = in->uid;
+    list_append(&sv->origins, &o->node);
+    return o;
 }
 
-/* The newest of whoever has most connections waiting. */
-static struct incoming *last_of_the_greediest(struct service *sv, unsigned *count) {
+static unsigned most_of_one(const struct service *sv) {
+    unsigned most = 0;
+    list_for_each (node, &sv->origins) {
+        unsigned count = list_entry(node, struct origin, node)->count;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+/* The newest of whoever has so many. */
+static struct incoming *newest_of(const struct service *sv, unsigned most) {
     struct incoming *found = NULL;
-    *count = 0;
     list_for_each (node, &sv->incoming) {
         struct incoming *in = list_entry(node, struct incoming, node);
-        unsigned n = count_of(sv, in);
-        if (n >= *count) {
-            *count = n;
+        if (in->origin->count == most)
             found = in;
-        }
     }
     return found;
 }
 
 static int make_room(struct service *sv, const struct incoming *newcomer, struct error *err) {
     struct error why;
-    unsigned most;
     if (sv->waiting < sv->terms.backlog)
         return 0;
-    struct incoming *last = last_of_the_greediest(sv, &most);
-    if (count_of(sv, newcomer) + 1 >= most || !last)
+    const struct origin *own = origin_of(sv, newcomer);
+    unsigned most = most_of_one(sv);
+    struct incoming *last = (own ? own->count : 0) + 1 < most ? newest_of(sv, most) : NULL;
+    if (!last)
         return error_set(err, RDMAD_E_LIMIT,
                          "%" PRIu32 " connections wait for service \"%s\" already, which is its "
                          "backlog; try again later",
@@ -245,6 +269,13 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
         (rc = quota_charge(&s->state->quota, &s->account, s->uid_account, QUOTA_CHANNELS, 1,
                            &in->charge, err)))
         return rc;
+    struct origin *origin = origin_of(sv, in);
+    if (!origin && !(origin = origin_new(sv, in))) {
+        quota_discharge(&in->charge);
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a connection to %s", what);
+    }
+    origin->count++;
+    in->origin = origin;
     in->service = sv;
     in->number = ++s->state->service_numbers;
     in->told = false;
@@ -256,6 +287,12 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
 }
 
 static void take_out(struct incoming *in) {
+    struct origin *o = in->origin;
+    in->origin = NULL;
+    if (--o->count == 0) {
+        list_remove(&o->node);
+        free(o);
+    }
     in->service->waiting--;
     in->service = NULL;
     list_remove(&in->node);
@@ -279,7 +316,12 @@ void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_
     in->ops->accept(in, end, timeout_ns);
 }
 
+/* The words can be the service's program's, and are for somebody else's terminal or log. */
 void incoming_refuse(struct incoming *in, const struct error *why) {
+    struct error clean = *why;
+    for (char *c = clean.text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
     take_out(in);
-    in->ops->refuse(in, why);
+    in->ops->refuse(in, &clean);
 }

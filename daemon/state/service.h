@@ -23,6 +23,7 @@
 struct budget; /* state/budget.h */
 struct channel;
 struct incoming;
+struct origin; /* one of whoever waits, and how often */
 
 struct service_terms {
     uint32_t backlog, scope, scope_uid;
@@ -39,6 +40,7 @@ struct service {
     uint64_t number; /* never used twice */
     struct service_terms terms;
     struct list incoming;
+    struct list origins;
     uint32_t waiting;
     uint64_t offered, accepted; /* so far */
     uint64_t since_ns;
@@ -56,6 +58,7 @@ struct incoming_ops {
 
 struct incoming {            /* embedded in the record of who connects */
     struct service *service; /* NULL: it does not wait */
+    struct origin *origin;   /* while it waits */
     struct list node;
     uint64_t number; /* never used twice */
     uint32_t kind;   /* asked for */

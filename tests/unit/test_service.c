@@ -4,6 +4,7 @@
  * nothing.
  */
 #include "tests/unit/channel_steps.h"
+#include <time.h>
 
 static struct session *s, *other;
 
@@ -185,6 +186,34 @@ Test(service, one_peer_that_fills_the_backlog_keeps_nobody_out) {
     cr_expect_eq(knock(sv, &third, 6, &err), RDMAD_E_LIMIT, "and no more");
     cr_expect_eq(greedy[0].refused.calls + greedy[1].refused.calls, 0);
     cr_expect_eq(sv->waiting, 4);
+}
+
+/* Each knock at a full backlog is judged; a flood of them must not cost the square of its length.
+ */
+Test(service, a_full_backlog_is_cheap_to_knock_at) {
+    static struct stranger waiting[SERVICE_BACKLOG_MAX], more;
+    struct service *sv = service_up(s, "rpc", SERVICE_BACKLOG_MAX);
+    struct timespec before, after;
+    struct error err;
+    rig.lags = true; /* the owner hears of them later */
+    for (unsigned i = 0; i < SERVICE_BACKLOG_MAX; i++)
+        cr_assert_eq(knock(sv, &waiting[i], 1 + i % 3, &err), 0, "%s", err.text);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    for (unsigned i = 0; i < 5000; i++)
+        cr_assert_eq(knock(sv, &more, 1 + i % 3, &err), RDMAD_E_LIMIT);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    cr_expect_lt(after.tv_sec - before.tv_sec, 2);
+    service_close(sv);
+}
+
+Test(service, what_a_service_says_to_who_it_refuses_is_one_line) {
+    struct service *sv = service_up(s, "rpc", 0);
+    struct stranger who;
+    struct error err, why;
+    cr_assert_eq(knock(sv, &who, 3, &err), 0);
+    error_set(&why, RDMAD_E_REFUSED, "go\naway \033[2J\x7f");
+    incoming_refuse(&who.in, &why);
+    cr_expect_str_eq(who.refused.text, "go?away ?[2J?");
 }
 
 Test(service, who_waits_counts_as_a_channel_of_its_session) {
