@@ -300,3 +300,30 @@ Test(verbs_atomics, when_the_answer_is_lost_nobody_says_that_nothing_happened, .
               unknown);
     vpair_close(&p);
 }
+
+/* The answers to a READ and to what is behind it are lost; when the READ is asked for again, its
+ * window is closed. That refusal says nothing about the others. */
+Test(verbs_atomics, what_was_done_behind_a_read_refused_later_is_not_said_to_be_untouched,
+     .timeout = 120) {
+    struct vpair p;
+    struct vwindow closed;
+    struct vop read, add;
+    vpair_defaults(&p, MIB);
+    p.lessee.settings.verbs.timeout = 18; /* a second, times retries */
+    vpair_start(&p);
+    vpair_window(&p, &closed, p.link->number, RDMAD_RIGHT_READ, 0, 4096);
+    must_run("tc qdisc replace dev va root netem loss 100%%");
+    vop_prepare(&p, &read, RDMAD_OP_READ, 4096, 0, 64);
+    read.op.key = &closed.key;
+    atomic_op(&add, &p.window.key, RDMAD_OP_FADD, 0, 0, 1);
+    cr_assert_eq(fabric_verbs.post(p.link, &read.op), 0);
+    cr_assert_eq(fabric_verbs.post(p.link, &add.op), 0);
+    VPAIR_UNTIL(&p, word(&p, 0) == 1);
+    vpair_unwindow(&p, &closed);
+    cable_mended();
+    VPAIR_UNTIL(&p, p.lessee.lost);
+    cr_assert(read.done && add.done);
+    cr_assert_eq(read.op.status, RDMAD_E_NO_LEASE, "%d", read.op.status);
+    cr_assert_eq(add.op.outcome, RDMAD_UNKNOWN, "%u", add.op.outcome);
+    vpair_close(&p);
+}

@@ -24,8 +24,8 @@
 /* Why the ops behind the first failed one of a QP were flushed. */
 enum lane_cause {
     LANE_WELL,
-    LANE_REFUSED, /* the peer's device refused an op: none behind it was executed */
-    LANE_LOST,    /* silence, or we broke it: nobody knows */
+    LANE_REFUSED, /* the peer's device refused an op, not a READ: none behind it was executed */
+    LANE_LOST,    /* silence, a READ refused, or we broke it: nobody knows */
 };
 
 struct lane {

@@ -7,13 +7,18 @@
  *
  *                     the one that failed               those flushed behind it
  *   refused there     NO_LEASE; untouched if it was     PEER_LOST, untouched: the other end took
- *                     one packet, else partial          nothing any more
+ *                     one packet, else partial          nothing any more; behind a READ as after
+ *                                                       silence
  *   silence           PEER_LOST; WRITE unknown,         the same
  *                     READ partial
  *   our own fault     FABRIC; partial                   as after silence
  *   broken by us                                        as after silence
  *
  * CAS, FADD and messages are as WRITEs in this; the reading of the peer's counter is nobody's op.
+ *
+ * A READ is special because it is executed again, access check and all, when its answer was lost on
+ * the way. What was behind it may have been executed before that, and the refusal is of the READ's
+ * second time.
  *
  * An op that was cancelled ends with the status of that, unless it was done.
  *
@@ -57,9 +62,10 @@ static uint8_t when_lost(const struct fabric_op *op) {
     return op->opcode == RDMAD_OP_READ ? RDMAD_FAILED_PARTIAL : RDMAD_UNKNOWN;
 }
 
-static void find_cause(struct lane *lane, enum ibv_wc_status wc) {
+static void find_cause(struct lane *lane, const struct fabric_op *op, enum ibv_wc_status wc) {
     bool true_one = wc != IBV_WC_WR_FLUSH_ERR;
-    if (true_one && refused_there(wc))
+    bool is_read = !op || op->opcode == RDMAD_OP_READ;
+    if (true_one && refused_there(wc) && !is_read)
         lane->cause = LANE_REFUSED;
     else if (true_one || lane->cause == LANE_WELL)
         lane->cause = LANE_LOST;
@@ -102,7 +108,7 @@ void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
     struct fabric_op *op = slot->user;
     bool well = wc->status == IBV_WC_SUCCESS;
     if (!well)
-        find_cause(lane, wc->status);
+        find_cause(lane, op, wc->status);
     if (!op) {
         if (well)
             outbox_news(l);
