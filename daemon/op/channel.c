@@ -326,8 +326,14 @@ static bool end_settled(const struct op_channel *ch) {
     return ch->fin_told || !can_say(ch) || (ch->fin_tried && ch->remote && !ch->linger);
 }
 
+/* The other end does not know of it yet: what still comes is counted where nobody looks, because
+ * the control thread may let go of its numbers now. */
 static bool channel_end_settled(struct call *c) {
-    return end_settled(c->object);
+    struct op_channel *ch = c->object;
+    if (!end_settled(ch))
+        return false;
+    ch->stats = &ch->unwatched;
+    return true;
 }
 
 static void begin_end(struct op_channel *ch, int reason, bool linger) {
@@ -366,6 +372,7 @@ static void forget(struct op_channel *ch) {
     for (struct list *pos; (pos = list_pop(&ch->sent));) /* given up: without ops */
         slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
     slots_remove(&ch->session->channels, ch->handle);
+    ch->stats = &ch->unwatched;
     ch->session = NULL;
     list_remove(&ch->hash_node);
     list_remove(&ch->run_node);

@@ -151,8 +151,9 @@ struct op_channel {
     uint64_t number, peer_number, peer_in;
     struct worker *peer_worker; /* not remote */
     uint32_t kind;
-    struct plane_channel_stats *stats;
-    uint32_t ops; /* SENDs and RECVs not ended */
+    struct plane_channel_stats *stats;    /* the control thread's, until the end is done */
+    struct plane_channel_stats unwatched; /* and from then on */
+    uint32_t ops;                         /* SENDs and RECVs not ended */
 
     bool open;
     bool fresh;  /* the lane is another: to begin with SYNC */

@@ -148,3 +148,20 @@ Test(channel_weak, cancellation_links_that_break_and_the_end) {
     cr_assert_eq(c.end[B].closed, 1);
     done();
 }
+
+/* The control thread frees them with its end of the channel, perhaps before the worker has heard.
+ */
+Test(channel_weak, what_comes_after_the_end_is_done_touches_no_numbers_of_the_control_thread) {
+    start(RDMAD_CHANNEL_DATAGRAM);
+    send(100, 1);
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_expect_eq(c.end[B].stats.lost, 1, "nobody had posted a receive");
+    send(100, 2);
+    chan_end(&c, B, RDMAD_E_CLOSED, true);
+    struct plane_channel_stats before = c.end[B].stats;
+    for (uint32_t i = 3; i < 6; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, 0, 100, i);
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_expect_arr_eq(&c.end[B].stats, &before, sizeof(before));
+    done();
+}
