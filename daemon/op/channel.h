@@ -107,6 +107,7 @@ struct op_send {
     uint64_t seq;
     struct channel_post post;
     int cancel;        /* the status with which it is to end, unless it is delivered */
+    bool asked;        /* it was cancelled, so its end has a bound */
     bool withdraw;     /* to be said */
     bool given_up;     /* ends without an answer */
     int status;        /* leaving: how it ended */

@@ -231,8 +231,9 @@ static void settle_later(struct op_send *s) {
 
 void send_cancel(struct op_channel *ch, struct op *op, int status) {
     struct op_send *s = op->channel_data;
-    bool again = s->cancel != 0;
-    if (!again)
+    bool again = s->asked;
+    s->asked = true;
+    if (!s->cancel)
         s->cancel = status;
     if (channel_weak(ch)) {
         weak_cancel(s);
@@ -266,7 +267,7 @@ void sends_end(struct op_channel *ch) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         if (ch->closed) /* by its last state the other end did not take it */
             send_over(s, s->cancel ? s->cancel : code, RDMAD_FAILED_UNTOUCHED);
-        else if (s->op && !s->given_up && (!s->cancel || no_answer(ch)))
+        else if (s->op && !s->given_up && (!s->asked || no_answer(ch)))
             send_cancel(ch, s->op, code);
     }
 }

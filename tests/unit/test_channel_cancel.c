@@ -158,6 +158,29 @@ Test(channel_cancel, a_small_send_that_nobody_answers_for_is_unknown) {
     done();
 }
 
+/* It is to end already, for there is no window for the peer's next link; and nobody answers. */
+Test(channel_cancel, a_send_that_failed_on_its_way_still_ends_within_the_bound) {
+    chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 7);
+    run(100000);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 1);
+    run(20000);
+    chan_break(&c, A);
+    chan_break(&c, B);
+    sim_script()->refuse_windows = true;
+    chan_connect(&c, B);
+    run(100000);
+    const struct list *sent = &chan_of(&c, A)->sent;
+    cr_assert_eq(list_entry(sent->next, struct op_send, node)->cancel, RDMAD_E_LIMIT);
+    uint64_t before = sim_now();
+    chan_cancel(&c, A, 1);
+    ended(A, 1, RDMAD_E_LIMIT, RDMAD_UNKNOWN);
+    cr_assert_leq(sim_now() - before, CHANNEL_SETTLE_NS + AT_ONCE_NS);
+    sim_script()->refuse_windows = false;
+    chan_connect(&c, A);
+    goes_on(7);
+    done();
+}
+
 /* The fabric has it and does not give it back: it is made to. */
 Test(channel_cancel, a_small_send_that_the_fabric_holds_is_taken_from_it) {
     for (uint32_t late = 0; late <= 1000000; late += 1000000) {
