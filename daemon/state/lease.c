@@ -529,9 +529,18 @@ static void end_children(struct lease *l) {
 }
 
 static void add_waiter(struct lease *l, plane_done *done, void *arg) {
-    struct waiter *w = malloc(sizeof(*w));
+    bool full = l->nwaiters >= LEASE_WAITERS_MAX;
+    struct waiter *w = full ? NULL : malloc(sizeof(*w));
+    struct error err;
+    if (full) {
+        error_set(&err, RDMAD_E_BUSY,
+                  "lease %" PRIu64 " is ending, and %u calls wait for that already; wait for one "
+                  "of them",
+                  l->id, l->nwaiters);
+        done(arg, &err);
+        return;
+    }
     if (!w) {
-        struct error err;
         error_set(&err, RDMAD_E_NOMEM,
                   "lease %" PRIu64 " is ending, but there is no memory to tell when it has", l->id);
         done(arg, &err);
@@ -539,6 +548,7 @@ static void add_waiter(struct lease *l, plane_done *done, void *arg) {
     }
     *w = (struct waiter){.done = done, .arg = arg};
     list_append(&l->waiters, &w->node);
+    l->nwaiters++;
 }
 
 void lease_end(struct lease *l, int reason, plane_done *done, void *arg) {

@@ -46,6 +46,8 @@ struct lease_terms {
 /* Leases that are made of one that was granted, however deep. */
 #define LEASE_CHILDREN_MAX 256u
 #define LEASE_DEPTH_MAX 16u
+/* Who waits for the end of one. */
+#define LEASE_WAITERS_MAX 64u
 
 enum lease_stage { LEASE_LIVE, LEASE_ENDING, LEASE_ENDED };
 
@@ -68,6 +70,7 @@ struct lease {
     struct fabric_audit audit; /* of attachments that are gone; lease_audit adds the others */
     struct timer expiry, grace, keep;
     struct list waiters;
+    unsigned nwaiters;
     struct quota_charge charge;
     uint32_t releases;
     struct lease *parent; /* of which it was made; NULL: it was granted */
@@ -136,8 +139,9 @@ int lease_renew(struct lease *l, uint64_t ttl_ns, struct error *err);
 /* A lessee asks for renewal by its ttl: RDMAD_E_PERM unless RDMAD_LEASE_RENEWABLE. While more than
  * half of the ttl is left there is nothing to do. */
 int lease_keep(struct lease *l, struct error *err);
-/* done (may be NULL) when nobody can reach the memory. Ending twice just waits for the first. The
- * owner's client gets RDMAD_EV_LEASE_ENDED before any done runs, whatever the reason. */
+/* done (may be NULL) when nobody can reach the memory. Ending twice just waits for the first; but
+ * done gets RDMAD_E_BUSY at once when LEASE_WAITERS_MAX wait already. The owner's client gets
+ * RDMAD_EV_LEASE_ENDED before any done runs, whatever the reason. */
 void lease_end(struct lease *l, int reason, plane_done *done, void *arg);
 /* Ends all leases of a session; done when the last has ended. */
 void leases_end_session(struct session *s, int reason, plane_done *done, void *arg);

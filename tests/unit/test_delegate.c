@@ -251,3 +251,24 @@ Test(keep, a_lease_revoked_before_the_data_plane_knows_it_is_told_so) {
     cr_expect_eq(taken.code, RDMAD_E_LEASE_EXPIRED, "%s", taken.text);
     cr_expect_eq(ended.calls, 1);
 }
+
+/* Of a lease with children or without: each is something that the daemon keeps for a client that
+ * asks without waiting for answers. */
+Test(delegate, only_so_many_calls_wait_for_the_end_of_one) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 1000);
+    struct rig_peer *p = rig_peer(l, "127.0.0.2");
+    struct rig_done waiting = {0}, more = {0};
+
+    for (unsigned i = 0; i < LEASE_WAITERS_MAX; i++)
+        lease_end(l, RDMAD_E_LEASE_REVOKED, rig_done, &waiting);
+    cr_expect_eq(waiting.calls, 0);
+    lease_end(l, RDMAD_E_LEASE_REVOKED, rig_done, &more);
+    cr_expect_eq(more.calls, 1);
+    cr_expect_eq(more.code, RDMAD_E_BUSY, "%s", more.text);
+    attachment_stopped(&p->a);
+    fake_answer_all();
+    cr_expect_eq(waiting.calls, LEASE_WAITERS_MAX);
+    cr_expect_eq(waiting.code, 0);
+    cr_expect_eq(more.calls, 1);
+}
