@@ -255,7 +255,6 @@ Test(keep, a_lease_revoked_before_the_data_plane_knows_it_is_told_so) {
 /* Of a lease with children or without: each is something that the daemon keeps for a client that
  * asks without waiting for answers. */
 Test(delegate, only_so_many_calls_wait_for_the_end_of_one) {
-    struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 1000);
     struct rig_peer *p = rig_peer(l, "127.0.0.2");
     struct rig_done waiting = {0}, more = {0};
