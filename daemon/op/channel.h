@@ -183,7 +183,7 @@ struct op_channel {
     uint64_t heard;            /* how much of mine it has heard of */
 
     struct op *assembling; /* weak.c: the first of recvs has some pieces of a message */
-    uint64_t assembling_seq, assembled;
+    uint64_t assembling_seq, assembling_length, assembled;
 
     struct channel_post posts[CHANNEL_POSTS];
     unsigned posted_sends; /* fabric ops that point here */

@@ -171,6 +171,7 @@ void weak_receive(struct op_channel *ch, const struct channel_message *m) {
         take_it(ch, op, &as);
     } else {
         ch->assembling_seq = m->seq;
+        ch->assembling_length = whole; /* which fits: all its pieces must say so */
         put_piece(ch, op, m);
     }
 }
@@ -183,6 +184,9 @@ const char *weak_deliver(struct op_channel *ch, const struct channel_message *m)
             return "a piece that is not within its message";
         if (m->length == 0 && m->state.limit)
             return "a piece of no bytes";
+        if (ch->assembling && m->seq == ch->assembling_seq &&
+            m->state.limit != ch->assembling_length)
+            return "pieces of a message that differ in how long it is";
         weak_receive(ch, m);
     }
     return NULL;

@@ -2,6 +2,7 @@
 /* Channels of the weaker kinds: what arrives is whole, what does not is counted, nobody waits. */
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
+#include <string.h>
 
 #define POOL (1u << 20)
 #define COUNT 200u
@@ -163,5 +164,36 @@ Test(channel_weak, what_comes_after_the_end_is_done_touches_no_numbers_of_the_co
         chan_put(&c, A, RDMAD_OP_SEND, 0, 100, i);
     rig_run_until(&rig, sim_now() + 100000);
     cr_expect_arr_eq(&c.end[B].stats, &before, sizeof(before));
+    done();
+}
+
+/* ---- the other end's daemon lies ----------------------------------------------------------- */
+
+static void piece(uint64_t at, uint64_t length, uint64_t whole) {
+    uint8_t bytes[FABRIC_HEAD_MAX + 1024];
+    const struct op_channel *to = chan_of(&c, B);
+    struct channel_message m = {.say = CHANNEL_DATA, .channel = to->number, .length = length};
+    m.state.heard = at;
+    m.state.limit = whole;
+    size_t size = channel_encode(&m, bytes);
+    memset(bytes + size, 'x', length);
+    channel_received(&rig.plane[THERE]->worker[0], to->peer_in, to->via, bytes, size + length);
+    rig_settle(&rig);
+}
+
+/* The first tells a length that fits into the receive, the second another. */
+Test(channel_weak, a_piece_that_does_not_fit_what_its_message_was_to_be_writes_nothing) {
+    static const uint8_t clean[1000];
+    start(RDMAD_CHANNEL_UNACKED);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
+    rig_settle(&rig);
+    piece(0, 5, 10);
+    piece(5, 1000, 1005);
+    cr_assert_arr_eq(c.end[B].client.pool + 5, clean, sizeof(clean), "it wrote");
+    struct rdmad_cqe cqe = chan_wait(&c, B);
+    cr_assert_eq(cqe.status, RDMAD_E_PROTOCOL);
+    cr_assert_eq(cqe.outcome, RDMAD_FAILED_PARTIAL);
+    cr_assert_eq(c.end[B].closed, 1);
+    cr_assert(strstr(c.end[B].why.text, "pieces"), "%s", c.end[B].why.text);
     done();
 }
