@@ -129,7 +129,10 @@ static struct incoming *find_incoming(const struct request *rq, uint64_t service
 void serve_channel_accept(const struct request *rq, const void *body) {
     const struct rdmad_channel_accept_req *req = body;
     struct incoming *in = find_incoming(rq, req->service, req->incoming);
-    struct channel *ch = in ? end_new(rq, in->kind) : NULL;
+    if (!in)
+        return;
+    incoming_give_place(in);
+    struct channel *ch = end_new(rq, in->kind);
     if (!ch)
         return;
     ch->accepted = true;

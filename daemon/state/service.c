@@ -310,6 +310,11 @@ void incoming_withdraw(struct incoming *in) {
     take_out(in);
 }
 
+/* When no end can be made after all it goes on waiting, bounded by the backlog alone. */
+void incoming_give_place(struct incoming *in) {
+    quota_discharge(&in->charge);
+}
+
 void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
     in->service->accepted++;
     take_out(in);

@@ -90,7 +90,10 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
                   struct error *err);
 /* Whoever connects gives up. */
 void incoming_withdraw(struct incoming *in);
-/* The answers of the service's session. */
+/* The answers of the service's session. What accepts it takes its place among the session's
+ * channels, which is to be given up before that is made: a backlog as long as the limit can be
+ * accepted. */
+void incoming_give_place(struct incoming *in);
 void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_ns);
 void incoming_refuse(struct incoming *in, const struct error *why);
 

@@ -226,6 +226,19 @@ Test(service, who_waits_counts_as_a_channel_of_its_session) {
     cr_expect_not_null(strstr(err.text, "limits.channels_per_session"), "%s", err.text);
 }
 
+Test(service, who_waits_can_be_accepted_when_those_who_wait_are_all_that_the_session_may_have) {
+    struct service *sv = service_up(s, "rpc", 8);
+    static struct stranger who[2];
+    struct rig_done done = {0};
+    rig.st.quota.limits.session[QUOTA_CHANNELS] = 2;
+    cr_assert_eq(knock(sv, &who[0], 5, NULL), 0);
+    cr_assert_eq(knock(sv, &who[1], 6, NULL), 0);
+    incoming_give_place(waiting(sv));
+    incoming_accept(waiting(sv), end_of(s, &done), 1000 * MS);
+    cr_expect_eq(who[0].accepted, 1);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_CHANNELS], 1, "the other waits");
+}
+
 Test(service, who_waits_is_refused_when_it_closes) {
     struct service *sv = service_up(s, "rpc", 0);
     static struct stranger who;
