@@ -371,6 +371,8 @@ void channel_posts_gone(struct op_channel *ch) {
 static void forget(struct op_channel *ch) {
     for (struct list *pos; (pos = list_pop(&ch->sent));) /* given up: without ops */
         slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
+    for (struct list *pos; (pos = list_pop(&ch->arrivals));) /* taken back: without receives */
+        slab_put(&ch->worker->channels->arrivals, list_entry(pos, struct op_arrival, node));
     slots_remove(&ch->session->channels, ch->handle);
     ch->stats = &ch->unwatched;
     ch->session = NULL;

@@ -371,8 +371,9 @@ RDMAD_API void rdmad_channel_info(const rdmad_channel *channel, struct rdmad_cha
 
 /* Delivers what was submitted before (on any ring of the session), tells the other end, ends posted
  * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the
- * object whatever it returns. The other end's receives posted for nothing end with RDMAD_E_CLOSED.
- * NULL is allowed. */
+ * object whatever it returns. A send that still waits behind a fence is not delivered, it ends with
+ * RDMAD_E_CLOSED. The other end's receives posted for nothing end with RDMAD_E_CLOSED. NULL is
+ * allowed. */
 RDMAD_API int rdmad_channel_close(rdmad_channel *channel);
 /* At once: whatever is under way, here and at the other end, ends with RDMAD_E_CANCELED. */
 RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
