@@ -7,8 +7,8 @@
  * read what somebody else left there) and grants a lease of it to one lessee, owned by the
  * service's session. When that lease ends the bytes are free again, unless the requester handed
  * them over: then they are the owner's, who is told (RDMAD_EV_HANDED_OVER) when nothing of the
- * requester can reach them any more and the owner reads, until budget_free. budget_close ends the leases; what was
- * handed over stays the owner's, like all memory of its pool.
+ * requester can reach them any more and the owner reads, until budget_free. budget_close ends the
+ * leases; what was handed over stays the owner's, like all memory of its pool.
  *
  * Who may have how much: a request is for at most max_request bytes, all of the budget if that is
  * 0. An owner who sets max_request means to share: then one requester (a uid of this node, or the
