@@ -152,8 +152,11 @@ static void copy_text(char *text, const struct raw_packet *reply) {
 
 int raw_grant(int sock, const struct raw_pool *pool, uint64_t ttl_ns,
               struct rdmad_lease_grant_rep *out, char *text) {
-    struct rdmad_lease_grant_req req = {
-        .pool = pool->handle, .length = pool->bytes, .ttl_ns = ttl_ns, .rights = RDMAD_RIGHTS_ALL};
+    /* Without atomics: a lease with them goes by the device on some fabrics. */
+    struct rdmad_lease_grant_req req = {.pool = pool->handle,
+                                        .length = pool->bytes,
+                                        .ttl_ns = ttl_ns,
+                                        .rights = RDMAD_RIGHTS_DEFAULT};
     struct raw_packet reply;
     int status = raw_request(sock, RDMAD_MSG_LEASE_GRANT, &req, sizeof(req), &reply);
     if (status)
