@@ -42,6 +42,9 @@ struct bench_head {
     uint64_t stop; /* and the nonce here when it is done */
     uint8_t pad3[120];
     char service[RDMAD_URI_MAX + 1]; /* the server writes it: where bench send connects */
+    /* A second lease of the same memory, for atomics: on some fabrics they go by the device even on
+     * one daemon, and everything else through their lease with them. */
+    char atomics[RDMAD_URI_MAX + 1];
 };
 _Static_assert(sizeof(struct bench_head) <= BENCH_HEAD_BYTES, "the head is one page");
 

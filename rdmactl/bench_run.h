@@ -31,6 +31,7 @@ struct bench_run {
     uint64_t local_span;
     uint64_t max_message;
     char service[RDMAD_URI_MAX + 1]; /* of bench send */
+    char atomics[RDMAD_URI_MAX + 1]; /* the lease for cas and fadd */
     int signals;
 
     /* came out */

@@ -40,6 +40,7 @@ static int check_lease(struct bench_run *run) {
                     (unsigned long long)info.id);
     run->max_message = head->max_message;
     snprintf(run->service, sizeof(run->service), "%s", head->service);
+    snprintf(run->atomics, sizeof(run->atomics), "%s", head->atomics);
     if (run->op != BENCH_NOP && run->span > head->data_bytes)
         return fail("RDMAD_E_RANGE",
                     "%llu bytes are asked for, bench serve has %llu: start it with a larger -s or "
@@ -51,6 +52,13 @@ static int check_lease(struct bench_run *run) {
                     "with a larger -s",
                     (unsigned long long)run->bytes, (unsigned long long)head->max_message);
     return EXIT_GOOD;
+}
+
+static int use_atomics(struct bench_run *run) {
+    rdmad_lease_free(run->lease);
+    run->lease = NULL;
+    int rc = rdmad_lease_attach(run->session, run->atomics, 0, &run->lease);
+    return rc ? fail_run(run, rc) : EXIT_GOOD;
 }
 
 static int set_up(struct bench_run *run) {
@@ -72,7 +80,8 @@ static int set_up(struct bench_run *run) {
         rc = rdmad_lease_attach(run->session, run->uri, 0, &run->lease);
     if (rc)
         return fail_run(run, rc);
-    return run->uri ? check_lease(run) : EXIT_GOOD;
+    int code = run->uri ? check_lease(run) : EXIT_GOOD;
+    return !code && (run->op == BENCH_CAS || run->op == BENCH_FADD) ? use_atomics(run) : code;
 }
 
 static double us(uint64_t ns) {

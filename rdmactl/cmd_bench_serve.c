@@ -16,6 +16,7 @@ struct server {
     rdmad_session *session;
     rdmad_pool *pool;
     rdmad_lease *lease;
+    rdmad_lease *atomics;
     rdmad_service *service;           /* of bench send */
     volatile struct bench_head *head; /* clients write it */
     uint64_t data_bytes, max_message;
@@ -130,6 +131,16 @@ static int serve(struct server *v) {
     }
 }
 
+static int lease_for_atomics(struct server *v, struct rdmad_lease_terms terms) {
+    terms.rights = RDMAD_RIGHTS_DEFAULT | RDMAD_RIGHT_ATOMIC;
+    int rc = rdmad_lease_grant(v->session, rdmad_pool_base(v->pool),
+                               BENCH_HEAD_BYTES + v->data_bytes, &terms, &v->atomics);
+    if (!rc)
+        snprintf((char *)(uintptr_t)v->head->atomics, sizeof(v->head->atomics), "%s",
+                 rdmad_lease_uri(v->atomics));
+    return rc;
+}
+
 /* Under a name that the lease's number makes its own. */
 static int listen_for_messages(struct server *v) {
     struct rdmad_lease_info info;
@@ -149,7 +160,6 @@ static int set_up(struct server *v, uint64_t ttl_ms) {
     options.runtime_dir = cli.dir;
     options.name = "rdmactl-bench";
     terms.ttl_ms = ttl_ms;
-    terms.rights = RDMAD_RIGHTS_DEFAULT | RDMAD_RIGHT_ATOMIC;
     int rc = rdmad_open(&options, &v->session);
     if (rc)
         return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
@@ -165,6 +175,8 @@ static int set_up(struct server *v, uint64_t ttl_ms) {
         rc = rdmad_lease_grant(v->session, rdmad_pool_base(v->pool),
                                BENCH_HEAD_BYTES + v->data_bytes, &terms, &v->lease);
     }
+    if (!rc)
+        rc = lease_for_atomics(v, terms);
     if (!rc)
         rc = listen_for_messages(v);
     if (rc)
