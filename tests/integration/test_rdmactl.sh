@@ -165,7 +165,7 @@ ended 1
 
 echo "* bench"
 atomics=local # where the device's are not the CPU's, they go by it on one daemon, too
-[ "$fabric" = tcp ] || atomics=link
+[ "$fabric" = tcp ] || atomics='link'
 rm -f "$work/uri"
 "$rdmactl" -d "$work/a" bench serve --span 4M >"$work/uri" &
 server=$!
