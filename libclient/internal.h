@@ -198,12 +198,9 @@ void rdmad_pool_dispose(struct rdmad_pool *pool);
 
 /* With the lock. */
 struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number);
-struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, bool owner); /* NULL: has failed */
-/* Sends the request that makes lease; keeps it or frees it. */
-int rdmad_lease_make(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad_call *call,
-                     rdmad_lease **out);
-/* A call's accept, whose reply is an attach's and whose arg is the lease. */
-void rdmad_lease_attached(struct rdmad_session *s, const struct rdmad_call *call);
+/* A request of that type whose answer is an attach: *out is the lease. */
+int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
+                     const char uri[RDMAD_URI_MAX + 1], struct rdmad_lease **out);
 /* The daemon has forgotten it. */
 void rdmad_lease_forget(struct rdmad_lease *lease);
 /* terms (may be NULL: all default), also of a program that knew fewer of them. */

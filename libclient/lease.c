@@ -158,7 +158,8 @@ static void granted(struct rdmad_session *s, const struct rdmad_call *call) {
     link_lease(lease);
 }
 
-struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, bool owner) {
+/* NULL: has failed. */
+static struct rdmad_lease *lease_new(struct rdmad_session *s, bool owner) {
     struct rdmad_lease *lease = calloc(1, sizeof(*lease));
 
     if (!lease) {
@@ -171,8 +172,8 @@ struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, bool owner) {
     return lease;
 }
 
-int rdmad_lease_make(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad_call *call,
-                     rdmad_lease **out) {
+static int make(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad_call *call,
+                rdmad_lease **out) {
     int rc = rdmad_control_call(s, call);
 
     if (rc)
@@ -193,7 +194,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     rc = fill_grant(s, memory, length, terms, &request);
     if (rc)
         return rc;
-    lease = rdmad_lease_new(s, true);
+    lease = lease_new(s, true);
     if (!lease)
         return RDMAD_E_NOMEM;
     lease->pool = request.pool;
@@ -206,7 +207,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
                               .reply_size = sizeof(reply),
                               .accept = granted,
                               .arg = lease};
-    return rdmad_lease_make(s, lease, &call, out);
+    return make(s, lease, &call, out);
 }
 
 static int owners_only(const struct rdmad_lease *lease, const char *what) {
@@ -295,7 +296,7 @@ int rdmad_lease_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
 
 /* ---- the lessee's side --------------------------------------------------------------------- */
 
-void rdmad_lease_attached(struct rdmad_session *s, const struct rdmad_call *call) {
+static void attached(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_attach_rep *reply = call->reply;
     struct rdmad_lease *lease = call->arg;
 
@@ -310,10 +311,26 @@ void rdmad_lease_attached(struct rdmad_session *s, const struct rdmad_call *call
     link_lease(lease);
 }
 
+int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
+                     const char uri[RDMAD_URI_MAX + 1], struct rdmad_lease **out) {
+    struct rdmad_lease_attach_rep reply;
+    struct rdmad_lease *lease = lease_new(s, false);
+
+    if (!lease)
+        return RDMAD_E_NOMEM;
+    memcpy(lease->uri, uri, sizeof(lease->uri));
+    struct rdmad_call call = {.type = type,
+                              .request = request,
+                              .request_size = size,
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .accept = attached,
+                              .arg = lease};
+    return make(s, lease, &call, out);
+}
+
 int rdmad_lease_attach(rdmad_session *s, const char *uri, unsigned timeout_ms, rdmad_lease **out) {
     struct rdmad_lease_attach_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
-    struct rdmad_lease_attach_rep reply;
-    struct rdmad_lease *lease;
     /* A bare name is one published on the same daemon. */
     int n = snprintf(request.uri, sizeof(request.uri), "%s%s",
                      rdmad_name_ok(uri) ? "rdmad:///" : "", uri);
@@ -322,18 +339,7 @@ int rdmad_lease_attach(rdmad_session *s, const char *uri, unsigned timeout_ms, r
     if (n < 0 || (size_t)n >= sizeof(request.uri))
         return rdmad_fail(s, RDMAD_E_URI, "the lease URI is longer than %u characters",
                           RDMAD_URI_MAX);
-    lease = rdmad_lease_new(s, false);
-    if (!lease)
-        return RDMAD_E_NOMEM;
-    memcpy(lease->uri, request.uri, sizeof(lease->uri));
-    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_ATTACH,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply),
-                              .accept = rdmad_lease_attached,
-                              .arg = lease};
-    return rdmad_lease_make(s, lease, &call, out);
+    return rdmad_lease_take(s, RDMAD_MSG_LEASE_ATTACH, &request, sizeof(request), request.uri, out);
 }
 
 /* Also of a lease that has ended: until then the daemon keeps the handle, to say why. */

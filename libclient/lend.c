@@ -55,9 +55,7 @@ int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
 int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
                         const struct rdmad_lease_terms *terms, unsigned timeout_ms,
                         rdmad_lease **out) {
-    struct rdmad_lease_attach_rep reply;
     struct rdmad_lease_terms t;
-    struct rdmad_lease *lease;
     int rc = rdmad_lease_terms_read(s, terms, &t);
 
     *out = NULL;
@@ -71,18 +69,8 @@ int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
                          RDMAD_E_URI);
     if (rc)
         return rc;
-    lease = rdmad_lease_new(s, false);
-    if (!lease)
-        return RDMAD_E_NOMEM;
-    memcpy(lease->uri, request.uri, sizeof(lease->uri));
-    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_REQUEST,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply),
-                              .accept = rdmad_lease_attached,
-                              .arg = lease};
-    return rdmad_lease_make(s, lease, &call, out);
+    return rdmad_lease_take(s, RDMAD_MSG_LEASE_REQUEST, &request, sizeof(request), request.uri,
+                            out);
 }
 
 int rdmad_lease_hand_over(rdmad_lease *lease) {

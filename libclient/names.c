@@ -82,6 +82,16 @@ void rdmad_names_dispose(struct rdmad_session *s) {
     drop_news(s, true, 0);
 }
 
+/* Whose names, and which of them, into a request. */
+static int copy_scope(struct rdmad_session *s, const char *where, const char *prefix,
+                      char to_where[RDMAD_URI_MAX + 1], char to_prefix[RDMAD_NAME_MAX + 1]) {
+    int rc =
+        rdmad_copy_text(s, to_where, RDMAD_URI_MAX + 1, where, "URI of the daemon", RDMAD_E_URI);
+
+    return rc ? rc
+              : rdmad_copy_text(s, to_prefix, RDMAD_NAME_MAX + 1, prefix, "prefix", RDMAD_E_NAME);
+}
+
 /* ---- list ---------------------------------------------------------------------------------- */
 
 int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, const char *after,
@@ -93,13 +103,9 @@ int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, co
                               .request_size = sizeof(request),
                               .reply = &reply,
                               .reply_size = sizeof(reply)};
-    int rc = rdmad_copy_text(s, request.where, sizeof(request.where), where, "URI of the daemon",
-                             RDMAD_E_URI);
+    int rc = copy_scope(s, where, prefix, request.where, request.prefix);
 
     *count = 0;
-    if (!rc)
-        rc = rdmad_copy_text(s, request.prefix, sizeof(request.prefix), prefix, "prefix",
-                             RDMAD_E_NAME);
     if (!rc)
         rc = rdmad_copy_text(s, request.after, sizeof(request.after), after, "name to begin after",
                              RDMAD_E_NAME);
@@ -130,13 +136,9 @@ int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, u
                               .request_size = sizeof(request),
                               .reply = &reply,
                               .reply_size = sizeof(reply)};
-    int rc = rdmad_copy_text(s, request.where, sizeof(request.where), where, "URI of the daemon",
-                             RDMAD_E_URI);
+    int rc = copy_scope(s, where, prefix, request.where, request.prefix);
 
     *watch = 0;
-    if (!rc)
-        rc = rdmad_copy_text(s, request.prefix, sizeof(request.prefix), prefix, "prefix",
-                             RDMAD_E_NAME);
     if (!rc)
         rc = rdmad_control_call(s, &call);
     if (!rc)

@@ -24,11 +24,14 @@ void later_free(struct request *later) {
     session_release(s);
 }
 
-void later_answer(void *later, const struct error *result) {
-    struct request *rq = later;
+void later_reply(struct request *later, const struct error *result, const void *body, size_t size) {
     if (result && result->code)
-        serve_fail(rq, result);
+        serve_fail(later, result);
     else
-        serve_reply(rq, NULL, 0, NULL, 0);
-    later_free(rq);
+        serve_reply(later, body, size, NULL, 0);
+    later_free(later);
+}
+
+void later_answer(void *later, const struct error *result) {
+    later_reply(later, result, NULL, 0);
 }

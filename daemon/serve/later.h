@@ -11,6 +11,8 @@
 struct request *later_new(const struct request *rq);
 void later_free(struct request *later); /* lets go of the session */
 
+/* Answers with result, or with the body, and frees. */
+void later_reply(struct request *later, const struct error *result, const void *body, size_t size);
 /* A plane_done: answers with result, or with an empty body, and frees. */
 void later_answer(void *later, const struct error *result);
 

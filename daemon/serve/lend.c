@@ -46,12 +46,7 @@ static int fill_part(const struct rdmad_lease_delegate_req *req, const struct ha
 
 static void delegated(void *arg, const struct error *result,
                       const struct rdmad_lease_grant_rep *rep) {
-    struct request *later = arg;
-    if (result->code)
-        serve_fail(later, result);
-    else
-        serve_reply(later, rep, sizeof(*rep), NULL, 0);
-    later_free(later);
+    later_reply(arg, result, rep, sizeof(*rep));
 }
 
 static void delegate_here(const struct request *rq, struct handle *h,

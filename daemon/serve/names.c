@@ -65,12 +65,7 @@ static int parse(const struct session *s, const char *where, const char *prefix,
 /* ---- list ---------------------------------------------------------------------------------- */
 
 static void listed(void *arg, const struct error *result, const struct rdmad_names_list_rep *rep) {
-    struct request *later = arg;
-    if (result->code)
-        serve_fail(later, result);
-    else
-        serve_reply(later, rep, sizeof(*rep), NULL, 0);
-    later_free(later);
+    later_reply(arg, result, rep, sizeof(*rep));
 }
 
 static void list_here(const struct request *rq, const struct names_query *q) {

@@ -89,14 +89,21 @@ static void serve_large_read(struct target *t, const struct frame *f, struct win
     frame_put(p->trailer, &(struct frame){.type = FRAME_STATUS, .op = f->op, .status = RDMAD_OK});
 }
 
-static void serve_read(struct target *t, const struct frame *f) {
+/* The window that the frame may use, which counts it; NULL: it has been answered. */
+static struct window *window_for(struct target *t, const struct frame *f) {
     int status;
     struct window *w = window_check(t->conn.tcp, t, f, &status);
-    if (!w) {
+    if (w)
+        window_count(t->conn.tcp, w, f);
+    else
         answer(t, f->op, status, false);
+    return w;
+}
+
+static void serve_read(struct target *t, const struct frame *f) {
+    struct window *w = window_for(t, f);
+    if (!w)
         return;
-    }
-    window_count(t->conn.tcp, w, f);
     if (f->length <= TCP_SMALL)
         serve_small_read(t, f, w);
     else
@@ -104,13 +111,9 @@ static void serve_read(struct target *t, const struct frame *f) {
 }
 
 static void serve_small_write(struct target *t, const struct frame *f, const uint8_t *payload) {
-    int status;
-    struct window *w = window_check(t->conn.tcp, t, f, &status);
-    if (!w) {
-        answer(t, f->op, status, false);
+    struct window *w = window_for(t, f);
+    if (!w)
         return;
-    }
-    window_count(t->conn.tcp, w, f);
     uint8_t *to = (uint8_t *)w->spec.base + f->offset;
     const void *fault = f->length ? guard_copy(to, payload, f->length) : NULL;
     answer(t, f->op, fault ? RDMAD_E_FAULT : RDMAD_OK, true);
@@ -119,13 +122,9 @@ static void serve_small_write(struct target *t, const struct frame *f, const uin
 }
 
 static void serve_atomic(struct target *t, const struct frame *f, const uint8_t *payload) {
-    int status;
-    struct window *w = window_check(t->conn.tcp, t, f, &status);
-    if (!w) {
-        answer(t, f->op, status, false);
+    struct window *w = window_for(t, f);
+    if (!w)
         return;
-    }
-    window_count(t->conn.tcp, w, f);
     uint64_t *word = (void *)((uint8_t *)w->spec.base + f->offset);
     uint64_t was = 0;
     const void *fault = f->type == FRAME_FADD ? guard_add(word, word_get(payload), &was)
