@@ -4,7 +4,7 @@
  * come about, how they do not, and how they end. Whatever happens, both daemons are back to what
  * they held before.
  */
-#include "tests/support/harness.h"
+#include "tests/support/client.h"
 
 #include <pthread.h>
 #include <rdmad/rdmad.h>
@@ -21,14 +21,6 @@ static json_t *before_b, *before_a;
 static rdmad_session *b;
 static rdmad_service *service;
 static char uri[RDMAD_URI_MAX + 1];
-
-static rdmad_session *session_of(const struct tdaemon *d) {
-    struct rdmad_options options = RDMAD_OPTIONS_INIT;
-    rdmad_session *s;
-    options.runtime_dir = tdaemon_dir(d);
-    CHECK(!rdmad_open(&options, &s), "%s", rdmad_last_error(NULL));
-    return s;
-}
 
 static void *buffer_of(rdmad_session *s) {
     rdmad_pool *pool;
@@ -52,7 +44,7 @@ static void up(bool two, uint32_t backlog) {
     da = two ? tdaemon_start("127.0.0.2", NULL) : db;
     before_b = lasting_objects(db);
     before_a = lasting_objects(da);
-    b = session_of(db);
+    b = client_open(db);
     CHECK(!rdmad_listen(b, "here", &terms, &service), "%s", rdmad_last_error(b));
     snprintf(uri, sizeof(uri), "%s", rdmad_service_uri(service));
 }
@@ -99,7 +91,7 @@ static void *calling(void *arg) {
 }
 
 static void call(struct caller *c, unsigned timeout_ms) {
-    *c = (struct caller){.session = session_of(da), .to = uri, .timeout_ms = timeout_ms};
+    *c = (struct caller){.session = client_open(da), .to = uri, .timeout_ms = timeout_ms};
     CHECK(!pthread_create(&c->thread, NULL, calling, c), "no thread");
 }
 
@@ -204,7 +196,7 @@ static void who_connects_and_who_accepts_see_each_other(void) {
 static void other_kinds(void) {
     struct rdmad_channel_info info;
     for (unsigned kind = RDMAD_CHANNEL_DATAGRAM; kind <= RDMAD_CHANNEL_UNACKED; kind++) {
-        struct caller c = {.session = session_of(da), .to = uri, .kind = kind};
+        struct caller c = {.session = client_open(da), .to = uri, .kind = kind};
         CHECK(!pthread_create(&c.thread, NULL, calling, &c), "no thread");
         rdmad_channel *at_b = accept_next();
         called(&c);
@@ -240,7 +232,7 @@ static void a_rejected_one_reads_why(void) {
 
 static void mistakes(void) {
     static char other[RDMAD_URI_MAX + 16];
-    struct caller c = {.session = session_of(da)};
+    struct caller c = {.session = client_open(da)};
     snprintf(other, sizeof(other), "%sx", uri);
     c.to = other;
     calling(&c);
@@ -367,7 +359,7 @@ static void an_abrupt_close_is_told(void) {
 
 /* A client in a process of its own that connects, says so by a message, and then stays. */
 static void stay_connected(void *arg) {
-    struct caller c = {.session = session_of(arg), .to = uri};
+    struct caller c = {.session = client_open(arg), .to = uri};
     char *buffer = buffer_of(c.session);
     calling(&c);
     CHECK(!c.rc, "%s", c.why);
@@ -399,7 +391,7 @@ static void who_connected_may_be_killed(void) {
 static char *page;
 
 static void serve_forever(void *arg) {
-    rdmad_session *s = session_of(arg);
+    rdmad_session *s = client_open(arg);
     rdmad_service *sv;
     rdmad_channel *ch;
     CHECK(!rdmad_listen(s, "there", NULL, &sv), "%s", rdmad_last_error(s));
@@ -419,7 +411,7 @@ static pid_t serve_apart(void) {
 static void killed_service(void) {
     for (unsigned i = 0; i < test_count(100); i++) {
         pid_t pid = serve_apart();
-        struct caller c = {.session = session_of(da), .to = page};
+        struct caller c = {.session = client_open(da), .to = page};
         calling(&c);
         CHECK(!c.rc, "%s", c.why);
         sleep_ms((unsigned)(test_random() % 3));

@@ -5,7 +5,7 @@
  *
  * Most promises are kept the same on one daemon (route local) and between two (route link).
  */
-#include "tests/support/harness.h"
+#include "tests/support/client.h"
 #include "tests/support/rawclient.h"
 
 #include <rdmad/rdmad.h>
@@ -26,22 +26,14 @@ struct pair {
     char *mine;   /* the lessee's */
 };
 
-static rdmad_session *open_at(const struct tdaemon *d) {
-    struct rdmad_options o = RDMAD_OPTIONS_INIT;
-    rdmad_session *s;
-    o.runtime_dir = tdaemon_dir(d);
-    CHECK(!rdmad_open(&o, &s), "%s", rdmad_last_error(NULL));
-    return s;
-}
-
 static void open_owner(struct pair *p) {
-    p->owner = open_at(p->a);
+    p->owner = client_open(p->a);
     CHECK(!rdmad_pool_create(p->owner, BYTES, 0, &p->owner_pool), "%s", rdmad_last_error(NULL));
     p->theirs = rdmad_pool_base(p->owner_pool);
 }
 
 static void open_lessee(struct pair *p, const struct tdaemon *d) {
-    p->lessee = open_at(d);
+    p->lessee = client_open(d);
     CHECK(!rdmad_pool_create(p->lessee, BYTES, 0, &p->lessee_pool), "%s", rdmad_last_error(NULL));
     p->mine = rdmad_pool_base(p->lessee_pool);
 }

@@ -5,7 +5,7 @@
  *
  * Every promise is kept the same on one daemon (route local) and between two (route link).
  */
-#include "tests/support/harness.h"
+#include "tests/support/client.h"
 
 #include <rdmad/rdmad.h>
 #include <signal.h>
@@ -25,19 +25,11 @@ struct two {
     char uri[RDMAD_URI_MAX + 1]; /* of the service */
 };
 
-static rdmad_session *open_at(const struct tdaemon *d) {
-    struct rdmad_options o = RDMAD_OPTIONS_INIT;
-    rdmad_session *s;
-    o.runtime_dir = tdaemon_dir(d);
-    CHECK(!rdmad_open(&o, &s), "%s", rdmad_last_error(NULL));
-    return s;
-}
-
 static struct two two_open(bool link) {
     struct two t = {.a = tdaemon_start("127.0.0.1", NULL)};
     t.b = link ? tdaemon_start("127.0.0.2", NULL) : t.a;
-    t.owner = open_at(t.a);
-    t.lessee = open_at(t.b);
+    t.owner = client_open(t.a);
+    t.lessee = client_open(t.b);
     CHECK(!rdmad_pool_create(t.owner, POOL, 0, &t.owner_pool), "%s", rdmad_last_error(t.owner));
     CHECK(!rdmad_pool_create(t.lessee, POOL, 0, &t.lessee_pool), "%s", rdmad_last_error(t.lessee));
     t.theirs = rdmad_pool_base(t.owner_pool);
@@ -109,7 +101,7 @@ static void a_part(struct two *t) {
     rdmad_lease *whole = attached(t->lessee, rdmad_lease_uri(l)), *part, *none;
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     char uri[RDMAD_URI_MAX + 1], deeper[RDMAD_URI_MAX + 1];
-    rdmad_session *third = open_at(t->b);
+    rdmad_session *third = client_open(t->b);
     rdmad_pool *pool;
 
     CHECK(!rdmad_pool_create(third, 64 * KIB, 0, &pool), "%s", rdmad_last_error(third));
@@ -192,7 +184,7 @@ static void alive(struct two *t) {
     CHECK(!rdmad_write(l, 0, t->mine, 64), "%s", rdmad_last_error(t->lessee));
     rdmad_close(t->owner);
     CHECK(await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_ORPHANED, "why");
-    t->owner = open_at(t->a);
+    t->owner = client_open(t->a);
     rdmad_lease_free(l);
 }
 
@@ -345,7 +337,7 @@ struct requester {
 
 static void request_and_hang(void *arg) {
     const struct requester *r = arg;
-    rdmad_session *s = open_at(r->d);
+    rdmad_session *s = client_open(r->d);
     requested(s, r->uri, 3 * MIB);
     CHECK(write(r->told, "x", 1) == 1, "the test is gone");
     for (;;)
@@ -404,8 +396,8 @@ static void nothing_left(struct two *t) {
     rdmad_session *owner = t->owner, *lessee = t->lessee;
     char uri[RDMAD_URI_MAX + 1];
 
-    t->owner = open_at(t->a);
-    t->lessee = open_at(t->b);
+    t->owner = client_open(t->a);
+    t->lessee = client_open(t->b);
     CHECK(!rdmad_pool_create(t->owner, POOL, 0, &t->owner_pool), "%s", rdmad_last_error(t->owner));
     t->theirs = rdmad_pool_base(t->owner_pool);
     serve(t, 0);

@@ -4,6 +4,7 @@
  * between two: messages, immediates, receives that are too small, time-outs, cancels, both ways to
  * close, deaths, leases in messages, and every way to wait.
  */
+#include "tests/support/client.h"
 #include "tests/support/pair.h"
 
 #include <poll.h>
@@ -18,12 +19,6 @@ enum { POOL = 4 << 20, LARGE = 1 << 20 };
 #define OK(call, s) CHECK(!(call), "%s", rdmad_last_error(s))
 
 static struct pair p;
-
-static rdmad_ring *ring_of(rdmad_session *s, uint32_t entries) {
-    rdmad_ring *ring;
-    OK(rdmad_ring_create(s, entries, &ring), s);
-    return ring;
-}
 
 static void post_recv(rdmad_ring *ring, rdmad_session *s, rdmad_channel *c, void *buf, size_t size,
                       uint64_t user_data) {
@@ -102,7 +97,7 @@ static void blocking_calls(void) {
 /* ---- receives ------------------------------------------------------------------------------ */
 
 static void too_small(void) {
-    rdmad_ring *here = ring_of(p.a, 16), *there = ring_of(p.b, 16);
+    rdmad_ring *here = client_ring(p.a, 16), *there = client_ring(p.b, 16);
     for (unsigned i = 0; i < 2; i++) {
         size_t size = i ? LARGE : 100;
         post_recv(there, p.b, p.cb, p.far, size - 1, 1);
@@ -124,7 +119,7 @@ static void too_small(void) {
 
 /* A message that finds no receive in time is neither lost nor torn: the next receive has it. */
 static void receives_that_time_out(void) {
-    rdmad_ring *here = ring_of(p.a, 16);
+    rdmad_ring *here = client_ring(p.a, 16);
     struct rdmad_message m;
     uint64_t before = now_ms();
     CHECK(rdmad_recv(p.cb, p.far, 64, 50, NULL) == RDMAD_E_TIMEOUT, "nothing was sent");
@@ -145,7 +140,7 @@ static void receives_that_time_out(void) {
 }
 
 static void cancels(void) {
-    rdmad_ring *here = ring_of(p.a, 16), *there = ring_of(p.b, 16);
+    rdmad_ring *here = client_ring(p.a, 16), *there = client_ring(p.b, 16);
     struct rdmad_cqe cqe;
     post_recv(there, p.b, p.cb, p.far, 64, 1);
     post_recv(there, p.b, p.cb, p.far + 64, 64, 2);
@@ -173,7 +168,7 @@ static void cancels(void) {
 /* ---- ends ---------------------------------------------------------------------------------- */
 
 static void closing(void) {
-    rdmad_ring *here = ring_of(p.a, 16), *there = ring_of(p.b, 16);
+    rdmad_ring *here = client_ring(p.a, 16), *there = client_ring(p.b, 16);
     struct rdmad_channel_info info;
     post_recv(there, p.b, p.cb, p.far, 64, 1);
     post_recv(there, p.b, p.cb, p.far + 64, 64, 2);
@@ -195,7 +190,7 @@ static void closing(void) {
 }
 
 static void aborting(void) {
-    rdmad_ring *here = ring_of(p.a, 16), *there = ring_of(p.b, 16);
+    rdmad_ring *here = client_ring(p.a, 16), *there = client_ring(p.b, 16);
     post_recv(here, p.a, p.ca, p.near, 64, 1);
     post_recv(there, p.b, p.cb, p.far, 64, 2);
     rdmad_channel_abort(p.ca);
@@ -208,7 +203,7 @@ static void aborting(void) {
 }
 
 static void the_other_session_ends(void) {
-    rdmad_ring *there = ring_of(p.b, 16);
+    rdmad_ring *there = client_ring(p.b, 16);
     post_recv(there, p.b, p.cb, p.far, 64, 2);
     rdmad_close(p.a);
     CHECK(reap(there, p.b).status < 0, "a receive that nobody can send to");
@@ -353,7 +348,7 @@ static void take_by_poll(struct taker *t, int fd) {
 }
 
 static void waiting(unsigned way) {
-    struct taker t = {.ring = ring_of(p.b, 8)};
+    struct taker t = {.ring = client_ring(p.b, 8)};
     const struct rdmad_cqe *cqe;
     pthread_t thread;
     post_all(&t, way == 3);

@@ -3,7 +3,7 @@
  * test_names.c - what is published is listed and watched, on one daemon and from another; and a
  * program's own memory becomes a pool, if it is what it says.
  */
-#include "tests/support/harness.h"
+#include "tests/support/client.h"
 
 #include <fcntl.h>
 #include <rdmad/rdmad.h>
@@ -23,20 +23,12 @@ struct two {
     char where[64]; /* a's names, from the asker */
 };
 
-static rdmad_session *open_at(const struct tdaemon *d) {
-    struct rdmad_options o = RDMAD_OPTIONS_INIT;
-    rdmad_session *s;
-    o.runtime_dir = tdaemon_dir(d);
-    CHECK(!rdmad_open(&o, &s), "%s", rdmad_last_error(NULL));
-    return s;
-}
-
 static void each_way(void (*promise)(struct two *t)) {
     for (int link = 0; link < 2; link++) {
         struct two t = {.a = tdaemon_start("127.0.0.1", NULL)};
         t.b = link ? tdaemon_start("127.0.0.2", NULL) : t.a;
-        t.owner = open_at(t.a);
-        t.asker = open_at(t.b);
+        t.owner = client_open(t.a);
+        t.asker = client_open(t.b);
         CHECK(!rdmad_pool_create(t.owner, BYTES, 0, &t.pool), "%s", rdmad_last_error(t.owner));
         snprintf(t.where, sizeof(t.where), "rdmad://%s/", tdaemon_listen(t.a));
         promise(&t);
@@ -218,7 +210,7 @@ static void who_does_not_read_loses_his_watch_and_is_told(void) {
 
 static void the_watch_of_a_lost_daemon_ends(void) {
     struct tdaemon *a = tdaemon_start("127.0.0.1", NULL), *b = tdaemon_start("127.0.0.2", NULL);
-    rdmad_session *s = open_at(b);
+    rdmad_session *s = client_open(b);
     struct rdmad_event e;
     uint64_t watch;
     char where[64];
@@ -254,7 +246,7 @@ static void not_imported(rdmad_session *s, int fd, int code, const char *words) 
 
 static void only_sealed_memory_is_imported(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
-    rdmad_session *s = open_at(d);
+    rdmad_session *s = client_open(d);
     json_t *before = tdaemon_objects(d);
     char path[64], proc[64];
     rdmad_pool *none;

@@ -4,6 +4,7 @@
  * checked byte for byte against a model of both memories: what an operation should change has
  * changed, and nothing else has.
  */
+#include "tests/support/client.h"
 #include "tests/support/pair.h"
 
 #include <stdlib.h>
@@ -189,12 +190,6 @@ struct message {
     bool with_imm;
 };
 
-static rdmad_ring *ring_of(rdmad_session *s) {
-    rdmad_ring *r;
-    CHECK(!rdmad_ring_create(s, 8, &r), "%s", rdmad_last_error(s));
-    return r;
-}
-
 static struct rdmad_cqe taken(rdmad_ring *r, const char *what, size_t size) {
     const struct rdmad_cqe *cqe;
     char text[400];
@@ -208,7 +203,7 @@ static struct rdmad_cqe taken(rdmad_ring *r, const char *what, size_t size) {
 }
 
 static void pass(const struct message *m, const struct place *at, uint32_t imm) {
-    rdmad_ring *out = ring_of(m->sender), *in = ring_of(m->receiver);
+    rdmad_ring *out = client_ring(m->sender, 8), *in = client_ring(m->receiver, 8);
     struct rdmad_sqe *sqe = rdmad_ring_reserve(in);
     int rc = rdmad_prep_recv(in, sqe, m->to, m->sink + at->there, at->size, 1);
     CHECK(!rc && rdmad_ring_submit(in) == 1, "recv: %s", rdmad_last_error(m->receiver));

@@ -11,6 +11,7 @@
  * immediate data: they arrive in order, each whole, none twice, none that its sender was told
  * did not go.
  */
+#include "tests/support/client.h"
 #include "tests/support/pair.h"
 
 #include <sched.h>
@@ -445,12 +446,6 @@ static void reap_messages(struct world *w, struct way *y) {
 
 /* ---- the run ------------------------------------------------------------------------------- */
 
-static rdmad_ring *ring_of(rdmad_session *s) {
-    rdmad_ring *r;
-    CHECK(!rdmad_ring_create(s, RING, &r), "%s", rdmad_last_error(s));
-    return r;
-}
-
 static void way_open(struct way *y, struct pair *p, bool back) {
     *y = (struct way){.from = back ? p->b : p->a,
                       .to = back ? p->a : p->b,
@@ -459,8 +454,8 @@ static void way_open(struct way *y, struct pair *p, bool back) {
                       .source = (back ? p->far : p->near) + ONE_SIDED,
                       .salt = back,
                       .sink = (back ? p->near : p->far) + ONE_SIDED + SENDS * MESSAGE_BYTES};
-    y->sends = ring_of(y->from);
-    y->receives = ring_of(y->to);
+    y->sends = client_ring(y->from, RING);
+    y->receives = client_ring(y->to, RING);
 }
 
 static void world_open(struct world *w, enum pair_route route) {
@@ -473,7 +468,7 @@ static void world_open(struct world *w, enum pair_route route) {
     fill_bytes(w->p.far, ONE_SIDED, ++w->seed);
     memcpy(w->near_, w->p.near, ONE_SIDED);
     memcpy(w->far_, w->p.far, ONE_SIDED);
-    w->ring = ring_of(w->p.a);
+    w->ring = client_ring(w->p.a, RING);
     way_open(&w->way[0], &w->p, false);
     way_open(&w->way[1], &w->p, true);
     while (!w->own)

@@ -4,12 +4,12 @@
  * nothing overtakes, nobody's memory grows, no device ever answers "receiver not ready", and a
  * neighbour's channel does not notice.
  */
+#include "tests/support/client.h"
 #include "tests/support/pair.h"
 
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SLOTS = 32, SLOT_BYTES = 64 << 10, POOL = 4 * SLOTS * SLOT_BYTES };
@@ -30,12 +30,6 @@ struct stream {
     bool stalls, plain; /* plain: 64 bytes each, unchecked, for the rate */
     double seconds;
 };
-
-static rdmad_ring *ring_of(rdmad_session *s) {
-    rdmad_ring *r;
-    CHECK(!rdmad_ring_create(s, SLOTS, &r), "%s", rdmad_last_error(s));
-    return r;
-}
 
 static const struct rdmad_cqe *next_of(rdmad_ring *r, const char *what) {
     const struct rdmad_cqe *cqe;
@@ -64,7 +58,7 @@ static void send_number(struct stream *m, rdmad_ring *r, uint32_t number, uint32
  */
 static void *sending(void *arg) {
     struct stream *m = arg;
-    rdmad_ring *r = ring_of(m->s);
+    rdmad_ring *r = client_ring(m->s, SLOTS);
     uint32_t sent = 0;
     for (; sent < m->count && sent < SLOTS; sent++)
         send_number(m, r, sent, sent);
@@ -101,7 +95,7 @@ static void check_message(const struct stream *m, const struct rdmad_cqe *cqe, u
 
 static void *receiving(void *arg) {
     struct stream *m = arg;
-    rdmad_ring *r = ring_of(m->s);
+    rdmad_ring *r = client_ring(m->s, SLOTS);
     uint32_t left_until_stall = 100, posted = 0;
     uint64_t then = now_ms();
     for (; posted < m->count && posted < SLOTS; posted++)
@@ -199,17 +193,12 @@ static void a_million_messages_to_a_receiver_that_stalls_between_two_daemons(voi
 
 /* Sends that find no receive, and stay. */
 static rdmad_ring *block_with(struct pair *p, rdmad_channel *channel) {
-    rdmad_ring *r = ring_of(p->a);
+    rdmad_ring *r = client_ring(p->a, SLOTS);
     struct stream m = end_of(p, false, channel, SLOTS);
     m.memory += (size_t)SLOTS * SLOT_BYTES;
     for (uint32_t i = 0; i < SLOTS; i++)
         send_number(&m, r, i, i);
     return r;
-}
-
-static int by_value(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
 }
 
 /* Alone and beside the stalled one in turns. The promise is 0.9; a busy machine decides more than
@@ -233,11 +222,9 @@ static void neighbour(enum pair_route route) {
         rdmad_channel_abort(at_b);
         rdmad_ring_destroy(clogged);
     }
-    qsort(ratio, ROUNDS, sizeof(ratio[0]), by_value);
-    printf("  beside a stalled channel: %.2f of the rate alone (median of %d)\n", ratio[ROUNDS / 2],
-           ROUNDS);
-    CHECK(ratio[ROUNDS / 2] >= 0.09, "beside a stalled channel only %.3f of the rate",
-          ratio[ROUNDS / 2]);
+    double typical = median(ratio, ROUNDS);
+    printf("  beside a stalled channel: %.2f of the rate alone (median of %d)\n", typical, ROUNDS);
+    CHECK(typical >= 0.09, "beside a stalled channel only %.3f of the rate", typical);
     pair_close(&p);
 }
 

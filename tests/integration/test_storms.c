@@ -5,6 +5,7 @@
  * never turn up at the target) and nothing changes it. When a revoke has returned, no leased byte
  * changes. Each op has exactly one outcome.
  */
+#include "tests/support/client.h"
 #include "tests/support/pair.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ struct storm {
 static void storm_open(struct storm *s, enum pair_route route) {
     *s = (struct storm){0};
     pair_open(&s->p, route, POOL, RDMAD_RIGHTS_DEFAULT);
-    CHECK(!rdmad_ring_create(s->p.a, RING, &s->ring), "%s", rdmad_last_error(s->p.a));
+    s->ring = client_ring(s->p.a, RING);
 }
 
 static void pause_us(unsigned us) {

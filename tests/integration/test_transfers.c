@@ -7,7 +7,7 @@
  * Over whatever fabric the suite runs with. Over verbs in several settings, which change what a
  * transfer is cut into and how the lease is held; over tcp they mean nothing, and one is enough.
  */
-#include "tests/support/harness.h"
+#include "tests/support/client.h"
 
 #include <rdmad/rdmad.h>
 #include <stdlib.h>
@@ -35,11 +35,8 @@ static void fill(uint8_t *memory, uint8_t *copy, size_t at, size_t length) {
 }
 
 static rdmad_session *open_at(const struct tdaemon *d, uint8_t **memory, uint8_t **copy) {
-    struct rdmad_options options = RDMAD_OPTIONS_INIT;
-    rdmad_session *s;
+    rdmad_session *s = client_open(d);
     rdmad_pool *pool;
-    options.runtime_dir = tdaemon_dir(d);
-    CHECK(!rdmad_open(&options, &s), "%s", rdmad_last_error(NULL));
     CHECK(!rdmad_pool_create(s, POOL, 0, &pool), "%s", rdmad_last_error(s));
     *memory = rdmad_pool_base(pool);
     *copy = malloc(POOL);

@@ -3,19 +3,11 @@
  * pair.c - two clients and what is between them.
  */
 #include "tests/support/pair.h"
+#include "tests/support/client.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-
-static rdmad_session *client_open(const struct tdaemon *d, size_t bytes, rdmad_pool **pool) {
-    struct rdmad_options options = RDMAD_OPTIONS_INIT;
-    rdmad_session *s;
-    options.runtime_dir = tdaemon_dir(d);
-    CHECK(!rdmad_open(&options, &s), "%s", rdmad_last_error(NULL));
-    CHECK(!rdmad_pool_create(s, bytes, 0, pool), "%s", rdmad_last_error(s));
-    return s;
-}
 
 struct connecting {
     struct pair *p;
@@ -56,8 +48,10 @@ void pair_open(struct pair *p, enum pair_route route, size_t bytes, uint32_t rig
     *p = (struct pair){.bytes = bytes};
     p->da = tdaemon_start("127.0.0.1", NULL);
     p->db = route == PAIR_LINK ? tdaemon_start("127.0.0.2", NULL) : p->da;
-    p->a = client_open(p->da, bytes, &p->pool_a);
-    p->b = client_open(p->db, bytes, &p->pool_b);
+    p->a = client_open(p->da);
+    p->b = client_open(p->db);
+    CHECK(!rdmad_pool_create(p->a, bytes, 0, &p->pool_a), "%s", rdmad_last_error(p->a));
+    CHECK(!rdmad_pool_create(p->b, bytes, 0, &p->pool_b), "%s", rdmad_last_error(p->b));
     p->near = rdmad_pool_base(p->pool_a);
     p->far = rdmad_pool_base(p->pool_b);
     lease_all(p, rights);

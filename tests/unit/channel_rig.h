@@ -52,4 +52,13 @@ bool chan_take(struct chan *c, int end, struct rdmad_cqe *out);
 void chan_end(struct chan *c, int end, int reason, bool linger);
 struct op_channel *chan_of(struct chan *c, int end);
 
+#define ASSERT_CQE(cqe, data, what, how, size)            \
+    do {                                                  \
+        struct rdmad_cqe is = (cqe);                      \
+        cr_assert_eq(is.user_data, (data));               \
+        cr_assert_eq(is.status, (what), "%d", is.status); \
+        cr_assert_eq(is.outcome, (how));                  \
+        cr_assert_eq(is.bytes, (size));                   \
+    } while (0)
+
 #endif

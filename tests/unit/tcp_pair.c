@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static uint64_t side_now(void *user) {
     return clock_now_ns() + ((struct side *)user)->skew_ns;
@@ -133,6 +134,17 @@ struct fabric_link *pair_dial(struct pair *p, uint64_t peer) {
     unsigned up = p->lessee.up;
     PAIR_UNTIL(p, p->lessee.up > up);
     return link;
+}
+
+int pair_halve(struct pair *p, uint8_t **memory) {
+    int fd = memfd_create("half", MFD_CLOEXEC);
+    cr_assert(fd >= 0 && ftruncate(fd, (off_t)p->bytes) == 0);
+    munmap(*memory, p->bytes);
+    *memory = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cr_assert(*memory != MAP_FAILED);
+    memset(*memory, 0x77, p->bytes / 2);
+    cr_assert_eq(ftruncate(fd, (off_t)p->bytes / 2), 0);
+    return fd;
 }
 
 void pair_start(struct pair *p) {

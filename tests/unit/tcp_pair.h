@@ -55,6 +55,9 @@ void side_open(struct side *s);
 void side_close(struct side *s);
 /* Engines, window of all rights over memory, link up. Settings may be changed before. */
 void pair_defaults(struct pair *p, size_t bytes);
+/* Before pair_start: that memory's second half is gone, touching it is SIGBUS, naming it to the
+ * kernel EFAULT. The descriptor is the test's. */
+int pair_halve(struct pair *p, uint8_t **memory);
 void pair_start(struct pair *p);
 void pair_open(struct pair *p, size_t bytes); /* both of the above */
 void pair_close(struct pair *p);

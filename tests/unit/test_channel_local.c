@@ -34,15 +34,6 @@ static void done(void) {
 TestSuite(channel_local, .init = setup, .timeout = 60);
 TestSuite(channel_workers, .timeout = 60);
 
-#define ASSERT_CQE(cqe, data, what, how, size)            \
-    do {                                                  \
-        struct rdmad_cqe is = (cqe);                      \
-        cr_assert_eq(is.user_data, (data));               \
-        cr_assert_eq(is.status, (what), "%d", is.status); \
-        cr_assert_eq(is.outcome, (how));                  \
-        cr_assert_eq(is.bytes, (size));                   \
-    } while (0)
-
 /* One message from A's buffer to B's receive, both of these bytes. */
 static void one(uint64_t at, uint64_t length) {
     chan_put(&c, B, RDMAD_OP_RECV, at, length, 1);

@@ -170,11 +170,7 @@ Test(tcp_atomics, end_with_the_windows_time) {
 Test(tcp_atomics, the_owners_vanished_word_fails_one_and_names_the_place) {
     struct pair p;
     pair_defaults(&p, BIG);
-    int fd = memfd_create("half", MFD_CLOEXEC);
-    cr_assert(fd >= 0 && ftruncate(fd, (off_t)BIG) == 0);
-    munmap(p.memory, BIG);
-    p.memory = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    cr_assert(p.memory != MAP_FAILED && ftruncate(fd, (off_t)BIG / 2) == 0);
+    int fd = pair_halve(&p, &p.memory);
     pair_start(&p);
     for (unsigned i = 0; i < 2; i++) {
         struct top op;

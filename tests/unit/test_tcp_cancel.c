@@ -174,26 +174,12 @@ Test(tcp_cancel, link_close_gives_every_op_back_before_it_returns) {
 
 /* ---- memory that vanishes ---------------------------------------------------------------- */
 
-/* Memory whose second half is gone: touching it is SIGBUS, naming it to the kernel EFAULT. */
-static uint8_t *half_gone(size_t bytes, int *fd) {
-    *fd = memfd_create("half", MFD_CLOEXEC);
-    cr_assert(*fd >= 0);
-    cr_assert_eq(ftruncate(*fd, (off_t)bytes), 0);
-    uint8_t *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-    cr_assert(m != MAP_FAILED);
-    memset(m, 0x77, bytes / 2);
-    cr_assert_eq(ftruncate(*fd, (off_t)bytes / 2), 0);
-    return m;
-}
-
 static const uint64_t fault_sizes[] = {64, 2048, 2049, 100000, BIG};
 
 Test(tcp_cancel, the_owners_vanished_memory_fails_the_op_and_names_the_place) {
     struct pair p;
     pair_defaults(&p, 4 * BIG);
-    int fd;
-    munmap(p.memory, p.bytes);
-    p.memory = half_gone(p.bytes, &fd);
+    int fd = pair_halve(&p, &p.memory);
     pair_start(&p);
     for (unsigned i = 0; i < 10; i++) {
         uint64_t n = fault_sizes[i / 2];
@@ -216,9 +202,7 @@ Test(tcp_cancel, the_owners_vanished_memory_fails_the_op_and_names_the_place) {
 Test(tcp_cancel, the_lessees_vanished_memory_fails_the_op_and_names_the_place) {
     struct pair p;
     pair_defaults(&p, 4 * BIG);
-    int fd;
-    munmap(p.local, p.bytes);
-    p.local = half_gone(p.bytes, &fd);
+    int fd = pair_halve(&p, &p.local);
     pair_start(&p);
     for (unsigned i = 0; i < 10; i++) {
         uint64_t n = fault_sizes[i / 2];

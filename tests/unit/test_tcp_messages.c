@@ -254,11 +254,7 @@ Test(tcp_messages, sent_and_unanswered_are_unknown_when_the_peer_is_lost) {
 Test(tcp_messages, vanished_memory_fails_one_and_nothing_of_it_comes) {
     struct pair p;
     pair_defaults(&p, BIG);
-    int fd = memfd_create("half", MFD_CLOEXEC);
-    cr_assert(fd >= 0 && ftruncate(fd, (off_t)BIG) == 0);
-    munmap(p.local, BIG);
-    p.local = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    cr_assert(p.local != MAP_FAILED && ftruncate(fd, (off_t)BIG / 2) == 0);
+    int fd = pair_halve(&p, &p.local);
     pair_start(&p);
     for (unsigned i = 0; i < 2; i++) {
         struct top op;
