@@ -284,6 +284,8 @@ static int begin_connect(struct chan *c, const struct rdmad_uri *uri, uint64_t t
     return 0;
 }
 
+static void become_local(struct chan *c);
+
 void peer_connect(struct peers *ps, struct channel *ch, const struct rdmad_uri *uri,
                   uint64_t timeout_ns) {
     struct chan *c = chan_new(ps->state, false);
@@ -305,7 +307,9 @@ void peer_connect(struct peers *ps, struct channel *ch, const struct rdmad_uri *
     ch->record = c;
     ch->remote = true;
     ch->kind = channel_kind_here(ps->state, ch->asked, true);
-    if (c->out->stage == PEER_UP)
+    if (c->out->is_self)
+        become_local(c);
+    else if (c->out->stage == PEER_UP)
         ask(c);
 }
 
@@ -518,22 +522,28 @@ void chans_lost(struct peer *p, const struct error *why) {
         lose(list_entry(node, struct chan, in_node), &lost);
 }
 
+/* What is wanted of this daemon under another name: no peer has a part in it. */
+static void become_local(struct chan *c) {
+    struct channel *ch = c->channel;
+    uint64_t timeout_ns = c->timeout_ns;
+    char service[sizeof(ch->service)];
+    memcpy(service, ch->service, sizeof(service));
+    ch->ops = NULL;
+    ch->remote = false;
+    chan_free(c);
+    channel_connect_local(ch, service, timeout_ns);
+}
+
 void chans_become_local(struct peer *p) {
     struct error err;
     list_for_each_safe (node, &p->chans_out) {
         struct chan *c = list_entry(node, struct chan, out_node);
-        struct channel *ch = c->channel;
-        uint64_t timeout_ns = c->timeout_ns;
-        if (c->acceptor) {
-            error_set(&err, RDMAD_E_UNREACHABLE,
-                      "the address that %s gave to dial back is that of this very daemon",
-                      c->in->name);
-            chan_fail(c, &err);
+        if (!c->acceptor) {
+            become_local(c);
             continue;
         }
-        ch->ops = NULL;
-        ch->remote = false;
-        chan_free(c);
-        channel_connect_local(ch, ch->service, timeout_ns);
+        error_set(&err, RDMAD_E_UNREACHABLE,
+                  "the address that %s gave to dial back is that of this very daemon", c->in->name);
+        chan_fail(c, &err);
     }
 }

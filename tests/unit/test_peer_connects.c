@@ -180,6 +180,32 @@ Test(peer_connects, this_very_daemon_under_another_name_is_local) {
     cr_expect(!ch->remote);
 }
 
+static void names_listed(void *arg, const struct error *result,
+                         const struct rdmad_names_list_rep *rep) {
+    (void)rep;
+    rig_done(arg, result);
+}
+
+/* A connection to ourselves is there already, for what is asked by that other name. */
+Test(peer_connects, this_very_daemon_is_local_also_when_it_is_connected_to_itself) {
+    struct rdmad_uri self = {.host = "localhost", .port = rig.st.listen_port, .name = "rpc"};
+    struct names_query q = {.host = "localhost", .port = self.port, .timeout_ns = 2000 * MS};
+    struct rig_done names = {0}, other = {0};
+    peer_list(s, &q, names_listed, &names);
+    AWAIT(names.calls == 1);
+    cr_assert_eq(names.code, 0, "%s", names.text);
+    ch = end_of(s, &done);
+    peer_connect(rig.st.peers, ch, &self, 2000 * MS);
+    AWAIT(sv->waiting == 1);
+    cr_expect_eq(waiting(sv)->peer, 0, "it is of this daemon, not a peer's");
+    incoming_accept(waiting(sv), end_of(s, &other), 1000 * MS);
+    fake_answer_all();
+    AWAIT(done.calls == 1 && other.calls == 1);
+    cr_expect_eq(done.code, 0, "%s", done.text);
+    cr_expect_eq(other.code, 0, "%s", other.text);
+    cr_expect(!ch->remote);
+}
+
 Test(peer_connects, a_goodbye_while_we_wait_is_a_loss) {
     asks();
     say_goodbye(out);
