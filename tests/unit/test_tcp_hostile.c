@@ -6,7 +6,17 @@
 #include "tests/support/procs.h"
 #include "tests/unit/tcp_raw.h"
 #include <errno.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* In place of libc's: what the engine asks for at most. */
+static size_t largest_recv;
+ssize_t recv(int fd, void *to, size_t n, int flags) {
+    if (n > largest_recv)
+        largest_recv = n;
+    return syscall(SYS_recvfrom, fd, to, n, flags, NULL, NULL);
+}
 
 #define BIG ((size_t)256 << 10)
 
@@ -215,6 +225,35 @@ Test(tcp_hostile, garbage_changes_nothing) {
     turns(&p, 10);
     cr_assert_eq(fd_count(), before);
     pair_close(&p);
+}
+
+/* A bulky payload makes the next reads short; a message that is half there may be longer than they
+ * are. */
+Test(tcp_hostile, half_a_message_behind_a_bulky_payload_is_read_on_within_the_buffer) {
+    enum { SENT = FRAME_MAX_SEND, BULKY = 16 << 10 };
+    static uint8_t bytes[2 * FRAME_BYTES + BULKY + SENT];
+    const struct frame bulky = {.type = FRAME_VOID, .op = 0, .length = BULKY};
+    const struct frame message = {.type = FRAME_SEND, .op = 1, .length = SENT};
+    random_fill(bytes, sizeof bytes, 11);
+    frame_put(bytes, &bulky);
+    frame_put(bytes + FRAME_BYTES + BULKY, &message);
+    const size_t there = FRAME_BYTES + BULKY;
+    for (size_t half = 4096 - 1; half <= SENT; half += half < 4096 + 1 ? 1 : 3000) {
+        struct pair p;
+        pair_open(&p, BIG);
+        int fd = raw_dial_as(&p, LESSEE);
+        largest_recv = 0;
+        cr_assert_eq(raw_send_try(fd, bytes, there + half), (ssize_t)(there + half));
+        turns(&p, 3);
+        raw_send(&p, fd, bytes + there + half, sizeof bytes - there - half);
+        PAIR_UNTIL(&p, p.owner.received == 1);
+        cr_assert_eq(p.owner.size, SENT);
+        cr_assert_arr_eq(p.owner.message, bytes + there + FRAME_BYTES, SENT);
+        cr_assert_leq(largest_recv, BIG, "a read of %zu bytes was asked for", largest_recv);
+        expect_alive(&p);
+        close(fd);
+        pair_close(&p);
+    }
 }
 
 Test(tcp_hostile, reads_that_are_never_drained_cost_bounded_memory_and_nobody_else) {

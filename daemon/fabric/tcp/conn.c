@@ -227,6 +227,8 @@ static void parse(struct conn *c) {
     }
 }
 
+RDMAD_STATIC_ASSERT(TCP_STAGING > FRAME_BYTES + FRAME_MAX_SEND, "room for the rest of any message");
+
 /* One read. Returns what recvmsg did; *asked is how much it could have been. */
 static ssize_t read_some(struct conn *c, size_t *asked) {
     struct rx *rx = &c->rx;
@@ -235,6 +237,8 @@ static ssize_t read_some(struct conn *c, size_t *asked) {
         memmove(rx->staging, rx->staging + rx->head, kept);
         rx->head = 0;
         rx->tail = kept;
+        if (rx->want <= kept) /* of a SEND, which is longer than what bulky payloads leave */
+            rx->want = TCP_STAGING;
         *asked = rx->want - kept;
         ssize_t n = recv(c->fd, rx->staging + kept, *asked, MSG_DONTWAIT);
         if (n > 0)
