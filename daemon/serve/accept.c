@@ -22,7 +22,8 @@ static void on_closed(void *user, const char *why) {
 }
 
 static void on_drained(void *user) {
-    handles_tell_renewed(user);
+    leases_tell(user);
+    handles_tell(user);
     services_tell(user);
     channels_tell(user);
     serve_names_go_on(user);

@@ -47,8 +47,8 @@ static void handle_destroy(struct handle *h) {
 
     timer_unset(timers_of(h), &h->expiry);
     timer_unset(timers_of(h), &h->keep_again);
-    if (h->stage == HANDLE_ENDED)
-        s->handles_ended--;
+    list_remove(&h->ended_node);
+    s->nhandles_ended -= h->told;
     slots_remove(&s->handles, h->number);
     quota_discharge(&h->charge);
     free(h);
@@ -58,17 +58,12 @@ static void handle_destroy(struct handle *h) {
     session_release(s);
 }
 
-/* Forgets the handle that has been ended for longest, to make room. */
+/* Forgets the handle whose end was told longest ago, to make room. */
 static bool forget_oldest_ended(struct session *s) {
-    struct handle *oldest = NULL, *h;
-    uint32_t cursor = 0;
-    uint64_t number;
-    while ((h = slots_next(&s->handles, &cursor, &number))) {
-        if (h->stage == HANDLE_ENDED && (!oldest || h->ended_seq < oldest->ended_seq))
-            oldest = h;
-    }
-    if (!oldest)
+    struct list *node = list_first(&s->handles_ended);
+    if (!node)
         return false;
+    struct handle *oldest = list_entry(node, struct handle, ended_node);
     plane_lease_forget(s->plane, oldest->number);
     handle_destroy(oldest);
     return true;
@@ -99,6 +94,7 @@ int handle_new(struct session *s, struct handle **out, struct error *err) {
                          s->id, s->handles.used);
     }
     h->session = s;
+    list_init(&h->ended_node);
     timer_init(&h->expiry, handle_expired);
     timer_init(&h->keep_again, keep_again);
     session_hold(s);
@@ -259,7 +255,7 @@ static void tell_renewed(struct handle *h) {
         session_send(s, RDMAD_EV_LEASE_RENEWED, 0, &ev, sizeof(ev), NULL, 0);
 }
 
-void handles_tell_renewed(struct session *s) {
+static void tell_renewals(struct session *s) {
     uint32_t cursor = 0;
     uint64_t number;
     struct handle *h;
@@ -380,11 +376,32 @@ void handle_end(struct handle *h, int reason, const char *text) {
         begin_end(h, reason, text);
 }
 
-static void tell_client(const struct handle *h) {
+static void send_end(struct handle *h) {
+    struct session *s = h->session;
     struct rdmad_ev_lease_ended ev = {
         .lease = h->lease_id, .handle = h->number, .reason = h->reason};
     memcpy(ev.text, h->text, sizeof(ev.text));
-    session_send(h->session, RDMAD_EV_LEASE_ENDED, 0, &ev, sizeof(ev), NULL, 0);
+    session_send(s, RDMAD_EV_LEASE_ENDED, 0, &ev, sizeof(ev), NULL, 0);
+    h->told = true;
+    quota_discharge(&h->charge);
+    list_append(&s->handles_ended, &h->ended_node);
+    if (++s->nhandles_ended > HANDLES_ENDED_MAX)
+        forget_oldest_ended(s);
+}
+
+/* However many end while the client does not read, its session does not end for it. */
+static void tell_end(struct handle *h) {
+    if (session_lags(h->session))
+        list_append(&h->session->handles_untold, &h->ended_node);
+    else
+        send_end(h);
+}
+
+void handles_tell(struct session *s) {
+    struct list *node;
+    while (!session_lags(s) && (node = list_pop(&s->handles_untold)))
+        send_end(list_entry(node, struct handle, ended_node));
+    tell_renewals(s);
 }
 
 /* An attach that ended before the client knew of it fails with why it ended. */
@@ -425,20 +442,16 @@ static void handle_drained(struct handle *h) {
         h->ops = NULL;
         ops->let_go(h, h->returned && h->known);
     }
-    quota_discharge(&h->charge);
-    answer_attach(h);
     if (h->returned || !h->known || s->closing) {
+        quota_discharge(&h->charge);
+        answer_attach(h);
         if (!s->closing)
             plane_lease_forget(s->plane, h->number);
         handle_destroy(h);
         return;
     }
     h->stage = HANDLE_ENDED;
-    h->ended_seq = s->handles_end_seq++;
-    s->handles_ended++;
-    tell_client(h);
-    if (s->handles_ended > HANDLES_ENDED_MAX)
-        forget_oldest_ended(s);
+    tell_end(h);
 }
 
 void handle_release(struct handle *h, plane_done *done, void *arg) {

@@ -10,7 +10,8 @@
  * NEW is charged and numbered, and whoever sets it up may take its time. ADDING: the data plane is
  * taking it up. ENDING: the data plane was told first (plane_lease_end); when it has let go, the
  * other side hears of it, then the client gets its event. ENDED: sqes that name it are still
- * answered with why it ended, until the client releases it or HANDLES_ENDED_MAX later ones ended.
+ * answered with why it ended, until the client releases it or has heard of HANDLES_ENDED_MAX later
+ * ends. It is charged until the client has heard: one that does not read hears when it reads again.
  * What the session gives back by itself is freed without an event.
  *
  * A session that closes has its data plane dropped first, so nothing here asks the plane for
@@ -51,13 +52,14 @@ struct handle {
     bool known;                   /* the client has its number */
     bool returned;                /* the client does not want it any more */
     bool renewal_untold;          /* the client will hear of the last one when it reads again */
+    bool told;                    /* once ENDED: the client knows why */
     bool attached;                /* local: in the lease's list */
     bool requested;               /* its memory is of a service's budget */
     bool handing;                 /* and goes to the service's owner */
     bool keep;                    /* its owner is asked for renewal in time */
     unsigned pending;             /* answers of the data plane under way */
     int reason;                   /* once ENDING */
-    uint64_t ended_seq;           /* once ENDED: in which order */
+    struct list ended_node;       /* once ENDED: in session->handles_ended or handles_untold */
     struct timer expiry;          /* remote: the owner's daemon may be too far away to tell */
     struct attachment attachment; /* local */
     const struct handle_ops *ops; /* remote */
@@ -95,8 +97,8 @@ void handle_key(struct handle *h, const struct fabric_blob *key);
 void handle_notified(struct handle *h, uint32_t count);
 /* However often this comes: a client that does not read has one event of it waiting, at most. */
 void handle_renewed(struct handle *h, uint64_t deadline_ns);
-/* The client reads again: tells it of the renewals that it missed. */
-void handles_tell_renewed(struct session *s);
+/* The client reads again: tells it of the ends and the renewals that it missed. */
+void handles_tell(struct session *s);
 /* The lease ended: drain, let go, tell the client. Harmless when it is ending already. */
 void handle_end(struct handle *h, int reason, const char *text);
 /* The session gives it back. done (may be NULL): no op of it is under way and h is freed. */

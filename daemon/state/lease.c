@@ -455,12 +455,14 @@ static void wait_or_cut(struct lease *l) {
         cut_windows(l);
 }
 
-static void tell_owner(const struct lease *l) {
-    struct error why;
-    struct rdmad_ev_lease_ended ev = {.lease = l->id, .reason = l->reason};
-    lease_ended_error(l->id, l->reason, 0, &why);
-    memcpy(ev.text, why.text, sizeof(ev.text));
-    session_send(l->owner, RDMAD_EV_LEASE_ENDED, 0, &ev, sizeof(ev), NULL, 0);
+/* Its client never heard of it, or hears of its end now. */
+static void part_with(struct lease *l) {
+    if (!l->parent && !l->requested) {
+        lease_tell_owner(l);
+        return;
+    }
+    quota_discharge(&l->charge);
+    free(l);
 }
 
 /* Nobody reaches the memory any more: say so, give everything back. */
@@ -478,20 +480,17 @@ static void lease_ended(struct lease *l) {
                 FIELD_U64("ATTACHED", l->attached_total),
                 FIELD_U64("BYTES_READ", l->audit.bytes_read),
                 FIELD_U64("BYTES_WRITTEN", l->audit.bytes_written));
-    if (!l->parent && !l->requested) /* else it never heard of it */
-        tell_owner(l);
     if (l->ended)
         l->ended(l->ended_arg, l);
     lease_table_bury(l->state->leases, l);
     list_remove(&l->owner_node);
     l->pool->leases--;
     pool_unref(l->pool);
-    quota_discharge(&l->charge);
     list_splice(&waiters, &l->waiters);
     list_remove(&l->sibling);
     for (struct lease *above = parent; above; above = above->parent)
         above->descendants--;
-    free(l);
+    part_with(l);
 
     while ((node = list_pop(&waiters))) {
         struct waiter *w = list_entry(node, struct waiter, node);
@@ -576,6 +575,7 @@ void leases_end_session(struct session *s, int reason, plane_done *done, void *a
     struct list *node;
 
     session_hold(s);
+    leases_forget_untold(s);
     list_splice(&todo, &s->leases);
     while ((node = list_pop(&todo))) {
         list_append(&s->leases, node);

@@ -141,10 +141,13 @@ int lease_renew(struct lease *l, uint64_t ttl_ns, struct error *err);
 int lease_keep(struct lease *l, struct error *err);
 /* done (may be NULL) when nobody can reach the memory. Ending twice just waits for the first; but
  * done gets RDMAD_E_BUSY at once when LEASE_WAITERS_MAX wait already. The owner's client gets
- * RDMAD_EV_LEASE_ENDED before any done runs, whatever the reason. */
+ * RDMAD_EV_LEASE_ENDED before any done runs, whatever the reason; one that does not read, when it
+ * reads again. */
 void lease_end(struct lease *l, int reason, plane_done *done, void *arg);
 /* Ends all leases of a session; done when the last has ended. */
 void leases_end_session(struct session *s, int reason, plane_done *done, void *arg);
+/* lease_told.c: the client reads again, and hears of the ends that it missed. */
+void leases_tell(struct session *s);
 
 /* ---- delegate.c ---- */
 

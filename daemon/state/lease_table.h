@@ -24,6 +24,12 @@ struct scope lease_scope(const struct lease_terms *terms);
 int lease_check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err);
 int lease_check_ttl(const struct state *st, uint32_t flags, uint64_t ttl_ns, struct error *err);
 
+/* lease_told.c: the client hears that l, its own, ended: now, or when it reads again. Takes over l
+ * and its charge. */
+void lease_tell_owner(struct lease *l);
+/* The client is gone and hears of nothing any more. */
+void leases_forget_untold(struct session *s);
+
 void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *out);
 
 #endif

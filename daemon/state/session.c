@@ -61,6 +61,9 @@ int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct sessio
     list_init(&s->account.node);
     list_init(&s->node);
     list_init(&s->leases);
+    list_init(&s->leases_untold);
+    list_init(&s->handles_ended);
+    list_init(&s->handles_untold);
     list_init(&s->services);
     list_init(&s->watches);
     list_init(&s->others);

@@ -39,13 +39,14 @@ struct session {
     struct plane_session *plane;   /* NULL once closing */
     struct plane_session *leaving; /* closing: what was plane, until it is dropped */
 
-    struct slots rings;    /* of struct ring_object (state/ring_object.h) */
-    struct slots pools;    /* of struct pool */
-    struct slots handles;  /* of struct handle (state/handle.h): leases attached to */
-    struct list leases;    /* of struct lease (state/lease.h): granted */
-    struct slots channels; /* of struct channel (state/channel.h) */
-    struct list services;  /* of struct service (state/service.h) */
-    struct list watches;   /* of struct watch (state/names.h), which end when it closes */
+    struct slots rings;        /* of struct ring_object (state/ring_object.h) */
+    struct slots pools;        /* of struct pool */
+    struct slots handles;      /* of struct handle (state/handle.h): leases attached to */
+    struct list leases;        /* of struct lease (state/lease.h): granted */
+    struct list leases_untold; /* that ended; the client, who does not read, will hear of it */
+    struct slots channels;     /* of struct channel (state/channel.h) */
+    struct list services;      /* of struct service (state/service.h) */
+    struct list watches;       /* of struct watch (state/names.h), which end when it closes */
     unsigned nwatches;
     uint64_t watch_numbers; /* given out */
     struct list others;     /* of struct channel, of sessions here: the other end is ours */
@@ -55,10 +56,12 @@ struct session {
         plane_done *done; /* NULL: nobody */
         void *arg;
     } leases_gone, handles_gone, channels_gone;
-    uint32_t handles_ended;   /* handles that only still answer with why they ended */
-    bool renewals_untold;     /* of handles; the client does not read */
-    bool closes_untold;       /* of channels */
-    uint64_t handles_end_seq; /* numbers them in the order they ended */
+    /* Handles that only still answer with why they ended, the oldest first: as told to the client,
+     * and as still to be told when it reads. */
+    struct list handles_ended, handles_untold;
+    uint32_t nhandles_ended;
+    bool renewals_untold; /* of handles; the client does not read */
+    bool closes_untold;   /* of channels */
 
     struct quota_account account;
     struct quota_account *uid_account;

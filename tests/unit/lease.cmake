@@ -4,7 +4,8 @@ foreach(area lease handle budget delegate)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${area}.c)
     rdmad_test(unit_${area} unit/test_${area}.c unit/lease_rig.c unit/fake_plane.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_table.c
-      ${PROJECT_SOURCE_DIR}/daemon/state/lease_terms.c ${PROJECT_SOURCE_DIR}/daemon/state/delegate.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/lease_terms.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/lease_told.c ${PROJECT_SOURCE_DIR}/daemon/state/delegate.c
       ${PROJECT_SOURCE_DIR}/daemon/state/names.c ${PROJECT_SOURCE_DIR}/daemon/state/budget.c
       ${PROJECT_SOURCE_DIR}/daemon/state/extents.c
       ${PROJECT_SOURCE_DIR}/daemon/state/scope.c ${PROJECT_SOURCE_DIR}/daemon/state/handle.c

@@ -85,6 +85,9 @@ struct session *rig_session(uid_t uid) {
     s->plane = plane_session_add(NULL, s->id, s);
     s->uid_account = quota_uid_ref(&rig.st.quota, uid);
     list_init(&s->leases);
+    list_init(&s->leases_untold);
+    list_init(&s->handles_ended);
+    list_init(&s->handles_untold);
     list_init(&s->services);
     list_init(&s->others);
     slots_init(&s->handles, 1000);
@@ -182,7 +185,7 @@ void session_send(struct session *s, uint16_t type, uint32_t seq, const void *bo
 
 bool session_lags(const struct session *s) {
     (void)s;
-    return rig.lags;
+    return rig.lags || (rig.lags_after && rig.nevents >= rig.lags_after);
 }
 
 void session_send_error(struct session *s, uint16_t type, uint32_t seq, const struct error *why) {

@@ -31,7 +31,8 @@ struct rig {
     uint64_t now_ns;
     struct rig_event events[512];
     unsigned nevents;
-    bool lags; /* no client reads */
+    bool lags;           /* no client reads */
+    unsigned lags_after; /* nor when so many events were told; 0: no such bound */
 };
 extern struct rig rig;
 

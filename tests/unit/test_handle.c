@@ -338,14 +338,56 @@ Test(handle, renewals_wait_as_one_for_a_client_that_does_not_read) {
         handle_renewed(ending, rig.now_ns + 1000 * MS);
     }
     handle_end(ending, RDMAD_E_LEASE_REVOKED, "over");
-    handles_tell_renewed(s);
+    handles_tell(s);
     cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_RENEWED), 0, "it still does not read");
     rig.lags = false;
-    handles_tell_renewed(s);
-    handles_tell_renewed(s);
+    handles_tell(s);
+    handles_tell(s);
     cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_RENEWED), 1, "of the one that lives, and once");
     cr_expect_eq(rig_last_event(s)->handle, h->number);
     cr_expect_eq(rig_last_event(s)->ttl_ns, 1500 * MS, "the last renewal is what counts");
+    fake_answer_all();
+    finish_session(s);
+}
+
+Test(handle, ends_wait_charged_for_a_client_that_does_not_read) {
+    enum { MANY = HANDLES_ENDED_MAX + 10 };
+    struct session *s = rig_session(2);
+    uint64_t first = 0, last = 0;
+    struct rig_done done = {0};
+    rig.lags = true;
+    for (unsigned i = 0; i < MANY; i++) {
+        struct handle *h = remote(s, 1000);
+        first = i ? first : h->number;
+        last = h->number;
+        handle_end(h, RDMAD_E_LEASE_REVOKED, "over");
+        fake_answer_all();
+    }
+    cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_ENDED), 0);
+    cr_expect_eq(s->account.used[QUOTA_ATTACHES], MANY, "it may have no more than its limit so");
+    cr_expect_eq(s->handles.used, MANY, "why each ended is known until it has heard");
+    handle_release(handle_find(s, last), rig_done, &done); /* what it gives back it need not hear */
+    cr_expect_eq(done.calls, 1);
+
+    rig.lags = false;
+    rig.lags_after = 5; /* and falls behind again */
+    handles_tell(s);
+    cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_ENDED), 5);
+    cr_expect_eq(rig.events[0].handle, first);
+    rig.lags_after = 0;
+    handles_tell(s);
+    handles_tell(s);
+    cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_ENDED), MANY - 1);
+    cr_expect_eq(s->account.used[QUOTA_ATTACHES], 0);
+    cr_expect_eq(s->handles.used, HANDLES_ENDED_MAX);
+    cr_expect_null(handle_find(s, first), "those that were told first are forgotten first");
+    finish_session(s);
+}
+
+Test(handle, a_client_that_goes_without_reading_leaves_no_ends_behind) {
+    struct session *s = rig_session(2);
+    rig.lags = true;
+    handle_end(remote(s, 1000), RDMAD_E_LEASE_REVOKED, "over");
     fake_answer_all();
     finish_session(s);
 }

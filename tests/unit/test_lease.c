@@ -107,6 +107,50 @@ Test(lease, ending_twice_tells_both_askers_and_the_owner_once) {
     cr_expect(p->gone);
 }
 
+/* ---- an owner that does not read ------------------------------------------------------------- */
+
+Test(lease, ends_wait_charged_for_an_owner_that_does_not_read_and_are_told_once_in_order) {
+    struct session *owner = rig_session(1);
+    struct rig_done done = {0};
+    uint64_t ids[5];
+    rig.lags = true;
+    for (int i = 0; i < 5; i++) {
+        struct lease *l = rig_grant(owner, 1000);
+        ids[i] = l->id;
+        lease_end(l, i % 2 ? RDMAD_E_LEASE_REVOKED : RDMAD_E_LEASE_EXPIRED, rig_done, &done);
+    }
+    cr_expect_eq(rig.nevents, 0);
+    cr_expect_eq(done.calls, 5, "that nobody reaches the memory is true whether it reads or not");
+    cr_expect_eq(leases_count(rig.st.leases), 0);
+    cr_expect_eq(owner->account.used[QUOTA_LEASES], 5, "it may have no more than its limit so");
+
+    rig.lags = false;
+    rig.lags_after = 2; /* and falls behind again */
+    leases_tell(owner);
+    cr_expect_eq(rig.nevents, 2);
+    cr_expect_eq(owner->account.used[QUOTA_LEASES], 3);
+    rig.lags_after = 0;
+    leases_tell(owner);
+    leases_tell(owner);
+    cr_assert_eq(rig.nevents, 5);
+    for (int i = 0; i < 5; i++) {
+        cr_expect_eq(rig.events[i].lease, ids[i]);
+        cr_expect_eq(rig.events[i].handle, 0);
+        cr_expect_eq(rig.events[i].reason, i % 2 ? RDMAD_E_LEASE_REVOKED : RDMAD_E_LEASE_EXPIRED);
+    }
+    cr_expect_eq(owner->account.used[QUOTA_LEASES], 0);
+}
+
+Test(lease, an_owner_that_goes_without_reading_leaves_no_ends_behind) {
+    struct session *owner = rig_session(1);
+    rig.lags = true;
+    lease_end(rig_grant(owner, 1000), RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    rig_grant(owner, 1000);
+    rig_close(owner);
+    fake_answer_all();
+    cr_expect(rig_closed(owner));
+}
+
 /* ---- grace and expiry ------------------------------------------------------------------------ */
 
 Test(lease, a_lessee_that_does_not_answer_is_cut_when_the_grace_is_over) {
