@@ -122,10 +122,12 @@ static void uncount(struct worker *w, struct op *op) {
 }
 
 void op_vanish(struct worker *w, struct op *op) {
-    counter_sub(&op->session->stats.ops_inflight, op->charged);
+    struct op_session *s = op->session;
+    counter_sub(&s->stats.ops_inflight, op->charged);
     counter_sub(&w->counters.ops_inflight, op->charged);
     uncount(w, op);
     slab_put(&w->ops, op);
+    rings_unthrottle(w, s); /* what takes its place may be no op, which never ends */
 }
 
 void op_end(struct worker *w, struct op *op, const struct op_result *result) {

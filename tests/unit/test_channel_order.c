@@ -166,3 +166,23 @@ Test(channel_order, a_channel_that_ends_takes_what_waits_behind_a_fence_with_it)
     cr_assert_eq(c.end[A].client.session->op.inflight, 0);
     done();
 }
+
+/* The ring waits for room below the session's limit, and no op that ends makes it: those behind the
+ * fence become refusals. */
+Test(channel_order, what_is_refused_when_its_fence_lifts_leaves_room_for_the_ring) {
+    up(false);
+    const unsigned limit = rig.settings.max_session_ops;
+    put_send(1, 0);
+    for (unsigned n = 1; n < limit; n++)
+        put_send(1, RDMAD_SQE_FENCE);
+    cr_assert_eq(c.end[A].client.session->op.charged, limit);
+    put_send(1, 0);
+    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP, .user_data = 2};
+    rig_put(&c.end[A].client, &nop);
+    nothing_sent();
+    chan_end(&c, B, RDMAD_E_CLOSED, false);
+    for (unsigned n = 0; n <= limit; n++)
+        sent(1, RDMAD_E_CLOSED, 0);
+    sent(2, 0, 0);
+    done();
+}
