@@ -213,7 +213,7 @@ struct peer_chan_end {
 
 struct peer_notify_taken { /* owner -> lessee */
     uint64_t lessee_ref;
-    uint32_t count;
+    uint32_t count; /* with those that a broken link lost: more than RDMAD_NOTIFY_DEPTH, too */
 };
 
 struct peer_delegate_req {

@@ -125,10 +125,13 @@ Test(peer_asks, taken_notifications_make_room_for_more) {
     raw_send(r, &m);
     AWAIT(fake_count(FAKE_LEASE_NOTIFIED) == 1);
     cr_expect_eq(fake_call(FAKE_LEASE_NOTIFIED, 0)->count, 5);
+    m.notify_taken.count = 2 * RDMAD_NOTIFY_DEPTH; /* half of them were lost with a link */
+    raw_send(r, &m);
+    AWAIT(fake_count(FAKE_LEASE_NOTIFIED) == 2);
     m.notify_taken.lessee_ref++;
     raw_send(r, &m);
     quiet();
-    cr_expect_eq(fake_count(FAKE_LEASE_NOTIFIED), 1);
+    cr_expect_eq(fake_count(FAKE_LEASE_NOTIFIED), 2);
 }
 
 /* A request that was answered, and is handed over. */
@@ -375,6 +378,10 @@ Test(peer_asks, taken_notifications_are_told_to_their_lessee) {
     struct peer_msg taken = raw_expect(r, PEER_MSG_NOTIFY_TAKEN);
     cr_expect_eq(taken.notify_taken.lessee_ref, 41);
     cr_expect_eq(taken.notify_taken.count, 3);
+    /* Messages that a broken link lost and that were sent again come back twice, at once if need
+     * be. */
+    peers_notify_taken(rig.st.peers, notify->cookie, 2 * RDMAD_NOTIFY_DEPTH);
+    cr_expect_eq(raw_expect(r, PEER_MSG_NOTIFY_TAKEN).notify_taken.count, 2 * RDMAD_NOTIFY_DEPTH);
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     rig_advance(1000 * MS);
     fake_answer_all();
