@@ -7,8 +7,9 @@
  * first of its news, until peer_unwatch.
  *
  * An ask has a time-out of its own; what comes for a number that is gone is nobody's and ignored.
- * When the connection is lost every ask ends, and a watch is over: its struct then waits without a
- * peer for peer_unwatch. Half of the table is the most that one uid can take.
+ * When its session closes it is given up, whatever its time-out. When the connection is lost every
+ * ask ends, and a watch is over: its struct then waits without a peer for peer_unwatch. Half of the
+ * table is the most that one uid can take.
  */
 #include "daemon/base/clock.h"
 #include "daemon/peer/claim.h"
@@ -23,6 +24,7 @@ struct peer_ask {
     uint64_t ref;      /* in peer->asks */
     enum ask_kind kind;
     uid_t uid;
+    struct session_call call; /* no watch: it has an end of its own */
     bool sent;
     struct peer_msg question;
     struct timer timeout;
@@ -47,6 +49,7 @@ static struct timers *timers_of(const struct peer_ask *a) {
 static void leave(struct peer_ask *a) {
     struct peer *p = a->peer;
     timer_unset(timers_of(a), &a->timeout);
+    list_remove(&a->call.node);
     slots_remove(&p->asks, a->ref);
     a->peer = NULL;
     liveness_update(p);
@@ -87,6 +90,10 @@ static void timed_out(struct timer *timer, uint64_t now_ns) {
     fail(a, &why);
 }
 
+static void give_up(struct session_call *call, const struct error *why) {
+    fail(container_of(call, struct peer_ask, call), why);
+}
+
 static int check_share(const struct peer *p, uid_t uid, struct error *err) {
     uint32_t cursor = 0, most = p->asks.max / 2;
     const struct peer_ask *a;
@@ -105,7 +112,7 @@ static int check_share(const struct peer *p, uid_t uid, struct error *err) {
 }
 
 /* In the table, with what is the same for every kind; NULL: err tells. */
-static struct peer_ask *ask_new(struct peer *p, enum ask_kind kind, const struct session *s,
+static struct peer_ask *ask_new(struct peer *p, enum ask_kind kind, struct session *s,
                                 uint64_t timeout_ns, struct error *err) {
     struct state *st = p->peers->state;
     struct peer_ask *a;
@@ -121,6 +128,8 @@ static struct peer_ask *ask_new(struct peer *p, enum ask_kind kind, const struct
     a->peer = p;
     a->kind = kind;
     a->uid = s->uid;
+    a->call.give_up = give_up;
+    list_init(&a->call.node);
     a->timeout_ns = timeout_ns ? timeout_ns : st->config->attach_timeout_ms * NSEC_PER_MSEC;
     timer_init(&a->timeout, timed_out);
     if (timer_set(&st->timers, &a->timeout, clock_after(state_now(st), a->timeout_ns))) {
@@ -129,6 +138,8 @@ static struct peer_ask *ask_new(struct peer *p, enum ask_kind kind, const struct
         error_set(err, RDMAD_E_NOMEM, "out of memory for a question to a peer");
         return NULL;
     }
+    if (kind != ASK_WATCH)
+        list_append(&s->calls, &a->call.node);
     return a;
 }
 

@@ -31,6 +31,7 @@ static void claim_free(struct claim *c) {
     struct peer *p = c->peer;
     timer_unset(&state_of(c)->timers, &c->timeout);
     timer_unset(&state_of(c)->timers, &c->key_again);
+    list_remove(&c->call.node);
     if (c->lane)
         lane_leave(c->lane, &c->lane_user);
     slots_remove(&p->claims, c->ref);
@@ -83,6 +84,7 @@ static void cancel(struct handle *h) {
 /* The owner's answer is awaited without the handle. */
 static void hand_over(struct claim *c, struct handle *h) {
     struct state *st = state_of(c);
+    list_append(&h->session->calls, &c->call.node);
     c->handing = h->releasing;
     h->releasing.done = NULL;
     c->handle = NULL;
@@ -102,18 +104,23 @@ static void handed(struct claim *c, const struct error *result) {
     w.done(w.arg, result);
 }
 
+/* Nobody is left to whom the owner's answer matters; the memory is the owner's all the same. */
+static void give_up_handing(struct session_call *call, const struct error *why) {
+    handed(container_of(call, struct claim, call), why);
+}
+
 static void let_go(struct handle *h, bool returned) {
     struct claim *c = h->peer_record;
     struct session_waiter w = h->releasing;
 
-    if (h->handing && !c->revoked && c->peer->stage == PEER_UP) {
+    if (h->handing && !c->revoked && c->peer->stage == PEER_UP && !h->session->closing) {
         hand_over(c, h);
         return;
     }
     if (c->revoked)
         send_stopped(c);
     else
-        send_release(c, returned);
+        send_release(c, h->handing ? 2 : returned);
     struct error why = c->revoked_why;
     if (h->handing) {
         if (!c->revoked)
@@ -245,6 +252,8 @@ static struct claim *claim_new(struct peer *p, struct handle *h, const struct rd
     c->uri = *uri;
     c->timeout_ns = timeout_ns;
     list_init(&c->lane_user.node);
+    list_init(&c->call.node);
+    c->call.give_up = give_up_handing;
     c->lane_user.news = claim_lane_news;
     timer_init(&c->timeout, timed_out);
     timer_init(&c->key_again, key_again);

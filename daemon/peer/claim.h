@@ -42,6 +42,7 @@ struct claim {
     bool revoked;                     /* the owner waits for STOPPED */
     struct error revoked_why;
     struct session_waiter handing;
+    struct session_call call;  /* HANDING */
     bool ttl_asked, ttl_again; /* a TTL_REQ is out; another renewal came meanwhile */
 };
 

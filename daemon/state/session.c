@@ -67,6 +67,7 @@ int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct sessio
     list_init(&s->services);
     list_init(&s->watches);
     list_init(&s->others);
+    list_init(&s->calls);
     slots_init(&s->channels, CHANNELS_MAX);
     slots_init(&s->rings, RINGS_MAX);
     slots_init(&s->pools, POOLS_MAX);
@@ -137,6 +138,16 @@ static void plane_let_go(void *arg, const struct error *result) {
     channels_release_session(s, objects_gone, s);
 }
 
+void session_give_up_calls(struct session *s) {
+    struct error why;
+    struct list *node;
+    error_set(&why, RDMAD_E_CANCELED, "the session ended before the answer came");
+    while ((node = list_pop(&s->calls))) {
+        struct session_call *call = list_entry(node, struct session_call, node);
+        call->give_up(call, &why);
+    }
+}
+
 void session_cut_off(struct session *s) {
     struct plane_session *plane = s->leaving;
     if (!plane)
@@ -165,6 +176,7 @@ void session_close(struct session *s, const struct error *why) {
         struct watch *w = list_entry(node, struct watch, of_session);
         w->ops->over(w, RDMAD_E_CANCELED);
     }
+    session_give_up_calls(s);
     s->leaving = s->plane;
     s->plane = NULL;
     services_close_session(s);

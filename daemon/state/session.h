@@ -4,8 +4,8 @@
  *
  * The happy path: session_new at accept (charged, on a worker), rings, pools, leases and handles
  * come and go by requests, session_close when the socket ends. Closing takes these steps, each
- * begun when the one before reported: (0) its services close, and sessions of this daemon let go of
- * channels to it; (1) the data plane lets go of the session's rings, pools, handles and channels,
+ * begun when the one before reported: (0) its questions to other daemons are given up, its services
+ * close, and sessions of this daemon let go of channels to it; (1) the data plane lets go of the session's rings, pools, handles and channels,
  * so that nothing is under way in its name; (2) its leases end (ORPHANED) at their lessees, its
  * handles are released at their owners and its channels end at their other ends, after which
  * nobody else reaches its memory either;
@@ -21,6 +21,13 @@
 #include "daemon/state/state.h"
 
 struct conn; /* ipc/conn.h */
+
+/* Something of the session's waits for an answer from elsewhere, for as long as its client said. It
+ * is given up when the session closes, which takes it out of the list first. */
+struct session_call {
+    struct list node; /* in session->calls */
+    void (*give_up)(struct session_call *call, const struct error *why);
+};
 
 struct session {
     struct state *state;
@@ -50,6 +57,7 @@ struct session {
     unsigned nwatches;
     uint64_t watch_numbers; /* given out */
     struct list others;     /* of struct channel, of sessions here: the other end is ours */
+    struct list calls;      /* of struct session_call */
 
     /* Who waits until the last lease has ended and the last handle is free (closing). */
     struct session_waiter {
@@ -75,6 +83,9 @@ void session_close(struct session *s, const struct error *why);
 void session_hold(struct session *s);
 void session_release(struct session *s); /* may free it */
 struct session *session_find(struct state *st, uint64_t id);
+
+/* Gives up all that waits (closing). */
+void session_give_up_calls(struct session *s);
 
 /* Sends a message of the wire to the client; harmless when it is gone. */
 void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,

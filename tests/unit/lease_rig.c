@@ -90,6 +90,7 @@ struct session *rig_session(uid_t uid) {
     list_init(&s->handles_untold);
     list_init(&s->services);
     list_init(&s->others);
+    list_init(&s->calls);
     slots_init(&s->handles, 1000);
     slots_init(&s->channels, 1000);
     sessions[nsessions++] = s;
@@ -126,7 +127,13 @@ void session_cut_off(struct session *s) {
 }
 
 void rig_close(struct session *s) {
+    struct error why = {.code = RDMAD_E_CANCELED, .text = "the session ended"};
+    struct list *node;
     s->closing = true;
+    while ((node = list_pop(&s->calls))) {
+        struct session_call *call = list_entry(node, struct session_call, node);
+        call->give_up(call, &why);
+    }
     s->leaving = s->plane;
     s->plane = NULL;
     if (services_close_session)

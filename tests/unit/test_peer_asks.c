@@ -88,6 +88,23 @@ Test(peer_asks, a_question_ends_by_refusal_time_or_loss) {
     cr_expect_eq(answer.result.code, RDMAD_E_PEER_LOST);
 }
 
+Test(peer_asks, who_asked_and_is_gone_waits_for_no_answer) {
+    uint64_t ref;
+    rig.config.peer_ping_ms = rig.config.peer_dead_ms = 600000;
+    struct raw *r = attached(60000, &ref);
+    memset(&answer, 0, sizeof(answer));
+    peer_delegate(h, &some, UINT64_MAX, delegated, NULL);
+    struct peer_msg m = raw_expect(r, PEER_MSG_DELEGATE_REQ);
+    rig_close(s);
+    cr_expect_eq(answer.calls, 1);
+    cr_expect_eq(answer.result.code, RDMAD_E_CANCELED, "%s", answer.result.text);
+    struct peer_msg late = {.type = PEER_MSG_DELEGATE_REP,
+                            .delegate_rep = {.ref = m.delegate_req.ref, .lease = 5, .ttl_ns = 9}};
+    raw_send(r, &late);
+    quiet();
+    cr_expect_eq(answer.calls, 1);
+}
+
 Test(peer_asks, a_keeper_asks_again_before_the_lease_ends) {
     uint64_t ref;
     struct rig_done kept = {0};
@@ -192,6 +209,22 @@ Test(peer_asks, a_hand_over_whose_owner_says_nothing_ends_in_time) {
     rig_advance(rig.config.attach_timeout_ms * MS);
     cr_expect_eq(over.calls, 1);
     cr_expect_eq(over.code, RDMAD_E_TIMEOUT, "%s", over.text);
+    struct peer_msg late = {.type = PEER_MSG_REVOKED,
+                            .revoked = {.lessee_ref = ref, .reason = RDMAD_E_LEASE_RELEASED}};
+    raw_send(r, &late);
+    quiet();
+    cr_expect_eq(over.calls, 1);
+}
+
+Test(peer_asks, a_hand_over_does_not_keep_a_session_that_is_gone) {
+    struct rig_done over = {0};
+    uint64_t ref;
+    rig.config.peer_ping_ms = rig.config.peer_dead_ms = 600000;
+    struct raw *r = handing(&ref, &over);
+    cr_expect_eq(raw_expect(r, PEER_MSG_RELEASE).release.returned, 2);
+    rig_close(s);
+    cr_expect_eq(over.calls, 1);
+    cr_expect_eq(over.code, RDMAD_E_CANCELED);
     struct peer_msg late = {.type = PEER_MSG_REVOKED,
                             .revoked = {.lessee_ref = ref, .reason = RDMAD_E_LEASE_RELEASED}};
     raw_send(r, &late);

@@ -478,3 +478,27 @@ Test(session, a_session_number_is_never_used_twice) {
     cr_assert_null(session_find(&st, first));
     session_close(b, NULL);
 }
+
+static struct {
+    struct session_call call;
+    struct session *held;
+    int code;
+} waiting;
+
+static void given_up(struct session_call *call, const struct error *why) {
+    cr_assert_eq(call, &waiting.call);
+    waiting.code = why->code;
+    session_release(waiting.held);
+}
+
+Test(session, what_waits_for_an_answer_does_not_outlive_its_client) {
+    struct session *s = session();
+    waiting.held = s;
+    waiting.call.give_up = given_up;
+    list_append(&s->calls, &waiting.call.node);
+    session_hold(s); /* as every request that is answered later does */
+    session_close(s, NULL);
+    fake_answer_all();
+    cr_assert_eq(waiting.code, RDMAD_E_CANCELED);
+    UNTIL(list_empty(&st.sessions));
+}
