@@ -5,14 +5,14 @@
  * The happy path: session_new at accept (charged, on a worker), rings, pools, leases and handles
  * come and go by requests, session_close when the socket ends. Closing takes these steps, each
  * begun when the one before reported: (0) its questions to other daemons are given up, its services
- * close, and sessions of this daemon let go of channels to it; (1) the data plane lets go of the session's rings, pools, handles and channels,
- * so that nothing is under way in its name; (2) its leases end (ORPHANED) at their lessees, its
- * handles are released at their owners and its channels end at their other ends, after which
- * nobody else reaches its memory either;
- * (3) pools and rings are unmapped on the registration thread and their charges go back; (4) the
- * session is freed. Whatever runs asynchronously on a session's behalf holds it (session_hold), so
- * no step can free what another still uses; the session itself counts as one hold until (3) is
- * under way. From the first step on plane is NULL. Closing twice is harmless.
+ * close, and sessions of this daemon let go of channels to it; (1) the data plane lets go of the
+ * session's rings, pools, handles and channels, so that nothing is under way in its name; (2) its
+ * leases end (ORPHANED) at their lessees, its handles are released at their owners and its channels
+ * end at their other ends, after which nobody else reaches its memory either; (3) pools and rings
+ * are unmapped on the registration thread and their charges go back; (4) the session is freed.
+ * Whatever runs asynchronously on a session's behalf holds it (session_hold), so no step can free
+ * what another still uses; the session itself counts as one hold until (3) is under way. From the
+ * first step on plane is NULL. Closing twice is harmless.
  */
 #ifndef RDMAD_STATE_SESSION_H
 #define RDMAD_STATE_SESSION_H
