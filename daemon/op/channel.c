@@ -177,12 +177,10 @@ static bool void_now(struct op_channel *ch, const struct channel_message *m, uin
         return number != ch->via;
     if ((int32_t)(m->state.epoch - ch->peer_epoch) <= 0)
         return true;
-    bool other = number != ch->via;
     ch->peer_epoch = m->state.epoch;
     ch->via = number;
     ch->tell = true;
-    if (other)
-        sends_rekey(ch);
+    sends_rekey(ch); /* by the same link, too: what crossed this is of an epoch gone by */
     return false;
 }
 

@@ -240,7 +240,7 @@ void send_settle(struct op_send *s); /* its window or post is gone */
  * many. */
 unsigned sends_run(struct op_channel *ch, bool *again);
 void sends_end(struct op_channel *ch);    /* all of them, as the channel ends */
-void sends_rekey(struct op_channel *ch);  /* via is another */
+void sends_rekey(struct op_channel *ch);  /* the other end began anew: via may be another */
 void sends_resync(struct op_channel *ch); /* a post was lost, though its link was not */
 
 void send_describe(const struct op_send *s, struct channel_message *m);

@@ -200,6 +200,31 @@ Test(channel_cancel, a_small_send_that_the_fabric_holds_is_taken_from_it) {
     done();
 }
 
+/* One end begins anew on the link that it has, and an offer of the other crosses that. */
+Test(channel_cancel, a_large_message_that_crosses_the_cleaning_up_after_a_canceled_one_is_read) {
+    chan_put(&c, A, RDMAD_OP_RECV, LARGE, LARGE, 7);
+    chan_put(&c, B, RDMAD_OP_RECV, LARGE, LARGE, 8);
+    run(100000);
+    sim_script()->late_send_ppm = 0;
+    sim_script()->hold_sends = true;
+    chan_put(&c, B, RDMAD_OP_SEND, 0, 10, 1);
+    run(4000);
+    chan_cancel(&c, B, 1);
+    ended(B, 1, RDMAD_E_CANCELED, RDMAD_UNKNOWN);
+    run(4000);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, 2);
+    run(4000);
+    uint64_t before = sim_now();
+    sim_script()->hold_sends = false;
+    ended(B, 8, RDMAD_OK, RDMAD_DONE);
+    ended(A, 2, RDMAD_OK, RDMAD_DONE);
+    cr_assert_leq(sim_now() - before, NSEC_PER_SEC);
+    chan_put(&c, B, RDMAD_OP_SEND, 0, 10, 3);
+    ended(A, 7, RDMAD_OK, RDMAD_DONE);
+    ended(B, 3, RDMAD_OK, RDMAD_DONE);
+    done();
+}
+
 Test(channel_cancel, a_receive_without_a_message_ends_at_once) {
     chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
     run(100000);
