@@ -227,6 +227,11 @@ void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result
 static inline bool channel_lane_up(const struct op_channel *ch) {
     return ch->lane && ch->lane->up;
 }
+/* A key that came with m is for the link that the lane has. While SYNC is still to be said on that,
+ * none can be. */
+static inline bool channel_key_good(const struct op_channel *ch, const struct channel_message *m) {
+    return !ch->fresh && m->state.echo == ch->epoch;
+}
 
 /* sends.c */
 int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,

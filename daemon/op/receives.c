@@ -263,7 +263,7 @@ static struct op_arrival *find(struct op_channel *ch, uint64_t seq) {
 /* Of a message that was refused, or is over, neither matters. */
 void receive_key(struct op_channel *ch, const struct channel_message *m) {
     struct op_arrival *a = find(ch, m->seq);
-    if (a && a->reading && m->state.echo == ch->epoch)
+    if (a && a->reading && channel_key_good(ch, m))
         reading_key(a, &m->key);
 }
 

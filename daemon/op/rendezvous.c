@@ -127,7 +127,7 @@ static bool lease_there(struct op_arrival *a, const struct channel_message *m) {
     a->lease.leased_link = true;
     a->lease.route = &lane->route;
     a->lease.key = m->key;
-    a->lease.keyed = lane->route.up && m->state.echo == ch->epoch;
+    a->lease.keyed = lane->route.up && channel_key_good(ch, m);
     list_append(&lane->leases, &a->lease.lane_node);
     return true;
 }

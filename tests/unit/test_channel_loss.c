@@ -105,6 +105,39 @@ Test(channel_loss, both_links_break_at_any_moment) {
     broken_anywhere(1u << A | 1u << B);
 }
 
+static bool full;
+
+static int post_unless_full(struct fabric_link *link, struct fabric_op *op) {
+    return full && op->opcode == RDMAD_OP_SEND ? RDMAD_E_AGAIN : fabric_sim.post(link, op);
+}
+
+/* What it was sent for is a window of the link before, whatever the link takes just now. */
+Test(channel_loss, an_offer_that_comes_before_the_first_word_on_a_new_link_waits_for_its_next_key) {
+    struct plane_settings settings;
+    struct fabric_ops ops = fabric_sim;
+    ops.post = post_unless_full;
+    rig_defaults(&settings);
+    settings.fabric = &ops;
+    rig_up(&rig, &settings, 1);
+    chan_remote_up(&rig, &c, POOL);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, ROOM, 1);
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    chan_break(&c, B);
+    sim_script()->hold_sends = true;
+    chan_put(&c, A, RDMAD_OP_SEND, 0, ROOM, 2);
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    full = true;
+    chan_connect(&c, B);
+    sim_script()->hold_sends = false;
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    full = false;
+    rig_settle(&rig);
+    cr_assert_eq(chan_wait(&c, A).status, RDMAD_OK);
+    cr_assert_eq(chan_wait(&c, B).status, RDMAD_OK);
+    chan_down(&c);
+    rig_down(&rig);
+}
+
 /* The time that a link needs is the time that its messages are late; deadlines run on. */
 Test(channel_loss, deadlines_and_ends_reach_what_waits_for_a_link) {
     struct plane_settings settings;
