@@ -62,8 +62,8 @@ static bool is_message(uint8_t opcode) {
 
 /* What we know of what the op names, copied under the lock. */
 struct known {
-    uint64_t id; /* the lease's number, or the channel's */
-    uint64_t length;
+    uint64_t id;     /* the lease's number, or the channel's */
+    uint64_t length; /* of the lease, or of the channel's longest message */
     uint64_t ended_ago_ns;
     uint32_t rights;
     bool found;
@@ -76,8 +76,11 @@ static void know_channel(const struct rdmad_ring *r, uint64_t handle, struct kno
     k->id = handle;
     pthread_mutex_lock(&r->session->lock);
     c = rdmad_channel_find(r->session, handle);
-    if (c)
+    if (c) {
+        k->found = true;
+        k->length = c->max_message;
         memcpy(k->node, c->peer_node, sizeof(k->node));
+    }
     pthread_mutex_unlock(&r->session->lock);
 }
 
@@ -133,9 +136,14 @@ static void say_op(struct sentence *s, const struct rdmad_cqe *cqe, const struct
 
 /* Of the two ranges of an op, the one that does not fit. */
 static void say_range(struct sentence *s, const struct rdmad_slot *slot, const struct known *k) {
+    bool message = is_message(slot->opcode);
     uint64_t end;
 
-    if (__builtin_add_overflow(slot->lease_offset, slot->length, &end) || end > k->length)
+    if (message && slot->length > k->length)
+        say(s, " (a message on this channel has at most %llu bytes)",
+            (unsigned long long)k->length);
+    else if (!message &&
+             (__builtin_add_overflow(slot->lease_offset, slot->length, &end) || end > k->length))
         say(s, " (offset %llu in a lease of %llu bytes)", (unsigned long long)slot->lease_offset,
             (unsigned long long)k->length);
     else
@@ -171,10 +179,7 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
         say(s, "; attach to a new one");
         break;
     case RDMAD_E_RANGE:
-        if (slot && slot->members == 1 && is_message(slot->opcode))
-            say(s, " (the buffer reaches beyond its pool, or the message beyond what the channel "
-                   "takes)");
-        else if (slot && slot->members == 1 && k->found)
+        if (slot && slot->members == 1 && k->found)
             say_range(s, slot, k);
         break;
     case RDMAD_E_RIGHTS:

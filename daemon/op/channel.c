@@ -207,6 +207,8 @@ static bool say(struct op_channel *ch, uint8_t what) {
     if (what == CHANNEL_SYNC)
         ch->epoch++;
     channel_say(ch, &m, what);
+    if (what == CHANNEL_FIN && channel_weak(ch))
+        weak_fin(ch, &m);
     if (what == CHANNEL_FIN && ch->reason != RDMAD_E_CLOSED)
         m.flags = CHANNEL_FLAG_ABRUPT;
     if (channel_carry(ch, &m, NULL) == 0)

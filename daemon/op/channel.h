@@ -184,6 +184,7 @@ struct op_channel {
 
     struct op *assembling; /* weak.c: the first of recvs has some pieces of a message */
     uint64_t assembling_seq, assembling_length, assembled;
+    uint64_t came; /* weak.c: bit n: message mine.next - 1 - n did */
 
     struct channel_post posts[CHANNEL_POSTS];
     unsigned posted_sends; /* fabric ops that point here */
@@ -255,6 +256,7 @@ void send_left(struct op_send *s); /* the fabric has all of it: from waiting to 
 static inline bool channel_weak(const struct op_channel *ch) {
     return ch->kind != RDMAD_CHANNEL_RELIABLE;
 }
+uint64_t weak_most(const struct fabric_link *link, uint32_t kind); /* bytes of one SEND */
 unsigned weak_run(struct op_channel *ch, bool *again);
 void weak_over(struct op_send *s, int status);
 void weak_posted(struct op_send *s, const struct fabric_op *fop);
@@ -262,6 +264,8 @@ void weak_cancel(struct op_send *s);
 void weak_end(struct op_channel *ch, int code);
 void weak_receive(struct op_channel *ch, const struct channel_message *m);
 const char *weak_deliver(struct op_channel *ch, const struct channel_message *m);
+void weak_torn(struct op_channel *ch); /* the message that is put together is lost */
+void weak_fin(const struct op_channel *ch, struct channel_message *m);
 
 /* receives.c */
 int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,

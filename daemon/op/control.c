@@ -263,6 +263,10 @@ uint64_t plane_lane_number(const struct plane_lane *lane) {
     return __atomic_load_n(&lane->op.number, __ATOMIC_RELAXED);
 }
 
+uint64_t plane_lane_datagram(const struct plane_lane *lane) {
+    return __atomic_load_n(&lane->op.datagram, __ATOMIC_RELAXED);
+}
+
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg) {
     lane->dropped = true;
     call_post(lane_call(lane, lane_drop, done, arg));

@@ -13,9 +13,11 @@
  * the fabric's seat out of its sleep.
  */
 #include "daemon/op/call.h"
+#include "daemon/op/channel.h"
 
-static void set_number(struct op_lane *lane, uint64_t number) {
+static void set_number(struct op_lane *lane, uint64_t number, uint64_t datagram) {
     __atomic_store_n(&lane->number, number, __ATOMIC_RELAXED);
+    __atomic_store_n(&lane->datagram, datagram, __ATOMIC_RELAXED);
 }
 
 /* From here to the next lane_up nothing is posted. */
@@ -31,8 +33,9 @@ static void down(struct op_lane *lane) {
 static void answer_opening(struct op_lane *lane, const struct error *why) {
     struct call *c = lane->opening;
     lane->opening = NULL;
-    if (lane->route.link)
-        set_number(lane, lane->route.link->number);
+    const struct fabric_link *link = lane->route.link;
+    if (link)
+        set_number(lane, link->number, weak_most(link, RDMAD_CHANNEL_DATAGRAM));
     c->result = *why;
     call_finish(c);
 }
@@ -59,7 +62,7 @@ void lane_hello(struct call *c) {
     seat_wake(&w->link, w->now_ns);
     unlink_lane(w, lane, "the connection to the peer is made anew");
     lane->hellos++;
-    set_number(lane, 0);
+    set_number(lane, 0, 0);
     struct fabric_link *link;
     if (w->link.ops->link_new(w->link.fabric, lane, &link, &c->blob, &c->result) == 0) {
         lane->route.link = link;

@@ -73,6 +73,7 @@ struct op_lane {
     bool up;              /* said to be so; route.up is false a little earlier when it breaks */
     bool lost;            /* the link it has is of no use any more */
     uint64_t number;      /* the peer's for the link, once opening it was answered; atomic */
+    uint64_t datagram;    /* the longest message of one, as number; atomic */
     uint64_t hellos;      /* how many were made so far */
     struct mail lost_mail;
     struct error lost_why;

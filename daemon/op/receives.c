@@ -45,7 +45,7 @@ static void repost(struct op_channel *ch, struct op *op) {
 
 void recv_unpost(struct op_channel *ch, struct op *op) {
     if (op == ch->assembling)
-        ch->assembling = NULL;
+        weak_torn(ch);
     list_remove(&op->node);
     count_posted(ch, -1);
 }

@@ -6,21 +6,26 @@
  * has left. A message that is longer than one SEND goes as pieces, one after the other, and the
  * receiver puts them together in the receive that is first in line; a piece that is missing leaves
  * that receive to the next message. A message for which there is no receive is dropped. What was
- * dropped, and what the numbers show to be missing, is counted at the receiver (stats.lost).
+ * dropped, and what the numbers show to be missing, is counted at the receiver (stats.lost): when
+ * the next message comes, or the end of the channel.
+ *
+ * No message is received twice, though a network may double it. A datagram that others overtook is
+ * received late; an unacknowledged message then is not, because those come in order.
  *
  * Of DATA's state only two fields are used: limit is the length of the whole message, heard where
- * this piece of it begins.
+ * this piece of it begins. Of FIN's only limit: how many messages there were.
  */
 #include "daemon/base/guard.h"
 #include "daemon/op/channel.h"
 
 #define BUDGET 64u /* SENDs in a turn of the channel */
+#define LATE_MAX 64u
+#define LOST_MAX (UINT64_C(1) << 32) /* at a time */
 
 /* ---- out --------------------------------------------------------------------------------- */
 
-static uint64_t most_of(const struct op_channel *ch) {
-    const struct fabric_link *link = ch->lane->route.link;
-    uint64_t most = ch->kind == RDMAD_CHANNEL_DATAGRAM ? link->max_datagram : link->max_send;
+uint64_t weak_most(const struct fabric_link *link, uint32_t kind) {
+    uint64_t most = kind == RDMAD_CHANNEL_DATAGRAM ? link->max_datagram : link->max_send;
     return most > CHANNEL_HEAD ? most - CHANNEL_HEAD : 0;
 }
 
@@ -28,7 +33,7 @@ static uint64_t most_of(const struct op_channel *ch) {
 static int send_piece(struct op_channel *ch, struct op_send *s) {
     const struct op *op = s->op;
     struct channel_message m = {.say = CHANNEL_DATA, .channel = ch->peer_number};
-    uint64_t left = op->length - s->at, most = most_of(ch);
+    uint64_t left = op->length - s->at, most = weak_most(ch->lane->route.link, ch->kind);
     if (ch->kind == RDMAD_CHANNEL_DATAGRAM && op->length > most)
         return RDMAD_E_RANGE;
     send_describe(s, &m);
@@ -70,17 +75,23 @@ unsigned weak_run(struct op_channel *ch, bool *again) {
     return count;
 }
 
-void weak_over(struct op_send *s, int status) {
+static void over(struct op_send *s, int status, bool untouched) {
     if (s->where == SEND_WAITING && s->at)
         s->channel->next_seq++; /* what comes next is another message */
-    send_over(s, status, s->at ? RDMAD_UNKNOWN : RDMAD_FAILED_UNTOUCHED);
+    send_over(s, status, untouched ? RDMAD_FAILED_UNTOUCHED : RDMAD_UNKNOWN);
+}
+
+void weak_over(struct op_send *s, int status) {
+    over(s, status, s->at == 0);
 }
 
 void weak_posted(struct op_send *s, const struct fabric_op *fop) {
+    bool first = s->at == fop->length - fop->head_size;
     if (s->where == SEND_LEAVING)
         send_settle(s);
     else if (fop->status)
-        weak_over(s, s->cancel ? s->cancel : fop->status);
+        over(s, s->cancel ? s->cancel : fop->status,
+             first && fop->outcome == RDMAD_FAILED_UNTOUCHED);
     else if (s->where == SEND_SENT)
         send_over(s, RDMAD_OK, RDMAD_DONE);
     else if (s->cancel)
@@ -113,15 +124,27 @@ static void count_lost(struct op_channel *ch, uint64_t n) {
     counter_add(&ch->stats->lost, n);
 }
 
-/* By its number: what is missing before it. One that comes late was counted as lost. */
-static void count_gap(struct op_channel *ch, uint64_t seq) {
+void weak_torn(struct op_channel *ch) {
+    ch->assembling = NULL;
+    count_lost(ch, 1);
+}
+
+/* By its number: what is missing before it is counted. False: it came before, or comes too late. */
+static bool admit(struct op_channel *ch, uint64_t seq) {
     uint64_t *next = &ch->mine.next;
     if (seq >= *next) {
-        count_lost(ch, seq - *next);
+        uint64_t missing = seq - *next;
+        count_lost(ch, missing);
+        ch->came = (missing + 1 < LATE_MAX ? ch->came << (missing + 1) : 0) | 1;
         *next = seq + 1;
-    } else if (ch->stats->lost) {
-        counter_sub(&ch->stats->lost, 1);
+        return true;
     }
+    uint64_t back = *next - 1 - seq;
+    if (ch->kind == RDMAD_CHANNEL_UNACKED || back >= LATE_MAX || ch->came >> back & 1)
+        return false;
+    ch->came |= UINT64_C(1) << back;
+    counter_sub(&ch->stats->lost, 1); /* it was counted when others overtook it */
+    return true;
 }
 
 static struct op *first_receive(struct op_channel *ch) {
@@ -141,7 +164,7 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
     op->some_partial = true;
     if (fault) {
         ch->worker->local.env.memory_fault(ch->worker, fault);
-        ch->assembling = NULL;
+        ch->assembling = op; /* until it ends */
         recv_cancel(ch, op, RDMAD_E_FAULT);
         return;
     }
@@ -155,15 +178,15 @@ void weak_receive(struct op_channel *ch, const struct channel_message *m) {
     const uint64_t at = m->state.heard, whole = m->state.limit;
     struct op *op = first_receive(ch);
     if (ch->assembling && (m->seq != ch->assembling_seq || at != ch->assembled)) {
-        ch->assembling = NULL;
-        count_lost(ch, 1);
+        weak_torn(ch);
     }
     if (at) {
         if (ch->assembling && op == ch->assembling)
             put_piece(ch, op, m);
         return; /* else its beginning is missing, and counted */
     }
-    count_gap(ch, m->seq);
+    if (!admit(ch, m->seq))
+        return;
     if (!op) {
         count_lost(ch, 1);
     } else if (whole > op->length) {
@@ -176,8 +199,20 @@ void weak_receive(struct op_channel *ch, const struct channel_message *m) {
     }
 }
 
+void weak_fin(const struct op_channel *ch, struct channel_message *m) {
+    m->state = (struct channel_state){.limit = ch->next_seq};
+}
+
+static bool runs_ahead(const struct op_channel *ch, uint64_t next) {
+    return next > ch->mine.next && next - ch->mine.next > LOST_MAX;
+}
+
 const char *weak_deliver(struct op_channel *ch, const struct channel_message *m) {
+    if (runs_ahead(ch, m->say == CHANNEL_FIN ? m->state.limit : m->seq))
+        return "a number beyond all that can have been lost";
     if (m->say == CHANNEL_FIN) {
+        if (m->state.limit > ch->mine.next)
+            count_lost(ch, m->state.limit - ch->mine.next);
         channel_fin(ch, m);
     } else if (m->say == CHANNEL_DATA) {
         if (m->state.heard > m->state.limit || m->length > m->state.limit - m->state.heard)

@@ -31,6 +31,7 @@ struct chan {
     struct incoming incoming; /* who accepts: while OFFERED */
     uint64_t other;           /* the other end's number */
     uint32_t there;           /* the other end's worker */
+    uint32_t kind;            /* who accepts: what the other end's daemon can make of it */
     uint8_t token[PEER_NODE_ID_BYTES];
     uint16_t port; /* who accepts: what is to be dialled */
     char host[RDMAD_NAME_MAX + 1];

@@ -159,6 +159,7 @@ static void check_ready(struct chan *c) {
         return;
     c->stage = CHAN_LIVE;
     timer_unset(&c->state->timers, &c->timer);
+    c->channel->max_datagram = plane_lane_datagram(lane_plane(c->lane));
     channel_ready(c->channel);
 }
 
@@ -238,6 +239,7 @@ static void ask(struct chan *c) {
     m.chan_req = (struct peer_chan_req){
         .ref = ch->number,
         .kind = ch->kind,
+        .asked = ch->asked,
         .uid = ch->session->uid,
         .worker = plane_worker_of_session(ch->session->plane),
         .port = st->listen_port,
@@ -387,7 +389,7 @@ static void accepted(struct incoming *in, struct channel *end, uint64_t timeout_
     end->ops = &chan_ops;
     end->record = c;
     end->remote = true;
-    end->kind = channel_kind_here(c->state, in->kind, true);
+    end->kind = channel_kind_here(c->state, c->kind, true);
     end->peer_uid = in->uid;
     if (start_timer(c, timeout_ns, &err) ||
         peer_dial(ps, host, c->port, end->session->uid, &c->out, &err)) {
@@ -418,7 +420,8 @@ static struct chan *req_new(struct peer *p, const struct peer_chan_req *m) {
     c->port = m->port;
     memcpy(c->host, m->host, sizeof(c->host));
     memcpy(c->token, m->token, sizeof(c->token));
-    c->incoming.kind = m->kind;
+    c->kind = m->kind;
+    c->incoming.kind = m->asked;
     c->incoming.uid = m->uid;
     c->incoming.peer = p->id;
     c->incoming.ops = &incoming_ops;

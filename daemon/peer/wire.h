@@ -44,7 +44,7 @@
 #include <rdmad/wire.h>
 
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
-#define PEER_WIRE_VERSION 3u
+#define PEER_WIRE_VERSION 4u
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 640u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u
@@ -180,8 +180,9 @@ struct peer_link_rep {
 struct peer_chan_req {
     uint64_t ref; /* A's number of its end */
     uint8_t token[PEER_NODE_ID_BYTES];
-    uint32_t kind; /* asked for */
-    uint32_t uid;  /* of the client, for the acceptor to see; as true as its daemon */
+    uint32_t kind;  /* what A's daemon can make of it */
+    uint32_t asked; /* by the client */
+    uint32_t uid;   /* of the client, for the acceptor to see; as true as its daemon */
     uint32_t worker;
     uint16_t port;                 /* where A's daemon listens */
     char host[RDMAD_NAME_MAX + 1]; /* the address to dial; "": the one this connection comes from */

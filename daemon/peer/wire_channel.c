@@ -14,6 +14,7 @@ static void walk_chan_req(struct cursor *c, struct peer_msg *m) {
     wire_u64(c, &r->ref);
     wire_bytes(c, r->token, sizeof(r->token));
     wire_u32(c, &r->kind);
+    wire_u32(c, &r->asked);
     wire_u32(c, &r->uid);
     wire_u32(c, &r->worker);
     wire_u16(c, &r->port);
@@ -97,6 +98,9 @@ static const char *check_chan_req(struct peer_msg *m) {
         return "no service is named";
     if (!r->port || !host_ok(r->host))
         return "the address to dial is none";
+    if (r->asked > RDMAD_CHANNEL_UNACKED ||
+        (r->kind != RDMAD_CHANNEL_RELIABLE && r->kind != r->asked))
+        return "the kind of channel is none that can be made of what was asked for";
     return check_end(r->kind, r->worker);
 }
 static const char *check_chan_refuse(struct peer_msg *m) {
@@ -154,7 +158,7 @@ static const char *check_name_ev(struct peer_msg *m) {
 #define ENTRY_BYTES (NAME_BYTES + 4 + 4 + 8 + 8)
 
 const struct peer_form peer_channel_forms[PEER_MSG_COUNT] = {
-    [PEER_MSG_CHAN_REQ] = {"CHAN_REQ", 8 + 16 + 3 * 4 + 2 + 2 * NAME_BYTES, DIALLER, walk_chan_req,
+    [PEER_MSG_CHAN_REQ] = {"CHAN_REQ", 8 + 16 + 4 * 4 + 2 + 2 * NAME_BYTES, DIALLER, walk_chan_req,
                            check_chan_req},
     [PEER_MSG_CHAN_REFUSE] = {"CHAN_REFUSE", 8 + 4 + TEXT_BYTES, ACCEPTOR, walk_chan_refuse,
                               check_chan_refuse},

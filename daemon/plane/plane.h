@@ -211,6 +211,8 @@ void plane_lane_open(struct plane_lane *lane, const char *host, const struct fab
 /* The peer's number for the link, for its windows, from open's done to the next hello. When open
  * failed: 0 if the peer knows of no link, else what to tell it to forget. */
 uint64_t plane_lane_number(const struct plane_lane *lane);
+/* Bytes of the longest datagram that a channel can send by that link; 0: none. As the number. */
+uint64_t plane_lane_datagram(const struct plane_lane *lane);
 /* Ends the ops on it (PEER_LOST): leases on it should have ended first. */
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg);
 

@@ -128,8 +128,8 @@ uint32_t channel_kind_here(const struct state *st, uint32_t kind, bool remote) {
 }
 
 uint64_t channel_max_message(const struct channel *ch) {
-    if (ch->kind == RDMAD_CHANNEL_DATAGRAM) /* what one SEND carries everywhere */
-        return FABRIC_SEND_MIN - FABRIC_HEAD_MAX;
+    if (ch->kind == RDMAD_CHANNEL_DATAGRAM)
+        return ch->max_datagram;
     return ch->session->state->quota.limits.session[QUOTA_BYTES];
 }
 

@@ -58,6 +58,7 @@ struct channel {
     uint64_t other;                        /* the other end's number; 0: not known yet */
     struct session *other_session;         /* on this daemon, from its opening until the end */
     struct list other_node;                /* in other_session->others */
+    uint64_t max_datagram; /* bytes: by the link that it was opened on, of its kind if at all */
     uint64_t since_ns;
     struct plane_channel_stats stats;
     struct session_waiter opening, closing;
@@ -75,7 +76,7 @@ struct channel *channel_by_number(struct state *st, uint64_t number);
 struct channel *channel_by_handle(struct session *s, uint64_t handle); /* one the client knows of */
 /* What a channel of that kind is on this daemon's fabric. */
 uint32_t channel_kind_here(const struct state *st, uint32_t kind, bool remote);
-/* Bytes of its largest message. */
+/* Bytes of its largest message; of an open one. */
 uint64_t channel_max_message(const struct channel *ch);
 
 /* Gives it to the data plane, which reaches the other end by lane, and is reached by the

@@ -122,7 +122,7 @@ enum rdmad_opcode {
  */
 enum rdmad_channel_kind {
     RDMAD_CHANNEL_RELIABLE = 0, /* every message, once, in order (RC) */
-    RDMAD_CHANNEL_DATAGRAM = 1, /* messages of one MTU at most, which may be lost (UD) */
+    RDMAD_CHANNEL_DATAGRAM = 1, /* messages of one packet at most; may be lost, or late (UD) */
     RDMAD_CHANNEL_UNACKED = 2,  /* in order, may be lost, any size (UC) */
 };
 

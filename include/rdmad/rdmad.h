@@ -362,7 +362,7 @@ RDMAD_API int rdmad_connect(rdmad_session *session, const char *uri, unsigned ki
 struct rdmad_channel_info {
     uint32_t kind;        /* enum rdmad_channel_kind: what it is, not what was asked for */
     uint32_t peer_uid;    /* of the other end's client */
-    uint64_t max_message; /* bytes */
+    uint64_t max_message; /* bytes; a longer one is refused with RDMAD_E_RANGE */
     const char *peer_node, *peer_address;
     const char *fabric; /* "local", "tcp", "verbs" */
     int32_t closed;     /* 0, or RDMAD_E_* how it ended */
@@ -383,6 +383,11 @@ RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
  * is one it waits with its sender, so no memory but the posted receives is ever needed. It is done
  * when it is in that receive. A message longer than its receive ends both with RDMAD_E_TOO_SMALL,
  * and the channel goes on.
+ *
+ * On a channel that came to be RDMAD_CHANNEL_DATAGRAM or _UNACKED a send waits for nobody: it is
+ * done when it has left. What arrives is whole, and arrives once; what does not is counted by the
+ * receiver's daemon ("lost" in rdmactl channel show), at the latest when the channel is closed. Only
+ * the receiver hears that its receive was too small.
  */
 struct rdmad_message {
     size_t length;

@@ -255,6 +255,10 @@ uint64_t plane_lane_number(const struct plane_lane *lane) {
     return lane->number;
 }
 
+uint64_t plane_lane_datagram(const struct plane_lane *lane) {
+    return lane->number ? FAKE_DATAGRAM : 0;
+}
+
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg) {
     for (unsigned i = 0; i < used; i++) /* what is still owed about it */
         if (calls[i].object == lane && calls[i].kind == FAKE_LANE_OPEN)

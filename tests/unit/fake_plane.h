@@ -40,6 +40,8 @@ enum fake_kind {
     FAKE_CHANNEL_FORGET,
 };
 
+#define FAKE_DATAGRAM 920u /* bytes, of every lane that is up */
+
 struct fake_call {
     enum fake_kind kind;
     uint64_t number; /* handle, worker, peer or via */

@@ -150,6 +150,33 @@ Test(channel_weak, cancellation_links_that_break_and_the_end) {
     done();
 }
 
+/* What was sent before the end is received or counted, though nothing comes after it. */
+Test(channel_weak, the_end_tells_how_many_messages_there_were) {
+    start(RDMAD_CHANNEL_DATAGRAM);
+    cr_assert_eq(exchange(100), COUNT);
+    sim_script()->lose_weak_ppm = 1000000;
+    for (uint32_t i = 0; i < 7; i++)
+        send(100, i);
+    sim_script()->lose_weak_ppm = 0;
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_expect_eq(c.end[B].stats.lost, 0, "nobody can know yet");
+    chan_end(&c, A, RDMAD_E_CLOSED, true);
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_assert_eq(c.end[B].closed, 1);
+    cr_expect_eq(c.end[B].stats.lost, 7);
+    done();
+}
+
+Test(channel_weak, who_has_received_closes_as_orderly_as_who_has_not) {
+    start(RDMAD_CHANNEL_UNACKED);
+    cr_assert_eq(exchange(BIG), COUNT);
+    chan_end(&c, B, RDMAD_E_CLOSED, true);
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_assert_eq(c.end[A].closed, 1);
+    cr_expect_eq(c.end[A].why.code, RDMAD_E_CLOSED, "%s", c.end[A].why.text);
+    done();
+}
+
 /* The control thread frees them with its end of the channel, perhaps before the worker has heard.
  */
 Test(channel_weak, what_comes_after_the_end_is_done_touches_no_numbers_of_the_control_thread) {
@@ -169,16 +196,21 @@ Test(channel_weak, what_comes_after_the_end_is_done_touches_no_numbers_of_the_co
 
 /* ---- the other end's daemon lies ----------------------------------------------------------- */
 
-static void piece(uint64_t at, uint64_t length, uint64_t whole) {
+static void numbered_piece(uint64_t seq, uint64_t at, uint64_t length, uint64_t whole) {
     uint8_t bytes[FABRIC_HEAD_MAX + 1024];
     const struct op_channel *to = chan_of(&c, B);
-    struct channel_message m = {.say = CHANNEL_DATA, .channel = to->number, .length = length};
+    struct channel_message m = {
+        .say = CHANNEL_DATA, .channel = to->number, .seq = seq, .length = length};
     m.state.heard = at;
     m.state.limit = whole;
     size_t size = channel_encode(&m, bytes);
     memset(bytes + size, 'x', length);
     channel_received(&rig.plane[THERE]->worker[0], to->peer_in, to->via, bytes, size + length);
     rig_settle(&rig);
+}
+
+static void piece(uint64_t at, uint64_t length, uint64_t whole) {
+    numbered_piece(0, at, length, whole);
 }
 
 /* The first tells a length that fits into the receive, the second another. */
@@ -195,5 +227,66 @@ Test(channel_weak, a_piece_that_does_not_fit_what_its_message_was_to_be_writes_n
     cr_assert_eq(cqe.outcome, RDMAD_FAILED_PARTIAL);
     cr_assert_eq(c.end[B].closed, 1);
     cr_assert(strstr(c.end[B].why.text, "pieces"), "%s", c.end[B].why.text);
+    done();
+}
+
+static uint64_t lost(void) {
+    return c.end[B].stats.lost;
+}
+
+Test(channel_weak, a_receive_canceled_in_mid_message_loses_that_message) {
+    start(RDMAD_CHANNEL_UNACKED);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
+    rig_settle(&rig);
+    piece(0, 5, 10);
+    chan_cancel(&c, B, 1);
+    chan_wait(&c, B);
+    chan_wait(&c, B);
+    piece(5, 5, 10);
+    cr_assert_eq(lost(), 1);
+    cr_assert_eq(c.end[B].stats.messages_received, 0);
+    done();
+}
+
+Test(channel_weak, a_datagram_that_the_network_doubles_is_received_once) {
+    start(RDMAD_CHANNEL_DATAGRAM);
+    for (unsigned i = 0; i < 4; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, 10, i);
+    rig_settle(&rig);
+    numbered_piece(1, 0, 10, 10);
+    cr_assert_eq(lost(), 1);
+    numbered_piece(1, 0, 10, 10);
+    numbered_piece(0, 0, 10, 10);
+    cr_assert_eq(lost(), 0, "it was only late");
+    numbered_piece(0, 0, 10, 10);
+    numbered_piece(1, 0, 10, 10);
+    cr_assert_eq(lost(), 0);
+    cr_assert_eq(c.end[B].stats.messages_received, 2);
+    numbered_piece(100, 0, 10, 10);
+    numbered_piece(2, 0, 10, 10); /* so late that nobody knows whether it came before */
+    cr_assert_eq(lost(), 98);
+    cr_assert_eq(c.end[B].stats.messages_received, 3);
+    done();
+}
+
+Test(channel_weak, an_unacknowledged_message_never_comes_after_a_later_one) {
+    start(RDMAD_CHANNEL_UNACKED);
+    for (unsigned i = 0; i < 2; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, 0, 10, i);
+    rig_settle(&rig);
+    numbered_piece(1, 0, 10, 10);
+    numbered_piece(0, 0, 10, 10);
+    cr_assert_eq(lost(), 1);
+    cr_assert_eq(c.end[B].stats.messages_received, 1);
+    done();
+}
+
+Test(channel_weak, numbers_beyond_all_that_can_be_lost_end_the_channel_and_count_nothing) {
+    start(RDMAD_CHANNEL_DATAGRAM);
+    numbered_piece(UINT64_MAX, 0, 10, 10);
+    rig_run_until(&rig, sim_now() + 100000);
+    cr_assert_eq(c.end[B].closed, 1);
+    cr_assert_eq(c.end[B].why.code, RDMAD_E_PROTOCOL, "%s", c.end[B].why.text);
+    cr_assert_eq(lost(), 0);
     done();
 }

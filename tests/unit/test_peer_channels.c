@@ -25,6 +25,15 @@ static void asked(void) {
     AWAIT(sv->waiting == 1);
 }
 
+Test(peer_channels, who_accepts_sees_what_was_asked_for) {
+    struct peer_msg m = req(REF);
+    m.chan_req.asked = RDMAD_CHANNEL_UNACKED;
+    in = raw_greet();
+    raw_send(in, &m);
+    AWAIT(sv->waiting == 1);
+    cr_expect_eq(waiting(sv)->kind, RDMAD_CHANNEL_UNACKED);
+}
+
 static void accept_it(void) {
     ch = end_of(s, &done);
     incoming_accept(waiting(sv), ch, 1000 * MS);

@@ -107,6 +107,29 @@ Test(peer_connects, a_bind_that_is_not_ours_is_answered_and_changes_nothing) {
     expect_end(in, REF, false, RDMAD_E_CANCELED);
 }
 
+Test(peer_connects, what_was_asked_for_is_told_with_what_can_be_made_of_it) {
+    struct error err;
+    cr_assert_eq(channel_new(s, RDMAD_CHANNEL_DATAGRAM, rig_done, &done, &ch, &err), 0);
+    peer_connect(rig.st.peers, ch, &uri, 2000 * MS);
+    out = answer_dial(2);
+    struct peer_msg m = raw_expect(out, PEER_MSG_CHAN_REQ);
+    cr_expect_eq(m.chan_req.asked, RDMAD_CHANNEL_DATAGRAM);
+    cr_expect_eq(m.chan_req.kind, RDMAD_CHANNEL_RELIABLE, "the fabric has no datagrams");
+}
+
+Test(peer_connects, a_datagram_is_at_most_what_the_link_carries) {
+    struct peer_msg m = asks(), b = bind_to(&m);
+    ch->kind = b.chan_bind.kind = RDMAD_CHANNEL_DATAGRAM;
+    in = raw_greet();
+    raw_send(in, &b);
+    AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+    fake_answer(fake_call(FAKE_CHANNEL_ADD, 0), 0);
+    raw_expect(out, PEER_MSG_CHAN_OPEN);
+    open_lane();
+    cr_assert_eq(done.calls, 1);
+    cr_expect_eq(channel_max_message(ch), FAKE_DATAGRAM);
+}
+
 Test(peer_connects, a_kind_that_was_not_asked_for_is_refused) {
     struct peer_msg m = asks(), b = bind_to(&m);
     b.chan_bind.kind = RDMAD_CHANNEL_DATAGRAM;

@@ -15,6 +15,7 @@ static void sample_channel(uint16_t type, struct peer_msg *m) {
     case PEER_MSG_CHAN_REQ:
         m->chan_req = (struct peer_chan_req){.ref = 1,
                                              .kind = RDMAD_CHANNEL_UNACKED,
+                                             .asked = RDMAD_CHANNEL_UNACKED,
                                              .uid = 1000,
                                              .worker = 2,
                                              .port = 7471,
@@ -249,7 +250,7 @@ Test(peer_wire, a_malformed_head_is_refused_before_anything_is_waited_for) {
                {2, 0, RDMAD_E_PROTOCOL, "type 0 is unknown"},
                {2, PEER_MSG_COUNT, RDMAD_E_PROTOCOL, "is unknown"},
                {3, 255, RDMAD_E_PROTOCOL, "is unknown"},
-               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 3 here; update"},
+               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 4 here; update"},
                {6, 1, RDMAD_E_PROTOCOL, "no frame of rdmad's"}};
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -332,6 +333,8 @@ Test(peer_wire, values_that_make_no_sense_are_refused) {
 Test(peer_wire, senseless_values_of_channels_are_refused) {
     REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.ref = 0, "no number");
     REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.kind = 3, "kind of channel");
+    REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.kind = RDMAD_CHANNEL_DATAGRAM, "what was asked for");
+    REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.asked = 3, "what was asked for");
     REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.worker = PEER_ANY_WORKER, "no worker");
     REFUSED(PEER_MSG_CHAN_REQ, m.chan_req.port = 0, "address");
     REFUSED(PEER_MSG_CHAN_REQ, strcpy(m.chan_req.host, "a b"), "address");
