@@ -213,19 +213,36 @@ static struct peer *find_outgoing(struct peers *ps, const char *host, uint16_t p
     return NULL;
 }
 
+/* The oldest connection that nobody uses, or else one that only watches our names: anybody may, so
+ * it must not be what keeps others out. NULL: neither is there. */
+static struct peer *least_needed(const struct peers *ps) {
+    struct peer *watching = NULL;
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->stage != PEER_UP || p->doomed)
+            continue;
+        if (!p->used)
+            return p;
+        if (!watching && !p->outgoing && p->nseen && !p->grants.used && !p->chans)
+            watching = p;
+    }
+    return watching;
+}
+
 /* Whose it is does not matter: a daemon whose idle connection is closed dials again when it needs
  * one, and whoever only connects and stays keeps nobody out. */
 bool peers_make_room(struct peers *ps) {
     if (ps->count - ps->strangers < ps->state->config->max_peers)
         return true;
-    list_for_each (node, &ps->all) {
-        struct peer *p = list_entry(node, struct peer, node);
-        if (p->stage == PEER_UP && !p->used && !p->doomed) {
-            peer_refuse(p, RDMAD_OK, "not in use");
-            return true;
-        }
-    }
-    return false;
+    struct peer *p = least_needed(ps);
+    if (p && !p->used)
+        peer_refuse(p, RDMAD_OK, "not in use");
+    else if (p)
+        peer_refuse(p, RDMAD_E_LIMIT,
+                    "you only watch names here, and %s has as many peers as its peer.max, %" PRIu64
+                    ": another needs the room",
+                    ps->state->node_name, ps->state->config->max_peers);
+    return p != NULL;
 }
 
 /* Half of the table is the most that one uid can fill: whoever runs daemons of his own to dial, or

@@ -176,6 +176,30 @@ Test(peer_owner, who_only_stays_connected_keeps_nobody_out) {
     AWAIT(peers_in_state("up") == 8);
 }
 
+static void watch_names(struct raw *r) {
+    struct peer_msg m = {.type = PEER_MSG_WATCH_REQ, .watch_req.ref = 1};
+    raw_send(r, &m);
+    raw_expect(r, PEER_MSG_NAME_EV);
+}
+
+Test(peer_owner, who_only_watches_names_keeps_nobody_out) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct raw *r[8];
+    for (unsigned i = 0; i < 8; i++) {
+        r[i] = raw_greet();
+        watch_names(r[i]);
+    }
+    attach(r[0], l, 5);
+    attach(raw_greet(), l, 6);
+    struct peer_msg m = raw_expect(r[1], PEER_MSG_BYE);
+    cr_expect_eq(m.bye.code, RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(m.bye.text, "peer.max, 8"), "%s", m.bye.text);
+    cr_expect(raw_silent(r[0]), "it holds a lease, too");
+    cr_expect_eq(l->attached, 2);
+    finish(l);
+}
+
 Test(peer_owner, who_holds_a_lease_is_not_the_one_that_makes_room) {
     struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 5000);
