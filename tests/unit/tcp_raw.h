@@ -29,6 +29,8 @@ void raw_recv(struct pair *p, int fd, void *data, size_t n); /* turning until al
 ssize_t raw_recv_try(int fd, void *data, size_t n);
 bool raw_closed(struct pair *p, int fd); /* turns until it is closed by the engine; 10 s */
 
+extern size_t raw_largest_recv; /* what any recv asked for at most */
+
 void raw_frame(struct pair *p, int fd, const struct frame *f);
 struct frame raw_answer(struct pair *p, int fd);
 /* A request for the window of key. */

@@ -459,3 +459,111 @@ Test(tcp_messages, tell_by_which_connection_they_came) {
     fabric_tcp.link_close(other);
     pair_close(&p);
 }
+
+/* ---- however the stream is cut ------------------------------------------------------------- */
+
+#define FRAMES 40u
+#define LONGEST ((size_t)80 << 10)
+
+/* Requests of all kinds, one behind the other, and what the owner must make of them. */
+struct stream {
+    uint8_t *bytes, *answers, *model;
+    size_t size, sent, answered;
+    uint64_t seed;
+    const uint8_t *messages[FRAMES]; /* of the stream, in order */
+    uint32_t lengths[FRAMES];
+    unsigned count;
+};
+static struct stream stream;
+
+static uint32_t length_below(uint32_t most) {
+    static const uint32_t near[] = {0, 1, 2048, 4064, 4096, 16384, 16640, 65536};
+    uint32_t n = near[random_next(&stream.seed) % 8] + (uint32_t)random_next(&stream.seed) % 70;
+    return random_next(&stream.seed) % 3 ? (uint32_t)random_next(&stream.seed) % (most + 1)
+           : n < most                    ? n
+                                         : most;
+}
+
+static void add_request(const struct pair *p, uint32_t op) {
+    static const uint8_t types[] = {FRAME_SEND, FRAME_WRITE, FRAME_VOID, FRAME_READ};
+    uint8_t type = types[random_next(&stream.seed) % 4];
+    uint32_t length = length_below(type == FRAME_SEND ? FRAME_MAX_SEND : LONGEST);
+    uint64_t at = random_next(&stream.seed) % (BIG - LONGEST);
+    struct frame f = {.type = type, .op = op, .length = length};
+    if (type == FRAME_WRITE || type == FRAME_READ)
+        f = raw_request(&p->key, type, op, at, length);
+    frame_put(stream.bytes + stream.size, &f);
+    uint8_t *payload = stream.bytes + stream.size + FRAME_BYTES;
+    stream.size += FRAME_BYTES + (type == FRAME_READ ? 0 : length);
+    if (type != FRAME_READ)
+        random_fill(payload, length, random_next(&stream.seed));
+    if (type == FRAME_WRITE)
+        memcpy(stream.model + at, payload, length);
+    if (type == FRAME_SEND) {
+        stream.messages[stream.count] = payload;
+        stream.lengths[stream.count++] = length;
+    }
+}
+
+static void is_next(struct side *s) {
+    unsigned n = s->received - 1;
+    cr_assert(n < stream.count && s->size == stream.lengths[n]);
+    cr_assert_eq(memcmp(s->message, stream.messages[n], s->size), 0);
+}
+
+/* Some more of the requests, and whatever was answered. */
+static void move(struct pair *p, int fd) {
+    size_t left = stream.size - stream.sent, n = 1 + random_next(&stream.seed) % 40000;
+    if (random_next(&stream.seed) % 4 == 0)
+        n = 1 + n % 40;
+    ssize_t sent = raw_send_try(fd, stream.bytes + stream.sent, n < left ? n : left);
+    stream.sent += sent > 0 ? (size_t)sent : 0;
+    for (unsigned turns = (unsigned)random_next(&stream.seed) % 3; turns > 0; turns--)
+        pair_turn(p);
+    ssize_t got = raw_recv_try(fd, stream.answers + stream.answered, 20000);
+    cr_assert(got > 0 || (got < 0 && errno == EAGAIN), "it was closed");
+    stream.answered += got > 0 ? (size_t)got : 0;
+}
+
+/* How many requests are answered, in order and well. */
+static uint32_t answered(void) {
+    uint32_t op = 0;
+    for (size_t at = 0; at + FRAME_BYTES <= stream.answered; at += FRAME_BYTES) {
+        struct frame f;
+        frame_get(&f, stream.answers + at);
+        cr_assert_eq(f.status, RDMAD_OK);
+        cr_assert_eq(f.op, op);
+        op += f.type == FRAME_ACK ? f.length : f.type == FRAME_STATUS || f.flags & FRAME_FINAL;
+        at += f.type == FRAME_DATA ? f.length : 0;
+        if (at + FRAME_BYTES > stream.answered)
+            return 0;
+    }
+    return op;
+}
+
+Test(tcp_messages, among_other_requests_mean_the_same_however_the_stream_is_cut) {
+    struct pair p;
+    pair_open(&p, BIG);
+    p.owner.then = is_next;
+    stream.model = calloc(1, BIG);
+    stream.bytes = malloc(FRAMES * (FRAME_BYTES + LONGEST));
+    stream.answers = malloc(FRAMES * (2 * FRAME_BYTES + LONGEST) + 20000);
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        int fd = raw_dial_as(&p, LESSEE);
+        stream.seed = seed;
+        stream.size = stream.sent = stream.answered = 0;
+        stream.count = p.owner.received = 0;
+        for (uint32_t op = 0; op < FRAMES; op++)
+            add_request(&p, op);
+        PAIR_UNTIL(&p, (move(&p, fd), stream.sent == stream.size && answered() == FRAMES));
+        cr_assert_eq(p.owner.received, stream.count);
+        cr_assert_eq(memcmp(p.memory, stream.model, BIG), 0, "seed %lu", (unsigned long)seed);
+        cr_assert_leq(raw_largest_recv, BIG, "more is read than there is room for");
+        close(fd);
+    }
+    p.owner.then = NULL;
+    free(stream.model);
+    free(stream.bytes);
+    free(stream.answers);
+    pair_close(&p);
+}
