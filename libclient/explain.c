@@ -67,6 +67,7 @@ struct known {
     uint64_t ended_ago_ns;
     uint32_t rights;
     bool found;
+    bool requested;                /* of a service */
     char node[RDMAD_NAME_MAX + 1]; /* the channel's other end */
 };
 
@@ -103,6 +104,7 @@ static struct known know(const struct rdmad_ring *r, const struct rdmad_cqe *cqe
         k.id = lease->id;
         k.length = lease->length;
         k.rights = lease->rights;
+        k.requested = lease->requested;
         end = cqe->status == RDMAD_E_LEASE_EXPIRED ? lease->deadline_ns : lease->ended_ns;
     }
     pthread_mutex_unlock(&r->session->lock);
@@ -185,6 +187,12 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
     case RDMAD_E_RIGHTS:
         if (k->found)
             say_rights(s, k->rights);
+        break;
+    case RDMAD_E_NO_WAITER:
+        say(s, "%s",
+            k->requested ? " (it was requested of a service, whose owner is told by "
+                           "rdmad_lease_hand_over; until then, send a message)"
+                         : "; try again when its owner has taken some");
         break;
     case RDMAD_E_TOO_SMALL:
         if (cqe->opcode == RDMAD_OP_RECV && slot && cqe->bytes > slot->length)

@@ -85,6 +85,7 @@ struct rdmad_lease {
     struct rdmad_session *session;
     struct rdmad_lease *next; /* in its bucket */
     bool owner;
+    bool requested; /* lessee: of a service */
     bool linked;
     uint64_t id;     /* the owner's number */
     uint64_t handle; /* lessee: what sqes name */

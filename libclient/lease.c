@@ -303,6 +303,7 @@ static void attached(struct rdmad_session *s, const struct rdmad_call *call) {
     (void)s;
     lease->id = reply->lease;
     lease->handle = reply->handle;
+    lease->requested = call->type == RDMAD_MSG_LEASE_REQUEST;
     lease->length = reply->length;
     lease->rights = reply->rights;
     lease->deadline_ns = later(lease->deadline_ns, reply->ttl_ns);

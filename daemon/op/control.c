@@ -142,7 +142,7 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     struct op_lease *lease = calloc(1, sizeof(*lease));
     c->share = malloc(sizeof(*c->share));
     bool notifies = !spec->lane && spec->owner;
-    struct op_notifier *n = notifies ? notifier_new(spec->owner, spec->lease_id) : NULL;
+    struct op_notifier *n = notifies ? notifier_new(spec->owner, spec->notify_lease) : NULL;
     if (!lease || !c->share || (notifies && !n)) {
         free(lease);
         free(n);
@@ -358,8 +358,8 @@ struct plane_window *plane_window_open(struct plane *p, const struct fabric_wind
 
 /* Two hold it: the worker by the window, and the control thread, to say that it is closed. */
 void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         void *cookie) {
-    struct op_notifier *n = notifier_new(owner, w->op.spec.lease_id);
+                         uint64_t lease_id, void *cookie) {
+    struct op_notifier *n = notifier_new(owner, lease_id);
     if (!n) {
         LOG(ERR, ("out of memory: a lessee of lease %lu cannot notify its owner",
                   (unsigned long)w->op.spec.lease_id));

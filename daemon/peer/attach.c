@@ -339,7 +339,7 @@ static void claim_granted(struct claim *c, const struct peer_attach_rep *m) {
         .rights = m->rights,
         .deadline_ns = clock_after(c->asked_ns, m->ttl_ns),
         .key = m->key,
-        .notify_ref = m->owner_ref,
+        .notify_ref = c->requested ? 0 : m->owner_ref, /* its owner takes none */
     };
     if (claim_is_closing(c))
         return;

@@ -203,7 +203,8 @@ static void window_opened(void *arg, const struct error *result, const struct fa
 static struct plane_window *new_window(struct grant *g) {
     struct attachment *a = &g->attachment;
     const struct lease *l = a->lease;
-    struct plane_session *owner = l->owner->plane;
+    const struct lease *told = lease_notified(l);
+    struct plane_session *owner = told ? l->owner->plane : NULL;
     struct fabric_window_spec spec = {
         .peer = g->peer->id,
         .via = g->via,
@@ -218,7 +219,7 @@ static struct plane_window *new_window(struct grant *g) {
     struct plane_window *window =
         plane_window_open(g->peer->peers->state->plane, &spec, window_opened, g);
     if (window && owner)
-        plane_window_notify(window, g->ref, owner, g);
+        plane_window_notify(window, g->ref, owner, told->id, g);
     return window;
 }
 

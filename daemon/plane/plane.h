@@ -123,10 +123,12 @@ struct plane_lease_spec {
     struct fabric_blob key;
     void *base;
     struct fabric_audit *audit;
-    /* What a NOTIFY names. Route link: the owner's reference of the attach. Route local: nothing,
-     * the owner's session and lease tell. */
+    /* Where a NOTIFY goes. Route link: to the owner's reference of the attach. Route local: to this
+     * session, as of a lease that it was told of by plane_grant_add: this one, or the one that this
+     * is a part of. 0 or NULL: nobody takes any, and each is refused. */
     uint64_t notify_ref;
     struct plane_session *owner;
+    uint64_t notify_lease;
 };
 void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
                      plane_done *done, void *arg);
@@ -236,10 +238,10 @@ void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
 struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
                                        plane_blob_done *done, void *arg);
 /* The lessee behind the window may notify by this reference (peer's connections only), and it is
- * this session that is told. cookie is events.notify_taken's. Right after the open, if at all;
- * until the window's close. */
+ * this session that is told, as of this lease. cookie is events.notify_taken's. Right after the
+ * open, if at all; until the window's close. */
 void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         void *cookie);
+                         uint64_t lease_id, void *cookie);
 /* Closes the window, if it ever opened, and opens it anew for the peer's link of that number;
  * done's blob is the new key. Not before the open's or the last reopen's done. PEER_LOST: the peer
  * has no link of that number (any more). */

@@ -11,6 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
 #include "daemon/state/extents.h"
+#include "daemon/state/lease_table.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,6 +334,13 @@ static void lease_over(void *arg, const struct lease *l) {
         order_free(o);
 }
 
+/* The data plane hears nothing of it: its owner takes no notifications of it. */
+static void make(struct pool *pool, const struct lease_terms *terms, struct lease **out,
+                 struct error *err) {
+    if (lease_check_terms(pool, terms, err) == 0 && lease_make(pool, terms, out, err) == 0)
+        (*out)->requested = true;
+}
+
 /* The memory is zero, or cannot be. */
 static void grant(struct order *o) {
     struct budget *b = o->budget;
@@ -354,13 +362,12 @@ static void grant(struct order *o) {
     else if (o->vanished)
         error_set(&err, RDMAD_E_FAULT, "the memory of service \"%s\" has vanished", b->name);
     else
-        lease_grant(b->pool, &terms, &l, &err);
+        make(b->pool, &terms, &l, &err);
     if (!l) {
         o->done(o->arg, NULL, &err);
         order_free(o);
         return;
     }
-    l->requested = true;
     l->ended = lease_over;
     l->ended_arg = o;
     o->lease = l;

@@ -191,6 +191,7 @@ int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, voi
         return rc;
     h->attached = true;
     h->requested = l->requested;
+    const struct lease *told = lease_notified(l);
     struct plane_lease_spec spec = {
         .lease_id = l->id,
         .length = l->terms.length,
@@ -198,7 +199,8 @@ int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, voi
         .deadline_ns = l->deadline_ns,
         .base = (char *)l->pool->base + l->terms.offset,
         .audit = &h->attachment.audit,
-        .owner = l->owner->plane,
+        .owner = told ? l->owner->plane : NULL,
+        .notify_lease = told ? told->id : 0,
     };
     handle_add(h, &spec, done, arg);
     return 0;

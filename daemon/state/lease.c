@@ -72,6 +72,7 @@ static void lease_init(struct lease *l, struct pool *pool, const struct lease_te
     timer_init(&l->keep, keep_alive);
     l->granted_ns = state_now(l->state);
     l->deadline_ns = clock_after(l->granted_ns, terms->ttl_ns);
+    l->dropped = true;
 }
 
 /* ---- the data plane knows it ------------------------------------------------------------- */
@@ -118,6 +119,14 @@ static void grant_dropped(void *arg, const struct error *result) {
     lease_check_ended(l);
 }
 
+static void add_grant(struct lease *l) {
+    l->dropped = false;
+    l->pending++;
+    l->busy++;
+    plane_grant_add(l->owner->plane, l->id, grant_added, l);
+    l->busy--;
+}
+
 /* Nobody reaches the memory any more; a session that closes has told the data plane by itself. */
 static void drop_grant(struct lease *l) {
     if (l->dropped)
@@ -161,10 +170,6 @@ int lease_make(struct pool *pool, const struct lease_terms *terms, struct lease 
     pool_ref(pool);
     pool->leases++;
     *out = l;
-    l->busy++;
-    l->pending++;
-    plane_grant_add(s->plane, l->id, grant_added, l);
-    l->busy--;
     return 0;
 fail:
     timer_unset(&st->timers, &l->expiry);
@@ -177,7 +182,11 @@ fail:
 int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease **out,
                 struct error *err) {
     int rc = lease_check_terms(pool, terms, err);
-    return rc ? rc : lease_make(pool, terms, out, err);
+    if (!rc)
+        rc = lease_make(pool, terms, out, err);
+    if (!rc)
+        add_grant(*out);
+    return rc;
 }
 
 void lease_uri(const struct lease *l, char uri[RDMAD_URI_MAX + 1]) {

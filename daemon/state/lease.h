@@ -11,7 +11,8 @@
  * them: who knows the secret is told why it ended, who does not, that there is no such lease.
  *
  * The data plane knows a lease from before its owner does (lease_when_taken) until nobody reaches
- * its memory, so that its owner can take notifications.
+ * its memory, so that its owner can take notifications. One that its owner never hears of has none
+ * of its own: those of a child are its root's, and of a requested lease there are none.
  *
  * A lease with RDMAD_RIGHT_DELEGATE may have children (delegate.c): leases of the same owner that
  * grant no more than it does, and that end before it has.
@@ -76,8 +77,8 @@ struct lease {
     struct lease *parent; /* of which it was made; NULL: it was granted */
     struct list sibling, children;
     unsigned depth, descendants; /* descendants: of one that was granted */
-    bool taken, dropped;         /* the data plane knows it; was told to forget it */
-    unsigned pending;            /* answers of the data plane under way */
+    bool taken, dropped; /* the data plane knows it; was told to forget it, or never of it */
+    unsigned pending;    /* answers of the data plane under way */
     struct session_waiter when_taken;
     bool requested;   /* of a budget, for one lessee: it ends when that one leaves */
     bool handed_over; /* and leaves the memory to the owner */
@@ -159,6 +160,9 @@ struct lease_part {
 };
 int lease_delegate(struct lease *parent, const struct lease_part *part, struct lease **out,
                    struct error *err);
+
+/* The lease as which its owner takes the notifications of l's lessees; NULL: there is none. */
+const struct lease *lease_notified(const struct lease *l);
 
 /* All use of it so far. */
 void lease_audit(const struct lease *l, struct fabric_audit *out);

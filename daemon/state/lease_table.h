@@ -15,7 +15,8 @@ int lease_table_add(struct leases *ls, struct lease *l, struct error *err);
 /* Takes l out and remembers it. */
 void lease_table_bury(struct leases *ls, const struct lease *l);
 
-/* Of lease.c, for delegate.c: as lease_grant, without a look at the terms or at the data plane. */
+/* Of lease.c, for delegate.c and budget.c: as lease_grant, without a look at the terms, and the
+ * data plane is not told of it. */
 int lease_make(struct pool *pool, const struct lease_terms *terms, struct lease **out,
                struct error *err);
 struct scope lease_scope(const struct lease_terms *terms);

@@ -219,7 +219,7 @@ RDMAD_STATIC_ASSERT(sizeof(struct rdmad_cqe) == 32, "two cqes a cache line");
 #define RDMAD_TEXT_MAX 255u /* an error in words */
 #define RDMAD_KEY_BYTES 16u /* a lease's secret */
 /* Notifications of one lessee that its lease's owner has not taken yet; further ones are refused
- * with RDMAD_E_NO_WAITER before anything is written. */
+ * with RDMAD_E_NO_WAITER before anything is written, as is every one of a requested lease. */
 #define RDMAD_NOTIFY_DEPTH 64u
 
 #endif

@@ -448,11 +448,13 @@ RDMAD_API int rdmad_cas(rdmad_lease *lease, uint64_t offset, uint64_t expected, 
                         uint64_t *old);
 RDMAD_API int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t *old);
 
-/* Writes, and then tells the lease's owner imm: whoever takes the notification sees the bytes. */
+/* Writes, and then tells the lease's owner imm: whoever takes the notification sees the bytes.
+ * RDMAD_E_NO_WAITER, and nothing is written: the owner has not taken the last ones yet, or the
+ * lease was requested of a service, whose owner is told by rdmad_lease_hand_over. */
 RDMAD_API int rdmad_write_notify(rdmad_lease *lease, uint64_t offset, const void *buffer,
                                  size_t length, uint32_t imm);
-/* Owner: takes the next notification of a lease that it granted; bytes (may be NULL): as many were
- * written with it. timeout_ms as in rdmad_next_event. */
+/* Owner: takes the next notification of a lease that it granted, or of what was delegated of it;
+ * bytes (may be NULL): as many were written with it. timeout_ms as in rdmad_next_event. */
 RDMAD_API int rdmad_wait_notified(rdmad_lease *lease, int timeout_ms, uint32_t *imm,
                                   uint64_t *bytes);
 

@@ -139,6 +139,68 @@ static void a_part_grants_no_more_and_ends_with_its_lease(void) {
     each_route(a_part);
 }
 
+/* The owner takes count notifications of l, imm from first on, whoever left them. */
+static void taken(struct two *t, rdmad_lease *l, uint32_t first, unsigned count) {
+    for (uint32_t imm = first; imm < first + count; imm++) {
+        uint64_t bytes = 0;
+        uint32_t got = 0;
+        CHECK(!rdmad_wait_notified(l, (int)TEST_PATIENCE_MS, &got, &bytes), "%u: %s", imm,
+              rdmad_last_error(t->owner));
+        CHECK(got == imm && bytes == 8, "%u of %llu bytes, not %u", got, (unsigned long long)bytes,
+              imm);
+    }
+}
+
+/* As many as one attach may leave, three times. */
+static void notify_and_take(struct two *t, rdmad_lease *from, rdmad_lease *to) {
+    for (uint32_t round = 0; round < 3; round++) {
+        uint32_t first = round * RDMAD_NOTIFY_DEPTH;
+        for (uint32_t n = 0; n < RDMAD_NOTIFY_DEPTH; n++) {
+            uint64_t until = now_ms() + TEST_PATIENCE_MS;
+            int rc;
+            while ((rc = rdmad_write_notify(from, 0, t->mine, 8, first + n)) == RDMAD_E_NO_WAITER &&
+                   n == 0 && now_ms() < until) /* that they were taken is still on its way */
+                sleep_ms(2);
+            CHECK(!rc, "round %u, number %u: %s", round, n, rdmad_last_error(t->lessee));
+        }
+        taken(t, to, first, RDMAD_NOTIFY_DEPTH);
+    }
+}
+
+static void parts_tell(struct two *t) {
+    static const uint32_t rights[] = {ALL_BUT_ATOMIC, RDMAD_RIGHTS_ALL};
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    char uri[RDMAD_URI_MAX + 1], deeper[RDMAD_URI_MAX + 1];
+
+    for (size_t i = 0; i < sizeof(rights) / sizeof(*rights); i++) {
+        rdmad_lease *l = granted(t, rights[i], 0, 0);
+        rdmad_lease *whole = attached(t->lessee, rdmad_lease_uri(l)), *part, *grandchild;
+        terms.rights = rights[i];
+        CHECK(!rdmad_lease_delegate(whole, 4 * KIB, 8 * KIB, &terms, 0, uri), "%s",
+              rdmad_last_error(t->lessee));
+        part = attached(t->lessee, uri);
+        CHECK(!rdmad_lease_delegate(part, KIB, KIB, NULL, 0, deeper), "%s",
+              rdmad_last_error(t->lessee));
+        grandchild = attached(t->lessee, deeper);
+        notify_and_take(t, part, l);
+        notify_and_take(t, grandchild, l);
+        notify_and_take(t, whole, l);
+
+        /* What was left outlives who left it, and its part. */
+        CHECK(!rdmad_write_notify(grandchild, 0, t->mine, 8, 7), "%s", rdmad_last_error(t->lessee));
+        rdmad_lease_free(grandchild);
+        rdmad_lease_free(part);
+        taken(t, l, 7, 1);
+        rdmad_lease_free(whole);
+        CHECK(!rdmad_lease_revoke(l), "%s", rdmad_last_error(t->owner));
+        rdmad_lease_free(l);
+    }
+}
+
+static void what_lessees_of_a_part_leave_its_leases_owner_takes(void) {
+    each_route(parts_tell);
+}
+
 static void no_more_than_it_has(struct two *t) {
     rdmad_lease *l = granted(t, RDMAD_RIGHT_READ | RDMAD_RIGHT_DELEGATE, 0, 0);
     rdmad_lease *plain = granted(t, 0, 0, 0);
@@ -288,6 +350,32 @@ static void requested_memory_is_filled_and_handed_over(void) {
     each_route(filled);
 }
 
+static void told_by_hand_over(struct two *t) {
+    static const uint32_t rights[] = {0, RDMAD_RIGHT_WRITE | RDMAD_RIGHT_ATOMIC};
+
+    serve(t, 0);
+    memset(t->mine, 'n', 8);
+    for (size_t i = 0; i < sizeof(rights) / sizeof(*rights); i++) {
+        struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+        rdmad_lease *l;
+        terms.rights = rights[i];
+        CHECK(!rdmad_lease_request(t->lessee, t->uri, KIB, &terms, 0, &l), "%s",
+              rdmad_last_error(t->lessee));
+        refused(t->lessee, rdmad_write_notify(l, 0, t->mine, 8, 1), RDMAD_E_NO_WAITER,
+                "rdmad_lease_hand_over");
+        CHECK(rdmad_last_outcome() == RDMAD_FAILED_UNTOUCHED, "outcome %d", rdmad_last_outcome());
+        CHECK(!rdmad_write(l, 8, t->mine, 8), "%s", rdmad_last_error(t->lessee));
+        CHECK(!rdmad_lease_hand_over(l), "%s", rdmad_last_error(t->lessee));
+        const char *filled_by = await_event(t->owner, RDMAD_EVENT_HANDED_OVER).memory;
+        CHECK(!filled_by[0], "a refused notification wrote");
+        CHECK(filled_by[8] == 'n', "a write is not there");
+    }
+}
+
+static void who_requested_tells_by_handing_over_alone(void) {
+    each_route(told_by_hand_over);
+}
+
 static void too_much(struct two *t) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     rdmad_lease *a, *b, *none;
@@ -418,11 +506,13 @@ static void sessions_that_end_leave_nothing(void) {
 }
 
 TEST_MAIN(CASE(a_part_grants_no_more_and_ends_with_its_lease),
+          CASE(what_lessees_of_a_part_leave_its_leases_owner_takes),
           CASE(what_a_lease_does_not_have_cannot_be_handed_on),
           CASE(a_lease_is_kept_alive_until_its_owner_is_gone),
           CASE(a_lessee_keeps_a_renewable_lease_and_no_other),
           CASE(a_lease_ends_after_so_many_releases),
           CASE(requested_memory_is_filled_and_handed_over),
+          CASE(who_requested_tells_by_handing_over_alone),
           CASE(a_request_beyond_the_budget_says_why),
           CASE(what_a_killed_requester_had_is_free_again),
           CASE(a_service_that_closes_takes_its_memory_back), CASE(sessions_that_end_leave_nothing))

@@ -328,9 +328,10 @@ void plane_window_close(struct plane_window *w, int reason, plane_done *done, vo
 }
 
 void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         void *cookie) {
+                         uint64_t lease_id, void *cookie) {
     struct fake_call *c = note(FAKE_WINDOW_NOTIFY, ref + (uint64_t)w->token, w);
     c->other_end = owner;
+    c->notify_lease = lease_id;
     c->cookie = cookie;
 }
 

@@ -49,6 +49,7 @@ struct fake_call {
     void *cookie; /* of a lane, or of a window's notifications */
     int reason;
     uint32_t count; /* of notifications */
+    uint64_t notify_lease;
     uint64_t deadline_ns;
     struct plane_lease_spec spec;
     struct fabric_blob blob; /* hello, offer or key */

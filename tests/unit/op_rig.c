@@ -318,7 +318,8 @@ void rig_lease_of(struct rig_client *c, uint64_t handle, uint64_t lease_id,
                                          .deadline_ns = deadline_ns,
                                          .base = base,
                                          .audit = audit,
-                                         .owner = owner->session});
+                                         .owner = owner->session,
+                                         .notify_lease = lease_id});
 }
 
 void rig_grant(struct rig_client *owner, uint64_t lease_id) {
@@ -327,9 +328,9 @@ void rig_grant(struct rig_client *owner, uint64_t lease_id) {
     cr_assert_eq(rig_await(owner->rig, &added), 0, "%s", added.result.text);
 }
 
-void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t ref,
+void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_id, uint64_t ref,
                 struct rig_lessee *lessee) {
-    plane_window_notify(r->window, ref, owner->session, lessee);
+    plane_window_notify(r->window, ref, owner->session, lease_id, lessee);
     r->notify_ref = ref;
     rig_settle(owner->rig);
 }

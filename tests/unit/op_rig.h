@@ -112,9 +112,10 @@ void rig_lease_local(struct rig_client *c, uint64_t handle, uint64_t lease_id, v
                      uint64_t length, uint32_t rights, uint64_t deadline_ns,
                      struct fabric_audit *audit);
 
-/* owner grants the lease; a notice of the lessee behind the remote goes to it. Before rig_lease. */
+/* owner grants the lease; a notice of the lessee behind the remote goes to it, as of that lease.
+ * Before rig_lease. */
 void rig_grant(struct rig_client *owner, uint64_t lease_id);
-void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t ref,
+void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_id, uint64_t ref,
                 struct rig_lessee *lessee);
 /* A lease of owner, who is on the same daemon, for c. */
 void rig_lease_of(struct rig_client *c, uint64_t handle, uint64_t lease_id,

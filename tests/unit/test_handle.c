@@ -102,6 +102,27 @@ Test(handle, a_local_attach_gives_the_data_plane_exactly_the_range) {
     finish_session(s);
 }
 
+Test(handle, what_lessees_tell_of_a_part_is_told_of_the_whole) {
+    struct session *owner = rig_session(1), *s = rig_session(2);
+    struct lease *l = rig_grant(owner, 1000), *part, *deeper;
+    struct lease_part whole = {.length = 64, .ttl_ns = 1000 * MS, .rights = RDMAD_RIGHTS_ALL};
+    struct error err;
+    cr_assert_eq(lease_delegate(l, &whole, &part, &err), 0, "%s", err.text);
+    cr_assert_eq(lease_delegate(part, &whole, &deeper, &err), 0, "%s", err.text);
+    struct lease *each[] = {l, part, deeper};
+    for (size_t i = 0; i < 3; i++) {
+        attached(s, each[i]);
+        const struct plane_lease_spec *spec = &fake_call(FAKE_LEASE_ADD, -1)->spec;
+        cr_expect_eq(spec->lease_id, each[i]->id);
+        cr_expect_eq(spec->owner, owner->plane);
+        cr_expect_eq(spec->notify_lease, l->id, "lease %zu", i);
+    }
+    cr_expect_eq(fake_count(FAKE_GRANT_ADD), 1, "its owner has no number of a part");
+    finish(l);
+    cr_expect_eq(fake_count(FAKE_GRANT_DROP), 1);
+    finish_session(s);
+}
+
 Test(handle, a_revoke_ends_the_use_before_owner_and_lessee_hear_of_it) {
     struct session *owner = rig_session(1), *s = rig_session(2);
     struct lease *l = rig_grant(owner, 1000);

@@ -60,7 +60,7 @@ static void up(unsigned workers) {
     rig_grant(&near, NEAR_LEASE);
     rig_remote_up(&rig, &remote, far.pool, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
     lessee = (struct rig_lessee){c.session, FAR};
-    rig_notify(&remote, &far, REF, &lessee);
+    rig_notify(&remote, &far, RIG_LEASE, REF, &lessee);
     rig_lease(&c, &remote, FAR, RIG_LEASE, RDMAD_RIGHTS_ALL);
     rig_lease_of(&c, NEAR, NEAR_LEASE, &near, near.pool, BYTES, RDMAD_RIGHTS_ALL, deadline_ns,
                  &audit);
@@ -440,7 +440,7 @@ Test(notify, a_number_used_before_is_no_second_notice) {
 Test(notify, only_a_window_that_may_be_written_brings_notices) {
     struct rig_remote other;
     rig_remote_up(&rig, &other, far.pool, BYTES, RDMAD_RIGHT_READ, deadline_ns);
-    rig_notify(&other, &far, REF + 1, NULL);
+    rig_notify(&other, &far, RIG_LEASE, REF + 1, NULL);
     told = 0;
     struct notify_message m = message_of(REF + 1, 0);
     tell(RIG_PEER, &m, sizeof(m));

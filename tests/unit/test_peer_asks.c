@@ -4,6 +4,7 @@
  * parts of leases, more time, notifications, names, memory of services; and a daemon that is its
  * own peer because its device's atomics are not the CPU's.
  */
+#include "daemon/state/lease_table.h"
 #include "daemon/state/service.h"
 #include "tests/unit/lessee_steps.h"
 
@@ -174,6 +175,13 @@ static struct raw *handing(uint64_t *ref, struct rig_done *over) {
     cr_expect(raw_silent(r), "an op may still be under way");
     fake_answer_all();
     return r;
+}
+
+Test(peer_asks, nobody_takes_notifications_of_what_was_requested) {
+    struct rig_done over = {0};
+    uint64_t ref;
+    handing(&ref, &over);
+    cr_expect_eq(fake_call(FAKE_LEASE_ADD, 0)->spec.notify_ref, 0);
 }
 
 Test(peer_asks, a_hand_over_is_done_when_its_owner_says_so) {
@@ -416,6 +424,43 @@ Test(peer_asks, taken_notifications_are_told_to_their_lessee) {
     peers_notify_taken(rig.st.peers, notify->cookie, 2 * RDMAD_NOTIFY_DEPTH);
     cr_expect_eq(raw_expect(r, PEER_MSG_NOTIFY_TAKEN).notify_taken.count, 2 * RDMAD_NOTIFY_DEPTH);
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    rig_advance(1000 * MS);
+    fake_answer_all();
+}
+
+/* What a peer attaches to gets a window; and the lease as which its owner is told, 0: not at all.
+ */
+static uint64_t told_as(struct raw *r, const struct lease *l, uint64_t ref) {
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ,
+                         .attach_req = {.lessee_ref = ref, .lease = l->id, .via = 1}};
+    unsigned before = fake_count(FAKE_WINDOW_NOTIFY);
+    memcpy(m.attach_req.key, l->key, sizeof(l->key));
+    raw_send(r, &m);
+    AWAIT(fake_pending(FAKE_WINDOW_OPEN) == 1);
+    fake_answer_all();
+    cr_expect_eq(raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.lease, l->id);
+    return fake_count(FAKE_WINDOW_NOTIFY) == before
+               ? 0
+               : fake_call(FAKE_WINDOW_NOTIFY, -1)->notify_lease;
+}
+
+Test(peer_asks, what_a_peer_tells_of_a_part_is_told_of_the_whole) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000), *part;
+    struct lease_terms terms = l->terms;
+    struct lease_part p = {.length = 64, .ttl_ns = 1000 * MS};
+    struct error err;
+    struct raw *r = raw_greet();
+    cr_assert_eq(lease_delegate(l, &p, &part, &err), 0, "%s", err.text);
+    cr_expect_eq(told_as(r, part, 41), l->id);
+    cr_expect_eq(told_as(r, l, 42), l->id);
+
+    struct lease *asked_for;
+    cr_assert_eq(lease_make(rig_pool(owner), &terms, &asked_for, &err), 0, "%s", err.text);
+    asked_for->requested = true;
+    cr_expect_eq(told_as(r, asked_for, 43), 0, "its owner is told by the hand-over");
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    lease_end(asked_for, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     rig_advance(1000 * MS);
     fake_answer_all();
 }

@@ -393,7 +393,8 @@ static void notices_cross_workers(unsigned rounds) {
                                     .deadline_ns = CLOCK_NEVER,
                                     .base = c[1].target,
                                     .audit = &c[0].audit,
-                                    .owner = c[1].session};
+                                    .owner = c[1].session,
+                                    .notify_lease = 9};
     unsigned before = answers;
     plane_grant_add(c[1].session, 9, on_done, NULL);
     plane_lease_end(c[0].session, HANDLE, RDMAD_E_LEASE_RELEASED, on_done, NULL);
