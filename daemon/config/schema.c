@@ -125,6 +125,10 @@ const struct setting settings[] = {
     TEXT("peer.private_links", peer_private_links, "", bad_uids, RELOAD,
          "Whose sessions get a link of their own to each peer instead of sharing one: user ids, "
          "separated by commas, or * for everybody. Each link costs queue pairs or a connection."),
+    BOOL("peer.dial_named", peer_dial_named, false, RELOAD,
+         "Dial a daemon whose client connects to a service here back at whatever address it names, "
+         "not only at the one that it connects from: for hosts that connect from another address "
+         "than they listen on. Whoever reaches listen can then make this daemon connect anywhere."),
 
     TEXT("tcp.congestion_control", tcp_congestion_control, "cubic", bad_word, RESTART,
          "Of data connections. bbr, the default of many hosts, costs 3 to 4 times on fast short "

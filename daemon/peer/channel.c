@@ -226,12 +226,6 @@ static const struct channel_ops chan_ops = {.cancel = cancel, .added = added, .l
 
 /* ---- who connects ------------------------------------------------------------------------ */
 
-/* The address that a peer can dial, if it is one and fits; else it uses the one we come from. */
-static const char *own_host(const struct peers *ps) {
-    const char *host = ps->state->listen_host;
-    return ps->any_address || strlen(host) > RDMAD_NAME_MAX ? "" : host;
-}
-
 static void ask(struct chan *c) {
     const struct state *st = c->state;
     const struct channel *ch = c->channel;
@@ -245,9 +239,7 @@ static void ask(struct chan *c) {
         .port = st->listen_port,
     };
     memcpy(m.chan_req.token, c->token, sizeof(m.chan_req.token));
-    const char *host = own_host(c->out->peers);
-    if (strlen(host) < sizeof(m.chan_req.host)) /* else: the address this connection comes from */
-        memcpy(m.chan_req.host, host, strlen(host) + 1);
+    peers_told_address(c->out->peers, m.chan_req.host);
     memcpy(m.chan_req.service, ch->service, sizeof(m.chan_req.service));
     c->stage = CHAN_ASKED;
     peer_send(c->out, &m);
@@ -391,7 +383,7 @@ static void accepted(struct incoming *in, struct channel *end, uint64_t timeout_
     end->remote = true;
     end->kind = channel_kind_here(c->state, c->kind, true);
     end->peer_uid = in->uid;
-    if (start_timer(c, timeout_ns, &err) ||
+    if (start_timer(c, timeout_ns, &err) || peer_check_dial_back(c->in, host, c->port, &err) ||
         peer_dial(ps, host, c->port, end->session->uid, &c->out, &err)) {
         c->out = NULL;
         chan_fail(c, &err);
@@ -445,7 +437,8 @@ void chan_req(struct peer *p, const struct peer_chan_req *m) {
         error_set(&err, RDMAD_E_LIMIT,
                   "%s has %u channels with %s, peer.attaches is %" PRIu64 "; close some", p->name,
                   p->chans, st->node_name, max);
-    else if (service_find(st, m->service, &sv, &err) == 0 && !(c = req_new(p, m)))
+    else if (peer_check_dial_back(p, m->host, m->port, &err) == 0 &&
+             service_find(st, m->service, &sv, &err) == 0 && !(c = req_new(p, m)))
         error_set(&err, RDMAD_E_NOMEM, "%s has no memory for one more channel", st->node_name);
     if (c && service_offer(sv, &who, &c->incoming, &err) == 0)
         return;

@@ -6,6 +6,7 @@
  *   conn.c       one connection: frames in and out, the way it ends
  *   accept.c     listening
  *   dial.c       resolving and connecting
+ *   dial_back.c  whom we dial that others ask us to dial
  *   hello.c      who is there, and whether we fit
  *   liveness.c   pings, idle connections, strangers that stay silent
  *   attach.c     the lessee's side: claims on leases of the peer
@@ -140,6 +141,8 @@ void peers_own_address(const struct peers *ps, char host[RDMAD_HOST_MAX + 1], ui
 /* The other end of an incoming connection, if it is one that this daemon dialled to itself, by the
  * addresses of both sockets; else NULL. */
 struct peer *peer_other_end(const struct peer *p);
+/* The outgoing peer of that address; NULL: none. One connection an address, whoever asks. */
+struct peer *peers_dialled(struct peers *ps, const char *host, uint16_t port);
 /* The outgoing peer of that address, dialled now, on uid's account, if there is none. */
 int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
               struct error *err);
@@ -163,6 +166,12 @@ void accept_stop(struct peers *ps);
 void dial_start(struct peer *p);
 void dial_failed(struct peer *p, int system_error); /* of the address just tried */
 void dial_stop(struct peer *p);
+
+/* ---- dial_back.c ---- */
+/* Whether p, who connected to us, may have us dial that address; host "": the one it comes from. */
+int peer_check_dial_back(const struct peer *p, const char *host, uint16_t port, struct error *err);
+/* What others are told to dial: the address that we listen on; "": the one we come from. */
+void peers_told_address(const struct peers *ps, char host[RDMAD_NAME_MAX + 1]);
 
 /* ---- hello.c ---- */
 void hello_send(struct peer *p);

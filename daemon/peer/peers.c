@@ -203,8 +203,7 @@ void peer_is_up(struct peer *p) {
     }
 }
 
-/* One connection an address, whoever asks. */
-static struct peer *find_outgoing(struct peers *ps, const char *host, uint16_t port) {
+struct peer *peers_dialled(struct peers *ps, const char *host, uint16_t port) {
     list_for_each (node, &ps->all) {
         struct peer *p = list_entry(node, struct peer, node);
         if (p->outgoing && !p->doomed && p->port == port && strcasecmp(p->host, host) == 0)
@@ -294,7 +293,7 @@ int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, stru
               struct error *err) {
     if (ps->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and dials nobody");
-    *out = find_outgoing(ps, host, port);
+    *out = peers_dialled(ps, host, port);
     if (!*out)
         *out = dial_anew(ps, host, port, uid, err);
     return *out ? 0 : err->code;

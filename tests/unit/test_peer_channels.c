@@ -162,6 +162,76 @@ Test(peer_channels, a_reject_is_passed_on) {
     expect_refuse(RDMAD_E_REFUSED, "not on Sundays");
 }
 
+/* ---- whom we dial back ------------------------------------------------------------------------
+ */
+
+static void names(const char *host) {
+    struct peer_msg m = req(REF);
+    strcpy(m.chan_req.host, host);
+    raw_send(in, &m);
+}
+
+Test(peer_channels, an_address_that_is_not_where_it_connects_from_is_not_dialled) {
+    static const char *const hosts[] = {"127.0.0.2", "10.0.0.1", "localhost", "::1", "0", "127.1"};
+    in = raw_greet();
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        names(hosts[i]);
+        expect_refuse(RDMAD_E_PERM, "peer.dial_named");
+        cr_expect_eq(sv->offered, 0, "the client is not even asked");
+    }
+    cr_expect_eq(peers_count(rig.st.peers), 1, "somebody was dialled");
+}
+
+Test(peer_channels, the_address_that_it_connects_from_is_dialled_however_it_is_written) {
+    static const char *const hosts[] = {"127.0.0.1", "::ffff:127.0.0.1", "::FFFF:7f00:1"};
+    in = raw_greet();
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        names(hosts[i]);
+        AWAIT(sv->waiting == 1);
+        done = (struct rig_done){0};
+        accept_it();
+        out = answer_dial(2);
+        AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+        fake_answer(fake_call(FAKE_CHANNEL_ADD, (int)i), 0);
+        raw_expect(out, PEER_MSG_CHAN_BIND);
+    }
+}
+
+Test(peer_channels, a_daemon_that_is_dialled_already_is_reached_by_the_name_it_was_dialled_by) {
+    struct rig_done added = {0};
+    peer_add(rig.st.peers, "localhost", uri.port, rig_done, &added);
+    out = answer_dial(2);
+    AWAIT(added.calls == 1);
+    in = raw_greet();
+    names("localhost");
+    AWAIT(sv->waiting == 1);
+    accept_it();
+    AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+    cr_expect_eq(peers_count(rig.st.peers), 2, "it was dialled again");
+}
+
+Test(peer_channels, named_addresses_are_dialled_while_the_administrator_allows_it) {
+    rig.config.peer_dial_named = true;
+    in = raw_greet();
+    names("localhost");
+    AWAIT(sv->waiting == 1);
+    accept_it();
+    out = answer_dial(2);
+    AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
+    fake_answer(fake_call(FAKE_CHANNEL_ADD, 0), 0);
+    raw_expect(out, PEER_MSG_CHAN_BIND);
+
+    names("127.0.0.2");
+    AWAIT(sv->waiting == 1);
+    rig.config.peer_dial_named = false; /* and no more when it is accepted */
+    done = (struct rig_done){0};
+    accept_it();
+    AWAIT(done.calls == 1);
+    cr_expect_eq(done.code, RDMAD_E_PERM, "%s", done.text);
+    expect_refuse(RDMAD_E_PERM, "peer.dial_named");
+    cr_expect_eq(peers_count(rig.st.peers), 2, "somebody was dialled");
+}
+
 Test(peer_channels, an_address_where_nobody_listens_is_told) {
     asked();
     raw_close(listener);

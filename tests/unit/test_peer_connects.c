@@ -68,6 +68,11 @@ Test(peer_connects, a_daemon_that_listens_everywhere_names_no_address) {
     cr_expect_str_eq(asks().chan_req.host, "");
 }
 
+Test(peer_connects, a_daemon_that_listens_on_a_name_tells_the_address_of_it) {
+    strcpy(rig.st.listen_host, "rig.example");
+    cr_expect_str_eq(asks().chan_req.host, "127.0.0.1", "which the other need not resolve");
+}
+
 Test(peer_connects, tokens_are_not_guessable) {
     struct peer_msg a = asks();
     struct rig_done other = {0};

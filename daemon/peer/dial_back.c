@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dial_back.c - whom a daemon dials that others ask it to dial.
+ *
+ * For a channel both daemons dial each other, so who connects to a service names the address where
+ * his own daemon listens. Whoever reaches our port can name any, and must not make us knock at
+ * doors of his choice: we dial the address that his connection comes from (he shows by it that
+ * answers reach him there), at the port that he names; or one that we have dialled by ourselves and
+ * are connected to. A daemon that listens on one address also dials from it (dial.c), so this is
+ * all that is needed, on a host of several addresses, too. Where addresses are translated on the
+ * way, or the families differ, peer.dial_named allows the rest.
+ *
+ * Addresses are told as numbers: a name is for whoever may resolve it, and asks somebody else
+ * again.
+ */
+#include "daemon/base/log.h"
+#include "daemon/peer/internal.h"
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* IPv4 as v4-mapped IPv6, without the interface of a link-local one. */
+static bool parse(const char *text, struct in6_addr *out) {
+    char plain[INET6_ADDRSTRLEN];
+    size_t n = strcspn(text, "%");
+    if (n >= sizeof(plain))
+        return false;
+    memcpy(plain, text, n);
+    plain[n] = '\0';
+    memset(out, 0, sizeof(*out));
+    out->s6_addr[10] = out->s6_addr[11] = 0xff;
+    return inet_pton(AF_INET, plain, &out->s6_addr[12]) == 1 ||
+           inet_pton(AF_INET6, plain, out) == 1;
+}
+
+static bool same_address(const char *a, const char *b) {
+    struct in6_addr x, y;
+    return parse(a, &x) && parse(b, &y) && memcmp(&x, &y, sizeof(x)) == 0;
+}
+
+int peer_check_dial_back(const struct peer *p, const char *host, uint16_t port, struct error *err) {
+    struct peers *ps = p->peers;
+    if (!host[0] || same_address(host, p->ip) || ps->state->config->peer_dial_named ||
+        peers_dialled(ps, host, port))
+        return 0;
+    error_set(
+        err, RDMAD_E_PERM,
+        "%.40s connects from %s and names %.64s to be dialled back, which %.40s does not: let "
+        "it listen on the address that it connects from, or set peer.dial_named there",
+        p->name, p->ip, host, ps->state->node_name);
+    LOG_LIMITED(NOTICE, ("a channel is refused: %s", err->text), FIELD_U64("PEER", p->id));
+    return err->code;
+}
+
+void peers_told_address(const struct peers *ps, char host[RDMAD_NAME_MAX + 1]) {
+    const char *listen = ps->state->listen_host;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&ps->bound;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&ps->bound;
+    bool six = ps->bound.ss_family == AF_INET6;
+    const void *ip = six ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
+    host[0] = '\0';
+    if (ps->any_address)
+        return;
+    if (six && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) && strlen(listen) <= RDMAD_NAME_MAX)
+        memcpy(host, listen, strlen(listen) + 1); /* is of no use without its interface */
+    else if (!inet_ntop(ps->bound.ss_family, ip, host, RDMAD_NAME_MAX + 1))
+        host[0] = '\0';
+}
