@@ -233,6 +233,8 @@ int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
     int rc;
 
     last_outcome = RDMAD_FAILED_UNTOUCHED;
+    if (s->inherited)
+        return rdmad_fail_lost(s);
     rc = find_desk(s, is_patient(want->opcode), &d);
     if (rc)
         return rc;

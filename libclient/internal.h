@@ -37,7 +37,9 @@ struct rdmad_news {
 };
 
 struct rdmad_session {
-    uint64_t serial; /* of this session in this process, for error.c */
+    struct rdmad_session *next; /* fork.c */
+    bool inherited;             /* by fork: it is the parent's */
+    uint64_t serial;            /* of this session in this process, for error.c */
     int sock;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a reply or event came, or the receiving thread went away */
@@ -189,6 +191,12 @@ void rdmad_event_forget(struct rdmad_lease *lease);
 void rdmad_event_bell(struct rdmad_session *s); /* after anything that may be an event */
 /* Puts a ring's doorbell into the session's descriptor, if there is one. */
 void rdmad_event_watch(struct rdmad_session *s, int fd);
+
+/* ---- fork.c -------------------------------------------------------------------------------- */
+
+/* From add to remove: in a child of fork the session is lost, and inherited. */
+void rdmad_fork_add(struct rdmad_session *s);
+void rdmad_fork_remove(struct rdmad_session *s);
 
 /* ---- pool.c, lease.c ----------------------------------------------------------------------- */
 

@@ -38,6 +38,7 @@ static struct rdmad_session *session_new(void) {
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&s->changed, &attr);
     pthread_condattr_destroy(&attr);
+    rdmad_fork_add(s);
     return s;
 }
 
@@ -175,8 +176,9 @@ int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
 }
 
 void rdmad_close(rdmad_session *s) {
-    if (!s)
-        return;
+    if (!s || s->inherited)
+        return; /* the parent's, see fork.c */
+    rdmad_fork_remove(s);
     if (s->sock >= 0) {
         pthread_mutex_lock(&s->lock);
         rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, "the session was closed");

@@ -32,7 +32,9 @@
  * library's own behind a mutex each; those that may wait for another program (rdmad_send,
  * rdmad_recv, rdmad_wait_notified) have theirs apart, and never delay those that do not.
  *
- * fork. A child must not use a session of its parent.
+ * fork. A session is the process's that opened it, and ends with it, also when children live on. In
+ * a child it is lost: calls return RDMAD_E_DAEMON_LOST, rdmad_close does nothing, pools can still be
+ * read but nothing may be allocated or freed. A child opens a session of its own.
  */
 #ifndef RDMAD_RDMAD_H
 #define RDMAD_RDMAD_H

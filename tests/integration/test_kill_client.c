@@ -8,6 +8,16 @@
  */
 #include "tests/support/transfer.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+struct forking {
+    const char *dir;
+    int told;
+};
+
 static json_t *quiet_objects(struct tdaemon *d) {
     json_t *objects = tdaemon_objects(d);
     json_object_del(objects, "ops_inflight"); /* the neighbour's come and go */
@@ -69,4 +79,47 @@ static void on_one_daemon(void) {
     tdaemon_stop(d);
 }
 
-TEST_MAIN(CASE(between_two_daemons), CASE(on_one_daemon))
+/* ---- a client that has forked -------------------------------------------------------------- */
+
+/* Tells by told that all is there, and waits to be killed; its child lives on and tells its pid. */
+static void open_and_fork(void *arg) {
+    const struct forking *f = arg;
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    rdmad_session *s;
+    rdmad_pool *pool;
+    rdmad_ring *ring;
+    pid_t child;
+    o.runtime_dir = f->dir;
+    CHECK(rdmad_open(&o, &s) == 0, "%s", rdmad_last_error(NULL));
+    CHECK(rdmad_pool_create(s, 1 << 20, 0, &pool) == 0, "%s", rdmad_last_error(s));
+    CHECK(rdmad_ring_create(s, 8, &ring) == 0, "%s", rdmad_last_error(s));
+    child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    CHECK(write(f->told, &child, sizeof(child)) == sizeof(child), "%s", strerror(errno));
+    pause();
+}
+
+static void with_a_child_that_lives_on(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    json_t *before = tdaemon_objects(d);
+    int ends[2];
+    pid_t child;
+    CHECK(pipe(ends) == 0, "%s", strerror(errno));
+    /* What outlives its parent comes to us, for the end. */
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "%s", strerror(errno));
+    struct forking f = {.dir = tdaemon_dir(d), .told = ends[1]};
+    pid_t parent = client_fork(open_and_fork, &f);
+    CHECK(read(ends[0], &child, sizeof(child)) == sizeof(child), "the client ended early");
+    client_kill(parent);
+    CHECK(client_running(child), "the child ended with its parent");
+    tdaemon_expect_objects(d, before);
+    client_kill(child);
+    close(ends[0]);
+    close(ends[1]);
+    tdaemon_stop(d);
+}
+
+TEST_MAIN(CASE(between_two_daemons), CASE(on_one_daemon), CASE(with_a_child_that_lives_on))

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fork.c - a child of fork does not have its parent's sessions.
+ *
+ * The happy path: sessions are in a list; in the child of a fork each of them is lost, with its
+ * descriptors closed and its rings' memory replaced by empty pages of the child's own. So a session
+ * ends with the process that opened it although its children live on, a child cannot end its
+ * parent's session by closing it, nor take its completions, and what a child tries fails with a
+ * sentence.
+ *
+ * Pools stay mapped: a child may look at what is in them. What the library holds in ordinary memory
+ * for the session stays too, as nobody knows in which state the parent's other threads had it; the
+ * child's rdmad_close leaves all of it alone.
+ *
+ * Only the list's own lock is taken around fork. The child begins with fresh locks where it may
+ * need them, so it does not matter who held them in the parent.
+ */
+#include "libclient/ring.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rdmad_session *sessions;
+
+static void before_fork(void) {
+    pthread_mutex_lock(&lock);
+}
+
+static void in_parent(void) {
+    pthread_mutex_unlock(&lock);
+}
+
+static void close_fd(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void replace(const void *memory, size_t bytes) {
+    (void)mmap((void *)(uintptr_t)memory, bytes, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+/* As if nothing had ever been published on it: what was in flight is lost. */
+static void leave_ring(struct rdmad_ring *r) {
+    close_fd(&r->doorbell);
+    replace(r->client, r->client_bytes);
+    replace(r->daemon, r->daemon_bytes);
+    r->cq_head = r->cq_tail = r->cq_head_published = 0;
+    r->rung = r->armed = false;
+}
+
+static void leave_session(struct rdmad_session *s) {
+    pthread_mutex_init(&s->lock, NULL);
+    s->inherited = true;
+    close_fd(&s->sock);
+    close_fd(&s->epoll);
+    close_fd(&s->bell);
+    for (struct rdmad_ring *r = s->rings; r; r = r->next)
+        leave_ring(r);
+    s->receiving = false;
+    s->calls = NULL;
+    s->lost_reason = RDMAD_E_DAEMON_LOST;
+    snprintf(s->lost_text, sizeof(s->lost_text),
+             "the session belongs to the process that has forked this one: a child opens its own");
+    __atomic_store_n(&s->lost, RDMAD_E_DAEMON_LOST, __ATOMIC_RELEASE);
+}
+
+static void in_child(void) {
+    struct rdmad_session *s = sessions;
+
+    pthread_mutex_init(&lock, NULL);
+    sessions = NULL;
+    for (; s; s = s->next)
+        leave_session(s);
+}
+
+static void watch_forks(void) {
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+void rdmad_fork_add(struct rdmad_session *s) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    s->next = sessions;
+    sessions = s;
+    pthread_mutex_unlock(&lock);
+}
+
+void rdmad_fork_remove(struct rdmad_session *s) {
+    struct rdmad_session **at;
+
+    pthread_mutex_lock(&lock);
+    for (at = &sessions; *at && *at != s; at = &(*at)->next)
+        ;
+    if (*at)
+        *at = s->next;
+    pthread_mutex_unlock(&lock);
+}
