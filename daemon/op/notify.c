@@ -15,14 +15,23 @@
  * daemon sees from a later number that it never came. After one that failed a message without a
  * notice (sync) brings the number up to date, so no allowance is lost with a link.
  *
+ * Notices outlive the attach that they came by, and who attaches again has an allowance again. So a
+ * lease has a bound of its own: with NOTICES_MAX untaken no NOTIFY is let in where that is known.
+ *
  * Happens before: a notice is left after its bytes were placed by the same thread (local) or by the
  * thread that received them (link), and reaches another worker through that one's mailbox, whose
  * lock orders the two. Who sees the NOTIFIED's cqe sees the bytes.
  */
 #include "daemon/op/notify.h"
+#include "daemon/base/log.h"
 #include "daemon/op/call.h"
 #include <endian.h>
 #include <stdlib.h>
+
+/* Of one lease: beyond the first NOTIFYs are refused where its grant is at hand, beyond the second
+ * what comes from elsewhere is dropped. */
+#define NOTICES_MAX (256u * RDMAD_NOTIFY_DEPTH)
+#define NOTICES_MOST (2u * NOTICES_MAX)
 
 struct op_notice {
     struct mail mail;
@@ -37,6 +46,7 @@ struct op_grant {
     struct list session_node;
     struct op_session *session;
     struct list notices; /* that nobody took */
+    uint32_t count;      /* length of notices */
     struct list waiting; /* NOTIFIEDs; empty when notices is not */
 };
 
@@ -88,14 +98,26 @@ static void give(struct worker *w, struct op *op, struct op_notice *notice) {
     op_end(w, op, &result);
 }
 
+static void drop(struct op_notice *notice) {
+    LOG_LIMITED(WARNING,
+                ("lease %lu: %u notifications wait for its owner, who takes none: one more "
+                 "is dropped",
+                 (unsigned long)notice->from->lease_id, NOTICES_MOST));
+    notice_free(notice);
+}
+
 static void arrive(struct worker *w, struct op_notice *notice) {
     struct op_grant *g = grant_find(w, notice->from->lease_id, notice->from->session);
-    if (!g)
+    if (!g) {
         notice_free(notice);
-    else if (!list_empty(&g->waiting))
+    } else if (!list_empty(&g->waiting)) {
         give(w, list_entry(list_first(&g->waiting), struct op, node), notice);
-    else
+    } else if (g->count == NOTICES_MOST) {
+        drop(notice);
+    } else {
         list_append(&g->notices, &notice->node);
+        g->count++;
+    }
 }
 
 static void deliver_notice(struct mail *mail) {
@@ -124,10 +146,12 @@ int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
         return RDMAD_E_NO_LEASE;
     struct op *op = op_new(w, r, sqe, rq);
     struct list *first = list_pop(&rq->grant->notices);
-    if (first)
+    if (first) {
+        rq->grant->count--;
         give(w, op, list_entry(first, struct op_notice, node));
-    else
+    } else {
         list_append(&rq->grant->waiting, &op->node);
+    }
     return 0;
 }
 
@@ -185,7 +209,13 @@ void grants_session_gone(struct worker *w, struct op_session *s) {
 
 /* ---- the lessee's worker ----------------------------------------------------------------- */
 
-int notify_reserve(struct op_lease *lease) {
+/* Attaches that are gone have left so many that nobody takes any, by the looks of it. */
+static bool too_many_wait(const struct worker *w, const struct op_notifier *n) {
+    const struct op_grant *g = n->owner == w ? grant_find(w, n->lease_id, n->session) : NULL;
+    return g && g->count >= NOTICES_MAX;
+}
+
+int notify_reserve(const struct worker *w, struct op_lease *lease) {
     struct op_notifier *n = lease->notifier;
     if (lease->leased_link) {
         if (lease->notify_room <= 0)
@@ -193,7 +223,8 @@ int notify_reserve(struct op_lease *lease) {
         lease->notify_room--;
         return 0;
     }
-    if (!n || __atomic_load_n(&n->queued, __ATOMIC_ACQUIRE) >= RDMAD_NOTIFY_DEPTH)
+    if (!n || __atomic_load_n(&n->queued, __ATOMIC_ACQUIRE) >= RDMAD_NOTIFY_DEPTH ||
+        too_many_wait(w, n))
         return RDMAD_E_NO_WAITER;
     __atomic_add_fetch(&n->queued, 1, __ATOMIC_RELAXED);
     return 0;

@@ -413,8 +413,8 @@ int cancel_by_name(struct op_ring *r, uint64_t user_data); /* what CANCEL's stat
 
 /* ---- notify.c ---------------------------------------------------------------------------- */
 
-int notify_reserve(struct op_lease *lease); /* 0, or NO_WAITER */
-void notify_release(struct op *op);         /* what was reserved and not used */
+int notify_reserve(const struct worker *w, struct op_lease *lease); /* 0, or NO_WAITER */
+void notify_release(struct op *op); /* what was reserved and not used */
 /* Leaves the notice, or posts the message that carries it; as fabric.post, and NOMEM. */
 int notify_post(struct worker *w, struct op *op);
 bool notify_must_wait(const struct op *op); /* for its bytes, before notify_post */

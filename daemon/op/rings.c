@@ -59,7 +59,7 @@ static void admit_other(struct worker *w, struct op_ring *r, const struct rdmad_
         status = status ? status : rc;
     }
     if (status == 0 && sqe->opcode == RDMAD_OP_NOTIFY) {
-        status = notify_reserve(rq->lease);
+        status = notify_reserve(w, rq->lease);
         lease_id = status ? rq->lease->lease_id : 0;
     }
     if (status)
