@@ -135,6 +135,10 @@ static void on_hangup(evutil_socket_t sig, short what, void *user) {
     (void)what;
     struct config loaded;
     struct error why;
+    if (d->state.stopping) { /* to tell that it is ready again would be a lie */
+        LOG(NOTICE, ("settings not reloaded: rdmad is stopping"));
+        return;
+    }
     service_reloading();
     if (options_load(d->options, &loaded, &why)) {
         LOG(ERR, ("settings not reloaded, the old ones stay: %s", why.text));

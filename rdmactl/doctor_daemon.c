@@ -73,8 +73,8 @@ void check_permission(struct exam *e) {
     if (geteuid() == 0 || geteuid() == (uid_t)owner)
         say(e, GOOD, "uid %u may read and change", (unsigned)geteuid());
     else
-        say(e, NOTE, "uid %u may read; lease revoke and peer add are for root and uid %d",
-            (unsigned)geteuid(), (int)owner);
+        say(e, NOTE, "uid %u may read; lease revoke and peer add are for root and uid %u",
+            (unsigned)geteuid(), (unsigned)owner);
 }
 
 void check_version(struct exam *e) {

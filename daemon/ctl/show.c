@@ -42,10 +42,10 @@ static json_t *session_row(const struct session *s, uint64_t now_ns) {
         stats = *plane_session_stats(s->plane);
     const uint64_t *used = s->account.used;
     return json_pack(
-        "{s:I, s:o, s:i, s:i, s:i, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "{s:I, s:o, s:I, s:I, s:i, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
         "s:I, s:I, s:I, s:I}",
-        "id", (json_int_t)s->id, "name", rows_text(s->name), "uid", (int)s->uid, "gid", (int)s->gid,
-        "pid", (int)s->pid, "state", s->closing ? "closing" : "open", "age_s",
+        "id", (json_int_t)s->id, "name", rows_text(s->name), "uid", (json_int_t)s->uid, "gid",
+        (json_int_t)s->gid, "pid", (int)s->pid, "state", s->closing ? "closing" : "open", "age_s",
         rows_seconds(now_ns - s->since_ns), "pools", (json_int_t)used[QUOTA_POOLS], "bytes",
         (json_int_t)used[QUOTA_BYTES], "rings", (json_int_t)used[QUOTA_RINGS], "leases",
         (json_int_t)used[QUOTA_LEASES], "attaches", (json_int_t)used[QUOTA_ATTACHES], "services",
@@ -78,9 +78,9 @@ void ctl_pool_show(struct ctl_call *call, const json_t *params) {
         while ((p = slots_next(&s->pools, &cursor, &handle)) && !rows_full(&rows))
             json_array_append_new(
                 rows.list,
-                json_pack("{s:I, s:I, s:o, s:i, s:I, s:b, s:i}", "id", (json_int_t)handle,
+                json_pack("{s:I, s:I, s:o, s:I, s:I, s:b, s:i}", "id", (json_int_t)handle,
                           "session", (json_int_t)s->id, "name", rows_text(s->name), "uid",
-                          (int)s->uid, "bytes", (json_int_t)p->bytes, "hugetlb",
+                          (json_int_t)s->uid, "bytes", (json_int_t)p->bytes, "hugetlb",
                           (p->flags & RDMAD_POOL_HUGETLB) != 0, "leases", (int)p->leases));
     }
     rows_reply(call, &rows, "pools");
@@ -106,13 +106,13 @@ static void each_lease(void *arg, const struct lease_view *v) {
     if (rows_full(rows))
         return;
     json_t *row = json_pack(
-        "{s:I, s:o, s:s, s:I, s:i, s:I, s:I, s:I, s:o, s:s, s:f, s:i, s:i, s:o}", "id",
+        "{s:I, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:f, s:I, s:I, s:o}", "id",
         (json_int_t)v->id, "name", rows_text(v->name), "state", v->reason ? "ended" : "live",
-        "session", (json_int_t)v->owner_session, "uid", (int)v->owner_uid, "pool",
+        "session", (json_int_t)v->owner_session, "uid", (json_int_t)v->owner_uid, "pool",
         (json_int_t)v->pool, "offset", (json_int_t)v->offset, "length", (json_int_t)v->length,
         "rights", rights_text(v->rights), "scope", rows_scope(v->scope), "ttl_s",
-        rows_seconds(v->ttl_ns), "attached", (int)v->attached, "attached_total",
-        (int)v->attached_total, "audit", audit_row(v, rows->now_ns));
+        rows_seconds(v->ttl_ns), "attached", (json_int_t)v->attached, "attached_total",
+        (json_int_t)v->attached_total, "audit", audit_row(v, rows->now_ns));
     lease_made(v, row);
     json_object_set_new(row, "protection", json_string(rows->protection));
     if (v->reason) {

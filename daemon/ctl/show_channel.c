@@ -47,15 +47,15 @@ static void add_stats(json_t *row, const struct plane_channel_stats *s) {
 
 static json_t *channel_row(const struct channel *ch, const struct rows *rows) {
     json_t *row = json_pack(
-        "{s:I, s:o, s:s, s:I, s:i, s:s, s:o, s:o, s:i, s:s, s:s, s:s, s:s, s:f}", "id",
+        "{s:I, s:o, s:s, s:I, s:I, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:s, s:f}", "id",
         (json_int_t)ch->number, "service", rows_text(ch->service), "side",
         ch->accepted ? "accepted" : "connected", "session", (json_int_t)ch->session->id, "uid",
-        (int)ch->session->uid, "state", stage_text(ch->stage), "peer_node",
+        (json_int_t)ch->session->uid, "state", stage_text(ch->stage), "peer_node",
         rows_text(ch->peer_node), "peer_address",
         rows_text(ch->remote || ch->stage == CHANNEL_NEW ? ch->peer_address : "local"), "peer_uid",
-        (int)ch->peer_uid, "kind", kind_text(ch->kind), "kind_asked", kind_text(ch->asked), "route",
-        ch->remote ? "link" : "local", "fabric", ch->remote ? rows->fabric : "local", "age_s",
-        rows_seconds(clock_left(ch->since_ns, rows->now_ns)));
+        (json_int_t)ch->peer_uid, "kind", kind_text(ch->kind), "kind_asked", kind_text(ch->asked),
+        "route", ch->remote ? "link" : "local", "fabric", ch->remote ? rows->fabric : "local",
+        "age_s", rows_seconds(clock_left(ch->since_ns, rows->now_ns)));
     add_stats(row, &ch->stats);
     if (ch->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(ch->reason)));
@@ -90,9 +90,9 @@ static json_t *budget_row(const struct budget *b) {
 }
 
 static json_t *service_row(const struct service *sv, uint64_t now_ns) {
-    return json_pack("{s:I, s:o, s:I, s:i, s:s, s:i, s:i, s:I, s:I, s:o, s:f}", "id",
+    return json_pack("{s:I, s:o, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:o, s:f}", "id",
                      (json_int_t)sv->number, "name", rows_text(sv->terms.name), "session",
-                     (json_int_t)sv->session->id, "uid", (int)sv->session->uid, "scope",
+                     (json_int_t)sv->session->id, "uid", (json_int_t)sv->session->uid, "scope",
                      rows_scope(sv->terms.scope), "backlog", (int)sv->terms.backlog, "waiting",
                      (int)sv->waiting, "connections", (json_int_t)sv->offered, "accepted",
                      (json_int_t)sv->accepted, "budget", budget_row(sv->budget), "age_s",

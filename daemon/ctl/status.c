@@ -97,8 +97,8 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     struct ctl_totals t;
     ctl_totals(call, &t, &counters);
     json_t *listen = json_pack("{s:s, s:i}", "host", st->listen_host, "port", (int)st->listen_port);
-    json_t *process = json_pack("{s:i, s:i, s:o}", "pid", (int)getpid(), "uid", (int)geteuid(),
-                                "rss_bytes", number(t.rss_bytes));
+    json_t *process = json_pack("{s:i, s:I, s:o}", "pid", (int)getpid(), "uid",
+                                (json_int_t)geteuid(), "rss_bytes", number(t.rss_bytes));
     ctl_reply(call,
               json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "version",
                         RDMAD_VERSION, "node", st->node_name, "state",

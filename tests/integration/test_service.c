@@ -275,6 +275,31 @@ static void clients_are_told_that_it_stops(void) {
     stop(&s);
 }
 
+/* Who ends, and has much to give back meanwhile, is not ready again. */
+static void a_reload_does_not_take_a_stop_back(void) {
+    struct service s;
+    struct raw_pool pool;
+    char text[1024];
+    int status;
+    prepare(&s);
+    start(&s);
+    int sock = raw_session(s.runtime_dir);
+    CHECK(raw_pool_create(sock, 256u << 20, 0, &pool) == 0, "no pool");
+    kill(s.pid, SIGTERM);
+    CHECK(told(&s, "STOPPING=1"), "rdmad never told that it is stopping");
+    kill(s.pid, SIGHUP);
+    raw_pool_unmap(&pool);
+    close(sock);
+    CHECK(waitpid(s.pid, &status, 0) == s.pid && status == 0, "rdmad ended with status 0x%x",
+          (unsigned)status);
+    for (ssize_t n; (n = recv(s.notify, text, sizeof(text) - 1, MSG_DONTWAIT)) >= 0;) {
+        text[n] = '\0';
+        CHECK(!strstr(text, "READY=1"), "a stopping daemon said: %s", text);
+    }
+    close(s.notify);
+    remove_all(&s);
+}
+
 /* How often the daemon's threads went to sleep so far. */
 static unsigned long sleeps(const struct service *s) {
     char path[512], line[256];
@@ -318,4 +343,4 @@ TEST_MAIN(CASE(ready_means_that_clients_can_connect), CASE(the_watchdog_is_answe
           CASE(settings_are_read_again), CASE(a_passed_socket_is_served_and_left_in_place),
           CASE(a_passed_socket_of_another_kind_is_refused),
           CASE(a_second_daemon_in_the_directory_is_refused), CASE(clients_are_told_that_it_stops),
-          CASE(an_idle_daemon_does_not_wake_up))
+          CASE(a_reload_does_not_take_a_stop_back), CASE(an_idle_daemon_does_not_wake_up))

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -133,6 +134,25 @@ static void sessions_beyond_the_limit_are_refused(void) {
     tdaemon_stop(d);
 }
 
+/* Containers' users have numbers beyond what an int holds. */
+static void a_uid_of_any_size_is_shown_as_it_is(void) {
+    const uid_t uid = 4000000000u;
+    if (geteuid() != 0)
+        skip("only root can be somebody else");
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    CHECK(seteuid(uid) == 0, "seteuid");
+    setfsuid(0); /* the daemon's directory is ours; only its socket looks at who we are */
+    int sock = raw_session(tdaemon_dir(d));
+    CHECK(seteuid(0) == 0, "seteuid");
+    json_t *shown = tdaemon_call(d, "session.show", NULL);
+    const json_t *row = json_array_get(json_object_get(shown, "sessions"), 0);
+    json_int_t said = json_integer_value(json_object_get(row, "uid"));
+    CHECK(said == (json_int_t)uid, "uid %u is shown as %lld", (unsigned)uid, (long long)said);
+    json_decref(shown);
+    close(sock);
+    tdaemon_stop(d);
+}
+
 /* As much as the default limits let a session have in two pools, but no more than it takes. */
 static uint64_t large_pool_bytes(void) {
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -186,5 +206,5 @@ static void a_dead_clients_pool_is_not_faulted_in_to_the_end(void) {
 }
 
 TEST_MAIN(CASE(sessions_that_go_leave_nothing), CASE(idle_sessions_use_no_cpu),
-          CASE(sessions_beyond_the_limit_are_refused),
+          CASE(sessions_beyond_the_limit_are_refused), CASE(a_uid_of_any_size_is_shown_as_it_is),
           CASE(a_dead_clients_pool_is_not_faulted_in_to_the_end))
