@@ -131,6 +131,26 @@ void rdmad_channel_info(const rdmad_channel *c, struct rdmad_channel_info *out) 
     pthread_mutex_unlock(&s->lock);
 }
 
+int rdmad_channel_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
+    struct rdmad_channel_stat_req request = {.channel = c->handle};
+    struct rdmad_channel_stat_rep reply = {.channel = 0};
+    struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_STAT,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply)};
+    int rc = rdmad_control_call(c->session, &call);
+
+    if (rc)
+        return rc;
+    *out = (struct rdmad_channel_audit){.messages_sent = reply.messages_sent,
+                                        .bytes_sent = reply.bytes_sent,
+                                        .messages_received = reply.messages_received,
+                                        .bytes_received = reply.bytes_received,
+                                        .lost = reply.lost};
+    return 0;
+}
+
 /* ---- the way out --------------------------------------------------------------------------- */
 
 void rdmad_channel_closed(struct rdmad_session *s, const void *body) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * channel.c - connect, accept, reject and close.
+ * channel.c - connect, accept, reject, count and close.
  *
  * The happy path: parse the URI, make an end, let the way to the other end be made (on this daemon,
  * or by its peer), and answer when the channel is open. The session is held meanwhile; if it
@@ -160,6 +160,36 @@ void serve_channel_reject(const struct request *rq, const void *body) {
 
 /* ---- both ---- */
 
+static int no_such(struct error *err, uint64_t handle) {
+    return error_set(err, RDMAD_E_HANDLE,
+                     "this session has no channel %" PRIu64 ", or closed it already", handle);
+}
+
+static uint64_t get(const uint64_t *counter) {
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+void serve_channel_stat(const struct request *rq, const void *body) {
+    const struct rdmad_channel_stat_req *req = body;
+    const struct channel *ch = channel_by_handle(rq->session, req->channel);
+    struct error err;
+
+    if (!ch) {
+        no_such(&err, req->channel);
+        serve_fail(rq, &err);
+        return;
+    }
+    struct rdmad_channel_stat_rep rep = {
+        .channel = req->channel,
+        .messages_sent = get(&ch->stats.messages_sent),
+        .bytes_sent = get(&ch->stats.bytes_sent),
+        .messages_received = get(&ch->stats.messages_received),
+        .bytes_received = get(&ch->stats.bytes_received),
+        .lost = get(&ch->stats.lost),
+    };
+    serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+}
+
 void serve_channel_close(const struct request *rq, const void *body) {
     const struct rdmad_channel_close_req *req = body;
     struct error err = {0};
@@ -170,8 +200,7 @@ void serve_channel_close(const struct request *rq, const void *body) {
     else if (req->abrupt > 1)
         error_set(&err, RDMAD_E_INVAL, "abrupt is neither 0 nor 1");
     else if (!ch)
-        error_set(&err, RDMAD_E_HANDLE,
-                  "this session has no channel %" PRIu64 ", or closed it already", req->channel);
+        no_such(&err, req->channel);
     if (err.code) {
         serve_fail(rq, &err);
         return;

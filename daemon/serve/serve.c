@@ -41,6 +41,7 @@ static const struct {
     [RDMAD_MSG_CHANNEL_ACCEPT] = {serve_channel_accept, sizeof(struct rdmad_channel_accept_req)},
     [RDMAD_MSG_CHANNEL_REJECT] = {serve_channel_reject, sizeof(struct rdmad_channel_reject_req)},
     [RDMAD_MSG_CHANNEL_CLOSE] = {serve_channel_close, sizeof(struct rdmad_channel_close_req)},
+    [RDMAD_MSG_CHANNEL_STAT] = {serve_channel_stat, sizeof(struct rdmad_channel_stat_req)},
 };
 
 /* Fills in h and what an answer needs of it. */

@@ -371,6 +371,14 @@ struct rdmad_channel_info {
 };
 RDMAD_API void rdmad_channel_info(const rdmad_channel *channel, struct rdmad_channel_info *out);
 
+struct rdmad_channel_audit {
+    uint64_t messages_sent, bytes_sent; /* done */
+    uint64_t messages_received, bytes_received;
+    uint64_t lost; /* of the other end's messages, on a channel that may lose some */
+};
+/* Asks the daemon what went through this end; until it is closed here. */
+RDMAD_API int rdmad_channel_audit(rdmad_channel *channel, struct rdmad_channel_audit *out);
+
 /* Delivers what was submitted before (on any ring of the session), tells the other end, ends posted
  * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the
  * object whatever it returns. A send that still waits behind a fence is not delivered, it ends with
@@ -387,8 +395,8 @@ RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
  * and the channel goes on.
  *
  * On a channel that came to be RDMAD_CHANNEL_DATAGRAM or _UNACKED a send waits for nobody: it is
- * done when it has left. What arrives is whole, and arrives once; what does not is counted by the
- * receiver's daemon ("lost" in rdmactl channel show), at the latest when the channel is closed. Only
+ * done when it has left. What arrives is whole, and arrives once; what does not is counted as lost
+ * at the receiver's end (rdmad_channel_audit) when the next message comes or the sender closes. Only
  * the receiver hears that its receive was too small.
  */
 struct rdmad_message {

@@ -48,6 +48,7 @@ enum rdmad_msg_type {
     RDMAD_MSG_NAMES_WATCH = 24,
     RDMAD_MSG_NAMES_UNWATCH = 25,
     RDMAD_MSG_LEASE_KEEP = 26,
+    RDMAD_MSG_CHANNEL_STAT = 27,
     RDMAD_MSG_COUNT
 };
 
@@ -245,6 +246,14 @@ struct rdmad_channel_close_req {
     uint64_t channel;
     uint32_t abrupt; /* 0: what was submitted is delivered first; 1: it is canceled */
     uint32_t reserved;
+};
+struct rdmad_channel_stat_req {
+    uint64_t channel;
+};
+struct rdmad_channel_stat_rep {
+    uint64_t channel;
+    uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
+    uint64_t lost; /* of the other end's */
 };
 struct rdmad_ev_channel_incoming {
     uint64_t service;

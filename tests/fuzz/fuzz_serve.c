@@ -56,6 +56,7 @@ HANDLER(serve_channel_connect, rdmad_channel_connect_req)
 HANDLER(serve_channel_accept, rdmad_channel_accept_req)
 HANDLER(serve_channel_reject, rdmad_channel_reject_req)
 HANDLER(serve_channel_close, rdmad_channel_close_req)
+HANDLER(serve_channel_stat, rdmad_channel_stat_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct session s = {.greeted = size % 2};

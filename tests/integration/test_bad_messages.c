@@ -51,6 +51,7 @@ static const size_t body_sizes[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_CHANNEL_ACCEPT] = sizeof(struct rdmad_channel_accept_req),
     [RDMAD_MSG_CHANNEL_REJECT] = sizeof(struct rdmad_channel_reject_req),
     [RDMAD_MSG_CHANNEL_CLOSE] = sizeof(struct rdmad_channel_close_req),
+    [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),
     [RDMAD_MSG_LEASE_DELEGATE] = sizeof(struct rdmad_lease_delegate_req),
     [RDMAD_MSG_LEASE_REQUEST] = sizeof(struct rdmad_lease_request_req),
     [RDMAD_MSG_LEASE_HAND_OVER] = sizeof(struct rdmad_lease_hand_over_req),
@@ -261,6 +262,8 @@ static void bad_values_are_refused(void) {
               RDMAD_E_NO_LEASE);
         SPOIL("no lease", RDMAD_MSG_LEASE_STAT, rdmad_lease_stat_req, lease, handles[i],
               RDMAD_E_NO_LEASE);
+        SPOIL("no channel", RDMAD_MSG_CHANNEL_STAT, rdmad_channel_stat_req, channel, handles[i],
+              RDMAD_E_HANDLE);
     }
     end();
 }

@@ -24,6 +24,7 @@ enum { SLOTS = 32, SLOT_BYTES = 32 << 10, POOL = 4 << 20, BIG = 20000 };
 static struct pair p;
 static unsigned asked, got; /* enum rdmad_channel_kind */
 static rdmad_channel *here, *there;
+static uint64_t most; /* max_message */
 
 static bool may_lose(void) {
     return got != RDMAD_CHANNEL_RELIABLE;
@@ -32,12 +33,6 @@ static bool may_lose(void) {
 static const char *kind_name(unsigned kind) {
     static const char *const names[] = {"reliable", "datagram", "unacked"};
     return names[kind];
-}
-
-static uint64_t most(void) {
-    struct rdmad_channel_info info;
-    rdmad_channel_info(here, &info);
-    return info.max_message;
 }
 
 /* ---- who connects, and who accepts --------------------------------------------------------- */
@@ -50,6 +45,7 @@ static void *connect_there(void *unused) {
 
 static void open_weak(enum pair_route route, unsigned kind) {
     struct rdmad_incoming who;
+    struct rdmad_channel_info info;
     pthread_t thread;
     pair_open(&p, route, POOL, RDMAD_RIGHTS_ALL);
     asked = kind;
@@ -61,6 +57,8 @@ static void open_weak(enum pair_route route, unsigned kind) {
           kind_name(asked));
     OK(rdmad_accept(p.service, &who, (int)TEST_PATIENCE_MS, &there), p.b);
     pthread_join(thread, NULL);
+    rdmad_channel_info(here, &info);
+    most = info.max_message;
 }
 
 static void close_weak(void) {
@@ -101,12 +99,11 @@ static uint64_t counted(struct tdaemon *d, const char *side, const char *what) {
 
 static void expect_row(struct tdaemon *d, const char *side) {
     json_t *row = row_of(d, side);
-    CHECK(row, "no channel that was asked for as %s is shown on the side that %s", kind_name(asked),
-          side);
+    CHECK(row, "no channel is shown as asked for as %s, and %s", kind_name(asked), side);
     const char *is = json_string_value(json_object_get(row, "kind"));
     CHECK(!strcmp(is, kind_name(got)), "it is shown as %s, and is %s", is, kind_name(got));
     is = json_string_value(json_object_get(row, "kind_asked"));
-    CHECK(!strcmp(is, kind_name(asked)), "shown as asked for: %s, not %s", is, kind_name(asked));
+    CHECK(!strcmp(is, kind_name(asked)), "what was asked for is shown as %s", is);
     json_decref(row);
 }
 
@@ -190,18 +187,17 @@ static bool exchange(rdmad_ring *near, rdmad_ring *far, size_t size, uint32_t n)
 }
 
 static void of_every_size(void) {
-    static const size_t sizes[] = {0,    1,    2,    7,    8,    9,    95,    96,     97,   255,
-                                   256,  257,  767,  768,  769,  1023, 1024,  1025,   4096, 4255,
-                                   4256, 4257, 8511, 8512, 8513, BIG,  65536, 1 << 20};
+    static const size_t sizes[] = {0,    1,    7,    8,    9,    95,    96,
+                                   97,   767,  768,  769,  4095, 4096,  4255,
+                                   4256, 4257, 8512, 8513, BIG,  65536, 1 << 20};
     rdmad_ring *near = client_ring(p.a, 16), *far = client_ring(p.b, 16);
-    uint64_t longest = most();
     uint32_t n = 0, lost = 0;
-    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes) && sizes[i] <= longest; i++)
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes) && sizes[i] <= most; i++)
         while (!exchange(near, far, sizes[i], ++n))
             CHECK(++lost < 20, "messages of %zu bytes do not come", sizes[i]);
     if (got == RDMAD_CHANNEL_DATAGRAM)
-        while (!exchange(near, far, longest, ++n))
-            CHECK(++lost < 20, "messages of %lu bytes do not come", (unsigned long)longest);
+        while (!exchange(near, far, most, ++n))
+            CHECK(++lost < 20, "messages of %lu bytes do not come", (unsigned long)most);
     CHECK(counted(p.da, "connected", "messages_sent") == n, "sent %u", n);
     CHECK(counted(p.db, "accepted", "messages_received") == n - lost, "received %u", n - lost);
     exchange(near, far, 1, ++n); /* after which the daemon knows what it missed before */
@@ -215,20 +211,58 @@ static void what_is_longer_is_refused(void) {
     char text[400], bound[40];
     if (got != RDMAD_CHANNEL_DATAGRAM)
         return;
-    uint64_t longest = most();
     rdmad_channel_info(there, &info);
-    CHECK(info.max_message == longest, "%lu at one end, %lu at the other", (unsigned long)longest,
+    CHECK(info.max_message == most, "%lu at one end, %lu at the other", (unsigned long)most,
           (unsigned long)info.max_message);
-    post_send(near, p.near, longest + 1, 1, 1);
+    post_send(near, p.near, most + 1, 1, 1);
     struct rdmad_cqe cqe = reap(near, p.a, text, sizeof(text));
-    CHECK(cqe.status == RDMAD_E_RANGE, "one byte more than %lu: %s", (unsigned long)longest, text);
+    CHECK(cqe.status == RDMAD_E_RANGE, "one byte more than %lu: %s", (unsigned long)most, text);
     CHECK(cqe.outcome == RDMAD_FAILED_UNTOUCHED, "%s", text);
-    snprintf(bound, sizeof(bound), "%lu bytes", (unsigned long)longest);
+    snprintf(bound, sizeof(bound), "%lu bytes", (unsigned long)most);
     CHECK(strstr(text, bound), "it does not tell that %s is the most: %s", bound, text);
-    CHECK(rdmad_send(here, p.near, longest + 1) == RDMAD_E_RANGE, "%s", rdmad_last_error(p.a));
+    CHECK(rdmad_send(here, p.near, most + 1) == RDMAD_E_RANGE, "%s", rdmad_last_error(p.a));
     CHECK(strstr(rdmad_last_error(p.a), bound), "%s", rdmad_last_error(p.a));
-    CHECK(exchange(near, far, longest, 2), "the channel goes on");
+    CHECK(exchange(near, far, most, 2), "the channel goes on");
     CHECK(counted(p.db, "accepted", "lost") == 0, "what is refused is not lost");
+}
+
+static void expect_closed(int reason) {
+    struct rdmad_event e;
+    do
+        OK(rdmad_next_event(p.a, (int)TEST_PATIENCE_MS, &e), p.a);
+    while (e.type != RDMAD_EVENT_CHANNEL_CLOSED || e.channel != here);
+    CHECK(e.reason == reason && e.text[0], "it ended by %s: %s", rdmad_errname(e.reason), e.text);
+}
+
+/* Each answer goes the other way, with what came. */
+static void there_and_back(void) {
+    enum { ROUNDS = 50 };
+    rdmad_ring *near = client_ring(p.a, 16), *far = client_ring(p.b, 16);
+    uint8_t *back = p.near + POOL / 2;
+    size_t at, size = got == RDMAD_CHANNEL_DATAGRAM ? most : BIG;
+    unsigned came = 0;
+    for (uint32_t n = 0; n < ROUNDS; n++) {
+        const struct rdmad_cqe *cqe;
+        if (!exchange(near, far, size - n, n))
+            continue;
+        OK(rdmad_prep_recv(near, entry(near), here, back, size, 7), p.a);
+        CHECK(rdmad_ring_submit(near) == 1, "%s", rdmad_last_error(p.a));
+        OK(rdmad_send_imm(there, p.far, size - n, n), p.b);
+        int rc = rdmad_ring_wait(near, may_lose() ? 1000 : (int)TEST_PATIENCE_MS, &cqe);
+        if (rc == RDMAD_E_TIMEOUT && may_lose()) {
+            OK(rdmad_ring_cancel(near, 7, NULL), p.a);
+            continue;
+        }
+        OK(rc, p.a);
+        CHECK(cqe->status == 0 && cqe->imm == n && cqe->bytes == size - n, "answer %u differs", n);
+        CHECK(bytes_are(back, size - n, n, &at), "byte %zu of answer %u differs", at, n);
+        rdmad_ring_seen(near, cqe);
+        came++;
+    }
+    CHECK(came > ROUNDS / 2, "%u of %u answers came", came, ROUNDS);
+    OK(rdmad_channel_close(there), p.b);
+    there = NULL;
+    expect_closed(RDMAD_E_CLOSED);
 }
 
 static void without_a_receive(void) {
@@ -237,10 +271,8 @@ static void without_a_receive(void) {
     char text[400];
     for (unsigned i = 0; i < COUNT; i++)
         post_send(near, p.near, 16, i, i);
-    for (unsigned i = 0; may_lose() && i < COUNT; i++) {
-        struct rdmad_cqe cqe = reap(near, p.a, text, sizeof(text));
-        CHECK(cqe.status == 0, "nobody waits for it: %s", text);
-    }
+    for (unsigned i = 0; may_lose() && i < COUNT; i++)
+        CHECK(reap(near, p.a, text, sizeof(text)).status == 0, "nobody waits for it: %s", text);
     for (uint64_t began = now_ms(); may_lose() && counted(p.db, "accepted", "lost") < COUNT;)
         CHECK(now_ms() - began < TEST_PATIENCE_MS, "nothing is lost");
     if (!may_lose())
@@ -248,8 +280,8 @@ static void without_a_receive(void) {
             post_recv(far, p.far + 64 * i, 64, i);
     for (unsigned i = 0; !may_lose() && i < 2 * COUNT; i++) {
         bool at_a = i >= COUNT;
-        struct rdmad_cqe cqe = reap(at_a ? near : far, at_a ? p.a : p.b, text, sizeof(text));
-        CHECK(cqe.status == 0, "%s", text);
+        int status = reap(at_a ? near : far, at_a ? p.a : p.b, text, sizeof(text)).status;
+        CHECK(status == 0, "%s", text);
     }
     CHECK(exchange(near, far, 100, COUNT), "the channel goes on");
     uint64_t lost = counted(p.db, "accepted", "lost");
@@ -260,7 +292,7 @@ static void without_a_receive(void) {
 
 static void too_small(void) {
     rdmad_ring *near = client_ring(p.a, 16), *far = client_ring(p.b, 16);
-    size_t size = got == RDMAD_CHANNEL_DATAGRAM ? most() : BIG;
+    size_t size = got == RDMAD_CHANNEL_DATAGRAM ? most : BIG;
     char text[400];
     post_recv(far, p.far, size - 1, 1);
     post_send(near, p.near, size, 1, 1);
@@ -274,10 +306,10 @@ static void too_small(void) {
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
-/* 4 bytes at least, none the size of another, up to the longest of its kind. */
+/* Any size up to the longest of its kind; of those without one, mostly small. */
 static size_t size_of(uint32_t n) {
     uint64_t x = n * UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t longest = got == RDMAD_CHANNEL_DATAGRAM ? most() : x >> 61 ? 3000 : BIG;
+    uint64_t longest = got == RDMAD_CHANNEL_DATAGRAM ? most : x >> 61 ? 3000 : BIG;
     return (x >> 20) % (longest + 1);
 }
 
@@ -381,19 +413,22 @@ static struct stream stream(uint32_t count, unsigned how, bool closes) {
     pthread_join(thread, NULL);
     free(m.seen);
     CHECK(m.end == RDMAD_E_CLOSED, "the receives that were left end with %s", rdmad_errname(m.end));
+    struct rdmad_channel_audit audit;
+    OK(rdmad_channel_audit(there, &audit), p.b);
     uint64_t lost = counted(p.db, "accepted", "lost");
-    CHECK(counted(p.db, "accepted", "messages_received") == m.received, "%u came", m.received);
+    CHECK(audit.messages_received == m.received && audit.lost == lost,
+          "%lu came and %lu were lost, says the library", (unsigned long)audit.messages_received,
+          (unsigned long)audit.lost);
     CHECK(m.sent == m.received + lost, "%u were sent, %u came, %lu are counted as lost", m.sent,
           m.received, (unsigned long)lost);
     CHECK(lost == 0 || may_lose(), "%lu lost on what is reliable", (unsigned long)lost);
-    fprintf(stderr, "%s as %s: %u of %u came\n", kind_name(asked), kind_name(got), m.received,
-            m.sent);
+    CHECK(m.received > 0, "nothing came");
+    fprintf(stderr, "%s: %u of %u came\n", kind_name(got), m.received, m.sent);
     return m;
 }
 
 static void all_that_was_sent_comes_or_is_counted(void) {
-    struct stream m = stream(test_count(20000), STALLING, false);
-    CHECK(m.received > 0, "nothing came");
+    stream(test_count(20000), STALLING, false);
 }
 
 static void receives_that_are_canceled(void) {
@@ -401,19 +436,10 @@ static void receives_that_are_canceled(void) {
 }
 
 static void a_close_while_it_sends(void) {
-    struct stream m = stream(500, STEADY, true);
-    CHECK(m.sent < m.count, "nothing was under way");
+    CHECK(stream(500, STEADY, true).sent < 500, "nothing was under way");
 }
 
 /* ---- ends ---------------------------------------------------------------------------------- */
-
-static void expect_closed(int reason) {
-    struct rdmad_event e;
-    do
-        OK(rdmad_next_event(p.a, (int)TEST_PATIENCE_MS, &e), p.a);
-    while (e.type != RDMAD_EVENT_CHANNEL_CLOSED || e.channel != here);
-    CHECK(e.reason == reason && e.text[0], "it ended by %s: %s", rdmad_errname(e.reason), e.text);
-}
 
 /* Sends go on until they are told, in time, that nobody is there any more, and why. */
 static void send_until_it_ends(int reason) {
@@ -457,12 +483,15 @@ static void cable_mended(void) {
     (void)!system("tc qdisc del dev va root 2>/dev/null; tc qdisc del dev vb root 2>/dev/null");
 }
 
-static void bad_cable(const char *how_bad, unsigned how) {
+static void spoil_cable(const char *how) {
     char command[200];
     snprintf(command, sizeof(command),
-             "tc qdisc replace dev va root %s && tc qdisc replace dev vb root %s", how_bad,
-             how_bad);
+             "tc qdisc replace dev va root %s && tc qdisc replace dev vb root %s", how, how);
     CHECK(system(command) == 0, "%s", command);
+}
+
+static void bad_cable(const char *how_bad, unsigned how) {
+    spoil_cable(how_bad);
     stream(test_count(9000), how, false);
     cable_mended();
 }
@@ -477,6 +506,47 @@ static void a_network_that_doubles(void) {
 
 static void a_network_that_delays_some(void) {
     bad_cable("netem delay 1ms reorder 50%", got == RDMAD_CHANNEL_DATAGRAM ? REORDERED : STEADY);
+}
+
+static bool link_broke(void) {
+    json_t *reply = tdaemon_call(p.da, "link.show", NULL), *row;
+    bool broke = false;
+    size_t i;
+    json_array_foreach(json_object_get(reply, "links"), i, row) {
+        broke |= !strcmp(json_string_value(json_object_get(row, "state")), "rebuilding") ||
+                 json_integer_value(json_object_get(row, "rebuilds")) > 0;
+    }
+    json_decref(reply);
+    return broke;
+}
+
+/* Reliable messages share the link: they notice that it is gone, and come by the next. */
+static void a_link_that_is_made_anew(void) {
+    enum { COUNT = 8 };
+    rdmad_ring *near = client_ring(p.a, 16), *far = client_ring(p.b, 16);
+    char text[400];
+    CHECK(exchange(near, far, 100, 1), "it is lost");
+    spoil_cable("netem loss 100%");
+    for (unsigned i = 0; i < COUNT; i++)
+        post_send(near, p.near, 100, i, i);
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK(reap(near, p.a, text, sizeof(text)).status == 0, "nobody waits for it: %s", text);
+    OK(rdmad_prep_recv(far, entry(far), p.cb, p.far, 64, 1), p.b);
+    CHECK(rdmad_ring_submit(far) == 1, "%s", rdmad_last_error(p.b));
+    struct rdmad_sqe *sqe = entry(near);
+    OK(rdmad_prep_send(near, sqe, p.ca, p.near, 64, 1), p.a);
+    rdmad_sqe_set_timeout(sqe, UINT64_C(60000000000));
+    CHECK(rdmad_ring_submit(near) == 1, "%s", rdmad_last_error(p.a));
+    for (uint64_t began = now_ms(); !link_broke(); sleep_ms(100))
+        CHECK(now_ms() - began < 3 * TEST_PATIENCE_MS, "the link never breaks");
+    cable_mended();
+    CHECK(reap(near, p.a, text, sizeof(text)).status == 0, "the reliable one: %s", text);
+    reap(far, p.b, text, sizeof(text));
+    unsigned lost = COUNT;
+    for (uint32_t n = 2; !exchange(near, far, most < BIG ? most : BIG, n); n++)
+        CHECK(++lost < 2 * COUNT, "nothing comes by the new link");
+    uint64_t is = counted(p.db, "accepted", "lost");
+    CHECK(is == lost, "%lu are counted as lost, not %u", (unsigned long)is, lost);
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */
@@ -503,6 +573,7 @@ static void by_each(void (*test)(void), bool bad_network) {
 BY_EACH(what_was_got_is_told, false)
 BY_EACH(of_every_size, false)
 BY_EACH(what_is_longer_is_refused, false)
+BY_EACH(there_and_back, false)
 BY_EACH(without_a_receive, false)
 BY_EACH(too_small, false)
 BY_EACH(all_that_was_sent_comes_or_is_counted, false)
@@ -513,10 +584,13 @@ BY_EACH(the_receiver_is_killed, false)
 BY_EACH(a_network_that_loses, true)
 BY_EACH(a_network_that_doubles, true)
 BY_EACH(a_network_that_delays_some, true)
+BY_EACH(a_link_that_is_made_anew, true)
 
 TEST_MAIN(CASE(each_what_was_got_is_told), CASE(each_of_every_size),
-          CASE(each_what_is_longer_is_refused), CASE(each_without_a_receive), CASE(each_too_small),
+          CASE(each_what_is_longer_is_refused), CASE(each_there_and_back),
+          CASE(each_without_a_receive), CASE(each_too_small),
           CASE(each_all_that_was_sent_comes_or_is_counted), CASE(each_receives_that_are_canceled),
           CASE(each_a_close_while_it_sends), CASE(each_the_receiver_closes),
           CASE(each_the_receiver_is_killed), CASE(each_a_network_that_loses),
-          CASE(each_a_network_that_doubles), CASE(each_a_network_that_delays_some))
+          CASE(each_a_network_that_doubles), CASE(each_a_network_that_delays_some),
+          CASE(each_a_link_that_is_made_anew))

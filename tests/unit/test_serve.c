@@ -63,6 +63,7 @@ HANDLER(serve_channel_connect)
 HANDLER(serve_channel_accept)
 HANDLER(serve_channel_reject)
 HANDLER(serve_channel_close)
+HANDLER(serve_channel_stat)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
@@ -91,6 +92,7 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_CHANNEL_ACCEPT] = sizeof(struct rdmad_channel_accept_req),
     [RDMAD_MSG_CHANNEL_REJECT] = sizeof(struct rdmad_channel_reject_req),
     [RDMAD_MSG_CHANNEL_CLOSE] = sizeof(struct rdmad_channel_close_req),
+    [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),
 };
 
 struct message {
