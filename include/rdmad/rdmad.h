@@ -396,8 +396,8 @@ RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
  *
  * On a channel that came to be RDMAD_CHANNEL_DATAGRAM or _UNACKED a send waits for nobody: it is
  * done when it has left. What arrives is whole, and arrives once; what does not is counted as lost
- * at the receiver's end (rdmad_channel_audit) when the next message comes or the sender closes. Only
- * the receiver hears that its receive was too small.
+ * at the receiver's end (rdmad_channel_audit) when the next message comes or the sender closes.
+ * Only the receiver hears that its receive was too small.
  */
 struct rdmad_message {
     size_t length;
