@@ -134,6 +134,32 @@ Test(peer_asks, a_keeper_asks_again_before_the_lease_ends) {
     cr_expect_not(h->keep, "it never will be");
 }
 
+Test(peer_asks, a_keeper_whose_owner_says_nothing_is_told_in_time) {
+    uint64_t ref;
+    struct rig_done kept = {0}, again = {0};
+    rig.config.peer_ping_ms = rig.config.peer_dead_ms = 600000;
+    struct raw *r = attached(60000, &ref);
+    handle_keep(h, true, rig_done, &kept);
+    raw_expect(r, PEER_MSG_KEEP_REQ);
+    rig_advance(rig.config.attach_timeout_ms * MS - 1);
+    cr_expect_eq(kept.calls, 0);
+    rig_advance(1);
+    cr_expect_eq(kept.calls, 1);
+    cr_expect_eq(kept.code, RDMAD_E_TIMEOUT, "%s", kept.text);
+    cr_expect_not(h->keep, "it was told that it is not");
+    struct peer_msg late = {.type = PEER_MSG_KEEP_REP, .keep_rep.lessee_ref = ref};
+    raw_send(r, &late);
+    quiet();
+    cr_expect_eq(kept.calls, 1);
+    handle_keep(h, true, rig_done, &again); /* the next may be answered */
+    raw_expect(r, PEER_MSG_TTL_REQ);
+    raw_expect(r, PEER_MSG_KEEP_REQ);
+    raw_send(r, &late);
+    AWAIT(again.calls == 1);
+    cr_expect_eq(again.code, 0, "%s", again.text);
+    cr_expect(h->keep);
+}
+
 Test(peer_asks, taken_notifications_make_room_for_more) {
     uint64_t ref;
     struct raw *r = attached(5000, &ref);
