@@ -154,6 +154,8 @@ int rdmad_recv(rdmad_channel *channel, void *buffer, size_t size, int timeout_ms
 
     if (out)
         memset(out, 0, sizeof(*out));
+    if (rc == RDMAD_E_TOO_SMALL && out)
+        out->length = cqe.bytes;
     if (!rc && out) {
         out->length = cqe.bytes;
         out->flags = cqe.flags;

@@ -121,6 +121,7 @@ void rdmad_channel_info(const rdmad_channel *c, struct rdmad_channel_info *out) 
     struct rdmad_session *s = c->session;
 
     pthread_mutex_lock(&s->lock);
+    rdmad_control_look(s);
     *out = (struct rdmad_channel_info){.kind = c->kind,
                                        .peer_uid = c->peer_uid,
                                        .max_message = c->max_message,

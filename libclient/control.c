@@ -159,6 +159,11 @@ void rdmad_control_receive(struct rdmad_session *s) {
     rdmad_event_bell(s);
 }
 
+void rdmad_control_look(struct rdmad_session *s) {
+    if (!s->receiving)
+        rdmad_control_receive(s);
+}
+
 /* Sleeps until somebody else's receiving changed something. Returns at the deadline at the latest.
  */
 static void wait_changed(struct rdmad_session *s, uint64_t deadline_ns) {
@@ -174,8 +179,7 @@ static void wait_changed(struct rdmad_session *s, uint64_t deadline_ns) {
 void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
                         void *arg, uint64_t deadline_ns) {
     for (;;) {
-        if (!s->receiving)
-            rdmad_control_receive(s);
+        rdmad_control_look(s);
         if (ready(s, arg) || rdmad_is_lost(s) || rdmad_poll_timeout(deadline_ns) == 0)
             return;
         if (s->receiving) {

@@ -8,6 +8,7 @@
  * one. A URI has a place of its own size, because a receive may keep it for ever; a program that
  * has all of those waiting in receives is told so.
  */
+#include "common/uri.h"
 #include "libclient/blocking.h"
 #include "libclient/channel.h"
 
@@ -170,10 +171,14 @@ int rdmad_send_lease(rdmad_channel *channel, const char *uri) {
     struct rdmad_want want = {
         .opcode = RDMAD_OP_SEND, .flags = RDMAD_SQE_LEASE, .channel = channel};
     char copy[PLACE_BYTES] = "", *place;
+    struct rdmad_uri parsed;
+    const char *why;
     int rc;
 
     rdmad_blocking_untouched();
     rc = rdmad_copy_text(s, copy, sizeof(copy), uri, "lease URI", RDMAD_E_URI);
+    if (!rc && (why = rdmad_uri_parse(copy, &parsed)))
+        rc = rdmad_fail(s, RDMAD_E_URI, "malformed lease URI: %s", why);
     if (!rc)
         rc = take_place(s, &place);
     if (rc)

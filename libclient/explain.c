@@ -178,7 +178,7 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
     case RDMAD_E_LEASE_ORPHANED:
         if (k->ended_ago_ns)
             say(s, " %llu ms ago", (unsigned long long)(k->ended_ago_ns / 1000000u));
-        say(s, "; attach to a new one");
+        say(s, cqe->opcode == RDMAD_OP_NOTIFIED ? "; grant a new one" : "; attach to a new one");
         break;
     case RDMAD_E_RANGE:
         if (slot && slot->members == 1 && k->found)

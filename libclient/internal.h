@@ -162,6 +162,9 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
 /* With the lock: takes in what the socket has, without waiting. Only while nobody else sleeps on
  * the socket (or it is dead): what is taken away from under a sleeper does not wake it. */
 void rdmad_control_receive(struct rdmad_session *s);
+/* With the lock: the same, or else whoever sleeps on the socket does it; for those who tell how
+ * things stand. */
+void rdmad_control_look(struct rdmad_session *s);
 /* With the lock, released meanwhile: receives until ready(s, arg), loss or the deadline. */
 void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
                         void *arg, uint64_t deadline_ns);

@@ -332,11 +332,14 @@ int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request
 
 int rdmad_lease_attach(rdmad_session *s, const char *uri, unsigned timeout_ms, rdmad_lease **out) {
     struct rdmad_lease_attach_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
-    /* A bare name is one published on the same daemon. */
-    int n = snprintf(request.uri, sizeof(request.uri), "%s%s",
-                     rdmad_name_ok(uri) ? "rdmad:///" : "", uri);
+    int n;
 
     *out = NULL;
+    if (!uri)
+        uri = ""; /* which the daemon refuses with a sentence */
+    /* A bare name is one published on the same daemon. */
+    n = snprintf(request.uri, sizeof(request.uri), "%s%s", rdmad_name_ok(uri) ? "rdmad:///" : "",
+                 uri);
     if (n < 0 || (size_t)n >= sizeof(request.uri))
         return rdmad_fail(s, RDMAD_E_URI, "the lease URI is longer than %u characters",
                           RDMAD_URI_MAX);
@@ -386,6 +389,7 @@ void rdmad_lease_info(const rdmad_lease *lease, struct rdmad_lease_info *out) {
     uint64_t now = rdmad_boottime_ns();
 
     pthread_mutex_lock(&s->lock);
+    rdmad_control_look(s);
     *out = (struct rdmad_lease_info){.id = lease->id,
                                      .length = lease->length,
                                      .rights = lease->rights,

@@ -131,6 +131,8 @@ int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
     *out = NULL;
     if (fstat(fd, &st) < 0)
         return rdmad_fail_errno(s, RDMAD_E_FDS, "descriptor %d cannot be imported", fd);
+    if (!S_ISREG(st.st_mode))
+        return rdmad_fail(s, RDMAD_E_FDS, "descriptor %d is no memfd, and cannot be imported", fd);
     request.bytes = st.st_size > 0 ? (uint64_t)st.st_size : 0;
     rc = rdmad_control_call(s, &call);
     return rc ? rc : pool_new(s, fd, &reply, request.bytes, out);

@@ -225,7 +225,7 @@ void rdmad_sqe_set_imm(struct rdmad_sqe *sqe, uint32_t imm) {
 
 void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags) {
     /* What is no flag must not look like one: the daemon refuses the entry. */
-    sqe->flags |= (uint8_t)(flags > UINT8_MAX ? UINT8_MAX : flags);
+    sqe->flags |= (uint8_t)(flags > UINT8_MAX ? ~RDMAD_SQE_FLAGS : flags);
 }
 
 void rdmad_sqe_set_timeout(struct rdmad_sqe *sqe, uint64_t timeout_ns) {

@@ -210,13 +210,16 @@ static void lose_all(struct rdmad_ring *r) {
     r->unsent = false;
 }
 
-/* The reason why a lease that the daemon has forgotten had ended, if we were told. */
-static void explain_handle(struct rdmad_ring *r, uint64_t handle, struct rdmad_cqe *cqe) {
+/* The reason why a lease that the daemon has forgotten had ended, if we were told. NOTIFIED names
+ * one that was granted here. */
+static void explain_handle(struct rdmad_ring *r, const struct rdmad_slot *slot,
+                           struct rdmad_cqe *cqe) {
     struct rdmad_session *s = r->session;
     struct rdmad_lease *lease;
 
     pthread_mutex_lock(&s->lock);
-    lease = rdmad_lease_find(s, false, handle);
+    rdmad_control_look(s);
+    lease = rdmad_lease_find(s, slot->opcode == RDMAD_OP_NOTIFIED, slot->object);
     if (lease && lease->ended) {
         cqe->status = lease->ended;
         cqe->lease_id = lease->id;
@@ -245,7 +248,7 @@ static enum kind take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t *out
     if (++r->cq_head == r->cq_tail)
         rdmad_ring_publish_head(r);
     if (cqe->status == RDMAD_E_NO_LEASE && r->slot[index].object)
-        explain_handle(r, r->slot[index].object, cqe);
+        explain_handle(r, &r->slot[index], cqe);
     return sort(r, index, cqe->status);
 }
 

@@ -32,8 +32,13 @@
  * library's own behind a mutex each; those that may wait for another program (rdmad_send,
  * rdmad_recv, rdmad_wait_notified) have theirs apart, and never delay those that do not.
  *
- * fork. A session is the process's that opened it, and ends with it, also when children live on. In
- * a child it is lost: calls return RDMAD_E_DAEMON_LOST, rdmad_close does nothing, pools can still be
+ * Time. A daemon keeps the limits of time that it is given; so does the library where it only waits
+ * (for events, completions, connections, locks). A daemon that hangs, stopped by SIGSTOP say, keeps
+ * all other calls waiting until it goes on or is ended, as systemd's watchdog does to rdmad.service
+ * after 30 s; then they return RDMAD_E_DAEMON_LOST.
+ *
+ * fork. A session is the process's that opened it, and ends with it, also when children live on.
+ * In a child it is lost: calls return RDMAD_E_DAEMON_LOST, rdmad_close does nothing, pools can be
  * read but nothing may be allocated or freed. A child opens a session of its own.
  */
 #ifndef RDMAD_RDMAD_H
@@ -408,7 +413,8 @@ struct rdmad_message {
 RDMAD_API int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length);
 RDMAD_API int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length,
                              uint32_t imm);
-/* timeout_ms as in rdmad_next_event; out may be NULL. When the time is over the receive is taken
+/* timeout_ms as in rdmad_next_event; out may be NULL; after RDMAD_E_TOO_SMALL it tells the length
+ * that was sent. When the time is over the receive is taken
  * back: a message that came meanwhile is received, one that had begun to come goes to the next
  * receive whole. As messages wait with their sender until a receive is posted, a time of 0 finds
  * hardly any from another node: to look for messages now and then, keep an RDMAD_OP_RECV on a ring.
@@ -530,8 +536,9 @@ RDMAD_API void rdmad_sqe_set_timeout(struct rdmad_sqe *sqe, uint64_t timeout_ns)
 RDMAD_API int rdmad_ring_submit(rdmad_ring *ring);
 
 /*
- * The next completion without waiting: 0 and *cqe, or RDMAD_E_AGAIN. *cqe is valid until
- * rdmad_ring_seen. When the daemon is lost, ops in flight complete with RDMAD_E_DAEMON_LOST.
+ * The next completion without waiting: 0 and *cqe, or RDMAD_E_AGAIN. *cqe is valid, and the same is
+ * brought again, until rdmad_ring_seen. When the daemon is lost, ops in flight complete with
+ * RDMAD_E_DAEMON_LOST.
  */
 RDMAD_API int rdmad_ring_peek(rdmad_ring *ring, const struct rdmad_cqe **cqe);
 /* The same, waiting up to timeout_ms (-1: for ever): spins first, then sleeps. RDMAD_E_TIMEOUT, or

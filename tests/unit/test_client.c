@@ -295,6 +295,41 @@ Test(client, revoking_tells_the_end_once_whether_or_not_the_daemon_says_it_too) 
     rdmad_lease_free(lease);
 }
 
+Test(client, info_tells_of_a_leases_end_before_the_event_is_taken) {
+    struct rdmad_lease_info info;
+    rdmad_lease *lease;
+    struct rdmad_event e;
+
+    cr_assert_eq(rdmad_lease_attach(s, "a", 0, &lease), 0);
+    rdmad_lease_info(lease, &info);
+    cr_assert_eq(info.ended, 0);
+    fake_lease_ended(&fake, 7, 31, RDMAD_E_LEASE_REVOKED);
+    rdmad_lease_info(lease, &info);
+    cr_assert_eq(info.ended, RDMAD_E_LEASE_REVOKED);
+    cr_assert_eq(info.ttl_ns, 0);
+    cr_assert_eq(rdmad_next_event(s, 0, &e), 0, "the event is lost");
+    cr_assert_eq(e.type, RDMAD_EVENT_LEASE_ENDED);
+}
+
+Test(client, a_uri_that_is_missing_is_no_crash) {
+    rdmad_lease *lease;
+
+    cr_assert_eq(rdmad_lease_attach(s, NULL, 0, &lease), 0, "this daemon takes any URI");
+    rdmad_lease_free(lease);
+}
+
+Test(client, a_descriptor_of_no_memory_is_named_before_anything_is_asked) {
+    rdmad_pool *pool;
+    int ends[2];
+
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(rdmad_pool_import(s, ends[0], &pool), RDMAD_E_FDS);
+    says("is no memfd");
+    cr_assert_null(pool);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 Test(client, a_session_that_the_daemon_ends_says_why) {
     struct rdmad_msg_error why = {.text = "the ring was broken"};
     struct rdmad_event e;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define A_URI "rdmad://h:1/lease/7?key=00112233445566778899aabbccddeeff"
+
 static rdmad_channel *channel;
 static rdmad_service *service;
 
@@ -127,14 +129,14 @@ Test(channel, its_end_is_told_once) {
     tell_closed(41, RDMAD_E_PEER_LOST);
     tell_closed(41, RDMAD_E_CLOSED);
     tell_closed(999, RDMAD_E_CLOSED);
+    rdmad_channel_info(channel, &info);
+    cr_assert_eq(info.closed, RDMAD_E_PEER_LOST, "only who takes events hears of it");
     cr_assert_eq(rdmad_next_event(s, 1000, &e), 0);
     cr_assert_eq(e.type, RDMAD_EVENT_CHANNEL_CLOSED);
     cr_assert_eq(e.channel, channel);
     cr_assert_eq(e.reason, RDMAD_E_PEER_LOST);
     cr_assert_str_eq(e.text, "the other end closed it");
     cr_assert_eq(rdmad_next_event(s, 20, &e), RDMAD_E_TIMEOUT);
-    rdmad_channel_info(channel, &info);
-    cr_assert_eq(info.closed, RDMAD_E_PEER_LOST);
 }
 
 static bool readable(int fd) {
@@ -351,8 +353,7 @@ static bool answer_with(struct fake_ring *r, const struct rdmad_sqe *sqe) {
     cqe.user_data = sqe->user_data;
     cqe.opcode = sqe->opcode;
     if (sqe->opcode == RDMAD_OP_RECV && cqe.status == 0)
-        memcpy(fake.pool[sqe->pool - FAKE_POOL] + sqe->pool_offset, "rdmad://h:1/lease/7?key=00",
-               cqe.bytes);
+        memcpy(fake.pool[sqe->pool - FAKE_POOL] + sqe->pool_offset, A_URI, cqe.bytes);
     fake_ring_complete(r, &cqe);
     return true;
 }
@@ -400,6 +401,8 @@ Test(channel, a_receives_timeout_is_its_ops_deadline_and_no_error) {
 }
 
 Test(channel, a_failed_message_is_explained_with_channel_and_node) {
+    struct rdmad_message m;
+
     rig_play(answer_with);
     with = (struct rdmad_cqe){.status = RDMAD_E_CLOSED, .outcome = RDMAD_FAILED_UNTOUCHED};
     cr_assert_eq(rdmad_send(channel, memory, 64), RDMAD_E_CLOSED);
@@ -408,7 +411,8 @@ Test(channel, a_failed_message_is_explained_with_channel_and_node) {
                                                    "changed"),
                        "%s", rdmad_last_error(s));
     with = (struct rdmad_cqe){.status = RDMAD_E_TOO_SMALL, .bytes = 500};
-    cr_assert_eq(rdmad_recv(channel, memory, 64, -1, NULL), RDMAD_E_TOO_SMALL);
+    cr_assert_eq(rdmad_recv(channel, memory, 64, -1, &m), RDMAD_E_TOO_SMALL);
+    cr_assert_eq(m.length, 500, "what a large enough receive is, is not told");
     cr_assert_not_null(strstr(rdmad_last_error(s), "receive of 64 bytes on channel 41 from node "
                                                    "there failed: the receive is smaller than its "
                                                    "message of 500 bytes"),
@@ -418,13 +422,14 @@ Test(channel, a_failed_message_is_explained_with_channel_and_node) {
 Test(channel, a_lease_goes_as_a_message_and_is_attached_to) {
     rdmad_lease *got;
 
+    cr_assert_eq(rdmad_send_lease(channel, "name"), RDMAD_E_URI, "what is no URI is sent");
     rig_play(answer_with);
-    cr_assert_eq(rdmad_send_lease(channel, "rdmad://h:1/lease/7?key=00"), 0);
+    cr_assert_eq(rdmad_send_lease(channel, A_URI), 0);
     cr_assert_eq(seen.flags, RDMAD_SQE_LEASE);
-    cr_assert_eq(seen.length, 26);
-    with = (struct rdmad_cqe){.bytes = 26, .flags = RDMAD_CQE_LEASE};
+    cr_assert_eq(seen.length, sizeof(A_URI) - 1);
+    with = (struct rdmad_cqe){.bytes = sizeof(A_URI) - 1, .flags = RDMAD_CQE_LEASE};
     cr_assert_eq(rdmad_recv_lease(channel, -1, &got), 0, "%s", rdmad_last_error(s));
-    cr_assert_str_eq(asked[RDMAD_MSG_LEASE_ATTACH].attach.uri, "rdmad://h:1/lease/7?key=00");
+    cr_assert_str_eq(asked[RDMAD_MSG_LEASE_ATTACH].attach.uri, A_URI);
     rdmad_lease_free(got);
     with.flags = 0;
     cr_assert_eq(rdmad_recv_lease(channel, -1, &got), RDMAD_E_PROTOCOL);

@@ -265,6 +265,36 @@ Test(ring, a_lease_that_the_daemon_forgot_fails_with_why_it_ended) {
     cr_assert_eq(cqe->lease_id, 7);
 }
 
+Test(ring, waiting_on_a_lease_that_has_ended_says_why_it_ended) {
+    const struct rdmad_cqe *cqe;
+    rdmad_lease *granted;
+    char text[300];
+
+    cr_assert_eq(rdmad_lease_grant(s, rdmad_pool_base(pool), 64, NULL, &granted), 0);
+    cr_assert_eq(rdmad_lease_revoke(granted), 0);
+    cr_assert_eq(rdmad_prep_notified(ring, rdmad_ring_reserve(ring), granted, 1), 0);
+    cr_assert_eq(rdmad_ring_submit(ring), 1);
+    struct rdmad_sqe sqe = take();
+    complete(&sqe, RDMAD_E_NO_LEASE);
+    cr_assert_eq(rdmad_ring_wait(ring, 1000, &cqe), 0);
+    cr_assert_eq(cqe->status, RDMAD_E_LEASE_REVOKED);
+    rdmad_ring_explain(ring, cqe, text, sizeof(text));
+    cr_assert_not_null(strstr(text, "lease 7 failed: lease revoked"), "%s", text);
+    cr_assert_not_null(strstr(text, "grant a new one"), "%s", text);
+}
+
+Test(ring, an_unknown_flag_does_not_make_an_entry_part_of_a_batch) {
+    struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
+
+    rdmad_prep_nop(sqe, 5);
+    rdmad_sqe_set_flags(sqe, 0x8000);
+    cr_assert_eq(rdmad_ring_submit(ring), 1);
+    struct rdmad_sqe sent = take();
+    cr_assert(sent.flags & ~RDMAD_SQE_FLAGS, "the daemon cannot see it: %#x", sent.flags);
+    complete(&sent, RDMAD_E_RESERVED);
+    cr_assert_eq(reap(), 5);
+}
+
 Test(ring, what_cannot_be_prepared_is_said_and_refused_by_the_daemon) {
     struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
     char mine[8];
