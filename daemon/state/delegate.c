@@ -82,6 +82,8 @@ int lease_delegate(struct lease *l, const struct lease_part *part, struct lease 
     if (l->stage != LEASE_LIVE || !left)
         return lease_ended_error(l->id, l->stage == LEASE_LIVE ? RDMAD_E_LEASE_EXPIRED : l->reason,
                                  0, err);
+    if (l->owner->closing) /* it is about to end */
+        return lease_ended_error(l->id, RDMAD_E_LEASE_ORPHANED, 0, err);
     if ((rc = check_part(l, part, rights, err)) || (rc = check_room(l, root, err)))
         return rc;
     struct lease_terms terms = {

@@ -252,6 +252,18 @@ Test(keep, a_lease_revoked_before_the_data_plane_knows_it_is_told_so) {
     cr_expect_eq(ended.calls, 1);
 }
 
+/* Its end comes when the data plane has let go of its owner; nobody stops the daemon. */
+Test(delegate, a_lease_whose_owner_is_going_has_no_more_parts) {
+    struct session *going = rig_session(2);
+    struct lease *l = rig_grant(going, 1000);
+    struct lease_part p = {.length = 8, .ttl_ns = MS};
+    rig_close(going);
+    cr_expect_eq(l->stage, LEASE_LIVE);
+    cr_expect_eq(no_part(l, &p, "its owner is gone"), RDMAD_E_LEASE_ORPHANED);
+    fake_answer_all();
+    cr_expect(rig_closed(going));
+}
+
 /* Of a lease with children or without: each is something that the daemon keeps for a client that
  * asks without waiting for answers. */
 Test(delegate, only_so_many_calls_wait_for_the_end_of_one) {
