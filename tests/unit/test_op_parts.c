@@ -5,6 +5,7 @@
 #include "daemon/op/slab.h"
 #include "daemon/op/spin.h"
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <stdlib.h>
 
 /* ---- deadlines, against a list that is searched ------------------------------------------ */
@@ -131,6 +132,13 @@ Test(deadlines, fire_for_who_never_asks_when) {
 
 /* ---- spin -------------------------------------------------------------------------------- */
 
+static unsigned yields;
+
+int sched_yield(void) {
+    yields++;
+    return 0;
+}
+
 /* Spins without work from now until it gives up; returns for how long. */
 static uint64_t spin_out(struct spin *s, uint64_t min_ns, uint64_t max_ns) {
     uint64_t now = 1000;
@@ -180,6 +188,26 @@ Test(spin, one_slow_moment_does_not_use_it_up) {
     while (spin_more(&s, 10000000 + looks, 0, 50000)) /* ten milliseconds were stolen */
         looks++;
     cr_assert_geq(looks, 400u);
+}
+
+Test(spin, offers_the_cpu_every_microsecond) {
+    struct spin s;
+    spin_init(&s, 80000);
+    yields = 0;
+    cr_assert_eq(spin_out(&s, 80000, 80000), 80000);
+    cr_assert(yields >= 70 && yields <= 80, "%u", yields);
+}
+
+Test(spin, what_its_offers_cost_is_part_of_it) {
+    struct spin s;
+    spin_init(&s, 80000);
+    yields = 0;
+    unsigned turns = 0;
+    for (uint64_t now = 1000; spin_more(&s, now, 80000, 80000); now += 1000)
+        turns++;
+    cr_assert_gt(yields, 0u);
+    cr_assert_leq(turns + 2 * yields, 80000u / 100 + 2, "%u turns, %u offers", turns, yields);
+    cr_assert_geq(turns, 80000u / 100 / 3);
 }
 
 Test(spin, follows_bounds_that_were_changed) {
