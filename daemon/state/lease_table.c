@@ -4,8 +4,10 @@
  *
  * Numbers only ever grow, so a number names one lease for the life of the daemon. A secret is
  * compared in constant time, and a wrong one is answered in the same words as a number that never
- * was: whoever guesses learns nothing, not even that a lease exists. Tombstones are kept by number,
- * the oldest is forgotten when there are more than lease.tombstones.
+ * was: whoever guesses learns nothing, not even that a lease exists. Tombstones are kept by number.
+ * When there are more than lease.tombstones, the oldest is forgotten of those who have most of
+ * them: so whoever makes and ends leases without pause takes no more than an equal share from
+ * others.
  */
 #include "daemon/state/lease_table.h"
 #include "daemon/base/clock.h"
@@ -18,9 +20,21 @@
 /* A node has thousands of leases, not millions; consecutive numbers spread evenly. */
 #define BUCKETS 4096u
 
+/* Whose tombstones they are: of a uid's own grants, or of what others make of its leases and
+ * budgets. At least one. */
+struct mourner {
+    struct list node;
+    uid_t uid;
+    bool others;
+    uint64_t count;    /* with the one that is being made */
+    struct list tombs; /* oldest first */
+};
+
 struct tombstone {
     struct list by_id;
     struct list by_age;
+    struct list of_mourner;
+    struct mourner *mourner;
     uint8_t key[RDMAD_KEY_BYTES];
     uint64_t ended_ns;
     struct lease_view view;
@@ -32,6 +46,7 @@ struct leases {
     unsigned count;
     uint64_t tombstones;
     struct list tombs_by_age; /* oldest first */
+    struct list mourners;
     struct list ids[BUCKETS], tombs[BUCKETS];
 };
 
@@ -42,6 +57,7 @@ int leases_new(struct state *st, struct leases **out) {
     ls->state = st;
     ls->next_id = 1;
     list_init(&ls->tombs_by_age);
+    list_init(&ls->mourners);
     for (unsigned i = 0; i < BUCKETS; i++) {
         list_init(&ls->ids[i]);
         list_init(&ls->tombs[i]);
@@ -50,18 +66,61 @@ int leases_new(struct state *st, struct leases **out) {
     return 0;
 }
 
-static void forget_oldest(struct leases *ls) {
-    struct tombstone *t = list_entry(list_pop(&ls->tombs_by_age), struct tombstone, by_age);
+static void mourner_leave(struct mourner *m) {
+    if (m->count)
+        return;
+    list_remove(&m->node);
+    free(m);
+}
+
+static void forget(struct leases *ls, struct tombstone *t) {
+    struct mourner *m = t->mourner;
     list_remove(&t->by_id);
+    list_remove(&t->by_age);
+    list_remove(&t->of_mourner);
     ls->tombstones--;
     free(t);
+    m->count--;
+    mourner_leave(m);
+}
+
+/* Who is about to have one more counts it, but may have none to forget. false: there is none. */
+static bool forget_one(struct leases *ls) {
+    struct mourner *most = NULL;
+    list_for_each (node, &ls->mourners) {
+        struct mourner *m = list_entry(node, struct mourner, node);
+        if (!list_empty(&m->tombs) && (!most || m->count > most->count))
+            most = m;
+    }
+    if (!most)
+        return false;
+    forget(ls, list_entry(most->tombs.next, struct tombstone, of_mourner));
+    return true;
+}
+
+/* With a tombstone or not yet; NULL: out of memory. */
+static struct mourner *mourner_of(struct leases *ls, const struct lease *l) {
+    bool others = l->parent || l->requested;
+    list_for_each (node, &ls->mourners) {
+        struct mourner *m = list_entry(node, struct mourner, node);
+        if (m->uid == l->owner->uid && m->others == others)
+            return m;
+    }
+    struct mourner *m = calloc(1, sizeof(*m));
+    if (!m)
+        return NULL;
+    m->uid = l->owner->uid;
+    m->others = others;
+    list_init(&m->tombs);
+    list_append(&ls->mourners, &m->node);
+    return m;
 }
 
 void leases_free(struct leases *ls) {
     if (!ls)
         return;
-    while (!list_empty(&ls->tombs_by_age))
-        forget_oldest(ls);
+    while (forget_one(ls))
+        ;
     free(ls);
 }
 
@@ -123,11 +182,18 @@ void lease_table_bury(struct leases *ls, const struct lease *l) {
     ls->count--;
 
     uint64_t keep = ls->state->config->lease_tombstones;
-    while (ls->tombstones && ls->tombstones >= keep)
-        forget_oldest(ls);
-    struct tombstone *t = keep ? calloc(1, sizeof(*t)) : NULL;
+    struct mourner *m = keep ? mourner_of(ls, l) : NULL;
+    struct tombstone *t = m ? calloc(1, sizeof(*t)) : NULL;
+    if (t)
+        m->count++;
+    else if (m)
+        mourner_leave(m);
+    while (ls->tombstones >= keep && forget_one(ls))
+        ;
     if (!t)
         return; /* its holder is told that there is no such lease: true, if less helpful */
+    t->mourner = m;
+    list_append(&m->tombs, &t->of_mourner);
     t->ended_ns = state_now(ls->state);
     memcpy(t->key, l->key, sizeof(t->key));
     lease_view_of(l, t->ended_ns, &t->view);

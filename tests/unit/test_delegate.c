@@ -58,6 +58,26 @@ Test(delegate, a_part_has_its_own_secret_and_its_leases_range_and_scope) {
     cr_expect_eq(rig_events(owner, RDMAD_EV_LEASE_ENDED), 1, "it never heard of the part");
 }
 
+Test(delegate, tombstones_of_parts_do_not_crowd_out_those_of_what_was_granted) {
+    struct lease *l = rig_grant(owner, 1000);
+    struct lease_view v;
+    uint64_t granted[4], last = 0;
+    for (int i = 0; i < 4; i++) {
+        struct lease *other = rig_grant(owner, 1000);
+        granted[i] = other->id;
+        lease_end(other, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    }
+    for (int i = 0; i < 30; i++) { /* a lessee can, without its owner */
+        struct lease *child = part(l, 1000, 0);
+        last = child->id;
+        lease_end(child, RDMAD_E_LEASE_RELEASED, NULL, NULL);
+    }
+    for (int i = 0; i < 4; i++)
+        cr_expect(lease_ended_view(rig.st.leases, granted[i], &v), "%d", i);
+    cr_expect(lease_ended_view(rig.st.leases, last, &v));
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+}
+
 Test(delegate, a_revoke_is_over_when_the_parts_are) {
     struct lease *l = rig_grant(owner, 1000), *child = part(l, 1000, RDMAD_RIGHTS_ALL);
     struct lease *grandchild = part(child, 1000, 0);

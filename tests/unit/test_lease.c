@@ -514,6 +514,34 @@ Test(lease, tombstones_are_bounded_and_the_oldest_goes_first) {
     cr_expect_not(lease_ended_view(rig.st.leases, 12, &v));
 }
 
+Test(lease, tombstones_of_a_uid_that_has_most_of_them_make_room_for_others) {
+    struct session *few = rig_session(1), *many = rig_session(2), *again = rig_session(2);
+    struct rdmad_uri first[2], later[20];
+    struct error err;
+    for (int i = 0; i < 2; i++) {
+        struct lease *l = rig_grant(few, 1000);
+        first[i] = uri_of(l);
+        finish(l);
+    }
+    for (int i = 0; i < 20; i++) {
+        struct lease *l = rig_grant(i % 2 ? many : again, 1000);
+        later[i] = uri_of(l);
+        finish(l);
+    }
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(find_error(&first[i], &err), RDMAD_E_LEASE_REVOKED, "%d", i);
+    for (int i = 0; i < 20; i++)
+        cr_expect_eq(find_error(&later[i], &err), i < 14 ? RDMAD_E_NO_LEASE : RDMAD_E_LEASE_REVOKED,
+                     "%d", i);
+    rig.config.lease_tombstones = 2; /* reloaded */
+    struct lease *last = rig_grant(few, 1000);
+    first[0] = uri_of(last);
+    finish(last);
+    cr_expect_eq(find_error(&first[0], &err), RDMAD_E_LEASE_REVOKED, "one for each");
+    cr_expect_eq(find_error(&later[19], &err), RDMAD_E_LEASE_REVOKED, "one for each");
+    cr_expect_eq(find_error(&later[18], &err), RDMAD_E_NO_LEASE);
+}
+
 static void count_view(void *arg, const struct lease_view *v) {
     unsigned *n = arg;
     n[v->reason != 0]++;
