@@ -261,7 +261,7 @@ static void only_sealed_memory_is_imported(void) {
     not_imported(s, memory(0, SEALS), RDMAD_E_INVAL, "one byte");
     CHECK(!pipe(fds), "no pipe");
     close(fds[1]);
-    not_imported(s, fds[0], RDMAD_E_INVAL, "one byte");
+    not_imported(s, fds[0], RDMAD_E_FDS, "no memfd");
     snprintf(path, sizeof(path), "/dev/shm/rdmad-test-%d", (int)getpid());
     fds[0] = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
     CHECK(fds[0] >= 0 && !ftruncate(fds[0], BYTES), "no file in %s", path);
