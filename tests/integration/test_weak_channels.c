@@ -525,14 +525,14 @@ static void a_link_that_is_made_anew(void) {
     enum { COUNT = 8 };
     rdmad_ring *near = client_ring(p.a, 16), *far = client_ring(p.b, 16);
     char text[400];
-    CHECK(exchange(near, far, 100, 1), "it is lost");
+    OK(rdmad_prep_recv(far, entry(far), p.cb, p.far + BIG, 64, 1), p.b);
+    CHECK(rdmad_ring_submit(far) == 1, "%s", rdmad_last_error(p.b));
+    CHECK(exchange(near, far, 100, 1), "it is lost"); /* and so a's daemon knows of that receive */
     spoil_cable("netem loss 100%");
     for (unsigned i = 0; i < COUNT; i++)
         post_send(near, p.near, 100, i, i);
     for (unsigned i = 0; i < COUNT; i++)
         CHECK(reap(near, p.a, text, sizeof(text)).status == 0, "nobody waits for it: %s", text);
-    OK(rdmad_prep_recv(far, entry(far), p.cb, p.far, 64, 1), p.b);
-    CHECK(rdmad_ring_submit(far) == 1, "%s", rdmad_last_error(p.b));
     struct rdmad_sqe *sqe = entry(near);
     OK(rdmad_prep_send(near, sqe, p.ca, p.near, 64, 1), p.a);
     rdmad_sqe_set_timeout(sqe, UINT64_C(60000000000));
