@@ -42,7 +42,7 @@ void lessee_finish(struct lessee *l);
 void lessee_expect_end(struct lessee *l, unsigned ms);
 void lessee_kill(struct lessee *l);
 
-/* The longest that an op of a lessee may take, and what the harness adds for a busy machine. */
-#define TRANSFER_TIMEOUT_NS UINT64_C(2000000000)
+/* The longest that an op of a lessee may take. */
+#define TRANSFER_TIMEOUT_NS (UINT64_C(2000000000) * test_patience())
 
 #endif
