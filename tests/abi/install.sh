@@ -15,6 +15,16 @@ cmake --install "$build" --prefix "$prefix" >"$work/log" || { cat "$work/log"; e
 for header in rdmad abi ring wire; do
     [ -f "$prefix/include/rdmad/$header.h" ] || { echo "$header.h was not installed"; exit 1; }
 done
+# Another prefix than the configured one is obeyed by everything.
+[ -f "$prefix/etc/rdmad.json" ] || { echo "the settings were not installed below $prefix"; exit 1; }
+# The manual page says where the service looks for its settings.
+unit=$prefix/lib/systemd/system/rdmad.service
+config=$(sed -n 's/^ExecStart=.*--config //p' "$unit")
+[ -n "$config" ] || { echo "rdmad.service names no settings"; exit 1; }
+page=$prefix/share/man/man8/rdmad.8
+if [ -f "$page" ]; then
+    grep -qF "$config" <(sed 's/\\//g' "$page") || { echo "rdmad(8) does not name $config"; exit 1; }
+fi
 libdir=$(dirname "$(find "$prefix" -name librdmad.so)")
 version=$(sed -n 's/^project(rdmad VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
 
