@@ -23,7 +23,7 @@ config=$(sed -n 's/^ExecStart=.*--config //p' "$unit")
 [ -n "$config" ] || { echo "rdmad.service names no settings"; exit 1; }
 page=$prefix/share/man/man8/rdmad.8
 if [ -f "$page" ]; then
-    grep -qF "$config" <(sed 's/\\//g' "$page") || { echo "rdmad(8) does not name $config"; exit 1; }
+    grep -qF "$config" <(sed 's/\\&//g' "$page") || { echo "rdmad(8) does not name $config"; exit 1; }
 fi
 libdir=$(dirname "$(find "$prefix" -name librdmad.so)")
 version=$(sed -n 's/^project(rdmad VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
