@@ -521,45 +521,6 @@ Test(notify, notices_outlive_the_attach_they_came_by) {
     rig_down(&rig);
 }
 
-/* An attach is worth 64 of them, and who attaches again and again may not fill the daemon. */
-Test(notify, attaches_that_come_and_go_leave_a_bounded_number_of_notices) {
-    enum { MOST = 256 * RDMAD_NOTIFY_DEPTH };
-    struct rdmad_cqe cqe;
-    unsigned left = 0;
-    int status = 0;
-    for (unsigned n = 0; n < 300 && !status; n++) {
-        for (unsigned i = 0; i < RDMAD_NOTIFY_DEPTH && !status; i++, left += !status)
-            status = notify(NEAR, 0, i).status;
-        plane_lease_forget(c.session, NEAR);
-        rig_lease_of(&c, NEAR, NEAR_LEASE, &near, near.pool, BYTES, RDMAD_RIGHTS_ALL, deadline_ns,
-                     &audit);
-    }
-    cr_assert_eq(status, RDMAD_E_NO_WAITER);
-    cr_assert_eq(left, MOST);
-    ask(NEAR, 1);
-    cr_assert_eq(rig_wait(&near).status, 0);
-    cr_assert_eq(notify(NEAR, 0, 1).status, 0, "there is room again");
-    cr_assert_eq(notify(NEAR, 0, 1).status, RDMAD_E_NO_WAITER);
-
-    /* Those of peers were let in by their daemons. */
-    struct worker *w = &rig.plane[HERE]->worker[0];
-    struct op_notifier *n = notifier_new(near.session, NEAR_LEASE);
-    for (unsigned i = 0; i < MOST + 100; i++) {
-        n->queued++;
-        cr_assert_eq(notice_leave(w, n, i, 0), 0);
-    }
-    cr_assert_eq(n->queued, MOST, "the others are dropped");
-    notifier_drop(n);
-    for (left = 0; left < 2 * MOST; left++) {
-        ask(NEAR, 1);
-        cr_assert_eq(rig_wait(&near).status, 0);
-    }
-    ask(NEAR, 1);
-    rig_settle(&rig);
-    cr_assert_not(rig_take(&near, &cqe));
-    down();
-}
-
 Test(notify, owners_go_with_notices_and_waiters_of_any_kind) {
     cr_assert_eq(notify(FAR, 0, 1).status, 0);
     ask(NEAR, 1);
