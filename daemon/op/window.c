@@ -111,6 +111,8 @@ void window_extend(struct call *c) {
 void window_close(struct call *c) {
     struct op_window *ow = &c->window->op;
     c->garbage = c->window;
+    if (ow->notifier)
+        worker_hear(ow->worker);
     notifier_window_closed(ow->worker, ow);
     if (ow->opening) {
         error_set(&ow->opening->result, RDMAD_E_CANCELED, "the window was closed meanwhile");

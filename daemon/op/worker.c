@@ -208,9 +208,18 @@ static unsigned poll_link(struct worker *w) {
     return work;
 }
 
+void worker_hear(struct worker *w) {
+    if (w->heard)
+        return;
+    w->heard = true;
+    seat_wake(&w->link, w->now_ns);
+    poll_link(w);
+}
+
 unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
+    w->heard = false;
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);
     work += rings_serve(w);

@@ -38,6 +38,7 @@ struct worker {
     const struct plane_settings *settings;
     const struct plane_events *events;
     uint64_t now_ns; /* of this turn */
+    bool heard;      /* worker_hear, in this turn */
 
     struct seat local, link;
     struct op_route local_route;
@@ -86,6 +87,9 @@ void worker_fini(struct worker *w);
 
 /* One turn; returns how much happened, 0 for nothing. */
 unsigned worker_turn(struct worker *w, uint64_t now_ns);
+/* Of a mail: takes what the link has brought, before what the mail is about to close. A device
+ * acknowledges messages that we have not looked at, so their senders may have gone on. */
+void worker_hear(struct worker *w);
 /* When a turn is due though nothing comes in; CLOCK_NEVER: no such time. */
 uint64_t worker_next_ns(struct worker *w);
 

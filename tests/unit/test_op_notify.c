@@ -465,6 +465,30 @@ Test(notify, after_the_deadline_a_window_brings_no_notices) {
     down();
 }
 
+/* A device acknowledges a message before our worker has looked; and then its lessee lets go. */
+Test(notify, one_that_came_before_its_window_is_closed_is_kept) {
+    struct worker *here = &rig.plane[HERE]->worker[0];
+    struct rig_answer closed = {0};
+    struct rdmad_sqe sqe = notify_of(FAR, 0, 17);
+    struct rdmad_cqe cqe;
+    rig_settle(&rig);
+    rig_put(&c, &sqe);
+    here->link.parked = false;
+    for (unsigned n = 0; !rig_take(&c, &cqe); n++) {
+        cr_assert_lt(n, 1000u, "it is not acknowledged");
+        worker_turn(here, sim_now());
+        sim_advance(1000);
+    }
+    cr_assert_eq(cqe.status, 0);
+    lessee.session = NULL;
+    plane_window_close(remote.window, RDMAD_E_LEASE_RELEASED, rig_done, &closed);
+    remote.window = NULL;
+    cr_assert_eq(rig_await(&rig, &closed), 0);
+    ask(FAR, 1);
+    expect_notice(FAR, 0, 17);
+    down();
+}
+
 /* ---- ends -------------------------------------------------------------------------------- */
 
 Test(notify, a_grants_end_ends_who_waits_and_drops_what_nobody_took) {
