@@ -116,11 +116,17 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
 
 int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_send *s) {
     bool tell = ch->tell;
+    uint32_t acks = ch->acks;
     ch->tell = false;
+    ch->acks = 0;
     int rc = ch->remote ? carry_there(ch, m, s) : carry_here(ch, m);
-    if (rc < 0)
+    if (rc < 0) {
         ch->tell = tell;
-    else if (m->state.limit > ch->told)
+        ch->acks = acks;
+        return rc;
+    }
+    ch->ack_turns = 0;
+    if (m->state.limit > ch->told)
         ch->told = m->state.limit;
     return rc;
 }

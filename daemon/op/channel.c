@@ -5,7 +5,8 @@
  * Whatever happens to a channel only notes what has to be done and touches it; channels_run then
  * gives each that was touched its turn: what is whole completes, what may be sent is sent, and the
  * state is told if nothing else carried it. So a turn's worth of acknowledgements and credits is
- * one message.
+ * one message; and the acknowledgement of a single one is none, if it is answered within a few
+ * turns. A worker does not go to sleep on it.
  *
  * The end of a channel is a turn of the same kind, repeated until no op is left; the last word is
  * FIN. The other end's FIN, its lie, or the loss of its peer (over) ends the ops likewise.
@@ -16,6 +17,10 @@
 #include <stdlib.h>
 
 #define ROUNDS 8u /* in which one end answers the other's turn within this one */
+/* How long an acknowledgement may wait: turns, unless they are long. */
+#define ACK_TURNS 4u
+#define ACK_NS 20000u
+#define ACK_SKIPS 16u /* do not, after one that did in vain */
 
 /* ---- a worker's channels ----------------------------------------------------------------- */
 
@@ -229,6 +234,24 @@ static void end_ops(struct op_channel *ch) {
         receives_end(ch, ch->over ? ch->over : ch->reason);
 }
 
+/* The acknowledgement of one message may wait for an answer to ride on, which in a conversation
+ * comes at once and saves a message of the fabric each way. Where none came, the next do not wait:
+ * a sender that sends one by one waits for each of them. */
+static bool ack_may_wait(struct op_channel *ch) {
+    struct worker *w = ch->worker;
+    if (!ch->remote || ch->tell || ch->acks > 1 || ch->reason || ch->ack_turns > ACK_TURNS)
+        return false;
+    bool over = w->channels->hurry || ch->ack_turns == ACK_TURNS || w->now_ns - ch->ack_ns > ACK_NS;
+    if (!over && !ch->ack_skips) {
+        ch->ack_turns++;
+        w->channels->acks_wait++;
+        return true;
+    }
+    ch->ack_skips = ch->ack_skips ? ch->ack_skips - 1 : ACK_SKIPS;
+    ch->ack_turns = ACK_TURNS + 1; /* not again if there is no room for it */
+    return false;
+}
+
 static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
     unsigned said = 0;
     if (ch->fresh && !channel_weak(ch)) {
@@ -246,7 +269,11 @@ static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
         *again |= !ch->fin_told;
         return said + ch->fin_told;
     }
-    if (ch->tell && !*again && !channel_weak(ch)) {
+    if ((ch->tell || ch->acks) && !*again && !channel_weak(ch)) {
+        if (ack_may_wait(ch)) {
+            *again = true;
+            return said;
+        }
         bool told = say(ch, CHANNEL_STATE);
         *again |= !told;
         said += told;
@@ -267,6 +294,7 @@ unsigned channels_run(struct worker *w) {
     unsigned work = 0;
     list_init(&now);
     list_init(&later);
+    w->channels->acks_wait = 0;
     for (unsigned round = 0; round < ROUNDS && !list_empty(run); round++) {
         list_splice(&now, run);
         for (struct list *pos; (pos = list_pop(&now));) {
@@ -281,7 +309,13 @@ unsigned channels_run(struct worker *w) {
     if (!list_empty(run))
         work++;
     list_splice(run, &later);
+    w->channels->hurry = false;
     return work;
+}
+
+bool channels_hurry(struct worker *w) {
+    w->channels->hurry = w->channels->acks_wait > 0;
+    return w->channels->hurry;
 }
 
 /* ---- what the control thread asks -------------------------------------------------------- */

@@ -157,9 +157,12 @@ struct op_channel {
     uint32_t ops;                         /* SENDs and RECVs not ended */
 
     bool open;
-    bool fresh;  /* the lane is another: to begin with SYNC */
-    bool synced; /* the other end answered to that */
-    bool tell;   /* the state is to be told */
+    bool fresh;               /* the lane is another: to begin with SYNC */
+    bool synced;              /* the other end answered to that */
+    bool tell;                /* the state is to be told */
+    uint32_t acks, ack_turns; /* messages that are over and not told of; how long these waited */
+    uint32_t ack_skips;       /* how many of the next are not to wait */
+    uint64_t ack_ns;          /* the first of them */
     uint32_t epoch, peer_epoch;
     uint64_t via; /* the number of the other end's link here */
 
@@ -211,6 +214,8 @@ struct channels {
     struct list run;                     /* with something to do */
     struct slab sends, arrivals;
     struct fabric_audit audit; /* of windows that nobody asks about */
+    unsigned acks_wait;        /* channels whose acknowledgement waits for an answer */
+    bool hurry;                /* they wait no longer */
 };
 int channels_init(struct worker *w);
 void channels_fini(struct worker *w);

@@ -298,6 +298,8 @@ void channels_lane_up(struct worker *w, struct op_lane *lane);
 void channels_lane_down(struct worker *w, struct op_lane *lane);
 /* Once a turn, before submit_run: acknowledgements and credits that gathered go out. */
 unsigned channels_run(struct worker *w);
+/* Before a sleep: true if acknowledgements wait; the next turn tells them. */
+bool channels_hurry(struct worker *w);
 
 /* ---- validate.c -------------------------------------------------------------------------- */
 

@@ -83,7 +83,9 @@ static void advance(struct op_channel *ch, bool small, bool gone) {
     mine->next++;
     mine->small = mine->small << 1 | small;
     mine->gone = mine->gone << 1 | gone;
-    ch->tell = true;
+    ch->tell |= small || gone;
+    if (ch->acks++ == 0)
+        ch->ack_ns = ch->worker->now_ns;
 }
 
 /* What the other end knows need not be kept. */

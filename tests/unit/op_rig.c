@@ -87,6 +87,9 @@ static unsigned turn(struct rig *rig) {
             work += worker_turn(&rig->plane[i]->worker[n], sim_now());
     if (mailbox_pending(&rig->control))
         work += mailbox_drain(&rig->control);
+    for (int i = 0; !work && i < 2; i++) /* as before a sleep */
+        for (unsigned n = 0; n < rig->settings.workers; n++)
+            work += channels_hurry(&rig->plane[i]->worker[n]);
     return work;
 }
 

@@ -158,6 +158,73 @@ Test(channel_link, acknowledgements_and_credits_ride_together) {
     done();
 }
 
+static void turn_of(int end) {
+    struct worker *w = chan_of(&c, end)->worker;
+    seat_wake(&w->link, sim_now());
+    worker_turn(w, sim_now());
+    sim_advance(100);
+}
+
+/* A message is in B's receive, and B's worker has not had a turn since. */
+static void one_has_come(void) {
+    struct rdmad_cqe cqe;
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 100, 1);
+    chan_put(&c, A, RDMAD_OP_RECV, 200, 100, 2);
+    quiet();
+    sim_script()->delay_min_ns = sim_script()->delay_max_ns = 1000;
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 100, 3);
+    for (unsigned n = 0; !chan_take(&c, B, &cqe); n++) {
+        cr_assert_lt(n, 100u);
+        turn_of(A);
+        turn_of(B);
+    }
+}
+
+Test(channel_link, an_answer_carries_the_acknowledgement_of_what_it_answers) {
+    struct rdmad_cqe cqe;
+    one_has_come();
+    turn_of(B);
+    turn_of(B);
+    chan_put(&c, B, RDMAD_OP_SEND, 200, 100, 4);
+    unsigned most = 0;
+    for (unsigned n = 0, had = 0; had < 2; n++) { /* A's receive and its send */
+        cr_assert_lt(n, 100u);
+        turn_of(B);
+        unsigned posted = chan_of(&c, B)->posted_sends;
+        most = posted > most ? posted : most;
+        turn_of(A);
+        had += chan_take(&c, A, &cqe);
+    }
+    cr_assert_eq(most, 1);
+    done();
+}
+
+Test(channel_link, an_acknowledgement_does_not_wait_long_for_an_answer) {
+    one_has_come();
+    unsigned n = 0;
+    for (; !chan_of(&c, B)->posted_sends; n++)
+        turn_of(B);
+    cr_assert(n > 1 && n <= 5, "%u", n);
+    ASSERT_CQE(chan_wait(&c, A), 3, RDMAD_OK, RDMAD_DONE, 100);
+    one_has_come();
+    turn_of(B);
+    cr_assert_eq(chan_of(&c, B)->posted_sends, 1, "it waits again, after it was in vain");
+    ASSERT_CQE(chan_wait(&c, A), 3, RDMAD_OK, RDMAD_DONE, 100);
+    done();
+}
+
+Test(channel_link, a_worker_tells_of_what_came_before_it_sleeps) {
+    one_has_come();
+    struct worker *w = chan_of(&c, B)->worker;
+    turn_of(B);
+    cr_assert(channels_hurry(w), "it would sleep on it");
+    turn_of(B);
+    cr_assert_eq(chan_of(&c, B)->posted_sends, 1);
+    cr_assert(!channels_hurry(w));
+    ASSERT_CQE(chan_wait(&c, A), 3, RDMAD_OK, RDMAD_DONE, 100);
+    done();
+}
+
 Test(channel_link, an_orderly_end_delivers_first_and_is_told_once) {
     for (unsigned i = 0; i < 3; i++)
         chan_put(&c, A, RDMAD_OP_SEND, 0, 50000, i);
