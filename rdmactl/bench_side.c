@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#define SPIN_TURNS 20u           /* before the first look at the clock */
+#define SPIN_TURNS 20u            /* before the first look at the clock */
 #define YIELD_NS UINT64_C(200000) /* then give way, as long as libraries are advised to spin */
 #define NAP_MIN_NS UINT64_C(50000)
 #define NAP_MAX_NS UINT64_C(100000000)
