@@ -26,7 +26,9 @@
  * A SEND is a message of ours to the fabric's user at the peer: no client sees it. It is DONE when
  * the peer's instance has it for certain and will pass it to env.received; a SEND of which that is
  * not known when its link breaks is UNKNOWN. The fabric sees to it that the peer has room (post
- * says AGAIN until then), so that no device ever answers "receiver not ready".
+ * says AGAIN until then), so that no device ever answers "receiver not ready". A long one may land:
+ * its head comes first, the fabric's user says where the rest of it belongs (a *landing*), and that
+ * goes straight there.
  *
  * CAS and FADD need a window with RDMAD_RIGHT_ATOMIC. They are atomic with one another through one
  * fabric of the owner's daemon, and with its CPU where atomics_are_cpus says so.
@@ -95,6 +97,13 @@ struct fabric_op {
     uint64_t scratch[4];
 };
 
+/* Where the payload of a SEND goes that is on its way in. The user's; from env.landing until
+ * env.landed or abandon it stays where it is, and its memory with it. */
+struct fabric_landing {
+    void *base; /* client memory, as long as the payload */
+    void *home; /* the fabric's own */
+};
+
 struct fabric_window_spec {
     uint64_t peer; /* only connections of this peer may use it; 0: this daemon itself */
     uint64_t via;  /* of them only the one of this number, where the implementation can tell */
@@ -124,6 +133,14 @@ struct fabric_env {
     /* A SEND of peer came by its connection of that number: head and payload as one, valid until
      * this returns. All of one connection come in the order they were posted. */
     void (*received)(void *user, uint64_t peer, uint64_t number, const void *bytes, size_t size);
+    /* The head of a SEND of peer has come, and length bytes (never 0) are to follow. Returns where
+     * they go; NULL: nowhere. In the first case landed follows, once, unless abandon is called
+     * before: with RDMAD_OK when all of it is there, else it was no message: RDMAD_E_FAULT when the
+     * landing's memory vanished, PEER_LOST when the rest will not come. In between nothing else
+     * comes by that connection. Both NULL with received. */
+    struct fabric_landing *(*landing)(void *user, uint64_t peer, uint64_t number, const void *head,
+                                      size_t size, uint64_t length);
+    void (*landed)(void *user, struct fabric_landing *landing, int status);
     /* Client memory behind a window or an op vanished (SIGBUS, EFAULT): its session must end. */
     void (*memory_fault)(void *user, const void *address);
     const struct fabric_settings *settings;
@@ -165,6 +182,9 @@ struct fabric_ops {
      * that is still under way on it takes effect afterwards. NULL where the closing of a connection
      * tells by itself and first. */
     void (*forget)(struct fabric *f, uint64_t peer, uint64_t number);
+    /* From now on not one byte more is written to the landing, and landed will not be called. What
+     * is still to come of that SEND is thrown away. NULL where nothing lands. */
+    void (*abandon)(struct fabric_landing *landing);
 
     /* Initiator side: link_new makes our end, link_open starts connecting by the peer's offer;
      * link_up or link_lost tells the rest (link_lost may come between the two). The host is the
@@ -192,8 +212,9 @@ struct fabric_ops {
      * RDMAD_E_PEER_LOST. cancel ends a posted op with the given status before it returns (complete
      * is called inside) wherever the implementation can let go of the memory at once, as local, tcp
      * and sim can; a WRITE of which nothing was sent is untouched, else partial or, if wholly sent,
-     * unknown. Hardware cannot be told: there the op ends as it ends, within quiesce_ns at most,
-     * after which the link is broken to get the memory back. */
+     * unknown; a SEND of which the end was not sent is received by nobody. Hardware cannot be told:
+     * there the op ends as it ends, within quiesce_ns at most, after which the link is broken to
+     * get the memory back. */
     int (*post)(struct fabric_link *link, struct fabric_op *op);
     void (*cancel)(struct fabric_op *op, int status);
 

@@ -185,23 +185,39 @@ static bool void_now(struct op_channel *ch, const struct channel_message *m, uin
     ch->peer_epoch = m->state.epoch;
     ch->via = number;
     ch->tell = true;
+    landings_void(ch);
     sends_rekey(ch); /* by the same link, too: what crossed this is of an epoch gone by */
     return false;
+}
+
+static void received(struct worker *w, uint64_t peer, uint64_t number,
+                     const struct channel_message *m, const char *wrong) {
+    struct op_channel *ch = channel_find(w, m->channel);
+    if (!ch || !ch->remote || ch->peer_in != peer || ch->over)
+        return;
+    if (!wrong && channel_weak(ch))
+        wrong = m->landing ? "a message that lands where none does" : weak_deliver(ch, m);
+    if (wrong)
+        lie(ch, wrong);
+    else if (!channel_weak(ch) && !void_now(ch, m, number))
+        channel_deliver(ch, m);
 }
 
 void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
                       size_t size) {
     struct channel_message m;
-    const char *wrong = channel_decode(&m, bytes, size);
-    struct op_channel *ch = channel_find(w, m.channel);
-    if (!ch || !ch->remote || ch->peer_in != peer || ch->over)
-        return;
-    if (!wrong && channel_weak(ch))
-        wrong = weak_deliver(ch, &m);
-    if (wrong)
-        lie(ch, wrong);
-    else if (!channel_weak(ch) && !void_now(ch, &m, number))
-        channel_deliver(ch, &m);
+    const char *wrong = channel_decode(&m, bytes, size, 0);
+    received(w, peer, number, &m, wrong);
+}
+
+struct fabric_landing *channel_landing(struct worker *w, uint64_t peer, uint64_t number,
+                                       const uint8_t *head, size_t size, uint64_t length) {
+    struct channel_message m;
+    struct fabric_landing *landing = NULL;
+    const char *wrong = channel_decode(&m, head, size, length);
+    m.landing = &landing;
+    received(w, peer, number, &m, wrong);
+    return landing;
 }
 
 /* ---- a turn ------------------------------------------------------------------------------ */
@@ -405,8 +421,11 @@ void channel_posts_gone(struct op_channel *ch) {
 static void forget(struct op_channel *ch) {
     for (struct list *pos; (pos = list_pop(&ch->sent));) /* given up: without ops */
         slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
-    for (struct list *pos; (pos = list_pop(&ch->arrivals));) /* taken back: without receives */
-        slab_put(&ch->worker->channels->arrivals, list_entry(pos, struct op_arrival, node));
+    for (struct list *pos; (pos = list_pop(&ch->arrivals));) { /* taken back: without receives */
+        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
+        landing_stop(a);
+        slab_put(&ch->worker->channels->arrivals, a);
+    }
     slots_remove(&ch->session->channels, ch->handle);
     ch->stats = &ch->unwatched;
     ch->session = NULL;

@@ -3,8 +3,8 @@
  * channel.h - one end of a channel, and what crosses between the two ends.
  *
  * Read channel_wire.c (messages as bytes), channel.c (life, and a channel's turn), sends.c,
- * receives.c, rendezvous.c (large messages), carry.c (how a message gets to the other end), and
- * channel_call.c (the control thread's side).
+ * receives.c, rendezvous.c (large messages), landing.c (those between), carry.c (how a message gets
+ * to the other end), and channel_call.c (the control thread's side).
  *
  * Each end sends messages numbered 0, 1, 2... and receives the other's. The receiver is in charge:
  * its state, which rides on every message that it sends, says how far it has come. *next*: all
@@ -13,8 +13,10 @@
  * send those below, because their receives are posted. So a message always finds its receive, and
  * nothing is ever kept in between: the daemon holds no messages, whoever stalls.
  *
- * A small message is one fabric SEND. A large one is an offer: the sender opens a window on its
- * buffer and tells the key, the receiver READs into the posted buffer, and acknowledges.
+ * A small message is one fabric SEND, copied into its receive; a longer one may come straight there
+ * while the fabric receives it, where the fabric can do that (a landing). A large one is an offer:
+ * the sender opens a window on its buffer and tells the key, the receiver READs into the posted
+ * buffer, and acknowledges.
  *
  * When a receive was taken back after its credit was told, the message that came for it is
  * refused: the receiver counts a *refusal* in its state and takes nothing but number expect from
@@ -79,13 +81,16 @@ struct channel_message {
     uint64_t seq, length; /* DATA, OFFER, KEY, WITHDRAW */
     struct fabric_blob key;
     const uint8_t *payload; /* DATA: length bytes. OFFER in one daemon: the sender's buffer */
+    struct fabric_landing **landing; /* DATA whose payload is to come: says where to; else NULL */
 };
 
 /* channel_wire.c. encode fills at most FABRIC_HEAD_MAX bytes, a DATA's payload comes behind them;
  * returns how many. decode checks everything that can be checked without knowing the channel; it
- * returns NULL, or what is wrong, and then *m has a channel if that much could be read, else 0. */
+ * returns NULL, or what is wrong, and then *m has a channel if that much could be read, else 0. Of
+ * a DATA without its payload that is to_come, else 0. */
 size_t channel_encode(const struct channel_message *m, uint8_t *head);
-const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size_t size);
+const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size_t size,
+                           uint64_t to_come);
 
 /* ---- the ends ---------------------------------------------------------------------------- */
 
@@ -133,6 +138,8 @@ struct op_arrival {
     bool small;     /* the receive is */
     bool withdrawn; /* by the sender */
     int cancel;     /* of the RECV */
+    bool landing;   /* landing.c: its payload is on its way to landing_at */
+    struct fabric_landing landing_at;
     /* rendezvous.c */
     bool leased, ended; /* the lease is set up; the READ is over */
     struct op *reading;
@@ -298,6 +305,11 @@ bool reading_start(struct op_arrival *a, const struct channel_message *m);
 void reading_key(struct op_arrival *a, const struct fabric_blob *key);
 void reading_stop(struct op_arrival *a);
 void reading_close(struct op_arrival *a); /* when it is over */
+
+/* landing.c */
+struct fabric_landing *landing_start(struct op_arrival *a);
+void landing_stop(struct op_arrival *a);   /* if there is one: nothing more is written there */
+void landings_void(struct op_channel *ch); /* what still lands came by a link that is no more */
 
 /* carry.c. What is to be told rides on each message. 0, AGAIN (later), or why it never will. */
 void channel_say(const struct op_channel *ch, struct channel_message *m, uint8_t say);

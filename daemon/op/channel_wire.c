@@ -110,7 +110,8 @@ static const char *check_fields(const struct channel_message *m, const uint8_t *
     return NULL;
 }
 
-const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size_t size) {
+const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size_t size,
+                           uint64_t to_come) {
     *m = (struct channel_message){0};
     if (size >= 16)
         m->channel = get64(bytes + 8);
@@ -136,12 +137,14 @@ const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size
     const char *wrong = check_fields(m, bytes);
     if (wrong)
         return wrong;
-    const size_t behind = size - CHANNEL_HEAD;
-    if (behind != (m->say == CHANNEL_DATA ? m->length : m->key.size))
+    const uint64_t behind = size - CHANNEL_HEAD;
+    if (to_come && (behind || m->say != CHANNEL_DATA))
+        return "a message in two pieces that should be one";
+    if (behind + to_come != (m->say == CHANNEL_DATA ? m->length : m->key.size))
         return "a message whose length is not what it says";
     if (has_key(m->say))
         memcpy(m->key.bytes, bytes + CHANNEL_HEAD, m->key.size);
-    else if (m->say == CHANNEL_DATA)
+    else if (m->say == CHANNEL_DATA && !to_come)
         m->payload = bytes + CHANNEL_HEAD;
     return NULL;
 }

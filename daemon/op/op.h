@@ -270,6 +270,10 @@ void notify_received(struct worker *w, uint64_t peer, uint64_t number, const uin
                      size_t size);
 void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
                       size_t size);
+/* fabric_env's landing and landed. */
+struct fabric_landing *channel_landing(struct worker *w, uint64_t peer, uint64_t number,
+                                       const uint8_t *head, size_t size, uint64_t length);
+void channel_landed(struct fabric_landing *landing, int status);
 
 /* ---- channel.c's doors, for the rest of op/ -------------------------------------------------- */
 

@@ -3,7 +3,8 @@
  * receives.c - the RECVs of a channel: posted, matched with messages, complete.
  *
  * The happy path: recv_take posts it; the message with the number that is expected takes the first
- * that is posted, and its bytes go straight there: copied now (small) or READ (large); it completes
+ * that is posted, and its bytes go straight there: copied now (small), as they come (landing.c) or
+ * READ (large); it completes
  * when all before it have. A small one behind none is over before receive_message returns.
  *
  * Not so happy: no receive is posted (it was taken back after its credit was told): the message is
@@ -12,8 +13,9 @@
  * over: everything from that message on is refused, and comes again. The message is withdrawn while
  * it is being READ: its receive goes back to the front of those posted.
  *
- * READs are never cancelled, and no op but the one in question ends, inside op_cancel: whoever
- * called it may be walking a list of ops. That is left to the channel's turn (receives_run).
+ * READs and landings are never cancelled, and no op but the one in question ends, inside op_cancel:
+ * whoever called it may be walking a list of ops. That is left to the channel's turn
+ * (receives_run).
  */
 #include "daemon/base/guard.h"
 #include "daemon/op/channel.h"
@@ -203,7 +205,7 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
     return true;
 }
 
-static bool take_offer(struct op_channel *ch, const struct op_arrival *as,
+static bool take_large(struct op_channel *ch, const struct op_arrival *as,
                        const struct channel_message *m) {
     struct op *op = list_entry(list_first(&ch->recvs), struct op, node);
     struct op_arrival *a = slab_get(&ch->worker->channels->arrivals);
@@ -212,7 +214,9 @@ static bool take_offer(struct op_channel *ch, const struct op_arrival *as,
     recv_unpost(ch, op);
     keep(ch, a, as, op);
     a->done = a->small;
-    if (a->small || reading_start(a, m))
+    if (m->landing && !a->small)
+        *m->landing = landing_start(a);
+    if (a->small || m->landing || reading_start(a, m))
         return true;
     repost(ch, op);
     arrival_free(a);
@@ -246,7 +250,8 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
     /* Before it may be over: that tells the state. */
     mine->expect++;
     ch->refusing = false;
-    if (m->say == CHANNEL_DATA ? take_small(ch, &as, m) : take_offer(ch, &as, m))
+    bool whole = m->say == CHANNEL_DATA && !m->landing;
+    if (whole ? take_small(ch, &as, m) : take_large(ch, &as, m))
         return NULL;
     mine->expect--;
     refuse(ch);
@@ -283,7 +288,7 @@ static void gone(struct op_arrival *a) {
     a->done = true;
 }
 
-/* A READ that is over: its message is whole, or gone, or is to come again. */
+/* A READ or a landing that is over: its message is whole, or gone, or is to come again. */
 static void settle_reading(struct op_arrival *a) {
     struct op_channel *ch = a->channel;
     reading_close(a);
@@ -298,8 +303,11 @@ static void settle_reading(struct op_arrival *a) {
 static void tidy(struct op_channel *ch) {
     list_for_each (pos, &ch->arrivals) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        if (a->reading && (a->withdrawn || a->seq >= ch->rollback))
+        bool unwanted = a->withdrawn || a->seq >= ch->rollback;
+        if (a->reading && unwanted)
             reading_stop(a);
+        else if (unwanted)
+            landing_stop(a);
         if (a->ended)
             settle_reading(a);
     }

@@ -376,14 +376,14 @@ unsigned sends_run(struct op_channel *ch, bool *again) {
             channel_touch(ch);
             break;
         }
-        uint64_t length = s->op->length;
+        uint64_t length = s->op->length <= channel_small_max(ch) ? s->op->length : 0;
         int rc = send_one(ch, s);
         if (rc == RDMAD_E_AGAIN && !s->post.posted && (!s->large || !ch->remote || window_ready(s)))
             *again = true; /* else something will come back */
         if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_PEER_LOST)
             break;
         count++;
-        bytes += length <= CHANNEL_COPY_MAX ? length : 0;
+        bytes += length;
     }
     return count;
 }

@@ -35,6 +35,19 @@ static void env_received(void *user, uint64_t peer, uint64_t number, const void 
         channel_received(user, peer, number, message, size);
 }
 
+static struct fabric_landing *env_landing(void *user, uint64_t peer, uint64_t number,
+                                          const void *head, size_t size, uint64_t length) {
+    const uint8_t *message = head;
+    if (size == 0 || message[0] != OP_MESSAGE_CHANNEL)
+        return NULL;
+    return channel_landing(user, peer, number, message, size, length);
+}
+
+static void env_landed(void *user, struct fabric_landing *landing, int status) {
+    (void)user;
+    channel_landed(landing, status);
+}
+
 static struct op_session *owner_of(struct worker *w, const void *address) {
     list_for_each (pos, &w->sessions) {
         struct op_session *s = list_entry(pos, struct op_session, node);
@@ -74,6 +87,8 @@ static int seat_open(struct worker *w, struct seat *seat, const struct fabric_op
         .window_opened = window_opened,
         .window_closed = window_closed,
         .received = env_received,
+        .landing = env_landing,
+        .landed = env_landed,
         .memory_fault = env_memory_fault,
         .settings = &w->settings->fabric_settings,
         .host = host,

@@ -5,7 +5,8 @@
  *
  * The first byte chooses who sends. To a target the rest goes as requests; a request with key 0
  * gets the key of a real window, which the fuzzer could never guess. To a link it goes as answers
- * to ops of every kind, small and large. A message is read to its last byte.
+ * to ops of every kind, small and large. A message is read to its last byte; one that lands does so
+ * in a quarter of the open memory, and is now and then abandoned.
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
@@ -23,7 +24,7 @@
 #define BYTES (96u << 10) /* of memory: the middle third is open, the rest must never change */
 #define OPEN_AT (32u << 10)
 #define OPEN_BYTES (32u << 10)
-#define OPS 7u
+#define OPS 8u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -74,6 +75,26 @@ static void received(void *user, uint64_t peer, uint64_t number, const void *byt
         sum = (uint8_t)(sum + at[i]);
 }
 
+static struct fabric_landing to;
+static int lands;
+
+static struct fabric_landing *landing(void *user, uint64_t peer, uint64_t number, const void *head,
+                                      size_t size, uint64_t length) {
+    received(user, peer, number, head, size);
+    must(!lands && length > 0 && size + length <= FRAME_MAX_LONG);
+    if (length > OPEN_BYTES / 4)
+        return NULL;
+    lands = 1;
+    to = (struct fabric_landing){.base = memory + OPEN_AT};
+    return &to;
+}
+
+static void landed(void *user, struct fabric_landing *at, int status) {
+    (void)user;
+    must(lands && at == &to && (status == 0 || status == RDMAD_E_PEER_LOST));
+    lands = 0;
+}
+
 static void memory_fault(void *user, const void *address) {
     (void)user, (void)address;
     abort();
@@ -91,6 +112,8 @@ static const struct fabric_env env = {.now_ns = now,
                                       .link_up = link_up,
                                       .link_lost = link_lost,
                                       .received = received,
+                                      .landing = landing,
+                                      .landed = landed,
                                       .memory_fault = memory_fault,
                                       .settings = &settings};
 
@@ -162,6 +185,11 @@ static void attack_target(uint8_t *bytes, size_t size) {
     sign(bytes, size);
     (void)send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     polls(20);
+    if (lands && size % 2) {
+        fabric_tcp.abandon(&to);
+        lands = 0;
+        polls(1);
+    }
     hang_up(fd);
     fabric_tcp.expel(fabric, PEER);
     polls(2);
@@ -173,7 +201,7 @@ static void attack_link(const uint8_t *bytes, size_t size) {
         uint32_t length;
     } kinds[OPS] = {{RDMAD_OP_READ, 64},    {RDMAD_OP_WRITE, 100}, {RDMAD_OP_READ, 5000},
                     {RDMAD_OP_WRITE, 6000}, {RDMAD_OP_CAS, 8},     {RDMAD_OP_SEND, 3000},
-                    {RDMAD_OP_FADD, 8}};
+                    {RDMAD_OP_FADD, 8},     {RDMAD_OP_SEND, 6000}};
     struct fabric_op ops[OPS];
     struct fabric_link *link;
     struct fabric_blob hello;

@@ -519,6 +519,7 @@ const struct fabric_ops fabric_sim = {
     .close = sim_close,
     .offer = sim_offer,
     .expel = sim_expel,
+    .abandon = sim_abandon,
     .link_new = sim_link_new,
     .link_open = sim_link_open,
     .link_close = sim_link_close,

@@ -45,6 +45,7 @@ struct sim_script {
     uint64_t max_message;    /* of links that come up from now on; 0: SIM_MAX_MESSAGE */
     uint64_t max_send;       /* likewise; 0: SIM_MAX_SEND */
     bool unordered;          /* likewise: link.ordered is false */
+    uint64_t land_from;      /* SENDs with so long a payload land, in chunks; 0: none */
     uint32_t receive_window; /* SENDs posted on a link and not completed; 0: any number */
     bool hold_sends;         /* none arrives until this is false again */
     bool hold_atomics;       /* the same of CAS and FADD */

@@ -8,7 +8,8 @@
  * the next link: their number tells them apart. Those of one connection keep their order.
  *
  * Lost with its link: a SEND under way is UNKNOWN in any case; whether it comes all the same is for
- * the script's late_send_ppm to say. When one does not, none behind it does.
+ * the script's late_send_ppm to say. When one does not, none behind it does. Of one that would have
+ * landed half comes in that case, and then that it is no message.
  */
 #include "daemon/base/clock.h"
 #include "tests/support/sim_world.h"
@@ -19,7 +20,10 @@ struct message {
     struct list node;
     uint64_t peer, number, due_ns;
     bool unordered;
-    size_t size;
+    size_t size, head;
+    bool lands, begun, cut;
+    uint64_t moved; /* of its payload, to landing */
+    struct fabric_landing *landing;
     uint8_t bytes[];
 };
 
@@ -53,7 +57,13 @@ bool sim_may_take_effect(const struct sim_op *op) {
     return true;
 }
 
-static int put_in_inbox(const struct sim_op *op) {
+static bool lands(const struct sim_op *op) {
+    const struct sim_script *script = sim_script();
+    return script->land_from && !weak(op) && op->link->to->env->landing &&
+           op->fop->length - op->fop->head_size >= script->land_from;
+}
+
+static int put_in_inbox(const struct sim_op *op, bool cut) {
     const struct fabric_op *fop = op->fop;
     struct instance *to = op->link->to;
     if (!to->env->received)
@@ -66,6 +76,9 @@ static int put_in_inbox(const struct sim_op *op) {
     message->due_ns = sim_later();
     message->unordered = fop->service == RDMAD_CHANNEL_DATAGRAM;
     message->size = fop->length;
+    message->head = fop->head_size;
+    message->lands = lands(op);
+    message->cut = cut;
     memcpy(message->bytes, op->head, fop->head_size);
     if (fop->length > fop->head_size)
         memcpy(message->bytes + fop->head_size, fop->local, fop->length - fop->head_size);
@@ -74,7 +87,7 @@ static int put_in_inbox(const struct sim_op *op) {
 }
 
 void sim_send_arrives(struct sim_op *op) {
-    int status = put_in_inbox(op);
+    int status = put_in_inbox(op, false);
     if (!status)
         op->moved = op->fop->length;
     sim_answer(op, status);
@@ -82,17 +95,19 @@ void sim_send_arrives(struct sim_op *op) {
 
 void sim_send_left(struct sim_op *op) {
     if (op->link->to && !sim_chance(sim_script()->lose_weak_ppm))
-        put_in_inbox(op);
+        put_in_inbox(op, false);
     op->moved = op->fop->length;
     op->stage = ANSWERED;
     op->due_ns = sim_now();
 }
 
 bool sim_send_cut(struct sim_op *op) {
-    if (!op->link->to || op->due_ns == CLOCK_NEVER || !sim_chance(sim_script()->late_send_ppm))
+    if (!op->link->to || op->due_ns == CLOCK_NEVER)
         return false;
-    put_in_inbox(op);
-    return true;
+    bool late = sim_chance(sim_script()->late_send_ppm);
+    if (late || lands(op))
+        put_in_inbox(op, !late);
+    return late;
 }
 
 void sim_sends_cut(struct link *link) {
@@ -105,13 +120,54 @@ void sim_sends_cut(struct link *link) {
     }
 }
 
+void sim_abandon(struct fabric_landing *landing) {
+    struct message *message = landing->home;
+    message->landing = NULL;
+}
+
+/* It is over. */
+static void pass_on(struct instance *in, struct message *message) {
+    const struct fabric_env *env = in->env;
+    bool whole = !message->cut && message->moved == message->size - message->head;
+    list_remove(&message->node);
+    if (message->landing)
+        env->landed(env->user, message->landing, whole ? RDMAD_OK : RDMAD_E_PEER_LOST);
+    else if (!message->begun)
+        env->received(env->user, message->peer, message->number, message->bytes, message->size);
+    free(message);
+}
+
+/* One step of a landing. Whether it needs more. */
+static bool land(struct instance *in, struct message *message) {
+    const struct sim_script *script = sim_script();
+    uint64_t bytes = message->size - message->head - message->moved;
+    const uint8_t *from = message->bytes + message->head + message->moved;
+    message->due_ns = sim_later();
+    if (!message->begun) {
+        message->begun = true;
+        message->landing = in->env->landing(in->env->user, message->peer, message->number,
+                                            message->bytes, message->head, bytes);
+        if (message->landing)
+            message->landing->home = message;
+        return true;
+    }
+    if (bytes == 0 || (message->cut && message->moved >= (message->size - message->head) / 2))
+        return false;
+    if (script->chunk && bytes > script->chunk)
+        bytes = script->chunk;
+    if (message->landing)
+        memcpy((uint8_t *)message->landing->base + message->moved, from, bytes);
+    message->moved += bytes;
+    return true;
+}
+
 void sim_inbox_clear(struct instance *in, uint64_t peer) {
     list_for_each_safe (pos, &in->inbox) {
         struct message *message = list_entry(pos, struct message, node);
         if (peer && message->peer != peer)
             continue;
-        list_remove(pos);
-        free(message);
+        message->cut = message->begun = true;
+        pass_on(in, message);
     }
 }
 
@@ -138,12 +194,9 @@ static struct message *first_due(const struct instance *in) {
 /* Each callback may expel anybody, so the list is read anew. */
 unsigned sim_inbox_read(struct instance *in) {
     unsigned work = 0;
-    for (struct message *message; (message = first_due(in)); work++) {
-        list_remove(&message->node);
-        in->env->received(in->env->user, message->peer, message->number, message->bytes,
-                          message->size);
-        free(message);
-    }
+    for (struct message *message; (message = first_due(in)); work++)
+        if (!message->lands || !land(in, message))
+            pass_on(in, message);
     return work;
 }
 

@@ -75,6 +75,7 @@ void sim_send_left(struct sim_op *op);    /* of a weaker kind: it is DONE, and m
  * of a link, in order. */
 bool sim_send_cut(struct sim_op *op);
 void sim_sends_cut(struct link *link);
+void sim_abandon(struct fabric_landing *landing);
 void sim_inbox_clear(struct instance *in, uint64_t peer); /* 0: whoever sent it */
 unsigned sim_inbox_read(struct instance *in);
 uint64_t sim_inbox_due_ns(const struct instance *in);

@@ -50,6 +50,34 @@ static void side_received(void *user, uint64_t peer, uint64_t number, const void
         s->then(s);
 }
 
+/* Its head is there; the message counts when all of it is. */
+static struct fabric_landing *side_landing(void *user, uint64_t peer, uint64_t number,
+                                           const void *head, size_t size, uint64_t length) {
+    struct side *s = user;
+    cr_assert(!s->under_way && size + length <= sizeof s->message);
+    s->landings++;
+    if (s->nowhere)
+        return NULL;
+    s->under_way = true;
+    s->from = peer;
+    s->number = number;
+    s->size = size + length;
+    memcpy(s->message, head, size);
+    s->landing = (struct fabric_landing){.base = s->at ? s->at : s->message + size};
+    return &s->landing;
+}
+
+static void side_landed(void *user, struct fabric_landing *landing, int status) {
+    struct side *s = user;
+    cr_assert(s->under_way && landing == &s->landing);
+    s->under_way = false;
+    s->landed = status;
+    s->lost_landings += status != 0;
+    s->received += status == 0;
+    if (!status && s->then)
+        s->then(s);
+}
+
 static void side_defaults(struct side *s) {
     s->env = (struct fabric_env){.user = s,
                                  .now_ns = side_now,
@@ -57,6 +85,8 @@ static void side_defaults(struct side *s) {
                                  .link_up = side_up,
                                  .link_lost = side_lost,
                                  .received = side_received,
+                                 .landing = side_landing,
+                                 .landed = side_landed,
                                  .memory_fault = side_fault,
                                  .settings = &s->settings};
     s->settings = (struct fabric_settings){.listen_host = "127.0.0.1",

@@ -29,7 +29,13 @@ struct side {
     unsigned received; /* SENDs of peers; the last: */
     uint64_t from, number;
     size_t size;
-    uint8_t message[32 << 10];
+    uint8_t message[128 << 10];
+    struct fabric_landing landing; /* of a long one: behind its head in message, or at */
+    uint8_t *at;
+    bool nowhere;                     /* what lands is not wanted */
+    unsigned landings, lost_landings; /* begun; ended without a message */
+    int landed;                       /* how the last one ended */
+    bool under_way;
     void (*then)(struct side *s); /* called at each; may be NULL */
 };
 

@@ -56,6 +56,9 @@ static void finish(int end) {
     }
 }
 
+/* Messages up to this land, but for the shortest; 0: none. */
+static uint64_t landing;
+
 /* ends: bits of whose links break. */
 static void broken_at(uint64_t at_ns, unsigned ends, uint32_t late_ppm, bool lazy) {
     struct plane_settings settings;
@@ -65,6 +68,11 @@ static void broken_at(uint64_t at_ns, unsigned ends, uint32_t late_ppm, bool laz
     struct sim_script *script = sim_script();
     script->late_send_ppm = late_ppm;
     script->lazy_windows = script->lazy_cancel = lazy;
+    if (landing) {
+        script->max_send = landing;
+        script->land_from = 65;
+        script->chunk = 4096;
+    }
     chan_remote_up(&rig, &c, POOL);
     begin();
     rig_run_until(&rig, sim_now() + at_ns);
@@ -136,6 +144,13 @@ Test(channel_loss, an_offer_that_comes_before_the_first_word_on_a_new_link_waits
     cr_assert_eq(chan_wait(&c, B).status, RDMAD_OK);
     chan_down(&c);
     rig_down(&rig);
+}
+
+/* Of messages that land beside those that are READ, and of nothing else. */
+Test(channel_loss, links_break_at_any_moment_of_a_landing) {
+    for (landing = 6000; landing <= 30000; landing += 24000)
+        for (unsigned ends = 1; ends <= 3; ends++)
+            broken_anywhere(ends);
 }
 
 /* The time that a link needs is the time that its messages are late; deadlines run on. */

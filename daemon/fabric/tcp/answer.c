@@ -125,9 +125,10 @@ const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *p
     return take_data(l, f, payload);
 }
 
-const char *answer_begin(struct conn *c, const struct frame *f) {
+const char *answer_begin(struct conn *c, const struct frame *f, const uint8_t *head) {
     struct link *l = link_of(c);
     struct pending *p;
+    (void)head;
     const char *wrong = data_check(l, f, &p);
     if (wrong)
         return wrong;

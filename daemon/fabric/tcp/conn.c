@@ -171,20 +171,22 @@ static bool parse_one(struct conn *c) {
     frame_get(&f, rx->staging + rx->head);
     const char *wrong = c->role->check(&f);
     if (!wrong) {
-        uint32_t payload = frame_payload(&f);
-        if (payload > TCP_SMALL && f.type != FRAME_SEND) {
-            rx->head += FRAME_BYTES;
-            rx->left = payload;
+        uint32_t payload = frame_payload(&f), head = frame_head(&f);
+        const uint8_t *at = rx->staging + rx->head + FRAME_BYTES;
+        if (f.type == FRAME_LONG || (payload > TCP_SMALL && f.type != FRAME_SEND)) {
+            if (rx->tail - rx->head - FRAME_BYTES < head)
+                return false;
+            rx->head += FRAME_BYTES + head;
+            rx->left = payload - head;
             rx->dest = NULL;
             if (payload >= TCP_BULKY)
                 rx->want = TCP_LOOKAHEAD;
-            wrong = c->role->begin(c, &f);
+            wrong = c->role->begin(c, &f, at);
             if (!wrong && !c->closed)
                 take_payload(c);
         } else {
             if (rx->tail - rx->head - FRAME_BYTES < payload)
                 return false;
-            const uint8_t *at = rx->staging + rx->head + FRAME_BYTES;
             rx->head += FRAME_BYTES + payload;
             wrong = c->role->frame(c, &f, at);
         }

@@ -29,6 +29,15 @@ const char *frame_check_request(const struct frame *f) {
         most = FRAME_MAX_SEND;
         window = false;
         break;
+    case FRAME_LONG:
+        if (f->slot > FRAME_MAX_HEAD || f->slot >= f->length || f->key != 0 || f->offset != 0)
+            return "a long message whose head is none";
+        most = FRAME_MAX_LONG;
+        break;
+    case FRAME_END:
+        most = 0;
+        window = false;
+        break;
     case FRAME_CAS:
         most = least = 2 * FRAME_WORD;
         break;
@@ -38,7 +47,7 @@ const char *frame_check_request(const struct frame *f) {
     default:
         return "a frame that is not a request";
     }
-    if (f->flags != 0 || f->status != 0)
+    if ((f->flags & ~(f->type == FRAME_END ? FRAME_WHOLE : 0u)) != 0 || f->status != 0)
         return "a request with flags or a status";
     if (f->length > most)
         return "a request longer than the largest of its kind";

@@ -13,10 +13,16 @@
  *   CAS op window offset payload      DATA op payload        FINAL: what was there; or STATUS
  *   FADD op window offset payload     the same
  *   SEND op payload                   ACK                    its user has had it; or STATUS
+ *   LONG op head-size head payload    nothing yet
+ *   END op                            ACK                    the LONG before, if marked WHOLE
  *   VOID op payload                   ACK                    a canceled request: nothing is done
  *
  * The payload of CAS is what to compare with and what to put there, that of FADD what to add, and
  * the DATA that answers them what was there before: words of 8 bytes, little-endian.
+ *
+ * A SEND that is worth it goes as LONG: its payload leaves from where it lies and is received where
+ * it belongs, as a WRITE's. END follows at once and is of the same number. While the END is unsent
+ * the payload can still be let go of: without WHOLE there was no message.
  *
  * Ops are numbered from 0 as they are sent and answered strictly in that order, so an answer needs
  * no table to find its op and one ACK speaks for many. A number out of order means that the other
@@ -31,14 +37,15 @@
 #include <string.h>
 
 #define FRAME_MAX_PAYLOAD (256u << 10)
-/* Of a SEND. It is copied into the send queue whole, so that its memory is free at once and what
- * vanishes or is canceled never leaves half a message, and its target waits until all of it is in
- * the receive buffer: no memory of its own. A message that takes longer to copy than to ask for is
- * better read by the other side; 16 KiB copied cost about as much as the system call that sends
- * them. The rest is for the head. */
-#define FRAME_MAX_SEND ((16u << 10) + 256u)
+/* Of a SEND. It is copied into the send queue whole, and its target waits until all of it is in the
+ * receive buffer: no memory of its own. */
+#define FRAME_MAX_SEND ((4u << 10) + FRAME_MAX_HEAD)
+#define FRAME_MAX_HEAD 256u
+/* Of a LONG, head and payload together. It can become a VOID with the END that follows it. What is
+ * longer than that is read by the other side no slower, and holds up nothing behind it. */
+#define FRAME_MAX_LONG ((64u << 10) + FRAME_MAX_HEAD)
 #define FRAME_WORD 8u /* of an atomic */
-#define FRAME_VERSION 2u
+#define FRAME_VERSION 3u
 #define FRAME_TOKEN_BYTES 16u
 
 enum frame_type {
@@ -51,18 +58,21 @@ enum frame_type {
     FRAME_SEND = 7,
     FRAME_CAS = 8,
     FRAME_FADD = 9,
+    FRAME_LONG = 10,
+    FRAME_END = 11,
 };
 
 #define FRAME_FINAL 1u   /* DATA: the op succeeded, no STATUS follows */
 #define FRAME_TOUCHED 2u /* STATUS of a WRITE: some of its bytes may be in the target's memory */
+#define FRAME_WHOLE 1u   /* END: what came before it is a message */
 
 struct frame {
     uint8_t type;
     uint8_t flags;
     int16_t status;  /* STATUS: RDMAD_E_*, else 0 */
-    uint32_t length; /* bytes of payload; READ: bytes wanted; ACK: how many ops */
+    uint32_t length; /* bytes of payload; READ: bytes wanted; ACK: how many ops; LONG: with head */
     uint32_t op;
-    uint32_t slot;   /* what names a window: its place in the target's table */
+    uint32_t slot;   /* what names a window: its place in the target's table; LONG: size of head */
     uint64_t key;    /* and its random key, which makes the place unguessable and unrepeatable */
     uint64_t offset; /* into the window */
 };
@@ -94,6 +104,11 @@ static inline void frame_get(struct frame *f, const uint8_t *from) {
 /* Bytes that follow the header. */
 static inline uint32_t frame_payload(const struct frame *f) {
     return f->type == FRAME_READ || f->type == FRAME_STATUS || f->type == FRAME_ACK ? 0 : f->length;
+}
+
+/* Of them those without which the frame cannot be begun. */
+static inline uint32_t frame_head(const struct frame *f) {
+    return f->type == FRAME_LONG ? f->slot : 0;
 }
 
 static inline bool frame_is_atomic(uint8_t type) {

@@ -7,8 +7,8 @@
  * tells, once, that it did not, or that the connection broke later.
  *
  * Posting numbers the op, remembers it in the ring of pending requests and appends its frame to the
- * send queue: small payloads and all of a SEND are copied there, so their memory is free at once;
- * large ones are referred to.
+ * send queue: small payloads are copied there, so their memory is free at once; large ones are
+ * referred to. A SEND with a large one is a LONG and an END.
  *
  * Canceling lets go of the op's memory at once and leaves its number in the ring, because the
  * answer will still come. By how far its frame has got:
@@ -16,11 +16,12 @@
  *   a WRITE half sent        the rest is copied aside, so that the frame ends as it began: partial
  *   a WRITE sent             nobody can tell: unknown
  *   a READ sent              what comes is thrown away: partial if some has come, else untouched
+ *   a LONG half sent         zeros follow, and an END that says so: untouched
  *   a SEND, CAS or FADD of which anything was sent: it will be done, or not: unknown
  *
  * Memory that vanishes: a SEND or a small WRITE whose bytes cannot be copied becomes VOID and fails
  * untouched. A large one has announced its bytes already, so zeros follow and it fails partial: the
- * client punched its own source, and may write to that range in any case.
+ * client punched its own source, and may write to that range in any case. A LONG is cut, as above.
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
@@ -73,15 +74,15 @@ static bool link_full(const struct link *l, const struct fabric_op *op) {
     const struct outq *q = &l->conn.out;
     const struct fabric_settings *s = l->conn.tcp->env->settings;
     uint64_t unsent = q->queued - q->sent;
-    if (op->opcode == RDMAD_OP_SEND && !outq_fits(q, FRAME_BYTES + FRAME_MAX_SEND))
-        return true;
     return l->tail - l->head >= s->max_inflight || l->tail - l->head > l->mask || !outq_room(q) ||
            (unsent > 0 && unsent + length > s->send_buffer_bytes);
 }
 
-/* Whether the payload goes into the queue at once. */
-static bool is_copied(const struct frame *f) {
-    return f->type == FRAME_WRITE ? f->length <= TCP_SMALL : f->type != FRAME_READ;
+/* How much of the payload goes into the queue at once. */
+static uint32_t copied(const struct frame *f) {
+    if (f->type == FRAME_READ || (f->type == FRAME_WRITE && f->length > TCP_SMALL))
+        return 0;
+    return f->type == FRAME_LONG ? f->slot : f->length;
 }
 
 /* Fills in a payload that is copied. Returns the address that could not be read. */
@@ -93,15 +94,20 @@ static const void *put_payload(uint8_t *to, const struct frame *f, const struct 
         word_put(to, f->type == FRAME_CAS ? op->compare : op->swap);
         return NULL;
     }
-    if (f->type == FRAME_SEND && op->head_size) {
+    if (f->type != FRAME_WRITE && op->head_size) {
         head = op->head_size;
         memcpy(to, op->head, head);
     }
-    const void *fault =
-        f->length > head ? guard_copy(to + head, op->local, f->length - head) : NULL;
+    uint32_t length = copied(f);
+    const void *fault = length > head ? guard_copy(to + head, op->local, length - head) : NULL;
     if (fault)
-        memset(to + head, 0, f->length - head);
+        memset(to + head, 0, length - head);
     return fault;
+}
+
+static void put_end(const struct piece *piece, uint8_t flags) {
+    frame_put(piece->trailer,
+              &(struct frame){.type = FRAME_END, .flags = flags, .op = (uint32_t)piece->op});
 }
 
 /* Header and payload of a request join the send queue. Returns the address that could not be
@@ -109,15 +115,18 @@ static const void *put_payload(uint8_t *to, const struct frame *f, const struct 
 static const void *put_request(struct link *l, struct pending *p, struct frame *f,
                                const struct fabric_op *op) {
     struct outq *q = &l->conn.out;
-    uint32_t copied = is_copied(f) ? f->length : 0;
+    uint32_t here = copied(f), there = frame_payload(f) - here;
     p->starts = q->queued;
-    p->header = outq_copy(q, FRAME_BYTES + copied);
-    const void *fault = copied ? put_payload(p->header + FRAME_BYTES, f, op) : NULL;
+    p->header = outq_copy(q, FRAME_BYTES + here);
+    const void *fault = here ? put_payload(p->header + FRAME_BYTES, f, op) : NULL;
     if (fault)
         *f = (struct frame){.type = FRAME_VOID, .op = f->op, .length = f->length};
     frame_put(p->header, f);
-    if (f->type == FRAME_WRITE && !copied && f->length)
-        outq_refer(q, op->local, f->length, l->tail, NULL);
+    struct piece *piece = there ? outq_refer(q, op->local, there, l->tail, NULL) : NULL;
+    if (piece && f->type == FRAME_LONG) {
+        piece->trailer = outq_copy(q, FRAME_BYTES);
+        put_end(piece, FRAME_WHOLE);
+    }
     p->ends = q->queued;
     return fault;
 }
@@ -142,7 +151,13 @@ static int request_of(const struct fabric_op *op, struct frame *f) {
         f->offset = 0;
         if (op->service != RDMAD_CHANNEL_RELIABLE)
             return RDMAD_E_UNSUPPORTED;
-        return op->length > FRAME_MAX_SEND || op->head_size > op->length ? RDMAD_E_LENGTH : 0;
+        if (op->length > FRAME_MAX_LONG || op->head_size > op->length)
+            return RDMAD_E_LENGTH;
+        if (op->length - op->head_size > TCP_LONG) {
+            f->type = FRAME_LONG;
+            f->slot = op->head_size;
+        }
+        return 0;
     default:
         return RDMAD_E_UNSUPPORTED;
     }
@@ -172,6 +187,7 @@ int tcp_post(struct fabric_link *fl, struct fabric_op *op) {
     }
     struct pending *p = pending_at(l, l->tail);
     *p = (struct pending){.op = op, .length = f.length};
+    p->length += f.type == FRAME_LONG ? FRAME_BYTES : 0;
     const void *fault = put_request(l, p, &f, op);
     p->type = f.type;
     if (fault) {
@@ -200,7 +216,7 @@ static struct piece *piece_of(struct link *l, uint64_t number) {
 static uint8_t outcome_of(struct link *l, uint64_t number) {
     const struct pending *p = pending_at(l, number);
     uint64_t sent = l->conn.out.sent;
-    if (sent <= p->starts)
+    if (sent <= p->starts || (p->type == FRAME_LONG && piece_of(l, number)))
         return RDMAD_FAILED_UNTOUCHED;
     if (p->type == FRAME_READ)
         return number == l->head && l->touched ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
@@ -223,9 +239,12 @@ static const uint8_t *put_aside(struct link *l, const struct piece *piece) {
 static void let_go(struct link *l, uint64_t number) {
     struct pending *p = pending_at(l, number);
     bool untouched = l->conn.out.sent <= p->starts;
+    bool cut = untouched || p->type == FRAME_LONG;
     struct piece *piece = piece_of(l, number);
+    if (piece && p->type == FRAME_LONG)
+        put_end(piece, 0);
     if (piece)
-        outq_repoint(&l->conn.out, piece, untouched ? l->conn.tcp->zeros : put_aside(l, piece));
+        outq_repoint(&l->conn.out, piece, cut ? l->conn.tcp->zeros : put_aside(l, piece));
     if (untouched) {
         struct frame f = {.type = FRAME_VOID, .op = (uint32_t)number};
         f.length = p->type == FRAME_READ ? 0 : p->length;
@@ -254,11 +273,15 @@ static void link_tx_fault(struct conn *c, struct piece *piece) {
     struct link *l = link_of(c);
     struct tcp *t = c->tcp;
     const void *address = piece->base;
-    struct fabric_op *op = pending_at(l, piece->op)->op;
+    struct pending *p = pending_at(l, piece->op);
+    struct fabric_op *op = p->op;
+    bool cut = p->type == FRAME_LONG;
+    if (cut)
+        put_end(piece, 0);
     outq_repoint(&c->out, piece, t->zeros);
-    pending_at(l, piece->op)->op = NULL;
+    p->op = NULL;
     op->fault = address;
-    op_complete(t, op, RDMAD_E_FAULT, RDMAD_FAILED_PARTIAL);
+    op_complete(t, op, RDMAD_E_FAULT, cut ? RDMAD_FAILED_UNTOUCHED : RDMAD_FAILED_PARTIAL);
     t->env->memory_fault(t->env->user, address);
 }
 
@@ -442,7 +465,7 @@ int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
         return error_set(err, RDMAD_E_NOMEM, "no memory for a data connection");
     }
     l->base = (struct fabric_link){
-        .fabric = f, .max_message = FRAME_MAX_PAYLOAD, .max_send = FRAME_MAX_SEND, .ordered = true};
+        .fabric = f, .max_message = FRAME_MAX_PAYLOAD, .max_send = FRAME_MAX_LONG, .ordered = true};
     l->cookie = cookie;
     l->conn.tcp = t;
     l->conn.fd = -1;

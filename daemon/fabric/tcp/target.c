@@ -9,7 +9,9 @@
  * that is how a read which a revoke turned to zeros is reported as failed.
  *
  * A SEND is handed on from where it was received, and is over. Many small ones cost more than their
- * bytes tell, so each counts a minimum of its connection's budget of a turn.
+ * bytes tell, so each counts a minimum of its connection's budget of a turn. Of a LONG the head is
+ * handed on first, and says where the payload goes; whether that was a message its END tells, which
+ * is the next frame in any case. It is answered like a SEND, whatever became of its landing.
  *
  * A request that is refused has its payload thrown away and its status sent; the connection lives.
  * A request that no engine of ours would send ends the connection.
@@ -153,10 +155,66 @@ static void serve_send(struct target *t, const struct frame *f, const uint8_t *p
         answer(t, f->op, env->received ? RDMAD_OK : RDMAD_E_UNSUPPORTED, false);
 }
 
+/* The landing is over: its memory is not touched again. */
+static void landed(struct target *t, int status) {
+    const struct fabric_env *env = t->conn.tcp->env;
+    struct fabric_landing *to = t->rx.landing;
+    t->rx.landing = NULL;
+    if (!to)
+        return;
+    t->conn.rx.dest = NULL;
+    env->landed(env->user, to, status);
+}
+
+/* Where a LONG's payload goes, if anywhere. */
+static void land(struct target *t, const struct frame *f, const uint8_t *head) {
+    const struct fabric_env *env = t->conn.tcp->env;
+    t->rx.landing = NULL;
+    t->rx.ending = false;
+    t->rx.status = env->landing ? RDMAD_OK : RDMAD_E_UNSUPPORTED;
+    struct fabric_landing *to = env->landing ? env->landing(env->user, t->peer, t->number, head,
+                                                            f->slot, f->length - f->slot)
+                                             : NULL;
+    t->conn.cost += TCP_SEND_COST;
+    t->rx.landing = to;
+    if (t->conn.closed) { /* by what it led to */
+        landed(t, RDMAD_E_PEER_LOST);
+    } else if (to) {
+        to->home = t;
+        t->conn.rx.dest = to->base;
+    }
+}
+
+void tcp_abandon(struct fabric_landing *to) {
+    struct target *t = to->home;
+    t->rx.landing = NULL;
+    t->conn.rx.dest = NULL;
+}
+
+static const char *serve_end(struct target *t, const struct frame *f) {
+    if (!t->rx.ending || f->op != t->rx.op)
+        return "the end of no message";
+    t->rx.ending = false;
+    landed(t, f->flags & FRAME_WHOLE ? RDMAD_OK : RDMAD_E_PEER_LOST);
+    if (!t->conn.closed)
+        answer(t, f->op, t->rx.status, false);
+    return NULL;
+}
+
+/* Whether f is the next request. */
+static const char *out_of_order(struct target *t, const struct frame *f) {
+    if (t->rx.ending)
+        return "a request before the end of a message";
+    return f->op != t->next_op++ ? "a request out of order" : NULL;
+}
+
 static const char *target_frame(struct conn *c, const struct frame *f, const uint8_t *payload) {
     struct target *t = target_of(c);
-    if (f->op != t->next_op++)
-        return "a request out of order";
+    if (f->type == FRAME_END)
+        return serve_end(t, f);
+    const char *wrong = out_of_order(t, f);
+    if (wrong)
+        return wrong;
     if (f->type == FRAME_READ)
         serve_read(t, f);
     else if (f->type == FRAME_WRITE)
@@ -170,12 +228,18 @@ static const char *target_frame(struct conn *c, const struct frame *f, const uin
     return NULL;
 }
 
-static const char *target_begin(struct conn *c, const struct frame *f) {
+static const char *target_begin(struct conn *c, const struct frame *f, const uint8_t *head) {
     struct target *t = target_of(c);
-    if (f->op != t->next_op++)
-        return "a request out of order";
+    const char *wrong = out_of_order(t, f);
+    if (wrong)
+        return wrong;
     t->rx.op = f->op;
+    t->rx.type = f->type;
     t->rx.window = NULL;
+    if (f->type == FRAME_LONG) {
+        land(t, f, head);
+        return NULL;
+    }
     t->rx.status = RDMAD_OK;
     t->rx.touched = false;
     if (f->type == FRAME_WRITE)
@@ -202,7 +266,10 @@ static void target_recheck(struct conn *c) {
 }
 
 static void target_rx_fault(struct conn *c, const void *address) {
-    cut_write(target_of(c), RDMAD_E_FAULT);
+    if (target_of(c)->rx.type == FRAME_LONG)
+        landed(target_of(c), RDMAD_E_FAULT);
+    else
+        cut_write(target_of(c), RDMAD_E_FAULT);
     memory_fault(c->tcp, address);
 }
 
@@ -210,7 +277,10 @@ static void target_end(struct conn *c) {
     struct target *t = target_of(c);
     t->rx.window = NULL;
     c->rx.dest = NULL;
-    answer(t, t->rx.op, t->rx.status, t->rx.touched);
+    if (t->rx.type == FRAME_LONG)
+        t->rx.ending = true;
+    else
+        answer(t, t->rx.op, t->rx.status, t->rx.touched);
 }
 
 /* ---- letting go -------------------------------------------------------------------------- */
@@ -257,6 +327,7 @@ static void target_tx_fault(struct conn *c, struct piece *p) {
 static void target_close(struct target *t) {
     conn_shut(&t->conn);
     source_bury(t->conn.tcp, &t->conn.source);
+    landed(t, RDMAD_E_PEER_LOST);
 }
 
 static void target_lost(struct conn *c, const struct error *why) {

@@ -208,6 +208,7 @@ const struct fabric_ops fabric_tcp = {
     .offer = tcp_offer,
     .expel = tcp_expel,
     .forget = tcp_forget,
+    .abandon = tcp_abandon,
     .link_new = tcp_link_new,
     .link_open = tcp_link_open,
     .link_close = tcp_link_close,

@@ -14,12 +14,13 @@
  * next read completes the ops.
  *
  * A SEND goes the same way: copied whole into the queue, answered by the same ACK once env.received
- * has had it, straight from the receive buffer. A CAS or FADD is done when its frame is met, and
- * answered with what was there.
+ * has had it, straight from the receive buffer. With a payload of more than TCP_LONG it is a LONG:
+ * that is referred to, and goes straight to where env.landing says. A CAS or FADD is done when its
+ * frame is met, and answered with what was there.
  *
  * What keeps memory safe. Client memory is touched in five places only: the two copies of small
  * payloads, the two kernel copies of large ones, and the atomics. Every large payload under way is
- * reachable from its op or window (a foreign piece of the send queue, or the rx.dest of a
+ * reachable from its op, window or landing (a foreign piece of the send queue, or the rx.dest of a
  * connection), so letting go is to point it elsewhere: at zeros what is being read, at scratch what
  * is being written. Nothing is handed to the kernel for later (no MSG_ZEROCOPY), so letting go is
  * immediate.
@@ -39,6 +40,7 @@
 #include <sys/socket.h>
 
 #define TCP_SMALL 2048u            /* payloads up to this are copied, larger ones go by reference */
+#define TCP_LONG 4096u             /* likewise of SENDs */
 #define TCP_STAGING (256u << 10)   /* receive buffer of a connection */
 #define TCP_LOOKAHEAD 4096u        /* of staging offered to the kernel while payloads are bulky, */
 #define TCP_BULKY (16u << 10)      /* which they are from this on: not to pass through staging */
@@ -86,9 +88,9 @@ struct role {
     const char *(*check)(const struct frame *f);
     /* A frame with its whole payload, at most TCP_SMALL or a SEND's. */
     const char *(*frame)(struct conn *c, const struct frame *f, const uint8_t *payload);
-    /* A frame with a larger one: sets rx.dest. Then: looked at before each read, a piece of dest
-     * that could not be written, and all of it has come. */
-    const char *(*begin)(struct conn *c, const struct frame *f);
+    /* A frame with a larger one, or a LONG with its head: sets rx.dest. Then: looked at before each
+     * read, a piece of dest that could not be written, and all of it has come. */
+    const char *(*begin)(struct conn *c, const struct frame *f, const uint8_t *head);
     void (*recheck)(struct conn *c);
     void (*rx_fault)(struct conn *c, const void *address);
     void (*end)(struct conn *c);
@@ -172,11 +174,14 @@ struct target {
     uint64_t peer, number;
     uint32_t next_op;          /* number of the next request */
     uint32_t acked, ack_from;  /* done and not yet told: how many, and the first one's number */
-    struct {                   /* the large WRITE whose payload is coming in */
+    struct {                   /* the large WRITE or LONG whose payload is coming in */
         struct window *window; /* NULL: refused or cut */
         uint32_t op;
         int status;
         bool touched;
+        uint8_t type;                   /* FRAME_* */
+        bool ending;                    /* all of a LONG has come, its END has not */
+        struct fabric_landing *landing; /* of a LONG; NULL: it has none any more */
     } rx;
 };
 /* Makes the accepted fd a connection of peer; takes the fd only on success. */
@@ -188,6 +193,7 @@ struct target *target_find(const struct tcp *t, uint64_t peer, uint64_t number);
 void tcp_expel(struct fabric *f, uint64_t peer);
 void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number);
 void target_let_go(struct target *t, struct window *w, int reason);
+void tcp_abandon(struct fabric_landing *landing);
 
 int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                     struct fabric_window **out, struct fabric_blob *key, struct error *err);
@@ -238,7 +244,7 @@ void op_complete(struct tcp *t, struct fabric_op *op, int status, uint8_t outcom
 void doomed_complete(struct tcp *t, struct fabric_op *op);
 
 const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *payload);
-const char *answer_begin(struct conn *c, const struct frame *f);
+const char *answer_begin(struct conn *c, const struct frame *f, const uint8_t *head);
 void answer_rx_fault(struct conn *c, const void *address);
 void answer_end(struct conn *c);
 
