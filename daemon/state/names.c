@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.c - a tree of names by text, and a list of watches.
+ * names.c - a tree of names by text, another by whom they are for, and a list of watches.
+ *
+ * Who asks is of two classes at most (anybody, and his uid or address): a listing goes through what
+ * is for these, merged, so that what he may not see costs him, and us, nothing.
  *
  * While a watch walks through what is there, news of names behind its place is told, and news of
  * those before it is left to the walk, which will meet them or not. So every name that is there is
@@ -11,7 +14,7 @@
 #include <string.h>
 
 struct names {
-    struct tree tree;
+    struct tree tree, by_class;
     struct list watches;
 };
 
@@ -31,11 +34,22 @@ static int by_text(const struct tree_node *a, const struct tree_node *b) {
     return strcmp(of(a)->text, of(b)->text);
 }
 
+static struct name *of_class(const struct tree_node *node) {
+    return node ? container_of((struct tree_node *)(uintptr_t)node, struct name, by_class) : NULL;
+}
+
+static int by_class(const struct tree_node *a, const struct tree_node *b) {
+    const struct name *x = of_class(a), *y = of_class(b);
+    int order = memcmp(&x->class, &y->class, sizeof(x->class));
+    return order ? order : strcmp(x->text, y->text);
+}
+
 int names_new(struct names **out) {
     struct names *ns = calloc(1, sizeof(*ns));
     if (!ns)
         return RDMAD_E_NOMEM;
     tree_init(&ns->tree, by_text, NULL);
+    tree_init(&ns->by_class, by_class, NULL);
     list_init(&ns->watches);
     *out = ns;
     return 0;
@@ -58,16 +72,6 @@ int names_check_free(const struct names *ns, const char *text, struct error *err
                      "a %s is published as \"%s\" already; choose another name or wait until it "
                      "ends",
                      namesake->kind == RDMAD_NAME_SERVICE ? "service" : "lease", text);
-}
-
-/* The first whose text is not before text. */
-static struct name *first_from(const struct names *ns, const char *text) {
-    struct name key = {.text = text};
-    return of(tree_from(&ns->tree, &key.node));
-}
-
-static struct name *after(const struct name *name) {
-    return of(tree_next(&name->node));
 }
 
 static bool begins(const char *text, const char *prefix) {
@@ -95,29 +99,51 @@ int names_check_prefix(const char *text, struct error *err) {
     return 0;
 }
 
-/* Where a listing begins: behind what was listed last. */
-static const struct name *list_from(const struct names *ns, const char *prefix,
-                                    const char *listed) {
-    if (strcmp(listed, prefix) < 0 || !listed[0])
-        return first_from(ns, prefix);
-    const struct name *at = first_from(ns, listed);
-    return at && strcmp(at->text, listed) == 0 ? after(at) : at;
+/* A way through the names that one may see and that begin with prefix. */
+struct way {
+    const char *prefix;
+    struct scope_class class[2];
+    const struct name *at[2]; /* next of each class; NULL: no more */
+};
+
+static const struct name *still(const struct way *w, unsigned i, const struct tree_node *node) {
+    const struct name *name = of_class(node);
+    bool in = name && memcmp(&name->class, &w->class[i], sizeof(name->class)) == 0 &&
+              begins(name->text, w->prefix);
+    return in ? name : NULL;
+}
+
+/* From behind what was listed last. */
+static void way_begin(struct way *w, const struct names *ns, const struct lessee *who,
+                      const char *prefix, const char *listed) {
+    const char *from = strcmp(listed, prefix) < 0 ? prefix : listed;
+    *w = (struct way){.prefix = prefix};
+    for (unsigned i = scope_classes(who, w->class); i-- > 0;) {
+        struct name key = {.text = from, .class = w->class[i]};
+        w->at[i] = still(w, i, tree_from(&ns->by_class, &key.by_class));
+        if (w->at[i] && listed[0] && strcmp(w->at[i]->text, listed) == 0)
+            w->at[i] = still(w, i, tree_next(&w->at[i]->by_class));
+    }
+}
+
+/* In order of bytes; NULL: that was all. */
+static const struct name *way_next(struct way *w) {
+    unsigned i = !w->at[0] || (w->at[1] && strcmp(w->at[1]->text, w->at[0]->text) < 0);
+    const struct name *name = w->at[i];
+    if (name)
+        w->at[i] = still(w, i, tree_next(&name->by_class));
+    return name;
 }
 
 unsigned names_list(const struct names *ns, const struct lessee *who, const char *prefix,
                     const char *listed, struct rdmad_name_entry *out, unsigned max, bool *more) {
+    const struct name *at;
+    struct way way;
     unsigned n = 0;
-    *more = false;
-    for (const struct name *at = list_from(ns, prefix, listed); at && begins(at->text, prefix);
-         at = after(at)) {
-        if (!scope_admits(&at->scope, who))
-            continue;
-        if (n == max) {
-            *more = true;
-            return n;
-        }
+    way_begin(&way, ns, who, prefix, listed);
+    while ((at = way_next(&way)) && n < max)
         describe(at, &out[n++]);
-    }
+    *more = at;
     return n;
 }
 
@@ -164,18 +190,16 @@ void watch_news(struct watch *w, const struct rdmad_name_entry *entry, bool gone
 
 /* As far as there is room. */
 static void walk(struct watch *w) {
-    const struct name *at = list_from(w->names, w->prefix, w->at);
+    const struct name *at;
     struct rdmad_name_entry entry;
-    while (at && begins(at->text, w->prefix)) {
-        const struct name *next = after(at);
+    struct way way;
+    way_begin(&way, w->names, &w->who, w->prefix, w->at);
+    while ((at = way_next(&way))) {
         if (w->ops->lags(w))
             return;
         memcpy(w->at, at->text, strlen(at->text) + 1);
-        if (scope_admits(&at->scope, &w->who)) {
-            describe(at, &entry);
-            w->ops->tell(w, &entry, false);
-        }
-        at = next;
+        describe(at, &entry);
+        w->ops->tell(w, &entry, false);
     }
     w->walking = false;
     if (w->ops->told)
@@ -234,7 +258,9 @@ static void tell_watches(struct names *ns, const struct name *name, bool gone) {
 
 void names_add(struct names *ns, struct name *name) {
     name->names = ns;
+    name->class = scope_class(&name->scope);
     tree_add(&ns->tree, &name->node);
+    tree_add(&ns->by_class, &name->by_class);
     tell_watches(ns, name, false);
 }
 
@@ -244,5 +270,6 @@ void names_remove(struct name *name) {
         return;
     name->names = NULL;
     tree_remove(&ns->tree, &name->node);
+    tree_remove(&ns->by_class, &name->by_class);
     tell_watches(ns, name, true);
 }

@@ -23,8 +23,9 @@
 struct names;
 
 struct name {
-    struct tree_node node;
-    struct names *names; /* NULL: not in */
+    struct tree_node node, by_class;
+    struct scope_class class; /* of scope, while it is in */
+    struct names *names;      /* NULL: not in */
     const char *text;
     uint32_t kind; /* enum rdmad_name_kind */
     struct scope scope;

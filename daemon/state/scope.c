@@ -50,6 +50,28 @@ bool scope_admits(const struct scope *s, const struct lessee *who) {
            memcmp(&want, &have, sizeof(want)) == 0;
 }
 
+struct scope_class scope_class(const struct scope *s) {
+    struct scope_class c = {.kind = s->kind};
+    struct in6_addr address;
+    if (s->kind == RDMAD_SCOPE_UID)
+        c.uid = s->uid;
+    else if (s->kind == RDMAD_SCOPE_PEER && address_parse(s->peer, &address))
+        memcpy(c.address, &address, sizeof(c.address));
+    return c;
+}
+
+unsigned scope_classes(const struct lessee *who, struct scope_class out[2]) {
+    struct scope theirs = {.kind = RDMAD_SCOPE_PEER, .peer = who->address};
+    struct in6_addr ignored;
+    out[0] = (struct scope_class){.kind = RDMAD_SCOPE_ANY};
+    if (who->session)
+        theirs = (struct scope){.kind = RDMAD_SCOPE_UID, .uid = who->session->uid};
+    else if (!address_parse(who->address, &ignored))
+        return 1;
+    out[1] = scope_class(&theirs);
+    return 2;
+}
+
 int scope_check(const struct scope *s, const char *what, const struct lessee *who,
                 struct error *err) {
     if (scope_admits(s, who))

@@ -35,4 +35,13 @@ int scope_check(const struct scope *scope, const char *what, const struct lessee
                 struct error *err);
 bool scope_admits(const struct scope *scope, const struct lessee *who);
 
+/* Whom a scope admits, to be compared as bytes: scopes of one class admit the same. */
+struct scope_class {
+    uint32_t kind, uid;
+    uint8_t address[16];
+};
+struct scope_class scope_class(const struct scope *scope);
+/* The classes that admit who; returns how many. */
+unsigned scope_classes(const struct lessee *who, struct scope_class out[2]);
+
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MANY 300u
 
@@ -178,6 +179,73 @@ Test(names, who_may_not_attach_does_not_see) {
     cr_expect_eq(names_list(names, &peer, "", "", entry, 4, &more), 1);
     cr_expect_str_eq(entry[0].name, "peers");
     watch_end(&seen.w);
+}
+
+Test(names, pages_go_through_all_that_one_may_see_and_nothing_else) {
+    struct rdmad_name_entry entry[3];
+    struct lessee peer = {.peer = 3, .address = "::ffff:10.0.0.1"};
+    char last[RDMAD_NAME_MAX + 1] = "";
+    unsigned total = 0;
+    bool more = true;
+    for (unsigned i = 0; i < 60; i++) {
+        snprintf(text[i], sizeof(text[i]), "n%02u", i * 7 % 60);
+        name[i] = (struct name){.text = text[i], .scope.peer = ""};
+        if (i % 4 == 1)
+            name[i].scope = (struct scope){RDMAD_SCOPE_UID, i % 8 == 1 ? 7 : 8, ""};
+        else if (i % 4 == 2)
+            name[i].scope =
+                (struct scope){RDMAD_SCOPE_PEER, 0, i % 8 == 2 ? "10.0.0.1" : "10.0.0.2"};
+        names_add(names, &name[i]);
+    }
+    while (more) {
+        unsigned n = names_list(names, &peer, "n", last, entry, 3, &more);
+        for (unsigned i = 0; i < n; i++) {
+            const struct name *found = names_find(names, entry[i].name);
+            cr_assert(found && scope_admits(&found->scope, &peer), "%s", entry[i].name);
+            cr_assert_lt(strcmp(last, entry[i].name), 0, "%s after %s", entry[i].name, last);
+            strcpy(last, entry[i].name);
+        }
+        total += n;
+    }
+    cr_expect_eq(total, 30 + 8, "of anybody, and of the peer");
+    begin("n");
+    cr_expect_eq(seen.there, 30 + 8, "of anybody, and of uid 7");
+    watch_end(&seen.w);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t time_of_lists(void) {
+    struct rdmad_name_entry entry[16];
+    bool more;
+    uint64_t then = now_ns();
+    for (int i = 0; i < 200; i++)
+        cr_assert_eq(names_list(names, &who, "", "", entry, 16, &more), 8);
+    return now_ns() - then;
+}
+
+Test(names, what_one_may_not_see_costs_one_nothing) {
+    enum { HIDDEN = 50000 };
+    static struct name hidden[HIDDEN];
+    static char texts[HIDDEN][16];
+    for (unsigned i = 0; i < 8; i++)
+        add(i, "k%u", i);
+    uint64_t before = time_of_lists();
+    for (unsigned i = 0; i < HIDDEN; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "k%u-%u", i % 8, i);
+        hidden[i] = (struct name){.text = texts[i], .scope = {RDMAD_SCOPE_UID, 8, ""}};
+        names_add(names, &hidden[i]);
+    }
+    uint64_t after = time_of_lists();
+    printf("8 names listed: %.1f times as long among %u hidden ones\n",
+           (double)after / (double)before, HIDDEN);
+    cr_expect_lt(after, 30 * before);
+    for (unsigned i = 0; i < HIDDEN; i++)
+        names_remove(&hidden[i]);
 }
 
 Test(names, a_taken_name_says_by_what) {
