@@ -185,8 +185,7 @@ static int set_up(struct server *v, uint64_t ttl_ms) {
         return print_json(json_pack("{s:s, s:I}", "uri", rdmad_lease_uri(v->lease), "bytes",
                                     (json_int_t)v->data_bytes));
     printf("%s\n", rdmad_lease_uri(v->lease));
-    fflush(stdout);
-    return EXIT_GOOD;
+    return fflush(stdout) ? EXIT_FAILED : EXIT_GOOD; /* main says why */
 }
 
 int cmd_bench_serve(const struct command *self, int argc, char **argv) {

@@ -91,7 +91,8 @@ static int announce(const struct share *s) {
                                     (double)info.ttl_ns / 1e9));
     char size[CELL_MAX], left[CELL_MAX];
     printf("%s\n", info.uri);
-    fflush(stdout);
+    if (fflush(stdout))
+        return EXIT_FAILED; /* nobody would know what to fetch; main says why */
     fprintf(stderr, "lease %llu: %s, read-only, ends in %s\n", (unsigned long long)info.id,
             human_bytes(size, (double)info.length), human_seconds(left, (double)info.ttl_ns / 1e9));
     return EXIT_GOOD;
@@ -147,8 +148,8 @@ static int share(struct share *s, const struct rdmad_lease_terms *terms) {
     rc = rdmad_lease_grant(s->session, rdmad_pool_base(s->pool), s->bytes, terms, &s->lease);
     if (rc)
         return fail_rdmad(s, rc);
-    announce(s);
-    return hold(s);
+    code = announce(s);
+    return code ? code : hold(s);
 }
 
 int cmd_share(const struct command *self, int argc, char **argv) {

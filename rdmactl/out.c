@@ -15,10 +15,9 @@ int print_json(json_t *doc) {
     size_t layout = isatty(STDOUT_FILENO) ? JSON_INDENT(2) : JSON_COMPACT;
     json_dumpf(whole, stdout, layout | JSON_REAL_PRECISION(12));
     putchar('\n');
-    fflush(stdout);
     json_decref(whole);
     json_decref(doc);
-    return EXIT_GOOD;
+    return fflush(stdout) || ferror(stdout) ? EXIT_FAILED : EXIT_GOOD; /* main says why */
 }
 
 const char *safe_text(char *buf, size_t size, const char *text) {

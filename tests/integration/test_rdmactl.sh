@@ -120,6 +120,17 @@ has 'd["bytes"] == 0' "$(b -j fetch "$uri" -o "$work/out")"
 [ "$(stat -c %s "$work/out")" = 0 ] || fail "the empty file is not empty"
 ended 0
 
+echo "* a URI that cannot be written is not held on to"
+for json in "" -j; do
+    for what in "share $work/file" "bench serve"; do
+        got=0
+        # shellcheck disable=SC2086 # words
+        timeout 10 "$rdmactl" -d "$work/a" $json $what >/dev/full 2>"$work/said" || got=$?
+        [ "$got" = 1 ] || fail "$what ended with $got"
+        grep -q "writing to standard output failed" "$work/said" || fail "$what: $(<"$work/said")"
+    done
+done
+
 echo "* once, expiry, revocation"
 share "$work/file" --once
 b -j fetch "$uri" -o "$work/out" >/dev/null
