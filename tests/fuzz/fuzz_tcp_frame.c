@@ -201,7 +201,7 @@ static void attack_link(const uint8_t *bytes, size_t size) {
         uint32_t length;
     } kinds[OPS] = {{RDMAD_OP_READ, 64},    {RDMAD_OP_WRITE, 100}, {RDMAD_OP_READ, 5000},
                     {RDMAD_OP_WRITE, 6000}, {RDMAD_OP_CAS, 8},     {RDMAD_OP_SEND, 3000},
-                    {RDMAD_OP_FADD, 8},     {RDMAD_OP_SEND, 6000}};
+                    {RDMAD_OP_FADD, 8},     {RDMAD_OP_SEND, 20000}};
     struct fabric_op ops[OPS];
     struct fabric_link *link;
     struct fabric_blob hello;

@@ -29,7 +29,7 @@ Test(tcp_long, lands_where_its_head_s_taker_says) {
     random_fill(p.local, BIG, 1);
     memset(p.memory, 0x55, BIG);
     p.owner.at = p.memory + 4099;
-    const size_t sizes[] = {4097, 5000, 16384, 20000, 65000, FRAME_MAX_LONG - 4};
+    const size_t sizes[] = {16385, 20000, 32768, 65000, FRAME_MAX_LONG - 4};
     struct top op;
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         send_prepare(&p, &op, "head", 4, i, sizes[i]);

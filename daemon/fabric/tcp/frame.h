@@ -39,7 +39,7 @@
 #define FRAME_MAX_PAYLOAD (256u << 10)
 /* Of a SEND. It is copied into the send queue whole, and its target waits until all of it is in the
  * receive buffer: no memory of its own. */
-#define FRAME_MAX_SEND ((4u << 10) + FRAME_MAX_HEAD)
+#define FRAME_MAX_SEND ((16u << 10) + FRAME_MAX_HEAD)
 #define FRAME_MAX_HEAD 256u
 /* Of a LONG, head and payload together. It can become a VOID with the END that follows it. What is
  * longer than that is read by the other side no slower, and holds up nothing behind it. */

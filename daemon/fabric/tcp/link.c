@@ -74,6 +74,9 @@ static bool link_full(const struct link *l, const struct fabric_op *op) {
     const struct outq *q = &l->conn.out;
     const struct fabric_settings *s = l->conn.tcp->env->settings;
     uint64_t unsent = q->queued - q->sent;
+    if (op->opcode == RDMAD_OP_SEND && length <= FRAME_MAX_SEND &&
+        !outq_fits(q, FRAME_BYTES + FRAME_MAX_SEND))
+        return true;
     return l->tail - l->head >= s->max_inflight || l->tail - l->head > l->mask || !outq_room(q) ||
            (unsent > 0 && unsent + length > s->send_buffer_bytes);
 }

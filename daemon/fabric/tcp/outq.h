@@ -20,7 +20,7 @@
 
 #define OUTQ_RING_BYTES (256u << 10)
 #define OUTQ_PIECES 512u
-#define OUTQ_COPY_MAX 8192u /* of one outq_copy */
+#define OUTQ_COPY_MAX 4096u /* of one outq_copy, unless outq_fits said that more is possible */
 
 struct piece {
     const uint8_t *base;
@@ -54,6 +54,12 @@ static inline bool outq_empty(const struct outq *q) {
 static inline bool outq_room(const struct outq *q) {
     return OUTQ_RING_BYTES - (q->ring_tail - q->ring_head) >= UINT64_C(3) * OUTQ_COPY_MAX &&
            OUTQ_PIECES - (q->end - q->first) >= 8;
+}
+
+/* Whether there is that much room and one copy of n bytes besides. */
+static inline bool outq_fits(const struct outq *q, uint32_t n) {
+    return outq_room(q) && OUTQ_RING_BYTES - (q->ring_tail - q->ring_head) >=
+                               UINT64_C(3) * OUTQ_COPY_MAX + UINT64_C(2) * n;
 }
 
 /* Room for n copied bytes at the end of the stream, for the caller to fill. */

@@ -40,7 +40,7 @@
 #include <sys/socket.h>
 
 #define TCP_SMALL 2048u            /* payloads up to this are copied, larger ones go by reference */
-#define TCP_LONG 4096u             /* likewise of SENDs */
+#define TCP_LONG (16u << 10)       /* likewise of SENDs: up to it two copies cost less */
 #define TCP_STAGING (256u << 10)   /* receive buffer of a connection */
 #define TCP_LOOKAHEAD 4096u        /* of staging offered to the kernel while payloads are bulky, */
 #define TCP_BULKY (16u << 10)      /* which they are from this on: not to pass through staging */
