@@ -284,6 +284,25 @@ static void peer_gone(struct attachment *a, int reason) {
     p->gone = true;
     p->reason = reason;
 }
+struct rdmad_uri rig_uri(const struct lease *l) {
+    struct rdmad_uri u;
+    char text[RDMAD_URI_MAX + 1];
+    lease_uri(l, text);
+    cr_assert_null(rdmad_uri_parse(text, &u), "%s", text);
+    return u;
+}
+
+int rig_find_error(const struct rdmad_uri *u, struct error *err) {
+    struct lease *l;
+    return lease_find(rig.st.leases, u, &l, err);
+}
+
+void rig_finish(struct lease *l) {
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    rig_advance(MS * 100);
+    fake_answer_all();
+}
+
 static void opened(void *arg, const struct error *result, const struct fabric_blob *blob) {
     (void)arg, (void)result, (void)blob;
 }

@@ -50,6 +50,9 @@ void rig_advance(uint64_t ns); /* the clock, and the timers that are due */
 struct lease *rig_grant(struct session *owner, uint64_t ttl_ms); /* of rig_pool(owner) */
 struct lease *rig_grant_terms(struct session *owner, const struct lease_terms *terms);
 struct lease_terms rig_terms(uint64_t ttl_ms);
+struct rdmad_uri rig_uri(const struct lease *l);
+int rig_find_error(const struct rdmad_uri *u, struct error *err); /* of looking it up */
+void rig_finish(struct lease *l); /* ends what a test leaves, after a grace of 100 ms */
 unsigned rig_events(const struct session *s, uint16_t type);
 const struct rig_event *rig_last_event(const struct session *s);
 

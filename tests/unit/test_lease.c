@@ -10,26 +10,6 @@
 
 TestSuite(lease, .init = rig_up, .fini = rig_down);
 
-static struct rdmad_uri uri_of(const struct lease *l) {
-    struct rdmad_uri u;
-    char text[RDMAD_URI_MAX + 1];
-    lease_uri(l, text);
-    cr_assert_null(rdmad_uri_parse(text, &u), "%s", text);
-    return u;
-}
-
-static int find_error(const struct rdmad_uri *u, struct error *err) {
-    struct lease *l;
-    return lease_find(rig.st.leases, u, &l, err);
-}
-
-/* Ends what a test leaves. */
-static void finish(struct lease *l) {
-    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
-    rig_advance(MS * 100);
-    fake_answer_all();
-}
-
 /* ---- order ----------------------------------------------------------------------------------- */
 
 Test(lease, the_owner_is_told_only_after_every_window_is_closed) {
@@ -200,18 +180,18 @@ Test(lease, a_grace_never_outlives_the_deadline) {
 Test(lease, nobody_attaches_once_the_end_has_begun_or_the_deadline_has_passed) {
     struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 1000), *late = rig_grant(owner, 1000);
-    struct rdmad_uri uri = uri_of(l);
+    struct rdmad_uri uri = rig_uri(l);
     struct rig_peer other = {0};
     struct error err;
     rig_peer(l, "127.0.0.2");
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     cr_expect_eq(rig_peer_try(&other, l, "127.0.0.2", &err), RDMAD_E_LEASE_REVOKED);
-    cr_expect_eq(find_error(&uri, &err), RDMAD_E_LEASE_REVOKED);
+    cr_expect_eq(rig_find_error(&uri, &err), RDMAD_E_LEASE_REVOKED);
     cr_expect_not_null(strstr(err.text, "lease 1"), "%s", err.text);
     rig.now_ns += 1000 * MS; /* the timer has not run yet */
     cr_expect_eq(rig_peer_try(&other, late, "127.0.0.2", &err), RDMAD_E_LEASE_EXPIRED);
     cr_expect_not_null(strstr(err.text, "lease 2 expired"), "%s", err.text);
-    finish(l);
+    rig_finish(l);
 }
 
 /* ---- release --------------------------------------------------------------------------------- */
@@ -244,7 +224,7 @@ Test(lease, a_release_leaves_a_lease_for_many_alive) {
     cr_expect_eq(l->stage, LEASE_LIVE);
     cr_expect_eq(l->attached, 0);
     cr_expect_eq(l->attached_total, 1);
-    finish(l);
+    rig_finish(l);
 }
 
 Test(lease, an_attach_that_was_lost_does_not_end_a_lease_for_one) {
@@ -256,7 +236,7 @@ Test(lease, an_attach_that_was_lost_does_not_end_a_lease_for_one) {
     cr_expect(p->gone);
     cr_expect_eq(l->stage, LEASE_LIVE);
     rig_peer(l, "127.0.0.2"); /* there is room again */
-    finish(l);
+    rig_finish(l);
 }
 
 Test(lease, no_more_attach_than_the_owner_allows) {
@@ -271,7 +251,7 @@ Test(lease, no_more_attach_than_the_owner_allows) {
     cr_expect_eq(rig_peer_try(&third, l, "127.0.0.2", &err), RDMAD_E_LIMIT, "not gone yet");
     fake_answer_all();
     cr_expect_eq(rig_peer_try(&third, l, "127.0.0.2", &err), 0, "%s", err.text);
-    finish(l);
+    rig_finish(l);
 }
 
 /* ---- renew ----------------------------------------------------------------------------------- */
@@ -313,7 +293,7 @@ Test(lease, a_ttl_beyond_the_limit_names_it) {
     cr_expect_eq(lease_renew(l, UINT64_MAX, &err), RDMAD_E_LIMIT);
     cr_expect_eq(lease_renew(l, 0, &err), RDMAD_E_INVAL);
     cr_expect_eq(lease_grant(rig_pool(owner), &t, &none, &err), RDMAD_E_LIMIT);
-    finish(l);
+    rig_finish(l);
 }
 
 Test(lease, an_ended_lease_is_not_renewed) {
@@ -323,11 +303,11 @@ Test(lease, an_ended_lease_is_not_renewed) {
     rig_peer(l, "127.0.0.2");
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     cr_expect_eq(lease_renew(l, 1000 * MS, &err), RDMAD_E_LEASE_REVOKED);
-    finish(l);
+    rig_finish(l);
     l = rig_grant(owner, 10);
     rig.now_ns += 10 * MS;
     cr_expect_eq(lease_renew(l, 1000 * MS, &err), RDMAD_E_LEASE_EXPIRED, "not by a late timer");
-    finish(l);
+    rig_finish(l);
 }
 
 /* ---- grant ----------------------------------------------------------------------------------- */
@@ -377,7 +357,7 @@ Test(lease, numbers_only_grow_and_secrets_differ) {
         cr_expect_neq(memcmp(l->key, key, sizeof(key)), 0);
         last = l->id;
         memcpy(key, l->key, sizeof(key));
-        finish(l);
+        rig_finish(l);
     }
 }
 
@@ -392,7 +372,7 @@ Test(lease, a_published_lease_is_found_by_name_and_its_uri_has_no_key) {
     l = rig_grant_terms(owner, &t);
     lease_uri(l, text);
     cr_expect_str_eq(text, "rdmad://127.0.0.1:7471/dataset-1");
-    struct rdmad_uri uri = uri_of(l);
+    struct rdmad_uri uri = rig_uri(l);
     cr_expect_eq(lease_find(rig.st.leases, &uri, &found, &err), 0);
     cr_expect_eq(found, l);
     cr_expect_eq(lease_grant(rig_pool(owner), &t, &second, &err), RDMAD_E_EXISTS);
@@ -400,12 +380,12 @@ Test(lease, a_published_lease_is_found_by_name_and_its_uri_has_no_key) {
 
     rig_peer(l, "127.0.0.2");
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
-    cr_expect_eq(find_error(&uri, &err), RDMAD_E_NO_LEASE);
+    cr_expect_eq(rig_find_error(&uri, &err), RDMAD_E_NO_LEASE);
     second = rig_grant_terms(owner, &t); /* the name is free as soon as the end begins */
-    finish(l);
+    rig_finish(l);
     cr_expect_eq(lease_find(rig.st.leases, &uri, &found, &err), 0);
     cr_expect_eq(found, second);
-    finish(second);
+    rig_finish(second);
 }
 
 /* ---- scope ----------------------------------------------------------------------------------- */
@@ -424,7 +404,7 @@ Test(lease, scope_peer_is_the_address_that_the_kernel_tells) {
     cr_expect_not_null(strstr(err.text, "127.0.0.2 only"), "%s", err.text);
     struct lessee local = {.session = owner};
     cr_expect_eq(lease_attach(l, &local, &other.a, NULL, &err), RDMAD_E_SCOPE);
-    finish(l);
+    rig_finish(l);
 }
 
 Test(lease, scope_uid_is_for_that_uid_on_this_node) {
@@ -445,7 +425,7 @@ Test(lease, scope_uid_is_for_that_uid_on_this_node) {
     cr_expect_eq(handle_attach_local(h, l, rig_done, &done, &err), 0);
     fake_answer_all();
     cr_expect_eq(done.calls, 1);
-    finish(l);
+    rig_finish(l);
     rig_close(friend);
     fake_answer_all();
 }
@@ -461,12 +441,12 @@ Test(lease, show_lists_the_living_and_on_demand_the_ended) {
     struct session *owner = rig_session(1);
     unsigned n[2] = {0, 0};
     struct lease *l = rig_grant(owner, 1000);
-    finish(rig_grant(owner, 1000));
+    rig_finish(rig_grant(owner, 1000));
     leases_view(rig.st.leases, false, count_view, n);
     cr_expect(n[0] == 1 && n[1] == 0);
     leases_view(rig.st.leases, true, count_view, n);
     cr_expect(n[0] == 2 && n[1] == 1);
-    finish(l);
+    rig_finish(l);
 }
 
 Test(lease, the_audit_sums_attachments_alive_and_gone) {
@@ -486,7 +466,7 @@ Test(lease, the_audit_sums_attachments_alive_and_gone) {
     cr_expect_eq(sum.ops, 5);
     cr_expect_eq(sum.refused, 1);
     cr_expect_eq(sum.last_use_ns, 500);
-    finish(l);
+    rig_finish(l);
     struct lease_view v;
     cr_assert(lease_ended_view(rig.st.leases, 1, &v));
     cr_expect_eq(v.audit.bytes_written, 30, "remembered");
@@ -497,7 +477,7 @@ Test(lease, the_audit_sums_attachments_alive_and_gone) {
 Test(lease, a_sessions_leases_end_with_it_and_it_waits_for_the_last) {
     struct session *owner = rig_session(1);
     struct lease *a = rig_grant(owner, 1000), *b = rig_grant(owner, 1000);
-    struct rdmad_uri uri = uri_of(a);
+    struct rdmad_uri uri = rig_uri(a);
     struct error err;
     rig_grant(owner, 1000);
     rig_peer(a, "127.0.0.2");
@@ -512,7 +492,7 @@ Test(lease, a_sessions_leases_end_with_it_and_it_waits_for_the_last) {
     cr_expect_not(rig_closed(owner));
     fake_answer(fake_call(FAKE_WINDOW_CLOSE, 1), 0);
     cr_expect(rig_closed(owner));
-    cr_expect_eq(find_error(&uri, &err), RDMAD_E_LEASE_ORPHANED);
+    cr_expect_eq(rig_find_error(&uri, &err), RDMAD_E_LEASE_ORPHANED);
 }
 
 Test(lease, a_stopping_daemon_grants_and_attaches_no_more) {
@@ -524,7 +504,7 @@ Test(lease, a_stopping_daemon_grants_and_attaches_no_more) {
     rig.st.stopping = true;
     cr_expect_eq(lease_grant(rig_pool(owner), &t, &none, &err), RDMAD_E_SHUTDOWN);
     cr_expect_eq(rig_peer_try(&p, l, "127.0.0.2", &err), RDMAD_E_SHUTDOWN);
-    finish(l);
+    rig_finish(l);
 }
 
 /* ---- what peers' attaches cost the owner ------------------------------------------------------

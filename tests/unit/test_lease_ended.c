@@ -6,44 +6,24 @@
 
 TestSuite(lease_ended, .init = rig_up, .fini = rig_down);
 
-static struct rdmad_uri uri_of(const struct lease *l) {
-    struct rdmad_uri u;
-    char text[RDMAD_URI_MAX + 1];
-    lease_uri(l, text);
-    cr_assert_null(rdmad_uri_parse(text, &u), "%s", text);
-    return u;
-}
-
-static int find_error(const struct rdmad_uri *u, struct error *err) {
-    struct lease *l;
-    return lease_find(rig.st.leases, u, &l, err);
-}
-
-/* Ends what a test leaves. */
-static void finish(struct lease *l) {
-    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
-    rig_advance(MS * 100);
-    fake_answer_all();
-}
-
 Test(lease_ended, who_knows_the_secret_is_told_why_and_when_who_does_not_learns_nothing) {
     struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 1000);
-    struct rdmad_uri uri = uri_of(l), wrong = uri, never = uri;
+    struct rdmad_uri uri = rig_uri(l), wrong = uri, never = uri;
     struct error err, guess, blank;
 
     wrong.key[15] ^= 1;
-    cr_expect_eq(find_error(&wrong, &guess), RDMAD_E_NO_LEASE);
+    cr_expect_eq(rig_find_error(&wrong, &guess), RDMAD_E_NO_LEASE);
     rig_advance(1000 * MS);
     rig_advance(1230 * MS);
-    cr_expect_eq(find_error(&uri, &err), RDMAD_E_LEASE_EXPIRED);
+    cr_expect_eq(rig_find_error(&uri, &err), RDMAD_E_LEASE_EXPIRED);
     cr_expect_str_eq(err.text, "lease 1 expired 1.2 s ago; ask its owner for a new one");
     struct error after;
-    cr_expect_eq(find_error(&wrong, &after), RDMAD_E_NO_LEASE);
+    cr_expect_eq(rig_find_error(&wrong, &after), RDMAD_E_NO_LEASE);
     cr_expect_str_eq(after.text, guess.text);
 
     never.lease = 2;
-    cr_expect_eq(find_error(&never, &blank), RDMAD_E_NO_LEASE);
+    cr_expect_eq(rig_find_error(&never, &blank), RDMAD_E_NO_LEASE);
     char *number = strchr(blank.text, '2');
     cr_assert_not_null(number);
     *number = '1';
@@ -72,19 +52,19 @@ Test(lease_ended, tombstones_are_bounded_and_the_oldest_goes_first) {
     struct error err;
     for (int i = 0; i < 12; i++) {
         struct lease *l = rig_grant(owner, 1000);
-        uri[i] = uri_of(l);
-        finish(l);
+        uri[i] = rig_uri(l);
+        rig_finish(l);
     }
     for (int i = 0; i < 12; i++)
-        cr_expect_eq(find_error(&uri[i], &err), i < 4 ? RDMAD_E_NO_LEASE : RDMAD_E_LEASE_REVOKED,
-                     "%d", i);
+        cr_expect_eq(rig_find_error(&uri[i], &err),
+                     i < 4 ? RDMAD_E_NO_LEASE : RDMAD_E_LEASE_REVOKED, "%d", i);
     struct lease_view v;
     cr_expect_not(lease_ended_view(rig.st.leases, 4, &v));
     cr_assert(lease_ended_view(rig.st.leases, 5, &v));
     cr_expect_eq(v.owner_session, owner->id);
     cr_expect_eq(v.reason, RDMAD_E_LEASE_REVOKED);
     rig.config.lease_tombstones = 0; /* reloaded */
-    finish(rig_grant(owner, 1000));
+    rig_finish(rig_grant(owner, 1000));
     cr_expect_not(lease_ended_view(rig.st.leases, 12, &v));
 }
 
@@ -94,24 +74,24 @@ Test(lease_ended, tombstones_of_a_uid_that_has_most_of_them_make_room_for_others
     struct error err;
     for (int i = 0; i < 2; i++) {
         struct lease *l = rig_grant(few, 1000);
-        first[i] = uri_of(l);
-        finish(l);
+        first[i] = rig_uri(l);
+        rig_finish(l);
     }
     for (int i = 0; i < 20; i++) {
         struct lease *l = rig_grant(i % 2 ? many : again, 1000);
-        later[i] = uri_of(l);
-        finish(l);
+        later[i] = rig_uri(l);
+        rig_finish(l);
     }
     for (int i = 0; i < 2; i++)
-        cr_expect_eq(find_error(&first[i], &err), RDMAD_E_LEASE_REVOKED, "%d", i);
+        cr_expect_eq(rig_find_error(&first[i], &err), RDMAD_E_LEASE_REVOKED, "%d", i);
     for (int i = 0; i < 20; i++)
-        cr_expect_eq(find_error(&later[i], &err), i < 14 ? RDMAD_E_NO_LEASE : RDMAD_E_LEASE_REVOKED,
-                     "%d", i);
+        cr_expect_eq(rig_find_error(&later[i], &err),
+                     i < 14 ? RDMAD_E_NO_LEASE : RDMAD_E_LEASE_REVOKED, "%d", i);
     rig.config.lease_tombstones = 2; /* reloaded */
     struct lease *last = rig_grant(few, 1000);
-    first[0] = uri_of(last);
-    finish(last);
-    cr_expect_eq(find_error(&first[0], &err), RDMAD_E_LEASE_REVOKED, "one for each");
-    cr_expect_eq(find_error(&later[19], &err), RDMAD_E_LEASE_REVOKED, "one for each");
-    cr_expect_eq(find_error(&later[18], &err), RDMAD_E_NO_LEASE);
+    first[0] = rig_uri(last);
+    rig_finish(last);
+    cr_expect_eq(rig_find_error(&first[0], &err), RDMAD_E_LEASE_REVOKED, "one for each");
+    cr_expect_eq(rig_find_error(&later[19], &err), RDMAD_E_LEASE_REVOKED, "one for each");
+    cr_expect_eq(rig_find_error(&later[18], &err), RDMAD_E_NO_LEASE);
 }

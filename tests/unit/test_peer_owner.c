@@ -10,16 +10,8 @@
 
 TestSuite(peer_owner, .init = peer_rig_up, .fini = peer_rig_down, .timeout = 60);
 
-static struct rdmad_uri uri_of(const struct lease *l) {
-    struct rdmad_uri u;
-    char text[RDMAD_URI_MAX + 1];
-    lease_uri(l, text);
-    cr_assert_null(rdmad_uri_parse(text, &u));
-    return u;
-}
-
 static void ask(struct raw *r, const struct lease *l, uint64_t ref) {
-    struct rdmad_uri u = uri_of(l);
+    struct rdmad_uri u = rig_uri(l);
     struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
     m.attach_req.lessee_ref = ref;
     m.attach_req.via = 3; /* of a link that is up */
