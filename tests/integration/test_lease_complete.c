@@ -159,7 +159,7 @@ static void notify_and_take(struct two *t, rdmad_lease *from, rdmad_lease *to) {
             uint64_t until = now_ms() + TEST_PATIENCE_MS;
             int rc;
             while ((rc = rdmad_write_notify(from, 0, t->mine, 8, first + n)) == RDMAD_E_NO_WAITER &&
-                   n == 0 && now_ms() < until) /* that they were taken is still on its way */
+                   round && now_ms() < until) /* word of some that were taken is on its way */
                 sleep_ms(2);
             CHECK(!rc, "round %u, number %u: %s", round, n, rdmad_last_error(t->lessee));
         }
