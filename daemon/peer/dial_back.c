@@ -13,13 +13,14 @@
  * Addresses are told as numbers: a name is for whoever may resolve it, and asks somebody else
  * again.
  */
+#include "daemon/base/address.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/internal.h"
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
 
-/* IPv4 as v4-mapped IPv6, without the interface of a link-local one. */
+/* Without the interface of a link-local one. */
 static bool parse(const char *text, struct in6_addr *out) {
     char plain[INET6_ADDRSTRLEN];
     size_t n = strcspn(text, "%");
@@ -27,10 +28,7 @@ static bool parse(const char *text, struct in6_addr *out) {
         return false;
     memcpy(plain, text, n);
     plain[n] = '\0';
-    memset(out, 0, sizeof(*out));
-    out->s6_addr[10] = out->s6_addr[11] = 0xff;
-    return inet_pton(AF_INET, plain, &out->s6_addr[12]) == 1 ||
-           inet_pton(AF_INET6, plain, out) == 1;
+    return address_parse(plain, out);
 }
 
 static bool same_address(const char *a, const char *b) {

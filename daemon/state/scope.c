@@ -3,23 +3,10 @@
  * scope.c - who may attach to a lease, or connect to a service.
  */
 #include "daemon/state/scope.h"
+#include "daemon/base/address.h"
 #include "daemon/state/session.h"
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
-
-/* IPv4 as v4-mapped IPv6, so that one comparison does. */
-static bool address_parse(const char *text, struct in6_addr *out) {
-    struct in_addr v4;
-    if (inet_pton(AF_INET6, text, out) == 1)
-        return true;
-    if (inet_pton(AF_INET, text, &v4) != 1)
-        return false;
-    memset(out, 0, sizeof(*out));
-    out->s6_addr[10] = out->s6_addr[11] = 0xff;
-    memcpy(&out->s6_addr[12], &v4, sizeof(v4));
-    return true;
-}
 
 int scope_validate(const struct scope *s, struct error *err) {
     struct in6_addr ignored;

@@ -8,8 +8,8 @@
  * wins, then the first in the order of device name, port and index: a choice can be repeated by
  * hand. A sentence is written for everything that was looked at, the winner included.
  */
+#include "daemon/base/address.h"
 #include "daemon/fabric/verbs/survey.h"
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +68,10 @@ static struct named_gid named_gid(const char *text) {
         n.index = (unsigned)index;
         return n;
     }
-    n.how = NAMED_ADDRESS;
-    if (inet_pton(AF_INET, text, n.raw + 12) == 1)
-        n.raw[10] = n.raw[11] = 0xff;
-    else if (inet_pton(AF_INET6, text, n.raw) != 1)
-        n.how = NAMED_NONSENSE;
+    struct in6_addr address;
+    n.how = address_parse(text, &address) ? NAMED_ADDRESS : NAMED_NONSENSE;
+    if (n.how == NAMED_ADDRESS)
+        memcpy(n.raw, &address, sizeof(n.raw));
     return n;
 }
 
