@@ -25,24 +25,21 @@ static const char *stage_text(enum channel_stage stage) {
     return names[stage];
 }
 
-static uint64_t get(const uint64_t *counter) {
-    return __atomic_load_n(counter, __ATOMIC_RELAXED);
-}
-
 static void set(json_t *row, const char *key, uint64_t n) {
     json_object_set_new(row, key, json_integer((json_int_t)n));
 }
 
-static void add_stats(json_t *row, const struct plane_channel_stats *s) {
-    set(row, "messages_sent", get(&s->messages_sent));
-    set(row, "bytes_sent", get(&s->bytes_sent));
-    set(row, "messages_received", get(&s->messages_received));
-    set(row, "bytes_received", get(&s->bytes_received));
-    set(row, "receives_posted", get(&s->receives_posted));
-    set(row, "sends_waiting", get(&s->sends_waiting));
-    set(row, "stalls", get(&s->stalls));
-    set(row, "lost", get(&s->lost));
-    set(row, "resent", get(&s->resent));
+static void add_stats(json_t *row, const struct channel *ch) {
+    const struct plane_channel_stats s = channel_stats(ch);
+    set(row, "messages_sent", s.messages_sent);
+    set(row, "bytes_sent", s.bytes_sent);
+    set(row, "messages_received", s.messages_received);
+    set(row, "bytes_received", s.bytes_received);
+    set(row, "receives_posted", s.receives_posted);
+    set(row, "sends_waiting", s.sends_waiting);
+    set(row, "stalls", s.stalls);
+    set(row, "lost", s.lost);
+    set(row, "resent", s.resent);
 }
 
 static json_t *channel_row(const struct channel *ch, const struct rows *rows) {
@@ -56,7 +53,7 @@ static json_t *channel_row(const struct channel *ch, const struct rows *rows) {
         (json_int_t)ch->peer_uid, "kind", kind_text(ch->kind), "kind_asked", kind_text(ch->asked),
         "route", ch->remote ? "link" : "local", "fabric", ch->remote ? rows->fabric : "local",
         "age_s", rows_seconds(clock_left(ch->since_ns, rows->now_ns)));
-    add_stats(row, &ch->stats);
+    add_stats(row, ch);
     if (ch->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(ch->reason)));
         json_object_set_new(row, "why", rows_text(ch->text));

@@ -165,10 +165,6 @@ static int no_such(struct error *err, uint64_t handle) {
                      "this session has no channel %" PRIu64 ", or closed it already", handle);
 }
 
-static uint64_t get(const uint64_t *counter) {
-    return __atomic_load_n(counter, __ATOMIC_RELAXED);
-}
-
 void serve_channel_stat(const struct request *rq, const void *body) {
     const struct rdmad_channel_stat_req *req = body;
     const struct channel *ch = channel_by_handle(rq->session, req->channel);
@@ -179,13 +175,14 @@ void serve_channel_stat(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
+    const struct plane_channel_stats stats = channel_stats(ch);
     struct rdmad_channel_stat_rep rep = {
         .channel = req->channel,
-        .messages_sent = get(&ch->stats.messages_sent),
-        .bytes_sent = get(&ch->stats.bytes_sent),
-        .messages_received = get(&ch->stats.messages_received),
-        .bytes_received = get(&ch->stats.bytes_received),
-        .lost = get(&ch->stats.lost),
+        .messages_sent = stats.messages_sent,
+        .bytes_sent = stats.bytes_sent,
+        .messages_received = stats.messages_received,
+        .bytes_received = stats.bytes_received,
+        .lost = stats.lost,
     };
     serve_reply(rq, &rep, sizeof(rep), NULL, 0);
 }

@@ -35,13 +35,33 @@ static struct plane_session *plane_of(const struct session *s) {
     return s->closing ? s->leaving : s->plane;
 }
 
-static void add_stats(struct channel_totals *sum, const struct plane_channel_stats *s) {
-    sum->messages_sent += __atomic_load_n(&s->messages_sent, __ATOMIC_RELAXED);
-    sum->bytes_sent += __atomic_load_n(&s->bytes_sent, __ATOMIC_RELAXED);
-    sum->messages_received += __atomic_load_n(&s->messages_received, __ATOMIC_RELAXED);
-    sum->bytes_received += __atomic_load_n(&s->bytes_received, __ATOMIC_RELAXED);
-    sum->stalls += __atomic_load_n(&s->stalls, __ATOMIC_RELAXED);
-    sum->lost += __atomic_load_n(&s->lost, __ATOMIC_RELAXED);
+static uint64_t get(const uint64_t *counter) {
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+struct plane_channel_stats channel_stats(const struct channel *ch) {
+    const struct plane_channel_stats *s = &ch->stats;
+    return (struct plane_channel_stats){
+        .messages_sent = get(&s->messages_sent),
+        .bytes_sent = get(&s->bytes_sent),
+        .messages_received = get(&s->messages_received),
+        .bytes_received = get(&s->bytes_received),
+        .sends_waiting = get(&s->sends_waiting),
+        .receives_posted = get(&s->receives_posted),
+        .stalls = get(&s->stalls),
+        .lost = get(&s->lost),
+        .resent = get(&s->resent),
+    };
+}
+
+static void add_stats(struct channel_totals *sum, const struct channel *ch) {
+    struct plane_channel_stats s = channel_stats(ch);
+    sum->messages_sent += s.messages_sent;
+    sum->bytes_sent += s.bytes_sent;
+    sum->messages_received += s.messages_received;
+    sum->bytes_received += s.bytes_received;
+    sum->stalls += s.stalls;
+    sum->lost += s.lost;
 }
 
 void channels_count(const struct state *st, struct channel_totals *out) {
@@ -50,7 +70,7 @@ void channels_count(const struct state *st, struct channel_totals *out) {
     uint64_t number;
     *out = st->messages;
     while ((ch = slots_next(&st->channels, &cursor, &number)))
-        add_stats(out, &ch->stats);
+        add_stats(out, ch);
 }
 
 /* ---- making and unmaking ----------------------------------------------------------------- */
@@ -59,7 +79,7 @@ static void channel_free(struct channel *ch) {
     struct session *s = ch->session;
     struct session_waiter closing = ch->closing;
 
-    add_stats(&s->state->messages, &ch->stats);
+    add_stats(&s->state->messages, ch);
     slots_remove(&s->channels, ch->handle);
     slots_remove(&s->state->channels, ch->number);
     quota_discharge(&ch->charge);

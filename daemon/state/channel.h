@@ -76,6 +76,8 @@ struct channel *channel_by_number(struct state *st, uint64_t number);
 struct channel *channel_by_handle(struct session *s, uint64_t handle); /* one the client knows of */
 /* What a channel of that kind is on this daemon's fabric. */
 uint32_t channel_kind_here(const struct state *st, uint32_t kind, bool remote);
+/* What went by this end; its worker goes on counting. */
+struct plane_channel_stats channel_stats(const struct channel *ch);
 /* Bytes of its largest message; of an open one. */
 uint64_t channel_max_message(const struct channel *ch);
 
