@@ -423,7 +423,7 @@ static void forget(struct op_channel *ch) {
         slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
     for (struct list *pos; (pos = list_pop(&ch->arrivals));) { /* taken back: without receives */
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        landing_stop(a);
+        landing_stop(a, RDMAD_E_CANCELED);
         slab_put(&ch->worker->channels->arrivals, a);
     }
     slots_remove(&ch->session->channels, ch->handle);

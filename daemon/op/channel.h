@@ -308,7 +308,8 @@ void reading_close(struct op_arrival *a); /* when it is over */
 
 /* landing.c */
 struct fabric_landing *landing_start(struct op_arrival *a);
-void landing_stop(struct op_arrival *a);   /* if there is one: nothing more is written there */
+/* If there is one: nothing more is written there, and why. */
+void landing_stop(struct op_arrival *a, int status);
 void landings_void(struct op_channel *ch); /* what still lands came by a link that is no more */
 
 /* carry.c. What is to be told rides on each message. 0, AGAIN (later), or why it never will. */

@@ -26,22 +26,17 @@ static void landing_end(struct op_arrival *a, int status) {
     a->read_status = status;
 }
 
-void landing_stop(struct op_arrival *a) {
+void landing_stop(struct op_arrival *a, int status) {
     if (!a->landing)
         return;
     a->channel->worker->link.ops->abandon(&a->landing_at);
-    landing_end(a, RDMAD_E_CANCELED);
+    landing_end(a, status);
 }
 
 /* The other end would not hear of it otherwise before the connection is known to be broken. */
 void landings_void(struct op_channel *ch) {
-    list_for_each (pos, &ch->arrivals) {
-        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        if (!a->landing)
-            continue;
-        landing_stop(a);
-        a->read_status = RDMAD_E_PEER_LOST;
-    }
+    list_for_each (pos, &ch->arrivals)
+        landing_stop(list_entry(pos, struct op_arrival, node), RDMAD_E_PEER_LOST);
 }
 
 void channel_landed(struct fabric_landing *landing, int status) {

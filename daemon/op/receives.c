@@ -307,7 +307,7 @@ static void tidy(struct op_channel *ch) {
         if (a->reading && unwanted)
             reading_stop(a);
         else if (unwanted)
-            landing_stop(a);
+            landing_stop(a, RDMAD_E_CANCELED);
         if (a->ended)
             settle_reading(a);
     }
