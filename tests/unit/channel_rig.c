@@ -100,6 +100,11 @@ void chan_down(struct chan *c) {
     }
 }
 
+void chan_well(const struct chan *c) {
+    cr_assert_eq(c->end[A].closed + c->end[B].closed, 0, "%s%s", c->end[A].why.text,
+                 c->end[B].why.text);
+}
+
 struct rdmad_sqe chan_sqe(uint8_t opcode, uint64_t at, uint64_t length, uint64_t user_data) {
     return (struct rdmad_sqe){.opcode = opcode,
                               .pool = RIG_HANDLE(0),

@@ -36,6 +36,7 @@ void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes);
 void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t kind);
 /* Ends what is still there of it. */
 void chan_down(struct chan *c);
+void chan_well(const struct chan *c); /* asserts that neither end has closed */
 
 /* Connects the end's lane anew. */
 void chan_connect(struct chan *c, int end);

@@ -256,8 +256,7 @@ static void run(bool remote) {
         if (remote)
             break_some();
         rig_step(&rig, sim_now() + 1 + sim_random(5000));
-        cr_assert_eq(c.end[A].closed + c.end[B].closed, 0, "%s%s", c.end[A].why.text,
-                     c.end[B].why.text);
+        chan_well(&c);
         hear(A);
         hear(B);
     }
