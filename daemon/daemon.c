@@ -71,7 +71,7 @@ static void on_lane_lost(void *user, void *cookie, const struct error *why) {
 
 static void on_channel_closed(void *user, void *cookie, const struct error *why) {
     (void)user;
-    channel_end(cookie, why->code, why->text);
+    channel_ended_there(cookie, why->code, why->text);
 }
 
 static void on_memory_fault(void *user, const void *address) {

@@ -79,10 +79,8 @@ int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     (void)w;
     if (!ch)
         return RDMAD_E_HANDLE;
-    if (ch->reason)
-        return ch->reason;
-    if (ch->over)
-        return ch->over;
+    if (ch->reason || ch->over)
+        return channel_end_code(ch);
     return sqe->opcode == RDMAD_OP_SEND ? send_take(ch, r, sqe, rq) : recv_take(ch, r, sqe, rq);
 }
 
@@ -125,7 +123,7 @@ void channels_lane_dropped(struct op_lane *lane) {
 static void event_closed(struct mail *mail) {
     struct op_channel *ch = container_of(mail, struct op_channel, closed_mail);
     const struct plane_session *ps = ch->owner;
-    if (!ch->ended_there && !ps->dropped && ps->plane->events.channel_closed)
+    if (!ch->forgotten && !ps->dropped && ps->plane->events.channel_closed)
         ps->plane->events.channel_closed(ps->plane->events.user, ch->cookie, &ch->closed_why);
 }
 
@@ -133,8 +131,9 @@ void channel_over(struct op_channel *ch, int code, const char *why) {
     if (ch->over)
         return;
     ch->over = code;
+    ch->over_first = !ch->reason;
     channel_touch(ch);
-    if (!why || ch->reason)
+    if (!why || !ch->over_first)
         return;
     error_set(&ch->closed_why, code, "channel %lu: %s", (unsigned long)ch->number, why);
     mailbox_post(ch->worker->control, &ch->closed_mail, event_closed);
@@ -247,7 +246,7 @@ static void end_ops(struct op_channel *ch) {
     if (ch->over || (ch->reason && !ch->linger))
         sends_end(ch);
     if (ch->over || ch->reason)
-        receives_end(ch, ch->over ? ch->over : ch->reason);
+        receives_end(ch, channel_end_code(ch));
 }
 
 /* The acknowledgement of one message may wait for an answer to ride on, which in a conversation

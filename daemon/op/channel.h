@@ -200,10 +200,11 @@ struct op_channel {
     unsigned posted_sends; /* fabric ops that point here */
 
     /* Its end. */
-    int reason;  /* of plane_channel_end; 0: alive */
-    bool linger; /* sends go on until they are over */
-    int over;    /* why there is no other end any more; 0: there is */
-    bool closed; /* it said so itself, and what it took it has acknowledged */
+    int reason;      /* of plane_channel_end; 0: alive */
+    bool linger;     /* sends go on until they are over */
+    int over;        /* why there is no other end any more; 0: there is */
+    bool over_first; /* there was no reason then */
+    bool closed;     /* it said so itself, and what it took it has acknowledged */
     bool fin_tried, fin_told;
     struct channel_mail *fin; /* kept for it */
     struct mail closed_mail, free_mail;
@@ -212,7 +213,7 @@ struct op_channel {
     /* Control thread only. */
     void *cookie;
     const struct plane_session *owner;
-    bool ended_there;
+    bool forgotten;
 };
 
 /* What a worker knows of channels. */
@@ -234,6 +235,10 @@ void channel_posts_gone(struct op_channel *ch); /* forgotten: the fabric gave so
 /* There is no other end any more, and why: its daemon lies (told to the control thread), or it
  * closed, or the peer is lost. The ops end in its next turn. */
 void channel_over(struct op_channel *ch, int code, const char *why);
+/* What the ops of a channel that ends are told, all the same: whichever of the two came first. */
+static inline int channel_end_code(const struct op_channel *ch) {
+    return ch->over && (ch->over_first || ch->linger) ? ch->over : ch->reason;
+}
 void channel_fin(struct op_channel *ch, const struct channel_message *m); /* the other end's */
 void channel_deliver(struct op_channel *ch, const struct channel_message *m);
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result);

@@ -70,10 +70,7 @@ void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_
 
 void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, bool linger,
                        plane_done *done, void *arg) {
-    struct op_channel *ch = slots_get(&s->channels, handle);
     struct call *c = channel_call(s, handle, table_channel_end, done, arg);
-    if (ch)
-        ch->ended_there = true;
     c->reason = reason;
     c->linger = linger;
     call_post(c);
@@ -82,6 +79,6 @@ void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, boo
 void plane_channel_forget(struct plane_session *s, uint64_t handle) {
     struct op_channel *ch = slots_remove(&s->channels, handle);
     if (ch)
-        ch->ended_there = true;
+        ch->forgotten = true;
     call_post(channel_call(s, handle, table_channel_forget, NULL, NULL));
 }

@@ -256,7 +256,7 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
 }
 
 void sends_end(struct op_channel *ch) {
-    int code = ch->over ? ch->over : ch->reason;
+    int code = channel_end_code(ch);
     if (channel_weak(ch)) {
         weak_end(ch, code);
         return;

@@ -41,7 +41,8 @@ struct plane_events {
     void (*notify_taken)(void *user, void *window_cookie, uint32_t count);
     /* The other end closed the channel in order (RDMAD_E_CLOSED) or abruptly (RDMAD_E_CANCELED), or
      * it broke the protocol of channels (then its daemon lies). Once a channel; its ops have ended
-     * or are ending. */
+     * or are ending with that. It may come after plane_channel_end was called, if it was there
+     * before that was heard: then it is this that ops are told; never after that is done. */
     void (*channel_closed)(void *user, void *channel_cookie, const struct error *why);
     /* Client memory vanished that no pool of the worker in question holds (it lies behind a window
      * or a lease of a session elsewhere): whoever owns the address must drop its session. May be

@@ -290,10 +290,14 @@ static void tell_plane(struct channel *ch, bool linger) {
     plane_channel_end(plane, ch->handle, ch->reason, linger, plane_let_go, ch);
 }
 
-static void begin_end(struct channel *ch, int reason, bool linger, const char *text) {
-    ch->stage = CHANNEL_ENDING;
+static void set_reason(struct channel *ch, int reason, const char *text) {
     ch->reason = reason;
     snprintf(ch->text, sizeof(ch->text), "%s", text);
+}
+
+static void begin_end(struct channel *ch, int reason, bool linger, const char *text) {
+    ch->stage = CHANNEL_ENDING;
+    set_reason(ch, reason, text);
     tell_plane(ch, linger);
 }
 
@@ -309,6 +313,12 @@ void channel_end(struct channel *ch, int reason, const char *text) {
     } else if (ch->stage == CHANNEL_ENDING && ch->lingers) {
         tell_plane(ch, false); /* there is nobody left to deliver to */
     }
+}
+
+void channel_ended_there(struct channel *ch, int reason, const char *text) {
+    channel_end(ch, reason, text);
+    if (ch->stage == CHANNEL_ENDING && !ch->closed)
+        set_reason(ch, reason, text);
 }
 
 void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg) {

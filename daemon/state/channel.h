@@ -90,6 +90,9 @@ void channel_connect(struct channel *ch, uint64_t other, struct session *other_s
 void channel_ready(struct channel *ch);
 /* It is over; harmless when it is already. The first reason counts. */
 void channel_end(struct channel *ch, int reason, const char *text);
+/* The same from the data plane, whose ops are told this even if it was ended here meanwhile for
+ * another reason: so is the client. */
+void channel_ended_there(struct channel *ch, int reason, const char *text);
 /* The client closes it: with linger what it sent before is delivered first. done: no op of it is
  * under way and ch is gone. */
 void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg);

@@ -245,6 +245,38 @@ Test(channel_link, an_orderly_end_delivers_first_and_is_told_once) {
     done();
 }
 
+/* A closes it, and some turns later B's control thread ends it for another reason, of which it has
+ * not heard from its worker: what both are told in the end is the same. */
+static int ended_twice(unsigned turns) {
+    struct rig_answer a = {0}, b = {0};
+    setup();
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 100, 1);
+    rig_settle(&rig);
+    plane_channel_end(c.end[A].client.session, CHAN_HANDLE, RDMAD_E_CANCELED, false, rig_done, &a);
+    for (unsigned n = 0; n < turns; n++)
+        turn_of(n % 2 ? B : A);
+    plane_channel_end(c.end[B].client.session, CHAN_HANDLE, RDMAD_E_PEER_LOST, false, rig_done, &b);
+    for (unsigned n = 0; n < turns; n++)
+        turn_of(n % 2 ? A : B);
+    cr_assert(rig_await(&rig, &b) == 0 && rig_await(&rig, &a) == 0);
+    int told = chan_wait(&c, B).status;
+    cr_assert_eq(c.end[B].closed, told == RDMAD_E_CANCELED, "%u turns: %d", turns, told);
+    chan_put(&c, B, RDMAD_OP_SEND, 0, 1, 2);
+    cr_assert_eq(chan_wait(&c, B).status, told, "%u turns", turns);
+    done();
+    return told;
+}
+
+Test(channel_link, the_first_reason_for_its_end_is_everybodys, .init = NULL) {
+    unsigned canceled = 0, lost = 0;
+    for (unsigned turns = 0; turns < 40; turns++) {
+        int told = ended_twice(turns);
+        canceled += told == RDMAD_E_CANCELED;
+        lost += told == RDMAD_E_PEER_LOST;
+    }
+    cr_assert(canceled && lost && canceled + lost == 40, "%u, %u", canceled, lost);
+}
+
 /* What was not taken is untouched at the sender, large or small. */
 Test(channel_link, an_abrupt_end_of_the_receiver) {
     for (unsigned i = 0; i < 4; i++)

@@ -205,11 +205,22 @@ Test(channel, an_abrupt_close_says_so_at_the_other_end) {
 
 Test(channel, the_data_planes_word_ends_it) {
     opened();
-    channel_end(ca, RDMAD_E_CLOSED, "the other end closed the channel");
+    channel_ended_there(ca, RDMAD_E_CLOSED, "the other end closed the channel");
     channel_end(ca, RDMAD_E_PEER_LOST, "later");
     cr_expect_eq(ends_of(ca), 1, "the first reason counts");
     fake_answer_all();
     cr_expect_eq(rig_last_event(a)->reason, RDMAD_E_CLOSED);
+}
+
+Test(channel, the_event_tells_what_the_ops_were_told) {
+    opened();
+    channel_end(ca, RDMAD_E_PEER_LOST, "its daemon is stopping");
+    channel_ended_there(ca, RDMAD_E_CANCELED, "the other end closed it abruptly");
+    channel_end(ca, RDMAD_E_PEER_LOST, "later");
+    cr_expect_eq(ends_of(ca), 1);
+    fake_answer_all();
+    cr_expect_eq(rig_events(a, RDMAD_EV_CHANNEL_CLOSED), 1);
+    cr_expect_eq(rig_last_event(a)->reason, RDMAD_E_CANCELED);
 }
 
 Test(channel, both_may_close_at_once) {
