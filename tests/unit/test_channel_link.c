@@ -249,7 +249,6 @@ Test(channel_link, an_orderly_end_delivers_first_and_is_told_once) {
  * not heard from its worker: what both are told in the end is the same. */
 static int ended_twice(unsigned turns) {
     struct rig_answer a = {0}, b = {0};
-    setup();
     chan_put(&c, B, RDMAD_OP_RECV, 0, 100, 1);
     rig_settle(&rig);
     plane_channel_end(c.end[A].client.session, CHAN_HANDLE, RDMAD_E_CANCELED, false, rig_done, &a);
@@ -263,17 +262,19 @@ static int ended_twice(unsigned turns) {
     cr_assert_eq(c.end[B].closed, told == RDMAD_E_CANCELED, "%u turns: %d", turns, told);
     chan_put(&c, B, RDMAD_OP_SEND, 0, 1, 2);
     cr_assert_eq(chan_wait(&c, B).status, told, "%u turns", turns);
-    done();
     return told;
 }
 
-Test(channel_link, the_first_reason_for_its_end_is_everybodys, .init = NULL) {
+Test(channel_link, the_first_reason_for_its_end_is_everybodys) {
     unsigned canceled = 0, lost = 0;
     for (unsigned turns = 0; turns < 40; turns++) {
         int told = ended_twice(turns);
         canceled += told == RDMAD_E_CANCELED;
         lost += told == RDMAD_E_PEER_LOST;
+        done();
+        setup();
     }
+    done();
     cr_assert(canceled && lost && canceled + lost == 40, "%u, %u", canceled, lost);
 }
 
