@@ -24,6 +24,7 @@ enum {
     DEADLINE_MS = 4000,
     QUIESCE_MS = 1000, /* verbs.quiesce_ms */
     RANGE = 1 << 20,
+    AT_ONCE = 64, /* entries of a lessee's ring */
 };
 
 /* What a lessee tells the test, in memory that both see. */
@@ -37,6 +38,7 @@ struct lessee {
     const struct tdaemon *daemon;
     const char *uri;
     unsigned number;
+    bool reads_nothing; /* all that it does, but for the end */
     struct progress *progress;
     rdmad_session *session;
     rdmad_lease *lease;
@@ -112,6 +114,35 @@ static void read_once(struct lessee *l, rdmad_ring *ring, size_t size) {
               (unsigned long)l->memory[i], (unsigned long)l->known, (unsigned long)l->tried);
 }
 
+/* As many at once as a ring takes, so that some are with their target whenever its port goes. */
+static void read_nothing(struct lessee *l, rdmad_ring *ring) {
+    const struct rdmad_cqe *cqe;
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
+        CHECK(sqe && !rdmad_prep_read(ring, sqe, l->lease, 0, l->memory, 0, i), "no room");
+        rdmad_sqe_set_timeout(sqe, 500 * UINT64_C(1000000));
+    }
+    CHECK(rdmad_ring_submit(ring) == AT_ONCE, "submit: %s", rdmad_last_error(l->session));
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        int rc = rdmad_ring_wait(ring, QUIESCE_MS + (int)TEST_PATIENCE_MS, &cqe);
+        CHECK(rc == 0, "lessee %u: a read of no bytes without end: %s", l->number,
+              rdmad_strerror(rc));
+        __atomic_fetch_add(cqe->status ? &l->progress->failed : &l->progress->done, 1,
+                           __ATOMIC_RELAXED);
+        rdmad_ring_seen(ring, cqe);
+    }
+}
+
+static void work_in_turns(struct lessee *l, rdmad_ring *ring) {
+    /* The first moves whole ranges, the others also what fits one packet or none. */
+    write_once(l, ring, RANGE);
+    read_once(l, ring, RANGE);
+    for (unsigned i = 0; i < 20 * l->number; i++) {
+        write_once(l, ring, i % 2 ? 64 : 8192);
+        read_once(l, ring, i % 2 ? 0 : 4096);
+    }
+}
+
 static void work(void *arg) {
     struct lessee *l = arg;
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
@@ -123,16 +154,13 @@ static void work(void *arg) {
     CHECK(!rdmad_pool_create(l->session, RANGE, 0, &pool), "%s", rdmad_last_error(l->session));
     CHECK(!rdmad_lease_attach(l->session, l->uri, 0, &l->lease), "%s",
           rdmad_last_error(l->session));
-    CHECK(!rdmad_ring_create(l->session, 4, &ring), "%s", rdmad_last_error(l->session));
+    CHECK(!rdmad_ring_create(l->session, AT_ONCE, &ring), "%s", rdmad_last_error(l->session));
     l->memory = rdmad_pool_base(pool);
-    /* The first moves whole ranges, the others also what fits one packet or none. */
     while (!__atomic_load_n(&l->progress->finish, __ATOMIC_RELAXED)) {
-        write_once(l, ring, RANGE);
-        read_once(l, ring, RANGE);
-        for (unsigned i = 0; i < 20 * l->number; i++) {
-            write_once(l, ring, i % 2 ? 64 : 8192);
-            read_once(l, ring, i % 2 ? 0 : 4096);
-        }
+        if (l->reads_nothing)
+            read_nothing(l, ring);
+        else
+            work_in_turns(l, ring);
     }
     write_once(l, ring, RANGE);
     read_once(l, ring, RANGE);
@@ -156,7 +184,7 @@ static json_t *held(struct tdaemon *d) {
     return objects;
 }
 
-static void scene_open(struct scene *s) {
+static void scene_open(struct scene *s, bool reads_nothing) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     rdmad_pool *pool;
@@ -178,8 +206,11 @@ static void scene_open(struct scene *s) {
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(s->progress != MAP_FAILED, "no memory");
     for (unsigned i = 0; i < LESSEES; i++) {
-        s->lessee[i] = (struct lessee){
-            .daemon = s->daemon[1], .uri = s->uri, .number = i, .progress = &s->progress[i]};
+        s->lessee[i] = (struct lessee){.daemon = s->daemon[1],
+                                       .uri = s->uri,
+                                       .number = i,
+                                       .reads_nothing = reads_nothing,
+                                       .progress = &s->progress[i]};
         s->pid[i] = client_fork(work, &s->lessee[i]);
     }
 }
@@ -224,17 +255,22 @@ static void await_transfers(struct scene *s, const char *when) {
 }
 
 /* fault does it to side, 0 the owner's, and undoes it. */
-static void rounds(void (*fault)(unsigned side), const char *what) {
+static void rounds_of(unsigned full, bool reads_nothing, void (*fault)(unsigned side),
+                      const char *what) {
     struct scene s;
-    scene_open(&s);
+    scene_open(&s, reads_nothing);
     await_transfers(&s, "before");
-    unsigned count = test_count(20) < 2 ? 2 : test_count(20); /* both sides at least */
+    unsigned count = test_count(full) < 2 ? 2 : test_count(full); /* both sides at least */
     for (unsigned round = 0; round < count; round++) {
         sleep_ms((unsigned)(test_random() % 50));
         fault(round % 2);
         await_transfers(&s, what);
     }
     scene_close(&s);
+}
+
+static void rounds(void (*fault)(unsigned side), const char *what) {
+    rounds_of(20, false, fault, what);
 }
 
 static const char *const netdev[2] = {"va", "vb"}, *const address[2] = {"10.77.0.1", "10.77.0.2"};
@@ -260,6 +296,12 @@ static void all_packets_lost(unsigned side) {
     shell(5000, "tc qdisc del dev %s root", netdev[side]);
 }
 
+/* Only for as long as it takes an answer to lose its way. */
+static void target_port_flaps(unsigned side) {
+    (void)side;
+    shell(5000, "ip link set %s down; ip link set %s up", netdev[0], netdev[0]);
+}
+
 /* The kernel waits in it until the daemon has let go of everything. */
 static void device_away_and_back(unsigned side) {
     shell(TEST_PATIENCE_MS, "rdma link delete rxe%u", side);
@@ -269,6 +311,11 @@ static void device_away_and_back(unsigned side) {
 
 static void transfers_survive_a_port_that_goes_down(void) {
     rounds(port_down_and_up, "port down and up");
+}
+/* A READ of no bytes whose answer cannot be sent ends the kernel of its target in rdma_rxe: it
+ * gives back a registration that it never took. */
+static void reads_of_no_bytes_leave_the_kernel_of_their_target_alive(void) {
+    rounds_of(100, true, target_port_flaps, "port down and up beside READs of no bytes");
 }
 static void transfers_survive_an_address_that_goes(void) {
     rounds(address_away_and_back, "address removed and added");
@@ -281,6 +328,7 @@ static void transfers_survive_a_device_that_goes(void) {
 }
 
 TEST_MAIN(CASE(transfers_survive_a_port_that_goes_down),
+          CASE(reads_of_no_bytes_leave_the_kernel_of_their_target_alive),
           CASE(transfers_survive_an_address_that_goes),
           CASE(transfers_survive_the_loss_of_all_packets),
           CASE(transfers_survive_a_device_that_goes))

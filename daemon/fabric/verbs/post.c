@@ -267,10 +267,14 @@ static void signal_if_due(struct queue *q, struct ibv_send_wr *wr, uint64_t byte
     q->unsignalled = q->unsignalled_bytes = 0;
 }
 
+/* A READ of no bytes goes as a WRITE of none: the same round trip, for which the target checks no
+ * key either (IBTA C9-88), and one that leaves rdma_rxe's kernel alive. When that cannot make the
+ * answer to a READ of no bytes, because its port is going down, it gives back a registration that
+ * it never took, and dies of it. */
 static void transfer(struct ibv_send_wr *wr, const struct fabric_op *op,
                      const struct op_mark *mark) {
-    *wr = (struct ibv_send_wr){.opcode = op->opcode == RDMAD_OP_READ ? IBV_WR_RDMA_READ
-                                                                     : IBV_WR_RDMA_WRITE,
+    bool reads = op->opcode == RDMAD_OP_READ && op->length > 0;
+    *wr = (struct ibv_send_wr){.opcode = reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
                                .wr.rdma = {.remote_addr = mark->address, .rkey = mark->rkey}};
 }
 

@@ -59,7 +59,9 @@ static uint8_t when_refused(const struct link *l, const struct fabric_op *op,
 }
 
 static uint8_t when_lost(const struct fabric_op *op) {
-    return op->opcode == RDMAD_OP_READ ? RDMAD_FAILED_PARTIAL : RDMAD_UNKNOWN;
+    if (op->opcode != RDMAD_OP_READ)
+        return RDMAD_UNKNOWN;
+    return op->length ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
 }
 
 static void find_cause(struct lane *lane, const struct fabric_op *op, enum ibv_wc_status wc) {
