@@ -119,6 +119,7 @@ static const char *describe(int status, char *buf, size_t size) {
     return buf;
 }
 
+/* 0: passed; EXIT_SKIPPED; -1: failed, and said so. */
 static int run_and_judge(const struct test_case *c) {
     printf("* %s\n", c->name);
     fflush(stdout);
@@ -134,8 +135,8 @@ static int run_and_judge(const struct test_case *c) {
         ;
     unsigned orphans = reap_orphans();
     char why[96];
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED)
-        return 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED && !orphans)
+        return EXIT_SKIPPED;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         printf("  FAILED: %s: %s\n", c->name, describe(status, why, sizeof(why)));
         return -1;
@@ -155,15 +156,18 @@ static int wanted(int argc, char **argv, const char *name) {
 }
 
 int runner_main(int argc, char **argv, const struct test_case *cases, size_t count) {
-    unsigned ran = 0, failed = 0;
+    unsigned ran = 0, failed = 0, skipped = 0;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (size_t i = 0; i < count; i++) {
         if (!wanted(argc, argv, cases[i].name))
             continue;
         ran++;
-        if (run_and_judge(&cases[i]))
-            failed++;
+        int verdict = run_and_judge(&cases[i]);
+        skipped += verdict == EXIT_SKIPPED;
+        failed += verdict < 0;
     }
-    printf("%u cases, %u failed\n", ran, failed);
-    return failed || ran == 0;
+    printf("%u cases, %u failed, %u skipped\n", ran, failed, skipped);
+    if (failed || ran == 0)
+        return 1;
+    return skipped == ran ? EXIT_SKIPPED : 0;
 }

@@ -31,7 +31,7 @@ struct test_case {
         return runner_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0])); \
     }
 
-/* 0 when every case passed. */
+/* 0 when no case failed, 77 when each was skipped. */
 int runner_main(int argc, char **argv, const struct test_case *cases, size_t count);
 
 /* Ends the process when the condition does not hold, saying where and what. */
