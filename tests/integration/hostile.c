@@ -61,6 +61,52 @@ void hostile_attach(struct hostile *h, const char *uri) {
     CHECK(key_read(&m.key_rep.key, &h->slot, &h->key), "not a key of the tcp engine");
 }
 
+/* ---- one op -----------------------------------------------------------------------------------
+ */
+
+/* All frames of the answer; a READ's come in pieces. */
+static int hear_answer(struct hostile *h) {
+    uint8_t head[FRAME_BYTES], piece[PIECE];
+    struct frame answer;
+    do {
+        recv_all(h->data, head, sizeof(head));
+        frame_get(&answer, head);
+        uint32_t size = frame_payload(&answer);
+        CHECK(size <= sizeof(piece), "an answer of %u bytes", size);
+        if (size)
+            recv_all(h->data, piece, size);
+        for (uint32_t i = 0; i < size; i++)
+            h->secrets += piece[i] == h->secret;
+    } while (answer.type == FRAME_DATA && !(answer.flags & FRAME_FINAL));
+    return answer.type == FRAME_STATUS ? answer.status : 0;
+}
+
+static void say_frame(struct hostile *h, uint8_t type, uint64_t offset, uint32_t length) {
+    uint8_t head[FRAME_BYTES];
+    const struct frame f = {.type = type,
+                            .length = length,
+                            .op = h->next_op++,
+                            .slot = h->slot,
+                            .key = h->key,
+                            .offset = offset};
+    frame_put(head, &f);
+    send_all(h->data, head, sizeof(head));
+}
+
+int hostile_read(struct hostile *h, uint64_t offset, uint32_t length) {
+    say_frame(h, FRAME_READ, offset, length);
+    return hear_answer(h);
+}
+
+int hostile_write(struct hostile *h, uint64_t offset, uint32_t length, uint8_t value) {
+    uint8_t piece[PIECE];
+    CHECK(length <= sizeof(piece), "a write of %u bytes", length);
+    memset(piece, value, length);
+    say_frame(h, FRAME_WRITE, offset, length);
+    send_all(h->data, piece, length);
+    return hear_answer(h);
+}
+
 /* ---- the flood ----------------------------------------------------------------------------- */
 
 static bool flag(const bool *b) {

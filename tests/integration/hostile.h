@@ -5,6 +5,7 @@
  * the owner says.
  *
  *     hostile_connect, hostile_attach    as an honest daemon would
+ *     hostile_read, hostile_write        one op by hand
  *     hostile_start ... hostile_stop     a thread that floods
  */
 #ifndef RDMAD_TEST_HOSTILE_H
@@ -47,6 +48,11 @@ struct hostile {
 void hostile_connect(struct hostile *h, const char *listen);
 /* And has a data connection, with a key that is good on it. */
 void hostile_attach(struct hostile *h, const char *uri);
+
+/* One op and its answer, of at most 64 KiB: a READ, whose bytes are counted if they are the secret,
+ * or a WRITE of value. Returns the owner's status. */
+int hostile_read(struct hostile *h, uint64_t offset, uint32_t length);
+int hostile_write(struct hostile *h, uint64_t offset, uint32_t length, uint8_t value);
 
 void hostile_start(struct hostile *h, enum hostile_habit habit);
 void hostile_stop(struct hostile *h);

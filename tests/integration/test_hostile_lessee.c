@@ -6,7 +6,9 @@
  */
 #include "tests/integration/hostile.h"
 #include "tests/support/harness.h"
+#include "tests/support/procs.h"
 
+#include <inttypes.h>
 #include <rdmad/rdmad.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -131,6 +133,79 @@ static void one_that_stalls_in_a_payload(void) {
     flood_with(HOSTILE_STALLS);
 }
 
+/* ---- the second wall: no daemon of its own checks what it asks for -----------------------------
+ */
+
+static rdmad_lease *grant_middle(struct owner_side *o, uint64_t ttl_ms) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    rdmad_lease *lease;
+    terms.ttl_ms = ttl_ms;
+    CHECK(rdmad_lease_grant(o->session, o->memory + POOL / 4, POOL / 2, &terms, &lease) == 0, "%s",
+          rdmad_last_error(o->session));
+    return lease;
+}
+
+static void one_that_reaches_past_its_lease(void) {
+    const struct {
+        uint64_t offset;
+        uint32_t length;
+    } past[] = {{POOL / 2, 1},
+                {POOL / 2 - 1, 2},
+                {POOL / 2 - 4096, 8192},
+                {UINT64_MAX, 1},
+                {UINT64_MAX - 7, 8},
+                {UINT64_MAX - 7, 16},
+                {UINT64_MAX - 4095, 8192},
+                {(uint64_t)0 - POOL / 4, 4096}};
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct owner_side o;
+    struct hostile h;
+    own(&o, d);
+    rdmad_lease *lease = grant_middle(&o, 0);
+    memset(o.memory, SECRET, POOL);
+    hostile_connect(&h, tdaemon_listen(d));
+    hostile_attach(&h, rdmad_lease_uri(lease));
+    CHECK(h.length == POOL / 2, "the lease has %" PRIu64 " bytes", h.length);
+    h.secret = SECRET;
+    for (size_t i = 0; i < sizeof(past) / sizeof(past[0]); i++) {
+        int r = hostile_read(&h, past[i].offset, past[i].length);
+        int w = hostile_write(&h, past[i].offset, past[i].length, 1);
+        CHECK(r == RDMAD_E_RANGE && w == RDMAD_E_RANGE,
+              "%u bytes at %" PRIu64 " of %d: read %d, write %d", past[i].length, past[i].offset,
+              POOL / 2, r, w);
+    }
+    CHECK(h.secrets == 0, "%" PRIu64 " bytes of the neighbourhood were read", h.secrets);
+    CHECK(all_is(o.memory, SECRET), "memory beside the lease changed");
+    CHECK(!hostile_write(&h, 0, 64, 1) && o.memory[POOL / 4] == 1, "its own range is its own");
+    hostile_close(&h);
+    rdmad_close(o.session);
+    tdaemon_stop(d);
+}
+
+/* The owner's control thread hangs, so nobody closes the window in time. */
+static void one_that_goes_on_after_the_deadline(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct owner_side o;
+    struct hostile h;
+    own(&o, d);
+    memset(o.memory, SECRET, POOL);
+    rdmad_lease *lease = grant_middle(&o, 500 * test_patience());
+    hostile_connect(&h, tdaemon_listen(d));
+    hostile_attach(&h, rdmad_lease_uri(lease));
+    h.secret = SECRET;
+    CHECK(!hostile_write(&h, 0, 64, SECRET), "refused before the deadline");
+    pid_t stopped = thread_stop(tdaemon_pid(d), NULL);
+    sleep_ms(600 * test_patience());
+    int r = hostile_read(&h, 0, 64), w = hostile_write(&h, 0, 64, 1);
+    thread_go_on(stopped);
+    CHECK(r == RDMAD_E_LEASE_EXPIRED && w == RDMAD_E_LEASE_EXPIRED,
+          "after the deadline: read %d, write %d", r, w);
+    CHECK(h.secrets == 0 && all_is(o.memory, SECRET), "memory was reached after the deadline");
+    hostile_close(&h);
+    rdmad_close(o.session);
+    tdaemon_stop(d);
+}
+
 /* ---- through honest daemons ---------------------------------------------------------------- */
 
 struct writer {
@@ -192,6 +267,7 @@ static void a_client_on_the_same_daemon(void) {
     tdaemon_stop(d);
 }
 
-TEST_MAIN(CASE(one_that_hears_no_revoke), CASE(one_that_lies_about_having_stopped),
+TEST_MAIN(CASE(one_that_reaches_past_its_lease), CASE(one_that_goes_on_after_the_deadline),
+          CASE(one_that_hears_no_revoke), CASE(one_that_lies_about_having_stopped),
           CASE(one_that_stalls_in_a_payload), CASE(a_client_on_another_daemon),
           CASE(a_client_on_the_same_daemon))

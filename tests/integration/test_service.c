@@ -4,6 +4,7 @@
  * its settings again, and how it stops. The test plays the service manager.
  */
 #include "tests/support/harness.h"
+#include "tests/support/procs.h"
 #include "tests/support/rawclient.h"
 
 #include <dirent.h>
@@ -160,6 +161,31 @@ static void the_watchdog_is_answered(void) {
     start(&s);
     for (int i = 0; i < 3; i++)
         CHECK(told(&s, "WATCHDOG=1"), "no answer number %d to the watchdog", i + 1);
+    stop(&s);
+}
+
+/* The control thread goes on and could answer for all; systemd must hear nothing. */
+static void a_worker_that_hangs_is_not_hidden_from_the_watchdog(void) {
+    struct pollfd p = {.events = POLLIN};
+    struct service s;
+    char text[64];
+    prepare(&s);
+    s.watchdog_usec = "600000"; /* an answer each 200 ms */
+    start(&s);
+    CHECK(told(&s, "WATCHDOG=1"), "no answer while all is well");
+    pid_t worker = thread_stop(s.pid, "rdmad-worker-0");
+    sleep_ms(500 * test_patience()); /* the question that was under way, and its answer */
+    while (recv(s.notify, text, sizeof(text), MSG_DONTWAIT) > 0)
+        ;
+    p.fd = s.notify;
+    bool answered = poll(&p, 1, 1000 * (int)test_patience()) > 0;
+    int sock = raw_session(s.runtime_dir); /* the control thread does its work */
+    thread_go_on(worker);
+    CHECK(!answered, "the watchdog was answered with a worker that hangs");
+    CHECK(sock >= 0, "no session");
+    CHECK(logged(&s, "a worker does not turn"), "the log does not say why");
+    CHECK(told(&s, "WATCHDOG=1"), "no answer after the worker came back");
+    close(sock);
     stop(&s);
 }
 
@@ -340,7 +366,8 @@ static void an_idle_daemon_does_not_wake_up(void) {
 }
 
 TEST_MAIN(CASE(ready_means_that_clients_can_connect), CASE(the_watchdog_is_answered),
-          CASE(settings_are_read_again), CASE(a_passed_socket_is_served_and_left_in_place),
+          CASE(a_worker_that_hangs_is_not_hidden_from_the_watchdog), CASE(settings_are_read_again),
+          CASE(a_passed_socket_is_served_and_left_in_place),
           CASE(a_passed_socket_of_another_kind_is_refused),
           CASE(a_second_daemon_in_the_directory_is_refused), CASE(clients_are_told_that_it_stops),
           CASE(a_reload_does_not_take_a_stop_back), CASE(an_idle_daemon_does_not_wake_up))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * procs.c - client processes, other programs, and what /proc says about them.
+ * procs.c - client processes, other programs, what /proc says about them, and threads that hang.
  */
 #include "tests/support/procs.h"
 
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -178,4 +179,47 @@ uint64_t test_random(void) {
     x ^= x >> 7;
     x ^= x << 17;
     return x;
+}
+
+/* ---- threads that hang --------------------------------------------------------------------- */
+
+static bool thread_is_called(pid_t pid, const char *tid, const char *name) {
+    char path[64], comm[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", (int)pid, tid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    bool read = fgets(comm, sizeof(comm), f) != NULL;
+    fclose(f);
+    comm[strcspn(comm, "\n")] = 0;
+    return read && strcmp(comm, name) == 0;
+}
+
+static pid_t find_thread(pid_t pid, const char *name) {
+    char path[64];
+    pid_t found = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    CHECK(dir, "%s: %s", path, strerror(errno));
+    for (struct dirent *e; !found && (e = readdir(dir));)
+        if (thread_is_called(pid, e->d_name, name))
+            found = (pid_t)strtol(e->d_name, NULL, 10);
+    closedir(dir);
+    CHECK(found, "process %d has no thread %s", (int)pid, name);
+    return found;
+}
+
+/* A stop by ptrace is one thread's alone, a signal's is the whole process's. */
+pid_t thread_stop(pid_t pid, const char *name) {
+    pid_t tid = name ? find_thread(pid, name) : pid;
+    int status;
+    CHECK(!ptrace(PTRACE_SEIZE, tid, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, tid, NULL, NULL),
+          "thread %d cannot be traced: %s", (int)tid, strerror(errno));
+    CHECK(waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status), "thread %d does not stop",
+          (int)tid);
+    return tid;
+}
+
+void thread_go_on(pid_t tid) {
+    CHECK(!ptrace(PTRACE_DETACH, tid, NULL, NULL), "thread %d: %s", (int)tid, strerror(errno));
 }

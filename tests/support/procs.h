@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * procs.h - what /proc says about a process.
+ * procs.h - what /proc says about a process, and one thread of it made to hang.
  */
 #ifndef RDMAD_TEST_PROCS_H
 #define RDMAD_TEST_PROCS_H
@@ -11,5 +11,10 @@
 uint64_t process_rss_bytes(pid_t pid);
 uint64_t process_peak_bytes(pid_t pid); /* the most that was ever resident */
 uint64_t process_cpu_ticks(pid_t pid);  /* utime + stime */
+
+/* Stops one thread of a child, as if it hung in a system call; the others go on. name is what it is
+ * called (/proc/PID/task/TID/comm), NULL the first thread. Returns its number for thread_go_on. */
+pid_t thread_stop(pid_t pid, const char *name);
+void thread_go_on(pid_t tid);
 
 #endif
