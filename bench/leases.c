@@ -72,7 +72,7 @@ static int measure(struct market *m, double seconds) {
         samples_add(&attaches, now - second);
         samples_add(&both, now - first);
     }
-    rdmad_lease_info(m->attached[0], &info);
+    rdmad_lease_get_info(m->attached[0], &info);
     printf("{\"live\":%zu,\"fabric\":\"%s\",\"us\":%.2f,\"attach_us\":%.2f,\"release_us\":%.2f}\n",
            m->live, info.fabric, samples_median(&both), samples_median(&attaches),
            samples_median(&releases));

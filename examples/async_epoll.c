@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
         rdmad_ring_create(r.session, DEPTH, &r.ring) ||
         rdmad_lease_attach(r.session, argv[1], 0, &r.lease))
         errx(1, "%s", rdmad_last_error(NULL));
-    rdmad_lease_info(r.lease, &info);
+    rdmad_lease_get_info(r.lease, &info);
     r.length = info.length;
     for (unsigned i = 0; i < DEPTH; i++) {
         r.buffer[i] = rdmad_alloc(pool, PIECE);

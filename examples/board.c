@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
         if (rdmad_next_event(s, -1, &e))
             errx(1, "%s", rdmad_last_error(s));
     } while (e.type != RDMAD_EVENT_LEASE_ENDED);
-    if (rdmad_lease_audit(lease, &audit))
+    if (rdmad_lease_get_audit(lease, &audit))
         errx(1, "%s", rdmad_last_error(s));
     printf("%u readers came: %s\n", audit.attached_total, e.text);
     rdmad_close(s);

@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
         errx(1, "%s", rdmad_last_error(NULL));
     for (unsigned i = 0; i < DEPTH; i++)
         piece[i].buffer = rdmad_alloc(pool, PIECE);
-    rdmad_lease_info(lease, &info);
+    rdmad_lease_get_info(lease, &info);
 
     int fd = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)

@@ -33,7 +33,7 @@ int main(void) {
 
     do {
         nanosleep(&moment, NULL);
-        rdmad_lease_info(lease, &info);
+        rdmad_lease_get_info(lease, &info);
     } while (__atomic_load_n(box, __ATOMIC_ACQUIRE) == '\0' && info.ttl_ns);
     if (rdmad_lease_revoke(lease))
         errx(1, "%s", rdmad_last_error(s));

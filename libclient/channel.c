@@ -117,7 +117,7 @@ int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, unsigned tim
     return rdmad_channel_make(c, RDMAD_MSG_CHANNEL_CONNECT, &request, sizeof(request), out);
 }
 
-void rdmad_channel_info(const rdmad_channel *c, struct rdmad_channel_info *out) {
+void rdmad_channel_get_info(const rdmad_channel *c, struct rdmad_channel_info *out) {
     struct rdmad_session *s = c->session;
 
     pthread_mutex_lock(&s->lock);
@@ -132,7 +132,7 @@ void rdmad_channel_info(const rdmad_channel *c, struct rdmad_channel_info *out) 
     pthread_mutex_unlock(&s->lock);
 }
 
-int rdmad_channel_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
+int rdmad_channel_get_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
     struct rdmad_channel_stat_req request = {.channel = c->handle};
     struct rdmad_channel_stat_rep reply = {.channel = 0};
     struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_STAT,

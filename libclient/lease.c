@@ -271,7 +271,7 @@ int rdmad_lease_revoke(rdmad_lease *lease) {
     return 0;
 }
 
-int rdmad_lease_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
+int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
     struct rdmad_lease_stat_req request = {.lease = lease->id};
     struct rdmad_lease_stat_rep reply = {.lease = 0};
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_STAT,
@@ -384,7 +384,7 @@ void rdmad_lease_free(rdmad_lease *lease) {
     rdmad_lease_forget(lease);
 }
 
-void rdmad_lease_info(const rdmad_lease *lease, struct rdmad_lease_info *out) {
+void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out) {
     struct rdmad_session *s = lease->session;
     uint64_t now = rdmad_boottime_ns();
 

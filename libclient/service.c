@@ -105,7 +105,7 @@ static bool somebody_waits(struct rdmad_session *s, void *arg) {
     return ((struct rdmad_service *)arg)->waiting != NULL;
 }
 
-int rdmad_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out) {
+int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out) {
     struct rdmad_session *s = service->session;
     int rc = 0;
 

@@ -204,7 +204,7 @@ void rdmad_close(rdmad_session *s) {
     free(s);
 }
 
-void rdmad_session_info(const rdmad_session *s, struct rdmad_session_info *out) {
+void rdmad_session_get_info(const rdmad_session *s, struct rdmad_session_info *out) {
     *out = (struct rdmad_session_info){.id = s->id,
                                        .max_pool_bytes = s->max_pool_bytes,
                                        .default_timeout_ns = s->default_timeout_ns,

@@ -28,7 +28,7 @@ static int fail_run(const struct bench_run *run, int rc) {
 static int check_lease(struct bench_run *run) {
     struct rdmad_lease_info info;
     const struct bench_head *head = rdmad_pool_base(run->pool);
-    rdmad_lease_info(run->lease, &info);
+    rdmad_lease_get_info(run->lease, &info);
     if (info.length < BENCH_HEAD_BYTES)
         return fail("RDMAD_E_INVAL", "lease %llu is not one of bench serve",
                     (unsigned long long)info.id);
@@ -141,7 +141,7 @@ static int measure(struct bench_run *run, const char *op) {
     char fabric[16] = "local"; /* a nop goes no further than the own daemon */
     if (run->op != BENCH_NOP) {
         struct rdmad_lease_info info;
-        rdmad_lease_info(run->lease, &info);
+        rdmad_lease_get_info(run->lease, &info);
         snprintf(fabric, sizeof(fabric), "%s", info.fabric);
     }
     json_t *r = result(run, op, fabric);

@@ -118,7 +118,7 @@ static int serve(struct server *v) {
     for (v->exit_code = ARGS_RUN;;) {
         struct client c = {.server = v};
         struct rdmad_incoming incoming;
-        if (!rdmad_incoming(v->service, 0, &incoming)) {
+        if (!rdmad_next_incoming(v->service, 0, &incoming)) {
             bench_messages_serve(v->session, v->service, v->max_message, server_over, v);
             bench_wait_start(&wait, POLL_ADAPTIVE);
         }
@@ -145,7 +145,7 @@ static int lease_for_atomics(struct server *v, struct rdmad_lease_terms terms) {
 static int listen_for_messages(struct server *v) {
     struct rdmad_lease_info info;
     char name[RDMAD_NAME_MAX + 1];
-    rdmad_lease_info(v->lease, &info);
+    rdmad_lease_get_info(v->lease, &info);
     snprintf(name, sizeof(name), "rdmactl-bench-%llu", (unsigned long long)info.id);
     int rc = rdmad_listen(v->session, name, NULL, &v->service);
     if (!rc)

@@ -81,7 +81,7 @@ static int open_all(struct fetch *f) {
     if (rc)
         return fail_rdmad(f, rc);
     struct rdmad_lease_info info;
-    rdmad_lease_info(f->lease, &info);
+    rdmad_lease_get_info(f->lease, &info);
     snprintf(f->fabric, sizeof(f->fabric), "%s", info.fabric);
     f->bytes = info.length;
     f->pieces = (f->bytes + PIECE - 1) / PIECE;

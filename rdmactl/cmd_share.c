@@ -49,7 +49,7 @@ static int open_file(struct share *s) {
 
 static int make_pool(struct share *s) {
     struct rdmad_session_info info;
-    rdmad_session_info(s->session, &info);
+    rdmad_session_get_info(s->session, &info);
     char has[CELL_MAX], may[CELL_MAX];
     if (s->bytes > info.max_pool_bytes)
         return fail(
@@ -84,7 +84,7 @@ static int read_file(struct share *s, bool *interrupted) {
 
 static int announce(const struct share *s) {
     struct rdmad_lease_info info;
-    rdmad_lease_info(s->lease, &info);
+    rdmad_lease_get_info(s->lease, &info);
     if (cli.json)
         return print_json(json_pack("{s:s, s:I, s:I, s:f}", "uri", info.uri, "bytes",
                                     (json_int_t)info.length, "lease", (json_int_t)info.id, "ttl_s",

@@ -104,7 +104,7 @@ struct rdmad_session_info {
     const char *fabric; /* what links to other daemons use: "tcp", "verbs" */
 };
 /* The strings live as long as the session. */
-RDMAD_API void rdmad_session_info(const rdmad_session *session, struct rdmad_session_info *out);
+RDMAD_API void rdmad_session_get_info(const rdmad_session *session, struct rdmad_session_info *out);
 
 /*
  * A descriptor for any event loop (level-triggered, readable): rdmad_next_event or a peek on a ring
@@ -291,7 +291,7 @@ struct rdmad_lease_info {
     const char *uri;    /* lives as long as the object */
     const char *fabric; /* lessee: "local", "tcp", "verbs"; owner: "" */
 };
-RDMAD_API void rdmad_lease_info(const rdmad_lease *lease, struct rdmad_lease_info *out);
+RDMAD_API void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out);
 RDMAD_API const char *rdmad_lease_uri(const rdmad_lease *lease);
 
 struct rdmad_lease_audit {
@@ -300,7 +300,7 @@ struct rdmad_lease_audit {
     uint32_t attached, attached_total;
 };
 /* Owner: asks the daemon how the lease was used. */
-RDMAD_API int rdmad_lease_audit(rdmad_lease *lease, struct rdmad_lease_audit *out);
+RDMAD_API int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out);
 
 /* ---- names --------------------------------------------------------------------------------- */
 
@@ -351,7 +351,8 @@ struct rdmad_incoming {
     char address[RDMAD_NAME_MAX + 1]; /* IP:PORT of its daemon; "" of this one */
 };
 /* The first that waits. timeout_ms as in rdmad_next_event. */
-RDMAD_API int rdmad_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out);
+RDMAD_API int rdmad_next_incoming(rdmad_service *service, int timeout_ms,
+                                  struct rdmad_incoming *out);
 /* Accepts who, or with NULL the first that comes within timeout_ms; who has given up meanwhile is
  * passed over. RDMAD_E_HANDLE: who does not wait (any more): gone, or accepted or rejected before.
  */
@@ -361,8 +362,8 @@ RDMAD_API int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *
 RDMAD_API int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who,
                            const char *text);
 
-/* Connects to "rdmad://HOST:PORT/SERVICE". kind: enum rdmad_channel_kind; rdmad_channel_info tells
- * what it came to be. timeout_ms 0: the daemon's default. */
+/* Connects to "rdmad://HOST:PORT/SERVICE". kind: enum rdmad_channel_kind; rdmad_channel_get_info
+ * tells what it came to be. timeout_ms 0: the daemon's default. */
 RDMAD_API int rdmad_connect(rdmad_session *session, const char *uri, unsigned kind,
                             unsigned timeout_ms, rdmad_channel **out);
 
@@ -374,7 +375,7 @@ struct rdmad_channel_info {
     const char *fabric; /* "local", "tcp", "verbs" */
     int32_t closed;     /* 0, or RDMAD_E_* how it ended */
 };
-RDMAD_API void rdmad_channel_info(const rdmad_channel *channel, struct rdmad_channel_info *out);
+RDMAD_API void rdmad_channel_get_info(const rdmad_channel *channel, struct rdmad_channel_info *out);
 
 struct rdmad_channel_audit {
     uint64_t messages_sent, bytes_sent; /* done */
@@ -382,7 +383,7 @@ struct rdmad_channel_audit {
     uint64_t lost; /* of the other end's messages, on a channel that may lose some */
 };
 /* Asks the daemon what went through this end; until it is closed here. */
-RDMAD_API int rdmad_channel_audit(rdmad_channel *channel, struct rdmad_channel_audit *out);
+RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_channel_audit *out);
 
 /* Delivers what was submitted before (on any ring of the session), tells the other end, ends posted
  * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the
@@ -401,7 +402,7 @@ RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
  *
  * On a channel that came to be RDMAD_CHANNEL_DATAGRAM or _UNACKED a send waits for nobody: it is
  * done when it has left. What arrives is whole, and arrives once; what does not is counted as lost
- * at the receiver's end (rdmad_channel_audit) when the next message comes or the sender closes.
+ * at the receiver's end (rdmad_channel_get_audit) when the next message comes or the sender closes.
  * Only the receiver hears that its receive was too small.
  */
 struct rdmad_message {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # symbols.sh: librdmad.so exports what rdmad.h declares and librdmad.map lists, and nothing else; the
-# archive defines no name that could collide with a program's own.
+# archive defines no name that could collide with a program's own; no function has a struct's name,
+# which C++ and generators of bindings cannot keep apart.
 set -euo pipefail
 source=${RDMAD_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${RDMAD_BUILD:-$source/build}
@@ -18,6 +19,12 @@ sed 's,/\*.*\*/,,' "$source/include/rdmad/rdmad.h" | tr '\n' ' ' |
 [ -s "$work/declared" ] || { echo "no declarations found in rdmad.h"; exit 1; }
 diff "$work/map" "$work/exported" || { echo "the map (<) and the exports (>) differ"; exit 1; }
 diff "$work/declared" "$work/exported" || { echo "rdmad.h (<) and the exports (>) differ"; exit 1; }
+
+sed 's,/\*.*\*/,,' "$source"/include/rdmad/*.h | grep -oE '\b(struct|enum|union) rdmad_[a-z0-9_]+' |
+    cut -d' ' -f2 | sort -u >"$work/types"
+[ -s "$work/types" ] || { echo "no types found in the headers"; exit 1; }
+both=$(comm -12 "$work/declared" "$work/types" | tr '\n' ' ')
+[ -z "$both" ] || { echo "both a type and a function: $both"; exit 1; }
 
 if nm -g --defined-only "$build/libclient/librdmad.a" 2>/dev/null |
     awk 'NF == 3 && $3 !~ /^rdmad_/ { print; bad = 1 } END { exit !bad }'; then

@@ -107,7 +107,7 @@ static void expect_refused(struct caller *c, int code, const char *words) {
 
 static struct rdmad_incoming incoming(void) {
     struct rdmad_incoming who;
-    CHECK(!rdmad_incoming(service, (int)TEST_PATIENCE_MS, &who), "%s", rdmad_last_error(b));
+    CHECK(!rdmad_next_incoming(service, (int)TEST_PATIENCE_MS, &who), "%s", rdmad_last_error(b));
     return who;
 }
 
@@ -167,7 +167,7 @@ static void see_each_other(void) {
     CHECK(!rdmad_accept(service, &who, 0, &at_b), "%s", rdmad_last_error(b));
     called(&c);
     CHECK(!c.rc, "%s", c.why);
-    rdmad_channel_info(c.channel, &info);
+    rdmad_channel_get_info(c.channel, &info);
     CHECK(info.peer_uid == getuid() && info.kind == RDMAD_CHANNEL_RELIABLE, "not so");
     CHECK(!strcmp(info.fabric, far ? test_fabric() : "local"), "by %s", info.fabric);
     CHECK(far ? !strcmp(info.peer_address, tdaemon_listen(db)) : !info.peer_address[0],
@@ -201,7 +201,7 @@ static void other_kinds(void) {
         rdmad_channel *at_b = accept_next();
         called(&c);
         CHECK(!c.rc, "%s", c.why);
-        rdmad_channel_info(c.channel, &info);
+        rdmad_channel_get_info(c.channel, &info);
         bool has = da != db && !strcmp(test_fabric(), "verbs");
         CHECK(info.kind == (has ? kind : RDMAD_CHANNEL_RELIABLE), "it is of kind %u", info.kind);
         rdmad_channel_abort(at_b);

@@ -80,7 +80,7 @@ static void nobody_is_dialled_whom_a_stranger_names(void) {
     struct peer_msg m;
     struct scene c;
     scene_up(&c, tdaemon_start("127.0.0.1", NULL));
-    CHECK(rdmad_incoming(c.service, 500, &who) == RDMAD_E_TIMEOUT, "the client is asked");
+    CHECK(rdmad_next_incoming(c.service, 500, &who) == RDMAD_E_TIMEOUT, "the client is asked");
     false_peer_await(&c.p, PEER_MSG_CHAN_REFUSE, &m);
     printf("  said: %s\n", m.chan_refuse.text);
     CHECK(m.chan_refuse.status == RDMAD_E_PERM, "status %d", m.chan_refuse.status);

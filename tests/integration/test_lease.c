@@ -75,13 +75,13 @@ static rdmad_lease *attach(struct pair *p, const char *uri) {
 
 static uint64_t number(const rdmad_lease *l) {
     struct rdmad_lease_info i;
-    rdmad_lease_info(l, &i);
+    rdmad_lease_get_info(l, &i);
     return i.id;
 }
 
 static const char *fabric(const rdmad_lease *l) {
     struct rdmad_lease_info i;
-    rdmad_lease_info(l, &i);
+    rdmad_lease_get_info(l, &i);
     return i.fabric;
 }
 
@@ -287,7 +287,7 @@ static void is_renewed_without_end(bool link) {
         struct rdmad_event e;
         CHECK(now_ms() < deadline, "the last renewal is never told");
         (void)rdmad_next_event(p.lessee, 10, &e);
-        rdmad_lease_info(l, &i);
+        rdmad_lease_get_info(l, &i);
     } while (i.ttl_ns < 2000000ull * 1000000);
     pair_close(&p);
 }
@@ -399,7 +399,7 @@ static void is_its_owners_alone(void) {
         if (!ended)
             works(&p, l, "still mine");
         CHECK(ended || !rdmad_lease_revoke(own), "%s", rdmad_last_error(p.owner));
-        CHECK(!rdmad_lease_audit(own, &audit), "%s", rdmad_last_error(p.owner));
+        CHECK(!rdmad_lease_get_audit(own, &audit), "%s", rdmad_last_error(p.owner));
         CHECK(audit.bytes_written == 16 && audit.bytes_read == 16, "%llu written, %llu read",
               (unsigned long long)audit.bytes_written, (unsigned long long)audit.bytes_read);
         CHECK(audit.attached == 0 && audit.attached_total == 1, "attached %u of %u", audit.attached,

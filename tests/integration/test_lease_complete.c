@@ -78,7 +78,7 @@ static rdmad_lease *attached(rdmad_session *s, const char *uri) {
 
 static struct rdmad_lease_info info(const rdmad_lease *l) {
     struct rdmad_lease_info i;
-    rdmad_lease_info(l, &i);
+    rdmad_lease_get_info(l, &i);
     return i;
 }
 

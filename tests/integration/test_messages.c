@@ -182,7 +182,7 @@ static void closing(void) {
           rdmad_errname(cqe.status));
     CHECK(reap(there, p.b).status == RDMAD_E_CLOSED, "nothing more comes");
     expect_event(p.b, RDMAD_EVENT_CHANNEL_CLOSED, RDMAD_E_CLOSED, p.cb);
-    rdmad_channel_info(p.cb, &info);
+    rdmad_channel_get_info(p.cb, &info);
     CHECK(info.closed == RDMAD_E_CLOSED, "%s", rdmad_errname(info.closed));
     CHECK(rdmad_send(p.cb, p.far, 1) == RDMAD_E_CLOSED, "send on a closed channel");
     CHECK(strstr(rdmad_last_error(p.b), "closed"), "%s", rdmad_last_error(p.b));
@@ -455,7 +455,7 @@ static void rejecting(void) {
     pthread_t thread;
     int status = 0;
     pthread_create(&thread, NULL, connect_again, &status);
-    OK(rdmad_incoming(p.service, (int)TEST_PATIENCE_MS, &who), p.b);
+    OK(rdmad_next_incoming(p.service, (int)TEST_PATIENCE_MS, &who), p.b);
     CHECK(who.uid == getuid() && who.node[0], "who is it?");
     CHECK(!who.address[0] == (p.da == p.db), "its daemon is at '%s'", who.address);
     OK(rdmad_reject(p.service, &who, "not today"), p.b);
@@ -482,8 +482,8 @@ static void bad_addresses(void) {
 
 static void info_tells(void) {
     struct rdmad_channel_info near, far;
-    rdmad_channel_info(p.ca, &near);
-    rdmad_channel_info(p.cb, &far);
+    rdmad_channel_get_info(p.ca, &near);
+    rdmad_channel_get_info(p.cb, &far);
     CHECK(near.kind == RDMAD_CHANNEL_RELIABLE && near.closed == 0, "near");
     CHECK(near.peer_uid == getuid() && far.peer_uid == getuid(), "uids");
     CHECK(near.max_message >= POOL, "at most %lu bytes", (unsigned long)near.max_message);

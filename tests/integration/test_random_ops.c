@@ -111,7 +111,7 @@ static bool lease_is_live(struct world *w) {
     struct rdmad_lease_info info;
     if (!w->own)
         return false;
-    rdmad_lease_info(w->lease, &info);
+    rdmad_lease_get_info(w->lease, &info);
     return !info.ended && info.ttl_ns > 0;
 }
 

@@ -52,12 +52,12 @@ static void open_weak(enum pair_route route, unsigned kind) {
     bool has = route == PAIR_LINK && !strcmp(test_fabric(), "verbs");
     got = has ? asked : RDMAD_CHANNEL_RELIABLE;
     pthread_create(&thread, NULL, connect_there, NULL);
-    OK(rdmad_incoming(p.service, (int)TEST_PATIENCE_MS, &who), p.b);
+    OK(rdmad_next_incoming(p.service, (int)TEST_PATIENCE_MS, &who), p.b);
     CHECK(who.kind == asked, "who accepts sees that %s was asked for, not %s", kind_name(who.kind),
           kind_name(asked));
     OK(rdmad_accept(p.service, &who, (int)TEST_PATIENCE_MS, &there), p.b);
     pthread_join(thread, NULL);
-    rdmad_channel_info(here, &info);
+    rdmad_channel_get_info(here, &info);
     most = info.max_message;
 }
 
@@ -109,7 +109,7 @@ static void expect_row(struct tdaemon *d, const char *side) {
 
 static void expect_info(const rdmad_channel *c) {
     struct rdmad_channel_info info;
-    rdmad_channel_info(c, &info);
+    rdmad_channel_get_info(c, &info);
     CHECK(info.kind == got, "it is %s, not %s", kind_name(info.kind), kind_name(got));
     CHECK(!strcmp(info.fabric, p.da == p.db ? "local" : test_fabric()), "fabric %s", info.fabric);
     if (got == RDMAD_CHANNEL_DATAGRAM)
@@ -211,7 +211,7 @@ static void what_is_longer_is_refused(void) {
     char text[400], bound[40];
     if (got != RDMAD_CHANNEL_DATAGRAM)
         return;
-    rdmad_channel_info(there, &info);
+    rdmad_channel_get_info(there, &info);
     CHECK(info.max_message == most, "%lu at one end, %lu at the other", (unsigned long)most,
           (unsigned long)info.max_message);
     post_send(near, p.near, most + 1, 1, 1);
@@ -414,7 +414,7 @@ static struct stream stream(uint32_t count, unsigned how, bool closes) {
     free(m.seen);
     CHECK(m.end == RDMAD_E_CLOSED, "the receives that were left end with %s", rdmad_errname(m.end));
     struct rdmad_channel_audit audit;
-    OK(rdmad_channel_audit(there, &audit), p.b);
+    OK(rdmad_channel_get_audit(there, &audit), p.b);
     uint64_t lost = counted(p.db, "accepted", "lost");
     CHECK(audit.messages_received == m.received && audit.lost == lost,
           "%lu came and %lu were lost, says the library", (unsigned long)audit.messages_received,

@@ -69,7 +69,7 @@ static void one_round(struct bystander *b) {
     TIMED(b, CALL, "grant", rdmad_lease_grant(s, far, BYTES, NULL, &lease));
     TIMED(b, CALL, "attach", rdmad_lease_attach(s, rdmad_lease_uri(lease), 0, &there));
     for (unsigned i = 0; i < CALLS_A_ROUND; i++) {
-        TIMED(b, CALL, "audit", rdmad_lease_audit(lease, &audit));
+        TIMED(b, CALL, "audit", rdmad_lease_get_audit(lease, &audit));
         for (unsigned k = 0; k < OPS_A_ROUND / CALLS_A_ROUND; k++)
             TIMED(b, OP, "write", rdmad_write(there, 0, near, BYTES));
     }

@@ -232,7 +232,7 @@ Test(hooked, an_event_right_behind_the_reply_finds_its_lease) {
     cr_assert_eq(e.reason, RDMAD_E_LEASE_REVOKED);
     cr_assert_eq(e.lease, lease);
     cr_assert_eq(e.lease_id, 7);
-    rdmad_lease_info(lease, &info);
+    rdmad_lease_get_info(lease, &info);
     cr_assert_eq(info.ended, RDMAD_E_LEASE_REVOKED);
     cr_assert_eq(info.ttl_ns, 0);
     cr_assert_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT, "once");
@@ -258,7 +258,7 @@ Test(hooked, an_event_that_came_with_a_reply_keeps_the_descriptor_readable) {
     cr_assert_eq(rdmad_pool_create(s, 4096, 0, &pool), 0);
     cr_assert_eq(rdmad_lease_grant(s, rdmad_pool_base(pool), 64, NULL, &lease), 0);
     cr_assert_not(readable(fd));
-    cr_assert_eq(rdmad_lease_audit(lease, &audit), 0);
+    cr_assert_eq(rdmad_lease_get_audit(lease, &audit), 0);
     cr_assert_eq(audit.ops, 3);
     cr_assert(readable(fd));
     cr_assert_eq(rdmad_next_event(s, 0, &e), 0);
@@ -301,10 +301,10 @@ Test(client, info_tells_of_a_leases_end_before_the_event_is_taken) {
     struct rdmad_event e;
 
     cr_assert_eq(rdmad_lease_attach(s, "a", 0, &lease), 0);
-    rdmad_lease_info(lease, &info);
+    rdmad_lease_get_info(lease, &info);
     cr_assert_eq(info.ended, 0);
     fake_lease_ended(&fake, 7, 31, RDMAD_E_LEASE_REVOKED);
-    rdmad_lease_info(lease, &info);
+    rdmad_lease_get_info(lease, &info);
     cr_assert_eq(info.ended, RDMAD_E_LEASE_REVOKED);
     cr_assert_eq(info.ttl_ns, 0);
     cr_assert_eq(rdmad_next_event(s, 0, &e), 0, "the event is lost");
@@ -365,7 +365,7 @@ Test(client, a_thread_that_waits_for_events_does_not_swallow_another_ones_reply)
     pthread_create(&a.thread, NULL, wait_for_event, &a);
     for (unsigned i = 0; i < 200; i++) {
         cr_assert_eq(rdmad_lease_attach(s, "name", 0, &lease), 0);
-        rdmad_lease_info(lease, &info);
+        rdmad_lease_get_info(lease, &info);
         cr_assert_gt(info.ttl_ns, 0);
         rdmad_lease_free(lease);
     }

@@ -60,7 +60,7 @@ Test(channel, connecting_says_what_is_wanted_and_tells_what_came_of_it) {
     cr_assert_str_eq(req->uri, "rdmad://127.0.0.1:1/service");
     cr_assert_eq(req->kind, RDMAD_CHANNEL_DATAGRAM);
     cr_assert_eq(req->timeout_ns, 250000000);
-    rdmad_channel_info(channel, &info);
+    rdmad_channel_get_info(channel, &info);
     cr_assert_eq(info.kind, RDMAD_CHANNEL_RELIABLE);
     cr_assert_eq(info.peer_uid, 1000);
     cr_assert_eq(info.max_message, 1 << 20);
@@ -129,7 +129,7 @@ Test(channel, its_end_is_told_once) {
     tell_closed(41, RDMAD_E_PEER_LOST);
     tell_closed(41, RDMAD_E_CLOSED);
     tell_closed(999, RDMAD_E_CLOSED);
-    rdmad_channel_info(channel, &info);
+    rdmad_channel_get_info(channel, &info);
     cr_assert_eq(info.closed, RDMAD_E_PEER_LOST, "only who takes events hears of it");
     cr_assert_eq(rdmad_next_event(s, 1000, &e), 0);
     cr_assert_eq(e.type, RDMAD_EVENT_CHANNEL_CLOSED);
@@ -214,13 +214,13 @@ Test(channel, who_connects_is_told_and_can_be_looked_at_and_accepted) {
     rdmad_channel *c;
 
     listen_here();
-    cr_assert_eq(rdmad_incoming(service, 0, &who), RDMAD_E_TIMEOUT);
+    cr_assert_eq(rdmad_next_incoming(service, 0, &who), RDMAD_E_TIMEOUT);
     somebody_connects(7);
     cr_assert_eq(rdmad_next_event(s, 1000, &e), 0);
     cr_assert_eq(e.type, RDMAD_EVENT_INCOMING);
     cr_assert_eq(e.service, service);
     cr_assert_str_eq(e.text, "uid 42 of node far connects to service service");
-    cr_assert_eq(rdmad_incoming(service, 1000, &who), 0);
+    cr_assert_eq(rdmad_next_incoming(service, 1000, &who), 0);
     cr_assert_eq(who.id, 7);
     cr_assert_eq(who.uid, 42);
     cr_assert_eq(who.kind, RDMAD_CHANNEL_UNACKED);
@@ -230,7 +230,7 @@ Test(channel, who_connects_is_told_and_can_be_looked_at_and_accepted) {
     cr_assert_eq(asked[RDMAD_MSG_CHANNEL_ACCEPT].accept.service, 51);
     cr_assert_eq(asked[RDMAD_MSG_CHANNEL_ACCEPT].accept.incoming, 7);
     cr_assert_eq(rdmad_accept(service, &who, 0, &c), RDMAD_E_HANDLE, "once only");
-    cr_assert_eq(rdmad_incoming(service, 0, &who), RDMAD_E_TIMEOUT);
+    cr_assert_eq(rdmad_next_incoming(service, 0, &who), RDMAD_E_TIMEOUT);
 }
 
 Test(channel, who_is_accepted_unseen_is_no_event_any_more) {
@@ -272,12 +272,12 @@ Test(channel, who_was_taken_back_is_not_there) {
     somebody_connects(10); /* the line's end must be right */
     while (rdmad_next_event(s, 50, &e) == 0)
         ;
-    cr_assert_eq(rdmad_incoming(service, 0, &who), 0);
+    cr_assert_eq(rdmad_next_incoming(service, 0, &who), 0);
     cr_assert_eq(who.id, 7);
     cr_assert_eq(rdmad_reject(service, &who, "no"), 0);
     cr_assert_eq(asked[RDMAD_MSG_CHANNEL_REJECT].reject.incoming, 7);
     cr_assert_str_eq(asked[RDMAD_MSG_CHANNEL_REJECT].reject.text, "no");
-    cr_assert_eq(rdmad_incoming(service, 0, &who), 0);
+    cr_assert_eq(rdmad_next_incoming(service, 0, &who), 0);
     cr_assert_eq(who.id, 10);
 }
 
@@ -337,7 +337,7 @@ Test(channel, waiting_for_somebody_ends_with_the_daemon) {
 
     listen_here();
     fake_hang_up(&fake);
-    cr_assert_eq(rdmad_incoming(service, -1, &who), RDMAD_E_DAEMON_LOST);
+    cr_assert_eq(rdmad_next_incoming(service, -1, &who), RDMAD_E_DAEMON_LOST);
     cr_assert_eq(rdmad_accept(service, NULL, -1, &c), RDMAD_E_DAEMON_LOST);
 }
 

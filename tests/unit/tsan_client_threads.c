@@ -133,7 +133,7 @@ static void *attach_often(void *unused) {
     (void)unused;
     for (unsigned i = 0; i < ATTACHES; i++) {
         must(rdmad_lease_attach(session, "name", 0, &mine), "attach");
-        rdmad_lease_info(mine, &info);
+        rdmad_lease_get_info(mine, &info);
         rdmad_lease_free(mine);
     }
     return NULL;
@@ -168,7 +168,7 @@ int main(void) {
     must(rdmad_pool_create(session, 1 << 16, 0, &pool), "pool");
     must(rdmad_lease_attach(session, "name", 0, &lease), "attach");
     must(rdmad_connect(session, "rdmad://h:1/service", 0, 0, &channel), "connect");
-    rdmad_lease_info(lease, &info);
+    rdmad_lease_get_info(lease, &info);
 
     pthread_create(&listener, NULL, take_events, NULL);
     pthread_create(&server, NULL, serve_rings, NULL);
