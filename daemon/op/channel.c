@@ -31,8 +31,8 @@ int channels_init(struct worker *w) {
     for (unsigned i = 0; i < CHANNEL_BUCKETS; i++)
         list_init(&all->bucket[i]);
     list_init(&all->run);
-    slab_init(&all->sends, sizeof(struct op_send));
-    slab_init(&all->arrivals, sizeof(struct op_arrival));
+    slab_init(&all->sends, sizeof(struct op_send), w->control);
+    slab_init(&all->arrivals, sizeof(struct op_arrival), w->control);
     w->channels = all;
     return 0;
 }

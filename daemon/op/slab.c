@@ -1,36 +1,78 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab.c - a free list that is fed by chunks.
+ * slab.c - chunks come, and go.
  *
- * The first object of each chunk is not handed out: it links the chunks, so that they can be freed.
+ * They are mapped, not malloc'ed: a heap is given back only from its end. Who lets ops come and go
+ * by the thousand pays two system calls for the hundred or so that fit a chunk.
  */
 #include "daemon/op/slab.h"
-#include <stdlib.h>
+#include <sys/mman.h>
 
-#define PER_CHUNK 64u
+#define ALIGN _Alignof(max_align_t)
+#define HEAD ((sizeof(struct slab_chunk) + ALIGN - 1) / ALIGN * ALIGN)
 
-void slab_init(struct slab *s, size_t size) {
-    size_t align = _Alignof(max_align_t);
-    *s = (struct slab){.size = (size + align - 1) / align * align};
+void slab_init(struct slab *s, size_t size, struct mailbox *reaper) {
+    *s = (struct slab){.size = (size + ALIGN - 1) / ALIGN * ALIGN, .reaper = reaper};
+    list_init(&s->partial);
+    list_init(&s->full);
+}
+
+static void unmap_all(struct list *chunks) {
+    for (struct list *pos; (pos = list_pop(chunks));)
+        munmap(list_entry(pos, struct slab_chunk, node), SLAB_CHUNK);
 }
 
 void slab_fini(struct slab *s) {
-    while (s->chunks) {
-        struct slab_item *next = s->chunks->next;
-        free(s->chunks);
-        s->chunks = next;
-    }
-    s->free = NULL;
+    if (!s->size)
+        return;
+    unmap_all(&s->partial);
+    unmap_all(&s->full);
+    s->chunks = s->unused = 0;
+}
+
+/* Mapped twice as long as it is to be, of which the ends are cut off. */
+static char *map_chunk(void) {
+    char *at =
+        mmap(NULL, 2 * SLAB_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    size_t before = -(uintptr_t)at & (SLAB_CHUNK - 1);
+    char *chunk = at + before;
+    if (before)
+        munmap(at, before);
+    munmap(chunk + SLAB_CHUNK, SLAB_CHUNK - before);
+    return chunk;
 }
 
 bool slab_grow(struct slab *s) {
-    char *chunk = malloc((PER_CHUNK + 1) * s->size);
-    if (!chunk)
+    char *bytes = map_chunk();
+    if (!bytes)
         return false;
-    struct slab_item *link = (struct slab_item *)chunk;
-    link->next = s->chunks;
-    s->chunks = link;
-    for (size_t i = PER_CHUNK; i > 0; i--) /* backwards: low addresses go out first */
-        slab_put(s, chunk + i * s->size);
+    struct slab_chunk *chunk = (struct slab_chunk *)bytes;
+    *chunk = (struct slab_chunk){0};
+    size_t count = (SLAB_CHUNK - HEAD) / s->size;
+    for (size_t i = count; i-- > 0;) { /* backwards: low addresses go out first */
+        struct slab_item *item = (struct slab_item *)(bytes + HEAD + i * s->size);
+        item->next = chunk->free;
+        chunk->free = item;
+    }
+    list_init(&chunk->node);
+    list_append(&s->partial, &chunk->node);
+    s->chunks++;
+    s->unused++;
     return true;
+}
+
+static void unmap(struct mail *mail) {
+    munmap(container_of(mail, struct slab_chunk, mail), SLAB_CHUNK);
+}
+
+void slab_shrink(struct slab *s, struct slab_chunk *unused) {
+    list_remove(&unused->node);
+    s->chunks--;
+    s->unused--;
+    if (s->reaper)
+        mailbox_post(s->reaper, &unused->mail, unmap);
+    else
+        unmap(&unused->mail);
 }

@@ -2,48 +2,82 @@
 /*
  * slab.h - objects of one size, taken and given back in a few instructions.
  *
- * Grows by chunks and keeps them until the end: an op never waits for malloc once as many as it
- * were in flight before. Not thread-safe.
+ * Objects come from chunks of SLAB_CHUNK bytes at multiples of SLAB_CHUNK, so that an object's
+ * chunk is found from its address. A chunk of which nothing is in use is given back to the system,
+ * but for one: an op never waits for memory while their number goes up and down by a few, and what
+ * a crowd of ops took is there for others when they have ended. Not thread-safe.
  */
 #ifndef RDMAD_OP_SLAB_H
 #define RDMAD_OP_SLAB_H
 
+#include "daemon/base/list.h"
+#include "daemon/base/mailbox.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#define SLAB_CHUNK ((size_t)64 << 10)
 
 struct slab_item {
     struct slab_item *next;
 };
 
-struct slab {
-    size_t size;
+struct slab_chunk { /* at the start of its bytes */
+    struct list node;
     struct slab_item *free;
-    struct slab_item *chunks;
+    uint32_t used; /* objects that are out */
+    struct mail mail;
 };
 
-void slab_init(struct slab *s, size_t size);
+struct slab {
+    size_t size;
+    struct list partial; /* chunks with something free */
+    struct list full;    /* and those without */
+    uint32_t chunks;     /* in both */
+    uint32_t unused;     /* of which nothing is out */
+    struct mailbox *reaper;
+};
+
+/* Chunks are unmapped by whoever reads that mailbox: unmapping waits for a lock of the whole
+ * process, which is nothing for a worker. NULL: at once. */
+void slab_init(struct slab *s, size_t size, struct mailbox *reaper);
 void slab_fini(struct slab *s); /* also what was not given back */
 
 bool slab_grow(struct slab *s); /* false: out of memory */
+void slab_shrink(struct slab *s, struct slab_chunk *unused);
 
 /* Whether slab_get will succeed. */
 static inline bool slab_ready(struct slab *s) {
-    return s->free || slab_grow(s);
+    return !list_empty(&s->partial) || slab_grow(s);
 }
 
 /* An object with unspecified contents; NULL when out of memory. */
 static inline void *slab_get(struct slab *s) {
     if (!slab_ready(s))
         return NULL;
-    struct slab_item *item = s->free;
-    s->free = item->next;
+    struct slab_chunk *chunk = list_entry(s->partial.next, struct slab_chunk, node);
+    struct slab_item *item = chunk->free;
+    chunk->free = item->next;
+    if (chunk->used++ == 0)
+        s->unused--;
+    if (!chunk->free) {
+        list_remove(&chunk->node);
+        list_append(&s->full, &chunk->node);
+    }
     return item;
 }
 
 static inline void slab_put(struct slab *s, void *object) {
+    struct slab_chunk *chunk = (struct slab_chunk *)((uintptr_t)object & ~(SLAB_CHUNK - 1));
     struct slab_item *item = object;
-    item->next = s->free;
-    s->free = item;
+    if (!chunk->free) { /* to the front: it is in the caches */
+        list_remove(&chunk->node);
+        list_append(s->partial.next, &chunk->node);
+    }
+    item->next = chunk->free;
+    chunk->free = item;
+    if (--chunk->used == 0 && s->unused++ > 0)
+        slab_shrink(s, chunk);
 }
 
 #endif

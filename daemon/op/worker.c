@@ -125,9 +125,9 @@ static void init_tables(struct worker *w) {
     list_init(&w->full);
     list_init(&w->violated);
     list_init(&w->waiting);
-    slab_init(&w->ops, sizeof(struct op));
-    slab_init(&w->parts, sizeof(struct op_part));
-    slab_init(&w->batches, batch_size());
+    slab_init(&w->ops, sizeof(struct op), w->control);
+    slab_init(&w->parts, sizeof(struct op_part), w->control);
+    slab_init(&w->batches, batch_size(), w->control);
     list_init(&w->fences);
 }
 

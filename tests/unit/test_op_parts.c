@@ -221,7 +221,7 @@ Test(spin, follows_bounds_that_were_changed) {
 
 Test(slab, hands_out_distinct_aligned_objects_and_takes_them_back) {
     struct slab s;
-    slab_init(&s, 100);
+    slab_init(&s, 100, NULL);
     char *seen[1000];
     for (int i = 0; i < 1000; i++) {
         seen[i] = slab_get(&s);
@@ -234,9 +234,40 @@ Test(slab, hands_out_distinct_aligned_objects_and_takes_them_back) {
             cr_assert_eq(seen[i][j], (char)i);
     for (int i = 0; i < 1000; i++)
         slab_put(&s, seen[i]);
-    char *chunk = (char *)s.chunks;
+    slab_fini(&s);
+}
+
+Test(slab, what_comes_back_is_used_before_more_is_taken) {
+    struct slab s;
+    void *seen[1000];
+    slab_init(&s, 100, NULL);
     for (int i = 0; i < 1000; i++)
-        cr_assert_not_null(slab_get(&s));
-    cr_assert_eq((char *)s.chunks, chunk, "what came back is used before more is taken");
+        seen[i] = slab_get(&s);
+    uint32_t chunks = s.chunks;
+    for (int round = 0; round < 10; round++) {
+        for (int i = round; i < 1000; i += 2)
+            slab_put(&s, seen[i]);
+        for (int i = round; i < 1000; i += 2)
+            seen[i] = slab_get(&s);
+    }
+    cr_assert_eq(s.chunks, chunks);
+    slab_fini(&s);
+}
+
+/* One is kept, so that a single op that comes and goes costs no system call. */
+Test(slab, chunks_that_nobody_uses_are_given_back_but_one) {
+    struct slab s;
+    static void *seen[10000];
+    slab_init(&s, 500, NULL);
+    for (int i = 0; i < 10000; i++)
+        seen[i] = slab_get(&s);
+    cr_assert_geq(s.chunks, 70);
+    for (int i = 0; i < 10000; i++)
+        if (i != 5000)
+            slab_put(&s, seen[i]);
+    cr_assert_eq(s.chunks, 2, "%u chunks for one object", s.chunks);
+    slab_put(&s, seen[5000]);
+    cr_assert_eq(s.chunks, 1);
+    cr_assert(slab_ready(&s));
     slab_fini(&s);
 }
