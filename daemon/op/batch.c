@@ -30,11 +30,13 @@ struct op_batch {
     uint32_t taken; /* entries so far */
     uint32_t left;  /* of them not ended */
     bool closed;    /* its last entry was taken */
+    bool tagged;    /* is in its ring's batch_tags */
     bool silent;
     bool failed;
     bool some_done, some_failed, some_partial, some_unknown;
     uint8_t opcode;
-    uint64_t user_data, bytes;
+    uint64_t bytes;
+    struct tag tag; /* the last entry's user_data */
     uint64_t order; /* of the first member that was not done */
     int status;
     uint64_t info;
@@ -62,9 +64,11 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     if (!(sqe->flags & RDMAD_SQE_MORE)) {
         b->closed = true;
         b->silent = sqe->flags & RDMAD_SQE_SILENT;
-        b->user_data = sqe->user_data;
+        b->tag.user_data = sqe->user_data;
         b->opcode = sqe->opcode;
         r->batch = NULL;
+        if (r->tagged)
+            batch_tag(b);
     }
     if (!may_join(sqe))
         return RDMAD_E_INVAL;
@@ -115,17 +119,26 @@ void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
         op_tell_nothing(w, b->ring);
         return;
     }
+    if (b->tagged)
+        tags_remove(&b->ring->batch_tags, &b->tag);
     struct op_result whole = {
         .status = b->status, .outcome = outcome_of(b), .bytes = b->bytes, .info = b->info};
     if (b->silent && !b->failed)
         op_tell_nothing(w, b->ring);
     else
-        op_tell(w, b->ring, b->user_data, b->opcode, &whole);
+        op_tell(w, b->ring, b->tag.user_data, b->opcode, &whole);
     slab_put(&w->batches, b);
 }
 
+void batch_tag(struct op_batch *b) {
+    if (!b->closed || b->tagged)
+        return;
+    b->tagged = true;
+    tags_add(&b->ring->batch_tags, &b->tag);
+}
+
 bool batch_is(const struct op_batch *b, uint64_t user_data) {
-    return b->closed && b->user_data == user_data;
+    return b->closed && b->tag.user_data == user_data;
 }
 
 void batch_drop(struct worker *w, struct op_ring *r) {

@@ -7,37 +7,141 @@
  * CANCEL is done (status 0) when there was at least one, else its status is HANDLE; what became of
  * an op is told by the op's own cqe, which may come before CANCEL's or after it. An op that was
  * done before the cancellation reached it ends as done.
+ *
+ * A ring's ops are found by name only from its first CANCEL on, until none is in flight: then all
+ * of them are put into a table, and those that come go there too. Who never cancels pays nothing.
+ *
+ * What the control thread ends is looked for where it can be: a lease's ops are among those that
+ * end by themselves, of which a session has few; receives are kept by their pool, and by ring.
  */
 #include "daemon/op/worker.h"
 
-unsigned ops_cancel(struct op_session *s, ops_pick *pick, const void *what, int status) {
-    struct list left; /* not walked in place: the end of one op may be the end of another */
-    unsigned count = 0;
+/* Not walked in place: the end of one op may be the end of another. */
+static uint32_t cancel_in(struct worker *w, struct list *ops, ops_pick *pick, const void *what,
+                          int status) {
+    struct list left;
+    uint32_t count = 0;
     list_init(&left);
-    list_splice(&left, &s->ops);
+    list_splice(&left, ops);
     for (struct list *pos; (pos = list_pop(&left));) {
-        struct op *op = list_entry(pos, struct op, session_node);
-        list_append(&s->ops, pos);
-        if (!pick(op, what))
+        struct op *op = list_entry(pos, struct op, home_node);
+        list_append(ops, pos);
+        if (pick && !pick(op, what))
             continue;
         count++;
-        op_cancel(s->worker, op, status);
+        op_cancel(w, op, status);
     }
     return count;
 }
 
-struct name {
-    const struct op_ring *ring;
-    uint64_t user_data;
-};
-
-static bool has_name(const struct op *op, const void *what) {
-    const struct name *name = what;
-    return op->ring == name->ring && (op->user_data == name->user_data ||
-                                      (op->batch && batch_is(op->batch, name->user_data)));
+void ops_cancel(struct op_session *s, ops_pick *pick, const void *what, int status) {
+    cancel_in(s->worker, &s->own, pick, what, status);
+    list_for_each (pos, &s->every_ring)
+        cancel_in(s->worker, &list_entry(pos, struct op_ring, session_node)->ops, pick, what,
+                  status);
 }
 
-int cancel_by_name(struct op_ring *r, uint64_t user_data) {
-    struct name name = {.ring = r, .user_data = user_data};
-    return ops_cancel(r->session, has_name, &name, RDMAD_E_CANCELED) ? 0 : RDMAD_E_HANDLE;
+void ops_cancel_ring(struct op_ring *r, int status) {
+    cancel_in(r->session->worker, &r->ops, NULL, NULL, status);
+    cancel_in(r->session->worker, &r->waits, NULL, NULL, status);
+}
+
+void ops_cancel_session(struct op_session *s, int status) {
+    ops_cancel(s, NULL, NULL, status);
+    list_for_each (pos, &s->every_ring)
+        cancel_in(s->worker, &list_entry(pos, struct op_ring, session_node)->waits, NULL, NULL,
+                  status);
+}
+
+static bool holds_pool(const struct op *op, const void *pool) {
+    return op->pool == pool;
+}
+
+void ops_cancel_pool(struct op_session *s, struct op_pool *pool, int status) {
+    struct list left;
+    list_init(&left);
+    list_splice(&left, &pool->waits);
+    for (struct list *pos; (pos = list_pop(&left));) {
+        list_append(&pool->waits, pos);
+        op_cancel(s->worker, list_entry(pos, struct op, pool_node), status);
+    }
+    if (pool->inflight)
+        ops_cancel(s, holds_pool, pool, status);
+}
+
+/* ---- by name ----------------------------------------------------------------------------- */
+
+void op_tag(struct op_ring *r, struct op *op) {
+    op->tagged = true;
+    tags_add(&r->tags, &op->tag);
+    if (op->batch)
+        batch_tag(op->batch);
+}
+
+void op_untag(struct op_ring *r, struct op *op) {
+    op->tagged = false;
+    tags_remove(&r->tags, &op->tag);
+}
+
+static void name_all(struct op_ring *r) {
+    r->tagged = true;
+    list_for_each (pos, &r->ops)
+        op_tag(r, list_entry(pos, struct op, home_node));
+    list_for_each (pos, &r->waits)
+        op_tag(r, list_entry(pos, struct op, home_node));
+}
+
+void ring_forget_tags(struct op_ring *r) {
+    r->tagged = false;
+    tags_fini(&r->tags);
+    tags_fini(&r->batch_tags);
+}
+
+/* Ops are taken out of the table while they are looked at: it may be resized meanwhile. */
+static uint32_t cancel_named(struct op_ring *r, uint64_t user_data, uint32_t *looks) {
+    struct list left;
+    uint32_t count = 0;
+    list_init(&left);
+    list_splice(&left, tags_chain(&r->tags, user_data));
+    for (struct list *pos; (pos = list_pop(&left));) {
+        struct tag *name = list_entry(pos, struct tag, node);
+        list_append(tags_chain(&r->tags, name->user_data), pos);
+        ++*looks;
+        if (name->user_data != user_data)
+            continue;
+        count++;
+        op_cancel(r->session->worker, container_of(name, struct op, tag), RDMAD_E_CANCELED);
+    }
+    return count;
+}
+
+static bool of_batch(const struct op *op, const void *user_data) {
+    return op->batch && batch_is(op->batch, *(const uint64_t *)user_data);
+}
+
+/* All members: they are among the ring's ops. */
+static uint32_t cancel_batches(struct op_ring *r, uint64_t user_data, uint32_t *looks) {
+    bool any = false;
+    list_for_each (pos, tags_chain(&r->batch_tags, user_data)) {
+        any |= list_entry(pos, struct tag, node)->user_data == user_data;
+        ++*looks;
+    }
+    if (!any)
+        return 0;
+    *looks += r->inflight;
+    return cancel_in(r->session->worker, &r->ops, of_batch, &user_data, RDMAD_E_CANCELED);
+}
+
+int cancel_by_name(struct op_ring *r, uint64_t user_data, uint32_t *cost) {
+    uint32_t looks = 0, count = 0;
+    if (r->inflight && !r->tagged) {
+        name_all(r);
+        looks = r->inflight;
+    }
+    if (r->tagged) {
+        count = cancel_batches(r, user_data, &looks);
+        count += cancel_named(r, user_data, &looks);
+    }
+    *cost = 1 + count + looks / LOOKS_PER_SQE;
+    return count ? 0 : RDMAD_E_HANDLE;
 }

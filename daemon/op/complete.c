@@ -95,7 +95,7 @@ static void tell_apart(struct worker *w, struct op *op, const struct op_result *
     else if (op->flags & RDMAD_SQE_SILENT && result->outcome == RDMAD_DONE)
         op_tell_nothing(w, op->ring);
     else
-        op_tell(w, op->ring, op->user_data, op->opcode, result);
+        op_tell(w, op->ring, op->tag.user_data, op->opcode, result);
 }
 
 /* Nothing counts it any more. */
@@ -104,7 +104,7 @@ static void uncount(struct worker *w, struct op *op) {
     for (struct list *pos; (pos = list_pop(&op->again));)
         op_part_put(w, list_entry(pos, struct op_part, node));
     list_remove(&op->node);
-    list_remove(&op->session_node);
+    list_remove(&op->home_node);
     deadlines_remove(&op->due);
     if (op->pool)
         op->pool->inflight--;
@@ -116,6 +116,12 @@ static void uncount(struct worker *w, struct op *op) {
     if (!r)
         return;
     r->inflight--;
+    if (op->tagged)
+        op_untag(r, op);
+    if (!r->inflight && r->tagged)
+        ring_forget_tags(r);
+    if (!op->charged)
+        list_remove(&op->pool_node);
     r->moving -= op->moving;
     if (!list_empty(&r->behind))
         fence_wake(w, r);
@@ -138,7 +144,7 @@ void op_end(struct worker *w, struct op *op, const struct op_result *result) {
         if (op->told_apart)
             tell_apart(w, op, result);
         else
-            op_tell(w, r, op->user_data, op->opcode, result);
+            op_tell(w, r, op->tag.user_data, op->opcode, result);
     }
     uncount(w, op);
     if (op->ended)

@@ -37,7 +37,8 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cook
     s->id = id;
     s->cookie = cookie;
     list_init(&s->node);
-    list_init(&s->ops);
+    list_init(&s->every_ring);
+    list_init(&s->own);
     list_init(&s->throttled);
     list_init(&s->violated_node);
     list_init(&s->shares);
@@ -107,6 +108,9 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     r->ring = ring;
     list_init(&r->node);
     list_init(&r->dirty_node);
+    list_init(&r->session_node);
+    list_init(&r->ops);
+    list_init(&r->waits);
     list_init(&r->behind);
     list_init(&r->fence_node);
     c->object = r;
@@ -128,6 +132,7 @@ void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64
     pool->base = base;
     pool->bytes = bytes;
     pool->memory = memory;
+    list_init(&pool->waits);
     c->object = pool;
     call_post(c);
 }

@@ -47,7 +47,7 @@ static void send_anew(struct worker *w, struct op *op) {
         .imm = op->imm,
         .length = op->length,
         .lease = op->lease_offset,
-        .user_data = op->user_data,
+        .user_data = op->tag.user_data,
     };
     struct op_request rq = {.pool = op->pool,
                             .local = op->local,

@@ -35,6 +35,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/ipc/ring.h"
 #include "daemon/op/deadlines.h"
+#include "daemon/op/tags.h"
 #include "daemon/plane/plane.h"
 
 /* Parts of one op in flight. More would only let a large op queue deeper before a small one. */
@@ -92,14 +93,16 @@ struct op_session {
     uint64_t id;
     void *cookie;
     struct slots rings, pools, leases;
-    struct slots channels; /* of struct op_channel, by the session's handles */
-    struct list grants;    /* of struct op_grant: leases that it granted */
-    struct list shares;    /* of struct op_share, one a route */
-    struct list ops;       /* of struct op */
-    struct list throttled; /* rings that wait for ops to end */
-    uint32_t inflight;     /* length of ops */
-    uint32_t charged;      /* those of them that count for max_session_ops */
-    bool shut;             /* takes no more sqes: violated, or being dropped */
+    struct slots channels;  /* of struct op_channel, by the session's handles */
+    struct list grants;     /* of struct op_grant: leases that it granted */
+    struct list shares;     /* of struct op_share, one a route */
+    struct list every_ring; /* of struct op_ring, those being dropped too */
+    struct list own;        /* of struct op: the daemon's, which have no ring */
+    struct list throttled;  /* rings that wait for ops to end */
+    uint32_t inflight;      /* ops of all of them */
+    uint32_t charged;       /* those of them that count for max_session_ops */
+    uint64_t turn, spent;   /* the worker's, when it was last served; in sqes, rings.c */
+    bool shut;              /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
     struct mail violated_mail;
     struct error violated_why;
@@ -111,7 +114,12 @@ struct op_ring {
     struct ring *ring;
     struct list node;       /* in worker->hot, worker->parked or session->throttled */
     struct list dirty_node; /* in worker->dirty: to be flushed this turn */
-    uint32_t inflight;
+    struct list session_node;
+    struct list ops;   /* of struct op: those that end by themselves, */
+    struct list waits; /* and RECV and NOTIFIED */
+    uint32_t inflight; /* both */
+    bool tagged;       /* these are in tags; cancel.c */
+    struct tags tags, batch_tags;
     bool parked;            /* its wait word is set: its doorbell will tell */
     uint64_t active_ns;     /* when it last had an sqe or an answer */
     uint64_t taken;         /* sqes so far */
@@ -126,6 +134,7 @@ struct op_pool {
     uint64_t bytes;
     struct fabric_memory *memory;
     uint32_t inflight;
+    struct list waits; /* of struct op, by pool_node: RECVs */
 };
 
 struct op_lease {
@@ -178,9 +187,11 @@ struct op_part {
  * ended tells whoever started it.
  */
 struct op {
-    struct list node; /* in share->ops while it has a part to post, or in lease->held; or its
-                         channel's, grant's or fence's queue */
-    struct list session_node;
+    struct list node;      /* in share->ops while it has a part to post, or in lease->held; or its
+                              channel's, grant's or fence's queue */
+    struct list home_node; /* in its ring's ops or waits, or the session's own */
+    struct list pool_node;
+    struct tag tag;      /* its user_data */
     struct deadline due; /* when deadlines.c looks at it next */
     uint64_t deadline_ns;
     struct op_session *session;
@@ -190,7 +201,7 @@ struct op {
     struct op_lease *lease;
     struct op_route *route;
     uint8_t *local;
-    uint64_t length, lease_offset, user_data;
+    uint64_t length, lease_offset;
     uint64_t compare, swap; /* CAS, FADD */
     struct op_channel *channel;
     struct op_grant *grant;
@@ -210,6 +221,7 @@ struct op {
     uint8_t todo;      /* OP_TODO_*: what has to be posted besides bytes */
     bool told_apart;   /* its end is no plain cqe: a batch's, SILENT's, or NOTIFY's */
     bool charged;      /* counts for max_session_ops, and as in flight */
+    bool tagged;       /* is in its ring's tags */
     bool moving;       /* a fence waits for it */
     bool behind;       /* waits behind a fence */
     bool reserved;     /* NOTIFY: holds one of its lease's allowance */
@@ -335,9 +347,10 @@ void rings_wake(struct worker *w, struct op_ring *r);          /* a parked ring 
 bool rings_park(struct worker *w, struct op_ring *r);          /* false: it has work */
 void rings_unthrottle(struct worker *w, struct op_session *s); /* an op of the session ended */
 void rings_dirty(struct worker *w, struct op_ring *r);
-/* An sqe whose form is good, and which no fence stops, becomes an op, or is answered. */
-void sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-               struct op_request *rq);
+/* An sqe whose form is good, and which no fence stops, becomes an op, or is answered. Returns what
+ * that took, in plain sqes. */
+uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                   struct op_request *rq);
 
 /* ---- route.c ----------------------------------------------------------------------------- */
 
@@ -400,6 +413,7 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
 void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
                  const struct op_result *result); /* of one member */
 bool batch_is(const struct op_batch *b, uint64_t user_data);
+void batch_tag(struct op_batch *b);                   /* if it has one: it can be found by it */
 void batch_drop(struct worker *w, struct op_ring *r); /* with its ring */
 
 /* ---- fence.c ----------------------------------------------------------------------------- */
@@ -413,9 +427,18 @@ void fences_run(struct worker *w);
 /* ---- cancel.c ---------------------------------------------------------------------------- */
 
 typedef bool ops_pick(const struct op *op, const void *what);
-/* Cancels those of the session's ops that pick picks; returns how many. */
-unsigned ops_cancel(struct op_session *s, ops_pick *pick, const void *what, int status);
-int cancel_by_name(struct op_ring *r, uint64_t user_data); /* what CANCEL's status is */
+/* Cancels those that pick picks of the session's ops that end by themselves, */
+void ops_cancel(struct op_session *s, ops_pick *pick, const void *what, int status);
+/* and all there are, of any kind. */
+void ops_cancel_ring(struct op_ring *r, int status);
+void ops_cancel_pool(struct op_session *s, struct op_pool *pool, int status);
+void ops_cancel_session(struct op_session *s, int status);
+/* What CANCEL's status is, and what it took, in sqes. */
+int cancel_by_name(struct op_ring *r, uint64_t user_data, uint32_t *cost);
+#define LOOKS_PER_SQE 8u /* ops that can be looked at while one is started */
+void op_tag(struct op_ring *r, struct op *op);
+void op_untag(struct op_ring *r, struct op *op);
+void ring_forget_tags(struct op_ring *r); /* none is in flight */
 
 /* ---- notify.c ---------------------------------------------------------------------------- */
 

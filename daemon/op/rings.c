@@ -8,12 +8,16 @@
  * its session has as many ops in flight as it may, and the sqes stay where they are until one ends;
  * but not a CANCEL that is the next.
  *
- * Each hot ring is served at most RING_BUDGET sqes a turn, so that no client can make the others
- * wait for more than that.
+ * A turn has budgets, in sqes: of a ring, of its session with all its rings, and of all. A CANCEL
+ * costs as many as it ends and looks at; what it cost beyond its session's budget comes off the
+ * session's next turns. Rings that were left out for it are the first of the next turn. So no
+ * client can make the others wait for more than that, however many rings it has.
  */
 #include "daemon/op/worker.h"
 
 #define RING_BUDGET 64u
+#define SESSION_BUDGET 256u
+#define TURN_BUDGET 4096u
 #define PEEKS 4u /* at parked rings in a turn */
 
 void rings_dirty(struct worker *w, struct op_ring *r) {
@@ -27,9 +31,10 @@ void rings_flush(struct worker *w) {
             counter_add(&w->counters.wakeups_sent, 1);
 }
 
-void sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-               struct op_request *rq) {
+uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                   struct op_request *rq) {
     int status = 0;
+    uint32_t cost = 1;
     switch (sqe->opcode) {
     case RDMAD_OP_SEND:
     case RDMAD_OP_RECV:
@@ -39,7 +44,7 @@ void sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
         status = notified_take(w, r, sqe, rq);
         break;
     case RDMAD_OP_CANCEL:
-        op_answer(w, r, sqe, rq, cancel_by_name(r, sqe->lease), 0);
+        op_answer(w, r, sqe, rq, cancel_by_name(r, sqe->lease, &cost), 0);
         break;
     case RDMAD_OP_NOP:
         op_answer(w, r, sqe, rq, 0, 0);
@@ -49,11 +54,12 @@ void sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     }
     if (status)
         op_answer(w, r, sqe, rq, status, 0);
+    return cost;
 }
 
 /* What a plain READ, WRITE or NOP need not be asked. */
-static void admit_other(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                        struct op_request *rq, int status, uint64_t lease_id) {
+static uint32_t admit_other(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                            struct op_request *rq, int status, uint64_t lease_id) {
     if (r->batch || sqe->flags & RDMAD_SQE_MORE) {
         int rc = batch_join(w, r, sqe, rq);
         status = status ? status : rc;
@@ -67,15 +73,11 @@ static void admit_other(struct worker *w, struct op_ring *r, const struct rdmad_
     else if (fence_stops(r, sqe))
         fence_hold(w, r, sqe, rq);
     else
-        sqe_start(w, r, sqe, rq);
+        return sqe_start(w, r, sqe, rq);
+    return 1;
 }
 
-/* In plain sqes: a CANCEL looks at every op of its session. */
-static uint32_t cost_of(const struct op_ring *r, const struct rdmad_sqe *sqe) {
-    return sqe->opcode == RDMAD_OP_CANCEL ? 1 + r->session->inflight / 16 : 1;
-}
-
-/* Returns what it cost. */
+/* Returns what it cost, in plain sqes. */
 static uint32_t admit(struct worker *w, struct op_ring *r) {
     struct rdmad_sqe sqe;
     ring_take(r->ring, &sqe);
@@ -95,8 +97,7 @@ static uint32_t admit(struct worker *w, struct op_ring *r) {
             return 1;
         }
     }
-    admit_other(w, r, &sqe, &rq, status, lease_id);
-    return cost_of(r, &sqe);
+    return admit_other(w, r, &sqe, &rq, status, lease_id);
 }
 
 /* The session is at its limit and the next sqe looked like a CANCEL: nothing else is let in. */
@@ -109,8 +110,7 @@ static uint32_t admit_cancel(struct worker *w, struct op_ring *r) {
     int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
     if (status == 0 && sqe.opcode != RDMAD_OP_CANCEL)
         status = RDMAD_E_LIMIT; /* it changed after the look */
-    admit_other(w, r, &sqe, &rq, status, 0);
-    return cost_of(r, &sqe);
+    return admit_other(w, r, &sqe, &rq, status, 0);
 }
 
 static void throttle(struct op_ring *r) {
@@ -131,7 +131,9 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
         return 0;
 
     uint32_t taken = 0, spent = 0;
-    while (taken < count && spent < RING_BUDGET && worker_can_start(w)) {
+    uint32_t budget =
+        s->spent + RING_BUDGET < SESSION_BUDGET ? RING_BUDGET : SESSION_BUDGET - (uint32_t)s->spent;
+    while (taken < count && spent < budget && worker_can_start(w)) {
         if (s->charged < w->settings->max_session_ops) {
             spent += admit(w, r);
         } else if (ring_next_opcode(r->ring) == RDMAD_OP_CANCEL) {
@@ -142,9 +144,19 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
         }
         taken++;
     }
+    s->spent += spent;
+    w->spent += spent;
     r->active_ns = w->now_ns;
     rings_dirty(w, r);
     return taken;
+}
+
+/* What the session spent beyond its budget in earlier turns counts in this one. */
+static bool has_its_turn(const struct worker *w, struct op_session *s) {
+    uint64_t paid = (w->turns - s->turn) * SESSION_BUDGET;
+    s->spent = s->spent > paid ? s->spent - paid : 0;
+    s->turn = w->turns;
+    return s->spent < SESSION_BUDGET && w->spent < TURN_BUDGET;
 }
 
 /* The ones looked at longest ago. */
@@ -157,12 +169,25 @@ static void peek_parked(struct worker *w) {
     }
 }
 
+/* Those that were left out are the first of the next turn. */
 unsigned rings_serve(struct worker *w) {
     unsigned taken = 0;
+    struct list left_out;
+    list_init(&left_out);
+    w->spent = 0;
     peek_parked(w);
     list_for_each_safe (pos, &w->hot) {
-        taken += serve(w, list_entry(pos, struct op_ring, node));
+        struct op_ring *r = list_entry(pos, struct op_ring, node);
+        if (has_its_turn(w, r->session)) {
+            taken += serve(w, r);
+        } else if (ring_published(r->ring)) {
+            list_remove(pos);
+            list_append(&left_out, pos);
+            taken++; /* there is something to do */
+        }
     }
+    list_splice(&left_out, &w->hot);
+    list_splice(&w->hot, &left_out);
     return taken;
 }
 

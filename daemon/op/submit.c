@@ -56,7 +56,7 @@ static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r
     op->local = rq->local;
     op->length = sqe->length;
     op->lease_offset = sqe->lease_offset;
-    op->user_data = sqe->user_data;
+    op->tag.user_data = sqe->user_data;
     op->compare = sqe->compare;
     op->swap = sqe->swap;
     op->imm = sqe->imm;
@@ -69,7 +69,6 @@ static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r
     list_init(&op->due.node);
     op_set_due(w, op);
 
-    list_append(&s->ops, &op->session_node);
     s->inflight++;
     if (op->pool) {
         op->memory = op->pool->memory;
@@ -82,6 +81,13 @@ static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r
     return op;
 }
 
+static void wait_home(struct op_ring *r, struct op *op) {
+    list_append(&r->waits, &op->home_node);
+    list_init(&op->pool_node);
+    if (op->pool)
+        list_append(&op->pool->waits, &op->pool_node);
+}
+
 struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                   const struct op_request *rq) {
     struct op_session *s = r->session;
@@ -92,6 +98,12 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     s->charged += op->charged;
     r->moving += op->moving;
     r->inflight++;
+    if (op->charged)
+        list_append(&r->ops, &op->home_node);
+    else
+        wait_home(r, op);
+    if (r->tagged)
+        op_tag(r, op);
     counter_add(&s->stats.ops_inflight, op->charged);
     counter_add(&w->counters.ops_inflight, op->charged);
     return op;
@@ -113,6 +125,7 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
                             .local = pool ? pool->base + what->pool_offset : NULL,
                             .deadline_ns = deadline_ns};
     struct op *op = make(w, s, NULL, what, &rq);
+    list_append(&s->own, &op->home_node);
     op->sync = what->opcode == RDMAD_OP_NOTIFY;
     op->ended = ended;
     op->ended_arg = arg;

@@ -28,19 +28,8 @@ void table_shut_out(struct op_session *s) {
         list_remove(&r->node);
 }
 
-/* Which ops a cancellation means. */
-
-static bool holds_ring(const struct op *op, const void *ring) {
-    return op->ring == ring;
-}
-static bool holds_pool(const struct op *op, const void *pool) {
-    return op->pool == pool;
-}
 static bool holds_lease(const struct op *op, const void *lease) {
     return op->lease == lease;
-}
-static bool holds_session(const struct op *op, const void *session) {
-    return op->session == session;
 }
 
 /* ---- rings ------------------------------------------------------------------------------- */
@@ -62,6 +51,9 @@ void table_ring_add(struct call *c) {
     }
     r->ring->owner = r;
     r->active_ns = w->now_ns;
+    tags_init(&r->tags, w->secret);
+    tags_init(&r->batch_tags, w->secret);
+    list_append(&s->every_ring, &r->session_node);
     if (!s->shut)
         list_append(&w->hot, &r->node);
     call_finish(c);
@@ -73,6 +65,8 @@ static void ring_free(struct worker *w, struct op_ring *r) {
         ring_flush(r->ring);
     loop_unwatch_ring(w, r);
     batch_drop(w, r);
+    ring_forget_tags(r);
+    list_remove(&r->session_node);
     list_remove(&r->fence_node);
     list_remove(&r->dirty_node);
     list_remove(&r->node);
@@ -96,7 +90,7 @@ void table_ring_drop(struct call *c) {
     }
     r->parked = false; /* its doorbell does not make it hot again */
     list_remove(&r->node);
-    ops_cancel(s, holds_ring, r, RDMAD_E_CANCELED);
+    ops_cancel_ring(r, RDMAD_E_CANCELED);
     c->object = r;
     call_wait(c, ring_settled);
 }
@@ -127,7 +121,7 @@ void table_pool_drop(struct call *c) {
         call_fail(c, RDMAD_E_HANDLE, "pool: no such handle");
         return;
     }
-    ops_cancel(s, holds_pool, pool, RDMAD_E_CANCELED);
+    ops_cancel_pool(s, pool, RDMAD_E_CANCELED);
     c->object = pool;
     call_wait(c, pool_settled);
 }
@@ -178,6 +172,23 @@ void table_lease_add(struct call *c) {
     call_finish(c);
 }
 
+static void set_due_in(struct worker *w, struct list *ops, const struct op_lease *lease) {
+    list_for_each (pos, ops) {
+        struct op *op = list_entry(pos, struct op, home_node);
+        if (op->lease == lease)
+            op_set_due(w, op);
+    }
+}
+
+/* Its ops are among those that end by themselves. */
+static void set_due(struct worker *w, struct op_session *s, const struct op_lease *lease) {
+    if (!lease->inflight)
+        return;
+    set_due_in(w, &s->own, lease);
+    list_for_each (pos, &s->every_ring)
+        set_due_in(w, &list_entry(pos, struct op_ring, session_node)->ops, lease);
+}
+
 void table_lease_extend(struct call *c) {
     struct worker *w = c->worker;
     struct op_session *s = &c->session->op;
@@ -188,11 +199,7 @@ void table_lease_extend(struct call *c) {
         if (lease->window)
             w->local.ops->window_extend(lease->window, c->deadline_ns);
         if (sooner) /* later is found out when the wheel comes to the old moment */
-            list_for_each (pos, &s->ops) {
-                struct op *op = list_entry(pos, struct op, session_node);
-                if (op->lease == lease)
-                    op_set_due(w, op);
-            }
+            set_due(w, s, lease);
     }
     call_finish(c);
 }
@@ -235,7 +242,8 @@ static bool lease_forget_settled(struct call *c) {
 static void lease_stop(struct op_session *s, struct op_lease *lease, int reason) {
     if (!lease->reason)
         lease->reason = reason;
-    ops_cancel(s, holds_lease, lease, lease->reason);
+    if (lease->inflight)
+        ops_cancel(s, holds_lease, lease, lease->reason);
 }
 
 static bool has_more_to_post(const struct op *op, const void *lease) {
@@ -250,11 +258,7 @@ static void lease_let_land(struct worker *w, struct op_session *s, struct op_lea
     uint64_t until_ns = w->now_ns + LANDING_NS + w->settings->expiry_margin_ns;
     if (lease->deadline_ns > until_ns)
         lease->deadline_ns = until_ns;
-    list_for_each (pos, &s->ops) {
-        struct op *op = list_entry(pos, struct op, session_node);
-        if (op->lease == lease)
-            op_set_due(w, op);
-    }
+    set_due(w, s, lease);
 }
 
 /* A handle that names nothing is no error for these two: the add may have failed. */
@@ -323,6 +327,6 @@ void table_session_drop(struct call *c) {
     struct op_session *s = &c->session->op;
     table_shut_out(s);
     channels_session_end(s);
-    ops_cancel(s, holds_session, s, RDMAD_E_CANCELED);
+    ops_cancel_session(s, RDMAD_E_CANCELED);
     call_wait(c, session_settled);
 }

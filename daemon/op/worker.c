@@ -9,6 +9,7 @@
 #include "daemon/op/call.h"
 #include "daemon/op/channel.h"
 #include <string.h>
+#include <sys/random.h>
 
 /* ---- what the fabrics call --------------------------------------------------------------- */
 
@@ -158,6 +159,8 @@ int worker_init(struct worker *w, unsigned index, const struct plane_settings *s
                          .now_ns = now_ns,
                          .pong = true};
     w->epoll_fd = w->timer_fd = -1;
+    if (getrandom(&w->secret, sizeof(w->secret), 0) != sizeof(w->secret))
+        w->secret = now_ns; /* CANCELs may then be made to take longer, and are charged for it */
     init_tables(w);
     if (channels_init(w) < 0) {
         w->mailbox.fd = -1;
@@ -234,6 +237,7 @@ void worker_hear(struct worker *w) {
 unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
+    w->turns++;
     w->heard = false;
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);

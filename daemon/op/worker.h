@@ -38,12 +38,15 @@ struct worker {
     const struct plane_settings *settings;
     const struct plane_events *events;
     uint64_t now_ns; /* of this turn */
+    uint64_t turns;
+    uint64_t secret; /* of tags */
     bool heard;      /* worker_hear, in this turn */
 
     struct seat local, link;
     struct op_route local_route;
 
     struct list sessions;
+    uint64_t spent;       /* on sqes, in this turn */
     struct list hot;      /* rings that are polled */
     struct list parked;   /* rings whose doorbell tells */
     struct list dirty;    /* rings to flush at the end of the turn */

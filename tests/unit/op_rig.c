@@ -199,7 +199,7 @@ void rig_ring_up(struct rig_client *c, struct rig_client *second, uint32_t sq_en
     *second = (struct rig_client){.rig = c->rig, .session = c->session};
     cr_assert_eq(ring_create(sq_entries, cq_entries, &second->ring, second->fds, &err), 0);
     map_ring(second);
-    plane_ring_add(c->session, RIG_HANDLE(1), second->ring, rig_done, &ring);
+    plane_ring_add(c->session, RIG_HANDLE(++c->more_rings), second->ring, rig_done, &ring);
     cr_assert_eq(rig_await(c->rig, &ring), 0);
 }
 

@@ -47,6 +47,7 @@ struct rig_client {
     struct rdmad_sqe *sqe;
     const struct rdmad_cqe *cqe;
     uint32_t sq_tail, cq_head;
+    unsigned more_rings; /* made by rig_ring_up */
     uint8_t *pool;
     size_t pool_bytes;
 };
@@ -86,7 +87,7 @@ int rig_await(struct rig *rig, struct rig_answer *answer);
 /* A session on HERE with a ring under RIG_HANDLE(0) and a pool under RIG_HANDLE(0). */
 void rig_client_up(struct rig *rig, struct rig_client *c, uint32_t sq_entries, uint32_t cq_entries,
                    size_t pool_bytes);
-/* A second ring of c's session, under RIG_HANDLE(1); to be dropped with the session. */
+/* One more ring of c's session, under RIG_HANDLE(1) and so on; to be dropped with the session. */
 void rig_ring_up(struct rig_client *c, struct rig_client *second, uint32_t sq_entries,
                  uint32_t cq_entries);
 void rig_ring_free(struct rig_client *second); /* after the session's drop */

@@ -225,23 +225,136 @@ Test(cancel, whatever_the_moment_there_is_one_outcome_and_not_a_byte_later) {
     down();
 }
 
-Test(cancel, many_at_once_leave_other_rings_their_turn) {
-    struct rig_client other;
-    struct rdmad_cqe cqe;
-    rig_client_up(&rig, &other, 8, 8, 4096);
-    for (uint64_t n = 0; n < 60; n++)
-        put(RDMAD_OP_NOTIFIED, 333, 0, 0, 1);
+/* ---- what it costs ----------------------------------------------------------------------- */
+
+static void put_on(struct rig_client *ring, uint8_t opcode, uint64_t lease, uint64_t tag) {
+    struct rdmad_sqe sqe = {.opcode = opcode, .lease = lease, .user_data = tag};
+    rig_put(ring, &sqe);
+}
+
+/* In one turn; returns what it took of the session's budget. */
+static uint64_t spent_on_cancel_of(struct rig_client *ring, uint64_t tag) {
+    struct op_session *s = &ring->session->op;
+    s->spent = 0;
+    put_on(ring, RDMAD_OP_CANCEL, tag, 999);
+    worker_turn(s->worker, sim_now());
+    return s->spent;
+}
+
+Test(cancel, looks_at_few_ops_however_many_are_in_flight) {
+    struct rig_client many;
+    rig_ring_up(&c, &many, 4096, 4096);
+    for (uint64_t n = 0; n < 4000; n++)
+        put_on(&many, RDMAD_OP_NOTIFIED, 333, n << 40);
     rig_settle(&rig);
-    for (unsigned n = 0; n < 60; n++)
-        cancel(2);
-    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP};
-    rig_put(&other, &nop);
+    cr_assert_eq(c.session->op.inflight, 4000);
+    spent_on_cancel_of(&many, 1); /* the ring's first: from now on its ops are found by name */
+    for (uint64_t n = 0; n < 40; n++) {
+        uint64_t spent = spent_on_cancel_of(&many, n << 40);
+        cr_assert_leq(spent, 4, "%lu sqes' worth for one op of 4000", (unsigned long)spent);
+    }
+    cr_assert_eq(c.session->op.inflight, 3960);
+    down();
+    rig_ring_free(&many);
+}
+
+Test(cancel, what_one_costs_beyond_its_turn_comes_off_the_next_ones) {
+    struct rig_client many, other;
+    struct rdmad_cqe cqe;
     struct worker *w = c.session->op.worker;
+    rig_ring_up(&c, &many, 4096, 4096);
+    rig_client_up(&rig, &other, 64, 64, 4096);
+    for (uint64_t n = 0; n < 4000; n++)
+        put_on(&many, RDMAD_OP_NOTIFIED, 333, 7);
+    rig_settle(&rig);
+    put_on(&many, RDMAD_OP_CANCEL, 7, 999); /* ends 4000 */
     worker_turn(w, sim_now());
-    cr_assert(rig_take(&other, &cqe), "it is served in the same turn");
-    cr_assert_lt(c.ring->sq_head, 60 + 60, "and the cancels took more than one");
-    for (unsigned n = 0; n < 60; n++)
-        expect(999, RDMAD_E_HANDLE);
+    cr_assert_eq(c.session->op.inflight, 0);
+    uint64_t turns = 0;
+    put_on(&c, RDMAD_OP_NOP, 0, 1); /* another ring of the same session */
+    do {
+        put_on(&other, RDMAD_OP_NOP, 0, 2);
+        worker_turn(w, sim_now());
+        cr_assert(rig_take(&other, &cqe), "a neighbour is served in every turn");
+        turns++;
+    } while (!rig_take(&c, &cqe));
+    cr_assert_geq(turns, 4000 / 256, "they were paid for with %lu turns", (unsigned long)turns);
     rig_client_down(&other);
     down();
+    rig_ring_free(&many);
+}
+
+/* As many as there may be would otherwise make a turn that many times as long. */
+Test(cancel, all_rings_of_a_session_share_its_turn_and_each_has_its_share) {
+    static struct rig_client ring[16];
+    struct worker *w = c.session->op.worker;
+    for (unsigned i = 0; i < 16; i++)
+        rig_ring_up(&c, &ring[i], 64, 64);
+    for (unsigned n = 0; n < 16 * 64; n++)
+        put_on(&ring[n / 64], RDMAD_OP_NOP, 0, n);
+    for (unsigned turn = 1; turn <= 4; turn++) {
+        uint64_t before = w->counters.ops;
+        worker_turn(w, sim_now());
+        cr_assert_eq(w->counters.ops - before, 256, "%lu in turn %u",
+                     (unsigned long)(w->counters.ops - before), turn);
+    }
+    for (unsigned i = 0; i < 16; i++)
+        cr_assert_eq(ring[i].ring->sq_head, 64, "ring %u is left out", i);
+    down();
+    for (unsigned i = 0; i < 16; i++)
+        rig_ring_free(&ring[i]);
+}
+
+/* Against a table of what is in flight under which name. */
+Test(cancel, ends_exactly_those_of_the_name_whatever_came_and_went_before) {
+    enum { TAGS = 12 };
+    struct rig_client many;
+    struct rdmad_cqe cqe;
+    unsigned inflight[TAGS] = {0}, batched[TAGS] = {0};
+    rig_ring_up(&c, &many, 512, 512);
+    rig_break(&rig); /* writes wait */
+    for (unsigned round = 0; round < 3000; round++) {
+        uint64_t tag = sim_random(TAGS);
+        struct rdmad_sqe write = {.opcode = RDMAD_OP_WRITE,
+                                  .lease = REMOTE,
+                                  .pool = RIG_HANDLE(0),
+                                  .length = 8,
+                                  .user_data = tag};
+        unsigned what = (unsigned)sim_random(8), all = c.session->op.charged;
+        if (what < 4 && inflight[tag] < 30) {
+            put_on(&many, RDMAD_OP_NOTIFIED, 333, tag);
+            inflight[tag]++;
+        } else if (what == 4 && all < 60) {
+            rig_put(&many, &write);
+            inflight[tag]++;
+        } else if (what == 5 && all < 60 && !batched[tag]) {
+            write.flags = RDMAD_SQE_MORE;
+            write.user_data = TAGS + 1;
+            rig_put(&many, &write);
+            write.flags = 0;
+            write.user_data = tag;
+            rig_put(&many, &write);
+            batched[tag]++;
+        } else if (what == 6) {
+            put_on(&many, RDMAD_OP_CANCEL, tag, 999);
+            rig_settle(&rig);
+            unsigned expected = inflight[tag] + batched[tag], ended = 0;
+            for (bool answered = false; rig_take(&many, &cqe);) {
+                if (cqe.user_data == 999) {
+                    cr_assert(!answered);
+                    answered = true;
+                    cr_assert_eq(cqe.status, expected ? 0 : RDMAD_E_HANDLE);
+                    continue;
+                }
+                cr_assert_eq(cqe.user_data, tag);
+                cr_assert_eq(cqe.status, RDMAD_E_CANCELED);
+                ended++;
+            }
+            cr_assert_eq(ended, expected, "%u of %u ended", ended, expected);
+            inflight[tag] = batched[tag] = 0;
+        }
+        rig_settle(&rig);
+    }
+    down();
+    rig_ring_free(&many);
 }

@@ -4,6 +4,7 @@
 #include "daemon/op/deadlines.h"
 #include "daemon/op/slab.h"
 #include "daemon/op/spin.h"
+#include "daemon/op/tags.h"
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -270,4 +271,35 @@ Test(slab, chunks_that_nobody_uses_are_given_back_but_one) {
     cr_assert_eq(s.chunks, 1);
     cr_assert(slab_ready(&s));
     slab_fini(&s);
+}
+
+/* ---- tags -------------------------------------------------------------------------------- */
+
+static uint32_t longest_chain(struct tags *t) {
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < t->buckets; i++) {
+        uint32_t length = 0;
+        list_for_each (pos, &t->bucket[i])
+            length++;
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* Who does not know the secret: numbers that differ in some bits only. */
+Test(tags, numbers_that_a_client_chooses_do_not_fall_together) {
+    static struct tag tag[4096];
+    struct tags t;
+    for (unsigned shift = 0; shift <= 52; shift++) {
+        tags_init(&t, UINT64_C(0x6c62272e07bb0142) ^ shift << 7);
+        for (uint64_t i = 0; i < 4096; i++) {
+            tag[i].user_data = i << shift;
+            tags_add(&t, &tag[i]);
+        }
+        cr_assert_lt(longest_chain(&t), 64, "%u, shifted by %u", longest_chain(&t), shift);
+        for (unsigned i = 0; i < 4096; i++)
+            tags_remove(&t, &tag[i]);
+        cr_assert_eq(t.buckets, TAGS_LEAST, "its memory goes with what was in it");
+        tags_fini(&t);
+    }
 }
