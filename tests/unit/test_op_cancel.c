@@ -289,9 +289,9 @@ Test(cancel, all_rings_of_a_session_share_its_turn_and_each_has_its_share) {
     static struct rig_client ring[16];
     struct worker *w = c.session->op.worker;
     for (unsigned i = 0; i < 16; i++)
-        rig_ring_up(&c, &ring[i], 64, 64);
-    for (unsigned n = 0; n < 16 * 64; n++)
-        put_on(&ring[n / 64], RDMAD_OP_NOP, 0, n);
+        rig_ring_up(&c, &ring[i], 256, 256);
+    for (unsigned n = 0; n < 16 * 200; n++)
+        put_on(&ring[n / 200], RDMAD_OP_NOP, 0, n);
     for (unsigned turn = 1; turn <= 4; turn++) {
         uint64_t before = w->counters.ops;
         worker_turn(w, sim_now());
