@@ -2,8 +2,9 @@
 /*
  * dial.c - from HOST:PORT to a connection that can say hello.
  *
- * The happy path: an address is taken as it stands, a name goes to libevent's resolver (hosts file
- * and DNS; nothing waits for it), then each address is tried in turn until one connects.
+ * The happy path: an address is taken as it stands, a name goes to the system's resolver on a
+ * thread of its own (base/resolve.h), then each address is tried in turn until one connects. A name
+ * that does not resolve is told as that, and so is a resolver that has not answered in time.
  *
  * A daemon that listens on one address also dials from it: that is how the other side knows whom a
  * lease is for (scope peer), when a host has several. Loopback is the exception, it reaches nothing
@@ -14,7 +15,7 @@
 #include "daemon/peer/transport.h"
 #include <arpa/inet.h>
 #include <errno.h>
-#include <event2/dns.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ static bool bind_source(int fd, const struct peers *ps, const struct sockaddr *t
 }
 
 /* Starts connecting to one address. false: errno says why not. */
-static bool try_address(struct peer *p, const struct evutil_addrinfo *a) {
+static bool try_address(struct peer *p, const struct addrinfo *a) {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return false;
@@ -77,7 +78,7 @@ static bool try_address(struct peer *p, const struct evutil_addrinfo *a) {
 
 static void dial_next(struct peer *p, int system_error) {
     while (p->next_address) {
-        const struct evutil_addrinfo *a = p->next_address;
+        const struct addrinfo *a = p->next_address;
         p->next_address = a->ai_next;
         if (try_address(p, a))
             return;
@@ -95,63 +96,70 @@ void dial_failed(struct peer *p, int system_error) {
     dial_next(p, system_error);
 }
 
-static void dial_addresses(struct peer *p, struct evutil_addrinfo *found) {
+static void dial_addresses(struct peer *p, struct addrinfo *found) {
     p->addresses = p->next_address = found;
     dial_next(p, 0);
 }
 
-/* Also comes, with EVUTIL_EAI_CANCEL, some time after the request was cancelled. */
-static void resolved(int result, struct evutil_addrinfo *found, void *arg) {
+static void resolved(void *arg, const struct error *result, struct addrinfo *found) {
     struct peer *p = arg;
-    p->holds--;
     p->resolving = NULL;
-    if (p->doomed || result == EVUTIL_EAI_CANCEL) {
-        if (found)
-            evutil_freeaddrinfo(found);
-        peer_check_free(p);
-    } else if (result) {
-        unreachable(p, evutil_gai_strerror(result));
-    } else {
+    if (result->code)
+        peer_doom(p, result);
+    else if (p->doomed)
+        freeaddrinfo(found);
+    else
         dial_addresses(p, found);
-    }
 }
 
-static void resolve(struct peer *p, const char *service, const struct evutil_addrinfo *hints) {
+static void resolve(struct peer *p) {
     struct peers *ps = p->peers;
-    if (!ps->dns)
-        ps->dns = evdns_base_new(ps->state->base, EVDNS_BASE_INITIALIZE_NAMESERVERS |
-                                                      EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    if (!ps->dns) {
-        unreachable(p, "the resolver does not start; see /etc/resolv.conf");
-        return;
-    }
-    p->holds++;
-    struct evdns_getaddrinfo_request *request =
-        evdns_getaddrinfo(ps->dns, p->host, service, hints, resolved, p);
-    if (request) /* else resolved has run already */
-        p->resolving = request;
+    if (!ps->resolver)
+        ps->resolver = resolver_new(ps->state->mailbox, getaddrinfo);
+    if (ps->resolver)
+        p->resolving = resolver_ask(ps->resolver, p->host, p->port, p->dialler, resolved, p);
+    if (!p->resolving)
+        unreachable(p, "out of memory to look its name up");
 }
 
 void dial_start(struct peer *p) {
-    struct evutil_addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct evutil_addrinfo *found = NULL;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
     char service[8];
 
     snprintf(service, sizeof(service), "%u", p->port);
-    hints.ai_flags = EVUTIL_AI_NUMERICHOST | EVUTIL_AI_NUMERICSERV;
-    if (evutil_getaddrinfo(p->host, service, &hints, &found) == 0) {
+    if (getaddrinfo(p->host, service, &hints, &found) == 0)
         dial_addresses(p, found);
-        return;
-    }
-    hints.ai_flags = EVUTIL_AI_NUMERICSERV | EVUTIL_AI_ADDRCONFIG;
-    resolve(p, service, &hints);
+    else
+        resolve(p);
+}
+
+void dial_wanted_by(struct peer *p, uid_t uid) {
+    if (p->resolving)
+        lookup_wanted_by(p->resolving, uid);
+}
+
+void dial_timed_out(struct peer *p) {
+    struct error why;
+    if (p->resolving)
+        error_set(&why, RDMAD_E_UNREACHABLE,
+                  "the name \"%.60s\" was not resolved within %" PRIu64 " ms; waited for %s",
+                  p->host, p->peers->state->config->attach_timeout_ms,
+                  lookup_waits_for(p->resolving));
+    else
+        error_set(&why, RDMAD_E_UNREACHABLE,
+                  "the daemon at %.100s:%u does not answer; is it up and reachable?", p->host,
+                  p->port);
+    peer_doom(p, &why);
 }
 
 void dial_stop(struct peer *p) {
     if (p->resolving)
-        evdns_getaddrinfo_cancel(p->resolving);
+        lookup_cancel(p->resolving);
     p->resolving = NULL;
     if (p->addresses)
-        evutil_freeaddrinfo(p->addresses);
+        freeaddrinfo(p->addresses);
     p->addresses = p->next_address = NULL;
 }

@@ -25,6 +25,7 @@
 #ifndef RDMAD_PEER_INTERNAL_H
 #define RDMAD_PEER_INTERNAL_H
 
+#include "daemon/base/resolve.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/wire.h"
 #include <event2/util.h>
@@ -33,8 +34,6 @@
 struct event;
 struct bufferevent;
 struct evconnlistener;
-struct evdns_base;
-struct evdns_getaddrinfo_request;
 
 /* Link offers being made for one peer; an honest one asks for one a lane at a time. */
 #define PEER_OFFERS_MAX 64u
@@ -66,7 +65,7 @@ struct peers {
     struct state *state;
     struct evconnlistener *listener;
     struct timer accept_again; /* after descriptors ran out */
-    struct evdns_base *dns;    /* made when the first name is to be resolved */
+    struct resolver *resolver; /* made when the first name is to be resolved */
     struct sockaddr_storage bound;
     bool any_address; /* it listens on all of the machine's */
     struct list all;
@@ -102,8 +101,8 @@ struct peer {
     struct error why; /* once doomed */
 
     /* dial.c */
-    struct evdns_getaddrinfo_request *resolving;
-    struct evutil_addrinfo *addresses, *next_address;
+    struct lookup *resolving;
+    struct addrinfo *addresses, *next_address;
     struct list adders; /* who waits for hello only */
 
     /* liveness.c */
@@ -165,6 +164,8 @@ void accept_stop(struct peers *ps);
 /* ---- dial.c ---- */
 void dial_start(struct peer *p);
 void dial_failed(struct peer *p, int system_error); /* of the address just tried */
+void dial_wanted_by(struct peer *p, uid_t uid);     /* somebody else needs the peer, too */
+void dial_timed_out(struct peer *p);
 void dial_stop(struct peer *p);
 
 /* ---- dial_back.c ---- */

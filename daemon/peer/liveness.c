@@ -27,12 +27,11 @@ static void set(struct peer *p, uint64_t at_ns) {
 
 static void not_greeted(struct peer *p) {
     struct error why;
-    if (p->outgoing)
-        error_set(&why, RDMAD_E_UNREACHABLE,
-                  "the daemon at %.100s:%u does not answer; is it up and reachable?", p->host,
-                  p->port);
-    else
-        error_set(&why, RDMAD_E_TIMEOUT, "it connected from %s and did not say hello", p->address);
+    if (p->outgoing) {
+        dial_timed_out(p);
+        return;
+    }
+    error_set(&why, RDMAD_E_TIMEOUT, "it connected from %s and did not say hello", p->address);
     peer_doom(p, &why);
 }
 

@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/peer/internal.h"
 #include "daemon/peer/transport.h"
-#include <event2/dns.h>
+#include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,8 +156,7 @@ void peers_free(struct peers *ps) {
     if (!ps)
         return;
     accept_stop(ps);
-    if (ps->dns)
-        evdns_base_free(ps->dns, 0);
+    resolver_free(ps->resolver);
     free(ps);
 }
 
@@ -294,7 +293,9 @@ int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, stru
     if (ps->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and dials nobody");
     *out = peers_dialled(ps, host, port);
-    if (!*out)
+    if (*out)
+        dial_wanted_by(*out, uid);
+    else
         *out = dial_anew(ps, host, port, uid, err);
     return *out ? 0 : err->code;
 }

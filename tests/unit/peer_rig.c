@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static struct mailbox box; /* what other threads report */
 static struct raw *raws[256];
 static unsigned nraws;
 
@@ -26,6 +27,8 @@ void peer_rig_up(void) {
     rig.config.peer_idle_ms = 60000;
     memset(rig.st.node_id, 1, sizeof(rig.st.node_id));
     rig.st.base = event_base_new();
+    rig.st.mailbox = &box;
+    cr_assert_eq(mailbox_init(&box), 0);
     cr_assert_eq(peers_new(&rig.st, &rig.st.peers, &err), 0, "%s", err.text);
 }
 
@@ -40,6 +43,8 @@ void peer_rig_down(void) {
     while (nraws)
         raw_close(raws[nraws - 1]);
     peers_free(rig.st.peers);
+    mailbox_drain(&box);
+    mailbox_fini(&box);
     event_base_free(rig.st.base);
     rig_down();
 }
@@ -47,6 +52,7 @@ void peer_rig_down(void) {
 void settle(void) {
     for (int i = 0; i < 4; i++) {
         event_base_loop(rig.st.base, EVLOOP_NONBLOCK);
+        mailbox_drain(&box);
         timers_run(&rig.st.timers, rig.now_ns);
     }
     usleep(500);
