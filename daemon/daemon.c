@@ -328,7 +328,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     if (start(&d, &why)) {
         LOG(ERR, ("cannot start: %s", why.text));
         stop(&d);
-        return 1;
+        return why.code == RDMAD_E_CONFIG ? 2 : 1;
     }
     greet(&d);
     announce(&d);

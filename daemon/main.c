@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main.c - from argv to an exit code: 0 stopped or nothing to do, 1 failed, 2 wrong usage.
+ * main.c - from argv to an exit code: 0 stopped or nothing to do, 1 failed, 2 wrong usage or
+ * settings. A service manager tries again after 1 and not after 2, which time does not mend.
  */
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"

@@ -27,8 +27,11 @@ static void print_head(const json_t *s) {
            human_bytes(rss, number(json_object_get(s, "process"), "rss_bytes")));
     printf("fabric     %s (%s): %s\n", words(fabric, "name"), words(fabric, "text"),
            words(fabric, "why"));
-    printf(strchr(host, ':') ? "listens on [%s]:%.0f\n" : "listens on %s:%.0f\n", host,
-           number(listen, "port"));
+    printf(strchr(host, ':') ? "listens on [%s]:%.0f%s\n" : "listens on %s:%.0f%s\n", host,
+           number(listen, "port"),
+           json_is_false(json_object_get(listen, "reachable"))
+               ? ", an address that no interface has: peers cannot reach it until one has"
+               : "");
     printf("workers    %.0f\n\n", number(s, "workers"));
 }
 

@@ -160,6 +160,12 @@ void check_retries(struct exam *e) {
 void check_listen(struct exam *e) {
     const char *host = fact_text(e, "listen", "host");
     int port = (int)json_integer_value(fact(e, "listen", "port"));
+    if (json_is_false(fact(e, "listen", "reachable"))) {
+        say(e, BAD, "no interface has the address of %s port %d: no peer can reach this daemon",
+            host, port);
+        next(e, "bring the interface up, or choose another address with --listen HOST:PORT");
+        return;
+    }
     if (!strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost")) {
         say(e, NOTE, "%s port %d: only daemons of this machine can connect", host, port);
         next(e, "--listen HOST:PORT opens it to others");

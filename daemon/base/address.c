@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/base/address.h"
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 bool address_parse(const char *text, struct in6_addr *out) {
     struct in_addr v4;
@@ -13,4 +16,62 @@ bool address_parse(const char *text, struct in6_addr *out) {
     out->s6_addr[10] = out->s6_addr[11] = 0xff;
     memcpy(&out->s6_addr[12], &v4, sizeof(v4));
     return true;
+}
+
+static socklen_t size_of(int family) {
+    return family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+/* Binding to what no interface has: 0 or -1. */
+static int allow_any(int fd, int family) {
+    int one = 1;
+    return family == AF_INET6 ? setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &one, sizeof(one))
+                              : setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &one, sizeof(one));
+}
+
+static int bind_one(const struct addrinfo *a, bool any) {
+    int one = 1;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+        (any && allow_any(fd, a->ai_family)) || bind(fd, a->ai_addr, a->ai_addrlen)) {
+        int saved = errno;
+        close(fd);
+        errno = saved;
+        return -1;
+    }
+    return fd;
+}
+
+int address_bind(const struct addrinfo *all) {
+    int fd = -1, failed = EADDRNOTAVAIL;
+    for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next) {
+        fd = bind_one(a, false);
+        if (fd < 0 && errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT)
+            failed = errno;
+    }
+    if (fd < 0 && failed == EADDRNOTAVAIL)
+        for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next)
+            fd = bind_one(a, true);
+    else if (fd < 0)
+        errno = failed;
+    return fd;
+}
+
+bool address_is_here(const struct sockaddr *sa) {
+    struct sockaddr_storage at = {0};
+    memcpy(&at, sa, size_of(sa->sa_family));
+    /* Any port: a datagram socket's are not in our listener's way. */
+    if (sa->sa_family == AF_INET6)
+        ((struct sockaddr_in6 *)&at)->sin6_port = 0;
+    else
+        ((struct sockaddr_in *)&at)->sin_port = 0;
+    int fd = socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno != EAFNOSUPPORT;
+    bool here =
+        bind(fd, (struct sockaddr *)&at, size_of(sa->sa_family)) == 0 || errno != EADDRNOTAVAIL;
+    close(fd);
+    return here;
 }

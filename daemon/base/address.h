@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * address.h - IP addresses as numbers, so that every spelling of one is the same.
+ * address.h - IP addresses as numbers, so that every spelling of one is the same; and binding to
+ * one, which need not be there yet.
  */
 #ifndef RDMAD_BASE_ADDRESS_H
 #define RDMAD_BASE_ADDRESS_H
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 
 /* IPv4 as v4-mapped IPv6, so that one comparison does. False: text is no IP address, and *out says
  * nothing. */
 bool address_parse(const char *text, struct in6_addr *out);
+
+/* A TCP socket bound to the first of the addresses that can be had. When the only thing wrong with
+ * them is that no interface has one yet (a network that comes up later, an address that moves
+ * between machines), the first is bound all the same: who listens there is reached as soon as it
+ * is. -1: errno. */
+int address_bind(const struct addrinfo *all);
+/* Whether an interface has it now, or it is every address. */
+bool address_is_here(const struct sockaddr *sa);
 
 #endif

@@ -4,6 +4,7 @@
  * answers can be compared as a whole: a difference at rest is a leak.
  */
 #include "daemon/ctl/call.h"
+#include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include <string.h>
 #include <sys/resource.h>
@@ -96,7 +97,8 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     struct plane_counters counters;
     struct ctl_totals t;
     ctl_totals(call, &t, &counters);
-    json_t *listen = json_pack("{s:s, s:i}", "host", st->listen_host, "port", (int)st->listen_port);
+    json_t *listen = json_pack("{s:s, s:i, s:b}", "host", st->listen_host, "port",
+                               (int)st->listen_port, "reachable", peers_are_reachable(st->peers));
     json_t *process = json_pack("{s:i, s:I, s:o}", "pid", (int)getpid(), "uid",
                                 (json_int_t)geteuid(), "rss_bytes", number(t.rss_bytes));
     ctl_reply(call,

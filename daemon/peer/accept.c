@@ -6,6 +6,7 @@
  * longest makes room) and have little time, so that somebody who only opens connections costs us
  * nothing that an honest daemon needs.
  */
+#include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/internal.h"
@@ -96,6 +97,10 @@ static void note_listen(struct peers *ps, const char *host) {
              ps->any_address ? st->node_name : host);
 }
 
+bool peers_are_reachable(const struct peers *ps) {
+    return ps->any_address || address_is_here((const struct sockaddr *)&ps->bound);
+}
+
 int accept_start(struct peers *ps, struct error *err) {
     const char *listen = ps->state->config->listen;
     struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
@@ -109,18 +114,27 @@ int accept_start(struct peers *ps, struct error *err) {
         return error_set(err, RDMAD_E_CONFIG, "listen \"%.100s\": %s", listen, wrong);
     snprintf(service, sizeof(service), "%u", port);
     int rc = getaddrinfo(host, service, &hints, &found);
-    if (rc)
-        return error_set(err, RDMAD_E_CONFIG, "listen \"%.100s\": %s", listen, gai_strerror(rc));
-    for (struct addrinfo *a = found; a && !ps->listener; a = a->ai_next)
-        ps->listener = evconnlistener_new_bind(ps->state->base, accepted, ps,
-                                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
-                                                   LEV_OPT_REUSEABLE,
-                                               BACKLOG, a->ai_addr, (int)a->ai_addrlen);
+    if (rc) /* no wrong setting, as far as we know: nameservers come up after us, too */
+        return error_set(err, RDMAD_E_SYSTEM, "listen \"%.100s\": the name does not resolve: %s",
+                         listen, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+    int fd = address_bind(found);
     freeaddrinfo(found);
-    if (!ps->listener)
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %.100s", listen);
+    if (fd >= 0)
+        ps->listener =
+            evconnlistener_new(ps->state->base, accepted, ps,
+                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
+    if (!ps->listener) {
+        error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %.100s", listen);
+        if (fd >= 0)
+            close(fd);
+        return RDMAD_E_SYSTEM;
+    }
     evconnlistener_set_error_cb(ps->listener, accept_failed);
     note_listen(ps, host);
+    if (!peers_are_reachable(ps))
+        LOG(WARNING, ("no interface has the address of listen \"%.100s\" yet: peers reach this "
+                      "daemon as soon as one has",
+                      listen));
     return 0;
 }
 

@@ -32,6 +32,15 @@ static void unreachable(struct peer *p, const char *why) {
     peer_doom(p, &err);
 }
 
+static void no_own_address(struct peer *p) {
+    struct error err;
+    error_set(&err, RDMAD_E_UNREACHABLE,
+              "the daemon at %.80s:%u cannot be dialled: no interface here has the address of "
+              "listen \"%.80s\", which it would be dialled from",
+              p->host, p->port, p->peers->state->config->listen);
+    peer_doom(p, &err);
+}
+
 /* The port is not part of it: any free one does. */
 static bool bind_source(int fd, const struct peers *ps, const struct sockaddr *to) {
     struct sockaddr_storage from = ps->bound;
@@ -87,7 +96,10 @@ static void dial_next(struct peer *p, int system_error) {
             transport_close(p->bev);
         p->bev = NULL;
     }
-    unreachable(p, strerror(system_error));
+    if (system_error == EADDRNOTAVAIL && !peers_are_reachable(p->peers))
+        no_own_address(p);
+    else
+        unreachable(p, strerror(system_error));
 }
 
 void dial_failed(struct peer *p, int system_error) {

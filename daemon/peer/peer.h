@@ -28,6 +28,9 @@ int peers_new(struct state *st, struct peers **out, struct error *err);
 void peers_stop(struct peers *ps, plane_done *done, void *arg);
 void peers_free(struct peers *ps);
 
+/* Whether an interface has the address that it listens on, at the moment. */
+bool peers_are_reachable(const struct peers *ps);
+
 /* Whether uri names this very daemon. */
 bool peers_is_self(const struct peers *ps, const struct rdmad_uri *uri);
 

@@ -68,7 +68,6 @@ static void rdmad_says_why_it_cannot_start(void) {
     char missing[128];
     snprintf(missing, sizeof(missing), "%s/missing/deeper", dir);
     RUN(rdmad, 1, "missing/deeper", "--runtime-dir", missing, "--listen", "127.0.0.1:0");
-    RUN(rdmad, 1, "192.0.2.1", "--runtime-dir", dir, "--listen", "192.0.2.1:0");
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     RUN(rdmad, 1, tdaemon_dir(d), "--runtime-dir", tdaemon_dir(d), "--listen", "127.0.0.1:0");
     RUN(rdmad, 1, strchr(tdaemon_listen(d), ':') + 1, "--runtime-dir", dir, "--listen",
@@ -91,6 +90,18 @@ static void bad_configuration(const char *text, const char *said) {
     RUN(rdmad, 2, said, "--config", path, "--runtime-dir", dir, "--listen", "127.0.0.1:0");
     RUN(rdmactl, 1, said, "config", "check", path);
     unlink(path);
+}
+
+/* What no second try mends has an exit code of its own, which the service's unit knows. */
+static void settings_that_cannot_work_end_it_for_good(void) {
+    begin();
+    char path[128];
+    snprintf(path, sizeof(path), "%s/group.json", dir);
+    write_file(path, "{\"socket_group\": \"nobody-has-this-group\"}\n");
+    RUN(rdmad, 2, "nobody-has-this-group", "--config", path, "--runtime-dir", dir, "--listen",
+        "127.0.0.1:0");
+    unlink(path);
+    end();
 }
 
 static void bad_configuration_files_are_refused(void) {
@@ -183,5 +194,6 @@ static void rdmactl_refuses_bad_arguments(void) {
 }
 
 TEST_MAIN(CASE(rdmad_refuses_bad_arguments), CASE(rdmad_says_why_it_cannot_start),
+          CASE(settings_that_cannot_work_end_it_for_good),
           CASE(bad_configuration_files_are_refused), CASE(rdma_that_is_not_there_is_refused),
           CASE(good_configuration_is_quiet), CASE(rdmactl_refuses_bad_arguments))

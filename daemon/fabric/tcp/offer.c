@@ -12,6 +12,7 @@
  * round trip, so it is hardly ever the oldest. When the process is out of descriptors accepting
  * pauses, or the ready listener would keep the worker from ever sleeping.
  */
+#include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/tcp/tcp.h"
@@ -263,11 +264,7 @@ static void listener_ready(struct source *source, uint32_t events) {
     }
 }
 
-static int listener_try(struct tcp *t, const struct addrinfo *at) {
-    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    int one = 1;
+static int listener_try(struct tcp *t, const struct addrinfo *all) {
     union {
         struct sockaddr any;
         struct sockaddr_in in;
@@ -275,10 +272,11 @@ static int listener_try(struct tcp *t, const struct addrinfo *at) {
     } bound = {.in6 = {0}};
     socklen_t size = sizeof bound;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &t->listener};
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
-        socket_prepare(fd, t->env->settings) || bind(fd, at->ai_addr, at->ai_addrlen) ||
-        listen(fd, BACKLOG) || getsockname(fd, &bound.any, &size) ||
-        epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+    int fd = address_bind(all);
+    if (fd < 0)
+        return -1;
+    if (socket_prepare(fd, t->env->settings) || listen(fd, BACKLOG) ||
+        getsockname(fd, &bound.any, &size) || epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
         int saved = errno;
         close(fd);
         errno = saved;
@@ -295,11 +293,10 @@ int listener_open(struct tcp *t, struct error *err) {
     snprintf(port, sizeof port, "%u", s->data_port);
     int rc = getaddrinfo(s->listen_host[0] ? s->listen_host : NULL, port, &hints, &all);
     if (rc)
-        return error_set(err, RDMAD_E_CONFIG, "address \"%s\" to accept data connections on: %s",
+        return error_set(err, RDMAD_E_SYSTEM, "address \"%s\" to accept data connections on: %s",
                          s->listen_host, gai_strerror(rc));
     t->listener.ready = listener_ready;
-    for (struct addrinfo *at = all; at && t->listen_fd < 0; at = at->ai_next)
-        t->listen_fd = listener_try(t, at);
+    t->listen_fd = listener_try(t, all);
     int saved = errno;
     freeaddrinfo(all);
     errno = saved;

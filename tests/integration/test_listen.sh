@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# An address that is not there yet does not keep a daemon from starting: it says so, in the log and in
+# its status, and peers reach it as soon as an interface has the address. In a network of its own.
+set -euo pipefail
+
+if [ "${RDMAD_TEST_OWN_NETWORK:-}" = "" ]; then
+    if ! unshare -n true 2>/dev/null; then
+        echo "skipped: no network namespace can be made here"
+        exit 77
+    fi
+    RDMAD_TEST_OWN_NETWORK=1 exec unshare -n "$0" "$@"
+fi
+
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+ip link set lo up
+
+start_at() { # NAME ADDRESS
+    mkdir "$work/$1"
+    "$rdmad" --runtime-dir "$work/$1" --listen "$2" 2>"$work/$1.log" &
+    pids+=($!)
+    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
+        ! "$rdmactl" -d "$work/$1" -j status >"$work/$1.status" 2>/dev/null || return 0
+        kill -0 $! 2>/dev/null || fail "daemon $1 does not start without its address"
+        sleep 0.05
+    done
+    fail "daemon $1 does not answer"
+}
+
+echo "$RDMAD_BUILD" >"$work/shared"
+reaches() { # NAME HOST:PORT PREFIX
+    local uri
+    grep -qF "no interface has the address of listen \"$2\" yet" "$work/$1.log" ||
+        fail "the log does not say that the address is missing"
+    grep -q '"reachable": *false' "$work/$1.status" || fail "status -j: $(<"$work/$1.status")"
+    "$rdmactl" -d "$work/$1" status | grep -q "an address that no interface has" ||
+        fail "status does not say that the address is missing"
+    ip addr add "$3" dev lo nodad 2>/dev/null || ip addr add "$3" dev lo
+    "$rdmactl" -d "$work/$1" -j status | grep -q '"reachable": *true' || fail "status hides the address"
+    "$rdmactl" -d "$work/$1" share "$work/shared" >"$work/$1.uri" 2>/dev/null &
+    pids+=($!)
+    uri=$(first_line "$work/$1.uri" $!)
+    "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
+    cmp "$work/shared" "$work/fetched" || fail "other bytes"
+}
+
+start_at b 127.0.0.1:0
+port=$(sed -n 's/.*peers reach this daemon at [^:]*:\([0-9]*\).*/\1/p' "$work/b.log")
+
+echo "* IPv4"
+start_at a 192.0.2.7:7471
+if "$rdmactl" -d "$work/a" peer add "127.0.0.1:$port" 2>"$work/said"; then
+    fail "dialled from an address that is not there"
+fi
+grep -q 'no interface here has the address of listen' "$work/said" || fail "$(<"$work/said")"
+reaches a 192.0.2.7:7471 192.0.2.7/32
+
+if [ -e /proc/net/if_inet6 ]; then
+    echo "* IPv6"
+    start_at c '[2001:db8::7]:7471'
+    reaches c '[2001:db8::7]:7471' 2001:db8::7/128
+fi
+
+echo "* an address that somebody else listens on is still an error, and one that passes"
+got=0
+mkdir "$work/d"
+timeout 20 "$rdmad" --runtime-dir "$work/d" --listen 192.0.2.7:7471 2>"$work/said" || got=$?
+[ "$got" = 1 ] || fail "exit $got: $(<"$work/said")"
+grep -q 'Address already in use' "$work/said" || fail "$(<"$work/said")"
