@@ -46,6 +46,7 @@ static void replace(const void *memory, size_t bytes) {
 /* As if nothing had ever been published on it: what was in flight is lost. */
 static void leave_ring(struct rdmad_ring *r) {
     close_fd(&r->doorbell);
+    close_fd(&r->knock);
     replace(r->client, r->client_bytes);
     replace(r->daemon, r->daemon_bytes);
     r->cq_head = r->cq_tail = r->cq_head_published = 0;

@@ -3,7 +3,7 @@
  * ring.c - submitting.
  *
  * The happy path: reserve takes a slot and a sq entry; submit writes the slot's token into each new
- * entry, publishes the tail once, and rings the doorbell if the daemon sleeps.
+ * entry, publishes the tail once, and knocks if the daemon sleeps.
  *
  * Once the daemon is lost, what is submitted only marks its slots; reap.c completes them.
  */
@@ -12,7 +12,7 @@
 #include "common/ringword.h"
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts) {
@@ -28,6 +28,7 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     r->sqe = (struct rdmad_sqe *)((char *)parts->client + RDMAD_RING_ENTRIES_OFFSET);
     r->cqe = (const struct rdmad_cqe *)((const char *)parts->daemon + RDMAD_RING_ENTRIES_OFFSET);
     r->doorbell = parts->doorbell;
+    r->knock = parts->knock;
     r->entries = n;
     r->cq_entries = parts->cq_entries;
     r->spin_max_ns = r->spin_ns = s->spin_ns;
@@ -173,7 +174,7 @@ void rdmad_ring_publish_head(struct rdmad_ring *r) {
 static void publish_tail(struct rdmad_ring *r) {
     rdmad_ring_publish_head(r); /* or the daemon might find no room for completions */
     if (ringword_publish_and_ask(&r->client->sq_tail, r->sq_tail, &r->daemon->sq_wait))
-        send(r->doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* full is as good as rung */
+        eventfd_write(r->knock, 1);
 }
 
 int rdmad_ring_submit(rdmad_ring *r) {

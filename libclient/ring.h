@@ -76,7 +76,8 @@ struct rdmad_ring {
     struct rdmad_sqe *sqe;
     const struct rdmad_cqe *cqe;
     size_t client_bytes, daemon_bytes;
-    int doorbell;
+    int doorbell; /* the daemon rings, */
+    int knock;    /* we knock */
     bool watched;
     uint32_t entries, cq_entries;
 
@@ -130,7 +131,7 @@ struct rdmad_ring_parts {
     struct rdmad_ring_client *client;
     const struct rdmad_ring_daemon *daemon;
     uint32_t sq_entries, cq_entries;
-    int doorbell;
+    int doorbell, knock;
 };
 
 /* A ring over parts, not yet in the session's list; NULL: out of memory. */

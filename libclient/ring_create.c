@@ -2,8 +2,8 @@
 /*
  * ring_create.c - a ring's way into the world and out of it.
  *
- * The three descriptors of the reply are checked before anything is mapped: both memfds have
- * exactly the size that the entries ask for and cannot shrink, and the doorbell is a socket.
+ * The descriptors of the reply are checked before anything is mapped: both memfds have exactly the
+ * size that the entries ask for and cannot shrink, and the doorbell is a socket.
  */
 #include "libclient/ring.h"
 
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FD_CLIENT, FD_DAEMON, FD_DOORBELL, FD_COUNT };
+enum { FD_CLIENT, FD_DAEMON, FD_DOORBELL, FD_KNOCK, FD_COUNT };
 
 static size_t page_up(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -44,7 +44,7 @@ static int tell_destroy(struct rdmad_session *s, uint64_t handle) {
     return rdmad_control_call(s, &call);
 }
 
-/* Makes the ring and takes over the doorbell, or returns NULL and *rc. */
+/* Makes the ring and takes over the doorbell and the knock, or returns NULL and *rc. */
 static struct rdmad_ring *set_up(struct rdmad_session *s, const struct rdmad_ring_create_rep *reply,
                                  uint32_t asked, const int fds[FD_COUNT], int *rc) {
     size_t client_bytes = page_up(RDMAD_RING_CLIENT_BYTES(reply->sq_entries));
@@ -52,7 +52,8 @@ static struct rdmad_ring *set_up(struct rdmad_session *s, const struct rdmad_rin
     struct rdmad_ring_parts parts = {.handle = reply->ring,
                                      .sq_entries = reply->sq_entries,
                                      .cq_entries = reply->cq_entries,
-                                     .doorbell = fds[FD_DOORBELL]};
+                                     .doorbell = fds[FD_DOORBELL],
+                                     .knock = fds[FD_KNOCK]};
     struct rdmad_ring *r = NULL;
     void *daemon_memory;
 
@@ -103,6 +104,7 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     close(fds[FD_DAEMON]);
     if (!r) {
         close(fds[FD_DOORBELL]);
+        close(fds[FD_KNOCK]);
         tell_destroy(s, reply.ring);
         return rc;
     }
@@ -138,6 +140,7 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
     *at = r->next;
     pthread_mutex_unlock(&s->lock);
     close(r->doorbell); /* also leaves the session's descriptor */
+    close(r->knock);
     munmap(r->client, r->client_bytes);
     munmap((void *)(uintptr_t)r->daemon, r->daemon_bytes);
     rdmad_ring_free(r);

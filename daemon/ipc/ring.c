@@ -15,14 +15,13 @@
 #include "common/memfd.h"
 #include "common/ringword.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* One receive of this size empties what an honest client can have sent; a flooder's rest stays. */
-#define DOORBELL_DRAIN 4096
 
 static uint32_t round_entries(uint32_t entries) {
     uint32_t n = RDMAD_RING_MIN_ENTRIES;
@@ -83,17 +82,29 @@ static int map_daemon_side(struct ring *r, int *fd, struct error *err) {
     return 0;
 }
 
-/* A stream, so that one receive takes any number of wake-ups that piled up. */
+/* A stream, so that one receive takes any number of wake-ups that piled up. Our end is shut for
+ * reading while it is still ours alone: what the client sends fails with EPIPE. */
 static int open_doorbell(struct ring *r, int *client_end, struct error *err) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot create a socketpair for wake-ups");
     r->doorbell = pair[0];
     *client_end = pair[1];
+    if (shutdown(r->doorbell, SHUT_RD) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot shut its doorbell for reading");
     return 0;
 }
 
-int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int fds[3],
+static int open_knock(struct ring *r, int *client_fd, struct error *err) {
+    r->knock = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r->knock >= 0)
+        *client_fd = fcntl(r->knock, F_DUPFD_CLOEXEC, 0);
+    if (*client_fd < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot create an eventfd for wake-ups");
+    return 0;
+}
+
+int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int fds[RING_FDS],
                 struct error *err) {
     struct ring *r = calloc(1, sizeof(*r));
     if (!r)
@@ -101,16 +112,19 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
     ring_sizes(&sq_entries, &cq_entries);
     r->sq_entries = sq_entries;
     r->cq_entries = cq_entries;
-    r->doorbell = -1;
-    fds[0] = fds[1] = fds[2] = -1;
+    r->doorbell = r->knock = -1;
+    for (int i = 0; i < RING_FDS; i++)
+        fds[i] = -1;
 
     int rc = map_client_side(r, &fds[0], err);
     if (rc == 0)
         rc = map_daemon_side(r, &fds[1], err);
     if (rc == 0)
         rc = open_doorbell(r, &fds[2], err);
+    if (rc == 0)
+        rc = open_knock(r, &fds[3], err);
     if (rc < 0) {
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < RING_FDS; i++) {
             if (fds[i] >= 0)
                 close(fds[i]);
             fds[i] = -1;
@@ -131,6 +145,8 @@ void ring_destroy(struct ring *r) {
         munmap(r->daemon, r->daemon_bytes);
     if (r->doorbell >= 0)
         close(r->doorbell);
+    if (r->knock >= 0)
+        close(r->knock);
     free(r);
 }
 
@@ -205,12 +221,10 @@ bool ring_flush(struct ring *r) {
     return asleep;
 }
 
-/* Drain, arm, look again: a wake-up that is in the socket from now on is for something that the
- * look has not seen, and there is room for it to get in. */
+/* Arm, look again: what the look has not seen is published by somebody who sees the wait word, and
+ * each of the client's writes is an event of its own, however many came before. */
 bool ring_arm(struct ring *r) {
     uint32_t *wait = &r->daemon->sq_wait;
-    char bin[DOORBELL_DRAIN];
-    (void)!recv(r->doorbell, bin, sizeof(bin), MSG_DONTWAIT);
     if (ringword_arm_and_peek(wait, &r->client->sq_tail) == r->sq_head)
         return true;
     if (see_cq_head(r, ringword_arm_and_peek(wait, &r->client->cq_head)) < 0)

@@ -7,6 +7,11 @@
  * client's word that makes no sense (more published than fits, more taken than given) breaks the
  * ring: the caller ends the session. Nothing here waits, and no call fails because a client does
  * not read its wake-ups.
+ *
+ * Of the two descriptors for wake-ups the doorbell only sends: it was shut for reading before the
+ * client had the other end, so nothing of the client's, descriptors least of all, can ever lie in
+ * it for us to drop. The knock is only watched: an eventfd shares its file description with the
+ * client, which may make it blocking, fill it or empty it, so it is never read and never written.
  */
 #ifndef RDMAD_IPC_RING_H
 #define RDMAD_IPC_RING_H
@@ -15,6 +20,8 @@
 #include "daemon/base/list.h"
 #include <rdmad/ring.h>
 #include <stdbool.h>
+
+#define RING_FDS 4 /* of RDMAD_MSG_RING_CREATE's reply */
 
 struct ring {
     const struct rdmad_ring_client *client; /* client-written: hostile */
@@ -28,14 +35,16 @@ struct ring {
     uint32_t cq_reserved; /* ops admitted whose cqe is not written yet */
     uint32_t sq_head_published, cq_tail_published;
     uint32_t cq_head_seen; /* read again only when it matters: its line is the client's */
-    int doorbell;          /* our end of the socketpair */
+    int doorbell;          /* our end of the socketpair: sends, and never receives */
+    int knock;             /* eventfd, watched edge-triggered: each write of the client's tells */
     void *owner;           /* the worker's */
 };
 
-/* Creates, maps and seals both memfds and the socketpair. fds receives the three descriptors of
- * RDMAD_MSG_RING_CREATE's reply, the caller's to send and close. Entries are rounded up to powers
+/* Creates, maps and seals both memfds, the socketpair and the eventfd. fds receives the descriptors
+ * of RDMAD_MSG_RING_CREATE's reply, the caller's to send and close; knock is watched before that.
+ * Entries are rounded up to powers
  * of two within RDMAD_RING_MIN/MAX_ENTRIES (cq at least sq). */
-int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int fds[3],
+int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int fds[RING_FDS],
                 struct error *err);
 void ring_destroy(struct ring *r);
 size_t ring_bytes(uint32_t sq_entries, uint32_t cq_entries); /* what create would charge */
@@ -63,8 +72,8 @@ void ring_release(struct ring *r);
  * true when it rang. */
 bool ring_flush(struct ring *r);
 
-/* Before sleeping: empties the doorbell socket, sets our wait word and looks again. False: there is
- * work, or the client broke the ring; do not sleep. Sqes that wait for room in the cq are no work:
+/* Before sleeping: sets our wait word and looks again. False: there is work, or the client broke
+ * the ring; do not sleep. Sqes that wait for room in the cq are no work:
  * the client's next cq_head is an index published like any other, so it brings a wake-up. */
 bool ring_arm(struct ring *r);
 /* Awake: clears the wait word. */

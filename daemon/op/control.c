@@ -113,6 +113,7 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     list_init(&r->waits);
     list_init(&r->behind);
     list_init(&r->fence_node);
+    list_init(&r->knocks.node);
     c->object = r;
     call_post(c);
 }

@@ -4,9 +4,9 @@
  *
  * Sleeping: every hot ring is parked (wait word set, looked at once more), both fabrics are armed,
  * the mailbox is looked at; if any of them has work the sleep is off, else epoll_wait without a
- * timeout. Doorbells were registered once, edge-triggered, so going to sleep costs no system call
- * but that one, and a thousand parked rings cost nothing. The timerfd (CLOCK_BOOTTIME) is moved
- * only to earlier times: an early expiry is one harmless turn.
+ * timeout. The rings' eventfds were registered once, edge-triggered, so going to sleep costs no
+ * system call but that one, and a thousand parked rings cost nothing. The timerfd (CLOCK_BOOTTIME)
+ * is moved only to earlier times: an early expiry is one harmless turn.
  *
  * A busy worker looks at epoll now and then too, for the sake of a parked fabric and of parked
  * rings (of which it peeks at a few a turn, rings.c, but with a thousand of them that takes long
@@ -56,13 +56,20 @@ void loop_fini(struct worker *w) {
 }
 
 int loop_watch_ring(struct worker *w, struct op_ring *r, struct error *err) {
-    if (watch(w, r->ring->doorbell, EPOLLIN | EPOLLET, r) < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot watch its doorbell");
+    if (watch(w, r->ring->knock, EPOLLIN | EPOLLET, r) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot watch its eventfd");
     return 0;
 }
 
 void loop_unwatch_ring(struct worker *w, struct op_ring *r) {
-    epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, r->ring->doorbell, NULL);
+    epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, r->ring->knock, NULL);
+}
+
+/* It stays registered, because to add it again, now that its client has it, could fail. Listening
+ * again tells of a knock at once if there ever was one, so none is missed. */
+void loop_listen_ring(struct worker *w, struct op_ring *r, bool listen) {
+    struct epoll_event ev = {.events = EPOLLET | (listen ? EPOLLIN : 0), .data.ptr = r};
+    epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, r->ring->knock, &ev);
 }
 
 /* Takes events; a timeout of 0 only looks. What is woken is served by the next turn; returns how
@@ -82,8 +89,7 @@ static unsigned take_events(struct worker *w, int timeout_ms) {
                 woken++;
             }
         } else if (what != &w->mailbox) { /* which every turn looks into anyway */
-            woken += ((const struct op_ring *)what)->parked;
-            rings_wake(w, what);
+            woken += knocks_heard(w, what);
         }
     }
     return woken;

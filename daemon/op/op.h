@@ -109,6 +109,14 @@ struct op_session {
     struct plane_session_stats stats;
 };
 
+/* What the worker knows of how a ring's client knocks; knocks.c. */
+struct knocks {
+    struct list node;      /* in worker->deaf: not listened to */
+    uint64_t taken_before; /* op_ring's taken at the last knock that was not in vain */
+    uint64_t deaf_until_ns, deaf_for_ns;
+    uint32_t in_vain; /* in a row */
+};
+
 struct op_ring {
     struct op_session *session;
     struct ring *ring;
@@ -120,13 +128,14 @@ struct op_ring {
     uint32_t inflight; /* both */
     bool tagged;       /* these are in tags; cancel.c */
     struct tags tags, batch_tags;
-    bool parked;            /* its wait word is set: its doorbell will tell */
+    bool parked;            /* its wait word is set: its client will knock */
     uint64_t active_ns;     /* when it last had an sqe or an answer */
     uint64_t taken;         /* sqes so far */
     uint32_t moving;        /* ops under way that a fence waits for; fence.c */
     struct list behind;     /* of struct op: one with a fence, and what came after it */
     struct list fence_node; /* in worker->fences: something of behind may start */
     struct op_batch *batch; /* the one whose last entry has not come yet */
+    struct knocks knocks;
 };
 
 struct op_pool {

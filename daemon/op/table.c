@@ -68,6 +68,7 @@ static void ring_free(struct worker *w, struct op_ring *r) {
     ring_forget_tags(r);
     list_remove(&r->session_node);
     list_remove(&r->fence_node);
+    list_remove(&r->knocks.node);
     list_remove(&r->dirty_node);
     list_remove(&r->node);
     free(r);
@@ -88,7 +89,7 @@ void table_ring_drop(struct call *c) {
         call_fail(c, RDMAD_E_HANDLE, "ring: no such handle");
         return;
     }
-    r->parked = false; /* its doorbell does not make it hot again */
+    r->parked = false; /* a knock does not make it hot again */
     list_remove(&r->node);
     ops_cancel_ring(r, RDMAD_E_CANCELED);
     c->object = r;

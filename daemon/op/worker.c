@@ -121,6 +121,7 @@ static void init_tables(struct worker *w) {
     list_init(&w->sessions);
     list_init(&w->hot);
     list_init(&w->parked);
+    list_init(&w->deaf);
     list_init(&w->dirty);
     list_init(&w->runnable);
     list_init(&w->full);
@@ -241,6 +242,7 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     w->heard = false;
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);
+    knocks_run(w);
     work += rings_serve(w);
     if (!list_empty(&w->fences))
         fences_run(w);
@@ -263,5 +265,6 @@ uint64_t worker_next_ns(struct worker *w) {
         next = w->local.wake_ns;
     if (w->link.wake_ns < next)
         next = w->link.wake_ns;
-    return next;
+    uint64_t deaf_ns = knocks_next_ns(w);
+    return deaf_ns < next ? deaf_ns : next;
 }

@@ -46,14 +46,16 @@ struct worker {
     struct op_route local_route;
 
     struct list sessions;
-    uint64_t spent;       /* on sqes, in this turn */
-    struct list hot;      /* rings that are polled */
-    struct list parked;   /* rings whose doorbell tells */
-    struct list dirty;    /* rings to flush at the end of the turn */
-    struct list runnable; /* routes with parts to post */
-    struct list full;     /* routes whose link takes none just now */
-    struct list violated; /* sessions to shut out at the end of the turn */
-    struct list waiting;  /* calls that wait for ops to end */
+    uint64_t spent;        /* on sqes, in this turn */
+    struct list hot;       /* rings that are polled */
+    struct list parked;    /* rings whose client knocks */
+    struct list deaf;      /* rings whose knocks are not listened to, and */
+    uint64_t deaf_look_ns; /* when they are looked at next */
+    struct list dirty;     /* rings to flush at the end of the turn */
+    struct list runnable;  /* routes with parts to post */
+    struct list full;      /* routes whose link takes none just now */
+    struct list violated;  /* sessions to shut out at the end of the turn */
+    struct list waiting;   /* calls that wait for ops to end */
     struct deadlines deadlines;
     struct list fences;        /* rings of which something behind a fence may start */
     struct channels *channels; /* channel.h */
@@ -111,6 +113,12 @@ static inline void counter_sub(uint64_t *counter, uint64_t n) {
 
 bool seat_park(struct seat *seat); /* false: it has something to do */
 
+/* knocks.c */
+/* Epoll told of a knock: wakes the ring if there is work on it, and says whether. */
+bool knocks_heard(struct worker *w, struct op_ring *r);
+void knocks_run(struct worker *w);               /* looks at the rings we are deaf to */
+uint64_t knocks_next_ns(const struct worker *w); /* when that is due */
+
 /* loop.c */
 int loop_init(struct worker *w, struct error *err);
 void loop_fini(struct worker *w);
@@ -118,5 +126,6 @@ int loop_start(struct worker *w, struct error *err);
 void loop_stop(struct worker *w); /* joins the thread; harmless when it never ran */
 int loop_watch_ring(struct worker *w, struct op_ring *r, struct error *err);
 void loop_unwatch_ring(struct worker *w, struct op_ring *r);
+void loop_listen_ring(struct worker *w, struct op_ring *r, bool listen); /* to its knocks */
 
 #endif

@@ -21,7 +21,7 @@ static int check(const struct rdmad_ring_create_req *req, struct error *err) {
     return 0;
 }
 
-static void created(void *arg, struct ring_object *ro, const int fds[3],
+static void created(void *arg, struct ring_object *ro, const int fds[RING_FDS],
                     const struct error *result) {
     struct request *rq = arg;
     if (result->code) {
@@ -30,8 +30,8 @@ static void created(void *arg, struct ring_object *ro, const int fds[3],
         struct rdmad_ring_create_rep rep = {.ring = ro->handle,
                                             .sq_entries = ro->ring->sq_entries,
                                             .cq_entries = ro->ring->cq_entries};
-        serve_reply(rq, &rep, sizeof(rep), fds, 3);
-        for (int i = 0; i < 3; i++)
+        serve_reply(rq, &rep, sizeof(rep), fds, RING_FDS);
+        for (int i = 0; i < RING_FDS; i++)
             close(fds[i]);
     }
     later_free(rq);

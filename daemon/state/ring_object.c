@@ -15,7 +15,7 @@
 struct creation {
     struct session *session; /* held */
     uint64_t handle;
-    int fds[3];
+    int fds[RING_FDS];
     ring_created *done;
     void *arg;
 };
@@ -54,7 +54,7 @@ static int charge(struct ring_object *ro, uint64_t bytes, struct error *err) {
 
 /* A charged ring in the session's table, not yet known to the worker. */
 static int make(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
-                struct ring_object **out, int fds[3], struct error *err) {
+                struct ring_object **out, int fds[RING_FDS], struct error *err) {
     struct ring_object *ro = calloc(1, sizeof(*ro));
     if (!ro)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a ring");
@@ -76,7 +76,7 @@ static int make(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
 
 unlisted:
     ring_destroy(ro->ring);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < RING_FDS; i++)
         close(fds[i]);
 unmapped:
     quota_discharge(&ro->bytes_charge);
@@ -86,8 +86,8 @@ uncharged:
     return rc;
 }
 
-static void close_fds(const int fds[3]) {
-    for (int i = 0; i < 3; i++)
+static void close_fds(const int fds[RING_FDS]) {
+    for (int i = 0; i < RING_FDS; i++)
         close(fds[i]);
 }
 

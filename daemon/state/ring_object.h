@@ -7,9 +7,8 @@
 #define RDMAD_STATE_RING_OBJECT_H
 
 #include "daemon/base/offload.h"
+#include "daemon/ipc/ring.h"
 #include "daemon/state/session.h"
-
-struct ring;
 
 struct ring_object {
     struct session *session; /* held */
@@ -19,9 +18,9 @@ struct ring_object {
     struct offload_job unmap;
 };
 
-/* Asynchronous: done gets the ring, which a worker serves by then, and the three descriptors of
+/* Asynchronous: done gets the ring, which a worker serves by then, and the descriptors of
  * RDMAD_MSG_RING_CREATE's reply (the caller's to close), or an error. */
-typedef void ring_created(void *arg, struct ring_object *ro, const int fds[3],
+typedef void ring_created(void *arg, struct ring_object *ro, const int fds[RING_FDS],
                           const struct error *result);
 void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
                         ring_created *done, void *arg);

@@ -2,10 +2,12 @@
 /*
  * ring.h - the shared memory of one ring.
  *
- * A ring is two memfds, one per writer, and a socketpair for wake-ups:
+ * A ring is two memfds, one per writer, and two descriptors for wake-ups:
  *
  *   client's memfd (client writes, daemon reads)    struct rdmad_ring_client, then sqe[sq_entries]
  *   daemon's memfd (daemon writes, client reads)    struct rdmad_ring_daemon, then cqe[cq_entries]
+ *   a stream socket                                 the daemon sends, the client receives
+ *   an eventfd                                      the client writes, the daemon watches
  *
  * The daemon's memfd is sealed against future writable mappings before the client sees it. Indices
  * run freely over 32 bits and are masked with entries - 1; both counts are powers of two. Each side
@@ -16,10 +18,13 @@
  * functions of common/ringword.h, which say why each ordering is what it is.
  *
  * Wake-ups: a side that is going to sleep stores 1 in its wait word, then looks once more at the
- * other side's index, then blocks on its end of the socketpair. A side that published an index and
- * then sees the other's wait word at 1 sends one byte. All four accesses are seq_cst, so at least
- * one of the two sees the other. A byte that does not fit is dropped: the socket is readable
- * anyway.
+ * other side's index, then blocks. A side that published an index and then sees the other's wait
+ * word at 1 wakes it: the daemon sends one byte on the socket, the client writes 1 to the eventfd.
+ * All four accesses are seq_cst, so at least one of the two sees the other. A byte that does not
+ * fit is dropped: the socket is readable anyway. The daemon watches the eventfd edge-triggered and
+ * never reads it, so each write is heard; a client that writes much more often than it publishes
+ * is looked at every now and then instead. The socket takes nothing: the daemon's end is shut for
+ * reading, and what a client sends there, bytes or descriptors, fails with EPIPE.
  */
 #ifndef RDMAD_RING_H
 #define RDMAD_RING_H

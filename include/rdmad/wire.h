@@ -97,7 +97,8 @@ struct rdmad_ring_create_req {
     uint32_t cq_entries; /* 0: twice sq_entries */
     uint64_t reserved;
 };
-/* With three descriptors: client's memfd, daemon's memfd, client's end of the socketpair. */
+/* With four descriptors: client's memfd, daemon's memfd, client's end of the socketpair, eventfd.
+ */
 struct rdmad_ring_create_rep {
     uint64_t ring;
     uint32_t sq_entries;

@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct plane_channel_stats stats;
     struct ring *ring;
     struct error err;
-    int fds[3];
+    int fds[RING_FDS];
     if (!plane)
         start();
     if (size < 3 || size > 16384)
@@ -168,7 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     plane_session_drop(s, on_done, NULL);
     plane_lane_drop(lane, on_done, NULL);
     await(2);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < RING_FDS; i++)
         close(fds[i]);
     ring_destroy(ring);
     return 0;

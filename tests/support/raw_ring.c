@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,13 +26,14 @@ int raw_ring_create(int sock, uint32_t entries, struct raw_ring *out) {
     if (status)
         return status;
     const struct rdmad_ring_create_rep *rep = raw_body(&reply);
-    CHECK(reply.nfds == 3, "a ring comes with three descriptors, not %u", reply.nfds);
+    CHECK(reply.nfds == 4, "a ring comes with four descriptors, not %u", reply.nfds);
     *out = (struct raw_ring){.handle = rep->ring,
                              .sq_entries = rep->sq_entries,
                              .cq_entries = rep->cq_entries,
                              .client_fd = reply.fds[0],
                              .daemon_fd = reply.fds[1],
-                             .doorbell = reply.fds[2]};
+                             .doorbell = reply.fds[2],
+                             .knock = reply.fds[3]};
     out->client_bytes = page_round(RDMAD_RING_CLIENT_BYTES(out->sq_entries));
     out->daemon_bytes = page_round(RDMAD_RING_DAEMON_BYTES(out->cq_entries));
     out->client =
@@ -50,12 +52,13 @@ void raw_ring_unmap(struct raw_ring *r) {
     close(r->client_fd);
     close(r->daemon_fd);
     close(r->doorbell);
+    close(r->knock);
 }
 
 void raw_ring_tail(struct raw_ring *r, uint32_t tail) {
     r->sq_tail = tail;
     if (ringword_publish_and_ask(&r->client->sq_tail, tail, &r->daemon->sq_wait))
-        send(r->doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        eventfd_write(r->knock, 1);
 }
 
 void raw_ring_put(struct raw_ring *r, const struct rdmad_sqe *sqes, unsigned count) {

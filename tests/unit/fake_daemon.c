@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -106,6 +107,7 @@ static void forget_ring(struct fake_ring *r) {
     munmap(r->client, r->client_bytes);
     munmap(r->daemon, r->daemon_bytes);
     close(r->doorbell);
+    close(r->knock);
     r->client = NULL;
 }
 
@@ -113,14 +115,14 @@ static void answer_ring(struct fake_daemon *f, const struct rdmad_msg_header *h,
     const struct rdmad_ring_create_req *req = body;
     struct rdmad_ring_create_rep rep = {
         .ring = 21 + f->nrings, .sq_entries = req->sq_entries, .cq_entries = 2 * req->sq_entries};
-    int fds[3];
+    int fds[4];
 
     must(f->nrings < FAKE_RINGS, "a fake daemon has few rings");
     f->ring = &f->rings[f->nrings];
     fake_ring_make(f->ring, req->sq_entries, fds);
     __atomic_store_n(&f->nrings, f->nrings + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&f->have_ring, true, __ATOMIC_RELEASE);
-    reply(f, h, &rep, sizeof(rep), fds, 3);
+    reply(f, h, &rep, sizeof(rep), fds, 4);
 }
 
 void fake_await_ring(struct fake_daemon *f) {
@@ -267,7 +269,7 @@ void fake_stop(struct fake_daemon *f) {
 
 /* ---- the ring ------------------------------------------------------------------------------ */
 
-void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[3]) {
+void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[4]) {
     int pair[2];
 
     *r = (struct fake_ring){.sq_entries = entries, .cq_entries = 2 * entries};
@@ -281,6 +283,10 @@ void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[3]) {
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     fds[2] = pair[0];
     r->doorbell = pair[1];
+    must(shutdown(r->doorbell, SHUT_RD) == 0, "shutdown");
+    r->knock = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fds[3] = dup(r->knock);
+    must(r->knock >= 0 && fds[3] >= 0, "eventfd");
     r->sqe = (struct rdmad_sqe *)((char *)r->client + RDMAD_RING_ENTRIES_OFFSET);
     r->cqe = (struct rdmad_cqe *)((char *)r->daemon + RDMAD_RING_ENTRIES_OFFSET);
 }

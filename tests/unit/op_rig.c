@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -206,7 +207,7 @@ void rig_ring_up(struct rig_client *c, struct rig_client *second, uint32_t sq_en
 void rig_ring_free(struct rig_client *second) {
     munmap(second->client, second->ring->client_bytes);
     munmap((void *)(uintptr_t)second->daemon, second->ring->daemon_bytes);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < RING_FDS; i++)
         close(second->fds[i]);
     ring_destroy(second->ring);
 }
@@ -341,7 +342,7 @@ void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_i
 void rig_put(struct rig_client *c, const struct rdmad_sqe *sqe) {
     c->sqe[c->sq_tail & (c->ring->sq_entries - 1)] = *sqe;
     if (ringword_publish_and_ask(&c->client->sq_tail, ++c->sq_tail, &c->daemon->sq_wait))
-        send(c->fds[2], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        eventfd_write(c->fds[3], 1);
 }
 
 bool rig_take(struct rig_client *c, struct rdmad_cqe *out) {

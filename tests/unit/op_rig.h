@@ -41,7 +41,7 @@ struct rig_client {
     struct rig *rig;
     struct plane_session *session;
     struct ring *ring;
-    int fds[3];
+    int fds[RING_FDS];
     struct rdmad_ring_client *client;
     const struct rdmad_ring_daemon *daemon;
     struct rdmad_sqe *sqe;

@@ -113,14 +113,14 @@ static void on_pool(void *arg, struct pool *pool, int fd, const struct error *re
     strcpy(out.text, result->text);
 }
 
-static void on_ring(void *arg, struct ring_object *ro, const int fds[3],
+static void on_ring(void *arg, struct ring_object *ro, const int fds[RING_FDS],
                     const struct error *result) {
     cr_assert_eq(arg, &out);
     out.calls++;
     out.code = result->code;
     out.ring = ro;
     strcpy(out.text, result->text);
-    for (int i = 0; !result->code && i < 3; i++)
+    for (int i = 0; !result->code && i < RING_FDS; i++)
         close(fds[i]);
 }
 

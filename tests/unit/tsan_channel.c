@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@
 struct client {
     struct plane_session *session;
     struct ring *ring;
-    int fds[3];
+    int fds[RING_FDS];
     struct rdmad_ring_client *words;
     struct rdmad_sqe *sqe;
     uint32_t sq_tail, cq_head;
@@ -90,7 +91,7 @@ static void put(struct client *c, uint8_t opcode, unsigned slot, uint64_t length
                            .lease = HANDLE,
                            .user_data = slot};
     if (ringword_publish_and_ask(&c->words->sq_tail, ++c->sq_tail, &c->ring->daemon->sq_wait))
-        send(c->fds[2], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        eventfd_write(c->fds[3], 1);
 }
 
 static bool take(struct client *c, struct rdmad_cqe *out) {
@@ -177,7 +178,7 @@ static void client_drop(struct client *c) {
 static void client_free(struct client *c) {
     if (c->session)
         client_drop(c);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < RING_FDS; i++)
         close(c->fds[i]);
     ring_destroy(c->ring);
     free(c->pool);

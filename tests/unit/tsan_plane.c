@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,7 +43,7 @@ struct client {
     pthread_t thread;
     struct plane_session *session;
     struct ring *ring;
-    int fds[3];
+    int fds[RING_FDS];
     struct rdmad_ring_client *words; /* the daemon's own mapping, made writable */
     struct rdmad_sqe *sqe;
     uint32_t sq_tail, cq_head;
@@ -83,10 +84,10 @@ static void await(unsigned count) {
 static void put(struct client *c, const struct rdmad_sqe *sqe) {
     c->sqe[c->sq_tail & (c->ring->sq_entries - 1)] = *sqe;
     if (ringword_publish_and_ask(&c->words->sq_tail, ++c->sq_tail, &c->ring->daemon->sq_wait))
-        send(c->fds[2], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        eventfd_write(c->fds[3], 1);
     if (c->manner == FLOODS)
         for (int i = 0; i < 20; i++)
-            send(c->fds[2], "flood", 5, MSG_DONTWAIT | MSG_NOSIGNAL);
+            eventfd_write(c->fds[3], 1);
 }
 
 static void sleep_for_completion(struct client *c) {
@@ -184,7 +185,7 @@ static void client_down(struct client *c) {
     unsigned before = answers;
     plane_session_drop(c->session, on_done, NULL);
     await(before + 1);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < RING_FDS; i++)
         close(c->fds[i]);
     ring_destroy(c->ring);
     free(c->pool);
