@@ -14,6 +14,7 @@
 #include "daemon/choice.h"
 #include "daemon/clockwork.h"
 #include "daemon/ctl/ctl.h"
+#include "daemon/identity.h"
 #include "daemon/instance.h"
 #include "daemon/ipc/listener.h"
 #include "daemon/peer/peer.h"
@@ -31,7 +32,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 struct daemon {
@@ -164,8 +164,9 @@ static int start_signals(struct daemon *d, struct error *err) {
 
 static int start_identity(struct daemon *d, struct error *err) {
     struct state *st = &d->state;
-    if (getrandom(st->node_id, sizeof(st->node_id), 0) != (ssize_t)sizeof(st->node_id))
-        return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for the node's id");
+    int rc = identity_load(d->config.runtime_dir, st, err);
+    if (rc)
+        return rc;
     if (d->config.node_name[0])
         snprintf(st->node_name, sizeof(st->node_name), "%s", d->config.node_name);
     else if (gethostname(st->node_name, sizeof(st->node_name) - 1))

@@ -25,7 +25,7 @@
 static void drop_oldest_stranger(struct peers *ps) {
     list_for_each (node, &ps->all) {
         struct peer *p = list_entry(node, struct peer, node);
-        if (!p->outgoing && p->stage == PEER_GREETING && !p->doomed) {
+        if (!p->outgoing && p->stranger && !p->greeted && !p->doomed) {
             peer_refuse(p, RDMAD_E_LIMIT, "too many connections that do not say hello");
             return;
         }
@@ -49,6 +49,7 @@ static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct
         return;
     }
     p->stage = PEER_GREETING;
+    p->stranger = true;
     ps->strangers++;
     peer_note_address(p, sa);
     if (peer_start(p, fd)) {

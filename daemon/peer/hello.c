@@ -5,7 +5,8 @@
  * The dialler says hello first, the acceptor answers with its own; then both are up. A fabric that
  * the other does not have, or one peer too many, is answered with BYE and the reason, which the
  * dialler hands to whoever wanted the connection. A daemon that has dialled itself under another
- * name notices by the node id.
+ * name notices by the node id. The answer waits for the end of what the dialler had here before
+ * (former.c).
  */
 #include "daemon/base/log.h"
 #include "daemon/peer/internal.h"
@@ -19,6 +20,10 @@ void hello_send(struct peer *p) {
     m.hello.magic = PEER_WIRE_MAGIC;
     m.hello.listen_port = st->listen_port;
     memcpy(m.hello.node_id, st->node_id, sizeof(m.hello.node_id));
+    m.hello.life = st->life;
+    m.hello.serial = p->id;
+    if (p->outgoing)
+        former_line(p, m.hello.line);
     memcpy(m.hello.node, st->node_name, sizeof(m.hello.node));
     snprintf(m.hello.fabric, sizeof(m.hello.fabric), "%s", plane_fabric(st->plane)->name);
     peer_send(p, &m);
@@ -35,11 +40,11 @@ static bool fabric_fits(struct peer *p, const struct peer_hello *hello) {
     return false;
 }
 
-static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
+void hello_go_on(struct peer *p) {
     struct peers *ps = p->peers;
     uint64_t max = ps->state->config->max_peers;
 
-    if (!fabric_fits(p, hello))
+    if (p->doomed || !former_gone(p))
         return;
     if (!peers_make_room(ps)) {
         peer_refuse(p, RDMAD_E_LIMIT,
@@ -47,9 +52,25 @@ static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
                     ps->state->node_name, ps->count - ps->strangers, max);
         return;
     }
+    p->stranger = false;
     ps->strangers--;
     hello_send(p);
     peer_is_up(p);
+}
+
+static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
+    if (p->greeted) {
+        peer_refuse(p, RDMAD_E_PROTOCOL, "a second HELLO");
+        return;
+    }
+    p->greeted = true;
+    p->life = hello->life;
+    p->serial = hello->serial;
+    memcpy(p->line, hello->line, sizeof(p->line));
+    if (!fabric_fits(p, hello))
+        return;
+    liveness_wait(p);
+    hello_go_on(p);
 }
 
 /* Of no use, unless somebody waits for what is to be had only so (self.c). */

@@ -8,6 +8,7 @@
  *   dial.c       resolving and connecting
  *   dial_back.c  whom we dial that others ask us to dial
  *   hello.c      who is there, and whether we fit
+ *   former.c     what an earlier connection of the same daemon has left, and its end
  *   liveness.c   pings, idle connections, strangers that stay silent
  *   attach.c     the lessee's side: claims on leases of the peer
  *   key.c        the lessee's side: by what a lease is reached over the lane of the moment
@@ -85,6 +86,13 @@ struct peer {
     bool is_self; /* outgoing: to this very daemon, for leases that are reached by link only */
     enum peer_stage stage;
     unsigned holds; /* callbacks under way */
+    bool stranger;  /* incoming: has not said hello */
+    bool greeted;   /* incoming: it has, and what follows is known */
+    struct life life;
+    uint64_t serial;
+    uint8_t line[PEER_LINE_BYTES];
+    struct list heirs;     /* who wait with their hello until nothing of this is left */
+    struct list heir_node; /* in the former's */
     uint64_t since_ns;
 
     char host[RDMAD_HOST_MAX + 1]; /* as dialled */
@@ -178,7 +186,19 @@ void peers_told_address(const struct peers *ps, char host[RDMAD_NAME_MAX + 1]);
 void hello_send(struct peer *p);
 void hello_received(struct peer *p, const struct peer_hello *hello);
 
+void hello_go_on(struct peer *p); /* one of those that it replaces is gone */
+
+/* ---- former.c ---- */
+/* By what p, which we dial, comes to its address. */
+void former_line(const struct peer *p, uint8_t line[PEER_LINE_BYTES]);
+/* Ends the connections that p, which has said hello, replaces. false: hello_go_on will be called
+ * when some of them are gone, or p is doomed. */
+bool former_gone(struct peer *p);
+void former_check(struct peer *p); /* whether somebody waits for p's end, and it is there */
+
 /* ---- liveness.c ---- */
+/* It has said hello, and has to wait for us. */
+void liveness_wait(struct peer *p);
 void liveness_start(struct peer *p);
 void liveness_stop(struct peer *p);
 void liveness_update(struct peer *p); /* claims or grants came or went, or the stage changed */

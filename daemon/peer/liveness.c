@@ -31,7 +31,12 @@ static void not_greeted(struct peer *p) {
         dial_timed_out(p);
         return;
     }
-    error_set(&why, RDMAD_E_TIMEOUT, "it connected from %s and did not say hello", p->address);
+    if (p->greeted)
+        error_set(&why, RDMAD_E_TIMEOUT,
+                  "what is left of the former connection of %s at %s does not end", p->name,
+                  p->address);
+    else
+        error_set(&why, RDMAD_E_TIMEOUT, "it connected from %s and did not say hello", p->address);
     peer_doom(p, &why);
 }
 
@@ -75,6 +80,11 @@ void liveness_start(struct peer *p) {
     timer_init(&p->tick, tick);
     set(p,
         clock_after(p->since_ns, p->outgoing ? ms(st->config->attach_timeout_ms) : PEER_HELLO_NS));
+}
+
+void liveness_wait(struct peer *p) {
+    const struct state *st = p->peers->state;
+    set(p, clock_after(state_now(st), ms(st->config->peer_dead_ms)));
 }
 
 void liveness_stop(struct peer *p) {

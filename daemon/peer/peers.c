@@ -43,8 +43,9 @@ static void peer_lose(struct peer *p) {
     if (p->bev)
         transport_close(p->bev);
     p->bev = NULL;
-    if (!p->outgoing && was == PEER_GREETING)
-        p->peers->strangers--;
+    list_remove(&p->heir_node);
+    p->peers->strangers -= p->stranger;
+    p->stranger = false;
     if (was == PEER_UP)
         LOG_LIMITED(INFO, ("peer %s at %s is gone: %s", p->name, p->address, why.text),
                     FIELD_U64("PEER", p->id));
@@ -88,6 +89,8 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     list_init(&p->seen);
     list_init(&p->chans_out);
     list_init(&p->chans_in);
+    list_init(&p->heirs);
+    list_init(&p->heir_node);
     /* Unanswered requests count, so this also bounds what a peer can have pending. */
     slots_init(&p->claims, (uint32_t)ps->state->config->max_peer_attaches);
     slots_init(&p->grants, (uint32_t)ps->state->config->max_peer_attaches);
@@ -108,6 +111,7 @@ static void check_stopped(struct peers *ps) {
 
 void peer_check_free(struct peer *p) {
     struct peers *ps = p->peers;
+    former_check(p);
     if (p->stage != PEER_LOST || p->holds || p->claims.used || p->grants.used || p->asks.used ||
         p->chans || !list_empty(&p->lanes))
         return;

@@ -40,14 +40,16 @@
 #ifndef RDMAD_PEER_WIRE_H
 #define RDMAD_PEER_WIRE_H
 
+#include "daemon/base/life.h"
 #include "daemon/fabric/fabric.h"
 #include <rdmad/wire.h>
 
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
-#define PEER_WIRE_VERSION 4u
+#define PEER_WIRE_VERSION 5u
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 640u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u
+#define PEER_LINE_BYTES 16u
 
 enum peer_msg_type {
     PEER_MSG_HELLO = 1,
@@ -86,9 +88,16 @@ enum peer_msg_type {
     PEER_MSG_COUNT
 };
 
+/* The lives of a node, and the connections of a life, are numbered: what is left of an earlier one
+ * at the acceptor is expelled before it answers a later one (former.c). */
 struct peer_hello {
     uint32_t magic;
-    uint8_t node_id[PEER_NODE_ID_BYTES];
+    uint8_t node_id[PEER_NODE_ID_BYTES]; /* random, of this life */
+    struct life life;                    /* number 0: none is told, and nothing is expelled */
+    uint64_t serial;                     /* of the dialler's connections in this life */
+    /* By what the dialler comes to this address, in this life: it has one connection at a time by
+     * each. Only it and whoever answers there know it. The acceptor's: zero. */
+    uint8_t line[PEER_LINE_BYTES];
     char node[RDMAD_NAME_MAX + 1];
     char fabric[16];
     uint16_t listen_port;

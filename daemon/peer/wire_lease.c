@@ -11,6 +11,11 @@
 static void walk_hello(struct cursor *c, struct peer_msg *m) {
     wire_u32(c, &m->hello.magic);
     wire_bytes(c, m->hello.node_id, sizeof(m->hello.node_id));
+    wire_bytes(c, m->hello.life.node, sizeof(m->hello.life.node));
+    wire_u32(c, &m->hello.life.number);
+    wire_bytes(c, m->hello.life.key, sizeof(m->hello.life.key));
+    wire_u64(c, &m->hello.serial);
+    wire_bytes(c, m->hello.line, sizeof(m->hello.line));
     wire_text(c, m->hello.node, sizeof(m->hello.node));
     wire_text(c, m->hello.fabric, sizeof(m->hello.fabric));
     wire_u16(c, &m->hello.listen_port);
@@ -133,6 +138,8 @@ static const char *check_hello(struct peer_msg *m) {
         return "the magic number is not that of an rdmad";
     if (!m->hello.node[0])
         return "the node has no name";
+    if (m->hello.life.number > LIFE_LAST)
+        return "no node has so many lives";
     return m->hello.fabric[0] ? NULL : "no fabric is named";
 }
 static const char *check_bye(struct peer_msg *m) {
@@ -224,7 +231,8 @@ static const char *check_keep_rep(struct peer_msg *m) {
 }
 
 const struct peer_form peer_lease_forms[PEER_MSG_COUNT] = {
-    [PEER_MSG_HELLO] = {"HELLO", 4 + 16 + 64 + 16 + 2, BOTH, walk_hello, check_hello},
+    [PEER_MSG_HELLO] = {"HELLO", 4 + 16 + (16 + 4 + 32) + 8 + 16 + 64 + 16 + 2, BOTH, walk_hello,
+                        check_hello},
     [PEER_MSG_BYE] = {"BYE", 4 + TEXT_BYTES, BOTH, walk_bye, check_bye},
     [PEER_MSG_PING] = {"PING", 8, BOTH, walk_ping, NULL},
     [PEER_MSG_PONG] = {"PONG", 8, BOTH, walk_ping, NULL},

@@ -8,6 +8,7 @@
 #define RDMAD_STATE_STATE_H
 
 #include "daemon/base/clock.h"
+#include "daemon/base/life.h"
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/base/slots.h"
@@ -43,8 +44,10 @@ struct state {
     struct slots channels;    /* of struct channel (state/channel.h), by number */
     uint64_t service_numbers; /* given out to services, and to who waits for them */
     struct peers *peers;
-    struct survey *survey; /* of devices, under way */
-    uint8_t node_id[16];   /* random, new at each start */
+    struct survey *survey;   /* of devices, under way */
+    uint8_t node_id[16];     /* random, new at each start */
+    struct life life;        /* which of the node's this start is; number 0 in tests: none */
+    uint8_t line_secret[16]; /* random, new at each start, told to nobody */
     char node_name[RDMAD_NAME_MAX + 1];
     char listen_host[256];                         /* what peers reach us by, for URIs */
     uint16_t listen_port;                          /* the real one, also when 0 was asked for */

@@ -106,6 +106,11 @@ static struct peer_msg sample(uint16_t type) {
     case PEER_MSG_HELLO:
         m.hello.magic = PEER_WIRE_MAGIC;
         memset(m.hello.node_id, 0xab, sizeof(m.hello.node_id));
+        m.hello.life.number = 5;
+        memset(m.hello.life.node, 0xac, sizeof(m.hello.life.node));
+        memset(m.hello.life.key, 0xad, sizeof(m.hello.life.key));
+        memset(m.hello.line, 0xae, sizeof(m.hello.line));
+        m.hello.serial = 77;
         strcpy(m.hello.node, "node-1");
         strcpy(m.hello.fabric, "tcp");
         m.hello.listen_port = 7471;
@@ -250,7 +255,7 @@ Test(peer_wire, a_malformed_head_is_refused_before_anything_is_waited_for) {
                {2, 0, RDMAD_E_PROTOCOL, "type 0 is unknown"},
                {2, PEER_MSG_COUNT, RDMAD_E_PROTOCOL, "is unknown"},
                {3, 255, RDMAD_E_PROTOCOL, "is unknown"},
-               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 4 here; update"},
+               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 5 here; update"},
                {6, 1, RDMAD_E_PROTOCOL, "no frame of rdmad's"}};
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -306,6 +311,7 @@ Test(peer_wire, values_that_make_no_sense_are_refused) {
     REFUSED(PEER_MSG_HELLO, m.hello.magic++, "magic");
     REFUSED(PEER_MSG_HELLO, m.hello.node[0] = 0, "no name");
     REFUSED(PEER_MSG_HELLO, m.hello.fabric[0] = 0, "no fabric");
+    REFUSED(PEER_MSG_HELLO, m.hello.life.number = LIFE_LAST + 1, "so many lives");
     REFUSED(PEER_MSG_ATTACH_REQ, m.attach_req.lease = 0, "no lease is named");
     REFUSED(PEER_MSG_ATTACH_REQ, strcpy(m.attach_req.name, "n"), "both");
     REFUSED(PEER_MSG_ATTACH_REQ, (m.attach_req.lease = 0, strcpy(m.attach_req.name, "../n")),

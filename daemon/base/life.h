@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * life.h - a node's lives: from one start of its daemon to the next, and the proof that one of them
+ * is over.
+ *
+ * The happy path: each start counts one more and makes a life of the node's secret. Whoever is told
+ * two lives of a node can tell which is the later, and be sure of it: their keys are a chain of
+ * hashes, of which each life shows one more link. To show a later life's key one must have it from
+ * the node itself, which shows it only when that life has begun, and so the earlier one is over. No
+ * harm comes of who repeats it.
+ *
+ * What is made up or copied is of another node, or the same life, and proves nothing. Lives that
+ * are more than LIFE_REACH starts apart are not compared: the work is bounded, and nothing of a
+ * life that long gone is left. A node whose secret is lost, or has been used up (LIFE_LAST), is a
+ * new one.
+ */
+#ifndef RDMAD_BASE_LIFE_H
+#define RDMAD_BASE_LIFE_H
+
+#include "daemon/base/sha256.h"
+#include <stdbool.h>
+
+#define LIFE_NODE_BYTES 16u
+#define LIFE_REACH 64u
+#define LIFE_LAST 8191u
+
+struct life {
+    uint8_t node[LIFE_NODE_BYTES]; /* the same in all of its lives */
+    uint32_t number;               /* from 1 on; 0: none is told */
+    uint8_t key[SHA256_BYTES];
+};
+
+void life_make(const uint8_t secret[SHA256_BYTES], uint32_t number, struct life *out);
+
+/* The last LIFE_REACH lives before one, and itself, for comparing many with it: the hashing is done
+ * once. */
+struct life_past {
+    struct life life;
+    uint8_t key[LIFE_REACH + 1][SHA256_BYTES]; /* of this life, the one before, and so on */
+};
+void life_recall(const struct life *life, struct life_past *out);
+/* Whether earlier is of the same node and over, since life has begun; or is life itself. */
+bool life_follows(const struct life_past *life, const struct life *earlier);
+bool life_is(const struct life *a, const struct life *b);
+
+#endif
