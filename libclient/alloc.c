@@ -2,9 +2,13 @@
 /*
  * alloc.c - rdmad_alloc and rdmad_free: the arena's offsets as pointers into the pool.
  *
- * A piece that is freed while somebody holds bytes of it is not the program's any more (to free it
- * once more aborts), but is handed out again only when the last of them has given it up: until then
- * it waits in a list, which whoever gives up something looks through (hold.c).
+ * A piece that is freed while somebody holds bytes of it, or while they are lent to others
+ * (lent.c), is not the program's any more (to free it once more aborts), but is handed out again
+ * only when the last of them has given it up: until then it waits in a list. Whoever gives up
+ * something looks through the one of what ops and locks hold (hold.c); a lease that ends through
+ * the other, which may be long for as long as leases last.
+ *
+ * The news of a lease's end may lie unread in the socket: who finds no room looks there first.
  */
 #include "libclient/guard.h"
 #include "libclient/internal.h"
@@ -17,19 +21,64 @@ struct rdmad_deferred {
     uint64_t offset, bytes;
 };
 
-void *rdmad_alloc(rdmad_pool *pool, size_t bytes) {
-    uint64_t offset =
-        pool->guard ? rdmad_guard_take(pool, bytes) : rdmad_arena_take(pool->arena, bytes);
+static uint64_t take(struct rdmad_pool *pool, size_t bytes) {
+    return pool->guard ? rdmad_guard_take(pool, bytes) : rdmad_arena_take(pool->arena, bytes);
+}
 
+/* What was freed and cannot be handed out because it is lent. */
+static uint64_t lent_bytes(struct rdmad_pool *pool) {
+    uint64_t bytes = 0;
+
+    pthread_mutex_lock(&pool->holders.lock);
+    for (const struct rdmad_deferred *d = pool->holders.deferred_lent; d; d = d->next)
+        bytes += d->bytes;
+    pthread_mutex_unlock(&pool->holders.lock);
+    return bytes;
+}
+
+static uint64_t take_after_a_look(struct rdmad_pool *pool, size_t bytes) {
+    if (!__atomic_load_n(&pool->holders.lent_map, __ATOMIC_ACQUIRE))
+        return RDMAD_ARENA_NONE;
+    pthread_mutex_lock(&pool->session->lock);
+    rdmad_control_look(pool->session);
+    pthread_mutex_unlock(&pool->session->lock);
+    return take(pool, bytes);
+}
+
+static void say_no_room(struct rdmad_pool *pool, size_t bytes) {
+    uint64_t lent = lent_bytes(pool);
+    char why[96] = "";
+
+    if (lent)
+        snprintf(why, sizeof(why), " (%llu bytes were freed, and are under leases that are alive)",
+                 (unsigned long long)lent);
+    rdmad_fail(pool->session, RDMAD_E_NOMEM,
+               "pool %llu of %zu bytes has no room for a piece of %zu bytes%s%s: free some, or "
+               "create a larger pool",
+               (unsigned long long)pool->handle, pool->bytes, bytes,
+               pool->guard ? ", each of which takes whole pages in guard mode" : "", why);
+}
+
+void *rdmad_alloc(rdmad_pool *pool, size_t bytes) {
+    uint64_t offset;
+
+    if (pool->session->inherited) {
+        rdmad_fail_lost(pool->session);
+        return NULL;
+    }
+    offset = take(pool, bytes);
+    if (offset == RDMAD_ARENA_NONE)
+        offset = take_after_a_look(pool, bytes);
     if (offset == RDMAD_ARENA_NONE) {
-        rdmad_fail(pool->session, RDMAD_E_NOMEM,
-                   "pool %llu of %zu bytes has no room for a piece of %zu bytes%s: free some, or "
-                   "create a larger pool",
-                   (unsigned long long)pool->handle, pool->bytes, bytes,
-                   pool->guard ? ", each of which takes whole pages in guard mode" : "");
+        say_no_room(pool, bytes);
         return NULL;
     }
     return pool->base + offset;
+}
+
+static void push(struct rdmad_deferred **list, struct rdmad_deferred *d) {
+    d->next = *list;
+    *list = d;
 }
 
 void rdmad_deferred_collect(struct rdmad_pool *pool) {
@@ -42,17 +91,49 @@ void rdmad_deferred_collect(struct rdmad_pool *pool) {
         }
         *at = d->next;
         __atomic_sub_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
+        if (rdmad_is_lent(pool, d->offset, d->bytes)) {
+            push(&h->deferred_lent, d);
+            continue;
+        }
         rdmad_arena_return(pool->arena, d->offset);
         free(d);
     }
 }
 
-void rdmad_deferred_dispose(struct rdmad_holders *h) {
-    for (struct rdmad_deferred *d = h->deferred, *next; d; d = next) {
+/* With the lock. */
+static void collect_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t length) {
+    struct rdmad_holders *h = &pool->holders;
+
+    for (struct rdmad_deferred **at = &h->deferred_lent, *d; (d = *at);) {
+        if (d->offset >= offset + length || offset >= d->offset + d->bytes ||
+            rdmad_is_lent(pool, d->offset, d->bytes)) {
+            at = &d->next;
+            continue;
+        }
+        *at = d->next;
+        push(&h->deferred, d);
+        __atomic_add_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
+    }
+    rdmad_deferred_collect(pool);
+}
+
+void rdmad_deferred_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t length) {
+    pthread_mutex_lock(&pool->holders.lock);
+    collect_unlent(pool, offset, length);
+    pthread_mutex_unlock(&pool->holders.lock);
+}
+
+static void dispose(struct rdmad_deferred **list) {
+    for (struct rdmad_deferred *d = *list, *next; d; d = next) {
         next = d->next;
         free(d);
     }
-    h->deferred = NULL;
+    *list = NULL;
+}
+
+void rdmad_deferred_dispose(struct rdmad_holders *h) {
+    dispose(&h->deferred);
+    dispose(&h->deferred_lent);
 }
 
 /* Without memory for the record the piece is lost to the pool: better than handed out too early. */
@@ -63,21 +144,30 @@ static void defer(struct rdmad_pool *pool, uint64_t offset, uint64_t bytes) {
     if (!d)
         return;
     pthread_mutex_lock(&h->lock);
-    *d = (struct rdmad_deferred){.next = h->deferred, .offset = offset, .bytes = bytes};
-    h->deferred = d;
-    __atomic_add_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
-    rdmad_deferred_collect(pool); /* the last holder may have gone before it could see this */
+    *d = (struct rdmad_deferred){.offset = offset, .bytes = bytes};
+    push(&h->deferred_lent, d);
+    /* The last holder, or lease, may have gone before it could see this. */
+    collect_unlent(pool, offset, bytes);
     pthread_mutex_unlock(&h->lock);
 }
 
-static bool is_deferred(struct rdmad_pool *pool, uint64_t offset) {
-    struct rdmad_deferred *d;
+static bool has(const struct rdmad_deferred *d, uint64_t offset) {
+    while (d && d->offset != offset)
+        d = d->next;
+    return d != NULL;
+}
+
+/* What keeps a piece that was freed before, or NULL. */
+static const char *deferred_by(struct rdmad_pool *pool, uint64_t offset) {
+    const char *why = NULL;
 
     pthread_mutex_lock(&pool->holders.lock);
-    for (d = pool->holders.deferred; d && d->offset != offset; d = d->next)
-        ;
+    if (has(pool->holders.deferred, offset))
+        why = "was freed before, while ops or locks still hold it";
+    else if (has(pool->holders.deferred_lent, offset))
+        why = "was freed before, while a lease or a budget on it is alive";
     pthread_mutex_unlock(&pool->holders.lock);
-    return d != NULL;
+    return why;
 }
 
 static void refuse_free(struct rdmad_pool *pool, const void *piece) {
@@ -85,9 +175,9 @@ static void refuse_free(struct rdmad_pool *pool, const void *piece) {
 
     if (pool->guard)
         rdmad_guard_explain_free(pool, (uintptr_t)piece - (uintptr_t)pool->base);
-    why = is_deferred(pool, (uintptr_t)piece - (uintptr_t)pool->base)
-              ? "was freed before, while ops or locks still hold it"
-              : "is no piece that rdmad_alloc handed out of it, or it was freed before";
+    why = deferred_by(pool, (uintptr_t)piece - (uintptr_t)pool->base);
+    if (!why)
+        why = "is no piece that rdmad_alloc handed out of it, or it was freed before";
 
     fprintf(stderr, "rdmad_free: %p of pool %llu %s\n", piece, (unsigned long long)pool->handle,
             why);
@@ -97,7 +187,7 @@ static void refuse_free(struct rdmad_pool *pool, const void *piece) {
 void rdmad_free(rdmad_pool *pool, void *piece) {
     uint64_t offset = (uintptr_t)piece - (uintptr_t)pool->base, bytes;
 
-    if (!piece)
+    if (!piece || pool->session->inherited)
         return;
     if (!rdmad_arena_retire(pool->arena, offset))
         refuse_free(pool, piece);
@@ -106,7 +196,8 @@ void rdmad_free(rdmad_pool *pool, void *piece) {
         return;
     }
     bytes = rdmad_arena_piece_bytes(pool->arena, offset);
-    if (rdmad_hold_map_unheld(pool->holders.map, offset, bytes))
+    if (rdmad_hold_map_unheld(pool->holders.map, offset, bytes) &&
+        !rdmad_is_lent(pool, offset, bytes))
         rdmad_arena_return(pool->arena, offset);
     else
         defer(pool, offset, bytes);

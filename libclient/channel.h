@@ -50,6 +50,7 @@ struct rdmad_service {
     uint64_t number;
     struct rdmad_waiting *waiting, **last_waiting;
     struct rdmad_handed_over *handed_over;
+    struct rdmad_lent lent; /* the budget */
     char name[RDMAD_NAME_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];
 };

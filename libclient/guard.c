@@ -195,7 +195,8 @@ static bool revive(struct rdmad_pool *pool) {
     for (at = &g->dead_first; *at; before = *at, at = &g->page[*at - 1].next) {
         first = *at - 1;
         offset = (uint64_t)first * RDMAD_GUARD_PAGE;
-        if (!rdmad_hold_map_unheld(pool->holders.map, offset, span(&g->page[first])))
+        if (!rdmad_hold_map_unheld(pool->holders.map, offset, span(&g->page[first])) ||
+            rdmad_is_lent(pool, offset, span(&g->page[first])))
             continue;
         *at = g->page[first].next;
         if (g->dead_last == first + 1)
@@ -250,11 +251,30 @@ static void check_slack(const struct rdmad_guard *g, const struct rdmad_guard_pa
     }
 }
 
-/* While it was the program's last, unless an op holds it. */
+static void say_lent(struct rdmad_pool *pool, const struct rdmad_guard_page *page,
+                     uint64_t offset) {
+    struct rdmad_guard_text t = {.used = 0};
+    char who[128];
+
+    rdmad_lent_name(pool, offset, span(page), who, sizeof(who));
+    rdmad_guard_say(&t, "rdmad guard: rdmad_free of ");
+    rdmad_guard_say_buffer(&t, pool->guard, page);
+    rdmad_guard_say(&t, " under ");
+    rdmad_guard_say(&t, who);
+    rdmad_guard_say(&t, ", which is alive: others may still read and write it, so it is not handed "
+                        "out again before that ends");
+    rdmad_guard_print(&t);
+}
+
+/* While it was the program's last, unless an op holds it or others may reach it. */
 static void poison(struct rdmad_pool *pool, uint64_t offset) {
     struct rdmad_guard *g = pool->guard;
     const struct rdmad_guard_page *page = &g->page[offset / RDMAD_GUARD_PAGE];
 
+    if (rdmad_is_lent(pool, offset, span(page))) {
+        say_lent(pool, page, offset);
+        return;
+    }
     if (!rdmad_hold_map_unheld(pool->holders.map, offset, span(page)))
         return;
     check_slack(g, page);

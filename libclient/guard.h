@@ -101,6 +101,8 @@ void rdmad_guard_say_buffer(struct rdmad_guard_text *t, const struct rdmad_guard
                             const struct rdmad_guard_page *page);
 /* "op WRITE (user_data 7) of lease 3" */
 void rdmad_guard_say_op(struct rdmad_guard_text *t, const struct rdmad_hold *hold);
+/* Prints it, on standard error. */
+void rdmad_guard_print(struct rdmad_guard_text *t);
 /* Prints it and aborts. */
 _Noreturn void rdmad_guard_abort(struct rdmad_guard_text *t);
 

@@ -71,7 +71,7 @@ void rdmad_guard_say_op(struct rdmad_guard_text *t, const struct rdmad_hold *hol
     rdmad_guard_say_number(t, hold->object, 10);
 }
 
-_Noreturn void rdmad_guard_abort(struct rdmad_guard_text *t) {
+void rdmad_guard_print(struct rdmad_guard_text *t) {
     t->buf[t->used++] = '\n';
     for (size_t at = 0; at < t->used;) {
         ssize_t n = write(STDERR_FILENO, t->buf + at, t->used - at);
@@ -79,6 +79,10 @@ _Noreturn void rdmad_guard_abort(struct rdmad_guard_text *t) {
             break;
         at += n > 0 ? (size_t)n : 0;
     }
+}
+
+_Noreturn void rdmad_guard_abort(struct rdmad_guard_text *t) {
+    rdmad_guard_print(t);
     abort();
 }
 

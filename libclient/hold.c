@@ -43,6 +43,7 @@ void rdmad_holders_fini(struct rdmad_holders *h) {
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);
     rdmad_hold_map_free(h->map);
+    rdmad_hold_map_free(h->lent_map);
 }
 
 /* ---- a slot's record ----------------------------------------------------------------------- */
@@ -202,6 +203,8 @@ int rdmad_holders_take(struct rdmad_pool *pool, uint64_t offset, uint64_t length
 }
 
 void rdmad_holders_drop(struct rdmad_pool *pool, uint64_t offset, uint64_t length, bool writes) {
+    if (pool->session->inherited)
+        return; /* its locks may be held by threads that are the parent's */
     rdmad_hold_map_drop(pool->holders.map, offset, length, writes);
     look_after_waiters(pool);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * holders.h - what a pool knows of those who use its memory: the map of what is held, the program's
- * locks, who waits for one, and the pieces that were freed while they were held.
+ * locks, who waits for one, what is lent to others by leases, and the pieces that were freed while
+ * they were held or lent.
  *
  * Locks, in the order in which they are taken: the session's, a pool's holders'. Ops take neither
  * unless they are refused, or somebody waits for what they give up (attention).
@@ -15,6 +16,7 @@
 #include <sys/types.h>
 
 struct rdmad_pool;
+struct rdmad_session;
 struct rdmad_buf_lock;
 struct rdmad_deferred;
 
@@ -24,7 +26,15 @@ struct rdmad_holders {
     pthread_cond_t changed; /* something was given up while attention was not 0 */
     unsigned attention;     /* atomic: threads that wait, and deferred frees */
     struct rdmad_buf_lock *locks;
-    struct rdmad_deferred *deferred;
+    struct rdmad_deferred *deferred;      /* freed, and held by ops or locks */
+    struct rdmad_deferred *deferred_lent; /* freed, and under leases: those may last */
+    struct rdmad_hold_map *lent_map;      /* atomic; NULL: nothing was ever lent */
+};
+
+/* A range under a lease or in a budget; of no length: none. */
+struct rdmad_lent {
+    uint64_t pool; /* handle */
+    uint64_t offset, length;
 };
 
 /* False: out of memory. */
@@ -61,8 +71,23 @@ bool rdmad_holder_fits(const struct rdmad_holder_list *list, uint64_t offset, ui
 void rdmad_holder_add(struct rdmad_holder_list *list, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* lent.c: with the session's lock. Others may reach memory from now on: RDMAD_E_NOMEM, or
+ * RDMAD_E_LIMIT when more leases than can be counted are on the same bytes. */
+int rdmad_lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
+               struct rdmad_lent *out);
+/* With the session's lock: nobody can reach it any more. */
+void rdmad_lent_back(struct rdmad_session *s, struct rdmad_lent *lent);
+/* The same without the lock. */
+void rdmad_lent_end(struct rdmad_session *s, struct rdmad_lent *lent);
+bool rdmad_is_lent(struct rdmad_pool *pool, uint64_t offset, uint64_t length);
+/* By whom, in words. With neither lock. */
+void rdmad_lent_name(struct rdmad_pool *pool, uint64_t offset, uint64_t length, char *who,
+                     size_t size);
+
 /* alloc.c: with the holders' lock. Frees the deferred pieces that nobody holds any more. */
 void rdmad_deferred_collect(struct rdmad_pool *pool);
+/* Without it: some of that range is not lent any more. */
+void rdmad_deferred_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t length);
 /* The pool ends. */
 void rdmad_deferred_dispose(struct rdmad_holders *h);
 void rdmad_locks_dispose(struct rdmad_holders *h);

@@ -92,6 +92,7 @@ struct rdmad_lease {
     uint64_t id;     /* the owner's number */
     uint64_t handle; /* lessee: what sqes name */
     uint64_t pool;   /* owner: handle of the pool that it is on */
+    struct rdmad_lent lent;
     uint64_t length;
     uint32_t rights;
     uint64_t deadline_ns; /* CLOCK_BOOTTIME */
@@ -205,6 +206,7 @@ void rdmad_fork_remove(struct rdmad_session *s);
 
 /* The pool that memory lies in, or NULL. With the lock. */
 struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory);
+struct rdmad_pool *rdmad_pool_by_handle(struct rdmad_session *s, uint64_t handle);
 /* Unmaps and frees; tells nobody. */
 void rdmad_pool_dispose(struct rdmad_pool *pool);
 

@@ -109,7 +109,8 @@ int rdmad_lease_terms_read(const struct rdmad_session *s, const struct rdmad_lea
 }
 
 static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
-                      const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out) {
+                      const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out,
+                      struct rdmad_lent *lent) {
     struct rdmad_lease_terms t;
     struct rdmad_pool *pool;
     int rc;
@@ -136,12 +137,18 @@ static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
     if (pool) {
         out->pool = pool->handle;
         out->offset = (uintptr_t)memory - (uintptr_t)pool->base;
+        rc = rdmad_lend(pool, memory, length, lent);
     }
     pthread_mutex_unlock(&s->lock);
     if (!pool)
         return rdmad_fail(s, RDMAD_E_RANGE,
                           "%p lies in no pool of this session: grant leases on memory that "
                           "rdmad_alloc gave out",
+                          memory);
+    if (rc)
+        return rdmad_fail(s, rc,
+                          "no room for the record of one more lease on %p: end some that are on "
+                          "the same bytes",
                           memory);
     return 0;
 }
@@ -176,10 +183,12 @@ static int make(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad
                 rdmad_lease **out) {
     int rc = rdmad_control_call(s, call);
 
-    if (rc)
+    if (rc) {
+        rdmad_lent_end(s, &lease->lent);
         free(lease);
-    else
+    } else {
         *out = lease;
+    }
     return rc;
 }
 
@@ -187,16 +196,20 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
                       const struct rdmad_lease_terms *terms, rdmad_lease **out) {
     struct rdmad_lease_grant_req request = {.length = 0};
     struct rdmad_lease_grant_rep reply;
+    struct rdmad_lent lent = {.length = 0};
     struct rdmad_lease *lease;
     int rc;
 
     *out = NULL;
-    rc = fill_grant(s, memory, length, terms, &request);
+    rc = fill_grant(s, memory, length, terms, &request, &lent);
     if (rc)
         return rc;
     lease = lease_new(s, true);
-    if (!lease)
+    if (!lease) {
+        rdmad_lent_end(s, &lent);
         return RDMAD_E_NOMEM;
+    }
+    lease->lent = lent;
     lease->pool = request.pool;
     lease->length = length;
     lease->rights = request.rights;
@@ -378,8 +391,8 @@ void rdmad_lease_free(rdmad_lease *lease) {
     if (!rdmad_is_lost(s)) {
         if (!lease->owner)
             tell_release(lease);
-        else if (!ended(lease))
-            tell_revoke(lease, true);
+        else if (!ended(lease) && tell_revoke(lease, true) == 0)
+            rdmad_lent_end(s, &lease->lent);
     }
     rdmad_lease_forget(lease);
 }

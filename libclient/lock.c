@@ -95,6 +95,8 @@ static int lock(struct rdmad_pool *pool, const void *memory, size_t length, bool
     uint64_t offset;
     int rc;
 
+    if (pool->session->inherited)
+        return rdmad_fail_lost(pool->session);
     if (!inside(pool, memory, length, &offset))
         return rdmad_fail(pool->session, RDMAD_E_RANGE,
                           "the %zu bytes at %p are not all in pool %llu, which has %zu bytes at %p",
@@ -151,7 +153,7 @@ static void unlock(struct rdmad_pool *pool, const void *memory, size_t length, b
     struct rdmad_holders *h = &pool->holders;
     struct rdmad_buf_lock **at, *l;
 
-    if (length == 0)
+    if (length == 0 || pool->session->inherited)
         return;
     pthread_mutex_lock(&h->lock);
     at = find(h, offset, length, writes);

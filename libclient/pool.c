@@ -26,6 +26,14 @@ struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory) {
     return NULL;
 }
 
+struct rdmad_pool *rdmad_pool_by_handle(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_pool *p = s->pools;
+
+    while (p && p->handle != handle)
+        p = p->next;
+    return p;
+}
+
 static int tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
     struct rdmad_pool_destroy_req request = {.pool = handle};
     struct rdmad_call call = {.type = RDMAD_MSG_POOL_DESTROY,
@@ -201,7 +209,7 @@ static int say_leases(const struct rdmad_pool *pool, int rc) {
 }
 
 int rdmad_pool_destroy(rdmad_pool *pool) {
-    int rc = take_all(pool);
+    int rc = pool->session->inherited ? rdmad_fail_lost(pool->session) : take_all(pool);
 
     if (rc)
         return rc;

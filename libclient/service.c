@@ -225,14 +225,6 @@ static bool take_handed_over(struct rdmad_news *news, struct rdmad_event *out) {
     return false;
 }
 
-static struct rdmad_pool *pool_by_handle(struct rdmad_session *s, uint64_t handle) {
-    struct rdmad_pool *p = s->pools;
-
-    while (p && p->handle != handle)
-        p = p->next;
-    return p;
-}
-
 void rdmad_service_handed_over(struct rdmad_session *s, const void *body) {
     struct rdmad_ev_handed_over e;
     struct rdmad_service *service;
@@ -241,7 +233,7 @@ void rdmad_service_handed_over(struct rdmad_session *s, const void *body) {
 
     memcpy(&e, body, sizeof(e));
     service = find(s, e.service);
-    pool = pool_by_handle(s, e.pool);
+    pool = rdmad_pool_by_handle(s, e.pool);
     if (!service || !pool)
         return; /* closed meanwhile */
     if (e.offset > pool->bytes || e.length > pool->bytes - e.offset) {
@@ -290,8 +282,9 @@ int rdmad_service_free(rdmad_service *service, void *memory) {
 /* ---- the service itself -------------------------------------------------------------------- */
 
 static int fill_budget(struct rdmad_session *s, const struct rdmad_service_terms *t,
-                       struct rdmad_service_listen_req *out) {
+                       struct rdmad_service_listen_req *out, struct rdmad_lent *lent) {
     struct rdmad_pool *pool;
+    int rc = 0;
 
     if (!t->budget && t->budget_bytes)
         return rdmad_fail(s, RDMAD_E_INVAL,
@@ -305,6 +298,7 @@ static int fill_budget(struct rdmad_session *s, const struct rdmad_service_terms
         out->budget_pool = pool->handle;
         out->budget_offset = (uintptr_t)t->budget - (uintptr_t)pool->base;
         out->budget_length = t->budget_bytes;
+        rc = rdmad_lend(pool, t->budget, t->budget_bytes, lent);
     }
     pthread_mutex_unlock(&s->lock);
     if (!pool)
@@ -312,11 +306,11 @@ static int fill_budget(struct rdmad_session *s, const struct rdmad_service_terms
                           "the budget at %p lies in no pool of this session: use memory that "
                           "rdmad_alloc gave out",
                           t->budget);
-    return 0;
+    return rc ? rdmad_fail(s, rc, "no room for the record of a budget at %p", t->budget) : 0;
 }
 
 static int fill(struct rdmad_session *s, const char *name, const struct rdmad_service_terms *terms,
-                struct rdmad_service_listen_req *out) {
+                struct rdmad_service_listen_req *out, struct rdmad_lent *lent) {
     struct rdmad_service_terms t = RDMAD_SERVICE_TERMS_INIT;
     uint64_t ttl_ns;
     int rc;
@@ -339,7 +333,7 @@ static int fill(struct rdmad_session *s, const char *name, const struct rdmad_se
     if (!rc)
         rc = rdmad_copy_text(s, out->scope_peer, sizeof(out->scope_peer), t.scope_peer,
                              "address in scope_peer", RDMAD_E_INVAL);
-    return rc ? rc : fill_budget(s, &t, out);
+    return rc ? rc : fill_budget(s, &t, out, lent);
 }
 
 /* The reply has come; with the lock. */
@@ -358,17 +352,21 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
                  rdmad_service **out) {
     struct rdmad_service_listen_req request = {.backlog = 0};
     struct rdmad_service_listen_rep reply;
+    struct rdmad_lent lent = {.length = 0};
     struct rdmad_service *service;
     int rc;
 
     *out = NULL;
-    rc = fill(s, name, terms, &request);
+    rc = fill(s, name, terms, &request, &lent);
     if (rc)
         return rc;
     service = calloc(1, sizeof(*service));
-    if (!service)
+    if (!service) {
+        rdmad_lent_end(s, &lent);
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a service");
+    }
     service->session = s;
+    service->lent = lent;
     service->last_waiting = &service->waiting;
     memcpy(service->name, request.name, sizeof(service->name));
     struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_LISTEN,
@@ -379,10 +377,12 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
                               .accept = listening,
                               .arg = service};
     rc = rdmad_control_call(s, &call);
-    if (rc)
+    if (rc) {
+        rdmad_lent_end(s, &service->lent);
         free(service);
-    else
+    } else {
         *out = service;
+    }
     return rc;
 }
 
@@ -412,6 +412,7 @@ void rdmad_services_dispose(struct rdmad_session *s) {
 void rdmad_service_close(rdmad_service *service) {
     struct rdmad_session *s;
     struct rdmad_service **at;
+    int rc;
 
     if (!service)
         return;
@@ -421,8 +422,10 @@ void rdmad_service_close(rdmad_service *service) {
                               .request_size = sizeof(request),
                               .quiet = true};
     s = service->session;
-    rdmad_control_call(s, &call);
+    rc = rdmad_control_call(s, &call); /* answered when the requested leases have ended */
     pthread_mutex_lock(&s->lock);
+    if (!rc)
+        rdmad_lent_back(s, &service->lent);
     for (at = &s->services; *at != service; at = &(*at)->next)
         ;
     *at = service->next;

@@ -38,8 +38,9 @@
  * after 30 s; then they return RDMAD_E_DAEMON_LOST.
  *
  * fork. A session is the process's that opened it, and ends with it, also when children live on.
- * In a child it is lost: calls return RDMAD_E_DAEMON_LOST, rdmad_close does nothing, pools can be
- * read but nothing may be allocated or freed. A child opens a session of its own.
+ * In a child it is lost: calls return RDMAD_E_DAEMON_LOST, rdmad_close does nothing. Pools can be
+ * read, but rdmad_alloc returns NULL and rdmad_free does nothing. A child opens a session of its
+ * own.
  */
 #ifndef RDMAD_RDMAD_H
 #define RDMAD_RDMAD_H
@@ -182,7 +183,10 @@ RDMAD_API void *rdmad_pool_base(const rdmad_pool *pool);
 RDMAD_API void *rdmad_alloc(rdmad_pool *pool, size_t bytes);
 /* Gives it back. A pointer that rdmad_alloc did not hand out, or did and got back, aborts with a
  * message: memory that the NIC can reach must not be handed out twice. While ops or locks hold some
- * of it, it is not handed out again. NULL is allowed. */
+ * of it, or a lease of this session's or a service's budget lies on it, it is not handed out again:
+ * others may still read and write it. That is over when the lease's end was told or revoke or free
+ * of it has returned, and when rdmad_service_close has; on a session that is lost it never is. NULL
+ * is allowed. */
 RDMAD_API void rdmad_free(rdmad_pool *pool, void *piece);
 
 /* ---- who may touch a buffer ---------------------------------------------------------------- */
@@ -214,7 +218,8 @@ RDMAD_API void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t len
  * given back; a CPU access that conflicts with an op in flight (a write into a buffer that is being
  * read, any access to one that is being filled), any access to a buffer that was given back, an op
  * on one, and giving it back twice end the program at once with a message that names buffer and op.
- * A write beyond a buffer's end is found when it is given back. Slow and hungry: for tests.
+ * A write beyond a buffer's end is found when it is given back; rdmad_free of a buffer under a
+ * lease is told on standard error. Slow and hungry: for tests.
  *
  * It works by page protection and a handler of SIGSEGV, which passes other faults on to the one
  * that was there before. System calls on protected memory fail with EFAULT instead. Memory that the

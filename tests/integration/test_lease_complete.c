@@ -505,6 +505,54 @@ static void sessions_that_end_leave_nothing(void) {
     each_route(nothing_left);
 }
 
+/* ---- memory that is freed under a lease ----------------------------------------------------- */
+
+/* Whether piece is among all that the pool has to give. */
+static bool handed_out(rdmad_pool *pool, size_t size, const void *piece) {
+    static void *taken[POOL / KIB];
+    unsigned n = 0;
+    bool found = false;
+
+    while ((taken[n] = rdmad_alloc(pool, size))) {
+        found = found || taken[n] == piece;
+        n++;
+    }
+    while (n)
+        rdmad_free(pool, taken[--n]);
+    return found;
+}
+
+static void freed_under_a_lease(struct two *t) {
+    static const size_t sizes[] = {KIB, 8 * KIB, MIB};
+
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+        uint64_t start = now_ms();
+        char *piece = rdmad_alloc(t->owner_pool, sizes[i]);
+        rdmad_lease *own, *l;
+
+        CHECK(piece, "%s", rdmad_last_error(t->owner));
+        terms.ttl_ms = 1000;
+        CHECK(!rdmad_lease_grant(t->owner, piece, sizes[i], &terms, &own), "%s",
+              rdmad_last_error(t->owner));
+        l = attached(t->lessee, rdmad_lease_uri(own));
+        rdmad_free(t->owner_pool, piece);
+        if (handed_out(t->owner_pool, sizes[i], piece))
+            CHECK(rdmad_write(l, 0, t->mine, 8), "a write landed in %zu bytes of somebody else's",
+                  sizes[i]);
+        while (!handed_out(t->owner_pool, sizes[i], piece)) /* nobody takes its event */
+            CHECK(now_ms() - start < 10 * TEST_PATIENCE_MS, "%zu bytes never came back", sizes[i]);
+        CHECK(rdmad_write(l, 0, t->mine, 8) == RDMAD_E_LEASE_EXPIRED, "the lease is alive: %s",
+              rdmad_last_error(t->lessee));
+        rdmad_lease_free(l);
+        rdmad_lease_free(own);
+    }
+}
+
+static void memory_freed_under_a_lease_is_nobody_elses_before_the_lease_has_ended(void) {
+    each_route(freed_under_a_lease);
+}
+
 TEST_MAIN(CASE(a_part_grants_no_more_and_ends_with_its_lease),
           CASE(what_lessees_of_a_part_leave_its_leases_owner_takes),
           CASE(what_a_lease_does_not_have_cannot_be_handed_on),
@@ -515,4 +563,5 @@ TEST_MAIN(CASE(a_part_grants_no_more_and_ends_with_its_lease),
           CASE(who_requested_tells_by_handing_over_alone),
           CASE(a_request_beyond_the_budget_says_why),
           CASE(what_a_killed_requester_had_is_free_again),
-          CASE(a_service_that_closes_takes_its_memory_back), CASE(sessions_that_end_leave_nothing))
+          CASE(a_service_that_closes_takes_its_memory_back), CASE(sessions_that_end_leave_nothing),
+          CASE(memory_freed_under_a_lease_is_nobody_elses_before_the_lease_has_ended))

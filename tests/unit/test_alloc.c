@@ -162,6 +162,7 @@ Test(arena, what_was_not_handed_out_is_not_taken_back) {
 static struct rdmad_pool *plain_pool(size_t bytes) {
     struct rdmad_pool *pool = calloc(1, sizeof(*pool));
 
+    pool->session = calloc(1, sizeof(*pool->session));
     pool->bytes = bytes;
     pool->base = aligned_alloc(4096, bytes);
     pool->arena = rdmad_arena_new(bytes);
@@ -193,6 +194,7 @@ Test(rdmad_free, null_is_allowed_and_an_empty_pool_says_what_was_asked) {
     rdmad_holders_fini(&pool->holders);
     rdmad_arena_free(pool->arena);
     free(pool->base);
+    free(pool->session);
     free(pool);
 }
 

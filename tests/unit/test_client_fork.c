@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A session belongs to the process that opened it: a child of fork cannot use it, and cannot harm
  * it. (That it ends with that process: tests/integration/test_kill_client.c.) */
+#include "libclient/internal.h" /* first: its parameters are named as our globals */
 #include "tests/unit/client_rig.h"
 
 #include <criterion/criterion.h>
@@ -108,6 +109,48 @@ Test(fork, a_child_neither_takes_its_parents_completions_nor_submits_in_its_plac
     cr_assert_eq(sqe.opcode, RDMAD_OP_WRITE, "the child's nop came first");
     rig_complete(&sqe, 0);
     cr_assert_eq(rig_reap().user_data, 3);
+}
+
+static char *parents;
+
+static int allocate_and_free(void) {
+    if (rdmad_alloc(pool, 64) || !strstr(rdmad_last_error(s), "a child opens its own"))
+        return 1;
+    rdmad_free(pool, parents);
+    rdmad_free(pool, parents); /* nothing is freed: also not twice */
+    if (rdmad_buf_lock_write(pool, parents, 64, -1) != RDMAD_E_DAEMON_LOST)
+        return 2;
+    if (rdmad_pool_destroy(pool) != RDMAD_E_DAEMON_LOST || memcmp(parents, "parent's", 8) != 0)
+        return 3;
+    return 0;
+}
+
+Test(fork, a_child_is_given_none_of_its_parents_memory_and_frees_none) {
+    parents = rdmad_alloc(pool, 64);
+    memcpy(parents, "parent's", 8);
+    in_child(allocate_and_free);
+    cr_assert_eq(memcmp(parents, "parent's", 8), 0);
+    cr_assert_neq(rdmad_alloc(pool, 64), parents);
+    rdmad_free(pool, parents);
+}
+
+static int unlock_and_end(void) {
+    rdmad_buf_unlock_write(pool, memory + 4096, 64);
+    rdmad_ring_destroy(ring);
+    return 0;
+}
+
+Test(fork, what_a_child_gives_up_waits_for_no_lock_of_its_parents_threads) {
+    struct rdmad_holders *h = &pool->holders;
+
+    cr_assert_eq(rdmad_buf_lock_write(pool, memory + 4096, 64, 0), 0);
+    rig_submit_write(1);
+    h->attention++; /* some thread waits for a lock, and */
+    pthread_mutex_lock(&h->lock);
+    in_child(unlock_and_end);
+    pthread_mutex_unlock(&h->lock);
+    h->attention--;
+    rdmad_buf_unlock_write(pool, memory + 4096, 64);
 }
 
 static int open_its_own(void) {
