@@ -8,8 +8,14 @@
  *
  * Only what was there at first is called: an op that a callback submits waits for the next
  * dispatch, or a callback that always submits would never let go.
+ *
+ * A callback may destroy its ring, or close the session with all its rings. All is given back then
+ * but the ring's struct, which says so to the dispatches that are under way on it; the outermost of
+ * them frees it.
  */
 #include "libclient/ring.h"
+
+#include <stdlib.h>
 
 int rdmad_sqe_set_callback(rdmad_ring *r, struct rdmad_sqe *sqe, rdmad_callback *callback,
                            void *arg) {
@@ -39,6 +45,8 @@ static void call_first(struct rdmad_ring *r) {
     r->told = &slot;
     r->told_cqe = &slot.cqe;
     slot.callback(slot.arg, &slot.cqe);
+    if (r->gone)
+        return;
     r->told = outer; /* a callback may dispatch, too */
     r->told_cqe = outer_cqe;
 }
@@ -63,7 +71,10 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
     count = r->called.count;
     if (max && max < count)
         count = max;
-    for (; count > 0 && r->called.count; count--, called++)
+    r->calling++;
+    for (; count > 0 && !r->gone && r->called.count; count--, called++)
         call_first(r);
+    if (--r->calling == 0 && r->gone)
+        free(r);
     return called;
 }

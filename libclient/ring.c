@@ -52,7 +52,10 @@ void rdmad_ring_free(struct rdmad_ring *r) {
     free(r->slot);
     free(r->free_slot);
     free(r->slot_of);
-    free(r);
+    if (r->calling)
+        r->gone = true;
+    else
+        free(r);
 }
 
 void rdmad_slot_free(struct rdmad_ring *r, uint32_t slot) {

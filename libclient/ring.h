@@ -119,6 +119,8 @@ struct rdmad_ring {
     /* What explain may ask about besides current: the completion that a callback runs with. */
     const struct rdmad_cqe *told_cqe;
     const struct rdmad_slot *told;
+    unsigned calling; /* dispatches that are under way, one in the callback of another */
+    bool gone;        /* destroyed in a callback: the last of those frees it */
 
     /* wait.c: how long to spin */
     uint64_t spin_max_ns, spin_ns;
@@ -136,7 +138,8 @@ struct rdmad_ring_parts {
 
 /* A ring over parts, not yet in the session's list; NULL: out of memory. */
 struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts);
-/* Frees ring's own memory only, and ends what its ops hold. */
+/* Frees ring's own memory only, and ends what its ops hold. In one of its callbacks the struct itself
+ * stays until its dispatch returns. */
 void rdmad_ring_free(struct rdmad_ring *ring);
 /* A ring of the daemon's making. watched: its doorbell wakes the session's descriptor. */
 int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,

@@ -559,7 +559,8 @@ RDMAD_API void rdmad_ring_explain(const rdmad_ring *ring, const struct rdmad_cqe
 
 /*
  * Callbacks instead: an entry with one is not seen by peek and wait, only by dispatch, which calls
- * it with its completion (valid until it returns). It may prepare and submit on the same ring.
+ * it with its completion (valid until it returns). It may prepare and submit on the same ring, and
+ * also destroy the ring or close the session: dispatch calls nothing more then, and returns.
  * Completions without a callback stay for peek, and are not waited for.
  */
 typedef void rdmad_callback(void *arg, const struct rdmad_cqe *cqe);

@@ -161,3 +161,94 @@ Test(dispatch, an_entry_that_is_not_reserved_takes_no_callback) {
 
     cr_assert_eq(rdmad_sqe_set_callback(ring, &mine, note, &calls), RDMAD_E_INVAL);
 }
+
+/* ---- what a callback may end --------------------------------------------------------------- */
+
+static void destroy_ring(void *arg, const struct rdmad_cqe *cqe) {
+    (void)arg;
+    calls++;
+    rdmad_ring_destroy(ring);
+    called_with = cqe->user_data; /* valid until we return */
+}
+
+static void close_session(void *arg, const struct rdmad_cqe *cqe) {
+    (void)arg;
+    calls++;
+    rdmad_close(s);
+    s = NULL;
+    called_with = cqe->user_data;
+}
+
+static void ends_in_a_callback(rdmad_callback *end) {
+    struct rdmad_sqe sqe[3];
+
+    for (unsigned i = 0; i < 3; i++)
+        sqe[i] = submit_with(end, NULL, i);
+    for (unsigned i = 0; i < 3; i++)
+        rig_complete(&sqe[i], 0);
+    cr_assert_eq(rdmad_ring_dispatch(ring, 1000, 0), 1);
+    cr_assert_eq(calls, 1, "the others were called, too");
+    cr_assert_eq(called_with, 0);
+}
+
+Test(dispatch, a_callback_may_destroy_its_ring) {
+    ends_in_a_callback(destroy_ring);
+}
+
+Test(dispatch, a_callback_may_close_the_session) {
+    ends_in_a_callback(close_session);
+}
+
+/* Dispatches what is left on the same ring, whose callback ends it. */
+static void dispatch_again(void *arg, const struct rdmad_cqe *cqe) {
+    (void)arg;
+    (void)cqe;
+    calls++;
+    cr_assert_eq(rdmad_ring_dispatch(ring, 0, 0), 1);
+}
+
+static void ends_in_a_callback_in_a_callback(rdmad_callback *end) {
+    struct rdmad_sqe sqe[3];
+
+    for (unsigned i = 0; i < 3; i++)
+        sqe[i] = submit_with(i ? end : dispatch_again, NULL, i);
+    for (unsigned i = 0; i < 3; i++)
+        rig_complete(&sqe[i], 0);
+    cr_assert_eq(rdmad_ring_dispatch(ring, 1000, 0), 1);
+    cr_assert_eq(calls, 2);
+}
+
+Test(dispatch, a_callback_in_a_callback_may_destroy_the_ring) {
+    ends_in_a_callback_in_a_callback(destroy_ring);
+}
+
+Test(dispatch, a_callback_in_a_callback_may_close_the_session) {
+    ends_in_a_callback_in_a_callback(close_session);
+}
+
+static rdmad_ring *other;
+
+static void dispatch_ring(void *arg, const struct rdmad_cqe *cqe) {
+    (void)cqe;
+    calls++;
+    cr_assert_eq(rdmad_ring_dispatch(*(rdmad_ring **)arg, 1000, 0), 1);
+}
+
+Test(dispatch, a_callback_of_one_ring_may_close_the_session_under_the_dispatch_of_another) {
+    struct rdmad_sqe outer = submit_with(dispatch_ring, &other, 1), sqe;
+    struct rdmad_sqe *entry;
+    struct rdmad_cqe cqe = {.opcode = RDMAD_OP_NOP};
+
+    cr_assert_eq(rdmad_ring_create(s, 2, &other), 0);
+    entry = rdmad_ring_reserve(other);
+    rdmad_prep_nop(entry, 7);
+    cr_assert_eq(rdmad_sqe_set_callback(other, entry, close_session, NULL), 0);
+    cr_assert_eq(rdmad_ring_submit(other), 1);
+    cr_assert(fake_ring_take(&fake.rings[1], &sqe));
+    cqe.user_data = sqe.user_data;
+    fake_ring_complete(&fake.rings[1], &cqe);
+    rig_complete(&outer, 0);
+    cr_assert_eq(rdmad_ring_dispatch(ring, 1000, 0), 1);
+    cr_assert_eq(calls, 2);
+    cr_assert_eq(called_with, 7);
+}

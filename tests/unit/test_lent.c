@@ -19,7 +19,7 @@ enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 /* Takes all that the pool has, and gives it back. */
 static unsigned room_for(size_t size, const char *not_this) {
-    static char *piece[1024];
+    static char *piece[1024 + 1];
     unsigned n = 0, count;
 
     while ((piece[n] = rdmad_alloc(pool, size))) {
