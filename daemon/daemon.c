@@ -59,11 +59,6 @@ static void on_session_violated(void *user, void *cookie, const struct error *wh
     session_close(cookie, why);
 }
 
-static void on_notify_taken(void *user, void *cookie, uint32_t count) {
-    struct daemon *d = user;
-    peers_notify_taken(d->state.peers, cookie, count);
-}
-
 static void on_lane_lost(void *user, void *cookie, const struct error *why) {
     struct daemon *d = user;
     peers_lane_lost(d->state.peers, cookie, why);
@@ -205,7 +200,6 @@ static int start_plane(struct daemon *d, struct error *err) {
     const struct plane_events events = {.user = d,
                                         .session_violated = on_session_violated,
                                         .lane_lost = on_lane_lost,
-                                        .notify_taken = on_notify_taken,
                                         .channel_closed = on_channel_closed,
                                         .memory_fault = on_memory_fault};
     struct quota_limits limits;

@@ -28,7 +28,9 @@
  * not known when its link breaks is UNKNOWN. The fabric sees to it that the peer has room (post
  * says AGAIN until then), so that no device ever answers "receiver not ready". A long one may land:
  * its head comes first, the fabric's user says where the rest of it belongs (a *landing*), and that
- * goes straight there.
+ * goes straight there. A SEND that asks is DONE when the fabric's user there has had it, and
+ * brings back eight bytes of his: so one daemon's worker can tell another's something by the way
+ * that the data goes, also where only one of them has a link to the other.
  *
  * CAS and FADD need a window with RDMAD_RIGHT_ATOMIC. They are atomic with one another through one
  * fabric of the owner's daemon, and with its CPU where atomics_are_cpus says so.
@@ -72,14 +74,15 @@ struct fabric_memory;
 
 struct fabric_op {
     /* The caller fills these in. */
-    uint8_t opcode;                /* RDMAD_OP_READ, WRITE, CAS, FADD or SEND */
-    uint8_t service;               /* SEND: enum rdmad_channel_kind, one that services() has */
-    uint16_t head_size;            /* SEND: at most FABRIC_HEAD_MAX */
-    const void *head;              /* SEND: goes before local's bytes; copied by post */
-    void *local;                   /* client memory: copy under guard.h or by system calls only */
-    struct fabric_memory *memory;  /* in which local lies; NULL where memory_add is */
-    uint64_t length;               /* 0 to the link's max_message; SEND: of head and local's bytes
-                                      together, to max_send; CAS, FADD: 8 in any case */
+    uint8_t opcode;               /* RDMAD_OP_READ, WRITE, CAS, FADD or SEND */
+    uint8_t service;              /* SEND: enum rdmad_channel_kind, one that services() has */
+    bool asks;                    /* SEND, reliable and short: DONE comes with an answer in value */
+    uint16_t head_size;           /* SEND: at most FABRIC_HEAD_MAX */
+    const void *head;             /* SEND: goes before local's bytes; copied by post */
+    void *local;                  /* client memory: copy under guard.h or by system calls only */
+    struct fabric_memory *memory; /* in which local lies; NULL where memory_add is */
+    uint64_t length;              /* 0 to the link's max_message; SEND: of head and local's bytes
+                                     together, to max_send; CAS, FADD: 8 in any case */
     const struct fabric_blob *key; /* stays valid while the op is posted; SEND: NULL */
     uint64_t offset;               /* into the window; CAS, FADD: of 8 bytes, aligned in memory */
     uint64_t compare, swap;        /* CAS; FADD: swap is added */
@@ -88,7 +91,7 @@ struct fabric_op {
     /* The fabric fills these in before complete. */
     int status;        /* RDMAD_OK or RDMAD_E_* */
     uint8_t outcome;   /* enum rdmad_outcome */
-    uint64_t value;    /* CAS, FADD: what was there before */
+    uint64_t value;    /* CAS, FADD: what was there before; a SEND that asks: the answer */
     const void *fault; /* with RDMAD_E_FAULT: the client address that vanished */
 
     /* The fabric's own. */
@@ -131,8 +134,10 @@ struct fabric_env {
                           const struct error *err);
     void (*window_closed)(void *user, void *cookie);
     /* A SEND of peer came by its connection of that number: head and payload as one, valid until
-     * this returns. All of one connection come in the order they were posted. */
-    void (*received)(void *user, uint64_t peer, uint64_t number, const void *bytes, size_t size);
+     * this returns. All of one connection come in the order they were posted. What it returns is
+     * the answer, if the SEND asks for one. */
+    uint64_t (*received)(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                         size_t size);
     /* The head of a SEND of peer has come, and length bytes (never 0) are to follow. Returns where
      * they go; NULL: nowhere. In the first case landed follows, once, unless abandon is called
      * before: with RDMAD_OK when all of it is there, else it was no message: RDMAD_E_FAULT when the

@@ -44,7 +44,6 @@ struct plane_lane {
 struct plane_window {
     struct plane *plane;
     struct worker *worker;
-    struct op_notifier *notifier; /* NULL: its lessee may not notify */
     struct op_window op;
 };
 
@@ -111,7 +110,6 @@ void table_pool_drop(struct call *c);
 void table_lease_add(struct call *c);
 void table_lease_extend(struct call *c);
 void table_lease_key(struct call *c);
-void table_lease_notified(struct call *c);
 void table_lease_end(struct call *c);
 void table_lease_forget(struct call *c);
 void table_shut_out(struct op_session *s); /* its rings are not looked at any more */
@@ -150,6 +148,5 @@ void window_closed(void *worker, void *cookie);
 void event_session_violated(struct mail *mail);
 void event_lane_lost(struct mail *mail);
 void event_memory_fault(struct mail *mail);
-void event_notify_taken(struct mail *mail);
 
 #endif

@@ -29,6 +29,7 @@ static bool concerns_lease(int status) {
     case RDMAD_E_LEASE_RELEASED:
     case RDMAD_E_LEASE_ORPHANED:
     case RDMAD_E_PEER_LOST:
+    case RDMAD_E_NO_WAITER:
         return true;
     default:
         return false;
@@ -193,7 +194,9 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
 static uint64_t worth(const struct fabric_op *fop) {
     if (fop->opcode == RDMAD_OP_CAS || fop->opcode == RDMAD_OP_FADD)
         return fop->value;
-    return fop->opcode == RDMAD_OP_SEND ? 0 : fop->length;
+    if (fop->opcode == RDMAD_OP_SEND)
+        return fop->asks ? fop->value : 0;
+    return fop->length;
 }
 
 static void fold(struct worker *w, struct op *op, const struct fabric_op *fop) {
@@ -216,7 +219,7 @@ static void fold(struct worker *w, struct op *op, const struct fabric_op *fop) {
         op->status = fop->status;
     }
     if (fop->opcode == RDMAD_OP_SEND)
-        notify_sync(w, op->session, op->lease);
+        notify_ask(w, op->session, op->lease);
 }
 
 /* Nobody asked for it to end, it was not executed or may be twice, and its lane is not dropped. */
@@ -233,7 +236,7 @@ static void put_back(struct worker *w, struct op *op, struct op_part *part) {
     if (part->fop.opcode == RDMAD_OP_SEND) { /* a NOTIFY's: made anew, after the bytes */
         op->todo = OP_TODO_NOTICE;
         op_part_put(w, part);
-        notify_sync(w, op->session, op->lease);
+        notify_ask(w, op->session, op->lease);
     } else {
         op->posted -= part->fop.length;
         list_append(&op->again, &part->node);

@@ -163,10 +163,10 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     lease->leased_link = spec->lane != NULL;
     lease->key = spec->key;
     lease->notify_ref = spec->notify_ref;
-    lease->notify_room = spec->notify_ref ? RDMAD_NOTIFY_DEPTH : 0;
     lease->notifier = n;
     list_init(&lease->lane_node);
     list_init(&lease->held);
+    list_init(&lease->notify_waiting);
     c->object = lease;
     c->lane = spec->lane;
     c->window_spec = (struct fabric_window_spec){
@@ -189,12 +189,6 @@ void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadl
 void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key) {
     struct call *c = session_call(s, handle, table_lease_key, NULL, NULL);
     c->given = *key;
-    call_post(c);
-}
-
-void plane_lease_notified(struct plane_session *s, uint64_t handle, uint32_t count) {
-    struct call *c = session_call(s, handle, table_lease_notified, NULL, NULL);
-    c->count = count;
     call_post(c);
 }
 
@@ -362,9 +356,8 @@ struct plane_window *plane_window_open(struct plane *p, const struct fabric_wind
     return window;
 }
 
-/* Two hold it: the worker by the window, and the control thread, to say that it is closed. */
 void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         uint64_t lease_id, void *cookie) {
+                         uint64_t lease_id) {
     struct op_notifier *n = notifier_new(owner, lease_id);
     if (!n) {
         LOG(ERR, ("out of memory: a lessee of lease %lu cannot notify its owner",
@@ -372,10 +365,6 @@ void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_sess
         return;
     }
     n->ref = ref;
-    n->cookie = cookie;
-    n->plane = w->plane;
-    w->notifier = n;
-    notifier_hold(n);
     struct call *c = window_call(w, window_notify, NULL, NULL);
     c->object = n;
     call_post(c);
@@ -396,10 +385,6 @@ void plane_window_extend(struct plane_window *w, uint64_t deadline_ns) {
 
 void plane_window_close(struct plane_window *w, int reason, plane_done *done, void *arg) {
     struct call *c = window_call(w, window_close, done, arg);
-    if (w->notifier)
-        w->notifier->closed = true;
-    notifier_drop(w->notifier);
-    w->notifier = NULL;
     c->reason = reason;
     call_post(c);
 }

@@ -69,7 +69,9 @@ static void start(struct worker *w, struct op *op) {
     op->moving = true;
     op->ring->moving++;
     op->route = op->lease->route;
-    if (op->route)
+    if (op->route && op->opcode == RDMAD_OP_NOTIFY)
+        notify_start(w, op);
+    else if (op->route)
         op_queue(w, op);
     else
         op_cancel(w, op, RDMAD_E_PEER_LOST);

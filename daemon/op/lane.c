@@ -122,6 +122,7 @@ void lane_lost(void *worker, void *cookie, const struct error *why) {
 static void abandon(struct worker *w, struct op_lease *lease) {
     list_remove(&lease->lane_node);
     lease->route = NULL;
+    list_splice(&lease->held, &lease->notify_waiting);
     for (struct list *pos; (pos = list_first(&lease->held));)
         op_cancel(w, list_entry(pos, struct op, node), RDMAD_E_PEER_LOST);
 }

@@ -2,7 +2,7 @@
 /*
  * notify.c - notices at their owner's worker, and NOTIFY where the lessee's session is.
  *
- * The happy path of a NOTIFY: notify_reserve takes one off the lease's allowance, its bytes go as a
+ * The happy path of a NOTIFY: notify_start takes one off the lease's allowance, its bytes go as a
  * WRITE's do, notify_post then leaves the notice or posts the SEND that carries it, and the op is
  * done. On a link that keeps order the SEND goes right behind the WRITEs, else when they are done.
  *
@@ -10,10 +10,16 @@
  * refused is PARTIAL, bytes placed and nobody knows whether the notice came is UNKNOWN, with the
  * SEND's status. A SEND of which nobody knows is never repeated.
  *
- * Allowance, route link: what was never posted is given back at once. Each message that was posted
- * has a number, and comes back as allowance when the owner took its notice, or when the owner's
- * daemon sees from a later number that it never came. After one that failed a message without a
- * notice (sync) brings the number up to date, so no allowance is lost with a link.
+ * Allowance, route link: how many notices its owner has taken is known where they are taken, and is
+ * asked for by the way that they went: by a message without a notice (an ask), whose answer brings
+ * the count. There is one ahead of time for every few notices, so a stream never waits for an
+ * answer. A NOTIFY that finds no room by the last answer waits for the next, and is refused only by
+ * one to a question that was asked after it came. So what is refused is what really would have been
+ * one too many: neither a slow answer nor a slow control connection can refuse anything.
+ *
+ * An ask tells the number of the last message posted, too. What the owner's daemon has not seen by
+ * then never came, and counts as taken; so after a message that failed there is an ask at once, and
+ * no allowance is lost with a link.
  *
  * Notices outlive the attach that they came by, and who attaches again has an allowance again. So a
  * lease has a bound of its own: with NOTICES_MAX untaken no NOTIFY is let in where that is known.
@@ -32,6 +38,9 @@
  * what comes from elsewhere is dropped. */
 #define NOTICES_MAX (256u * RDMAD_NOTIFY_DEPTH)
 #define NOTICES_MOST (2u * NOTICES_MAX)
+
+/* Messages with a notice for one that asks: often enough for the answer to be there in time. */
+#define ASK_EVERY (RDMAD_NOTIFY_DEPTH / 4)
 
 struct op_notice {
     struct mail mail;
@@ -82,8 +91,6 @@ static struct op_grant *grant_find(const struct worker *w, uint64_t lease_id, ui
 static void notice_free(struct op_notice *notice) {
     struct op_notifier *n = notice->from;
     __atomic_sub_fetch(&n->queued, 1, __ATOMIC_RELEASE);
-    if (n->plane)
-        notifier_allow(n, 1);
     notifier_drop(n);
     free(notice);
 }
@@ -215,14 +222,7 @@ static bool too_many_wait(const struct worker *w, const struct op_notifier *n) {
     return g && g->count >= NOTICES_MAX;
 }
 
-int notify_reserve(const struct worker *w, struct op_lease *lease) {
-    struct op_notifier *n = lease->notifier;
-    if (lease->leased_link) {
-        if (lease->notify_room <= 0)
-            return RDMAD_E_NO_WAITER;
-        lease->notify_room--;
-        return 0;
-    }
+static int reserve_local(const struct worker *w, struct op_notifier *n) {
     if (!n || __atomic_load_n(&n->queued, __ATOMIC_ACQUIRE) >= RDMAD_NOTIFY_DEPTH ||
         too_many_wait(w, n))
         return RDMAD_E_NO_WAITER;
@@ -230,12 +230,54 @@ int notify_reserve(const struct worker *w, struct op_lease *lease) {
     return 0;
 }
 
+static bool has_room(const struct op_lease *lease) {
+    uint32_t out = lease->notify_number - lease->notify_taken;
+    return out + lease->notify_claims < RDMAD_NOTIFY_DEPTH;
+}
+
+static void claim(struct worker *w, struct op *op) {
+    op->reserved = true;
+    op->lease->notify_claims++;
+    op_queue(w, op);
+}
+
+/* In the order they came: one that there is room for does not overtake those that wait. */
+static void start_link(struct worker *w, struct op *op) {
+    struct op_lease *lease = op->lease;
+    if (!lease->notify_ref) {
+        op_cancel(w, op, RDMAD_E_NO_WAITER);
+        return;
+    }
+    if (list_empty(&lease->notify_waiting) && has_room(lease)) {
+        claim(w, op);
+        return;
+    }
+    op->turn = lease->notify_turn;
+    list_append(&lease->notify_waiting, &op->node);
+    notify_ask(w, op->session, lease);
+    if (!lease->asking) /* and nobody else will */
+        op_cancel(w, op, RDMAD_E_NOMEM);
+}
+
+void notify_start(struct worker *w, struct op *op) {
+    if (op->lease->leased_link) {
+        start_link(w, op);
+        return;
+    }
+    int rc = reserve_local(w, op->lease->notifier);
+    op->reserved = rc == 0;
+    if (rc)
+        op_cancel(w, op, rc);
+    else
+        op_queue(w, op);
+}
+
 void notify_release(struct op *op) {
     if (!op->reserved)
         return;
     op->reserved = false;
     if (op->lease->leased_link)
-        op->lease->notify_room++;
+        op->lease->notify_claims--;
     else
         __atomic_sub_fetch(&op->lease->notifier->queued, 1, __ATOMIC_RELAXED);
 }
@@ -245,9 +287,9 @@ static int post_message(struct worker *w, struct op *op) {
     struct op_part *part = op_part_get(w, op);
     if (!part)
         return RDMAD_E_NOMEM;
-    uint32_t number = lease->notify_number + !op->sync;
+    uint32_t number = lease->notify_number + !op->ask;
     struct notify_message m = {.type = OP_MESSAGE_NOTIFY,
-                               .sync = op->sync,
+                               .asks = op->ask,
                                .imm = htole32(op->imm),
                                .number = htole32(number),
                                .ref = htole64(lease->notify_ref),
@@ -256,18 +298,19 @@ static int post_message(struct worker *w, struct op *op) {
                                    .head = &m,
                                    .head_size = sizeof(m),
                                    .length = sizeof(m),
+                                   .asks = op->ask,
                                    .user = part};
     int rc = op->route->seat->ops->post(op->route->link, &part->fop);
     if (rc < 0) {
         op_part_put(w, part);
         return rc;
     }
-    if (!op->sync && !op->reserved)
-        lease->notify_room--; /* one more message for the same notice */
-    op->reserved = false;
+    notify_release(op);
     lease->notify_number = number;
     op_part_posted(op, part);
     op->posted -= sizeof(m); /* which are none of its bytes */
+    if (number - lease->notify_asked >= ASK_EVERY)
+        notify_ask(w, op->session, lease);
     return 0;
 }
 
@@ -290,18 +333,61 @@ bool notify_must_wait(const struct op *op) {
     return !op->lease->leased_link || !route->up || !route->link->ordered;
 }
 
-static void synced(struct worker *w, struct op *op, int status, uint8_t outcome) {
+/* The owner's daemon may say what it likes: more than was posted is no answer, nor is less than it
+ * said before. */
+static void answered(struct op_lease *lease, uint64_t word) {
+    uint32_t taken = (uint32_t)word;
+    bool sane =
+        (int32_t)(taken - lease->notify_taken) >= 0 && (int32_t)(lease->notify_number - taken) >= 0;
+    if (word >> 32 == NOTIFY_KNOWN >> 32 && sane)
+        lease->notify_taken = taken;
+}
+
+/* Those that there is room for go on. Of the others those are refused that came before the question
+ * whose answer that was; for the rest it is asked again. */
+static void serve_waiting(struct worker *w, struct op_session *s, struct op_lease *lease,
+                          uint32_t turn) {
+    for (struct list *pos; (pos = list_first(&lease->notify_waiting));) {
+        struct op *op = list_entry(pos, struct op, node);
+        if (has_room(lease)) {
+            list_remove(pos);
+            claim(w, op);
+        } else if ((int32_t)(turn - op->turn) > 0) {
+            op_cancel(w, op, RDMAD_E_NO_WAITER);
+        } else {
+            notify_ask(w, s, lease);
+            if (lease->asking)
+                return;
+            op_cancel(w, op, RDMAD_E_NOMEM);
+        }
+    }
+}
+
+static void asked(struct worker *w, struct op *op, int status, uint8_t outcome) {
     struct op_lease *lease = op->lease;
-    lease->syncing = false;
-    if (outcome != RDMAD_DONE && status == RDMAD_E_PEER_LOST)
-        notify_sync(w, op->session, lease);
+    uint32_t turn = lease->notify_turn;
+    lease->asking = false;
+    if (outcome == RDMAD_DONE)
+        answered(lease, op->placed);
+    else if (status == RDMAD_E_PEER_LOST)
+        notify_ask(w, op->session, lease);
+    if (lease->asking || lease->reason || !lease->route || op->session->shut)
+        return; /* who ends these three ends those that wait */
+    if (outcome == RDMAD_DONE)
+        serve_waiting(w, op->session, lease, turn);
+    else
+        for (struct list *pos; (pos = list_first(&lease->notify_waiting));)
+            op_cancel(w, list_entry(pos, struct op, node), status);
 }
 
 /* It waits for the lease's key, if need be. Without memory for it, the next failure asks again. */
-void notify_sync(struct worker *w, struct op_session *s, struct op_lease *lease) {
-    if (lease->syncing || lease->reason || !lease->route || s->shut)
+void notify_ask(struct worker *w, struct op_session *s, struct op_lease *lease) {
+    if (lease->asking || lease->reason || !lease->route || s->shut)
         return;
     const struct rdmad_sqe what = {.opcode = RDMAD_OP_NOTIFY};
-    if (op_start_own(w, s, NULL, lease, &what, CLOCK_NEVER, synced, NULL))
-        lease->syncing = true;
+    if (!op_start_own(w, s, NULL, lease, &what, CLOCK_NEVER, asked, NULL))
+        return;
+    lease->asking = true;
+    lease->notify_asked = lease->notify_number;
+    lease->notify_turn++;
 }

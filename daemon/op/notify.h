@@ -6,10 +6,10 @@
  * which takes them one by one with NOTIFIED. By the time the notice is there, the bytes are. Three
  * things are in it:
  *
- *   notifier   one attach of a lessee: its allowance of RDMAD_NOTIFY_DEPTH notices that were not
- *              taken, and the way to its owner. It outlives the attach while a notice is of it.
- *   notice     on its way, or waiting at the owner's worker.
- *   grant      the lease as its owner's worker knows it: notices that wait, NOTIFIEDs that wait.
+ *   notifier   one attach of a lessee: how many of its notices were not taken, of
+ * RDMAD_NOTIFY_DEPTH that may be, and the way to its owner. It outlives the attach while a notice
+ * is of it. notice     on its way, or waiting at the owner's worker. grant      the lease as its
+ * owner's worker knows it: notices that wait, NOTIFIEDs that wait.
  *
  * Route local: the lessee's worker writes the bytes, then gives the notice to the owner's worker,
  * itself or by mail. Route link: a fabric SEND behind the WRITEs carries it to the worker of the
@@ -21,7 +21,6 @@
 
 #include "daemon/op/worker.h"
 
-struct plane;
 struct plane_session;
 
 struct op_notifier {
@@ -36,18 +35,12 @@ struct op_notifier {
     uint64_t ref;
     struct op_window *window;
     uint32_t number; /* the last that it used; notify_peer.c */
-    struct plane *plane;
-    void *cookie;
-    uint32_t taken; /* atomic: allowance to be given back */
-    bool mailed;    /* atomic: mail is under way to say so */
-    bool closed;    /* the control thread's: nobody wants to hear any more */
-    struct mail mail;
 };
 
 /* What the SEND carries, little-endian. */
 struct notify_message {
     uint8_t type; /* OP_MESSAGE_NOTIFY */
-    uint8_t sync; /* 1: no notice, only its number */
+    uint8_t asks; /* 1: no notice; its number, and what became of so many is asked for */
     uint16_t reserved;
     uint32_t imm;
     uint32_t number; /* how many of this attach's messages with a notice were posted so far */
@@ -65,7 +58,8 @@ void notifier_drop(struct op_notifier *n); /* any thread */
  * changed. */
 int notice_leave(struct worker *w, struct op_notifier *from, uint32_t imm, uint64_t length);
 
-/* notify_peer.c: the owner took one, or what was sent never came: count more may come. */
-void notifier_allow(struct op_notifier *n, uint32_t count);
+/* The answer to who asks: the attach is known, and of so many messages with a notice, from the
+ * first that it ever posted, none waits for its owner any more: taken, or never came. */
+#define NOTIFY_KNOWN (UINT64_C(1) << 32)
 
 #endif

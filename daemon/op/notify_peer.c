@@ -9,9 +9,10 @@
  * RDMAD_NOTIFY_DEPTH notices of each attach.
  *
  * The messages of an attach are numbered from 1. Numbers that were skipped are of messages that a
- * broken link lost: their allowance goes back, as if they had been taken. One with a number that
- * was used or skipped before comes late from a link that was given up; its sender was told that
- * nobody knows, and it is dropped.
+ * broken link lost: they count as taken. One with a number that was used or skipped before comes
+ * late from a link that was given up; its sender was told that nobody knows, and it is dropped.
+ *
+ * Who asks is told how many, by their numbers, do not wait for the owner (any more).
  */
 #include "daemon/base/log.h"
 #include "daemon/op/call.h"
@@ -19,26 +20,6 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The mail holds the notifier. Whoever finds it under way left his count before, and the mail takes
- * the count after it is not under way any more. */
-void notifier_allow(struct op_notifier *n, uint32_t count) {
-    __atomic_add_fetch(&n->taken, count, __ATOMIC_SEQ_CST);
-    if (__atomic_exchange_n(&n->mailed, true, __ATOMIC_SEQ_CST))
-        return;
-    notifier_hold(n);
-    mailbox_post(n->plane->control, &n->mail, event_notify_taken);
-}
-
-void event_notify_taken(struct mail *mail) {
-    struct op_notifier *n = container_of(mail, struct op_notifier, mail);
-    const struct plane_events *events = &n->plane->events;
-    __atomic_store_n(&n->mailed, false, __ATOMIC_SEQ_CST);
-    uint32_t count = __atomic_exchange_n(&n->taken, 0, __ATOMIC_SEQ_CST);
-    if (count && !n->closed && events->notify_taken)
-        events->notify_taken(events->user, n->cookie, count);
-    notifier_drop(n);
-}
 
 void window_notify(struct call *c) {
     struct op_window *ow = &c->window->op;
@@ -70,39 +51,40 @@ static bool may_notify(const struct worker *w, const struct op_notifier *n, uint
            length <= spec->length;
 }
 
-void notify_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
-                     size_t size) {
-    (void)number; /* of the connection: the attach may be used on any of its peer's */
-    struct notify_message m;
-    if (size != sizeof(m))
-        return;
-    memcpy(&m, bytes, sizeof(m));
-    struct id_node *node = ids_find(&w->notifiers, le64toh(m.ref));
-    struct op_notifier *n = node ? container_of(node, struct op_notifier, node) : NULL;
-    if (!n || n->window->spec.peer != peer)
-        return;
-    if (m.sync > 1 || m.reserved || m.reserved1 || !may_notify(w, n, le64toh(m.length))) {
-        refuse(n);
-        return;
-    }
-    int32_t ahead = (int32_t)(le32toh(m.number) - n->number);
-    if (ahead < 0 || (ahead == 0 && !m.sync))
-        return;
-    n->number = le32toh(m.number);
-    uint32_t lost = (uint32_t)ahead - !m.sync;
-    if (lost)
-        notifier_allow(n, lost);
-    if (m.sync)
-        return;
+static uint64_t answer_of(const struct op_notifier *n) {
+    return NOTIFY_KNOWN | (n->number - __atomic_load_n(&n->queued, __ATOMIC_ACQUIRE));
+}
+
+static void leave(struct worker *w, struct op_notifier *n, const struct notify_message *m) {
     if (__atomic_load_n(&n->queued, __ATOMIC_ACQUIRE) >= RDMAD_NOTIFY_DEPTH) {
         refuse(n);
         return;
     }
     __atomic_add_fetch(&n->queued, 1, __ATOMIC_RELAXED);
-    if (notice_leave(w, n, le32toh(m.imm), le64toh(m.length)) < 0) {
+    if (notice_leave(w, n, le32toh(m->imm), le64toh(m->length)) < 0) {
         LOG(ERR,
             ("out of memory: a notification for lease %lu is lost", (unsigned long)n->lease_id));
         __atomic_sub_fetch(&n->queued, 1, __ATOMIC_RELAXED);
-        notifier_allow(n, 1);
     }
+}
+
+uint64_t notify_received(struct worker *w, uint64_t peer, const uint8_t *bytes, size_t size) {
+    struct notify_message m;
+    if (size != sizeof(m))
+        return 0;
+    memcpy(&m, bytes, sizeof(m));
+    struct id_node *node = ids_find(&w->notifiers, le64toh(m.ref));
+    struct op_notifier *n = node ? container_of(node, struct op_notifier, node) : NULL;
+    if (!n || n->window->spec.peer != peer) /* on whichever of its peer's connections it came */
+        return 0;
+    if (m.asks > 1 || m.reserved || m.reserved1 || !may_notify(w, n, le64toh(m.length))) {
+        refuse(n);
+        return 0;
+    }
+    int32_t ahead = (int32_t)(le32toh(m.number) - n->number);
+    if (ahead > 0)
+        n->number = le32toh(m.number);
+    if (ahead > 0 && !m.asks)
+        leave(w, n, &m);
+    return answer_of(n);
 }

@@ -157,9 +157,13 @@ struct op_lease {
     struct op_route *route;       /* NULL: the lane was dropped under it */
     struct op_share *share;       /* of its session in that route */
     uint64_t notify_ref;          /* route link: what a NOTIFY names at the owner; 0: none */
-    int32_t notify_room;          /* route link: NOTIFYs that the owner still takes */
     uint32_t notify_number;       /* route link: of the last message posted */
-    bool syncing;                 /* route link: an op that tells it is under way */
+    uint32_t notify_taken;        /* route link: of so many the owner's daemon owes nothing more */
+    uint32_t notify_claims;       /* route link: ops that may post one and have not */
+    uint32_t notify_asked;        /* route link: notify_number when it was last asked about that */
+    uint32_t notify_turn;         /* route link: how often it was */
+    bool asking;                  /* route link: an op that asks is under way */
+    struct list notify_waiting;   /* route link: NOTIFYs that found no room as far as is known */
     struct op_notifier *notifier; /* route local; notify.h */
     struct list lane_node;        /* in lane->leases */
     struct fabric_blob key;       /* what the fabric wants to hear */
@@ -220,6 +224,7 @@ struct op {
     uint64_t channel_seq; /* SEND: the message's number; channel.c's own, as the next */
     void *channel_data;
     uint32_t imm;
+    uint32_t turn;   /* NOTIFY that waits for room: lease->notify_turn as it came */
     uint8_t flags;   /* RDMAD_SQE_* */
     uint64_t order;  /* of its sqe on its ring, for fences */
     uint64_t next;   /* where the next part that was never posted begins */
@@ -234,7 +239,7 @@ struct op {
     bool moving;       /* a fence waits for it */
     bool behind;       /* waits behind a fence */
     bool reserved;     /* NOTIFY: holds one of its lease's allowance */
-    bool sync;         /* NOTIFY of the daemon's own: without a notice; notify.c */
+    bool ask;          /* NOTIFY of the daemon's own: without a notice; notify.c */
     bool stopped;      /* no further parts: one failed, or it was cancelled */
     bool some_failed;  /* a part failed */
     bool some_partial; /* a part may have written some of its bytes */
@@ -287,8 +292,7 @@ static inline bool op_is_own_time(uint8_t opcode) {
 /* The first byte of every SEND tells whose it is. */
 enum op_message { OP_MESSAGE_NOTIFY = 1, OP_MESSAGE_CHANNEL = 2 };
 /* worker.c gives what the fabric received to these; bytes are a peer's: hostile. */
-void notify_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
-                     size_t size);
+uint64_t notify_received(struct worker *w, uint64_t peer, const uint8_t *bytes, size_t size);
 void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
                       size_t size);
 /* fabric_env's landing and landed. */
@@ -451,13 +455,15 @@ void ring_forget_tags(struct op_ring *r); /* none is in flight */
 
 /* ---- notify.c ---------------------------------------------------------------------------- */
 
-int notify_reserve(const struct worker *w, struct op_lease *lease); /* 0, or NO_WAITER */
+/* Queues it when the allowance lets it in; else it waits, or is refused. */
+void notify_start(struct worker *w, struct op *op);
 void notify_release(struct op *op); /* what was reserved and not used */
 /* Leaves the notice, or posts the message that carries it; as fabric.post, and NOMEM. */
 int notify_post(struct worker *w, struct op *op);
 bool notify_must_wait(const struct op *op); /* for its bytes, before notify_post */
-/* A message with a notice may be lost: the owner's daemon must learn which was the last. */
-void notify_sync(struct worker *w, struct op_session *s, struct op_lease *lease);
+/* A message with a notice may be lost: the owner's daemon must learn which was the last, and say
+ * what there is room for. */
+void notify_ask(struct worker *w, struct op_session *s, struct op_lease *lease);
 /* NOTIFIED: takes a notice or waits; 0 or why it is refused. */
 int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                   struct op_request *rq);

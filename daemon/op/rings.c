@@ -43,6 +43,9 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
     case RDMAD_OP_NOTIFIED:
         status = notified_take(w, r, sqe, rq);
         break;
+    case RDMAD_OP_NOTIFY:
+        notify_start(w, op_new(w, r, sqe, rq));
+        break;
     case RDMAD_OP_CANCEL:
         op_answer(w, r, sqe, rq, cancel_by_name(r, sqe->lease, &cost), 0);
         break;
@@ -63,10 +66,6 @@ static uint32_t admit_other(struct worker *w, struct op_ring *r, const struct rd
     if (r->batch || sqe->flags & RDMAD_SQE_MORE) {
         int rc = batch_join(w, r, sqe, rq);
         status = status ? status : rc;
-    }
-    if (status == 0 && sqe->opcode == RDMAD_OP_NOTIFY) {
-        status = notify_reserve(w, rq->lease);
-        lease_id = status ? rq->lease->lease_id : 0;
     }
     if (status)
         op_answer(w, r, sqe, rq, status, lease_id);

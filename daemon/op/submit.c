@@ -93,8 +93,7 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     struct op_session *s = r->session;
     struct op *op = make(w, s, r, sqe, rq);
     op->charged = op->moving = op_is_own_time(sqe->opcode);
-    op->reserved = sqe->opcode == RDMAD_OP_NOTIFY;
-    op->told_apart = rq->batch || sqe->flags & RDMAD_SQE_SILENT || op->reserved;
+    op->told_apart = rq->batch || sqe->flags & RDMAD_SQE_SILENT || sqe->opcode == RDMAD_OP_NOTIFY;
     s->charged += op->charged;
     r->moving += op->moving;
     r->inflight++;
@@ -126,7 +125,7 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
                             .deadline_ns = deadline_ns};
     struct op *op = make(w, s, NULL, what, &rq);
     list_append(&s->own, &op->home_node);
-    op->sync = what->opcode == RDMAD_OP_NOTIFY;
+    op->ask = what->opcode == RDMAD_OP_NOTIFY;
     op->ended = ended;
     op->ended_arg = arg;
     op_queue(w, op);

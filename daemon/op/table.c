@@ -213,17 +213,6 @@ void table_lease_key(struct call *c) {
     call_finish(c);
 }
 
-/* The owner's daemon may say what it likes: more than all is all. */
-void table_lease_notified(struct call *c) {
-    struct op_lease *lease = slots_get(&c->session->op.leases, c->handle);
-    if (lease) {
-        int64_t room = (int64_t)lease->notify_room + c->count;
-        lease->notify_room =
-            room < (int64_t)RDMAD_NOTIFY_DEPTH ? (int32_t)room : (int32_t)RDMAD_NOTIFY_DEPTH;
-    }
-    call_finish(c);
-}
-
 static bool lease_end_settled(struct call *c) {
     struct op_lease *lease = c->object;
     if (lease->inflight)

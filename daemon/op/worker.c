@@ -27,13 +27,14 @@ static void env_complete(void *user, struct fabric_op *fop) {
 }
 
 /* What belongs to nobody is of a later version of us, or of a liar: it is dropped. */
-static void env_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
-                         size_t size) {
+static uint64_t env_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                             size_t size) {
     const uint8_t *message = bytes;
     if (size > 0 && message[0] == OP_MESSAGE_NOTIFY)
-        notify_received(user, peer, number, message, size);
-    else if (size > 0 && message[0] == OP_MESSAGE_CHANNEL)
+        return notify_received(user, peer, message, size);
+    if (size > 0 && message[0] == OP_MESSAGE_CHANNEL)
         channel_received(user, peer, number, message, size);
+    return 0;
 }
 
 static struct fabric_landing *env_landing(void *user, uint64_t peer, uint64_t number,

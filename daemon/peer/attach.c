@@ -431,12 +431,6 @@ static struct claim *find_live(struct peer *p, uint64_t ref) {
     return c && c->stage == CLAIM_LIVE ? c : NULL;
 }
 
-void claim_notify_taken(struct peer *p, const struct peer_notify_taken *m) {
-    struct claim *c = find_live(p, m->lessee_ref);
-    if (c)
-        handle_notified(c->handle, m->count);
-}
-
 void claim_keep_rep(struct peer *p, const struct peer_keep_rep *m) {
     struct claim *c = find_live(p, m->lessee_ref);
     struct error result = {.code = m->status};

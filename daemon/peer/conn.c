@@ -109,8 +109,6 @@ static void dispatch_more(struct peer *p, const struct peer_msg *m) {
         return chan_open(p, &m->chan_open);
     case PEER_MSG_CHAN_END:
         return chan_end(p, &m->chan_end);
-    case PEER_MSG_NOTIFY_TAKEN:
-        return claim_notify_taken(p, &m->notify_taken);
     case PEER_MSG_DELEGATE_REQ:
         return grant_delegate_req(p, &m->delegate_req);
     case PEER_MSG_DELEGATE_REP:

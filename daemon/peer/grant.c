@@ -219,7 +219,7 @@ static struct plane_window *new_window(struct grant *g) {
     struct plane_window *window =
         plane_window_open(g->peer->peers->state->plane, &spec, window_opened, g);
     if (window && owner)
-        plane_window_notify(window, g->ref, owner, told->id, g);
+        plane_window_notify(window, g->ref, owner, told->id);
     return window;
 }
 
@@ -355,16 +355,6 @@ void grant_ttl_req(struct peer *p, const struct peer_ttl *m) {
         return;
     g->renewed = false;
     send_ttl(g, PEER_MSG_TTL_REP);
-}
-
-/* The grant lives until its window is closed, and that is told after this. */
-void peers_notify_taken(struct peers *ps, void *window_cookie, uint32_t count) {
-    struct grant *g = window_cookie;
-    struct peer_msg m = {.type = PEER_MSG_NOTIFY_TAKEN,
-                         .notify_taken = {.lessee_ref = g->lessee_ref, .count = count}};
-    (void)ps;
-    if (g->told && !g->gone)
-        peer_send(g->peer, &m);
 }
 
 /* ---- links ------------------------------------------------------------------------------- */

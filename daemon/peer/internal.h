@@ -265,7 +265,6 @@ void grant_link_gone(struct peer *p, const struct peer_link_gone *m);
 void grants_lost(struct peer *p);
 
 /* ---- leases of leases, requests and keep-alive: the lessee's side, then the owner's ---- */
-void claim_notify_taken(struct peer *p, const struct peer_notify_taken *m);
 void claim_delegate_rep(struct peer *p, const struct peer_delegate_rep *m);
 void claim_keep_rep(struct peer *p, const struct peer_keep_rep *m);
 void grant_delegate_req(struct peer *p, const struct peer_delegate_req *m);

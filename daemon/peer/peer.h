@@ -76,9 +76,6 @@ struct peer_ask *peer_watch(struct session *s, const struct names_query *query, 
                             plane_done *done, void *arg);
 void peer_unwatch(struct peer_ask *a);
 
-/* Where plane_events.notify_taken goes. */
-void peers_notify_taken(struct peers *ps, void *window_cookie, uint32_t count);
-
 /* Dials and says hello: rdmactl peer add. */
 void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg);
 

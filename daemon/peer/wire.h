@@ -23,7 +23,6 @@
  *   RELEASE ->
  *                                    <- RENEWED
  *   TTL_REQ ->                       <- TTL_REP
- *                                    <- NOTIFY_TAKEN: as many more notifications may be sent
  *   DELEGATE_REQ, REQUEST_REQ, KEEP_REQ ->   <- DELEGATE_REP, ATTACH_REP, KEEP_REP
  *   NAMES_REQ ->                     <- NAMES_REP, one a name
  *   WATCH_REQ, UNWATCH ->            <- NAME_EV
@@ -74,7 +73,6 @@ enum peer_msg_type {
     PEER_MSG_CHAN_BIND,
     PEER_MSG_CHAN_OPEN,
     PEER_MSG_CHAN_END,
-    PEER_MSG_NOTIFY_TAKEN,
     PEER_MSG_DELEGATE_REQ,
     PEER_MSG_DELEGATE_REP,
     PEER_MSG_REQUEST_REQ,
@@ -221,11 +219,6 @@ struct peer_chan_end {
     char text[RDMAD_TEXT_MAX + 1];
 };
 
-struct peer_notify_taken { /* owner -> lessee */
-    uint64_t lessee_ref;
-    uint32_t count; /* with those that a broken link lost: more than RDMAD_NOTIFY_DEPTH, too */
-};
-
 struct peer_delegate_req {
     uint64_t ref; /* the asker's, for the answer */
     uint64_t owner_ref;
@@ -307,7 +300,6 @@ struct peer_msg {
         struct peer_chan_bind chan_bind;
         struct peer_chan_open chan_open;
         struct peer_chan_end chan_end;
-        struct peer_notify_taken notify_taken;
         struct peer_delegate_req delegate_req;
         struct peer_delegate_rep delegate_rep;
         struct peer_request_req request_req;

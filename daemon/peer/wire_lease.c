@@ -89,10 +89,6 @@ static void walk_key_rep(struct cursor *c, struct peer_msg *m) {
     wire_blob(c, &r->key);
     wire_text(c, r->text, sizeof(r->text));
 }
-static void walk_notify_taken(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->notify_taken.lessee_ref);
-    wire_u32(c, &m->notify_taken.count);
-}
 static void walk_delegate_req(struct cursor *c, struct peer_msg *m) {
     struct peer_delegate_req *r = &m->delegate_req;
     wire_u64(c, &r->ref);
@@ -197,9 +193,6 @@ static const char *check_key_rep(struct peer_msg *m) {
         return r->key.size ? "a refusal has a key" : NULL;
     return r->key.size ? NULL : "the key is empty";
 }
-static const char *check_notify_taken(struct peer_msg *m) {
-    return m->notify_taken.count ? NULL : "no notifications were taken";
-}
 static const char *check_rights(uint32_t rights) {
     return rights && !(rights & ~RDMAD_RIGHTS_ALL) ? NULL
                                                    : "the rights asked for are none or unknown";
@@ -253,8 +246,6 @@ const struct peer_form peer_lease_forms[PEER_MSG_COUNT] = {
     [PEER_MSG_KEY_REQ] = {"KEY_REQ", 8 + 8, DIALLER, walk_key_req, check_key_req},
     [PEER_MSG_KEY_REP] = {"KEY_REP", 8 + 8 + 4 + BLOB_BYTES + TEXT_BYTES, ACCEPTOR, walk_key_rep,
                           check_key_rep},
-    [PEER_MSG_NOTIFY_TAKEN] = {"NOTIFY_TAKEN", 8 + 4, ACCEPTOR, walk_notify_taken,
-                               check_notify_taken},
     [PEER_MSG_DELEGATE_REQ] = {"DELEGATE_REQ", 5 * 8 + 4 + 4, DIALLER, walk_delegate_req,
                                check_delegate_req},
     [PEER_MSG_DELEGATE_REP] = {"DELEGATE_REP", 8 + 4 + 8 + 8 + RDMAD_KEY_BYTES + TEXT_BYTES,

@@ -36,9 +36,6 @@ struct plane_events {
     void (*session_violated)(void *user, void *session_cookie, const struct error *why);
     /* The lane's link broke, not while it is being opened (open's done tells that). */
     void (*lane_lost)(void *user, void *lane_cookie, const struct error *why);
-    /* The lessee behind a window wrote and left a notification that the owner has taken now: it may
-     * send count more (attachments of peers only). */
-    void (*notify_taken)(void *user, void *window_cookie, uint32_t count);
     /* The other end closed the channel in order (RDMAD_E_CLOSED) or abruptly (RDMAD_E_CANCELED), or
      * it broke the protocol of channels (then its daemon lies). Once a channel; its ops have ended
      * or are ending with that. It may come after plane_channel_end was called, if it was there
@@ -136,8 +133,6 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
 void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadline_ns);
 /* The key by which the lease's lane, which is up, reaches it: ops that wait go on. */
 void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key);
-/* The owner took count notifications of this lessee: as many more may be sent. */
-void plane_lease_notified(struct plane_session *s, uint64_t handle, uint32_t count);
 /* From now on ops on the handle fail with reason; those under way end with it. done: none is left
  * and the range is not touched any more. The handle then still answers sqes with reason until
  * plane_lease_forget. */
@@ -239,10 +234,10 @@ void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
 struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
                                        plane_blob_done *done, void *arg);
 /* The lessee behind the window may notify by this reference (peer's connections only), and it is
- * this session that is told, as of this lease. cookie is events.notify_taken's. Right after the
- * open, if at all; until the window's close. */
+ * this session that is told, as of this lease. Right after the open, if at all; until the window's
+ * close. */
 void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         uint64_t lease_id, void *cookie);
+                         uint64_t lease_id);
 /* Closes the window, if it ever opened, and opens it anew for the peer's link of that number;
  * done's blob is the new key. Not before the open's or the last reopen's done. PEER_LOST: the peer
  * has no link of that number (any more). */

@@ -228,11 +228,6 @@ void handle_key(struct handle *h, const struct fabric_blob *key) {
         plane_lease_key(h->session->plane, h->number, key);
 }
 
-void handle_notified(struct handle *h, uint32_t count) {
-    if (handle_wants_key(h))
-        plane_lease_notified(h->session->plane, h->number, count);
-}
-
 static void handle_expired(struct timer *timer, uint64_t now_ns) {
     struct handle *h = container_of(timer, struct handle, expiry);
     struct error why;

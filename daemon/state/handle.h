@@ -93,8 +93,6 @@ void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
  * up again, reaches it (ignored when nobody can). */
 bool handle_wants_key(const struct handle *h);
 void handle_key(struct handle *h, const struct fabric_blob *key);
-/* Of a peer's lease: its owner took count of our notifications. */
-void handle_notified(struct handle *h, uint32_t count);
 /* However often this comes: a client that does not read has one event of it waiting, at most. */
 void handle_renewed(struct handle *h, uint64_t deadline_ns);
 /* The client reads again: tells it of the ends and the renewals that it missed. */

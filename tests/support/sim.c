@@ -223,6 +223,7 @@ static void complete(struct sim_op *op, int status, uint8_t outcome) {
     struct link *link = op->link;
     struct fabric_op *fop = op->fop;
     list_remove(&op->node);
+    sim_send_forget(op);
     link->inflight--;
     link->sends -= fop->opcode == RDMAD_OP_SEND;
     world.inflight--;

@@ -7,6 +7,8 @@
  * lies there is passed on even when its link is gone by then, perhaps after the first messages of
  * the next link: their number tells them apart. Those of one connection keep their order.
  *
+ * One that asks is answered when it is passed on.
+ *
  * Lost with its link: a SEND under way is UNKNOWN in any case; whether it comes all the same is for
  * the script's late_send_ppm to say. When one does not, none behind it does. Of one that would have
  * landed half comes in that case, and then that it is no message.
@@ -24,6 +26,7 @@ struct message {
     bool lands, begun, cut;
     uint64_t moved; /* of its payload, to landing */
     struct fabric_landing *landing;
+    struct sim_op *asks; /* whose answer is awaited */
     uint8_t bytes[];
 };
 
@@ -34,7 +37,7 @@ static bool weak(const struct sim_op *op) {
 /* Whether the SEND has to wait for before, which was posted earlier on its link. */
 static bool goes_behind(const struct link *link, const struct sim_op *before) {
     uint8_t opcode = before->fop->opcode;
-    if (before->stage == ANSWERED || opcode == RDMAD_OP_READ)
+    if (before->stage == ANSWERED || before->message || opcode == RDMAD_OP_READ)
         return false;
     return opcode == RDMAD_OP_SEND ? !weak(before) : link->base.ordered;
 }
@@ -63,7 +66,7 @@ static bool lands(const struct sim_op *op) {
            op->fop->length - op->fop->head_size >= script->land_from;
 }
 
-static int put_in_inbox(const struct sim_op *op, bool cut) {
+static int put_in_inbox(struct sim_op *op, bool cut) {
     const struct fabric_op *fop = op->fop;
     struct instance *to = op->link->to;
     if (!to->env->received)
@@ -83,6 +86,10 @@ static int put_in_inbox(const struct sim_op *op, bool cut) {
     if (fop->length > fop->head_size)
         memcpy(message->bytes + fop->head_size, fop->local, fop->length - fop->head_size);
     list_append(&to->inbox, &message->node);
+    if (fop->asks) {
+        message->asks = op;
+        op->message = message;
+    }
     return RDMAD_OK;
 }
 
@@ -90,7 +97,25 @@ void sim_send_arrives(struct sim_op *op) {
     int status = put_in_inbox(op, false);
     if (!status)
         op->moved = op->fop->length;
-    sim_answer(op, status);
+    if (op->message)
+        op->due_ns = CLOCK_NEVER; /* until it is passed on */
+    else
+        sim_answer(op, status);
+}
+
+void sim_send_forget(struct sim_op *op) {
+    if (op->message)
+        op->message->asks = NULL;
+    op->message = NULL;
+}
+
+static void answered(struct message *message, uint64_t word) {
+    struct sim_op *op = message->asks;
+    if (!op)
+        return;
+    sim_send_forget(op);
+    op->value = word;
+    sim_answer(op, RDMAD_OK);
 }
 
 void sim_send_left(struct sim_op *op) {
@@ -113,7 +138,7 @@ bool sim_send_cut(struct sim_op *op) {
 void sim_sends_cut(struct link *link) {
     list_for_each (pos, &link->ops) {
         struct sim_op *op = list_entry(pos, struct sim_op, node);
-        if (op->fop->opcode != RDMAD_OP_SEND || op->stage == ANSWERED)
+        if (op->fop->opcode != RDMAD_OP_SEND || op->stage == ANSWERED || op->message)
             continue;
         if (op->stage == POSTED || !sim_send_cut(op))
             return;
@@ -133,7 +158,10 @@ static void pass_on(struct instance *in, struct message *message) {
     if (message->landing)
         env->landed(env->user, message->landing, whole ? RDMAD_OK : RDMAD_E_PEER_LOST);
     else if (!message->begun)
-        env->received(env->user, message->peer, message->number, message->bytes, message->size);
+        answered(message, env->received(env->user, message->peer, message->number, message->bytes,
+                                        message->size));
+    if (message->asks)
+        sim_send_forget(message->asks);
     free(message);
 }
 

@@ -52,7 +52,8 @@ struct sim_op {
     enum stage stage;
     uint64_t due_ns; /* CLOCK_NEVER: lost */
     uint64_t moved, handle;
-    uint64_t value;                /* CAS, FADD: what was there */
+    uint64_t value;                /* CAS, FADD: what was there; SEND: the answer */
+    struct message *message;       /* a SEND that asks, while it lies in the inbox */
     uint8_t head[FABRIC_HEAD_MAX]; /* SEND */
     int answer;
     int cancel; /* lazy: the status to come back with at cancel_ns */
@@ -75,6 +76,7 @@ void sim_send_left(struct sim_op *op);    /* of a weaker kind: it is DONE, and m
  * of a link, in order. */
 bool sim_send_cut(struct sim_op *op);
 void sim_sends_cut(struct link *link);
+void sim_send_forget(struct sim_op *op); /* it ends: nobody hears its answer */
 void sim_abandon(struct fabric_landing *landing);
 void sim_inbox_clear(struct instance *in, uint64_t peer); /* 0: whoever sent it */
 unsigned sim_inbox_read(struct instance *in);

@@ -219,10 +219,6 @@ void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane
     owe(c, done, arg);
 }
 
-void plane_lease_notified(struct plane_session *s, uint64_t handle, uint32_t count) {
-    note(FAKE_LEASE_NOTIFIED, handle + s->stats.ops, s)->count = count;
-}
-
 void plane_lease_forget(struct plane_session *s, uint64_t handle) {
     note(FAKE_LEASE_FORGET, handle + s->stats.ops, s);
 }
@@ -328,11 +324,10 @@ void plane_window_close(struct plane_window *w, int reason, plane_done *done, vo
 }
 
 void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         uint64_t lease_id, void *cookie) {
+                         uint64_t lease_id) {
     struct fake_call *c = note(FAKE_WINDOW_NOTIFY, ref + (uint64_t)w->token, w);
     c->other_end = owner;
     c->notify_lease = lease_id;
-    c->cookie = cookie;
 }
 
 void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {

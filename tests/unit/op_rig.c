@@ -24,15 +24,6 @@ static void on_lane_lost(void *user, void *cookie, const struct error *why) {
     rig->why = *why;
 }
 
-/* What its daemon would tell the lessee's. */
-static void on_taken(void *user, void *cookie, uint32_t count) {
-    struct rig *rig = user;
-    rig->notices_taken += count;
-    const struct rig_lessee *lessee = cookie;
-    if (lessee && lessee->session)
-        plane_lease_notified(lessee->session, lessee->handle, count);
-}
-
 static void on_fault(void *user, const void *address) {
     struct rig *rig = user;
     rig->faults++;
@@ -60,7 +51,6 @@ void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t see
     struct plane_events events = {.user = rig,
                                   .session_violated = on_violated,
                                   .lane_lost = on_lane_lost,
-                                  .notify_taken = on_taken,
                                   .memory_fault = on_fault};
     for (int i = 0; i < 2; i++) {
         struct error err;
@@ -332,9 +322,8 @@ void rig_grant(struct rig_client *owner, uint64_t lease_id) {
     cr_assert_eq(rig_await(owner->rig, &added), 0, "%s", added.result.text);
 }
 
-void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_id, uint64_t ref,
-                struct rig_lessee *lessee) {
-    plane_window_notify(r->window, ref, owner->session, lease_id, lessee);
+void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_id, uint64_t ref) {
+    plane_window_notify(r->window, ref, owner->session, lease_id);
     r->notify_ref = ref;
     rig_settle(owner->rig);
 }

@@ -24,9 +24,8 @@ struct rig {
     struct plane_settings settings;
     struct plane *plane[2];
     unsigned violated, lanes_lost, faults;
-    unsigned notices_taken; /* sum of events.notify_taken */
-    uint64_t sessions;      /* made so far; the first has the number RIG_SESSION */
-    void *cookie;           /* of the last event */
+    uint64_t sessions; /* made so far; the first has the number RIG_SESSION */
+    void *cookie;      /* of the last event */
     struct error why;
     const void *address;
 };
@@ -50,12 +49,6 @@ struct rig_client {
     unsigned more_rings; /* made by rig_ring_up */
     uint8_t *pool;
     size_t pool_bytes;
-};
-
-/* Who is told that the owner took its notices; NULL: nobody. */
-struct rig_lessee {
-    struct plane_session *session; /* NULL: it is gone */
-    uint64_t handle;
 };
 
 /* A lease of a peer, from THERE's window to HERE's handle. */
@@ -116,8 +109,7 @@ void rig_lease_local(struct rig_client *c, uint64_t handle, uint64_t lease_id, v
 /* owner grants the lease; a notice of the lessee behind the remote goes to it, as of that lease.
  * Before rig_lease. */
 void rig_grant(struct rig_client *owner, uint64_t lease_id);
-void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_id, uint64_t ref,
-                struct rig_lessee *lessee);
+void rig_notify(struct rig_remote *r, struct rig_client *owner, uint64_t lease_id, uint64_t ref);
 /* A lease of owner, who is on the same daemon, for c. */
 void rig_lease_of(struct rig_client *c, uint64_t handle, uint64_t lease_id,
                   struct rig_client *owner, void *base, uint64_t length, uint32_t rights,

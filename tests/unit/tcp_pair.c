@@ -37,8 +37,8 @@ static void side_fault(void *user, const void *address) {
     s->fault_address = address;
 }
 
-static void side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
-                          size_t size) {
+static uint64_t side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                              size_t size) {
     struct side *s = user;
     cr_assert(size <= sizeof s->message);
     s->received++;
@@ -48,6 +48,7 @@ static void side_received(void *user, uint64_t peer, uint64_t number, const void
     memcpy(s->message, bytes, size);
     if (s->then)
         s->then(s);
+    return s->word;
 }
 
 /* Its head is there; the message counts when all of it is. */

@@ -26,6 +26,7 @@ struct side {
     unsigned up, lost, faults, completed;
     struct error why; /* of the last loss */
     const void *fault_address;
+    uint64_t word;     /* with which it answers SENDs that ask */
     unsigned received; /* SENDs of peers; the last: */
     uint64_t from, number;
     size_t size;

@@ -43,14 +43,15 @@ static void env_lost(void *user, void *cookie, const struct error *why) {
     (void)why;
     ((struct side *)user)->lost++;
 }
-static void env_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
-                         size_t size) {
+static uint64_t env_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                             size_t size) {
     struct side *s = user;
     cr_assert(s->received < MESSAGES && size <= sizeof(s->got[0].bytes));
     s->got[s->received].peer = peer;
     s->got[s->received].number = number;
     s->got[s->received].size = size;
     memcpy(s->got[s->received++].bytes, bytes, size);
+    return UINT64_C(0x1234567800000000) + number;
 }
 
 static void side_up(struct side *s) {
@@ -173,6 +174,27 @@ Test(sim_messages, keep_their_order_and_come_after_the_writes_before_them) {
         if (b.received > MESSAGES - 4)
             b.received = 0;
     }
+}
+
+Test(sim_messages, that_ask_are_done_when_they_were_passed_on_and_bring_the_answer) {
+    struct fabric_op op = send_op("x", 1, 0);
+    op.asks = true;
+    cr_assert_eq(fabric_sim.post(link_, &op), 0);
+    for (uint64_t end = sim_now() + 20000; sim_now() < end; sim_advance(100))
+        fabric_sim.poll(a.fabric);
+    cr_assert_eq(a.completed, 0, "nobody has read it yet");
+    pass(20000);
+    cr_assert_eq(a.completed, 1);
+    cr_assert_eq(op.outcome, RDMAD_DONE);
+    cr_assert_eq(op.value, UINT64_C(0x1234567800000000) + link_->number);
+    cr_assert_eq(fabric_sim.post(link_, &op), 0);
+    for (uint64_t end = sim_now() + 20000; sim_now() < end; sim_advance(100))
+        fabric_sim.poll(a.fabric);
+    sim_break_links(a.fabric);
+    pass(20000);
+    cr_assert_eq(op.status, RDMAD_E_PEER_LOST);
+    cr_assert_eq(op.outcome, RDMAD_UNKNOWN);
+    cr_assert_eq(b.received, 2);
 }
 
 Test(sim_messages, are_held_back_while_the_script_says_so) {

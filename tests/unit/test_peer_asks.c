@@ -160,24 +160,6 @@ Test(peer_asks, a_keeper_whose_owner_says_nothing_is_told_in_time) {
     cr_expect(h->keep);
 }
 
-Test(peer_asks, taken_notifications_make_room_for_more) {
-    uint64_t ref;
-    struct raw *r = attached(5000, &ref);
-    cr_expect_eq(fake_call(FAKE_LEASE_ADD, 0)->spec.notify_ref, 900 + ref);
-    struct peer_msg m = {.type = PEER_MSG_NOTIFY_TAKEN,
-                         .notify_taken = {.lessee_ref = ref, .count = 5}};
-    raw_send(r, &m);
-    AWAIT(fake_count(FAKE_LEASE_NOTIFIED) == 1);
-    cr_expect_eq(fake_call(FAKE_LEASE_NOTIFIED, 0)->count, 5);
-    m.notify_taken.count = 2 * RDMAD_NOTIFY_DEPTH; /* half of them were lost with a link */
-    raw_send(r, &m);
-    AWAIT(fake_count(FAKE_LEASE_NOTIFIED) == 2);
-    m.notify_taken.lessee_ref++;
-    raw_send(r, &m);
-    quiet();
-    cr_expect_eq(fake_count(FAKE_LEASE_NOTIFIED), 2);
-}
-
 /* A request that was answered, and is handed over. */
 static struct raw *handing(uint64_t *ref, struct rig_done *over) {
     struct request_terms terms = {.bytes = 8192, .rights = RDMAD_RIGHTS_DEFAULT};
@@ -426,7 +408,7 @@ Test(peer_asks, two_peers_attaches_never_have_one_number) {
     fake_answer_all();
 }
 
-Test(peer_asks, taken_notifications_are_told_to_their_lessee) {
+Test(peer_asks, a_lessee_learns_by_what_reference_it_may_notify) {
     struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 5000);
     struct raw *r = raw_greet();
@@ -441,14 +423,6 @@ Test(peer_asks, taken_notifications_are_told_to_their_lessee) {
     cr_expect_eq(fake_call(FAKE_WINDOW_OPEN, 0)->window.rights & RDMAD_RIGHT_DELEGATE, 0);
     fake_answer_all();
     cr_expect_eq(raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.owner_ref, notify->number);
-    peers_notify_taken(rig.st.peers, notify->cookie, 3);
-    struct peer_msg taken = raw_expect(r, PEER_MSG_NOTIFY_TAKEN);
-    cr_expect_eq(taken.notify_taken.lessee_ref, 41);
-    cr_expect_eq(taken.notify_taken.count, 3);
-    /* Messages that a broken link lost and that were sent again come back twice, at once if need
-     * be. */
-    peers_notify_taken(rig.st.peers, notify->cookie, 2 * RDMAD_NOTIFY_DEPTH);
-    cr_expect_eq(raw_expect(r, PEER_MSG_NOTIFY_TAKEN).notify_taken.count, 2 * RDMAD_NOTIFY_DEPTH);
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     rig_advance(1000 * MS);
     fake_answer_all();

@@ -61,9 +61,6 @@ static void sample_channel(uint16_t type, struct peer_msg *m) {
 /* Those about leases of leases, by request and kept. */
 static void sample_more(uint16_t type, struct peer_msg *m) {
     switch (type) {
-    case PEER_MSG_NOTIFY_TAKEN:
-        m->notify_taken = (struct peer_notify_taken){.lessee_ref = 13, .count = RDMAD_NOTIFY_DEPTH};
-        break;
     case PEER_MSG_DELEGATE_REQ:
         m->delegate_req = (struct peer_delegate_req){.ref = 14,
                                                      .owner_ref = 15,
@@ -226,12 +223,11 @@ Test(peer_wire, each_message_has_its_direction) {
                {PEER_MSG_LINK_GONE, true, false},    {PEER_MSG_CHAN_REQ, true, false},
                {PEER_MSG_CHAN_REFUSE, false, true},  {PEER_MSG_CHAN_BIND, true, false},
                {PEER_MSG_CHAN_OPEN, true, false},    {PEER_MSG_CHAN_END, true, true},
-               {PEER_MSG_NOTIFY_TAKEN, false, true}, {PEER_MSG_DELEGATE_REQ, true, false},
-               {PEER_MSG_DELEGATE_REP, false, true}, {PEER_MSG_REQUEST_REQ, true, false},
-               {PEER_MSG_NAMES_REQ, true, false},    {PEER_MSG_NAMES_REP, false, true},
-               {PEER_MSG_WATCH_REQ, true, false},    {PEER_MSG_UNWATCH, true, false},
-               {PEER_MSG_NAME_EV, false, true},      {PEER_MSG_KEEP_REQ, true, false},
-               {PEER_MSG_KEEP_REP, false, true}};
+               {PEER_MSG_DELEGATE_REQ, true, false}, {PEER_MSG_DELEGATE_REP, false, true},
+               {PEER_MSG_REQUEST_REQ, true, false},  {PEER_MSG_NAMES_REQ, true, false},
+               {PEER_MSG_NAMES_REP, false, true},    {PEER_MSG_WATCH_REQ, true, false},
+               {PEER_MSG_UNWATCH, true, false},      {PEER_MSG_NAME_EV, false, true},
+               {PEER_MSG_KEEP_REQ, true, false},     {PEER_MSG_KEEP_REP, false, true}};
     cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
     for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -376,7 +372,6 @@ Test(peer_wire, senseless_values_of_names_are_refused) {
 }
 
 Test(peer_wire, senseless_values_of_leases_of_leases_are_refused) {
-    REFUSED(PEER_MSG_NOTIFY_TAKEN, m.notify_taken.count = 0, "notifications");
     REFUSED(PEER_MSG_DELEGATE_REQ, m.delegate_req.length = 0, "range");
     REFUSED(PEER_MSG_DELEGATE_REQ, m.delegate_req.offset++, "range");
     REFUSED(PEER_MSG_DELEGATE_REQ, m.delegate_req.rights = 0, "rights");

@@ -294,6 +294,52 @@ Test(tcp_messages, the_sender_may_be_expelled_from_within) {
     pair_close(&p);
 }
 
+Test(tcp_messages, one_that_asks_is_done_with_its_answer_and_no_other) {
+    struct pair p;
+    pair_open(&p, BIG);
+    static struct top op[MANY];
+    for (unsigned i = 0; i < MANY; i++) {
+        send_prepare(&p, &op[i], "ask", 3, 0, i % 3 ? 0 : 16384);
+        op[i].op.asks = i % 2;
+        op[i].op.value = 1;
+        p.owner.word = UINT64_C(0x8877665544332211) + i;
+        op_post(&p, &op[i]);
+        if (i % 7 == 0)
+            PAIR_UNTIL(&p, op[i].done);
+    }
+    PAIR_UNTIL(&p, op[MANY - 1].done);
+    for (unsigned i = 0; i < MANY; i++) {
+        cr_assert_eq(op[i].op.status, RDMAD_OK);
+        if (i % 7 == 0)
+            cr_assert_eq(op[i].op.value, i % 2 ? UINT64_C(0x8877665544332211) + i : UINT64_C(1),
+                         "%u", i);
+    }
+    send_prepare(&p, &op[0], "h", 1, 0, 32768);
+    op[0].op.asks = true;
+    cr_assert_eq(op_run(&p, &op[0]), RDMAD_E_LENGTH, "longer ones are not for asking");
+    pair_close(&p);
+}
+
+Test(tcp_messages, a_canceled_question_is_not_answered_in_anothers_place) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct top op[3];
+    p.owner.word = 42;
+    for (unsigned i = 0; i < 3; i++) {
+        send_prepare(&p, &op[i], "ask", 3, 0, 0);
+        op[i].op.asks = true;
+        op_post(&p, &op[i]);
+    }
+    fabric_tcp.cancel(&op[1].op, RDMAD_E_CANCELED);
+    PAIR_UNTIL(&p, op[0].done && op[2].done);
+    cr_assert_eq(op[0].op.value, 42);
+    cr_assert_eq(op[1].op.status, RDMAD_E_CANCELED);
+    cr_assert_eq(op[1].op.outcome, RDMAD_FAILED_UNTOUCHED, "nothing of it was sent");
+    cr_assert_eq(op[2].op.value, 42);
+    expect_alive(&p);
+    pair_close(&p);
+}
+
 /* ---- rude peers -------------------------------------------------------------------------- */
 
 static struct frame send_frame(uint32_t op, uint32_t length) {
@@ -311,7 +357,7 @@ Test(tcp_messages, a_malformed_one_ends_that_connection_only) {
     bad[2].offset = 8;
     bad[3].slot = 1;
     bad[4].key = 1;
-    bad[5].flags = 1;
+    bad[5].flags = 2;
     bad[6].op = 1;
     for (unsigned i = 0; i < 7; i++) {
         int fd = raw_dial_as(&p, STRANGE);

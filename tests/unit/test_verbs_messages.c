@@ -108,6 +108,42 @@ Test(verbs_messages, beside_memory_windows_they_come_as_well) {
     vpair_close(&p);
 }
 
+/* ---- with answers -------------------------------------------------------------------------- */
+
+static void answer_next(struct vside *s, uint64_t number, const uint8_t *bytes, size_t size) {
+    uint32_t n;
+    (void)number;
+    cr_assert_eq(size, sizeof n);
+    memcpy(&n, bytes, sizeof n);
+    cr_assert_eq(n, expected.next++);
+    s->word = UINT64_C(0x9000000000000000) + n;
+}
+
+/* More than the page has places for answers, some of which nobody asked for. */
+Test(verbs_messages, that_ask_are_done_with_their_own_answer) {
+    enum { ROUNDS = 500 };
+    static struct numbered m[ROUNDS];
+    struct vpair p;
+    begin(&p);
+    p.owner.received = answer_next;
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        prepare(&p, &m[i], i);
+        m[i].op.op.length = sizeof m[i].head;
+        m[i].op.op.asks = i % 3 != 1;
+        vop_post(&p, &m[i].op);
+        if (i % 100 == 99)
+            VPAIR_UNTIL(&p, m[i].op.done && m[i - 1].op.done);
+    }
+    VPAIR_UNTIL(&p, m[ROUNDS - 1].op.done && m[ROUNDS - 2].op.done);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        cr_assert(m[i].op.done, "%u", i);
+        cr_assert_eq(m[i].op.op.status, RDMAD_OK);
+        if (i % 3 != 1)
+            cr_assert_eq(m[i].op.op.value, UINT64_C(0x9000000000000000) + i, "%u", i);
+    }
+    vpair_close(&p);
+}
+
 /* ---- beside WRITEs ------------------------------------------------------------------------- */
 
 static void expect_written(struct vside *s, uint64_t number, const uint8_t *bytes, size_t size) {

@@ -51,13 +51,14 @@ static void side_closed(void *user, void *cookie) {
     w->closed = true;
 }
 
-static void side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
-                          size_t size) {
+static uint64_t side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                              size_t size) {
     struct vside *s = user;
     cr_assert_eq(peer, LESSEE);
     s->messages++;
     if (s->received)
         s->received(s, number, bytes, size);
+    return s->word;
 }
 
 static void side_fault(void *user, const void *address) {

@@ -32,6 +32,7 @@ struct vside {
     const void *fault_address;
     bool in_lost; /* inside link_lost */
     unsigned messages;
+    uint64_t word; /* with which it answers those that ask */
     void (*received)(struct vside *s, uint64_t number, const uint8_t *bytes, size_t size);
 };
 

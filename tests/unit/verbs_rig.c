@@ -20,14 +20,15 @@ static void side_complete(void *user, struct fabric_op *op) {
     ((struct side *)user)->completed++;
 }
 
-static void side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
-                          size_t size) {
+static uint64_t side_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                              size_t size) {
     struct side *s = user;
     (void)peer;
     (void)number;
     (void)bytes;
     s->messages++;
     s->message_bytes += size;
+    return 0;
 }
 
 static void side_up(void *user, void *cookie) {

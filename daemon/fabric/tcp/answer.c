@@ -47,7 +47,7 @@ static const char *take_ack(struct link *l, const struct frame *f) {
         const char *wrong = oldest(l, &one, &p);
         if (wrong)
             return wrong;
-        if (p->type == FRAME_READ || frame_is_atomic(p->type))
+        if (p->type == FRAME_READ || p->word)
             return "a request for data acknowledged without any";
         finish(l, p, RDMAD_OK, RDMAD_DONE);
     }
@@ -75,13 +75,13 @@ static const char *data_check(struct link *l, const struct frame *f, struct pend
     const char *wrong = oldest(l, f, out);
     if (wrong)
         return wrong;
-    bool atomic = frame_is_atomic((*out)->type);
-    if (l->answering || ((*out)->type != FRAME_READ && !atomic))
+    bool word = (*out)->word;
+    if (l->answering || ((*out)->type != FRAME_READ && !word))
         return "data that nobody asked for";
-    if (f->length != (atomic ? FRAME_WORD : (*out)->length))
+    if (f->length != (word ? FRAME_WORD : (*out)->length))
         return "data of another length than was asked";
-    if (atomic && !(f->flags & FRAME_FINAL))
-        return "an atomic's answer that is not final";
+    if (word && !(f->flags & FRAME_FINAL))
+        return "a word for an answer that is not final";
     return NULL;
 }
 
@@ -103,7 +103,7 @@ static const char *take_data(struct link *l, const struct frame *f, const uint8_
         return wrong;
     bool final = (f->flags & FRAME_FINAL) != 0;
     l->answering = true;
-    if (p->op && frame_is_atomic(p->type)) {
+    if (p->op && p->word) {
         p->op->value = word_get(payload);
     } else if (p->op && f->length) {
         const void *fault = guard_copy(p->op->local, payload, f->length);

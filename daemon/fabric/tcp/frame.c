@@ -15,6 +15,12 @@ static bool names_window(const struct frame *f) {
     return f->slot != 0 || f->key != 0 || f->offset != 0;
 }
 
+static unsigned flags_of(uint8_t request) {
+    if (request == FRAME_END)
+        return FRAME_WHOLE;
+    return request == FRAME_SEND ? FRAME_ASKS : 0;
+}
+
 const char *frame_check_request(const struct frame *f) {
     uint32_t most = FRAME_MAX_PAYLOAD, least = 0;
     bool window = true;
@@ -47,7 +53,7 @@ const char *frame_check_request(const struct frame *f) {
     default:
         return "a frame that is not a request";
     }
-    if ((f->flags & ~(f->type == FRAME_END ? FRAME_WHOLE : 0u)) != 0 || f->status != 0)
+    if ((f->flags & ~flags_of(f->type)) != 0 || f->status != 0)
         return "a request with flags or a status";
     if (f->length > most)
         return "a request longer than the largest of its kind";

@@ -13,12 +13,14 @@
  *   CAS op window offset payload      DATA op payload        FINAL: what was there; or STATUS
  *   FADD op window offset payload     the same
  *   SEND op payload                   ACK                    its user has had it; or STATUS
+ *   SEND, ASKS                        DATA op payload        FINAL: its user's answer; or STATUS
  *   LONG op head-size head payload    nothing yet
  *   END op                            ACK                    the LONG before, if marked WHOLE
  *   VOID op payload                   ACK                    a canceled request: nothing is done
  *
  * The payload of CAS is what to compare with and what to put there, that of FADD what to add, and
- * the DATA that answers them what was there before: words of 8 bytes, little-endian.
+ * the DATA that answers them what was there before, as that for a SEND with ASKS is what its user
+ * says: words of 8 bytes, little-endian.
  *
  * A SEND that is worth it goes as LONG: its payload leaves from where it lies and is received where
  * it belongs, as a WRITE's. END follows at once and is of the same number. While the END is unsent
@@ -44,8 +46,8 @@
 /* Of a LONG, head and payload together. It can become a VOID with the END that follows it. What is
  * longer than that is read by the other side no slower, and holds up nothing behind it. */
 #define FRAME_MAX_LONG ((64u << 10) + FRAME_MAX_HEAD)
-#define FRAME_WORD 8u /* of an atomic */
-#define FRAME_VERSION 3u
+#define FRAME_WORD 8u /* of an atomic, and an answer */
+#define FRAME_VERSION 4u
 #define FRAME_TOKEN_BYTES 16u
 
 enum frame_type {
@@ -65,6 +67,7 @@ enum frame_type {
 #define FRAME_FINAL 1u   /* DATA: the op succeeded, no STATUS follows */
 #define FRAME_TOUCHED 2u /* STATUS of a WRITE: some of its bytes may be in the target's memory */
 #define FRAME_WHOLE 1u   /* END: what came before it is a message */
+#define FRAME_ASKS 1u    /* SEND: its user's answer is wanted */
 
 struct frame {
     uint8_t type;

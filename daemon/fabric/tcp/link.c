@@ -156,7 +156,11 @@ static int request_of(const struct fabric_op *op, struct frame *f) {
             return RDMAD_E_UNSUPPORTED;
         if (op->length > FRAME_MAX_LONG || op->head_size > op->length)
             return RDMAD_E_LENGTH;
-        if (op->length - op->head_size > TCP_LONG) {
+        if (op->asks && op->length > FRAME_MAX_SEND)
+            return RDMAD_E_LENGTH;
+        if (op->asks) {
+            f->flags = FRAME_ASKS;
+        } else if (op->length - op->head_size > TCP_LONG) {
             f->type = FRAME_LONG;
             f->slot = op->head_size;
         }
@@ -193,6 +197,7 @@ int tcp_post(struct fabric_link *fl, struct fabric_op *op) {
     p->length += f.type == FRAME_LONG ? FRAME_BYTES : 0;
     const void *fault = put_request(l, p, &f, op);
     p->type = f.type;
+    p->word = frame_is_atomic(f.type) || f.flags & FRAME_ASKS;
     if (fault) {
         p->op = NULL;
         op->fault = fault;
@@ -253,6 +258,7 @@ static void let_go(struct link *l, uint64_t number) {
         f.length = p->type == FRAME_READ ? 0 : p->length;
         frame_put(p->header, &f);
         p->type = FRAME_VOID;
+        p->word = false;
     }
     if (number == l->head && l->answering)
         l->conn.rx.dest = NULL;

@@ -8,10 +8,11 @@
  * the window, and behind it a STATUS whose bytes can still be changed while the piece is unsent:
  * that is how a read which a revoke turned to zeros is reported as failed.
  *
- * A SEND is handed on from where it was received, and is over. Many small ones cost more than their
- * bytes tell, so each counts a minimum of its connection's budget of a turn. Of a LONG the head is
- * handed on first, and says where the payload goes; whether that was a message its END tells, which
- * is the next frame in any case. It is answered like a SEND, whatever became of its landing.
+ * A SEND is handed on from where it was received, and is over, with its user's word if it asks.
+ * Many small ones cost more than their bytes tell, so each counts a minimum of its connection's
+ * budget of a turn. Of a LONG the head is handed on first, and says where the payload goes; whether
+ * that was a message its END tells, which is the next frame in any case. It is answered like a
+ * SEND, whatever became of its landing.
  *
  * A request that is refused has its payload thrown away and its status sent; the connection lives.
  * A request that no engine of ours would send ends the connection.
@@ -57,6 +58,15 @@ static void answer(struct target *t, uint32_t op, int status, bool touched) {
                                   .flags = touched ? FRAME_TOUCHED : 0,
                                   .op = op,
                                   .status = (int16_t)status});
+}
+
+static void answer_word(struct target *t, uint32_t op, uint64_t word) {
+    put_acks(t);
+    uint8_t *to = outq_copy(&t->conn.out, FRAME_BYTES + FRAME_WORD);
+    frame_put(to, &(struct frame){
+                      .type = FRAME_DATA, .flags = FRAME_FINAL, .op = op, .length = FRAME_WORD});
+    word_put(to + FRAME_BYTES, word);
+    conn_wants_send(&t->conn);
 }
 
 /* ---- serving ----------------------------------------------------------------------------- */
@@ -137,21 +147,21 @@ static void serve_atomic(struct target *t, const struct frame *f, const uint8_t 
         memory_fault(t->conn.tcp, fault);
         return;
     }
-    put_acks(t);
-    uint8_t *to = outq_copy(&t->conn.out, FRAME_BYTES + FRAME_WORD);
-    frame_put(to, &(struct frame){
-                      .type = FRAME_DATA, .flags = FRAME_FINAL, .op = f->op, .length = FRAME_WORD});
-    word_put(to + FRAME_BYTES, was);
-    conn_wants_send(&t->conn);
+    answer_word(t, f->op, was);
 }
 
 static void serve_send(struct target *t, const struct frame *f, const uint8_t *payload) {
     const struct fabric_env *env = t->conn.tcp->env;
     if (f->length < TCP_SEND_COST)
         t->conn.cost += TCP_SEND_COST - f->length;
+    uint64_t word = 0;
     if (env->received)
-        env->received(env->user, t->peer, t->number, payload, f->length);
-    if (!t->conn.closed) /* by what it led to */
+        word = env->received(env->user, t->peer, t->number, payload, f->length);
+    if (t->conn.closed) /* by what it led to */
+        return;
+    if (env->received && f->flags & FRAME_ASKS)
+        answer_word(t, f->op, word);
+    else
         answer(t, f->op, env->received ? RDMAD_OK : RDMAD_E_UNSUPPORTED, false);
 }
 

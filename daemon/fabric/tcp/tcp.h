@@ -209,6 +209,7 @@ bool key_read(const struct fabric_blob *b, uint32_t *slot, uint64_t *key);
 struct pending {          /* a request on its way, in order of its number */
     struct fabric_op *op; /* NULL: canceled or failed already, only its answer is awaited */
     uint8_t type;         /* FRAME_* of the request */
+    bool word;            /* its answer is one */
     uint32_t length;
     uint64_t starts, ends; /* of its frame, in the stream */
     uint8_t *header;       /* in the send queue; meaningful until `starts` is sent */

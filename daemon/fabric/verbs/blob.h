@@ -10,7 +10,7 @@
 
 #include "daemon/fabric/fabric.h"
 
-#define VERBS_BLOB_VERSION 2u
+#define VERBS_BLOB_VERSION 3u
 #define VERBS_LANES_MAX 8u
 #define VERBS_TOKEN_BYTES 16u
 

@@ -31,10 +31,20 @@ struct door_place {
     uint32_t word;   /* of UD the Q_Key, of UC the first packet's number here */
     uint64_t token;
 };
+/* The word that answers a message, for who asked. A device may read some of its bytes before a
+ * change and some after, which the seal shows. */
+struct inbox_answer {
+    uint64_t word, seal; /* seal: of the word and the message's number */
+};
 struct inbox_page {
     uint64_t consumed;
     struct door_place door[DOORS];
+    struct inbox_answer answer[INBOX_RECEIVES]; /* of the last, by their numbers */
 };
+
+static inline uint64_t answer_seal(uint64_t word, uint64_t number) {
+    return ~(word ^ (number + 1) * UINT64_C(0x9e3779b97f4a7c15));
+}
 
 static inline enum door_kind door_of_service(uint8_t service) {
     return service == RDMAD_CHANNEL_DATAGRAM ? DOOR_DATAGRAM : DOOR_UNACKED;

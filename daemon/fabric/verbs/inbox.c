@@ -42,6 +42,15 @@ static void tell_consumed(struct inbox *in) {
     __atomic_store_n(&page->consumed, htole64(in->consumed), __ATOMIC_RELEASE);
 }
 
+/* Of the message that is about to be counted. The peer sends no more than the receives beyond what
+ * it has read here, so it sees each answer that it waits for before the next takes its place. */
+static void answer(struct inbox *in, uint64_t word) {
+    struct inbox_page *page = (struct inbox_page *)(void *)in->memory;
+    struct inbox_answer *at = &page->answer[in->consumed % INBOX_RECEIVES];
+    __atomic_store_n(&at->word, htole64(word), __ATOMIC_RELAXED);
+    __atomic_store_n(&at->seal, htole64(answer_seal(word, in->consumed)), __ATOMIC_RELAXED);
+}
+
 /* ---- birth and end ------------------------------------------------------------------------- */
 
 int inbox_open(struct target *t, struct ibv_pd *pd, struct error *err) {
@@ -164,7 +173,9 @@ static void post_again(struct target *t, uint32_t n) {
 /* Everybody may be called here and end anything; t itself lives until the next turn. */
 static void hand_on(struct target *t, uint32_t n, const struct ibv_wc *wc) {
     const struct fabric_env *env = t->peer->verbs->env;
-    env->received(env->user, t->peer->id, t->number, buffer_of(&t->inbox, n), wc->byte_len);
+    uint64_t word =
+        env->received(env->user, t->peer->id, t->number, buffer_of(&t->inbox, n), wc->byte_len);
+    answer(&t->inbox, word);
     post_again(t, n);
 }
 

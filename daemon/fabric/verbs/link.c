@@ -51,6 +51,7 @@ static struct link *link_alloc(struct verbs *v, void *cookie) {
     list_init(&l->news);
     list_init(&l->grave.node);
     list_init(&l->doomed);
+    list_init(&l->outbox.asking);
     for (unsigned i = 0; i < LANES_ALL; i++) {
         struct lane *lane = &l->lane[i];
         lane->link = l;

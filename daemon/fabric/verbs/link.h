@@ -4,7 +4,8 @@
  * take back what was posted (recover.c).
  *
  * An op is doomed (it ends with the next poll, never posted), batched (in its lane, not posted yet)
- * or posted. Every state but the last can be ended at once, for no device has seen it.
+ * or posted, or a message that came there and waits for its answer (asking). Every state but posted
+ * can be ended at once, for no device has its memory.
  *
  * Messages (SEND) wait in the outbox for the peer's inbox to have room (outbox.c); all go by the
  * first lane.
@@ -53,6 +54,8 @@ struct outbox {
     uint64_t window;         /* by which they may differ */
     bool reading;            /* the counter */
     bool stalled;            /* the first lane waits for room at the peer */
+    struct list asking;      /* messages that came there and wait for their answers */
+    uint64_t asked;          /* one more than the number of the last that asks */
     uint64_t read_at_ns, pause_ns;
 };
 
@@ -111,11 +114,11 @@ static inline bool is_knock(const struct link *l, const struct fabric_op *op) {
     return op == &l->gate[DOOR_DATAGRAM].knock || op == &l->gate[DOOR_UNACKED].knock;
 }
 
-enum op_state { OP_DOOMED, OP_BATCHED, OP_POSTED };
+enum op_state { OP_DOOMED, OP_BATCHED, OP_POSTED, OP_ASKING };
 
 /* What a link keeps of an op, in its scratch. */
 struct op_mark {
-    uint64_t address; /* at the target */
+    uint64_t address; /* at the target; of a message its number on the link */
     uint32_t rkey;
     uint8_t lane, state;
     uint16_t slot;         /* in the outbox; NO_SLOT: none */
@@ -160,6 +163,10 @@ bool outbox_wants_news(const struct link *l); /* the peer's page is to be read n
 void outbox_page_sge(const struct link *l, struct ibv_sge *sge);
 void outbox_news(struct link *l); /* it was */
 void outbox_look(struct link *l); /* for timers */
+/* The message lies there; its answer is looked for in the page. end: there will be none. */
+void outbox_ask(struct link *l, struct fabric_op *op);
+void outbox_asks_end(struct link *l, int status);
+bool outbox_asking(const struct link *l); /* the page is read until it says something */
 
 /* gate.c. ready: 0 when messages of that kind may be put on *lane, or why not: UNSUPPORTED, or
  * AGAIN. */

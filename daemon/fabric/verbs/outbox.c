@@ -15,6 +15,10 @@
  * is acknowledged, so a caller is told AGAIN after as many, and there is always one whose
  * completion tells it to come again.
  *
+ * A message that asks is not done when it lies there: the peer's page, read as long as there is
+ * one, has the word that answers it, under its number and sealed. It is behind the counter that the
+ * peer reads as its leave to put another answer in that place.
+ *
  * The counter is what a peer says: a number that cannot be changes nothing. (Nor does one of which
  * the device read some bytes before a change and some after: it is off by more than the receives
  * that we use.) The worst that a lie can do is messages that nobody can take, which cost the peer's
@@ -158,30 +162,80 @@ uint64_t outbox_word(const struct lane *lane, const struct slot *slot) {
 
 /* ---- the counter --------------------------------------------------------------------------- */
 
+bool outbox_asking(const struct link *l) {
+    return gates_asking(l) || !list_empty(&l->outbox.asking);
+}
+
 static bool half_used(const struct outbox *ob) {
     return ob->sent > ob->consumed && (ob->sent - ob->consumed) * 2 >= ob->window;
 }
 
 bool outbox_wants_news(const struct link *l) {
     const struct outbox *ob = &l->outbox;
-    return !ob->reading && l->verbs->now_ns >= ob->read_at_ns && (half_used(ob) || gates_asking(l));
+    return !ob->reading && l->verbs->now_ns >= ob->read_at_ns &&
+           (half_used(ob) || outbox_asking(l));
 }
 
 void outbox_page_sge(const struct link *l, struct ibv_sge *sge) {
     sge->addr = (uintptr_t)page_of(&l->outbox);
-    sge->length = sizeof(struct inbox_page);
+    bool answers = l->outbox.asked > l->outbox.consumed;
+    sge->length = answers ? sizeof(struct inbox_page) : offsetof(struct inbox_page, answer);
     sge->lkey = l->outbox.mr->lkey;
+}
+
+void outbox_ask(struct link *l, struct fabric_op *op) {
+    op_mark(op)->state = OP_ASKING;
+    list_append(&l->outbox.asking, &op->node);
+    lane_wake(&l->lane[0]);
+}
+
+void outbox_asks_end(struct link *l, int status) {
+    for (struct list *node; (node = list_pop(&l->outbox.asking));) {
+        struct fabric_op *op = list_entry(node, struct fabric_op, node);
+        link_doom(l, op, status);
+        op->outcome = RDMAD_UNKNOWN;
+    }
+}
+
+/* In their order. Callbacks may end the link. */
+static bool answers_news(struct link *l, const struct inbox_page *page) {
+    bool any = false;
+    for (struct list *node; (node = list_first(&l->outbox.asking)); any = true) {
+        struct fabric_op *op = list_entry(node, struct fabric_op, node);
+        uint64_t number = op_mark(op)->address;
+        const struct inbox_answer *at = &page->answer[number % INBOX_RECEIVES];
+        uint64_t word = le64toh(at->word);
+        if (le64toh(at->seal) != answer_seal(word, number))
+            break;
+        list_remove(node);
+        op->value = word;
+        link_complete(l, op, RDMAD_OK, RDMAD_DONE);
+    }
+    return any;
+}
+
+/* While an answer was not seen, nothing may be sent whose answer would take its place. */
+static bool counter_news(struct outbox *ob, uint64_t counter) {
+    const struct list *node = list_first(&ob->asking);
+    uint64_t most = node ? op_mark(list_entry(node, struct fabric_op, node))->address : ob->sent;
+    if (counter > ob->sent)
+        return false;
+    if (counter > most)
+        counter = most;
+    bool moved = counter > ob->consumed;
+    if (moved)
+        ob->consumed = counter;
+    return moved;
 }
 
 void outbox_news(struct link *l) {
     struct outbox *ob = &l->outbox;
     const struct inbox_page page = *page_of(ob);
-    uint64_t counter = le64toh(page.consumed);
-    bool moved = counter > ob->consumed && counter <= ob->sent;
     ob->reading = false;
-    if (moved)
-        ob->consumed = counter;
-    if (gates_news(l, &page) || moved) {
+    bool news = gates_news(l, &page);
+    news |= answers_news(l, &page);
+    news |= counter_news(ob, le64toh(page.consumed));
+    if (news) {
         ob->pause_ns = 0;
     } else {
         ob->pause_ns = ob->pause_ns ? 2 * ob->pause_ns : PAUSE_MIN_NS;
@@ -194,7 +248,7 @@ void outbox_news(struct link *l) {
 
 void outbox_look(struct link *l) {
     struct outbox *ob = &l->outbox;
-    if (ob->reading || !(ob->stalled || gates_asking(l)))
+    if (ob->reading || !(ob->stalled || outbox_asking(l)))
         return;
     if (l->verbs->now_ns >= ob->read_at_ns)
         lane_wake(&l->lane[0]);

@@ -78,7 +78,7 @@ void link_complete_doomed(struct link *l) {
 void lane_wake(struct lane *lane) {
     struct link *l = lane->link;
     bool lives = l->state == LINK_CONNECTED || l->state == LINK_UP;
-    bool busy = lane->batched > 0 || (lane == l->lane && gates_asking(l));
+    bool busy = lane->batched > 0 || (lane == l->lane && outbox_asking(l));
     if (lives && busy && lane->queue.connected && list_empty(&lane->sending))
         list_append(&l->verbs->sending, &lane->sending);
 }
@@ -154,6 +154,8 @@ static int aim(struct link *l, struct fabric_op *op, unsigned lane, struct op_ma
     struct verbs_key key;
     if (op->opcode == RDMAD_OP_SEND && !is_weak(op) && op->service != RDMAD_CHANNEL_RELIABLE)
         return RDMAD_E_UNSUPPORTED;
+    if (op->asks && is_weak(op))
+        return RDMAD_E_UNSUPPORTED;
     if (op->opcode == RDMAD_OP_SEND)
         return l->reads ? outbox_fill(l, op) : RDMAD_E_FABRIC;
     if (op->length > l->base.max_message)
@@ -202,6 +204,9 @@ void verbs_cancel(struct fabric_op *op, int status) {
     struct op_mark *mark = op_mark(op);
     if (mark->state == OP_DOOMED) {
         complete_doomed(l, op);
+    } else if (mark->state == OP_ASKING) {
+        list_remove(&op->node);
+        link_complete(l, op, status, RDMAD_UNKNOWN);
     } else if (mark->state == OP_BATCHED) {
         unbatch(&l->lane[mark->lane], op);
         lane_wake(&l->lane[mark->lane]); /* what was behind it may not have to wait */
@@ -310,7 +315,9 @@ static void chain_message(struct chain *c, struct lane *lane, struct fabric_op *
     if (is_weak(op))
         gate_message(lane->link, door_of_service(op->service), wr, sge);
     else
-        ob->sent++;
+        op_mark(op)->address = ob->sent++;
+    if (op->asks)
+        ob->asked = ob->sent;
     if (sge->length <= lane->queue.inline_bytes)
         wr->send_flags |= IBV_SEND_INLINE;
     chain_take(c, lane, op);
@@ -387,7 +394,7 @@ static void chain_fill(struct chain *c, struct lane *lane) {
         l->outbox.stalled = stalled;
     if (stalled || list_empty(&lane->batch))
         list_remove(&lane->sending); /* until the counter moves or is to be read again */
-    if (first && (stalled || gates_asking(l)) && !l->outbox.reading)
+    if (first && (stalled || outbox_asking(l)) && !l->outbox.reading)
         verbs_timer_at(l->verbs, l->outbox.read_at_ns);
 }
 

@@ -104,6 +104,17 @@ static void fail_by(struct lane *lane, enum ibv_wc_status status) {
     link_fail(l, &why);
 }
 
+/* It lies there; whether its answer will be heard is another question. */
+static void message_came(struct link *l, struct fabric_op *op) {
+    const struct op_mark *mark = op_mark(op);
+    if (mark->cancel_status)
+        link_complete(l, op, mark->cancel_status, RDMAD_UNKNOWN);
+    else if (l->state >= LINK_FAILING)
+        link_complete(l, op, RDMAD_E_PEER_LOST, RDMAD_UNKNOWN);
+    else
+        outbox_ask(l, op);
+}
+
 void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
     struct lane *lane = container_of(q, struct lane, queue);
     struct link *l = lane->link;
@@ -125,7 +136,10 @@ void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
     if (well) {
         if (op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD)
             op->value = outbox_word(lane, slot);
-        link_complete(l, op, RDMAD_OK, RDMAD_DONE);
+        if (op->opcode == RDMAD_OP_SEND && op->asks)
+            message_came(l, op);
+        else
+            link_complete(l, op, RDMAD_OK, RDMAD_DONE);
         return;
     }
     judge(lane, op, wc->status);
@@ -156,6 +170,7 @@ void link_fail(struct link *l, const struct error *why) {
     l->state = LINK_FAILING;
     l->why = *why;
     link_doom_batches(l);
+    outbox_asks_end(l, RDMAD_E_PEER_LOST);
     l->broken = !waits_for_living(l);
     uint64_t patience = l->broken ? FLUSH_NS : v->settings->quiesce_ns;
     l->deadline_ns = clock_after(v->env->now_ns(v->env->user), patience);
@@ -193,6 +208,7 @@ void link_tear_down(struct link *l, int status) {
             link_complete(l, op, mark->cancel_status ? mark->cancel_status : status, outcome);
         }
     }
+    outbox_asks_end(l, status);
     link_complete_doomed(l);
 }
 

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_notify_stream.c - notifications by the thousand, on one daemon and between two: none is
+ * refused before 64 are untaken, and a stream of linked ones has no holes.
+ */
+#include "tests/support/client.h"
+
+#include <rdmad/rdmad.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { BYTES = 1 << 16, OUT = 16, ASKED = 32 };
+
+/* What the two processes know of each other without rdmad. */
+struct board {
+    char uri[RDMAD_URI_MAX + 1];
+    struct tdaemon *at;
+    uint32_t count; /* to be sent; 0: as they come until end */
+    uint32_t taken; /* atomic, by the owner */
+    bool granted, end;
+};
+
+static struct board *board_new(struct tdaemon *at, uint32_t count) {
+    struct board *b =
+        mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(b != MAP_FAILED, "no memory");
+    b->at = at;
+    b->count = count;
+    return b;
+}
+
+static rdmad_session *session_of(struct tdaemon *d, rdmad_pool **pool) {
+    rdmad_session *s = client_open(d);
+    CHECK(!rdmad_pool_create(s, BYTES, 0, pool), "%s", rdmad_last_error(s));
+    return s;
+}
+
+static struct rdmad_sqe *reserved(rdmad_ring *ring) {
+    struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
+    CHECK(sqe, "the ring has no entry");
+    return sqe;
+}
+
+/* Takes them as they come, always with ASKED questions ahead; each must be the next. */
+static void take_all(void *arg) {
+    struct board *b = arg;
+    rdmad_pool *pool;
+    rdmad_ring *ring;
+    rdmad_lease *lease;
+    rdmad_session *s = session_of(b->at, &pool);
+    CHECK(!rdmad_lease_grant(s, rdmad_pool_base(pool), 4096, NULL, &lease) &&
+              !rdmad_ring_create(s, ASKED, &ring),
+          "%s", rdmad_last_error(s));
+    strcpy(b->uri, rdmad_lease_uri(lease));
+    for (unsigned i = 0; i < ASKED; i++)
+        CHECK(!rdmad_prep_notified(ring, reserved(ring), lease, 0), "%s", rdmad_last_error(s));
+    rdmad_ring_submit(ring);
+    __atomic_store_n(&b->granted, true, __ATOMIC_RELEASE);
+    for (uint32_t next = 0; next < b->count;) {
+        const struct rdmad_cqe *cqe;
+        CHECK(!rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe), "number %u did not come", next);
+        CHECK(!cqe->status, "%s", rdmad_errname(cqe->status));
+        CHECK(cqe->imm == next, "%u came instead of %u", (unsigned)cqe->imm, next);
+        CHECK(*(uint32_t *)rdmad_pool_base(pool) >= next, "the bytes of %u are not there", next);
+        rdmad_ring_seen(ring, cqe);
+        CHECK(!rdmad_prep_notified(ring, reserved(ring), lease, 0), "%s", rdmad_last_error(s));
+        rdmad_ring_submit(ring);
+        __atomic_store_n(&b->taken, ++next, __ATOMIC_RELEASE);
+    }
+    rdmad_close(s);
+}
+
+/* 16 out, and never more than 64 untaken, which the owner tells by the board: so none may be
+ * refused, however slowly anything else is told. */
+static void a_stream(bool link) {
+    const uint32_t count = test_count(200000);
+    struct tdaemon *a = tdaemon_start("127.0.0.1", NULL);
+    struct tdaemon *at = link ? tdaemon_start("127.0.0.2", NULL) : a;
+    struct board *b = board_new(a, count);
+    pid_t owner = client_fork(take_all, b);
+    rdmad_pool *pool;
+    rdmad_ring *ring;
+    rdmad_lease *lease;
+    rdmad_session *s = session_of(at, &pool);
+    uint32_t *memory = rdmad_pool_base(pool), sent = 0, ended = 0;
+    while (!__atomic_load_n(&b->granted, __ATOMIC_ACQUIRE))
+        sleep_ms(1);
+    CHECK(!rdmad_lease_attach(s, b->uri, 0, &lease) && !rdmad_ring_create(s, OUT, &ring), "%s",
+          rdmad_last_error(s));
+    uint32_t refused = 0, tight = 0;
+    while (ended < count) {
+        const struct rdmad_cqe *cqe;
+        uint32_t untaken = sent - __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE);
+        tight += untaken == RDMAD_NOTIFY_DEPTH;
+        while (sent < count && sent - ended < OUT && untaken < RDMAD_NOTIFY_DEPTH) {
+            uint32_t *from = &memory[sent % 1024];
+            *from = sent;
+            CHECK(!rdmad_prep_write_notify(ring, reserved(ring), lease, 0, from, 4, sent, sent),
+                  "%s", rdmad_last_error(s));
+            sent++;
+            untaken++;
+        }
+        rdmad_ring_submit(ring);
+        int rc = rdmad_ring_wait(ring, sent > ended ? (int)TEST_PATIENCE_MS : 0, &cqe);
+        if (rc == RDMAD_E_INVAL) /* nothing is out */
+            continue;
+        CHECK(!rc, "%s: %u sent, %u ended", rdmad_errname(rc), sent, ended);
+        refused += cqe->status == RDMAD_E_NO_WAITER;
+        CHECK(!cqe->status || cqe->status == RDMAD_E_NO_WAITER, "%s", rdmad_errname(cqe->status));
+        ended++;
+        rdmad_ring_seen(ring, cqe);
+        CHECK(!refused, "%u was refused, with %u untaken at most", ended - 1, untaken);
+    }
+    fprintf(stderr, "%s: %u notifications, %u out, %u refused; all 64 untaken %u times\n",
+            link ? "two daemons" : "one daemon", count, OUT, refused, tight);
+    client_expect_ok(owner);
+    rdmad_close(s);
+    if (at != a)
+        tdaemon_stop(at);
+    tdaemon_stop(a);
+    munmap(b, sizeof(*b));
+}
+
+static void none_is_refused_before_64_are_untaken(void) {
+    a_stream(false);
+    a_stream(true);
+}
+
+TEST_MAIN(CASE(none_is_refused_before_64_are_untaken))
