@@ -2,8 +2,9 @@
 /*
  * memfd.c - sealed shared memory.
  *
- * A pool's size is sealed, since a client that shrank it would hand the daemon a SIGBUS. Pages are
- * allocated at once: a machine that has no room says so here, and not in the middle of a transfer.
+ * A size is sealed, since a client that shrank it would hand the daemon a SIGBUS. Pages are charged
+ * to whoever touches them first, so there are none before rdmad_memfd_populate: a machine that has
+ * no room says so there, and not in the middle of a transfer.
  */
 #include "common/memfd.h"
 
@@ -31,7 +32,7 @@ static int fail(int fd) {
     return failure();
 }
 
-static int create(const char *name, size_t *bytes, bool hugetlb, int seals) {
+int rdmad_memfd_create(const char *name, size_t *bytes, bool hugetlb) {
     size_t page = hugetlb ? HUGE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     size_t size;
@@ -52,37 +53,10 @@ static int create(const char *name, size_t *bytes, bool hugetlb, int seals) {
     int fd = memfd_create(name, flags);
     if (fd < 0)
         return fail(fd);
-    if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
+    if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SIZE_SEALS) < 0)
         return fail(fd);
     *bytes = size;
     return fd;
-}
-
-int rdmad_memfd_allocate(int fd, size_t offset, size_t bytes) {
-    int rc;
-
-    do
-        rc = fallocate(fd, 0, (off_t)offset, (off_t)bytes);
-    while (rc < 0 && errno == EINTR);
-    return rc < 0 ? failure() : 0;
-}
-
-static int create_whole(const char *name, size_t *bytes, bool hugetlb, int seals) {
-    int fd = create(name, bytes, hugetlb, seals);
-
-    return fd >= 0 && rdmad_memfd_allocate(fd, 0, *bytes) ? fail(fd) : fd;
-}
-
-int rdmad_memfd_create(const char *name, size_t *bytes, bool hugetlb) {
-    return create_whole(name, bytes, hugetlb, SIZE_SEALS | F_SEAL_SEAL);
-}
-
-int rdmad_memfd_create_sparse(const char *name, size_t *bytes, bool hugetlb) {
-    return create(name, bytes, hugetlb, SIZE_SEALS | F_SEAL_SEAL);
-}
-
-int rdmad_memfd_create_unfrozen(const char *name, size_t *bytes) {
-    return create_whole(name, bytes, false, SIZE_SEALS);
 }
 
 int rdmad_memfd_freeze(int fd) {
@@ -94,6 +68,35 @@ void *rdmad_memfd_map(int fd, size_t bytes, bool writable) {
     void *p = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
 
     return p == MAP_FAILED ? NULL : p;
+}
+
+/* As a kernel before 5.14 makes them. Nobody's value is lost: others may use the memory already. */
+static void touch(char *base, size_t bytes, bool writable) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    for (size_t at = 0; at < bytes; at += page) {
+        if (writable)
+            __atomic_fetch_or(base + at, 0, __ATOMIC_RELAXED);
+        else
+            (void)*(volatile char *)(base + at);
+    }
+}
+
+int rdmad_memfd_populate(void *base, size_t bytes, bool writable) {
+    int rc;
+
+    do
+        rc = madvise(base, bytes, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    while (rc < 0 && errno == EINTR);
+    if (rc == 0)
+        return 0;
+    if (errno == EINVAL) {
+        touch(base, bytes, writable);
+        return 0;
+    }
+    if (errno == EFAULT) /* of huge pages there are fewer than were promised */
+        errno = ENOMEM;
+    return failure();
 }
 
 int rdmad_memfd_verify(int fd, size_t bytes) {

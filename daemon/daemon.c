@@ -110,9 +110,16 @@ static int log_level(const char *name) {
     return LOG_INFO;
 }
 
+static void set_limits(const struct config *c, struct quota_limits *out) {
+    struct error err;
+    limits_of(c, out);
+    if (limits_check(c, out, &err))
+        LOG(WARNING, ("%s", err.text));
+}
+
 static void apply_reloadable(struct daemon *d) {
     log_set_level(log_level(d->config.log_level));
-    limits_of(&d->config, &d->state.quota.limits);
+    set_limits(&d->config, &d->state.quota.limits);
     plane_set_spin(d->state.plane, d->config.spin_min_us * NSEC_PER_USEC,
                    d->config.spin_max_us * NSEC_PER_USEC);
 }
@@ -203,10 +210,10 @@ static int start_plane(struct daemon *d, struct error *err) {
                                         .channel_closed = on_channel_closed,
                                         .memory_fault = on_memory_fault};
     struct quota_limits limits;
-    limits_of(&d->config, &limits);
+    set_limits(&d->config, &limits);
     quota_init(&d->state.quota, &limits);
     if (offload_start(&d->state.offload))
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot start the registration thread");
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot start a registration thread");
     return start_fabric(d, &events, err);
 }
 

@@ -2,6 +2,11 @@
 /*
  * pool.c - pools: shared memory that the daemon made, or that the program had.
  *
+ * The daemon makes it empty. We map and populate it, so that it is our memory by the kernel's
+ * accounts, seal it, so that nobody can take a page away, and say that it is ready; a program's own
+ * memory goes the same way after the daemon has mapped it. What is sealed cannot be mapped writable
+ * again, so everything that needs a mapping has one before.
+ *
  * The descriptor that comes with the reply is checked as if it came from a stranger: a memfd of
  * exactly the size the reply says, which nobody can shrink under us. The program's own is the
  * daemon's to judge, which needs more of it than we do.
@@ -10,6 +15,7 @@
 #include "libclient/guard.h"
 #include "libclient/internal.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -44,6 +50,26 @@ static int tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
     return rdmad_control_call(s, &call);
 }
 
+static int tell_ready(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_pool_ready_req request = {.pool = handle};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_POOL_READY, .request = &request, .request_size = sizeof(request)};
+
+    return rdmad_control_call(s, &call);
+}
+
+static int make_ready(const struct rdmad_pool *pool, int fd) {
+    struct rdmad_session *s = pool->session;
+
+    if (rdmad_memfd_populate(pool->base, pool->bytes, true))
+        return rdmad_fail_errno(s, RDMAD_E_NOMEM, "the memory of a pool of %zu bytes cannot be had",
+                                pool->bytes);
+    if (rdmad_memfd_freeze(fd))
+        return rdmad_fail_errno(s, RDMAD_E_PERM, "a pool of %zu bytes cannot be sealed",
+                                pool->bytes);
+    return tell_ready(s, pool->handle);
+}
+
 static int set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_create_rep *reply,
                   size_t asked) {
     struct rdmad_session *s = pool->session;
@@ -60,7 +86,9 @@ static int set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_creat
              !rdmad_holders_init(&pool->holders, pool->bytes))
         rc = rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for the records of a pool of %zu bytes",
                         pool->bytes);
-    else if (s->guard)
+    else
+        rc = make_ready(pool, fd);
+    if (!rc && s->guard)
         pool->guard = rdmad_guard_new(pool);
     return rc;
 }
@@ -142,6 +170,8 @@ int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
     if (!S_ISREG(st.st_mode))
         return rdmad_fail(s, RDMAD_E_FDS, "descriptor %d is no memfd, and cannot be imported", fd);
     request.bytes = st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    /* Which the program may have done; the daemon says what is wrong when it cannot be. */
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     rc = rdmad_control_call(s, &call);
     return rc ? rc : pool_new(s, fd, &reply, request.bytes, out);
 }

@@ -3,7 +3,8 @@
  * ring_create.c - a ring's way into the world and out of it.
  *
  * The descriptors of the reply are checked before anything is mapped: both memfds have exactly the
- * size that the entries ask for and cannot shrink, and the doorbell is a socket.
+ * size that the entries ask for and cannot shrink, and the doorbell is a socket. They are populated
+ * and sealed by us, as pools are (pool.c), before the daemon reads them.
  */
 #include "libclient/ring.h"
 
@@ -44,6 +45,27 @@ static int tell_destroy(struct rdmad_session *s, uint64_t handle) {
     return rdmad_control_call(s, &call);
 }
 
+static int tell_ready(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_ring_ready_req request = {.ring = handle};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_RING_READY, .request = &request, .request_size = sizeof(request)};
+
+    return rdmad_control_call(s, &call);
+}
+
+static int make_ready(struct rdmad_session *s, const struct rdmad_ring_parts *parts, void *daemon,
+                      size_t client_bytes, size_t daemon_bytes, int client_fd) {
+    if (rdmad_memfd_populate(parts->client, client_bytes, true) ||
+        rdmad_memfd_populate(daemon, daemon_bytes, false))
+        return rdmad_fail_errno(s, RDMAD_E_NOMEM,
+                                "the memory of a ring of %u entries cannot be had",
+                                parts->sq_entries);
+    if (rdmad_memfd_freeze(client_fd))
+        return rdmad_fail_errno(s, RDMAD_E_PERM, "a ring of %u entries cannot be sealed",
+                                parts->sq_entries);
+    return tell_ready(s, parts->handle);
+}
+
 /* Makes the ring and takes over the doorbell and the knock, or returns NULL and *rc. */
 static struct rdmad_ring *set_up(struct rdmad_session *s, const struct rdmad_ring_create_rep *reply,
                                  uint32_t asked, const int fds[FD_COUNT], int *rc) {
@@ -66,8 +88,14 @@ static struct rdmad_ring *set_up(struct rdmad_session *s, const struct rdmad_rin
     }
     parts.client = rdmad_memfd_map(fds[FD_CLIENT], client_bytes, true);
     parts.daemon = daemon_memory = rdmad_memfd_map(fds[FD_DAEMON], daemon_bytes, false);
-    if (parts.client && parts.daemon)
-        r = rdmad_ring_new(s, &parts);
+    *rc = RDMAD_E_NOMEM;
+    if (!parts.client || !parts.daemon)
+        rdmad_fail_errno(s, *rc, "cannot map a ring of %u entries", reply->sq_entries);
+    else
+        *rc = make_ready(s, &parts, daemon_memory, client_bytes, daemon_bytes, fds[FD_CLIENT]);
+    if (!*rc && !(r = rdmad_ring_new(s, &parts)))
+        *rc = rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring of %u entries",
+                         reply->sq_entries);
     if (r) {
         r->client_bytes = client_bytes;
         r->daemon_bytes = daemon_bytes;
@@ -77,7 +105,6 @@ static struct rdmad_ring *set_up(struct rdmad_session *s, const struct rdmad_rin
         munmap(parts.client, client_bytes);
     if (daemon_memory)
         munmap(daemon_memory, daemon_bytes);
-    *rc = rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring of %u entries", reply->sq_entries);
     return NULL;
 }
 

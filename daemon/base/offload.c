@@ -1,73 +1,137 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offload.c - one thread, one queue, jobs in order.
+ * offload.c - threads that take turns between owners.
  *
- * A job is queued through its mail's link, and reported through the same mail when it has run.
+ * An owner is either waiting (its first job is in the list of those, the others in that job's line)
+ * or busy (a thread runs a job of it, and its line is the thread's). A thread takes the owner that
+ * waits longest, runs one job, and puts the owner behind all others if there is more. Nothing is
+ * allocated for it, so posting cannot fail.
+ *
+ * A thread is made when more owners wait than threads sleep. When that fails, the ones that are
+ * there do the work; the first was made at the start, so there is one.
  */
 #include "daemon/base/offload.h"
-#include "daemon/base/list.h"
+#include <errno.h>
 #include <rdmad/abi.h>
 #include <signal.h>
 #include <stdlib.h>
 
-struct offload {
+struct worker {
+    struct offload *offload;
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct mail *head, **tail;
-    bool stopping;
+    bool busy;
+    uint64_t owner;   /* busy: whose job it runs */
+    struct list line; /* and that owner's next ones */
 };
 
-static struct offload_job *job_of(struct mail *mail) {
-    return container_of(mail, struct offload_job, mail);
+struct offload {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct list waiting; /* of the first jobs of owners */
+    unsigned nwaiting, threads, asleep;
+    bool stopping;
+    struct worker worker[OFFLOAD_THREADS];
+};
+
+static struct offload_job *job_at(struct list *node) {
+    return list_entry(node, struct offload_job, node);
 }
 
 static void deliver_done(struct mail *mail) {
-    struct offload_job *job = job_of(mail);
+    struct offload_job *job = container_of(mail, struct offload_job, mail);
     job->done(job);
 }
 
-/* The next job; NULL when stopping and nothing is left. */
-static struct offload_job *next_job(struct offload *o) {
-    pthread_mutex_lock(&o->lock);
-    while (!o->head && !o->stopping)
-        pthread_cond_wait(&o->changed, &o->lock);
-    struct mail *mail = o->head;
-    if (mail) {
-        o->head = mail->next;
-        if (!o->head)
-            o->tail = &o->head;
-    }
-    pthread_mutex_unlock(&o->lock);
-    return mail ? job_of(mail) : NULL;
+/* ---- whose turn it is, with the lock ------------------------------------------------------- */
+
+static void append_owner(struct offload *o, struct offload_job *first, struct list *others) {
+    list_init(&first->line);
+    list_splice(&first->line, others);
+    list_append(&o->waiting, &first->node);
+    o->nwaiting++;
 }
 
-static void *run_jobs(void *arg) {
-    struct offload *o = arg;
-    struct offload_job *job;
-    while ((job = next_job(o))) {
-        job->run(job);
-        mailbox_post(job->reply_to, &job->mail, deliver_done);
+/* Where the owner's jobs line up; NULL: it has none. */
+static struct list *line_of(struct offload *o, uint64_t owner) {
+    for (unsigned i = 0; i < o->threads; i++)
+        if (o->worker[i].busy && o->worker[i].owner == owner)
+            return &o->worker[i].line;
+    list_for_each (node, &o->waiting)
+        if (job_at(node)->owner == owner)
+            return &job_at(node)->line;
+    return NULL;
+}
+
+static struct offload_job *begin(struct offload *o, struct worker *w) {
+    struct list *node;
+    while (!(node = list_pop(&o->waiting))) {
+        if (o->stopping)
+            return NULL;
+        o->asleep++;
+        pthread_cond_wait(&o->changed, &o->lock);
+        o->asleep--;
     }
+    struct offload_job *job = job_at(node);
+    o->nwaiting--;
+    w->busy = true;
+    w->owner = job->owner;
+    list_splice(&w->line, &job->line);
+    return job;
+}
+
+static void end(struct offload *o, struct worker *w) {
+    struct list *next = list_pop(&w->line);
+    w->busy = false;
+    if (next)
+        append_owner(o, job_at(next), &w->line);
+}
+
+/* ---- the threads --------------------------------------------------------------------------- */
+
+static void *run_jobs(void *arg) {
+    struct worker *w = arg;
+    struct offload *o = w->offload;
+    struct offload_job *job;
+    pthread_mutex_lock(&o->lock);
+    while ((job = begin(o, w))) {
+        pthread_mutex_unlock(&o->lock);
+        job->run(job);
+        mailbox_post(job->reply_to, &job->mail, deliver_done); /* it may be gone with that */
+        pthread_mutex_lock(&o->lock);
+        end(o, w);
+    }
+    pthread_mutex_unlock(&o->lock);
     return NULL;
 }
 
 /* Signals are the control thread's: the new thread inherits a mask that blocks them all, but for
  * those that its own faults raise. */
 static int start_thread(struct offload *o) {
+    struct worker *w = &o->worker[o->threads];
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, SIGBUS);
     sigdelset(&all, SIGSEGV);
     sigdelset(&all, SIGFPE);
     sigdelset(&all, SIGILL);
+    w->offload = o;
+    list_init(&w->line);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&o->thread, NULL, run_jobs, o);
+    int failed = pthread_create(&w->thread, NULL, run_jobs, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
+    if (failed) {
+        errno = failed;
         return RDMAD_E_SYSTEM;
-    pthread_setname_np(o->thread, "rdmad-register");
+    }
+    pthread_setname_np(w->thread, "rdmad-register");
+    o->threads++;
     return 0;
+}
+
+static void free_offload(struct offload *o) {
+    pthread_cond_destroy(&o->changed);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
 }
 
 int offload_start(struct offload **out) {
@@ -76,12 +140,14 @@ int offload_start(struct offload **out) {
         return RDMAD_E_NOMEM;
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->changed, NULL);
-    o->tail = &o->head;
+    list_init(&o->waiting);
+    pthread_mutex_lock(&o->lock);
     int failed = start_thread(o);
+    pthread_mutex_unlock(&o->lock);
     if (failed) {
-        pthread_cond_destroy(&o->changed);
-        pthread_mutex_destroy(&o->lock);
-        free(o);
+        int why = errno;
+        free_offload(o);
+        errno = why;
         return failed;
     }
     *out = o;
@@ -93,19 +159,24 @@ void offload_stop(struct offload *o) {
         return;
     pthread_mutex_lock(&o->lock);
     o->stopping = true;
-    pthread_cond_signal(&o->changed);
+    unsigned threads = o->threads;
+    pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
-    pthread_join(o->thread, NULL);
-    pthread_cond_destroy(&o->changed);
-    pthread_mutex_destroy(&o->lock);
-    free(o);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(o->worker[i].thread, NULL);
+    free_offload(o);
 }
 
 void offload_post(struct offload *o, struct offload_job *job) {
-    job->mail.next = NULL;
+    struct list none = LIST_INIT(none);
     pthread_mutex_lock(&o->lock);
-    *o->tail = &job->mail;
-    o->tail = &job->mail.next;
+    struct list *line = line_of(o, job->owner);
+    if (line)
+        list_append(line, &job->node);
+    else
+        append_owner(o, job, &none);
+    if (o->nwaiting > o->asleep && o->threads < OFFLOAD_THREADS && !o->stopping)
+        (void)start_thread(o);
     pthread_cond_signal(&o->changed);
     pthread_mutex_unlock(&o->lock);
 }

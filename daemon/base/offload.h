@@ -1,27 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offload.h - the registration thread: calls that may take seconds, off the control thread.
+ * offload.h - registration threads: calls that may take seconds, off the control thread.
  *
- * Creating, prefaulting, registering and unmapping pool memory goes through here. Jobs run one
- * after the other in order; when run returns, done is delivered through the mailbox of whoever
- * posted.
+ * Mapping, prefaulting, registering and unmapping client memory goes through here. A job belongs to
+ * an owner, any number (a uid; 0 where there is only one): an owner's jobs run one after the other,
+ * in order, and owners take turns. So whoever has a thousand jobs, or one that takes a minute, has
+ * one thread and keeps nobody else waiting; only OFFLOAD_THREADS such owners at once do. When run
+ * returns, done is delivered through the mailbox of whoever posted.
  */
 #ifndef RDMAD_BASE_OFFLOAD_H
 #define RDMAD_BASE_OFFLOAD_H
 
+#include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
+#include <stdint.h>
+
+/* The most; the first is there from the start, others come when an owner has to wait. */
+#define OFFLOAD_THREADS 16u
 
 struct offload;
 
 struct offload_job {
-    struct mail mail; /* internal */
+    struct mail mail; /* internal, as are node and line */
+    struct list node;
+    struct list line; /* of the owner's first job that waits: those behind it */
+    uint64_t owner;
     struct mailbox *reply_to;
-    void (*run)(struct offload_job *job);  /* on the registration thread */
+    void (*run)(struct offload_job *job);  /* on a registration thread */
     void (*done)(struct offload_job *job); /* on the thread of reply_to; may free the job */
 };
 
+/* 0, RDMAD_E_NOMEM or RDMAD_E_SYSTEM, with errno. */
 int offload_start(struct offload **out);
-void offload_stop(struct offload *o); /* finishes what is queued, joins the thread */
+void offload_stop(struct offload *o); /* finishes what is queued, joins the threads */
 void offload_post(struct offload *o, struct offload_job *job);
 
 #endif

@@ -99,6 +99,12 @@ const struct setting settings[] = {
            "Channels of one session, with the connections that wait for its services to accept "
            "them."),
 
+    NUMBER("limits.mappings", max_mappings, 0, 1 << 30, 0, "", RELOAD,
+           "Mappings of all pools and rings together: a pool is one, a ring two. 0, and at most: "
+           "three quarters of vm.max_map_count."),
+    NUMBER("limits.mappings_per_uid", max_mappings_uid, 0, 1 << 30, 0, "", RELOAD,
+           "Mappings of one user's pools and rings. 0: a quarter of limits.mappings."),
+
     NUMBER("lease.max_ttl_ms", lease_max_ttl_ms, 1, 365 * DAYS, 7 * DAYS, "ms", RELOAD,
            "The longest life that a lease may be granted or renewed for."),
     NUMBER("lease.revoke_grace_ms", lease_revoke_grace_ms, 0, MINUTES, 100, "ms", RELOAD,

@@ -68,7 +68,8 @@ static struct survey *survey_start(struct state *st) {
     if (!s)
         return NULL;
     *s = (struct survey){
-        .job = {.reply_to = st->mailbox, .run = survey_run, .done = survey_done},
+        .job = {.owner = UINT64_MAX, /* no uid's */
+                .reply_to = st->mailbox, .run = survey_run, .done = survey_done},
         .state = st,
         .settings = st->fabric_settings,
         .fabric = plane_fabric(st->plane)->name,

@@ -94,7 +94,7 @@ static void print_limits(FILE *out, const struct state *st) {
         [QUOTA_POOLS] = "pools",       [QUOTA_REGISTERED] = "registered_bytes",
         [QUOTA_RINGS] = "rings",       [QUOTA_LEASES] = "leases",
         [QUOTA_ATTACHES] = "attaches", [QUOTA_SERVICES] = "services",
-        [QUOTA_CHANNELS] = "channels",
+        [QUOTA_CHANNELS] = "channels", [QUOTA_MAPPINGS] = "mappings",
     };
     fprintf(out, "# HELP rdmad_limit The daemon's own limit of a resource, where there is one.\n"
                  "# TYPE rdmad_limit gauge\n");

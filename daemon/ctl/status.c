@@ -54,7 +54,7 @@ static json_t *limits(const struct state *st, const struct ctl_totals *t) {
         [QUOTA_POOLS] = "pools",       [QUOTA_REGISTERED] = "registered_bytes",
         [QUOTA_RINGS] = "rings",       [QUOTA_LEASES] = "leases",
         [QUOTA_ATTACHES] = "attaches", [QUOTA_SERVICES] = "services",
-        [QUOTA_CHANNELS] = "channels",
+        [QUOTA_CHANNELS] = "channels", [QUOTA_MAPPINGS] = "mappings",
     };
     const struct quota_limits *max = &st->quota.limits;
     json_t *o = json_object();

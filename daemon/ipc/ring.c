@@ -12,14 +12,12 @@
  * bounds hurts the liar only: it gets stale entries executed or its own completions overwritten.
  */
 #include "daemon/ipc/ring.h"
-#include "common/memfd.h"
 #include "common/ringword.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,37 +47,42 @@ size_t ring_bytes(uint32_t sq_entries, uint32_t cq_entries) {
            whole_pages(RDMAD_RING_DAEMON_BYTES(cq_entries));
 }
 
+/* For the client: its own, to be sent. */
+static int lend(const struct shared_memory *m, int *fd, struct error *err) {
+    *fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
+    return *fd < 0 ? error_errno(err, RDMAD_E_SYSTEM, "ring: no descriptor for its memory") : 0;
+}
+
 /* The memfd that the client writes: we map it read-only, so we cannot even be made to. */
 static int map_client_side(struct ring *r, int *fd, struct error *err) {
-    r->client_bytes = RDMAD_RING_CLIENT_BYTES(r->sq_entries);
-    *fd = rdmad_memfd_create("rdmad-ring-client", &r->client_bytes, false);
-    if (*fd < 0)
-        return error_errno(err, *fd, "ring: cannot create %zu bytes for %u sqes", r->client_bytes,
-                           r->sq_entries);
-    r->client = rdmad_memfd_map(*fd, r->client_bytes, false);
-    if (!r->client)
-        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot map %zu bytes of sqes",
-                           r->client_bytes);
+    struct shared_memory *m = &r->client_memory;
+    int rc = shared_memory_make(m, "ring", "rdmad-ring-client",
+                                RDMAD_RING_CLIENT_BYTES(r->sq_entries), SHARED_READ, err);
+    if (rc)
+        return rc;
+    r->client = m->base;
+    r->client_bytes = m->bytes;
     r->sqe = (const struct rdmad_sqe *)((const char *)r->client + RDMAD_RING_ENTRIES_OFFSET);
-    return 0;
+    return lend(m, fd, err);
 }
 
 /* The memfd that we write: mapped first, then frozen, so nobody else ever maps it writable. */
 static int map_daemon_side(struct ring *r, int *fd, struct error *err) {
-    r->daemon_bytes = RDMAD_RING_DAEMON_BYTES(r->cq_entries);
-    *fd = rdmad_memfd_create_unfrozen("rdmad-ring-daemon", &r->daemon_bytes);
-    if (*fd < 0)
-        return error_errno(err, *fd, "ring: cannot create %zu bytes for %u cqes", r->daemon_bytes,
-                           r->cq_entries);
-    r->daemon = rdmad_memfd_map(*fd, r->daemon_bytes, true);
-    if (!r->daemon)
-        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot map %zu bytes of cqes",
-                           r->daemon_bytes);
-    if (rdmad_memfd_freeze(*fd) < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot seal %zu bytes of cqes",
-                           r->daemon_bytes);
+    struct shared_memory *m = &r->daemon_memory;
+    int rc = shared_memory_make(m, "ring", "rdmad-ring-daemon",
+                                RDMAD_RING_DAEMON_BYTES(r->cq_entries), SHARED_OURS, err);
+    if (rc)
+        return rc;
+    r->daemon = m->base;
+    r->daemon_bytes = m->bytes;
     r->cqe = (struct rdmad_cqe *)((char *)r->daemon + RDMAD_RING_ENTRIES_OFFSET);
-    return 0;
+    return lend(m, fd, err);
+}
+
+int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg,
+                struct error *err) {
+    int rc = shared_memory_settle(&r->client_memory, wanted, arg, err);
+    return rc ? rc : shared_memory_settle(&r->daemon_memory, wanted, arg, err);
 }
 
 /* A stream, so that one receive takes any number of wake-ups that piled up. Our end is shut for
@@ -139,10 +142,8 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
 void ring_destroy(struct ring *r) {
     if (!r)
         return;
-    if (r->client)
-        munmap((void *)(uintptr_t)r->client, r->client_bytes);
-    if (r->daemon)
-        munmap(r->daemon, r->daemon_bytes);
+    shared_memory_end(&r->client_memory);
+    shared_memory_end(&r->daemon_memory);
     if (r->doorbell >= 0)
         close(r->doorbell);
     if (r->knock >= 0)

@@ -18,6 +18,7 @@
 
 #include "daemon/base/error.h"
 #include "daemon/base/list.h"
+#include "daemon/base/shared_memory.h"
 #include <rdmad/ring.h>
 #include <stdbool.h>
 
@@ -29,6 +30,7 @@ struct ring {
     const struct rdmad_sqe *sqe;
     struct rdmad_cqe *cqe;
     size_t client_bytes, daemon_bytes;
+    struct shared_memory client_memory, daemon_memory;
     uint32_t sq_entries, cq_entries;
     uint32_t sq_head;     /* sqes taken */
     uint32_t cq_tail;     /* cqes written, published or not */
@@ -40,11 +42,15 @@ struct ring {
     void *owner;           /* the worker's */
 };
 
-/* Creates, maps and seals both memfds, the socketpair and the eventfd. fds receives the descriptors
- * of RDMAD_MSG_RING_CREATE's reply, the caller's to send and close; knock is watched before that.
- * Entries are rounded up to powers
+/* Creates and maps both memfds, empty: the client makes their pages, and seals the one that it
+ * writes; the other is sealed before the client has it. Then ring_settle says whether the ring may
+ * be used. Also creates the socketpair and the eventfd. fds receives the descriptors of
+ * RDMAD_MSG_RING_CREATE's reply, the caller's to send and close. Entries are rounded up to powers
  * of two within RDMAD_RING_MIN/MAX_ENTRIES (cq at least sq). */
 int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int fds[RING_FDS],
+                struct error *err);
+/* May take a while, as shared_memory_settle. */
+int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg,
                 struct error *err);
 void ring_destroy(struct ring *r);
 size_t ring_bytes(uint32_t sq_entries, uint32_t cq_entries); /* what create would charge */

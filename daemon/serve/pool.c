@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool.c - pools made and given back. The descriptor goes to the client and is closed here: what
- * keeps the memory is the mapping.
+ * pool.c - pools made, made ready and given back.
  */
 #include "daemon/state/pool.h"
 #include "daemon/serve/later.h"
-#include <unistd.h>
 
 static void created(void *arg, struct pool *pool, int fd, const struct error *result) {
     struct request *rq = arg;
@@ -13,8 +11,7 @@ static void created(void *arg, struct pool *pool, int fd, const struct error *re
         serve_fail(rq, result);
     } else {
         struct rdmad_pool_create_rep rep = {.pool = pool->handle, .bytes = pool->bytes};
-        serve_reply(rq, &rep, sizeof(rep), &fd, 1);
-        close(fd);
+        serve_reply(rq, &rep, sizeof(rep), &fd, fd >= 0);
     }
     later_free(rq);
 }
@@ -32,18 +29,6 @@ void serve_pool_create(const struct request *rq, const void *body) {
         pool_create(rq->session, req->bytes, req->flags, created, later);
 }
 
-static void imported(void *arg, struct pool *pool, int fd, const struct error *result) {
-    struct request *rq = arg;
-    (void)fd;
-    if (result->code) {
-        serve_fail(rq, result);
-    } else {
-        struct rdmad_pool_create_rep rep = {.pool = pool->handle, .bytes = pool->bytes};
-        serve_reply(rq, &rep, sizeof(rep), NULL, 0);
-    }
-    later_free(rq);
-}
-
 void serve_pool_import(const struct request *rq, const void *body) {
     const struct rdmad_pool_import_req *req = body;
     struct error err;
@@ -57,7 +42,15 @@ void serve_pool_import(const struct request *rq, const void *body) {
         return;
     int fd = *rq->fd;
     *rq->fd = -1;
-    pool_import(rq->session, fd, req->bytes, imported, later);
+    pool_import(rq->session, fd, req->bytes, created, later);
+}
+
+void serve_pool_ready(const struct request *rq, const void *body) {
+    const struct rdmad_pool_ready_req *req = body;
+    struct error err;
+    struct request *later = later_new(rq);
+    if (later && pool_make_ready(rq->session, req->pool, later_answer, later, &err))
+        later_answer(later, &err);
 }
 
 void serve_pool_destroy(const struct request *rq, const void *body) {

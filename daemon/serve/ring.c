@@ -49,6 +49,14 @@ void serve_ring_create(const struct request *rq, const void *body) {
         ring_object_create(rq->session, req->sq_entries, req->cq_entries, created, later);
 }
 
+void serve_ring_ready(const struct request *rq, const void *body) {
+    const struct rdmad_ring_ready_req *req = body;
+    struct error err;
+    struct request *later = later_new(rq);
+    if (later && ring_object_make_ready(rq->session, req->ring, later_answer, later, &err))
+        later_answer(later, &err);
+}
+
 void serve_ring_destroy(const struct request *rq, const void *body) {
     const struct rdmad_ring_destroy_req *req = body;
     struct error err;

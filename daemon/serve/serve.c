@@ -41,6 +41,8 @@ static const struct {
     [RDMAD_MSG_CHANNEL_ACCEPT] = {serve_channel_accept, sizeof(struct rdmad_channel_accept_req)},
     [RDMAD_MSG_CHANNEL_REJECT] = {serve_channel_reject, sizeof(struct rdmad_channel_reject_req)},
     [RDMAD_MSG_CHANNEL_CLOSE] = {serve_channel_close, sizeof(struct rdmad_channel_close_req)},
+    [RDMAD_MSG_POOL_READY] = {serve_pool_ready, sizeof(struct rdmad_pool_ready_req)},
+    [RDMAD_MSG_RING_READY] = {serve_ring_ready, sizeof(struct rdmad_ring_ready_req)},
     [RDMAD_MSG_CHANNEL_STAT] = {serve_channel_stat, sizeof(struct rdmad_channel_stat_req)},
 };
 

@@ -41,7 +41,8 @@ serve_handler serve_pool_create, serve_pool_destroy;       /* pool.c */
 serve_handler serve_lease_grant, serve_lease_renew;        /* lease.c */
 serve_handler serve_lease_revoke, serve_lease_stat;        /* lease.c */
 serve_handler serve_lease_attach, serve_lease_release;     /* attach.c */
-serve_handler serve_pool_import;                           /* pool.c */
+serve_handler serve_pool_import, serve_pool_ready;         /* pool.c */
+serve_handler serve_ring_ready;                            /* ring.c */
 serve_handler serve_lease_delegate, serve_lease_keep;      /* lend.c */
 serve_handler serve_lease_request, serve_lease_hand_over;  /* request.c */
 serve_handler serve_budget_free;                           /* request.c */

@@ -422,7 +422,10 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
     strncpy(o->node_name, ask->node, sizeof(o->node_name) - 1);
     o->done = done;
     o->arg = arg;
-    o->job = (struct offload_job){.reply_to = st->mailbox, .run = zero_run, .done = zero_done};
+    o->job = (struct offload_job){.owner = b->pool->session->uid,
+                                  .reply_to = st->mailbox,
+                                  .run = zero_run,
+                                  .done = zero_done};
     list_append(&b->orders, &o->node);
     b->count++;
     if (o->extent->length > AT_ONCE) {

@@ -3,10 +3,13 @@
  * limits.c - settings to limits. A byte limit of 0 is a share of the machine, smaller for one user
  * and for one session, so that by default nobody alone can take everything. What has a limit for a
  * session only is limited for a user too, by that of FULL_SESSIONS sessions: otherwise one with
- * very many sessions could use up what is counted for the whole process (its mappings, 65530 by
- * default, its descriptors) or grow the tables without bound.
+ * very many sessions could use up what is counted for the whole process (its descriptors) or grow
+ * the tables without bound. What the kernel counts for the process and clients use up together, its
+ * mappings, has a total: what the kernel allows, less a quarter for ourselves.
  */
 #include "daemon/state/limits.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #define FULL_SESSIONS 64u
@@ -16,6 +19,17 @@
 static uint64_t machine_bytes(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+/* Where /proc/sys cannot be seen, what the kernel's default is. */
+static uint64_t machine_mappings(void) {
+    uint64_t count = 65530;
+    FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+    if (f && fscanf(f, "%" SCNu64, &count) != 1)
+        count = 65530;
+    if (f)
+        fclose(f);
+    return count / 4 * 3;
 }
 
 static uint64_t or_else(uint64_t value, uint64_t otherwise) {
@@ -49,6 +63,10 @@ void limits_of(const struct config *c, struct quota_limits *out) {
     out->session[QUOTA_REGISTERED] =
         registered(c->max_registered_bytes_session, out->session[QUOTA_BYTES]);
 
+    uint64_t carried = machine_mappings(), mappings = or_else(c->max_mappings, carried);
+    out->total[QUOTA_MAPPINGS] = mappings < carried ? mappings : carried;
+    out->uid[QUOTA_MAPPINGS] = or_else(c->max_mappings_uid, out->total[QUOTA_MAPPINGS] / 4);
+
     out->total[QUOTA_SESSIONS] = c->max_sessions;
     out->uid[QUOTA_SESSIONS] = c->max_sessions_uid;
     out->session[QUOTA_POOLS] = c->max_pools_session;
@@ -63,4 +81,23 @@ void limits_of(const struct config *c, struct quota_limits *out) {
     limit_uid(out, QUOTA_ATTACHES);
     limit_uid(out, QUOTA_SERVICES);
     limit_uid(out, QUOTA_CHANNELS);
+}
+
+int limits_check(const struct config *c, const struct quota_limits *limits, struct error *err) {
+    uint64_t total = limits->total[QUOTA_MAPPINGS], uid = limits->uid[QUOTA_MAPPINGS];
+    uint64_t session = c->max_pools_session + 2 * c->max_rings_session;
+    if (c->max_mappings > total || c->max_mappings_uid > total)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "limits.mappings is %" PRIu64 " and limits.mappings_per_uid %" PRIu64
+                         ", but this machine gives a process %" PRIu64
+                         " for pools and rings; raise vm.max_map_count to a third more than that "
+                         "is to be",
+                         c->max_mappings, c->max_mappings_uid, total);
+    if (session > uid)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "%" PRIu64 " pools and %" PRIu64 " rings of one session take %" PRIu64
+                         " mappings, but one user may have %" PRIu64
+                         "; lower limits.pools_per_session or raise vm.max_map_count",
+                         c->max_pools_session, c->max_rings_session, session, uid);
+    return 0;
 }

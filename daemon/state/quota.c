@@ -25,6 +25,8 @@ static const struct {
                         "limits.attaches_per_session"},
     [QUOTA_SERVICES] = {"services", NULL, "limits.services_per_session",
                         "limits.services_per_session"},
+    [QUOTA_MAPPINGS] = {"mappings of pools and rings", "limits.mappings and vm.max_map_count",
+                        "limits.mappings_per_uid", NULL},
     [QUOTA_CHANNELS] = {"channels", NULL, "limits.channels_per_session",
                         "limits.channels_per_session"},
 };

@@ -22,6 +22,7 @@ enum quota_resource {
     QUOTA_LEASES,
     QUOTA_ATTACHES,
     QUOTA_SERVICES,
+    QUOTA_MAPPINGS, /* of the process, of which the kernel allows so many: a pool 1, a ring 2 */
     QUOTA_CHANNELS, /* ends of channels, and connections that wait to be accepted */
     QUOTA_COUNT
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring_object.c - create: charge, map, tell the worker, report. destroy: the same backwards.
+ * ring_object.c - create: charge, map on a registration thread, report. Ready: look there, tell the
+ * worker, report. destroy: the same backwards.
  *
- * The ring is in the session's table from the moment the worker hears of it. When the session
- * closes meanwhile, its close takes the ring from the table, and only the descriptors are left to
- * be closed here.
+ * The ring is in the session's table from when its client is told of it. Whoever takes it from the
+ * table has the worker let go of it first, if that was told.
  */
 #include "daemon/state/ring_object.h"
 #include "daemon/ipc/ring.h"
@@ -13,12 +13,39 @@
 #include <unistd.h>
 
 struct creation {
-    struct session *session; /* held */
-    uint64_t handle;
+    struct ring_object *ro;
+    struct offload_job job;
+    uint32_t sq_entries, cq_entries;
     int fds[RING_FDS];
+    struct error result;
     ring_created *done;
     void *arg;
 };
+
+/* One ring_object_make_ready. */
+struct settling {
+    struct ring_object *ro; /* referenced */
+    struct offload_job job;
+    struct error result;
+    plane_done *done;
+    void *arg;
+};
+
+static void post(const struct ring_object *ro, struct offload_job *job,
+                 void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
+    const struct session *s = ro->session;
+    *job = (struct offload_job){
+        .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
+    offload_post(s->state->offload, job);
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+static void discharge(struct ring_object *ro) {
+    quota_discharge(&ro->map_charge);
+    quota_discharge(&ro->bytes_charge);
+    quota_discharge(&ro->count_charge);
+}
 
 static void unmap_run(struct offload_job *job) {
     struct ring_object *ro = container_of(job, struct ring_object, unmap);
@@ -28,62 +55,48 @@ static void unmap_run(struct offload_job *job) {
 static void unmap_done(struct offload_job *job) {
     struct ring_object *ro = container_of(job, struct ring_object, unmap);
     struct session *s = ro->session;
-    quota_discharge(&ro->bytes_charge);
-    quota_discharge(&ro->count_charge);
+    discharge(ro);
     free(ro);
     session_release(s);
 }
 
-void ring_object_free(struct ring_object *ro) {
-    ro->unmap = (struct offload_job){
-        .reply_to = ro->session->state->mailbox, .run = unmap_run, .done = unmap_done};
-    offload_post(ro->session->state->offload, &ro->unmap);
+void ring_object_unref(struct ring_object *ro) {
+    if (--ro->refs == 0)
+        post(ro, &ro->unmap, unmap_run, unmap_done);
 }
 
+/* ---- create ------------------------------------------------------------------------------ */
+
+/* Two mappings. */
 static int charge(struct ring_object *ro, uint64_t bytes, struct error *err) {
     struct session *s = ro->session;
     struct quota *q = &s->state->quota;
     int rc = quota_charge(q, &s->account, s->uid_account, QUOTA_RINGS, 1, &ro->count_charge, err);
+    if (!rc)
+        rc = quota_charge(q, &s->account, s->uid_account, QUOTA_MAPPINGS, 2, &ro->map_charge, err);
+    if (!rc)
+        rc = quota_charge(q, &s->account, s->uid_account, QUOTA_BYTES, bytes, &ro->bytes_charge,
+                          err);
     if (rc)
-        return rc;
-    rc = quota_charge(q, &s->account, s->uid_account, QUOTA_BYTES, bytes, &ro->bytes_charge, err);
-    if (rc)
-        quota_discharge(&ro->count_charge);
+        discharge(ro);
     return rc;
 }
 
-/* A charged ring in the session's table, not yet known to the worker. */
-static int make(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
-                struct ring_object **out, int fds[RING_FDS], struct error *err) {
-    struct ring_object *ro = calloc(1, sizeof(*ro));
-    if (!ro)
-        return error_set(err, RDMAD_E_NOMEM, "out of memory for a ring");
-    ro->session = s;
-    int rc = charge(ro, ring_bytes(sq_entries, cq_entries), err);
-    if (rc)
-        goto uncharged;
-    rc = ring_create(sq_entries, cq_entries, &ro->ring, fds, err);
-    if (rc)
-        goto unmapped;
-    ro->handle = slots_add(&s->rings, ro);
-    if (!ro->handle) {
-        rc = error_set(err, RDMAD_E_NOMEM, "out of memory for one more ring");
-        goto unlisted;
-    }
-    session_hold(s);
-    *out = ro;
-    return 0;
+static bool still_wanted(const void *arg) {
+    const struct ring_object *ro = arg;
+    return !__atomic_load_n(&ro->session->closing, __ATOMIC_SEQ_CST);
+}
 
-unlisted:
-    ring_destroy(ro->ring);
-    for (int i = 0; i < RING_FDS; i++)
-        close(fds[i]);
-unmapped:
-    quota_discharge(&ro->bytes_charge);
-    quota_discharge(&ro->count_charge);
-uncharged:
-    free(ro);
-    return rc;
+static int is_ending(struct error *err) {
+    return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
+}
+
+static void creation_run(struct offload_job *job) {
+    struct creation *c = container_of(job, struct creation, job);
+    if (!still_wanted(c->ro))
+        is_ending(&c->result);
+    else
+        ring_create(c->sq_entries, c->cq_entries, &c->ro->ring, c->fds, &c->result);
 }
 
 static void close_fds(const int fds[RING_FDS]) {
@@ -91,59 +104,120 @@ static void close_fds(const int fds[RING_FDS]) {
         close(fds[i]);
 }
 
-/* Why the ring is not to be handed out although the worker has it. */
-static const struct error *changed_meanwhile(const struct session *s, const struct ring_object *ro,
-                                             struct error *err) {
-    if (s->closing)
-        error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
-    else if (!ro) /* a client may guess the handle before it is told */
-        error_set(err, RDMAD_E_CANCELED, "the ring was destroyed while it was made");
-    else
-        return NULL;
-    return err;
+static void creation_done(struct offload_job *job) {
+    struct creation *c = container_of(job, struct creation, job);
+    struct ring_object *ro = c->ro;
+    struct error result = c->result;
+    if (!result.code && !still_wanted(ro))
+        is_ending(&result);
+    if (!result.code && !(ro->handle = slots_add(&ro->session->rings, ro)))
+        error_set(&result, RDMAD_E_NOMEM, "out of memory for one more ring");
+    if (result.code && ro->ring)
+        close_fds(c->fds);
+    c->done(c->arg, result.code ? NULL : ro, result.code ? NULL : c->fds, &result);
+    if (result.code)
+        ring_object_unref(ro);
+    free(c);
 }
 
-static void ring_added(void *arg, const struct error *result) {
-    struct creation *c = arg;
-    struct session *s = c->session;
-    struct error err;
-    struct ring_object *ro = slots_get(&s->rings, c->handle);
-    const struct error *failed = result->code ? result : changed_meanwhile(s, ro, &err);
-    if (result->code && ro) {
-        slots_remove(&s->rings, c->handle);
-        ring_object_free(ro);
+/* A charged ring without memory. */
+static struct ring_object *ring_object_new(struct session *s, uint64_t bytes, struct error *err) {
+    struct ring_object *ro = calloc(1, sizeof(*ro));
+    if (!ro) {
+        error_set(err, RDMAD_E_NOMEM, "out of memory for a ring");
+        return NULL;
     }
-    if (failed) {
-        close_fds(c->fds);
-        c->done(c->arg, NULL, NULL, failed);
-    } else {
-        c->done(c->arg, ro, c->fds, result);
+    ro->session = s;
+    ro->refs = 1;
+    if (charge(ro, bytes, err)) {
+        free(ro);
+        return NULL;
     }
-    free(c);
-    session_release(s);
+    session_hold(s);
+    return ro;
 }
 
 void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
                         ring_created *done, void *arg) {
     struct error err;
-    struct ring_object *ro = NULL;
     struct creation *c = calloc(1, sizeof(*c));
-    if (!c) {
+    struct ring_object *ro = NULL;
+    if (c)
+        ro = ring_object_new(s, ring_bytes(sq_entries, cq_entries), &err);
+    else
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a ring");
-        done(arg, NULL, NULL, &err);
-        return;
-    }
-    if (make(s, sq_entries, cq_entries, &ro, c->fds, &err)) {
+    if (!ro) {
         free(c);
         done(arg, NULL, NULL, &err);
         return;
     }
-    c->session = s;
-    c->handle = ro->handle;
+    c->ro = ro;
+    c->sq_entries = sq_entries;
+    c->cq_entries = cq_entries;
     c->done = done;
     c->arg = arg;
-    session_hold(s);
-    plane_ring_add(s->plane, ro->handle, ro->ring, ring_added, c);
+    post(ro, &c->job, creation_run, creation_done);
+}
+
+/* ---- ready ------------------------------------------------------------------------------- */
+
+static void settle_run(struct offload_job *job) {
+    struct settling *c = container_of(job, struct settling, job);
+    ring_settle(c->ro->ring, still_wanted, c->ro, &c->result);
+}
+
+static void settled(void *arg, const struct error *result) {
+    struct settling *c = arg;
+    struct ring_object *ro = c->ro;
+    struct error why = *result;
+    if (!why.code && !still_wanted(ro))
+        is_ending(&why);
+    else if (!why.code && slots_get(&ro->session->rings, ro->handle) != ro)
+        error_set(&why, RDMAD_E_CANCELED, "the ring was destroyed before it was ready");
+    ro->in_plane = ro->in_plane && !result->code;
+    ro->stage = why.code ? RING_MADE : RING_READY;
+    c->done(c->arg, &why);
+    free(c);
+    ring_object_unref(ro);
+}
+
+static void settle_done(struct offload_job *job) {
+    struct settling *c = container_of(job, struct settling, job);
+    struct ring_object *ro = c->ro;
+    struct session *s = ro->session;
+    if (c->result.code || !s->plane || slots_get(&s->rings, ro->handle) != ro) {
+        settled(c, &c->result);
+        return;
+    }
+    ro->in_plane = true;
+    plane_ring_add(s->plane, ro->handle, ro->ring, settled, c);
+}
+
+static struct ring_object *find(struct session *s, uint64_t handle, struct error *err) {
+    struct ring_object *ro = slots_get(&s->rings, handle);
+    if (!ro)
+        error_set(err, RDMAD_E_HANDLE, "the session has no ring 0x%" PRIx64, handle);
+    return ro;
+}
+
+int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done, void *arg,
+                           struct error *err) {
+    struct ring_object *ro = find(s, handle, err);
+    if (!ro)
+        return RDMAD_E_HANDLE;
+    if (ro->stage != RING_MADE)
+        return error_set(err, RDMAD_E_INVAL, "ring 0x%" PRIx64 " %s", handle,
+                         ro->stage == RING_READY ? "is ready already" : "is being made ready");
+    struct settling *c = calloc(1, sizeof(*c));
+    if (!c)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory");
+    c->ro = ro;
+    c->done = done;
+    c->arg = arg;
+    ro->stage = RING_SETTLING;
+    ro->refs++;
+    post(ro, &c->job, settle_run, settle_done);
+    return 0;
 }
 
 /* ---- destroy ----------------------------------------------------------------------------- */
@@ -158,19 +232,22 @@ static void ring_dropped(void *arg, const struct error *result) {
     struct destruction d = *(struct destruction *)arg;
     free(arg);
     d.done(d.arg, result);
-    ring_object_free(d.ro);
+    ring_object_unref(d.ro);
 }
 
 int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg,
                         struct error *err) {
-    struct ring_object *ro = slots_get(&s->rings, handle);
+    struct ring_object *ro = find(s, handle, err);
     if (!ro)
-        return error_set(err, RDMAD_E_HANDLE, "the session has no ring 0x%" PRIx64, handle);
+        return RDMAD_E_HANDLE;
     struct destruction *d = malloc(sizeof(*d));
     if (!d)
         return error_set(err, RDMAD_E_NOMEM, "out of memory");
     *d = (struct destruction){ro, done, arg};
     slots_remove(&s->rings, handle);
-    plane_ring_drop(s->plane, handle, ring_dropped, d);
+    if (ro->in_plane)
+        plane_ring_drop(s->plane, handle, ring_dropped, d);
+    else
+        ring_dropped(d, &(struct error){.code = 0});
     return 0;
 }

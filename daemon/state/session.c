@@ -112,7 +112,7 @@ static void unmap_everything(struct session *s) {
     struct pool *p;
     while ((ro = slots_next(&s->rings, &cursor, &handle))) {
         slots_remove(&s->rings, handle);
-        ring_object_free(ro);
+        ring_object_unref(ro);
     }
     cursor = 0;
     while ((p = slots_next(&s->pools, &cursor, &handle))) {

@@ -18,7 +18,7 @@
 #define RDMAD_STATIC_ASSERT _Static_assert
 #endif
 
-#define RDMAD_ABI_VERSION 1
+#define RDMAD_ABI_VERSION 2
 
 /*
  * Every call of librdmad, every reply of the daemon and every completion carries one of these.

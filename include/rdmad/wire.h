@@ -49,6 +49,8 @@ enum rdmad_msg_type {
     RDMAD_MSG_NAMES_UNWATCH = 25,
     RDMAD_MSG_LEASE_KEEP = 26,
     RDMAD_MSG_CHANNEL_STAT = 27,
+    RDMAD_MSG_POOL_READY = 28,
+    RDMAD_MSG_RING_READY = 29,
     RDMAD_MSG_COUNT
 };
 
@@ -98,11 +100,18 @@ struct rdmad_ring_create_req {
     uint64_t reserved;
 };
 /* With four descriptors: client's memfd, daemon's memfd, client's end of the socketpair, eventfd.
- */
+ * Both memfds are empty. The client maps both and populates them (MADV_POPULATE_WRITE its own,
+ * MADV_POPULATE_READ the daemon's), so that their pages are charged to it; it seals its own with
+ * F_SEAL_FUTURE_WRITE and F_SEAL_SEAL, as the daemon's is already, and sends RING_READY. Before
+ * that is answered nobody reads the ring. */
 struct rdmad_ring_create_rep {
     uint64_t ring;
     uint32_t sq_entries;
     uint32_t cq_entries;
+};
+/* Refused with what is missing, after which it may be sent again. */
+struct rdmad_ring_ready_req {
+    uint64_t ring;
 };
 struct rdmad_ring_destroy_req {
     uint64_t ring;
@@ -113,10 +122,16 @@ struct rdmad_pool_create_req {
     uint32_t flags; /* RDMAD_POOL_* */
     uint32_t reserved;
 };
-/* With one descriptor: the sealed memfd. */
+/* With one descriptor: a memfd, sealed in size and empty. The client maps and populates it, seals
+ * it with F_SEAL_FUTURE_WRITE and F_SEAL_SEAL, and sends POOL_READY. Before that is answered the
+ * pool can be destroyed, and used for nothing. */
 struct rdmad_pool_create_rep {
     uint64_t pool;
     uint64_t bytes;
+};
+/* Refused with what is missing, after which it may be sent again. */
+struct rdmad_pool_ready_req {
+    uint64_t pool;
 };
 struct rdmad_pool_destroy_req {
     uint64_t pool;
@@ -187,7 +202,8 @@ struct rdmad_lease_stat_rep {
     uint32_t reserved;
 };
 
-/* With one descriptor: a memfd sealed against shrinking, growing and further seals. */
+/* With one descriptor: a memfd of small pages, sealed against shrinking and growing, and by nothing
+ * else. What follows is as after POOL_CREATE. */
 struct rdmad_pool_import_req {
     uint64_t bytes; /* must be the memfd's size */
     uint64_t reserved;

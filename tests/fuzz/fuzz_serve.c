@@ -57,6 +57,8 @@ HANDLER(serve_channel_accept, rdmad_channel_accept_req)
 HANDLER(serve_channel_reject, rdmad_channel_reject_req)
 HANDLER(serve_channel_close, rdmad_channel_close_req)
 HANDLER(serve_channel_stat, rdmad_channel_stat_req)
+HANDLER(serve_pool_ready, rdmad_pool_ready_req)
+HANDLER(serve_ring_ready, rdmad_ring_ready_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct session s = {.greeted = size % 2};

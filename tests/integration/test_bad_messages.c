@@ -60,6 +60,8 @@ static const size_t body_sizes[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_NAMES_WATCH] = sizeof(struct rdmad_names_watch_req),
     [RDMAD_MSG_NAMES_UNWATCH] = sizeof(struct rdmad_names_unwatch_req),
     [RDMAD_MSG_LEASE_KEEP] = sizeof(struct rdmad_lease_keep_req),
+    [RDMAD_MSG_POOL_READY] = sizeof(struct rdmad_pool_ready_req),
+    [RDMAD_MSG_RING_READY] = sizeof(struct rdmad_ring_ready_req),
 };
 
 struct packet {
@@ -255,6 +257,10 @@ static void bad_values_are_refused(void) {
         SPOIL("no ring", RDMAD_MSG_RING_DESTROY, rdmad_ring_destroy_req, ring, handles[i],
               RDMAD_E_HANDLE);
         SPOIL("no pool", RDMAD_MSG_POOL_DESTROY, rdmad_pool_destroy_req, pool, handles[i],
+              RDMAD_E_HANDLE);
+        SPOIL("no ring", RDMAD_MSG_RING_READY, rdmad_ring_ready_req, ring, handles[i],
+              RDMAD_E_HANDLE);
+        SPOIL("no pool", RDMAD_MSG_POOL_READY, rdmad_pool_ready_req, pool, handles[i],
               RDMAD_E_HANDLE);
         SPOIL("no attachment", RDMAD_MSG_LEASE_RELEASE, rdmad_lease_release_req, handle, handles[i],
               RDMAD_E_HANDLE);

@@ -106,7 +106,7 @@ union body { /* zero where nothing is said */
 static void memory_body(const struct one *c, uint16_t type, union body *b) {
     if (type == RDMAD_MSG_RING_CREATE)
         b->ring.sq_entries = 4;
-    else if (type == RDMAD_MSG_RING_DESTROY)
+    else if (type == RDMAD_MSG_RING_DESTROY || type == RDMAD_MSG_RING_READY)
         b->ring_destroy.ring = any(&c->rings);
     else if (type == RDMAD_MSG_POOL_CREATE)
         b->pool.bytes = POOL;
@@ -227,6 +227,9 @@ static const struct kind kinds[] = {
     {RDMAD_MSG_POOL_CREATE, 3, sizeof(struct rdmad_pool_create_req), memory_body},
     {RDMAD_MSG_POOL_DESTROY, 1, sizeof(struct rdmad_pool_destroy_req), memory_body},
     {RDMAD_MSG_POOL_IMPORT, 1, sizeof(struct rdmad_pool_import_req), memory_body},
+    /* Of what was never populated, what is ready, what is gone. */
+    {RDMAD_MSG_POOL_READY, 1, sizeof(struct rdmad_pool_ready_req), memory_body},
+    {RDMAD_MSG_RING_READY, 1, sizeof(struct rdmad_ring_ready_req), memory_body},
     {RDMAD_MSG_LEASE_GRANT, 8, sizeof(struct rdmad_lease_grant_req), owner_body},
     {RDMAD_MSG_LEASE_RENEW, 2, sizeof(struct rdmad_lease_renew_req), owner_body},
     {RDMAD_MSG_LEASE_REVOKE, 2, sizeof(struct rdmad_lease_revoke_req), owner_body},
@@ -263,7 +266,7 @@ static const struct kind *any_kind(void) {
 static int sealed_memory(void) {
     int fd = memfd_create("churn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(fd >= 0 && ftruncate(fd, POOL) == 0, "memfd: %s", strerror(errno));
-    CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0, "seals");
+    CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0, "seals");
     return fd;
 }
 

@@ -2,12 +2,14 @@
 /*
  * raw_ring.c - a ring without the library's good manners.
  */
+#include "common/memfd.h"
 #include "common/ringword.h"
 #include "tests/support/harness.h"
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -19,7 +21,7 @@ static size_t page_round(size_t bytes) {
     return (bytes + page - 1) / page * page;
 }
 
-int raw_ring_create(int sock, uint32_t entries, struct raw_ring *out) {
+int raw_ring_make(int sock, uint32_t entries, struct raw_ring *out) {
     struct rdmad_ring_create_req req = {.sq_entries = entries};
     struct raw_packet reply;
     int status = raw_request(sock, RDMAD_MSG_RING_CREATE, &req, sizeof(req), &reply);
@@ -43,6 +45,28 @@ int raw_ring_create(int sock, uint32_t entries, struct raw_ring *out) {
           strerror(errno));
     out->sqe = (void *)((char *)out->client + RDMAD_RING_ENTRIES_OFFSET);
     out->cqe = (const void *)((const char *)out->daemon + RDMAD_RING_ENTRIES_OFFSET);
+    return 0;
+}
+
+int raw_ring_ready(int sock, uint64_t ring, char *text) {
+    struct rdmad_ring_ready_req req = {.ring = ring};
+    struct raw_packet reply;
+    int status = raw_request(sock, RDMAD_MSG_RING_READY, &req, sizeof(req), &reply);
+    if (status && text)
+        snprintf(text, RDMAD_TEXT_MAX + 1, "%s", raw_text(&reply));
+    return status;
+}
+
+int raw_ring_create(int sock, uint32_t entries, struct raw_ring *out) {
+    char text[RDMAD_TEXT_MAX + 1];
+    int status = raw_ring_make(sock, entries, out);
+    if (status)
+        return status;
+    CHECK(rdmad_memfd_populate((void *)(uintptr_t)out->daemon, out->daemon_bytes, false) == 0,
+          "populate: %s", strerror(errno));
+    raw_populate_and_seal(out->client, out->client_bytes, out->client_fd);
+    status = raw_ring_ready(sock, out->handle, text);
+    CHECK(status == 0, "a ring that is populated and sealed is not ready: %s", text);
     return 0;
 }
 

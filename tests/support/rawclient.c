@@ -5,6 +5,7 @@
 #include "tests/support/rawclient.h"
 
 #include "common/fdmsg.h"
+#include "common/memfd.h"
 #include "tests/support/harness.h"
 
 #include <errno.h>
@@ -126,7 +127,12 @@ bool raw_ended(int sock, int timeout_ms) {
 
 /* ---- objects ------------------------------------------------------------------------------- */
 
-int raw_pool_create(int sock, size_t bytes, uint32_t flags, struct raw_pool *out) {
+static void copy_text(char *text, const struct raw_packet *reply) {
+    if (text)
+        snprintf(text, RDMAD_TEXT_MAX + 1, "%s", raw_text(reply));
+}
+
+int raw_pool_make(int sock, size_t bytes, uint32_t flags, struct raw_pool *out) {
     struct rdmad_pool_create_req req = {.bytes = bytes, .flags = flags};
     struct raw_packet reply;
     int status = raw_request(sock, RDMAD_MSG_POOL_CREATE, &req, sizeof(req), &reply);
@@ -140,14 +146,34 @@ int raw_pool_create(int sock, size_t bytes, uint32_t flags, struct raw_pool *out
     return 0;
 }
 
+void raw_populate_and_seal(void *base, size_t bytes, int fd) {
+    CHECK(rdmad_memfd_populate(base, bytes, true) == 0, "populate: %s", strerror(errno));
+    CHECK(rdmad_memfd_freeze(fd) == 0, "seal: %s", strerror(errno));
+}
+
+int raw_pool_ready(int sock, uint64_t pool, char *text) {
+    struct rdmad_pool_ready_req req = {.pool = pool};
+    struct raw_packet reply;
+    int status = raw_request(sock, RDMAD_MSG_POOL_READY, &req, sizeof(req), &reply);
+    if (status)
+        copy_text(text, &reply);
+    return status;
+}
+
+int raw_pool_create(int sock, size_t bytes, uint32_t flags, struct raw_pool *out) {
+    char text[RDMAD_TEXT_MAX + 1];
+    int status = raw_pool_make(sock, bytes, flags, out);
+    if (status)
+        return status;
+    raw_populate_and_seal(out->base, out->bytes, out->fd);
+    status = raw_pool_ready(sock, out->handle, text);
+    CHECK(status == 0, "a pool that is populated and sealed is not ready: %s", text);
+    return 0;
+}
+
 void raw_pool_unmap(struct raw_pool *p) {
     munmap(p->base, p->bytes);
     close(p->fd);
-}
-
-static void copy_text(char *text, const struct raw_packet *reply) {
-    if (text)
-        snprintf(text, RDMAD_TEXT_MAX + 1, "%s", raw_text(reply));
 }
 
 int raw_grant(int sock, const struct raw_pool *pool, uint64_t ttl_ns,

@@ -56,7 +56,12 @@ struct raw_pool {
     size_t bytes;
     int fd;
 };
+/* All of it: made, populated, sealed and ready. */
 int raw_pool_create(int sock, size_t bytes, uint32_t flags, struct raw_pool *out); /* status */
+/* And the steps. text (may be NULL, RDMAD_TEXT_MAX + 1) says why one was refused. */
+int raw_pool_make(int sock, size_t bytes, uint32_t flags, struct raw_pool *out);
+void raw_populate_and_seal(void *base, size_t bytes, int fd);
+int raw_pool_ready(int sock, uint64_t pool, char *text);
 void raw_pool_unmap(struct raw_pool *p);
 
 /* Both grant and attach return the status; on failure text (RDMAD_TEXT_MAX + 1) says why. */
@@ -76,6 +81,9 @@ struct raw_ring {
     int client_fd, daemon_fd, doorbell, knock;
 };
 int raw_ring_create(int sock, uint32_t entries, struct raw_ring *out); /* status */
+/* Its steps, as those of pools; make populates nothing. */
+int raw_ring_make(int sock, uint32_t entries, struct raw_ring *out);
+int raw_ring_ready(int sock, uint64_t ring, char *text);
 void raw_ring_unmap(struct raw_ring *r);
 /* Writes sqes as they are and publishes them; wakes the daemon. */
 void raw_ring_put(struct raw_ring *r, const struct rdmad_sqe *sqes, unsigned count);

@@ -276,7 +276,7 @@ void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[4]) {
     r->client_bytes = RDMAD_RING_CLIENT_BYTES(r->sq_entries);
     r->daemon_bytes = RDMAD_RING_DAEMON_BYTES(r->cq_entries);
     fds[0] = rdmad_memfd_create("fake-client", &r->client_bytes, false);
-    fds[1] = rdmad_memfd_create_unfrozen("fake-daemon", &r->daemon_bytes);
+    fds[1] = rdmad_memfd_create("fake-daemon", &r->daemon_bytes, false);
     r->client = rdmad_memfd_map(fds[0], r->client_bytes, true);
     r->daemon = rdmad_memfd_map(fds[1], r->daemon_bytes, true);
     must(r->client && r->daemon && rdmad_memfd_freeze(fds[1]) == 0, "ring memory");

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-Test(memfd, size_is_rounded_up_allocated_and_sealed) {
+Test(memfd, one_is_empty_and_its_size_is_rounded_up_and_sealed) {
     size_t bytes = 5000;
     int fd = rdmad_memfd_create("test", &bytes, false);
     struct stat st;
@@ -20,27 +20,29 @@ Test(memfd, size_is_rounded_up_allocated_and_sealed) {
     cr_assert_eq(bytes, 8192);
     cr_assert_eq(fstat(fd, &st), 0);
     cr_assert_eq(st.st_size, 8192);
-    cr_assert_geq(st.st_blocks * 512, 8192, "pages are there before anybody touches them");
+    cr_assert_eq(st.st_blocks, 0, "nobody pays for a page yet");
     cr_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     cr_assert_eq(ftruncate(fd, 0), -1);
     cr_assert_eq(ftruncate(fd, 1 << 20), -1);
-    cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1, "seals are sealed");
     cr_assert_eq(rdmad_memfd_verify(fd, bytes), 0);
 }
 
-Test(memfd, a_sparse_one_gets_its_pages_piece_by_piece) {
+Test(memfd, populating_makes_every_page_and_keeps_what_is_there) {
     size_t bytes = 5 * 4096;
-    int fd = rdmad_memfd_create_sparse("test", &bytes, false);
+    int fd = rdmad_memfd_create("test", &bytes, false);
+    char *written = rdmad_memfd_map(fd, bytes, true), *read = rdmad_memfd_map(fd, bytes, false);
     struct stat st;
 
-    cr_assert_geq(fd, 0);
-    cr_assert_eq(rdmad_memfd_verify(fd, bytes), 0, "its size is sealed before it has pages");
-    cr_assert_eq(fstat(fd, &st), 0);
-    cr_assert_eq(st.st_blocks, 0);
-    cr_assert_eq(rdmad_memfd_allocate(fd, 4096, 2 * 4096), 0);
+    written[4096] = 'x';
+    cr_assert_eq(rdmad_memfd_populate(written, 2 * 4096, true), 0);
     cr_assert_eq(fstat(fd, &st), 0);
     cr_assert_eq(st.st_blocks * 512, 2 * 4096);
-    cr_assert_eq(rdmad_memfd_allocate(fd, 4 * 4096, 2 * 4096), RDMAD_E_SYSTEM, "beyond its end");
+    cr_assert_eq(rdmad_memfd_populate(read, bytes, false), 0, "a mapping to read makes them, too");
+    cr_assert_eq(fstat(fd, &st), 0);
+    cr_assert_eq(st.st_blocks * 512, 5 * 4096);
+    cr_assert_eq(read[4096], 'x');
+    munmap(read, bytes);
+    cr_assert_eq(rdmad_memfd_populate(read, bytes, false), RDMAD_E_NOMEM, "there is no mapping");
 }
 
 Test(memfd, what_cannot_be_a_size_is_refused) {
@@ -54,7 +56,7 @@ Test(memfd, what_cannot_be_a_size_is_refused) {
 
 Test(memfd, a_frozen_memfd_can_be_read_and_no_longer_written) {
     size_t bytes = 4096;
-    int fd = rdmad_memfd_create_unfrozen("test", &bytes);
+    int fd = rdmad_memfd_create("test", &bytes, false);
     char *mine = rdmad_memfd_map(fd, bytes, true);
 
     cr_assert_not_null(mine);
@@ -66,6 +68,9 @@ Test(memfd, a_frozen_memfd_can_be_read_and_no_longer_written) {
     cr_assert_null(rdmad_memfd_map(fd, bytes, true));
     cr_assert_eq(mprotect(theirs, bytes, PROT_READ | PROT_WRITE), -1);
     cr_assert_eq(write(fd, "y", 1), -1);
+    cr_assert_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+    cr_assert_eq(madvise(mine, bytes, MADV_REMOVE), -1);
+    cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1, "seals are sealed");
     cr_assert_eq(rdmad_memfd_verify(fd, bytes), 0);
 }
 

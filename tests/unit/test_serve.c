@@ -64,6 +64,8 @@ HANDLER(serve_channel_accept)
 HANDLER(serve_channel_reject)
 HANDLER(serve_channel_close)
 HANDLER(serve_channel_stat)
+HANDLER(serve_pool_ready)
+HANDLER(serve_ring_ready)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
@@ -92,6 +94,8 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_CHANNEL_ACCEPT] = sizeof(struct rdmad_channel_accept_req),
     [RDMAD_MSG_CHANNEL_REJECT] = sizeof(struct rdmad_channel_reject_req),
     [RDMAD_MSG_CHANNEL_CLOSE] = sizeof(struct rdmad_channel_close_req),
+    [RDMAD_MSG_POOL_READY] = sizeof(struct rdmad_pool_ready_req),
+    [RDMAD_MSG_RING_READY] = sizeof(struct rdmad_ring_ready_req),
     [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),
 };
 
@@ -171,7 +175,7 @@ Test(serve, each_wrong_header_field_has_an_error_of_its_own) {
     cr_assert_eq(seen.seq, 0, "without our magic the seq means nothing");
     m = good;
     m.h.version = RDMAD_ABI_VERSION + 1;
-    refused(&m, 0, RDMAD_E_VERSION, "version 2");
+    refused(&m, 0, RDMAD_E_VERSION, "version 3");
     m = good;
     m.h.type = 0;
     refused(&m, 0, RDMAD_E_TYPE, "type 0");

@@ -5,6 +5,7 @@
  */
 #include "common/memfd.h"
 #include "daemon/state/pool.h"
+#include "daemon/ipc/ring.h"
 #include "daemon/state/ring_object.h"
 #include "tests/unit/fake_plane.h"
 #include <criterion/criterion.h>
@@ -66,9 +67,9 @@ static uint64_t charged(enum quota_resource r) {
 /* Delivers mail until it holds, at most ten seconds. */
 #define UNTIL(condition)                                             \
     for (int tries = 0; !(condition); tries++) {                     \
-        struct pollfd p = {.fd = box.fd, .events = POLLIN};          \
+        struct pollfd mail_ = {.fd = box.fd, .events = POLLIN};          \
         cr_assert_lt(tries, 1000, "waited in vain: %s", #condition); \
-        poll(&p, 1, 10);                                             \
+        poll(&mail_, 1, 10);                                             \
         mailbox_drain(&box);                                         \
     }
 
@@ -104,12 +105,20 @@ static struct outcome {
     char text[RDMAD_TEXT_MAX + 1];
 } out;
 
+/* As a client does. */
+static void populate_and_seal(int fd, size_t bytes, bool writable) {
+    void *theirs = rdmad_memfd_map(fd, bytes, writable);
+    cr_assert_eq(rdmad_memfd_populate(theirs, bytes, writable), 0);
+    cr_assert(!writable || rdmad_memfd_freeze(fd) == 0);
+    munmap(theirs, bytes);
+}
+
 static void on_pool(void *arg, struct pool *pool, int fd, const struct error *result) {
     cr_assert_eq(arg, &out);
     out.calls++;
     out.code = result->code;
     out.pool = pool;
-    out.fd = fd;
+    out.fd = fd < 0 ? -1 : dup(fd);
     strcpy(out.text, result->text);
 }
 
@@ -120,8 +129,11 @@ static void on_ring(void *arg, struct ring_object *ro, const int fds[RING_FDS],
     out.code = result->code;
     out.ring = ro;
     strcpy(out.text, result->text);
-    for (int i = 0; !result->code && i < RING_FDS; i++)
+    for (int i = 0; !result->code && i < RING_FDS; i++) {
+        if (i < 2)
+            populate_and_seal(fds[i], i ? ro->ring->daemon_bytes : ro->ring->client_bytes, !i);
         close(fds[i]);
+    }
 }
 
 static void on_done(void *arg, const struct error *result) {
@@ -134,21 +146,64 @@ static void ask_pool(struct session *s, uint64_t bytes, uint32_t flags) {
     pool_create(s, bytes, flags, on_pool, &out);
 }
 
-static struct pool *make_pool(struct session *s) {
-    ask_pool(s, POOL_BYTES, 0);
-    UNTIL(fake_pending(FAKE_POOL_ADD));
-    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+static void on_ready(void *arg, const struct error *result) {
+    cr_assert_eq(arg, &out);
+    out.calls++;
+    out.code = result->code;
+    strcpy(out.text, result->text);
+}
+
+/* A pool that its client has, honest or not; out.fd is open. */
+static struct pool *made(struct session *s, uint64_t bytes) {
+    ask_pool(s, bytes, 0);
+    UNTIL(out.calls);
     cr_assert_eq(out.code, 0, "%s", out.text);
-    close(out.fd);
     return out.pool;
 }
 
-static struct ring_object *make_ring(struct session *s) {
+static void ask_ready(const struct pool *p) {
+    out.calls = 0;
+    cr_assert_eq(pool_make_ready(p->session, p->handle, on_ready, &out, NULL), 0);
+}
+
+/* The client has done its part, and the data plane is asked. */
+static struct pool *nearly_ready(struct session *s, uint64_t bytes) {
+    struct pool *p = made(s, bytes);
+    populate_and_seal(out.fd, p->bytes, true);
+    close(out.fd);
+    ask_ready(p);
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    return p;
+}
+
+static struct pool *make_pool(struct session *s) {
+    struct pool *p = nearly_ready(s, POOL_BYTES);
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+    cr_assert_eq(out.code, 0, "%s", out.text);
+    return p;
+}
+
+static void ask_ring(struct session *s) {
     memset(&out, 0, sizeof(out));
     ring_object_create(s, 4, 0, on_ring, &out);
+}
+
+static struct ring_object *nearly_ready_ring(struct session *s) {
+    ask_ring(s);
+    UNTIL(out.calls);
+    cr_assert_eq(out.code, 0, "%s", out.text);
+    struct ring_object *ro = out.ring;
+    out.calls = 0;
+    cr_assert_eq(ring_object_make_ready(s, ro->handle, on_ready, &out, NULL), 0);
+    UNTIL(fake_pending(FAKE_RING_ADD));
+    return ro;
+}
+
+static struct ring_object *make_ring(struct session *s) {
+    struct ring_object *ro = nearly_ready_ring(s);
     fake_answer(fake_call(FAKE_RING_ADD, -1), 0);
     cr_assert_eq(out.code, 0, "%s", out.text);
-    return out.ring;
+    return ro;
 }
 
 /* ---- pools ---------------------------------------------------------------------------------- */
@@ -157,17 +212,82 @@ Test(session, a_pool_is_sealed_memory_that_both_sides_see) {
     struct session *s = session();
     ask_pool(s, POOL_BYTES, 0);
     cr_assert_eq(charged(QUOTA_BYTES), POOL_CHARGE, "charged before it is made");
-    UNTIL(fake_pending(FAKE_POOL_ADD));
-    cr_assert_eq(out.calls, 0, "not handed out before the data plane has it");
-    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+    cr_assert_eq(charged(QUOTA_MAPPINGS), 1);
+    UNTIL(out.calls);
+    struct pool *p = out.pool;
     cr_assert_eq(out.code, 0);
-    cr_assert_eq(out.pool->bytes, POOL_CHARGE);
+    cr_assert_eq(p->bytes, POOL_CHARGE);
     cr_assert_eq(rdmad_memfd_verify(out.fd, POOL_CHARGE), 0);
     char *theirs = rdmad_memfd_map(out.fd, POOL_CHARGE, true);
-    strcpy(theirs, "hello");
-    cr_assert_str_eq(out.pool->base, "hello");
-    munmap(theirs, POOL_CHARGE);
+    populate_and_seal(out.fd, POOL_CHARGE, true);
     close(out.fd);
+    ask_ready(p);
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    cr_assert_eq(out.calls, 0, "not ready before the data plane has it");
+    cr_assert_null(pool_find(s, p->handle, NULL));
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+    cr_assert_eq(out.calls, 1);
+    cr_assert_eq(pool_find(s, p->handle, NULL), p);
+    strcpy(theirs, "hello");
+    cr_assert_str_eq(p->base, "hello");
+    munmap(theirs, POOL_CHARGE);
+    session_close(s, NULL);
+}
+
+static void not_ready(struct pool *p, const char *words) {
+    ask_ready(p);
+    UNTIL(out.calls);
+    cr_assert_eq(out.code, RDMAD_E_PERM, "%d", out.code);
+    cr_assert_not_null(strstr(out.text, words), "%s", out.text);
+    struct error err;
+    cr_assert_null(pool_find(p->session, p->handle, &err));
+    cr_assert_not_null(strstr(err.text, "is not ready"), "%s", err.text);
+    cr_assert_eq(fake_count(FAKE_POOL_ADD), 0, "the data plane hears of it");
+    cr_assert_eq(fake_memories, 0, "the devices hear of it");
+}
+
+Test(session, memory_that_is_not_sealed_is_used_for_nothing) {
+    struct session *s = session();
+    struct pool *p = made(s, POOL_BYTES);
+    char *theirs = rdmad_memfd_map(out.fd, POOL_CHARGE, true);
+    int fd = out.fd;
+
+    cr_assert_eq(rdmad_memfd_populate(theirs, POOL_CHARGE, true), 0);
+    not_ready(p, "its seals are 0x6, 0x17 are needed");
+    cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+    not_ready(p, "its seals are 0x16, 0x17 are needed");
+    cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+    ask_ready(p); /* what was refused may be made good */
+    struct error err;
+    cr_assert_eq(pool_make_ready(s, p->handle, on_ready, &out, &err), RDMAD_E_INVAL);
+    cr_assert_not_null(strstr(err.text, "is being made ready"));
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
+    cr_assert_eq(out.code, 0, "%s", out.text);
+    cr_assert_eq(pool_make_ready(s, p->handle, on_ready, &out, &err), RDMAD_E_INVAL);
+    cr_assert_not_null(strstr(err.text, "is ready already"));
+    munmap(theirs, POOL_CHARGE);
+    close(fd);
+    session_close(s, NULL);
+}
+
+Test(session, memory_with_a_hole_is_used_for_nothing_and_the_hole_is_not_filled_by_us) {
+    struct session *s = session();
+    struct pool *p = made(s, POOL_BYTES);
+    struct stat st_fd;
+    int fd = out.fd;
+    char *theirs = rdmad_memfd_map(fd, POOL_CHARGE, true);
+
+    cr_assert_eq(rdmad_memfd_populate(theirs, POOL_CHARGE - 4096, true), 0);
+    cr_assert_eq(rdmad_memfd_freeze(fd), 0);
+    not_ready(p, "has holes, 98304 of its 102400 bytes are there");
+    cr_assert_eq(fstat(fd, &st_fd), 0);
+    cr_assert_eq(st_fd.st_blocks * 512, POOL_CHARGE - 4096, "we have paid for a page of a client");
+    theirs[POOL_CHARGE - 1] = 1;
+    ask_ready(p);
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    munmap(theirs, POOL_CHARGE);
+    close(fd);
     session_close(s, NULL);
 }
 
@@ -209,7 +329,8 @@ Test(session, pools_of_a_closing_session_are_not_even_begun) {
     struct session *s = session();
     struct offload_job busy = {.reply_to = &box, .run = wait_at_gate, .done = gate_passed};
     sem_init(&gate, 0, 0);
-    offload_post(st.offload, &busy);   /* as another's gigabytes keep the thread busy */
+    busy.owner = s->uid;
+    offload_post(st.offload, &busy);   /* as gigabytes of the same uid keep the thread busy */
     fake_memory_error = RDMAD_E_NOMEM; /* what a pool would end with that got as far as that */
     ask_pool(s, POOL_BYTES, 0);
     pool_create(s, POOL_BYTES, 0, on_pool, &out);
@@ -223,27 +344,25 @@ Test(session, pools_of_a_closing_session_are_not_even_begun) {
     sem_destroy(&gate);
 }
 
-Test(session, a_pool_of_several_slices_is_made_whole) {
+Test(session, a_pool_of_several_slices_is_ready_whole) {
     const uint64_t bytes = ((uint64_t)40 << 20) + 4096;
     struct quota_limits *limits = &st.quota.limits;
     struct session *s = session();
-    struct stat made;
     limits->total[QUOTA_BYTES] = limits->uid[QUOTA_BYTES] = limits->session[QUOTA_BYTES] = bytes;
-    ask_pool(s, bytes, 0);
-    UNTIL(fake_pending(FAKE_POOL_ADD));
+    const struct pool *p = nearly_ready(s, bytes);
     fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
     cr_assert_eq(out.code, 0, "%s", out.text);
-    cr_assert_eq(fstat(out.fd, &made), 0);
-    cr_assert_eq((uint64_t)made.st_size, bytes);
-    cr_assert_geq((uint64_t)made.st_blocks * 512, bytes, "every page is there");
-    close(out.fd);
+    cr_assert_eq(p->shared.fd, -1, "its descriptor is needed no more");
+    unsigned char present[((40u << 20) + 4096) / 4096];
+    cr_assert_eq(mincore(p->base, bytes, present), 0);
+    for (size_t i = 0; i < sizeof(present); i++)
+        cr_assert(present[i] & 1);
     session_close(s, NULL);
 }
 
 Test(session, closing_while_the_data_plane_takes_a_pool_gives_all_of_it_back) {
     struct session *s = session();
-    ask_pool(s, POOL_BYTES, 0);
-    UNTIL(fake_pending(FAKE_POOL_ADD));
+    nearly_ready(s, POOL_BYTES);
     session_close(s, NULL);
     fake_answer(fake_call(FAKE_POOL_ADD, -1), 0);
     cr_assert_eq(out.calls, 1);
@@ -252,12 +371,32 @@ Test(session, closing_while_the_data_plane_takes_a_pool_gives_all_of_it_back) {
     fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
 }
 
-Test(session, a_pool_that_the_data_plane_refuses_is_undone) {
+Test(session, closing_while_a_pool_is_looked_at_gives_all_of_it_back) {
     struct session *s = session();
-    ask_pool(s, POOL_BYTES, 0);
-    UNTIL(fake_pending(FAKE_POOL_ADD));
+    struct pool *p = made(s, POOL_BYTES);
+    populate_and_seal(out.fd, p->bytes, true);
+    close(out.fd);
+    ask_ready(p);
+    session_close(s, NULL);
+    fake_answer(fake_call(FAKE_SESSION_DROP, -1), 0);
+    UNTIL(out.calls);
+    cr_assert_eq(out.code, RDMAD_E_SHUTDOWN);
+    cr_assert_eq(fake_count(FAKE_POOL_ADD), 0, "the data plane of a closed session is not asked");
+}
+
+Test(session, a_pool_that_the_data_plane_refuses_can_be_tried_again_and_destroyed) {
+    struct session *s = session();
+    unsigned done = 0;
+    struct pool *p = nearly_ready(s, POOL_BYTES);
     fake_answer(fake_call(FAKE_POOL_ADD, -1), RDMAD_E_NOMEM);
     cr_assert_eq(out.code, RDMAD_E_NOMEM);
+    cr_assert_null(pool_find(s, p->handle, NULL));
+    ask_ready(p);
+    UNTIL(fake_pending(FAKE_POOL_ADD));
+    fake_answer(fake_call(FAKE_POOL_ADD, -1), RDMAD_E_NOMEM);
+    cr_assert_eq(fake_memories, 1, "it is registered once");
+    cr_assert_eq(pool_destroy(s, p->handle, on_done, &done, NULL), 0);
+    cr_assert_eq(done, 1, "the data plane has nothing to let go of");
     UNTIL(charged(QUOTA_BYTES) == 0);
     cr_assert_eq(s->pools.used, 0);
     session_close(s, NULL);
@@ -283,14 +422,15 @@ Test(session, a_pool_is_known_to_the_devices_as_long_as_anything_can_use_it) {
 
 Test(session, a_pool_that_no_device_takes_fails_in_the_devices_words) {
     struct session *s = session();
+    struct pool *p = made(s, POOL_BYTES);
     fake_memory_error = RDMAD_E_NOMEM;
-    ask_pool(s, POOL_BYTES, 0);
+    populate_and_seal(out.fd, p->bytes, true);
+    close(out.fd);
+    ask_ready(p);
     UNTIL(out.calls);
     cr_assert_eq(out.code, RDMAD_E_NOMEM);
     cr_assert_not_null(strstr(out.text, "cannot be registered with fake0"), "%s", out.text);
     cr_assert_eq(fake_count(FAKE_POOL_ADD), 0);
-    UNTIL(charged(QUOTA_BYTES) == 0);
-    cr_assert_eq(mappings_of("rdmad-pool"), 0);
     session_close(s, NULL);
 }
 
@@ -326,19 +466,27 @@ Test(session, a_pool_with_a_lease_cannot_be_destroyed_and_outlives_its_table) {
     pool_unref(p);
 }
 
-Test(session, a_pool_destroyed_by_a_guessed_handle_while_it_is_made_is_freed_once) {
-    for (int refused = 0; refused < 2; refused++) {
+Test(session, a_pool_destroyed_while_it_is_made_ready_is_freed_once) {
+    for (int step = 0; step < 3; step++) {
         unsigned done = 0;
         struct session *s = session();
-        ask_pool(s, POOL_BYTES, 0);
-        UNTIL(fake_pending(FAKE_POOL_ADD));
-        uint64_t handle = fake_call(FAKE_POOL_ADD, -1)->number;
-        cr_assert_eq(pool_destroy(s, handle, on_done, &done, NULL), 0);
-        fake_answer(fake_call(FAKE_POOL_ADD, -1), refused ? RDMAD_E_NOMEM : 0);
-        cr_assert_eq(out.calls, 1);
-        if (!out.code)
+        struct pool *p;
+        if (step == 0) { /* the registration thread has it */
+            p = made(s, POOL_BYTES);
+            populate_and_seal(out.fd, p->bytes, true);
             close(out.fd);
-        fake_answer(fake_call(FAKE_POOL_DROP, -1), 0);
+            ask_ready(p);
+        } else {
+            p = nearly_ready(s, POOL_BYTES);
+        }
+        cr_assert_eq(pool_destroy(s, p->handle, on_done, &done, NULL), 0);
+        if (step == 0) {
+            UNTIL(out.calls);
+        } else {
+            fake_answer(fake_call(FAKE_POOL_ADD, -1), step == 1 ? RDMAD_E_NOMEM : 0);
+            fake_answer(fake_call(FAKE_POOL_DROP, -1), 0);
+        }
+        cr_assert_eq(out.code, step == 1 ? RDMAD_E_NOMEM : RDMAD_E_CANCELED);
         cr_assert_eq(done, 1);
         UNTIL(charged(QUOTA_BYTES) == 0);
         session_close(s, NULL);
@@ -380,31 +528,38 @@ Test(session, a_ring_is_charged_and_goes_when_its_worker_let_go) {
 
 Test(session, closing_while_a_worker_takes_a_ring_gives_all_of_it_back) {
     struct session *s = session();
-    memset(&out, 0, sizeof(out));
-    ring_object_create(s, 4, 0, on_ring, &out);
+    nearly_ready_ring(s);
     session_close(s, NULL);
     fake_answer(fake_call(FAKE_RING_ADD, -1), 0);
     cr_assert_eq(out.code, RDMAD_E_SHUTDOWN);
 }
 
-Test(session, a_ring_that_the_worker_refuses_is_undone) {
+Test(session, closing_while_a_ring_is_made_gives_all_of_it_back) {
     struct session *s = session();
-    memset(&out, 0, sizeof(out));
-    ring_object_create(s, 4, 0, on_ring, &out);
+    ask_ring(s);
+    session_close(s, NULL);
+    UNTIL(out.calls);
+    cr_assert_eq(out.code, RDMAD_E_SHUTDOWN);
+}
+
+Test(session, a_ring_that_the_worker_refuses_can_be_destroyed) {
+    struct session *s = session();
+    unsigned done = 0;
+    struct ring_object *ro = nearly_ready_ring(s);
     fake_answer(fake_call(FAKE_RING_ADD, -1), RDMAD_E_NOMEM);
     cr_assert_eq(out.code, RDMAD_E_NOMEM);
+    cr_assert_eq(ring_object_destroy(s, ro->handle, on_done, &done, NULL), 0);
+    cr_assert_eq(done, 1);
     UNTIL(charged(QUOTA_RINGS) == 0);
     session_close(s, NULL);
 }
 
-Test(session, a_ring_destroyed_by_a_guessed_handle_while_it_is_made_is_freed_once) {
+Test(session, a_ring_destroyed_while_it_is_made_ready_is_freed_once) {
     for (int refused = 0; refused < 2; refused++) {
         unsigned done = 0;
         struct session *s = session();
-        memset(&out, 0, sizeof(out));
-        ring_object_create(s, 4, 0, on_ring, &out);
-        uint64_t handle = fake_call(FAKE_RING_ADD, -1)->number;
-        cr_assert_eq(ring_object_destroy(s, handle, on_done, &done, NULL), 0);
+        struct ring_object *ro = nearly_ready_ring(s);
+        cr_assert_eq(ring_object_destroy(s, ro->handle, on_done, &done, NULL), 0);
         fake_answer(fake_call(FAKE_RING_ADD, -1), refused ? RDMAD_E_NOMEM : 0);
         cr_assert_eq(out.code, refused ? RDMAD_E_NOMEM : RDMAD_E_CANCELED);
         fake_answer(fake_call(FAKE_RING_DROP, -1), 0);
@@ -419,8 +574,7 @@ Test(session, rings_of_one_session_are_limited) {
     st.quota.limits.session[QUOTA_RINGS] = 2;
     make_ring(s);
     make_ring(s);
-    memset(&out, 0, sizeof(out));
-    ring_object_create(s, 4, 0, on_ring, &out);
+    ask_ring(s);
     cr_assert_eq(out.code, RDMAD_E_LIMIT);
     cr_assert_not_null(strstr(out.text, "limits.rings_per_session"));
     session_close(s, NULL);

@@ -62,7 +62,8 @@ static int start_offloads(struct fabric_host *h, struct error *err) {
     int failed = offload_start(&h->registrar);
     if (!failed)
         failed = offload_start(&h->revoker);
-    return failed ? error_set(err, failed, "verbs: cannot start the threads for registrations") : 0;
+    return failed ? error_errno(err, failed, "verbs: cannot start the threads for registrations")
+                  : 0;
 }
 
 static void free_host(struct fabric_host *h) {
