@@ -72,6 +72,9 @@ void settings_plane(const struct config *c, struct plane_settings *out) {
         .max_timeout_ns = c->op_max_timeout_ms * NSEC_PER_MSEC,
         .expiry_margin_ns = c->lease_expiry_margin_ms * NSEC_PER_MSEC,
         .max_session_ops = (uint32_t)c->max_session_ops,
+        .max_session_waits = c->max_waits_session,
+        .max_uid_waits = c->max_waits_uid,
+        .max_waits = c->max_waits,
     };
     fabric_part(c, &out->fabric_settings);
 }

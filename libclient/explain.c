@@ -168,6 +168,24 @@ static void say_rights(struct sentence *s, uint32_t rights) {
     say(s, ")");
 }
 
+/* Only what waits for somebody else has a limit that others can use up. */
+static void say_limit(struct sentence *s, const struct rdmad_cqe *cqe) {
+    static const char *const whose[] = {
+        [RDMAD_LIMIT_SESSION] = "this session has as many receives and waits for notifications "
+                                "posted as it may (limits.waits_per_session)",
+        [RDMAD_LIMIT_UID] =
+            "this user's sessions have as many receives and waits for notifications "
+            "posted as they may (limits.waits_per_uid)",
+        [RDMAD_LIMIT_DAEMON] = "all sessions together have as many receives and waits for "
+                               "notifications posted as they may (limits.waits)",
+    };
+
+    if (cqe->opcode != RDMAD_OP_RECV && cqe->opcode != RDMAD_OP_NOTIFIED)
+        return;
+    if (cqe->lease_id >= RDMAD_LIMIT_SESSION && cqe->lease_id <= RDMAD_LIMIT_DAEMON)
+        say(s, ": %s; cancel some, or have the limit raised", whose[cqe->lease_id]);
+}
+
 static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struct rdmad_slot *slot,
                     const struct known *k) {
     say(s, " failed: %s", rdmad_error_text(cqe->status));
@@ -193,6 +211,9 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
             k->requested ? " (it was requested of a service, whose owner is told by "
                            "rdmad_lease_hand_over; until then, send a message)"
                          : "; try again when its owner has taken some");
+        break;
+    case RDMAD_E_LIMIT:
+        say_limit(s, cqe);
         break;
     case RDMAD_E_TOO_SMALL:
         if (cqe->opcode == RDMAD_OP_RECV && slot && cqe->bytes > slot->length)

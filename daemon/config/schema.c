@@ -98,6 +98,13 @@ const struct setting settings[] = {
     NUMBER("limits.channels_per_session", max_channels_session, 1, 65536, 1024, "", RELOAD,
            "Channels of one session, with the connections that wait for its services to accept "
            "them."),
+    NUMBER("limits.waits", max_waits, 64, UINT64_C(1) << 32, UINT64_C(1) << 18, "ops", RESTART,
+           "Receives, and waits for notifications, that are posted by all sessions together. Each "
+           "takes about 600 bytes of the daemon."),
+    NUMBER("limits.waits_per_uid", max_waits_uid, 64, UINT64_C(1) << 32, UINT64_C(1) << 17, "ops",
+           RESTART, "Of them, by the sessions of one user."),
+    NUMBER("limits.waits_per_session", max_waits_session, 64, UINT64_C(1) << 32, UINT64_C(1) << 16,
+           "ops", RESTART, "And by one session: as many as 16 of the largest rings have room for."),
 
     NUMBER("limits.mappings", max_mappings, 0, 1 << 30, 0, "", RELOAD,
            "Mappings of all pools and rings together: a pool is one, a ring two. 0, and at most: "

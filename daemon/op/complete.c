@@ -121,8 +121,10 @@ static void uncount(struct worker *w, struct op *op) {
         op_untag(r, op);
     if (!r->inflight && r->tagged)
         ring_forget_tags(r);
-    if (!op->charged)
+    if (!op->charged) {
         list_remove(&op->pool_node);
+        waits_ended(s);
+    }
     r->moving -= op->moving;
     if (!list_empty(&r->behind))
         fence_wake(w, r);

@@ -23,10 +23,13 @@ static unsigned least_loaded(const struct plane *p) {
     return best;
 }
 
-struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cookie) {
-    struct plane_session *ps = calloc(1, sizeof(*ps));
-    if (!ps)
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie) {
+    struct waits_account *account = waits_join(p, uid);
+    struct plane_session *ps = account ? calloc(1, sizeof(*ps)) : NULL;
+    if (!ps) {
+        waits_leave(p, account);
         return NULL;
+    }
     unsigned index = least_loaded(p);
     p->sessions[index]++;
     ps->plane = p;
@@ -36,6 +39,8 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cook
     s->worker = ps->worker;
     s->id = id;
     s->cookie = cookie;
+    s->waits_uid = account;
+    s->waits_all = &p->waits;
     list_init(&s->node);
     list_init(&s->every_ring);
     list_init(&s->own);

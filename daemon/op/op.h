@@ -36,6 +36,7 @@
 #include "daemon/ipc/ring.h"
 #include "daemon/op/deadlines.h"
 #include "daemon/op/tags.h"
+#include "daemon/op/waits.h"
 #include "daemon/plane/plane.h"
 
 /* Parts of one op in flight. More would only let a large op queue deeper before a small one. */
@@ -101,8 +102,11 @@ struct op_session {
     struct list throttled;  /* rings that wait for ops to end */
     uint32_t inflight;      /* ops of all of them */
     uint32_t charged;       /* those of them that count for max_session_ops */
-    uint64_t turn, spent;   /* the worker's, when it was last served; in sqes, rings.c */
-    bool shut;              /* takes no more sqes: violated, or being dropped */
+    uint32_t waits;         /* ops that wait for somebody else, */
+    uint32_t waits_taken;   /* and how many of these are taken from the accounts */
+    struct waits_account *waits_uid, *waits_all;
+    uint64_t turn, spent; /* the worker's, when it was last served; in sqes, rings.c */
+    bool shut;            /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
     struct mail violated_mail;
     struct error violated_why;
@@ -280,7 +284,7 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
                         void *arg);
 
 /* Which kinds end by themselves: fences wait for them, and they count for max_session_ops. RECV and
- * NOTIFIED wait for somebody else; they are bounded by the cqes that are reserved for them. */
+ * NOTIFIED wait for somebody else; waits.h counts them. */
 static inline bool op_is_own_time(uint8_t opcode) {
     const unsigned kinds = 1u << RDMAD_OP_READ | 1u << RDMAD_OP_WRITE | 1u << RDMAD_OP_CAS |
                            1u << RDMAD_OP_FADD | 1u << RDMAD_OP_NOTIFY | 1u << RDMAD_OP_SEND;

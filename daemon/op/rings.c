@@ -35,13 +35,18 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
                    struct op_request *rq) {
     int status = 0;
     uint32_t cost = 1;
+    uint64_t whose = 0;
     switch (sqe->opcode) {
     case RDMAD_OP_SEND:
-    case RDMAD_OP_RECV:
         status = channel_admit(w, r, sqe, rq);
         break;
+    case RDMAD_OP_RECV:
+        status = waits_room(w, r->session, &whose);
+        status = status ? status : channel_admit(w, r, sqe, rq);
+        break;
     case RDMAD_OP_NOTIFIED:
-        status = notified_take(w, r, sqe, rq);
+        status = waits_room(w, r->session, &whose);
+        status = status ? status : notified_take(w, r, sqe, rq);
         break;
     case RDMAD_OP_NOTIFY:
         notify_start(w, op_new(w, r, sqe, rq));
@@ -56,7 +61,7 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
         op_start(w, r, sqe, rq);
     }
     if (status)
-        op_answer(w, r, sqe, rq, status, 0);
+        op_answer(w, r, sqe, rq, status, status == RDMAD_E_LIMIT ? whose : 0);
     return cost;
 }
 

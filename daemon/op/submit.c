@@ -82,6 +82,7 @@ static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r
 }
 
 static void wait_home(struct op_ring *r, struct op *op) {
+    r->session->waits++;
     list_append(&r->waits, &op->home_node);
     list_init(&op->pool_node);
     if (op->pool)

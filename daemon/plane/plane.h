@@ -19,6 +19,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/fabric/fabric.h"
+#include <sys/types.h>
 
 struct plane;
 struct plane_session;
@@ -54,6 +55,8 @@ struct plane_settings {
     uint64_t max_timeout_ns;           /* larger ones are cut to this */
     uint64_t expiry_margin_ns;         /* how long before its deadline a leased link is not used */
     uint32_t max_session_ops;          /* in flight per session */
+    /* RECVs and NOTIFIEDs that wait, which are none of these. */
+    uint64_t max_session_waits, max_uid_waits, max_waits;
     const struct fabric_ops *fabric;   /* of links: &fabric_tcp; tests: sim */
     struct fabric_settings fabric_settings;
 };
@@ -85,7 +88,7 @@ struct plane_session_stats { /* written by the worker, relaxed */
 };
 
 /* Puts the session on the least loaded worker. NULL when out of memory. */
-struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cookie);
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie);
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s);
 /* Takes no more sqes, ends every op, forgets rings, pools and leases. done: nothing of the worker
  * touches their memory any more; the caller may unmap and close it. */

@@ -30,7 +30,7 @@ static int session_admit(struct session *s, struct error *err) {
     int rc = quota_charge(&st->quota, NULL, s->uid_account, QUOTA_SESSIONS, 1, &s->charge, err);
     if (rc)
         return rc;
-    s->plane = plane_session_add(st->plane, s->id, s);
+    s->plane = plane_session_add(st->plane, s->id, s->uid, s);
     return s->plane ? 0 : error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
 }
 

@@ -203,11 +203,15 @@ struct rdmad_cqe {
     uint8_t opcode;  /* of the sqe; 0xff when it could not be read */
     uint16_t flags;  /* RDMAD_CQE_* */
     union {
-        uint64_t lease_id; /* the owner's lease number when status concerns a lease, else 0 */
+        uint64_t lease_id; /* the owner's lease number when status concerns a lease; with LIMIT of
+                              a RECV or NOTIFIED enum rdmad_limit_of; else 0 */
         uint64_t imm;      /* with RDMAD_CQE_IMM */
     };
 };
 RDMAD_STATIC_ASSERT(sizeof(struct rdmad_cqe) == 32, "two cqes a cache line");
+
+/* Whose limit a RECV or NOTIFIED would exceed. */
+enum rdmad_limit_of { RDMAD_LIMIT_SESSION = 1, RDMAD_LIMIT_UID, RDMAD_LIMIT_DAEMON };
 
 /* Limits that are part of the interface; the daemon's configuration may be stricter. */
 #define RDMAD_RING_MIN_ENTRIES 2u

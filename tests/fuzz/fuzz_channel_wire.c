@@ -85,6 +85,9 @@ static void start(void) {
                                       .default_timeout_ns = NSEC_PER_SEC,
                                       .max_timeout_ns = NSEC_PER_SEC,
                                       .max_session_ops = 64,
+                                      .max_session_waits = 8192,
+                                      .max_uid_waits = 16384,
+                                      .max_waits = 32768,
                                       .fabric = &fabric_local};
     struct plane_events events = {.session_violated = on_violated};
     log_set_level(LOG_EMERG);
@@ -145,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 3 || size > 16384)
         return -1;
     struct plane_lane *lane = connected();
-    struct plane_session *s = plane_session_add(plane, 1, NULL);
+    struct plane_session *s = plane_session_add(plane, 1, 0, NULL);
     const struct plane_channel_spec spec = {
         .number = NUMBER, .kind = data[0] % 3, .lane = lane, .peer_in = PEER, .stats = &stats};
     must(s != NULL);

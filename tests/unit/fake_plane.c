@@ -134,8 +134,8 @@ uint64_t plane_quiesce_ns(const struct plane *p) {
     return 0;
 }
 
-struct plane_session *plane_session_add(struct plane *p, uint64_t id, void *cookie) {
-    (void)p, (void)id, (void)cookie;
+struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie) {
+    (void)p, (void)id, (void)uid, (void)cookie;
     return calloc(1, sizeof(struct plane_session));
 }
 

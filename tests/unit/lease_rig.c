@@ -82,7 +82,7 @@ struct session *rig_session(uid_t uid) {
     s->id = nsessions + 1;
     s->uid = uid;
     s->holds = 1;
-    s->plane = plane_session_add(NULL, s->id, s);
+    s->plane = plane_session_add(NULL, s->id, uid, s);
     s->uid_account = quota_uid_ref(&rig.st.quota, uid);
     list_init(&s->leases);
     list_init(&s->leases_untold);

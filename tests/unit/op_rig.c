@@ -39,6 +39,9 @@ void rig_defaults(struct plane_settings *settings) {
         .max_timeout_ns = 100 * NSEC_PER_SEC,
         .expiry_margin_ns = 100 * NSEC_PER_MSEC,
         .max_session_ops = 64,
+        .max_session_waits = 8192,
+        .max_uid_waits = 16384,
+        .max_waits = 32768,
         .fabric = &fabric_sim,
     };
 }
@@ -176,7 +179,7 @@ void rig_client_on(struct rig *rig, int where, struct rig_client *c, uint32_t sq
     cr_assert(c->pool != MAP_FAILED);
 
     struct rig_answer ring = {0}, pool = {0};
-    c->session = plane_session_add(rig->plane[where], RIG_SESSION + rig->sessions++, c);
+    c->session = plane_session_add(rig->plane[where], RIG_SESSION + rig->sessions++, rig->uid, c);
     plane_ring_add(c->session, RIG_HANDLE(0), c->ring, rig_done, &ring);
     plane_pool_add(c->session, RIG_HANDLE(0), c->pool, pool_bytes, NULL, rig_done, &pool);
     cr_assert_eq(rig_await(rig, &ring), 0);

@@ -158,7 +158,7 @@ static void client_up(struct client *c, uint64_t number, unsigned rounds) {
     c->sqe = (void *)(uintptr_t)c->ring->sqe;
     CHECK(mprotect(c->words, c->ring->client_bytes, PROT_READ | PROT_WRITE) == 0);
     c->pool = calloc(DEPTH, BUFFER);
-    c->session = plane_session_add(plane, number, c);
+    c->session = plane_session_add(plane, number, 0, c);
     const struct plane_channel_spec spec = {.number = number, .stats = &c->stats, .cookie = c};
     unsigned before = answers;
     plane_ring_add(c->session, HANDLE, c->ring, on_done, NULL);
@@ -239,6 +239,9 @@ int main(void) {
                                       .default_timeout_ns = 60 * NSEC_PER_SEC,
                                       .max_timeout_ns = 60 * NSEC_PER_SEC,
                                       .max_session_ops = 64,
+                                      .max_session_waits = 8192,
+                                      .max_uid_waits = 16384,
+                                      .max_waits = 32768,
                                       .fabric = &fabric_local};
     struct plane_events events = {.session_violated = on_violated, .channel_closed = on_closed};
     struct error err;

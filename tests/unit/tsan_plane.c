@@ -172,7 +172,7 @@ static void client_up(struct client *c, enum manner manner, unsigned rounds) {
     CHECK(mprotect(c->words, c->ring->client_bytes, PROT_READ | PROT_WRITE) == 0);
     c->pool = calloc(1, BYTES);
     c->target = calloc(1, BYTES);
-    c->session = plane_session_add(plane, manner, c);
+    c->session = plane_session_add(plane, manner, 0, c);
     unsigned before = answers;
     plane_ring_add(c->session, HANDLE, c->ring, on_done, NULL);
     plane_pool_add(c->session, HANDLE, c->pool, BYTES, NULL, on_done, NULL);
@@ -424,6 +424,9 @@ int main(void) {
                                       .default_timeout_ns = 60 * NSEC_PER_SEC,
                                       .max_timeout_ns = 60 * NSEC_PER_SEC,
                                       .max_session_ops = 8,
+                                      .max_session_waits = 8192,
+                                      .max_uid_waits = 16384,
+                                      .max_waits = 32768,
                                       .fabric = &fabric_local};
     struct plane_events events = {.session_violated = on_violated};
     struct client clients[MANNERS];

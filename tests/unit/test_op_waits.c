@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* Ops that wait for somebody else are counted, refused beyond the limits, and given back. */
+#include "tests/unit/op_rig.h"
+#include <criterion/criterion.h>
+
+static struct rig rig;
+static struct rig_client a, b;
+
+/* a and b are of uids of their own, if uids is 2. */
+static void up(unsigned workers, unsigned uids, uint64_t session, uint64_t uid, uint64_t all) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    settings.workers = workers;
+    settings.max_session_waits = session;
+    settings.max_uid_waits = uid;
+    settings.max_waits = all;
+    rig_up(&rig, &settings, 37);
+    rig.uid = 1000;
+    rig_client_up(&rig, &a, 4096, 4096, 4096);
+    rig.uid = uids == 2 ? 1001 : 1000;
+    rig_client_up(&rig, &b, 4096, 4096, 4096);
+    rig_grant(&a, 333);
+    rig_grant(&b, 444);
+}
+
+static void down(void) {
+    rig_client_down(&a);
+    rig_client_down(&b);
+    cr_assert_eq(rig.plane[HERE]->waits.used, 0, "what ended sessions had is counted for ever");
+    cr_assert(list_empty(&rig.plane[HERE]->waits_of_uids));
+    rig_down(&rig);
+}
+
+static uint64_t lease_of(const struct rig_client *c) {
+    return c == &a ? 333 : 444;
+}
+
+static void post(struct rig_client *c, unsigned count, uint64_t tag) {
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_NOTIFIED, .lease = lease_of(c), .user_data = tag};
+    while (count--)
+        rig_put(c, &sqe);
+    rig_settle(&rig);
+}
+
+/* How many of those posted were refused, for whose limit. */
+static unsigned refused(struct rig_client *c, uint64_t whose) {
+    struct rdmad_cqe cqe;
+    unsigned count = 0;
+    while (rig_take(c, &cqe)) {
+        cr_assert_eq(cqe.status, RDMAD_E_LIMIT);
+        cr_assert_eq(cqe.outcome, RDMAD_FAILED_UNTOUCHED);
+        cr_assert_eq(cqe.lease_id, whose, "%lu's limit", (unsigned long)cqe.lease_id);
+        count++;
+    }
+    return count;
+}
+
+static void cancel(struct rig_client *c, uint64_t tag) {
+    struct rdmad_cqe cqe;
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_CANCEL, .lease = tag, .user_data = 999};
+    rig_put(c, &sqe);
+    rig_settle(&rig);
+    while (rig_take(c, &cqe))
+        cr_assert(cqe.status == RDMAD_E_CANCELED || cqe.user_data == 999);
+}
+
+Test(waits, a_session_has_as_many_as_it_may) {
+    up(1, 1, 100, 1000, 1000);
+    post(&a, 130, 1);
+    cr_assert_eq(refused(&a, RDMAD_LIMIT_SESSION), 30);
+    cr_assert_eq(a.session->op.waits, 100);
+    post(&b, 100, 1);
+    cr_assert_eq(refused(&b, 0), 0, "its neighbour has its own");
+    down();
+}
+
+Test(waits, what_ends_makes_room) {
+    up(1, 1, 100, 100, 100);
+    for (unsigned round = 0; round < 20; round++) {
+        post(&a, 100, 1);
+        cr_assert_eq(refused(&a, 0), 0);
+        cancel(&a, 1);
+    }
+    cr_assert_eq(a.session->op.waits, 0);
+    cr_assert_lt(a.session->op.waits_uid->used, 2 * WAITS_AT_ONCE);
+    down();
+}
+
+Test(waits, sessions_of_one_user_on_several_workers_count_together) {
+    up(2, 1, 1000, 150, 1000);
+    cr_assert_neq(a.session->worker, b.session->worker);
+    post(&a, 100, 1);
+    cr_assert_eq(refused(&a, 0), 0);
+    post(&b, 100, 1);
+    unsigned count = refused(&b, RDMAD_LIMIT_UID);
+    cr_assert(count >= 50 && count < 50 + 2 * WAITS_AT_ONCE, "%u refused", count);
+    cancel(&a, 1);
+    post(&b, count, 1);
+    cr_assert_eq(refused(&b, 0), 0, "what the one gave back, the other may have");
+    down();
+}
+
+Test(waits, users_have_a_limit_together) {
+    up(1, 2, 1000, 160, 256);
+    post(&a, 160, 1);
+    cr_assert_eq(refused(&a, 0), 0);
+    post(&b, 160, 1);
+    cr_assert_eq(refused(&b, RDMAD_LIMIT_DAEMON), 160 - (256 - 160));
+    down();
+}
+
+Test(waits, a_session_that_goes_gives_back_all_and_their_memory) {
+    up(1, 1, 4096, 4096, 4096);
+    const struct worker *w = a.session->worker;
+    uint32_t chunks = w->ops.chunks;
+    post(&a, 4096, 1);
+    cr_assert_gt(w->ops.chunks, chunks + 20);
+    rig_client_down(&a);
+    cr_assert_leq(w->ops.chunks, 1, "%u chunks for nothing", w->ops.chunks);
+    post(&b, 4096, 1);
+    cr_assert_eq(refused(&b, 0), 0);
+    rig_client_down(&b);
+    rig_down(&rig);
+}
+
+/* Its limit is none of transfers, and theirs is none of it. */
+Test(waits, who_is_at_the_limit_may_do_everything_else) {
+    static uint8_t near[64];
+    static struct fabric_audit audit;
+    up(1, 1, 64, 64, 64);
+    rig_lease_local(&a, RIG_HANDLE(5), 901, near, 64, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &audit);
+    post(&a, 70, 1);
+    cr_assert_eq(refused(&a, RDMAD_LIMIT_SESSION), 6);
+    struct rdmad_sqe sqe = {
+        .opcode = RDMAD_OP_WRITE, .pool = RIG_HANDLE(0), .lease = RIG_HANDLE(5), .length = 8};
+    cr_assert_eq(rig_do(&a, &sqe).status, 0);
+    down();
+}
