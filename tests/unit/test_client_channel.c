@@ -419,6 +419,24 @@ Test(channel, a_failed_message_is_explained_with_channel_and_node) {
                        "%s", rdmad_last_error(s));
 }
 
+Test(channel, a_receive_beyond_a_limit_says_whose_it_is) {
+    static const char *const key[] = {"", "limits.waits_per_session)", "limits.waits_per_uid)",
+                                      "limits.waits)"};
+    struct rdmad_message m;
+
+    rig_play(answer_with);
+    for (unsigned whose = RDMAD_LIMIT_SESSION; whose <= RDMAD_LIMIT_DAEMON; whose++) {
+        with = (struct rdmad_cqe){
+            .status = RDMAD_E_LIMIT, .outcome = RDMAD_FAILED_UNTOUCHED, .lease_id = whose};
+        cr_assert_eq(rdmad_recv(channel, memory, 64, -1, &m), RDMAD_E_LIMIT);
+        cr_assert_not_null(strstr(rdmad_last_error(s), key[whose]), "%s", rdmad_last_error(s));
+        cr_assert_not_null(strstr(rdmad_last_error(s), "on channel 41 from node there failed"),
+                           "%s", rdmad_last_error(s));
+    }
+    with.lease_id = RDMAD_LIMIT_DAEMON + 1; /* of a later daemon */
+    cr_assert_eq(rdmad_recv(channel, memory, 64, -1, &m), RDMAD_E_LIMIT);
+}
+
 Test(channel, a_lease_goes_as_a_message_and_is_attached_to) {
     rdmad_lease *got;
 
