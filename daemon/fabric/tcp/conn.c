@@ -284,13 +284,14 @@ static bool read_failed(struct conn *c, ssize_t n) {
 void conn_serve(struct conn *c) {
     struct rx *rx = &c->rx;
     c->more = false;
-    c->cost = 0;
     if (c->blocked)
         parse(c);
-    size_t moved = 0;
     while (!c->closed && !c->blocked) {
-        if (moved + c->cost >= TCP_CONN_BUDGET) {
+        share_moved_in(c, c->cost);
+        c->cost = 0;
+        if (share_room_in(c) == 0) {
             c->more = true;
+            conn_heat(c);
             return;
         }
         bool large = rx->left > 0;
@@ -303,7 +304,7 @@ void conn_serve(struct conn *c) {
                 continue;
             return;
         }
-        moved += (size_t)n;
+        share_moved_in(c, (size_t)n);
         c->idle_polls = 0;
         c->heard_ns = c->tcp->now_ns;
         c->tcp->progress++;
@@ -343,10 +344,9 @@ void conn_flush(struct conn *c) {
     c->stuck = false;
     if (c->dialling || c->greeting)
         return;
-    size_t moved = 0;
     if (c->role->before_send)
         c->role->before_send(c);
-    while (!c->closed && !outq_empty(&c->out) && !c->stuck && moved < TCP_CONN_BUDGET) {
+    while (!c->closed && !outq_empty(&c->out) && !c->stuck && share_room_out(c) > 0) {
         size_t asked;
         ssize_t n = outq_send(&c->out, c->fd, c->careful ? 1 : UINT32_MAX, &asked);
         if (n < 0) {
@@ -355,7 +355,7 @@ void conn_flush(struct conn *c) {
             break;
         }
         c->careful = false;
-        moved += (size_t)n;
+        share_moved_out(c, (size_t)n);
         c->tcp->progress++;
         c->stuck = (size_t)n < asked;
     }

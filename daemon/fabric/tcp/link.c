@@ -367,6 +367,10 @@ void link_timer(struct link *l) {
         conn_serve(c);
     if (c->closed)
         return;
+    if (c->more) { /* nor is what there was no time for */
+        timer_at(t, t->now_ns + NSEC_PER_MSEC);
+        return;
+    }
     if (t->now_ns < due_ns(l)) {
         timer_at(t, due_ns(l));
     } else if (c->dialling || c->greeting) {
@@ -477,6 +481,7 @@ int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
         .fabric = f, .max_message = FRAME_MAX_PAYLOAD, .max_send = FRAME_MAX_LONG, .ordered = true};
     l->cookie = cookie;
     l->conn.tcp = t;
+    l->conn.share = &l->share;
     l->conn.fd = -1;
     l->conn.closed = true;
     l->conn.source.destroy = link_destroy;

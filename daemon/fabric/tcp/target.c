@@ -225,6 +225,7 @@ static const char *target_frame(struct conn *c, const struct frame *f, const uin
     const char *wrong = out_of_order(t, f);
     if (wrong)
         return wrong;
+    c->cost += TCP_FRAME_COST;
     if (f->type == FRAME_READ)
         serve_read(t, f);
     else if (f->type == FRAME_WRITE)
@@ -349,6 +350,7 @@ static void target_lost(struct conn *c, const struct error *why) {
 static void target_destroy(struct source *s) {
     struct conn *c = container_of(s, struct conn, source);
     conn_fini(c);
+    share_leave(c->share);
     free(target_of(c));
 }
 
@@ -368,10 +370,15 @@ static const struct role target_role = {
 int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
                   const struct sockaddr_storage *address) {
     struct target *t = calloc(1, sizeof *t);
-    if (!t)
+    struct share *share = t ? share_join(tcp, peer) : NULL;
+    if (!share) {
+        free(t);
         return RDMAD_E_NOMEM;
+    }
+    t->conn.share = share;
     int rc = conn_init(&t->conn, tcp, &target_role, fd, EPOLLIN, address);
     if (rc) {
+        share_leave(share);
         conn_fini(&t->conn);
         free(t);
         return rc;

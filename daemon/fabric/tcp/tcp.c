@@ -63,20 +63,39 @@ static void run_timers(struct tcp *t) {
     }
 }
 
+/* For them this poll's budgets are used up: they are the first of the next. */
+static void put_first(struct list *conns, struct list *left_out) {
+    list_splice(left_out, conns);
+    list_splice(conns, left_out);
+}
+
 static void flush_all(struct tcp *t) {
-    struct list now, *node;
+    struct list now, left_out, *node;
     list_init(&now);
+    list_init(&left_out);
     list_splice(&now, &t->sending);
-    while ((node = list_pop(&now)))
-        conn_flush(list_entry(node, struct conn, sending));
+    while ((node = list_pop(&now))) {
+        struct conn *c = list_entry(node, struct conn, sending);
+        if (share_room_out(c) > 0)
+            conn_flush(c);
+        else
+            list_append(&left_out, node);
+    }
+    put_first(&t->sending, &left_out);
 }
 
 static void serve_hot(struct tcp *t) {
-    struct list now, *node;
+    struct list now, left_out, *node;
     list_init(&now);
+    list_init(&left_out);
     list_splice(&now, &t->hot);
     while ((node = list_pop(&now))) {
         struct conn *c = list_entry(node, struct conn, hot);
+        if (share_room_in(c) == 0) {
+            c->more = true;
+            list_append(&left_out, node);
+            continue;
+        }
         c->idle_polls++;
         if (!c->dialling)
             conn_serve(c);
@@ -85,6 +104,8 @@ static void serve_hot(struct tcp *t) {
         if (c->idle_polls < TCP_HOT_POLLS || conn_watch(c))
             list_append(&t->hot, node);
     }
+    t->progress += !list_empty(&left_out);
+    put_first(&t->hot, &left_out);
 }
 
 static void ask_epoll(struct tcp *t) {
@@ -100,6 +121,7 @@ static void ask_epoll(struct tcp *t) {
 static unsigned tcp_poll(struct fabric *f) {
     struct tcp *t = tcp_of(f);
     t->progress = 0;
+    t->polls++;
     t->now_ns = t->env->now_ns(t->env->user);
     empty_graves(t);
     complete_doomed(t);
@@ -171,6 +193,7 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&t->sending);
     list_init(&t->doomed);
     list_init(&t->graves);
+    list_init(&t->shares);
     list_init(&t->listener.grave);
     slots_init(&t->windows, MAX_WINDOWS);
     t->now_ns = env->now_ns(env->user);

@@ -39,16 +39,18 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define TCP_SMALL 2048u            /* payloads up to this are copied, larger ones go by reference */
-#define TCP_LONG (16u << 10)       /* likewise of SENDs: up to it two copies cost less */
-#define TCP_STAGING (256u << 10)   /* receive buffer of a connection */
-#define TCP_LOOKAHEAD 4096u        /* of staging offered to the kernel while payloads are bulky, */
-#define TCP_BULKY (16u << 10)      /* which they are from this on: not to pass through staging */
-#define TCP_CONN_BUDGET (1u << 20) /* bytes a connection may move before the next has its turn */
-#define TCP_HOT_POLLS 1024u        /* a connection is read without asking epoll for so long */
-#define TCP_EPOLL_EVERY 32u        /* polls between looks at the others */
-#define TCP_CONNS_PER_PEER 64u     /* accepted connections and unused offers together */
-#define TCP_SEND_COST 256u         /* what a small SEND counts of that, at least */
+#define TCP_SMALL 2048u          /* payloads up to this are copied, larger ones go by reference */
+#define TCP_LONG (16u << 10)     /* likewise of SENDs: up to it two copies cost less */
+#define TCP_STAGING (256u << 10) /* receive buffer of a connection */
+#define TCP_LOOKAHEAD 4096u      /* of staging offered to the kernel while payloads are bulky, */
+#define TCP_BULKY (16u << 10)    /* which they are from this on: not to pass through staging */
+#define TCP_SHARE_BUDGET (1u << 20) /* bytes, each way, that a peer may move in a poll */
+#define TCP_POLL_BUDGET (4u << 20)  /* and all of them */
+#define TCP_HOT_POLLS 1024u         /* a connection is read without asking epoll for so long */
+#define TCP_EPOLL_EVERY 32u         /* polls between looks at the others */
+#define TCP_CONNS_PER_PEER 64u      /* accepted connections and unused offers together */
+#define TCP_FRAME_COST 64u          /* what a request counts of that besides its bytes */
+#define TCP_SEND_COST 256u          /* a small SEND, at least */
 #define TCP_ADDRESS_TEXT (INET6_ADDRSTRLEN + 10)
 
 /* Anything with a descriptor in the epoll set. */
@@ -56,6 +58,15 @@ struct source {
     void (*ready)(struct source *s, uint32_t events);
     void (*destroy)(struct source *s);
     struct list grave;
+};
+
+/* What moved of the present poll's budgets; share.c. */
+struct share {
+    struct list node; /* in tcp.shares: of a peer's targets */
+    uint64_t peer;
+    uint32_t conns;
+    uint64_t poll; /* the last that it moved something in */
+    uint64_t in, out;
 };
 
 struct tcp {
@@ -72,11 +83,14 @@ struct tcp {
     struct list sending; /* conns with something queued */
     struct list doomed;  /* ops refused in post, to be completed by poll */
     struct list graves;  /* ended sources whose memory goes with the next poll */
+    struct list shares;  /* of peers with targets */
+    struct share all;    /* of every connection */
     struct slots windows;
     uint64_t last_number; /* of the connections offered so far */
     uint64_t now_ns, next_timer_ns;
     uint8_t *scratch;     /* FRAME_MAX_PAYLOAD bytes that nobody reads */
     const uint8_t *zeros; /* as many that nobody can write */
+    uint64_t polls;
     unsigned turns, progress;
     bool slept; /* armed since the last poll */
 };
@@ -119,6 +133,7 @@ struct conn {
     int fd;
     uint32_t events; /* in the epoll set */
     struct list node, hot, sending;
+    struct share *share; /* its peer's; a link's own */
     uint32_t idle_polls;
     bool closed;   /* has no socket: lost, ended, or a link not opened yet */
     bool dialling; /* not connected yet */
@@ -126,7 +141,7 @@ struct conn {
     bool blocked;  /* frames wait in staging for room in the queue */
     bool stuck;    /* the socket takes no more for now */
     bool careful;  /* a send faulted: find out which piece */
-    bool more;     /* stopped at its budget */
+    bool more;     /* stopped at a budget, or was left out for one */
     uint32_t cost; /* of the frames of this turn, beyond their bytes */
     uint64_t heard_ns;
     struct rx rx;
@@ -148,6 +163,15 @@ int conn_watch(struct conn *c);  /* tells epoll what it waits for */
 bool conn_arm(struct conn *c);   /* the same before a sleep; false: it need not wait */
 int socket_prepare(int fd, const struct fabric_settings *s); /* options of a data connection */
 void address_text(char out[TCP_ADDRESS_TEXT], const struct sockaddr_storage *a);
+
+/* share.c */
+struct share *share_join(struct tcp *t, uint64_t peer); /* NULL: out of memory */
+void share_leave(struct share *s);
+/* How much the connection may still move in this poll; 0: it is left out. */
+size_t share_room_in(struct conn *c);
+size_t share_room_out(struct conn *c);
+void share_moved_in(struct conn *c, size_t bytes);
+void share_moved_out(struct conn *c, size_t bytes);
 
 /* offer.c */
 int listener_open(struct tcp *t, struct error *err);
@@ -217,6 +241,7 @@ struct pending {          /* a request on its way, in order of its number */
 struct link {
     struct fabric_link base;
     struct conn conn;
+    struct share share;
     void *cookie;
     struct pending *pending;
     uint32_t mask;        /* of pending */

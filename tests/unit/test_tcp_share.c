@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* What one poll serves has a bound, whoever has how many connections, and everybody gets a turn. */
+#include "daemon/fabric/tcp/tcp.h"
+#include "tests/unit/tcp_raw.h"
+#include <unistd.h>
+
+#define BIG ((size_t)1 << 20)
+#define PIECE 2048u
+#define WRITES 512u          /* of a connection: 1 MiB */
+#define ONE_READ TCP_STAGING /* what may be too much */
+#define OTHERS 100u          /* peers from this one on */
+
+/* A connection that has sent all that it has to say, and who counts what is served of it. */
+struct rude {
+    int fd;
+    struct fabric_window *window;
+    struct fabric_blob key;
+    struct fabric_audit audit;
+};
+
+/* Connections of a peer, or each of one of its own (peers from OTHERS on), with a window each. */
+static void rude_up(struct pair *p, struct rude *r, unsigned count, uint64_t peer) {
+    struct error err = {0};
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t of = peer == OTHERS ? OTHERS + i : peer;
+        r[i] = (struct rude){.fd = raw_dial_as(p, of)};
+        const struct fabric_window_spec spec = {.peer = of,
+                                                .base = p->memory,
+                                                .length = BIG,
+                                                .rights = RDMAD_RIGHTS_ALL,
+                                                .deadline_ns = CLOCK_NEVER,
+                                                .lease_id = 1,
+                                                .audit = &r[i].audit};
+        cr_assert_eq(fabric_tcp.window_open(p->owner.fabric, &spec, &r[i].window, &r[i].key, &err),
+                     0, "%s", err.text);
+    }
+}
+
+/* The owner is not turned: all of it waits in the sockets. */
+static void say(const struct rude *r, const void *data, size_t n) {
+    cr_assert_eq(raw_send_try(r->fd, data, n), (ssize_t)n, "the socket has no room for the test");
+}
+
+static void ask(const struct rude *r, int type, uint32_t op, uint32_t length) {
+    struct frame f = raw_request(&r->key, type, op, 0, length);
+    uint8_t bytes[FRAME_BYTES];
+    frame_put(bytes, &f);
+    say(r, bytes, sizeof bytes);
+}
+
+static void shout(const struct rude *r, unsigned count) {
+    static const uint8_t payload[PIECE];
+    for (unsigned i = 0; i < count; i++)
+        for (uint32_t n = 0; n < WRITES; n++) {
+            ask(&r[i], FRAME_WRITE, n, PIECE);
+            say(&r[i], payload, PIECE);
+        }
+}
+
+static uint64_t served(const struct rude *r, unsigned count) {
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < count; i++)
+        bytes += r[i].audit.bytes_written;
+    return bytes;
+}
+
+static void hush(struct pair *p, struct rude *r, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        close(r[i].fd);
+        fabric_tcp.window_close(r[i].window, RDMAD_E_LEASE_RELEASED);
+    }
+    for (unsigned n = 0; n < 100; n++)
+        pair_turn(p);
+}
+
+Test(tcp_share, connections_of_a_peer_have_one_budget_together) {
+    static struct rude r[24];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 24, LESSEE);
+    shout(r, 24);
+    uint64_t all = UINT64_C(24) * WRITES * PIECE, done = 0, polls = 0, cut = 0, wake_ns;
+    for (; done < all; polls++) {
+        cr_assert_lt(polls, 1000000, "some are never served");
+        fabric_tcp.poll(p.owner.fabric);
+        uint64_t moved = served(r, 24) - done;
+        done += moved;
+        cr_assert_leq(moved, TCP_SHARE_BUDGET + ONE_READ, "%lu bytes in one poll",
+                      (unsigned long)moved);
+        if (moved / PIECE * (PIECE + FRAME_BYTES + TCP_FRAME_COST) < TCP_SHARE_BUDGET)
+            continue;
+        cut++;
+        cr_assert_not(fabric_tcp.arm(p.owner.fabric, &wake_ns), "it sleeps on what was left");
+    }
+    cr_assert_gt(cut, 0);
+    hush(&p, r, 24);
+    pair_close(&p);
+}
+
+Test(tcp_share, each_of_them_gets_its_turn) {
+    static struct rude r[8];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 8, LESSEE);
+    shout(r, 8);
+    for (unsigned n = 0; n < 2 * 8; n++)
+        fabric_tcp.poll(p.owner.fabric);
+    for (unsigned i = 0; i < 8; i++)
+        cr_assert_gt(r[i].audit.bytes_written, 0, "connection %u is left out", i);
+    hush(&p, r, 8);
+    pair_close(&p);
+}
+
+Test(tcp_share, a_peer_with_one_connection_is_served_beside_one_with_many) {
+    static struct rude r[16], other[1];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 16, LESSEE);
+    rude_up(&p, other, 1, STRANGE);
+    shout(r, 16);
+    shout(other, 1);
+    for (unsigned n = 0; n < 3; n++)
+        fabric_tcp.poll(p.owner.fabric);
+    cr_assert_eq(other->audit.bytes_written, WRITES * PIECE);
+    cr_assert_leq(served(r, 16), 3 * TCP_SHARE_BUDGET + ONE_READ);
+    hush(&p, r, 16);
+    hush(&p, other, 1);
+    pair_close(&p);
+}
+
+Test(tcp_share, all_peers_have_one_budget_and_each_its_turn) {
+    static struct rude r[12];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 12, OTHERS);
+    shout(r, 12);
+    uint64_t before = served(r, 12);
+    for (unsigned n = 0; n < 3; n++) {
+        fabric_tcp.poll(p.owner.fabric);
+        uint64_t now = served(r, 12);
+        cr_assert_leq(now - before, TCP_POLL_BUDGET + ONE_READ, "%lu bytes in one poll",
+                      (unsigned long)(now - before));
+        before = now;
+    }
+    for (unsigned n = 0; n < 2; n++)
+        fabric_tcp.poll(p.owner.fabric);
+    for (unsigned i = 0; i < 12; i++)
+        cr_assert_gt(r[i].audit.bytes_written, 0, "peer %u is left out", i);
+    hush(&p, r, 12);
+    pair_close(&p);
+}
+
+/* Small requests cost more than their bytes. */
+Test(tcp_share, small_requests_of_many_connections_are_bounded_too) {
+    enum { MANY = 8, EACH = 8000 };
+    static struct rude r[MANY];
+    static uint8_t bytes[EACH * FRAME_BYTES];
+    struct pair p;
+    uint64_t ops = 0;
+    pair_open(&p, BIG);
+    rude_up(&p, r, MANY, LESSEE);
+    for (unsigned i = 0; i < MANY; i++) {
+        for (uint32_t n = 0; n < EACH; n++) {
+            struct frame f = raw_request(&r[i].key, FRAME_WRITE, n, 0, 0);
+            frame_put(bytes + (size_t)n * FRAME_BYTES, &f);
+        }
+        say(&r[i], bytes, sizeof bytes);
+    }
+    fabric_tcp.poll(p.owner.fabric);
+    for (unsigned i = 0; i < MANY; i++)
+        ops += r[i].audit.ops;
+    cr_assert_leq(ops,
+                  (TCP_SHARE_BUDGET + TCP_STAGING) / (FRAME_BYTES + TCP_FRAME_COST) +
+                      TCP_STAGING / FRAME_BYTES,
+                  "%lu in one poll", (unsigned long)ops);
+    cr_assert_gt(ops, 0);
+    hush(&p, r, MANY);
+    pair_close(&p);
+}
+
+/* What is sent is bounded as what is received. */
+Test(tcp_share, answers_to_a_peer_have_one_budget_too) {
+    enum { MANY = 16, READS = 16, LENGTH = 128 << 10 };
+    static struct rude r[MANY];
+    static uint8_t sink[1 << 16];
+    struct pair p;
+    uint64_t sent = 0, polls = 0;
+    pair_open(&p, BIG);
+    rude_up(&p, r, MANY, LESSEE);
+    for (unsigned i = 0; i < MANY; i++)
+        for (uint32_t n = 0; n < READS; n++)
+            ask(&r[i], FRAME_READ, n, LENGTH);
+    for (; sent < (uint64_t)MANY * READS * LENGTH; polls++) {
+        cr_assert_lt(polls, 1000000, "some are never answered");
+        fabric_tcp.poll(p.owner.fabric);
+        for (unsigned i = 0; i < MANY; i++)
+            for (ssize_t n; (n = raw_recv_try(r[i].fd, sink, sizeof sink)) > 0;)
+                sent += (uint64_t)n;
+    }
+    cr_assert_geq(polls, MANY * READS * LENGTH / TCP_SHARE_BUDGET - 4, "%lu polls for 32 MiB",
+                  (unsigned long)polls);
+    hush(&p, r, MANY);
+    pair_close(&p);
+}
