@@ -281,14 +281,18 @@ static bool read_failed(struct conn *c, ssize_t n) {
     return false;
 }
 
+static void parse_and_pay(struct conn *c) {
+    parse(c);
+    share_moved_in(c, c->cost);
+    c->cost = 0;
+}
+
 void conn_serve(struct conn *c) {
     struct rx *rx = &c->rx;
     c->more = false;
     if (c->blocked)
-        parse(c);
+        parse_and_pay(c);
     while (!c->closed && !c->blocked) {
-        share_moved_in(c, c->cost);
-        c->cost = 0;
         if (share_room_in(c) == 0) {
             c->more = true;
             conn_heat(c);
@@ -311,7 +315,7 @@ void conn_serve(struct conn *c) {
         if (large && rx->left == 0)
             c->role->end(c);
         if (!c->closed && rx->left == 0)
-            parse(c);
+            parse_and_pay(c);
         if ((size_t)n < asked)
             return;
         if (rx->left == 0) /* more than was wanted, and nothing bulky among it */
