@@ -13,9 +13,8 @@
  * turns too long): after 50 us at first, and up to 1 ms later each time it finds nothing. On the
  * same occasion rings and the link fabric that have been quiet for longer than a spin are parked.
  */
+#include "daemon/base/thread.h"
 #include "daemon/op/worker.h"
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -188,24 +187,11 @@ static void *run(void *arg) {
 }
 
 int loop_start(struct worker *w, struct error *err) {
-    /* Signals are the control thread's, except those that our own instructions cause. */
-    sigset_t blocked, before;
-    sigfillset(&blocked);
-    sigdelset(&blocked, SIGBUS);
-    sigdelset(&blocked, SIGSEGV);
-    sigdelset(&blocked, SIGFPE);
-    sigdelset(&blocked, SIGILL);
-    sigdelset(&blocked, SIGABRT);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    errno = pthread_create(&w->thread, NULL, run, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (errno)
-        return error_errno(err, RDMAD_E_SYSTEM, "worker %u: cannot start its thread", w->index);
-    w->started = true;
     char name[16];
     snprintf(name, sizeof(name), "rdmad-worker-%u", w->index % 100);
-    pthread_setname_np(w->thread, name);
-    return 0;
+    int rc = thread_start(&w->thread, name, run, w, err);
+    w->started = rc == 0;
+    return rc;
 }
 
 static void deliver_stop(struct mail *mail) {

@@ -3,3 +3,5 @@ foreach(area slots timers guard life log resolve)
   rdmad_test(unit_base_${area} unit/test_base_${area}.c LINK rdmad_base LABELS unit)
 endforeach()
 rdmad_test(unit_base_threads unit/test_base_threads.c PLAIN LINK rdmad_base LABELS unit tsan)
+rdmad_test(unit_base_thread unit/test_base_thread.c PLAIN LINK rdmad_base rdmad_test_support
+  LABELS unit)

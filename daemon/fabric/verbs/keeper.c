@@ -14,11 +14,11 @@
  */
 #include "daemon/fabric/verbs/keeper.h"
 #include "daemon/base/log.h"
+#include "daemon/base/thread.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -365,24 +365,12 @@ int keeper_start(struct fabric_host *h, struct error *err) {
         close_fds(h);
         return failed;
     }
-    /* Signals are the control thread's, except those that our own instructions cause. */
-    sigset_t blocked, before;
-    sigfillset(&blocked);
-    sigdelset(&blocked, SIGBUS);
-    sigdelset(&blocked, SIGSEGV);
-    sigdelset(&blocked, SIGFPE);
-    sigdelset(&blocked, SIGILL);
-    sigdelset(&blocked, SIGABRT);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    errno = pthread_create(&h->thread, NULL, run, h);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (errno) {
-        failed = error_errno(err, RDMAD_E_SYSTEM, "verbs: cannot start the keeper's thread");
+    failed = thread_start(&h->thread, "rdmad-keeper", run, h, err);
+    if (failed) {
         close_device(h);
         close_fds(h);
         return failed;
     }
-    pthread_setname_np(h->thread, "rdmad-keeper");
     return 0;
 }
 
