@@ -213,6 +213,40 @@ static void fences(void) {
     }
 }
 
+/* Without its fence a small op goes between the pieces of the large one, and is done before it. */
+static void fences_behind_large_ops(void) {
+    size_t at;
+    for (uint64_t round = 0; round < 20; round++) {
+        fill_bytes(p.near, POOL / 2, round);
+        put_write(0, POOL / 2, 0);
+        rdmad_sqe_set_flags(put_write(POOL / 2, 8, 1), RDMAD_SQE_FENCE);
+        put_write(POOL / 2 + 64, 8, 2);
+        submit(3);
+        expect(reap(), 0, 0, RDMAD_DONE);
+        CHECK(bytes_are(p.far, POOL / 2, round, &at), "byte %zu is not there", at);
+        expect(reap(), 1, 0, RDMAD_DONE);
+        expect(reap(), 2, 0, RDMAD_DONE);
+    }
+}
+
+/* Leases and channels have links of their own between two daemons. */
+static void fences_across_links(void) {
+    size_t at;
+    for (uint64_t round = 0; round < 20; round++) {
+        fill_bytes(p.near, POOL / 2, round);
+        put_write(0, POOL / 2, 0);
+        struct rdmad_sqe *sqe = reserve();
+        OK(rdmad_prep_send(ring, sqe, p.ca, p.near + POOL / 2, 64, 1), p.a);
+        rdmad_sqe_set_flags(sqe, RDMAD_SQE_FENCE);
+        submit(2);
+        OK(rdmad_recv(p.cb, p.far + POOL / 2, 64, (int)TEST_PATIENCE_MS, NULL), p.b);
+        CHECK(bytes_are(p.far, POOL / 2, round, &at),
+              "a message overtook byte %zu of what its fence waits for", at);
+        expect(reap(), 0, 0, RDMAD_DONE);
+        expect(reap(), 1, 0, RDMAD_DONE);
+    }
+}
+
 static unsigned called;
 
 static void again(void *arg, const struct rdmad_cqe *cqe) {
@@ -259,9 +293,11 @@ BY_BOTH(cancels_that_do_not_wait)
 BY_BOTH(notifications_canceled)
 BY_BOTH(silence)
 BY_BOTH(fences)
+BY_BOTH(fences_behind_large_ops)
+BY_BOTH(fences_across_links)
 BY_BOTH(callbacks)
 
 TEST_MAIN(CASE(both_segments_as_one), CASE(both_batches_that_fail), CASE(both_batches_canceled),
           CASE(both_full_rings_canceled), CASE(both_cancels_that_do_not_wait),
           CASE(both_notifications_canceled), CASE(both_silence), CASE(both_fences),
-          CASE(both_callbacks))
+          CASE(both_fences_behind_large_ops), CASE(both_fences_across_links), CASE(both_callbacks))
