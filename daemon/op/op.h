@@ -5,8 +5,8 @@
  * Read this directory in this order: op.h, worker.h (the loop's turn), rings.c (sqes come in),
  * validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go to the fabric),
  * complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too long); what few
- * ops need: fence.c, batch.c, cancel.c, notify.h and notify.c, channel.h; table.c (what the control
- * thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c
+ * ops need: fence.c, batch.c, cancel.c and tags.h, notify.h and notify.c, channel.h; waits.h (how
+ * many may wait), slab.h (their memory), table.c (what the control thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c
  * and notify_peer.c: the other side of the seam.
  *
  * The happy path of a write: ring_serve copies the sqe, op_validate turns it into a request (a
