@@ -15,6 +15,7 @@
 #include <rdmad/abi.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct worker {
     struct offload *offload;
@@ -179,4 +180,29 @@ void offload_post(struct offload *o, struct offload_job *job) {
         (void)start_thread(o);
     pthread_cond_signal(&o->changed);
     pthread_mutex_unlock(&o->lock);
+}
+
+struct closing {
+    struct offload_job job;
+    int fd;
+};
+
+static void closing_run(struct offload_job *job) {
+    close(container_of(job, struct closing, job)->fd);
+}
+
+static void closing_done(struct offload_job *job) {
+    free(container_of(job, struct closing, job));
+}
+
+void offload_close(struct offload *o, uint64_t owner, struct mailbox *reply_to, int fd) {
+    struct closing *c = malloc(sizeof(*c));
+    if (!c) {
+        close(fd);
+        return;
+    }
+    *c = (struct closing){
+        .job = {.owner = owner, .reply_to = reply_to, .run = closing_run, .done = closing_done},
+        .fd = fd};
+    offload_post(o, &c->job);
 }

@@ -34,5 +34,8 @@ struct offload_job {
 int offload_start(struct offload **out);
 void offload_stop(struct offload *o); /* finishes what is queued, joins the threads */
 void offload_post(struct offload *o, struct offload_job *job);
+/* Closes fd there: a client's memfd may be all that keeps its memory, and to free that takes as
+ * long as the client made it large. */
+void offload_close(struct offload *o, uint64_t owner, struct mailbox *reply_to, int fd);
 
 #endif

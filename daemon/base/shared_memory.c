@@ -20,9 +20,8 @@
 
 static int cannot_be_made(const struct shared_memory *m, size_t bytes, bool huge, int code,
                           struct error *err) {
-    return error_errno(
-        err, code, "a %s of %zu bytes%s cannot be made", m->what, bytes,
-        huge ? " in huge pages (are enough reserved in vm.nr_hugepages?)" : "");
+    return error_errno(err, code, "a %s of %zu bytes%s cannot be made", m->what, bytes,
+                       huge ? " in huge pages (are enough reserved in vm.nr_hugepages?)" : "");
 }
 
 int shared_memory_make(struct shared_memory *m, const char *what, const char *name, size_t bytes,
@@ -64,10 +63,11 @@ static int check_memfd(const struct shared_memory *m, struct error *err) {
     struct stat st;
 
     if ((seals & needed) != needed)
-        return error_set(err, RDMAD_E_PERM,
-                         "the memfd is not sealed with F_SEAL_SHRINK and F_SEAL_GROW: its seals are "
-                         "0x%x, 0x%x are needed",
-                         (unsigned)seals, (unsigned)needed);
+        return error_set(
+            err, RDMAD_E_PERM,
+            "the memfd is not sealed with F_SEAL_SHRINK and F_SEAL_GROW: its seals are "
+            "0x%x, 0x%x are needed",
+            (unsigned)seals, (unsigned)needed);
     if (seals & forbidden)
         return error_set(err, RDMAD_E_PERM,
                          "the memfd has the seals 0x%x before it is imported: it must be writable, "

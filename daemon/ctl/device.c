@@ -69,7 +69,9 @@ static struct survey *survey_start(struct state *st) {
         return NULL;
     *s = (struct survey){
         .job = {.owner = UINT64_MAX, /* no uid's */
-                .reply_to = st->mailbox, .run = survey_run, .done = survey_done},
+                .reply_to = st->mailbox,
+                .run = survey_run,
+                .done = survey_done},
         .state = st,
         .settings = st->fabric_settings,
         .fabric = plane_fabric(st->plane)->name,

@@ -32,8 +32,9 @@ void serve_pool_create(const struct request *rq, const void *body) {
 void serve_pool_import(const struct request *rq, const void *body) {
     const struct rdmad_pool_import_req *req = body;
     struct error err;
-    if (req->reserved) {
+    if (req->reserved)
         error_set(&err, RDMAD_E_RESERVED, "the reserved field of an import is not zero");
+    if (req->reserved || shared_memory_check_kind("pool", *rq->fd, &err)) {
         serve_fail(rq, &err);
         return;
     }

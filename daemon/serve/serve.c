@@ -8,6 +8,8 @@
  * magic, there is no seq to answer to: such answers have seq 0 and type RDMAD_MSG_REPLY.
  */
 #include "daemon/serve/serve.h"
+#include "daemon/base/offload.h"
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -119,7 +121,8 @@ static int check_context(const struct session *s, const struct rdmad_msg_header 
     return 0;
 }
 
-void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds) {
+static void take_message(struct session *s, const void *data, size_t size, int *fds,
+                         unsigned nfds) {
     struct request rq = {.session = s};
     struct rdmad_msg_header h;
     struct error err;
@@ -138,6 +141,23 @@ void serve_message(struct session *s, const void *data, size_t size, int *fds, u
     memcpy(body.bytes, (const unsigned char *)data + sizeof(h), size - sizeof(h));
     rq.fd = descriptors_of(h.type) ? fds : NULL;
     table[h.type].handler(&rq, body.bytes);
+}
+
+/* What nobody took, and is memory of the client's, may take long to be freed. */
+static void close_memory(const struct state *st, uid_t uid, int *fds, unsigned nfds) {
+    for (unsigned i = 0; i < nfds && i < RDMAD_MSG_MAX_FDS; i++) {
+        if (fds[i] >= 0 && fcntl(fds[i], F_GET_SEALS) >= 0) {
+            offload_close(st->offload, uid, st->mailbox, fds[i]);
+            fds[i] = -1;
+        }
+    }
+}
+
+void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds) {
+    const struct state *st = s->state;
+    uid_t uid = s->uid;
+    take_message(s, data, size, fds, nfds); /* the session may be gone with it */
+    close_memory(st, uid, fds, nfds);
 }
 
 void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,

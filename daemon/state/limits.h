@@ -8,8 +8,8 @@
 #include "daemon/config/config.h"
 #include "daemon/state/quota.h"
 
-/* What is configured as 0 is a share of the machine. Mappings are never more than the kernel gives a
- * process (vm.max_map_count), whatever is configured. */
+/* What is configured as 0 is a share of the machine. Mappings are never more than the kernel gives
+ * a process (vm.max_map_count), whatever is configured. */
 void limits_of(const struct config *c, struct quota_limits *out);
 
 /* 0, or a sentence about what is configured and cannot be had on this machine. */

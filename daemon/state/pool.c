@@ -12,7 +12,6 @@
  * waits for them himself.
  */
 #include "daemon/state/pool.h"
-#include "daemon/base/stray.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -137,8 +136,6 @@ static void creation_run(struct offload_job *job) {
 
 /* Reports and forgets; takes over the creation, not the pool. */
 static void creation_end(struct creation *c, const struct error *result) {
-    if (c->fd >= 0)
-        stray_close(c->fd);
     if (result->code)
         c->done(c->arg, NULL, -1, result);
     else
@@ -171,8 +168,6 @@ static int start(struct session *s, uint64_t bytes, uint32_t flags, bool importe
                        "%" PRIu64 " bytes are no multiple of a page: a memfd must be one to be "
                        "imported",
                        bytes);
-    if (!rc && imported) /* now, so that no file that can wait comes to the other thread */
-        rc = shared_memory_check_kind("pool", c->fd, err);
     if (!rc)
         rc = charge(p, err);
     if (rc) {
@@ -189,18 +184,17 @@ static void create(struct session *s, uint64_t bytes, uint32_t flags, int import
                    pool_created *done, void *arg) {
     struct error err;
     struct creation *c = calloc(1, sizeof(*c));
-    if (!c) {
-        if (import_fd >= 0)
-            stray_close(import_fd);
+    if (c) {
+        *c = (struct creation){.fd = import_fd, .done = done, .arg = arg};
+        if (start(s, bytes, flags, import_fd >= 0, c, &err) == 0)
+            return;
+        free(c);
+    } else {
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a pool");
-        done(arg, NULL, -1, &err);
-        return;
     }
-    c->fd = import_fd;
-    c->done = done;
-    c->arg = arg;
-    if (start(s, bytes, flags, import_fd >= 0, c, &err))
-        creation_end(c, &err);
+    if (import_fd >= 0)
+        offload_close(s->state->offload, s->uid, s->state->mailbox, import_fd);
+    done(arg, NULL, -1, &err);
 }
 
 void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created *done, void *arg) {

@@ -44,7 +44,8 @@ typedef void pool_created(void *arg, struct pool *pool, int fd, const struct err
 void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created *done, void *arg);
 
 /* The same of a client's own memory, which stays as it is: fd, taken over, must be a memfd of
- * exactly bytes, of small pages, writable, sealed in size and not further. done gets fd -1. */
+ * exactly bytes, of small pages (shared_memory_check_kind has said so), writable, sealed in size
+ * and not further. done gets fd -1. */
 void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, void *arg);
 
 /* Asynchronous, unless it fails at once: done is told when everything may use the pool, or what it

@@ -37,8 +37,8 @@ int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done,
 int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg,
                         struct error *err);
 
-/* The table's reference: with the last the ring is unmapped on a registration thread, and after that
- * gives charges and session back. No worker may use it. */
+/* The table's reference: with the last the ring is unmapped on a registration thread, and after
+ * that gives charges and session back. No worker may use it. */
 void ring_object_unref(struct ring_object *ro);
 
 #endif

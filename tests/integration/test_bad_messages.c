@@ -128,7 +128,7 @@ static void spoiled_headers_are_refused(void) {
     size_t size = well_formed(&p, RDMAD_MSG_POOL_CREATE);
     p.header.magic ^= 1;
     expect_refusal("wrong magic", true, &p, size, NULL, 0, RDMAD_E_PROTOCOL);
-    static const uint16_t versions[] = {0, 2, UINT16_MAX};
+    static const uint16_t versions[] = {0, RDMAD_ABI_VERSION + 1, UINT16_MAX};
     for (unsigned i = 0; i < 3; i++) {
         size = well_formed(&p, RDMAD_MSG_HELLO);
         p.header.version = versions[i];

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -177,6 +178,96 @@ static void jobs_run_in_order_and_stop_finishes_them(void) {
     offload_stop(NULL);
 }
 
+/* ---- owners ---- */
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* whoever holds it holds up jobs */
+static unsigned passed[32], begun;                       /* jobs of each owner that have ended */
+static unsigned first_when_second;                       /* those of owner 1 when owner 2's did */
+
+static void gated_run(struct offload_job *job) {
+    (void)job;
+    __atomic_add_fetch(&begun, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+}
+
+static void quick_run(struct offload_job *job) {
+    struct counted_job *c = container_of(job, struct counted_job, job);
+    CHECK(c->number == passed[job->owner]); /* an owner's jobs keep their order, one at a time */
+    if (job->owner == 2)
+        first_when_second = __atomic_load_n(&passed[1], __ATOMIC_SEQ_CST);
+    __atomic_store_n(&passed[job->owner], c->number + 1, __ATOMIC_SEQ_CST);
+}
+
+static void free_done(struct offload_job *job) {
+    free(container_of(job, struct counted_job, job));
+    jobs_done++;
+}
+
+static void post_for(struct offload *o, uint64_t owner, unsigned number,
+                     void (*run)(struct offload_job *)) {
+    struct counted_job *c = malloc(sizeof(*c));
+    CHECK(c);
+    *c = (struct counted_job){
+        .job = {.owner = owner, .reply_to = &box, .run = run, .done = free_done}, .number = number};
+    offload_post(o, &c->job);
+}
+
+static void until(const unsigned *count, unsigned value) {
+    for (unsigned i = 0; __atomic_load_n(count, __ATOMIC_SEQ_CST) < value; i++) {
+        CHECK(i < 10000); /* somebody waits for somebody else */
+        usleep(1000);
+    }
+}
+
+/* All but one thread are held up, each by an owner with more to do; everybody else goes on. */
+static void an_owner_holds_up_one_thread_and_nobody_else(void) {
+    enum { HOLDERS = OFFLOAD_THREADS - 1, MORE = 50 };
+    struct offload *o;
+    CHECK(mailbox_init(&box) == 0 && offload_start(&o) == 0);
+    jobs_done = begun = 0;
+    pthread_mutex_lock(&gate);
+    for (unsigned i = 0; i < HOLDERS; i++) {
+        post_for(o, i, 0, gated_run);
+        for (unsigned k = 0; k < MORE; k++)
+            post_for(o, i, k, quick_run);
+    }
+    until(&begun, HOLDERS);
+    for (unsigned k = 0; k < MORE; k++)
+        for (uint64_t owner = HOLDERS; owner < 32; owner++)
+            post_for(o, owner, k, quick_run);
+    for (uint64_t owner = HOLDERS; owner < 32; owner++)
+        until(&passed[owner], MORE);
+    for (unsigned i = 0; i < HOLDERS; i++)
+        CHECK(passed[i] == 0);
+    pthread_mutex_unlock(&gate);
+    offload_stop(o);
+    mailbox_drain(&box);
+    CHECK(jobs_done == HOLDERS + 32 * MORE);
+    mailbox_fini(&box);
+}
+
+/* With one thread for everybody, who comes last with one job waits for one of each, not for all. */
+static void owners_take_turns(void) {
+    struct offload *o;
+    CHECK(mailbox_init(&box) == 0 && offload_start(&o) == 0);
+    memset(passed, 0, sizeof(passed));
+    begun = 0;
+    pthread_mutex_lock(&gate);
+    for (unsigned i = 0; i < OFFLOAD_THREADS; i++)
+        post_for(o, 100 + i, 0, gated_run); /* all threads have something to do */
+    until(&begun, OFFLOAD_THREADS);
+    for (unsigned k = 0; k < 2000; k++)
+        post_for(o, 1, k, quick_run);
+    post_for(o, 2, 0, quick_run);
+    pthread_mutex_unlock(&gate);
+    until(&passed[2], 1);
+    offload_stop(o);
+    CHECK(passed[1] == 2000 && first_when_second < 2000);
+    mailbox_drain(&box);
+    mailbox_fini(&box);
+}
+
 /* One thread with one guard survives any number of faults: no signal stays blocked. */
 static void faults_can_be_survived_again_and_again(void) {
     char to[64];
@@ -196,6 +287,8 @@ int main(void) {
     an_empty_box_wakes_nobody();
     one_burst_is_one_wakeup();
     jobs_run_in_order_and_stop_finishes_them();
+    an_owner_holds_up_one_thread_and_nobody_else();
+    owners_take_turns();
     faults_can_be_survived_again_and_again();
     return 0;
 }

@@ -4,8 +4,8 @@
  * descriptor and charge comes back, and not before nobody uses it any more.
  */
 #include "common/memfd.h"
-#include "daemon/state/pool.h"
 #include "daemon/ipc/ring.h"
+#include "daemon/state/pool.h"
 #include "daemon/state/ring_object.h"
 #include "tests/unit/fake_plane.h"
 #include <criterion/criterion.h>
@@ -67,9 +67,9 @@ static uint64_t charged(enum quota_resource r) {
 /* Delivers mail until it holds, at most ten seconds. */
 #define UNTIL(condition)                                             \
     for (int tries = 0; !(condition); tries++) {                     \
-        struct pollfd mail_ = {.fd = box.fd, .events = POLLIN};          \
+        struct pollfd mail_ = {.fd = box.fd, .events = POLLIN};      \
         cr_assert_lt(tries, 1000, "waited in vain: %s", #condition); \
-        poll(&mail_, 1, 10);                                             \
+        poll(&mail_, 1, 10);                                         \
         mailbox_drain(&box);                                         \
     }
 
