@@ -153,8 +153,8 @@ static int each_slice(struct shared_memory *m, bool (*wanted)(const void *), con
         if (!rc && wanted && !wanted(arg))
             rc = error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
         /* So that no touch of ours waits for a disk, or for the client's cgroup to find room. What
-         * is over the limit is not, as without swap it need not be. */
-        lock = lock && mlock((char *)m->base + at, n) == 0;
+         * is over the limit is not, as without swap it need not be. (It makes pages, too.) */
+        lock = lock && !rc && mlock((char *)m->base + at, n) == 0;
     }
     return rc;
 }
