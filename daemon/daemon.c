@@ -76,8 +76,8 @@ static void on_memory_fault(void *user, const void *address) {
         return; /* its session is gone already */
     struct error why;
     error_set(&why, RDMAD_E_FAULT,
-              "memory of pool %llx vanished under a transfer; do not punch "
-              "holes into a pool that is in use",
+              "memory of pool %llx vanished under a transfer: an error of the "
+              "machine's memory",
               (unsigned long long)p->handle);
     session_close(p->session, &why);
 }

@@ -4,8 +4,8 @@
  *
  * Between the taking and the grant lies the zeroing, during which everything can change: the
  * service closes, the requester goes. So a grant in the making is an object of its own (struct
- * order) that keeps the budget, which keeps the pool. Memory is zeroed under the guard, since a
- * client can punch it away; then the request fails, and the session ends when it touches it.
+ * order) that keeps the budget, which keeps the pool. Memory is zeroed under the guard, since the
+ * machine may find it broken; then the request fails, and the session ends when it touches it.
  */
 #include "daemon/state/budget.h"
 #include "daemon/base/clock.h"

@@ -156,18 +156,23 @@ RDMAD_API int rdmad_next_event(rdmad_session *session, int timeout_ms, struct rd
 
 /* ---- pools --------------------------------------------------------------------------------- */
 
-/* Asks the daemon for a pool of at least bytes (rounded up to pages). flags: RDMAD_POOL_*. */
+/* Asks the daemon for a pool of at least bytes (rounded up to pages). flags: RDMAD_POOL_*. Its pages
+ * are made here, in this process's own time and memory cgroup, and then sealed: no hole can be
+ * punched into a pool, and its descriptor cannot be mapped for writing once more. */
 RDMAD_API int rdmad_pool_create(rdmad_session *session, size_t bytes, unsigned flags,
                                 rdmad_pool **out);
 /* Gives the pool back. Pointers into it die. RDMAD_E_BUSY, with a list of them, while ops or locks
  * hold some of it, or leases on it are alive. Leases that were attached to are no obstacle. */
 RDMAD_API int rdmad_pool_destroy(rdmad_pool *pool);
 /*
- * Makes a pool of the program's own memory: a memfd sealed with F_SEAL_SHRINK, F_SEAL_GROW and
- * F_SEAL_SEAL, whose size is a multiple of its pages'. The daemon checks that, maps and registers
- * it; what is in it stays. fd remains the caller's to close. rdmad_alloc works on it as on any
- * pool; a program that has data in it uses rdmad_pool_base instead. RDMAD_E_FDS, RDMAD_E_PERM tell
- * what is wrong with a descriptor.
+ * Makes a pool of the program's own memory: a memfd made with MFD_ALLOW_SEALING, of small pages, of
+ * which its size is a multiple, and with no seals but F_SEAL_SHRINK and F_SEAL_GROW. What is in it
+ * stays. The call makes the pages that are not there yet and adds F_SEAL_SHRINK, F_SEAL_GROW,
+ * F_SEAL_FUTURE_WRITE and F_SEAL_SEAL, for good: mappings that the program or others have go on,
+ * new ones can only be read, and write and holes are refused. fd remains the caller's to close.
+ * rdmad_alloc works on it as on any pool; a program that has data in it uses rdmad_pool_base
+ * instead. RDMAD_E_FDS, RDMAD_E_PERM tell what is wrong with a descriptor. Huge pages cannot be
+ * imported; rdmad_pool_create makes pools of them.
  */
 RDMAD_API int rdmad_pool_import(rdmad_session *session, int fd, rdmad_pool **out);
 RDMAD_API size_t rdmad_pool_size(const rdmad_pool *pool);

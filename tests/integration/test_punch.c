@@ -108,7 +108,9 @@ static void no_page_can_be_taken_away_while_ops_run(void) {
 
 /* A hole of a gigabyte takes a while to punch, in which whoever touches it would wait. */
 static void punching_a_gigabyte_keeps_nobody_waiting(void) {
-    const size_t bytes = test_sanitized() ? (size_t)256 << 20 : (size_t)1 << 30;
+    size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    size_t most = test_sanitized() ? (size_t)256 << 20 : (size_t)1 << 30;
+    size_t bytes = (machine / 8 < most ? machine / 8 : most) / POOL * POOL;
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct rdmad_lease_grant_rep lease;
     struct rdmad_lease_attach_rep attach;
