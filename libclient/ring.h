@@ -29,6 +29,7 @@
 #ifndef RDMAD_LIBCLIENT_RING_H
 #define RDMAD_LIBCLIENT_RING_H
 
+#include "common/crowd.h"
 #include "libclient/hold.h"
 #include "libclient/internal.h"
 
@@ -124,6 +125,7 @@ struct rdmad_ring {
 
     /* wait.c: how long to spin */
     uint64_t spin_max_ns, spin_ns;
+    struct rdmad_crowd crowd;
     uint32_t waits;
 };
 

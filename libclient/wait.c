@@ -7,13 +7,15 @@
  * brings the full length back. One wait in sixteen spins in full whatever the past says, or a ring
  * that has once gone to sleeping would never find out that its ops have become fast. While spinning
  * the thread offers its CPU to others every now and then: on a small machine the one to run may be
- * the daemon's worker itself.
+ * the daemon's worker itself. Where programs take it that give nothing back, there is no spinning
+ * for a while (common/crowd.h).
  *
  * The order before sleeping is arm, look again, sleep, drain, disarm; with the daemon's publish and
  * ask on the other side one of the two always sees the other.
  */
 #include "libclient/ring.h"
 
+#include "common/crowd.h"
 #include "common/ringword.h"
 #include <poll.h>
 #include <sched.h>
@@ -27,8 +29,8 @@ static bool published(const struct rdmad_ring *r) {
     return ringword_peek(&r->daemon->cq_tail) != r->cq_tail;
 }
 
-static bool spin(const struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
-    uint64_t start, now, yield_at;
+static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
+    uint64_t start, now, looked, yield_at;
 
     for (unsigned i = 0; i < PAUSES_PER_CLOCK; i++) {
         if (published(r))
@@ -37,7 +39,8 @@ static bool spin(const struct rdmad_ring *r, uint64_t length_ns, uint64_t deadli
     }
     start = now = rdmad_monotonic_ns();
     yield_at = start + YIELD_EVERY_NS;
-    while (now - start < length_ns && now < deadline_ns) {
+    while (now - start < length_ns && now < deadline_ns && !rdmad_crowd_now(&r->crowd, now)) {
+        looked = now;
         for (unsigned i = 0; i < PAUSES_PER_CLOCK; i++) {
             if (published(r))
                 return true;
@@ -49,6 +52,7 @@ static bool spin(const struct rdmad_ring *r, uint64_t length_ns, uint64_t deadli
             now = rdmad_monotonic_ns();
             yield_at = now + YIELD_EVERY_NS;
         }
+        rdmad_crowd_seen(&r->crowd, looked, now);
     }
     return published(r);
 }

@@ -13,6 +13,7 @@
 #ifndef RDMACTL_BENCH_H
 #define RDMACTL_BENCH_H
 
+#include "common/crowd.h"
 #include <rdmad/rdmad.h>
 #include <stdbool.h>
 
@@ -53,12 +54,15 @@ uint64_t bench_now_ns(void);
 int64_t bench_spin_us(enum bench_poll poll);
 
 /* Waiting for memory to change, which nothing announces: spin, then give the CPU to others, then
- * sleep longer and longer, so that an idle server costs nothing. Busy never sleeps. */
+ * sleep longer and longer, so that an idle server costs nothing. Busy sleeps only where others want
+ * its CPU (common/crowd.h). */
 struct bench_wait {
     enum bench_poll poll;
     unsigned turns;
     uint64_t since_ns;
+    struct rdmad_crowd crowd;
 };
+/* Of one that is all 0, or was used before. */
 void bench_wait_start(struct bench_wait *w, enum bench_poll poll);
 /* One turn of waiting; returns for how many nanoseconds it has lasted (0 in the first turns). */
 uint64_t bench_wait_turn(struct bench_wait *w);
@@ -72,6 +76,7 @@ struct bench_side {
     uint8_t *out[2];              /* messages go out of these in turn */
     uint64_t bytes, sent, completed;
     enum bench_poll poll;
+    struct bench_wait wait;
     char why[RDMAD_TEXT_MAX + 1];
 };
 /* Both return 0 or RDMAD_E_* with why. */

@@ -48,7 +48,7 @@ static int grant_own(struct pingpong *p, struct bench_request *request) {
 static int invite(struct pingpong *p) {
     struct bench_request request = {0};
     const volatile uint64_t *ready = (const volatile uint64_t *)(const void *)p->base;
-    struct bench_wait wait;
+    struct bench_wait wait = {0};
     *(uint64_t *)(void *)p->base = 0;
     p->base[BENCH_HEAD_BYTES + p->run->bytes - 1] = 0;
     int rc = grant_own(p, &request);

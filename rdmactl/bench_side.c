@@ -25,8 +25,9 @@ int64_t bench_spin_us(enum bench_poll poll) {
     return poll == POLL_BUSY ? 10000000 : poll == POLL_EVENT ? 0 : -1;
 }
 
+/* What was learned of others on our CPU is kept from one wait to the next. */
 void bench_wait_start(struct bench_wait *w, enum bench_poll poll) {
-    *w = (struct bench_wait){.poll = poll};
+    *w = (struct bench_wait){.poll = poll, .crowd = w->crowd};
 }
 
 static void nap(uint64_t waited_ns) {
@@ -44,10 +45,13 @@ uint64_t bench_wait_turn(struct bench_wait *w) {
     if (!w->since_ns)
         w->since_ns = now;
     uint64_t waited = now - w->since_ns;
-    if (w->poll == POLL_BUSY || (w->poll == POLL_ADAPTIVE && waited < YIELD_NS))
+    bool spins = w->poll == POLL_BUSY || (w->poll == POLL_ADAPTIVE && waited < YIELD_NS);
+    if (spins && !rdmad_crowd_now(&w->crowd, now)) {
         sched_yield();
-    else
+        rdmad_crowd_seen(&w->crowd, now, bench_now_ns());
+    } else {
         nap(waited);
+    }
     return waited;
 }
 
@@ -95,11 +99,10 @@ int bench_send(struct bench_side *side) {
 
 int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,
                  bool (*over)(void *user), void *user) {
-    struct bench_wait wait;
-    bench_wait_start(&wait, side->poll);
+    bench_wait_start(&side->wait, side->poll);
     /* The daemon writes the last byte last; acquire keeps what we read next behind it. */
     while (__atomic_load_n(side->last, __ATOMIC_ACQUIRE) != (uint8_t)number) {
-        uint64_t waited = bench_wait_turn(&wait);
+        uint64_t waited = bench_wait_turn(&side->wait);
         if (waited > patience_ns) {
             snprintf(side->why, sizeof(side->why), "no message came for %.1f s",
                      (double)patience_ns / 1e9);

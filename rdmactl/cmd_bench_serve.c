@@ -113,7 +113,7 @@ static bool server_over(void *user) {
 }
 
 static int serve(struct server *v) {
-    struct bench_wait wait;
+    struct bench_wait wait = {0};
     bench_wait_start(&wait, POLL_ADAPTIVE);
     for (v->exit_code = ARGS_RUN;;) {
         struct client c = {.server = v};

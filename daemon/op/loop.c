@@ -175,7 +175,7 @@ static void *run(void *arg) {
         uint64_t min_ns = __atomic_load_n(&w->spin_min_ns, __ATOMIC_RELAXED);
         uint64_t max_ns = __atomic_load_n(&w->spin_max_ns, __ATOMIC_RELAXED);
         if (worker_turn(w, now_ns)) {
-            spin_hit(&w->spin, max_ns);
+            spin_hit(&w->spin, now_ns, max_ns);
         } else if (!worth_spinning(w) || !spin_more(&w->spin, now_ns, min_ns, max_ns)) {
             sleep_until_woken(w, max_ns);
             continue;

@@ -9,6 +9,8 @@
  * sides with a CPU each never come here. Two rounds must have been among it, for we may have spent
  * it off the CPU; no more, for turns may be slow (an emulated CPU, sockets to look at). What the
  * offers cost comes off the rounds, so that a spin in vain burns no more for their number.
+ *
+ * An offer that a program takes which never gives anything back is the last one for a while.
  */
 #include "daemon/op/spin.h"
 #include "common/ringword.h"
@@ -30,17 +32,19 @@ void spin_init(struct spin *s, uint64_t bound_ns) {
     *s = (struct spin){.bound_ns = bound_ns};
 }
 
-void spin_hit(struct spin *s, uint64_t max_ns) {
+void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns) {
     if (!s->spinning)
         return;
     s->spinning = false;
+    if (rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
+        return;
     if (s->bound_ns < max_ns)
         grow(s, max_ns);
 }
 
 static void begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
     s->spinning = true;
-    s->since_ns = s->yield_ns = now_ns;
+    s->since_ns = s->yield_ns = s->look_ns = now_ns;
     s->rounds = s->yield_rounds = 0;
     if (s->bound_ns > max_ns) /* the bounds may have been reloaded */
         s->bound_ns = max_ns;
@@ -48,9 +52,21 @@ static void begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max
         s->bound_ns = min_ns;
 }
 
+static bool crowded(struct spin *s, uint64_t now_ns) {
+    if (rdmad_crowd_now(&s->crowd, now_ns))
+        return true;
+    return s->spinning && rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns);
+}
+
 bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
+    if (crowded(s, now_ns)) {
+        s->spinning = false;
+        s->bound_ns = min_ns;
+        return false;
+    }
     if (!s->spinning)
         begin(s, now_ns, min_ns, max_ns);
+    s->look_ns = now_ns;
     if (now_ns - s->since_ns >= s->bound_ns && s->rounds >= s->bound_ns / ROUND_NS) {
         s->spinning = false;
         s->bound_ns /= 2;

@@ -10,10 +10,13 @@
  * A spin ends when both its time and its rounds are used up. Time alone would let one slow system
  * call of the neighbourhood (sched_yield under a tracer takes a hundred microseconds) eat a whole
  * spin in which nobody looked.
+ *
+ * Where others want the CPU there is no spinning at all for a while (common/crowd.h).
  */
 #ifndef RDMAD_OP_SPIN_H
 #define RDMAD_OP_SPIN_H
 
+#include "common/crowd.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,13 +24,15 @@ struct spin {
     uint64_t bound_ns;
     uint64_t since_ns; /* this spin began */
     uint64_t yield_ns; /* gave the CPU away last */
+    uint64_t look_ns;  /* looked last */
+    struct rdmad_crowd crowd;
     uint32_t rounds, yield_rounds;
     bool spinning;
 };
 
 void spin_init(struct spin *s, uint64_t bound_ns);
-/* There was work. */
-void spin_hit(struct spin *s, uint64_t max_ns);
+/* There was work, found by a look at now_ns. */
+void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns);
 /* There was none: waits an instant and returns true, or false when it is time to sleep. */
 bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns);
 /* Came back from sleep after slept_ns. */

@@ -166,7 +166,7 @@ Test(spin, gets_longer_when_work_comes_up_to_the_maximum) {
     spin_init(&s, 0);
     for (int i = 0; i < 20; i++) {
         spin_more(&s, 0, 5000, 80000);
-        spin_hit(&s, 80000);
+        spin_hit(&s, 0, 80000);
     }
     cr_assert_eq(spin_out(&s, 5000, 80000), 80000);
 }
@@ -186,7 +186,7 @@ Test(spin, one_slow_moment_does_not_use_it_up) {
     spin_init(&s, 50000);
     cr_assert(spin_more(&s, 0, 0, 50000));
     unsigned looks = 0;
-    while (spin_more(&s, 10000000 + looks, 0, 50000)) /* ten milliseconds were stolen */
+    while (spin_more(&s, 90000 + looks, 0, 50000)) /* ninety microseconds were stolen */
         looks++;
     cr_assert_geq(looks, 400u);
 }
@@ -209,6 +209,38 @@ Test(spin, what_its_offers_cost_is_part_of_it) {
     cr_assert_gt(yields, 0u);
     cr_assert_leq(turns + 2 * yields, 80000u / 100 + 2, "%u turns, %u offers", turns, yields);
     cr_assert_geq(turns, 80000u / 100 / 3);
+}
+
+/* Milliseconds can only have gone to somebody who gives nothing back. */
+Test(spin, stops_at_once_when_others_take_the_cpu) {
+    struct spin s;
+    spin_init(&s, 80000);
+    cr_assert(spin_more(&s, 1000, 5000, 80000));
+    cr_assert(spin_more(&s, 2000, 5000, 80000));
+    uint64_t now = 3002000;
+    cr_assert_not(spin_more(&s, now, 5000, 80000));
+    yields = 0;
+    for (; now < 48000000; now += 1000)
+        cr_assert_not(spin_more(&s, now, 5000, 80000), "at %lu", now);
+    cr_assert_eq(yields, 0u);
+    cr_assert(spin_more(&s, now + 4 * NSEC_PER_MSEC, 5000, 80000), "in the end it tries again");
+}
+
+Test(spin, notices_who_took_the_cpu_though_there_is_work_by_then) {
+    struct spin s;
+    spin_init(&s, 80000);
+    cr_assert(spin_more(&s, 1000, 5000, 80000));
+    spin_hit(&s, 3001000, 80000);
+    cr_assert_not(spin_more(&s, 3002000, 5000, 80000));
+}
+
+Test(spin, work_that_took_long_is_not_taken_for_others) {
+    struct spin s;
+    spin_init(&s, 80000);
+    cr_assert(spin_more(&s, 1000, 5000, 80000));
+    spin_hit(&s, 2000, 80000);
+    spin_hit(&s, 5000000, 80000); /* after a turn that copied much */
+    cr_assert(spin_more(&s, 9000000, 5000, 80000));
 }
 
 Test(spin, follows_bounds_that_were_changed) {

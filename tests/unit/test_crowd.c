@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* When not to spin, on a scripted clock. */
+#include "common/crowd.h"
+#include <criterion/criterion.h>
+
+#define US UINT64_C(1000)
+#define MS (1000 * US)
+#define GAP RDMAD_CROWD_GAP_NS
+
+/* A spinner's looks from now, a microsecond apart, for that long; true if one was late. */
+static bool clean(struct rdmad_crowd *c, uint64_t now, uint64_t for_ns) {
+    for (uint64_t at = now; at < now + for_ns; at += US)
+        if (rdmad_crowd_seen(c, at, at + US))
+            return false;
+    return true;
+}
+
+/* From now on there is a gap each time that it spins; returns when it may spin next. */
+static uint64_t meets_gap(struct rdmad_crowd *c, uint64_t now, uint64_t gap) {
+    cr_assert_not(rdmad_crowd_now(c, now));
+    cr_assert(rdmad_crowd_seen(c, now, now + gap));
+    cr_assert(rdmad_crowd_now(c, now + gap), "a gap ends the spinning at once");
+    return c->until_ns;
+}
+
+Test(crowd, looks_in_time_are_no_reason_to_stop) {
+    struct rdmad_crowd c = {0};
+    cr_assert_not(rdmad_crowd_now(&c, 0));
+    cr_assert(clean(&c, MS, 100 * MS));
+    cr_assert_not(rdmad_crowd_seen(&c, MS, MS + GAP), "spinners of our own that take turns");
+    cr_assert_not(rdmad_crowd_now(&c, MS + GAP));
+}
+
+Test(crowd, a_late_look_stops_the_spinning_at_once_and_for_many_times_as_long) {
+    for (uint64_t gap = GAP + 1; gap < 100 * MS; gap *= 3) {
+        struct rdmad_crowd c = {0};
+        uint64_t again = meets_gap(&c, MS, gap);
+        cr_assert_eq(again, MS + gap + 16 * gap);
+        cr_assert(rdmad_crowd_now(&c, again - 1));
+        cr_assert_not(rdmad_crowd_now(&c, again));
+    }
+}
+
+Test(crowd, each_try_that_fails_makes_the_next_one_twice_as_late_within_a_bound) {
+    struct rdmad_crowd c = {0};
+    uint64_t now = MS, last = 0;
+    for (int i = 0; i < 40; i++) {
+        uint64_t at = now + 5 * US; /* it had hardly begun */
+        now = meets_gap(&c, at, 3 * MS);
+        uint64_t off = now - at - 3 * MS;
+        cr_assert(off == 2 * last || off == RDMAD_CROWD_MAX_NS || (last == 0 && off == 48 * MS));
+        last = off;
+    }
+    cr_assert_eq(last, RDMAD_CROWD_MAX_NS);
+}
+
+/* The price of trying: all the gaps, of all the time. */
+Test(crowd, trying_costs_a_small_share_of_the_time_from_the_start) {
+    for (uint64_t gap = GAP + 1; gap < 100 * MS; gap *= 3) {
+        struct rdmad_crowd c = {0};
+        uint64_t now = MS, lost = 0;
+        while (now < 20000 * MS) {
+            now = meets_gap(&c, now, gap);
+            lost += gap;
+            cr_assert_lt(lost * 16, now, "%lu of %lu ns", lost, now);
+        }
+    }
+}
+
+Test(crowd, spinning_comes_back_for_good_when_the_others_have_left) {
+    struct rdmad_crowd c = {0};
+    uint64_t now = MS;
+    for (int i = 0; i < 10; i++)
+        now = meets_gap(&c, now, 3 * MS);
+    cr_assert_eq(c.for_ns, RDMAD_CROWD_MAX_NS);
+    cr_assert(clean(&c, now, 100 * MS), "and is not stopped by what was");
+    cr_assert_not(rdmad_crowd_now(&c, now + 100 * MS));
+}
+
+Test(crowd, a_gap_after_long_spinning_counts_as_the_first) {
+    struct rdmad_crowd c = {0};
+    uint64_t now = MS;
+    for (int i = 0; i < 5; i++)
+        now = meets_gap(&c, now, 3 * MS);
+    uint64_t before = c.for_ns;
+    now += before; /* as much spinning as there was abstaining */
+    meets_gap(&c, now, MS);
+    cr_assert_eq(c.for_ns, 16 * MS);
+}
+
+Test(crowd, a_thread_that_was_stopped_for_hours_spins_again_after_the_bound) {
+    struct rdmad_crowd c = {0};
+    uint64_t hours = UINT64_MAX / 4;
+    cr_assert(rdmad_crowd_seen(&c, MS, MS + hours));
+    cr_assert_eq(c.until_ns, MS + hours + RDMAD_CROWD_MAX_NS);
+}
