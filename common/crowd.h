@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crowd.h - whether somebody else wants our CPU, and for how long not to spin because of that.
+ * crowd.h - whether somebody else wants our CPU, and for how long not to offer it because of that.
  *
  * Who spins looks at the clock all the time, and between two looks it does nothing but pause or
  * yield. Threads of ours that spin on the same CPUs yield too, and give it back within
- * microseconds. A program that computes does not: then the scheduler has taken the rest of our
- * slice, and a look later than RDMAD_CROWD_GAP_NS shows it. To sleep is better then: who sleeps is
- * run at once when it is woken, who has spun has used up what it was entitled to.
+ * microseconds. A program that computes does not: a yield then gives the rest of the slice away,
+ * and a look later than RDMAD_CROWD_GAP_NS shows it. To sleep is better: who sleeps is run at once
+ * when it is woken.
  *
- * So a gap ends the spinning at once, for RDMAD_CROWD_TIMES as long as it was: what trying to spin
- * costs stays below that share, whatever a scheduler's slice is. After that the next spin is the
- * try. A gap soon after means twice as long without, up to RDMAD_CROWD_MAX_NS; a gap after more
- * spinning than there was abstaining is one for itself.
+ * So a gap ends the spin, and for RDMAD_CROWD_TIMES as long as it was nobody yields any more: what
+ * trying costs is a small share of the time that way, whatever a scheduler's slice is. A gap during
+ * that time, or as soon after, means twice as long; up to RDMAD_CROWD_MOST times the gap, so that
+ * one slow moment is soon forgotten.
+ *
+ * Meanwhile spins last RDMAD_CROWD_SPIN_NS at most, enough to meet a partner that runs at this
+ * moment, and none at all where that was in vain some times: who spins uses up what makes him run
+ * at once when he is woken. One wait in RDMAD_CROWD_TRY tries again.
  *
  * Nothing here reads a clock, and times may be of any clock that does not go back.
  */
@@ -23,31 +27,58 @@
 
 #define RDMAD_CROWD_GAP_NS UINT64_C(100000)
 #define RDMAD_CROWD_TIMES 16u
-#define RDMAD_CROWD_MAX_NS UINT64_C(2000000000)
+#define RDMAD_CROWD_MOST 128u
+#define RDMAD_CROWD_MAX_NS UINT64_C(1000000000)
+#define RDMAD_CROWD_SPIN_NS UINT64_C(8000)
+#define RDMAD_CROWD_SPIN_MIN_NS UINT64_C(1000)
+#define RDMAD_CROWD_TRY 16u
 
 struct rdmad_crowd {   /* all 0: nothing seen yet */
-    uint64_t until_ns; /* no spinning before this, */
+    uint64_t until_ns; /* it is crowded until then, */
     uint64_t for_ns;   /* which was so long after the gap */
+    uint64_t spin_ns;  /* while it is: the next spin's length */
+    unsigned spins;
 };
+
+static inline uint64_t rdmad_crowd_times(uint64_t gap_ns, unsigned times) {
+    return gap_ns < RDMAD_CROWD_MAX_NS / times ? gap_ns * times : RDMAD_CROWD_MAX_NS;
+}
 
 /* Two looks at the clock with nothing but waiting in between. True: there was a gap. */
 static inline bool rdmad_crowd_seen(struct rdmad_crowd *c, uint64_t before_ns, uint64_t now_ns) {
-    uint64_t gap_ns = now_ns - before_ns, for_ns;
+    uint64_t gap_ns = now_ns - before_ns, for_ns, most_ns;
     if (gap_ns <= RDMAD_CROWD_GAP_NS)
         return false;
-    for_ns = RDMAD_CROWD_TIMES * gap_ns;
-    if (c->for_ns && now_ns < c->until_ns + c->for_ns && for_ns < 2 * c->for_ns)
-        for_ns = 2 * c->for_ns;
-    if (gap_ns > RDMAD_CROWD_MAX_NS / RDMAD_CROWD_TIMES || for_ns > RDMAD_CROWD_MAX_NS)
-        for_ns = RDMAD_CROWD_MAX_NS;
+    for_ns = now_ns < c->until_ns + c->for_ns ? 2 * c->for_ns : 0;
+    most_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_MOST);
+    if (for_ns > most_ns)
+        for_ns = most_ns;
+    if (for_ns < rdmad_crowd_times(gap_ns, RDMAD_CROWD_TIMES))
+        for_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_TIMES);
+    if (now_ns >= c->until_ns)
+        c->spin_ns = RDMAD_CROWD_SPIN_NS;
     c->for_ns = for_ns;
-    c->until_ns = now_ns + for_ns;
+    if (c->until_ns < now_ns + for_ns)
+        c->until_ns = now_ns + for_ns;
     return true;
 }
 
-/* Not to spin now. */
+/* It is crowded: no yields, and spins only as below. */
 static inline bool rdmad_crowd_now(const struct rdmad_crowd *c, uint64_t now_ns) {
     return now_ns < c->until_ns;
+}
+
+/* How long this spin may be; 0: none. */
+static inline uint64_t rdmad_crowd_spin(struct rdmad_crowd *c) {
+    return ++c->spins % RDMAD_CROWD_TRY == 0 ? RDMAD_CROWD_SPIN_NS : c->spin_ns;
+}
+
+/* What it was good for. */
+static inline void rdmad_crowd_spun(struct rdmad_crowd *c, bool hit) {
+    if (hit)
+        c->spin_ns = RDMAD_CROWD_SPIN_NS;
+    else if ((c->spin_ns /= 2) < RDMAD_CROWD_SPIN_MIN_NS)
+        c->spin_ns = 0;
 }
 
 #endif

@@ -7,8 +7,8 @@
  * brings the full length back. One wait in sixteen spins in full whatever the past says, or a ring
  * that has once gone to sleeping would never find out that its ops have become fast. While spinning
  * the thread offers its CPU to others every now and then: on a small machine the one to run may be
- * the daemon's worker itself. Where programs take it that give nothing back, there is no spinning
- * for a while (common/crowd.h).
+ * the daemon's worker itself. Where programs take it that give nothing back, it offers nothing for
+ * a while, and spins are short (common/crowd.h).
  *
  * The order before sleeping is arm, look again, sleep, drain, disarm; with the daemon's publish and
  * ask on the other side one of the two always sees the other.
@@ -29,32 +29,51 @@ static bool published(const struct rdmad_ring *r) {
     return ringword_peek(&r->daemon->cq_tail) != r->cq_tail;
 }
 
-static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
-    uint64_t start, now, looked, yield_at;
-
+/* Between looks at the clock. */
+static bool look(const struct rdmad_ring *r) {
     for (unsigned i = 0; i < PAUSES_PER_CLOCK; i++) {
         if (published(r))
             return true;
         ringword_pause();
     }
-    start = now = rdmad_monotonic_ns();
-    yield_at = start + YIELD_EVERY_NS;
-    while (now - start < length_ns && now < deadline_ns && !rdmad_crowd_now(&r->crowd, now)) {
-        looked = now;
-        for (unsigned i = 0; i < PAUSES_PER_CLOCK; i++) {
-            if (published(r))
-                return true;
-            ringword_pause();
-        }
+    return false;
+}
+
+/* The CPU is offered to others now and then; where that took too long, or may, it is not. */
+static bool spin_on(struct rdmad_ring *r, uint64_t start, uint64_t end, bool yields) {
+    uint64_t now = start, yield_at = start + YIELD_EVERY_NS;
+
+    while (now < end) {
+        uint64_t looked = now;
+        if (look(r))
+            return true;
         now = rdmad_monotonic_ns();
-        if (now >= yield_at) {
+        if (yields && now >= yield_at) {
             sched_yield();
             now = rdmad_monotonic_ns();
             yield_at = now + YIELD_EVERY_NS;
         }
-        rdmad_crowd_seen(&r->crowd, looked, now);
+        if (rdmad_crowd_seen(&r->crowd, looked, now))
+            break;
     }
     return published(r);
+}
+
+static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
+    uint64_t now, ns;
+    bool hit;
+
+    if (look(r))
+        return true;
+    now = rdmad_monotonic_ns();
+    if (deadline_ns < now || deadline_ns - now < length_ns)
+        length_ns = deadline_ns < now ? 0 : deadline_ns - now;
+    if (!rdmad_crowd_now(&r->crowd, now))
+        return spin_on(r, now, now + length_ns, true);
+    ns = rdmad_crowd_spin(&r->crowd);
+    hit = spin_on(r, now, now + (ns < length_ns ? ns : length_ns), false);
+    rdmad_crowd_spun(&r->crowd, hit);
+    return hit;
 }
 
 /* Returns when something may have come, the daemon is lost, or the deadline has passed. */

@@ -46,11 +46,11 @@ uint64_t bench_wait_turn(struct bench_wait *w) {
         w->since_ns = now;
     uint64_t waited = now - w->since_ns;
     bool spins = w->poll == POLL_BUSY || (w->poll == POLL_ADAPTIVE && waited < YIELD_NS);
-    if (spins && !rdmad_crowd_now(&w->crowd, now)) {
+    if (!spins || rdmad_crowd_now(&w->crowd, now)) {
+        nap(waited);
+    } else {
         sched_yield();
         rdmad_crowd_seen(&w->crowd, now, bench_now_ns());
-    } else {
-        nap(waited);
     }
     return waited;
 }

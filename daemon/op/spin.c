@@ -10,7 +10,8 @@
  * it off the CPU; no more, for turns may be slow (an emulated CPU, sockets to look at). What the
  * offers cost comes off the rounds, so that a spin in vain burns no more for their number.
  *
- * An offer that a program takes which never gives anything back is the last one for a while.
+ * An offer that a program takes which never gives anything back is the last one for a while, and
+ * spins are short for as long (common/crowd.h).
  */
 #include "daemon/op/spin.h"
 #include "common/ringword.h"
@@ -36,10 +37,21 @@ void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns) {
     if (!s->spinning)
         return;
     s->spinning = false;
-    if (rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
-        return;
-    if (s->bound_ns < max_ns)
+    if (s->crowded)
+        rdmad_crowd_spun(&s->crowd, true);
+    else if (s->bound_ns < max_ns)
         grow(s, max_ns);
+    rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns);
+}
+
+static bool in_vain(struct spin *s, uint64_t min_ns) {
+    s->spinning = false;
+    if (s->crowded)
+        rdmad_crowd_spun(&s->crowd, false);
+    s->bound_ns /= 2;
+    if (s->bound_ns < min_ns)
+        s->bound_ns = min_ns;
+    return false;
 }
 
 static void begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
@@ -50,32 +62,29 @@ static void begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max
         s->bound_ns = max_ns;
     if (s->bound_ns < min_ns)
         s->bound_ns = min_ns;
+    s->this_ns = s->bound_ns;
+    s->crowded = rdmad_crowd_now(&s->crowd, now_ns);
+    if (s->crowded) {
+        uint64_t ns = rdmad_crowd_spin(&s->crowd);
+        s->this_ns = ns < s->bound_ns ? ns : s->bound_ns;
+    }
 }
 
-static bool crowded(struct spin *s, uint64_t now_ns) {
-    if (rdmad_crowd_now(&s->crowd, now_ns))
-        return true;
-    return s->spinning && rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns);
+static bool time_to_yield(const struct spin *s, uint64_t now_ns) {
+    return !s->crowded && now_ns - s->yield_ns >= YIELD_NS &&
+           s->rounds - s->yield_rounds >= YIELD_ROUNDS;
 }
 
 bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
-    if (crowded(s, now_ns)) {
-        s->spinning = false;
-        s->bound_ns = min_ns;
-        return false;
-    }
+    if (s->spinning && rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
+        return in_vain(s, min_ns);
     if (!s->spinning)
         begin(s, now_ns, min_ns, max_ns);
     s->look_ns = now_ns;
-    if (now_ns - s->since_ns >= s->bound_ns && s->rounds >= s->bound_ns / ROUND_NS) {
-        s->spinning = false;
-        s->bound_ns /= 2;
-        if (s->bound_ns < min_ns)
-            s->bound_ns = min_ns;
-        return false;
-    }
+    if (now_ns - s->since_ns >= s->this_ns && s->rounds >= s->this_ns / ROUND_NS)
+        return in_vain(s, min_ns);
     s->rounds++;
-    if (now_ns - s->yield_ns >= YIELD_NS && s->rounds - s->yield_rounds >= YIELD_ROUNDS) {
+    if (time_to_yield(s, now_ns)) {
         s->rounds += YIELD_IN_ROUNDS;
         s->yield_ns = now_ns;
         s->yield_rounds = s->rounds;

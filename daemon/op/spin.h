@@ -11,7 +11,7 @@
  * call of the neighbourhood (sched_yield under a tracer takes a hundred microseconds) eat a whole
  * spin in which nobody looked.
  *
- * Where others want the CPU there is no spinning at all for a while (common/crowd.h).
+ * Where others want the CPU a spin is short, and gives nothing away (common/crowd.h).
  */
 #ifndef RDMAD_OP_SPIN_H
 #define RDMAD_OP_SPIN_H
@@ -22,12 +22,13 @@
 
 struct spin {
     uint64_t bound_ns;
-    uint64_t since_ns; /* this spin began */
+    uint64_t this_ns;  /* this spin's bound, */
+    uint64_t since_ns; /* it began */
     uint64_t yield_ns; /* gave the CPU away last */
     uint64_t look_ns;  /* looked last */
     struct rdmad_crowd crowd;
     uint32_t rounds, yield_rounds;
-    bool spinning;
+    bool spinning, crowded;
 };
 
 void spin_init(struct spin *s, uint64_t bound_ns);

@@ -140,12 +140,16 @@ int sched_yield(void) {
     return 0;
 }
 
-/* Spins without work from now until it gives up; returns for how long. */
-static uint64_t spin_out(struct spin *s, uint64_t min_ns, uint64_t max_ns) {
-    uint64_t now = 1000;
+/* Spins without work until it gives up; returns for how long. */
+static uint64_t spin_out_from(struct spin *s, uint64_t start, uint64_t min_ns, uint64_t max_ns) {
+    uint64_t now = start;
     while (spin_more(s, now, min_ns, max_ns))
         now += 100;
-    return now - 1000;
+    return now - start;
+}
+
+static uint64_t spin_out(struct spin *s, uint64_t min_ns, uint64_t max_ns) {
+    return spin_out_from(s, 1000, min_ns, max_ns);
 }
 
 Test(spin, gets_shorter_when_it_is_for_nothing_down_to_the_minimum) {
@@ -212,18 +216,21 @@ Test(spin, what_its_offers_cost_is_part_of_it) {
 }
 
 /* Milliseconds can only have gone to somebody who gives nothing back. */
-Test(spin, stops_at_once_when_others_take_the_cpu) {
+Test(spin, stops_at_once_when_others_take_the_cpu_and_offers_it_no_more) {
     struct spin s;
     spin_init(&s, 80000);
     cr_assert(spin_more(&s, 1000, 5000, 80000));
     cr_assert(spin_more(&s, 2000, 5000, 80000));
-    uint64_t now = 3002000;
-    cr_assert_not(spin_more(&s, now, 5000, 80000));
+    cr_assert_not(spin_more(&s, 3002000, 5000, 80000));
     yields = 0;
-    for (; now < 48000000; now += 1000)
-        cr_assert_not(spin_more(&s, now, 5000, 80000), "at %lu", now);
+    unsigned looks = 0, waits = 0;
+    for (uint64_t now = 3010000; now < 48000000; now += 1000, waits++)
+        for (; spin_more(&s, now, 5000, 80000); now += 500)
+            looks++;
     cr_assert_eq(yields, 0u);
-    cr_assert(spin_more(&s, now + 4 * NSEC_PER_MSEC, 5000, 80000), "in the end it tries again");
+    cr_assert_leq(looks, 4 * waits, "%u looks in %u waits", looks, waits);
+    spin_out_from(&s, 60000000, 80000, 80000);
+    cr_assert_gt(yields, 0u, "in the end it tries again");
 }
 
 Test(spin, notices_who_took_the_cpu_though_there_is_work_by_then) {
@@ -231,7 +238,9 @@ Test(spin, notices_who_took_the_cpu_though_there_is_work_by_then) {
     spin_init(&s, 80000);
     cr_assert(spin_more(&s, 1000, 5000, 80000));
     spin_hit(&s, 3001000, 80000);
-    cr_assert_not(spin_more(&s, 3002000, 5000, 80000));
+    yields = 0;
+    spin_out_from(&s, 3002000, 80000, 80000);
+    cr_assert_eq(yields, 0u);
 }
 
 Test(spin, work_that_took_long_is_not_taken_for_others) {
