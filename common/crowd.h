@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RDMAD_CROWD_GAP_NS UINT64_C(100000)
+#define RDMAD_CROWD_GAP_NS UINT64_C(200000)
 #define RDMAD_CROWD_TIMES 16u
 #define RDMAD_CROWD_MOST 128u
 #define RDMAD_CROWD_MAX_NS UINT64_C(1000000000)
