@@ -2,7 +2,8 @@
 /*
  * conn.c - one connection to a peer: frames in, frames out, and the way it ends.
  *
- * The happy path: peer_start, hello, messages to the handlers of attach.c, lane.c or grant.c.
+ * The happy path: peer_start, hello, messages to the handlers of attach.c, lane.c or grant.c, as
+ * many in a turn as turn.c allows.
  *
  * The end has one way, whatever began it (end of file, a malformed frame, silence, a goodbye, too
  * much unread output): peer_doom notes the reason and wakes an event; from the loop, peers.c closes
@@ -36,6 +37,8 @@ void peer_note_address(struct peer *p, const struct sockaddr *sa) {
 
 static size_t output_max(const struct peer *p) {
     size_t burst = (size_t)p->grants.max * PEER_OUTPUT_EACH;
+    if (!peer_has_something(p))
+        return PEER_OUTPUT_IDLE;
     return burst > PEER_OUTPUT_MIN ? burst : PEER_OUTPUT_MIN;
 }
 
@@ -185,23 +188,38 @@ static void frame_received(struct peer *p, const struct peer_msg *m) {
     }
 }
 
-/* Takes one frame out of the input; false when there is no whole one, or the peer is doomed. */
-static bool take_frame(struct peer *p, struct evbuffer *input) {
+/* How long the frame is that comes next; 0: its head is not there yet. */
+static int next_length(const struct peer *p, size_t *length, struct error *err) {
+    uint8_t head[PEER_WIRE_HEAD];
+    struct evbuffer *input = bufferevent_get_input(p->bev);
+    *length = 0;
+    if (evbuffer_copyout(input, head, sizeof(head)) < (ssize_t)sizeof(head))
+        return 0;
+    return peer_wire_length(head, !p->outgoing, length, err);
+}
+
+bool peer_has_frame(const struct peer *p) {
+    struct error err;
+    size_t length;
+    return next_length(p, &length, &err) ||
+           (length && evbuffer_get_length(bufferevent_get_input(p->bev)) >= length);
+}
+
+bool peer_take_frame(struct peer *p) {
     uint8_t frame[PEER_WIRE_MAX];
+    struct evbuffer *input = bufferevent_get_input(p->bev);
     struct peer_msg m;
     struct error err;
     size_t length;
 
-    if (p->doomed || evbuffer_copyout(input, frame, PEER_WIRE_HEAD) < (ssize_t)PEER_WIRE_HEAD)
-        return false;
-    if (peer_wire_length(frame, !p->outgoing, &length, &err)) {
+    if (next_length(p, &length, &err)) {
         if (err.code == RDMAD_E_VERSION)
             peer_refuse(p, err.code, "%s is not of our version: %s", p->address, err.text);
         else
             peer_refuse(p, err.code, "%s", err.text);
         return false;
     }
-    if (evbuffer_get_length(input) < length)
+    if (!length || evbuffer_get_length(input) < length)
         return false;
     evbuffer_remove(input, frame, length);
     if (peer_wire_decode(frame, length, &m, &err)) {
@@ -214,9 +232,9 @@ static bool take_frame(struct peer *p, struct evbuffer *input) {
 
 static void readable(struct bufferevent *bev, void *arg) {
     struct peer *p = arg;
+    (void)bev;
     p->heard_ns = state_now(p->peers->state);
-    while (take_frame(p, bufferevent_get_input(bev)))
-        ;
+    turn_heard(p);
 }
 
 static void drained(struct bufferevent *bev, void *arg) {
@@ -244,7 +262,7 @@ static void happened(struct bufferevent *bev, short what, void *arg) {
         else
             error_errno(&why, RDMAD_E_PEER_LOST, "the connection to the daemon at %s broke",
                         p->address);
-        peer_doom(p, &why);
+        turn_ended(p, &why);
     }
 }
 

@@ -379,6 +379,7 @@ static void answer_link(struct peer *p, uint64_t ref, const struct error *why,
 static void offered(void *arg, const struct error *result, const struct fabric_blob *blob) {
     struct offer *o = arg;
     struct peer *p = o->peer;
+    p->links += !result || !result->code;
     answer_link(p, o->ref, result, blob);
     free(o);
     p->offers--;
@@ -422,10 +423,12 @@ static void forgotten(void *arg, const struct error *result) {
     peer_check_free(p);
 }
 
-/* One that says it too often at a time is not heard; its links go with its connection. */
+/* Of links that were never offered nothing is to be forgotten, and the data plane hears nothing. Of
+ * those that were, one LINK_GONE each is heard; whose number it names is the peer's business. */
 void grant_link_gone(struct peer *p, const struct peer_link_gone *m) {
-    if (p->forgets >= PEER_FORGETS_MAX)
+    if (!p->links || p->forgets >= PEER_FORGETS_MAX)
         return;
+    p->links--;
     p->forgets++;
     p->holds++;
     plane_forget(p->peers->state->plane, p->id, m->via, forgotten, p);

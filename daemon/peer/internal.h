@@ -7,6 +7,7 @@
  *   accept.c     listening
  *   dial.c       resolving and connecting
  *   dial_back.c  whom we dial that others ask us to dial
+ *   turn.c       how much of it is heard in a turn of the loop
  *   hello.c      who is there, and whether we fit
  *   former.c     what an earlier connection of the same daemon has left, and its end
  *   liveness.c   pings, idle connections, strangers that stay silent
@@ -44,6 +45,8 @@ struct evconnlistener;
  * attachment. */
 #define PEER_OUTPUT_MIN (4u * 1024u * 1024u)
 #define PEER_OUTPUT_EACH 1024u
+/* The same of who has nothing of ours and is told names at most. */
+#define PEER_OUTPUT_IDLE (1024u * 1024u)
 /* Accepted connections that have not said hello yet, and how long they may take. */
 #define PEER_STRANGERS_MAX 64u
 #define PEER_HELLO_NS (3 * NSEC_PER_SEC)
@@ -72,6 +75,14 @@ struct peers {
     struct list all;
     unsigned count, strangers;
     uint64_t next_id, next_ref;
+    /* turn.c: what was said and not heard yet, of who has something of ours and of who has not;
+     * of the latter so many messages are allowed now, counted since then */
+    struct list busy, idle;
+    struct event *turn, *ended;
+    int ends; /* an epoll set: connections that are not read */
+    struct timer idle_timer;
+    unsigned idle_allowance;
+    uint64_t idle_since_ns;
     bool stopping;
     struct session_waiter stopped;
 };
@@ -108,6 +119,12 @@ struct peer {
     bool doomed;
     struct error why; /* once doomed */
 
+    /* turn.c */
+    struct list turn_node; /* in a queue */
+    bool paused, ended;    /* it is not read; it has ended, when all that came before is heard */
+    uint64_t paused_ns;
+    struct error end;
+
     /* dial.c */
     struct lookup *resolving;
     struct addrinfo *addresses, *next_address;
@@ -129,6 +146,7 @@ struct peer {
      * those of which it is its to us. */
     struct list chans_out, chans_in;
     unsigned chans;   /* in both */
+    uint64_t links;   /* incoming: offered, and not said to be gone */
     unsigned forgets; /* incoming: links that the data plane is told to forget */
 };
 
@@ -162,8 +180,21 @@ void peer_send(struct peer *p, const struct peer_msg *m);
 void peer_doom(struct peer *p, const struct error *why);
 void peer_refuse(struct peer *p, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Whether a whole message has come, or what can never be one. */
+bool peer_has_frame(const struct peer *p);
+/* Takes and handles it; false when there was none, or the peer is doomed. */
+bool peer_take_frame(struct peer *p);
 /* What its address looks like. */
 void peer_note_address(struct peer *p, const struct sockaddr *sa);
+
+/* ---- turn.c ---- */
+int turn_start(struct peers *ps, struct error *err);
+void turn_stop(struct peers *ps);
+void turn_heard(struct peer *p);                          /* it has sent something */
+void turn_ended(struct peer *p, const struct error *why); /* nothing more will come */
+void turn_forget(struct peer *p);
+/* Whether p is somebody to us: a lease or a channel depends on it, or we have dialled it. */
+bool peer_has_something(const struct peer *p);
 
 /* ---- accept.c ---- */
 int accept_start(struct peers *ps, struct error *err);

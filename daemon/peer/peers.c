@@ -40,6 +40,7 @@ static void peer_lose(struct peer *p) {
     p->stage = PEER_LOST;
     liveness_stop(p);
     dial_stop(p);
+    turn_forget(p);
     if (p->bev)
         transport_close(p->bev);
     p->bev = NULL;
@@ -89,6 +90,7 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     list_init(&p->seen);
     list_init(&p->chans_out);
     list_init(&p->chans_in);
+    list_init(&p->turn_node);
     list_init(&p->heirs);
     list_init(&p->heir_node);
     /* Unanswered requests count, so this also bounds what a peer can have pending. */
@@ -135,8 +137,11 @@ int peers_new(struct state *st, struct peers **out, struct error *err) {
     ps->next_id = 1;
     ps->next_ref = 1;
     list_init(&ps->all);
-    int rc = accept_start(ps, err);
+    int rc = turn_start(ps, err);
+    if (!rc)
+        rc = accept_start(ps, err);
     if (rc) {
+        turn_stop(ps);
         free(ps);
         return rc;
     }
@@ -160,6 +165,7 @@ void peers_free(struct peers *ps) {
     if (!ps)
         return;
     accept_stop(ps);
+    turn_stop(ps);
     resolver_free(ps->resolver);
     free(ps);
 }

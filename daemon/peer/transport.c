@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_AT_ONCE (64u * 1024u) /* so that one busy peer does not starve the others */
+#define READ_AT_ONCE (16u * 1024u) /* so that one busy peer does not starve the others */
 
 static void set(int fd, int level, int option, int value) {
     /* Each only improves matters; a socket without it still works. */
@@ -31,7 +31,8 @@ struct bufferevent *transport_new(struct event_base *base, int fd) {
         close(fd);
         return NULL;
     }
-    bufferevent_setwatermark(bev, EV_READ, 0, READ_AT_ONCE);
+    /* Not by a watermark: libevent 2.1 does not look whether it had memory for that. */
+    bufferevent_set_max_single_read(bev, READ_AT_ONCE);
     return bev;
 }
 

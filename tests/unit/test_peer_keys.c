@@ -214,9 +214,42 @@ Test(peer_keys, a_connection_lost_with_an_opening_under_way_leaves_nothing) {
     AWAIT(peers_count(rig.st.peers) == 0);
 }
 
+static void offer_links(unsigned n) {
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ};
+    uint8_t frames[PEER_OFFERS_MAX * PEER_WIRE_MAX];
+    size_t size = 0;
+    for (unsigned i = 0; i < n; i++)
+        size += peer_wire_encode(&m, frames + size);
+    raw_bytes(r, frames, size);
+    AWAIT(fake_pending(FAKE_OFFER) == n);
+    fake_answer_all();
+    for (unsigned i = 0; i < n; i++)
+        raw_expect(r, PEER_MSG_LINK_REP);
+}
+
+Test(peer_keys, a_link_that_was_never_offered_is_not_forgotten) {
+    struct peer_msg m = {.type = PEER_MSG_LINK_GONE, .link_gone.via = 4};
+    attach(4);
+    raw_send(r, &m);
+    cr_expect(raw_silent(r));
+    cr_expect_eq(fake_count(FAKE_FORGET), 0, "the data plane heard of it");
+    offer_links(2);
+    for (unsigned i = 0; i < 4; i++)
+        raw_send(r, &m);
+    AWAIT(fake_count(FAKE_FORGET) == 2);
+    cr_expect(raw_silent(r));
+    cr_expect_eq(fake_count(FAKE_FORGET), 2, "more than were offered");
+    raw_close(r);
+    AWAIT(fake_count(FAKE_EXPEL) == 1);
+    fake_answer_all();
+    AWAIT(peers_count(rig.st.peers) == 0);
+}
+
 Test(peer_keys, links_that_are_gone_are_forgotten_so_many_at_a_time) {
     struct peer_msg m = {.type = PEER_MSG_LINK_GONE, .link_gone.via = 4};
     attach(4);
+    for (unsigned links = 0; links <= PEER_FORGETS_MAX; links += PEER_OFFERS_MAX)
+        offer_links(PEER_OFFERS_MAX);
     for (unsigned i = 0; i < PEER_FORGETS_MAX + 5; i++) {
         raw_send(r, &m);
         if (i % 256 == 0)

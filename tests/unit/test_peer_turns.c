@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * However many peers there are and however much they say, a turn of the loop hears a bounded piece
+ * of it; who has something of ours is heard first, who has nothing at a rate, who has left not at
+ * all. The clock stands still unless a test moves it.
+ */
+#include "daemon/peer/internal.h"
+#include "tests/unit/peer_rig.h"
+#include <criterion/criterion.h>
+#include <event2/event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define PONG_BYTES 16u
+/* turn.c's */
+#define A_TURN (64u + 16u)
+#define AT_ONCE 8u
+#define BURST 1000u
+#define RATE 20000u
+
+static struct session *owner;
+static struct lease *lease;
+
+static void up(void) {
+    peer_rig_up();
+    rig.config.max_peers = 200;
+    owner = rig_session(1);
+    lease = rig_grant(owner, 3600000);
+}
+
+static void down(void) {
+    rig_close(owner);
+    rig_advance(rig.config.lease_revoke_grace_ms * MS);
+    fake_answer_all();
+    peer_rig_down();
+}
+
+TestSuite(peer_turns, .init = up, .fini = down, .timeout = 60);
+
+/* One turn of the loop, and no timer. */
+static void turn(void) {
+    event_base_loop(rig.st.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+}
+
+/* Says it without giving the daemon a turn. */
+static void say_pings(struct raw *r, unsigned n) {
+    struct peer_msg ping = {.type = PEER_MSG_PING};
+    uint8_t frame[PEER_WIRE_MAX];
+    size_t size = peer_wire_encode(&ping, frame);
+    while (n--)
+        cr_assert_eq(send(r->fd, frame, size, MSG_NOSIGNAL), (ssize_t)size);
+}
+
+/* So many answers of r have come. */
+static unsigned answers(const struct raw *r) {
+    int bytes = 0;
+    ioctl(r->fd, FIONREAD, &bytes);
+    return (unsigned)bytes / PONG_BYTES;
+}
+
+static unsigned answers_of_all(struct raw **r, unsigned n) {
+    unsigned sum = 0;
+    while (n--)
+        sum += answers(r[n]);
+    return sum;
+}
+
+/* With a lease of ours. */
+static struct raw *greet_holder(void) {
+    struct raw *r = raw_greet();
+    struct rdmad_uri u = rig_uri(lease);
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
+    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
+    m.attach_req = (struct peer_attach_req){.lessee_ref = 5, .via = 3, .lease = u.lease};
+    memcpy(m.attach_req.key, u.key, sizeof(u.key));
+    raw_send(r, &m);
+    AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
+    fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
+    raw_expect(r, PEER_MSG_ATTACH_REP);
+    return r;
+}
+
+Test(peer_turns, a_turn_hears_a_bounded_piece_of_what_all_of_them_say) {
+    struct raw *r[60];
+    for (unsigned i = 0; i < 60; i++) {
+        r[i] = i % 2 ? greet_holder() : raw_greet();
+        rig_advance(100 * MS);
+    }
+    for (unsigned i = 0; i < 60; i++)
+        say_pings(r[i], 100);
+    for (unsigned turns = 0, before = 0; turns < 50; turns++) {
+        turn();
+        unsigned now = answers_of_all(r, 60);
+        cr_assert_leq(now - before, A_TURN, "%u messages were heard in one turn", now - before);
+        before = now;
+    }
+    cr_expect_gt(answers_of_all(r, 60), 1000, "hardly anything was heard");
+}
+
+Test(peer_turns, each_connection_has_its_turn) {
+    struct raw *loud = greet_holder(), *quiet = greet_holder();
+    say_pings(loud, 900);
+    turn();
+    turn();
+    say_pings(quiet, 1);
+    for (int i = 0; i < 3; i++)
+        turn();
+    cr_expect_eq(answers(quiet), 1, "it waits for another's %u messages", 900 - answers(loud));
+    cr_expect_lt(answers(loud), 900, "the test has come too late");
+}
+
+Test(peer_turns, who_has_nothing_is_heard_at_a_rate_and_does_not_delay_who_has) {
+    struct raw *r[50], *holder = greet_holder();
+    for (unsigned i = 0; i < 50; i++)
+        r[i] = raw_greet();
+    rig_advance(1000 * MS);
+    for (unsigned i = 0; i < 50; i++)
+        say_pings(r[i], 100);
+    for (int i = 0; i < 500; i++)
+        turn();
+    cr_expect_eq(answers_of_all(r, 50), BURST);
+    say_pings(holder, 20);
+    for (int i = 0; i < 10; i++)
+        turn();
+    cr_expect_eq(answers(holder), 20);
+    rig_advance(10 * MS);
+    for (int i = 0; i < 500; i++)
+        turn();
+    cr_expect_eq(answers_of_all(r, 50), BURST + RATE / 100);
+    for (unsigned i = 0; i < 50; i++)
+        cr_expect_geq(answers(r[i]), BURST / 50 - AT_ONCE, "not everybody has had its share");
+}
+
+static void say_more_than_is_read(struct raw *r) {
+    struct peer_msg ping = {.type = PEER_MSG_PING};
+    uint8_t frame[PEER_WIRE_MAX];
+    size_t size = peer_wire_encode(&ping, frame);
+    for (unsigned i = 0; i < 20000; i++)
+        if (send(r->fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size)
+            break;
+    for (int i = 0; i < 200; i++)
+        turn();
+}
+
+Test(peer_turns, what_was_said_by_who_has_left_is_not_heard) {
+    struct raw *r[4];
+    for (unsigned i = 0; i < 4; i++)
+        r[i] = raw_greet();
+    for (unsigned i = 0; i < 4; i++)
+        say_more_than_is_read(r[i]);
+    cr_expect_eq(peers_count(rig.st.peers), 4);
+    for (unsigned i = 0; i < 4; i++)
+        raw_close(r[i]);
+    for (int i = 0; i < 50; i++)
+        turn();
+    fake_answer_all();
+    cr_expect_lt(peers_count(rig.st.peers), 4, "one was reset");
+    rig_advance(2001 * MS); /* the others' ends are behind what was not read */
+    for (int i = 0; i < 50; i++)
+        turn();
+    fake_answer_all();
+    cr_expect_eq(peers_count(rig.st.peers), 0, "%u are heard for what they left",
+                 peers_count(rig.st.peers));
+}
+
+Test(peer_turns, a_goodbye_of_who_has_something_is_heard_before_its_end) {
+    struct raw *r = greet_holder();
+    struct peer_msg bye = {.type = PEER_MSG_RELEASE};
+    bye.release.owner_ref = 1;
+    say_pings(r, 30);
+    uint8_t frame[PEER_WIRE_MAX];
+    send(r->fd, frame, peer_wire_encode(&bye, frame), MSG_NOSIGNAL);
+    shutdown(r->fd, SHUT_WR);
+    for (int i = 0; i < 20; i++)
+        turn();
+    cr_expect_eq(answers(r), 30);
+    fake_answer_all();
+}
