@@ -71,7 +71,7 @@ void false_peer_await(const struct false_peer *p, uint16_t type, struct peer_msg
     } while (m->type != type);
 }
 
-void false_peer_connect(struct false_peer *p, const char *listen, const char *fabric) {
+static void say_hello(struct false_peer *p, const char *listen, const char *fabric) {
     char host[RDMAD_HOST_MAX + 1];
     uint16_t port;
     CHECK(rdmad_hostport_parse(listen, host, &port) == NULL, "%s", listen);
@@ -81,7 +81,22 @@ void false_peer_connect(struct false_peer *p, const char *listen, const char *fa
     strncpy(m.hello.fabric, fabric, sizeof(m.hello.fabric) - 1);
     CHECK(getrandom(m.hello.node_id, sizeof(m.hello.node_id), 0) > 0, "random");
     false_peer_say(p, &m);
+}
+
+void false_peer_connect(struct false_peer *p, const char *listen, const char *fabric) {
+    struct peer_msg m;
+    say_hello(p, listen, fabric);
     false_peer_await(p, PEER_MSG_HELLO, &m);
+}
+
+bool false_peer_try(struct false_peer *p, const char *listen, const char *fabric) {
+    uint8_t frame[PEER_WIRE_MAX];
+    say_hello(p, listen, fabric);
+    bool up = recv(p->fd, frame, PEER_WIRE_HEAD, MSG_WAITALL) == (ssize_t)PEER_WIRE_HEAD &&
+              (frame[2] | frame[3] << 8) == PEER_MSG_HELLO;
+    if (!up)
+        close(p->fd);
+    return up;
 }
 
 void false_peer_close(struct false_peer *p) {

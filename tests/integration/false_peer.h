@@ -21,6 +21,8 @@ int false_peer_dial(const char *host, uint16_t port);
 
 /* listen: "127.0.0.1:PORT". fabric: what it says it uses. */
 void false_peer_connect(struct false_peer *p, const char *listen, const char *fabric);
+/* The same; false, and closed, when it is refused or thrown out. */
+bool false_peer_try(struct false_peer *p, const char *listen, const char *fabric);
 void false_peer_close(struct false_peer *p);
 
 void false_peer_say(const struct false_peer *p, const struct peer_msg *m);
