@@ -301,8 +301,10 @@ void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
 struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
                                        plane_blob_done *done, void *arg) {
     struct plane_window *w = calloc(1, sizeof(*w));
-    struct fake_call *c = note(FAKE_WINDOW_OPEN, spec->peer, w);
     (void)p;
+    if (!w)
+        return NULL;
+    struct fake_call *c = note(FAKE_WINDOW_OPEN, spec->peer, w);
     c->window = *spec;
     owe_blob(c, done, arg);
     return w;

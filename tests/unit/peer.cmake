@@ -5,3 +5,6 @@ foreach(what owner lessee shares lanes keys channels connects asks former hosts 
     unit/fake_plane.c
     LINK rdmad_peer LABELS unit)
 endforeach()
+# libevent's allocations are replaced by its own means, ours by the linker.
+rdmad_test(unit_peer_nomem unit/test_peer_nomem.c unit/peer_rig.c unit/lease_rig.c unit/fake_plane.c
+  LINK rdmad_peer -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc LABELS unit)
