@@ -75,3 +75,13 @@ bool address_is_here(const struct sockaddr *sa) {
     close(fd);
     return here;
 }
+
+struct in6_addr address_source(const char *text) {
+    struct in6_addr out;
+    if (!address_parse(text, &out))
+        memset(&out, 0, sizeof(out));
+    else if (!IN6_IS_ADDR_V4MAPPED(&out) && !IN6_IS_ADDR_LINKLOCAL(&out) &&
+             !IN6_IS_ADDR_LOOPBACK(&out))
+        memset(&out.s6_addr[8], 0, 8);
+    return out;
+}

@@ -22,4 +22,8 @@ int address_bind(const struct addrinfo *all);
 /* Whether an interface has it now, or it is every address. */
 bool address_is_here(const struct sockaddr *sa);
 
+/* What one may take for one host's: the address, of IPv6 its /64 network, of which a host has all.
+ * Of text that is no address: zeros. */
+struct in6_addr address_source(const char *text);
+
 #endif

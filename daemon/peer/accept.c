@@ -2,9 +2,9 @@
 /*
  * accept.c - where other daemons dial us.
  *
- * Whoever connects is a stranger until it said hello. Strangers are few (the one that is silent for
- * longest makes room) and have little time, so that somebody who only opens connections costs us
- * nothing that an honest daemon needs.
+ * Whoever connects is a stranger until it said hello. Strangers are few (room.c says who makes
+ * room) and have little time, so that somebody who only opens connections costs us nothing that an
+ * honest daemon needs.
  */
 #include "daemon/base/address.h"
 #include "daemon/base/clock.h"
@@ -22,16 +22,6 @@
 #define BACKLOG 128
 #define ACCEPT_PAUSE_NS (100 * NSEC_PER_MSEC)
 
-static void drop_oldest_stranger(struct peers *ps) {
-    list_for_each (node, &ps->all) {
-        struct peer *p = list_entry(node, struct peer, node);
-        if (!p->outgoing && p->stranger && !p->greeted && !p->doomed) {
-            peer_refuse(p, RDMAD_E_LIMIT, "too many connections that do not say hello");
-            return;
-        }
-    }
-}
-
 static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa,
                      int size, void *arg) {
     struct peers *ps = arg;
@@ -41,8 +31,6 @@ static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct
         close(fd);
         return;
     }
-    if (ps->strangers >= PEER_STRANGERS_MAX)
-        drop_oldest_stranger(ps);
     struct peer *p = peer_new(ps, false);
     if (!p) {
         close(fd);
@@ -52,6 +40,9 @@ static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct
     p->stranger = true;
     ps->strangers++;
     peer_note_address(p, sa);
+    p->source = address_source(p->ip);
+    if (ps->strangers > PEER_STRANGERS_MAX)
+        room_for_stranger(p);
     if (peer_start(p, fd)) {
         struct error why;
         error_set(&why, RDMAD_E_NOMEM, "out of memory for its connection");

@@ -10,7 +10,6 @@
  */
 #include "daemon/base/log.h"
 #include "daemon/peer/internal.h"
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,19 +40,16 @@ static bool fabric_fits(struct peer *p, const struct peer_hello *hello) {
 }
 
 void hello_go_on(struct peer *p) {
-    struct peers *ps = p->peers;
-    uint64_t max = ps->state->config->max_peers;
+    struct error why;
 
     if (p->doomed || !former_gone(p))
         return;
-    if (!peers_make_room(ps)) {
-        peer_refuse(p, RDMAD_E_LIMIT,
-                    "%s has %u peers, its peer.max is %" PRIu64 ", and none is idle",
-                    ps->state->node_name, ps->count - ps->strangers, max);
+    if (room_make(p, &why)) {
+        peer_refuse(p, why.code, "%s", why.text);
         return;
     }
     p->stranger = false;
-    ps->strangers--;
+    p->peers->strangers--;
     hello_send(p);
     peer_is_up(p);
 }

@@ -5,6 +5,7 @@
  *   peers.c      the table: new, stop, free, views, peer.h's entry points
  *   conn.c       one connection: frames in and out, the way it ends
  *   accept.c     listening
+ *   room.c       who has a place when there are few
  *   dial.c       resolving and connecting
  *   dial_back.c  whom we dial that others ask us to dial
  *   turn.c       how much of it is heard in a turn of the loop
@@ -65,6 +66,8 @@ struct evconnlistener;
 #define PEER_ASKS_MAX 1024u
 #define PEER_WATCHES_MAX 256u
 
+#define PEER_NOBODY ((uid_t)-1) /* the administrator's dials are on nobody's account */
+
 struct peers {
     struct state *state;
     struct evconnlistener *listener;
@@ -108,7 +111,8 @@ struct peer {
 
     char host[RDMAD_HOST_MAX + 1]; /* as dialled */
     uint16_t port;
-    uid_t dialler; /* for whom it was dialled first */
+    uid_t dialler;          /* outgoing: for whom it was dialled first; PEER_NOBODY */
+    struct in6_addr source; /* incoming: on whose account it is */
     char ip[INET6_ADDRSTRLEN];
     char address[INET6_ADDRSTRLEN + 8];  /* IP:PORT */
     char name[RDMAD_NAME_MAX + 1];       /* as it calls itself; "" until it said hello */
@@ -157,10 +161,8 @@ static inline uint64_t peer_pause_after(uint64_t pause_ns) {
 
 /* ---- peers.c ---- */
 struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
-/* Whether there is room for one more; closes the oldest connection that nobody uses for it. */
-bool peers_make_room(struct peers *ps);
-void peer_check_free(struct peer *p); /* once it is lost and holds nothing */
-void peer_is_up(struct peer *p);      /* hello was said both ways */
+void peer_check_free(struct peer *p);                   /* once it is lost and holds nothing */
+void peer_is_up(struct peer *p);                        /* hello was said both ways */
 /* By what this daemon can dial itself. */
 void peers_own_address(const struct peers *ps, char host[RDMAD_HOST_MAX + 1], uint16_t *port);
 /* The other end of an incoming connection, if it is one that this daemon dialled to itself, by the
@@ -195,6 +197,11 @@ void turn_ended(struct peer *p, const struct error *why); /* nothing more will c
 void turn_forget(struct peer *p);
 /* Whether p is somebody to us: a lease or a channel depends on it, or we have dialled it. */
 bool peer_has_something(const struct peer *p);
+
+/* ---- room.c ---- */
+/* A place for p, which has none yet; another may have to go. */
+int room_make(struct peer *p, struct error *err);
+void room_for_stranger(struct peer *newcomer); /* which is one, too */
 
 /* ---- accept.c ---- */
 int accept_start(struct peers *ps, struct error *err);

@@ -18,8 +18,6 @@
 
 static const struct error ok;
 
-#define NOBODY ((uid_t)-1) /* the administrator's dials are on nobody's account */
-
 /* ---- one peer ---------------------------------------------------------------------------- */
 
 static void expelled(void *arg, const struct error *result) {
@@ -221,70 +219,12 @@ struct peer *peers_dialled(struct peers *ps, const char *host, uint16_t port) {
     return NULL;
 }
 
-/* The oldest connection that nobody uses, or else one that only watches our names: anybody may, so
- * it must not be what keeps others out. NULL: neither is there. */
-static struct peer *least_needed(const struct peers *ps) {
-    struct peer *watching = NULL;
-    list_for_each (node, &ps->all) {
-        struct peer *p = list_entry(node, struct peer, node);
-        if (p->stage != PEER_UP || p->doomed)
-            continue;
-        if (!p->used)
-            return p;
-        if (!watching && !p->outgoing && p->nseen && !p->grants.used && !p->chans)
-            watching = p;
-    }
-    return watching;
-}
-
-/* Whose it is does not matter: a daemon whose idle connection is closed dials again when it needs
- * one, and whoever only connects and stays keeps nobody out. */
-bool peers_make_room(struct peers *ps) {
-    if (ps->count - ps->strangers < ps->state->config->max_peers)
-        return true;
-    struct peer *p = least_needed(ps);
-    if (p && !p->used)
-        peer_refuse(p, RDMAD_OK, "not in use");
-    else if (p)
-        peer_refuse(p, RDMAD_E_LIMIT,
-                    "you only watch names here, and %s has as many peers as its peer.max, %" PRIu64
-                    ": another needs the room",
-                    ps->state->node_name, ps->state->config->max_peers);
-    return p != NULL;
-}
-
-/* Half of the table is the most that one uid can fill: whoever runs daemons of his own to dial, or
- * names hosts that never answer, leaves room for the others. */
-static int check_share(const struct peers *ps, uid_t uid, struct error *err) {
-    uint64_t max = (ps->state->config->max_peers + 1) / 2;
-    unsigned n = 0;
-    list_for_each (node, &ps->all) {
-        const struct peer *p = list_entry(node, struct peer, node);
-        n += p->outgoing && p->dialler == uid;
-    }
-    if (n < max || uid == NOBODY)
-        return 0;
-    return error_set(err, RDMAD_E_LIMIT,
-                     "%u daemons are dialled for uid %u, half of peer.max is %" PRIu64
-                     "; release leases of some first",
-                     n, (unsigned)uid, max);
-}
-
 static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port, uid_t uid,
                               struct error *err) {
     if (port == 0) {
         error_set(err, RDMAD_E_URI, "port 0 of %.100s cannot be dialled", host);
         return NULL;
     }
-    if (!peers_make_room(ps)) {
-        error_set(err, RDMAD_E_LIMIT,
-                  "%u peers are connected, peer.max is %" PRIu64
-                  ", and none is idle; release leases of some first",
-                  ps->count - ps->strangers, ps->state->config->max_peers);
-        return NULL;
-    }
-    if (check_share(ps, uid, err))
-        return NULL;
     struct peer *p = peer_new(ps, true);
     if (!p) {
         error_set(err, RDMAD_E_NOMEM, "out of memory for a peer");
@@ -294,6 +234,10 @@ static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port,
     p->port = port;
     p->dialler = uid;
     snprintf(p->address, sizeof(p->address), "%.40s:%u", host, port);
+    if (room_make(p, err)) {
+        peer_doom(p, err);
+        return NULL;
+    }
     dial_start(p);
     return p;
 }
@@ -320,7 +264,7 @@ void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *don
         done(arg, &err);
         return;
     }
-    if (peer_dial(ps, host, port, NOBODY, &p, &err)) {
+    if (peer_dial(ps, host, port, PEER_NOBODY, &p, &err)) {
         free(a);
         done(arg, &err);
         return;

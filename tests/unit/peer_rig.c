@@ -20,7 +20,7 @@ void peer_rig_up(void) {
     rig_up();
     nraws = 0;
     strcpy(rig.config.listen, "127.0.0.1:0");
-    rig.config.max_peers = 8;
+    rig.config.max_peers = 16;
     rig.config.max_peer_attaches = 4096;
     rig.config.peer_ping_ms = 2000;
     rig.config.peer_dead_ms = 10000;
@@ -80,9 +80,16 @@ void raw_close(struct raw *r) {
 }
 
 struct raw *raw_dial(void) {
+    return raw_dial_from("127.0.0.1");
+}
+
+struct raw *raw_dial_from(const char *ip) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(rig.st.listen_port)};
+    struct sockaddr_in from = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    cr_assert_eq(inet_pton(AF_INET, ip, &from.sin_addr), 1);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0, "%s", strerror(errno));
     cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0, "%s", strerror(errno));
     fcntl(fd, F_SETFL, O_NONBLOCK);
     settle();
@@ -178,7 +185,11 @@ struct peer_msg raw_hello(void) {
 }
 
 struct raw *raw_greet(void) {
-    struct raw *r = raw_dial();
+    return raw_greet_from("127.0.0.1");
+}
+
+struct raw *raw_greet_from(const char *ip) {
+    struct raw *r = raw_dial_from(ip);
     struct peer_msg hello = raw_hello();
     raw_send(r, &hello);
     raw_expect(r, PEER_MSG_HELLO);

@@ -13,6 +13,7 @@ static struct lease *lease;
 
 static void up(void) {
     peer_rig_up();
+    rig.config.max_peers = 40;
     owner = rig_session(1);
     lease = rig_grant(owner, 600000);
 }

@@ -139,10 +139,16 @@ Test(peer_owner, strangers_are_bounded_and_keep_nobody_out) {
 }
 
 /* Fills the table with connections; returns the first. */
+static struct raw *greet_from_host(unsigned number) {
+    char ip[16];
+    snprintf(ip, sizeof(ip), "127.0.0.%u", 10 + number);
+    return raw_greet_from(ip);
+}
+
 static struct raw *fill(void) {
-    struct raw *first = raw_greet();
-    for (unsigned i = 1; i < 8; i++)
-        raw_greet();
+    struct raw *first = greet_from_host(0);
+    for (unsigned i = 1; i < 8; i++) /* half of peer.max */
+        greet_from_host(i);
     cr_assert_eq(peers_in_state("up"), 8);
     return first;
 }
@@ -151,20 +157,20 @@ Test(peer_owner, peers_are_bounded_and_the_limit_is_named) {
     struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 5000);
     for (unsigned i = 0; i < 8; i++)
-        attach(raw_greet(), l, i + 1);
+        attach(greet_from_host(i), l, i + 1);
     struct raw *r = raw_dial();
     struct peer_msg hello = raw_hello();
     raw_send(r, &hello);
     struct peer_msg m = raw_expect(r, PEER_MSG_BYE);
     cr_expect_eq(m.bye.code, RDMAD_E_LIMIT);
-    cr_expect_not_null(strstr(m.bye.text, "peer.max is 8"), "%s", m.bye.text);
+    cr_expect_not_null(strstr(m.bye.text, "peer.max is 16"), "%s", m.bye.text);
     finish(l);
 }
 
 Test(peer_owner, who_only_stays_connected_keeps_nobody_out) {
     struct raw *idle = fill();
     for (unsigned i = 0; i < 8; i++)
-        raw_greet();
+        greet_from_host(8 + i);
     cr_expect_eq(raw_expect(idle, PEER_MSG_BYE).bye.code, RDMAD_OK);
     cr_expect(raw_eof(idle));
     AWAIT(peers_in_state("up") == 8);
@@ -181,14 +187,14 @@ Test(peer_owner, who_only_watches_names_keeps_nobody_out) {
     struct lease *l = rig_grant(owner, 5000);
     struct raw *r[8];
     for (unsigned i = 0; i < 8; i++) {
-        r[i] = raw_greet();
+        r[i] = greet_from_host(i);
         watch_names(r[i]);
     }
     attach(r[0], l, 5);
     attach(raw_greet(), l, 6);
     struct peer_msg m = raw_expect(r[1], PEER_MSG_BYE);
     cr_expect_eq(m.bye.code, RDMAD_E_LIMIT);
-    cr_expect_not_null(strstr(m.bye.text, "peer.max, 8"), "%s", m.bye.text);
+    cr_expect_not_null(strstr(m.bye.text, "peer.max, 16"), "%s", m.bye.text);
     cr_expect(raw_silent(r[0]), "it holds a lease, too");
     cr_expect_eq(l->attached, 2);
     finish(l);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Peers that we dial are shared by all users of this daemon: what one of them can take.
+ * Places among the peers are shared by all users of this daemon, and by all who connect to it: what
+ * one of them can take. There are 16, half of them for each direction.
  */
 #include "tests/unit/lessee_steps.h"
 
 TestSuite(peer_shares, .init = up, .fini = down, .timeout = 60);
 
-Test(peer_shares, one_uid_fills_at_most_half_of_the_table) {
+Test(peer_shares, one_uid_fills_at_most_half_of_the_places_to_dial) {
     struct session *first = s, *other = rig_session(4);
     for (int i = 0; i < 4; i++) { /* of 8 */
         listener = raw_listen(&uri.port);
@@ -47,4 +48,133 @@ Test(peer_shares, one_uid_fills_at_most_half_of_what_a_peer_gives) {
     rig_close(other);
     fake_answer_all();
     s = mine[0];
+}
+
+/* ---- who connects
+ * -------------------------------------------------------------------------------- */
+
+/* From 127.0.0.NUMBER, with a lease of ours. */
+static struct raw *holder(struct lease *l, unsigned number) {
+    struct rdmad_uri u = rig_uri(l);
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
+    char ip[16];
+    snprintf(ip, sizeof(ip), "127.0.0.%u", number);
+    struct raw *r = raw_greet_from(ip);
+    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
+    m.attach_req = (struct peer_attach_req){.lessee_ref = 5, .via = 3, .lease = u.lease};
+    memcpy(m.attach_req.key, u.key, sizeof(u.key));
+    raw_send(r, &m);
+    AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
+    fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
+    raw_expect(r, PEER_MSG_ATTACH_REP);
+    return r;
+}
+
+static void expect_refused(const char *ip, const char *words) {
+    struct raw *r = raw_dial_from(ip);
+    struct peer_msg hello = raw_hello();
+    raw_send(r, &hello);
+    struct peer_msg m = raw_expect(r, PEER_MSG_BYE);
+    cr_expect_eq(m.bye.code, RDMAD_E_LIMIT);
+    cr_expect_not_null(strstr(m.bye.text, words), "%s", m.bye.text);
+}
+
+static bool is_up(struct raw *r) {
+    return raw_silent(r);
+}
+
+Test(peer_shares, one_address_does_not_keep_others_out) {
+    struct lease *l = rig_grant(s, 3600000);
+    for (int i = 0; i < 4; i++) /* half of 8 */
+        holder(l, 2);
+    expect_refused("127.0.0.2", "connected to rig from 127.0.0.2");
+    holder(l, 3);
+    holder(l, 4);
+    begin();
+    cr_expect_eq(done.calls, 0, "we can dial: %s", done.text);
+    greet();
+}
+
+/* Attackers of many addresses take all places of those who connect, and no others. */
+Test(peer_shares, half_of_the_places_is_kept_for_whom_we_dial) {
+    struct lease *l = rig_grant(s, 3600000);
+    struct session *other = rig_session(4), *first = s;
+    for (unsigned i = 0; i < 8; i++)
+        holder(l, 2 + i);
+    expect_refused("127.0.0.99", "half of peer.max is 8");
+    for (int i = 0; i < 4; i++) {
+        listener = raw_listen(&uri.port);
+        begin();
+        greet();
+    }
+    s = other;
+    for (int i = 0; i < 2; i++) {
+        listener = raw_listen(&uri.port);
+        begin();
+        greet();
+    }
+    cr_expect_eq(done.calls, 0, "%s", done.text);
+    rig_close(other);
+    s = first;
+    fake_answer_all();
+}
+
+Test(peer_shares, whom_we_dial_keep_nobody_out_who_connects) {
+    struct session *sessions[] = {s, rig_session(4), rig_session(5), rig_session(6)};
+    for (int i = 0; i < 7; i++) {
+        s = sessions[i < 4 ? 0 : i - 3];
+        listener = raw_listen(&uri.port);
+        begin();
+        greet();
+    }
+    cr_expect_eq(done.calls, 0, "%s", done.text);
+    for (int i = 0; i < 4; i++)
+        raw_greet_from("127.0.0.2");
+    for (int i = 1; i < 4; i++)
+        rig_close(sessions[i]);
+    s = sessions[0];
+    fake_answer_all();
+}
+
+Test(peer_shares, the_address_that_has_most_gives_a_place_to_one_that_has_none) {
+    struct lease *l = rig_grant(s, 3600000);
+    struct raw *greedy[4], *modest[4];
+    for (int i = 0; i < 4; i++)
+        greedy[i] = holder(l, 2);
+    for (unsigned i = 0; i < 4; i++)
+        modest[i] = holder(l, 3 + i);
+    struct raw *newcomer = raw_greet_from("127.0.0.99");
+    struct peer_msg m = raw_expect(greedy[3], PEER_MSG_BYE);
+    cr_expect_not_null(strstr(m.bye.text, "your address more of them"), "%s", m.bye.text);
+    for (int i = 0; i < 3; i++)
+        cr_expect(is_up(greedy[i]));
+    for (int i = 0; i < 4; i++)
+        cr_expect(is_up(modest[i]));
+    cr_expect(is_up(newcomer));
+    fake_answer_all();
+}
+
+Test(peer_shares, a_connection_that_nobody_uses_gives_its_place_first) {
+    struct lease *l = rig_grant(s, 3600000);
+    struct raw *greedy[4];
+    for (int i = 0; i < 4; i++)
+        greedy[i] = holder(l, 2);
+    for (unsigned i = 0; i < 3; i++)
+        holder(l, 3 + i);
+    struct raw *idle = raw_greet_from("127.0.0.9");
+    raw_greet_from("127.0.0.99");
+    cr_expect_eq(raw_expect(idle, PEER_MSG_BYE).bye.code, RDMAD_OK);
+    for (int i = 0; i < 4; i++)
+        cr_expect(is_up(greedy[i]));
+    fake_answer_all();
+}
+
+Test(peer_shares, who_is_slow_to_say_hello_is_not_locked_out_by_who_is_many) {
+    struct raw *slow = raw_dial_from("127.0.0.9");
+    struct peer_msg hello = raw_hello();
+    for (unsigned i = 0; i < 3 * PEER_STRANGERS_MAX; i++)
+        raw_dial_from("127.0.0.2");
+    cr_expect_leq(peers_in_state("connecting"), PEER_STRANGERS_MAX);
+    raw_send(slow, &hello);
+    raw_expect(slow, PEER_MSG_HELLO);
 }

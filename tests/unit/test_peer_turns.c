@@ -23,7 +23,7 @@ static struct lease *lease;
 
 static void up(void) {
     peer_rig_up();
-    rig.config.max_peers = 200;
+    rig.config.max_peers = 800;
     owner = rig_session(1);
     lease = rig_grant(owner, 3600000);
 }

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * room.c - who has a place among the peers when there are few.
+ *
+ * Half of peer.max is for those who connect to us, half for those whom we dial, so that neither
+ * keeps the other out. Of a half, one source (an address; of IPv6 a /64 network; a user of ours who
+ * has us dial) has at most half of what it leaves free: the first gets half, the second a quarter,
+ * and there is always some for another. When all places are taken all the same, the source that has
+ * most gives one to a source that would have less: one that nobody uses first, then one that only
+ * watches names, and its newest in the end. Connections that nobody uses are never in anybody's
+ * way: whose they are does not matter, since a daemon dials again when it needs one.
+ *
+ * Strangers, who have not said hello, have places of their own, and it is the oldest of the source
+ * that has most of them who makes room: who is slow is not locked out by who is many.
+ */
+#include "daemon/base/address.h"
+#include "daemon/base/log.h"
+#include "daemon/peer/internal.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* Whose it is: who connects is told by its address, whom we dial by the user who wanted it. */
+static bool same_source(const struct peer *a, const struct peer *b) {
+    if (a->outgoing)
+        return a->dialler == b->dialler;
+    return memcmp(&a->source, &b->source, sizeof(a->source)) == 0;
+}
+
+static bool has_place(const struct peer *p, bool outgoing) {
+    return p->outgoing == outgoing && !p->doomed && !p->stranger && p->stage != PEER_LOST;
+}
+
+static unsigned places(const struct peers *ps) {
+    return (unsigned)((ps->state->config->max_peers + 1) / 2);
+}
+
+static unsigned taken(const struct peer *newcomer, bool by_its_source) {
+    unsigned n = 0;
+    list_for_each (node, &newcomer->peers->all) {
+        const struct peer *p = list_entry(node, struct peer, node);
+        n += p != newcomer && has_place(p, newcomer->outgoing) &&
+             (!by_its_source || same_source(p, newcomer));
+    }
+    return n;
+}
+
+/* How ready a connection is to go; 0: only when its source has too many. */
+static unsigned idleness(const struct peer *p) {
+    if (p->stage != PEER_UP)
+        return 0;
+    if (!p->used)
+        return 2;
+    return !p->outgoing && p->nseen && !p->grants.used && !p->chans;
+}
+
+/* The oldest of the most idle ones, of newcomer's source or of all; NULL: all are needed. */
+static struct peer *idlest(const struct peer *newcomer, bool of_its_source) {
+    struct peer *found = NULL;
+    list_for_each (node, &newcomer->peers->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p != newcomer && has_place(p, newcomer->outgoing) && idleness(p) &&
+            (!of_its_source || same_source(p, newcomer)) &&
+            (!found || idleness(p) > idleness(found)))
+            found = p;
+    }
+    return found;
+}
+
+/* The newest of the source that has most places, if that is more than newcomer's would have. */
+static struct peer *newest_of_greediest(const struct peer *newcomer) {
+    unsigned most = taken(newcomer, true) + 1;
+    struct peer *found = NULL;
+    list_for_each (node, &newcomer->peers->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p == newcomer || !has_place(p, newcomer->outgoing))
+            continue;
+        unsigned n = taken(p, true) + 1;
+        if (n > most || (found && same_source(p, found))) {
+            most = n;
+            found = p;
+        }
+    }
+    return found;
+}
+
+static void give_way(struct peer *p) {
+    const struct state *st = p->peers->state;
+    if (!p->used)
+        peer_refuse(p, RDMAD_OK, "not in use");
+    else if (idleness(p))
+        peer_refuse(p, RDMAD_E_LIMIT,
+                    "you only watch names here, and %s has as many peers as its peer.max, %" PRIu64
+                    ", allows: another needs the room",
+                    st->node_name, st->config->max_peers);
+    else
+        peer_refuse(p, RDMAD_E_LIMIT,
+                    "%s has as many peers as its peer.max, %" PRIu64
+                    ", allows, and your address more of them than others: another needs the room",
+                    st->node_name, st->config->max_peers);
+}
+
+/* Within what its source may have, perhaps in place of another of it. */
+static bool fits_share(const struct peer *p, unsigned free, struct error *err) {
+    const struct state *st = p->peers->state;
+    unsigned own = taken(p, true), share = (free + own) / 2;
+    struct peer *idle;
+    if (own < share || own == 0 || (p->outgoing && p->dialler == PEER_NOBODY))
+        return true;
+    if ((idle = idlest(p, true))) {
+        give_way(idle);
+        return true;
+    }
+    if (p->outgoing)
+        error_set(
+            err, RDMAD_E_LIMIT,
+            "%u daemons are dialled for uid %u, which is its share of half of peer.max (%" PRIu64
+            "); release leases of some first",
+            own, (unsigned)p->dialler, st->config->max_peers);
+    else
+        error_set(err, RDMAD_E_LIMIT,
+                  "%u daemons are connected to %s from %s, which is its share of half of peer.max "
+                  "(%" PRIu64 ")",
+                  own, st->node_name, p->ip, st->config->max_peers);
+    return false;
+}
+
+int room_make(struct peer *p, struct error *err) {
+    const struct state *st = p->peers->state;
+    unsigned all = places(p->peers), used = taken(p, false);
+    if (!fits_share(p, used < all ? all - used : 0, err))
+        return err->code;
+    if (taken(p, false) < all)
+        return 0;
+    struct peer *other = idlest(p, false);
+    if (!other && !p->outgoing)
+        other = newest_of_greediest(p);
+    if (!other)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "%u daemons are %s, half of peer.max is %u (peer.max is %" PRIu64
+                         "), and none is idle; release leases of some first",
+                         used, p->outgoing ? "dialled" : "connected", all, st->config->max_peers);
+    give_way(other);
+    return 0;
+}
+
+/* ---- strangers ----------------------------------------------------------------------------- */
+
+static bool waits(const struct peer *p) {
+    return p->stranger && !p->greeted && !p->doomed;
+}
+
+static unsigned strangers_of(const struct peer *one) {
+    unsigned n = 0;
+    list_for_each (node, &one->peers->all) {
+        const struct peer *p = list_entry(node, struct peer, node);
+        n += waits(p) && same_source(p, one);
+    }
+    return n;
+}
+
+void room_for_stranger(struct peer *newcomer) {
+    struct peer *found = NULL;
+    unsigned most = 0;
+    list_for_each (node, &newcomer->peers->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        unsigned n = p != newcomer && waits(p) ? strangers_of(p) : 0;
+        if (n > most) {
+            most = n;
+            found = p;
+        }
+    }
+    if (found)
+        peer_refuse(found, RDMAD_E_LIMIT, "too many connections that do not say hello");
+}
