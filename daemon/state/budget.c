@@ -8,6 +8,7 @@
  * machine may find it broken; then the request fails, and the session ends when it touches it.
  */
 #include "daemon/state/budget.h"
+#include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
 #include "daemon/state/extents.h"
@@ -22,8 +23,9 @@
 
 struct requester { /* one that has leases */
     struct list node;
-    uint32_t uid;     /* of a session */
-    char address[48]; /* of a peer; "": a session */
+    uint32_t uid; /* of a session */
+    bool remote;
+    struct in6_addr source; /* of a peer */
     uint64_t bytes;
     unsigned leases;
 };
@@ -213,19 +215,21 @@ static int check_ask(const struct budget *b, const struct budget_ask *ask, struc
 
 /* Who it is, with something or not yet; NULL: out of memory. */
 static struct requester *requester_of(struct budget *b, const struct lessee *who) {
-    const char *address = who->session ? "" : who->address;
-    uint32_t uid = who->session ? who->session->uid : 0;
+    bool remote = !who->session;
+    struct in6_addr source = address_source(remote ? who->address : "");
+    uint32_t uid = remote ? 0 : who->session->uid;
 
     list_for_each (node, &b->requesters) {
         struct requester *r = list_entry(node, struct requester, node);
-        if (r->uid == uid && strcmp(r->address, address) == 0)
+        if (r->uid == uid && r->remote == remote && !memcmp(&r->source, &source, sizeof(source)))
             return r;
     }
     struct requester *r = calloc(1, sizeof(*r));
     if (!r)
         return NULL;
     r->uid = uid;
-    strncpy(r->address, address, sizeof(r->address) - 1);
+    r->remote = remote;
+    r->source = source;
     list_append(&b->requesters, &r->node);
     return r;
 }

@@ -11,10 +11,10 @@
  * leases; what was handed over stays the owner's, like all memory of its pool.
  *
  * Who may have how much: a request is for at most max_request bytes, all of the budget if that is
- * 0. An owner who sets max_request means to share: then one requester (a uid of this node, or the
- * daemon at one address with all its users) has no more at a time than half of what is free and its
- * own, or max_request if that is more. One requester has at most BUDGET_LEASES_MAX leases in any
- * case, since they count as the owner's.
+ * 0. An owner who sets max_request means to share: then one requester (a uid of this node, or all
+ * daemons at one address, of IPv6 in one /64 network, with all their users) has no more at a time
+ * than half of what is free and its own, or max_request if that is more. One requester has at most
+ * BUDGET_LEASES_MAX leases in any case, since they count as the owner's.
  */
 #ifndef RDMAD_STATE_BUDGET_H
 #define RDMAD_STATE_BUDGET_H

@@ -3,6 +3,7 @@
  * service.c - the life of a service, and of who waits to be accepted.
  */
 #include "daemon/state/service.h"
+#include "daemon/base/address.h"
 #include "daemon/base/log.h"
 #include "daemon/state/budget.h"
 #include "daemon/state/scope.h"
@@ -187,29 +188,36 @@ void services_tell(struct session *s) {
     }
 }
 
-/* A peer, or a uid here. */
+/* Where a peer connects from, however many peers come from there, or a uid here. */
 struct origin {
     struct list node;
-    uint64_t peer;
+    bool remote;
+    struct in6_addr source;
     uid_t uid;
     unsigned count; /* of its connections that wait */
 };
 
 /* NULL: nothing of it waits. */
-static struct origin *origin_of(const struct service *sv, const struct incoming *in) {
+static struct origin *origin_of(const struct service *sv, const struct lessee *who,
+                                const struct incoming *in) {
+    struct in6_addr source = address_source(in->peer ? who->address : "");
     list_for_each (node, &sv->origins) {
         struct origin *o = list_entry(node, struct origin, node);
-        if (o->peer == in->peer && (o->peer || o->uid == in->uid))
+        if (o->remote != (in->peer != 0))
+            continue;
+        if (o->remote ? !memcmp(&o->source, &source, sizeof(source)) : o->uid == in->uid)
             return o;
     }
     return NULL;
 }
 
-static struct origin *origin_new(struct service *sv, const struct incoming *in) {
+static struct origin *origin_new(struct service *sv, const struct lessee *who,
+                                 const struct incoming *in) {
     struct origin *o = calloc(1, sizeof(*o));
     if (!o)
         return NULL;
-    o->peer = in->peer;
+    o->remote = in->peer != 0;
+    o->source = address_source(o->remote ? who->address : "");
     o->uid = in->uid;
     list_append(&sv->origins, &o->node);
     return o;
@@ -235,11 +243,12 @@ static struct incoming *newest_of(const struct service *sv, unsigned most) {
     return found;
 }
 
-static int make_room(struct service *sv, const struct incoming *newcomer, struct error *err) {
+static int make_room(struct service *sv, const struct lessee *who, const struct incoming *newcomer,
+                     struct error *err) {
     struct error why;
     if (sv->waiting < sv->terms.backlog)
         return 0;
-    const struct origin *own = origin_of(sv, newcomer);
+    const struct origin *own = origin_of(sv, who, newcomer);
     unsigned most = most_of_one(sv);
     struct incoming *last = (own ? own->count : 0) + 1 < most ? newest_of(sv, most) : NULL;
     if (!last)
@@ -265,12 +274,12 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
     snprintf(what, sizeof(what), "service \"%s\"", sv->terms.name);
     if (s->closing || s->state->stopping)
         return error_set(err, RDMAD_E_NO_SERVICE, "%s is closing", what);
-    if ((rc = scope_check(&scope, what, who, err)) || (rc = make_room(sv, in, err)) ||
+    if ((rc = scope_check(&scope, what, who, err)) || (rc = make_room(sv, who, in, err)) ||
         (rc = quota_charge(&s->state->quota, &s->account, s->uid_account, QUOTA_CHANNELS, 1,
                            &in->charge, err)))
         return rc;
-    struct origin *origin = origin_of(sv, in);
-    if (!origin && !(origin = origin_new(sv, in))) {
+    struct origin *origin = origin_of(sv, who, in);
+    if (!origin && !(origin = origin_new(sv, who, in))) {
         quota_discharge(&in->charge);
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a connection to %s", what);
     }

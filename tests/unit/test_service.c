@@ -49,13 +49,21 @@ static void refuse_stranger(struct incoming *in, const struct error *why) {
 
 static const struct incoming_ops stranger_ops = {accept_stranger, refuse_stranger};
 
-static int knock(struct service *sv, struct stranger *who, uint64_t peer, struct error *err) {
-    struct lessee lessee = {.peer = peer, .address = "10.0.0.1"};
+static int knock_from(struct service *sv, struct stranger *who, uint64_t peer, const char *address,
+                      struct error *err) {
+    struct lessee lessee = {.peer = peer, .address = address};
     *who = (struct stranger){.in = {.uid = 7, .peer = peer, .ops = &stranger_ops}};
     list_init(&who->in.node);
     strcpy(who->in.node_name, "far");
-    strcpy(who->in.address, "10.0.0.1:7471");
+    snprintf(who->in.address, sizeof(who->in.address), "%s:7471", address);
     return service_offer(sv, &lessee, &who->in, err);
+}
+
+/* Each peer of an address of its own. */
+static int knock(struct service *sv, struct stranger *who, uint64_t peer, struct error *err) {
+    char address[16];
+    snprintf(address, sizeof(address), "10.0.0.%u", (unsigned)peer);
+    return knock_from(sv, who, peer, address, err);
 }
 
 static void refused(const struct service_terms *t, int code, const char *words) {
@@ -138,7 +146,7 @@ Test(service, the_acceptor_sees_who_connects) {
     cr_expect_eq(ev->service, sv->number);
     cr_expect_eq(ev->uid, 7);
     cr_expect_str_eq(ev->node, "far");
-    cr_expect_str_eq(ev->address, "10.0.0.1:7471");
+    cr_expect_str_eq(ev->address, "10.0.0.5:7471");
     cr_expect_eq(service_incoming(sv, ev->handle), &who.in);
     cr_expect_eq(rig.st.quota.total.used[QUOTA_CHANNELS], 1);
 
@@ -186,6 +194,23 @@ Test(service, one_peer_that_fills_the_backlog_keeps_nobody_out) {
     cr_expect_eq(knock(sv, &third, 6, &err), RDMAD_E_LIMIT, "and no more");
     cr_expect_eq(greedy[0].refused.calls + greedy[1].refused.calls, 0);
     cr_expect_eq(sv->waiting, 4);
+}
+
+Test(service, one_address_that_fills_the_backlog_by_many_connections_keeps_nobody_out) {
+    struct service *sv = service_up(s, "rpc", 4);
+    static struct stranger greedy[4], modest[2], seven;
+    struct error err = {0};
+    for (unsigned i = 0; i < 4; i++) { /* a host has all addresses of its network */
+        char address[32];
+        snprintf(address, sizeof(address), "2001:db8::%u", 1 + i);
+        cr_assert_eq(knock_from(sv, &greedy[i], 5 + i, address, NULL), 0);
+    }
+    cr_expect_eq(knock_from(sv, &modest[0], 20, "2001:db8:0:1::1", &err), 0, "%s", err.text);
+    cr_expect_eq(greedy[3].refused.calls, 1, "its last one made room");
+    cr_expect_eq(knock_from(sv, &modest[1], 21, "10.0.0.1", &err), 0, "%s", err.text);
+    cr_expect_eq(greedy[2].refused.calls, 1);
+    cr_expect_eq(knock_from(sv, &seven, 22, "2001:db8::7", &err), RDMAD_E_LIMIT);
+    service_close(sv);
 }
 
 /* Each knock at a full backlog is judged; a flood of them must not cost the square of its length.
