@@ -60,6 +60,7 @@ static void say_no_room(struct rdmad_pool *pool, size_t bytes) {
 }
 
 void *rdmad_alloc(rdmad_pool *pool, size_t bytes) {
+    RDMAD_LIVE(pool, POOL);
     uint64_t offset;
 
     if (pool->session->inherited) {
@@ -185,10 +186,14 @@ static void refuse_free(struct rdmad_pool *pool, const void *piece) {
 }
 
 void rdmad_free(rdmad_pool *pool, void *piece) {
-    uint64_t offset = (uintptr_t)piece - (uintptr_t)pool->base, bytes;
+    uint64_t offset, bytes;
 
-    if (!piece || pool->session->inherited)
+    if (!piece)
         return;
+    RDMAD_LIVE(pool, POOL);
+    if (pool->session->inherited)
+        return;
+    offset = (uintptr_t)piece - (uintptr_t)pool->base;
     if (!rdmad_arena_retire(pool->arena, offset))
         refuse_free(pool, piece);
     if (pool->guard) {

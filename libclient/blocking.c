@@ -194,7 +194,7 @@ static int try_submit(struct rdmad_ring *r, const struct rdmad_want *want, struc
             return RDMAD_E_AGAIN;
         rc = prepare(r, sqe, want, (uintptr_t)w);
         if (rc) {
-            rdmad_ring_unreserve(r, 1);
+            rdmad_ring_take_back(r, 1);
             return rc;
         }
         sqe->flags |= want->flags;

@@ -12,6 +12,7 @@ static void *unconst(const void *p) {
 }
 
 int rdmad_write(rdmad_lease *lease, uint64_t offset, const void *buffer, size_t length) {
+    RDMAD_LIVE(lease, LEASE);
     const struct rdmad_want want = {.opcode = RDMAD_OP_WRITE,
                                     .lease = lease,
                                     .offset = offset,
@@ -22,6 +23,7 @@ int rdmad_write(rdmad_lease *lease, uint64_t offset, const void *buffer, size_t 
 }
 
 int rdmad_read(rdmad_lease *lease, uint64_t offset, void *buffer, size_t length) {
+    RDMAD_LIVE(lease, LEASE);
     const struct rdmad_want want = {.opcode = RDMAD_OP_READ,
                                     .lease = lease,
                                     .offset = offset,
@@ -56,10 +58,12 @@ static int move_segments(enum rdmad_opcode opcode, rdmad_lease *lease,
 }
 
 int rdmad_writev(rdmad_lease *lease, const struct rdmad_segment *segments, unsigned count) {
+    RDMAD_LIVE(lease, LEASE);
     return move_segments(RDMAD_OP_WRITE, lease, segments, count);
 }
 
 int rdmad_readv(rdmad_lease *lease, const struct rdmad_segment *segments, unsigned count) {
+    RDMAD_LIVE(lease, LEASE);
     return move_segments(RDMAD_OP_READ, lease, segments, count);
 }
 
@@ -76,6 +80,7 @@ static int atomic(const struct rdmad_want *want, uint64_t *old) {
 
 int rdmad_cas(rdmad_lease *lease, uint64_t offset, uint64_t expected, uint64_t desired,
               uint64_t *old) {
+    RDMAD_LIVE(lease, LEASE);
     const struct rdmad_want want = {.opcode = RDMAD_OP_CAS,
                                     .lease = lease,
                                     .offset = offset,
@@ -86,6 +91,7 @@ int rdmad_cas(rdmad_lease *lease, uint64_t offset, uint64_t expected, uint64_t d
 }
 
 int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t *old) {
+    RDMAD_LIVE(lease, LEASE);
     const struct rdmad_want want = {
         .opcode = RDMAD_OP_FADD, .lease = lease, .offset = offset, .swap = add};
 
@@ -96,6 +102,7 @@ int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t 
 
 int rdmad_write_notify(rdmad_lease *lease, uint64_t offset, const void *buffer, size_t length,
                        uint32_t imm) {
+    RDMAD_LIVE(lease, LEASE);
     const struct rdmad_want want = {.opcode = RDMAD_OP_NOTIFY,
                                     .imm = imm,
                                     .lease = lease,
@@ -107,6 +114,7 @@ int rdmad_write_notify(rdmad_lease *lease, uint64_t offset, const void *buffer, 
 }
 
 int rdmad_wait_notified(rdmad_lease *lease, int timeout_ms, uint32_t *imm, uint64_t *bytes) {
+    RDMAD_LIVE(lease, LEASE);
     const struct rdmad_want want = {.opcode = RDMAD_OP_NOTIFIED,
                                     .lease = lease,
                                     .timeout_ns = rdmad_blocking_timeout(timeout_ms)};
@@ -125,6 +133,7 @@ int rdmad_wait_notified(rdmad_lease *lease, int timeout_ms, uint32_t *imm, uint6
 /* ---- messages ------------------------------------------------------------------------------ */
 
 int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length) {
+    RDMAD_LIVE(channel, CHANNEL);
     const struct rdmad_want want = {
         .opcode = RDMAD_OP_SEND, .channel = channel, .buffer = unconst(buffer), .length = length};
 
@@ -132,6 +141,7 @@ int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length) {
 }
 
 int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length, uint32_t imm) {
+    RDMAD_LIVE(channel, CHANNEL);
     const struct rdmad_want want = {.opcode = RDMAD_OP_SEND,
                                     .flags = RDMAD_SQE_IMM,
                                     .imm = imm,
@@ -144,6 +154,7 @@ int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length, ui
 
 int rdmad_recv(rdmad_channel *channel, void *buffer, size_t size, int timeout_ms,
                struct rdmad_message *out) {
+    RDMAD_LIVE(channel, CHANNEL);
     const struct rdmad_want want = {.opcode = RDMAD_OP_RECV,
                                     .channel = channel,
                                     .buffer = buffer,

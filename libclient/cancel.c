@@ -26,6 +26,7 @@ static void end(struct rdmad_ring *r, uint32_t index) {
 }
 
 int rdmad_ring_cancel(rdmad_ring *r, uint64_t user_data, struct rdmad_cqe *cqe) {
+    RDMAD_LIVE(r, RING);
     struct rdmad_slot *slot;
     uint32_t index;
 

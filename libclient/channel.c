@@ -34,7 +34,8 @@ void rdmad_channels_dispose(struct rdmad_session *s) {
     for (unsigned i = 0; i < RDMAD_CHANNEL_BUCKETS; i++) {
         for (struct rdmad_channel *c = s->channel[i], *next; c; c = next) {
             next = c->next;
-            free(c);
+            rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, "rdmad_close");
+            rdmad_object_keep(&c->object, sizeof(*c));
         }
     }
 }
@@ -59,6 +60,7 @@ struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s) {
         rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a channel");
         return NULL;
     }
+    rdmad_object_init(&c->object, RDMAD_KIND_CHANNEL);
     c->session = s;
     c->news.take = take_closed;
     return c;
@@ -103,6 +105,7 @@ int rdmad_channel_make(struct rdmad_channel *c, uint16_t type, const void *reque
 
 int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, unsigned timeout_ms,
                   rdmad_channel **out) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_channel_connect_req request = {.timeout_ns = timeout_ms * NS_PER_MS, .kind = kind};
     struct rdmad_channel *c;
     int rc;
@@ -118,6 +121,7 @@ int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, unsigned tim
 }
 
 void rdmad_channel_get_info(const rdmad_channel *c, struct rdmad_channel_info *out) {
+    RDMAD_LIVE(c, CHANNEL);
     struct rdmad_session *s = c->session;
 
     pthread_mutex_lock(&s->lock);
@@ -133,6 +137,7 @@ void rdmad_channel_get_info(const rdmad_channel *c, struct rdmad_channel_info *o
 }
 
 int rdmad_channel_get_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
+    RDMAD_LIVE(c, CHANNEL);
     struct rdmad_channel_stat_req request = {.channel = c->handle};
     struct rdmad_channel_stat_rep reply = {.channel = 0};
     struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_STAT,
@@ -189,7 +194,7 @@ static void forget(struct rdmad_channel *c) {
     rdmad_news_drop(s, &c->news);
     rdmad_event_bell(s);
     pthread_mutex_unlock(&s->lock);
-    free(c);
+    rdmad_object_keep(&c->object, sizeof(*c));
 }
 
 int rdmad_channel_close(rdmad_channel *c) {
@@ -197,6 +202,7 @@ int rdmad_channel_close(rdmad_channel *c) {
 
     if (!c)
         return 0;
+    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
     rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
     rc = tell_close(c, false);
     forget(c);
@@ -206,6 +212,7 @@ int rdmad_channel_close(rdmad_channel *c) {
 void rdmad_channel_abort(rdmad_channel *c) {
     if (!c)
         return;
+    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
     tell_close(c, true);
     forget(c);
 }

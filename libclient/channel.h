@@ -11,6 +11,7 @@
 #include "libclient/internal.h"
 
 struct rdmad_channel {
+    struct rdmad_object object;
     struct rdmad_session *session;
     struct rdmad_channel *next; /* in its bucket */
     struct rdmad_news news;     /* CHANNEL_CLOSED */
@@ -45,6 +46,7 @@ struct rdmad_handed_over {
 };
 
 struct rdmad_service {
+    struct rdmad_object object;
     struct rdmad_session *session;
     struct rdmad_service *next;
     uint64_t number;

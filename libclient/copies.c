@@ -97,6 +97,7 @@ static void give_block(struct rdmad_session *s, char *block) {
 }
 
 int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data, size_t length) {
+    RDMAD_LIVE(lease, LEASE);
     const char *from = data;
     size_t done = 0;
     char *block;
@@ -120,6 +121,7 @@ int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data, size
 }
 
 int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t length) {
+    RDMAD_LIVE(lease, LEASE);
     char *to = data, *block;
     size_t done = 0;
     int rc;
@@ -167,6 +169,7 @@ static void give_place(struct rdmad_session *s, char *place) {
 }
 
 int rdmad_send_lease(rdmad_channel *channel, const char *uri) {
+    RDMAD_LIVE(channel, CHANNEL);
     struct rdmad_session *s = channel->session;
     struct rdmad_want want = {
         .opcode = RDMAD_OP_SEND, .flags = RDMAD_SQE_LEASE, .channel = channel};
@@ -207,6 +210,7 @@ static int read_uri(struct rdmad_session *s, const struct rdmad_cqe *cqe, const 
 }
 
 int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out) {
+    RDMAD_LIVE(channel, CHANNEL);
     struct rdmad_session *s = channel->session;
     struct rdmad_want want = {.opcode = RDMAD_OP_RECV,
                               .channel = channel,

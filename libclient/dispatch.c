@@ -15,19 +15,16 @@
  */
 #include "libclient/ring.h"
 
-#include <stdlib.h>
-
 int rdmad_sqe_set_callback(rdmad_ring *r, struct rdmad_sqe *sqe, rdmad_callback *callback,
                            void *arg) {
-    uint32_t at = (uint32_t)(((uintptr_t)sqe - (uintptr_t)r->sqe) / sizeof(*sqe));
+    RDMAD_LIVE(r, RING);
+    struct rdmad_slot *slot;
 
-    if ((uintptr_t)sqe < (uintptr_t)r->sqe || at >= r->entries ||
-        r->slot[r->slot_of[at]].state != RDMAD_SLOT_RESERVED)
-        return rdmad_fail(r->session, RDMAD_E_INVAL,
-                          "the entry is none that ring %llu has reserved and not submitted",
-                          (unsigned long long)r->handle);
-    r->slot[r->slot_of[at]].callback = callback;
-    r->slot[r->slot_of[at]].arg = arg;
+    if (!rdmad_is_reserved(r, sqe))
+        return rdmad_fail_entry(r, sqe);
+    slot = &r->slot[rdmad_slot_of(r, sqe)];
+    slot->callback = callback;
+    slot->arg = arg;
     return 0;
 }
 
@@ -52,6 +49,7 @@ static void call_first(struct rdmad_ring *r) {
 }
 
 int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
+    RDMAD_LIVE(r, RING);
     uint64_t deadline = rdmad_deadline_ns(timeout_ms);
     uint32_t count;
     int called = 0;
@@ -75,6 +73,6 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
     for (; count > 0 && !r->gone && r->called.count; count--, called++)
         call_first(r);
     if (--r->calling == 0 && r->gone)
-        free(r);
+        rdmad_ring_keep(r);
     return called;
 }

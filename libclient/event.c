@@ -180,6 +180,7 @@ static void take_news(struct rdmad_session *s, struct rdmad_event *out) {
 }
 
 int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) {
+    RDMAD_LIVE(s, SESSION);
     uint64_t deadline = rdmad_deadline_ns(timeout_ms);
     int rc = 0;
 
@@ -245,6 +246,7 @@ static int make_session_fd(struct rdmad_session *s) {
 }
 
 int rdmad_session_fd(rdmad_session *s) {
+    RDMAD_LIVE(s, SESSION);
     int fd;
 
     pthread_mutex_lock(&s->lock);

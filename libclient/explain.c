@@ -245,6 +245,7 @@ static const struct rdmad_slot *slot_of_cqe(const struct rdmad_ring *r,
 }
 
 void rdmad_ring_explain(const rdmad_ring *r, const struct rdmad_cqe *cqe, char *buf, size_t size) {
+    RDMAD_LIVE(r, RING);
     const struct rdmad_slot *slot = slot_of_cqe(r, cqe);
     struct known k = know(r, cqe, slot);
     struct sentence s = {.buf = buf, .size = size};

@@ -12,8 +12,8 @@
  * for the session stays too, as nobody knows in which state the parent's other threads had it; the
  * child's rdmad_close leaves all of it alone.
  *
- * Only the list's own lock is taken around fork. The child begins with fresh locks where it may
- * need them, so it does not matter who held them in the parent.
+ * Only the list's own lock and that of ended objects are taken around fork. The child begins with
+ * fresh locks where it may need them, so it does not matter who held them in the parent.
  */
 #include "libclient/ring.h"
 
@@ -26,9 +26,11 @@ static struct rdmad_session *sessions;
 
 static void before_fork(void) {
     pthread_mutex_lock(&lock);
+    rdmad_objects_lock();
 }
 
 static void in_parent(void) {
+    rdmad_objects_unlock();
     pthread_mutex_unlock(&lock);
 }
 
@@ -72,6 +74,7 @@ static void leave_session(struct rdmad_session *s) {
 static void in_child(void) {
     struct rdmad_session *s = sessions;
 
+    rdmad_objects_unlock();
     pthread_mutex_init(&lock, NULL);
     sessions = NULL;
     for (; s; s = s->next)

@@ -14,6 +14,7 @@
 
 #include "libclient/arena.h"
 #include "libclient/holders.h"
+#include "libclient/object.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <rdmad/ring.h>
@@ -37,6 +38,7 @@ struct rdmad_news {
 };
 
 struct rdmad_session {
+    struct rdmad_object object;
     struct rdmad_session *next; /* fork.c */
     bool inherited;             /* by fork: it is the parent's */
     uint64_t serial;            /* of this session in this process, for error.c */
@@ -73,6 +75,7 @@ struct rdmad_session {
 };
 
 struct rdmad_pool {
+    struct rdmad_object object;
     struct rdmad_session *session;
     struct rdmad_pool *next;
     uint64_t handle;
@@ -84,6 +87,7 @@ struct rdmad_pool {
 };
 
 struct rdmad_lease {
+    struct rdmad_object object;
     struct rdmad_session *session;
     struct rdmad_lease *next; /* in its bucket */
     bool owner;
@@ -207,15 +211,15 @@ void rdmad_fork_remove(struct rdmad_session *s);
 /* The pool that memory lies in, or NULL. With the lock. */
 struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory);
 struct rdmad_pool *rdmad_pool_by_handle(struct rdmad_session *s, uint64_t handle);
-/* Unmaps and frees; tells nobody. */
-void rdmad_pool_dispose(struct rdmad_pool *pool);
+/* Unmaps and frees; tells nobody. It is gone since that call. */
+void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call);
 
 /* With the lock. */
 struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number);
 /* A request of that type whose answer is an attach: *out is the lease. */
 int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
                      const char uri[RDMAD_URI_MAX + 1], struct rdmad_lease **out);
-/* The daemon has forgotten it. */
+/* The daemon has forgotten it, and it has ended as an object. */
 void rdmad_lease_forget(struct rdmad_lease *lease);
 /* terms (may be NULL: all default), also of a program that knew fewer of them. */
 int rdmad_lease_terms_read(const struct rdmad_session *s, const struct rdmad_lease_terms *terms,

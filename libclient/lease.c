@@ -59,7 +59,8 @@ void rdmad_leases_dispose(struct rdmad_session *s) {
     for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
         for (struct rdmad_lease *lease = s->lease[i], *next; lease; lease = next) {
             next = lease->next;
-            free(lease);
+            rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, "rdmad_close");
+            rdmad_object_keep(&lease->object, sizeof(*lease));
         }
     }
 }
@@ -173,6 +174,7 @@ static struct rdmad_lease *lease_new(struct rdmad_session *s, bool owner) {
         rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a lease");
         return NULL;
     }
+    rdmad_object_init(&lease->object, RDMAD_KIND_LEASE);
     lease->session = s;
     lease->owner = owner;
     lease->deadline_ns = rdmad_boottime_ns(); /* when the request is sent; the ttl comes on top */
@@ -194,6 +196,7 @@ static int make(struct rdmad_session *s, struct rdmad_lease *lease, struct rdmad
 
 int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
                       const struct rdmad_lease_terms *terms, rdmad_lease **out) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_lease_grant_req request = {.length = 0};
     struct rdmad_lease_grant_rep reply;
     struct rdmad_lent lent = {.length = 0};
@@ -231,6 +234,7 @@ static int owners_only(const struct rdmad_lease *lease, const char *what) {
 }
 
 int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
+    RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_renew_req request = {.lease = lease->id, .ttl_ns = rdmad_ms_to_ns(ttl_ms)};
     struct rdmad_call call = {
         .type = RDMAD_MSG_LEASE_RENEW, .request = &request, .request_size = sizeof(request)};
@@ -267,6 +271,7 @@ static int ended(struct rdmad_lease *lease) {
 }
 
 int rdmad_lease_revoke(rdmad_lease *lease) {
+    RDMAD_LIVE(lease, LEASE);
     struct rdmad_session *s = lease->session;
     int rc = owners_only(lease, "revoke");
 
@@ -285,6 +290,7 @@ int rdmad_lease_revoke(rdmad_lease *lease) {
 }
 
 int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
+    RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_stat_req request = {.lease = lease->id};
     struct rdmad_lease_stat_rep reply = {.lease = 0};
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_STAT,
@@ -344,6 +350,7 @@ int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request
 }
 
 int rdmad_lease_attach(rdmad_session *s, const char *uri, unsigned timeout_ms, rdmad_lease **out) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_lease_attach_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
     int n;
 
@@ -379,7 +386,7 @@ void rdmad_lease_forget(struct rdmad_lease *lease) {
     unlink_lease(lease);
     rdmad_event_bell(s);
     pthread_mutex_unlock(&s->lock);
-    free(lease);
+    rdmad_object_keep(&lease->object, sizeof(*lease));
 }
 
 void rdmad_lease_free(rdmad_lease *lease) {
@@ -387,6 +394,7 @@ void rdmad_lease_free(rdmad_lease *lease) {
 
     if (!lease)
         return;
+    rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, __func__);
     s = lease->session;
     if (!rdmad_is_lost(s)) {
         if (!lease->owner)
@@ -398,6 +406,7 @@ void rdmad_lease_free(rdmad_lease *lease) {
 }
 
 void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out) {
+    RDMAD_LIVE(lease, LEASE);
     struct rdmad_session *s = lease->session;
     uint64_t now = rdmad_boottime_ns();
 
@@ -415,5 +424,6 @@ void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out
 }
 
 const char *rdmad_lease_uri(const rdmad_lease *lease) {
+    RDMAD_LIVE(lease, LEASE);
     return lease->uri;
 }

@@ -20,6 +20,7 @@ static int lessees_only(const struct rdmad_lease *lease, const char *what) {
 int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
                          const struct rdmad_lease_terms *terms, unsigned timeout_ms,
                          char uri[RDMAD_URI_MAX + 1]) {
+    RDMAD_LIVE(lease, LEASE);
     struct rdmad_session *s = lease->session;
     struct rdmad_lease_grant_rep reply;
     struct rdmad_lease_terms t;
@@ -55,6 +56,7 @@ int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
 int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
                         const struct rdmad_lease_terms *terms, unsigned timeout_ms,
                         rdmad_lease **out) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_lease_terms t;
     int rc = rdmad_lease_terms_read(s, terms, &t);
 
@@ -74,6 +76,7 @@ int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
 }
 
 int rdmad_lease_hand_over(rdmad_lease *lease) {
+    RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_hand_over_req request = {.handle = lease->handle};
     struct rdmad_call call = {
         .type = RDMAD_MSG_LEASE_HAND_OVER, .request = &request, .request_size = sizeof(request)};
@@ -81,12 +84,15 @@ int rdmad_lease_hand_over(rdmad_lease *lease) {
 
     if (!rc)
         rc = rdmad_control_call(lease->session, &call);
-    if (!rc)
+    if (!rc) {
+        rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, __func__);
         rdmad_lease_forget(lease);
+    }
     return rc;
 }
 
 int rdmad_lease_keep(rdmad_lease *lease, int on) {
+    RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_keep_req request = {.handle = lease->handle, .on = on != 0};
     struct rdmad_call call = {
         .type = RDMAD_MSG_LEASE_KEEP, .request = &request, .request_size = sizeof(request)};

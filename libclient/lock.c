@@ -124,10 +124,12 @@ static int lock(struct rdmad_pool *pool, const void *memory, size_t length, bool
 }
 
 int rdmad_buf_lock_read(rdmad_pool *pool, const void *memory, size_t length, int timeout_ms) {
+    RDMAD_LIVE(pool, POOL);
     return lock(pool, memory, length, false, timeout_ms);
 }
 
 int rdmad_buf_lock_write(rdmad_pool *pool, void *memory, size_t length, int timeout_ms) {
+    RDMAD_LIVE(pool, POOL);
     return lock(pool, memory, length, true, timeout_ms);
 }
 
@@ -173,9 +175,11 @@ static void unlock(struct rdmad_pool *pool, const void *memory, size_t length, b
 }
 
 void rdmad_buf_unlock_read(rdmad_pool *pool, const void *memory, size_t length) {
+    RDMAD_LIVE(pool, POOL);
     unlock(pool, memory, length, false);
 }
 
 void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t length) {
+    RDMAD_LIVE(pool, POOL);
     unlock(pool, memory, length, true);
 }

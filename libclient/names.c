@@ -96,6 +96,7 @@ static int copy_scope(struct rdmad_session *s, const char *where, const char *pr
 
 int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, const char *after,
                      unsigned timeout_ms, struct rdmad_name *out, size_t max, size_t *count) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_names_list_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
     struct rdmad_names_list_rep reply;
     struct rdmad_call call = {.type = RDMAD_MSG_NAMES_LIST,
@@ -129,6 +130,7 @@ int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, co
 
 int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, unsigned timeout_ms,
                       uint64_t *watch) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_names_watch_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
     struct rdmad_names_watch_rep reply = {.watch = 0};
     struct rdmad_call call = {.type = RDMAD_MSG_NAMES_WATCH,
@@ -147,6 +149,7 @@ int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, u
 }
 
 int rdmad_names_unwatch(rdmad_session *s, uint64_t watch) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_names_unwatch_req request = {.watch = watch};
     struct rdmad_call call = {
         .type = RDMAD_MSG_NAMES_UNWATCH, .request = &request, .request_size = sizeof(request)};

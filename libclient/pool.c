@@ -99,7 +99,6 @@ static void unmap(struct rdmad_pool *pool) {
     rdmad_arena_free(pool->arena);
     if (pool->base)
         munmap(pool->base, pool->bytes);
-    free(pool);
 }
 
 /* What the daemon made or took, as an object; else the daemon lets go of it. */
@@ -112,11 +111,13 @@ static int pool_new(rdmad_session *s, int fd, const struct rdmad_pool_create_rep
         tell_destroy(s, reply->pool, true);
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a pool");
     }
+    rdmad_object_init(&pool->object, RDMAD_KIND_POOL);
     pool->session = s;
     rc = set_up(pool, fd, reply, asked);
     if (rc) {
         tell_destroy(s, reply->pool, true);
         unmap(pool);
+        free(pool);
         return rc;
     }
     pthread_mutex_lock(&s->lock);
@@ -128,6 +129,7 @@ static int pool_new(rdmad_session *s, int fd, const struct rdmad_pool_create_rep
 }
 
 int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool **out) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_pool_create_req request = {.bytes = bytes, .flags = flags};
     struct rdmad_pool_create_rep reply;
     int fd = -1;
@@ -152,6 +154,7 @@ int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool
 }
 
 int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_pool_import_req request = {.bytes = 0};
     struct rdmad_pool_create_rep reply;
     struct rdmad_call call = {.type = RDMAD_MSG_POOL_IMPORT,
@@ -176,10 +179,11 @@ int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
     return rc ? rc : pool_new(s, fd, &reply, request.bytes, out);
 }
 
-void rdmad_pool_dispose(struct rdmad_pool *pool) {
+void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {
     struct rdmad_session *s = pool->session;
     struct rdmad_pool **at;
 
+    rdmad_object_end(&pool->object, RDMAD_KIND_POOL, pool->handle, call);
     pthread_mutex_lock(&s->lock);
     for (at = &s->pools; *at != pool; at = &(*at)->next)
         ;
@@ -187,6 +191,7 @@ void rdmad_pool_dispose(struct rdmad_pool *pool) {
     __atomic_add_fetch(&s->pools_destroyed, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&s->lock);
     unmap(pool);
+    rdmad_object_keep(&pool->object, sizeof(*pool));
 }
 
 /* Takes all of the pool, so that nothing new begins, or tells who is in the way. */
@@ -239,6 +244,7 @@ static int say_leases(const struct rdmad_pool *pool, int rc) {
 }
 
 int rdmad_pool_destroy(rdmad_pool *pool) {
+    RDMAD_LIVE(pool, POOL);
     int rc = pool->session->inherited ? rdmad_fail_lost(pool->session) : take_all(pool);
 
     if (rc)
@@ -249,14 +255,16 @@ int rdmad_pool_destroy(rdmad_pool *pool) {
         rdmad_holders_drop(pool, 0, pool->bytes, true);
         return rc == RDMAD_E_BUSY ? say_leases(pool, rc) : rc;
     }
-    rdmad_pool_dispose(pool);
+    rdmad_pool_dispose(pool, __func__);
     return 0;
 }
 
 size_t rdmad_pool_size(const rdmad_pool *pool) {
+    RDMAD_LIVE(pool, POOL);
     return pool->bytes;
 }
 
 void *rdmad_pool_base(const rdmad_pool *pool) {
+    RDMAD_LIVE(pool, POOL);
     return pool->base;
 }

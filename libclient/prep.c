@@ -13,6 +13,8 @@
 #include "libclient/channel.h"
 #include "libclient/ring.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct memory {
@@ -47,13 +49,16 @@ static bool find_pool(struct rdmad_ring *r, const void *buffer) {
 }
 
 /* Nothing of what the entry said before stays. */
-static void begin(struct rdmad_ring *r, struct rdmad_sqe *sqe, uint64_t user_data) {
+static int begin(struct rdmad_ring *r, struct rdmad_sqe *sqe, uint64_t user_data) {
+    if (!rdmad_is_reserved(r, sqe))
+        return rdmad_fail_entry(r, sqe);
     if (sqe->opcode != UINT8_MAX) {
         rdmad_hold_end(r, rdmad_slot_of(r, sqe));
         memset(sqe, 0, sizeof(*sqe));
         sqe->opcode = UINT8_MAX;
     }
     sqe->user_data = user_data;
+    return 0;
 }
 
 /* Names memory in the entry, and holds it; number is its lease's or channel's, for a refusal. */
@@ -90,9 +95,10 @@ static int bad_lease(const struct rdmad_ring *r, const struct rdmad_lease *lease
 static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
                    const struct rdmad_lease *lease, uint64_t offset, const struct memory *memory,
                    uint64_t user_data) {
-    int rc;
+    int rc = begin(r, sqe, user_data);
 
-    begin(r, sqe, user_data);
+    if (rc)
+        return rc;
     if (lease->owner || lease->session != r->session)
         return bad_lease(r, lease);
     if (memory) {
@@ -108,6 +114,8 @@ static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcod
 
 int rdmad_prep_write(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, uint64_t offset,
                      const void *buffer, size_t length, uint64_t user_data) {
+    RDMAD_LIVE(ring, RING);
+    RDMAD_LIVE(lease, LEASE);
     const struct memory m = {.at = buffer, .length = length};
 
     return prepare(ring, sqe, RDMAD_OP_WRITE, lease, offset, &m, user_data);
@@ -115,6 +123,8 @@ int rdmad_prep_write(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease
 
 int rdmad_prep_read(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, uint64_t offset,
                     void *buffer, size_t length, uint64_t user_data) {
+    RDMAD_LIVE(ring, RING);
+    RDMAD_LIVE(lease, LEASE);
     const struct memory m = {.at = buffer, .length = length, .filled = true};
 
     return prepare(ring, sqe, RDMAD_OP_READ, lease, offset, &m, user_data);
@@ -123,6 +133,8 @@ int rdmad_prep_read(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
 int rdmad_prep_write_notify(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                             uint64_t offset, const void *buffer, size_t length, uint32_t imm,
                             uint64_t user_data) {
+    RDMAD_LIVE(ring, RING);
+    RDMAD_LIVE(lease, LEASE);
     const struct memory m = {.at = buffer, .length = length};
     int rc =
         prepare(ring, sqe, RDMAD_OP_NOTIFY, lease, offset, length || buffer ? &m : NULL, user_data);
@@ -134,6 +146,8 @@ int rdmad_prep_write_notify(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease
 
 int rdmad_prep_cas(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, uint64_t offset,
                    uint64_t expected, uint64_t desired, uint64_t user_data) {
+    RDMAD_LIVE(ring, RING);
+    RDMAD_LIVE(lease, LEASE);
     int rc = prepare(ring, sqe, RDMAD_OP_CAS, lease, offset, NULL, user_data);
 
     if (rc)
@@ -146,6 +160,8 @@ int rdmad_prep_cas(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, 
 
 int rdmad_prep_fetch_add(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                          uint64_t offset, uint64_t add, uint64_t user_data) {
+    RDMAD_LIVE(ring, RING);
+    RDMAD_LIVE(lease, LEASE);
     int rc = prepare(ring, sqe, RDMAD_OP_FADD, lease, offset, NULL, user_data);
 
     if (rc)
@@ -157,7 +173,12 @@ int rdmad_prep_fetch_add(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *l
 
 int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                         uint64_t user_data) {
-    begin(ring, sqe, user_data);
+    RDMAD_LIVE(ring, RING);
+    RDMAD_LIVE(lease, LEASE);
+    int rc = begin(ring, sqe, user_data);
+
+    if (rc)
+        return rc;
     if (!lease->owner || lease->session != ring->session)
         return rdmad_fail(ring->session, RDMAD_E_INVAL,
                           "lease %llu was not granted by the ring's session: only its owner takes "
@@ -173,9 +194,10 @@ int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *le
 static int prepare_message(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
                            const struct rdmad_channel *channel, const struct memory *memory,
                            uint64_t user_data) {
-    int rc;
+    int rc = begin(r, sqe, user_data);
 
-    begin(r, sqe, user_data);
+    if (rc)
+        return rc;
     if (channel->session != r->session)
         return rdmad_fail(r->session, RDMAD_E_INVAL,
                           "channel %llu belongs to another session than the ring",
@@ -190,6 +212,8 @@ static int prepare_message(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdm
 
 int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel,
                     const void *buffer, size_t length, uint64_t user_data) {
+    RDMAD_LIVE(ring, RING);
+    RDMAD_LIVE(channel, CHANNEL);
     const struct memory m = {.at = buffer, .length = length};
 
     return prepare_message(ring, sqe, RDMAD_OP_SEND, channel, &m, user_data);
@@ -197,6 +221,8 @@ int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *chan
 
 int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel, void *buffer,
                     size_t size, uint64_t user_data) {
+    RDMAD_LIVE(ring, RING);
+    RDMAD_LIVE(channel, CHANNEL);
     const struct memory m = {.at = buffer, .length = size, .filled = true};
 
     return prepare_message(ring, sqe, RDMAD_OP_RECV, channel, &m, user_data);
@@ -204,30 +230,49 @@ int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *chan
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
-void rdmad_prep_nop(struct rdmad_sqe *sqe, uint64_t user_data) {
-    memset(sqe, 0, sizeof(*sqe));
-    sqe->opcode = RDMAD_OP_NOP;
-    sqe->user_data = user_data;
+int rdmad_prep_nop(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t user_data) {
+    RDMAD_LIVE(ring, RING);
+    int rc = begin(ring, sqe, user_data);
+
+    if (!rc)
+        sqe->opcode = RDMAD_OP_NOP;
+    return rc;
 }
 
 int rdmad_prep_cancel(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t target,
                       uint64_t user_data) {
-    begin(ring, sqe, user_data);
+    RDMAD_LIVE(ring, RING);
+    int rc = begin(ring, sqe, user_data);
+
+    if (rc)
+        return rc;
     sqe->opcode = RDMAD_OP_CANCEL;
     sqe->lease = target; /* until it is submitted: ring.c */
     return 0;
 }
 
+/* These are not told the ring, and return nothing. */
+static void no_null(const struct rdmad_sqe *sqe, const char *call) {
+    if (sqe)
+        return;
+    fprintf(stderr, "rdmad misuse: %s: the entry is NULL: rdmad_ring_reserve had none free\n",
+            call);
+    abort();
+}
+
 void rdmad_sqe_set_imm(struct rdmad_sqe *sqe, uint32_t imm) {
+    no_null(sqe, __func__);
     sqe->imm = imm;
     sqe->flags |= RDMAD_SQE_IMM;
 }
 
 void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags) {
+    no_null(sqe, __func__);
     /* What is no flag must not look like one: the daemon refuses the entry. */
     sqe->flags |= (uint8_t)(flags > UINT8_MAX ? ~RDMAD_SQE_FLAGS : flags);
 }
 
 void rdmad_sqe_set_timeout(struct rdmad_sqe *sqe, uint64_t timeout_ns) {
+    no_null(sqe, __func__);
     sqe->timeout_ns = timeout_ns;
 }

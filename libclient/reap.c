@@ -17,6 +17,8 @@
 
 #include "common/ringword.h"
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -303,6 +305,7 @@ static int give_first(struct rdmad_ring *r, const struct rdmad_cqe **cqe) {
 }
 
 int rdmad_ring_peek(rdmad_ring *r, const struct rdmad_cqe **cqe) {
+    RDMAD_LIVE(r, RING);
     uint32_t index;
 
     if (r->holding) {
@@ -320,8 +323,14 @@ int rdmad_ring_peek(rdmad_ring *r, const struct rdmad_cqe **cqe) {
 }
 
 void rdmad_ring_seen(rdmad_ring *r, const struct rdmad_cqe *cqe) {
-    if (!r->holding || cqe != &r->current)
-        return;
+    RDMAD_LIVE(r, RING);
+    if (!r->holding || cqe != &r->current) {
+        fprintf(stderr,
+                "rdmad misuse: rdmad_ring_seen: %p is not the completion that ring %llu brought "
+                "last, or was seen before\n",
+                (const void *)cqe, (unsigned long long)r->handle);
+        abort();
+    }
     r->holding = false;
     r->visible--;
     rdmad_slot_free(r, r->current_slot);
@@ -333,6 +342,7 @@ static bool have_completion(struct rdmad_ring *r) {
 }
 
 int rdmad_ring_arm(rdmad_ring *r) {
+    RDMAD_LIVE(r, RING);
     rdmad_ring_gather(r);
     if (have_completion(r))
         return RDMAD_E_AGAIN;
@@ -350,5 +360,6 @@ int rdmad_ring_arm(rdmad_ring *r) {
 }
 
 int rdmad_ring_fd(rdmad_ring *r) {
+    RDMAD_LIVE(r, RING);
     return r->doorbell;
 }

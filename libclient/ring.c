@@ -21,6 +21,7 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
 
     if (!r)
         return NULL;
+    rdmad_object_init(&r->object, RDMAD_KIND_RING);
     r->session = s;
     r->handle = parts->handle;
     r->client = parts->client;
@@ -46,6 +47,14 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     return r;
 }
 
+/* One that was never anybody's is just freed. */
+void rdmad_ring_keep(struct rdmad_ring *r) {
+    if (r->object.gone_since)
+        rdmad_object_keep(&r->object, sizeof(*r));
+    else
+        free(r);
+}
+
 void rdmad_ring_free(struct rdmad_ring *r) {
     for (uint32_t i = 0; r->slot && i < r->entries; i++)
         rdmad_hold_end(r, i);
@@ -55,7 +64,7 @@ void rdmad_ring_free(struct rdmad_ring *r) {
     if (r->calling)
         r->gone = true;
     else
-        free(r);
+        rdmad_ring_keep(r);
 }
 
 void rdmad_slot_free(struct rdmad_ring *r, uint32_t slot) {
@@ -64,6 +73,7 @@ void rdmad_slot_free(struct rdmad_ring *r, uint32_t slot) {
 }
 
 struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *r) {
+    RDMAD_LIVE(r, RING);
     uint32_t at = r->sq_reserved & (r->entries - 1), index;
     struct rdmad_sqe *sqe = &r->sqe[at];
     struct rdmad_slot *slot;
@@ -85,12 +95,32 @@ struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *r) {
     return sqe;
 }
 
-void rdmad_ring_unreserve(struct rdmad_ring *r, uint32_t count) {
+void rdmad_ring_take_back(struct rdmad_ring *r, uint32_t count) {
     while (count-- > 0) {
         uint32_t index = r->slot_of[--r->sq_reserved & (r->entries - 1)];
         rdmad_hold_end(r, index);
         rdmad_slot_free(r, index);
     }
+}
+
+int rdmad_fail_entry(const struct rdmad_ring *r, const struct rdmad_sqe *sqe) {
+    return rdmad_fail(r->session, RDMAD_E_INVAL,
+                      sqe ? "the entry is none that ring %llu has reserved and not submitted"
+                          : "the entry is NULL: ring %llu had none free when it was reserved",
+                      (unsigned long long)r->handle);
+}
+
+int rdmad_ring_unreserve(rdmad_ring *r, struct rdmad_sqe *sqe) {
+    RDMAD_LIVE(r, RING);
+    if (!rdmad_is_reserved(r, sqe))
+        return rdmad_fail_entry(r, sqe);
+    if (sqe != &r->sqe[(r->sq_reserved - 1) & (r->entries - 1)])
+        return rdmad_fail(r->session, RDMAD_E_INVAL,
+                          "the entry is not the one that ring %llu has reserved last: give those "
+                          "back first, or make it a NOP",
+                          (unsigned long long)r->handle);
+    rdmad_ring_take_back(r, 1);
+    return 0;
 }
 
 static uint64_t token_of(const struct rdmad_ring *r, uint32_t index) {
@@ -181,6 +211,7 @@ static void publish_tail(struct rdmad_ring *r) {
 }
 
 int rdmad_ring_submit(rdmad_ring *r) {
+    RDMAD_LIVE(r, RING);
     uint32_t count = r->sq_reserved - r->sq_tail;
     bool lost = rdmad_is_lost(r->session);
 

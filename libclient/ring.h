@@ -68,6 +68,7 @@ struct rdmad_slot_list {
 };
 
 struct rdmad_ring {
+    struct rdmad_object object;
     struct rdmad_session *session;
     struct rdmad_ring *next;
     uint64_t handle;
@@ -140,13 +141,16 @@ struct rdmad_ring_parts {
 
 /* A ring over parts, not yet in the session's list; NULL: out of memory. */
 struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts);
-/* Frees ring's own memory only, and ends what its ops hold. In one of its callbacks the struct itself
- * stays until its dispatch returns. */
+/* Frees ring's own memory only, and ends what its ops hold. In one of its callbacks the struct
+ * itself stays until its dispatch returns. */
 void rdmad_ring_free(struct rdmad_ring *ring);
+/* The struct alone, of which all else is gone. */
+void rdmad_ring_keep(struct rdmad_ring *ring);
 /* A ring of the daemon's making. watched: its doorbell wakes the session's descriptor. */
 int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
                     struct rdmad_ring **out);
-/* Unmaps, closes, frees, and takes it off the session's list; tells nobody. */
+/* Unmaps, closes, frees, and takes it off the session's list; tells nobody. It has ended as an
+ * object. */
 void rdmad_ring_dispose(struct rdmad_ring *ring);
 
 /* ---- ring.c -------------------------------------------------------------------------------- */
@@ -155,8 +159,18 @@ void rdmad_ring_dispose(struct rdmad_ring *ring);
 static inline uint32_t rdmad_slot_of(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe) {
     return ring->slot_of[sqe - ring->sqe];
 }
+/* Whether it is an entry that ring has reserved and not submitted. */
+static inline bool rdmad_is_reserved(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe) {
+    uintptr_t at = (uintptr_t)sqe - (uintptr_t)ring->sqe;
+    uint32_t index = (uint32_t)(at / sizeof(*sqe));
+
+    return at % sizeof(*sqe) == 0 && at / sizeof(*sqe) < ring->entries &&
+           ((index - ring->sq_tail) & (ring->entries - 1)) < ring->sq_reserved - ring->sq_tail;
+}
+/* Says that it is none and returns RDMAD_E_INVAL. */
+int rdmad_fail_entry(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe);
 /* Takes back the count entries reserved last. */
-void rdmad_ring_unreserve(struct rdmad_ring *ring, uint32_t count);
+void rdmad_ring_take_back(struct rdmad_ring *ring, uint32_t count);
 /* Submits a cancel of the op in that slot, in the slot of its own, when the sq has room. False: the
  * daemon is lost. */
 bool rdmad_ring_publish_cancel(struct rdmad_ring *ring, uint32_t target);

@@ -147,6 +147,7 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
 }
 
 int rdmad_ring_create(rdmad_session *s, uint32_t entries, rdmad_ring **out) {
+    RDMAD_LIVE(s, SESSION);
     return rdmad_ring_open(s, entries, true, out);
 }
 
@@ -176,6 +177,7 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
 void rdmad_ring_destroy(rdmad_ring *r) {
     if (!r)
         return;
+    rdmad_object_end(&r->object, RDMAD_KIND_RING, r->handle, __func__);
     tell_destroy(r->session, r->handle); /* answered when the ops have ended */
     rdmad_ring_dispose(r);
 }

@@ -34,7 +34,7 @@ int rdmad_ring_batch(struct rdmad_ring *r, enum rdmad_opcode opcode, struct rdma
     for (unsigned i = 0; i < count; i++) {
         int rc = prepare(r, opcode, lease, &segments[i], i + 1 == count, user_data);
         if (rc) {
-            rdmad_ring_unreserve(r, i + 1);
+            rdmad_ring_take_back(r, i + 1);
             return rc;
         }
     }
@@ -43,10 +43,14 @@ int rdmad_ring_batch(struct rdmad_ring *r, enum rdmad_opcode opcode, struct rdma
 
 int rdmad_ring_writev(rdmad_ring *r, rdmad_lease *lease, const struct rdmad_segment *segments,
                       unsigned count, uint64_t user_data) {
+    RDMAD_LIVE(r, RING);
+    RDMAD_LIVE(lease, LEASE);
     return rdmad_ring_batch(r, RDMAD_OP_WRITE, lease, segments, count, user_data);
 }
 
 int rdmad_ring_readv(rdmad_ring *r, rdmad_lease *lease, const struct rdmad_segment *segments,
                      unsigned count, uint64_t user_data) {
+    RDMAD_LIVE(r, RING);
+    RDMAD_LIVE(lease, LEASE);
     return rdmad_ring_batch(r, RDMAD_OP_READ, lease, segments, count, user_data);
 }

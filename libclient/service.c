@@ -106,6 +106,7 @@ static bool somebody_waits(struct rdmad_session *s, void *arg) {
 }
 
 int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out) {
+    RDMAD_LIVE(service, SERVICE);
     struct rdmad_session *s = service->session;
     int rc = 0;
 
@@ -164,6 +165,7 @@ static int accept_claimed(struct rdmad_service *service, const struct rdmad_inco
 
 int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
                  rdmad_channel **out) {
+    RDMAD_LIVE(service, SERVICE);
     uint64_t deadline_ns = rdmad_deadline_ns(timeout_ms);
     struct rdmad_incoming claimed;
     int rc;
@@ -186,6 +188,7 @@ int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int t
 }
 
 int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who, const char *text) {
+    RDMAD_LIVE(service, SERVICE);
     struct rdmad_channel_reject_req request = {.service = service->number, .incoming = who->id};
     struct rdmad_call call = {
         .type = RDMAD_MSG_CHANNEL_REJECT, .request = &request, .request_size = sizeof(request)};
@@ -260,6 +263,7 @@ void rdmad_service_handed_over(struct rdmad_session *s, const void *body) {
 }
 
 int rdmad_service_free(rdmad_service *service, void *memory) {
+    RDMAD_LIVE(service, SERVICE);
     struct rdmad_session *s = service->session;
     struct rdmad_budget_free_req request = {.service = service->number};
     struct rdmad_call call = {
@@ -350,6 +354,7 @@ static void listening(struct rdmad_session *s, const struct rdmad_call *call) {
 
 int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_terms *terms,
                  rdmad_service **out) {
+    RDMAD_LIVE(s, SESSION);
     struct rdmad_service_listen_req request = {.backlog = 0};
     struct rdmad_service_listen_rep reply;
     struct rdmad_lent lent = {.length = 0};
@@ -365,6 +370,7 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
         rdmad_lent_end(s, &lent);
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a service");
     }
+    rdmad_object_init(&service->object, RDMAD_KIND_SERVICE);
     service->session = s;
     service->lent = lent;
     service->last_waiting = &service->waiting;
@@ -387,10 +393,11 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
 }
 
 const char *rdmad_service_uri(const rdmad_service *service) {
+    RDMAD_LIVE(service, SERVICE);
     return service->uri;
 }
 
-/* With the lock, off the session's list. */
+/* With the lock, off the session's list, and ended as an object. */
 static void dispose(struct rdmad_service *service) {
     struct rdmad_incoming who;
 
@@ -398,13 +405,14 @@ static void dispose(struct rdmad_service *service) {
         ;
     while (service->handed_over)
         forget_handed_over(service->handed_over);
-    free(service);
+    rdmad_object_keep(&service->object, sizeof(*service));
 }
 
 void rdmad_services_dispose(struct rdmad_session *s) {
     while (s->services) {
         struct rdmad_service *service = s->services;
         s->services = service->next;
+        rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, service->number, "rdmad_close");
         dispose(service);
     }
 }
@@ -416,6 +424,7 @@ void rdmad_service_close(rdmad_service *service) {
 
     if (!service)
         return;
+    rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, service->number, __func__);
     struct rdmad_service_close_req request = {.service = service->number};
     struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_CLOSE,
                               .request = &request,

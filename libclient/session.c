@@ -30,6 +30,7 @@ static struct rdmad_session *session_new(void) {
 
     if (!s)
         return NULL;
+    rdmad_object_init(&s->object, RDMAD_KIND_SESSION);
     s->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
     s->sock = s->epoll = s->bell = -1;
     s->last_news = &s->first_news;
@@ -176,8 +177,12 @@ int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
 }
 
 void rdmad_close(rdmad_session *s) {
-    if (!s || s->inherited)
+    if (!s)
+        return;
+    RDMAD_LIVE(s, SESSION);
+    if (s->inherited)
         return; /* the parent's, see fork.c */
+    rdmad_object_end(&s->object, RDMAD_KIND_SESSION, s->id, __func__);
     rdmad_fork_remove(s);
     if (s->sock >= 0) {
         pthread_mutex_lock(&s->lock);
@@ -187,10 +192,12 @@ void rdmad_close(rdmad_session *s) {
     }
     rdmad_blocking_free(s->blocking);
     rdmad_copies_free(s->copies);
-    while (s->rings)
+    while (s->rings) {
+        rdmad_object_end(&s->rings->object, RDMAD_KIND_RING, s->rings->handle, __func__);
         rdmad_ring_dispose(s->rings);
+    }
     while (s->pools)
-        rdmad_pool_dispose(s->pools);
+        rdmad_pool_dispose(s->pools, __func__);
     rdmad_names_dispose(s); /* walks the news, which the others are part of */
     rdmad_leases_dispose(s);
     rdmad_channels_dispose(s);
@@ -201,10 +208,11 @@ void rdmad_close(rdmad_session *s) {
         close(s->bell);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
-    free(s);
+    rdmad_object_keep(&s->object, sizeof(*s));
 }
 
 void rdmad_session_get_info(const rdmad_session *s, struct rdmad_session_info *out) {
+    RDMAD_LIVE(s, SESSION);
     *out = (struct rdmad_session_info){.id = s->id,
                                        .max_pool_bytes = s->max_pool_bytes,
                                        .default_timeout_ns = s->default_timeout_ns,

@@ -122,6 +122,7 @@ int rdmad_ring_idle(struct rdmad_ring *r) {
 }
 
 int rdmad_ring_wait(rdmad_ring *r, int timeout_ms, const struct rdmad_cqe **cqe) {
+    RDMAD_LIVE(r, RING);
     uint64_t deadline;
     int rc = rdmad_ring_peek(r, cqe);
 

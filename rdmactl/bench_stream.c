@@ -44,10 +44,8 @@ static int prepare(struct stream *s, struct rdmad_sqe *sqe) {
     struct bench_run *run = s->run;
     uint64_t remote = BENCH_HEAD_BYTES + s->offset, number = ++s->issued, tries = 0;
     s->inflight++;
-    if (run->op == BENCH_NOP) {
-        rdmad_prep_nop(sqe, number);
-        return 0;
-    }
+    if (run->op == BENCH_NOP)
+        return rdmad_prep_nop(run->ring, sqe, number);
     advance(&s->offset, run->span, run);
     if (run->op == BENCH_CAS)
         return rdmad_prep_cas(run->ring, sqe, run->lease, remote, 0, number, number);

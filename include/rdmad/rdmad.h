@@ -26,6 +26,11 @@
  * rdmad_next_event), are answers, not errors: they come without a sentence, as does a NULL of
  * rdmad_ring_reserve.
  *
+ * Handles. Whoever uses a handle after its end (by free, destroy, close or its session's
+ * rdmad_close), ends one twice, or gives NULL or another kind of handle where one is needed, is
+ * ended with a message that names call and object, by abort(). The library keeps the last MiB of
+ * ended objects of each kind for that; how a handle that is older behaves is undefined.
+ *
  * Threads. A session, its pools and its leases may be used by any number of threads. A ring belongs
  * to one thread at a time; give each thread a ring of its own and none of them takes a lock on the
  * way of an op. The blocking calls may be made by any number of threads. They share rings of the
@@ -498,17 +503,21 @@ RDMAD_API void rdmad_ring_destroy(rdmad_ring *ring);
 /* A free entry to prepare, or NULL when entries ops are in flight or prepared: reap some first. An
  * op's entry is free again when its completion was seen, each of a batch's with the batch's. */
 RDMAD_API struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *ring);
+/* Gives back the entry that was reserved last, prepared or not, as if it had not been reserved. An
+ * entry that others were reserved after cannot be given back (RDMAD_E_INVAL): make it a NOP. */
+RDMAD_API int rdmad_ring_unreserve(rdmad_ring *ring, struct rdmad_sqe *sqe);
 /* Fill in a reserved entry; user_data comes back in the completion. A bad range shows there too,
  * the daemon checks it; prep_* return RDMAD_E_RANGE only when buffer is in no pool of the session,
  * RDMAD_E_BUSY when it is held ("who may touch a buffer"), and RDMAD_E_INVAL when lease was
- * granted, not attached, or belongs to another session. Such an entry can be prepared again; as it
+ * granted, not attached, or belongs to another session, or when sqe is no entry that was reserved
+ * on ring and not submitted. An entry whose prep failed can be prepared again, or given back; as it
  * is the daemon refuses it (RDMAD_E_OPCODE). */
 RDMAD_API int rdmad_prep_write(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                                uint64_t offset, const void *buffer, size_t length,
                                uint64_t user_data);
 RDMAD_API int rdmad_prep_read(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                               uint64_t offset, void *buffer, size_t length, uint64_t user_data);
-RDMAD_API void rdmad_prep_nop(struct rdmad_sqe *sqe, uint64_t user_data);
+RDMAD_API int rdmad_prep_nop(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t user_data);
 /* The blocking calls of the same names say what these do. The completion of CAS and FADD has the
  * old value in value; that of RECV and NOTIFIED length in bytes, imm in imm. */
 RDMAD_API int rdmad_prep_cas(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
@@ -556,6 +565,8 @@ RDMAD_API int rdmad_ring_peek(rdmad_ring *ring, const struct rdmad_cqe **cqe);
  * RDMAD_E_INVAL when nothing is in flight that could complete (here: without a callback), also when
  * the last silent op was done meanwhile. An armed ring must be armed again after it. */
 RDMAD_API int rdmad_ring_wait(rdmad_ring *ring, int timeout_ms, const struct rdmad_cqe **cqe);
+/* cqe is what peek or wait brought last; any other, also the same once more, aborts with a message.
+ */
 RDMAD_API void rdmad_ring_seen(rdmad_ring *ring, const struct rdmad_cqe *cqe);
 /* What cqe says in full words, with the lease's or channel's number in it; between peek and seen,
  * or in its callback. Writes at most size bytes. */

@@ -95,7 +95,7 @@ static void batches_that_fail(void) {
     expect(cqe, 3, RDMAD_E_RANGE, RDMAD_FAILED_PARTIAL);
     CHECK(cqe.bytes == 128, "%lu bytes are placed", (unsigned long)cqe.bytes);
     rdmad_sqe_set_flags(put_write(POOL, 64, 1), RDMAD_SQE_MORE);
-    rdmad_prep_nop(reserve(), 2); /* cannot be in one */
+    rdmad_prep_nop(ring, reserve(), 2); /* cannot be in one */
     submit(2);
     expect(reap(), 2, RDMAD_E_RANGE, RDMAD_FAILED_UNTOUCHED);
     for (unsigned i = 0; i < ENTRIES; i++) /* every entry is free again */

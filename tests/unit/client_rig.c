@@ -97,7 +97,7 @@ unsigned rig_free_entries(void) {
 
     while (rdmad_ring_reserve(ring))
         n++;
-    rdmad_ring_unreserve(ring, n);
+    rdmad_ring_take_back(ring, n);
     return n;
 }
 

@@ -162,7 +162,9 @@ Test(arena, what_was_not_handed_out_is_not_taken_back) {
 static struct rdmad_pool *plain_pool(size_t bytes) {
     struct rdmad_pool *pool = calloc(1, sizeof(*pool));
 
+    rdmad_object_init(&pool->object, RDMAD_KIND_POOL);
     pool->session = calloc(1, sizeof(*pool->session));
+    rdmad_object_init(&pool->session->object, RDMAD_KIND_SESSION);
     pool->bytes = bytes;
     pool->base = aligned_alloc(4096, bytes);
     pool->arena = rdmad_arena_new(bytes);

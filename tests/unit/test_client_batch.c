@@ -262,7 +262,7 @@ Test(silent, a_batch_is_silent_by_its_last_entry) {
 Test(silent, what_may_not_be_silent_goes_to_the_daemon_as_it_is_to_be_refused) {
     struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
 
-    rdmad_prep_nop(sqe, 1);
+    rdmad_prep_nop(ring, sqe, 1);
     rdmad_sqe_set_flags(sqe, RDMAD_SQE_SILENT);
     rdmad_sqe_set_flags(rig_prep_write(2), RDMAD_SQE_SILENT | RDMAD_SQE_MORE);
     rdmad_sqe_set_flags(rig_prep_write(3), 0x100); /* no flag at all */

@@ -241,7 +241,7 @@ Test(dispatch, a_callback_of_one_ring_may_close_the_session_under_the_dispatch_o
 
     cr_assert_eq(rdmad_ring_create(s, 2, &other), 0);
     entry = rdmad_ring_reserve(other);
-    rdmad_prep_nop(entry, 7);
+    rdmad_prep_nop(other, entry, 7);
     cr_assert_eq(rdmad_sqe_set_callback(other, entry, close_session, NULL), 0);
     cr_assert_eq(rdmad_ring_submit(other), 1);
     cr_assert(fake_ring_take(&fake.rings[1], &sqe));

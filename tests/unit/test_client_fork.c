@@ -87,7 +87,7 @@ static int reap_and_submit(void) {
     sqe = rdmad_ring_reserve(ring);
     if (!sqe)
         return 2;
-    rdmad_prep_nop(sqe, 2);
+    rdmad_prep_nop(ring, sqe, 2);
     if (rdmad_ring_submit(ring) != RDMAD_E_DAEMON_LOST)
         return 3;
     if (rdmad_ring_wait(ring, -1, &cqe) || cqe->user_data != 2)

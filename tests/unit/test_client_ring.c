@@ -288,7 +288,7 @@ Test(ring, waiting_on_a_lease_that_has_ended_says_why_it_ended) {
 Test(ring, an_unknown_flag_does_not_make_an_entry_part_of_a_batch) {
     struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
 
-    rdmad_prep_nop(sqe, 5);
+    rdmad_prep_nop(ring, sqe, 5);
     rdmad_sqe_set_flags(sqe, 0x8000);
     cr_assert_eq(rdmad_ring_submit(ring), 1);
     struct rdmad_sqe sent = take();

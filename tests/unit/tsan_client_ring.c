@@ -90,7 +90,7 @@ static void submit_some(struct rdmad_ring *r, uint64_t *next) {
     struct rdmad_sqe *sqe;
 
     while (n-- > 0 && *next < OPS && (sqe = rdmad_ring_reserve(r))) {
-        rdmad_prep_nop(sqe, *next);
+        rdmad_prep_nop(r, sqe, *next);
         rdmad_sqe_set_timeout(sqe, *next);
         ++*next;
     }
