@@ -13,7 +13,7 @@
  *   outcome             DONE when all are; else UNKNOWN when none failed; else PARTIAL when any
  *                       member changed or may have changed a byte; else UNTOUCHED
  *
- * RDMAD_SQE_SILENT is the last entry's to have, and means the batch's cqe.
+ * RDMAD_SQE_SILENT and RDMAD_SQE_LINK are the last entry's to have, and mean the batch's end.
  *
  * A member that is refused makes the batch's status like one that failed, and the others run all
  * the same. That holds for whatever has MORE or comes last, also for an opcode that no batch may
@@ -31,7 +31,8 @@ struct op_batch {
     uint32_t left;  /* of them not ended */
     bool closed;    /* its last entry was taken */
     bool tagged;    /* is in its ring's batch_tags */
-    bool silent;
+    bool silent, linked;
+    uint64_t last; /* the order of its last entry */
     bool failed;
     bool some_done, some_failed, some_partial, some_unknown;
     uint8_t opcode;
@@ -65,6 +66,8 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
         b->closed = true;
         b->silent = sqe->flags & RDMAD_SQE_SILENT;
         b->tag.user_data = sqe->user_data;
+        b->linked = sqe->flags & RDMAD_SQE_LINK;
+        b->last = rq->order;
         b->opcode = sqe->opcode;
         r->batch = NULL;
         if (r->tagged)
@@ -123,6 +126,7 @@ void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
         tags_remove(&b->ring->batch_tags, &b->tag);
     struct op_result whole = {
         .status = b->status, .outcome = outcome_of(b), .bytes = b->bytes, .info = b->info};
+    chain_ended(b->ring, b->last, b->linked ? RDMAD_SQE_LINK : 0, whole.outcome);
     if (b->silent && !b->failed)
         op_tell_nothing(w, b->ring);
     else

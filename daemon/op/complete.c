@@ -91,6 +91,7 @@ void op_tell_nothing(struct worker *w, struct op_ring *r) {
 static void tell_apart(struct worker *w, struct op *op, const struct op_result *result) {
     if (op->opcode == RDMAD_OP_NOTIFY)
         notify_release(op);
+    chain_ended(op->ring, op->order, op->flags, result->outcome);
     if (op->batch)
         batch_ended(w, op->batch, op->order, result);
     else if (op->flags & RDMAD_SQE_SILENT && result->outcome == RDMAD_DONE)
@@ -180,6 +181,8 @@ void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     struct op_result result = {.status = status,
                                .outcome = status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE,
                                .info = lease_id};
+    if (status)
+        chain_refused(r, rq->order, sqe->flags);
     if (rq->batch)
         batch_ended(w, rq->batch, rq->order, &result);
     else

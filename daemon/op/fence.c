@@ -13,6 +13,8 @@
  * A SEND that waits is made anew when it starts, because its place among the channel's messages is
  * the one that it has then; if the channel has ended meanwhile it is refused then.
  *
+ * What follows a link of a chain is fenced, too (chain.c).
+ *
  * Waiting ops are started in the next turn, not where another op's end is being dealt with.
  */
 #include "daemon/op/worker.h"
@@ -62,6 +64,11 @@ static void send_anew(struct worker *w, struct op *op) {
 static void start(struct worker *w, struct op *op) {
     list_remove(&op->node);
     op->behind = false;
+    int broken = chain_start(op->ring, op->order, op->flags);
+    if (broken) {
+        op_cancel(w, op, broken);
+        return;
+    }
     if (op->opcode == RDMAD_OP_SEND) {
         send_anew(w, op);
         return;

@@ -5,9 +5,10 @@
  * Read this directory in this order: op.h, worker.h (the loop's turn), rings.c (sqes come in),
  * validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go to the fabric),
  * complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too long); what few
- * ops need: fence.c, batch.c, cancel.c and tags.h, notify.h and notify.c, channel.h; waits.h (how
- * many may wait), slab.h (their memory), table.c (what the control thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c
- * and notify_peer.c: the other side of the seam.
+ * ops need: fence.c, chain.c, batch.c, cancel.c and tags.h, notify.h and notify.c, channel.h;
+ * waits.h (how many may wait), slab.h (their memory), table.c (what the control thread adds and
+ * drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c and
+ * notify_peer.c: the other side of the seam.
  *
  * The happy path of a write: ring_serve copies the sqe, op_validate turns it into a request (a
  * pointer, a lease, a route), op_start gives it an op, submit posts it in parts of at most the
@@ -132,11 +133,14 @@ struct op_ring {
     uint32_t inflight; /* both */
     bool tagged;       /* these are in tags; cancel.c */
     struct tags tags, batch_tags;
-    bool parked;            /* its wait word is set: its client will knock */
-    uint64_t active_ns;     /* when it last had an sqe or an answer */
-    uint64_t taken;         /* sqes so far */
-    uint32_t moving;        /* ops under way that a fence waits for; fence.c */
-    struct list behind;     /* of struct op: one with a fence, and what came after it */
+    bool parked;        /* its wait word is set: its client will knock */
+    uint64_t active_ns; /* when it last had an sqe or an answer */
+    uint64_t taken;     /* transfers so far; chain.c's, as the next */
+    uint64_t refused;   /* the number of one that follows a broken link as it is taken; 0: none */
+    uint64_t broken;    /* the same, as it starts */
+    bool linked;        /* the last has RDMAD_SQE_LINK */
+    uint32_t moving;    /* ops under way that a fence waits for; fence.c */
+    struct list behind; /* of struct op: one with a fence, and what came after it */
     struct list fence_node; /* in worker->fences: something of behind may start */
     struct op_batch *batch; /* the one whose last entry has not come yet */
     struct knocks knocks;
@@ -230,7 +234,7 @@ struct op {
     uint32_t imm;
     uint32_t turn;   /* NOTIFY that waits for room: lease->notify_turn as it came */
     uint8_t flags;   /* RDMAD_SQE_* */
-    uint64_t order;  /* of its sqe on its ring, for fences */
+    uint64_t order;  /* of its sqe among its ring's transfers, from 1 */
     uint64_t next;   /* where the next part that was never posted begins */
     uint64_t posted; /* bytes given to the fabric, less those that have to be given again */
     uint64_t placed; /* bytes of parts that are done; CAS, FADD: what was there */
@@ -343,7 +347,7 @@ struct op_request {
     struct op_grant *grant; /* likewise */
     uint8_t *local;
     uint64_t deadline_ns;   /* CLOCK_NEVER: none */
-    uint64_t order;         /* of the sqe on its ring; the rest is rings.c's to fill in */
+    uint64_t order;         /* as op.order; 0: it is no transfer; rings.c fills in the rest, too */
     struct op_batch *batch; /* NULL: it belongs to none */
 };
 
@@ -440,6 +444,17 @@ void fence_hold(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe
                 const struct op_request *rq);
 void fence_wake(struct worker *w, struct op_ring *r); /* an op of it ended while others wait */
 void fences_run(struct worker *w);
+
+/* ---- chain.c: RDMAD_SQE_LINK ---------------------------------------------------------------- */
+
+uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe); /* its order */
+void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe);         /* before it joins a batch */
+/* CANCELED: what it is linked to was not done. The first when it is taken, the second when it
+ * starts, which may be at once. */
+int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags);
+int chain_start(struct op_ring *r, uint64_t order, uint8_t flags);
+void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags); /* as it was taken */
+void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome);
 
 /* ---- cancel.c ---------------------------------------------------------------------------- */
 

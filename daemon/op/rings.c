@@ -66,15 +66,21 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
 }
 
 /* What a plain READ, WRITE or NOP need not be asked. */
-static uint32_t admit_other(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sqe *sqe,
                             struct op_request *rq, int status, uint64_t lease_id) {
+    chain_follow(r, sqe);
     if (r->batch || sqe->flags & RDMAD_SQE_MORE) {
         int rc = batch_join(w, r, sqe, rq);
         status = status ? status : rc;
     }
+    bool stops = fence_stops(r, sqe);
+    int rc = chain_admit(r, rq->order, sqe->flags);
+    if (!rc && !stops)
+        rc = chain_start(r, rq->order, sqe->flags);
+    status = status ? status : rc;
     if (status)
         op_answer(w, r, sqe, rq, status, lease_id);
-    else if (fence_stops(r, sqe))
+    else if (stops)
         fence_hold(w, r, sqe, rq);
     else
         return sqe_start(w, r, sqe, rq);
@@ -87,11 +93,11 @@ static uint32_t admit(struct worker *w, struct op_ring *r) {
     ring_take(r->ring, &sqe);
 
     struct op_request rq;
-    rq.order = r->taken++;
+    rq.order = chain_take(r, &sqe);
     rq.batch = NULL;
     uint64_t lease_id;
     int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
-    if (!(status | sqe.flags) && !r->batch && list_empty(&r->behind)) {
+    if (!(status | sqe.flags) && !r->batch && !r->linked && list_empty(&r->behind)) {
         if (sqe.opcode == RDMAD_OP_READ || sqe.opcode == RDMAD_OP_WRITE) {
             op_start(w, r, &sqe, &rq);
             return 1;
@@ -109,7 +115,7 @@ static uint32_t admit_cancel(struct worker *w, struct op_ring *r) {
     struct rdmad_sqe sqe;
     ring_take(r->ring, &sqe);
 
-    struct op_request rq = {.order = r->taken++};
+    struct op_request rq = {.order = chain_take(r, &sqe)};
     uint64_t lease_id;
     int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
     if (status == 0 && sqe.opcode != RDMAD_OP_CANCEL)

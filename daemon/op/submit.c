@@ -93,8 +93,9 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
                   const struct op_request *rq) {
     struct op_session *s = r->session;
     struct op *op = make(w, s, r, sqe, rq);
+    const uint8_t apart = RDMAD_SQE_SILENT | RDMAD_SQE_LINK;
     op->charged = op->moving = op_is_own_time(sqe->opcode);
-    op->told_apart = rq->batch || sqe->flags & RDMAD_SQE_SILENT || sqe->opcode == RDMAD_OP_NOTIFY;
+    op->told_apart = rq->batch || sqe->flags & apart || sqe->opcode == RDMAD_OP_NOTIFY;
     s->charged += op->charged;
     r->moving += op->moving;
     r->inflight++;

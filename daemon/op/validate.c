@@ -6,13 +6,11 @@
  * answers with the code of the first thing wrong:
  *
  *   OPCODE            unknown opcode
- *   RESERVED          a flag that is unknown or not of this opcode, SILENT with MORE (it belongs on
- *                     the batch's last entry), a reserved field, or a field that the opcode does
- *                     not use, is not zero
- *   ALIGN             CAS, FADD: not 8 bytes, or not at a multiple of 8
- *   HANDLE            the pool's handle names nothing of this session
- *   NO_LEASE          the lease's handle names nothing of this session
- *   LEASE_*           the lease ended, and why
+ *   RESERVED          a flag that is unknown or not of this opcode, SILENT or LINK with MORE (they
+ *                     belong on the batch's last entry), a reserved field, or a field that the
+ * opcode does not use, is not zero ALIGN             CAS, FADD: not 8 bytes, or not at a multiple
+ * of 8 HANDLE            the pool's handle names nothing of this session NO_LEASE          the
+ * lease's handle names nothing of this session LEASE_*           the lease ended, and why
  *   LEASE_EXPIRED     its time is up, though nobody said so yet
  *   PEER_LOST         the owner's daemon is gone (a connection that may come back is no reason)
  *   RIGHTS            the lease does not grant the opcode's right
@@ -36,7 +34,7 @@ struct form {
     uint64_t no_compare, no_swap, no_length, no_lease, no_lease_offset;
 };
 
-#define IN_ORDER (RDMAD_SQE_FENCE | RDMAD_SQE_SILENT)
+#define IN_ORDER (RDMAD_SQE_FENCE | RDMAD_SQE_SILENT | RDMAD_SQE_LINK)
 #define IN_BATCH (IN_ORDER | RDMAD_SQE_MORE)
 #define NO UINT64_MAX
 
@@ -67,10 +65,10 @@ static bool covers(uint64_t size, uint64_t offset, uint64_t length) {
 }
 
 static bool flags_fit(const struct form *form, const struct rdmad_sqe *sqe) {
-    const uint8_t silent_more = RDMAD_SQE_SILENT | RDMAD_SQE_MORE;
+    const uint8_t of_last = RDMAD_SQE_SILENT | RDMAD_SQE_LINK;
+    bool misplaced = sqe->flags & RDMAD_SQE_MORE && sqe->flags & of_last;
     bool imm = form->imm || sqe->flags & RDMAD_SQE_IMM;
-    return !(sqe->flags & ~form->flags) && (sqe->flags & silent_more) != silent_more &&
-           (imm || !sqe->imm);
+    return !(sqe->flags & ~form->flags) && !misplaced && (imm || !sqe->imm);
 }
 
 static int check_form(const struct form *form, const struct rdmad_sqe *sqe) {

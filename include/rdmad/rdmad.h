@@ -481,8 +481,11 @@ RDMAD_API int rdmad_cas(rdmad_lease *lease, uint64_t offset, uint64_t expected, 
 RDMAD_API int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t *old);
 
 /* Writes, and then tells the lease's owner imm: whoever takes the notification sees the bytes.
- * RDMAD_E_NO_WAITER, and nothing is written: the owner has not taken the last ones yet, or the
- * lease was requested of a service, whose owner is told by rdmad_lease_hand_over. */
+ * RDMAD_E_NO_WAITER, and nothing is written: RDMAD_NOTIFY_DEPTH of this attach's are really untaken
+ * (under way or left), or the lease was requested of a service, whose owner is told by
+ * rdmad_lease_hand_over. On a ring those of one lease are let in, in the order submitted, as the
+ * owner takes; one behind a refused one may be let in again: where that would be a hole, link them
+ * (RDMAD_SQE_LINK), and after a refusal go on from the first that was not done. */
 RDMAD_API int rdmad_write_notify(rdmad_lease *lease, uint64_t offset, const void *buffer,
                                  size_t length, uint32_t imm);
 /* Owner: takes the next notification of a lease that it granted, or of what was delegated of it;
@@ -535,8 +538,8 @@ RDMAD_API int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_cha
 RDMAD_API int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel,
                               void *buffer, size_t size, uint64_t user_data);
 RDMAD_API void rdmad_sqe_set_imm(struct rdmad_sqe *sqe, uint32_t imm); /* of a SEND */
-/* RDMAD_SQE_FENCE, RDMAD_SQE_SILENT, RDMAD_SQE_MORE, in addition to what prep_* set. Of a batch the
- * last entry's user_data, callback and silence count. A silent op that is done frees its entry and
+/* RDMAD_SQE_FENCE, RDMAD_SQE_SILENT, RDMAD_SQE_MORE, RDMAD_SQE_LINK, in addition to what prep_* set.
+ * Of a batch the last entry's user_data, callback, silence and link count. A silent op that is done frees its entry and
  * its buffer when the library next looks at the ring's completions, which reserve does, too, when
  * it finds no free entry. */
 RDMAD_API void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags);

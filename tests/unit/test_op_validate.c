@@ -86,7 +86,7 @@ Test(validate, a_good_sqe_passes_and_means_what_it_says) {
 Test(validate, every_malformed_sqe_has_its_own_code) {
     for (unsigned op = RDMAD_OP_COUNT; op <= 0xff; op++)
         REJECT(RDMAD_E_OPCODE, 0, q.opcode = (uint8_t)op);
-    for (unsigned bit = 5; bit < 8; bit++)
+    for (unsigned bit = 6; bit < 8; bit++)
         REJECT(RDMAD_E_RESERVED, 0, q.flags = (uint8_t)(1u << bit));
     for (unsigned bit = 0; bit < 16; bit++)
         REJECT(RDMAD_E_RESERVED, 0, q.reserved0 = (uint16_t)(1u << bit));
@@ -144,8 +144,8 @@ Test(validate, every_opcode_has_its_flags_and_no_other) {
         make_good(op);
         for (unsigned flags = 0; flags < 256; flags++) {
             bool fits = !(flags & ~(unsigned)forms[op].flags) &&
-                        (flags & (RDMAD_SQE_SILENT | RDMAD_SQE_MORE)) !=
-                            (RDMAD_SQE_SILENT | RDMAD_SQE_MORE);
+                        !(flags & RDMAD_SQE_MORE &&
+                          flags & (RDMAD_SQE_SILENT | RDMAD_SQE_LINK));
             REJECT(fits ? 0 : RDMAD_E_RESERVED, 0, q.flags = (uint8_t)flags);
         }
         setup();

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chain.c - an ordered stream of ops that stops at its first failure.
+ *
+ * An entry with RDMAD_SQE_LINK makes the next transfer of its ring wait for its end, as if that had
+ * RDMAD_SQE_FENCE, and start only if it was done. If it was not, that next one ends CANCELED,
+ * untouched, and so does what that one is linked to. NOP, RECV, NOTIFIED and CANCEL are no part of
+ * this: they come between the links of a chain as if they were not there.
+ *
+ * A batch is one link: its last entry has the flag, and the chain breaks if any member was not
+ * done. One that follows a broken link is canceled whole.
+ *
+ * Who follows whom is told by numbers, which a ring's transfers have in the order they are taken:
+ * what ended in its time leaves the number of its follower in broken, which is the next that can
+ * start; what was refused when it was taken leaves it in refused, for the next that is taken.
+ */
+#include "daemon/op/worker.h"
+
+/* An entry that makes no sense counts: who meant it to come before the next must hear of it. */
+static bool is_link(uint8_t opcode) {
+    return opcode >= RDMAD_OP_COUNT || op_is_own_time(opcode);
+}
+
+uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe) {
+    return is_link(sqe->opcode) ? ++r->taken : 0;
+}
+
+void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe) {
+    if (!is_link(sqe->opcode))
+        return;
+    if (r->linked && !r->batch)
+        sqe->flags |= RDMAD_SQE_FENCE;
+    r->linked = sqe->flags & RDMAD_SQE_LINK;
+}
+
+/* It was canceled for what came before it, and takes along its batch and what is linked to it. */
+static bool passes_on(uint8_t flags) {
+    return flags & (RDMAD_SQE_LINK | RDMAD_SQE_MORE);
+}
+
+int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags) {
+    if (!order || r->refused != order)
+        return 0;
+    r->refused = passes_on(flags) ? order + 1 : 0;
+    return RDMAD_E_CANCELED;
+}
+
+int chain_start(struct op_ring *r, uint64_t order, uint8_t flags) {
+    if (!order || r->broken != order)
+        return 0;
+    r->broken = passes_on(flags) ? order + 1 : 0;
+    return RDMAD_E_CANCELED;
+}
+
+/* When it is taken; a SEND that waited behind a fence when it starts, and then its follower may
+ * wait there, too. */
+void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags) {
+    const struct list *next = list_first(&r->behind);
+    if (!order || !(flags & RDMAD_SQE_LINK))
+        return;
+    if (next && list_entry(next, struct op, node)->order > order)
+        r->broken = order + 1;
+    else
+        r->refused = order + 1;
+}
+
+void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome) {
+    if (order && flags & RDMAD_SQE_LINK && outcome != RDMAD_DONE)
+        r->broken = order + 1;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* A chain of linked ops stops at its first failure, wherever that is found, and nowhere else. */
+#include "tests/unit/op_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define BYTES 4096u
+#define REMOTE RIG_HANDLE(3)
+#define LOCAL RIG_HANDLE(5)
+#define LINK RDMAD_SQE_LINK
+#define MORE RDMAD_SQE_MORE
+
+static struct rig rig;
+static struct rig_client c;
+static struct rig_remote remote;
+static uint8_t far[BYTES], near[BYTES];
+static struct fabric_audit audit;
+
+static void setup(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 31);
+    uint64_t deadline_ns = sim_now() + 60 * NSEC_PER_SEC;
+    rig_client_up(&rig, &c, 64, 128, BYTES);
+    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
+    rig_lease(&c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
+    for (unsigned i = 0; i < BYTES; i++)
+        c.pool[i] = (uint8_t)(i + 1);
+}
+
+static void teardown(void) {
+    rig_client_down(&c);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
+TestSuite(chain, .init = setup, .fini = teardown, .timeout = 60);
+
+/* The n-th writes byte n of the lease; offset BYTES is out of range. */
+static void put_at(uint64_t lease, uint64_t n, uint64_t offset, uint8_t flags) {
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
+                            .flags = flags,
+                            .pool = RIG_HANDLE(0),
+                            .pool_offset = n,
+                            .lease = lease,
+                            .lease_offset = offset,
+                            .length = 1,
+                            .user_data = n};
+    rig_put(&c, &sqe);
+}
+
+static void put(uint64_t lease, uint64_t n, uint8_t flags) {
+    put_at(lease, n, n, flags);
+}
+
+static void put_bad(uint64_t lease, uint64_t n, uint8_t flags) {
+    put_at(lease, n, BYTES, flags);
+}
+
+/* What entries 0 to count - 1 ended with, in whatever order. */
+static void expect(unsigned count, const int *status) {
+    bool seen[64] = {false};
+    for (unsigned i = 0; i < count; i++) {
+        struct rdmad_cqe cqe = rig_wait(&c);
+        cr_assert(cqe.user_data < count && !seen[cqe.user_data]);
+        seen[cqe.user_data] = true;
+        cr_assert_eq(cqe.status, status[cqe.user_data], "entry %u: %d", (unsigned)cqe.user_data,
+                     cqe.status);
+        cr_assert_eq(cqe.outcome, cqe.status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE);
+    }
+}
+
+static void nothing_more(void) {
+    struct rdmad_cqe cqe;
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    cr_assert_not(rig_take(&c, &cqe), "%u", (unsigned)cqe.user_data);
+}
+
+#define X RDMAD_E_CANCELED
+#define R RDMAD_E_RANGE
+
+static const uint64_t leases[] = {REMOTE, LOCAL};
+
+Test(chain, each_starts_when_the_one_before_it_is_done) {
+    sim_script()->delay_max_ns = 100000;
+    for (unsigned n = 0; n < 8; n++)
+        put(REMOTE, n, n < 7 ? LINK : 0);
+    for (unsigned n = 0; n < 8; n++) {
+        struct rdmad_cqe cqe = rig_wait(&c);
+        cr_assert_eq(cqe.user_data, n);
+        cr_assert_eq(cqe.status, 0);
+        cr_assert_eq(far[n], n + 1);
+        for (unsigned i = n + 2; i < 8; i++)
+            cr_assert_eq(far[i], 0, "%u was written before %u was done", i, i - 1);
+    }
+}
+
+Test(chain, what_comes_after_a_refused_one_is_canceled_to_the_chains_end) {
+    for (unsigned i = 0; i < 2; i++) {
+        uint8_t *at = leases[i] == REMOTE ? far : near;
+        put(leases[i], 0, LINK);
+        put_bad(leases[i], 1, LINK);
+        put(leases[i], 2, LINK);
+        put(leases[i], 3, 0); /* the last of the chain */
+        put(leases[i], 4, LINK);
+        put(leases[i], 5, 0);
+        expect(6, (int[]){0, R, X, X, 0, 0});
+        cr_assert(at[0] && !at[1] && !at[2] && !at[3] && at[4] && at[5]);
+    }
+}
+
+Test(chain, what_comes_after_one_that_failed_under_way_is_canceled) {
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
+                            .flags = LINK,
+                            .pool = RIG_HANDLE(0),
+                            .lease = REMOTE,
+                            .length = 1,
+                            .timeout_ns = NSEC_PER_MSEC};
+    rig_break(&rig);
+    rig_put(&c, &sqe);
+    put(LOCAL, 1, LINK);
+    put(LOCAL, 2, 0);
+    put(LOCAL, 3, 0);
+    expect(4, (int[]){RDMAD_E_TIMEOUT, X, X, 0});
+    cr_assert(!near[1] && !near[2] && near[3]);
+}
+
+Test(chain, one_that_is_submitted_after_the_failure_is_canceled_all_the_same) {
+    put_bad(LOCAL, 0, LINK);
+    expect(1, (int[]){R});
+    put(LOCAL, 0, 0);
+    expect(1, (int[]){X});
+    put(LOCAL, 0, 0);
+    expect(1, (int[]){0});
+    rig_break(&rig);
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
+                            .flags = LINK,
+                            .pool = RIG_HANDLE(0),
+                            .lease = REMOTE,
+                            .length = 1,
+                            .timeout_ns = NSEC_PER_MSEC};
+    rig_put(&c, &sqe);
+    expect(1, (int[]){RDMAD_E_TIMEOUT});
+    put(LOCAL, 0, LINK);
+    expect(1, (int[]){X});
+    put(LOCAL, 0, 0);
+    expect(1, (int[]){X});
+    put(LOCAL, 0, 0);
+    expect(1, (int[]){0});
+}
+
+/* A refusal is known when the entry is taken, the end of what waits before it only later. */
+Test(chain, a_refusal_is_not_forgotten_while_earlier_ones_wait) {
+    put(REMOTE, 0, 0);
+    put(REMOTE, 1, RDMAD_SQE_FENCE);
+    put(REMOTE, 2, RDMAD_SQE_FENCE | LINK);
+    put_bad(REMOTE, 3, LINK);
+    put(REMOTE, 4, 0);
+    put(REMOTE, 5, RDMAD_SQE_FENCE);
+    expect(6, (int[]){0, 0, 0, R, X, 0});
+    put(REMOTE, 0, RDMAD_SQE_FENCE | LINK);
+    put_bad(REMOTE, 1, LINK);
+    put_bad(REMOTE, 2, LINK); /* wrong itself, and told so */
+    put(REMOTE, 3, 0);
+    expect(4, (int[]){0, R, R, X});
+}
+
+Test(chain, entries_of_other_kinds_pass_through_it) {
+    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP, .user_data = 2};
+    struct rdmad_sqe cancel = {.opcode = RDMAD_OP_CANCEL, .lease = 99, .user_data = 3};
+    put(REMOTE, 0, 0);
+    put_bad(LOCAL, 1, LINK);
+    rig_put(&c, &nop);
+    rig_put(&c, &cancel);
+    put(LOCAL, 4, 0);
+    expect(5, (int[]){0, R, 0, RDMAD_E_HANDLE, X});
+    nop.flags = LINK;
+    nop.user_data = 0;
+    rig_put(&c, &nop);
+    expect(1, (int[]){RDMAD_E_RESERVED});
+    put(LOCAL, 0, LINK | MORE);
+    put(LOCAL, 0, 0);
+    expect(1, (int[]){RDMAD_E_RESERVED}); /* the batch's one */
+}
+
+Test(chain, an_entry_that_was_never_prepared_breaks_it) {
+    struct rdmad_sqe none = {.opcode = RDMAD_OP_COUNT, .flags = LINK, .user_data = 0};
+    rig_put(&c, &none);
+    put(LOCAL, 1, 0);
+    expect(2, (int[]){RDMAD_E_OPCODE, X});
+    cr_assert_eq(near[1], 0);
+}
+
+Test(chain, a_batch_is_one_link) {
+    for (unsigned i = 0; i < 2; i++) {
+        memset(near, 0, BYTES);
+        put(leases[i], 10, MORE);
+        put(LOCAL, 0, LINK);
+        put(LOCAL, 11, MORE); /* 1: after one that is done */
+        put(LOCAL, 1, LINK);
+        put_bad(leases[i], 12, MORE); /* 2: fails by its first member */
+        put(LOCAL, 2, LINK);
+        put(LOCAL, 13, MORE); /* 3: canceled whole */
+        put(LOCAL, 14, MORE);
+        put(LOCAL, 3, LINK);
+        put(LOCAL, 4, 0);
+        put(LOCAL, 5, 0);
+        struct rdmad_cqe cqe;
+        const int status[] = {0, 0, R, X, X, 0};
+        for (unsigned n = 0; n < 6; n++) {
+            cqe = rig_wait(&c);
+            cr_assert_lt(cqe.user_data, 6);
+            cr_assert_eq(cqe.status, status[cqe.user_data], "%u: %d", (unsigned)cqe.user_data,
+                         cqe.status);
+        }
+        cr_assert(near[11] && near[1] && near[2] && near[5]);
+        cr_assert(!near[13] && !near[14] && !near[3] && !near[4]);
+        nothing_more();
+    }
+}
+
+Test(chain, a_canceled_link_breaks_it_and_silent_ones_are_heard_of_then) {
+    struct rdmad_sqe cancel = {.opcode = RDMAD_OP_CANCEL, .lease = 0, .user_data = 3};
+    rig_break(&rig);
+    put(REMOTE, 0, LINK);
+    put(LOCAL, 1, LINK | RDMAD_SQE_SILENT);
+    put(LOCAL, 2, 0);
+    rig_put(&c, &cancel);
+    expect(4, (int[]){X, X, X, 0});
+    put(LOCAL, 1, LINK | RDMAD_SQE_SILENT);
+    put(LOCAL, 0, 0);
+    expect(1, (int[]){0});
+    nothing_more();
+}
+
+/* Whatever a client makes of chains: each entry ends once, and what follows one that was not done
+ * is not done either. */
+Test(chain, at_random_none_starts_behind_a_broken_link) {
+    enum { COUNT = 20000 };
+    static bool linked[COUNT], done[COUNT], ended[COUNT];
+    uint32_t put_ = 0, out = 0, failed = 0;
+    sim_script()->delay_max_ns = 20000;
+    while (put_ < COUNT || out) {
+        for (uint64_t n = 1 + sim_random(20); n && put_ < COUNT && out < 60; n--, out++) {
+            uint64_t lease = sim_random(2) ? REMOTE : LOCAL, dice = sim_random(16);
+            linked[put_] = put_ < COUNT - 1 && sim_random(4);
+            uint8_t flags =
+                (uint8_t)((linked[put_] ? LINK : 0) | (sim_random(8) ? 0 : RDMAD_SQE_FENCE));
+            struct rdmad_sqe sqe = {.opcode = dice == 1 ? RDMAD_OP_READ : RDMAD_OP_WRITE,
+                                    .flags = flags,
+                                    .pool = RIG_HANDLE(0),
+                                    .lease = lease,
+                                    .lease_offset = dice ? 0 : BYTES,
+                                    .length = 1 + sim_random(500) * (dice != 0),
+                                    .user_data = put_++};
+            rig_put(&c, &sqe);
+        }
+        struct rdmad_cqe cqe = rig_wait(&c);
+        cr_assert_not(ended[cqe.user_data]);
+        ended[cqe.user_data] = true;
+        done[cqe.user_data] = !cqe.status;
+        failed += cqe.status == RDMAD_E_CANCELED;
+        out--;
+    }
+    for (uint32_t n = 1; n < COUNT; n++)
+        cr_assert(!linked[n - 1] || done[n - 1] || !done[n], "%u ran behind a broken link", n);
+    cr_expect_gt(failed, COUNT / 50);
+}
