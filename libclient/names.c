@@ -37,15 +37,20 @@ static void to_name(const struct rdmad_name_entry *from, struct rdmad_name *to) 
 static bool take_name(struct rdmad_news *news, struct rdmad_event *out) {
     struct name_news *n = (struct name_news *)((char *)news - offsetof(struct name_news, news));
 
-    out->type = n->ev.gone ? RDMAD_EVENT_NAME_GONE : RDMAD_EVENT_NAME_THERE;
+    static const uint32_t types[] = {RDMAD_EVENT_NAME_THERE, RDMAD_EVENT_NAME_GONE,
+                                     RDMAD_EVENT_NAMES_ANEW};
+
+    out->type = types[n->ev.gone];
     out->reason = n->ev.reason;
     out->watch = n->ev.watch;
     to_name(&n->ev.entry, &out->name);
     if (n->ev.reason)
         snprintf(out->text, sizeof(out->text), "watch %llu has ended: %s; watch again",
-                 (unsigned long long)n->ev.watch,
-                 n->ev.reason == RDMAD_E_LIMIT ? "its news was not read in time"
-                                               : rdmad_strerror(n->ev.reason));
+                 (unsigned long long)n->ev.watch, rdmad_strerror(n->ev.reason));
+    else if (out->type == RDMAD_EVENT_NAMES_ANEW)
+        snprintf(out->text, sizeof(out->text),
+                 "watch %llu begins anew: too many names have gone since its news was read",
+                 (unsigned long long)n->ev.watch);
     else
         snprintf(out->text, sizeof(out->text), "%s is %s", out->name.name,
                  n->ev.gone ? "gone" : "there");
@@ -62,6 +67,10 @@ void rdmad_name_news(struct rdmad_session *s, const void *body) {
         return;
     }
     memcpy(&n->ev, body, sizeof(n->ev));
+    if (n->ev.gone > 2) { /* of a later daemon */
+        free(n);
+        return;
+    }
     n->news.take = take_name;
     rdmad_news_queue(s, &n->news);
 }

@@ -317,13 +317,20 @@ void peer_unwatch(struct peer_ask *a) {
     free(a);
 }
 
+void peer_watch_more(struct peer_ask *a, unsigned count) {
+    struct peer_msg m = {.type = PEER_MSG_WATCH_MORE,
+                         .watch_more = {.ref = a->ref, .count = count}};
+    if (a->peer && a->sent)
+        peer_send(a->peer, &m);
+}
+
 void names_ev(struct peer *p, const struct peer_name_ev *m) {
     static const struct error ok;
     struct peer_ask *a = find(p, m->ref, ASK_WATCH);
     struct error why;
     if (!a)
         return;
-    if (a->begun && m->gone && !m->entry.name[0]) {
+    if (a->begun && m->gone == NAME_GONE && !m->entry.name[0]) {
         error_set(&why, RDMAD_E_LIMIT, "%s has as many watches of your daemon as it allows",
                   p->name);
         fail(a, &why);
@@ -337,8 +344,8 @@ void names_ev(struct peer *p, const struct peer_name_ev *m) {
         if (find(p, m->ref, ASK_WATCH) != a)
             return;
     }
-    if (m->entry.name[0]) {
-        watch_news(a->watch, &m->entry, m->gone);
+    if (m->entry.name[0] || m->gone == NAMES_ANEW) {
+        watch_news(a->watch, &m->entry, (enum name_news)m->gone);
     } else if (m->gone) {
         a->sent = false; /* the other end knows that it is over */
         watch_over(a->watch, RDMAD_E_LIMIT);

@@ -126,6 +126,8 @@ static void dispatch_more(struct peer *p, const struct peer_msg *m) {
         return names_watch_req(p, &m->watch_req);
     case PEER_MSG_UNWATCH:
         return names_unwatch(p, &m->unwatch);
+    case PEER_MSG_WATCH_MORE:
+        return names_watch_more(p, &m->watch_more);
     case PEER_MSG_NAME_EV:
         return names_ev(p, &m->name_ev);
     case PEER_MSG_KEEP_REQ:

@@ -314,6 +314,7 @@ void names_req(struct peer *p, const struct peer_names_req *m);
 void names_go_on(struct peer *p); /* its output has drained */
 void names_lost(struct peer *p);
 void names_watch_req(struct peer *p, const struct peer_watch_req *m);
+void names_watch_more(struct peer *p, const struct peer_watch_more *m);
 void names_unwatch(struct peer *p, const struct peer_unwatch *m);
 void names_rep(struct peer *p, const struct peer_names_rep *m);
 void names_ev(struct peer *p, const struct peer_name_ev *m);

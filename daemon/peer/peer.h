@@ -75,6 +75,7 @@ struct peer_ask;
 struct peer_ask *peer_watch(struct session *s, const struct names_query *query, struct watch *w,
                             plane_done *done, void *arg);
 void peer_unwatch(struct peer_ask *a);
+void peer_watch_more(struct peer_ask *a, unsigned count); /* of its news were passed on */
 
 /* Dials and says hello: rdmactl peer add. */
 void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg);

@@ -25,7 +25,7 @@
  *   TTL_REQ ->                       <- TTL_REP
  *   DELEGATE_REQ, REQUEST_REQ, KEEP_REQ ->   <- DELEGATE_REP, ATTACH_REP, KEEP_REP
  *   NAMES_REQ ->                     <- NAMES_REP, one a name
- *   WATCH_REQ, UNWATCH ->            <- NAME_EV
+ *   WATCH_REQ, WATCH_MORE, UNWATCH -> <- NAME_EV
  *   CHAN_REQ, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END: both. See below.
  *   PING, PONG, BYE: both
  *
@@ -81,6 +81,7 @@ enum peer_msg_type {
     PEER_MSG_WATCH_REQ,
     PEER_MSG_UNWATCH,
     PEER_MSG_NAME_EV,
+    PEER_MSG_WATCH_MORE,
     PEER_MSG_KEEP_REQ,
     PEER_MSG_KEEP_REP,
     PEER_MSG_COUNT
@@ -261,7 +262,12 @@ struct peer_unwatch {
     uint64_t ref;
 };
 /* A WATCH_REQ is answered with those that are there, then one with no name; one with no name that
- * is gone is the end of the watch: there are too many, or its news was not read. */
+ * is gone is the end of the watch: there are too many. gone 2 (no name): all begins anew. */
+struct peer_watch_more { /* so many more NAME_EVs may come; at first WATCH_WINDOW */
+    uint64_t ref;
+    uint32_t count;
+};
+
 struct peer_name_ev {
     uint64_t ref;
     uint32_t gone;
@@ -307,6 +313,7 @@ struct peer_msg {
         struct peer_names_rep names_rep;
         struct peer_watch_req watch_req;
         struct peer_unwatch unwatch;
+        struct peer_watch_more watch_more;
         struct peer_name_ev name_ev;
         struct peer_keep_req keep_req;
         struct peer_keep_rep keep_rep;

@@ -5,6 +5,7 @@
  */
 #include "common/uri.h"
 #include "daemon/peer/wire_form.h"
+#include "daemon/state/names.h"
 #include <string.h>
 
 /* ---- the messages -------------------------------------------------------------------------- */
@@ -68,6 +69,10 @@ static void walk_watch_req(struct cursor *c, struct peer_msg *m) {
 }
 static void walk_unwatch(struct cursor *c, struct peer_msg *m) {
     wire_u64(c, &m->unwatch.ref);
+}
+static void walk_watch_more(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->watch_more.ref);
+    wire_u32(c, &m->watch_more.count);
 }
 static void walk_name_ev(struct cursor *c, struct peer_msg *m) {
     wire_u64(c, &m->name_ev.ref);
@@ -150,9 +155,15 @@ static const char *check_watch_req(struct peer_msg *m) {
 }
 static const char *check_name_ev(struct peer_msg *m) {
     const struct peer_name_ev *r = &m->name_ev;
-    if (r->gone > 1)
-        return "gone is neither 0 nor 1";
+    if (r->gone > NAMES_ANEW)
+        return "gone is none of 0, 1 and 2";
+    if (r->gone == NAMES_ANEW && r->entry.name[0])
+        return "all names anew, and one of them";
     return check_entry(&r->entry, r->entry.name[0]);
+}
+
+static const char *check_watch_more(struct peer_msg *m) {
+    return m->watch_more.count ? NULL : "no more names";
 }
 
 #define ENTRY_BYTES (NAME_BYTES + 4 + 4 + 8 + 8)
@@ -171,6 +182,7 @@ const struct peer_form peer_channel_forms[PEER_MSG_COUNT] = {
     [PEER_MSG_NAMES_REP] = {"NAMES_REP", 8 + 4 + ENTRY_BYTES, ACCEPTOR, walk_names_rep,
                             check_names_rep},
     [PEER_MSG_WATCH_REQ] = {"WATCH_REQ", 8 + NAME_BYTES, DIALLER, walk_watch_req, check_watch_req},
+    [PEER_MSG_WATCH_MORE] = {"WATCH_MORE", 8 + 4, DIALLER, walk_watch_more, check_watch_more},
     [PEER_MSG_UNWATCH] = {"UNWATCH", 8, DIALLER, walk_unwatch, NULL},
     [PEER_MSG_NAME_EV] = {"NAME_EV", 8 + 4 + ENTRY_BYTES, ACCEPTOR, walk_name_ev, check_name_ev},
 };

@@ -2,9 +2,8 @@
 /*
  * names.c - what is published, here or at a peer: listed, and watched.
  *
- * A watch is the session's until it is unwatched, has fallen behind (state/names.h), or its peer is
- * lost; the last news of it then says why. Whoever reads slowly gets what he missed when he reads
- * again (serve_names_go_on).
+ * A watch is the session's until it is unwatched, or its peer is lost; the last news of it then
+ * says why. Whoever reads slowly gets what he missed when he reads again (serve_names_go_on).
  */
 #include "daemon/state/names.h"
 #include "common/uri.h"
@@ -110,9 +109,14 @@ static bool lags(struct watch *w) {
     return session_lags(of(w)->session);
 }
 
-static void tell(struct watch *w, const struct rdmad_name_entry *entry, bool gone) {
-    struct rdmad_ev_name ev = {.watch = of(w)->number, .gone = gone, .entry = *entry};
+static void tell(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
+    struct rdmad_ev_name ev = {.watch = of(w)->number, .gone = what, .entry = *entry};
     session_send(of(w)->session, RDMAD_EV_NAME, 0, &ev, sizeof(ev), NULL, 0);
+}
+
+static void more(struct watch *w, unsigned count) {
+    if (of(w)->ask)
+        peer_watch_more(of(w)->ask, count);
 }
 
 static void watch_free(struct client_watch *cw) {
@@ -132,7 +136,7 @@ static void over(struct watch *w, int reason) {
     watch_free(of(w));
 }
 
-static const struct watch_ops client_ops = {.lags = lags, .tell = tell, .over = over};
+static const struct watch_ops client_ops = {.lags = lags, .tell = tell, .more = more, .over = over};
 
 void serve_names_go_on(struct session *s) {
     list_for_each_safe (node, &s->watches)

@@ -5,9 +5,13 @@
  * Who asks is of two classes at most (anybody, and his uid or address): a listing goes through what
  * is for these, merged, so that what he may not see costs him, and us, nothing.
  *
- * While a watch walks through what is there, news of names behind its place is told, and news of
- * those before it is left to the walk, which will meet them or not. So every name that is there is
- * told exactly once.
+ * A watch walks through what was there when it began, in order of text; what has changed since is
+ * left out of that, and told from another tree, in the order of changes. So every name is told once
+ * for its last change. A watch that has caught up is told of a change as it happens.
+ *
+ * A name that goes leaves a record of that in the order of changes, if there is a watch that is
+ * behind and would see it; the records go when no watch is behind. With NAMES_GONE_MAX of them the
+ * oldest gives way, and whoever had not come as far begins anew.
  */
 #include "daemon/state/names.h"
 #include <stdlib.h>
@@ -15,12 +19,24 @@
 
 struct names {
     struct tree tree, by_class;
+    struct tree by_change; /* of each class; also what is gone, */
+    struct tree gone;      /* which is here by class and text, */
+    struct list records;   /* and here the oldest first */
+    unsigned nrecords;
+    uint64_t change;  /* the last */
+    uint64_t horizon; /* what is gone was forgotten up to this change */
     struct list watches;
+};
+
+struct record {
+    struct list node;
+    struct name name;
+    char text[RDMAD_NAME_MAX + 1];
 };
 
 struct news {
     struct list node;
-    bool gone;
+    enum name_news what;
     struct rdmad_name_entry entry;
 };
 
@@ -44,18 +60,91 @@ static int by_class(const struct tree_node *a, const struct tree_node *b) {
     return order ? order : strcmp(x->text, y->text);
 }
 
+static struct name *of_change(const struct tree_node *node) {
+    return node ? container_of((struct tree_node *)(uintptr_t)node, struct name, by_change) : NULL;
+}
+
+static int by_change(const struct tree_node *a, const struct tree_node *b) {
+    const struct name *x = of_change(a), *y = of_change(b);
+    int order = memcmp(&x->class, &y->class, sizeof(x->class));
+    return order ? order : (x->change > y->change) - (x->change < y->change);
+}
+
 int names_new(struct names **out) {
     struct names *ns = calloc(1, sizeof(*ns));
     if (!ns)
         return RDMAD_E_NOMEM;
     tree_init(&ns->tree, by_text, NULL);
     tree_init(&ns->by_class, by_class, NULL);
+    tree_init(&ns->by_change, by_change, NULL);
+    tree_init(&ns->gone, by_class, NULL);
+    list_init(&ns->records);
     list_init(&ns->watches);
     *out = ns;
     return 0;
 }
 
+/* ---- what is gone ------------------------------------------------------------------------ */
+
+static void record_free(struct names *ns, struct record *r) {
+    list_remove(&r->node);
+    tree_remove(&ns->by_change, &r->name.by_change);
+    tree_remove(&ns->gone, &r->name.by_class);
+    ns->nrecords--;
+    free(r);
+}
+
+static void records_clear(struct names *ns) {
+    for (struct list *node; (node = list_first(&ns->records));)
+        record_free(ns, list_entry(node, struct record, node));
+}
+
+/* Nobody is behind: nobody needs them. */
+static void records_check(struct names *ns) {
+    list_for_each (node, &ns->watches)
+        if (list_entry(node, struct watch, node)->behind)
+            return;
+    records_clear(ns);
+}
+
+/* It is there again, for the same ones to see, who are told that. */
+static void record_forget(struct names *ns, const struct name *name) {
+    struct tree_node *node = tree_find(&ns->gone, &name->by_class);
+    if (node)
+        record_free(ns, container_of(of_class(node), struct record, name));
+}
+
+/* Of a change that was just counted. */
+static void record_gone(struct names *ns, const struct name *name) {
+    struct record *r = calloc(1, sizeof(*r));
+    if (!r) {
+        ns->horizon = ns->change;
+        return;
+    }
+    if (ns->nrecords == NAMES_GONE_MAX) {
+        struct record *oldest = list_entry(list_first(&ns->records), struct record, node);
+        ns->horizon = oldest->name.change;
+        record_free(ns, oldest);
+    }
+    strncpy(r->text, name->text, sizeof(r->text) - 1);
+    r->name = (struct name){.text = r->text,
+                            .kind = name->kind,
+                            .class = name->class,
+                            .change = ns->change,
+                            .gone = true};
+    tree_add(&ns->by_change, &r->name.by_change);
+    tree_add(&ns->gone, &r->name.by_class);
+    list_append(&ns->records, &r->node);
+    ns->nrecords++;
+}
+
+unsigned names_gone(const struct names *ns) {
+    return ns->nrecords;
+}
+
 void names_free(struct names *ns) {
+    if (ns)
+        records_clear(ns);
     free(ns);
 }
 
@@ -156,39 +245,69 @@ static void forget_pending(struct watch *w) {
     w->npending = 0;
 }
 
-static bool has_room(struct watch *w) {
-    return list_empty(&w->pending) && !w->ops->lags(w);
+/* It is nobody any more whom the table has to remember anything for. */
+static void leave(struct watch *w) {
+    list_remove(&w->node);
+    forget_pending(w);
+    if (w->names && w->behind)
+        records_check(w->names);
 }
 
 void watch_over(struct watch *w, int reason) {
     if (w->reason)
         return;
-    list_remove(&w->node);
-    forget_pending(w);
     w->reason = reason;
     w->walking = false;
+    leave(w);
     if (!w->ops->lags(w))
         w->ops->over(w, reason);
 }
 
-void watch_news(struct watch *w, const struct rdmad_name_entry *entry, bool gone) {
+void watch_end(struct watch *w) {
+    leave(w);
+}
+
+/* ---- of somebody else's names ---- */
+
+static void pass_on(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
+    w->ops->tell(w, entry, what);
+    if (++w->passed < WATCH_WINDOW / 2 || !w->ops->more)
+        return;
+    w->ops->more(w, w->passed);
+    w->passed = 0;
+}
+
+void watch_news(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
     struct news *news;
     if (w->reason)
         return;
-    if (has_room(w)) {
-        w->ops->tell(w, entry, gone);
+    if (list_empty(&w->pending) && !w->ops->lags(w)) {
+        pass_on(w, entry, what);
         return;
     }
-    if (w->npending == WATCH_PENDING_MAX || !(news = malloc(sizeof(*news)))) {
-        watch_over(w, w->npending == WATCH_PENDING_MAX ? RDMAD_E_LIMIT : RDMAD_E_NOMEM);
+    /* More than was asked for is no news of a daemon of ours. */
+    if (w->npending == WATCH_WINDOW || !(news = malloc(sizeof(*news)))) {
+        watch_over(w, w->npending == WATCH_WINDOW ? RDMAD_E_PROTOCOL : RDMAD_E_NOMEM);
         return;
     }
-    *news = (struct news){.gone = gone, .entry = *entry};
+    *news = (struct news){.what = what, .entry = *entry};
     list_append(&w->pending, &news->node);
     w->npending++;
 }
 
-/* As far as there is room. */
+static void pass_on_pending(struct watch *w) {
+    struct list *node;
+    while (!w->ops->lags(w) && (node = list_pop(&w->pending))) {
+        struct news *news = list_entry(node, struct news, node);
+        w->npending--;
+        pass_on(w, &news->entry, news->what);
+        free(news);
+    }
+}
+
+/* ---- of our own ---- */
+
+/* As far as there is room. What has changed since it began is left to catch_up. */
 static void walk(struct watch *w) {
     const struct name *at;
     struct rdmad_name_entry entry;
@@ -198,17 +317,72 @@ static void walk(struct watch *w) {
         if (w->ops->lags(w))
             return;
         memcpy(w->at, at->text, strlen(at->text) + 1);
+        if (at->change > w->since)
+            continue;
         describe(at, &entry);
-        w->ops->tell(w, &entry, false);
+        w->ops->tell(w, &entry, NAME_THERE);
     }
     w->walking = false;
     if (w->ops->told)
         w->ops->told(w);
 }
 
+/* The first change after one, of what w sees; NULL: none. */
+static const struct name *next_change(const struct watch *w, uint64_t after) {
+    struct scope_class class[2];
+    const struct name *first = NULL;
+    for (unsigned i = scope_classes(&w->who, class); i-- > 0;) {
+        struct name key = {.class = class[i], .change = after + 1};
+        const struct name *at = of_change(tree_from(&w->names->by_change, &key.by_change));
+        if (at && memcmp(&at->class, &class[i], sizeof(class[i])) == 0 &&
+            (!first || at->change < first->change))
+            first = at;
+    }
+    return first;
+}
+
+static void catch_up(struct watch *w) {
+    const struct name *at;
+    struct rdmad_name_entry entry;
+    while ((at = next_change(w, w->since))) {
+        if (w->ops->lags(w))
+            return;
+        w->since = at->change;
+        if (!begins(at->text, w->prefix))
+            continue;
+        describe(at, &entry);
+        w->ops->tell(w, &entry, at->gone ? NAME_GONE : NAME_THERE);
+    }
+    w->behind = false;
+    records_check(w->names);
+}
+
+/* What it was not told of is not remembered any more. */
+static bool is_lost(const struct watch *w) {
+    return w->behind && !w->walking && w->since < w->names->horizon;
+}
+
+static void go_on(struct watch *w) {
+    static const struct rdmad_name_entry none;
+    do {
+        if (w->ops->lags(w))
+            return;
+        if (is_lost(w)) {
+            w->ops->tell(w, &none, NAMES_ANEW);
+            w->since = w->names->change;
+            w->at[0] = '\0';
+            w->walking = true;
+        }
+        if (w->walking)
+            walk(w);
+    } while (!w->walking && is_lost(w));
+    if (!w->walking && w->behind)
+        catch_up(w);
+}
+
 void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, const char *prefix,
                  const struct watch_ops *ops) {
-    *w = (struct watch){.names = ns, .ops = ops, .walking = ns != NULL};
+    *w = (struct watch){.names = ns, .ops = ops};
     list_init(&w->node);
     list_init(&w->of_session);
     list_init(&w->pending);
@@ -217,51 +391,55 @@ void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, co
     strncpy(w->prefix, prefix, sizeof(w->prefix) - 1);
     if (!ns)
         return;
+    w->walking = w->behind = true;
+    w->since = ns->change;
     list_append(&ns->watches, &w->node);
-    walk(w);
+    go_on(w);
 }
 
 void watch_go_on(struct watch *w) {
-    struct list *node;
     if (w->reason) {
         if (!w->ops->lags(w))
             w->ops->over(w, w->reason);
-        return;
+    } else if (!w->names) {
+        pass_on_pending(w);
+    } else if (w->behind) {
+        go_on(w);
     }
-    while (!w->ops->lags(w) && (node = list_pop(&w->pending))) {
-        struct news *news = list_entry(node, struct news, node);
-        w->npending--;
-        w->ops->tell(w, &news->entry, news->gone);
-        free(news);
-    }
-    if (w->walking && has_room(w))
-        walk(w);
-}
-
-void watch_end(struct watch *w) {
-    list_remove(&w->node);
-    forget_pending(w);
 }
 
 /* ---- coming and going -------------------------------------------------------------------- */
 
-static void tell_watches(struct names *ns, const struct name *name, bool gone) {
+/* Of the last change. Whether somebody who would see it has to be told later. */
+static bool tell_watches(struct names *ns, const struct name *name, enum name_news what) {
     struct rdmad_name_entry entry;
+    bool later = false;
     describe(name, &entry);
     list_for_each_safe (node, &ns->watches) {
         struct watch *w = list_entry(node, struct watch, node);
-        bool ahead = w->walking && strcmp(name->text, w->at) > 0;
-        if (!ahead && begins(name->text, w->prefix) && scope_admits(&name->scope, &w->who))
-            watch_news(w, &entry, gone);
+        if (!begins(name->text, w->prefix) || !scope_admits(&name->scope, &w->who))
+            continue;
+        if (!w->behind && w->ops->lags(w)) {
+            w->behind = true;
+            w->since = ns->change - 1;
+        }
+        if (w->behind)
+            later = true;
+        else
+            w->ops->tell(w, &entry, what);
     }
+    return later;
 }
 
 void names_add(struct names *ns, struct name *name) {
     name->names = ns;
     name->class = scope_class(&name->scope);
+    name->change = ++ns->change;
     tree_add(&ns->tree, &name->node);
     tree_add(&ns->by_class, &name->by_class);
-    tell_watches(ns, name, false);
+    record_forget(ns, name);
+    tree_add(&ns->by_change, &name->by_change);
+    tell_watches(ns, name, NAME_THERE);
 }
 
 void names_remove(struct name *name) {
@@ -269,7 +447,10 @@ void names_remove(struct name *name) {
     if (!ns)
         return;
     name->names = NULL;
+    ns->change++;
     tree_remove(&ns->tree, &name->node);
     tree_remove(&ns->by_class, &name->by_class);
-    tell_watches(ns, name, true);
+    tree_remove(&ns->by_change, &name->by_change);
+    if (tell_watches(ns, name, NAME_GONE))
+        record_gone(ns, name);
 }

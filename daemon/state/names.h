@@ -6,9 +6,15 @@
  * whose scope does not admit him.
  *
  * The happy path of a watch: watch_begin tells what is there, then each name that comes or goes.
- * Both go through the watch's ops to a client or a peer, who may not read: then (lags) the names
- * that were not told yet wait in the table, and news of others in the watch, WATCH_PENDING_MAX at
- * most; whoever falls further behind has his watch ended with RDMAD_E_LIMIT, and watches anew.
+ * Both go through the watch's ops to a client or a peer, who may not read: then (lags) nothing is
+ * put aside for him. Each name has the number of its last change, and the watch the number up to
+ * which it was told; when there is room again it goes on from there. So it ends up with what there
+ * is, however slow it was: a name that came and went meanwhile may be told as gone or not at all,
+ * one that went and came as there again. Of names that are gone, as many as NAMES_GONE_MAX are
+ * remembered while a watch is behind; one that is further behind begins anew (NAMES_ANEW).
+ *
+ * News of somebody else's names (a peer's) comes at the pace of its reader, too: no more than
+ * WATCH_WINDOW are under way that more() was not told of.
  */
 #ifndef RDMAD_STATE_NAMES_H
 #define RDMAD_STATE_NAMES_H
@@ -18,13 +24,16 @@
 #include "daemon/state/scope.h"
 #include <rdmad/wire.h>
 
-#define WATCH_PENDING_MAX 128u
+#define WATCH_WINDOW 64u
+#define NAMES_GONE_MAX 4096u
 
 struct names;
 
 struct name {
-    struct tree_node node, by_class;
+    struct tree_node node, by_class, by_change;
     struct scope_class class; /* of scope, while it is in */
+    uint64_t change;          /* likewise: the number of the last change that concerns it */
+    bool gone;                /* names.c's own: one that is remembered */
     struct names *names;      /* NULL: not in */
     const char *text;
     uint32_t kind; /* enum rdmad_name_kind */
@@ -47,15 +56,20 @@ int names_check_free(const struct names *ns, const char *text, struct error *err
  * as far as who may see them; *more: there are others. */
 unsigned names_list(const struct names *ns, const struct lessee *who, const char *prefix,
                     const char *listed, struct rdmad_name_entry *out, unsigned max, bool *more);
+unsigned names_gone(const struct names *ns); /* how many are remembered that are gone */
 /* 0, or RDMAD_E_NAME with what is wrong with text, which no name begins with. "": nothing. */
 int names_check_prefix(const char *text, struct error *err);
 
 /* ---- watches ---- */
 
 struct watch;
+/* What is told. ANEW: all that was told before is void, what there is follows. */
+enum name_news { NAME_THERE, NAME_GONE, NAMES_ANEW };
 struct watch_ops {
     bool (*lags)(struct watch *w);
-    void (*tell)(struct watch *w, const struct rdmad_name_entry *entry, bool gone);
+    void (*tell)(struct watch *w, const struct rdmad_name_entry *entry, enum name_news news);
+    /* Of somebody else's names: count were told, as many more may come. */
+    void (*more)(struct watch *w, unsigned count);
     /* All that was there at the beginning has been told. May be NULL. */
     void (*told)(struct watch *w);
     /* It has ended by itself; called when there is room, and the last call. May free it. */
@@ -67,19 +81,21 @@ struct watch { /* embedded */
     struct names *names;    /* NULL: somebody else's names; watch_news tells of them */
     struct lessee who;
     const struct watch_ops *ops;
-    bool walking;
-    int reason; /* why it is over; 0 while it is not */
+    bool walking;   /* through what was there when it began */
+    bool behind;    /* there are changes that it was not told of */
+    uint64_t since; /* up to this change it was told, or is being told by walking */
+    int reason;     /* why it is over; 0 while it is not */
     char prefix[RDMAD_NAME_MAX + 1];
     char at[RDMAD_NAME_MAX + 1]; /* while walking: told up to here */
-    struct list pending;
-    unsigned npending;
+    struct list pending;       /* of somebody else's names: news that wait, at most WATCH_WINDOW */
+    unsigned npending, passed; /* passed: told, and more() not told of it */
 };
 
 /* Tells what is there, before it returns as much as there is room for. */
 void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, const char *prefix,
                  const struct watch_ops *ops);
 /* Of somebody else's names. */
-void watch_news(struct watch *w, const struct rdmad_name_entry *entry, bool gone);
+void watch_news(struct watch *w, const struct rdmad_name_entry *entry, enum name_news news);
 void watch_over(struct watch *w, int reason);
 void watch_go_on(struct watch *w); /* there is room again; may end it */
 void watch_end(struct watch *w);   /* tells nothing more */

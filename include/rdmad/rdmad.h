@@ -153,6 +153,7 @@ struct rdmad_event {
 #define RDMAD_EVENT_HANDED_OVER 6u    /* memory of the service's budget, filled by a requester */
 #define RDMAD_EVENT_NAME_THERE 7u     /* a watched name appeared, or was there at the start */
 #define RDMAD_EVENT_NAME_GONE 8u      /* reason 0, or why the whole watch ended */
+#define RDMAD_EVENT_NAMES_ANEW 9u /* what the watch told before is void; what there is follows */
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases
@@ -325,7 +326,11 @@ RDMAD_API int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit
 RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const char *prefix,
                                const char *after, unsigned timeout_ms, struct rdmad_name *out,
                                size_t max, size_t *count);
-/* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. */
+/* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. A watch is
+ * a state to be asked for: who takes its events late gets what there is then. A name that went and
+ * came meanwhile is told as there again, one that came and went as gone, or not at all; if more have
+ * gone than the daemon remembers, RDMAD_EVENT_NAMES_ANEW comes, and then what there is. It never
+ * ends for slowness; only with the session, or with the daemon at where. */
 RDMAD_API int rdmad_names_watch(rdmad_session *session, const char *where, const char *prefix,
                                 unsigned timeout_ms, uint64_t *watch);
 RDMAD_API int rdmad_names_unwatch(rdmad_session *session, uint64_t watch);
@@ -538,10 +543,10 @@ RDMAD_API int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_cha
 RDMAD_API int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel,
                               void *buffer, size_t size, uint64_t user_data);
 RDMAD_API void rdmad_sqe_set_imm(struct rdmad_sqe *sqe, uint32_t imm); /* of a SEND */
-/* RDMAD_SQE_FENCE, RDMAD_SQE_SILENT, RDMAD_SQE_MORE, RDMAD_SQE_LINK, in addition to what prep_* set.
- * Of a batch the last entry's user_data, callback, silence and link count. A silent op that is done frees its entry and
- * its buffer when the library next looks at the ring's completions, which reserve does, too, when
- * it finds no free entry. */
+/* RDMAD_SQE_FENCE, RDMAD_SQE_SILENT, RDMAD_SQE_MORE, RDMAD_SQE_LINK, in addition to what prep_*
+ * set. Of a batch the last entry's user_data, callback, silence and link count. A silent op that is
+ * done frees its entry and its buffer when the library next looks at the ring's completions, which
+ * reserve does, too, when it finds no free entry. */
 RDMAD_API void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags);
 /* Entries for several ranges with one completion: reserves and prepares count of them, or none
  * (RDMAD_E_AGAIN: not enough are free; RDMAD_E_INVAL: 0, or more than the ring has entries, or than

@@ -368,7 +368,7 @@ struct rdmad_names_unwatch_req {
 struct rdmad_ev_name {
     uint64_t watch;
     int32_t reason; /* gone: RDMAD_E_PEER_LOST when the watch has ended with its daemon, else 0 */
-    uint32_t gone;  /* 0: it is there */
+    uint32_t gone;  /* 0: it is there; 1: gone; 2: all anew, without an entry */
     struct rdmad_name_entry entry;
 };
 

@@ -172,39 +172,105 @@ static void a_watch_tells_what_is_there_and_what_comes_and_goes(void) {
     each_way(watched);
 }
 
-static void slow(struct two *t) {
-    enum { NAMES = 900 };
-    char name[RDMAD_NAME_MAX + 1];
-    unsigned there = 0;
-    uint64_t watch;
-    struct rdmad_event e = {0};
+/* ---- of many ---- */
 
-    CHECK(!rdmad_names_watch(t->asker, t->where, NULL, 0, &watch), "%s",
-          rdmad_last_error(t->asker));
-    /* As many as a session may grant, with names as long as they can be, come and go. */
-    for (unsigned round = 0; round < 8; round++) {
-        rdmad_lease *l[NAMES];
-        for (unsigned i = 0; i < NAMES; i++) {
-            snprintf(name, sizeof(name), "%u-%03u-%055d", round, i, 0);
-            l[i] = published(t, name, RDMAD_SCOPE_ANY, 0);
-        }
-        for (unsigned i = 0; i < NAMES; i++)
-            rdmad_lease_free(l[i]);
-    }
-    CHECK(tdaemon_rss_bytes(t->a) < UINT64_C(512) << 20, "it holds %llu bytes",
-          (unsigned long long)tdaemon_rss_bytes(t->a));
-    while (!rdmad_next_event(t->asker, (int)TEST_PATIENCE_MS, &e) && !e.reason)
-        there += e.type == RDMAD_EVENT_NAME_THERE;
-    CHECK(e.type == RDMAD_EVENT_NAME_GONE && e.reason == RDMAD_E_LIMIT && e.watch == watch,
-          "event %u: %s", e.type, e.text);
-    CHECK(there > 0 && there < 8 * NAMES, "%u of them were told", there);
-    published(t, "still", RDMAD_SCOPE_ANY, 0);
-    CHECK(!rdmad_names_watch(t->asker, t->where, NULL, 0, &watch), "%s",
-          rdmad_last_error(t->asker));
-    expect_name(t->asker, watch, true, "still");
+enum { EACH = 1000, OWNERS = 5, ALL = EACH * OWNERS };
+
+/* What a watcher knows, by its events. */
+struct known {
+    bool there[ALL];
+    unsigned anew, told;
+};
+
+static unsigned number_of(const struct rdmad_event *e) {
+    unsigned n;
+    CHECK(sscanf(e->name.name, "many-%u", &n) == 1 && n < ALL, "event %u: %s", e->type, e->text);
+    return n;
 }
 
-static void who_does_not_read_loses_his_watch_and_is_told(void) {
+/* Takes what comes, at most max events, until none came for a while. */
+static void hear(rdmad_session *s, uint64_t watch, struct known *k, unsigned max) {
+    struct rdmad_event e;
+    while (max-- && !rdmad_next_event(s, 300, &e)) {
+        CHECK(e.watch == watch && !e.reason, "event %u: %s", e.type, e.text);
+        k->told++;
+        if (e.type == RDMAD_EVENT_NAMES_ANEW) {
+            memset(k->there, 0, sizeof(k->there));
+            k->anew++;
+        } else {
+            k->there[number_of(&e)] = e.type == RDMAD_EVENT_NAME_THERE;
+        }
+    }
+}
+
+struct many {
+    rdmad_session *owner[OWNERS];
+    rdmad_pool *pool[OWNERS];
+    rdmad_lease *lease[ALL];
+};
+
+static void flip(struct many *m, unsigned n) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    char name[RDMAD_NAME_MAX + 1];
+    unsigned o = n / EACH;
+    if (m->lease[n]) {
+        rdmad_lease_free(m->lease[n]);
+        m->lease[n] = NULL;
+        return;
+    }
+    snprintf(name, sizeof(name), "many-%04u-%045d", n, 0); /* long ones fill the sockets sooner */
+    terms.name = name;
+    CHECK(!rdmad_lease_grant(m->owner[o], rdmad_pool_base(m->pool[o]), 4096, &terms, &m->lease[n]),
+          "%s", rdmad_last_error(m->owner[o]));
+}
+
+/* A watcher who reads little while 5,000 names come and go knows in the end what there is. */
+static void slow(struct two *t) {
+    static struct many m;
+    static struct known k;
+    unsigned there = 0, seed = 3;
+    uint64_t watch;
+
+    memset(&m, 0, sizeof(m));
+    memset(&k, 0, sizeof(k));
+    for (unsigned o = 0; o < OWNERS; o++) {
+        m.owner[o] = client_open(t->a);
+        CHECK(!rdmad_pool_create(m.owner[o], BYTES, 0, &m.pool[o]), "%s",
+              rdmad_last_error(m.owner[o]));
+    }
+    CHECK(!rdmad_names_watch(t->asker, t->where, "many-", 0, &watch), "%s",
+          rdmad_last_error(t->asker));
+    for (unsigned n = 0; n < ALL; n++)
+        flip(&m, n);
+    hear(t->asker, watch, &k, 1000);
+    for (unsigned i = 0; i < 2 * ALL; i++) {
+        seed = seed * 1103515245u + 12345u;
+        flip(&m, (seed >> 8) % ALL);
+        if (i % 2000 == 0)
+            hear(t->asker, watch, &k, 20);
+    }
+    CHECK(tdaemon_rss_bytes(t->a) < UINT64_C(512) << 20 && tdaemon_rss_bytes(t->b) < UINT64_C(512)
+                                                                                         << 20,
+          "they hold %llu and %llu bytes", (unsigned long long)tdaemon_rss_bytes(t->a),
+          (unsigned long long)tdaemon_rss_bytes(t->b));
+    hear(t->asker, watch, &k, UINT32_MAX);
+    for (unsigned n = 0; n < ALL; n++) {
+        CHECK(k.there[n] == !!m.lease[n], "name %u is %s, he knows it as %s", n,
+              m.lease[n] ? "there" : "gone", k.there[n] ? "there" : "gone");
+        there += k.there[n];
+    }
+    fprintf(stderr, "%u names there of %u, after %u events; anew %u times\n", there, ALL, k.told,
+            k.anew);
+    for (unsigned n = 0; n < ALL; n += 1000)
+        flip(&m, n); /* and it goes on */
+    hear(t->asker, watch, &k, UINT32_MAX);
+    for (unsigned n = 0; n < ALL; n += 1000)
+        CHECK(k.there[n] == !!m.lease[n], "name %u", n);
+    for (unsigned o = 0; o < OWNERS; o++)
+        rdmad_close(m.owner[o]);
+}
+
+static void who_reads_slowly_ends_up_with_the_names_there_are(void) {
     each_way(slow);
 }
 
@@ -317,6 +383,6 @@ static void a_programs_own_memory_is_a_pool(void) {
 
 TEST_MAIN(CASE(names_are_listed_in_order_for_who_may_see_them), CASE(odd_names_say_what_is_wrong),
           CASE(a_watch_tells_what_is_there_and_what_comes_and_goes),
-          CASE(who_does_not_read_loses_his_watch_and_is_told),
+          CASE(who_reads_slowly_ends_up_with_the_names_there_are),
           CASE(the_watch_of_a_lost_daemon_ends), CASE(only_sealed_memory_is_imported),
           CASE(a_programs_own_memory_is_a_pool))

@@ -88,7 +88,9 @@ Test(names, the_tree_is_right_however_names_come_and_go) {
 static struct {
     struct watch w;
     bool lags, told;
-    unsigned there, gone;
+    unsigned there, gone, anew, room; /* room: it lags after so many; 0: by hand */
+    unsigned known, more;
+    char name[2 * NAMES_GONE_MAX][RDMAD_NAME_MAX + 1];
     int over;
     char log[4096];
 } seen;
@@ -97,8 +99,30 @@ static bool lags(struct watch *w) {
     (void)w;
     return seen.lags;
 }
-static void tell(struct watch *w, const struct rdmad_name_entry *entry, bool gone) {
+/* What a watcher knows: of each text whether it is there. */
+static void know(const char *name_, bool there) {
+    for (unsigned i = 0; i < seen.known; i++) {
+        if (strcmp(seen.name[i], name_) != 0)
+            continue;
+        if (!there)
+            memcpy(seen.name[i], seen.name[--seen.known], sizeof(seen.name[i]));
+        return;
+    }
+    if (there)
+        memcpy(seen.name[seen.known++], name_, sizeof(seen.name[0]));
+}
+static void tell(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
     (void)w;
+    cr_assert(!seen.lags, "nobody reads that now");
+    if (seen.room && --seen.room == 0)
+        seen.lags = true;
+    if (what == NAMES_ANEW) {
+        seen.known = 0;
+        seen.anew++;
+        return;
+    }
+    bool gone = what == NAME_GONE;
+    know(entry->name, !gone);
     seen.there += !gone;
     seen.gone += gone;
     if (strlen(seen.log) < 4000)
@@ -112,7 +136,12 @@ static void over(struct watch *w, int reason) {
     seen.over = reason;
     watch_end(w);
 }
-static const struct watch_ops ops = {lags, tell, told, over};
+static void more(struct watch *w, unsigned count) {
+    (void)w;
+    seen.more += count;
+}
+static const struct watch_ops ops = {
+    .lags = lags, .tell = tell, .told = told, .more = more, .over = over};
 
 static void begin(const char *prefix) {
     memset(&seen, 0, sizeof(seen));
@@ -131,35 +160,132 @@ Test(names, a_watch_tells_each_name_once_while_it_walks) {
     seen.lags = false;
     watch_go_on(&seen.w);
     cr_expect(seen.told);
-    cr_expect_str_eq(seen.log, "+a1 +b1 ");
+    cr_expect_str_eq(seen.log, "+b1 +a1 -d1 ", "what was there, then what has changed");
     add(3, "d%u", 1);
     names_remove(&name[0]);
-    cr_expect_str_eq(seen.log, "+a1 +b1 +d1 -a1 ");
+    cr_expect_str_eq(seen.log, "+b1 +a1 -d1 +d1 -a1 ");
     watch_end(&seen.w);
     add(4, "e%u", 1);
     cr_expect_eq(seen.there, 3, "an ended watch is silent");
 }
 
-Test(names, news_waits_for_the_reader_up_to_a_bound) {
+/* Whether what the watcher knows is what there is. */
+static void knows_all(const bool *there, unsigned count) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < count; i++)
+        n += there[i];
+    cr_assert_eq(seen.known, n, "%u known, %u there", seen.known, n);
+    for (unsigned i = 0; i < seen.known; i++)
+        cr_assert_not_null(names_find(names, seen.name[i]), "%s is not there", seen.name[i]);
+}
+
+Test(names, who_reads_late_is_told_what_there_is_then) {
     begin("n");
     seen.lags = true;
-    for (unsigned i = 0; i < WATCH_PENDING_MAX; i++)
+    for (unsigned i = 0; i < MANY; i++)
+        add(i, "n%u", i);
+    for (unsigned i = 0; i < MANY; i += 2)
+        names_remove(&name[i]);
+    for (unsigned i = 0; i < MANY; i += 4)
         add(i, "n%u", i);
     cr_expect_eq(seen.there, 0);
     seen.lags = false;
     watch_go_on(&seen.w);
-    cr_expect_eq(seen.there, WATCH_PENDING_MAX);
+    cr_expect_eq(seen.known, MANY / 2 + MANY / 4);
+    cr_expect_eq(seen.there, MANY / 2 + MANY / 4, "each once, however often it came and went");
     cr_expect_eq(seen.over, 0);
+    watch_end(&seen.w);
+}
+
+/* At random, with one who reads a few at a time, begins anew and again, and one who reads all. */
+Test(names, however_slow_and_whenever_he_ends_up_with_what_there_is) {
+    bool there[MANY] = {false};
+    unsigned seed = 7;
+    for (unsigned round = 0; round < 40; round++) {
+        unsigned at = seed = seed * 1103515245u + 12345u;
+        memset(&seen, 0, sizeof(seen));
+        seen.room = 1 + (at >> 16) % 9;
+        watch_begin(&seen.w, names, &who, "k1", &ops);
+        for (unsigned step = 0; step < 2000; step++) {
+            unsigned i = (seed = seed * 1103515245u + 12345u) >> 8 & 255u;
+            if (there[i])
+                names_remove(&name[i]);
+            else
+                add(i, i < 128 ? "k1-%03u" : "k2-%03u", i);
+            there[i] = !there[i];
+            if (seed >> 20 & 7)
+                continue;
+            seen.room = 1 + (seed >> 24) % 9;
+            seen.lags = false;
+            watch_go_on(&seen.w);
+        }
+        seen.room = 0;
+        seen.lags = false;
+        watch_go_on(&seen.w);
+        knows_all(there, 128);
+        cr_assert_eq(seen.anew, 0);
+        watch_end(&seen.w);
+    }
+}
+
+Test(names, what_is_remembered_for_the_slow_is_bounded_and_then_they_begin_anew) {
+    static struct name many[NAMES_GONE_MAX + 1];
+    static char texts[NAMES_GONE_MAX + 1][16];
+    bool there[4] = {true, false, false, true};
+    add(0, "a%u", 0);
+    begin("");
+    add(1, "a%u", 1);
     seen.lags = true;
-    for (unsigned i = 0; i < WATCH_PENDING_MAX; i++)
-        names_remove(&name[i]);
-    add(0, "n%u", 0); /* one too many */
-    cr_expect_eq(seen.over, 0, "nobody reads that now");
+    for (unsigned i = 0; i <= NAMES_GONE_MAX; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "b%05u", i);
+        many[i] = (struct name){.text = texts[i], .scope.peer = ""};
+        names_add(names, &many[i]);
+    }
+    names_remove(&name[1]);
+    for (unsigned i = 0; i < NAMES_GONE_MAX - 1; i++)
+        names_remove(&many[i]);
+    cr_expect_eq(names_gone(names), NAMES_GONE_MAX);
+    names_remove(&many[NAMES_GONE_MAX - 1]);
+    names_remove(&many[NAMES_GONE_MAX]);
+    cr_expect_eq(names_gone(names), NAMES_GONE_MAX);
+    add(3, "a%u", 3);
+    seen.lags = false;
+    watch_go_on(&seen.w);
+    cr_expect_eq(seen.anew, 1);
+    knows_all(there, 4);
+    cr_expect_eq(names_gone(names), 0, "nobody is behind any more");
+    names_remove(&name[0]);
+    cr_expect_eq(names_gone(names), 0, "who has caught up needs no memory");
+    there[0] = false;
+    knows_all(there, 4);
+    seen.lags = true;
+    names_remove(&name[3]);
+    cr_expect_eq(names_gone(names), 1);
+    watch_end(&seen.w);
+    cr_expect_eq(names_gone(names), 0, "nor does who has left");
+}
+
+Test(names, news_of_others_names_come_at_the_readers_pace) {
+    struct rdmad_name_entry entry = {.name = "x"};
+    memset(&seen, 0, sizeof(seen));
+    watch_begin(&seen.w, NULL, NULL, "", &ops);
+    seen.lags = true;
+    for (unsigned i = 0; i < WATCH_WINDOW; i++)
+        watch_news(&seen.w, &entry, i % 2 ? NAME_GONE : NAME_THERE);
+    cr_expect_eq(seen.more, 0);
+    seen.lags = false;
+    watch_go_on(&seen.w);
+    cr_expect_eq(seen.there + seen.gone, WATCH_WINDOW);
+    cr_expect_eq(seen.more, WATCH_WINDOW);
+    seen.lags = true;
+    for (unsigned i = 0; i < WATCH_WINDOW; i++)
+        watch_news(&seen.w, &entry, NAME_THERE);
+    cr_expect_eq(seen.over, 0);
+    watch_news(&seen.w, &entry, NAME_THERE); /* which nobody asked for */
     cr_expect_eq(seen.w.npending, 0, "what it held is free");
     seen.lags = false;
     watch_go_on(&seen.w);
-    cr_expect_eq(seen.over, RDMAD_E_LIMIT);
-    cr_expect_eq(seen.gone, 0);
+    cr_expect_eq(seen.over, RDMAD_E_PROTOCOL);
 }
 
 Test(names, who_may_not_attach_does_not_see) {

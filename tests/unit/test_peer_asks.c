@@ -311,9 +311,13 @@ static bool never_lags(struct watch *w) {
     (void)w;
     return false;
 }
-static void count(struct watch *w, const struct rdmad_name_entry *entry, bool gone) {
+static void count(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
     (void)w, (void)entry;
-    there += !gone;
+    there += what == NAME_THERE;
+}
+static void more(struct watch *w, unsigned count) {
+    (void)w;
+    peer_watch_more(asked_watch, count);
 }
 static void watch_ended(struct watch *w, int reason) {
     watch_end(w);
@@ -322,7 +326,8 @@ static void watch_ended(struct watch *w, int reason) {
     peer_unwatch(asked_watch);
     asked_watch = NULL;
 }
-static const struct watch_ops counting = {never_lags, count, NULL, watch_ended};
+static const struct watch_ops counting = {
+    .lags = never_lags, .tell = count, .more = more, .over = watch_ended};
 
 Test(peer_asks, a_watch_of_a_lost_peer_is_over) {
     struct names_query q = query();
@@ -358,6 +363,28 @@ Test(peer_asks, a_watch_that_is_given_up_is_told) {
     peer_unwatch(asked_watch);
     watch_end(&w);
     cr_expect_eq(raw_expect(r, PEER_MSG_UNWATCH).unwatch.ref, m.watch_req.ref);
+}
+
+Test(peer_asks, what_was_passed_on_of_a_watch_is_asked_for_anew) {
+    struct names_query q = query();
+    struct watch w;
+    there = ended = 0;
+    watch_begin(&w, NULL, NULL, "p", &counting);
+    asked_watch = peer_watch(s, &q, &w, rig_done, &done);
+    struct raw *r = greet();
+    uint64_t ref = raw_expect(r, PEER_MSG_WATCH_REQ).watch_req.ref;
+    struct peer_msg ev = {.type = PEER_MSG_NAME_EV, .name_ev.ref = ref};
+    strcpy(ev.name_ev.entry.name, "p1");
+    for (unsigned i = 0; i < WATCH_WINDOW; i++)
+        raw_send(r, &ev);
+    for (unsigned i = 0; i < 2; i++) {
+        struct peer_msg asked = raw_expect(r, PEER_MSG_WATCH_MORE);
+        cr_expect_eq(asked.watch_more.ref, ref);
+        cr_expect_eq(asked.watch_more.count, WATCH_WINDOW / 2);
+    }
+    cr_expect_eq(there, WATCH_WINDOW);
+    peer_unwatch(asked_watch);
+    watch_end(&w);
 }
 
 /* ---- the other side ---- */
@@ -463,6 +490,52 @@ Test(peer_asks, what_a_peer_tells_of_a_part_is_told_of_the_whole) {
     lease_end(asked_for, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     rig_advance(1000 * MS);
     fake_answer_all();
+}
+
+/* It says nothing of what there is room for in its connection, and then too much. */
+Test(peer_asks, a_peer_is_told_of_names_as_it_asks_and_of_the_rest_later) {
+    static struct name name[3 * WATCH_WINDOW];
+    static char text[3 * WATCH_WINDOW][8];
+    struct raw *r = raw_greet();
+    struct peer_msg m = {.type = PEER_MSG_WATCH_REQ, .watch_req.ref = 5};
+    for (unsigned i = 0; i < 3 * WATCH_WINDOW; i++) {
+        snprintf(text[i], sizeof(text[i]), "w%03u", i);
+        name[i] = (struct name){.text = text[i], .scope.peer = ""};
+        if (i < 2 * WATCH_WINDOW)
+            names_add(rig.st.names, &name[i]);
+    }
+    raw_send(r, &m);
+    for (unsigned i = 0; i < WATCH_WINDOW; i++)
+        cr_assert_str_eq(raw_expect(r, PEER_MSG_NAME_EV).name_ev.entry.name, text[i]);
+    for (unsigned i = 2 * WATCH_WINDOW; i < 3 * WATCH_WINDOW; i++)
+        names_add(rig.st.names, &name[i]);
+    names_remove(&name[2 * WATCH_WINDOW]);
+    quiet();
+    m = (struct peer_msg){.type = PEER_MSG_WATCH_MORE, .watch_more = {.ref = 5, .count = 10}};
+    raw_send(r, &m);
+    for (unsigned i = 0; i < 10; i++)
+        cr_assert_str_eq(raw_expect(r, PEER_MSG_NAME_EV).name_ev.entry.name,
+                         text[WATCH_WINDOW + i]);
+    m.watch_more.count = UINT32_MAX; /* as much as WATCH_WINDOW */
+    raw_send(r, &m);
+    for (unsigned i = 10; i < WATCH_WINDOW; i++)
+        cr_assert_str_eq(raw_expect(r, PEER_MSG_NAME_EV).name_ev.entry.name,
+                         text[WATCH_WINDOW + i]);
+    cr_assert_str_eq(raw_expect(r, PEER_MSG_NAME_EV).name_ev.entry.name, "", "that was all");
+    for (unsigned i = 1; i <= 10; i++)
+        cr_assert_str_eq(raw_expect(r, PEER_MSG_NAME_EV).name_ev.entry.name,
+                         text[2 * WATCH_WINDOW + i]);
+    raw_send(r, &m);
+    for (unsigned i = 11; i < WATCH_WINDOW; i++)
+        cr_assert_str_eq(raw_expect(r, PEER_MSG_NAME_EV).name_ev.entry.name,
+                         text[2 * WATCH_WINDOW + i]);
+    struct peer_msg last = raw_expect(r, PEER_MSG_NAME_EV);
+    cr_assert_str_eq(last.name_ev.entry.name, text[2 * WATCH_WINDOW]);
+    cr_assert_eq(last.name_ev.gone, NAME_GONE);
+    raw_close(r);
+    quiet();
+    for (unsigned i = 0; i < 3 * WATCH_WINDOW; i++)
+        names_remove(&name[i]);
 }
 
 Test(peer_asks, watches_of_one_peer_are_bounded) {

@@ -50,6 +50,9 @@ static void sample_channel(uint16_t type, struct peer_msg *m) {
     case PEER_MSG_UNWATCH:
         m->unwatch.ref = 13;
         break;
+    case PEER_MSG_WATCH_MORE:
+        m->watch_more = (struct peer_watch_more){.ref = 15, .count = 32};
+        break;
     case PEER_MSG_NAME_EV:
         m->name_ev = (struct peer_name_ev){.ref = 14, .gone = 1, .entry = entry};
         break;
@@ -227,7 +230,8 @@ Test(peer_wire, each_message_has_its_direction) {
                {PEER_MSG_REQUEST_REQ, true, false},  {PEER_MSG_NAMES_REQ, true, false},
                {PEER_MSG_NAMES_REP, false, true},    {PEER_MSG_WATCH_REQ, true, false},
                {PEER_MSG_UNWATCH, true, false},      {PEER_MSG_NAME_EV, false, true},
-               {PEER_MSG_KEEP_REQ, true, false},     {PEER_MSG_KEEP_REP, false, true}};
+               {PEER_MSG_WATCH_MORE, true, false},   {PEER_MSG_KEEP_REQ, true, false},
+               {PEER_MSG_KEEP_REP, false, true}};
     cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
     for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -363,7 +367,9 @@ Test(peer_wire, senseless_values_of_names_are_refused) {
     REFUSED(PEER_MSG_NAMES_REP, m.names_rep.entry.kind = 2, "unknown kind");
     REFUSED(PEER_MSG_NAMES_REP, m.names_rep.entry.rights = 16, "rights");
     REFUSED(PEER_MSG_WATCH_REQ, strcpy(m.watch_req.prefix, "*"), "malformed");
-    REFUSED(PEER_MSG_NAME_EV, m.name_ev.gone = 2, "gone");
+    REFUSED(PEER_MSG_NAME_EV, m.name_ev.gone = 3, "gone");
+    REFUSED(PEER_MSG_NAME_EV, m.name_ev.gone = 2, "all names anew");
+    REFUSED(PEER_MSG_WATCH_MORE, m.watch_more.count = 0, "no more");
     REFUSED(PEER_MSG_NAME_EV, m.name_ev.entry.kind = 2, "unknown kind");
     struct peer_msg all = {.type = PEER_MSG_NAME_EV, .name_ev.ref = 1}, out;
     uint8_t frame[PEER_WIRE_MAX];
