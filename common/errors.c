@@ -31,3 +31,12 @@ const char *rdmad_error_name(int code) {
 
     return i < 0 ? "RDMAD_E_?" : errors[i].name;
 }
+
+bool rdmad_error_ends_lease(int code) {
+    return (code <= RDMAD_E_LEASE_EXPIRED && code >= RDMAD_E_LEASE_ORPHANED) ||
+           code == RDMAD_E_LEASE_ADMIN;
+}
+
+bool rdmad_error_known(int code) {
+    return place(code) >= 0;
+}

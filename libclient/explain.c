@@ -194,6 +194,7 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
     case RDMAD_E_LEASE_REVOKED:
     case RDMAD_E_LEASE_RELEASED:
     case RDMAD_E_LEASE_ORPHANED:
+    case RDMAD_E_LEASE_ADMIN:
         if (k->ended_ago_ns)
             say(s, " %llu ms ago", (unsigned long long)(k->ended_ago_ns / 1000000u));
         say(s, cqe->opcode == RDMAD_OP_NOTIFIED ? "; grant a new one" : "; attach to a new one");

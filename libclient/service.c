@@ -331,6 +331,7 @@ static int fill(struct rdmad_session *s, const char *name, const struct rdmad_se
     *out = (struct rdmad_service_listen_req){.backlog = t.backlog,
                                              .scope = t.scope,
                                              .scope_uid = t.scope_uid,
+                                             .max_rights = t.max_rights,
                                              .max_request = t.max_request,
                                              .max_ttl_ns = ttl_ns};
     rc = rdmad_copy_text(s, out->name, sizeof(out->name), name, "name", RDMAD_E_NAME);

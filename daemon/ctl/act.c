@@ -26,7 +26,7 @@ void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
         ctl_fail(call, &why);
         return;
     }
-    lease_end(lease, RDMAD_E_LEASE_REVOKED, answered, call);
+    lease_end(lease, RDMAD_E_LEASE_ADMIN, answered, call);
 }
 
 void ctl_peer_add(struct ctl_call *call, const json_t *params) {

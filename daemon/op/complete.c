@@ -28,6 +28,7 @@ static bool concerns_lease(int status) {
     case RDMAD_E_LEASE_REVOKED:
     case RDMAD_E_LEASE_RELEASED:
     case RDMAD_E_LEASE_ORPHANED:
+    case RDMAD_E_LEASE_ADMIN:
     case RDMAD_E_PEER_LOST:
     case RDMAD_E_NO_WAITER:
         return true;

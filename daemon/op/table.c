@@ -259,7 +259,8 @@ void table_lease_end(struct call *c) {
         call_finish(c);
         return;
     }
-    bool by_owner = c->reason == RDMAD_E_LEASE_REVOKED || c->reason == RDMAD_E_LEASE_ORPHANED;
+    bool by_owner = c->reason == RDMAD_E_LEASE_REVOKED || c->reason == RDMAD_E_LEASE_ADMIN ||
+                    c->reason == RDMAD_E_LEASE_ORPHANED;
     if (lease->leased_link && by_owner && !lease->reason) {
         lease->reason = c->reason;
         ops_cancel(s, has_more_to_post, lease, c->reason);

@@ -13,6 +13,7 @@
  * have our link any more renews the lane; after any other the question is asked again, after a
  * pause, until the attach or the lease has run out of time.
  */
+#include "common/errors.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/claim.h"
 #include "daemon/peer/internal.h"
@@ -64,10 +65,6 @@ void key_again(struct timer *timer, uint64_t now_ns) {
         ask_key(c);
 }
 
-static bool lease_is_over(int code) {
-    return code <= RDMAD_E_LEASE_EXPIRED && code >= RDMAD_E_LEASE_ORPHANED;
-}
-
 /* Asking again would get the same answer. */
 static bool is_final(int code) {
     switch (code) {
@@ -100,7 +97,7 @@ static void never(struct claim *c, const struct error *why) {
 static void refused(struct claim *c, const struct error *why) {
     if (is_final(why->code)) {
         never(c, why);
-    } else if (lease_is_over(why->code)) {
+    } else if (rdmad_error_ends_lease(why->code)) {
         if (c->stage == CLAIM_LIVE)
             handle_end(c->handle, why->code, why->text);
         else

@@ -9,6 +9,7 @@
 #ifndef RDMAD_PEER_WIRE_FORM_H
 #define RDMAD_PEER_WIRE_FORM_H
 
+#include "common/errors.h"
 #include "daemon/peer/wire.h"
 
 struct cursor {
@@ -47,7 +48,7 @@ extern const struct peer_form peer_lease_forms[PEER_MSG_COUNT];   /* and hello, 
 extern const struct peer_form peer_channel_forms[PEER_MSG_COUNT]; /* and names */
 
 static inline bool wire_known_code(int32_t code) {
-    return code <= RDMAD_OK && code >= RDMAD_E_UNSUPPORTED;
+    return rdmad_error_known(code);
 }
 
 #endif

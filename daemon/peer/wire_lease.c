@@ -3,6 +3,7 @@
  * wire_lease.c - the messages about the connection itself, links and leases: what is in them, and
  * what their values must be.
  */
+#include "common/errors.h"
 #include "common/uri.h"
 #include "daemon/peer/wire_form.h"
 
@@ -165,10 +166,8 @@ static const char *check_release(struct peer_msg *m) {
     return m->release.returned > 2 ? "returned is neither 0, 1 nor 2" : NULL;
 }
 static const char *check_revoked(struct peer_msg *m) {
-    int32_t r = m->revoked.reason;
-    return r <= RDMAD_E_LEASE_EXPIRED && r >= RDMAD_E_LEASE_ORPHANED
-               ? NULL
-               : "the reason is none for which a lease ends";
+    return rdmad_error_ends_lease(m->revoked.reason) ? NULL
+                                                     : "the reason is none for which a lease ends";
 }
 static const char *check_link_rep(struct peer_msg *m) {
     if (!wire_known_code(m->link_rep.status))

@@ -10,9 +10,6 @@
 
 static int copy_terms(const struct rdmad_service_listen_req *req, struct service_terms *out,
                       struct error *err) {
-    if (req->reserved)
-        return error_set(err, RDMAD_E_RESERVED,
-                         "the reserved field of a service request is not zero");
     if (!serve_text_ok(req->scope_peer, sizeof(req->scope_peer)) ||
         !serve_text_ok(req->name, sizeof(req->name)))
         return error_set(err, RDMAD_E_PROTOCOL,
@@ -26,6 +23,7 @@ static int copy_terms(const struct rdmad_service_listen_req *req, struct service
         .budget_length = req->budget_length,
         .max_request = req->max_request,
         .max_ttl_ns = req->max_ttl_ns,
+        .max_rights = req->max_rights,
     };
     memcpy(out->scope_peer, req->scope_peer, sizeof(out->scope_peer));
     memcpy(out->name, req->name, sizeof(out->name));

@@ -18,6 +18,8 @@
 #include <string.h>
 
 #define DEFAULT_TTL_NS (60 * NSEC_PER_SEC)
+/* What a requester may have: nobody else is to come by what he was given. */
+#define GIVEN (RDMAD_RIGHTS_ALL & ~RDMAD_RIGHT_DELEGATE)
 #define AT_ONCE (64u << 10) /* so much is zeroed on the control thread: some microseconds */
 #define SLICE (8u << 20)    /* of the registration thread's time: a millisecond or two */
 
@@ -34,6 +36,7 @@ struct budget {
     struct pool *pool; /* referenced */
     uint64_t offset, max_request, max_ttl_ns, service;
     uint64_t bytes, handed_over;
+    uint32_t max_rights;
     struct scope scope;
     char scope_peer[RDMAD_NAME_MAX + 1], name[RDMAD_NAME_MAX + 1];
     struct extents *extents;
@@ -140,6 +143,11 @@ static int check(const struct pool *p, const struct budget_terms *t, struct erro
         return error_set(err, RDMAD_E_INVAL,
                          "max_request is %" PRIu64 " bytes, the whole budget only %" PRIu64,
                          t->max_request, t->length);
+    if (t->max_rights & ~GIVEN)
+        return error_set(err, RDMAD_E_RIGHTS,
+                         "max_rights is 0x%" PRIx32 ", but a requester can have no more than read "
+                         "(1), write (2) and atomic (4)",
+                         t->max_rights);
     return 0;
 }
 
@@ -165,6 +173,7 @@ int budget_new(struct session *s, const struct budget_terms *t, struct budget **
     b->bytes = t->length;
     b->max_request = t->max_request;
     b->max_ttl_ns = t->max_ttl_ns ? t->max_ttl_ns : DEFAULT_TTL_NS;
+    b->max_rights = t->max_rights ? t->max_rights : GIVEN;
     b->service = t->service;
     b->scope = t->scope;
     strncpy(b->scope_peer, t->scope.peer ? t->scope.peer : "", sizeof(b->scope_peer) - 1);
@@ -205,6 +214,11 @@ static int check_ask(const struct budget *b, const struct budget_ask *ask, struc
         return error_set(err, RDMAD_E_DELEGATE,
                          "requested memory is for one lessee and cannot be handed on by another "
                          "lease: ask for read (1), write (2) or atomic (4)");
+    if (ask->rights & ~b->max_rights)
+        return error_set(err, RDMAD_E_RIGHTS,
+                         "rights 0x%" PRIx32 " were asked, service \"%s\" gives 0x%" PRIx32
+                         " at most (read 1, write 2, atomic 4); ask for less in terms.rights",
+                         ask->rights, b->name, b->max_rights);
     if (ask->ttl_ns > b->max_ttl_ns)
         return error_set(err, RDMAD_E_LIMIT,
                          "a ttl of %" PRIu64 " ms was asked, service \"%s\" gives %" PRIu64

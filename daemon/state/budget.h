@@ -30,6 +30,7 @@ struct budget_terms {
     uint64_t offset, length;
     uint64_t max_request; /* 0: all */
     uint64_t max_ttl_ns;  /* 0: 60 s */
+    uint32_t max_rights;  /* of READ, WRITE and ATOMIC; 0: all three */
     struct scope scope;   /* of the leases, as the service's; the budget keeps a copy */
     uint64_t service;     /* for the owner's event */
     const char *name;     /* the service's, for messages; the budget keeps a copy */

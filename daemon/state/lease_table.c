@@ -220,6 +220,11 @@ int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *er
                          id, ago);
     case RDMAD_E_LEASE_REVOKED:
         return error_set(err, reason, "lease %" PRIu64 " was revoked by its owner%s", id, ago);
+    case RDMAD_E_LEASE_ADMIN:
+        return error_set(err, reason,
+                         "lease %" PRIu64 " was revoked by an administrator of its owner's "
+                         "machine%s, not by its owner",
+                         id, ago);
     case RDMAD_E_LEASE_RELEASED:
         return error_set(err, reason,
                          "lease %" PRIu64 " was released by whom it was for%s; ask its owner for a "

@@ -84,13 +84,14 @@ static int make_budget(struct service *sv, struct error *err) {
         .length = t->budget_length,
         .max_request = t->max_request,
         .max_ttl_ns = t->max_ttl_ns,
+        .max_rights = t->max_rights,
         .scope = scope_of(t),
         .service = sv->number,
         .name = t->name,
     };
     if (t->budget_length)
         return budget_new(sv->session, &b, &sv->budget, err);
-    if (t->budget_pool || t->budget_offset || t->max_request || t->max_ttl_ns)
+    if (t->budget_pool || t->budget_offset || t->max_request || t->max_ttl_ns || t->max_rights)
         return error_set(err, RDMAD_E_INVAL,
                          "service \"%s\" has terms for requests, but a budget of no bytes",
                          t->name);

@@ -72,7 +72,8 @@
     X(RDMAD_E_NO_WAITER, -44, "nobody takes the lease's notifications")              \
     X(RDMAD_E_BUDGET, -45, "the service has no budget for that")                     \
     X(RDMAD_E_DELEGATE, -46, "the lease may not be handed on")                       \
-    X(RDMAD_E_UNSUPPORTED, -47, "not supported by this fabric or machine")
+    X(RDMAD_E_UNSUPPORTED, -47, "not supported by this fabric or machine")           \
+    X(RDMAD_E_LEASE_ADMIN, -48, "lease revoked by an administrator")
 
 enum rdmad_error {
 #define RDMAD_X(name, value, text) name = (value),

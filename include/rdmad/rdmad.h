@@ -285,7 +285,7 @@ RDMAD_API int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t l
                                    char uri[RDMAD_URI_MAX + 1]);
 /* Asks a service for bytes of its budget: attached to a fresh lease of them. Of terms count ttl_ms
  * and rights. They go back when the lease ends, unless handed over. RDMAD_E_BUDGET: not that much
- * is left. */
+ * is left. RDMAD_E_RIGHTS: the service does not give these rights. */
 RDMAD_API int rdmad_lease_request(rdmad_session *session, const char *service_uri, size_t bytes,
                                   const struct rdmad_lease_terms *terms, unsigned timeout_ms,
                                   rdmad_lease **out);
@@ -328,9 +328,9 @@ RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const 
                                size_t max, size_t *count);
 /* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. A watch is
  * a state to be asked for: who takes its events late gets what there is then. A name that went and
- * came meanwhile is told as there again, one that came and went as gone, or not at all; if more have
- * gone than the daemon remembers, RDMAD_EVENT_NAMES_ANEW comes, and then what there is. It never
- * ends for slowness; only with the session, or with the daemon at where. */
+ * came meanwhile is told as there again, one that came and went as gone, or not at all; if more
+ * have gone than the daemon remembers, RDMAD_EVENT_NAMES_ANEW comes, and then what there is. It
+ * never ends for slowness; only with the session, or with the daemon at where. */
 RDMAD_API int rdmad_names_watch(rdmad_session *session, const char *where, const char *prefix,
                                 unsigned timeout_ms, uint64_t *watch);
 RDMAD_API int rdmad_names_unwatch(rdmad_session *session, uint64_t watch);
@@ -342,6 +342,7 @@ struct rdmad_service_terms {
     uint32_t backlog;       /* connections that wait for accept; 0: 16 */
     uint32_t scope;         /* who may connect and request: enum rdmad_scope */
     uint32_t scope_uid;     /* with RDMAD_SCOPE_UID */
+    uint32_t max_rights;    /* of a requested lease: RDMAD_RIGHT_*; 0: all but DELEGATE */
     const char *scope_peer; /* with RDMAD_SCOPE_PEER */
     void *budget;           /* memory of a pool for rdmad_lease_request; NULL: none */
     size_t budget_bytes;    /* a multiple of 4096 */
@@ -349,7 +350,7 @@ struct rdmad_service_terms {
     uint64_t max_ttl_ms;    /* of a requested lease; 0: 60,000 */
 };
 #define RDMAD_SERVICE_TERMS_INIT \
-    { sizeof(struct rdmad_service_terms), 0, 0, 0, NULL, NULL, 0, 0, 0 }
+    { sizeof(struct rdmad_service_terms), 0, 0, 0, 0, NULL, NULL, 0, 0, 0 }
 
 /* A service under name on this session's daemon; terms may be NULL. RDMAD_E_EXISTS. */
 RDMAD_API int rdmad_listen(rdmad_session *session, const char *name,

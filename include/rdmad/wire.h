@@ -216,7 +216,7 @@ struct rdmad_service_listen_req {
     uint32_t backlog; /* connections that wait to be accepted, at most; 0: 16 */
     uint32_t scope;   /* who may connect and request: enum rdmad_scope */
     uint32_t scope_uid;
-    uint32_t reserved;
+    uint32_t max_rights; /* of a requested lease; 0: all but DELEGATE */
     /* From which LEASE_REQUEST is served: a range of a pool; length 0: requests are refused. */
     uint64_t budget_pool, budget_offset, budget_length;
     uint64_t max_request; /* bytes of one request; 0: all of the budget */

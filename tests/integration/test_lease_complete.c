@@ -413,6 +413,33 @@ static void too_much(struct two *t) {
     rdmad_lease_free(own);
 }
 
+static void write_only(struct two *t) {
+    struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
+    struct rdmad_lease_terms wish = RDMAD_LEASE_TERMS_INIT;
+    rdmad_lease *l;
+    terms.budget = t->theirs;
+    terms.budget_bytes = BUDGET;
+    terms.max_rights = RDMAD_RIGHT_DELEGATE;
+    refused(t->owner, rdmad_listen(t->owner, "memory", &terms, &t->service), RDMAD_E_RIGHTS,
+            "max_rights is 0x8");
+    terms.max_rights = RDMAD_RIGHT_WRITE;
+    CHECK(!rdmad_listen(t->owner, "memory", &terms, &t->service), "%s", rdmad_last_error(t->owner));
+    snprintf(t->uri, sizeof(t->uri), "%s", rdmad_service_uri(t->service));
+    refused(t->lessee, rdmad_lease_request(t->lessee, t->uri, KIB, NULL, 0, &l), RDMAD_E_RIGHTS,
+            "rights 0x3 were asked, service \"memory\" gives 0x2 at most");
+    wish.rights = RDMAD_RIGHT_WRITE;
+    CHECK(!rdmad_lease_request(t->lessee, t->uri, KIB, &wish, 0, &l), "%s",
+          rdmad_last_error(t->lessee));
+    CHECK(!rdmad_write(l, 0, t->mine, KIB), "%s", rdmad_last_error(t->lessee));
+    refused(t->lessee, rdmad_read(l, 0, t->mine, KIB), RDMAD_E_RIGHTS, "read");
+    rdmad_lease_free(l);
+    rdmad_service_close(t->service);
+}
+
+static void a_service_gives_the_rights_of_its_terms_and_no_more(void) {
+    each_route(write_only);
+}
+
 static void a_request_beyond_the_budget_says_why(void) {
     each_route(too_much);
 }
@@ -553,6 +580,44 @@ static void memory_freed_under_a_lease_is_nobody_elses_before_the_lease_has_ende
     each_route(freed_under_a_lease);
 }
 
+/* ---- an administrator's end ----------------------------------------------------------------- */
+
+static void admin_revokes(struct two *t) {
+    rdmad_lease *l = granted(t, ALL_BUT_ATOMIC, 0, 0);
+    rdmad_lease *there = attached(t->lessee, rdmad_lease_uri(l)), *part, *none;
+    char uri[RDMAD_URI_MAX + 1];
+    struct rdmad_event e;
+
+    CHECK(!rdmad_lease_delegate(there, 0, 4 * KIB, NULL, 0, uri), "%s",
+          rdmad_last_error(t->lessee));
+    part = attached(t->lessee, uri);
+    CHECK(!rdmad_write(there, 0, t->mine, 8), "%s", rdmad_last_error(t->lessee));
+    json_decref(
+        tdaemon_call(t->a, "lease.revoke", json_pack("{s:I}", "id", (json_int_t)info(l).id)));
+    e = await_event(t->owner, RDMAD_EVENT_LEASE_ENDED);
+    CHECK(e.lease == l && e.reason == RDMAD_E_LEASE_ADMIN &&
+              strstr(e.text, "revoked by an administrator"),
+          "the owner hears %s: %s", rdmad_errname(e.reason), e.text);
+    for (int i = 0; i < 2; i++) {
+        e = await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED);
+        CHECK((e.lease == there || e.lease == part) && e.reason == RDMAD_E_LEASE_ADMIN &&
+                  strstr(e.text, "revoked by an administrator"),
+              "a lessee hears %s: %s", rdmad_errname(e.reason), e.text);
+    }
+    refused(t->lessee, rdmad_write(there, 0, t->mine, 8), RDMAD_E_LEASE_ADMIN, "administrator");
+    refused(t->lessee, rdmad_read(part, 0, t->mine, 8), RDMAD_E_LEASE_ADMIN, "administrator");
+    refused(t->lessee, rdmad_lease_attach(t->lessee, rdmad_lease_uri(l), 0, &none),
+            RDMAD_E_LEASE_ADMIN, "by an administrator");
+    CHECK(!rdmad_lease_revoke(l), "it has ended already: %s", rdmad_last_error(t->owner));
+    rdmad_lease_free(part);
+    rdmad_lease_free(there);
+    rdmad_lease_free(l);
+}
+
+static void an_administrators_revoke_is_told_as_his(void) {
+    each_route(admin_revokes);
+}
+
 TEST_MAIN(CASE(a_part_grants_no_more_and_ends_with_its_lease),
           CASE(what_lessees_of_a_part_leave_its_leases_owner_takes),
           CASE(what_a_lease_does_not_have_cannot_be_handed_on),
@@ -562,6 +627,8 @@ TEST_MAIN(CASE(a_part_grants_no_more_and_ends_with_its_lease),
           CASE(requested_memory_is_filled_and_handed_over),
           CASE(who_requested_tells_by_handing_over_alone),
           CASE(a_request_beyond_the_budget_says_why),
+          CASE(a_service_gives_the_rights_of_its_terms_and_no_more),
           CASE(what_a_killed_requester_had_is_free_again),
-          CASE(a_service_that_closes_takes_its_memory_back), CASE(sessions_that_end_leave_nothing),
+          CASE(a_service_that_closes_takes_its_memory_back),
+          CASE(an_administrators_revoke_is_told_as_his), CASE(sessions_that_end_leave_nothing),
           CASE(memory_freed_under_a_lease_is_nobody_elses_before_the_lease_has_ended))

@@ -122,9 +122,11 @@ static void down(void) {
 
 TestSuite(budget, .init = up, .fini = down);
 
+static uint32_t rights = RDMAD_RIGHTS_DEFAULT;
+
 static int ask_as(const struct lessee *who, uint64_t bytes) {
     struct budget_ask ask = {
-        .bytes = bytes, .rights = RDMAD_RIGHTS_DEFAULT, .who = *who, .uid = 2, .node = "rig"};
+        .bytes = bytes, .rights = rights, .who = *who, .uid = 2, .node = "rig"};
     unsigned calls = got.calls;
     budget_request(b, &ask, granted, NULL);
     cr_assert_eq(got.calls, calls + 1);
@@ -333,4 +335,31 @@ Test(budget, bad_terms_have_sentences) {
     t.scope = (struct scope){RDMAD_SCOPE_UID, 3, ""};
     begin(&t);
     cr_expect_eq(ask(1), RDMAD_E_SCOPE);
+}
+
+Test(budget, a_requester_has_no_more_rights_than_the_service_gives) {
+    struct budget_terms t = terms();
+    struct error err;
+    t.max_rights = RDMAD_RIGHT_WRITE;
+    begin(&t);
+    cr_expect_eq(ask(PAGE), RDMAD_E_RIGHTS, "read and write");
+    cr_expect_not_null(strstr(got.result.text, "\"memory\" gives 0x2 at most"), "%s",
+                       got.result.text);
+    rights = RDMAD_RIGHT_ATOMIC;
+    cr_expect_eq(ask(PAGE), RDMAD_E_RIGHTS);
+    rights = RDMAD_RIGHT_WRITE;
+    cr_expect_eq(ask(PAGE), 0, "%s", got.result.text);
+    cr_expect_eq(got.lease->terms.rights, RDMAD_RIGHT_WRITE);
+    budget_close(b, NULL, NULL);
+    fake_answer_all();
+    t.max_rights = 0;
+    begin(&t);
+    rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_ATOMIC;
+    cr_expect_eq(ask(PAGE), 0, "%s", got.result.text);
+    rights = RDMAD_RIGHTS_DEFAULT;
+    for (unsigned bit = 3; bit < 32; bit++) {
+        struct budget *none;
+        t.max_rights = UINT32_C(1) << bit;
+        cr_assert_eq(budget_new(owner, &t, &none, &err), RDMAD_E_RIGHTS, "bit %u", bit);
+    }
 }

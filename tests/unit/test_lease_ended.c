@@ -36,9 +36,10 @@ Test(lease_ended, each_reason_has_its_sentence) {
         const char *words;
     } cases[] = {{RDMAD_E_LEASE_EXPIRED, "lease 9 expired"},
                  {RDMAD_E_LEASE_REVOKED, "lease 9 was revoked by its owner"},
+                 {RDMAD_E_LEASE_ADMIN, "lease 9 was revoked by an administrator"},
                  {RDMAD_E_LEASE_RELEASED, "released"},
                  {RDMAD_E_LEASE_ORPHANED, "its owner is gone"}};
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         struct error err;
         cr_expect_eq(lease_ended_error(9, cases[i].reason, 0, &err), cases[i].reason);
         cr_expect_not_null(strstr(err.text, cases[i].words), "%s", err.text);

@@ -107,7 +107,7 @@ Test(validate, a_nop_carries_nothing_but_user_data_and_timeout) {
 }
 
 /* Of each opcode: the flags it may have, and the fields that it leaves unused. */
-#define ORDER (RDMAD_SQE_FENCE | RDMAD_SQE_SILENT)
+#define ORDER (RDMAD_SQE_FENCE | RDMAD_SQE_SILENT | RDMAD_SQE_LINK)
 static const struct {
     uint8_t flags;
     bool imm, pool, length, lease, lease_offset;
@@ -144,8 +144,7 @@ Test(validate, every_opcode_has_its_flags_and_no_other) {
         make_good(op);
         for (unsigned flags = 0; flags < 256; flags++) {
             bool fits = !(flags & ~(unsigned)forms[op].flags) &&
-                        !(flags & RDMAD_SQE_MORE &&
-                          flags & (RDMAD_SQE_SILENT | RDMAD_SQE_LINK));
+                        !(flags & RDMAD_SQE_MORE && flags & (RDMAD_SQE_SILENT | RDMAD_SQE_LINK));
             REJECT(fits ? 0 : RDMAD_E_RESERVED, 0, q.flags = (uint8_t)flags);
         }
         setup();
@@ -268,8 +267,9 @@ Test(validate, a_handle_used_again_is_not_the_old_one) {
 
 Test(validate, an_ended_lease_answers_why) {
     static const int reasons[] = {RDMAD_E_LEASE_EXPIRED, RDMAD_E_LEASE_REVOKED,
-                                  RDMAD_E_LEASE_RELEASED, RDMAD_E_LEASE_ORPHANED};
-    for (size_t i = 0; i < 4; i++) {
+                                  RDMAD_E_LEASE_RELEASED, RDMAD_E_LEASE_ORPHANED,
+                                  RDMAD_E_LEASE_ADMIN};
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
         lease.reason = reasons[i];
         REJECT(reasons[i], LEASE_ID, (void)q);
         REJECT(reasons[i], LEASE_ID, q.length = UINT64_MAX);

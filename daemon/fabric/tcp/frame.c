@@ -74,6 +74,7 @@ bool frame_status_ok(int status) {
     case RDMAD_E_LEASE_REVOKED:
     case RDMAD_E_LEASE_RELEASED:
     case RDMAD_E_LEASE_ORPHANED:
+    case RDMAD_E_LEASE_ADMIN:
     case RDMAD_E_FAULT:
     case RDMAD_E_ALIGN:
     case RDMAD_E_UNSUPPORTED:
