@@ -309,7 +309,10 @@ int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
                                       .ops = reply.ops,
                                       .idle_ns = reply.idle_ns,
                                       .attached = reply.attached,
-                                      .attached_total = reply.attached_total};
+                                      .attached_total = reply.attached_total,
+                                      .said_bytes_read = reply.said_bytes_read,
+                                      .said_bytes_written = reply.said_bytes_written,
+                                      .said_ops = reply.said_ops};
     return 0;
 }
 

@@ -95,6 +95,12 @@ static json_t *audit_row(const struct lease_view *v, uint64_t now_ns) {
                                     : json_null());
 }
 
+/* Not ours: nothing here adds it to the audit. */
+static json_t *said_row(const struct lease_said *s) {
+    return json_pack("{s:I, s:I, s:I}", "bytes_read", (json_int_t)s->bytes_read, "bytes_written",
+                     (json_int_t)s->bytes_written, "ops", (json_int_t)s->ops);
+}
+
 /* By what a remote lessee is kept to the range. */
 static const char *protection(const struct plane *p) {
     const struct fabric_ops *fabric = plane_fabric(p);
@@ -114,6 +120,7 @@ static void each_lease(void *arg, const struct lease_view *v) {
         rows_seconds(v->ttl_ns), "attached", (json_int_t)v->attached, "attached_total",
         (json_int_t)v->attached_total, "audit", audit_row(v, rows->now_ns));
     lease_made(v, row);
+    json_object_set_new(row, "lessees_daemons_say", said_row(&v->said));
     json_object_set_new(row, "protection", json_string(rows->protection));
     if (v->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(v->reason)));

@@ -47,6 +47,19 @@ static uint8_t outcome_of(const struct op *op) {
     return RDMAD_FAILED_UNTOUCHED;
 }
 
+/* What the owner's daemon cannot see, where its device does the work. */
+static void count_use(const struct worker *w, struct fabric_audit *use, const struct op *op,
+                      const struct op_result *result) {
+    if (result->outcome == RDMAD_FAILED_UNTOUCHED)
+        return;
+    counter_add(&use->ops, 1);
+    if (op->opcode == RDMAD_OP_READ)
+        counter_add(&use->bytes_read, result->bytes);
+    else if (op->opcode == RDMAD_OP_WRITE || op->opcode == RDMAD_OP_NOTIFY)
+        counter_add(&use->bytes_written, result->bytes);
+    __atomic_store_n(&use->last_use_ns, w->now_ns, __ATOMIC_RELAXED);
+}
+
 static void count_end(struct worker *w, const struct op *op, const struct op_result *result) {
     struct plane_session_stats *stats = &op->session->stats;
     counter_add(&stats->ops, 1);
@@ -146,6 +159,8 @@ void op_end(struct worker *w, struct op *op, const struct op_result *result) {
     struct op_ring *r = op->ring;
     if (r) {
         count_end(w, op, result);
+        if (op->lease && op->lease->use)
+            count_use(w, op->lease->use, op, result);
         if (op->told_apart)
             tell_apart(w, op, result);
         else

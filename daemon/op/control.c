@@ -168,6 +168,7 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     lease->leased_link = spec->lane != NULL;
     lease->key = spec->key;
     lease->notify_ref = spec->notify_ref;
+    lease->use = spec->lane ? spec->audit : NULL;
     lease->notifier = n;
     list_init(&lease->lane_node);
     list_init(&lease->held);

@@ -160,6 +160,7 @@ struct op_lease {
     uint32_t inflight;
     int reason;                   /* why it ended; 0: alive */
     bool leased_link;             /* of a peer: not used in the last margin before the deadline */
+    struct fabric_audit *use;     /* route link: what ops on it came to; NULL: nobody asks */
     bool keyed;                   /* key is good for the route as it is now */
     struct list held;             /* ops that wait for a key */
     struct op_route *route;       /* NULL: the lane was dropped under it */

@@ -51,6 +51,29 @@ static void send_stopped(struct claim *c) {
     peer_send(c->peer, &m);
 }
 
+/* The owner's daemon cannot see what its device does for us. */
+static void say_use(struct claim *c) {
+    const struct fabric_audit *use = &c->handle->attachment.audit;
+    uint64_t last = __atomic_load_n(&use->last_use_ns, __ATOMIC_RELAXED);
+    struct peer_msg m = {.type = PEER_MSG_USED, .used.owner_ref = c->owner_ref};
+    if (!last || last == c->said_ns)
+        return;
+    c->said_ns = last;
+    m.used.bytes_read = __atomic_load_n(&use->bytes_read, __ATOMIC_RELAXED);
+    m.used.bytes_written = __atomic_load_n(&use->bytes_written, __ATOMIC_RELAXED);
+    m.used.ops = __atomic_load_n(&use->ops, __ATOMIC_RELAXED);
+    peer_send(c->peer, &m);
+}
+
+void claims_say_use(struct peer *p) {
+    uint32_t cursor = 0;
+    uint64_t ref;
+    struct claim *c;
+    while ((c = slots_next(&p->claims, &cursor, &ref)))
+        if (c->stage == CLAIM_LIVE)
+            say_use(c);
+}
+
 /* The handle, still NEW, goes with it. */
 void claim_fail(struct claim *c, const struct error *why) {
     struct session_waiter done = c->done;
@@ -113,6 +136,8 @@ static void let_go(struct handle *h, bool returned) {
     struct claim *c = h->peer_record;
     struct session_waiter w = h->releasing;
 
+    c->said_ns = CLOCK_NEVER; /* the last may have been of the same moment */
+    say_use(c);
     if (h->handing && !c->revoked && c->peer->stage == PEER_UP && !h->session->closing) {
         hand_over(c, h);
         return;
@@ -339,6 +364,7 @@ static void claim_granted(struct claim *c, const struct peer_attach_rep *m) {
         .rights = m->rights,
         .deadline_ns = clock_after(c->asked_ns, m->ttl_ns),
         .key = m->key,
+        .audit = &c->handle->attachment.audit,
         .notify_ref = c->requested ? 0 : m->owner_ref, /* its owner takes none */
     };
     if (claim_is_closing(c))

@@ -43,6 +43,7 @@ struct claim {
     struct error revoked_why;
     struct session_waiter handing;
     struct session_call call;  /* HANDING */
+    uint64_t said_ns;          /* until when its use was told to the owner */
     bool ttl_asked, ttl_again; /* a TTL_REQ is out; another renewal came meanwhile */
 };
 

@@ -159,6 +159,8 @@ static void dispatch(struct peer *p, const struct peer_msg *m) {
         return grant_key_req(p, &m->key_req);
     case PEER_MSG_KEY_REP:
         return claim_key_rep(p, &m->key_rep);
+    case PEER_MSG_USED:
+        return grant_used(p, &m->used);
     case PEER_MSG_STOPPED:
         return grant_stopped(p, &m->stopped);
     case PEER_MSG_RENEWED:

@@ -343,6 +343,14 @@ void grant_release(struct peer *p, const struct peer_release *m) {
     }
 }
 
+void grant_used(struct peer *p, const struct peer_used *m) {
+    struct grant *g = peer_grant_find(p, m->owner_ref);
+    if (g)
+        attachment_said(&g->attachment, &(struct lease_said){.bytes_read = m->bytes_read,
+                                                             .bytes_written = m->bytes_written,
+                                                             .ops = m->ops});
+}
+
 void grant_stopped(struct peer *p, const struct peer_stopped *m) {
     struct grant *g = peer_grant_find(p, m->owner_ref);
     if (g)

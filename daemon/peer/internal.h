@@ -242,7 +242,8 @@ void liveness_stop(struct peer *p);
 void liveness_update(struct peer *p); /* claims or grants came or went, or the stage changed */
 
 /* ---- attach.c ---- */
-void claims_begin(struct peer *p);                         /* the peer is up */
+void claims_begin(struct peer *p);
+void claims_say_use(struct peer *p); /* as far as it has changed */ /* the peer is up */
 void claims_become_local(struct peer *p);                  /* the peer is this very daemon */
 void claims_lost(struct peer *p, const struct error *why); /* its connection is gone */
 void claim_attach_rep(struct peer *p, const struct peer_attach_rep *m);
@@ -295,6 +296,7 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
 /* ---- grant.c ---- */
 void grant_attach_req(struct peer *p, const struct peer_attach_req *m);
 void grant_release(struct peer *p, const struct peer_release *m);
+void grant_used(struct peer *p, const struct peer_used *m);
 void grant_stopped(struct peer *p, const struct peer_stopped *m);
 void grant_ttl_req(struct peer *p, const struct peer_ttl *m);
 void grant_key_req(struct peer *p, const struct peer_key_req *m);

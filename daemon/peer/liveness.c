@@ -3,7 +3,8 @@
  * liveness.c - whether the other end is still there, and whether we still need it.
  *
  * While anything depends on a connection (a claim, a grant, a channel), silence of peer.ping_ms is
- * answered with a ping and silence of peer.dead_ms ends it. When nothing does, nothing is sent: two
+ * answered with a ping and silence of peer.dead_ms ends it; as often leases' owners are told of
+ * their use. When nothing does, nothing is sent: two
  * idle daemons are silent. A connection that we opened is closed after peer.idle_ms without use;
  * one that was opened to us is its opener's to close, and the kernel's keepalive finds those whose
  * opener is gone. Before hello the time is short.
@@ -45,6 +46,7 @@ static void watch(struct peer *p, uint64_t now_ns) {
     uint64_t heard = p->heard_ns > p->used_since_ns ? p->heard_ns : p->used_since_ns;
     uint64_t silent = clock_left(heard, now_ns);
 
+    claims_say_use(p);
     if (silent >= ms(c->peer_dead_ms)) {
         struct error why;
         error_set(&why, RDMAD_E_PEER_LOST, "%s at %s has been silent for %" PRIu64 " ms", p->name,

@@ -19,6 +19,7 @@
  *   KEY_REQ ->                       <- KEY_REP with the key for another link; one for each KEY_REQ
  *   LINK_GONE ->                     (its links' other ends can go)
  *                                    <- REVOKED: stop using the lease
+ *   USED ->                          (what was moved by an attach so far; also now and then)
  *   STOPPED ->                       (nothing is in flight any more)
  *   RELEASE ->
  *                                    <- RENEWED
@@ -82,6 +83,7 @@ enum peer_msg_type {
     PEER_MSG_UNWATCH,
     PEER_MSG_NAME_EV,
     PEER_MSG_WATCH_MORE,
+    PEER_MSG_USED,
     PEER_MSG_KEEP_REQ,
     PEER_MSG_KEEP_REP,
     PEER_MSG_COUNT
@@ -263,6 +265,10 @@ struct peer_unwatch {
 };
 /* A WATCH_REQ is answered with those that are there, then one with no name; one with no name that
  * is gone is the end of the watch: there are too many. gone 2 (no name): all begins anew. */
+struct peer_used { /* lessee -> owner: all so far, by this attach */
+    uint64_t owner_ref, bytes_read, bytes_written, ops;
+};
+
 struct peer_watch_more { /* so many more NAME_EVs may come; at first WATCH_WINDOW */
     uint64_t ref;
     uint32_t count;
@@ -314,6 +320,7 @@ struct peer_msg {
         struct peer_watch_req watch_req;
         struct peer_unwatch unwatch;
         struct peer_watch_more watch_more;
+        struct peer_used used;
         struct peer_name_ev name_ev;
         struct peer_keep_req keep_req;
         struct peer_keep_rep keep_rep;

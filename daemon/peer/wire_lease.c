@@ -90,6 +90,12 @@ static void walk_key_rep(struct cursor *c, struct peer_msg *m) {
     wire_blob(c, &r->key);
     wire_text(c, r->text, sizeof(r->text));
 }
+static void walk_used(struct cursor *c, struct peer_msg *m) {
+    wire_u64(c, &m->used.owner_ref);
+    wire_u64(c, &m->used.bytes_read);
+    wire_u64(c, &m->used.bytes_written);
+    wire_u64(c, &m->used.ops);
+}
 static void walk_delegate_req(struct cursor *c, struct peer_msg *m) {
     struct peer_delegate_req *r = &m->delegate_req;
     wire_u64(c, &r->ref);
@@ -234,6 +240,7 @@ const struct peer_form peer_lease_forms[PEER_MSG_COUNT] = {
                              ACCEPTOR, walk_attach_rep, check_attach_rep},
     [PEER_MSG_RELEASE] = {"RELEASE", 8 + 4, DIALLER, walk_release, check_release},
     [PEER_MSG_REVOKED] = {"REVOKED", 8 + 4 + TEXT_BYTES, ACCEPTOR, walk_revoked, check_revoked},
+    [PEER_MSG_USED] = {"USED", 4 * 8, DIALLER, walk_used, NULL},
     [PEER_MSG_STOPPED] = {"STOPPED", 8, DIALLER, walk_stopped, NULL},
     [PEER_MSG_RENEWED] = {"RENEWED", 16, ACCEPTOR, walk_ttl, NULL},
     [PEER_MSG_TTL_REQ] = {"TTL_REQ", 16, DIALLER, walk_ttl, NULL},

@@ -119,7 +119,8 @@ struct plane_lease_spec {
     uint32_t rights;
     uint64_t deadline_ns;
     /* Route link: the lane and the peer's key (size 0: not known yet, ops wait for
-     * plane_lease_key). Route local: lane NULL, and base and audit. */
+     * plane_lease_key). Route local: lane NULL, and base. Who moves the bytes counts in audit: the
+     * fabric here, or (may be NULL) the worker for what it knows of its own ops. */
     struct plane_lane *lane;
     struct fabric_blob key;
     void *base;

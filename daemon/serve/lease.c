@@ -146,23 +146,33 @@ static void stat_audit(const struct fabric_audit *audit, uint64_t now_ns,
     rep->idle_ns = audit->last_use_ns ? clock_left(audit->last_use_ns, now_ns) : UINT64_MAX;
 }
 
+static void stat_said(const struct lease_said *said, struct rdmad_lease_stat_rep *rep) {
+    rep->said_bytes_read = said->bytes_read;
+    rep->said_bytes_written = said->bytes_written;
+    rep->said_ops = said->ops;
+}
+
 void serve_lease_stat(const struct request *rq, const void *body) {
     const struct rdmad_lease_stat_req *req = body;
     uint64_t now = state_now(rq->session->state);
     struct rdmad_lease_stat_rep rep = {.lease = req->lease};
     struct lease_view ended;
     struct fabric_audit audit;
+    struct lease_said said;
 
     struct lease *l = own_lease(rq, req->lease, &ended);
     if (l) {
         lease_audit(l, &audit);
         stat_audit(&audit, now, &rep);
+        lease_said(l, &said);
+        stat_said(&said, &rep);
         rep.ttl_ns = l->stage == LEASE_LIVE ? clock_left(now, l->deadline_ns) : 0;
         rep.attached = l->attached;
         rep.attached_total = l->attached_total;
         rep.ended = l->reason;
     } else if (ended.id) {
         stat_audit(&ended.audit, now, &rep);
+        stat_said(&ended.said, &rep);
         rep.attached_total = ended.attached_total;
         rep.ended = ended.reason;
     } else {

@@ -50,6 +50,12 @@ struct lease_terms {
 /* Who waits for the end of one. */
 #define LEASE_WAITERS_MAX 64u
 
+/* What a lessee's daemon says of the use of one attach: all so far. It may be a lie, so it is kept
+ * apart from what was counted here; a sum is never more than INT64_MAX. */
+struct lease_said {
+    uint64_t bytes_read, bytes_written, ops;
+};
+
 enum lease_stage { LEASE_LIVE, LEASE_ENDING, LEASE_ENDED };
 
 struct lease {
@@ -69,6 +75,7 @@ struct lease {
     struct list attachments;
     uint32_t attached, attached_total;
     struct fabric_audit audit; /* of attachments that are gone; lease_audit adds the others */
+    struct lease_said said;    /* likewise */
     struct timer expiry, grace, keep;
     struct list waiters;
     unsigned nwaiters;
@@ -101,6 +108,7 @@ struct attachment { /* embedded in a struct handle (local) or in a peer's record
     const struct attachment_ops *ops;
     struct plane_window *window; /* peers only: the second wall */
     struct fabric_audit audit;   /* counted by the one worker that serves this lessee */
+    struct lease_said said;      /* peers only */
     bool stopping;               /* asked to stop, or stopping by itself */
     bool cut;                    /* its window is being closed */
     struct quota_charge charge;  /* peers only: the range, on the owner's account */
@@ -166,6 +174,9 @@ const struct lease *lease_notified(const struct lease *l);
 
 /* All use of it so far. */
 void lease_audit(const struct lease *l, struct fabric_audit *out);
+/* The lessee's daemon says it; less than it said before is nothing. */
+void attachment_said(struct attachment *a, const struct lease_said *said);
+void lease_said(const struct lease *l, struct lease_said *out);
 /* "lease 7 expired 1.2 s ago; ask its owner for a new one" */
 int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *err);
 
@@ -179,6 +190,7 @@ struct lease_view {
     int reason; /* 0: alive */
     char name[RDMAD_NAME_MAX + 1];
     struct fabric_audit audit;
+    struct lease_said said;
 };
 void leases_view(struct leases *ls, bool with_ended,
                  void (*each)(void *arg, const struct lease_view *view), void *arg);

@@ -298,6 +298,7 @@ void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *ou
     };
     memcpy(out->name, l->terms.name, sizeof(out->name));
     lease_audit(l, &out->audit);
+    lease_said(l, &out->said);
 }
 
 void leases_view(struct leases *ls, bool with_ended,

@@ -310,10 +310,15 @@ struct rdmad_lease_info {
 RDMAD_API void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out);
 RDMAD_API const char *rdmad_lease_uri(const rdmad_lease *lease);
 
+/* What this daemon counted: all use on this machine and over tcp. Over verbs a device does the work
+ * and the daemon sees none of it; what lessees' daemons say of their clients' ops (over tcp, too)
+ * is in said_*, as true as they are, never mixed with the rest, and some seconds late while the
+ * lease lives (peer.ping_ms). */
 struct rdmad_lease_audit {
     uint64_t bytes_read, bytes_written, ops;
     uint64_t idle_ns; /* since its last use; UINT64_MAX: never used */
     uint32_t attached, attached_total;
+    uint64_t said_bytes_read, said_bytes_written, said_ops; /* by daemons of other machines */
 };
 /* Owner: asks the daemon how the lease was used. */
 RDMAD_API int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out);

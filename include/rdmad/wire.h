@@ -200,6 +200,7 @@ struct rdmad_lease_stat_rep {
     uint32_t attached_total; /* ever */
     int32_t ended;           /* 0, or RDMAD_E_LEASE_* why it ended */
     uint32_t reserved;
+    uint64_t said_bytes_read, said_bytes_written, said_ops; /* by the lessees' daemons */
 };
 
 /* With one descriptor: a memfd of small pages, sealed against shrinking and growing, and by nothing

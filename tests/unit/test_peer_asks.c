@@ -455,6 +455,69 @@ Test(peer_asks, a_lessee_learns_by_what_reference_it_may_notify) {
     fake_answer_all();
 }
 
+static struct lease_said said_of(const struct lease *l) {
+    struct lease_said said;
+    lease_said(l, &said);
+    return said;
+}
+
+/* Peers may say what they like: it is kept apart, never less than before, and no sum wraps. */
+Test(peer_asks, what_a_peer_says_of_its_use_is_kept_apart_and_harms_nothing) {
+    struct session *owner = rig_session(1);
+    struct lease *l = rig_grant(owner, 5000);
+    struct fabric_audit audit;
+    struct raw *r = lent(l);
+    struct peer_msg m = {.type = PEER_MSG_USED, .used = {owner_ref, 100, 200, 3}};
+    raw_send(r, &m);
+    AWAIT(said_of(l).ops == 3);
+    cr_expect_eq(said_of(l).bytes_read, 100);
+    cr_expect_eq(said_of(l).bytes_written, 200);
+    m.used = (struct peer_used){owner_ref, 50, 300, 2};
+    raw_send(r, &m);
+    AWAIT(said_of(l).bytes_written == 300);
+    cr_expect_eq(said_of(l).bytes_read, 100, "what was said is not taken back");
+    m.used.owner_ref++; /* somebody else's */
+    m.used.ops = 99;
+    raw_send(r, &m);
+    quiet();
+    cr_expect_eq(said_of(l).ops, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        struct peer_msg ask = {.type = PEER_MSG_ATTACH_REQ,
+                               .attach_req = {.lessee_ref = 50 + i, .lease = l->id}};
+        memcpy(ask.attach_req.key, l->key, sizeof(l->key));
+        raw_send(r, &ask);
+        m.used = (struct peer_used){raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.owner_ref,
+                                    UINT64_MAX, INT64_MAX - 1, UINT64_MAX / 2};
+        raw_send(r, &m);
+    }
+    quiet();
+    cr_expect_eq(said_of(l).bytes_read, INT64_MAX);
+    cr_expect_eq(said_of(l).bytes_written, INT64_MAX);
+    cr_expect_eq(said_of(l).ops, INT64_MAX);
+    lease_audit(l, &audit);
+    cr_expect_eq(audit.ops + audit.bytes_read + audit.bytes_written, 0, "nothing counted here");
+    raw_close(r);
+    AWAIT(l->attached == 0);
+    cr_expect_eq(said_of(l).ops, INT64_MAX, "of those that are gone, too");
+    lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    rig_advance(1000 * MS);
+    fake_answer_all();
+}
+
+Test(peer_asks, an_owner_is_told_of_the_use_before_the_attach_is_over) {
+    uint64_t ref;
+    struct raw *r = attached(5000, &ref);
+    struct fabric_audit *use = fake_call(FAKE_LEASE_ADD, 0)->spec.audit;
+    cr_assert_not_null(use);
+    *use = (struct fabric_audit){.bytes_read = 7, .bytes_written = 8, .ops = 9, .last_use_ns = 1};
+    handle_release(h, rig_done, &done);
+    fake_answer_all();
+    struct peer_used used = raw_expect(r, PEER_MSG_USED).used;
+    cr_expect(used.owner_ref == 900 + ref && used.bytes_read == 7 && used.bytes_written == 8 &&
+              used.ops == 9);
+    raw_expect(r, PEER_MSG_RELEASE);
+}
+
 /* What a peer attaches to gets a window; and the lease as which its owner is told, 0: not at all.
  */
 static uint64_t told_as(struct raw *r, const struct lease *l, uint64_t ref) {

@@ -50,6 +50,9 @@ static void sample_channel(uint16_t type, struct peer_msg *m) {
     case PEER_MSG_UNWATCH:
         m->unwatch.ref = 13;
         break;
+    case PEER_MSG_USED:
+        m->used = (struct peer_used){16, 1, UINT64_MAX, 3};
+        break;
     case PEER_MSG_WATCH_MORE:
         m->watch_more = (struct peer_watch_more){.ref = 15, .count = 32};
         break;
@@ -230,8 +233,8 @@ Test(peer_wire, each_message_has_its_direction) {
                {PEER_MSG_REQUEST_REQ, true, false},  {PEER_MSG_NAMES_REQ, true, false},
                {PEER_MSG_NAMES_REP, false, true},    {PEER_MSG_WATCH_REQ, true, false},
                {PEER_MSG_UNWATCH, true, false},      {PEER_MSG_NAME_EV, false, true},
-               {PEER_MSG_WATCH_MORE, true, false},   {PEER_MSG_KEEP_REQ, true, false},
-               {PEER_MSG_KEEP_REP, false, true}};
+               {PEER_MSG_WATCH_MORE, true, false},   {PEER_MSG_USED, true, false},
+               {PEER_MSG_KEEP_REQ, true, false},     {PEER_MSG_KEEP_REP, false, true}};
     cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
     for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
         uint8_t frame[PEER_WIRE_MAX];
