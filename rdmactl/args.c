@@ -11,10 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TIMEOUT_MIN_MS 1
+#define TIMEOUT_MAX_MS (UINT64_C(24) * 3600000)
+
 static bool help_wanted;
 
 static const struct opt global_opts[] = {
     {"dir", 'd', OPT_TEXT, &cli.dir, 0, 0, "DIR", "the daemon's runtime directory"},
+    {"timeout", 0, OPT_TIME, &cli.timeout_ms, TIMEOUT_MIN_MS, TIMEOUT_MAX_MS, "SECONDS",
+     "how long an answer of the daemon may take"},
     {"json", 'j', OPT_FLAG, &cli.json, 0, 0, NULL, "one JSON document on standard output"},
     {"help", 'h', OPT_FLAG, &help_wanted, 0, 0, NULL, "this text"},
     {0},
@@ -124,6 +129,13 @@ static int store(const struct opt *o, const char *word, const char *value) {
         return usage_error("%s: %s is out of range, %" PRIu64 " to %" PRIu64 "%s are allowed", word,
                            value, o->min, o->max, o->kind == OPT_TIME ? " ms" : "");
     return ARGS_RUN;
+}
+
+int timeout_parse(const char *text) {
+    const struct opt *o = global_opts;
+    while (o->to != &cli.timeout_ms)
+        o++;
+    return store(o, "--timeout", text);
 }
 
 /* One option at argv[*i], with its value in the same word or the next. */

@@ -21,6 +21,7 @@
 struct cli {
     const char *dir; /* the daemon's runtime directory */
     bool json;
+    uint64_t timeout_ms; /* how long an answer may take; 0: as long as the command thinks right */
 };
 extern struct cli cli;
 
@@ -80,6 +81,9 @@ struct positionals {
 int args_parse(const struct command *self, const struct opt *opts, struct positionals *pos,
                int argc, char **argv);
 
+/* The value of --timeout before the object. */
+int timeout_parse(const char *text);
+
 bool parse_count(const char *text, uint64_t *out);
 bool parse_bytes(const char *text, uint64_t *out);
 bool parse_time_ms(const char *text, uint64_t *out);
@@ -112,11 +116,35 @@ struct failure {
     char text[512];
 };
 
+/* How long an answer may take when --timeout does not say: to a look, to a look at devices, and to
+ * what takes as long as somebody else likes. */
+#define PATIENCE_LOOK_MS 5000u
+#define PATIENCE_DEVICES_MS 30000u
+#define PATIENCE_ACT_MS 60000u
+
 /* Calls method over control.sock; takes over params (NULL: none). Returns the result, the caller's,
  * or NULL and *why. */
-json_t *daemon_try(const char *method, json_t *params, struct failure *why);
+json_t *daemon_try(const char *method, json_t *params, uint64_t patience, struct failure *why);
 /* The same, reporting the failure itself. */
-json_t *daemon_call(const char *method, json_t *params);
+json_t *daemon_call(const char *method, json_t *params, uint64_t patience);
+
+/* ---- a daemon that is there and does not answer (patience.c) -------------------------------- */
+
+/* A connection to the socket of that name in the runtime directory, or -1 and errno (EAGAIN: it is
+ * not taken within the time). */
+int daemon_connect(const char *name, int type, uint64_t timeout_ms);
+/* What its process does, as seen from outside, and what to do about it. */
+const char *daemon_state(char *buf, size_t size);
+/* What --timeout says, or else otherwise_ms. */
+uint64_t patience_ms(uint64_t otherwise_ms);
+/* Around calls of the library that wait for the daemon "to WHAT": when they take longer, that is
+ * reported and the program ends with EXIT_FAILED. otherwise_ms 0: only if --timeout is given. */
+void patience_begin(const char *what, uint64_t otherwise_ms);
+void patience_end(void);
+
+struct rdmad_session;
+/* rdmad_open of the daemon in cli.dir, with patience; EXIT_GOOD, or reports. */
+int session_open(const char *name, int64_t spin_us, struct rdmad_session **out);
 
 /* ---- signals (signals.c) -------------------------------------------------------------------- */
 

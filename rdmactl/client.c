@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client.c - one call to the daemon over control.sock: connect, a line out, a line in.
+ * client.c - one call to the daemon over control.sock: connect, a line out, a line in, within the
+ * time that the caller or --timeout allows.
  */
 #include "rdmactl/cli.h"
 #include <errno.h>
@@ -10,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWER_TIMEOUT_MS 60000
 #define ANSWER_MAX (256u << 20)
 
 __attribute__((format(printf, 3, 4))) static int set_failure(struct failure *why, const char *code,
@@ -27,27 +26,34 @@ __attribute__((format(printf, 3, 4))) static int set_failure(struct failure *why
     return -1;
 }
 
-static int connect_daemon(struct failure *why) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", cli.dir);
-    if (n < 0 || (size_t)n >= sizeof(address.sun_path))
-        return set_failure(why, "RDMAD_E_INVAL", "runtime directory %s: the path is too long",
-                           cli.dir);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return set_failure(why, "RDMAD_E_SYSTEM", "socket: %s", strerror(errno));
-    if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
+static int no_answer(struct failure *why, uint64_t timeout_ms) {
+    char state[160], span[CELL_MAX];
+    return set_failure(why, "RDMAD_E_TIMEOUT",
+                       "rdmad does not answer on %s/control.sock: waited %s; %s (--timeout SECONDS "
+                       "waits longer)",
+                       cli.dir, human_seconds(span, (double)timeout_ms / 1e3),
+                       daemon_state(state, sizeof(state)));
+}
+
+static int connect_daemon(uint64_t timeout_ms, struct failure *why) {
+    int fd = daemon_connect("control.sock", SOCK_STREAM, timeout_ms);
+    if (fd >= 0)
         return fd;
     int saved = errno;
-    close(fd);
+    if (saved == ENAMETOOLONG)
+        return set_failure(why, "RDMAD_E_INVAL", "runtime directory %s: the path is too long",
+                           cli.dir);
+    if (saved == EAGAIN)
+        return no_answer(why, timeout_ms);
     if (saved == EACCES)
         return set_failure(why, "RDMAD_E_PERM",
-                           "%s may be opened by root and the daemon's user and group only",
-                           address.sun_path);
+                           "%s/control.sock may be opened by root and the daemon's user and group "
+                           "only",
+                           cli.dir);
     return set_failure(why, "RDMAD_E_NO_DAEMON",
-                       "no rdmad answers on %s (%s); start it, or name its runtime directory with "
-                       "-d",
-                       address.sun_path, strerror(saved));
+                       "no rdmad answers on %s/control.sock (%s); start it, or name its runtime "
+                       "directory with -d",
+                       cli.dir, strerror(saved));
 }
 
 static int send_all(int fd, const char *data, size_t size, struct failure *why) {
@@ -70,9 +76,10 @@ static long long now_ms(void) {
 }
 
 /* Reads up to the end of the line into *line, which grows. */
-static int receive_line(int fd, char **line, size_t *size, struct failure *why) {
+static int receive_line(int fd, char **line, size_t *size, uint64_t timeout_ms,
+                        struct failure *why) {
     size_t room = 0;
-    long long deadline = now_ms() + ANSWER_TIMEOUT_MS;
+    long long deadline = now_ms() + (long long)timeout_ms;
     for (*size = 0;;) {
         if (*size == room) {
             room = room ? 2 * room : 65536;
@@ -86,8 +93,7 @@ static int receive_line(int fd, char **line, size_t *size, struct failure *why) 
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready <= 0)
-            return set_failure(why, "RDMAD_E_TIMEOUT", "rdmad did not answer within %d s",
-                               ANSWER_TIMEOUT_MS / 1000);
+            return no_answer(why, timeout_ms);
         ssize_t n = recv(fd, *line + *size, room - *size, 0);
         if (n < 0 && errno == EINTR)
             continue;
@@ -114,7 +120,8 @@ static json_t *read_answer(json_t *doc, struct failure *why) {
     return result;
 }
 
-json_t *daemon_try(const char *method, json_t *params, struct failure *why) {
+json_t *daemon_try(const char *method, json_t *params, uint64_t patience, struct failure *why) {
+    uint64_t timeout_ms = patience_ms(patience);
     json_t *request = json_pack("{s:s, s:i, s:s}", "jsonrpc", "2.0", "id", 1, "method", method);
     if (params)
         json_object_set_new(request, "params", params);
@@ -123,10 +130,10 @@ json_t *daemon_try(const char *method, json_t *params, struct failure *why) {
     char *line = NULL;
     size_t size = 0;
     json_t *result = NULL;
-    int fd = text ? connect_daemon(why)
+    int fd = text ? connect_daemon(timeout_ms, why)
                   : set_failure(why, "RDMAD_E_NOMEM", "out of memory for the request");
     if (fd >= 0 && !send_all(fd, text, strlen(text), why) && !send_all(fd, "\n", 1, why) &&
-        !receive_line(fd, &line, &size, why)) {
+        !receive_line(fd, &line, &size, timeout_ms, why)) {
         json_t *doc = json_loadb(line, size, 0, NULL);
         if (doc)
             result = read_answer(doc, why);
@@ -140,9 +147,9 @@ json_t *daemon_try(const char *method, json_t *params, struct failure *why) {
     return result;
 }
 
-json_t *daemon_call(const char *method, json_t *params) {
+json_t *daemon_call(const char *method, json_t *params, uint64_t patience) {
     struct failure why;
-    json_t *result = daemon_try(method, params, &why);
+    json_t *result = daemon_try(method, params, patience, &why);
     if (!result)
         fail(why.code, "%s", why.text);
     return result;

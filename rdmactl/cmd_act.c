@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 static int act(const char *method, json_t *params, const char *done) {
-    json_t *result = daemon_call(method, params);
+    json_t *result = daemon_call(method, params, PATIENCE_ACT_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)

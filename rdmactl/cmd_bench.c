@@ -62,25 +62,23 @@ static int use_atomics(struct bench_run *run) {
 }
 
 static int set_up(struct bench_run *run) {
-    struct rdmad_options options = RDMAD_OPTIONS_INIT;
-    options.runtime_dir = cli.dir;
-    options.name = "rdmactl-bench";
-    options.spin_us = bench_spin_us(run->poll);
-    int rc = rdmad_open(&options, &run->session);
-    if (rc)
-        return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
+    int code = session_open("rdmactl-bench", bench_spin_us(run->poll), &run->session);
+    if (code)
+        return code;
     /* A ping-pong needs three buffers after the head, each large enough for a request, too. */
     uint64_t buffers = 3 * (run->stride + sizeof(struct bench_head));
     uint64_t local = run->local_span > buffers ? run->local_span : buffers;
-    rc = rdmad_pool_create(run->session, BENCH_HEAD_BYTES + local, 0, &run->pool);
+    patience_begin("set up the measurement", 0);
+    int rc = rdmad_pool_create(run->session, BENCH_HEAD_BYTES + local, 0, &run->pool);
     if (!rc)
         rc = rdmad_ring_create(run->session, (uint32_t)(run->depth < 16 ? 16 : run->depth),
                                &run->ring);
     if (!rc && run->uri)
         rc = rdmad_lease_attach(run->session, run->uri, 0, &run->lease);
+    patience_end();
     if (rc)
         return fail_run(run, rc);
-    int code = run->uri ? check_lease(run) : EXIT_GOOD;
+    code = run->uri ? check_lease(run) : EXIT_GOOD;
     return !code && (run->op == BENCH_CAS || run->op == BENCH_FADD) ? use_atomics(run) : code;
 }
 
@@ -208,8 +206,12 @@ int cmd_bench(const struct command *self, int argc, char **argv) {
         return code;
     run.signals = signals_catch();
     code = measure(&run, self->verb);
-    rdmad_ring_destroy(run.ring);
-    rdmad_lease_free(run.lease);
+    if (!code) { /* else the session's end gives them back, without an answer to wait for */
+        patience_begin("take ring and lease back", PATIENCE_LOOK_MS);
+        rdmad_ring_destroy(run.ring);
+        rdmad_lease_free(run.lease);
+        patience_end();
+    }
     rdmad_close(run.session);
     close(run.signals);
     return code;

@@ -155,17 +155,15 @@ static int listen_for_messages(struct server *v) {
 }
 
 static int set_up(struct server *v, uint64_t ttl_ms) {
-    struct rdmad_options options = RDMAD_OPTIONS_INIT;
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
-    options.runtime_dir = cli.dir;
-    options.name = "rdmactl-bench";
     terms.ttl_ms = ttl_ms;
-    int rc = rdmad_open(&options, &v->session);
-    if (rc)
-        return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
+    int code = session_open("rdmactl-bench", -1, &v->session);
+    if (code)
+        return code;
     /* The head, the data, and two buffers of our own for answers. */
-    rc = rdmad_pool_create(v->session, BENCH_HEAD_BYTES + v->data_bytes + 2 * v->max_message, 0,
-                           &v->pool);
+    patience_begin("set up what is measured against", 0);
+    int rc = rdmad_pool_create(v->session, BENCH_HEAD_BYTES + v->data_bytes + 2 * v->max_message, 0,
+                               &v->pool);
     if (!rc) {
         memset(rdmad_pool_base(v->pool), 0, BENCH_HEAD_BYTES);
         v->head = rdmad_pool_base(v->pool);
@@ -179,6 +177,7 @@ static int set_up(struct server *v, uint64_t ttl_ms) {
         rc = lease_for_atomics(v, terms);
     if (!rc)
         rc = listen_for_messages(v);
+    patience_end();
     if (rc)
         return fail(rdmad_errname(rc), "%s", rdmad_last_error(v->session));
     if (cli.json)

@@ -112,7 +112,8 @@ int cmd_device_show(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, opts, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *answer = daemon_call("device.show", verbose ? json_pack("{s:b}", "verbose", 1) : NULL);
+    json_t *answer = daemon_call("device.show", verbose ? json_pack("{s:b}", "verbose", 1) : NULL,
+                                 PATIENCE_DEVICES_MS);
     if (!answer)
         return EXIT_FAILED;
     if (cli.json)

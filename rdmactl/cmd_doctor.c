@@ -75,11 +75,12 @@ int cmd_doctor(const struct command *self, int argc, char **argv) {
     struct exam e = {.root = "", .rows = json_array()};
     struct failure ignored;
     double start = now_ms();
-    json_t *status = daemon_try("status", NULL, &e.why), *config = NULL, *devices = NULL;
+    json_t *status = daemon_try("status", NULL, PATIENCE_LOOK_MS, &e.why), *config = NULL,
+           *devices = NULL;
     e.answer_ms = now_ms() - start;
     if (status) {
-        config = daemon_try("config.show", NULL, &ignored);
-        devices = daemon_try("device.show", NULL, &e.no_device);
+        config = daemon_try("config.show", NULL, PATIENCE_LOOK_MS, &ignored);
+        devices = daemon_try("device.show", NULL, PATIENCE_DEVICES_MS, &e.no_device);
     }
     e.status = status;
     e.config = json_object_get(config, "config");

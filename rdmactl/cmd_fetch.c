@@ -32,7 +32,7 @@ struct fetch {
     uint64_t bytes, pieces;
     uint64_t asked, arrived_mask, written; /* pieces asked for; which slots arrived; written out */
     char fabric[16];
-    double start_s, shown_s;
+    double start_s, shown_s, heard_s;
 };
 
 static double now_s(void) {
@@ -71,13 +71,12 @@ static void show_progress(struct fetch *f, bool last) {
 }
 
 static int open_all(struct fetch *f) {
-    struct rdmad_options options = RDMAD_OPTIONS_INIT;
-    options.runtime_dir = cli.dir;
-    options.name = "rdmactl-fetch";
-    int rc = rdmad_open(&options, &f->session);
-    if (rc)
-        return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
-    rc = rdmad_lease_attach(f->session, f->uri, 0, &f->lease);
+    int code = session_open("rdmactl-fetch", -1, &f->session);
+    if (code)
+        return code;
+    patience_begin("attach to the lease", PATIENCE_ACT_MS);
+    int rc = rdmad_lease_attach(f->session, f->uri, 0, &f->lease);
+    patience_end();
     if (rc)
         return fail_rdmad(f, rc);
     struct rdmad_lease_info info;
@@ -86,9 +85,11 @@ static int open_all(struct fetch *f) {
     f->bytes = info.length;
     f->pieces = (f->bytes + PIECE - 1) / PIECE;
     uint64_t slots = f->pieces < SLOTS ? f->pieces : SLOTS;
+    patience_begin("make a pool and a ring", PATIENCE_ACT_MS);
     rc = rdmad_pool_create(f->session, slots ? slots * PIECE : 1, 0, &f->pool);
     if (!rc)
         rc = rdmad_ring_create(f->session, SLOTS, &f->ring);
+    patience_end();
     return rc ? fail_rdmad(f, rc) : EXIT_GOOD;
 }
 
@@ -109,12 +110,23 @@ static int ask(struct fetch *f) {
     return rc < 0 ? fail_rdmad(f, rc) : EXIT_GOOD;
 }
 
+/* A daemon that lives ends each READ by its deadline. */
+static int silent(const struct fetch *f) {
+    char state[160], span[CELL_MAX];
+    return fail("RDMAD_E_TIMEOUT",
+                "rdmad in %s does not answer: no READ has ended for %s, after %" PRIu64
+                " of %" PRIu64 " bytes; %s",
+                cli.dir, human_seconds(span, now_s() - f->heard_s), f->written * PIECE, f->bytes,
+                daemon_state(state, sizeof(state)));
+}
+
 /* Waits for one more READ; ARGS_RUN when none came in time. */
 static int arrive(struct fetch *f) {
     const struct rdmad_cqe *cqe;
     int rc = rdmad_ring_wait(f->ring, LOOK_MS, &cqe);
     if (rc == RDMAD_E_TIMEOUT)
-        return ARGS_RUN;
+        return f->heard_s + (double)patience_ms(PATIENCE_ACT_MS) / 1e3 > now_s() ? ARGS_RUN
+                                                                                 : silent(f);
     if (rc)
         return fail_rdmad(f, rc);
     if (cqe->status) {
@@ -122,6 +134,7 @@ static int arrive(struct fetch *f) {
         rdmad_ring_explain(f->ring, cqe, why, sizeof(why));
         return fail(rdmad_errname(cqe->status), "%s", why);
     }
+    f->heard_s = now_s();
     f->arrived_mask |= UINT64_C(1) << cqe->user_data % SLOTS;
     rdmad_ring_seen(f->ring, cqe);
     return EXIT_GOOD;
@@ -177,7 +190,7 @@ static int fetch(struct fetch *f, const char *file) {
     f->signals = signals_catch();
     if (!code)
         code = target_open(&f->target, file, f->bytes);
-    f->start_s = now_s();
+    f->start_s = f->heard_s = now_s();
     if (!code)
         code = transfer(f);
     if (!code)
@@ -206,7 +219,11 @@ int cmd_fetch(const struct command *self, int argc, char **argv) {
         return usage_error("the bytes would go to the terminal: use -o FILE or a pipe");
     code = fetch(&f, file);
     target_discard(&f.target);
-    rdmad_lease_free(f.lease);
+    if (!code) { /* else the end of the session gives it back, without an answer to wait for */
+        patience_begin("take the lease back", PATIENCE_LOOK_MS);
+        rdmad_lease_free(f.lease);
+        patience_end();
+    }
     rdmad_close(f.session);
     if (f.signals >= 0)
         close(f.signals);

@@ -58,7 +58,9 @@ static int make_pool(struct share *s) {
             "limits.pool_bytes_per_session in the daemon's configuration, or share it in parts",
             s->file, human_bytes(has, (double)s->bytes),
             human_bytes(may, (double)info.max_pool_bytes));
+    patience_begin("make a pool", 0); /* takes its time, by the size */
     int rc = rdmad_pool_create(s->session, s->bytes ? s->bytes : 1, 0, &s->pool);
+    patience_end();
     return rc ? fail_rdmad(s, rc) : EXIT_GOOD;
 }
 
@@ -134,18 +136,17 @@ static int share(struct share *s, const struct rdmad_lease_terms *terms) {
     int code = open_file(s);
     if (code)
         return code;
-    struct rdmad_options options = RDMAD_OPTIONS_INIT;
-    options.runtime_dir = cli.dir;
-    options.name = "rdmactl-share";
-    int rc = rdmad_open(&options, &s->session);
-    if (rc)
-        return fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL));
+    code = session_open("rdmactl-share", -1, &s->session);
+    if (code)
+        return code;
     code = make_pool(s);
     if (!code)
         code = read_file(s, &interrupted);
     if (code || interrupted)
         return code;
-    rc = rdmad_lease_grant(s->session, rdmad_pool_base(s->pool), s->bytes, terms, &s->lease);
+    patience_begin("grant the lease", PATIENCE_ACT_MS);
+    int rc = rdmad_lease_grant(s->session, rdmad_pool_base(s->pool), s->bytes, terms, &s->lease);
+    patience_end();
     if (rc)
         return fail_rdmad(s, rc);
     code = announce(s);

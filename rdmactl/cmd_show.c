@@ -183,7 +183,8 @@ int cmd_show(const struct command *self, int argc, char **argv) {
     snprintf(method, sizeof(method), "%s.show", self->object);
     /* Only leases are remembered after their end: for the others all is what is alive. */
     bool ask_all = all && !strcmp(self->object, "lease");
-    json_t *result = daemon_call(method, ask_all ? json_pack("{s:b}", "all", 1) : NULL);
+    json_t *result =
+        daemon_call(method, ask_all ? json_pack("{s:b}", "all", 1) : NULL, PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)

@@ -79,7 +79,7 @@ int cmd_status(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, NULL, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *s = daemon_call("status", NULL);
+    json_t *s = daemon_call("status", NULL, PATIENCE_LOOK_MS);
     if (!s)
         return EXIT_FAILED;
     if (cli.json)
@@ -95,7 +95,7 @@ int cmd_metrics(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, NULL, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *result = daemon_call("metrics", NULL);
+    json_t *result = daemon_call("metrics", NULL, PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)
@@ -109,7 +109,7 @@ int cmd_config_show(const struct command *self, int argc, char **argv) {
     int rc = args_parse(self, NULL, NULL, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
-    json_t *result = daemon_call("config.show", NULL);
+    json_t *result = daemon_call("config.show", NULL, PATIENCE_LOOK_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)

@@ -106,14 +106,14 @@ static json_t *rates_json(const struct rate *rate, size_t count) {
 /* Looks count times (0: until interrupted), interval_ms apart. */
 static int watch(uint64_t count, uint64_t interval_ms, bool batch) {
     int signals = signals_catch();
-    json_t *before = daemon_call("session.show", NULL);
+    json_t *before = daemon_call("session.show", NULL, PATIENCE_LOOK_MS);
     double then = now_s();
     uint64_t shown = 0;
     while (before && (!count || shown < count)) {
         struct pollfd wake = {.fd = signals, .events = POLLIN};
         if (poll(&wake, 1, (int)interval_ms) && signals_take(signals))
             break;
-        json_t *after = daemon_call("session.show", NULL);
+        json_t *after = daemon_call("session.show", NULL, PATIENCE_LOOK_MS);
         double now = now_s();
         size_t rows = 0;
         struct rate *rate = after ? rates(json_object_get(before, "sessions"),

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -42,12 +43,18 @@ void check_control(struct exam *e) {
         next(e, "run as root, or as a member of the socket's group");
     } else {
         say(e, BAD, "%s", e->why.text);
-        next(e, "start rdmad, and read its log: journalctl -u rdmad");
+        if (!strcmp(e->why.code, "RDMAD_E_TIMEOUT"))
+            next(e,
+                 "it runs and does not answer: restart it (systemctl restart rdmad), and keep its "
+                 "log: journalctl -u rdmad");
+        else
+            next(e, "start rdmad, and read its log: journalctl -u rdmad");
     }
 }
 
 void check_client_socket(struct exam *e) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct timeval patience = {.tv_sec = 1}; /* of connect, for a full backlog */
     int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/rdmad.sock", cli.dir);
     if (n < 0 || (size_t)n >= sizeof(address.sun_path)) {
         say(e, BAD, "the path of the runtime directory is too long");
@@ -55,6 +62,7 @@ void check_client_socket(struct exam *e) {
         return;
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address))) {
         say(e, GOOD, "%s takes connections", address.sun_path);
     } else if (errno == EACCES) {

@@ -57,6 +57,7 @@ static int print_usage(void) {
     }
     printf("\n  -d, --dir DIR   the daemon's runtime directory (else $RDMAD_RUNTIME_DIR, else "
            "/run/rdmad)\n"
+           "      --timeout SECONDS  how long an answer of the daemon may take (5 s to a look)\n"
            "  -j, --json      one JSON document on standard output, errors included\n"
            "      --version   the version of rdmactl\n"
            "  -h, --help      this text, or that of a command\n\n"
@@ -137,12 +138,19 @@ static int leading_options(int argc, char **argv, int *exit_code) {
             return 0;
         } else if (!strncmp(a, "--dir=", 6)) {
             cli.dir = a + 6;
-        } else if (!strcmp(a, "-d") || !strcmp(a, "--dir")) {
+        } else if (!strncmp(a, "--timeout=", 10)) {
+            if ((*exit_code = timeout_parse(a + 10)) != ARGS_RUN)
+                return 0;
+        } else if (!strcmp(a, "-d") || !strcmp(a, "--dir") || !strcmp(a, "--timeout")) {
+            bool dir = a[1] == 'd' || a[2] == 'd';
             if (++i == argc) {
-                *exit_code = usage_error("%s needs a value: DIR", a);
+                *exit_code = usage_error("%s needs a value: %s", a, dir ? "DIR" : "SECONDS");
                 return 0;
             }
-            cli.dir = argv[i];
+            if (dir)
+                cli.dir = argv[i];
+            else if ((*exit_code = timeout_parse(argv[i])) != ARGS_RUN)
+                return 0;
         } else if (!strncmp(a, "-d", 2)) {
             cli.dir = a + 2;
         } else if (a[0] == '-') {

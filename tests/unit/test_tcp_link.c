@@ -3,6 +3,7 @@
  * How links come up, and what is told when they do not or break.
  */
 #include "tests/unit/tcp_raw.h"
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -397,11 +398,19 @@ Test(tcp_link, an_address_that_cannot_be_listened_on_is_an_error_with_the_addres
     struct pair p;
     pair_defaults(&p, BIG);
     struct error err = {0};
-    snprintf(p.owner.settings.listen_host, sizeof p.owner.settings.listen_host, "192.0.2.1");
+    struct sockaddr_in taken = {.sin_family = AF_INET};
+    socklen_t size = sizeof taken;
+    int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert(inet_pton(AF_INET, "127.0.0.7", &taken.sin_addr) == 1 &&
+              bind(other, (struct sockaddr *)&taken, size) == 0 && listen(other, 1) == 0 &&
+              getsockname(other, (struct sockaddr *)&taken, &size) == 0);
+    snprintf(p.owner.settings.listen_host, sizeof p.owner.settings.listen_host, "127.0.0.7");
+    p.owner.settings.data_port = ntohs(taken.sin_port);
     unsigned before = fd_count();
     cr_assert_eq(fabric_tcp.open(&p.owner.env, &p.owner.fabric, &err), RDMAD_E_SYSTEM);
-    cr_assert_not_null(strstr(err.text, "192.0.2.1"), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "127.0.0.7"), "%s", err.text);
     cr_assert_eq(fd_count(), before);
+    close(other);
 }
 
 Test(tcp_link, ipv6_works_as_well) {

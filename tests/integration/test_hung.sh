@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# A daemon that is there and does not answer: each command of rdmactl says so after the time that it
+# is given, with what the daemon's process looks like and what to do about it, and ends with 1.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+start_daemon a
+daemon=${pids[0]}
+a() { "$rdmactl" -d "$work/a" "$@"; }
+truncate -s 64M "$work/file"
+share() {
+    rm -f "$work/uri"
+    a share "$work/file" >"$work/uri" 2>/dev/null &
+    pids+=($!)
+    uri=$(first_line "$work/uri" $!)
+}
+share
+trap 'kill -CONT "$daemon"; stop_all' EXIT
+
+# hung SECONDS COMMAND...: it fails by itself, about then, and says why. Ten times the promise, at most.
+hung() {
+    local seconds=$1 got=0 began=$SECONDS
+    shift
+    timeout "$((10 * seconds * ${RDMAD_TEST_PATIENCE:-1}))" "$rdmactl" -d "$work/a" "$@" \
+        >"$work/said" 2>&1 || got=$?
+    [ "$got" = 1 ] || fail "exit $got instead of 1 after $((SECONDS - began)) s: $* ($(<"$work/said"))"
+    grep -q 'does not answer' "$work/said" || fail "$*: $(<"$work/said")"
+    grep -q "process $daemon is stopped" "$work/said" || fail "$* hides what it waits for: $(<"$work/said")"
+    grep -q "kill -CONT $daemon" "$work/said" || fail "$* does not say what to do: $(<"$work/said")"
+}
+
+kill -STOP "$daemon"
+echo "* the time is the user's"
+for command in status "session show" "lease revoke 1" "peer add 127.0.0.1:1" metrics "config show" \
+    "device show" "share $work/file" "fetch $uri -o $work/none" "bench nop -n 1" "bench serve" "top -b -n 1"; do
+    # shellcheck disable=SC2086 # words
+    hung 1 --timeout 300ms $command
+    grep -q 'waited 300 ms' "$work/said" || fail "$command: $(<"$work/said")"
+done
+hung 1 status --timeout=1
+hung 1 doctor --timeout 200ms
+[ ! -e "$work/none" ] || fail "a file appeared"
+
+echo "* -j says it in JSON"
+hung 1 -j --timeout 200ms status
+python3 -c 'import json, sys; assert json.load(sys.stdin)["error"]["code"] == "RDMAD_E_TIMEOUT"' \
+    <"$work/said" || fail "$(<"$work/said")"
+hung 1 -j --timeout 200ms share "$work/file"
+python3 -c 'import json, sys; assert json.load(sys.stdin)["error"]["code"] == "RDMAD_E_TIMEOUT"' \
+    <"$work/said" || fail "$(<"$work/said")"
+
+echo "* a look has a time of its own"
+hung 5 status
+
+echo "* in the middle of a fetch, too"
+kill -CONT "$daemon"
+share # what was asked meanwhile was done now: the first lease is revoked
+mkfifo "$work/slow"
+exec 5<>"$work/slow"
+"$rdmactl" -d "$work/a" --timeout 300ms fetch "$uri" -o "$work/slow" 2>"$work/said" &
+fetcher=$!
+head -c 1000000 <&5 >/dev/null
+kill -STOP "$daemon"
+cat <&5 >/dev/null &
+pids+=($!)
+got=0
+wait "$fetcher" || got=$?
+[ "$got" = 1 ] || fail "fetch ended with $got: $(<"$work/said")"
+grep -q "does not answer.*process $daemon is stopped" "$work/said" || fail "fetch: $(<"$work/said")"
+
+kill -CONT "$daemon"
+echo "* and then it answers again"
+a status >"$work/said" || fail "$(<"$work/said")"
