@@ -9,6 +9,7 @@
 #include "daemon/daemon.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
+#include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/offload.h"
 #include "daemon/choice.h"
@@ -131,25 +132,35 @@ static void announce(struct daemon *d) {
     service_ready(status);
 }
 
-static void on_hangup(evutil_socket_t sig, short what, void *user) {
-    struct daemon *d = user;
-    (void)sig;
-    (void)what;
+/* For a signal and for rdmactl alike. The manager hears that it is over whichever way it went; what
+ * went wrong is told to who asked. */
+static int reload(struct state *st, void (*later)(void *arg, const char *key), void *arg,
+                  struct error *err) {
+    struct daemon *d = container_of(st, struct daemon, state);
     struct config loaded;
-    struct error why;
-    if (d->state.stopping) { /* to tell that it is ready again would be a lie */
+    if (st->stopping) { /* to tell that it is ready again would be a lie */
         LOG(NOTICE, ("settings not reloaded: rdmad is stopping"));
-        return;
+        return error_set(err, RDMAD_E_SHUTDOWN, "settings not reloaded: rdmad is stopping");
     }
     service_reloading();
-    if (options_load(d->options, &loaded, &why)) {
-        LOG(ERR, ("settings not reloaded, the old ones stay: %s", why.text));
+    int rc = options_load(d->options, &loaded, err);
+    if (rc) {
+        LOG(ERR, ("settings not reloaded, the old ones stay: %s", err->text));
     } else {
-        settings_reload(&d->config, &loaded);
+        settings_reload(&d->config, &loaded, later, arg);
         apply_reloadable(d);
         LOG(NOTICE, ("settings reloaded"));
     }
     announce(d);
+    return rc;
+}
+
+static void on_hangup(evutil_socket_t sig, short what, void *user) {
+    struct daemon *d = user;
+    struct error why;
+    (void)sig;
+    (void)what;
+    (void)reload(&d->state, NULL, NULL, &why);
 }
 
 static int start_signals(struct daemon *d, struct error *err) {
@@ -322,6 +333,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     struct error why;
     d.state.config = &d.config;
     d.state.mailbox = &d.mailbox;
+    d.state.reload = reload;
     d.state.started_ns = clock_now_ns();
     list_init(&d.state.sessions);
     slots_init(&d.state.channels, CHANNELS_TOTAL_MAX);

@@ -79,16 +79,20 @@ void settings_plane(const struct config *c, struct plane_settings *out) {
     fabric_part(c, &out->fabric_settings);
 }
 
-void settings_reload(struct config *live, const struct config *loaded) {
+void settings_reload(struct config *live, const struct config *loaded,
+                     void (*later)(void *arg, const char *key), void *arg) {
     for (size_t i = 0; i < settings_count; i++) {
         const struct setting *s = &settings[i];
         void *to = (char *)live + s->offset;
         const void *from = (const char *)loaded + s->offset;
         if (!memcmp(to, from, s->size))
             continue;
-        if (s->restart)
-            LOG(WARNING, ("'%s' has changed and takes effect at the next start", s->key));
-        else
+        if (!s->restart) {
             memcpy(to, from, s->size);
+            continue;
+        }
+        LOG(WARNING, ("'%s' has changed and takes effect at the next start", s->key));
+        if (later)
+            later(arg, s->key);
     }
 }

@@ -12,7 +12,8 @@
 void settings_plane(const struct config *c, struct plane_settings *out);
 
 /* Takes over from loaded into live what may change while running; each setting that needs a restart
- * and differs is named in the log and stays. */
-void settings_reload(struct config *live, const struct config *loaded);
+ * and differs is named in the log and to later, and stays. */
+void settings_reload(struct config *live, const struct config *loaded,
+                     void (*later)(void *arg, const char *key), void *arg);
 
 #endif

@@ -38,6 +38,7 @@ int cmd_show(const struct command *self, int argc, char **argv);
 int cmd_device_show(const struct command *self, int argc, char **argv);
 int cmd_lease_revoke(const struct command *self, int argc, char **argv);
 int cmd_peer_add(const struct command *self, int argc, char **argv);
+int cmd_reload(const struct command *self, int argc, char **argv);
 int cmd_share(const struct command *self, int argc, char **argv);
 int cmd_fetch(const struct command *self, int argc, char **argv);
 int cmd_bench_serve(const struct command *self, int argc, char **argv);

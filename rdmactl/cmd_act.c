@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_act.c - lease revoke and peer add: the commands that change the daemon. Both return when it
- * is done.
+ * cmd_act.c - lease revoke, peer add and reload: the commands that change the daemon. They return
+ * when it is done.
  */
 #include "rdmactl/cli.h"
 #include <inttypes.h>
@@ -44,4 +44,22 @@ int cmd_peer_add(const struct command *self, int argc, char **argv) {
     char done[320];
     snprintf(done, sizeof(done), "connected to %s", address);
     return act("peer.add", params, done);
+}
+
+int cmd_reload(const struct command *self, int argc, char **argv) {
+    int rc = args_parse(self, NULL, NULL, argc, argv);
+    if (rc != ARGS_RUN)
+        return rc;
+    json_t *result = daemon_call("reload", NULL, PATIENCE_LOOK_MS);
+    if (!result)
+        return EXIT_FAILED;
+    if (cli.json)
+        return print_json(result);
+    size_t i;
+    json_t *key;
+    printf("settings reloaded\n");
+    json_array_foreach(json_object_get(result, "needs_restart"), i, key)
+        printf("%s has changed and takes effect at the next start\n", json_string_value(key));
+    json_decref(result);
+    return EXIT_GOOD;
 }

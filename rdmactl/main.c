@@ -43,6 +43,8 @@ static const struct command commands[] = {
     {"metrics", NULL, cmd_metrics, "", "Counters in the Prometheus text format."},
     {"config", "check", cmd_config_check, "FILE", "Reads a configuration as the daemon would."},
     {"config", "show", cmd_config_show, "", "The settings the running daemon uses."},
+    {"reload", NULL, cmd_reload, "",
+     "Has the daemon read its settings again; fails with what is wrong with them."},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

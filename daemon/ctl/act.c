@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * act.c - the calls that change something. Both answer when it is done, not when it has begun.
+ * act.c - the calls that change something. They answer when it is done, not when it has begun.
  */
 #include "daemon/ctl/call.h"
 #include "daemon/peer/peer.h"
@@ -45,4 +45,22 @@ void ctl_peer_add(struct ctl_call *call, const json_t *params) {
     } else {
         peer_add(st->peers, host, port, answered, call);
     }
+}
+
+static void note_later(void *arg, const char *key) {
+    json_array_append_new(arg, json_string(key));
+}
+
+/* Refused as a whole, with file, line and column, when anything is wrong. */
+void ctl_reload(struct ctl_call *call, const json_t *params) {
+    struct state *st = ctl_state(call);
+    struct error why;
+    (void)params;
+    json_t *later = json_array();
+    if (!st->reload(st, note_later, later, &why)) {
+        ctl_reply(call, json_pack("{s:o}", "needs_restart", later));
+        return;
+    }
+    json_decref(later);
+    ctl_fail(call, &why);
 }

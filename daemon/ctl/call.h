@@ -44,7 +44,7 @@ ctl_handler ctl_session_show, ctl_pool_show, ctl_lease_show; /* show.c */
 ctl_handler ctl_peer_show, ctl_link_show;                    /* show.c */
 ctl_handler ctl_channel_show, ctl_service_show;              /* show_channel.c */
 ctl_handler ctl_device_show;                                 /* device.c */
-ctl_handler ctl_lease_revoke, ctl_peer_add;                  /* act.c */
+ctl_handler ctl_lease_revoke, ctl_peer_add, ctl_reload;      /* act.c */
 ctl_handler ctl_metrics;                                     /* metrics.c */
 
 /* What status and metrics both tell, gathered once. */

@@ -22,6 +22,7 @@ static const struct ctl_method methods[] = {
     {"channel.show", ctl_channel_show, NO_PARAMS, false},
     {"service.show", ctl_service_show, NO_PARAMS, false},
     {"lease.revoke", ctl_lease_revoke, PARAMS({"id", RPC_UINT, true, INT64_MAX}), true},
+    {"reload", ctl_reload, NO_PARAMS, true},
     {"peer.add", ctl_peer_add, PARAMS({"address", RPC_TEXT, true, 280}), true},
 };
 

@@ -55,7 +55,11 @@ struct state {
     char fabric_why[RDMAD_TEXT_MAX + 1];           /* why this fabric is the one in use */
     uint64_t started_ns;
     uint64_t (*clock)(void); /* NULL: clock_now_ns; tests script theirs */
-    bool stopping;           /* refuses new sessions, leases and attaches */
+    /* Reads the settings again; told of each that takes effect at the next start only. Of who owns
+     * the state; NULL: nobody does. */
+    int (*reload)(struct state *st, void (*later)(void *arg, const char *key), void *arg,
+                  struct error *err);
+    bool stopping; /* refuses new sessions, leases and attaches */
 };
 
 /* What time it is for everything that decides by time on the control thread. */

@@ -259,7 +259,7 @@ static void a_passed_socket_of_another_kind_is_refused(void) {
     if (s.pid == 0)
         exec_service(&s);
     waitpid(s.pid, &status, 0);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status 0x%x", (unsigned)status);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2, "status 0x%x", (unsigned)status);
     CHECK(logged(&s, "is not a listening Unix seqpacket socket"), "the reason was not told");
     close(s.passed);
     close(s.notify);

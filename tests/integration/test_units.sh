@@ -35,6 +35,8 @@ has rdmad.service Unit After rdmad.socket
 has rdmad.service Unit StartLimitIntervalSec 0
 has rdmad.service Service Restart on-failure
 has rdmad.service Service RestartPreventExitStatus 2
+has rdmad.service Service ExecReload "$RDMAD_BUILD/rdmactl/rdmactl"
+has rdmad.service Service ExecReload reload
 has rdmad.socket Socket Service rdmad.service
 
 if ! command -v systemd-analyze >/dev/null; then
