@@ -143,7 +143,7 @@ static int reload(struct state *st, void (*later)(void *arg, const char *key), v
         return error_set(err, RDMAD_E_SHUTDOWN, "settings not reloaded: rdmad is stopping");
     }
     service_reloading();
-    int rc = options_load(d->options, &loaded, err);
+    int rc = options_load(d->options, &loaded, NULL, err);
     if (rc) {
         LOG(ERR, ("settings not reloaded, the old ones stay: %s", err->text));
     } else {

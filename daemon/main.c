@@ -24,7 +24,9 @@ int main(int argc, char **argv) {
     log_init(LOG_INFO, options.check_config);
     struct config config;
     struct error why;
-    if (options_load(&options, &config, &why)) {
+    int rc = options.check_config ? options_check(&options, &why)
+                                  : options_load(&options, &config, NULL, &why);
+    if (rc) {
         LOG(ERR, ("%s", why.text));
         return options.check_config ? 1 : 2;
     }

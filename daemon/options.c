@@ -6,6 +6,7 @@
 #include "daemon/options.h"
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char usage[] =
     "Usage: rdmad [OPTION]...\n"
@@ -94,25 +95,41 @@ enum options_verdict options_parse(struct options *o, int argc, char **argv) {
 }
 
 static int override(struct config *c, const char *key, const char *value, const char *option,
-                    struct error *err) {
+                    struct config_places *places, struct error *err) {
     struct error why;
-    if (!value || !config_set(c, key, value, &why))
+    if (!value)
+        return RDMAD_OK;
+    config_set_at(places, key, option);
+    if (!config_set(c, key, value, &why))
         return RDMAD_OK;
     return error_set(err, why.code, "%s: %s", option, why.text);
 }
 
-int options_load(const struct options *o, struct config *out, struct error *err) {
+int options_load(const struct options *o, struct config *out, struct config_places *places,
+                 struct error *err) {
     config_defaults(out);
-    int rc = config_load(out, o->config_file, err);
+    int rc = config_load(out, o->config_file, places, err);
     if (!rc)
-        rc = override(out, "runtime_dir", o->runtime_dir, "--runtime-dir", err);
+        rc = override(out, "runtime_dir", o->runtime_dir, "--runtime-dir", places, err);
     if (!rc)
-        rc = override(out, "listen", o->listen, "--listen", err);
+        rc = override(out, "listen", o->listen, "--listen", places, err);
     if (!rc)
-        rc = override(out, "log_level", o->log_level, "--log-level", err);
+        rc = override(out, "log_level", o->log_level, "--log-level", places, err);
     if (!rc && o->require_rdma) {
         out->require_rdma = true;
         rc = config_check(out, err);
     }
+    return rc;
+}
+
+int options_check(const struct options *o, struct error *err) {
+    struct config config;
+    struct config_places *places = config_places_new();
+    if (!places)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory to check the settings");
+    int rc = options_load(o, &config, places, err);
+    if (!rc)
+        rc = config_check_machine(&config, places, err);
+    free(places);
     return rc;
 }

@@ -19,7 +19,10 @@ enum options_verdict { OPTIONS_RUN, OPTIONS_EXIT_OK, OPTIONS_EXIT_USAGE };
 /* Parses argv. Prints help, the version or what is wrong by itself. */
 enum options_verdict options_parse(struct options *o, int argc, char **argv);
 
-/* Loads defaults, file and command line into *out. */
-int options_load(const struct options *o, struct config *out, struct error *err);
+/* Loads defaults, file and command line into *out. places may be NULL. */
+int options_load(const struct options *o, struct config *out, struct config_places *places,
+                 struct error *err);
+/* The same for who only wants to know, and whether this machine can do what is set. */
+int options_check(const struct options *o, struct error *err);
 
 #endif

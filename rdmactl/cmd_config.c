@@ -6,6 +6,7 @@
 #include "daemon/config/config.h"
 #include "rdmactl/cli.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 int cmd_config_check(const struct command *self, int argc, char **argv) {
     const char *file = NULL;
@@ -16,7 +17,13 @@ int cmd_config_check(const struct command *self, int argc, char **argv) {
     struct config config;
     struct error err;
     config_defaults(&config);
-    int code = config_load(&config, file, &err);
+    struct config_places *places = config_places_new();
+    if (!places)
+        return fail("RDMAD_E_NOMEM", "out of memory to check the settings");
+    int code = config_load(&config, file, places, &err);
+    if (!code)
+        code = config_check_machine(&config, places, &err);
+    free(places);
     if (code)
         return fail(rdmad_error_name(code), "%s", err.text);
     if (cli.json) {

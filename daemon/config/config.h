@@ -61,19 +61,31 @@ struct config {
 /* The defaults of the table. */
 void config_defaults(struct config *c);
 
-/* Reads file (NULL: none) and its .d directory over what c holds. c changes only on success. */
-int config_load(struct config *c, const char *file, struct error *err);
+/* Where each setting was set last, "FILE:LINE:COLUMN" or a command line option; "": nowhere. */
+struct config_places;
+struct config_places *config_places_new(void); /* NULL: out of memory; free() */
+
+/* Reads file (NULL: none) and its .d directory over what c holds. c changes only on success. places
+ * may be NULL. */
+int config_load(struct config *c, const char *file, struct config_places *places,
+                struct error *err);
 
 /* Parses one text as if it were a file called name: what config_load and the fuzzer use. */
 int config_parse(struct config *c, const char *name, const char *text, size_t size,
                  struct error *err);
 
-/* Checks one value that came from the command line, by key. */
+/* Checks one value that came from the command line, by key; option is its place. */
 int config_set(struct config *c, const char *key, const char *value, struct error *err);
+void config_set_at(struct config_places *places, const char *key, const char *option);
 
 /* What no single setting can be wrong about: those that contradict each other. config_load and
  * config_parse ask it; who changes settings after them asks again. */
 int config_check(const struct config *c, struct error *err);
+
+/* What was set and this machine cannot do: a group, a directory, a congestion control that are not
+ * there. The sentence begins with the place. */
+int config_check_machine(const struct config *c, const struct config_places *places,
+                         struct error *err);
 
 /* Whether moving from a to b needs a restart; names the first such key in *key. */
 bool config_needs_restart(const struct config *a, const struct config *b, const char **key);

@@ -32,7 +32,8 @@ static ssize_t read_all(int fd, char *buf) {
     return (ssize_t)used;
 }
 
-static int load_fd(struct config *c, const char *file, int fd, struct error *err) {
+static int load_fd(struct config *c, const char *file, int fd, struct config_places *places,
+                   struct error *err) {
     char *buf = malloc(FILE_MAX_BYTES + 1);
     if (!buf)
         return error_set(err, RDMAD_E_NOMEM, "%s: out of memory", file);
@@ -45,16 +46,17 @@ static int load_fd(struct config *c, const char *file, int fd, struct error *err
             error_set(err, RDMAD_E_CONFIG, "%s: larger than %u bytes, which no configuration is",
                       file, FILE_MAX_BYTES);
     else
-        failed = config_parse_over(c, file, buf, (size_t)n, err);
+        failed = config_parse_over(c, file, buf, (size_t)n, places, err);
     free(buf);
     return failed;
 }
 
-static int load_file(struct config *c, const char *file, struct error *err) {
+static int load_file(struct config *c, const char *file, struct config_places *places,
+                     struct error *err) {
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
     if (fd < 0)
         return error_errno(err, RDMAD_E_CONFIG, "%s: cannot be opened", file);
-    int failed = load_fd(c, file, fd, err);
+    int failed = load_fd(c, file, fd, places, err);
     close(fd);
     return failed;
 }
@@ -64,7 +66,8 @@ static int is_json(const struct dirent *entry) {
     return entry->d_name[0] != '.' && n > 5 && !strcmp(entry->d_name + n - 5, ".json");
 }
 
-static int load_directory(struct config *c, const char *file, struct error *err) {
+static int load_directory(struct config *c, const char *file, struct config_places *places,
+                          struct error *err) {
     char directory[4096];
     if (snprintf(directory, sizeof(directory), "%s.d", file) >= (int)sizeof(directory))
         return error_set(err, RDMAD_E_CONFIG, "the name of the configuration file is too long");
@@ -81,20 +84,21 @@ static int load_directory(struct config *c, const char *file, struct error *err)
         char path[4096 + 256 + 2];
         snprintf(path, sizeof(path), "%s/%s", directory, entry[i]->d_name);
         if (!failed)
-            failed = load_file(c, path, err);
+            failed = load_file(c, path, places, err);
         free(entry[i]);
     }
     free(entry);
     return failed;
 }
 
-int config_load(struct config *c, const char *file, struct error *err) {
+int config_load(struct config *c, const char *file, struct config_places *places,
+                struct error *err) {
     struct config copy = *c;
     int failed = 0;
     if (file) {
-        failed = load_file(&copy, file, err);
+        failed = load_file(&copy, file, places, err);
         if (!failed)
-            failed = load_directory(&copy, file, err);
+            failed = load_directory(&copy, file, places, err);
     }
     if (!failed)
         failed = config_check(&copy, err);

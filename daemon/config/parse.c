@@ -22,6 +22,7 @@ struct parse {
     const char *name, *text; /* the file, and its text without comments */
     size_t size;
     struct config *config;
+    struct config_places *places; /* NULL: nobody asks */
     struct error *err;
 };
 
@@ -97,14 +98,21 @@ static size_t locate(const struct parse *p, const struct spot *spot, bool want_k
     return 0;
 }
 
-/* "FILE:LINE:COLUMN: sentence". What the file says may be shown on a terminal: no control bytes. */
-static int fail_at(const struct parse *p, size_t at, const char *sentence) {
+/* "FILE:LINE:COLUMN" */
+static const char *place_of(const struct parse *p, size_t at, char *buf, size_t size) {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < at; i++) {
         column = p->text[i] == '\n' ? 1 : column + 1;
         line += p->text[i] == '\n';
     }
-    error_set(p->err, RDMAD_E_CONFIG, "%s:%zu:%zu: %s", p->name, line, column, sentence);
+    snprintf(buf, size, "%s:%zu:%zu", p->name, line, column);
+    return buf;
+}
+
+/* What the file says may be shown on a terminal: no control bytes. */
+static int fail_at(const struct parse *p, size_t at, const char *sentence) {
+    char place[RDMAD_TEXT_MAX + 1];
+    error_set(p->err, RDMAD_E_CONFIG, "%s: %s", place_of(p, at, place, sizeof(place)), sentence);
     if (p->err)
         for (char *c = p->err->text; *c; c++)
             if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -178,6 +186,10 @@ static int apply(const struct parse *p, const struct spot *spot, const json_t *v
     const struct setting *s = strchr(spot->key, '.') ? NULL : setting_find(spot->path);
     if (!s)
         return unknown_key(p, spot);
+    if (p->places) {
+        char place[sizeof(p->places->at[0])];
+        config_place(p->places, s, place_of(p, locate(p, spot, false), place, sizeof(place)));
+    }
     if (s->type == SETTING_NUMBER)
         return apply_number(p, spot, s, value);
     if (s->type == SETTING_TEXT)
@@ -239,13 +251,14 @@ static int parse_tree(const struct parse *p) {
 }
 
 int config_parse_over(struct config *c, const char *name, const char *text, size_t size,
-                      struct error *err) {
+                      struct config_places *places, struct error *err) {
     char *copy = malloc(size + 1);
     if (!copy)
         return error_set(err, RDMAD_E_NOMEM, "%s: out of memory", name);
     memcpy(copy, text, size);
     blank_comments(copy, size);
-    struct parse p = {.name = name, .text = copy, .size = size, .config = c, .err = err};
+    struct parse p = {
+        .name = name, .text = copy, .size = size, .config = c, .places = places, .err = err};
     int failed = parse_tree(&p);
     free(copy);
     return failed;
@@ -254,7 +267,7 @@ int config_parse_over(struct config *c, const char *name, const char *text, size
 int config_parse(struct config *c, const char *name, const char *text, size_t size,
                  struct error *err) {
     struct config copy = *c;
-    int failed = config_parse_over(&copy, name, text, size, err);
+    int failed = config_parse_over(&copy, name, text, size, NULL, err);
     if (!failed)
         failed = config_check(&copy, err);
     if (!failed)
@@ -280,4 +293,8 @@ int config_set(struct config *c, const char *key, const char *value, struct erro
         return error_set(err, RDMAD_E_CONFIG, "%s \"%s\": must be true or false", key, value);
     *setting_bool(s, c) = !strcmp(value, "true");
     return 0;
+}
+
+void config_set_at(struct config_places *places, const char *key, const char *option) {
+    config_place(places, setting_find(key), option);
 }

@@ -45,9 +45,15 @@ int setting_number_error(const struct setting *s, int64_t value, struct error *e
 int setting_store_text(const struct setting *s, struct config *c, const char *value,
                        struct error *err);
 
+struct config_places {
+    size_t unused;
+    char at[][400]; /* by the setting's place in the table */
+};
+void config_place(struct config_places *places, const struct setting *s, const char *place);
+
 /* As config_parse, but c may be half changed on failure and is not checked as a whole. */
 int config_parse_over(struct config *c, const char *name, const char *text, size_t size,
-                      struct error *err);
+                      struct config_places *places, struct error *err);
 
 /* ---- checks.c ------------------------------------------------------------------------------ */
 

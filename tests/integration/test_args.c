@@ -141,6 +141,45 @@ static void rdma_that_is_not_there_is_refused(void) {
     end();
 }
 
+/* Checked by both: file, line, column and what is not there. */
+static void not_of_this_machine(const char *text, const char *place, const char *said) {
+    char path[128];
+    snprintf(path, sizeof(path), "%s/bad.json", dir);
+    write_file(path, text);
+    RUN(rdmad, 1, said, "--config", path, "--check-config");
+    RUN(rdmad, 1, place, "--config", path, "--check-config");
+    RUN(rdmactl, 1, said, "config", "check", path);
+    RUN(rdmactl, 1, place, "config", "check", path);
+    unlink(path);
+}
+
+static void what_this_machine_does_not_have_is_found_by_a_check(void) {
+    begin();
+    not_of_this_machine("{\n  \"socket_group\": \"no-such-group\"\n}\n", "bad.json:2:19",
+                        "no-such-group\": this machine has no such group");
+    not_of_this_machine("{\"runtime_dir\": \"/nonexistent/deeper\"}\n", "bad.json:1:17",
+                        "/nonexistent/deeper\": neither it nor the directory");
+    not_of_this_machine("{\"runtime_dir\": \"/etc/passwd\"}\n", "bad.json:1:17",
+                        "/etc/passwd\" is not a directory");
+    not_of_this_machine("{\"tcp\": {\n\"congestion_control\": \"swift\"}}\n", "bad.json:2:23",
+                        "swift\": this kernel does not have it");
+    RUN(rdmad, 1, "--runtime-dir: runtime_dir", "--runtime-dir", "/nonexistent/deeper",
+        "--check-config");
+    end();
+}
+
+/* What is overridden is nobody's concern, nor is a directory that would be made. */
+static void what_is_not_used_is_not_looked_for(void) {
+    begin();
+    char path[128], there[160];
+    snprintf(path, sizeof(path), "%s/over.json", dir);
+    snprintf(there, sizeof(there), "%s/made", dir);
+    write_file(path, "{\"runtime_dir\": \"/nonexistent/deeper\", \"socket_group\": \"root\"}\n");
+    RUN(rdmad, 0, "", "--config", path, "--runtime-dir", there, "--check-config");
+    unlink(path);
+    end();
+}
+
 static void good_configuration_is_quiet(void) {
     begin();
     char path[128], out[256];
@@ -196,4 +235,6 @@ static void rdmactl_refuses_bad_arguments(void) {
 TEST_MAIN(CASE(rdmad_refuses_bad_arguments), CASE(rdmad_says_why_it_cannot_start),
           CASE(settings_that_cannot_work_end_it_for_good),
           CASE(bad_configuration_files_are_refused), CASE(rdma_that_is_not_there_is_refused),
-          CASE(good_configuration_is_quiet), CASE(rdmactl_refuses_bad_arguments))
+          CASE(what_this_machine_does_not_have_is_found_by_a_check),
+          CASE(what_is_not_used_is_not_looked_for), CASE(good_configuration_is_quiet),
+          CASE(rdmactl_refuses_bad_arguments))

@@ -266,19 +266,19 @@ Test(config, the_d_directory_follows_in_order_of_name_and_a_bad_file_undoes_all)
     write_file("c.json.d/10.json", "{\"workers\": 3, \"drain_timeout_ms\": 1}");
     write_file("c.json.d/30.json~", "{\"workers\": 9}");
     config_defaults(&c);
-    cr_assert_eq(config_load(&c, "c.json", &err), 0, "%s", err.text);
+    cr_assert_eq(config_load(&c, "c.json", NULL, &err), 0, "%s", err.text);
     cr_assert_eq(c.workers, 4);
     cr_assert_eq(c.drain_timeout_ms, 1);
     cr_assert_str_eq(c.node_name, "main");
 
     write_file("c.json.d/40.json", "{\"workers\": 0}");
     struct config before = c;
-    cr_assert_eq(config_load(&c, "c.json", &err), RDMAD_E_CONFIG);
+    cr_assert_eq(config_load(&c, "c.json", NULL, &err), RDMAD_E_CONFIG);
     cr_assert_eq(strncmp(err.text, "c.json.d/40.json:1:13: ", 23), 0, "%s", err.text);
     cr_assert_eq(memcmp(&c, &before, sizeof(c)), 0);
-    cr_assert_eq(config_load(&c, "missing.json", &err), RDMAD_E_CONFIG);
-    cr_assert_eq(config_load(&c, ".", &err), RDMAD_E_CONFIG);
-    cr_assert_eq(config_load(&c, NULL, &err), 0);
+    cr_assert_eq(config_load(&c, "missing.json", NULL, &err), RDMAD_E_CONFIG);
+    cr_assert_eq(config_load(&c, ".", NULL, &err), RDMAD_E_CONFIG);
+    cr_assert_eq(config_load(&c, NULL, NULL, &err), 0);
     snprintf(path, sizeof(path), "rm -r %s", dir);
     cr_assert_eq(system(path), 0);
 }
