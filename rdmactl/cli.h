@@ -104,6 +104,16 @@ const char *human_seconds(char buf[CELL_MAX], double seconds);
 /* Text from outside, with control bytes shown as '?'. */
 const char *safe_text(char *buf, size_t size, const char *text);
 
+/* A bar on standard error while something takes longer, where a person sees it. total 0: nobody
+ * knows. */
+struct progress {
+    double start_s, shown_s;
+    bool shown;
+};
+void progress_start(struct progress *p);
+void progress_show(struct progress *p, uint64_t done, uint64_t total);
+void progress_end(struct progress *p, uint64_t done, uint64_t total);
+
 /* A table whose columns are as wide as their widest cell; numbers stand right. */
 struct table;
 struct table *table_new(unsigned columns);

@@ -32,7 +32,8 @@ struct fetch {
     uint64_t bytes, pieces;
     uint64_t asked, arrived_mask, written; /* pieces asked for; which slots arrived; written out */
     char fabric[16];
-    double start_s, shown_s, heard_s;
+    double start_s, heard_s;
+    struct progress progress;
 };
 
 static double now_s(void) {
@@ -54,20 +55,8 @@ static char *slot(const struct fetch *f, uint64_t piece) {
     return (char *)rdmad_pool_base(f->pool) + piece % SLOTS * PIECE;
 }
 
-static void show_progress(struct fetch *f, bool last) {
-    double now = now_s();
-    if (cli.json || !isatty(STDERR_FILENO) || (!last && now - f->shown_s < 0.1))
-        return;
-    f->shown_s = now;
-    uint64_t done = f->written * PIECE < f->bytes ? f->written * PIECE : f->bytes;
-    double span = now - f->start_s, share = f->bytes ? (double)done / (double)f->bytes : 1;
-    char bar[31], have[CELL_MAX], rate[CELL_MAX];
-    memset(bar, ' ', 30);
-    memset(bar, '=', (size_t)(share * 30));
-    bar[30] = '\0';
-    fprintf(stderr, "\r[%s] %3.0f %%  %s  %s/s \033[K%s", bar, share * 100,
-            human_bytes(have, (double)done), human_bytes(rate, span > 0 ? (double)done / span : 0),
-            last ? "\n" : "");
+static uint64_t bytes_written(const struct fetch *f) {
+    return f->written * PIECE < f->bytes ? f->written * PIECE : f->bytes;
 }
 
 static int open_all(struct fetch *f) {
@@ -165,7 +154,7 @@ static int transfer(struct fetch *f) {
             code = drain(f);
         else if (code == ARGS_RUN)
             code = EXIT_GOOD;
-        show_progress(f, false);
+        progress_show(&f->progress, bytes_written(f), f->bytes);
     }
     return code;
 }
@@ -191,6 +180,7 @@ static int fetch(struct fetch *f, const char *file) {
     if (!code)
         code = target_open(&f->target, file, f->bytes);
     f->start_s = f->heard_s = now_s();
+    progress_start(&f->progress);
     if (!code)
         code = transfer(f);
     if (!code)
@@ -198,7 +188,7 @@ static int fetch(struct fetch *f, const char *file) {
     double seconds = now_s() - f->start_s;
     if (code)
         return code;
-    show_progress(f, true);
+    progress_end(&f->progress, f->bytes, f->bytes);
     return report(f, seconds);
 }
 
@@ -206,13 +196,16 @@ int cmd_fetch(const struct command *self, int argc, char **argv) {
     struct fetch f = {.target = {.fd = -1}, .signals = -1};
     const char *file = NULL;
     const struct opt opts[] = {
-        {"output", 'o', OPT_TEXT, &file, 0, 0, "FILE", "write here instead of standard output"},
+        {"output", 'o', OPT_TEXT, &file, 0, 0, "FILE",
+         "write here; - is standard output, as is nothing"},
         {0},
     };
     struct positionals pos = {.names = "URI", .min = 1, .max = 1, .values = &f.uri};
     int code = args_parse(self, opts, &pos, argc, argv);
     if (code != ARGS_RUN)
         return code;
+    if (file && !strcmp(file, "-"))
+        file = NULL; /* by a file's name it is ./- */
     if (cli.json && !file)
         return usage_error("-j is one JSON document on standard output: the bytes need -o FILE");
     if (!file && isatty(STDOUT_FILENO))

@@ -3,7 +3,8 @@
  * cmd_share.c - share FILE: its bytes in a pool, under a read-only lease, until it ends.
  *
  * The happy path: make a pool of the file's size, read the file straight into it, grant a lease on
- * exactly that range, print its URI, wait. The lessee learns the size from the lease's length, so
+ * exactly that range, print its URI, wait. What tells no true size (standard input, files of /proc)
+ * is read to its end first. The lessee learns the size from the lease's length, so
  * an empty file is a lease of length 0. It is over when we are interrupted, when the ttl (the whole
  * life, it is not renewed) has passed, or with --once when the one lessee released it; all three
  * are success. A lease that somebody revoked, or a daemon that is gone, is a failure.
@@ -14,16 +15,20 @@
 #include <poll.h>
 #include <rdmad/rdmad.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define READ_AT_ONCE (8u << 20) /* between two looks at the signals */
+#define SMALL (64 << 10)
 
 struct share {
     const char *file;
     int fd, signals;
     size_t bytes;
+    bool to_the_end, interrupted;
+    struct progress progress;
     rdmad_session *session;
     rdmad_pool *pool;
     rdmad_lease *lease;
@@ -35,53 +40,115 @@ static int fail_rdmad(const struct share *s, int rc) {
 
 static int open_file(struct share *s) {
     struct stat st;
-    s->fd = open(s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool input = !strcmp(s->file, "-"); /* a file of that name is ./- */
+    if (input)
+        s->file = "standard input";
+    s->fd = input ? STDIN_FILENO : open(s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0 || fstat(s->fd, &st))
         return fail("RDMAD_E_SYSTEM", "%s: %s", s->file, strerror(errno));
-    if (!S_ISREG(st.st_mode))
+    if (!input && !S_ISREG(st.st_mode))
         return fail("RDMAD_E_INVAL",
-                    "%s is not a regular file; share takes a file whose size is "
-                    "known",
+                    "%s is not a regular file; share takes a file, or - for standard input",
                     s->file);
-    s->bytes = (size_t)st.st_size;
+    /* A small size may be made up, as those of /proc and /sys are: what is there is what counts. */
+    s->to_the_end = !S_ISREG(st.st_mode) || st.st_size <= SMALL;
+    s->bytes = s->to_the_end ? 0 : (size_t)st.st_size;
     return EXIT_GOOD;
 }
 
-static int make_pool(struct share *s) {
+static int check_size(const struct share *s, size_t bytes) {
     struct rdmad_session_info info;
     rdmad_session_get_info(s->session, &info);
     char has[CELL_MAX], may[CELL_MAX];
-    if (s->bytes > info.max_pool_bytes)
-        return fail(
-            "RDMAD_E_LIMIT",
-            "%s has %s, a session may have %s of pool memory: raise "
-            "limits.pool_bytes_per_session in the daemon's configuration, or share it in parts",
-            s->file, human_bytes(has, (double)s->bytes),
-            human_bytes(may, (double)info.max_pool_bytes));
+    if (bytes <= info.max_pool_bytes)
+        return EXIT_GOOD;
+    return fail("RDMAD_E_LIMIT",
+                "%s has %s%s, a session may have %s of pool memory: raise "
+                "limits.pool_bytes_per_session in the daemon's configuration, or share it in parts",
+                s->file, human_bytes(has, (double)bytes), s->to_the_end ? " and perhaps more" : "",
+                human_bytes(may, (double)info.max_pool_bytes));
+}
+
+static int make_pool(struct share *s) {
+    int code = check_size(s, s->bytes);
+    if (code)
+        return code;
     patience_begin("make a pool", 0); /* takes its time, by the size */
     int rc = rdmad_pool_create(s->session, s->bytes ? s->bytes : 1, 0, &s->pool);
     patience_end();
     return rc ? fail_rdmad(s, rc) : EXIT_GOOD;
 }
 
-/* Returns EXIT_GOOD also when interrupted; *interrupted tells. */
-static int read_file(struct share *s, bool *interrupted) {
+/* Reads once. ARGS_RUN: there is more; EXIT_GOOD with *got 0: that was the end, or we were
+ * interrupted. */
+static int read_some(struct share *s, char *to, size_t room, size_t *got) {
+    struct pollfd wait[2] = {{.fd = s->signals, .events = POLLIN}, {.fd = s->fd, .events = POLLIN}};
+    *got = 0;
+    if (poll(wait, 2, -1) < 0)
+        return errno == EINTR ? ARGS_RUN : fail("RDMAD_E_SYSTEM", "poll: %s", strerror(errno));
+    s->interrupted = wait[0].revents && signals_take(s->signals) != 0;
+    if (s->interrupted)
+        return EXIT_GOOD;
+    ssize_t n = read(s->fd, to, room < READ_AT_ONCE ? room : READ_AT_ONCE);
+    if (n < 0)
+        return errno == EINTR || errno == EAGAIN
+                   ? ARGS_RUN
+                   : fail("RDMAD_E_SYSTEM", "%s: %s", s->file, strerror(errno));
+    *got = (size_t)n;
+    return n ? ARGS_RUN : EXIT_GOOD;
+}
+
+/* Straight into the pool. */
+static int read_file(struct share *s) {
     char *to = rdmad_pool_base(s->pool);
-    size_t done = 0;
-    while (done < s->bytes) {
-        *interrupted = signals_take(s->signals) != 0;
-        if (*interrupted)
-            return EXIT_GOOD;
-        size_t part = s->bytes - done < READ_AT_ONCE ? s->bytes - done : READ_AT_ONCE;
-        ssize_t n = read(s->fd, to + done, part);
-        if (n < 0 && errno != EINTR)
-            return fail("RDMAD_E_SYSTEM", "%s: %s", s->file, strerror(errno));
-        if (n == 0)
-            return fail("RDMAD_E_SYSTEM", "%s became shorter while it was read", s->file);
-        if (n > 0)
-            done += (size_t)n;
+    int code = ARGS_RUN;
+    size_t done = 0, got;
+    while (done < s->bytes && code == ARGS_RUN) {
+        code = read_some(s, to + done, s->bytes - done, &got);
+        done += got;
+        progress_show(&s->progress, done, s->bytes);
     }
-    return EXIT_GOOD;
+    if (code == EXIT_GOOD && !s->interrupted)
+        return fail("RDMAD_E_SYSTEM", "%s became shorter while it was read", s->file);
+    return code == ARGS_RUN ? EXIT_GOOD : code;
+}
+
+/* What has no size: into memory of our own, and from there into a pool that fits. */
+static int read_to_the_end(struct share *s) {
+    size_t room = 0, got;
+    char *all = NULL;
+    int code = ARGS_RUN;
+    while (code == ARGS_RUN) {
+        if (s->bytes == room) {
+            room = room ? 2 * room : 2 * SMALL;
+            char *grown = realloc(all, room);
+            if (!grown) {
+                code = fail("RDMAD_E_NOMEM", "out of memory for %s", s->file);
+                break;
+            }
+            all = grown;
+        }
+        code = read_some(s, all + s->bytes, room - s->bytes, &got);
+        s->bytes += got;
+        if (code == ARGS_RUN && check_size(s, s->bytes))
+            code = EXIT_FAILED;
+        progress_show(&s->progress, s->bytes, 0);
+    }
+    if (!code && !s->interrupted)
+        code = make_pool(s);
+    if (!code && !s->interrupted && s->bytes)
+        memcpy(rdmad_pool_base(s->pool), all, s->bytes);
+    free(all);
+    return code;
+}
+
+static int load(struct share *s) {
+    progress_start(&s->progress);
+    int code = s->to_the_end ? read_to_the_end(s) : make_pool(s);
+    if (!code && !s->to_the_end)
+        code = read_file(s);
+    progress_end(&s->progress, s->bytes, s->bytes);
+    return code;
 }
 
 static int announce(const struct share *s) {
@@ -132,17 +199,14 @@ static int hold(const struct share *s) {
 }
 
 static int share(struct share *s, const struct rdmad_lease_terms *terms) {
-    bool interrupted = false;
     int code = open_file(s);
     if (code)
         return code;
     code = session_open("rdmactl-share", -1, &s->session);
     if (code)
         return code;
-    code = make_pool(s);
-    if (!code)
-        code = read_file(s, &interrupted);
-    if (code || interrupted)
+    code = load(s);
+    if (code || s->interrupted)
         return code;
     patience_begin("grant the lease", PATIENCE_ACT_MS);
     int rc = rdmad_lease_grant(s->session, rdmad_pool_base(s->pool), s->bytes, terms, &s->lease);

@@ -26,7 +26,8 @@ static const struct command commands[] = {
      "Two-sided connections of sessions here, and what they moved."},
     {"service", "show", cmd_show, "", "Names that sessions here listen on."},
     {"share", NULL, cmd_share, "FILE [--name N] [--ttl 60s] [--once]",
-     "Shares FILE's bytes under a read-only lease; prints its URI and holds it."},
+     "Shares FILE's bytes (- : standard input) under a read-only lease; prints its URI and holds "
+     "it."},
     {"fetch", NULL, cmd_fetch, "URI [-o FILE]",
      "Reads a lease's memory by one-sided READs, to FILE or standard output."},
     {"bench", "serve", cmd_bench_serve, "[--ttl T] [-s MAXBYTES]",

@@ -28,15 +28,29 @@ static int resolve(struct target *t, const char *file) {
     return EXIT_GOOD;
 }
 
-static int open_temporary(struct target *t) {
+/* What replaces a file is no more open than that was, and belongs to whom it belonged as far as we
+ * may say so. */
+static int keep_mode(int fd, const struct stat *was) {
+    struct stat now;
+    mode_t mode = was->st_mode & 0777;
+    if (fstat(fd, &now))
+        return -1;
+    bool kept = (now.st_uid == was->st_uid && now.st_gid == was->st_gid) ||
+                !fchown(fd, was->st_uid, was->st_gid);
+    if (!kept && now.st_gid != was->st_gid && fchown(fd, (uid_t)-1, was->st_gid))
+        mode &= ~(mode_t)070; /* the old group's rights are not another's */
+    return fchmod(fd, mode);
+}
+
+static int open_temporary(struct target *t, mode_t mode) {
     char copy[PATH_MAX];
     memcpy(copy, t->path, sizeof(copy));
-    t->fd = open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    t->fd = open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     if (t->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
         return t->fd >= 0 ? EXIT_GOOD : fail_errno(t->path);
     snprintf(t->temporary, sizeof(t->temporary), "%.*s.%d.part", (int)sizeof(t->path) - 32, t->path,
              (int)getpid());
-    t->fd = open(t->temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    t->fd = open(t->temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
     if (t->fd >= 0)
         return EXIT_GOOD;
     int code = fail_errno(t->temporary);
@@ -59,9 +73,14 @@ int target_open(struct target *t, const char *file, uint64_t bytes) {
     }
     t->fd = -1;
     t->stream = false;
+    bool replaces = !stat(file, &st);
+    if (replaces && faccessat(AT_FDCWD, file, W_OK, AT_EACCESS))
+        return fail_errno(file); /* that its directory may be written is not meant by it */
     int code = resolve(t, file);
     if (!code)
-        code = open_temporary(t);
+        code = open_temporary(t, replaces ? 0600 : 0666);
+    if (!code && replaces && keep_mode(t->fd, &st))
+        code = fail_errno(file);
     /* A full disk shows now and not at the end; that a file system cannot tell is no error. */
     if (!code && bytes && fallocate(t->fd, 0, 0, (off_t)bytes) && errno == ENOSPC)
         code = fail_errno(file);

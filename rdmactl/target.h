@@ -2,10 +2,11 @@
 /*
  * target.h - where fetch puts what it reads: a file that appears whole or not at all, or a stream.
  *
- * A regular file is written under no name (O_TMPFILE) and gets its name at the end, so whatever
- * ends us early leaves nothing behind. Where the file system cannot do that, a temporary name in
- * the same directory is used, and removed unless we are killed. Devices, pipes and standard output
- * are written in order, as they come.
+ * A regular file that is there already is replaced: mode and owner are kept, and it must be
+ * writable. A regular file is written under no name (O_TMPFILE) and gets its name at the end, so
+ * whatever ends us early leaves nothing behind. Where the file system cannot do that, a temporary
+ * name in the same directory is used, and removed unless we are killed. Devices, pipes and standard
+ * output are written in order, as they come.
  */
 #ifndef RDMACTL_TARGET_H
 #define RDMACTL_TARGET_H

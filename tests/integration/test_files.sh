@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# What share reads and fetch writes is what users of files expect: - for the standard streams, files
+# whose size is made up, modes and owners of what is overwritten, and a bar where a person waits.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+start_daemon a
+a() { "$rdmactl" -d "$work/a" "$@"; }
+
+share() { # FILE: sets $uri and $sharer; standard input is ours
+    rm -f "$work/uri"
+    "$rdmactl" -d "$work/a" share "$1" <&0 >"$work/uri" 2>"$work/share.log" &
+    sharer=$!
+    pids+=("$sharer")
+    uri=$(first_line "$work/uri" "$sharer")
+}
+end() {
+    kill -INT "$sharer"
+    wait "$sharer" || fail "share ended with $?: $(<"$work/share.log")"
+}
+
+head -c 300001 /dev/urandom >"$work/file"
+cd "$work"
+
+echo "* fetch -o - writes to standard output"
+share "$work/file"
+a fetch "$uri" -o - >"$work/out" 2>/dev/null
+cmp "$work/file" "$work/out" || fail "other bytes came"
+[ ! -e ./- ] || fail "a file called - was made"
+got=0
+a -j fetch "$uri" -o - >"$work/said" || got=$?
+[ "$got" = 2 ] || fail "-j and the bytes on one standard output: exit $got"
+
+echo "* a new file has the mode that umask leaves"
+(umask 027 && a fetch "$uri" -o "$work/new" 2>/dev/null)
+[ "$(stat -c %a "$work/new")" = 640 ] || fail "mode $(stat -c %a "$work/new")"
+
+echo "* what is overwritten keeps mode and owner"
+for mode in 600 755; do
+    echo old >"$work/kept"
+    chmod "$mode" "$work/kept"
+    [ "$(id -u)" != 0 ] || chown 12345:12346 "$work/kept"
+    before=$(stat -c '%a %u %g' "$work/kept")
+    a fetch "$uri" -o "$work/kept" 2>/dev/null
+    cmp "$work/file" "$work/kept" || fail "other bytes came"
+    [ "$(stat -c '%a %u %g' "$work/kept")" = "$before" ] ||
+        fail "$before became $(stat -c '%a %u %g' "$work/kept")"
+done
+
+echo "* a read-only file is not overwritten"
+if [ "$(id -u)" = 0 ]; then
+    mkdir "$work/theirs"
+    echo old >"$work/theirs/kept"
+    chmod 444 "$work/theirs/kept"
+    chown -R 12345:12345 "$work/theirs"
+    chmod 755 "$work" "$work/a"
+    if setpriv --reuid 12345 --regid 12345 --clear-groups "$rdmactl" -d "$work/a" fetch "$uri" \
+        -o "$work/theirs/kept" 2>"$work/said"; then
+        fail "a read-only file was overwritten"
+    fi
+    grep -q 'Permission denied' "$work/said" || fail "$(<"$work/said")"
+    [ "$(<"$work/theirs/kept")" = old ] || fail "a read-only file has changed"
+else
+    echo "skipped: this needs root"
+fi
+end
+
+echo "* share - reads standard input to its end"
+mkfifo "$work/pipe"
+(sleep 0.2 && head -c 200001 "$work/file" && sleep 0.2 && tail -c +200002 "$work/file") >"$work/pipe" &
+share - <"$work/pipe"
+a fetch "$uri" -o "$work/out" 2>/dev/null
+cmp "$work/file" "$work/out" || fail "other bytes came from standard input"
+end
+share - </dev/null
+a -j fetch "$uri" -o "$work/out" | grep -q '"bytes": *0[,}]' || fail "nothing is not nothing"
+end
+"$rdmactl" -d "$work/a" share - <>"$work/pipe" >/dev/null 2>&1 & # it never ends
+pids+=($!)
+sleep 0.3
+kill -INT $!
+wait $! || fail "an interrupted share - ended with $?"
+
+echo "* files of /proc and /sys have what is in them"
+share /proc/cmdline
+a fetch "$uri" -o "$work/out" 2>/dev/null
+cmp /proc/cmdline "$work/out" || fail "/proc/cmdline: $(<"$work/out")"
+end
+if [ -r /sys/kernel/mm/transparent_hugepage/enabled ]; then
+    share /sys/kernel/mm/transparent_hugepage/enabled
+    a fetch "$uri" -o "$work/out" 2>/dev/null
+    cmp /sys/kernel/mm/transparent_hugepage/enabled "$work/out" || fail "/sys: $(<"$work/out")"
+    end
+fi
+
+echo "* who waits at a terminal sees how far it is; nobody else does"
+python3 - "$rdmactl" "$work/a" "$work/file" <<'PYTHON' || fail "no progress at a terminal"
+import os, pty, subprocess, sys, time
+rdmactl, directory, file = sys.argv[1:]
+there, here = pty.openpty()
+p = subprocess.Popen([rdmactl, "-d", directory, "share", "-"], stdin=subprocess.PIPE,
+                     stdout=subprocess.PIPE, stderr=here)
+os.close(here)
+for _ in range(6):
+    p.stdin.write(b"x" * 50000)
+    p.stdin.flush()
+    time.sleep(0.06)
+p.stdin.close()
+uri = p.stdout.readline()
+assert uri.startswith(b"rdmad://"), uri
+p.terminate()
+p.wait()
+seen = b""
+try:
+    while True:
+        more = os.read(there, 4096)
+        if not more:
+            break
+        seen += more
+except OSError:
+    pass
+assert b"\r" in seen and b"KiB/s" in seen.replace(b"MiB/s", b"KiB/s"), seen
+PYTHON
+share "$work/file"
+end
+! grep -q '/s' "$work/share.log" || fail "progress into a file: $(<"$work/share.log")"
