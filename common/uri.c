@@ -208,3 +208,9 @@ int rdmad_uri_print(const struct rdmad_uri *u, char *buf, size_t size) {
     }
     return n < 0 || (size_t)n >= size ? RDMAD_E_LENGTH : n;
 }
+
+const char *rdmad_hostport_print(const char *host, uint16_t port, char *buf, size_t size) {
+    bool v6 = strchr(host, ':') != NULL;
+    snprintf(buf, size, "%s%s%s:%u", v6 ? "[" : "", host, v6 ? "]" : "", port);
+    return buf;
+}

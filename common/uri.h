@@ -38,5 +38,7 @@ bool rdmad_name_ok(const char *name);
 /* Splits "HOST:PORT" or "[V6]:PORT". Returns NULL or a sentence. Port 0 is allowed, for those who
  * listen and let the kernel choose; a URI refuses it. */
 const char *rdmad_hostport_parse(const char *text, char host[RDMAD_HOST_MAX + 1], uint16_t *port);
+/* The other way; IPv6 addresses get their brackets. Returns buf. */
+const char *rdmad_hostport_print(const char *host, uint16_t port, char *buf, size_t size);
 
 #endif

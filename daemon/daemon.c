@@ -7,6 +7,7 @@
  * that fails is logged, and stop() undoes the steps before it: it takes any prefix of them.
  */
 #include "daemon/daemon.h"
+#include "common/uri.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
 #include "daemon/base/list.h"
@@ -127,8 +128,11 @@ static void apply_reloadable(struct daemon *d) {
 
 static void announce(struct daemon *d) {
     char status[400];
-    snprintf(status, sizeof(status), "fabric %s, peers at %s:%u",
-             plane_fabric(d->state.plane)->name, d->state.listen_host, d->state.listen_port);
+    const struct state *st = &d->state;
+    char at[RDMAD_HOST_MAX + 10];
+    snprintf(status, sizeof(status), "fabric %s, peers at %s%s", plane_fabric(st->plane)->name,
+             rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at)),
+             peers_are_reachable(st->peers) ? "" : ", an address that no interface has");
     service_ready(status);
 }
 
@@ -324,8 +328,9 @@ static void greet(const struct daemon *d) {
     else
         LOG(NOTICE, ("fabric tcp: RDMA over TCP, no RDMA hardware used: %s", st->fabric_why),
             FIELD_STR("FABRIC", "tcp"));
-    LOG(NOTICE, ("peers reach this daemon at %s:%u, by plain TCP: not authenticated, not encrypted",
-                 st->listen_host, st->listen_port));
+    char at[RDMAD_HOST_MAX + 10];
+    LOG(NOTICE, ("peers reach this daemon at %s, by plain TCP: not authenticated, not encrypted",
+                 rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at))));
 }
 
 int daemon_run(const struct options *options, const struct config *config) {

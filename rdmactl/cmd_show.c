@@ -36,8 +36,8 @@ static const struct noun nouns[] = {
       {"age_s", "AGE", CELL_SECONDS}}},
     {"pool",
      "pools",
-     {{"id", "ID", CELL_NUMBER},
-      {"session", "SESSION", CELL_NUMBER},
+     {{"session", "SESSION", CELL_NUMBER},
+      {"number", "POOL", CELL_NUMBER}, /* of its session's; the id has a generation in it */
       {"name", "NAME", CELL_TEXT},
       {"uid", "UID", CELL_NUMBER},
       {"bytes", "SIZE", CELL_BYTES},
@@ -80,6 +80,7 @@ static const struct noun nouns[] = {
       {"channels", "CHANNELS", CELL_NUMBER},
       {"quiesce_s", "QUIESCE", CELL_SECONDS},
       {"rebuilds", "REBUILDS", CELL_NUMBER},
+      {"last_error_ago_s", "AGO", CELL_SECONDS},
       {"last_error", "LAST ERROR", CELL_TEXT}}},
     {"channel",
      "channels",

@@ -63,7 +63,7 @@ static int print_usage(void) {
            "      --timeout SECONDS  how long an answer of the daemon may take (5 s to a look)\n"
            "  -j, --json      one JSON document on standard output, errors included\n"
            "      --version   the version of rdmactl\n"
-           "  -h, --help      this text, or that of a command\n\n"
+           "  -h, --help      this text, or that of a command; as `help OBJECT VERB`\n\n"
            "Exit status: 0 good, 1 failed, 2 usage.\n");
     return EXIT_GOOD;
 }
@@ -126,14 +126,29 @@ static int run_command(int argc, char **argv) {
     return known ? unknown_verb(argv[0], no_verb ? NULL : verb) : unknown_object(argv[0]);
 }
 
+/* help [OBJECT [VERB]]: as OBJECT VERB --help. */
+static int help(int argc, char **argv) {
+    char *words[4] = {argc > 0 ? argv[0] : NULL, argc > 1 ? argv[1] : (char *)"--help",
+                      (char *)"--help"};
+    if (argc == 0)
+        return print_usage();
+    if (argc > 2)
+        return usage_error("unexpected argument \"%s\"; usage: rdmactl help [OBJECT [VERB]]",
+                           argv[2]);
+    return run_command(argc + 1, words);
+}
+
 /* Leading options; returns the index of the object, or sets *exit_code. */
 static int leading_options(int argc, char **argv, int *exit_code) {
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (!strcmp(a, "-j") || !strcmp(a, "--json")) {
             cli.json = true;
-        } else if (!strcmp(a, "-h") || !strcmp(a, "--help") || !strcmp(a, "help")) {
+        } else if (!strcmp(a, "-h") || !strcmp(a, "--help")) {
             *exit_code = print_usage();
+            return 0;
+        } else if (!strcmp(a, "help")) {
+            *exit_code = help(argc - i - 1, argv + i + 1);
             return 0;
         } else if (!strcmp(a, "--version") || !strcmp(a, "-V")) {
             printf("rdmactl " RDMAD_VERSION "\n");

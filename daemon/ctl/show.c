@@ -78,10 +78,11 @@ void ctl_pool_show(struct ctl_call *call, const json_t *params) {
         while ((p = slots_next(&s->pools, &cursor, &handle)) && !rows_full(&rows))
             json_array_append_new(
                 rows.list,
-                json_pack("{s:I, s:I, s:o, s:I, s:I, s:b, s:i}", "id", (json_int_t)handle,
-                          "session", (json_int_t)s->id, "name", rows_text(s->name), "uid",
-                          (json_int_t)s->uid, "bytes", (json_int_t)p->bytes, "hugetlb",
-                          (p->flags & RDMAD_POOL_HUGETLB) != 0, "leases", (int)p->leases));
+                json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:b, s:i}", "id", (json_int_t)handle,
+                          "number", (json_int_t)(uint32_t)handle + 1, "session", (json_int_t)s->id,
+                          "name", rows_text(s->name), "uid", (json_int_t)s->uid, "bytes",
+                          (json_int_t)p->bytes, "hugetlb", (p->flags & RDMAD_POOL_HUGETLB) != 0,
+                          "leases", (int)p->leases));
     }
     rows_reply(call, &rows, "pools");
 }
@@ -160,13 +161,17 @@ static void each_link(void *arg, const struct link_view *v) {
     struct rows *rows = arg;
     if (rows_full(rows))
         return;
-    json_array_append_new(
-        rows->list,
+    json_t *row =
         json_pack("{s:I, s:i, s:I, s:s, s:s, s:I, s:I, s:f, s:I, s:o}", "peer", (json_int_t)v->peer,
                   "worker", (int)v->worker, "session", (json_int_t)v->session, "fabric", v->fabric,
                   "state", v->state, "handles", (json_int_t)v->handles, "channels",
                   (json_int_t)v->channels, "quiesce_s", rows_seconds(v->quiesce_ns), "rebuilds",
-                  (json_int_t)v->rebuilds, "last_error", rows_text(v->last_error)));
+                  (json_int_t)v->rebuilds, "last_error", rows_text(v->last_error));
+    json_object_set_new(row, "last_error_ago_s",
+                        v->last_error[0]
+                            ? json_real(rows_seconds(clock_left(v->last_error_ns, rows->now_ns)))
+                            : json_null());
+    json_array_append_new(rows->list, row);
 }
 
 void ctl_link_show(struct ctl_call *call, const json_t *params) {

@@ -82,9 +82,9 @@ static void timed_out(struct timer *timer, uint64_t now_ns) {
     struct error why;
     (void)now_ns;
     error_set(&why, RDMAD_E_TIMEOUT,
-              "the daemon at %.100s:%u did not answer within %" PRIu64 " ms, %s; try again or "
+              "the daemon at %.100s did not answer within %" PRIu64 " ms, %s; try again or "
               "allow more time",
-              p->host, p->port, a->timeout_ns / NSEC_PER_MSEC,
+              p->dialled, a->timeout_ns / NSEC_PER_MSEC,
               a->sent ? "though it is connected" : "connecting to it");
     send_unwatch(a);
     fail(a, &why);
@@ -106,9 +106,9 @@ static int check_share(const struct peer *p, uid_t uid, struct error *err) {
     if (n < most && p->asks.used < p->asks.max)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
-                     "%" PRIu32 " questions and watches wait at %.100s:%u, %u of uid %u; at most "
+                     "%" PRIu32 " questions and watches wait at %.100s, %u of uid %u; at most "
                      "%u, and %u of one uid, may",
-                     p->asks.used, p->host, p->port, n, (unsigned)uid, p->asks.max, most);
+                     p->asks.used, p->dialled, n, (unsigned)uid, p->asks.max, most);
 }
 
 /* In the table, with what is the same for every kind; NULL: err tells. */

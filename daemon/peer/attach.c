@@ -186,9 +186,9 @@ static void timed_out(struct timer *timer, uint64_t now_ns) {
     (void)now_ns;
     if (c->stage == CLAIM_HANDING) {
         error_set(&why, RDMAD_E_TIMEOUT,
-                  "the daemon at %.100s:%u did not say within %" PRIu64 " ms whether it has the "
+                  "the daemon at %.100s did not say within %" PRIu64 " ms whether it has the "
                   "memory; ask the service",
-                  c->peer->host, c->peer->port, c->timeout_ns / NSEC_PER_MSEC);
+                  c->peer->dialled, c->timeout_ns / NSEC_PER_MSEC);
         handed(c, &why);
         return;
     }
@@ -198,9 +198,9 @@ static void timed_out(struct timer *timer, uint64_t now_ns) {
                   c->timeout_ns / NSEC_PER_MSEC, trouble);
     else
         error_set(&why, RDMAD_E_TIMEOUT,
-                  "attaching to a lease of the daemon at %.100s:%u took longer than %" PRIu64
+                  "attaching to a lease of the daemon at %.100s took longer than %" PRIu64
                   " ms, %s; try again or allow more time",
-                  c->peer->host, c->peer->port, c->timeout_ns / NSEC_PER_MSEC, waiting[c->stage]);
+                  c->peer->dialled, c->timeout_ns / NSEC_PER_MSEC, waiting[c->stage]);
     claim_fail(c, &why);
 }
 
@@ -251,9 +251,9 @@ static int check_share(const struct peer *p, uid_t uid, struct error *err) {
     if (n < most)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
-                     "uid %u has %u leases at %.100s:%u, at most %u of one daemon are for one uid; "
+                     "uid %u has %u leases at %.100s, at most %u of one daemon are for one uid; "
                      "release some, or allow more with peer.attaches",
-                     (unsigned)uid, n, p->host, p->port, most);
+                     (unsigned)uid, n, p->dialled, most);
 }
 
 /* A claim of h on p, in p's table. */
@@ -265,9 +265,9 @@ static struct claim *claim_new(struct peer *p, struct handle *h, const struct rd
     struct claim *c = calloc(1, sizeof(*c));
     if (!c || !(c->ref = slots_add(&p->claims, c))) {
         error_set(err, c ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
-                  "no room for one more lease at %.100s:%u: %" PRIu32 " of %u are in use; release "
+                  "no room for one more lease at %.100s: %" PRIu32 " of %u are in use; release "
                   "some",
-                  p->host, p->port, p->claims.used, p->claims.max);
+                  p->dialled, p->claims.used, p->claims.max);
         free(c);
         return NULL;
     }

@@ -256,9 +256,9 @@ static int check_share(const struct peer *p, uid_t uid, struct error *err) {
     if (n < most)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
-                     "uid %u has %u channels with %.100s:%u, half of peer.attaches is %" PRIu64
+                     "uid %u has %u channels with %.100s, half of peer.attaches is %" PRIu64
                      "; close some",
-                     (unsigned)uid, n, p->host, p->port, most);
+                     (unsigned)uid, n, p->dialled, most);
 }
 
 static int begin_connect(struct chan *c, const struct rdmad_uri *uri, uint64_t timeout_ns,
@@ -361,9 +361,9 @@ static void bind_back(struct chan *c) {
     struct error err;
     if (!same_node(c->out, c->in)) {
         error_set(&err, RDMAD_E_UNREACHABLE,
-                  "the daemon at %.80s:%u is %s, not %s who connects: its \"listen\" is not an "
+                  "the daemon at %.80s is %s, not %s who connects: its \"listen\" is not an "
                   "address of its own here",
-                  c->out->host, c->out->port, c->out->name, c->in->name);
+                  c->out->dialled, c->out->name, c->in->name);
         chan_fail(c, &err);
         return;
     }

@@ -25,19 +25,18 @@
 
 static void unreachable(struct peer *p, const char *why) {
     struct error err;
-    error_set(
-        &err, RDMAD_E_UNREACHABLE,
-        "the daemon at %.100s:%u cannot be reached: %s; is rdmad running and listening there?",
-        p->host, p->port, why);
+    error_set(&err, RDMAD_E_UNREACHABLE,
+              "the daemon at %.100s cannot be reached: %s; is rdmad running and listening there?",
+              p->dialled, why);
     peer_doom(p, &err);
 }
 
 static void no_own_address(struct peer *p) {
     struct error err;
     error_set(&err, RDMAD_E_UNREACHABLE,
-              "the daemon at %.80s:%u cannot be dialled: no interface here has the address of "
+              "the daemon at %.80s cannot be dialled: no interface here has the address of "
               "listen \"%.80s\", which it would be dialled from",
-              p->host, p->port, p->peers->state->config->listen);
+              p->dialled, p->peers->state->config->listen);
     peer_doom(p, &err);
 }
 
@@ -162,8 +161,7 @@ void dial_timed_out(struct peer *p) {
                   lookup_waits_for(p->resolving));
     else
         error_set(&why, RDMAD_E_UNREACHABLE,
-                  "the daemon at %.100s:%u does not answer; is it up and reachable?", p->host,
-                  p->port);
+                  "the daemon at %.100s does not answer; is it up and reachable?", p->dialled);
     peer_doom(p, &why);
 }
 

@@ -77,7 +77,7 @@ static void know_self(struct peer *p) {
         peer_is_up(p);
         return;
     }
-    error_set(&why, RDMAD_E_INVAL, "%s:%u is this very daemon", p->host, p->port);
+    error_set(&why, RDMAD_E_INVAL, "%s is this very daemon", p->dialled);
     peer_doom(p, &why);
 }
 

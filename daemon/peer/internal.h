@@ -111,8 +111,9 @@ struct peer {
 
     char host[RDMAD_HOST_MAX + 1]; /* as dialled */
     uint16_t port;
-    uid_t dialler;          /* outgoing: for whom it was dialled first; PEER_NOBODY */
-    struct in6_addr source; /* incoming: on whose account it is */
+    char dialled[RDMAD_HOST_MAX + 10]; /* both, as a URI has them */
+    uid_t dialler;                     /* outgoing: for whom it was dialled first; PEER_NOBODY */
+    struct in6_addr source;            /* incoming: on whose account it is */
     char ip[INET6_ADDRSTRLEN];
     char address[INET6_ADDRSTRLEN + 8];  /* IP:PORT */
     char name[RDMAD_NAME_MAX + 1];       /* as it calls itself; "" until it said hello */

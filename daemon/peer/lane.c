@@ -49,6 +49,7 @@ struct lane {
     uint64_t pause_ns, up_since_ns, rebuilds;
     bool was_up;
     struct error trouble; /* the last */
+    uint64_t trouble_ns;
 };
 
 static struct state *state_of(const struct lane *lane) {
@@ -150,6 +151,7 @@ static void lane_down(struct lane *lane, const struct error *why) {
 
     lane->stage = LANE_DOWN;
     lane->trouble = *why;
+    lane->trouble_ns = state_now(st);
     lane->pause_ns = peer_pause_after(lane->pause_ns);
     tell_gone(lane);
     if (timer_set(&st->timers, &lane->timer, again))
@@ -382,6 +384,7 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
             .quiesce_ns = plane_quiesce_ns(st->plane),
             .rebuilds = lane->rebuilds,
             .last_error = lane->trouble.text,
+            .last_error_ns = lane->trouble_ns,
         };
         list_for_each (at, &lane->users) {
             bool channel = list_entry(at, struct lane_user, node)->is_channel;

@@ -103,6 +103,7 @@ struct link_view {
     uint64_t quiesce_ns;    /* bound within which an op's memory is let go */
     uint64_t rebuilds;      /* how often it was made anew */
     const char *last_error; /* why it broke, or could not be opened, last; "" */
+    uint64_t last_error_ns; /* when that was */
 };
 void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg);
 void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg);

@@ -233,7 +233,8 @@ static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port,
     snprintf(p->host, sizeof(p->host), "%s", host);
     p->port = port;
     p->dialler = uid;
-    snprintf(p->address, sizeof(p->address), "%.40s:%u", host, port);
+    rdmad_hostport_print(host, port, p->dialled, sizeof(p->dialled));
+    snprintf(p->address, sizeof(p->address), "%.*s", (int)sizeof(p->address) - 1, p->dialled);
     if (room_make(p, err)) {
         peer_doom(p, err);
         return NULL;

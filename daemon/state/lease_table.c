@@ -237,11 +237,11 @@ int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *er
     }
 }
 
-static int no_such_lease(uint64_t id, struct error *err) {
+static int no_such_lease(const struct leases *ls, uint64_t id, struct error *err) {
     return error_set(err, RDMAD_E_NO_LEASE,
-                     "there is no lease %" PRIu64 " with this key here; check the URI or ask its "
-                     "owner for a new one",
-                     id);
+                     "there is no lease %" PRIu64 " with this key at %s; check the URI or ask "
+                     "its owner for a new one",
+                     id, ls->state->node_name);
 }
 
 int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **out,
@@ -250,20 +250,20 @@ int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **ou
         *out = find_name(ls, uri->name);
         if (!*out && names_find(ls->state->names, uri->name))
             return error_set(err, RDMAD_E_NO_LEASE,
-                             "\"%s\" is a service here, not a lease: connect to it instead",
-                             uri->name);
+                             "\"%s\" is a service at %s, not a lease: connect to it instead",
+                             uri->name, ls->state->node_name);
         if (!*out)
             return error_set(err, RDMAD_E_NO_LEASE,
-                             "no lease is published as \"%s\" here; it may have ended, ask its "
+                             "no lease is published as \"%s\" at %s; it may have ended, ask its "
                              "owner to publish it again",
-                             uri->name);
+                             uri->name, ls->state->node_name);
         return 0;
     }
 
     struct lease *l = lease_by_id(ls, uri->lease);
     if (l) {
         if (!same_key(l->key, uri->key))
-            return no_such_lease(uri->lease, err);
+            return no_such_lease(ls, uri->lease, err);
         if (l->stage != LEASE_LIVE)
             return lease_ended_error(l->id, l->reason, 0, err);
         *out = l;
@@ -271,7 +271,7 @@ int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **ou
     }
     const struct tombstone *t = find_tombstone(ls, uri->lease);
     if (!t || !same_key(t->key, uri->key))
-        return no_such_lease(uri->lease, err);
+        return no_such_lease(ls, uri->lease, err);
     return lease_ended_error(t->view.id, t->view.reason,
                              clock_left(t->ended_ns, state_now(ls->state)), err);
 }

@@ -21,11 +21,11 @@ int service_find(struct state *st, const char *name, struct service **out, struc
     }
     if (found)
         return error_set(err, RDMAD_E_NO_SERVICE,
-                         "\"%s\" is a published lease here, not a service: attach to it instead",
-                         name);
+                         "\"%s\" is a published lease at %s, not a service: attach to it instead",
+                         name, st->node_name);
     return error_set(err, RDMAD_E_NO_SERVICE,
-                     "there is no service \"%s\" here; is the program that offers it running?",
-                     name);
+                     "there is no service \"%s\" at %s; is the program that offers it running?",
+                     name, st->node_name);
 }
 
 struct service *service_own(struct session *s, uint64_t number) {

@@ -62,6 +62,7 @@ if [ -e /proc/net/if_inet6 ]; then
     echo "* IPv6"
     start_at c '[2001:db8::7]:7471'
     reaches c '[2001:db8::7]:7471' 2001:db8::7/128
+    grep -qF 'peers reach this daemon at [2001:db8::7]:7471,' "$work/c.log" || fail "no brackets"
 fi
 
 echo "* an address that somebody else listens on is still an error, and one that passes"

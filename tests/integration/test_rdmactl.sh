@@ -134,6 +134,12 @@ b -j fetch "rdmad://${address%%/*}/thing" -o "$work/out4" >/dev/null
 cmp "$work/file" "$work/out4" || fail "other bytes came by name"
 a -j fetch rdmad:///thing -o "$work/out5" >/dev/null
 code 1 a share "$work/empty" --name thing
+code 1 b fetch "rdmad://${address%%/*}/nothing" -o "$work/none"
+grep -q "published as \"nothing\" at $(uname -n)" "$work/said" ||
+    fail "not told at which daemon: $(cat "$work/said")"
+has 'd["pools"][0]["number"] == 1 and d["pools"][0]["id"] > 1' "$(a -j pool show)"
+code 0 a pool show
+if grep -q 4294967296 "$work/said"; then fail "a pool's number is for no human: $(cat "$work/said")"; fi
 kill -TERM "$sharer"
 ended 0
 

@@ -87,3 +87,12 @@ Test(peer_hosts, dead_names_of_one_uid_do_not_stop_anothers_dial) {
     rig_close(other);
     fake_answer_all();
 }
+
+/* Nobody listens there; whatever is said of it can be typed again. */
+Test(peer_hosts, an_ipv6_address_is_told_in_brackets) {
+    char at[32];
+    begin_by("::1", &done, s);
+    snprintf(at, sizeof(at), "[::1]:%u", uri.port);
+    AWAIT(done.calls == 1);
+    cr_expect(strstr(done.text, at), "%s is not in: %s", at, done.text);
+}

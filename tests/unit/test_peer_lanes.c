@@ -57,6 +57,7 @@ Test(peer_lanes, a_link_that_breaks_is_made_anew_and_each_lease_gets_a_new_key) 
     cr_expect_str_eq(seen.last.state, "rebuilding");
     cr_expect_not_null(strstr(seen.error, "raw at 127.0.0.1"), "%s", seen.error);
     cr_expect_not_null(strstr(seen.error, "broke: connection reset"), "%s", seen.error);
+    cr_expect_eq(seen.last.last_error_ns, rig.now_ns, "when it broke is told with why");
     made_anew(r, 1);
     key_asked(r, ref, 2);
     key_asked(r, second, 2);

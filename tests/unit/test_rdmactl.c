@@ -97,6 +97,21 @@ Test(rdmactl, missing_arguments_are_named) {
     wrong("bench write -s 0 u", "at least one byte");
 }
 
+Test(rdmactl, help_of_a_command_is_had_both_ways) {
+    cr_expect_eq(run("help share"), 0);
+    cr_expect(strstr(out, "Usage: rdmactl [-d DIR] [-j] share FILE") && strstr(out, "--once"), "%s",
+              out);
+    cr_expect_eq(run("share --help"), 0);
+    cr_expect(strstr(out, "--once"), "%s", out);
+    cr_expect_eq(run("help lease revoke"), 0);
+    cr_expect(strstr(out, "lease revoke ID"), "%s", out);
+    cr_expect_eq(run("help lease"), 0);
+    cr_expect(strstr(out, "rdmactl lease show") && strstr(out, "rdmactl lease revoke"), "%s", out);
+    cr_expect_eq(run("help"), 0);
+    wrong("help sahre", "unknown object \"sahre\"");
+    wrong("help lease revoke 3", "unexpected argument \"3\"");
+}
+
 static json_t *json_error(const char *line, int code) {
     cr_expect_eq(run(line), code, "rdmactl %s", line);
     cr_expect_str_empty(err, "with -j nothing goes to standard error: %s", err);
