@@ -4,16 +4,20 @@
  * again.
  */
 #include "daemon/options.h"
+#include "common/runtime_dir.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "Usage: rdmad [OPTION]...\n"
     "Owns RDMA for the unprivileged processes of this machine. Runs in the foreground.\n"
     "\n"
     "  --config FILE           settings; FILE.d/*.json follow\n"
-    "  --runtime-dir DIR       where rdmad.sock and control.sock live (default /run/rdmad)\n"
+    "  --runtime-dir DIR       where rdmad.sock and control.sock live (default /run/rdmad,\n"
+    "                          or $XDG_RUNTIME_DIR/rdmad of a user who may not write there)\n"
     "  --listen HOST:PORT      where other daemons reach this one (default 127.0.0.1:7471)\n"
     "  --require-rdma          refuse to start without RDMA hardware instead of using TCP\n"
     "  --log-level LEVEL       error, warning, notice, info or debug\n"
@@ -105,12 +109,23 @@ static int override(struct config *c, const char *key, const char *value, const 
     return error_set(err, why.code, "%s: %s", option, why.text);
 }
 
+/* Who may not write where the machine's daemon is, has one of his own. */
+static const char *own_dir(const struct config *c, char buf[RDMAD_RUNTIME_DIR_MAX]) {
+    bool machines = !strcmp(c->runtime_dir, RDMAD_RUNTIME_DIR);
+    if (!machines || geteuid() == 0 || !access(RDMAD_RUNTIME_DIR, W_OK))
+        return NULL;
+    return rdmad_user_dir(buf);
+}
+
 int options_load(const struct options *o, struct config *out, struct config_places *places,
                  struct error *err) {
+    char own[RDMAD_RUNTIME_DIR_MAX];
     config_defaults(out);
     int rc = config_load(out, o->config_file, places, err);
-    if (!rc)
+    if (!rc && o->runtime_dir)
         rc = override(out, "runtime_dir", o->runtime_dir, "--runtime-dir", places, err);
+    else if (!rc)
+        rc = override(out, "runtime_dir", own_dir(out, own), "XDG_RUNTIME_DIR", places, err);
     if (!rc)
         rc = override(out, "listen", o->listen, "--listen", places, err);
     if (!rc)

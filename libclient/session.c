@@ -6,6 +6,7 @@
  * answers. rdmad_close hangs up: the daemon ends everything that belongs to a session when its
  * socket ends, so nothing has to be asked for, and nothing can fail.
  */
+#include "common/runtime_dir.h"
 #include "common/uri.h"
 #include "libclient/internal.h"
 #include "libclient/ring.h"
@@ -19,7 +20,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define DEFAULT_RUNTIME_DIR "/run/rdmad"
 #define HELLO_TIMEOUT_NS UINT64_C(30000000000)
 #define MAX_SPIN_NS UINT64_C(10000000) /* whatever anybody advises */
 
@@ -56,6 +56,21 @@ static void clean_name(char out[RDMAD_NAME_MAX + 1], const char *name) {
     out[n] = '\0';
 }
 
+/* Nobody said where it is, and it is nowhere. */
+static int no_daemon_anywhere(struct rdmad_session *s, const char *path) {
+    char own[RDMAD_RUNTIME_DIR_MAX];
+
+    if (!rdmad_user_dir(own))
+        return rdmad_fail(s, RDMAD_E_NO_DAEMON,
+                          "%s does not exist: start rdmad, or set RDMAD_RUNTIME_DIR to the "
+                          "directory of one that runs",
+                          path);
+    return rdmad_fail(s, RDMAD_E_NO_DAEMON,
+                      "neither %s exists, nor a rdmad.sock in %s that is this user's own: start "
+                      "rdmad, or set RDMAD_RUNTIME_DIR to the directory of one that runs",
+                      path, own);
+}
+
 /* Sentences for the ways in which there can be no daemon. */
 static int no_daemon(struct rdmad_session *s, const char *path) {
     switch (errno) {
@@ -84,11 +99,14 @@ static int no_daemon(struct rdmad_session *s, const char *path) {
 static int connect_to_daemon(struct rdmad_session *s, const char *dir) {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     struct timeval patience = {.tv_sec = 10};
+    char own[RDMAD_RUNTIME_DIR_MAX];
+    bool anywhere;
 
     if (!dir || !*dir)
         dir = secure_getenv("RDMAD_RUNTIME_DIR");
-    if (!dir || !*dir)
-        dir = DEFAULT_RUNTIME_DIR;
+    anywhere = !dir || !*dir;
+    if (anywhere)
+        dir = rdmad_default_dir("rdmad.sock", own);
     int n = snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/rdmad.sock", dir);
     if (n < 0 || (size_t)n >= sizeof(sun.sun_path))
         return rdmad_fail(s, RDMAD_E_INVAL,
@@ -101,7 +119,8 @@ static int connect_to_daemon(struct rdmad_session *s, const char *dir) {
     /* A full backlog would let connect wait for ever. */
     setsockopt(s->sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(s->sock, (struct sockaddr *)&sun, sizeof(sun)) < 0)
-        return no_daemon(s, sun.sun_path);
+        return anywhere && errno == ENOENT ? no_daemon_anywhere(s, sun.sun_path)
+                                           : no_daemon(s, sun.sun_path);
     return 0;
 }
 

@@ -19,7 +19,8 @@
 #define EXIT_USAGE 2
 
 struct cli {
-    const char *dir; /* the daemon's runtime directory */
+    const char *dir;         /* the daemon's runtime directory */
+    const char *default_dir; /* what dir is while nobody said; NULL: somebody did */
     bool json;
     uint64_t timeout_ms; /* how long an answer may take; 0: as long as the command thinks right */
 };

@@ -3,6 +3,7 @@
  * client.c - one call to the daemon over control.sock: connect, a line out, a line in, within the
  * time that the caller or --timeout allows.
  */
+#include "common/runtime_dir.h"
 #include "rdmactl/cli.h"
 #include <errno.h>
 #include <poll.h>
@@ -50,10 +51,14 @@ static int connect_daemon(uint64_t timeout_ms, struct failure *why) {
                            "%s/control.sock may be opened by root and the daemon's user and group "
                            "only",
                            cli.dir);
-    return set_failure(why, "RDMAD_E_NO_DAEMON",
-                       "no rdmad answers on %s/control.sock (%s); start it, or name its runtime "
-                       "directory with -d",
-                       cli.dir, strerror(saved));
+    char own[RDMAD_RUNTIME_DIR_MAX];
+    bool also = cli.dir == cli.default_dir && saved == ENOENT && rdmad_user_dir(own);
+    return set_failure(
+        why, "RDMAD_E_NO_DAEMON",
+        "no rdmad answers on %s/control.sock (%s)%s%s; start it, or name its runtime directory "
+        "with -d",
+        cli.dir, strerror(saved), also ? ", nor is there one of this user's own in " : "",
+        also ? own : "");
 }
 
 static int send_all(int fd, const char *data, size_t size, struct failure *why) {

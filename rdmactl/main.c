@@ -3,6 +3,7 @@
  * main.c - rdmactl [-d DIR] [-j] OBJECT VERB, in the manner of iproute2. The table of commands is
  * here; each command is a file of its own, cmd_*.c.
  */
+#include "common/runtime_dir.h"
 #include "rdmactl/cli.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ static int print_usage(void) {
         printf("  %-15s %s\n", words, c->help);
     }
     printf("\n  -d, --dir DIR   the daemon's runtime directory (else $RDMAD_RUNTIME_DIR, else "
-           "/run/rdmad)\n"
+           "/run/rdmad,\n"
+           "                  else $XDG_RUNTIME_DIR/rdmad)\n"
            "      --timeout SECONDS  how long an answer of the daemon may take (5 s to a look)\n"
            "  -j, --json      one JSON document on standard output, errors included\n"
            "      --version   the version of rdmactl\n"
@@ -184,7 +186,10 @@ static int leading_options(int argc, char **argv, int *exit_code) {
 
 int main(int argc, char **argv) {
     const char *dir = getenv("RDMAD_RUNTIME_DIR");
-    cli.dir = dir && *dir ? dir : "/run/rdmad";
+    char own[RDMAD_RUNTIME_DIR_MAX];
+    if (!dir || !*dir)
+        dir = cli.default_dir = rdmad_default_dir("control.sock", own);
+    cli.dir = dir;
     /* Known before anything can go wrong, so that the error has the right form. */
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (!strcmp(argv[i], "-j") || !strcmp(argv[i], "--json"))

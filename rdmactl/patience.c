@@ -147,7 +147,7 @@ void patience_end(void) {
 
 int session_open(const char *name, int64_t spin_us, rdmad_session **out) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
-    options.runtime_dir = cli.dir;
+    options.runtime_dir = cli.dir == cli.default_dir ? NULL : cli.dir; /* as programs find it */
     options.name = name;
     options.spin_us = spin_us;
     patience_begin("open a session", PATIENCE_LOOK_MS);

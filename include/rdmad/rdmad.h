@@ -86,7 +86,7 @@ RDMAD_API const char *rdmad_version(void);
 
 struct rdmad_options {
     size_t size;             /* sizeof(struct rdmad_options), set by RDMAD_OPTIONS_INIT */
-    const char *runtime_dir; /* NULL: $RDMAD_RUNTIME_DIR, else /run/rdmad */
+    const char *runtime_dir; /* NULL: $RDMAD_RUNTIME_DIR, /run/rdmad, or the user's own */
     const char *name;        /* shown to operators; NULL: the program's name */
     uint32_t ring_entries;   /* of the blocking calls' ring; 0: 64 */
     int64_t spin_us;         /* spin this long before sleeping; -1: as the daemon advises */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runtime_dir.h - where a daemon's sockets are when nobody says.
+ *
+ * /run/rdmad is the machine's daemon. A user without rights there runs one of his own in
+ * $XDG_RUNTIME_DIR/rdmad, and his programs find it when the machine has none. Nobody is led to a
+ * daemon of somebody else's by that: every directory on the way must belong to the user himself and
+ * be writable by nobody else.
+ */
+#ifndef RDMAD_COMMON_RUNTIME_DIR_H
+#define RDMAD_COMMON_RUNTIME_DIR_H
+
+#include <stddef.h>
+
+#define RDMAD_RUNTIME_DIR "/run/rdmad"
+#define RDMAD_RUNTIME_DIR_MAX 80u /* a socket's path is short; with the final NUL */
+
+/* The user's own directory, which need not exist; NULL: he has no $XDG_RUNTIME_DIR that is his. */
+const char *rdmad_user_dir(char buf[RDMAD_RUNTIME_DIR_MAX]);
+/* Where to look for the socket of that name: the machine's directory, unless it has none there and
+ * the user's own has. */
+const char *rdmad_default_dir(const char *name, char buf[RDMAD_RUNTIME_DIR_MAX]);
+
+#endif
