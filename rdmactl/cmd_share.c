@@ -136,7 +136,7 @@ static int read_to_the_end(struct share *s) {
     }
     if (!code && !s->interrupted)
         code = make_pool(s);
-    if (!code && !s->interrupted && s->bytes)
+    if (!code && !s->interrupted && all)
         memcpy(rdmad_pool_base(s->pool), all, s->bytes);
     free(all);
     return code;

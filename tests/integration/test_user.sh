@@ -65,13 +65,13 @@ start 666 /run/user/666
 chmod 755 /run/user/666
 for xdg in /run/user/666 user/666; do
     if user 12345 "$xdg" "$rdmactl" status >"$work/said" 2>&1; then fail "another's daemon was asked"; fi
-    if user 12345 "$xdg" "$rdmactl" share "$work/file" >"$work/said" 2>&1; then
+    if user 12345 "$xdg" "$rdmactl" share "$work/file" --ttl 300ms >"$work/said" 2>&1; then
         fail "another's daemon was given a file"
     fi
     grep -q "/run/rdmad/rdmad.sock does not exist" "$work/said" || fail "$(<"$work/said")"
 done
 chmod 777 "$home/rdmad"
-if user 12345 "$home" "$rdmactl" share "$work/file" >"$work/said" 2>&1; then
+if user 12345 "$home" "$rdmactl" share "$work/file" --ttl 300ms >"$work/said" 2>&1; then
     fail "a directory that everybody may write was trusted"
 fi
 chmod 755 "$home/rdmad"
@@ -87,6 +87,6 @@ user 12345 "$home" "$rdmactl" share "$work/file" >"$work/uri" 2>"$work/said" &
 pids+=($!)
 uri=$(first_line "$work/uri" $!)
 "$rdmactl" -j session show | grep -q '"uid": *12345' || fail "the machine's daemon has no session of his"
-if user 12345 "$home" "$rdmactl" -d /run/none share "$work/file" >"$work/said" 2>&1; then
+if user 12345 "$home" "$rdmactl" -d /run/none share "$work/file" --ttl 300ms >"$work/said" 2>&1; then
     fail "another directory than the one that was named"
 fi
