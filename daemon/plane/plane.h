@@ -57,7 +57,7 @@ struct plane_settings {
     uint32_t max_session_ops;          /* in flight per session */
     /* RECVs and NOTIFIEDs that wait, which are none of these. */
     uint64_t max_session_waits, max_uid_waits, max_waits;
-    const struct fabric_ops *fabric;   /* of links: &fabric_tcp; tests: sim */
+    const struct fabric_ops *fabric; /* of links: &fabric_tcp; tests: sim */
     struct fabric_settings fabric_settings;
 };
 
