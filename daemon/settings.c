@@ -72,6 +72,8 @@ void settings_plane(const struct config *c, struct plane_settings *out) {
         .max_timeout_ns = c->op_max_timeout_ms * NSEC_PER_MSEC,
         .expiry_margin_ns = c->lease_expiry_margin_ms * NSEC_PER_MSEC,
         .max_session_ops = (uint32_t)c->max_session_ops,
+        .max_uid_ops = c->max_ops_uid,
+        .max_ops = c->max_ops,
         .max_session_waits = c->max_waits_session,
         .max_uid_waits = c->max_waits_uid,
         .max_waits = c->max_waits,

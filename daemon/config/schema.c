@@ -98,6 +98,11 @@ const struct setting settings[] = {
     NUMBER("limits.channels_per_session", max_channels_session, 1, 65536, 1024, "", RELOAD,
            "Channels of one session, with the connections that wait for its services to accept "
            "them."),
+    NUMBER("limits.ops", max_ops, 64, UINT64_C(1) << 32, UINT64_C(1) << 18, "ops", RESTART,
+           "Transfers and sends in flight of all sessions together, but for the first 64 of each "
+           "session; what is more waits in its ring. Each takes about 600 bytes of the daemon."),
+    NUMBER("limits.ops_per_uid", max_ops_uid, 64, UINT64_C(1) << 32, UINT64_C(1) << 17, "ops",
+           RESTART, "Of them, of the sessions of one user. One session: op.max_per_session."),
     NUMBER("limits.waits", max_waits, 64, UINT64_C(1) << 32, UINT64_C(1) << 18, "ops", RESTART,
            "Receives, and waits for notifications, that are posted by all sessions together. Each "
            "takes about 600 bytes of the daemon."),

@@ -19,7 +19,7 @@ static void deliver_answer(struct mail *mail) {
     if (c->blob_done)
         c->blob_done(c->arg, result, &c->blob);
     free(c->garbage);
-    waits_leave(c->plane, c->left);
+    account_leave(c->left);
     if (c->plane->reserve_used) {
         c->plane->reserve_used--;
         list_append(&c->plane->reserve, &c->node);

@@ -16,12 +16,12 @@ struct plane {
     struct plane_settings settings;
     struct plane_events events;
     struct mailbox *control;
-    struct fabric_host *host;   /* NULL where the fabric has none */
-    struct worker *worker;      /* settings.workers of them */
-    unsigned *sessions;         /* on each */
-    struct waits_account waits; /* of all sessions */
-    struct list waits_of_uids;  /* of struct waits_account */
-    struct list reserve;        /* of struct call, by node */
+    struct fabric_host *host; /* NULL where the fabric has none */
+    struct worker *worker;    /* settings.workers of them */
+    unsigned *sessions;       /* on each */
+    struct op_account all;    /* sessions */
+    struct list uids;         /* of struct op_account */
+    struct list reserve;      /* of struct call, by node */
     unsigned reserve_used;
 };
 
@@ -79,8 +79,8 @@ struct call {
     /* The answer. */
     struct error result;
     struct fabric_blob blob;
-    void *garbage; /* freed after done: mails in it may have been under way until then */
-    struct waits_account *left; /* by the session that is gone */
+    void *garbage;           /* freed after done: mails in it may have been under way until then */
+    struct op_account *left; /* by the session that is gone */
 };
 
 /* ---- control thread ---------------------------------------------------------------------- */

@@ -128,6 +128,8 @@ static void uncount(struct worker *w, struct op *op) {
         op->lease->inflight--;
     s->inflight--;
     s->charged -= op->charged;
+    if (s->ops_may - s->charged > 2 * OPS_AT_ONCE)
+        ops_fewer(s);
     struct op_ring *r = op->ring;
     if (!r)
         return;

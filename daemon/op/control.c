@@ -24,10 +24,10 @@ static unsigned least_loaded(const struct plane *p) {
 }
 
 struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie) {
-    struct waits_account *account = waits_join(p, uid);
+    struct op_account *account = account_join(p, uid);
     struct plane_session *ps = account ? calloc(1, sizeof(*ps)) : NULL;
     if (!ps) {
-        waits_leave(p, account);
+        account_leave(account);
         return NULL;
     }
     unsigned index = least_loaded(p);
@@ -39,8 +39,8 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     s->worker = ps->worker;
     s->id = id;
     s->cookie = cookie;
-    s->waits_uid = account;
-    s->waits_all = &p->waits;
+    s->uid = account;
+    s->all = &p->all;
     list_init(&s->node);
     list_init(&s->every_ring);
     list_init(&s->own);

@@ -6,8 +6,8 @@
  * validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go to the fabric),
  * complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too long); what few
  * ops need: fence.c, chain.c, batch.c, cancel.c and tags.h, notify.h and notify.c, channel.h;
- * waits.h (how many may wait), slab.h (their memory), table.c (what the control thread adds and
- * drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c and
+ * account.h (how many there may be), slab.h (their memory), table.c (what the control thread adds
+ * and drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c and
  * notify_peer.c: the other side of the seam.
  *
  * The happy path of a write: ring_serve copies the sqe, op_validate turns it into a request (a
@@ -35,9 +35,9 @@
 #include "daemon/base/slots.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/ipc/ring.h"
+#include "daemon/op/account.h"
 #include "daemon/op/deadlines.h"
 #include "daemon/op/tags.h"
-#include "daemon/op/waits.h"
 #include "daemon/plane/plane.h"
 
 /* Parts of one op in flight. More would only let a large op queue deeper before a small one. */
@@ -103,9 +103,10 @@ struct op_session {
     struct list throttled;  /* rings that wait for ops to end */
     uint32_t inflight;      /* ops of all of them */
     uint32_t charged;       /* those of them that count for max_session_ops */
-    uint32_t waits;         /* ops that wait for somebody else, */
-    uint32_t waits_taken;   /* and how many of these are taken from the accounts */
-    struct waits_account *waits_uid, *waits_all;
+    uint32_t waits;         /* RECVs and NOTIFIEDs */
+    /* How many of either it may have as it stands; account.c. */
+    uint32_t waits_may, ops_may, ops_free;
+    struct op_account *uid, *all;
     uint64_t turn, spent; /* the worker's, when it was last served; in sqes, rings.c */
     bool shut;            /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
@@ -289,7 +290,7 @@ struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *
                         void *arg);
 
 /* Which kinds end by themselves: fences wait for them, and they count for max_session_ops. RECV and
- * NOTIFIED wait for somebody else; waits.h counts them. */
+ * NOTIFIED wait for somebody else; account.h counts both. */
 static inline bool op_is_own_time(uint8_t opcode) {
     const unsigned kinds = 1u << RDMAD_OP_READ | 1u << RDMAD_OP_WRITE | 1u << RDMAD_OP_CAS |
                            1u << RDMAD_OP_FADD | 1u << RDMAD_OP_NOTIFY | 1u << RDMAD_OP_SEND;

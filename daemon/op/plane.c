@@ -27,8 +27,8 @@ void plane_dismantle(struct plane *p) {
         p->settings.fabric->host_close(p->host);
     for (struct list *pos; (pos = list_pop(&p->reserve));)
         free(list_entry(pos, struct call, node));
-    for (struct list *pos; (pos = list_pop(&p->waits_of_uids));)
-        free(list_entry(pos, struct waits_account, node));
+    for (struct list *pos; (pos = list_pop(&p->uids));)
+        free(list_entry(pos, struct op_account, node));
     free(p->worker);
     free(p->sessions);
     free(p);
@@ -43,7 +43,7 @@ int plane_assemble(const struct plane_settings *settings, const struct plane_eve
     p->settings = *settings;
     p->events = *events;
     p->control = control;
-    list_init(&p->waits_of_uids);
+    list_init(&p->uids);
     p->worker = calloc(settings->workers, sizeof(*p->worker));
     p->sessions = calloc(settings->workers, sizeof(*p->sessions));
     if (!fill_reserve(p) || !p->worker || !p->sessions) {

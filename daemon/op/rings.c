@@ -144,7 +144,7 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
     uint32_t budget =
         s->spent + RING_BUDGET < SESSION_BUDGET ? RING_BUDGET : SESSION_BUDGET - (uint32_t)s->spent;
     while (taken < count && spent < budget && worker_can_start(w)) {
-        if (s->charged < w->settings->max_session_ops) {
+        if (s->charged < s->ops_may || ops_more(w, s)) {
             spent += admit(w, r);
         } else if (ring_next_opcode(r->ring) == RDMAD_OP_CANCEL) {
             spent += admit_cancel(w, r);

@@ -310,8 +310,8 @@ static bool session_settled(struct call *c) {
     slots_fini(&s->channels);
     list_remove(&s->node);
     list_remove(&s->violated_node);
-    waits_return(s);
-    c->left = s->waits_uid;
+    account_return(s);
+    c->left = s->uid;
     c->garbage = c->session;
     return true;
 }

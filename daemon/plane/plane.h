@@ -55,6 +55,7 @@ struct plane_settings {
     uint64_t max_timeout_ns;           /* larger ones are cut to this */
     uint64_t expiry_margin_ns;         /* how long before its deadline a leased link is not used */
     uint32_t max_session_ops;          /* in flight per session */
+    uint64_t max_uid_ops, max_ops;     /* and of a user, and of all */
     /* RECVs and NOTIFIEDs that wait, which are none of these. */
     uint64_t max_session_waits, max_uid_waits, max_waits;
     const struct fabric_ops *fabric; /* of links: &fabric_tcp; tests: sim */

@@ -85,6 +85,8 @@ static void start(void) {
                                       .default_timeout_ns = NSEC_PER_SEC,
                                       .max_timeout_ns = NSEC_PER_SEC,
                                       .max_session_ops = 64,
+                                      .max_uid_ops = 16384,
+                                      .max_ops = 32768,
                                       .max_session_waits = 8192,
                                       .max_uid_waits = 16384,
                                       .max_waits = 32768,

@@ -39,6 +39,8 @@ void rig_defaults(struct plane_settings *settings) {
         .max_timeout_ns = 100 * NSEC_PER_SEC,
         .expiry_margin_ns = 100 * NSEC_PER_MSEC,
         .max_session_ops = 64,
+        .max_uid_ops = 16384,
+        .max_ops = 32768,
         .max_session_waits = 8192,
         .max_uid_waits = 16384,
         .max_waits = 32768,

@@ -17,13 +17,17 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
     return answer;
 }
 
+static void *nothing(void *arg) {
+    return arg;
+}
+
 static void a_thread_that_cannot_be_started_says_why(void) {
     static const int code[] = {EAGAIN, EPERM, ENOMEM};
     for (unsigned i = 0; i < sizeof(code) / sizeof(*code); i++) {
         pthread_t thread;
         struct error err = {0};
         answer = code[i];
-        CHECK(thread_start(&thread, "rdmad-test", NULL, NULL, &err) == RDMAD_E_SYSTEM, "%d",
+        CHECK(thread_start(&thread, "rdmad-test", nothing, NULL, &err) == RDMAD_E_SYSTEM, "%d",
               err.code);
         CHECK(strstr(err.text, strerror(code[i])) && strstr(err.text, "rdmad-test"), "%s",
               err.text);

@@ -5,6 +5,7 @@
 
 static struct rig rig;
 static struct rig_client a, b;
+static uint64_t uid_ops = 16384, all_ops = 32768;
 
 /* a and b are of uids of their own, if uids is 2. */
 static void up(unsigned workers, unsigned uids, uint64_t session, uint64_t uid, uint64_t all) {
@@ -14,6 +15,9 @@ static void up(unsigned workers, unsigned uids, uint64_t session, uint64_t uid, 
     settings.max_session_waits = session;
     settings.max_uid_waits = uid;
     settings.max_waits = all;
+    settings.max_session_ops = 1024;
+    settings.max_uid_ops = uid_ops;
+    settings.max_ops = all_ops;
     rig_up(&rig, &settings, 37);
     rig.uid = 1000;
     rig_client_up(&rig, &a, 4096, 4096, 4096);
@@ -26,8 +30,9 @@ static void up(unsigned workers, unsigned uids, uint64_t session, uint64_t uid, 
 static void down(void) {
     rig_client_down(&a);
     rig_client_down(&b);
-    cr_assert_eq(rig.plane[HERE]->waits.used, 0, "what ended sessions had is counted for ever");
-    cr_assert(list_empty(&rig.plane[HERE]->waits_of_uids));
+    cr_assert_eq(rig.plane[HERE]->all.waits + rig.plane[HERE]->all.ops, 0,
+                 "what ended sessions had is counted for ever");
+    cr_assert(list_empty(&rig.plane[HERE]->uids));
     rig_down(&rig);
 }
 
@@ -82,7 +87,7 @@ Test(waits, what_ends_makes_room) {
         cancel(&a, 1);
     }
     cr_assert_eq(a.session->op.waits, 0);
-    cr_assert_lt(a.session->op.waits_uid->used, 2 * WAITS_AT_ONCE);
+    cr_assert_lt(a.session->op.uid->waits, 2 * WAITS_AT_ONCE);
     down();
 }
 
@@ -135,4 +140,67 @@ Test(waits, who_is_at_the_limit_may_do_everything_else) {
         .opcode = RDMAD_OP_WRITE, .pool = RIG_HANDLE(0), .lease = RIG_HANDLE(5), .length = 8};
     cr_assert_eq(rig_do(&a, &sqe).status, 0);
     down();
+}
+
+/* ---- transfers --------------------------------------------------------------------------- */
+
+static struct rig_remote remote;
+static uint8_t far[4096];
+
+/* Writes that wait for a link, on which none comes. */
+static void hold(struct rig_client *c, unsigned count) {
+    const struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
+                                  .pool = RIG_HANDLE(0),
+                                  .lease = RIG_HANDLE(3),
+                                  .length = 8,
+                                  .user_data = 1};
+    while (count--)
+        rig_put(c, &sqe);
+    rig_settle(&rig);
+}
+
+static void remote_up(void) {
+    rig_remote_up(&rig, &remote, far, sizeof(far), RDMAD_RIGHTS_ALL,
+                  sim_now() + 1000 * NSEC_PER_SEC);
+    rig_lease(&a, &remote, RIG_HANDLE(3), RIG_LEASE, RDMAD_RIGHTS_ALL);
+    rig_lease(&b, &remote, RIG_HANDLE(3), RIG_LEASE, RDMAD_RIGHTS_ALL);
+    rig_break(&rig);
+}
+
+Test(waits, a_users_transfers_are_counted_and_more_wait_in_their_rings) {
+    uid_ops = 256;
+    up(1, 1, 64, 64, 64);
+    remote_up();
+    hold(&a, 500);
+    cr_assert_eq(a.session->op.charged, OPS_AT_ONCE + 256);
+    hold(&b, 500);
+    cr_assert_eq(b.session->op.charged, OPS_AT_ONCE, "a session always has its first");
+    cancel(&a, 1); /* and the next go on */
+    cr_assert_leq(a.session->op.charged, OPS_AT_ONCE + 256);
+    cancel(&a, 1);
+    rig_run_until(&rig, sim_now() + 200 * NSEC_PER_SEC); /* deadlines */
+    cr_assert_eq(a.session->op.charged + b.session->op.charged, 0);
+    cr_assert_eq(a.ring->sq_head, a.sq_tail, "what waited in the ring was taken in the end");
+    cr_assert_eq(b.ring->sq_head, b.sq_tail);
+    cr_assert_lt(rig.plane[HERE]->all.ops, 4 * OPS_AT_ONCE);
+    rig_client_down(&a);
+    rig_client_down(&b);
+    cr_assert_eq(rig.plane[HERE]->all.ops, 0);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
+Test(waits, all_users_transfers_have_a_limit_together) {
+    uid_ops = 256;
+    all_ops = 300;
+    up(1, 2, 64, 64, 64);
+    remote_up();
+    hold(&a, 500);
+    hold(&b, 500);
+    cr_assert_eq(a.session->op.charged, OPS_AT_ONCE + 256);
+    cr_assert_eq(b.session->op.charged, OPS_AT_ONCE + 300 - 256);
+    rig_client_down(&a);
+    rig_client_down(&b);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
 }

@@ -424,6 +424,8 @@ int main(void) {
                                       .default_timeout_ns = 60 * NSEC_PER_SEC,
                                       .max_timeout_ns = 60 * NSEC_PER_SEC,
                                       .max_session_ops = 8,
+                                      .max_uid_ops = 16384,
+                                      .max_ops = 32768,
                                       .max_session_waits = 8192,
                                       .max_uid_waits = 16384,
                                       .max_waits = 32768,

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * account.h - how many ops there may be, of a session, of a uid and of all.
+ *
+ * Two kinds are counted apart. *Waits*, RECV and NOTIFIED, are for somebody else to end, perhaps
+ * never: one beyond a limit is refused, and the client told whose limit it is. All others end by
+ * themselves: beyond a limit they stay in their ring until one of their session's has ended. So
+ * that this is never waited for in vain, the first OPS_AT_ONCE of a session are on no account.
+ *
+ * A uid's sessions may be on several workers: its counts, and the daemon's, are atomic, and a
+ * session takes from both some at a time. What it took and does not use (at most twice that, less
+ * one) counts as used.
+ *
+ * Accounts are made and dropped on the control thread, by session; a worker uses its sessions'.
+ */
+#ifndef RDMAD_OP_ACCOUNT_H
+#define RDMAD_OP_ACCOUNT_H
+
+#include "daemon/base/list.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define WAITS_AT_ONCE 16u
+#define OPS_AT_ONCE 64u
+
+struct plane;
+struct worker;
+struct op_session;
+
+struct op_account {   /* of a uid, or of all */
+    struct list node; /* in plane->uids */
+    uid_t uid;
+    unsigned sessions;
+    uint64_t waits, ops; /* atomic */
+};
+
+/* Control thread. NULL: out of memory. */
+struct op_account *account_join(struct plane *p, uid_t uid);
+void account_leave(struct op_account *uid); /* harmless with NULL */
+
+/* Worker. Whether the session may start one more: 0, or RDMAD_E_LIMIT and whose limit it is. */
+int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose);
+void waits_ended(struct op_session *s); /* one of them */
+/* The session has as many as s->ops_may says: whether it may have some more. */
+bool ops_more(const struct worker *w, struct op_session *s);
+void ops_fewer(struct op_session *s); /* it says many more than it has */
+/* The session has none of either any more: all that it took. */
+void account_return(struct op_session *s);
+
+#endif
