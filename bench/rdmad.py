@@ -38,7 +38,7 @@ class Daemons:
         self.build, self.stack = build, stack
         self.rdmactl = os.path.join(build, "rdmactl/rdmactl")
         self.work = stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmad-bench."))
-        self.pids = {}
+        self.pids, self.configs = {}, configs
         self.dirs = [self.daemon(name, config) for name, config in zip("ab", configs)]
         self.owner, self.lessee = self.dirs[0], self.dirs[-1]
 
@@ -72,8 +72,9 @@ class Daemons:
 class Ours:
     """`rdmactl bench` between our daemons, or within one; fabric is what the ops must go over."""
 
-    def __init__(self, daemons, fabric, span, poll="busy", iterations=None, watch=None):
-        self.daemons, self.fabric, self.poll = daemons, fabric, poll
+    def __init__(self, daemons, fabric, span, poll="busy", iterations=None, watch=None,
+                 name=""):
+        self.daemons, self.fabric, self.poll, self.name = daemons, fabric, poll, name
         self.iterations = iterations  # size -> how many; None: for SECONDS
         self.watch = watch            # called around each measurement (spent.py)
         self.uri = self.serve(span)
@@ -113,6 +114,9 @@ class Ours:
 
     def latency(self, op, size):
         return self.bench(op, size, 1)["lat_us"]["p50"]
+
+    def one_at_a_time(self, op, size):
+        return 1000 * self.bench(op, size, 1)["msg_rate_mops"]
 
     def rate(self, op, size):
         return self.bench(op, size, RATE_DEPTH)["msg_rate_mops"]

@@ -197,7 +197,7 @@ def promised(scenario):
 
 class Names(unittest.TestCase):
     def test_are_those_of_the_readme(self):
-        fake = types.SimpleNamespace(Daemons=lambda *args: types.SimpleNamespace(build=""),
+        fake = types.SimpleNamespace(Daemons=lambda *args: types.SimpleNamespace(build="", configs=[{}]),
                                      Ours=rdmad.Ours, Pool=rdmad.Pool, Leases=rdmad.Leases)
         run = types.SimpleNamespace(build=ROOT, stack=None, notes=[], watch=None, explain=False,
                                     poll="busy", devices=["rxe0", "rxe1"])
@@ -209,10 +209,14 @@ class Names(unittest.TestCase):
             replace(compare, "rdmad", fake)
             replace(rdmad.Ours, "serve", lambda self, span: "rdmad://x")
             replace(peers.FabricPair, "__init__", lambda self, build: setattr(self, "program", "/"))
-            for scenario, plan in compare.PLANS.items():
-                names = [row.name for row in plan(run).rows]
+            for (scenario, plan), run.loaded in itertools.product(compare.PLANS.items(),
+                                                                  (False, True)):
+                rows = plan(run).rows
+                names = [row.name for row in rows]
                 self.assertEqual(len(names), len(set(names)))
-                self.assertEqual(set(names), promised(scenario), scenario)
+                more = promised(f"{scenario}, loaded") if run.loaded else set()
+                self.assertEqual(set(names), promised(scenario) | more, scenario)
+                self.assertTrue(all(row.ours != row.theirs for row in rows), scenario)
 
 
 if __name__ == "__main__":
