@@ -55,7 +55,8 @@ const struct setting settings[] = {
            "How long a stopping daemon waits for sessions and peers to let go."),
 
     NUMBER("spin.min_us", spin_min_us, 0, 1000000, 2, "us", RELOAD,
-           "A worker looks for new work at least this long before it sleeps."),
+           "A worker looks for new work at least this long before it sleeps; shorter where other "
+           "programs want its CPU."),
     NUMBER("spin.max_us", spin_max_us, 0, 1000000, 200, "us", RELOAD,
            "And at most this long, when looking has paid off lately."),
     NUMBER("spin.client_us", client_spin_us, 0, 1000000, 200, "us", RELOAD,
