@@ -124,7 +124,7 @@ static int has_holes(const struct shared_memory *m, uint64_t bytes, struct error
 }
 
 /* A slice into our page tables. No page is made by that, or there was a hole. */
-static int come_by(const struct shared_memory *m, size_t at, size_t bytes, uint64_t were,
+static int come_by(struct shared_memory *m, size_t at, size_t bytes, uint64_t were,
                    struct error *err) {
     struct statfs fs;
     size_t step = fstatfs(m->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC ? HUGE_STEP : STEP;
@@ -133,11 +133,13 @@ static int come_by(const struct shared_memory *m, size_t at, size_t bytes, uint6
         if (rdmad_memfd_populate((char *)m->base + at + done, n, !m->readable))
             return error_errno(err, RDMAD_E_NOMEM, "the memory of a %s of %zu bytes cannot be had",
                                m->what, m->bytes);
-        if (there(m) > were)
+        if (there(m) > were) {
+            m->lied = true;
             return error_set(err, RDMAD_E_PERM,
                              "the %s's memory has holes, though the pages that it is counted with "
                              "would fill it: some lie past its end",
                              m->what);
+        }
     }
     return 0;
 }

@@ -16,7 +16,8 @@
  *
  * Failures: what is not sealed, or not all there, is refused, in words that say what to do, and can
  * be settled again. Blocks may be counted that lie past the end, so a hole can hide from the first
- * look: it shows in that the count grows when we come by, and then STEP of it at most is ours.
+ * look: it shows in that the count grows when we come by, and then 64 KiB of it at most are ours
+ * (lied). That is no accident, and whoever does it often is not to be served.
  */
 #ifndef RDMAD_BASE_SHARED_MEMORY_H
 #define RDMAD_BASE_SHARED_MEMORY_H
@@ -37,6 +38,7 @@ struct shared_memory { /* zero: none */
     bool readable; /* our mapping is not for writing */
     bool ours;     /* sealed by us: the client cannot write it */
     bool settled;
+    bool lied; /* it looked whole and had a hole, of which we have paid some */
 };
 
 /* SHARED_HUGE: in huge pages. SHARED_READ: we only read it. SHARED_OURS: only we write it. */

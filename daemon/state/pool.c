@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
+#define LIES_MAX 16u /* of a uid: each may have cost us 64 KiB that are its to free */
 
 struct creation {
     struct pool *pool;
@@ -184,7 +185,13 @@ static void create(struct session *s, uint64_t bytes, uint32_t flags, int import
                    pool_created *done, void *arg) {
     struct error err;
     struct creation *c = calloc(1, sizeof(*c));
-    if (c) {
+    if (import_fd >= 0 && s->uid_account->lies >= LIES_MAX) {
+        error_set(&err, RDMAD_E_PERM,
+                  "memory of uid %u had holes that looked like none %u times; until rdmad starts "
+                  "again it takes no more of it",
+                  (unsigned)s->uid, s->uid_account->lies);
+        free(c);
+    } else if (c) {
         *c = (struct creation){.fd = import_fd, .done = done, .arg = arg};
         if (start(s, bytes, flags, import_fd >= 0, c, &err) == 0)
             return;
@@ -219,6 +226,10 @@ static void settled(void *arg, const struct error *result) {
     struct settling *c = arg;
     struct pool *p = c->pool;
     struct error why = *result;
+    if (p->shared.lied) {
+        p->session->uid_account->lies++;
+        p->shared.lied = false;
+    }
     if (!why.code && !still_wanted(p))
         is_ending(&why);
     else if (!why.code && slots_get(&p->session->pools, p->handle) != p)

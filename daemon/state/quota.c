@@ -62,7 +62,7 @@ struct quota_account *quota_uid_ref(struct quota *q, uid_t uid) {
 
 void quota_uid_unref(struct quota *q, struct quota_account *uid) {
     (void)q;
-    if (!uid || --uid->refs)
+    if (!uid || --uid->refs || uid->lies)
         return;
     list_remove(&uid->node);
     free(uid);
