@@ -269,7 +269,7 @@ static int start(struct daemon *d, struct error *err) {
     d->lock = instance_lock(d->config.runtime_dir, err);
     if (d->lock < 0)
         return d->lock;
-    instance_raise_limits();
+    d->state.descriptors = instance_raise_limits(&d->config);
     signal(SIGPIPE, SIG_IGN);
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");

@@ -33,12 +33,32 @@ int instance_lock(const char *dir, struct error *err) {
     return fd;
 }
 
-void instance_raise_limits(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit))
+/* A session takes two descriptors and each of its rings one, a peer one and its link another. */
+static void check_enough(const struct config *c, uint64_t have) {
+    uint64_t need = 3 * c->max_sessions + 2 * c->max_peers;
+    if (have < need)
+        LOG(WARNING, ("%llu files can be open, and %llu sessions (limits.sessions) with a ring "
+                      "each and %llu "
+                      "peers (peer.max) may need %llu: raise LimitNOFILE of the unit, or ulimit "
+                      "-n, or lower "
+                      "them",
+                      (unsigned long long)have, (unsigned long long)c->max_sessions,
+                      (unsigned long long)c->max_peers, (unsigned long long)need));
+}
+
+uint64_t instance_raise_limits(const struct config *c) {
+    struct rlimit limit, wanted;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return 0;
+    wanted = limit;
+    wanted.rlim_cur = limit.rlim_max;
+    if (limit.rlim_cur != limit.rlim_max && setrlimit(RLIMIT_NOFILE, &wanted) == 0)
+        limit = wanted;
+    else if (limit.rlim_cur != limit.rlim_max)
         LOG(WARNING,
             ("cannot raise the number of open files to %llu", (unsigned long long)limit.rlim_max));
+    if (limit.rlim_cur == RLIM_INFINITY)
+        return 0;
+    check_enough(c, limit.rlim_cur);
+    return limit.rlim_cur;
 }

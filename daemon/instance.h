@@ -7,12 +7,14 @@
 #define RDMAD_INSTANCE_H
 
 #include "daemon/base/error.h"
+#include "daemon/config/config.h"
 
 /* Makes dir if missing (0755) and locks it. Returns the lock's descriptor, to be kept open, or
  * RDMAD_E_BUSY when another daemon has it, or RDMAD_E_SYSTEM. */
 int instance_lock(const char *dir, struct error *err);
 
-/* Raises RLIMIT_NOFILE to what the process may have. */
-void instance_raise_limits(void);
+/* Raises RLIMIT_NOFILE to what the process may have; returns that, 0 for any number. Says in the
+ * log when it is less than what the limits allow clients and peers to use. */
+uint64_t instance_raise_limits(const struct config *c);
 
 #endif

@@ -21,12 +21,43 @@
 
 #define BACKLOG 128
 #define ACCEPT_PAUSE_NS (100 * NSEC_PER_MSEC)
+#define ACCEPTS_A_TURN 16u
+
+/* Descriptors ran out: who connects stays in the backlog, so pause instead of spinning on it. */
+static void rest(struct peers *ps) {
+    uint64_t again = clock_after(state_now(ps->state), ACCEPT_PAUSE_NS);
+    room_shed_idle(ps);
+    ps->resting = timer_set(&ps->state->timers, &ps->accept_again, again) == 0;
+    if (ps->resting)
+        evconnlistener_disable(ps->listener);
+}
+
+/* So many have come in this turn of the loop; the others wait for the next. */
+static void count_accepted(struct peers *ps) {
+    if (++ps->accepts == ACCEPTS_A_TURN)
+        evconnlistener_disable(ps->listener);
+    turn_come(ps);
+}
+
+void accept_next_turn(struct peers *ps) {
+    if (ps->accepts >= ACCEPTS_A_TURN && ps->listener && !ps->resting)
+        evconnlistener_enable(ps->listener);
+    ps->accepts = 0;
+}
 
 static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa,
                      int size, void *arg) {
     struct peers *ps = arg;
     (void)listener;
     (void)size;
+    count_accepted(ps);
+    if (!room_has_descriptor(ps, fd)) {
+        LOG_LIMITED(WARNING, ("no descriptor for one more peer: those that are left are kept for "
+                              "clients; raise LimitNOFILE"));
+        close(fd);
+        rest(ps);
+        return;
+    }
     if (ps->strangers >= 2 * PEER_STRANGERS_MAX) { /* the dropped ones are not even gone yet */
         close(fd);
         return;
@@ -52,19 +83,17 @@ static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct
     bufferevent_enable(p->bev, EV_READ);
 }
 
-/* Descriptors ran out: the connection stays in the backlog, so pause instead of spinning on it. */
 static void accept_failed(struct evconnlistener *listener, void *arg) {
-    struct peers *ps = arg;
     int saved = EVUTIL_SOCKET_ERROR();
+    (void)listener;
     LOG_LIMITED(WARNING, ("cannot accept a peer: %s", strerror(saved)));
-    uint64_t again = clock_after(state_now(ps->state), ACCEPT_PAUSE_NS);
-    if (timer_set(&ps->state->timers, &ps->accept_again, again) == 0)
-        evconnlistener_disable(listener);
+    rest(arg);
 }
 
 static void accept_resume(struct timer *timer, uint64_t now_ns) {
     struct peers *ps = container_of(timer, struct peers, accept_again);
     (void)now_ns;
+    ps->resting = false;
     if (ps->listener)
         evconnlistener_enable(ps->listener);
 }

@@ -70,8 +70,18 @@ static bool bind_source(int fd, const struct peers *ps, const struct sockaddr *t
 /* Starts connecting to one address. false: errno says why not. */
 static bool try_address(struct peer *p, const struct addrinfo *a) {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
+    if (fd >= 0 && !room_has_descriptor(p->peers, fd)) {
+        close(fd);
+        fd = -1;
+        errno = EMFILE;
+    }
+    if (fd < 0) {
+        int saved = errno;
+        if (saved == EMFILE || saved == ENFILE)
+            room_shed_idle(p->peers);
+        errno = saved;
         return false;
+    }
     peer_note_address(p, a->ai_addr);
     if (!bind_source(fd, p->peers, a->ai_addr)) {
         close(fd);

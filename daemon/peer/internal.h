@@ -77,6 +77,8 @@ struct peers {
     bool any_address; /* it listens on all of the machine's */
     struct list all;
     unsigned count, strangers;
+    unsigned accepts; /* in this turn of the loop */
+    bool resting;     /* until accept_again */
     uint64_t next_id, next_ref;
     /* turn.c: what was said and not heard yet, of who has something of ours and of who has not;
      * of the latter so many messages are allowed now, counted since then */
@@ -193,6 +195,7 @@ void peer_note_address(struct peer *p, const struct sockaddr *sa);
 /* ---- turn.c ---- */
 int turn_start(struct peers *ps, struct error *err);
 void turn_stop(struct peers *ps);
+void turn_come(struct peers *ps);                         /* there is something for the next turn */
 void turn_heard(struct peer *p);                          /* it has sent something */
 void turn_ended(struct peer *p, const struct error *why); /* nothing more will come */
 void turn_forget(struct peer *p);
@@ -203,10 +206,14 @@ bool peer_has_something(const struct peer *p);
 /* A place for p, which has none yet; another may have to go. */
 int room_make(struct peer *p, struct error *err);
 void room_for_stranger(struct peer *newcomer); /* which is one, too */
+/* Whether fd, the newest, is one that peers may have. */
+bool room_has_descriptor(const struct peers *ps, int fd);
+void room_shed_idle(struct peers *ps); /* one of those that nobody uses, if there is any */
 
 /* ---- accept.c ---- */
 int accept_start(struct peers *ps, struct error *err);
 void accept_stop(struct peers *ps);
+void accept_next_turn(struct peers *ps);
 
 /* ---- dial.c ---- */
 void dial_start(struct peer *p);

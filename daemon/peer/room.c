@@ -10,6 +10,10 @@
  * watches names, and its newest in the end. Connections that nobody uses are never in anybody's
  * way: whose they are does not matter, since a daemon dials again when it needs one.
  *
+ * Descriptors run out before places do where few files may be open. Peers leave the last of them to
+ * clients of this daemon: whoever would take one of those is not let in, and an idle connection
+ * goes to make room for the next.
+ *
  * Strangers, who have not said hello, have places of their own, and it is the oldest of the source
  * that has most of them who makes room: who is slow is not locked out by who is many.
  */
@@ -18,6 +22,8 @@
 #include "daemon/peer/internal.h"
 #include <inttypes.h>
 #include <string.h>
+
+#define KEPT_FOR_CLIENTS 512u /* descriptors; of few, a quarter */
 
 /* Whose it is: who connects is told by its address, whom we dial by the user who wanted it. */
 static bool same_source(const struct peer *a, const struct peer *b) {
@@ -171,4 +177,24 @@ void room_for_stranger(struct peer *newcomer) {
     }
     if (found)
         peer_refuse(found, RDMAD_E_LIMIT, "too many connections that do not say hello");
+}
+
+/* ---- descriptors --------------------------------------------------------------------------- */
+
+/* The kernel gives out the lowest number that is free, so a number says how many are in use. */
+bool room_has_descriptor(const struct peers *ps, int fd) {
+    uint64_t all = ps->state->descriptors, kept = all / 4;
+    return !all || (uint64_t)fd < all - (kept < KEPT_FOR_CLIENTS ? kept : KEPT_FOR_CLIENTS);
+}
+
+void room_shed_idle(struct peers *ps) {
+    struct peer *found = NULL;
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (!p->doomed && idleness(p) && (!found || idleness(p) > idleness(found)))
+            found = p;
+    }
+    if (found)
+        peer_refuse(found, RDMAD_OK, "not in use, and %s has few descriptors left",
+                    ps->state->node_name);
 }

@@ -65,7 +65,7 @@ void turn_stop(struct peers *ps) {
 }
 
 /* In the loop's next turn, not in this one. */
-static void come_again(struct peers *ps) {
+void turn_come(struct peers *ps) {
     static const struct timeval now;
     if (event_pending(ps->turn, EV_TIMEOUT, NULL))
         return;
@@ -85,14 +85,14 @@ static void refill(struct peers *ps) {
 
 static void refilled(struct timer *timer, uint64_t now_ns) {
     (void)now_ns;
-    come_again(container_of(timer, struct peers, idle_timer));
+    turn_come(container_of(timer, struct peers, idle_timer));
 }
 
 /* When a turn's piece of them is allowed again. */
 static void wait_for_refill(struct peers *ps) {
     uint64_t at = clock_after(ps->idle_since_ns, IDLE_FRAMES * (NSEC_PER_SEC / IDLE_RATE));
     if (timer_set(&ps->state->timers, &ps->idle_timer, at))
-        come_again(ps);
+        turn_come(ps);
 }
 
 /* ---- the queues ---------------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ void turn_heard(struct peer *p) {
     if (!list_empty(&p->turn_node))
         return;
     enqueue(p);
-    come_again(ps);
+    turn_come(ps);
 }
 
 void turn_ended(struct peer *p, const struct error *why) {
@@ -216,12 +216,13 @@ static void comes(evutil_socket_t fd, short what, void *arg) {
     struct peers *ps = arg;
     (void)fd;
     (void)what;
+    accept_next_turn(ps);
     refill(ps);
     unsigned most = ps->idle_allowance < IDLE_FRAMES ? ps->idle_allowance : IDLE_FRAMES;
     ps->idle_allowance -= hear_queue(ps, &ps->idle, most);
     hear_queue(ps, &ps->busy, TURN_FRAMES);
     if (!list_empty(&ps->busy) || (!list_empty(&ps->idle) && ps->idle_allowance))
-        come_again(ps);
+        turn_come(ps);
     else if (!list_empty(&ps->idle))
         wait_for_refill(ps);
 }

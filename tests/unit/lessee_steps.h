@@ -31,6 +31,7 @@ static inline void up(void) {
 static inline void down(void) {
     if (!s->closing)
         rig_close(s);
+    rig_advance(rig.config.lease_revoke_grace_ms * MS); /* of leases of its own */
     fake_answer_all();
     for (int i = 0; i < 5; i++)
         settle();

@@ -84,6 +84,12 @@ struct raw *raw_dial(void) {
 }
 
 struct raw *raw_dial_from(const char *ip) {
+    struct raw *r = raw_dial_unheard(ip);
+    settle();
+    return r;
+}
+
+struct raw *raw_dial_unheard(const char *ip) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(rig.st.listen_port)};
     struct sockaddr_in from = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -92,7 +98,6 @@ struct raw *raw_dial_from(const char *ip) {
     cr_assert_eq(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0, "%s", strerror(errno));
     cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0, "%s", strerror(errno));
     fcntl(fd, F_SETFL, O_NONBLOCK);
-    settle();
     return raw_new(fd);
 }
 

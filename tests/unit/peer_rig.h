@@ -32,9 +32,10 @@ void settle(void);
         cr_assert(await_done, "waited for " #condition);                  \
     } while (0)
 
-struct raw *raw_dial(void); /* connects to our listener */
-struct raw *raw_dial_from(const char *ip);  /* of 127.0.0.0/8, each a host of its own */
-struct raw *raw_greet_from(const char *ip); /* the same, and says hello both ways */
+struct raw *raw_dial(void);                   /* connects to our listener */
+struct raw *raw_dial_from(const char *ip);    /* of 127.0.0.0/8, each a host of its own */
+struct raw *raw_dial_unheard(const char *ip); /* the daemon has not had a turn since */
+struct raw *raw_greet_from(const char *ip);   /* the same, and says hello both ways */
 struct raw *raw_listen(uint16_t *port);
 struct raw *raw_accept(struct raw *listener);
 void raw_close(struct raw *r);

@@ -4,6 +4,9 @@
  * one of them can take. There are 16, half of them for each direction.
  */
 #include "tests/unit/lessee_steps.h"
+#include <event2/event.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 TestSuite(peer_shares, .init = up, .fini = down, .timeout = 60);
 
@@ -177,4 +180,60 @@ Test(peer_shares, who_is_slow_to_say_hello_is_not_locked_out_by_who_is_many) {
     cr_expect_leq(peers_in_state("connecting"), PEER_STRANGERS_MAX);
     raw_send(slow, &hello);
     raw_expect(slow, PEER_MSG_HELLO);
+}
+
+/* ---- descriptors
+ * --------------------------------------------------------------------------------- */
+
+/* The number that the next one opened will have. */
+static int next_descriptor(void) {
+    int fd = dup(0);
+    close(fd);
+    return fd;
+}
+
+Test(peer_shares, the_last_descriptors_are_not_for_peers) {
+    struct raw *idle = raw_greet_from("127.0.0.2"), *holds = holder(rig_grant(s, 3600000), 3);
+    struct peer_msg hello = raw_hello();
+    /* Of four times as many, a quarter is kept: all that are open now are more than the rest. */
+    rig.st.descriptors = (uint64_t)next_descriptor() * 4 / 3;
+    struct raw *r = raw_dial_from("127.0.0.4");
+    cr_expect(raw_eof(r), "it was let in");
+    cr_expect_not_null(strstr(raw_expect(idle, PEER_MSG_BYE).bye.text, "few descriptors"));
+    cr_expect(is_up(holds));
+    rig.st.descriptors = 4; /* the idle one has left a place */
+    begin();
+    failed(RDMAD_E_UNREACHABLE, "Too many open files");
+    rig.st.descriptors = 0; /* somebody has closed some */
+    r = raw_dial_from("127.0.0.4");
+    rig_advance(101 * MS);
+    raw_send(r, &hello);
+    raw_expect(r, PEER_MSG_HELLO);
+    fake_answer_all();
+}
+
+Test(peer_shares, when_descriptors_run_out_an_idle_peer_goes_and_the_next_gets_in) {
+    struct raw *idle = raw_greet_from("127.0.0.2");
+    struct peer_msg hello = raw_hello();
+    struct rlimit was, none;
+    raw_greet_from("127.0.0.3");
+    getrlimit(RLIMIT_NOFILE, &was);
+    none = was;
+    struct raw *r = raw_dial_unheard("127.0.0.4");
+    none.rlim_cur = (rlim_t)next_descriptor();
+    setrlimit(RLIMIT_NOFILE, &none);
+    settle();
+    cr_expect_not_null(strstr(raw_expect(idle, PEER_MSG_BYE).bye.text, "few descriptors"));
+    rig_advance(101 * MS);
+    raw_send(r, &hello);
+    raw_expect(r, PEER_MSG_HELLO);
+    setrlimit(RLIMIT_NOFILE, &was);
+}
+
+Test(peer_shares, a_turn_of_the_loop_takes_in_so_many_strangers) {
+    for (unsigned i = 0; i < 40; i++)
+        raw_dial_unheard("127.0.0.2");
+    event_base_loop(rig.st.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    cr_expect_eq(peers_count(rig.st.peers), 16);
+    AWAIT(peers_count(rig.st.peers) == 40);
 }
