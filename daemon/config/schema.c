@@ -130,7 +130,8 @@ const struct setting settings[] = {
            "How long an attach may take when its client did not say."),
 
     NUMBER("peer.max", max_peers, 1, 65536, 256, "", RELOAD,
-           "Connections to and from other daemons."),
+           "Connections with other daemons: half for those that connect to this one, shared by "
+           "address, half for those that it dials, shared by the user who has it dial."),
     NUMBER("peer.attaches", max_peer_attaches, 2, 65536, 4096, "", RELOAD,
            "Attachments of one other daemon to leases here, and of ours to its leases; one user "
            "may have half of ours. Holds for connections that are made later."),

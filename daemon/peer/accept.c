@@ -21,7 +21,7 @@
 
 #define BACKLOG 128
 #define ACCEPT_PAUSE_NS (100 * NSEC_PER_MSEC)
-#define ACCEPTS_A_TURN 16u
+#define ACCEPTS_A_TURN 8u
 
 /* Descriptors ran out: who connects stays in the backlog, so pause instead of spinning on it. */
 static void rest(struct peers *ps) {

@@ -22,12 +22,15 @@ static void begin(void) {
     build_path("rdmactl/rdmactl", rdmactl, sizeof(rdmactl));
 }
 
-/* The directory is empty again but for the lock that makes two daemons in it impossible: a lock
- * file that is removed is no lock. */
+/* The directory is empty again but for what outlives a daemon: the lock that makes two of them in
+ * it impossible (a lock file that is removed is no lock), and by what peers know the next one. */
 static void end(void) {
-    char lock[128];
-    snprintf(lock, sizeof(lock), "%s/rdmad.lock", dir);
-    unlink(lock);
+    static const char *const stay[] = {"rdmad.lock", "node.secret"};
+    for (unsigned i = 0; i < 2; i++) {
+        char path[128];
+        snprintf(path, sizeof(path), "%s/%s", dir, stay[i]);
+        unlink(path);
+    }
     CHECK(rmdir(dir) == 0, "%s: something was left behind: %s", dir, strerror(errno));
 }
 

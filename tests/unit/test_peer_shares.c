@@ -234,6 +234,6 @@ Test(peer_shares, a_turn_of_the_loop_takes_in_so_many_strangers) {
     for (unsigned i = 0; i < 40; i++)
         raw_dial_unheard("127.0.0.2");
     event_base_loop(rig.st.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    cr_expect_eq(peers_count(rig.st.peers), 16);
+    cr_expect_eq(peers_count(rig.st.peers), 8);
     AWAIT(peers_count(rig.st.peers) == 40);
 }
