@@ -8,8 +8,9 @@
  * space.
  *
  * Who waits is refused when the service closes, and may withdraw at any time. Who waits is bounded
- * by the backlog and charged to the service's session; when one address fills the backlog, its newest
- * connection gives way to another's. A client that does not read is told of who waits when it does.
+ * by the backlog and charged to the service's session; when one address fills the backlog, its
+ * newest connection gives way to another's. A client that does not read is told of who waits when
+ * it does.
  */
 #ifndef RDMAD_STATE_SERVICE_H
 #define RDMAD_STATE_SERVICE_H

@@ -101,22 +101,29 @@ static void sample_more(uint16_t type, struct peer_msg *m) {
     }
 }
 
+static struct peer_hello sample_hello(void) {
+    struct peer_hello h;
+    memset(&h, 0, sizeof(h));
+    h.magic = PEER_WIRE_MAGIC;
+    memset(h.node_id, 0xab, sizeof(h.node_id));
+    h.life.number = 5;
+    memset(h.life.node, 0xac, sizeof(h.life.node));
+    memset(h.life.key, 0xad, sizeof(h.life.key));
+    memset(h.line, 0xae, sizeof(h.line));
+    h.serial = 77;
+    strcpy(h.node, "node-1");
+    strcpy(h.fabric, "tcp");
+    h.listen_port = 7471;
+    return h;
+}
+
 static struct peer_msg sample(uint16_t type) {
     struct peer_msg m;
     memset(&m, 0, sizeof(m));
     m.type = type;
     switch (type) {
     case PEER_MSG_HELLO:
-        m.hello.magic = PEER_WIRE_MAGIC;
-        memset(m.hello.node_id, 0xab, sizeof(m.hello.node_id));
-        m.hello.life.number = 5;
-        memset(m.hello.life.node, 0xac, sizeof(m.hello.life.node));
-        memset(m.hello.life.key, 0xad, sizeof(m.hello.life.key));
-        memset(m.hello.line, 0xae, sizeof(m.hello.line));
-        m.hello.serial = 77;
-        strcpy(m.hello.node, "node-1");
-        strcpy(m.hello.fabric, "tcp");
-        m.hello.listen_port = 7471;
+        m.hello = sample_hello();
         break;
     case PEER_MSG_BYE:
         m.bye.code = RDMAD_E_FABRIC;
