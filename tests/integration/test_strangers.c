@@ -114,6 +114,66 @@ static void strangers_who_ask_for_names_without_pause_keep_nobody_waiting(void) 
     judge(PEER_MSG_NAMES_REQ, "250 strangers ask for names");
 }
 
-TEST_MAIN(CASE(strangers_who_end_links_without_pause_keep_nobody_waiting),
+/* Each has a lease of ours, by a name that is for everybody. */
+static void attach_all(void *arg) {
+    const char *listen = arg;
+    static struct false_peer p[TALKERS + 50];
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
+    strcpy(m.attach_req.name, "for-everybody");
+    for (unsigned i = 0; i < TALKERS + 50; i++)
+        if (false_peer_try(&p[i], listen, test_fabric()))
+            false_peer_say(&p[i], &m);
+    for (;;)
+        pause();
+}
+
+static unsigned peers_of(struct tdaemon *d) {
+    json_t *objects = tdaemon_objects(d);
+    unsigned n = (unsigned)json_integer_value(json_object_get(objects, "peers"));
+    json_decref(objects);
+    return n;
+}
+
+static void await_peers(struct tdaemon *d, unsigned at_least) {
+    for (uint64_t since = now_ms(); peers_of(d) < at_least; sleep_ms(5))
+        CHECK(now_ms() - since < TEST_PATIENCE_MS, "only %u peers", peers_of(d));
+}
+
+static void attach_from(struct tdaemon *d, const char *uri, const char *who) {
+    rdmad_session *s = client_open(d);
+    rdmad_lease *lease;
+    CHECK(!rdmad_lease_attach(s, uri, TEST_PATIENCE_MS, &lease), "%s: %s", who,
+          rdmad_last_error(s));
+    rdmad_close(s);
+}
+
+static void one_who_attaches_everywhere_keeps_no_other_daemon_out(void) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    struct scene c;
+    rdmad_lease *published, *back;
+    rdmad_pool *pool;
+    char listen[64];
+    scene_up(&c);
+    struct tdaemon *third = tdaemon_start("127.0.0.4", NULL);
+    CHECK(!rdmad_pool_create(c.owner, 4096, 0, &pool), "%s", rdmad_last_error(c.owner));
+    terms.name = "for-everybody";
+    CHECK(!rdmad_lease_grant(c.owner, rdmad_pool_base(pool), 4096, &terms, &published), "%s",
+          rdmad_last_error(c.owner));
+    CHECK(!rdmad_lease_grant(c.lessee, c.near, 4096, NULL, &back), "%s",
+          rdmad_last_error(c.lessee));
+    snprintf(listen, sizeof(listen), "%s", tdaemon_listen(c.a));
+    pid_t pid = client_fork(attach_all, listen);
+    await_peers(c.a, 64);
+    sleep_ms(200);
+    printf("  300 connections of one address, each with a lease: %u peers\n", peers_of(c.a));
+    attach_from(third, rdmad_lease_uri(published), "another daemon does not get in");
+    attach_from(c.a, rdmad_lease_uri(back), "the daemon's own client cannot dial out");
+    client_kill(pid);
+    tdaemon_stop(third);
+    scene_down(&c);
+}
+
+TEST_MAIN(CASE(one_who_attaches_everywhere_keeps_no_other_daemon_out),
+          CASE(strangers_who_end_links_without_pause_keep_nobody_waiting),
           CASE(strangers_who_ask_for_a_sign_of_life_without_pause_keep_nobody_waiting),
           CASE(strangers_who_ask_for_names_without_pause_keep_nobody_waiting))
