@@ -58,7 +58,7 @@ static int fill(struct market *m) {
 
 static int measure(struct market *m, double seconds) {
     struct samples both = {0}, attaches = {0}, releases = {0};
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     double start = samples_now_us(), now = start;
     for (; now - start < seconds * 1e6; m->next = (m->next + 1) % m->live) {
         double first = now;

@@ -62,7 +62,7 @@ static void take_completions(struct reader *r) {
 }
 
 static void take_events(struct reader *r) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     while (rdmad_next_event(r->session, 0, &e) == 0) {
         if (e.type != RDMAD_EVENT_LEASE_RENEWED)
@@ -72,7 +72,7 @@ static void take_events(struct reader *r) {
 
 int main(int argc, char **argv) {
     struct reader r = {0};
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     struct epoll_event interest = {.events = EPOLLIN}, ready;
     rdmad_pool *pool;
     int epoll = epoll_create1(EPOLL_CLOEXEC);

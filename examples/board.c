@@ -14,8 +14,8 @@
 
 int main(int argc, char **argv) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
-    struct rdmad_lease_audit audit;
-    struct rdmad_event e;
+    struct rdmad_lease_audit audit = RDMAD_LEASE_AUDIT_INIT;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     rdmad_session *s;
     rdmad_pool *pool;
     rdmad_lease *lease;

@@ -59,7 +59,7 @@ static void went(void *arg, const struct rdmad_cqe *cqe) {
 }
 
 static void take_events(rdmad_service *service) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     while (rdmad_next_event(session, 0, &e) == 0) {
         struct client *c;

@@ -72,7 +72,7 @@ static void fetch(int fd, uint64_t total) {
 }
 
 int main(int argc, char **argv) {
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_pool *pool;
 
     if (argc != 3)

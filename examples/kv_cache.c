@@ -64,7 +64,7 @@ static void store(struct entry *table, struct put *put) {
 
 static void serve_one(rdmad_service *service, struct entry *table, struct put *put) {
     rdmad_channel *c;
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     if (rdmad_accept(service, NULL, -1, &c))
         return;
     if (!rdmad_recv(c, put, sizeof(*put), 5000, &m) && m.length == sizeof(*put)) {

@@ -16,7 +16,7 @@
 int main(void) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     struct timespec moment = {.tv_nsec = 1000000};
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_session *s;
     rdmad_pool *pool;
     rdmad_lease *lease;
@@ -34,7 +34,7 @@ int main(void) {
     do {
         nanosleep(&moment, NULL);
         rdmad_lease_get_info(lease, &info);
-    } while (__atomic_load_n(box, __ATOMIC_ACQUIRE) == '\0' && info.ttl_ns);
+    } while (__atomic_load_n(box, __ATOMIC_ACQUIRE) == '\0' && info.ttl_ms);
     if (rdmad_lease_revoke(lease))
         errx(1, "%s", rdmad_last_error(s));
     printf("%s\n", *box ? box : "(nothing came)");

@@ -22,7 +22,7 @@ static rdmad_session *session;
 static rdmad_pool *pool;
 
 static void *serve_one(void *channel) {
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     char *text = rdmad_alloc(pool, MOST);
 
     while (text && rdmad_recv(channel, text, MOST, -1, &m) == 0) {
@@ -55,7 +55,7 @@ static void serve(const char *name) {
 }
 
 static void call(const char *uri, const char *text) {
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     rdmad_channel *channel;
     char *buf = rdmad_alloc(pool, MOST);
     size_t length = (size_t)snprintf(buf, MOST, "%s", text);

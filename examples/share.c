@@ -24,7 +24,7 @@ static void read_whole(int fd, char *to, size_t size) {
 
 int main(int argc, char **argv) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     struct stat st;
     rdmad_session *s;
     rdmad_pool *pool;

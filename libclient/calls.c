@@ -119,8 +119,11 @@ int rdmad_wait_notified(rdmad_lease *lease, int timeout_ms, uint32_t *imm, uint6
                                     .lease = lease,
                                     .timeout_ns = rdmad_blocking_timeout(timeout_ms)};
     struct rdmad_cqe cqe;
-    int rc = rdmad_blocking_do(lease->session, &want, &cqe);
+    int rc = rdmad_check_wait(lease->session, timeout_ms);
 
+    rdmad_blocking_untouched();
+    if (!rc)
+        rc = rdmad_blocking_do(lease->session, &want, &cqe);
     if (rc)
         return rc;
     if (imm)
@@ -160,18 +163,26 @@ int rdmad_recv(rdmad_channel *channel, void *buffer, size_t size, int timeout_ms
                                     .buffer = buffer,
                                     .length = size,
                                     .timeout_ns = rdmad_blocking_timeout(timeout_ms)};
+    struct rdmad_message full = {.size = 0};
     struct rdmad_cqe cqe;
-    int rc = rdmad_blocking_do(channel->session, &want, &cqe);
+    int rc = 0;
 
+    rdmad_blocking_untouched();
     if (out)
-        memset(out, 0, sizeof(*out));
-    if (rc == RDMAD_E_TOO_SMALL && out)
-        out->length = cqe.bytes;
-    if (!rc && out) {
-        out->length = cqe.bytes;
-        out->flags = cqe.flags;
+        rc = rdmad_sized_check(channel->session, &rdmad_sized_message, out);
+    if (!rc)
+        rc = rdmad_check_wait(channel->session, timeout_ms);
+    if (rc)
+        return rc; /* before a message is taken */
+    rc = rdmad_blocking_do(channel->session, &want, &cqe);
+    if (rc == 0 || rc == RDMAD_E_TOO_SMALL)
+        full.length = cqe.bytes;
+    if (rc == 0) {
+        full.flags = cqe.flags;
         if (cqe.flags & RDMAD_CQE_IMM)
-            out->imm = (uint32_t)cqe.imm;
+            full.imm = (uint32_t)cqe.imm;
     }
+    if (out)
+        rdmad_sized_fill(&rdmad_sized_message, out, &full);
     return rc;
 }

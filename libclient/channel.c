@@ -49,6 +49,7 @@ static bool take_closed(struct rdmad_news *news, struct rdmad_event *out) {
     out->type = RDMAD_EVENT_CHANNEL_CLOSED;
     out->reason = c->closed;
     out->channel = c;
+    out->user = c->user;
     memcpy(out->text, c->closed_text, sizeof(out->text));
     return false;
 }
@@ -103,15 +104,19 @@ int rdmad_channel_make(struct rdmad_channel *c, uint16_t type, const void *reque
     return rc;
 }
 
-int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, unsigned timeout_ms,
+int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, int timeout_ms,
                   rdmad_channel **out) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_channel_connect_req request = {.timeout_ns = timeout_ms * NS_PER_MS, .kind = kind};
+    struct rdmad_channel_connect_req request = {.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS,
+                                                .kind = kind};
     struct rdmad_channel *c;
     int rc;
 
     *out = NULL;
-    rc = rdmad_copy_text(s, request.uri, sizeof(request.uri), uri, "service's URI", RDMAD_E_URI);
+    rc = rdmad_check_request(s, timeout_ms);
+    if (!rc)
+        rc =
+            rdmad_copy_text(s, request.uri, sizeof(request.uri), uri, "service's URI", RDMAD_E_URI);
     if (rc)
         return rc;
     c = rdmad_channel_new(s);
@@ -123,10 +128,12 @@ int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, unsigned tim
 void rdmad_channel_get_info(const rdmad_channel *c, struct rdmad_channel_info *out) {
     RDMAD_LIVE(c, CHANNEL);
     struct rdmad_session *s = c->session;
+    struct rdmad_channel_info full;
 
+    rdmad_sized_must(&rdmad_sized_channel_info, out, __func__);
     pthread_mutex_lock(&s->lock);
     rdmad_control_look(s);
-    *out = (struct rdmad_channel_info){.kind = c->kind,
+    full = (struct rdmad_channel_info){.kind = c->kind,
                                        .peer_uid = c->peer_uid,
                                        .max_message = c->max_message,
                                        .peer_node = c->peer_node,
@@ -134,6 +141,7 @@ void rdmad_channel_get_info(const rdmad_channel *c, struct rdmad_channel_info *o
                                        .fabric = c->fabric,
                                        .closed = c->closed ? c->closed : s->lost};
     pthread_mutex_unlock(&s->lock);
+    rdmad_sized_fill(&rdmad_sized_channel_info, out, &full);
 }
 
 int rdmad_channel_get_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
@@ -145,15 +153,18 @@ int rdmad_channel_get_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
                               .request_size = sizeof(request),
                               .reply = &reply,
                               .reply_size = sizeof(reply)};
-    int rc = rdmad_control_call(c->session, &call);
+    int rc = rdmad_sized_check(c->session, &rdmad_sized_channel_audit, out);
 
+    if (!rc)
+        rc = rdmad_control_call(c->session, &call);
     if (rc)
         return rc;
-    *out = (struct rdmad_channel_audit){.messages_sent = reply.messages_sent,
-                                        .bytes_sent = reply.bytes_sent,
-                                        .messages_received = reply.messages_received,
-                                        .bytes_received = reply.bytes_received,
-                                        .lost = reply.lost};
+    const struct rdmad_channel_audit full = {.messages_sent = reply.messages_sent,
+                                             .bytes_sent = reply.bytes_sent,
+                                             .messages_received = reply.messages_received,
+                                             .bytes_received = reply.bytes_received,
+                                             .lost = reply.lost};
+    rdmad_sized_fill(&rdmad_sized_channel_audit, out, &full);
     return 0;
 }
 

@@ -23,6 +23,7 @@ struct rdmad_channel {
     char fabric[16];
     char peer_node[RDMAD_NAME_MAX + 1];
     char peer_address[RDMAD_NAME_MAX + 1];
+    void *user;
 };
 
 /* Who waits to be accepted. */
@@ -55,6 +56,7 @@ struct rdmad_service {
     struct rdmad_lent lent; /* the budget */
     char name[RDMAD_NAME_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];
+    void *user;
 };
 
 /* With the lock. */

@@ -23,6 +23,27 @@ uint64_t rdmad_boottime_ns(void) {
     return now_ns(CLOCK_BOOTTIME);
 }
 
+uint64_t rdmad_ns_to_ms(uint64_t ns) {
+    return ns == UINT64_MAX ? ns : ns / 1000000u + (ns % 1000000u != 0);
+}
+
+int rdmad_check_wait(const struct rdmad_session *s, int timeout_ms) {
+    if (timeout_ms >= -1)
+        return 0;
+    return rdmad_fail(s, RDMAD_E_INVAL,
+                      "timeout_ms is %d: it is -1 to wait for ever, 0 not to wait, or milliseconds",
+                      timeout_ms);
+}
+
+int rdmad_check_request(const struct rdmad_session *s, int timeout_ms) {
+    if (timeout_ms >= 0)
+        return 0;
+    return rdmad_fail(s, RDMAD_E_INVAL,
+                      "timeout_ms is %d: it is 0 for the daemon's default, or milliseconds; no "
+                      "request waits for ever",
+                      timeout_ms);
+}
+
 uint64_t rdmad_deadline_ns(int timeout_ms) {
     if (timeout_ms < 0)
         return UINT64_MAX;

@@ -222,7 +222,9 @@ int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out) 
 
     *out = NULL;
     rdmad_blocking_untouched();
-    rc = take_place(s, &place);
+    rc = rdmad_check_wait(s, timeout_ms);
+    if (!rc)
+        rc = take_place(s, &place);
     if (rc)
         return rc;
     want.buffer = place;

@@ -54,6 +54,8 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
     uint32_t count;
     int called = 0;
 
+    if (timeout_ms < -1)
+        return rdmad_check_wait(r->session, timeout_ms);
     rdmad_ring_gather(r);
     while (r->called.count == 0) {
         bool came;

@@ -51,6 +51,7 @@ static bool take_lease_news(struct rdmad_news *news, struct rdmad_event *out) {
 
     out->lease = lease;
     out->lease_id = lease->id;
+    out->user = lease->user;
     if (lease->tell_renewed) {
         lease->tell_renewed = false;
         out->type = RDMAD_EVENT_LEASE_RENEWED;
@@ -182,23 +183,30 @@ static void take_news(struct rdmad_session *s, struct rdmad_event *out) {
 int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) {
     RDMAD_LIVE(s, SESSION);
     uint64_t deadline = rdmad_deadline_ns(timeout_ms);
-    int rc = 0;
+    struct rdmad_event full = {.size = 0};
+    int rc = rdmad_sized_check(s, &rdmad_sized_event, out);
 
-    memset(out, 0, sizeof(*out));
+    if (!rc)
+        rc = rdmad_check_wait(s, timeout_ms);
+    if (rc)
+        return rc;
     pthread_mutex_lock(&s->lock);
     rdmad_control_wait(s, have_event, NULL, deadline);
     if (s->first_news) {
-        take_news(s, out);
+        take_news(s, &full);
     } else if (rdmad_is_lost(s) && !s->lost_told) {
         s->lost_told = true;
-        out->type = RDMAD_EVENT_SESSION_LOST;
-        out->reason = s->lost_reason;
-        memcpy(out->text, s->lost_text, sizeof(out->text));
+        full.type = RDMAD_EVENT_SESSION_LOST;
+        full.reason = s->lost_reason;
+        memcpy(full.text, s->lost_text, sizeof(full.text));
     } else {
         rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
     }
     rdmad_event_bell(s);
     pthread_mutex_unlock(&s->lock);
+    /* The name comes last, and is as long as the program knows it. */
+    full.name.size = out->size - offsetof(struct rdmad_event, name);
+    rdmad_sized_fill(&rdmad_sized_event, out, &full);
     return rc == RDMAD_E_DAEMON_LOST ? rdmad_fail_lost(s) : rc;
 }
 

@@ -15,6 +15,7 @@
 #include "libclient/arena.h"
 #include "libclient/holders.h"
 #include "libclient/object.h"
+#include "libclient/sized.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <rdmad/ring.h>
@@ -107,6 +108,7 @@ struct rdmad_lease {
     char ended_text[RDMAD_TEXT_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];
     char fabric[16];
+    void *user;
 };
 
 /* ---- error.c ------------------------------------------------------------------------------- */
@@ -127,6 +129,11 @@ int rdmad_copy_text(const struct rdmad_session *s, char *field, size_t size, con
 
 uint64_t rdmad_monotonic_ns(void);
 uint64_t rdmad_boottime_ns(void);
+uint64_t rdmad_ns_to_ms(uint64_t ns); /* rounded up; UINT64_MAX stays */
+/* timeout_ms of a call that waits (-1: for ever) and of one that asks another daemon (0: the
+ * daemon's default): 0, or RDMAD_E_INVAL for what is negative beyond that. */
+int rdmad_check_wait(const struct rdmad_session *s, int timeout_ms);
+int rdmad_check_request(const struct rdmad_session *s, int timeout_ms);
 /* For timeouts in ms: negative is for ever (UINT64_MAX). */
 uint64_t rdmad_deadline_ns(int timeout_ms);
 /* What is left, as poll wants it: rounded up, -1 for ever. */
@@ -221,9 +228,6 @@ int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request
                      const char uri[RDMAD_URI_MAX + 1], struct rdmad_lease **out);
 /* The daemon has forgotten it, and it has ended as an object. */
 void rdmad_lease_forget(struct rdmad_lease *lease);
-/* terms (may be NULL: all default), also of a program that knew fewer of them. */
-int rdmad_lease_terms_read(const struct rdmad_session *s, const struct rdmad_lease_terms *terms,
-                           struct rdmad_lease_terms *out);
 uint64_t rdmad_ms_to_ns(uint64_t ms); /* UINT64_MAX when that is too much */
 /* Frees all leases; tells nobody. */
 void rdmad_leases_dispose(struct rdmad_session *s);

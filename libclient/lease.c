@@ -93,30 +93,14 @@ static int copy_text(struct rdmad_session *s, char field[RDMAD_NAME_MAX + 1], co
     return 0;
 }
 
-int rdmad_lease_terms_read(const struct rdmad_session *s, const struct rdmad_lease_terms *terms,
-                           struct rdmad_lease_terms *out) {
-    const size_t first = offsetof(struct rdmad_lease_terms, flags); /* those of version 0.1 */
-
-    *out = (struct rdmad_lease_terms)RDMAD_LEASE_TERMS_INIT;
-    if (!terms)
-        return 0;
-    if (terms->size < first || terms->size > sizeof(*out))
-        return rdmad_fail(s, RDMAD_E_INVAL,
-                          "rdmad_lease_terms.size is %zu where this librdmad knows %zu to %zu: "
-                          "start from RDMAD_LEASE_TERMS_INIT",
-                          terms->size, first, sizeof(*out));
-    memcpy(out, terms, terms->size);
-    return 0;
-}
-
 static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
                       const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out,
                       struct rdmad_lent *lent) {
-    struct rdmad_lease_terms t;
+    struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
     struct rdmad_pool *pool;
     int rc;
 
-    rc = rdmad_lease_terms_read(s, terms, &t);
+    rc = rdmad_sized_read(s, &rdmad_sized_lease_terms, terms, &t);
     if (rc)
         return rc;
     *out = (struct rdmad_lease_grant_req){.length = length,
@@ -301,18 +285,21 @@ int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
     int rc = owners_only(lease, "ask for the use of");
 
     if (!rc)
+        rc = rdmad_sized_check(lease->session, &rdmad_sized_lease_audit, out);
+    if (!rc)
         rc = rdmad_control_call(lease->session, &call);
     if (rc)
         return rc;
-    *out = (struct rdmad_lease_audit){.bytes_read = reply.bytes_read,
-                                      .bytes_written = reply.bytes_written,
-                                      .ops = reply.ops,
-                                      .idle_ns = reply.idle_ns,
-                                      .attached = reply.attached,
-                                      .attached_total = reply.attached_total,
-                                      .said_bytes_read = reply.said_bytes_read,
-                                      .said_bytes_written = reply.said_bytes_written,
-                                      .said_ops = reply.said_ops};
+    const struct rdmad_lease_audit full = {.bytes_read = reply.bytes_read,
+                                           .bytes_written = reply.bytes_written,
+                                           .ops = reply.ops,
+                                           .idle_ms = rdmad_ns_to_ms(reply.idle_ns),
+                                           .attached = reply.attached,
+                                           .attached_total = reply.attached_total,
+                                           .said_bytes_read = reply.said_bytes_read,
+                                           .said_bytes_written = reply.said_bytes_written,
+                                           .said_ops = reply.said_ops};
+    rdmad_sized_fill(&rdmad_sized_lease_audit, out, &full);
     return 0;
 }
 
@@ -352,12 +339,14 @@ int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request
     return make(s, lease, &call, out);
 }
 
-int rdmad_lease_attach(rdmad_session *s, const char *uri, unsigned timeout_ms, rdmad_lease **out) {
+int rdmad_lease_attach(rdmad_session *s, const char *uri, int timeout_ms, rdmad_lease **out) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_lease_attach_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
+    struct rdmad_lease_attach_req request = {.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS};
     int n;
 
     *out = NULL;
+    if (rdmad_check_request(s, timeout_ms))
+        return RDMAD_E_INVAL;
     if (!uri)
         uri = ""; /* which the daemon refuses with a sentence */
     /* A bare name is one published on the same daemon. */
@@ -412,18 +401,21 @@ void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_session *s = lease->session;
     uint64_t now = rdmad_boottime_ns();
+    struct rdmad_lease_info full;
 
+    rdmad_sized_must(&rdmad_sized_lease_info, out, __func__);
     pthread_mutex_lock(&s->lock);
     rdmad_control_look(s);
-    *out = (struct rdmad_lease_info){.id = lease->id,
+    full = (struct rdmad_lease_info){.id = lease->id,
                                      .length = lease->length,
                                      .rights = lease->rights,
                                      .ended = lease->ended ? lease->ended : s->lost,
                                      .uri = lease->uri,
                                      .fabric = lease->fabric};
-    if (!out->ended && lease->deadline_ns > now)
-        out->ttl_ns = lease->deadline_ns - now;
+    if (!full.ended && lease->deadline_ns > now)
+        full.ttl_ms = rdmad_ns_to_ms(lease->deadline_ns - now);
     pthread_mutex_unlock(&s->lock);
+    rdmad_sized_fill(&rdmad_sized_lease_info, out, &full);
 }
 
 const char *rdmad_lease_uri(const rdmad_lease *lease) {

@@ -18,17 +18,19 @@ static int lessees_only(const struct rdmad_lease *lease, const char *what) {
 }
 
 int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
-                         const struct rdmad_lease_terms *terms, unsigned timeout_ms,
+                         const struct rdmad_lease_terms *terms, int timeout_ms,
                          char uri[RDMAD_URI_MAX + 1]) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_session *s = lease->session;
     struct rdmad_lease_grant_rep reply;
-    struct rdmad_lease_terms t;
+    struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
     int rc = lessees_only(lease, "handed on");
 
     uri[0] = '\0';
     if (!rc)
-        rc = rdmad_lease_terms_read(s, terms, &t);
+        rc = rdmad_check_request(s, timeout_ms);
+    if (!rc)
+        rc = rdmad_sized_read(s, &rdmad_sized_lease_terms, terms, &t);
     if (rc)
         return rc;
     struct rdmad_lease_delegate_req request = {
@@ -36,7 +38,7 @@ int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
         .offset = offset,
         .length = length,
         .ttl_ns = t.ttl_ms ? rdmad_ms_to_ns(t.ttl_ms) : UINT64_MAX, /* the daemon cuts it */
-        .timeout_ns = timeout_ms * NS_PER_MS,
+        .timeout_ns = (uint64_t)timeout_ms * NS_PER_MS,
         .rights = t.rights,
         .max_attaches = t.max_attaches,
     };
@@ -54,18 +56,19 @@ int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
 }
 
 int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
-                        const struct rdmad_lease_terms *terms, unsigned timeout_ms,
-                        rdmad_lease **out) {
+                        const struct rdmad_lease_terms *terms, int timeout_ms, rdmad_lease **out) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_lease_terms t;
-    int rc = rdmad_lease_terms_read(s, terms, &t);
+    struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
+    int rc = rdmad_sized_read(s, &rdmad_sized_lease_terms, terms, &t);
 
     *out = NULL;
+    if (!rc)
+        rc = rdmad_check_request(s, timeout_ms);
     if (rc)
         return rc;
     struct rdmad_lease_request_req request = {.bytes = bytes,
                                               .ttl_ns = rdmad_ms_to_ns(t.ttl_ms),
-                                              .timeout_ns = timeout_ms * NS_PER_MS,
+                                              .timeout_ns = (uint64_t)timeout_ms * NS_PER_MS,
                                               .rights = t.rights};
     rc = rdmad_copy_text(s, request.uri, sizeof(request.uri), service_uri, "service URI",
                          RDMAD_E_URI);

@@ -97,6 +97,8 @@ static int lock(struct rdmad_pool *pool, const void *memory, size_t length, bool
 
     if (pool->session->inherited)
         return rdmad_fail_lost(pool->session);
+    if (rdmad_check_wait(pool->session, timeout_ms))
+        return RDMAD_E_INVAL;
     if (!inside(pool, memory, length, &offset))
         return rdmad_fail(pool->session, RDMAD_E_RANGE,
                           "the %zu bytes at %p are not all in pool %llu, which has %zu bytes at %p",

@@ -31,7 +31,16 @@ static void to_name(const struct rdmad_name_entry *from, struct rdmad_name *to) 
     to->kind = from->kind;
     to->rights = from->rights;
     to->length = from->length;
-    to->ttl_ns = from->ttl_ns;
+    to->ttl_ms = rdmad_ns_to_ms(from->ttl_ns);
+}
+
+/* One of a program's array, whose elements are as far apart as its own header says. */
+static void put_name(const struct rdmad_name_entry *from, char *to, size_t size) {
+    struct rdmad_name full;
+
+    to_name(from, &full);
+    memcpy(to, &size, sizeof(size));
+    rdmad_sized_fill(&rdmad_sized_name, to, &full);
 }
 
 static bool take_name(struct rdmad_news *news, struct rdmad_event *out) {
@@ -104,18 +113,23 @@ static int copy_scope(struct rdmad_session *s, const char *where, const char *pr
 /* ---- list ---------------------------------------------------------------------------------- */
 
 int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, const char *after,
-                     unsigned timeout_ms, struct rdmad_name *out, size_t max, size_t *count) {
+                     int timeout_ms, struct rdmad_name *out, size_t max, size_t *count) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_names_list_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
+    struct rdmad_names_list_req request = {.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS};
     struct rdmad_names_list_rep reply;
     struct rdmad_call call = {.type = RDMAD_MSG_NAMES_LIST,
                               .request = &request,
                               .request_size = sizeof(request),
                               .reply = &reply,
                               .reply_size = sizeof(reply)};
-    int rc = copy_scope(s, where, prefix, request.where, request.prefix);
+    int rc = max ? rdmad_sized_check(s, &rdmad_sized_name, out) : 0;
+    size_t stride = max && !rc ? out->size : 0;
 
     *count = 0;
+    if (!rc)
+        rc = rdmad_check_request(s, timeout_ms);
+    if (!rc)
+        rc = copy_scope(s, where, prefix, request.where, request.prefix);
     if (!rc)
         rc = rdmad_copy_text(s, request.after, sizeof(request.after), after, "name to begin after",
                              RDMAD_E_NAME);
@@ -127,7 +141,7 @@ int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, co
             return rdmad_fail(s, RDMAD_E_PROTOCOL, "rdmad sent a listing of %u names at once",
                               reply.count);
         for (uint32_t i = 0; i < reply.count && *count < max; i++)
-            to_name(&reply.entry[i], &out[(*count)++]);
+            put_name(&reply.entry[i], (char *)out + (*count)++ * stride, stride);
         if (!reply.more)
             break;
         memcpy(request.after, reply.entry[reply.count - 1].name, sizeof(request.after));
@@ -137,19 +151,21 @@ int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, co
 
 /* ---- watch --------------------------------------------------------------------------------- */
 
-int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, unsigned timeout_ms,
+int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, int timeout_ms,
                       uint64_t *watch) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_names_watch_req request = {.timeout_ns = timeout_ms * NS_PER_MS};
+    struct rdmad_names_watch_req request = {.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS};
     struct rdmad_names_watch_rep reply = {.watch = 0};
     struct rdmad_call call = {.type = RDMAD_MSG_NAMES_WATCH,
                               .request = &request,
                               .request_size = sizeof(request),
                               .reply = &reply,
                               .reply_size = sizeof(reply)};
-    int rc = copy_scope(s, where, prefix, request.where, request.prefix);
+    int rc = rdmad_check_request(s, timeout_ms);
 
     *watch = 0;
+    if (!rc)
+        rc = copy_scope(s, where, prefix, request.where, request.prefix);
     if (!rc)
         rc = rdmad_control_call(s, &call);
     if (!rc)

@@ -272,7 +272,7 @@ void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags) {
     sqe->flags |= (uint8_t)(flags > UINT8_MAX ? ~RDMAD_SQE_FLAGS : flags);
 }
 
-void rdmad_sqe_set_timeout(struct rdmad_sqe *sqe, uint64_t timeout_ns) {
+void rdmad_sqe_set_deadline(struct rdmad_sqe *sqe, uint64_t timeout_ms) {
     no_null(sqe, __func__);
-    sqe->timeout_ns = timeout_ns;
+    sqe->timeout_ns = rdmad_ms_to_ns(timeout_ms);
 }

@@ -38,6 +38,7 @@ static bool take_incoming(struct rdmad_news *news, struct rdmad_event *out) {
 
     out->type = RDMAD_EVENT_INCOMING;
     out->service = w->service;
+    out->user = w->service->user;
     snprintf(out->text, sizeof(out->text), "uid %u of node %s connects to service %s", w->who.uid,
              w->who.node, w->service->name);
     return false;
@@ -108,13 +109,16 @@ static bool somebody_waits(struct rdmad_session *s, void *arg) {
 int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out) {
     RDMAD_LIVE(service, SERVICE);
     struct rdmad_session *s = service->session;
-    int rc = 0;
+    int rc = rdmad_sized_check(s, &rdmad_sized_incoming, out);
 
-    memset(out, 0, sizeof(*out));
+    if (!rc)
+        rc = rdmad_check_wait(s, timeout_ms);
+    if (rc)
+        return rc;
     pthread_mutex_lock(&s->lock);
     rdmad_control_wait(s, somebody_waits, service, rdmad_deadline_ns(timeout_ms));
     if (service->waiting)
-        *out = service->waiting->who;
+        rdmad_sized_fill(&rdmad_sized_incoming, out, &service->waiting->who);
     else
         rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
     pthread_mutex_unlock(&s->lock);
@@ -171,6 +175,8 @@ int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int t
     int rc;
 
     *out = NULL;
+    if (rdmad_check_wait(service->session, timeout_ms))
+        return RDMAD_E_INVAL;
     if (who) {
         rc = claim_this(service, who, &claimed);
         return rc ? rc : accept_claimed(service, &claimed, out);
@@ -219,6 +225,7 @@ static bool take_handed_over(struct rdmad_news *news, struct rdmad_event *out) {
 
     out->type = RDMAD_EVENT_HANDED_OVER;
     out->service = h->service;
+    out->user = h->service->user;
     out->lease_id = h->lease;
     out->memory = h->memory;
     out->length = h->length;
@@ -316,24 +323,16 @@ static int fill_budget(struct rdmad_session *s, const struct rdmad_service_terms
 static int fill(struct rdmad_session *s, const char *name, const struct rdmad_service_terms *terms,
                 struct rdmad_service_listen_req *out, struct rdmad_lent *lent) {
     struct rdmad_service_terms t = RDMAD_SERVICE_TERMS_INIT;
-    uint64_t ttl_ns;
-    int rc;
+    int rc = rdmad_sized_read(s, &rdmad_sized_service_terms, terms, &t);
 
-    if (terms && terms->size != sizeof(t))
-        return rdmad_fail(s, RDMAD_E_INVAL,
-                          "rdmad_service_terms.size is %zu where this librdmad knows %zu: start "
-                          "from RDMAD_SERVICE_TERMS_INIT",
-                          terms->size, sizeof(t));
-    if (terms)
-        t = *terms;
-    if (__builtin_mul_overflow(t.max_ttl_ms, NS_PER_MS, &ttl_ns))
-        ttl_ns = UINT64_MAX;
+    if (rc)
+        return rc;
     *out = (struct rdmad_service_listen_req){.backlog = t.backlog,
                                              .scope = t.scope,
                                              .scope_uid = t.scope_uid,
                                              .max_rights = t.max_rights,
                                              .max_request = t.max_request,
-                                             .max_ttl_ns = ttl_ns};
+                                             .max_ttl_ns = rdmad_ms_to_ns(t.max_ttl_ms)};
     rc = rdmad_copy_text(s, out->name, sizeof(out->name), name, "name", RDMAD_E_NAME);
     if (!rc)
         rc = rdmad_copy_text(s, out->scope_peer, sizeof(out->scope_peer), t.scope_peer,

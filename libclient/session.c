@@ -175,14 +175,8 @@ int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
     int rc;
 
     *out = NULL;
-    if (options) {
-        if (options->size != sizeof(o))
-            return rdmad_fail(NULL, RDMAD_E_INVAL,
-                              "rdmad_options.size is %zu where this librdmad knows %zu: start from "
-                              "RDMAD_OPTIONS_INIT",
-                              options->size, sizeof(o));
-        o = *options;
-    }
+    if (rdmad_sized_read(NULL, &rdmad_sized_options, options, &o))
+        return RDMAD_E_INVAL;
     s = session_new();
     if (!s)
         return rdmad_fail(NULL, RDMAD_E_NOMEM, "out of memory for a session");
@@ -232,9 +226,12 @@ void rdmad_close(rdmad_session *s) {
 
 void rdmad_session_get_info(const rdmad_session *s, struct rdmad_session_info *out) {
     RDMAD_LIVE(s, SESSION);
-    *out = (struct rdmad_session_info){.id = s->id,
-                                       .max_pool_bytes = s->max_pool_bytes,
-                                       .default_timeout_ns = s->default_timeout_ns,
-                                       .node = s->node,
-                                       .fabric = s->fabric};
+    rdmad_sized_must(&rdmad_sized_session_info, out, __func__);
+    const struct rdmad_session_info full = {.id = s->id,
+                                            .max_pool_bytes = s->max_pool_bytes,
+                                            .default_timeout_ms =
+                                                rdmad_ns_to_ms(s->default_timeout_ns),
+                                            .node = s->node,
+                                            .fabric = s->fabric};
+    rdmad_sized_fill(&rdmad_sized_session_info, out, &full);
 }

@@ -126,6 +126,8 @@ int rdmad_ring_wait(rdmad_ring *r, int timeout_ms, const struct rdmad_cqe **cqe)
     uint64_t deadline;
     int rc = rdmad_ring_peek(r, cqe);
 
+    if (timeout_ms < -1)
+        return rdmad_check_wait(r->session, timeout_ms);
     if (rc != RDMAD_E_AGAIN || timeout_ms == 0)
         return rc == RDMAD_E_AGAIN ? RDMAD_E_TIMEOUT : rc;
     deadline = rdmad_deadline_ns(timeout_ms);

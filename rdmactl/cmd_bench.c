@@ -26,7 +26,7 @@ static int fail_run(const struct bench_run *run, int rc) {
 
 /* Reads the head of the lease: is it a bench serve's, and large enough? */
 static int check_lease(struct bench_run *run) {
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     const struct bench_head *head = rdmad_pool_base(run->pool);
     rdmad_lease_get_info(run->lease, &info);
     if (info.length < BENCH_HEAD_BYTES)
@@ -138,7 +138,7 @@ static int measure(struct bench_run *run, const char *op) {
         return fail(run->why_code, "%s", run->why);
     char fabric[16] = "local"; /* a nop goes no further than the own daemon */
     if (run->op != BENCH_NOP) {
-        struct rdmad_lease_info info;
+        struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
         rdmad_lease_get_info(run->lease, &info);
         snprintf(fabric, sizeof(fabric), "%s", info.fabric);
     }

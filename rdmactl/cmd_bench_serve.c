@@ -29,7 +29,7 @@ struct server {
 
 /* Looks after everything but the memory: signals and events. True when it is time to end. */
 static bool ended(struct server *v) {
-    struct rdmad_event event;
+    struct rdmad_event event = RDMAD_EVENT_INIT;
     if (signals_take(v->signals))
         v->exit_code = EXIT_GOOD;
     while (v->exit_code == ARGS_RUN && !rdmad_next_event(v->session, 0, &event)) {
@@ -117,7 +117,7 @@ static int serve(struct server *v) {
     bench_wait_start(&wait, POLL_ADAPTIVE);
     for (v->exit_code = ARGS_RUN;;) {
         struct client c = {.server = v};
-        struct rdmad_incoming incoming;
+        struct rdmad_incoming incoming = RDMAD_INCOMING_INIT;
         if (!rdmad_next_incoming(v->service, 0, &incoming)) {
             bench_messages_serve(v->session, v->service, v->max_message, server_over, v);
             bench_wait_start(&wait, POLL_ADAPTIVE);
@@ -143,7 +143,7 @@ static int lease_for_atomics(struct server *v, struct rdmad_lease_terms terms) {
 
 /* Under a name that the lease's number makes its own. */
 static int listen_for_messages(struct server *v) {
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     char name[RDMAD_NAME_MAX + 1];
     rdmad_lease_get_info(v->lease, &info);
     snprintf(name, sizeof(name), "rdmactl-bench-%llu", (unsigned long long)info.id);

@@ -68,7 +68,7 @@ static int open_all(struct fetch *f) {
     patience_end();
     if (rc)
         return fail_rdmad(f, rc);
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(f->lease, &info);
     snprintf(f->fabric, sizeof(f->fabric), "%s", info.fabric);
     f->bytes = info.length;

@@ -57,7 +57,7 @@ static int open_file(struct share *s) {
 }
 
 static int check_size(const struct share *s, size_t bytes) {
-    struct rdmad_session_info info;
+    struct rdmad_session_info info = RDMAD_SESSION_INFO_INIT;
     rdmad_session_get_info(s->session, &info);
     char has[CELL_MAX], may[CELL_MAX];
     if (bytes <= info.max_pool_bytes)
@@ -152,18 +152,18 @@ static int load(struct share *s) {
 }
 
 static int announce(const struct share *s) {
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(s->lease, &info);
     if (cli.json)
         return print_json(json_pack("{s:s, s:I, s:I, s:f}", "uri", info.uri, "bytes",
                                     (json_int_t)info.length, "lease", (json_int_t)info.id, "ttl_s",
-                                    (double)info.ttl_ns / 1e9));
+                                    (double)info.ttl_ms / 1e3));
     char size[CELL_MAX], left[CELL_MAX];
     printf("%s\n", info.uri);
     if (fflush(stdout))
         return EXIT_FAILED; /* nobody would know what to fetch; main says why */
     fprintf(stderr, "lease %llu: %s, read-only, ends in %s\n", (unsigned long long)info.id,
-            human_bytes(size, (double)info.length), human_seconds(left, (double)info.ttl_ns / 1e9));
+            human_bytes(size, (double)info.length), human_seconds(left, (double)info.ttl_ms / 1e3));
     return EXIT_GOOD;
 }
 
@@ -187,7 +187,7 @@ static int hold(const struct share *s) {
     struct pollfd wait[2] = {{.fd = s->signals, .events = POLLIN},
                              {.fd = rdmad_session_fd(s->session), .events = POLLIN}};
     for (;;) {
-        struct rdmad_event event;
+        struct rdmad_event event = RDMAD_EVENT_INIT;
         while (!rdmad_next_event(s->session, 0, &event)) {
             int code = judge(&event);
             if (code != ARGS_RUN)

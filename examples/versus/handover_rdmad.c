@@ -10,7 +10,7 @@ enum { BYTES = 4096 };
 
 int main(int argc, char **argv) {
     struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
-    struct rdmad_event e = {0};
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     rdmad_session *s;
     rdmad_pool *pool;
     rdmad_service *service;

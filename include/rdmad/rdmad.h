@@ -31,13 +31,23 @@
  * ended with a message that names call and object, by abort(). The library keeps the last MiB of
  * ended objects of each kind for that; how a handle that is older behaves is undefined.
  *
+ * Structs that may grow begin with their size, which their INIT sets: RDMAD_EVENT_INIT of struct
+ * rdmad_event. So a program and a library of different versions get along: what only one of them
+ * knows is 0, or as INIT has it. Without INIT a call returns RDMAD_E_INVAL, or aborts with a
+ * message if it returns nothing. Fields named reserved are 0.
+ *
  * Threads. A session, its pools and its leases may be used by any number of threads. A ring belongs
  * to one thread at a time; give each thread a ring of its own and none of them takes a lock on the
  * way of an op. The blocking calls may be made by any number of threads. They share rings of the
  * library's own behind a mutex each; those that may wait for another program (rdmad_send,
  * rdmad_recv, rdmad_wait_notified) have theirs apart, and never delay those that do not.
  *
- * Time. A daemon keeps the limits of time that it is given; so does the library where it only waits
+ * Time is in milliseconds (what is not says so in its name: options.spin_us, and timeout_ns of an
+ * sqe, which is the daemon's). timeout_ms of what waits: -1 for ever, 0 not at all. timeout_ms of
+ * what asks another daemon (attach, connect, request, delegate, names): 0 as long as the daemon's
+ * default. Anything else that is negative is refused with RDMAD_E_INVAL.
+ *
+ * A daemon keeps the limits of time that it is given; so does the library where it only waits
  * (for events, completions, connections, locks). A daemon that hangs, stopped by SIGSTOP say, keeps
  * all other calls waiting until it goes on or is ended, as systemd's watchdog does to rdmad.service
  * after 30 s; then they return RDMAD_E_DAEMON_LOST.
@@ -82,6 +92,12 @@ RDMAD_API const char *rdmad_last_error(const rdmad_session *session);
 /* Version of the library, "0.1.0". */
 RDMAD_API const char *rdmad_version(void);
 
+/* For bindings of other languages, what the headers say, by its name: the value of a constant
+ * ("RDMAD_E_LIMIT", "RDMAD_EVENT_INCOMING"), INT64_MIN when there is none; the size of a struct
+ * ("rdmad_event"), 0 when there is none. */
+RDMAD_API int64_t rdmad_constant(const char *name);
+RDMAD_API size_t rdmad_struct_size(const char *name);
+
 /* ---- sessions ------------------------------------------------------------------------------ */
 
 struct rdmad_options {
@@ -103,12 +119,15 @@ RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **ou
 RDMAD_API void rdmad_close(rdmad_session *session);
 
 struct rdmad_session_info {
+    size_t size; /* as in all that the library fills: set by its INIT */
     uint64_t id;
     uint64_t max_pool_bytes;
-    uint64_t default_timeout_ns;
+    uint64_t default_timeout_ms;
     const char *node;   /* the daemon's name */
     const char *fabric; /* what links to other daemons use: "tcp", "verbs" */
 };
+#define RDMAD_SESSION_INFO_INIT \
+    { sizeof(struct rdmad_session_info), 0, 0, 0, NULL, NULL }
 /* The strings live as long as the session. */
 RDMAD_API void rdmad_session_get_info(const rdmad_session *session, struct rdmad_session_info *out);
 
@@ -122,17 +141,21 @@ RDMAD_API int rdmad_session_fd(rdmad_session *session);
 
 /* A published lease or a service. */
 struct rdmad_name {
+    size_t size;
     char name[RDMAD_NAME_MAX + 1];
     uint32_t kind;   /* RDMAD_NAME_KIND_* */
     uint32_t rights; /* leases: RDMAD_RIGHT_* */
     uint64_t length; /* leases: bytes */
-    uint64_t ttl_ns; /* leases: left */
+    uint64_t ttl_ms; /* leases: left */
 };
+#define RDMAD_NAME_INIT \
+    { sizeof(struct rdmad_name), "", 0, 0, 0, 0 }
 #define RDMAD_NAME_KIND_LEASE 0u
 #define RDMAD_NAME_KIND_SERVICE 1u
 
 /* What happened to a lease, a channel, a service, a watch or to the session. */
 struct rdmad_event {
+    size_t size;
     uint32_t type;  /* RDMAD_EVENT_* */
     int32_t reason; /* RDMAD_E_* */
     uint64_t lease_id;
@@ -143,8 +166,15 @@ struct rdmad_event {
     void *memory;           /* HANDED_OVER: now the service's owner's, until rdmad_service_free */
     size_t length;
     uint64_t watch; /* NAME_* */
-    struct rdmad_name name;
+    void *user;     /* of the lease, the channel or the service */
+    void *reserved[4];
+    struct rdmad_name name; /* stays the last */
 };
+#define RDMAD_EVENT_INIT                                                                     \
+    {                                                                                        \
+        sizeof(struct rdmad_event), 0, 0, 0, NULL, "", NULL, NULL, NULL, 0, 0, NULL, {NULL}, \
+            RDMAD_NAME_INIT                                                                  \
+    }
 #define RDMAD_EVENT_LEASE_ENDED 1u    /* owner: the memory is its own again; lessee: ops fail now */
 #define RDMAD_EVENT_LEASE_RENEWED 2u  /* lessee */
 #define RDMAD_EVENT_SESSION_LOST 3u   /* the daemon is gone or ended the session; open a new one */
@@ -162,9 +192,9 @@ RDMAD_API int rdmad_next_event(rdmad_session *session, int timeout_ms, struct rd
 
 /* ---- pools --------------------------------------------------------------------------------- */
 
-/* Asks the daemon for a pool of at least bytes (rounded up to pages). flags: RDMAD_POOL_*. Its pages
- * are made here, in this process's own time and memory cgroup, and then sealed: no hole can be
- * punched into a pool, and its descriptor cannot be mapped for writing once more. */
+/* Asks the daemon for a pool of at least bytes (rounded up to pages). flags: RDMAD_POOL_*. Its
+ * pages are made here, in this process's own time and memory cgroup, and then sealed: no hole can
+ * be punched into a pool, and its descriptor cannot be mapped for writing once more. */
 RDMAD_API int rdmad_pool_create(rdmad_session *session, size_t bytes, unsigned flags,
                                 rdmad_pool **out);
 /* Gives the pool back. Pointers into it die. RDMAD_E_BUSY, with a list of them, while ops or locks
@@ -263,7 +293,7 @@ struct rdmad_lease_terms {
 RDMAD_API int rdmad_lease_grant(rdmad_session *session, void *memory, size_t length,
                                 const struct rdmad_lease_terms *terms, rdmad_lease **out);
 /* Lessee: attaches to a lease by its URI or published name. timeout_ms 0: the daemon's default. */
-RDMAD_API int rdmad_lease_attach(rdmad_session *session, const char *uri, unsigned timeout_ms,
+RDMAD_API int rdmad_lease_attach(rdmad_session *session, const char *uri, int timeout_ms,
                                  rdmad_lease **out);
 /* Owner: the lease ends ttl_ms from now, sooner or later than before. */
 RDMAD_API int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms);
@@ -281,13 +311,13 @@ RDMAD_API void rdmad_lease_free(rdmad_lease *lease);
  * RDMAD_E_DELEGATE when that lease may not be handed on.
  */
 RDMAD_API int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
-                                   const struct rdmad_lease_terms *terms, unsigned timeout_ms,
+                                   const struct rdmad_lease_terms *terms, int timeout_ms,
                                    char uri[RDMAD_URI_MAX + 1]);
 /* Asks a service for bytes of its budget: attached to a fresh lease of them. Of terms count ttl_ms
  * and rights. They go back when the lease ends, unless handed over. RDMAD_E_BUDGET: not that much
  * is left. RDMAD_E_RIGHTS: the service does not give these rights. */
 RDMAD_API int rdmad_lease_request(rdmad_session *session, const char *service_uri, size_t bytes,
-                                  const struct rdmad_lease_terms *terms, unsigned timeout_ms,
+                                  const struct rdmad_lease_terms *terms, int timeout_ms,
                                   rdmad_lease **out);
 /* Requester: ends the lease and gives its memory, as it is, to the service's owner, who gets
  * RDMAD_EVENT_HANDED_OVER. lease is freed if it returns 0. */
@@ -298,15 +328,23 @@ RDMAD_API int rdmad_lease_hand_over(rdmad_lease *lease);
  */
 RDMAD_API int rdmad_lease_keep(rdmad_lease *lease, int on);
 
+/* Whatever the program wants to find again at its lease, channel or service: NULL until it is set;
+ * events bring it along. */
+RDMAD_API void rdmad_lease_set_user(rdmad_lease *lease, void *user);
+RDMAD_API void *rdmad_lease_get_user(const rdmad_lease *lease);
+
 struct rdmad_lease_info {
+    size_t size;
     uint64_t id;     /* the owner's number */
     uint64_t length; /* bytes */
-    uint64_t ttl_ns; /* left; 0 when ended */
+    uint64_t ttl_ms; /* left, rounded up; 0 when ended */
     uint32_t rights;
     int32_t ended;      /* 0 while alive, else RDMAD_E_* why */
     const char *uri;    /* lives as long as the object */
     const char *fabric; /* lessee: "local", "tcp", "verbs"; owner: "" */
 };
+#define RDMAD_LEASE_INFO_INIT \
+    { sizeof(struct rdmad_lease_info), 0, 0, 0, 0, 0, NULL, NULL }
 RDMAD_API void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out);
 RDMAD_API const char *rdmad_lease_uri(const rdmad_lease *lease);
 
@@ -315,21 +353,25 @@ RDMAD_API const char *rdmad_lease_uri(const rdmad_lease *lease);
  * is in said_*, as true as they are, never mixed with the rest, and some seconds late while the
  * lease lives (peer.ping_ms). */
 struct rdmad_lease_audit {
+    size_t size;
     uint64_t bytes_read, bytes_written, ops;
-    uint64_t idle_ns; /* since its last use; UINT64_MAX: never used */
+    uint64_t idle_ms; /* since its last use; UINT64_MAX: never used */
     uint32_t attached, attached_total;
     uint64_t said_bytes_read, said_bytes_written, said_ops; /* by daemons of other machines */
 };
+#define RDMAD_LEASE_AUDIT_INIT \
+    { sizeof(struct rdmad_lease_audit), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Owner: asks the daemon how the lease was used. */
 RDMAD_API int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out);
 
 /* ---- names --------------------------------------------------------------------------------- */
 
 /* The names that begin with prefix (NULL: all) and come after one (NULL: from the first), in order,
- * of the daemon at where ("rdmad://HOST:PORT/"; NULL: this one). Fills at most max and sets *count;
+ * of the daemon at where ("rdmad://HOST:PORT/"; NULL: this one). Fills at most max of an array, of
+ * which the first has RDMAD_NAME_INIT, and sets *count;
  * fewer than max: there are no more. Those whose scope does not admit the caller are left out. */
 RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const char *prefix,
-                               const char *after, unsigned timeout_ms, struct rdmad_name *out,
+                               const char *after, int timeout_ms, struct rdmad_name *out,
                                size_t max, size_t *count);
 /* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. A watch is
  * a state to be asked for: who takes its events late gets what there is then. A name that went and
@@ -337,7 +379,7 @@ RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const 
  * have gone than the daemon remembers, RDMAD_EVENT_NAMES_ANEW comes, and then what there is. It
  * never ends for slowness; only with the session, or with the daemon at where. */
 RDMAD_API int rdmad_names_watch(rdmad_session *session, const char *where, const char *prefix,
-                                unsigned timeout_ms, uint64_t *watch);
+                                int timeout_ms, uint64_t *watch);
 RDMAD_API int rdmad_names_unwatch(rdmad_session *session, uint64_t watch);
 
 /* ---- services and channels ----------------------------------------------------------------- */
@@ -362,6 +404,8 @@ RDMAD_API int rdmad_listen(rdmad_session *session, const char *name,
                            const struct rdmad_service_terms *terms, rdmad_service **out);
 /* "rdmad://HOST:PORT/NAME"; lives as long as the object. */
 RDMAD_API const char *rdmad_service_uri(const rdmad_service *service);
+RDMAD_API void rdmad_service_set_user(rdmad_service *service, void *user);
+RDMAD_API void *rdmad_service_get_user(const rdmad_service *service);
 /* Who waits is refused; channels that were accepted go on; requested leases end. NULL is allowed.
  */
 RDMAD_API void rdmad_service_close(rdmad_service *service);
@@ -370,12 +414,15 @@ RDMAD_API int rdmad_service_free(rdmad_service *service, void *memory);
 
 /* Who connects, before it is accepted. As true as the connecting daemon. */
 struct rdmad_incoming {
+    size_t size;
     uint64_t id;
     uint32_t uid;
     uint32_t kind; /* enum rdmad_channel_kind asked for */
     char node[RDMAD_NAME_MAX + 1];
     char address[RDMAD_NAME_MAX + 1]; /* IP:PORT of its daemon; "" of this one */
 };
+#define RDMAD_INCOMING_INIT \
+    { sizeof(struct rdmad_incoming), 0, 0, 0, "", "" }
 /* The first that waits. timeout_ms as in rdmad_next_event. */
 RDMAD_API int rdmad_next_incoming(rdmad_service *service, int timeout_ms,
                                   struct rdmad_incoming *out);
@@ -390,24 +437,34 @@ RDMAD_API int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *
 
 /* Connects to "rdmad://HOST:PORT/SERVICE". kind: enum rdmad_channel_kind; rdmad_channel_get_info
  * tells what it came to be. timeout_ms 0: the daemon's default. */
-RDMAD_API int rdmad_connect(rdmad_session *session, const char *uri, unsigned kind,
-                            unsigned timeout_ms, rdmad_channel **out);
+RDMAD_API int rdmad_connect(rdmad_session *session, const char *uri, unsigned kind, int timeout_ms,
+                            rdmad_channel **out);
+
+RDMAD_API void rdmad_channel_set_user(rdmad_channel *channel, void *user);
+RDMAD_API void *rdmad_channel_get_user(const rdmad_channel *channel);
 
 struct rdmad_channel_info {
+    size_t size;
     uint32_t kind;        /* enum rdmad_channel_kind: what it is, not what was asked for */
     uint32_t peer_uid;    /* of the other end's client */
     uint64_t max_message; /* bytes; a longer one is refused with RDMAD_E_RANGE */
     const char *peer_node, *peer_address;
     const char *fabric; /* "local", "tcp", "verbs" */
     int32_t closed;     /* 0, or RDMAD_E_* how it ended */
+    uint32_t reserved;
 };
+#define RDMAD_CHANNEL_INFO_INIT \
+    { sizeof(struct rdmad_channel_info), 0, 0, 0, NULL, NULL, NULL, 0, 0 }
 RDMAD_API void rdmad_channel_get_info(const rdmad_channel *channel, struct rdmad_channel_info *out);
 
 struct rdmad_channel_audit {
+    size_t size;
     uint64_t messages_sent, bytes_sent; /* done */
     uint64_t messages_received, bytes_received;
     uint64_t lost; /* of the other end's messages, on a channel that may lose some */
 };
+#define RDMAD_CHANNEL_AUDIT_INIT \
+    { sizeof(struct rdmad_channel_audit), 0, 0, 0, 0, 0 }
 /* Asks the daemon what went through this end; until it is closed here. */
 RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_channel_audit *out);
 
@@ -432,10 +489,13 @@ RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);
  * Only the receiver hears that its receive was too small.
  */
 struct rdmad_message {
+    size_t size;
     size_t length;
     uint32_t imm;
     uint32_t flags; /* RDMAD_CQE_* */
 };
+#define RDMAD_MESSAGE_INIT \
+    { sizeof(struct rdmad_message), 0, 0, 0 }
 /* Blocking, for the daemon's default time at most. buffer lies in a pool, also for no bytes. */
 RDMAD_API int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length);
 RDMAD_API int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length,
@@ -563,8 +623,9 @@ RDMAD_API int rdmad_ring_writev(rdmad_ring *ring, rdmad_lease *lease,
 RDMAD_API int rdmad_ring_readv(rdmad_ring *ring, rdmad_lease *lease,
                                const struct rdmad_segment *segments, unsigned count,
                                uint64_t user_data);
-/* The op's own deadline; without it the daemon's default holds. */
-RDMAD_API void rdmad_sqe_set_timeout(struct rdmad_sqe *sqe, uint64_t timeout_ns);
+/* The op's own deadline, from when the daemon takes the entry; without it the daemon's default
+ * holds. Of an sqe, timeout_ns has the same more finely. */
+RDMAD_API void rdmad_sqe_set_deadline(struct rdmad_sqe *sqe, uint64_t timeout_ms);
 /* Publishes all entries reserved so far (each must have been prepared) and wakes the daemon if it
  * sleeps. Returns how many, or RDMAD_E_DAEMON_LOST; then they complete with it, too. */
 RDMAD_API int rdmad_ring_submit(rdmad_ring *ring);

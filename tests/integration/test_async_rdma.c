@@ -54,7 +54,7 @@ static void cas(struct pair *p) {
 
 static void *echo(void *arg) {
     struct pair *p = arg;
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     OK(p->b, rdmad_recv(p->cb, p->far, 4096, (int)TEST_PATIENCE_MS, &m));
     if (m.flags & RDMAD_CQE_IMM)
         OK(p->b, rdmad_send_imm(p->cb, p->far, m.length, m.imm + 1));
@@ -65,7 +65,7 @@ static void *echo(void *arg) {
 
 static void send_(struct pair *p) {
     pthread_t other;
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     pthread_create(&other, NULL, echo, p);
     memcpy(p->near, "hello", 6);
     OK(p->a, rdmad_send(p->ca, p->near, 6));
@@ -76,7 +76,7 @@ static void send_(struct pair *p) {
 
 static void send_with_imm(struct pair *p) {
     pthread_t other;
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     pthread_create(&other, NULL, echo, p);
     OK(p->a, rdmad_send_imm(p->ca, p->near, 0, 77)); /* no bytes but the immediate ones */
     OK(p->a, rdmad_recv(p->ca, p->near, 0, (int)TEST_PATIENCE_MS, &m));
@@ -89,7 +89,7 @@ static void send_with_imm(struct pair *p) {
 /* Theirs: memory is allocated at the other side at our request, filled, and handed over. */
 static void request_remote(struct pair *p) {
     struct rdmad_service_terms terms = RDMAD_SERVICE_TERMS_INIT;
-    struct rdmad_event event;
+    struct rdmad_event event = RDMAD_EVENT_INIT;
     rdmad_service *store;
     rdmad_lease *theirs;
     terms.budget = p->far + BYTES / 2;

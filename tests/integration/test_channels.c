@@ -77,7 +77,8 @@ struct caller {
     rdmad_session *session;
     rdmad_channel *channel;
     const char *to;
-    unsigned timeout_ms, kind;
+    int timeout_ms;
+    unsigned kind;
     int rc;
     char why[RDMAD_TEXT_MAX + 1];
 };
@@ -90,7 +91,7 @@ static void *calling(void *arg) {
     return NULL;
 }
 
-static void call(struct caller *c, unsigned timeout_ms) {
+static void call(struct caller *c, int timeout_ms) {
     *c = (struct caller){.session = client_open(da), .to = uri, .timeout_ms = timeout_ms};
     CHECK(!pthread_create(&c->thread, NULL, calling, c), "no thread");
 }
@@ -106,7 +107,7 @@ static void expect_refused(struct caller *c, int code, const char *words) {
 }
 
 static struct rdmad_incoming incoming(void) {
-    struct rdmad_incoming who;
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
     CHECK(!rdmad_next_incoming(service, (int)TEST_PATIENCE_MS, &who), "%s", rdmad_last_error(b));
     return who;
 }
@@ -154,7 +155,7 @@ static void await_waiting(json_int_t want) {
 }
 
 static void see_each_other(void) {
-    struct rdmad_channel_info info;
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
     struct caller c;
     call(&c, 0);
     struct rdmad_incoming who = incoming();
@@ -194,7 +195,7 @@ static void who_connects_and_who_accepts_see_each_other(void) {
 
 /* A kind that the fabric has not is told, not pretended. */
 static void other_kinds(void) {
-    struct rdmad_channel_info info;
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
     for (unsigned kind = RDMAD_CHANNEL_DATAGRAM; kind <= RDMAD_CHANNEL_UNACKED; kind++) {
         struct caller c = {.session = client_open(da), .to = uri, .kind = kind};
         CHECK(!pthread_create(&c.thread, NULL, calling, &c), "no thread");
@@ -300,7 +301,7 @@ static void the_backlog_is_a_bound(void) {
  */
 
 static void expect_closed(rdmad_session *s, int reason) {
-    struct rdmad_event ev;
+    struct rdmad_event ev = RDMAD_EVENT_INIT;
     CHECK(!rdmad_next_event(s, (int)TEST_PATIENCE_MS, &ev), "%s", rdmad_last_error(s));
     CHECK(ev.type == RDMAD_EVENT_CHANNEL_CLOSED && ev.reason == reason, "event %u: %s: %s", ev.type,
           rdmad_errname(ev.reason), ev.text);
@@ -322,7 +323,7 @@ static void graceful(void) {
     struct caller c;
     rdmad_channel *at_b = open_channel(&c);
     char *buffer = buffer_of(b);
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     CHECK(!pthread_create(&c.thread, NULL, sending, &c), "no thread");
     for (int i = 0; i < 100; i++) {
         int is;

@@ -76,7 +76,7 @@ static void scene_down(struct scene *c) {
 }
 
 static void nobody_is_dialled_whom_a_stranger_names(void) {
-    struct rdmad_incoming who;
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
     struct peer_msg m;
     struct scene c;
     scene_up(&c, tdaemon_start("127.0.0.1", NULL));

@@ -74,7 +74,7 @@ static void lessee_up(struct scene *c) {
 }
 
 static void attach(struct scene *c) {
-    CHECK(!rdmad_lease_attach(c->lessee, c->uri, TEST_PATIENCE_MS, &c->there), "attach: %s",
+    CHECK(!rdmad_lease_attach(c->lessee, c->uri, (int)TEST_PATIENCE_MS, &c->there), "attach: %s",
           rdmad_last_error(c->lessee));
 }
 

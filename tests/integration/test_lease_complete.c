@@ -77,14 +77,14 @@ static rdmad_lease *attached(rdmad_session *s, const char *uri) {
 }
 
 static struct rdmad_lease_info info(const rdmad_lease *l) {
-    struct rdmad_lease_info i;
+    struct rdmad_lease_info i = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(l, &i);
     return i;
 }
 
 /* Takes events until one of that type comes. */
 static struct rdmad_event await_event(rdmad_session *s, unsigned type) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     do {
         int rc = rdmad_next_event(s, (int)TEST_PATIENCE_MS, &e);
         CHECK(!rc, "waited for event %u: %s", type, rdmad_errname(rc));
@@ -111,7 +111,7 @@ static void a_part(struct two *t) {
     part = attached(third, uri);
     CHECK(info(part).length == 8 * KIB && info(part).rights == RDMAD_RIGHT_WRITE,
           "%llu bytes, rights %u", (unsigned long long)info(part).length, info(part).rights);
-    CHECK(info(part).ttl_ns > 0 && info(part).ttl_ns <= info(l).ttl_ns + UINT64_C(1000000000),
+    CHECK(info(part).ttl_ms > 0 && info(part).ttl_ms <= info(l).ttl_ms + 1000,
           "it outlives what it is of");
     memset(rdmad_pool_base(pool), 'p', 8 * KIB);
     CHECK(!rdmad_write(part, 0, rdmad_pool_base(pool), 8 * KIB), "%s", rdmad_last_error(third));
@@ -583,7 +583,7 @@ static void memory_freed_under_a_lease_is_nobody_elses_before_the_lease_has_ende
 /* ---- use ------------------------------------------------------------------------------------- */
 
 static struct rdmad_lease_audit audited(rdmad_lease *l) {
-    struct rdmad_lease_audit a;
+    struct rdmad_lease_audit a = RDMAD_LEASE_AUDIT_INIT;
     CHECK(!rdmad_lease_get_audit(l, &a), "%s", rdmad_lease_uri(l));
     return a;
 }
@@ -642,7 +642,7 @@ static void admin_revokes(struct two *t) {
     rdmad_lease *l = granted(t, ALL_BUT_ATOMIC, 0, 0);
     rdmad_lease *there = attached(t->lessee, rdmad_lease_uri(l)), *part, *none;
     char uri[RDMAD_URI_MAX + 1];
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     CHECK(!rdmad_lease_delegate(there, 0, 4 * KIB, NULL, 0, uri), "%s",
           rdmad_last_error(t->lessee));

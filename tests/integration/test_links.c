@@ -106,7 +106,7 @@ static void a_link_that_breaks_comes_back_and_its_leases_live_on(void) {
     open_session(&owner);
     open_session(&lessee);
     rdmad_lease *own = grant(&owner, BYTES), *l = attach(&lessee, own);
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     json_int_t rebuilds;
     unsigned turns = 0, unknown = 0;
 

@@ -45,7 +45,7 @@ static struct rdmad_cqe reap(rdmad_ring *ring, rdmad_session *s) {
 }
 
 static void expect_event(rdmad_session *s, uint32_t type, int reason, rdmad_channel *channel) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     do
         OK(rdmad_next_event(s, (int)TEST_PATIENCE_MS, &e), s);
     while (e.type != type);
@@ -59,7 +59,7 @@ static void expect_event(rdmad_session *s, uint32_t type, int reason, rdmad_chan
 
 /* Gives back, with its immediate, every message until the channel ends. */
 static void *echo(void *unused) {
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     (void)unused;
     while (rdmad_recv(p.cb, p.far, POOL, -1, &m) == 0) {
         int rc = m.flags & RDMAD_CQE_IMM ? rdmad_send_imm(p.cb, p.far, m.length, m.imm)
@@ -75,7 +75,7 @@ static void blocking_calls(void) {
     pthread_t thread;
     pthread_create(&thread, NULL, echo, NULL);
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        struct rdmad_message m;
+        struct rdmad_message m = RDMAD_MESSAGE_INIT;
         uint8_t *back = p.near + POOL / 2;
         size_t at;
         fill_bytes(p.near, sizes[i], i);
@@ -120,7 +120,7 @@ static void too_small(void) {
 /* A message that finds no receive in time is neither lost nor torn: the next receive has it. */
 static void receives_that_time_out(void) {
     rdmad_ring *here = client_ring(p.a, 16);
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     uint64_t before = now_ms();
     CHECK(rdmad_recv(p.cb, p.far, 64, 50, NULL) == RDMAD_E_TIMEOUT, "nothing was sent");
     CHECK(now_ms() - before >= 49, "it did not wait");
@@ -159,7 +159,7 @@ static void cancels(void) {
     post_send(here, p.a, p.ca, p.near + 64, 6, 5);
     OK(rdmad_ring_cancel(here, 4, &cqe), p.a);
     CHECK(cqe.status == RDMAD_E_CANCELED, "%s", rdmad_errname(cqe.status));
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     OK(rdmad_recv(p.cb, p.far, 64, (int)TEST_PATIENCE_MS, &m), p.b);
     CHECK(!strcmp((char *)p.far, "third"), "it says %s", (char *)p.far);
     CHECK(reap(here, p.a).status == 0, "the third send");
@@ -169,7 +169,7 @@ static void cancels(void) {
 
 static void closing(void) {
     rdmad_ring *here = client_ring(p.a, 16), *there = client_ring(p.b, 16);
-    struct rdmad_channel_info info;
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
     post_recv(there, p.b, p.cb, p.far, 64, 1);
     post_recv(there, p.b, p.cb, p.far + 64, 64, 2);
     memcpy(p.near, "last", 5);
@@ -207,7 +207,7 @@ static void the_other_session_ends(void) {
     post_recv(there, p.b, p.cb, p.far, 64, 2);
     rdmad_close(p.a);
     CHECK(reap(there, p.b).status < 0, "a receive that nobody can send to");
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     do
         OK(rdmad_next_event(p.b, (int)TEST_PATIENCE_MS, &e), p.b);
     while (e.type != RDMAD_EVENT_CHANNEL_CLOSED);
@@ -338,7 +338,7 @@ static void take_all_there(struct taker *t) {
 static void take_by_poll(struct taker *t, int fd) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     while (t->next < MESSAGES) {
-        struct rdmad_event e;
+        struct rdmad_event e = RDMAD_EVENT_INIT;
         while (rdmad_next_event(p.b, 0, &e) == 0)
             ;
         take_all_there(t);
@@ -388,7 +388,7 @@ struct talk {
 
 static void *ask_often(void *arg) {
     struct talk *t = arg;
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     size_t at;
     for (unsigned i = 0; i < ROUNDS; i++) {
         fill_bytes(t->near, 4096, i);
@@ -401,7 +401,7 @@ static void *ask_often(void *arg) {
 
 static void *answer_often(void *arg) {
     struct talk *t = arg;
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
     for (unsigned i = 0; i < ROUNDS; i++) {
         OK(rdmad_recv(t->there, t->far, 4096, -1, &m), p.b);
         OK(rdmad_send_imm(t->there, t->far, 4096, m.imm), p.b);
@@ -451,7 +451,7 @@ static void *connect_again(void *status) {
 }
 
 static void rejecting(void) {
-    struct rdmad_incoming who;
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
     pthread_t thread;
     int status = 0;
     pthread_create(&thread, NULL, connect_again, &status);
@@ -481,7 +481,7 @@ static void bad_addresses(void) {
 }
 
 static void info_tells(void) {
-    struct rdmad_channel_info near, far;
+    struct rdmad_channel_info near = RDMAD_CHANNEL_INFO_INIT, far = near;
     rdmad_channel_get_info(p.ca, &near);
     rdmad_channel_get_info(p.cb, &far);
     CHECK(near.kind == RDMAD_CHANNEL_RELIABLE && near.closed == 0, "near");

@@ -62,7 +62,7 @@ static void refused(const rdmad_session *s, int rc, int code, const char *words)
 #define MANY 50u
 
 static void listed(struct two *t) {
-    struct rdmad_name names[MANY + 10];
+    struct rdmad_name names[MANY + 10] = {RDMAD_NAME_INIT};
     rdmad_service *service;
     char name[32];
     size_t n;
@@ -84,7 +84,7 @@ static void listed(struct two *t) {
         snprintf(name, sizeof(name), "part-%02u", i);
         CHECK(!strcmp(names[i].name, name), "%s is at the place of %s", names[i].name, name);
         CHECK(names[i].kind == RDMAD_NAME_KIND_LEASE && names[i].length == 4096 &&
-                  names[i].rights == RDMAD_RIGHTS_DEFAULT && names[i].ttl_ns,
+                  names[i].rights == RDMAD_RIGHTS_DEFAULT && names[i].ttl_ms,
               "what is told of it");
     }
     CHECK(!strcmp(names[MANY].name, "part-service") && names[MANY].kind == RDMAD_NAME_KIND_SERVICE,
@@ -101,7 +101,7 @@ static void names_are_listed_in_order_for_who_may_see_them(void) {
 
 static void odd(struct two *t) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
-    struct rdmad_name name;
+    struct rdmad_name name = RDMAD_NAME_INIT;
     uint64_t watch;
     rdmad_lease *l;
     size_t n;
@@ -138,7 +138,7 @@ static void odd_names_say_what_is_wrong(void) {
 /* ---- watching ------------------------------------------------------------------------------- */
 
 static void expect_name(rdmad_session *s, uint64_t watch, bool there, const char *name) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     int rc = rdmad_next_event(s, (int)TEST_PATIENCE_MS, &e);
     CHECK(!rc, "waited for %s: %s", name, rdmad_errname(rc));
     CHECK(e.type == (there ? RDMAD_EVENT_NAME_THERE : RDMAD_EVENT_NAME_GONE) && !e.reason &&
@@ -148,7 +148,7 @@ static void expect_name(rdmad_session *s, uint64_t watch, bool there, const char
 
 static void watched(struct two *t) {
     rdmad_lease *first = published(t, "w-first", RDMAD_SCOPE_ANY, 0), *second;
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     uint64_t watch;
 
     published(t, "v-other", RDMAD_SCOPE_ANY, 0);
@@ -190,7 +190,7 @@ static unsigned number_of(const struct rdmad_event *e) {
 
 /* Takes what comes, at most max events, until none came for a while. */
 static void hear(rdmad_session *s, uint64_t watch, struct known *k, unsigned max) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     while (max-- && !rdmad_next_event(s, 300, &e)) {
         CHECK(e.watch == watch && !e.reason, "event %u: %s", e.type, e.text);
         k->told++;
@@ -277,7 +277,7 @@ static void who_reads_slowly_ends_up_with_the_names_there_are(void) {
 static void the_watch_of_a_lost_daemon_ends(void) {
     struct tdaemon *a = tdaemon_start("127.0.0.1", NULL), *b = tdaemon_start("127.0.0.2", NULL);
     rdmad_session *s = client_open(b);
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     uint64_t watch;
     char where[64];
 

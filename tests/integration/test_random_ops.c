@@ -108,11 +108,11 @@ static void lease_anew(struct world *w) {
 }
 
 static bool lease_is_live(struct world *w) {
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     if (!w->own)
         return false;
     rdmad_lease_get_info(w->lease, &info);
-    return !info.ended && info.ttl_ns > 0;
+    return !info.ended && info.ttl_ms > 0;
 }
 
 static void expect_model(const struct world *w, const char *when) {
@@ -153,7 +153,7 @@ static void lease_turn(struct world *w) {
         if (w->slot[i].unsettled)
             adopt(w, &w->slot[i], (size_t)i * SLOT_BYTES + w->slot[i].at);
     expect_model(w, "a lease ended");
-    struct rdmad_event event; /* nobody needs them, but they should not gather */
+    struct rdmad_event event = RDMAD_EVENT_INIT; /* nobody needs them, but they should not gather */
     while (!rdmad_next_event(w->p.a, 0, &event) || !rdmad_next_event(w->p.b, 0, &event))
         ;
     while (!w->own)
@@ -207,7 +207,7 @@ static void start(struct world *w) {
     int rc = prepare(w, s, sqe, base, i);
     CHECK(!rc, "prepare: %s", rdmad_last_error(w->p.a));
     if (one_in(30))
-        rdmad_sqe_set_timeout(sqe, 1 + test_random() % 2000000);
+        sqe->timeout_ns = 1 + test_random() % 2000000;
     if (one_in(20))
         rdmad_sqe_set_flags(sqe, RDMAD_SQE_FENCE);
     CHECK(rdmad_ring_submit(w->ring) == 1, "submit: %s", rdmad_last_error(w->p.a));
@@ -344,7 +344,7 @@ static void send_one(struct way *y) {
     int rc = rdmad_prep_send(y->sends, sqe, y->out, source, m->length, i);
     rdmad_sqe_set_imm(sqe, number);
     if (one_in(40))
-        rdmad_sqe_set_timeout(sqe, 1 + test_random() % 3000000);
+        sqe->timeout_ns = 1 + test_random() % 3000000;
     CHECK(!rc && rdmad_ring_submit(y->sends) == 1, "send: %s", rdmad_last_error(y->from));
     y->send_busy[i] = true;
     y->number_of[i] = number;

@@ -50,7 +50,7 @@ static void send_number(struct stream *m, rdmad_ring *r, uint32_t number, uint32
     CHECK(sqe && !rdmad_prep_send(r, sqe, m->channel, at, size, slot), "%s",
           rdmad_last_error(m->s));
     rdmad_sqe_set_imm(sqe, number);
-    rdmad_sqe_set_timeout(sqe, UINT64_C(60000000000));
+    rdmad_sqe_set_deadline(sqe, 60000);
     CHECK(rdmad_ring_submit(r) == 1, "%s", rdmad_last_error(m->s));
 }
 

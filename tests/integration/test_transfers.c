@@ -60,7 +60,7 @@ static void scene_open(struct scene *s, const char *config) {
           rdmad_last_error(s->owner));
     snprintf(uri, sizeof(uri), "%s", rdmad_lease_uri(own));
     CHECK(!rdmad_lease_attach(s->lessee, uri, 0, &s->lease), "%s", rdmad_last_error(s->lessee));
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(s->lease, &info);
     CHECK(strcmp(info.fabric, test_fabric()) == 0, "the link is of fabric %s", info.fabric);
     fill(s->theirs, s->theirs_, 0, POOL);

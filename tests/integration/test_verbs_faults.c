@@ -68,7 +68,7 @@ static struct rdmad_cqe op(struct lessee *l, rdmad_ring *ring, bool write, size_
     int rc = write ? rdmad_prep_write(ring, sqe, l->lease, offset, l->memory, size, 1)
                    : rdmad_prep_read(ring, sqe, l->lease, offset, l->memory, size, 1);
     CHECK(rc == 0, "prepare: %d", rc);
-    rdmad_sqe_set_timeout(sqe, DEADLINE_MS * UINT64_C(1000000));
+    rdmad_sqe_set_deadline(sqe, DEADLINE_MS);
     CHECK(rdmad_ring_submit(ring) == 1, "submit: %s", rdmad_last_error(l->session));
     rc = rdmad_ring_wait(ring, DEADLINE_MS + QUIESCE_MS + (int)TEST_PATIENCE_MS, &cqe);
     uint64_t took = now_ms() - start;
@@ -148,7 +148,7 @@ static void work(void *arg) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     rdmad_pool *pool;
     rdmad_ring *ring;
-    struct rdmad_event event;
+    struct rdmad_event event = RDMAD_EVENT_INIT;
     options.runtime_dir = tdaemon_dir(l->daemon);
     CHECK(!rdmad_open(&options, &l->session), "%s", rdmad_last_error(NULL));
     CHECK(!rdmad_pool_create(l->session, RANGE, 0, &pool), "%s", rdmad_last_error(l->session));

@@ -306,7 +306,7 @@ static void no_byte_changes_after_an_expiry_was_told(void) {
     scene_open(&s);
     for (unsigned round = 0; round < test_count(50); round++) {
         struct liar_lease at;
-        struct rdmad_event event;
+        struct rdmad_event event = RDMAD_EVENT_INIT;
         rdmad_lease *lease = grant(&s.owner, 0, UINT64_C(400) * test_patience());
         liar_attach(&s.liar, rdmad_lease_uri(lease), &at);
         liar_start(&s.liar, &at, false);

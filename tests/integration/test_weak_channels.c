@@ -44,8 +44,8 @@ static void *connect_there(void *unused) {
 }
 
 static void open_weak(enum pair_route route, unsigned kind) {
-    struct rdmad_incoming who;
-    struct rdmad_channel_info info;
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
     pthread_t thread;
     pair_open(&p, route, POOL, RDMAD_RIGHTS_ALL);
     asked = kind;
@@ -108,7 +108,7 @@ static void expect_row(struct tdaemon *d, const char *side) {
 }
 
 static void expect_info(const rdmad_channel *c) {
-    struct rdmad_channel_info info;
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
     rdmad_channel_get_info(c, &info);
     CHECK(info.kind == got, "it is %s, not %s", kind_name(info.kind), kind_name(got));
     CHECK(!strcmp(info.fabric, p.da == p.db ? "local" : test_fabric()), "fabric %s", info.fabric);
@@ -207,7 +207,7 @@ static void of_every_size(void) {
 /* Both ends tell the same bound, and it is the bound. */
 static void what_is_longer_is_refused(void) {
     rdmad_ring *near = client_ring(p.a, 16), *far = client_ring(p.b, 16);
-    struct rdmad_channel_info info;
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
     char text[400], bound[40];
     if (got != RDMAD_CHANNEL_DATAGRAM)
         return;
@@ -227,7 +227,7 @@ static void what_is_longer_is_refused(void) {
 }
 
 static void expect_closed(int reason) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     do
         OK(rdmad_next_event(p.a, (int)TEST_PATIENCE_MS, &e), p.a);
     while (e.type != RDMAD_EVENT_CHANNEL_CLOSED || e.channel != here);
@@ -413,7 +413,7 @@ static struct stream stream(uint32_t count, unsigned how, bool closes) {
     pthread_join(thread, NULL);
     free(m.seen);
     CHECK(m.end == RDMAD_E_CLOSED, "the receives that were left end with %s", rdmad_errname(m.end));
-    struct rdmad_channel_audit audit;
+    struct rdmad_channel_audit audit = RDMAD_CHANNEL_AUDIT_INIT;
     OK(rdmad_channel_get_audit(there, &audit), p.b);
     uint64_t lost = counted(p.db, "accepted", "lost");
     CHECK(audit.messages_received == m.received && audit.lost == lost,
@@ -535,7 +535,7 @@ static void a_link_that_is_made_anew(void) {
         CHECK(reap(near, p.a, text, sizeof(text)).status == 0, "nobody waits for it: %s", text);
     struct rdmad_sqe *sqe = entry(near);
     OK(rdmad_prep_send(near, sqe, p.ca, p.near, 64, 1), p.a);
-    rdmad_sqe_set_timeout(sqe, UINT64_C(60000000000));
+    rdmad_sqe_set_deadline(sqe, 60000);
     CHECK(rdmad_ring_submit(near) == 1, "%s", rdmad_last_error(p.a));
     for (uint64_t began = now_ms(); !link_broke(); sleep_ms(100))
         CHECK(now_ms() - began < 3 * TEST_PATIENCE_MS, "the link never breaks");

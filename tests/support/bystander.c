@@ -60,7 +60,7 @@ static void one_round(struct bystander *b) {
     rdmad_session *s;
     rdmad_pool *pool;
     rdmad_lease *lease, *there;
-    struct rdmad_lease_audit audit;
+    struct rdmad_lease_audit audit = RDMAD_LEASE_AUDIT_INIT;
 
     TIMED(b, CALL, "open", rdmad_open(&options, &s));
     TIMED(b, CALL, "pool", rdmad_pool_create(s, POOL, 0, &pool));

@@ -84,13 +84,12 @@ static unsigned turn(rdmad_ring *ring, rdmad_lease *lease, char *base, bool writ
         int rc = write ? rdmad_prep_write(ring, sqe, lease, offset, base + offset, piece, i)
                        : rdmad_prep_read(ring, sqe, lease, offset, base + offset, piece, i);
         CHECK(rc == 0, "prepare: %d", rc);
-        rdmad_sqe_set_timeout(sqe, TRANSFER_TIMEOUT_NS);
+        rdmad_sqe_set_deadline(sqe, TRANSFER_TIMEOUT_MS);
     }
     rdmad_ring_submit(ring); /* a lost daemon shows in the completions */
     for (unsigned i = 0; i < DEPTH; i++) {
         const struct rdmad_cqe *cqe;
-        int rc =
-            rdmad_ring_wait(ring, (int)(TRANSFER_TIMEOUT_NS / 1000000 + TEST_PATIENCE_MS), &cqe);
+        int rc = rdmad_ring_wait(ring, (int)(TRANSFER_TIMEOUT_MS + TEST_PATIENCE_MS), &cqe);
         CHECK(rc == 0, "an op has no outcome after %lu ms: %s", (unsigned long)(now_ms() - start),
               rdmad_strerror(rc));
         char text[RDMAD_TEXT_MAX + 1];

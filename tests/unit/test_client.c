@@ -123,7 +123,7 @@ static void use_hook(bool (*hook)(struct fake_daemon *, const struct rdmad_msg_h
 
 Test(hooked, a_daemon_that_dies_in_a_request_ends_it_at_once) {
     rdmad_pool *pool;
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     use_hook(hook_hang_up);
     cr_assert_eq(rdmad_pool_create(s, 4096, 0, &pool), RDMAD_E_DAEMON_LOST);
@@ -222,8 +222,8 @@ static bool hook_end_at_once(struct fake_daemon *f, const struct rdmad_msg_heade
 
 Test(hooked, an_event_right_behind_the_reply_finds_its_lease) {
     rdmad_lease *lease;
-    struct rdmad_event e;
-    struct rdmad_lease_info info;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
 
     use_hook(hook_end_at_once);
     cr_assert_eq(rdmad_lease_attach(s, "name", 0, &lease), 0);
@@ -234,7 +234,7 @@ Test(hooked, an_event_right_behind_the_reply_finds_its_lease) {
     cr_assert_eq(e.lease_id, 7);
     rdmad_lease_get_info(lease, &info);
     cr_assert_eq(info.ended, RDMAD_E_LEASE_REVOKED);
-    cr_assert_eq(info.ttl_ns, 0);
+    cr_assert_eq(info.ttl_ms, 0);
     cr_assert_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT, "once");
     rdmad_lease_free(lease);
 }
@@ -250,8 +250,8 @@ static bool hook_event_before_stat(struct fake_daemon *f, const struct rdmad_msg
 Test(hooked, an_event_that_came_with_a_reply_keeps_the_descriptor_readable) {
     rdmad_pool *pool;
     rdmad_lease *lease;
-    struct rdmad_lease_audit audit;
-    struct rdmad_event e;
+    struct rdmad_lease_audit audit = RDMAD_LEASE_AUDIT_INIT;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     use_hook(hook_event_before_stat);
     int fd = rdmad_session_fd(s);
@@ -269,7 +269,7 @@ Test(hooked, an_event_that_came_with_a_reply_keeps_the_descriptor_readable) {
 
 Test(client, a_freed_lease_takes_its_event_with_it) {
     rdmad_lease *a, *b;
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     cr_assert_eq(rdmad_lease_attach(s, "a", 0, &a), 0);
     fake_lease_ended(&fake, 7, 31, RDMAD_E_LEASE_EXPIRED);
@@ -282,7 +282,7 @@ Test(client, a_freed_lease_takes_its_event_with_it) {
 Test(client, revoking_tells_the_end_once_whether_or_not_the_daemon_says_it_too) {
     rdmad_pool *pool;
     rdmad_lease *lease;
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     cr_assert_eq(rdmad_pool_create(s, 4096, 0, &pool), 0);
     cr_assert_eq(rdmad_lease_grant(s, rdmad_pool_base(pool), 64, NULL, &lease), 0);
@@ -296,9 +296,9 @@ Test(client, revoking_tells_the_end_once_whether_or_not_the_daemon_says_it_too) 
 }
 
 Test(client, info_tells_of_a_leases_end_before_the_event_is_taken) {
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease *lease;
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     cr_assert_eq(rdmad_lease_attach(s, "a", 0, &lease), 0);
     rdmad_lease_get_info(lease, &info);
@@ -306,7 +306,7 @@ Test(client, info_tells_of_a_leases_end_before_the_event_is_taken) {
     fake_lease_ended(&fake, 7, 31, RDMAD_E_LEASE_REVOKED);
     rdmad_lease_get_info(lease, &info);
     cr_assert_eq(info.ended, RDMAD_E_LEASE_REVOKED);
-    cr_assert_eq(info.ttl_ns, 0);
+    cr_assert_eq(info.ttl_ms, 0);
     cr_assert_eq(rdmad_next_event(s, 0, &e), 0, "the event is lost");
     cr_assert_eq(e.type, RDMAD_EVENT_LEASE_ENDED);
 }
@@ -332,7 +332,7 @@ Test(client, a_descriptor_of_no_memory_is_named_before_anything_is_asked) {
 
 Test(client, a_session_that_the_daemon_ends_says_why) {
     struct rdmad_msg_error why = {.text = "the ring was broken"};
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     rdmad_pool *pool;
 
     fake_send(&fake, RDMAD_EV_SESSION_ENDED, 0, 0, &why, sizeof(why), NULL, 0);
@@ -351,7 +351,7 @@ struct asker {
 
 static void *wait_for_event(void *arg) {
     struct asker *a = arg;
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     a->rc = rdmad_next_event(s, -1, &e);
     return NULL;
@@ -360,13 +360,13 @@ static void *wait_for_event(void *arg) {
 Test(client, a_thread_that_waits_for_events_does_not_swallow_another_ones_reply) {
     struct asker a;
     rdmad_lease *lease;
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
 
     pthread_create(&a.thread, NULL, wait_for_event, &a);
     for (unsigned i = 0; i < 200; i++) {
         cr_assert_eq(rdmad_lease_attach(s, "name", 0, &lease), 0);
         rdmad_lease_get_info(lease, &info);
-        cr_assert_gt(info.ttl_ns, 0);
+        cr_assert_gt(info.ttl_ms, 0);
         rdmad_lease_free(lease);
     }
     fake_hang_up(&fake);

@@ -55,7 +55,7 @@ TestSuite(channel, .init = set_up, .fini = rig_tear_down, .timeout = 20);
 
 Test(channel, connecting_says_what_is_wanted_and_tells_what_came_of_it) {
     const struct rdmad_channel_connect_req *req = &asked[RDMAD_MSG_CHANNEL_CONNECT].connect;
-    struct rdmad_channel_info info;
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
 
     cr_assert_str_eq(req->uri, "rdmad://127.0.0.1:1/service");
     cr_assert_eq(req->kind, RDMAD_CHANNEL_DATAGRAM);
@@ -123,8 +123,8 @@ static void tell_closed(uint64_t handle, int reason) {
 }
 
 Test(channel, its_end_is_told_once) {
-    struct rdmad_channel_info info;
-    struct rdmad_event e;
+    struct rdmad_channel_info info = RDMAD_CHANNEL_INFO_INIT;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     tell_closed(41, RDMAD_E_PEER_LOST);
     tell_closed(41, RDMAD_E_CLOSED);
@@ -146,7 +146,7 @@ static bool readable(int fd) {
 }
 
 Test(channel, that_is_closed_here_takes_its_news_along) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     int fd = rdmad_session_fd(s);
 
     tell_closed(41, RDMAD_E_CLOSED);
@@ -209,8 +209,8 @@ Test(channel, terms_that_cannot_be_are_refused_here) {
 }
 
 Test(channel, who_connects_is_told_and_can_be_looked_at_and_accepted) {
-    struct rdmad_incoming who;
-    struct rdmad_event e;
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     rdmad_channel *c;
 
     listen_here();
@@ -234,7 +234,7 @@ Test(channel, who_connects_is_told_and_can_be_looked_at_and_accepted) {
 }
 
 Test(channel, who_is_accepted_unseen_is_no_event_any_more) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     rdmad_channel *c;
 
     listen_here();
@@ -260,8 +260,8 @@ Test(channel, accepting_whoever_comes_passes_over_who_has_given_up) {
 
 Test(channel, who_was_taken_back_is_not_there) {
     struct rdmad_channel_reject_req gone = {.service = 51, .incoming = 8};
-    struct rdmad_incoming who;
-    struct rdmad_event e;
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     listen_here();
     for (uint64_t i = 7; i < 10; i++)
@@ -289,7 +289,7 @@ Test(channel, memory_that_is_handed_over_is_told_by_address) {
                                      .length = 4096,
                                      .uid = 42,
                                      .node = "far"};
-    struct rdmad_event got;
+    struct rdmad_event got = RDMAD_EVENT_INIT;
 
     listen_here();
     fake_event(&fake, RDMAD_EV_HANDED_OVER, &e, sizeof(e));
@@ -308,7 +308,7 @@ Test(channel, memory_that_is_handed_over_is_told_by_address) {
 Test(channel, memory_outside_its_pool_ends_the_session_not_the_program) {
     struct rdmad_ev_handed_over e = {
         .service = 51, .pool = 11, .offset = UINT64_MAX - 8, .length = 4096};
-    struct rdmad_event got;
+    struct rdmad_event got = RDMAD_EVENT_INIT;
 
     listen_here();
     fake_event(&fake, RDMAD_EV_HANDED_OVER, &e, sizeof(e));
@@ -318,7 +318,7 @@ Test(channel, memory_outside_its_pool_ends_the_session_not_the_program) {
 
 Test(channel, a_service_takes_its_line_along) {
     struct rdmad_ev_handed_over e = {.service = 51, .pool = 11, .length = 4096};
-    struct rdmad_event got;
+    struct rdmad_event got = RDMAD_EVENT_INIT;
     int fd = rdmad_session_fd(s);
 
     listen_here();
@@ -332,7 +332,7 @@ Test(channel, a_service_takes_its_line_along) {
 }
 
 Test(channel, waiting_for_somebody_ends_with_the_daemon) {
-    struct rdmad_incoming who;
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
     rdmad_channel *c;
 
     listen_here();
@@ -374,7 +374,7 @@ Test(channel, sending_names_the_channel_and_what_goes_with_it) {
 }
 
 Test(channel, receiving_tells_length_and_immediate) {
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
 
     rig_play(answer_with);
     with = (struct rdmad_cqe){.bytes = 12, .flags = RDMAD_CQE_IMM, .imm = 99};
@@ -401,7 +401,7 @@ Test(channel, a_receives_timeout_is_its_ops_deadline_and_no_error) {
 }
 
 Test(channel, a_failed_message_is_explained_with_channel_and_node) {
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
 
     rig_play(answer_with);
     with = (struct rdmad_cqe){.status = RDMAD_E_CLOSED, .outcome = RDMAD_FAILED_UNTOUCHED};

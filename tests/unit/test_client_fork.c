@@ -40,7 +40,7 @@ Test(fork, a_child_that_closes_the_session_does_not_end_its_parents) {
 }
 
 static int use_everything(void) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     rdmad_pool *other;
 
     if (rdmad_pool_create(s, 4096, 0, &other) != RDMAD_E_DAEMON_LOST)
@@ -60,7 +60,7 @@ static int use_everything(void) {
 }
 
 static void *wait_for_an_event(void *unused) {
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     (void)unused;
     rdmad_next_event(s, 2000, &e);

@@ -255,7 +255,7 @@ Test(ring, of_two_ranges_the_one_that_does_not_fit_is_named) {
 
 Test(ring, a_lease_that_the_daemon_forgot_fails_with_why_it_ended) {
     const struct rdmad_cqe *cqe;
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     fake_lease_ended(&fake, 7, 31, RDMAD_E_LEASE_REVOKED);
     cr_assert_eq(rdmad_next_event(s, 1000, &e), 0);

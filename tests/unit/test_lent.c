@@ -43,7 +43,7 @@ static void ends_by_free(rdmad_lease *l) {
 
 /* Expired, or released by its last lessee; nobody takes the event. */
 static void ends_by_itself(rdmad_lease *l) {
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
 
     rdmad_lease_get_info(l, &info);
     fake_lease_ended(&fake, info.id, 0, RDMAD_E_LEASE_EXPIRED);
@@ -183,7 +183,7 @@ Test(lent, memory_of_a_budget_waits_until_its_service_is_closed) {
 Test(lent, on_a_session_that_is_lost_nobody_knows_so_it_is_not_handed_out_any_more) {
     unsigned room = room_for(4096, NULL);
     char *piece = rdmad_alloc(pool, 4096);
-    struct rdmad_event e;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
     rdmad_lease *own;
 
     cr_assert_eq(rdmad_lease_grant(s, piece, 4096, NULL, &own), 0);

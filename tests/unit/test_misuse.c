@@ -33,13 +33,13 @@ struct program {
 static rdmad_service *service;
 static rdmad_channel *channel;
 static rdmad_lease *own;
-static struct rdmad_event event;
-static struct rdmad_session_info session_info;
-static struct rdmad_lease_info lease_info;
-static struct rdmad_lease_audit audit;
-static struct rdmad_channel_info channel_info;
-static struct rdmad_incoming incoming;
-static struct rdmad_name names[1];
+static struct rdmad_event event = RDMAD_EVENT_INIT;
+static struct rdmad_session_info session_info = RDMAD_SESSION_INFO_INIT;
+static struct rdmad_lease_info lease_info = RDMAD_LEASE_INFO_INIT;
+static struct rdmad_lease_audit audit = RDMAD_LEASE_AUDIT_INIT;
+static struct rdmad_channel_info channel_info = RDMAD_CHANNEL_INFO_INIT;
+static struct rdmad_incoming incoming = RDMAD_INCOMING_INIT;
+static struct rdmad_name names[1] = {RDMAD_NAME_INIT};
 static const struct rdmad_cqe *cqe;
 static rdmad_pool *pool2;
 static rdmad_lease *lease2;
@@ -174,7 +174,7 @@ ENDS(buffer_as_ring, rdmad_ring_reserve(as_handle(memory)))
 
 ENDS(flags_of_null, rdmad_sqe_set_flags(NULL, 1))
 ENDS(imm_of_null, rdmad_sqe_set_imm(NULL, 1))
-ENDS(timeout_of_null, rdmad_sqe_set_timeout(NULL, 1))
+ENDS(timeout_of_null, rdmad_sqe_set_deadline(NULL, 1))
 ENDS(seen_twice, struct rdmad_sqe sqe; rig_submit_write(1); sqe = rig_take(); rig_complete(&sqe, 0);
      must(rdmad_ring_wait(ring, 2000, &cqe) == 0); rdmad_ring_seen(ring, cqe);
      rdmad_ring_seen(ring, cqe))
@@ -275,7 +275,7 @@ static const struct program never_were[] = {
     {buffer_as_ring, "is no ring"},
     {flags_of_null, "rdmad_sqe_set_flags: the entry is NULL"},
     {imm_of_null, "rdmad_sqe_set_imm: the entry is NULL"},
-    {timeout_of_null, "rdmad_sqe_set_timeout: the entry is NULL"},
+    {timeout_of_null, "rdmad_sqe_set_deadline: the entry is NULL"},
     {seen_twice, "rdmad_ring_seen: "},
     {seen_of_nothing, "rdmad_ring_seen: "},
 };

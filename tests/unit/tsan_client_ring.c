@@ -91,7 +91,7 @@ static void submit_some(struct rdmad_ring *r, uint64_t *next) {
 
     while (n-- > 0 && *next < OPS && (sqe = rdmad_ring_reserve(r))) {
         rdmad_prep_nop(r, sqe, *next);
-        rdmad_sqe_set_timeout(sqe, *next);
+        sqe->timeout_ns = *next;
         ++*next;
     }
     if (rdmad_ring_submit(r) < 0)

@@ -103,7 +103,7 @@ static struct rdmad_sqe *reserve_write(rdmad_ring *ring, void *buffer, uint64_t 
 static void use_ring(rdmad_ring *ring, void *buffer, unsigned *called) {
     struct rdmad_cqe cqe;
 
-    rdmad_sqe_set_timeout(reserve_write(ring, buffer, 1), 3);
+    reserve_write(ring, buffer, 1)->timeout_ns = 3;
     rdmad_sqe_set_flags(reserve_write(ring, buffer, 2), RDMAD_SQE_SILENT);
     must(rdmad_sqe_set_callback(ring, reserve_write(ring, buffer, 3), count, called), "callback");
     must(rdmad_ring_submit(ring) == 3 ? 0 : -1, "submit");
@@ -127,7 +127,7 @@ static void *own_ring(void *unused) {
 }
 
 static void *attach_often(void *unused) {
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease *mine;
 
     (void)unused;
@@ -140,7 +140,7 @@ static void *attach_often(void *unused) {
 }
 
 static void *take_events(void *unused) {
-    struct rdmad_event e = {0};
+    struct rdmad_event e = RDMAD_EVENT_INIT;
 
     (void)unused;
     while (e.type != RDMAD_EVENT_SESSION_LOST)
@@ -159,7 +159,7 @@ static void start(unsigned n, void *(*run)(void *)) {
 int main(void) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
     pthread_t server, listener;
-    struct rdmad_lease_info info;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
 
     fake_start(&fake);
     o.runtime_dir = fake.dir;

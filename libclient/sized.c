@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sized.c - the one way in which structs cross between versions.
+ */
+#include "libclient/sized.h"
+
+#include "libclient/internal.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROWTH_MAX 4096u /* no struct will ever be as much larger than it is now */
+
+const struct rdmad_sized rdmad_sized_options = RDMAD_SIZED(rdmad_options, RDMAD_OPTIONS_INIT);
+const struct rdmad_sized rdmad_sized_lease_terms =
+    RDMAD_SIZED(rdmad_lease_terms, RDMAD_LEASE_TERMS_INIT);
+const struct rdmad_sized rdmad_sized_service_terms =
+    RDMAD_SIZED(rdmad_service_terms, RDMAD_SERVICE_TERMS_INIT);
+const struct rdmad_sized rdmad_sized_session_info =
+    RDMAD_SIZED(rdmad_session_info, RDMAD_SESSION_INFO_INIT);
+const struct rdmad_sized rdmad_sized_lease_info =
+    RDMAD_SIZED(rdmad_lease_info, RDMAD_LEASE_INFO_INIT);
+const struct rdmad_sized rdmad_sized_lease_audit =
+    RDMAD_SIZED(rdmad_lease_audit, RDMAD_LEASE_AUDIT_INIT);
+const struct rdmad_sized rdmad_sized_channel_info =
+    RDMAD_SIZED(rdmad_channel_info, RDMAD_CHANNEL_INFO_INIT);
+const struct rdmad_sized rdmad_sized_channel_audit =
+    RDMAD_SIZED(rdmad_channel_audit, RDMAD_CHANNEL_AUDIT_INIT);
+const struct rdmad_sized rdmad_sized_incoming = RDMAD_SIZED(rdmad_incoming, RDMAD_INCOMING_INIT);
+const struct rdmad_sized rdmad_sized_event = RDMAD_SIZED(rdmad_event, RDMAD_EVENT_INIT);
+const struct rdmad_sized rdmad_sized_name = RDMAD_SIZED(rdmad_name, RDMAD_NAME_INIT);
+const struct rdmad_sized rdmad_sized_message = RDMAD_SIZED(rdmad_message, RDMAD_MESSAGE_INIT);
+
+/* All of these structs begin with it. */
+static size_t size_of(const void *any) {
+    size_t size;
+
+    memcpy(&size, any, sizeof(size));
+    return size;
+}
+
+static bool possible(const struct rdmad_sized *what, size_t size) {
+    return size >= what->first && size <= what->known + GROWTH_MAX;
+}
+
+static const char sentence[] =
+    "%s.size is %zu where this librdmad %s knows %zu (and any from %zu): start from %s";
+
+int rdmad_sized_check(const struct rdmad_session *s, const struct rdmad_sized *what,
+                      const void *out) {
+    if (!out)
+        return rdmad_fail(s, RDMAD_E_INVAL, "there is no struct %s to be filled: it is NULL",
+                          what->name);
+    if (!possible(what, size_of(out)))
+        return rdmad_fail(s, RDMAD_E_INVAL, sentence, what->name, size_of(out), RDMAD_VERSION,
+                          what->known, what->first, what->init);
+    return 0;
+}
+
+void rdmad_sized_must(const struct rdmad_sized *what, const void *out, const char *call) {
+    if (rdmad_sized_check(NULL, what, out) == 0)
+        return;
+    fprintf(stderr, "rdmad misuse: %s: %s\n", call, rdmad_last_error(NULL));
+    abort();
+}
+
+void rdmad_sized_fill(const struct rdmad_sized *what, void *out, const void *full) {
+    const size_t own = sizeof(size_t); /* the program's size stays */
+    size_t size = size_of(out), both = size < what->known ? size : what->known;
+
+    memcpy((char *)out + own, (const char *)full + own, both - own);
+    memset((char *)out + both, 0, size - both);
+}
+
+int rdmad_sized_read(const struct rdmad_session *s, const struct rdmad_sized *what, const void *in,
+                     void *out) {
+    const size_t own = sizeof(size_t);
+    size_t size;
+
+    if (!in)
+        return 0;
+    if (rdmad_sized_check(s, what, in))
+        return RDMAD_E_INVAL;
+    size = size_of(in);
+    for (size_t i = what->known; i < size; i++) {
+        if (((const char *)in)[i])
+            return rdmad_fail(s, RDMAD_E_INVAL,
+                              "%s asks for something that this librdmad %s does not know (byte %zu "
+                              "of %zu): leave it out, or install a newer one",
+                              what->name, RDMAD_VERSION, i, size);
+    }
+    memcpy((char *)out + own, (const char *)in + own,
+           (size < what->known ? size : what->known) - own);
+    return 0;
+}
