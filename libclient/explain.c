@@ -67,8 +67,9 @@ struct known {
     uint64_t ended_ago_ns;
     uint32_t rights;
     bool found;
-    bool requested;                /* of a service */
-    char node[RDMAD_NAME_MAX + 1]; /* the channel's other end */
+    bool requested;                 /* of a service */
+    char node[RDMAD_NAME_MAX + 1];  /* the channel's other end */
+    char ended[RDMAD_TEXT_MAX + 1]; /* how the channel did, if it has */
 };
 
 static void know_channel(const struct rdmad_ring *r, uint64_t handle, struct known *k) {
@@ -76,11 +77,13 @@ static void know_channel(const struct rdmad_ring *r, uint64_t handle, struct kno
 
     k->id = handle;
     pthread_mutex_lock(&r->session->lock);
+    rdmad_control_look(r->session);
     c = rdmad_channel_find(r->session, handle);
     if (c) {
         k->found = true;
         k->length = c->max_message;
         memcpy(k->node, c->peer_node, sizeof(k->node));
+        memcpy(k->ended, c->closed_text, sizeof(k->ended));
     }
     pthread_mutex_unlock(&r->session->lock);
 }
@@ -186,6 +189,16 @@ static void say_limit(struct sentence *s, const struct rdmad_cqe *cqe) {
         say(s, ": %s; cancel some, or have the limit raised", whose[cqe->lease_id]);
 }
 
+/* What the daemon could not find, which knows it by number alone. */
+static void say_missing(struct sentence *s, const struct rdmad_cqe *cqe, const struct known *k) {
+    if (cqe->opcode == RDMAD_OP_CANCEL)
+        say(s, ": no op with that user_data is in flight on the ring");
+    else if (is_message(cqe->opcode) && !k->found)
+        say(s, ": the channel was closed here before rdmad took the op");
+    else
+        say(s, ": the buffer's pool was destroyed before rdmad took the op");
+}
+
 static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struct rdmad_slot *slot,
                     const struct known *k) {
     say(s, " failed: %s", rdmad_error_text(cqe->status));
@@ -206,6 +219,22 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
     case RDMAD_E_RIGHTS:
         if (k->found)
             say_rights(s, k->rights);
+        break;
+    case RDMAD_E_OPCODE:
+        if (slot && slot->members > 1)
+            say(s, " (one of its entries was reserved and not prepared)");
+        break;
+    case RDMAD_E_HANDLE:
+        say_missing(s, cqe, k);
+        break;
+    case RDMAD_E_NO_LEASE:
+        if (!k->found)
+            say(s, ": it was freed here before rdmad took the op");
+        break;
+    case RDMAD_E_CANCELED:
+    case RDMAD_E_CLOSED:
+        if (is_message(cqe->opcode) && k->ended[0])
+            say(s, ": %s", k->ended);
         break;
     case RDMAD_E_NO_WAITER:
         say(s, "%s",
@@ -253,6 +282,12 @@ void rdmad_ring_explain(const rdmad_ring *r, const struct rdmad_cqe *cqe, char *
 
     if (size == 0)
         return;
+    buf[0] = '\0';
+    if (cqe->status == RDMAD_E_OPCODE && cqe->opcode == UINT8_MAX) {
+        say(&s, "an entry was submitted that was reserved and not prepared, or whose prep failed; "
+                "nothing was changed: give such an entry back with rdmad_ring_unreserve");
+        return;
+    }
     say_op(&s, cqe, slot, &k);
     if (cqe->status == 0) {
         say(&s, " done");

@@ -64,6 +64,8 @@ int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
     *out = NULL;
     if (!rc)
         rc = rdmad_check_request(s, timeout_ms);
+    if (!rc && bytes == 0)
+        rc = rdmad_fail(s, RDMAD_E_INVAL, "a request for no bytes: ask for one at least");
     if (rc)
         return rc;
     struct rdmad_lease_request_req request = {.bytes = bytes,

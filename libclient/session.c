@@ -156,6 +156,25 @@ static bool guard_asked_for(void) {
     return value && *value && strcmp(value, "0") != 0;
 }
 
+/* What shows only later, or never, if it is not looked at here. */
+static int check_options(const struct rdmad_options *o) {
+    if (o->name && strlen(o->name) > RDMAD_NAME_MAX)
+        return rdmad_fail(NULL, RDMAD_E_NAME,
+                          "the session's name has %zu characters, at most %u are allowed",
+                          strlen(o->name), RDMAD_NAME_MAX);
+    if (o->ring_entries &&
+        (o->ring_entries < RDMAD_RING_MIN_ENTRIES || o->ring_entries > RDMAD_RING_MAX_ENTRIES))
+        return rdmad_fail(NULL, RDMAD_E_INVAL,
+                          "ring_entries is %u: a ring has %u to %u entries, 0 stands for 64",
+                          o->ring_entries, RDMAD_RING_MIN_ENTRIES, RDMAD_RING_MAX_ENTRIES);
+    if (o->spin_us < -1)
+        return rdmad_fail(NULL, RDMAD_E_INVAL,
+                          "spin_us is %lld: it is -1 for what the daemon advises, 0 not to spin, "
+                          "or microseconds",
+                          (long long)o->spin_us);
+    return 0;
+}
+
 static int open_session(struct rdmad_session *s, const struct rdmad_options *o) {
     int rc = connect_to_daemon(s, o->runtime_dir);
 
@@ -177,6 +196,9 @@ int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
     *out = NULL;
     if (rdmad_sized_read(NULL, &rdmad_sized_options, options, &o))
         return RDMAD_E_INVAL;
+    rc = check_options(&o);
+    if (rc)
+        return rc;
     s = session_new();
     if (!s)
         return rdmad_fail(NULL, RDMAD_E_NOMEM, "out of memory for a session");

@@ -115,6 +115,11 @@ bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
 int rdmad_ring_idle(struct rdmad_ring *r) {
     if (rdmad_is_lost(r->session))
         return rdmad_fail_lost(r->session);
+    if (r->batch != RDMAD_NO_SLOT)
+        return rdmad_fail(r->session, RDMAD_E_INVAL,
+                          "nothing is in flight on ring %llu that could complete: its batch of %u "
+                          "entries begins when one without RDMAD_SQE_MORE is submitted",
+                          (unsigned long long)r->handle, r->batch_members);
     return rdmad_fail(r->session, RDMAD_E_INVAL,
                       "nothing is in flight on ring %llu that could complete here (%u entries are "
                       "reserved and not submitted, %u ops have a callback)",

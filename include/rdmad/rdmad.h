@@ -103,9 +103,9 @@ RDMAD_API size_t rdmad_struct_size(const char *name);
 struct rdmad_options {
     size_t size;             /* sizeof(struct rdmad_options), set by RDMAD_OPTIONS_INIT */
     const char *runtime_dir; /* NULL: $RDMAD_RUNTIME_DIR, /run/rdmad, or the user's own */
-    const char *name;        /* shown to operators; NULL: the program's name */
-    uint32_t ring_entries;   /* of the blocking calls' ring; 0: 64 */
-    int64_t spin_us;         /* spin this long before sleeping; -1: as the daemon advises */
+    const char *name; /* shown to operators, _ for what no name may have; NULL: the program's */
+    uint32_t ring_entries; /* of the blocking calls' ring, up to RDMAD_RING_MAX_ENTRIES; 0: 64 */
+    int64_t spin_us;       /* spin this long before sleeping; -1: as the daemon advises */
 };
 #define RDMAD_OPTIONS_INIT \
     { sizeof(struct rdmad_options), NULL, NULL, 0, -1 }

@@ -52,7 +52,7 @@ static void side_down(struct side *s) {
 static void one_op(struct side *s) {
     const struct rdmad_cqe *cqe;
     struct rdmad_sqe *sqe = rdmad_ring_reserve(s->ring);
-    rdmad_prep_nop(sqe, 1);
+    CHECK(sqe && !rdmad_prep_nop(s->ring, sqe, 1), "%s", rdmad_last_error(s->session));
     CHECK(rdmad_ring_submit(s->ring) == 1, "%s", rdmad_last_error(s->session));
     CHECK(rdmad_ring_wait(s->ring, (int)TEST_PATIENCE_MS, &cqe) == 0 && cqe->status == 0,
           "an op %s: %s", s->way->name, rdmad_last_error(s->session));

@@ -12,6 +12,8 @@ rdmad_test(unit_misuse unit/test_misuse.c unit/child.c unit/client_rig.c unit/fa
   LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_sized unit/test_sized.c unit/child.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_sentences unit/test_sentences.c unit/client_rig.c unit/fake_daemon.c
+  LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(tsan_alloc unit/tsan_alloc.c PLAIN LINK librdmad_static LABELS unit tsan)
 rdmad_test(tsan_client_ring unit/tsan_client_ring.c PLAIN LINK librdmad_static LABELS unit tsan)
 rdmad_test(tsan_client_threads unit/tsan_client_threads.c unit/fake_daemon.c
