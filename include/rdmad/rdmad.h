@@ -515,6 +515,46 @@ RDMAD_API int rdmad_send_lease(rdmad_channel *channel, const char *uri);
  * most 128 leases are sent and received at one time in a session (RDMAD_E_LIMIT). */
 RDMAD_API int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out);
 
+/* ---- what comes before what ---------------------------------------------------------------- */
+
+/*
+ * The same on every fabric (local, tcp, verbs), unless it says otherwise; nothing else is promised.
+ *
+ * Ops. Between two ops there is no order, not on one ring and not to the same bytes: they start,
+ * place their bytes and complete in any order, and a small one overtakes a large one. What makes an
+ * order: the completion of the first was seen before the second is submitted (a blocking call has
+ * returned), or the second has RDMAD_SQE_FENCE. Then, if the first was done, all of it is placed
+ * before any of the second is.
+ *
+ * WRITE. Done means placed in the target's memory: its CPU, and whoever reads it by an op begun
+ * after that, see the bytes. Before that, and within one WRITE, they arrive in any order: to see
+ * the last byte of a WRITE, or of one flag beside its data, says nothing of the others.
+ *
+ * NOTIFY. Who has taken the notification sees the bytes of that NOTIFY, and of what was ordered
+ * before it as above; not of other WRITEs that were only submitted earlier. Notifications of two
+ * NOTIFYs without an order between them come in any order.
+ *
+ * Batches. The members are ops like others, without an order among them; with FENCE a member waits
+ * for those before it. The batch's completion comes when all have ended.
+ *
+ * Messages. On a channel that is RDMAD_CHANNEL_RELIABLE or _UNACKED they arrive, and receives
+ * complete, in the order in which the sends were submitted on one ring; between rings, and with the
+ * library's blocking calls, only in an order made as above. Who has received a message sees its
+ * bytes, and of WRITEs what was ordered before it.
+ *
+ * Completions. Each is seen once. Their order tells nothing, but for receives of one channel.
+ *
+ * Atomic operations are atomic with each other on a lease; with the owner's CPU over local and tcp,
+ * and over verbs where the device says so (docs/ARCHITECTURE.md, "Atomics").
+ *
+ * READ and the owner's CPU, or another op that writes there at the same time: no unit is promised
+ * to be read as a whole, on no fabric; not 8 bytes, aligned or not. The bytes are fetched in any
+ * order and may be a mix of old and new ones; a version number before and after the data does not
+ * show that, a checksum over it does. Where atomics are atomic with the CPU, rdmad_fetch_add of 0
+ * reads 8 bytes as a whole. The same holds for the owner's CPU that reads what a WRITE is just
+ * placing.
+ */
+
 /* ---- blocking transfers -------------------------------------------------------------------- */
 
 /*
