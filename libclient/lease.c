@@ -101,8 +101,6 @@ static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
     int rc;
 
     rc = rdmad_sized_read(s, &rdmad_sized_lease_terms, terms, &t);
-    if (!rc && length == 0)
-        rc = rdmad_fail(s, RDMAD_E_INVAL, "a lease of no bytes: it has one at least");
     if (rc)
         return rc;
     *out = (struct rdmad_lease_grant_req){.length = length,

@@ -56,22 +56,20 @@ void rdmad_object_end(struct rdmad_object *o, enum rdmad_kind kind, uint64_t num
         rdmad_object_misused(o, kind, call);
 }
 
-/* With the lock: takes the oldest out, if there is more than is to be kept. */
-static struct rdmad_object *take_old(struct kept *k) {
-    struct rdmad_object *old = k->first;
-
-    if (k->bytes <= KEPT_BYTES)
-        return NULL;
-    k->first = old->next;
-    if (!k->first)
-        k->last = NULL;
-    k->bytes -= old->size;
-    return old;
+/* With the lock: frees the oldest while there is more than is to be kept. */
+static void free_old(struct kept *k) {
+    while (k->first && k->bytes > KEPT_BYTES) {
+        struct rdmad_object *old = k->first;
+        k->first = old->next;
+        if (!k->first)
+            k->last = NULL;
+        k->bytes -= old->size;
+        free(old);
+    }
 }
 
 void rdmad_object_keep(struct rdmad_object *o, size_t size) {
     struct kept *k = &kept[o->mark - RDMAD_OBJECT_GONE];
-    struct rdmad_object *old;
 
     o->next = NULL;
     o->size = size;
@@ -82,10 +80,7 @@ void rdmad_object_keep(struct rdmad_object *o, size_t size) {
         k->first = o;
     k->last = o;
     k->bytes += size;
-    do {
-        old = take_old(k);
-        free(old);
-    } while (old);
+    free_old(k);
     pthread_mutex_unlock(&lock);
 }
 

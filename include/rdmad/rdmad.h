@@ -288,7 +288,8 @@ struct rdmad_lease_terms {
 
 /*
  * Owner: lets others reach [memory, memory + length) of one of the session's pools. terms may be
- * NULL. The lease ends by itself after its ttl, with the session, or by rdmad_lease_revoke.
+ * NULL. A lease of no bytes is one, too: it can be attached to, and has nothing to reach. The lease
+ * ends by itself after its ttl, with the session, or by rdmad_lease_revoke.
  */
 RDMAD_API int rdmad_lease_grant(rdmad_session *session, void *memory, size_t length,
                                 const struct rdmad_lease_terms *terms, rdmad_lease **out);
