@@ -142,7 +142,7 @@ static void await_peers(struct tdaemon *d, unsigned at_least) {
 static void attach_from(struct tdaemon *d, const char *uri, const char *who) {
     rdmad_session *s = client_open(d);
     rdmad_lease *lease;
-    CHECK(!rdmad_lease_attach(s, uri, TEST_PATIENCE_MS, &lease), "%s: %s", who,
+    CHECK(!rdmad_lease_attach(s, uri, (int)TEST_PATIENCE_MS, &lease), "%s: %s", who,
           rdmad_last_error(s));
     rdmad_close(s);
 }

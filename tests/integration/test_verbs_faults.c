@@ -120,7 +120,7 @@ static void read_nothing(struct lessee *l, rdmad_ring *ring) {
     for (unsigned i = 0; i < AT_ONCE; i++) {
         struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
         CHECK(sqe && !rdmad_prep_read(ring, sqe, l->lease, 0, l->memory, 0, i), "no room");
-        rdmad_sqe_set_timeout(sqe, 500 * UINT64_C(1000000));
+        rdmad_sqe_set_deadline(sqe, 500);
     }
     CHECK(rdmad_ring_submit(ring) == AT_ONCE, "submit: %s", rdmad_last_error(l->session));
     for (unsigned i = 0; i < AT_ONCE; i++) {

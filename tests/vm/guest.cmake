@@ -6,8 +6,8 @@
 # counterpart), and test_wakeups, which has one daemon, no link, and counts how two processors spin.
 foreach(name test_bad_messages test_bad_sqes test_sessions test_kill_client test_kill_daemon test_lease
         test_links test_transfers test_punch test_args test_service test_channels test_messages test_operations
-        test_random_ops test_async_rdma test_storms test_stalls test_lease_complete test_notify_stream test_guard
-        test_weak_channels)
+        test_random_ops test_async_rdma test_storms test_stalls test_lease_complete test_lease_told test_notify_stream
+        test_guard test_weak_channels)
   if(TARGET ${name})
     rdmad_guest_test(verbs_${name} $<TARGET_FILE:${name}> TIMEOUT 400)
   endif()
