@@ -73,7 +73,7 @@ static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sq
         int rc = batch_join(w, r, sqe, rq);
         status = status ? status : rc;
     }
-    bool stops = fence_stops(r, sqe);
+    bool stops = !status && fence_stops(r, sqe);
     int rc = chain_admit(r, rq->order, sqe->flags);
     if (!rc && !stops)
         rc = chain_start(r, rq->order, sqe->flags);

@@ -185,6 +185,8 @@ void outbox_page_sge(const struct link *l, struct ibv_sge *sge) {
 
 void outbox_ask(struct link *l, struct fabric_op *op) {
     op_mark(op)->state = OP_ASKING;
+    outbox_release(l, op);
+    l->verbs->progress++; /* there is a slot again */
     list_append(&l->outbox.asking, &op->node);
     lane_wake(&l->lane[0]);
 }
