@@ -4,8 +4,8 @@
  *
  * An entry with RDMAD_SQE_LINK makes the next transfer of its ring wait for its end, as if that had
  * RDMAD_SQE_FENCE, and start only if it was done. If it was not, that next one ends CANCELED,
- * untouched, and so does what that one is linked to. NOP, RECV, NOTIFIED and CANCEL are no part of
- * this: they come between the links of a chain as if they were not there.
+ * untouched, and so does what that one is linked to. A NOP ends a chain: who has seen it break goes
+ * on behind one. RECV, NOTIFIED and CANCEL come between links as if they were not there.
  *
  * A batch is one link: its last entry has the flag, and the chain breaks if any member was not
  * done. One that follows a broken link is canceled whole.
@@ -22,10 +22,13 @@ static bool is_link(uint8_t opcode) {
 }
 
 uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe) {
-    return is_link(sqe->opcode) ? ++r->taken : 0;
+    bool counts = is_link(sqe->opcode) || sqe->opcode == RDMAD_OP_NOP;
+    return counts ? ++r->taken : 0;
 }
 
 void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe) {
+    if (sqe->opcode == RDMAD_OP_NOP)
+        r->linked = false;
     if (!is_link(sqe->opcode))
         return;
     if (r->linked && !r->batch)

@@ -74,8 +74,10 @@ static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sq
         status = status ? status : rc;
     }
     bool stops = !status && fence_stops(r, sqe);
-    int rc = chain_admit(r, rq->order, sqe->flags);
-    if (!rc && !stops)
+    int rc = 0;
+    if (sqe->opcode != RDMAD_OP_NOP)
+        rc = chain_admit(r, rq->order, sqe->flags);
+    if (!rc && !stops && sqe->opcode != RDMAD_OP_NOP)
         rc = chain_start(r, rq->order, sqe->flags);
     status = status ? status : rc;
     if (status)

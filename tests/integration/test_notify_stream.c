@@ -16,9 +16,10 @@ enum { BYTES = 1 << 16, OUT = 16, ASKED = 32 };
 struct board {
     char uri[RDMAD_URI_MAX + 1];
     struct tdaemon *at;
-    uint32_t count; /* to be sent; 0: as they come until end */
+    uint32_t count; /* to be sent */
     uint32_t taken; /* atomic, by the owner */
-    bool granted, end;
+    bool slow;      /* the owner */
+    bool granted;
 };
 
 static struct board *board_new(struct tdaemon *at, uint32_t count) {
@@ -67,6 +68,8 @@ static void take_all(void *arg) {
         CHECK(!rdmad_prep_notified(ring, reserved(ring), lease, 0), "%s", rdmad_last_error(s));
         rdmad_ring_submit(ring);
         __atomic_store_n(&b->taken, ++next, __ATOMIC_RELEASE);
+        if (b->slow && next % 16 == 0)
+            sleep_ms(1);
     }
     rdmad_close(s);
 }
@@ -102,9 +105,11 @@ static void a_stream(bool link) {
             untaken++;
         }
         rdmad_ring_submit(ring);
-        int rc = rdmad_ring_wait(ring, sent > ended ? (int)TEST_PATIENCE_MS : 0, &cqe);
-        if (rc == RDMAD_E_INVAL) /* nothing is out */
+        if (sent == ended) { /* the owner has 64 to take */
+            sleep_ms(1);
             continue;
+        }
+        int rc = rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe);
         CHECK(!rc, "%s: %u sent, %u ended", rdmad_errname(rc), sent, ended);
         refused += cqe->status == RDMAD_E_NO_WAITER;
         CHECK(!cqe->status || cqe->status == RDMAD_E_NO_WAITER, "%s", rdmad_errname(cqe->status));
@@ -122,9 +127,71 @@ static void a_stream(bool link) {
     munmap(b, sizeof(*b));
 }
 
+/* Everything is linked, and the owner is slower than the stream: what is refused stops it, and it
+ * goes on from there. The owner checks that it gets each, in order. */
+static void a_linked_stream(bool link) {
+    const uint32_t count = test_count(20000);
+    struct tdaemon *a = tdaemon_start("127.0.0.1", NULL);
+    struct tdaemon *at = link ? tdaemon_start("127.0.0.2", NULL) : a;
+    struct board *b = board_new(a, count);
+    b->slow = true;
+    pid_t owner = client_fork(take_all, b);
+    rdmad_pool *pool;
+    rdmad_ring *ring;
+    rdmad_lease *lease;
+    rdmad_session *s = session_of(at, &pool);
+    uint32_t *memory = rdmad_pool_base(pool), next = 0, stops = 0;
+    while (!__atomic_load_n(&b->granted, __ATOMIC_ACQUIRE))
+        sleep_ms(1);
+    CHECK(!rdmad_lease_attach(s, b->uri, 0, &lease) && !rdmad_ring_create(s, OUT, &ring), "%s",
+          rdmad_last_error(s));
+    while (next < count) {
+        uint32_t first = next, ended = 0, sent = 0;
+        bool stopped = false;
+        rdmad_prep_nop(reserved(ring), UINT64_MAX); /* what came before has been seen */
+        for (; sent < OUT - 1 && first + sent < count; sent++) {
+            struct rdmad_sqe *sqe = reserved(ring);
+            uint32_t n = first + sent, *from = &memory[n % 1024];
+            *from = n;
+            CHECK(!rdmad_prep_write_notify(ring, sqe, lease, 0, from, 4, n, n), "%s",
+                  rdmad_last_error(s));
+            rdmad_sqe_set_flags(sqe, RDMAD_SQE_LINK);
+        }
+        rdmad_ring_submit(ring);
+        for (; ended < sent + 1; ended++) {
+            const struct rdmad_cqe *cqe;
+            CHECK(!rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe), "nothing comes");
+            if (cqe->user_data != UINT64_MAX) {
+                CHECK(cqe->user_data == first + ended - 1, "out of order");
+                int wanted = stopped ? RDMAD_E_CANCELED : 0;
+                CHECK(cqe->status == wanted || (!stopped && cqe->status == RDMAD_E_NO_WAITER),
+                      "%u: %s", (unsigned)cqe->user_data, rdmad_errname(cqe->status));
+                stops += cqe->status == RDMAD_E_NO_WAITER;
+                stopped = cqe->status;
+                next += !cqe->status;
+            }
+            rdmad_ring_seen(ring, cqe);
+        }
+    }
+    fprintf(stderr, "%s: %u linked notifications, stopped %u times, no holes\n",
+            link ? "two daemons" : "one daemon", count, stops);
+    CHECK(stops, "the owner was to be too slow at times");
+    client_expect_ok(owner);
+    rdmad_close(s);
+    if (at != a)
+        tdaemon_stop(at);
+    tdaemon_stop(a);
+    munmap(b, sizeof(*b));
+}
+
+static void a_linked_stream_has_no_holes(void) {
+    a_linked_stream(false);
+    a_linked_stream(true);
+}
+
 static void none_is_refused_before_64_are_untaken(void) {
     a_stream(false);
     a_stream(true);
 }
 
-TEST_MAIN(CASE(none_is_refused_before_64_are_untaken))
+TEST_MAIN(CASE(none_is_refused_before_64_are_untaken), CASE(a_linked_stream_has_no_holes))

@@ -166,15 +166,25 @@ Test(chain, a_refusal_is_not_forgotten_while_earlier_ones_wait) {
     expect(4, (int[]){0, R, R, X});
 }
 
-Test(chain, entries_of_other_kinds_pass_through_it) {
-    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP, .user_data = 2};
-    struct rdmad_sqe cancel = {.opcode = RDMAD_OP_CANCEL, .lease = 99, .user_data = 3};
+Test(chain, entries_of_other_kinds_pass_through_it_and_a_nop_ends_it) {
+    struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP, .user_data = 4};
+    struct rdmad_sqe cancel = {.opcode = RDMAD_OP_CANCEL, .lease = 99, .user_data = 2};
     put(REMOTE, 0, 0);
     put_bad(LOCAL, 1, LINK);
-    rig_put(&c, &nop);
     rig_put(&c, &cancel);
-    put(LOCAL, 4, 0);
-    expect(5, (int[]){0, R, 0, RDMAD_E_HANDLE, X});
+    put(LOCAL, 3, LINK);
+    rig_put(&c, &nop);
+    put(LOCAL, 5, 0);
+    expect(6, (int[]){0, R, RDMAD_E_HANDLE, X, 0, 0});
+    nop.user_data = 1;
+    rig_break(&rig);
+    put(REMOTE, 0, LINK);
+    rig_put(&c, &nop);
+    put(LOCAL, 2, 0);
+    cancel.lease = 0;
+    cancel.user_data = 3;
+    rig_put(&c, &cancel);
+    expect(4, (int[]){X, 0, 0, 0});
     nop.flags = LINK;
     nop.user_data = 0;
     rig_put(&c, &nop);
