@@ -6,8 +6,7 @@
  * they were sent. Otherwise whatever the kernel installed into this process is closed before the
  * caller hears of it. Descriptors that did not fit into the control buffer were never installed
  * (the kernel drops them and sets MSG_CTRUNC), those that did fit were, even in a packet that is
- * refused for its length. Where a close may wait for whoever sent the descriptor, the caller says
- * how it is closed, and the control buffer has room for all that one packet can bring.
+ * refused for its length.
  *
  * An empty packet cannot be told from end of file on SOCK_SEQPACKET, so it counts as one.
  */
@@ -20,10 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PACKET_FDS 253u /* the kernel's SCM_MAX_FD */
-
 union control {
-    char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * PACKET_FDS)];
+    char bytes[CMSG_SPACE(sizeof(int) * RDMAD_MSG_MAX_FDS)];
     struct cmsghdr align;
 };
 
@@ -38,7 +35,7 @@ int rdmad_fdmsg_send(int sock, const void *data, size_t size, const int *fds, un
         return RDMAD_E_SYSTEM;
     }
     if (nfds) {
-        memset(&control, 0, CMSG_SPACE(sizeof(int) * RDMAD_MSG_MAX_FDS));
+        memset(&control, 0, sizeof(control));
         msg.msg_control = control.bytes;
         msg.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
         struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
@@ -55,14 +52,9 @@ int rdmad_fdmsg_send(int sock, const void *data, size_t size, const int *fds, un
     return errno == EAGAIN || errno == EWOULDBLOCK ? RDMAD_E_AGAIN : RDMAD_E_SYSTEM;
 }
 
-static void close_at_once(int fd) {
-    close(fd);
-}
-
 /* Takes every descriptor in msg out: the first max_fds into fds, all others are closed. Returns how
  * many there were. */
-static unsigned collect_fds(struct msghdr *msg, int *fds, unsigned max_fds,
-                            void (*discard)(int fd)) {
+static unsigned collect_fds(struct msghdr *msg, int *fds, unsigned max_fds) {
     unsigned count = 0;
 
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -75,7 +67,7 @@ static unsigned collect_fds(struct msghdr *msg, int *fds, unsigned max_fds,
             if (count < max_fds)
                 fds[count] = fd;
             else
-                discard(fd);
+                close(fd);
             count++;
         }
     }
@@ -84,11 +76,6 @@ static unsigned collect_fds(struct msghdr *msg, int *fds, unsigned max_fds,
 
 int rdmad_fdmsg_recv(int sock, void *buf, size_t *size, int *fds, unsigned max_fds,
                      unsigned *nfds) {
-    return rdmad_fdmsg_recv_with(sock, buf, size, fds, max_fds, nfds, NULL);
-}
-
-int rdmad_fdmsg_recv_with(int sock, void *buf, size_t *size, int *fds, unsigned max_fds,
-                          unsigned *nfds, void (*discard)(int fd)) {
     union control control;
     struct iovec iov = {.iov_base = buf, .iov_len = *size};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -100,43 +87,23 @@ int rdmad_fdmsg_recv_with(int sock, void *buf, size_t *size, int *fds, unsigned 
         max_fds = RDMAD_MSG_MAX_FDS;
     if (max_fds) {
         msg.msg_control = control.bytes;
-        msg.msg_controllen = CMSG_SPACE(sizeof(int) * (discard ? PACKET_FDS : max_fds));
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * max_fds);
     }
-    if (!discard)
-        discard = close_at_once;
     do
         n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK ? RDMAD_E_AGAIN : RDMAD_E_SYSTEM;
 
-    unsigned count = collect_fds(&msg, fds, max_fds, discard);
+    unsigned count = collect_fds(&msg, fds, max_fds);
     bool too_many = count > max_fds || (msg.msg_flags & MSG_CTRUNC);
     bool cut = msg.msg_flags & MSG_TRUNC;
     if (too_many || cut || n == 0) {
         for (unsigned i = 0; i < count && i < max_fds; i++)
-            discard(fds[i]);
+            close(fds[i]);
         count = 0;
     }
     *nfds = count;
     *size = (size_t)n;
     return cut ? RDMAD_E_LENGTH : too_many ? RDMAD_E_FDS : 0;
-}
-
-void rdmad_fdmsg_drain(int sock, void (*discard)(int fd)) {
-    union control control;
-    struct msghdr msg;
-    int on = 1, none;
-    shutdown(sock, SHUT_RDWR);
-    /* Every packet then comes with its sender's credentials, also an empty one; the end does not.
-     */
-    if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
-        return;
-    do {
-        msg =
-            (struct msghdr){.msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
-        if (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
-            return;
-        collect_fds(&msg, &none, 0, discard);
-    } while (msg.msg_controllen);
 }

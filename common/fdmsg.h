@@ -23,13 +23,4 @@ int rdmad_fdmsg_send(int sock, const void *data, size_t size, const int *fds, un
  */
 int rdmad_fdmsg_recv(int sock, void *buf, size_t *size, int *fds, unsigned max_fds, unsigned *nfds);
 
-/* The same, of packets from strangers: what is not handed out is given to discard to close, as is
- * every descriptor that one packet can bring; with max_fds 0 the kernel takes them back. */
-int rdmad_fdmsg_recv_with(int sock, void *buf, size_t *size, int *fds, unsigned max_fds,
-                          unsigned *nfds, void (*discard)(int fd));
-
-/* Nothing more comes or goes; descriptors in what was not read yet are given to discard, and not to
- * the socket's close. */
-void rdmad_fdmsg_drain(int sock, void (*discard)(int fd));
-
 #endif

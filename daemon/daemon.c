@@ -2,9 +2,9 @@
 /*
  * daemon.c - starts everything in one order and stops it in the other.
  *
- * start() makes the objects from the inside out: loop, mailbox and timers, registration thread,
- * data plane, leases, peers, then the sockets through which somebody can ask for something. A step
- * that fails is logged, and stop() undoes the steps before it: it takes any prefix of them.
+ * start() makes the objects from the inside out: loop, mailbox and timers, porter, registration
+ * thread, data plane, leases, peers, then the sockets through which somebody can ask for something.
+ * A step that fails is logged, and stop() undoes the steps before it: it takes any prefix of them.
  */
 #include "daemon/daemon.h"
 #include "common/uri.h"
@@ -19,6 +19,7 @@
 #include "daemon/identity.h"
 #include "daemon/instance.h"
 #include "daemon/ipc/listener.h"
+#include "daemon/ipc/porter.h"
 #include "daemon/peer/peer.h"
 #include "daemon/serve/serve.h"
 #include "daemon/service.h"
@@ -249,14 +250,28 @@ static int client_group(const char *name, gid_t *out, struct error *err) {
     return RDMAD_OK;
 }
 
+static void on_crowded(void *user, bool crowded) {
+    struct daemon *d = user;
+    if (d->clients)
+        listener_hold(d->clients, crowded);
+}
+
+/* Before devices are opened, which do not like to be in two processes. */
+static int start_porter(struct daemon *d, struct error *err) {
+    const struct porter_spec spec = {.program = "/proc/self/exe", .crowded = on_crowded, .user = d};
+    return porter_new(d->base, &spec, &d->state.porter, err);
+}
+
 static int start_sockets(struct daemon *d, struct error *err) {
     char path[128];
     snprintf(path, sizeof(path), "%s/rdmad.sock", d->config.runtime_dir);
     struct listener_spec spec = {.path = path,
                                  .type = SOCK_SEQPACKET,
                                  .mode = d->config.socket_group[0] ? 0660 : 0666,
-                                 .activated = d->passed.client};
+                                 .activated = d->passed.client,
+                                 .refused = serve_refuse};
     int rc = client_group(d->config.socket_group, &spec.group, err);
+    d->state.client_group = spec.group;
     if (!rc)
         rc = listener_new(d->base, &spec, serve_accept, &d->state, &d->clients, err);
     if (!rc)
@@ -273,8 +288,8 @@ static int start(struct daemon *d, struct error *err) {
     signal(SIGPIPE, SIG_IGN);
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
-    if ((rc = start_identity(d, err)) || (rc = start_loop(d, err)) || (rc = start_plane(d, err)) ||
-        (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
+    if ((rc = start_identity(d, err)) || (rc = start_loop(d, err)) || (rc = start_porter(d, err)) ||
+        (rc = start_plane(d, err)) || (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
         (rc = service_new(d->base, d->state.plane, &d->service, err)) ||
         (rc = start_signals(d, err)))
         return rc;
@@ -314,6 +329,8 @@ static void stop(struct daemon *d) {
         clockwork_free(d->clockwork);
         quota_fini(&st->quota);
     }
+    if (st->porter)
+        porter_free(st->porter);
     if (d->base)
         event_base_free(d->base);
     if (d->lock >= 0)

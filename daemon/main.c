@@ -5,10 +5,14 @@
  */
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
+#include "daemon/porter/porter.h"
 #include <stdio.h>
+#include <string.h>
 
 int main(int argc, char **argv) {
     struct options options;
+    if (argc > 1 && !strcmp(argv[1], PORTER_OPTION))
+        return porter_run(argc, argv);
     switch (options_parse(&options, argc, argv)) {
     case OPTIONS_EXIT_OK:
         return 0;

@@ -21,7 +21,8 @@ examples                -
 bench                   common/
 daemon/base             common/
 daemon/config           common/ daemon/base/
-daemon/ipc              common/ daemon/base/
+daemon/porter           daemon/base/list.h
+daemon/ipc              common/ daemon/base/ daemon/porter/porter.h
 daemon/fabric           common/ daemon/base/
 daemon/fabric/local     common/ daemon/base/ daemon/fabric/fabric.h
 daemon/fabric/tcp       common/ daemon/base/ daemon/fabric/fabric.h
@@ -65,7 +66,7 @@ quoted_allowed() { # DIR PATH ALLOWED...
 # Whether code of this file may know the event loop.
 takes_now_ns() {
     case $1 in
-    daemon/op/* | daemon/fabric/* | daemon/plane/* | daemon/base/*) return 0 ;;
+    daemon/op/* | daemon/fabric/* | daemon/plane/* | daemon/base/* | daemon/porter/*) return 0 ;;
     daemon/state/lease*.c | daemon/state/handle*.c | daemon/state/quota*.c) return 0 ;;
     esac
     return 1
@@ -123,7 +124,10 @@ bench/x.c "daemon/base/clock.h"
 daemon/base/x.c "daemon/config/config.h"
 daemon/base/x.c <event2/event.h>
 daemon/config/x.c "daemon/state/state.h"
+daemon/porter/x.c "daemon/base/log.h"
+daemon/porter/x.c <event2/event.h>
 daemon/ipc/x.c "daemon/state/session.h"
+daemon/ipc/x.c "daemon/porter/internal.h"
 daemon/fabric/tcp/x.c "daemon/state/lease.h"
 daemon/fabric/tcp/x.c "daemon/op/op.h"
 daemon/fabric/tcp/x.c "daemon/ipc/ring.h"

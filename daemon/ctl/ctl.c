@@ -11,9 +11,13 @@
  * lines before others get the thread; no further line is looked at while OUTPUT_BACKLOG bytes of
  * answers or MAX_CALLS calls wait. A caller that is silent for IDLE_S or takes no answer for
  * WRITE_S is closed.
+ *
+ * Callers are strangers, too: what they send is received as ipc/guest.h has it, and who sends a
+ * descriptor is closed. So the bufferevent writes only.
  */
 #include "daemon/base/log.h"
 #include "daemon/ctl/call.h"
+#include "daemon/ipc/guest.h"
 #include "daemon/ipc/listener.h"
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -30,6 +34,7 @@
 #define MAX_CALLS 32u
 #define OUTPUT_BACKLOG 262144u
 #define LINES_A_TURN 8u
+#define READ_MAX 16384u
 #define IDLE_S 60
 #define WRITE_S 10
 
@@ -44,11 +49,15 @@ struct ctl {
 struct ctl_conn {
     struct ctl *ctl;
     struct list node;
-    struct bufferevent *bev;
-    struct list calls; /* not answered yet */
+    struct guest *guest;
+    struct event *readable;
+    struct evbuffer *input;
+    struct bufferevent *bev; /* for output */
+    struct list calls;       /* not answered yet */
     unsigned ncalls;
     uid_t uid;
     bool privileged; /* may call mutating methods */
+    bool full;       /* as much is read as a line may have; nothing more is until it is taken */
     bool input_over; /* end of file, or a line too long */
 };
 
@@ -65,12 +74,13 @@ static void conn_free(struct ctl_conn *conn) {
         list_entry(node, struct ctl_call, node)->conn = NULL;
     list_remove(&conn->node);
     conn->ctl->nconns--;
-    /* Closed here and not by the bufferevent, which would do it later: nconns and the open
-     * descriptors always agree. */
-    int fd = bufferevent_getfd(conn->bev);
+    event_free(conn->readable);
+    /* Not closed by the bufferevent, which would do it later: nconns and the open descriptors
+     * always agree. */
     bufferevent_setfd(conn->bev, -1);
-    close(fd);
     bufferevent_free(conn->bev);
+    evbuffer_free(conn->input);
+    guest_part(conn->guest);
     free(conn);
 }
 
@@ -183,14 +193,18 @@ static void refuse_long_line(struct ctl_conn *conn) {
               MAX_LINE);
     send_line(conn, rpc_error(NULL, RPC_REQUEST, &why));
     conn->input_over = true;
-    bufferevent_disable(conn->bev, EV_READ);
-    struct evbuffer *input = bufferevent_get_input(conn->bev);
-    evbuffer_drain(input, evbuffer_get_length(input));
+    event_del(conn->readable);
+    evbuffer_drain(conn->input, evbuffer_get_length(conn->input));
+}
+
+static void read_on(struct ctl_conn *conn) {
+    const struct timeval idle = {.tv_sec = IDLE_S};
+    event_add(conn->readable, &idle);
 }
 
 /* Takes a few lines, and frees the connection when nothing is left to do for it. */
 static void turn(struct ctl_conn *conn) {
-    struct evbuffer *input = bufferevent_get_input(conn->bev);
+    struct evbuffer *input = conn->input;
     bool more = true;
     for (unsigned n = 0; n < LINES_A_TURN && more && !backlogged(conn); n++) {
         size_t size;
@@ -205,6 +219,10 @@ static void turn(struct ctl_conn *conn) {
     if (more && !backlogged(conn))
         bufferevent_trigger(conn->bev, EV_READ,
                             BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+    if (conn->full && !conn->input_over && evbuffer_get_length(input) <= MAX_LINE) {
+        conn->full = false;
+        read_on(conn);
+    }
     /* A last line without its end is not a call: it may have been cut anywhere. */
     bool idle = !more && !conn->ncalls;
     if (conn->input_over && idle && !evbuffer_get_length(bufferevent_get_output(conn->bev)))
@@ -217,58 +235,111 @@ static void on_turn(struct bufferevent *bev, void *arg) {
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg) {
+    (void)bev, (void)what;
+    conn_free(arg);
+}
+
+/* Reads one byte more than a line may have, so that a longer one shows. Returns false when the
+ * connection is over. */
+static bool read_some(struct ctl_conn *conn) {
+    char buf[READ_MAX];
+    size_t room = MAX_LINE + 1 - evbuffer_get_length(conn->input);
+    size_t size = room < sizeof(buf) ? room : sizeof(buf);
+    int rc = guest_read(conn->guest, buf, &size);
+    if (rc == RDMAD_E_AGAIN)
+        return true;
+    if (rc || evbuffer_add(conn->input, buf, size))
+        return false;
+    conn->input_over = size == 0;
+    conn->full = size == room;
+    if (conn->input_over || conn->full)
+        event_del(conn->readable);
+    return true;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg) {
     struct ctl_conn *conn = arg;
-    if (what & BEV_EVENT_EOF) {
-        conn->input_over = true;
-        turn(conn);
-    } else if ((what & BEV_EVENT_TIMEOUT) && (what & BEV_EVENT_READING) && conn->ncalls) {
-        bufferevent_enable(bev, EV_READ); /* silent because it waits for our answer */
+    (void)fd;
+    if (!(what & EV_TIMEOUT)) {
+        if (read_some(conn))
+            turn(conn);
+        else
+            conn_free(conn);
+    } else if (conn->ncalls) {
+        read_on(conn); /* silent because it waits for our answer */
     } else {
         conn_free(conn);
     }
 }
 
-static void refuse(int fd, const char *text) {
+static void refuse(struct guest *guest, const char *text) {
     struct error why;
     error_set(&why, RDMAD_E_LIMIT, "%s", text);
     char *line = rpc_error(NULL, RPC_FAILED, &why);
     if (line)
-        (void)send(fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)send(guest_fd(guest), line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
     free(line);
-    close(fd);
+    guest_part(guest);
+}
+
+/* NULL: out of memory; guest is still the caller's. */
+static struct ctl_conn *conn_new(struct ctl *ctl, struct guest *guest) {
+    struct event_base *base = ctl->state->base;
+    struct ctl_conn *conn = calloc(1, sizeof(*conn));
+    if (!conn)
+        return NULL;
+    *conn = (struct ctl_conn){.ctl = ctl, .guest = guest};
+    conn->input = evbuffer_new();
+    conn->readable = event_new(base, guest_fd(guest), EV_READ | EV_PERSIST, on_readable, conn);
+    conn->bev = bufferevent_socket_new(base, guest_fd(guest), 0);
+    if (conn->input && conn->readable && conn->bev)
+        return conn;
+    if (conn->bev)
+        bufferevent_free(conn->bev);
+    if (conn->readable)
+        event_free(conn->readable);
+    if (conn->input)
+        evbuffer_free(conn->input);
+    free(conn);
+    return NULL;
 }
 
 static void accepted(void *user, int fd) {
     struct ctl *ctl = user;
-    struct ucred who;
+    struct ucred who = {.uid = (uid_t)-1};
     socklen_t size = sizeof(who);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size)) {
-        close(fd);
+    bool known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
+    struct guest *guest = guest_new(ctl->state->porter, fd, who.uid);
+    if (!guest)
         return;
-    }
-    bool privileged = who.uid == 0 || who.uid == geteuid();
+    bool privileged = known && (who.uid == 0 || who.uid == geteuid());
     if (ctl->nconns >= MAX_CONNS - (privileged ? 0 : RESERVED_CONNS)) {
-        refuse(fd, "too many connections to control.sock are open; close one");
+        refuse(guest, "too many connections to control.sock are open; close one");
         return;
     }
-    struct ctl_conn *conn = calloc(1, sizeof(*conn));
-    struct bufferevent *bev = NULL;
-    if (conn && !evutil_make_socket_nonblocking(fd))
-        bev = bufferevent_socket_new(ctl->state->base, fd, 0);
-    if (!bev) {
-        free(conn);
-        close(fd);
+    struct ctl_conn *conn = known ? conn_new(ctl, guest) : NULL;
+    if (!conn) {
+        guest_part(guest);
         return;
     }
-    *conn = (struct ctl_conn){.ctl = ctl, .bev = bev, .uid = who.uid, .privileged = privileged};
+    conn->uid = who.uid;
+    conn->privileged = privileged;
     list_init(&conn->calls);
     list_append(&ctl->conns, &conn->node);
     ctl->nconns++;
-    bufferevent_setcb(bev, on_turn, on_turn, on_event, conn);
-    /* One byte more than a line may have, so that a longer one shows. */
-    bufferevent_setwatermark(bev, EV_READ, 0, MAX_LINE + 1);
-    bufferevent_set_timeouts(bev, &(struct timeval){IDLE_S, 0}, &(struct timeval){WRITE_S, 0});
-    bufferevent_enable(bev, EV_READ | EV_WRITE);
+    bufferevent_setcb(conn->bev, on_turn, on_turn, on_event, conn);
+    bufferevent_set_timeouts(conn->bev, NULL, &(struct timeval){WRITE_S, 0});
+    bufferevent_enable(conn->bev, EV_WRITE);
+    bufferevent_disable(conn->bev, EV_READ);
+    read_on(conn);
+}
+
+static void no_descriptor(void *user, int fd) {
+    struct ctl *ctl = user;
+    struct guest *guest = guest_new(ctl->state->porter, fd, (uid_t)-1);
+    if (guest)
+        refuse(guest, "rdmad has no descriptor left for one more connection; raise its limit of "
+                      "open files (LimitNOFILE=) or lower its limits.*");
 }
 
 int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **out,
@@ -285,7 +356,8 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
                                  .type = SOCK_STREAM,
                                  .mode = 0660,
                                  .group = (gid_t)-1,
-                                 .activated = activated_fd};
+                                 .activated = activated_fd,
+                                 .refused = no_descriptor};
     int rc = listener_new(st->base, &spec, accepted, ctl, &ctl->listener, err);
     if (rc) {
         free(ctl);

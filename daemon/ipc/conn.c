@@ -10,13 +10,14 @@
  * called) or from above (conn_close, also from inside a callback). What fails inside conn_send is
  * reported in a later turn, so no caller of conn_send ever finds the ground gone.
  *
- * What a client sends may be such that its close waits for the client, so base/stray.h closes it;
- * while many wait there, messages come without their descriptors.
+ * A packet that has descriptors is received by the porter (ipc/guest.h); until it has come from
+ * there nothing more is read of this client.
  */
 #include "daemon/ipc/conn.h"
 #include "common/fdmsg.h"
 #include "daemon/base/list.h"
-#include "daemon/base/stray.h"
+#include "daemon/ipc/guest.h"
+#include "daemon/ipc/porter.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -40,7 +41,8 @@ struct packet {
 };
 
 struct conn {
-    int fd;
+    struct guest *guest;
+    int fd; /* the guest's */
     struct conn_peer peer;
     const struct conn_events *events;
     void *user;
@@ -49,35 +51,45 @@ struct conn {
     size_t queued_bytes;
     unsigned queued_fds;
     const char *broken; /* why conn_send gave up; told in the next turn */
+    bool taking;        /* the porter has the next packet */
     bool in_turn, gone; /* gone: conn_close was called in a turn, which then frees */
 };
 
 /* ---- who ------------------------------------------------------------------------------------ */
 
-static int ask_groups(struct conn *c) {
+static int ask_groups(int fd, struct conn_peer *peer) {
     socklen_t size = 0;
-    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) == 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) == 0)
         return 0; /* none */
     if (errno != ERANGE || size > GROUPS_MAX * sizeof(gid_t))
         return RDMAD_E_SYSTEM;
-    c->peer.groups = malloc(size);
-    if (!c->peer.groups)
+    peer->groups = malloc(size);
+    if (!peer->groups)
         return RDMAD_E_NOMEM;
-    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERGROUPS, c->peer.groups, &size) < 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, peer->groups, &size) < 0)
         return RDMAD_E_SYSTEM;
-    c->peer.ngroups = (unsigned)(size / sizeof(gid_t));
+    peer->ngroups = (unsigned)(size / sizeof(gid_t));
     return 0;
 }
 
-static int ask_who(struct conn *c) {
+static int ask_who(int fd, struct conn_peer *peer) {
     struct ucred cred;
     socklen_t size = sizeof(cred);
-    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
         return RDMAD_E_SYSTEM;
-    c->peer.uid = cred.uid;
-    c->peer.gid = cred.gid;
-    c->peer.pid = cred.pid;
-    return ask_groups(c);
+    peer->uid = cred.uid;
+    peer->gid = cred.gid;
+    peer->pid = cred.pid;
+    return ask_groups(fd, peer);
+}
+
+bool conn_peer_in(const struct conn_peer *peer, gid_t group) {
+    if (peer->gid == group)
+        return true;
+    for (unsigned i = 0; i < peer->ngroups; i++)
+        if (peer->groups[i] == group)
+            return true;
+    return false;
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -96,8 +108,7 @@ static void conn_free(struct conn *c) {
         event_free(c->readable);
     if (c->writable)
         event_free(c->writable);
-    rdmad_fdmsg_drain(c->fd, stray_close);
-    close(c->fd);
+    guest_part(c->guest);
     free(c->peer.groups);
     free(c);
 }
@@ -194,7 +205,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg) {
     } else if (rc) {
         conn_lost(c, send_failed());
     } else {
-        event_add(c->readable, NULL);
+        if (!c->taking)
+            event_add(c->readable, NULL);
         if (c->events->drained)
             c->events->drained(c->user); /* may close c */
     }
@@ -202,26 +214,53 @@ static void on_writable(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- input ---------------------------------------------------------------------------------- */
 
+/* After a turn: goes the way that the turn decided. */
+static void turn_over(struct conn *c, const char *over) {
+    c->in_turn = false;
+    if (c->gone)
+        conn_free(c);
+    else if (over)
+        conn_lost(c, over);
+}
+
+/* What the porter received. A descriptor that is left is of a memfd, whose close waits for nobody.
+ */
+static void on_taken(void *user, const void *data, size_t size, int fd, unsigned nfds) {
+    struct conn *c = user;
+    int fds[RDMAD_MSG_MAX_FDS] = {fd, -1, -1, -1};
+    c->taking = false;
+    c->in_turn = true;
+    if (data)
+        c->events->packet(c->user, data, size, fds, nfds);
+    else if (c->events->lost)
+        c->events->lost(c->user);
+    if (fds[0] >= 0)
+        close(fds[0]);
+    if (!c->gone && list_empty(&c->queue))
+        event_add(c->readable, NULL);
+    turn_over(c, data || c->events->lost ? NULL : "the porter ended");
+}
+
 /* One packet to the callback. Returns why the connection is over, NULL while it is not; *more tells
  * whether another packet may wait. */
 static const char *read_one(struct conn *c, bool *more) {
     unsigned char buf[RDMAD_MSG_MAX + 1]; /* one more: a packet that is too long is seen to be */
-    int fds[RDMAD_MSG_MAX_FDS];
     size_t size = sizeof(buf);
-    unsigned nfds;
-    unsigned room = strays_full() ? 0 : RDMAD_MSG_MAX_FDS;
-    int rc = rdmad_fdmsg_recv_with(c->fd, buf, &size, fds, room, &nfds, stray_close);
-    *more = rc != RDMAD_E_AGAIN;
+    int rc = guest_read(c->guest, buf, &size);
+    *more = rc == 0;
     if (rc == RDMAD_E_AGAIN)
         return NULL;
     if (rc == RDMAD_E_SYSTEM)
         return errno == ECONNRESET ? "the client is gone" : "the socket failed";
+    if (rc == RDMAD_E_FDS) {
+        c->taking = true;
+        event_del(c->readable);
+        guest_take(c->guest, on_taken, c);
+        return NULL;
+    }
     if (size == 0)
         return "the client closed its socket";
-    c->events->packet(c->user, buf, size, fds, rc == RDMAD_E_FDS ? RDMAD_MSG_MAX_FDS + 1 : nfds);
-    for (unsigned i = 0; i < nfds; i++)
-        if (fds[i] >= 0)
-            stray_close(fds[i]);
+    c->events->packet(c->user, buf, size, NULL, 0);
     return NULL;
 }
 
@@ -236,27 +275,25 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
             break;
         over = read_one(c, &more);
     }
-    c->in_turn = false;
-    if (c->gone)
-        conn_free(c);
-    else if (over)
-        conn_lost(c, over);
+    turn_over(c, over);
 }
 
 /* ---- begin and end from above --------------------------------------------------------------- */
 
-int conn_new(struct event_base *base, int fd, const struct conn_events *events, void *user,
-             struct conn **out) {
-    struct conn *c = calloc(1, sizeof(*c));
+int conn_new(struct event_base *base, struct porter *porter, int fd,
+             const struct conn_events *events, void *user, struct conn **out) {
+    struct conn_peer peer = {0};
+    int rc = ask_who(fd, &peer);
+    struct guest *guest = guest_new(porter, fd, peer.uid);
+    struct conn *c = guest ? calloc(1, sizeof(*c)) : NULL;
     if (!c) {
-        close(fd);
+        if (guest)
+            guest_part(guest);
+        free(peer.groups);
         return RDMAD_E_NOMEM;
     }
-    c->fd = fd;
-    c->events = events;
-    c->user = user;
+    *c = (struct conn){.guest = guest, .fd = fd, .peer = peer, .events = events, .user = user};
     list_init(&c->queue);
-    int rc = ask_who(c);
     if (!rc) {
         c->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
         c->writable = event_new(base, fd, EV_WRITE, on_writable, c);

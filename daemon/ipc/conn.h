@@ -17,6 +17,7 @@
 
 struct event_base;
 struct conn;
+struct porter;
 
 struct conn_peer {
     uid_t uid;
@@ -27,9 +28,13 @@ struct conn_peer {
 };
 
 struct conn_events {
-    /* One packet. nfds says how many descriptors came (RDMAD_MSG_MAX_FDS + 1: more); of fds, who
-     * keeps one puts -1 in its place, the others are closed when this returns. */
+    /* One packet. nfds says how many descriptors came (RDMAD_MSG_MAX_FDS + 1: more). If it was one,
+     * and of a memfd, it is fds[0]: who keeps it puts -1 there, else it is closed when this
+     * returns. Any other is closed already, and fds[0] is -1, or PORTER_NO_PLACE. */
     void (*packet)(void *user, const void *data, size_t size, int *fds, unsigned nfds);
+    /* A packet with descriptors is lost, because the porter ended while it looked. The callee
+     * closes the connection. */
+    void (*lost)(void *user);
     /* End of file, error or overflow; why is a static text. The conn is already freed. */
     void (*closed)(void *user, const char *why);
     /* All that waited has been sent. May be NULL. */
@@ -38,11 +43,12 @@ struct conn_events {
 
 /* Takes over fd whatever it returns: 0 or RDMAD_E_*. Nothing is called back before the loop turns
  * again. */
-int conn_new(struct event_base *base, int fd, const struct conn_events *events, void *user,
-             struct conn **out);
+int conn_new(struct event_base *base, struct porter *porter, int fd,
+             const struct conn_events *events, void *user, struct conn **out);
 /* Who is called back with what; before the first turn of the loop. */
 void conn_set_user(struct conn *c, void *user);
 const struct conn_peer *conn_peer(const struct conn *c);
+bool conn_peer_in(const struct conn_peer *peer, gid_t group);
 /* Queues or sends one packet; descriptors are duplicated if they have to wait. Calls nothing back:
  * if the client is lost, closed is called in a later turn. */
 void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);

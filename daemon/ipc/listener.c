@@ -6,8 +6,9 @@
  * so nobody connects who will not be allowed to. A file that is in the way is a leftover when
  * connecting to it is refused; only then is it removed.
  *
- * A descriptor shortage would make the listening socket readable for ever: accepting then rests
- * for REST_MS, while clients wait in the backlog.
+ * A descriptor shortage would make the listening socket readable for ever. So one descriptor is
+ * kept in reserve: it makes place for who is refused in words. While it is in use accepting rests
+ * for REST_MS, and clients wait in the backlog.
  */
 #include "daemon/ipc/listener.h"
 #include "daemon/base/log.h"
@@ -29,9 +30,10 @@
 struct listener {
     int fd;
     struct event *readable, *rest_over;
-    void (*accepted)(void *user, int fd);
+    void (*accepted)(void *user, int fd), (*refused)(void *user, int fd);
     void *user;
-    bool paused;
+    int reserve; /* -1: in use */
+    bool paused, held;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": not ours to remove */
     dev_t device;
     ino_t inode;
@@ -125,26 +127,55 @@ static void rest(struct listener *l) {
     event_add(l->rest_over, &span);
 }
 
+static void keep_reserve(struct listener *l) {
+    if (l->reserve < 0)
+        l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 static void on_rest_over(evutil_socket_t fd, short what, void *arg) {
     struct listener *l = arg;
     (void)fd, (void)what;
-    if (!l->paused)
+    keep_reserve(l);
+    if (!l->paused && !l->held)
         event_add(l->readable, NULL);
+}
+
+static bool is_short(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+static int accept_one(const struct listener *l) {
+    return accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* Says no to who waits longest. False: not now. */
+static bool refuse_one(struct listener *l) {
+    int saved = errno;
+    if (l->reserve < 0 || !l->refused)
+        return false;
+    close(l->reserve);
+    l->reserve = -1;
+    int client = accept_one(l);
+    if (client >= 0)
+        l->refused(l->user, client);
+    keep_reserve(l);
+    errno = saved;
+    return client >= 0;
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg) {
     struct listener *l = arg;
-    (void)what;
-    for (int i = 0; i < ACCEPTS_A_TURN && !l->paused; i++) {
-        int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    (void)fd, (void)what;
+    for (int i = 0; i < ACCEPTS_A_TURN && !l->paused && !l->held; i++) {
+        int client = accept_one(l);
         if (client >= 0) {
             l->accepted(l->user, client);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-            rest(l);
-        else if (errno == ECONNABORTED || errno == EINTR)
+        if (errno == ECONNABORTED || errno == EINTR || (is_short(errno) && refuse_one(l)))
             continue;
+        if (is_short(errno))
+            rest(l);
         break;
     }
 }
@@ -156,7 +187,8 @@ int listener_new(struct event_base *base, const struct listener_spec *spec,
     struct listener *l = calloc(1, sizeof(*l));
     if (!l)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a listener");
-    *l = (struct listener){.fd = -1, .accepted = accepted, .user = user};
+    *l = (struct listener){
+        .fd = -1, .accepted = accepted, .refused = spec->refused, .user = user, .reserve = -1};
     if (spec->activated >= 0) {
         rc = take_activated(l, spec, err);
     } else if ((l->fd = socket(AF_UNIX, spec->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
@@ -164,6 +196,7 @@ int listener_new(struct event_base *base, const struct listener_spec *spec,
     } else {
         rc = bind_path(l, spec, err);
     }
+    keep_reserve(l);
     if (!rc) {
         l->readable = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
         l->rest_over = event_new(base, -1, 0, on_rest_over, l);
@@ -183,6 +216,14 @@ void listener_pause(struct listener *l) {
     event_del(l->readable);
 }
 
+void listener_hold(struct listener *l, bool hold) {
+    l->held = hold;
+    if (hold)
+        event_del(l->readable);
+    else if (!l->paused)
+        event_add(l->readable, NULL);
+}
+
 /* Only our own file: another daemon's may stand at the path by now. */
 static void remove_path(const struct listener *l) {
     struct stat st;
@@ -198,7 +239,7 @@ void listener_free(struct listener *l) {
     if (l->rest_over)
         event_free(l->rest_over);
     remove_path(l);
-    if (l->fd >= 0)
-        close(l->fd);
-    free(l);
+    if (l->reserve >= 0)
+        close(l->reserve);
+    free(l); /* and not l->fd: see listener.h */
 }

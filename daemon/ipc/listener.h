@@ -4,12 +4,17 @@
  *
  * Binds RUNTIME_DIR/NAME with the given mode and group, or takes a socket that systemd passed.
  * A leftover socket that nobody answers on is replaced; one that answers is an error that says so.
- * When descriptors run out, accepting pauses for a moment instead of spinning.
+ * When descriptors run out, whoever comes is accepted with one that is kept for that, and given to
+ * refused, which says so and lets go; only if there is none is accepting paused for a moment.
+ *
+ * Nothing is received here, and nothing that was queued is let go of: whom nobody accepted goes
+ * with the process (listener_free leaves a listening socket open).
  */
 #ifndef RDMAD_IPC_LISTENER_H
 #define RDMAD_IPC_LISTENER_H
 
 #include "daemon/base/error.h"
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct event_base;
@@ -19,14 +24,17 @@ struct listener_spec {
     const char *path;
     int type; /* SOCK_SEQPACKET or SOCK_STREAM */
     mode_t mode;
-    gid_t group;   /* (gid_t)-1: unchanged */
-    int activated; /* a listening descriptor from systemd, or -1 */
+    gid_t group;                         /* (gid_t)-1: unchanged */
+    int activated;                       /* a listening descriptor from systemd, or -1 */
+    void (*refused)(void *user, int fd); /* takes over fd; NULL: there is nothing to say */
 };
 
 int listener_new(struct event_base *base, const struct listener_spec *spec,
                  void (*accepted)(void *user, int fd), void *user, struct listener **out,
                  struct error *err);
 void listener_pause(struct listener *l); /* while stopping */
-void listener_free(struct listener *l);  /* removes a path it bound itself */
+/* Lets nobody in for now; clients wait in the backlog. */
+void listener_hold(struct listener *l, bool hold);
+void listener_free(struct listener *l); /* removes a path it bound itself */
 
 #endif

@@ -9,6 +9,7 @@
 #include "daemon/state/handle.h"
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
     serve_message(user, data, size, fds, nfds);
@@ -29,8 +30,16 @@ static void on_drained(void *user) {
     serve_names_go_on(user);
 }
 
+static void on_lost(void *user) {
+    struct error why;
+    error_set(&why, RDMAD_E_SYSTEM,
+              "the process that receives descriptors for rdmad ended while it received one of this "
+              "session's; open a new session and send it again");
+    session_close(user, &why);
+}
+
 static const struct conn_events events = {
-    .packet = on_packet, .closed = on_closed, .drained = on_drained};
+    .packet = on_packet, .lost = on_lost, .closed = on_closed, .drained = on_drained};
 
 /* Says why there is no session to somebody who has not asked anything yet. */
 static void turn_away(struct conn *c, const struct error *why) {
@@ -51,20 +60,47 @@ static void turn_away(struct conn *c, const struct error *why) {
     conn_close(c);
 }
 
+static struct conn *take(struct state *st, int fd) {
+    struct conn *c = NULL;
+    if (conn_new(st->base, st->porter, fd, &events, NULL, &c))
+        LOG_LIMITED(WARNING, ("a client could not be taken: out of memory"));
+    return c;
+}
+
+/* Whoever made the socket, and whatever its mode. */
+static int check_group(const struct state *st, const struct conn_peer *peer, struct error *err) {
+    if (st->client_group == (gid_t)-1 || peer->uid == 0 || peer->uid == geteuid() ||
+        conn_peer_in(peer, st->client_group))
+        return 0;
+    return error_set(err, RDMAD_E_PERM,
+                     "only members of group '%s' may connect (socket_group), and uid %u is none; "
+                     "log in again after having been added to it",
+                     st->config->socket_group, (unsigned)peer->uid);
+}
+
 void serve_accept(void *state, int fd) {
     struct state *st = state;
-    struct conn *c;
     struct session *s;
     struct error why = {0};
-    if (conn_new(st->base, fd, &events, NULL, &c)) {
-        LOG_LIMITED(WARNING, ("a client could not be taken: out of memory"));
+    struct conn *c = take(st, fd);
+    if (!c)
         return;
-    }
     const struct conn_peer *peer = conn_peer(c);
-    if (session_new(st, peer->uid, peer->gid, peer->pid, &s, &why)) {
+    if (check_group(st, peer, &why) || session_new(st, peer->uid, peer->gid, peer->pid, &s, &why)) {
         turn_away(c, &why);
         return;
     }
     conn_set_user(c, s);
     s->conn = c;
+}
+
+void serve_refuse(void *state, int fd) {
+    struct error why;
+    struct conn *c = take(state, fd);
+    if (!c)
+        return;
+    error_set(&why, RDMAD_E_LIMIT,
+              "rdmad has no descriptor left for one more client; raise its limit of open files "
+              "(LimitNOFILE=) or lower its limits.*");
+    turn_away(c, &why);
 }

@@ -9,6 +9,7 @@
  */
 #include "daemon/serve/serve.h"
 #include "daemon/base/offload.h"
+#include "daemon/ipc/porter.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -97,8 +98,23 @@ static unsigned descriptors_of(uint16_t type) {
     return type == RDMAD_MSG_POOL_IMPORT;
 }
 
-static int check_context(const struct session *s, const struct rdmad_msg_header *h, unsigned nfds,
-                         struct error *err) {
+/* The porter hands on nothing else. */
+static int check_memfd(int fd, struct error *err) {
+    if (fd == PORTER_NO_PLACE)
+        return error_set(
+            err, RDMAD_E_LIMIT,
+            "rdmad has no descriptor left for the memfd; try again later, or raise its "
+            "limit of open files");
+    if (fd < 0)
+        return error_set(
+            err, RDMAD_E_FDS,
+            "the descriptor is not of a memfd: only memfd_create makes memory that can "
+            "be imported");
+    return 0;
+}
+
+static int check_context(const struct session *s, const struct rdmad_msg_header *h, const int *fds,
+                         unsigned nfds, struct error *err) {
     unsigned want = descriptors_of(h->type);
     if (nfds < want)
         return error_set(err, RDMAD_E_FDS,
@@ -118,7 +134,7 @@ static int check_context(const struct session *s, const struct rdmad_msg_header 
         return error_set(err, RDMAD_E_PROTOCOL, "the first message of a session must be HELLO");
     if (s->greeted && h->type == RDMAD_MSG_HELLO)
         return error_set(err, RDMAD_E_PROTOCOL, "this session has said HELLO before");
-    return 0;
+    return want ? check_memfd(fds[0], err) : 0;
 }
 
 static void take_message(struct session *s, const void *data, size_t size, int *fds,
@@ -129,7 +145,7 @@ static void take_message(struct session *s, const void *data, size_t size, int *
     if (s->closing)
         return;
     if (read_header(data, size, &h, &rq, &err) || check_header(&h, size, &err) ||
-        check_context(s, &h, nfds, &err)) {
+        check_context(s, &h, fds, nfds, &err)) {
         serve_fail(&rq, &err);
         return;
     }

@@ -24,8 +24,10 @@ typedef void serve_handler(const struct request *rq, const void *body);
 /* A client connected: listener_new's accepted, with struct state * as user. Makes conn and session,
  * or answers RDMAD_EV_SESSION_ENDED with the reason (a limit, stopping) and closes. */
 void serve_accept(void *state, int fd);
+/* The same when there is no descriptor left for a session: says so and closes. */
+void serve_refuse(void *state, int fd);
 
-/* One packet as it came, with conn_events.packet's descriptors. */
+/* One packet as it came, with conn_events.packet's descriptor. */
 void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds);
 
 void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,

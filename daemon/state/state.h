@@ -16,6 +16,7 @@
 #include "daemon/config/config.h"
 #include "daemon/state/quota.h"
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct event_base;
 struct fabric_settings; /* fabric/settings.h */
@@ -24,6 +25,7 @@ struct offload;
 struct leases; /* state/lease.h */
 struct names;  /* state/names.h */
 struct peers;  /* peer/peer.h */
+struct porter; /* ipc/porter.h */
 struct survey; /* ctl/device.c */
 
 struct state {
@@ -36,6 +38,8 @@ struct state {
     struct quota quota;
     struct list sessions; /* of struct session, all alive or closing */
     uint64_t next_session_id;
+    struct porter *porter; /* receives what clients send descriptors with */
+    gid_t client_group;    /* whose members may connect; (gid_t)-1: everybody may */
     struct names *names;
     struct leases *leases;
     struct channel_totals {

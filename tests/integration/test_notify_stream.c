@@ -148,7 +148,8 @@ static void a_linked_stream(bool link) {
     while (next < count) {
         uint32_t first = next, ended = 0, sent = 0;
         bool stopped = false;
-        rdmad_prep_nop(reserved(ring), UINT64_MAX); /* what came before has been seen */
+        CHECK(!rdmad_prep_nop(ring, reserved(ring), UINT64_MAX), "%s",
+              rdmad_last_error(s)); /* what came before has been seen */
         for (; sent < OUT - 1 && first + sent < count; sent++) {
             struct rdmad_sqe *sqe = reserved(ring);
             uint32_t n = first + sent, *from = &memory[n % 1024];

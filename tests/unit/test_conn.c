@@ -5,27 +5,33 @@
  */
 #include "common/fdmsg.h"
 #include "daemon/ipc/conn.h"
+#include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <rdmad/wire.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 static struct event_base *base;
+static struct porter *porter;
 static struct conn *conn;
 static int client;
-static unsigned packets, last_nfds, drained;
+static unsigned packets, last_nfds, drained, lost;
 static size_t last_size;
 static const char *closed_why;
 static bool close_in_packet, close_when_drained, echo, keep;
-static int kept = -1;
+static int kept = -1, last_fd = -1;
 
 static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
     cr_assert_eq(user, &packets);
+    last_fd = nfds ? fds[0] : -1;
     if (keep && nfds) {
         kept = fds[0];
         fds[0] = -1;
@@ -57,7 +63,14 @@ static void on_drained(void *user) {
     }
 }
 
-static const struct conn_events events = {on_packet, on_closed, on_drained};
+static void on_lost(void *user) {
+    cr_assert_eq(user, &packets);
+    lost++;
+    conn_close(conn);
+    conn = NULL;
+}
+
+static const struct conn_events events = {on_packet, on_lost, on_closed, on_drained};
 
 static unsigned open_fds(void) {
     unsigned n = 0;
@@ -68,19 +81,13 @@ static unsigned open_fds(void) {
     return n;
 }
 
-/* What strangers sent is closed in its own time. */
-static unsigned fds_settled_at(unsigned want) {
-    for (unsigned i = 0; i < 2000 && open_fds() != want; i++)
-        usleep(1000);
-    return open_fds();
-}
-
 static void set_up(void) {
     int pair[2];
     base = event_base_new();
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     client = pair[1];
-    cr_assert_eq(conn_new(base, pair[0], &events, NULL, &conn), 0);
+    porter = porter_rig(base, NULL);
+    cr_assert_eq(conn_new(base, porter, pair[0], &events, NULL, &conn), 0);
     conn_set_user(conn, &packets);
 }
 
@@ -89,10 +96,21 @@ static void turn(void) {
         event_base_loop(base, EVLOOP_NONBLOCK);
 }
 
+/* The porter's answers take their time. */
+static void turn_until(const unsigned *what, unsigned count) {
+    for (unsigned i = 0; i < 5000 && *what < count; i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    cr_assert_eq(*what, count);
+    turn();
+}
+
 static void tear_down(void) {
     if (conn)
         conn_close(conn);
     close(client);
+    porter_free(porter);
     event_base_free(base);
 }
 
@@ -135,23 +153,59 @@ Test(conn, a_packet_that_is_too_long_is_seen_to_be_so) {
     cr_assert_eq(last_size, RDMAD_MSG_MAX + 1);
 }
 
-Test(conn, descriptors_that_come_are_counted_and_closed) {
-    int fds[4] = {0, 0, 0, 0};
-    unsigned before = open_fds();
-    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, fds, 3), 0);
-    turn();
-    cr_assert_eq(last_nfds, 3);
-    cr_assert_eq(fds_settled_at(before), before);
+static int some_memfd(void) {
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    cr_assert_geq(fd, 0);
+    return fd;
 }
 
-Test(conn, who_is_called_may_keep_a_descriptor_and_the_others_are_closed) {
+Test(conn, descriptors_that_come_are_counted_and_never_here) {
     int fds[4] = {0, 0, 0, 0};
     unsigned before = open_fds();
+    cr_assert_eq(rdmad_fdmsg_send(client, "xyz", 3, fds, 3), 0);
+    turn_until(&packets, 1);
+    cr_assert_eq(last_nfds, 3);
+    cr_assert_eq(last_size, 3);
+    cr_assert_eq(last_fd, -1);
+    cr_assert_eq(open_fds(), before);
+}
+
+Test(conn, one_descriptor_is_handed_on_if_it_is_of_a_memfd) {
+    int file = STDIN_FILENO, memfd = some_memfd();
+    unsigned before = open_fds();
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &file, 1), 0);
+    turn_until(&packets, 1);
+    cr_assert_eq(last_nfds, 1);
+    cr_assert_eq(last_fd, -1);
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &memfd, 1), 0);
+    turn_until(&packets, 2);
+    cr_assert_geq(last_fd, 0);
+    cr_assert_eq(open_fds(), before, "whom nobody kept is closed");
     keep = true;
-    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, fds, 3), 0);
-    turn();
-    cr_assert_eq(fds_settled_at(before + 1), before + 1);
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &memfd, 1), 0);
+    turn_until(&packets, 3);
+    cr_assert_eq(open_fds(), before + 1);
+    cr_assert_geq(fcntl(kept, F_GET_SEALS), 0);
     cr_assert_eq(close(kept), 0);
+}
+
+Test(conn, packets_with_and_without_descriptors_keep_their_order) {
+    static const char *const texts[] = {"a", "bb", "ccc", "dddd", "eeeee", "ffffff"};
+    int fd = some_memfd();
+    for (unsigned i = 0; i < 6; i++)
+        cr_assert_eq(rdmad_fdmsg_send(client, texts[i], i + 1, &fd, i % 2), 0);
+    for (unsigned i = 0; i < 6; i++) {
+        unsigned before = packets;
+        for (unsigned n = 0; n < 5000 && packets == before; n++) {
+            event_base_loop(base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
+            usleep(100);
+        }
+        cr_assert_geq(packets, before + 1);
+    }
+    turn();
+    cr_assert_eq(packets, 6);
+    cr_assert_eq(last_size, 6);
+    cr_assert_eq(last_nfds, 1);
 }
 
 /* A socket whose peer does not take what was written to it, and whose close waits for that. */
@@ -160,7 +214,8 @@ static int lingering_socket(void) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct linger wait = {.l_onoff = 1, .l_linger = 20};
     socklen_t size = sizeof(at);
-    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
     cr_assert_eq(listen(listener, 1), 0);
     cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &size), 0);
@@ -171,6 +226,16 @@ static int lingering_socket(void) {
     return fd; /* the listener stays: its queue is the other end */
 }
 
+/* A socket that is closed with the last reference to it, and with it what is queued in it. */
+static int socket_full_of(int fd) {
+    int pair[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
+    cr_assert_eq(rdmad_fdmsg_send(pair[0], "x", 1, &fd, 1), 0);
+    close(pair[0]);
+    close(fd);
+    return pair[1];
+}
+
 static time_t seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -179,11 +244,14 @@ static time_t seconds(void) {
 
 Test(conn, a_descriptor_whose_close_waits_holds_up_nobody) {
     time_t before = seconds();
-    int fd = lingering_socket();
-    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
-    close(fd);
-    turn();
-    cr_expect_eq(packets, 1);
+    for (int i = 0; i < 2; i++) {
+        int fd = lingering_socket();
+        if (i)
+            fd = socket_full_of(fd);
+        cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
+        close(fd);
+    }
+    turn_until(&packets, 2);
     cr_expect_lt(seconds() - before, 5);
 }
 
@@ -199,7 +267,74 @@ Test(conn, nor_does_one_in_a_packet_that_nobody_read) {
     cr_expect_null(conn);
     cr_expect_eq(packets, 0);
     cr_expect_lt(seconds() - before, 5);
-    cr_expect_eq(fds_settled_at(fds_before), fds_before, "the listener, less the connection");
+    cr_expect_eq(open_fds(), fds_before, "the listener, less the connection");
+}
+
+Test(conn, who_goes_while_the_porter_looks_is_not_called_back) {
+    int fd = some_memfd();
+    unsigned before = open_fds();
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
+    event_base_loop(base, EVLOOP_NONBLOCK); /* sees it, and hands it over */
+    cr_assert_eq(packets, 0);
+    conn_close(conn);
+    conn = NULL;
+    for (int i = 0; i < 200; i++) {
+        turn();
+        usleep(1000);
+    }
+    cr_expect_eq(packets, 0);
+    cr_expect_null(closed_why);
+    cr_expect_eq(open_fds(), before - 1, "its socket is closed, and no memfd is left");
+}
+
+static void kill_porter(void) {
+    pid_t pid = porter_pid(porter);
+    cr_assert_gt(pid, 0);
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    for (int i = 0; i < 5000 && (porter_pid(porter) == pid || !porter_pid(porter)); i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    cr_assert_neq(porter_pid(porter), pid);
+}
+
+Test(conn, a_porter_that_was_killed_is_replaced_and_sessions_go_on) {
+    int fd = some_memfd();
+    for (unsigned i = 0; i < 3; i++) {
+        kill_porter();
+        cr_assert_eq(porter_restarts(porter), i + 1);
+        cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
+        turn_until(&packets, i + 1);
+        cr_assert_geq(last_fd, 0);
+    }
+}
+
+Test(conn, a_packet_that_a_porter_took_along_is_told_of_as_lost) {
+    int fd = some_memfd();
+    kill(porter_pid(porter), SIGSTOP);
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    kill(porter_pid(porter), SIGKILL);
+    turn_until(&lost, 1);
+    cr_expect_eq(packets, 0);
+}
+
+/* One that hangs is no better: it is asked, and replaced when it does not answer. */
+Test(conn, a_porter_that_hangs_is_replaced, .timeout = 30) {
+    int fd = some_memfd();
+    pid_t before = porter_pid(porter);
+    kill(before, SIGSTOP);
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
+    for (int i = 0; i < 15000 && !lost; i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    cr_expect_eq(lost, 1);
+    for (int i = 0; i < 5000 && !porter_pid(porter); i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    cr_expect_neq(porter_pid(porter), before);
 }
 
 /* More than fdmsg would send: by hand. */
@@ -222,16 +357,15 @@ static void send_many_fds(unsigned count) {
     cr_assert_eq(sendmsg(client, &m, 0), 1);
 }
 
-Test(conn, more_descriptors_than_a_message_may_have_are_closed_too) {
+Test(conn, more_descriptors_than_a_message_may_have_are_counted_as_more) {
     unsigned before = open_fds();
     send_many_fds(5);
-    turn();
+    turn_until(&packets, 1);
     cr_assert_eq(last_nfds, RDMAD_MSG_MAX_FDS + 1);
     send_many_fds(60);
-    turn();
+    turn_until(&packets, 2);
     cr_assert_eq(last_nfds, RDMAD_MSG_MAX_FDS + 1);
-    cr_assert_eq(packets, 2);
-    cr_assert_eq(fds_settled_at(before), before);
+    cr_assert_eq(open_fds(), before);
 }
 
 Test(conn, end_of_file_is_told_once) {

@@ -4,6 +4,7 @@
  * real event loop, which run in the test's own thread by turns.
  */
 #include "daemon/ctl/call.h"
+#include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -72,11 +73,13 @@ static void set_up(void) {
     cr_assert_not_null(mkdtemp(config.runtime_dir));
     st.config = &config;
     st.base = event_base_new();
+    st.porter = porter_rig(st.base, NULL);
     cr_assert_eq(ctl_listen(&st, -1, find, &ctl, &err), 0, "%s", err.text);
 }
 
 static void tear_down(void) {
     ctl_free(ctl);
+    porter_free(st.porter);
     event_base_free(st.base);
     cr_expect_eq(rmdir(config.runtime_dir), 0, "the socket is left behind");
 }
@@ -370,4 +373,35 @@ Test(ctl, a_thousand_bad_connections_leave_no_descriptor) {
         }
     }
     cr_expect_eq(after, before);
+}
+
+static void say_with_descriptor(int fd, int flags) {
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec iov = {"x", 1};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &(int){STDIN_FILENO}, sizeof(int));
+    cr_assert_eq(sendmsg(fd, &m, MSG_NOSIGNAL | flags), 1);
+    turn();
+}
+
+/* Even out of band, where a peek would not see them. */
+Test(ctl, who_sends_a_descriptor_is_closed) {
+    for (int flags = 0; flags <= MSG_OOB; flags += MSG_OOB) {
+        int fd = dial();
+        ask(fd, CALL("1", "change"));
+        say_with_descriptor(fd, flags);
+        cr_expect_not(hear(fd), "flags %d", flags);
+        close(fd);
+    }
+    cr_expect_eq(changed, 2);
 }

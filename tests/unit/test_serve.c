@@ -3,6 +3,7 @@
  * The dispatcher: every malformed message gets its own error and reaches no handler, every
  * well-formed one reaches exactly its handler. Handlers and the way back are the test's own.
  */
+#include "daemon/ipc/porter.h"
 #include "daemon/serve/serve.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -117,10 +118,12 @@ static struct message well_formed(uint16_t type) {
     return m;
 }
 
+static int first_fd = 0; /* as the porter hands it on: of a memfd */
+
 static void say(bool greeted, const struct message *m, unsigned nfds) {
     struct session s = {.greeted = greeted};
     memset(&seen, 0, sizeof(seen));
-    int fds[RDMAD_MSG_MAX_FDS] = {-1, -1, -1, -1};
+    int fds[RDMAD_MSG_MAX_FDS] = {first_fd, -1, -1, -1};
     serve_message(&s, m->bytes, m->size, fds, nfds);
 }
 
@@ -206,6 +209,14 @@ Test(serve, an_import_comes_with_one_descriptor) {
     const struct message m = well_formed(RDMAD_MSG_POOL_IMPORT);
     refused(&m, 0, RDMAD_E_FDS, "without");
     refused(&m, 2, RDMAD_E_FDS, "more");
+}
+
+Test(serve, an_import_comes_with_a_memfd_or_is_refused) {
+    struct message m = well_formed(RDMAD_MSG_POOL_IMPORT);
+    first_fd = -1;
+    refused(&m, 1, RDMAD_E_FDS, "not of a memfd");
+    first_fd = PORTER_NO_PLACE;
+    refused(&m, 1, RDMAD_E_LIMIT, "no descriptor left");
 }
 
 Test(serve, hello_comes_first_and_once) {

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guest.c - peek, then receive; shut down, look, then close.
+ *
+ * A peek without room for control data sets MSG_CTRUNC if, and only if, there is some: descriptors,
+ * or what options of our socket ask for, so these are switched off. On a stream, receiving as many
+ * bytes as were seen never reaches into what came after the look; data out of band would be thrown
+ * away by a receive and not be seen by a peek, so it is taken in line.
+ *
+ * Nothing can be queued after a shutdown. Whether something is is told by the credentials that
+ * every packet has, also an empty one; the end of file has none.
+ */
+#include "daemon/ipc/guest.h"
+#include "daemon/base/log.h"
+#include "daemon/ipc/porter.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct guest {
+    struct porter *porter;
+    bool stream;
+    guest_taken *taken;
+    void *user;
+    struct porter_visit visit;
+};
+
+static int set_option(int fd, int option, int value) {
+    return setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
+}
+
+static ssize_t receive(int fd, void *buf, size_t size, int flags, bool *cargo) {
+    struct iovec iov = {.iov_base = buf, .iov_len = size};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t n;
+    do
+        n = recvmsg(fd, &msg, flags | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    *cargo = n >= 0 && (msg.msg_flags & MSG_CTRUNC);
+    return n;
+}
+
+/* ---- while it is there ---------------------------------------------------------------------- */
+
+static void on_taken(struct porter_visit *v, const void *data, size_t size, int fd, unsigned nfds) {
+    struct guest *g = container_of(v, struct guest, visit);
+    g->taken(g->user, data, size, fd, nfds);
+}
+
+static void on_ended(struct porter_visit *v) {
+    free(container_of(v, struct guest, visit));
+}
+
+/* Without memory there is no place for it in the porter's queue: what is unread is then let go of
+ * here. */
+struct guest *guest_new(struct porter *p, int fd, uid_t uid) {
+    struct guest *g = calloc(1, sizeof(*g));
+    int type = SOCK_SEQPACKET;
+    socklen_t size = sizeof(type);
+    if (!g) {
+        LOG_LIMITED(WARNING, ("out of memory for a client's socket"));
+        close(fd);
+        return NULL;
+    }
+    (void)getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size);
+    set_option(fd, SO_PASSCRED, 0); /* whoever made the listening socket may have set them */
+    set_option(fd, SO_PASSSEC, 0);
+    set_option(fd, SO_OOBINLINE, 1);
+    g->porter = p;
+    g->stream = type == SOCK_STREAM;
+    g->visit.taken = on_taken;
+    g->visit.ended = on_ended;
+    porter_visit_init(p, &g->visit, fd, uid);
+    return g;
+}
+
+int guest_fd(const struct guest *g) {
+    return g->visit.fd;
+}
+
+int guest_read(struct guest *g, void *buf, size_t *size) {
+    bool cargo;
+    size_t room = *size;
+    *size = 0;
+    ssize_t n = receive(g->visit.fd, buf, room, MSG_PEEK, &cargo);
+    if (n < 0)
+        return errno == EAGAIN ? RDMAD_E_AGAIN : RDMAD_E_SYSTEM;
+    if (cargo)
+        return RDMAD_E_FDS;
+    if (n == 0)
+        return 0; /* the end, or an empty packet, which stands for it */
+    *size = (size_t)n;
+    n = receive(g->visit.fd, buf, g->stream ? *size : 0, 0, &cargo);
+    return n < 0 ? RDMAD_E_SYSTEM : 0;
+}
+
+void guest_take(struct guest *g, guest_taken *taken, void *user) {
+    g->taken = taken;
+    g->user = user;
+    porter_take(g->porter, &g->visit);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/* After the shutdown. A stream has no empty packets; its end is seen as credentials, too. The first
+ * receive may tell of an error instead, once; what cannot be known counts as unread. */
+static bool anything_unread(const struct guest *g) {
+    int fd = g->visit.fd;
+    bool cargo;
+    char byte;
+    if (!g->stream && set_option(fd, SO_PASSCRED, 1))
+        return true;
+    ssize_t n = receive(fd, &byte, 1, MSG_PEEK, &cargo);
+    if (n < 0)
+        n = receive(fd, &byte, 1, MSG_PEEK, &cargo);
+    return n != 0 || cargo;
+}
+
+void guest_part(struct guest *g) {
+    shutdown(g->visit.fd, SHUT_RDWR);
+    bool asked = !list_empty(&g->visit.waiting) || !list_empty(&g->visit.asked);
+    if (asked || anything_unread(g)) {
+        porter_end(g->porter, &g->visit);
+        return;
+    }
+    close(g->visit.fd);
+    free(g);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guest.h - a socket at whose other end is a stranger: looked at before it is received from, and
+ * let go of by somebody else.
+ *
+ * A packet may bring descriptors whose close waits for the stranger, and the kernel closes them in
+ * the name of who receives the packet, or of who lets go of the socket in which it is queued. So
+ * the daemon peeks, which takes nothing, and receives only a packet of which it has seen that there
+ * is no descriptor with it: nobody else receives from the socket, so that is the packet it gets.
+ * What has one stays where it is for the porter (ipc/porter.h), and a socket with anything unread
+ * is shut down and left to the porter, too.
+ */
+#ifndef RDMAD_IPC_GUEST_H
+#define RDMAD_IPC_GUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct guest;
+struct porter;
+
+/* Takes over a connected Unix socket, whatever it returns. NULL: out of memory. */
+struct guest *guest_new(struct porter *p, int fd, uid_t uid);
+int guest_fd(const struct guest *g); /* for watching and for sending */
+
+/* The next packet, or of a stream what is there. *size: room, then bytes; 0 is end of file. 0,
+ * RDMAD_E_AGAIN, RDMAD_E_FDS (there is a descriptor with it: nothing was received) or
+ * RDMAD_E_SYSTEM. A packet that is longer than the room is cut, so leave a byte to see it. */
+int guest_read(struct guest *g, void *buf, size_t *size);
+
+/* Has the porter receive the packet that guest_read did not: taken is called in a later turn. data
+ * NULL: the porter ended while it looked. fd is the callee's: a memfd, or -1, or PORTER_NO_PLACE,
+ * and nfds what came. */
+typedef void guest_taken(void *user, const void *data, size_t size, int fd, unsigned nfds);
+void guest_take(struct guest *g, guest_taken *taken, void *user);
+
+/* The stranger sees the end at once. Frees g; taken is not called any more. */
+void guest_part(struct guest *g);
+
+#endif

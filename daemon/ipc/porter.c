@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * porter.c - a child process, a pair of sockets, a queue of what does not fit into them.
+ *
+ * The happy path: a request leaves with a reference to the visitor's descriptor, its answer finds
+ * the visit by its number. After each request that nobody watches over, a PING follows; the PONG
+ * tells that the porter's loop turns.
+ *
+ * An END's reference is in the pair before ours is closed, and the pair is never closed while the
+ * daemon lives: whatever happens to the porter, the last reference is not let go of here.
+ */
+#include "daemon/ipc/porter.h"
+#include "common/fdmsg.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/porter/porter.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANSWER_S 5
+#define RESTART_S 1
+#define CROWD 256u
+#define ANSWERS_A_TURN 32u
+#define FAREWELL_MS 500
+#define RETRY_MS 10
+#define KILLED_MAX 8u
+
+extern char **environ;
+
+struct porter {
+    struct event_base *base;
+    struct porter_spec spec;
+    int ours, theirs;
+    pid_t pid;
+    int pidfd;
+    pid_t killed[KILLED_MAX]; /* not reaped yet: a thread of theirs cannot even die */
+    struct event *readable, *writable, *retry, *ended, *restart, *overdue;
+    struct list waiting, asked;
+    unsigned nwaiting;
+    uint64_t ids, started_ns;
+    unsigned starts;
+    bool crowded, watched;
+};
+
+static void flush(struct porter *p);
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+/* The end of the pair becomes PORTER_FD of the child; whatever else is open here is close-on-exec.
+ */
+static int spawn(struct porter *p) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    char *const argv[] = {(char *)(uintptr_t) "rdmad-porter", (char *)(uintptr_t)PORTER_OPTION,
+                          NULL};
+    sigemptyset(&none);
+    if (posix_spawn_file_actions_init(&actions))
+        return ENOMEM;
+    if (posix_spawnattr_init(&attr)) {
+        posix_spawn_file_actions_destroy(&actions);
+        return ENOMEM;
+    }
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawn_file_actions_adddup2(&actions, p->theirs, PORTER_FD);
+    int failed = posix_spawn(&p->pid, p->spec.program, &actions, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    return failed;
+}
+
+static void after(struct event *e, time_t seconds) {
+    const struct timeval span = {.tv_sec = seconds};
+    event_add(e, &span);
+}
+
+static void forget(struct porter *p) {
+    if (p->ended)
+        event_free(p->ended);
+    p->ended = NULL;
+    if (p->pidfd >= 0)
+        close(p->pidfd);
+    p->pidfd = -1;
+    p->pid = 0;
+}
+
+static void on_ended(evutil_socket_t fd, short what, void *arg);
+
+static int start(struct porter *p, struct error *err) {
+    int failed = spawn(p);
+    if (failed) {
+        p->pid = 0;
+        return error_set(err, RDMAD_E_SYSTEM, "cannot start the porter, %s: %s", p->spec.program,
+                         strerror(failed));
+    }
+    p->started_ns = clock_now_ns();
+    p->starts++;
+    p->pidfd = pidfd_open(p->pid, 0); /* close-on-exec by itself */
+    if (p->pidfd >= 0)
+        p->ended = event_new(p->base, p->pidfd, EV_READ, on_ended, p);
+    if (!p->ended || event_add(p->ended, NULL)) {
+        kill(p->pid, SIGKILL); /* reaped when we end */
+        forget(p);
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot watch the porter");
+    }
+    return 0;
+}
+
+/* What the porter was looking at is lost with it; what waits is for the next one. */
+static void lose_asked(struct porter *p) {
+    struct list *node;
+    while ((node = list_pop(&p->asked))) {
+        struct porter_visit *v = list_entry(node, struct porter_visit, asked);
+        v->taken(v, NULL, 0, -1, 0);
+    }
+}
+
+static void replace(struct porter *p, const char *why) {
+    uint64_t age = clock_now_ns() - p->started_ns;
+    LOG_LIMITED(WARNING, ("the porter %s; another one is started", why));
+    forget(p);
+    p->watched = false;
+    event_del(p->overdue);
+    after(p->restart, age < RESTART_S * NSEC_PER_SEC ? RESTART_S : 0);
+    lose_asked(p);
+}
+
+static void on_ended(evutil_socket_t fd, short what, void *arg) {
+    struct porter *p = arg;
+    int status;
+    (void)fd, (void)what;
+    if (waitpid(p->pid, &status, WNOHANG) == p->pid)
+        replace(p, "has ended");
+    else
+        event_add(p->ended, NULL);
+}
+
+static void reap_killed(struct porter *p) {
+    for (unsigned i = 0; i < KILLED_MAX; i++)
+        if (p->killed[i] && waitpid(p->killed[i], NULL, WNOHANG))
+            p->killed[i] = 0;
+}
+
+static void on_restart(evutil_socket_t fd, short what, void *arg) {
+    struct porter *p = arg;
+    struct error why;
+    (void)fd, (void)what;
+    reap_killed(p);
+    if (start(p, &why)) {
+        LOG_LIMITED(ERR, ("%s", why.text));
+        after(p->restart, RESTART_S);
+        return;
+    }
+    flush(p);
+}
+
+static void on_overdue(evutil_socket_t fd, short what, void *arg) {
+    struct porter *p = arg;
+    (void)fd, (void)what;
+    if (!p->pid)
+        return;
+    kill(p->pid, SIGKILL);
+    for (unsigned i = 0; i < KILLED_MAX; i++)
+        if (!p->killed[i]) {
+            p->killed[i] = p->pid;
+            break;
+        }
+    replace(p, "does not answer");
+}
+
+/* ---- out ------------------------------------------------------------------------------------ */
+
+static void tell_crowded(struct porter *p) {
+    bool crowded = p->nwaiting >= CROWD || (p->crowded && p->nwaiting);
+    if (crowded != p->crowded && p->spec.crowded)
+        p->spec.crowded(p->spec.user, crowded);
+    p->crowded = crowded;
+}
+
+/* 0, RDMAD_E_AGAIN, or RDMAD_E_SYSTEM: too many descriptors are on their way; also for later. */
+static int send_request(struct porter *p, uint32_t ask, const struct porter_visit *v) {
+    struct porter_request rq = {.ask = ask, .uid = v ? v->uid : 0, .id = v ? v->id : 0};
+    return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), v ? &v->fd : NULL, v != NULL);
+}
+
+static void watch_over(struct porter *p) {
+    if (p->watched || !p->pid || send_request(p, PORTER_PING, NULL))
+        return;
+    p->watched = true;
+    after(p->overdue, ANSWER_S);
+}
+
+static void sent(struct porter *p, struct porter_visit *v) {
+    if (v->ask == PORTER_TAKE) {
+        list_append(&p->asked, &v->asked);
+        return;
+    }
+    close(v->fd);
+    v->fd = -1;
+    v->ended(v);
+}
+
+static void flush(struct porter *p) {
+    struct list *node;
+    while ((node = list_first(&p->waiting))) {
+        struct porter_visit *v = list_entry(node, struct porter_visit, waiting);
+        int rc = send_request(p, v->ask, v);
+        if (rc) {
+            const struct timeval moment = {.tv_usec = RETRY_MS * 1000};
+            event_add(rc == RDMAD_E_AGAIN ? p->writable : p->retry,
+                      rc == RDMAD_E_AGAIN ? NULL : &moment);
+            break;
+        }
+        list_remove(node);
+        p->nwaiting--;
+        sent(p, v);
+    }
+    watch_over(p);
+    tell_crowded(p);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg) {
+    (void)fd, (void)what;
+    flush(arg);
+}
+
+static void ask(struct porter *p, struct porter_visit *v, uint32_t what) {
+    v->ask = what;
+    bool alone = list_empty(&p->waiting);
+    list_append(&p->waiting, &v->waiting);
+    p->nwaiting++;
+    if (alone)
+        flush(p);
+    else
+        tell_crowded(p);
+}
+
+void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, uint32_t uid) {
+    list_init(&v->waiting);
+    list_init(&v->asked);
+    v->id = ++p->ids;
+    v->fd = fd;
+    v->uid = uid;
+}
+
+void porter_take(struct porter *p, struct porter_visit *v) {
+    ask(p, v, PORTER_TAKE);
+}
+
+void porter_end(struct porter *p, struct porter_visit *v) {
+    list_remove(&v->asked);
+    if (!list_empty(&v->waiting)) { /* its TAKE was not sent yet: END stands in its place */
+        v->ask = PORTER_END;
+        return;
+    }
+    ask(p, v, PORTER_END);
+}
+
+/* ---- in ------------------------------------------------------------------------------------- */
+
+/* An answer to a question that is void: its memfd may be all that keeps its memory. */
+struct leftover {
+    struct porter_visit visit;
+};
+
+static void leftover_ended(struct porter_visit *v) {
+    free(container_of(v, struct leftover, visit));
+}
+
+static void give_back(struct porter *p, int fd) {
+    struct leftover *l = fd >= 0 ? calloc(1, sizeof(*l)) : NULL;
+    if (!l) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    porter_visit_init(p, &l->visit, fd, 0);
+    l->visit.ended = leftover_ended;
+    porter_end(p, &l->visit);
+}
+
+static struct porter_visit *asked_by(struct porter *p, uint64_t id) {
+    list_for_each (node, &p->asked) {
+        struct porter_visit *v = list_entry(node, struct porter_visit, asked);
+        if (v->id == id)
+            return v;
+    }
+    return NULL;
+}
+
+static void heard(struct porter *p, const struct porter_answer *a, size_t size, int fd) {
+    const size_t head = offsetof(struct porter_answer, data);
+    if (size < head || size - head != a->size || a->size > sizeof(a->data)) {
+        give_back(p, fd);
+        return;
+    }
+    if (a->word == PORTER_PONG) {
+        p->watched = false;
+        event_del(p->overdue);
+        return;
+    }
+    struct porter_visit *v = asked_by(p, a->id);
+    if (!v) {
+        give_back(p, fd);
+        return;
+    }
+    list_remove(&v->asked);
+    if (a->word == PORTER_TAKEN)
+        v->taken(v, a->data, a->size, fd, a->nfds);
+    else
+        v->taken(v, NULL, 0, fd, 0);
+}
+
+static void on_readable(evutil_socket_t sock, short what, void *arg) {
+    struct porter *p = arg;
+    (void)what;
+    for (unsigned i = 0; i < ANSWERS_A_TURN; i++) {
+        struct porter_answer a;
+        size_t size = sizeof(a);
+        unsigned nfds;
+        int fd = -1;
+        int rc = rdmad_fdmsg_recv(sock, &a, &size, &fd, 1, &nfds);
+        if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_SYSTEM)
+            return;
+        heard(p, &a, size, nfds ? fd : rc == RDMAD_E_FDS ? PORTER_NO_PLACE : -1);
+    }
+}
+
+/* ---- begin and end -------------------------------------------------------------------------- */
+
+static int open_pair(struct porter *p, struct error *err) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return error_errno(err, RDMAD_E_SYSTEM, "cannot make the porter's sockets");
+    p->ours = pair[0];
+    p->theirs = pair[1];
+    if (p->theirs == PORTER_FD) { /* dup2 onto itself would leave it close-on-exec */
+        int fd = fcntl(p->theirs, F_DUPFD_CLOEXEC, PORTER_FD + 1);
+        if (fd < 0)
+            return error_errno(err, RDMAD_E_SYSTEM, "cannot make the porter's sockets");
+        close(p->theirs);
+        p->theirs = fd;
+    }
+    return 0;
+}
+
+int porter_new(struct event_base *base, const struct porter_spec *spec, struct porter **out,
+               struct error *err) {
+    struct porter *p = calloc(1, sizeof(*p));
+    if (!p)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for the porter");
+    *p = (struct porter){.base = base, .spec = *spec, .ours = -1, .theirs = -1, .pidfd = -1};
+    list_init(&p->waiting);
+    list_init(&p->asked);
+    int rc = open_pair(p, err);
+    if (!rc) {
+        p->readable = event_new(base, p->ours, EV_READ | EV_PERSIST, on_readable, p);
+        p->writable = event_new(base, p->ours, EV_WRITE, on_writable, p);
+        p->retry = event_new(base, -1, 0, on_writable, p);
+        p->restart = event_new(base, -1, 0, on_restart, p);
+        p->overdue = event_new(base, -1, 0, on_overdue, p);
+        if (!p->readable || !p->writable || !p->retry || !p->restart || !p->overdue ||
+            event_add(p->readable, NULL))
+            rc = error_set(err, RDMAD_E_NOMEM, "out of memory for the porter");
+    }
+    if (!rc)
+        rc = start(p, err);
+    if (rc) {
+        porter_free(p);
+        return rc;
+    }
+    *out = p;
+    return 0;
+}
+
+/* It ends when it has read all that was sent. Both ends stay open until the process ends: the last
+ * references that are queued there are no less dangerous now. */
+static void say_farewell(struct porter *p) {
+    struct pollfd gone = {.fd = p->pidfd, .events = POLLIN};
+    shutdown(p->ours, SHUT_RDWR);
+    if (p->pid && poll(&gone, 1, FAREWELL_MS) > 0)
+        waitpid(p->pid, NULL, WNOHANG);
+}
+
+void porter_free(struct porter *p) {
+    struct event *const events[] = {p->readable, p->writable, p->retry, p->restart, p->overdue};
+    struct list *node;
+    if (p->ours >= 0) {
+        flush(p);
+        say_farewell(p);
+    }
+    while ((node = list_pop(&p->waiting))) {
+        struct porter_visit *v = list_entry(node, struct porter_visit, waiting);
+        v->ended(v);
+    }
+    forget(p);
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+        if (events[i])
+            event_free(events[i]);
+    free(p);
+}
+
+pid_t porter_pid(const struct porter *p) {
+    return p->pid;
+}
+
+unsigned porter_restarts(const struct porter *p) {
+    return p->starts ? p->starts - 1 : 0;
+}

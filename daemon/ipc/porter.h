@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * porter.h - the daemon's side of the porter (daemon/porter/): starts it, asks it, replaces it.
+ *
+ * Lives on the control thread's event loop and never waits. What cannot be sent to the porter now
+ * waits in order; while much does, crowded tells that no more strangers should be let in. A porter
+ * that ends, or that does not answer for ANSWER_S, is replaced: at once, but not more often than
+ * once in RESTART_S. Sessions do not notice, but those whose packet it was looking at.
+ */
+#ifndef RDMAD_IPC_PORTER_H
+#define RDMAD_IPC_PORTER_H
+
+#include "daemon/base/error.h"
+#include "daemon/base/list.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct event_base;
+struct porter;
+
+struct porter_spec {
+    const char *program; /* that runs porter_run() when its first argument is PORTER_OPTION */
+    void (*crowded)(void *user, bool crowded); /* may be NULL */
+    void *user;
+};
+
+int porter_new(struct event_base *base, const struct porter_spec *spec, struct porter **out,
+               struct error *err);
+/* What waits is given to the porter, as far as it takes it; the process may not go on for long. */
+void porter_free(struct porter *p);
+
+pid_t porter_pid(const struct porter *p); /* 0: none at this moment */
+unsigned porter_restarts(const struct porter *p);
+
+#define PORTER_NO_PLACE (-2) /* for a memfd: this process has no descriptor left */
+
+/* One socket's business with the porter; its owner's memory, zeroed before its first use. */
+struct porter_visit {
+    struct list waiting; /* in the porter's queue, to be sent */
+    struct list asked;   /* in the porter's list of TAKEs, to be answered */
+    uint64_t id;
+    uint32_t uid, ask;
+    int fd;
+    /* The packet, its descriptors counted (RDMAD_MSG_MAX_FDS + 1: more), with the one that is of a
+     * memfd, which is the callee's to close, or -1, or PORTER_NO_PLACE. data NULL: it is lost. */
+    void (*taken)(struct porter_visit *v, const void *data, size_t size, int fd, unsigned nfds);
+    void (*ended)(struct porter_visit *v); /* the memory is not needed any more */
+};
+
+void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, uint32_t uid);
+/* Has the next packet of v->fd received; taken is called in a later turn, once. */
+void porter_take(struct porter *p, struct porter_visit *v);
+/* Takes over v->fd, of which the daemon's reference is not to be the last, and calls ended, now or
+ * later; taken is not called any more. */
+void porter_end(struct porter *p, struct porter_visit *v);
+
+#endif

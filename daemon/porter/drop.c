@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * drop.c - last references, let go of by a process that exits.
+ *
+ * Where a process exits the kernel does not let sockets linger, and what was queued in a socket
+ * was never opened by the process, so that nothing is flushed. So a child gets the descriptors, the
+ * parent closes its own, which are not the last then, and the child exits. What could still make it
+ * wait (a lock on a file of a hung file system) makes it wait alone; with DROPPERS_MAX that wait
+ * the porter does it by itself, and is replaced by the daemon if it does not come back.
+ */
+#include "daemon/porter/internal.h"
+#include <fcntl.h>
+#include <unistd.h>
+
+#define DROPPERS_MAX 32u
+
+static pid_t droppers[DROPPERS_MAX];
+
+static void close_all(const int *fds, unsigned n) {
+    for (unsigned i = 0; i < n; i++)
+        close(fds[i]);
+}
+
+static pid_t *free_place(void) {
+    for (unsigned i = 0; i < DROPPERS_MAX; i++)
+        if (!droppers[i])
+            return &droppers[i];
+    return NULL;
+}
+
+void drop_ended(pid_t pid) {
+    for (unsigned i = 0; i < DROPPERS_MAX; i++)
+        if (droppers[i] == pid)
+            droppers[i] = 0;
+}
+
+void drop_all(const int *fds, unsigned n) {
+    int keep[DROP_MAX + 1], go[2];
+    pid_t *place = free_place();
+    char byte;
+    if (!n)
+        return;
+    if (!place || n > DROP_MAX || pipe2(go, O_CLOEXEC)) {
+        close_all(fds, n);
+        return;
+    }
+    for (unsigned i = 0; i < n; i++)
+        keep[i] = fds[i];
+    keep[n] = go[0];
+    pid_t pid = child_fork(keep, n + 1);
+    if (pid == 0) {
+        (void)!read(go[0], &byte, 1);
+        _exit(0);
+    }
+    *place = pid > 0 ? pid : 0;
+    close(go[0]);
+    close_all(fds, n);
+    close(go[1]);
+}

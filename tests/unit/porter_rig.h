@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * porter_rig.h - a real porter for unit tests: the daemon's program in its other role.
+ */
+#ifndef RDMAD_TEST_PORTER_RIG_H
+#define RDMAD_TEST_PORTER_RIG_H
+
+#include "daemon/ipc/porter.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static inline struct porter *porter_rig(struct event_base *base,
+                                        void (*crowded)(void *user, bool crowded)) {
+    static char program[512];
+    const struct porter_spec spec = {.program = program, .crowded = crowded};
+    struct porter *p;
+    struct error err;
+    const char *build = getenv("RDMAD_BUILD");
+    cr_assert_not_null(build, "RDMAD_BUILD is not set: run the test by ctest");
+    snprintf(program, sizeof(program), "%s/daemon/rdmad", build);
+    cr_assert_eq(porter_new(base, &spec, &p, &err), 0, "%s", err.text);
+    return p;
+}
+
+#endif

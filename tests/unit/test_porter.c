@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The daemon's side of the porter: what waits for it waits in order and is bounded by not letting
+ * anybody else in, and the daemon's reference to a stranger's socket is never the last.
+ */
+#include "daemon/ipc/guest.h"
+#include "tests/unit/porter_rig.h"
+#include <dirent.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define STRANGERS 600u /* more than the pair takes, and 256 in the daemon's queue */
+
+static struct event_base *base;
+static struct porter *porter;
+static bool crowded;
+static unsigned tellings;
+
+static void on_crowded(void *user, bool now) {
+    (void)user;
+    cr_assert_neq(now, crowded, "told twice");
+    crowded = now;
+    tellings++;
+}
+
+static void set_up(void) {
+    base = event_base_new();
+    porter = porter_rig(base, on_crowded);
+}
+
+static void tear_down(void) {
+    porter_free(porter);
+    event_base_free(base);
+}
+
+TestSuite(porter, .init = set_up, .fini = tear_down, .timeout = 30);
+
+static unsigned fds_of(pid_t pid) {
+    char path[64];
+    unsigned n = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *d = opendir(path);
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void turn_until_quiet(unsigned ours) {
+    for (int i = 0; i < 5000 && (fds_of(getpid()) != ours || crowded); i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+}
+
+/* It holds the three standard descriptors and its end of the pair; readdir shows . and .., too. */
+static void expect_porter_at_rest(void) {
+    for (int i = 0; i < 5000 && fds_of(porter_pid(porter)) != 6; i++)
+        usleep(1000);
+    cr_expect_eq(fds_of(porter_pid(porter)), 6);
+}
+
+/* A stranger who left something unread and went. Returns the guest, to part with. */
+static struct guest *stranger(int *theirs) {
+    int pair[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    cr_assert_eq(send(pair[1], "x", 1, 0), 1);
+    *theirs = pair[1];
+    return guest_new(porter, pair[0], 1000);
+}
+
+Test(porter, who_left_nothing_unread_costs_it_nothing) {
+    int pair[2];
+    kill(porter_pid(porter), SIGSTOP); /* it could not help */
+    unsigned before = fds_of(getpid());
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    guest_part(guest_new(porter, pair[0], 1000));
+    char byte;
+    cr_expect_eq(recv(pair[1], &byte, 1, MSG_DONTWAIT), 0, "the stranger sees the end");
+    close(pair[1]);
+    cr_expect_eq(fds_of(getpid()), before);
+    kill(porter_pid(porter), SIGCONT);
+}
+
+Test(porter, a_stranger_sees_the_end_at_once_though_the_porter_sleeps) {
+    int theirs;
+    char byte;
+    kill(porter_pid(porter), SIGSTOP);
+    guest_part(stranger(&theirs));
+    cr_expect_eq(recv(theirs, &byte, 1, MSG_DONTWAIT), 0);
+    cr_expect_eq(send(theirs, "y", 1, MSG_NOSIGNAL), -1);
+    close(theirs);
+    kill(porter_pid(porter), SIGCONT);
+}
+
+Test(porter, what_it_cannot_take_waits_and_nobody_else_is_let_in) {
+    unsigned before = fds_of(getpid());
+    kill(porter_pid(porter), SIGSTOP);
+    for (unsigned i = 0; i < STRANGERS; i++) {
+        int theirs;
+        guest_part(stranger(&theirs));
+        close(theirs);
+    }
+    cr_expect(crowded);
+    cr_expect_gt(fds_of(getpid()), before, "what waits is held");
+    kill(porter_pid(porter), SIGCONT);
+    turn_until_quiet(before);
+    cr_expect_not(crowded);
+    cr_expect_eq(tellings, 2);
+    cr_expect_eq(fds_of(getpid()), before, "of ours");
+    expect_porter_at_rest();
+}
+
+/* It inherits the pair with what is in it. */
+Test(porter, what_a_killed_porter_left_is_taken_by_the_next) {
+    unsigned before = fds_of(getpid());
+    pid_t first = porter_pid(porter);
+    kill(first, SIGSTOP);
+    for (unsigned i = 0; i < STRANGERS; i++) {
+        int theirs;
+        guest_part(stranger(&theirs));
+        close(theirs);
+    }
+    kill(first, SIGKILL);
+    turn_until_quiet(before);
+    cr_expect_neq(porter_pid(porter), first);
+    cr_expect_eq(porter_restarts(porter), 1);
+    cr_expect_eq(fds_of(getpid()), before);
+    expect_porter_at_rest();
+}
+
+Test(porter, it_ends_with_the_daemon) {
+    pid_t pid = porter_pid(porter);
+    porter_free(porter);
+    cr_expect_eq(kill(pid, 0), -1, "it is gone, and reaped");
+    porter = porter_rig(base, on_crowded);
+}
