@@ -1,21 +1,87 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * instance.c - a flock on RUNTIME_DIR/rdmad.lock, which dies with the process whatever ends it. The
+ * instance.c - whose the runtime directory is, and who is the one daemon in it.
+ *
+ * Whoever may rename what is in a directory may put a socket of his own where clients look for
+ * ours, or hold our lock. So the directory and all above it belong to root or to the daemon's user,
+ * and others write to none of them but where the sticky bit protects what is not theirs.
+ *
+ * The lock is a flock on RUNTIME_DIR/rdmad.lock, which dies with the process whatever ends it. The
  * file stays: removing a locked file lets two daemons lock two files of one name.
  */
 #include "daemon/instance.h"
 #include "daemon/base/log.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define OVERFLOW_UID 65534u
+
+/* In a user namespace what belongs to nobody there is shown as the overflow uid's; it is not a
+ * user's who could touch it from within. */
+static bool in_user_namespace(void) {
+    unsigned inside, outside, count;
+    FILE *f = fopen("/proc/self/uid_map", "re");
+    if (!f)
+        return false;
+    bool whole = fscanf(f, "%u %u %u", &inside, &outside, &count) == 3 && !inside && !outside &&
+                 count == UINT32_MAX;
+    fclose(f);
+    return !whole;
+}
+
+static bool trusted(uid_t uid) {
+    return uid == 0 || uid == geteuid() || (uid == OVERFLOW_UID && in_user_namespace());
+}
+
+/* path is the runtime directory (last) or one above it. */
+static int check_directory(const char *path, const char *dir, bool last, struct error *err) {
+    struct stat st;
+    const char *what = last ? "" : ", which is above it,";
+    if (stat(path, &st))
+        return error_errno(err, RDMAD_E_SYSTEM, "%s cannot be looked at", path);
+    if (!S_ISDIR(st.st_mode))
+        return error_set(err, RDMAD_E_CONFIG, "the runtime directory %s is not a directory", path);
+    if (!trusted(st.st_uid))
+        return error_set(err, RDMAD_E_PERM,
+                         "the runtime directory %s is not safe: %s%s belongs to uid %u, who could "
+                         "put a socket in our place; use a directory of root's or of uid %u",
+                         dir, path, what, (unsigned)st.st_uid, (unsigned)geteuid());
+    if ((st.st_mode & S_IWOTH) && (last || !(st.st_mode & S_ISVTX)))
+        return error_set(err, RDMAD_E_PERM,
+                         "the runtime directory %s is not safe: everybody may write to %s%s and "
+                         "could put a socket in our place; chmod o-w %s",
+                         dir, path, what, path);
+    return 0;
+}
+
+static int check_directories(const char *dir, struct error *err) {
+    char path[PATH_MAX];
+    if (!realpath(dir, path))
+        return error_errno(err, RDMAD_E_SYSTEM, "the runtime directory %s", dir);
+    int rc = check_directory(path, dir, true, err);
+    for (char *slash; !rc && path[1] && (slash = strrchr(path, '/'));) {
+        slash[slash == path] = '\0'; /* the root keeps its slash */
+        rc = check_directory(path, dir, false, err);
+    }
+    return rc;
+}
+
 int instance_lock(const char *dir, struct error *err) {
     if (mkdir(dir, 0755) && errno != EEXIST)
         return error_errno(err, RDMAD_E_SYSTEM, "cannot make the runtime directory %s", dir);
+    int unsafe = check_directories(dir, err);
+    if (unsafe)
+        return unsafe;
     char path[128];
     snprintf(path, sizeof(path), "%s/rdmad.lock", dir);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

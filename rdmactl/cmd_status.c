@@ -32,6 +32,9 @@ static void print_head(const json_t *s) {
            json_is_false(json_object_get(listen, "reachable"))
                ? ", an address that no interface has: peers cannot reach it until one has"
                : "");
+    const char *group = json_string_value(json_object_get(json_object_get(s, "clients"), "group"));
+    if (group)
+        printf("clients    members of group %s\n", group);
     printf("workers    %.0f\n\n", number(s, "workers"));
 }
 

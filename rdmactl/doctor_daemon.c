@@ -5,6 +5,7 @@
 #include "rdmactl/doctor.h"
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -52,6 +53,25 @@ void check_control(struct exam *e) {
     }
 }
 
+/* Who is turned away hears it at once. */
+static bool turned_away(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 200) > 0;
+}
+
+static void say_who_may_connect(struct exam *e, const char *path, int fd) {
+    const char *group = fact_text(e, "clients", "group");
+    if (!*group) {
+        say(e, GOOD, "%s takes connections", path);
+    } else if (turned_away(fd)) {
+        say(e, BAD, "%s is for members of group %s, and uid %u is none", path, group,
+            (unsigned)geteuid());
+        next(e, "join the group, or change the setting socket_group");
+    } else {
+        say(e, GOOD, "%s takes connections of members of group %s", path, group);
+    }
+}
+
 void check_client_socket(struct exam *e) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const struct timeval patience = {.tv_sec = 1}; /* of connect, for a full backlog */
@@ -64,7 +84,7 @@ void check_client_socket(struct exam *e) {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address))) {
-        say(e, GOOD, "%s takes connections", address.sun_path);
+        say_who_may_connect(e, address.sun_path, fd);
     } else if (errno == EACCES) {
         say(e, BAD, "%s may not be opened by uid %u", address.sun_path, (unsigned)geteuid());
         next(e, "join the group of the setting socket_group");

@@ -4,6 +4,7 @@
  * answers can be compared as a whole: a difference at rest is a leak.
  */
 #include "daemon/ctl/call.h"
+#include "daemon/ipc/porter.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include <string.h>
@@ -91,6 +92,18 @@ static json_t *traffic(const struct plane_counters *c, const struct channel_tota
     return o;
 }
 
+static json_t *porter(const struct porter *p) {
+    pid_t pid = porter_pid(p);
+    return json_pack("{s:o, s:i}", "pid", pid ? json_integer(pid) : json_null(), "restarts",
+                     (int)porter_restarts(p));
+}
+
+/* Who may connect. */
+static json_t *clients(const struct state *st) {
+    const char *group = st->config->socket_group;
+    return json_pack("{s:o}", "group", *group ? json_string(group) : json_null());
+}
+
 void ctl_status(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct state *st = ctl_state(call);
@@ -102,13 +115,14 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     json_t *process = json_pack("{s:i, s:I, s:o}", "pid", (int)getpid(), "uid",
                                 (json_int_t)geteuid(), "rss_bytes", number(t.rss_bytes));
     ctl_reply(call,
-              json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "version",
-                        RDMAD_VERSION, "node", st->node_name, "state",
+              json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
+                        "version", RDMAD_VERSION, "node", st->node_name, "state",
                         st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
                         fabric(st), "listen", listen, "workers", (json_int_t)st->config->workers,
                         "congestion_control", st->config->tcp_congestion_control, "objects",
                         objects(&t), "limits", limits(st, &t), "traffic",
-                        traffic(&counters, &t.messages), "process", process));
+                        traffic(&counters, &t.messages), "process", process, "porter",
+                        porter(st->porter), "clients", clients(st)));
 }
 
 static void each_key(void *arg, const char *key, const char *literal) {

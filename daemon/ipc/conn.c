@@ -46,7 +46,7 @@ struct conn {
     struct conn_peer peer;
     const struct conn_events *events;
     void *user;
-    struct event *readable, *writable;
+    struct event *readable, *writable, *hangup;
     struct list queue;
     size_t queued_bytes;
     unsigned queued_fds;
@@ -108,6 +108,8 @@ static void conn_free(struct conn *c) {
         event_free(c->readable);
     if (c->writable)
         event_free(c->writable);
+    if (c->hangup)
+        event_free(c->hangup);
     guest_part(c->guest);
     free(c->peer.groups);
     free(c);
@@ -229,6 +231,7 @@ static void on_taken(void *user, const void *data, size_t size, int fd, unsigned
     struct conn *c = user;
     int fds[RDMAD_MSG_MAX_FDS] = {fd, -1, -1, -1};
     c->taking = false;
+    event_del(c->hangup);
     c->in_turn = true;
     if (data)
         c->events->packet(c->user, data, size, fds, nfds);
@@ -255,6 +258,7 @@ static const char *read_one(struct conn *c, bool *more) {
     if (rc == RDMAD_E_FDS) {
         c->taking = true;
         event_del(c->readable);
+        event_add(c->hangup, NULL);
         guest_take(c->guest, on_taken, c);
         return NULL;
     }
@@ -262,6 +266,12 @@ static const char *read_one(struct conn *c, bool *more) {
         return "the client closed its socket";
     c->events->packet(c->user, buf, size, NULL, 0);
     return NULL;
+}
+
+/* While the porter looks nothing is read that would tell of the end, and it may look for long. */
+static void on_hangup(evutil_socket_t fd, short what, void *arg) {
+    (void)fd, (void)what;
+    conn_lost(arg, "the client closed its socket");
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg) {
@@ -297,7 +307,8 @@ int conn_new(struct event_base *base, struct porter *porter, int fd,
     if (!rc) {
         c->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
         c->writable = event_new(base, fd, EV_WRITE, on_writable, c);
-        if (!c->readable || !c->writable || event_add(c->readable, NULL))
+        c->hangup = event_new(base, fd, EV_CLOSED, on_hangup, c);
+        if (!c->readable || !c->writable || !c->hangup || event_add(c->readable, NULL))
             rc = RDMAD_E_NOMEM;
     }
     if (rc) {

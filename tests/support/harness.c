@@ -32,6 +32,7 @@ struct tdaemon {
     char config[96]; /* when the fabric is not tcp: of ours, beside what a test sets */
     const char *args[MAX_ARGS];
     pid_t pid; /* 0: not running */
+    bool porter_killed;
 };
 
 const char *tdaemon_dir(const struct tdaemon *d) {
@@ -82,6 +83,8 @@ static int find_report(const char *path, const struct stat *st, int type, struct
 static void expect_no_reports(const struct tdaemon *d) {
     reports = 0;
     nftw(d->dir, find_report, 8, FTW_PHYS);
+    if (!d->porter_killed && tdaemon_logged(d, "the porter "))
+        CHECK(0, "the porter of rdmad in %s ended or hung", d->dir);
     CHECK(reports == 0, "rdmad in %s wrote %u sanitizer reports (above)", d->dir, reports);
 }
 
@@ -99,11 +102,13 @@ bool tdaemon_logged(const struct tdaemon *d, const char *text) {
 
 /* ---- start and stop ------------------------------------------------------------------------ */
 
-/* Appends log_path to what the environment says already: the last setting wins. */
+/* Appends log_path to what the environment says already: the last setting wins. The directory is
+ * for the porter, too, which is another user's process. */
 static void set_report_path(const char *variable, const char *dir) {
     char value[1024];
     const char *old = getenv(variable);
-    snprintf(value, sizeof(value), "%s%slog_path=%s/report", old ? old : "", old ? ":" : "", dir);
+    snprintf(value, sizeof(value), "%s%slog_path=%s/reports/report", old ? old : "", old ? ":" : "",
+             dir);
     setenv(variable, value, 1);
 }
 
@@ -227,6 +232,10 @@ struct tdaemon *tdaemon_start(const char *host, const char *const *args) {
     snprintf(d->dir, sizeof(d->dir), "%s/rdmad.XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
     CHECK(mkdtemp(d->dir), "%s: %s", d->dir, strerror(errno));
     chmod(d->dir, 0755); /* clients of other uids are tested too */
+    char reports_dir[80];
+    snprintf(reports_dir, sizeof(reports_dir), "%s/reports", d->dir);
+    CHECK(mkdir(reports_dir, 0755) == 0 && chmod(reports_dir, 01777) == 0, "%s: %s", reports_dir,
+          strerror(errno));
     snprintf(d->listen, sizeof(d->listen), "%s:0", host);
     take_arguments(d, args);
     launch(d);
@@ -374,6 +383,24 @@ void tdaemon_expect_objects(struct tdaemon *d, json_t *before) {
         sleep_ms(5);
     }
     json_decref(before);
+}
+
+pid_t tdaemon_porter(struct tdaemon *d) {
+    json_t *status = tdaemon_status(d);
+    json_int_t pid = json_integer_value(json_object_get(json_object_get(status, "porter"), "pid"));
+    json_decref(status);
+    return (pid_t)pid;
+}
+
+void tdaemon_kill_porter(struct tdaemon *d) {
+    pid_t before = tdaemon_porter(d), now;
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    d->porter_killed = true;
+    CHECK(before > 0 && kill(before, SIGKILL) == 0, "the porter: %s", strerror(errno));
+    while ((now = tdaemon_porter(d)) == before || !now) {
+        CHECK(now_ms() < deadline, "no other porter was started");
+        sleep_ms(5);
+    }
 }
 
 unsigned tdaemon_fds(const struct tdaemon *d) {

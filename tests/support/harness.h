@@ -54,6 +54,8 @@ json_t *tdaemon_objects(struct tdaemon *d);
  * TEST_PATIENCE_MS. Drops the reference to before. */
 void tdaemon_expect_objects(struct tdaemon *d, json_t *before);
 
+pid_t tdaemon_porter(struct tdaemon *d);
+void tdaemon_kill_porter(struct tdaemon *d); /* SIGKILL; returns when there is another */
 unsigned tdaemon_fds(const struct tdaemon *d);
 uint64_t tdaemon_rss_bytes(const struct tdaemon *d);
 uint64_t tdaemon_cpu_ticks(const struct tdaemon *d); /* utime + stime */
