@@ -6,8 +6,9 @@
  * the visit by its number. After each request that nobody watches over, a PING follows; the PONG
  * tells that the porter's loop turns.
  *
- * An END's reference is in the pair before ours is closed, and the pair is never closed while the
- * daemon lives: whatever happens to the porter, the last reference is not let go of here.
+ * An END's reference is in the pair before ours is closed, the porter lets go of it only after GO,
+ * which is sent when ours is closed, and the pair is never closed while the daemon lives: so the
+ * last reference is not let go of here.
  */
 #include "daemon/ipc/porter.h"
 #include "common/fdmsg.h"
@@ -191,7 +192,8 @@ static void tell_crowded(struct porter *p) {
 /* 0, RDMAD_E_AGAIN, or RDMAD_E_SYSTEM: too many descriptors are on their way; also for later. */
 static int send_request(struct porter *p, uint32_t ask, const struct porter_visit *v) {
     struct porter_request rq = {.ask = ask, .uid = v ? v->uid : 0, .id = v ? v->id : 0};
-    return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), v ? &v->fd : NULL, v != NULL);
+    bool with_fd = ask == PORTER_TAKE || ask == PORTER_END;
+    return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
 
 static void watch_over(struct porter *p) {
@@ -201,14 +203,20 @@ static void watch_over(struct porter *p) {
     after(p->overdue, ANSWER_S);
 }
 
+/* What was asked at the head of the queue is sent; an END stays there as its GO. */
 static void sent(struct porter *p, struct porter_visit *v) {
-    if (v->ask == PORTER_TAKE) {
-        list_append(&p->asked, &v->asked);
+    if (v->ask == PORTER_END) {
+        close(v->fd);
+        v->fd = -1;
+        v->ask = PORTER_GO;
         return;
     }
-    close(v->fd);
-    v->fd = -1;
-    v->ended(v);
+    list_remove(&v->waiting);
+    p->nwaiting--;
+    if (v->ask == PORTER_TAKE)
+        list_append(&p->asked, &v->asked);
+    else
+        v->ended(v);
 }
 
 static void flush(struct porter *p) {
@@ -222,8 +230,6 @@ static void flush(struct porter *p) {
                       rc == RDMAD_E_AGAIN ? NULL : &moment);
             break;
         }
-        list_remove(node);
-        p->nwaiting--;
         sent(p, v);
     }
     watch_over(p);

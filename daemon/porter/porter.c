@@ -170,19 +170,31 @@ struct batch {
     uint32_t uid;
 };
 
+/* Of an END whose GO has not come yet: who lets go of it before the daemon does leaves the last
+ * reference to the daemon. GO follows its END before anything else does. */
+static int held = -1;
+static uint32_t held_uid;
+
 static void batch_end(struct batch *b) {
     drop_all(b->fds, b->n);
     b->n = 0;
 }
 
-static void end(struct batch *b, const struct porter_request *rq, int fd) {
+static void end(const struct porter_request *rq, int fd) {
     take_back(rq->id);
-    if (fd < 0)
+    held = fd;
+    held_uid = rq->uid;
+}
+
+/* None is held where the porter before this one had it. */
+static void go(struct batch *b) {
+    if (held < 0)
         return;
-    if (b->n == DROP_MAX || b->uid != rq->uid)
+    if (b->n == DROP_MAX || b->uid != held_uid)
         batch_end(b);
-    b->uid = rq->uid;
-    b->fds[b->n++] = fd;
+    b->uid = held_uid;
+    b->fds[b->n++] = held;
+    held = -1;
 }
 
 /* Returns false when the daemon is gone. */
@@ -199,7 +211,9 @@ static bool daemon_heard(void) {
         if (rq.ask == PORTER_TAKE)
             take(&rq, fd);
         else if (rq.ask == PORTER_END)
-            end(&ends, &rq, fd);
+            end(&rq, fd);
+        else if (rq.ask == PORTER_GO)
+            go(&ends);
         else
             say(PORTER_PONG, rq.id);
     }

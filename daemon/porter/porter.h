@@ -22,8 +22,9 @@
 /* From the daemon. */
 enum porter_ask {
     PORTER_TAKE = 1, /* with a socket: receive its next packet, answer with TAKEN */
-    PORTER_END = 2,  /* with a descriptor: the last reference is yours; TAKEs of id are void */
-    PORTER_PING = 3, /* answer with PONG */
+    PORTER_END = 2,  /* with a descriptor: hold it; TAKEs of id are void */
+    PORTER_GO = 3,   /* the daemon has closed its own: the last reference is yours to let go of */
+    PORTER_PING = 4, /* answer with PONG */
 };
 struct porter_request {
     uint32_t ask;

@@ -383,8 +383,8 @@ static void socket_group_holds_whatever_the_sockets_mode(void) {
 /* ---- a full table of descriptors ---------------------------------------------------------------
  */
 
-static void set_nofile(pid_t pid, rlim_t n) {
-    struct rlimit limit = {n, n};
+static void set_nofile(pid_t pid, rlim_t n, rlim_t most) {
+    struct rlimit limit = {n, most};
     CHECK(prlimit(pid, RLIMIT_NOFILE, &limit, NULL) == 0, "prlimit: %s", strerror(errno));
 }
 
@@ -409,7 +409,7 @@ static void who_finds_no_descriptor_left_is_told_so(void) {
     unsigned fds = tdaemon_fds(d);
     struct rlimit before;
     CHECK(prlimit(tdaemon_pid(d), RLIMIT_NOFILE, NULL, &before) == 0, "prlimit");
-    set_nofile(tdaemon_pid(d), fds + 4);
+    set_nofile(tdaemon_pid(d), fds + 4, before.rlim_max);
     unsigned n = fill_table(d, socks, 16);
     for (int i = 0; i < 3; i++)
         expect_turned_away(tdaemon_dir(d), RDMAD_E_LIMIT, "no descriptor left");
@@ -418,7 +418,6 @@ static void who_finds_no_descriptor_left_is_told_so(void) {
     socks[n++] = raw_session(tdaemon_dir(d)); /* there is room again */
     while (n)
         close(socks[--n]);
-    set_nofile(tdaemon_pid(d), before.rlim_cur);
     tdaemon_expect_fds(d, fds);
     tdaemon_stop(d);
 }
