@@ -48,7 +48,7 @@ const struct setting settings[] = {
          "What moves bytes between daemons: verbs (RDMA hardware, or Soft-RoCE), tcp, or auto: "
          "verbs when this machine has a usable RDMA device, else tcp, and the log says why."),
     TEXT("socket_group", socket_group, "", bad_word, RESTART,
-         "Group whose members may connect to rdmad.sock. Empty: everybody may."),
+         "Group whose members may connect to rdmad.sock, whoever made it. Empty: everybody may."),
     NUMBER("workers", workers, 1, 64, 1, "", RESTART,
            "Threads that move data. One is enough until it is busy all the time."),
     NUMBER("drain_timeout_ms", drain_timeout_ms, 0, 10 * MINUTES, 5000, "ms", RELOAD,

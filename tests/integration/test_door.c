@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,18 @@ static void bring(int sock, int fd, unsigned count) {
     (void)raw_send(sock, &h, sizeof(h), fds, count);
 }
 
+static void *close_it(void *arg) {
+    close((int)(intptr_t)arg);
+    return NULL;
+}
+
+/* Where what it sent is gone already, the attacker would wait itself. */
+static void close_aside(int fd) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, close_it, (void *)(intptr_t)fd) == 0, "no thread");
+    pthread_detach(thread);
+}
+
 static int nonblocking_session(void) {
     int sock = raw_session(hostile_dir);
     fcntl(sock, F_SETFL, O_NONBLOCK);
@@ -81,7 +94,7 @@ static void send_lingering(void) {
             if (nested)
                 fd = cargo_inside(fd);
             bring(sock, fd, 1);
-            close(fd);
+            close_aside(fd);
         }
         int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         for (int n = 0; n < 4; n++)
@@ -100,7 +113,7 @@ static void leave_unread(void) {
         if (round % 2)
             fd = cargo_inside(fd);
         bring(sock, fd, 1);
-        close(fd);
+        close_aside(fd);
         int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         for (int n = 0; n < 20; n++)
             bring(sock, null, PACKET_FDS);
@@ -288,7 +301,7 @@ static void send_to_control(void) {
         CHECK(i % 3 || send(sock, "{", 1, 0) == 1, "send");
         int rc = raw_send(sock, "x", 1, &fd, 1);
         CHECK(rc == 0, "send: %s", strerror(-rc));
-        close(fd);
+        close_aside(fd);
         sleep_ms(100);
         close(sock);
     }
