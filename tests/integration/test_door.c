@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +50,6 @@ static void as_hostile(void *arg) {
     hostile_deed();
 }
 
-static pid_t start_hostile(struct tdaemon *d, void (*deed)(void)) {
-    hostile_dir = tdaemon_dir(d);
-    hostile_deed = deed;
-    return client_fork(as_hostile, NULL);
-}
-
 /* Sends without waiting: a socket that is full stays full while the porter waits. */
 static void bring(int sock, int fd, unsigned count) {
     struct rdmad_msg_header h;
@@ -67,16 +60,27 @@ static void bring(int sock, int fd, unsigned count) {
     (void)raw_send(sock, &h, sizeof(h), fds, count);
 }
 
-static void *close_it(void *arg) {
-    close((int)(intptr_t)arg);
-    return NULL;
+/*
+ * The daemon sleeps while something is sent and closed here: so what is on its way is the last
+ * reference, and not the attacker's, who would wait itself. The test stops and wakes it.
+ */
+static int commands[2], answers[2];
+
+static void command(char what) {
+    char byte;
+    CHECK(write(commands[1], &what, 1) == 1 && read(answers[0], &byte, 1) == 1, "no answer");
 }
 
-/* Where what it sent is gone already, the attacker would wait itself. */
-static void close_aside(int fd) {
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, close_it, (void *)(intptr_t)fd) == 0, "no thread");
-    pthread_detach(thread);
+static void obey(struct tdaemon *d) {
+    char what;
+    close(commands[1]);
+    close(answers[0]);
+    while (read(commands[0], &what, 1) == 1) {
+        CHECK(kill(tdaemon_pid(d), what == 's' ? SIGSTOP : SIGCONT) == 0, "kill");
+        CHECK(write(answers[1], "", 1) == 1, "write");
+    }
+    close(commands[0]);
+    close(answers[1]);
 }
 
 static int nonblocking_session(void) {
@@ -85,41 +89,55 @@ static int nonblocking_session(void) {
     return sock;
 }
 
-/* Twelve connections, each with two lingering sockets on their way and much behind them. */
+static void bring_lingering(int sock, bool nested) {
+    int fd = cargo_lingering(LINGER_S);
+    if (nested)
+        fd = cargo_inside(fd);
+    bring(sock, fd, 1);
+    close(fd);
+}
+
+static void bring_many(int sock, unsigned packets) {
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (unsigned n = 0; n < packets; n++)
+        bring(sock, null, PACKET_FDS);
+    close(null);
+}
+
+/* Six connections, each with lingering sockets, then very many others, then lingering ones again.
+ */
 static void send_lingering(void) {
-    for (int i = 0; i < 12; i++) {
-        int sock = nonblocking_session();
-        for (int nested = 0; nested < 2; nested++) {
-            int fd = cargo_lingering(LINGER_S);
-            if (nested)
-                fd = cargo_inside(fd);
-            bring(sock, fd, 1);
-            close_aside(fd);
-        }
-        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        for (int n = 0; n < 4; n++)
-            bring(sock, null, PACKET_FDS);
-        close(null);
+    int socks[6];
+    for (int i = 0; i < 6; i++)
+        socks[i] = nonblocking_session();
+    command('s');
+    for (int i = 0; i < 6; i++) {
+        bring_lingering(socks[i], true);
+        bring_many(socks[i], 3);
+        bring_lingering(socks[i], false);
+        bring_lingering(socks[i], true);
     }
+    command('c');
     sleep_ms(1500);
 }
 
-/* Comes and goes, and much of what it sent is unread when it has gone. */
+/* Come and go, and much of what they sent is unread when they have gone. */
 static void leave_unread(void) {
-    for (int round = 0; round < 40; round++) {
-        int sock = raw_connect(hostile_dir);
-        fcntl(sock, F_SETFL, O_NONBLOCK);
-        int fd = cargo_lingering(LINGER_S);
-        if (round % 2)
-            fd = cargo_inside(fd);
-        bring(sock, fd, 1);
-        close_aside(fd);
-        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        for (int n = 0; n < 20; n++)
-            bring(sock, null, PACKET_FDS);
-        close(null);
-        close(sock);
+    int socks[24];
+    for (int i = 0; i < 24; i++) {
+        socks[i] = raw_connect(hostile_dir);
+        fcntl(socks[i], F_SETFL, O_NONBLOCK);
     }
+    command('s');
+    for (int i = 0; i < 24; i++) {
+        if (i % 3 == 0)
+            (void)!send(socks[i], "", 0, 0); /* which ends it */
+        bring_lingering(socks[i], i % 2);
+        bring_many(socks[i], 2);
+        close(socks[i]);
+    }
+    command('c');
+    sleep_ms(2000);
 }
 
 /* Packets full of descriptors as fast as they are taken. */
@@ -136,6 +154,15 @@ static void flood(void) {
             while (recv(socks[i], answer, sizeof(answer), MSG_DONTWAIT) > 0)
                 ;
         }
+}
+
+static void run_hostile(struct tdaemon *d, void (*deed)(void)) {
+    CHECK(pipe2(commands, O_CLOEXEC) == 0 && pipe2(answers, O_CLOEXEC) == 0, "pipes");
+    hostile_dir = tdaemon_dir(d);
+    hostile_deed = deed;
+    pid_t pid = client_fork(as_hostile, NULL);
+    obey(d);
+    client_expect_ok(pid);
 }
 
 /* ---- attacks ----------------------------------------------------------------------------------
@@ -160,7 +187,7 @@ static void attack(void (*deed)(void), const char *name) {
     unsigned fds = tdaemon_fds(d), porter_fds = open_fds(tdaemon_porter(d));
     pid_t porter = tdaemon_porter(d);
     struct bystander *b = bystander_start(d);
-    client_expect_ok(start_hostile(d, deed));
+    run_hostile(d, deed);
     sleep_ms(300);
     bystander_stop(b, name);
     tdaemon_expect_objects(d, before);
@@ -291,20 +318,26 @@ static void the_porter_ends_with_a_daemon_that_is_killed(void) {
 static void send_to_control(void) {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.sock", hostile_dir);
+    int socks[6];
     for (int i = 0; i < 6; i++) {
-        int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        CHECK(connect(sock, (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s: %s", sa.sun_path,
+        socks[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(connect(socks[i], (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s: %s", sa.sun_path,
               strerror(errno));
+    }
+    command('s');
+    for (int i = 0; i < 6; i++) {
         int fd = cargo_lingering(LINGER_S);
         if (i % 2)
             fd = cargo_inside(fd);
-        CHECK(i % 3 || send(sock, "{", 1, 0) == 1, "send");
-        int rc = raw_send(sock, "x", 1, &fd, 1);
+        CHECK(i % 3 || send(socks[i], "{", 1, 0) == 1, "send");
+        int rc = raw_send(socks[i], "x", 1, &fd, 1);
         CHECK(rc == 0, "send: %s", strerror(-rc));
-        close_aside(fd);
-        sleep_ms(100);
-        close(sock);
+        close(fd);
+        if (i > 2)
+            close(socks[i]);
     }
+    command('c');
+    sleep_ms(1500);
 }
 
 /* Its mode keeps most out; whom it lets in may look, and no more. */
@@ -315,7 +348,7 @@ static void descriptors_on_the_administrations_socket_hold_up_nobody(void) {
     CHECK(chmod(path, 0666) == 0, "%s", path);
     unsigned fds = tdaemon_fds(d);
     struct bystander *b = bystander_start(d);
-    client_expect_ok(start_hostile(d, send_to_control));
+    run_hostile(d, send_to_control);
     bystander_stop(b, "lingering sockets on control.sock");
     tdaemon_expect_fds(d, fds);
     tdaemon_stop(d);
@@ -413,7 +446,7 @@ static unsigned fill_table(struct tdaemon *d, int *socks, unsigned most) {
         }
         n++;
     }
-    CHECK(0, "%u clients fit where there should be room for few", n);
+    return n;
 }
 
 static void who_finds_no_descriptor_left_is_told_so(void) {
@@ -424,11 +457,13 @@ static void who_finds_no_descriptor_left_is_told_so(void) {
     CHECK(prlimit(tdaemon_pid(d), RLIMIT_NOFILE, NULL, &before) == 0, "prlimit");
     set_nofile(tdaemon_pid(d), fds + 4, before.rlim_max);
     unsigned n = fill_table(d, socks, 16);
+    CHECK(n < 16, "%u clients fit where there should be room for few", n);
     for (int i = 0; i < 3; i++)
         expect_turned_away(tdaemon_dir(d), RDMAD_E_LIMIT, "no descriptor left");
     close(socks[--n]);
-    tdaemon_expect_fds(d, fds + n);
-    socks[n++] = raw_session(tdaemon_dir(d)); /* there is room again */
+    for (uint64_t deadline = now_ms() + TEST_PATIENCE_MS; fill_table(d, &socks[n], 1) == 0;)
+        CHECK(now_ms() < deadline, "there is no room again");
+    n++;
     while (n)
         close(socks[--n]);
     tdaemon_expect_fds(d, fds);
@@ -442,7 +477,8 @@ static char base_dir[96], rdmad[512];
 
 static void expect_no_start(const char *dir, const char *words) {
     char out[8192];
-    const char *const argv[] = {rdmad, "--runtime-dir", dir, "--listen", "127.0.0.1:0", NULL};
+    const char *const argv[] = {"/usr/bin/timeout", "20",          rdmad, "--runtime-dir", dir,
+                                "--listen",         "127.0.0.1:0", NULL};
     int code = run_program(argv, out, sizeof(out));
     CHECK(code == 1, "exit code %d:\n%s", code, out);
     CHECK(strstr(out, words) && strstr(out, "not safe"), "does not say \"%s\" but:\n%s", words,
