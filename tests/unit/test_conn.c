@@ -287,6 +287,19 @@ Test(conn, who_goes_while_the_porter_looks_is_not_called_back) {
     cr_expect_eq(open_fds(), before - 1, "its socket is closed, and no memfd is left");
 }
 
+Test(conn, who_goes_while_the_porter_takes_its_time_is_noticed) {
+    int fd = some_memfd();
+    kill(porter_pid(porter), SIGSTOP);
+    cr_assert_eq(rdmad_fdmsg_send(client, "x", 1, &fd, 1), 0);
+    turn();
+    cr_assert_null(closed_why);
+    close(client);
+    client = -1;
+    turn();
+    cr_expect_str_eq(closed_why, "the client closed its socket");
+    kill(porter_pid(porter), SIGCONT);
+}
+
 static void kill_porter(void) {
     pid_t pid = porter_pid(porter);
     cr_assert_gt(pid, 0);

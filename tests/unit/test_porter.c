@@ -3,13 +3,19 @@
  * The daemon's side of the porter: what waits for it waits in order and is bounded by not letting
  * anybody else in, and the daemon's reference to a stranger's socket is never the last.
  */
+#include "common/fdmsg.h"
 #include "daemon/ipc/guest.h"
+#include "daemon/porter/porter.h"
 #include "tests/unit/porter_rig.h"
 #include <dirent.h>
 #include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define STRANGERS 600u /* more than the pair takes, and 256 in the daemon's queue */
@@ -138,4 +144,48 @@ Test(porter, it_ends_with_the_daemon) {
     porter_free(porter);
     cr_expect_eq(kill(pid, 0), -1, "it is gone, and reaped");
     porter = porter_rig(base, on_crowded);
+}
+
+/* ---- the process alone, spoken to by hand --------------------------------------------------- */
+
+static pid_t spawn_porter(int *ours) {
+    char program[512];
+    char *const argv[] = {program, (char *)(uintptr_t)PORTER_OPTION, NULL}, *const none[] = {NULL};
+    posix_spawn_file_actions_t actions;
+    int pair[2];
+    pid_t pid;
+    snprintf(program, sizeof(program), "%s/daemon/rdmad", getenv("RDMAD_BUILD"));
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pair[1], PORTER_FD);
+    cr_assert_eq(posix_spawn(&pid, program, &actions, NULL, argv, none), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pair[1]);
+    *ours = pair[0];
+    return pid;
+}
+
+static void ask_porter(int sock, uint32_t what, int fd) {
+    struct porter_request rq = {.ask = what, .uid = 1000, .id = 1};
+    cr_assert_eq(rdmad_fdmsg_send(sock, &rq, sizeof(rq), &fd, fd >= 0), 0);
+}
+
+/* Else the daemon's own, which it closes in the meantime, would be the last. */
+Test(porter, a_last_reference_is_let_go_of_only_when_the_daemon_has_closed_its_own) {
+    int sock, ends[2], stranger_pair[2];
+    pid_t pid = spawn_porter(&sock);
+    cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, stranger_pair), 0);
+    cr_assert_eq(rdmad_fdmsg_send(stranger_pair[1], "x", 1, &ends[1], 1), 0);
+    close(ends[1]);
+    close(stranger_pair[1]);
+    ask_porter(sock, PORTER_END, stranger_pair[0]);
+    close(stranger_pair[0]);
+    struct pollfd gone = {.fd = ends[0]};
+    cr_expect_eq(poll(&gone, 1, 300), 0, "it let go before it was told to");
+    ask_porter(sock, PORTER_GO, -1);
+    cr_expect_eq(poll(&gone, 1, 10000), 1, "it keeps what is its to let go of");
+    cr_expect(gone.revents & POLLHUP);
+    close(sock);
+    cr_expect_eq(waitpid(pid, NULL, 0), pid);
 }
