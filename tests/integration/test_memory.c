@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,8 +279,10 @@ static void freeing_gigabytes_keeps_nobody_waiting(void) {
     munmap(base, bytes);
     struct bystander *b = bystander_start(d);
     raw_header(&h, RDMAD_MSG_HELLO, 0);
+    kill(tdaemon_pid(d), SIGSTOP); /* so that the last to close it is the daemon */
     CHECK(raw_send(sock, &h, sizeof(h), &fd, 1) == 0, "%s", strerror(errno));
     close(fd);
+    kill(tdaemon_pid(d), SIGCONT);
     CHECK(raw_pool_create(sock, bytes / 4, 0, &p) == 0, "pool");
     raw_pool_unmap(&p);
     close(sock);

@@ -1,3 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Sessions, pools and rings with real memory and a data plane that answers when the test says so.
-rdmad_test(unit_session unit/test_session.c unit/fake_plane.c LINK rdmad_state LABELS unit)
+foreach(name session pool)
+  rdmad_test(unit_${name} unit/test_${name}.c unit/session_rig.c unit/fake_plane.c LINK rdmad_state
+    LABELS unit)
+endforeach()
