@@ -271,13 +271,13 @@ static void freeing_gigabytes_keeps_nobody_waiting(void) {
     size_t bytes = plenty();
     json_t *before = tdaemon_objects(d);
     unsigned fds = tdaemon_fds(d);
+    struct bystander *b = bystander_start(d); /* first: what is forked has what is open */
     int fd = memory(bytes, F_SEAL_SHRINK | F_SEAL_GROW), sock = raw_session(tdaemon_dir(d));
     void *base = rdmad_memfd_map(fd, bytes, true);
     struct rdmad_msg_header h; /* a request that comes without one */
     struct raw_pool p;
     CHECK(base && rdmad_memfd_populate(base, bytes, true) == 0, "%s", strerror(errno));
     munmap(base, bytes);
-    struct bystander *b = bystander_start(d);
     raw_header(&h, RDMAD_MSG_HELLO, 0);
     kill(tdaemon_pid(d), SIGSTOP); /* so that the last to close it is the daemon */
     CHECK(raw_send(sock, &h, sizeof(h), &fd, 1) == 0, "%s", strerror(errno));
