@@ -333,7 +333,7 @@ static void only_sealed_memory_is_imported(void) {
     CHECK(fds[0] >= 0 && !ftruncate(fds[0], BYTES), "no file in %s", path);
     unlink(path);
     not_imported(s, fds[0], RDMAD_E_PERM, "not sealed");
-    not_imported(s, open("/proc/self/exe", O_RDONLY), RDMAD_E_INVAL, "multiple");
+    not_imported(s, open("/proc/self/exe", O_RDONLY), RDMAD_E_FDS, "not of a memfd");
     fds[0] = memory(BYTES, SEALS);
     snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fds[0]);
     not_imported(s, open(proc, O_RDONLY), RDMAD_E_PERM, "reading and writing");
