@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define KEPT_FOR_CLIENTS 512u /* descriptors; of few, a quarter */
 #define OVERFLOW_UID 65534u
 
 /* In a user namespace what belongs to nobody there is shown as the overflow uid's; it is not a
@@ -126,5 +127,6 @@ uint64_t instance_raise_limits(const struct config *c) {
     if (limit.rlim_cur == RLIM_INFINITY)
         return 0;
     check_enough(c, limit.rlim_cur);
-    return limit.rlim_cur;
+    uint64_t kept = limit.rlim_cur / 4;
+    return limit.rlim_cur - (kept < KEPT_FOR_CLIENTS ? kept : KEPT_FOR_CLIENTS);
 }

@@ -13,7 +13,8 @@
  * RDMAD_E_BUSY when another daemon has it, or RDMAD_E_SYSTEM. */
 int instance_lock(const char *dir, struct error *err);
 
-/* Raises RLIMIT_NOFILE to what the process may have; returns that, 0 for any number. Says in the
+/* Raises RLIMIT_NOFILE to what the process may have. Returns how many of that peers may use, since
+ * the last are kept for clients; 0 for any number. Says in the
  * log when it is less than what the limits allow clients and peers to use. */
 uint64_t instance_raise_limits(const struct config *c);
 

@@ -47,6 +47,7 @@ struct fabric_settings {
     uint64_t connect_timeout_ns; /* of link_open, and of an accepted stranger to show its token */
     uint64_t dead_peer_ns;       /* silence with ops outstanding after which a link is lost */
     uint32_t max_strangers;      /* accepted connections that have shown no token yet */
+    uint64_t descriptors; /* data connections leave those from this one on to clients; 0: none */
     struct verbs_settings verbs;
 };
 

@@ -23,8 +23,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define KEPT_FOR_CLIENTS 512u /* descriptors; of few, a quarter */
-
 /* Whose it is: who connects is told by its address, whom we dial by the user who wanted it. */
 static bool same_source(const struct peer *a, const struct peer *b) {
     if (a->outgoing)
@@ -183,8 +181,8 @@ void room_for_stranger(struct peer *newcomer) {
 
 /* The kernel gives out the lowest number that is free, so a number says how many are in use. */
 bool room_has_descriptor(const struct peers *ps, int fd) {
-    uint64_t all = ps->state->descriptors, kept = all / 4;
-    return !all || (uint64_t)fd < all - (kept < KEPT_FOR_CLIENTS ? kept : KEPT_FOR_CLIENTS);
+    uint64_t bound = ps->state->descriptors;
+    return !bound || (uint64_t)fd < bound;
 }
 
 void room_shed_idle(struct peers *ps) {

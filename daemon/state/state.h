@@ -57,7 +57,7 @@ struct state {
     uint16_t listen_port;                          /* the real one, also when 0 was asked for */
     const struct fabric_settings *fabric_settings; /* as the data plane has them */
     char fabric_why[RDMAD_TEXT_MAX + 1];           /* why this fabric is the one in use */
-    uint64_t descriptors; /* that this process may have open; 0: without a bound */
+    uint64_t descriptors; /* peers leave those from this one on to clients; 0: without a bound */
     uint64_t started_ns;
     uint64_t (*clock)(void); /* NULL: clock_now_ns; tests script theirs */
     /* Reads the settings again; told of each that takes effect at the next start only. Of who owns

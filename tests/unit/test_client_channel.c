@@ -422,7 +422,7 @@ Test(channel, a_failed_message_is_explained_with_channel_and_node) {
 Test(channel, a_receive_beyond_a_limit_says_whose_it_is) {
     static const char *const key[] = {"", "limits.waits_per_session)", "limits.waits_per_uid)",
                                       "limits.waits)"};
-    struct rdmad_message m;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
 
     rig_play(answer_with);
     for (unsigned whose = RDMAD_LIMIT_SESSION; whose <= RDMAD_LIMIT_DAEMON; whose++) {

@@ -195,8 +195,7 @@ static int next_descriptor(void) {
 Test(peer_shares, the_last_descriptors_are_not_for_peers) {
     struct raw *idle = raw_greet_from("127.0.0.2"), *holds = holder(rig_grant(s, 3600000), 3);
     struct peer_msg hello = raw_hello();
-    /* Of four times as many, a quarter is kept: all that are open now are more than the rest. */
-    rig.st.descriptors = (uint64_t)next_descriptor() * 4 / 3;
+    rig.st.descriptors = (uint64_t)next_descriptor();
     struct raw *r = raw_dial_from("127.0.0.4");
     cr_expect(raw_eof(r), "it was let in");
     cr_expect_not_null(strstr(raw_expect(idle, PEER_MSG_BYE).bye.text, "few descriptors"));

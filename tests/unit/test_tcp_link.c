@@ -443,3 +443,24 @@ Test(tcp_link, ipv6_works_as_well) {
     fabric_tcp.link_close(link);
     pair_close(&p);
 }
+
+/* A connection's own descriptors are of the one process that the test is. */
+Test(tcp_link, the_last_descriptors_are_not_for_data_connections) {
+    struct pair p;
+    struct error err = {0};
+    struct fabric_blob offer;
+    struct fabric_link *link = NULL;
+    unsigned before;
+    pair_open(&p, 4096);
+    before = p.lessee.lost;
+    p.owner.settings.descriptors = 3; /* it has more already */
+    cr_assert_eq(p.owner.fabric->ops->offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(link_dial(p.lessee.fabric, "127.0.0.1", &offer, &link, &err), 0, "%s", err.text);
+    PAIR_UNTIL(&p, p.lessee.lost == before + 1);
+    p.lessee.fabric->ops->link_close(link);
+    p.lessee.settings.descriptors = 3;
+    cr_assert_eq(p.owner.fabric->ops->offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_expect_eq(link_dial(p.lessee.fabric, "127.0.0.1", &offer, &link, &err), RDMAD_E_SYSTEM);
+    cr_expect_not_null(strstr(err.text, "Too many open files"), "%s", err.text);
+    pair_close(&p);
+}

@@ -15,6 +15,7 @@
  * the connection lives: other clients' ops are on it.
  */
 #include "daemon/base/guard.h"
+#include "daemon/base/log.h"
 #include "daemon/fabric/tcp/tcp.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -42,7 +43,20 @@ static int option(int fd, int level, int name, int value) {
     return setsockopt(fd, level, name, &value, sizeof value);
 }
 
+/* The kernel gives out the lowest number that is free, so a number says how many are in use. */
+static bool is_kept_for_others(int fd, const struct fabric_settings *s) {
+    if (!s->descriptors || (uint64_t)fd < s->descriptors)
+        return false;
+    LOG_LIMITED(WARNING,
+                ("no descriptor for one more data connection: those that are left are kept "
+                 "for clients; raise LimitNOFILE"));
+    errno = EMFILE;
+    return true;
+}
+
 int socket_prepare(int fd, const struct fabric_settings *s) {
+    if (is_kept_for_others(fd, s))
+        return RDMAD_E_SYSTEM;
     /* A host without the algorithm is no reason to refuse a peer. */
     const char *algorithm = s->congestion_control;
     if (algorithm[0])
