@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { BYTES = 1 << 16, OUT = 16, ASKED = 32 };
+enum { BYTES = 1 << 16, OUT = 16, ASKED = 32, BUSY = 4 };
 
 /* What the two processes know of each other without rdmad. */
 struct board {
@@ -74,8 +74,21 @@ static void take_all(void *arg) {
     rdmad_close(s);
 }
 
+/* Keeps the daemon's control thread busy until it is killed: names listed, memory come and gone. */
+static void keep_busy(void *arg) {
+    rdmad_session *s = client_open(arg);
+    struct rdmad_name names[16];
+    for (;;) {
+        size_t n;
+        rdmad_pool *pool;
+        if (!rdmad_pool_create(s, 1 << 20, 0, &pool))
+            rdmad_pool_destroy(pool);
+        rdmad_names_list(s, NULL, NULL, NULL, 0, names, 16, &n);
+    }
+}
+
 /* 16 out, and never more than 64 untaken, which the owner tells by the board: so none may be
- * refused, however slowly anything else is told. */
+ * refused, however slowly anything else is told. Both control threads are kept busy meanwhile. */
 static void a_stream(bool link) {
     const uint32_t count = test_count(200000);
     struct tdaemon *a = tdaemon_start("127.0.0.1", NULL);
@@ -92,6 +105,9 @@ static void a_stream(bool link) {
     CHECK(!rdmad_lease_attach(s, b->uri, 0, &lease) && !rdmad_ring_create(s, OUT, &ring), "%s",
           rdmad_last_error(s));
     uint32_t refused = 0, tight = 0;
+    pid_t busy[BUSY];
+    for (unsigned i = 0; i < BUSY; i++)
+        busy[i] = client_fork(keep_busy, i % 2 ? a : at);
     while (ended < count) {
         const struct rdmad_cqe *cqe;
         uint32_t untaken = sent - __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE);
@@ -119,6 +135,8 @@ static void a_stream(bool link) {
     }
     fprintf(stderr, "%s: %u notifications, %u out, %u refused; all 64 untaken %u times\n",
             link ? "two daemons" : "one daemon", count, OUT, refused, tight);
+    for (unsigned i = 0; i < BUSY; i++)
+        client_kill(busy[i]);
     client_expect_ok(owner);
     rdmad_close(s);
     if (at != a)
