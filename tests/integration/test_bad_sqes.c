@@ -189,6 +189,7 @@ static void each_opcode_has_its_own_bad_forms(void) {
     BAD(RECV, RDMAD_E_RANGE, q.pool_offset = UINT64_MAX);
     BAD(RECV, RDMAD_E_RESERVED, q.flags = RDMAD_SQE_FENCE);
     BAD(RECV, RDMAD_E_RESERVED, q.flags = RDMAD_SQE_SILENT);
+    BAD(RECV, RDMAD_E_RESERVED, q.flags = RDMAD_SQE_LINK);
     BAD(NOTIFIED, RDMAD_E_NO_LEASE, q.lease = 0);
     BAD(NOTIFIED, RDMAD_E_NO_LEASE, q.lease ^= UINT64_C(1) << 50);
     BAD(NOTIFIED, RDMAD_E_RESERVED, q.pool = 1);
