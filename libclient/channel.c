@@ -194,6 +194,16 @@ static int tell_close(struct rdmad_channel *c, bool abrupt) {
     return rdmad_control_call(c->session, &call);
 }
 
+void rdmad_channels_farewell(struct rdmad_session *s) {
+    for (unsigned i = 0; i < RDMAD_CHANNEL_BUCKETS; i++) {
+        for (const struct rdmad_channel *c = s->channel[i]; c; c = c->next) {
+            struct rdmad_channel_close_req request = {.channel = c->handle};
+            if (!c->closed)
+                rdmad_control_post(s, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request));
+        }
+    }
+}
+
 static void forget(struct rdmad_channel *c) {
     struct rdmad_session *s = c->session;
     struct rdmad_channel **at;

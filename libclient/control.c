@@ -231,6 +231,21 @@ static void send_request(struct rdmad_session *s, struct rdmad_call *c) {
     }
 }
 
+void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size) {
+    char packet[RDMAD_MSG_MAX];
+    struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
+                                 .version = RDMAD_ABI_VERSION,
+                                 .type = type,
+                                 .length = (uint32_t)(sizeof(h) + size)};
+
+    if (++s->seq == 0)
+        s->seq = 1;
+    h.seq = s->seq;
+    memcpy(packet, &h, sizeof(h));
+    memcpy(packet + sizeof(h), request, size);
+    (void)rdmad_fdmsg_send(s->sock, packet, h.length, NULL, 0);
+}
+
 static void forget(struct rdmad_session *s, struct rdmad_call *c) {
     for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
         if (*at == c) {

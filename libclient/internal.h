@@ -171,6 +171,9 @@ struct rdmad_call {
 /* Returns the daemon's answer, with the sentence for rdmad_last_error. */
 int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
 
+/* With the lock: a request whose answer nobody waits for, if the socket has room for it. */
+void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size);
+
 /* With the lock: takes in what the socket has, without waiting. Only while nobody else sleeps on
  * the socket (or it is dead): what is taken away from under a sleeper does not wake it. */
 void rdmad_control_receive(struct rdmad_session *s);
@@ -240,6 +243,8 @@ void rdmad_service_incoming(struct rdmad_session *s, const void *body);
 void rdmad_service_incoming_gone(struct rdmad_session *s, const void *body);
 void rdmad_service_handed_over(struct rdmad_session *s, const void *body);
 void rdmad_channel_closed(struct rdmad_session *s, const void *body);
+/* With the lock: the session is about to hang up, which is no accident. */
+void rdmad_channels_farewell(struct rdmad_session *s);
 /* Free all of them; tell nobody. */
 void rdmad_services_dispose(struct rdmad_session *s);
 void rdmad_names_dispose(struct rdmad_session *s);

@@ -3,8 +3,9 @@
  * session.c - opening and closing.
  *
  * The happy path of rdmad_open: connect to RUNTIME_DIR/rdmad.sock, say HELLO, keep what the daemon
- * answers. rdmad_close hangs up: the daemon ends everything that belongs to a session when its
- * socket ends, so nothing has to be asked for, and nothing can fail.
+ * answers. rdmad_close says that channels are closed, so that their other ends do not take it for
+ * an accident, and hangs up: the daemon ends everything that belongs to a session when its socket
+ * ends, so nothing has to be waited for, and nothing can fail.
  */
 #include "common/runtime_dir.h"
 #include "common/uri.h"
@@ -221,6 +222,8 @@ void rdmad_close(rdmad_session *s) {
     rdmad_fork_remove(s);
     if (s->sock >= 0) {
         pthread_mutex_lock(&s->lock);
+        if (!rdmad_is_lost(s))
+            rdmad_channels_farewell(s);
         rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, "the session was closed");
         pthread_mutex_unlock(&s->lock);
         close(s->sock);

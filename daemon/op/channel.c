@@ -457,8 +457,9 @@ void table_channel_forget(struct call *c) {
 void channels_session_end(struct op_session *s) {
     uint32_t cursor = 0;
     uint64_t handle;
+    /* What was closed before the session's end stays so, and waits for nothing any more. */
     for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
-        begin_end(ch, RDMAD_E_CANCELED, false);
+        begin_end(ch, ch->reason == RDMAD_E_CLOSED ? RDMAD_E_CLOSED : RDMAD_E_CANCELED, false);
 }
 
 bool channels_session_settled(struct op_session *s) {

@@ -346,9 +346,14 @@ bool channels_cut_off(struct session *s) {
         if (ch->stage == CHANNEL_NEW)
             channel_end(ch, RDMAD_E_CANCELED, "the session ended before the channel was open");
     }
-    list_for_each_safe (node, &s->others)
-        channel_end(list_entry(node, struct channel, other_node), RDMAD_E_CANCELED,
-                    "the other end's program is gone");
+    list_for_each_safe (node, &s->others) {
+        ch = list_entry(node, struct channel, other_node);
+        const struct channel *other = channel_by_number(s->state, ch->other);
+        if (other && other->reason == RDMAD_E_CLOSED) /* it said so before it left */
+            channel_end(ch, RDMAD_E_CLOSED, "the other end closed the channel");
+        else
+            channel_end(ch, RDMAD_E_CANCELED, "the other end's program is gone");
+    }
     return list_empty(&s->others);
 }
 

@@ -345,6 +345,43 @@ static void a_graceful_close_loses_nothing(void) {
     both(graceful);
 }
 
+struct receiver {
+    rdmad_session *session;
+    rdmad_channel *channel;
+    void *buffer;
+    pthread_t thread;
+    int rc;
+    char why[RDMAD_TEXT_MAX + 1];
+};
+
+static void *hear_of_the_end(void *arg) {
+    struct receiver *r = arg;
+    r->rc = rdmad_recv(r->channel, r->buffer, POOL, -1, NULL);
+    snprintf(r->why, sizeof(r->why), "%s", rdmad_last_error(r->session));
+    return NULL;
+}
+
+/* As often as it takes to meet what overtakes what. */
+static void session_closed(void) {
+    void *buffer = buffer_of(b);
+
+    for (unsigned i = 0; i < 10; i++) {
+        struct caller c;
+        struct receiver r = {.session = b, .channel = open_channel(&c), .buffer = buffer};
+        CHECK(!pthread_create(&r.thread, NULL, hear_of_the_end, &r), "no thread");
+        sleep_ms(20);
+        rdmad_close(c.session);
+        pthread_join(r.thread, NULL);
+        CHECK(r.rc == RDMAD_E_CLOSED, "the receive ended with %s: %s", rdmad_errname(r.rc), r.why);
+        expect_closed(b, RDMAD_E_CLOSED);
+        rdmad_channel_close(r.channel);
+    }
+}
+
+static void who_closes_the_session_has_closed_its_channels(void) {
+    both(session_closed);
+}
+
 static void abrupt(void) {
     struct caller c;
     rdmad_channel *at_b = open_channel(&c);
@@ -502,6 +539,7 @@ TEST_MAIN(CASE(who_connects_and_who_accepts_see_each_other),
           CASE(a_rejected_one_reads_why), CASE(names_that_are_something_else_say_so),
           CASE(a_service_that_closes_refuses_who_waits), CASE(nobody_waits_longer_than_he_said),
           CASE(the_backlog_is_a_bound), CASE(a_graceful_close_loses_nothing),
-          CASE(an_abrupt_close_is_told), CASE(who_connected_may_be_killed),
-          CASE(who_accepted_may_be_killed), CASE(a_killed_daemon_ends_the_channels_of_the_other),
+          CASE(an_abrupt_close_is_told), CASE(who_closes_the_session_has_closed_its_channels),
+          CASE(who_connected_may_be_killed), CASE(who_accepted_may_be_killed),
+          CASE(a_killed_daemon_ends_the_channels_of_the_other),
           CASE(a_daemon_that_stops_ends_its_channels_at_once))
