@@ -8,7 +8,9 @@
  * and a look later than RDMAD_CROWD_GAP_NS shows it. To sleep is better: who sleeps is run at once
  * when it is woken.
  *
- * So a gap ends the spin, and for RDMAD_CROWD_TIMES as long as it was nobody yields any more: what
+ * A spin that is hit saves a wake-up, and a gap costs what it lasts: while the gaps are paid by the
+ * hits before them (by RDMAD_CROWD_CREDIT_NS at most) they are nothing but slow moments. One that
+ * is not ends the spin, and for RDMAD_CROWD_TIMES as long as it was nobody yields any more: what
  * trying costs is a small share of the time that way, whatever a scheduler's slice is. A gap during
  * that time, or as soon after, means twice as long; up to RDMAD_CROWD_MOST times the gap, so that
  * one slow moment is soon forgotten.
@@ -26,17 +28,20 @@
 #include <stdint.h>
 
 #define RDMAD_CROWD_GAP_NS UINT64_C(200000)
-#define RDMAD_CROWD_TIMES 16u
+#define RDMAD_CROWD_TIMES 8u
+#define RDMAD_CROWD_SAVED_NS UINT64_C(10000)
+#define RDMAD_CROWD_CREDIT_NS UINT64_C(3000000)
 #define RDMAD_CROWD_MOST 128u
 #define RDMAD_CROWD_MAX_NS UINT64_C(1000000000)
 #define RDMAD_CROWD_SPIN_NS UINT64_C(8000)
 #define RDMAD_CROWD_SPIN_MIN_NS UINT64_C(1000)
 #define RDMAD_CROWD_TRY 16u
 
-struct rdmad_crowd {   /* all 0: nothing seen yet */
-    uint64_t until_ns; /* it is crowded until then, */
-    uint64_t for_ns;   /* which was so long after the gap */
-    uint64_t spin_ns;  /* while it is: the next spin's length */
+struct rdmad_crowd {    /* all 0: nothing seen yet */
+    uint64_t until_ns;  /* it is crowded until then, */
+    uint64_t for_ns;    /* which was so long after the gap */
+    uint64_t credit_ns; /* saved by hits, and not yet lost by gaps */
+    uint64_t spin_ns;   /* while it is: the next spin's length */
     unsigned spins;
 };
 
@@ -44,11 +49,24 @@ static inline uint64_t rdmad_crowd_times(uint64_t gap_ns, unsigned times) {
     return gap_ns < RDMAD_CROWD_MAX_NS / times ? gap_ns * times : RDMAD_CROWD_MAX_NS;
 }
 
-/* Two looks at the clock with nothing but waiting in between. True: there was a gap. */
+/* A spin was not in vain. */
+static inline void rdmad_crowd_hit(struct rdmad_crowd *c) {
+    c->spin_ns = RDMAD_CROWD_SPIN_NS;
+    if (c->credit_ns < RDMAD_CROWD_CREDIT_NS)
+        c->credit_ns += RDMAD_CROWD_SAVED_NS;
+}
+
+/* Two looks at the clock with nothing but waiting in between. True: there was a gap, and it is
+ * crowded. */
 static inline bool rdmad_crowd_seen(struct rdmad_crowd *c, uint64_t before_ns, uint64_t now_ns) {
     uint64_t gap_ns = now_ns - before_ns, for_ns, most_ns;
     if (gap_ns <= RDMAD_CROWD_GAP_NS)
         return false;
+    if (gap_ns <= c->credit_ns) {
+        c->credit_ns -= gap_ns;
+        return false;
+    }
+    c->credit_ns = 0;
     for_ns = now_ns < c->until_ns + c->for_ns ? 2 * c->for_ns : 0;
     most_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_MOST);
     if (for_ns > most_ns)
@@ -73,11 +91,9 @@ static inline uint64_t rdmad_crowd_spin(struct rdmad_crowd *c) {
     return ++c->spins % RDMAD_CROWD_TRY == 0 ? RDMAD_CROWD_SPIN_NS : c->spin_ns;
 }
 
-/* What it was good for. */
-static inline void rdmad_crowd_spun(struct rdmad_crowd *c, bool hit) {
-    if (hit)
-        c->spin_ns = RDMAD_CROWD_SPIN_NS;
-    else if ((c->spin_ns /= 2) < RDMAD_CROWD_SPIN_MIN_NS)
+/* It was in vain. */
+static inline void rdmad_crowd_missed(struct rdmad_crowd *c) {
+    if ((c->spin_ns /= 2) < RDMAD_CROWD_SPIN_MIN_NS)
         c->spin_ns = 0;
 }
 

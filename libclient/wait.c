@@ -45,8 +45,10 @@ static bool spin_on(struct rdmad_ring *r, uint64_t start, uint64_t end, bool yie
 
     while (now < end) {
         uint64_t looked = now;
-        if (look(r))
+        if (look(r)) {
+            rdmad_crowd_hit(&r->crowd);
             return true;
+        }
         now = rdmad_monotonic_ns();
         if (yields && now >= yield_at) {
             sched_yield();
@@ -61,19 +63,21 @@ static bool spin_on(struct rdmad_ring *r, uint64_t start, uint64_t end, bool yie
 
 static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
     uint64_t now, ns;
-    bool hit;
 
-    if (look(r))
+    if (look(r)) {
+        rdmad_crowd_hit(&r->crowd);
         return true;
+    }
     now = rdmad_monotonic_ns();
     if (deadline_ns < now || deadline_ns - now < length_ns)
         length_ns = deadline_ns < now ? 0 : deadline_ns - now;
     if (!rdmad_crowd_now(&r->crowd, now))
         return spin_on(r, now, now + length_ns, true);
     ns = rdmad_crowd_spin(&r->crowd);
-    hit = spin_on(r, now, now + (ns < length_ns ? ns : length_ns), false);
-    rdmad_crowd_spun(&r->crowd, hit);
-    return hit;
+    if (spin_on(r, now, now + (ns < length_ns ? ns : length_ns), false))
+        return true;
+    rdmad_crowd_missed(&r->crowd);
+    return false;
 }
 
 /* Returns when something may have come, the daemon is lost, or the deadline has passed. */

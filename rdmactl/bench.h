@@ -60,6 +60,7 @@ struct bench_wait {
     enum bench_poll poll;
     unsigned turns;
     uint64_t since_ns;
+    bool napped;
     struct rdmad_crowd crowd;
 };
 /* Of one that is all 0, or was used before. */

@@ -47,6 +47,7 @@ uint64_t bench_wait_turn(struct bench_wait *w) {
     uint64_t waited = now - w->since_ns;
     bool spins = w->poll == POLL_BUSY || (w->poll == POLL_ADAPTIVE && waited < YIELD_NS);
     if (!spins || rdmad_crowd_now(&w->crowd, now)) {
+        w->napped = true;
         nap(waited);
     } else {
         sched_yield();
@@ -111,5 +112,7 @@ int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,
         if (waited && over && over(user))
             return RDMAD_E_CANCELED;
     }
+    if (side->wait.since_ns && !side->wait.napped)
+        rdmad_crowd_hit(&side->wait.crowd);
     return 0;
 }

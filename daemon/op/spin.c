@@ -37,17 +37,16 @@ void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns) {
     if (!s->spinning)
         return;
     s->spinning = false;
-    if (s->crowded)
-        rdmad_crowd_spun(&s->crowd, true);
-    else if (s->bound_ns < max_ns)
+    if (!s->crowded && s->bound_ns < max_ns)
         grow(s, max_ns);
-    rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns);
+    if (!rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
+        rdmad_crowd_hit(&s->crowd);
 }
 
 static bool in_vain(struct spin *s, uint64_t min_ns) {
     s->spinning = false;
     if (s->crowded)
-        rdmad_crowd_spun(&s->crowd, false);
+        rdmad_crowd_missed(&s->crowd);
     s->bound_ns /= 2;
     if (s->bound_ns < min_ns)
         s->bound_ns = min_ns;

@@ -35,7 +35,7 @@ Test(crowd, a_late_look_tells_at_once_and_for_many_times_as_long) {
     for (uint64_t gap = GAP + 1; gap < 60 * MS; gap *= 3) {
         struct rdmad_crowd c = {0};
         uint64_t again = meets_gap(&c, MS, gap);
-        cr_assert_eq(again, MS + gap + 16 * gap);
+        cr_assert_eq(again, MS + gap + RDMAD_CROWD_TIMES * gap);
         cr_assert(rdmad_crowd_now(&c, again - 1));
         cr_assert_not(rdmad_crowd_now(&c, again));
     }
@@ -44,15 +44,16 @@ Test(crowd, a_late_look_tells_at_once_and_for_many_times_as_long) {
 Test(crowd, each_try_that_fails_makes_the_next_one_twice_as_late_within_a_bound) {
     struct rdmad_crowd c = {0};
     uint64_t now = MS, last = 0;
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 60; i++) {
         uint64_t at = now + 5 * US; /* it had hardly begun */
         now = meets_gap(&c, at, 3 * MS);
         uint64_t off = now - at - 3 * MS;
-        cr_assert(off == 2 * last || off == 384 * MS || (last == 0 && off == 48 * MS));
+        cr_assert(off == 2 * last || off == 384 * MS ||
+                  (last == 0 && off == RDMAD_CROWD_TIMES * 3 * MS));
         last = off;
     }
     cr_assert_eq(last, 128 * 3 * MS);
-    meets_gap(&c, now, 100 * MS);
+    meets_gap(&c, now, 200 * MS);
     cr_assert_eq(c.for_ns, RDMAD_CROWD_MAX_NS);
 }
 
@@ -64,7 +65,7 @@ Test(crowd, trying_costs_a_small_share_of_the_time_from_the_start) {
         while (now < 20000 * MS) {
             now = meets_gap(&c, now, gap);
             lost += gap;
-            cr_assert_lt(lost * 16, now, "%lu of %lu ns", lost, now);
+            cr_assert_lt(lost * RDMAD_CROWD_TIMES, now, "%lu of %lu ns", lost, now);
         }
     }
 }
@@ -86,7 +87,33 @@ Test(crowd, a_gap_after_long_spinning_counts_as_the_first) {
     uint64_t before = c.for_ns;
     now += before; /* as much spinning as there was abstaining */
     meets_gap(&c, now, MS);
-    cr_assert_eq(c.for_ns, 16 * MS);
+    cr_assert_eq(c.for_ns, RDMAD_CROWD_TIMES * MS);
+}
+
+static void hits(struct rdmad_crowd *c, unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        rdmad_crowd_hit(c);
+}
+
+Test(crowd, a_gap_that_hits_have_paid_for_is_only_a_slow_moment) {
+    struct rdmad_crowd c = {0};
+    hits(&c, 100);
+    cr_assert_not(rdmad_crowd_seen(&c, MS, MS + 3 * GAP));
+    cr_assert_not(rdmad_crowd_now(&c, MS + 3 * GAP));
+    cr_assert(rdmad_crowd_seen(&c, 2 * MS, 2 * MS + 3 * GAP), "but what is paid is gone");
+}
+
+Test(crowd, hits_pay_for_no_more_than_a_few_milliseconds_ever) {
+    struct rdmad_crowd c = {0};
+    hits(&c, 1000000);
+    uint64_t paid = 0, now = MS;
+    while (!rdmad_crowd_seen(&c, now, now + 2 * GAP)) {
+        paid += 2 * GAP;
+        now += MS;
+    }
+    cr_assert_leq(paid, 5 * MS);
+    hits(&c, 1000000);
+    cr_assert(rdmad_crowd_seen(&c, now, now + 6 * MS));
 }
 
 /* Preempted in a short spin: the others are still there, which cost nothing to find out. */
@@ -110,11 +137,11 @@ Test(crowd, short_spins_end_when_they_are_in_vain_and_are_tried_again_now_and_th
         uint64_t ns = rdmad_crowd_spin(&c);
         cr_assert_leq(ns, RDMAD_CROWD_SPIN_NS);
         spun += ns > 0;
-        rdmad_crowd_spun(&c, false);
+        rdmad_crowd_missed(&c);
     }
     cr_assert_leq(spun, 16u);
     cr_assert_geq(spun, 10u);
-    rdmad_crowd_spun(&c, true);
+    rdmad_crowd_hit(&c);
     cr_assert_eq(rdmad_crowd_spin(&c), RDMAD_CROWD_SPIN_NS, "a hit brings them back");
 }
 
