@@ -116,11 +116,12 @@ void rdmad_hold_map_free(struct rdmad_hold_map *m) {
 
 /* ---- words --------------------------------------------------------------------------------- */
 
-/* The lock is held for some nanoseconds, but its holder may have lost its CPU. */
+/* The lock is held for some nanoseconds, but its holder may have lost its CPU; and where others
+ * want it, a yield may cost milliseconds (common/crowd.h), so there are few. */
 static void wait_a_little(unsigned turn) {
     if (turn < 64) {
         ringword_pause();
-    } else if (turn < 1024) {
+    } else if (turn < 72) {
         sched_yield();
     } else {
         struct timespec ts = {.tv_nsec = 50000};
