@@ -36,8 +36,6 @@
 #define RETRY_MS 10
 #define KILLED_MAX 8u
 
-extern char **environ;
-
 struct porter {
     struct event_base *base;
     struct porter_spec spec;
