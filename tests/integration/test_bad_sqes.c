@@ -93,8 +93,9 @@ static void each_bad_entry_has_its_own_error(void) {
     stage_up(&s);
     REFUSED("unknown opcode", RDMAD_E_OPCODE, q.opcode = RDMAD_OP_COUNT);
     REFUSED("unknown opcode", RDMAD_E_OPCODE, q.opcode = 0xff);
-    for (unsigned bit = 3; bit < 8; bit++)
-        REFUSED("flags", RDMAD_E_RESERVED, q.flags = (uint8_t)(1u << bit));
+    for (unsigned flag = 1; flag < 256; flag <<= 1)
+        if (!(flag & (RDMAD_SQE_FENCE | RDMAD_SQE_SILENT | RDMAD_SQE_MORE | RDMAD_SQE_LINK)))
+            REFUSED("flags", RDMAD_E_RESERVED, q.flags = (uint8_t)flag);
     REFUSED("reserved0", RDMAD_E_RESERVED, q.reserved0 = 1);
     REFUSED("imm", RDMAD_E_RESERVED, q.imm = 0x80000000u);
     REFUSED("NOP with a field", RDMAD_E_RESERVED, q.opcode = RDMAD_OP_NOP);
