@@ -177,6 +177,7 @@ void lease_audit(const struct lease *l, struct fabric_audit *out);
 /* The lessee's daemon says it; less than it said before is nothing. */
 void attachment_said(struct attachment *a, const struct lease_said *said);
 void lease_said(const struct lease *l, struct lease_said *out);
+void lease_audit_keep(struct lease *l, const struct attachment *a); /* which goes */
 /* "lease 7 expired 1.2 s ago; ask its owner for a new one" */
 int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *err);
 

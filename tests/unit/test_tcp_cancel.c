@@ -226,3 +226,22 @@ Test(tcp_cancel, the_lessees_vanished_memory_fails_the_op_and_names_the_place) {
     pair_close(&p);
     close(fd);
 }
+
+Test(tcp_cancel, a_canceled_question_is_not_answered_in_anothers_place) {
+    struct pair p;
+    pair_open(&p, 65536);
+    struct top op[3];
+    p.owner.word = 42;
+    for (unsigned i = 0; i < 3; i++) {
+        send_prepare(&p, &op[i], "ask", 3, 0, 0);
+        op[i].op.asks = true;
+        op_post(&p, &op[i]);
+    }
+    fabric_tcp.cancel(&op[1].op, RDMAD_E_CANCELED);
+    PAIR_UNTIL(&p, op[0].done && op[2].done);
+    cr_assert_eq(op[0].op.value, 42);
+    cr_assert_eq(op[1].op.status, RDMAD_E_CANCELED);
+    cr_assert_eq(op[1].op.outcome, RDMAD_FAILED_UNTOUCHED, "nothing of it was sent");
+    cr_assert_eq(op[2].op.value, 42);
+    pair_close(&p);
+}

@@ -320,26 +320,6 @@ Test(tcp_messages, one_that_asks_is_done_with_its_answer_and_no_other) {
     pair_close(&p);
 }
 
-Test(tcp_messages, a_canceled_question_is_not_answered_in_anothers_place) {
-    struct pair p;
-    pair_open(&p, BIG);
-    struct top op[3];
-    p.owner.word = 42;
-    for (unsigned i = 0; i < 3; i++) {
-        send_prepare(&p, &op[i], "ask", 3, 0, 0);
-        op[i].op.asks = true;
-        op_post(&p, &op[i]);
-    }
-    fabric_tcp.cancel(&op[1].op, RDMAD_E_CANCELED);
-    PAIR_UNTIL(&p, op[0].done && op[2].done);
-    cr_assert_eq(op[0].op.value, 42);
-    cr_assert_eq(op[1].op.status, RDMAD_E_CANCELED);
-    cr_assert_eq(op[1].op.outcome, RDMAD_FAILED_UNTOUCHED, "nothing of it was sent");
-    cr_assert_eq(op[2].op.value, 42);
-    expect_alive(&p);
-    pair_close(&p);
-}
-
 /* ---- rude peers -------------------------------------------------------------------------- */
 
 static struct frame send_frame(uint32_t op, uint32_t length) {
