@@ -351,10 +351,8 @@ struct rdmad_lease_info {
 RDMAD_API void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out);
 RDMAD_API const char *rdmad_lease_uri(const rdmad_lease *lease);
 
-/* What this daemon counted: all use on this machine and over tcp. Over verbs a device does the work
- * and the daemon sees none of it; what lessees' daemons say of their clients' ops (over tcp, too)
- * is in said_*, as true as they are, never mixed with the rest, and some seconds late while the
- * lease lives (peer.ping_ms). */
+/* Counted here: use on this machine and over tcp, none over verbs. said_*: of any fabric, what
+ * lessees' daemons say; as true as they are, and up to peer.ping_ms late. */
 struct rdmad_lease_audit {
     size_t size;
     uint64_t bytes_read, bytes_written, ops;
@@ -376,11 +374,10 @@ RDMAD_API int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit
 RDMAD_API int rdmad_names_list(rdmad_session *session, const char *where, const char *prefix,
                                const char *after, int timeout_ms, struct rdmad_name *out,
                                size_t max, size_t *count);
-/* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. A watch is
- * a state to be asked for: who takes its events late gets what there is then. A name that went and
- * came meanwhile is told as there again, one that came and went as gone, or not at all; if more
- * have gone than the daemon remembers, RDMAD_EVENT_NAMES_ANEW comes, and then what there is. It
- * never ends for slowness; only with the session, or with the daemon at where. */
+/* From now on names that come and go are RDMAD_EVENT_NAME_*; first those that are there. Who takes
+ * them late gets what there is then: a name that went and came is told as there again, one that
+ * came and went as gone or not at all; after very many, RDMAD_EVENT_NAMES_ANEW and what there is.
+ */
 RDMAD_API int rdmad_names_watch(rdmad_session *session, const char *where, const char *prefix,
                                 int timeout_ms, uint64_t *watch);
 RDMAD_API int rdmad_names_unwatch(rdmad_session *session, uint64_t watch);
