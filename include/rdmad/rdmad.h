@@ -592,11 +592,9 @@ RDMAD_API int rdmad_cas(rdmad_lease *lease, uint64_t offset, uint64_t expected, 
 RDMAD_API int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t *old);
 
 /* Writes, and then tells the lease's owner imm: whoever takes the notification sees the bytes.
- * RDMAD_E_NO_WAITER, and nothing is written: RDMAD_NOTIFY_DEPTH of this attach's are really untaken
- * (under way or left), or the lease was requested of a service, whose owner is told by
- * rdmad_lease_hand_over. On a ring those of one lease are let in, in the order submitted, as the
- * owner takes; one behind a refused one may be let in again: where that would be a hole, link them
- * (RDMAD_SQE_LINK), and after a refusal go on from the first that was not done. */
+ * RDMAD_E_NO_WAITER, and nothing is written: RDMAD_NOTIFY_DEPTH of this attach's are under way or
+ * untaken, or the lease was requested of a service, whose owner is told by rdmad_lease_hand_over.
+ * One behind a refused one may be let in: where that is a hole, link them (RDMAD_SQE_LINK). */
 RDMAD_API int rdmad_write_notify(rdmad_lease *lease, uint64_t offset, const void *buffer,
                                  size_t length, uint32_t imm);
 /* Owner: takes the next notification of a lease that it granted, or of what was delegated of it;
