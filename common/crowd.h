@@ -10,10 +10,10 @@
  *
  * A spin that is hit saves a wake-up, and a gap costs what it lasts: while the gaps are paid by the
  * hits before them (by RDMAD_CROWD_CREDIT_NS at most) they are nothing but slow moments. One that
- * is not ends the spin, and for RDMAD_CROWD_TIMES as long as it was nobody yields any more: what
- * trying costs is a small share of the time that way, whatever a scheduler's slice is. A gap during
- * that time, or as soon after, means twice as long; up to RDMAD_CROWD_MOST times the gap, so that
- * one slow moment is soon forgotten.
+ * is not ends the spin, and for RDMAD_CROWD_TIMES as long (RDMAD_CROWD_FIRST_NS at most) nobody
+ * yields: what trying costs is a small share of the time that way, whatever a scheduler's slice is.
+ * A gap during that time, or as soon after, means twice as long; up to RDMAD_CROWD_MOST times the
+ * gap, so that one slow moment is soon forgotten.
  *
  * Meanwhile spins last RDMAD_CROWD_SPIN_NS at most, enough to meet a partner that runs at this
  * moment, and none at all where that was in vain some times: who spins uses up what makes him run
@@ -29,6 +29,7 @@
 
 #define RDMAD_CROWD_GAP_NS UINT64_C(200000)
 #define RDMAD_CROWD_TIMES 8u
+#define RDMAD_CROWD_FIRST_NS UINT64_C(10000000)
 #define RDMAD_CROWD_SAVED_NS UINT64_C(10000)
 #define RDMAD_CROWD_CREDIT_NS UINT64_C(3000000)
 #define RDMAD_CROWD_MOST 128u
@@ -67,12 +68,15 @@ static inline bool rdmad_crowd_seen(struct rdmad_crowd *c, uint64_t before_ns, u
         return false;
     }
     c->credit_ns = 0;
-    for_ns = now_ns < c->until_ns + c->for_ns ? 2 * c->for_ns : 0;
-    most_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_MOST);
+    if (before_ns < c->until_ns + c->for_ns) {
+        for_ns = 2 * c->for_ns;
+        most_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_MOST);
+    } else {
+        for_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_TIMES);
+        most_ns = RDMAD_CROWD_FIRST_NS;
+    }
     if (for_ns > most_ns)
         for_ns = most_ns;
-    if (for_ns < rdmad_crowd_times(gap_ns, RDMAD_CROWD_TIMES))
-        for_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_TIMES);
     if (now_ns >= c->until_ns)
         c->spin_ns = RDMAD_CROWD_SPIN_NS;
     c->for_ns = for_ns;
