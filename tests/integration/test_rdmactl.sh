@@ -174,7 +174,7 @@ id=${id%%\?*}
 code 0 a lease revoke "$id"
 ended 1
 code 1 a lease revoke "$id"
-has 'd["leases"][-1]["reason"] == "RDMAD_E_LEASE_REVOKED"' "$(a -j lease show --all)"
+has 'd["leases"][-1]["reason"] == "RDMAD_E_LEASE_ADMIN"' "$(a -j lease show --all)"
 code 1 a share "$work/file" --name 'not a name'
 code 1 a share "$work"
 

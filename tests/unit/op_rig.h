@@ -24,9 +24,9 @@ struct rig {
     struct plane_settings settings;
     struct plane *plane[2];
     unsigned violated, lanes_lost, faults;
-    uid_t uid;              /* whose the next session is */
-    uint64_t sessions;      /* made so far; the first has the number RIG_SESSION */
-    void *cookie;           /* of the last event */
+    uid_t uid;         /* whose the next session is */
+    uint64_t sessions; /* made so far; the first has the number RIG_SESSION */
+    void *cookie;      /* of the last event */
     struct error why;
     const void *address;
 };
