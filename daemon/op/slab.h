@@ -3,9 +3,10 @@
  * slab.h - objects of one size, taken and given back in a few instructions.
  *
  * Objects come from chunks of SLAB_CHUNK bytes at multiples of SLAB_CHUNK, so that an object's
- * chunk is found from its address. A chunk of which nothing is in use is given back to the system,
- * but for one: an op never waits for memory while their number goes up and down by a few, and what
- * a crowd of ops took is there for others when they have ended. Not thread-safe.
+ * chunk is found from its address. Chunks of which nothing is in use are given back to the system,
+ * but for SLAB_KEPT: a client that keeps a thousand ops in flight, now all of them and now none,
+ * never waits for memory, and what a crowd of ops took is there for others when they have ended.
+ * Not thread-safe.
  */
 #ifndef RDMAD_OP_SLAB_H
 #define RDMAD_OP_SLAB_H
@@ -17,6 +18,7 @@
 #include <stdint.h>
 
 #define SLAB_CHUNK ((size_t)64 << 10)
+#define SLAB_KEPT 16u
 
 struct slab_item {
     struct slab_item *next;
@@ -76,7 +78,7 @@ static inline void slab_put(struct slab *s, void *object) {
     }
     item->next = chunk->free;
     chunk->free = item;
-    if (--chunk->used == 0 && s->unused++ > 0)
+    if (--chunk->used == 0 && s->unused++ >= SLAB_KEPT)
         slab_shrink(s, chunk);
 }
 
