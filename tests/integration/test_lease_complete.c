@@ -385,7 +385,7 @@ static void too_much(struct two *t) {
     serve(t, MIB);
     refused(s, rdmad_lease_request(s, t->uri, MIB + 1, NULL, 0, &none), RDMAD_E_BUDGET, "1048576");
     refused(s, rdmad_lease_request(s, t->uri, SIZE_MAX, NULL, 0, &none), RDMAD_E_BUDGET, "memory");
-    refused(s, rdmad_lease_request(s, t->uri, 0, NULL, 0, &none), RDMAD_E_INVAL, "one byte");
+    refused(s, rdmad_lease_request(s, t->uri, 0, NULL, 0, &none), RDMAD_E_INVAL, "one at least");
     terms.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_DELEGATE;
     refused(s, rdmad_lease_request(s, t->uri, KIB, &terms, 0, &none), RDMAD_E_DELEGATE, "one");
     terms = (struct rdmad_lease_terms)RDMAD_LEASE_TERMS_INIT;

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SKIPPED = 77 };
+enum { EXIT_SKIPPED = 77, ORPHANS_MS = 500 };
 
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...) {
@@ -96,14 +96,18 @@ static unsigned kill_one(void) {
     return 1;
 }
 
-/* Reaps whatever a finished case left; returns how many had to be killed. */
+/* Reaps whatever a finished case left; returns how many had to be killed. Who was killed with its
+ * parent, as the porter's processes are, takes a moment to be gone. */
 static unsigned reap_orphans(void) {
-    unsigned running = 0;
+    unsigned running = 0, patience = ORPHANS_MS * test_patience();
     for (;;) {
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0 && errno == ECHILD)
             return running;
-        if (pid == 0 && kill_one())
+        if (pid == 0 && patience > 0) {
+            patience--;
+            usleep(1000);
+        } else if (pid == 0 && kill_one())
             running++;
         else if (pid == 0)
             return running + 1; /* /proc does not name it; it dies with us */
