@@ -17,7 +17,7 @@
 
 struct secret { /* as it is in the file */
     char magic[sizeof(MAGIC) - 1];
-    uint8_t bytes[SHA256_BYTES];
+    uint8_t bytes[HASH_BYTES];
     uint8_t lives[4]; /* little-endian */
 };
 
@@ -79,14 +79,14 @@ static void read_machine_id(char out[33]) {
 }
 
 static void make_life(const struct secret *s, struct life *out) {
-    uint8_t mixed[SHA256_BYTES];
+    uint8_t mixed[HASH_BYTES];
     struct {
-        uint8_t secret[SHA256_BYTES];
+        uint8_t secret[HASH_BYTES];
         char machine[33];
     } both = {0};
     memcpy(both.secret, s->bytes, sizeof(both.secret));
     read_machine_id(both.machine);
-    sha256(&both, sizeof(both), mixed);
+    hash_bytes(&both, sizeof(both), mixed);
     life_make(mixed, lives_of(s), out);
 }
 

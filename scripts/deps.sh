@@ -7,7 +7,7 @@
 # not even to be root or to be online.
 
 # shellcheck disable=SC2034 # used by those who source this
-BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libsystemd-dev
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libsystemd-dev
     libibverbs-dev librdmacm-dev ibverbs-providers)
 # shellcheck disable=SC2034 # used by those who source this
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy

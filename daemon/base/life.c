@@ -6,13 +6,13 @@
 #include "daemon/base/life.h"
 #include <string.h>
 
-static void back(uint8_t key[SHA256_BYTES], uint32_t lives) {
+static void back(uint8_t key[HASH_BYTES], uint32_t lives) {
     while (lives--)
-        sha256(key, SHA256_BYTES, key);
+        hash_bytes(key, HASH_BYTES, key);
 }
 
-void life_make(const uint8_t secret[SHA256_BYTES], uint32_t number, struct life *out) {
-    uint8_t first[SHA256_BYTES];
+void life_make(const uint8_t secret[HASH_BYTES], uint32_t number, struct life *out) {
+    uint8_t first[HASH_BYTES];
     memcpy(out->key, secret, sizeof(out->key));
     back(out->key, LIFE_LAST + 1 - number);
     memcpy(first, out->key, sizeof(first));
@@ -25,7 +25,7 @@ void life_recall(const struct life *life, struct life_past *out) {
     out->life = *life;
     memcpy(out->key[0], life->key, sizeof(out->key[0]));
     for (unsigned i = 1; i <= LIFE_REACH; i++)
-        sha256(out->key[i - 1], SHA256_BYTES, out->key[i]);
+        hash_bytes(out->key[i - 1], HASH_BYTES, out->key[i]);
 }
 
 bool life_follows(const struct life_past *past, const struct life *earlier) {
@@ -34,7 +34,7 @@ bool life_follows(const struct life_past *past, const struct life *earlier) {
         l->number - earlier->number > LIFE_REACH ||
         memcmp(l->node, earlier->node, sizeof(l->node)) != 0)
         return false;
-    return memcmp(past->key[l->number - earlier->number], earlier->key, SHA256_BYTES) == 0;
+    return memcmp(past->key[l->number - earlier->number], earlier->key, HASH_BYTES) == 0;
 }
 
 bool life_is(const struct life *a, const struct life *b) {

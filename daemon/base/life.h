@@ -17,7 +17,7 @@
 #ifndef RDMAD_BASE_LIFE_H
 #define RDMAD_BASE_LIFE_H
 
-#include "daemon/base/sha256.h"
+#include "daemon/base/hash.h"
 #include <stdbool.h>
 
 #define LIFE_NODE_BYTES 16u
@@ -27,16 +27,16 @@
 struct life {
     uint8_t node[LIFE_NODE_BYTES]; /* the same in all of its lives */
     uint32_t number;               /* from 1 on; 0: none is told */
-    uint8_t key[SHA256_BYTES];
+    uint8_t key[HASH_BYTES];
 };
 
-void life_make(const uint8_t secret[SHA256_BYTES], uint32_t number, struct life *out);
+void life_make(const uint8_t secret[HASH_BYTES], uint32_t number, struct life *out);
 
 /* The last LIFE_REACH lives before one, and itself, for comparing many with it: the hashing is done
  * once. */
 struct life_past {
     struct life life;
-    uint8_t key[LIFE_REACH + 1][SHA256_BYTES]; /* of this life, the one before, and so on */
+    uint8_t key[LIFE_REACH + 1][HASH_BYTES]; /* of this life, the one before, and so on */
 };
 void life_recall(const struct life *life, struct life_past *out);
 /* Whether earlier is of the same node and over, since life has begun; or is life itself. */

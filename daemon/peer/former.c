@@ -23,7 +23,7 @@
 #include <string.h>
 
 void former_line(const struct peer *p, uint8_t line[PEER_LINE_BYTES]) {
-    uint8_t hash[SHA256_BYTES];
+    uint8_t hash[HASH_BYTES];
     struct {
         uint8_t secret[sizeof(p->peers->state->line_secret)];
         uint16_t port;
@@ -34,7 +34,7 @@ void former_line(const struct peer *p, uint8_t line[PEER_LINE_BYTES]) {
     way.port = p->port;
     for (size_t i = 0; p->host[i]; i++) /* as peers_dialled tells them apart */
         way.host[i] = (char)tolower((unsigned char)p->host[i]);
-    sha256(&way, sizeof(way), hash);
+    hash_bytes(&way, sizeof(way), hash);
     memcpy(line, hash, PEER_LINE_BYTES);
 }
 

@@ -33,7 +33,7 @@ TestSuite(peer_former, .init = up, .fini = down, .timeout = 60);
 
 /* What the node with that secret says in its nth life, by that line. */
 static struct peer_msg hello_of(uint8_t secret, uint32_t number, uint64_t serial, uint8_t line) {
-    uint8_t bytes[SHA256_BYTES] = {secret};
+    uint8_t bytes[HASH_BYTES] = {secret};
     struct peer_msg m = raw_hello();
     life_make(bytes, number, &m.hello.life);
     memset(m.hello.node_id, (int)number, sizeof(m.hello.node_id));

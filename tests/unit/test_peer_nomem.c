@@ -78,7 +78,7 @@ static void a_strangers_visit(void) {
     struct rdmad_uri u = rig_uri(lease);
     struct peer_msg hello = raw_hello(), m = {.type = PEER_MSG_NAMES_REQ};
     int fd = dial();
-    uint8_t secret[SHA256_BYTES] = {1};
+    uint8_t secret[HASH_BYTES] = {1};
     life_make(secret, 1, &hello.hello.life);
     say(fd, &hello);
     say(fd, &m);
