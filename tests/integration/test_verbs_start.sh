@@ -139,6 +139,19 @@ doctor poor 1 'locked memory' RLIMIT_MEMLOCK
 stop "$poor"
 prefix=()
 
+echo "* on-demand paging that the device lacks"
+if ibv_devinfo -v -d rxe0 | grep -A1 'general_odp_caps' | grep -q ODP_SUPPORT; then
+    echo "  skipped: this kernel's rxe0 has it"
+else
+    with odp '{"fabric": "verbs", "verbs": {"odp": true}}'
+    "$rdmactl" -d "$work/odp" share "$work/file" --once >"$work/odp.uri" 2>"$work/share.log" &
+    pids+=($!)
+    uri=$(first_line "$work/odp.uri" $!)
+    says "$work/odp.log" 'verbs.odp is on' 'rxe0 has no on-demand paging' 'pinned'
+    "$rdmactl" -d "$work/odp" fetch "$uri" -o "$work/odp.file" >"$work/said" 2>&1 || fail "fetch: $(<"$work/said")"
+    cmp "$work/file" "$work/odp.file" || fail "other bytes"
+fi
+
 echo "* no permission on the device"
 chmod 600 /dev/infiniband/uverbs*
 chmod 777 "$work"

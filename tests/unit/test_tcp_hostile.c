@@ -152,6 +152,24 @@ Test(tcp_hostile, a_token_opens_once_for_its_own_peer_and_in_time) {
     pair_close(&p);
 }
 
+Test(tcp_hostile, a_key_with_one_wrong_bit_opens_nothing) {
+    struct pair p;
+    pair_open(&p, BIG);
+    int fd = raw_dial_as(&p, LESSEE);
+    uint32_t op = 0;
+    for (unsigned bit = 0; bit < 64; bit++) {
+        struct frame f = raw_request(&p.key, FRAME_READ, op++, 0, 8);
+        f.key ^= UINT64_C(1) << bit;
+        raw_frame(&p, fd, &f);
+        cr_assert_eq(raw_answer(&p, fd).status, RDMAD_E_NO_LEASE, "bit %u", bit);
+    }
+    struct frame f = raw_request(&p.key, FRAME_READ, op, 0, 8);
+    raw_frame(&p, fd, &f);
+    cr_assert_eq(raw_answer(&p, fd).type, FRAME_DATA, "the key itself");
+    close(fd);
+    pair_close(&p);
+}
+
 Test(tcp_hostile, offers_are_bounded_and_expire) {
     struct pair p;
     pair_open(&p, BIG);
