@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""run.py [NUMBER | TEXT]...: takes out one check after the other and asks the tests whether they notice.
+
+tests/mutants/list has the mutants: each replaces some lines of one file, and names the tests that
+protect what they promised. A mutant is noticed when one of those tests fails with a word; one that
+all of them pass has survived, and one that only a time-out ends is noticed too late. Either is a
+failure, as is one that does not apply (its lines have changed: mend the list) or does not build.
+
+The tree is copied to build-mutants/tree and built there, so nothing here is touched. Arguments choose
+mutants by number or by a piece of their file's name or title.
+"""
+import filecmp
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+WORK = os.path.join(ROOT, "build-mutants")
+TREE = os.path.join(WORK, "tree")
+BUILD = os.path.join(WORK, "build")
+
+# What a test says when it fails by a check of its own: the runner's, Criterion's, a script's.
+WORDS = re.compile(r"^[\d:\s]*(.*(: \[\d+\] |Assertion |Expected |\[----\] .*: |FAILED: |FAIL: |failed: |unexpected).*)")
+
+
+class Mutant:
+    def __init__(self, number, title):
+        self.number, self.title = number, title
+        self.file, self.tests, self.old, self.new = "", [], [], []
+
+
+def read_list(path):
+    """Blocks: "# title", the file, "= tests", "- lines that are there", "+ lines instead"."""
+    mutants, m = [], None
+    for line in open(path, encoding="utf-8"):
+        line = line.rstrip("\n")
+        if line.startswith("# "):
+            m = Mutant(len(mutants) + 1, line[2:])
+            mutants.append(m)
+        elif line.startswith("= "):
+            m.tests = line[2:].split()
+        elif line[:2] in ("- ", "-"):
+            m.old.append(line[2:])
+        elif line[:2] in ("+ ", "+"):
+            m.new.append(line[2:])
+        elif line and not line.startswith("//"):
+            m.file = line
+    return mutants
+
+
+def apply(m):
+    """The file's text before; None when the lines are not there exactly once."""
+    path = os.path.join(TREE, m.file)
+    text = open(path, encoding="utf-8").read()
+    lines, old = text.split("\n"), [o.strip() for o in m.old]
+    at = [i for i in range(len(lines) - len(old) + 1)
+          if [line.strip() for line in lines[i:i + len(old)]] == old]
+    if len(at) != 1 or not old:
+        return None
+    lines[at[0]:at[0] + len(old)] = m.new
+    open(path, "w", encoding="utf-8").write("\n".join(lines))
+    return text
+
+
+def run(command, seconds=1800):
+    done = subprocess.run(command, cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=seconds, text=True, errors="replace", check=False)
+    return done.returncode, done.stdout
+
+
+def build(targets):
+    return run(["cmake", "--build", BUILD, "-j", str(os.cpu_count()), "--target", *targets])
+
+
+def targets_of(m, targets):
+    return ["rdmad", "rdmactl", "librdmad", *[t for t in m.tests if t in targets]]
+
+
+def copy(source, to):
+    """Only what differs: ninja goes by times, and a file that a mutant left behind must be newer."""
+    if os.path.exists(to) and filecmp.cmp(source, to, shallow=False):
+        return
+    os.makedirs(os.path.dirname(to), exist_ok=True)
+    shutil.copy(source, to)
+
+
+def prepare():
+    os.makedirs(TREE, exist_ok=True)
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    for name in filter(None, files.stdout.split("\0")):
+        copy(os.path.join(ROOT, name), os.path.join(TREE, name))
+    configure = ["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+                 "-DCMAKE_C_FLAGS=-O1", "-DRDMAD_TESTS=ON", "-DRDMAD_WERROR=OFF", "-DRDMAD_BENCH_PEERS=OFF"]
+    code, said = run(configure)
+    if code == 0:
+        code, said = build(["all"])
+    if code:
+        sys.exit(said[-3000:] + "\nrun.py: the tree does not build as it is")
+    _, names = run(["ninja", "-C", BUILD, "-t", "targets", "all"])
+    targets = {line.split(":")[0] for line in names.splitlines() if ": phony" in line}
+    _, names = run(["ctest", "--test-dir", BUILD, "-N"])
+    return targets, set(re.findall(r"Test +#\d+: (\S+)", names))
+
+
+def ctest(tests):
+    return run(["ctest", "--test-dir", BUILD, "-R", "^(" + "|".join(tests) + ")$", "--output-on-failure",
+                "--no-tests=error", "--stop-on-failure"])
+
+
+def judge(m, targets, tests):
+    """A verdict and what was said."""
+    unknown = [t for t in m.tests if t not in tests]
+    if unknown or not m.tests:
+        return "NO SUCH TEST", " ".join(unknown)
+    before = apply(m)
+    if before is None:
+        return "DOES NOT APPLY", "its lines are not there exactly once; mend tests/mutants/list"
+    try:
+        code, said = build(targets_of(m, targets))
+        if code:
+            return "DOES NOT BUILD", said[-600:]
+        code, said = ctest(m.tests)
+    finally:
+        open(os.path.join(TREE, m.file), "w", encoding="utf-8").write(before)
+    if code == 0:
+        return "SURVIVED", "passed by " + " ".join(m.tests)
+    words = [found.group(1) for found in map(WORDS.match, said.splitlines()) if found]
+    if words:
+        return "noticed", words[0].strip()[:150]
+    return ("TIME-OUT ONLY" if "***Timeout" in said else "WITHOUT A WORD"), said[-600:]
+
+
+def chosen(mutants, wanted):
+    if not wanted:
+        return mutants
+    return [m for m in mutants if any(w == str(m.number) or not w.isdigit() and w in m.file + " " + m.title
+                                      for w in wanted)]
+
+
+def main():
+    mutants = read_list(os.path.join(HERE, "list"))
+    targets, tests = prepare()
+    bad = 0
+    todo = chosen(mutants, sys.argv[1:])
+    for m in todo:
+        verdict, said = judge(m, targets, tests)
+        bad += verdict != "noticed"
+        print(f"{m.number:3} {verdict:14} {m.file}: {m.title}\n      {said}", flush=True)
+    print(f"{len(todo)} mutants, {len(todo) - bad} noticed with a word, {bad} not")
+    return 1 if bad or not todo else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
