@@ -3,6 +3,7 @@
  * Strangers get nothing, a hostile peer hurts itself only, a hostile target completes nothing that
  * was not done.
  */
+#include "daemon/fabric/tcp/tcp.h"
 #include "tests/support/procs.h"
 #include "tests/unit/tcp_raw.h"
 #include <errno.h>
@@ -167,6 +168,31 @@ Test(tcp_hostile, a_key_with_one_wrong_bit_opens_nothing) {
     raw_frame(&p, fd, &f);
     cr_assert_eq(raw_answer(&p, fd).type, FRAME_DATA, "the key itself");
     close(fd);
+    pair_close(&p);
+}
+
+static uint64_t number_of_offer(struct fabric *f) {
+    struct fabric_blob offer;
+    struct error err = {0};
+    uint8_t token[FRAME_TOKEN_BYTES];
+    uint16_t port;
+    uint64_t number;
+    cr_assert_eq(fabric_tcp.offer(f, LESSEE, &no_hello, &offer, &err), 0, "%s", err.text);
+    cr_assert(offer_read(&offer, &port, token, &number));
+    return number;
+}
+
+/* Who closes one names it by number, to all workers. */
+Test(tcp_hostile, no_two_workers_give_their_connections_the_same_number) {
+    struct pair p;
+    pair_open(&p, BIG);
+    uint64_t here[5], there[5];
+    for (unsigned i = 0; i < 5; i++) {
+        here[i] = number_of_offer(p.owner.fabric);
+        there[i] = number_of_offer(p.lessee.fabric);
+    }
+    for (unsigned i = 0; i < 25; i++)
+        cr_assert_neq(here[i / 5], there[i % 5], "both have %lu", (unsigned long)here[i / 5]);
     pair_close(&p);
 }
 

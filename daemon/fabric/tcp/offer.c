@@ -83,6 +83,13 @@ void offer_drop(struct tcp *t, uint64_t peer, uint64_t number) {
 }
 
 /* Our hello says nothing: who brings one with words in it uses another fabric. */
+/* Of the process, not of the worker: a peer that says that it has closed one names it by number
+ * alone, and no other worker may take it for its own. */
+static uint64_t next_number(void) {
+    static uint64_t last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
 int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err) {
     struct tcp *t = container_of(f, struct tcp, base);
@@ -109,7 +116,7 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a data connection's token");
     }
     o->peer = peer;
-    o->number = ++t->last_number;
+    o->number = next_number();
     o->expires_ns = clock_after(now_ns, t->env->settings->token_ttl_ns);
     list_append(&t->offers, &o->node);
     timer_at(t, o->expires_ns);

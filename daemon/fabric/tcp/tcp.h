@@ -86,7 +86,6 @@ struct tcp {
     struct list shares;  /* of peers with targets */
     struct share all;    /* of every connection */
     struct slots windows;
-    uint64_t last_number; /* of the connections offered so far */
     uint64_t now_ns, next_timer_ns;
     uint8_t *scratch;     /* FRAME_MAX_PAYLOAD bytes that nobody reads */
     const uint8_t *zeros; /* as many that nobody can write */
