@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# test_systemd.sh: rdmad as installed, under a real systemd: socket and service, an unprivileged
+# client, a reload that is refused, wrong settings, a daemon that is killed and one that hangs.
+# In the guest of tests/vm only: it installs into /usr/local and starts a systemd, which has process
+# ids and mounts of its own.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+if [ ! -f /run/vm/init ] || [ ! -x /lib/systemd/systemd ]; then
+    echo "skipped: it needs the guest of tests/vm, and systemd"
+    exit 77
+fi
+patience=$((30 * ${RDMAD_TEST_PATIENCE:-1}))
+
+# until COMMAND...: it succeeds within the patience.
+await() {
+    local tries
+    for ((tries = 0; tries < 5 * patience; tries++)); do
+        ! "$@" >/dev/null 2>&1 || return 0
+        sleep 0.2
+    done
+    fail "waited $patience s in vain: $*"
+}
+
+cmake --install "$RDMAD_BUILD" >"$work/install.log" 2>&1 || fail "install: $(tail -n 3 "$work/install.log")"
+ldconfig
+systemd-sysusers 2>/dev/null
+rdmactl=/usr/local/bin/rdmactl
+settings=/usr/local/etc/rdmad.json
+cp "$settings" "$work/rdmad.json"
+
+# A drop-in, so that the watchdog's patience is the test's.
+mkdir -p /run/systemd/system/rdmad.service.d
+printf '[Unit]\nDefaultDependencies=no\n' >/run/systemd/system/test.target
+printf '[Service]\nWatchdogSec=4s\nTimeoutAbortSec=3s\n' >/run/systemd/system/rdmad.service.d/test.conf
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
+# shellcheck disable=SC2016 # expands in there
+env -i PATH="$PATH" container=other unshare --mount --pid --fork --kill-child --propagation slave bash -c '
+    mount -t proc proc /proc
+    exec /lib/systemd/systemd --system --unit=test.target --log-target=console --show-status=no' \
+    >"$work/systemd.log" 2>&1 &
+pids+=($!)
+await test -S /run/systemd/private
+init=$(pgrep -P "${pids[0]}")
+systemd() { nsenter -t "$init" -m -p systemctl "$@"; }
+await systemd list-units
+
+property() { systemd show -P "$1" rdmad.service; }
+answers() { "$rdmactl" -j status; }
+main_pid() { nsenter -t "$init" -m -p systemctl show -P MainPID rdmad.service; }
+
+echo "* socket and service"
+systemd start rdmad.socket || fail "the socket does not start: $(tail -n 5 "$work/systemd.log")"
+systemd start rdmad.service || fail "the service does not start: $(tail -n 20 "$work/systemd.log")"
+[ "$(property ActiveState)" = active ] || fail "the service is $(property ActiveState)"
+await answers
+"$rdmactl" -j status | grep -q '"fabric": *{"name": *"verbs"' || fail "not by RDMA: $("$rdmactl" status)"
+[ "$(property MemoryMax)" != infinity ] || fail "the service may use all of the machine's memory"
+[ "$(property OOMPolicy)" = stop ] || fail "OOMPolicy is $(property OOMPolicy)"
+
+echo "* a client of another user, by the socket that systemd made"
+head -c 1000000 /dev/urandom >"$work/file"
+chmod -R a+rX "$work"
+mkdir -m 777 "$work/out"
+client=(setpriv --reuid=65532 --regid=65532 --clear-groups)
+"${client[@]}" "$rdmactl" share "$work/file" --once >"$work/uri" 2>"$work/share.log" &
+pids+=($!)
+uri=$(first_line "$work/uri" $!)
+"${client[@]}" "$rdmactl" fetch "$uri" -o "$work/out/file" >"$work/said" 2>&1 || fail "fetch: $(<"$work/said")"
+cmp "$work/file" "$work/out/file" || fail "other bytes"
+
+echo "* a reload of wrong settings fails, and the daemon goes on"
+systemd reload rdmad.service || fail "a reload of good settings fails: $(tail -n 5 "$work/systemd.log")"
+echo '{"workers": "many"}' >"$settings"
+! systemd reload rdmad.service 2>"$work/said" || fail "a reload of wrong settings succeeds"
+await answers
+
+echo "* wrong settings at start are not tried again and again"
+! systemd restart rdmad.service 2>"$work/said" || fail "it starts with wrong settings"
+await test "$(property ActiveState)" = failed
+sleep 3
+[ "$(property NRestarts)" = 0 ] || fail "it was started again $(property NRestarts) times"
+cp "$work/rdmad.json" "$settings"
+systemd restart rdmad.service || fail "it does not start when they are mended: $(tail -n 5 "$work/systemd.log")"
+await answers
+
+echo "* a daemon that is killed comes back"
+before=$(main_pid)
+nsenter -t "$init" -m -p kill -KILL "$before"
+is_another() { [ "$(main_pid)" != "$before" ] && [ "$(main_pid)" != 0 ] && answers; }
+await is_another
+
+echo "* a daemon that hangs is ended by the watchdog and comes back"
+before=$(main_pid)
+nsenter -t "$init" -m -p kill -STOP "$before"
+await is_another
+"${client[@]}" "$rdmactl" -j status >/dev/null || fail "clients are not served"
+
+echo "* a stop is clean"
+systemd stop rdmad.service rdmad.socket || fail "stop: $(tail -n 5 "$work/systemd.log")"
+[ "$(property Result)" = success ] || fail "it ended with $(property Result)"
+! pgrep rdmad || fail "processes are left: $(pgrep -a rdmad)"
+echo "under systemd all is well"
