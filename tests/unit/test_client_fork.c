@@ -127,7 +127,7 @@ static int allocate_and_free(void) {
 
 Test(fork, a_child_is_given_none_of_its_parents_memory_and_frees_none) {
     parents = rdmad_alloc(pool, 64);
-    memcpy(parents, "parent's", 8);
+    memcpy(parents, "parent's", sizeof("parent's"));
     in_child(allocate_and_free);
     cr_assert_eq(memcmp(parents, "parent's", 8), 0);
     cr_assert_neq(rdmad_alloc(pool, 64), parents);
