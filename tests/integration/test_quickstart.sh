@@ -13,7 +13,7 @@ if [ "$RDMAD_BUILD" != "$RDMAD_SOURCE/build" ]; then
 fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmad-qs.XXXXXX")
 chmod 755 "$work"
-mkdir -m 777 "$work/tmp"
+mkdir -m 1777 "$work/tmp"
 export TMPDIR=$work/tmp
 fail() {
     echo "FAILED: $*"

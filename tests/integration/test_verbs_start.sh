@@ -154,8 +154,9 @@ fi
 
 echo "* no permission on the device"
 chmod 600 /dev/infiniband/uverbs*
-chmod 777 "$work"
-mkdir -m 777 "$work/poor2"
+chmod 755 "$work"
+mkdir "$work/poor2"
+chown nobody:nogroup "$work/poor2"
 prefix=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
 # shellcheck disable=SC2016
 "${prefix[@]}" test -x "$rdmad" || { cp "$rdmad" "$work/rdmad"; rdmad=$work/rdmad; }
