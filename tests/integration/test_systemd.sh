@@ -44,6 +44,8 @@ env -i PATH="$PATH" container=other unshare --mount --pid --fork --kill-child --
 pids+=($!)
 await test -S /run/systemd/private
 init=$(pgrep -P "${pids[0]}")
+# Nothing else ends it: it is a process 1.
+trap 'code=$?; kill -KILL "$init" 2>/dev/null; (exit "$code"); stop_all' EXIT
 systemd() { nsenter -t "$init" -m -p systemctl "$@"; }
 await systemd list-units
 
@@ -65,11 +67,16 @@ head -c 1000000 /dev/urandom >"$work/file"
 chmod -R a+rX "$work"
 mkdir -m 777 "$work/out"
 client=(setpriv --reuid=65532 --regid=65532 --clear-groups)
-"${client[@]}" "$rdmactl" share "$work/file" --once >"$work/uri" 2>"$work/share.log" &
-pids+=($!)
-uri=$(first_line "$work/uri" $!)
-"${client[@]}" "$rdmactl" fetch "$uri" -o "$work/out/file" >"$work/said" 2>&1 || fail "fetch: $(<"$work/said")"
-cmp "$work/file" "$work/out/file" || fail "other bytes"
+transfer() {
+    local uri
+    rm -f "$work/uri" "$work/out/file"
+    "${client[@]}" "$rdmactl" share "$work/file" --once >"$work/uri" 2>"$work/share.log" &
+    pids+=($!)
+    uri=$(first_line "$work/uri" $!)
+    "${client[@]}" "$rdmactl" fetch "$uri" -o "$work/out/file" >"$work/said" 2>&1 || fail "fetch: $(<"$work/said")"
+    cmp "$work/file" "$work/out/file" || fail "other bytes"
+}
+transfer
 
 echo "* a reload of wrong settings fails, and the daemon goes on"
 systemd reload rdmad.service || fail "a reload of good settings fails: $(tail -n 5 "$work/systemd.log")"
@@ -96,7 +103,7 @@ echo "* a daemon that hangs is ended by the watchdog and comes back"
 before=$(main_pid)
 nsenter -t "$init" -m -p kill -STOP "$before"
 await is_another
-"${client[@]}" "$rdmactl" -j status >/dev/null || fail "clients are not served"
+transfer
 
 echo "* a stop is clean"
 systemd stop rdmad.service rdmad.socket || fail "stop: $(tail -n 5 "$work/systemd.log")"
