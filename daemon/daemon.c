@@ -314,6 +314,7 @@ static void stop(struct daemon *d) {
     ctl_free(d->ctl);
     if (d->clients)
         listener_free(d->clients);
+    d->clients = NULL; /* the porter's last turn may still ask to hold it */
     if (st->peers)
         peers_free(st->peers);
     if (st->leases)

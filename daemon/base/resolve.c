@@ -173,9 +173,11 @@ static void run(struct lookup *l) {
     pthread_mutex_lock(&r->lock);
     r->refs++;
     pthread_mutex_unlock(&r->lock);
-    l->system_error = start_thread(l);
-    if (l->system_error)
+    int failed = start_thread(l); /* else the thread has an errno to tell, perhaps already */
+    if (failed) {
+        l->system_error = failed;
         mailbox_post(r->reply_to, &l->mail, deliver);
+    }
 }
 
 static void start_next(struct resolver *r) {

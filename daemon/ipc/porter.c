@@ -109,8 +109,11 @@ static int start(struct porter *p, struct error *err) {
     if (p->pidfd >= 0)
         p->ended = event_new(p->base, p->pidfd, EV_READ, on_ended, p);
     if (!p->ended || event_add(p->ended, NULL)) {
-        kill(p->pid, SIGKILL); /* reaped when we end */
+        int saved = errno;
+        kill(p->pid, SIGKILL);
+        waitpid(p->pid, NULL, 0); /* at once: it has done nothing yet */
         forget(p);
+        errno = saved;
         return error_errno(err, RDMAD_E_SYSTEM, "cannot watch the porter");
     }
     return 0;

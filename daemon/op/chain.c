@@ -48,10 +48,29 @@ int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags) {
     return RDMAD_E_CANCELED;
 }
 
-int chain_start(struct op_ring *r, uint64_t order, uint8_t flags) {
-    if (!order || r->broken != order)
+/* What follows order does not start: it waits behind a fence, or will be the next that is taken.
+ * Several links of a ring may break before what follows the first of them starts. */
+static void break_after(struct op_ring *r, uint64_t order) {
+    list_for_each (node, &r->behind) { /* in order */
+        struct op *op = list_entry(node, struct op, node);
+        if (op->order > order + 1)
+            return;
+        if (op->order == order + 1) {
+            op->unlinked = true;
+            return;
+        }
+    }
+    if (order == r->taken)
+        r->broken = order + 1;
+}
+
+int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked) {
+    if (!order || !(unlinked || r->broken == order))
         return 0;
-    r->broken = passes_on(flags) ? order + 1 : 0;
+    if (r->broken == order)
+        r->broken = 0;
+    if (passes_on(flags))
+        break_after(r, order);
     return RDMAD_E_CANCELED;
 }
 
@@ -62,12 +81,12 @@ void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags) {
     if (!order || !(flags & RDMAD_SQE_LINK))
         return;
     if (next && list_entry(next, struct op, node)->order > order)
-        r->broken = order + 1;
+        break_after(r, order);
     else
         r->refused = order + 1;
 }
 
 void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome) {
     if (order && flags & RDMAD_SQE_LINK && outcome != RDMAD_DONE)
-        r->broken = order + 1;
+        break_after(r, order);
 }

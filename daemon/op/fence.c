@@ -56,15 +56,17 @@ static void send_anew(struct worker *w, struct op *op) {
                             .deadline_ns = op->deadline_ns,
                             .order = op->order,
                             .batch = op->batch};
+    r->inflight++; /* it is one op still: what is known of the ring's names stays */
     op_vanish(w, op);
     sqe_start(w, r, &sqe, &rq);
+    r->inflight--;
     rings_dirty(w, r);
 }
 
 static void start(struct worker *w, struct op *op) {
     list_remove(&op->node);
     op->behind = false;
-    int broken = chain_start(op->ring, op->order, op->flags);
+    int broken = chain_start(op->ring, op->order, op->flags, op->unlinked);
     if (broken) {
         op_cancel(w, op, broken);
         return;

@@ -44,9 +44,9 @@ static void turn_deaf(struct worker *w, struct op_ring *r) {
 bool knocks_heard(struct worker *w, struct op_ring *r) {
     struct knocks *k = &r->knocks;
     bool work = r->parked && !r->session->shut && has_work(r);
-    if (work || r->taken != k->taken_before) {
+    if (work || r->ring->sq_head != k->taken_before) {
         k->in_vain = 0;
-        k->taken_before = r->taken;
+        k->taken_before = r->ring->sq_head;
     } else if (list_empty(&k->node) && ++k->in_vain >= KNOCKS_IN_VAIN) {
         turn_deaf(w, r);
     }

@@ -133,7 +133,7 @@ static bool worth_spinning(const struct worker *w) {
 /* ---- asleep ------------------------------------------------------------------------------ */
 
 static bool ready_to_sleep(struct worker *w) {
-    if (channels_hurry(w))
+    if (channels_hurry(w) || !list_empty(&w->fences))
         return false;
     list_for_each_safe (pos, &w->hot) {
         if (!rings_park(w, list_entry(pos, struct op_ring, node)))

@@ -118,7 +118,7 @@ struct op_session {
 /* What the worker knows of how a ring's client knocks; knocks.c. */
 struct knocks {
     struct list node;      /* in worker->deaf: not listened to */
-    uint64_t taken_before; /* op_ring's taken at the last knock that was not in vain */
+    uint32_t taken_before; /* sqes of the ring at the last knock that was not in vain */
     uint64_t deaf_until_ns, deaf_for_ns;
     uint32_t in_vain; /* in a row */
 };
@@ -248,6 +248,7 @@ struct op {
     bool tagged;       /* is in its ring's tags */
     bool moving;       /* a fence waits for it */
     bool behind;       /* waits behind a fence */
+    bool unlinked;     /* and what it is linked to was not done */
     bool reserved;     /* NOTIFY: holds one of its lease's allowance */
     bool ask;          /* NOTIFY of the daemon's own: without a notice; notify.c */
     bool stopped;      /* no further parts: one failed, or it was cancelled */
@@ -454,7 +455,7 @@ void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe);         /* before i
 /* CANCELED: what it is linked to was not done. The first when it is taken, the second when it
  * starts, which may be at once. */
 int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags);
-int chain_start(struct op_ring *r, uint64_t order, uint8_t flags);
+int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked);
 void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags); /* as it was taken */
 void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome);
 

@@ -78,7 +78,7 @@ static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sq
     if (sqe->opcode != RDMAD_OP_NOP)
         rc = chain_admit(r, rq->order, sqe->flags);
     if (!rc && !stops && sqe->opcode != RDMAD_OP_NOP)
-        rc = chain_start(r, rq->order, sqe->flags);
+        rc = chain_start(r, rq->order, sqe->flags, false);
     status = status ? status : rc;
     if (status)
         op_answer(w, r, sqe, rq, status, lease_id);

@@ -212,10 +212,12 @@ static void give_up(struct op_send *s) {
     struct worker *w = s->channel->worker;
     s->given_up = true;
     s->wants_window = false;
-    if (s->post.posted)
+    if (s->post.posted) {
+        seat_wake(&w->link, w->now_ns); /* it may have set itself a time meanwhile */
         w->link.ops->cancel(&s->post.part.fop, s->cancel);
-    else
+    } else {
         send_settle(s);
+    }
 }
 
 /* Nobody will say what became of it. */

@@ -99,11 +99,13 @@ void weak_posted(struct op_send *s, const struct fabric_op *fop) {
 }
 
 void weak_cancel(struct op_send *s) {
-    const struct worker *w = s->channel->worker;
-    if (s->post.posted)
+    struct worker *w = s->channel->worker;
+    if (s->post.posted) {
+        seat_wake(&w->link, w->now_ns);
         w->link.ops->cancel(&s->post.part.fop, s->cancel);
-    else
+    } else {
         weak_over(s, s->cancel);
+    }
 }
 
 void weak_end(struct op_channel *ch, int code) {

@@ -124,12 +124,13 @@ static void creation_run(struct offload_job *job) {
     int rc;
     if (!still_wanted(p))
         rc = is_ending(&c->result);
-    else if (p->imported)
+    else if (p->imported) {
         rc = shared_memory_take(&p->shared, "pool", c->fd, p->bytes, &c->result);
-    else
+        c->fd = -1; /* taken over, and closed if it was refused */
+    } else
         rc = shared_memory_make(&p->shared, "pool", "rdmad-pool", p->bytes,
                                 p->flags & RDMAD_POOL_HUGETLB ? SHARED_HUGE : 0, &c->result);
-    if (c->fd >= 0 && !p->shared.what) /* not taken over: it may be the last of its pages */
+    if (c->fd >= 0) /* not taken over: it may be the last of its pages */
         close(c->fd);
     c->fd = -1;
     p->base = rc ? NULL : p->shared.base;

@@ -536,7 +536,7 @@ static void sessions_that_end_leave_nothing(void) {
 
 /* Whether piece is among all that the pool has to give. */
 static bool handed_out(rdmad_pool *pool, size_t size, const void *piece) {
-    static void *taken[POOL / KIB];
+    static void *taken[POOL / KIB + 1];
     unsigned n = 0;
     bool found = false;
 

@@ -312,3 +312,32 @@ Test(channel_cancel, a_pool_dropped_in_mid_message_at_either_end) {
     }
     done();
 }
+
+/* A SEND behind a fence is made anew when its turn has come; for the moment between, its ring has
+ * no op in flight and its batch is still among the ring's names. */
+Test(channel_cancel, a_batch_whose_last_send_waited_behind_a_fence_is_forgotten_once) {
+    struct op_session *session = chan_of(&c, A)->session;
+    for (unsigned round = 0; round < 40; round++) {
+        struct rdmad_sqe first = chan_sqe(RDMAD_OP_SEND, 0, 8, 1);
+        struct rdmad_sqe last = chan_sqe(RDMAD_OP_SEND, 8, 8, 2);
+        first.flags = RDMAD_SQE_MORE;
+        last.flags = RDMAD_SQE_FENCE;
+        rig_put(&c.end[A].client, &first);
+        rig_put(&c.end[A].client, &last);
+        chan_cancel(&c, A, 999); /* there is none: but from now on all have names */
+        run(NSEC_PER_MSEC);
+        chan_put(&c, B, RDMAD_OP_RECV, LARGE, 8, 3);
+        chan_put(&c, B, RDMAD_OP_RECV, LARGE, 8, 4);
+        ended(B, 3, RDMAD_OK, RDMAD_DONE);
+        ended(B, 4, RDMAD_OK, RDMAD_DONE);
+        ended(A, 2, RDMAD_OK, RDMAD_DONE);
+        const struct op_ring *r;
+        uint32_t cursor = 0;
+        uint64_t handle;
+        while ((r = slots_next(&session->rings, &cursor, &handle))) {
+            cr_assert_eq(r->batch_tags.used, 0, "%u batches are left", r->batch_tags.used);
+            cr_assert_eq(r->batch_tags.buckets, TAGS_LEAST, "%u", r->batch_tags.buckets);
+        }
+    }
+    done();
+}

@@ -126,6 +126,25 @@ Test(chain, what_comes_after_one_that_failed_under_way_is_canceled) {
     cr_assert(!near[1] && !near[2] && near[3]);
 }
 
+/* The second link breaks before the first does, and is forgotten for that by nobody. */
+Test(chain, two_links_that_break_one_after_the_other_stop_all_that_follows) {
+    struct rdmad_sqe first = {.opcode = RDMAD_OP_WRITE,
+                              .flags = LINK,
+                              .pool = RIG_HANDLE(0),
+                              .lease = REMOTE,
+                              .length = 1,
+                              .timeout_ns = NSEC_PER_MSEC};
+    const struct rdmad_sqe cancel = {.opcode = RDMAD_OP_CANCEL, .lease = 1, .user_data = 4};
+    rig_break(&rig);
+    rig_put(&c, &first);
+    put(LOCAL, 1, LINK);
+    put(LOCAL, 2, LINK);
+    put(LOCAL, 3, 0);
+    rig_put(&c, &cancel);
+    expect(5, (int[]){RDMAD_E_TIMEOUT, X, X, X, 0});
+    cr_assert(!near[1] && !near[2] && !near[3]);
+}
+
 Test(chain, one_that_is_submitted_after_the_failure_is_canceled_all_the_same) {
     put_bad(LOCAL, 0, LINK);
     expect(1, (int[]){R});
