@@ -170,9 +170,7 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     lease->notify_ref = spec->notify_ref;
     lease->use = spec->lane ? spec->audit : NULL;
     lease->notifier = n;
-    list_init(&lease->lane_node);
-    list_init(&lease->held);
-    list_init(&lease->notify_waiting);
+    op_lease_init(lease);
     c->object = lease;
     c->lane = spec->lane;
     c->window_spec = (struct fabric_window_spec){

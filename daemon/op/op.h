@@ -180,6 +180,13 @@ struct op_lease {
     struct fabric_window *window; /* route local: our own, on the local fabric */
 };
 
+/* Its lists; a lease of the daemon's own, to read a message by, has them as well. */
+static inline void op_lease_init(struct op_lease *lease) {
+    list_init(&lease->lane_node);
+    list_init(&lease->held);
+    list_init(&lease->notify_waiting);
+}
+
 /* What a peer may reach here; window.c. */
 struct op_window {
     struct worker *worker;

@@ -153,8 +153,7 @@ bool reading_start(struct op_arrival *a, const struct channel_message *m) {
         return false;
     a->lease = (struct op_lease){
         .length = m->length, .rights = RDMAD_RIGHT_READ, .deadline_ns = CLOCK_NEVER};
-    list_init(&a->lease.held);
-    list_init(&a->lease.lane_node);
+    op_lease_init(&a->lease);
     if (!(ch->remote ? lease_there(a, m) : lease_here(a, m))) {
         free(share);
         return false;
