@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define UNREAD_BYTES (8 << 10)
+
 struct guest {
     struct porter *porter;
     bool stream;
@@ -67,6 +69,10 @@ struct guest *guest_new(struct porter *p, int fd, uid_t uid) {
     set_option(fd, SO_PASSCRED, 0); /* whoever made the listening socket may have set them */
     set_option(fd, SO_PASSSEC, 0);
     set_option(fd, SO_OOBINLINE, 1);
+    /* What a client does not read is in flight, and descriptors in flight are counted against our
+     * user: some twenty packets, and then the queue of conn.c, which has a bound of its own. */
+    if (type == SOCK_SEQPACKET)
+        set_option(fd, SO_SNDBUF, UNREAD_BYTES);
     g->porter = p;
     g->stream = type == SOCK_STREAM;
     g->visit.taken = on_taken;

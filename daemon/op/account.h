@@ -32,7 +32,8 @@ struct op_account {   /* of a uid, or of all */
     struct list node; /* in plane->uids */
     uid_t uid;
     unsigned sessions;
-    uint64_t waits, ops; /* atomic */
+    uint64_t waits, ops; /* atomic, */
+    uint32_t notices;    /* as this: that nobody took of the leases of a uid's sessions */
 };
 
 /* Control thread. NULL: out of memory. */

@@ -38,6 +38,8 @@
  * what comes from elsewhere is dropped. */
 #define NOTICES_MAX (256u * RDMAD_NOTIFY_DEPTH)
 #define NOTICES_MOST (2u * NOTICES_MAX)
+/* Of all leases of a user's sessions; twice as many before those of other daemons are dropped. */
+#define NOTICES_UID (8u * NOTICES_MAX)
 
 /* Messages with a notice for one that asks: often enough for the answer to be there in time. */
 #define ASK_EVERY (RDMAD_NOTIFY_DEPTH / 4)
@@ -107,10 +109,31 @@ static void give(struct worker *w, struct op *op, struct op_notice *notice) {
 
 static void drop(struct op_notice *notice) {
     LOG_LIMITED(WARNING,
-                ("lease %lu: %u notifications wait for its owner, who takes none: one more "
-                 "is dropped",
-                 (unsigned long)notice->from->lease_id, NOTICES_MOST));
+                ("lease %lu: %u notifications wait for its owner, or %u for all leases of its "
+                 "user, who takes none: one more is dropped",
+                 (unsigned long)notice->from->lease_id, NOTICES_MOST, 2 * NOTICES_UID));
     notice_free(notice);
+}
+
+/* They take memory, which is their owner's to be charged with: he takes them or ends the lease. */
+static uint32_t of_uid(const struct op_grant *g) {
+    return __atomic_load_n(&g->session->uid->notices, __ATOMIC_RELAXED);
+}
+
+static void keep(struct op_grant *g, struct op_notice *notice) {
+    list_append(&g->notices, &notice->node);
+    g->count++;
+    __atomic_add_fetch(&g->session->uid->notices, 1, __ATOMIC_RELAXED);
+}
+
+/* The first that nobody took; NULL: there is none. */
+static struct op_notice *take_kept(struct op_grant *g) {
+    struct list *first = list_pop(&g->notices);
+    if (!first)
+        return NULL;
+    g->count--;
+    __atomic_sub_fetch(&g->session->uid->notices, 1, __ATOMIC_RELAXED);
+    return list_entry(first, struct op_notice, node);
 }
 
 static void arrive(struct worker *w, struct op_notice *notice) {
@@ -119,11 +142,10 @@ static void arrive(struct worker *w, struct op_notice *notice) {
         notice_free(notice);
     } else if (!list_empty(&g->waiting)) {
         give(w, list_entry(list_first(&g->waiting), struct op, node), notice);
-    } else if (g->count == NOTICES_MOST) {
+    } else if (g->count == NOTICES_MOST || of_uid(g) >= 2 * NOTICES_UID) {
         drop(notice);
     } else {
-        list_append(&g->notices, &notice->node);
-        g->count++;
+        keep(g, notice);
     }
 }
 
@@ -152,13 +174,11 @@ int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     if (!rq->grant)
         return RDMAD_E_NO_LEASE;
     struct op *op = op_new(w, r, sqe, rq);
-    struct list *first = list_pop(&rq->grant->notices);
-    if (first) {
-        rq->grant->count--;
-        give(w, op, list_entry(first, struct op_notice, node));
-    } else {
+    struct op_notice *notice = take_kept(rq->grant);
+    if (notice)
+        give(w, op, notice);
+    else
         list_append(&rq->grant->waiting, &op->node);
-    }
     return 0;
 }
 
@@ -191,8 +211,8 @@ void grant_add(struct call *c) {
 }
 
 static void grant_free(struct worker *w, struct op_grant *g) {
-    for (struct list *pos; (pos = list_pop(&g->notices));)
-        notice_free(list_entry(pos, struct op_notice, node));
+    for (struct op_notice *notice; (notice = take_kept(g));)
+        notice_free(notice);
     ids_remove(&w->grants, &g->node);
     list_remove(&g->session_node);
     free(g);
@@ -219,7 +239,7 @@ void grants_session_gone(struct worker *w, struct op_session *s) {
 /* Attaches that are gone have left so many that nobody takes any, by the looks of it. */
 static bool too_many_wait(const struct worker *w, const struct op_notifier *n) {
     const struct op_grant *g = n->owner == w ? grant_find(w, n->lease_id, n->session) : NULL;
-    return g && g->count >= NOTICES_MAX;
+    return g && (g->count >= NOTICES_MAX || of_uid(g) >= NOTICES_UID);
 }
 
 static int reserve_local(const struct worker *w, struct op_notifier *n) {

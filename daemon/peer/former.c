@@ -53,7 +53,7 @@ static bool replaces(const struct peer *p, const struct life_past *past, const s
 
 /* Nothing that came by it can take effect any more. */
 static bool is_spent(const struct peer *p) {
-    return p->stage == PEER_LOST && !p->holds && !p->grants.used;
+    return p->stage == PEER_LOST && !p->holds && p->grants.used == p->requesting;
 }
 
 static bool is_late(struct peer *p) {

@@ -145,6 +145,7 @@ struct peer {
     struct slots claims; /* outgoing: struct claim, attach.c */
     struct list lanes;   /* outgoing: struct lane, lane.c */
     struct slots grants; /* incoming: struct grant, grant.c */
+    unsigned requesting; /* of them, without a lease yet: nothing is open for them */
     struct slots asks;   /* outgoing: struct peer_ask, ask.c */
     struct list seen;    /* incoming: watches, names.c */
     unsigned nseen;

@@ -73,6 +73,7 @@ static void granted(void *arg, struct lease *l, const struct error *result) {
     struct error err = *result;
 
     g->requesting = false;
+    g->peer->requesting--;
     if (l && !g->lost && lease_attach(l, &who, &g->attachment, &grant_ops, &err) == 0) {
         grant_attached(g, l, via);
         return;
@@ -99,6 +100,7 @@ static int begin(struct grant *g, const struct peer_request_req *m, struct error
     if (!sv->budget)
         return error_set(err, RDMAD_E_BUDGET, "service \"%s\" gives out no memory", m->service);
     g->requesting = true;
+    p->requesting++;
     g->via = m->via;
     LOG(DEBUG,
         ("service \"%s\": %" PRIu64 " bytes are asked for from %s, uid %" PRIu32 " there",

@@ -149,8 +149,9 @@ int room_make(struct peer *p, struct error *err) {
 
 /* ---- strangers ----------------------------------------------------------------------------- */
 
+/* Also who has said hello, and waits for what is left of a former connection. */
 static bool waits(const struct peer *p) {
-    return p->stranger && !p->greeted && !p->doomed;
+    return p->stranger && !p->doomed;
 }
 
 static unsigned strangers_of(const struct peer *one) {

@@ -82,3 +82,23 @@ Test(notices, from_elsewhere_are_bounded) {
     take(2 * MOST);
     down();
 }
+
+/* A thousand leases are no way around it, nor what their owner's daemon hears from elsewhere. */
+Test(notices, of_all_leases_of_a_user_are_bounded) {
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    for (unsigned lease = LEASE + 1; lease < LEASE + 12; lease++) {
+        rig_grant(&owner, lease);
+        struct op_notifier *n = notifier_new(owner.session, lease);
+        for (unsigned i = 0; i < 2 * MOST; i++) {
+            n->queued++;
+            cr_assert_eq(notice_leave(w, n, i, 0), 0);
+        }
+        notifier_drop(n);
+    }
+    cr_assert_eq(owner.session->op.uid->notices, 16 * MOST, "%u", owner.session->op.uid->notices);
+    cr_assert_eq(notify(), RDMAD_E_NO_WAITER, "of its own lease nobody has left any");
+    plane_grant_drop(owner.session, LEASE + 1, RDMAD_E_LEASE_REVOKED, NULL, NULL);
+    rig_settle(&rig);
+    cr_assert_eq(owner.session->op.uid->notices, 14 * MOST, "a lease that ends takes them along");
+    down();
+}
