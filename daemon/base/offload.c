@@ -11,9 +11,9 @@
  * there do the work; the first was made at the start, so there is one.
  */
 #include "daemon/base/offload.h"
+#include "daemon/base/thread.h"
 #include <errno.h>
 #include <rdmad/abi.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -105,28 +105,14 @@ static void *run_jobs(void *arg) {
     return NULL;
 }
 
-/* Signals are the control thread's: the new thread inherits a mask that blocks them all, but for
- * those that its own faults raise. */
 static int start_thread(struct offload *o) {
     struct worker *w = &o->worker[o->threads];
-    sigset_t all, before;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
     w->offload = o;
     list_init(&w->line);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&w->thread, NULL, run_jobs, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
-        errno = failed;
-        return RDMAD_E_SYSTEM;
-    }
-    pthread_setname_np(w->thread, "rdmad-register");
-    o->threads++;
-    return 0;
+    int rc = thread_start(&w->thread, "rdmad-register", run_jobs, w, NULL, NULL);
+    if (rc == 0)
+        o->threads++;
+    return rc;
 }
 
 static void free_offload(struct offload *o) {

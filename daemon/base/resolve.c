@@ -12,9 +12,9 @@
  */
 #include "daemon/base/resolve.h"
 #include "daemon/base/list.h"
+#include "daemon/base/thread.h"
 #include <errno.h>
 #include <rdmad/abi.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,28 +126,6 @@ static void *look_up(void *arg) {
     return NULL;
 }
 
-/* 0 or what pthread_create says. Signals are the control thread's, but for those of own faults. */
-static int start_thread(struct lookup *l) {
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    int failed = pthread_attr_init(&attr);
-    if (failed)
-        return failed;
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&thread, &attr, look_up, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return failed;
-}
-
 /* ---- whose turn it is ---------------------------------------------------------------------- */
 
 static unsigned running_for(const struct resolver *r, uid_t uid) {
@@ -173,9 +151,9 @@ static void run(struct lookup *l) {
     pthread_mutex_lock(&r->lock);
     r->refs++;
     pthread_mutex_unlock(&r->lock);
-    int failed = start_thread(l); /* else the thread has an errno to tell, perhaps already */
-    if (failed) {
-        l->system_error = failed;
+    const struct thread_options options = {.stack_bytes = STACK_BYTES, .detached = true};
+    if (thread_start(NULL, "rdmad-resolve", look_up, l, &options, NULL)) {
+        l->system_error = errno; /* of nobody else: the thread that would have one is not there */
         mailbox_post(r->reply_to, &l->mail, deliver);
     }
 }

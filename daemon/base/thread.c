@@ -2,15 +2,33 @@
 /*
  * thread.c - a thread with a name, and without signals.
  *
- * pthread_create returns its error, and leaves errno as it was.
+ * pthread_create returns its error, and leaves errno as it was. A detached thread may be over
+ * before we have named it, so it is detached after that.
  */
 #include "daemon/base/thread.h"
 #include <errno.h>
 #include <signal.h>
 
+static int create(pthread_t *thread, void *(*run)(void *), void *arg, size_t stack_bytes) {
+    pthread_attr_t attr;
+    int failed = pthread_attr_init(&attr);
+    if (failed)
+        return failed;
+    if (stack_bytes)
+        failed = pthread_attr_setstacksize(&attr, stack_bytes);
+    if (!failed)
+        failed = pthread_create(thread, &attr, run, arg);
+    pthread_attr_destroy(&attr);
+    return failed;
+}
+
 int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg,
-                 struct error *err) {
+                 const struct thread_options *options, struct error *err) {
+    static const struct thread_options none;
     sigset_t blocked, before;
+    pthread_t thread;
+    if (!options)
+        options = &none;
     sigfillset(&blocked);
     sigdelset(&blocked, SIGBUS);
     sigdelset(&blocked, SIGSEGV);
@@ -18,12 +36,18 @@ int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *a
     sigdelset(&blocked, SIGILL);
     sigdelset(&blocked, SIGABRT);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    int failed = pthread_create(out, NULL, run, arg);
+    int failed = create(&thread, run, arg, options->stack_bytes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
         errno = failed;
-        return error_errno(err, RDMAD_E_SYSTEM, "cannot start the thread %s", name);
+        error_errno(err, RDMAD_E_SYSTEM, "cannot start the thread %s", name);
+        errno = failed;
+        return RDMAD_E_SYSTEM;
     }
-    pthread_setname_np(*out, name);
+    pthread_setname_np(thread, name);
+    if (out)
+        *out = thread;
+    if (options->detached)
+        pthread_detach(thread);
     return 0;
 }

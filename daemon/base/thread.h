@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread.h - starts a thread of the daemon.
+ * thread.h - starts a thread of the daemon: the one way to do that.
  *
  * Signals are the control thread's, except those that a thread's own instructions cause.
  */
@@ -9,9 +9,17 @@
 
 #include "daemon/base/error.h"
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-/* The name has at most 15 bytes, for ps and top. 0, or RDMAD_E_SYSTEM with the cause. */
+struct thread_options {
+    size_t stack_bytes; /* 0: the system's */
+    bool detached;      /* nobody joins it */
+};
+
+/* The name has at most 15 bytes, for ps and top. out may be NULL for a detached thread, options
+ * for one with none. 0, or RDMAD_E_SYSTEM with the cause, also in errno; err may be NULL. */
 int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg,
-                 struct error *err);
+                 const struct thread_options *options, struct error *err);
 
 #endif

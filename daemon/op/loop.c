@@ -189,7 +189,7 @@ static void *run(void *arg) {
 int loop_start(struct worker *w, struct error *err) {
     char name[16];
     snprintf(name, sizeof(name), "rdmad-worker-%u", w->index % 100);
-    int rc = thread_start(&w->thread, name, run, w, err);
+    int rc = thread_start(&w->thread, name, run, w, NULL, err);
     w->started = rc == 0;
     return rc;
 }

@@ -365,7 +365,7 @@ int keeper_start(struct fabric_host *h, struct error *err) {
         close_fds(h);
         return failed;
     }
-    failed = thread_start(&h->thread, "rdmad-keeper", run, h, err);
+    failed = thread_start(&h->thread, "rdmad-keeper", run, h, NULL, err);
     if (failed) {
         close_device(h);
         close_fds(h);
