@@ -206,6 +206,7 @@ static int start_fabric(struct daemon *d, const struct plane_events *events, str
     struct plane_settings *settings = &d->plane_settings;
     struct choice choice;
     settings_plane(&d->config, settings);
+    settings_look_up(&settings->fabric_settings);
     settings->fabric_settings.descriptors = st->descriptors;
     st->fabric_settings = &settings->fabric_settings;
     int rc = fabric_choose(&d->config, &settings->fabric_settings, &choice, err);

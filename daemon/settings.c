@@ -4,6 +4,7 @@
  */
 #include "daemon/settings.h"
 #include "common/uri.h"
+#include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/config/schema.h"
@@ -61,6 +62,10 @@ static void fabric_part(const struct config *c, struct fabric_settings *out) {
     out->dead_peer_ns = c->tcp_dead_peer_ms * NSEC_PER_MSEC;
     out->max_strangers = (uint32_t)c->tcp_max_strangers;
     verbs_part(c, &out->verbs);
+}
+
+void settings_look_up(struct fabric_settings *out) {
+    out->listen_count = address_look_up(out->listen_host, out->listen_at, FABRIC_LISTEN_MAX);
 }
 
 void settings_plane(const struct config *c, struct plane_settings *out) {

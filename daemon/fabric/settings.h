@@ -6,6 +6,7 @@
 #ifndef RDMAD_FABRIC_SETTINGS_H
 #define RDMAD_FABRIC_SETTINGS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,8 +38,13 @@ struct verbs_settings {
     uint32_t links_per_peer; /* that a peer may have here */
 };
 
+#define FABRIC_LISTEN_MAX 8u
+
 struct fabric_settings {
-    char listen_host[256];       /* where data connections are accepted */
+    char listen_host[256]; /* where data connections are accepted */
+    /* What that stood for at the start, IPv4 mapped: threads that others wait for do not ask. */
+    struct in6_addr listen_at[FABRIC_LISTEN_MAX];
+    unsigned listen_count;
     uint16_t data_port;          /* 0: any free port */
     char congestion_control[16]; /* of TCP sockets; "" leaves the system's */
     uint32_t max_inflight;       /* ops in flight on a link, each way */

@@ -31,7 +31,7 @@ static void done(void) {
 
 TestSuite(channel_weak, .timeout = 60);
 
-static void send(uint64_t length, uint32_t imm) {
+static void send_one(uint64_t length, uint32_t imm) {
     struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_SEND, 0, length, 1);
     sqe.flags = RDMAD_SQE_IMM;
     sqe.imm = imm;
@@ -48,7 +48,7 @@ static unsigned exchange(uint64_t length) {
     uint64_t last = 0;
     for (uint32_t i = 1; i <= COUNT; i++) {
         chan_put(&c, B, RDMAD_OP_RECV, 0, BIG, 2);
-        send(length, i);
+        send_one(length, i);
         rig_run_until(&rig, sim_now() + 20000);
         while (chan_take(&c, B, &cqe)) {
             cr_assert_eq(cqe.status, RDMAD_OK);
@@ -88,7 +88,7 @@ Test(channel_weak, unacknowledged_messages_of_any_size_arrive_whole_or_are_count
 Test(channel_weak, a_message_without_a_receive_is_dropped_and_counted) {
     start(RDMAD_CHANNEL_DATAGRAM);
     for (unsigned i = 0; i < 5; i++)
-        send(10, i);
+        send_one(10, i);
     rig_run_until(&rig, sim_now() + 100000);
     cr_assert_eq(c.end[B].stats.lost, 5);
     cr_assert_eq(exchange(0), COUNT);
@@ -108,7 +108,7 @@ Test(channel_weak, a_datagram_longer_than_a_frame_is_refused) {
 Test(channel_weak, a_receive_too_small_is_told_to_who_posted_it) {
     start(RDMAD_CHANNEL_UNACKED);
     chan_put(&c, B, RDMAD_OP_RECV, 0, 100, 2);
-    send(BIG, 1);
+    send_one(BIG, 1);
     struct rdmad_cqe cqe = chan_wait(&c, B);
     cr_assert_eq(cqe.status, RDMAD_E_TOO_SMALL);
     cr_assert_eq(cqe.bytes, BIG);
@@ -156,7 +156,7 @@ Test(channel_weak, the_end_tells_how_many_messages_there_were) {
     cr_assert_eq(exchange(100), COUNT);
     sim_script()->lose_weak_ppm = 1000000;
     for (uint32_t i = 0; i < 7; i++)
-        send(100, i);
+        send_one(100, i);
     sim_script()->lose_weak_ppm = 0;
     rig_run_until(&rig, sim_now() + 100000);
     cr_expect_eq(c.end[B].stats.lost, 0, "nobody can know yet");
@@ -181,10 +181,10 @@ Test(channel_weak, who_has_received_closes_as_orderly_as_who_has_not) {
  */
 Test(channel_weak, what_comes_after_the_end_is_done_touches_no_numbers_of_the_control_thread) {
     start(RDMAD_CHANNEL_DATAGRAM);
-    send(100, 1);
+    send_one(100, 1);
     rig_run_until(&rig, sim_now() + 100000);
     cr_expect_eq(c.end[B].stats.lost, 1, "nobody had posted a receive");
-    send(100, 2);
+    send_one(100, 2);
     chan_end(&c, B, RDMAD_E_CLOSED, true);
     struct plane_channel_stats before = c.end[B].stats;
     for (uint32_t i = 3; i < 6; i++)

@@ -3,6 +3,7 @@
  * The host on real devices, in the guest: which it takes, what the self-test sees, pools, and how
  * it follows a port that changes. Each case leaves things as it found them.
  */
+#include "daemon/base/address.h"
 #include "tests/unit/verbs_member.h"
 #include <linux/capability.h>
 #include <stdio.h>
@@ -80,6 +81,8 @@ static void the_listen_address_chooses_the_device(void) {
     settings.verbs = usual();
     settings.verbs.device[0] = '\0';
     snprintf(settings.listen_host, sizeof(settings.listen_host), "10.77.0.2");
+    settings.listen_count =
+        address_look_up(settings.listen_host, settings.listen_at, FABRIC_LISTEN_MAX);
     start();
     CHECK(strcmp(member.device->name, "rxe1") == 0, "%s", member.device->name);
     finish();

@@ -2,15 +2,27 @@
 /*
  * Which device, port and GID is chosen, and that the sentences say why: on made-up machines.
  */
+#include "daemon/base/address.h"
 #include "daemon/fabric/verbs/keeper.h"
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct verbs_settings settings;
 static struct wish wish;
+static unsigned looked_up;
+
+/* Found before the C library's. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found) {
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    looked_up++;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    return real(host, service, hints, found);
+}
 
 static void fresh(void) {
     memset(&settings, 0, sizeof(settings));
@@ -138,17 +150,24 @@ Test(verbs_judge, a_listen_address_without_a_gid_excludes_nothing) {
     device_list_free(list);
 }
 
+static void gids_of(const char *host, struct listen_gids *out) {
+    struct fabric_settings s = {0};
+    s.listen_count = address_look_up(host, s.listen_at, FABRIC_LISTEN_MAX);
+    cr_assert_eq(s.listen_count, host[0] != '\0');
+    survey_listen(&s, out);
+}
+
 Test(verbs_judge, wildcards_and_loopback_name_no_gid) {
     struct listen_gids out;
     const char *const hosts[] = {"", "0.0.0.0", "::", "127.0.0.1", "127.1.2.3", "::1"};
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
-        survey_listen(hosts[i], &out);
+        gids_of(hosts[i], &out);
         cr_assert_eq(out.count, 0, "%s", hosts[i]);
     }
-    survey_listen("10.77.0.1", &out);
+    gids_of("10.77.0.1", &out);
     cr_assert_eq(out.count, 1);
     cr_assert_arr_eq(out.raw[0], "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x4d\0\x01", 16);
-    survey_listen("2001:db8::7", &out);
+    gids_of("2001:db8::7", &out);
     cr_assert_eq(out.count, 1);
     cr_assert_eq(out.raw[0][15], 7);
 }
@@ -389,6 +408,17 @@ Test(verbs_judge, a_machine_without_devices_is_told_what_to_load) {
         cr_assert_eq(host_open(&all, &h, &err), RDMAD_E_FABRIC);
         cr_assert_str_eq(err.text, list->why.text);
     }
+    device_list_free(list);
+}
+
+/* It is asked for by `rdmactl device show` on a registration thread, where others wait. */
+Test(verbs_judge, a_survey_while_running_asks_no_resolver) {
+    struct fabric_settings all = {.listen_host = "a.name.example"};
+    struct device_list *list;
+    struct error err = {0};
+    looked_up = 0;
+    cr_assert_eq(devices_survey(&all, NULL, &list, &err), 0, "%s", err.text);
+    cr_assert_eq(looked_up, 0, "a nameserver that does not answer holds it up");
     device_list_free(list);
 }
 

@@ -215,14 +215,14 @@ static void an_event_ends_the_target_that_broke_and_no_other(void) {
 
 static const struct verbs_key nowhere = {.count = 1};
 
-static enum ibv_wc_status send(struct raw *r, uint32_t length) {
+static enum ibv_wc_status send_raw(struct raw *r, uint32_t length) {
     return raw_access(r, 0, IBV_WR_SEND, &nowhere, 0, length);
 }
 
 /* Peers s.raw and honest are connected; then nothing of s.raw may matter to honest. */
 static void expect_honest_heard(struct scene *s, struct raw *honest) {
     unsigned before = s->owner.messages;
-    CHECK(send(honest, 100) == IBV_WC_SUCCESS, "an honest peer cannot send");
+    CHECK(send_raw(honest, 100) == IBV_WC_SUCCESS, "an honest peer cannot send");
     SIDE_UNTIL(&s->owner, s->owner.messages == before + 1);
 }
 
@@ -244,8 +244,8 @@ static void who_sends_more_than_it_may_loses_its_own_link(void) {
     struct raw honest;
     two_peers(&s, &honest);
     for (unsigned i = 0; i < s.raw.inbox.count; i++)
-        CHECK(send(&s.raw, 8) == IBV_WC_SUCCESS, "message %u of %u", i, s.raw.inbox.count);
-    enum ibv_wc_status status = send(&s.raw, 8);
+        CHECK(send_raw(&s.raw, 8) == IBV_WC_SUCCESS, "message %u of %u", i, s.raw.inbox.count);
+    enum ibv_wc_status status = send_raw(&s.raw, 8);
     CHECK(status == IBV_WC_RNR_RETRY_EXC_ERR, "%s", ibv_wc_status_str(status));
     SIDE_UNTIL(&s.owner, s.owner.messages == s.raw.inbox.count);
     expect_honest_heard(&s, &honest);
@@ -256,8 +256,8 @@ static void a_message_that_is_too_long_ends_its_own_link(void) {
     struct scene s;
     struct raw honest;
     two_peers(&s, &honest);
-    CHECK(send(&s.raw, s.raw.inbox.size) == IBV_WC_SUCCESS, "one that just fits");
-    enum ibv_wc_status status = send(&s.raw, s.raw.inbox.size + 1);
+    CHECK(send_raw(&s.raw, s.raw.inbox.size) == IBV_WC_SUCCESS, "one that just fits");
+    enum ibv_wc_status status = send_raw(&s.raw, s.raw.inbox.size + 1);
     CHECK(status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR, "%s",
           ibv_wc_status_str(status)); /* the former by the standard, the latter by rxe */
     SIDE_UNTIL(&s.owner, accepted(&s) == 1);
@@ -291,7 +291,7 @@ static void of_an_inbox_a_peer_reaches_but_its_counter(void) {
         .address = s.raw.inbox.address, .count = 1, .rkey = {s.raw.inbox.rkey}};
     memset(s.raw.buffer, 0xff, 8);
     expect_honest_heard(&s, &honest);
-    CHECK(send(&s.raw, 8) == IBV_WC_SUCCESS, "a message");
+    CHECK(send_raw(&s.raw, 8) == IBV_WC_SUCCESS, "a message");
     SIDE_UNTIL(&s.owner, s.owner.messages == 2);
     CHECK(raw_access(&s.raw, 0, IBV_WR_RDMA_READ, &counter, 0, 8) == IBV_WC_SUCCESS, "its own");
     CHECK(s.raw.buffer[0] == 1 && s.raw.buffer[7] == 0, "it counts %u", s.raw.buffer[0]);

@@ -84,7 +84,7 @@ int host_open(const struct fabric_settings *settings, struct fabric_host **out, 
     pthread_cond_init(&h->memory_idle, NULL);
     list_init(&h->members);
     list_init(&h->memories);
-    survey_listen(settings->listen_host, &h->listen);
+    survey_listen(settings, &h->listen);
     int failed = start_offloads(h, err);
     if (!failed)
         failed = keeper_start(h, err);
@@ -136,7 +136,7 @@ static void mark_in_use(struct device_list *list, struct fabric_host *h) {
 int devices_survey(const struct fabric_settings *settings, const struct fabric_host *host,
                    struct device_list **out, struct error *err) {
     struct wish wish = {.settings = &settings->verbs};
-    survey_listen(settings->listen_host, &wish.listen);
+    survey_listen(settings, &wish.listen);
     int failed = survey_all(&wish, out, err);
     if (!failed && host)
         mark_in_use(*out, (struct fabric_host *)host);

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,17 +60,17 @@ static bool gid_of_address(const struct sockaddr *sa, uint8_t raw[16]) {
     return !IN6_IS_ADDR_UNSPECIFIED(a) && !IN6_IS_ADDR_LOOPBACK(a);
 }
 
-void survey_listen(const char *host, struct listen_gids *out) {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
+static bool leads_somewhere(const struct in6_addr *a) {
+    if (IN6_IS_ADDR_V4MAPPED(a))
+        return a->s6_addr[12] != 127 && memcmp(&a->s6_addr[12], "\0\0\0", 4) != 0;
+    return !IN6_IS_ADDR_UNSPECIFIED(a) && !IN6_IS_ADDR_LOOPBACK(a);
+}
+
+void survey_listen(const struct fabric_settings *settings, struct listen_gids *out) {
     memset(out, 0, sizeof(*out));
-    if (!*host || getaddrinfo(host, NULL, &hints, &found) != 0)
-        return;
-    for (const struct addrinfo *a = found; a && out->count < 8; a = a->ai_next) {
-        if (gid_of_address(a->ai_addr, out->raw[out->count]))
-            out->count++;
-    }
-    freeaddrinfo(found);
+    for (unsigned i = 0; i < settings->listen_count; i++)
+        if (leads_somewhere(&settings->listen_at[i]))
+            memcpy(out->raw[out->count++], &settings->listen_at[i], sizeof(out->raw[0]));
 }
 
 /* ---- a port -------------------------------------------------------------------------------- */

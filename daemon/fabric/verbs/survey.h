@@ -14,10 +14,10 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-/* GIDs of the addresses that listen_host stands for; none when it is a wildcard or loopback, which
- * say nothing about where data may go. */
+/* GIDs of the addresses that listen_host stands for; none of wildcards and loopback, which say
+ * nothing about where data may go. */
 struct listen_gids {
-    uint8_t raw[8][16];
+    uint8_t raw[FABRIC_LISTEN_MAX][16];
     unsigned count;
 };
 
@@ -40,7 +40,7 @@ const struct device_gid *judged_gid(const struct device_port *port);
 
 /* ---- survey.c ----------------------------------------------------------------------------- */
 
-void survey_listen(const char *host, struct listen_gids *out); /* may ask the resolver */
+void survey_listen(const struct fabric_settings *settings, struct listen_gids *out);
 /* Looks at all devices and judges. */
 int survey_all(const struct wish *wish, struct device_list **out, struct error *err);
 /* One port of an open device, judged as if it were the only one. */
