@@ -236,7 +236,7 @@ static int start_plane(struct daemon *d, struct error *err) {
 }
 
 static int start_tables(struct daemon *d, struct error *err) {
-    if (names_new(&d->state.names) || leases_new(&d->state, &d->state.leases))
+    if (names_new(&d->state.timers, &d->state.names) || leases_new(&d->state, &d->state.leases))
         return error_set(err, RDMAD_E_NOMEM, "no memory for the table of leases");
     return peers_new(&d->state, &d->state.peers, err);
 }

@@ -12,8 +12,14 @@
  * A name that goes leaves a record of that in the order of changes, if there is a watch that is
  * behind and would see it; the records go when no watch is behind. With NAMES_GONE_MAX of them the
  * oldest gives way, and whoever had not come as far begins anew.
+ *
+ * Clients choose how many names there are that a watch passes by, and how many watches there are
+ * that see a name. So a watch goes on for NAMES_LOOKS names and then lines up (late) for the next
+ * pass; and of a change NAMES_TOLD_AT_ONCE watches are told at once, the others as those that are
+ * behind are.
  */
 #include "daemon/state/names.h"
+#include "daemon/base/timers.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +32,10 @@ struct names {
     uint64_t change;  /* the last */
     uint64_t horizon; /* what is gone was forgotten up to this change */
     struct list watches;
+    unsigned nbehind; /* of them */
+    struct timers *timers;
+    struct timer pass;
+    struct list late; /* of struct watch */
 };
 
 struct record {
@@ -70,10 +80,15 @@ static int by_change(const struct tree_node *a, const struct tree_node *b) {
     return order ? order : (x->change > y->change) - (x->change < y->change);
 }
 
-int names_new(struct names **out) {
+static void run_late(struct timer *timer, uint64_t now_ns);
+
+int names_new(struct timers *timers, struct names **out) {
     struct names *ns = calloc(1, sizeof(*ns));
     if (!ns)
         return RDMAD_E_NOMEM;
+    ns->timers = timers;
+    timer_init(&ns->pass, run_late);
+    list_init(&ns->late);
     tree_init(&ns->tree, by_text, NULL);
     tree_init(&ns->by_class, by_class, NULL);
     tree_init(&ns->by_change, by_change, NULL);
@@ -101,10 +116,8 @@ static void records_clear(struct names *ns) {
 
 /* Nobody is behind: nobody needs them. */
 static void records_check(struct names *ns) {
-    list_for_each (node, &ns->watches)
-        if (list_entry(node, struct watch, node)->behind)
-            return;
-    records_clear(ns);
+    if (!ns->nbehind)
+        records_clear(ns);
 }
 
 /* It is there again, for the same ones to see, who are told that. */
@@ -143,8 +156,10 @@ unsigned names_gone(const struct names *ns) {
 }
 
 void names_free(struct names *ns) {
-    if (ns)
+    if (ns) {
+        timer_unset(ns->timers, &ns->pass);
         records_clear(ns);
+    }
     free(ns);
 }
 
@@ -245,12 +260,25 @@ static void forget_pending(struct watch *w) {
     w->npending = 0;
 }
 
+static void fall_behind(struct watch *w, uint64_t since) {
+    w->behind = true;
+    w->since = since;
+    w->names->nbehind++;
+}
+
+static void caught_up(struct watch *w) {
+    w->behind = false;
+    w->names->nbehind--;
+    records_check(w->names);
+}
+
 /* It is nobody any more whom the table has to remember anything for. */
 static void leave(struct watch *w) {
     list_remove(&w->node);
+    list_remove(&w->late);
     forget_pending(w);
     if (w->names && w->behind)
-        records_check(w->names);
+        caught_up(w);
 }
 
 void watch_over(struct watch *w, int reason) {
@@ -307,15 +335,26 @@ static void pass_on_pending(struct watch *w) {
 
 /* ---- of our own ---- */
 
-/* As far as there is room. What has changed since it began is left to catch_up. */
-static void walk(struct watch *w) {
+/* It has had its turn, and goes on in the next pass. Without memory for that it does when there is
+ * something else to tell it. */
+static void line_up(struct watch *w) {
+    struct names *ns = w->names;
+    list_remove(&w->late);
+    list_append(&ns->late, &w->late);
+    (void)timer_set(ns->timers, &ns->pass, 0);
+}
+
+/* As far as there is room. What has changed since it began is left to catch_up. Returns how many of
+ * looks are left. */
+static unsigned walk(struct watch *w, unsigned looks) {
     const struct name *at;
     struct rdmad_name_entry entry;
     struct way way;
     way_begin(&way, w->names, &w->who, w->prefix, w->at);
     while ((at = way_next(&way))) {
-        if (w->ops->lags(w))
-            return;
+        if (!looks || w->ops->lags(w))
+            return looks;
+        looks--;
         memcpy(w->at, at->text, strlen(at->text) + 1);
         if (at->change > w->since)
             continue;
@@ -325,6 +364,7 @@ static void walk(struct watch *w) {
     w->walking = false;
     if (w->ops->told)
         w->ops->told(w);
+    return looks;
 }
 
 /* The first change after one, of what w sees; NULL: none. */
@@ -341,20 +381,21 @@ static const struct name *next_change(const struct watch *w, uint64_t after) {
     return first;
 }
 
-static void catch_up(struct watch *w) {
+static unsigned catch_up(struct watch *w, unsigned looks) {
     const struct name *at;
     struct rdmad_name_entry entry;
     while ((at = next_change(w, w->since))) {
-        if (w->ops->lags(w))
-            return;
+        if (!looks || w->ops->lags(w))
+            return looks;
+        looks--;
         w->since = at->change;
         if (!begins(at->text, w->prefix))
             continue;
         describe(at, &entry);
         w->ops->tell(w, &entry, at->gone ? NAME_GONE : NAME_THERE);
     }
-    w->behind = false;
-    records_check(w->names);
+    caught_up(w);
+    return looks;
 }
 
 /* What it was not told of is not remembered any more. */
@@ -364,6 +405,7 @@ static bool is_lost(const struct watch *w) {
 
 static void go_on(struct watch *w) {
     static const struct rdmad_name_entry none;
+    unsigned looks = NAMES_LOOKS;
     do {
         if (w->ops->lags(w))
             return;
@@ -374,10 +416,22 @@ static void go_on(struct watch *w) {
             w->walking = true;
         }
         if (w->walking)
-            walk(w);
+            looks = walk(w, looks);
     } while (!w->walking && is_lost(w));
     if (!w->walking && w->behind)
-        catch_up(w);
+        looks = catch_up(w, looks);
+    if (w->behind && !looks)
+        line_up(w);
+}
+
+static void run_late(struct timer *timer, uint64_t now_ns) {
+    struct names *ns = container_of(timer, struct names, pass);
+    struct list *node;
+    (void)now_ns;
+    for (unsigned n = 0; n < NAMES_LOOKS_PASS / NAMES_LOOKS && (node = list_pop(&ns->late)); n++)
+        go_on(list_entry(node, struct watch, late)); /* may end it, and others */
+    if (!list_empty(&ns->late))
+        (void)timer_set(ns->timers, &ns->pass, 0);
 }
 
 void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, const char *prefix,
@@ -385,14 +439,15 @@ void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, co
     *w = (struct watch){.names = ns, .ops = ops};
     list_init(&w->node);
     list_init(&w->of_session);
+    list_init(&w->late);
     list_init(&w->pending);
     if (who)
         w->who = *who;
     strncpy(w->prefix, prefix, sizeof(w->prefix) - 1);
     if (!ns)
         return;
-    w->walking = w->behind = true;
-    w->since = ns->change;
+    w->walking = true;
+    fall_behind(w, ns->change);
     list_append(&ns->watches, &w->node);
     go_on(w);
 }
@@ -403,7 +458,7 @@ void watch_go_on(struct watch *w) {
             w->ops->over(w, w->reason);
     } else if (!w->names) {
         pass_on_pending(w);
-    } else if (w->behind) {
+    } else if (w->behind && list_empty(&w->late)) {
         go_on(w);
     }
 }
@@ -413,20 +468,23 @@ void watch_go_on(struct watch *w) {
 /* Of the last change. Whether somebody who would see it has to be told later. */
 static bool tell_watches(struct names *ns, const struct name *name, enum name_news what) {
     struct rdmad_name_entry entry;
+    unsigned count = 0;
     bool later = false;
     describe(name, &entry);
     list_for_each_safe (node, &ns->watches) {
         struct watch *w = list_entry(node, struct watch, node);
         if (!begins(name->text, w->prefix) || !scope_admits(&name->scope, &w->who))
             continue;
-        if (!w->behind && w->ops->lags(w)) {
-            w->behind = true;
-            w->since = ns->change - 1;
+        if (!w->behind && (count == NAMES_TOLD_AT_ONCE || w->ops->lags(w))) {
+            fall_behind(w, ns->change - 1);
+            line_up(w); /* who lags leaves the line */
         }
-        if (w->behind)
+        if (w->behind) {
             later = true;
-        else
+        } else {
             w->ops->tell(w, &entry, what);
+            count++;
+        }
     }
     return later;
 }

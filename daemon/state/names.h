@@ -13,6 +13,9 @@
  * one that went and came as there again. Of names that are gone, as many as NAMES_GONE_MAX are
  * remembered while a watch is behind; one that is further behind begins anew (NAMES_ANEW).
  *
+ * Whatever there is to look through, a pass of the loop looks at a bounded number of names: the rest
+ * waits in a line, and a timer that is due at once goes on with those who wait, in turn.
+ *
  * News of somebody else's names (a peer's) comes at the pace of its reader, too: no more than
  * WATCH_WINDOW are under way that more() was not told of.
  */
@@ -26,8 +29,14 @@
 
 #define WATCH_WINDOW 64u
 #define NAMES_GONE_MAX 4096u
+/* Names that are looked at for one watch before others have their turn, and in all in a pass; and
+ * watches that are told of a change where it happens. */
+#define NAMES_LOOKS 64u
+#define NAMES_LOOKS_PASS 256u
+#define NAMES_TOLD_AT_ONCE 64u
 
 struct names;
+struct timers; /* base/timers.h */
 
 struct name {
     struct tree_node node, by_class, by_change;
@@ -42,7 +51,7 @@ struct name {
     void (*describe)(const struct name *name, struct rdmad_name_entry *out);
 };
 
-int names_new(struct names **out); /* 0 or RDMAD_E_NOMEM */
+int names_new(struct timers *timers, struct names **out); /* 0 or RDMAD_E_NOMEM */
 void names_free(struct names *ns); /* nothing is published or watched any more */
 
 /* Publishes; the caller has seen by names_check_free that its name is free. */
@@ -78,6 +87,7 @@ struct watch_ops {
 struct watch { /* embedded */
     struct list node;
     struct list of_session; /* in session->watches, when it is one's */
+    struct list late;       /* in the line of those that go on in the next pass */
     struct names *names;    /* NULL: somebody else's names; watch_news tells of them */
     struct lessee who;
     const struct watch_ops *ops;
@@ -91,7 +101,7 @@ struct watch { /* embedded */
     unsigned npending, passed; /* passed: told, and more() not told of it */
 };
 
-/* Tells what is there, before it returns as much as there is room for. */
+/* Tells what is there, before it returns as much as there is room for, and as a pass allows. */
 void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, const char *prefix,
                  const struct watch_ops *ops);
 /* Of somebody else's names. */

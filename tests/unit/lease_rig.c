@@ -39,7 +39,7 @@ void rig_up(void) {
     timers_init(&rig.st.timers, NULL, NULL);
     slots_init(&rig.st.channels, 1000);
     quota_init(&rig.st.quota, &limits);
-    cr_assert_eq(names_new(&rig.st.names), 0);
+    cr_assert_eq(names_new(&rig.st.timers, &rig.st.names), 0);
     cr_assert_eq(leases_new(&rig.st, &rig.st.leases), 0);
 }
 

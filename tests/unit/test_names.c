@@ -3,6 +3,8 @@
  * What is published: in order, for who may see it, and told to who watches, each name once however
  * slowly he reads.
  */
+#include "daemon/base/clock.h"
+#include "daemon/base/timers.h"
 #include "daemon/state/names.h"
 #include "daemon/state/session.h"
 #include <criterion/criterion.h>
@@ -14,13 +16,15 @@
 #define MANY 300u
 
 static struct names *names;
+static struct timers timers;
 static struct name name[MANY];
 static char text[MANY][RDMAD_NAME_MAX + 1];
 static struct session me = {.uid = 7};
 static const struct lessee who = {.session = &me};
 
 static void up(void) {
-    cr_assert_eq(names_new(&names), 0);
+    timers_init(&timers, NULL, NULL);
+    cr_assert_eq(names_new(&timers, &names), 0);
     memset(name, 0, sizeof(name));
 }
 
@@ -28,6 +32,15 @@ static void down(void) {
     for (unsigned i = 0; i < MANY; i++)
         names_remove(&name[i]);
     names_free(names);
+    timers_fini(&timers);
+}
+
+/* The passes of the loop until there is nothing to do; how many. */
+static unsigned passes(void) {
+    unsigned n = 0;
+    for (; timers_next(&timers) != CLOCK_NEVER; n++)
+        timers_run(&timers, 1);
+    return n;
 }
 
 TestSuite(names, .init = up, .fini = down);
@@ -191,6 +204,7 @@ Test(names, who_reads_late_is_told_what_there_is_then) {
     cr_expect_eq(seen.there, 0);
     seen.lags = false;
     watch_go_on(&seen.w);
+    passes();
     cr_expect_eq(seen.known, MANY / 2 + MANY / 4);
     cr_expect_eq(seen.there, MANY / 2 + MANY / 4, "each once, however often it came and went");
     cr_expect_eq(seen.over, 0);
@@ -222,6 +236,7 @@ Test(names, however_slow_and_whenever_he_ends_up_with_what_there_is) {
         seen.room = 0;
         seen.lags = false;
         watch_go_on(&seen.w);
+        passes();
         knows_all(there, 128);
         cr_assert_eq(seen.anew, 0);
         watch_end(&seen.w);
@@ -251,6 +266,7 @@ Test(names, what_is_remembered_for_the_slow_is_bounded_and_then_they_begin_anew)
     add(3, "a%u", 3);
     seen.lags = false;
     watch_go_on(&seen.w);
+    passes();
     cr_expect_eq(seen.anew, 1);
     knows_all(there, 4);
     cr_expect_eq(names_gone(names), 0, "nobody is behind any more");
@@ -263,6 +279,74 @@ Test(names, what_is_remembered_for_the_slow_is_bounded_and_then_they_begin_anew)
     cr_expect_eq(names_gone(names), 1);
     watch_end(&seen.w);
     cr_expect_eq(names_gone(names), 0, "nor does who has left");
+}
+
+/* Clients choose how many there are, and the loop is everybody's. */
+Test(names, what_a_watch_has_missed_is_looked_through_a_bounded_number_a_pass) {
+    enum { THERE = 4000 };
+    static struct name many[THERE];
+    static char texts[THERE][16];
+    add(0, "z%u", 0);
+    begin("z");
+    seen.lags = true;
+    add(1, "z%u", 1);
+    for (unsigned i = 0; i < THERE; i++) { /* which this watch does not see */
+        snprintf(texts[i], sizeof(texts[i]), "b%05u", i);
+        many[i] = (struct name){.text = texts[i], .scope.peer = ""};
+        names_add(names, &many[i]);
+    }
+    add(2, "z%u", 2);
+    seen.lags = false;
+    for (uint64_t before = seen.w.since, n = 0; seen.w.behind; before = seen.w.since, n++) {
+        watch_go_on(&seen.w); /* however often somebody says that there is room */
+        watch_go_on(&seen.w);
+        timers_run(&timers, 1);
+        cr_assert_leq(seen.w.since - before, NAMES_LOOKS_PASS + NAMES_LOOKS,
+                      "%lu names in one pass", (unsigned long)(seen.w.since - before));
+        cr_assert_leq(n, THERE, "it does not end");
+    }
+    cr_expect_str_eq(seen.log, "+z0 +z1 +z2 ");
+    watch_end(&seen.w);
+
+    begin(""); /* and what there is */
+    cr_expect_leq(seen.there, NAMES_LOOKS);
+    passes();
+    cr_expect_eq(seen.there, THERE + 3);
+    watch_end(&seen.w);
+    for (unsigned i = 0; i < THERE; i++)
+        names_remove(&many[i]);
+}
+
+static unsigned told_all;
+static bool never_lags(struct watch *w) {
+    (void)w;
+    return false;
+}
+static void count(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
+    (void)w, (void)entry, (void)what;
+    told_all++;
+}
+
+Test(names, a_change_that_many_watch_is_told_to_a_bounded_number_a_pass) {
+    enum { WATCHES = 1000 };
+    static const struct watch_ops counting = {.lags = never_lags, .tell = count};
+    static struct watch watch[WATCHES];
+    for (unsigned i = 0; i < WATCHES; i++)
+        watch_begin(&watch[i], names, &who, "", &counting);
+    told_all = 0;
+    add(0, "a%u", 0);
+    cr_expect_leq(told_all, NAMES_TOLD_AT_ONCE, "%u are told at once", told_all);
+    for (unsigned before = told_all; told_all < WATCHES; before = told_all) {
+        timers_run(&timers, 1);
+        cr_assert_leq(told_all - before, NAMES_LOOKS_PASS);
+        cr_assert_gt(told_all, before, "%u of %u were told", told_all, WATCHES);
+    }
+    names_remove(&name[0]);
+    passes();
+    cr_expect_eq(told_all, 2 * WATCHES, "each of both");
+    cr_expect_eq(names_gone(names), 0, "nobody is behind");
+    for (unsigned i = 0; i < WATCHES; i++)
+        watch_end(&watch[i]);
 }
 
 Test(names, news_of_others_names_come_at_the_readers_pace) {
