@@ -104,6 +104,37 @@ void ops_fewer(struct op_session *s) {
     ops_return(s, taken < OPS_AT_ONCE ? taken : OPS_AT_ONCE);
 }
 
+/* All of it or nothing. */
+static bool take_bytes(uint64_t *count, uint64_t limit, uint64_t bytes) {
+    if (__atomic_add_fetch(count, bytes, __ATOMIC_RELAXED) <= limit)
+        return true;
+    __atomic_sub_fetch(count, bytes, __ATOMIC_RELAXED);
+    return false;
+}
+
+bool names_charge(void *session, int64_t bytes) {
+    struct op_session *s = session;
+    const struct plane_settings *most = s->worker->settings;
+    uint64_t more = (uint64_t)bytes;
+    if (bytes < 0) {
+        uint64_t less = (uint64_t)-bytes;
+        s->name_bytes -= less;
+        __atomic_sub_fetch(&s->uid->name_bytes, less, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&s->all->name_bytes, less, __ATOMIC_RELAXED);
+        return true;
+    }
+    if (s->name_bytes + more > NAME_BYTES * (most->max_session_waits + most->max_session_ops) ||
+        !take_bytes(&s->uid->name_bytes, NAME_BYTES * (most->max_uid_waits + most->max_uid_ops),
+                    more))
+        return false;
+    if (!take_bytes(&s->all->name_bytes, NAME_BYTES * (most->max_waits + most->max_ops), more)) {
+        __atomic_sub_fetch(&s->uid->name_bytes, more, __ATOMIC_RELAXED);
+        return false;
+    }
+    s->name_bytes += more;
+    return true;
+}
+
 void account_return(struct op_session *s) {
     waits_return(s, s->waits_may);
     ops_return(s, s->ops_may - s->ops_free);

@@ -11,6 +11,10 @@
  * session takes from both some at a time. What it took and does not use (at most twice that, less
  * one) counts as used.
  *
+ * The tables by which CANCEL finds ops by their names (tags.h) are charged to the same, in bytes: so
+ * many as the ops that there may be take at most. Beyond that a table does not grow, and CANCELs
+ * that look at more for it are charged for that, too.
+ *
  * Accounts are made and dropped on the control thread, by session; a worker uses its sessions'.
  */
 #ifndef RDMAD_OP_ACCOUNT_H
@@ -23,6 +27,7 @@
 
 #define WAITS_AT_ONCE 16u
 #define OPS_AT_ONCE 64u
+#define NAME_BYTES 64u /* of an op in the tables of names: two buckets, and two of its batch */
 
 struct plane;
 struct worker;
@@ -33,6 +38,7 @@ struct op_account {   /* of a uid, or of all */
     uid_t uid;
     unsigned sessions;
     uint64_t waits, ops; /* atomic, */
+    uint64_t name_bytes; /* as this, */
     uint32_t notices;    /* as this: that nobody took of the leases of a uid's sessions */
 };
 
@@ -46,6 +52,7 @@ void waits_ended(struct op_session *s); /* one of them */
 /* The session has as many as s->ops_may says: whether it may have some more. */
 bool ops_more(const struct worker *w, struct op_session *s);
 void ops_fewer(struct op_session *s); /* it says many more than it has */
+bool names_charge(void *session, int64_t bytes); /* a tags_charge, of an op_session */
 /* The session has none of either any more: all that it took. */
 void account_return(struct op_session *s);
 

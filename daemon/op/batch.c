@@ -27,6 +27,7 @@
 
 struct op_batch {
     struct op_ring *ring;
+    struct list members; /* of struct op: those that have not ended, by batch_node */
     uint32_t taken; /* entries so far */
     uint32_t left;  /* of them not ended */
     bool closed;    /* its last entry was taken */
@@ -58,6 +59,7 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     if (!b) {
         b = slab_get(&w->batches);
         *b = (struct op_batch){.ring = r};
+        list_init(&b->members);
         r->batch = b;
     }
     rq->batch = b;
@@ -141,8 +143,36 @@ void batch_tag(struct op_batch *b) {
     tags_add(&b->ring->batch_tags, &b->tag);
 }
 
-bool batch_is(const struct op_batch *b, uint64_t user_data) {
-    return b->closed && b->tag.user_data == user_data;
+void batch_add(struct op_batch *b, struct op *op) {
+    list_append(&b->members, &op->batch_node);
+}
+
+/* The end of one may be the end of others, and that of the last is the end of b. */
+static uint32_t cancel_members(struct worker *w, struct op_batch *b) {
+    struct list left;
+    uint32_t count = 0;
+    list_init(&left);
+    list_splice(&left, &b->members);
+    for (struct list *pos; (pos = list_pop(&left)); count++) {
+        list_append(&b->members, pos);
+        op_cancel(w, list_entry(pos, struct op, batch_node), RDMAD_E_CANCELED);
+    }
+    return count;
+}
+
+uint32_t batches_cancel(struct op_ring *r, uint64_t user_data, uint32_t *looks) {
+    struct list left;
+    uint32_t count = 0;
+    list_init(&left);
+    list_splice(&left, tags_chain(&r->batch_tags, user_data));
+    for (struct list *pos; (pos = list_pop(&left));) {
+        struct tag *name = list_entry(pos, struct tag, node);
+        list_append(tags_chain(&r->batch_tags, name->user_data), pos);
+        ++*looks;
+        if (name->user_data == user_data)
+            count += cancel_members(r->session->worker, container_of(name, struct op_batch, tag));
+    }
+    return count;
 }
 
 void batch_drop(struct worker *w, struct op_ring *r) {

@@ -115,23 +115,6 @@ static uint32_t cancel_named(struct op_ring *r, uint64_t user_data, uint32_t *lo
     return count;
 }
 
-static bool of_batch(const struct op *op, const void *user_data) {
-    return op->batch && batch_is(op->batch, *(const uint64_t *)user_data);
-}
-
-/* All members: they are among the ring's ops. */
-static uint32_t cancel_batches(struct op_ring *r, uint64_t user_data, uint32_t *looks) {
-    bool any = false;
-    list_for_each (pos, tags_chain(&r->batch_tags, user_data)) {
-        any |= list_entry(pos, struct tag, node)->user_data == user_data;
-        ++*looks;
-    }
-    if (!any)
-        return 0;
-    *looks += r->inflight;
-    return cancel_in(r->session->worker, &r->ops, of_batch, &user_data, RDMAD_E_CANCELED);
-}
-
 int cancel_by_name(struct op_ring *r, uint64_t user_data, uint32_t *cost) {
     uint32_t looks = 0, count = 0;
     if (r->inflight && !r->tagged) {
@@ -139,7 +122,7 @@ int cancel_by_name(struct op_ring *r, uint64_t user_data, uint32_t *cost) {
         looks = r->inflight;
     }
     if (r->tagged) {
-        count = cancel_batches(r, user_data, &looks);
+        count = batches_cancel(r, user_data, &looks);
         count += cancel_named(r, user_data, &looks);
     }
     *cost = 1 + count + looks / LOOKS_PER_SQE;

@@ -106,12 +106,14 @@ static void tell_apart(struct worker *w, struct op *op, const struct op_result *
     if (op->opcode == RDMAD_OP_NOTIFY)
         notify_release(op);
     chain_ended(op->ring, op->order, op->flags, result->outcome);
-    if (op->batch)
+    if (op->batch) {
+        list_remove(&op->batch_node); /* the batch may be gone then */
         batch_ended(w, op->batch, op->order, result);
-    else if (op->flags & RDMAD_SQE_SILENT && result->outcome == RDMAD_DONE)
+    } else if (op->flags & RDMAD_SQE_SILENT && result->outcome == RDMAD_DONE) {
         op_tell_nothing(w, op->ring);
-    else
+    } else {
         op_tell(w, op->ring, op->tag.user_data, op->opcode, result);
+    }
 }
 
 /* Nothing counts it any more. */
@@ -134,6 +136,8 @@ static void uncount(struct worker *w, struct op *op) {
     if (!r)
         return;
     r->inflight--;
+    if (op->batch)
+        list_remove(&op->batch_node);
     if (op->tagged)
         op_untag(r, op);
     if (!r->inflight && r->tagged)

@@ -107,6 +107,7 @@ struct op_session {
     /* How many of either it may have as it stands; account.c. */
     uint32_t waits_may, ops_may, ops_free;
     struct op_account *uid, *all;
+    uint64_t name_bytes; /* of its rings' tables of names; account.c */
     uint64_t turn, spent; /* the worker's, when it was last served; in sqes, rings.c */
     bool shut;            /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
@@ -236,6 +237,7 @@ struct op {
     struct op_channel *channel;
     struct op_grant *grant;
     struct op_batch *batch; /* its completion is the batch's */
+    struct list batch_node; /* among the batch's members */
     void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome);
     void *ended_arg;
     uint64_t channel_seq; /* SEND: the message's number; channel.c's own, as the next */
@@ -443,7 +445,9 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                struct op_request *rq);
 void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
                  const struct op_result *result); /* of one member */
-bool batch_is(const struct op_batch *b, uint64_t user_data);
+void batch_add(struct op_batch *b, struct op *op);
+/* All members of those of that name; returns how many. */
+uint32_t batches_cancel(struct op_ring *r, uint64_t user_data, uint32_t *looks);
 void batch_tag(struct op_batch *b);                   /* if it has one: it can be found by it */
 void batch_drop(struct worker *w, struct op_ring *r); /* with its ring */
 

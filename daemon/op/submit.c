@@ -103,6 +103,8 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
         list_append(&r->ops, &op->home_node);
     else
         wait_home(r, op);
+    if (op->batch)
+        batch_add(op->batch, op);
     if (r->tagged)
         op_tag(r, op);
     counter_add(&s->stats.ops_inflight, op->charged);

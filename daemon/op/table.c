@@ -51,8 +51,8 @@ void table_ring_add(struct call *c) {
     }
     r->ring->owner = r;
     r->active_ns = w->now_ns;
-    tags_init(&r->tags, w->secret);
-    tags_init(&r->batch_tags, w->secret);
+    tags_init(&r->tags, w->secret, names_charge, s);
+    tags_init(&r->batch_tags, w->secret, names_charge, s);
     list_append(&s->every_ring, &r->session_node);
     if (!s->shut)
         list_append(&w->hot, &r->node);

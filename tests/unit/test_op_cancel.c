@@ -258,6 +258,37 @@ Test(cancel, looks_at_few_ops_however_many_are_in_flight) {
     rig_ring_free(&many);
 }
 
+Test(cancel, of_a_batch_looks_at_its_members_however_many_ops_its_ring_has) {
+    struct rig_client many;
+    struct rdmad_cqe cqe;
+    rig_ring_up(&c, &many, 4096, 4096);
+    rig_break(&rig); /* writes wait */
+    for (uint64_t n = 0; n < 3000; n++)
+        put_on(&many, RDMAD_OP_NOTIFIED, 333, n << 40);
+    struct rdmad_sqe write = {
+        .opcode = RDMAD_OP_WRITE, .lease = REMOTE, .pool = RIG_HANDLE(0), .length = 8};
+    for (uint64_t n = 0; n < 20; n++) {
+        write.flags = n % 2 ? 0 : RDMAD_SQE_MORE;
+        write.user_data = 1 + n;
+        rig_put(&many, &write);
+    }
+    rig_settle(&rig);
+    cr_assert_eq(c.session->op.inflight, 3020);
+    spent_on_cancel_of(&many, 1000); /* the ring's first */
+    for (uint64_t n = 1; n < 20; n += 2) {
+        while (rig_take(&many, &cqe))
+            ;
+        uint64_t spent = spent_on_cancel_of(&many, 1 + n);
+        cr_assert_leq(spent, 6, "%lu sqes' worth for two ops of 3000", (unsigned long)spent);
+        cr_assert(rig_take(&many, &cqe) && cqe.status == RDMAD_E_CANCELED &&
+                      cqe.user_data == 1 + n,
+                  "%d of %lu", cqe.status, (unsigned long)cqe.user_data);
+    }
+    cr_assert_eq(c.session->op.inflight, 3000);
+    down();
+    rig_ring_free(&many);
+}
+
 Test(cancel, what_one_costs_beyond_its_turn_comes_off_the_next_ones) {
     struct rig_client many, other;
     struct rdmad_cqe cqe;

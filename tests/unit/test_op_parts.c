@@ -345,20 +345,55 @@ static uint32_t longest_chain(struct tags *t) {
     return longest;
 }
 
+static int64_t paid;
+
+static bool pay(void *payer, int64_t bytes) {
+    *(int64_t *)payer += bytes;
+    return true;
+}
+
+static bool refuse(void *payer, int64_t bytes) {
+    *(int64_t *)payer += bytes > 0;
+    return false;
+}
+
 /* Who does not know the secret: numbers that differ in some bits only. */
 Test(tags, numbers_that_a_client_chooses_do_not_fall_together) {
     static struct tag tag[4096];
     struct tags t;
     for (unsigned shift = 0; shift <= 52; shift++) {
-        tags_init(&t, UINT64_C(0x6c62272e07bb0142) ^ shift << 7);
+        tags_init(&t, UINT64_C(0x6c62272e07bb0142) ^ shift << 7, pay, &paid);
         for (uint64_t i = 0; i < 4096; i++) {
             tag[i].user_data = i << shift;
             tags_add(&t, &tag[i]);
         }
+        cr_assert_eq(paid, (int64_t)(t.buckets * sizeof(struct list)), "%ld", (long)paid);
         cr_assert_lt(longest_chain(&t), 64, "%u, shifted by %u", longest_chain(&t), shift);
         for (unsigned i = 0; i < 4096; i++)
             tags_remove(&t, &tag[i]);
         cr_assert_eq(t.buckets, TAGS_LEAST, "its memory goes with what was in it");
         tags_fini(&t);
+        cr_assert_eq(paid, 0, "%ld bytes are charged for nothing", (long)paid);
     }
+}
+
+Test(tags, what_nobody_pays_for_does_not_grow_and_finds_all_the_same) {
+    static struct tag tag[1000];
+    struct tags t;
+    int64_t asked = 0;
+    tags_init(&t, 77, refuse, &asked);
+    for (uint64_t i = 0; i < 1000; i++) {
+        tag[i].user_data = i;
+        tags_add(&t, &tag[i]);
+    }
+    cr_expect_gt(asked, 0);
+    cr_expect_eq(t.buckets, TAGS_LEAST, "%u buckets", t.buckets);
+    for (uint64_t i = 0; i < 1000; i++) {
+        bool found = false;
+        list_for_each (pos, tags_chain(&t, i))
+            found |= pos == &tag[i].node;
+        cr_expect(found, "%lu is not found", (unsigned long)i);
+        tags_remove(&t, &tag[i]);
+    }
+    tags_fini(&t);
 }

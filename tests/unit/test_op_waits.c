@@ -30,7 +30,8 @@ static void up(unsigned workers, unsigned uids, uint64_t session, uint64_t uid, 
 static void down(void) {
     rig_client_down(&a);
     rig_client_down(&b);
-    cr_assert_eq(rig.plane[HERE]->all.waits + rig.plane[HERE]->all.ops, 0,
+    const struct op_account *all = &rig.plane[HERE]->all;
+    cr_assert_eq(all->waits + all->ops + all->name_bytes, 0,
                  "what ended sessions had is counted for ever");
     cr_assert(list_empty(&rig.plane[HERE]->uids));
     rig_down(&rig);
@@ -126,6 +127,45 @@ Test(waits, a_session_that_goes_gives_back_all_and_their_memory) {
     cr_assert_eq(refused(&b, 0), 0);
     rig_client_down(&b);
     rig_down(&rig);
+}
+
+/* ---- tables of names, made by a ring's first CANCEL ---- */
+
+Test(waits, tables_of_names_are_charged_and_given_back_with_the_last_op) {
+    up(1, 1, 4096, 8192, 8192);
+    const struct op_account *uid = a.session->op.uid, *all = &rig.plane[HERE]->all;
+    post(&a, 2000, 1);
+    cr_expect_eq(uid->name_bytes, 0, "who never cancels pays nothing");
+    cancel(&a, 7);
+    uint64_t one = a.session->op.name_bytes;
+    cr_expect_geq(one, 2000 * sizeof(struct list) / 2, "%lu bytes", (unsigned long)one);
+    post(&b, 1000, 1);
+    cancel(&b, 7);
+    cr_expect_eq(uid->name_bytes, one + b.session->op.name_bytes);
+    cr_expect_eq(all->name_bytes, uid->name_bytes);
+    cancel(&a, 1);
+    cr_expect_eq(a.session->op.name_bytes, 0, "nothing is in flight");
+    cr_expect_eq(uid->name_bytes, b.session->op.name_bytes);
+    down();
+}
+
+Test(waits, a_table_of_names_that_may_not_grow_finds_all_the_same) {
+    up(1, 2, 4096, 8192, 8192);
+    struct op_account *uid = a.session->op.uid;
+    uint64_t used_up = NAME_BYTES * (8192 + uid_ops);
+    uid->name_bytes += used_up; /* by other sessions of his */
+    post(&a, 300, 1);
+    post(&a, 300, 2);
+    cancel(&a, 2);
+    cr_expect_eq(a.session->op.waits, 300);
+    cr_expect_eq(uid->name_bytes, used_up, "a limit is passed");
+    cancel(&a, 1);
+    cr_expect_eq(a.session->op.waits, 0);
+    post(&b, 300, 1);
+    cancel(&b, 7);
+    cr_expect_gt(b.session->op.name_bytes, 0, "another user has his own");
+    uid->name_bytes -= used_up;
+    down();
 }
 
 /* Its limit is none of transfers, and theirs is none of it. */
