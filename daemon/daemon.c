@@ -256,6 +256,8 @@ static void on_crowded(void *user, bool crowded) {
     struct daemon *d = user;
     if (d->clients)
         listener_hold(d->clients, crowded);
+    if (d->ctl)
+        ctl_hold(d->ctl, crowded);
 }
 
 /* Before devices are opened, which do not like to be in two processes. */
@@ -312,10 +314,13 @@ static void stop(struct daemon *d) {
     free_event(d->interrupt);
     free_event(d->hangup);
     service_free(d->service);
-    ctl_free(d->ctl);
-    if (d->clients)
-        listener_free(d->clients);
-    d->clients = NULL; /* the porter's last turn may still ask to hold it */
+    struct listener *clients = d->clients;
+    struct ctl *ctl = d->ctl;
+    d->clients = NULL; /* from here on the porter cannot ask to hold them */
+    d->ctl = NULL;
+    ctl_free(ctl);
+    if (clients)
+        listener_free(clients);
     if (st->peers)
         peers_free(st->peers);
     if (st->leases)

@@ -367,6 +367,10 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
     return RDMAD_OK;
 }
 
+void ctl_hold(struct ctl *ctl, bool hold) {
+    listener_hold(ctl->listener, hold);
+}
+
 void ctl_free(struct ctl *ctl) {
     if (!ctl)
         return;

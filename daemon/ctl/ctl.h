@@ -14,12 +14,16 @@
 #define RDMAD_CTL_CTL_H
 
 #include "daemon/state/state.h"
+#include <stdbool.h>
 
 struct ctl;
 
 /* Listens. activated_fd: a listening SOCK_STREAM socket from systemd, or -1. Needs st->config and,
  * once calls arrive, the rest of st. */
 int ctl_new(struct state *st, int activated_fd, struct ctl **out, struct error *err);
+
+/* Lets nobody in for now, while the porter is behind; callers wait in the backlog. */
+void ctl_hold(struct ctl *ctl, bool hold);
 
 /* Closes every connection; calls that still wait for the daemon end without an answer. Must run
  * before st's tables are freed and outlives no callback: what was asked of peers and leases may

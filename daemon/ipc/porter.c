@@ -3,8 +3,9 @@
  * porter.c - a child process, a pair of sockets, a queue of what does not fit into them.
  *
  * The happy path: a request leaves with a reference to the visitor's descriptor, its answer finds
- * the visit by its number. After each request that nobody watches over, a PING follows; the PONG
- * tells that the porter's loop turns.
+ * the visit by its number. A PING follows what was sent; its PONG tells that the porter's loop has
+ * turned since. What is sent in between has a PING of its own after that PONG, so nothing is with a
+ * porter whose answer nobody waits for.
  *
  * An END's reference is in the pair before ours is closed, the porter lets go of it only after GO,
  * which is sent when ours is closed, and the pair is never closed while the daemon lives: so the
@@ -46,9 +47,11 @@ struct porter {
     struct event *readable, *writable, *retry, *ended, *restart, *overdue;
     struct list waiting, asked;
     unsigned nwaiting;
-    uint64_t ids, started_ns;
+    uint64_t ids, started_ns, ping; /* ping: the last one's number */
     unsigned starts;
-    bool crowded, watched;
+    bool crowded;
+    bool watched; /* the last PING has no answer yet */
+    bool unseen; /* something was sent since the last PING */
 };
 
 static void flush(struct porter *p);
@@ -133,6 +136,7 @@ static void replace(struct porter *p, const char *why) {
     LOG_LIMITED(WARNING, ("the porter %s; another one is started", why));
     forget(p);
     p->watched = false;
+    p->unseen = true; /* with what the next one finds in the pair */
     event_del(p->overdue);
     after(p->restart, age < RESTART_S * NSEC_PER_SEC ? RESTART_S : 0);
     lose_asked(p);
@@ -192,20 +196,39 @@ static void tell_crowded(struct porter *p) {
 
 /* 0, RDMAD_E_AGAIN, or RDMAD_E_SYSTEM: too many descriptors are on their way; also for later. */
 static int send_request(struct porter *p, uint32_t ask, const struct porter_visit *v) {
-    struct porter_request rq = {.ask = ask, .uid = v ? v->uid : 0, .id = v ? v->id : 0};
+    struct porter_request rq = {.ask = ask, .uid = v ? v->uid : 0, .id = v ? v->id : p->ping};
     bool with_fd = ask == PORTER_TAKE || ask == PORTER_END;
     return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
 
+/* A PING that finds the pair full follows when the porter has taken something, and it had better. */
 static void watch_over(struct porter *p) {
-    if (p->watched || !p->pid || send_request(p, PORTER_PING, NULL))
+    if (p->watched || !p->unseen || !p->pid)
         return;
+    p->ping++;
+    if (send_request(p, PORTER_PING, NULL)) {
+        if (!event_pending(p->overdue, EV_TIMEOUT, NULL))
+            after(p->overdue, ANSWER_S);
+        event_add(p->writable, NULL);
+        return;
+    }
+    p->unseen = false;
     p->watched = true;
     after(p->overdue, ANSWER_S);
 }
 
+/* One that another porter was sent tells nothing of what came after it. */
+static void answered(struct porter *p, uint64_t ping) {
+    if (ping != p->ping)
+        return;
+    p->watched = false;
+    event_del(p->overdue);
+    watch_over(p);
+}
+
 /* What was asked at the head of the queue is sent; an END stays there as its GO. */
 static void sent(struct porter *p, struct porter_visit *v) {
+    p->unseen = true;
     if (v->ask == PORTER_END) {
         close(v->fd);
         v->fd = -1;
@@ -313,8 +336,7 @@ static void heard(struct porter *p, const struct porter_answer *a, size_t size, 
         return;
     }
     if (a->word == PORTER_PONG) {
-        p->watched = false;
-        event_del(p->overdue);
+        answered(p, a->id);
         return;
     }
     struct porter_visit *v = asked_by(p, a->id);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 #define HOSTILE_UID 65532u
 #define LINGER_S 8
 #define PACKET_FDS 253u
+#define CROWD 900
 
 /* ---- the hostile client ---------------------------------------------------------------------- */
 
@@ -64,23 +66,23 @@ static void bring(int sock, int fd, unsigned count) {
  * The daemon sleeps while something is sent and closed here: so what is on its way is the last
  * reference, and not the attacker's, who would wait itself. The test stops and wakes it.
  */
-static int commands[2], answers[2];
+static int commands[2], replies[2];
 
 static void command(char what) {
     char byte;
-    CHECK(write(commands[1], &what, 1) == 1 && read(answers[0], &byte, 1) == 1, "no answer");
+    CHECK(write(commands[1], &what, 1) == 1 && read(replies[0], &byte, 1) == 1, "no answer");
 }
 
 static void obey(struct tdaemon *d) {
     char what;
     close(commands[1]);
-    close(answers[0]);
+    close(replies[0]);
     while (read(commands[0], &what, 1) == 1) {
         CHECK(kill(tdaemon_pid(d), what == 's' ? SIGSTOP : SIGCONT) == 0, "kill");
-        CHECK(write(answers[1], "", 1) == 1, "write");
+        CHECK(write(replies[1], "", 1) == 1, "write");
     }
     close(commands[0]);
-    close(answers[1]);
+    close(replies[1]);
 }
 
 static int nonblocking_session(void) {
@@ -157,7 +159,7 @@ static void flood(void) {
 }
 
 static void run_hostile(struct tdaemon *d, void (*deed)(void)) {
-    CHECK(pipe2(commands, O_CLOEXEC) == 0 && pipe2(answers, O_CLOEXEC) == 0, "pipes");
+    CHECK(pipe2(commands, O_CLOEXEC) == 0 && pipe2(replies, O_CLOEXEC) == 0, "pipes");
     hostile_dir = tdaemon_dir(d);
     hostile_deed = deed;
     pid_t pid = client_fork(as_hostile, NULL);
@@ -354,6 +356,69 @@ static void descriptors_on_the_administrations_socket_hold_up_nobody(void) {
     tdaemon_stop(d);
 }
 
+static int connect_control(const char *dir) {
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.sock", dir);
+    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(sock >= 0 && connect(sock, (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s: %s",
+          sa.sun_path, strerror(errno));
+    return sock;
+}
+
+/* More than the porter's pair takes, and its queue before nobody is let in: each is gone, and has
+ * something unread. They come while the daemon sleeps, so that it reads nothing of it before. */
+static void crowd_the_porter(const struct tdaemon *d) {
+    kill(tdaemon_pid(d), SIGSTOP);
+    for (int i = 0; i < CROWD; i++) {
+        int sock = raw_connect(tdaemon_dir(d));
+        CHECK(send(sock, "", 0, 0) == 0 && send(sock, "x", 1, 0) == 1, "send");
+        close(sock);
+    }
+    kill(tdaemon_pid(d), SIGCONT);
+}
+
+static bool is_stopped(pid_t pid) {
+    char path[64], line[256] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    (void)!fgets(line, sizeof(line), f);
+    fclose(f);
+    const char *end = strrchr(line, ')');
+    return end && strncmp(end, ") T", 3) == 0;
+}
+
+static bool answers(int sock, int timeout_ms) {
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    return poll(&p, 1, timeout_ms) == 1;
+}
+
+/* What callers leave behind is the porter's work, too. */
+static void while_the_porter_is_behind_nobody_is_let_in_at_either_socket(void) {
+    static const char ask[] = "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"status\"}\n";
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    unsigned fds = tdaemon_fds(d);
+    pid_t porter = tdaemon_porter(d);
+    CHECK(kill(porter, SIGSTOP) == 0, "kill");
+    crowd_the_porter(d);
+    sleep_ms(500);
+    int client = raw_connect(tdaemon_dir(d)), control = connect_control(tdaemon_dir(d));
+    CHECK(send(client, "?", 1, 0) == 1 && send(control, ask, strlen(ask), 0) > 0, "send");
+    bool client_in = answers(client, 500), control_in = answers(control, 500);
+    if (!is_stopped(porter))
+        skip("this machine is too slow: the porter that sleeps was replaced meanwhile");
+    CHECK(!client_in, "a client is let in while the porter is behind");
+    CHECK(!control_in, "a caller of control.sock is let in while the porter is behind");
+    CHECK(kill(porter, SIGCONT) == 0, "kill");
+    CHECK(answers(client, (int)TEST_PATIENCE_MS), "a client is not let in again");
+    CHECK(answers(control, (int)TEST_PATIENCE_MS), "a caller of control.sock is not let in again");
+    close(client);
+    close(control);
+    tdaemon_expect_fds(d, fds);
+    tdaemon_stop(d);
+}
+
 /* ---- who may connect --------------------------------------------------------------------------
  */
 
@@ -516,6 +581,7 @@ TEST_MAIN(CASE(lingering_sockets_in_packets_hold_up_nobody),
           CASE(a_porter_that_was_killed_is_replaced_and_sessions_go_on),
           CASE(the_porter_has_no_privileges), CASE(the_porter_ends_with_a_daemon_that_is_killed),
           CASE(descriptors_on_the_administrations_socket_hold_up_nobody),
+          CASE(while_the_porter_is_behind_nobody_is_let_in_at_either_socket),
           CASE(socket_group_holds_whatever_the_sockets_mode),
           CASE(who_finds_no_descriptor_left_is_told_so),
           CASE(a_runtime_directory_of_somebody_elses_is_refused))

@@ -10,17 +10,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static inline struct porter *porter_rig(struct event_base *base,
-                                        void (*crowded)(void *user, bool crowded)) {
+/* Runs another program of the build as the porter. */
+static inline struct porter *porter_rig_of(const char *name, struct event_base *base,
+                                           void (*crowded)(void *user, bool crowded)) {
     static char program[512];
     const struct porter_spec spec = {.program = program, .crowded = crowded};
     struct porter *p;
     struct error err;
     const char *build = getenv("RDMAD_BUILD");
     cr_assert_not_null(build, "RDMAD_BUILD is not set: run the test by ctest");
-    snprintf(program, sizeof(program), "%s/daemon/rdmad", build);
+    snprintf(program, sizeof(program), "%s/%s", build, name);
     cr_assert_eq(porter_new(base, &spec, &p, &err), 0, "%s", err.text);
     return p;
+}
+
+static inline struct porter *porter_rig(struct event_base *base,
+                                        void (*crowded)(void *user, bool crowded)) {
+    return porter_rig_of("daemon/rdmad", base, crowded);
 }
 
 #endif

@@ -146,6 +146,44 @@ Test(porter, it_ends_with_the_daemon) {
     porter = porter_rig(base, on_crowded);
 }
 
+/* ---- a porter that stops half way ----------------------------------------------------------- */
+
+static void use_half_porter(const char *how) {
+    porter_free(porter);
+    setenv("HALF_PORTER", how, 1);
+    porter = porter_rig_of("tests/half_porter", base, on_crowded);
+}
+
+static void part_with(unsigned strangers) {
+    for (unsigned i = 0; i < strangers; i++) {
+        int theirs;
+        guest_part(stranger(&theirs));
+        close(theirs);
+    }
+}
+
+/* It has 5 s for each answer. */
+static void expect_replaced(unsigned times) {
+    for (int i = 0; i < 20000 && porter_restarts(porter) < times; i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    cr_expect_geq(porter_restarts(porter), times, "nobody noticed that the porter stands still");
+}
+
+/* Else it would lie there until somebody else brings something. */
+Test(porter, what_it_is_sent_between_a_question_and_its_answer_is_watched_over_too) {
+    use_half_porter("one-answer");
+    part_with(2);
+    expect_replaced(1);
+}
+
+Test(porter, one_that_finds_too_much_to_be_asked_anything_is_watched_over_too) {
+    use_half_porter("deaf");
+    part_with(STRANGERS);
+    expect_replaced(2);
+}
+
 /* ---- the process alone, spoken to by hand --------------------------------------------------- */
 
 static pid_t spawn_porter(int *ours) {
