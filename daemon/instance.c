@@ -11,11 +11,12 @@
  */
 #include "daemon/instance.h"
 #include "daemon/base/log.h"
+#include "daemon/state/limits.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,17 @@
 
 #define KEPT_FOR_CLIENTS 512u /* descriptors; of few, a quarter */
 #define OVERFLOW_UID 65534u
+
+/* Descriptors that the daemon keeps. Transfers over verbs need none; over tcp each worker has a
+ * connection to a peer, or the peer's to us. */
+#define FILES_OWN 64u
+#define FILES_A_WORKER 8u
+#define FILES_A_SESSION 1u
+#define FILES_A_RING 2u /* once it is ready; a pool has none then */
+#define FILES_A_MAPPING \
+    2u /* at most: an unready ring has two mappings and four, a pool one and one */
+#define FILES_UNREAD 64u /* of answers that a session does not take (ipc/conn.c) */
+#define FILES_A_PEER 1u
 
 /* In a user namespace what belongs to nobody there is shown as the overflow uid's; it is not a
  * user's who could touch it from within. */
@@ -100,17 +112,30 @@ int instance_lock(const char *dir, struct error *err) {
     return fd;
 }
 
-/* A session takes two descriptors and each of its rings one, a peer one and its link another. */
+static const char *const remedy = "raise LimitNOFILE of the unit, or ulimit -n, or lower them";
+
+/* What the limits allow clients and peers to have at once, and what of it they can make us keep
+ * beyond what they use. */
 static void check_enough(const struct config *c, uint64_t have) {
-    uint64_t need = 3 * c->max_sessions + 2 * c->max_peers;
+    struct quota_limits limits;
+    limits_of(c, &limits);
+    uint64_t mappings = limits.total[QUOTA_MAPPINGS];
+    uint64_t own = FILES_OWN + FILES_A_WORKER * c->workers;
+    uint64_t peers = c->max_peers * (FILES_A_PEER + c->workers);
+    uint64_t need = own + c->max_sessions * (FILES_A_SESSION + FILES_A_RING) + peers;
+    uint64_t worst = own + c->max_sessions * (FILES_A_SESSION + FILES_UNREAD) +
+                     mappings * FILES_A_MAPPING + peers;
     if (have < need)
-        LOG(WARNING, ("%llu files can be open, and %llu sessions (limits.sessions) with a ring "
-                      "each and %llu "
-                      "peers (peer.max) may need %llu: raise LimitNOFILE of the unit, or ulimit "
-                      "-n, or lower "
-                      "them",
-                      (unsigned long long)have, (unsigned long long)c->max_sessions,
-                      (unsigned long long)c->max_peers, (unsigned long long)need));
+        LOG(WARNING, ("%" PRIu64 " files can be open, and %" PRIu64
+                      " sessions (limits.sessions) with a ring each and %" PRIu64
+                      " peers (peer.max) may need %" PRIu64 ": %s",
+                      have, c->max_sessions, c->max_peers, need, remedy));
+    else if (have < worst)
+        LOG(NOTICE, ("%" PRIu64 " files can be open, and clients who leave answers unread and "
+                     "memory unready can make rdmad keep %" PRIu64 " (%" PRIu64
+                     " limits.sessions, %" PRIu64 " limits.mappings), so that others are turned "
+                     "away: %s",
+                     have, worst, c->max_sessions, mappings, remedy));
 }
 
 uint64_t instance_raise_limits(const struct config *c) {

@@ -14,8 +14,8 @@
 int instance_lock(const char *dir, struct error *err);
 
 /* Raises RLIMIT_NOFILE to what the process may have. Returns how many of that peers may use, since
- * the last are kept for clients; 0 for any number. Says in the
- * log when it is less than what the limits allow clients and peers to use. */
+ * the last are kept for clients; 0 for any number. Says in the log when it is less than what the
+ * limits allow clients and peers to use, or to make us keep. */
 uint64_t instance_raise_limits(const struct config *c);
 
 #endif

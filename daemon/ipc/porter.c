@@ -51,7 +51,7 @@ struct porter {
     unsigned starts;
     bool crowded;
     bool watched; /* the last PING has no answer yet */
-    bool unseen; /* something was sent since the last PING */
+    bool unseen;  /* something was sent since the last PING */
 };
 
 static void flush(struct porter *p);
@@ -201,7 +201,8 @@ static int send_request(struct porter *p, uint32_t ask, const struct porter_visi
     return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
 
-/* A PING that finds the pair full follows when the porter has taken something, and it had better. */
+/* A PING that finds the pair full follows when the porter has taken something, and it had better.
+ */
 static void watch_over(struct porter *p) {
     if (p->watched || !p->unseen || !p->pid)
         return;

@@ -29,6 +29,7 @@
 #define LINGER_S 8
 #define PACKET_FDS 253u
 #define CROWD 900
+#define HOSTILE_FDS 20000u
 
 /* ---- the hostile client ---------------------------------------------------------------------- */
 
@@ -46,6 +47,8 @@ static void as_hostile(void *arg) {
     struct rlimit limit;
     (void)arg;
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+    if (getuid() == 0 && limit.rlim_max < HOSTILE_FDS)
+        limit.rlim_max = HOSTILE_FDS;
     limit.rlim_cur = limit.rlim_max;
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
     become(HOSTILE_UID, HOSTILE_UID);
@@ -158,6 +161,18 @@ static void flood(void) {
         }
 }
 
+/* What the kernel takes apart some time later, in a thread of its own. Linux 6.8 and before did that
+ * in whoever closed a Unix socket next: here the daemon, whose session each ends. */
+static void leave_circles(void) {
+    for (uint64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(20)) {
+        int sock = raw_connect(hostile_dir);
+        cargo_circle(cargo_lingering(LINGER_S));
+        (void)!send(sock, "", 0, 0);
+        sleep_ms(20);
+        close(sock);
+    }
+}
+
 static void run_hostile(struct tdaemon *d, void (*deed)(void)) {
     CHECK(pipe2(commands, O_CLOEXEC) == 0 && pipe2(replies, O_CLOEXEC) == 0, "pipes");
     hostile_dir = tdaemon_dir(d);
@@ -209,6 +224,10 @@ static void lingering_sockets_that_nobody_read_hold_up_nobody_and_do_not_stay(vo
 
 static void floods_of_descriptors_hold_up_nobody_and_do_not_stay(void) {
     attack(flood, "packets of 253 descriptors");
+}
+
+static void circles_of_sockets_hold_up_nobody(void) {
+    attack(leave_circles, "circles of sockets that linger");
 }
 
 /* Whose worker waits for a lingering close still has every right, but to have descriptors taken. */
@@ -491,50 +510,6 @@ static void socket_group_holds_whatever_the_sockets_mode(void) {
     tdaemon_stop(d);
 }
 
-/* ---- a full table of descriptors ---------------------------------------------------------------
- */
-
-static void set_nofile(pid_t pid, rlim_t n, rlim_t most) {
-    struct rlimit limit = {n, most};
-    CHECK(prlimit(pid, RLIMIT_NOFILE, &limit, NULL) == 0, "prlimit: %s", strerror(errno));
-}
-
-/* Connects until somebody is turned away, who hears it without having asked anything. */
-static unsigned fill_table(struct tdaemon *d, int *socks, unsigned most) {
-    struct raw_packet p;
-    unsigned n = 0;
-    while (n < most) {
-        socks[n] = raw_connect(tdaemon_dir(d));
-        if (raw_recv(socks[n], &p, 200)) {
-            close(socks[n]);
-            return n;
-        }
-        n++;
-    }
-    return n;
-}
-
-static void who_finds_no_descriptor_left_is_told_so(void) {
-    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
-    int socks[16];
-    unsigned fds = tdaemon_fds(d);
-    struct rlimit before;
-    CHECK(prlimit(tdaemon_pid(d), RLIMIT_NOFILE, NULL, &before) == 0, "prlimit");
-    set_nofile(tdaemon_pid(d), fds + 4, before.rlim_max);
-    unsigned n = fill_table(d, socks, 16);
-    CHECK(n < 16, "%u clients fit where there should be room for few", n);
-    for (int i = 0; i < 3; i++)
-        expect_turned_away(tdaemon_dir(d), RDMAD_E_LIMIT, "no descriptor left");
-    close(socks[--n]);
-    for (uint64_t deadline = now_ms() + TEST_PATIENCE_MS; fill_table(d, &socks[n], 1) == 0;)
-        CHECK(now_ms() < deadline, "there is no room again");
-    n++;
-    while (n)
-        close(socks[--n]);
-    tdaemon_expect_fds(d, fds);
-    tdaemon_stop(d);
-}
-
 /* ---- where it lives ----------------------------------------------------------------------------
  */
 
@@ -577,11 +552,11 @@ static void a_runtime_directory_of_somebody_elses_is_refused(void) {
 TEST_MAIN(CASE(lingering_sockets_in_packets_hold_up_nobody),
           CASE(lingering_sockets_that_nobody_read_hold_up_nobody_and_do_not_stay),
           CASE(floods_of_descriptors_hold_up_nobody_and_do_not_stay),
+          CASE(circles_of_sockets_hold_up_nobody),
           CASE(who_waits_for_its_own_descriptor_is_served_otherwise),
           CASE(a_porter_that_was_killed_is_replaced_and_sessions_go_on),
           CASE(the_porter_has_no_privileges), CASE(the_porter_ends_with_a_daemon_that_is_killed),
           CASE(descriptors_on_the_administrations_socket_hold_up_nobody),
           CASE(while_the_porter_is_behind_nobody_is_let_in_at_either_socket),
           CASE(socket_group_holds_whatever_the_sockets_mode),
-          CASE(who_finds_no_descriptor_left_is_told_so),
           CASE(a_runtime_directory_of_somebody_elses_is_refused))

@@ -44,3 +44,13 @@ int cargo_inside(int fd) {
     close(fd);
     return pair[1];
 }
+
+void cargo_circle(int fd) {
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+    const int all[3] = {pair[0], pair[1], fd};
+    int rc = raw_send(pair[0], "x", 1, all, 3);
+    CHECK(rc == 0, "send: %s", strerror(-rc));
+    for (int i = 0; i < 3; i++)
+        close(all[i]);
+}

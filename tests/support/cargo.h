@@ -12,5 +12,8 @@ int cargo_lingering(int seconds);
 /* A Unix socket in which fd is queued, which is closed: gone with the last reference to this one.
  */
 int cargo_inside(int fd);
+/* Takes over fd: queued in a socket that is queued in itself, so nobody has them any more, and the
+ * kernel finds out when it looks. */
+void cargo_circle(int fd);
 
 #endif

@@ -6,11 +6,11 @@
  *   deaf        nothing is ever read
  */
 #include "daemon/porter/porter.h"
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_descriptors.c - the daemon's table of descriptors: what each thing takes of it, which is
+ * what the words at its start count with, and what a client hears when it is full.
+ */
+#include "tests/support/harness.h"
+#include "tests/support/rawclient.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void set_nofile(pid_t pid, rlim_t n, rlim_t most) {
+    struct rlimit limit = {n, most};
+    CHECK(prlimit(pid, RLIMIT_NOFILE, &limit, NULL) == 0, "prlimit: %s", strerror(errno));
+}
+
+/* ---- what is counted ---------------------------------------------------------------------------
+ */
+
+/* Exactly so many more than before. */
+static void expect_more(struct tdaemon *d, unsigned before, unsigned count, const char *what) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    unsigned now;
+    while ((now = tdaemon_fds(d)) != before + count) {
+        CHECK(now_ms() < deadline, "%s: %u descriptors more, not %u", what, now - before, count);
+        sleep_ms(5);
+    }
+}
+
+/* What it has when nothing is going on. */
+static unsigned at_rest(struct tdaemon *d) {
+    unsigned before, now = 0;
+    close(raw_session(tdaemon_dir(d)));
+    do {
+        before = now;
+        sleep_ms(100);
+        now = tdaemon_fds(d);
+    } while (now != before);
+    return now;
+}
+
+static void sessions_rings_and_pools_take_what_is_counted(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    unsigned own = at_rest(d);
+    struct raw_ring unready, ring;
+    struct raw_pool pool;
+    printf("  a daemon alone has %u descriptors\n", own);
+    CHECK(own < 64 + 8, "a daemon with one worker has %u descriptors of its own", own);
+    int sock = raw_session(tdaemon_dir(d));
+    expect_more(d, own, 1, "a session");
+    CHECK(raw_ring_make(sock, 16, &unready) == 0, "ring");
+    expect_more(d, own, 1 + 4, "a session and a ring that is not ready");
+    CHECK(raw_ring_create(sock, 16, &ring) == 0, "ring");
+    expect_more(d, own, 1 + 4 + 2, "a session, a ring that is not ready and one that is");
+    CHECK(raw_pool_make(sock, 4096, 0, &pool) == 0, "pool");
+    expect_more(d, own, 1 + 4 + 2 + 1, "all that and a pool that is not ready");
+    raw_populate_and_seal(pool.base, pool.bytes, pool.fd);
+    CHECK(raw_pool_ready(sock, pool.handle, NULL) == 0, "pool");
+    expect_more(d, own, 1 + 4 + 2, "all that and a pool that is ready");
+    raw_ring_unmap(&unready);
+    raw_ring_unmap(&ring);
+    raw_pool_unmap(&pool);
+    close(sock);
+    expect_more(d, own, 0, "nothing");
+    tdaemon_stop(d);
+}
+
+static void a_peer_takes_what_is_counted(void) {
+    struct tdaemon *owner = tdaemon_start("127.0.0.1", NULL);
+    struct tdaemon *lessee = tdaemon_start("127.0.0.1", NULL);
+    int granter = raw_session(tdaemon_dir(owner)), user = raw_session(tdaemon_dir(lessee));
+    unsigned before_owner = tdaemon_fds(owner), before_lessee = tdaemon_fds(lessee);
+    struct raw_pool pool;
+    struct rdmad_lease_grant_rep granted;
+    struct rdmad_lease_attach_rep attached;
+    char text[RDMAD_TEXT_MAX + 1];
+    CHECK(raw_pool_create(granter, 4096, 0, &pool) == 0, "pool");
+    CHECK(raw_grant(granter, &pool, UINT64_C(600000000000), &granted, text) == 0, "%s", text);
+    CHECK(raw_attach(user, granted.uri, &attached, text) == 0, "%s", text);
+    expect_more(owner, before_owner, 2, "a peer that dialled, with one worker");
+    expect_more(lessee, before_lessee, 2, "a peer that was dialled, with one worker");
+    raw_pool_unmap(&pool);
+    close(granter);
+    close(user);
+    tdaemon_stop(lessee);
+    tdaemon_stop(owner);
+}
+
+/* ---- what is said at its start -----------------------------------------------------------------
+ */
+
+static struct tdaemon *start_with(rlim_t files) {
+    char path[128];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof(path), "%s/descriptors.json", tmp ? tmp : "/tmp");
+    FILE *f = fopen(path, "we");
+    CHECK(f && fputs("{\"limits\": {\"sessions\": 100, \"sessions_per_uid\": 100, "
+                     "\"mappings\": 200}, \"peer\": {\"max\": 10}}\n",
+                     f) > 0,
+          "%s", path);
+    CHECK(fclose(f) == 0, "%s", path);
+    set_nofile(0, files, files);
+    struct tdaemon *d = tdaemon_start("127.0.0.1", (const char *[]){"--config", path, NULL});
+    unlink(path);
+    return d;
+}
+
+/* 64 and 8 for the one worker; 100 sessions, 3 each; 10 peers, 2 each. */
+static void too_few_for_what_the_limits_allow_is_said_at_the_start(void) {
+    struct tdaemon *d = start_with(391);
+    CHECK(tdaemon_logged(d, "391 files can be open, and 100 sessions (limits.sessions) with a ring "
+                            "each and 10 peers (peer.max) may need 392: raise LimitNOFILE"),
+          "nothing is said of 391 files where 392 may be needed");
+    tdaemon_stop(d);
+}
+
+/* 65 for each session, 2 for each mapping, and the rest as above. */
+static void too_few_for_what_clients_can_make_it_keep_is_said_at_the_start(void) {
+    struct tdaemon *d = start_with(392);
+    CHECK(!tdaemon_logged(d, "may need"), "392 files are said not to be enough");
+    CHECK(tdaemon_logged(d, "can make rdmad keep 6992 (100 limits.sessions, 200 limits.mappings)"),
+          "nothing is said of 392 files where 6992 may be kept");
+    tdaemon_stop(d);
+}
+
+static void enough_is_not_worth_a_word(void) {
+    struct tdaemon *d = start_with(6992);
+    CHECK(!tdaemon_logged(d, "files can be open"), "6992 files are said not to be enough");
+    tdaemon_stop(d);
+}
+
+/* ---- when it is full --------------------------------------------------------------------------
+ */
+
+static void expect_turned_away(const char *dir, int code, const char *words) {
+    struct raw_packet p;
+    int sock = raw_connect(dir);
+    CHECK(raw_recv(sock, &p, (int)TEST_PATIENCE_MS) && p.size > sizeof(p.header),
+          "who is turned away hears nothing");
+    CHECK(p.header.type == RDMAD_EV_SESSION_ENDED && p.header.status == code, "type %u, status %d",
+          p.header.type, p.header.status);
+    CHECK(strstr(raw_text(&p), words), "said: %s", raw_text(&p));
+    printf("  said: %s\n", raw_text(&p));
+    CHECK(raw_ended(sock, (int)TEST_PATIENCE_MS), "who is turned away is not closed");
+    close(sock);
+}
+
+/* Connects until somebody is turned away, who hears it without having asked anything. */
+static unsigned fill_table(struct tdaemon *d, int *socks, unsigned most) {
+    struct raw_packet p;
+    unsigned n = 0;
+    while (n < most) {
+        socks[n] = raw_connect(tdaemon_dir(d));
+        if (raw_recv(socks[n], &p, 200)) {
+            close(socks[n]);
+            return n;
+        }
+        n++;
+    }
+    return n;
+}
+
+static void who_finds_no_descriptor_left_is_told_so(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    int socks[16];
+    unsigned fds = tdaemon_fds(d);
+    struct rlimit before;
+    CHECK(prlimit(tdaemon_pid(d), RLIMIT_NOFILE, NULL, &before) == 0, "prlimit");
+    set_nofile(tdaemon_pid(d), fds + 4, before.rlim_max);
+    unsigned n = fill_table(d, socks, 16);
+    CHECK(n < 16, "%u clients fit where there should be room for few", n);
+    for (int i = 0; i < 3; i++)
+        expect_turned_away(tdaemon_dir(d), RDMAD_E_LIMIT, "no descriptor left");
+    close(socks[--n]);
+    for (uint64_t deadline = now_ms() + TEST_PATIENCE_MS; fill_table(d, &socks[n], 1) == 0;)
+        CHECK(now_ms() < deadline, "there is no room again");
+    n++;
+    while (n)
+        close(socks[--n]);
+    tdaemon_expect_fds(d, fds);
+    tdaemon_stop(d);
+}
+
+TEST_MAIN(CASE(sessions_rings_and_pools_take_what_is_counted), CASE(a_peer_takes_what_is_counted),
+          CASE(too_few_for_what_the_limits_allow_is_said_at_the_start),
+          CASE(too_few_for_what_clients_can_make_it_keep_is_said_at_the_start),
+          CASE(enough_is_not_worth_a_word), CASE(who_finds_no_descriptor_left_is_told_so))
