@@ -6,6 +6,9 @@
  * packet goes into the queue, with duplicates of its descriptors, and reading pauses until the
  * queue is empty: a client that does not take its answers gets to ask no more.
  *
+ * What cannot be passed of a packet is its descriptors: then the packet stays in the queue without
+ * them, and comes back by the unsent callback when its turn is there.
+ *
  * A connection ends either from below (end of file, error, overflow: it is freed, then closed is
  * called) or from above (conn_close, also from inside a callback). What fails inside conn_send is
  * reported in a later turn, so no caller of conn_send ever finds the ground gone.
@@ -37,6 +40,7 @@ struct packet {
     size_t size;
     unsigned nfds;
     int fds[RDMAD_MSG_MAX_FDS];
+    const char *unsent; /* why its descriptors cannot be passed; it has none then */
     unsigned char data[];
 };
 
@@ -123,6 +127,15 @@ static void conn_lost(struct conn *c, const char *why) {
     events->closed(user, why);
 }
 
+/* After a turn: goes the way that the turn decided. */
+static void turn_over(struct conn *c, const char *over) {
+    c->in_turn = false;
+    if (c->gone)
+        conn_free(c);
+    else if (over)
+        conn_lost(c, over);
+}
+
 /* ---- output --------------------------------------------------------------------------------- */
 
 static void set_broken(struct conn *c, const char *why) {
@@ -132,38 +145,75 @@ static void set_broken(struct conn *c, const char *why) {
     event_active(c->writable, EV_WRITE, 1);
 }
 
-static const char *send_failed(void) {
-    if (errno == EPIPE || errno == ECONNRESET)
-        return "the client is gone";
-    if (errno == ETOOMANYREFS)
-        return "too many descriptors are on their way to clients that do not take them";
-    return "the socket failed";
+static bool is_gone(int error) {
+    return error == EPIPE || error == ECONNRESET;
 }
 
+static const char *send_failed(void) {
+    return is_gone(errno) ? "the client is gone" : "the socket failed";
+}
+
+static const char *why_unsent(void) {
+    return errno == ETOOMANYREFS
+               ? "as many descriptors as this rdmad may have files open (LimitNOFILE) are on their "
+                 "way to clients that do not take them"
+               : "rdmad has no descriptor or no memory left for it";
+}
+
+/* Whether a packet with descriptors could be told of without them. */
+static bool can_be_undone(const struct conn *c, unsigned nfds) {
+    return nfds && c->events->unsent && !is_gone(errno);
+}
+
+static struct packet *packet_new(const void *data, size_t size) {
+    struct packet *p = malloc(sizeof(*p) + size);
+    if (!p)
+        return NULL;
+    *p = (struct packet){.size = size};
+    memcpy(p->data, data, size);
+    return p;
+}
+
+static void drop_fds(struct packet *p) {
+    while (p->nfds)
+        close(p->fds[--p->nfds]);
+}
+
+static int copy_fds(struct packet *p, const int *fds, unsigned nfds) {
+    for (; p->nfds < nfds; p->nfds++) {
+        p->fds[p->nfds] = fcntl(fds[p->nfds], F_DUPFD_CLOEXEC, 3);
+        if (p->fds[p->nfds] < 0)
+            return RDMAD_E_SYSTEM;
+    }
+    return 0;
+}
+
+/* failed: its descriptors cannot be passed, and errno says why. */
 static void queue_packet(struct conn *c, const void *data, size_t size, const int *fds,
-                         unsigned nfds) {
-    if (c->queued_bytes + size > QUEUE_BYTES || c->queued_fds + nfds > QUEUE_FDS) {
+                         unsigned nfds, bool failed) {
+    const char *why = failed ? why_unsent() : NULL;
+    if (c->queued_bytes + size > QUEUE_BYTES || (!failed && c->queued_fds + nfds > QUEUE_FDS)) {
         set_broken(c, "the client does not read what it is sent");
         return;
     }
-    struct packet *p = malloc(sizeof(*p) + size);
+    struct packet *p = packet_new(data, size);
     if (!p) {
         set_broken(c, "out of memory for what the client has not read");
         return;
     }
-    p->size = size;
-    memcpy(p->data, data, size);
-    for (p->nfds = 0; p->nfds < nfds; p->nfds++) {
-        p->fds[p->nfds] = fcntl(fds[p->nfds], F_DUPFD_CLOEXEC, 3);
-        if (p->fds[p->nfds] < 0) {
+    if (!failed && copy_fds(p, fds, nfds)) {
+        why = why_unsent();
+        drop_fds(p);
+        if (!can_be_undone(c, nfds)) {
             packet_free(p);
             set_broken(c, "out of descriptors for what the client has not read");
             return;
         }
     }
+    p->unsent = why;
     list_append(&c->queue, &p->node);
     c->queued_bytes += size;
-    c->queued_fds += nfds;
+    c->queued_fds += p->nfds;
     event_del(c->readable);
     event_add(c->writable, NULL);
 }
@@ -175,55 +225,77 @@ void conn_send(struct conn *c, const void *data, size_t size, const int *fds, un
     if (list_empty(&c->queue))
         rc = rdmad_fdmsg_send(c->fd, data, size, fds, nfds);
     if (rc == RDMAD_E_AGAIN)
-        queue_packet(c, data, size, fds, nfds);
+        queue_packet(c, data, size, fds, nfds, false);
+    else if (rc && can_be_undone(c, nfds))
+        queue_packet(c, data, size, NULL, 0, true);
     else if (rc)
         set_broken(c, send_failed());
 }
 
-/* Sends what the socket takes. 0, RDMAD_E_AGAIN or RDMAD_E_SYSTEM. */
+static struct packet *next_packet(struct conn *c) {
+    struct list *node = list_first(&c->queue);
+    return node ? list_entry(node, struct packet, node) : NULL;
+}
+
+static void unqueue(struct conn *c, struct packet *p) {
+    c->queued_bytes -= p->size;
+    c->queued_fds -= p->nfds;
+    list_remove(&p->node);
+}
+
+/* Sends what the socket takes. 0, RDMAD_E_AGAIN or RDMAD_E_SYSTEM; RDMAD_E_FDS: the next packet is
+ * one to be undone. */
 static int flush(struct conn *c) {
-    struct list *node;
-    while ((node = list_first(&c->queue))) {
-        struct packet *p = list_entry(node, struct packet, node);
-        int rc = rdmad_fdmsg_send(c->fd, p->data, p->size, p->fds, p->nfds);
+    struct packet *p;
+    while ((p = next_packet(c))) {
+        int rc =
+            p->unsent ? RDMAD_E_FDS : rdmad_fdmsg_send(c->fd, p->data, p->size, p->fds, p->nfds);
+        if (rc == RDMAD_E_SYSTEM && can_be_undone(c, p->nfds)) {
+            p->unsent = why_unsent();
+            c->queued_fds -= p->nfds;
+            drop_fds(p);
+            rc = RDMAD_E_FDS;
+        }
         if (rc)
             return rc;
-        c->queued_bytes -= p->size;
-        c->queued_fds -= p->nfds;
-        list_remove(node);
+        unqueue(c, p);
         packet_free(p);
     }
     return 0;
 }
 
+/* The callee may send, which queues behind what is there, or close c. */
+static void give_back(struct conn *c) {
+    struct packet *p = next_packet(c);
+    unqueue(c, p);
+    c->events->unsent(c->user, p->data, p->size, p->unsent);
+    packet_free(p);
+}
+
 static void on_writable(evutil_socket_t fd, short what, void *arg) {
     struct conn *c = arg;
+    int rc = 0;
     (void)fd, (void)what;
-    int rc = c->broken ? 0 : flush(c);
+    c->in_turn = true;
+    while (!c->broken && !c->gone && (rc = flush(c)) == RDMAD_E_FDS)
+        give_back(c);
     if (c->broken) {
-        conn_lost(c, c->broken);
-    } else if (rc == RDMAD_E_AGAIN) {
+        turn_over(c, c->broken);
+    } else if (!c->gone && rc == RDMAD_E_AGAIN) {
         event_add(c->writable, NULL);
-    } else if (rc) {
-        conn_lost(c, send_failed());
+        turn_over(c, NULL);
+    } else if (!c->gone && rc) {
+        turn_over(c, send_failed());
     } else {
-        if (!c->taking)
+        if (!c->gone && !c->taking)
             event_add(c->readable, NULL);
-        if (c->events->drained)
+        if (!c->gone && c->events->drained)
             c->events->drained(c->user); /* may close c */
+        turn_over(c, NULL);
     }
 }
 
 /* ---- input ---------------------------------------------------------------------------------- */
-
-/* After a turn: goes the way that the turn decided. */
-static void turn_over(struct conn *c, const char *over) {
-    c->in_turn = false;
-    if (c->gone)
-        conn_free(c);
-    else if (over)
-        conn_lost(c, over);
-}
 
 /* What the porter received. A descriptor that is left is of a memfd, whose close waits for nobody.
  */

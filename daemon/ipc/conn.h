@@ -35,6 +35,10 @@ struct conn_events {
     /* A packet with descriptors is lost, because the porter ended while it looked. The callee
      * closes the connection. */
     void (*lost)(void *user);
+    /* A packet whose descriptors could not be passed on, without them: what it tells of is to be
+     * undone. The kernel counts descriptors on their way to who has not read them, all of our
+     * user's together. why is a static text. NULL: the connection ends instead. */
+    void (*unsent)(void *user, const void *data, size_t size, const char *why);
     /* End of file, error or overflow; why is a static text. The conn is already freed. */
     void (*closed)(void *user, const char *why);
     /* All that waited has been sent. May be NULL. */

@@ -15,6 +15,10 @@ static void on_packet(void *user, const void *data, size_t size, int *fds, unsig
     serve_message(user, data, size, fds, nfds);
 }
 
+static void on_unsent(void *user, const void *data, size_t size, const char *why) {
+    serve_unsent(user, data, size, why);
+}
+
 static void on_closed(void *user, const char *why) {
     struct session *s = user;
     s->conn = NULL; /* freed already */
@@ -38,8 +42,11 @@ static void on_lost(void *user) {
     session_close(user, &why);
 }
 
-static const struct conn_events events = {
-    .packet = on_packet, .lost = on_lost, .closed = on_closed, .drained = on_drained};
+static const struct conn_events events = {.packet = on_packet,
+                                          .lost = on_lost,
+                                          .unsent = on_unsent,
+                                          .closed = on_closed,
+                                          .drained = on_drained};
 
 /* Says why there is no session to somebody who has not asked anything yet. */
 static void turn_away(struct conn *c, const struct error *why) {

@@ -30,6 +30,10 @@ void serve_refuse(void *state, int fd);
 /* One packet as it came, with conn_events.packet's descriptor. */
 void serve_message(struct session *s, const void *data, size_t size, int *fds, unsigned nfds);
 
+/* An answer that was sent with descriptors, which could not be passed on: gives back what was made
+ * and fails the request. */
+void serve_unsent(struct session *s, const void *answer, size_t size, const char *why);
+
 void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
                  unsigned nfds);
 void serve_fail(const struct request *rq, const struct error *why);

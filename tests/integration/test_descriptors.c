@@ -7,9 +7,13 @@
 #include "tests/support/rawclient.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void set_nofile(pid_t pid, rlim_t n, rlim_t most) {
@@ -132,6 +136,74 @@ static void enough_is_not_worth_a_word(void) {
     tdaemon_stop(d);
 }
 
+/* ---- when too many are on their way ------------------------------------------------------------
+ */
+
+#define PLAIN_UID 65528u
+#define FEW_FILES 300u
+
+/* The kernel counts what is on its way for a user, and lets root have as much as it likes. */
+static void become_plain(void) {
+    static char dir[128];
+    const char *tmp = getenv("TMPDIR");
+    if (getuid())
+        return;
+    snprintf(dir, sizeof(dir), "%s/plain.XXXXXX", tmp ? tmp : "/tmp");
+    CHECK(mkdtemp(dir) && chown(dir, PLAIN_UID, PLAIN_UID) == 0, "%s", dir);
+    CHECK(setenv("TMPDIR", dir, 1) == 0, "setenv");
+    CHECK(!setgroups(0, NULL) && !setresgid(PLAIN_UID, PLAIN_UID, PLAIN_UID) &&
+              !setresuid(PLAIN_UID, PLAIN_UID, PLAIN_UID),
+          "cannot become uid %u", PLAIN_UID);
+}
+
+static void fill_what_may_be_in_flight(int pair[2]) {
+    int fds[100], rc;
+    for (unsigned i = 0; i < 100; i++)
+        fds[i] = STDIN_FILENO;
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    while ((rc = raw_send(pair[0], "x", 1, fds, 100)) == 0)
+        ;
+    CHECK(rc == -ETOOMANYREFS, "send: %s", strerror(-rc));
+}
+
+static void expect_refused(int sock, uint16_t type, const void *req, size_t size) {
+    struct raw_packet reply;
+    int status = raw_request(sock, type, req, size, &reply);
+    CHECK(status == RDMAD_E_LIMIT, "status %d of message %u", status, type);
+    CHECK(strstr(raw_text(&reply), "cannot be passed on") &&
+              strstr(raw_text(&reply), "LimitNOFILE"),
+          "said: %s", raw_text(&reply));
+    printf("  said: %s\n", raw_text(&reply));
+}
+
+static void an_answer_whose_descriptors_cannot_be_passed_fails_its_request_alone(void) {
+    const struct rdmad_ring_create_req ring_req = {.sq_entries = 16};
+    const struct rdmad_pool_create_req pool_req = {.bytes = 4096};
+    struct raw_ring ring;
+    struct raw_pool pool;
+    int pair[2];
+    become_plain();
+    set_nofile(0, FEW_FILES, FEW_FILES);
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    unsigned own = at_rest(d);
+    int sock = raw_session(tdaemon_dir(d));
+    json_t *before = tdaemon_objects(d);
+    fill_what_may_be_in_flight(pair);
+    expect_refused(sock, RDMAD_MSG_RING_CREATE, &ring_req, sizeof(ring_req));
+    expect_refused(sock, RDMAD_MSG_POOL_CREATE, &pool_req, sizeof(pool_req));
+    expect_more(d, own, 1, "a session whose requests failed");
+    tdaemon_expect_objects(d, before);
+    close(pair[0]);
+    close(pair[1]);
+    CHECK(raw_ring_create(sock, 16, &ring) == 0, "a ring, later");
+    CHECK(raw_pool_create(sock, 4096, 0, &pool) == 0, "a pool, later");
+    raw_ring_unmap(&ring);
+    raw_pool_unmap(&pool);
+    close(sock);
+    tdaemon_stop(d);
+}
+
 /* ---- when it is full --------------------------------------------------------------------------
  */
 
@@ -187,4 +259,6 @@ static void who_finds_no_descriptor_left_is_told_so(void) {
 TEST_MAIN(CASE(sessions_rings_and_pools_take_what_is_counted), CASE(a_peer_takes_what_is_counted),
           CASE(too_few_for_what_the_limits_allow_is_said_at_the_start),
           CASE(too_few_for_what_clients_can_make_it_keep_is_said_at_the_start),
-          CASE(enough_is_not_worth_a_word), CASE(who_finds_no_descriptor_left_is_told_so))
+          CASE(enough_is_not_worth_a_word),
+          CASE(an_answer_whose_descriptors_cannot_be_passed_fails_its_request_alone),
+          CASE(who_finds_no_descriptor_left_is_told_so))

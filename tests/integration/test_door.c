@@ -167,7 +167,7 @@ static void leave_circles(void) {
     for (uint64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(20)) {
         int sock = raw_connect(hostile_dir);
         cargo_circle(cargo_lingering(LINGER_S));
-        (void)!send(sock, "", 0, 0);
+        shutdown(sock, SHUT_WR); /* closing it here would be the first close */
         sleep_ms(20);
         close(sock);
     }

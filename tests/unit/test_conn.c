@@ -8,6 +8,7 @@
 #include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,6 +16,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,10 +25,10 @@ static struct event_base *base;
 static struct porter *porter;
 static struct conn *conn;
 static int client;
-static unsigned packets, last_nfds, drained, lost;
+static unsigned packets, last_nfds, drained, lost, unsent;
 static size_t last_size;
 static const char *closed_why;
-static bool close_in_packet, close_when_drained, echo, keep;
+static bool close_in_packet, close_when_drained, close_when_unsent, echo, keep;
 static int kept = -1, last_fd = -1;
 
 static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
@@ -70,7 +72,22 @@ static void on_lost(void *user) {
     conn = NULL;
 }
 
-static const struct conn_events events = {on_packet, on_lost, on_closed, on_drained};
+/* As a failed request is answered. */
+static void on_unsent(void *user, const void *data, size_t size, const char *why) {
+    cr_assert_eq(user, &packets);
+    cr_assert_eq(size, 6);
+    cr_assert_eq(memcmp(data, "answer", 6), 0);
+    cr_assert_not_null(strstr(why, "descriptor"), "%s", why);
+    unsent++;
+    if (close_when_unsent) {
+        conn_close(conn);
+        conn = NULL;
+        return;
+    }
+    conn_send(conn, "sorry", 5, NULL, 0);
+}
+
+static const struct conn_events events = {on_packet, on_lost, on_unsent, on_closed, on_drained};
 
 static unsigned open_fds(void) {
     unsigned n = 0;
@@ -379,6 +396,88 @@ Test(conn, more_descriptors_than_a_message_may_have_are_counted_as_more) {
     turn_until(&packets, 2);
     cr_assert_eq(last_nfds, RDMAD_MSG_MAX_FDS + 1);
     cr_assert_eq(open_fds(), before);
+}
+
+/* ---- descriptors that cannot be passed on ---------------------------------------------------- */
+
+static int in_flight[2];
+
+/* The kernel lets a user without privileges have as many on their way as files open. */
+static void use_up_what_may_be_in_flight(void) {
+    const struct rlimit low = {64, 64};
+    int fds[4] = {0, 0, 0, 0}, rc;
+    if (getuid() == 0)
+        cr_assert_eq(setresuid(65529, 65529, 65529), 0);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, in_flight), 0);
+    for (int i = 0; (rc = rdmad_fdmsg_send(in_flight[0], "x", 1, fds, 4)) == 0; i++)
+        cr_assert_lt(i, 100, "more than it may have are in flight");
+    cr_assert_eq(rc, RDMAD_E_SYSTEM);
+    cr_assert_eq(errno, ETOOMANYREFS);
+}
+
+static void expect_client_hears(const char *text) {
+    char buf[64] = "";
+    ssize_t n = recv(client, buf, sizeof(buf) - 1, MSG_DONTWAIT);
+    cr_expect_eq(n, (ssize_t)strlen(text));
+    cr_expect_str_eq(buf, text);
+}
+
+Test(conn, descriptors_that_cannot_be_passed_end_their_request_and_no_more) {
+    int null_fd = STDIN_FILENO;
+    use_up_what_may_be_in_flight();
+    unsigned before = open_fds();
+    conn_send(conn, "answer", 6, &null_fd, 1);
+    cr_expect_eq(unsent, 0, "conn_send calls nothing back");
+    turn();
+    cr_expect_eq(unsent, 1);
+    cr_expect_null(closed_why, "%s", closed_why);
+    expect_client_hears("sorry");
+    cr_expect_eq(open_fds(), before);
+    close(in_flight[0]);
+    close(in_flight[1]);
+    conn_send(conn, "answer", 6, &null_fd, 1);
+    turn();
+    cr_expect_eq(unsent, 1);
+    expect_client_hears("answer");
+    send(client, "abc", 3, 0);
+    turn();
+    cr_expect_eq(packets, 1, "it is still read from");
+}
+
+/* Packets that went before it fill the socket; those behind it keep their order. */
+Test(conn, nor_do_those_that_waited_for_the_client) {
+    static char much[2048];
+    int null_fd = STDIN_FILENO;
+    while (!conn_lags(conn))
+        conn_send(conn, much, sizeof(much), NULL, 0);
+    unsigned before = open_fds();
+    conn_send(conn, "answer", 6, &null_fd, 1);
+    conn_send(conn, "after", 5, NULL, 0);
+    cr_assert_eq(open_fds(), before + 1);
+    use_up_what_may_be_in_flight();
+    for (int i = 0; i < 2000 && !unsent; i++) {
+        cr_assert_gt(recv(client, much, sizeof(much), MSG_DONTWAIT), 5);
+        turn();
+    }
+    while (recv(client, much, 1, MSG_PEEK | MSG_TRUNC) == sizeof(much))
+        recv(client, much, sizeof(much), 0);
+    cr_expect_eq(unsent, 1);
+    cr_expect_null(closed_why, "%s", closed_why);
+    expect_client_hears("after");
+    expect_client_hears("sorry");
+    cr_expect_eq(open_fds(), before + 2, "those of the full pair, less the one that waited");
+}
+
+Test(conn, closing_from_inside_such_a_failure_is_safe) {
+    int null_fd = STDIN_FILENO;
+    use_up_what_may_be_in_flight();
+    close_when_unsent = true;
+    conn_send(conn, "answer", 6, &null_fd, 1);
+    conn_send(conn, "answer", 6, &null_fd, 1);
+    turn();
+    cr_expect_eq(unsent, 1);
+    cr_expect_null(closed_why);
 }
 
 Test(conn, end_of_file_is_told_once) {

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unsent.c - an answer whose descriptors could not be passed on: what it tells of is given back,
+ * and then the request fails.
+ */
+#include "daemon/base/log.h"
+#include "daemon/serve/later.h"
+#include "daemon/state/pool.h"
+#include "daemon/state/ring_object.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct undoing {
+    struct request *later;
+    struct error why;
+};
+
+static void undone(void *arg, const struct error *result) {
+    struct undoing *u = arg;
+    (void)result;
+    later_reply(u->later, &u->why, NULL, 0);
+    free(u);
+}
+
+/* What the answer's body begins with is the handle of what was made. */
+_Static_assert(offsetof(struct rdmad_ring_create_rep, ring) == 0 &&
+                   offsetof(struct rdmad_pool_create_rep, pool) == 0,
+               "an answer begins with the handle");
+
+static int undo(struct session *s, uint16_t type, uint64_t handle, struct undoing *u) {
+    struct error none;
+    if (type == RDMAD_MSG_RING_CREATE)
+        return ring_object_destroy(s, handle, undone, u, &none);
+    return pool_destroy(s, handle, undone, u, &none);
+}
+
+void serve_unsent(struct session *s, const void *answer, size_t size, const char *why) {
+    struct rdmad_msg_header h;
+    uint64_t handle;
+    struct error err;
+    if (size < sizeof(h) + sizeof(handle))
+        return;
+    memcpy(&h, answer, sizeof(h));
+    memcpy(&handle, (const char *)answer + sizeof(h), sizeof(handle));
+    struct request rq = {.session = s, .type = (uint16_t)(h.type & ~RDMAD_MSG_REPLY), .seq = h.seq};
+    error_set(&err, RDMAD_E_LIMIT, "the %s's descriptors cannot be passed on: %s; try again later",
+              rq.type == RDMAD_MSG_RING_CREATE ? "ring" : "pool", why);
+    LOG_LIMITED(WARNING, ("session %llu: %s", (unsigned long long)s->id, err.text));
+    struct undoing *u = malloc(sizeof(*u));
+    struct request *later = u ? later_new(&rq) : NULL;
+    if (!later) {
+        free(u);
+        session_close(s, &err); /* with all that it has */
+        return;
+    }
+    *u = (struct undoing){later, err};
+    if (undo(s, rq.type, handle, u))
+        undone(u, NULL); /* its client has ended it already */
+}
