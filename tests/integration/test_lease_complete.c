@@ -5,7 +5,7 @@
  *
  * Every promise is kept the same on one daemon (route local) and between two (route link).
  */
-#include "tests/support/client.h"
+#include "tests/support/two.h"
 
 #include <rdmad/rdmad.h>
 #include <signal.h>
@@ -13,92 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20, BUDGET = 4 * MIB, POOL = 8 * MIB };
-
-/* An owner at a, a lessee at b; b is a on route local. */
-struct two {
-    struct tdaemon *a, *b;
-    rdmad_session *owner, *lessee;
-    rdmad_pool *owner_pool, *lessee_pool;
-    char *theirs, *mine;
-    rdmad_service *service;
-    char uri[RDMAD_URI_MAX + 1]; /* of the service */
-};
-
-static struct two two_open(bool link) {
-    struct two t = {.a = tdaemon_start("127.0.0.1", NULL)};
-    t.b = link ? tdaemon_start("127.0.0.2", NULL) : t.a;
-    t.owner = client_open(t.a);
-    t.lessee = client_open(t.b);
-    CHECK(!rdmad_pool_create(t.owner, POOL, 0, &t.owner_pool), "%s", rdmad_last_error(t.owner));
-    CHECK(!rdmad_pool_create(t.lessee, POOL, 0, &t.lessee_pool), "%s", rdmad_last_error(t.lessee));
-    t.theirs = rdmad_pool_base(t.owner_pool);
-    t.mine = rdmad_pool_base(t.lessee_pool);
-    return t;
-}
-
-static void two_close(struct two *t) {
-    rdmad_close(t->lessee);
-    rdmad_close(t->owner);
-    if (t->b != t->a)
-        tdaemon_stop(t->b);
-    tdaemon_stop(t->a);
-}
-
-static void each_route(void (*promise)(struct two *t)) {
-    for (int link = 0; link < 2; link++) {
-        struct two t = two_open(link);
-        promise(&t);
-        two_close(&t);
-    }
-}
-
-static void refused(const rdmad_session *s, int rc, int code, const char *words) {
-    const char *text = rdmad_last_error(s);
-    CHECK(rc == code, "%s, not %s: %s", rdmad_errname(rc), rdmad_errname(code), text);
-    CHECK(strstr(text, words), "\"%s\" does not say \"%s\"", text, words);
-}
-
-static rdmad_lease *granted(struct two *t, uint32_t rights, uint64_t ttl_ms, uint32_t flags) {
-    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
-    rdmad_lease *l;
-    terms.ttl_ms = ttl_ms;
-    terms.rights = rights;
-    terms.flags = flags;
-    CHECK(!rdmad_lease_grant(t->owner, t->theirs, 64 * KIB, &terms, &l), "%s",
-          rdmad_last_error(t->owner));
-    return l;
-}
-
-static rdmad_lease *attached(rdmad_session *s, const char *uri) {
-    rdmad_lease *l;
-    CHECK(!rdmad_lease_attach(s, uri, 0, &l), "%s: %s", uri, rdmad_last_error(s));
-    return l;
-}
-
-static struct rdmad_lease_info info(const rdmad_lease *l) {
-    struct rdmad_lease_info i = RDMAD_LEASE_INFO_INIT;
-    rdmad_lease_get_info(l, &i);
-    return i;
-}
-
-/* Takes events until one of that type comes. */
-static struct rdmad_event await_event(rdmad_session *s, unsigned type) {
-    struct rdmad_event e = RDMAD_EVENT_INIT;
-    do {
-        int rc = rdmad_next_event(s, (int)TEST_PATIENCE_MS, &e);
-        CHECK(!rc, "waited for event %u: %s", type, rdmad_errname(rc));
-    } while (e.type != type);
-    return e;
-}
+enum { KIB = 1 << 10, MIB = 1 << 20, BUDGET = 4 * MIB };
 
 /* ---- leases of leases ----------------------------------------------------------------------- */
 
 #define ALL_BUT_ATOMIC (RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_DELEGATE)
 
 static void a_part(struct two *t) {
-    rdmad_lease *l = granted(t, ALL_BUT_ATOMIC, 0, 0);
-    rdmad_lease *whole = attached(t->lessee, rdmad_lease_uri(l)), *part, *none;
+    rdmad_lease *l = two_grant(t, ALL_BUT_ATOMIC, 0, 0);
+    rdmad_lease *whole = client_attach(t->lessee, rdmad_lease_uri(l)), *part, *none;
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     char uri[RDMAD_URI_MAX + 1], deeper[RDMAD_URI_MAX + 1];
     rdmad_session *third = client_open(t->b);
@@ -108,26 +31,28 @@ static void a_part(struct two *t) {
     terms.rights = RDMAD_RIGHT_WRITE;
     CHECK(!rdmad_lease_delegate(whole, 4 * KIB, 8 * KIB, &terms, 0, uri), "%s",
           rdmad_last_error(t->lessee));
-    part = attached(third, uri);
-    CHECK(info(part).length == 8 * KIB && info(part).rights == RDMAD_RIGHT_WRITE,
-          "%llu bytes, rights %u", (unsigned long long)info(part).length, info(part).rights);
-    CHECK(info(part).ttl_ms > 0 && info(part).ttl_ms <= info(l).ttl_ms + 1000,
+    part = client_attach(third, uri);
+    CHECK(client_info(part).length == 8 * KIB && client_info(part).rights == RDMAD_RIGHT_WRITE,
+          "%llu bytes, rights %u", (unsigned long long)client_info(part).length,
+          client_info(part).rights);
+    CHECK(client_info(part).ttl_ms > 0 && client_info(part).ttl_ms <= client_info(l).ttl_ms + 1000,
           "it outlives what it is of");
     memset(rdmad_pool_base(pool), 'p', 8 * KIB);
     CHECK(!rdmad_write(part, 0, rdmad_pool_base(pool), 8 * KIB), "%s", rdmad_last_error(third));
     CHECK(t->theirs[4 * KIB] == 'p' && t->theirs[12 * KIB - 1] == 'p', "it is not there");
     CHECK(!t->theirs[4 * KIB - 1] && !t->theirs[12 * KIB], "it is more than the part");
-    refused(third, rdmad_write(part, 1, rdmad_pool_base(pool), 8 * KIB), RDMAD_E_RANGE, "lease");
-    refused(third, rdmad_read(part, 0, rdmad_pool_base(pool), 8), RDMAD_E_RIGHTS, "lease");
-    refused(third, rdmad_lease_delegate(part, 0, 1, NULL, 0, deeper), RDMAD_E_DELEGATE,
-            "RDMAD_RIGHT_DELEGATE");
+    client_refused(third, rdmad_write(part, 1, rdmad_pool_base(pool), 8 * KIB), RDMAD_E_RANGE,
+                   "lease");
+    client_refused(third, rdmad_read(part, 0, rdmad_pool_base(pool), 8), RDMAD_E_RIGHTS, "lease");
+    client_refused(third, rdmad_lease_delegate(part, 0, 1, NULL, 0, deeper), RDMAD_E_DELEGATE,
+                   "RDMAD_RIGHT_DELEGATE");
 
     rdmad_lease_free(whole); /* the part is of the lease, not of the attach */
     CHECK(!rdmad_write(part, 0, rdmad_pool_base(pool), 1), "%s", rdmad_last_error(third));
     CHECK(!rdmad_lease_revoke(l), "%s", rdmad_last_error(t->owner));
     CHECK(rdmad_write(part, 0, rdmad_pool_base(pool), 1) == RDMAD_E_LEASE_REVOKED, "%s",
           rdmad_last_error(third));
-    CHECK(await_event(third, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_REVOKED, "why");
+    CHECK(client_event(third, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_REVOKED, "why");
     CHECK(rdmad_lease_attach(third, uri, 0, &none) == RDMAD_E_LEASE_REVOKED, "%s",
           rdmad_last_error(third));
     rdmad_lease_free(part);
@@ -136,7 +61,7 @@ static void a_part(struct two *t) {
 }
 
 static void a_part_grants_no_more_and_ends_with_its_lease(void) {
-    each_route(a_part);
+    two_each_route(a_part);
 }
 
 /* The owner takes count notifications of l, imm from first on, whoever left them. */
@@ -173,15 +98,15 @@ static void parts_tell(struct two *t) {
     char uri[RDMAD_URI_MAX + 1], deeper[RDMAD_URI_MAX + 1];
 
     for (size_t i = 0; i < sizeof(rights) / sizeof(*rights); i++) {
-        rdmad_lease *l = granted(t, rights[i], 0, 0);
-        rdmad_lease *whole = attached(t->lessee, rdmad_lease_uri(l)), *part, *grandchild;
+        rdmad_lease *l = two_grant(t, rights[i], 0, 0);
+        rdmad_lease *whole = client_attach(t->lessee, rdmad_lease_uri(l)), *part, *grandchild;
         terms.rights = rights[i];
         CHECK(!rdmad_lease_delegate(whole, 4 * KIB, 8 * KIB, &terms, 0, uri), "%s",
               rdmad_last_error(t->lessee));
-        part = attached(t->lessee, uri);
+        part = client_attach(t->lessee, uri);
         CHECK(!rdmad_lease_delegate(part, KIB, KIB, NULL, 0, deeper), "%s",
               rdmad_last_error(t->lessee));
-        grandchild = attached(t->lessee, deeper);
+        grandchild = client_attach(t->lessee, deeper);
         notify_and_take(t, part, l);
         notify_and_take(t, grandchild, l);
         notify_and_take(t, whole, l);
@@ -198,31 +123,33 @@ static void parts_tell(struct two *t) {
 }
 
 static void what_lessees_of_a_part_leave_its_leases_owner_takes(void) {
-    each_route(parts_tell);
+    two_each_route(parts_tell);
 }
 
 static void no_more_than_it_has(struct two *t) {
-    rdmad_lease *l = granted(t, RDMAD_RIGHT_READ | RDMAD_RIGHT_DELEGATE, 0, 0);
-    rdmad_lease *plain = granted(t, 0, 0, 0);
-    rdmad_lease *whole = attached(t->lessee, rdmad_lease_uri(l));
-    rdmad_lease *dull = attached(t->lessee, rdmad_lease_uri(plain));
+    rdmad_lease *l = two_grant(t, RDMAD_RIGHT_READ | RDMAD_RIGHT_DELEGATE, 0, 0);
+    rdmad_lease *plain = two_grant(t, 0, 0, 0);
+    rdmad_lease *whole = client_attach(t->lessee, rdmad_lease_uri(l));
+    rdmad_lease *dull = client_attach(t->lessee, rdmad_lease_uri(plain));
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     char uri[RDMAD_URI_MAX + 1];
     rdmad_session *s = t->lessee;
 
-    refused(s, rdmad_lease_delegate(dull, 0, 8, NULL, 0, uri), RDMAD_E_DELEGATE,
-            "RDMAD_RIGHT_DELEGATE");
-    refused(s, rdmad_lease_delegate(whole, 64 * KIB, 1, NULL, 0, uri), RDMAD_E_RANGE, "65536");
-    refused(s, rdmad_lease_delegate(whole, UINT64_MAX, 8, NULL, 0, uri), RDMAD_E_RANGE, "part");
-    refused(s, rdmad_lease_delegate(whole, 8, 0, NULL, 0, uri), RDMAD_E_RANGE, "part");
+    client_refused(s, rdmad_lease_delegate(dull, 0, 8, NULL, 0, uri), RDMAD_E_DELEGATE,
+                   "RDMAD_RIGHT_DELEGATE");
+    client_refused(s, rdmad_lease_delegate(whole, 64 * KIB, 1, NULL, 0, uri), RDMAD_E_RANGE,
+                   "65536");
+    client_refused(s, rdmad_lease_delegate(whole, UINT64_MAX, 8, NULL, 0, uri), RDMAD_E_RANGE,
+                   "part");
+    client_refused(s, rdmad_lease_delegate(whole, 8, 0, NULL, 0, uri), RDMAD_E_RANGE, "part");
     terms.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE;
-    refused(s, rdmad_lease_delegate(whole, 0, 8, &terms, 0, uri), RDMAD_E_RIGHTS, "0x3");
+    client_refused(s, rdmad_lease_delegate(whole, 0, 8, &terms, 0, uri), RDMAD_E_RIGHTS, "0x3");
     terms.rights = 64;
-    refused(s, rdmad_lease_delegate(whole, 0, 8, &terms, 0, uri), RDMAD_E_INVAL, "0x40");
-    refused(t->owner, rdmad_lease_delegate(l, 0, 8, NULL, 0, uri), RDMAD_E_PERM, "granted");
+    client_refused(s, rdmad_lease_delegate(whole, 0, 8, &terms, 0, uri), RDMAD_E_INVAL, "0x40");
+    client_refused(t->owner, rdmad_lease_delegate(l, 0, 8, NULL, 0, uri), RDMAD_E_PERM, "granted");
     for (unsigned i = 0; i < 256; i++)
         CHECK(!rdmad_lease_delegate(whole, i, 8, NULL, 0, uri), "%u: %s", i, rdmad_last_error(s));
-    refused(s, rdmad_lease_delegate(whole, 0, 8, NULL, 0, uri), RDMAD_E_LIMIT, "256");
+    client_refused(s, rdmad_lease_delegate(whole, 0, 8, NULL, 0, uri), RDMAD_E_LIMIT, "256");
     CHECK(!rdmad_lease_revoke(l), "%s", rdmad_last_error(t->owner));
     CHECK(rdmad_lease_delegate(whole, 0, 8, NULL, 0, uri) == RDMAD_E_LEASE_REVOKED, "%s",
           rdmad_last_error(s));
@@ -233,38 +160,39 @@ static void no_more_than_it_has(struct two *t) {
 }
 
 static void what_a_lease_does_not_have_cannot_be_handed_on(void) {
-    each_route(no_more_than_it_has);
+    two_each_route(no_more_than_it_has);
 }
 
 /* ---- how long ------------------------------------------------------------------------------- */
 
 static void alive(struct two *t) {
-    rdmad_lease *kept = granted(t, 0, 1000, RDMAD_LEASE_KEEP_ALIVE);
-    rdmad_lease *l = attached(t->lessee, rdmad_lease_uri(kept));
+    rdmad_lease *kept = two_grant(t, 0, 1000, RDMAD_LEASE_KEEP_ALIVE);
+    rdmad_lease *l = client_attach(t->lessee, rdmad_lease_uri(kept));
 
     sleep_ms(2500); /* the owner does nothing */
     CHECK(!rdmad_write(l, 0, t->mine, 64), "%s", rdmad_last_error(t->lessee));
     rdmad_close(t->owner);
-    CHECK(await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_ORPHANED, "why");
+    CHECK(client_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_ORPHANED, "why");
     t->owner = client_open(t->a);
     rdmad_lease_free(l);
 }
 
 static void a_lease_is_kept_alive_until_its_owner_is_gone(void) {
-    each_route(alive);
+    two_each_route(alive);
 }
 
 static void renewable(struct two *t) {
-    rdmad_lease *may = granted(t, 0, 1000, RDMAD_LEASE_RENEWABLE), *not = granted(t, 0, 60000, 0);
-    rdmad_lease *l = attached(t->lessee, rdmad_lease_uri(may));
-    rdmad_lease *other = attached(t->lessee, rdmad_lease_uri(not ));
+    rdmad_lease *may = two_grant(t, 0, 1000, RDMAD_LEASE_RENEWABLE),
+                *not = two_grant(t, 0, 60000, 0);
+    rdmad_lease *l = client_attach(t->lessee, rdmad_lease_uri(may));
+    rdmad_lease *other = client_attach(t->lessee, rdmad_lease_uri(not ));
 
-    refused(t->lessee, rdmad_lease_keep(other, 1), RDMAD_E_PERM, "RDMAD_LEASE_RENEWABLE");
+    client_refused(t->lessee, rdmad_lease_keep(other, 1), RDMAD_E_PERM, "RDMAD_LEASE_RENEWABLE");
     CHECK(!rdmad_lease_keep(l, 1), "%s", rdmad_last_error(t->lessee));
     sleep_ms(2500);
     CHECK(!rdmad_write(l, 0, t->mine, 64), "%s", rdmad_last_error(t->lessee));
     CHECK(!rdmad_lease_keep(l, 0), "%s", rdmad_last_error(t->lessee));
-    CHECK(await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_EXPIRED, "why");
+    CHECK(client_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_EXPIRED, "why");
     CHECK(rdmad_lease_keep(l, 1) == RDMAD_E_LEASE_EXPIRED, "%s", rdmad_last_error(t->lessee));
     rdmad_lease_free(l);
     rdmad_lease_free(other);
@@ -273,7 +201,7 @@ static void renewable(struct two *t) {
 }
 
 static void a_lessee_keeps_a_renewable_lease_and_no_other(void) {
-    each_route(renewable);
+    two_each_route(renewable);
 }
 
 static void two_releases(struct two *t) {
@@ -283,16 +211,16 @@ static void two_releases(struct two *t) {
     CHECK(!rdmad_lease_grant(t->owner, t->theirs, KIB, &terms, &l), "%s",
           rdmad_last_error(t->owner));
     for (int i = 0; i < 2; i++) {
-        one = attached(t->lessee, rdmad_lease_uri(l));
+        one = client_attach(t->lessee, rdmad_lease_uri(l));
         rdmad_lease_free(one);
     }
-    struct rdmad_event e = await_event(t->owner, RDMAD_EVENT_LEASE_ENDED);
+    struct rdmad_event e = client_event(t->owner, RDMAD_EVENT_LEASE_ENDED);
     CHECK(e.reason == RDMAD_E_LEASE_RELEASED && e.lease == l, "%s", e.text);
     rdmad_lease_free(l);
 }
 
 static void a_lease_ends_after_so_many_releases(void) {
-    each_route(two_releases);
+    two_each_route(two_releases);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -323,7 +251,8 @@ static void filled(struct two *t) {
     serve(t, 0);
     memset(t->theirs, 's', BUDGET); /* what was there is nobody's business */
     rdmad_lease *l = requested(t->lessee, t->uri, MIB + 1);
-    CHECK(info(l).length == MIB + 1 && info(l).rights == RDMAD_RIGHTS_DEFAULT, "its terms");
+    CHECK(client_info(l).length == MIB + 1 && client_info(l).rights == RDMAD_RIGHTS_DEFAULT,
+          "its terms");
     CHECK(!rdmad_read(l, 0, t->mine, MIB + 1), "%s", rdmad_last_error(t->lessee));
     for (size_t i = 0; i < MIB + 1; i++)
         CHECK(!t->mine[i], "byte %zu says what was there before", i);
@@ -332,22 +261,23 @@ static void filled(struct two *t) {
     CHECK(!rdmad_write(l, 0, t->mine, MIB + 1), "%s", rdmad_last_error(t->lessee));
     CHECK(!rdmad_lease_hand_over(l), "%s", rdmad_last_error(t->lessee));
 
-    struct rdmad_event e = await_event(t->owner, RDMAD_EVENT_HANDED_OVER);
+    struct rdmad_event e = client_event(t->owner, RDMAD_EVENT_HANDED_OVER);
     CHECK(e.service == t->service && e.length == MIB + 1, "%zu bytes", e.length);
     CHECK((char *)e.memory >= t->theirs && (char *)e.memory + e.length <= t->theirs + BUDGET,
           "it is not of the budget");
     CHECK(!memcmp(e.memory, t->mine, MIB + 1), "it is not what was written");
     /* It is the owner's until given back: nobody gets it, and then somebody does. */
     rdmad_lease *none;
-    refused(t->lessee, rdmad_lease_request(t->lessee, t->uri, 3 * MIB, NULL, 0, &none),
-            RDMAD_E_BUDGET, "at a piece");
+    client_refused(t->lessee, rdmad_lease_request(t->lessee, t->uri, 3 * MIB, NULL, 0, &none),
+                   RDMAD_E_BUDGET, "at a piece");
     CHECK(!rdmad_service_free(t->service, e.memory), "%s", rdmad_last_error(t->owner));
-    refused(t->owner, rdmad_service_free(t->service, e.memory), RDMAD_E_HANDLE, "given back");
+    client_refused(t->owner, rdmad_service_free(t->service, e.memory), RDMAD_E_HANDLE,
+                   "given back");
     rdmad_lease_free(requested(t->lessee, t->uri, 3 * MIB));
 }
 
 static void requested_memory_is_filled_and_handed_over(void) {
-    each_route(filled);
+    two_each_route(filled);
 }
 
 static void told_by_hand_over(struct two *t) {
@@ -361,53 +291,60 @@ static void told_by_hand_over(struct two *t) {
         terms.rights = rights[i];
         CHECK(!rdmad_lease_request(t->lessee, t->uri, KIB, &terms, 0, &l), "%s",
               rdmad_last_error(t->lessee));
-        refused(t->lessee, rdmad_write_notify(l, 0, t->mine, 8, 1), RDMAD_E_NO_WAITER,
-                "rdmad_lease_hand_over");
+        client_refused(t->lessee, rdmad_write_notify(l, 0, t->mine, 8, 1), RDMAD_E_NO_WAITER,
+                       "rdmad_lease_hand_over");
         CHECK(rdmad_last_outcome() == RDMAD_FAILED_UNTOUCHED, "outcome %d", rdmad_last_outcome());
         CHECK(!rdmad_write(l, 8, t->mine, 8), "%s", rdmad_last_error(t->lessee));
         CHECK(!rdmad_lease_hand_over(l), "%s", rdmad_last_error(t->lessee));
-        const char *filled_by = await_event(t->owner, RDMAD_EVENT_HANDED_OVER).memory;
+        const char *filled_by = client_event(t->owner, RDMAD_EVENT_HANDED_OVER).memory;
         CHECK(!filled_by[0], "a refused notification wrote");
         CHECK(filled_by[8] == 'n', "a write is not there");
     }
 }
 
 static void who_requested_tells_by_handing_over_alone(void) {
-    each_route(told_by_hand_over);
+    two_each_route(told_by_hand_over);
 }
 
 static void too_much(struct two *t) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     rdmad_lease *a, *b, *none;
     rdmad_session *s = t->lessee;
-    rdmad_lease *own = granted(t, 0, 0, 0), *plain = attached(s, rdmad_lease_uri(own));
+    rdmad_lease *own = two_grant(t, 0, 0, 0), *plain = client_attach(s, rdmad_lease_uri(own));
 
     serve(t, MIB);
-    refused(s, rdmad_lease_request(s, t->uri, MIB + 1, NULL, 0, &none), RDMAD_E_BUDGET, "1048576");
-    refused(s, rdmad_lease_request(s, t->uri, SIZE_MAX, NULL, 0, &none), RDMAD_E_BUDGET, "memory");
-    refused(s, rdmad_lease_request(s, t->uri, 0, NULL, 0, &none), RDMAD_E_INVAL, "one at least");
+    client_refused(s, rdmad_lease_request(s, t->uri, MIB + 1, NULL, 0, &none), RDMAD_E_BUDGET,
+                   "1048576");
+    client_refused(s, rdmad_lease_request(s, t->uri, SIZE_MAX, NULL, 0, &none), RDMAD_E_BUDGET,
+                   "memory");
+    client_refused(s, rdmad_lease_request(s, t->uri, 0, NULL, 0, &none), RDMAD_E_INVAL,
+                   "one at least");
     terms.rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_DELEGATE;
-    refused(s, rdmad_lease_request(s, t->uri, KIB, &terms, 0, &none), RDMAD_E_DELEGATE, "one");
+    client_refused(s, rdmad_lease_request(s, t->uri, KIB, &terms, 0, &none), RDMAD_E_DELEGATE,
+                   "one");
     terms = (struct rdmad_lease_terms)RDMAD_LEASE_TERMS_INIT;
     terms.ttl_ms = 30001;
-    refused(s, rdmad_lease_request(s, t->uri, KIB, &terms, 0, &none), RDMAD_E_LIMIT, "30000");
+    client_refused(s, rdmad_lease_request(s, t->uri, KIB, &terms, 0, &none), RDMAD_E_LIMIT,
+                   "30000");
     a = requested(s, t->uri, MIB); /* half of what is there and its own is all it may have */
     b = requested(s, t->uri, MIB);
-    refused(s, rdmad_lease_request(s, t->uri, 4 * KIB, NULL, 0, &none), RDMAD_E_BUDGET, "release");
-    refused(s, rdmad_lease_hand_over(plain), RDMAD_E_INVAL, "requested");
+    client_refused(s, rdmad_lease_request(s, t->uri, 4 * KIB, NULL, 0, &none), RDMAD_E_BUDGET,
+                   "release");
+    client_refused(s, rdmad_lease_hand_over(plain), RDMAD_E_INVAL, "requested");
     rdmad_lease_free(a);
     rdmad_lease_free(b);
     rdmad_lease_free(requested(s, t->uri, MIB));
 
     char other[RDMAD_URI_MAX + 2];
     snprintf(other, sizeof(other), "%s2", t->uri);
-    refused(s, rdmad_lease_request(s, other, KIB, NULL, 0, &none), RDMAD_E_NO_SERVICE, "memory2");
-    refused(s, rdmad_lease_request(s, rdmad_lease_uri(own), KIB, NULL, 0, &none), RDMAD_E_URI,
-            "service");
+    client_refused(s, rdmad_lease_request(s, other, KIB, NULL, 0, &none), RDMAD_E_NO_SERVICE,
+                   "memory2");
+    client_refused(s, rdmad_lease_request(s, rdmad_lease_uri(own), KIB, NULL, 0, &none),
+                   RDMAD_E_URI, "service");
     rdmad_service *poor;
     CHECK(!rdmad_listen(t->owner, "poor", NULL, &poor), "%s", rdmad_last_error(t->owner));
-    refused(s, rdmad_lease_request(s, rdmad_service_uri(poor), KIB, NULL, 0, &none), RDMAD_E_BUDGET,
-            "no memory");
+    client_refused(s, rdmad_lease_request(s, rdmad_service_uri(poor), KIB, NULL, 0, &none),
+                   RDMAD_E_BUDGET, "no memory");
     rdmad_service_close(poor);
     rdmad_lease_free(plain);
     rdmad_lease_free(own);
@@ -420,28 +357,28 @@ static void write_only(struct two *t) {
     terms.budget = t->theirs;
     terms.budget_bytes = BUDGET;
     terms.max_rights = RDMAD_RIGHT_DELEGATE;
-    refused(t->owner, rdmad_listen(t->owner, "memory", &terms, &t->service), RDMAD_E_RIGHTS,
-            "max_rights is 0x8");
+    client_refused(t->owner, rdmad_listen(t->owner, "memory", &terms, &t->service), RDMAD_E_RIGHTS,
+                   "max_rights is 0x8");
     terms.max_rights = RDMAD_RIGHT_WRITE;
     CHECK(!rdmad_listen(t->owner, "memory", &terms, &t->service), "%s", rdmad_last_error(t->owner));
     snprintf(t->uri, sizeof(t->uri), "%s", rdmad_service_uri(t->service));
-    refused(t->lessee, rdmad_lease_request(t->lessee, t->uri, KIB, NULL, 0, &l), RDMAD_E_RIGHTS,
-            "rights 0x3 were asked, service \"memory\" gives 0x2 at most");
+    client_refused(t->lessee, rdmad_lease_request(t->lessee, t->uri, KIB, NULL, 0, &l),
+                   RDMAD_E_RIGHTS, "rights 0x3 were asked, service \"memory\" gives 0x2 at most");
     wish.rights = RDMAD_RIGHT_WRITE;
     CHECK(!rdmad_lease_request(t->lessee, t->uri, KIB, &wish, 0, &l), "%s",
           rdmad_last_error(t->lessee));
     CHECK(!rdmad_write(l, 0, t->mine, KIB), "%s", rdmad_last_error(t->lessee));
-    refused(t->lessee, rdmad_read(l, 0, t->mine, KIB), RDMAD_E_RIGHTS, "read");
+    client_refused(t->lessee, rdmad_read(l, 0, t->mine, KIB), RDMAD_E_RIGHTS, "read");
     rdmad_lease_free(l);
     rdmad_service_close(t->service);
 }
 
 static void a_service_gives_the_rights_of_its_terms_and_no_more(void) {
-    each_route(write_only);
+    two_each_route(write_only);
 }
 
 static void a_request_beyond_the_budget_says_why(void) {
-    each_route(too_much);
+    two_each_route(too_much);
 }
 
 struct requester {
@@ -480,7 +417,7 @@ static void killed(struct two *t) {
 }
 
 static void what_a_killed_requester_had_is_free_again(void) {
-    each_route(killed);
+    two_each_route(killed);
 }
 
 static void closed(struct two *t) {
@@ -488,7 +425,7 @@ static void closed(struct two *t) {
     serve(t, 0);
     l = requested(t->lessee, t->uri, MIB);
     rdmad_service_close(t->service);
-    CHECK(await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_REVOKED, "why");
+    CHECK(client_event(t->lessee, RDMAD_EVENT_LEASE_ENDED).reason == RDMAD_E_LEASE_REVOKED, "why");
     CHECK(rdmad_lease_hand_over(l) == RDMAD_E_LEASE_REVOKED, "%s", rdmad_last_error(t->lessee));
     CHECK(rdmad_lease_request(t->lessee, t->uri, KIB, NULL, 0, &none) == RDMAD_E_NO_SERVICE, "%s",
           rdmad_last_error(t->lessee));
@@ -497,14 +434,14 @@ static void closed(struct two *t) {
 }
 
 static void a_service_that_closes_takes_its_memory_back(void) {
-    each_route(closed);
+    two_each_route(closed);
 }
 
 static void nothing_left(struct two *t) {
     /* With atomics: on some fabrics they make a daemon know itself, too. */
-    rdmad_lease *before = granted(t, RDMAD_RIGHTS_ALL, 0, 0);
+    rdmad_lease *before = two_grant(t, RDMAD_RIGHTS_ALL, 0, 0);
     rdmad_lease_free(
-        attached(t->lessee, rdmad_lease_uri(before))); /* the daemons know each other */
+        client_attach(t->lessee, rdmad_lease_uri(before))); /* the daemons know each other */
     rdmad_lease_free(before);
     sleep_ms(1000); /* and let go of the link */
     json_t *at_a = tdaemon_objects(t->a), *at_b = tdaemon_objects(t->b);
@@ -513,12 +450,14 @@ static void nothing_left(struct two *t) {
 
     t->owner = client_open(t->a);
     t->lessee = client_open(t->b);
-    CHECK(!rdmad_pool_create(t->owner, POOL, 0, &t->owner_pool), "%s", rdmad_last_error(t->owner));
+    CHECK(!rdmad_pool_create(t->owner, TWO_POOL, 0, &t->owner_pool), "%s",
+          rdmad_last_error(t->owner));
     t->theirs = rdmad_pool_base(t->owner_pool);
     serve(t, 0);
     for (unsigned i = 0; i < 5; i++)
         requested(t->lessee, t->uri, 300 * KIB);
-    rdmad_lease *l = attached(t->lessee, rdmad_lease_uri(granted(t, RDMAD_RIGHTS_ALL, 0, 0)));
+    rdmad_lease *l =
+        client_attach(t->lessee, rdmad_lease_uri(two_grant(t, RDMAD_RIGHTS_ALL, 0, 0)));
     CHECK(!rdmad_lease_delegate(l, 8, 8, NULL, 0, uri), "%s", rdmad_last_error(t->lessee));
     rdmad_close(t->owner);
     rdmad_close(t->lessee);
@@ -529,14 +468,14 @@ static void nothing_left(struct two *t) {
 }
 
 static void sessions_that_end_leave_nothing(void) {
-    each_route(nothing_left);
+    two_each_route(nothing_left);
 }
 
 /* ---- memory that is freed under a lease ----------------------------------------------------- */
 
 /* Whether piece is among all that the pool has to give. */
 static bool handed_out(rdmad_pool *pool, size_t size, const void *piece) {
-    static void *taken[POOL / KIB + 1];
+    static void *taken[TWO_POOL / KIB + 1];
     unsigned n = 0;
     bool found = false;
 
@@ -562,7 +501,7 @@ static void freed_under_a_lease(struct two *t) {
         terms.ttl_ms = 1000;
         CHECK(!rdmad_lease_grant(t->owner, piece, sizes[i], &terms, &own), "%s",
               rdmad_last_error(t->owner));
-        l = attached(t->lessee, rdmad_lease_uri(own));
+        l = client_attach(t->lessee, rdmad_lease_uri(own));
         rdmad_free(t->owner_pool, piece);
         if (handed_out(t->owner_pool, sizes[i], piece))
             CHECK(rdmad_write(l, 0, t->mine, 8), "a write landed in %zu bytes of somebody else's",
@@ -577,7 +516,7 @@ static void freed_under_a_lease(struct two *t) {
 }
 
 static void memory_freed_under_a_lease_is_nobody_elses_before_the_lease_has_ended(void) {
-    each_route(freed_under_a_lease);
+    two_each_route(freed_under_a_lease);
 }
 
 TEST_MAIN(CASE(a_part_grants_no_more_and_ends_with_its_lease),

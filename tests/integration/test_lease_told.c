@@ -3,88 +3,13 @@
  * test_lease_told.c - what owner and lessees are told of a lease by others: by an administrator who
  * ends it, and by lessees' daemons of its use. On one daemon and between two.
  */
-#include "tests/support/client.h"
+#include "tests/support/two.h"
 
 #include <rdmad/rdmad.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { KIB = 1 << 10, MIB = 1 << 20, POOL = 8 * MIB };
-
-/* An owner at a, a lessee at b; b is a on route local. */
-struct two {
-    struct tdaemon *a, *b;
-    rdmad_session *owner, *lessee;
-    rdmad_pool *owner_pool, *lessee_pool;
-    char *theirs, *mine;
-};
-
-static struct two two_open(bool link) {
-    struct two t = {.a = tdaemon_start("127.0.0.1", NULL)};
-    t.b = link ? tdaemon_start("127.0.0.2", NULL) : t.a;
-    t.owner = client_open(t.a);
-    t.lessee = client_open(t.b);
-    CHECK(!rdmad_pool_create(t.owner, POOL, 0, &t.owner_pool), "%s", rdmad_last_error(t.owner));
-    CHECK(!rdmad_pool_create(t.lessee, POOL, 0, &t.lessee_pool), "%s", rdmad_last_error(t.lessee));
-    t.theirs = rdmad_pool_base(t.owner_pool);
-    t.mine = rdmad_pool_base(t.lessee_pool);
-    return t;
-}
-
-static void two_close(struct two *t) {
-    rdmad_close(t->lessee);
-    rdmad_close(t->owner);
-    if (t->b != t->a)
-        tdaemon_stop(t->b);
-    tdaemon_stop(t->a);
-}
-
-static void each_route(void (*promise)(struct two *t)) {
-    for (int link = 0; link < 2; link++) {
-        struct two t = two_open(link);
-        promise(&t);
-        two_close(&t);
-    }
-}
-
-static void refused(const rdmad_session *s, int rc, int code, const char *words) {
-    const char *text = rdmad_last_error(s);
-    CHECK(rc == code, "%s, not %s: %s", rdmad_errname(rc), rdmad_errname(code), text);
-    CHECK(strstr(text, words), "\"%s\" does not say \"%s\"", text, words);
-}
-
-static rdmad_lease *granted(struct two *t, uint32_t rights, uint64_t ttl_ms, uint32_t flags) {
-    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
-    rdmad_lease *l;
-    terms.ttl_ms = ttl_ms;
-    terms.rights = rights;
-    terms.flags = flags;
-    CHECK(!rdmad_lease_grant(t->owner, t->theirs, 64 * KIB, &terms, &l), "%s",
-          rdmad_last_error(t->owner));
-    return l;
-}
-
-static rdmad_lease *attached(rdmad_session *s, const char *uri) {
-    rdmad_lease *l;
-    CHECK(!rdmad_lease_attach(s, uri, 0, &l), "%s: %s", uri, rdmad_last_error(s));
-    return l;
-}
-
-static struct rdmad_lease_info info(const rdmad_lease *l) {
-    struct rdmad_lease_info i = RDMAD_LEASE_INFO_INIT;
-    rdmad_lease_get_info(l, &i);
-    return i;
-}
-
-/* Takes events until one of that type comes. */
-static struct rdmad_event await_event(rdmad_session *s, unsigned type) {
-    struct rdmad_event e = RDMAD_EVENT_INIT;
-    do {
-        int rc = rdmad_next_event(s, (int)TEST_PATIENCE_MS, &e);
-        CHECK(!rc, "waited for event %u: %s", type, rdmad_errname(rc));
-    } while (e.type != type);
-    return e;
-}
+enum { KIB = 1 << 10 };
 
 #define ALL_BUT_ATOMIC (RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_DELEGATE)
 
@@ -110,7 +35,7 @@ static json_t *row_of(struct two *t, uint64_t id) {
 }
 
 static void use_is_told(struct two *t) {
-    rdmad_lease *l = granted(t, 0, 0, 0), *there = attached(t->lessee, rdmad_lease_uri(l));
+    rdmad_lease *l = two_grant(t, 0, 0, 0), *there = client_attach(t->lessee, rdmad_lease_uri(l));
     bool link = t->a != t->b;
     struct rdmad_lease_audit a = audited(l);
     CHECK(!a.ops && !a.said_ops, "nobody has used it");
@@ -134,44 +59,46 @@ static void use_is_told(struct two *t) {
     if (!link || !strcmp(test_fabric(), "tcp"))
         CHECK(a.ops == 102 && a.bytes_read == 10 && a.bytes_written == 400 * KIB,
               "%llu ops were counted", (unsigned long long)a.ops);
-    json_t *row = row_of(t, info(l).id), *said = json_object_get(row, "lessees_daemons_say");
+    json_t *row = row_of(t, client_info(l).id), *said = json_object_get(row, "lessees_daemons_say");
     CHECK(json_integer_value(json_object_get(said, "ops")) == (link ? 102 : 0), "it is shown");
     json_decref(row);
     rdmad_lease_free(l);
 }
 
 static void an_audit_tells_what_lessees_daemons_say_apart(void) {
-    each_route(use_is_told);
+    two_each_route(use_is_told);
 }
 
 /* ---- an administrator's end ----------------------------------------------------------------- */
 
 static void admin_revokes(struct two *t) {
-    rdmad_lease *l = granted(t, ALL_BUT_ATOMIC, 0, 0);
-    rdmad_lease *there = attached(t->lessee, rdmad_lease_uri(l)), *part, *none;
+    rdmad_lease *l = two_grant(t, ALL_BUT_ATOMIC, 0, 0);
+    rdmad_lease *there = client_attach(t->lessee, rdmad_lease_uri(l)), *part, *none;
     char uri[RDMAD_URI_MAX + 1];
     struct rdmad_event e = RDMAD_EVENT_INIT;
 
     CHECK(!rdmad_lease_delegate(there, 0, 4 * KIB, NULL, 0, uri), "%s",
           rdmad_last_error(t->lessee));
-    part = attached(t->lessee, uri);
+    part = client_attach(t->lessee, uri);
     CHECK(!rdmad_write(there, 0, t->mine, 8), "%s", rdmad_last_error(t->lessee));
-    json_decref(
-        tdaemon_call(t->a, "lease.revoke", json_pack("{s:I}", "id", (json_int_t)info(l).id)));
-    e = await_event(t->owner, RDMAD_EVENT_LEASE_ENDED);
+    json_decref(tdaemon_call(t->a, "lease.revoke",
+                             json_pack("{s:I}", "id", (json_int_t)client_info(l).id)));
+    e = client_event(t->owner, RDMAD_EVENT_LEASE_ENDED);
     CHECK(e.lease == l && e.reason == RDMAD_E_LEASE_ADMIN &&
               strstr(e.text, "revoked by an administrator"),
           "the owner hears %s: %s", rdmad_errname(e.reason), e.text);
     for (int i = 0; i < 2; i++) {
-        e = await_event(t->lessee, RDMAD_EVENT_LEASE_ENDED);
+        e = client_event(t->lessee, RDMAD_EVENT_LEASE_ENDED);
         CHECK((e.lease == there || e.lease == part) && e.reason == RDMAD_E_LEASE_ADMIN &&
                   strstr(e.text, "revoked by an administrator"),
               "a lessee hears %s: %s", rdmad_errname(e.reason), e.text);
     }
-    refused(t->lessee, rdmad_write(there, 0, t->mine, 8), RDMAD_E_LEASE_ADMIN, "administrator");
-    refused(t->lessee, rdmad_read(part, 0, t->mine, 8), RDMAD_E_LEASE_ADMIN, "administrator");
-    refused(t->lessee, rdmad_lease_attach(t->lessee, rdmad_lease_uri(l), 0, &none),
-            RDMAD_E_LEASE_ADMIN, "by an administrator");
+    client_refused(t->lessee, rdmad_write(there, 0, t->mine, 8), RDMAD_E_LEASE_ADMIN,
+                   "administrator");
+    client_refused(t->lessee, rdmad_read(part, 0, t->mine, 8), RDMAD_E_LEASE_ADMIN,
+                   "administrator");
+    client_refused(t->lessee, rdmad_lease_attach(t->lessee, rdmad_lease_uri(l), 0, &none),
+                   RDMAD_E_LEASE_ADMIN, "by an administrator");
     CHECK(!rdmad_lease_revoke(l), "it has ended already: %s", rdmad_last_error(t->owner));
     rdmad_lease_free(part);
     rdmad_lease_free(there);
@@ -179,7 +106,7 @@ static void admin_revokes(struct two *t) {
 }
 
 static void an_administrators_revoke_is_told_as_his(void) {
-    each_route(admin_revokes);
+    two_each_route(admin_revokes);
 }
 
 TEST_MAIN(CASE(an_audit_tells_what_lessees_daemons_say_apart),

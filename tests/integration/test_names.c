@@ -27,9 +27,8 @@ static void each_way(void (*promise)(struct two *t)) {
     for (int link = 0; link < 2; link++) {
         struct two t = {.a = tdaemon_start("127.0.0.1", NULL)};
         t.b = link ? tdaemon_start("127.0.0.2", NULL) : t.a;
-        t.owner = client_open(t.a);
+        t.owner = client_with_pool(t.a, BYTES, &t.pool);
         t.asker = client_open(t.b);
-        CHECK(!rdmad_pool_create(t.owner, BYTES, 0, &t.pool), "%s", rdmad_last_error(t.owner));
         snprintf(t.where, sizeof(t.where), "rdmad://%s/", tdaemon_listen(t.a));
         promise(&t);
         rdmad_close(t.asker);
@@ -51,12 +50,6 @@ static rdmad_lease *published(struct two *t, const char *name, uint32_t scope, u
     return l;
 }
 
-static void refused(const rdmad_session *s, int rc, int code, const char *words) {
-    const char *text = rdmad_last_error(s);
-    CHECK(rc == code, "%s, not %s: %s", rdmad_errname(rc), rdmad_errname(code), text);
-    CHECK(strstr(text, words), "\"%s\" does not say \"%s\"", text, words);
-}
-
 /* ---- listing -------------------------------------------------------------------------------- */
 
 #define MANY 50u
@@ -75,7 +68,8 @@ static void listed(struct two *t) {
     published(t, "part-hidden", RDMAD_SCOPE_UID, (uint32_t)getuid() + 1);
     CHECK(!rdmad_listen(t->owner, "part-service", NULL, &service), "%s",
           rdmad_last_error(t->owner));
-    refused(t->owner, rdmad_listen(t->owner, "other", NULL, &service), RDMAD_E_EXISTS, "other");
+    client_refused(t->owner, rdmad_listen(t->owner, "other", NULL, &service), RDMAD_E_EXISTS,
+                   "other");
 
     CHECK(!rdmad_names_list(t->asker, t->where, "part-", NULL, 0, names, MANY + 10, &n), "%s",
           rdmad_last_error(t->asker));
@@ -109,24 +103,28 @@ static void odd(struct two *t) {
     rdmad_session *s = t->asker;
 
     memset(huge, 'x', 10240);
-    refused(s, rdmad_names_list(s, t->where, huge, NULL, 0, &name, 1, &n), RDMAD_E_NAME, "10240");
-    refused(s, rdmad_names_list(s, t->where, NULL, huge, 0, &name, 1, &n), RDMAD_E_NAME, "10240");
-    refused(s, rdmad_names_list(s, huge, NULL, NULL, 0, &name, 1, &n), RDMAD_E_URI, "10240");
-    refused(s, rdmad_names_watch(s, t->where, huge, 0, &watch), RDMAD_E_NAME, "10240");
-    refused(s, rdmad_names_list(s, t->where, "a\x07", NULL, 0, &name, 1, &n), RDMAD_E_NAME, "0x07");
-    refused(s, rdmad_names_list(s, t->where, "\xff", NULL, 0, &name, 1, &n), RDMAD_E_NAME, "0xff");
-    refused(s, rdmad_names_watch(s, t->where, "a/b", 0, &watch), RDMAD_E_NAME, "0x2f");
-    refused(s, rdmad_names_list(s, "http://h/", NULL, NULL, 0, &name, 1, &n), RDMAD_E_URI,
-            "rdmad://");
-    refused(s, rdmad_names_list(s, "rdmad://h:1/x", NULL, NULL, 0, &name, 1, &n), RDMAD_E_URI,
-            "HOST:PORT");
-    refused(s, rdmad_names_unwatch(s, 77), RDMAD_E_HANDLE, "77");
+    client_refused(s, rdmad_names_list(s, t->where, huge, NULL, 0, &name, 1, &n), RDMAD_E_NAME,
+                   "10240");
+    client_refused(s, rdmad_names_list(s, t->where, NULL, huge, 0, &name, 1, &n), RDMAD_E_NAME,
+                   "10240");
+    client_refused(s, rdmad_names_list(s, huge, NULL, NULL, 0, &name, 1, &n), RDMAD_E_URI, "10240");
+    client_refused(s, rdmad_names_watch(s, t->where, huge, 0, &watch), RDMAD_E_NAME, "10240");
+    client_refused(s, rdmad_names_list(s, t->where, "a\x07", NULL, 0, &name, 1, &n), RDMAD_E_NAME,
+                   "0x07");
+    client_refused(s, rdmad_names_list(s, t->where, "\xff", NULL, 0, &name, 1, &n), RDMAD_E_NAME,
+                   "0xff");
+    client_refused(s, rdmad_names_watch(s, t->where, "a/b", 0, &watch), RDMAD_E_NAME, "0x2f");
+    client_refused(s, rdmad_names_list(s, "http://h/", NULL, NULL, 0, &name, 1, &n), RDMAD_E_URI,
+                   "rdmad://");
+    client_refused(s, rdmad_names_list(s, "rdmad://h:1/x", NULL, NULL, 0, &name, 1, &n),
+                   RDMAD_E_URI, "HOST:PORT");
+    client_refused(s, rdmad_names_unwatch(s, 77), RDMAD_E_HANDLE, "77");
     terms.name = huge;
-    refused(t->owner, rdmad_lease_grant(t->owner, rdmad_pool_base(t->pool), 8, &terms, &l),
-            RDMAD_E_NAME, "10240");
+    client_refused(t->owner, rdmad_lease_grant(t->owner, rdmad_pool_base(t->pool), 8, &terms, &l),
+                   RDMAD_E_NAME, "10240");
     terms.name = "tab\t";
-    refused(t->owner, rdmad_lease_grant(t->owner, rdmad_pool_base(t->pool), 8, &terms, &l),
-            RDMAD_E_NAME, "cannot be published");
+    client_refused(t->owner, rdmad_lease_grant(t->owner, rdmad_pool_base(t->pool), 8, &terms, &l),
+                   RDMAD_E_NAME, "cannot be published");
     free(huge);
     CHECK(!rdmad_names_list(s, t->where, NULL, NULL, 0, &name, 1, &n) && n == 0, "%zu", n);
 }
@@ -305,7 +303,7 @@ static int memory(size_t bytes, unsigned seals) {
 
 static void not_imported(rdmad_session *s, int fd, int code, const char *words) {
     rdmad_pool *pool = NULL;
-    refused(s, rdmad_pool_import(s, fd, &pool), code, words);
+    client_refused(s, rdmad_pool_import(s, fd, &pool), code, words);
     CHECK(!pool, "there is a pool");
     close(fd);
 }
@@ -338,7 +336,7 @@ static void only_sealed_memory_is_imported(void) {
     snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fds[0]);
     not_imported(s, open(proc, O_RDONLY), RDMAD_E_PERM, "reading and writing");
     close(fds[0]);
-    refused(s, rdmad_pool_import(s, 999, &none), RDMAD_E_FDS, "999");
+    client_refused(s, rdmad_pool_import(s, 999, &none), RDMAD_E_FDS, "999");
     tdaemon_expect_objects(d, before);
     rdmad_close(s);
     tdaemon_stop(d);

@@ -23,21 +23,6 @@ struct board {
     bool granted;
 };
 
-static struct board *board_new(struct tdaemon *at, uint32_t count) {
-    struct board *b =
-        mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(b != MAP_FAILED, "no memory");
-    b->at = at;
-    b->count = count;
-    return b;
-}
-
-static rdmad_session *session_of(struct tdaemon *d, rdmad_pool **pool) {
-    rdmad_session *s = client_open(d);
-    CHECK(!rdmad_pool_create(s, BYTES, 0, pool), "%s", rdmad_last_error(s));
-    return s;
-}
-
 static struct rdmad_sqe *reserved(rdmad_ring *ring) {
     struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
     CHECK(sqe, "the ring has no entry");
@@ -50,7 +35,7 @@ static void take_all(void *arg) {
     rdmad_pool *pool;
     rdmad_ring *ring;
     rdmad_lease *lease;
-    rdmad_session *s = session_of(b->at, &pool);
+    rdmad_session *s = client_with_pool(b->at, BYTES, &pool);
     CHECK(!rdmad_lease_grant(s, rdmad_pool_base(pool), 4096, NULL, &lease) &&
               !rdmad_ring_create(s, ASKED, &ring),
           "%s", rdmad_last_error(s));
@@ -77,6 +62,44 @@ static void take_all(void *arg) {
     rdmad_close(s);
 }
 
+/* Who sends, in this process, at the daemon of the owner, a process of its own, or at another. */
+struct stream {
+    struct tdaemon *a, *at;
+    struct board *b;
+    pid_t owner;
+    rdmad_session *s;
+    uint32_t *memory;
+    rdmad_ring *ring;
+    rdmad_lease *lease;
+};
+
+static struct stream stream_open(bool link, uint32_t count, bool slow) {
+    struct stream st = {.a = tdaemon_start("127.0.0.1", NULL)};
+    rdmad_pool *pool;
+    st.at = link ? tdaemon_start("127.0.0.2", NULL) : st.a;
+    st.b = mmap(NULL, sizeof(*st.b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(st.b != MAP_FAILED, "no memory");
+    *st.b = (struct board){.at = st.a, .count = count, .slow = slow};
+    st.owner = client_fork(take_all, st.b);
+    st.s = client_with_pool(st.at, BYTES, &pool);
+    st.memory = rdmad_pool_base(pool);
+    while (!__atomic_load_n(&st.b->granted, __ATOMIC_ACQUIRE))
+        sleep_ms(1);
+    st.lease = client_attach(st.s, st.b->uri);
+    st.ring = client_ring(st.s, OUT);
+    return st;
+}
+
+/* The owner has taken all. */
+static void stream_close(struct stream *st) {
+    client_expect_ok(st->owner);
+    rdmad_close(st->s);
+    if (st->at != st->a)
+        tdaemon_stop(st->at);
+    tdaemon_stop(st->a);
+    munmap(st->b, sizeof(*st->b));
+}
+
 /* Keeps the daemon's control thread busy until it is killed: names listed, memory come and gone. */
 static void keep_busy(void *arg) {
     rdmad_session *s = client_open(arg);
@@ -94,117 +117,85 @@ static void keep_busy(void *arg) {
  * refused, however slowly anything else is told. Both control threads are kept busy meanwhile. */
 static void a_stream(bool link) {
     const uint32_t count = test_count(200000);
-    struct tdaemon *a = tdaemon_start("127.0.0.1", NULL);
-    struct tdaemon *at = link ? tdaemon_start("127.0.0.2", NULL) : a;
-    struct board *b = board_new(a, count);
-    pid_t owner = client_fork(take_all, b);
-    rdmad_pool *pool;
-    rdmad_ring *ring;
-    rdmad_lease *lease;
-    rdmad_session *s = session_of(at, &pool);
-    uint32_t *memory = rdmad_pool_base(pool), sent = 0, ended = 0;
-    while (!__atomic_load_n(&b->granted, __ATOMIC_ACQUIRE))
-        sleep_ms(1);
-    CHECK(!rdmad_lease_attach(s, b->uri, 0, &lease) && !rdmad_ring_create(s, OUT, &ring), "%s",
-          rdmad_last_error(s));
+    struct stream st = stream_open(link, count, false);
+    uint32_t sent = 0, ended = 0;
     uint32_t refused = 0, tight = 0;
     pid_t busy[BUSY];
     for (unsigned i = 0; i < BUSY; i++)
-        busy[i] = client_fork(keep_busy, i % 2 ? a : at);
+        busy[i] = client_fork(keep_busy, i % 2 ? st.a : st.at);
     while (ended < count) {
         const struct rdmad_cqe *cqe;
-        uint32_t untaken = sent - __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE);
+        uint32_t untaken = sent - __atomic_load_n(&st.b->taken, __ATOMIC_ACQUIRE);
         tight += untaken == RDMAD_NOTIFY_DEPTH;
         while (sent < count && sent - ended < OUT && untaken < RDMAD_NOTIFY_DEPTH) {
-            uint32_t *from = &memory[sent % 1024];
+            uint32_t *from = &st.memory[sent % 1024];
             *from = sent;
-            CHECK(!rdmad_prep_write_notify(ring, reserved(ring), lease, 0, from, 4, sent, sent),
-                  "%s", rdmad_last_error(s));
+            CHECK(!rdmad_prep_write_notify(st.ring, reserved(st.ring), st.lease, 0, from, 4, sent,
+                                           sent),
+                  "%s", rdmad_last_error(st.s));
             sent++;
             untaken++;
         }
-        rdmad_ring_submit(ring);
+        rdmad_ring_submit(st.ring);
         if (sent == ended) { /* the owner has 64 to take */
             sleep_ms(1);
             continue;
         }
-        int rc = rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe);
+        int rc = rdmad_ring_wait(st.ring, (int)TEST_PATIENCE_MS, &cqe);
         CHECK(!rc, "%s: %u sent, %u ended", rdmad_errname(rc), sent, ended);
         refused += cqe->status == RDMAD_E_NO_WAITER;
         CHECK(!cqe->status || cqe->status == RDMAD_E_NO_WAITER, "%s", rdmad_errname(cqe->status));
         ended++;
-        rdmad_ring_seen(ring, cqe);
+        rdmad_ring_seen(st.ring, cqe);
         CHECK(!refused, "%u was refused, with %u untaken at most", ended - 1, untaken);
     }
     fprintf(stderr, "%s: %u notifications, %u out, %u refused; all 64 untaken %u times\n",
             link ? "two daemons" : "one daemon", count, OUT, refused, tight);
     for (unsigned i = 0; i < BUSY; i++)
         client_kill(busy[i]);
-    client_expect_ok(owner);
-    rdmad_close(s);
-    if (at != a)
-        tdaemon_stop(at);
-    tdaemon_stop(a);
-    munmap(b, sizeof(*b));
+    stream_close(&st);
 }
 
 /* Everything is linked, and the owner is slower than the stream: what is refused stops it, and it
  * goes on from there. The owner checks that it gets each, in order. */
 static void a_linked_stream(bool link) {
     const uint32_t count = test_count(20000);
-    struct tdaemon *a = tdaemon_start("127.0.0.1", NULL);
-    struct tdaemon *at = link ? tdaemon_start("127.0.0.2", NULL) : a;
-    struct board *b = board_new(a, count);
-    b->slow = true;
-    pid_t owner = client_fork(take_all, b);
-    rdmad_pool *pool;
-    rdmad_ring *ring;
-    rdmad_lease *lease;
-    rdmad_session *s = session_of(at, &pool);
-    uint32_t *memory = rdmad_pool_base(pool), next = 0, stops = 0;
-    while (!__atomic_load_n(&b->granted, __ATOMIC_ACQUIRE))
-        sleep_ms(1);
-    CHECK(!rdmad_lease_attach(s, b->uri, 0, &lease) && !rdmad_ring_create(s, OUT, &ring), "%s",
-          rdmad_last_error(s));
+    struct stream st = stream_open(link, count, true);
+    uint32_t next = 0, stops = 0;
     while (next < count) {
         uint32_t first = next, ended = 0, sent = 0;
         bool stopped = false;
-        CHECK(!rdmad_prep_nop(ring, reserved(ring), UINT64_MAX), "%s",
-              rdmad_last_error(s)); /* what came before has been seen */
+        CHECK(!rdmad_prep_nop(st.ring, reserved(st.ring), UINT64_MAX), "%s",
+              rdmad_last_error(st.s)); /* what came before has been seen */
         for (; sent < OUT - 1 && first + sent < count; sent++) {
-            struct rdmad_sqe *sqe = reserved(ring);
-            uint32_t n = first + sent, *from = &memory[n % 1024];
+            struct rdmad_sqe *sqe = reserved(st.ring);
+            uint32_t n = first + sent, *from = &st.memory[n % 1024];
             *from = n;
-            CHECK(!rdmad_prep_write_notify(ring, sqe, lease, 0, from, 4, n, n), "%s",
-                  rdmad_last_error(s));
+            CHECK(!rdmad_prep_write_notify(st.ring, sqe, st.lease, 0, from, 4, n, n), "%s",
+                  rdmad_last_error(st.s));
             rdmad_sqe_set_flags(sqe, RDMAD_SQE_LINK);
         }
-        rdmad_ring_submit(ring);
+        rdmad_ring_submit(st.ring);
         for (; ended < sent + 1; ended++) {
             const struct rdmad_cqe *cqe;
-            CHECK(!rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe), "nothing comes");
+            CHECK(!rdmad_ring_wait(st.ring, (int)TEST_PATIENCE_MS, &cqe), "nothing comes");
             if (cqe->user_data != UINT64_MAX) {
                 CHECK(cqe->user_data == first + ended - 1, "out of order");
                 int wanted = stopped ? RDMAD_E_CANCELED : 0;
                 CHECK(cqe->status == wanted || (!stopped && cqe->status == RDMAD_E_NO_WAITER),
                       "%u: %s", (unsigned)cqe->user_data, rdmad_errname(cqe->status));
                 stops += cqe->status == RDMAD_E_NO_WAITER;
-                __atomic_store_n(&b->stopped, stops > 0, __ATOMIC_RELEASE);
+                __atomic_store_n(&st.b->stopped, stops > 0, __ATOMIC_RELEASE);
                 stopped = cqe->status;
                 next += !cqe->status;
             }
-            rdmad_ring_seen(ring, cqe);
+            rdmad_ring_seen(st.ring, cqe);
         }
     }
     fprintf(stderr, "%s: %u linked notifications, stopped %u times, no holes\n",
             link ? "two daemons" : "one daemon", count, stops);
     CHECK(stops, "the owner was to be too slow at least once");
-    client_expect_ok(owner);
-    rdmad_close(s);
-    if (at != a)
-        tdaemon_stop(at);
-    tdaemon_stop(a);
-    munmap(b, sizeof(*b));
+    stream_close(&st);
 }
 
 static void a_linked_stream_has_no_holes(void) {

@@ -40,18 +40,15 @@ static void lease_all(struct pair *p, uint32_t rights) {
     terms.ttl_ms = 3600000;
     CHECK(!rdmad_lease_grant(p->b, p->far, p->bytes, &terms, &p->own), "%s",
           rdmad_last_error(p->b));
-    CHECK(!rdmad_lease_attach(p->a, rdmad_lease_uri(p->own), 0, &p->lease), "%s",
-          rdmad_last_error(p->a));
+    p->lease = client_attach(p->a, rdmad_lease_uri(p->own));
 }
 
 void pair_open(struct pair *p, enum pair_route route, size_t bytes, uint32_t rights) {
     *p = (struct pair){.bytes = bytes};
     p->da = tdaemon_start("127.0.0.1", NULL);
     p->db = route == PAIR_LINK ? tdaemon_start("127.0.0.2", NULL) : p->da;
-    p->a = client_open(p->da);
-    p->b = client_open(p->db);
-    CHECK(!rdmad_pool_create(p->a, bytes, 0, &p->pool_a), "%s", rdmad_last_error(p->a));
-    CHECK(!rdmad_pool_create(p->b, bytes, 0, &p->pool_b), "%s", rdmad_last_error(p->b));
+    p->a = client_with_pool(p->da, bytes, &p->pool_a);
+    p->b = client_with_pool(p->db, bytes, &p->pool_b);
     p->near = rdmad_pool_base(p->pool_a);
     p->far = rdmad_pool_base(p->pool_b);
     lease_all(p, rights);

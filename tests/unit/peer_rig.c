@@ -58,6 +58,11 @@ void settle(void) {
     usleep(500);
 }
 
+void quiet(void) {
+    for (int i = 0; i < 5; i++)
+        settle();
+}
+
 /* ---- the impolite end ------------------------------------------------------------------------ */
 
 static struct raw *raw_new(int fd) {
@@ -166,8 +171,7 @@ struct peer_msg raw_expect(struct raw *r, uint16_t type) {
 }
 
 bool raw_silent(struct raw *r) {
-    for (int i = 0; i < 5; i++)
-        settle();
+    quiet();
     return fill(r) && r->have == 0;
 }
 
@@ -199,6 +203,30 @@ struct raw *raw_greet_from(const char *ip) {
     raw_send(r, &hello);
     raw_expect(r, PEER_MSG_HELLO);
     return r;
+}
+
+struct peer_msg raw_attach_req(const struct lease *l, uint64_t ref, uint64_t via) {
+    struct rdmad_uri u = rig_uri(l);
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
+    m.attach_req = (struct peer_attach_req){.lessee_ref = ref, .via = via, .lease = u.lease};
+    memcpy(m.attach_req.key, u.key, sizeof(u.key));
+    strcpy(m.attach_req.name, u.name);
+    return m;
+}
+
+struct peer_attach_rep raw_attach(struct raw *r, const struct lease *l, uint64_t ref,
+                                  uint64_t via) {
+    struct peer_msg m = raw_attach_req(l, ref, via);
+    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
+    raw_send(r, &m);
+    if (via) {
+        AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
+        fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
+    }
+    m = raw_expect(r, PEER_MSG_ATTACH_REP);
+    cr_assert_eq(m.attach_rep.status, 0, "%s", m.attach_rep.text);
+    cr_assert_eq(m.attach_rep.lessee_ref, ref);
+    return m.attach_rep;
 }
 
 struct count {

@@ -21,6 +21,7 @@ void peer_rig_down(void); /* peers_stop must come to its end; rig_down */
 
 /* Runs the loop until nothing more happens by itself. */
 void settle(void);
+void quiet(void); /* the same for who may answer late */
 /* Runs it until the condition holds; the test fails when it does not. */
 #define AWAIT(condition)                                                  \
     do {                                                                  \
@@ -48,6 +49,11 @@ bool raw_eof(struct raw *r);    /* the other end closed, perhaps after a last me
 
 struct peer_msg raw_hello(void); /* a good one, of another node */
 struct raw *raw_greet(void);     /* dials and says hello both ways */
+
+/* A good one, by the lease's URI; via 0: no link is up. */
+struct peer_msg raw_attach_req(const struct lease *l, uint64_t ref, uint64_t via);
+/* Asks it, and is answered well, a window having been opened if there is a link. */
+struct peer_attach_rep raw_attach(struct raw *r, const struct lease *l, uint64_t ref, uint64_t via);
 
 unsigned peers_in_state(const char *state);
 

@@ -180,7 +180,7 @@ ENDS(seen_twice, struct rdmad_sqe sqe; rig_submit_write(1); sqe = rig_take(); ri
      rdmad_ring_seen(ring, cqe))
 ENDS(seen_of_nothing, struct rdmad_cqe mine = {0}; rdmad_ring_seen(ring, &mine))
 
-static const struct program ending[] = {
+static const struct program of_closed_sessions[] = {
     {close_twice, "rdmad_close: session "},
     {closed_pool_create, "rdmad_pool_create: session "},
     {closed_pool_import, "rdmad_pool_import: session "},
@@ -207,6 +207,9 @@ static const struct program ending[] = {
     {closed_service_close, "rdmad_service_close: service "},
     {closed_send, "rdmad_send: channel "},
     {closed_channel_close, "rdmad_channel_close: channel "},
+};
+
+static const struct program of_destroyed_pools[] = {
     {destroy_pool_twice, "rdmad_pool_destroy: pool 11 "},
     {alloc_of_destroyed, "rdmad_alloc: pool 11 "},
     {free_of_destroyed, "rdmad_free: pool 11 "},
@@ -214,6 +217,9 @@ static const struct program ending[] = {
     {unlock_of_destroyed, "rdmad_buf_unlock_write: pool 11 "},
     {size_of_destroyed, "rdmad_pool_size: pool 11 "},
     {base_of_destroyed, "rdmad_pool_base: pool 11 "},
+};
+
+static const struct program of_freed_leases[] = {
     {free_lease_twice, "rdmad_lease_free: lease 7 "},
     {free_own_twice, "rdmad_lease_free: lease 7 "},
     {write_freed, "rdmad_write: lease 7 "},
@@ -231,6 +237,9 @@ static const struct program ending[] = {
     {keep_freed, "rdmad_lease_keep: lease 7 "},
     {delegate_freed, "rdmad_lease_delegate: lease 7 "},
     {prep_freed, "rdmad_prep_write: lease 7 "},
+};
+
+static const struct program of_destroyed_rings[] = {
     {destroy_ring_twice, "rdmad_ring_destroy: ring 21 "},
     {reserve_destroyed, "rdmad_ring_reserve: ring 21 "},
     {prep_destroyed, "rdmad_prep_nop: ring 21 "},
@@ -241,11 +250,17 @@ static const struct program ending[] = {
     {cancel_destroyed, "rdmad_ring_cancel: ring 21 "},
     {arm_destroyed, "rdmad_ring_arm: ring 21 "},
     {fd_destroyed, "rdmad_ring_fd: ring 21 "},
+};
+
+static const struct program of_closed_services[] = {
     {close_service_twice, "rdmad_service_close: service "},
     {accept_closed, "rdmad_accept: service "},
     {incoming_closed, "rdmad_next_incoming: service "},
     {service_uri_closed, "rdmad_service_uri: service "},
     {service_free_closed, "rdmad_service_free: service "},
+};
+
+static const struct program of_closed_channels[] = {
     {close_channel_twice, "rdmad_channel_close: channel "},
     {abort_closed, "rdmad_channel_abort: channel "},
     {send_closed, "rdmad_send: channel "},
@@ -256,11 +271,25 @@ static const struct program ending[] = {
     {prep_send_closed, "rdmad_prep_send: channel "},
 };
 
-Test(misuse, a_handle_that_is_gone_ends_the_program_with_the_calls_and_the_objects_name) {
-    for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++) {
-        child_aborts(ending[i].body, ending[i].words);
-        child_aborts(ending[i].body, " is gone since rdmad_");
+/* Each of them ends with the call's and the object's name. */
+static void all_end(const struct program *p, size_t programs) {
+    for (size_t i = 0; i < programs; i++) {
+        child_aborts(p[i].body, p[i].words);
+        child_aborts(p[i].body, " is gone since rdmad_");
     }
+}
+#define ALL_END(table) all_end(table, sizeof(table) / sizeof(*(table)))
+
+Test(misuse, a_handle_of_a_closed_session_ends_the_program_with_a_sentence) {
+    ALL_END(of_closed_sessions);
+}
+
+Test(misuse, a_handle_that_is_gone_ends_the_program_with_the_calls_and_the_objects_name) {
+    ALL_END(of_destroyed_pools);
+    ALL_END(of_freed_leases);
+    ALL_END(of_destroyed_rings);
+    ALL_END(of_closed_services);
+    ALL_END(of_closed_channels);
 }
 
 static const struct program never_were[] = {

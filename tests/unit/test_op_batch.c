@@ -1,41 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Many entries, one completion; or none at all, for the silent. */
-#include "tests/unit/op_rig.h"
-#include <criterion/criterion.h>
-#include <string.h>
-
 #define BYTES 65536u
-#define REMOTE RIG_HANDLE(3)
+#include "tests/unit/op_routes.h"
 #define READ_ONLY RIG_HANDLE(4)
-#define LOCAL RIG_HANDLE(5)
-
-static struct rig rig;
-static struct rig_client c;
-static struct rig_remote remote;
-static uint8_t far[BYTES], near[BYTES];
-static struct fabric_audit audit;
 
 static void setup(void) {
     struct plane_settings settings;
     rig_defaults(&settings);
     settings.max_session_ops = 4096;
-    rig_up(&rig, &settings, 23);
-    uint64_t deadline_ns = sim_now() + 60 * NSEC_PER_SEC;
-    rig_client_up(&rig, &c, 64, 64, BYTES);
-    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
-    rig_lease(&c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
+    routes_up(&settings, 23, 60 * NSEC_PER_SEC);
     rig_lease(&c, &remote, READ_ONLY, 902, RDMAD_RIGHT_READ);
-    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
-    memset(c.pool, 'p', BYTES);
 }
 
 TestSuite(batch, .init = setup, .timeout = 60);
-
-static void down(void) {
-    rig_client_down(&c);
-    rig_remote_down(&rig, &remote);
-    rig_down(&rig);
-}
 
 static struct rdmad_sqe write_of(uint64_t lease, uint64_t at, uint64_t length, uint8_t flags) {
     return (struct rdmad_sqe){.opcode = RDMAD_OP_WRITE,
@@ -52,12 +29,6 @@ static void put(uint64_t lease, uint64_t at, uint64_t length, uint8_t flags) {
     struct rdmad_sqe sqe = write_of(lease, at, length, flags);
     rig_put(&c, &sqe);
     rig_settle(&rig);
-}
-
-static void nothing_comes(void) {
-    struct rdmad_cqe cqe;
-    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
-    cr_assert_not(rig_take(&c, &cqe), "a completion too many: %lu", (unsigned long)cqe.user_data);
 }
 
 /* No cqe stays promised to anybody, and everybody gets the next. */
@@ -83,10 +54,10 @@ Test(batch, has_one_completion_which_comes_when_the_last_has_ended) {
         cr_assert_eq(cqe.opcode, RDMAD_OP_WRITE);
         cr_assert_eq(cqe.bytes, 4000);
         cr_assert_eq(memcmp(target, c.pool, 4000), 0, "it came before the bytes");
-        nothing_comes();
+        nothing_comes_for(NSEC_PER_SEC);
         all_is_given_back();
     }
-    down();
+    routes_down();
 }
 
 Test(batch, that_is_not_complete_waits_without_harm) {
@@ -94,13 +65,13 @@ Test(batch, that_is_not_complete_waits_without_harm) {
         put(LOCAL, n, 1, RDMAD_SQE_MORE);
         cr_assert_eq(c.ring->cq_reserved, 0, "it promises nobody anything");
     }
-    nothing_comes();
+    nothing_comes_for(NSEC_PER_SEC);
     put(LOCAL, 500, 1, 0);
     struct rdmad_cqe cqe = rig_wait(&c);
     cr_assert_eq(cqe.status, 0);
     cr_assert_eq(cqe.bytes, 501);
     all_is_given_back();
-    down();
+    routes_down();
 }
 
 Test(batch, status_is_of_the_first_that_failed_and_the_others_run) {
@@ -115,9 +86,9 @@ Test(batch, status_is_of_the_first_that_failed_and_the_others_run) {
     cr_assert_eq(cqe.outcome, RDMAD_FAILED_PARTIAL);
     cr_assert_eq(cqe.bytes, 30);
     cr_assert(near[0] == 'p' && far[300] == 'p' && near[400] == 'p' && far[100] == 0);
-    nothing_comes();
+    nothing_comes_for(NSEC_PER_SEC);
     all_is_given_back();
-    down();
+    routes_down();
 }
 
 Test(batch, first_is_by_the_rings_order_not_by_time) {
@@ -130,7 +101,7 @@ Test(batch, first_is_by_the_rings_order_not_by_time) {
     cr_assert_eq(cqe.status, RDMAD_E_LEASE_REVOKED);
     cr_assert_eq(cqe.outcome, RDMAD_FAILED_UNTOUCHED);
     cr_assert_eq(cqe.bytes, 0);
-    down();
+    routes_down();
 }
 
 Test(batch, of_which_nobody_knows_is_unknown) {
@@ -140,7 +111,7 @@ Test(batch, of_which_nobody_knows_is_unknown) {
     struct rdmad_cqe cqe = rig_wait(&c);
     cr_assert_eq(cqe.status, RDMAD_E_TIMEOUT);
     cr_assert_eq(cqe.outcome, RDMAD_UNKNOWN);
-    down();
+    routes_down();
 }
 
 Test(batch, ends_where_the_client_put_its_end_whatever_is_wrong_with_it) {
@@ -170,7 +141,7 @@ Test(batch, ends_where_the_client_put_its_end_whatever_is_wrong_with_it) {
         cr_assert_eq(cqe.status, opcodes[i] == 0xff ? RDMAD_E_OPCODE : RDMAD_E_RESERVED);
         all_is_given_back();
     }
-    down();
+    routes_down();
 }
 
 Test(batch, of_more_than_the_limit_runs_up_to_it) {
@@ -183,25 +154,25 @@ Test(batch, of_more_than_the_limit_runs_up_to_it) {
     cr_assert_eq(near[RDMAD_BATCH_MAX - 1], 'p');
     cr_assert_eq(near[RDMAD_BATCH_MAX], 0);
     all_is_given_back();
-    down();
+    routes_down();
 }
 
 Test(batch, silent_ones_tell_nothing_but_failures) {
     put(LOCAL, 0, 10, RDMAD_SQE_MORE);
     put(LOCAL, 10, 10, RDMAD_SQE_SILENT);
-    nothing_comes();
+    nothing_comes_for(NSEC_PER_SEC);
     all_is_given_back();
     put(READ_ONLY, 0, 10, RDMAD_SQE_MORE);
     put(LOCAL, 10, 10, RDMAD_SQE_SILENT);
     cr_assert_eq(rig_wait(&c).status, RDMAD_E_RIGHTS);
     all_is_given_back();
-    down();
+    routes_down();
 }
 
 Test(batch, a_silent_op_tells_only_that_it_failed) {
     for (size_t i = 0; i < 2; i++) {
         put(routes[i], 0, 10, RDMAD_SQE_SILENT);
-        nothing_comes();
+        nothing_comes_for(NSEC_PER_SEC);
         cr_assert_eq(routes[i] == REMOTE ? far[0] : near[0], 'p');
         all_is_given_back();
     }
@@ -214,7 +185,7 @@ Test(batch, a_silent_op_tells_only_that_it_failed) {
     cr_assert_eq(cqe.status, RDMAD_E_TIMEOUT);
     cr_assert_eq(cqe.outcome, RDMAD_UNKNOWN);
     all_is_given_back();
-    down();
+    routes_down();
 }
 
 /* The client has nothing to take and makes no room, so nobody but the daemon can go on. */
@@ -234,7 +205,7 @@ Test(batch, silent_ops_without_end_need_no_room_for_completions) {
     cr_assert_gt(done, 10);
     rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
     cr_assert_eq(memcmp(far, c.pool, 1984), 0);
-    down();
+    routes_down();
 }
 
 /* Its cq has no room to promise: the next sqe waits in the sq of a ring that sleeps. A worker looks
@@ -268,7 +239,7 @@ Test(batch, a_ring_that_sleeps_wakes_when_silence_makes_room) {
     cr_assert_eq(cqe.user_data, 5);
     for (unsigned i = 0; i < OTHERS; i++)
         rig_client_down(&other[i]);
-    down();
+    routes_down();
 }
 
 Test(batch, goes_with_its_ring_in_mid_batch) {
@@ -279,7 +250,7 @@ Test(batch, goes_with_its_ring_in_mid_batch) {
     plane_ring_drop(c.session, RIG_HANDLE(0), rig_done, &dropped);
     cr_assert_eq(rig_await(&rig, &dropped), 0);
     cr_assert_eq(c.session->op.inflight, 0);
-    down();
+    routes_down();
 }
 
 Test(batch, complete_but_under_way_ends_with_its_ring) {
@@ -292,5 +263,5 @@ Test(batch, complete_but_under_way_ends_with_its_ring) {
     cr_assert(rig_take(&c, &cqe));
     cr_assert_eq(cqe.status, RDMAD_E_CANCELED);
     cr_assert_not(rig_take(&c, &cqe));
-    down();
+    routes_down();
 }

@@ -1,40 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* CANCEL: whom it means, and that nothing moves afterwards. */
-#include "tests/unit/op_rig.h"
-#include <criterion/criterion.h>
-#include <string.h>
-
 #define BYTES (256u * 1024u)
-#define REMOTE RIG_HANDLE(3)
-#define LOCAL RIG_HANDLE(5)
+#include "tests/unit/op_routes.h"
 
-static struct rig rig;
-static struct rig_client c;
-static struct rig_remote remote;
-static uint8_t far[BYTES], near[BYTES], copy[BYTES];
-static struct fabric_audit audit;
+static uint8_t copy[BYTES];
 
 static void setup(void) {
-    struct plane_settings settings;
-    rig_defaults(&settings);
-    rig_up(&rig, &settings, 31);
+    routes_up(NULL, 31, 1000 * NSEC_PER_SEC);
     sim_script()->chunk = 512;
-    uint64_t deadline_ns = sim_now() + 1000 * NSEC_PER_SEC;
-    rig_client_up(&rig, &c, 64, 128, BYTES);
-    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
-    rig_lease(&c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
-    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
     rig_grant(&c, 333);
-    memset(c.pool, 'p', BYTES);
 }
 
 TestSuite(cancel, .init = setup, .timeout = 60);
-
-static void down(void) {
-    rig_client_down(&c);
-    rig_remote_down(&rig, &remote);
-    rig_down(&rig);
-}
 
 static void put(uint8_t opcode, uint64_t lease, uint64_t length, uint8_t flags, uint64_t tag) {
     struct rdmad_sqe sqe = {.opcode = opcode,
@@ -57,12 +34,6 @@ static void expect(uint64_t tag, int status) {
     cr_assert_eq(cqe.status, status, "%lu: %d", (unsigned long)tag, cqe.status);
 }
 
-static void nothing_comes(void) {
-    struct rdmad_cqe cqe;
-    rig_run_until(&rig, sim_now() + 10 * NSEC_PER_MSEC);
-    cr_assert_not(rig_take(&c, &cqe), "%lu came: %d", (unsigned long)cqe.user_data, cqe.status);
-}
-
 Test(cancel, of_nobody_says_so) {
     cancel(5);
     expect(999, RDMAD_E_HANDLE);
@@ -72,7 +43,7 @@ Test(cancel, of_nobody_says_so) {
     expect(999, RDMAD_E_HANDLE);
     cancel(999); /* not even itself */
     expect(999, RDMAD_E_HANDLE);
-    down();
+    routes_down();
 }
 
 Test(cancel, ends_the_op_of_that_name_and_no_other) {
@@ -90,7 +61,7 @@ Test(cancel, ends_the_op_of_that_name_and_no_other) {
         seen[cqe.user_data] = true;
     }
     cr_assert(seen[1] && seen[2] && !seen[3] && seen[4] && seen[5]);
-    down();
+    routes_down();
 }
 
 Test(cancel, ends_all_of_the_name) {
@@ -100,19 +71,19 @@ Test(cancel, ends_all_of_the_name) {
     for (uint64_t n = 1; n <= 5; n++)
         expect(7, RDMAD_E_CANCELED);
     expect(999, 0);
-    down();
+    routes_down();
 }
 
 Test(cancel, of_one_that_waits_for_a_notice_ends_it) {
     put(RDMAD_OP_NOTIFIED, 333, 0, 0, 8);
-    nothing_comes();
+    nothing_comes_for(10 * NSEC_PER_MSEC);
     cancel(8);
     struct rdmad_cqe cqe = rig_wait(&c);
     cr_assert_eq(cqe.user_data, 8);
     cr_assert_eq(cqe.status, RDMAD_E_CANCELED);
     cr_assert_eq(cqe.outcome, RDMAD_FAILED_UNTOUCHED);
     expect(999, 0);
-    down();
+    routes_down();
 }
 
 Test(cancel, of_a_batch_by_its_name_is_of_all_its_members) {
@@ -130,8 +101,8 @@ Test(cancel, of_a_batch_by_its_name_is_of_all_its_members) {
     rig_settle(&rig);
     expect(3, RDMAD_E_CANCELED);
     expect(999, 0);
-    nothing_comes();
-    down();
+    nothing_comes_for(10 * NSEC_PER_MSEC);
+    routes_down();
 }
 
 Test(cancel, of_a_member_by_its_own_name_leaves_the_others) {
@@ -145,7 +116,7 @@ Test(cancel, of_a_member_by_its_own_name_leaves_the_others) {
     cr_assert_eq(cqe.status, RDMAD_E_CANCELED);
     cr_assert_eq(cqe.outcome, RDMAD_FAILED_PARTIAL);
     cr_assert_geq(cqe.bytes, BYTES);
-    down();
+    routes_down();
 }
 
 Test(cancel, reaches_no_other_ring_and_no_other_session) {
@@ -163,7 +134,7 @@ Test(cancel, reaches_no_other_ring_and_no_other_session) {
     cr_assert_eq(cqe.status, RDMAD_E_HANDLE);
     expect(4, 0);
     rig_client_down(&other);
-    down();
+    routes_down();
     rig_ring_free(&second);
 }
 
@@ -184,9 +155,9 @@ Test(cancel, works_for_who_is_at_his_limit) {
     put(RDMAD_OP_WRITE, LOCAL, 8, 0, 67); /* which has to wait, and so has what comes behind it */
     rig_settle(&rig);
     cancel(66);
-    nothing_comes();
+    nothing_comes_for(10 * NSEC_PER_MSEC);
     cr_assert_eq(c.session->op.charged, rig.settings.max_session_ops);
-    down();
+    routes_down();
 }
 
 /* Canceled at random moments of their way, over a fabric that lets go at once. */
@@ -222,7 +193,7 @@ Test(cancel, whatever_the_moment_there_is_one_outcome_and_not_a_byte_later) {
         ended[op.outcome]++;
     }
     cr_assert(ended[RDMAD_DONE] && ended[RDMAD_FAILED_PARTIAL], "the moments are spread");
-    down();
+    routes_down();
 }
 
 /* ---- what it costs ----------------------------------------------------------------------- */
@@ -254,7 +225,7 @@ Test(cancel, looks_at_few_ops_however_many_are_in_flight) {
         cr_assert_leq(spent, 4, "%lu sqes' worth for one op of 4000", (unsigned long)spent);
     }
     cr_assert_eq(c.session->op.inflight, 3960);
-    down();
+    routes_down();
     rig_ring_free(&many);
 }
 
@@ -285,7 +256,7 @@ Test(cancel, of_a_batch_looks_at_its_members_however_many_ops_its_ring_has) {
                   "%d of %lu", cqe.status, (unsigned long)cqe.user_data);
     }
     cr_assert_eq(c.session->op.inflight, 3000);
-    down();
+    routes_down();
     rig_ring_free(&many);
 }
 
@@ -311,7 +282,7 @@ Test(cancel, what_one_costs_beyond_its_turn_comes_off_the_next_ones) {
     } while (!rig_take(&c, &cqe));
     cr_assert_geq(turns, 4000 / 256, "they were paid for with %lu turns", (unsigned long)turns);
     rig_client_down(&other);
-    down();
+    routes_down();
     rig_ring_free(&many);
 }
 
@@ -331,7 +302,7 @@ Test(cancel, all_rings_of_a_session_share_its_turn_and_each_has_its_share) {
     }
     for (unsigned i = 0; i < 16; i++)
         cr_assert_eq(ring[i].ring->sq_head, 64, "ring %u is left out", i);
-    down();
+    routes_down();
     for (unsigned i = 0; i < 16; i++)
         rig_ring_free(&ring[i]);
 }
@@ -386,6 +357,6 @@ Test(cancel, ends_exactly_those_of_the_name_whatever_came_and_went_before) {
         }
         rig_settle(&rig);
     }
-    down();
+    routes_down();
     rig_ring_free(&many);
 }

@@ -1,41 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* A chain of linked ops stops at its first failure, wherever that is found, and nowhere else. */
-#include "tests/unit/op_rig.h"
-#include <criterion/criterion.h>
-#include <string.h>
-
 #define BYTES 4096u
-#define REMOTE RIG_HANDLE(3)
-#define LOCAL RIG_HANDLE(5)
+#include "tests/unit/op_routes.h"
 #define LINK RDMAD_SQE_LINK
 #define MORE RDMAD_SQE_MORE
 
-static struct rig rig;
-static struct rig_client c;
-static struct rig_remote remote;
-static uint8_t far[BYTES], near[BYTES];
-static struct fabric_audit audit;
-
 static void setup(void) {
-    struct plane_settings settings;
-    rig_defaults(&settings);
-    rig_up(&rig, &settings, 31);
-    uint64_t deadline_ns = sim_now() + 60 * NSEC_PER_SEC;
-    rig_client_up(&rig, &c, 64, 128, BYTES);
-    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
-    rig_lease(&c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
-    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
+    routes_up(NULL, 31, 60 * NSEC_PER_SEC);
     for (unsigned i = 0; i < BYTES; i++)
         c.pool[i] = (uint8_t)(i + 1);
 }
 
-static void teardown(void) {
-    rig_client_down(&c);
-    rig_remote_down(&rig, &remote);
-    rig_down(&rig);
-}
-
-TestSuite(chain, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(chain, .init = setup, .fini = routes_down, .timeout = 60);
 
 /* The n-th writes byte n of the lease; offset BYTES is out of range. */
 static void put_at(uint64_t lease, uint64_t n, uint64_t offset, uint8_t flags) {
@@ -69,12 +45,6 @@ static void expect(unsigned count, const int *status) {
                      cqe.status);
         cr_assert_eq(cqe.outcome, cqe.status ? RDMAD_FAILED_UNTOUCHED : RDMAD_DONE);
     }
-}
-
-static void nothing_more(void) {
-    struct rdmad_cqe cqe;
-    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
-    cr_assert_not(rig_take(&c, &cqe), "%u", (unsigned)cqe.user_data);
 }
 
 #define X RDMAD_E_CANCELED
@@ -245,7 +215,7 @@ Test(chain, a_batch_is_one_link) {
         }
         cr_assert(near[11] && near[1] && near[2] && near[5]);
         cr_assert(!near[13] && !near[14] && !near[3] && !near[4]);
-        nothing_more();
+        nothing_comes_for(NSEC_PER_MSEC);
     }
 }
 
@@ -260,7 +230,7 @@ Test(chain, a_canceled_link_breaks_it_and_silent_ones_are_heard_of_then) {
     put(LOCAL, 1, LINK | RDMAD_SQE_SILENT);
     put(LOCAL, 0, 0);
     expect(1, (int[]){0});
-    nothing_more();
+    nothing_comes_for(NSEC_PER_MSEC);
 }
 
 /* Whatever a client makes of chains: each entry ends once, and what follows one that was not done

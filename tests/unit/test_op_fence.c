@@ -1,39 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What is fenced starts after what came before it, and what waits can end in every way. */
-#include "tests/unit/op_rig.h"
-#include <criterion/criterion.h>
-#include <string.h>
-
 #define BYTES 65536u
-#define REMOTE RIG_HANDLE(3)
-#define LOCAL RIG_HANDLE(5)
-
-static struct rig rig;
-static struct rig_client c;
-static struct rig_remote remote;
-static uint8_t far[BYTES], near[BYTES];
-static struct fabric_audit audit;
+#include "tests/unit/op_routes.h"
 
 static void setup(void) {
-    struct plane_settings settings;
-    rig_defaults(&settings);
-    rig_up(&rig, &settings, 29);
-    uint64_t deadline_ns = sim_now() + 60 * NSEC_PER_SEC;
-    rig_client_up(&rig, &c, 64, 128, BYTES);
-    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
-    rig_lease(&c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
-    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, deadline_ns, &audit);
+    routes_up(NULL, 29, 60 * NSEC_PER_SEC);
     rig_grant(&c, 333);
-    memset(c.pool, 'p', BYTES);
 }
 
 TestSuite(fence, .init = setup, .timeout = 60);
-
-static void down(void) {
-    rig_client_down(&c);
-    rig_remote_down(&rig, &remote);
-    rig_down(&rig);
-}
 
 static void put(uint8_t opcode, uint64_t lease, uint64_t length, uint8_t flags, uint64_t tag) {
     struct rdmad_sqe sqe = {.opcode = opcode,
@@ -59,12 +34,6 @@ static void expect(uint64_t tag, int status) {
     cr_assert_eq(cqe.status, status, "%lu: %d", (unsigned long)tag, cqe.status);
 }
 
-static void nothing_comes(void) {
-    struct rdmad_cqe cqe;
-    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
-    cr_assert_not(rig_take(&c, &cqe), "%lu came: %d", (unsigned long)cqe.user_data, cqe.status);
-}
-
 Test(fence, what_is_fenced_sees_all_that_came_before_it) {
     sim_script()->chunk = 512;
     sim_script()->delay_max_ns = 100000;
@@ -84,7 +53,7 @@ Test(fence, what_is_fenced_sees_all_that_came_before_it) {
         expect(2, 0);
         cr_assert_eq(memcmp(c.pool, c.pool + 32768, 32768), 0);
     }
-    down();
+    routes_down();
 }
 
 Test(fence, later_ones_start_behind_it_in_their_order) {
@@ -97,7 +66,7 @@ Test(fence, later_ones_start_behind_it_in_their_order) {
     for (uint64_t n = 1; n <= 5; n++)
         expect(n, 0);
     cr_assert_eq(c.session->op.inflight, 0);
-    down();
+    routes_down();
 }
 
 Test(fence, a_fast_one_behind_a_fence_does_not_overtake_it) {
@@ -110,7 +79,7 @@ Test(fence, a_fast_one_behind_a_fence_does_not_overtake_it) {
     /* Both may go now; the local one is the faster. */
     expect(3, 0);
     expect(2, 0);
-    down();
+    routes_down();
 }
 
 Test(fence, with_nothing_before_it_is_no_fence) {
@@ -118,7 +87,7 @@ Test(fence, with_nothing_before_it_is_no_fence) {
     expect(1, 0);
     put(RDMAD_OP_WRITE, REMOTE, 8, RDMAD_SQE_FENCE, 2);
     expect(2, 0);
-    down();
+    routes_down();
 }
 
 Test(fence, what_waits_for_somebody_else_neither_holds_it_up_nor_waits_for_it) {
@@ -132,8 +101,8 @@ Test(fence, what_waits_for_somebody_else_neither_holds_it_up_nor_waits_for_it) {
     expect(5, 0);
     expect(3, 0);
     expect(4, 0);
-    nothing_comes();
-    down();
+    nothing_comes_for(NSEC_PER_MSEC);
+    routes_down();
 }
 
 Test(fence, is_for_its_own_ring) {
@@ -158,7 +127,7 @@ Test(fence, is_for_its_own_ring) {
     cr_assert(rig_take(&second, &cqe), "another ring of the same session is another ring");
     expect(1, 0);
     rig_client_down(&other);
-    down();
+    routes_down();
     rig_ring_free(&second);
 }
 
@@ -177,7 +146,7 @@ Test(fence, in_a_batch_it_waits_for_the_members_before_it) {
     rig_put(&c, &back);
     expect(2, 0);
     cr_assert_eq(memcmp(c.pool, c.pool + 100, 100), 0);
-    down();
+    routes_down();
 }
 
 /* ---- ends of what waits ------------------------------------------------------------------ */
@@ -195,7 +164,7 @@ static void three(uint64_t timeout_ns) {
                             .user_data = 2};
     rig_put(&c, &sqe);
     put(RDMAD_OP_WRITE, LOCAL, 8, 0, 3);
-    nothing_comes();
+    nothing_comes_for(NSEC_PER_MSEC);
 }
 
 Test(fence, the_deadline_of_what_waits_is_kept_and_opens_the_way) {
@@ -204,8 +173,8 @@ Test(fence, the_deadline_of_what_waits_is_kept_and_opens_the_way) {
     expect(2, RDMAD_E_TIMEOUT);
     cr_assert_eq(sim_now(), start + NSEC_PER_SEC);
     expect(3, 0);
-    nothing_comes();
-    down();
+    nothing_comes_for(NSEC_PER_MSEC);
+    routes_down();
 }
 
 Test(fence, what_waits_can_be_canceled) {
@@ -220,7 +189,7 @@ Test(fence, what_waits_can_be_canceled) {
     expect(10, 0);
     expect(2, 0);
     cr_assert_eq(near[0], 'p');
-    down();
+    routes_down();
 }
 
 Test(fence, a_lease_that_ends_takes_what_waits_with_it) {
@@ -231,7 +200,7 @@ Test(fence, a_lease_that_ends_takes_what_waits_with_it) {
     expect(2, RDMAD_E_LEASE_REVOKED);
     expect(3, RDMAD_E_LEASE_REVOKED);
     cr_assert_eq(near[0], 0);
-    down();
+    routes_down();
 }
 
 Test(fence, a_lane_dropped_under_what_waits_is_a_lost_peer) {
@@ -262,10 +231,10 @@ Test(fence, pools_rings_and_sessions_take_what_waits_with_them) {
     plane_ring_drop(c.session, RIG_HANDLE(0), rig_done, &ring);
     cr_assert_eq(rig_await(&rig, &ring), 0);
     expect(4, RDMAD_E_CANCELED);
-    down();
+    routes_down();
 }
 
 Test(fence, a_session_goes_with_fences_waiting) {
     three(0);
-    down();
+    routes_down();
 }

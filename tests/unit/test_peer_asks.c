@@ -10,11 +10,6 @@
 
 TestSuite(peer_asks, .init = up, .fini = down);
 
-static void quiet(void) {
-    for (int i = 0; i < 5; i++)
-        settle();
-}
-
 /* ---- the asker's side ---- */
 
 static struct {

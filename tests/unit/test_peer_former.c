@@ -3,33 +3,13 @@
  * A daemon that connects anew is answered when nothing of its former connection can take effect any
  * more; and nobody else can end that one.
  */
-#include "daemon/peer/internal.h"
-#include "tests/unit/peer_rig.h"
-#include <criterion/criterion.h>
-#include <string.h>
-
-static struct session *owner;
-static struct lease *lease;
+#include "tests/unit/owner_steps.h"
 
 static void up(void) {
-    peer_rig_up();
-    rig.config.max_peers = 40;
-    owner = rig_session(1);
-    lease = rig_grant(owner, 600000);
+    owner_up(40);
 }
 
-static void down(void) {
-    rig_close(owner);
-    rig_advance(rig.config.lease_revoke_grace_ms * MS);
-    fake_answer_all();
-    for (int i = 0; i < 5; i++) {
-        settle();
-        fake_answer_all();
-    }
-    peer_rig_down();
-}
-
-TestSuite(peer_former, .init = up, .fini = down, .timeout = 60);
+TestSuite(peer_former, .init = up, .fini = owner_down, .timeout = 60);
 
 /* What the node with that secret says in its nth life, by that line. */
 static struct peer_msg hello_of(uint8_t secret, uint32_t number, uint64_t serial, uint8_t line) {
@@ -52,18 +32,6 @@ static struct raw *greet_as(const struct peer_msg *hello) {
     struct raw *r = say(hello);
     raw_expect(r, PEER_MSG_HELLO);
     return r;
-}
-
-static void attach(struct raw *r) {
-    struct rdmad_uri u = rig_uri(lease);
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
-    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
-    m.attach_req = (struct peer_attach_req){.lessee_ref = 5, .via = 3, .lease = u.lease};
-    memcpy(m.attach_req.key, u.key, sizeof(u.key));
-    raw_send(r, &m);
-    AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
-    fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
-    cr_assert_eq(raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.status, 0);
 }
 
 static void expect_alive(struct raw *r) {

@@ -4,8 +4,7 @@
  * in turn: of ours (the linker wraps malloc and its like) and of libevent's. The stranger may be
  * lost by it; the daemon is not, and the next one is served.
  */
-#include "daemon/peer/internal.h"
-#include "tests/unit/peer_rig.h"
+#include "tests/unit/owner_steps.h"
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <event2/event.h>
@@ -36,23 +35,6 @@ void *__wrap_realloc(void *old, size_t size) {
     return fails() ? NULL : __real_realloc(old, size);
 }
 
-static struct session *owner;
-static struct lease *lease;
-
-static void up(void) {
-    event_set_mem_functions(__wrap_malloc, __wrap_realloc, free);
-    peer_rig_up();
-    owner = rig_session(1);
-    lease = rig_grant(owner, 3600000);
-}
-
-static void down(void) {
-    rig_close(owner);
-    rig_advance(rig.config.lease_revoke_grace_ms * MS);
-    fake_answer_all();
-    peer_rig_down();
-}
-
 TestSuite(peer_nomem, .timeout = 120);
 
 /* Not the rig's, which allocates, too. */
@@ -75,7 +57,6 @@ static void say(int fd, const struct peer_msg *m) {
 
 /* Whatever is answered, and whether at all. */
 static void a_strangers_visit(void) {
-    struct rdmad_uri u = rig_uri(lease);
     struct peer_msg hello = raw_hello(), m = {.type = PEER_MSG_NAMES_REQ};
     int fd = dial();
     uint8_t secret[HASH_BYTES] = {1};
@@ -84,9 +65,7 @@ static void a_strangers_visit(void) {
     say(fd, &m);
     m = (struct peer_msg){.type = PEER_MSG_WATCH_REQ, .watch_req.ref = 1};
     say(fd, &m);
-    m = (struct peer_msg){.type = PEER_MSG_ATTACH_REQ};
-    m.attach_req = (struct peer_attach_req){.lessee_ref = 5, .via = 3, .lease = u.lease};
-    memcpy(m.attach_req.key, u.key, sizeof(u.key));
+    m = raw_attach_req(lease, 5, 3);
     say(fd, &m);
     m = (struct peer_msg){.type = PEER_MSG_LINK_REQ};
     say(fd, &m);
@@ -99,7 +78,8 @@ static void a_strangers_visit(void) {
 
 /* With a failing allocation of that number; returns how many there were. */
 static unsigned long visit(unsigned long number) {
-    up();
+    event_set_mem_functions(__wrap_malloc, __wrap_realloc, free);
+    owner_up(16);
     unsigned long before = allocations = 0;
     failing = number;
     a_strangers_visit();
@@ -118,7 +98,7 @@ static unsigned long visit(unsigned long number) {
     raw_close(next);
     AWAIT(peers_count(rig.st.peers) == 0 || fake_pending(FAKE_EXPEL));
     fake_answer_all();
-    down();
+    owner_down();
     return made;
 }
 

@@ -11,26 +11,13 @@
 TestSuite(peer_owner, .init = peer_rig_up, .fini = peer_rig_down, .timeout = 60);
 
 static void ask(struct raw *r, const struct lease *l, uint64_t ref) {
-    struct rdmad_uri u = rig_uri(l);
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
-    m.attach_req.lessee_ref = ref;
-    m.attach_req.via = 3; /* of a link that is up */
-    m.attach_req.lease = u.lease;
-    memcpy(m.attach_req.key, u.key, sizeof(u.key));
-    strcpy(m.attach_req.name, u.name);
+    struct peer_msg m = raw_attach_req(l, ref, 3);
     raw_send(r, &m);
 }
 
 /* Attaches; returns the owner's number of it. */
 static uint64_t attach(struct raw *r, const struct lease *l, uint64_t ref) {
-    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
-    ask(r, l, ref);
-    AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
-    fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
-    struct peer_msg m = raw_expect(r, PEER_MSG_ATTACH_REP);
-    cr_assert_eq(m.attach_rep.status, 0, "%s", m.attach_rep.text);
-    cr_assert_eq(m.attach_rep.lessee_ref, ref);
-    return m.attach_rep.owner_ref;
+    return raw_attach(r, l, ref, 3).owner_ref;
 }
 
 static void finish(struct lease *l) {

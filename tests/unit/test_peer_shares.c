@@ -53,23 +53,14 @@ Test(peer_shares, one_uid_fills_at_most_half_of_what_a_peer_gives) {
     s = mine[0];
 }
 
-/* ---- who connects
- * -------------------------------------------------------------------------------- */
+/* ---- who connects ---------------------------------------------------------------------------- */
 
 /* From 127.0.0.NUMBER, with a lease of ours. */
 static struct raw *holder(struct lease *l, unsigned number) {
-    struct rdmad_uri u = rig_uri(l);
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
     char ip[16];
     snprintf(ip, sizeof(ip), "127.0.0.%u", number);
     struct raw *r = raw_greet_from(ip);
-    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
-    m.attach_req = (struct peer_attach_req){.lessee_ref = 5, .via = 3, .lease = u.lease};
-    memcpy(m.attach_req.key, u.key, sizeof(u.key));
-    raw_send(r, &m);
-    AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
-    fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
-    raw_expect(r, PEER_MSG_ATTACH_REP);
+    raw_attach(r, l, 5, 3);
     return r;
 }
 

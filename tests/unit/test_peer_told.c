@@ -11,23 +11,6 @@
 
 TestSuite(peer_told, .init = peer_rig_up, .fini = peer_rig_down, .timeout = 60);
 
-static void quiet(void) {
-    for (int i = 0; i < 5; i++)
-        settle();
-}
-
-static uint64_t owner_ref;
-
-static struct raw *lent(struct lease *l) {
-    struct raw *r = raw_greet();
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ,
-                         .attach_req = {.lessee_ref = 41, .lease = l->id}};
-    memcpy(m.attach_req.key, l->key, sizeof(l->key));
-    raw_send(r, &m);
-    owner_ref = raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.owner_ref;
-    return r;
-}
-
 /* It says nothing of what there is room for in its connection, and then too much. */
 Test(peer_told, a_peer_is_told_of_names_as_it_asks_and_of_the_rest_later) {
     static struct name name[3 * WATCH_WINDOW];
@@ -85,7 +68,8 @@ Test(peer_told, what_a_peer_says_of_its_use_is_kept_apart_and_harms_nothing) {
     struct session *owner = rig_session(1);
     struct lease *l = rig_grant(owner, 5000);
     struct fabric_audit audit;
-    struct raw *r = lent(l);
+    struct raw *r = raw_greet();
+    uint64_t owner_ref = raw_attach(r, l, 41, 0).owner_ref;
     struct peer_msg m = {.type = PEER_MSG_USED, .used = {owner_ref, 100, 200, 3}};
     raw_send(r, &m);
     AWAIT(said_of(l).ops == 3);
@@ -101,12 +85,8 @@ Test(peer_told, what_a_peer_says_of_its_use_is_kept_apart_and_harms_nothing) {
     quiet();
     cr_expect_eq(said_of(l).ops, 3);
     for (unsigned i = 0; i < 3; i++) {
-        struct peer_msg ask = {.type = PEER_MSG_ATTACH_REQ,
-                               .attach_req = {.lessee_ref = 50 + i, .lease = l->id}};
-        memcpy(ask.attach_req.key, l->key, sizeof(l->key));
-        raw_send(r, &ask);
-        m.used = (struct peer_used){raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.owner_ref,
-                                    UINT64_MAX, INT64_MAX - 1, UINT64_MAX / 2};
+        m.used = (struct peer_used){raw_attach(r, l, 50 + i, 0).owner_ref, UINT64_MAX,
+                                    INT64_MAX - 1, UINT64_MAX / 2};
         raw_send(r, &m);
     }
     quiet();

@@ -4,11 +4,8 @@
  * of it; who has something of ours is heard first, who has nothing at a rate, who has left not at
  * all. The clock stands still unless a test moves it.
  */
-#include "daemon/peer/internal.h"
-#include "tests/unit/peer_rig.h"
-#include <criterion/criterion.h>
+#include "tests/unit/owner_steps.h"
 #include <event2/event.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #define PONG_BYTES 16u
@@ -18,24 +15,11 @@
 #define BURST 1000u
 #define RATE 20000u
 
-static struct session *owner;
-static struct lease *lease;
-
 static void up(void) {
-    peer_rig_up();
-    rig.config.max_peers = 800;
-    owner = rig_session(1);
-    lease = rig_grant(owner, 3600000);
+    owner_up(800);
 }
 
-static void down(void) {
-    rig_close(owner);
-    rig_advance(rig.config.lease_revoke_grace_ms * MS);
-    fake_answer_all();
-    peer_rig_down();
-}
-
-TestSuite(peer_turns, .init = up, .fini = down, .timeout = 60);
+TestSuite(peer_turns, .init = up, .fini = owner_down, .timeout = 60);
 
 /* One turn of the loop, and no timer. */
 static void turn(void) {
@@ -68,15 +52,7 @@ static unsigned answers_of_all(struct raw **r, unsigned n) {
 /* With a lease of ours. */
 static struct raw *greet_holder(void) {
     struct raw *r = raw_greet();
-    struct rdmad_uri u = rig_uri(lease);
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
-    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
-    m.attach_req = (struct peer_attach_req){.lessee_ref = 5, .via = 3, .lease = u.lease};
-    memcpy(m.attach_req.key, u.key, sizeof(u.key));
-    raw_send(r, &m);
-    AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
-    fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
-    raw_expect(r, PEER_MSG_ATTACH_REP);
+    attach(r);
     return r;
 }
 
@@ -98,7 +74,7 @@ Test(peer_turns, a_turn_hears_a_bounded_piece_of_what_all_of_them_say) {
 }
 
 Test(peer_turns, each_connection_has_its_turn) {
-    struct raw *loud[7], *quiet = greet_holder();
+    struct raw *loud[7], *low = greet_holder();
     for (int i = 0; i < 7; i++) {
         loud[i] = greet_holder();
         rig_advance(100 * MS);
@@ -107,10 +83,10 @@ Test(peer_turns, each_connection_has_its_turn) {
         say_pings(loud[i], 900);
     turn();
     turn();
-    say_pings(quiet, 1);
+    say_pings(low, 1);
     for (int i = 0; i < 4; i++)
         turn();
-    cr_expect_eq(answers(quiet), 1, "it waits for what seven others say");
+    cr_expect_eq(answers(low), 1, "it waits for what seven others say");
     cr_expect_lt(answers_of_all(loud, 7), 7 * 900, "the test has come too late");
 }
 
