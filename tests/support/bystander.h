@@ -10,6 +10,10 @@
  * a lease of its own and asks for that lease's use; each wait is timed. Stop prints its worst op
  * and its worst control call, and fails the case when either took longer than ten times
  * BYSTANDER_BOUND_MS, or when nothing at all was done.
+ *
+ * A wait beyond the bound does not count what the machine added: the time in which the neighbour or
+ * a thread of the daemon was ready to run and somebody else ran. On a quiet machine that is
+ * nothing, and what the daemon waits for itself, a lock, a file, a client, is never part of it.
  */
 #ifndef RDMAD_TEST_BYSTANDER_H
 #define RDMAD_TEST_BYSTANDER_H

@@ -140,6 +140,33 @@ uint64_t process_cpu_ticks(pid_t pid) {
     return user + system;
 }
 
+/* Of a thread that has ended meanwhile: 0. */
+static uint64_t thread_crowded_ns(pid_t pid, const char *tid) {
+    char path[64];
+    unsigned long long delay = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", (int)pid, tid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 0;
+    if (fscanf(f, "%*u %llu", &delay) != 1)
+        delay = 0;
+    fclose(f);
+    return delay;
+}
+
+uint64_t process_crowded_ns(pid_t pid) {
+    char path[64];
+    uint64_t sum = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return 0;
+    for (struct dirent *e; (e = readdir(dir));)
+        sum += thread_crowded_ns(pid, e->d_name);
+    closedir(dir);
+    return sum;
+}
+
 /* ---- little things ------------------------------------------------------------------------- */
 
 const char *build_path(const char *relative, char *buf, size_t size) {

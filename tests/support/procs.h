@@ -12,6 +12,10 @@ uint64_t process_rss_bytes(pid_t pid);
 uint64_t process_peak_bytes(pid_t pid); /* the most that was ever resident */
 uint64_t process_cpu_ticks(pid_t pid);  /* utime + stime */
 
+/* How long its threads, all together, were ready to run and somebody else ran: what a busy machine
+ * adds to whatever they do. 0 where the kernel does not say. */
+uint64_t process_crowded_ns(pid_t pid);
+
 /* Stops one thread of a child, as if it hung in a system call; the others go on. name is what it is
  * called (/proc/PID/task/TID/comm), NULL the first thread. Returns its number for thread_go_on. */
 pid_t thread_stop(pid_t pid, const char *name);
