@@ -60,15 +60,17 @@ static bool turned_away(int fd) {
 }
 
 static void say_who_may_connect(struct exam *e, const char *path, int fd) {
-    const char *group = fact_text(e, "clients", "group");
-    if (!*group) {
+    const char *group = fact_text(e, "clients", "group"); /* "": everybody, or not known */
+    if (e->status && !*group) {
         say(e, GOOD, "%s takes connections", path);
     } else if (turned_away(fd)) {
-        say(e, BAD, "%s is for members of group %s, and uid %u is none", path, group,
-            (unsigned)geteuid());
+        say(e, BAD, "%s is for members of group %s, and uid %u is none", path,
+            *group ? group : "socket_group", (unsigned)geteuid());
         next(e, "join the group, or change the setting socket_group");
-    } else {
+    } else if (*group) {
         say(e, GOOD, "%s takes connections of members of group %s", path, group);
+    } else {
+        say(e, GOOD, "%s takes connections of uid %u", path, (unsigned)geteuid());
     }
 }
 

@@ -140,6 +140,10 @@ grep -q "published as \"nothing\" at $(uname -n)" "$work/said" ||
 has 'd["pools"][0]["number"] == 1 and d["pools"][0]["id"] > 1' "$(a -j pool show)"
 code 0 a pool show
 if grep -q 4294967296 "$work/said"; then fail "a pool's number is for no human: $(cat "$work/said")"; fi
+code 0 a session show
+grep -qE '[0-9] (ms|s|m [0-9]+ s)$' "$work/said" || fail "ages have no unit: $(cat "$work/said")"
+code 0 b link show
+grep -qE 'AGO +LAST ERROR$' "$work/said" || fail "a last error has no time: $(cat "$work/said")"
 kill -TERM "$sharer"
 ended 0
 

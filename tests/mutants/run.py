@@ -3,9 +3,10 @@
 """run.py [NUMBER | TEXT]...: takes out one check after the other and asks the tests whether they notice.
 
 tests/mutants/list has the mutants: each replaces some lines of one file, and names the tests that
-protect what they promised. A mutant is noticed when one of those tests fails with a word; one that
-all of them pass has survived, and one that only a time-out ends is noticed too late. Either is a
-failure, as is one that does not apply (its lines have changed: mend the list) or does not build.
+protect what they promised. A mutant is noticed when one of those tests, in their order, fails with a
+word; one that all of them pass has survived, and one that only a time-out or a crash ends is noticed
+too late. Either is a failure, as is one that does not apply (its lines have changed: mend the list)
+or does not build.
 
 The tree is copied to build-mutants/tree and built there, so nothing here is touched. Arguments choose
 mutants by number or by a piece of their file's name or title.
@@ -23,7 +24,9 @@ WORK = os.path.join(ROOT, "build-mutants")
 TREE = os.path.join(WORK, "tree")
 BUILD = os.path.join(WORK, "build")
 
-# What a test says when it fails by a check of its own: the runner's, Criterion's, a script's.
+# What a test says when it fails by a check of its own: the runner's, Criterion's, a script's. That a
+# test crashed is no check.
+CRASH = re.compile(r"Unexpected signal caught|unexpected signal|CRASH!")
 WORDS = re.compile(r"^[\d:\s]*(.*(: \[\d+\] |Assertion |Expected |\[----\] .*: |FAILED: |FAIL: |failed: |unexpected).*)")
 
 
@@ -95,6 +98,8 @@ def prepare():
         copy(os.path.join(ROOT, name), os.path.join(TREE, name))
     configure = ["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
                  "-DCMAKE_C_FLAGS=-O1", "-DRDMAD_TESTS=ON", "-DRDMAD_WERROR=OFF", "-DRDMAD_BENCH_PEERS=OFF"]
+    if shutil.which("ccache"):
+        configure.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
     code, said = run(configure)
     if code == 0:
         code, said = build(["all"])
@@ -106,9 +111,31 @@ def prepare():
     return targets, set(re.findall(r"Test +#\d+: (\S+)", names))
 
 
-def ctest(tests):
-    return run(["ctest", "--test-dir", BUILD, "-R", "^(" + "|".join(tests) + ")$", "--output-on-failure",
-                "--no-tests=error", "--stop-on-failure"])
+def ctest(test):
+    return run(["ctest", "--test-dir", BUILD, "-R", "^" + test + "$", "--output-on-failure", "--no-tests=error"])
+
+
+def words_in(said):
+    """The first line of a check that failed, with the explanation that follows it."""
+    lines = said.splitlines()
+    for line, after in zip(lines, lines[1:] + [""]):
+        found = WORDS.match(line)
+        if found and not CRASH.search(line):
+            return (found.group(1).strip() + " | " + after.strip())[:200]
+    return ""
+
+
+def ask(tests):
+    """Whether one of them notices, and what it says."""
+    worst = "SURVIVED", "passed by " + " ".join(tests)
+    for test in tests:
+        code, said = ctest(test)
+        words = words_in(said) if code else ""
+        if words:
+            return "noticed", test + ": " + words
+        if code:
+            worst = "TIME-OUT ONLY" if "***Timeout" in said else "WITHOUT A WORD", said[-600:]
+    return worst
 
 
 def judge(m, targets, tests):
@@ -123,15 +150,9 @@ def judge(m, targets, tests):
         code, said = build(targets_of(m, targets))
         if code:
             return "DOES NOT BUILD", said[-600:]
-        code, said = ctest(m.tests)
+        return ask(m.tests)
     finally:
         open(os.path.join(TREE, m.file), "w", encoding="utf-8").write(before)
-    if code == 0:
-        return "SURVIVED", "passed by " + " ".join(m.tests)
-    words = [found.group(1) for found in map(WORDS.match, said.splitlines()) if found]
-    if words:
-        return "noticed", words[0].strip()[:150]
-    return ("TIME-OUT ONLY" if "***Timeout" in said else "WITHOUT A WORD"), said[-600:]
 
 
 def chosen(mutants, wanted):

@@ -290,6 +290,26 @@ Test(budget, one_requester_leaves_something_to_others_when_requests_are_limited)
     lease_end(got.lease, RDMAD_E_LEASE_RELEASED, NULL, NULL);
 }
 
+/* A host has all of an IPv6 network of /64, so two addresses of it are one requester. */
+Test(budget, addresses_of_one_ipv6_network_share_as_one) {
+    struct budget_terms t = terms();
+    struct lessee first = {.peer = 9, .address = "2001:db8:0:1::1"};
+    struct lessee same = {.peer = 10, .address = "2001:db8:0:1:ffff::2"};
+    struct lessee next = {.peer = 11, .address = "2001:db8:0:2::1"};
+    struct lease *lease[9];
+    unsigned n = 0;
+    t.max_request = 4 * PAGE;
+    begin(&t);
+    while (n < 9 && ask_as(n % 2 ? &same : &first, 4 * PAGE) == 0)
+        lease[n++] = got.lease;
+    cr_expect_eq(n, 4, "half of the budget, by whichever of its addresses, not %u of 8", n);
+    cr_expect_eq(got.result.code, RDMAD_E_BUDGET, "%s", got.result.text);
+    cr_expect_eq(ask_as(&next, 4 * PAGE), 0, "another network: %s", got.result.text);
+    lease_end(got.lease, RDMAD_E_LEASE_RELEASED, NULL, NULL);
+    while (n)
+        lease_end(lease[--n], RDMAD_E_LEASE_RELEASED, NULL, NULL);
+}
+
 Test(budget, without_a_limit_all_of_it_may_be_asked_for_and_not_more) {
     struct budget_terms t = terms();
     begin(&t);

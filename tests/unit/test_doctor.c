@@ -5,10 +5,14 @@
  */
 #include "rdmactl/doctor.h"
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct cli cli = {.dir = "/nonexistent"};
@@ -270,4 +274,50 @@ Test(doctor, pools_that_are_larger_than_the_memory_left_are_warned_of) {
     expect(check_memory, "warning", "1 GiB, pinned");
     put("/proc/meminfo", "MemTotal: 9999999 kB\nMemAvailable:    1048576 kB\n");
     expect(check_memory, "good", "1 GiB");
+}
+
+/* Accepts whoever comes, and says at once that they are none of the group, if it is so. */
+static pid_t take_clients(const char *dir, bool turns_away) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(at.sun_path, sizeof(at.sun_path), "%.80s/rdmad.sock", dir);
+    unlink(at.sun_path);
+    cr_assert(!bind(fd, (struct sockaddr *)&at, sizeof(at)) && !listen(fd, 4), "%s", at.sun_path);
+    fflush(NULL);
+    pid_t pid = fork();
+    while (pid == 0) {
+        int client = accept(fd, NULL, NULL);
+        if (turns_away)
+            (void)!send(client, "no", 2, MSG_NOSIGNAL);
+    }
+    close(fd);
+    return pid;
+}
+
+Test(doctor, who_may_connect_is_told_with_the_group_and_by_trying) {
+    char none[64];
+    snprintf(none, sizeof(none), "and uid %u is none", (unsigned)geteuid());
+    cli.dir = root;
+    expect(check_client_socket, "bad", "rdmad.sock");
+    pid_t taker = take_clients(root, false);
+    daemon_says("{\"clients\":{\"group\":null}}");
+    expect(check_client_socket, "good", "rdmad.sock takes connections");
+    cr_expect(!strstr(text_of(0, "text"), "group"), "%s", text_of(0, "text"));
+    daemon_says("{\"clients\":{\"group\":\"staff\"}}");
+    expect(check_client_socket, "good", "takes connections of members of group staff");
+    json_decref((json_t *)e.status);
+    e.status = NULL; /* control.sock is not for everybody */
+    expect(check_client_socket, "good", "takes connections of uid");
+    kill(taker, SIGKILL);
+    waitpid(taker, NULL, 0);
+
+    taker = take_clients(root, true);
+    expect(check_client_socket, "bad", "is for members of group socket_group");
+    cr_expect(strstr(text_of(0, "text"), none), "%s", text_of(0, "text"));
+    daemon_says("{\"clients\":{\"group\":\"staff\"}}");
+    expect(check_client_socket, "bad", "is for members of group staff");
+    cr_expect(strstr(text_of(0, "text"), none), "%s", text_of(0, "text"));
+    cr_expect(strstr(text_of(0, "next"), "socket_group"), "%s", text_of(0, "next"));
+    kill(taker, SIGKILL);
+    waitpid(taker, NULL, 0);
 }

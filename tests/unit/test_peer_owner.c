@@ -235,6 +235,8 @@ Test(peer_owner, refusals_of_an_attach_say_why) {
     m = raw_expect(r, PEER_MSG_ATTACH_REP);
     cr_expect_eq(m.attach_rep.status, RDMAD_E_NO_LEASE);
     cr_expect_eq(m.attach_rep.lessee_ref, 1);
+    cr_expect_not_null(strstr(m.attach_rep.text, " at rig;"), "who asks is elsewhere: %s",
+                       m.attach_rep.text);
     ask(r, l, 2);
     AWAIT(fake_count(FAKE_WINDOW_OPEN) == 1);
     fake_answer(fake_call(FAKE_WINDOW_OPEN, 0), RDMAD_E_NOMEM);

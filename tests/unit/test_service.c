@@ -108,6 +108,7 @@ Test(service, who_mistakes_a_service_for_a_lease_is_told) {
     cr_expect_eq(service_find(&rig.st, "board", &sv, &err), RDMAD_E_NO_SERVICE);
     cr_expect_not_null(strstr(err.text, "attach to it"), "%s", err.text);
     cr_expect_eq(service_find(&rig.st, "nothing", &sv, &err), RDMAD_E_NO_SERVICE);
+    cr_expect_not_null(strstr(err.text, " at rig;"), "who asks may be elsewhere: %s", err.text);
     cr_expect_not_null(strstr(err.text, "\"nothing\""), "%s", err.text);
 }
 
