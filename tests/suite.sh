@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# suite.sh PRESET: builds the tree by that preset and runs its tests, as one test of ./check.
+# suite.sh build|run PRESET: builds the tree by that preset, or runs its tests, as one test of ./check.
+# A build takes what others leave of the CPUs: it is made while the guest of tests/vm runs.
 set -euo pipefail
 
-preset=$1
+what=$1 preset=$2
 cd "$(dirname "$0")/.."
 unset RDMAD_BUILD RDMAD_SOURCE
 jobs=$(nproc)
+
+if [ "$what" = build ]; then
+    launcher=()
+    if command -v ccache >/dev/null; then
+        launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+    fi
+    cmake --preset "$preset" "${launcher[@]}" >/dev/null
+    exec nice -n 19 cmake --build "build-$preset" -j "$jobs" -- --quiet
+fi
 
 only=()
 case $preset in
 tsan) only=(-L tsan) ;;
 fuzz) only=(-L fuzz) ;;
 esac
-
-launcher=()
-if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
-fi
-cmake --preset "$preset" "${launcher[@]}" >/dev/null
-cmake --build "build-$preset" -j "$jobs" -- --quiet
 ctest --test-dir "build-$preset" -j "$jobs" --output-on-failure --no-tests=error "${only[@]}"

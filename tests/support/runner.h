@@ -57,6 +57,9 @@ unsigned test_scale(void);
 unsigned test_count(unsigned full);
 /* What bounds in time are multiplied with on a slow machine: $RDMAD_TEST_PATIENCE, else 1. */
 unsigned test_patience(void);
+/* Whether what is kept the same on one daemon and over a link is to be tried on one, too: not in
+ * the guest (tests/vm/guest.cmake), which sets $RDMAD_TEST_ROUTES to "link". */
+bool test_local_route(void);
 /* Whether this is a sanitizer's build: memory then says nothing, and speed less. */
 bool test_sanitized(void);
 

@@ -29,7 +29,7 @@ struct two {
     char uri[RDMAD_URI_MAX + 1]; /* its */
 };
 
-/* Calls promise once for each route, with daemons and clients of its own. */
+/* Calls promise once for each route that is to be tried, with daemons and clients of its own. */
 void two_each_route(void (*promise)(struct two *t));
 
 /* The owner grants the first TWO_LEASE bytes of theirs. Zeroes: the daemon's defaults. */
