@@ -131,7 +131,7 @@ static void announce(struct daemon *d) {
     char status[400];
     const struct state *st = &d->state;
     char at[RDMAD_HOST_MAX + 10];
-    snprintf(status, sizeof(status), "fabric %s, peers at %s%s", plane_fabric(st->plane)->name,
+    snprintf(status, sizeof(status), "fabric %s, peers at %s%s", plane_fabric(st->plane, 0)->name,
              rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at)),
              peers_are_reachable(st->peers) ? "" : ", an address that no interface has");
     service_ready(status);
@@ -213,7 +213,7 @@ static int start_fabric(struct daemon *d, const struct plane_events *events, str
     if (rc)
         return rc;
     do {
-        settings->fabric = choice.fabric;
+        settings->fabrics[0] = choice.fabric;
         rc = plane_start(settings, events, &d->mailbox, &st->plane, err);
     } while (rc && fabric_next_best(&choice, err));
     snprintf(st->fabric_why, sizeof(st->fabric_why), "%s", choice.why.text);
@@ -348,7 +348,7 @@ static void stop(struct daemon *d) {
 static void greet(const struct daemon *d) {
     const struct state *st = &d->state;
     LOG(NOTICE, ("rdmad " RDMAD_VERSION " serves clients at %s/rdmad.sock", d->config.runtime_dir));
-    if (plane_fabric(st->plane) == &fabric_verbs)
+    if (plane_fabric(st->plane, 0) == &fabric_verbs)
         LOG(NOTICE, ("fabric verbs: %s", st->fabric_why), FIELD_STR("FABRIC", "verbs"));
     else
         LOG(NOTICE, ("fabric tcp: RDMA over TCP, no RDMA hardware used: %s", st->fabric_why),

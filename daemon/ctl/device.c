@@ -74,11 +74,11 @@ static struct survey *survey_start(struct state *st) {
                 .done = survey_done},
         .state = st,
         .settings = st->fabric_settings,
-        .fabric = plane_fabric(st->plane)->name,
+        .fabric = plane_fabric(st->plane, 0)->name,
     };
     list_init(&s->waiting);
-    if (plane_fabric(st->plane) == &fabric_verbs)
-        s->host = plane_fabric_host(st->plane);
+    if (plane_fabric(st->plane, 0) == &fabric_verbs)
+        s->host = plane_fabric_host(st->plane, 0);
     offload_post(st->offload, &s->job);
     return s;
 }

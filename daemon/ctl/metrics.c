@@ -81,7 +81,7 @@ static void print_info(FILE *out, const struct state *st, const struct ctl_total
     fprintf(out, "# HELP rdmad_info What runs here.\n# TYPE rdmad_info gauge\n"
                  "rdmad_info{version=\"" RDMAD_VERSION "\",node=\"");
     print_label(out, st->node_name);
-    fprintf(out, "\",fabric=\"%s\"} 1\n", plane_fabric(st->plane)->name);
+    fprintf(out, "\",fabric=\"%s\"} 1\n", plane_fabric(st->plane, 0)->name);
     fprintf(out,
             "# HELP rdmad_uptime_seconds Since the daemon started.\n"
             "# TYPE rdmad_uptime_seconds gauge\nrdmad_uptime_seconds %.3f\n",

@@ -104,8 +104,8 @@ static json_t *said_row(const struct lease_said *s) {
 
 /* By what a remote lessee is kept to the range. */
 static const char *protection(const struct plane *p) {
-    const struct fabric_ops *fabric = plane_fabric(p);
-    return fabric->protection ? fabric->protection(plane_fabric_host(p)) : "software";
+    const struct fabric_ops *fabric = plane_fabric(p, 0);
+    return fabric->protection ? fabric->protection(plane_fabric_host(p, 0)) : "software";
 }
 
 static void each_lease(void *arg, const struct lease_view *v) {

@@ -69,7 +69,7 @@ void ctl_channel_show(struct ctl_call *call, const json_t *params) {
     uint64_t number;
 
     (void)params;
-    rows.fabric = plane_fabric(st->plane)->name;
+    rows.fabric = plane_fabric(st->plane, 0)->name;
     while ((ch = slots_next(&st->channels, &cursor, &number)) && !rows_full(&rows))
         json_array_append_new(rows.list, channel_row(ch, &rows));
     rows_reply(call, &rows, "channels");

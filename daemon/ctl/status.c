@@ -16,7 +16,7 @@ static json_t *number(uint64_t n) {
 }
 
 static json_t *fabric(const struct state *st) {
-    const char *name = plane_fabric(st->plane)->name;
+    const char *name = plane_fabric(st->plane, 0)->name;
     bool rdma = !strcmp(name, "verbs");
     json_t *why = json_string(st->fabric_why);
     return json_pack("{s:s, s:b, s:s, s:o}", "name", name, "rdma", rdma, "text",

@@ -16,12 +16,12 @@ struct plane {
     struct plane_settings settings;
     struct plane_events events;
     struct mailbox *control;
-    struct fabric_host *host; /* NULL where the fabric has none */
-    struct worker *worker;    /* settings.workers of them */
-    unsigned *sessions;       /* on each */
-    struct op_account all;    /* sessions */
-    struct list uids;         /* of struct op_account */
-    struct list reserve;      /* of struct call, by node */
+    struct fabric_host *hosts[PLANE_FABRICS_MAX]; /* NULL where the fabric has none */
+    struct worker *worker;                        /* settings.workers of them */
+    unsigned *sessions;                           /* on each */
+    struct op_account all;                        /* sessions */
+    struct list uids;                             /* of struct op_account */
+    struct list reserve;                          /* of struct call, by node */
     unsigned reserve_used;
 };
 
@@ -65,6 +65,7 @@ struct call {
     struct plane_session *session;
     struct plane_lane *lane;
     struct plane_window *window;
+    struct seat *seat; /* of a peer's connections */
     uint64_t handle;
     void *object; /* a new ring, pool or lease; or what settled finishes with */
     uint64_t deadline_ns, peer;

@@ -102,11 +102,10 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
         fop->memory = s->op->memory;
         fop->length += m->length;
     }
-    struct seat *seat = &ch->worker->link;
-    seat_wake(seat, ch->worker->now_ns);
-    int rc = seat->ops->post(ch->lane->route.link, fop);
+    seat_wake(ch->seat, ch->worker->now_ns);
+    int rc = ch->seat->ops->post(ch->lane->route.link, fop);
     if (rc == RDMAD_E_FAULT && fop->fault)
-        ch->worker->link.env.memory_fault(ch->worker, fop->fault);
+        ch->seat->env.memory_fault(ch->worker, fop->fault);
     if (rc < 0)
         return rc;
     post->posted = true;

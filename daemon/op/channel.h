@@ -156,6 +156,7 @@ struct op_channel {
     struct list hash_node, run_node, lane_node;
     bool remote;
     struct op_lane *lane; /* remote; NULL: dropped */
+    struct seat *seat;    /* remote: of its lane, and of the connections of peer_in */
     uint64_t number, peer_number, peer_in;
     struct worker *peer_worker; /* not remote */
     uint32_t kind;

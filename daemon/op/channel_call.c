@@ -25,6 +25,7 @@ static struct op_channel *make(struct plane_session *s, uint64_t handle,
     ch->worker = s->worker;
     ch->handle = handle;
     ch->remote = spec->lane != NULL;
+    ch->seat = spec->lane ? spec->lane->op.route.seat : NULL;
     ch->number = spec->number;
     ch->peer_in = spec->peer_in;
     ch->kind = ch->remote ? spec->kind : RDMAD_CHANNEL_RELIABLE;

@@ -228,17 +228,21 @@ void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, pl
 /* ---- lanes ------------------------------------------------------------------------------- */
 
 /* The worker hears of it with its first call. */
-struct plane_lane *plane_lane_new(struct plane *p, unsigned worker, void *cookie) {
+struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, void *cookie) {
     struct plane_lane *lane = calloc(1, sizeof(*lane));
     if (!lane)
         return NULL;
     lane->plane = p;
     lane->worker = &p->worker[worker];
     lane->op.cookie = cookie;
-    route_init(&lane->op.route, &lane->worker->link);
+    route_init(&lane->op.route, &lane->worker->links[fabric]);
     list_init(&lane->op.leases);
     list_init(&lane->op.channels);
     return lane;
+}
+
+const struct fabric_ops *plane_lane_fabric(const struct plane_lane *lane) {
+    return lane->op.route.seat->ops;
 }
 
 static struct call *lane_call(struct plane_lane *lane, void (*apply)(struct call *),
@@ -299,26 +303,28 @@ static struct worker *worker_of_peer(struct plane *p, uint64_t peer) {
     return &p->worker[plane_worker_of_peer(p, peer)];
 }
 
-void plane_offer_on(struct plane *p, unsigned worker, uint64_t peer,
+void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer,
                     const struct fabric_blob *hello, plane_blob_done *done, void *arg) {
     struct call *c = call_new(p, &p->worker[worker], peer_offer, NULL, arg);
     c->blob_done = done;
+    c->seat = &c->worker->links[fabric];
     c->peer = peer;
     c->given = *hello;
     call_post(c);
 }
 
-void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
+void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, const struct fabric_blob *hello,
                  plane_blob_done *done, void *arg) {
-    plane_offer_on(p, plane_worker_of_peer(p, peer), peer, hello, done, arg);
+    plane_offer_on(p, fabric, plane_worker_of_peer(p, peer), peer, hello, done, arg);
 }
 
 /* The peer's connections may be on any worker. done runs with the last answer. */
-static void ask_every_worker(struct plane *p, void (*apply)(struct call *), uint64_t peer,
-                             uint64_t number, plane_done *done, void *arg) {
+static void ask_every_worker(struct plane *p, unsigned fabric, void (*apply)(struct call *),
+                             uint64_t peer, uint64_t number, plane_done *done, void *arg) {
     struct call *first = NULL;
     for (unsigned i = 0; i < p->settings.workers; i++) {
         struct call *c = call_new(p, &p->worker[i], apply, done, arg);
+        c->seat = &c->worker->links[fabric];
         c->peer = peer;
         c->via = number;
         if (first)
@@ -329,12 +335,13 @@ static void ask_every_worker(struct plane *p, void (*apply)(struct call *), uint
     }
 }
 
-void plane_forget(struct plane *p, uint64_t peer, uint64_t number, plane_done *done, void *arg) {
-    ask_every_worker(p, peer_forget, peer, number, done, arg);
+void plane_forget(struct plane *p, unsigned fabric, uint64_t peer, uint64_t number,
+                  plane_done *done, void *arg) {
+    ask_every_worker(p, fabric, peer_forget, peer, number, done, arg);
 }
 
-void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
-    ask_every_worker(p, peer_expel, peer, 0, done, arg);
+void plane_expel(struct plane *p, unsigned fabric, uint64_t peer, plane_done *done, void *arg) {
+    ask_every_worker(p, fabric, peer_expel, peer, 0, done, arg);
 }
 
 static struct call *window_call(struct plane_window *window, void (*apply)(struct call *),
@@ -344,13 +351,15 @@ static struct call *window_call(struct plane_window *window, void (*apply)(struc
     return c;
 }
 
-struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
-                                       plane_blob_done *done, void *arg) {
+struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
+                                       const struct fabric_window_spec *spec, plane_blob_done *done,
+                                       void *arg) {
     struct plane_window *window = calloc(1, sizeof(*window));
     if (!window)
         return NULL;
     window->plane = p;
     window->worker = window->op.worker = worker_of_peer(p, spec->peer);
+    window->op.seat = &window->worker->links[fabric];
     window->op.spec = *spec;
     window->op.spec.cookie = &window->op;
 

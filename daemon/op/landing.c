@@ -29,7 +29,7 @@ static void landing_end(struct op_arrival *a, int status) {
 void landing_stop(struct op_arrival *a, int status) {
     if (!a->landing)
         return;
-    a->channel->worker->link.ops->abandon(&a->landing_at);
+    a->channel->seat->ops->abandon(&a->landing_at);
     landing_end(a, status);
 }
 

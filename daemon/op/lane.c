@@ -10,7 +10,7 @@
  * lane ends as PEER_LOST.
  *
  * Each of these calls may give the fabric something to do or a new time to wake at, so each takes
- * the fabric's seat out of its sleep.
+ * the lane's or the peer's seat out of its sleep.
  */
 #include "daemon/op/call.h"
 #include "daemon/op/channel.h"
@@ -46,7 +46,7 @@ static void unlink_lane(struct worker *w, struct op_lane *lane, const char *why)
     bool was_up = lane->up;
     down(lane);
     if (lane->route.link)
-        w->link.ops->link_close(lane->route.link); /* gives back what is posted */
+        lane->route.seat->ops->link_close(lane->route.link); /* gives back what is posted */
     lane->route.link = NULL;
     if (was_up)
         channels_lane_down(w, lane);
@@ -59,12 +59,13 @@ static void unlink_lane(struct worker *w, struct op_lane *lane, const char *why)
 void lane_hello(struct call *c) {
     struct worker *w = c->worker;
     struct op_lane *lane = &c->lane->op;
-    seat_wake(&w->link, w->now_ns);
+    struct seat *seat = lane->route.seat;
+    seat_wake(seat, w->now_ns);
     unlink_lane(w, lane, "the connection to the peer is made anew");
     lane->hellos++;
     set_number(lane, 0, 0);
     struct fabric_link *link;
-    if (w->link.ops->link_new(w->link.fabric, lane, &link, &c->blob, &c->result) == 0) {
+    if (seat->ops->link_new(seat->fabric, lane, &link, &c->blob, &c->result) == 0) {
         lane->route.link = link;
         lane->lost = false;
     }
@@ -72,9 +73,9 @@ void lane_hello(struct call *c) {
 }
 
 void lane_open(struct call *c) {
-    struct worker *w = c->worker;
     struct op_lane *lane = &c->lane->op;
-    seat_wake(&w->link, w->now_ns);
+    struct seat *seat = lane->route.seat;
+    seat_wake(seat, c->worker->now_ns);
     if (!lane->route.link || lane->up || lane->opening) {
         call_fail(c, RDMAD_E_INVAL, "a connection to a peer is opened once after each hello");
         return;
@@ -86,7 +87,7 @@ void lane_open(struct call *c) {
     }
     lane->opening = c;
     struct error err;
-    if (w->link.ops->link_open(lane->route.link, c->lane->host, &c->given, &err) < 0) {
+    if (seat->ops->link_open(lane->route.link, c->lane->host, &c->given, &err) < 0) {
         down(lane);
         answer_opening(lane, &err);
     }
@@ -130,7 +131,7 @@ static void abandon(struct worker *w, struct op_lease *lease) {
 void lane_drop(struct call *c) {
     struct worker *w = c->worker;
     struct op_lane *lane = &c->lane->op;
-    seat_wake(&w->link, w->now_ns);
+    seat_wake(lane->route.seat, w->now_ns);
     bool was_up = lane->up;
     down(lane); /* moves what is not posted yet to the leases */
     for (struct list *pos; (pos = list_first(&lane->leases));)
@@ -144,23 +145,20 @@ void lane_drop(struct call *c) {
 }
 
 void peer_offer(struct call *c) {
-    struct worker *w = c->worker;
-    seat_wake(&w->link, w->now_ns);
-    w->link.ops->offer(w->link.fabric, c->peer, &c->given, &c->blob, &c->result);
+    seat_wake(c->seat, c->worker->now_ns);
+    c->seat->ops->offer(c->seat->fabric, c->peer, &c->given, &c->blob, &c->result);
     call_finish(c);
 }
 
 void peer_forget(struct call *c) {
-    struct worker *w = c->worker;
-    seat_wake(&w->link, w->now_ns);
-    if (w->link.ops->forget)
-        w->link.ops->forget(w->link.fabric, c->peer, c->via);
+    seat_wake(c->seat, c->worker->now_ns);
+    if (c->seat->ops->forget)
+        c->seat->ops->forget(c->seat->fabric, c->peer, c->via);
     call_finish(c);
 }
 
 void peer_expel(struct call *c) {
-    struct worker *w = c->worker;
-    seat_wake(&w->link, w->now_ns);
-    w->link.ops->expel(w->link.fabric, c->peer);
+    seat_wake(c->seat, c->worker->now_ns);
+    c->seat->ops->expel(c->seat->fabric, c->peer);
     call_finish(c);
 }

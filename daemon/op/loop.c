@@ -2,7 +2,7 @@
 /*
  * loop.c - the thread around the turns: spin while it pays, then sleep without a tick.
  *
- * Sleeping: every hot ring is parked (wait word set, looked at once more), both fabrics are armed,
+ * Sleeping: every hot ring is parked (wait word set, looked at once more), the fabrics are armed,
  * the mailbox is looked at; if any of them has work the sleep is off, else epoll_wait without a
  * timeout. The rings' eventfds were registered once, edge-triggered, so going to sleep costs no
  * system call but that one, and a thousand parked rings cost nothing. The timerfd (CLOCK_BOOTTIME)
@@ -11,7 +11,7 @@
  * A busy worker looks at epoll now and then too, for the sake of a parked fabric and of parked
  * rings (of which it peeks at a few a turn, rings.c, but with a thousand of them that takes long
  * turns too long): after 50 us at first, and up to 1 ms later each time it finds nothing. On the
- * same occasion rings and the link fabric that have been quiet for longer than a spin are parked.
+ * same occasion rings and links' fabrics that have been quiet for longer than a spin are parked.
  */
 #include "daemon/base/thread.h"
 #include "daemon/op/worker.h"
@@ -30,6 +30,17 @@ static int watch(struct worker *w, int fd, uint32_t events, void *what) {
     return epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
+static int watch_links(struct worker *w) {
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && i < w->nlinks; i++) {
+        struct seat *seat = &w->links[i];
+        int fd = seat->ops->wait_fd(seat->fabric);
+        if (fd >= 0)
+            rc = watch(w, fd, EPOLLIN, seat);
+    }
+    return rc;
+}
+
 int loop_init(struct worker *w, struct error *err) {
     spin_init(&w->spin, w->settings->spin_max_ns);
     w->spin_min_ns = w->settings->spin_min_ns;
@@ -38,11 +49,9 @@ int loop_init(struct worker *w, struct error *err) {
     w->timer_ns = CLOCK_NEVER;
     w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     w->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    int fabric_fd = w->link.ops->wait_fd(w->link.fabric);
     /* The timer is edge-triggered, so that nobody has to read it. */
     if (w->epoll_fd < 0 || w->timer_fd < 0 || watch(w, w->mailbox.fd, EPOLLIN, &w->mailbox) < 0 ||
-        watch(w, w->timer_fd, EPOLLIN | EPOLLET, &w->timer_fd) < 0 ||
-        (fabric_fd >= 0 && watch(w, fabric_fd, EPOLLIN, &w->link) < 0))
+        watch(w, w->timer_fd, EPOLLIN | EPOLLET, &w->timer_fd) < 0 || watch_links(w) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "worker %u: cannot set up its epoll", w->index);
     return 0;
 }
@@ -71,6 +80,14 @@ void loop_listen_ring(struct worker *w, struct op_ring *r, bool listen) {
     epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, r->ring->knock, &ev);
 }
 
+/* The seat that an event is of, or NULL. */
+static struct seat *seat_of(struct worker *w, const void *what) {
+    for (unsigned i = 0; i < w->nlinks; i++)
+        if (what == &w->links[i])
+            return &w->links[i];
+    return NULL;
+}
+
 /* Takes events; a timeout of 0 only looks. What is woken is served by the next turn; returns how
  * many that were. */
 static unsigned take_events(struct worker *w, int timeout_ms) {
@@ -80,13 +97,13 @@ static unsigned take_events(struct worker *w, int timeout_ms) {
     w->now_ns = clock_now_ns();
     for (int i = 0; i < n; i++) {
         void *what = ev[i].data.ptr;
+        struct seat *seat = seat_of(w, what);
         if (what == &w->timer_fd) {
             w->timer_ns = CLOCK_NEVER;
-        } else if (what == &w->link) {
-            if (w->link.parked) {
-                seat_wake(&w->link, w->now_ns);
-                woken++;
-            }
+        } else if (seat) {
+            woken += seat->parked;
+            if (seat->parked)
+                seat_wake(seat, w->now_ns);
         } else if (what != &w->mailbox) { /* which every turn looks into anyway */
             woken += knocks_heard(w, what);
         }
@@ -102,19 +119,32 @@ static void park_quiet(struct worker *w, uint64_t quiet_ns) {
         if (r->inflight == 0 && w->now_ns - r->active_ns > quiet_ns)
             rings_park(w, r);
     }
-    if (!w->link.parked && w->now_ns - w->link.active_ns > quiet_ns)
-        seat_park(&w->link);
+    for (unsigned i = 0; i < w->nlinks; i++) {
+        struct seat *seat = &w->links[i];
+        if (!seat->parked && w->now_ns - seat->active_ns > quiet_ns)
+            seat_park(seat);
+    }
 }
 
 static void count_lanes(struct worker *w) {
-    const struct seat *link = &w->link;
-    if (link->ops->accepted)
-        __atomic_store_n(&w->counters.lanes_in, link->ops->accepted(link->fabric),
-                         __ATOMIC_RELAXED);
+    uint64_t lanes = 0;
+    for (unsigned i = 0; i < w->nlinks; i++) {
+        const struct seat *seat = &w->links[i];
+        if (seat->ops->accepted)
+            lanes += seat->ops->accepted(seat->fabric);
+    }
+    __atomic_store_n(&w->counters.lanes_in, lanes, __ATOMIC_RELAXED);
+}
+
+static unsigned links_parked(const struct worker *w) {
+    unsigned parked = 0;
+    for (unsigned i = 0; i < w->nlinks; i++)
+        parked += w->links[i].parked;
+    return parked;
 }
 
 static void look(struct worker *w, uint64_t quiet_ns) {
-    if (w->link.parked || !list_empty(&w->parked)) {
+    if (links_parked(w) || !list_empty(&w->parked)) {
         bool found = take_events(w, 0) > 0;
         w->look_every_ns = found ? LOOK_MIN_NS : 2 * w->look_every_ns;
         if (w->look_every_ns > LOOK_MAX_NS)
@@ -127,7 +157,7 @@ static void look(struct worker *w, uint64_t quiet_ns) {
 
 /* Spinning can only find what is looked at in memory. */
 static bool worth_spinning(const struct worker *w) {
-    return !list_empty(&w->hot) || !w->link.parked;
+    return !list_empty(&w->hot) || links_parked(w) < w->nlinks;
 }
 
 /* ---- asleep ------------------------------------------------------------------------------ */
@@ -139,7 +169,10 @@ static bool ready_to_sleep(struct worker *w) {
         if (!rings_park(w, list_entry(pos, struct op_ring, node)))
             return false;
     }
-    return seat_park(&w->local) && seat_park(&w->link) && !mailbox_pending(&w->mailbox);
+    bool ready = seat_park(&w->local);
+    for (unsigned i = 0; ready && i < w->nlinks; i++)
+        ready = seat_park(&w->links[i]);
+    return ready && !mailbox_pending(&w->mailbox);
 }
 
 static void set_timer(struct worker *w, uint64_t at_ns) {

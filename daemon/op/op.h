@@ -2,13 +2,13 @@
 /*
  * op.h - an op on its way, and the things a worker knows that an op can name.
  *
- * Read this directory in this order: op.h, worker.h (the loop's turn), rings.c (sqes come in),
- * validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go to the fabric),
- * complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too long); what few
- * ops need: fence.c, chain.c, batch.c, cancel.c and tags.h, notify.h and notify.c, channel.h;
- * account.h (how many there may be), slab.h (their memory), table.c (what the control thread adds
- * and drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c and
- * notify_peer.c: the other side of the seam.
+ * Read this directory in this order: op.h, seat.h (a fabric), worker.h (the loop's turn), rings.c
+ * (sqes come in), validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go
+ * to the fabric), complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too
+ * long); what few ops need: fence.c, chain.c, batch.c, cancel.c and tags.h, notify.h and notify.c,
+ * channel.h; account.h (how many there may be), slab.h (their memory), table.c (what the control
+ * thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c
+ * and notify_peer.c: the other side of the seam.
  *
  * The happy path of a write: ring_serve copies the sqe, op_validate turns it into a request (a
  * pointer, a lease, a route), op_start gives it an op, submit posts it in parts of at most the
@@ -49,10 +49,10 @@ struct call;
 
 /* A way bytes can go: the local fabric, or a lane's link. */
 struct op_route {
-    struct seat *seat; /* the fabric, worker.h */
+    struct seat *seat; /* the fabric, seat.h */
     struct fabric_link *link;
     struct list run;  /* of struct op_share: those with ops that have a part to post, in turn */
-    struct list node; /* in worker->runnable or, while full, in worker->full */
+    struct list node; /* in worker->runnable or, while full, in seat->full */
     bool full;        /* the link said AGAIN */
     bool up;          /* the link takes posts; while it is not, ops wait with their leases */
 };
@@ -191,6 +191,7 @@ static inline void op_lease_init(struct op_lease *lease) {
 /* What a peer may reach here; window.c. */
 struct op_window {
     struct worker *worker;
+    struct seat *seat; /* the peer's */
     enum { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING } state;
     struct fabric_window *window;   /* unless there is none */
     struct fabric_window_spec spec; /* of this one, or of the one to be opened next */
@@ -389,8 +390,9 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
 
 void route_init(struct op_route *route, struct seat *seat);
 void route_ready(struct worker *w, struct op_route *route); /* it may have something to post */
-void route_full(struct worker *w, struct op_route *route);  /* its link said AGAIN */
-void routes_retry(struct worker *w); /* the fabric moved: full links may take posts again */
+void route_full(struct op_route *route);                    /* its link said AGAIN */
+/* The fabric moved: its full links may take posts again. */
+void routes_retry(struct worker *w, struct seat *seat);
 void route_down(
     struct op_route *route); /* takes no posts any more; its ops wait with their leases */
 /* The session's share in the route for one more lease: one that is there, else spare. The other is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plane.c - the workers as a whole, and the host they share: made, started, counted, asked whether
+ * plane.c - the workers as a whole, and the hosts they share: made, started, counted, asked whether
  * they live, stopped.
  */
 #include "daemon/op/call.h"
@@ -23,8 +23,9 @@ void plane_dismantle(struct plane *p) {
     for (unsigned i = 0; p->worker && i < p->settings.workers; i++)
         if (p->worker[i].settings)
             worker_fini(&p->worker[i]);
-    if (p->host)
-        p->settings.fabric->host_close(p->host);
+    for (unsigned i = 0; i < PLANE_FABRICS_MAX; i++)
+        if (p->hosts[i])
+            p->settings.fabrics[i]->host_close(p->hosts[i]);
     for (struct list *pos; (pos = list_pop(&p->reserve));)
         free(list_entry(pos, struct call, node));
     for (struct list *pos; (pos = list_pop(&p->uids));)
@@ -32,6 +33,30 @@ void plane_dismantle(struct plane *p) {
     free(p->worker);
     free(p->sessions);
     free(p);
+}
+
+/* A pool is made known to the devices of one fabric at most: what ops and windows say of memory
+ * only that one reads. */
+static int check_memory(const struct plane_settings *settings, struct error *err) {
+    const char *knows = NULL;
+    for (unsigned i = 0; i < plane_settings_fabrics(settings); i++) {
+        const struct fabric_ops *ops = settings->fabrics[i];
+        if (ops->memory_add && knows)
+            return error_set(err, RDMAD_E_INVAL,
+                             "fabrics %s and %s cannot be used together: both register memory",
+                             knows, ops->name);
+        if (ops->memory_add)
+            knows = ops->name;
+    }
+    return 0;
+}
+
+static int open_hosts(struct plane *p, struct error *err) {
+    int rc = check_memory(&p->settings, err);
+    for (unsigned i = 0; rc == 0 && i < plane_settings_fabrics(&p->settings); i++)
+        if (p->settings.fabrics[i]->host_open)
+            rc = p->settings.fabrics[i]->host_open(&p->settings.fabric_settings, &p->hosts[i], err);
+    return rc;
 }
 
 int plane_assemble(const struct plane_settings *settings, const struct plane_events *events,
@@ -51,11 +76,10 @@ int plane_assemble(const struct plane_settings *settings, const struct plane_eve
         return error_set(err, RDMAD_E_NOMEM, "data plane: out of memory for %u workers",
                          settings->workers);
     }
-    int rc = 0;
-    if (settings->fabric->host_open)
-        rc = settings->fabric->host_open(&p->settings.fabric_settings, &p->host, err);
+    int rc = open_hosts(p, err);
     for (unsigned i = 0; rc == 0 && i < settings->workers; i++)
-        rc = worker_init(&p->worker[i], i, &p->settings, &p->events, control, p->host, now_ns, err);
+        rc =
+            worker_init(&p->worker[i], i, &p->settings, &p->events, control, p->hosts, now_ns, err);
     if (rc < 0) {
         plane_dismantle(p);
         return rc;
@@ -87,30 +111,34 @@ void plane_stop(struct plane *p) {
     plane_dismantle(p);
 }
 
-const struct fabric_ops *plane_fabric(const struct plane *p) {
-    return p->settings.fabric;
+const struct fabric_ops *plane_fabric(const struct plane *p, unsigned fabric) {
+    return fabric < PLANE_FABRICS_MAX ? p->settings.fabrics[fabric] : NULL;
 }
 
-struct fabric_host *plane_fabric_host(const struct plane *p) {
-    return p->host;
+struct fabric_host *plane_fabric_host(const struct plane *p, unsigned fabric) {
+    return p->hosts[fabric];
 }
 
-uint64_t plane_quiesce_ns(const struct plane *p) {
-    const struct fabric_ops *ops = p->settings.fabric;
+uint64_t plane_quiesce_ns(const struct plane *p, unsigned fabric) {
+    const struct fabric_ops *ops = p->settings.fabrics[fabric];
     return ops->quiesce_ns ? ops->quiesce_ns(&p->settings.fabric_settings) : 0;
 }
 
 int plane_memory_add(struct plane *p, void *base, uint64_t bytes, struct fabric_memory **out,
                      struct error *err) {
+    const struct fabric_ops *ops;
     *out = NULL;
-    if (!p->settings.fabric->memory_add)
-        return 0;
-    return p->settings.fabric->memory_add(p->host, base, bytes, out, err);
+    for (unsigned i = 0; (ops = plane_fabric(p, i)); i++)
+        if (ops->memory_add)
+            return ops->memory_add(p->hosts[i], base, bytes, out, err);
+    return 0;
 }
 
 void plane_memory_remove(struct plane *p, struct fabric_memory *memory) {
-    if (memory)
-        p->settings.fabric->memory_remove(memory);
+    const struct fabric_ops *ops;
+    for (unsigned i = 0; memory && (ops = plane_fabric(p, i)); i++)
+        if (ops->memory_remove)
+            ops->memory_remove(memory);
 }
 
 void plane_set_spin(struct plane *p, uint64_t min_ns, uint64_t max_ns) {

@@ -37,7 +37,7 @@ static void failed(struct op_send *s, int code) {
 static bool open_window(struct op_send *s) {
     struct op_channel *ch = s->channel;
     struct op_window *ow = &s->window;
-    const struct seat *seat = &ow->worker->link;
+    const struct seat *seat = ow->seat;
     ow->spec = (struct fabric_window_spec){.peer = ch->peer_in,
                                            .via = ch->via,
                                            .cookie = ow,
@@ -65,7 +65,7 @@ static bool open_window(struct op_send *s) {
 
 static void close_window(struct op_send *s) {
     struct op_window *ow = &s->window;
-    bool gone = ow->worker->link.ops->window_close(ow->window, RDMAD_E_LEASE_RELEASED);
+    bool gone = ow->seat->ops->window_close(ow->window, RDMAD_E_LEASE_RELEASED);
     ow->state = gone ? WINDOW_NONE : WINDOW_CLOSING;
 }
 
@@ -77,7 +77,7 @@ bool window_drive(struct op_send *s) {
     if (!ch->remote)
         return true;
     if ((there || wanted) && ow->state != WINDOW_CLOSING)
-        seat_wake(&ow->worker->link, ow->worker->now_ns);
+        seat_wake(ow->seat, ow->worker->now_ns);
     if (there && (!wanted || ow->spec.via != ch->via))
         close_window(s);
     if (wanted && ow->state == WINDOW_NONE && s->lost_via != ch->via)

@@ -3,8 +3,8 @@
  * route.c - a way for bytes: whether it is there, and whether it takes more just now.
  *
  * A route is in worker->runnable while an op waits on it and its link takes posts. One whose link
- * said AGAIN waits in worker->full instead, until an op on it completes or its fabric moved at all:
- * what made it full need not have been our ops.
+ * said AGAIN waits in its seat's full instead, until an op on it completes or its fabric moved at
+ * all: what made it full need not have been our ops.
  *
  * Sessions take turns on a route, and the ops of a session take turns within: who has a thousand
  * large ops gets no more of it than who has one. A share whose ops went away meanwhile stays in the
@@ -33,14 +33,14 @@ void route_ready(struct worker *w, struct op_route *route) {
         list_append(&w->runnable, &route->node);
 }
 
-void route_full(struct worker *w, struct op_route *route) {
+void route_full(struct op_route *route) {
     route->full = true;
     list_remove(&route->node);
-    list_append(&w->full, &route->node);
+    list_append(&route->seat->full, &route->node);
 }
 
-void routes_retry(struct worker *w) {
-    for (struct list *pos; (pos = list_first(&w->full));)
+void routes_retry(struct worker *w, struct seat *seat) {
+    for (struct list *pos; (pos = list_first(&seat->full));)
         route_ready(w, list_entry(pos, struct op_route, node));
 }
 

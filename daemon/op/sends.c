@@ -45,6 +45,7 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->op->channel_data = s;
     s->window.send = s;
     s->window.worker = w;
+    s->window.seat = ch->seat;
     ch->ops++;
     if (ch->synced && ch->next_seq + ch->waits >= ch->limit)
         counter_add(&ch->stats->stalls, 1);
@@ -209,12 +210,12 @@ void sends_resync(struct op_channel *ch) {
 /* ---- cancellation ------------------------------------------------------------------------ */
 
 static void give_up(struct op_send *s) {
-    struct worker *w = s->channel->worker;
+    struct op_channel *ch = s->channel;
     s->given_up = true;
     s->wants_window = false;
     if (s->post.posted) {
-        seat_wake(&w->link, w->now_ns); /* it may have set itself a time meanwhile */
-        w->link.ops->cancel(&s->post.part.fop, s->cancel);
+        seat_wake(ch->seat, ch->worker->now_ns); /* it may have set itself a time meanwhile */
+        ch->seat->ops->cancel(&s->post.part.fop, s->cancel);
     } else {
         send_settle(s);
     }

@@ -245,7 +245,7 @@ static unsigned submit_route(struct worker *w, struct op_route *route) {
         struct op *op = list_entry(list_first(&share->ops), struct op, node);
         int rc = post_part(w, op);
         if (rc == RDMAD_E_AGAIN) {
-            route_full(w, route);
+            route_full(route);
             return posts;
         }
         if (rc == RDMAD_E_PEER_LOST) { /* the fabric is about to say so */

@@ -99,10 +99,10 @@ void weak_posted(struct op_send *s, const struct fabric_op *fop) {
 }
 
 void weak_cancel(struct op_send *s) {
-    struct worker *w = s->channel->worker;
+    struct op_channel *ch = s->channel;
     if (s->post.posted) {
-        seat_wake(&w->link, w->now_ns);
-        w->link.ops->cancel(&s->post.part.fop, s->cancel);
+        seat_wake(ch->seat, ch->worker->now_ns);
+        ch->seat->ops->cancel(&s->post.part.fop, s->cancel);
     } else {
         weak_over(s, s->cancel);
     }

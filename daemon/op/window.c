@@ -12,9 +12,8 @@
 #include "daemon/op/call.h"
 
 static const struct fabric_ops *wake(struct op_window *ow) {
-    struct seat *seat = &ow->worker->link;
-    seat_wake(seat, ow->worker->now_ns);
-    return seat->ops;
+    seat_wake(ow->seat, ow->worker->now_ns);
+    return ow->seat->ops;
 }
 
 static void answer_opening(struct op_window *ow) {
@@ -28,8 +27,7 @@ static void open_one(struct op_window *ow) {
     const struct fabric_ops *ops = wake(ow);
     struct call *c = ow->opening;
     ow->extended = false;
-    int rc =
-        ops->window_open(ow->worker->link.fabric, &ow->spec, &ow->window, &c->blob, &c->result);
+    int rc = ops->window_open(ow->seat->fabric, &ow->spec, &ow->window, &c->blob, &c->result);
     if (rc == FABRIC_PENDING) {
         ow->state = WINDOW_OPENING;
         return;
@@ -112,7 +110,7 @@ void window_close(struct call *c) {
     struct op_window *ow = &c->window->op;
     c->garbage = c->window;
     if (ow->notifier)
-        worker_hear(ow->worker);
+        worker_hear(ow->worker, ow->seat);
     notifier_window_closed(ow->worker, ow);
     if (ow->opening) {
         error_set(&ow->opening->result, RDMAD_E_CANCELED, "the window was closed meanwhile");

@@ -76,11 +76,9 @@ static void env_memory_fault(void *user, const void *address) {
     }
 }
 
-static int seat_open(struct worker *w, struct seat *seat, const struct fabric_ops *ops,
+static int open_seat(struct worker *w, struct seat *seat, const struct fabric_ops *ops,
                      struct fabric_host *host, struct error *err) {
-    seat->ops = ops;
-    seat->wake_ns = CLOCK_NEVER;
-    seat->env = (struct fabric_env){
+    const struct fabric_env env = {
         .user = w,
         .now_ns = env_now,
         .complete = env_complete,
@@ -95,25 +93,7 @@ static int seat_open(struct worker *w, struct seat *seat, const struct fabric_op
         .settings = &w->settings->fabric_settings,
         .host = host,
     };
-    return ops->open(&seat->env, &seat->fabric, err);
-}
-
-bool seat_park(struct seat *seat) {
-    seat->wake_ns = CLOCK_NEVER;
-    seat->parked = seat->ops->arm(seat->fabric, &seat->wake_ns);
-    return seat->parked;
-}
-
-static unsigned seat_poll(struct worker *w, struct seat *seat) {
-    if (seat->parked && w->now_ns < seat->wake_ns)
-        return 0;
-    unsigned work = seat->ops->poll(seat->fabric);
-    if (work) {
-        seat_wake(seat, w->now_ns);
-        seat->wake_ns = CLOCK_NEVER;
-    } else if (seat->parked)
-        seat_park(seat); /* its time came and nothing followed: ask for the next */
-    return work;
+    return seat_open(seat, ops, &env, err);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -125,7 +105,6 @@ static void init_tables(struct worker *w) {
     list_init(&w->deaf);
     list_init(&w->dirty);
     list_init(&w->runnable);
-    list_init(&w->full);
     list_init(&w->violated);
     list_init(&w->waiting);
     slab_init(&w->ops, sizeof(struct op), w->control);
@@ -134,8 +113,8 @@ static void init_tables(struct worker *w) {
     list_init(&w->fences);
 }
 
-static int open_fabrics(struct worker *w, struct fabric_host *host, struct error *err) {
-    int rc = seat_open(w, &w->local, &fabric_local, NULL, err);
+static int open_local(struct worker *w, struct error *err) {
+    int rc = open_seat(w, &w->local, &fabric_local, NULL, err);
     if (rc < 0)
         return rc;
     static const struct fabric_blob no_offer;
@@ -145,15 +124,22 @@ static int open_fabrics(struct worker *w, struct fabric_host *host, struct error
     rc = w->local.ops->link_new(w->local.fabric, NULL, link, &hello, err);
     if (rc == 0)
         rc = w->local.ops->link_open(*link, "", &no_offer, err);
-    if (rc < 0)
-        return rc;
-    w->local_route.up = true;
-    return seat_open(w, &w->link, w->settings->fabric, host, err);
+    w->local_route.up = rc == 0;
+    return rc;
+}
+
+static int open_fabrics(struct worker *w, struct fabric_host *const *hosts, struct error *err) {
+    int rc = open_local(w, err);
+    for (unsigned i = 0; rc == 0 && i < plane_settings_fabrics(w->settings); i++) {
+        rc = open_seat(w, &w->links[i], w->settings->fabrics[i], hosts[i], err);
+        w->nlinks = i + 1;
+    }
+    return rc;
 }
 
 int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
                 const struct plane_events *events, struct mailbox *control,
-                struct fabric_host *host, uint64_t now_ns, struct error *err) {
+                struct fabric_host *const *hosts, uint64_t now_ns, struct error *err) {
     *w = (struct worker){.index = index,
                          .settings = settings,
                          .events = events,
@@ -173,18 +159,17 @@ int worker_init(struct worker *w, unsigned index, const struct plane_settings *s
         w->mailbox.fd = -1;
         return error_errno(err, RDMAD_E_SYSTEM, "worker %u: cannot create its mailbox", index);
     }
-    int rc = open_fabrics(w, host, err);
+    int rc = open_fabrics(w, hosts, err);
     return rc < 0 ? rc : loop_init(w, err);
 }
 
 void worker_fini(struct worker *w) {
     loop_fini(w);
-    if (w->link.fabric)
-        w->link.ops->close(w->link.fabric);
+    for (unsigned i = 0; i < w->nlinks; i++)
+        seat_close(&w->links[i]);
     if (w->local_route.link)
         w->local.ops->link_close(w->local_route.link);
-    if (w->local.fabric)
-        w->local.ops->close(w->local.fabric);
+    seat_close(&w->local);
     channels_fini(w);
     slab_fini(&w->ops);
     slab_fini(&w->parts);
@@ -221,26 +206,26 @@ static void fire(void *user, struct deadline *due) {
     op_due(user, container_of(due, struct op, due));
 }
 
-static unsigned poll_link(struct worker *w) {
-    unsigned work = seat_poll(w, &w->link);
-    if (work && !list_empty(&w->full))
-        routes_retry(w);
+static unsigned poll_seat(struct worker *w, struct seat *seat) {
+    unsigned work = seat_poll(seat, w->now_ns);
+    if (work && !list_empty(&seat->full))
+        routes_retry(w, seat);
     return work;
 }
 
-void worker_hear(struct worker *w) {
-    if (w->heard)
+/* Once a turn: whatever closes many things there looks once. */
+void worker_hear(struct worker *w, struct seat *seat) {
+    if (seat->heard_turn == w->turns)
         return;
-    w->heard = true;
-    seat_wake(&w->link, w->now_ns);
-    poll_link(w);
+    seat->heard_turn = w->turns;
+    seat_wake(seat, w->now_ns);
+    poll_seat(w, seat);
 }
 
 unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
     w->turns++;
-    w->heard = false;
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);
     knocks_run(w);
@@ -249,8 +234,9 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
         fences_run(w);
     work += channels_run(w);
     work += submit_run(w);
-    work += seat_poll(w, &w->local);
-    work += poll_link(w);
+    work += poll_seat(w, &w->local);
+    for (unsigned i = 0; i < w->nlinks; i++)
+        work += poll_seat(w, &w->links[i]);
     work += deadlines_run(&w->deadlines, now_ns, fire, w);
     if (!list_empty(&w->waiting))
         calls_settle(w);
@@ -264,8 +250,9 @@ uint64_t worker_next_ns(struct worker *w) {
     uint64_t next = deadlines_next(&w->deadlines);
     if (w->local.wake_ns < next)
         next = w->local.wake_ns;
-    if (w->link.wake_ns < next)
-        next = w->link.wake_ns;
+    for (unsigned i = 0; i < w->nlinks; i++)
+        if (w->links[i].wake_ns < next)
+            next = w->links[i].wake_ns;
     uint64_t deaf_ns = knocks_next_ns(w);
     return deaf_ns < next ? deaf_ns : next;
 }

@@ -12,24 +12,9 @@
 #include "daemon/base/clock.h"
 #include "daemon/op/ids.h"
 #include "daemon/op/op.h"
+#include "daemon/op/seat.h"
 #include "daemon/op/slab.h"
 #include "daemon/op/spin.h"
-
-/* A fabric and how its worker waits for it. */
-struct seat {
-    const struct fabric_ops *ops;
-    struct fabric *fabric;
-    struct fabric_env env;
-    bool parked;        /* polled only when its descriptor or wake_ns says so */
-    uint64_t wake_ns;   /* while parked */
-    uint64_t active_ns; /* when poll last did something */
-};
-
-/* It may have something to do: poll it from now on. */
-static inline void seat_wake(struct seat *seat, uint64_t now_ns) {
-    seat->parked = false;
-    seat->active_ns = now_ns;
-}
 
 struct worker {
     unsigned index;
@@ -40,9 +25,10 @@ struct worker {
     uint64_t now_ns; /* of this turn */
     uint64_t turns;
     uint64_t secret; /* of tags */
-    bool heard;      /* worker_hear, in this turn */
 
-    struct seat local, link;
+    struct seat local;
+    struct seat links[PLANE_FABRICS_MAX]; /* by the plane's number of the fabric */
+    unsigned nlinks;
     struct op_route local_route;
 
     struct list sessions;
@@ -53,7 +39,6 @@ struct worker {
     uint64_t deaf_look_ns; /* when they are looked at next */
     struct list dirty;     /* rings to flush at the end of the turn */
     struct list runnable;  /* routes with parts to post */
-    struct list full;      /* routes whose link takes none just now */
     struct list violated;  /* sessions to shut out at the end of the turn */
     struct list waiting;   /* calls that wait for ops to end */
     struct deadlines deadlines;
@@ -83,18 +68,19 @@ struct worker {
     uint64_t look_ns, look_every_ns; /* a busy loop's next look at epoll */
 };
 
-/* settings, events, control and host (NULL where the fabric has none) must outlive the worker. */
+/* settings, events, control and hosts (one a fabric, NULL where it has none) must outlive the
+ * worker. */
 int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
                 const struct plane_events *events, struct mailbox *control,
-                struct fabric_host *host, uint64_t now_ns, struct error *err);
+                struct fabric_host *const *hosts, uint64_t now_ns, struct error *err);
 /* Every session, lane and window is gone. */
 void worker_fini(struct worker *w);
 
 /* One turn; returns how much happened, 0 for nothing. */
 unsigned worker_turn(struct worker *w, uint64_t now_ns);
-/* Of a mail: takes what the link has brought, before what the mail is about to close. A device
- * acknowledges messages that we have not looked at, so their senders may have gone on. */
-void worker_hear(struct worker *w);
+/* Of a mail: takes what the seat has brought, before what the mail is about to close there. A
+ * device acknowledges messages that we have not looked at, so their senders may have gone on. */
+void worker_hear(struct worker *w, struct seat *seat);
 /* When a turn is due though nothing comes in; CLOCK_NEVER: no such time. */
 uint64_t worker_next_ns(struct worker *w);
 
@@ -110,8 +96,6 @@ static inline void counter_add(uint64_t *counter, uint64_t n) {
 static inline void counter_sub(uint64_t *counter, uint64_t n) {
     __atomic_store_n(counter, *counter - n, __ATOMIC_RELAXED);
 }
-
-bool seat_park(struct seat *seat); /* false: it has something to do */
 
 /* knocks.c */
 /* Epoll told of a knock: wakes the ring if there is work on it, and says whether. */

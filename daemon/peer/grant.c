@@ -201,6 +201,7 @@ static void window_opened(void *arg, const struct error *result, const struct fa
 }
 
 static struct plane_window *new_window(struct grant *g) {
+    struct plane *plane = g->peer->peers->state->plane;
     struct attachment *a = &g->attachment;
     const struct lease *l = a->lease;
     const struct lease *told = lease_notified(l);
@@ -217,7 +218,7 @@ static struct plane_window *new_window(struct grant *g) {
         .audit = &a->audit,
     };
     struct plane_window *window =
-        plane_window_open(g->peer->peers->state->plane, &spec, window_opened, g);
+        plane_window_open(plane, g->peer->fabric, &spec, window_opened, g);
     if (window && owner)
         plane_window_notify(window, g->ref, owner, told->id);
     return window;
@@ -418,7 +419,7 @@ void grant_link_req(struct peer *p, const struct peer_link_req *m) {
     *o = (struct offer){.peer = p, .ref = m->ref};
     p->offers++;
     p->holds++;
-    plane_offer_on(plane,
+    plane_offer_on(plane, p->fabric,
                    m->worker == PEER_ANY_WORKER ? plane_worker_of_peer(plane, p->id) : m->worker,
                    p->id, &m->hello, offered, o);
 }
@@ -439,7 +440,7 @@ void grant_link_gone(struct peer *p, const struct peer_link_gone *m) {
     p->links--;
     p->forgets++;
     p->holds++;
-    plane_forget(p->peers->state->plane, p->id, m->via, forgotten, p);
+    plane_forget(p->peers->state->plane, p->fabric, p->id, m->via, forgotten, p);
 }
 
 /* ---- the connection is gone ---------------------------------------------------------------- */

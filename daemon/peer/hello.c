@@ -24,13 +24,13 @@ void hello_send(struct peer *p) {
     if (p->outgoing)
         former_line(p, m.hello.line);
     memcpy(m.hello.node, st->node_name, sizeof(m.hello.node));
-    snprintf(m.hello.fabric, sizeof(m.hello.fabric), "%s", plane_fabric(st->plane)->name);
+    snprintf(m.hello.fabric, sizeof(m.hello.fabric), "%s", plane_fabric(st->plane, 0)->name);
     peer_send(p, &m);
 }
 
 static bool fabric_fits(struct peer *p, const struct peer_hello *hello) {
     const struct state *st = p->peers->state;
-    const char *ours = plane_fabric(st->plane)->name;
+    const char *ours = plane_fabric(st->plane, 0)->name;
     if (strcmp(hello->fabric, ours) == 0)
         return true;
     peer_refuse(p, RDMAD_E_FABRIC,

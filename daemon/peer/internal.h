@@ -101,9 +101,10 @@ struct peer {
     bool outgoing;
     bool is_self; /* outgoing: to this very daemon, for leases that are reached by link only */
     enum peer_stage stage;
-    unsigned holds; /* callbacks under way */
-    bool stranger;  /* incoming: has not said hello */
-    bool greeted;   /* incoming: it has, and what follows is known */
+    unsigned fabric; /* the data plane's number of the one agreed on, from hello on */
+    unsigned holds;  /* callbacks under way */
+    bool stranger;   /* incoming: has not said hello */
+    bool greeted;    /* incoming: it has, and what follows is known */
     struct life life;
     uint64_t serial;
     uint8_t line[PEER_LINE_BYTES];

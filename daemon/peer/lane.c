@@ -295,7 +295,7 @@ static struct lane *lane_new(struct peer *p, const struct session *s, uint32_t t
     if (!lane)
         return NULL;
     lane->worker = plane_worker_of_session(s->plane);
-    lane->plane = plane_lane_new(s->state->plane, lane->worker, lane);
+    lane->plane = plane_lane_new(s->state->plane, p->fabric, lane->worker, lane);
     if (!lane->plane) {
         free(lane);
         return NULL;
@@ -379,9 +379,9 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
             .peer = p->id,
             .worker = lane->worker,
             .session = lane->session,
-            .fabric = plane_fabric(st->plane)->name,
+            .fabric = plane_fabric(st->plane, p->fabric)->name,
             .state = state_name(lane),
-            .quiesce_ns = plane_quiesce_ns(st->plane),
+            .quiesce_ns = plane_quiesce_ns(st->plane, p->fabric),
             .rebuilds = lane->rebuilds,
             .last_error = lane->trouble.text,
             .last_error_ns = lane->trouble_ns,

@@ -59,7 +59,8 @@ static void peer_lose(struct peer *p) {
     lanes_lost(p);
     grants_lost(p);
     if (!p->outgoing && was == PEER_UP)
-        plane_expel(p->peers->state->plane, p->id, expelled, p); /* ends the hold above */
+        plane_expel(p->peers->state->plane, p->fabric, p->id, expelled,
+                    p); /* ends the hold above */
     else
         expelled(p, &ok);
 }
@@ -289,7 +290,7 @@ void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view
                                              : "connecting",
             .address = p->address,
             .node = p->name,
-            .fabric = p->stage == PEER_UP ? plane_fabric(ps->state->plane)->name : "",
+            .fabric = p->stage == PEER_UP ? plane_fabric(ps->state->plane, p->fabric)->name : "",
             .attachments = p->outgoing ? p->claims.used : p->grants.used,
             .channels = p->chans,
             .since_ns = p->since_ns,

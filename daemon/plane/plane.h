@@ -12,6 +12,10 @@
  * and the windows it may use live on one worker too (plane_worker_of_peer). The opaque objects
  * (plane_session, plane_lane, plane_window) belong to the caller until the call that ends them;
  * after it they must not be used again, though their end is reported later by done.
+ *
+ * Links are of one or two fabrics, which are numbered as plane_settings.fabrics lists them. What
+ * concerns a peer says by which of them the two daemons have agreed to reach each other ("fabric").
+ * That is one for all that goes over one connection of control.
  */
 #ifndef RDMAD_PLANE_PLANE_H
 #define RDMAD_PLANE_PLANE_H
@@ -48,6 +52,8 @@ struct plane_events {
     void (*memory_fault)(void *user, const void *address);
 };
 
+#define PLANE_FABRICS_MAX 2u
+
 struct plane_settings {
     unsigned workers;
     uint64_t spin_min_ns, spin_max_ns; /* bounds of the adaptive spin before a worker sleeps */
@@ -58,18 +64,30 @@ struct plane_settings {
     uint64_t max_uid_ops, max_ops;     /* and of a user, and of all */
     /* RECVs and NOTIFIEDs that wait, which are none of these. */
     uint64_t max_session_waits, max_uid_waits, max_waits;
-    const struct fabric_ops *fabric; /* of links: &fabric_tcp; tests: sim */
+    /* Of links, the best first, then NULL. One of them at most has memory_add: what ops and windows
+     * say of memory is that one's, and the others do not read it. */
+    const struct fabric_ops *fabrics[PLANE_FABRICS_MAX];
     struct fabric_settings fabric_settings;
 };
+
+/* How many fabrics links can be of. */
+static inline unsigned plane_settings_fabrics(const struct plane_settings *s) {
+    unsigned n = 0;
+    while (n < PLANE_FABRICS_MAX && s->fabrics[n])
+        n++;
+    return n;
+}
 
 int plane_start(const struct plane_settings *settings, const struct plane_events *events,
                 struct mailbox *control, struct plane **out, struct error *err);
 void plane_stop(struct plane *p); /* every object must have been dropped and reported */
 
-const struct fabric_ops *plane_fabric(const struct plane *p);
-struct fabric_host *plane_fabric_host(const struct plane *p); /* NULL where the fabric has none */
+/* The fabric of that number, 0 being the best; NULL: there are no more. */
+const struct fabric_ops *plane_fabric(const struct plane *p, unsigned fabric);
+/* NULL where the fabric has none. */
+struct fabric_host *plane_fabric_host(const struct plane *p, unsigned fabric);
 /* How long an op may hold on to memory after its cancellation. */
-uint64_t plane_quiesce_ns(const struct plane *p);
+uint64_t plane_quiesce_ns(const struct plane *p, unsigned fabric);
 void plane_set_spin(struct plane *p, uint64_t min_ns, uint64_t max_ns); /* reload */
 /* Whether every worker's loop has turned since the last call: the watchdog's question. Posts a mail
  * to each; answers for those of the call before. */
@@ -174,7 +192,7 @@ struct plane_channel_spec {
     uint64_t number; /* ours */
     uint32_t kind;   /* enum rdmad_channel_kind, one that the fabric has */
     struct plane_lane *lane;
-    uint64_t peer_in;
+    uint64_t peer_in;                  /* of the lane's fabric, too */
     struct plane_channel_stats *stats; /* outlives the channel */
     void *cookie;
 };
@@ -205,7 +223,8 @@ typedef void plane_blob_done(void *arg, const struct error *result, const struct
 
 unsigned plane_worker_of_session(const struct plane_session *s);
 /* NULL when out of memory. */
-struct plane_lane *plane_lane_new(struct plane *p, unsigned worker, void *cookie);
+struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, void *cookie);
+const struct fabric_ops *plane_lane_fabric(const struct plane_lane *lane);
 /* Makes a new link, instead of any that it had; done's blob is the hello for the peer. */
 void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg);
 /* done: connected, or why not; then another hello may follow. */
@@ -225,19 +244,21 @@ unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer);
 unsigned plane_workers(const struct plane *p);
 
 /* On that worker: plane_worker_of_peer for leases, for channels that of their session. */
-void plane_offer_on(struct plane *p, unsigned worker, uint64_t peer,
+void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer,
                     const struct fabric_blob *hello, plane_blob_done *done, void *arg);
-void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
+void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, const struct fabric_blob *hello,
                  plane_blob_done *done, void *arg);
 /* The peer says that it has closed its link of that number, which not every fabric notices. */
-void plane_forget(struct plane *p, uint64_t peer, uint64_t number, plane_done *done, void *arg);
+void plane_forget(struct plane *p, unsigned fabric, uint64_t peer, uint64_t number,
+                  plane_done *done, void *arg);
 /* Drops the peer's connections and its unused offers; its windows stay until closed. */
-void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg);
+void plane_expel(struct plane *p, unsigned fabric, uint64_t peer, plane_done *done, void *arg);
 
 /* On the worker of spec->peer. done's blob is the key for the lessee. On failure still close it.
  * NULL when out of memory (then done does not run). */
-struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
-                                       plane_blob_done *done, void *arg);
+struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
+                                       const struct fabric_window_spec *spec, plane_blob_done *done,
+                                       void *arg);
 /* The lessee behind the window may notify by this reference (peer's connections only), and it is
  * this session that is told, as of this lease. Right after the open, if at all; until the window's
  * close. */

@@ -33,7 +33,7 @@ void attach_done(void *arg, const struct error *result) {
             .route = h->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
         };
         snprintf(rep.fabric, sizeof(rep.fabric), "%s",
-                 h->remote ? plane_fabric(s->state->plane)->name : "local");
+                 h->remote ? plane_fabric(s->state->plane, 0)->name : "local");
         serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);
     }
     free(call);

@@ -36,7 +36,7 @@ static void opened(void *arg, const struct error *result) {
             .peer_uid = ch->peer_uid,
         };
         snprintf(rep.fabric, sizeof(rep.fabric), "%s",
-                 ch->remote ? plane_fabric(s->state->plane)->name : "local");
+                 ch->remote ? plane_fabric(s->state->plane, 0)->name : "local");
         memcpy(rep.peer_node, ch->peer_node, sizeof(rep.peer_node));
         memcpy(rep.peer_address, ch->peer_address, sizeof(rep.peer_address));
         serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);

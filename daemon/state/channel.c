@@ -141,9 +141,9 @@ struct channel *channel_by_handle(struct session *s, uint64_t handle) {
 }
 
 uint32_t channel_kind_here(const struct state *st, uint32_t kind, bool remote) {
-    const struct fabric_ops *fabric = plane_fabric(st->plane);
+    const struct fabric_ops *fabric = plane_fabric(st->plane, 0);
     unsigned kinds =
-        remote && fabric->services ? fabric->services(plane_fabric_host(st->plane)) : 0;
+        remote && fabric->services ? fabric->services(plane_fabric_host(st->plane, 0)) : 0;
     return kinds & 1u << kind ? kind : RDMAD_CHANNEL_RELIABLE;
 }
 

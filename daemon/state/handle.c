@@ -176,9 +176,9 @@ static const struct attachment_ops local_ops = {
 };
 
 bool handle_goes_by_link(const struct state *st, uint32_t rights) {
-    const struct fabric_ops *ops = plane_fabric(st->plane);
+    const struct fabric_ops *ops = plane_fabric(st->plane, 0);
     return (rights & RDMAD_RIGHT_ATOMIC) && ops->atomics_are_cpus &&
-           !ops->atomics_are_cpus(plane_fabric_host(st->plane));
+           !ops->atomics_are_cpus(plane_fabric_host(st->plane, 0));
 }
 
 int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,

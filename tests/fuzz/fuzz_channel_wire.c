@@ -68,11 +68,11 @@ static void await(unsigned count) {
 }
 
 static struct plane_lane *connected(void) {
-    struct plane_lane *lane = plane_lane_new(plane, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(plane, 0, 0, NULL);
     must(lane != NULL);
     plane_lane_hello(lane, on_blob, NULL);
     await(1);
-    plane_offer(plane, PEER, &blob, on_blob, NULL);
+    plane_offer(plane, 0, PEER, &blob, on_blob, NULL);
     await(1);
     plane_lane_open(lane, "", &blob, on_done, NULL);
     await(1);
@@ -90,7 +90,7 @@ static void start(void) {
                                       .max_session_waits = 8192,
                                       .max_uid_waits = 16384,
                                       .max_waits = 32768,
-                                      .fabric = &fabric_local};
+                                      .fabrics = {&fabric_local}};
     struct plane_events events = {.session_violated = on_violated};
     log_set_level(LOG_EMERG);
     must(guard_install() == 0 && mailbox_init(&control) == 0);

@@ -27,6 +27,7 @@ struct plane_session {
 };
 struct plane_lane {
     uint64_t number;
+    unsigned fabric;
     void *cookie;
 };
 struct plane_window {
@@ -41,6 +42,8 @@ void fake_reset(void) {
     fake_memory_error = 0;
     fake_one_number = false;
     fake_atomics_are_cpus = true;
+    fake_fabrics[0] = &fake_fabric;
+    fake_fabrics[1] = NULL;
     fake_grants_at_once = true;
 }
 
@@ -117,20 +120,22 @@ static bool atomics_are_cpus(struct fabric_host *host) {
     return fake_atomics_are_cpus;
 }
 
-static const struct fabric_ops fake_fabric = {.name = "fake", .atomics_are_cpus = atomics_are_cpus};
+const struct fabric_ops fake_fabric = {.name = "fake", .atomics_are_cpus = atomics_are_cpus};
+const struct fabric_ops fake_plain_fabric = {.name = "plain"};
+const struct fabric_ops *fake_fabrics[PLANE_FABRICS_MAX] = {&fake_fabric};
 
-struct fabric_host *plane_fabric_host(const struct plane *p) {
-    (void)p;
+struct fabric_host *plane_fabric_host(const struct plane *p, unsigned fabric) {
+    (void)p, (void)fabric;
     return NULL;
 }
 
-const struct fabric_ops *plane_fabric(const struct plane *p) {
+const struct fabric_ops *plane_fabric(const struct plane *p, unsigned fabric) {
     (void)p;
-    return &fake_fabric;
+    return fabric < PLANE_FABRICS_MAX ? fake_fabrics[fabric] : NULL;
 }
 
-uint64_t plane_quiesce_ns(const struct plane *p) {
-    (void)p;
+uint64_t plane_quiesce_ns(const struct plane *p, unsigned fabric) {
+    (void)p, (void)fabric;
     return 0;
 }
 
@@ -223,12 +228,17 @@ void plane_lease_forget(struct plane_session *s, uint64_t handle) {
     note(FAKE_LEASE_FORGET, handle + s->stats.ops, s);
 }
 
-struct plane_lane *plane_lane_new(struct plane *p, unsigned worker, void *cookie) {
+struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, void *cookie) {
     struct plane_lane *lane = calloc(1, sizeof(*lane));
+    struct fake_call *c = note(FAKE_LANE_NEW, worker, lane);
     (void)p;
-    lane->cookie = cookie;
-    note(FAKE_LANE_NEW, worker, lane)->cookie = cookie;
+    lane->cookie = c->cookie = cookie;
+    lane->fabric = c->fabric = fabric;
     return lane;
+}
+
+const struct fabric_ops *plane_lane_fabric(const struct plane_lane *lane) {
+    return fake_fabrics[lane->fabric];
 }
 
 void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg) {
@@ -273,39 +283,46 @@ unsigned plane_workers(const struct plane *p) {
     return 1;
 }
 
-void plane_offer_on(struct plane *p, unsigned worker, uint64_t peer,
+void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer,
                     const struct fabric_blob *hello, plane_blob_done *done, void *arg) {
     struct fake_call *c = note(FAKE_OFFER, peer, NULL);
     (void)p;
+    c->fabric = fabric;
     c->count = worker;
     c->blob = *hello;
     owe_blob(c, done, arg);
 }
 
-void plane_offer(struct plane *p, uint64_t peer, const struct fabric_blob *hello,
+void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, const struct fabric_blob *hello,
                  plane_blob_done *done, void *arg) {
-    plane_offer_on(p, plane_worker_of_peer(p, peer), peer, hello, done, arg);
+    plane_offer_on(p, fabric, plane_worker_of_peer(p, peer), peer, hello, done, arg);
 }
 
-void plane_forget(struct plane *p, uint64_t peer, uint64_t number, plane_done *done, void *arg) {
+void plane_forget(struct plane *p, unsigned fabric, uint64_t peer, uint64_t number,
+                  plane_done *done, void *arg) {
     struct fake_call *c = note(FAKE_FORGET, number, NULL);
+    c->fabric = fabric;
     (void)p, (void)peer;
     owe(c, done, arg);
 }
 
-void plane_expel(struct plane *p, uint64_t peer, plane_done *done, void *arg) {
+void plane_expel(struct plane *p, unsigned fabric, uint64_t peer, plane_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_EXPEL, peer, NULL);
     (void)p;
-    owe(note(FAKE_EXPEL, peer, NULL), done, arg);
+    c->fabric = fabric;
+    owe(c, done, arg);
 }
 
-struct plane_window *plane_window_open(struct plane *p, const struct fabric_window_spec *spec,
-                                       plane_blob_done *done, void *arg) {
+struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
+                                       const struct fabric_window_spec *spec, plane_blob_done *done,
+                                       void *arg) {
     struct plane_window *w = calloc(1, sizeof(*w));
     (void)p;
     if (!w)
         return NULL;
     struct fake_call *c = note(FAKE_WINDOW_OPEN, spec->peer, w);
     c->window = *spec;
+    c->fabric = fabric;
     owe_blob(c, done, arg);
     return w;
 }

@@ -44,6 +44,7 @@ enum fake_kind {
 struct fake_call {
     enum fake_kind kind;
     uint64_t number; /* handle, worker, peer or via */
+    unsigned fabric; /* of a lane, an offer, a window, what is forgotten or expelled */
     const void *object;
     void *cookie; /* of a lane, or of a window's notifications */
     int reason;
@@ -82,7 +83,12 @@ extern bool fake_one_number;
 /* plane_grant_add and plane_grant_drop answer at once, as they do after fake_reset. */
 extern bool fake_grants_at_once;
 
-/* What the fabric says of its atomics; true after fake_reset. */
+/* What links can be of; {&fake_fabric} after fake_reset. */
+extern const struct fabric_ops *fake_fabrics[PLANE_FABRICS_MAX];
+extern const struct fabric_ops fake_fabric;       /* "fake" */
+extern const struct fabric_ops fake_plain_fabric; /* "plain", with neither atomics nor services */
+
+/* What fake_fabric says of its atomics; true after fake_reset. */
 extern bool fake_atomics_are_cpus;
 
 /* What plane_memory_add does: how much memory is known to the devices, and the error it shall give

@@ -44,7 +44,7 @@ void rig_defaults(struct plane_settings *settings) {
         .max_session_waits = 8192,
         .max_uid_waits = 16384,
         .max_waits = 32768,
-        .fabric = &fabric_sim,
+        .fabrics = {&fabric_sim},
     };
 }
 
@@ -93,7 +93,7 @@ static unsigned turn(struct rig *rig) {
 static void wake(struct rig *rig) {
     for (int i = 0; i < 2; i++)
         for (unsigned n = 0; n < rig->settings.workers; n++)
-            rig->plane[i]->worker[n].link.parked = false;
+            rig->plane[i]->worker[n].links[0].parked = false;
 }
 
 void rig_settle(struct rig *rig) {
@@ -108,7 +108,7 @@ static uint64_t next_ns(struct rig *rig) {
         for (unsigned n = 0; n < rig->settings.workers; n++) {
             struct worker *w = &rig->plane[i]->worker[n];
             cr_assert(seat_park(&w->local));
-            cr_assert(seat_park(&w->link));
+            cr_assert(seat_park(&w->links[0]));
             uint64_t own = worker_next_ns(w);
             if (own < next)
                 next = own;
@@ -223,7 +223,7 @@ int rig_connect(struct rig *rig, struct plane_lane *lane) {
     struct rig_answer hello = {0}, offer = {0}, up = {0};
     plane_lane_hello(lane, rig_blob, &hello);
     cr_assert_eq(rig_await(rig, &hello), 0);
-    plane_offer(rig->plane[THERE], RIG_PEER, &hello.blob, rig_blob, &offer);
+    plane_offer(rig->plane[THERE], 0, RIG_PEER, &hello.blob, rig_blob, &offer);
     cr_assert_eq(rig_await(rig, &offer), 0);
     plane_lane_open(lane, "there", &offer.blob, rig_done, &up);
     return rig_await(rig, &up);
@@ -232,7 +232,7 @@ int rig_connect(struct rig *rig, struct plane_lane *lane) {
 void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
                    uint32_t rights, uint64_t deadline_ns) {
     *r = (struct rig_remote){.base = base, .length = length, .deadline_ns = deadline_ns};
-    r->lane = plane_lane_new(rig->plane[HERE], 0, r);
+    r->lane = plane_lane_new(rig->plane[HERE], 0, 0, r);
     cr_assert_eq(rig_connect(rig, r->lane), 0);
     struct rig_answer window = {0};
     struct fabric_window_spec spec = {.peer = RIG_PEER,
@@ -243,7 +243,7 @@ void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t l
                                       .deadline_ns = deadline_ns,
                                       .lease_id = RIG_LEASE,
                                       .audit = &r->audit};
-    r->window = plane_window_open(rig->plane[THERE], &spec, rig_blob, &window);
+    r->window = plane_window_open(rig->plane[THERE], 0, &spec, rig_blob, &window);
     cr_assert_eq(rig_await(rig, &window), 0);
     r->key = window.blob;
 }
@@ -263,7 +263,7 @@ void rig_key(struct rig_client *c, const struct rig_remote *r, uint64_t handle) 
 
 void rig_break(struct rig *rig) {
     for (unsigned n = 0; n < rig->settings.workers; n++)
-        sim_break_links(rig->plane[HERE]->worker[n].link.fabric);
+        sim_break_links(rig->plane[HERE]->worker[n].links[0].fabric);
     rig_settle(rig);
 }
 

@@ -125,7 +125,7 @@ Test(channel_loss, an_offer_that_comes_before_the_first_word_on_a_new_link_waits
     struct fabric_ops ops = fabric_sim;
     ops.post = post_unless_full;
     rig_defaults(&settings);
-    settings.fabric = &ops;
+    settings.fabrics[0] = &ops;
     rig_up(&rig, &settings, 1);
     chan_remote_up(&rig, &c, POOL);
     chan_put(&c, B, RDMAD_OP_RECV, 0, ROOM, 1);

@@ -37,12 +37,12 @@ void ctl_reply(struct ctl_call *call, json_t *result) {
 void ctl_fail(struct ctl_call *call, const struct error *why) {
     call->failed = why->code;
 }
-const struct fabric_ops *plane_fabric(const struct plane *p) {
+const struct fabric_ops *plane_fabric(const struct plane *p, unsigned fabric) {
     (void)p;
-    return &fabric_verbs;
+    return fabric ? NULL : &fabric_verbs;
 }
-struct fabric_host *plane_fabric_host(const struct plane *p) {
-    (void)p;
+struct fabric_host *plane_fabric_host(const struct plane *p, unsigned fabric) {
+    (void)p, (void)fabric;
     return NULL;
 }
 void offload_post(struct offload *o, struct offload_job *job) {

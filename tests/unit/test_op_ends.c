@@ -96,12 +96,12 @@ Test(ends, a_deadline_takes_the_fabric_out_of_its_sleep) {
     uint64_t end_ns = sim_now() + sqe.timeout_ns;
     rig_put(&c, &sqe);
     rig_run_until(&rig, end_ns - 1);
-    w->link.wake_ns = CLOCK_NEVER;
-    w->link.parked = true;
+    w->links[0].wake_ns = CLOCK_NEVER;
+    w->links[0].parked = true;
     sim_advance(1);
     worker_turn(w, end_ns);
     cr_assert_eq(take().status, RDMAD_E_TIMEOUT);
-    cr_assert_not(w->link.parked);
+    cr_assert_not(w->links[0].parked);
     down();
 }
 

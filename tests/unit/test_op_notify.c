@@ -48,7 +48,7 @@ static void up(unsigned workers) {
     settings.max_session_ops = 256;
     shim.ops = fabric_sim;
     shim.ops.open = shim_open;
-    settings.fabric = &shim.ops;
+    settings.fabrics[0] = &shim.ops;
     rig_up(&rig, &settings, 5);
     sim_script()->max_inflight = 1000;
     deadline_ns = sim_now() + 100 * NSEC_PER_SEC;
@@ -371,7 +371,7 @@ static struct notify_message message_of(uint64_t ref, uint64_t length) {
 
 static void tell(uint64_t peer, const struct notify_message *m, size_t size) {
     struct worker *w = &rig.plane[THERE]->worker[0];
-    w->link.env.received(w, peer, 1, m, size);
+    w->links[0].env.received(w, peer, 1, m, size);
     rig_settle(&rig);
 }
 
@@ -469,7 +469,7 @@ Test(notify, one_that_came_before_its_window_is_closed_is_kept) {
     struct rdmad_sqe sqe = notify_of(FAR, 0, 17);
     struct rdmad_cqe cqe = {.status = RDMAD_E_TIMEOUT};
     rig_put(&c, &sqe);
-    here->link.parked = false;
+    here->links[0].parked = false;
     for (unsigned n = 0; n < 1000 && !rig_take(&c, &cqe); n++) {
         worker_turn(here, sim_now());
         sim_advance(1000);

@@ -47,7 +47,7 @@ static void setup(void) {
     settings.max_session_ops = 512;
     shim.ops = fabric_sim;
     shim.ops.open = shim_open;
-    settings.fabric = &shim.ops;
+    settings.fabrics[0] = &shim.ops;
     rig_up(&rig, &settings, 9);
     sim_script()->max_inflight = 1000;
     rig_client_up(&rig, &c, 512, 1024, BYTES);

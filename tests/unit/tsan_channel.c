@@ -244,7 +244,7 @@ int main(void) {
                                       .max_session_waits = 8192,
                                       .max_uid_waits = 16384,
                                       .max_waits = 32768,
-                                      .fabric = &fabric_local};
+                                      .fabrics = {&fabric_local}};
     struct plane_events events = {.session_violated = on_violated, .channel_closed = on_closed};
     struct error err;
     CHECK(guard_install() == 0);

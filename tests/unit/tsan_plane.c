@@ -273,7 +273,7 @@ static void connect_lane(struct plane_lane *lane, uint64_t peer) {
     unsigned before = answers;
     plane_lane_hello(lane, on_blob, &hello);
     await(before + 1);
-    plane_offer(plane, peer, &hello.blob, on_blob, &offer);
+    plane_offer(plane, 0, peer, &hello.blob, on_blob, &offer);
     await(before + 2);
     plane_lane_open(lane, "", &offer.blob, on_done, NULL);
     await(before + 3);
@@ -288,7 +288,7 @@ static void links_change_under_running_clients(unsigned rounds) {
     pthread_join(c.thread, NULL);
     uint64_t peer = 100 + plane_worker_of_session(c.session); /* of two: on the same worker */
     CHECK(plane_worker_of_peer(plane, peer) == plane_worker_of_session(c.session));
-    struct plane_lane *lane = plane_lane_new(plane, plane_worker_of_session(c.session), NULL);
+    struct plane_lane *lane = plane_lane_new(plane, 0, plane_worker_of_session(c.session), NULL);
     struct fabric_window_spec window_spec = {.peer = peer,
                                              .base = c.target,
                                              .length = BYTES,
@@ -301,7 +301,7 @@ static void links_change_under_running_clients(unsigned rounds) {
                                     .deadline_ns = CLOCK_NEVER,
                                     .lane = lane};
     unsigned before = answers;
-    struct plane_window *window = plane_window_open(plane, &window_spec, on_blob, &key);
+    struct plane_window *window = plane_window_open(plane, 0, &window_spec, on_blob, &key);
     plane_lease_end(c.session, HANDLE, RDMAD_E_LEASE_REVOKED, on_done, NULL);
     plane_lease_forget(c.session, HANDLE);
     plane_lease_add(c.session, HANDLE, &spec, on_done, NULL);
@@ -429,7 +429,7 @@ int main(void) {
                                       .max_session_waits = 8192,
                                       .max_uid_waits = 16384,
                                       .max_waits = 32768,
-                                      .fabric = &fabric_local};
+                                      .fabrics = {&fabric_local}};
     struct plane_events events = {.session_violated = on_violated};
     struct client clients[MANNERS];
     struct error err;
