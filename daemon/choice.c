@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * choice.c - the settings fabric and require_rdma, and what the devices of this machine can do.
+ * choice.c - the settings fabric, require_rdma and peer.fallback_tcp, and what the devices of this
+ * machine can do.
  *
  * "auto" is verbs where a device, a port and a GID can be used, else tcp with the reason; "verbs"
- * or require_rdma is verbs or a refusal.
+ * or require_rdma is verbs or a refusal. With verbs, peers that have none are offered tcp, unless
+ * the settings forbid it.
  */
 #include "daemon/choice.h"
 #include "daemon/base/log.h"
@@ -52,35 +54,54 @@ static bool survey(const struct fabric_settings *settings, struct error *why) {
     return found;
 }
 
+static void use_tcp(struct choice *c) {
+    c->fabrics[0] = &fabric_tcp;
+    c->fabrics[1] = NULL;
+    c->alone = c->why;
+}
+
+static void use_verbs(const struct config *config, struct choice *c) {
+    c->fabrics[0] = &fabric_verbs;
+    c->fabrics[1] = NULL;
+    if (config->require_rdma)
+        error_set(&c->alone, RDMAD_OK, "require_rdma is true");
+    else if (!config->peer_fallback_tcp)
+        error_set(&c->alone, RDMAD_OK, "peer.fallback_tcp is false");
+    else
+        c->fabrics[1] = &fabric_tcp;
+}
+
 int fabric_choose(const struct config *config, const struct fabric_settings *settings,
                   struct choice *out, struct error *err) {
-    *out = (struct choice){.fabric = &fabric_tcp};
+    *out = (struct choice){.must = false};
     if (!strcmp(config->fabric, "tcp")) {
         error_set(&out->why, RDMAD_OK, "the setting fabric is \"tcp\"");
+        use_tcp(out);
         return RDMAD_OK;
     }
     bool asked = !strcmp(config->fabric, "verbs");
     out->must = asked || config->require_rdma;
     if (survey(settings, &out->why)) {
-        out->fabric = &fabric_verbs;
+        use_verbs(config, out);
         return RDMAD_OK;
     }
     if (out->must)
         return error_set(err, RDMAD_E_FABRIC, "%s: %s",
                          asked ? "fabric \"verbs\"" : "RDMA is required", out->why.text);
+    use_tcp(out);
     return RDMAD_OK;
 }
 
 bool fabric_next_best(struct choice *c, const struct error *failure) {
-    if (c->must || c->fabric != &fabric_verbs)
+    if (c->must || c->fabrics[0] != &fabric_verbs)
         return false;
-    c->fabric = &fabric_tcp;
     error_set(&c->why, failure->code, "verbs could not be started: %s", failure->text);
+    use_tcp(c);
     return true;
 }
 
 void fabric_warn(const struct choice *c, const struct config *config) {
-    if (c->fabric != &fabric_verbs)
+    if (c->fabrics[0] != &fabric_verbs)
         return;
     if (config->verbs_retry_count == 7)
         LOG(WARNING,

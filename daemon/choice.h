@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * choice.h - which fabric the daemon uses, and why: a sentence that is logged and shown, because
+ * choice.h - which fabrics the daemon uses, and why: sentences that are logged and shown, because
  * RDMA over TCP instead of RDMA must never go unnoticed.
  */
 #ifndef RDMAD_CHOICE_H
 #define RDMAD_CHOICE_H
 
 #include "daemon/config/config.h"
-#include "daemon/fabric/fabric.h"
+#include "daemon/plane/plane.h"
 
 struct choice {
-    const struct fabric_ops *fabric;
-    bool must;        /* nothing else will do */
-    struct error why; /* the sentence */
+    /* The one chosen, then what peers are offered besides it, or NULL; as plane_settings has them.
+     */
+    const struct fabric_ops *fabrics[PLANE_FABRICS_MAX];
+    bool must;          /* nothing else will do for the first */
+    struct error why;   /* the sentence */
+    struct error alone; /* why there is no second; "": there is */
 };
 
 /* By the settings and, unless they say tcp, by what devices_survey finds. Fails with

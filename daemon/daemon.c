@@ -131,7 +131,10 @@ static void announce(struct daemon *d) {
     char status[400];
     const struct state *st = &d->state;
     char at[RDMAD_HOST_MAX + 10];
-    snprintf(status, sizeof(status), "fabric %s, peers at %s%s", plane_fabric(st->plane, 0)->name,
+    const struct fabric_ops *other = plane_fabric(st->plane, 1);
+    snprintf(status, sizeof(status), "fabric %s%s%s, peers at %s%s",
+             plane_fabric(st->plane, 0)->name, other ? " and, for peers without it, " : "",
+             other ? other->name : "",
              rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at)),
              peers_are_reachable(st->peers) ? "" : ", an address that no interface has");
     service_ready(status);
@@ -213,10 +216,11 @@ static int start_fabric(struct daemon *d, const struct plane_events *events, str
     if (rc)
         return rc;
     do {
-        settings->fabrics[0] = choice.fabric;
+        memcpy(settings->fabrics, choice.fabrics, sizeof(settings->fabrics));
         rc = plane_start(settings, events, &d->mailbox, &st->plane, err);
     } while (rc && fabric_next_best(&choice, err));
     snprintf(st->fabric_why, sizeof(st->fabric_why), "%s", choice.why.text);
+    snprintf(st->fabric_why_no_more, sizeof(st->fabric_why_no_more), "%s", choice.alone.text);
     fabric_warn(&choice, &d->config);
     return rc;
 }
@@ -345,14 +349,24 @@ static void stop(struct daemon *d) {
         close(d->lock);
 }
 
+static void greet_fabrics(const struct state *st) {
+    if (plane_fabric(st->plane, 0) != &fabric_verbs) {
+        LOG(NOTICE, ("fabric tcp: RDMA over TCP, no RDMA hardware used: %s", st->fabric_why),
+            FIELD_STR("FABRIC", "tcp"));
+        return;
+    }
+    LOG(NOTICE, ("fabric verbs: %s", st->fabric_why), FIELD_STR("FABRIC", "verbs"));
+    if (plane_fabric(st->plane, 1))
+        LOG(NOTICE, ("peers that have no verbs are reached over tcp; peer.fallback_tcp or "
+                     "require_rdma forbids it"));
+    else
+        LOG(NOTICE, ("peers that have no verbs are refused: %s", st->fabric_why_no_more));
+}
+
 static void greet(const struct daemon *d) {
     const struct state *st = &d->state;
     LOG(NOTICE, ("rdmad " RDMAD_VERSION " serves clients at %s/rdmad.sock", d->config.runtime_dir));
-    if (plane_fabric(st->plane, 0) == &fabric_verbs)
-        LOG(NOTICE, ("fabric verbs: %s", st->fabric_why), FIELD_STR("FABRIC", "verbs"));
-    else
-        LOG(NOTICE, ("fabric tcp: RDMA over TCP, no RDMA hardware used: %s", st->fabric_why),
-            FIELD_STR("FABRIC", "tcp"));
+    greet_fabrics(st);
     char at[RDMAD_HOST_MAX + 10];
     LOG(NOTICE, ("peers reach this daemon at %s, by plain TCP: not authenticated, not encrypted",
                  rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at))));

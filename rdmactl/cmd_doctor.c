@@ -20,6 +20,7 @@ static const struct check {
     {"permission", check_permission, true},
     {"version", check_version, true},
     {"fabric", check_fabric, true},
+    {"peers", check_peers, true},
     {"devices", check_devices, false},
     {"kernel modules", check_modules, false},
     {"device nodes", check_nodes, false},

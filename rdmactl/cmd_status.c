@@ -16,6 +16,14 @@ static const char *words(const json_t *o, const char *key) {
     return s ? s : "?";
 }
 
+/* Peers that have not got the best of ours. */
+static void print_fallback(const json_t *fabric) {
+    double fallen = number(fabric, "peers_fallen_back");
+    if (fallen > 0)
+        printf("           WARNING: %.0f connection%s with peers over %s: see rdmactl peer show\n",
+               fallen, fallen > 1 ? "s" : "", words(fabric, "fallback"));
+}
+
 static void print_head(const json_t *s) {
     const json_t *fabric = json_object_get(s, "fabric");
     const json_t *listen = json_object_get(s, "listen");
@@ -27,6 +35,7 @@ static void print_head(const json_t *s) {
            human_bytes(rss, number(json_object_get(s, "process"), "rss_bytes")));
     printf("fabric     %s (%s): %s\n", words(fabric, "name"), words(fabric, "text"),
            words(fabric, "why"));
+    print_fallback(fabric);
     printf(strchr(host, ':') ? "listens on [%s]:%.0f%s\n" : "listens on %s:%.0f%s\n", host,
            number(listen, "port"),
            json_is_false(json_object_get(listen, "reachable"))

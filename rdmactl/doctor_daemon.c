@@ -163,6 +163,23 @@ void check_fabric(struct exam *e) {
     }
 }
 
+/* Which of them go over less than the daemon has. */
+void check_peers(struct exam *e) {
+    const char *name = fact_text(e, "fabric", "name"), *other = fact_text(e, "fabric", "fallback");
+    int fallen = (int)json_integer_value(fact(e, "fabric", "peers_fallen_back"));
+    if (fallen) {
+        say(e, WARNING, "%d connection%s over %s: the daemon at the other end offers no %s", fallen,
+            fallen == 1 ? " goes" : "s go", other, name);
+        next(e, "rdmactl peer show says which, with -j why; have them use RDMA, or refuse such "
+                "peers with \"peer.fallback_tcp\": false");
+    } else if (other) {
+        say(e, GOOD, "all go over %s; one that has none would go over %s, and be in the log", name,
+            other);
+    } else {
+        say(e, GOOD, "all go over %s", name);
+    }
+}
+
 void check_retries(struct exam *e) {
     double timeout = setting(e, "verbs.timeout", 14), retries = setting(e, "verbs.retry_count", 6);
     double rnr = setting(e, "verbs.rnr_retry", 6);

@@ -44,7 +44,7 @@ struct config {
     uint64_t tcp_connect_timeout_ms, tcp_token_ttl_ms, tcp_max_strangers;
 
     char peer_private_links[256]; /* uids, comma separated, or "*" */
-    bool peer_dial_named;
+    bool peer_dial_named, peer_fallback_tcp;
 
     char verbs_device[64];  /* "": the best */
     char verbs_gid[46];     /* "": by rule; else an index or an address */

@@ -43,10 +43,12 @@ const struct setting settings[] = {
     TEXT("log_level", log_level, "info", bad_log_level, RELOAD,
          "The least important level to log: error, warning, notice, info or debug."),
     BOOL("require_rdma", require_rdma, false, RESTART,
-         "Refuse to start without RDMA hardware instead of using TCP."),
+         "Refuse to start without RDMA hardware instead of using TCP, and refuse peers that have "
+         "none."),
     TEXT("fabric", fabric, "auto", bad_fabric, RESTART,
          "What moves bytes between daemons: verbs (RDMA hardware, or Soft-RoCE), tcp, or auto: "
-         "verbs when this machine has a usable RDMA device, else tcp, and the log says why."),
+         "verbs when this machine has a usable RDMA device, else tcp, and the log says why. Two "
+         "daemons use the best that both have; see peer.fallback_tcp."),
     TEXT("socket_group", socket_group, "", bad_word, RESTART,
          "Group whose members may connect to rdmad.sock, whoever made it. Empty: everybody may."),
     NUMBER("workers", workers, 1, 64, 1, "", RESTART,
@@ -149,12 +151,17 @@ const struct setting settings[] = {
          "Dial a daemon whose client connects to a service here back at whatever address it names, "
          "not only at the one that it connects from: for hosts that connect from another address "
          "than they listen on. Whoever reaches listen can then make this daemon connect anywhere."),
+    BOOL("peer.fallback_tcp", peer_fallback_tcp, true, RESTART,
+         "With fabric verbs: pair with daemons that have no RDMA, too, over tcp. Each such peer is "
+         "a warning in the log. Two daemons that both have verbs never use tcp. With require_rdma "
+         "this is off."),
 
     TEXT("tcp.congestion_control", tcp_congestion_control, "cubic", bad_word, RESTART,
          "Of data connections. bbr, the default of many hosts, costs 3 to 4 times on fast short "
          "paths. Empty: the system's."),
     NUMBER("tcp.data_port", tcp_data_port, 0, 65535, 0, "", RESTART,
-           "Where data connections arrive, on the host of listen. 0: any free port."),
+           "Where data connections arrive, on the host of listen; with fabric verbs those of peers "
+           "without it (peer.fallback_tcp). 0: any free port."),
     NUMBER("tcp.max_inflight", tcp_max_inflight, 1, 65536, 1024, "ops", RESTART,
            "Ops in flight on one link, each way."),
     NUMBER("tcp.send_buffer_bytes", tcp_send_buffer_bytes, 65536, UINT64_C(1) << 30,

@@ -4,6 +4,7 @@
  * only grows. Names change only with a major version.
  */
 #include "daemon/ctl/call.h"
+#include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,6 +83,9 @@ static void print_info(FILE *out, const struct state *st, const struct ctl_total
                  "rdmad_info{version=\"" RDMAD_VERSION "\",node=\"");
     print_label(out, st->node_name);
     fprintf(out, "\",fabric=\"%s\"} 1\n", plane_fabric(st->plane, 0)->name);
+    metric(out, "rdmad_peers_fallen_back", "gauge",
+           "Control connections with daemons that lack this one's best fabric.",
+           peers_fallen_back(st->peers));
     fprintf(out,
             "# HELP rdmad_uptime_seconds Since the daemon started.\n"
             "# TYPE rdmad_uptime_seconds gauge\nrdmad_uptime_seconds %.3f\n",

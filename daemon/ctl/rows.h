@@ -13,7 +13,6 @@ struct rows {
     uint64_t now_ns;
     bool truncated;
     const char *protection; /* of leases */
-    const char *fabric;     /* of channels */
 };
 
 static inline struct rows rows_new(void) {

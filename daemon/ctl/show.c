@@ -142,11 +142,12 @@ static void each_peer(void *arg, const struct peer_view *v) {
     if (rows_full(rows))
         return;
     json_array_append_new(rows->list,
-                          json_pack("{s:I, s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:f}", "id",
+                          json_pack("{s:I, s:s, s:s, s:o, s:o, s:s, s:o, s:I, s:I, s:f}", "id",
                                     (json_int_t)v->id, "direction", v->direction, "state", v->state,
                                     "address", rows_text(v->address), "node", rows_text(v->node),
-                                    "fabric", v->fabric, "attaches", (json_int_t)v->attachments,
-                                    "channels", (json_int_t)v->channels, "age_s",
+                                    "fabric", v->fabric, "fabric_why", rows_text(v->fabric_why),
+                                    "attaches", (json_int_t)v->attachments, "channels",
+                                    (json_int_t)v->channels, "age_s",
                                     rows_seconds(clock_left(v->since_ns, rows->now_ns))));
 }
 

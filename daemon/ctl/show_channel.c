@@ -25,6 +25,13 @@ static const char *stage_text(enum channel_stage stage) {
     return names[stage];
 }
 
+/* Of one whose peer is still being dialled, nobody knows. */
+static const char *fabric_text(const struct channel *ch) {
+    if (ch->fabric)
+        return ch->fabric;
+    return ch->remote ? "" : "local";
+}
+
 static void set(json_t *row, const char *key, uint64_t n) {
     json_object_set_new(row, key, json_integer((json_int_t)n));
 }
@@ -43,16 +50,16 @@ static void add_stats(json_t *row, const struct channel *ch) {
 }
 
 static json_t *channel_row(const struct channel *ch, const struct rows *rows) {
-    json_t *row = json_pack(
-        "{s:I, s:o, s:s, s:I, s:I, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:s, s:f}", "id",
-        (json_int_t)ch->number, "service", rows_text(ch->service), "side",
-        ch->accepted ? "accepted" : "connected", "session", (json_int_t)ch->session->id, "uid",
-        (json_int_t)ch->session->uid, "state", stage_text(ch->stage), "peer_node",
-        rows_text(ch->peer_node), "peer_address",
-        rows_text(ch->remote || ch->stage == CHANNEL_NEW ? ch->peer_address : "local"), "peer_uid",
-        (json_int_t)ch->peer_uid, "kind", kind_text(ch->kind), "kind_asked", kind_text(ch->asked),
-        "route", ch->remote ? "link" : "local", "fabric", ch->remote ? rows->fabric : "local",
-        "age_s", rows_seconds(clock_left(ch->since_ns, rows->now_ns)));
+    json_t *row =
+        json_pack("{s:I, s:o, s:s, s:I, s:I, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:s, s:f}", "id",
+                  (json_int_t)ch->number, "service", rows_text(ch->service), "side",
+                  ch->accepted ? "accepted" : "connected", "session", (json_int_t)ch->session->id,
+                  "uid", (json_int_t)ch->session->uid, "state", stage_text(ch->stage), "peer_node",
+                  rows_text(ch->peer_node), "peer_address",
+                  rows_text(ch->remote || ch->stage == CHANNEL_NEW ? ch->peer_address : "local"),
+                  "peer_uid", (json_int_t)ch->peer_uid, "kind", kind_text(ch->kind), "kind_asked",
+                  kind_text(ch->asked), "route", ch->remote ? "link" : "local", "fabric",
+                  fabric_text(ch), "age_s", rows_seconds(clock_left(ch->since_ns, rows->now_ns)));
     add_stats(row, ch);
     if (ch->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(ch->reason)));
@@ -69,7 +76,6 @@ void ctl_channel_show(struct ctl_call *call, const json_t *params) {
     uint64_t number;
 
     (void)params;
-    rows.fabric = plane_fabric(st->plane, 0)->name;
     while ((ch = slots_next(&st->channels, &cursor, &number)) && !rows_full(&rows))
         json_array_append_new(rows.list, channel_row(ch, &rows));
     rows_reply(call, &rows, "channels");

@@ -15,13 +15,17 @@ static json_t *number(uint64_t n) {
     return n == UINT64_MAX ? json_null() : json_integer((json_int_t)n);
 }
 
+/* fallback: what peers without the first are offered, and how many of them there are. */
 static json_t *fabric(const struct state *st) {
     const char *name = plane_fabric(st->plane, 0)->name;
+    const struct fabric_ops *other = plane_fabric(st->plane, 1);
     bool rdma = !strcmp(name, "verbs");
     json_t *why = json_string(st->fabric_why);
-    return json_pack("{s:s, s:b, s:s, s:o}", "name", name, "rdma", rdma, "text",
+    return json_pack("{s:s, s:b, s:s, s:o, s:o, s:i}", "name", name, "rdma", rdma, "text",
                      rdma ? "RDMA verbs" : "RDMA over TCP, no RDMA hardware used", "why",
-                     why ? why : json_string("?"));
+                     why ? why : json_string("?"), "fallback",
+                     other ? json_string(other->name) : json_null(), "peers_fallen_back",
+                     (int)peers_fallen_back(st->peers));
 }
 
 static json_t *objects(const struct ctl_totals *t) {

@@ -356,6 +356,8 @@ bool claim_is_closing(struct claim *c) {
 
 static void claim_granted(struct claim *c, const struct peer_attach_rep *m) {
     struct error err;
+    if (m->text[0]) /* what it is without */
+        LOG_LIMITED(NOTICE, ("%s", m->text), FIELD_U64("PEER", c->peer->id));
     c->stage = CLAIM_LINKING;
     c->owner_ref = m->owner_ref;
     c->spec = (struct plane_lease_spec){

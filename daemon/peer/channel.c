@@ -171,10 +171,20 @@ static void lane_news(struct lane_user *u, enum lane_news news) {
         chan_fail(c, lane_trouble(c->lane));
 }
 
-/* Both connections are there. */
+/* Both connections are there. Messages come by one and are answered by the other: they are of one
+ * fabric, as long as both are of the same life of the peer. */
 static void add(struct chan *c) {
     struct channel *ch = c->channel;
     struct error err;
+    if (c->in->fabric != c->out->fabric) {
+        error_set(&err, RDMAD_E_PEER_LOST,
+                  "%s at %s is reached over %s, and connects to us over %s: one of the two is of a "
+                  "former life of it; try again",
+                  c->out->name, c->out->address, peer_fabric(c->out)->name,
+                  peer_fabric(c->in)->name);
+        chan_fail(c, &err);
+        return;
+    }
     c->lane = lane_of(c->out, ch->session, c->there);
     if (!c->lane) {
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a link to %s", c->out->name);
@@ -228,8 +238,9 @@ static const struct channel_ops chan_ops = {.cancel = cancel, .added = added, .l
 
 static void ask(struct chan *c) {
     const struct state *st = c->state;
-    const struct channel *ch = c->channel;
+    struct channel *ch = c->channel;
     struct peer_msg m = {.type = PEER_MSG_CHAN_REQ};
+    ch->kind = channel_kind_by(st, ch->asked, c->out->fabric);
     m.chan_req = (struct peer_chan_req){
         .ref = ch->number,
         .kind = ch->kind,
@@ -300,7 +311,6 @@ void peer_connect(struct peers *ps, struct channel *ch, const struct rdmad_uri *
     ch->ops = &chan_ops;
     ch->record = c;
     ch->remote = true;
-    ch->kind = channel_kind_here(ps->state, ch->asked, true);
     if (c->out->is_self)
         become_local(c);
     else if (c->out->stage == PEER_UP)
@@ -381,7 +391,7 @@ static void accepted(struct incoming *in, struct channel *end, uint64_t timeout_
     end->ops = &chan_ops;
     end->record = c;
     end->remote = true;
-    end->kind = channel_kind_here(c->state, c->kind, true);
+    end->kind = channel_kind_by(c->state, c->kind, c->in->fabric);
     end->peer_uid = in->uid;
     if (start_timer(c, timeout_ns, &err) || peer_check_dial_back(c->in, host, c->port, &err) ||
         peer_dial(ps, host, c->port, end->session->uid, &c->out, &err)) {

@@ -103,6 +103,24 @@ void grant_refuse(struct peer *p, uint64_t lessee_ref, const struct error *why) 
     peer_send(p, &m);
 }
 
+/* Where all atomics have to be the device's, those that came over another fabric would not be
+ * atomic with them. */
+static uint32_t rights_of(const struct peer *p, const struct lease *l) {
+    bool may = atomics_may_come_over(p->peers->state, p->fabric);
+    return l->terms.rights & (may ? ~0u : ~(uint32_t)RDMAD_RIGHT_ATOMIC);
+}
+
+static void say_without_atomics(const struct grant *g, char text[RDMAD_TEXT_MAX + 1]) {
+    const struct peer *p = g->peer;
+    const struct state *st = p->peers->state;
+    snprintf(text, RDMAD_TEXT_MAX + 1,
+             "lease %" PRIu64 " has no atomics over %s: those of %s are its RDMA device's, and not "
+             "atomic with others; reach it over %s for them",
+             g->lease_id, peer_fabric(p)->name, st->node_name, plane_fabric(st->plane, 0)->name);
+    LOG_LIMITED(NOTICE, ("%s at %s attached: %s", p->name, p->address, text),
+                FIELD_U64("LEASE", g->lease_id), FIELD_U64("PEER", p->id));
+}
+
 static void answer_attach(struct grant *g, const struct fabric_blob *key) {
     const struct lease *l = g->attachment.lease;
     uint64_t now = state_now(g->peer->peers->state);
@@ -110,12 +128,14 @@ static void answer_attach(struct grant *g, const struct fabric_blob *key) {
     m.attach_rep = (struct peer_attach_rep){
         .lessee_ref = g->lessee_ref,
         .owner_ref = g->ref,
-        .rights = l->terms.rights,
+        .rights = g->rights,
         .lease = l->id,
         .length = l->terms.length,
         .ttl_ns = clock_left(now, l->deadline_ns),
         .key = *key, /* NOLINT: there whenever it went well */
     };
+    if (g->rights != l->terms.rights)
+        say_without_atomics(g, m.attach_rep.text);
     g->told = true;
     peer_send(g->peer, &m);
 }
@@ -212,7 +232,7 @@ static struct plane_window *new_window(struct grant *g) {
         .base = (char *)l->pool->base + l->terms.offset,
         .memory = l->pool->memory,
         .length = l->terms.length,
-        .rights = l->terms.rights & ~RDMAD_RIGHT_DELEGATE, /* the rest is no fabric's business */
+        .rights = g->rights & ~RDMAD_RIGHT_DELEGATE, /* the rest is no fabric's business */
         .deadline_ns = l->deadline_ns,
         .lease_id = l->id,
         .audit = &a->audit,
@@ -269,9 +289,15 @@ struct lessee grant_lessee(struct peer *p, uint64_t lessee_ref) {
 }
 
 void grant_attached(struct grant *g, const struct lease *l, uint64_t via) {
+    struct error err = {.code = RDMAD_E_UNSUPPORTED};
     g->lease_id = l->id;
+    g->rights = rights_of(g->peer, l);
     liveness_update(g->peer);
-    if (via)
+    if (!g->rights) {
+        say_without_atomics(g, err.text);
+        grant_refuse(g->peer, g->lessee_ref, &err);
+        attachment_drop(&g->attachment);
+    } else if (via)
         open_window(g, via);
     else
         answer_attach(g, &(struct fabric_blob){0});

@@ -13,6 +13,7 @@ struct grant {
     uint64_t slot; /* in peer->grants */
     uint64_t ref;  /* what the lessee names it by: no other attach has it, of any peer */
     uint64_t lessee_ref;
+    uint32_t rights; /* the lease's, as far as the peer's fabric has them */
     uint64_t lease_id;
     struct attachment attachment;
     bool opening;      /* the data plane owes the key */

@@ -2,9 +2,9 @@
 /*
  * hello.c - who is there, and whether we fit together.
  *
- * The dialler says hello first, the acceptor answers with its own; then both are up. A fabric that
- * the other does not have, or one peer too many, is answered with BYE and the reason, which the
- * dialler hands to whoever wanted the connection. A daemon that has dialled itself under another
+ * The dialler says hello first, the acceptor answers with its own; then both are up. No fabric in
+ * common (agree.c), or one peer too many, is answered with BYE and the reason, which the dialler
+ * hands to whoever wanted the connection. A daemon that has dialled itself under another
  * name notices by the node id. The answer waits for the end of what the dialler had here before
  * (former.c).
  */
@@ -24,19 +24,8 @@ void hello_send(struct peer *p) {
     if (p->outgoing)
         former_line(p, m.hello.line);
     memcpy(m.hello.node, st->node_name, sizeof(m.hello.node));
-    snprintf(m.hello.fabric, sizeof(m.hello.fabric), "%s", plane_fabric(st->plane, 0)->name);
+    agree_offer(p->peers, &m.hello);
     peer_send(p, &m);
-}
-
-static bool fabric_fits(struct peer *p, const struct peer_hello *hello) {
-    const struct state *st = p->peers->state;
-    const char *ours = plane_fabric(st->plane, 0)->name;
-    if (strcmp(hello->fabric, ours) == 0)
-        return true;
-    peer_refuse(p, RDMAD_E_FABRIC,
-                "%s at %s uses fabric %s, %s uses %s: set \"fabric\" alike on both", p->name,
-                p->address, hello->fabric, st->node_name, ours);
-    return false;
 }
 
 void hello_go_on(struct peer *p) {
@@ -63,7 +52,7 @@ static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
     p->life = hello->life;
     p->serial = hello->serial;
     memcpy(p->line, hello->line, sizeof(p->line));
-    if (!fabric_fits(p, hello))
+    if (!agree_on(p, hello))
         return;
     liveness_wait(p);
     hello_go_on(p);
@@ -92,7 +81,7 @@ void hello_received(struct peer *p, const struct peer_hello *hello) {
         claims_become_local(p);
         chans_become_local(p);
         know_self(p);
-    } else if (fabric_fits(p, hello)) {
+    } else if (agree_on(p, hello)) {
         peer_is_up(p);
     }
 }

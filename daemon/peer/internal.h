@@ -10,6 +10,7 @@
  *   dial_back.c  whom we dial that others ask us to dial
  *   turn.c       how much of it is heard in a turn of the loop
  *   hello.c      who is there, and whether we fit
+ *   agree.c      by which fabric two daemons reach each other
  *   former.c     what an earlier connection of the same daemon has left, and its end
  *   liveness.c   pings, idle connections, strangers that stay silent
  *   attach.c     the lessee's side: claims on leases of the peer
@@ -102,9 +103,10 @@ struct peer {
     bool is_self; /* outgoing: to this very daemon, for leases that are reached by link only */
     enum peer_stage stage;
     unsigned fabric; /* the data plane's number of the one agreed on, from hello on */
-    unsigned holds;  /* callbacks under way */
-    bool stranger;   /* incoming: has not said hello */
-    bool greeted;    /* incoming: it has, and what follows is known */
+    char fabric_why[PEER_WHY_BYTES + 40]; /* why it is not our best one; "": it is */
+    unsigned holds;                       /* callbacks under way */
+    bool stranger;                        /* incoming: has not said hello */
+    bool greeted;                         /* incoming: it has, and what follows is known */
     struct life life;
     uint64_t serial;
     uint8_t line[PEER_LINE_BYTES];
@@ -235,6 +237,13 @@ void hello_send(struct peer *p);
 void hello_received(struct peer *p, const struct peer_hello *hello);
 
 void hello_go_on(struct peer *p); /* one of those that it replaces is gone */
+
+/* ---- agree.c ---- */
+/* Fills in what we offer. */
+void agree_offer(const struct peers *ps, struct peer_hello *hello);
+/* Sets p's fabric by what it offers. false: there is none, and p is refused. */
+bool agree_on(struct peer *p, const struct peer_hello *theirs);
+const struct fabric_ops *peer_fabric(const struct peer *p); /* once agreed on */
 
 /* ---- former.c ---- */
 /* By what p, which we dial, comes to its address. */

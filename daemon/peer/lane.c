@@ -379,7 +379,7 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
             .peer = p->id,
             .worker = lane->worker,
             .session = lane->session,
-            .fabric = plane_fabric(st->plane, p->fabric)->name,
+            .fabric = peer_fabric(p)->name,
             .state = state_name(lane),
             .quiesce_ns = plane_quiesce_ns(st->plane, p->fabric),
             .rebuilds = lane->rebuilds,

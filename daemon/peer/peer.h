@@ -85,13 +85,14 @@ void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *wh
 
 struct peer_view {
     uint64_t id;
-    const char *direction; /* "out": we dialled, "in": it did */
-    const char *state;     /* "connecting", "up" */
-    const char *address;   /* IP:PORT of the other end */
-    const char *node;      /* as it calls itself */
-    const char *fabric;
-    uint64_t channels;    /* that need it */
-    uint64_t attachments; /* in: its attachments here; out: our handles there */
+    const char *direction;  /* "out": we dialled, "in": it did */
+    const char *state;      /* "connecting", "up" */
+    const char *address;    /* IP:PORT of the other end */
+    const char *node;       /* as it calls itself */
+    const char *fabric;     /* "": not agreed on yet */
+    const char *fabric_why; /* why it is not the best of this daemon's; "": it is */
+    uint64_t channels;      /* that need it */
+    uint64_t attachments;   /* in: its attachments here; out: our handles there */
     uint64_t since_ns;
 };
 struct link_view {
@@ -108,5 +109,7 @@ struct link_view {
 void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg);
 void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg);
 unsigned peers_count(const struct peers *ps);
+/* How many are up over a lesser fabric than the best of this daemon's. */
+unsigned peers_fallen_back(const struct peers *ps);
 
 #endif

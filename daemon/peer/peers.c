@@ -173,6 +173,15 @@ unsigned peers_count(const struct peers *ps) {
     return ps->count;
 }
 
+unsigned peers_fallen_back(const struct peers *ps) {
+    unsigned n = 0;
+    list_for_each (node, &ps->all) {
+        const struct peer *p = list_entry(node, struct peer, node);
+        n += p->stage == PEER_UP && p->fabric > 0;
+    }
+    return n;
+}
+
 bool peers_is_self(const struct peers *ps, const struct rdmad_uri *uri) {
     const struct state *st = ps->state;
     return !uri->host[0] ||
@@ -200,7 +209,8 @@ static void tell_adders(struct peer *p, const struct error *result) {
 void peer_is_up(struct peer *p) {
     p->stage = PEER_UP;
     LOG(INFO,
-        ("peer %s at %s is up, %s", p->name, p->address, p->outgoing ? "dialled" : "accepted"),
+        ("peer %s at %s is up, %s, over %s", p->name, p->address,
+         p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
         FIELD_U64("PEER", p->id));
     liveness_update(p);
     tell_adders(p, &ok);
@@ -290,7 +300,8 @@ void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view
                                              : "connecting",
             .address = p->address,
             .node = p->name,
-            .fabric = p->stage == PEER_UP ? plane_fabric(ps->state->plane, p->fabric)->name : "",
+            .fabric = p->stage == PEER_UP ? peer_fabric(p)->name : "",
+            .fabric_why = p->fabric_why,
             .attachments = p->outgoing ? p->claims.used : p->grants.used,
             .channels = p->chans,
             .since_ns = p->since_ns,

@@ -45,11 +45,13 @@
 #include <rdmad/wire.h>
 
 #define PEER_WIRE_MAGIC 0x31504452u /* "RDP1" */
-#define PEER_WIRE_VERSION 5u
+#define PEER_WIRE_VERSION 6u
 #define PEER_WIRE_HEAD 8u
 #define PEER_WIRE_MAX 640u /* bytes of the largest frame */
 #define PEER_NODE_ID_BYTES 16u
 #define PEER_LINE_BYTES 16u
+#define PEER_FABRICS_MAX 2u
+#define PEER_WHY_BYTES 128u
 
 enum peer_msg_type {
     PEER_MSG_HELLO = 1,
@@ -100,7 +102,8 @@ struct peer_hello {
      * each. Only it and whoever answers there know it. The acceptor's: zero. */
     uint8_t line[PEER_LINE_BYTES];
     char node[RDMAD_NAME_MAX + 1];
-    char fabric[16];
+    char fabrics[PEER_FABRICS_MAX][16]; /* that it offers, the best first, then "" */
+    char why_no_more[PEER_WHY_BYTES];
     uint16_t listen_port;
 };
 struct peer_bye {
@@ -121,8 +124,8 @@ struct peer_attach_req {
 struct peer_attach_rep {
     uint64_t lessee_ref;
     uint64_t owner_ref;
-    int32_t status; /* when not RDMAD_OK, text says why and the rest is 0 */
-    uint32_t rights;
+    int32_t status;  /* when not RDMAD_OK, text says why and the rest is 0 */
+    uint32_t rights; /* fewer than granted where the fabric has fewer; text then says which */
     uint64_t lease;
     uint64_t length;
     uint64_t ttl_ns;

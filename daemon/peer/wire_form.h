@@ -40,6 +40,7 @@ struct peer_form {
 };
 
 #define TEXT_BYTES (RDMAD_TEXT_MAX + 1)
+#define FABRICS_BYTES (PEER_FABRICS_MAX * 16 + PEER_WHY_BYTES)
 #define NAME_BYTES (RDMAD_NAME_MAX + 1)
 #define BLOB_BYTES (1 + FABRIC_BLOB_MAX)
 

@@ -18,7 +18,9 @@ static void walk_hello(struct cursor *c, struct peer_msg *m) {
     wire_u64(c, &m->hello.serial);
     wire_bytes(c, m->hello.line, sizeof(m->hello.line));
     wire_text(c, m->hello.node, sizeof(m->hello.node));
-    wire_text(c, m->hello.fabric, sizeof(m->hello.fabric));
+    for (unsigned i = 0; i < PEER_FABRICS_MAX; i++)
+        wire_text(c, m->hello.fabrics[i], sizeof(m->hello.fabrics[i]));
+    wire_text(c, m->hello.why_no_more, sizeof(m->hello.why_no_more));
     wire_u16(c, &m->hello.listen_port);
 }
 static void walk_bye(struct cursor *c, struct peer_msg *m) {
@@ -143,7 +145,7 @@ static const char *check_hello(struct peer_msg *m) {
         return "the node has no name";
     if (m->hello.life.number > LIFE_LAST)
         return "no node has so many lives";
-    return m->hello.fabric[0] ? NULL : "no fabric is named";
+    return m->hello.fabrics[0][0] ? NULL : "no fabric is named";
 }
 static const char *check_bye(struct peer_msg *m) {
     if (!wire_known_code(m->bye.code)) /* of a later version, perhaps */
@@ -229,8 +231,8 @@ static const char *check_keep_rep(struct peer_msg *m) {
 }
 
 const struct peer_form peer_lease_forms[PEER_MSG_COUNT] = {
-    [PEER_MSG_HELLO] = {"HELLO", 4 + 16 + (16 + 4 + 32) + 8 + 16 + 64 + 16 + 2, BOTH, walk_hello,
-                        check_hello},
+    [PEER_MSG_HELLO] = {"HELLO", 4 + 16 + (16 + 4 + 32) + 8 + 16 + 64 + FABRICS_BYTES + 2, BOTH,
+                        walk_hello, check_hello},
     [PEER_MSG_BYE] = {"BYE", 4 + TEXT_BYTES, BOTH, walk_bye, check_bye},
     [PEER_MSG_PING] = {"PING", 8, BOTH, walk_ping, NULL},
     [PEER_MSG_PONG] = {"PONG", 8, BOTH, walk_ping, NULL},

@@ -32,8 +32,7 @@ void attach_done(void *arg, const struct error *result) {
             .rights = h->rights,
             .route = h->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
         };
-        snprintf(rep.fabric, sizeof(rep.fabric), "%s",
-                 h->remote ? plane_fabric(s->state->plane, 0)->name : "local");
+        snprintf(rep.fabric, sizeof(rep.fabric), "%s", h->fabric);
         serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);
     }
     free(call);

@@ -35,8 +35,7 @@ static void opened(void *arg, const struct error *result) {
             .route = ch->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
             .peer_uid = ch->peer_uid,
         };
-        snprintf(rep.fabric, sizeof(rep.fabric), "%s",
-                 ch->remote ? plane_fabric(s->state->plane, 0)->name : "local");
+        snprintf(rep.fabric, sizeof(rep.fabric), "%s", ch->fabric);
         memcpy(rep.peer_node, ch->peer_node, sizeof(rep.peer_node));
         memcpy(rep.peer_address, ch->peer_address, sizeof(rep.peer_address));
         serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);

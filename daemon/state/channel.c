@@ -140,10 +140,9 @@ struct channel *channel_by_handle(struct session *s, uint64_t handle) {
     return ch && ch->known && !ch->closed ? ch : NULL;
 }
 
-uint32_t channel_kind_here(const struct state *st, uint32_t kind, bool remote) {
-    const struct fabric_ops *fabric = plane_fabric(st->plane, 0);
-    unsigned kinds =
-        remote && fabric->services ? fabric->services(plane_fabric_host(st->plane, 0)) : 0;
+uint32_t channel_kind_by(const struct state *st, uint32_t kind, unsigned fabric) {
+    const struct fabric_ops *ops = plane_fabric(st->plane, fabric);
+    unsigned kinds = ops->services ? ops->services(plane_fabric_host(st->plane, fabric)) : 0;
     return kinds & 1u << kind ? kind : RDMAD_CHANNEL_RELIABLE;
 }
 
@@ -188,6 +187,7 @@ void channel_add(struct channel *ch, struct plane_lane *lane, uint64_t peer_in) 
         .stats = &ch->stats,
         .cookie = ch,
     };
+    ch->fabric = lane ? plane_lane_fabric(lane)->name : "local";
     ch->stage = CHANNEL_ADDING;
     ch->pending++;
     plane_channel_add(ch->session->plane, ch->handle, &spec, plane_added, ch);

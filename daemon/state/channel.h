@@ -43,13 +43,14 @@ struct channel {
     uint32_t asked, kind; /* enum rdmad_channel_kind: asked for, and what it came to be */
     bool accepted;        /* here; else it was connected from here */
     bool remote;
-    bool added, ready; /* both: OPEN */
-    bool known;        /* the client has its handle */
-    bool closed;       /* the client does not want it any more */
-    bool lingers;      /* ENDING: what it sent is delivered first */
-    bool untold;       /* the client will hear that it ended when it reads again */
-    unsigned pending;  /* answers of the data plane under way */
-    int reason;        /* once ENDING */
+    const char *fabric; /* that it goes over, or "local"; NULL: not known yet */
+    bool added, ready;  /* both: OPEN */
+    bool known;         /* the client has its handle */
+    bool closed;        /* the client does not want it any more */
+    bool lingers;       /* ENDING: what it sent is delivered first */
+    bool untold;        /* the client will hear that it ended when it reads again */
+    unsigned pending;   /* answers of the data plane under way */
+    int reason;         /* once ENDING */
     char text[RDMAD_TEXT_MAX + 1];
     char service[RDMAD_NAME_MAX + 1];
     uint32_t peer_uid; /* of the other end, as its daemon says */
@@ -74,8 +75,8 @@ int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
 void channel_fail(struct channel *ch, const struct error *why);
 struct channel *channel_by_number(struct state *st, uint64_t number);
 struct channel *channel_by_handle(struct session *s, uint64_t handle); /* one the client knows of */
-/* What a channel of that kind is on this daemon's fabric. */
-uint32_t channel_kind_here(const struct state *st, uint32_t kind, bool remote);
+/* What a channel of that kind is over a fabric (plane.h's number of it). */
+uint32_t channel_kind_by(const struct state *st, uint32_t kind, unsigned fabric);
 /* What went by this end; its worker goes on counting. */
 struct plane_channel_stats channel_stats(const struct channel *ch);
 /* Bytes of its largest message; of an open one. */

@@ -84,7 +84,7 @@ static void accepted(struct incoming *in, struct channel *end, uint64_t timeout_
         ch->peer_uid = other->session->uid;
         memcpy(ch->peer_node, w->state->node_name, sizeof(ch->peer_node));
         memcpy(ch->service, w->service, sizeof(ch->service));
-        ch->kind = channel_kind_here(w->state, ch->asked, false);
+        ch->kind = RDMAD_CHANNEL_RELIABLE;
     }
     channel_add(ends[CONNECTOR], NULL, 0);
     channel_add(ends[ACCEPTOR], NULL, 0);

@@ -140,6 +140,7 @@ static void handle_add(struct handle *h, const struct plane_lease_spec *spec, pl
     h->lease_id = spec->lease_id;
     h->length = spec->length;
     h->rights = spec->rights;
+    h->fabric = spec->lane ? plane_lane_fabric(spec->lane)->name : "local";
     h->deadline_ns = spec->deadline_ns;
     h->stage = HANDLE_ADDING;
     h->attaching = (struct session_waiter){done, arg};
@@ -175,10 +176,17 @@ static const struct attachment_ops local_ops = {
     .gone = local_gone,
 };
 
+static bool atomics_are_cpus(const struct state *st, unsigned fabric) {
+    const struct fabric_ops *ops = plane_fabric(st->plane, fabric);
+    return !ops->atomics_are_cpus || ops->atomics_are_cpus(plane_fabric_host(st->plane, fabric));
+}
+
 bool handle_goes_by_link(const struct state *st, uint32_t rights) {
-    const struct fabric_ops *ops = plane_fabric(st->plane, 0);
-    return (rights & RDMAD_RIGHT_ATOMIC) && ops->atomics_are_cpus &&
-           !ops->atomics_are_cpus(plane_fabric_host(st->plane, 0));
+    return (rights & RDMAD_RIGHT_ATOMIC) && !atomics_are_cpus(st, 0);
+}
+
+bool atomics_may_come_over(const struct state *st, unsigned fabric) {
+    return fabric == 0 || (atomics_are_cpus(st, 0) && atomics_are_cpus(st, fabric));
 }
 
 int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,

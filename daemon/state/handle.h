@@ -49,18 +49,19 @@ struct handle {
     uint32_t rights;
     enum handle_stage stage;
     bool remote;
-    bool known;                   /* the client has its number */
-    bool returned;                /* the client does not want it any more */
-    bool renewal_untold;          /* the client will hear of the last one when it reads again */
-    bool told;                    /* once ENDED: the client knows why */
-    bool attached;                /* local: in the lease's list */
-    bool requested;               /* its memory is of a service's budget */
-    bool handing;                 /* and goes to the service's owner */
-    bool keep;                    /* its owner is asked for renewal in time */
-    unsigned pending;             /* answers of the data plane under way */
-    int reason;                   /* once ENDING */
-    struct list ended_node;       /* once ENDED: in session->handles_ended or handles_untold */
-    struct timer expiry;          /* remote: the owner's daemon may be too far away to tell */
+    const char *fabric;     /* what it goes over, or "local"; from when the data plane has it */
+    bool known;             /* the client has its number */
+    bool returned;          /* the client does not want it any more */
+    bool renewal_untold;    /* the client will hear of the last one when it reads again */
+    bool told;              /* once ENDED: the client knows why */
+    bool attached;          /* local: in the lease's list */
+    bool requested;         /* its memory is of a service's budget */
+    bool handing;           /* and goes to the service's owner */
+    bool keep;              /* its owner is asked for renewal in time */
+    unsigned pending;       /* answers of the data plane under way */
+    int reason;             /* once ENDING */
+    struct list ended_node; /* once ENDED: in session->handles_ended or handles_untold */
+    struct timer expiry;    /* remote: the owner's daemon may be too far away to tell */
     struct attachment attachment; /* local */
     const struct handle_ops *ops; /* remote */
     void *peer_record;            /* remote: peer/'s own */
@@ -80,6 +81,9 @@ struct handle *handle_find(struct session *s, uint64_t number); /* one the clien
 /* Whether a lease with these rights is reached by link even here: where the atomics of the device
  * are not those of the CPU, all of them must be the device's. */
 bool handle_goes_by_link(const struct state *st, uint32_t rights);
+/* The same of lessees elsewhere: whether CAS and FADD that come over that fabric are atomic with
+ * all others on a lease of this daemon. */
+bool atomics_may_come_over(const struct state *st, unsigned fabric);
 /* Attaches to a lease of this daemon. Returns an error at once (h is still NEW), or 0 and done
  * later: usable by sqes, or an error and h is freed. */
 int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,

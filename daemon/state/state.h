@@ -56,7 +56,8 @@ struct state {
     char listen_host[256];                         /* what peers reach us by, for URIs */
     uint16_t listen_port;                          /* the real one, also when 0 was asked for */
     const struct fabric_settings *fabric_settings; /* as the data plane has them */
-    char fabric_why[RDMAD_TEXT_MAX + 1];           /* why this fabric is the one in use */
+    char fabric_why[RDMAD_TEXT_MAX + 1];           /* why the best fabric in use is this one */
+    char fabric_why_no_more[RDMAD_TEXT_MAX + 1];   /* why peers are offered no other, or "" */
     uint64_t descriptors; /* peers leave those from this one on to clients; 0: without a bound */
     uint64_t started_ns;
     uint64_t (*clock)(void); /* NULL: clock_now_ns; tests script theirs */

@@ -78,7 +78,7 @@ static void say_hello(struct false_peer *p, const char *listen, const char *fabr
     *p = (struct false_peer){.fd = false_peer_dial(host, port)};
     struct peer_msg m = {.type = PEER_MSG_HELLO};
     m.hello = (struct peer_hello){.magic = PEER_WIRE_MAGIC, .node = "false-peer", .listen_port = 1};
-    strncpy(m.hello.fabric, fabric, sizeof(m.hello.fabric) - 1);
+    strncpy(m.hello.fabrics[0], fabric, sizeof(m.hello.fabrics[0]) - 1);
     CHECK(getrandom(m.hello.node_id, sizeof(m.hello.node_id), 0) > 0, "random");
     false_peer_say(p, &m);
 }

@@ -189,7 +189,7 @@ struct peer_msg raw_hello(void) {
     struct peer_msg m = {.type = PEER_MSG_HELLO, .hello = {.magic = PEER_WIRE_MAGIC}};
     memset(m.hello.node_id, 2, sizeof(m.hello.node_id));
     strcpy(m.hello.node, "raw");
-    strcpy(m.hello.fabric, "fake");
+    strcpy(m.hello.fabrics[0], "fake");
     return m;
 }
 

@@ -69,7 +69,7 @@ Test(choice, a_device_that_can_be_used_is_used_and_named_with_port_and_gid) {
     static const char *const settings[] = {"auto", "verbs"};
     for (int i = 0; i < 4; i++) {
         cr_assert_eq(choose(settings[i / 2], i % 2), 0, "%s", why.text);
-        cr_expect_str_eq(choice.fabric->name, "verbs");
+        cr_expect_str_eq(choice.fabrics[0]->name, "verbs");
         cr_expect_str_eq(choice.why.text, "started on mlx5_1 port 2, GID 1 (10.0.0.1, RoCE v2)");
     }
 }
@@ -77,18 +77,18 @@ Test(choice, a_device_that_can_be_used_is_used_and_named_with_port_and_gid) {
 Test(choice, tcp_is_used_without_a_device_and_says_why) {
     world = NO_DEVICE;
     cr_assert_eq(choose("auto", false), 0);
-    cr_expect_str_eq(choice.fabric->name, "tcp");
+    cr_expect_str_eq(choice.fabrics[0]->name, "tcp");
     cr_expect_str_eq(choice.why.text, "this machine has no RDMA device; load its driver");
     world = NOTHING_TO_TELL;
     cr_assert_eq(choose("auto", false), 0);
-    cr_expect_str_eq(choice.fabric->name, "tcp");
+    cr_expect_str_eq(choice.fabrics[0]->name, "tcp");
     cr_expect_str_eq(choice.why.text, "no device can be asked");
 }
 
 Test(choice, tcp_that_was_asked_for_looks_at_no_device) {
     world = ONE_DEVICE;
     cr_assert_eq(choose("tcp", false), 0);
-    cr_expect_str_eq(choice.fabric->name, "tcp");
+    cr_expect_str_eq(choice.fabrics[0]->name, "tcp");
     cr_expect_eq(surveys, 0);
     cr_expect(strstr(choice.why.text, "\"tcp\""), "%s", choice.why.text);
 }
@@ -114,7 +114,7 @@ Test(choice, a_device_that_does_not_start_is_replaced_by_tcp_only_where_that_is_
     cr_expect_not(fabric_next_best(&choice, &failure));
     cr_assert_eq(choose("auto", false), 0);
     cr_assert(fabric_next_best(&choice, &failure));
-    cr_expect_str_eq(choice.fabric->name, "tcp");
+    cr_expect_str_eq(choice.fabrics[0]->name, "tcp");
     cr_expect_str_eq(choice.why.text, "verbs could not be started: mlx5_1: no memory to pin");
     cr_expect_not(fabric_next_best(&choice, &failure), "there is nothing after tcp");
 }

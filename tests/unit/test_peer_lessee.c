@@ -134,7 +134,7 @@ Test(peer_lessee, another_fabric_is_noticed_on_this_side_too) {
     begin();
     struct raw *r = raw_accept(listener);
     struct peer_msg m = raw_hello();
-    strcpy(m.hello.fabric, "verbs");
+    strcpy(m.hello.fabrics[0], "verbs");
     raw_send(r, &m);
     failed(RDMAD_E_FABRIC, "verbs");
 }

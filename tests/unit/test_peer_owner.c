@@ -35,7 +35,7 @@ Test(peer_owner, who_says_hello_is_answered_and_up) {
     raw_send(r, &hello);
     struct peer_msg m = raw_expect(r, PEER_MSG_HELLO);
     cr_expect_str_eq(m.hello.node, "rig");
-    cr_expect_str_eq(m.hello.fabric, "fake");
+    cr_expect_str_eq(m.hello.fabrics[0], "fake");
     cr_expect_eq(m.hello.listen_port, rig.st.listen_port);
     cr_expect_eq(peers_in_state("up"), 1);
 }
@@ -55,7 +55,7 @@ Test(peer_owner, another_fabric_or_version_is_refused_naming_both) {
     struct peer_msg hello = raw_hello();
     uint8_t frame[PEER_WIRE_MAX];
     char ours[32];
-    strcpy(hello.hello.fabric, "verbs");
+    strcpy(hello.hello.fabrics[0], "verbs");
     raw_send(r, &hello);
     struct peer_msg m = raw_expect(r, PEER_MSG_BYE);
     cr_expect_eq(m.bye.code, RDMAD_E_FABRIC);

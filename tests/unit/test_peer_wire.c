@@ -112,7 +112,9 @@ static struct peer_hello sample_hello(void) {
     memset(h.line, 0xae, sizeof(h.line));
     h.serial = 77;
     strcpy(h.node, "node-1");
-    strcpy(h.fabric, "tcp");
+    strcpy(h.fabrics[0], "verbs");
+    strcpy(h.fabrics[1], "tcp");
+    strcpy(h.why_no_more, "there are no more");
     h.listen_port = 7471;
     return h;
 }
@@ -265,7 +267,7 @@ Test(peer_wire, a_malformed_head_is_refused_before_anything_is_waited_for) {
                {2, 0, RDMAD_E_PROTOCOL, "type 0 is unknown"},
                {2, PEER_MSG_COUNT, RDMAD_E_PROTOCOL, "is unknown"},
                {3, 255, RDMAD_E_PROTOCOL, "is unknown"},
-               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 5 here; update"},
+               {4, 1, RDMAD_E_VERSION, "version 1 is spoken there, version 6 here; update"},
                {6, 1, RDMAD_E_PROTOCOL, "no frame of rdmad's"}};
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -320,7 +322,7 @@ Test(peer_wire, a_frame_of_any_wrong_length_is_refused) {
 Test(peer_wire, values_that_make_no_sense_are_refused) {
     REFUSED(PEER_MSG_HELLO, m.hello.magic++, "magic");
     REFUSED(PEER_MSG_HELLO, m.hello.node[0] = 0, "no name");
-    REFUSED(PEER_MSG_HELLO, m.hello.fabric[0] = 0, "no fabric");
+    REFUSED(PEER_MSG_HELLO, m.hello.fabrics[0][0] = 0, "no fabric");
     REFUSED(PEER_MSG_HELLO, m.hello.life.number = LIFE_LAST + 1, "so many lives");
     REFUSED(PEER_MSG_ATTACH_REQ, m.attach_req.lease = 0, "no lease is named");
     REFUSED(PEER_MSG_ATTACH_REQ, strcpy(m.attach_req.name, "n"), "both");
