@@ -18,27 +18,27 @@ bool address_parse(const char *text, struct in6_addr *out) {
     return true;
 }
 
-static bool from_sockaddr(const struct sockaddr *sa, struct in6_addr *out) {
+static bool from_sockaddr(const struct sockaddr *sa, uint8_t out[16]) {
     if (sa->sa_family == AF_INET6) {
-        *out = ((const struct sockaddr_in6 *)sa)->sin6_addr;
+        memcpy(out, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
         return true;
     }
     if (sa->sa_family != AF_INET)
         return false;
-    memset(out, 0, sizeof(*out));
-    out->s6_addr[10] = out->s6_addr[11] = 0xff;
-    memcpy(&out->s6_addr[12], &((const struct sockaddr_in *)sa)->sin_addr, sizeof(struct in_addr));
+    memset(out, 0, 10);
+    out[10] = out[11] = 0xff;
+    memcpy(out + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
     return true;
 }
 
-unsigned address_look_up(const char *host, struct in6_addr *out, unsigned max) {
+unsigned address_look_up(const char *host, uint8_t (*out)[16], unsigned max) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     unsigned n = 0;
     if (!*host || getaddrinfo(host, NULL, &hints, &found))
         return 0;
     for (const struct addrinfo *a = found; a && n < max; a = a->ai_next)
-        n += from_sockaddr(a->ai_addr, &out[n]);
+        n += from_sockaddr(a->ai_addr, out[n]);
     freeaddrinfo(found);
     return n;
 }

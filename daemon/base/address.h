@@ -25,7 +25,7 @@ bool address_is_here(const struct sockaddr *sa);
 /* The addresses that a host's name or number stands for, as address_parse has them; at most max. It
  * asks the system's resolver, which may take as long as its nameservers: for the start, and threads
  * that may hang (base/resolve.h). */
-unsigned address_look_up(const char *host, struct in6_addr *out, unsigned max);
+unsigned address_look_up(const char *host, uint8_t (*out)[16], unsigned max);
 
 /* What one may take for one host's: the address, of IPv6 its /64 network, of which a host has all.
  * Of text that is no address: zeros. */

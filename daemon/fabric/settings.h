@@ -6,7 +6,6 @@
 #ifndef RDMAD_FABRIC_SETTINGS_H
 #define RDMAD_FABRIC_SETTINGS_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,8 +41,9 @@ struct verbs_settings {
 
 struct fabric_settings {
     char listen_host[256]; /* where data connections are accepted */
-    /* What that stood for at the start, IPv4 mapped: threads that others wait for do not ask. */
-    struct in6_addr listen_at[FABRIC_LISTEN_MAX];
+    /* What that stood for at the start, of IPv6 or IPv4 mapped: threads that others wait for do not
+     * ask. */
+    uint8_t listen_at[FABRIC_LISTEN_MAX][16];
     unsigned listen_count;
     uint16_t data_port;          /* 0: any free port */
     char congestion_control[16]; /* of TCP sockets; "" leaves the system's */

@@ -147,6 +147,10 @@ void batch_add(struct op_batch *b, struct op *op) {
     list_append(&b->members, &op->batch_node);
 }
 
+void batch_unlink(struct op_batch *b) {
+    b->linked = false;
+}
+
 /* The end of one may be the end of others, and that of the last is the end of b. */
 static uint32_t cancel_members(struct worker *w, struct op_batch *b) {
     struct list left;

@@ -11,62 +11,44 @@
  * A ring's ops are found by name only from its first CANCEL on, until none is in flight: then all
  * of them are put into a table, and those that come go there too. Who never cancels pays nothing.
  *
- * What the control thread ends is looked for where it can be: a lease's ops are among those that
- * end by themselves, of which a session has few; receives are kept by their pool, and by ring.
+ * What the control thread ends is kept where it is looked for: ops by their ring, those of a lease
+ * by the lease, receives by their pool. A pool's other ops are among those that end by themselves,
+ * of which a session has few. What may be many is doomed, and ends in turns (ends.c).
  */
 #include "daemon/op/worker.h"
 
 /* Not walked in place: the end of one op may be the end of another. */
-static uint32_t cancel_in(struct worker *w, struct list *ops, ops_pick *pick, const void *what,
-                          int status) {
+static void cancel_in(struct worker *w, struct list *ops, const struct op_pool *pool, int status) {
     struct list left;
-    uint32_t count = 0;
     list_init(&left);
     list_splice(&left, ops);
     for (struct list *pos; (pos = list_pop(&left));) {
         struct op *op = list_entry(pos, struct op, home_node);
         list_append(ops, pos);
-        if (pick && !pick(op, what))
-            continue;
-        count++;
-        op_cancel(w, op, status);
+        if (op->pool == pool)
+            op_cancel(w, op, status);
     }
-    return count;
-}
-
-void ops_cancel(struct op_session *s, ops_pick *pick, const void *what, int status) {
-    cancel_in(s->worker, &s->own, pick, what, status);
-    list_for_each (pos, &s->every_ring)
-        cancel_in(s->worker, &list_entry(pos, struct op_ring, session_node)->ops, pick, what,
-                  status);
-}
-
-void ops_cancel_ring(struct op_ring *r, int status) {
-    cancel_in(r->session->worker, &r->ops, NULL, NULL, status);
-    cancel_in(r->session->worker, &r->waits, NULL, NULL, status);
-}
-
-void ops_cancel_session(struct op_session *s, int status) {
-    ops_cancel(s, NULL, NULL, status);
-    list_for_each (pos, &s->every_ring)
-        cancel_in(s->worker, &list_entry(pos, struct op_ring, session_node)->waits, NULL, NULL,
-                  status);
-}
-
-static bool holds_pool(const struct op *op, const void *pool) {
-    return op->pool == pool;
 }
 
 void ops_cancel_pool(struct op_session *s, struct op_pool *pool, int status) {
+    list_splice(&pool->doomed, &pool->waits);
+    if (!pool->inflight)
+        return;
+    cancel_in(s->worker, &s->own, pool, status);
+    list_for_each (pos, &s->every_ring)
+        cancel_in(s->worker, &list_entry(pos, struct op_ring, session_node)->ops, pool, status);
+}
+
+void ops_cancel_lease(struct worker *w, struct op_lease *lease, ops_pick *pick, int status) {
     struct list left;
     list_init(&left);
-    list_splice(&left, &pool->waits);
+    list_splice(&left, &lease->ops);
     for (struct list *pos; (pos = list_pop(&left));) {
-        list_append(&pool->waits, pos);
-        op_cancel(s->worker, list_entry(pos, struct op, pool_node), status);
+        struct op *op = list_entry(pos, struct op, holds_node);
+        list_append(&lease->ops, pos);
+        if (!pick || pick(op))
+            op_cancel(w, op, status);
     }
-    if (pool->inflight)
-        ops_cancel(s, holds_pool, pool, status);
 }
 
 /* ---- by name ----------------------------------------------------------------------------- */

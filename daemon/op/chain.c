@@ -86,6 +86,24 @@ void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags) {
         r->refused = order + 1;
 }
 
+/* Who cancels a chain op by op from its end would have it walked for each. The follower is beside
+ * it, if it waits here, too. */
+void chain_canceled(struct op *op) {
+    struct op_ring *r = op->ring;
+    const struct list *next = op->node.next;
+    if (!(op->flags & RDMAD_SQE_LINK) || !op->order)
+        return;
+    op->flags &= (uint8_t)~RDMAD_SQE_LINK; /* chain_ended has nothing to do */
+    if (op->batch && !(op->flags & RDMAD_SQE_MORE))
+        batch_unlink(op->batch);
+    if (next != &r->behind) {
+        struct op *follower = list_entry((struct list *)next, struct op, node);
+        follower->unlinked |= follower->order == op->order + 1;
+    } else if (op->order == r->taken) {
+        r->broken = op->order + 1;
+    }
+}
+
 void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome) {
     if (order && flags & RDMAD_SQE_LINK && outcome != RDMAD_DONE)
         break_after(r, order);

@@ -65,6 +65,13 @@ void channel_touch(struct op_channel *ch) {
         list_append(&ch->worker->channels->run, &ch->run_node);
 }
 
+bool channel_may_end(struct op_channel *ch) {
+    if (ends_may(ch->session))
+        return true;
+    channel_touch(ch);
+    return false;
+}
+
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result) {
     ch->ops--;
     channel_touch(ch);

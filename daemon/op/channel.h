@@ -232,6 +232,7 @@ void channels_fini(struct worker *w);
 /* channel.c */
 struct op_channel *channel_find(const struct worker *w, uint64_t number);
 void channel_touch(struct op_channel *ch);      /* it has something to do */
+bool channel_may_end(struct op_channel *ch);    /* ends_may; if not it is touched */
 void channel_posts_gone(struct op_channel *ch); /* forgotten: the fabric gave something back */
 /* There is no other end any more, and why: its daemon lies (told to the control thread), or it
  * closed, or the peer is lost. The ops end in its next turn. */

@@ -123,6 +123,7 @@ static void uncount(struct worker *w, struct op *op) {
         op_part_put(w, list_entry(pos, struct op_part, node));
     list_remove(&op->node);
     list_remove(&op->home_node);
+    list_remove(&op->holds_node);
     deadlines_remove(&op->due);
     if (op->pool)
         op->pool->inflight--;
@@ -142,10 +143,8 @@ static void uncount(struct worker *w, struct op *op) {
         op_untag(r, op);
     if (!r->inflight && r->tagged)
         ring_forget_tags(r);
-    if (!op->charged) {
-        list_remove(&op->pool_node);
+    if (!op->charged)
         waits_ended(s);
-    }
     r->moving -= op->moving;
     if (!list_empty(&r->behind))
         fence_wake(w, r);
@@ -305,6 +304,8 @@ void op_cancel(struct worker *w, struct op *op, int status) {
         op->stopped = true;
         op->status = status;
     }
+    if (op->behind)
+        chain_canceled(op);
     list_remove(&op->node);
     op->inflight++; /* keeps op while its parts end inside cancel */
     if (!list_empty(&op->parts))

@@ -44,6 +44,7 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     list_init(&s->node);
     list_init(&s->every_ring);
     list_init(&s->own);
+    list_init(&s->doomed);
     list_init(&s->throttled);
     list_init(&s->violated_node);
     list_init(&s->shares);
@@ -116,6 +117,7 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     list_init(&r->session_node);
     list_init(&r->ops);
     list_init(&r->waits);
+    list_init(&r->doomed);
     list_init(&r->behind);
     list_init(&r->fence_node);
     list_init(&r->knocks.node);
@@ -139,6 +141,7 @@ void plane_pool_add(struct plane_session *s, uint64_t handle, void *base, uint64
     pool->bytes = bytes;
     pool->memory = memory;
     list_init(&pool->waits);
+    list_init(&pool->doomed);
     c->object = pool;
     call_post(c);
 }

@@ -7,13 +7,21 @@
  * moved to a finer one when its slot's time comes (further away than the last ring reaches: into
  * its last slot, and again from there). next_ns makes the common turn one comparison: nothing can
  * be due before it, and it is worked out anew only when it has passed or the loop wants to sleep.
+ *
+ * Clients may have a hundred thousand deadlines fall together. So a run fires and moves a bounded
+ * number, and the wheel stays at that tick until the next run. A slot with more than LOOKS is not
+ * searched: the next is taken to be due at its beginning, and when that has come, at its end. So in
+ * a crowd something may fire a tick late.
  */
 #include "daemon/op/deadlines.h"
 #include "daemon/base/clock.h"
+#include <stdbool.h>
 
 #define TICK_SHIFT 17u
 #define SLOT_BITS 8u
 #define SLOT_MASK (DEADLINE_SLOTS - 1)
+#define MOVES 4096u /* to finer slots, in a run */
+#define LOOKS 256u  /* at what is in a slot */
 
 static unsigned level_shift(unsigned level) {
     return SLOT_BITS * level;
@@ -21,6 +29,7 @@ static unsigned level_shift(unsigned level) {
 
 void deadlines_init(struct deadlines *d, uint64_t now_ns) {
     *d = (struct deadlines){.tick = now_ns >> TICK_SHIFT, .next_ns = CLOCK_NEVER};
+    list_init(&d->moving);
     for (unsigned level = 0; level < DEADLINE_LEVELS; level++)
         for (unsigned i = 0; i < DEADLINE_SLOTS; i++)
             list_init(&d->slot[level][i]);
@@ -70,10 +79,13 @@ static unsigned first_used(struct deadlines *d, unsigned level, unsigned from) {
     return DEADLINE_SLOTS;
 }
 
-static uint64_t earliest_in(const struct list *slot) {
+static uint64_t earliest_in(const struct list *slot, uint64_t if_crowded) {
     uint64_t earliest = CLOCK_NEVER;
+    unsigned looks = LOOKS;
     list_for_each (pos, slot) {
         const struct deadline *due = list_entry(pos, struct deadline, node);
+        if (looks-- == 0)
+            return if_crowded;
         if (due->at_ns < earliest)
             earliest = due->at_ns;
     }
@@ -82,9 +94,12 @@ static uint64_t earliest_in(const struct list *slot) {
 
 uint64_t deadlines_next(struct deadlines *d) {
     uint64_t next = CLOCK_NEVER;
+    if (!list_empty(&d->moving))
+        return d->next_ns = 0;
     unsigned n = first_used(d, 0, (unsigned)d->tick & SLOT_MASK);
     if (n < DEADLINE_SLOTS)
-        next = earliest_in(&d->slot[0][(d->tick + n) & SLOT_MASK]);
+        next = earliest_in(&d->slot[0][(d->tick + n) & SLOT_MASK], (n ? d->tick + n : d->tick + 1)
+                                                                       << TICK_SHIFT);
     /* Coarser slots: their start, when their contents move down. The slot of the present tick was
      * moved when it began, so what is in it now belongs to the next round. */
     for (unsigned level = 1; level < DEADLINE_LEVELS; level++) {
@@ -102,33 +117,49 @@ uint64_t deadlines_next(struct deadlines *d) {
 
 /* The present tick begins a slot of the coarser levels: what is in it goes to finer ones. */
 static void cascade(struct deadlines *d) {
-    for (unsigned level = DEADLINE_LEVELS - 1; level > 0; level--) {
-        if (d->tick & ((UINT64_C(1) << level_shift(level)) - 1))
-            continue;
-        struct list moving;
-        list_init(&moving);
-        list_splice(&moving, &d->slot[level][(d->tick >> level_shift(level)) & SLOT_MASK]);
-        for (struct list *pos; (pos = list_pop(&moving));)
-            put(d, list_entry(pos, struct deadline, node));
-    }
+    for (unsigned level = DEADLINE_LEVELS - 1; level > 0; level--)
+        if (!(d->tick & ((UINT64_C(1) << level_shift(level)) - 1)))
+            list_splice(&d->moving, &d->slot[level][(d->tick >> level_shift(level)) & SLOT_MASK]);
 }
 
-static unsigned fire_slot(struct deadlines *d, uint64_t now_ns, deadline_fire *fire, void *user) {
+/* False: there are more. */
+static bool move(struct deadlines *d, unsigned *moves) {
+    for (struct list *pos; (pos = list_first(&d->moving));) {
+        if (!*moves)
+            return false;
+        --*moves;
+        list_remove(pos);
+        put(d, list_entry(pos, struct deadline, node));
+    }
+    return true;
+}
+
+/* False: more are due. Of those that are not, which there are in the present tick alone, the others
+ * are looked at in the next run. */
+static bool fire_slot(struct deadlines *d, uint64_t now_ns, deadline_fire *fire, void *user,
+                      unsigned *fired) {
     struct list *slot = &d->slot[0][d->tick & SLOT_MASK];
     struct list later;
-    unsigned fired = 0;
+    unsigned looks = LOOKS;
+    bool all = true;
     list_init(&later);
-    for (struct list *pos; (pos = list_pop(slot));) {
+    for (struct list *pos; looks && (pos = list_first(slot));) {
         struct deadline *due = list_entry(pos, struct deadline, node);
-        if (due->at_ns > now_ns) {
+        bool is_due = due->at_ns <= now_ns;
+        all = !is_due || *fired < DEADLINES_A_RUN;
+        if (!all)
+            break;
+        list_remove(pos);
+        if (is_due) {
+            ++*fired;
+            fire(user, due);
+        } else {
             list_append(&later, pos);
-            continue;
+            looks--;
         }
-        fire(user, due);
-        fired++;
     }
     list_splice(slot, &later);
-    return fired;
+    return all;
 }
 
 /* The next tick at which there is anything to do, at most target. */
@@ -143,12 +174,15 @@ unsigned deadlines_run(struct deadlines *d, uint64_t now_ns, deadline_fire *fire
     if (now_ns < d->next_ns)
         return 0;
     uint64_t target = now_ns >> TICK_SHIFT;
-    unsigned fired = fire_slot(d, now_ns, fire, user);
-    while (d->tick < target) {
+    unsigned fired = 0, moves = MOVES;
+    while (move(d, &moves) && fire_slot(d, now_ns, fire, user, &fired)) {
+        if (d->tick >= target) {
+            deadlines_next(d);
+            return fired;
+        }
         d->tick = step(d, target);
         cascade(d);
-        fired += fire_slot(d, now_ns, fire, user);
     }
-    deadlines_next(d);
-    return fired;
+    d->next_ns = 0;
+    return fired ? fired : 1;
 }

@@ -87,7 +87,7 @@ static void start(struct worker *w, struct op *op) {
 }
 
 static void run(struct worker *w, struct op_ring *r) {
-    for (struct list *pos; (pos = list_first(&r->behind));) {
+    for (struct list *pos; !r->ending && (pos = list_first(&r->behind));) {
         struct op *op = list_entry(pos, struct op, node);
         if (op->flags & RDMAD_SQE_FENCE && r->moving)
             return;

@@ -58,6 +58,7 @@ struct op_grant {
     struct op_session *session;
     struct list notices; /* that nobody took */
     uint32_t count;      /* length of notices */
+    bool dropped;        /* a call sees to its end */
     struct list waiting; /* NOTIFIEDs; empty when notices is not */
 };
 
@@ -138,7 +139,7 @@ static struct op_notice *take_kept(struct op_grant *g) {
 
 static void arrive(struct worker *w, struct op_notice *notice) {
     struct op_grant *g = grant_find(w, notice->from->lease_id, notice->from->session);
-    if (!g) {
+    if (!g || g->session->shut) {
         notice_free(notice);
     } else if (!list_empty(&g->waiting)) {
         give(w, list_entry(list_first(&g->waiting), struct op, node), notice);
@@ -210,28 +211,49 @@ void grant_add(struct call *c) {
     call_finish(c);
 }
 
-static void grant_free(struct worker *w, struct op_grant *g) {
-    for (struct op_notice *notice; (notice = take_kept(g));)
-        notice_free(notice);
+/* Some a turn; true: it is gone. */
+static bool grant_end(struct worker *w, struct op_grant *g, int reason) {
+    for (struct list *pos; (pos = list_first(&g->waiting));) {
+        if (!ends_may(g->session))
+            return false;
+        op_cancel(w, list_entry(pos, struct op, node), reason);
+    }
+    while (g->count) {
+        if (!ends_may(g->session))
+            return false;
+        notice_free(take_kept(g));
+    }
     ids_remove(&w->grants, &g->node);
     list_remove(&g->session_node);
     free(g);
+    return true;
 }
 
+static bool grant_settled(struct call *c) {
+    return grant_end(c->worker, c->object, c->reason);
+}
+
+/* Nobody finds it any more; the session waits for it. */
 void grant_drop(struct call *c) {
     struct worker *w = c->worker;
     struct op_grant *g = grant_find(w, c->handle, c->session->op.id);
-    if (g) {
-        for (struct list *pos; (pos = list_first(&g->waiting));)
-            op_cancel(w, list_entry(pos, struct op, node), c->reason);
-        grant_free(w, g);
+    if (!g) {
+        call_finish(c);
+        return;
     }
-    call_finish(c);
+    ids_remove(&w->grants, &g->node);
+    g->dropped = true;
+    c->object = g;
+    call_wait(c, grant_settled);
 }
 
-void grants_session_gone(struct worker *w, struct op_session *s) {
-    for (struct list *pos; (pos = list_first(&s->grants));)
-        grant_free(w, list_entry(pos, struct op_grant, session_node));
+bool grants_session_gone(struct worker *w, struct op_session *s) {
+    list_for_each_safe (pos, &s->grants) {
+        struct op_grant *g = list_entry(pos, struct op_grant, session_node);
+        if (g->dropped || !grant_end(w, g, RDMAD_E_CANCELED))
+            return false;
+    }
+    return true;
 }
 
 /* ---- the lessee's worker ----------------------------------------------------------------- */

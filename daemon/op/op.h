@@ -5,10 +5,10 @@
  * Read this directory in this order: op.h, seat.h (a fabric), worker.h (the loop's turn), rings.c
  * (sqes come in), validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go
  * to the fabric), complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too
- * long); what few ops need: fence.c, chain.c, batch.c, cancel.c and tags.h, notify.h and notify.c,
- * channel.h; account.h (how many there may be), slab.h (their memory), table.c (what the control
- * thread adds and drops), loop.c (sleeping), and last call.h, plane.c, control.c, lane.c, window.c
- * and notify_peer.c: the other side of the seam.
+ * long), ends.c (many end at once); what few ops need: fence.c, chain.c, batch.c, cancel.c and
+ * tags.h, notify.h and notify.c, channel.h; account.h (how many there may be), slab.h (their
+ * memory), table.c (what the control thread adds and drops), loop.c (sleeping), and last call.h,
+ * plane.c, control.c, lane.c, window.c and notify_peer.c: the other side of the seam.
  *
  * The happy path of a write: ring_serve copies the sqe, op_validate turns it into a request (a
  * pointer, a lease, a route), op_start gives it an op, submit posts it in parts of at most the
@@ -100,14 +100,17 @@ struct op_session {
     struct list shares;     /* of struct op_share, one a route */
     struct list every_ring; /* of struct op_ring, those being dropped too */
     struct list own;        /* of struct op: the daemon's, which have no ring */
-    struct list throttled;  /* rings that wait for ops to end */
-    uint32_t inflight;      /* ops of all of them */
-    uint32_t charged;       /* those of them that count for max_session_ops */
-    uint32_t waits;         /* RECVs and NOTIFIEDs */
+    struct list doomed;     /* those of own that ends.c has */
+    uint64_t ends_turn;     /* the worker's when ends was 0; ends.c */
+    uint32_t ends;
+    struct list throttled; /* rings that wait for ops to end */
+    uint32_t inflight;     /* ops of all of them */
+    uint32_t charged;      /* those of them that count for max_session_ops */
+    uint32_t waits;        /* RECVs and NOTIFIEDs */
     /* How many of either it may have as it stands; account.c. */
     uint32_t waits_may, ops_may, ops_free;
     struct op_account *uid, *all;
-    uint64_t name_bytes; /* of its rings' tables of names; account.c */
+    uint64_t name_bytes;  /* of its rings' tables of names; account.c */
     uint64_t turn, spent; /* the worker's, when it was last served; in sqes, rings.c */
     bool shut;            /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
@@ -130,10 +133,12 @@ struct op_ring {
     struct list node;       /* in worker->hot, worker->parked or session->throttled */
     struct list dirty_node; /* in worker->dirty: to be flushed this turn */
     struct list session_node;
-    struct list ops;   /* of struct op: those that end by themselves, */
-    struct list waits; /* and RECV and NOTIFIED */
-    uint32_t inflight; /* both */
-    bool tagged;       /* these are in tags; cancel.c */
+    struct list ops;    /* of struct op: those that end by themselves, */
+    struct list waits;  /* and RECV and NOTIFIED, */
+    struct list doomed; /* and of both those that ends.c has */
+    bool ending;        /* nothing that waits on it begins any more */
+    uint32_t inflight;  /* both */
+    bool tagged;        /* these are in tags; cancel.c */
     struct tags tags, batch_tags;
     bool parked;        /* its wait word is set: its client will knock */
     uint64_t active_ns; /* when it last had an sqe or an answer */
@@ -153,7 +158,8 @@ struct op_pool {
     uint64_t bytes;
     struct fabric_memory *memory;
     uint32_t inflight;
-    struct list waits; /* of struct op, by pool_node: RECVs */
+    struct list waits;  /* of struct op, by holds_node: RECVs, */
+    struct list doomed; /* and of those, ends.c's */
 };
 
 struct op_lease {
@@ -177,6 +183,7 @@ struct op_lease {
     struct list notify_waiting;   /* route link: NOTIFYs that found no room as far as is known */
     struct op_notifier *notifier; /* route local; notify.h */
     struct list lane_node;        /* in lane->leases */
+    struct list ops;              /* of struct op, by holds_node */
     struct fabric_blob key;       /* what the fabric wants to hear */
     struct fabric_window *window; /* route local: our own, on the local fabric */
 };
@@ -184,6 +191,7 @@ struct op_lease {
 /* Its lists; a lease of the daemon's own, to read a message by, has them as well. */
 static inline void op_lease_init(struct op_lease *lease) {
     list_init(&lease->lane_node);
+    list_init(&lease->ops);
     list_init(&lease->held);
     list_init(&lease->notify_waiting);
 }
@@ -219,12 +227,12 @@ struct op_part {
  * ended tells whoever started it.
  */
 struct op {
-    struct list node;      /* in share->ops while it has a part to post, or in lease->held; or its
-                              channel's, grant's or fence's queue */
-    struct list home_node; /* in its ring's ops or waits, or the session's own */
-    struct list pool_node;
-    struct tag tag;      /* its user_data */
-    struct deadline due; /* when deadlines.c looks at it next */
+    struct list node;       /* in share->ops while it has a part to post, or in lease->held; or its
+                               channel's, grant's or fence's queue */
+    struct list home_node;  /* in its ring's ops or waits, or the session's own; or doomed there */
+    struct list holds_node; /* in its lease's ops; RECV: in its pool's waits */
+    struct tag tag;         /* its user_data */
+    struct deadline due;    /* when deadlines.c looks at it next */
     uint64_t deadline_ns;
     struct op_session *session;
     struct op_ring *ring;
@@ -448,6 +456,7 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
 void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
                  const struct op_result *result); /* of one member */
 void batch_add(struct op_batch *b, struct op *op);
+void batch_unlink(struct op_batch *b); /* what is linked to it has been told */
 /* All members of those of that name; returns how many. */
 uint32_t batches_cancel(struct op_ring *r, uint64_t user_data, uint32_t *looks);
 void batch_tag(struct op_batch *b);                   /* if it has one: it can be found by it */
@@ -470,17 +479,28 @@ void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe);         /* before i
 int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags);
 int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked);
 void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags); /* as it was taken */
+void chain_canceled(struct op *op); /* while it waits behind a fence; before chain_ended */
 void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome);
+
+/* ---- ends.c ------------------------------------------------------------------------------ */
+
+/* Whether the session may end one more op in this turn; if not there will be another one at once.
+ */
+bool ends_may(struct op_session *s);
+/* What is doomed is all that it has. Then, once a turn until it is true: nothing is left. */
+void ends_doom_ring(struct op_ring *r);
+bool ends_ring(struct op_ring *r, int status);
+void ends_doom_session(struct op_session *s);
+bool ends_session(struct op_session *s, int status);
+bool ends_pool(struct op_session *s, struct op_pool *pool, int status);
 
 /* ---- cancel.c ---------------------------------------------------------------------------- */
 
-typedef bool ops_pick(const struct op *op, const void *what);
-/* Cancels those that pick picks of the session's ops that end by themselves, */
-void ops_cancel(struct op_session *s, ops_pick *pick, const void *what, int status);
-/* and all there are, of any kind. */
-void ops_cancel_ring(struct op_ring *r, int status);
+/* Cancels the lease's ops at once; with pick those alone that it picks. */
+typedef bool ops_pick(const struct op *op);
+void ops_cancel_lease(struct worker *w, struct op_lease *lease, ops_pick *pick, int status);
+/* Dooms what waits for a message in the pool, and cancels what else holds it. */
 void ops_cancel_pool(struct op_session *s, struct op_pool *pool, int status);
-void ops_cancel_session(struct op_session *s, int status);
 /* What CANCEL's status is, and what it took, in sqes. */
 int cancel_by_name(struct op_ring *r, uint64_t user_data, uint32_t *cost);
 #define LOOKS_PER_SQE 8u /* ops that can be looked at while one is started */
@@ -504,7 +524,8 @@ int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
                   struct op_request *rq);
 struct op_grant *op_grant_new(void);
 uint64_t grant_number(const struct op_grant *g); /* its lease's */
-void grants_session_gone(struct worker *w, struct op_session *s);
+/* The session's, some a turn; true: it has none any more. */
+bool grants_session_gone(struct worker *w, struct op_session *s);
 void notifier_window_closed(struct worker *w, struct op_window *ow);
 
 #endif

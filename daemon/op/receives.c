@@ -236,7 +236,9 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
     }
     if (m->seq >= mine->limit)
         return "it sends more than there are receives for";
-    if (list_empty(&ch->recvs)) {
+    if (m->seq - mine->next >= CHANNEL_WINDOW) /* they are walked */
+        return "it has more messages on their way than there may be";
+    if (ch->reason || list_empty(&ch->recvs)) { /* those that are left are about to end */
         refuse(ch);
         return NULL;
     }
@@ -362,7 +364,7 @@ void receives_run(struct op_channel *ch) {
 }
 
 void receives_end(struct op_channel *ch, int status) {
-    for (struct list *pos; (pos = list_first(&ch->recvs));)
+    for (struct list *pos; (pos = list_first(&ch->recvs)) && channel_may_end(ch);)
         recv_cancel(ch, list_entry(pos, struct op, node), status);
     list_for_each (pos, &ch->arrivals) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);

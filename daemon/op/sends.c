@@ -264,8 +264,11 @@ void sends_end(struct op_channel *ch) {
         weak_end(ch, code);
         return;
     }
-    for (struct list *pos; (pos = list_first(&ch->waiting));)
+    for (struct list *pos; (pos = list_first(&ch->waiting));) {
+        if (!channel_may_end(ch))
+            return;
         send_over(list_entry(pos, struct op_send, node), code, RDMAD_FAILED_UNTOUCHED);
+    }
     list_for_each_safe (pos, &ch->sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         if (ch->closed) /* by its last state the other end did not take it */

@@ -67,6 +67,7 @@ static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r
     list_init(&op->parts);
     list_init(&op->again);
     list_init(&op->due.node);
+    list_init(&op->holds_node);
     op_set_due(w, op);
 
     s->inflight++;
@@ -77,6 +78,7 @@ static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r
     if (op->lease) {
         op->route = op->lease->route;
         op->lease->inflight++;
+        list_append(&op->lease->ops, &op->holds_node);
     }
     return op;
 }
@@ -84,9 +86,8 @@ static struct op *make(struct worker *w, struct op_session *s, struct op_ring *r
 static void wait_home(struct op_ring *r, struct op *op) {
     r->session->waits++;
     list_append(&r->waits, &op->home_node);
-    list_init(&op->pool_node);
     if (op->pool)
-        list_append(&op->pool->waits, &op->pool_node);
+        list_append(&op->pool->waits, &op->holds_node);
 }
 
 struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,

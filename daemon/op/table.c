@@ -3,8 +3,9 @@
  * table.c - what the control thread adds to a worker and takes away again.
  *
  * Adding is immediate. Taking away shuts the door first (no new op finds the thing), cancels the
- * ops that hold it, and answers when none is left: with fabrics that let go at once that is before
- * the call returns, otherwise in a later turn through calls_settle.
+ * ops that hold it, some a turn (ends.c), and answers when none is left: if they are few, and with
+ * fabrics that let go at once, before the call returns, otherwise in a later turn through
+ * calls_settle.
  *
  * The objects were allocated by the control thread; rings, pools and leases are freed here, a
  * session by its answer, because its violated_mail may still be under way.
@@ -26,10 +27,6 @@ void table_shut_out(struct op_session *s) {
     s->shut = true;
     for (struct op_ring *r; (r = slots_next(&s->rings, &cursor, &handle));)
         list_remove(&r->node);
-}
-
-static bool holds_lease(const struct op *op, const void *lease) {
-    return op->lease == lease;
 }
 
 /* ---- rings ------------------------------------------------------------------------------- */
@@ -76,7 +73,7 @@ static void ring_free(struct worker *w, struct op_ring *r) {
 
 static bool ring_settled(struct call *c) {
     struct op_ring *r = c->object;
-    if (r->inflight)
+    if (!ends_ring(r, RDMAD_E_CANCELED))
         return false;
     ring_free(c->worker, r);
     return true;
@@ -91,7 +88,7 @@ void table_ring_drop(struct call *c) {
     }
     r->parked = false; /* a knock does not make it hot again */
     list_remove(&r->node);
-    ops_cancel_ring(r, RDMAD_E_CANCELED);
+    ends_doom_ring(r);
     c->object = r;
     call_wait(c, ring_settled);
 }
@@ -109,7 +106,7 @@ void table_pool_add(struct call *c) {
 
 static bool pool_settled(struct call *c) {
     struct op_pool *pool = c->object;
-    if (pool->inflight)
+    if (!ends_pool(&c->session->op, pool, RDMAD_E_CANCELED))
         return false;
     free(pool);
     return true;
@@ -173,21 +170,9 @@ void table_lease_add(struct call *c) {
     call_finish(c);
 }
 
-static void set_due_in(struct worker *w, struct list *ops, const struct op_lease *lease) {
-    list_for_each (pos, ops) {
-        struct op *op = list_entry(pos, struct op, home_node);
-        if (op->lease == lease)
-            op_set_due(w, op);
-    }
-}
-
-/* Its ops are among those that end by themselves. */
-static void set_due(struct worker *w, struct op_session *s, const struct op_lease *lease) {
-    if (!lease->inflight)
-        return;
-    set_due_in(w, &s->own, lease);
-    list_for_each (pos, &s->every_ring)
-        set_due_in(w, &list_entry(pos, struct op_ring, session_node)->ops, lease);
+static void set_due(struct worker *w, const struct op_lease *lease) {
+    list_for_each (pos, &lease->ops)
+        op_set_due(w, list_entry(pos, struct op, holds_node));
 }
 
 void table_lease_extend(struct call *c) {
@@ -200,7 +185,7 @@ void table_lease_extend(struct call *c) {
         if (lease->window)
             w->local.ops->window_extend(lease->window, c->deadline_ns);
         if (sooner) /* later is found out when the wheel comes to the old moment */
-            set_due(w, s, lease);
+            set_due(w, lease);
     }
     call_finish(c);
 }
@@ -229,26 +214,24 @@ static bool lease_forget_settled(struct call *c) {
     return true;
 }
 
-static void lease_stop(struct op_session *s, struct op_lease *lease, int reason) {
+static void lease_stop(struct worker *w, struct op_lease *lease, int reason) {
     if (!lease->reason)
         lease->reason = reason;
-    if (lease->inflight)
-        ops_cancel(s, holds_lease, lease, lease->reason);
+    ops_cancel_lease(w, lease, NULL, lease->reason);
 }
 
-static bool has_more_to_post(const struct op *op, const void *lease) {
-    return op->lease == lease && (op->todo || op->posted < op->length || !list_empty(&op->again) ||
-                                  list_empty(&op->parts));
+static bool has_more_to_post(const struct op *op) {
+    return op->todo || op->posted < op->length || !list_empty(&op->again) || list_empty(&op->parts);
 }
 
 /* The end came by another way than the answers to what is under way, which are behind it: an owner
  * that ends its lease as soon as it was notified must not take the success from who notified it. So
  * these ops may have their answers, for a moment; the owner's daemon lets no more of them in. */
-static void lease_let_land(struct worker *w, struct op_session *s, struct op_lease *lease) {
+static void lease_let_land(struct worker *w, struct op_lease *lease) {
     uint64_t until_ns = w->now_ns + LANDING_NS + w->settings->expiry_margin_ns;
     if (lease->deadline_ns > until_ns)
         lease->deadline_ns = until_ns;
-    set_due(w, s, lease);
+    set_due(w, lease);
 }
 
 /* A handle that names nothing is no error for these two: the add may have failed. */
@@ -263,10 +246,10 @@ void table_lease_end(struct call *c) {
                     c->reason == RDMAD_E_LEASE_ORPHANED;
     if (lease->leased_link && by_owner && !lease->reason) {
         lease->reason = c->reason;
-        ops_cancel(s, has_more_to_post, lease, c->reason);
-        lease_let_land(c->worker, s, lease);
+        ops_cancel_lease(c->worker, lease, has_more_to_post, c->reason);
+        lease_let_land(c->worker, lease);
     } else {
-        lease_stop(s, lease, c->reason);
+        lease_stop(c->worker, lease, c->reason);
     }
     c->object = lease;
     call_wait(c, lease_end_settled);
@@ -279,7 +262,7 @@ void table_lease_forget(struct call *c) {
         call_finish(c);
         return;
     }
-    lease_stop(s, lease, RDMAD_E_LEASE_RELEASED);
+    lease_stop(c->worker, lease, RDMAD_E_LEASE_RELEASED);
     c->object = lease;
     call_wait(c, lease_forget_settled);
 }
@@ -289,13 +272,13 @@ void table_lease_forget(struct call *c) {
 static bool session_settled(struct call *c) {
     struct worker *w = c->worker;
     struct op_session *s = &c->session->op;
-    if (s->inflight || !channels_session_settled(s))
+    if (!ends_session(s, RDMAD_E_CANCELED) || !channels_session_settled(s) ||
+        !grants_session_gone(w, s))
         return false;
 
     uint32_t cursor = 0;
     uint64_t handle;
     channels_session_gone(w, s);
-    grants_session_gone(w, s);
     for (void *r; (r = slots_next(&s->rings, &cursor, &handle));)
         ring_free(w, r);
     cursor = 0;
@@ -320,6 +303,6 @@ void table_session_drop(struct call *c) {
     struct op_session *s = &c->session->op;
     table_shut_out(s);
     channels_session_end(s);
-    ops_cancel_session(s, RDMAD_E_CANCELED);
+    ends_doom_session(s);
     call_wait(c, session_settled);
 }

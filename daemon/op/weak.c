@@ -109,7 +109,7 @@ void weak_cancel(struct op_send *s) {
 }
 
 void weak_end(struct op_channel *ch, int code) {
-    for (struct list *pos; (pos = list_first(&ch->waiting));) {
+    for (struct list *pos; (pos = list_first(&ch->waiting)) && channel_may_end(ch);) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         weak_over(s, code);
     }
@@ -150,7 +150,7 @@ static bool admit(struct op_channel *ch, uint64_t seq) {
 }
 
 static struct op *first_receive(struct op_channel *ch) {
-    struct list *pos = list_first(&ch->recvs);
+    struct list *pos = ch->reason ? NULL : list_first(&ch->recvs); /* else about to end */
     return pos ? list_entry(pos, struct op, node) : NULL;
 }
 

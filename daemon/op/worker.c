@@ -242,6 +242,8 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
         calls_settle(w);
     if (!list_empty(&w->violated))
         shut_violated(w);
+    work += w->ends_left;
+    w->ends_left = false;
     rings_flush(w);
     return work;
 }

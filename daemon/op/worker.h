@@ -33,6 +33,9 @@ struct worker {
 
     struct list sessions;
     uint64_t spent;        /* on sqes, in this turn */
+    uint64_t ends_turn;    /* the turn in which ends were ended, so far; ends.c */
+    uint32_t ends;
+    bool ends_left;        /* some were left to the next turn */
     struct list hot;       /* rings that are polled */
     struct list parked;    /* rings whose client knocks */
     struct list deaf;      /* rings whose knocks are not listened to, and */

@@ -131,6 +131,48 @@ Test(deadlines, fire_for_who_never_asks_when) {
     free(m);
 }
 
+static unsigned fires;
+
+static void count_fire(void *user, struct deadline *due) {
+    (void)user, (void)due;
+    fires++;
+}
+
+/* However many a client has fall together. */
+Test(deadlines, that_fall_together_fire_a_bounded_number_a_run) {
+    enum { MANY = 20000 };
+    static struct deadline due[MANY];
+    static const uint64_t spans[] = {1000, 20000000, 1000000000, UINT64_C(10000000000)};
+    for (unsigned i = 0; i < sizeof(spans) / sizeof(*spans); i++) {
+        struct deadlines *d = malloc(sizeof(*d));
+        uint64_t now_ns = 12345678900u, at_ns = now_ns + spans[i];
+        unsigned runs = 0;
+        deadlines_init(d, now_ns);
+        for (unsigned n = 0; n < MANY; n++) {
+            list_init(&due[n].node);
+            deadlines_add(d, &due[n], at_ns + n % 3);
+        }
+        fires = 0;
+        for (uint64_t next; (next = deadlines_next(d)) < at_ns; runs++) { /* as a sleeper wakes */
+            now_ns = next > now_ns ? next : now_ns;
+            if (now_ns >> 17 == at_ns >> 17)
+                break;
+            deadlines_run(d, now_ns, count_fire, NULL);
+            cr_assert_eq(fires, 0, "early");
+            cr_assert_leq(runs, 200, "%u runs for nothing", runs);
+        }
+        now_ns = at_ns + 2 + (1u << 17); /* a tick later, for so many */
+        for (unsigned before = 0; fires < MANY; before = fires) {
+            cr_assert_gt(deadlines_run(d, now_ns, count_fire, NULL), 0, "it would sleep on %u",
+                         MANY - fires);
+            cr_assert_leq(fires - before, DEADLINES_A_RUN, "%u in one run", fires - before);
+            cr_assert_leq(++runs, 400, "%u of %u in %u runs", fires, MANY, runs);
+        }
+        cr_assert_eq(deadlines_next(d), CLOCK_NEVER);
+        free(d);
+    }
+}
+
 /* ---- spin -------------------------------------------------------------------------------- */
 
 static unsigned yields;

@@ -168,6 +168,94 @@ Test(waits, a_table_of_names_that_may_not_grow_finds_all_the_same) {
     down();
 }
 
+/* ---- many end ---- */
+
+enum { MANY = 4000, ENDS_A_TURN = 256 };
+
+/* left is a count of them, and may have as many as spare too many. Turn by turn until it is
+ * answered; few end in each, a neighbour is served in all, and the answer does not come before the
+ * last has ended. */
+static void ends_in_turns(struct rig_answer *answer, const uint64_t *left, unsigned spare,
+                          const char *what) {
+    struct worker *w = b.session->op.worker;
+    const struct rdmad_sqe nop = {.opcode = RDMAD_OP_NOP, .user_data = 5};
+    struct rdmad_cqe cqe;
+    unsigned turns = 0;
+    for (uint64_t before = *left; !answer->done; before = *left) {
+        rig_put(&b, &nop);
+        unsigned work = worker_turn(w, sim_now());
+        cr_assert(rig_take(&b, &cqe), "%s: a neighbour is not served", what);
+        cr_assert_leq(before - *left, ENDS_A_TURN + spare, "%s: %lu ended in one turn", what,
+                      (unsigned long)(before - *left));
+        cr_assert(work || *left <= spare, "%s: the worker would sleep on %lu", what,
+                  (unsigned long)*left);
+        mailbox_drain(&rig.control);
+        cr_assert(!answer->done || *left <= spare, "%s: answered with %lu left", what,
+                  (unsigned long)*left);
+        cr_assert_leq(++turns, 100, "%s: %lu are left after %u turns", what, (unsigned long)*left,
+                      turns);
+    }
+    cr_assert_geq(turns, MANY / ENDS_A_TURN, "%s: in %u turns", what, turns);
+}
+
+Test(waits, a_sessions_end_ends_a_bounded_number_a_turn_and_then_is_told) {
+    struct rig_answer answer = {0};
+    up(1, 2, 65536, 65536, 65536);
+    const uint64_t *left = &a.session->op.uid->waits; /* the account outlives the session: */
+    struct plane_session *kept = plane_session_add(rig.plane[HERE], 99, 1000, NULL);
+    struct rig_answer gone = {0};
+    post(&a, MANY, 1);
+    plane_session_drop(a.session, rig_done, &answer);
+    ends_in_turns(&answer, left, WAITS_AT_ONCE, "session");
+    cr_expect_eq(*left, 0);
+    plane_session_drop(kept, rig_done, &gone);
+    rig_client_free(&a);
+    rig_client_down(&b);
+    rig_down(&rig);
+}
+
+Test(waits, a_rings_end_ends_a_bounded_number_a_turn_and_then_is_told) {
+    struct rig_answer answer = {0};
+    up(1, 2, 65536, 65536, 65536);
+    const uint64_t *waits = &a.session->op.uid->waits;
+    post(&a, MANY, 1);
+    plane_ring_drop(a.session, RIG_HANDLE(0), rig_done, &answer);
+    ends_in_turns(&answer, waits, 2 * WAITS_AT_ONCE, "ring");
+    down();
+}
+
+Test(waits, a_grants_end_ends_a_bounded_number_a_turn_and_then_is_told) {
+    struct rig_answer answer = {0};
+    up(1, 2, 65536, 65536, 65536);
+    post(&a, MANY, 1);
+    plane_grant_drop(a.session, 333, RDMAD_E_LEASE_RELEASED, rig_done, &answer);
+    ends_in_turns(&answer, &a.session->op.uid->waits, 2 * WAITS_AT_ONCE, "grant");
+    post(&a, 1, 2);
+    struct rdmad_cqe cqe;
+    unsigned released = 0;
+    while (rig_take(&a, &cqe))
+        released += cqe.status == RDMAD_E_LEASE_RELEASED;
+    cr_expect_eq(released, MANY);
+    down();
+}
+
+/* The session ends while a lease of it does: each waits for the other's ops, and nothing is freed
+ * twice. */
+Test(waits, ends_that_meet_are_all_told) {
+    struct rig_answer grant = {0}, ring = {0}, session = {0};
+    up(1, 2, 65536, 65536, 65536);
+    post(&a, MANY, 1);
+    plane_grant_drop(a.session, 333, RDMAD_E_LEASE_RELEASED, rig_done, &grant);
+    plane_ring_drop(a.session, RIG_HANDLE(0), rig_done, &ring);
+    worker_turn(b.session->op.worker, sim_now());
+    plane_session_drop(a.session, rig_done, &session);
+    rig_settle(&rig);
+    cr_expect(grant.done && ring.done && session.done);
+    rig_client_free(&a);
+    rig_client_down(&b);
+    rig_down(&rig);
+}
+
 /* Its limit is none of transfers, and theirs is none of it. */
 Test(waits, who_is_at_the_limit_may_do_everything_else) {
     static uint8_t near[64];

@@ -60,17 +60,19 @@ static bool gid_of_address(const struct sockaddr *sa, uint8_t raw[16]) {
     return !IN6_IS_ADDR_UNSPECIFIED(a) && !IN6_IS_ADDR_LOOPBACK(a);
 }
 
-static bool leads_somewhere(const struct in6_addr *a) {
-    if (IN6_IS_ADDR_V4MAPPED(a))
-        return a->s6_addr[12] != 127 && memcmp(&a->s6_addr[12], "\0\0\0", 4) != 0;
-    return !IN6_IS_ADDR_UNSPECIFIED(a) && !IN6_IS_ADDR_LOOPBACK(a);
+static bool leads_somewhere(const uint8_t raw[16]) {
+    struct in6_addr a;
+    memcpy(&a, raw, sizeof(a));
+    if (IN6_IS_ADDR_V4MAPPED(&a))
+        return raw[12] != 127 && memcmp(raw + 12, "\0\0\0", 4) != 0;
+    return !IN6_IS_ADDR_UNSPECIFIED(&a) && !IN6_IS_ADDR_LOOPBACK(&a);
 }
 
 void survey_listen(const struct fabric_settings *settings, struct listen_gids *out) {
     memset(out, 0, sizeof(*out));
     for (unsigned i = 0; i < settings->listen_count; i++)
-        if (leads_somewhere(&settings->listen_at[i]))
-            memcpy(out->raw[out->count++], &settings->listen_at[i], sizeof(out->raw[0]));
+        if (leads_somewhere(settings->listen_at[i]))
+            memcpy(out->raw[out->count++], settings->listen_at[i], sizeof(out->raw[0]));
 }
 
 /* ---- a port -------------------------------------------------------------------------------- */
