@@ -288,6 +288,54 @@ Test(channel_cancel, a_receives_own_deadline) {
     done();
 }
 
+/* Of a thousand receives: a bounded number ends a turn, and the answer comes after the last. */
+static void end_in_turns(struct rig_client *ring, struct rig_answer *answer, const char *what) {
+    const struct op_session *s = &ring->session->op;
+    for (unsigned turns = 0; !answer->done; turns++) {
+        uint32_t before = s->waits;
+        worker_turn(s->worker, sim_now());
+        mailbox_drain(&rig.control);
+        cr_assert_leq(before - s->waits, 256, "%s: %u end in one turn", what, before - s->waits);
+        cr_assert(!answer->done || s->waits == 0, "%s: answered with %u left", what, s->waits);
+        cr_assert_leq(turns, 100, "%s: %u are left", what, s->waits);
+    }
+}
+
+static void post_many(struct rig_client *ring) {
+    struct rdmad_sqe sqe = chan_sqe(RDMAD_OP_RECV, 0, 8, 7);
+    struct rdmad_cqe cqe;
+    for (unsigned n = 0; n < 1000; n++) {
+        rig_put(ring, &sqe);
+        if (n % 100 == 0)
+            rig_settle(&rig);
+    }
+    while (rig_take(ring, &cqe))
+        ;
+    rig_settle(&rig);
+    cr_assert_eq(ring->session->op.waits, 1000);
+}
+
+Test(channel_cancel, a_pools_and_a_channels_end_end_a_bounded_number_a_turn) {
+    struct rig_client many;
+    struct rig_answer pool = {0}, channel = {0}, added = {0};
+    struct rig_client *client = &c.end[B].client;
+    rig_ring_up(client, &many, 1024, 1024);
+    post_many(&many);
+    plane_pool_drop(client->session, RIG_HANDLE(0), rig_done, &pool);
+    end_in_turns(&many, &pool, "pool");
+    plane_pool_add(client->session, RIG_HANDLE(0), client->pool, POOL, NULL, rig_done, &added);
+    cr_assert_eq(rig_await(&rig, &added), 0);
+    struct rdmad_cqe cqe;
+    while (rig_take(&many, &cqe))
+        cr_assert_eq(cqe.status, RDMAD_E_CANCELED);
+    post_many(&many);
+    plane_channel_end(client->session, CHAN_HANDLE, RDMAD_E_CLOSED, false, rig_done, &channel);
+    end_in_turns(&many, &channel, "channel");
+    chan_down(&c);
+    rig_ring_free(&many);
+    rig_down(&rig);
+}
+
 /* Whatever is under way, the pool is its owner's again when its drop is answered. */
 Test(channel_cancel, a_pool_dropped_in_mid_message_at_either_end) {
     for (int end = A; end <= B; end++) {

@@ -116,6 +116,9 @@ LIE(unhearing_what_was_said, CHANNEL_STATE, (say(&m), m.state.heard = 0))
 LIE(a_message_that_is_both_gone_and_too_long, CHANNEL_STATE, m.state.gone = m.state.small = 1)
 LIE(more_than_there_are_receives_for, CHANNEL_DATA,
     (chan_of(&c, B)->mine.limit = chan_of(&c, B)->mine.expect))
+LIE(more_on_their_way_than_there_may_be, CHANNEL_DATA,
+    (chan_of(&c, B)->mine.expect += CHANNEL_WINDOW, m.seq = chan_of(&c, B)->mine.expect,
+     chan_of(&c, B)->mine.limit = m.seq + 1))
 LIE(a_message_again, CHANNEL_DATA, m.seq = 0)
 LIE(a_message_of_another_length, CHANNEL_DATA, m.length = 5000)
 LIE(an_offer_of_nothing, CHANNEL_OFFER, m.length = 0)
