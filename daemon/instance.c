@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define KEPT_FOR_CLIENTS 512u /* descriptors; of few, a quarter */
@@ -154,4 +156,37 @@ uint64_t instance_raise_limits(const struct config *c) {
     check_enough(c, limit.rlim_cur);
     uint64_t kept = limit.rlim_cur / 4;
     return limit.rlim_cur - (kept < KEPT_FOR_CLIENTS ? kept : KEPT_FOR_CLIENTS);
+}
+
+/* ---- memory that is locked ----------------------------------------------------------------- */
+
+static bool may_lock_anything(void) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2] = {0};
+    return syscall(SYS_capget, &header, caps) == 0 && caps[0].effective >> CAP_IPC_LOCK & 1;
+}
+
+static bool there_is_swap(void) {
+    FILE *f = fopen("/proc/swaps", "re");
+    int lines = 0;
+    for (int c; f && (c = fgetc(f)) != EOF;)
+        lines += c == '\n';
+    if (f)
+        fclose(f);
+    return lines > 1; /* the first is a heading */
+}
+
+void instance_check_lock(uint64_t pool_bytes) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit))
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= pool_bytes || may_lock_anything() || !there_is_swap())
+        return;
+    LOG(WARNING, ("%llu KiB of memory can be locked (RLIMIT_MEMLOCK), and pools and rings may take "
+                  "%llu KiB (limits.pool_bytes): what is beyond may be swapped out, and a worker "
+                  "that touches it waits for the disk, with all its sessions; set "
+                  "LimitMEMLOCK=infinity in the unit, or raise ulimit -l",
+                  (unsigned long long)limit.rlim_cur >> 10, (unsigned long long)pool_bytes >> 10));
 }

@@ -17,5 +17,8 @@ int instance_lock(const char *dir, struct error *err);
  * the last are kept for clients; 0 for any number. Says in the log when it is less than what the
  * limits allow clients and peers to use, or to make us keep. */
 uint64_t instance_raise_limits(const struct config *c);
+/* Raises RLIMIT_MEMLOCK likewise. Says in the log when pools and rings, which may take so many
+ * bytes, may be swapped out: a worker that touches such a page waits for the disk. */
+void instance_check_lock(uint64_t pool_bytes);
 
 #endif

@@ -272,30 +272,42 @@ void check_gids(struct exam *e) {
 /* ---- pinning ----------------------------------------------------------------------------------
  */
 
-void check_memlock(struct exam *e) {
-    char line[96], a[CELL_MAX], b[CELL_MAX];
-    if (!uses_verbs(e)) {
-        say(e, GOOD, "RLIMIT_MEMLOCK does not matter: this fabric pins no memory");
+/* What is over the limit cannot be registered; without devices it is merely not locked. */
+static void say_too_little(struct exam *e, double limit, double pools) {
+    char a[CELL_MAX], b[CELL_MAX], swap[96];
+    human_bytes(a, limit);
+    human_bytes(b, pools);
+    if (uses_verbs(e)) {
+        say(e, limit < 64 << 20 ? BAD : WARNING,
+            "the daemon may pin %s (RLIMIT_MEMLOCK), pools may take %s: larger ones will be "
+            "refused",
+            a, b);
+    } else if (line_with(e, "/proc/swaps", "/", swap, sizeof(swap))) {
+        say(e, WARNING,
+            "the daemon may lock %s (RLIMIT_MEMLOCK), pools may take %s: the rest may be swapped "
+            "out, and whoever shares a worker with it waits for the disk",
+            a, b);
+    } else {
+        say(e, GOOD, "the daemon may lock %s of the %s of pools, and there is no swap", a, b);
         return;
     }
+    next(e, "LimitMEMLOCK=infinity in the service, or CAP_IPC_LOCK, or lower limits.pool_bytes");
+}
+
+void check_memlock(struct exam *e) {
+    char line[96], a[CELL_MAX];
     if (!daemon_line(e, "limits", "Max locked memory", line, sizeof(line))) {
         say(e, SKIPPED, "the daemon's limits cannot be read from here");
         return;
     }
     double limit = strtod(line, NULL); /* the soft one stands first, in bytes */
     double pools = json_number_value(json_object_get(fact(e, "limits", "pool_bytes"), "max"));
-    if (daemon_has_cap(e, CAP_IPC_LOCK)) {
+    if (daemon_has_cap(e, CAP_IPC_LOCK))
         say(e, GOOD, "the daemon has CAP_IPC_LOCK: it may pin as much as limits.pool_bytes allows");
-    } else if (!strncmp(line, "unlimited", 9)) {
+    else if (!strncmp(line, "unlimited", 9))
         say(e, GOOD, "the daemon may pin any amount");
-    } else if (limit < pools) {
-        say(e, limit < 64 << 20 ? BAD : WARNING,
-            "the daemon may pin %s (RLIMIT_MEMLOCK), pools may take %s: larger ones will be "
-            "refused",
-            human_bytes(a, limit), human_bytes(b, pools));
-        next(e,
-             "LimitMEMLOCK=infinity in the service, or CAP_IPC_LOCK, or lower limits.pool_bytes");
-    } else {
+    else if (limit < pools)
+        say_too_little(e, limit, pools);
+    else
         say(e, GOOD, "the daemon may pin %s, which is enough", human_bytes(a, limit));
-    }
 }

@@ -11,8 +11,8 @@
  * session takes from both some at a time. What it took and does not use (at most twice that, less
  * one) counts as used.
  *
- * The tables by which CANCEL finds ops by their names (tags.h) are charged to the same, in bytes: so
- * many as the ops that there may be take at most. Beyond that a table does not grow, and CANCELs
+ * The tables by which CANCEL finds ops by their names (tags.h) are charged to the same, in bytes:
+ * so many as the ops that there may be take at most. Beyond that a table does not grow, and CANCELs
  * that look at more for it are charged for that, too.
  *
  * Accounts are made and dropped on the control thread, by session; a worker uses its sessions'.
@@ -51,7 +51,7 @@ int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose);
 void waits_ended(struct op_session *s); /* one of them */
 /* The session has as many as s->ops_may says: whether it may have some more. */
 bool ops_more(const struct worker *w, struct op_session *s);
-void ops_fewer(struct op_session *s); /* it says many more than it has */
+void ops_fewer(struct op_session *s);            /* it says many more than it has */
 bool names_charge(void *session, int64_t bytes); /* a tags_charge, of an op_session */
 /* The session has none of either any more: all that it took. */
 void account_return(struct op_session *s);

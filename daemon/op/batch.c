@@ -28,10 +28,10 @@
 struct op_batch {
     struct op_ring *ring;
     struct list members; /* of struct op: those that have not ended, by batch_node */
-    uint32_t taken; /* entries so far */
-    uint32_t left;  /* of them not ended */
-    bool closed;    /* its last entry was taken */
-    bool tagged;    /* is in its ring's batch_tags */
+    uint32_t taken;      /* entries so far */
+    uint32_t left;       /* of them not ended */
+    bool closed;         /* its last entry was taken */
+    bool tagged;         /* is in its ring's batch_tags */
     bool silent, linked;
     uint64_t last; /* the order of its last entry */
     bool failed;

@@ -32,8 +32,8 @@ struct worker {
     struct op_route local_route;
 
     struct list sessions;
-    uint64_t spent;        /* on sqes, in this turn */
-    uint64_t ends_turn;    /* the turn in which ends were ended, so far; ends.c */
+    uint64_t spent;     /* on sqes, in this turn */
+    uint64_t ends_turn; /* the turn in which ends were ended, so far; ends.c */
     uint32_t ends;
     bool ends_left;        /* some were left to the next turn */
     struct list hot;       /* rings that are polled */

@@ -13,8 +13,8 @@
  * one that went and came as there again. Of names that are gone, as many as NAMES_GONE_MAX are
  * remembered while a watch is behind; one that is further behind begins anew (NAMES_ANEW).
  *
- * Whatever there is to look through, a pass of the loop looks at a bounded number of names: the rest
- * waits in a line, and a timer that is due at once goes on with those who wait, in turn.
+ * Whatever there is to look through, a pass of the loop looks at a bounded number of names: the
+ * rest waits in a line, and a timer that is due at once goes on with those who wait, in turn.
  *
  * News of somebody else's names (a peer's) comes at the pace of its reader, too: no more than
  * WATCH_WINDOW are under way that more() was not told of.

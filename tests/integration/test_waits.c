@@ -105,6 +105,29 @@ static void what_a_user_lets_wait_is_limited_and_its_memory_comes_back(void) {
     tdaemon_stop(d);
 }
 
+/* With as many ops that wait as it may have; nobody else waits for their ends, and when the session
+ * is over they are. */
+static void a_sessions_end_with_all_it_may_have_leaves_a_neighbour_its_turn(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    static struct waiter a;
+    struct bystander *b = bystander_start(d);
+    double worst = 0;
+    for (unsigned round = 0; round < 3; round++) {
+        waiter_open(&a, d, 17, ENTRIES);
+        for (unsigned i = 0; i < a.rings; i++)
+            post(&a, &a.ring[i], ENTRIES - 1, 1);
+        settle(&a);
+        CHECK(a.refused[RDMAD_LIMIT_SESSION] == 17 * (ENTRIES - 1) - PER_SESSION, "%lu refused",
+              (unsigned long)a.refused[RDMAD_LIMIT_SESSION]);
+        waiter_close(&a);
+        sleep_ms(300);
+        worst = bystander_worst_op_ms(b);
+    }
+    printf("a neighbour's worst op: %.1f ms\n", worst);
+    bystander_stop(b, "ends of sessions with 65536 ops that wait");
+    tdaemon_stop(d);
+}
+
 /* Of names that nothing has, and of some that something has, from all rings at once. */
 static void cancels_from_all_rings_leave_a_neighbour_its_turn(void) {
     enum { DEPTH = 1000, ROUND = 16 };
@@ -143,4 +166,5 @@ static void cancels_from_all_rings_leave_a_neighbour_its_turn(void) {
 }
 
 TEST_MAIN(CASE(what_a_user_lets_wait_is_limited_and_its_memory_comes_back),
+          CASE(a_sessions_end_with_all_it_may_have_leaves_a_neighbour_its_turn),
           CASE(cancels_from_all_rings_leave_a_neighbour_its_turn))

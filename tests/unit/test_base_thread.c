@@ -37,8 +37,8 @@ static void a_thread_that_cannot_be_started_says_why(void) {
         pthread_t thread;
         struct error err = {0};
         answer = code[i];
-        CHECK(thread_start(&thread, "rdmad-test", nothing, NULL, NULL, &err) == RDMAD_E_SYSTEM, "%d",
-              err.code);
+        CHECK(thread_start(&thread, "rdmad-test", nothing, NULL, NULL, &err) == RDMAD_E_SYSTEM,
+              "%d", err.code);
         CHECK(strstr(err.text, strerror(code[i])) && strstr(err.text, "rdmad-test"), "%s",
               err.text);
     }

@@ -218,6 +218,22 @@ Test(doctor, the_daemon_must_be_able_to_pin_its_pools) {
     expect(check_memlock, "good", "CAP_IPC_LOCK");
 }
 
+/* Not refused over tcp, but a worker may wait for what is swapped out. */
+Test(doctor, pools_that_may_be_swapped_out_are_warned_of) {
+    daemon_says(TCP);
+    expect(check_memlock, "skipped", "cannot be read");
+    put("/proc/77/limits", "Limit  Soft Limit  Hard Limit  Units\n"
+                           "Max locked memory         8388608              8388608      bytes\n");
+    put("/proc/swaps", "Filename\t\tType\t\tSize\t\tUsed\t\tPriority\n");
+    expect(check_memlock, "good", "there is no swap");
+    put("/proc/swaps", "Filename\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+                       "/dev/sda2\t\tpartition\t8388604\t0\t-2\n");
+    expect(check_memlock, "warning", "may lock 8 MiB (RLIMIT_MEMLOCK), pools may take 1 GiB");
+    cr_expect(strstr(text_of(0, "next"), "LimitMEMLOCK"), "%s", text_of(0, "next"));
+    put("/proc/77/status", "CapEff:\t0000000000004000\n");
+    expect(check_memlock, "good", "CAP_IPC_LOCK");
+}
+
 Test(doctor, retries_without_end_are_warned_of) {
     expect(check_retries, "good", "do not matter");
     daemon_says(VERBS);

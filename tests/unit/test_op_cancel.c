@@ -251,8 +251,7 @@ Test(cancel, of_a_batch_looks_at_its_members_however_many_ops_its_ring_has) {
             ;
         uint64_t spent = spent_on_cancel_of(&many, 1 + n);
         cr_assert_leq(spent, 6, "%lu sqes' worth for two ops of 3000", (unsigned long)spent);
-        cr_assert(rig_take(&many, &cqe) && cqe.status == RDMAD_E_CANCELED &&
-                      cqe.user_data == 1 + n,
+        cr_assert(rig_take(&many, &cqe) && cqe.status == RDMAD_E_CANCELED && cqe.user_data == 1 + n,
                   "%d of %lu", cqe.status, (unsigned long)cqe.user_data);
     }
     cr_assert_eq(c.session->op.inflight, 3000);
