@@ -13,6 +13,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/offload.h"
+#include "daemon/base/rouse.h"
 #include "daemon/choice.h"
 #include "daemon/clockwork.h"
 #include "daemon/ctl/ctl.h"
@@ -45,6 +46,7 @@ struct daemon {
     struct mailbox mailbox;
     struct service_sockets passed;
     int lock;
+    struct rouse *rouse;
     struct event_base *base;
     struct clockwork *clockwork;
     struct listener *clients;
@@ -265,6 +267,17 @@ static void on_crowded(void *user, bool crowded) {
         ctl_hold(d->ctl, crowded);
 }
 
+/* While there is one thread, and before anything is opened that should not be in a child. */
+static int start_rouse(struct daemon *d, struct error *err) {
+    if (!rouse_is_needed())
+        return RDMAD_OK;
+    LOG(NOTICE,
+        ("this kernel takes apart strangers' sockets in the name of whoever closes one: "
+         "rdmad wakes its threads from that, at the cost of some wake-ups a second; a newer "
+         "kernel needs none"));
+    return rouse_start(&d->rouse, err);
+}
+
 /* Before devices are opened, which do not like to be in two processes. */
 static int start_porter(struct daemon *d, struct error *err) {
     const struct porter_spec spec = {.program = "/proc/self/exe", .crowded = on_crowded, .user = d};
@@ -297,8 +310,9 @@ static int start(struct daemon *d, struct error *err) {
     signal(SIGPIPE, SIG_IGN);
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
-    if ((rc = start_identity(d, err)) || (rc = start_loop(d, err)) || (rc = start_porter(d, err)) ||
-        (rc = start_plane(d, err)) || (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
+    if ((rc = start_rouse(d, err)) || (rc = start_identity(d, err)) || (rc = start_loop(d, err)) ||
+        (rc = start_porter(d, err)) || (rc = start_plane(d, err)) || (rc = start_tables(d, err)) ||
+        (rc = start_sockets(d, err)) ||
         (rc = service_new(d->base, d->state.plane, &d->service, err)) ||
         (rc = start_signals(d, err)))
         return rc;
@@ -344,6 +358,7 @@ static void stop(struct daemon *d) {
     }
     if (st->porter)
         porter_free(st->porter);
+    rouse_stop(d->rouse);
     if (d->base)
         event_base_free(d->base);
     if (d->lock >= 0)

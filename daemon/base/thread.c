@@ -6,6 +6,7 @@
  * before we have named it, so it is detached after that.
  */
 #include "daemon/base/thread.h"
+#include "daemon/base/rouse.h"
 #include <errno.h>
 #include <signal.h>
 
@@ -35,6 +36,7 @@ int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *a
     sigdelset(&blocked, SIGFPE);
     sigdelset(&blocked, SIGILL);
     sigdelset(&blocked, SIGABRT);
+    sigdelset(&blocked, ROUSE_SIGNAL);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
     int failed = create(&thread, run, arg, options->stack_bytes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -2,7 +2,8 @@
 /*
  * thread.h - starts a thread of the daemon: the one way to do that.
  *
- * Signals are the control thread's, except those that a thread's own instructions cause.
+ * Signals are the control thread's, except those that a thread's own instructions cause, and the
+ * one that ends a wait for a stranger (rouse.h).
  */
 #ifndef RDMAD_BASE_THREAD_H
 #define RDMAD_BASE_THREAD_H

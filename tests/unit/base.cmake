@@ -3,5 +3,6 @@ foreach(area slots timers guard life log resolve)
   rdmad_test(unit_base_${area} unit/test_base_${area}.c LINK rdmad_base LABELS unit)
 endforeach()
 rdmad_test(unit_base_threads unit/test_base_threads.c PLAIN LINK rdmad_base LABELS unit tsan)
+rdmad_test(unit_base_rouse unit/test_base_rouse.c PLAIN LINK rdmad_base rdmad_test_support LABELS unit)
 rdmad_test(unit_base_thread unit/test_base_thread.c PLAIN LINK rdmad_base rdmad_test_support
   LABELS unit)
