@@ -94,12 +94,26 @@ static int nonblocking_session(void) {
     return sock;
 }
 
-static void bring_lingering(int sock, bool nested) {
-    int fd = cargo_lingering(LINGER_S);
-    if (nested)
-        fd = cargo_inside(fd);
-    bring(sock, fd, 1);
-    close(fd);
+/* Made before the daemon is put to sleep, in which others wait for the test, not for the attack. */
+static void load(int *cargo, unsigned n, bool (*nested)(unsigned i)) {
+    for (unsigned i = 0; i < n; i++) {
+        cargo[i] = cargo_lingering(LINGER_S);
+        if (nested(i))
+            cargo[i] = cargo_inside(cargo[i]);
+    }
+}
+
+static bool all_but_each_third(unsigned i) {
+    return i % 3 != 1;
+}
+
+static bool each_second(unsigned i) {
+    return i % 2;
+}
+
+static void let_go(const int *cargo, unsigned n) {
+    for (unsigned i = 0; i < n; i++)
+        close(cargo[i]);
 }
 
 static void bring_many(int sock, unsigned packets) {
@@ -112,23 +126,26 @@ static void bring_many(int sock, unsigned packets) {
 /* Six connections, each with lingering sockets, then very many others, then lingering ones again.
  */
 static void send_lingering(void) {
-    int socks[6];
+    int socks[6], cargo[18];
     for (int i = 0; i < 6; i++)
         socks[i] = nonblocking_session();
+    load(cargo, 18, all_but_each_third);
     command('s');
     for (int i = 0; i < 6; i++) {
-        bring_lingering(socks[i], true);
+        bring(socks[i], cargo[3 * i], 1);
         bring_many(socks[i], 3);
-        bring_lingering(socks[i], false);
-        bring_lingering(socks[i], true);
+        bring(socks[i], cargo[3 * i + 1], 1);
+        bring(socks[i], cargo[3 * i + 2], 1);
     }
+    let_go(cargo, 18);
     command('c');
     sleep_ms(1500);
 }
 
 /* Come and go, and much of what they sent is unread when they have gone. */
 static void leave_unread(void) {
-    int socks[24];
+    int socks[24], cargo[24];
+    load(cargo, 24, each_second);
     for (int i = 0; i < 24; i++) {
         socks[i] = raw_connect(hostile_dir);
         fcntl(socks[i], F_SETFL, O_NONBLOCK);
@@ -137,10 +154,11 @@ static void leave_unread(void) {
     for (int i = 0; i < 24; i++) {
         if (i % 3 == 0)
             (void)!send(socks[i], "", 0, 0); /* which ends it */
-        bring_lingering(socks[i], i % 2);
+        bring(socks[i], cargo[i], 1);
         bring_many(socks[i], 2);
         close(socks[i]);
     }
+    let_go(cargo, 24);
     command('c');
     sleep_ms(2000);
 }
@@ -161,8 +179,8 @@ static void flood(void) {
         }
 }
 
-/* What the kernel takes apart some time later, in a thread of its own. Linux 6.8 and before did that
- * in whoever closed a Unix socket next: here the daemon, whose session each ends. */
+/* What the kernel takes apart some time later, in a thread of its own. Linux 6.8 and before did
+ * that in whoever closed a Unix socket next: here the daemon, whose session each ends. */
 static void leave_circles(void) {
     for (uint64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(20)) {
         int sock = raw_connect(hostile_dir);
@@ -339,27 +357,29 @@ static void the_porter_ends_with_a_daemon_that_is_killed(void) {
 /* ---- control.sock -----------------------------------------------------------------------------
  */
 
-static void send_to_control(void) {
+static int connect_control(const char *dir) {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.sock", hostile_dir);
-    int socks[6];
-    for (int i = 0; i < 6; i++) {
-        socks[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        CHECK(connect(socks[i], (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s: %s", sa.sun_path,
-              strerror(errno));
-    }
+    snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.sock", dir);
+    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(sock >= 0 && connect(sock, (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s: %s",
+          sa.sun_path, strerror(errno));
+    return sock;
+}
+
+static void send_to_control(void) {
+    int socks[6], cargo[6];
+    load(cargo, 6, each_second);
+    for (int i = 0; i < 6; i++)
+        socks[i] = connect_control(hostile_dir);
     command('s');
     for (int i = 0; i < 6; i++) {
-        int fd = cargo_lingering(LINGER_S);
-        if (i % 2)
-            fd = cargo_inside(fd);
         CHECK(i % 3 || send(socks[i], "{", 1, 0) == 1, "send");
-        int rc = raw_send(socks[i], "x", 1, &fd, 1);
+        int rc = raw_send(socks[i], "x", 1, &cargo[i], 1);
         CHECK(rc == 0, "send: %s", strerror(-rc));
-        close(fd);
         if (i > 2)
             close(socks[i]);
     }
+    let_go(cargo, 6);
     command('c');
     sleep_ms(1500);
 }
@@ -376,15 +396,6 @@ static void descriptors_on_the_administrations_socket_hold_up_nobody(void) {
     bystander_stop(b, "lingering sockets on control.sock");
     tdaemon_expect_fds(d, fds);
     tdaemon_stop(d);
-}
-
-static int connect_control(const char *dir) {
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.sock", dir);
-    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(sock >= 0 && connect(sock, (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s: %s",
-          sa.sun_path, strerror(errno));
-    return sock;
 }
 
 /* More than the porter's pair takes, and its queue before nobody is let in: each is gone, and has
