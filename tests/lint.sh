@@ -67,13 +67,12 @@ lint_shell() {
 
 lint_tidy() {
     local build=$1 output
-    # Every warning is an error (.clang-tidy), so the exit code tells; the rest is noise. It takes
-    # what the guest of tests/vm, beside which it runs, leaves of the CPUs.
-    if ! output=$(nice -n 19 run-clang-tidy -quiet -p "$build" -j "$(nproc)" \
-        "^$PWD/(common|libclient|daemon|rdmactl|bench|examples|tests)/" 2>&1); then
+    # Every warning is an error (.clang-tidy), so the exit code tells; the rest is noise.
+    if ! output=$(tests/tidy.py "$PWD" "$build" common libclient daemon rdmactl bench examples tests 2>&1); then
         grep -E -A3 '(warning|error):' <<<"$output" || printf '%s\n' "$output"
         return 1
     fi
+    tail -n 1 <<<"$output"
 }
 
 case ${1:-} in
