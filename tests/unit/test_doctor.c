@@ -301,13 +301,15 @@ static pid_t take_clients(const char *dir, bool turns_away) {
     cr_assert(!bind(fd, (struct sockaddr *)&at, sizeof(at)) && !listen(fd, 4), "%s", at.sun_path);
     fflush(NULL);
     pid_t pid = fork();
-    while (pid == 0) {
+    if (pid) {
+        close(fd);
+        return pid;
+    }
+    for (;;) {
         int client = accept(fd, NULL, NULL);
         if (turns_away)
             (void)!send(client, "no", 2, MSG_NOSIGNAL);
     }
-    close(fd);
-    return pid;
 }
 
 Test(doctor, who_may_connect_is_told_with_the_group_and_by_trying) {
