@@ -488,20 +488,33 @@ static bool handed_out(rdmad_pool *pool, size_t size, const void *piece) {
     return found;
 }
 
+/* A lease that ends soon, and an attach to it; a second, or as much more as it takes to attach. */
+static rdmad_lease *lent_for_a_moment(struct two *t, char *piece, size_t size, rdmad_lease **own) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    rdmad_lease *l;
+    int rc;
+    for (terms.ttl_ms = 1000;; terms.ttl_ms *= 2) {
+        CHECK(!rdmad_lease_grant(t->owner, piece, size, &terms, own), "%s",
+              rdmad_last_error(t->owner));
+        rc = rdmad_lease_attach(t->lessee, rdmad_lease_uri(*own), 0, &l);
+        if (rc != RDMAD_E_LEASE_EXPIRED || terms.ttl_ms > TEST_PATIENCE_MS)
+            break;
+        rdmad_lease_free(*own);
+    }
+    CHECK(!rc, "%s", rdmad_last_error(t->lessee));
+    return l;
+}
+
 static void freed_under_a_lease(struct two *t) {
     static const size_t sizes[] = {KIB, 8 * KIB, MIB};
 
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
         uint64_t start = now_ms();
         char *piece = rdmad_alloc(t->owner_pool, sizes[i]);
         rdmad_lease *own, *l;
 
         CHECK(piece, "%s", rdmad_last_error(t->owner));
-        terms.ttl_ms = 1000;
-        CHECK(!rdmad_lease_grant(t->owner, piece, sizes[i], &terms, &own), "%s",
-              rdmad_last_error(t->owner));
-        l = client_attach(t->lessee, rdmad_lease_uri(own));
+        l = lent_for_a_moment(t, piece, sizes[i], &own);
         rdmad_free(t->owner_pool, piece);
         if (handed_out(t->owner_pool, sizes[i], piece))
             CHECK(rdmad_write(l, 0, t->mine, 8), "a write landed in %zu bytes of somebody else's",

@@ -16,7 +16,7 @@ deaths=$build/guest-deaths
 rm -f "$deaths"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmad-guest-suite.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-export RDMAD_VM_BUILD=no RDMAD_VM_TIMEOUT=${RDMAD_VM_TIMEOUT:-1500}
+export RDMAD_VM_BUILD=no RDMAD_VM_TIMEOUT=${RDMAD_VM_TIMEOUT:-7200}
 
 # shellcheck source=tests/vm/died.sh
 . tests/vm/died.sh
