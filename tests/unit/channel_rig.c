@@ -50,8 +50,9 @@ void chan_connect(struct chan *c, int which) {
     struct rig_answer hello = {0}, offer = {0}, up = {0};
     plane_lane_hello(end->lane, rig_blob, &hello);
     cr_assert_eq(rig_await(c->rig, &hello), 0);
-    plane_offer_on(c->rig->plane[other->where], 0, plane_worker_of_session(other->client.session),
-                   other->peer_in, &hello.blob, rig_blob, &offer);
+    plane_offer_on(c->rig->plane[other->where], rig_fabric(c->rig, end->lane),
+                   plane_worker_of_session(other->client.session), other->peer_in, &hello.blob,
+                   rig_blob, &offer);
     cr_assert_eq(rig_await(c->rig, &offer), 0);
     plane_lane_open(end->lane, "there", &offer.blob, rig_done, &up);
     cr_assert_eq(rig_await(c->rig, &up), 0);
@@ -60,7 +61,8 @@ void chan_connect(struct chan *c, int which) {
 void chan_break(struct chan *c, int which) {
     const struct chan_end *end = &c->end[which];
     unsigned worker = plane_worker_of_session(end->client.session);
-    sim_break_links(c->rig->plane[end->where]->worker[worker].links[0].fabric);
+    sim_break_links(
+        c->rig->plane[end->where]->worker[worker].links[rig_fabric(c->rig, end->lane)].fabric);
     rig_settle(c->rig);
 }
 
@@ -73,7 +75,7 @@ void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t k
         end->peer_in = 2000 + rig->sessions;
         end->kind = kind;
         rig_client_on(rig, end->where, &end->client, 256, 512, pool_bytes);
-        end->lane = plane_lane_new(rig->plane[end->where], 0,
+        end->lane = plane_lane_new(rig->plane[end->where], rig->fabric,
                                    plane_worker_of_session(end->client.session), end);
     }
     open_both(c);

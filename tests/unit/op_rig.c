@@ -93,7 +93,8 @@ static unsigned turn(struct rig *rig) {
 static void wake(struct rig *rig) {
     for (int i = 0; i < 2; i++)
         for (unsigned n = 0; n < rig->settings.workers; n++)
-            rig->plane[i]->worker[n].links[0].parked = false;
+            for (unsigned k = 0; k < rig->plane[i]->worker[n].nlinks; k++)
+                rig->plane[i]->worker[n].links[k].parked = false;
 }
 
 void rig_settle(struct rig *rig) {
@@ -108,7 +109,8 @@ static uint64_t next_ns(struct rig *rig) {
         for (unsigned n = 0; n < rig->settings.workers; n++) {
             struct worker *w = &rig->plane[i]->worker[n];
             cr_assert(seat_park(&w->local));
-            cr_assert(seat_park(&w->links[0]));
+            for (unsigned k = 0; k < w->nlinks; k++)
+                cr_assert(seat_park(&w->links[k]));
             uint64_t own = worker_next_ns(w);
             if (own < next)
                 next = own;
@@ -219,11 +221,15 @@ void rig_client_down(struct rig_client *c) {
     rig_client_free(c);
 }
 
+unsigned rig_fabric(const struct rig *rig, const struct plane_lane *lane) {
+    return plane_lane_fabric(lane) != rig->settings.fabrics[0];
+}
+
 int rig_connect(struct rig *rig, struct plane_lane *lane) {
     struct rig_answer hello = {0}, offer = {0}, up = {0};
     plane_lane_hello(lane, rig_blob, &hello);
     cr_assert_eq(rig_await(rig, &hello), 0);
-    plane_offer(rig->plane[THERE], 0, RIG_PEER, &hello.blob, rig_blob, &offer);
+    plane_offer(rig->plane[THERE], rig_fabric(rig, lane), RIG_PEER, &hello.blob, rig_blob, &offer);
     cr_assert_eq(rig_await(rig, &offer), 0);
     plane_lane_open(lane, "there", &offer.blob, rig_done, &up);
     return rig_await(rig, &up);
@@ -232,7 +238,7 @@ int rig_connect(struct rig *rig, struct plane_lane *lane) {
 void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
                    uint32_t rights, uint64_t deadline_ns) {
     *r = (struct rig_remote){.base = base, .length = length, .deadline_ns = deadline_ns};
-    r->lane = plane_lane_new(rig->plane[HERE], 0, 0, r);
+    r->lane = plane_lane_new(rig->plane[HERE], rig->fabric, 0, r);
     cr_assert_eq(rig_connect(rig, r->lane), 0);
     struct rig_answer window = {0};
     struct fabric_window_spec spec = {.peer = RIG_PEER,
@@ -243,7 +249,7 @@ void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t l
                                       .deadline_ns = deadline_ns,
                                       .lease_id = RIG_LEASE,
                                       .audit = &r->audit};
-    r->window = plane_window_open(rig->plane[THERE], 0, &spec, rig_blob, &window);
+    r->window = plane_window_open(rig->plane[THERE], rig->fabric, &spec, rig_blob, &window);
     cr_assert_eq(rig_await(rig, &window), 0);
     r->key = window.blob;
 }

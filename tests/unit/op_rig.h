@@ -26,6 +26,7 @@ struct rig {
     unsigned violated, lanes_lost, faults;
     uid_t uid;         /* whose the next session is */
     uint64_t sessions; /* made so far; the first has the number RIG_SESSION */
+    unsigned fabric;   /* of the remotes and channels that are made next */
     void *cookie;      /* of the last event */
     struct error why;
     const void *address;
@@ -91,6 +92,8 @@ void rig_client_on(struct rig *rig, int where, struct rig_client *c, uint32_t sq
 void rig_client_down(struct rig_client *c); /* drops the session and waits */
 void rig_client_free(struct rig_client *c); /* after its drop was answered */
 
+/* The number of the lane's fabric. */
+unsigned rig_fabric(const struct rig *rig, const struct plane_lane *lane);
 /* Makes the lane a link to THERE, instead of any that it had; returns what came of it. */
 int rig_connect(struct rig *rig, struct plane_lane *lane);
 /* Connects a lane and opens a window on base; rig_lease makes it a handle of a client. */
