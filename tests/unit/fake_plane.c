@@ -121,7 +121,6 @@ static bool atomics_are_cpus(struct fabric_host *host) {
 }
 
 const struct fabric_ops fake_fabric = {.name = "fake", .atomics_are_cpus = atomics_are_cpus};
-const struct fabric_ops fake_plain_fabric = {.name = "plain"};
 const struct fabric_ops *fake_fabrics[PLANE_FABRICS_MAX] = {&fake_fabric};
 
 struct fabric_host *plane_fabric_host(const struct plane *p, unsigned fabric) {

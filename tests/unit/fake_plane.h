@@ -85,8 +85,7 @@ extern bool fake_grants_at_once;
 
 /* What links can be of; {&fake_fabric} after fake_reset. */
 extern const struct fabric_ops *fake_fabrics[PLANE_FABRICS_MAX];
-extern const struct fabric_ops fake_fabric;       /* "fake" */
-extern const struct fabric_ops fake_plain_fabric; /* "plain", with neither atomics nor services */
+extern const struct fabric_ops fake_fabric; /* "fake" */
 
 /* What fake_fabric says of its atomics; true after fake_reset. */
 extern bool fake_atomics_are_cpus;

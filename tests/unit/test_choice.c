@@ -53,12 +53,16 @@ void device_list_free(struct device_list *list) {
 static struct choice choice;
 static struct error why;
 
+static bool no_fallback;
+
 static int choose(const char *fabric, bool require_rdma) {
     static const struct fabric_settings settings;
     struct config c;
     config_defaults(&c);
     strcpy(c.fabric, fabric);
     c.require_rdma = require_rdma;
+    if (no_fallback)
+        c.peer_fallback_tcp = false;
     int rc = fabric_choose(&c, &settings, &choice, &why);
     cr_assert_eq(lists, 0, "a list of devices is not given back");
     return rc;
@@ -117,4 +121,27 @@ Test(choice, a_device_that_does_not_start_is_replaced_by_tcp_only_where_that_is_
     cr_expect_str_eq(choice.fabrics[0]->name, "tcp");
     cr_expect_str_eq(choice.why.text, "verbs could not be started: mlx5_1: no memory to pin");
     cr_expect_not(fabric_next_best(&choice, &failure), "there is nothing after tcp");
+    cr_expect_null(choice.fabrics[1], "tcp is offered once");
+}
+
+/* What peers are offered besides. */
+Test(choice, peers_without_verbs_are_offered_tcp_unless_it_is_forbidden) {
+    world = ONE_DEVICE;
+    for (int asked = 0; asked < 2; asked++) {
+        cr_assert_eq(choose(asked ? "verbs" : "auto", false), 0);
+        cr_expect(choice.fabrics[1] == &fabric_tcp && !choice.alone.text[0]);
+    }
+    cr_assert_eq(choose("auto", true), 0);
+    cr_expect_null(choice.fabrics[1]);
+    cr_expect_str_eq(choice.alone.text, "require_rdma is true");
+    no_fallback = true;
+    cr_assert_eq(choose("auto", false), 0);
+    cr_expect_null(choice.fabrics[1]);
+    cr_expect_str_eq(choice.alone.text, "peer.fallback_tcp is false");
+    cr_assert_eq(choose("tcp", false), 0); /* which is no fallback */
+    cr_expect(choice.fabrics[0] == &fabric_tcp && !choice.fabrics[1]);
+    cr_expect_str_eq(choice.alone.text, "the setting fabric is \"tcp\"");
+    world = NO_DEVICE;
+    cr_assert_eq(choose("auto", false), 0);
+    cr_expect_str_eq(choice.alone.text, "this machine has no RDMA device; load its driver");
 }

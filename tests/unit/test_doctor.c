@@ -268,6 +268,28 @@ Test(doctor, verbs_without_a_device_in_use_is_bad) {
     expect(check_fabric, "good", "verbs, on rxe0; leases hold by registrations");
 }
 
+Test(doctor, peers_over_less_than_the_daemon_has_are_warned_of) {
+    static const char fabric[] = "{\"fabric\":{\"name\":\"verbs\",\"rdma\":true,\"fallback\":%s,"
+                                 "\"peers_fallen_back\":%d}}";
+    static const struct {
+        const char *fallback;
+        int fallen;
+        const char *level, *words;
+    } says[] = {
+        {"\"tcp\"", 0, "good", "all go over verbs; one that has none would go over tcp"},
+        {"null", 0, "good", "all go over verbs"},
+        {"\"tcp\"", 1, "warning",
+         "1 connection goes over tcp: the daemon at the other end offers no verbs"},
+        {"\"tcp\"", 3, "warning", "3 connections go over tcp"},
+    };
+    char text[256];
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        snprintf(text, sizeof(text), fabric, says[i].fallback, says[i].fallen);
+        daemon_says(text);
+        expect(check_peers, says[i].level, says[i].words);
+    }
+}
+
 Test(doctor, the_congestion_control_must_exist_and_not_be_slow) {
     char text[512];
     put("/proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic bbr2\n");

@@ -325,3 +325,52 @@ Test(peer_connects, a_link_needs_a_lease_or_a_channel) {
     struct peer_msg rep = raw_expect(in, PEER_MSG_LINK_REP);
     cr_expect_eq(rep.link_rep.status, RDMAD_E_NO_LEASE);
 }
+
+/* ---- fabrics ------------------------------------------------------------------------------------
+ */
+
+static unsigned datagrams(struct fabric_host *host) {
+    (void)host;
+    return 1u << RDMAD_CHANNEL_DATAGRAM;
+}
+static const struct fabric_ops better = {.name = "better", .services = datagrams};
+
+static void ask_for_datagrams(const char *fabric) {
+    struct peer_msg hello = raw_hello();
+    struct error err;
+    strcpy(hello.hello.fabrics[0], fabric);
+    memset(hello.hello.node_id, 2, sizeof(hello.hello.node_id));
+    fake_fabrics[0] = &better;
+    fake_fabrics[1] = &fake_fabric;
+    cr_assert_eq(channel_new(s, RDMAD_CHANNEL_DATAGRAM, rig_done, &done, &ch, &err), 0);
+    peer_connect(rig.st.peers, ch, &uri, 2000 * MS);
+    out = raw_accept(listener);
+    raw_expect(out, PEER_MSG_HELLO);
+    raw_send(out, &hello);
+}
+
+Test(peer_connects, which_kinds_there_are_is_the_fabrics_that_was_agreed_on) {
+    ask_for_datagrams("better");
+    cr_expect_eq(raw_expect(out, PEER_MSG_CHAN_REQ).chan_req.kind, RDMAD_CHANNEL_DATAGRAM);
+    say_goodbye(out);
+    AWAIT(done.calls == 1);
+    ask_for_datagrams("fake");
+    cr_expect_eq(raw_expect(out, PEER_MSG_CHAN_REQ).chan_req.kind, RDMAD_CHANNEL_RELIABLE);
+}
+
+/* One of them is of a former life of that daemon, which had a device then or has one now. */
+Test(peer_connects, two_connections_over_different_fabrics_make_no_channel) {
+    fake_fabrics[0] = &better;
+    fake_fabrics[1] = &fake_fabric;
+    struct peer_msg m = asks(), b = bind_to(&m), hello = raw_hello();
+    strcpy(hello.hello.fabrics[0], "better");
+    in = raw_dial();
+    raw_send(in, &hello);
+    raw_expect(in, PEER_MSG_HELLO);
+    raw_send(in, &b);
+    AWAIT(done.calls == 1);
+    cr_expect_eq(done.code, RDMAD_E_PEER_LOST);
+    cr_expect(strstr(done.text, "over fake") && strstr(done.text, "over better"), "%s", done.text);
+    cr_expect_eq(fake_count(FAKE_CHANNEL_ADD), 0);
+    expect_end(out, m.chan_req.ref, true, RDMAD_E_PEER_LOST);
+}
