@@ -9,4 +9,4 @@ foreach(area validate path ends lanes windows fair sim sim_messages notify notif
 endforeach()
 rdmad_test(unit_op_seats unit/test_op_seats.c unit/op_rig.c unit/channel_rig.c
   LINK rdmad_op rdmad_test_support LABELS unit)
-rdmad_test(tsan_plane unit/tsan_plane.c PLAIN LINK rdmad_op LABELS unit tsan)
+rdmad_test(tsan_plane unit/tsan_plane.c PLAIN LINK rdmad_op rdmad_fabric_tcp LABELS unit tsan)

@@ -5,9 +5,9 @@
  * A plain main, because ThreadSanitizer does not start under Criterion; one mapping, because two
  * mappings of the same pages would hide races from it. Clients spin, sleep, flood their doorbell or
  * never read it; meanwhile the control thread counts, asks for life, changes the spin bounds, gives
- * lanes new links, and ends leases and sessions in mid-traffic; and a lessee on one worker notifies
- * an owner on the other. Whatever order that comes in, bytes are right, every op is answered once,
- * and whoever sleeps is woken.
+ * lanes new links, and ends leases and sessions in mid-traffic; a lessee on one worker notifies an
+ * owner on the other; and links of two fabrics take turns. Whatever order that comes in, bytes are
+ * right, every op is answered once, and whoever sleeps is woken.
  */
 #include "common/ringword.h"
 #include "daemon/base/clock.h"
@@ -50,7 +50,8 @@ struct client {
     uint8_t *pool, *target;
     struct fabric_audit audit;
     unsigned rounds, ended;
-    bool finished; /* atomic */
+    unsigned lease; /* HANDLE, or so many after it */
+    bool finished;  /* atomic */
 };
 
 static struct mailbox control;
@@ -116,7 +117,8 @@ static struct rdmad_cqe take(struct client *c) {
 static struct rdmad_cqe run(struct client *c, uint8_t opcode, uint64_t length, uint64_t tag) {
     struct rdmad_sqe sqe = {.opcode = opcode, .user_data = tag};
     if (opcode != RDMAD_OP_NOP) {
-        sqe.pool = sqe.lease = HANDLE;
+        sqe.pool = HANDLE;
+        sqe.lease = HANDLE + c->lease;
         sqe.length = length;
     }
     put(c, &sqe);
@@ -268,14 +270,14 @@ static void on_blob(void *arg, const struct error *result, const struct fabric_b
     on_done(NULL, result);
 }
 
-static void connect_lane(struct plane_lane *lane, uint64_t peer) {
+static void connect_lane(struct plane_lane *lane, unsigned fabric, uint64_t peer) {
     struct blob_answer hello, offer;
     unsigned before = answers;
     plane_lane_hello(lane, on_blob, &hello);
     await(before + 1);
-    plane_offer(plane, 0, peer, &hello.blob, on_blob, &offer);
+    plane_offer(plane, fabric, peer, &hello.blob, on_blob, &offer);
     await(before + 2);
-    plane_lane_open(lane, "", &offer.blob, on_done, NULL);
+    plane_lane_open(lane, "127.0.0.1", &offer.blob, on_done, NULL);
     await(before + 3);
     CHECK(plane_lane_number(lane) != 0);
 }
@@ -310,7 +312,7 @@ static void links_change_under_running_clients(unsigned rounds) {
     c.finished = false;
     CHECK(pthread_create(&c.thread, NULL, client_main, &c) == 0);
     while (!__atomic_load_n(&c.finished, __ATOMIC_ACQUIRE)) {
-        connect_lane(lane, peer);
+        connect_lane(lane, 0, peer);
         before = answers;
         plane_window_reopen(window, plane_lane_number(lane), on_blob, &key);
         await(before + 1);
@@ -324,6 +326,71 @@ static void links_change_under_running_clients(unsigned rounds) {
     plane_lane_drop(lane, on_done, NULL);
     plane_window_close(window, RDMAD_E_LEASE_RELEASED, on_done, NULL);
     await(before + 3);
+    client_down(&c);
+}
+
+/* ---- two fabrics ------------------------------------------------------------------------- */
+
+struct far {
+    struct plane_lane *lane;
+    struct plane_window *window;
+};
+
+/* A lease under HANDLE + 1 + fabric, over a link of that fabric. */
+static void far_up(struct client *c, struct far *far, unsigned fabric) {
+    unsigned worker = plane_worker_of_session(c->session), before;
+    uint64_t peer = 100 + worker + fabric; /* of two: over tcp to the other worker */
+    struct blob_answer key;
+    far->lane = plane_lane_new(plane, fabric, worker, NULL);
+    connect_lane(far->lane, fabric, peer);
+    const struct fabric_window_spec window = {.peer = peer,
+                                              .via = plane_lane_number(far->lane),
+                                              .base = c->target,
+                                              .length = BYTES,
+                                              .rights = RDMAD_RIGHTS_ALL,
+                                              .deadline_ns = CLOCK_NEVER,
+                                              .audit = &c->audit};
+    before = answers;
+    far->window = plane_window_open(plane, fabric, &window, on_blob, &key);
+    await(before + 1);
+    const struct plane_lease_spec spec = {.lease_id = 8,
+                                          .length = BYTES,
+                                          .rights = RDMAD_RIGHTS_ALL,
+                                          .deadline_ns = CLOCK_NEVER,
+                                          .lane = far->lane,
+                                          .key = key.blob};
+    plane_lease_add(c->session, HANDLE + 1 + fabric, &spec, on_done, NULL);
+    await(before + 2);
+}
+
+static void far_down(struct client *c, struct far *far, unsigned fabric) {
+    unsigned before = answers;
+    plane_lease_end(c->session, HANDLE + 1 + fabric, RDMAD_E_LEASE_RELEASED, on_done, NULL);
+    plane_lane_drop(far->lane, on_done, NULL);
+    plane_window_close(far->window, RDMAD_E_LEASE_RELEASED, on_done, NULL);
+    await(before + 3);
+}
+
+/* Workers that sleep at once are woken by whichever fabric has something; busy ones find both. */
+static void links_of_two_fabrics_take_turns(unsigned rounds, uint64_t spin_max_ns) {
+    struct client c;
+    struct far far[2];
+    client_up(&c, SLEEPS, 0);
+    pthread_join(c.thread, NULL);
+    plane_set_spin(plane, 0, spin_max_ns);
+    for (unsigned fabric = 0; fabric < 2; fabric++)
+        far_up(&c, &far[fabric], fabric);
+    for (unsigned i = 0; i < rounds; i++) {
+        const uint64_t length = i % 50 == 0 ? BYTES : 1 + i % 200;
+        c.lease = 1 + i % 2;
+        memset(c.pool, (int)i, length);
+        CHECK(run(&c, RDMAD_OP_WRITE, length, i).status == 0);
+        memset(c.pool, 0, length);
+        CHECK(run(&c, RDMAD_OP_READ, length, i).status == 0);
+        CHECK(c.pool[0] == (uint8_t)i && c.pool[length - 1] == (uint8_t)i);
+    }
+    for (unsigned fabric = 0; fabric < 2; fabric++)
+        far_down(&c, &far[fabric], fabric);
     client_down(&c);
 }
 
@@ -429,7 +496,14 @@ int main(void) {
                                       .max_session_waits = 8192,
                                       .max_uid_waits = 16384,
                                       .max_waits = 32768,
-                                      .fabrics = {&fabric_local}};
+                                      .fabrics = {&fabric_local, &fabric_tcp},
+                                      .fabric_settings = {.listen_host = "127.0.0.1",
+                                                          .max_inflight = 64,
+                                                          .send_buffer_bytes = 4 << 20,
+                                                          .token_ttl_ns = 60 * NSEC_PER_SEC,
+                                                          .connect_timeout_ns = 60 * NSEC_PER_SEC,
+                                                          .dead_peer_ns = 60 * NSEC_PER_SEC,
+                                                          .max_strangers = 16}};
     struct plane_events events = {.session_violated = on_violated};
     struct client clients[MANNERS];
     struct error err;
@@ -451,6 +525,8 @@ int main(void) {
     drops_in_mid_traffic(50);
     links_change_under_running_clients(3000);
     notices_cross_workers(5000);
+    links_of_two_fabrics_take_turns(2000, 0);
+    links_of_two_fabrics_take_turns(2000, 20000);
 
     struct plane_counters counters;
     plane_count(plane, &counters);
