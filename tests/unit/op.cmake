@@ -7,6 +7,10 @@ foreach(area validate path ends lanes windows fair sim sim_messages notify notif
   rdmad_test(unit_op_${area} unit/test_op_${area}.c unit/op_rig.c
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()
+# Once more, with links of the second of two fabrics.
+foreach(area path ends lanes windows notify notify_room atomics)
+  rdmad_again(unit_op_${area} second RIG_SECOND=1)
+endforeach()
 rdmad_test(unit_op_seats unit/test_op_seats.c unit/op_rig.c unit/channel_rig.c
   LINK rdmad_op rdmad_test_support LABELS unit)
 rdmad_test(tsan_plane unit/tsan_plane.c PLAIN LINK rdmad_op rdmad_fabric_tcp LABELS unit tsan)

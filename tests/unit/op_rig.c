@@ -48,8 +48,80 @@ void rig_defaults(struct plane_settings *settings) {
     };
 }
 
+static void wrong(void) {
+    cr_assert_fail("asked of the first fabric, of which the peer is not");
+}
+
+static int wrong_post(struct fabric_link *link, struct fabric_op *op) {
+    (void)link, (void)op;
+    wrong();
+    return 0;
+}
+
+static void wrong_cancel(struct fabric_op *op, int status) {
+    (void)op, (void)status;
+    wrong();
+}
+
+static void wrong_abandon(struct fabric_landing *landing) {
+    (void)landing;
+    wrong();
+}
+
+static void wrong_expel(struct fabric *f, uint64_t peer) {
+    (void)f, (void)peer;
+    wrong();
+}
+
+static int wrong_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+                       struct fabric_blob *out, struct error *err) {
+    (void)f, (void)peer, (void)hello, (void)out, (void)err;
+    wrong();
+    return 0;
+}
+
+static int wrong_link(struct fabric *f, void *cookie, struct fabric_link **out,
+                      struct fabric_blob *hello, struct error *err) {
+    (void)f, (void)cookie, (void)out, (void)hello, (void)err;
+    wrong();
+    return 0;
+}
+
+static int wrong_window(struct fabric *f, const struct fabric_window_spec *spec,
+                        struct fabric_window **out, struct fabric_blob *key, struct error *err) {
+    (void)f, (void)spec, (void)out, (void)key, (void)err;
+    wrong();
+    return 0;
+}
+
+static bool wrong_close(struct fabric_window *window, int reason) {
+    (void)window, (void)reason;
+    wrong();
+    return true;
+}
+
+static void become_second(struct rig *rig) {
+    static struct fabric_ops first;
+    if (!getenv("RIG_SECOND") || rig->settings.fabrics[1])
+        return;
+    first = fabric_sim;
+    first.name = "first";
+    first.post = wrong_post;
+    first.cancel = wrong_cancel;
+    first.abandon = wrong_abandon;
+    first.expel = wrong_expel;
+    first.offer = wrong_offer;
+    first.link_new = wrong_link;
+    first.window_open = wrong_window;
+    first.window_close = wrong_close;
+    rig->settings.fabrics[1] = rig->settings.fabrics[0];
+    rig->settings.fabrics[0] = &first;
+    rig->fabric = 1;
+}
+
 void rig_up(struct rig *rig, const struct plane_settings *settings, uint64_t seed) {
     *rig = (struct rig){.settings = *settings};
+    become_second(rig);
     cr_assert_eq(guard_install(), 0);
     sim_reset(seed);
     cr_assert_eq(mailbox_init(&rig->control), 0);
@@ -269,7 +341,7 @@ void rig_key(struct rig_client *c, const struct rig_remote *r, uint64_t handle) 
 
 void rig_break(struct rig *rig) {
     for (unsigned n = 0; n < rig->settings.workers; n++)
-        sim_break_links(rig->plane[HERE]->worker[n].links[0].fabric);
+        sim_break_links(RIG_SEAT(*rig, &rig->plane[HERE]->worker[n])->fabric);
     rig_settle(rig);
 }
 

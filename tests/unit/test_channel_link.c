@@ -160,7 +160,7 @@ Test(channel_link, acknowledgements_and_credits_ride_together) {
 
 static void turn_of(int end) {
     struct worker *w = chan_of(&c, end)->worker;
-    seat_wake(&w->links[0], sim_now());
+    seat_wake(RIG_SEAT(rig, w), sim_now());
     worker_turn(w, sim_now());
     sim_advance(100);
 }

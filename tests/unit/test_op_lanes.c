@@ -176,7 +176,7 @@ Test(lanes, what_waits_for_a_lane_that_is_then_dropped_ends_untouched) {
 Test(lanes, an_expelled_peer_loses_its_lanes) {
     struct rig_answer expelled = {0};
     begin(RDMAD_OP_WRITE);
-    plane_expel(rig.plane[THERE], 0, RIG_PEER, rig_done, &expelled);
+    plane_expel(rig.plane[THERE], rig.fabric, RIG_PEER, rig_done, &expelled);
     cr_assert_eq(rig_await(&rig, &expelled), 0);
     memcpy(copy, far, BYTES);
     cr_assert_eq(rig_wait(&c).status, RDMAD_E_PEER_LOST);
@@ -207,7 +207,7 @@ Test(lanes, ops_wait_for_the_next_link_and_for_their_leases_key) {
 
 Test(lanes, a_lease_may_come_before_its_lane_is_ever_up) {
     struct rig_answer added = {0};
-    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], 0, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, NULL);
     struct plane_lease_spec spec = {.lease_id = 901,
                                     .length = BYTES,
                                     .rights = RDMAD_RIGHTS_ALL,
@@ -495,7 +495,7 @@ Test(lanes, a_peer_that_answers_lost_on_a_living_link_gets_no_second_try) {
 Test(lanes, a_hello_gives_up_the_link_that_is_there_and_nobody_hears_of_its_loss) {
     begin(RDMAD_OP_READ);
     uint64_t before = plane_lane_number(remote.lane);
-    sim_break_links(rig.plane[HERE]->worker[0].links[0].fabric); /* not noticed yet */
+    sim_break_links(RIG_SEAT(rig, &rig.plane[HERE]->worker[0])->fabric); /* not noticed yet */
     struct rig_answer hello = {0};
     plane_lane_hello(remote.lane, rig_blob, &hello);
     cr_assert_eq(rig_await(&rig, &hello), 0);
@@ -510,7 +510,7 @@ Test(lanes, a_hello_gives_up_the_link_that_is_there_and_nobody_hears_of_its_loss
 Test(lanes, news_of_a_loss_that_a_hello_overtakes_are_not_told) {
     struct worker *w = &rig.plane[HERE]->worker[0];
     struct rig_answer hello = {0};
-    sim_break_links(w->links[0].fabric);
+    sim_break_links(RIG_SEAT(rig, w)->fabric);
     worker_turn(w, sim_now()); /* the news are under way */
     plane_lane_hello(remote.lane, rig_blob, &hello);
     cr_assert_eq(rig_await(&rig, &hello), 0);
@@ -523,7 +523,7 @@ Test(lanes, news_of_a_loss_that_a_hello_overtakes_are_not_told) {
 
 Test(lanes, a_lane_that_cannot_be_opened_says_why_and_may_be_tried_again) {
     struct rig_answer dropped = {0};
-    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], 0, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, NULL);
     sim_script()->refuse_connections = true;
     cr_assert_eq(rig_connect(&rig, lane), RDMAD_E_UNREACHABLE);
     cr_assert_eq(rig_connect(&rig, lane), RDMAD_E_UNREACHABLE);
@@ -537,10 +537,10 @@ Test(lanes, a_lane_that_cannot_be_opened_says_why_and_may_be_tried_again) {
 
 Test(lanes, a_link_lost_before_it_is_opened_makes_opening_fail) {
     struct rig_answer hello = {0}, offer = {0}, up = {0}, dropped = {0};
-    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], 0, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, NULL);
     plane_lane_hello(lane, rig_blob, &hello);
     cr_assert_eq(rig_await(&rig, &hello), 0);
-    plane_offer(rig.plane[THERE], 0, RIG_PEER, &hello.blob, rig_blob, &offer);
+    plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, &hello.blob, rig_blob, &offer);
     cr_assert_eq(rig_await(&rig, &offer), 0);
     rig_break(&rig);
     rig.lanes_lost = 0; /* the other lane's */
@@ -557,7 +557,7 @@ Test(lanes, an_offer_for_another_hello_connects_nobody) {
     struct rig_answer old = {0}, hello = {0}, offer = {0}, up = {0};
     plane_lane_hello(remote.lane, rig_blob, &old);
     cr_assert_eq(rig_await(&rig, &old), 0);
-    plane_offer(rig.plane[THERE], 0, RIG_PEER, &old.blob, rig_blob, &offer);
+    plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, &old.blob, rig_blob, &offer);
     plane_lane_hello(remote.lane, rig_blob, &hello);
     cr_assert_eq(rig_await(&rig, &hello), 0);
     cr_assert(offer.done);
@@ -567,12 +567,12 @@ Test(lanes, an_offer_for_another_hello_connects_nobody) {
 }
 
 Test(lanes, a_lane_dropped_or_greeted_again_while_connecting_answers_both_calls) {
-    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], 0, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, NULL);
     for (int drop = 0; drop < 2; drop++) {
         struct rig_answer hello = {0}, offer = {0}, up = {0}, second = {0};
         plane_lane_hello(lane, rig_blob, &hello);
         cr_assert_eq(rig_await(&rig, &hello), 0);
-        plane_offer(rig.plane[THERE], 0, RIG_PEER, &hello.blob, rig_blob, &offer);
+        plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, &hello.blob, rig_blob, &offer);
         cr_assert_eq(rig_await(&rig, &offer), 0);
         plane_lane_open(lane, "there", &offer.blob, rig_done, &up);
         if (drop)

@@ -191,7 +191,8 @@ static void keeper_greets(void) {
 static void keeper_goes_on(const struct rig_answer *answer) {
     if (keeper.stage == GREETING && answer->result.code == 0) {
         keeper.stage = ASKING;
-        plane_offer(rig.plane[THERE], 0, RIG_PEER, &answer->blob, rig_blob, &keeper.answer);
+        plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, &answer->blob, rig_blob,
+                    &keeper.answer);
     } else if (keeper.stage == ASKING && answer->result.code == 0) {
         keeper.stage = OPENING;
         plane_lane_open(remote.lane, "there", &answer->blob, rig_done, &keeper.answer);
@@ -212,7 +213,7 @@ static void keeper_turn(void) {
     if (keeper.stage == KEEPS_NOTHING)
         return;
     if (sim_random(60) == 0)
-        sim_break_links(rig.plane[HERE]->worker[0].links[0].fabric);
+        sim_break_links(RIG_SEAT(rig, &rig.plane[HERE]->worker[0])->fabric);
     if (keeper.stage == ALL_WELL && keeper.seen_lost != rig.lanes_lost) {
         keeper_greets();
     } else if (keeper.answer.done) {

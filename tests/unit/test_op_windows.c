@@ -60,7 +60,7 @@ static struct plane_window *open_another(struct rig_answer *answer) {
                                       .rights = RDMAD_RIGHTS_ALL,
                                       .deadline_ns = CLOCK_NEVER,
                                       .audit = &remote.audit};
-    return plane_window_open(rig.plane[THERE], 0, &spec, rig_blob, answer);
+    return plane_window_open(rig.plane[THERE], rig.fabric, &spec, rig_blob, answer);
 }
 
 Test(windows, a_lazy_window_has_its_key_when_it_is_open) {
@@ -237,7 +237,8 @@ Test(windows, what_an_old_link_left_behind_cannot_land_after_a_rebuild) {
 }
 
 Test(windows, a_peers_word_that_a_link_is_closed_is_passed_on_where_it_matters) {
-    plane_forget(rig.plane[THERE], 0, RIG_PEER, plane_lane_number(remote.lane), rig_done, &closed);
+    plane_forget(rig.plane[THERE], rig.fabric, RIG_PEER, plane_lane_number(remote.lane), rig_done,
+                 &closed);
     cr_assert_eq(rig_await(&rig, &closed), 0);
     down();
 }
