@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crowd.h - whether somebody else wants our CPU, and for how long not to offer it because of that.
+ * crowd.h - whether somebody else wants our CPU, and for how long not to spin because of that.
  *
  * Who spins looks at the clock all the time, and between two looks it does nothing but pause or
  * yield. Threads of ours that spin on the same CPUs yield too, and give it back within
  * microseconds. A program that computes does not: a yield then gives the rest of the slice away,
- * and a look later than RDMAD_CROWD_GAP_NS shows it. To sleep is better: who sleeps is run at once
- * when it is woken.
+ * and a look later than RDMAD_CROWD_GAP_NS shows it.
  *
  * A spin that is hit saves a wake-up, and a gap costs what it lasts: while the gaps are paid by the
  * hits before them (by RDMAD_CROWD_CREDIT_NS at most) they are nothing but slow moments. One that
- * is not ends the spin, and for RDMAD_CROWD_TIMES as long (RDMAD_CROWD_FIRST_NS at most) nobody
- * yields: what trying costs is a small share of the time that way, whatever a scheduler's slice is.
- * A gap during that time, or as soon after, means twice as long; up to RDMAD_CROWD_MOST times the
- * gap, so that one slow moment is soon forgotten.
+ * is not ends the spin, and it is crowded: nobody spins, not for a microsecond. A thread that
+ * sleeps is run at once when it is woken because it has used less than its share, and each spin
+ * uses that up.
  *
- * Meanwhile spins last RDMAD_CROWD_SPIN_NS at most, enough to meet a partner that runs at this
- * moment, and none at all where that was in vain some times: who spins uses up what makes him run
- * at once when he is woken. One wait in RDMAD_CROWD_TRY tries again.
+ * It stays crowded for RDMAD_CROWD_TIMES as long as the gap (RDMAD_CROWD_FIRST_NS at most), so that
+ * one slow moment is soon forgotten. A gap as soon after means twice as long, up to
+ * RDMAD_CROWD_MOST times the gap. Then it asks, for to find out by spinning costs another gap:
+ * whoever keeps this says whether more threads want to run than there are CPUs (common/runnable.h),
+ * or whether somebody else says that it is crowded. While so, it asks again each
+ * RDMAD_CROWD_ASK_NS. Spinning threads of our own look the same, and must not keep each other from
+ * it for ever: after RDMAD_CROWD_ASKS answers it tries all the same, and after each try that meets
+ * a gap there may be twice as many, RDMAD_CROWD_ASKS_MOST at most.
  *
  * Nothing here reads a clock, and times may be of any clock that does not go back.
  */
@@ -34,16 +37,16 @@
 #define RDMAD_CROWD_CREDIT_NS UINT64_C(3000000)
 #define RDMAD_CROWD_MOST 128u
 #define RDMAD_CROWD_MAX_NS UINT64_C(1000000000)
-#define RDMAD_CROWD_SPIN_NS UINT64_C(8000)
-#define RDMAD_CROWD_SPIN_MIN_NS UINT64_C(1000)
-#define RDMAD_CROWD_TRY 16u
+#define RDMAD_CROWD_ASK_NS UINT64_C(5000000)
+#define RDMAD_CROWD_ASKS 50u
+#define RDMAD_CROWD_ASKS_MOST 800u
 
 struct rdmad_crowd {    /* all 0: nothing seen yet */
-    uint64_t until_ns;  /* it is crowded until then, */
+    uint64_t until_ns;  /* it is crowded until then at least, */
     uint64_t for_ns;    /* which was so long after the gap */
     uint64_t credit_ns; /* saved by hits, and not yet lost by gaps */
-    uint64_t spin_ns;   /* while it is: the next spin's length */
-    unsigned spins;
+    unsigned asked, asks;
+    bool crowded;
 };
 
 static inline uint64_t rdmad_crowd_times(uint64_t gap_ns, unsigned times) {
@@ -52,7 +55,6 @@ static inline uint64_t rdmad_crowd_times(uint64_t gap_ns, unsigned times) {
 
 /* A spin was not in vain. */
 static inline void rdmad_crowd_hit(struct rdmad_crowd *c) {
-    c->spin_ns = RDMAD_CROWD_SPIN_NS;
     if (c->credit_ns < RDMAD_CROWD_CREDIT_NS)
         c->credit_ns += RDMAD_CROWD_SAVED_NS;
 }
@@ -71,34 +73,37 @@ static inline bool rdmad_crowd_seen(struct rdmad_crowd *c, uint64_t before_ns, u
     if (before_ns < c->until_ns + c->for_ns) {
         for_ns = 2 * c->for_ns;
         most_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_MOST);
+        c->asks = 2 * c->asks < RDMAD_CROWD_ASKS_MOST ? 2 * c->asks : RDMAD_CROWD_ASKS_MOST;
     } else {
         for_ns = rdmad_crowd_times(gap_ns, RDMAD_CROWD_TIMES);
         most_ns = RDMAD_CROWD_FIRST_NS;
+        c->asks = RDMAD_CROWD_ASKS;
     }
-    if (for_ns > most_ns)
-        for_ns = most_ns;
-    if (now_ns >= c->until_ns)
-        c->spin_ns = RDMAD_CROWD_SPIN_NS;
-    c->for_ns = for_ns;
-    if (c->until_ns < now_ns + for_ns)
-        c->until_ns = now_ns + for_ns;
+    c->for_ns = for_ns < most_ns ? for_ns : most_ns;
+    c->until_ns = now_ns + c->for_ns;
+    c->asked = 0;
+    c->crowded = true;
     return true;
 }
 
-/* It is crowded: no yields, and spins only as below. */
-static inline bool rdmad_crowd_now(const struct rdmad_crowd *c, uint64_t now_ns) {
-    return now_ns < c->until_ns;
+/* Who begins knows nothing yet, and asks before it spins. */
+static inline void rdmad_crowd_doubt(struct rdmad_crowd *c) {
+    c->crowded = true;
+    c->asks = RDMAD_CROWD_ASKS;
 }
 
-/* How long this spin may be; 0: none. */
-static inline uint64_t rdmad_crowd_spin(struct rdmad_crowd *c) {
-    return ++c->spins % RDMAD_CROWD_TRY == 0 ? RDMAD_CROWD_SPIN_NS : c->spin_ns;
+/* Whether it is time to say whether others want the CPUs. */
+static inline bool rdmad_crowd_asks(const struct rdmad_crowd *c, uint64_t now_ns) {
+    return c->crowded && now_ns >= c->until_ns;
 }
 
-/* It was in vain. */
-static inline void rdmad_crowd_missed(struct rdmad_crowd *c) {
-    if ((c->spin_ns /= 2) < RDMAD_CROWD_SPIN_MIN_NS)
-        c->spin_ns = 0;
+/* The answer. */
+static inline void rdmad_crowd_told(struct rdmad_crowd *c, uint64_t now_ns, bool wanted) {
+    c->crowded = wanted && c->asked < c->asks;
+    if (!c->crowded)
+        return;
+    c->asked++;
+    c->until_ns = now_ns + RDMAD_CROWD_ASK_NS;
 }
 
 #endif

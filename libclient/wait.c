@@ -7,8 +7,8 @@
  * brings the full length back. One wait in sixteen spins in full whatever the past says, or a ring
  * that has once gone to sleeping would never find out that its ops have become fast. While spinning
  * the thread offers its CPU to others every now and then: on a small machine the one to run may be
- * the daemon's worker itself. Where programs take it that give nothing back, it offers nothing for
- * a while, and spins are short (common/crowd.h).
+ * the daemon's worker itself. Where programs take it that give nothing back nobody spins
+ * (common/crowd.h).
  *
  * The order before sleeping is arm, look again, sleep, drain, disarm; with the daemon's publish and
  * ask on the other side one of the two always sees the other.
@@ -39,18 +39,40 @@ static bool look(const struct rdmad_ring *r) {
     return false;
 }
 
-/* The CPU is offered to others now and then; where that took too long, or may, it is not. */
-static bool spin_on(struct rdmad_ring *r, uint64_t start, uint64_t end, bool yields) {
-    uint64_t now = start, yield_at = start + YIELD_EVERY_NS;
+/* Told by the worker, which asks the kernel; or found out by a gap of our own. */
+static bool is_crowded(struct rdmad_ring *r) {
+    uint64_t now;
 
-    while (now < end) {
+    if (ringword_peek(&r->daemon->crowded))
+        return true;
+    if (!r->crowd.crowded)
+        return false;
+    now = rdmad_monotonic_ns();
+    if (rdmad_crowd_asks(&r->crowd, now))
+        rdmad_crowd_told(&r->crowd, now, false);
+    return r->crowd.crowded;
+}
+
+/* The CPU is offered to others now and then; where they kept it too long the spin is over. */
+static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
+    uint64_t start, now, yield_at;
+
+    if (look(r)) {
+        rdmad_crowd_hit(&r->crowd);
+        return true;
+    }
+    start = now = rdmad_monotonic_ns();
+    if (deadline_ns < now || deadline_ns - now < length_ns)
+        length_ns = deadline_ns < now ? 0 : deadline_ns - now;
+    yield_at = now + YIELD_EVERY_NS;
+    while (now - start < length_ns) {
         uint64_t looked = now;
         if (look(r)) {
             rdmad_crowd_hit(&r->crowd);
             return true;
         }
         now = rdmad_monotonic_ns();
-        if (yields && now >= yield_at) {
+        if (now >= yield_at) {
             sched_yield();
             now = rdmad_monotonic_ns();
             yield_at = now + YIELD_EVERY_NS;
@@ -59,25 +81,6 @@ static bool spin_on(struct rdmad_ring *r, uint64_t start, uint64_t end, bool yie
             break;
     }
     return published(r);
-}
-
-static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
-    uint64_t now, ns;
-
-    if (look(r)) {
-        rdmad_crowd_hit(&r->crowd);
-        return true;
-    }
-    now = rdmad_monotonic_ns();
-    if (deadline_ns < now || deadline_ns - now < length_ns)
-        length_ns = deadline_ns < now ? 0 : deadline_ns - now;
-    if (!rdmad_crowd_now(&r->crowd, now))
-        return spin_on(r, now, now + length_ns, true);
-    ns = rdmad_crowd_spin(&r->crowd);
-    if (spin_on(r, now, now + (ns < length_ns ? ns : length_ns), false))
-        return true;
-    rdmad_crowd_missed(&r->crowd);
-    return false;
 }
 
 /* Returns when something may have come, the daemon is lost, or the deadline has passed. */
@@ -100,7 +103,7 @@ bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
 
     if (published(r))
         return true;
-    if (r->spin_max_ns) {
+    if (r->spin_max_ns && !is_crowded(r)) {
         if (spin(r, full ? r->spin_max_ns : r->spin_ns, deadline_ns)) {
             r->spin_ns = r->spin_max_ns;
             return true;

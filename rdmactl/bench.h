@@ -61,6 +61,7 @@ struct bench_wait {
     unsigned turns;
     uint64_t since_ns;
     bool napped;
+    bool used; /* for an earlier wait, too */
     struct rdmad_crowd crowd;
 };
 /* Of one that is all 0, or was used before. */

@@ -3,6 +3,7 @@
  * bench_side.c - one side of a ping-pong, the same at client and server, and how both wait.
  */
 #include "common/ringword.h"
+#include "common/runnable.h"
 #include "rdmactl/bench.h"
 #include <sched.h>
 #include <stdio.h>
@@ -27,13 +28,21 @@ int64_t bench_spin_us(enum bench_poll poll) {
 
 /* What was learned of others on our CPU is kept from one wait to the next. */
 void bench_wait_start(struct bench_wait *w, enum bench_poll poll) {
-    *w = (struct bench_wait){.poll = poll, .crowd = w->crowd};
+    if (!w->used)
+        rdmad_crowd_doubt(&w->crowd);
+    *w = (struct bench_wait){.poll = poll, .used = true, .crowd = w->crowd};
 }
 
 static void nap(uint64_t waited_ns) {
     uint64_t ns = waited_ns / NAP_SHARE;
     ns = ns < NAP_MIN_NS ? NAP_MIN_NS : ns > NAP_MAX_NS ? NAP_MAX_NS : ns;
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+static bool is_crowded(struct bench_wait *w, uint64_t now_ns) {
+    if (rdmad_crowd_asks(&w->crowd, now_ns))
+        rdmad_crowd_told(&w->crowd, now_ns, rdmad_cpus_wanted());
+    return w->crowd.crowded;
 }
 
 uint64_t bench_wait_turn(struct bench_wait *w) {
@@ -46,7 +55,7 @@ uint64_t bench_wait_turn(struct bench_wait *w) {
         w->since_ns = now;
     uint64_t waited = now - w->since_ns;
     bool spins = w->poll == POLL_BUSY || (w->poll == POLL_ADAPTIVE && waited < YIELD_NS);
-    if (!spins || rdmad_crowd_now(&w->crowd, now)) {
+    if (!spins || is_crowded(w, now)) {
         w->napped = true;
         nap(waited);
     } else {

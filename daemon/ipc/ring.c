@@ -222,6 +222,14 @@ bool ring_flush(struct ring *r) {
     return asleep;
 }
 
+/* Its word is in the line that the client looks at anyway, and is written when it changes only. */
+void ring_tell_crowded(struct ring *r, bool crowded) {
+    if (r->crowded == crowded)
+        return;
+    r->crowded = crowded;
+    ringword_publish(&r->daemon->crowded, crowded);
+}
+
 /* Arm, look again: what the look has not seen is published by somebody who sees the wait word, and
  * each of the client's writes is an event of its own, however many came before. */
 bool ring_arm(struct ring *r) {

@@ -36,6 +36,7 @@ struct ring {
     uint32_t cq_tail;     /* cqes written, published or not */
     uint32_t cq_reserved; /* ops admitted whose cqe is not written yet */
     uint32_t sq_head_published, cq_tail_published;
+    bool crowded;          /* as told */
     uint32_t cq_head_seen; /* read again only when it matters: its line is the client's */
     int doorbell;          /* our end of the socketpair: sends, and never receives */
     int knock;             /* eventfd, watched edge-triggered: each write of the client's tells */
@@ -77,6 +78,9 @@ void ring_release(struct ring *r);
 /* Publishes sq head and cq tail; rings the doorbell if the client sleeps on completions. Returns
  * true when it rang. */
 bool ring_flush(struct ring *r);
+
+/* Tells the client whether to spin. */
+void ring_tell_crowded(struct ring *r, bool crowded);
 
 /* Before sleeping: sets our wait word and looks again. False: there is work, or the client broke
  * the ring; do not sleep. Sqes that wait for room in the cq are no work:

@@ -66,6 +66,7 @@ void loop_fini(struct worker *w) {
 int loop_watch_ring(struct worker *w, struct op_ring *r, struct error *err) {
     if (watch(w, r->ring->knock, EPOLLIN | EPOLLET, r) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot watch its eventfd");
+    ring_tell_crowded(r->ring, w->spin.crowd.crowded);
     return 0;
 }
 

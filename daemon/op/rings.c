@@ -26,9 +26,12 @@ void rings_dirty(struct worker *w, struct op_ring *r) {
 }
 
 void rings_flush(struct worker *w) {
-    for (struct list *pos; (pos = list_pop(&w->dirty));)
-        if (ring_flush(list_entry(pos, struct op_ring, dirty_node)->ring))
+    for (struct list *pos; (pos = list_pop(&w->dirty));) {
+        struct ring *ring = list_entry(pos, struct op_ring, dirty_node)->ring;
+        ring_tell_crowded(ring, w->spin.crowd.crowded);
+        if (ring_flush(ring))
             counter_add(&w->counters.wakeups_sent, 1);
+    }
 }
 
 uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,

@@ -10,11 +10,12 @@
  * it off the CPU; no more, for turns may be slow (an emulated CPU, sockets to look at). What the
  * offers cost comes off the rounds, so that a spin in vain burns no more for their number.
  *
- * An offer that a program takes which never gives anything back is the last one for a while, and
- * spins are short for as long (common/crowd.h).
+ * An offer that a program takes which never gives anything back ends the spinning for a while
+ * (common/crowd.h).
  */
 #include "daemon/op/spin.h"
 #include "common/ringword.h"
+#include "common/runnable.h"
 #include <sched.h>
 
 #define ROUND_NS 100u /* what an empty turn takes at least */
@@ -30,14 +31,14 @@ static void grow(struct spin *s, uint64_t max_ns) {
 }
 
 void spin_init(struct spin *s, uint64_t bound_ns) {
-    *s = (struct spin){.bound_ns = bound_ns};
+    *s = (struct spin){.bound_ns = bound_ns, .cpus_wanted = rdmad_cpus_wanted};
 }
 
 void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns) {
     if (!s->spinning)
         return;
     s->spinning = false;
-    if (!s->crowded && s->bound_ns < max_ns)
+    if (s->bound_ns < max_ns)
         grow(s, max_ns);
     if (!rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
         rdmad_crowd_hit(&s->crowd);
@@ -45,8 +46,6 @@ void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns) {
 
 static bool in_vain(struct spin *s, uint64_t min_ns) {
     s->spinning = false;
-    if (s->crowded)
-        rdmad_crowd_missed(&s->crowd);
     s->bound_ns /= 2;
     if (s->bound_ns < min_ns)
         s->bound_ns = min_ns;
@@ -55,30 +54,33 @@ static bool in_vain(struct spin *s, uint64_t min_ns) {
 
 static void begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
     s->spinning = true;
-    s->since_ns = s->yield_ns = s->look_ns = now_ns;
+    s->since_ns = s->yield_ns = now_ns;
     s->rounds = s->yield_rounds = 0;
     if (s->bound_ns > max_ns) /* the bounds may have been reloaded */
         s->bound_ns = max_ns;
     if (s->bound_ns < min_ns)
         s->bound_ns = min_ns;
     s->this_ns = s->bound_ns;
-    s->crowded = rdmad_crowd_now(&s->crowd, now_ns);
-    if (s->crowded) {
-        uint64_t ns = rdmad_crowd_spin(&s->crowd);
-        s->this_ns = ns < s->bound_ns ? ns : s->bound_ns;
-    }
+}
+
+static bool is_crowded(struct spin *s, uint64_t now_ns) {
+    if (rdmad_crowd_asks(&s->crowd, now_ns))
+        rdmad_crowd_told(&s->crowd, now_ns, s->cpus_wanted());
+    return s->crowd.crowded;
 }
 
 static bool time_to_yield(const struct spin *s, uint64_t now_ns) {
-    return !s->crowded && now_ns - s->yield_ns >= YIELD_NS &&
-           s->rounds - s->yield_rounds >= YIELD_ROUNDS;
+    return now_ns - s->yield_ns >= YIELD_NS && s->rounds - s->yield_rounds >= YIELD_ROUNDS;
 }
 
 bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
     if (s->spinning && rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
         return in_vain(s, min_ns);
-    if (!s->spinning)
+    if (!s->spinning) {
+        if (max_ns == 0 || is_crowded(s, now_ns))
+            return false;
         begin(s, now_ns, min_ns, max_ns);
+    }
     s->look_ns = now_ns;
     if (now_ns - s->since_ns >= s->this_ns && s->rounds >= s->this_ns / ROUND_NS)
         return in_vain(s, min_ns);

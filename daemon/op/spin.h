@@ -11,7 +11,7 @@
  * call of the neighbourhood (sched_yield under a tracer takes a hundred microseconds) eat a whole
  * spin in which nobody looked.
  *
- * Where others want the CPU a spin is short, and gives nothing away (common/crowd.h).
+ * Where others want the CPU there is no spin (common/crowd.h), and nothing is learned.
  */
 #ifndef RDMAD_OP_SPIN_H
 #define RDMAD_OP_SPIN_H
@@ -27,8 +27,9 @@ struct spin {
     uint64_t yield_ns; /* gave the CPU away last */
     uint64_t look_ns;  /* looked last */
     struct rdmad_crowd crowd;
+    bool (*cpus_wanted)(void); /* common/runnable.h, but in tests */
     uint32_t rounds, yield_rounds;
-    bool spinning, crowded;
+    bool spinning;
 };
 
 void spin_init(struct spin *s, uint64_t bound_ns);

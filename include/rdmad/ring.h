@@ -49,7 +49,8 @@ struct rdmad_ring_daemon {
     uint32_t sq_head; /* sqes copied: their slots are free again */
     uint32_t pad0[15];
     uint32_t cq_tail; /* cqes published */
-    uint32_t pad1[15];
+    uint32_t crowded; /* 1: other programs want the CPUs, to sleep is better than to spin */
+    uint32_t pad1[14];
     uint32_t sq_wait; /* 1: the daemon sleeps, or is about to */
     uint32_t pad2[15];
     uint32_t pad3[16];

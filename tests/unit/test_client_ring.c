@@ -138,6 +138,27 @@ Test(ring, the_daemon_is_rung_only_when_it_says_that_it_sleeps) {
     cr_assert_eq(knocks, 1);
 }
 
+static unsigned yields;
+
+int sched_yield(void) {
+    yields++;
+    return 0;
+}
+
+Test(ring, nobody_spins_where_the_daemon_says_that_it_is_crowded) {
+    const struct rdmad_cqe *cqe;
+
+    submit_write(1);
+    fake.ring->daemon->crowded = 1;
+    yields = 0;
+    cr_assert_eq(rdmad_ring_wait(ring, 5, &cqe), RDMAD_E_TIMEOUT);
+    cr_assert_eq(yields, 0u, "%u", yields);
+    fake.ring->daemon->crowded = 0;
+    for (int i = 0; i < 100 && yields == 0; i++) /* this thread may be off its CPU meanwhile */
+        cr_assert_eq(rdmad_ring_wait(ring, 5, &cqe), RDMAD_E_TIMEOUT);
+    cr_assert_gt(yields, 0u, "and they do when it does not");
+}
+
 static void *complete_later(void *arg) {
     struct rdmad_sqe *sqe = arg;
 

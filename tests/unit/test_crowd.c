@@ -6,6 +6,7 @@
 #define US UINT64_C(1000)
 #define MS (1000 * US)
 #define GAP RDMAD_CROWD_GAP_NS
+#define ASK RDMAD_CROWD_ASK_NS
 
 /* A spinner's looks from now, a microsecond apart, for that long; true if one was late. */
 static bool clean(struct rdmad_crowd *c, uint64_t now, uint64_t for_ns) {
@@ -15,29 +16,43 @@ static bool clean(struct rdmad_crowd *c, uint64_t now, uint64_t for_ns) {
     return true;
 }
 
-/* From now on there is a gap each time that it spins; returns when it may spin next. */
+/* It waits again and again, a tenth of a millisecond apart, and says that the CPUs are wanted;
+ * returns when it may spin all the same. */
+static uint64_t waits_among_others(struct rdmad_crowd *c, uint64_t now) {
+    for (uint64_t end = now + 10000 * MS;; now += MS / 10) {
+        cr_assert_lt(now, end, "it never tries again");
+        if (rdmad_crowd_asks(c, now))
+            rdmad_crowd_told(c, now, true);
+        if (!c->crowded)
+            return now;
+    }
+}
+
+/* There is a gap each time that it spins, and nobody who can tell why: returns when it may spin
+ * next. */
 static uint64_t meets_gap(struct rdmad_crowd *c, uint64_t now, uint64_t gap) {
-    cr_assert_not(rdmad_crowd_now(c, now));
+    cr_assert_not(c->crowded);
     cr_assert(rdmad_crowd_seen(c, now, now + gap));
-    cr_assert(rdmad_crowd_now(c, now + gap), "a gap ends the spinning at once");
+    cr_assert(c->crowded, "a gap ends the spinning at once");
+    cr_assert_not(rdmad_crowd_asks(c, c->until_ns - 1));
+    cr_assert(rdmad_crowd_asks(c, c->until_ns));
+    rdmad_crowd_told(c, c->until_ns, false);
+    cr_assert_not(c->crowded);
     return c->until_ns;
 }
 
 Test(crowd, looks_in_time_are_no_reason_to_stop) {
     struct rdmad_crowd c = {0};
-    cr_assert_not(rdmad_crowd_now(&c, 0));
+    cr_assert_not(rdmad_crowd_asks(&c, MS), "nothing was seen, and nothing is asked");
     cr_assert(clean(&c, MS, 100 * MS));
     cr_assert_not(rdmad_crowd_seen(&c, MS, MS + GAP), "spinners of our own that take turns");
-    cr_assert_not(rdmad_crowd_now(&c, MS + GAP));
+    cr_assert_not(c.crowded);
 }
 
 Test(crowd, a_late_look_tells_at_once_and_for_many_times_as_long) {
     for (uint64_t gap = GAP + 1; gap < MS; gap *= 3) {
         struct rdmad_crowd c = {0};
-        uint64_t again = meets_gap(&c, MS, gap);
-        cr_assert_eq(again, MS + gap + RDMAD_CROWD_TIMES * gap);
-        cr_assert(rdmad_crowd_now(&c, again - 1));
-        cr_assert_not(rdmad_crowd_now(&c, again));
+        cr_assert_eq(meets_gap(&c, MS, gap), MS + gap + RDMAD_CROWD_TIMES * gap);
     }
 }
 
@@ -58,7 +73,7 @@ Test(crowd, each_try_that_fails_makes_the_next_one_twice_as_late_within_a_bound)
 }
 
 /* The price of trying: all the gaps, of all the time. */
-Test(crowd, trying_costs_a_small_share_of_the_time) {
+Test(crowd, trying_costs_a_small_share_of_the_time_where_nobody_can_tell) {
     for (uint64_t gap = GAP + 1; gap < 60 * MS; gap *= 3) {
         struct rdmad_crowd c = {0};
         uint64_t now = MS, lost = 0;
@@ -70,13 +85,66 @@ Test(crowd, trying_costs_a_small_share_of_the_time) {
     }
 }
 
-Test(crowd, spinning_comes_back_for_good_when_the_others_have_left) {
+Test(crowd, one_gap_is_all_that_it_takes_while_the_cpus_are_wanted) {
+    struct rdmad_crowd c = {0};
+    cr_assert(rdmad_crowd_seen(&c, MS, 31 * MS));
+    uint64_t now = waits_among_others(&c, 31 * MS);
+    cr_assert_geq(now, 31 * MS + RDMAD_CROWD_ASKS * ASK);
+}
+
+Test(crowd, among_others_trying_costs_a_hundredth_of_the_time_in_the_end) {
+    struct rdmad_crowd c = {0};
+    uint64_t now = MS, gap = 30 * MS, then = 0, tries = 0;
+    for (; now < 60000 * MS; tries++) {
+        then = now;
+        cr_assert(rdmad_crowd_seen(&c, now, now + gap));
+        now = waits_among_others(&c, now + gap);
+    }
+    cr_assert_leq(tries, 20u);
+    cr_assert_leq(100 * gap, now - then);
+}
+
+Test(crowd, spinning_comes_back_with_the_first_answer_that_the_cpus_are_free) {
     struct rdmad_crowd c = {0};
     uint64_t now = MS;
-    for (int i = 0; i < 10; i++)
-        now = meets_gap(&c, now, 3 * MS);
+    for (int i = 0; i < 8; i++) {
+        cr_assert(rdmad_crowd_seen(&c, now, now + 3 * MS));
+        now = waits_among_others(&c, now + 3 * MS);
+    }
+    cr_assert(rdmad_crowd_seen(&c, now, now + 3 * MS));
+    now += 3 * MS;
+    uint64_t left = now + 300 * MS; /* the others leave */
+    for (; now < left; now += MS)
+        if (rdmad_crowd_asks(&c, now))
+            rdmad_crowd_told(&c, now, true);
+    for (; c.crowded; now += MS)
+        if (rdmad_crowd_asks(&c, now))
+            rdmad_crowd_told(&c, now, false);
+    cr_assert_leq(now - left, 500 * MS, "%lu ms", (now - left) / MS);
     cr_assert(clean(&c, now, 100 * MS), "and is not stopped by what was");
-    cr_assert_not(rdmad_crowd_now(&c, now + 100 * MS));
+    cr_assert_not(c.crowded);
+}
+
+/* Threads of ours that spin look like others: they have no gaps, but say that they want CPUs. */
+Test(crowd, spinners_keep_each_other_from_it_for_a_moment_only) {
+    struct rdmad_crowd c = {0};
+    cr_assert(rdmad_crowd_seen(&c, MS, 2 * MS));
+    uint64_t now = waits_among_others(&c, 2 * MS);
+    cr_assert_leq(now, 1000 * MS);
+    cr_assert(clean(&c, now, 100 * MS));
+}
+
+Test(crowd, who_is_in_doubt_asks_before_it_spins) {
+    struct rdmad_crowd c = {0};
+    rdmad_crowd_doubt(&c);
+    cr_assert(c.crowded);
+    cr_assert(rdmad_crowd_asks(&c, MS));
+    rdmad_crowd_told(&c, MS, true);
+    cr_assert(c.crowded);
+    cr_assert_not(rdmad_crowd_asks(&c, MS + ASK - 1));
+    cr_assert(rdmad_crowd_asks(&c, MS + ASK));
+    rdmad_crowd_told(&c, MS + ASK, false);
+    cr_assert_not(c.crowded);
 }
 
 Test(crowd, a_gap_after_long_spinning_counts_as_the_first) {
@@ -88,6 +156,7 @@ Test(crowd, a_gap_after_long_spinning_counts_as_the_first) {
     now += before; /* as much spinning as there was abstaining */
     meets_gap(&c, now, MS);
     cr_assert_eq(c.for_ns, RDMAD_CROWD_TIMES * MS);
+    cr_assert_eq(c.asks, RDMAD_CROWD_ASKS);
 }
 
 static void hits(struct rdmad_crowd *c, unsigned count) {
@@ -99,7 +168,7 @@ Test(crowd, a_gap_that_hits_have_paid_for_is_only_a_slow_moment) {
     struct rdmad_crowd c = {0};
     hits(&c, 100);
     cr_assert_not(rdmad_crowd_seen(&c, MS, MS + 3 * GAP));
-    cr_assert_not(rdmad_crowd_now(&c, MS + 3 * GAP));
+    cr_assert_not(c.crowded);
     cr_assert(rdmad_crowd_seen(&c, 2 * MS, 2 * MS + 3 * GAP), "but what is paid is gone");
 }
 
@@ -114,35 +183,6 @@ Test(crowd, hits_pay_for_no_more_than_a_few_milliseconds_ever) {
     cr_assert_leq(paid, 5 * MS);
     hits(&c, 1000000);
     cr_assert(rdmad_crowd_seen(&c, now, now + 6 * MS));
-}
-
-/* Preempted in a short spin: the others are still there, which cost nothing to find out. */
-Test(crowd, a_gap_in_the_meantime_makes_it_longer_and_never_shorter) {
-    struct rdmad_crowd c = {0};
-    uint64_t now = MS, until;
-    for (int i = 0; i < 3; i++)
-        now = meets_gap(&c, now, 3 * MS);
-    until = now = c.until_ns;
-    meets_gap(&c, now, 50 * MS);
-    until = c.until_ns;
-    cr_assert(rdmad_crowd_seen(&c, now + 60 * MS, now + 60 * MS + GAP + 1));
-    cr_assert_geq(c.until_ns, until);
-}
-
-Test(crowd, short_spins_end_when_they_are_in_vain_and_are_tried_again_now_and_then) {
-    struct rdmad_crowd c = {0};
-    meets_gap(&c, MS, 3 * MS);
-    unsigned spun = 0;
-    for (unsigned i = 0; i < 160; i++) {
-        uint64_t ns = rdmad_crowd_spin(&c);
-        cr_assert_leq(ns, RDMAD_CROWD_SPIN_NS);
-        spun += ns > 0;
-        rdmad_crowd_missed(&c);
-    }
-    cr_assert_leq(spun, 16u);
-    cr_assert_geq(spun, 10u);
-    rdmad_crowd_hit(&c);
-    cr_assert_eq(rdmad_crowd_spin(&c), RDMAD_CROWD_SPIN_NS, "a hit brings them back");
 }
 
 Test(crowd, a_thread_that_was_stopped_for_hours_spins_again_after_the_bound) {

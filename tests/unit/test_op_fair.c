@@ -220,6 +220,26 @@ Test(fair, a_busy_worker_sees_parked_rings_by_itself) {
     down();
 }
 
+Test(fair, clients_are_told_whether_it_is_crowded_with_what_they_wait_for) {
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct rig_client third;
+    rdmad_crowd_doubt(&w->spin.crowd);
+    put_many(&c, write_of(LOCAL, 64), 1);
+    worker_turn(w, sim_now());
+    cr_assert_eq(take_all(&c), 1);
+    cr_assert_eq(c.daemon->crowded, 1);
+    cr_assert_eq(d.daemon->crowded, 0, "it is asleep, and told when there is something");
+    rig_ring_up(&d, &third, 8, 0);
+    cr_assert_eq(third.daemon->crowded, 1, "who is new is told at once");
+    w->spin.crowd.crowded = false;
+    put_many(&c, write_of(LOCAL, 64), 1);
+    worker_turn(w, sim_now());
+    cr_assert_eq(take_all(&c), 1);
+    cr_assert_eq(c.daemon->crowded, 0);
+    down();
+    rig_ring_free(&third);
+}
+
 Test(fair, counters_add_up) {
     put_many(&c, write_of(LOCAL, 100), 5);
     put_many(&d, write_of(REMOTE, 10000), 2);

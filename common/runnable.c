@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnable.c - "0.71 0.80 0.95 3/412 7311": three run at this moment, the reader among them.
+ */
+#include "common/runnable.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PARTNERS 2
+
+bool rdmad_cpus_wanted_by(const char *text, long cpus) {
+    char *end;
+    for (int averages = 0; averages < 3; averages++, text = end)
+        if (strtod(text, &end) < 0 || end == text)
+            return false;
+    long running = strtol(text, &end, 10);
+    long partners = cpus < PARTNERS ? cpus : PARTNERS;
+    return end != text && *end == '/' && running > cpus + partners;
+}
+
+/* To count them takes longer than all the rest. */
+static long online(void) {
+    static long known;
+    long cpus = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (cpus <= 0) {
+        cpus = sysconf(_SC_NPROCESSORS_ONLN);
+        __atomic_store_n(&known, cpus, __ATOMIC_RELAXED);
+    }
+    return cpus > 0 ? cpus : 1;
+}
+
+bool rdmad_cpus_wanted(void) {
+    char text[64];
+    int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    return rdmad_cpus_wanted_by(text, online());
+}
