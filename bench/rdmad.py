@@ -11,6 +11,7 @@ import peers
 
 RATE_DEPTH, BANDWIDTH_DEPTH = peers.RATE_DEPTH, peers.BANDWIDTH_DEPTH
 SECONDS = 1
+SLICE = 0.3  # seconds, where two ways take turns
 PATIENCE = 300  # seconds; many leases take a while in the guest
 
 
@@ -73,9 +74,10 @@ class Ours:
     """`rdmactl bench` between our daemons, or within one; fabric is what the ops must go over."""
 
     def __init__(self, daemons, fabric, span, poll="busy", iterations=None, watch=None,
-                 name=""):
+                 name="", seconds=SECONDS):
         self.daemons, self.fabric, self.poll, self.name = daemons, fabric, poll, name
         self.iterations = iterations  # size -> how many; None: for SECONDS
+        self.seconds = seconds
         self.watch = watch            # called around each measurement (spent.py)
         self.uri = self.serve(span)
 
@@ -96,7 +98,7 @@ class Ours:
         if self.iterations and depth > 1:
             argv += ["-n", str(self.iterations(size))]
         else:
-            argv += ["-D", str(SECONDS)]
+            argv += ["-D", f"{int(1000 * self.seconds)}ms"]
         if op != "nop":
             argv += ["-s", str(size)]
         if span:

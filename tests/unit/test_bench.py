@@ -77,6 +77,29 @@ class Rows(unittest.TestCase):
         plan.run(2, lambda text: None)
         self.assertEqual(taken, 2 * [("ours", 8), ("one", 8), ("two", 8)])
 
+    def test_ways_to_wait_take_turns_and_neighbours_are_compared(self):
+        taken, plan = [], compare.Plan()
+
+        class Side:
+            def __init__(self, name):
+                self.name = name
+
+            def number(self):
+                taken.append(self.name)
+                return {"ours": 1.0, "theirs": 2.0}[self.name] * (1 + len(taken) // 2 % 2)
+
+        plan.rows.append(compare.TurnsRow("a row", "kop/s", plan.measure(Side("ours").number), "",
+                                          plan.measure(Side("theirs").number)))
+        row = plan.run(3, lambda text: None)[0]
+        self.assertEqual(taken, 12 * ["ours", "theirs", "theirs", "ours"])
+        self.assertEqual(len(row["quartiles"]), 2)
+
+    def test_the_ratio_of_turns_is_the_median_of_neighbours_and_not_of_all(self):
+        row = compare.TurnsRow("a row", "us", "ours", "", "theirs")
+        result = row.result({"ours": [1.0, 10.0, 100.0], "theirs": [2.0, 5.0, 300.0]})
+        self.assertEqual(result["ratio"], 2.0)
+        self.assertEqual(result["quartiles"], [1.25, 2.5])
+
     def test_only_leaves_no_measurement_that_no_row_needs(self):
         plan = compare.Plan()
         plan.row("wanted", "us", plan.measure("a".count, "x"), "", plan.measure("a".find, "x"))
@@ -198,7 +221,8 @@ def promised(scenario):
 class Names(unittest.TestCase):
     def test_are_those_of_the_readme(self):
         fake = types.SimpleNamespace(Daemons=lambda *args: types.SimpleNamespace(build="", configs=[{}]),
-                                     Ours=rdmad.Ours, Pool=rdmad.Pool, Leases=rdmad.Leases)
+                                     Ours=rdmad.Ours, Pool=rdmad.Pool, Leases=rdmad.Leases,
+                                     SLICE=rdmad.SLICE)
         run = types.SimpleNamespace(build=ROOT, stack=None, notes=[], watch=None, explain=False,
                                     poll="busy", devices=["rxe0", "rxe1"])
         with contextlib.ExitStack() as stack:
