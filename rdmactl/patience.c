@@ -103,17 +103,19 @@ uint64_t patience_ms(uint64_t otherwise_ms) {
 
 /* ---- calls of the library -------------------------------------------------------------------- */
 
-enum { IDLE, WAITING, OVER };
-static int stage = IDLE; /* atomic */
+/* Deleting a timer does not wait for its thread if that runs already, and it may come when the next
+ * wait has begun. So each wait has a number. */
+#define OVER UINT32_MAX
+static uint32_t current; /* atomic: the wait that is on, 0: none */
+static uint32_t waits;
 static timer_t alarm_clock;
 static const char *waits_for;
 static uint64_t waited_ms;
 
-static void over(union sigval unused) {
-    int expected = WAITING;
+static void over(union sigval wait) {
+    uint32_t expected = (uint32_t)wait.sival_int;
     char state[160], span[CELL_MAX];
-    (void)unused;
-    if (!__atomic_compare_exchange_n(&stage, &expected, OVER, false, __ATOMIC_SEQ_CST,
+    if (!__atomic_compare_exchange_n(&current, &expected, OVER, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_SEQ_CST))
         return; /* just in time */
     int code = fail("RDMAD_E_TIMEOUT", "rdmad in %s does not answer: waited %s for it to %s; %s",
@@ -124,20 +126,24 @@ static void over(union sigval unused) {
 }
 
 void patience_begin(const char *what, uint64_t otherwise_ms) {
-    struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = over};
+    uint32_t number = waits % INT32_MAX + 1;
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD,
+                             .sigev_notify_function = over,
+                             .sigev_value.sival_int = (int)number};
+    waits = number;
     waited_ms = patience_ms(otherwise_ms);
     waits_for = what;
     if (!waited_ms || timer_create(CLOCK_MONOTONIC, &event, &alarm_clock))
         return; /* without a clock it waits as the library does */
     const struct itimerspec after = {.it_value = {.tv_sec = (time_t)(waited_ms / 1000),
                                                   .tv_nsec = (long)(waited_ms % 1000 * 1000000)}};
-    __atomic_store_n(&stage, WAITING, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&current, number, __ATOMIC_SEQ_CST);
     timer_settime(alarm_clock, 0, &after, NULL);
 }
 
 void patience_end(void) {
-    int expected = WAITING;
-    if (__atomic_compare_exchange_n(&stage, &expected, IDLE, false, __ATOMIC_SEQ_CST,
+    uint32_t expected = waits;
+    if (__atomic_compare_exchange_n(&current, &expected, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST))
         timer_delete(alarm_clock);
     else if (expected == OVER)

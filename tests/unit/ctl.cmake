@@ -11,4 +11,6 @@ if(TARGET unit_ctl AND TARGET rdmad)
 endif()
 rdmad_test(unit_device_json unit/test_device_json.c LINK rdmad_device_json LABELS unit)
 rdmad_test(unit_device_show unit/test_device_show.c LINK rdmad_device_show LABELS unit)
+rdmad_test(unit_patience unit/test_patience.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
+  LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_doctor unit/test_doctor.c LINK rdmactl_doctor LABELS unit)
