@@ -95,7 +95,10 @@ static int ask(struct fetch *f) {
             return fail_rdmad(f, rc);
         f->asked++;
     }
-    int rc = f->asked > before ? rdmad_ring_submit(f->ring) : 0;
+    if (f->asked == before)
+        return EXIT_GOOD;
+    f->heard_s = now_s(); /* until now it had nothing to answer: the output may have been blocked */
+    int rc = rdmad_ring_submit(f->ring);
     return rc < 0 ? fail_rdmad(f, rc) : EXIT_GOOD;
 }
 

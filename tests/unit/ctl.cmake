@@ -13,4 +13,7 @@ rdmad_test(unit_device_json unit/test_device_json.c LINK rdmad_device_json LABEL
 rdmad_test(unit_device_show unit/test_device_show.c LINK rdmad_device_show LABELS unit)
 rdmad_test(unit_patience unit/test_patience.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
   LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
+rdmad_test(unit_fetch unit/test_fetch.c ${PROJECT_SOURCE_DIR}/rdmactl/patience.c
+  ${PROJECT_SOURCE_DIR}/rdmactl/args.c ${PROJECT_SOURCE_DIR}/rdmactl/target.c ${PROJECT_SOURCE_DIR}/rdmactl/signals.c
+  LINK rdmactl_doctor librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_doctor unit/test_doctor.c LINK rdmactl_doctor LABELS unit)

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* Whom rdmactl fetch blames for time that passes, on a clock and a ring of the test's own. */
+#include "rdmactl/cli.h"
+#include "rdmactl/target.h"
+#include <criterion/criterion.h>
+#include <rdmad/rdmad.h>
+#include <time.h>
+
+static time_t now;
+static uint64_t
+    next; /* the piece that arrives next, from the last to the first; UINT64_MAX: none */
+static struct rdmad_cqe arrived;
+
+static int test_clock(clockid_t clock, struct timespec *ts) {
+    (void)clock;
+    *ts = (struct timespec){.tv_sec = now};
+    return 0;
+}
+
+static int test_wait(rdmad_ring *ring, int timeout_ms, const struct rdmad_cqe **cqe) {
+    (void)ring, (void)timeout_ms;
+    if (next == UINT64_MAX)
+        return RDMAD_E_TIMEOUT;
+    arrived = (struct rdmad_cqe){.user_data = next--};
+    *cqe = &arrived;
+    return 0;
+}
+
+static struct rdmad_sqe entry;
+
+#define clock_gettime test_clock
+#define rdmad_ring_wait test_wait
+#define rdmad_ring_reserve(ring) (&entry)
+#define rdmad_prep_read(ring, sqe, lease, offset, local, bytes, number) \
+    ((void)(sqe), (void)(offset), (void)(local), (void)(bytes), (void)(number), 0)
+#define rdmad_ring_submit(ring) (1)
+#define rdmad_ring_seen(ring, cqe) ((void)(cqe))
+#define rdmad_pool_base(pool) ((void)(pool), NULL)
+#define target_write(target, bytes, size) ((void)(bytes), (void)(size), now += 10, 0)
+#define cmd_fetch test_cmd_fetch
+int cmd_fetch(const struct command *self, int argc, char **argv);
+#include "rdmactl/cmd_fetch.c"
+
+struct cli cli = {.dir = "/nowhere"};
+
+Test(fetch, time_in_which_nobody_took_the_output_is_not_the_daemons) {
+    struct fetch f = {.bytes = 2 * SLOTS * PIECE, .pieces = 2 * SLOTS};
+    next = SLOTS - 1;
+    cr_assert_eq(ask(&f), EXIT_GOOD);
+    for (unsigned i = 0; i < SLOTS; i++)
+        cr_assert_eq(arrive(&f), EXIT_GOOD);
+    cr_assert_eq(drain(&f), EXIT_GOOD);
+    cr_assert_geq(now, 100, "the output was slow");
+    cr_assert_eq(ask(&f), EXIT_GOOD);
+    cr_assert_eq(arrive(&f), ARGS_RUN, "the daemon is blamed for what it was not asked");
+    now += PATIENCE_ACT_MS / 1000 - 1;
+    cr_assert_eq(arrive(&f), ARGS_RUN);
+    now += 1;
+    cr_assert_eq(arrive(&f), EXIT_FAILED, "and for ever it need not be waited for");
+}
