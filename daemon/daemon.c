@@ -33,6 +33,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -329,6 +330,13 @@ static void free_event(struct event *e) {
 /* Every session, lease and peer has ended, or none ever was. */
 static void stop(struct daemon *d) {
     struct state *st = &d->state;
+    /* Whoever asks once more finds it ending: libevent would give the signal its default back. */
+    sigset_t asked;
+    sigemptyset(&asked);
+    sigaddset(&asked, SIGTERM);
+    sigaddset(&asked, SIGINT);
+    sigaddset(&asked, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &asked, NULL);
     free_event(d->term);
     free_event(d->interrupt);
     free_event(d->hangup);
