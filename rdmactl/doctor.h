@@ -57,7 +57,8 @@ unsigned names_in(const struct exam *e, const char *path, struct names *out);
 /* ---- doctor_daemon.c: the daemon and its sockets --------------------------------------------- */
 
 check_run check_runtime_dir, check_control, check_client_socket, check_permission, check_version;
-check_run check_fabric, check_peers, check_listen, check_fds, check_limits, check_workers, check_retries;
+check_run check_fabric, check_peers, check_listen, check_fds, check_limits, check_workers,
+    check_retries;
 
 /* ---- doctor_rdma.c: devices, as /sys, /dev and /proc tell of them ---------------------------- */
 
