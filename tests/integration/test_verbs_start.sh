@@ -172,16 +172,21 @@ else
 fi
 prefix=()
 
-echo "* a peer with another fabric"
+echo "* a peer without RDMA"
 with tcp '{"fabric": "tcp"}'
+with strict '{"fabric": "verbs", "peer": {"fallback_tcp": false}}'
 with verbs '{"fabric": "verbs"}'
 "$rdmactl" -d "$work/tcp" share "$work/file" >"$work/uri" 2>"$work/share.log" &
 pids+=($!)
 uri=$(first_line "$work/uri" $!)
-if timeout "$patience" "$rdmactl" -d "$work/verbs" fetch "$uri" -o "$work/none" >"$work/said" 2>&1; then
-    fail "fetched from a peer of another fabric"
+if timeout "$patience" "$rdmactl" -d "$work/strict" fetch "$uri" -o "$work/none" >"$work/said" 2>&1; then
+    fail "fetched over tcp, which is forbidden"
 fi
-says "$work/said" tcp verbs '"fabric"'
+says "$work/said" 'only tcp' 'only verbs' 'peer.fallback_tcp'
+"$rdmactl" -d "$work/verbs" fetch "$uri" -o "$work/fetched" >"$work/said" 2>&1 || fail "fetch: $(<"$work/said")"
+cmp "$work/file" "$work/fetched" || fail "other bytes"
+says "$work/said" 'fabric tcp'
+says "$work/verbs.log" 'agreed on tcp instead of verbs' 'the setting fabric is "tcp"'
 fabric_is tcp tcp
 fabric_is verbs verbs
 
