@@ -3,6 +3,7 @@
 #
 # include_rules.sh [TREE]: what may include what (docs/ARCHITECTURE.md says why).
 # include_rules.sh --self-test: breaks each rule in a copy of the tree and requires that it shows.
+# Both go on to circles.py: no circle of files inside a folder.
 #
 # The rules are a table: a directory, and the paths that its files may include in quotes. Public
 # headers (<rdmad/...>) are open to all; a file of the same directory always is. Directories that
@@ -167,7 +168,7 @@ self_test() {
         mkdir -p "$tree/x/$(dirname "$file")"
         # Before and after it stand lines that are in order: the rule must name the right one.
         printf '#include <stdio.h>\n# include %s\n#include <rdmad/abi.h>\n' "$include" >"$tree/x/$file"
-        if output=$("$0" "$tree/x") || ! grep -qF "$file:2: " <<<"$output"; then
+        if output=$(check_tree "$tree/x") || ! grep -qF "$file:2: " <<<"$output"; then
             echo "not noticed: $file including $include"
             undone=1
         fi
@@ -176,7 +177,16 @@ self_test() {
     return "$undone"
 }
 
+code=0
 case ${1:-} in
---self-test) self_test ;;
-*) check_tree "${1:-$here}" ;;
+--self-test)
+    self_test || code=1
+    "$here/tests/circles.py" --self-test || code=1
+    ;;
+*)
+    tree=$(cd "${1:-$here}" && pwd)
+    (check_tree "$tree") || code=1
+    "$here/tests/circles.py" "$tree" || code=1
+    ;;
 esac
+exit "$code"
