@@ -33,7 +33,6 @@ NOT_YET = {
     "daemon/op": (29, "the engine knows of notifications and channels"),
     "daemon/peer": (22, "the connection holds the bottom and the dispatch"),
     "daemon/porter": (7, "internal.h declares for all"),
-    "daemon/serve": (12, "the table of handlers holds the replies, too"),
     "daemon/state": (15, "a session holds the bottom and the end of everything"),
     "libclient": (21, "rings, control and events are one another's"),
 }

@@ -4,7 +4,9 @@
  */
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
+#include "daemon/serve/unsent.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
 #include <inttypes.h>

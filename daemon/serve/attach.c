@@ -9,6 +9,7 @@
 #include "daemon/serve/attach.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/state/handle.h"
 #include <inttypes.h>

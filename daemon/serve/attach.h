@@ -7,7 +7,7 @@
 #define RDMAD_SERVE_ATTACH_H
 
 #include "common/uri.h"
-#include "daemon/serve/serve.h"
+#include "daemon/serve/reply.h"
 #include "daemon/state/handle.h"
 
 struct attach_call { /* holds the session */

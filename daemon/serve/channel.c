@@ -9,6 +9,7 @@
 #include "daemon/state/channel.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include <inttypes.h>
 #include <stdio.h>

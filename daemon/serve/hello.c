@@ -3,7 +3,7 @@
  * hello.c - the first message: the client says its name, the daemon says how things are here.
  */
 #include "daemon/base/log.h"
-#include "daemon/serve/serve.h"
+#include "daemon/serve/handlers.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>

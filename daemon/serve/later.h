@@ -5,7 +5,7 @@
 #ifndef RDMAD_SERVE_LATER_H
 #define RDMAD_SERVE_LATER_H
 
-#include "daemon/serve/serve.h"
+#include "daemon/serve/reply.h"
 
 /* NULL: out of memory, and the request has been failed. */
 struct request *later_new(const struct request *rq);

@@ -9,6 +9,7 @@
  */
 #include "daemon/state/lease.h"
 #include "daemon/base/clock.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/state/handle.h"
 #include <inttypes.h>

@@ -8,6 +8,7 @@
 #include "daemon/state/names.h"
 #include "common/uri.h"
 #include "daemon/peer/peer.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include <inttypes.h>
 #include <stdlib.h>

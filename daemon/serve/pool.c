@@ -3,6 +3,7 @@
  * pool.c - pools made, made ready and given back.
  */
 #include "daemon/state/pool.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 
 static void created(void *arg, struct pool *pool, int fd, const struct error *result) {

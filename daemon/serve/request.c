@@ -9,6 +9,7 @@
  */
 #include "daemon/peer/peer.h"
 #include "daemon/serve/attach.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/state/budget.h"
 #include "daemon/state/service.h"

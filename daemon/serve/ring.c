@@ -3,6 +3,7 @@
  * ring.c - rings made and given back.
  */
 #include "daemon/ipc/ring.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/state/ring_object.h"
 #include <inttypes.h>

@@ -10,6 +10,7 @@
 #include "daemon/serve/serve.h"
 #include "daemon/base/offload.h"
 #include "daemon/ipc/porter.h"
+#include "daemon/serve/handlers.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -174,24 +175,4 @@ void serve_message(struct session *s, const void *data, size_t size, int *fds, u
     uid_t uid = s->uid;
     take_message(s, data, size, fds, nfds); /* the session may be gone with it */
     close_memory(st, uid, fds, nfds);
-}
-
-void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
-                 unsigned nfds) {
-    session_send(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, body, size, fds,
-                 nfds);
-}
-
-void serve_fail(const struct request *rq, const struct error *why) {
-    session_send_error(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, why);
-}
-
-bool serve_text_ok(const char *field, size_t size) {
-    size_t n = strnlen(field, size);
-    if (n == size)
-        return false;
-    for (; n < size; n++)
-        if (field[n])
-            return false;
-    return true;
 }

@@ -3,6 +3,7 @@
  * service.c - names at which a session takes connections and requests: listen and close.
  */
 #include "daemon/state/service.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/state/budget.h"
 #include <inttypes.h>

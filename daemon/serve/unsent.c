@@ -3,6 +3,7 @@
  * unsent.c - an answer whose descriptors could not be passed on: what it tells of is given back,
  * and then the request fails.
  */
+#include "daemon/serve/unsent.h"
 #include "daemon/base/log.h"
 #include "daemon/serve/later.h"
 #include "daemon/state/pool.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Any packet is either answered once or handed to one handler with a whole body. */
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
 #include <stdlib.h>
 #include <string.h>

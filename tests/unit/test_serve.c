@@ -4,6 +4,7 @@
  * well-formed one reaches exactly its handler. Handlers and the way back are the test's own.
  */
 #include "daemon/ipc/porter.h"
+#include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
 #include <criterion/criterion.h>
 #include <string.h>

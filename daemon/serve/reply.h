@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reply.h - one request of a client, and the one answer that it gets.
+ */
+#ifndef RDMAD_SERVE_REPLY_H
+#define RDMAD_SERVE_REPLY_H
+
+#include "daemon/state/session.h"
+#include <rdmad/wire.h>
+
+struct request { /* small, copied by handlers that reply later (later.h) */
+    struct session *session;
+    uint16_t type;
+    uint32_t seq;
+    int *fd; /* of a message that comes with a descriptor: who keeps it puts -1 there */
+};
+
+void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
+                 unsigned nfds);
+void serve_fail(const struct request *rq, const struct error *why);
+
+/* Whether a fixed text field is NUL-terminated and zero-filled after that. */
+bool serve_text_ok(const char *field, size_t size);
+
+#endif
