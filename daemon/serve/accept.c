@@ -44,11 +44,11 @@ static void on_lost(void *user) {
     session_close(user, &why);
 }
 
-static const struct conn_events events = {.packet = on_packet,
-                                          .lost = on_lost,
-                                          .unsent = on_unsent,
-                                          .closed = on_closed,
-                                          .drained = on_drained};
+static const struct conn_events accept_events = {.packet = on_packet,
+                                                 .lost = on_lost,
+                                                 .unsent = on_unsent,
+                                                 .closed = on_closed,
+                                                 .drained = on_drained};
 
 /* Says why there is no session to somebody who has not asked anything yet. */
 static void turn_away(struct conn *c, const struct error *why) {
@@ -69,9 +69,9 @@ static void turn_away(struct conn *c, const struct error *why) {
     conn_close(c);
 }
 
-static struct conn *take(struct state *st, int fd) {
+static struct conn *accept_conn(struct state *st, int fd) {
     struct conn *c = NULL;
-    if (conn_new(st->base, st->porter, fd, &events, NULL, &c))
+    if (conn_new(st->base, st->porter, fd, &accept_events, NULL, &c))
         LOG_LIMITED(WARNING, ("a client could not be taken: out of memory"));
     return c;
 }
@@ -91,7 +91,7 @@ void serve_accept(void *state, int fd) {
     struct state *st = state;
     struct session *s;
     struct error why = {0};
-    struct conn *c = take(st, fd);
+    struct conn *c = accept_conn(st, fd);
     if (!c)
         return;
     const struct conn_peer *peer = conn_peer(c);
@@ -105,7 +105,7 @@ void serve_accept(void *state, int fd) {
 
 void serve_refuse(void *state, int fd) {
     struct error why;
-    struct conn *c = take(state, fd);
+    struct conn *c = accept_conn(state, fd);
     if (!c)
         return;
     error_set(&why, RDMAD_E_LIMIT,

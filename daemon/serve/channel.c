@@ -21,7 +21,7 @@ struct channel_call {
     struct channel *channel; /* gone when it came to nothing */
 };
 
-static void opened(void *arg, const struct error *result) {
+static void channel_open_done(void *arg, const struct error *result) {
     struct channel_call *call = arg;
     struct session *s = call->rq.session;
 
@@ -52,7 +52,7 @@ static struct channel *end_new(const struct request *rq, uint32_t kind) {
     struct error err;
     if (!call) {
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a channel");
-    } else if (channel_new(rq->session, kind, opened, call, &ch, &err) == 0) {
+    } else if (channel_new(rq->session, kind, channel_open_done, call, &ch, &err) == 0) {
         *call = (struct channel_call){.rq = *rq, .channel = ch};
         session_hold(rq->session);
         return ch;

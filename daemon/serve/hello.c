@@ -19,7 +19,7 @@ static bool name_ok(const char *name) {
     return true;
 }
 
-static int check(const struct rdmad_hello_req *req, struct error *err) {
+static int hello_check(const struct rdmad_hello_req *req, struct error *err) {
     if (req->reserved)
         return error_set(err, RDMAD_E_RESERVED, "the reserved field of HELLO is not zero");
     if (!serve_text_ok(req->name, sizeof(req->name)))
@@ -45,7 +45,7 @@ void serve_hello(const struct request *rq, const void *body) {
     struct session *s = rq->session;
     const struct config *c = s->state->config;
     struct error err;
-    if (check(req, &err)) {
+    if (hello_check(req, &err)) {
         serve_fail(rq, &err);
         return;
     }

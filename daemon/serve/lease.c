@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int copy_terms(const struct rdmad_lease_grant_req *req, struct lease_terms *out,
-                      struct error *err) {
+static int lease_copy_terms(const struct rdmad_lease_grant_req *req, struct lease_terms *out,
+                            struct error *err) {
     if (!serve_text_ok(req->scope_peer, sizeof(req->scope_peer)) ||
         !serve_text_ok(req->name, sizeof(req->name)))
         return error_set(err, RDMAD_E_PROTOCOL,
@@ -80,7 +80,7 @@ void serve_lease_grant(const struct request *rq, const void *body) {
     struct error err;
 
     struct pool *pool = pool_find(rq->session, req->pool, &err);
-    if (!pool || copy_terms(req, &terms, &err) || lease_grant(pool, &terms, &l, &err)) {
+    if (!pool || lease_copy_terms(req, &terms, &err) || lease_grant(pool, &terms, &l, &err)) {
         serve_fail(rq, &err);
         return;
     }

@@ -47,8 +47,8 @@ static int parse_where(const struct session *s, const char *where, struct names_
     return 0;
 }
 
-static int parse(const struct session *s, const char *where, const char *prefix, const char *after,
-                 struct names_query *q, struct error *err) {
+static int names_parse(const struct session *s, const char *where, const char *prefix,
+                       const char *after, struct names_query *q, struct error *err) {
     int rc;
     if (!serve_text_ok(where, RDMAD_URI_MAX + 1) || !serve_text_ok(prefix, RDMAD_NAME_MAX + 1) ||
         !serve_text_ok(after, RDMAD_NAME_MAX + 1))
@@ -84,7 +84,7 @@ void serve_names_list(const struct request *rq, const void *body) {
     struct request *later;
     struct error err;
 
-    if (parse(rq->session, req->where, req->prefix, req->after, &q, &err))
+    if (names_parse(rq->session, req->where, req->prefix, req->after, &q, &err))
         serve_fail(rq, &err);
     else if (!q.host[0])
         list_here(rq, &q);
@@ -102,25 +102,26 @@ struct client_watch {
     struct request *later; /* not answered yet */
 };
 
-static struct client_watch *of(struct watch *w) {
+static struct client_watch *client_watch_of(struct watch *w) {
     return container_of(w, struct client_watch, watch);
 }
 
-static bool lags(struct watch *w) {
-    return session_lags(of(w)->session);
+static bool client_watch_lags(struct watch *w) {
+    return session_lags(client_watch_of(w)->session);
 }
 
-static void tell(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
-    struct rdmad_ev_name ev = {.watch = of(w)->number, .gone = what, .entry = *entry};
-    session_send(of(w)->session, RDMAD_EV_NAME, 0, &ev, sizeof(ev), NULL, 0);
+static void client_watch_tell(struct watch *w, const struct rdmad_name_entry *entry,
+                              enum name_news what) {
+    struct rdmad_ev_name ev = {.watch = client_watch_of(w)->number, .gone = what, .entry = *entry};
+    session_send(client_watch_of(w)->session, RDMAD_EV_NAME, 0, &ev, sizeof(ev), NULL, 0);
 }
 
-static void more(struct watch *w, unsigned count) {
-    if (of(w)->ask)
-        peer_watch_more(of(w)->ask, count);
+static void client_watch_more(struct watch *w, unsigned count) {
+    if (client_watch_of(w)->ask)
+        peer_watch_more(client_watch_of(w)->ask, count);
 }
 
-static void watch_free(struct client_watch *cw) {
+static void client_watch_free(struct client_watch *cw) {
     watch_end(&cw->watch);
     list_remove(&cw->watch.of_session);
     cw->session->nwatches--;
@@ -131,13 +132,16 @@ static void watch_free(struct client_watch *cw) {
     free(cw);
 }
 
-static void over(struct watch *w, int reason) {
-    struct rdmad_ev_name ev = {.watch = of(w)->number, .gone = 1, .reason = reason};
-    session_send(of(w)->session, RDMAD_EV_NAME, 0, &ev, sizeof(ev), NULL, 0);
-    watch_free(of(w));
+static void client_watch_over(struct watch *w, int reason) {
+    struct rdmad_ev_name ev = {.watch = client_watch_of(w)->number, .gone = 1, .reason = reason};
+    session_send(client_watch_of(w)->session, RDMAD_EV_NAME, 0, &ev, sizeof(ev), NULL, 0);
+    client_watch_free(client_watch_of(w));
 }
 
-static const struct watch_ops client_ops = {.lags = lags, .tell = tell, .more = more, .over = over};
+static const struct watch_ops client_ops = {.lags = client_watch_lags,
+                                            .tell = client_watch_tell,
+                                            .more = client_watch_more,
+                                            .over = client_watch_over};
 
 void serve_names_go_on(struct session *s) {
     list_for_each_safe (node, &s->watches)
@@ -157,14 +161,14 @@ static void begun(void *arg, const struct error *result) {
     if (result->code) {
         cw->ask = NULL;
         serve_fail(later, result);
-        watch_free(cw);
+        client_watch_free(cw);
     } else {
         answer_watch(cw, later);
     }
     later_free(later);
 }
 
-static struct client_watch *watch_new(const struct request *rq, struct error *err) {
+static struct client_watch *client_watch_new(const struct request *rq, struct error *err) {
     struct session *s = rq->session;
     struct client_watch *cw = NULL;
     if (s->nwatches >= WATCHES_MAX)
@@ -186,7 +190,8 @@ void serve_names_watch(const struct request *rq, const void *body) {
     struct client_watch *cw;
     struct error err;
 
-    if (parse(s, req->where, req->prefix, nothing, &q, &err) || !(cw = watch_new(rq, &err))) {
+    if (names_parse(s, req->where, req->prefix, nothing, &q, &err) ||
+        !(cw = client_watch_new(rq, &err))) {
         serve_fail(rq, &err);
         return;
     }
@@ -199,7 +204,7 @@ void serve_names_watch(const struct request *rq, const void *body) {
         return;
     cw->later = later_new(rq);
     if (!cw->later) {
-        watch_free(cw);
+        client_watch_free(cw);
         return;
     }
     struct peer_ask *ask = peer_watch(s, &q, &cw->watch, begun, cw);
@@ -211,10 +216,10 @@ void serve_names_unwatch(const struct request *rq, const void *body) {
     const struct rdmad_names_unwatch_req *req = body;
     struct error err;
     list_for_each (node, &rq->session->watches) {
-        struct client_watch *cw = of(list_entry(node, struct watch, of_session));
+        struct client_watch *cw = client_watch_of(list_entry(node, struct watch, of_session));
         if (cw->number != req->watch || cw->later)
             continue;
-        watch_free(cw);
+        client_watch_free(cw);
         serve_reply(rq, NULL, 0, NULL, 0);
         return;
     }

@@ -6,7 +6,7 @@
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 
-static void created(void *arg, struct pool *pool, int fd, const struct error *result) {
+static void pool_create_done(void *arg, struct pool *pool, int fd, const struct error *result) {
     struct request *rq = arg;
     if (result->code) {
         serve_fail(rq, result);
@@ -27,7 +27,7 @@ void serve_pool_create(const struct request *rq, const void *body) {
     }
     struct request *later = later_new(rq);
     if (later)
-        pool_create(rq->session, req->bytes, req->flags, created, later);
+        pool_create(rq->session, req->bytes, req->flags, pool_create_done, later);
 }
 
 void serve_pool_import(const struct request *rq, const void *body) {
@@ -44,7 +44,7 @@ void serve_pool_import(const struct request *rq, const void *body) {
         return;
     int fd = *rq->fd;
     *rq->fd = -1;
-    pool_import(rq->session, fd, req->bytes, created, later);
+    pool_import(rq->session, fd, req->bytes, pool_create_done, later);
 }
 
 void serve_pool_ready(const struct request *rq, const void *body) {

@@ -18,8 +18,8 @@
 
 /* ---- the request --------------------------------------------------------------------------- */
 
-static int check(const struct rdmad_lease_request_req *req, struct rdmad_uri *uri,
-                 struct request_terms *terms, struct error *err) {
+static int request_check(const struct rdmad_lease_request_req *req, struct rdmad_uri *uri,
+                         struct request_terms *terms, struct error *err) {
     *terms = (struct request_terms){.bytes = req->bytes,
                                     .ttl_ns = req->ttl_ns,
                                     .rights = req->rights ? req->rights : RDMAD_RIGHTS_DEFAULT};
@@ -38,16 +38,16 @@ static int check(const struct rdmad_lease_request_req *req, struct rdmad_uri *ur
 }
 
 /* The session closes while the budget makes its lease. */
-static void cancel(struct handle *h) {
+static void request_cancel(struct handle *h) {
     struct attach_call *call = h->peer_record;
     call->handle = NULL;
     h->ops = NULL;
     handle_free(h);
 }
 
-static const struct handle_ops waiting = {.cancel = cancel};
+static const struct handle_ops waiting = {.cancel = request_cancel};
 
-static void granted(void *arg, struct lease *l, const struct error *result) {
+static void request_granted(void *arg, struct lease *l, const struct error *result) {
     struct attach_call *call = arg;
     struct error err = *result;
 
@@ -85,7 +85,7 @@ static void request_here(struct attach_call *call, const struct rdmad_uri *uri,
     } else {
         call->handle->ops = &waiting;
         call->handle->peer_record = call;
-        budget_request(sv->budget, &ask, granted, call);
+        budget_request(sv->budget, &ask, request_granted, call);
     }
 }
 
@@ -97,7 +97,7 @@ void serve_lease_request(const struct request *rq, const void *body) {
     struct rdmad_uri uri;
     struct error err;
 
-    if (check(req, &uri, &terms, &err)) {
+    if (request_check(req, &uri, &terms, &err)) {
         serve_fail(rq, &err);
         return;
     }

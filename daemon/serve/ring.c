@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-static int check(const struct rdmad_ring_create_req *req, struct error *err) {
+static int ring_check(const struct rdmad_ring_create_req *req, struct error *err) {
     if (req->reserved)
         return error_set(err, RDMAD_E_RESERVED, "the reserved field of a ring request is not zero");
     if (req->sq_entries == 0 || req->sq_entries > RDMAD_RING_MAX_ENTRIES ||
@@ -22,8 +22,8 @@ static int check(const struct rdmad_ring_create_req *req, struct error *err) {
     return 0;
 }
 
-static void created(void *arg, struct ring_object *ro, const int fds[RING_FDS],
-                    const struct error *result) {
+static void ring_create_done(void *arg, struct ring_object *ro, const int fds[RING_FDS],
+                             const struct error *result) {
     struct request *rq = arg;
     if (result->code) {
         serve_fail(rq, result);
@@ -41,13 +41,13 @@ static void created(void *arg, struct ring_object *ro, const int fds[RING_FDS],
 void serve_ring_create(const struct request *rq, const void *body) {
     const struct rdmad_ring_create_req *req = body;
     struct error err;
-    if (check(req, &err)) {
+    if (ring_check(req, &err)) {
         serve_fail(rq, &err);
         return;
     }
     struct request *later = later_new(rq);
     if (later)
-        ring_object_create(rq->session, req->sq_entries, req->cq_entries, created, later);
+        ring_object_create(rq->session, req->sq_entries, req->cq_entries, ring_create_done, later);
 }
 
 void serve_ring_ready(const struct request *rq, const void *body) {

@@ -100,7 +100,7 @@ static unsigned descriptors_of(uint16_t type) {
 }
 
 /* The porter hands on nothing else. */
-static int check_memfd(int fd, struct error *err) {
+static int check_import(int fd, struct error *err) {
     if (fd == PORTER_NO_PLACE)
         return error_set(
             err, RDMAD_E_LIMIT,
@@ -135,7 +135,7 @@ static int check_context(const struct session *s, const struct rdmad_msg_header 
         return error_set(err, RDMAD_E_PROTOCOL, "the first message of a session must be HELLO");
     if (s->greeted && h->type == RDMAD_MSG_HELLO)
         return error_set(err, RDMAD_E_PROTOCOL, "this session has said HELLO before");
-    return want ? check_memfd(fds[0], err) : 0;
+    return want ? check_import(fds[0], err) : 0;
 }
 
 static void take_message(struct session *s, const void *data, size_t size, int *fds,

@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int copy_terms(const struct rdmad_service_listen_req *req, struct service_terms *out,
-                      struct error *err) {
+static int service_copy_terms(const struct rdmad_service_listen_req *req, struct service_terms *out,
+                              struct error *err) {
     if (!serve_text_ok(req->scope_peer, sizeof(req->scope_peer)) ||
         !serve_text_ok(req->name, sizeof(req->name)))
         return error_set(err, RDMAD_E_PROTOCOL,
@@ -38,7 +38,7 @@ void serve_service_listen(const struct request *rq, const void *body) {
     struct service *sv;
     struct error err;
 
-    if (copy_terms(req, &terms, &err) || service_listen(rq->session, &terms, &sv, &err)) {
+    if (service_copy_terms(req, &terms, &err) || service_listen(rq->session, &terms, &sv, &err)) {
         serve_fail(rq, &err);
         return;
     }
