@@ -148,6 +148,14 @@ void conn_wants_send(struct conn *c) {
         list_append(&c->tcp->sending, &c->sending);
 }
 
+size_t conn_room_in(struct conn *c) {
+    return share_room_in(&c->tcp->shares, c->share);
+}
+
+size_t conn_room_out(struct conn *c) {
+    return share_room_out(&c->tcp->shares, c->share);
+}
+
 /* ---- receiving --------------------------------------------------------------------------- */
 
 static void dest_advance(struct conn *c, uint32_t n) {
@@ -297,7 +305,7 @@ static bool read_failed(struct conn *c, ssize_t n) {
 
 static void parse_and_pay(struct conn *c) {
     parse(c);
-    share_moved_in(c, c->cost);
+    share_moved_in(&c->tcp->shares, c->share, c->cost);
     c->cost = 0;
 }
 
@@ -307,7 +315,7 @@ void conn_serve(struct conn *c) {
     if (c->blocked)
         parse_and_pay(c);
     while (!c->closed && !c->blocked) {
-        if (share_room_in(c) == 0) {
+        if (conn_room_in(c) == 0) {
             c->more = true;
             conn_heat(c);
             return;
@@ -322,7 +330,7 @@ void conn_serve(struct conn *c) {
                 continue;
             return;
         }
-        share_moved_in(c, (size_t)n);
+        share_moved_in(&c->tcp->shares, c->share, (size_t)n);
         c->idle_polls = 0;
         c->heard_ns = c->tcp->now_ns;
         c->tcp->progress++;
@@ -364,7 +372,7 @@ void conn_flush(struct conn *c) {
         return;
     if (c->role->before_send)
         c->role->before_send(c);
-    while (!c->closed && !outq_empty(&c->out) && !c->stuck && share_room_out(c) > 0) {
+    while (!c->closed && !outq_empty(&c->out) && !c->stuck && conn_room_out(c) > 0) {
         size_t asked;
         ssize_t n = outq_send(&c->out, c->fd, c->careful ? 1 : UINT32_MAX, &asked);
         if (n < 0) {
@@ -373,7 +381,7 @@ void conn_flush(struct conn *c) {
             break;
         }
         c->careful = false;
-        share_moved_out(c, (size_t)n);
+        share_moved_out(&c->tcp->shares, c->share, (size_t)n);
         c->tcp->progress++;
         c->stuck = (size_t)n < asked;
     }

@@ -2,18 +2,15 @@
 /*
  * share.c - how much of a poll is whose.
  *
- * Bytes are counted each way, and frames as some more (conn->cost). All connections that a peer
- * made have one budget together, so that nobody gets more of a worker for having more of them; a
- * link of ours has its own, for what comes by it was asked for. A poll as a whole has one, too. A
- * read is not cut short by a budget: what it was too much comes off the next poll's.
- *
- * Who is left out goes first in the next poll (tcp.c), which is at once.
+ * A share is brought to the present poll when it is asked for: what it moved beyond the budgets of
+ * the polls since is owed still.
  */
-#include "daemon/fabric/tcp/tcp.h"
+#include "daemon/fabric/tcp/share.h"
+#include <assert.h>
 #include <stdlib.h>
 
-struct share *share_join(struct tcp *t, uint64_t peer) {
-    list_for_each (pos, &t->shares) {
+struct share *share_join(struct shares *all, uint64_t peer) {
+    list_for_each (pos, &all->peers) {
         struct share *s = list_entry(pos, struct share, node);
         if (s->peer == peer) {
             s->conns++;
@@ -25,11 +22,12 @@ struct share *share_join(struct tcp *t, uint64_t peer) {
         return NULL;
     s->peer = peer;
     s->conns = 1;
-    list_append(&t->shares, &s->node);
+    list_append(&all->peers, &s->node);
     return s;
 }
 
 void share_leave(struct share *s) {
+    assert(s->conns > 0);
     if (--s->conns)
         return;
     list_remove(&s->node);
@@ -40,17 +38,16 @@ static uint64_t owed(uint64_t moved, uint64_t paid) {
     return moved > paid ? moved - paid : 0;
 }
 
-/* Brings it to the present poll. */
-static void begin(const struct tcp *t, struct share *s, uint64_t budget) {
-    uint64_t polls = t->polls - s->poll;
-    s->poll = t->polls;
+static void share_begin(struct share *s, uint64_t poll, uint64_t budget) {
+    uint64_t polls = poll - s->poll;
+    s->poll = poll;
     s->in = owed(s->in, polls * budget);
     s->out = owed(s->out, polls * budget);
 }
 
-static void begin_both(struct conn *c) {
-    begin(c->tcp, c->share, TCP_SHARE_BUDGET);
-    begin(c->tcp, &c->tcp->all, TCP_POLL_BUDGET);
+static void shares_begin(struct shares *all, struct share *s) {
+    share_begin(s, all->poll, TCP_SHARE_BUDGET);
+    share_begin(&all->all, all->poll, TCP_POLL_BUDGET);
 }
 
 static size_t room(uint64_t of_share, uint64_t of_all) {
@@ -59,22 +56,22 @@ static size_t room(uint64_t of_share, uint64_t of_all) {
     return own < all ? own : all;
 }
 
-size_t share_room_in(struct conn *c) {
-    begin_both(c);
-    return room(c->share->in, c->tcp->all.in);
+size_t share_room_in(struct shares *all, struct share *s) {
+    shares_begin(all, s);
+    return room(s->in, all->all.in);
 }
 
-size_t share_room_out(struct conn *c) {
-    begin_both(c);
-    return room(c->share->out, c->tcp->all.out);
+size_t share_room_out(struct shares *all, struct share *s) {
+    shares_begin(all, s);
+    return room(s->out, all->all.out);
 }
 
-void share_moved_in(struct conn *c, size_t bytes) {
-    c->share->in += bytes;
-    c->tcp->all.in += bytes;
+void share_moved_in(struct shares *all, struct share *s, size_t bytes) {
+    s->in += bytes;
+    all->all.in += bytes;
 }
 
-void share_moved_out(struct conn *c, size_t bytes) {
-    c->share->out += bytes;
-    c->tcp->all.out += bytes;
+void share_moved_out(struct shares *all, struct share *s, size_t bytes) {
+    s->out += bytes;
+    all->all.out += bytes;
 }

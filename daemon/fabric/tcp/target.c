@@ -370,7 +370,7 @@ static const struct role target_role = {
 int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
                   const struct sockaddr_storage *address) {
     struct target *t = calloc(1, sizeof *t);
-    struct share *share = t ? share_join(tcp, peer) : NULL;
+    struct share *share = t ? share_join(&tcp->shares, peer) : NULL;
     if (!share) {
         free(t);
         return RDMAD_E_NOMEM;

@@ -76,7 +76,7 @@ static void flush_all(struct tcp *t) {
     list_splice(&now, &t->sending);
     while ((node = list_pop(&now))) {
         struct conn *c = list_entry(node, struct conn, sending);
-        if (share_room_out(c) > 0)
+        if (conn_room_out(c) > 0)
             conn_flush(c);
         else
             list_append(&left_out, node);
@@ -91,7 +91,7 @@ static void serve_hot(struct tcp *t) {
     list_splice(&now, &t->hot);
     while ((node = list_pop(&now))) {
         struct conn *c = list_entry(node, struct conn, hot);
-        if (share_room_in(c) == 0) {
+        if (conn_room_in(c) == 0) {
             c->more = true;
             list_append(&left_out, node);
             continue;
@@ -121,7 +121,7 @@ static void ask_epoll(struct tcp *t) {
 static unsigned tcp_poll(struct fabric *f) {
     struct tcp *t = tcp_of(f);
     t->progress = 0;
-    t->polls++;
+    t->shares.poll++;
     t->now_ns = t->env->now_ns(t->env->user);
     empty_graves(t);
     complete_doomed(t);
@@ -193,7 +193,7 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&t->sending);
     list_init(&t->doomed);
     list_init(&t->graves);
-    list_init(&t->shares);
+    list_init(&t->shares.peers);
     list_init(&t->listener.grave);
     slots_init(&t->windows, MAX_WINDOWS);
     t->now_ns = env->now_ns(env->user);

@@ -36,6 +36,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/tcp/frame.h"
 #include "daemon/fabric/tcp/outq.h"
+#include "daemon/fabric/tcp/share.h"
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -44,13 +45,11 @@
 #define TCP_STAGING (256u << 10) /* receive buffer of a connection */
 #define TCP_LOOKAHEAD 4096u      /* of staging offered to the kernel while payloads are bulky, */
 #define TCP_BULKY (16u << 10)    /* which they are from this on: not to pass through staging */
-#define TCP_SHARE_BUDGET (1u << 20) /* bytes, each way, that a peer may move in a poll */
-#define TCP_POLL_BUDGET (4u << 20)  /* and all of them */
-#define TCP_HOT_POLLS 1024u         /* a connection is read without asking epoll for so long */
-#define TCP_EPOLL_EVERY 32u         /* polls between looks at the others */
-#define TCP_CONNS_PER_PEER 64u      /* accepted connections and unused offers together */
-#define TCP_FRAME_COST 64u          /* what a request counts of that besides its bytes */
-#define TCP_SEND_COST 256u          /* a small SEND, at least */
+#define TCP_HOT_POLLS 1024u      /* a connection is read without asking epoll for so long */
+#define TCP_EPOLL_EVERY 32u      /* polls between looks at the others */
+#define TCP_CONNS_PER_PEER 64u   /* accepted connections and unused offers together */
+#define TCP_FRAME_COST 64u       /* what a request counts of that besides its bytes */
+#define TCP_SEND_COST 256u       /* a small SEND, at least */
 #define TCP_ADDRESS_TEXT (INET6_ADDRSTRLEN + 10)
 
 /* Anything with a descriptor in the epoll set. */
@@ -58,15 +57,6 @@ struct source {
     void (*ready)(struct source *s, uint32_t events);
     void (*destroy)(struct source *s);
     struct list grave;
-};
-
-/* What moved of the present poll's budgets; share.c. */
-struct share {
-    struct list node; /* in tcp.shares: of a peer's targets */
-    uint64_t peer;
-    uint32_t conns;
-    uint64_t poll; /* the last that it moved something in */
-    uint64_t in, out;
 };
 
 struct tcp {
@@ -83,13 +73,11 @@ struct tcp {
     struct list sending; /* conns with something queued */
     struct list doomed;  /* ops refused in post, to be completed by poll */
     struct list graves;  /* ended sources whose memory goes with the next poll */
-    struct list shares;  /* of peers with targets */
-    struct share all;    /* of every connection */
+    struct shares shares;
     struct slots windows;
     uint64_t now_ns, next_timer_ns;
     uint8_t *scratch;     /* FRAME_MAX_PAYLOAD bytes that nobody reads */
     const uint8_t *zeros; /* as many that nobody can write */
-    uint64_t polls;
     unsigned turns, progress;
     bool slept; /* armed since the last poll */
 };
@@ -156,21 +144,15 @@ void conn_shut(struct conn *c); /* ends it silently; its owner buries it */
 void conn_lose(struct conn *c, int code, const char *why); /* ends it and tells role->lost */
 void conn_heat(struct conn *c);
 void conn_wants_send(struct conn *c);
+/* How much it may still move in this poll; 0: it is left out. */
+size_t conn_room_in(struct conn *c);
+size_t conn_room_out(struct conn *c);
 void conn_serve(struct conn *c); /* reads and parses, within its budget */
 void conn_flush(struct conn *c); /* sends, within its budget */
 int conn_watch(struct conn *c);  /* tells epoll what it waits for */
 bool conn_arm(struct conn *c);   /* the same before a sleep; false: it need not wait */
 int socket_prepare(int fd, const struct fabric_settings *s); /* options of a data connection */
 void address_text(char out[TCP_ADDRESS_TEXT], const struct sockaddr_storage *a);
-
-/* share.c */
-struct share *share_join(struct tcp *t, uint64_t peer); /* NULL: out of memory */
-void share_leave(struct share *s);
-/* How much the connection may still move in this poll; 0: it is left out. */
-size_t share_room_in(struct conn *c);
-size_t share_room_out(struct conn *c);
-void share_moved_in(struct conn *c, size_t bytes);
-void share_moved_out(struct conn *c, size_t bytes);
 
 /* offer.c */
 int listener_open(struct tcp *t, struct error *err);
