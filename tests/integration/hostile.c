@@ -4,7 +4,8 @@
  */
 #include "tests/integration/hostile.h"
 
-#include "daemon/fabric/tcp/tcp.h"
+#include "daemon/fabric/tcp/blob.h"
+#include "daemon/fabric/tcp/frame.h"
 #include "tests/support/harness.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { PIECE = 64 << 10, BATCH = 4 };

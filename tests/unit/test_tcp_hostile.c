@@ -3,7 +3,7 @@
  * Strangers get nothing, a hostile peer hurts itself only, a hostile target completes nothing that
  * was not done.
  */
-#include "daemon/fabric/tcp/tcp.h"
+#include "daemon/fabric/tcp/blob.h"
 #include "tests/support/procs.h"
 #include "tests/unit/tcp_raw.h"
 #include <errno.h>

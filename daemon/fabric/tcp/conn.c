@@ -15,65 +15,12 @@
  * the connection lives: other clients' ops are on it.
  */
 #include "daemon/base/guard.h"
-#include "daemon/base/log.h"
 #include "daemon/fabric/tcp/tcp.h"
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-void address_text(char out[TCP_ADDRESS_TEXT], const struct sockaddr_storage *a) {
-    char host[INET6_ADDRSTRLEN] = "?";
-    if (a->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)a;
-        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-        snprintf(out, TCP_ADDRESS_TEXT, "[%s]:%u", host, ntohs(in6->sin6_port));
-    } else {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)a;
-        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        snprintf(out, TCP_ADDRESS_TEXT, "%s:%u", host, ntohs(in->sin_port));
-    }
-}
-
-static int option(int fd, int level, int name, int value) {
-    return setsockopt(fd, level, name, &value, sizeof value);
-}
-
-/* The kernel gives out the lowest number that is free, so a number says how many are in use. */
-static bool is_kept_for_others(int fd, const struct fabric_settings *s) {
-    if (!s->descriptors || (uint64_t)fd < s->descriptors)
-        return false;
-    LOG_LIMITED(WARNING,
-                ("no descriptor for one more data connection: those that are left are kept "
-                 "for clients; raise LimitNOFILE"));
-    errno = EMFILE;
-    return true;
-}
-
-int socket_prepare(int fd, const struct fabric_settings *s) {
-    if (is_kept_for_others(fd, s))
-        return RDMAD_E_SYSTEM;
-    /* A host without the algorithm is no reason to refuse a peer. */
-    const char *algorithm = s->congestion_control;
-    if (algorithm[0])
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, algorithm, (socklen_t)strlen(algorithm));
-
-    uint64_t dead_ms = s->dead_peer_ns / 1000000;
-    int ms = dead_ms < 1000 ? 1000 : dead_ms > 3600000 ? 3600000 : (int)dead_ms;
-    int idle_s = ms / 1000, probe_s = idle_s < 3 ? 1 : idle_s / 3;
-    return option(fd, IPPROTO_TCP, TCP_NODELAY, 1) ||
-                   option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms) ||
-                   option(fd, SOL_SOCKET, SO_KEEPALIVE, 1) ||
-                   option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s) ||
-                   option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s) ||
-                   option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3)
-               ? RDMAD_E_SYSTEM
-               : 0;
-}
 
 static void conn_ready(struct source *s, uint32_t events) {
     struct conn *c = container_of(s, struct conn, source);

@@ -25,6 +25,7 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
+#include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/tcp.h"
 #include <errno.h>
 #include <netdb.h>

@@ -15,6 +15,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/tcp.h"
 #include <errno.h>
 #include <netdb.h>
@@ -27,8 +28,6 @@
 #define BACKLOG 128
 #define ACCEPTS_A_TURN 16
 #define ACCEPT_PAUSE_NS (100 * NSEC_PER_MSEC)
-#define OFFER_VERSION 2u
-#define OFFER_BYTES (12u + FRAME_TOKEN_BYTES) /* version, zero, port, token, number */
 
 struct offer {
     struct list node;
@@ -82,7 +81,6 @@ void offer_drop(struct tcp *t, uint64_t peer, uint64_t number) {
     }
 }
 
-/* Our hello says nothing: who brings one with words in it uses another fabric. */
 /* Of the process, not of the worker: a peer that says that it has closed one names it by number
  * alone, and no other worker may take it for its own. */
 static uint64_t next_number(void) {
@@ -90,6 +88,7 @@ static uint64_t next_number(void) {
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
+/* Our hello says nothing: who brings one with words in it uses another fabric. */
 int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err) {
     struct tcp *t = container_of(f, struct tcp, base);
@@ -120,25 +119,8 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
     o->expires_ns = clock_after(now_ns, t->env->settings->token_ttl_ns);
     list_append(&t->offers, &o->node);
     timer_at(t, o->expires_ns);
-
-    uint16_t port = htole16(t->port);
-    *out = (struct fabric_blob){.size = OFFER_BYTES, .bytes = {OFFER_VERSION, 0}};
-    memcpy(out->bytes + 2, &port, sizeof port);
-    memcpy(out->bytes + 4, o->token, sizeof o->token);
-    word_put(out->bytes + 4 + FRAME_TOKEN_BYTES, o->number);
+    offer_put(out, t->port, o->token, o->number);
     return 0;
-}
-
-bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES],
-                uint64_t *number) {
-    if (b->size != OFFER_BYTES || b->bytes[0] != OFFER_VERSION || b->bytes[1] != 0)
-        return false;
-    uint16_t p;
-    memcpy(&p, b->bytes + 2, sizeof p);
-    *port = le16toh(p);
-    memcpy(token, b->bytes + 4, FRAME_TOKEN_BYTES);
-    *number = word_get(b->bytes + 4 + FRAME_TOKEN_BYTES);
-    return *port != 0 && *number != 0;
 }
 
 /* Every offer is compared with every byte, so time tells nothing about a token. */

@@ -37,8 +37,7 @@
 #include "daemon/fabric/tcp/frame.h"
 #include "daemon/fabric/tcp/outq.h"
 #include "daemon/fabric/tcp/share.h"
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include "daemon/fabric/tcp/socket.h"
 
 #define TCP_SMALL 2048u          /* payloads up to this are copied, larger ones go by reference */
 #define TCP_LONG (16u << 10)     /* likewise of SENDs: up to it two copies cost less */
@@ -50,7 +49,6 @@
 #define TCP_CONNS_PER_PEER 64u   /* accepted connections and unused offers together */
 #define TCP_FRAME_COST 64u       /* what a request counts of that besides its bytes */
 #define TCP_SEND_COST 256u       /* a small SEND, at least */
-#define TCP_ADDRESS_TEXT (INET6_ADDRSTRLEN + 10)
 
 /* Anything with a descriptor in the epoll set. */
 struct source {
@@ -151,8 +149,6 @@ void conn_serve(struct conn *c); /* reads and parses, within its budget */
 void conn_flush(struct conn *c); /* sends, within its budget */
 int conn_watch(struct conn *c);  /* tells epoll what it waits for */
 bool conn_arm(struct conn *c);   /* the same before a sleep; false: it need not wait */
-int socket_prepare(int fd, const struct fabric_settings *s); /* options of a data connection */
-void address_text(char out[TCP_ADDRESS_TEXT], const struct sockaddr_storage *a);
 
 /* offer.c */
 int listener_open(struct tcp *t, struct error *err);
@@ -162,9 +158,6 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err);
 void offers_drop(struct tcp *t, uint64_t peer);
 void offer_drop(struct tcp *t, uint64_t peer, uint64_t number);
-/* What a blob of offer says; false when it is none of this version. */
-bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES],
-                uint64_t *number);
 
 /* target.c, window.c */
 struct window {
@@ -208,7 +201,6 @@ bool tcp_window_close(struct fabric_window *w, int reason);
 struct window *window_check(struct tcp *t, const struct target *from, const struct frame *f,
                             int *status);
 void window_count(const struct tcp *t, struct window *w, const struct frame *f);
-bool key_read(const struct fabric_blob *b, uint32_t *slot, uint64_t *key);
 
 /* link.c, answer.c */
 struct pending {          /* a request on its way, in order of its number */

@@ -9,12 +9,10 @@
  * names it later is told that there is no such lease.
  */
 #include "daemon/base/clock.h"
+#include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/tcp.h"
 #include <stdlib.h>
 #include <sys/random.h>
-
-#define KEY_VERSION 1u
-#define KEY_BYTES 16u /* version, three zeros, slot, key */
 
 int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                     struct fabric_window **out, struct fabric_blob *key, struct error *err) {
@@ -42,11 +40,7 @@ int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                          "worker; end some leases first",
                          (unsigned long)spec->lease_id, t->windows.used, t->windows.max);
     }
-    uint32_t slot = htole32((uint32_t)w->handle);
-    uint64_t secret = htole64(w->key);
-    *key = (struct fabric_blob){.size = KEY_BYTES, .bytes = {KEY_VERSION}};
-    memcpy(key->bytes + 4, &slot, sizeof slot);
-    memcpy(key->bytes + 8, &secret, sizeof secret);
+    key_put(key, (uint32_t)w->handle, w->key);
     *out = &w->base;
     return 0;
 }
@@ -62,17 +56,6 @@ bool tcp_window_close(struct fabric_window *fw, int reason) {
         target_let_go(list_entry(pos, struct target, conn.node), w, reason);
     slots_remove(&t->windows, w->handle);
     free(w);
-    return true;
-}
-
-bool key_read(const struct fabric_blob *b, uint32_t *slot, uint64_t *key) {
-    if (b->size != KEY_BYTES || b->bytes[0] != KEY_VERSION || b->bytes[1] || b->bytes[2] ||
-        b->bytes[3])
-        return false;
-    memcpy(slot, b->bytes + 4, sizeof *slot);
-    memcpy(key, b->bytes + 8, sizeof *key);
-    *slot = le32toh(*slot);
-    *key = le64toh(*key);
     return true;
 }
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * socket.h - what data connections and the listener ask of a socket.
+ */
+#ifndef RDMAD_FABRIC_TCP_SOCKET_H
+#define RDMAD_FABRIC_TCP_SOCKET_H
+
+#include "daemon/fabric/fabric.h"
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#define TCP_ADDRESS_TEXT (INET6_ADDRSTRLEN + 10)
+
+int socket_prepare(int fd, const struct fabric_settings *s); /* options of a data connection */
+void address_text(char out[TCP_ADDRESS_TEXT], const struct sockaddr_storage *a);
+
+#endif
