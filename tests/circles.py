@@ -28,7 +28,6 @@ NOT_YET = {
     "daemon/config": (2, "the schema's table names its checks, and they look up its rows"),
     "daemon/ctl": (2, "ctl calls its connections' calls, and they answer by it"),
     "daemon/fabric/local": (2, "copy is told of by the instance that it is a part of"),
-    "daemon/fabric/tcp": (7, "the instance holds the bottom and the top"),
     "daemon/fabric/verbs": (28, "ways of connecting and of protecting are not yet tables; what broke is not yet a list"),
     "daemon/op": (29, "the engine knows of notifications and channels"),
     "daemon/peer": (22, "the connection holds the bottom and the dispatch"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What one poll serves has a bound, whoever has how many connections, and everybody gets a turn. */
-#include "daemon/fabric/tcp/tcp.h"
+#include "daemon/fabric/tcp/target.h"
 #include "tests/unit/tcp_raw.h"
 #include <poll.h>
 #include <sys/ioctl.h>

@@ -8,12 +8,9 @@
  * could complete an op whose memory still waits in our send queue. An answer that does not fit
  * loses the link.
  */
+#include "daemon/fabric/tcp/answer.h"
 #include "daemon/base/guard.h"
-#include "daemon/fabric/tcp/tcp.h"
-
-static struct link *link_of(struct conn *c) {
-    return container_of(c, struct link, conn);
-}
+#include "daemon/fabric/tcp/link.h"
 
 /* The oldest request, if f may be its answer. */
 static const char *oldest(struct link *l, const struct frame *f, struct pending **out) {
@@ -117,7 +114,7 @@ static const char *take_data(struct link *l, const struct frame *f, const uint8_
 }
 
 const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *payload) {
-    struct link *l = link_of(c);
+    struct link *l = link_of_conn(c);
     if (f->type == FRAME_ACK)
         return take_ack(l, f);
     if (f->type == FRAME_STATUS)
@@ -126,7 +123,7 @@ const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *p
 }
 
 const char *answer_begin(struct conn *c, const struct frame *f, const uint8_t *head) {
-    struct link *l = link_of(c);
+    struct link *l = link_of_conn(c);
     struct pending *p;
     (void)head;
     const char *wrong = data_check(l, f, &p);
@@ -140,11 +137,11 @@ const char *answer_begin(struct conn *c, const struct frame *f, const uint8_t *h
 }
 
 void answer_rx_fault(struct conn *c, const void *address) {
-    oldest_faulted(link_of(c), address);
+    oldest_faulted(link_of_conn(c), address);
 }
 
 void answer_end(struct conn *c) {
-    struct link *l = link_of(c);
+    struct link *l = link_of_conn(c);
     c->rx.dest = NULL;
     if (l->final)
         finish(l, &l->pending[l->head & l->mask], RDMAD_OK, RDMAD_DONE);

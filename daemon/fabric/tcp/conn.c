@@ -14,8 +14,8 @@
  * the stream where it was. The role learns of it, the memory is replaced by scratch or zeros, and
  * the connection lives: other clients' ops are on it.
  */
+#include "daemon/fabric/tcp/conn.h"
 #include "daemon/base/guard.h"
-#include "daemon/fabric/tcp/tcp.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -43,7 +43,7 @@ int conn_init(struct conn *c, struct tcp *t, const struct role *role, int fd, ui
     c->role = role;
     c->fd = fd;
     c->events = events;
-    list_init(&c->source.grave);
+    list_init(&c->source.ended);
     list_init(&c->node);
     list_init(&c->hot);
     list_init(&c->sending);

@@ -12,11 +12,14 @@
  * round trip, so it is hardly ever the oldest. When the process is out of descriptors accepting
  * pauses, or the ready listener would keep the worker from ever sleeping.
  */
+#include "daemon/fabric/tcp/offer.h"
 #include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/tcp/blob.h"
-#include "daemon/fabric/tcp/tcp.h"
+#include "daemon/fabric/tcp/frame.h"
+#include "daemon/fabric/tcp/socket.h"
+#include "daemon/fabric/tcp/target.h"
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -61,7 +64,7 @@ static void offers_expire(struct tcp *t, uint64_t now_ns) {
         if (now_ns >= o->expires_ns)
             offer_forget(o);
         else
-            timer_at(t, o->expires_ns);
+            tcp_timer_at(t, o->expires_ns);
     }
 }
 
@@ -118,7 +121,7 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
     o->number = next_number();
     o->expires_ns = clock_after(now_ns, t->env->settings->token_ttl_ns);
     list_append(&t->offers, &o->node);
-    timer_at(t, o->expires_ns);
+    tcp_timer_at(t, o->expires_ns);
     offer_put(out, t->port, o->token, o->number);
     return 0;
 }
@@ -147,7 +150,7 @@ static void stranger_destroy(struct source *s) {
 static void stranger_forget(struct stranger *s) {
     list_remove(&s->node);
     s->tcp->stranger_count--;
-    source_bury(s->tcp, &s->source);
+    source_end(s->tcp, &s->source);
 }
 
 static void stranger_refuse(struct stranger *s, const char *why) {
@@ -202,7 +205,7 @@ static bool stranger_add(struct tcp *t, int fd, const struct sockaddr_storage *a
         return false;
     s->source.ready = stranger_ready;
     s->source.destroy = stranger_destroy;
-    list_init(&s->source.grave);
+    list_init(&s->source.ended);
     s->tcp = t;
     s->fd = fd;
     s->address = *address;
@@ -212,7 +215,7 @@ static bool stranger_add(struct tcp *t, int fd, const struct sockaddr_storage *a
         free(s);
         return false;
     }
-    timer_at(t, s->expires_ns);
+    tcp_timer_at(t, s->expires_ns);
     list_append(&t->strangers, &s->node);
     if (++t->stranger_count > t->env->settings->max_strangers)
         stranger_refuse(list_entry(list_first(&t->strangers), struct stranger, node),
@@ -245,7 +248,7 @@ static void listener_ready(struct source *source, uint32_t events) {
             LOG_LIMITED(WARNING, ("cannot accept data connections: %s", strerror(errno)));
             listener_watch(t, 0);
             t->accept_again_ns = clock_after(t->now_ns, ACCEPT_PAUSE_NS);
-            timer_at(t, t->accept_again_ns);
+            tcp_timer_at(t, t->accept_again_ns);
         }
         /* Anything else is one visitor's broken connection, or nobody is there. */
         if (errno != ECONNABORTED && errno != EINTR)
@@ -315,12 +318,12 @@ void listener_timers(struct tcp *t) {
         if (t->now_ns >= s->expires_ns)
             stranger_refuse(s, "it showed no token in time");
         else
-            timer_at(t, s->expires_ns);
+            tcp_timer_at(t, s->expires_ns);
     }
     if (t->accept_again_ns && t->now_ns >= t->accept_again_ns) {
         t->accept_again_ns = 0;
         listener_watch(t, EPOLLIN);
     } else if (t->accept_again_ns) {
-        timer_at(t, t->accept_again_ns);
+        tcp_timer_at(t, t->accept_again_ns);
     }
 }

@@ -17,9 +17,9 @@
  * A request that is refused has its payload thrown away and its status sent; the connection lives.
  * A request that no engine of ours would send ends the connection.
  */
+#include "daemon/fabric/tcp/target.h"
 #include "daemon/base/guard.h"
 #include "daemon/base/log.h"
-#include "daemon/fabric/tcp/tcp.h"
 #include <stdlib.h>
 #include <sys/epoll.h>
 
@@ -104,7 +104,7 @@ static void serve_large_read(struct target *t, const struct frame *f, struct win
 /* The window that the frame may use, which counts it; NULL: it has been answered. */
 static struct window *window_for(struct target *t, const struct frame *f) {
     int status;
-    struct window *w = window_check(t->conn.tcp, t, f, &status);
+    struct window *w = window_check(t->conn.tcp, t->peer, t->number, f, &status);
     if (w)
         window_count(t->conn.tcp, w, f);
     else
@@ -254,7 +254,7 @@ static const char *target_begin(struct conn *c, const struct frame *f, const uin
     t->rx.status = RDMAD_OK;
     t->rx.touched = false;
     if (f->type == FRAME_WRITE)
-        t->rx.window = window_check(c->tcp, t, f, &t->rx.status);
+        t->rx.window = window_check(c->tcp, t->peer, t->number, f, &t->rx.status);
     if (t->rx.window) {
         window_count(c->tcp, t->rx.window, f);
         c->rx.dest = (uint8_t *)t->rx.window->spec.base + f->offset;
@@ -335,16 +335,16 @@ static void target_tx_fault(struct conn *c, struct piece *p) {
 
 /* ---- coming and going -------------------------------------------------------------------- */
 
-static void target_close(struct target *t) {
+void target_shut(struct target *t) {
     conn_shut(&t->conn);
-    source_bury(t->conn.tcp, &t->conn.source);
+    source_end(t->conn.tcp, &t->conn.source);
     landed(t, RDMAD_E_PEER_LOST);
 }
 
 static void target_lost(struct conn *c, const struct error *why) {
     if (why->code == RDMAD_E_PROTOCOL)
         LOG_LIMITED(WARNING, ("%s", why->text), FIELD_U64("PEER", target_of(c)->peer));
-    target_close(target_of(c));
+    target_shut(target_of(c));
 }
 
 static void target_destroy(struct source *s) {
@@ -408,24 +408,4 @@ struct target *target_find(const struct tcp *tcp, uint64_t peer, uint64_t number
             return t;
     }
     return NULL;
-}
-
-void tcp_expel(struct fabric *f, uint64_t peer) {
-    struct tcp *tcp = container_of(f, struct tcp, base);
-    offers_drop(tcp, peer);
-    list_for_each_safe (pos, &tcp->targets) {
-        struct target *t = list_entry(pos, struct target, conn.node);
-        if (t->peer == peer)
-            target_close(t);
-    }
-}
-
-/* Its closing would tell by itself, but only behind all that it still has under way: a WRITE of
- * before the link was lost must not land after what was done over the next one. */
-void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number) {
-    struct tcp *tcp = container_of(f, struct tcp, base);
-    struct target *t = target_find(tcp, peer, number);
-    offer_drop(tcp, peer, number);
-    if (t)
-        target_close(t);
 }

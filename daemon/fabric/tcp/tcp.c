@@ -10,44 +10,32 @@
  * Timers (strangers, tokens, dialling, silence) share one time at which somebody may be due; when
  * it comes, all are looked at and name their next.
  */
-#include "daemon/fabric/tcp/tcp.h"
 #include "daemon/base/clock.h"
+#include "daemon/fabric/tcp/blob.h"
+#include "daemon/fabric/tcp/dial.h"
+#include "daemon/fabric/tcp/frame.h"
+#include "daemon/fabric/tcp/offer.h"
+#include "daemon/fabric/tcp/target.h"
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define EVENTS_A_TURN 64
+#define HOT_POLLS 1024u /* a connection is read without asking epoll for so long */
+#define EPOLL_EVERY 32u /* polls between looks at the others */
 #define MAX_WINDOWS (1u << 20)
 
 static struct tcp *tcp_of(struct fabric *f) {
     return container_of(f, struct tcp, base);
 }
 
-void timer_at(struct tcp *t, uint64_t at_ns) {
-    if (at_ns < t->next_timer_ns)
-        t->next_timer_ns = at_ns;
-}
-
-void source_bury(struct tcp *t, struct source *s) {
-    list_remove(&s->grave);
-    list_append(&t->graves, &s->grave);
-}
-
-static void empty_graves(struct tcp *t) {
-    struct list *node;
-    while ((node = list_pop(&t->graves))) {
-        struct source *s = list_entry(node, struct source, grave);
-        s->destroy(s);
-    }
-}
-
 /* ---- a turn ------------------------------------------------------------------------------ */
 
-static void complete_doomed(struct tcp *t) {
+static void complete_all_refused(struct tcp *t) {
     struct list *node;
-    while ((node = list_first(&t->doomed)))
-        doomed_complete(t, list_entry(node, struct fabric_op, node));
+    while ((node = list_first(&t->refused)))
+        op_complete_refused(t, list_entry(node, struct fabric_op, node));
 }
 
 static void run_timers(struct tcp *t) {
@@ -101,7 +89,7 @@ static void serve_hot(struct tcp *t) {
             conn_serve(c);
         if (c->closed || !list_empty(node))
             continue;
-        if (c->idle_polls < TCP_HOT_POLLS || conn_watch(c))
+        if (c->idle_polls < HOT_POLLS || conn_watch(c))
             list_append(&t->hot, node);
     }
     t->progress += !list_empty(&left_out);
@@ -113,7 +101,7 @@ static void ask_epoll(struct tcp *t) {
     int n = epoll_wait(t->epoll_fd, events, EVENTS_A_TURN, 0);
     for (int i = 0; i < n; i++) {
         struct source *s = events[i].data.ptr;
-        if (list_empty(&s->grave)) /* not ended by an earlier event */
+        if (list_empty(&s->ended)) /* not ended by an earlier event */
             s->ready(s, events[i].events);
     }
 }
@@ -123,12 +111,12 @@ static unsigned tcp_poll(struct fabric *f) {
     t->progress = 0;
     t->shares.poll++;
     t->now_ns = t->env->now_ns(t->env->user);
-    empty_graves(t);
-    complete_doomed(t);
+    sources_destroy(t);
+    complete_all_refused(t);
     flush_all(t);
     if (t->now_ns >= t->next_timer_ns)
         run_timers(t);
-    bool ask = t->slept || list_empty(&t->hot) || ++t->turns % TCP_EPOLL_EVERY == 0;
+    bool ask = t->slept || list_empty(&t->hot) || ++t->turns % EPOLL_EVERY == 0;
     t->slept = false;
     serve_hot(t);
     if (ask)
@@ -154,9 +142,57 @@ static bool tcp_arm(struct fabric *f, uint64_t *wake_ns) {
     struct tcp *t = tcp_of(f);
     *wake_ns = t->next_timer_ns;
     bool links = arm_all(&t->links), targets = arm_all(&t->targets);
-    if (!links || !targets || !list_empty(&t->doomed))
+    if (!links || !targets || !list_empty(&t->refused))
         return false;
     t->slept = true;
+    return true;
+}
+
+/* ---- who may still reach memory, or dial ---------------------------------------------------- */
+
+static void tcp_expel(struct fabric *f, uint64_t peer) {
+    struct tcp *tcp = tcp_of(f);
+    offers_drop(tcp, peer);
+    list_for_each_safe (pos, &tcp->targets) {
+        struct target *t = list_entry(pos, struct target, conn.node);
+        if (t->peer == peer)
+            target_shut(t);
+    }
+}
+
+/* Its closing would tell by itself, but only behind all that it still has under way: a WRITE of
+ * before the link was lost must not land after what was done over the next one. */
+static void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number) {
+    struct tcp *tcp = tcp_of(f);
+    struct target *t = target_find(tcp, peer, number);
+    offer_drop(tcp, peer, number);
+    if (t)
+        target_shut(t);
+}
+
+static int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
+                           struct fabric_window **out, struct fabric_blob *key, struct error *err) {
+    struct tcp *t = tcp_of(f);
+    struct window *w;
+    if (spec->via && !target_find(t, spec->peer, spec->via))
+        return error_set(err, RDMAD_E_PEER_LOST,
+                         "the peer's data connection %lu, for which a window of lease %lu is "
+                         "wanted, is closed",
+                         (unsigned long)spec->via, (unsigned long)spec->lease_id);
+    int rc = window_add(t, spec, &w, err);
+    if (rc)
+        return rc;
+    key_put(key, (uint32_t)w->handle, w->key);
+    *out = &w->base;
+    return 0;
+}
+
+static bool tcp_window_close(struct fabric_window *fw, int reason) {
+    struct window *w = container_of(fw, struct window, base);
+    struct tcp *t = tcp_of(fw->fabric);
+    list_for_each (pos, &t->targets)
+        target_let_go(list_entry(pos, struct target, conn.node), w, reason);
+    window_remove(t, w);
     return true;
 }
 
@@ -169,7 +205,7 @@ static void tcp_close(struct fabric *f) {
         tcp_expel(f, target->peer);
     }
     listener_close(t);
-    empty_graves(t);
+    sources_destroy(t);
     slots_fini(&t->windows);
     if (t->epoll_fd >= 0)
         close(t->epoll_fd);
@@ -191,10 +227,10 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&t->links);
     list_init(&t->hot);
     list_init(&t->sending);
-    list_init(&t->doomed);
-    list_init(&t->graves);
+    list_init(&t->refused);
+    list_init(&t->ended);
     list_init(&t->shares.peers);
-    list_init(&t->listener.grave);
+    list_init(&t->listener.ended);
     slots_init(&t->windows, MAX_WINDOWS);
     t->now_ns = env->now_ns(env->user);
     t->scratch = malloc(FRAME_MAX_PAYLOAD);

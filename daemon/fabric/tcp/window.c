@@ -5,28 +5,22 @@
  * A window is named by its slot and a random 64-bit key of its own, and may be used only on the
  * connections of one peer, or on the one whose number it was opened for: what is still to come by
  * an older connection, given up since, cannot use it. Closing it first lets go of everything that a
- * connection still reads from or writes to its range (target_let_go), then forgets it: whoever
+ * connection still reads from or writes to its range (tcp.c), then forgets it: whoever
  * names it later is told that there is no such lease.
  */
+#include "daemon/fabric/tcp/window.h"
 #include "daemon/base/clock.h"
-#include "daemon/fabric/tcp/blob.h"
-#include "daemon/fabric/tcp/tcp.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
-                    struct fabric_window **out, struct fabric_blob *key, struct error *err) {
-    struct tcp *t = container_of(f, struct tcp, base);
-    if (spec->via && !target_find(t, spec->peer, spec->via))
-        return error_set(err, RDMAD_E_PEER_LOST,
-                         "the peer's data connection %lu, for which a window of lease %lu is "
-                         "wanted, is closed",
-                         (unsigned long)spec->via, (unsigned long)spec->lease_id);
+int window_add(struct tcp *t, const struct fabric_window_spec *spec, struct window **out,
+               struct error *err) {
     struct window *w = calloc(1, sizeof *w);
     if (!w)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a window of lease %lu",
                          (unsigned long)spec->lease_id);
-    *w = (struct window){.base.fabric = f, .spec = *spec};
+    *w = (struct window){.base.fabric = &t->base, .spec = *spec};
     if (getrandom(&w->key, sizeof w->key, 0) != (ssize_t)sizeof w->key) {
         free(w);
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for the key of lease %lu",
@@ -40,23 +34,18 @@ int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                          "worker; end some leases first",
                          (unsigned long)spec->lease_id, t->windows.used, t->windows.max);
     }
-    key_put(key, (uint32_t)w->handle, w->key);
-    *out = &w->base;
+    *out = w;
     return 0;
+}
+
+void window_remove(struct tcp *t, struct window *w) {
+    assert(w->queued == 0);
+    slots_remove(&t->windows, w->handle);
+    free(w);
 }
 
 void tcp_window_extend(struct fabric_window *fw, uint64_t deadline_ns) {
     container_of(fw, struct window, base)->spec.deadline_ns = deadline_ns;
-}
-
-bool tcp_window_close(struct fabric_window *fw, int reason) {
-    struct window *w = container_of(fw, struct window, base);
-    struct tcp *t = container_of(fw->fabric, struct tcp, base);
-    list_for_each (pos, &t->targets)
-        target_let_go(list_entry(pos, struct target, conn.node), w, reason);
-    slots_remove(&t->windows, w->handle);
-    free(w);
-    return true;
 }
 
 /* Only this worker writes; others read at any time. No locked instruction is needed. */
@@ -65,11 +54,10 @@ static void count(uint64_t *counter, uint64_t n) {
 }
 
 /* In the order in which an outsider may learn things: that the lease exists at all comes first. */
-struct window *window_check(struct tcp *t, const struct target *from, const struct frame *f,
+struct window *window_check(struct tcp *t, uint64_t peer, uint64_t number, const struct frame *f,
                             int *status) {
     struct window *w = f->slot < t->windows.size ? t->windows.slot[f->slot].ptr : NULL;
-    if (!w || w->key != f->key || w->spec.peer != from->peer ||
-        (w->spec.via && w->spec.via != from->number)) {
+    if (!w || w->key != f->key || w->spec.peer != peer || (w->spec.via && w->spec.via != number)) {
         *status = RDMAD_E_NO_LEASE;
         return NULL;
     }

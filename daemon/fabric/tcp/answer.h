@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * answer.h - what a link hears from its target: of its role.
+ */
+#ifndef RDMAD_FABRIC_TCP_ANSWER_H
+#define RDMAD_FABRIC_TCP_ANSWER_H
+
+#include "daemon/fabric/tcp/conn.h"
+
+const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *payload);
+const char *answer_begin(struct conn *c, const struct frame *f, const uint8_t *head);
+void answer_rx_fault(struct conn *c, const void *address);
+void answer_end(struct conn *c);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dial.h - links from their making until they are up, and their timer: silence is their end.
+ */
+#ifndef RDMAD_FABRIC_TCP_DIAL_H
+#define RDMAD_FABRIC_TCP_DIAL_H
+
+#include "daemon/fabric/tcp/link.h"
+
+int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+                 struct fabric_blob *hello, struct error *err);
+int tcp_link_open(struct fabric_link *l, const char *host, const struct fabric_blob *offer,
+                  struct error *err);
+void link_timer(struct link *l);
+
+#endif

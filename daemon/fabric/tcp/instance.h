@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * instance.h - the engine of one worker: what all of its files share, and nobody else.
+ *
+ * The idea. One instance belongs to one worker thread. It owns an epoll descriptor over one
+ * listening socket, the strangers that dialled in and have not shown a token yet, and its
+ * connections. A connection has one direction of initiative: the side that dialled asks (a link:
+ * link.c, answer.c, dial.c), the side that accepted serves (a target: target.c, by the leave of
+ * window.c). Both kinds share the socket's way of life: conn.c reads and parses, outq.c sends,
+ * frame.c says what a frame is. tcp.c, at the top, is the turn of a worker.
+ *
+ * The way of a write: link_post appends header and payload to the link's queue; the next poll sends
+ * the whole queue with one sendmsg; the target's poll reads up to 256 KiB, places what it finds
+ * window by window and counts what went well; its flush sends one ACK for all of it; the link's
+ * next read completes the ops.
+ *
+ * A SEND goes the same way: copied whole into the queue, answered by the same ACK once env.received
+ * has had it, straight from the receive buffer. With a payload of more than TCP_LONG it is a LONG:
+ * that is referred to, and goes straight to where env.landing says. A CAS or FADD is done when its
+ * frame is met, and answered with what was there.
+ *
+ * What keeps memory safe. Client memory is touched in five places only: the two copies of small
+ * payloads, the two kernel copies of large ones, and the atomics. Every large payload under way is
+ * reachable from its op, window or landing (a foreign piece of the send queue, or the rx.dest of a
+ * connection), so letting go is to point it elsewhere: at zeros what is being read, at scratch what
+ * is being written. Nothing is handed to the kernel for later (no MSG_ZEROCOPY), so letting go is
+ * immediate.
+ *
+ * Callbacks may post, cancel and close anything. A connection that ends is therefore only marked
+ * and put aside; its memory goes with the next poll. After every callback `closed` is looked at
+ * again.
+ */
+#ifndef RDMAD_FABRIC_TCP_INSTANCE_H
+#define RDMAD_FABRIC_TCP_INSTANCE_H
+
+#include "daemon/base/slots.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/fabric/tcp/share.h"
+
+#define TCP_SMALL 2048u      /* payloads up to this are copied, larger ones go by reference */
+#define TCP_LONG (16u << 10) /* likewise of SENDs: up to it two copies cost less */
+
+/* Anything with a descriptor in the epoll set. */
+struct source {
+    void (*ready)(struct source *s, uint32_t events);
+    void (*destroy)(struct source *s);
+    struct list ended; /* in tcp.ended */
+};
+
+struct tcp {
+    struct fabric base;
+    const struct fabric_env *env;
+    int epoll_fd;
+    struct source listener;
+    int listen_fd;
+    uint16_t port;
+    uint64_t accept_again_ns; /* accepting pauses until then: out of descriptors; 0: it does not */
+    struct list strangers, offers, targets, links;
+    uint32_t stranger_count;
+    struct list hot;     /* conns that had traffic lately */
+    struct list sending; /* conns with something queued */
+    struct list refused; /* ops refused in post, to be completed by poll */
+    struct list ended;   /* ended sources whose memory goes with the next poll */
+    struct shares shares;
+    struct slots windows;
+    uint64_t now_ns, next_timer_ns;
+    uint8_t *scratch;     /* FRAME_MAX_PAYLOAD bytes that nobody reads */
+    const uint8_t *zeros; /* as many that nobody can write */
+    unsigned turns, progress;
+    bool slept; /* armed since the last poll */
+};
+
+void tcp_timer_at(struct tcp *t, uint64_t at_ns); /* timers run at this time or earlier */
+/* It has ended, and is destroyed by the next poll. */
+void source_end(struct tcp *t, struct source *s);
+void sources_destroy(struct tcp *t); /* those that have ended */
+
+/* Gives op back; from here on the engine does not know it. */
+void op_complete(struct tcp *t, struct fabric_op *op, int status, uint8_t outcome);
+/* The same for one that post took and had to refuse. */
+void op_complete_refused(struct tcp *t, struct fabric_op *op);
+
+#endif
