@@ -29,6 +29,7 @@
 #include "daemon/state/limits.h"
 #include "daemon/state/names.h"
 #include "daemon/state/pool.h"
+#include "daemon/state/session_end.h"
 #include "daemon/stop.h"
 #include <errno.h>
 #include <event2/event.h>

@@ -7,7 +7,7 @@
 #include "daemon/stop.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/peer.h"
-#include "daemon/state/session.h"
+#include "daemon/state/session_end.h"
 
 /* How often the stages look whether they are over. Only a stopping daemon has such a tick. */
 #define LOOK_NS (2 * NSEC_PER_MSEC)

@@ -9,6 +9,7 @@
 #include "daemon/serve/unsent.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
+#include "daemon/state/session_end.h"
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>

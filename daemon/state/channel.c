@@ -23,13 +23,6 @@ static const struct error ok;
 
 static void drained(struct channel *ch);
 
-static void answer(struct session_waiter *w, const struct error *result) {
-    plane_done *done = w->done;
-    w->done = NULL;
-    if (done)
-        done(w->arg, result);
-}
-
 /* The session's, also while it only waits for others to let go of it; NULL once it is dropped. */
 static struct plane_session *plane_of(const struct session *s) {
     return s->closing ? s->leaving : s->plane;
@@ -84,9 +77,9 @@ static void channel_free(struct channel *ch) {
     slots_remove(&s->state->channels, ch->number);
     quota_discharge(&ch->charge);
     free(ch);
-    answer(&closing, &ok);
+    waiter_answer(&closing, &ok);
     if (s->channels.used == 0)
-        answer(&s->channels_gone, &ok);
+        waiter_answer(&s->channels_gone, &ok);
     session_release(s);
 }
 
@@ -128,7 +121,7 @@ void channel_fail(struct channel *ch, const struct error *why) {
     struct error copy = *why;
     ch->ops = NULL;
     channel_free(ch);
-    answer(&opening, &copy);
+    waiter_answer(&opening, &copy);
 }
 
 struct channel *channel_by_number(struct state *st, uint64_t number) {
@@ -159,7 +152,7 @@ static void check_open(struct channel *ch) {
         return;
     ch->stage = CHANNEL_OPEN;
     ch->known = true;
-    answer(&ch->opening, &ok);
+    waiter_answer(&ch->opening, &ok);
 }
 
 static void plane_added(void *arg, const struct error *result) {
@@ -223,8 +216,8 @@ static void leave_other(struct channel *ch) {
         return;
     ch->other_session = NULL;
     list_remove(&ch->other_node);
-    if (list_empty(&other->others) && other->closing)
-        session_cut_off(other);
+    if (list_empty(&other->others))
+        waiter_answer(&other->others_gone, &ok);
 }
 
 static void tell_closed(struct channel *ch) {
@@ -263,7 +256,7 @@ static void drained(struct channel *ch) {
     if (ops)
         ops->let_go(ch);
     error_set(&why, ch->reason, "%s", ch->text);
-    answer(&ch->opening, &why);
+    waiter_answer(&ch->opening, &why);
     if (ch->closed || !ch->known || s->closing) {
         if (!s->closing)
             plane_channel_forget(s->plane, ch->handle);
@@ -337,7 +330,7 @@ void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg)
 
 /* ---- the session closes ------------------------------------------------------------------- */
 
-bool channels_cut_off(struct session *s) {
+void channels_end_others(struct session *s, plane_done *done, void *arg) {
     uint32_t cursor = 0;
     uint64_t handle;
     struct channel *ch;
@@ -354,7 +347,10 @@ bool channels_cut_off(struct session *s) {
         else
             channel_end(ch, RDMAD_E_CANCELED, "the other end's program is gone");
     }
-    return list_empty(&s->others);
+    if (list_empty(&s->others))
+        done(arg, &ok);
+    else
+        s->others_gone = (struct session_waiter){done, arg};
 }
 
 static void release_of_closing(struct channel *ch) {

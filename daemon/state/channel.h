@@ -14,7 +14,7 @@
  * An end that comes to nothing before it is OPEN answers whoever opened it with why, and is freed.
  *
  * The data plane of a session whose channels' other ends are on this daemon is dropped only when
- * those have ended (channels_cut_off): they send to it.
+ * those have ended (channels_end_others): they send to it.
  */
 #ifndef RDMAD_STATE_CHANNEL_H
 #define RDMAD_STATE_CHANNEL_H
@@ -101,10 +101,8 @@ void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg)
 /* Connects ch to a service of this daemon. */
 void channel_connect_local(struct channel *ch, const char *service, uint64_t timeout_ns);
 
-/* Of a closing session: ends the channels of others whose other end it has. Returns whether there
- * are none (left); if not, session_cut_off comes when the last has ended. */
-bool channels_cut_off(struct session *s);
-void session_cut_off(struct session *s); /* session.c */
+/* Of a closing session: ends the channels of others whose other end it has. done: they have. */
+void channels_end_others(struct session *s, plane_done *done, void *arg);
 /* After plane_session_drop is done. done: the last channel is freed. */
 void channels_release_session(struct session *s, plane_done *done, void *arg);
 

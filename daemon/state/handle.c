@@ -30,13 +30,6 @@ static struct timers *timers_of(struct handle *h) {
     return &h->session->state->timers;
 }
 
-static void answer(struct session_waiter *w, const struct error *result) {
-    plane_done *done = w->done;
-    w->done = NULL;
-    if (done)
-        done(w->arg, result);
-}
-
 /* ---- making and unmaking ----------------------------------------------------------------- */
 
 /* Takes the handle out of the session and frees it; tells a closing session when it was the last.
@@ -52,9 +45,9 @@ static void handle_destroy(struct handle *h) {
     slots_remove(&s->handles, h->number);
     quota_discharge(&h->charge);
     free(h);
-    answer(&releasing, &ok);
+    waiter_answer(&releasing, &ok);
     if (s->handles.used == 0)
-        answer(&s->handles_gone, &ok);
+        waiter_answer(&s->handles_gone, &ok);
     session_release(s);
 }
 
@@ -121,7 +114,7 @@ static void handle_added(void *arg, const struct error *result) {
     if (h->stage == HANDLE_ADDING && !result->code && !closing) {
         h->stage = HANDLE_USABLE;
         h->known = true;
-        answer(&h->attaching, &ok);
+        waiter_answer(&h->attaching, &ok);
         return;
     }
     if (h->stage == HANDLE_ADDING) { /* no memory for it there, or nobody left to use it */
@@ -341,7 +334,7 @@ void handle_kept(struct handle *h, const struct error *result) {
     if (!h->keep)
         timer_unset(timers_of(h), &h->keep_again);
     set_keep_again(h);
-    answer(&keeping, result);
+    waiter_answer(&keeping, result);
 }
 
 void handle_keep(struct handle *h, bool on, plane_done *done, void *arg) {
@@ -389,7 +382,7 @@ static void begin_end(struct handle *h, int reason, const char *text) {
     if (h->keeping.done) {
         struct error why;
         error_set(&why, reason, "%s", text);
-        answer(&h->keeping, &why);
+        waiter_answer(&h->keeping, &why);
     }
     if (h->session->closing)
         return; /* the data plane drops the whole session, handles_release_session goes on */
@@ -434,7 +427,7 @@ void handles_tell(struct session *s) {
 static void answer_attach(struct handle *h) {
     struct error why;
     error_set(&why, h->reason, "%s", h->text);
-    answer(&h->attaching, &why);
+    waiter_answer(&h->attaching, &why);
 }
 
 /* The lease of this daemon hears that it is free of h. Returns why nothing was handed over. */
@@ -461,7 +454,7 @@ static void handle_drained(struct handle *h) {
     if (h->handing && reason) {
         struct error why;
         lease_ended_error(h->lease_id, reason, 0, &why);
-        answer(&h->releasing, &why);
+        waiter_answer(&h->releasing, &why);
     }
     if (h->ops) {
         const struct handle_ops *ops = h->ops;

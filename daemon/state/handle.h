@@ -22,10 +22,6 @@
 
 #include "daemon/state/lease.h"
 
-/* Ended handles that one session keeps for their reason: as many as it could have in flight between
- * an end and its reading the event. */
-#define HANDLES_ENDED_MAX 64u
-
 struct handle;
 
 struct handle_ops { /* of a handle on a peer's lease */

@@ -77,13 +77,6 @@ static void lease_init(struct lease *l, struct pool *pool, const struct lease_te
 
 /* ---- the data plane knows it ------------------------------------------------------------- */
 
-static void answer_taken(struct lease *l, const struct error *result) {
-    struct session_waiter w = l->when_taken;
-    l->when_taken.done = NULL;
-    if (w.done)
-        w.done(w.arg, result);
-}
-
 static void grant_added(void *arg, const struct error *result) {
     struct lease *l = arg;
     struct error why;
@@ -91,13 +84,13 @@ static void grant_added(void *arg, const struct error *result) {
     l->busy++;
     l->taken = true;
     if (result && result->code) {
-        answer_taken(l, result);
+        waiter_answer(&l->when_taken, result);
         lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
     } else if (l->stage != LEASE_LIVE) {
         lease_ended_error(l->id, l->reason, 0, &why);
-        answer_taken(l, &why);
+        waiter_answer(&l->when_taken, &why);
     } else {
-        answer_taken(l, result);
+        waiter_answer(&l->when_taken, result);
     }
     l->busy--;
     l->pending--;
@@ -490,11 +483,8 @@ static void lease_ended(struct lease *l) {
         w->done(w->arg, &ok);
         free(w);
     }
-    if (list_empty(&owner->leases) && owner->leases_gone.done) {
-        struct session_waiter w = owner->leases_gone;
-        owner->leases_gone.done = NULL;
-        w.done(w.arg, &ok);
-    }
+    if (list_empty(&owner->leases))
+        waiter_answer(&owner->leases_gone, &ok);
     if (parent)
         lease_check_ended(parent);
     session_release(owner);

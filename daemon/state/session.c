@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session.c - the life of a session, as session.h tells it.
+ * session.c - a session is made, held, found and written to. Its end is session_end.c.
  */
 #include "daemon/state/session.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
-#include "daemon/state/channel.h"
-#include "daemon/state/handle.h"
-#include "daemon/state/names.h"
-#include "daemon/state/ring_object.h"
 #include <inttypes.h>
 #include <rdmad/wire.h>
 #include <stdlib.h>
@@ -101,87 +97,6 @@ struct session *session_find(struct state *st, uint64_t id) {
             return s;
     }
     return NULL;
-}
-
-/* ---- close ------------------------------------------------------------------------------- */
-
-static void unmap_everything(struct session *s) {
-    uint32_t cursor = 0;
-    uint64_t handle;
-    struct ring_object *ro;
-    struct pool *p;
-    while ((ro = slots_next(&s->rings, &cursor, &handle))) {
-        slots_remove(&s->rings, handle);
-        ring_object_unref(ro);
-    }
-    cursor = 0;
-    while ((p = slots_next(&s->pools, &cursor, &handle))) {
-        slots_remove(&s->pools, handle);
-        pool_unref(p);
-    }
-    session_release(s);
-}
-
-static void objects_gone(void *arg, const struct error *result) {
-    struct session *s = arg;
-    (void)result;
-    if (--s->steps == 0)
-        unmap_everything(s);
-}
-
-static void plane_let_go(void *arg, const struct error *result) {
-    struct session *s = arg;
-    (void)result;
-    s->steps = 3; /* each may report before it returns */
-    leases_end_session(s, RDMAD_E_LEASE_ORPHANED, objects_gone, s);
-    handles_release_session(s, objects_gone, s);
-    channels_release_session(s, objects_gone, s);
-}
-
-void session_give_up_calls(struct session *s) {
-    struct error why;
-    struct list *node;
-    error_set(&why, RDMAD_E_CANCELED, "the session ended before the answer came");
-    while ((node = list_pop(&s->calls))) {
-        struct session_call *call = list_entry(node, struct session_call, node);
-        call->give_up(call, &why);
-    }
-}
-
-void session_cut_off(struct session *s) {
-    struct plane_session *plane = s->leaving;
-    if (!plane)
-        return;
-    s->leaving = NULL;
-    plane_session_drop(plane, plane_let_go, s);
-}
-
-void session_close(struct session *s, const struct error *why) {
-    if (s->closing)
-        return;
-    __atomic_store_n(&s->closing, true, __ATOMIC_SEQ_CST);
-    if (why)
-        LOG_LIMITED(NOTICE, ("session %" PRIu64 " ends: %s", s->id, why->text),
-                    FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid),
-                    FIELD_STR("NAME", s->name));
-    else
-        LOG(DEBUG, ("session %" PRIu64 " ends", s->id), FIELD_U64("SESSION", s->id));
-    if (s->conn) {
-        if (why)
-            session_send_error(s, RDMAD_EV_SESSION_ENDED, 0, why);
-        conn_close(s->conn);
-        s->conn = NULL;
-    }
-    list_for_each_safe (node, &s->watches) {
-        struct watch *w = list_entry(node, struct watch, of_session);
-        w->ops->over(w, RDMAD_E_CANCELED);
-    }
-    session_give_up_calls(s);
-    s->leaving = s->plane;
-    s->plane = NULL;
-    services_close_session(s);
-    if (channels_cut_off(s))
-        session_cut_off(s);
 }
 
 /* ---- messages ---------------------------------------------------------------------------- */

@@ -3,16 +3,8 @@
  * session.h - one client process's connection and all that it owns.
  *
  * The happy path: session_new at accept (charged, on a worker), rings, pools, leases and handles
- * come and go by requests, session_close when the socket ends. Closing takes these steps, each
- * begun when the one before reported: (0) its questions to other daemons are given up, its services
- * close, and sessions of this daemon let go of channels to it; (1) the data plane lets go of the
- * session's rings, pools, handles and channels, so that nothing is under way in its name; (2) its
- * leases end (ORPHANED) at their lessees, its handles are released at their owners and its channels
- * end at their other ends, after which nobody else reaches its memory either; (3) pools and rings
- * are unmapped on the registration thread and their charges go back; (4) the session is freed.
- * Whatever runs asynchronously on a session's behalf holds it (session_hold), so no step can free
- * what another still uses; the session itself counts as one hold until (3) is under way. From the
- * first step on plane is NULL. Closing twice is harmless.
+ * come and go by requests, session_close (session_end.h) when the socket ends. Whatever runs
+ * asynchronously on its behalf holds it.
  */
 #ifndef RDMAD_STATE_SESSION_H
 #define RDMAD_STATE_SESSION_H
@@ -29,6 +21,16 @@ struct session_call {
     void (*give_up)(struct session_call *call, const struct error *why);
 };
 
+/* Ended handles that one session keeps for their reason: as many as it could have in flight between
+ * an end and its reading the event. */
+#define HANDLES_ENDED_MAX 64u
+
+/* Who waits for something. */
+struct session_waiter {
+    plane_done *done; /* NULL: nobody */
+    void *arg;
+};
+
 struct session {
     struct state *state;
     struct list node; /* in state->sessions */
@@ -40,7 +42,7 @@ struct session {
     bool greeted;
     bool closing; /* atomic: the registration thread looks whether a pool is still wanted */
     unsigned holds;
-    unsigned steps; /* of (2), not yet reported */
+    unsigned steps; /* closing: of step 3, not yet reported */
     uint64_t since_ns;
     struct conn *conn;             /* NULL once the socket is gone */
     struct plane_session *plane;   /* NULL once closing */
@@ -59,11 +61,9 @@ struct session {
     struct list others;     /* of struct channel, of sessions here: the other end is ours */
     struct list calls;      /* of struct session_call */
 
-    /* Who waits until the last lease has ended and the last handle is free (closing). */
-    struct session_waiter {
-        plane_done *done; /* NULL: nobody */
-        void *arg;
-    } leases_gone, handles_gone, channels_gone;
+    /* Who waits (closing) until the last of others has ended, the last lease has, the last handle
+     * is free, the last channel is. */
+    struct session_waiter others_gone, leases_gone, handles_gone, channels_gone;
     /* Handles that only still answer with why they ended, the oldest first: as told to the client,
      * and as still to be told when it reads. */
     struct list handles_ended, handles_untold;
@@ -78,14 +78,17 @@ struct session {
 
 int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct session **out,
                 struct error *err);
-/* Begins the end described above; why (may be NULL) is told to the client and the log. */
-void session_close(struct session *s, const struct error *why);
 void session_hold(struct session *s);
 void session_release(struct session *s); /* may free it */
 struct session *session_find(struct state *st, uint64_t id);
 
-/* Gives up all that waits (closing). */
-void session_give_up_calls(struct session *s);
+/* Answers whoever waits, once. */
+static inline void waiter_answer(struct session_waiter *w, const struct error *result) {
+    plane_done *done = w->done;
+    w->done = NULL;
+    if (done)
+        done(w->arg, result);
+}
 
 /* Sends a message of the wire to the client; harmless when it is gone. */
 void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,

@@ -106,7 +106,7 @@ static void half_closed(void *arg, const struct error *result) {
 
 /* A test of leases alone is linked without channels. */
 #pragma weak services_close_session
-#pragma weak channels_cut_off
+#pragma weak channels_end_others
 #pragma weak channels_release_session
 
 static void plane_dropped(void *arg, const struct error *result) {
@@ -119,8 +119,10 @@ static void plane_dropped(void *arg, const struct error *result) {
     handles_release_session(s, half_closed, s);
 }
 
-void session_cut_off(struct session *s) {
+static void others_gone(void *arg, const struct error *result) {
+    struct session *s = arg;
     struct plane_session *plane = s->leaving;
+    (void)result;
     s->leaving = NULL;
     if (plane)
         plane_session_drop(plane, plane_dropped, s);
@@ -138,8 +140,10 @@ void rig_close(struct session *s) {
     s->plane = NULL;
     if (services_close_session)
         services_close_session(s);
-    if (!channels_cut_off || channels_cut_off(s))
-        session_cut_off(s);
+    if (channels_end_others)
+        channels_end_others(s, others_gone, s);
+    else
+        others_gone(s, NULL);
 }
 
 bool rig_closed(const struct session *s) {

@@ -10,6 +10,7 @@
 #include "daemon/ipc/ring.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/ring_object.h"
+#include "daemon/state/session_end.h"
 #include "tests/unit/fake_plane.h"
 #include <criterion/criterion.h>
 #include <poll.h>

@@ -17,7 +17,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* ---- a new one ----------------------------------------------------------------------------- */
+/* ---- a new one ------------------------------------------------------------------------- */
 
 static void link_destroy(struct source *s) {
     struct link *l = container_of(s, struct link, conn.source);
@@ -60,7 +60,7 @@ int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
     return 0;
 }
 
-/* ---- silence ------------------------------------------------------------------------------- */
+/* ---- silence --------------------------------------------------------------------------- */
 
 /* When the target is given up unless it is heard of before; CLOCK_NEVER: it owes nothing. */
 static uint64_t due_ns(const struct link *l) {
@@ -98,7 +98,7 @@ void link_timer(struct link *l) {
     }
 }
 
-/* ---- dialling ---------------------------------------------------------------------------- */
+/* ---- dialling -------------------------------------------------------------------------- */
 
 static void link_connected(struct conn *c) {
     struct link *l = link_of_conn(c);

@@ -30,7 +30,7 @@ static struct tcp *tcp_of(struct fabric *f) {
     return container_of(f, struct tcp, base);
 }
 
-/* ---- a turn ------------------------------------------------------------------------------ */
+/* ---- a turn ---------------------------------------------------------------------------- */
 
 static void complete_all_refused(struct tcp *t) {
     struct list *node;
@@ -125,7 +125,7 @@ static unsigned tcp_poll(struct fabric *f) {
     return t->progress;
 }
 
-/* ---- sleeping ---------------------------------------------------------------------------- */
+/* ---- sleeping -------------------------------------------------------------------------- */
 
 static int tcp_wait_fd(struct fabric *f) {
     return tcp_of(f)->epoll_fd;
@@ -148,7 +148,7 @@ static bool tcp_arm(struct fabric *f, uint64_t *wake_ns) {
     return true;
 }
 
-/* ---- who may still reach memory, or dial ---------------------------------------------------- */
+/* ---- who may still reach memory, or dial ----------------------------------------------- */
 
 static void tcp_expel(struct fabric *f, uint64_t peer) {
     struct tcp *tcp = tcp_of(f);
@@ -196,7 +196,7 @@ static bool tcp_window_close(struct fabric_window *fw, int reason) {
     return true;
 }
 
-/* ---- birth and end ----------------------------------------------------------------------- */
+/* ---- birth and end --------------------------------------------------------------------- */
 
 static void tcp_close(struct fabric *f) {
     struct tcp *t = tcp_of(f);
