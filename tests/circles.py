@@ -32,7 +32,6 @@ NOT_YET = {
     "daemon/op": (29, "the engine knows of notifications and channels"),
     "daemon/peer": (22, "the connection holds the bottom and the dispatch"),
     "daemon/porter": (7, "internal.h declares for all"),
-    "daemon/state": (5, "what a lease is, and its life, are one header"),
     "libclient": (21, "rings, control and events are one another's"),
 }
 

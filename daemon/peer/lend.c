@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/peer/grant.h"
 #include "daemon/state/budget.h"
+#include "daemon/state/delegate.h"
 #include "daemon/state/service.h"
 #include <inttypes.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/state/delegate.h"
 #include "daemon/state/handle.h"
 #include <inttypes.h>
 #include <string.h>

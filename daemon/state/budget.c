@@ -12,7 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
 #include "daemon/state/extents.h"
-#include "daemon/state/lease_table.h"
+#include "daemon/state/lease_terms.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

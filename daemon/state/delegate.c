@@ -6,26 +6,11 @@
  * secret; that it ends with its parent is lease.c's business. It is its owner that answers for it
  * (limits.leases_per_session), so what one granted lease can become is bounded: LEASE_CHILDREN_MAX
  * below it, LEASE_DEPTH_MAX deep.
- *
- * Its owner never hears of a child, so what a child's lessees tell him is told of the root of them
- * all. Of a requested lease he hears by the hand-over, and by nothing else.
  */
+#include "daemon/state/delegate.h"
 #include "daemon/base/clock.h"
-#include "daemon/state/lease_table.h"
 #include <inttypes.h>
 #include <string.h>
-
-/* A root ends after all that was made of it, so it is there whenever one of them is. */
-static const struct lease *root_of(const struct lease *l) {
-    while (l->parent)
-        l = l->parent;
-    return l;
-}
-
-const struct lease *lease_notified(const struct lease *l) {
-    const struct lease *root = root_of(l);
-    return root->requested ? NULL : root;
-}
 
 static int check_part(const struct lease *l, const struct lease_part *part, uint32_t rights,
                       struct error *err) {
@@ -76,7 +61,7 @@ int lease_delegate(struct lease *l, const struct lease_part *part, struct lease 
                    struct error *err) {
     uint32_t rights = part->rights ? part->rights : l->terms.rights & ~RDMAD_RIGHT_DELEGATE;
     uint64_t left = clock_left(state_now(l->state), l->deadline_ns);
-    const struct lease *root = root_of(l);
+    const struct lease *root = lease_root(l);
     int rc;
 
     if (l->stage != LEASE_LIVE || !left)

@@ -15,7 +15,7 @@
 #include "daemon/state/lease.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/state/lease_table.h"
+#include "daemon/state/lease_terms.h"
 #include "daemon/state/scope.h"
 #include <inttypes.h>
 #include <rdmad/wire.h>

@@ -4,7 +4,7 @@
  *
  * What they say may be a lie: it never falls, and no sum of it wraps.
  */
-#include "daemon/state/lease.h"
+#include "daemon/state/lease_audit.h"
 
 static void audit_add(struct fabric_audit *sum, const struct fabric_audit *a) {
     uint64_t last = __atomic_load_n(&a->last_use_ns, __ATOMIC_RELAXED);

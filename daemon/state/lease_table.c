@@ -11,6 +11,10 @@
  */
 #include "daemon/state/lease_table.h"
 #include "daemon/base/clock.h"
+#include "daemon/state/lease_audit.h"
+#include "daemon/state/lease_terms.h"
+#include "daemon/state/lease_told.h"
+#include "daemon/state/pool.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,34 +211,6 @@ static bool same_key(const uint8_t *a, const uint8_t *b) {
     for (size_t i = 0; i < RDMAD_KEY_BYTES; i++)
         differ = (uint8_t)(differ | (a[i] ^ b[i]));
     return differ == 0;
-}
-
-int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *err) {
-    char ago[48] = "";
-    if (ago_ns >= NSEC_PER_SEC / 10)
-        snprintf(ago, sizeof(ago), " %" PRIu64 ".%" PRIu64 " s ago", ago_ns / NSEC_PER_SEC,
-                 ago_ns % NSEC_PER_SEC / (NSEC_PER_SEC / 10));
-    switch (reason) {
-    case RDMAD_E_LEASE_EXPIRED:
-        return error_set(err, reason, "lease %" PRIu64 " expired%s; ask its owner for a new one",
-                         id, ago);
-    case RDMAD_E_LEASE_REVOKED:
-        return error_set(err, reason, "lease %" PRIu64 " was revoked by its owner%s", id, ago);
-    case RDMAD_E_LEASE_ADMIN:
-        return error_set(err, reason,
-                         "lease %" PRIu64 " was revoked by an administrator of its owner's "
-                         "machine%s, not by its owner",
-                         id, ago);
-    case RDMAD_E_LEASE_RELEASED:
-        return error_set(err, reason,
-                         "lease %" PRIu64 " was released by whom it was for%s; ask its owner for a "
-                         "new one",
-                         id, ago);
-    case RDMAD_E_LEASE_ORPHANED:
-        return error_set(err, reason, "lease %" PRIu64 " ended%s: its owner is gone", id, ago);
-    default:
-        return error_set(err, reason, "lease %" PRIu64 " ended%s: %s", id, ago, error_text(reason));
-    }
 }
 
 static int no_such_lease(const struct leases *ls, uint64_t id, struct error *err) {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lease_table.h - where lease.c finds its leases, and what is remembered of those that ended.
- *
- * Inner to state/: others use lease.h.
+ * lease_table.h - leases by number and by name, and what is remembered of those that ended.
  */
 #ifndef RDMAD_STATE_LEASE_TABLE_H
 #define RDMAD_STATE_LEASE_TABLE_H
 
-#include "daemon/state/lease.h"
+#include "common/uri.h"
+#include "daemon/state/lease_types.h"
+
+int leases_new(struct state *st, struct leases **out);
+void leases_free(struct leases *ls); /* every lease has ended */
 
 /* Numbers l, gives it a secret and puts it in, also under its name if it has one.
  * RDMAD_E_EXISTS when the name is taken. */
@@ -15,22 +17,28 @@ int lease_table_add(struct leases *ls, struct lease *l, struct error *err);
 /* Takes l out and remembers it. */
 void lease_table_bury(struct leases *ls, const struct lease *l);
 
-/* Of lease.c, for delegate.c and budget.c: as lease_grant, without a look at the terms, and the
- * data plane is not told of it. */
-int lease_make(struct pool *pool, const struct lease_terms *terms, struct lease **out,
+/* By number and secret, or by name. Tells tombstones from leases that never were. */
+int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **out,
                struct error *err);
-struct scope lease_scope(const struct lease_terms *terms);
+struct lease *lease_by_id(struct leases *ls, uint64_t id); /* alive or ending */
 
-/* lease_terms.c */
-int lease_check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err);
-int lease_check_ttl(const struct state *st, uint32_t flags, uint64_t ttl_ns, struct error *err);
-
-/* lease_told.c: the client hears that l, its own, ended: now, or when it reads again. Takes over l
- * and its charge. */
-void lease_tell_owner(struct lease *l);
-/* The client is gone and hears of nothing any more. */
-void leases_forget_untold(struct session *s);
-
+/* For show: live ones, and what is remembered of the ended. */
+struct lease_view {
+    uint64_t id, owner_session, offset, length, pool, ttl_ns, ended_ago_ns;
+    uint64_t parent; /* 0: none */
+    uint32_t rights, flags, scope, attached, attached_total;
+    bool requested;
+    uid_t owner_uid;
+    int reason; /* 0: alive */
+    char name[RDMAD_NAME_MAX + 1];
+    struct fabric_audit audit;
+    struct lease_said said;
+};
+void leases_view(struct leases *ls, bool with_ended,
+                 void (*each)(void *arg, const struct lease_view *view), void *arg);
+/* What is remembered of one that ended; false when nothing is. */
+bool lease_ended_view(struct leases *ls, uint64_t id, struct lease_view *out);
+unsigned leases_count(const struct leases *ls);
 void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *out);
 
 #endif

@@ -2,8 +2,10 @@
 /*
  * lease_terms.c - what may be granted: each term that is not possible has a sentence of its own.
  */
+#include "daemon/state/lease_terms.h"
+#include "common/uri.h"
 #include "daemon/base/clock.h"
-#include "daemon/state/lease_table.h"
+#include "daemon/state/pool.h"
 #include <inttypes.h>
 
 static int check_ttl(const struct state *st, uint64_t ttl_ns, struct error *err) {

@@ -1,24 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lease_told.c - what an owner's client hears of the end of its leases.
+ * lease_told.c - what is said of a lease's end, and how its owner's client comes to hear of it.
  *
  * A client that reads is told at once, and the lease is gone. For one that does not, the lease
  * itself waits, with nothing left of it but its number, its reason and its charge: so there is no
  * queue that many ends could overflow, no memory that could be missing, and a client that never
  * reads has no more than limits.leases_per_session of them.
  */
-#include "daemon/state/lease_table.h"
+#include "daemon/state/lease_told.h"
+#include "daemon/base/clock.h"
+#include <inttypes.h>
 #include <rdmad/wire.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void told(struct lease *l) {
+int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *err) {
+    char ago[48] = "";
+    if (ago_ns >= NSEC_PER_SEC / 10)
+        snprintf(ago, sizeof(ago), " %" PRIu64 ".%" PRIu64 " s ago", ago_ns / NSEC_PER_SEC,
+                 ago_ns % NSEC_PER_SEC / (NSEC_PER_SEC / 10));
+    switch (reason) {
+    case RDMAD_E_LEASE_EXPIRED:
+        return error_set(err, reason, "lease %" PRIu64 " expired%s; ask its owner for a new one",
+                         id, ago);
+    case RDMAD_E_LEASE_REVOKED:
+        return error_set(err, reason, "lease %" PRIu64 " was revoked by its owner%s", id, ago);
+    case RDMAD_E_LEASE_ADMIN:
+        return error_set(err, reason,
+                         "lease %" PRIu64 " was revoked by an administrator of its owner's "
+                         "machine%s, not by its owner",
+                         id, ago);
+    case RDMAD_E_LEASE_RELEASED:
+        return error_set(err, reason,
+                         "lease %" PRIu64 " was released by whom it was for%s; ask its owner for a "
+                         "new one",
+                         id, ago);
+    case RDMAD_E_LEASE_ORPHANED:
+        return error_set(err, reason, "lease %" PRIu64 " ended%s: its owner is gone", id, ago);
+    default:
+        return error_set(err, reason, "lease %" PRIu64 " ended%s: %s", id, ago, error_text(reason));
+    }
+}
+
+static void lease_free_told(struct lease *l) {
     list_remove(&l->owner_node);
     quota_discharge(&l->charge);
     free(l);
 }
 
-static void send_end(const struct lease *l, struct session *s) {
+static void lease_send_end(const struct lease *l, struct session *s) {
     struct rdmad_ev_lease_ended ev = {.lease = l->id, .reason = l->reason};
     struct error why;
     lease_ended_error(l->id, l->reason, 0, &why);
@@ -32,21 +63,21 @@ void lease_tell_owner(struct lease *l) {
         list_append(&s->leases_untold, &l->owner_node);
         return;
     }
-    send_end(l, s);
-    told(l);
+    lease_send_end(l, s);
+    lease_free_told(l);
 }
 
 void leases_tell(struct session *s) {
     struct list *node;
     while (!session_lags(s) && (node = list_first(&s->leases_untold))) {
         struct lease *l = list_entry(node, struct lease, owner_node);
-        send_end(l, s);
-        told(l);
+        lease_send_end(l, s);
+        lease_free_told(l);
     }
 }
 
 void leases_forget_untold(struct session *s) {
     struct list *node;
     while ((node = list_first(&s->leases_untold)))
-        told(list_entry(node, struct lease, owner_node));
+        lease_free_told(list_entry(node, struct lease, owner_node));
 }

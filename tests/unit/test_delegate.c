@@ -2,6 +2,7 @@
 /*
  * Leases of leases, and leases that are renewed by others than their owner, on a scripted clock.
  */
+#include "daemon/state/delegate.h"
 #include "tests/unit/lease_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>

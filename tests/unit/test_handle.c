@@ -3,6 +3,7 @@
  * Leases at their lessee: what a session may name in its sqes, and how it stops being able to.
  */
 #include "daemon/base/clock.h"
+#include "daemon/state/delegate.h"
 #include "tests/unit/lease_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease_terms.h - what may be granted.
+ */
+#ifndef RDMAD_STATE_LEASE_TERMS_H
+#define RDMAD_STATE_LEASE_TERMS_H
+
+#include "daemon/state/lease_types.h"
+
+int lease_check_terms(const struct pool *pool, const struct lease_terms *t, struct error *err);
+int lease_check_ttl(const struct state *st, uint32_t flags, uint64_t ttl_ns, struct error *err);
+struct scope lease_scope(const struct lease_terms *terms);
+
+#endif
