@@ -138,22 +138,23 @@ static void let_go(struct handle *h, bool returned) {
 
     c->said_ns = CLOCK_NEVER; /* the last may have been of the same moment */
     say_use(c);
-    if (h->handing && !c->revoked && c->peer->stage == PEER_UP && !h->session->closing) {
+    if (h->returned == HANDLE_HANDED_OVER && !c->revoked && c->peer->stage == PEER_UP &&
+        !h->session->closing) {
         hand_over(c, h);
         return;
     }
     if (c->revoked)
         send_stopped(c);
     else
-        send_release(c, h->handing ? 2 : returned);
+        send_release(c, h->returned == HANDLE_HANDED_OVER ? 2 : returned);
     struct error why = c->revoked_why;
-    if (h->handing) {
+    if (h->returned == HANDLE_HANDED_OVER) {
         if (!c->revoked)
             error_set(&why, RDMAD_E_PEER_LOST, "the connection to %s was lost", c->peer->name);
         h->releasing.done = NULL;
     }
     claim_free(c);
-    if (h->handing)
+    if (h->returned == HANDLE_HANDED_OVER)
         w.done(w.arg, &why);
 }
 

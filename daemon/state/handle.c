@@ -13,6 +13,7 @@
  */
 #include "daemon/state/handle.h"
 #include "daemon/base/clock.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
 #include <stdio.h>
@@ -26,8 +27,34 @@ static void keep_again(struct timer *timer, uint64_t now_ns);
 static void set_keep_again(struct handle *h);
 static void handle_drained(struct handle *h);
 
-static struct timers *timers_of(struct handle *h) {
+static struct timers *handle_timers(struct handle *h) {
     return &h->session->state->timers;
+}
+
+/* ---- stages ------------------------------------------------------------------------------ */
+
+/* The only place where the stage changes; handle.h draws it. */
+static void handle_move(struct handle *h, enum handle_stage to) {
+    static const unsigned from[] = {
+        [HANDLE_ADDING] = 1u << HANDLE_NEW,    [HANDLE_USABLE] = 1u << HANDLE_ADDING,
+        [HANDLE_ENDING] = 1u << HANDLE_USABLE, [HANDLE_FAILING] = 1u << HANDLE_ADDING,
+        [HANDLE_UNTOLD] = 1u << HANDLE_ENDING, [HANDLE_TOLD] = 1u << HANDLE_UNTOLD,
+    };
+    assert(from[to] & 1u << h->stage);
+    h->stage = to;
+}
+
+static bool handle_in_use(const struct handle *h) {
+    return h->stage == HANDLE_ADDING || h->stage == HANDLE_USABLE;
+}
+
+static bool handle_is_over(const struct handle *h) {
+    return h->stage == HANDLE_UNTOLD || h->stage == HANDLE_TOLD;
+}
+
+/* The client has its number. */
+static bool handle_is_known(const struct handle *h) {
+    return h->stage == HANDLE_USABLE || h->stage == HANDLE_ENDING || handle_is_over(h);
 }
 
 /* ---- making and unmaking ----------------------------------------------------------------- */
@@ -38,10 +65,10 @@ static void handle_destroy(struct handle *h) {
     struct session *s = h->session;
     struct session_waiter releasing = h->releasing;
 
-    timer_unset(timers_of(h), &h->expiry);
-    timer_unset(timers_of(h), &h->keep_again);
+    timer_unset(handle_timers(h), &h->expiry);
+    timer_unset(handle_timers(h), &h->keep_again);
     list_remove(&h->ended_node);
-    s->nhandles_ended -= h->told;
+    s->nhandles_ended -= h->stage == HANDLE_TOLD;
     slots_remove(&s->handles, h->number);
     quota_discharge(&h->charge);
     free(h);
@@ -96,12 +123,13 @@ int handle_new(struct session *s, struct handle **out, struct error *err) {
 }
 
 void handle_free(struct handle *h) {
+    assert(h->stage == HANDLE_NEW);
     handle_destroy(h);
 }
 
 struct handle *handle_find(struct session *s, uint64_t number) {
     struct handle *h = slots_get(&s->handles, number);
-    return h && h->known ? h : NULL;
+    return h && handle_is_known(h) ? h : NULL;
 }
 
 /* ---- the data plane takes it up ---------------------------------------------------------- */
@@ -112,13 +140,12 @@ static void handle_added(void *arg, const struct error *result) {
 
     h->pending--;
     if (h->stage == HANDLE_ADDING && !result->code && !closing) {
-        h->stage = HANDLE_USABLE;
-        h->known = true;
+        handle_move(h, HANDLE_USABLE);
         waiter_answer(&h->attaching, &ok);
         return;
     }
     if (h->stage == HANDLE_ADDING) { /* no memory for it there, or nobody left to use it */
-        h->stage = HANDLE_ENDING;
+        handle_move(h, HANDLE_FAILING);
         h->reason = result->code ? result->code : RDMAD_E_CANCELED;
         snprintf(h->text, sizeof(h->text), "%s",
                  result->code ? result->text : "the session ended during the attach");
@@ -135,7 +162,7 @@ static void handle_add(struct handle *h, const struct plane_lease_spec *spec, pl
     h->rights = spec->rights;
     h->fabric = spec->lane ? plane_lane_fabric(spec->lane)->name : "local";
     h->deadline_ns = spec->deadline_ns;
-    h->stage = HANDLE_ADDING;
+    handle_move(h, HANDLE_ADDING);
     h->attaching = (struct session_waiter){done, arg};
     h->pending++;
     plane_lease_add(h->session->plane, h->number, spec, handle_added, h);
@@ -143,30 +170,29 @@ static void handle_add(struct handle *h, const struct plane_lease_spec *spec, pl
 
 /* ---- the local way: the owner's attachment is ours to answer for -------------------------- */
 
-static struct handle *of_attachment(struct attachment *a) {
+static struct handle *handle_of_attachment(struct attachment *a) {
     return container_of(a, struct handle, attachment);
 }
 
-static void local_stop(struct attachment *a, int reason) {
-    struct handle *h = of_attachment(a);
+static void handle_local_stop(struct attachment *a, int reason) {
+    struct handle *h = handle_of_attachment(a);
     struct error why;
     lease_ended_error(h->lease_id, reason, 0, &why);
     handle_end(h, reason, why.text);
 }
 
-static void local_renewed(struct attachment *a) {
-    handle_renewed(of_attachment(a), a->lease->deadline_ns);
+static void handle_local_renewed(struct attachment *a) {
+    handle_renewed(handle_of_attachment(a), a->lease->deadline_ns);
 }
 
-static void local_gone(struct attachment *a, int reason) {
-    (void)reason;
-    of_attachment(a)->attached = false; /* the rest of h follows in handle_drained */
+static void handle_local_gone(struct attachment *a, int reason) {
+    (void)a, (void)reason; /* the rest of the handle follows in handle_drained */
 }
 
 static const struct attachment_ops local_ops = {
-    .stop = local_stop,
-    .renewed = local_renewed,
-    .gone = local_gone,
+    .stop = handle_local_stop,
+    .renewed = handle_local_renewed,
+    .gone = handle_local_gone,
 };
 
 static bool atomics_are_cpus(const struct state *st, unsigned fabric) {
@@ -190,7 +216,6 @@ int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, voi
     int rc = lease_attach(l, &who, &h->attachment, &local_ops, err);
     if (rc)
         return rc;
-    h->attached = true;
     h->requested = l->requested;
     const struct lease *told = lease_notified(l);
     struct plane_lease_spec spec = {
@@ -216,12 +241,12 @@ void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
     h->ops = ops;
     h->peer_record = peer_record;
     /* Without memory for the timer the owner's word ends it, and the data plane's own deadline. */
-    timer_set(timers_of(h), &h->expiry, spec->deadline_ns);
+    timer_set(handle_timers(h), &h->expiry, spec->deadline_ns);
     handle_add(h, spec, done, arg);
 }
 
 bool handle_wants_key(const struct handle *h) {
-    return !h->session->closing && (h->stage == HANDLE_ADDING || h->stage == HANDLE_USABLE);
+    return !h->session->closing && handle_in_use(h);
 }
 
 void handle_key(struct handle *h, const struct fabric_blob *key) {
@@ -269,14 +294,14 @@ static void tell_renewals(struct session *s) {
 
 void handle_renewed(struct handle *h, uint64_t deadline_ns) {
     struct session *s = h->session;
-    if (s->closing || (h->stage != HANDLE_ADDING && h->stage != HANDLE_USABLE))
+    if (s->closing || !handle_in_use(h))
         return;
     h->deadline_ns = deadline_ns;
     if (h->remote)
-        timer_set(timers_of(h), &h->expiry, deadline_ns);
+        timer_set(handle_timers(h), &h->expiry, deadline_ns);
     plane_lease_extend(s->plane, h->number, deadline_ns);
     set_keep_again(h);
-    if (h->known)
+    if (h->stage == HANDLE_USABLE)
         tell_renewed(h);
 }
 
@@ -293,7 +318,8 @@ static void set_keep_again(struct handle *h) {
         return;
     if (pause < KEEP_PAUSE_NS)
         pause = KEEP_PAUSE_NS;
-    timer_set(timers_of(h), &h->keep_again, clock_after(now, pause)); /* without memory it ends */
+    timer_set(handle_timers(h), &h->keep_again,
+              clock_after(now, pause)); /* without memory it ends */
 }
 
 static void ask_owner(struct handle *h) {
@@ -332,7 +358,7 @@ void handle_kept(struct handle *h, const struct error *result) {
     if (result->code == RDMAD_E_PERM)
         h->keep = false;
     if (!h->keep)
-        timer_unset(timers_of(h), &h->keep_again);
+        timer_unset(handle_timers(h), &h->keep_again);
     set_keep_again(h);
     waiter_answer(&keeping, result);
 }
@@ -353,19 +379,19 @@ void handle_keep(struct handle *h, bool on, plane_done *done, void *arg) {
     h->keep = on;
     if (!on) {
         if (!h->keeping.done) /* else it ends the wait */
-            timer_unset(timers_of(h), &h->keep_again);
+            timer_unset(handle_timers(h), &h->keep_again);
         done(arg, &ok);
         return;
     }
     h->keeping = (struct session_waiter){done, arg};
     if (h->remote) /* without memory for it the answer is waited for, or the lease's end */
-        timer_set(timers_of(h), &h->keep_again, clock_after(state_now(st), timeout_ns));
+        timer_set(handle_timers(h), &h->keep_again, clock_after(state_now(st), timeout_ns));
     ask_owner(h);
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-static void plane_let_go(void *arg, const struct error *result) {
+static void handle_plane_let_go(void *arg, const struct error *result) {
     struct handle *h = arg;
     (void)result;
     if (--h->pending == 0)
@@ -373,12 +399,12 @@ static void plane_let_go(void *arg, const struct error *result) {
 }
 
 /* Stops the use of the lease; the first reason is the one that counts. */
-static void begin_end(struct handle *h, int reason, const char *text) {
-    h->stage = HANDLE_ENDING;
+static void handle_begin_end(struct handle *h, int reason, const char *text) {
+    handle_move(h, h->stage == HANDLE_ADDING ? HANDLE_FAILING : HANDLE_ENDING);
     h->reason = reason;
     snprintf(h->text, sizeof(h->text), "%s", text);
-    timer_unset(timers_of(h), &h->expiry);
-    timer_unset(timers_of(h), &h->keep_again);
+    timer_unset(handle_timers(h), &h->expiry);
+    timer_unset(handle_timers(h), &h->keep_again);
     if (h->keeping.done) {
         struct error why;
         error_set(&why, reason, "%s", text);
@@ -387,21 +413,21 @@ static void begin_end(struct handle *h, int reason, const char *text) {
     if (h->session->closing)
         return; /* the data plane drops the whole session, handles_release_session goes on */
     h->pending++;
-    plane_lease_end(h->session->plane, h->number, reason, plane_let_go, h);
+    plane_lease_end(h->session->plane, h->number, reason, handle_plane_let_go, h);
 }
 
 void handle_end(struct handle *h, int reason, const char *text) {
-    if (h->stage == HANDLE_ADDING || h->stage == HANDLE_USABLE)
-        begin_end(h, reason, text);
+    if (handle_in_use(h))
+        handle_begin_end(h, reason, text);
 }
 
-static void send_end(struct handle *h) {
+static void handle_send_end(struct handle *h) {
     struct session *s = h->session;
     struct rdmad_ev_lease_ended ev = {
         .lease = h->lease_id, .handle = h->number, .reason = h->reason};
     memcpy(ev.text, h->text, sizeof(ev.text));
     session_send(s, RDMAD_EV_LEASE_ENDED, 0, &ev, sizeof(ev), NULL, 0);
-    h->told = true;
+    handle_move(h, HANDLE_TOLD);
     quota_discharge(&h->charge);
     list_append(&s->handles_ended, &h->ended_node);
     if (++s->nhandles_ended > HANDLES_ENDED_MAX)
@@ -409,22 +435,22 @@ static void send_end(struct handle *h) {
 }
 
 /* However many end while the client does not read, its session does not end for it. */
-static void tell_end(struct handle *h) {
+static void handle_tell_end(struct handle *h) {
     if (session_lags(h->session))
         list_append(&h->session->handles_untold, &h->ended_node);
     else
-        send_end(h);
+        handle_send_end(h);
 }
 
 void handles_tell(struct session *s) {
     struct list *node;
     while (!session_lags(s) && (node = list_pop(&s->handles_untold)))
-        send_end(list_entry(node, struct handle, ended_node));
+        handle_send_end(list_entry(node, struct handle, ended_node));
     tell_renewals(s);
 }
 
 /* An attach that ended before the client knew of it fails with why it ended. */
-static void answer_attach(struct handle *h) {
+static void handle_answer_attach(struct handle *h) {
     struct error why;
     error_set(&why, h->reason, "%s", h->text);
     waiter_answer(&h->attaching, &why);
@@ -432,16 +458,19 @@ static void answer_attach(struct handle *h) {
 
 /* The lease of this daemon hears that it is free of h. Returns why nothing was handed over. */
 static int settle_attachment(struct handle *h) {
+    struct attachment *a = &h->attachment;
     int reason = 0;
-    if (h->attached && h->attachment.stopping) {
-        reason = h->attachment.reason;
-        attachment_stopped(&h->attachment);
-    } else if (h->attached && h->handing) {
-        attachment_hand_over(&h->attachment);
-    } else if (h->attached && h->known) {
-        attachment_release(&h->attachment);
-    } else if (h->attached) {
-        attachment_drop(&h->attachment);
+    if (!a->lease)
+        return 0;
+    if (a->stopping) {
+        reason = a->reason;
+        attachment_stopped(a);
+    } else if (h->returned == HANDLE_HANDED_OVER) {
+        attachment_hand_over(a);
+    } else if (h->stage == HANDLE_ENDING) {
+        attachment_release(a);
+    } else {
+        attachment_drop(a);
     }
     return reason;
 }
@@ -449,9 +478,10 @@ static int settle_attachment(struct handle *h) {
 /* Nothing of the session touches the lease any more. */
 static void handle_drained(struct handle *h) {
     struct session *s = h->session;
+    assert((h->stage == HANDLE_ENDING || h->stage == HANDLE_FAILING) && h->pending == 0);
     int reason = settle_attachment(h);
 
-    if (h->handing && reason) {
+    if (h->returned == HANDLE_HANDED_OVER && reason) {
         struct error why;
         lease_ended_error(h->lease_id, reason, 0, &why);
         waiter_answer(&h->releasing, &why);
@@ -459,58 +489,61 @@ static void handle_drained(struct handle *h) {
     if (h->ops) {
         const struct handle_ops *ops = h->ops;
         h->ops = NULL;
-        ops->let_go(h, h->returned && h->known);
+        ops->let_go(h, h->returned && h->stage == HANDLE_ENDING);
     }
-    if (h->returned || !h->known || s->closing) {
+    if (h->returned || h->stage == HANDLE_FAILING || s->closing) {
         quota_discharge(&h->charge);
-        answer_attach(h);
+        handle_answer_attach(h);
         if (!s->closing)
             plane_lease_forget(s->plane, h->number);
         handle_destroy(h);
         return;
     }
-    h->stage = HANDLE_ENDED;
-    tell_end(h);
+    handle_move(h, HANDLE_UNTOLD);
+    handle_tell_end(h);
 }
 
 void handle_release(struct handle *h, plane_done *done, void *arg) {
     struct error why;
-    h->returned = true;
+    assert(!h->returned && handle_is_known(h));
+    h->returned = HANDLE_RELEASED;
     h->releasing = (struct session_waiter){done, arg};
-    if (h->stage == HANDLE_ENDED) {
+    if (handle_is_over(h)) {
         if (!h->session->closing)
             plane_lease_forget(h->session->plane, h->number);
         handle_destroy(h);
     } else if (h->stage != HANDLE_ENDING) {
         error_set(&why, RDMAD_E_LEASE_RELEASED, "lease %" PRIu64 " was released by this session",
                   h->lease_id);
-        begin_end(h, RDMAD_E_LEASE_RELEASED, why.text);
+        handle_begin_end(h, RDMAD_E_LEASE_RELEASED, why.text);
     }
 }
 
 void handle_hand_over(struct handle *h, plane_done *done, void *arg) {
     struct error why;
-    h->returned = true;
-    h->handing = true;
+    assert(!h->returned && h->requested && h->stage == HANDLE_USABLE);
+    h->returned = HANDLE_HANDED_OVER;
     h->releasing = (struct session_waiter){done, arg};
     error_set(&why, RDMAD_E_LEASE_RELEASED, "lease %" PRIu64 " was handed over by this session",
               h->lease_id);
-    begin_end(h, RDMAD_E_LEASE_RELEASED, why.text);
+    handle_begin_end(h, RDMAD_E_LEASE_RELEASED, why.text);
 }
 
-static void release_of_closing(struct handle *h) {
+static void handle_release_closing(struct handle *h) {
     switch (h->stage) {
     case HANDLE_NEW:
         if (h->ops)
             h->ops->cancel(h);
         return;
-    case HANDLE_ENDED:
+    case HANDLE_UNTOLD:
+    case HANDLE_TOLD:
         handle_destroy(h);
         return;
     default:
-        h->returned = true;
-        if (h->stage != HANDLE_ENDING)
-            begin_end(h, RDMAD_E_CANCELED, "the session ended");
+        if (!h->returned)
+            h->returned = HANDLE_RELEASED;
+        if (handle_in_use(h))
+            handle_begin_end(h, RDMAD_E_CANCELED, "the session ended");
         if (h->pending == 0)
             handle_drained(h);
     }
@@ -523,7 +556,7 @@ void handles_release_session(struct session *s, plane_done *done, void *arg) {
 
     session_hold(s);
     while ((h = slots_next(&s->handles, &cursor, &number)))
-        release_of_closing(h);
+        handle_release_closing(h);
     if (s->handles.used == 0)
         done(arg, &ok);
     else

@@ -5,14 +5,19 @@
  * A handle stands for one attach of one session, to a lease of this daemon (it then embeds the
  * owner's attachment) or to one of a peer (it then knows the peer's record of it).
  *
- *   NEW -> ADDING -> USABLE -> ENDING -> ENDED -> free
+ *   NEW --> ADDING --> USABLE --> ENDING --> UNTOLD --> TOLD --> free
+ *    |         |                    |          |
+ *    v         v                    v          v
+ *   free    FAILING --> free       free       free
  *
  * NEW is charged and numbered, and whoever sets it up may take its time. ADDING: the data plane is
- * taking it up. ENDING: the data plane was told first (plane_lease_end); when it has let go, the
- * other side hears of it, then the client gets its event. ENDED: sqes that name it are still
- * answered with why it ended, until the client releases it or has heard of HANDLES_ENDED_MAX later
- * ends. It is charged until the client has heard: one that does not read hears when it reads again.
- * What the session gives back by itself is freed without an event.
+ * taking it up. USABLE: the client has its number. ENDING: the data plane was told first
+ * (plane_lease_end); when it has let go, the other side hears of it, then the client gets its
+ * event. FAILING: the same of one that the client never had; its attach is answered with why.
+ * UNTOLD, TOLD: it has ended, and the client will hear of it when it reads again, or has heard;
+ * sqes that name it are still answered with why it ended, until the client releases it or has heard
+ * of HANDLES_ENDED_MAX later ends. It is charged until the client has heard. What the session gives
+ * back by itself is freed without an event.
  *
  * A session that closes has its data plane dropped first, so nothing here asks the plane for
  * anything once session->closing is set; handles_release_session then ends all that is left.
@@ -28,14 +33,26 @@ struct handle_ops { /* of a handle on a peer's lease */
     /* The session closes while the handle is NEW: give up, call handle_free. */
     void (*cancel)(struct handle *h);
     /* Nothing of the session can reach the lease any more; h forgets its record. returned: the
-     * session gave it back. h->handing: its memory is handed over, and the record takes over
-     * h->releasing for the owner's answer. */
+     * session gave it back. h->returned
+     * HANDED_OVER: its memory is handed over, and the record takes over h->releasing for the
+     * owner's answer. */
     void (*let_go)(struct handle *h, bool returned);
     /* Ask the owner for renewal; the answer is handle_kept. */
     void (*keep)(struct handle *h);
 };
 
-enum handle_stage { HANDLE_NEW, HANDLE_ADDING, HANDLE_USABLE, HANDLE_ENDING, HANDLE_ENDED };
+enum handle_stage {
+    HANDLE_NEW,
+    HANDLE_ADDING,
+    HANDLE_USABLE,
+    HANDLE_ENDING,
+    HANDLE_FAILING,
+    HANDLE_UNTOLD,
+    HANDLE_TOLD,
+};
+
+/* Whether the client still wants it. */
+enum handle_return { HANDLE_NOT_RETURNED, HANDLE_RELEASED, HANDLE_HANDED_OVER };
 
 struct handle {
     struct session *session; /* held */
@@ -44,21 +61,17 @@ struct handle {
     uint64_t length, deadline_ns;
     uint32_t rights;
     enum handle_stage stage;
-    bool remote;
+    enum handle_return returned; /* HANDED_OVER: its memory goes to the service's owner */
+    bool remote;                 /* the lease is a peer's */
     const char *fabric;     /* what it goes over, or "local"; from when the data plane has it */
-    bool known;             /* the client has its number */
-    bool returned;          /* the client does not want it any more */
-    bool renewal_untold;    /* the client will hear of the last one when it reads again */
-    bool told;              /* once ENDED: the client knows why */
-    bool attached;          /* local: in the lease's list */
     bool requested;         /* its memory is of a service's budget */
-    bool handing;           /* and goes to the service's owner */
     bool keep;              /* its owner is asked for renewal in time */
+    bool renewal_untold;    /* the client will hear of the last one when it reads again */
     unsigned pending;       /* answers of the data plane under way */
     int reason;             /* once ENDING */
-    struct list ended_node; /* once ENDED: in session->handles_ended or handles_untold */
+    struct list ended_node; /* TOLD: in session->handles_ended; UNTOLD: in handles_untold */
     struct timer expiry;    /* remote: the owner's daemon may be too far away to tell */
-    struct attachment attachment; /* local */
+    struct attachment attachment; /* local: lease is NULL unless it is in the lease's list */
     const struct handle_ops *ops; /* remote */
     void *peer_record;            /* remote: peer/'s own */
     struct session_waiter attaching, releasing, keeping;
