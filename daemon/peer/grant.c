@@ -212,7 +212,7 @@ static void ended_meanwhile(struct grant *g) {
 static void window_opened(void *arg, const struct error *result, const struct fabric_blob *key) {
     struct grant *g = arg;
     g->opening = false;
-    if (g->gone || g->attachment.stopping)
+    if (g->gone || g->attachment.stage != ATTACHMENT_HELD)
         ended_meanwhile(g);
     else if (g->told)
         key_settled(g, result, key);
@@ -345,7 +345,7 @@ void grant_key_req(struct peer *p, const struct peer_key_req *m) {
         if (g->next_via)
             overtaken(g, g->next_via);
         g->next_via = m->via;
-    } else if (g->attachment.stopping) {
+    } else if (g->attachment.stage != ATTACHMENT_HELD) {
         lease_ended_error(g->lease_id, g->attachment.reason, 0, &why);
         refuse_key(g, m->via, &why);
     } else {
@@ -358,7 +358,8 @@ void grant_release(struct peer *p, const struct peer_release *m) {
     if (!g)
         return;
     if (m->returned == 2) {
-        g->handed = !g->attachment.stopping; /* else REVOKED is on its way, and says why not */
+        g->handed = g->attachment.stage ==
+                    ATTACHMENT_HELD; /* else REVOKED is on its way, and says why not */
         if (!g->attachment.lease->requested)
             peer_refuse(p, RDMAD_E_PROTOCOL, "lease %" PRIu64 " was not requested", g->lease_id);
         else
@@ -386,7 +387,7 @@ void grant_stopped(struct peer *p, const struct peer_stopped *m) {
 
 void grant_ttl_req(struct peer *p, const struct peer_ttl *m) {
     struct grant *g = peer_grant_find(p, m->ref);
-    if (!g || g->attachment.stopping)
+    if (!g || g->attachment.stage != ATTACHMENT_HELD)
         return;
     g->renewed = false;
     send_ttl(g, PEER_MSG_TTL_REP);

@@ -27,7 +27,7 @@ static int delegate(struct peer *p, const struct peer_delegate_req *m, struct le
                               .max_attaches = m->max_attaches};
     if (!g)
         return error_set(err, RDMAD_E_NO_LEASE, "the lease is not attached to any more");
-    if (g->attachment.stopping)
+    if (g->attachment.stage != ATTACHMENT_HELD)
         return lease_ended_error(g->lease_id, g->attachment.reason, 0, err);
     return lease_delegate(g->attachment.lease, &part, out, err);
 }
@@ -55,7 +55,7 @@ void grant_keep_req(struct peer *p, const struct peer_keep_req *m) {
     struct peer_msg rep = {.type = PEER_MSG_KEEP_REP};
     struct error err;
 
-    if (!g || g->attachment.stopping)
+    if (!g || g->attachment.stage != ATTACHMENT_HELD)
         return; /* REVOKED is on its way */
     rep.keep_rep.lessee_ref = g->lessee_ref;
     if (lease_keep(g->attachment.lease, &err)) {

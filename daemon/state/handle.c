@@ -462,7 +462,7 @@ static int settle_attachment(struct handle *h) {
     int reason = 0;
     if (!a->lease)
         return 0;
-    if (a->stopping) {
+    if (a->stage != ATTACHMENT_HELD) {
         reason = a->reason;
         attachment_stopped(a);
     } else if (h->returned == HANDLE_HANDED_OVER) {

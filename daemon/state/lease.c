@@ -17,6 +17,7 @@
 #include "daemon/base/log.h"
 #include "daemon/state/lease_terms.h"
 #include "daemon/state/scope.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
 #include <stdio.h>
@@ -29,8 +30,33 @@ struct waiter {
     void *arg;
 };
 
-static void cut(struct attachment *a, int reason);
+static void attachment_cut(struct attachment *a, int reason);
 static void lease_check_ended(struct lease *l);
+
+/* ---- stages ------------------------------------------------------------------------------ */
+
+/* The only places where they change; lease_types.h draws them. */
+static void lease_move(struct lease *l, enum lease_stage to) {
+    assert(to == l->stage + 1);
+    l->stage = to;
+}
+
+static void grant_move(struct lease *l, enum lease_grant_stage to) {
+    static const unsigned from[] = {
+        [GRANT_ADDING] = 1u << GRANT_NONE,
+        [GRANT_ADDED] = 1u << GRANT_ADDING,
+        [GRANT_GIVEN_UP] = 1u << GRANT_ADDING,
+        [GRANT_DROPPED] = 1u << GRANT_ADDED | 1u << GRANT_GIVEN_UP,
+    };
+    assert(from[to] & 1u << l->grant);
+    l->grant = to;
+}
+
+static void attachment_move(struct attachment *a, enum attachment_stage to, int reason) {
+    assert(to > a->stage);
+    a->stage = to;
+    a->reason = reason;
+}
 
 /* ---- grant ------------------------------------------------------------------------------- */
 
@@ -72,7 +98,6 @@ static void lease_init(struct lease *l, struct pool *pool, const struct lease_te
     timer_init(&l->keep, keep_alive);
     l->granted_ns = state_now(l->state);
     l->deadline_ns = clock_after(l->granted_ns, terms->ttl_ns);
-    l->dropped = true;
 }
 
 /* ---- the data plane knows it ------------------------------------------------------------- */
@@ -82,7 +107,7 @@ static void grant_added(void *arg, const struct error *result) {
     struct error why;
 
     l->busy++;
-    l->taken = true;
+    grant_move(l, l->grant == GRANT_GIVEN_UP ? GRANT_DROPPED : GRANT_ADDED);
     if (result && result->code) {
         waiter_answer(&l->when_taken, result);
         lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
@@ -99,7 +124,8 @@ static void grant_added(void *arg, const struct error *result) {
 
 void lease_when_taken(struct lease *l, plane_done *done, void *arg) {
     static const struct error ok;
-    if (l->taken)
+    assert(l->grant != GRANT_NONE && !l->when_taken.done);
+    if (l->grant == GRANT_ADDED || l->grant == GRANT_DROPPED)
         done(arg, &ok);
     else
         l->when_taken = (struct session_waiter){done, arg};
@@ -113,7 +139,7 @@ static void grant_dropped(void *arg, const struct error *result) {
 }
 
 static void add_grant(struct lease *l) {
-    l->dropped = false;
+    grant_move(l, GRANT_ADDING);
     l->pending++;
     l->busy++;
     plane_grant_add(l->owner->plane, l->id, grant_added, l);
@@ -122,9 +148,9 @@ static void add_grant(struct lease *l) {
 
 /* Nobody reaches the memory any more; a session that closes has told the data plane by itself. */
 static void drop_grant(struct lease *l) {
-    if (l->dropped)
+    if (l->grant != GRANT_ADDING && l->grant != GRANT_ADDED)
         return;
-    l->dropped = true;
+    grant_move(l, l->grant == GRANT_ADDED ? GRANT_DROPPED : GRANT_GIVEN_UP);
     if (!l->owner->plane)
         return;
     l->pending++;
@@ -248,6 +274,7 @@ int lease_attach(struct lease *l, const struct lessee *who, struct attachment *a
 /* Nothing of this attachment reaches the range any more. */
 static void attachment_gone(struct attachment *a) {
     struct lease *l = a->lease;
+    assert(a->stage == ATTACHMENT_CUT && !a->window && l->attached > 0);
     lease_audit_keep(l, a);
     quota_discharge(&a->charge);
     list_remove(&a->node);
@@ -262,57 +289,57 @@ static void attachment_gone(struct attachment *a) {
     lease_check_ended(l);
 }
 
-static void window_closed(void *arg, const struct error *result) {
+static void lease_window_closed(void *arg, const struct error *result) {
     (void)result; /* a window that could not be opened is closed all the same */
     attachment_gone(arg);
 }
 
 /* Takes the range out of its reach, whether it answered or not. */
-static void cut(struct attachment *a, int reason) {
-    if (a->cut)
+static void attachment_cut(struct attachment *a, int reason) {
+    if (a->stage == ATTACHMENT_CUT)
         return;
-    a->cut = true;
-    a->stopping = true;
-    a->reason = reason;
+    attachment_move(a, ATTACHMENT_CUT, reason);
     if (!a->window) {
         attachment_gone(a);
         return;
     }
     struct plane_window *window = a->window;
     a->window = NULL;
-    plane_window_close(window, reason, window_closed, a);
+    plane_window_close(window, reason, lease_window_closed, a);
 }
 
 void attachment_stopped(struct attachment *a) {
-    if (a->stopping)
-        cut(a, a->reason);
+    if (a->stage != ATTACHMENT_HELD)
+        attachment_cut(a, a->reason);
 }
 
 void attachment_drop(struct attachment *a) {
-    cut(a, a->stopping ? a->reason : RDMAD_E_LEASE_RELEASED);
+    attachment_cut(a, a->stage == ATTACHMENT_HELD ? RDMAD_E_LEASE_RELEASED : a->reason);
 }
 
 void attachment_release(struct attachment *a) {
     struct lease *l = a->lease;
     uint32_t ends_after = l->terms.ends_after;
 
-    if (a->cut)
+    if (a->stage == ATTACHMENT_CUT)
         return;
     l->releases++;
     bool last = l->terms.max_attaches == 1 || (ends_after && l->releases >= ends_after);
-    a->stopping = true; /* so that the end below does not ask it to */
-    a->reason = l->stage == LEASE_LIVE ? RDMAD_E_LEASE_RELEASED : l->reason;
+    int reason = l->stage == LEASE_LIVE ? RDMAD_E_LEASE_RELEASED : l->reason;
+    if (a->stage == ATTACHMENT_HELD) /* so that the end below does not ask it to stop */
+        attachment_move(a, ATTACHMENT_STOPPING, reason);
+    a->reason = reason;
     l->busy++;
     if (last)
         lease_end(l, RDMAD_E_LEASE_RELEASED, NULL, NULL);
-    cut(a, a->reason);
+    attachment_cut(a, a->reason);
     l->busy--;
     lease_check_ended(l);
 }
 
 bool attachment_hand_over(struct attachment *a) {
     struct lease *l = a->lease;
-    bool handed = l->requested && l->stage == LEASE_LIVE && !a->cut;
+    bool handed = l->requested && l->stage == LEASE_LIVE && a->stage != ATTACHMENT_CUT;
     l->handed_over |= handed;
     attachment_release(a);
     return handed;
@@ -321,12 +348,12 @@ bool attachment_hand_over(struct attachment *a) {
 /* ---- renew ------------------------------------------------------------------------------- */
 
 /* For itself, its lessees, and those of its children that would outlive it. */
-static void set_deadline(struct lease *l, uint64_t deadline_ns) {
+static void lease_set_deadline(struct lease *l, uint64_t deadline_ns) {
     l->deadline_ns = deadline_ns;
     l->busy++;
     list_for_each (node, &l->attachments) {
         struct attachment *a = list_entry(node, struct attachment, node);
-        if (a->stopping)
+        if (a->stage != ATTACHMENT_HELD)
             continue;
         if (a->window)
             plane_window_extend(a->window, deadline_ns);
@@ -337,7 +364,7 @@ static void set_deadline(struct lease *l, uint64_t deadline_ns) {
         if (child->stage != LEASE_LIVE || child->deadline_ns <= deadline_ns)
             continue;
         timer_set(&l->state->timers, &child->expiry, deadline_ns); /* it is set: needs no memory */
-        set_deadline(child, deadline_ns);
+        lease_set_deadline(child, deadline_ns);
     }
     l->busy--;
 }
@@ -358,7 +385,7 @@ int lease_renew(struct lease *l, uint64_t ttl_ns, struct error *err) {
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's timer");
     l->terms.ttl_ns = ttl_ns;
     set_keep_alive(l); /* without memory for it it runs out, and its owner can still renew it */
-    set_deadline(l, deadline);
+    lease_set_deadline(l, deadline);
     return 0;
 }
 
@@ -385,10 +412,9 @@ static void stop_all(struct lease *l) {
     while ((node = list_pop(&todo))) {
         struct attachment *a = list_entry(node, struct attachment, node);
         list_append(&l->attachments, node);
-        if (a->stopping)
+        if (a->stage != ATTACHMENT_HELD)
             continue;
-        a->stopping = true;
-        a->reason = l->reason;
+        attachment_move(a, ATTACHMENT_STOPPING, l->reason);
         a->ops->stop(a, l->reason);
     }
 }
@@ -402,7 +428,7 @@ static unsigned windows_open(const struct lease *l) {
 }
 
 /* Closes every window that is still open, answered or not. */
-static void cut_windows(struct lease *l) {
+static void lease_cut_windows(struct lease *l) {
     struct list todo = LIST_INIT(todo);
     struct list *node;
     list_splice(&todo, &l->attachments);
@@ -410,7 +436,7 @@ static void cut_windows(struct lease *l) {
         struct attachment *a = list_entry(node, struct attachment, node);
         list_append(&l->attachments, node);
         if (a->window)
-            cut(a, l->reason);
+            attachment_cut(a, l->reason);
     }
 }
 
@@ -424,7 +450,7 @@ static void lease_grace_over(struct timer *timer, uint64_t now_ns) {
                 ("lease %" PRIu64 ": %u lessees did not stop in time and are cut off", l->id, late),
                 FIELD_U64("LEASE", l->id));
     l->busy++;
-    cut_windows(l);
+    lease_cut_windows(l);
     l->busy--;
     lease_check_ended(l);
 }
@@ -438,7 +464,7 @@ static void wait_or_cut(struct lease *l) {
     if (!windows_open(l))
         return;
     if (l->reason == RDMAD_E_LEASE_EXPIRED || timer_set(&st->timers, &l->grace, until))
-        cut_windows(l);
+        lease_cut_windows(l);
 }
 
 /* Its client never heard of it, or hears of its end now. */
@@ -459,7 +485,8 @@ static void lease_ended(struct lease *l) {
     struct list waiters = LIST_INIT(waiters);
     struct list *node;
 
-    l->stage = LEASE_ENDED;
+    assert(list_empty(&l->attachments) && list_empty(&l->children) && !l->pending);
+    lease_move(l, LEASE_ENDED);
     timer_unset(&l->state->timers, &l->grace);
     LOG_LIMITED(INFO, ("lease %" PRIu64 " ended: %s", l->id, error_text(l->reason)),
                 FIELD_U64("LEASE", l->id), FIELD_U64("SESSION", owner->id),
@@ -538,7 +565,7 @@ void lease_end(struct lease *l, int reason, plane_done *done, void *arg) {
         add_waiter(l, done, arg);
     if (l->stage != LEASE_LIVE)
         return;
-    l->stage = LEASE_ENDING;
+    lease_move(l, LEASE_ENDING);
     l->reason = reason;
     timer_unset(&l->state->timers, &l->expiry);
     timer_unset(&l->state->timers, &l->keep);

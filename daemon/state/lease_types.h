@@ -45,7 +45,20 @@ struct lease_part {
     uint32_t rights, max_attaches;
 };
 
+/*   LIVE --> ENDING --> ENDED --> free
+ *
+ * ENDING: its lessees are asked to stop, or are being cut off; no new ones. ENDED: nobody reaches
+ * the memory any more; it waits only for its owner to read that. */
 enum lease_stage { LEASE_LIVE, LEASE_ENDING, LEASE_ENDED };
+
+/* What the data plane knows of it (plane_grant_add).
+ *
+ *   NONE   ADDING --> ADDED --> DROPPED
+ *             |                    ^
+ *             +----> GIVEN_UP -----+
+ *
+ * NONE: of what its owner never hears of. GIVEN_UP: told to forget it while it was taking it up. */
+enum lease_grant_stage { GRANT_NONE, GRANT_ADDING, GRANT_ADDED, GRANT_GIVEN_UP, GRANT_DROPPED };
 
 struct lease {
     struct state *state;
@@ -73,8 +86,8 @@ struct lease {
     struct lease *parent; /* of which it was made; NULL: it was granted */
     struct list sibling, children;
     unsigned depth, descendants; /* descendants: of one that was granted */
-    bool taken, dropped; /* the data plane knows it; was told to forget it, or never of it */
-    unsigned pending;    /* answers of the data plane under way */
+    enum lease_grant_stage grant;
+    unsigned pending; /* answers of the data plane under way */
     struct session_waiter when_taken;
     bool requested;   /* of a budget, for one lessee: it ends when that one leaves */
     bool handed_over; /* and leaves the memory to the owner */
@@ -91,6 +104,14 @@ struct attachment_ops {
     void (*gone)(struct attachment *a, int reason);
 };
 
+/*   HELD --> STOPPING --> CUT --> gone
+ *     |                    ^
+ *     +--------------------+
+ *
+ * STOPPING: asked to stop, or stopping by itself. CUT: its window is being closed, if it has one.
+ */
+enum attachment_stage { ATTACHMENT_HELD, ATTACHMENT_STOPPING, ATTACHMENT_CUT };
+
 struct attachment { /* embedded in a struct handle (local) or in a peer's record */
     struct lease *lease;
     struct list node;
@@ -98,10 +119,9 @@ struct attachment { /* embedded in a struct handle (local) or in a peer's record
     struct plane_window *window; /* peers only: the second wall */
     struct fabric_audit audit;   /* counted by the one worker that serves this lessee */
     struct lease_said said;      /* peers only */
-    bool stopping;               /* asked to stop, or stopping by itself */
-    bool cut;                    /* its window is being closed */
-    struct quota_charge charge;  /* peers only: the range, on the owner's account */
-    int reason;                  /* why, once stopping */
+    enum attachment_stage stage;
+    struct quota_charge charge; /* peers only: the range, on the owner's account */
+    int reason;                 /* why, once not HELD */
     uint64_t peer;
     uint64_t since_ns;
 };
