@@ -128,7 +128,7 @@ void budget_close(struct budget *b, plane_done *done, void *arg) {
 
 /* ---- a service's budget ------------------------------------------------------------------ */
 
-static int check(const struct pool *p, const struct budget_terms *t, struct error *err) {
+static int budget_check(const struct pool *p, const struct budget_terms *t, struct error *err) {
     if (t->offset % EXTENT_GRANULE || t->length % EXTENT_GRANULE || !t->length)
         return error_set(err, RDMAD_E_INVAL,
                          "a budget begins at a multiple of %u bytes of its pool and is as long as "
@@ -158,7 +158,7 @@ int budget_new(struct session *s, const struct budget_terms *t, struct budget **
 
     if (!pool)
         return RDMAD_E_HANDLE;
-    if ((rc = check(pool, t, err)))
+    if ((rc = budget_check(pool, t, err)))
         return rc;
     struct budget *b = calloc(1, sizeof(*b));
     struct extents *extents = malloc(sizeof(*extents));
@@ -248,8 +248,8 @@ static struct requester *requester_of(struct budget *b, const struct lessee *who
     return r;
 }
 
-static int check_share(const struct budget *b, const struct requester *r, uint64_t bytes,
-                       struct error *err) {
+static int budget_check_share(const struct budget *b, const struct requester *r, uint64_t bytes,
+                              struct error *err) {
     uint64_t share = (b->extents->free + r->bytes) / 2;
     if (share < b->max_request)
         share = b->max_request;
@@ -278,8 +278,8 @@ static uint64_t rounded(uint64_t bytes) { /* at most the budget, so there is no 
     return (bytes + EXTENT_GRANULE - 1) & ~(uint64_t)(EXTENT_GRANULE - 1);
 }
 
-static int take(struct budget *b, const struct budget_ask *ask, struct order *o,
-                struct error *err) {
+static int order_take(struct budget *b, const struct budget_ask *ask, struct order *o,
+                      struct error *err) {
     bool full = false;
     int rc = check_ask(b, ask, err);
     if (rc)
@@ -287,7 +287,7 @@ static int take(struct budget *b, const struct budget_ask *ask, struct order *o,
     struct requester *r = requester_of(b, &ask->who);
     if (!r)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a request");
-    rc = check_share(b, r, rounded(ask->bytes), err);
+    rc = budget_check_share(b, r, rounded(ask->bytes), err);
     if (!rc && !(o->extent = extents_take(b->extents, ask->bytes, o, &full)))
         rc = full ? no_room(b, ask->bytes, err)
                   : error_set(err, RDMAD_E_NOMEM, "out of memory for a request");
@@ -324,7 +324,7 @@ static void tell_owner(struct order *o) {
 }
 
 /* However many come while the client does not read, its session does not end for it. */
-static void hand_over(struct order *o, const struct lease *l) {
+static void budget_take_back(struct order *o, const struct lease *l) {
     struct budget *b = o->budget;
     list_remove(&o->node);
     requester_leave(o);
@@ -347,14 +347,14 @@ void budget_tell(struct budget *b) {
 static void lease_over(void *arg, const struct lease *l) {
     struct order *o = arg;
     if (l->handed_over && !o->budget->closing)
-        hand_over(o, l);
+        budget_take_back(o, l);
     else
         order_free(o);
 }
 
 /* The data plane hears nothing of it: its owner takes no notifications of it. */
-static void make(struct pool *pool, const struct lease_terms *terms, struct lease **out,
-                 struct error *err) {
+static void budget_make_lease(struct pool *pool, const struct lease_terms *terms,
+                              struct lease **out, struct error *err) {
     if (lease_check_terms(pool, terms, err) == 0 && lease_make(pool, terms, out, err) == 0)
         (*out)->requested = true;
 }
@@ -380,7 +380,7 @@ static void grant(struct order *o) {
     else if (o->vanished)
         error_set(&err, RDMAD_E_FAULT, "the memory of service \"%s\" has vanished", b->name);
     else
-        make(b->pool, &terms, &l, &err);
+        budget_make_lease(b->pool, &terms, &l, &err);
     if (!l) {
         o->done(o->arg, NULL, &err);
         order_free(o);
@@ -427,7 +427,7 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
 
     if (!o)
         error_set(&err, RDMAD_E_NOMEM, "out of memory for a request");
-    if (!o || take(b, ask, o, &err)) {
+    if (!o || order_take(b, ask, o, &err)) {
         free(o);
         done(arg, NULL, &err);
         return;

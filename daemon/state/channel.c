@@ -3,13 +3,13 @@
  * channel.c - the life of our end of a channel.
  *
  * The happy path: channel_new, channel_add (the data plane takes it up), channel_connect with the
- * other end's number, channel_ready, then the client's close: the data plane ends it (drained), the
- * way is given back, free.
+ * other end's number, channel_ready, then the client's close: the data plane ends it
+ * (channel_drained), the way is given back, free.
  *
  * What may cross: the other end can close, its daemon be lost or the session close in any stage.
  * All of these only move the stage to ENDING and count in `pending` what the data plane still owes;
- * drained runs when nothing is owed any more and settles with everybody in one order: the other
- * side, the client, whoever waits.
+ * channel_drained runs when nothing is owed any more and settles with everybody in one order: the
+ * other side, the client, whoever waits.
  */
 #include "daemon/state/channel.h"
 #include "daemon/base/log.h"
@@ -21,33 +21,33 @@
 
 static const struct error ok;
 
-static void drained(struct channel *ch);
+static void channel_drained(struct channel *ch);
 
 /* The session's, also while it only waits for others to let go of it; NULL once it is dropped. */
 static struct plane_session *plane_of(const struct session *s) {
     return s->closing ? s->leaving : s->plane;
 }
 
-static uint64_t get(const uint64_t *counter) {
+static uint64_t counter_get(const uint64_t *counter) {
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
 struct plane_channel_stats channel_stats(const struct channel *ch) {
     const struct plane_channel_stats *s = &ch->stats;
     return (struct plane_channel_stats){
-        .messages_sent = get(&s->messages_sent),
-        .bytes_sent = get(&s->bytes_sent),
-        .messages_received = get(&s->messages_received),
-        .bytes_received = get(&s->bytes_received),
-        .sends_waiting = get(&s->sends_waiting),
-        .receives_posted = get(&s->receives_posted),
-        .stalls = get(&s->stalls),
-        .lost = get(&s->lost),
-        .resent = get(&s->resent),
+        .messages_sent = counter_get(&s->messages_sent),
+        .bytes_sent = counter_get(&s->bytes_sent),
+        .messages_received = counter_get(&s->messages_received),
+        .bytes_received = counter_get(&s->bytes_received),
+        .sends_waiting = counter_get(&s->sends_waiting),
+        .receives_posted = counter_get(&s->receives_posted),
+        .stalls = counter_get(&s->stalls),
+        .lost = counter_get(&s->lost),
+        .resent = counter_get(&s->resent),
     };
 }
 
-static void add_stats(struct channel_totals *sum, const struct channel *ch) {
+static void channel_add_stats(struct channel_totals *sum, const struct channel *ch) {
     struct plane_channel_stats s = channel_stats(ch);
     sum->messages_sent += s.messages_sent;
     sum->bytes_sent += s.bytes_sent;
@@ -63,7 +63,7 @@ void channels_count(const struct state *st, struct channel_totals *out) {
     uint64_t number;
     *out = st->messages;
     while ((ch = slots_next(&st->channels, &cursor, &number)))
-        add_stats(out, ch);
+        channel_add_stats(out, ch);
 }
 
 /* ---- making and unmaking ----------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static void channel_free(struct channel *ch) {
     struct session *s = ch->session;
     struct session_waiter closing = ch->closing;
 
-    add_stats(&s->state->messages, ch);
+    channel_add_stats(&s->state->messages, ch);
     slots_remove(&s->channels, ch->handle);
     slots_remove(&s->state->channels, ch->number);
     quota_discharge(&ch->charge);
@@ -147,7 +147,7 @@ uint64_t channel_max_message(const struct channel *ch) {
 
 /* ---- the way to OPEN --------------------------------------------------------------------- */
 
-static void check_open(struct channel *ch) {
+static void channel_check_open(struct channel *ch) {
     if (ch->stage != CHANNEL_ADDING || !ch->added || !ch->ready || ch->session->closing)
         return;
     ch->stage = CHANNEL_OPEN;
@@ -155,7 +155,7 @@ static void check_open(struct channel *ch) {
     waiter_answer(&ch->opening, &ok);
 }
 
-static void plane_added(void *arg, const struct error *result) {
+static void channel_plane_added(void *arg, const struct error *result) {
     struct channel *ch = arg;
     ch->pending--;
     if (ch->stage == CHANNEL_ADDING && !ch->session->closing) {
@@ -165,9 +165,9 @@ static void plane_added(void *arg, const struct error *result) {
         }
         ch->added = true;
         ch->ops->added(ch); /* may end it, but not free it: it is the data plane's */
-        check_open(ch);
+        channel_check_open(ch);
     } else if (ch->pending == 0 && ch->stage == CHANNEL_ENDING && ch->closed) {
-        drained(ch); /* of a session that closes: else its end is answered later */
+        channel_drained(ch); /* of a session that closes: else its end is answered later */
     }
 }
 
@@ -183,7 +183,7 @@ void channel_add(struct channel *ch, struct plane_lane *lane, uint64_t peer_in) 
     ch->fabric = lane ? plane_lane_fabric(lane)->name : "local";
     ch->stage = CHANNEL_ADDING;
     ch->pending++;
-    plane_channel_add(ch->session->plane, ch->handle, &spec, plane_added, ch);
+    plane_channel_add(ch->session->plane, ch->handle, &spec, channel_plane_added, ch);
 }
 
 void channel_connect(struct channel *ch, uint64_t other, struct session *other_session) {
@@ -204,7 +204,7 @@ void channel_connect(struct channel *ch, uint64_t other, struct session *other_s
 
 void channel_ready(struct channel *ch) {
     ch->ready = true;
-    check_open(ch);
+    channel_check_open(ch);
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */
@@ -246,7 +246,7 @@ void channels_tell(struct session *s) {
     }
 }
 
-static void drained(struct channel *ch) {
+static void channel_drained(struct channel *ch) {
     struct session *s = ch->session;
     const struct channel_ops *ops = ch->ops;
     struct error why;
@@ -267,11 +267,11 @@ static void drained(struct channel *ch) {
     tell_closed(ch);
 }
 
-static void plane_let_go(void *arg, const struct error *result) {
+static void channel_plane_let_go(void *arg, const struct error *result) {
     struct channel *ch = arg;
     (void)result;
     if (--ch->pending == 0)
-        drained(ch);
+        channel_drained(ch);
 }
 
 static void tell_plane(struct channel *ch, bool linger) {
@@ -280,7 +280,7 @@ static void tell_plane(struct channel *ch, bool linger) {
     if (!plane)
         return; /* dropped, with all that was in it */
     ch->pending++;
-    plane_channel_end(plane, ch->handle, ch->reason, linger, plane_let_go, ch);
+    plane_channel_end(plane, ch->handle, ch->reason, linger, channel_plane_let_go, ch);
 }
 
 static void set_reason(struct channel *ch, int reason, const char *text) {
@@ -288,7 +288,7 @@ static void set_reason(struct channel *ch, int reason, const char *text) {
     snprintf(ch->text, sizeof(ch->text), "%s", text);
 }
 
-static void begin_end(struct channel *ch, int reason, bool linger, const char *text) {
+static void channel_begin_end(struct channel *ch, int reason, bool linger, const char *text) {
     ch->stage = CHANNEL_ENDING;
     set_reason(ch, reason, text);
     tell_plane(ch, linger);
@@ -302,7 +302,7 @@ void channel_end(struct channel *ch, int reason, const char *text) {
             ch->ops->cancel(ch, &why);
         channel_fail(ch, &why);
     } else if (ch->stage == CHANNEL_ADDING || ch->stage == CHANNEL_OPEN) {
-        begin_end(ch, reason, false, text);
+        channel_begin_end(ch, reason, false, text);
     } else if (ch->stage == CHANNEL_ENDING && ch->lingers) {
         tell_plane(ch, false); /* there is nobody left to deliver to */
     }
@@ -322,9 +322,9 @@ void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg)
             plane_channel_forget(ch->session->plane, ch->handle);
         channel_free(ch);
     } else if (ch->stage != CHANNEL_ENDING) {
-        begin_end(ch, linger ? RDMAD_E_CLOSED : RDMAD_E_CANCELED, linger,
-                  linger ? "the other end closed the channel"
-                         : "the other end closed the channel abruptly");
+        channel_begin_end(ch, linger ? RDMAD_E_CLOSED : RDMAD_E_CANCELED, linger,
+                          linger ? "the other end closed the channel"
+                                 : "the other end closed the channel abruptly");
     }
 }
 
@@ -353,16 +353,16 @@ void channels_end_others(struct session *s, plane_done *done, void *arg) {
         s->others_gone = (struct session_waiter){done, arg};
 }
 
-static void release_of_closing(struct channel *ch) {
+static void channel_release_closing(struct channel *ch) {
     ch->closed = true;
     if (ch->stage == CHANNEL_ENDED) {
         channel_free(ch);
         return;
     }
     if (ch->stage != CHANNEL_ENDING)
-        begin_end(ch, RDMAD_E_CANCELED, false, "the other end's program is gone");
+        channel_begin_end(ch, RDMAD_E_CANCELED, false, "the other end's program is gone");
     if (ch->pending == 0)
-        drained(ch);
+        channel_drained(ch);
 }
 
 void channels_release_session(struct session *s, plane_done *done, void *arg) {
@@ -372,7 +372,7 @@ void channels_release_session(struct session *s, plane_done *done, void *arg) {
 
     session_hold(s);
     while ((ch = slots_next(&s->channels, &cursor, &handle)))
-        release_of_closing(ch);
+        channel_release_closing(ch);
     if (s->channels.used == 0)
         done(arg, &ok);
     else

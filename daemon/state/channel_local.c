@@ -26,7 +26,7 @@ struct way {
 
 enum { CONNECTOR, ACCEPTOR };
 
-static void leave(struct way *w, struct channel *ch) {
+static void way_leave(struct way *w, struct channel *ch) {
     w->end[w->end[ACCEPTOR] == ch] = NULL;
     if (w->end[CONNECTOR] || w->end[ACCEPTOR])
         return;
@@ -40,25 +40,25 @@ static void end_other(struct channel *other, int reason, const char *text) {
         channel_end(other, reason, text);
 }
 
-static void cancel(struct channel *ch, const struct error *why) {
+static void way_cancel(struct channel *ch, const struct error *why) {
     struct way *w = ch->record;
     struct channel *other = w->end[w->end[CONNECTOR] == ch ? ACCEPTOR : CONNECTOR];
     incoming_withdraw(&w->incoming);
-    leave(w, ch);
+    way_leave(w, ch);
     end_other(other, why->code, why->text);
 }
 
-static void let_go(struct channel *ch) {
+static void way_let_go(struct channel *ch) {
     struct way *w = ch->record;
     struct channel *other = w->end[w->end[CONNECTOR] == ch ? ACCEPTOR : CONNECTOR];
     int reason = ch->reason;
     char text[sizeof(ch->text)];
     memcpy(text, ch->text, sizeof(text));
-    leave(w, ch);
+    way_leave(w, ch);
     end_other(other, reason, text);
 }
 
-static void added(struct channel *ch) {
+static void way_added(struct channel *ch) {
     struct way *w = ch->record;
     struct channel *a = w->end[CONNECTOR], *b = w->end[ACCEPTOR];
     if (!a || !b || !a->added || !b->added)
@@ -69,9 +69,10 @@ static void added(struct channel *ch) {
     channel_ready(b);
 }
 
-static const struct channel_ops ops = {.cancel = cancel, .added = added, .let_go = let_go};
+static const struct channel_ops way_ops = {
+    .cancel = way_cancel, .added = way_added, .let_go = way_let_go};
 
-static void accepted(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
+static void way_accepted(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
     struct way *w = container_of(in, struct way, incoming);
     struct channel *ends[2] = {w->end[CONNECTOR], end};
     (void)timeout_ns; /* nobody but the data plane has to answer, and it does */
@@ -79,7 +80,7 @@ static void accepted(struct incoming *in, struct channel *end, uint64_t timeout_
     w->end[ACCEPTOR] = end;
     for (int i = 0; i < 2; i++) {
         struct channel *ch = ends[i], *other = ends[!i];
-        ch->ops = &ops;
+        ch->ops = &way_ops;
         ch->record = w;
         ch->peer_uid = other->session->uid;
         memcpy(ch->peer_node, w->state->node_name, sizeof(ch->peer_node));
@@ -90,17 +91,17 @@ static void accepted(struct incoming *in, struct channel *end, uint64_t timeout_
     channel_add(ends[ACCEPTOR], NULL, 0);
 }
 
-static void refused(struct incoming *in, const struct error *why) {
+static void way_refused(struct incoming *in, const struct error *why) {
     struct way *w = container_of(in, struct way, incoming);
     struct channel *ch = w->end[CONNECTOR];
     ch->ops = NULL;
-    leave(w, ch);
+    way_leave(w, ch);
     channel_fail(ch, why);
 }
 
-static const struct incoming_ops incoming_ops = {.accept = accepted, .refuse = refused};
+static const struct incoming_ops way_incoming_ops = {.accept = way_accepted, .refuse = way_refused};
 
-static void timed_out(struct timer *timer, uint64_t now_ns) {
+static void way_timed_out(struct timer *timer, uint64_t now_ns) {
     struct way *w = container_of(timer, struct way, timer);
     char text[RDMAD_TEXT_MAX + 1];
     (void)now_ns;
@@ -119,13 +120,13 @@ static struct way *way_new(struct channel *ch, const char *service, uint64_t tim
     w->end[CONNECTOR] = ch;
     w->timeout_ns = timeout_ns;
     snprintf(w->service, sizeof(w->service), "%s", service);
-    timer_init(&w->timer, timed_out);
+    timer_init(&w->timer, way_timed_out);
     if (timer_set(&st->timers, &w->timer, clock_after(state_now(st), timeout_ns))) {
         free(w);
         return NULL;
     }
     w->incoming =
-        (struct incoming){.kind = ch->asked, .uid = ch->session->uid, .ops = &incoming_ops};
+        (struct incoming){.kind = ch->asked, .uid = ch->session->uid, .ops = &way_incoming_ops};
     snprintf(w->incoming.node_name, sizeof(w->incoming.node_name), "%s", st->node_name);
     list_init(&w->incoming.node);
     return w;
@@ -146,12 +147,12 @@ void channel_connect_local(struct channel *ch, const char *service, uint64_t tim
         channel_fail(ch, &err);
         return;
     }
-    ch->ops = &ops;
+    ch->ops = &way_ops;
     ch->record = w;
     snprintf(ch->service, sizeof(ch->service), "%s", service);
     if (service_offer(sv, &who, &w->incoming, &err)) {
         ch->ops = NULL;
-        leave(w, ch);
+        way_leave(w, ch);
         channel_fail(ch, &err);
     }
 }

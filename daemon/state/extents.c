@@ -8,21 +8,21 @@
 #include <rdmad/abi.h>
 #include <stdlib.h>
 
-static struct extent *of(const struct tree_node *node) {
+static struct extent *extent_of(const struct tree_node *node) {
     return node ? container_of((struct tree_node *)(uintptr_t)node, struct extent, node) : NULL;
 }
 
 static int by_offset(const struct tree_node *a, const struct tree_node *b) {
-    const struct extent *x = of(a), *y = of(b);
+    const struct extent *x = extent_of(a), *y = extent_of(b);
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
 static uint64_t longest_of(const struct tree_node *node) {
-    return node ? of(node)->longest : 0;
+    return node ? extent_of(node)->longest : 0;
 }
 
 static void sum(struct tree_node *node) {
-    struct extent *e = of(node);
+    struct extent *e = extent_of(node);
     uint64_t left = longest_of(node->left), right = longest_of(node->right);
     e->longest = e->user ? 0 : e->length;
     if (e->longest < left)
@@ -49,7 +49,7 @@ int extents_init(struct extents *x, uint64_t length) {
 
 void extents_fini(struct extents *x) {
     while (x->tree.root) {
-        struct extent *e = of(x->tree.root);
+        struct extent *e = extent_of(x->tree.root);
         tree_remove(&x->tree, &e->node);
         free(e);
     }
@@ -65,8 +65,8 @@ static struct extent *first_fit(const struct extents *x, uint64_t length) {
     for (;;) {
         if (longest_of(node->left) >= length)
             node = node->left;
-        else if (!of(node)->user && of(node)->length >= length)
-            return of(node);
+        else if (!extent_of(node)->user && extent_of(node)->length >= length)
+            return extent_of(node);
         else
             node = node->right;
     }
@@ -102,7 +102,7 @@ static void merge(struct extents *x, struct extent *a, struct extent *b) {
 }
 
 void extents_give(struct extents *x, struct extent *e) {
-    struct extent *before = of(tree_prev(&e->node)), *after = of(tree_next(&e->node));
+    struct extent *before = extent_of(tree_prev(&e->node)), *after = extent_of(tree_next(&e->node));
     x->free += e->length;
     e->user = NULL;
     tree_changed(&x->tree, &e->node);
@@ -114,6 +114,6 @@ void extents_give(struct extents *x, struct extent *e) {
 
 struct extent *extents_find(const struct extents *x, uint64_t offset) {
     struct extent key = {.offset = offset};
-    struct extent *e = of(tree_find(&x->tree, &key.node));
+    struct extent *e = extent_of(tree_find(&x->tree, &key.node));
     return e && e->user ? e : NULL;
 }

@@ -77,7 +77,7 @@ static void mourner_leave(struct mourner *m) {
     free(m);
 }
 
-static void forget(struct leases *ls, struct tombstone *t) {
+static void tombstone_forget(struct leases *ls, struct tombstone *t) {
     struct mourner *m = t->mourner;
     list_remove(&t->by_id);
     list_remove(&t->by_age);
@@ -89,7 +89,7 @@ static void forget(struct leases *ls, struct tombstone *t) {
 }
 
 /* Who is about to have one more counts it, but may have none to forget. false: there is none. */
-static bool forget_one(struct leases *ls) {
+static bool tombstone_forget_one(struct leases *ls) {
     struct mourner *most = NULL;
     list_for_each (node, &ls->mourners) {
         struct mourner *m = list_entry(node, struct mourner, node);
@@ -98,7 +98,7 @@ static bool forget_one(struct leases *ls) {
     }
     if (!most)
         return false;
-    forget(ls, list_entry(most->tombs.next, struct tombstone, of_mourner));
+    tombstone_forget(ls, list_entry(most->tombs.next, struct tombstone, of_mourner));
     return true;
 }
 
@@ -123,7 +123,7 @@ static struct mourner *mourner_of(struct leases *ls, const struct lease *l) {
 void leases_free(struct leases *ls) {
     if (!ls)
         return;
-    while (forget_one(ls))
+    while (tombstone_forget_one(ls))
         ;
     free(ls);
 }
@@ -137,7 +137,7 @@ static struct lease *find_name(const struct leases *ls, const char *text) {
     return name && name->kind == RDMAD_NAME_LEASE ? container_of(name, struct lease, name) : NULL;
 }
 
-static void describe(const struct name *name, struct rdmad_name_entry *out) {
+static void lease_describe(const struct name *name, struct rdmad_name_entry *out) {
     const struct lease *l = container_of(name, const struct lease, name);
     out->rights = l->terms.rights;
     out->length = l->terms.length;
@@ -176,7 +176,7 @@ int lease_table_add(struct leases *ls, struct lease *l, struct error *err) {
     l->name = (struct name){.text = l->terms.name,
                             .kind = RDMAD_NAME_LEASE,
                             .scope = lease_scope(&l->terms),
-                            .describe = describe};
+                            .describe = lease_describe};
     names_add(ls->state->names, &l->name);
     return 0;
 }
@@ -192,7 +192,7 @@ void lease_table_bury(struct leases *ls, const struct lease *l) {
         m->count++;
     else if (m)
         mourner_leave(m);
-    while (ls->tombstones >= keep && forget_one(ls))
+    while (ls->tombstones >= keep && tombstone_forget_one(ls))
         ;
     if (!t)
         return; /* its holder is told that there is no such lease: true, if less helpful */

@@ -25,7 +25,7 @@ struct scope lease_scope(const struct lease_terms *t) {
 }
 
 /* Renewals cost, and who may cause them is not only the owner. */
-static int check_flags(uint32_t flags, uint64_t ttl_ns, struct error *err) {
+static int lease_check_flags(uint32_t flags, uint64_t ttl_ns, struct error *err) {
     if (flags & ~RDMAD_LEASE_FLAGS)
         return error_set(err, RDMAD_E_RESERVED, "unknown lease flags 0x%" PRIx32,
                          flags & ~RDMAD_LEASE_FLAGS);
@@ -39,10 +39,10 @@ static int check_flags(uint32_t flags, uint64_t ttl_ns, struct error *err) {
 
 int lease_check_ttl(const struct state *st, uint32_t flags, uint64_t ttl_ns, struct error *err) {
     int rc = check_ttl(st, ttl_ns, err);
-    return rc ? rc : check_flags(flags, ttl_ns, err);
+    return rc ? rc : lease_check_flags(flags, ttl_ns, err);
 }
 
-static int check_rights(const struct lease_terms *t, struct error *err) {
+static int lease_check_rights(const struct lease_terms *t, struct error *err) {
     if ((t->rights & ~RDMAD_RIGHTS_ALL) || !(t->rights & ~RDMAD_RIGHT_DELEGATE))
         return error_set(err, RDMAD_E_INVAL,
                          "rights 0x%" PRIx32 " are not read (1), write (2) or atomic (4), perhaps "
@@ -64,7 +64,7 @@ int lease_check_terms(const struct pool *pool, const struct lease_terms *t, stru
                          "offset %" PRIu64 " and length %" PRIu64 " lie outside pool %" PRIu64
                          " of %zu bytes",
                          t->offset, t->length, pool->handle, pool->bytes);
-    if ((rc = check_rights(t, err)) || (rc = scope_validate(&scope, err)))
+    if ((rc = lease_check_rights(t, err)) || (rc = scope_validate(&scope, err)))
         return rc;
     if (t->name[0] && !rdmad_name_ok(t->name))
         return error_set(err, RDMAD_E_NAME,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool.c - create: charge, map on a registration thread, report. Ready: look there, register, tell
- * the worker, report.
+ * pool.c - create: pool_charge, map on a registration thread, report. Ready: look there, register,
+ * tell the worker, report.
  *
  * Looking may take seconds, so everything can have changed when it is done: the session may be
  * closing, the pool destroyed. It goes by slices, and no further than the one in which the session
@@ -37,8 +37,8 @@ struct settling {
     void *arg;
 };
 
-static void post(const struct pool *p, struct offload_job *job, void (*run)(struct offload_job *),
-                 void (*done)(struct offload_job *)) {
+static void pool_post(const struct pool *p, struct offload_job *job,
+                      void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
     const struct session *s = p->session;
     *job = (struct offload_job){
         .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
@@ -47,23 +47,23 @@ static void post(const struct pool *p, struct offload_job *job, void (*run)(stru
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-static void discharge(struct pool *p) {
+static void pool_discharge(struct pool *p) {
     quota_discharge(&p->map_charge);
     quota_discharge(&p->bytes_charge);
     quota_discharge(&p->count_charge);
 }
 
-static void unmap_run(struct offload_job *job) {
+static void pool_unmap_run(struct offload_job *job) {
     struct pool *p = container_of(job, struct pool, unmap);
     if (p->memory)
         plane_memory_remove(p->session->state->plane, p->memory);
     shared_memory_end(&p->shared);
 }
 
-static void unmap_done(struct offload_job *job) {
+static void pool_unmap_done(struct offload_job *job) {
     struct pool *p = container_of(job, struct pool, unmap);
     struct session *s = p->session;
-    discharge(p);
+    pool_discharge(p);
     free(p);
     session_release(s);
 }
@@ -74,7 +74,7 @@ void pool_ref(struct pool *p) {
 
 void pool_unref(struct pool *p) {
     if (--p->refs == 0)
-        post(p, &p->unmap, unmap_run, unmap_done);
+        pool_post(p, &p->unmap, pool_unmap_run, pool_unmap_done);
 }
 
 /* ---- create ------------------------------------------------------------------------------ */
@@ -94,7 +94,7 @@ static int round_up(uint64_t bytes, uint32_t flags, size_t *out, struct error *e
     return 0;
 }
 
-static int charge(struct pool *p, struct error *err) {
+static int pool_charge(struct pool *p, struct error *err) {
     struct session *s = p->session;
     struct quota *q = &s->state->quota;
     int rc = quota_charge(q, &s->account, s->uid_account, QUOTA_POOLS, 1, &p->count_charge, err);
@@ -104,26 +104,26 @@ static int charge(struct pool *p, struct error *err) {
         rc = quota_charge(q, &s->account, s->uid_account, QUOTA_BYTES, p->bytes, &p->bytes_charge,
                           err);
     if (rc)
-        discharge(p);
+        pool_discharge(p);
     return rc;
 }
 
 /* On any thread: whether somebody waits for the pool. */
-static bool still_wanted(const void *arg) {
+static bool pool_still_wanted(const void *arg) {
     const struct pool *p = arg;
     return !__atomic_load_n(&p->session->closing, __ATOMIC_SEQ_CST);
 }
 
-static int is_ending(struct error *err) {
+static int pool_is_ending(struct error *err) {
     return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
 }
 
-static void creation_run(struct offload_job *job) {
+static void pool_creation_run(struct offload_job *job) {
     struct creation *c = container_of(job, struct creation, job);
     struct pool *p = c->pool;
     int rc;
-    if (!still_wanted(p))
-        rc = is_ending(&c->result);
+    if (!pool_still_wanted(p))
+        rc = pool_is_ending(&c->result);
     else if (p->imported) {
         rc = shared_memory_take(&p->shared, "pool", c->fd, p->bytes, &c->result);
         c->fd = -1; /* taken over, and closed if it was refused */
@@ -145,12 +145,12 @@ static void creation_end(struct creation *c, const struct error *result) {
     free(c);
 }
 
-static void creation_done(struct offload_job *job) {
+static void pool_creation_done(struct offload_job *job) {
     struct creation *c = container_of(job, struct creation, job);
     struct pool *p = c->pool;
     struct error result = c->result;
-    if (!result.code && !still_wanted(p))
-        is_ending(&result);
+    if (!result.code && !pool_still_wanted(p))
+        pool_is_ending(&result);
     if (!result.code && !(p->handle = slots_add(&p->session->pools, p)))
         error_set(&result, RDMAD_E_NOMEM, "out of memory for one more pool");
     creation_end(c, &result);
@@ -158,8 +158,8 @@ static void creation_done(struct offload_job *job) {
         pool_unref(p);
 }
 
-static int start(struct session *s, uint64_t bytes, uint32_t flags, bool imported,
-                 struct creation *c, struct error *err) {
+static int creation_start(struct session *s, uint64_t bytes, uint32_t flags, bool imported,
+                          struct creation *c, struct error *err) {
     struct pool *p = calloc(1, sizeof(*p));
     if (!p)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a pool");
@@ -171,19 +171,19 @@ static int start(struct session *s, uint64_t bytes, uint32_t flags, bool importe
                        "imported",
                        bytes);
     if (!rc)
-        rc = charge(p, err);
+        rc = pool_charge(p, err);
     if (rc) {
         free(p);
         return rc;
     }
     session_hold(s);
     c->pool = p;
-    post(p, &c->job, creation_run, creation_done);
+    pool_post(p, &c->job, pool_creation_run, pool_creation_done);
     return 0;
 }
 
-static void create(struct session *s, uint64_t bytes, uint32_t flags, int import_fd,
-                   pool_created *done, void *arg) {
+static void creation_create(struct session *s, uint64_t bytes, uint32_t flags, int import_fd,
+                            pool_created *done, void *arg) {
     struct error err;
     struct creation *c = calloc(1, sizeof(*c));
     if (import_fd >= 0 && s->uid_account->lies >= LIES_MAX) {
@@ -194,7 +194,7 @@ static void create(struct session *s, uint64_t bytes, uint32_t flags, int import
         free(c);
     } else if (c) {
         *c = (struct creation){.fd = import_fd, .done = done, .arg = arg};
-        if (start(s, bytes, flags, import_fd >= 0, c, &err) == 0)
+        if (creation_start(s, bytes, flags, import_fd >= 0, c, &err) == 0)
             return;
         free(c);
     } else {
@@ -206,24 +206,24 @@ static void create(struct session *s, uint64_t bytes, uint32_t flags, int import
 }
 
 void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created *done, void *arg) {
-    create(s, bytes, flags, -1, done, arg);
+    creation_create(s, bytes, flags, -1, done, arg);
 }
 
 void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, void *arg) {
-    create(s, bytes, 0, fd, done, arg);
+    creation_create(s, bytes, 0, fd, done, arg);
 }
 
 /* ---- ready --------------------------------------------------------------------------------- */
 
-static void settle_run(struct offload_job *job) {
+static void pool_settle_run(struct offload_job *job) {
     struct settling *c = container_of(job, struct settling, job);
     struct pool *p = c->pool;
-    int rc = shared_memory_settle(&p->shared, still_wanted, p, &c->result);
+    int rc = shared_memory_settle(&p->shared, pool_still_wanted, p, &c->result);
     if (!rc && !p->memory)
         plane_memory_add(p->session->state->plane, p->base, p->bytes, &p->memory, &c->result);
 }
 
-static void settled(void *arg, const struct error *result) {
+static void pool_settled(void *arg, const struct error *result) {
     struct settling *c = arg;
     struct pool *p = c->pool;
     struct error why = *result;
@@ -231,8 +231,8 @@ static void settled(void *arg, const struct error *result) {
         p->session->uid_account->lies++;
         p->shared.lied = false;
     }
-    if (!why.code && !still_wanted(p))
-        is_ending(&why);
+    if (!why.code && !pool_still_wanted(p))
+        pool_is_ending(&why);
     else if (!why.code && slots_get(&p->session->pools, p->handle) != p)
         error_set(&why, RDMAD_E_CANCELED, "the pool was destroyed before it was ready");
     p->in_plane = p->in_plane && !result->code;
@@ -242,19 +242,19 @@ static void settled(void *arg, const struct error *result) {
     pool_unref(p);
 }
 
-static void settle_done(struct offload_job *job) {
+static void pool_settle_done(struct offload_job *job) {
     struct settling *c = container_of(job, struct settling, job);
     struct pool *p = c->pool;
     struct session *s = p->session;
     if (c->result.code || !s->plane || slots_get(&s->pools, p->handle) != p) {
-        settled(c, &c->result);
+        pool_settled(c, &c->result);
         return;
     }
     p->in_plane = true;
-    plane_pool_add(s->plane, p->handle, p->base, p->bytes, p->memory, settled, c);
+    plane_pool_add(s->plane, p->handle, p->base, p->bytes, p->memory, pool_settled, c);
 }
 
-static struct pool *find(struct session *s, uint64_t handle, struct error *err) {
+static struct pool *pool_of(struct session *s, uint64_t handle, struct error *err) {
     struct pool *p = slots_get(&s->pools, handle);
     if (!p)
         error_set(err, RDMAD_E_HANDLE, "the session has no pool 0x%" PRIx64, handle);
@@ -263,7 +263,7 @@ static struct pool *find(struct session *s, uint64_t handle, struct error *err) 
 
 int pool_make_ready(struct session *s, uint64_t handle, plane_done *done, void *arg,
                     struct error *err) {
-    struct pool *p = find(s, handle, err);
+    struct pool *p = pool_of(s, handle, err);
     if (!p)
         return RDMAD_E_HANDLE;
     if (p->stage != POOL_MADE)
@@ -277,14 +277,14 @@ int pool_make_ready(struct session *s, uint64_t handle, plane_done *done, void *
     c->arg = arg;
     p->stage = POOL_SETTLING;
     pool_ref(p);
-    post(p, &c->job, settle_run, settle_done);
+    pool_post(p, &c->job, pool_settle_run, pool_settle_done);
     return 0;
 }
 
 /* ---- use and destroy --------------------------------------------------------------------- */
 
 struct pool *pool_find(struct session *s, uint64_t handle, struct error *err) {
-    struct pool *p = find(s, handle, err);
+    struct pool *p = pool_of(s, handle, err);
     if (!p || p->stage == POOL_READY)
         return p;
     error_set(err, RDMAD_E_INVAL,
@@ -325,7 +325,7 @@ static void pool_dropped(void *arg, const struct error *result) {
 
 int pool_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg,
                  struct error *err) {
-    struct pool *p = find(s, handle, err);
+    struct pool *p = pool_of(s, handle, err);
     if (!p)
         return RDMAD_E_HANDLE;
     if (p->leases)

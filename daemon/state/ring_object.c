@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring_object.c - create: charge, map on a registration thread, report. Ready: look there, tell the
- * worker, report. destroy: the same backwards.
+ * ring_object.c - create: ring_charge, map on a registration thread, report. Ready: look there,
+ * tell the worker, report. destroy: the same backwards.
  *
  * The ring is in the session's table from when its client is told of it. Whoever takes it from the
  * table has the worker let go of it first, if that was told.
@@ -31,8 +31,8 @@ struct settling {
     void *arg;
 };
 
-static void post(const struct ring_object *ro, struct offload_job *job,
-                 void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
+static void ring_post(const struct ring_object *ro, struct offload_job *job,
+                      void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
     const struct session *s = ro->session;
     *job = (struct offload_job){
         .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
@@ -41,34 +41,34 @@ static void post(const struct ring_object *ro, struct offload_job *job,
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-static void discharge(struct ring_object *ro) {
+static void ring_discharge(struct ring_object *ro) {
     quota_discharge(&ro->map_charge);
     quota_discharge(&ro->bytes_charge);
     quota_discharge(&ro->count_charge);
 }
 
-static void unmap_run(struct offload_job *job) {
+static void ring_unmap_run(struct offload_job *job) {
     struct ring_object *ro = container_of(job, struct ring_object, unmap);
     ring_destroy(ro->ring);
 }
 
-static void unmap_done(struct offload_job *job) {
+static void ring_unmap_done(struct offload_job *job) {
     struct ring_object *ro = container_of(job, struct ring_object, unmap);
     struct session *s = ro->session;
-    discharge(ro);
+    ring_discharge(ro);
     free(ro);
     session_release(s);
 }
 
 void ring_object_unref(struct ring_object *ro) {
     if (--ro->refs == 0)
-        post(ro, &ro->unmap, unmap_run, unmap_done);
+        ring_post(ro, &ro->unmap, ring_unmap_run, ring_unmap_done);
 }
 
 /* ---- create ------------------------------------------------------------------------------ */
 
 /* Two mappings. */
-static int charge(struct ring_object *ro, uint64_t bytes, struct error *err) {
+static int ring_charge(struct ring_object *ro, uint64_t bytes, struct error *err) {
     struct session *s = ro->session;
     struct quota *q = &s->state->quota;
     int rc = quota_charge(q, &s->account, s->uid_account, QUOTA_RINGS, 1, &ro->count_charge, err);
@@ -78,42 +78,42 @@ static int charge(struct ring_object *ro, uint64_t bytes, struct error *err) {
         rc = quota_charge(q, &s->account, s->uid_account, QUOTA_BYTES, bytes, &ro->bytes_charge,
                           err);
     if (rc)
-        discharge(ro);
+        ring_discharge(ro);
     return rc;
 }
 
-static bool still_wanted(const void *arg) {
+static bool ring_still_wanted(const void *arg) {
     const struct ring_object *ro = arg;
     return !__atomic_load_n(&ro->session->closing, __ATOMIC_SEQ_CST);
 }
 
-static int is_ending(struct error *err) {
+static int ring_is_ending(struct error *err) {
     return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
 }
 
-static void creation_run(struct offload_job *job) {
+static void ring_creation_run(struct offload_job *job) {
     struct creation *c = container_of(job, struct creation, job);
-    if (!still_wanted(c->ro))
-        is_ending(&c->result);
+    if (!ring_still_wanted(c->ro))
+        ring_is_ending(&c->result);
     else
         ring_create(c->sq_entries, c->cq_entries, &c->ro->ring, c->fds, &c->result);
 }
 
-static void close_fds(const int fds[RING_FDS]) {
+static void ring_close_fds(const int fds[RING_FDS]) {
     for (int i = 0; i < RING_FDS; i++)
         close(fds[i]);
 }
 
-static void creation_done(struct offload_job *job) {
+static void ring_creation_done(struct offload_job *job) {
     struct creation *c = container_of(job, struct creation, job);
     struct ring_object *ro = c->ro;
     struct error result = c->result;
-    if (!result.code && !still_wanted(ro))
-        is_ending(&result);
+    if (!result.code && !ring_still_wanted(ro))
+        ring_is_ending(&result);
     if (!result.code && !(ro->handle = slots_add(&ro->session->rings, ro)))
         error_set(&result, RDMAD_E_NOMEM, "out of memory for one more ring");
     if (result.code && ro->ring)
-        close_fds(c->fds);
+        ring_close_fds(c->fds);
     c->done(c->arg, result.code ? NULL : ro, result.code ? NULL : c->fds, &result);
     if (result.code)
         ring_object_unref(ro);
@@ -129,7 +129,7 @@ static struct ring_object *ring_object_new(struct session *s, uint64_t bytes, st
     }
     ro->session = s;
     ro->refs = 1;
-    if (charge(ro, bytes, err)) {
+    if (ring_charge(ro, bytes, err)) {
         free(ro);
         return NULL;
     }
@@ -156,22 +156,22 @@ void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entr
     c->cq_entries = cq_entries;
     c->done = done;
     c->arg = arg;
-    post(ro, &c->job, creation_run, creation_done);
+    ring_post(ro, &c->job, ring_creation_run, ring_creation_done);
 }
 
 /* ---- ready ------------------------------------------------------------------------------- */
 
-static void settle_run(struct offload_job *job) {
+static void ring_settle_run(struct offload_job *job) {
     struct settling *c = container_of(job, struct settling, job);
-    ring_settle(c->ro->ring, still_wanted, c->ro, &c->result);
+    ring_settle(c->ro->ring, ring_still_wanted, c->ro, &c->result);
 }
 
-static void settled(void *arg, const struct error *result) {
+static void ring_settled(void *arg, const struct error *result) {
     struct settling *c = arg;
     struct ring_object *ro = c->ro;
     struct error why = *result;
-    if (!why.code && !still_wanted(ro))
-        is_ending(&why);
+    if (!why.code && !ring_still_wanted(ro))
+        ring_is_ending(&why);
     else if (!why.code && slots_get(&ro->session->rings, ro->handle) != ro)
         error_set(&why, RDMAD_E_CANCELED, "the ring was destroyed before it was ready");
     ro->in_plane = ro->in_plane && !result->code;
@@ -181,19 +181,19 @@ static void settled(void *arg, const struct error *result) {
     ring_object_unref(ro);
 }
 
-static void settle_done(struct offload_job *job) {
+static void ring_settle_done(struct offload_job *job) {
     struct settling *c = container_of(job, struct settling, job);
     struct ring_object *ro = c->ro;
     struct session *s = ro->session;
     if (c->result.code || !s->plane || slots_get(&s->rings, ro->handle) != ro) {
-        settled(c, &c->result);
+        ring_settled(c, &c->result);
         return;
     }
     ro->in_plane = true;
-    plane_ring_add(s->plane, ro->handle, ro->ring, settled, c);
+    plane_ring_add(s->plane, ro->handle, ro->ring, ring_settled, c);
 }
 
-static struct ring_object *find(struct session *s, uint64_t handle, struct error *err) {
+static struct ring_object *ring_of(struct session *s, uint64_t handle, struct error *err) {
     struct ring_object *ro = slots_get(&s->rings, handle);
     if (!ro)
         error_set(err, RDMAD_E_HANDLE, "the session has no ring 0x%" PRIx64, handle);
@@ -202,7 +202,7 @@ static struct ring_object *find(struct session *s, uint64_t handle, struct error
 
 int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done, void *arg,
                            struct error *err) {
-    struct ring_object *ro = find(s, handle, err);
+    struct ring_object *ro = ring_of(s, handle, err);
     if (!ro)
         return RDMAD_E_HANDLE;
     if (ro->stage != RING_MADE)
@@ -216,7 +216,7 @@ int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done,
     c->arg = arg;
     ro->stage = RING_SETTLING;
     ro->refs++;
-    post(ro, &c->job, settle_run, settle_done);
+    ring_post(ro, &c->job, ring_settle_run, ring_settle_done);
     return 0;
 }
 
@@ -237,7 +237,7 @@ static void ring_dropped(void *arg, const struct error *result) {
 
 int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg,
                         struct error *err) {
-    struct ring_object *ro = find(s, handle, err);
+    struct ring_object *ro = ring_of(s, handle, err);
     if (!ro)
         return RDMAD_E_HANDLE;
     struct destruction *d = malloc(sizeof(*d));

@@ -164,7 +164,7 @@ void service_uri(const struct service *sv, char uri[RDMAD_URI_MAX + 1]) {
 
 /* ---- who waits --------------------------------------------------------------------------- */
 
-static void tell(struct incoming *in) {
+static void incoming_tell(struct incoming *in) {
     struct session *s = in->service->session;
     struct rdmad_ev_channel_incoming ev = {
         .service = in->service->number, .incoming = in->number, .kind = in->kind, .uid = in->uid};
@@ -184,7 +184,7 @@ void services_tell(struct session *s) {
         list_for_each (node, &sv->incoming) {
             struct incoming *in = list_entry(node, struct incoming, node);
             if (!in->told)
-                tell(in);
+                incoming_tell(in);
         }
     }
 }
@@ -244,8 +244,8 @@ static struct incoming *newest_of(const struct service *sv, unsigned most) {
     return found;
 }
 
-static int make_room(struct service *sv, const struct lessee *who, const struct incoming *newcomer,
-                     struct error *err) {
+static int service_make_room(struct service *sv, const struct lessee *who,
+                             const struct incoming *newcomer, struct error *err) {
     struct error why;
     if (sv->waiting < sv->terms.backlog)
         return 0;
@@ -275,7 +275,7 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
     snprintf(what, sizeof(what), "service \"%s\"", sv->terms.name);
     if (s->closing || s->state->stopping)
         return error_set(err, RDMAD_E_NO_SERVICE, "%s is closing", what);
-    if ((rc = scope_check(&scope, what, who, err)) || (rc = make_room(sv, who, in, err)) ||
+    if ((rc = scope_check(&scope, what, who, err)) || (rc = service_make_room(sv, who, in, err)) ||
         (rc = quota_charge(&s->state->quota, &s->account, s->uid_account, QUOTA_CHANNELS, 1,
                            &in->charge, err)))
         return rc;
@@ -292,11 +292,11 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
     list_append(&sv->incoming, &in->node);
     sv->waiting++;
     sv->offered++;
-    tell(in);
+    incoming_tell(in);
     return 0;
 }
 
-static void take_out(struct incoming *in) {
+static void incoming_take_out(struct incoming *in) {
     struct origin *o = in->origin;
     in->origin = NULL;
     if (--o->count == 0) {
@@ -317,7 +317,7 @@ void incoming_withdraw(struct incoming *in) {
     /* Who does not read finds out when it accepts: there is no such connection any more. */
     if (in->told && !s->closing && !session_lags(s))
         session_send(s, RDMAD_EV_INCOMING_GONE, 0, &ev, sizeof(ev), NULL, 0);
-    take_out(in);
+    incoming_take_out(in);
 }
 
 /* When no end can be made after all it goes on waiting, bounded by the backlog alone. */
@@ -327,7 +327,7 @@ void incoming_give_place(struct incoming *in) {
 
 void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
     in->service->accepted++;
-    take_out(in);
+    incoming_take_out(in);
     in->ops->accept(in, end, timeout_ns);
 }
 
@@ -337,6 +337,6 @@ void incoming_refuse(struct incoming *in, const struct error *why) {
     for (char *c = clean.text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
-    take_out(in);
+    incoming_take_out(in);
     in->ops->refuse(in, &clean);
 }

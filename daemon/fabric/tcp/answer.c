@@ -26,7 +26,7 @@ static const char *oldest(struct link *l, const struct frame *f, struct pending 
 }
 
 /* The oldest request is answered. */
-static void finish(struct link *l, struct pending *p, int status, uint8_t outcome) {
+static void answer_finish(struct link *l, struct pending *p, int status, uint8_t outcome) {
     struct fabric_op *op = p->op;
     p->op = NULL;
     l->head++;
@@ -46,7 +46,7 @@ static const char *take_ack(struct link *l, const struct frame *f) {
             return wrong;
         if (p->type == FRAME_READ || p->word)
             return "a request for data acknowledged without any";
-        finish(l, p, RDMAD_OK, RDMAD_DONE);
+        answer_finish(l, p, RDMAD_OK, RDMAD_DONE);
     }
     return NULL;
 }
@@ -59,12 +59,12 @@ static const char *take_status(struct link *l, const struct frame *f) {
     if (f->status == RDMAD_OK) {
         if (!l->answering)
             return "a success without data or acknowledgement";
-        finish(l, p, RDMAD_OK, RDMAD_DONE);
+        answer_finish(l, p, RDMAD_OK, RDMAD_DONE);
         return NULL;
     }
     bool touched =
         p->type == FRAME_READ ? l->touched : p->type == FRAME_WRITE && (f->flags & FRAME_TOUCHED);
-    finish(l, p, f->status, touched ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED);
+    answer_finish(l, p, f->status, touched ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED);
     return NULL;
 }
 
@@ -109,7 +109,7 @@ static const char *take_data(struct link *l, const struct frame *f, const uint8_
             oldest_faulted(l, fault);
     }
     if (final && !l->conn.closed)
-        finish(l, p, RDMAD_OK, RDMAD_DONE);
+        answer_finish(l, p, RDMAD_OK, RDMAD_DONE);
     return NULL;
 }
 
@@ -144,5 +144,5 @@ void answer_end(struct conn *c) {
     struct link *l = link_of_conn(c);
     c->rx.dest = NULL;
     if (l->final)
-        finish(l, &l->pending[l->head & l->mask], RDMAD_OK, RDMAD_DONE);
+        answer_finish(l, &l->pending[l->head & l->mask], RDMAD_OK, RDMAD_DONE);
 }

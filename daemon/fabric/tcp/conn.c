@@ -184,7 +184,7 @@ static bool take_welcome(struct conn *c) {
 
 /* Hands every whole frame to the role. Afterwards staging holds the start of a small frame or of a
  * SEND, or nothing (a large payload is under way), or whatever waits for room (blocked). */
-static void parse(struct conn *c) {
+static void conn_parse(struct conn *c) {
     c->blocked = false;
     if (c->greeting && !take_welcome(c))
         return;
@@ -201,7 +201,7 @@ static void parse(struct conn *c) {
 RDMAD_STATIC_ASSERT(TCP_STAGING > FRAME_BYTES + FRAME_MAX_SEND, "room for the rest of any message");
 
 /* One read. Returns what recvmsg did; *asked is how much it could have been. */
-static ssize_t read_some(struct conn *c, size_t *asked) {
+static ssize_t conn_read(struct conn *c, size_t *asked) {
     struct rx *rx = &c->rx;
     if (rx->left == 0) {
         uint32_t kept = rx->tail - rx->head; /* the start of a frame */
@@ -231,7 +231,7 @@ static ssize_t read_some(struct conn *c, size_t *asked) {
 }
 
 /* After a read that gave nothing. Whether it is worth another try. */
-static bool read_failed(struct conn *c, ssize_t n) {
+static bool conn_read_failed(struct conn *c, ssize_t n) {
     if (n == 0) {
         if (c->greeting)
             conn_lose(c, RDMAD_E_UNREACHABLE, "it refused our token");
@@ -251,7 +251,7 @@ static bool read_failed(struct conn *c, ssize_t n) {
 }
 
 static void parse_and_pay(struct conn *c) {
-    parse(c);
+    conn_parse(c);
     share_moved_in(&c->tcp->shares, c->share, c->cost);
     c->cost = 0;
 }
@@ -271,9 +271,9 @@ void conn_serve(struct conn *c) {
         if (large && c->role->recheck)
             c->role->recheck(c);
         size_t asked;
-        ssize_t n = read_some(c, &asked);
+        ssize_t n = conn_read(c, &asked);
         if (n <= 0) {
-            if (read_failed(c, n))
+            if (conn_read_failed(c, n))
                 continue;
             return;
         }
@@ -295,7 +295,7 @@ void conn_serve(struct conn *c) {
 /* ---- sending ----------------------------------------------------------------------------- */
 
 /* After a send that went wrong. Whether it is worth another try. */
-static bool send_failed(struct conn *c) {
+static bool conn_send_failed(struct conn *c) {
     if (errno == EINTR)
         return true;
     if (errno == EFAULT) {
@@ -323,7 +323,7 @@ void conn_flush(struct conn *c) {
         size_t asked;
         ssize_t n = outq_send(&c->out, c->fd, c->careful ? 1 : UINT32_MAX, &asked);
         if (n < 0) {
-            if (send_failed(c))
+            if (conn_send_failed(c))
                 continue;
             break;
         }

@@ -100,7 +100,7 @@ void link_timer(struct link *l) {
 
 /* ---- dialling -------------------------------------------------------------------------- */
 
-static void link_connected(struct conn *c) {
+static void dial_connected(struct conn *c) {
     struct link *l = link_of_conn(c);
     int error = 0;
     socklen_t size = sizeof error;
@@ -126,7 +126,7 @@ static void link_connected(struct conn *c) {
         conn_heat(c);
 }
 
-static void link_welcomed(struct conn *c) {
+static void dial_welcomed(struct conn *c) {
     struct link *l = link_of_conn(c);
     struct tcp *t = c->tcp;
     if (l->head != l->tail) {
@@ -143,8 +143,8 @@ static const struct role link_role = {
     .rx_fault = answer_rx_fault,
     .end = answer_end,
     .tx_fault = link_tx_fault,
-    .connected = link_connected,
-    .welcomed = link_welcomed,
+    .connected = dial_connected,
+    .welcomed = dial_welcomed,
     .lost = link_lost,
 };
 

@@ -190,7 +190,7 @@ static struct piece *piece_of(struct link *l, uint64_t number) {
     return NULL;
 }
 
-static uint8_t outcome_of(struct link *l, uint64_t number) {
+static uint8_t link_outcome(struct link *l, uint64_t number) {
     const struct pending *p = link_pending(l, number);
     uint64_t sent = l->conn.out.sent;
     if (sent <= p->starts || (p->type == FRAME_LONG && piece_of(l, number)))
@@ -213,7 +213,7 @@ static const uint8_t *put_aside(struct link *l, const struct piece *piece) {
 }
 
 /* Afterwards the connection goes on without the op's memory. */
-static void let_go(struct link *l, uint64_t number) {
+static void link_let_go(struct link *l, uint64_t number) {
     struct pending *p = link_pending(l, number);
     bool untouched = l->conn.out.sent <= p->starts;
     bool cut = untouched || p->type == FRAME_LONG;
@@ -241,8 +241,8 @@ void tcp_cancel(struct fabric_op *op, int status) {
         op_complete_refused(l->conn.tcp, op);
         return;
     }
-    uint8_t outcome = outcome_of(l, number);
-    let_go(l, number);
+    uint8_t outcome = link_outcome(l, number);
+    link_let_go(l, number);
     op_complete(l->conn.tcp, op, status, outcome);
 }
 
@@ -282,7 +282,7 @@ static void complete_all(struct link *l, int status) {
     while (l->head != l->tail) {
         struct pending *p = link_pending(l, l->head);
         struct fabric_op *op = p->op;
-        uint8_t outcome = outcome_of(l, l->head);
+        uint8_t outcome = link_outcome(l, l->head);
         if (status == RDMAD_E_PEER_LOST && p->type == FRAME_READ && l->conn.out.sent > p->starts)
             outcome = RDMAD_FAILED_PARTIAL; /* fabric.h: of a lost READ nothing is promised */
         p->op = NULL;

@@ -83,7 +83,7 @@ struct piece *outq_next_foreign(struct outq *q, uint32_t *index) {
     return NULL;
 }
 
-static void advance(struct outq *q, size_t n) {
+static void outq_advance(struct outq *q, size_t n) {
     q->sent += n;
     while (n > 0) {
         struct piece *p = piece_at(q, q->first);
@@ -117,6 +117,6 @@ ssize_t outq_send(struct outq *q, int fd, unsigned max_pieces, size_t *asked) {
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = n};
     ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0)
-        advance(q, (size_t)sent);
+        outq_advance(q, (size_t)sent);
     return sent;
 }

@@ -23,7 +23,7 @@ void address_text(char out[TCP_ADDRESS_TEXT], const struct sockaddr_storage *a) 
     }
 }
 
-static int socket_option(int fd, int level, int name, int value) {
+static int socket_set(int fd, int level, int name, int value) {
     return setsockopt(fd, level, name, &value, sizeof value);
 }
 
@@ -49,12 +49,12 @@ int socket_prepare(int fd, const struct fabric_settings *s) {
     uint64_t dead_ms = s->dead_peer_ns / 1000000;
     int ms = dead_ms < 1000 ? 1000 : dead_ms > 3600000 ? 3600000 : (int)dead_ms;
     int idle_s = ms / 1000, probe_s = idle_s < 3 ? 1 : idle_s / 3;
-    return socket_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) ||
-                   socket_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms) ||
-                   socket_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1) ||
-                   socket_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s) ||
-                   socket_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s) ||
-                   socket_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3)
+    return socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1) ||
+                   socket_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms) ||
+                   socket_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1) ||
+                   socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s) ||
+                   socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_s) ||
+                   socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3)
                ? RDMAD_E_SYSTEM
                : 0;
 }

@@ -33,7 +33,7 @@ static void memory_fault(struct tcp *t, const void *address) {
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-static void put(struct conn *c, const struct frame *f) {
+static void target_put(struct conn *c, const struct frame *f) {
     frame_put(outq_copy(&c->out, FRAME_BYTES), f);
     conn_wants_send(c);
 }
@@ -41,12 +41,12 @@ static void put(struct conn *c, const struct frame *f) {
 static void put_acks(struct target *t) {
     if (t->acked == 0)
         return;
-    put(&t->conn, &(struct frame){.type = FRAME_ACK, .op = t->ack_from, .length = t->acked});
+    target_put(&t->conn, &(struct frame){.type = FRAME_ACK, .op = t->ack_from, .length = t->acked});
     t->acked = 0;
 }
 
 /* The op is over: one without data to answer, or that failed before any was sent. */
-static void answer(struct target *t, uint32_t op, int status, bool touched) {
+static void target_answer(struct target *t, uint32_t op, int status, bool touched) {
     if (status == RDMAD_OK) {
         if (t->acked++ == 0)
             t->ack_from = op;
@@ -54,10 +54,10 @@ static void answer(struct target *t, uint32_t op, int status, bool touched) {
         return;
     }
     put_acks(t);
-    put(&t->conn, &(struct frame){.type = FRAME_STATUS,
-                                  .flags = touched ? FRAME_TOUCHED : 0,
-                                  .op = op,
-                                  .status = (int16_t)status});
+    target_put(&t->conn, &(struct frame){.type = FRAME_STATUS,
+                                         .flags = touched ? FRAME_TOUCHED : 0,
+                                         .op = op,
+                                         .status = (int16_t)status});
 }
 
 static void answer_word(struct target *t, uint32_t op, uint64_t word) {
@@ -86,7 +86,7 @@ static void serve_small_read(struct target *t, const struct frame *f, struct win
     frame_put(to, &data);
     conn_wants_send(&t->conn);
     if (fault) {
-        answer(t, f->op, RDMAD_E_FAULT, false);
+        target_answer(t, f->op, RDMAD_E_FAULT, false);
         memory_fault(t->conn.tcp, fault);
     }
 }
@@ -94,7 +94,7 @@ static void serve_small_read(struct target *t, const struct frame *f, struct win
 static void serve_large_read(struct target *t, const struct frame *f, struct window *w) {
     struct outq *q = &t->conn.out;
     put_acks(t);
-    put(&t->conn, &(struct frame){.type = FRAME_DATA, .op = f->op, .length = f->length});
+    target_put(&t->conn, &(struct frame){.type = FRAME_DATA, .op = f->op, .length = f->length});
     struct piece *p = outq_refer(q, (uint8_t *)w->spec.base + f->offset, f->length, f->op, w);
     w->queued++;
     p->trailer = outq_copy(q, FRAME_BYTES);
@@ -108,7 +108,7 @@ static struct window *window_for(struct target *t, const struct frame *f) {
     if (w)
         window_count(t->conn.tcp, w, f);
     else
-        answer(t, f->op, status, false);
+        target_answer(t, f->op, status, false);
     return w;
 }
 
@@ -128,7 +128,7 @@ static void serve_small_write(struct target *t, const struct frame *f, const uin
         return;
     uint8_t *to = (uint8_t *)w->spec.base + f->offset;
     const void *fault = f->length ? guard_copy(to, payload, f->length) : NULL;
-    answer(t, f->op, fault ? RDMAD_E_FAULT : RDMAD_OK, true);
+    target_answer(t, f->op, fault ? RDMAD_E_FAULT : RDMAD_OK, true);
     if (fault)
         memory_fault(t->conn.tcp, fault);
 }
@@ -143,7 +143,7 @@ static void serve_atomic(struct target *t, const struct frame *f, const uint8_t 
                                               : guard_cas(word, word_get(payload),
                                                           word_get(payload + FRAME_WORD), &was);
     if (fault) {
-        answer(t, f->op, RDMAD_E_FAULT, false);
+        target_answer(t, f->op, RDMAD_E_FAULT, false);
         memory_fault(t->conn.tcp, fault);
         return;
     }
@@ -162,7 +162,7 @@ static void serve_send(struct target *t, const struct frame *f, const uint8_t *p
     if (env->received && f->flags & FRAME_ASKS)
         answer_word(t, f->op, word);
     else
-        answer(t, f->op, env->received ? RDMAD_OK : RDMAD_E_UNSUPPORTED, false);
+        target_answer(t, f->op, env->received ? RDMAD_OK : RDMAD_E_UNSUPPORTED, false);
 }
 
 /* The landing is over: its memory is not touched again. */
@@ -207,7 +207,7 @@ static const char *serve_end(struct target *t, const struct frame *f) {
     t->rx.ending = false;
     landed(t, f->flags & FRAME_WHOLE ? RDMAD_OK : RDMAD_E_PEER_LOST);
     if (!t->conn.closed)
-        answer(t, f->op, t->rx.status, false);
+        target_answer(t, f->op, t->rx.status, false);
     return NULL;
 }
 
@@ -235,7 +235,7 @@ static const char *target_frame(struct conn *c, const struct frame *f, const uin
     else if (frame_is_atomic(f->type))
         serve_atomic(t, f, payload);
     else
-        answer(t, f->op, RDMAD_OK, false);
+        target_answer(t, f->op, RDMAD_OK, false);
     return NULL;
 }
 
@@ -291,7 +291,7 @@ static void target_end(struct conn *c) {
     if (t->rx.type == FRAME_LONG)
         t->rx.ending = true;
     else
-        answer(t, t->rx.op, t->rx.status, t->rx.touched);
+        target_answer(t, t->rx.op, t->rx.status, t->rx.touched);
 }
 
 /* ---- letting go -------------------------------------------------------------------------- */

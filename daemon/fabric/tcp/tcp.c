@@ -38,7 +38,7 @@ static void complete_all_refused(struct tcp *t) {
         op_complete_refused(t, list_entry(node, struct fabric_op, node));
 }
 
-static void run_timers(struct tcp *t) {
+static void tcp_run_timers(struct tcp *t) {
     t->next_timer_ns = CLOCK_NEVER;
     listener_timers(t);
     struct list links;
@@ -115,7 +115,7 @@ static unsigned tcp_poll(struct fabric *f) {
     complete_all_refused(t);
     flush_all(t);
     if (t->now_ns >= t->next_timer_ns)
-        run_timers(t);
+        tcp_run_timers(t);
     bool ask = t->slept || list_empty(&t->hot) || ++t->turns % EPOLL_EVERY == 0;
     t->slept = false;
     serve_hot(t);

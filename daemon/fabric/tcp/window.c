@@ -49,7 +49,7 @@ void tcp_window_extend(struct fabric_window *fw, uint64_t deadline_ns) {
 }
 
 /* Only this worker writes; others read at any time. No locked instruction is needed. */
-static void count(uint64_t *counter, uint64_t n) {
+static void audit_count(uint64_t *counter, uint64_t n) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
@@ -78,15 +78,15 @@ struct window *window_check(struct tcp *t, uint64_t peer, uint64_t number, const
         *status = RDMAD_E_ALIGN;
     else
         return w;
-    count(&s->audit->refused, 1);
+    audit_count(&s->audit->refused, 1);
     return NULL;
 }
 
 /* An op that was let in. Its bytes count when it starts: an owner wants to see who had access. */
 void window_count(const struct tcp *t, struct window *w, const struct frame *f) {
     struct fabric_audit *a = w->spec.audit;
-    count(&a->ops, 1);
+    audit_count(&a->ops, 1);
     if (!frame_is_atomic(f->type))
-        count(f->type == FRAME_READ ? &a->bytes_read : &a->bytes_written, f->length);
+        audit_count(f->type == FRAME_READ ? &a->bytes_read : &a->bytes_written, f->length);
     __atomic_store_n(&a->last_use_ns, t->now_ns, __ATOMIC_RELAXED);
 }
