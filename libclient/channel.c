@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static struct rdmad_channel **bucket(struct rdmad_session *s, uint64_t handle) {
@@ -107,8 +105,8 @@ int rdmad_channel_make(struct rdmad_channel *c, uint16_t type, const void *reque
 int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, int timeout_ms,
                   rdmad_channel **out) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_channel_connect_req request = {.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS,
-                                                .kind = kind};
+    struct rdmad_channel_connect_req request = {
+        .timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS, .kind = kind};
     struct rdmad_channel *c;
     int rc;
 

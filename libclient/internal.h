@@ -13,22 +13,18 @@
 #define RDMAD_LIBCLIENT_INTERNAL_H
 
 #include "libclient/arena.h"
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/object.h"
+#include "libclient/base/session.h"
+#include "libclient/base/sized.h"
+#include "libclient/base/text.h"
 #include "libclient/holders.h"
-#include "libclient/object.h"
-#include "libclient/sized.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <rdmad/ring.h>
 #include <rdmad/wire.h>
 #include <stdbool.h>
-
-#define RDMAD_LEASE_BUCKETS 256u
-
-#define RDMAD_CHANNEL_BUCKETS 256u
-
-struct rdmad_blocking;
-struct rdmad_call;
-struct rdmad_copies;
 
 /* Lies in whatever may have news for rdmad_next_event (event.c). */
 struct rdmad_news {
@@ -36,43 +32,6 @@ struct rdmad_news {
     /* With the lock: fills one piece of news into *out, which is zero. Returns whether there is
      * more; then it stays the first in the queue. If not, it may free itself. */
     bool (*take)(struct rdmad_news *news, struct rdmad_event *out);
-};
-
-struct rdmad_session {
-    struct rdmad_object object;
-    struct rdmad_session *next; /* fork.c */
-    bool inherited;             /* by fork: it is the parent's */
-    uint64_t serial;            /* of this session in this process, for error.c */
-    int sock;
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* a reply or event came, or the receiving thread went away */
-    bool receiving;         /* some thread sleeps on the socket on behalf of all */
-    uint32_t seq;
-    struct rdmad_call *calls; /* waiting for their replies */
-
-    int lost; /* atomic; RDMAD_E_DAEMON_LOST once the daemon is gone or has ended the session */
-    int lost_reason;
-    bool lost_told;
-    char lost_text[RDMAD_TEXT_MAX + 1];
-
-    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
-    struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
-    struct rdmad_service *services;
-    struct rdmad_news *first_news, **last_news;
-    int epoll, bell; /* rdmad_session_fd; -1 until it is asked for */
-    bool bell_rings; /* bell is readable */
-    struct rdmad_pool *pools;
-    uint32_t pools_destroyed; /* atomic; rings' hints from before a change are void */
-    struct rdmad_ring *rings;
-    struct rdmad_blocking *blocking;
-    struct rdmad_copies *copies;
-
-    uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
-    uint32_t blocking_entries;
-    bool guard;            /* RDMAD_GUARD=1: pools' buffers are guarded */
-    char runtime_dir[108]; /* for messages */
-    char node[RDMAD_NAME_MAX + 1];
-    char fabric[16];
 };
 
 struct rdmad_pool {
@@ -110,34 +69,6 @@ struct rdmad_lease {
     char fabric[16];
     void *user;
 };
-
-/* ---- error.c ------------------------------------------------------------------------------- */
-
-/* Remembers code and its sentence for this thread; session may be NULL. Returns code. */
-int rdmad_fail(const struct rdmad_session *session, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* The same with ": " and the text of errno after it. */
-int rdmad_fail_errno(const struct rdmad_session *session, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* Copies text (NULL: nothing) into a field of the wire that is zero, or says which what is too
- * long and returns code. */
-int rdmad_copy_text(const struct rdmad_session *s, char *field, size_t size, const char *text,
-                    const char *what, int code);
-
-/* ---- clocks (clock.c) ---------------------------------------------------------------------- */
-
-uint64_t rdmad_monotonic_ns(void);
-uint64_t rdmad_boottime_ns(void);
-uint64_t rdmad_ns_to_ms(uint64_t ns); /* rounded up; UINT64_MAX stays */
-/* timeout_ms of a call that waits (-1: for ever) and of one that asks another daemon (0: the
- * daemon's default): 0, or RDMAD_E_INVAL for what is negative beyond that. */
-int rdmad_check_wait(const struct rdmad_session *s, int timeout_ms);
-int rdmad_check_request(const struct rdmad_session *s, int timeout_ms);
-/* For timeouts in ms: negative is for ever (UINT64_MAX). */
-uint64_t rdmad_deadline_ns(int timeout_ms);
-/* What is left, as poll wants it: rounded up, -1 for ever. */
-int rdmad_poll_timeout(uint64_t deadline_ns);
 
 /* ---- control.c ----------------------------------------------------------------------------- */
 
@@ -186,9 +117,6 @@ void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_sess
 /* With the lock: ends the session on our side. Only the first reason counts. */
 void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text);
 
-static inline bool rdmad_is_lost(const struct rdmad_session *s) {
-    return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) != 0;
-}
 /* Looks at the socket first; for those who do not read it. */
 bool rdmad_check_lost(struct rdmad_session *s);
 /* Remembers and returns RDMAD_E_DAEMON_LOST with the reason. */
@@ -231,7 +159,6 @@ int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request
                      const char uri[RDMAD_URI_MAX + 1], struct rdmad_lease **out);
 /* The daemon has forgotten it, and it has ended as an object. */
 void rdmad_lease_forget(struct rdmad_lease *lease);
-uint64_t rdmad_ms_to_ns(uint64_t ms); /* UINT64_MAX when that is too much */
 /* Frees all leases; tells nobody. */
 void rdmad_leases_dispose(struct rdmad_session *s);
 

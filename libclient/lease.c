@@ -13,8 +13,6 @@
 #include <string.h>
 
 #define DEFAULT_TTL_MS 60000u
-#define NS_PER_MS UINT64_C(1000000)
-
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static uint64_t number_of(const struct rdmad_lease *lease) {
@@ -73,26 +71,6 @@ static uint64_t later(uint64_t when_ns, uint64_t by_ns) {
 
 /* ---- the owner's side ---------------------------------------------------------------------- */
 
-uint64_t rdmad_ms_to_ns(uint64_t ms) {
-    uint64_t ns;
-
-    return __builtin_mul_overflow(ms, NS_PER_MS, &ns) ? UINT64_MAX : ns;
-}
-
-static int copy_text(struct rdmad_session *s, char field[RDMAD_NAME_MAX + 1], const char *text,
-                     const char *what, int code) {
-    size_t n;
-
-    if (!text)
-        return 0;
-    n = strlen(text);
-    if (n > RDMAD_NAME_MAX)
-        return rdmad_fail(s, code, "the %s has %zu characters, at most %u are allowed", what, n,
-                          RDMAD_NAME_MAX);
-    memcpy(field, text, n + 1);
-    return 0;
-}
-
 static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
                       const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out,
                       struct rdmad_lent *lent) {
@@ -112,9 +90,10 @@ static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
                                           .max_attaches = t.max_attaches,
                                           .flags = t.flags,
                                           .ends_after = t.ends_after};
-    rc = copy_text(s, out->scope_peer, t.scope_peer, "address in scope_peer", RDMAD_E_INVAL);
+    rc = rdmad_copy_text(s, out->scope_peer, sizeof(out->scope_peer), t.scope_peer,
+                         "address in scope_peer", RDMAD_E_INVAL);
     if (!rc)
-        rc = copy_text(s, out->name, t.name, "name", RDMAD_E_NAME);
+        rc = rdmad_copy_text(s, out->name, sizeof(out->name), t.name, "name", RDMAD_E_NAME);
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);
@@ -341,7 +320,7 @@ int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request
 
 int rdmad_lease_attach(rdmad_session *s, const char *uri, int timeout_ms, rdmad_lease **out) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_lease_attach_req request = {.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS};
+    struct rdmad_lease_attach_req request = {.timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS};
     int n;
 
     *out = NULL;

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 static int lessees_only(const struct rdmad_lease *lease, const char *what) {
     if (!lease->owner)
         return 0;
@@ -38,7 +36,7 @@ int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
         .offset = offset,
         .length = length,
         .ttl_ns = t.ttl_ms ? rdmad_ms_to_ns(t.ttl_ms) : UINT64_MAX, /* the daemon cuts it */
-        .timeout_ns = (uint64_t)timeout_ms * NS_PER_MS,
+        .timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS,
         .rights = t.rights,
         .max_attaches = t.max_attaches,
     };
@@ -70,7 +68,7 @@ int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
         return rc;
     struct rdmad_lease_request_req request = {.bytes = bytes,
                                               .ttl_ns = rdmad_ms_to_ns(t.ttl_ms),
-                                              .timeout_ns = (uint64_t)timeout_ms * NS_PER_MS,
+                                              .timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS,
                                               .rights = t.rights};
     rc = rdmad_copy_text(s, request.uri, sizeof(request.uri), service_uri, "service URI",
                          RDMAD_E_URI);

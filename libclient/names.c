@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 _Static_assert(RDMAD_NAME_KIND_LEASE == RDMAD_NAME_LEASE &&
                    RDMAD_NAME_KIND_SERVICE == RDMAD_NAME_SERVICE,
                "a name's kind is the wire's");
@@ -115,7 +113,7 @@ static int copy_scope(struct rdmad_session *s, const char *where, const char *pr
 int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, const char *after,
                      int timeout_ms, struct rdmad_name *out, size_t max, size_t *count) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_names_list_req request = {.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS};
+    struct rdmad_names_list_req request = {.timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS};
     struct rdmad_names_list_rep reply;
     struct rdmad_call call = {.type = RDMAD_MSG_NAMES_LIST,
                               .request = &request,
@@ -154,7 +152,7 @@ int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, co
 int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, int timeout_ms,
                       uint64_t *watch) {
     RDMAD_LIVE(s, SESSION);
-    struct rdmad_names_watch_req request = {.timeout_ns = (uint64_t)timeout_ms * NS_PER_MS};
+    struct rdmad_names_watch_req request = {.timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS};
     struct rdmad_names_watch_rep reply = {.watch = 0};
     struct rdmad_call call = {.type = RDMAD_MSG_NAMES_WATCH,
                               .request = &request,

@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
-
 static struct rdmad_service *find(struct rdmad_session *s, uint64_t number) {
     struct rdmad_service *v = s->services;
 

@@ -4,7 +4,7 @@
  * names the call and the object, or the call returns an error that has one. Never by SIGSEGV, and
  * never in silence. Each program is a child of its own, at a fake daemon.
  */
-#include "libclient/object.h"
+#include "libclient/base/object.h"
 #include "tests/unit/child.h"
 #include "tests/unit/client_rig.h"
 

@@ -2,9 +2,11 @@
 /*
  * sized.c - the one way in which structs cross between versions.
  */
-#include "libclient/sized.h"
+#include "libclient/base/sized.h"
 
-#include "libclient/internal.h"
+#include "libclient/base/error.h"
+#include <rdmad/rdmad.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

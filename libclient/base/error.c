@@ -5,9 +5,10 @@
  * A thread remembers the last error of each of the few sessions it failed on most recently, so that
  * two sessions do not take each other's words away.
  */
-#include "common/errors.h"
-#include "libclient/internal.h"
+#include "libclient/base/error.h"
 
+#include "common/errors.h"
+#include "libclient/base/session.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

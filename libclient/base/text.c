@@ -2,8 +2,9 @@
 /*
  * text.c - a program's strings as the wire's fields.
  */
-#include "libclient/internal.h"
+#include "libclient/base/text.h"
 
+#include "libclient/base/error.h"
 #include <string.h>
 
 int rdmad_copy_text(const struct rdmad_session *s, char *field, size_t size, const char *text,

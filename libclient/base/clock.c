@@ -3,9 +3,11 @@
  * clock.c - waiting is counted on CLOCK_MONOTONIC, leases on CLOCK_BOOTTIME, which runs on while
  * the machine sleeps.
  */
-#include "libclient/internal.h"
+#include "libclient/base/clock.h"
 
+#include "libclient/base/error.h"
 #include <limits.h>
+#include <rdmad/rdmad.h>
 #include <time.h>
 
 static uint64_t now_ns(clockid_t clock) {
@@ -25,6 +27,12 @@ uint64_t rdmad_boottime_ns(void) {
 
 uint64_t rdmad_ns_to_ms(uint64_t ns) {
     return ns == UINT64_MAX ? ns : ns / 1000000u + (ns % 1000000u != 0);
+}
+
+uint64_t rdmad_ms_to_ns(uint64_t ms) {
+    uint64_t ns;
+
+    return __builtin_mul_overflow(ms, RDMAD_NS_PER_MS, &ns) ? UINT64_MAX : ns;
 }
 
 int rdmad_check_wait(const struct rdmad_session *s, int timeout_ms) {

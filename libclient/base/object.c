@@ -2,7 +2,7 @@
 /*
  * object.c - the ends of objects: marked, and kept for a while.
  */
-#include "libclient/object.h"
+#include "libclient/base/object.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock.h - clocks, and the timeouts of public calls.
+ */
+#ifndef RDMAD_LIBCLIENT_CLOCK_H
+#define RDMAD_LIBCLIENT_CLOCK_H
+
+#include <stdint.h>
+
+#define RDMAD_NS_PER_MS UINT64_C(1000000)
+
+struct rdmad_session;
+
+uint64_t rdmad_monotonic_ns(void);
+uint64_t rdmad_boottime_ns(void);
+uint64_t rdmad_ns_to_ms(uint64_t ns); /* rounded up; UINT64_MAX stays */
+uint64_t rdmad_ms_to_ns(uint64_t ms); /* UINT64_MAX when that is too much */
+
+/* timeout_ms of a call that waits (-1: for ever) and of one that asks another daemon (0: the
+ * daemon's default): 0, or RDMAD_E_INVAL for what is negative beyond that. */
+int rdmad_check_wait(const struct rdmad_session *s, int timeout_ms);
+int rdmad_check_request(const struct rdmad_session *s, int timeout_ms);
+/* For timeouts in ms: negative is for ever (UINT64_MAX). */
+uint64_t rdmad_deadline_ns(int timeout_ms);
+/* What is left, as poll wants it: rounded up, -1 for ever. */
+int rdmad_poll_timeout(uint64_t deadline_ns);
+
+#endif

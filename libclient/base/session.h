@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.h - the session, as all other objects see it: what they hang in, and the lock over that.
+ *
+ * session->lock guards the session's tables and everything that the socket brings. It is held for
+ * moments only, never while something waits. Rings take no lock, but on the way to an error.
+ */
+#ifndef RDMAD_LIBCLIENT_SESSION_H
+#define RDMAD_LIBCLIENT_SESSION_H
+
+#include "libclient/base/object.h"
+#include <pthread.h>
+#include <rdmad/rdmad.h>
+#include <stdbool.h>
+
+#define RDMAD_LEASE_BUCKETS 256u
+#define RDMAD_CHANNEL_BUCKETS 256u
+
+struct rdmad_blocking;
+struct rdmad_call;
+struct rdmad_copies;
+struct rdmad_news;
+
+struct rdmad_session {
+    struct rdmad_object object;
+    struct rdmad_session *next; /* fork.c */
+    bool inherited;             /* by fork: it is the parent's */
+    uint64_t serial;            /* of this session in this process, for error.c */
+    int sock;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a reply or event came, or the receiving thread went away */
+    bool receiving;         /* some thread sleeps on the socket on behalf of all */
+    uint32_t seq;
+    struct rdmad_call *calls; /* waiting for their replies */
+
+    int lost; /* atomic; RDMAD_E_DAEMON_LOST once the daemon is gone or has ended the session */
+    int lost_reason;
+    bool lost_told;
+    char lost_text[RDMAD_TEXT_MAX + 1];
+
+    struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
+    struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
+    struct rdmad_service *services;
+    struct rdmad_news *first_news, **last_news;
+    int epoll, bell; /* rdmad_session_fd; -1 until it is asked for */
+    bool bell_rings; /* bell is readable */
+    struct rdmad_pool *pools;
+    uint32_t pools_destroyed; /* atomic; rings' hints from before a change are void */
+    struct rdmad_ring *rings;
+    struct rdmad_blocking *blocking;
+    struct rdmad_copies *copies;
+
+    uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
+    uint32_t blocking_entries;
+    bool guard;            /* RDMAD_GUARD=1: pools' buffers are guarded */
+    char runtime_dir[108]; /* for messages */
+    char node[RDMAD_NAME_MAX + 1];
+    char fabric[16];
+};
+
+static inline bool rdmad_is_lost(const struct rdmad_session *s) {
+    return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) != 0;
+}
+#endif
