@@ -40,9 +40,8 @@ void rdmad_channels_dispose(struct rdmad_session *s) {
 
 /* ---- the way in ---------------------------------------------------------------------------- */
 
-static bool take_closed(struct rdmad_news *news, struct rdmad_event *out) {
-    struct rdmad_channel *c =
-        (struct rdmad_channel *)((char *)news - offsetof(struct rdmad_channel, news));
+static bool take_closed(struct rdmad_event_source *source, struct rdmad_event *out) {
+    struct rdmad_channel *c = RDMAD_SOURCE_OF(source, struct rdmad_channel);
 
     out->type = RDMAD_EVENT_CHANNEL_CLOSED;
     out->reason = c->closed;
@@ -61,14 +60,14 @@ struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s) {
     }
     rdmad_object_init(&c->object, RDMAD_KIND_CHANNEL);
     c->session = s;
-    c->news.take = take_closed;
+    c->source.take = take_closed;
     return c;
 }
 
 /* The reply has come; with the lock. */
 static void made(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_channel_rep *reply = call->reply;
-    struct rdmad_channel *c = call->arg, **head = bucket(s, reply->channel);
+    struct rdmad_channel *c = call->object.channel, **head = bucket(s, reply->channel);
 
     c->handle = reply->channel;
     c->max_message = reply->max_message;
@@ -92,7 +91,7 @@ int rdmad_channel_make(struct rdmad_channel *c, uint16_t type, const void *reque
                               .reply = &reply,
                               .reply_size = sizeof(reply),
                               .accept = made,
-                              .arg = c};
+                              .object.channel = c};
     int rc = rdmad_control_call(c->session, &call);
 
     if (rc)
@@ -179,7 +178,7 @@ void rdmad_channel_closed(struct rdmad_session *s, const void *body) {
         return;
     c->closed = e.reason ? e.reason : RDMAD_E_CLOSED;
     snprintf(c->closed_text, sizeof(c->closed_text), "%s", e.text);
-    rdmad_news_queue(s, &c->news);
+    rdmad_event_queue(s, &c->source);
 }
 
 static int tell_close(struct rdmad_channel *c, bool abrupt) {
@@ -210,8 +209,8 @@ static void forget(struct rdmad_channel *c) {
     for (at = bucket(s, c->handle); *at != c; at = &(*at)->next)
         ;
     *at = c->next;
-    rdmad_news_drop(s, &c->news);
-    rdmad_event_bell(s);
+    rdmad_event_unqueue(s, &c->source);
+    rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     rdmad_object_keep(&c->object, sizeof(*c));
 }

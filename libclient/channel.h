@@ -13,9 +13,9 @@
 struct rdmad_channel {
     struct rdmad_object object;
     struct rdmad_session *session;
-    struct rdmad_channel *next; /* in its bucket */
-    struct rdmad_news news;     /* CHANNEL_CLOSED */
-    uint64_t handle;            /* what sqes name */
+    struct rdmad_channel *next;       /* in its bucket */
+    struct rdmad_event_source source; /* CHANNEL_CLOSED */
+    uint64_t handle;                  /* what sqes name */
     uint64_t max_message;
     uint32_t kind, peer_uid;
     int closed; /* 0 or why */
@@ -30,7 +30,7 @@ struct rdmad_channel {
 struct rdmad_waiting {
     struct rdmad_service *service;
     struct rdmad_waiting *next;
-    struct rdmad_news news; /* INCOMING */
+    struct rdmad_event_source source; /* INCOMING */
     struct rdmad_incoming who;
 };
 
@@ -38,7 +38,7 @@ struct rdmad_waiting {
 struct rdmad_handed_over {
     struct rdmad_service *service;
     struct rdmad_handed_over *next;
-    struct rdmad_news news; /* HANDED_OVER */
+    struct rdmad_event_source source; /* HANDED_OVER */
     uint64_t lease;
     void *memory;
     size_t length;

@@ -60,7 +60,7 @@ static void leave_session(struct rdmad_session *s) {
     s->inherited = true;
     close_fd(&s->sock);
     close_fd(&s->epoll);
-    close_fd(&s->bell);
+    close_fd(&s->event_fd);
     for (struct rdmad_ring *r = s->rings; r; r = r->next)
         leave_ring(r);
     s->receiving = false;

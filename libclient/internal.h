@@ -19,20 +19,14 @@
 #include "libclient/base/session.h"
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
+#include "libclient/control/control.h"
+#include "libclient/control/event_queue.h"
 #include "libclient/holders.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <rdmad/ring.h>
 #include <rdmad/wire.h>
 #include <stdbool.h>
-
-/* Lies in whatever may have news for rdmad_next_event (event.c). */
-struct rdmad_news {
-    struct rdmad_news *next, **link; /* link is what points here; NULL: nothing to tell */
-    /* With the lock: fills one piece of news into *out, which is zero. Returns whether there is
-     * more; then it stays the first in the queue. If not, it may free itself. */
-    bool (*take)(struct rdmad_news *news, struct rdmad_event *out);
-};
 
 struct rdmad_pool {
     struct rdmad_object object;
@@ -62,7 +56,7 @@ struct rdmad_lease {
     uint64_t deadline_ns; /* CLOCK_BOOTTIME */
     int ended;            /* 0 or why */
     uint64_t ended_ns;
-    struct rdmad_news news;
+    struct rdmad_event_source source;
     bool tell_ended, tell_renewed; /* events not taken yet */
     char ended_text[RDMAD_TEXT_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];
@@ -70,73 +64,13 @@ struct rdmad_lease {
     void *user;
 };
 
-/* ---- control.c ----------------------------------------------------------------------------- */
+/* ---- session/event.c ----------------------------------------------------------------------- */
 
-/*
- * One request and its reply. accept runs under the session's lock, before any later event is
- * looked at: an object that the daemon may tell news of is put into its table there.
- */
-struct rdmad_call {
-    uint16_t type;
-    const void *request;
-    size_t request_size;
-    void *reply;
-    size_t reply_size;
-    int *fds;
-    unsigned nfds; /* exactly that many come with the reply */
-    int sent_fd;   /* goes with the request, if sends_fd; stays the caller's */
-    bool sends_fd;
-    uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: wait as long as the daemon lives */
-    void (*accept)(struct rdmad_session *s, const struct rdmad_call *call);
-    void *arg;
-    bool quiet; /* part of cleaning up: the last error stays what it was */
-
-    /* control.c's own */
-    struct rdmad_call *next;
-    uint32_t seq;
-    bool done;
-    int status;
-    char text[RDMAD_TEXT_MAX + 1];
-};
-
-/* Returns the daemon's answer, with the sentence for rdmad_last_error. */
-int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
-
-/* With the lock: a request whose answer nobody waits for, if the socket has room for it. */
-void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size);
-
-/* With the lock: takes in what the socket has, without waiting. Only while nobody else sleeps on
- * the socket (or it is dead): what is taken away from under a sleeper does not wake it. */
-void rdmad_control_receive(struct rdmad_session *s);
-/* With the lock: the same, or else whoever sleeps on the socket does it; for those who tell how
- * things stand. */
-void rdmad_control_look(struct rdmad_session *s);
-/* With the lock, released meanwhile: receives until ready(s, arg), loss or the deadline. */
-void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
-                        void *arg, uint64_t deadline_ns);
-/* With the lock: ends the session on our side. Only the first reason counts. */
-void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text);
-
-/* Looks at the socket first; for those who do not read it. */
-bool rdmad_check_lost(struct rdmad_session *s);
-/* Remembers and returns RDMAD_E_DAEMON_LOST with the reason. */
-int rdmad_fail_lost(struct rdmad_session *s);
-
-/* ---- event.c ------------------------------------------------------------------------------- */
-
-/* All with the lock. */
-/* An event as it came. Returns a sentence when the wire does not allow it. */
-const char *rdmad_event_message(struct rdmad_session *s, const struct rdmad_msg_header *h,
-                                const void *body);
-/* Queues it, if it is not yet, and wakes who waits for events or for changes in general. */
-void rdmad_news_queue(struct rdmad_session *s, struct rdmad_news *news);
-/* Out of the queue, if it is in it. */
-void rdmad_news_drop(struct rdmad_session *s, struct rdmad_news *news);
+/* With the lock: an event as it came. Returns a sentence when the wire does not allow it. */
+const char *rdmad_event_take(struct rdmad_session *s, const struct rdmad_msg_header *h,
+                             const void *body);
 void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *text);
 void rdmad_event_forget(struct rdmad_lease *lease);
-void rdmad_event_bell(struct rdmad_session *s); /* after anything that may be an event */
-/* Puts a ring's doorbell into the session's descriptor, if there is one. */
-void rdmad_event_watch(struct rdmad_session *s, int fd);
 
 /* ---- fork.c -------------------------------------------------------------------------------- */
 
@@ -165,7 +99,7 @@ void rdmad_leases_dispose(struct rdmad_session *s);
 /* ---- service.c, channel.c ------------------------------------------------------------------ */
 
 /* What events bring, with the lock. */
-void rdmad_name_news(struct rdmad_session *s, const void *body); /* names.c */
+void rdmad_name_event(struct rdmad_session *s, const void *body); /* names.c */
 void rdmad_service_incoming(struct rdmad_session *s, const void *body);
 void rdmad_service_incoming_gone(struct rdmad_session *s, const void *body);
 void rdmad_service_handed_over(struct rdmad_session *s, const void *body);

@@ -119,7 +119,7 @@ static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
 
 static void granted(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_grant_rep *reply = call->reply;
-    struct rdmad_lease *lease = call->arg;
+    struct rdmad_lease *lease = call->object.lease;
 
     (void)s;
     lease->id = reply->lease;
@@ -185,7 +185,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
                               .reply = &reply,
                               .reply_size = sizeof(reply),
                               .accept = granted,
-                              .arg = lease};
+                              .object.lease = lease};
     return make(s, lease, &call, out);
 }
 
@@ -247,7 +247,7 @@ int rdmad_lease_revoke(rdmad_lease *lease) {
         return ended(lease) ? 0 : rc; /* it ended by itself meanwhile */
     pthread_mutex_lock(&s->lock);
     rdmad_event_lease_ended(lease, RDMAD_E_LEASE_REVOKED, "the lease was revoked");
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     return 0;
 }
@@ -286,7 +286,7 @@ int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
 
 static void attached(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_attach_rep *reply = call->reply;
-    struct rdmad_lease *lease = call->arg;
+    struct rdmad_lease *lease = call->object.lease;
 
     (void)s;
     lease->id = reply->lease;
@@ -314,7 +314,7 @@ int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request
                               .reply = &reply,
                               .reply_size = sizeof(reply),
                               .accept = attached,
-                              .arg = lease};
+                              .object.lease = lease};
     return make(s, lease, &call, out);
 }
 
@@ -355,7 +355,7 @@ void rdmad_lease_forget(struct rdmad_lease *lease) {
 
     pthread_mutex_lock(&s->lock);
     unlink_lease(lease);
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     rdmad_object_keep(&lease->object, sizeof(*lease));
 }

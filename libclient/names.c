@@ -18,8 +18,8 @@ _Static_assert(RDMAD_NAME_KIND_LEASE == RDMAD_NAME_LEASE &&
 
 /* ---- news ---------------------------------------------------------------------------------- */
 
-struct name_news {
-    struct rdmad_news news;
+struct name_event {
+    struct rdmad_event_source source;
     struct rdmad_ev_name ev;
 };
 
@@ -41,8 +41,8 @@ static void put_name(const struct rdmad_name_entry *from, char *to, size_t size)
     rdmad_sized_fill(&rdmad_sized_name, to, &full);
 }
 
-static bool take_name(struct rdmad_news *news, struct rdmad_event *out) {
-    struct name_news *n = (struct name_news *)((char *)news - offsetof(struct name_news, news));
+static bool take_name(struct rdmad_event_source *source, struct rdmad_event *out) {
+    struct name_event *n = RDMAD_SOURCE_OF(source, struct name_event);
 
     static const uint32_t types[] = {RDMAD_EVENT_NAME_THERE, RDMAD_EVENT_NAME_GONE,
                                      RDMAD_EVENT_NAMES_ANEW};
@@ -65,8 +65,8 @@ static bool take_name(struct rdmad_news *news, struct rdmad_event *out) {
     return false;
 }
 
-void rdmad_name_news(struct rdmad_session *s, const void *body) {
-    struct name_news *n = calloc(1, sizeof(*n));
+void rdmad_name_event(struct rdmad_session *s, const void *body) {
+    struct name_event *n = calloc(1, sizeof(*n));
 
     if (!n) {
         rdmad_control_lose(s, RDMAD_E_NOMEM,
@@ -78,18 +78,18 @@ void rdmad_name_news(struct rdmad_session *s, const void *body) {
         free(n);
         return;
     }
-    n->news.take = take_name;
-    rdmad_news_queue(s, &n->news);
+    n->source.take = take_name;
+    rdmad_event_queue(s, &n->source);
 }
 
 /* Of one watch, or of all. With the lock. */
 static void drop_news(struct rdmad_session *s, bool all, uint64_t watch) {
-    for (struct rdmad_news *at = s->first_news, *next; at; at = next) {
-        struct name_news *n = (struct name_news *)((char *)at - offsetof(struct name_news, news));
+    for (struct rdmad_event_source *at = s->first_source, *next; at; at = next) {
+        struct name_event *n = RDMAD_SOURCE_OF(at, struct name_event);
         next = at->next;
         if (at->take != take_name || (!all && n->ev.watch != watch))
             continue;
-        rdmad_news_drop(s, at);
+        rdmad_event_unqueue(s, at);
         free(n);
     }
 }
@@ -182,7 +182,7 @@ int rdmad_names_unwatch(rdmad_session *s, uint64_t watch) {
         return rc;
     pthread_mutex_lock(&s->lock);
     drop_news(s, false, watch);
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     return 0;
 }

@@ -30,9 +30,8 @@ static void out_of_memory(struct rdmad_session *s) {
 
 /* ---- who connects -------------------------------------------------------------------------- */
 
-static bool take_incoming(struct rdmad_news *news, struct rdmad_event *out) {
-    struct rdmad_waiting *w =
-        (struct rdmad_waiting *)((char *)news - offsetof(struct rdmad_waiting, news));
+static bool take_incoming(struct rdmad_event_source *source, struct rdmad_event *out) {
+    struct rdmad_waiting *w = RDMAD_SOURCE_OF(source, struct rdmad_waiting);
 
     out->type = RDMAD_EVENT_INCOMING;
     out->service = w->service;
@@ -58,7 +57,7 @@ void rdmad_service_incoming(struct rdmad_session *s, const void *body) {
     }
     e.node[RDMAD_NAME_MAX] = e.address[RDMAD_NAME_MAX] = '\0';
     w->service = service;
-    w->news.take = take_incoming;
+    w->source.take = take_incoming;
     w->who.id = e.incoming;
     w->who.uid = e.uid;
     w->who.kind = e.kind;
@@ -66,7 +65,7 @@ void rdmad_service_incoming(struct rdmad_session *s, const void *body) {
     snprintf(w->who.address, sizeof(w->who.address), "%s", e.address);
     *service->last_waiting = w;
     service->last_waiting = &w->next;
-    rdmad_news_queue(s, &w->news);
+    rdmad_event_queue(s, &w->source);
 }
 
 /* Takes who (NULL: the first) out of the line; false: it is not there. With the lock. */
@@ -81,7 +80,7 @@ static bool claim(struct rdmad_service *service, const struct rdmad_incoming *wh
     *at = w->next;
     if (service->last_waiting == &w->next)
         service->last_waiting = at;
-    rdmad_news_drop(service->session, &w->news);
+    rdmad_event_unqueue(service->session, &w->source);
     *out = w->who;
     free(w);
     return true;
@@ -133,7 +132,7 @@ static int claim_first(struct rdmad_service *service, uint64_t deadline_ns,
     rdmad_control_wait(s, somebody_waits, service, deadline_ns);
     if (!claim(service, NULL, out))
         rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     return rc == RDMAD_E_DAEMON_LOST ? rdmad_fail_lost(s) : rc;
 }
@@ -145,7 +144,7 @@ static int claim_this(struct rdmad_service *service, const struct rdmad_incoming
 
     pthread_mutex_lock(&s->lock);
     there = claim(service, who, out);
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     if (there)
         return 0;
@@ -213,13 +212,12 @@ static void forget_handed_over(struct rdmad_handed_over *h) {
     while (*at != h)
         at = &(*at)->next;
     *at = h->next;
-    rdmad_news_drop(h->service->session, &h->news);
+    rdmad_event_unqueue(h->service->session, &h->source);
     free(h);
 }
 
-static bool take_handed_over(struct rdmad_news *news, struct rdmad_event *out) {
-    struct rdmad_handed_over *h =
-        (struct rdmad_handed_over *)((char *)news - offsetof(struct rdmad_handed_over, news));
+static bool take_handed_over(struct rdmad_event_source *source, struct rdmad_event *out) {
+    struct rdmad_handed_over *h = RDMAD_SOURCE_OF(source, struct rdmad_handed_over);
 
     out->type = RDMAD_EVENT_HANDED_OVER;
     out->service = h->service;
@@ -256,7 +254,7 @@ void rdmad_service_handed_over(struct rdmad_session *s, const void *body) {
     }
     e.node[RDMAD_NAME_MAX] = '\0';
     h->service = service;
-    h->news.take = take_handed_over;
+    h->source.take = take_handed_over;
     h->lease = e.lease;
     h->memory = pool->base + e.offset;
     h->length = e.length;
@@ -264,7 +262,7 @@ void rdmad_service_handed_over(struct rdmad_session *s, const void *body) {
     snprintf(h->node, sizeof(h->node), "%s", e.node);
     h->next = service->handed_over;
     service->handed_over = h;
-    rdmad_news_queue(s, &h->news);
+    rdmad_event_queue(s, &h->source);
 }
 
 int rdmad_service_free(rdmad_service *service, void *memory) {
@@ -341,7 +339,7 @@ static int fill(struct rdmad_session *s, const char *name, const struct rdmad_se
 /* The reply has come; with the lock. */
 static void listening(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_service_listen_rep *reply = call->reply;
-    struct rdmad_service *service = call->arg;
+    struct rdmad_service *service = call->object.service;
 
     service->number = reply->service;
     memcpy(service->uri, reply->uri, sizeof(service->uri));
@@ -379,7 +377,7 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
                               .reply = &reply,
                               .reply_size = sizeof(reply),
                               .accept = listening,
-                              .arg = service};
+                              .object.service = service};
     rc = rdmad_control_call(s, &call);
     if (rc) {
         rdmad_lent_end(s, &service->lent);
@@ -437,6 +435,6 @@ void rdmad_service_close(rdmad_service *service) {
         ;
     *at = service->next;
     dispose(service);
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
 }

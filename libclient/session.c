@@ -33,8 +33,9 @@ static struct rdmad_session *session_new(void) {
         return NULL;
     rdmad_object_init(&s->object, RDMAD_KIND_SESSION);
     s->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
-    s->sock = s->epoll = s->bell = -1;
-    s->last_news = &s->first_news;
+    s->sock = s->epoll = s->event_fd = -1;
+    s->take_event = rdmad_event_take;
+    s->last_source = &s->first_source;
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -236,14 +237,14 @@ void rdmad_close(rdmad_session *s) {
     }
     while (s->pools)
         rdmad_pool_dispose(s->pools, __func__);
-    rdmad_names_dispose(s); /* walks the news, which the others are part of */
+    rdmad_names_dispose(s); /* walks the source, which the others are part of */
     rdmad_leases_dispose(s);
     rdmad_channels_dispose(s);
     rdmad_services_dispose(s);
     if (s->epoll >= 0)
         close(s->epoll);
-    if (s->bell >= 0)
-        close(s->bell);
+    if (s->event_fd >= 0)
+        close(s->event_fd);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     rdmad_object_keep(&s->object, sizeof(*s));

@@ -19,7 +19,8 @@
 struct rdmad_blocking;
 struct rdmad_call;
 struct rdmad_copies;
-struct rdmad_news;
+struct rdmad_event_source;
+struct rdmad_msg_header;
 
 struct rdmad_session {
     struct rdmad_object object;
@@ -32,6 +33,9 @@ struct rdmad_session {
     bool receiving;         /* some thread sleeps on the socket on behalf of all */
     uint32_t seq;
     struct rdmad_call *calls; /* waiting for their replies */
+    /* With the lock: an event as it came. Returns a sentence when the wire does not allow it. */
+    const char *(*take_event)(struct rdmad_session *s, const struct rdmad_msg_header *h,
+                              const void *body);
 
     int lost; /* atomic; RDMAD_E_DAEMON_LOST once the daemon is gone or has ended the session */
     int lost_reason;
@@ -41,9 +45,9 @@ struct rdmad_session {
     struct rdmad_lease *lease[RDMAD_LEASE_BUCKETS]; /* by owner's number or lessee's handle */
     struct rdmad_channel *channel[RDMAD_CHANNEL_BUCKETS];
     struct rdmad_service *services;
-    struct rdmad_news *first_news, **last_news;
-    int epoll, bell; /* rdmad_session_fd; -1 until it is asked for */
-    bool bell_rings; /* bell is readable */
+    struct rdmad_event_source *first_source, **last_source;
+    int epoll, event_fd; /* rdmad_session_fd; -1 until it is asked for */
+    bool event_fd_set;   /* it is readable */
     struct rdmad_pool *pools;
     uint32_t pools_destroyed; /* atomic; rings' hints from before a change are void */
     struct rdmad_ring *rings;

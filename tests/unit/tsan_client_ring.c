@@ -127,7 +127,7 @@ static void client_side(struct rdmad_ring *r) {
 }
 
 int main(void) {
-    static struct rdmad_session session = {.epoll = -1, .bell = -1, .spin_ns = 5000};
+    static struct rdmad_session session = {.epoll = -1, .event_fd = -1, .spin_ns = 5000};
     int bell[2], socks[2], knock = eventfd(0, EFD_NONBLOCK);
     pthread_t daemon;
 
@@ -135,7 +135,7 @@ int main(void) {
         socketpair(AF_UNIX, SOCK_SEQPACKET, 0, socks))
         fail("socketpair");
     session.sock = socks[0];
-    session.last_news = &session.first_news;
+    session.last_source = &session.first_source;
     pthread_mutex_init(&session.lock, NULL);
     pthread_cond_init(&session.changed, NULL);
     struct rdmad_ring_parts parts = {.client = &shared.client,

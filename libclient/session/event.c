@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * event.c - what the daemon says unasked, and the descriptor that tells an event loop of it.
+ * event.c - what the daemon says unasked: to whom it goes, and how a program takes it.
  *
- * There is no queue that could overflow: what has something to tell (a lease, a channel, somebody
- * who connects, memory that was handed over, a name) hangs in a list itself, with a mark for each
- * kind of news. A lease tells the end of its life exactly once, and only its latest renewal. The
- * session's own end is one mark.
- *
- * The session's descriptor is an epoll set of the socket, the doorbells of all rings, and a bell.
- * The bell is an eventfd of our own, readable while news lies in the list: it may have come in with
- * a reply, and then the socket is empty. Once the session is lost the descriptor stays readable.
+ * A lease tells the end of its life exactly once, and only its latest renewal. The session's own
+ * end is one mark.
  */
 #include "libclient/internal.h"
 
@@ -19,35 +13,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- the queue ----------------------------------------------------------------------------- */
-
-void rdmad_news_queue(struct rdmad_session *s, struct rdmad_news *news) {
-    if (!news->link) {
-        news->next = NULL;
-        news->link = s->last_news;
-        *s->last_news = news;
-        s->last_news = &news->next;
-    }
-    pthread_cond_broadcast(&s->changed);
-}
-
-void rdmad_news_drop(struct rdmad_session *s, struct rdmad_news *news) {
-    if (!news->link)
-        return;
-    *news->link = news->next;
-    if (news->next)
-        news->next->link = news->link;
-    else
-        s->last_news = news->link;
-    news->link = NULL;
-}
-
 /* ---- leases -------------------------------------------------------------------------------- */
 
 /* What happened first is told first. */
-static bool take_lease_news(struct rdmad_news *news, struct rdmad_event *out) {
-    struct rdmad_lease *lease =
-        (struct rdmad_lease *)((char *)news - offsetof(struct rdmad_lease, news));
+static bool take_lease_news(struct rdmad_event_source *source, struct rdmad_event *out) {
+    struct rdmad_lease *lease = RDMAD_SOURCE_OF(source, struct rdmad_lease);
 
     out->lease = lease;
     out->lease_id = lease->id;
@@ -67,8 +37,8 @@ static bool take_lease_news(struct rdmad_news *news, struct rdmad_event *out) {
 }
 
 static void tell(struct rdmad_lease *lease) {
-    lease->news.take = take_lease_news;
-    rdmad_news_queue(lease->session, &lease->news);
+    lease->source.take = take_lease_news;
+    rdmad_event_queue(lease->session, &lease->source);
 }
 
 void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *text) {
@@ -83,7 +53,7 @@ void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *
 }
 
 void rdmad_event_forget(struct rdmad_lease *lease) {
-    rdmad_news_drop(lease->session, &lease->news);
+    rdmad_event_unqueue(lease->session, &lease->source);
     lease->tell_ended = lease->tell_renewed = false;
 }
 
@@ -123,7 +93,7 @@ static const struct {
     {RDMAD_EV_CHANNEL_INCOMING, sizeof(struct rdmad_ev_channel_incoming), rdmad_service_incoming},
     {RDMAD_EV_INCOMING_GONE, sizeof(struct rdmad_channel_reject_req), rdmad_service_incoming_gone},
     {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_closed},
-    {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_name_news},
+    {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_name_event},
     {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_handed_over},
 };
 
@@ -137,8 +107,8 @@ static void session_ended(struct rdmad_session *s, int status, const void *body)
     rdmad_control_lose(s, status ? status : RDMAD_E_DAEMON_LOST, text);
 }
 
-const char *rdmad_event_message(struct rdmad_session *s, const struct rdmad_msg_header *h,
-                                const void *body) {
+const char *rdmad_event_take(struct rdmad_session *s, const struct rdmad_msg_header *h,
+                             const void *body) {
     static const char bad[] = "rdmad sent an event of the wrong length; the session is closed";
     size_t size = h->length - sizeof(*h);
 
@@ -161,23 +131,7 @@ const char *rdmad_event_message(struct rdmad_session *s, const struct rdmad_msg_
 
 static bool have_event(struct rdmad_session *s, void *unused) {
     (void)unused;
-    return s->first_news || (rdmad_is_lost(s) && !s->lost_told);
-}
-
-/* From the first that has some; it stays first while it has more. */
-static void take_news(struct rdmad_session *s, struct rdmad_event *out) {
-    struct rdmad_news *first = s->first_news;
-
-    rdmad_news_drop(s, first);
-    if (!first->take(first, out))
-        return;
-    first->next = s->first_news;
-    first->link = &s->first_news;
-    if (first->next)
-        first->next->link = &first->next;
-    else
-        s->last_news = &first->next;
-    s->first_news = first;
+    return s->first_source || (rdmad_is_lost(s) && !s->lost_told);
 }
 
 int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) {
@@ -192,8 +146,8 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
         return rc;
     pthread_mutex_lock(&s->lock);
     rdmad_control_wait(s, have_event, NULL, deadline);
-    if (s->first_news) {
-        take_news(s, &full);
+    if (s->first_source) {
+        rdmad_event_take_first(s, &full);
     } else if (rdmad_is_lost(s) && !s->lost_told) {
         s->lost_told = true;
         full.type = RDMAD_EVENT_SESSION_LOST;
@@ -202,7 +156,7 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
     } else {
         rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
     }
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     /* The name comes last, and is as long as the program knows it. */
     full.name.size = out->size - offsetof(struct rdmad_event, name);
@@ -212,44 +166,26 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
 
 /* ---- the descriptor ------------------------------------------------------------------------ */
 
-void rdmad_event_bell(struct rdmad_session *s) {
-    bool ring = s->first_news || rdmad_is_lost(s);
-    eventfd_t value;
-
-    if (s->bell < 0 || ring == s->bell_rings)
-        return;
-    if (ring ? eventfd_write(s->bell, 1) : eventfd_read(s->bell, &value))
-        return;
-    s->bell_rings = ring;
-}
-
-void rdmad_event_watch(struct rdmad_session *s, int fd) {
-    struct epoll_event e = {.events = EPOLLIN};
-
-    if (s->epoll >= 0)
-        epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &e);
-}
-
 /* With the lock. */
 static int make_session_fd(struct rdmad_session *s) {
     int epoll = epoll_create1(EPOLL_CLOEXEC);
-    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = 0;
 
-    if (epoll < 0 || bell < 0) {
+    if (epoll < 0 || event_fd < 0) {
         rc = rdmad_fail_errno(s, RDMAD_E_SYSTEM, "cannot make the session's descriptor");
         if (epoll >= 0)
             close(epoll);
-        if (bell >= 0)
-            close(bell);
+        if (event_fd >= 0)
+            close(event_fd);
         return rc;
     }
     s->epoll = epoll;
-    s->bell = bell;
+    s->event_fd = event_fd;
     rdmad_event_watch(s, s->sock);
-    rdmad_event_watch(s, s->bell);
+    rdmad_event_watch(s, s->event_fd);
     rdmad_rings_watch(s);
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
     return 0;
 }
 

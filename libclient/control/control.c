@@ -4,18 +4,21 @@
  *
  * The happy path: a call is put into the list of those that wait and its packet is sent; some
  * thread sleeps on the socket on behalf of all (the receiving one), takes in every packet that
- * comes and hands it to its call or to event.c; the caller finds its call done. When the receiving
- * thread has what it wanted, another takes its place. So several threads may have requests under
- * way, and events are never lost behind a reply.
+ * comes and hands it to its call or to take_event; the caller finds its call done. When the
+ * receiving thread has what it wanted, another takes its place. So several threads may have
+ * requests under way, and events are never lost behind a reply.
  *
  * Failures: end of file, a socket error, or a packet that the wire does not allow ends the session
  * on our side: every waiting call returns RDMAD_E_DAEMON_LOST, the socket is shut down so that
  * whoever polls it wakes, and rings complete what they have in flight. An attempt whose deadline
  * passes leaves the list; its late reply is then nobody's and is dropped with its descriptors.
  */
-#include "common/fdmsg.h"
-#include "libclient/internal.h"
+#include "libclient/control/control.h"
 
+#include "common/fdmsg.h"
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/control/event_queue.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -49,7 +52,7 @@ void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text) {
     s->calls = NULL;
     shutdown(s->sock, SHUT_RDWR);
     pthread_cond_broadcast(&s->changed);
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
 }
 
 int rdmad_fail_lost(struct rdmad_session *s) {
@@ -118,7 +121,7 @@ static const char *complete(struct rdmad_session *s, struct rdmad_call *c, struc
 
 static const char *dispatch(struct rdmad_session *s, struct packet *p) {
     if (p->header.type & RDMAD_MSG_EVENT)
-        return rdmad_event_message(s, &p->header, p->body);
+        return s->take_event(s, &p->header, p->body);
     for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
         struct rdmad_call *c = *at;
         if (c->seq != p->header.seq)
@@ -156,7 +159,7 @@ void rdmad_control_receive(struct rdmad_session *s) {
         if (why)
             rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, why);
     }
-    rdmad_event_bell(s);
+    rdmad_event_signal(s);
 }
 
 void rdmad_control_look(struct rdmad_session *s) {

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * control.h - requests, replies and events on the session's socket.
+ *
+ * Any number of threads may have requests under way. One of those that wait sleeps on the socket on
+ * behalf of all. What the daemon says unasked goes to the session's take_event.
+ */
+#ifndef RDMAD_LIBCLIENT_CONTROL_H
+#define RDMAD_LIBCLIENT_CONTROL_H
+
+#include "libclient/base/session.h"
+#include <rdmad/wire.h>
+
+/*
+ * One request and its reply. accept runs under the session's lock, before any later event is
+ * looked at: an object that the daemon may tell news of is put into its table there.
+ */
+struct rdmad_call {
+    uint16_t type;
+    const void *request;
+    size_t request_size;
+    void *reply;
+    size_t reply_size;
+    int *fds;
+    unsigned nfds; /* exactly that many come with the reply */
+    int sent_fd;   /* goes with the request, if sends_fd; stays the caller's */
+    bool sends_fd;
+    uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: wait as long as the daemon lives */
+    void (*accept)(struct rdmad_session *s, const struct rdmad_call *call);
+    union { /* what the reply makes; accept knows which */
+        struct rdmad_lease *lease;
+        struct rdmad_channel *channel;
+        struct rdmad_service *service;
+    } object;
+    bool quiet; /* part of cleaning up: the last error stays what it was */
+
+    /* control.c's own */
+    struct rdmad_call *next;
+    uint32_t seq;
+    bool done;
+    int status;
+    char text[RDMAD_TEXT_MAX + 1];
+};
+
+/* Returns the daemon's answer, with the sentence for rdmad_last_error. */
+int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
+
+/* With the lock: a request whose answer nobody waits for, if the socket has room for it. */
+void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size);
+
+/* With the lock: takes in what the socket has, without waiting. Only while nobody else sleeps on
+ * the socket (or it is dead): what is taken away from under a sleeper does not wake it. */
+void rdmad_control_receive(struct rdmad_session *s);
+/* With the lock: the same, or else whoever sleeps on the socket does it; for those who tell how
+ * things stand. */
+void rdmad_control_look(struct rdmad_session *s);
+/* With the lock, released meanwhile: receives until ready(s, arg), loss or the deadline. */
+void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
+                        void *arg, uint64_t deadline_ns);
+/* With the lock: ends the session on our side. Only the first reason counts. */
+void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text);
+
+/* Looks at the socket first; for those who do not read it. */
+bool rdmad_check_lost(struct rdmad_session *s);
+/* Remembers and returns RDMAD_E_DAEMON_LOST with the reason. */
+int rdmad_fail_lost(struct rdmad_session *s);
+
+#endif
