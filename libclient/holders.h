@@ -10,7 +10,7 @@
 #ifndef RDMAD_LIBCLIENT_HOLDERS_H
 #define RDMAD_LIBCLIENT_HOLDERS_H
 
-#include "libclient/hold_map.h"
+#include "libclient/memory/hold_map.h"
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/types.h>

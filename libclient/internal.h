@@ -12,7 +12,6 @@
 #ifndef RDMAD_LIBCLIENT_INTERNAL_H
 #define RDMAD_LIBCLIENT_INTERNAL_H
 
-#include "libclient/arena.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/object.h"
@@ -22,6 +21,7 @@
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 #include "libclient/holders.h"
+#include "libclient/memory/arena.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <rdmad/ring.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The map of what is held against a model that knows each byte's holders. */
-#include "libclient/hold_map.h"
+#include "libclient/memory/hold_map.h"
 
 #include <criterion/criterion.h>
 #include <rdmad/abi.h>

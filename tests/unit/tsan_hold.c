@@ -11,7 +11,7 @@
 #include "tests/unit/fake_daemon.h"
 
 #include "libclient/hold.h"
-#include "libclient/hold_map.h"
+#include "libclient/memory/hold_map.h"
 #include <rdmad/rdmad.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,16 +2,16 @@
 /*
  * magazine.c - threads' stocks of small pieces.
  *
- * A thread has one struct rdmad_magazines for each arena it has used, in a list of its own. The
- * same object hangs in its arena's list, so that both ends can come first: a thread that exits
- * gives its stock back to the arena; an arena that ends marks the object dead and leaves it to its
+ * A thread has one struct rdmad_magazines for each depot it has used, in a list of its own. The
+ * same object hangs in its depot's list, so that both ends can come first: a thread that exits
+ * gives its stock back to the depot; a depot that ends marks the object dead and leaves it to its
  * thread, which frees it the next time it looks for a magazine, or when it exits. The registry's
  * lock is held for either, so they cannot miss each other.
  *
  * Each object has a mutex of its own, which nobody but its thread takes, except when the pool has
  * run dry and the stocks are called back. Uncontended it costs a few nanoseconds.
  */
-#include "libclient/magazine.h"
+#include "libclient/memory/magazine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +26,10 @@ struct magazine {
 
 struct rdmad_magazines {
     struct rdmad_magazines *mine;       /* the thread's next one */
-    struct rdmad_magazines *next, **at; /* in the arena's list */
-    struct rdmad_arena *arena;
-    uint64_t arena_id;
-    bool dead; /* atomic: the arena is gone */
+    struct rdmad_magazines *next, **at; /* in the depot's list */
+    struct rdmad_depot *depot;
+    uint64_t depot_id;
+    bool dead; /* atomic: the depot is gone */
     pthread_mutex_t lock;
     struct magazine of_class[RDMAD_CLASSES];
 };
@@ -48,15 +48,15 @@ static unsigned capacity(unsigned cls) {
 
 /* Gives the count oldest pieces back. With the magazine's lock. */
 static void drain(struct rdmad_magazines *m, struct magazine *of, unsigned count) {
-    pthread_mutex_lock(&m->arena->lock);
+    pthread_mutex_lock(&m->depot->lock);
     for (unsigned i = 0; i < count; i++)
-        rdmad_spans_give(&m->arena->spans, of->piece[i]);
-    pthread_mutex_unlock(&m->arena->lock);
+        rdmad_spans_give(&m->depot->spans, of->piece[i]);
+    pthread_mutex_unlock(&m->depot->lock);
     of->count -= count;
     memmove(of->piece, of->piece + count, of->count * sizeof(of->piece[0]));
 }
 
-/* With the registry's lock, or the arena could end meanwhile. */
+/* With the registry's lock, or the depot could end meanwhile. */
 static void drain_all(struct rdmad_magazines *m) {
     pthread_mutex_lock(&m->lock);
     for (unsigned c = 0; c < RDMAD_CLASSES; c++)
@@ -65,7 +65,7 @@ static void drain_all(struct rdmad_magazines *m) {
 }
 
 /* With the registry's lock. */
-static void unlink_from_arena(struct rdmad_magazines *m) {
+static void unlink_from_depot(struct rdmad_magazines *m) {
     *m->at = m->next;
     if (m->next)
         m->next->at = m->at;
@@ -84,7 +84,7 @@ static void thread_exits(void *unused) {
         mine = m->mine;
         if (!__atomic_load_n(&m->dead, __ATOMIC_RELAXED)) {
             drain_all(m);
-            unlink_from_arena(m);
+            unlink_from_depot(m);
         }
         destroy(m);
     }
@@ -95,7 +95,7 @@ static void make_key(void) {
     have_key = pthread_key_create(&at_exit, thread_exits) == 0;
 }
 
-/* Frees the calling thread's objects whose arena is gone. */
+/* Frees the calling thread's objects whose depot is gone. */
 static void sweep(void) {
     for (struct rdmad_magazines **at = &mine; *at;) {
         struct rdmad_magazines *m = *at;
@@ -110,53 +110,53 @@ static void sweep(void) {
 
 /* NULL when there is no memory for one, or no way to hear of the thread's end: then we do without.
  */
-static struct rdmad_magazines *make(struct rdmad_arena *a) {
+static struct rdmad_magazines *make(struct rdmad_depot *d) {
     struct rdmad_magazines *m;
 
     sweep();
     pthread_once(&once, make_key);
     if (!have_key || pthread_setspecific(at_exit, &mine) != 0 || !(m = calloc(1, sizeof(*m))))
         return NULL;
-    m->arena = a;
-    m->arena_id = a->id;
+    m->depot = d;
+    m->depot_id = d->id;
     pthread_mutex_init(&m->lock, NULL);
     m->mine = mine;
     mine = m;
     pthread_mutex_lock(&registry);
-    m->next = a->threads;
-    m->at = &a->threads;
+    m->next = d->threads;
+    m->at = &d->threads;
     if (m->next)
         m->next->at = &m->next;
-    a->threads = m;
+    d->threads = m;
     pthread_mutex_unlock(&registry);
     return m;
 }
 
-static struct rdmad_magazines *find(struct rdmad_arena *a) {
+static struct rdmad_magazines *find(struct rdmad_depot *d) {
     for (struct rdmad_magazines *m = mine; m; m = m->mine) {
-        if (m->arena_id == a->id)
+        if (m->depot_id == d->id)
             return m;
     }
-    return make(a);
+    return make(d);
 }
 
-uint64_t rdmad_magazine_take(struct rdmad_arena *a, unsigned cls) {
-    struct rdmad_magazines *m = find(a);
+uint64_t rdmad_magazine_take(struct rdmad_depot *d, unsigned cls) {
+    struct rdmad_magazines *m = find(d);
     uint64_t piece = RDMAD_ARENA_NONE;
 
     if (!m) {
-        pthread_mutex_lock(&a->lock);
-        if (rdmad_spans_take(&a->spans, cls, &piece, 1) == 0)
+        pthread_mutex_lock(&d->lock);
+        if (rdmad_spans_take(&d->spans, cls, &piece, 1) == 0)
             piece = RDMAD_ARENA_NONE;
-        pthread_mutex_unlock(&a->lock);
+        pthread_mutex_unlock(&d->lock);
         return piece;
     }
     struct magazine *of = &m->of_class[cls];
     pthread_mutex_lock(&m->lock);
     if (of->count == 0) {
-        pthread_mutex_lock(&a->lock);
-        of->count = rdmad_spans_take(&a->spans, cls, of->piece, capacity(cls) / 2);
-        pthread_mutex_unlock(&a->lock);
+        pthread_mutex_lock(&d->lock);
+        of->count = rdmad_spans_take(&d->spans, cls, of->piece, capacity(cls) / 2);
+        pthread_mutex_unlock(&d->lock);
     }
     if (of->count)
         piece = of->piece[--of->count];
@@ -164,13 +164,13 @@ uint64_t rdmad_magazine_take(struct rdmad_arena *a, unsigned cls) {
     return piece;
 }
 
-void rdmad_magazine_give(struct rdmad_arena *a, unsigned cls, uint64_t offset) {
-    struct rdmad_magazines *m = find(a);
+void rdmad_magazine_give(struct rdmad_depot *d, unsigned cls, uint64_t offset) {
+    struct rdmad_magazines *m = find(d);
 
     if (!m) {
-        pthread_mutex_lock(&a->lock);
-        rdmad_spans_give(&a->spans, offset);
-        pthread_mutex_unlock(&a->lock);
+        pthread_mutex_lock(&d->lock);
+        rdmad_spans_give(&d->spans, offset);
+        pthread_mutex_unlock(&d->lock);
         return;
     }
     struct magazine *of = &m->of_class[cls];
@@ -181,20 +181,20 @@ void rdmad_magazine_give(struct rdmad_arena *a, unsigned cls, uint64_t offset) {
     pthread_mutex_unlock(&m->lock);
 }
 
-void rdmad_magazines_reclaim(struct rdmad_arena *a) {
+void rdmad_magazines_reclaim(struct rdmad_depot *d) {
     pthread_mutex_lock(&registry);
-    for (struct rdmad_magazines *m = a->threads; m; m = m->next)
+    for (struct rdmad_magazines *m = d->threads; m; m = m->next)
         drain_all(m);
     pthread_mutex_unlock(&registry);
 }
 
-void rdmad_magazines_drop(struct rdmad_arena *a) {
+void rdmad_magazines_drop(struct rdmad_depot *d) {
     pthread_mutex_lock(&registry);
-    for (struct rdmad_magazines *m = a->threads, *next; m; m = next) {
+    for (struct rdmad_magazines *m = d->threads, *next; m; m = next) {
         next = m->next; /* dead, m may be freed by its thread at any time */
         __atomic_store_n(&m->dead, true, __ATOMIC_RELEASE);
     }
-    a->threads = NULL;
+    d->threads = NULL;
     pthread_mutex_unlock(&registry);
     sweep();
 }

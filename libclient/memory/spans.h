@@ -4,12 +4,12 @@
  *
  * Classes are multiples of 64 bytes, four to each doubling, up to a page. A span is a run of pages
  * cut into pieces of one class; since it starts on a page, a piece whose class is a power of two
- * is aligned to it. No locking; arena.c has the lock.
+ * is aligned to it. No locking; the depot (magazine.h) has the lock.
  */
 #ifndef RDMAD_LIBCLIENT_SPANS_H
 #define RDMAD_LIBCLIENT_SPANS_H
 
-#include "libclient/pages.h"
+#include "libclient/memory/pages.h"
 #include <stddef.h>
 
 #define RDMAD_GRANULE 64u /* alignment of every piece */

@@ -19,7 +19,7 @@
  * When some piece of a range cannot be taken, those before it are dropped: they are cut in the same
  * way when the range ends there.
  */
-#include "libclient/hold_map.h"
+#include "libclient/memory/hold_map.h"
 
 #include "common/ringword.h"
 #include <rdmad/abi.h>

@@ -3,7 +3,8 @@
  * pages.h - which pages of a pool are whose: runs of pages, best fit, neighbours merged.
  *
  * All records lie outside the pool: whatever is written into the pool's memory, by a peer that
- * holds a lease for example, cannot lead the allocator astray. No locking; arena.c has the lock.
+ * holds a lease for example, cannot lead the allocator astray. No locking; the depot (magazine.h)
+ * has the lock.
  */
 #ifndef RDMAD_LIBCLIENT_PAGES_H
 #define RDMAD_LIBCLIENT_PAGES_H

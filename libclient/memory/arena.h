@@ -6,28 +6,16 @@
  * filled and emptied in batches from spans of their size class (spans.c); larger ones are runs of
  * pages (pages.c). One bit for each 64 bytes of the pool says which pieces the program has in its
  * hands, so that giving back what one has not got is noticed at once, whichever thread does it.
- *
- * Locks, in the order in which they are taken: the registry of magazines (one a process), a
- * thread's magazine, the arena.
  */
 #ifndef RDMAD_LIBCLIENT_ARENA_H
 #define RDMAD_LIBCLIENT_ARENA_H
 
-#include "libclient/spans.h"
-#include <pthread.h>
-
-#define RDMAD_ARENA_NONE UINT64_MAX
-
-struct rdmad_magazines;
+#include "libclient/memory/magazine.h"
 
 struct rdmad_arena {
-    uint64_t id; /* never used twice in a process */
+    struct rdmad_depot depot;
     uint64_t bytes;
     uint64_t *live; /* bit per granule: a piece handed out starts here */
-    struct rdmad_magazines *threads;
-    pthread_mutex_t lock; /* of pages and spans */
-    struct rdmad_pages pages;
-    struct rdmad_spans spans;
 };
 
 struct rdmad_arena *rdmad_arena_new(uint64_t bytes); /* NULL: out of memory */
