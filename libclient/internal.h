@@ -20,25 +20,13 @@
 #include "libclient/base/text.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
-#include "libclient/holders.h"
-#include "libclient/memory/arena.h"
+#include "libclient/memory/lent.h"
+#include "libclient/memory/pool_create.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <rdmad/ring.h>
 #include <rdmad/wire.h>
 #include <stdbool.h>
-
-struct rdmad_pool {
-    struct rdmad_object object;
-    struct rdmad_session *session;
-    struct rdmad_pool *next;
-    uint64_t handle;
-    char *base;
-    size_t bytes;
-    struct rdmad_arena *arena;
-    struct rdmad_holders holders;
-    struct rdmad_guard *guard; /* NULL: not in guard mode */
-};
 
 struct rdmad_lease {
     struct rdmad_object object;
@@ -49,7 +37,6 @@ struct rdmad_lease {
     bool linked;
     uint64_t id;     /* the owner's number */
     uint64_t handle; /* lessee: what sqes name */
-    uint64_t pool;   /* owner: handle of the pool that it is on */
     struct rdmad_lent lent;
     uint64_t length;
     uint32_t rights;
@@ -78,13 +65,7 @@ void rdmad_event_forget(struct rdmad_lease *lease);
 void rdmad_fork_add(struct rdmad_session *s);
 void rdmad_fork_remove(struct rdmad_session *s);
 
-/* ---- pool.c, lease.c ----------------------------------------------------------------------- */
-
-/* The pool that memory lies in, or NULL. With the lock. */
-struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory);
-struct rdmad_pool *rdmad_pool_by_handle(struct rdmad_session *s, uint64_t handle);
-/* Unmaps and frees; tells nobody. It is gone since that call. */
-void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call);
+/* ---- lease.c ------------------------------------------------------------------------------- */
 
 /* With the lock. */
 struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number);

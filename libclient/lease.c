@@ -45,6 +45,7 @@ static void unlink_lease(struct rdmad_lease *lease) {
     struct rdmad_lease **at = bucket(lease->session, number_of(lease));
 
     rdmad_event_forget(lease);
+    rdmad_lent_forget(&lease->lent);
     if (!lease->linked)
         return;
     while (*at != lease)
@@ -122,7 +123,7 @@ static void granted(struct rdmad_session *s, const struct rdmad_call *call) {
     struct rdmad_lease *lease = call->object.lease;
 
     (void)s;
-    lease->id = reply->lease;
+    lease->id = lease->lent.lease = reply->lease;
     lease->deadline_ns = later(lease->deadline_ns, reply->ttl_ns);
     memcpy(lease->uri, reply->uri, sizeof(lease->uri));
     lease->uri[RDMAD_URI_MAX] = '\0';
@@ -162,21 +163,18 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     RDMAD_LIVE(s, SESSION);
     struct rdmad_lease_grant_req request = {.length = 0};
     struct rdmad_lease_grant_rep reply;
-    struct rdmad_lent lent = {.length = 0};
     struct rdmad_lease *lease;
     int rc;
 
     *out = NULL;
-    rc = fill_grant(s, memory, length, terms, &request, &lent);
-    if (rc)
-        return rc;
     lease = lease_new(s, true);
-    if (!lease) {
-        rdmad_lent_end(s, &lent);
+    if (!lease)
         return RDMAD_E_NOMEM;
+    rc = fill_grant(s, memory, length, terms, &request, &lease->lent);
+    if (rc) {
+        free(lease);
+        return rc;
     }
-    lease->lent = lent;
-    lease->pool = request.pool;
     lease->length = length;
     lease->rights = request.rights;
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_GRANT,

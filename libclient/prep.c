@@ -53,7 +53,7 @@ static int begin(struct rdmad_ring *r, struct rdmad_sqe *sqe, uint64_t user_data
     if (!rdmad_is_reserved(r, sqe))
         return rdmad_fail_entry(r, sqe);
     if (sqe->opcode != UINT8_MAX) {
-        rdmad_hold_end(r, rdmad_slot_of(r, sqe));
+        rdmad_hold_end(&r->holds, rdmad_slot_of(r, sqe));
         memset(sqe, 0, sizeof(*sqe));
         sqe->opcode = UINT8_MAX;
     }
@@ -71,7 +71,7 @@ static int set_memory(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_op
                           "%p lies in no pool of this session: transfers need memory that "
                           "rdmad_alloc gave out",
                           m->at);
-    rc = rdmad_hold_op(r, rdmad_slot_of(r, sqe), r->hint.pool, m->at, m->length, m->filled,
+    rc = rdmad_hold_op(&r->holds, rdmad_slot_of(r, sqe), r->hint.pool, m->at, m->length, m->filled,
                        (uint8_t)opcode, number, sqe->user_data);
     if (rc)
         return rc;

@@ -133,11 +133,11 @@ static bool look(struct rdmad_ring *r) {
 static void end_holds(struct rdmad_ring *r, uint32_t index) {
     uint32_t member = r->slot[index].before, before;
 
-    rdmad_hold_end(r, index);
+    rdmad_hold_end(&r->holds, index);
     r->slot[index].before = RDMAD_NO_SLOT;
     for (; member != RDMAD_NO_SLOT; member = before) {
         before = r->slot[member].before;
-        rdmad_hold_end(r, member);
+        rdmad_hold_end(&r->holds, member);
         rdmad_slot_free(r, member);
     }
 }
@@ -204,7 +204,7 @@ static void lose_all(struct rdmad_ring *r) {
         if (!in_flight(&r->slot[i]))
             continue;
         if (r->slot[i].member)
-            rdmad_hold_end(r, i);
+            rdmad_hold_end(&r->holds, i);
         else
             lose_op(r, i);
     }

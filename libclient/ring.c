@@ -35,9 +35,12 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     r->spin_max_ns = r->spin_ns = s->spin_ns;
     r->batch = r->over.first = r->called.first = RDMAD_NO_SLOT;
     r->slot = calloc(n + 1u, sizeof(*r->slot));
+    r->holds.hold = calloc(n, sizeof(*r->holds.hold));
+    r->holds.count = n;
+    r->holds.ring = parts->handle;
     r->free_slot = calloc(n, sizeof(*r->free_slot));
     r->slot_of = calloc(n, sizeof(*r->slot_of));
-    if (!r->slot || !r->free_slot || !r->slot_of) {
+    if (!r->slot || !r->holds.hold || !r->free_slot || !r->slot_of) {
         rdmad_ring_free(r);
         return NULL;
     }
@@ -56,9 +59,10 @@ void rdmad_ring_keep(struct rdmad_ring *r) {
 }
 
 void rdmad_ring_free(struct rdmad_ring *r) {
-    for (uint32_t i = 0; r->slot && i < r->entries; i++)
-        rdmad_hold_end(r, i);
+    for (uint32_t i = 0; r->holds.hold && i < r->entries; i++)
+        rdmad_hold_end(&r->holds, i);
     free(r->slot);
+    free(r->holds.hold);
     free(r->free_slot);
     free(r->slot_of);
     if (r->calling)
@@ -98,7 +102,7 @@ struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *r) {
 void rdmad_ring_take_back(struct rdmad_ring *r, uint32_t count) {
     while (count-- > 0) {
         uint32_t index = r->slot_of[--r->sq_reserved & (r->entries - 1)];
-        rdmad_hold_end(r, index);
+        rdmad_hold_end(&r->holds, index);
         rdmad_slot_free(r, index);
     }
 }

@@ -30,8 +30,8 @@
 #define RDMAD_LIBCLIENT_RING_H
 
 #include "common/crowd.h"
-#include "libclient/hold.h"
 #include "libclient/internal.h"
+#include "libclient/memory/hold.h"
 
 #define RDMAD_NO_SLOT UINT32_MAX
 
@@ -59,7 +59,6 @@ struct rdmad_slot {
     rdmad_callback *callback;
     void *arg;
     struct rdmad_cqe cqe;
-    struct rdmad_hold hold;
 };
 
 /* Of slots that are over, in the order in which they completed. */
@@ -84,8 +83,9 @@ struct rdmad_ring {
     uint32_t entries, cq_entries;
 
     struct rdmad_slot *slot; /* entries, and the blocking cancel's */
-    uint32_t *free_slot;     /* a stack of indices */
-    uint32_t *slot_of;       /* of each reserved sq entry */
+    struct rdmad_holds holds;
+    uint32_t *free_slot; /* a stack of indices */
+    uint32_t *slot_of;   /* of each reserved sq entry */
     uint32_t free_slots;
 
     uint32_t sq_mark; /* rdmad_rings_taken's; under the session's lock */

@@ -139,6 +139,7 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     r->watched = watched;
     r->next = s->rings;
     s->rings = r;
+    rdmad_holds_add(s, &r->holds);
     if (watched)
         rdmad_event_watch(s, r->doorbell);
     pthread_mutex_unlock(&s->lock);
@@ -166,6 +167,7 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
     for (at = &s->rings; *at != r; at = &(*at)->next)
         ;
     *at = r->next;
+    rdmad_holds_remove(s, &r->holds);
     pthread_mutex_unlock(&s->lock);
     close(r->doorbell); /* also leaves the session's descriptor */
     close(r->knock);

@@ -344,6 +344,7 @@ static void listening(struct rdmad_session *s, const struct rdmad_call *call) {
     service->number = reply->service;
     memcpy(service->uri, reply->uri, sizeof(service->uri));
     service->uri[RDMAD_URI_MAX] = '\0';
+    service->lent.service = service->name;
     service->next = s->services;
     s->services = service;
 }
@@ -353,22 +354,20 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
     RDMAD_LIVE(s, SESSION);
     struct rdmad_service_listen_req request = {.backlog = 0};
     struct rdmad_service_listen_rep reply;
-    struct rdmad_lent lent = {.length = 0};
     struct rdmad_service *service;
     int rc;
 
     *out = NULL;
-    rc = fill(s, name, terms, &request, &lent);
-    if (rc)
-        return rc;
     service = calloc(1, sizeof(*service));
-    if (!service) {
-        rdmad_lent_end(s, &lent);
+    if (!service)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a service");
+    rc = fill(s, name, terms, &request, &service->lent);
+    if (rc) {
+        free(service);
+        return rc;
     }
     rdmad_object_init(&service->object, RDMAD_KIND_SERVICE);
     service->session = s;
-    service->lent = lent;
     service->last_waiting = &service->waiting;
     memcpy(service->name, request.name, sizeof(service->name));
     struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_LISTEN,
@@ -401,6 +400,7 @@ static void dispose(struct rdmad_service *service) {
         ;
     while (service->handed_over)
         forget_handed_over(service->handed_over);
+    rdmad_lent_forget(&service->lent);
     rdmad_object_keep(&service->object, sizeof(*service));
 }
 
@@ -430,7 +430,7 @@ void rdmad_service_close(rdmad_service *service) {
     rc = rdmad_control_call(s, &call); /* answered when the requested leases have ended */
     pthread_mutex_lock(&s->lock);
     if (!rc)
-        rdmad_lent_back(s, &service->lent);
+        rdmad_lent_back(&service->lent);
     for (at = &s->services; *at != service; at = &(*at)->next)
         ;
     *at = service->next;

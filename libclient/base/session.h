@@ -19,6 +19,7 @@
 struct rdmad_blocking;
 struct rdmad_call;
 struct rdmad_copies;
+struct rdmad_holds;
 struct rdmad_event_source;
 struct rdmad_msg_header;
 
@@ -51,6 +52,7 @@ struct rdmad_session {
     struct rdmad_pool *pools;
     uint32_t pools_destroyed; /* atomic; rings' hints from before a change are void */
     struct rdmad_ring *rings;
+    struct rdmad_holds *holds; /* of the rings */
     struct rdmad_blocking *blocking;
     struct rdmad_copies *copies;
 

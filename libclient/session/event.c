@@ -48,7 +48,7 @@ void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *
     lease->ended_ns = rdmad_boottime_ns();
     snprintf(lease->ended_text, sizeof(lease->ended_text), "%s", text);
     lease->tell_ended = true;
-    rdmad_lent_back(lease->session, &lease->lent);
+    rdmad_lent_back(&lease->lent);
     tell(lease);
 }
 

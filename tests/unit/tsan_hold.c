@@ -10,8 +10,7 @@
  */
 #include "tests/unit/fake_daemon.h"
 
-#include "libclient/hold.h"
-#include "libclient/memory/hold_map.h"
+#include "libclient/ring.h"
 #include <rdmad/rdmad.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,13 +129,13 @@ static void *hold_by_ops(void *arg) {
         unsigned offset = (unsigned)rand_r(&seed) % 512, length = 1 + (unsigned)rand_r(&seed) % 64;
         unsigned slot = (unsigned)rand_r(&seed) % SLOTS;
         bool writes = rand_r(&seed) % 4 == 0;
-        int rc = rdmad_hold_op(ring, slot, pool, base + offset, length, writes,
+        int rc = rdmad_hold_op(&ring->holds, slot, pool, base + offset, length, writes,
                                writes ? RDMAD_OP_READ : RDMAD_OP_WRITE, me, i);
         if (rc == RDMAD_E_BUSY && strstr(rdmad_last_error(session), "they are held by"))
             refused++;
         else if (rc)
             fail(rdmad_last_error(session));
-        rdmad_hold_end(ring, (unsigned)rand_r(&seed) % SLOTS);
+        rdmad_hold_end(&ring->holds, (unsigned)rand_r(&seed) % SLOTS);
     }
     if (refused == 0)
         fail("nothing was refused");
@@ -154,14 +153,15 @@ static void *come_and_go(void *arg) {
         size_t size = 1 + (size_t)rand_r(&seed) % 9000;
         bool writes = rand_r(&seed) % 2;
         char *buffer = rdmad_alloc(pool, size);
-        if (!buffer || rdmad_hold_op(ring, 0, pool, buffer, size, writes, RDMAD_OP_WRITE, 1, i))
+        if (!buffer ||
+            rdmad_hold_op(&ring->holds, 0, pool, buffer, size, writes, RDMAD_OP_WRITE, 1, i))
             fail(rdmad_last_error(session));
         if (i % 3)
-            rdmad_hold_end(ring, 0);
+            rdmad_hold_end(&ring->holds, 0);
         if (i % 3)
             memset(buffer, 1, size); /* is its own again */
         rdmad_free(pool, buffer);
-        rdmad_hold_end(ring, 0);
+        rdmad_hold_end(&ring->holds, 0);
     }
     rdmad_ring_destroy(ring);
     return NULL;

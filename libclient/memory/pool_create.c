@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool.c - pools: shared memory that the daemon made, or that the program had.
+ * pool_create.c - pools come and go: shared memory that the daemon made, or that the program had.
  *
  * The daemon makes it empty. We map and populate it, so that it is our memory by the kernel's
  * accounts, seal it, so that nobody can take a page away, and say that it is ready; a program's own
@@ -11,9 +11,17 @@
  * exactly the size the reply says, which nobody can shrink under us. The program's own is the
  * daemon's to judge, which needs more of it than we do.
  */
+#include "libclient/memory/pool_create.h"
+
 #include "common/memfd.h"
-#include "libclient/guard.h"
-#include "libclient/internal.h"
+#include "libclient/base/error.h"
+#include "libclient/control/control.h"
+#include "libclient/memory/buf_lock.h"
+#include "libclient/memory/deferred.h"
+#include "libclient/memory/guard.h"
+#include "libclient/memory/hold.h"
+#include "libclient/memory/lent.h"
+#include "libclient/memory/who_holds.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,22 +31,6 @@
 #include <unistd.h>
 
 #define SHOWN 4u /* holders that a refusal names */
-
-struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory) {
-    for (struct rdmad_pool *p = s->pools; p; p = p->next) {
-        if ((uintptr_t)memory - (uintptr_t)p->base < p->bytes)
-            return p;
-    }
-    return NULL;
-}
-
-struct rdmad_pool *rdmad_pool_by_handle(struct rdmad_session *s, uint64_t handle) {
-    struct rdmad_pool *p = s->pools;
-
-    while (p && p->handle != handle)
-        p = p->next;
-    return p;
-}
 
 static int tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
     struct rdmad_pool_destroy_req request = {.pool = handle};
@@ -95,6 +87,8 @@ static int set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_creat
 
 static void unmap(struct rdmad_pool *pool) {
     rdmad_guard_free(pool->guard);
+    rdmad_deferred_dispose(&pool->holders);
+    rdmad_locks_dispose(&pool->holders);
     rdmad_holders_fini(&pool->holders);
     rdmad_arena_free(pool->arena);
     if (pool->base)
@@ -188,6 +182,7 @@ void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {
     for (at = &s->pools; *at != pool; at = &(*at)->next)
         ;
     *at = pool->next;
+    rdmad_lent_pool_ends(pool);
     __atomic_add_fetch(&s->pools_destroyed, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&s->lock);
     unmap(pool);
@@ -211,22 +206,17 @@ static int take_all(struct rdmad_pool *pool) {
 
 /* The numbers of the session's leases on the pool; how many there are. */
 static unsigned name_leases(const struct rdmad_pool *pool, char *text, size_t size) {
-    struct rdmad_session *s = pool->session;
     unsigned count = 0;
     size_t used = 0;
 
     text[0] = '\0';
-    pthread_mutex_lock(&s->lock);
-    for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
-        for (const struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
-            if (!l->owner || l->ended || l->pool != pool->handle)
-                continue;
-            if (count++ < SHOWN && used < size)
-                used += (size_t)snprintf(text + used, size - used, "%s%llu", used ? ", " : "",
-                                         (unsigned long long)l->id);
-        }
+    pthread_mutex_lock(&pool->session->lock);
+    for (const struct rdmad_lent *l = pool->holders.lent; l; l = l->next) {
+        if (l->lease && count++ < SHOWN && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%llu", used ? ", " : "",
+                                     (unsigned long long)l->lease);
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&pool->session->lock);
     return count;
 }
 

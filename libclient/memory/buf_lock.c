@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock.c - rdmad_buf_lock_*: the program as a holder of buffers.
+ * buf_lock.c - rdmad_buf_lock_*: the program as a holder of buffers.
  *
  * The happy path: the range is taken in the pool's map as an op would take it, and a record of it
  * goes into the pool's list, for unlock and for sentences. All under the holders' lock, so that two
@@ -9,31 +9,16 @@
  * Nobody has precedence: a thread that waits for a range which others keep taking in turns may wait
  * long. A thread that locks what it has locked itself waits for itself.
  */
-#include "libclient/internal.h"
+#include "libclient/memory/buf_lock.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/control/control.h"
+#include "libclient/memory/hold.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-struct rdmad_buf_lock {
-    struct rdmad_buf_lock *next;
-    uint64_t offset, length;
-    bool writes;
-    pid_t thread;
-};
-
-void rdmad_locks_list(const struct rdmad_pool *pool, struct rdmad_holder_list *list) {
-    for (const struct rdmad_buf_lock *l = pool->holders.locks; l; l = l->next) {
-        bool before = l->offset < list->offset;
-        if (!rdmad_holder_fits(list, l->offset, l->length, l->writes))
-            continue;
-        rdmad_holder_add(
-            list, "a %s lock (%llu bytes at buffer%c%llu) taken by thread %d",
-            l->writes ? "write" : "read", (unsigned long long)l->length, before ? '-' : '+',
-            (unsigned long long)(before ? list->offset - l->offset : l->offset - list->offset),
-            (int)l->thread);
-    }
-}
 
 void rdmad_locks_dispose(struct rdmad_holders *h) {
     for (struct rdmad_buf_lock *l = h->locks, *next; l; l = next) {

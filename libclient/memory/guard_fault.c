@@ -11,8 +11,7 @@
  * word: a thread that faults while it has the lock itself, in a handler of the program's for
  * example, goes on without.
  */
-#include "libclient/guard.h"
-#include "libclient/internal.h"
+#include "libclient/memory/guard_fault.h"
 
 #include <errno.h>
 #include <pthread.h>

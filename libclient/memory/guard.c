@@ -10,8 +10,10 @@
  * dead, when there are very many, or when there is no room for a new buffer; but not while an op
  * still holds them.
  */
-#include "libclient/guard.h"
-#include "libclient/internal.h"
+#include "libclient/memory/guard.h"
+
+#include "libclient/memory/guard_fault.h"
+#include "libclient/memory/lent.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,8 +197,8 @@ static bool revive(struct rdmad_pool *pool) {
     for (at = &g->dead_first; *at; before = *at, at = &g->page[*at - 1].next) {
         first = *at - 1;
         offset = (uint64_t)first * RDMAD_GUARD_PAGE;
-        if (!rdmad_hold_map_unheld(pool->holders.map, offset, span(&g->page[first])) ||
-            rdmad_is_lent(pool, offset, span(&g->page[first])))
+        if (rdmad_is_held(&pool->holders, offset, span(&g->page[first])) ||
+            rdmad_is_lent(&pool->holders, offset, span(&g->page[first])))
             continue;
         *at = g->page[first].next;
         if (g->dead_last == first + 1)
@@ -271,11 +273,11 @@ static void poison(struct rdmad_pool *pool, uint64_t offset) {
     struct rdmad_guard *g = pool->guard;
     const struct rdmad_guard_page *page = &g->page[offset / RDMAD_GUARD_PAGE];
 
-    if (rdmad_is_lent(pool, offset, span(page))) {
+    if (rdmad_is_lent(&pool->holders, offset, span(page))) {
         say_lent(pool, page, offset);
         return;
     }
-    if (!rdmad_hold_map_unheld(pool->holders.map, offset, span(page)))
+    if (rdmad_is_held(&pool->holders, offset, span(page)))
         return;
     check_slack(g, page);
     memset(pool->base + offset, RDMAD_GUARD_FREED, span(page));

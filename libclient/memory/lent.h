@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lent.h - memory that others may reach: what lies under a lease that was granted here, or in a
+ * service's budget.
+ *
+ * The happy path: a range is marked in the pool's second map (hold_map.h, where a lease counts as
+ * a reader) before the daemon hears of the lease, and unmarked when nobody can reach it any more:
+ * when the lease's end was told or a revoke was answered, when a service's close was answered.
+ * rdmad_free asks that map, and deferred.h keeps what it says for later.
+ *
+ * A session that is lost hears of no end. What was lent then stays so: the pool is of no more use,
+ * and who knows whether the daemon still lives and serves it.
+ */
+#ifndef RDMAD_LIBCLIENT_LENT_H
+#define RDMAD_LIBCLIENT_LENT_H
+
+#include "libclient/memory/pool.h"
+
+/* Lies in the lease or service that a range is lent by. All with the session's lock. */
+struct rdmad_lent {
+    struct rdmad_lent *next, **link; /* of its pool's; link is what points here */
+    struct rdmad_pool *pool;         /* NULL: lends nothing */
+    uint64_t offset, length;
+    uint64_t lease;      /* the lease's number, once it is known, */
+    const char *service; /* or the service's name */
+};
+
+/* Others may reach memory from now on: RDMAD_E_NOMEM, or RDMAD_E_LIMIT when more leases than can
+ * be counted are on the same bytes. A range of no bytes is not lent. */
+int rdmad_lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
+               struct rdmad_lent *lent);
+/* Nobody can reach it any more. */
+void rdmad_lent_back(struct rdmad_lent *lent);
+/* The same without the lock. */
+void rdmad_lent_end(struct rdmad_session *s, struct rdmad_lent *lent);
+/* lent's memory goes; its range stays lent. */
+void rdmad_lent_forget(struct rdmad_lent *lent);
+/* The pool goes before what it is lent by. */
+void rdmad_lent_pool_ends(struct rdmad_pool *pool);
+
+/* By whom a range is lent, in words. Without the lock. */
+void rdmad_lent_name(struct rdmad_pool *pool, uint64_t offset, uint64_t length, char *who,
+                     size_t size);
+
+#endif

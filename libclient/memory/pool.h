@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool.h - a pool, and which one memory lies in.
+ *
+ * Its memory is shared with the daemon. Above it stand the allocator (arena), the records of who
+ * uses it (holders), and guard mode's of its pages.
+ */
+#ifndef RDMAD_LIBCLIENT_POOL_H
+#define RDMAD_LIBCLIENT_POOL_H
+
+#include "libclient/base/session.h"
+#include "libclient/memory/arena.h"
+#include "libclient/memory/holders.h"
+
+struct rdmad_pool {
+    struct rdmad_object object;
+    struct rdmad_session *session;
+    struct rdmad_pool *next;
+    uint64_t handle;
+    char *base;
+    size_t bytes;
+    struct rdmad_arena *arena;
+    struct rdmad_holders holders;
+    struct rdmad_guard *guard; /* NULL: not in guard mode */
+};
+
+/* The pool that memory lies in, or NULL. With the session's lock. */
+struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory);
+struct rdmad_pool *rdmad_pool_by_handle(struct rdmad_session *s, uint64_t handle);
+
+#endif
