@@ -107,7 +107,7 @@ static struct known know(const struct rdmad_ring *r, const struct rdmad_cqe *cqe
         k.id = lease->id;
         k.length = lease->length;
         k.rights = lease->rights;
-        k.requested = lease->requested;
+        k.requested = lease->side == RDMAD_LEASE_REQUESTED;
         end = cqe->status == RDMAD_E_LEASE_EXPIRED ? lease->deadline_ns : lease->ended_ns;
     }
     pthread_mutex_unlock(&r->session->lock);

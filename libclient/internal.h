@@ -20,7 +20,7 @@
 #include "libclient/base/text.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
-#include "libclient/memory/lent.h"
+#include "libclient/lease/lease.h"
 #include "libclient/memory/pool_create.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
@@ -28,54 +28,17 @@
 #include <rdmad/wire.h>
 #include <stdbool.h>
 
-struct rdmad_lease {
-    struct rdmad_object object;
-    struct rdmad_session *session;
-    struct rdmad_lease *next; /* in its bucket */
-    bool owner;
-    bool requested; /* lessee: of a service */
-    bool linked;
-    uint64_t id;     /* the owner's number */
-    uint64_t handle; /* lessee: what sqes name */
-    struct rdmad_lent lent;
-    uint64_t length;
-    uint32_t rights;
-    uint64_t deadline_ns; /* CLOCK_BOOTTIME */
-    int ended;            /* 0 or why */
-    uint64_t ended_ns;
-    struct rdmad_event_source source;
-    bool tell_ended, tell_renewed; /* events not taken yet */
-    char ended_text[RDMAD_TEXT_MAX + 1];
-    char uri[RDMAD_URI_MAX + 1];
-    char fabric[16];
-    void *user;
-};
-
 /* ---- session/event.c ----------------------------------------------------------------------- */
 
 /* With the lock: an event as it came. Returns a sentence when the wire does not allow it. */
 const char *rdmad_event_take(struct rdmad_session *s, const struct rdmad_msg_header *h,
                              const void *body);
-void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *text);
-void rdmad_event_forget(struct rdmad_lease *lease);
 
 /* ---- fork.c -------------------------------------------------------------------------------- */
 
 /* From add to remove: in a child of fork the session is lost, and inherited. */
 void rdmad_fork_add(struct rdmad_session *s);
 void rdmad_fork_remove(struct rdmad_session *s);
-
-/* ---- lease.c ------------------------------------------------------------------------------- */
-
-/* With the lock. */
-struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number);
-/* A request of that type whose answer is an attach: *out is the lease. */
-int rdmad_lease_take(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
-                     const char uri[RDMAD_URI_MAX + 1], struct rdmad_lease **out);
-/* The daemon has forgotten it, and it has ended as an object. */
-void rdmad_lease_forget(struct rdmad_lease *lease);
-/* Frees all leases; tells nobody. */
-void rdmad_leases_dispose(struct rdmad_session *s);
 
 /* ---- service.c, channel.c ------------------------------------------------------------------ */
 

@@ -85,9 +85,10 @@ static int set_memory(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_op
 
 static int bad_lease(const struct rdmad_ring *r, const struct rdmad_lease *lease) {
     return rdmad_fail(r->session, RDMAD_E_INVAL,
-                      lease->owner ? "lease %llu is this session's own grant: its memory is at "
-                                     "hand, or attach to its URI"
-                                   : "lease %llu was attached by another session than the ring",
+                      rdmad_lease_is_own(lease)
+                          ? "lease %llu is this session's own grant: its memory is at "
+                            "hand, or attach to its URI"
+                          : "lease %llu was attached by another session than the ring",
                       (unsigned long long)lease->id);
 }
 
@@ -99,7 +100,7 @@ static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcod
 
     if (rc)
         return rc;
-    if (lease->owner || lease->session != r->session)
+    if (rdmad_lease_is_own(lease) || lease->session != r->session)
         return bad_lease(r, lease);
     if (memory) {
         rc = set_memory(r, sqe, opcode, lease->id, memory);
@@ -179,7 +180,7 @@ int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *le
 
     if (rc)
         return rc;
-    if (!lease->owner || lease->session != ring->session)
+    if (!rdmad_lease_is_own(lease) || lease->session != ring->session)
         return rdmad_fail(ring->session, RDMAD_E_INVAL,
                           "lease %llu was not granted by the ring's session: only its owner takes "
                           "its notifications",

@@ -35,6 +35,12 @@ uint64_t rdmad_ms_to_ns(uint64_t ms) {
     return __builtin_mul_overflow(ms, RDMAD_NS_PER_MS, &ns) ? UINT64_MAX : ns;
 }
 
+uint64_t rdmad_ns_later(uint64_t when_ns, uint64_t by_ns) {
+    uint64_t sum;
+
+    return __builtin_add_overflow(when_ns, by_ns, &sum) ? UINT64_MAX : sum;
+}
+
 int rdmad_check_wait(const struct rdmad_session *s, int timeout_ms) {
     if (timeout_ms >= -1)
         return 0;

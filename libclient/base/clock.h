@@ -13,8 +13,9 @@ struct rdmad_session;
 
 uint64_t rdmad_monotonic_ns(void);
 uint64_t rdmad_boottime_ns(void);
-uint64_t rdmad_ns_to_ms(uint64_t ns); /* rounded up; UINT64_MAX stays */
-uint64_t rdmad_ms_to_ns(uint64_t ms); /* UINT64_MAX when that is too much */
+uint64_t rdmad_ns_to_ms(uint64_t ns);                      /* rounded up; UINT64_MAX stays */
+uint64_t rdmad_ms_to_ns(uint64_t ms);                      /* UINT64_MAX when that is too much */
+uint64_t rdmad_ns_later(uint64_t when_ns, uint64_t by_ns); /* likewise */
 
 /* timeout_ms of a call that waits (-1: for ever) and of one that asks another daemon (0: the
  * daemon's default): 0, or RDMAD_E_INVAL for what is negative beyond that. */

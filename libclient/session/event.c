@@ -13,74 +13,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- leases -------------------------------------------------------------------------------- */
-
-/* What happened first is told first. */
-static bool take_lease_news(struct rdmad_event_source *source, struct rdmad_event *out) {
-    struct rdmad_lease *lease = RDMAD_SOURCE_OF(source, struct rdmad_lease);
-
-    out->lease = lease;
-    out->lease_id = lease->id;
-    out->user = lease->user;
-    if (lease->tell_renewed) {
-        lease->tell_renewed = false;
-        out->type = RDMAD_EVENT_LEASE_RENEWED;
-        snprintf(out->text, sizeof(out->text), "lease %llu was renewed",
-                 (unsigned long long)lease->id);
-    } else {
-        lease->tell_ended = false;
-        out->type = RDMAD_EVENT_LEASE_ENDED;
-        out->reason = lease->ended;
-        memcpy(out->text, lease->ended_text, sizeof(out->text));
-    }
-    return lease->tell_ended;
-}
-
-static void tell(struct rdmad_lease *lease) {
-    lease->source.take = take_lease_news;
-    rdmad_event_queue(lease->session, &lease->source);
-}
-
-void rdmad_event_lease_ended(struct rdmad_lease *lease, int reason, const char *text) {
-    if (lease->ended)
-        return;
-    lease->ended = reason;
-    lease->ended_ns = rdmad_boottime_ns();
-    snprintf(lease->ended_text, sizeof(lease->ended_text), "%s", text);
-    lease->tell_ended = true;
-    rdmad_lent_back(&lease->lent);
-    tell(lease);
-}
-
-void rdmad_event_forget(struct rdmad_lease *lease) {
-    rdmad_event_unqueue(lease->session, &lease->source);
-    lease->tell_ended = lease->tell_renewed = false;
-}
-
-static void lease_ended(struct rdmad_session *s, const void *body) {
-    struct rdmad_ev_lease_ended e;
-    struct rdmad_lease *lease;
-
-    memcpy(&e, body, sizeof(e));
-    e.text[RDMAD_TEXT_MAX] = '\0';
-    lease = rdmad_lease_find(s, e.handle == 0, e.handle ? e.handle : e.lease);
-    if (lease)
-        rdmad_event_lease_ended(lease, e.reason, e.text);
-}
-
-static void lease_renewed(struct rdmad_session *s, const void *body) {
-    struct rdmad_ev_lease_renewed e;
-    struct rdmad_lease *lease;
-
-    memcpy(&e, body, sizeof(e));
-    lease = rdmad_lease_find(s, false, e.handle);
-    if (!lease || lease->ended)
-        return;
-    lease->deadline_ns = rdmad_boottime_ns() + e.ttl_ns;
-    lease->tell_renewed = true;
-    tell(lease);
-}
-
 /* ---- what comes ---------------------------------------------------------------------------- */
 
 static const struct {
@@ -88,8 +20,8 @@ static const struct {
     size_t size;
     void (*take)(struct rdmad_session *s, const void *body);
 } events[] = {
-    {RDMAD_EV_LEASE_ENDED, sizeof(struct rdmad_ev_lease_ended), lease_ended},
-    {RDMAD_EV_LEASE_RENEWED, sizeof(struct rdmad_ev_lease_renewed), lease_renewed},
+    {RDMAD_EV_LEASE_ENDED, sizeof(struct rdmad_ev_lease_ended), rdmad_lease_on_ended},
+    {RDMAD_EV_LEASE_RENEWED, sizeof(struct rdmad_ev_lease_renewed), rdmad_lease_on_renewed},
     {RDMAD_EV_CHANNEL_INCOMING, sizeof(struct rdmad_ev_channel_incoming), rdmad_service_incoming},
     {RDMAD_EV_INCOMING_GONE, sizeof(struct rdmad_channel_reject_req), rdmad_service_incoming_gone},
     {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_closed},

@@ -1,18 +1,70 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lend.c - what a lessee does with leases beyond using them: hands a part on to others, asks a
- * service for memory and hands it over, and keeps a lease alive.
+ * attach.c - what a lessee does with leases: attaches to one, or asks a service for memory and
+ * hands it over; hands a part on to others; keeps a lease alive.
  */
-#include "libclient/internal.h"
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/base/text.h"
+#include "libclient/lease/lease.h"
 
+#include "common/uri.h"
+#include <stdio.h>
 #include <string.h>
 
-static int lessees_only(const struct rdmad_lease *lease, const char *what) {
-    if (!lease->owner)
-        return 0;
-    return rdmad_fail(lease->session, RDMAD_E_PERM,
-                      "lease %llu was granted by this session, not attached to: it cannot be %s",
-                      (unsigned long long)lease->id, what);
+static void attached(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_lease_attach_rep *reply = call->reply;
+    struct rdmad_lease *lease = call->object.lease;
+
+    (void)s;
+    lease->id = reply->lease;
+    lease->handle = reply->handle;
+    lease->length = reply->length;
+    lease->rights = reply->rights;
+    memcpy(lease->fabric, reply->fabric, sizeof(lease->fabric));
+    lease->fabric[sizeof(lease->fabric) - 1] = '\0';
+    rdmad_lease_accept(lease, reply->ttl_ns);
+}
+
+/* A request of that type whose answer is an attach: *out is the lease. */
+static int take(struct rdmad_session *s, enum rdmad_lease_side side, uint16_t type,
+                const void *request, size_t size, const char uri[RDMAD_URI_MAX + 1],
+                struct rdmad_lease **out) {
+    struct rdmad_lease_attach_rep reply;
+    struct rdmad_lease *lease = rdmad_lease_new(s, side);
+
+    if (!lease)
+        return RDMAD_E_NOMEM;
+    memcpy(lease->uri, uri, sizeof(lease->uri));
+    struct rdmad_call call = {.type = type,
+                              .request = request,
+                              .request_size = size,
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .accept = attached,
+                              .object.lease = lease};
+    return rdmad_lease_make(lease, &call, out);
+}
+
+int rdmad_lease_attach(rdmad_session *s, const char *uri, int timeout_ms, rdmad_lease **out) {
+    RDMAD_LIVE(s, SESSION);
+    struct rdmad_lease_attach_req request = {.timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS};
+    int n;
+
+    *out = NULL;
+    if (rdmad_check_request(s, timeout_ms))
+        return RDMAD_E_INVAL;
+    if (!uri)
+        uri = ""; /* which the daemon refuses with a sentence */
+    /* A bare name is one published on the same daemon. */
+    n = snprintf(request.uri, sizeof(request.uri), "%s%s", rdmad_name_ok(uri) ? "rdmad:///" : "",
+                 uri);
+    if (n < 0 || (size_t)n >= sizeof(request.uri))
+        return rdmad_fail(s, RDMAD_E_URI, "the lease URI is longer than %u characters",
+                          RDMAD_URI_MAX);
+    return take(s, RDMAD_LEASE_ATTACHED, RDMAD_MSG_LEASE_ATTACH, &request, sizeof(request),
+                request.uri, out);
 }
 
 int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
@@ -22,7 +74,7 @@ int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
     struct rdmad_session *s = lease->session;
     struct rdmad_lease_grant_rep reply;
     struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
-    int rc = lessees_only(lease, "handed on");
+    int rc = rdmad_lease_lessee_only(lease, "handed on");
 
     uri[0] = '\0';
     if (!rc)
@@ -74,8 +126,8 @@ int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
                          RDMAD_E_URI);
     if (rc)
         return rc;
-    return rdmad_lease_take(s, RDMAD_MSG_LEASE_REQUEST, &request, sizeof(request), request.uri,
-                            out);
+    return take(s, RDMAD_LEASE_REQUESTED, RDMAD_MSG_LEASE_REQUEST, &request, sizeof(request),
+                request.uri, out);
 }
 
 int rdmad_lease_hand_over(rdmad_lease *lease) {
@@ -83,7 +135,7 @@ int rdmad_lease_hand_over(rdmad_lease *lease) {
     struct rdmad_lease_hand_over_req request = {.handle = lease->handle};
     struct rdmad_call call = {
         .type = RDMAD_MSG_LEASE_HAND_OVER, .request = &request, .request_size = sizeof(request)};
-    int rc = lessees_only(lease, "handed over");
+    int rc = rdmad_lease_lessee_only(lease, "handed over");
 
     if (!rc)
         rc = rdmad_control_call(lease->session, &call);
@@ -99,7 +151,7 @@ int rdmad_lease_keep(rdmad_lease *lease, int on) {
     struct rdmad_lease_keep_req request = {.handle = lease->handle, .on = on != 0};
     struct rdmad_call call = {
         .type = RDMAD_MSG_LEASE_KEEP, .request = &request, .request_size = sizeof(request)};
-    int rc = lessees_only(lease, "kept by a lessee");
+    int rc = rdmad_lease_lessee_only(lease, "kept by a lessee");
 
     return rc ? rc : rdmad_control_call(lease->session, &call);
 }

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * grant.c - what an owner does with leases: grants them, renews them, and asks how they are used.
+ */
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/base/text.h"
+#include "libclient/lease/lease.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_TTL_MS 60000u
+
+static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
+                      const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out,
+                      struct rdmad_lent *lent) {
+    struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
+    struct rdmad_pool *pool;
+    int rc;
+
+    rc = rdmad_sized_read(s, &rdmad_sized_lease_terms, terms, &t);
+    if (rc)
+        return rc;
+    *out = (struct rdmad_lease_grant_req){.length = length,
+                                          .ttl_ns =
+                                              rdmad_ms_to_ns(t.ttl_ms ? t.ttl_ms : DEFAULT_TTL_MS),
+                                          .rights = t.rights ? t.rights : RDMAD_RIGHTS_DEFAULT,
+                                          .scope = t.scope,
+                                          .scope_uid = t.scope_uid,
+                                          .max_attaches = t.max_attaches,
+                                          .flags = t.flags,
+                                          .ends_after = t.ends_after};
+    rc = rdmad_copy_text(s, out->scope_peer, sizeof(out->scope_peer), t.scope_peer,
+                         "address in scope_peer", RDMAD_E_INVAL);
+    if (!rc)
+        rc = rdmad_copy_text(s, out->name, sizeof(out->name), t.name, "name", RDMAD_E_NAME);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&s->lock);
+    pool = rdmad_pool_of(s, memory);
+    if (pool) {
+        out->pool = pool->handle;
+        out->offset = (uintptr_t)memory - (uintptr_t)pool->base;
+        rc = rdmad_lend(pool, memory, length, lent);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!pool)
+        return rdmad_fail(s, RDMAD_E_RANGE,
+                          "%p lies in no pool of this session: grant leases on memory that "
+                          "rdmad_alloc gave out",
+                          memory);
+    if (rc)
+        return rdmad_fail(s, rc,
+                          "no room for the record of one more lease on %p: end some that are on "
+                          "the same bytes",
+                          memory);
+    return 0;
+}
+
+static void granted(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_lease_grant_rep *reply = call->reply;
+    struct rdmad_lease *lease = call->object.lease;
+
+    (void)s;
+    lease->id = lease->lent.lease = reply->lease;
+    memcpy(lease->uri, reply->uri, sizeof(lease->uri));
+    lease->uri[RDMAD_URI_MAX] = '\0';
+    rdmad_lease_accept(lease, reply->ttl_ns);
+}
+
+int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
+                      const struct rdmad_lease_terms *terms, rdmad_lease **out) {
+    RDMAD_LIVE(s, SESSION);
+    struct rdmad_lease_grant_req request = {.length = 0};
+    struct rdmad_lease_grant_rep reply;
+    struct rdmad_lease *lease;
+    int rc;
+
+    *out = NULL;
+    lease = rdmad_lease_new(s, RDMAD_LEASE_GRANTED);
+    if (!lease)
+        return RDMAD_E_NOMEM;
+    rc = fill_grant(s, memory, length, terms, &request, &lease->lent);
+    if (rc) {
+        free(lease);
+        return rc;
+    }
+    lease->length = length;
+    lease->rights = request.rights;
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_GRANT,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .accept = granted,
+                              .object.lease = lease};
+    return rdmad_lease_make(lease, &call, out);
+}
+
+int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
+    RDMAD_LIVE(lease, LEASE);
+    struct rdmad_lease_renew_req request = {.lease = lease->id, .ttl_ns = rdmad_ms_to_ns(ttl_ms)};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_LEASE_RENEW, .request = &request, .request_size = sizeof(request)};
+    uint64_t sent = rdmad_boottime_ns();
+    int rc = rdmad_lease_owner_only(lease, "renew");
+
+    if (!rc)
+        rc = rdmad_control_call(lease->session, &call);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&lease->session->lock);
+    lease->deadline_ns = rdmad_ns_later(sent, request.ttl_ns);
+    pthread_mutex_unlock(&lease->session->lock);
+    return 0;
+}
+
+int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
+    RDMAD_LIVE(lease, LEASE);
+    struct rdmad_lease_stat_req request = {.lease = lease->id};
+    struct rdmad_lease_stat_rep reply = {.lease = 0};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_STAT,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply)};
+    int rc = rdmad_lease_owner_only(lease, "ask for the use of");
+
+    if (!rc)
+        rc = rdmad_sized_check(lease->session, &rdmad_sized_lease_audit, out);
+    if (!rc)
+        rc = rdmad_control_call(lease->session, &call);
+    if (rc)
+        return rc;
+    const struct rdmad_lease_audit full = {.bytes_read = reply.bytes_read,
+                                           .bytes_written = reply.bytes_written,
+                                           .ops = reply.ops,
+                                           .idle_ms = rdmad_ns_to_ms(reply.idle_ns),
+                                           .attached = reply.attached,
+                                           .attached_total = reply.attached_total,
+                                           .said_bytes_read = reply.said_bytes_read,
+                                           .said_bytes_written = reply.said_bytes_written,
+                                           .said_ops = reply.said_ops};
+    rdmad_sized_fill(&rdmad_sized_lease_audit, out, &full);
+    return 0;
+}

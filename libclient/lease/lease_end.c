@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease_end.c - a lease ends by the program's will: its owner revokes it, or either side lets go of
+ * the object.
+ */
+#include "libclient/lease/lease.h"
+
+/* Also of a lease that has ended: until then the daemon keeps the handle, to say why. */
+static void tell_release(struct rdmad_lease *lease) {
+    struct rdmad_lease_release_req request = {.handle = lease->handle};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_RELEASE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .quiet = true};
+
+    rdmad_control_call(lease->session, &call);
+}
+
+static int tell_revoke(struct rdmad_lease *lease, bool quiet) {
+    struct rdmad_lease_revoke_req request = {.lease = lease->id};
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_REVOKE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .quiet = quiet};
+
+    return rdmad_control_call(lease->session, &call);
+}
+
+static int ended(struct rdmad_lease *lease) {
+    int why;
+
+    pthread_mutex_lock(&lease->session->lock);
+    why = lease->ended;
+    pthread_mutex_unlock(&lease->session->lock);
+    return why;
+}
+
+int rdmad_lease_revoke(rdmad_lease *lease) {
+    RDMAD_LIVE(lease, LEASE);
+    struct rdmad_session *s = lease->session;
+    int rc = rdmad_lease_owner_only(lease, "revoke");
+
+    if (rc)
+        return rc;
+    if (ended(lease))
+        return 0; /* its event has come: nobody can touch the memory */
+    rc = tell_revoke(lease, false);
+    if (rc)
+        return ended(lease) ? 0 : rc; /* it ended by itself meanwhile */
+    pthread_mutex_lock(&s->lock);
+    rdmad_lease_ended(lease, RDMAD_E_LEASE_REVOKED, "the lease was revoked");
+    rdmad_event_signal(s);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+void rdmad_lease_free(rdmad_lease *lease) {
+    struct rdmad_session *s;
+
+    if (!lease)
+        return;
+    rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, __func__);
+    s = lease->session;
+    if (!rdmad_is_lost(s)) {
+        if (!rdmad_lease_is_own(lease))
+            tell_release(lease);
+        else if (!ended(lease) && tell_revoke(lease, true) == 0)
+            rdmad_lent_end(s, &lease->lent);
+    }
+    rdmad_lease_forget(lease);
+}
