@@ -3,7 +3,10 @@
  * blocking.c - desks: a ring each, that threads share.
  */
 #include "libclient/blocking.h"
-#include "libclient/ring.h"
+#include "libclient/internal.h"
+#include "libclient/ring/reap.h"
+#include "libclient/ring/slots.h"
+#include "libclient/ring/wait.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,10 @@
  */
 #include "common/errors.h"
 #include "libclient/channel.h"
-#include "libclient/ring.h"
+#include "libclient/internal.h"
+#include "libclient/ring/reap.h"
+#include "libclient/ring/slots.h"
+#include "libclient/ring/wait.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -22,6 +22,8 @@
 #include "libclient/control/event_queue.h"
 #include "libclient/lease/lease.h"
 #include "libclient/memory/pool_create.h"
+#include "libclient/ring/create.h"
+#include "libclient/ring/submit.h"
 #include <pthread.h>
 #include <rdmad/rdmad.h>
 #include <rdmad/ring.h>
@@ -55,16 +57,11 @@ void rdmad_services_dispose(struct rdmad_session *s);
 void rdmad_names_dispose(struct rdmad_session *s);
 void rdmad_channels_dispose(struct rdmad_session *s);
 
-/* ---- ring.c -------------------------------------------------------------------------------- */
+/* ---- segments.c ---------------------------------------------------------------------------- */
 
-/* Waits until the daemon has taken all that was submitted on any ring of the session before: a
- * request that it is sent after that comes after it. */
-void rdmad_rings_taken(struct rdmad_session *s);
-
-/* ---- ring_create.c ------------------------------------------------------------------------- */
-
-/* With the lock: puts the doorbells of all rings into the session's descriptor. */
-void rdmad_rings_watch(struct rdmad_session *s);
+/* As rdmad_ring_writev and readv; silent about having no room. */
+int rdmad_ring_batch(struct rdmad_ring *ring, enum rdmad_opcode opcode, struct rdmad_lease *lease,
+                     const struct rdmad_segment *segments, unsigned count, uint64_t user_data);
 
 /* ---- blocking.c ---------------------------------------------------------------------------- */
 

@@ -11,7 +11,10 @@
  * may be prepared again, as something else; what it said before is gone then.
  */
 #include "libclient/channel.h"
-#include "libclient/ring.h"
+#include "libclient/internal.h"
+#include "libclient/ring/reap.h"
+#include "libclient/ring/slots.h"
+#include "libclient/ring/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,10 @@
 /*
  * segments.c - several ranges as a batch: entries that are all prepared, or none.
  */
-#include "libclient/ring.h"
+#include "libclient/internal.h"
+#include "libclient/ring/reap.h"
+#include "libclient/ring/slots.h"
+#include "libclient/ring/wait.h"
 
 static int prepare(struct rdmad_ring *r, enum rdmad_opcode opcode, struct rdmad_lease *lease,
                    const struct rdmad_segment *segment, bool last, uint64_t user_data) {

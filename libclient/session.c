@@ -10,7 +10,6 @@
 #include "common/runtime_dir.h"
 #include "common/uri.h"
 #include "libclient/internal.h"
-#include "libclient/ring.h"
 
 #include <errno.h>
 #include <stdio.h>

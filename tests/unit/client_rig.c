@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "libclient/ring.h" /* first: its parameters are named as our globals */
+#include "libclient/ring/submit.h" /* first: its parameters are named as our globals */
 
 #include "tests/unit/client_rig.h"
 #include <criterion/criterion.h>

@@ -6,7 +6,7 @@
  * and as itself; a wake-up that is lost shows as a test that never ends.
  */
 #include "common/ringword.h"
-#include "libclient/ring.h"
+#include "libclient/ring/create.h"
 
 #include <poll.h>
 #include <stdio.h>

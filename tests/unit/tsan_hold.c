@@ -10,7 +10,7 @@
  */
 #include "tests/unit/fake_daemon.h"
 
-#include "libclient/ring.h"
+#include "libclient/ring/ring.h"
 #include <rdmad/rdmad.h>
 #include <stdio.h>
 #include <stdlib.h>

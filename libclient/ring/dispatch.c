@@ -13,7 +13,12 @@
  * but the ring's struct, which says so to the dispatches that are under way on it; the outermost of
  * them frees it.
  */
-#include "libclient/ring.h"
+#include "libclient/base/clock.h"
+#include "libclient/ring/create.h"
+#include "libclient/ring/reap.h"
+#include "libclient/ring/slots.h"
+#include "libclient/ring/submit.h"
+#include "libclient/ring/wait.h"
 
 int rdmad_sqe_set_callback(rdmad_ring *r, struct rdmad_sqe *sqe, rdmad_callback *callback,
                            void *arg) {
@@ -34,7 +39,7 @@ static void call_first(struct rdmad_ring *r) {
     const struct rdmad_slot *outer = r->told;
     struct rdmad_slot slot;
 
-    rdmad_ring_pick(r, index);
+    rdmad_slot_pick(r, index);
     slot = r->slot[index];
     slot.cqe.user_data = slot.user_data;
     r->calls--;

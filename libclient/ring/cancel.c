@@ -12,7 +12,11 @@
  *
  * When the daemon is lost meanwhile, the op has ended with that, and is answered so.
  */
-#include "libclient/ring.h"
+#include "libclient/base/error.h"
+#include "libclient/ring/reap.h"
+#include "libclient/ring/slots.h"
+#include "libclient/ring/submit.h"
+#include "libclient/ring/wait.h"
 
 /* Waits until nothing can touch the op's buffers. */
 static void end(struct rdmad_ring *r, uint32_t index) {
@@ -32,7 +36,7 @@ int rdmad_ring_cancel(rdmad_ring *r, uint64_t user_data, struct rdmad_cqe *cqe) 
 
     rdmad_ring_submit(r); /* with the daemon lost, they are over with that */
     rdmad_ring_gather(r);
-    index = rdmad_ring_find(r, user_data);
+    index = rdmad_slot_find(r, user_data);
     if (index == RDMAD_NO_SLOT)
         return rdmad_fail(r->session, RDMAD_E_HANDLE,
                           "no op with user_data %llu is in flight on ring %llu",
@@ -49,7 +53,7 @@ int rdmad_ring_cancel(rdmad_ring *r, uint64_t user_data, struct rdmad_cqe *cqe) 
         slot->silent = false; /* its completion is asked for now */
         end(r, index);
     }
-    rdmad_ring_pick(r, index);
+    rdmad_slot_pick(r, index);
     if (cqe) {
         *cqe = slot->cqe;
         cqe->user_data = user_data;

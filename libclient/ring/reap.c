@@ -13,7 +13,11 @@
  * When the daemon is lost, what it had published is still delivered; after that each op in flight
  * completes from its slot with RDMAD_E_DAEMON_LOST.
  */
-#include "libclient/ring.h"
+#include "libclient/ring/reap.h"
+
+#include "libclient/base/error.h"
+#include "libclient/lease/lease.h"
+#include "libclient/ring/slots.h"
 
 #include "common/ringword.h"
 #include <errno.h>
@@ -26,42 +30,6 @@
 #define CHECK_EVERY_NS UINT64_C(10000000)
 
 enum kind { FOR_NOBODY, FOR_PEEK, FOR_DISPATCH };
-
-/* ---- lists of what is over ----------------------------------------------------------------- */
-
-static void append(struct rdmad_ring *r, struct rdmad_slot_list *l, uint32_t index) {
-    r->slot[index].next = RDMAD_NO_SLOT;
-    if (l->first == RDMAD_NO_SLOT)
-        l->first = index;
-    else
-        r->slot[l->last].next = index;
-    l->last = index;
-    l->count++;
-}
-
-static bool take_out(struct rdmad_ring *r, struct rdmad_slot_list *l, uint32_t index) {
-    uint32_t before = RDMAD_NO_SLOT, at = l->first;
-
-    while (at != index && at != RDMAD_NO_SLOT) {
-        before = at;
-        at = r->slot[at].next;
-    }
-    if (at == RDMAD_NO_SLOT)
-        return false;
-    if (before == RDMAD_NO_SLOT)
-        l->first = r->slot[index].next;
-    else
-        r->slot[before].next = r->slot[index].next;
-    if (l->last == index)
-        l->last = before;
-    l->count--;
-    return true;
-}
-
-void rdmad_ring_pick(struct rdmad_ring *r, uint32_t index) {
-    if (!take_out(r, &r->over, index))
-        take_out(r, &r->called, index);
-}
 
 /* ---- the daemon's end ---------------------------------------------------------------------- */
 
@@ -168,7 +136,7 @@ static enum kind sort(struct rdmad_ring *r, uint32_t index, int status) {
 static void lay_aside(struct rdmad_ring *r, uint32_t index, enum kind kind,
                       const struct rdmad_cqe *cqe) {
     r->slot[index].cqe = *cqe;
-    append(r, kind == FOR_PEEK ? &r->over : &r->called, index);
+    rdmad_slot_append(r, kind == FOR_PEEK ? &r->over : &r->called, index);
 }
 
 static bool in_flight(const struct rdmad_slot *slot) {
@@ -299,7 +267,7 @@ static int give(struct rdmad_ring *r, uint32_t index, const struct rdmad_cqe **c
 static int give_first(struct rdmad_ring *r, const struct rdmad_cqe **cqe) {
     uint32_t index = r->over.first;
 
-    take_out(r, &r->over, index);
+    rdmad_slot_take_out(r, &r->over, index);
     r->current = r->slot[index].cqe;
     return give(r, index, cqe);
 }

@@ -1,20 +1,83 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring_create.c - a ring's way into the world and out of it.
+ * create.c - a ring's way into the world and out of it.
  *
  * The descriptors of the reply are checked before anything is mapped: both memfds have exactly the
  * size that the entries ask for and cannot shrink, and the doorbell is a socket. They are populated
- * and sealed by us, as pools are (pool.c), before the daemon reads them.
+ * and sealed by us, as pools are (pool_create.c), before the daemon reads them.
  */
-#include "libclient/ring.h"
+#include "libclient/ring/create.h"
 
 #include "common/memfd.h"
+#include "libclient/base/error.h"
+#include "libclient/control/control.h"
+#include "libclient/control/event_queue.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { FD_CLIENT, FD_DAEMON, FD_DOORBELL, FD_KNOCK, FD_COUNT };
+
+/* ---- the object ---------------------------------------------------------------------------- */
+
+struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts) {
+    struct rdmad_ring *r = calloc(1, sizeof(*r));
+    uint32_t n = parts->sq_entries;
+
+    if (!r)
+        return NULL;
+    rdmad_object_init(&r->object, RDMAD_KIND_RING);
+    r->session = s;
+    r->handle = parts->handle;
+    r->client = parts->client;
+    r->daemon = parts->daemon;
+    r->sqe = (struct rdmad_sqe *)((char *)parts->client + RDMAD_RING_ENTRIES_OFFSET);
+    r->cqe = (const struct rdmad_cqe *)((const char *)parts->daemon + RDMAD_RING_ENTRIES_OFFSET);
+    r->doorbell = parts->doorbell;
+    r->knock = parts->knock;
+    r->entries = n;
+    r->cq_entries = parts->cq_entries;
+    r->spin_max_ns = r->spin_ns = s->spin_ns;
+    r->batch = r->over.first = r->called.first = RDMAD_NO_SLOT;
+    r->slot = calloc(n + 1u, sizeof(*r->slot));
+    r->holds.hold = calloc(n, sizeof(*r->holds.hold));
+    r->holds.count = n;
+    r->holds.ring = parts->handle;
+    r->free_slot = calloc(n, sizeof(*r->free_slot));
+    r->slot_of = calloc(n, sizeof(*r->slot_of));
+    if (!r->slot || !r->holds.hold || !r->free_slot || !r->slot_of) {
+        rdmad_ring_free(r);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        r->free_slot[i] = n - 1 - i;
+    r->free_slots = n;
+    return r;
+}
+
+/* One that was never anybody's is just freed. */
+void rdmad_ring_keep(struct rdmad_ring *r) {
+    if (r->object.gone_since)
+        rdmad_object_keep(&r->object, sizeof(*r));
+    else
+        free(r);
+}
+
+void rdmad_ring_free(struct rdmad_ring *r) {
+    for (uint32_t i = 0; r->holds.hold && i < r->entries; i++)
+        rdmad_hold_end(&r->holds, i);
+    free(r->slot);
+    free(r->holds.hold);
+    free(r->free_slot);
+    free(r->slot_of);
+    if (r->calling)
+        r->gone = true;
+    else
+        rdmad_ring_keep(r);
+}
+
+/* ---- at the daemon ------------------------------------------------------------------------- */
 
 static size_t page_up(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -9,8 +9,8 @@
  * sq entry is free whenever a slot is. One slot more is the blocking cancel's own, which waits for
  * an entry.
  *
- * Read in this order: ring.c (reserve, submit), prep.c and segments.c (what an entry says), reap.c
- * (completions come off the queue and are sorted), wait.c, dispatch.c, cancel.c, explain.c.
+ * Read in this order: slots.h, reap.c (completions come off the queue and are sorted), submit.c
+ * (reserve, submit), wait.c, dispatch.c, cancel.c, create.c. What an entry says is transfer/prep.c.
  *
  * Sorting. A completion is for peek, for a callback, or for nobody (a silent op that is done, the
  * blocking cancel's own). Who looks for one kind and finds another on the queue lays that aside, in
@@ -30,8 +30,10 @@
 #define RDMAD_LIBCLIENT_RING_H
 
 #include "common/crowd.h"
-#include "libclient/internal.h"
+#include "libclient/base/object.h"
 #include "libclient/memory/hold.h"
+#include <rdmad/ring.h>
+#include <stdbool.h>
 
 #define RDMAD_NO_SLOT UINT32_MAX
 
@@ -129,82 +131,5 @@ struct rdmad_ring {
     struct rdmad_crowd crowd;
     uint32_t waits;
 };
-
-/* What RING_CREATE brings, as pointers. */
-struct rdmad_ring_parts {
-    uint64_t handle;
-    struct rdmad_ring_client *client;
-    const struct rdmad_ring_daemon *daemon;
-    uint32_t sq_entries, cq_entries;
-    int doorbell, knock;
-};
-
-/* A ring over parts, not yet in the session's list; NULL: out of memory. */
-struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts);
-/* Frees ring's own memory only, and ends what its ops hold. In one of its callbacks the struct
- * itself stays until its dispatch returns. */
-void rdmad_ring_free(struct rdmad_ring *ring);
-/* The struct alone, of which all else is gone. */
-void rdmad_ring_keep(struct rdmad_ring *ring);
-/* A ring of the daemon's making. watched: its doorbell wakes the session's descriptor. */
-int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
-                    struct rdmad_ring **out);
-/* Unmaps, closes, frees, and takes it off the session's list; tells nobody. It has ended as an
- * object. */
-void rdmad_ring_dispose(struct rdmad_ring *ring);
-
-/* ---- ring.c -------------------------------------------------------------------------------- */
-
-/* The slot of a reserved entry. */
-static inline uint32_t rdmad_slot_of(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe) {
-    return ring->slot_of[sqe - ring->sqe];
-}
-/* Whether it is an entry that ring has reserved and not submitted. */
-static inline bool rdmad_is_reserved(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe) {
-    uintptr_t at = (uintptr_t)sqe - (uintptr_t)ring->sqe;
-    uint32_t index = (uint32_t)(at / sizeof(*sqe));
-
-    return at % sizeof(*sqe) == 0 && at / sizeof(*sqe) < ring->entries &&
-           ((index - ring->sq_tail) & (ring->entries - 1)) < ring->sq_reserved - ring->sq_tail;
-}
-/* Says that it is none and returns RDMAD_E_INVAL. */
-int rdmad_fail_entry(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe);
-/* Takes back the count entries reserved last. */
-void rdmad_ring_take_back(struct rdmad_ring *ring, uint32_t count);
-/* Submits a cancel of the op in that slot, in the slot of its own, when the sq has room. False: the
- * daemon is lost. */
-bool rdmad_ring_publish_cancel(struct rdmad_ring *ring, uint32_t target);
-/* The op in flight, or over and not told yet, with that user_data that was submitted first. */
-uint32_t rdmad_ring_find(const struct rdmad_ring *ring, uint64_t user_data);
-void rdmad_slot_free(struct rdmad_ring *ring, uint32_t slot);
-void rdmad_ring_publish_head(struct rdmad_ring *ring);
-
-/* ---- reap.c -------------------------------------------------------------------------------- */
-
-/* Lays aside all completions that there are. */
-void rdmad_ring_gather(struct rdmad_ring *ring);
-/* Takes it out of the list it is in. */
-void rdmad_ring_pick(struct rdmad_ring *ring, uint32_t slot);
-
-/* Empties the doorbell. False: the daemon has closed its end. */
-bool rdmad_ring_drain(struct rdmad_ring *ring);
-/* That is then the session's end. */
-void rdmad_ring_closed(struct rdmad_ring *ring);
-/* The daemon does what no daemon may: the session ends. */
-void rdmad_ring_lose(struct rdmad_ring *ring, const char *why);
-
-/* ---- wait.c -------------------------------------------------------------------------------- */
-
-/* Until the daemon has published a completion not seen by peek (true), or the deadline passed or
- * the daemon is lost (false). */
-bool rdmad_ring_await(struct rdmad_ring *ring, uint64_t deadline_ns);
-/* Nothing is in flight that could complete: says so and returns the code. */
-int rdmad_ring_idle(struct rdmad_ring *ring);
-
-/* ---- segments.c ---------------------------------------------------------------------------- */
-
-/* As rdmad_ring_writev and readv; silent about having no room. */
-int rdmad_ring_batch(struct rdmad_ring *ring, enum rdmad_opcode opcode, struct rdmad_lease *lease,
-                     const struct rdmad_segment *segments, unsigned count, uint64_t user_data);
 
 #endif

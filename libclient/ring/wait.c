@@ -13,10 +13,14 @@
  * The order before sleeping is arm, look again, sleep, drain, disarm; with the daemon's publish and
  * ask on the other side one of the two always sees the other.
  */
-#include "libclient/ring.h"
+#include "libclient/ring/wait.h"
 
 #include "common/crowd.h"
 #include "common/ringword.h"
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/control/control.h"
+#include "libclient/ring/reap.h"
 #include <poll.h>
 #include <sched.h>
 

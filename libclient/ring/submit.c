@@ -1,80 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring.c - submitting.
+ * submit.c - submitting.
  *
  * The happy path: reserve takes a slot and a sq entry; submit writes the slot's token into each new
  * entry, publishes the tail once, and knocks if the daemon sleeps.
  *
  * Once the daemon is lost, what is submitted only marks its slots; reap.c completes them.
  */
-#include "libclient/ring.h"
+#include "libclient/ring/submit.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/control/control.h"
+#include "libclient/ring/reap.h"
+#include "libclient/ring/slots.h"
 
 #include "common/ringword.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
-
-struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts) {
-    struct rdmad_ring *r = calloc(1, sizeof(*r));
-    uint32_t n = parts->sq_entries;
-
-    if (!r)
-        return NULL;
-    rdmad_object_init(&r->object, RDMAD_KIND_RING);
-    r->session = s;
-    r->handle = parts->handle;
-    r->client = parts->client;
-    r->daemon = parts->daemon;
-    r->sqe = (struct rdmad_sqe *)((char *)parts->client + RDMAD_RING_ENTRIES_OFFSET);
-    r->cqe = (const struct rdmad_cqe *)((const char *)parts->daemon + RDMAD_RING_ENTRIES_OFFSET);
-    r->doorbell = parts->doorbell;
-    r->knock = parts->knock;
-    r->entries = n;
-    r->cq_entries = parts->cq_entries;
-    r->spin_max_ns = r->spin_ns = s->spin_ns;
-    r->batch = r->over.first = r->called.first = RDMAD_NO_SLOT;
-    r->slot = calloc(n + 1u, sizeof(*r->slot));
-    r->holds.hold = calloc(n, sizeof(*r->holds.hold));
-    r->holds.count = n;
-    r->holds.ring = parts->handle;
-    r->free_slot = calloc(n, sizeof(*r->free_slot));
-    r->slot_of = calloc(n, sizeof(*r->slot_of));
-    if (!r->slot || !r->holds.hold || !r->free_slot || !r->slot_of) {
-        rdmad_ring_free(r);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        r->free_slot[i] = n - 1 - i;
-    r->free_slots = n;
-    return r;
-}
-
-/* One that was never anybody's is just freed. */
-void rdmad_ring_keep(struct rdmad_ring *r) {
-    if (r->object.gone_since)
-        rdmad_object_keep(&r->object, sizeof(*r));
-    else
-        free(r);
-}
-
-void rdmad_ring_free(struct rdmad_ring *r) {
-    for (uint32_t i = 0; r->holds.hold && i < r->entries; i++)
-        rdmad_hold_end(&r->holds, i);
-    free(r->slot);
-    free(r->holds.hold);
-    free(r->free_slot);
-    free(r->slot_of);
-    if (r->calling)
-        r->gone = true;
-    else
-        rdmad_ring_keep(r);
-}
-
-void rdmad_slot_free(struct rdmad_ring *r, uint32_t slot) {
-    r->slot[slot].state = RDMAD_SLOT_FREE;
-    r->free_slot[r->free_slots++] = slot;
-}
 
 struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
@@ -127,24 +72,6 @@ int rdmad_ring_unreserve(rdmad_ring *r, struct rdmad_sqe *sqe) {
     return 0;
 }
 
-static uint64_t token_of(const struct rdmad_ring *r, uint32_t index) {
-    return (uint64_t)r->slot[index].generation << 32 | index;
-}
-
-uint32_t rdmad_ring_find(const struct rdmad_ring *r, uint64_t user_data) {
-    uint32_t found = RDMAD_NO_SLOT;
-
-    for (uint32_t i = 0; i < r->entries; i++) {
-        const struct rdmad_slot *slot = &r->slot[i];
-        if (slot->user_data != user_data || slot->member || slot->state < RDMAD_SLOT_PUBLISHED ||
-            slot->state == RDMAD_SLOT_TAKEN)
-            continue;
-        if (found == RDMAD_NO_SLOT || slot->order < r->slot[found].order)
-            found = i;
-    }
-    return found;
-}
-
 /* Of a batch that is complete with this entry, or of none, or in the middle of one. */
 static void seal_batch(struct rdmad_ring *r, uint32_t index, bool more) {
     struct rdmad_slot *slot = &r->slot[index];
@@ -180,9 +107,9 @@ static void seal_entry(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_state 
     struct rdmad_slot *slot = &r->slot[index];
 
     if (sqe->opcode == RDMAD_OP_CANCEL) {
-        target = rdmad_ring_find(r, sqe->lease);
+        target = rdmad_slot_find(r, sqe->lease);
         /* What is not in flight has a token that no op can have. */
-        sqe->lease = target == RDMAD_NO_SLOT ? UINT64_MAX : token_of(r, target);
+        sqe->lease = target == RDMAD_NO_SLOT ? UINT64_MAX : rdmad_slot_token(r, target);
     }
     slot->user_data = sqe->user_data;
     slot->object = sqe->lease;
@@ -197,15 +124,8 @@ static void seal_entry(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_state 
     }
     slot->state = (uint8_t)state;
     slot->generation++;
-    sqe->user_data = token_of(r, index);
+    sqe->user_data = rdmad_slot_token(r, index);
     seal_batch(r, index, sqe->flags & RDMAD_SQE_MORE);
-}
-
-void rdmad_ring_publish_head(struct rdmad_ring *r) {
-    if (r->cq_head_published == r->cq_head)
-        return;
-    ringword_publish(&r->client->cq_head, r->cq_head);
-    r->cq_head_published = r->cq_head;
 }
 
 static void publish_tail(struct rdmad_ring *r) {
@@ -286,8 +206,8 @@ bool rdmad_ring_publish_cancel(struct rdmad_ring *r, uint32_t target) {
     own->generation++;
     r->sqe[r->sq_tail++ & (r->entries - 1)] =
         (struct rdmad_sqe){.opcode = RDMAD_OP_CANCEL,
-                           .lease = token_of(r, target),
-                           .user_data = token_of(r, r->entries)};
+                           .lease = rdmad_slot_token(r, target),
+                           .user_data = rdmad_slot_token(r, r->entries)};
     r->sq_reserved = r->sq_tail;
     r->expected++;
     publish_tail(r);

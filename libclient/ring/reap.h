@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reap.h - completions come off the queue.
+ */
+#ifndef RDMAD_LIBCLIENT_REAP_H
+#define RDMAD_LIBCLIENT_REAP_H
+
+#include "common/ringword.h"
+#include "libclient/ring/ring.h"
+
+/* Lays aside all completions that there are. */
+void rdmad_ring_gather(struct rdmad_ring *ring);
+
+/* Tells the daemon which entries of the completion queue were taken. */
+static inline void rdmad_ring_publish_head(struct rdmad_ring *r) {
+    if (r->cq_head_published == r->cq_head)
+        return;
+    ringword_publish(&r->client->cq_head, r->cq_head);
+    r->cq_head_published = r->cq_head;
+}
+
+/* Empties the doorbell. False: the daemon has closed its end. */
+bool rdmad_ring_drain(struct rdmad_ring *ring);
+/* That is then the session's end. */
+void rdmad_ring_closed(struct rdmad_ring *ring);
+/* The daemon does what no daemon may: the session ends. */
+void rdmad_ring_lose(struct rdmad_ring *ring, const char *why);
+
+#endif
