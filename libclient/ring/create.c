@@ -13,6 +13,7 @@
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     r->cq_entries = parts->cq_entries;
     r->spin_max_ns = r->spin_ns = s->spin_ns;
     r->batch = r->over.first = r->called.first = RDMAD_NO_SLOT;
-    r->slot = calloc(n + 1u, sizeof(*r->slot));
+    r->slot = aligned_alloc(_Alignof(struct rdmad_slot), (n + 1u) * sizeof(*r->slot));
     r->holds.hold = calloc(n, sizeof(*r->holds.hold));
     r->holds.count = n;
     r->holds.ring = parts->handle;
@@ -50,6 +51,7 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
         rdmad_ring_free(r);
         return NULL;
     }
+    memset(r->slot, 0, (n + 1u) * sizeof(*r->slot));
     for (uint32_t i = 0; i < n; i++)
         r->free_slot[i] = n - 1 - i;
     r->free_slots = n;

@@ -46,7 +46,8 @@ enum rdmad_slot_state {
     RDMAD_SLOT_TAKEN,     /* its completion is the user's */
 };
 
-struct rdmad_slot {
+/* Two cache lines of its own. */
+struct __attribute__((aligned(64))) rdmad_slot {
     uint64_t user_data;
     uint64_t object; /* what the op names: a handle, an owner's number, a channel */
     uint64_t lease_offset, length;
