@@ -5,7 +5,20 @@
  * A lease tells the end of its life exactly once, and only its latest renewal. The session's own
  * end is one mark.
  */
-#include "libclient/internal.h"
+
+#include "libclient/session/event.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/channel/budget.h"
+#include "libclient/channel/channel.h"
+#include "libclient/channel/incoming.h"
+#include "libclient/control/control.h"
+#include "libclient/control/event_queue.h"
+#include "libclient/lease/lease.h"
+#include "libclient/ring/create.h"
+#include "libclient/session/names.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,11 +35,12 @@ static const struct {
 } events[] = {
     {RDMAD_EV_LEASE_ENDED, sizeof(struct rdmad_ev_lease_ended), rdmad_lease_on_ended},
     {RDMAD_EV_LEASE_RENEWED, sizeof(struct rdmad_ev_lease_renewed), rdmad_lease_on_renewed},
-    {RDMAD_EV_CHANNEL_INCOMING, sizeof(struct rdmad_ev_channel_incoming), rdmad_service_incoming},
-    {RDMAD_EV_INCOMING_GONE, sizeof(struct rdmad_channel_reject_req), rdmad_service_incoming_gone},
-    {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_closed},
-    {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_name_event},
-    {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_handed_over},
+    {RDMAD_EV_CHANNEL_INCOMING, sizeof(struct rdmad_ev_channel_incoming),
+     rdmad_service_on_incoming},
+    {RDMAD_EV_INCOMING_GONE, sizeof(struct rdmad_channel_reject_req), rdmad_service_on_gone},
+    {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_on_closed},
+    {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_names_on_event},
+    {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_on_handed_over},
 };
 
 static void session_ended(struct rdmad_session *s, int status, const void *body) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A session belongs to the process that opened it: a child of fork cannot use it, and cannot harm
  * it. (That it ends with that process: tests/integration/test_kill_client.c.) */
-#include "libclient/internal.h" /* first: its parameters are named as our globals */
+#include "libclient/memory/pool.h" /* first: its parameters are named as our globals */
 #include "tests/unit/client_rig.h"
 
 #include <criterion/criterion.h>

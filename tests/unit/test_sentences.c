@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program did wrong is said in its own words, not in the daemon's numbers. */
-#include "libclient/channel.h" /* first: its parameters are named as our globals */
+#include "libclient/channel/channel.h" /* first: its parameters are named as our globals */
 #include "tests/unit/client_rig.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Structs between a program and a library of different versions, and what bindings can ask. */
-#include "libclient/channel.h" /* first: its parameters are named as our globals */
+#include "libclient/base/sized.h"
+#include "libclient/channel/channel.h" /* first: its parameters are named as our globals */
+#include "libclient/channel/service.h"
 #include "tests/unit/child.h"
 #include "tests/unit/client_rig.h"
 

@@ -3,7 +3,9 @@
  * user.c - the program's own pointer at an object. Events read it when they are taken, under the
  * session's lock, so what was set before is what they bring.
  */
-#include "libclient/channel.h"
+#include "libclient/channel/channel.h"
+#include "libclient/channel/service.h"
+#include "libclient/lease/lease.h"
 
 static void set(struct rdmad_session *s, void **field, void *user) {
     pthread_mutex_lock(&s->lock);

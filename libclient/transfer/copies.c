@@ -8,9 +8,16 @@
  * one. A URI has a place of its own size, because a receive may keep it for ever; a program that
  * has all of those waiting in receives is told so.
  */
+
+#include "libclient/transfer/copies.h"
+
 #include "common/uri.h"
-#include "libclient/blocking.h"
-#include "libclient/channel.h"
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/text.h"
+#include "libclient/channel/channel.h"
+#include "libclient/lease/lease.h"
+#include "libclient/transfer/blocking.h"
 
 #include <stdio.h>
 #include <stdlib.h>

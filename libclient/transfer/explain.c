@@ -3,12 +3,12 @@
  * explain.c - a completion in full words: what was asked, of which lease or on which channel, why
  * it failed, and what became of the target.
  */
+
 #include "common/errors.h"
-#include "libclient/channel.h"
-#include "libclient/internal.h"
-#include "libclient/ring/reap.h"
-#include "libclient/ring/slots.h"
-#include "libclient/ring/wait.h"
+#include "libclient/base/clock.h"
+#include "libclient/channel/channel.h"
+#include "libclient/lease/lease.h"
+#include "libclient/ring/ring.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,8 +2,13 @@
 /*
  * calls.c - the blocking calls: each says what it wants, blocking.c does it.
  */
-#include "libclient/blocking.h"
-#include "libclient/channel.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/channel/channel.h"
+#include "libclient/lease/lease.h"
+#include "libclient/transfer/blocking.h"
 
 #include <string.h>
 

@@ -17,7 +17,7 @@
 #ifndef RDMAD_LIBCLIENT_BLOCKING_H
 #define RDMAD_LIBCLIENT_BLOCKING_H
 
-#include "libclient/internal.h"
+#include "libclient/base/session.h"
 
 /* An op, or (with segments) a batch of READs or WRITEs; what its opcode does not use is zero. */
 struct rdmad_want {
@@ -46,5 +46,8 @@ void rdmad_blocking_part_done(void);
 void rdmad_blocking_untouched(void);
 /* timeout_ms of a call as a want's timeout_ns. */
 uint64_t rdmad_blocking_timeout(int timeout_ms);
+
+int rdmad_blocking_new(struct rdmad_session *s);
+void rdmad_blocking_free(struct rdmad_blocking *b);
 
 #endif

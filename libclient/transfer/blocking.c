@@ -2,11 +2,15 @@
 /*
  * blocking.c - desks: a ring each, that threads share.
  */
-#include "libclient/blocking.h"
-#include "libclient/internal.h"
-#include "libclient/ring/reap.h"
-#include "libclient/ring/slots.h"
+
+#include "libclient/transfer/blocking.h"
+
+#include "libclient/base/error.h"
+#include "libclient/control/control.h"
+#include "libclient/ring/create.h"
+#include "libclient/ring/submit.h"
 #include "libclient/ring/wait.h"
+#include "libclient/transfer/segments.h"
 
 #include <stdlib.h>
 

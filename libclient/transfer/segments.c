@@ -2,10 +2,13 @@
 /*
  * segments.c - several ranges as a batch: entries that are all prepared, or none.
  */
-#include "libclient/internal.h"
+#include "libclient/transfer/segments.h"
+
+#include "libclient/base/error.h"
+#include "libclient/lease/lease.h"
 #include "libclient/ring/reap.h"
 #include "libclient/ring/slots.h"
-#include "libclient/ring/wait.h"
+#include "libclient/ring/submit.h"
 
 static int prepare(struct rdmad_ring *r, enum rdmad_opcode opcode, struct rdmad_lease *lease,
                    const struct rdmad_segment *segment, bool last, uint64_t user_data) {

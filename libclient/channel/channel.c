@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * channel.c - channels: connected, asked about, closed.
+ * channel.c - channels: connected, and asked about.
  *
- * As with leases, a channel enters the session's table in the moment its reply arrives, before any
- * later message is looked at, so that its end is never missed. Whatever its end, the object stays
- * until it is closed here; what its ops come to is said by their completions.
- *
- * Messages are blocking.c's and prep.c's.
+ * Messages are transfer/'s.
  */
-#include "libclient/channel.h"
+#include "libclient/channel/channel.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,12 @@
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-static struct rdmad_channel **bucket(struct rdmad_session *s, uint64_t handle) {
+static struct rdmad_channel **channel_bucket(struct rdmad_session *s, uint64_t handle) {
     return &s->channel[(handle ^ handle >> 32) % RDMAD_CHANNEL_BUCKETS];
 }
 
 struct rdmad_channel *rdmad_channel_find(struct rdmad_session *s, uint64_t handle) {
-    struct rdmad_channel *c = *bucket(s, handle);
+    struct rdmad_channel *c = *channel_bucket(s, handle);
 
     while (c && c->handle != handle)
         c = c->next;
@@ -67,7 +68,7 @@ struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s) {
 /* The reply has come; with the lock. */
 static void made(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_channel_rep *reply = call->reply;
-    struct rdmad_channel *c = call->object.channel, **head = bucket(s, reply->channel);
+    struct rdmad_channel *c = call->object.channel, **head = channel_bucket(s, reply->channel);
 
     c->handle = reply->channel;
     c->max_message = reply->max_message;
@@ -167,7 +168,7 @@ int rdmad_channel_get_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
 
 /* ---- the way out --------------------------------------------------------------------------- */
 
-void rdmad_channel_closed(struct rdmad_session *s, const void *body) {
+void rdmad_channel_on_closed(struct rdmad_session *s, const void *body) {
     struct rdmad_ev_channel_closed e;
     struct rdmad_channel *c;
 
@@ -181,17 +182,7 @@ void rdmad_channel_closed(struct rdmad_session *s, const void *body) {
     rdmad_event_queue(s, &c->source);
 }
 
-static int tell_close(struct rdmad_channel *c, bool abrupt) {
-    struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
-    struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_CLOSE,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .quiet = abrupt};
-
-    return rdmad_control_call(c->session, &call);
-}
-
-void rdmad_channels_farewell(struct rdmad_session *s) {
+void rdmad_channels_post_close(struct rdmad_session *s) {
     for (unsigned i = 0; i < RDMAD_CHANNEL_BUCKETS; i++) {
         for (const struct rdmad_channel *c = s->channel[i]; c; c = c->next) {
             struct rdmad_channel_close_req request = {.channel = c->handle};
@@ -201,36 +192,16 @@ void rdmad_channels_farewell(struct rdmad_session *s) {
     }
 }
 
-static void forget(struct rdmad_channel *c) {
+void rdmad_channel_forget(struct rdmad_channel *c) {
     struct rdmad_session *s = c->session;
     struct rdmad_channel **at;
 
     pthread_mutex_lock(&s->lock);
-    for (at = bucket(s, c->handle); *at != c; at = &(*at)->next)
+    for (at = channel_bucket(s, c->handle); *at != c; at = &(*at)->next)
         ;
     *at = c->next;
     rdmad_event_unqueue(s, &c->source);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     rdmad_object_keep(&c->object, sizeof(*c));
-}
-
-int rdmad_channel_close(rdmad_channel *c) {
-    int rc;
-
-    if (!c)
-        return 0;
-    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
-    rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
-    rc = tell_close(c, false);
-    forget(c);
-    return rc;
-}
-
-void rdmad_channel_abort(rdmad_channel *c) {
-    if (!c)
-        return;
-    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
-    tell_close(c, true);
-    forget(c);
 }

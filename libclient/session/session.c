@@ -7,9 +7,23 @@
  * an accident, and hangs up: the daemon ends everything that belongs to a session when its socket
  * ends, so nothing has to be waited for, and nothing can fail.
  */
+
 #include "common/runtime_dir.h"
 #include "common/uri.h"
-#include "libclient/internal.h"
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/channel/channel.h"
+#include "libclient/channel/listen.h"
+#include "libclient/control/control.h"
+#include "libclient/lease/lease.h"
+#include "libclient/memory/pool_create.h"
+#include "libclient/ring/create.h"
+#include "libclient/session/event.h"
+#include "libclient/session/fork.h"
+#include "libclient/session/names.h"
+#include "libclient/transfer/blocking.h"
+#include "libclient/transfer/copies.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -223,7 +237,7 @@ void rdmad_close(rdmad_session *s) {
     if (s->sock >= 0) {
         pthread_mutex_lock(&s->lock);
         if (!rdmad_is_lost(s))
-            rdmad_channels_farewell(s);
+            rdmad_channels_post_close(s);
         rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, "the session was closed");
         pthread_mutex_unlock(&s->lock);
         close(s->sock);

@@ -6,7 +6,15 @@
  * of a watch lies in the queue of events, a record each; what rdmad_names_unwatch leaves untaken is
  * dropped with it. Who never takes events is dropped by the daemon in the end, not by us.
  */
-#include "libclient/internal.h"
+
+#include "libclient/session/names.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/base/text.h"
+#include "libclient/control/control.h"
+#include "libclient/control/event_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +73,7 @@ static bool take_name(struct rdmad_event_source *source, struct rdmad_event *out
     return false;
 }
 
-void rdmad_name_event(struct rdmad_session *s, const void *body) {
+void rdmad_names_on_event(struct rdmad_session *s, const void *body) {
     struct name_event *n = calloc(1, sizeof(*n));
 
     if (!n) {

@@ -15,7 +15,11 @@
  * Only the list's own lock and that of ended objects are taken around fork. The child begins with
  * fresh locks where it may need them, so it does not matter who held them in the parent.
  */
-#include "libclient/internal.h"
+
+#include "libclient/session/fork.h"
+
+#include "libclient/base/session.h"
+#include "libclient/ring/ring.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

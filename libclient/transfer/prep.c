@@ -10,11 +10,13 @@
  * An entry whose prep failed holds nothing and keeps the opcode that the daemon refuses. An entry
  * may be prepared again, as something else; what it said before is gone then.
  */
-#include "libclient/channel.h"
-#include "libclient/internal.h"
-#include "libclient/ring/reap.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/channel/channel.h"
+#include "libclient/lease/lease.h"
 #include "libclient/ring/slots.h"
-#include "libclient/ring/wait.h"
+#include "libclient/ring/submit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * budget.c - memory of the budget comes and goes.
+ */
+#include "libclient/channel/budget.h"
+
+#include "libclient/base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int rdmad_budget_fill(struct rdmad_session *s, const struct rdmad_service_terms *t,
+                      struct rdmad_service_listen_req *out, struct rdmad_lent *lent) {
+    struct rdmad_pool *pool;
+    int rc = 0;
+
+    if (!t->budget && t->budget_bytes)
+        return rdmad_fail(s, RDMAD_E_INVAL,
+                          "a budget of %zu bytes needs memory of a pool to be taken from",
+                          t->budget_bytes);
+    if (!t->budget)
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    pool = rdmad_pool_of(s, t->budget);
+    if (pool) {
+        out->budget_pool = pool->handle;
+        out->budget_offset = (uintptr_t)t->budget - (uintptr_t)pool->base;
+        out->budget_length = t->budget_bytes;
+        rc = rdmad_lend(pool, t->budget, t->budget_bytes, lent);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!pool)
+        return rdmad_fail(s, RDMAD_E_RANGE,
+                          "the budget at %p lies in no pool of this session: use memory that "
+                          "rdmad_alloc gave out",
+                          t->budget);
+    return rc ? rdmad_fail(s, rc, "no room for the record of a budget at %p", t->budget) : 0;
+}
+
+static void forget_handed_over(struct rdmad_handed_over *h) {
+    struct rdmad_handed_over **at = &h->service->handed_over;
+
+    while (*at != h)
+        at = &(*at)->next;
+    *at = h->next;
+    rdmad_event_unqueue(h->service->session, &h->source);
+    free(h);
+}
+
+static bool take_handed_over(struct rdmad_event_source *source, struct rdmad_event *out) {
+    struct rdmad_handed_over *h = RDMAD_SOURCE_OF(source, struct rdmad_handed_over);
+
+    out->type = RDMAD_EVENT_HANDED_OVER;
+    out->service = h->service;
+    out->user = h->service->user;
+    out->lease_id = h->lease;
+    out->memory = h->memory;
+    out->length = h->length;
+    snprintf(out->text, sizeof(out->text), "uid %u of node %s handed over %zu bytes to service %s",
+             h->uid, h->node, h->length, h->service->name);
+    forget_handed_over(h);
+    return false;
+}
+
+void rdmad_service_on_handed_over(struct rdmad_session *s, const void *body) {
+    struct rdmad_ev_handed_over e;
+    struct rdmad_service *service;
+    struct rdmad_handed_over *h;
+    struct rdmad_pool *pool;
+
+    memcpy(&e, body, sizeof(e));
+    service = rdmad_service_find(s, e.service);
+    pool = rdmad_pool_by_handle(s, e.pool);
+    if (!service || !pool)
+        return; /* closed meanwhile */
+    if (e.offset > pool->bytes || e.length > pool->bytes - e.offset) {
+        rdmad_control_lose(s, RDMAD_E_PROTOCOL,
+                           "rdmad handed over memory outside its pool; the session is closed");
+        return;
+    }
+    h = calloc(1, sizeof(*h));
+    if (!h) {
+        rdmad_service_out_of_memory(s);
+        return;
+    }
+    e.node[RDMAD_NAME_MAX] = '\0';
+    h->service = service;
+    h->source.take = take_handed_over;
+    h->lease = e.lease;
+    h->memory = pool->base + e.offset;
+    h->length = e.length;
+    h->uid = e.uid;
+    snprintf(h->node, sizeof(h->node), "%s", e.node);
+    h->next = service->handed_over;
+    service->handed_over = h;
+    rdmad_event_queue(s, &h->source);
+}
+
+int rdmad_service_free(rdmad_service *service, void *memory) {
+    RDMAD_LIVE(service, SERVICE);
+    struct rdmad_session *s = service->session;
+    struct rdmad_budget_free_req request = {.service = service->number};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_BUDGET_FREE, .request = &request, .request_size = sizeof(request)};
+    struct rdmad_pool *pool;
+
+    pthread_mutex_lock(&s->lock);
+    pool = rdmad_pool_of(s, memory);
+    if (pool)
+        request.offset = (uintptr_t)memory - (uintptr_t)pool->base;
+    pthread_mutex_unlock(&s->lock);
+    if (!pool)
+        return rdmad_fail(s, RDMAD_E_RANGE,
+                          "%p lies in no pool of this session: give back the memory that an event "
+                          "of service %s named",
+                          memory, service->name);
+    return rdmad_control_call(s, &call);
+}
+
+void rdmad_budget_forget(struct rdmad_service *service) {
+    while (service->handed_over)
+        forget_handed_over(service->handed_over);
+    rdmad_lent_forget(&service->lent);
+}

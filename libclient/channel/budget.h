@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * budget.h - the memory that a service gives to who asks: lent as a whole, and handed over in
+ * pieces.
+ */
+#ifndef RDMAD_LIBCLIENT_BUDGET_H
+#define RDMAD_LIBCLIENT_BUDGET_H
+
+#include "libclient/channel/service.h"
+
+/* The budget of terms, if it has one, into the request; lent by *lent. */
+int rdmad_budget_fill(struct rdmad_session *s, const struct rdmad_service_terms *terms,
+                      struct rdmad_service_listen_req *out, struct rdmad_lent *lent);
+/* With the lock: what was handed over and not told yet. */
+void rdmad_budget_forget(struct rdmad_service *service);
+
+/* What an event brings, with the lock. */
+void rdmad_service_on_handed_over(struct rdmad_session *s, const void *body);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel.h - channels as objects, and the session's table of them.
+ *
+ * As with leases, a channel enters the session's table in the moment its reply arrives, before any
+ * later message is looked at, so that its end is never missed. Whatever its end, the object stays
+ * until it is closed here; what its ops come to is said by their completions.
+ *
+ *     new --- reply --> open --- the other end or the daemon ends it --> closed (why)
+ *      |                  |                                                |
+ *      +-> freed          +------- rdmad_channel_close, _abort ------------+--> gone
+ */
+#ifndef RDMAD_LIBCLIENT_CHANNEL_H
+#define RDMAD_LIBCLIENT_CHANNEL_H
+
+#include "libclient/control/control.h"
+#include "libclient/control/event_queue.h"
+
+struct rdmad_channel {
+    struct rdmad_object object;
+    struct rdmad_session *session;
+    struct rdmad_channel *next;       /* in its bucket */
+    struct rdmad_event_source source; /* CHANNEL_CLOSED */
+    uint64_t handle;                  /* what sqes name */
+    uint64_t max_message;
+    uint32_t kind, peer_uid;
+    int closed; /* 0: open; else why not */
+    char closed_text[RDMAD_TEXT_MAX + 1];
+    char fabric[16];
+    char peer_node[RDMAD_NAME_MAX + 1];
+    char peer_address[RDMAD_NAME_MAX + 1];
+    void *user;
+};
+
+/* With the lock. */
+struct rdmad_channel *rdmad_channel_find(struct rdmad_session *s, uint64_t handle);
+
+/* Not known to anybody yet; NULL: out of memory, said so. */
+struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s);
+/* Sends the request whose reply is struct rdmad_channel_rep and makes channel what it says; keeps
+ * it in *out or frees it. */
+int rdmad_channel_make(struct rdmad_channel *channel, uint16_t type, const void *request,
+                       size_t request_size, rdmad_channel **out);
+
+/* The daemon has forgotten it, and it has ended as an object. */
+void rdmad_channel_forget(struct rdmad_channel *channel);
+/* With the lock: the session is about to hang up, which is no accident. */
+void rdmad_channels_post_close(struct rdmad_session *s);
+/* Frees all of them; tells nobody. */
+void rdmad_channels_dispose(struct rdmad_session *s);
+
+/* What an event brings, with the lock. */
+void rdmad_channel_on_closed(struct rdmad_session *s, const void *body);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channel_end.c - a channel ends by the program's will.
+ */
+#include "libclient/channel/channel.h"
+#include "libclient/ring/submit.h"
+
+static int tell_close(struct rdmad_channel *c, bool abrupt) {
+    struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
+    struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_CLOSE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .quiet = abrupt};
+
+    return rdmad_control_call(c->session, &call);
+}
+
+int rdmad_channel_close(rdmad_channel *c) {
+    int rc;
+
+    if (!c)
+        return 0;
+    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
+    rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
+    rc = tell_close(c, false);
+    rdmad_channel_forget(c);
+    return rc;
+}
+
+void rdmad_channel_abort(rdmad_channel *c) {
+    if (!c)
+        return;
+    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
+    tell_close(c, true);
+    rdmad_channel_forget(c);
+}

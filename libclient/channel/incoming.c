@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * incoming.c - who connects is accepted or rejected.
+ *
+ * The happy path: the daemon tells of each that connects, which is kept here in the order in which
+ * they came; rdmad_accept takes the first away and answers it. One record serves one accept or
+ * reject only, so any number of threads may accept.
+ *
+ * Who has given up meanwhile is taken out of the line by the daemon. If that crosses an accept the
+ * daemon refuses it, and an accept of whoever comes goes on with the next.
+ */
+#include "libclient/channel/incoming.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/base/text.h"
+#include "libclient/channel/channel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool take_incoming(struct rdmad_event_source *source, struct rdmad_event *out) {
+    struct rdmad_waiting *w = RDMAD_SOURCE_OF(source, struct rdmad_waiting);
+
+    out->type = RDMAD_EVENT_INCOMING;
+    out->service = w->service;
+    out->user = w->service->user;
+    snprintf(out->text, sizeof(out->text), "uid %u of node %s connects to service %s", w->who.uid,
+             w->who.node, w->service->name);
+    return false;
+}
+
+void rdmad_service_on_incoming(struct rdmad_session *s, const void *body) {
+    struct rdmad_ev_channel_incoming e;
+    struct rdmad_service *service;
+    struct rdmad_waiting *w;
+
+    memcpy(&e, body, sizeof(e));
+    service = rdmad_service_find(s, e.service);
+    if (!service)
+        return; /* closed meanwhile: the daemon refuses them all */
+    w = calloc(1, sizeof(*w));
+    if (!w) {
+        rdmad_service_out_of_memory(s);
+        return;
+    }
+    e.node[RDMAD_NAME_MAX] = e.address[RDMAD_NAME_MAX] = '\0';
+    w->service = service;
+    w->source.take = take_incoming;
+    w->who.id = e.incoming;
+    w->who.uid = e.uid;
+    w->who.kind = e.kind;
+    snprintf(w->who.node, sizeof(w->who.node), "%s", e.node);
+    snprintf(w->who.address, sizeof(w->who.address), "%s", e.address);
+    *service->last_waiting = w;
+    service->last_waiting = &w->next;
+    rdmad_event_queue(s, &w->source);
+}
+
+bool rdmad_incoming_claim(struct rdmad_service *service, const struct rdmad_incoming *who,
+                          struct rdmad_incoming *out) {
+    struct rdmad_waiting **at = &service->waiting, *w;
+
+    while (*at && who && (*at)->who.id != who->id)
+        at = &(*at)->next;
+    if (!(w = *at))
+        return false;
+    *at = w->next;
+    if (service->last_waiting == &w->next)
+        service->last_waiting = at;
+    rdmad_event_unqueue(service->session, &w->source);
+    *out = w->who;
+    free(w);
+    return true;
+}
+
+void rdmad_service_on_gone(struct rdmad_session *s, const void *body) {
+    struct rdmad_channel_reject_req e;
+    struct rdmad_incoming who = {.id = 0}, gone;
+    struct rdmad_service *service;
+
+    memcpy(&e, body, sizeof(e));
+    who.id = e.incoming;
+    service = rdmad_service_find(s, e.service);
+    if (service)
+        rdmad_incoming_claim(service, &who, &gone);
+}
+
+static bool somebody_waits(struct rdmad_session *s, void *arg) {
+    (void)s;
+    return ((struct rdmad_service *)arg)->waiting != NULL;
+}
+
+int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_incoming *out) {
+    RDMAD_LIVE(service, SERVICE);
+    struct rdmad_session *s = service->session;
+    int rc = rdmad_sized_check(s, &rdmad_sized_incoming, out);
+
+    if (!rc)
+        rc = rdmad_check_wait(s, timeout_ms);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&s->lock);
+    rdmad_control_wait(s, somebody_waits, service, rdmad_deadline_ns(timeout_ms));
+    if (service->waiting)
+        rdmad_sized_fill(&rdmad_sized_incoming, out, &service->waiting->who);
+    else
+        rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
+    pthread_mutex_unlock(&s->lock);
+    return rc == RDMAD_E_DAEMON_LOST ? rdmad_fail_lost(s) : rc;
+}
+
+/* Takes the first that comes before the deadline out of the line. */
+static int claim_first(struct rdmad_service *service, uint64_t deadline_ns,
+                       struct rdmad_incoming *out) {
+    struct rdmad_session *s = service->session;
+    int rc = 0;
+
+    pthread_mutex_lock(&s->lock);
+    rdmad_control_wait(s, somebody_waits, service, deadline_ns);
+    if (!rdmad_incoming_claim(service, NULL, out))
+        rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
+    rdmad_event_signal(s);
+    pthread_mutex_unlock(&s->lock);
+    return rc == RDMAD_E_DAEMON_LOST ? rdmad_fail_lost(s) : rc;
+}
+
+static int claim_this(struct rdmad_service *service, const struct rdmad_incoming *who,
+                      struct rdmad_incoming *out) {
+    struct rdmad_session *s = service->session;
+    bool there;
+
+    pthread_mutex_lock(&s->lock);
+    there = rdmad_incoming_claim(service, who, out);
+    rdmad_event_signal(s);
+    pthread_mutex_unlock(&s->lock);
+    if (there)
+        return 0;
+    return rdmad_fail(s, RDMAD_E_HANDLE,
+                      "nobody of number %llu waits at service %s: accepted or rejected before, or "
+                      "gone",
+                      (unsigned long long)who->id, service->name);
+}
+
+static int accept_claimed(struct rdmad_service *service, const struct rdmad_incoming *who,
+                          rdmad_channel **out) {
+    struct rdmad_channel_accept_req request = {.service = service->number, .incoming = who->id};
+    struct rdmad_channel *c = rdmad_channel_new(service->session);
+
+    if (!c)
+        return RDMAD_E_NOMEM;
+    return rdmad_channel_make(c, RDMAD_MSG_CHANNEL_ACCEPT, &request, sizeof(request), out);
+}
+
+int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int timeout_ms,
+                 rdmad_channel **out) {
+    RDMAD_LIVE(service, SERVICE);
+    uint64_t deadline_ns = rdmad_deadline_ns(timeout_ms);
+    struct rdmad_incoming claimed;
+    int rc;
+
+    *out = NULL;
+    if (rdmad_check_wait(service->session, timeout_ms))
+        return RDMAD_E_INVAL;
+    if (who) {
+        rc = claim_this(service, who, &claimed);
+        return rc ? rc : accept_claimed(service, &claimed, out);
+    }
+    for (;;) {
+        bool more;
+        rc = claim_first(service, deadline_ns, &claimed);
+        if (rc)
+            return rc;
+        rc = accept_claimed(service, &claimed, out);
+        more = rc == RDMAD_E_HANDLE || rc == RDMAD_E_CANCELED || rc == RDMAD_E_PEER_LOST;
+        if (!more)
+            return rc;
+    }
+}
+
+int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who, const char *text) {
+    RDMAD_LIVE(service, SERVICE);
+    struct rdmad_channel_reject_req request = {.service = service->number, .incoming = who->id};
+    struct rdmad_call call = {
+        .type = RDMAD_MSG_CHANNEL_REJECT, .request = &request, .request_size = sizeof(request)};
+    struct rdmad_incoming claimed;
+    int rc = rdmad_copy_text(service->session, request.text, sizeof(request.text), text,
+                             "text of a reject", RDMAD_E_INVAL);
+
+    if (!rc)
+        rc = claim_this(service, who, &claimed);
+    return rc ? rc : rdmad_control_call(service->session, &call);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * incoming.h - who waits at a service to be accepted.
+ */
+#ifndef RDMAD_LIBCLIENT_INCOMING_H
+#define RDMAD_LIBCLIENT_INCOMING_H
+
+#include "libclient/channel/service.h"
+
+/* With the lock: takes who (NULL: the first) out of the line; false: it is not there. */
+bool rdmad_incoming_claim(struct rdmad_service *service, const struct rdmad_incoming *who,
+                          struct rdmad_incoming *out);
+
+/* What events bring, with the lock. */
+void rdmad_service_on_incoming(struct rdmad_session *s, const void *body);
+void rdmad_service_on_gone(struct rdmad_session *s, const void *body);
+
+#endif

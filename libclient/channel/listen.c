@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * listen.c - services come and go.
+ */
+#include "libclient/channel/listen.h"
+
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/base/sized.h"
+#include "libclient/base/text.h"
+#include "libclient/channel/budget.h"
+#include "libclient/channel/incoming.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int fill(struct rdmad_session *s, const char *name, const struct rdmad_service_terms *terms,
+                struct rdmad_service_listen_req *out, struct rdmad_lent *lent) {
+    struct rdmad_service_terms t = RDMAD_SERVICE_TERMS_INIT;
+    int rc = rdmad_sized_read(s, &rdmad_sized_service_terms, terms, &t);
+
+    if (rc)
+        return rc;
+    *out = (struct rdmad_service_listen_req){.backlog = t.backlog,
+                                             .scope = t.scope,
+                                             .scope_uid = t.scope_uid,
+                                             .max_rights = t.max_rights,
+                                             .max_request = t.max_request,
+                                             .max_ttl_ns = rdmad_ms_to_ns(t.max_ttl_ms)};
+    rc = rdmad_copy_text(s, out->name, sizeof(out->name), name, "name", RDMAD_E_NAME);
+    if (!rc)
+        rc = rdmad_copy_text(s, out->scope_peer, sizeof(out->scope_peer), t.scope_peer,
+                             "address in scope_peer", RDMAD_E_INVAL);
+    return rc ? rc : rdmad_budget_fill(s, &t, out, lent);
+}
+
+/* The reply has come; with the lock. */
+static void listening(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_service_listen_rep *reply = call->reply;
+    struct rdmad_service *service = call->object.service;
+
+    service->number = reply->service;
+    memcpy(service->uri, reply->uri, sizeof(service->uri));
+    service->uri[RDMAD_URI_MAX] = '\0';
+    service->lent.service = service->name;
+    service->next = s->services;
+    s->services = service;
+}
+
+int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_terms *terms,
+                 rdmad_service **out) {
+    RDMAD_LIVE(s, SESSION);
+    struct rdmad_service_listen_req request = {.backlog = 0};
+    struct rdmad_service_listen_rep reply;
+    struct rdmad_service *service;
+    int rc;
+
+    *out = NULL;
+    service = calloc(1, sizeof(*service));
+    if (!service)
+        return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a service");
+    rc = fill(s, name, terms, &request, &service->lent);
+    if (rc) {
+        free(service);
+        return rc;
+    }
+    rdmad_object_init(&service->object, RDMAD_KIND_SERVICE);
+    service->session = s;
+    service->last_waiting = &service->waiting;
+    memcpy(service->name, request.name, sizeof(service->name));
+    struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_LISTEN,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .reply = &reply,
+                              .reply_size = sizeof(reply),
+                              .accept = listening,
+                              .object.service = service};
+    rc = rdmad_control_call(s, &call);
+    if (rc) {
+        rdmad_lent_end(s, &service->lent);
+        free(service);
+    } else {
+        *out = service;
+    }
+    return rc;
+}
+
+const char *rdmad_service_uri(const rdmad_service *service) {
+    RDMAD_LIVE(service, SERVICE);
+    return service->uri;
+}
+
+/* With the lock, off the session's list, and ended as an object. */
+static void dispose(struct rdmad_service *service) {
+    struct rdmad_incoming who;
+
+    while (rdmad_incoming_claim(service, NULL, &who))
+        ;
+    rdmad_budget_forget(service);
+    rdmad_object_keep(&service->object, sizeof(*service));
+}
+
+void rdmad_services_dispose(struct rdmad_session *s) {
+    while (s->services) {
+        struct rdmad_service *service = s->services;
+        s->services = service->next;
+        rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, service->number, "rdmad_close");
+        dispose(service);
+    }
+}
+
+void rdmad_service_close(rdmad_service *service) {
+    struct rdmad_session *s;
+    struct rdmad_service **at;
+    int rc;
+
+    if (!service)
+        return;
+    rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, service->number, __func__);
+    struct rdmad_service_close_req request = {.service = service->number};
+    struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_CLOSE,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .quiet = true};
+    s = service->session;
+    rc = rdmad_control_call(s, &call); /* answered when the requested leases have ended */
+    pthread_mutex_lock(&s->lock);
+    if (!rc)
+        rdmad_lent_back(&service->lent);
+    for (at = &s->services; *at != service; at = &(*at)->next)
+        ;
+    *at = service->next;
+    dispose(service);
+    rdmad_event_signal(s);
+    pthread_mutex_unlock(&s->lock);
+}

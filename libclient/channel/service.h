@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * service.h - services as objects.
+ *
+ * A service keeps who waits to be accepted, and what was handed over and not told yet; each of
+ * those is a record that the daemon bounds (by the backlog, by the budget).
+ */
+#ifndef RDMAD_LIBCLIENT_SERVICE_H
+#define RDMAD_LIBCLIENT_SERVICE_H
+
+#include "libclient/control/control.h"
+#include "libclient/control/event_queue.h"
+#include "libclient/memory/lent.h"
+
+/* Who waits to be accepted. */
+struct rdmad_waiting {
+    struct rdmad_service *service;
+    struct rdmad_waiting *next;
+    struct rdmad_event_source source; /* INCOMING */
+    struct rdmad_incoming who;
+};
+
+/* Memory that was handed over; told of once. */
+struct rdmad_handed_over {
+    struct rdmad_service *service;
+    struct rdmad_handed_over *next;
+    struct rdmad_event_source source; /* HANDED_OVER */
+    uint64_t lease;
+    void *memory;
+    size_t length;
+    uint32_t uid;
+    char node[RDMAD_NAME_MAX + 1];
+};
+
+struct rdmad_service {
+    struct rdmad_object object;
+    struct rdmad_session *session;
+    struct rdmad_service *next;
+    uint64_t number;
+    struct rdmad_waiting *waiting, **last_waiting;
+    struct rdmad_handed_over *handed_over;
+    struct rdmad_lent lent; /* the budget */
+    char name[RDMAD_NAME_MAX + 1];
+    char uri[RDMAD_URI_MAX + 1];
+    void *user;
+};
+
+/* With the lock. */
+struct rdmad_service *rdmad_service_find(struct rdmad_session *s, uint64_t number);
+/* With the lock: an event of it cannot be kept, which ends the session. */
+void rdmad_service_out_of_memory(struct rdmad_session *s);
+
+#endif
