@@ -26,7 +26,8 @@ static const struct entry structs[] = {
 #include "constants.inc"
 };
 
-static int64_t find(const struct entry *entries, size_t count, const char *name, int64_t none) {
+static int64_t constant_find(const struct entry *entries, size_t count, const char *name,
+                             int64_t none) {
     for (size_t i = 0; name && i < count; i++) {
         if (strcmp(entries[i].name, name) == 0)
             return entries[i].value;
@@ -35,9 +36,9 @@ static int64_t find(const struct entry *entries, size_t count, const char *name,
 }
 
 int64_t rdmad_constant(const char *name) {
-    return find(constants, sizeof(constants) / sizeof(*constants), name, INT64_MIN);
+    return constant_find(constants, sizeof(constants) / sizeof(*constants), name, INT64_MIN);
 }
 
 size_t rdmad_struct_size(const char *name) {
-    return (size_t)find(structs, sizeof(structs) / sizeof(*structs), name, 0);
+    return (size_t)constant_find(structs, sizeof(structs) / sizeof(*structs), name, 0);
 }

@@ -34,14 +34,14 @@ const struct rdmad_sized rdmad_sized_name = RDMAD_SIZED(rdmad_name, RDMAD_NAME_I
 const struct rdmad_sized rdmad_sized_message = RDMAD_SIZED(rdmad_message, RDMAD_MESSAGE_INIT);
 
 /* All of these structs begin with it. */
-static size_t size_of(const void *any) {
+static size_t sized_size(const void *any) {
     size_t size;
 
     memcpy(&size, any, sizeof(size));
     return size;
 }
 
-static bool possible(const struct rdmad_sized *what, size_t size) {
+static bool sized_possible(const struct rdmad_sized *what, size_t size) {
     return size >= what->first && size <= what->known + GROWTH_MAX;
 }
 
@@ -53,8 +53,8 @@ int rdmad_sized_check(const struct rdmad_session *s, const struct rdmad_sized *w
     if (!out)
         return rdmad_fail(s, RDMAD_E_INVAL, "there is no struct %s to be filled: it is NULL",
                           what->name);
-    if (!possible(what, size_of(out)))
-        return rdmad_fail(s, RDMAD_E_INVAL, sentence, what->name, size_of(out), RDMAD_VERSION,
+    if (!sized_possible(what, sized_size(out)))
+        return rdmad_fail(s, RDMAD_E_INVAL, sentence, what->name, sized_size(out), RDMAD_VERSION,
                           what->known, what->first, what->init);
     return 0;
 }
@@ -68,7 +68,7 @@ void rdmad_sized_must(const struct rdmad_sized *what, const void *out, const cha
 
 void rdmad_sized_fill(const struct rdmad_sized *what, void *out, const void *full) {
     const size_t own = sizeof(size_t); /* the program's size stays */
-    size_t size = size_of(out), both = size < what->known ? size : what->known;
+    size_t size = sized_size(out), both = size < what->known ? size : what->known;
 
     memcpy((char *)out + own, (const char *)full + own, both - own);
     memset((char *)out + both, 0, size - both);
@@ -83,7 +83,7 @@ int rdmad_sized_read(const struct rdmad_session *s, const struct rdmad_sized *wh
         return 0;
     if (rdmad_sized_check(s, what, in))
         return RDMAD_E_INVAL;
-    size = size_of(in);
+    size = sized_size(in);
     for (size_t i = what->known; i < size; i++) {
         if (((const char *)in)[i])
             return rdmad_fail(s, RDMAD_E_INVAL,

@@ -38,7 +38,7 @@ int rdmad_budget_fill(struct rdmad_session *s, const struct rdmad_service_terms 
     return rc ? rdmad_fail(s, rc, "no room for the record of a budget at %p", t->budget) : 0;
 }
 
-static void forget_handed_over(struct rdmad_handed_over *h) {
+static void handed_over_forget(struct rdmad_handed_over *h) {
     struct rdmad_handed_over **at = &h->service->handed_over;
 
     while (*at != h)
@@ -48,7 +48,7 @@ static void forget_handed_over(struct rdmad_handed_over *h) {
     free(h);
 }
 
-static bool take_handed_over(struct rdmad_event_source *source, struct rdmad_event *out) {
+static bool handed_over_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_handed_over *h = RDMAD_SOURCE_OF(source, struct rdmad_handed_over);
 
     out->type = RDMAD_EVENT_HANDED_OVER;
@@ -59,7 +59,7 @@ static bool take_handed_over(struct rdmad_event_source *source, struct rdmad_eve
     out->length = h->length;
     snprintf(out->text, sizeof(out->text), "uid %u of node %s handed over %zu bytes to service %s",
              h->uid, h->node, h->length, h->service->name);
-    forget_handed_over(h);
+    handed_over_forget(h);
     return false;
 }
 
@@ -86,7 +86,7 @@ void rdmad_service_on_handed_over(struct rdmad_session *s, const void *body) {
     }
     e.node[RDMAD_NAME_MAX] = '\0';
     h->service = service;
-    h->source.take = take_handed_over;
+    h->source.take = handed_over_take_event;
     h->lease = e.lease;
     h->memory = pool->base + e.offset;
     h->length = e.length;
@@ -120,6 +120,6 @@ int rdmad_service_free(rdmad_service *service, void *memory) {
 
 void rdmad_budget_forget(struct rdmad_service *service) {
     while (service->handed_over)
-        forget_handed_over(service->handed_over);
+        handed_over_forget(service->handed_over);
     rdmad_lent_forget(&service->lent);
 }

@@ -41,7 +41,7 @@ void rdmad_channels_dispose(struct rdmad_session *s) {
 
 /* ---- the way in ---------------------------------------------------------------------------- */
 
-static bool take_closed(struct rdmad_event_source *source, struct rdmad_event *out) {
+static bool channel_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_channel *c = RDMAD_SOURCE_OF(source, struct rdmad_channel);
 
     out->type = RDMAD_EVENT_CHANNEL_CLOSED;
@@ -61,12 +61,12 @@ struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s) {
     }
     rdmad_object_init(&c->object, RDMAD_KIND_CHANNEL);
     c->session = s;
-    c->source.take = take_closed;
+    c->source.take = channel_take_event;
     return c;
 }
 
 /* The reply has come; with the lock. */
-static void made(struct rdmad_session *s, const struct rdmad_call *call) {
+static void channel_made(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_channel_rep *reply = call->reply;
     struct rdmad_channel *c = call->object.channel, **head = channel_bucket(s, reply->channel);
 
@@ -91,7 +91,7 @@ int rdmad_channel_make(struct rdmad_channel *c, uint16_t type, const void *reque
                               .request_size = request_size,
                               .reply = &reply,
                               .reply_size = sizeof(reply),
-                              .accept = made,
+                              .accept = channel_made,
                               .object.channel = c};
     int rc = rdmad_control_call(c->session, &call);
 

@@ -5,7 +5,7 @@
 #include "libclient/channel/channel.h"
 #include "libclient/ring/submit.h"
 
-static int tell_close(struct rdmad_channel *c, bool abrupt) {
+static int channel_tell_close(struct rdmad_channel *c, bool abrupt) {
     struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
     struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_CLOSE,
                               .request = &request,
@@ -22,7 +22,7 @@ int rdmad_channel_close(rdmad_channel *c) {
         return 0;
     rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
     rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
-    rc = tell_close(c, false);
+    rc = channel_tell_close(c, false);
     rdmad_channel_forget(c);
     return rc;
 }
@@ -31,6 +31,6 @@ void rdmad_channel_abort(rdmad_channel *c) {
     if (!c)
         return;
     rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
-    tell_close(c, true);
+    channel_tell_close(c, true);
     rdmad_channel_forget(c);
 }

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool take_incoming(struct rdmad_event_source *source, struct rdmad_event *out) {
+static bool incoming_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_waiting *w = RDMAD_SOURCE_OF(source, struct rdmad_waiting);
 
     out->type = RDMAD_EVENT_INCOMING;
@@ -48,7 +48,7 @@ void rdmad_service_on_incoming(struct rdmad_session *s, const void *body) {
     }
     e.node[RDMAD_NAME_MAX] = e.address[RDMAD_NAME_MAX] = '\0';
     w->service = service;
-    w->source.take = take_incoming;
+    w->source.take = incoming_take_event;
     w->who.id = e.incoming;
     w->who.uid = e.uid;
     w->who.kind = e.kind;
@@ -88,7 +88,7 @@ void rdmad_service_on_gone(struct rdmad_session *s, const void *body) {
         rdmad_incoming_claim(service, &who, &gone);
 }
 
-static bool somebody_waits(struct rdmad_session *s, void *arg) {
+static bool incoming_waits(struct rdmad_session *s, void *arg) {
     (void)s;
     return ((struct rdmad_service *)arg)->waiting != NULL;
 }
@@ -103,7 +103,7 @@ int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_inc
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);
-    rdmad_control_wait(s, somebody_waits, service, rdmad_deadline_ns(timeout_ms));
+    rdmad_control_wait(s, incoming_waits, service, rdmad_deadline_ns(timeout_ms));
     if (service->waiting)
         rdmad_sized_fill(&rdmad_sized_incoming, out, &service->waiting->who);
     else
@@ -113,13 +113,13 @@ int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_inc
 }
 
 /* Takes the first that comes before the deadline out of the line. */
-static int claim_first(struct rdmad_service *service, uint64_t deadline_ns,
-                       struct rdmad_incoming *out) {
+static int incoming_claim_first(struct rdmad_service *service, uint64_t deadline_ns,
+                                struct rdmad_incoming *out) {
     struct rdmad_session *s = service->session;
     int rc = 0;
 
     pthread_mutex_lock(&s->lock);
-    rdmad_control_wait(s, somebody_waits, service, deadline_ns);
+    rdmad_control_wait(s, incoming_waits, service, deadline_ns);
     if (!rdmad_incoming_claim(service, NULL, out))
         rc = rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST : RDMAD_E_TIMEOUT;
     rdmad_event_signal(s);
@@ -127,8 +127,8 @@ static int claim_first(struct rdmad_service *service, uint64_t deadline_ns,
     return rc == RDMAD_E_DAEMON_LOST ? rdmad_fail_lost(s) : rc;
 }
 
-static int claim_this(struct rdmad_service *service, const struct rdmad_incoming *who,
-                      struct rdmad_incoming *out) {
+static int incoming_claim_this(struct rdmad_service *service, const struct rdmad_incoming *who,
+                               struct rdmad_incoming *out) {
     struct rdmad_session *s = service->session;
     bool there;
 
@@ -144,8 +144,8 @@ static int claim_this(struct rdmad_service *service, const struct rdmad_incoming
                       (unsigned long long)who->id, service->name);
 }
 
-static int accept_claimed(struct rdmad_service *service, const struct rdmad_incoming *who,
-                          rdmad_channel **out) {
+static int incoming_claimed_accept(struct rdmad_service *service, const struct rdmad_incoming *who,
+                                   rdmad_channel **out) {
     struct rdmad_channel_accept_req request = {.service = service->number, .incoming = who->id};
     struct rdmad_channel *c = rdmad_channel_new(service->session);
 
@@ -165,15 +165,15 @@ int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int t
     if (rdmad_check_wait(service->session, timeout_ms))
         return RDMAD_E_INVAL;
     if (who) {
-        rc = claim_this(service, who, &claimed);
-        return rc ? rc : accept_claimed(service, &claimed, out);
+        rc = incoming_claim_this(service, who, &claimed);
+        return rc ? rc : incoming_claimed_accept(service, &claimed, out);
     }
     for (;;) {
         bool more;
-        rc = claim_first(service, deadline_ns, &claimed);
+        rc = incoming_claim_first(service, deadline_ns, &claimed);
         if (rc)
             return rc;
-        rc = accept_claimed(service, &claimed, out);
+        rc = incoming_claimed_accept(service, &claimed, out);
         more = rc == RDMAD_E_HANDLE || rc == RDMAD_E_CANCELED || rc == RDMAD_E_PEER_LOST;
         if (!more)
             return rc;
@@ -190,6 +190,6 @@ int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who, const
                              "text of a reject", RDMAD_E_INVAL);
 
     if (!rc)
-        rc = claim_this(service, who, &claimed);
+        rc = incoming_claim_this(service, who, &claimed);
     return rc ? rc : rdmad_control_call(service->session, &call);
 }

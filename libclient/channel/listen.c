@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fill(struct rdmad_session *s, const char *name, const struct rdmad_service_terms *terms,
-                struct rdmad_service_listen_req *out, struct rdmad_lent *lent) {
+static int service_fill(struct rdmad_session *s, const char *name,
+                        const struct rdmad_service_terms *terms,
+                        struct rdmad_service_listen_req *out, struct rdmad_lent *lent) {
     struct rdmad_service_terms t = RDMAD_SERVICE_TERMS_INIT;
     int rc = rdmad_sized_read(s, &rdmad_sized_service_terms, terms, &t);
 
@@ -35,7 +36,7 @@ static int fill(struct rdmad_session *s, const char *name, const struct rdmad_se
 }
 
 /* The reply has come; with the lock. */
-static void listening(struct rdmad_session *s, const struct rdmad_call *call) {
+static void service_listening(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_service_listen_rep *reply = call->reply;
     struct rdmad_service *service = call->object.service;
 
@@ -59,7 +60,7 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
     service = calloc(1, sizeof(*service));
     if (!service)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a service");
-    rc = fill(s, name, terms, &request, &service->lent);
+    rc = service_fill(s, name, terms, &request, &service->lent);
     if (rc) {
         free(service);
         return rc;
@@ -73,7 +74,7 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
                               .request_size = sizeof(request),
                               .reply = &reply,
                               .reply_size = sizeof(reply),
-                              .accept = listening,
+                              .accept = service_listening,
                               .object.service = service};
     rc = rdmad_control_call(s, &call);
     if (rc) {
@@ -91,7 +92,7 @@ const char *rdmad_service_uri(const rdmad_service *service) {
 }
 
 /* With the lock, off the session's list, and ended as an object. */
-static void dispose(struct rdmad_service *service) {
+static void service_dispose(struct rdmad_service *service) {
     struct rdmad_incoming who;
 
     while (rdmad_incoming_claim(service, NULL, &who))
@@ -105,7 +106,7 @@ void rdmad_services_dispose(struct rdmad_session *s) {
         struct rdmad_service *service = s->services;
         s->services = service->next;
         rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, service->number, "rdmad_close");
-        dispose(service);
+        service_dispose(service);
     }
 }
 
@@ -130,7 +131,7 @@ void rdmad_service_close(rdmad_service *service) {
     for (at = &s->services; *at != service; at = &(*at)->next)
         ;
     *at = service->next;
-    dispose(service);
+    service_dispose(service);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
 }

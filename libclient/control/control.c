@@ -79,7 +79,7 @@ bool rdmad_check_lost(struct rdmad_session *s) {
 }
 
 /* A sentence when the packet is none that the wire allows. */
-static const char *check(const struct packet *p, size_t size) {
+static const char *packet_check(const struct packet *p, size_t size) {
     const struct rdmad_msg_header *h = &p->header;
 
     if (size < sizeof(*h) || h->magic != RDMAD_WIRE_MAGIC || h->length != size)
@@ -92,7 +92,7 @@ static const char *check(const struct packet *p, size_t size) {
 }
 
 /* Takes what the reply brings over into the call. Returns a sentence when it does not fit it. */
-static const char *complete(struct rdmad_session *s, struct rdmad_call *c, struct packet *p) {
+static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c, struct packet *p) {
     static const char bad[] = "rdmad sent a reply of the wrong shape; the session is closed";
 
     if (p->header.type != (c->type | RDMAD_MSG_REPLY))
@@ -119,14 +119,14 @@ static const char *complete(struct rdmad_session *s, struct rdmad_call *c, struc
     return NULL;
 }
 
-static const char *dispatch(struct rdmad_session *s, struct packet *p) {
+static const char *packet_dispatch(struct rdmad_session *s, struct packet *p) {
     if (p->header.type & RDMAD_MSG_EVENT)
         return s->take_event(s, &p->header, p->body);
     for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
         struct rdmad_call *c = *at;
         if (c->seq != p->header.seq)
             continue;
-        const char *why = complete(s, c, p);
+        const char *why = call_complete(s, c, p);
         if (!why)
             *at = c->next;
         return why;
@@ -149,10 +149,10 @@ void rdmad_control_receive(struct rdmad_session *s) {
         else if (rc)
             why = "reading from rdmad failed; the session is closed";
         else
-            why = check(&p, size);
+            why = packet_check(&p, size);
         if (!why) {
             p.body_size = size - sizeof(p.header);
-            why = dispatch(s, &p);
+            why = packet_dispatch(s, &p);
         }
         for (unsigned i = 0; i < p.nfds; i++)
             close(p.fds[i]);
@@ -169,7 +169,7 @@ void rdmad_control_look(struct rdmad_session *s) {
 
 /* Sleeps until somebody else's receiving changed something. Returns at the deadline at the latest.
  */
-static void wait_changed(struct rdmad_session *s, uint64_t deadline_ns) {
+static void control_sleep(struct rdmad_session *s, uint64_t deadline_ns) {
     struct timespec ts = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                           .tv_nsec = (long)(deadline_ns % 1000000000u)};
 
@@ -186,7 +186,7 @@ void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_sess
         if (ready(s, arg) || rdmad_is_lost(s) || rdmad_poll_timeout(deadline_ns) == 0)
             return;
         if (s->receiving) {
-            wait_changed(s, deadline_ns);
+            control_sleep(s, deadline_ns);
             continue;
         }
         struct pollfd p = {.fd = s->sock, .events = POLLIN};
@@ -206,7 +206,7 @@ static bool call_done(struct rdmad_session *s, void *arg) {
 }
 
 /* With the lock, released while the socket is full. */
-static void send_request(struct rdmad_session *s, struct rdmad_call *c) {
+static void call_send(struct rdmad_session *s, struct rdmad_call *c) {
     char packet[RDMAD_MSG_MAX];
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
                                  .version = RDMAD_ABI_VERSION,
@@ -249,7 +249,7 @@ void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *requ
     (void)rdmad_fdmsg_send(s->sock, packet, h.length, NULL, 0);
 }
 
-static void forget(struct rdmad_session *s, struct rdmad_call *c) {
+static void call_forget(struct rdmad_session *s, struct rdmad_call *c) {
     for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
         if (*at == c) {
             *at = c->next;
@@ -270,10 +270,10 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
     c->done = false; /* a caller may ask again with the same record */
     c->next = s->calls;
     s->calls = c;
-    send_request(s, c);
+    call_send(s, c);
     rdmad_control_wait(s, call_done, c, c->deadline_ns ? c->deadline_ns : UINT64_MAX);
     if (!c->done) {
-        forget(s, c);
+        call_forget(s, c);
         c->status = RDMAD_E_TIMEOUT;
         snprintf(c->text, sizeof(c->text), "rdmad did not answer in time");
     }

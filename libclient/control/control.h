@@ -13,7 +13,7 @@
 
 /*
  * One request and its reply. accept runs under the session's lock, before any later event is
- * looked at: an object that the daemon may tell news of is put into its table there.
+ * looked at: an object that later events may be of is put into its table there.
  */
 struct rdmad_call {
     uint16_t type;

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void attached(struct rdmad_session *s, const struct rdmad_call *call) {
+static void lease_attached(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_attach_rep *reply = call->reply;
     struct rdmad_lease *lease = call->object.lease;
 
@@ -28,9 +28,9 @@ static void attached(struct rdmad_session *s, const struct rdmad_call *call) {
 }
 
 /* A request of that type whose answer is an attach: *out is the lease. */
-static int take(struct rdmad_session *s, enum rdmad_lease_side side, uint16_t type,
-                const void *request, size_t size, const char uri[RDMAD_URI_MAX + 1],
-                struct rdmad_lease **out) {
+static int lease_attach_by(struct rdmad_session *s, enum rdmad_lease_side side, uint16_t type,
+                           const void *request, size_t size, const char uri[RDMAD_URI_MAX + 1],
+                           struct rdmad_lease **out) {
     struct rdmad_lease_attach_rep reply;
     struct rdmad_lease *lease = rdmad_lease_new(s, side);
 
@@ -42,7 +42,7 @@ static int take(struct rdmad_session *s, enum rdmad_lease_side side, uint16_t ty
                               .request_size = size,
                               .reply = &reply,
                               .reply_size = sizeof(reply),
-                              .accept = attached,
+                              .accept = lease_attached,
                               .object.lease = lease};
     return rdmad_lease_make(lease, &call, out);
 }
@@ -63,8 +63,8 @@ int rdmad_lease_attach(rdmad_session *s, const char *uri, int timeout_ms, rdmad_
     if (n < 0 || (size_t)n >= sizeof(request.uri))
         return rdmad_fail(s, RDMAD_E_URI, "the lease URI is longer than %u characters",
                           RDMAD_URI_MAX);
-    return take(s, RDMAD_LEASE_ATTACHED, RDMAD_MSG_LEASE_ATTACH, &request, sizeof(request),
-                request.uri, out);
+    return lease_attach_by(s, RDMAD_LEASE_ATTACHED, RDMAD_MSG_LEASE_ATTACH, &request,
+                           sizeof(request), request.uri, out);
 }
 
 int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
@@ -126,8 +126,8 @@ int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
                          RDMAD_E_URI);
     if (rc)
         return rc;
-    return take(s, RDMAD_LEASE_REQUESTED, RDMAD_MSG_LEASE_REQUEST, &request, sizeof(request),
-                request.uri, out);
+    return lease_attach_by(s, RDMAD_LEASE_REQUESTED, RDMAD_MSG_LEASE_REQUEST, &request,
+                           sizeof(request), request.uri, out);
 }
 
 int rdmad_lease_hand_over(rdmad_lease *lease) {

@@ -13,7 +13,7 @@
 
 #define DEFAULT_TTL_MS 60000u
 
-static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
+static int grant_fill(struct rdmad_session *s, void *memory, size_t length,
                       const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out,
                       struct rdmad_lent *lent) {
     struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
@@ -59,7 +59,7 @@ static int fill_grant(struct rdmad_session *s, void *memory, size_t length,
     return 0;
 }
 
-static void granted(struct rdmad_session *s, const struct rdmad_call *call) {
+static void lease_granted(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_grant_rep *reply = call->reply;
     struct rdmad_lease *lease = call->object.lease;
 
@@ -82,7 +82,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     lease = rdmad_lease_new(s, RDMAD_LEASE_GRANTED);
     if (!lease)
         return RDMAD_E_NOMEM;
-    rc = fill_grant(s, memory, length, terms, &request, &lease->lent);
+    rc = grant_fill(s, memory, length, terms, &request, &lease->lent);
     if (rc) {
         free(lease);
         return rc;
@@ -94,7 +94,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
                               .request_size = sizeof(request),
                               .reply = &reply,
                               .reply_size = sizeof(reply),
-                              .accept = granted,
+                              .accept = lease_granted,
                               .object.lease = lease};
     return rdmad_lease_make(lease, &call, out);
 }

@@ -13,7 +13,7 @@
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-static uint64_t number_of(const struct rdmad_lease *lease) {
+static uint64_t lease_number_of(const struct rdmad_lease *lease) {
     return rdmad_lease_is_own(lease) ? lease->id : lease->handle;
 }
 
@@ -25,21 +25,21 @@ static struct rdmad_lease **lease_bucket(struct rdmad_session *s, uint64_t numbe
 struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number) {
     struct rdmad_lease *l = *lease_bucket(s, number);
 
-    while (l && (rdmad_lease_is_own(l) != owner || number_of(l) != number))
+    while (l && (rdmad_lease_is_own(l) != owner || lease_number_of(l) != number))
         l = l->next;
     return l;
 }
 
-static void link_lease(struct rdmad_lease *lease) {
-    struct rdmad_lease **head = lease_bucket(lease->session, number_of(lease));
+static void lease_link(struct rdmad_lease *lease) {
+    struct rdmad_lease **head = lease_bucket(lease->session, lease_number_of(lease));
 
     lease->next = *head;
     *head = lease;
 }
 
 /* With the lock. */
-static void unlink_lease(struct rdmad_lease *lease) {
-    struct rdmad_lease **at = lease_bucket(lease->session, number_of(lease));
+static void lease_unlink(struct rdmad_lease *lease) {
+    struct rdmad_lease **at = lease_bucket(lease->session, lease_number_of(lease));
 
     rdmad_event_unqueue(lease->session, &lease->source);
     rdmad_lent_forget(&lease->lent);
@@ -52,7 +52,7 @@ void rdmad_lease_forget(struct rdmad_lease *lease) {
     struct rdmad_session *s = lease->session;
 
     pthread_mutex_lock(&s->lock);
-    unlink_lease(lease);
+    lease_unlink(lease);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     rdmad_object_keep(&lease->object, sizeof(*lease));
@@ -113,13 +113,13 @@ int rdmad_lease_make(struct rdmad_lease *lease, struct rdmad_call *call, rdmad_l
 
 void rdmad_lease_accept(struct rdmad_lease *lease, uint64_t ttl_ns) {
     lease->deadline_ns = rdmad_ns_later(lease->deadline_ns, ttl_ns);
-    link_lease(lease);
+    lease_link(lease);
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
 
 /* What happened first is told first. */
-static bool take_lease_event(struct rdmad_event_source *source, struct rdmad_event *out) {
+static bool lease_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_lease *lease = RDMAD_SOURCE_OF(source, struct rdmad_lease);
 
     out->lease = lease;
@@ -139,8 +139,8 @@ static bool take_lease_event(struct rdmad_event_source *source, struct rdmad_eve
     return lease->tell_ended;
 }
 
-static void queue_lease_event(struct rdmad_lease *lease) {
-    lease->source.take = take_lease_event;
+static void lease_queue_event(struct rdmad_lease *lease) {
+    lease->source.take = lease_take_event;
     rdmad_event_queue(lease->session, &lease->source);
 }
 
@@ -152,7 +152,7 @@ void rdmad_lease_ended(struct rdmad_lease *lease, int reason, const char *text) 
     snprintf(lease->ended_text, sizeof(lease->ended_text), "%s", text);
     lease->tell_ended = true;
     rdmad_lent_back(&lease->lent);
-    queue_lease_event(lease);
+    lease_queue_event(lease);
 }
 
 void rdmad_lease_on_ended(struct rdmad_session *s, const void *body) {
@@ -176,7 +176,7 @@ void rdmad_lease_on_renewed(struct rdmad_session *s, const void *body) {
         return;
     lease->deadline_ns = rdmad_boottime_ns() + e.ttl_ns;
     lease->tell_renewed = true;
-    queue_lease_event(lease);
+    lease_queue_event(lease);
 }
 
 /* ---- what is known of it ------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include "libclient/lease/lease.h"
 
 /* Also of a lease that has ended: until then the daemon keeps the handle, to say why. */
-static void tell_release(struct rdmad_lease *lease) {
+static void lease_tell_release(struct rdmad_lease *lease) {
     struct rdmad_lease_release_req request = {.handle = lease->handle};
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_RELEASE,
                               .request = &request,
@@ -16,7 +16,7 @@ static void tell_release(struct rdmad_lease *lease) {
     rdmad_control_call(lease->session, &call);
 }
 
-static int tell_revoke(struct rdmad_lease *lease, bool quiet) {
+static int lease_tell_revoke(struct rdmad_lease *lease, bool quiet) {
     struct rdmad_lease_revoke_req request = {.lease = lease->id};
     struct rdmad_call call = {.type = RDMAD_MSG_LEASE_REVOKE,
                               .request = &request,
@@ -26,7 +26,7 @@ static int tell_revoke(struct rdmad_lease *lease, bool quiet) {
     return rdmad_control_call(lease->session, &call);
 }
 
-static int ended(struct rdmad_lease *lease) {
+static int lease_has_ended(struct rdmad_lease *lease) {
     int why;
 
     pthread_mutex_lock(&lease->session->lock);
@@ -42,11 +42,11 @@ int rdmad_lease_revoke(rdmad_lease *lease) {
 
     if (rc)
         return rc;
-    if (ended(lease))
+    if (lease_has_ended(lease))
         return 0; /* its event has come: nobody can touch the memory */
-    rc = tell_revoke(lease, false);
+    rc = lease_tell_revoke(lease, false);
     if (rc)
-        return ended(lease) ? 0 : rc; /* it ended by itself meanwhile */
+        return lease_has_ended(lease) ? 0 : rc; /* it ended by itself meanwhile */
     pthread_mutex_lock(&s->lock);
     rdmad_lease_ended(lease, RDMAD_E_LEASE_REVOKED, "the lease was revoked");
     rdmad_event_signal(s);
@@ -63,8 +63,8 @@ void rdmad_lease_free(rdmad_lease *lease) {
     s = lease->session;
     if (!rdmad_is_lost(s)) {
         if (!rdmad_lease_is_own(lease))
-            tell_release(lease);
-        else if (!ended(lease) && tell_revoke(lease, true) == 0)
+            lease_tell_release(lease);
+        else if (!lease_has_ended(lease) && lease_tell_revoke(lease, true) == 0)
             rdmad_lent_end(s, &lease->lent);
     }
     rdmad_lease_forget(lease);

@@ -12,20 +12,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static uint64_t take(struct rdmad_pool *pool, size_t bytes) {
+static uint64_t alloc_take(struct rdmad_pool *pool, size_t bytes) {
     return pool->guard ? rdmad_guard_take(pool, bytes) : rdmad_arena_take(pool->arena, bytes);
 }
 
-static uint64_t take_after_a_look(struct rdmad_pool *pool, size_t bytes) {
+static uint64_t alloc_take_after_look(struct rdmad_pool *pool, size_t bytes) {
     if (!__atomic_load_n(&pool->holders.lent_map, __ATOMIC_ACQUIRE))
         return RDMAD_ARENA_NONE;
     pthread_mutex_lock(&pool->session->lock);
     rdmad_control_look(pool->session);
     pthread_mutex_unlock(&pool->session->lock);
-    return take(pool, bytes);
+    return alloc_take(pool, bytes);
 }
 
-static void say_no_room(struct rdmad_pool *pool, size_t bytes) {
+static void alloc_fail_no_room(struct rdmad_pool *pool, size_t bytes) {
     uint64_t lent = rdmad_deferred_lent_bytes(pool);
     char why[96] = "";
 
@@ -47,17 +47,17 @@ void *rdmad_alloc(rdmad_pool *pool, size_t bytes) {
         rdmad_fail_lost(pool->session);
         return NULL;
     }
-    offset = take(pool, bytes);
+    offset = alloc_take(pool, bytes);
     if (offset == RDMAD_ARENA_NONE)
-        offset = take_after_a_look(pool, bytes);
+        offset = alloc_take_after_look(pool, bytes);
     if (offset == RDMAD_ARENA_NONE) {
-        say_no_room(pool, bytes);
+        alloc_fail_no_room(pool, bytes);
         return NULL;
     }
     return pool->base + offset;
 }
 
-static void refuse_free(struct rdmad_pool *pool, const void *piece) {
+static void free_refuse(struct rdmad_pool *pool, const void *piece) {
     const char *why;
 
     if (pool->guard)
@@ -81,7 +81,7 @@ void rdmad_free(rdmad_pool *pool, void *piece) {
         return;
     offset = (uintptr_t)piece - (uintptr_t)pool->base;
     if (!rdmad_arena_retire(pool->arena, offset))
-        refuse_free(pool, piece);
+        free_refuse(pool, piece);
     if (pool->guard) {
         rdmad_guard_give(pool, offset);
         return;

@@ -12,7 +12,7 @@
 
 /* Returns whether the bit was set before. Relaxed: whoever passes a piece to another thread must
  * order that himself, as with any memory. */
-static bool set_live(struct rdmad_arena *a, uint64_t offset, bool live) {
+static bool arena_set_live(struct rdmad_arena *a, uint64_t offset, bool live) {
     uint64_t granule = offset / RDMAD_GRANULE, bit = UINT64_C(1) << granule % 64;
     uint64_t *word = &a->live[granule / 64];
     uint64_t before = live ? __atomic_fetch_or(word, bit, __ATOMIC_RELAXED)
@@ -21,7 +21,7 @@ static bool set_live(struct rdmad_arena *a, uint64_t offset, bool live) {
     return before & bit;
 }
 
-static uint64_t take_large(struct rdmad_arena *a, size_t bytes) {
+static uint64_t arena_take_large(struct rdmad_arena *a, size_t bytes) {
     uint64_t pages = bytes / RDMAD_ARENA_PAGE + (bytes % RDMAD_ARENA_PAGE != 0);
     uint32_t first = RDMAD_NO_PAGE;
 
@@ -33,26 +33,27 @@ static uint64_t take_large(struct rdmad_arena *a, size_t bytes) {
     return first == RDMAD_NO_PAGE ? RDMAD_ARENA_NONE : (uint64_t)first * RDMAD_ARENA_PAGE;
 }
 
-static uint64_t take(struct rdmad_arena *a, size_t bytes) {
+static uint64_t arena_take(struct rdmad_arena *a, size_t bytes) {
     return bytes <= RDMAD_SMALL_MAX ? rdmad_magazine_take(&a->depot, rdmad_class_of(bytes))
-                                    : take_large(a, bytes);
+                                    : arena_take_large(a, bytes);
 }
 
 uint64_t rdmad_arena_take(struct rdmad_arena *a, size_t bytes) {
-    uint64_t offset = take(a, bytes);
+    uint64_t offset = arena_take(a, bytes);
 
     if (offset == RDMAD_ARENA_NONE && bytes <= a->bytes) {
         rdmad_magazines_reclaim(&a->depot);
-        offset = take(a, bytes);
+        offset = arena_take(a, bytes);
     }
-    if (offset != RDMAD_ARENA_NONE && set_live(a, offset, true))
+    if (offset != RDMAD_ARENA_NONE && arena_set_live(a, offset, true))
         abort(); /* handed out twice: our own records are wrong */
     return offset;
 }
 
 bool rdmad_arena_retire(struct rdmad_arena *a, uint64_t offset) {
     return offset % RDMAD_GRANULE == 0 &&
-           offset < (uint64_t)a->depot.pages.count * RDMAD_ARENA_PAGE && set_live(a, offset, false);
+           offset < (uint64_t)a->depot.pages.count * RDMAD_ARENA_PAGE &&
+           arena_set_live(a, offset, false);
 }
 
 /* Of a piece that was not returned, its page's record stands still: no lock is needed to read it.

@@ -29,7 +29,7 @@ void rdmad_locks_dispose(struct rdmad_holders *h) {
 }
 
 /* With the holders' lock, released while waiting: RDMAD_E_BUSY when the time has passed. */
-static int take(struct rdmad_pool *pool, const struct rdmad_buf_lock *l, int timeout_ms) {
+static int buf_lock_take(struct rdmad_pool *pool, const struct rdmad_buf_lock *l, int timeout_ms) {
     struct rdmad_holders *h = &pool->holders;
     uint64_t deadline = rdmad_deadline_ns(timeout_ms);
     struct timespec ts = {.tv_sec = (time_t)(deadline / 1000000000u),
@@ -50,8 +50,8 @@ static int take(struct rdmad_pool *pool, const struct rdmad_buf_lock *l, int tim
     return rc;
 }
 
-static int fail_take(struct rdmad_pool *pool, const struct rdmad_buf_lock *l, int rc,
-                     int timeout_ms) {
+static int buf_lock_fail(struct rdmad_pool *pool, const struct rdmad_buf_lock *l, int rc,
+                         int timeout_ms) {
     char who[RDMAD_TEXT_MAX];
 
     if (rc != RDMAD_E_BUSY)
@@ -67,14 +67,14 @@ static int fail_take(struct rdmad_pool *pool, const struct rdmad_buf_lock *l, in
                       who);
 }
 
-static bool inside(const struct rdmad_pool *pool, const void *memory, size_t length,
-                   uint64_t *offset) {
+static bool buf_is_inside(const struct rdmad_pool *pool, const void *memory, size_t length,
+                          uint64_t *offset) {
     *offset = (uintptr_t)memory - (uintptr_t)pool->base;
     return *offset <= pool->bytes && length <= pool->bytes - *offset;
 }
 
-static int lock(struct rdmad_pool *pool, const void *memory, size_t length, bool writes,
-                int timeout_ms) {
+static int buf_lock(struct rdmad_pool *pool, const void *memory, size_t length, bool writes,
+                    int timeout_ms) {
     struct rdmad_holders *h = &pool->holders;
     struct rdmad_buf_lock *l;
     uint64_t offset;
@@ -84,7 +84,7 @@ static int lock(struct rdmad_pool *pool, const void *memory, size_t length, bool
         return rdmad_fail_lost(pool->session);
     if (rdmad_check_wait(pool->session, timeout_ms))
         return RDMAD_E_INVAL;
-    if (!inside(pool, memory, length, &offset))
+    if (!buf_is_inside(pool, memory, length, &offset))
         return rdmad_fail(pool->session, RDMAD_E_RANGE,
                           "the %zu bytes at %p are not all in pool %llu, which has %zu bytes at %p",
                           length, memory, (unsigned long long)pool->handle, pool->bytes,
@@ -97,14 +97,14 @@ static int lock(struct rdmad_pool *pool, const void *memory, size_t length, bool
     *l = (struct rdmad_buf_lock){
         .offset = offset, .length = length, .writes = writes, .thread = gettid()};
     pthread_mutex_lock(&h->lock);
-    rc = take(pool, l, timeout_ms);
+    rc = buf_lock_take(pool, l, timeout_ms);
     if (!rc) {
         l->next = h->locks;
         h->locks = l;
     }
     pthread_mutex_unlock(&h->lock);
     if (rc) {
-        rc = fail_take(pool, l, rc, timeout_ms);
+        rc = buf_lock_fail(pool, l, rc, timeout_ms);
         free(l);
     }
     return rc;
@@ -112,17 +112,17 @@ static int lock(struct rdmad_pool *pool, const void *memory, size_t length, bool
 
 int rdmad_buf_lock_read(rdmad_pool *pool, const void *memory, size_t length, int timeout_ms) {
     RDMAD_LIVE(pool, POOL);
-    return lock(pool, memory, length, false, timeout_ms);
+    return buf_lock(pool, memory, length, false, timeout_ms);
 }
 
 int rdmad_buf_lock_write(rdmad_pool *pool, void *memory, size_t length, int timeout_ms) {
     RDMAD_LIVE(pool, POOL);
-    return lock(pool, memory, length, true, timeout_ms);
+    return buf_lock(pool, memory, length, true, timeout_ms);
 }
 
 /* The record of such a lock, the calling thread's if it has one; NULL: there is none. */
-static struct rdmad_buf_lock **find(struct rdmad_holders *h, uint64_t offset, uint64_t length,
-                                    bool writes) {
+static struct rdmad_buf_lock **buf_lock_find(struct rdmad_holders *h, uint64_t offset,
+                                             uint64_t length, bool writes) {
     struct rdmad_buf_lock **any = NULL;
     pid_t thread = gettid();
 
@@ -137,7 +137,7 @@ static struct rdmad_buf_lock **find(struct rdmad_holders *h, uint64_t offset, ui
     return any;
 }
 
-static void unlock(struct rdmad_pool *pool, const void *memory, size_t length, bool writes) {
+static void buf_unlock(struct rdmad_pool *pool, const void *memory, size_t length, bool writes) {
     uint64_t offset = (uintptr_t)memory - (uintptr_t)pool->base;
     struct rdmad_holders *h = &pool->holders;
     struct rdmad_buf_lock **at, *l;
@@ -145,7 +145,7 @@ static void unlock(struct rdmad_pool *pool, const void *memory, size_t length, b
     if (length == 0 || pool->session->inherited)
         return;
     pthread_mutex_lock(&h->lock);
-    at = find(h, offset, length, writes);
+    at = buf_lock_find(h, offset, length, writes);
     if (!at) {
         fprintf(
             stderr,
@@ -163,10 +163,10 @@ static void unlock(struct rdmad_pool *pool, const void *memory, size_t length, b
 
 void rdmad_buf_unlock_read(rdmad_pool *pool, const void *memory, size_t length) {
     RDMAD_LIVE(pool, POOL);
-    unlock(pool, memory, length, false);
+    buf_unlock(pool, memory, length, false);
 }
 
 void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t length) {
     RDMAD_LIVE(pool, POOL);
-    unlock(pool, memory, length, true);
+    buf_unlock(pool, memory, length, true);
 }

@@ -11,7 +11,7 @@ struct rdmad_deferred {
     uint64_t offset, bytes;
 };
 
-static void push(struct rdmad_deferred **list, struct rdmad_deferred *d) {
+static void deferred_push(struct rdmad_deferred **list, struct rdmad_deferred *d) {
     d->next = *list;
     *list = d;
 }
@@ -27,7 +27,7 @@ void rdmad_deferred_collect(struct rdmad_pool *pool) {
         *at = d->next;
         __atomic_sub_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
         if (rdmad_is_lent(&pool->holders, d->offset, d->bytes)) {
-            push(&h->deferred_lent, d);
+            deferred_push(&h->deferred_lent, d);
             continue;
         }
         rdmad_arena_return(pool->arena, d->offset);
@@ -36,7 +36,7 @@ void rdmad_deferred_collect(struct rdmad_pool *pool) {
 }
 
 /* With the lock. */
-static void collect_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t length) {
+static void deferred_collect_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t length) {
     struct rdmad_holders *h = &pool->holders;
 
     for (struct rdmad_deferred **at = &h->deferred_lent, *d; (d = *at);) {
@@ -46,7 +46,7 @@ static void collect_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t le
             continue;
         }
         *at = d->next;
-        push(&h->deferred, d);
+        deferred_push(&h->deferred, d);
         __atomic_add_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
     }
     rdmad_deferred_collect(pool);
@@ -54,11 +54,11 @@ static void collect_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t le
 
 void rdmad_deferred_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t length) {
     pthread_mutex_lock(&pool->holders.lock);
-    collect_unlent(pool, offset, length);
+    deferred_collect_unlent(pool, offset, length);
     pthread_mutex_unlock(&pool->holders.lock);
 }
 
-static void dispose(struct rdmad_deferred **list) {
+static void deferred_free_all(struct rdmad_deferred **list) {
     for (struct rdmad_deferred *d = *list, *next; d; d = next) {
         next = d->next;
         free(d);
@@ -67,8 +67,8 @@ static void dispose(struct rdmad_deferred **list) {
 }
 
 void rdmad_deferred_dispose(struct rdmad_holders *h) {
-    dispose(&h->deferred);
-    dispose(&h->deferred_lent);
+    deferred_free_all(&h->deferred);
+    deferred_free_all(&h->deferred_lent);
 }
 
 /* Without memory for the record the piece is lost to the pool: better than handed out too early. */
@@ -80,13 +80,13 @@ void rdmad_deferred_add(struct rdmad_pool *pool, uint64_t offset, uint64_t bytes
         return;
     pthread_mutex_lock(&h->lock);
     *d = (struct rdmad_deferred){.offset = offset, .bytes = bytes};
-    push(&h->deferred_lent, d);
+    deferred_push(&h->deferred_lent, d);
     /* The last holder, or lease, may have gone before it could see this. */
-    collect_unlent(pool, offset, bytes);
+    deferred_collect_unlent(pool, offset, bytes);
     pthread_mutex_unlock(&h->lock);
 }
 
-static bool has(const struct rdmad_deferred *d, uint64_t offset) {
+static bool deferred_has(const struct rdmad_deferred *d, uint64_t offset) {
     while (d && d->offset != offset)
         d = d->next;
     return d != NULL;
@@ -96,9 +96,9 @@ const char *rdmad_deferred_why(struct rdmad_pool *pool, uint64_t offset) {
     const char *why = NULL;
 
     pthread_mutex_lock(&pool->holders.lock);
-    if (has(pool->holders.deferred, offset))
+    if (deferred_has(pool->holders.deferred, offset))
         why = "was freed before, while ops or locks still hold it";
-    else if (has(pool->holders.deferred_lent, offset))
+    else if (deferred_has(pool->holders.deferred_lent, offset))
         why = "was freed before, while a lease or a budget on it is alive";
     pthread_mutex_unlock(&pool->holders.lock);
     return why;

@@ -23,7 +23,7 @@
 #define RW (PROT_READ | PROT_WRITE)
 #define DEAD_BUFFERS_MAX 4096u /* each is a mapping or two of at most 65,530 */
 
-static bool can_protect(char *base) {
+static bool guard_can_protect(char *base) {
     return mprotect(base, RDMAD_GUARD_PAGE, PROT_READ) == 0 &&
            mprotect(base, RDMAD_GUARD_PAGE, RW) == 0;
 }
@@ -31,7 +31,7 @@ static bool can_protect(char *base) {
 struct rdmad_guard *rdmad_guard_new(struct rdmad_pool *pool) {
     struct rdmad_guard *g;
 
-    if (pool->bytes < RDMAD_GUARD_PAGE || !can_protect(pool->base)) {
+    if (pool->bytes < RDMAD_GUARD_PAGE || !guard_can_protect(pool->base)) {
         fprintf(stderr,
                 "rdmad guard: pool %llu is not guarded: pages of %u bytes cannot be "
                 "protected in it\n",
@@ -75,17 +75,17 @@ void rdmad_guard_free(struct rdmad_guard *g) {
 
 /* ---- protection ---------------------------------------------------------------------------- */
 
-static uint8_t wanted(const struct rdmad_guard_page *page) {
+static uint8_t page_wanted(const struct rdmad_guard_page *page) {
     if (page->state == RDMAD_GUARD_DEAD || page->writers)
         return PROT_NONE;
     return page->readers ? PROT_READ : RW;
 }
 
 /* With the lock: pages [from, to) as their records say. */
-static void protect(struct rdmad_guard *g, uint32_t from, uint32_t to) {
+static void guard_protect(struct rdmad_guard *g, uint32_t from, uint32_t to) {
     for (uint32_t i = from, n; i < to; i += n) {
-        uint8_t prot = wanted(&g->page[i]);
-        for (n = 1; i + n < to && wanted(&g->page[i + n]) == prot; n++)
+        uint8_t prot = page_wanted(&g->page[i]);
+        for (n = 1; i + n < to && page_wanted(&g->page[i + n]) == prot; n++)
             ;
         bool same = true;
         for (uint32_t k = i; k < i + n && same; k++)
@@ -101,13 +101,13 @@ static void protect(struct rdmad_guard *g, uint32_t from, uint32_t to) {
 /* ---- ops ----------------------------------------------------------------------------------- */
 
 /* Whether an op on [offset, end) protects the page: any part of it for buffers, all else. */
-static bool covers(const struct rdmad_guard *g, uint32_t i, uint64_t offset, uint64_t end) {
+static bool guard_covers(const struct rdmad_guard *g, uint32_t i, uint64_t offset, uint64_t end) {
     uint64_t at = (uint64_t)i * RDMAD_GUARD_PAGE;
 
     return g->page[i].state != RDMAD_GUARD_UNUSED || (offset <= at && at + RDMAD_GUARD_PAGE <= end);
 }
 
-static void count(struct rdmad_guard *g, const struct rdmad_hold *h, uint32_t by) {
+static void guard_count(struct rdmad_guard *g, const struct rdmad_hold *h, uint32_t by) {
     uint64_t end = h->offset + h->length;
     uint32_t from = (uint32_t)(h->offset / RDMAD_GUARD_PAGE);
     uint32_t to = (uint32_t)((end + RDMAD_GUARD_PAGE - 1) / RDMAD_GUARD_PAGE);
@@ -115,16 +115,16 @@ static void count(struct rdmad_guard *g, const struct rdmad_hold *h, uint32_t by
     if (to > g->pages)
         to = g->pages;
     for (uint32_t i = from; i < to; i++) {
-        if (!covers(g, i, h->offset, end))
+        if (!guard_covers(g, i, h->offset, end))
             continue;
         uint32_t *counter = h->writes ? &g->page[i].writers : &g->page[i].readers;
         if (by == 1 || *counter) /* a buffer may have been put on a page since the op began */
             *counter += by;
     }
-    protect(g, from, to);
+    guard_protect(g, from, to);
 }
 
-static void refuse_dead(const struct rdmad_guard *g, const struct rdmad_hold *h) {
+static void guard_refuse_dead(const struct rdmad_guard *g, const struct rdmad_hold *h) {
     const struct rdmad_guard_page *page = &g->page[h->offset / RDMAD_GUARD_PAGE];
     struct rdmad_guard_text t = {.used = 0};
 
@@ -145,14 +145,14 @@ void rdmad_guard_hold(struct rdmad_pool *pool, const struct rdmad_hold *hold) {
         abort(); /* a mode for tests */
     op->hold = *hold;
     rdmad_guard_lock();
-    refuse_dead(g, hold);
+    guard_refuse_dead(g, hold);
     op->next = g->ops;
     g->ops = op;
-    count(g, hold, 1);
+    guard_count(g, hold, 1);
     rdmad_guard_unlock();
 }
 
-static bool same_hold(const struct rdmad_hold *a, const struct rdmad_hold *b) {
+static bool guard_same_hold(const struct rdmad_hold *a, const struct rdmad_hold *b) {
     return a->offset == b->offset && a->length == b->length && a->writes == b->writes &&
            a->opcode == b->opcode && a->user_data == b->user_data && a->object == b->object;
 }
@@ -162,33 +162,33 @@ void rdmad_guard_release(struct rdmad_pool *pool, const struct rdmad_hold *hold)
     struct rdmad_guard_op **at, *op;
 
     rdmad_guard_lock();
-    for (at = &g->ops; !same_hold(&(*at)->hold, hold); at = &(*at)->next)
+    for (at = &g->ops; !guard_same_hold(&(*at)->hold, hold); at = &(*at)->next)
         ;
     op = *at;
     *at = op->next;
-    count(g, hold, UINT32_MAX);
+    guard_count(g, hold, UINT32_MAX);
     rdmad_guard_unlock();
     free(op);
 }
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
-static void set_state(struct rdmad_guard *g, uint32_t first, enum rdmad_guard_state state) {
+static void guard_set_state(struct rdmad_guard *g, uint32_t first, enum rdmad_guard_state state) {
     uint32_t pages = g->page[first].pages;
 
     for (uint32_t i = first; i < first + pages; i++) {
         g->page[i].state = (uint8_t)state;
         g->page[i].first = first;
     }
-    protect(g, first, first + pages);
+    guard_protect(g, first, first + pages);
 }
 
-static uint64_t span(const struct rdmad_guard_page *page) {
+static uint64_t buffer_bytes(const struct rdmad_guard_page *page) {
     return (uint64_t)page->pages * RDMAD_GUARD_PAGE;
 }
 
 /* The pages of the oldest dead buffer that nobody holds can be handed out again. False: none. */
-static bool revive(struct rdmad_pool *pool) {
+static bool guard_revive(struct rdmad_pool *pool) {
     struct rdmad_guard *g = pool->guard;
     uint32_t *at, before = 0, first;
     uint64_t offset;
@@ -197,15 +197,15 @@ static bool revive(struct rdmad_pool *pool) {
     for (at = &g->dead_first; *at; before = *at, at = &g->page[*at - 1].next) {
         first = *at - 1;
         offset = (uint64_t)first * RDMAD_GUARD_PAGE;
-        if (rdmad_is_held(&pool->holders, offset, span(&g->page[first])) ||
-            rdmad_is_lent(&pool->holders, offset, span(&g->page[first])))
+        if (rdmad_is_held(&pool->holders, offset, buffer_bytes(&g->page[first])) ||
+            rdmad_is_lent(&pool->holders, offset, buffer_bytes(&g->page[first])))
             continue;
         *at = g->page[first].next;
         if (g->dead_last == first + 1)
             g->dead_last = before;
         g->dead_pages -= g->page[first].pages;
         g->dead_buffers--;
-        set_state(g, first, RDMAD_GUARD_UNUSED);
+        guard_set_state(g, first, RDMAD_GUARD_UNUSED);
         rdmad_guard_unlock();
         rdmad_arena_return(pool->arena, offset);
         return true;
@@ -224,25 +224,25 @@ uint64_t rdmad_guard_take(struct rdmad_pool *pool, size_t bytes) {
         return RDMAD_ARENA_NONE;
     do
         offset = rdmad_arena_take(pool->arena, pages * RDMAD_GUARD_PAGE);
-    while (offset == RDMAD_ARENA_NONE && revive(pool));
+    while (offset == RDMAD_ARENA_NONE && guard_revive(pool));
     if (offset == RDMAD_ARENA_NONE)
         return offset;
     first = (uint32_t)(offset / RDMAD_GUARD_PAGE);
     rdmad_guard_lock();
     g->page[first].bytes = bytes;
     g->page[first].pages = (uint32_t)pages;
-    set_state(g, first, RDMAD_GUARD_LIVE);
+    guard_set_state(g, first, RDMAD_GUARD_LIVE);
     rdmad_guard_unlock();
     memset(pool->base + offset, RDMAD_GUARD_NEW, bytes);
     memset(pool->base + offset + bytes, RDMAD_GUARD_SLACK, pages * RDMAD_GUARD_PAGE - bytes);
     return offset;
 }
 
-static void check_slack(const struct rdmad_guard *g, const struct rdmad_guard_page *page) {
+static void guard_check_slack(const struct rdmad_guard *g, const struct rdmad_guard_page *page) {
     const char *start = g->base + (uint64_t)page->first * RDMAD_GUARD_PAGE;
     struct rdmad_guard_text t = {.used = 0};
 
-    for (uint64_t i = page->bytes; i < span(page); i++) {
+    for (uint64_t i = page->bytes; i < buffer_bytes(page); i++) {
         if ((uint8_t)start[i] == RDMAD_GUARD_SLACK)
             continue;
         rdmad_guard_say(&t, "rdmad guard: ");
@@ -253,12 +253,12 @@ static void check_slack(const struct rdmad_guard *g, const struct rdmad_guard_pa
     }
 }
 
-static void say_lent(struct rdmad_pool *pool, const struct rdmad_guard_page *page,
-                     uint64_t offset) {
+static void guard_say_lent(struct rdmad_pool *pool, const struct rdmad_guard_page *page,
+                           uint64_t offset) {
     struct rdmad_guard_text t = {.used = 0};
     char who[128];
 
-    rdmad_lent_name(pool, offset, span(page), who, sizeof(who));
+    rdmad_lent_name(pool, offset, buffer_bytes(page), who, sizeof(who));
     rdmad_guard_say(&t, "rdmad guard: rdmad_free of ");
     rdmad_guard_say_buffer(&t, pool->guard, page);
     rdmad_guard_say(&t, " under ");
@@ -269,18 +269,18 @@ static void say_lent(struct rdmad_pool *pool, const struct rdmad_guard_page *pag
 }
 
 /* While it was the program's last, unless an op holds it or others may reach it. */
-static void poison(struct rdmad_pool *pool, uint64_t offset) {
+static void guard_poison(struct rdmad_pool *pool, uint64_t offset) {
     struct rdmad_guard *g = pool->guard;
     const struct rdmad_guard_page *page = &g->page[offset / RDMAD_GUARD_PAGE];
 
-    if (rdmad_is_lent(&pool->holders, offset, span(page))) {
-        say_lent(pool, page, offset);
+    if (rdmad_is_lent(&pool->holders, offset, buffer_bytes(page))) {
+        guard_say_lent(pool, page, offset);
         return;
     }
-    if (rdmad_is_held(&pool->holders, offset, span(page)))
+    if (rdmad_is_held(&pool->holders, offset, buffer_bytes(page)))
         return;
-    check_slack(g, page);
-    memset(pool->base + offset, RDMAD_GUARD_FREED, span(page));
+    guard_check_slack(g, page);
+    memset(pool->base + offset, RDMAD_GUARD_FREED, buffer_bytes(page));
 }
 
 void rdmad_guard_give(struct rdmad_pool *pool, uint64_t offset) {
@@ -288,9 +288,9 @@ void rdmad_guard_give(struct rdmad_pool *pool, uint64_t offset) {
     struct rdmad_guard *g = pool->guard;
     bool too_many;
 
-    poison(pool, offset);
+    guard_poison(pool, offset);
     rdmad_guard_lock();
-    set_state(g, first, RDMAD_GUARD_DEAD);
+    guard_set_state(g, first, RDMAD_GUARD_DEAD);
     g->page[first].next = 0;
     if (g->dead_last)
         g->page[g->dead_last - 1].next = first + 1;
@@ -302,7 +302,7 @@ void rdmad_guard_give(struct rdmad_pool *pool, uint64_t offset) {
     too_many = g->dead_pages > g->pages / 4 || g->dead_buffers > DEAD_BUFFERS_MAX;
     rdmad_guard_unlock();
     if (too_many)
-        revive(pool);
+        guard_revive(pool);
 }
 
 void rdmad_guard_explain_free(struct rdmad_pool *pool, uint64_t offset) {

@@ -87,7 +87,7 @@ _Noreturn void rdmad_guard_abort(struct rdmad_guard_text *t) {
 
 /* ---- the lock ------------------------------------------------------------------------------ */
 
-static bool try_lock(int me) {
+static bool guard_try_lock(int me) {
     int nobody = 0;
 
     return __atomic_compare_exchange_n(&owner, &nobody, me, false, __ATOMIC_ACQUIRE,
@@ -97,7 +97,7 @@ static bool try_lock(int me) {
 void rdmad_guard_lock(void) {
     int me = gettid();
 
-    while (!try_lock(me))
+    while (!guard_try_lock(me))
         sched_yield();
 }
 
@@ -122,8 +122,9 @@ static const char *access_name(enum access access) {
     return access == ACCESS_READ ? "read" : access == ACCESS_WRITE ? "write" : "access";
 }
 
-static _Noreturn void report_dead(const struct rdmad_guard *g, const struct rdmad_guard_page *page,
-                                  uint64_t offset, enum access access) {
+static _Noreturn void fault_report_dead(const struct rdmad_guard *g,
+                                        const struct rdmad_guard_page *page, uint64_t offset,
+                                        enum access access) {
     struct rdmad_guard_text t = {.used = 0};
 
     rdmad_guard_say(&t, "rdmad guard: use of ");
@@ -135,9 +136,9 @@ static _Noreturn void report_dead(const struct rdmad_guard *g, const struct rdma
     rdmad_guard_abort(&t);
 }
 
-static _Noreturn void report_conflict(const struct rdmad_guard *g,
-                                      const struct rdmad_guard_page *page, uint64_t offset,
-                                      enum access access, const struct rdmad_hold *hold) {
+static _Noreturn void fault_report_conflict(const struct rdmad_guard *g,
+                                            const struct rdmad_guard_page *page, uint64_t offset,
+                                            enum access access, const struct rdmad_hold *hold) {
     struct rdmad_guard_text t = {.used = 0};
 
     if (!hold->writes)
@@ -162,7 +163,7 @@ static _Noreturn void report_conflict(const struct rdmad_guard *g,
 }
 
 /* False: the address is not ours. */
-static bool judge(const void *address, enum access access) {
+static bool fault_judge(const void *address, enum access access) {
     struct rdmad_guard_page *page;
     struct rdmad_guard *g = guards;
     uint64_t offset = 0;
@@ -176,11 +177,11 @@ static bool judge(const void *address, enum access access) {
         return false;
     page = &g->page[offset / RDMAD_GUARD_PAGE];
     if (page->state == RDMAD_GUARD_DEAD)
-        report_dead(g, page, offset, access);
+        fault_report_dead(g, page, offset, access);
     for (const struct rdmad_guard_op *op = g->ops; op; op = op->next) {
         if (offset - op->hold.offset < op->hold.length &&
             (op->hold.writes || access != ACCESS_READ))
-            report_conflict(g, page, offset, access, &op->hold);
+            fault_report_conflict(g, page, offset, access, &op->hold);
     }
     /* Beside the ops' ranges, or they have just ended. */
     page->prot = PROT_READ | PROT_WRITE;
@@ -188,7 +189,7 @@ static bool judge(const void *address, enum access access) {
                     page->prot) == 0;
 }
 
-static void pass_on(int sig, siginfo_t *info, void *context) {
+static void fault_pass_on(int sig, siginfo_t *info, void *context) {
     if (before.sa_flags & SA_SIGINFO) {
         before.sa_sigaction(sig, info, context);
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
@@ -201,32 +202,32 @@ static void pass_on(int sig, siginfo_t *info, void *context) {
     }
 }
 
-static void on_fault(int sig, siginfo_t *info, void *context) {
+static void fault_handle(int sig, siginfo_t *info, void *context) {
     int saved = errno, me = gettid();
     bool mine = __atomic_load_n(&owner, __ATOMIC_RELAXED) == me, ours = false;
 
     if (info->si_code == SEGV_ACCERR) {
-        while (!mine && !try_lock(me))
+        while (!mine && !guard_try_lock(me))
             sched_yield();
-        ours = judge(info->si_addr, access_of(context));
+        ours = fault_judge(info->si_addr, access_of(context));
         if (!mine)
             rdmad_guard_unlock();
     }
     if (!ours)
-        pass_on(sig, info, context);
+        fault_pass_on(sig, info, context);
     errno = saved;
 }
 
-static void install(void) {
+static void fault_install(void) {
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
 
-    action.sa_sigaction = on_fault;
+    action.sa_sigaction = fault_handle;
     sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, &action, &before);
 }
 
 void rdmad_guard_register(struct rdmad_guard *g) {
-    pthread_once(&installed, install);
+    pthread_once(&installed, fault_install);
     g->next = guards;
     guards = g;
 }

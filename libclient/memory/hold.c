@@ -34,7 +34,7 @@ void rdmad_holds_remove(struct rdmad_session *s, struct rdmad_holds *holds) {
     *at = holds->next;
 }
 
-static void look_after_waiters(struct rdmad_pool *pool) {
+static void holders_look_after_waiters(struct rdmad_pool *pool) {
     struct rdmad_holders *h = &pool->holders;
 
     if (__atomic_load_n(&h->attention, __ATOMIC_SEQ_CST) == 0)
@@ -51,7 +51,7 @@ int rdmad_holders_take(struct rdmad_pool *pool, uint64_t offset, uint64_t length
     uint64_t start = 0;
 
     while (rc == RDMAD_E_BUSY) {
-        look_after_waiters(pool); /* who may have been refused by what was undone */
+        holders_look_after_waiters(pool); /* who may have been refused by what was undone */
         if (rdmad_holders_name(pool, offset, length, writes, 1, who, size))
             return rc;
         if (start == 0)
@@ -70,10 +70,10 @@ void rdmad_holders_drop(struct rdmad_pool *pool, uint64_t offset, uint64_t lengt
     if (pool->session->inherited)
         return; /* its locks may be held by threads that are the parent's */
     rdmad_hold_map_drop(pool->holders.map, offset, length, writes);
-    look_after_waiters(pool);
+    holders_look_after_waiters(pool);
 }
 
-static int refuse(const struct rdmad_hold *h, int rc, const char *who) {
+static int hold_refuse(const struct rdmad_hold *h, int rc, const char *who) {
     const char *name = rdmad_hold_opcode_name(h->opcode);
     const char *object = rdmad_hold_object_name(h->opcode);
 
@@ -114,7 +114,7 @@ int rdmad_hold_op(struct rdmad_holds *holds, uint32_t slot, struct rdmad_pool *p
         return 0;
     rc = rdmad_holders_take(pool, h.offset, h.length, writes, who, sizeof(who));
     if (rc)
-        return refuse(&h, rc, who);
+        return hold_refuse(&h, rc, who);
     rdmad_hold_set(&holds->hold[slot], &h);
     if (pool->guard)
         rdmad_guard_hold(pool, &h);

@@ -118,7 +118,7 @@ void rdmad_hold_map_free(struct rdmad_hold_map *m) {
 
 /* The lock is held for some nanoseconds, but its holder may have lost its CPU; and where others
  * want it, a yield may cost milliseconds (common/crowd.h), so there are few. */
-static void wait_a_little(unsigned turn) {
+static void word_wait(unsigned turn) {
     if (turn < 64) {
         ringword_pause();
     } else if (turn < 72) {
@@ -129,32 +129,32 @@ static void wait_a_little(unsigned turn) {
     }
 }
 
-static uint64_t load_unlocked(const uint64_t *word) {
+static uint64_t word_load_unlocked(const uint64_t *word) {
     uint64_t w;
 
     for (unsigned turn = 0; (w = __atomic_load_n(word, __ATOMIC_SEQ_CST)) & LOCKED; turn++)
-        wait_a_little(turn);
+        word_wait(turn);
     return w;
 }
 
 /* From w, which is not locked, to next; false: w is now what it really is. */
-static bool replace(uint64_t *word, uint64_t *w, uint64_t next) {
+static bool word_replace(uint64_t *word, uint64_t *w, uint64_t next) {
     if (__atomic_compare_exchange_n(word, w, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         return true;
     if (*w & LOCKED)
-        *w = load_unlocked(word);
+        *w = word_load_unlocked(word);
     return false;
 }
 
-static uint64_t lock_page(uint64_t *word) {
-    uint64_t w = load_unlocked(word);
+static uint64_t page_lock(uint64_t *word) {
+    uint64_t w = word_load_unlocked(word);
 
-    while (!replace(word, &w, w | LOCKED))
+    while (!word_replace(word, &w, w | LOCKED))
         ;
     return w;
 }
 
-static void unlock_page(uint64_t *word, uint64_t w) {
+static void page_unlock(uint64_t *word, uint64_t w) {
     __atomic_store_n(word, w, __ATOMIC_RELEASE);
 }
 
@@ -166,11 +166,11 @@ static bool block_conflicts(const struct rdmad_hold_map *m, uint64_t page, bool 
 
 /* ---- blocks and pages ---------------------------------------------------------------------- */
 
-static void drop_block(struct rdmad_hold_map *m, uint64_t block, bool writes) {
+static void block_drop(struct rdmad_hold_map *m, uint64_t block, bool writes) {
     __atomic_fetch_sub(&m->block[block], writes ? BLOCK_WRITER : BLOCK_READER, __ATOMIC_SEQ_CST);
 }
 
-static int take_block(struct rdmad_hold_map *m, uint64_t block, bool writes) {
+static int block_take(struct rdmad_hold_map *m, uint64_t block, bool writes) {
     uint64_t *word = &m->block[block], w = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     uint64_t conflicts = writes ? ~LOCKED : WHOLE_WRITER | PART_WRITERS;
 
@@ -180,23 +180,23 @@ static int take_block(struct rdmad_hold_map *m, uint64_t block, bool writes) {
     } while (!__atomic_compare_exchange_n(word, &w, w + (writes ? BLOCK_WRITER : BLOCK_READER),
                                           false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
     for (uint64_t p = block * BLOCK_PAGES; p < (block + 1) * BLOCK_PAGES; p++) {
-        if (load_unlocked(&m->page[p]) & conflicts) {
-            drop_block(m, block, writes);
+        if (word_load_unlocked(&m->page[p]) & conflicts) {
+            block_drop(m, block, writes);
             return RDMAD_E_BUSY;
         }
     }
     return 0;
 }
 
-static void drop_page(struct rdmad_hold_map *m, uint64_t page, bool writes) {
-    uint64_t *word = &m->page[page], w = load_unlocked(word);
+static void page_drop(struct rdmad_hold_map *m, uint64_t page, bool writes) {
+    uint64_t *word = &m->page[page], w = word_load_unlocked(word);
 
-    while (!replace(word, &w, w - (writes ? WHOLE_WRITER : WHOLE_READER)))
+    while (!word_replace(word, &w, w - (writes ? WHOLE_WRITER : WHOLE_READER)))
         ;
 }
 
-static int take_page(struct rdmad_hold_map *m, uint64_t page, bool writes) {
-    uint64_t *word = &m->page[page], w = load_unlocked(word);
+static int page_take(struct rdmad_hold_map *m, uint64_t page, bool writes) {
+    uint64_t *word = &m->page[page], w = word_load_unlocked(word);
     uint64_t conflicts = writes ? ~LOCKED : WHOLE_WRITER | PART_WRITERS;
 
     do {
@@ -204,16 +204,16 @@ static int take_page(struct rdmad_hold_map *m, uint64_t page, bool writes) {
             return RDMAD_E_BUSY;
         if ((w & WHOLE_READERS) == WHOLE_READERS)
             return RDMAD_E_LIMIT;
-    } while (!replace(word, &w, w + (writes ? WHOLE_WRITER : WHOLE_READER)));
+    } while (!word_replace(word, &w, w + (writes ? WHOLE_WRITER : WHOLE_READER)));
     if (!block_conflicts(m, page, writes))
         return 0;
-    drop_page(m, page, writes);
+    page_drop(m, page, writes);
     return RDMAD_E_BUSY;
 }
 
 /* ---- parts of a page ----------------------------------------------------------------------- */
 
-static uint64_t bits(unsigned from, unsigned to) {
+static uint64_t granule_bits(unsigned from, unsigned to) {
     uint64_t below_to = to == 64 ? UINT64_MAX : (UINT64_C(1) << to) - 1;
 
     return from >= to ? 0 : below_to & ~((UINT64_C(1) << from) - 1);
@@ -233,8 +233,8 @@ static inline struct shape shape_of(unsigned low, unsigned high, bool writes) {
     unsigned full_from = (low + GRANULE - 1) / GRANULE, full_to = high / GRANULE;
     struct shape s;
 
-    s.full = bits(full_from, full_to);
-    s.touched = bits(first, last + 1);
+    s.full = granule_bits(full_from, full_to);
+    s.touched = granule_bits(first, last + 1);
     s.edges = 0; /* those that there are not are not set, as this is the way of every op */
     s.writes = writes;
     if (first < full_from)
@@ -270,7 +270,7 @@ static bool detail_conflicts(const struct detail *d, const struct shape *s) {
 }
 
 /* Room for two more edges. */
-static bool make_room(struct rdmad_hold_map *m, uint64_t page) {
+static bool detail_make_room(struct rdmad_hold_map *m, uint64_t page) {
     struct detail *d = &m->detail[page];
     uint32_t room = d->room ? 2 * d->room : 8;
     struct edge *edge;
@@ -341,7 +341,7 @@ static int detail_take(struct rdmad_hold_map *m, uint64_t page, const struct sha
         return RDMAD_E_BUSY;
     if (!s->writes && too_many_readers(d, d->reader & s->full))
         return RDMAD_E_LIMIT;
-    if (s->edges && !make_room(m, page))
+    if (s->edges && !detail_make_room(m, page))
         return RDMAD_E_NOMEM;
     if (s->writes) {
         d->writer |= s->full;
@@ -368,12 +368,12 @@ static void detail_drop(struct detail *d, const struct shape *s) {
         remove_edge(d, &s->edge[i]);
 }
 
-static int take_part(struct rdmad_hold_map *m, uint64_t page, unsigned low, unsigned high,
+static int part_take(struct rdmad_hold_map *m, uint64_t page, unsigned low, unsigned high,
                      bool writes) {
     uint64_t conflicts = writes ? WHOLE_WRITER | WHOLE_READERS : WHOLE_WRITER;
     uint64_t counter = writes ? PART_WRITERS : PART_READERS;
     struct shape s = shape_of(low, high, writes);
-    uint64_t *word = &m->page[page], w = lock_page(word);
+    uint64_t *word = &m->page[page], w = page_lock(word);
     int rc = RDMAD_E_BUSY;
 
     if ((w & counter) == counter)
@@ -382,17 +382,17 @@ static int take_part(struct rdmad_hold_map *m, uint64_t page, unsigned low, unsi
         rc = detail_take(m, page, &s);
     if (!rc)
         w += writes ? PART_WRITER : PART_READER;
-    unlock_page(word, w);
+    page_unlock(word, w);
     return rc;
 }
 
-static void drop_part(struct rdmad_hold_map *m, uint64_t page, unsigned low, unsigned high,
+static void part_drop(struct rdmad_hold_map *m, uint64_t page, unsigned low, unsigned high,
                       bool writes) {
     struct shape s = shape_of(low, high, writes);
-    uint64_t *word = &m->page[page], w = lock_page(word);
+    uint64_t *word = &m->page[page], w = page_lock(word);
 
     detail_drop(&m->detail[page], &s);
-    unlock_page(word, w - (writes ? PART_WRITER : PART_READER));
+    page_unlock(word, w - (writes ? PART_WRITER : PART_READER));
 }
 
 /* ---- ranges -------------------------------------------------------------------------------- */
@@ -413,11 +413,11 @@ int rdmad_hold_map_take(struct rdmad_hold_map *m, uint64_t offset, uint64_t leng
     for (uint64_t at = offset; at < end; at += n) {
         n = piece_length(at, end);
         if (n == BLOCK)
-            rc = take_block(m, at / BLOCK, writes);
+            rc = block_take(m, at / BLOCK, writes);
         else if (n == PAGE)
-            rc = take_page(m, at / PAGE, writes);
+            rc = page_take(m, at / PAGE, writes);
         else
-            rc = take_part(m, at / PAGE, (unsigned)(at % PAGE), (unsigned)(at % PAGE + n), writes);
+            rc = part_take(m, at / PAGE, (unsigned)(at % PAGE), (unsigned)(at % PAGE + n), writes);
         if (rc) {
             rdmad_hold_map_drop(m, offset, at - offset, writes);
             return rc;
@@ -432,16 +432,16 @@ void rdmad_hold_map_drop(struct rdmad_hold_map *m, uint64_t offset, uint64_t len
     for (uint64_t at = offset; at < end; at += n) {
         n = piece_length(at, end);
         if (n == BLOCK)
-            drop_block(m, at / BLOCK, writes);
+            block_drop(m, at / BLOCK, writes);
         else if (n == PAGE)
-            drop_page(m, at / PAGE, writes);
+            page_drop(m, at / PAGE, writes);
         else
-            drop_part(m, at / PAGE, (unsigned)(at % PAGE), (unsigned)(at % PAGE + n), writes);
+            part_drop(m, at / PAGE, (unsigned)(at % PAGE), (unsigned)(at % PAGE + n), writes);
     }
 }
 
 /* All words at zero say so at a glance. */
-static bool all_zero(const struct rdmad_hold_map *m, uint64_t offset, uint64_t length) {
+static bool hold_map_all_zero(const struct rdmad_hold_map *m, uint64_t offset, uint64_t length) {
     uint64_t last = offset + length - 1;
 
     for (uint64_t b = offset / BLOCK; b <= last / BLOCK; b++) {
@@ -456,7 +456,7 @@ static bool all_zero(const struct rdmad_hold_map *m, uint64_t offset, uint64_t l
 }
 
 bool rdmad_hold_map_unheld(struct rdmad_hold_map *m, uint64_t offset, uint64_t length) {
-    if (length == 0 || all_zero(m, offset, length))
+    if (length == 0 || hold_map_all_zero(m, offset, length))
         return true;
     if (rdmad_hold_map_take(m, offset, length, true))
         return false;

@@ -40,14 +40,14 @@ static pthread_key_t at_exit;
 static bool have_key;
 static __thread struct rdmad_magazines *mine;
 
-static unsigned capacity(unsigned cls) {
+static unsigned magazine_capacity(unsigned cls) {
     size_t n = MAGAZINE_BYTES / rdmad_class_bytes(cls);
 
     return n > MAGAZINE_MAX ? MAGAZINE_MAX : n < 4 ? 4 : (unsigned)n;
 }
 
 /* Gives the count oldest pieces back. With the magazine's lock. */
-static void drain(struct rdmad_magazines *m, struct magazine *of, unsigned count) {
+static void magazine_drain(struct rdmad_magazines *m, struct magazine *of, unsigned count) {
     pthread_mutex_lock(&m->depot->lock);
     for (unsigned i = 0; i < count; i++)
         rdmad_spans_give(&m->depot->spans, of->piece[i]);
@@ -57,51 +57,51 @@ static void drain(struct rdmad_magazines *m, struct magazine *of, unsigned count
 }
 
 /* With the registry's lock, or the depot could end meanwhile. */
-static void drain_all(struct rdmad_magazines *m) {
+static void magazines_drain(struct rdmad_magazines *m) {
     pthread_mutex_lock(&m->lock);
     for (unsigned c = 0; c < RDMAD_CLASSES; c++)
-        drain(m, &m->of_class[c], m->of_class[c].count);
+        magazine_drain(m, &m->of_class[c], m->of_class[c].count);
     pthread_mutex_unlock(&m->lock);
 }
 
 /* With the registry's lock. */
-static void unlink_from_depot(struct rdmad_magazines *m) {
+static void magazines_unlink(struct rdmad_magazines *m) {
     *m->at = m->next;
     if (m->next)
         m->next->at = m->at;
 }
 
-static void destroy(struct rdmad_magazines *m) {
+static void magazines_destroy(struct rdmad_magazines *m) {
     pthread_mutex_destroy(&m->lock);
     free(m);
 }
 
-static void thread_exits(void *unused) {
+static void magazines_thread_exits(void *unused) {
     (void)unused;
     pthread_mutex_lock(&registry);
     while (mine) {
         struct rdmad_magazines *m = mine;
         mine = m->mine;
         if (!__atomic_load_n(&m->dead, __ATOMIC_RELAXED)) {
-            drain_all(m);
-            unlink_from_depot(m);
+            magazines_drain(m);
+            magazines_unlink(m);
         }
-        destroy(m);
+        magazines_destroy(m);
     }
     pthread_mutex_unlock(&registry);
 }
 
-static void make_key(void) {
-    have_key = pthread_key_create(&at_exit, thread_exits) == 0;
+static void magazines_make_key(void) {
+    have_key = pthread_key_create(&at_exit, magazines_thread_exits) == 0;
 }
 
 /* Frees the calling thread's objects whose depot is gone. */
-static void sweep(void) {
+static void magazines_sweep(void) {
     for (struct rdmad_magazines **at = &mine; *at;) {
         struct rdmad_magazines *m = *at;
         if (__atomic_load_n(&m->dead, __ATOMIC_ACQUIRE)) {
             *at = m->mine;
-            destroy(m);
+            magazines_destroy(m);
         } else {
             at = &m->mine;
         }
@@ -110,11 +110,11 @@ static void sweep(void) {
 
 /* NULL when there is no memory for one, or no way to hear of the thread's end: then we do without.
  */
-static struct rdmad_magazines *make(struct rdmad_depot *d) {
+static struct rdmad_magazines *magazines_make(struct rdmad_depot *d) {
     struct rdmad_magazines *m;
 
-    sweep();
-    pthread_once(&once, make_key);
+    magazines_sweep();
+    pthread_once(&once, magazines_make_key);
     if (!have_key || pthread_setspecific(at_exit, &mine) != 0 || !(m = calloc(1, sizeof(*m))))
         return NULL;
     m->depot = d;
@@ -132,16 +132,16 @@ static struct rdmad_magazines *make(struct rdmad_depot *d) {
     return m;
 }
 
-static struct rdmad_magazines *find(struct rdmad_depot *d) {
+static struct rdmad_magazines *magazines_find(struct rdmad_depot *d) {
     for (struct rdmad_magazines *m = mine; m; m = m->mine) {
         if (m->depot_id == d->id)
             return m;
     }
-    return make(d);
+    return magazines_make(d);
 }
 
 uint64_t rdmad_magazine_take(struct rdmad_depot *d, unsigned cls) {
-    struct rdmad_magazines *m = find(d);
+    struct rdmad_magazines *m = magazines_find(d);
     uint64_t piece = RDMAD_ARENA_NONE;
 
     if (!m) {
@@ -155,7 +155,7 @@ uint64_t rdmad_magazine_take(struct rdmad_depot *d, unsigned cls) {
     pthread_mutex_lock(&m->lock);
     if (of->count == 0) {
         pthread_mutex_lock(&d->lock);
-        of->count = rdmad_spans_take(&d->spans, cls, of->piece, capacity(cls) / 2);
+        of->count = rdmad_spans_take(&d->spans, cls, of->piece, magazine_capacity(cls) / 2);
         pthread_mutex_unlock(&d->lock);
     }
     if (of->count)
@@ -165,7 +165,7 @@ uint64_t rdmad_magazine_take(struct rdmad_depot *d, unsigned cls) {
 }
 
 void rdmad_magazine_give(struct rdmad_depot *d, unsigned cls, uint64_t offset) {
-    struct rdmad_magazines *m = find(d);
+    struct rdmad_magazines *m = magazines_find(d);
 
     if (!m) {
         pthread_mutex_lock(&d->lock);
@@ -175,8 +175,8 @@ void rdmad_magazine_give(struct rdmad_depot *d, unsigned cls, uint64_t offset) {
     }
     struct magazine *of = &m->of_class[cls];
     pthread_mutex_lock(&m->lock);
-    if (of->count == capacity(cls))
-        drain(m, of, capacity(cls) / 2);
+    if (of->count == magazine_capacity(cls))
+        magazine_drain(m, of, magazine_capacity(cls) / 2);
     of->piece[of->count++] = offset;
     pthread_mutex_unlock(&m->lock);
 }
@@ -184,7 +184,7 @@ void rdmad_magazine_give(struct rdmad_depot *d, unsigned cls, uint64_t offset) {
 void rdmad_magazines_reclaim(struct rdmad_depot *d) {
     pthread_mutex_lock(&registry);
     for (struct rdmad_magazines *m = d->threads; m; m = m->next)
-        drain_all(m);
+        magazines_drain(m);
     pthread_mutex_unlock(&registry);
 }
 
@@ -196,5 +196,5 @@ void rdmad_magazines_drop(struct rdmad_depot *d) {
     }
     d->threads = NULL;
     pthread_mutex_unlock(&registry);
-    sweep();
+    magazines_sweep();
 }

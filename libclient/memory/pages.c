@@ -13,15 +13,15 @@
 #define EXACT_BINS 64u
 #define LOOK_FURTHER 32u /* candidates to compare once one fits */
 
-static unsigned bin_of(uint32_t run) {
+static unsigned pages_bin_of(uint32_t run) {
     if (run <= EXACT_BINS)
         return run - 1;
     return EXACT_BINS + (31u - (unsigned)__builtin_clz(run)) - 6u;
 }
 
-static void unlink_run(struct rdmad_pages *p, uint32_t first) {
+static void pages_unlink(struct rdmad_pages *p, uint32_t first) {
     struct rdmad_page *page = &p->page[first];
-    unsigned bin = bin_of(page->run);
+    unsigned bin = pages_bin_of(page->run);
 
     if (page->next != RDMAD_NO_PAGE)
         p->page[page->next].prev = page->prev;
@@ -33,15 +33,16 @@ static void unlink_run(struct rdmad_pages *p, uint32_t first) {
         p->used_bins[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
-static void mark(struct rdmad_pages *p, uint32_t first, uint32_t count, enum rdmad_page_kind kind) {
+static void pages_mark(struct rdmad_pages *p, uint32_t first, uint32_t count,
+                       enum rdmad_page_kind kind) {
     p->page[first].run = p->page[first + count - 1].run = count;
     p->page[first].kind = p->page[first + count - 1].kind = (uint8_t)kind;
 }
 
-static void link_run(struct rdmad_pages *p, uint32_t first, uint32_t count) {
-    unsigned bin = bin_of(count);
+static void pages_link(struct rdmad_pages *p, uint32_t first, uint32_t count) {
+    unsigned bin = pages_bin_of(count);
 
-    mark(p, first, count, RDMAD_PAGE_FREE);
+    pages_mark(p, first, count, RDMAD_PAGE_FREE);
     p->page[first].prev = RDMAD_NO_PAGE;
     p->page[first].next = p->bin[bin];
     if (p->bin[bin] != RDMAD_NO_PAGE)
@@ -85,17 +86,17 @@ uint32_t rdmad_pages_take(struct rdmad_pages *p, uint32_t count, enum rdmad_page
 
     if (count == 0 || count > p->count)
         return RDMAD_NO_PAGE;
-    for (unsigned bin = bin_of(count); first == RDMAD_NO_PAGE; bin++) {
+    for (unsigned bin = pages_bin_of(count); first == RDMAD_NO_PAGE; bin++) {
         bin = next_used_bin(p, bin);
         if (bin == RDMAD_PAGE_BINS)
             return RDMAD_NO_PAGE;
         first = best_in_bin(p, bin, count);
     }
     run = p->page[first].run;
-    unlink_run(p, first);
+    pages_unlink(p, first);
     if (run > count)
-        link_run(p, first + count, run - count);
-    mark(p, first, count, kind);
+        pages_link(p, first + count, run - count);
+    pages_mark(p, first, count, kind);
     return first;
 }
 
@@ -104,16 +105,16 @@ void rdmad_pages_give(struct rdmad_pages *p, uint32_t first, uint32_t count) {
 
     if (end < p->count && p->page[end].kind == RDMAD_PAGE_FREE) {
         uint32_t run = p->page[end].run;
-        unlink_run(p, end);
+        pages_unlink(p, end);
         count += run;
     }
     if (first > 0 && p->page[first - 1].kind == RDMAD_PAGE_FREE) {
         uint32_t run = p->page[first - 1].run;
         first -= run;
         count += run;
-        unlink_run(p, first);
+        pages_unlink(p, first);
     }
-    link_run(p, first, count);
+    pages_link(p, first, count);
 }
 
 bool rdmad_pages_init(struct rdmad_pages *p, uint32_t count) {
@@ -124,7 +125,7 @@ bool rdmad_pages_init(struct rdmad_pages *p, uint32_t count) {
     if (!p->page)
         return false;
     if (count)
-        link_run(p, 0, count);
+        pages_link(p, 0, count);
     return true;
 }
 

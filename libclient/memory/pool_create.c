@@ -7,7 +7,7 @@
  * memory goes the same way after the daemon has mapped it. What is sealed cannot be mapped writable
  * again, so everything that needs a mapping has one before.
  *
- * The descriptor that comes with the reply is checked as if it came from a stranger: a memfd of
+ * The descriptor that comes with the reply is checked as a hostile one would be: a memfd of
  * exactly the size the reply says, which nobody can shrink under us. The program's own is the
  * daemon's to judge, which needs more of it than we do.
  */
@@ -32,7 +32,7 @@
 
 #define SHOWN 4u /* holders that a refusal names */
 
-static int tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
+static int pool_tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
     struct rdmad_pool_destroy_req request = {.pool = handle};
     struct rdmad_call call = {.type = RDMAD_MSG_POOL_DESTROY,
                               .request = &request,
@@ -42,7 +42,7 @@ static int tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
     return rdmad_control_call(s, &call);
 }
 
-static int tell_ready(struct rdmad_session *s, uint64_t handle) {
+static int pool_tell_ready(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_pool_ready_req request = {.pool = handle};
     struct rdmad_call call = {
         .type = RDMAD_MSG_POOL_READY, .request = &request, .request_size = sizeof(request)};
@@ -50,7 +50,7 @@ static int tell_ready(struct rdmad_session *s, uint64_t handle) {
     return rdmad_control_call(s, &call);
 }
 
-static int make_ready(const struct rdmad_pool *pool, int fd) {
+static int pool_populate(const struct rdmad_pool *pool, int fd) {
     struct rdmad_session *s = pool->session;
 
     if (rdmad_memfd_populate(pool->base, pool->bytes, true))
@@ -59,11 +59,11 @@ static int make_ready(const struct rdmad_pool *pool, int fd) {
     if (rdmad_memfd_freeze(fd))
         return rdmad_fail_errno(s, RDMAD_E_PERM, "a pool of %zu bytes cannot be sealed",
                                 pool->bytes);
-    return tell_ready(s, pool->handle);
+    return pool_tell_ready(s, pool->handle);
 }
 
-static int set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_create_rep *reply,
-                  size_t asked) {
+static int pool_set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_create_rep *reply,
+                       size_t asked) {
     struct rdmad_session *s = pool->session;
     int rc = 0;
 
@@ -79,13 +79,13 @@ static int set_up(struct rdmad_pool *pool, int fd, const struct rdmad_pool_creat
         rc = rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for the records of a pool of %zu bytes",
                         pool->bytes);
     else
-        rc = make_ready(pool, fd);
+        rc = pool_populate(pool, fd);
     if (!rc && s->guard)
         pool->guard = rdmad_guard_new(pool);
     return rc;
 }
 
-static void unmap(struct rdmad_pool *pool) {
+static void pool_unmap(struct rdmad_pool *pool) {
     rdmad_guard_free(pool->guard);
     rdmad_deferred_dispose(&pool->holders);
     rdmad_locks_dispose(&pool->holders);
@@ -102,15 +102,15 @@ static int pool_new(rdmad_session *s, int fd, const struct rdmad_pool_create_rep
     int rc;
 
     if (!pool) {
-        tell_destroy(s, reply->pool, true);
+        pool_tell_destroy(s, reply->pool, true);
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a pool");
     }
     rdmad_object_init(&pool->object, RDMAD_KIND_POOL);
     pool->session = s;
-    rc = set_up(pool, fd, reply, asked);
+    rc = pool_set_up(pool, fd, reply, asked);
     if (rc) {
-        tell_destroy(s, reply->pool, true);
-        unmap(pool);
+        pool_tell_destroy(s, reply->pool, true);
+        pool_unmap(pool);
         free(pool);
         return rc;
     }
@@ -185,12 +185,12 @@ void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {
     rdmad_lent_pool_ends(pool);
     __atomic_add_fetch(&s->pools_destroyed, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&s->lock);
-    unmap(pool);
+    pool_unmap(pool);
     rdmad_object_keep(&pool->object, sizeof(*pool));
 }
 
 /* Takes all of the pool, so that nothing new begins, or tells who is in the way. */
-static int take_all(struct rdmad_pool *pool) {
+static int pool_take_all(struct rdmad_pool *pool) {
     char who[RDMAD_TEXT_MAX + 128], more[32] = "";
     unsigned count;
     int rc = rdmad_holders_take(pool, 0, pool->bytes, true, who, sizeof(who));
@@ -205,7 +205,7 @@ static int take_all(struct rdmad_pool *pool) {
 }
 
 /* The numbers of the session's leases on the pool; how many there are. */
-static unsigned name_leases(const struct rdmad_pool *pool, char *text, size_t size) {
+static unsigned pool_name_leases(const struct rdmad_pool *pool, char *text, size_t size) {
     unsigned count = 0;
     size_t used = 0;
 
@@ -221,9 +221,9 @@ static unsigned name_leases(const struct rdmad_pool *pool, char *text, size_t si
 }
 
 /* The daemon knows how many, the library which. */
-static int say_leases(const struct rdmad_pool *pool, int rc) {
+static int pool_fail_leased(const struct rdmad_pool *pool, int rc) {
     char which[SHOWN * 24];
-    unsigned count = name_leases(pool, which, sizeof(which));
+    unsigned count = pool_name_leases(pool, which, sizeof(which));
 
     if (count == 0)
         return rc; /* in the daemon's words */
@@ -235,15 +235,15 @@ static int say_leases(const struct rdmad_pool *pool, int rc) {
 
 int rdmad_pool_destroy(rdmad_pool *pool) {
     RDMAD_LIVE(pool, POOL);
-    int rc = pool->session->inherited ? rdmad_fail_lost(pool->session) : take_all(pool);
+    int rc = pool->session->inherited ? rdmad_fail_lost(pool->session) : pool_take_all(pool);
 
     if (rc)
         return rc;
-    rc = tell_destroy(pool->session, pool->handle, false);
+    rc = pool_tell_destroy(pool->session, pool->handle, false);
     /* With the daemon gone there is nobody left to hold it. */
     if (rc && rc != RDMAD_E_DAEMON_LOST) {
         rdmad_holders_drop(pool, 0, pool->bytes, true);
-        return rc == RDMAD_E_BUSY ? say_leases(pool, rc) : rc;
+        return rc == RDMAD_E_BUSY ? pool_fail_leased(pool, rc) : rc;
     }
     rdmad_pool_dispose(pool, __func__);
     return 0;

@@ -45,11 +45,11 @@ holder_add(struct holder_list *list, const char *format, ...) {
 }
 
 /* Where a holder's range begins, seen from the one that is asked about. */
-static char sign_of(const struct holder_list *list, uint64_t offset) {
+static char holder_sign(const struct holder_list *list, uint64_t offset) {
     return offset < list->offset ? '-' : '+';
 }
 
-static unsigned long long distance(const struct holder_list *list, uint64_t offset) {
+static unsigned long long holder_distance(const struct holder_list *list, uint64_t offset) {
     return offset < list->offset ? list->offset - offset : offset - list->offset;
 }
 
@@ -64,8 +64,8 @@ static void list_holds(const struct rdmad_holds *holds, const struct rdmad_pool 
                    "op %s of %s %llu (user_data %llu, %llu bytes at buffer%c%llu) on ring %llu",
                    rdmad_hold_opcode_name(h.opcode), rdmad_hold_object_name(h.opcode),
                    (unsigned long long)h.object, (unsigned long long)h.user_data,
-                   (unsigned long long)h.length, sign_of(list, h.offset), distance(list, h.offset),
-                   (unsigned long long)holds->ring);
+                   (unsigned long long)h.length, holder_sign(list, h.offset),
+                   holder_distance(list, h.offset), (unsigned long long)holds->ring);
     }
 }
 
@@ -75,7 +75,8 @@ static void list_locks(const struct rdmad_pool *pool, struct holder_list *list) 
         if (holder_fits(list, l->offset, l->length, l->writes))
             holder_add(list, "a %s lock (%llu bytes at buffer%c%llu) taken by thread %d",
                        l->writes ? "write" : "read", (unsigned long long)l->length,
-                       sign_of(list, l->offset), distance(list, l->offset), (int)l->thread);
+                       holder_sign(list, l->offset), holder_distance(list, l->offset),
+                       (int)l->thread);
     }
 }
 

@@ -19,7 +19,7 @@
 #include "libclient/ring/wait.h"
 
 /* Waits until nothing can touch the op's buffers. */
-static void end(struct rdmad_ring *r, uint32_t index) {
+static void cancel_and_await(struct rdmad_ring *r, uint32_t index) {
     const struct rdmad_slot *own = &r->slot[r->entries];
 
     rdmad_ring_publish_cancel(r, index);
@@ -51,7 +51,7 @@ int rdmad_ring_cancel(rdmad_ring *r, uint64_t user_data, struct rdmad_cqe *cqe) 
         if (slot->silent)
             r->silents--;
         slot->silent = false; /* its completion is asked for now */
-        end(r, index);
+        cancel_and_await(r, index);
     }
     rdmad_slot_pick(r, index);
     if (cqe) {

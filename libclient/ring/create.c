@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FD_CLIENT, FD_DAEMON, FD_DOORBELL, FD_KNOCK, FD_COUNT };
+enum { FD_CLIENT, FD_DAEMON, FD_DOORBELL, FD_WAKEUP, FD_COUNT };
 
 /* ---- the object ---------------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     r->sqe = (struct rdmad_sqe *)((char *)parts->client + RDMAD_RING_ENTRIES_OFFSET);
     r->cqe = (const struct rdmad_cqe *)((const char *)parts->daemon + RDMAD_RING_ENTRIES_OFFSET);
     r->doorbell = parts->doorbell;
-    r->knock = parts->knock;
+    r->wakeup = parts->wakeup;
     r->entries = n;
     r->cq_entries = parts->cq_entries;
     r->spin_max_ns = r->spin_ns = s->spin_ns;
@@ -81,26 +81,26 @@ void rdmad_ring_free(struct rdmad_ring *r) {
 
 /* ---- at the daemon ------------------------------------------------------------------------- */
 
-static size_t page_up(size_t bytes) {
+static size_t ring_page_up(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
     return (bytes + page - 1) & ~(page - 1);
 }
 
-static bool sound(const struct rdmad_ring_create_rep *reply, uint32_t asked) {
+static bool ring_sizes_sound(const struct rdmad_ring_create_rep *reply, uint32_t asked) {
     uint32_t sq = reply->sq_entries, cq = reply->cq_entries;
 
     return sq >= asked && sq <= RDMAD_RING_MAX_ENTRIES && (sq & (sq - 1)) == 0 && cq >= sq &&
            cq <= 2 * RDMAD_RING_MAX_ENTRIES && (cq & (cq - 1)) == 0;
 }
 
-static bool is_socket(int fd) {
+static bool fd_is_socket(int fd) {
     struct stat st;
 
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-static int tell_destroy(struct rdmad_session *s, uint64_t handle) {
+static int ring_tell_destroy(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_ring_destroy_req request = {.ring = handle};
     struct rdmad_call call = {.type = RDMAD_MSG_RING_DESTROY,
                               .request = &request,
@@ -110,7 +110,7 @@ static int tell_destroy(struct rdmad_session *s, uint64_t handle) {
     return rdmad_control_call(s, &call);
 }
 
-static int tell_ready(struct rdmad_session *s, uint64_t handle) {
+static int ring_tell_ready(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_ring_ready_req request = {.ring = handle};
     struct rdmad_call call = {
         .type = RDMAD_MSG_RING_READY, .request = &request, .request_size = sizeof(request)};
@@ -118,8 +118,8 @@ static int tell_ready(struct rdmad_session *s, uint64_t handle) {
     return rdmad_control_call(s, &call);
 }
 
-static int make_ready(struct rdmad_session *s, const struct rdmad_ring_parts *parts, void *daemon,
-                      size_t client_bytes, size_t daemon_bytes, int client_fd) {
+static int ring_populate(struct rdmad_session *s, const struct rdmad_ring_parts *parts,
+                         void *daemon, size_t client_bytes, size_t daemon_bytes, int client_fd) {
     if (rdmad_memfd_populate(parts->client, client_bytes, true) ||
         rdmad_memfd_populate(daemon, daemon_bytes, false))
         return rdmad_fail_errno(s, RDMAD_E_NOMEM,
@@ -128,24 +128,25 @@ static int make_ready(struct rdmad_session *s, const struct rdmad_ring_parts *pa
     if (rdmad_memfd_freeze(client_fd))
         return rdmad_fail_errno(s, RDMAD_E_PERM, "a ring of %u entries cannot be sealed",
                                 parts->sq_entries);
-    return tell_ready(s, parts->handle);
+    return ring_tell_ready(s, parts->handle);
 }
 
-/* Makes the ring and takes over the doorbell and the knock, or returns NULL and *rc. */
-static struct rdmad_ring *set_up(struct rdmad_session *s, const struct rdmad_ring_create_rep *reply,
-                                 uint32_t asked, const int fds[FD_COUNT], int *rc) {
-    size_t client_bytes = page_up(RDMAD_RING_CLIENT_BYTES(reply->sq_entries));
-    size_t daemon_bytes = page_up(RDMAD_RING_DAEMON_BYTES(reply->cq_entries));
+/* Makes the ring and takes over both descriptors, or returns NULL and *rc. */
+static struct rdmad_ring *ring_set_up(struct rdmad_session *s,
+                                      const struct rdmad_ring_create_rep *reply, uint32_t asked,
+                                      const int fds[FD_COUNT], int *rc) {
+    size_t client_bytes = ring_page_up(RDMAD_RING_CLIENT_BYTES(reply->sq_entries));
+    size_t daemon_bytes = ring_page_up(RDMAD_RING_DAEMON_BYTES(reply->cq_entries));
     struct rdmad_ring_parts parts = {.handle = reply->ring,
                                      .sq_entries = reply->sq_entries,
                                      .cq_entries = reply->cq_entries,
                                      .doorbell = fds[FD_DOORBELL],
-                                     .knock = fds[FD_KNOCK]};
+                                     .wakeup = fds[FD_WAKEUP]};
     struct rdmad_ring *r = NULL;
     void *daemon_memory;
 
-    if (!sound(reply, asked) || rdmad_memfd_verify(fds[FD_CLIENT], client_bytes) ||
-        rdmad_memfd_verify(fds[FD_DAEMON], daemon_bytes) || !is_socket(fds[FD_DOORBELL])) {
+    if (!ring_sizes_sound(reply, asked) || rdmad_memfd_verify(fds[FD_CLIENT], client_bytes) ||
+        rdmad_memfd_verify(fds[FD_DAEMON], daemon_bytes) || !fd_is_socket(fds[FD_DOORBELL])) {
         *rc = rdmad_fail(s, RDMAD_E_PROTOCOL,
                          "rdmad sent no sealed memory of the sizes that a ring of %u entries has",
                          reply->sq_entries);
@@ -157,7 +158,7 @@ static struct rdmad_ring *set_up(struct rdmad_session *s, const struct rdmad_rin
     if (!parts.client || !parts.daemon)
         rdmad_fail_errno(s, *rc, "cannot map a ring of %u entries", reply->sq_entries);
     else
-        *rc = make_ready(s, &parts, daemon_memory, client_bytes, daemon_bytes, fds[FD_CLIENT]);
+        *rc = ring_populate(s, &parts, daemon_memory, client_bytes, daemon_bytes, fds[FD_CLIENT]);
     if (!*rc && !(r = rdmad_ring_new(s, &parts)))
         *rc = rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring of %u entries",
                          reply->sq_entries);
@@ -191,13 +192,13 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
-    r = set_up(s, &reply, entries, fds, &rc);
+    r = ring_set_up(s, &reply, entries, fds, &rc);
     close(fds[FD_CLIENT]);
     close(fds[FD_DAEMON]);
     if (!r) {
         close(fds[FD_DOORBELL]);
-        close(fds[FD_KNOCK]);
-        tell_destroy(s, reply.ring);
+        close(fds[FD_WAKEUP]);
+        ring_tell_destroy(s, reply.ring);
         return rc;
     }
     pthread_mutex_lock(&s->lock);
@@ -235,7 +236,7 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
     rdmad_holds_remove(s, &r->holds);
     pthread_mutex_unlock(&s->lock);
     close(r->doorbell); /* also leaves the session's descriptor */
-    close(r->knock);
+    close(r->wakeup);
     munmap(r->client, r->client_bytes);
     munmap((void *)(uintptr_t)r->daemon, r->daemon_bytes);
     rdmad_ring_free(r);
@@ -245,6 +246,6 @@ void rdmad_ring_destroy(rdmad_ring *r) {
     if (!r)
         return;
     rdmad_object_end(&r->object, RDMAD_KIND_RING, r->handle, __func__);
-    tell_destroy(r->session, r->handle); /* answered when the ops have ended */
+    ring_tell_destroy(r->session, r->handle); /* answered when the ops have ended */
     rdmad_ring_dispose(r);
 }

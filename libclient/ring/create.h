@@ -13,7 +13,7 @@ struct rdmad_ring_parts {
     struct rdmad_ring_client *client;
     const struct rdmad_ring_daemon *daemon;
     uint32_t sq_entries, cq_entries;
-    int doorbell, knock;
+    int doorbell, wakeup;
 };
 
 /* A ring over parts, not yet in the session's list; NULL: out of memory. */

@@ -33,7 +33,7 @@ int rdmad_sqe_set_callback(rdmad_ring *r, struct rdmad_sqe *sqe, rdmad_callback 
     return 0;
 }
 
-static void call_first(struct rdmad_ring *r) {
+static void dispatch_first(struct rdmad_ring *r) {
     uint32_t index = r->called.first;
     const struct rdmad_cqe *outer_cqe = r->told_cqe;
     const struct rdmad_slot *outer = r->told;
@@ -78,7 +78,7 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
         count = max;
     r->calling++;
     for (; count > 0 && !r->gone && r->called.count; count--, called++)
-        call_first(r);
+        dispatch_first(r);
     if (--r->calling == 0 && r->gone)
         rdmad_ring_keep(r);
     return called;

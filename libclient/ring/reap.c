@@ -73,7 +73,7 @@ static bool check_lost_sometimes(struct rdmad_ring *r) {
 }
 
 /* Whether there are completions not taken yet, by the shared word. */
-static bool look(struct rdmad_ring *r) {
+static bool cq_look(struct rdmad_ring *r) {
     uint32_t tail = ringword_peek(&r->daemon->cq_tail);
 
     if (tail == r->cq_tail)
@@ -98,7 +98,7 @@ static bool look(struct rdmad_ring *r) {
 
 /* Nothing touches the op's memory any more, nor that of its batch's other members, whose slots are
  * free with that. */
-static void end_holds(struct rdmad_ring *r, uint32_t index) {
+static void op_end_holds(struct rdmad_ring *r, uint32_t index) {
     uint32_t member = r->slot[index].before, before;
 
     rdmad_hold_end(&r->holds, index);
@@ -111,14 +111,14 @@ static void end_holds(struct rdmad_ring *r, uint32_t index) {
 }
 
 /* The op in that slot is over. */
-static enum kind sort(struct rdmad_ring *r, uint32_t index, int status) {
+static enum kind op_sort(struct rdmad_ring *r, uint32_t index, int status) {
     struct rdmad_slot *slot = &r->slot[index];
 
     if (index == r->entries) {
         slot->state = RDMAD_SLOT_FREE;
         return FOR_NOBODY;
     }
-    end_holds(r, index);
+    op_end_holds(r, index);
     slot->state = RDMAD_SLOT_OVER;
     if (slot->silent)
         r->silents--;
@@ -133,13 +133,13 @@ static enum kind sort(struct rdmad_ring *r, uint32_t index, int status) {
     return slot->callback ? FOR_DISPATCH : FOR_PEEK;
 }
 
-static void lay_aside(struct rdmad_ring *r, uint32_t index, enum kind kind,
-                      const struct rdmad_cqe *cqe) {
+static void op_lay_aside(struct rdmad_ring *r, uint32_t index, enum kind kind,
+                         const struct rdmad_cqe *cqe) {
     r->slot[index].cqe = *cqe;
     rdmad_slot_append(r, kind == FOR_PEEK ? &r->over : &r->called, index);
 }
 
-static bool in_flight(const struct rdmad_slot *slot) {
+static bool op_in_flight(const struct rdmad_slot *slot) {
     return slot->state == RDMAD_SLOT_PUBLISHED || slot->state == RDMAD_SLOT_UNSENT;
 }
 
@@ -152,7 +152,7 @@ static uint8_t lost_outcome(const struct rdmad_slot *slot) {
                                                                           : RDMAD_UNKNOWN;
 }
 
-static void lose_op(struct rdmad_ring *r, uint32_t index) {
+static void op_lose(struct rdmad_ring *r, uint32_t index) {
     struct rdmad_slot *slot = &r->slot[index];
     struct rdmad_cqe cqe = {
         .status = RDMAD_E_DAEMON_LOST, .opcode = slot->opcode, .outcome = lost_outcome(slot)};
@@ -162,19 +162,19 @@ static void lose_op(struct rdmad_ring *r, uint32_t index) {
         if (outcome > cqe.outcome) /* they are in the order of what is known less and less */
             cqe.outcome = outcome;
     }
-    lay_aside(r, index, sort(r, index, cqe.status), &cqe);
+    op_lay_aside(r, index, op_sort(r, index, cqe.status), &cqe);
 }
 
 /* Every op in flight ends. A batch that was not complete yet ends when it is. */
-static void lose_all(struct rdmad_ring *r) {
+static void ops_lose(struct rdmad_ring *r) {
     r->slot[r->entries].state = RDMAD_SLOT_FREE;
     for (uint32_t i = 0; i < r->entries && (!r->dead || r->unsent); i++) {
-        if (!in_flight(&r->slot[i]))
+        if (!op_in_flight(&r->slot[i]))
             continue;
         if (r->slot[i].member)
             rdmad_hold_end(&r->holds, i);
         else
-            lose_op(r, i);
+            op_lose(r, i);
     }
     r->dead = true;
     r->unsent = false;
@@ -182,8 +182,8 @@ static void lose_all(struct rdmad_ring *r) {
 
 /* The reason why a lease that the daemon has forgotten had ended, if we were told. NOTIFIED names
  * one that was granted here. */
-static void explain_handle(struct rdmad_ring *r, const struct rdmad_slot *slot,
-                           struct rdmad_cqe *cqe) {
+static void cqe_explain_handle(struct rdmad_ring *r, const struct rdmad_slot *slot,
+                               struct rdmad_cqe *cqe) {
     struct rdmad_session *s = r->session;
     struct rdmad_lease *lease;
 
@@ -197,20 +197,20 @@ static void explain_handle(struct rdmad_ring *r, const struct rdmad_slot *slot,
     pthread_mutex_unlock(&s->lock);
 }
 
-static bool is_owed(const struct rdmad_ring *r, uint32_t index, uint64_t generation) {
+static bool op_is_owed(const struct rdmad_ring *r, uint32_t index, uint64_t generation) {
     return index <= r->entries && r->slot[index].state == RDMAD_SLOT_PUBLISHED &&
            !r->slot[index].member && r->slot[index].generation == generation;
 }
 
 /* The next published completion; there is one. */
-static enum kind take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t *out) {
+static enum kind cqe_take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t *out) {
     uint32_t index;
 
     *cqe = r->cqe[r->cq_head & (r->cq_entries - 1)];
     index = (uint32_t)cqe->user_data;
-    if (!is_owed(r, index, cqe->user_data >> 32)) {
+    if (!op_is_owed(r, index, cqe->user_data >> 32)) {
         rdmad_ring_lose(r, "rdmad completed an op that is not in flight; the session is closed");
-        lose_all(r);
+        ops_lose(r);
         return FOR_NOBODY;
     }
     *out = index;
@@ -218,27 +218,27 @@ static enum kind take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t *out
     if (++r->cq_head == r->cq_tail)
         rdmad_ring_publish_head(r);
     if (cqe->status == RDMAD_E_NO_LEASE && r->slot[index].object)
-        explain_handle(r, &r->slot[index], cqe);
-    return sort(r, index, cqe->status);
+        cqe_explain_handle(r, &r->slot[index], cqe);
+    return op_sort(r, index, cqe->status);
 }
 
-static bool have(struct rdmad_ring *r) {
-    return !r->dead && (r->cq_head != r->cq_tail || look(r));
+static bool cq_has(struct rdmad_ring *r) {
+    return !r->dead && (r->cq_head != r->cq_tail || cq_look(r));
 }
 
 /* Nothing is published: an old doorbell byte must not keep an event loop awake, and a daemon that
  * is gone must be noticed. True: something may have come meanwhile. */
-static bool look_closer(struct rdmad_ring *r) {
+static bool cq_look_closer(struct rdmad_ring *r) {
     bool rung = r->rung, lost;
 
     if (rung && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
     lost = check_lost_sometimes(r);
     /* After a drain, and for the last words of a daemon that is gone, look once more. */
-    if ((rung || lost) && have(r))
+    if ((rung || lost) && cq_has(r))
         return true;
     if (lost)
-        lose_all(r);
+        ops_lose(r);
     return false;
 }
 
@@ -246,16 +246,16 @@ void rdmad_ring_gather(struct rdmad_ring *r) {
     struct rdmad_cqe cqe;
     uint32_t index;
 
-    while (have(r) || look_closer(r)) {
-        enum kind kind = take(r, &cqe, &index);
+    while (cq_has(r) || cq_look_closer(r)) {
+        enum kind kind = cqe_take(r, &cqe, &index);
         if (kind != FOR_NOBODY)
-            lay_aside(r, index, kind, &cqe);
+            op_lay_aside(r, index, kind, &cqe);
     }
 }
 
 /* ---- what the program sees ----------------------------------------------------------------- */
 
-static int give(struct rdmad_ring *r, uint32_t index, const struct rdmad_cqe **cqe) {
+static int cqe_give(struct rdmad_ring *r, uint32_t index, const struct rdmad_cqe **cqe) {
     r->current_slot = index;
     r->current.user_data = r->slot[index].user_data;
     r->slot[index].state = RDMAD_SLOT_TAKEN;
@@ -264,12 +264,12 @@ static int give(struct rdmad_ring *r, uint32_t index, const struct rdmad_cqe **c
     return 0;
 }
 
-static int give_first(struct rdmad_ring *r, const struct rdmad_cqe **cqe) {
+static int cqe_give_first(struct rdmad_ring *r, const struct rdmad_cqe **cqe) {
     uint32_t index = r->over.first;
 
     rdmad_slot_take_out(r, &r->over, index);
     r->current = r->slot[index].cqe;
-    return give(r, index, cqe);
+    return cqe_give(r, index, cqe);
 }
 
 int rdmad_ring_peek(rdmad_ring *r, const struct rdmad_cqe **cqe) {
@@ -280,14 +280,14 @@ int rdmad_ring_peek(rdmad_ring *r, const struct rdmad_cqe **cqe) {
         *cqe = &r->current;
         return 0;
     }
-    while (r->over.first == RDMAD_NO_SLOT && (have(r) || look_closer(r))) {
-        enum kind kind = take(r, &r->current, &index);
+    while (r->over.first == RDMAD_NO_SLOT && (cq_has(r) || cq_look_closer(r))) {
+        enum kind kind = cqe_take(r, &r->current, &index);
         if (kind == FOR_PEEK)
-            return give(r, index, cqe);
+            return cqe_give(r, index, cqe);
         if (kind == FOR_DISPATCH)
-            lay_aside(r, index, kind, &r->current);
+            op_lay_aside(r, index, kind, &r->current);
     }
-    return r->over.first == RDMAD_NO_SLOT ? RDMAD_E_AGAIN : give_first(r, cqe);
+    return r->over.first == RDMAD_NO_SLOT ? RDMAD_E_AGAIN : cqe_give_first(r, cqe);
 }
 
 void rdmad_ring_seen(rdmad_ring *r, const struct rdmad_cqe *cqe) {
@@ -305,14 +305,14 @@ void rdmad_ring_seen(rdmad_ring *r, const struct rdmad_cqe *cqe) {
 }
 
 /* Whether a completion is there for the program to take. */
-static bool have_completion(struct rdmad_ring *r) {
+static bool cq_has_for_program(struct rdmad_ring *r) {
     return r->holding || r->over.count || r->called.count;
 }
 
 int rdmad_ring_arm(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
     rdmad_ring_gather(r);
-    if (have_completion(r))
+    if (cq_has_for_program(r))
         return RDMAD_E_AGAIN;
     if (rdmad_is_lost(r->session))
         return r->dead ? rdmad_fail_lost(r->session) : RDMAD_E_AGAIN;
@@ -323,7 +323,7 @@ int rdmad_ring_arm(rdmad_ring *r) {
     r->armed = true;
     if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
         return 0;
-    look(r);
+    cq_look(r);
     return RDMAD_E_AGAIN;
 }
 

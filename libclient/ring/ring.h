@@ -80,8 +80,8 @@ struct rdmad_ring {
     struct rdmad_sqe *sqe;
     const struct rdmad_cqe *cqe;
     size_t client_bytes, daemon_bytes;
-    int doorbell; /* the daemon rings, */
-    int knock;    /* we knock */
+    int doorbell; /* a socket, by which the daemon wakes us */
+    int wakeup;   /* an eventfd, by which we wake the daemon */
     bool watched;
     uint32_t entries, cq_entries;
 

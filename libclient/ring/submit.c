@@ -3,7 +3,7 @@
  * submit.c - submitting.
  *
  * The happy path: reserve takes a slot and a sq entry; submit writes the slot's token into each new
- * entry, publishes the tail once, and knocks if the daemon sleeps.
+ * entry, publishes the tail once, and wakes the daemon if it sleeps.
  *
  * Once the daemon is lost, what is submitted only marks its slots; reap.c completes them.
  */
@@ -73,7 +73,7 @@ int rdmad_ring_unreserve(rdmad_ring *r, struct rdmad_sqe *sqe) {
 }
 
 /* Of a batch that is complete with this entry, or of none, or in the middle of one. */
-static void seal_batch(struct rdmad_ring *r, uint32_t index, bool more) {
+static void batch_commit(struct rdmad_ring *r, uint32_t index, bool more) {
     struct rdmad_slot *slot = &r->slot[index];
 
     slot->before = r->batch;
@@ -95,13 +95,13 @@ static void seal_batch(struct rdmad_ring *r, uint32_t index, bool more) {
 
 /* What else is silent the daemon refuses: a batch's last entry speaks for it, and the completion of
  * a RECV is what it is for. */
-static bool may_be_silent(const struct rdmad_sqe *sqe) {
+static bool entry_may_be_silent(const struct rdmad_sqe *sqe) {
     return sqe->opcode >= RDMAD_OP_READ && sqe->opcode <= RDMAD_OP_SEND &&
            !(sqe->flags & RDMAD_SQE_MORE);
 }
 
 /* Moves the user's user_data from the entry to its slot and leaves a token. */
-static void seal_entry(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_state state) {
+static void entry_commit(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_state state) {
     struct rdmad_sqe *sqe = &r->sqe[at];
     uint32_t index = r->slot_of[at], target;
     struct rdmad_slot *slot = &r->slot[index];
@@ -117,7 +117,7 @@ static void seal_entry(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_state 
     slot->length = sqe->length;
     slot->opcode = sqe->opcode;
     slot->order = r->submitted++;
-    slot->silent = sqe->flags & RDMAD_SQE_SILENT && may_be_silent(sqe);
+    slot->silent = sqe->flags & RDMAD_SQE_SILENT && entry_may_be_silent(sqe);
     if (slot->silent) {
         sqe->flags &= (uint8_t)~RDMAD_SQE_SILENT; /* see ring.h */
         r->silents++;
@@ -125,13 +125,13 @@ static void seal_entry(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_state 
     slot->state = (uint8_t)state;
     slot->generation++;
     sqe->user_data = rdmad_slot_token(r, index);
-    seal_batch(r, index, sqe->flags & RDMAD_SQE_MORE);
+    batch_commit(r, index, sqe->flags & RDMAD_SQE_MORE);
 }
 
-static void publish_tail(struct rdmad_ring *r) {
+static void ring_publish_tail(struct rdmad_ring *r) {
     rdmad_ring_publish_head(r); /* or the daemon might find no room for completions */
     if (ringword_publish_and_ask(&r->client->sq_tail, r->sq_tail, &r->daemon->sq_wait))
-        eventfd_write(r->knock, 1);
+        eventfd_write(r->wakeup, 1);
 }
 
 int rdmad_ring_submit(rdmad_ring *r) {
@@ -142,20 +142,20 @@ int rdmad_ring_submit(rdmad_ring *r) {
     if (count == 0)
         return 0;
     for (uint32_t i = r->sq_tail; i != r->sq_reserved; i++)
-        seal_entry(r, i & (r->entries - 1), lost ? RDMAD_SLOT_UNSENT : RDMAD_SLOT_PUBLISHED);
+        entry_commit(r, i & (r->entries - 1), lost ? RDMAD_SLOT_UNSENT : RDMAD_SLOT_PUBLISHED);
     r->sq_tail = r->sq_reserved;
     if (lost) {
         r->unsent = true;
         return rdmad_fail_lost(r->session);
     }
-    publish_tail(r);
+    ring_publish_tail(r);
     return (int)count;
 }
 
 /* ---- all rings ----------------------------------------------------------------------------- */
 
 /* With the lock. Rings belong to other threads; their shared words are anybody's to read. */
-static bool all_taken(const struct rdmad_session *s) {
+static bool rings_all_taken(const struct rdmad_session *s) {
     for (const struct rdmad_ring *r = s->rings; r; r = r->next) {
         if ((int32_t)(ringword_peek(&r->daemon->sq_head) - r->sq_mark) < 0)
             return false;
@@ -171,7 +171,7 @@ void rdmad_rings_taken(struct rdmad_session *s) {
     for (struct rdmad_ring *r = s->rings; r; r = r->next)
         r->sq_mark = ringword_peek(&r->client->sq_tail);
     /* A session with as many ops in flight as it may have waits for some to end. */
-    while (!all_taken(s) && rdmad_monotonic_ns() < deadline_ns) {
+    while (!rings_all_taken(s) && rdmad_monotonic_ns() < deadline_ns) {
         pthread_mutex_unlock(&s->lock);
         nanosleep(&moment, NULL);
         if (rdmad_check_lost(s))
@@ -184,7 +184,7 @@ void rdmad_rings_taken(struct rdmad_session *s) {
 /* ---- the blocking cancel's entry ----------------------------------------------------------- */
 
 /* All slots being in flight, the sq may be full of entries that the daemon has not taken yet. */
-static bool sq_has_room(struct rdmad_ring *r) {
+static bool ring_sq_has_room(struct rdmad_ring *r) {
     uint32_t used = r->sq_tail - ringword_peek(&r->daemon->sq_head);
 
     if (used > r->entries)
@@ -196,7 +196,7 @@ bool rdmad_ring_publish_cancel(struct rdmad_ring *r, uint32_t target) {
     struct timespec moment = {.tv_nsec = 20000};
     struct rdmad_slot *own = &r->slot[r->entries];
 
-    while (!rdmad_is_lost(r->session) && !sq_has_room(r)) {
+    while (!rdmad_is_lost(r->session) && !ring_sq_has_room(r)) {
         nanosleep(&moment, NULL);
         rdmad_check_lost(r->session);
     }
@@ -210,6 +210,6 @@ bool rdmad_ring_publish_cancel(struct rdmad_ring *r, uint32_t target) {
                            .user_data = rdmad_slot_token(r, r->entries)};
     r->sq_reserved = r->sq_tail;
     r->expected++;
-    publish_tail(r);
+    ring_publish_tail(r);
     return true;
 }

@@ -5,7 +5,6 @@
  * A lease tells the end of its life exactly once, and only its latest renewal. The session's own
  * end is one mark.
  */
-
 #include "libclient/session/event.h"
 
 #include "libclient/base/clock.h"
@@ -43,7 +42,7 @@ static const struct {
     {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_on_handed_over},
 };
 
-static void session_ended(struct rdmad_session *s, int status, const void *body) {
+static void session_on_ended(struct rdmad_session *s, int status, const void *body) {
     struct rdmad_msg_error e;
     char text[RDMAD_TEXT_MAX + 1];
 
@@ -61,7 +60,7 @@ const char *rdmad_event_take(struct rdmad_session *s, const struct rdmad_msg_hea
     if (h->type == RDMAD_EV_SESSION_ENDED) {
         if (size != sizeof(struct rdmad_msg_error))
             return bad;
-        session_ended(s, h->status, body);
+        session_on_ended(s, h->status, body);
         return NULL;
     }
     for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++) {
@@ -75,7 +74,7 @@ const char *rdmad_event_take(struct rdmad_session *s, const struct rdmad_msg_hea
     return NULL; /* events of a later daemon are not for us */
 }
 
-static bool have_event(struct rdmad_session *s, void *unused) {
+static bool event_is_there(struct rdmad_session *s, void *unused) {
     (void)unused;
     return s->first_source || (rdmad_is_lost(s) && !s->lost_told);
 }
@@ -91,7 +90,7 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);
-    rdmad_control_wait(s, have_event, NULL, deadline);
+    rdmad_control_wait(s, event_is_there, NULL, deadline);
     if (s->first_source) {
         rdmad_event_take_first(s, &full);
     } else if (rdmad_is_lost(s) && !s->lost_told) {
@@ -113,7 +112,7 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
 /* ---- the descriptor ------------------------------------------------------------------------ */
 
 /* With the lock. */
-static int make_session_fd(struct rdmad_session *s) {
+static int session_fd_make(struct rdmad_session *s) {
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = 0;
@@ -140,7 +139,7 @@ int rdmad_session_fd(rdmad_session *s) {
     int fd;
 
     pthread_mutex_lock(&s->lock);
-    fd = s->epoll >= 0 ? 0 : make_session_fd(s);
+    fd = s->epoll >= 0 ? 0 : session_fd_make(s);
     if (fd == 0)
         fd = s->epoll;
     pthread_mutex_unlock(&s->lock);

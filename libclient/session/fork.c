@@ -15,7 +15,6 @@
  * Only the list's own lock and that of ended objects are taken around fork. The child begins with
  * fresh locks where it may need them, so it does not matter who held them in the parent.
  */
-
 #include "libclient/session/fork.h"
 
 #include "libclient/base/session.h"
@@ -28,45 +27,45 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdmad_session *sessions;
 
-static void before_fork(void) {
+static void fork_before(void) {
     pthread_mutex_lock(&lock);
     rdmad_objects_lock();
 }
 
-static void in_parent(void) {
+static void fork_in_parent(void) {
     rdmad_objects_unlock();
     pthread_mutex_unlock(&lock);
 }
 
-static void close_fd(int *fd) {
+static void fork_close(int *fd) {
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
 }
 
-static void replace(const void *memory, size_t bytes) {
+static void fork_replace_memory(const void *memory, size_t bytes) {
     (void)mmap((void *)(uintptr_t)memory, bytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 /* As if nothing had ever been published on it: what was in flight is lost. */
-static void leave_ring(struct rdmad_ring *r) {
-    close_fd(&r->doorbell);
-    close_fd(&r->knock);
-    replace(r->client, r->client_bytes);
-    replace(r->daemon, r->daemon_bytes);
+static void fork_leave_ring(struct rdmad_ring *r) {
+    fork_close(&r->doorbell);
+    fork_close(&r->wakeup);
+    fork_replace_memory(r->client, r->client_bytes);
+    fork_replace_memory(r->daemon, r->daemon_bytes);
     r->cq_head = r->cq_tail = r->cq_head_published = 0;
     r->rung = r->armed = false;
 }
 
-static void leave_session(struct rdmad_session *s) {
+static void fork_leave_session(struct rdmad_session *s) {
     pthread_mutex_init(&s->lock, NULL);
     s->inherited = true;
-    close_fd(&s->sock);
-    close_fd(&s->epoll);
-    close_fd(&s->event_fd);
+    fork_close(&s->sock);
+    fork_close(&s->epoll);
+    fork_close(&s->event_fd);
     for (struct rdmad_ring *r = s->rings; r; r = r->next)
-        leave_ring(r);
+        fork_leave_ring(r);
     s->receiving = false;
     s->calls = NULL;
     s->lost_reason = RDMAD_E_DAEMON_LOST;
@@ -75,24 +74,24 @@ static void leave_session(struct rdmad_session *s) {
     __atomic_store_n(&s->lost, RDMAD_E_DAEMON_LOST, __ATOMIC_RELEASE);
 }
 
-static void in_child(void) {
+static void fork_in_child(void) {
     struct rdmad_session *s = sessions;
 
     rdmad_objects_unlock();
     pthread_mutex_init(&lock, NULL);
     sessions = NULL;
     for (; s; s = s->next)
-        leave_session(s);
+        fork_leave_session(s);
 }
 
-static void watch_forks(void) {
-    pthread_atfork(before_fork, in_parent, in_child);
+static void fork_watch(void) {
+    pthread_atfork(fork_before, fork_in_parent, fork_in_child);
 }
 
 void rdmad_fork_add(struct rdmad_session *s) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, fork_watch);
     pthread_mutex_lock(&lock);
     s->next = sessions;
     sessions = s;

@@ -2,11 +2,10 @@
 /*
  * names.c - what is published, here or on another daemon: listed, and watched.
  *
- * A listing is asked for a page at a time, until the caller's array is full or all are there. News
- * of a watch lies in the queue of events, a record each; what rdmad_names_unwatch leaves untaken is
+ * A listing is asked for a page at a time, until the caller's array is full or all are there. The
+ * events of a watch lie in the queue, a record each; what rdmad_names_unwatch leaves untaken is
  * dropped with it. Who never takes events is dropped by the daemon in the end, not by us.
  */
-
 #include "libclient/session/names.h"
 
 #include "libclient/base/clock.h"
@@ -24,14 +23,14 @@ _Static_assert(RDMAD_NAME_KIND_LEASE == RDMAD_NAME_LEASE &&
                    RDMAD_NAME_KIND_SERVICE == RDMAD_NAME_SERVICE,
                "a name's kind is the wire's");
 
-/* ---- news ---------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------------- */
 
 struct name_event {
     struct rdmad_event_source source;
     struct rdmad_ev_name ev;
 };
 
-static void to_name(const struct rdmad_name_entry *from, struct rdmad_name *to) {
+static void name_from(const struct rdmad_name_entry *from, struct rdmad_name *to) {
     memcpy(to->name, from->name, sizeof(to->name));
     to->name[RDMAD_NAME_MAX] = '\0';
     to->kind = from->kind;
@@ -41,15 +40,15 @@ static void to_name(const struct rdmad_name_entry *from, struct rdmad_name *to) 
 }
 
 /* One of a program's array, whose elements are as far apart as its own header says. */
-static void put_name(const struct rdmad_name_entry *from, char *to, size_t size) {
+static void name_put(const struct rdmad_name_entry *from, char *to, size_t size) {
     struct rdmad_name full;
 
-    to_name(from, &full);
+    name_from(from, &full);
     memcpy(to, &size, sizeof(size));
     rdmad_sized_fill(&rdmad_sized_name, to, &full);
 }
 
-static bool take_name(struct rdmad_event_source *source, struct rdmad_event *out) {
+static bool name_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct name_event *n = RDMAD_SOURCE_OF(source, struct name_event);
 
     static const uint32_t types[] = {RDMAD_EVENT_NAME_THERE, RDMAD_EVENT_NAME_GONE,
@@ -58,7 +57,7 @@ static bool take_name(struct rdmad_event_source *source, struct rdmad_event *out
     out->type = types[n->ev.gone];
     out->reason = n->ev.reason;
     out->watch = n->ev.watch;
-    to_name(&n->ev.entry, &out->name);
+    name_from(&n->ev.entry, &out->name);
     if (n->ev.reason)
         snprintf(out->text, sizeof(out->text), "watch %llu has ended: %s; watch again",
                  (unsigned long long)n->ev.watch, rdmad_strerror(n->ev.reason));
@@ -86,16 +85,16 @@ void rdmad_names_on_event(struct rdmad_session *s, const void *body) {
         free(n);
         return;
     }
-    n->source.take = take_name;
+    n->source.take = name_take_event;
     rdmad_event_queue(s, &n->source);
 }
 
 /* Of one watch, or of all. With the lock. */
-static void drop_news(struct rdmad_session *s, bool all, uint64_t watch) {
+static void names_drop(struct rdmad_session *s, bool all, uint64_t watch) {
     for (struct rdmad_event_source *at = s->first_source, *next; at; at = next) {
         struct name_event *n = RDMAD_SOURCE_OF(at, struct name_event);
         next = at->next;
-        if (at->take != take_name || (!all && n->ev.watch != watch))
+        if (at->take != name_take_event || (!all && n->ev.watch != watch))
             continue;
         rdmad_event_unqueue(s, at);
         free(n);
@@ -103,12 +102,12 @@ static void drop_news(struct rdmad_session *s, bool all, uint64_t watch) {
 }
 
 void rdmad_names_dispose(struct rdmad_session *s) {
-    drop_news(s, true, 0);
+    names_drop(s, true, 0);
 }
 
 /* Whose names, and which of them, into a request. */
-static int copy_scope(struct rdmad_session *s, const char *where, const char *prefix,
-                      char to_where[RDMAD_URI_MAX + 1], char to_prefix[RDMAD_NAME_MAX + 1]) {
+static int names_copy_scope(struct rdmad_session *s, const char *where, const char *prefix,
+                            char to_where[RDMAD_URI_MAX + 1], char to_prefix[RDMAD_NAME_MAX + 1]) {
     int rc =
         rdmad_copy_text(s, to_where, RDMAD_URI_MAX + 1, where, "URI of the daemon", RDMAD_E_URI);
 
@@ -135,7 +134,7 @@ int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, co
     if (!rc)
         rc = rdmad_check_request(s, timeout_ms);
     if (!rc)
-        rc = copy_scope(s, where, prefix, request.where, request.prefix);
+        rc = names_copy_scope(s, where, prefix, request.where, request.prefix);
     if (!rc)
         rc = rdmad_copy_text(s, request.after, sizeof(request.after), after, "name to begin after",
                              RDMAD_E_NAME);
@@ -147,7 +146,7 @@ int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, co
             return rdmad_fail(s, RDMAD_E_PROTOCOL, "rdmad sent a listing of %u names at once",
                               reply.count);
         for (uint32_t i = 0; i < reply.count && *count < max; i++)
-            put_name(&reply.entry[i], (char *)out + (*count)++ * stride, stride);
+            name_put(&reply.entry[i], (char *)out + (*count)++ * stride, stride);
         if (!reply.more)
             break;
         memcpy(request.after, reply.entry[reply.count - 1].name, sizeof(request.after));
@@ -171,7 +170,7 @@ int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, i
 
     *watch = 0;
     if (!rc)
-        rc = copy_scope(s, where, prefix, request.where, request.prefix);
+        rc = names_copy_scope(s, where, prefix, request.where, request.prefix);
     if (!rc)
         rc = rdmad_control_call(s, &call);
     if (!rc)
@@ -189,7 +188,7 @@ int rdmad_names_unwatch(rdmad_session *s, uint64_t watch) {
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);
-    drop_news(s, false, watch);
+    names_drop(s, false, watch);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     return 0;

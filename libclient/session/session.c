@@ -7,7 +7,6 @@
  * an accident, and hangs up: the daemon ends everything that belongs to a session when its socket
  * ends, so nothing has to be waited for, and nothing can fail.
  */
-
 #include "common/runtime_dir.h"
 #include "common/uri.h"
 #include "libclient/base/clock.h"
@@ -37,7 +36,7 @@
 #define HELLO_TIMEOUT_NS UINT64_C(30000000000)
 #define MAX_SPIN_NS UINT64_C(10000000) /* whatever anybody advises */
 
-static struct rdmad_session *session_new(void) {
+static struct rdmad_session *session_alloc(void) {
     static uint64_t last_serial;
     struct rdmad_session *s = calloc(1, sizeof(*s));
     pthread_condattr_t attr;
@@ -59,7 +58,7 @@ static struct rdmad_session *session_new(void) {
 }
 
 /* A program's name as a session may have it. */
-static void clean_name(char out[RDMAD_NAME_MAX + 1], const char *name) {
+static void session_clean_name(char out[RDMAD_NAME_MAX + 1], const char *name) {
     size_t n = 0;
 
     for (; name[n] && n < RDMAD_NAME_MAX; n++) {
@@ -72,7 +71,7 @@ static void clean_name(char out[RDMAD_NAME_MAX + 1], const char *name) {
 }
 
 /* Nobody said where it is, and it is nowhere. */
-static int no_daemon_anywhere(struct rdmad_session *s, const char *path) {
+static int session_fail_nowhere(struct rdmad_session *s, const char *path) {
     char own[RDMAD_RUNTIME_DIR_MAX];
 
     if (!rdmad_user_dir(own))
@@ -87,7 +86,7 @@ static int no_daemon_anywhere(struct rdmad_session *s, const char *path) {
 }
 
 /* Sentences for the ways in which there can be no daemon. */
-static int no_daemon(struct rdmad_session *s, const char *path) {
+static int session_fail_dial(struct rdmad_session *s, const char *path) {
     switch (errno) {
     case ENOENT:
         return rdmad_fail(s, RDMAD_E_NO_DAEMON,
@@ -111,7 +110,7 @@ static int no_daemon(struct rdmad_session *s, const char *path) {
     }
 }
 
-static int connect_to_daemon(struct rdmad_session *s, const char *dir) {
+static int session_dial(struct rdmad_session *s, const char *dir) {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     struct timeval patience = {.tv_sec = 10};
     char own[RDMAD_RUNTIME_DIR_MAX];
@@ -134,12 +133,12 @@ static int connect_to_daemon(struct rdmad_session *s, const char *dir) {
     /* A full backlog would let connect wait for ever. */
     setsockopt(s->sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(s->sock, (struct sockaddr *)&sun, sizeof(sun)) < 0)
-        return anywhere && errno == ENOENT ? no_daemon_anywhere(s, sun.sun_path)
-                                           : no_daemon(s, sun.sun_path);
+        return anywhere && errno == ENOENT ? session_fail_nowhere(s, sun.sun_path)
+                                           : session_fail_dial(s, sun.sun_path);
     return 0;
 }
 
-static int hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
+static int session_hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
     struct rdmad_hello_req request = {.reserved = 0};
     struct rdmad_hello_rep reply;
     struct rdmad_call call = {.type = RDMAD_MSG_HELLO,
@@ -150,7 +149,7 @@ static int hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
                               .deadline_ns = rdmad_monotonic_ns() + HELLO_TIMEOUT_NS};
     int rc;
 
-    clean_name(request.name, name ? name : program_invocation_short_name);
+    session_clean_name(request.name, name ? name : program_invocation_short_name);
     rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
@@ -165,14 +164,14 @@ static int hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
     return 0;
 }
 
-static bool guard_asked_for(void) {
+static bool session_wants_guard(void) {
     const char *value = secure_getenv("RDMAD_GUARD");
 
     return value && *value && strcmp(value, "0") != 0;
 }
 
 /* What shows only later, or never, if it is not looked at here. */
-static int check_options(const struct rdmad_options *o) {
+static int session_check_options(const struct rdmad_options *o) {
     if (o->name && strlen(o->name) > RDMAD_NAME_MAX)
         return rdmad_fail(NULL, RDMAD_E_NAME,
                           "the session's name has %zu characters, at most %u are allowed",
@@ -190,15 +189,15 @@ static int check_options(const struct rdmad_options *o) {
     return 0;
 }
 
-static int open_session(struct rdmad_session *s, const struct rdmad_options *o) {
-    int rc = connect_to_daemon(s, o->runtime_dir);
+static int session_connect(struct rdmad_session *s, const struct rdmad_options *o) {
+    int rc = session_dial(s, o->runtime_dir);
 
     if (!rc)
-        rc = hello(s, o->name, o->spin_us);
+        rc = session_hello(s, o->name, o->spin_us);
     if (rc)
         return rc;
     s->blocking_entries = o->ring_entries ? o->ring_entries : 64;
-    s->guard = guard_asked_for();
+    s->guard = session_wants_guard();
     rc = rdmad_blocking_new(s);
     return rc ? rc : rdmad_copies_new(s);
 }
@@ -211,13 +210,13 @@ int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
     *out = NULL;
     if (rdmad_sized_read(NULL, &rdmad_sized_options, options, &o))
         return RDMAD_E_INVAL;
-    rc = check_options(&o);
+    rc = session_check_options(&o);
     if (rc)
         return rc;
-    s = session_new();
+    s = session_alloc();
     if (!s)
         return rdmad_fail(NULL, RDMAD_E_NOMEM, "out of memory for a session");
-    rc = open_session(s, &o);
+    rc = session_connect(s, &o);
     if (rc) {
         rdmad_close(s);
         return rc;

@@ -7,13 +7,13 @@
 #include "libclient/channel/service.h"
 #include "libclient/lease/lease.h"
 
-static void set(struct rdmad_session *s, void **field, void *user) {
+static void user_set(struct rdmad_session *s, void **field, void *user) {
     pthread_mutex_lock(&s->lock);
     *field = user;
     pthread_mutex_unlock(&s->lock);
 }
 
-static void *get(struct rdmad_session *s, void *const *field) {
+static void *user_get(struct rdmad_session *s, void *const *field) {
     void *user;
 
     pthread_mutex_lock(&s->lock);
@@ -24,30 +24,30 @@ static void *get(struct rdmad_session *s, void *const *field) {
 
 void rdmad_lease_set_user(rdmad_lease *lease, void *user) {
     RDMAD_LIVE(lease, LEASE);
-    set(lease->session, &lease->user, user);
+    user_set(lease->session, &lease->user, user);
 }
 
 void *rdmad_lease_get_user(const rdmad_lease *lease) {
     RDMAD_LIVE(lease, LEASE);
-    return get(lease->session, &lease->user);
+    return user_get(lease->session, &lease->user);
 }
 
 void rdmad_service_set_user(rdmad_service *service, void *user) {
     RDMAD_LIVE(service, SERVICE);
-    set(service->session, &service->user, user);
+    user_set(service->session, &service->user, user);
 }
 
 void *rdmad_service_get_user(const rdmad_service *service) {
     RDMAD_LIVE(service, SERVICE);
-    return get(service->session, &service->user);
+    return user_get(service->session, &service->user);
 }
 
 void rdmad_channel_set_user(rdmad_channel *channel, void *user) {
     RDMAD_LIVE(channel, CHANNEL);
-    set(channel->session, &channel->user, user);
+    user_set(channel->session, &channel->user, user);
 }
 
 void *rdmad_channel_get_user(const rdmad_channel *channel) {
     RDMAD_LIVE(channel, CHANNEL);
-    return get(channel->session, &channel->user);
+    return user_get(channel->session, &channel->user);
 }

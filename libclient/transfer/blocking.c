@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * blocking.c - desks: a ring each, that threads share.
+ * blocking.c - rings that threads share.
+ *
+ * One is for transfers, which end by themselves. What may wait for somebody else's program has
+ * others, which have as many users as entries at most.
  */
-
 #include "libclient/transfer/blocking.h"
 
 #include "libclient/base/error.h"
@@ -14,22 +16,22 @@
 
 #include <stdlib.h>
 
-#define PATIENT_ENTRIES 64u
+#define WAITS_ENTRIES 64u
 
-struct desk {
-    struct desk *next;
+struct call_ring {
+    struct call_ring *next;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct rdmad_ring *ring;
     bool watched;      /* some thread sleeps on the ring */
     unsigned sleepers; /* on changed */
-    unsigned users;    /* of a patient desk, under the blocking lock: at most one an entry */
+    unsigned users;    /* of one for waits, under the blocking lock: at most one an entry */
 };
 
 struct rdmad_blocking {
     pthread_mutex_t lock;
-    struct desk brief;     /* its ring is made by the first transfer */
-    struct desk *patients; /* for what may wait for ever */
+    struct call_ring transfers; /* made by the first of them */
+    struct call_ring *waits;    /* for what may wait for ever */
 };
 
 struct waiter {
@@ -40,15 +42,15 @@ struct waiter {
 
 static __thread int last_outcome;
 
-static void desk_init(struct desk *d) {
-    pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->changed, NULL);
+static void call_ring_init(struct call_ring *cr) {
+    pthread_mutex_init(&cr->lock, NULL);
+    pthread_cond_init(&cr->changed, NULL);
 }
 
 /* The ring is among the session's, and goes with them. */
-static void desk_fini(struct desk *d) {
-    pthread_cond_destroy(&d->changed);
-    pthread_mutex_destroy(&d->lock);
+static void call_ring_fini(struct call_ring *cr) {
+    pthread_cond_destroy(&cr->changed);
+    pthread_mutex_destroy(&cr->lock);
 }
 
 int rdmad_blocking_new(struct rdmad_session *s) {
@@ -57,7 +59,7 @@ int rdmad_blocking_new(struct rdmad_session *s) {
     if (!b)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
     pthread_mutex_init(&b->lock, NULL);
-    desk_init(&b->brief);
+    call_ring_init(&b->transfers);
     s->blocking = b;
     return 0;
 }
@@ -65,102 +67,102 @@ int rdmad_blocking_new(struct rdmad_session *s) {
 void rdmad_blocking_free(struct rdmad_blocking *b) {
     if (!b)
         return;
-    desk_fini(&b->brief);
-    for (struct desk *d = b->patients, *next; d; d = next) {
-        next = d->next;
-        desk_fini(d);
-        free(d);
+    call_ring_fini(&b->transfers);
+    for (struct call_ring *cr = b->waits, *next; cr; cr = next) {
+        next = cr->next;
+        call_ring_fini(cr);
+        free(cr);
     }
     pthread_mutex_destroy(&b->lock);
     free(b);
 }
 
-/* ---- which desk ---------------------------------------------------------------------------- */
+/* ---- which ring ---------------------------------------------------------------------------- */
 
-static int patient_desk(struct rdmad_session *s, struct desk **out) {
-    struct desk *d = calloc(1, sizeof(*d));
+static int waits_ring_open(struct rdmad_session *s, struct call_ring **out) {
+    struct call_ring *cr = calloc(1, sizeof(*cr));
     int rc;
 
-    if (!d)
+    if (!cr)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring");
-    rc = rdmad_ring_open(s, PATIENT_ENTRIES, false, &d->ring);
+    rc = rdmad_ring_open(s, WAITS_ENTRIES, false, &cr->ring);
     if (rc) {
-        free(d);
+        free(cr);
         return rc;
     }
-    desk_init(d);
-    d->next = s->blocking->patients;
-    s->blocking->patients = d;
-    *out = d;
+    call_ring_init(cr);
+    cr->next = s->blocking->waits;
+    s->blocking->waits = cr;
+    *out = cr;
     return 0;
 }
 
-/* One that has an entry for us; leave_desk gives it back. */
-static int find_desk(struct rdmad_session *s, bool patient, struct desk **out) {
+/* One that has an entry for us; call_ring_leave gives it back. */
+static int call_ring_find(struct rdmad_session *s, bool waits, struct call_ring **out) {
     struct rdmad_blocking *b = s->blocking;
-    struct desk *d;
+    struct call_ring *cr;
     int rc = 0;
 
-    if (!patient) {
-        *out = &b->brief;
+    if (!waits) {
+        *out = &b->transfers;
         return 0;
     }
     pthread_mutex_lock(&b->lock);
-    for (d = b->patients; d && d->users == d->ring->entries; d = d->next)
+    for (cr = b->waits; cr && cr->users == cr->ring->entries; cr = cr->next)
         ;
-    if (!d)
-        rc = patient_desk(s, &d);
-    if (d)
-        d->users++;
+    if (!cr)
+        rc = waits_ring_open(s, &cr);
+    if (cr)
+        cr->users++;
     pthread_mutex_unlock(&b->lock);
-    *out = d;
-    return d ? 0 : rc;
+    *out = cr;
+    return cr ? 0 : rc;
 }
 
-static void leave_desk(struct rdmad_session *s, struct desk *d) {
-    if (d == &s->blocking->brief)
+static void call_ring_leave(struct rdmad_session *s, struct call_ring *cr) {
+    if (cr == &s->blocking->transfers)
         return;
     pthread_mutex_lock(&s->blocking->lock);
-    d->users--;
+    cr->users--;
     pthread_mutex_unlock(&s->blocking->lock);
 }
 
-/* ---- at a desk ----------------------------------------------------------------------------- */
+/* ---- on a ring ----------------------------------------------------------------------------- */
 
 /* With the mutex: hands out what has come. */
-static void reap(struct desk *d) {
+static void call_ring_reap(struct call_ring *cr) {
     const struct rdmad_cqe *cqe;
 
-    while (rdmad_ring_peek(d->ring, &cqe) == 0) {
+    while (rdmad_ring_peek(cr->ring, &cqe) == 0) {
         struct waiter *w = (struct waiter *)(uintptr_t)cqe->user_data;
         w->cqe = *cqe;
         if (cqe->status)
-            rdmad_ring_explain(d->ring, cqe, w->text, sizeof(w->text));
+            rdmad_ring_explain(cr->ring, cqe, w->text, sizeof(w->text));
         w->done = true;
-        rdmad_ring_seen(d->ring, cqe);
+        rdmad_ring_seen(cr->ring, cqe);
     }
 }
 
 /* With the mutex, released meanwhile: until something has completed, perhaps somebody else's. */
-static void wait_for_completions(struct desk *d) {
-    if (d->watched) {
-        d->sleepers++;
-        pthread_cond_wait(&d->changed, &d->lock);
-        d->sleepers--;
+static void call_ring_wait(struct call_ring *cr) {
+    if (cr->watched) {
+        cr->sleepers++;
+        pthread_cond_wait(&cr->changed, &cr->lock);
+        cr->sleepers--;
         return;
     }
-    d->watched = true;
-    pthread_mutex_unlock(&d->lock);
-    rdmad_ring_await(d->ring, UINT64_MAX);
-    pthread_mutex_lock(&d->lock);
-    d->watched = false;
-    reap(d);
-    if (d->sleepers)
-        pthread_cond_broadcast(&d->changed);
+    cr->watched = true;
+    pthread_mutex_unlock(&cr->lock);
+    rdmad_ring_await(cr->ring, UINT64_MAX);
+    pthread_mutex_lock(&cr->lock);
+    cr->watched = false;
+    call_ring_reap(cr);
+    if (cr->sleepers)
+        pthread_cond_broadcast(&cr->changed);
 }
 
-static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, const struct rdmad_want *want,
-                   uint64_t user_data) {
+static int want_prep(struct rdmad_ring *r, struct rdmad_sqe *sqe, const struct rdmad_want *want,
+                     uint64_t user_data) {
     switch (want->opcode) {
     case RDMAD_OP_READ:
         return rdmad_prep_read(r, sqe, want->lease, want->offset, want->buffer, want->length,
@@ -186,7 +188,7 @@ static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, const struct rdm
 }
 
 /* With the mutex. RDMAD_E_AGAIN: no entry is free. */
-static int try_submit(struct rdmad_ring *r, const struct rdmad_want *want, struct waiter *w) {
+static int call_ring_submit(struct rdmad_ring *r, const struct rdmad_want *want, struct waiter *w) {
     struct rdmad_sqe *sqe;
     int rc;
 
@@ -199,7 +201,7 @@ static int try_submit(struct rdmad_ring *r, const struct rdmad_want *want, struc
         sqe = rdmad_ring_reserve(r);
         if (!sqe)
             return RDMAD_E_AGAIN;
-        rc = prepare(r, sqe, want, (uintptr_t)w);
+        rc = want_prep(r, sqe, want, (uintptr_t)w);
         if (rc) {
             rdmad_ring_take_back(r, 1);
             return rc;
@@ -214,41 +216,41 @@ static int try_submit(struct rdmad_ring *r, const struct rdmad_want *want, struc
 }
 
 /* With the mutex. */
-static int run(struct rdmad_session *s, struct desk *d, const struct rdmad_want *want,
-               struct waiter *w) {
+static int call_ring_run(struct rdmad_session *s, struct call_ring *cr,
+                         const struct rdmad_want *want, struct waiter *w) {
     int rc = 0;
 
-    if (!d->ring)
-        rc = rdmad_ring_open(s, s->blocking_entries, false, &d->ring);
+    if (!cr->ring)
+        rc = rdmad_ring_open(s, s->blocking_entries, false, &cr->ring);
     if (rc)
         return rc;
-    while ((rc = try_submit(d->ring, want, w)) == RDMAD_E_AGAIN)
-        wait_for_completions(d);
+    while ((rc = call_ring_submit(cr->ring, want, w)) == RDMAD_E_AGAIN)
+        call_ring_wait(cr);
     while (!rc && !w->done)
-        wait_for_completions(d);
+        call_ring_wait(cr);
     return rc;
 }
 
-static bool is_patient(uint8_t opcode) {
+static bool op_waits(uint8_t opcode) {
     return opcode == RDMAD_OP_RECV || opcode == RDMAD_OP_SEND || opcode == RDMAD_OP_NOTIFIED;
 }
 
 int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
                       struct rdmad_cqe *cqe) {
     struct waiter w = {.done = false};
-    struct desk *d;
+    struct call_ring *cr;
     int rc;
 
     last_outcome = RDMAD_FAILED_UNTOUCHED;
     if (s->inherited)
         return rdmad_fail_lost(s);
-    rc = find_desk(s, is_patient(want->opcode), &d);
+    rc = call_ring_find(s, op_waits(want->opcode), &cr);
     if (rc)
         return rc;
-    pthread_mutex_lock(&d->lock);
-    rc = run(s, d, want, &w);
-    pthread_mutex_unlock(&d->lock);
-    leave_desk(s, d);
+    pthread_mutex_lock(&cr->lock);
+    rc = call_ring_run(s, cr, want, &w);
+    pthread_mutex_unlock(&cr->lock);
+    call_ring_leave(s, cr);
     if (rc)
         return rc;
     last_outcome = w.cqe.outcome;
@@ -261,14 +263,14 @@ int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
 }
 
 unsigned rdmad_blocking_segments(struct rdmad_session *s) {
-    struct desk *d = &s->blocking->brief;
+    struct call_ring *cr = &s->blocking->transfers;
     unsigned count = 0;
 
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&cr->lock);
     /* Half the ring: a large batch must not wait until nobody else is there. */
-    if (d->ring || rdmad_ring_open(s, s->blocking_entries, false, &d->ring) == 0)
-        count = d->ring->entries / 2;
-    pthread_mutex_unlock(&d->lock);
+    if (cr->ring || rdmad_ring_open(s, s->blocking_entries, false, &cr->ring) == 0)
+        count = cr->ring->entries / 2;
+    pthread_mutex_unlock(&cr->lock);
     return count > RDMAD_BATCH_MAX ? RDMAD_BATCH_MAX : count;
 }
 

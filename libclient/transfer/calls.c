@@ -2,7 +2,6 @@
 /*
  * calls.c - the blocking calls: each says what it wants, blocking.c does it.
  */
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
@@ -39,7 +38,7 @@ int rdmad_read(rdmad_lease *lease, uint64_t offset, void *buffer, size_t length)
 }
 
 /* More segments than a batch may have are several batches, one after the other. */
-static int move_segments(enum rdmad_opcode opcode, rdmad_lease *lease,
+static int call_segments(enum rdmad_opcode opcode, rdmad_lease *lease,
                          const struct rdmad_segment *segments, unsigned count) {
     struct rdmad_session *s = lease->session;
     struct rdmad_want want = {.opcode = (uint8_t)opcode, .lease = lease};
@@ -64,17 +63,17 @@ static int move_segments(enum rdmad_opcode opcode, rdmad_lease *lease,
 
 int rdmad_writev(rdmad_lease *lease, const struct rdmad_segment *segments, unsigned count) {
     RDMAD_LIVE(lease, LEASE);
-    return move_segments(RDMAD_OP_WRITE, lease, segments, count);
+    return call_segments(RDMAD_OP_WRITE, lease, segments, count);
 }
 
 int rdmad_readv(rdmad_lease *lease, const struct rdmad_segment *segments, unsigned count) {
     RDMAD_LIVE(lease, LEASE);
-    return move_segments(RDMAD_OP_READ, lease, segments, count);
+    return call_segments(RDMAD_OP_READ, lease, segments, count);
 }
 
 /* ---- atomics ------------------------------------------------------------------------------- */
 
-static int atomic(const struct rdmad_want *want, uint64_t *old) {
+static int call_atomic(const struct rdmad_want *want, uint64_t *old) {
     struct rdmad_cqe cqe;
     int rc = rdmad_blocking_do(want->lease->session, want, &cqe);
 
@@ -92,7 +91,7 @@ int rdmad_cas(rdmad_lease *lease, uint64_t offset, uint64_t expected, uint64_t d
                                     .compare = expected,
                                     .swap = desired};
 
-    return atomic(&want, old);
+    return call_atomic(&want, old);
 }
 
 int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t *old) {
@@ -100,7 +99,7 @@ int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t 
     const struct rdmad_want want = {
         .opcode = RDMAD_OP_FADD, .lease = lease, .offset = offset, .swap = add};
 
-    return atomic(&want, old);
+    return call_atomic(&want, old);
 }
 
 /* ---- notifications ------------------------------------------------------------------------- */

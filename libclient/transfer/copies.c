@@ -8,7 +8,6 @@
  * one. A URI has a place of its own size, because a receive may keep it for ever; a program that
  * has all of those waiting in receives is told so.
  */
-
 #include "libclient/transfer/copies.h"
 
 #include "common/uri.h"
@@ -60,7 +59,7 @@ int rdmad_copies_new(struct rdmad_session *s) {
 }
 
 /* With the lock. */
-static int make_pool(struct rdmad_session *s, struct rdmad_copies *c) {
+static int copies_make_pool(struct rdmad_session *s, struct rdmad_copies *c) {
     int rc;
 
     if (c->pool)
@@ -79,12 +78,12 @@ static int make_pool(struct rdmad_session *s, struct rdmad_copies *c) {
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
-static int take_block(struct rdmad_session *s, char **out) {
+static int copies_take_block(struct rdmad_session *s, char **out) {
     struct rdmad_copies *c = s->copies;
     int rc;
 
     pthread_mutex_lock(&c->lock);
-    rc = make_pool(s, c);
+    rc = copies_make_pool(s, c);
     if (!rc) {
         while (c->blocks == 0)
             pthread_cond_wait(&c->changed, &c->lock);
@@ -94,7 +93,7 @@ static int take_block(struct rdmad_session *s, char **out) {
     return rc;
 }
 
-static void give_block(struct rdmad_session *s, char *block) {
+static void copies_give_block(struct rdmad_session *s, char *block) {
     struct rdmad_copies *c = s->copies;
 
     pthread_mutex_lock(&c->lock);
@@ -111,7 +110,7 @@ int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data, size
     int rc;
 
     rdmad_blocking_untouched();
-    rc = take_block(lease->session, &block);
+    rc = copies_take_block(lease->session, &block);
     if (rc)
         return rc;
     do {
@@ -123,7 +122,7 @@ int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data, size
             rdmad_blocking_part_done();
         done += n;
     } while (!rc && done < length);
-    give_block(lease->session, block);
+    copies_give_block(lease->session, block);
     return rc;
 }
 
@@ -134,7 +133,7 @@ int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t leng
     int rc;
 
     rdmad_blocking_untouched();
-    rc = take_block(lease->session, &block);
+    rc = copies_take_block(lease->session, &block);
     if (rc)
         return rc;
     do {
@@ -146,18 +145,18 @@ int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t leng
             rdmad_blocking_part_done();
         done += n;
     } while (!rc && done < length);
-    give_block(lease->session, block);
+    copies_give_block(lease->session, block);
     return rc;
 }
 
 /* ---- URIs as messages ---------------------------------------------------------------------- */
 
-static int take_place(struct rdmad_session *s, char **out) {
+static int copies_take_place(struct rdmad_session *s, char **out) {
     struct rdmad_copies *c = s->copies;
     int rc;
 
     pthread_mutex_lock(&c->lock);
-    rc = make_pool(s, c);
+    rc = copies_make_pool(s, c);
     if (!rc && c->places == 0)
         rc = rdmad_fail(s, RDMAD_E_LIMIT,
                         "%u leases are being sent or received on this session at once, and there "
@@ -169,7 +168,7 @@ static int take_place(struct rdmad_session *s, char **out) {
     return rc;
 }
 
-static void give_place(struct rdmad_session *s, char *place) {
+static void copies_give_place(struct rdmad_session *s, char *place) {
     pthread_mutex_lock(&s->copies->lock);
     s->copies->free_place[s->copies->places++] = place;
     pthread_mutex_unlock(&s->copies->lock);
@@ -190,19 +189,19 @@ int rdmad_send_lease(rdmad_channel *channel, const char *uri) {
     if (!rc && (why = rdmad_uri_parse(copy, &parsed)))
         rc = rdmad_fail(s, RDMAD_E_URI, "malformed lease URI: %s", why);
     if (!rc)
-        rc = take_place(s, &place);
+        rc = copies_take_place(s, &place);
     if (rc)
         return rc;
     want.buffer = memcpy(place, copy, sizeof(copy));
     want.length = strlen(copy);
     rc = rdmad_blocking_do(s, &want, NULL);
-    give_place(s, place);
+    copies_give_place(s, place);
     return rc;
 }
 
 /* What the message is, as a string; a message is bytes of somebody else's. */
-static int read_uri(struct rdmad_session *s, const struct rdmad_cqe *cqe, const char *place,
-                    char uri[PLACE_BYTES]) {
+static int copies_read_uri(struct rdmad_session *s, const struct rdmad_cqe *cqe, const char *place,
+                           char uri[PLACE_BYTES]) {
     if (!(cqe->flags & RDMAD_CQE_LEASE))
         return rdmad_fail(s, RDMAD_E_PROTOCOL,
                           "the message of %llu bytes is no lease (rdmad_send_lease sends one): "
@@ -231,13 +230,13 @@ int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out) 
     rdmad_blocking_untouched();
     rc = rdmad_check_wait(s, timeout_ms);
     if (!rc)
-        rc = take_place(s, &place);
+        rc = copies_take_place(s, &place);
     if (rc)
         return rc;
     want.buffer = place;
     rc = rdmad_blocking_do(s, &want, &cqe);
     if (!rc)
-        rc = read_uri(s, &cqe, place, uri);
-    give_place(s, place);
+        rc = copies_read_uri(s, &cqe, place, uri);
+    copies_give_place(s, place);
     return rc ? rc : rdmad_lease_attach(s, uri, 0, out);
 }

@@ -3,7 +3,6 @@
  * explain.c - a completion in full words: what was asked, of which lease or on which channel, why
  * it failed, and what became of the target.
  */
-
 #include "common/errors.h"
 #include "libclient/base/clock.h"
 #include "libclient/channel/channel.h"
@@ -19,9 +18,10 @@ struct sentence {
     size_t size, used;
 };
 
-static void say(struct sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void sentence_add(struct sentence *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void say(struct sentence *s, const char *format, ...) {
+static void sentence_add(struct sentence *s, const char *format, ...) {
     va_list ap;
     int n;
 
@@ -53,7 +53,7 @@ static const struct op_words op_words[RDMAD_OP_COUNT] = {
     [RDMAD_OP_CANCEL] = {"cancel", NULL, NULL, false},
 };
 
-static const struct op_words *words_of(const struct rdmad_cqe *cqe) {
+static const struct op_words *op_words_of(const struct rdmad_cqe *cqe) {
     static const struct op_words unknown = {"op", "to", "the target", true};
 
     return cqe->opcode < RDMAD_OP_COUNT ? &op_words[cqe->opcode] : &unknown;
@@ -75,7 +75,7 @@ struct known {
     char ended[RDMAD_TEXT_MAX + 1]; /* how the channel did, if it has */
 };
 
-static void know_channel(const struct rdmad_ring *r, uint64_t handle, struct known *k) {
+static void explain_know_channel(const struct rdmad_ring *r, uint64_t handle, struct known *k) {
     const struct rdmad_channel *c;
 
     k->id = handle;
@@ -91,8 +91,8 @@ static void know_channel(const struct rdmad_ring *r, uint64_t handle, struct kno
     pthread_mutex_unlock(&r->session->lock);
 }
 
-static struct known know(const struct rdmad_ring *r, const struct rdmad_cqe *cqe,
-                         const struct rdmad_slot *slot) {
+static struct known explain_know(const struct rdmad_ring *r, const struct rdmad_cqe *cqe,
+                                 const struct rdmad_slot *slot) {
     struct known k = {.id = cqe->flags & RDMAD_CQE_IMM ? 0 : cqe->lease_id};
     uint64_t now = rdmad_boottime_ns(), end = 0;
     struct rdmad_lease *lease;
@@ -100,7 +100,7 @@ static struct known know(const struct rdmad_ring *r, const struct rdmad_cqe *cqe
     if (!slot || !slot->object)
         return k;
     if (is_message(slot->opcode)) {
-        know_channel(r, slot->object, &k);
+        explain_know_channel(r, slot->object, &k);
         return k;
     }
     pthread_mutex_lock(&r->session->lock);
@@ -119,46 +119,47 @@ static struct known know(const struct rdmad_ring *r, const struct rdmad_cqe *cqe
     return k;
 }
 
-static void say_op(struct sentence *s, const struct rdmad_cqe *cqe, const struct rdmad_slot *slot,
-                   const struct known *k) {
-    const struct op_words *w = words_of(cqe);
+static void explain_op(struct sentence *s, const struct rdmad_cqe *cqe,
+                       const struct rdmad_slot *slot, const struct known *k) {
+    const struct op_words *w = op_words_of(cqe);
     bool batch = slot && slot->members > 1;
 
     if (batch)
-        say(s, "batch of %u ops, the last a ", slot->members);
-    say(s, "%s", w->name);
+        sentence_add(s, "batch of %u ops, the last a ", slot->members);
+    sentence_add(s, "%s", w->name);
     if (!w->preposition)
         return;
     if (slot && w->bytes)
-        say(s, " of %llu bytes", (unsigned long long)slot->length);
+        sentence_add(s, " of %llu bytes", (unsigned long long)slot->length);
     if (k->id && is_message(cqe->opcode)) {
-        say(s, " on channel %llu", (unsigned long long)k->id);
+        sentence_add(s, " on channel %llu", (unsigned long long)k->id);
         if (k->node[0])
-            say(s, " %s node %s", w->preposition, k->node);
+            sentence_add(s, " %s node %s", w->preposition, k->node);
     } else if (k->id) {
-        say(s, " %s lease %llu", w->preposition, (unsigned long long)k->id);
+        sentence_add(s, " %s lease %llu", w->preposition, (unsigned long long)k->id);
     }
     if (batch)
-        say(s, ",");
+        sentence_add(s, ",");
 }
 
 /* Of the two ranges of an op, the one that does not fit. */
-static void say_range(struct sentence *s, const struct rdmad_slot *slot, const struct known *k) {
+static void explain_range(struct sentence *s, const struct rdmad_slot *slot,
+                          const struct known *k) {
     bool message = is_message(slot->opcode);
     uint64_t end;
 
     if (message && slot->length > k->length)
-        say(s, " (a message on this channel has at most %llu bytes)",
-            (unsigned long long)k->length);
+        sentence_add(s, " (a message on this channel has at most %llu bytes)",
+                     (unsigned long long)k->length);
     else if (!message &&
              (__builtin_add_overflow(slot->lease_offset, slot->length, &end) || end > k->length))
-        say(s, " (offset %llu in a lease of %llu bytes)", (unsigned long long)slot->lease_offset,
-            (unsigned long long)k->length);
+        sentence_add(s, " (offset %llu in a lease of %llu bytes)",
+                     (unsigned long long)slot->lease_offset, (unsigned long long)k->length);
     else
-        say(s, " (the buffer reaches beyond its pool)");
+        sentence_add(s, " (the buffer reaches beyond its pool)");
 }
 
-static void say_rights(struct sentence *s, uint32_t rights) {
+static void explain_rights(struct sentence *s, uint32_t rights) {
     static const char *const name[] = {"READ", "WRITE", "ATOMIC", "DELEGATE"};
     const char *before = " (it grants ";
 
@@ -168,14 +169,14 @@ static void say_rights(struct sentence *s, uint32_t rights) {
     for (unsigned i = 0; i < sizeof(name) / sizeof(*name); i++) {
         if (!(rights & 1u << i))
             continue;
-        say(s, "%s%s", before, name[i]);
+        sentence_add(s, "%s%s", before, name[i]);
         before = ", ";
     }
-    say(s, ")");
+    sentence_add(s, ")");
 }
 
 /* Only what waits for somebody else has a limit that others can use up. */
-static void say_limit(struct sentence *s, const struct rdmad_cqe *cqe) {
+static void explain_limit(struct sentence *s, const struct rdmad_cqe *cqe) {
     static const char *const whose[] = {
         [RDMAD_LIMIT_SESSION] = "this session has as many receives and waits for notifications "
                                 "posted as it may (limits.waits_per_session)",
@@ -189,22 +190,23 @@ static void say_limit(struct sentence *s, const struct rdmad_cqe *cqe) {
     if (cqe->opcode != RDMAD_OP_RECV && cqe->opcode != RDMAD_OP_NOTIFIED)
         return;
     if (cqe->lease_id >= RDMAD_LIMIT_SESSION && cqe->lease_id <= RDMAD_LIMIT_DAEMON)
-        say(s, ": %s; cancel some, or have the limit raised", whose[cqe->lease_id]);
+        sentence_add(s, ": %s; cancel some, or have the limit raised", whose[cqe->lease_id]);
 }
 
 /* What the daemon could not find, which knows it by number alone. */
-static void say_missing(struct sentence *s, const struct rdmad_cqe *cqe, const struct known *k) {
+static void explain_missing(struct sentence *s, const struct rdmad_cqe *cqe,
+                            const struct known *k) {
     if (cqe->opcode == RDMAD_OP_CANCEL)
-        say(s, ": no op with that user_data is in flight on the ring");
+        sentence_add(s, ": no op with that user_data is in flight on the ring");
     else if (is_message(cqe->opcode) && !k->found)
-        say(s, ": the channel was closed here before rdmad took the op");
+        sentence_add(s, ": the channel was closed here before rdmad took the op");
     else
-        say(s, ": the buffer's pool was destroyed before rdmad took the op");
+        sentence_add(s, ": the buffer's pool was destroyed before rdmad took the op");
 }
 
-static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struct rdmad_slot *slot,
-                    const struct known *k) {
-    say(s, " failed: %s", rdmad_error_text(cqe->status));
+static void explain_why(struct sentence *s, const struct rdmad_cqe *cqe,
+                        const struct rdmad_slot *slot, const struct known *k) {
+    sentence_add(s, " failed: %s", rdmad_error_text(cqe->status));
     switch (cqe->status) {
     case RDMAD_E_LEASE_EXPIRED:
     case RDMAD_E_LEASE_REVOKED:
@@ -212,62 +214,63 @@ static void say_why(struct sentence *s, const struct rdmad_cqe *cqe, const struc
     case RDMAD_E_LEASE_ORPHANED:
     case RDMAD_E_LEASE_ADMIN:
         if (k->ended_ago_ns)
-            say(s, " %llu ms ago", (unsigned long long)(k->ended_ago_ns / 1000000u));
-        say(s, cqe->opcode == RDMAD_OP_NOTIFIED ? "; grant a new one" : "; attach to a new one");
+            sentence_add(s, " %llu ms ago", (unsigned long long)(k->ended_ago_ns / 1000000u));
+        sentence_add(s, cqe->opcode == RDMAD_OP_NOTIFIED ? "; grant a new one"
+                                                         : "; attach to a new one");
         break;
     case RDMAD_E_RANGE:
         if (slot && slot->members == 1 && k->found)
-            say_range(s, slot, k);
+            explain_range(s, slot, k);
         break;
     case RDMAD_E_RIGHTS:
         if (k->found)
-            say_rights(s, k->rights);
+            explain_rights(s, k->rights);
         break;
     case RDMAD_E_OPCODE:
         if (slot && slot->members > 1)
-            say(s, " (one of its entries was reserved and not prepared)");
+            sentence_add(s, " (one of its entries was reserved and not prepared)");
         break;
     case RDMAD_E_HANDLE:
-        say_missing(s, cqe, k);
+        explain_missing(s, cqe, k);
         break;
     case RDMAD_E_NO_LEASE:
         if (!k->found)
-            say(s, ": it was freed here before rdmad took the op");
+            sentence_add(s, ": it was freed here before rdmad took the op");
         break;
     case RDMAD_E_CANCELED:
     case RDMAD_E_CLOSED:
         if (is_message(cqe->opcode) && k->ended[0])
-            say(s, ": %s", k->ended);
+            sentence_add(s, ": %s", k->ended);
         break;
     case RDMAD_E_NO_WAITER:
-        say(s, "%s",
-            k->requested ? " (it was requested of a service, whose owner is told by "
-                           "rdmad_lease_hand_over; until then, send a message)"
-                         : "; try again when its owner has taken some");
+        sentence_add(s, "%s",
+                     k->requested ? " (it was requested of a service, whose owner is told by "
+                                    "rdmad_lease_hand_over; until then, send a message)"
+                                  : "; try again when its owner has taken some");
         break;
     case RDMAD_E_LIMIT:
-        say_limit(s, cqe);
+        explain_limit(s, cqe);
         break;
     case RDMAD_E_TOO_SMALL:
         if (cqe->opcode == RDMAD_OP_RECV && slot && cqe->bytes > slot->length)
-            say(s, " of %llu bytes", (unsigned long long)cqe->bytes);
+            sentence_add(s, " of %llu bytes", (unsigned long long)cqe->bytes);
         break;
     default:
         break;
     }
 }
 
-static void say_outcome(struct sentence *s, const struct rdmad_cqe *cqe) {
-    const char *target = words_of(cqe)->target;
+static void explain_outcome(struct sentence *s, const struct rdmad_cqe *cqe) {
+    const char *target = op_words_of(cqe)->target;
 
     if (!target)
         return;
     if (cqe->outcome == RDMAD_FAILED_UNTOUCHED)
-        say(s, "; nothing was changed");
+        sentence_add(s, "; nothing was changed");
     else if (cqe->outcome == RDMAD_FAILED_PARTIAL)
-        say(s, "; %s may be partly written", target);
+        sentence_add(s, "; %s may be partly written", target);
     else if (cqe->outcome == RDMAD_UNKNOWN)
-        say(s, "; whether it was done cannot be known");
+        sentence_add(s, "; whether it was done cannot be known");
 }
 
 static const struct rdmad_slot *slot_of_cqe(const struct rdmad_ring *r,
@@ -280,22 +283,23 @@ static const struct rdmad_slot *slot_of_cqe(const struct rdmad_ring *r,
 void rdmad_ring_explain(const rdmad_ring *r, const struct rdmad_cqe *cqe, char *buf, size_t size) {
     RDMAD_LIVE(r, RING);
     const struct rdmad_slot *slot = slot_of_cqe(r, cqe);
-    struct known k = know(r, cqe, slot);
+    struct known k = explain_know(r, cqe, slot);
     struct sentence s = {.buf = buf, .size = size};
 
     if (size == 0)
         return;
     buf[0] = '\0';
     if (cqe->status == RDMAD_E_OPCODE && cqe->opcode == UINT8_MAX) {
-        say(&s, "an entry was submitted that was reserved and not prepared, or whose prep failed; "
+        sentence_add(
+            &s, "an entry was submitted that was reserved and not prepared, or whose prep failed; "
                 "nothing was changed: give such an entry back with rdmad_ring_unreserve");
         return;
     }
-    say_op(&s, cqe, slot, &k);
+    explain_op(&s, cqe, slot, &k);
     if (cqe->status == 0) {
-        say(&s, " done");
+        sentence_add(&s, " done");
         return;
     }
-    say_why(&s, cqe, slot, &k);
-    say_outcome(&s, cqe);
+    explain_why(&s, cqe, slot, &k);
+    explain_outcome(&s, cqe);
 }

@@ -10,7 +10,6 @@
  * An entry whose prep failed holds nothing and keeps the opcode that the daemon refuses. An entry
  * may be prepared again, as something else; what it said before is gone then.
  */
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/channel/channel.h"
@@ -28,17 +27,17 @@ struct memory {
     bool filled; /* by the op; else it is read */
 };
 
-static bool hint_fits(const struct rdmad_ring *r, const void *buffer) {
+static bool prep_hint_fits(const struct rdmad_ring *r, const void *buffer) {
     return (uintptr_t)buffer - (uintptr_t)r->hint.base < r->hint.bytes &&
            r->hint.pools_destroyed ==
                __atomic_load_n(&r->session->pools_destroyed, __ATOMIC_ACQUIRE);
 }
 
-static bool find_pool(struct rdmad_ring *r, const void *buffer) {
+static bool prep_find_pool(struct rdmad_ring *r, const void *buffer) {
     struct rdmad_session *s = r->session;
     struct rdmad_pool *pool;
 
-    if (hint_fits(r, buffer))
+    if (prep_hint_fits(r, buffer))
         return true;
     pthread_mutex_lock(&s->lock);
     pool = rdmad_pool_of(s, buffer);
@@ -54,7 +53,7 @@ static bool find_pool(struct rdmad_ring *r, const void *buffer) {
 }
 
 /* Nothing of what the entry said before stays. */
-static int begin(struct rdmad_ring *r, struct rdmad_sqe *sqe, uint64_t user_data) {
+static int prep_begin(struct rdmad_ring *r, struct rdmad_sqe *sqe, uint64_t user_data) {
     if (!rdmad_is_reserved(r, sqe))
         return rdmad_fail_entry(r, sqe);
     if (sqe->opcode != UINT8_MAX) {
@@ -67,11 +66,11 @@ static int begin(struct rdmad_ring *r, struct rdmad_sqe *sqe, uint64_t user_data
 }
 
 /* Names memory in the entry, and holds it; number is its lease's or channel's, for a refusal. */
-static int set_memory(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
-                      uint64_t number, const struct memory *m) {
+static int prep_memory(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+                       uint64_t number, const struct memory *m) {
     int rc;
 
-    if (!find_pool(r, m->at))
+    if (!prep_find_pool(r, m->at))
         return rdmad_fail(r->session, RDMAD_E_RANGE,
                           "%p lies in no pool of this session: transfers need memory that "
                           "rdmad_alloc gave out",
@@ -88,7 +87,7 @@ static int set_memory(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_op
 
 /* ---- leases -------------------------------------------------------------------------------- */
 
-static int bad_lease(const struct rdmad_ring *r, const struct rdmad_lease *lease) {
+static int prep_fail_lease(const struct rdmad_ring *r, const struct rdmad_lease *lease) {
     return rdmad_fail(r->session, RDMAD_E_INVAL,
                       rdmad_lease_is_own(lease)
                           ? "lease %llu is this session's own grant: its memory is at "
@@ -98,17 +97,17 @@ static int bad_lease(const struct rdmad_ring *r, const struct rdmad_lease *lease
 }
 
 /* memory may be NULL. */
-static int prepare(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
-                   const struct rdmad_lease *lease, uint64_t offset, const struct memory *memory,
-                   uint64_t user_data) {
-    int rc = begin(r, sqe, user_data);
+static int prep_on_lease(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+                         const struct rdmad_lease *lease, uint64_t offset,
+                         const struct memory *memory, uint64_t user_data) {
+    int rc = prep_begin(r, sqe, user_data);
 
     if (rc)
         return rc;
     if (rdmad_lease_is_own(lease) || lease->session != r->session)
-        return bad_lease(r, lease);
+        return prep_fail_lease(r, lease);
     if (memory) {
-        rc = set_memory(r, sqe, opcode, lease->id, memory);
+        rc = prep_memory(r, sqe, opcode, lease->id, memory);
         if (rc)
             return rc;
     }
@@ -124,7 +123,7 @@ int rdmad_prep_write(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease
     RDMAD_LIVE(lease, LEASE);
     const struct memory m = {.at = buffer, .length = length};
 
-    return prepare(ring, sqe, RDMAD_OP_WRITE, lease, offset, &m, user_data);
+    return prep_on_lease(ring, sqe, RDMAD_OP_WRITE, lease, offset, &m, user_data);
 }
 
 int rdmad_prep_read(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, uint64_t offset,
@@ -133,7 +132,7 @@ int rdmad_prep_read(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
     RDMAD_LIVE(lease, LEASE);
     const struct memory m = {.at = buffer, .length = length, .filled = true};
 
-    return prepare(ring, sqe, RDMAD_OP_READ, lease, offset, &m, user_data);
+    return prep_on_lease(ring, sqe, RDMAD_OP_READ, lease, offset, &m, user_data);
 }
 
 int rdmad_prep_write_notify(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
@@ -142,8 +141,8 @@ int rdmad_prep_write_notify(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease
     RDMAD_LIVE(ring, RING);
     RDMAD_LIVE(lease, LEASE);
     const struct memory m = {.at = buffer, .length = length};
-    int rc =
-        prepare(ring, sqe, RDMAD_OP_NOTIFY, lease, offset, length || buffer ? &m : NULL, user_data);
+    int rc = prep_on_lease(ring, sqe, RDMAD_OP_NOTIFY, lease, offset, length || buffer ? &m : NULL,
+                           user_data);
 
     if (!rc)
         sqe->imm = imm;
@@ -154,7 +153,7 @@ int rdmad_prep_cas(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, 
                    uint64_t expected, uint64_t desired, uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
     RDMAD_LIVE(lease, LEASE);
-    int rc = prepare(ring, sqe, RDMAD_OP_CAS, lease, offset, NULL, user_data);
+    int rc = prep_on_lease(ring, sqe, RDMAD_OP_CAS, lease, offset, NULL, user_data);
 
     if (rc)
         return rc;
@@ -168,7 +167,7 @@ int rdmad_prep_fetch_add(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *l
                          uint64_t offset, uint64_t add, uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
     RDMAD_LIVE(lease, LEASE);
-    int rc = prepare(ring, sqe, RDMAD_OP_FADD, lease, offset, NULL, user_data);
+    int rc = prep_on_lease(ring, sqe, RDMAD_OP_FADD, lease, offset, NULL, user_data);
 
     if (rc)
         return rc;
@@ -181,7 +180,7 @@ int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *le
                         uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
     RDMAD_LIVE(lease, LEASE);
-    int rc = begin(ring, sqe, user_data);
+    int rc = prep_begin(ring, sqe, user_data);
 
     if (rc)
         return rc;
@@ -197,10 +196,10 @@ int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *le
 
 /* ---- channels ------------------------------------------------------------------------------ */
 
-static int prepare_message(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+static int prep_on_channel(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
                            const struct rdmad_channel *channel, const struct memory *memory,
                            uint64_t user_data) {
-    int rc = begin(r, sqe, user_data);
+    int rc = prep_begin(r, sqe, user_data);
 
     if (rc)
         return rc;
@@ -208,7 +207,7 @@ static int prepare_message(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdm
         return rdmad_fail(r->session, RDMAD_E_INVAL,
                           "channel %llu belongs to another session than the ring",
                           (unsigned long long)channel->handle);
-    rc = set_memory(r, sqe, opcode, channel->handle, memory);
+    rc = prep_memory(r, sqe, opcode, channel->handle, memory);
     if (rc)
         return rc;
     sqe->opcode = (uint8_t)opcode;
@@ -222,7 +221,7 @@ int rdmad_prep_send(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *chan
     RDMAD_LIVE(channel, CHANNEL);
     const struct memory m = {.at = buffer, .length = length};
 
-    return prepare_message(ring, sqe, RDMAD_OP_SEND, channel, &m, user_data);
+    return prep_on_channel(ring, sqe, RDMAD_OP_SEND, channel, &m, user_data);
 }
 
 int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *channel, void *buffer,
@@ -231,14 +230,14 @@ int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *chan
     RDMAD_LIVE(channel, CHANNEL);
     const struct memory m = {.at = buffer, .length = size, .filled = true};
 
-    return prepare_message(ring, sqe, RDMAD_OP_RECV, channel, &m, user_data);
+    return prep_on_channel(ring, sqe, RDMAD_OP_RECV, channel, &m, user_data);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
 int rdmad_prep_nop(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
-    int rc = begin(ring, sqe, user_data);
+    int rc = prep_begin(ring, sqe, user_data);
 
     if (!rc)
         sqe->opcode = RDMAD_OP_NOP;
@@ -248,7 +247,7 @@ int rdmad_prep_nop(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t user_data) 
 int rdmad_prep_cancel(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t target,
                       uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
-    int rc = begin(ring, sqe, user_data);
+    int rc = prep_begin(ring, sqe, user_data);
 
     if (rc)
         return rc;
@@ -258,7 +257,7 @@ int rdmad_prep_cancel(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t target,
 }
 
 /* These are not told the ring, and return nothing. */
-static void no_null(const struct rdmad_sqe *sqe, const char *call) {
+static void prep_no_null(const struct rdmad_sqe *sqe, const char *call) {
     if (sqe)
         return;
     fprintf(stderr, "rdmad misuse: %s: the entry is NULL: rdmad_ring_reserve had none free\n",
@@ -267,18 +266,18 @@ static void no_null(const struct rdmad_sqe *sqe, const char *call) {
 }
 
 void rdmad_sqe_set_imm(struct rdmad_sqe *sqe, uint32_t imm) {
-    no_null(sqe, __func__);
+    prep_no_null(sqe, __func__);
     sqe->imm = imm;
     sqe->flags |= RDMAD_SQE_IMM;
 }
 
 void rdmad_sqe_set_flags(struct rdmad_sqe *sqe, unsigned flags) {
-    no_null(sqe, __func__);
+    prep_no_null(sqe, __func__);
     /* What is no flag must not look like one: the daemon refuses the entry. */
     sqe->flags |= (uint8_t)(flags > UINT8_MAX ? ~RDMAD_SQE_FLAGS : flags);
 }
 
 void rdmad_sqe_set_deadline(struct rdmad_sqe *sqe, uint64_t timeout_ms) {
-    no_null(sqe, __func__);
+    prep_no_null(sqe, __func__);
     sqe->timeout_ns = rdmad_ms_to_ns(timeout_ms);
 }

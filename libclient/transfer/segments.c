@@ -10,8 +10,8 @@
 #include "libclient/ring/slots.h"
 #include "libclient/ring/submit.h"
 
-static int prepare(struct rdmad_ring *r, enum rdmad_opcode opcode, struct rdmad_lease *lease,
-                   const struct rdmad_segment *segment, bool last, uint64_t user_data) {
+static int segment_prep(struct rdmad_ring *r, enum rdmad_opcode opcode, struct rdmad_lease *lease,
+                        const struct rdmad_segment *segment, bool last, uint64_t user_data) {
     struct rdmad_sqe *sqe = rdmad_ring_reserve(r);
     int rc;
 
@@ -38,7 +38,7 @@ int rdmad_ring_batch(struct rdmad_ring *r, enum rdmad_opcode opcode, struct rdma
     if (r->free_slots < count)
         return RDMAD_E_AGAIN;
     for (unsigned i = 0; i < count; i++) {
-        int rc = prepare(r, opcode, lease, &segments[i], i + 1 == count, user_data);
+        int rc = segment_prep(r, opcode, lease, &segments[i], i + 1 == count, user_data);
         if (rc) {
             rdmad_ring_take_back(r, i + 1);
             return rc;

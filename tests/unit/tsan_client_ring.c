@@ -143,7 +143,7 @@ int main(void) {
                                      .sq_entries = ENTRIES,
                                      .cq_entries = 2 * ENTRIES,
                                      .doorbell = bell[0],
-                                     .knock = knock};
+                                     .wakeup = knock};
     struct side side = {.doorbell = bell[1], .knock = knock, .seed = 1};
     struct rdmad_ring *r = rdmad_ring_new(&session, &parts);
     pthread_create(&daemon, NULL, daemon_side, &side);
