@@ -16,7 +16,14 @@ rules() {
     cat <<'TABLE'
 include/rdmad           -
 common                  -
-libclient               common/
+libclient/base          common/
+libclient/control       common/ libclient/base/
+libclient/memory        common/ libclient/base/ libclient/control/
+libclient/lease         common/ libclient/base/ libclient/control/ libclient/memory/
+libclient/ring          common/ libclient/base/ libclient/control/ libclient/memory/ libclient/lease/
+libclient/channel       common/ libclient/base/ libclient/control/ libclient/memory/ libclient/ring/
+libclient/transfer      common/ libclient/base/ libclient/control/ libclient/memory/ libclient/lease/ libclient/ring/ libclient/channel/
+libclient/session       common/ libclient/
 rdmactl                 common/ daemon/base/error.h daemon/config/config.h
 examples                -
 bench                   common/
@@ -117,8 +124,17 @@ broken() {
     cat <<'CASES'
 include/rdmad/x.h "common/uri.h"
 common/x.c "daemon/base/error.h"
-libclient/x.c "daemon/state/state.h"
-libclient/x.c <event2/event.h>
+libclient/session/x.c "daemon/state/state.h"
+libclient/control/x.c <event2/event.h>
+libclient/base/x.c "libclient/control/control.h"
+libclient/control/x.c "libclient/session/event.h"
+libclient/memory/x.c "libclient/lease/lease.h"
+libclient/memory/x.c "libclient/ring/ring.h"
+libclient/lease/x.c "libclient/ring/ring.h"
+libclient/ring/x.c "libclient/channel/channel.h"
+libclient/ring/x.c "libclient/transfer/blocking.h"
+libclient/channel/x.c "libclient/transfer/blocking.h"
+libclient/transfer/x.c "libclient/session/event.h"
 rdmactl/x.c "daemon/ctl/ctl.h"
 examples/x.c "common/uri.h"
 bench/x.c "daemon/base/clock.h"
