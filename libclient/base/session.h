@@ -23,10 +23,21 @@ struct rdmad_holds;
 struct rdmad_event_source;
 struct rdmad_msg_header;
 
+/*
+ *     OPEN --- the socket or the daemon ends it, rdmad_close (rdmad_control_lose) ---> LOST
+ *      |                                                                                |
+ *      +--- in a child of fork ---> INHERITED <--- in a child of fork ------------------+
+ */
+enum rdmad_session_state {
+    RDMAD_SESSION_OPEN,
+    RDMAD_SESSION_LOST,      /* nothing can be asked of the daemon any more */
+    RDMAD_SESSION_INHERITED, /* by fork: it is the parent's, and lost to us */
+};
+
 struct rdmad_session {
     struct rdmad_object object;
     struct rdmad_session *next; /* fork.c */
-    bool inherited;             /* by fork: it is the parent's */
+    int state;                  /* atomic; enum rdmad_session_state */
     uint64_t serial;            /* of this session in this process, for error.c */
     int sock;
     pthread_mutex_t lock;
@@ -38,7 +49,6 @@ struct rdmad_session {
     const char *(*take_event)(struct rdmad_session *s, const struct rdmad_msg_header *h,
                               const void *body);
 
-    int lost; /* atomic; RDMAD_E_DAEMON_LOST once the daemon is gone or has ended the session */
     int lost_reason;
     bool lost_told;
     char lost_text[RDMAD_TEXT_MAX + 1];
@@ -65,6 +75,10 @@ struct rdmad_session {
 };
 
 static inline bool rdmad_is_lost(const struct rdmad_session *s) {
-    return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != RDMAD_SESSION_OPEN;
+}
+/* What a process that was forked has of its parent's session is not its own. */
+static inline bool rdmad_is_inherited(const struct rdmad_session *s) {
+    return __atomic_load_n(&s->state, __ATOMIC_RELAXED) == RDMAD_SESSION_INHERITED;
 }
 #endif

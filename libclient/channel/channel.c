@@ -137,7 +137,9 @@ void rdmad_channel_get_info(const rdmad_channel *c, struct rdmad_channel_info *o
                                        .peer_node = c->peer_node,
                                        .peer_address = c->peer_address,
                                        .fabric = c->fabric,
-                                       .closed = c->closed ? c->closed : s->lost};
+                                       .closed = c->closed          ? c->closed
+                                                 : rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST
+                                                                    : 0};
     pthread_mutex_unlock(&s->lock);
     rdmad_sized_fill(&rdmad_sized_channel_info, out, &full);
 }

@@ -43,7 +43,7 @@ void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text) {
         return;
     s->lost_reason = reason;
     snprintf(s->lost_text, sizeof(s->lost_text), "%s", text);
-    __atomic_store_n(&s->lost, RDMAD_E_DAEMON_LOST, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->state, RDMAD_SESSION_LOST, __ATOMIC_RELEASE);
     for (struct rdmad_call *c = s->calls; c; c = c->next) {
         c->done = true;
         c->status = RDMAD_E_DAEMON_LOST;

@@ -193,7 +193,9 @@ void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out
     full = (struct rdmad_lease_info){.id = lease->id,
                                      .length = lease->length,
                                      .rights = lease->rights,
-                                     .ended = lease->ended ? lease->ended : s->lost,
+                                     .ended = lease->ended       ? lease->ended
+                                              : rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST
+                                                                 : 0,
                                      .uri = lease->uri,
                                      .fabric = lease->fabric};
     if (!full.ended && lease->deadline_ns > now)

@@ -43,7 +43,7 @@ void *rdmad_alloc(rdmad_pool *pool, size_t bytes) {
     RDMAD_LIVE(pool, POOL);
     uint64_t offset;
 
-    if (pool->session->inherited) {
+    if (rdmad_is_inherited(pool->session)) {
         rdmad_fail_lost(pool->session);
         return NULL;
     }
@@ -77,7 +77,7 @@ void rdmad_free(rdmad_pool *pool, void *piece) {
     if (!piece)
         return;
     RDMAD_LIVE(pool, POOL);
-    if (pool->session->inherited)
+    if (rdmad_is_inherited(pool->session))
         return;
     offset = (uintptr_t)piece - (uintptr_t)pool->base;
     if (!rdmad_arena_retire(pool->arena, offset))

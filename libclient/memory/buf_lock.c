@@ -80,7 +80,7 @@ static int buf_lock(struct rdmad_pool *pool, const void *memory, size_t length, 
     uint64_t offset;
     int rc;
 
-    if (pool->session->inherited)
+    if (rdmad_is_inherited(pool->session))
         return rdmad_fail_lost(pool->session);
     if (rdmad_check_wait(pool->session, timeout_ms))
         return RDMAD_E_INVAL;
@@ -142,7 +142,7 @@ static void buf_unlock(struct rdmad_pool *pool, const void *memory, size_t lengt
     struct rdmad_holders *h = &pool->holders;
     struct rdmad_buf_lock **at, *l;
 
-    if (length == 0 || pool->session->inherited)
+    if (length == 0 || rdmad_is_inherited(pool->session))
         return;
     pthread_mutex_lock(&h->lock);
     at = buf_lock_find(h, offset, length, writes);

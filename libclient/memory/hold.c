@@ -67,7 +67,7 @@ int rdmad_holders_take(struct rdmad_pool *pool, uint64_t offset, uint64_t length
 }
 
 void rdmad_holders_drop(struct rdmad_pool *pool, uint64_t offset, uint64_t length, bool writes) {
-    if (pool->session->inherited)
+    if (rdmad_is_inherited(pool->session))
         return; /* its locks may be held by threads that are the parent's */
     rdmad_hold_map_drop(pool->holders.map, offset, length, writes);
     holders_look_after_waiters(pool);

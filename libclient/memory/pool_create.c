@@ -235,7 +235,8 @@ static int pool_fail_leased(const struct rdmad_pool *pool, int rc) {
 
 int rdmad_pool_destroy(rdmad_pool *pool) {
     RDMAD_LIVE(pool, POOL);
-    int rc = pool->session->inherited ? rdmad_fail_lost(pool->session) : pool_take_all(pool);
+    int rc =
+        rdmad_is_inherited(pool->session) ? rdmad_fail_lost(pool->session) : pool_take_all(pool);
 
     if (rc)
         return rc;

@@ -74,7 +74,7 @@ void rdmad_ring_free(struct rdmad_ring *r) {
     free(r->free_slot);
     free(r->slot_of);
     if (r->calling)
-        r->gone = true;
+        r->state = RDMAD_RING_GONE;
     else
         rdmad_ring_keep(r);
 }

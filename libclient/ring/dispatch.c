@@ -47,7 +47,7 @@ static void dispatch_first(struct rdmad_ring *r) {
     r->told = &slot;
     r->told_cqe = &slot.cqe;
     slot.callback(slot.arg, &slot.cqe);
-    if (r->gone)
+    if (r->state == RDMAD_RING_GONE)
         return;
     r->told = outer; /* a callback may dispatch, too */
     r->told_cqe = outer_cqe;
@@ -77,9 +77,9 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
     if (max && max < count)
         count = max;
     r->calling++;
-    for (; count > 0 && !r->gone && r->called.count; count--, called++)
+    for (; count > 0 && r->state != RDMAD_RING_GONE && r->called.count; count--, called++)
         dispatch_first(r);
-    if (--r->calling == 0 && r->gone)
+    if (--r->calling == 0 && r->state == RDMAD_RING_GONE)
         rdmad_ring_keep(r);
     return called;
 }

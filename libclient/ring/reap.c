@@ -78,12 +78,12 @@ static bool cq_look(struct rdmad_ring *r) {
 
     if (tail == r->cq_tail)
         return r->cq_head != r->cq_tail;
-    if (r->armed) {
+    if (r->doorbell_state == RDMAD_DOORBELL_ARMED) {
         tail = ringword_disarm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail);
-        r->armed = false;
-    } else if (r->rung) {
+        r->doorbell_state = RDMAD_DOORBELL_STALE;
+    } else if (r->doorbell_state == RDMAD_DOORBELL_STALE) {
         rdmad_ring_drain(r); /* now the last byte has come */
-        r->rung = false;
+        r->doorbell_state = RDMAD_DOORBELL_EMPTY;
     }
     if (tail - r->cq_head > r->expected) {
         rdmad_ring_lose(r, "rdmad published completions of ops that were never submitted; the "
@@ -168,7 +168,7 @@ static void op_lose(struct rdmad_ring *r, uint32_t index) {
 /* Every op in flight ends. A batch that was not complete yet ends when it is. */
 static void ops_lose(struct rdmad_ring *r) {
     r->slot[r->entries].state = RDMAD_SLOT_FREE;
-    for (uint32_t i = 0; i < r->entries && (!r->dead || r->unsent); i++) {
+    for (uint32_t i = 0; i < r->entries && r->state != RDMAD_RING_LOST; i++) {
         if (!op_in_flight(&r->slot[i]))
             continue;
         if (r->slot[i].member)
@@ -176,8 +176,7 @@ static void ops_lose(struct rdmad_ring *r) {
         else
             op_lose(r, i);
     }
-    r->dead = true;
-    r->unsent = false;
+    r->state = RDMAD_RING_LOST;
 }
 
 /* The reason why a lease that the daemon has forgotten had ended, if we were told. NOTIFIED names
@@ -223,13 +222,13 @@ static enum kind cqe_take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t 
 }
 
 static bool cq_has(struct rdmad_ring *r) {
-    return !r->dead && (r->cq_head != r->cq_tail || cq_look(r));
+    return r->state == RDMAD_RING_LIVE && (r->cq_head != r->cq_tail || cq_look(r));
 }
 
 /* Nothing is published: an old doorbell byte must not keep an event loop awake, and a daemon that
  * is gone must be noticed. True: something may have come meanwhile. */
 static bool cq_look_closer(struct rdmad_ring *r) {
-    bool rung = r->rung, lost;
+    bool rung = r->doorbell_state != RDMAD_DOORBELL_EMPTY, lost;
 
     if (rung && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
@@ -315,12 +314,11 @@ int rdmad_ring_arm(rdmad_ring *r) {
     if (cq_has_for_program(r))
         return RDMAD_E_AGAIN;
     if (rdmad_is_lost(r->session))
-        return r->dead ? rdmad_fail_lost(r->session) : RDMAD_E_AGAIN;
+        return r->state == RDMAD_RING_LIVE ? RDMAD_E_AGAIN : rdmad_fail_lost(r->session);
     /* Drain, arm, look again: a byte that comes after the drain is for something that the last look
      * has not seen. */
     rdmad_ring_drain(r);
-    r->rung = true;
-    r->armed = true;
+    r->doorbell_state = RDMAD_DOORBELL_ARMED;
     if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
         return 0;
     cq_look(r);

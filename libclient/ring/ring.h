@@ -37,6 +37,17 @@
 
 #define RDMAD_NO_SLOT UINT32_MAX
 
+/*
+ *     FREE -- reserve --> RESERVED -- submit --> PUBLISHED -- completion --> OVER -- peek --> TAKEN
+ *      ^                   |    |                                             ^ |               |
+ *      |    unreserve      |    +-- submit, daemon lost --> UNSENT -- reap ---+ | dispatch,     |
+ *      |                   |                                                    | cancel        |
+ *      +-------------------+----------------------------------------------------+---------------+
+ *                                                                                   seen
+ *
+ * A completion that the program gets at once goes from PUBLISHED to TAKEN; a silent op that is
+ * done, and a batch's members but the last, from PUBLISHED to FREE.
+ */
 enum rdmad_slot_state {
     RDMAD_SLOT_FREE,
     RDMAD_SLOT_RESERVED,
@@ -67,6 +78,31 @@ struct __attribute__((aligned(64))) rdmad_slot {
 /* Of slots that are over, in the order in which they completed. */
 struct rdmad_slot_list {
     uint32_t first, last, count;
+};
+
+/*
+ * The doorbell's socket, for event loops.
+ *
+ *     EMPTY -- rdmad_ring_arm --> ARMED -- a completion was seen, a wait slept --> STALE
+ *       ^                           ^                                              |  |
+ *       +---- drained --------------+--------------- rdmad_ring_arm ---------------+--+
+ */
+enum rdmad_doorbell_state {
+    RDMAD_DOORBELL_EMPTY,
+    RDMAD_DOORBELL_ARMED, /* cq_wait is set: a byte comes with the next completion */
+    RDMAD_DOORBELL_STALE, /* it may have a byte that nobody waits for any more */
+};
+
+/*
+ *     LIVE -- the daemon is lost, what it had published was taken, all ops ended --> LOST
+ *      |                                         LOST <-- ended -- LOST_UNSENT <-- submit -- LOST
+ *      +-- destroyed in a callback (from any state) --> GONE: the outermost dispatch frees it
+ */
+enum rdmad_ring_state {
+    RDMAD_RING_LIVE,
+    RDMAD_RING_LOST,
+    RDMAD_RING_LOST_UNSENT,
+    RDMAD_RING_GONE,
 };
 
 struct rdmad_ring {
@@ -113,10 +149,8 @@ struct rdmad_ring {
     uint32_t silents;  /* ops in flight that are silent */
     struct rdmad_slot_list over, called; /* completed: for peek, for dispatch */
     bool holding;                        /* current is out, not seen yet */
-    bool armed;                          /* cq_wait is set for an event loop */
-    bool rung;   /* the doorbell may have bytes that nobody waits for any more */
-    bool dead;   /* the daemon is lost and what it had published was taken */
-    bool unsent; /* some slot is */
+    enum rdmad_doorbell_state doorbell_state;
+    enum rdmad_ring_state state;
     uint32_t empty_looks;
     uint64_t next_check_ns;
     uint32_t current_slot;
@@ -125,7 +159,6 @@ struct rdmad_ring {
     const struct rdmad_cqe *told_cqe;
     const struct rdmad_slot *told;
     unsigned calling; /* dispatches that are under way, one in the callback of another */
-    bool gone;        /* destroyed in a callback: the last of those frees it */
 
     /* wait.c: how long to spin */
     uint64_t spin_max_ns, spin_ns;

@@ -145,7 +145,8 @@ int rdmad_ring_submit(rdmad_ring *r) {
         entry_commit(r, i & (r->entries - 1), lost ? RDMAD_SLOT_UNSENT : RDMAD_SLOT_PUBLISHED);
     r->sq_tail = r->sq_reserved;
     if (lost) {
-        r->unsent = true;
+        if (r->state == RDMAD_RING_LOST)
+            r->state = RDMAD_RING_LOST_UNSENT;
         return rdmad_fail_lost(r->session);
     }
     ring_publish_tail(r);

@@ -97,7 +97,8 @@ static void sleep_once(struct rdmad_ring *r, uint64_t deadline_ns) {
     if (p[0].revents && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
     ringword_disarm(&r->client->cq_wait);
-    r->armed = false; /* an event loop must arm again */
+    if (r->doorbell_state == RDMAD_DOORBELL_ARMED)
+        r->doorbell_state = RDMAD_DOORBELL_STALE; /* an event loop must arm again */
     if (p[1].revents)
         rdmad_check_lost(r->session);
 }

@@ -55,12 +55,11 @@ static void fork_leave_ring(struct rdmad_ring *r) {
     fork_replace_memory(r->client, r->client_bytes);
     fork_replace_memory(r->daemon, r->daemon_bytes);
     r->cq_head = r->cq_tail = r->cq_head_published = 0;
-    r->rung = r->armed = false;
+    r->doorbell_state = RDMAD_DOORBELL_EMPTY;
 }
 
 static void fork_leave_session(struct rdmad_session *s) {
     pthread_mutex_init(&s->lock, NULL);
-    s->inherited = true;
     fork_close(&s->sock);
     fork_close(&s->epoll);
     fork_close(&s->event_fd);
@@ -71,7 +70,7 @@ static void fork_leave_session(struct rdmad_session *s) {
     s->lost_reason = RDMAD_E_DAEMON_LOST;
     snprintf(s->lost_text, sizeof(s->lost_text),
              "the session belongs to the process that has forked this one: a child opens its own");
-    __atomic_store_n(&s->lost, RDMAD_E_DAEMON_LOST, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->state, RDMAD_SESSION_INHERITED, __ATOMIC_RELEASE);
 }
 
 static void fork_in_child(void) {

@@ -229,7 +229,7 @@ void rdmad_close(rdmad_session *s) {
     if (!s)
         return;
     RDMAD_LIVE(s, SESSION);
-    if (s->inherited)
+    if (rdmad_is_inherited(s))
         return; /* the parent's, see fork.c */
     rdmad_object_end(&s->object, RDMAD_KIND_SESSION, s->id, __func__);
     rdmad_fork_remove(s);

@@ -242,7 +242,7 @@ int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
     int rc;
 
     last_outcome = RDMAD_FAILED_UNTOUCHED;
-    if (s->inherited)
+    if (rdmad_is_inherited(s))
         return rdmad_fail_lost(s);
     rc = call_ring_find(s, op_waits(want->opcode), &cr);
     if (rc)
