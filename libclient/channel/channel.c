@@ -11,6 +11,7 @@
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +201,7 @@ void rdmad_channel_forget(struct rdmad_channel *c) {
 
     pthread_mutex_lock(&s->lock);
     for (at = channel_bucket(s, c->handle); *at != c; at = &(*at)->next)
-        ;
+        assert(*at);
     *at = c->next;
     rdmad_event_unqueue(s, &c->source);
     rdmad_event_signal(s);

@@ -11,6 +11,7 @@
 #include "libclient/channel/budget.h"
 #include "libclient/channel/incoming.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,7 +130,7 @@ void rdmad_service_close(rdmad_service *service) {
     if (!rc)
         rdmad_lent_back(&service->lent);
     for (at = &s->services; *at != service; at = &(*at)->next)
-        ;
+        assert(*at);
     *at = service->next;
     service_dispose(service);
     rdmad_event_signal(s);

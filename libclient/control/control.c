@@ -19,6 +19,7 @@
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/event_queue.h"
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -207,6 +208,7 @@ static bool call_done(struct rdmad_session *s, void *arg) {
 
 /* With the lock, released while the socket is full. */
 static void call_send(struct rdmad_session *s, struct rdmad_call *c) {
+    assert(c->request_size <= RDMAD_MSG_MAX - sizeof(struct rdmad_msg_header));
     char packet[RDMAD_MSG_MAX];
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
                                  .version = RDMAD_ABI_VERSION,
@@ -235,6 +237,7 @@ static void call_send(struct rdmad_session *s, struct rdmad_call *c) {
 }
 
 void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size) {
+    assert(size <= RDMAD_MSG_MAX - sizeof(struct rdmad_msg_header));
     char packet[RDMAD_MSG_MAX];
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
                                  .version = RDMAD_ABI_VERSION,
@@ -259,6 +262,7 @@ static void call_forget(struct rdmad_session *s, struct rdmad_call *c) {
 }
 
 int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
+    assert(c->nfds <= RDMAD_MSG_MAX_FDS && (c->fds || !c->nfds) && (c->reply || !c->reply_size));
     pthread_mutex_lock(&s->lock);
     if (rdmad_is_lost(s)) {
         pthread_mutex_unlock(&s->lock);

@@ -5,10 +5,12 @@
 #include "libclient/control/event_queue.h"
 
 #include "libclient/base/session.h"
+#include <assert.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 void rdmad_event_queue(struct rdmad_session *s, struct rdmad_event_source *source) {
+    assert(source->take);
     if (!source->link) {
         source->next = NULL;
         source->link = s->last_source;
@@ -32,6 +34,7 @@ void rdmad_event_unqueue(struct rdmad_session *s, struct rdmad_event_source *sou
 void rdmad_event_take_first(struct rdmad_session *s, struct rdmad_event *out) {
     struct rdmad_event_source *first = s->first_source;
 
+    assert(first);
     rdmad_event_unqueue(s, first);
     if (!first->take(first, out))
         return;

@@ -7,6 +7,7 @@
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,10 @@ static void lease_unlink(struct rdmad_lease *lease) {
 
     rdmad_event_unqueue(lease->session, &lease->source);
     rdmad_lent_forget(&lease->lent);
-    while (*at != lease)
+    while (*at != lease) {
+        assert(*at);
         at = &(*at)->next;
+    }
     *at = lease->next;
 }
 

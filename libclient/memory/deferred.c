@@ -4,6 +4,7 @@
  */
 #include "libclient/memory/deferred.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct rdmad_deferred {
@@ -25,6 +26,7 @@ void rdmad_deferred_collect(struct rdmad_pool *pool) {
             continue;
         }
         *at = d->next;
+        assert(__atomic_load_n(&h->attention, __ATOMIC_RELAXED) > 0);
         __atomic_sub_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
         if (rdmad_is_lent(&pool->holders, d->offset, d->bytes)) {
             deferred_push(&h->deferred_lent, d);

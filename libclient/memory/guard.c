@@ -15,6 +15,7 @@
 #include "libclient/memory/guard_fault.h"
 #include "libclient/memory/lent.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +164,7 @@ void rdmad_guard_release(struct rdmad_pool *pool, const struct rdmad_hold *hold)
 
     rdmad_guard_lock();
     for (at = &g->ops; !guard_same_hold(&(*at)->hold, hold); at = &(*at)->next)
-        ;
+        assert((*at)->next);
     op = *at;
     *at = op->next;
     guard_count(g, hold, UINT32_MAX);

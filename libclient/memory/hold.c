@@ -16,6 +16,7 @@
 #include "libclient/memory/deferred.h"
 #include "libclient/memory/guard.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 
@@ -30,7 +31,7 @@ void rdmad_holds_remove(struct rdmad_session *s, struct rdmad_holds *holds) {
     struct rdmad_holds **at;
 
     for (at = &s->holds; *at != holds; at = &(*at)->next)
-        ;
+        assert(*at);
     *at = holds->next;
 }
 
@@ -122,13 +123,13 @@ int rdmad_hold_op(struct rdmad_holds *holds, uint32_t slot, struct rdmad_pool *p
 }
 
 void rdmad_hold_end(struct rdmad_holds *holds, uint32_t slot) {
-    struct rdmad_hold *at = &holds->hold[slot], h;
+    struct rdmad_hold *at = &holds->hold[slot];
+    struct rdmad_pool *pool = at->pool;
 
-    if (!at->pool)
+    if (!pool)
         return;
-    h = *at;
-    if (h.pool->guard)
-        rdmad_guard_release(h.pool, &h);
-    rdmad_hold_clear(at);
-    rdmad_holders_drop(h.pool, h.offset, h.length, h.writes);
+    if (pool->guard)
+        rdmad_guard_release(pool, at);
+    rdmad_hold_clear(at); /* what it held stays readable: this thread alone writes it */
+    rdmad_holders_drop(pool, at->offset, at->length, at->writes);
 }

@@ -22,6 +22,7 @@
 #include "libclient/memory/hold_map.h"
 
 #include "common/ringword.h"
+#include <assert.h>
 #include <rdmad/abi.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -316,6 +317,7 @@ static void remove_edge(struct detail *d, const struct edge *e) {
 
     while (!same_edge(&d->edge[i], e))
         i++;
+    assert(i < d->edges);
     if (--d->edge[i].count)
         return;
     d->edge[i] = d->edge[--d->edges];
@@ -410,6 +412,7 @@ int rdmad_hold_map_take(struct rdmad_hold_map *m, uint64_t offset, uint64_t leng
     uint64_t end = offset + length, n;
     int rc = 0;
 
+    assert(end <= m->bytes);
     for (uint64_t at = offset; at < end; at += n) {
         n = piece_length(at, end);
         if (n == BLOCK)

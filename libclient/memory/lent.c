@@ -5,6 +5,7 @@
 #include "libclient/memory/lent.h"
 
 #include "libclient/memory/deferred.h"
+#include <assert.h>
 #include <rdmad/abi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@ int rdmad_lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
     struct rdmad_hold_map *map = __atomic_load_n(&pool->holders.lent_map, __ATOMIC_ACQUIRE);
     int rc;
 
+    assert(!lent->pool && offset < pool->bytes);
     if (length > pool->bytes - offset)
         length = pool->bytes - offset; /* the daemon refuses it */
     if (length == 0)

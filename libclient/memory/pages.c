@@ -8,6 +8,7 @@
  */
 #include "libclient/memory/pages.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define EXACT_BINS 64u
@@ -103,6 +104,7 @@ uint32_t rdmad_pages_take(struct rdmad_pages *p, uint32_t count, enum rdmad_page
 void rdmad_pages_give(struct rdmad_pages *p, uint32_t first, uint32_t count) {
     uint32_t end = first + count;
 
+    assert(count && end <= p->count && p->page[first].kind != RDMAD_PAGE_FREE);
     if (end < p->count && p->page[end].kind == RDMAD_PAGE_FREE) {
         uint32_t run = p->page[end].run;
         pages_unlink(p, end);

@@ -23,6 +23,7 @@
 #include "libclient/memory/lent.h"
 #include "libclient/memory/who_holds.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,7 +181,7 @@ void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {
     rdmad_object_end(&pool->object, RDMAD_KIND_POOL, pool->handle, call);
     pthread_mutex_lock(&s->lock);
     for (at = &s->pools; *at != pool; at = &(*at)->next)
-        ;
+        assert(*at);
     *at = pool->next;
     rdmad_lent_pool_ends(pool);
     __atomic_add_fetch(&s->pools_destroyed, 1, __ATOMIC_RELEASE);

@@ -12,6 +12,7 @@
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -67,6 +68,7 @@ void rdmad_ring_keep(struct rdmad_ring *r) {
 }
 
 void rdmad_ring_free(struct rdmad_ring *r) {
+    assert(r->state != RDMAD_RING_GONE);
     for (uint32_t i = 0; r->holds.hold && i < r->entries; i++)
         rdmad_hold_end(&r->holds, i);
     free(r->slot);
@@ -231,7 +233,7 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
 
     pthread_mutex_lock(&s->lock);
     for (at = &s->rings; *at != r; at = &(*at)->next)
-        ;
+        assert(*at);
     *at = r->next;
     rdmad_holds_remove(s, &r->holds);
     pthread_mutex_unlock(&s->lock);

@@ -19,6 +19,7 @@
 #include "libclient/ring/slots.h"
 #include "libclient/ring/submit.h"
 #include "libclient/ring/wait.h"
+#include <assert.h>
 
 int rdmad_sqe_set_callback(rdmad_ring *r, struct rdmad_sqe *sqe, rdmad_callback *callback,
                            void *arg) {
@@ -39,6 +40,7 @@ static void dispatch_first(struct rdmad_ring *r) {
     const struct rdmad_slot *outer = r->told;
     struct rdmad_slot slot;
 
+    assert(index < r->entries && r->calls > 0);
     rdmad_slot_pick(r, index);
     slot = r->slot[index];
     slot.cqe.user_data = slot.user_data;

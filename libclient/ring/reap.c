@@ -20,6 +20,7 @@
 #include "libclient/ring/slots.h"
 
 #include "common/ringword.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,7 @@ static uint8_t lost_outcome(const struct rdmad_slot *slot) {
 
 static void op_lose(struct rdmad_ring *r, uint32_t index) {
     struct rdmad_slot *slot = &r->slot[index];
+    assert(op_in_flight(slot) && !slot->member);
     struct rdmad_cqe cqe = {
         .status = RDMAD_E_DAEMON_LOST, .opcode = slot->opcode, .outcome = lost_outcome(slot)};
 

@@ -4,6 +4,8 @@
  */
 #include "libclient/ring/slots.h"
 
+#include <assert.h>
+
 uint32_t rdmad_slot_find(const struct rdmad_ring *r, uint64_t user_data) {
     uint32_t found = RDMAD_NO_SLOT;
 
@@ -48,6 +50,9 @@ bool rdmad_slot_take_out(struct rdmad_ring *r, struct rdmad_slot_list *l, uint32
 }
 
 void rdmad_slot_pick(struct rdmad_ring *r, uint32_t index) {
-    if (!rdmad_slot_take_out(r, &r->over, index))
-        rdmad_slot_take_out(r, &r->called, index);
+    bool there =
+        rdmad_slot_take_out(r, &r->over, index) || rdmad_slot_take_out(r, &r->called, index);
+
+    assert(there);
+    (void)there;
 }

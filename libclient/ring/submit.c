@@ -16,6 +16,7 @@
 #include "libclient/ring/slots.h"
 
 #include "common/ringword.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -45,6 +46,7 @@ struct rdmad_sqe *rdmad_ring_reserve(rdmad_ring *r) {
 }
 
 void rdmad_ring_take_back(struct rdmad_ring *r, uint32_t count) {
+    assert(count <= r->sq_reserved - r->sq_tail);
     while (count-- > 0) {
         uint32_t index = r->slot_of[--r->sq_reserved & (r->entries - 1)];
         rdmad_hold_end(&r->holds, index);
@@ -197,6 +199,7 @@ bool rdmad_ring_publish_cancel(struct rdmad_ring *r, uint32_t target) {
     struct timespec moment = {.tv_nsec = 20000};
     struct rdmad_slot *own = &r->slot[r->entries];
 
+    assert(target < r->entries && own->state == RDMAD_SLOT_FREE && r->batch == RDMAD_NO_SLOT);
     while (!rdmad_is_lost(r->session) && !ring_sq_has_room(r)) {
         nanosleep(&moment, NULL);
         rdmad_check_lost(r->session);

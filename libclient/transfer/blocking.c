@@ -14,6 +14,7 @@
 #include "libclient/ring/wait.h"
 #include "libclient/transfer/segments.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define WAITS_ENTRIES 64u
@@ -123,6 +124,7 @@ static void call_ring_leave(struct rdmad_session *s, struct call_ring *cr) {
     if (cr == &s->blocking->transfers)
         return;
     pthread_mutex_lock(&s->blocking->lock);
+    assert(cr->users > 0);
     cr->users--;
     pthread_mutex_unlock(&s->blocking->lock);
 }
