@@ -17,8 +17,9 @@ rules() {
 include/rdmad           -
 common                  -
 libclient/base          common/
+libclient/arena         -
 libclient/control       common/ libclient/base/
-libclient/memory        common/ libclient/base/ libclient/control/
+libclient/memory        common/ libclient/base/ libclient/arena/ libclient/control/
 libclient/lease         common/ libclient/base/ libclient/control/ libclient/memory/
 libclient/ring          common/ libclient/base/ libclient/control/ libclient/memory/ libclient/lease/
 libclient/channel       common/ libclient/base/ libclient/control/ libclient/memory/ libclient/ring/
@@ -127,6 +128,7 @@ common/x.c "daemon/base/error.h"
 libclient/session/x.c "daemon/state/state.h"
 libclient/control/x.c <event2/event.h>
 libclient/base/x.c "libclient/control/control.h"
+libclient/arena/x.c "libclient/memory/pool.h"
 libclient/control/x.c "libclient/session/event.h"
 libclient/memory/x.c "libclient/lease/lease.h"
 libclient/memory/x.c "libclient/ring/ring.h"

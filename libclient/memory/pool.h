@@ -8,8 +8,8 @@
 #ifndef RDMAD_LIBCLIENT_POOL_H
 #define RDMAD_LIBCLIENT_POOL_H
 
+#include "libclient/arena/arena.h"
 #include "libclient/base/session.h"
-#include "libclient/memory/arena.h"
 #include "libclient/memory/holders.h"
 
 struct rdmad_pool {

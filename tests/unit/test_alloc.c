@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The pool allocator: no two pieces overlap, none is lost, and what was not handed out is refused.
  * The arena works in offsets, so there is no pool here. */
-#include "libclient/memory/arena.h"
+#include "libclient/arena/arena.h"
 #include "libclient/memory/pool.h"
 
 #include <criterion/criterion.h>

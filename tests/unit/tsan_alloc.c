@@ -4,7 +4,7 @@
  * back, threads come and go. Each piece's owner writes its number into the piece's own memory, so a
  * piece given to two shows as wrong contents too, also without the sanitizer.
  */
-#include "libclient/memory/arena.h"
+#include "libclient/arena/arena.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #ifndef RDMAD_LIBCLIENT_SPANS_H
 #define RDMAD_LIBCLIENT_SPANS_H
 
-#include "libclient/memory/pages.h"
+#include "libclient/arena/pages.h"
 #include <stddef.h>
 
 #define RDMAD_GRANULE 64u /* alignment of every piece */

@@ -8,7 +8,7 @@
 #ifndef RDMAD_LIBCLIENT_MAGAZINE_H
 #define RDMAD_LIBCLIENT_MAGAZINE_H
 
-#include "libclient/memory/spans.h"
+#include "libclient/arena/spans.h"
 #include <pthread.h>
 
 #define RDMAD_ARENA_NONE UINT64_MAX

@@ -11,7 +11,7 @@
  * Each object has a mutex of its own, which nobody but its thread takes, except when the pool has
  * run dry and the stocks are called back. Uncontended it costs a few nanoseconds.
  */
-#include "libclient/memory/magazine.h"
+#include "libclient/arena/magazine.h"
 
 #include <stdlib.h>
 #include <string.h>

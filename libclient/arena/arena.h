@@ -10,7 +10,7 @@
 #ifndef RDMAD_LIBCLIENT_ARENA_H
 #define RDMAD_LIBCLIENT_ARENA_H
 
-#include "libclient/memory/magazine.h"
+#include "libclient/arena/magazine.h"
 
 struct rdmad_arena {
     struct rdmad_depot depot;

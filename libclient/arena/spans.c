@@ -7,7 +7,7 @@
  * not keep memory from the others. When the pool is too fragmented for a span of the usual length,
  * one page is enough for a span.
  */
-#include "libclient/memory/spans.h"
+#include "libclient/arena/spans.h"
 
 #include <stdlib.h>
 

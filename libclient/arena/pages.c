@@ -6,7 +6,7 @@
  * back into its bin. A run that comes back merges with free neighbours at once, found by the
  * records at their near ends, so two free runs are never neighbours.
  */
-#include "libclient/memory/pages.h"
+#include "libclient/arena/pages.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * a large piece: a run of pages under the depot's lock. When there is no room, what other threads
  * keep in their magazines is called back once before the answer is no.
  */
-#include "libclient/memory/arena.h"
+#include "libclient/arena/arena.h"
 
 #include <stdlib.h>
 
