@@ -102,9 +102,9 @@ static void copies_give_block(struct rdmad_session *s, char *block) {
     pthread_mutex_unlock(&c->lock);
 }
 
-int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data, size_t length) {
-    RDMAD_LIVE(lease, LEASE);
-    const char *from = data;
+/* In pieces, each by way of the same block: from data to the lease, or the other way. */
+static int copies_move(rdmad_lease *lease, uint64_t offset, const char *from, char *to,
+                       size_t length, bool writes) {
     size_t done = 0;
     char *block;
     int rc;
@@ -115,31 +115,11 @@ int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data, size
         return rc;
     do {
         size_t n = length - done < BLOCK_BYTES ? length - done : BLOCK_BYTES;
-        if (n)
+        if (writes && n)
             memcpy(block, from + done, n);
-        rc = rdmad_write(lease, offset + done, block, n);
-        if (rc && done)
-            rdmad_blocking_part_done();
-        done += n;
-    } while (!rc && done < length);
-    copies_give_block(lease->session, block);
-    return rc;
-}
-
-int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t length) {
-    RDMAD_LIVE(lease, LEASE);
-    char *to = data, *block;
-    size_t done = 0;
-    int rc;
-
-    rdmad_blocking_untouched();
-    rc = copies_take_block(lease->session, &block);
-    if (rc)
-        return rc;
-    do {
-        size_t n = length - done < BLOCK_BYTES ? length - done : BLOCK_BYTES;
-        rc = rdmad_read(lease, offset + done, block, n);
-        if (!rc && n)
+        rc = writes ? rdmad_write(lease, offset + done, block, n)
+                    : rdmad_read(lease, offset + done, block, n);
+        if (!rc && !writes && n)
             memcpy(to + done, block, n);
         else if (rc && done)
             rdmad_blocking_part_done();
@@ -147,6 +127,16 @@ int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t leng
     } while (!rc && done < length);
     copies_give_block(lease->session, block);
     return rc;
+}
+
+int rdmad_write_copy(rdmad_lease *lease, uint64_t offset, const void *data, size_t length) {
+    RDMAD_LIVE(lease, LEASE);
+    return copies_move(lease, offset, data, NULL, length, true);
+}
+
+int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t length) {
+    RDMAD_LIVE(lease, LEASE);
+    return copies_move(lease, offset, NULL, data, length, false);
 }
 
 /* ---- URIs as messages ---------------------------------------------------------------------- */

@@ -149,31 +149,31 @@ int rdmad_prep_write_notify(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease
     return rc;
 }
 
+static int prep_atomic(struct rdmad_ring *r, struct rdmad_sqe *sqe, enum rdmad_opcode opcode,
+                       const struct rdmad_lease *lease, uint64_t offset, uint64_t compare,
+                       uint64_t swap, uint64_t user_data) {
+    int rc = prep_on_lease(r, sqe, opcode, lease, offset, NULL, user_data);
+
+    if (rc)
+        return rc;
+    sqe->compare = compare;
+    sqe->swap = swap;
+    sqe->length = sizeof(uint64_t);
+    return 0;
+}
+
 int rdmad_prep_cas(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease, uint64_t offset,
                    uint64_t expected, uint64_t desired, uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
     RDMAD_LIVE(lease, LEASE);
-    int rc = prep_on_lease(ring, sqe, RDMAD_OP_CAS, lease, offset, NULL, user_data);
-
-    if (rc)
-        return rc;
-    sqe->compare = expected;
-    sqe->swap = desired;
-    sqe->length = sizeof(uint64_t);
-    return 0;
+    return prep_atomic(ring, sqe, RDMAD_OP_CAS, lease, offset, expected, desired, user_data);
 }
 
 int rdmad_prep_fetch_add(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
                          uint64_t offset, uint64_t add, uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
     RDMAD_LIVE(lease, LEASE);
-    int rc = prep_on_lease(ring, sqe, RDMAD_OP_FADD, lease, offset, NULL, user_data);
-
-    if (rc)
-        return rc;
-    sqe->swap = add;
-    sqe->length = sizeof(uint64_t);
-    return 0;
+    return prep_atomic(ring, sqe, RDMAD_OP_FADD, lease, offset, 0, add, user_data);
 }
 
 int rdmad_prep_notified(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_lease *lease,
