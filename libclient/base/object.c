@@ -68,7 +68,7 @@ static void free_old(struct kept *k) {
     }
 }
 
-void rdmad_object_keep(struct rdmad_object *o, size_t size) {
+void rdmad_object_retire(struct rdmad_object *o, size_t size) {
     struct kept *k = &kept[o->mark - RDMAD_OBJECT_GONE];
 
     o->next = NULL;

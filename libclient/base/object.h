@@ -5,7 +5,7 @@
  *
  * The happy path: rdmad_object_init when it is made; every public call looks at the mark first, one
  * comparison in a cache line that it needs anyway. At its end rdmad_object_end turns the mark, and
- * rdmad_object_keep lays the memory aside: the last MiB of each kind stays ours, so that whoever
+ * rdmad_object_retire lays the memory aside: the last MiB of each kind stays ours, so that whoever
  * comes with an old handle reads an old mark, not somebody else's memory. What is older than that
  * is really freed.
  */
@@ -59,7 +59,7 @@ static inline void rdmad_object_check(const void *handle, enum rdmad_kind kind, 
 void rdmad_object_end(struct rdmad_object *o, enum rdmad_kind kind, uint64_t number,
                       const char *call);
 /* In free's place, once nobody uses an object of that size any more that has ended. */
-void rdmad_object_keep(struct rdmad_object *o, size_t size);
+void rdmad_object_retire(struct rdmad_object *o, size_t size);
 
 /* fork.c: nobody is in the middle of it while a process forks. */
 void rdmad_objects_lock(void);

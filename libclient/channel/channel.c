@@ -35,7 +35,7 @@ void rdmad_channels_dispose(struct rdmad_session *s) {
         for (struct rdmad_channel *c = s->channel[i], *next; c; c = next) {
             next = c->next;
             rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, "rdmad_close");
-            rdmad_object_keep(&c->object, sizeof(*c));
+            rdmad_object_retire(&c->object, sizeof(*c));
         }
     }
 }
@@ -206,5 +206,5 @@ void rdmad_channel_forget(struct rdmad_channel *c) {
     rdmad_event_unqueue(s, &c->source);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
-    rdmad_object_keep(&c->object, sizeof(*c));
+    rdmad_object_retire(&c->object, sizeof(*c));
 }

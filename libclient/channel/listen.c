@@ -99,7 +99,7 @@ static void service_dispose(struct rdmad_service *service) {
     while (rdmad_incoming_claim(service, NULL, &who))
         ;
     rdmad_budget_forget(service);
-    rdmad_object_keep(&service->object, sizeof(*service));
+    rdmad_object_retire(&service->object, sizeof(*service));
 }
 
 void rdmad_services_dispose(struct rdmad_session *s) {

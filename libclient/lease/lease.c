@@ -58,7 +58,7 @@ void rdmad_lease_forget(struct rdmad_lease *lease) {
     lease_unlink(lease);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
-    rdmad_object_keep(&lease->object, sizeof(*lease));
+    rdmad_object_retire(&lease->object, sizeof(*lease));
 }
 
 void rdmad_leases_dispose(struct rdmad_session *s) {
@@ -66,7 +66,7 @@ void rdmad_leases_dispose(struct rdmad_session *s) {
         for (struct rdmad_lease *lease = s->lease[i], *next; lease; lease = next) {
             next = lease->next;
             rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, "rdmad_close");
-            rdmad_object_keep(&lease->object, sizeof(*lease));
+            rdmad_object_retire(&lease->object, sizeof(*lease));
         }
     }
 }

@@ -13,6 +13,11 @@
 #define RDMAD_GUARD_SLACK 0xfbu /* from a buffer's end to its page's */
 #define RDMAD_GUARD_FREED 0xddu
 
+/*
+ *     UNUSED -- rdmad_alloc --> LIVE -- rdmad_free --> DEAD
+ *       ^                                               |
+ *       +---- room is needed, and nobody holds it ------+
+ */
 enum rdmad_guard_state {
     RDMAD_GUARD_UNUSED, /* by rdmad_alloc; perhaps laid out by the program */
     RDMAD_GUARD_LIVE,

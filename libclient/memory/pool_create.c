@@ -187,7 +187,7 @@ void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {
     __atomic_add_fetch(&s->pools_destroyed, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&s->lock);
     pool_unmap(pool);
-    rdmad_object_keep(&pool->object, sizeof(*pool));
+    rdmad_object_retire(&pool->object, sizeof(*pool));
 }
 
 /* Takes all of the pool, so that nothing new begins, or tells who is in the way. */

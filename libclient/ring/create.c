@@ -60,9 +60,9 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
 }
 
 /* One that was never anybody's is just freed. */
-void rdmad_ring_keep(struct rdmad_ring *r) {
+void rdmad_ring_free_struct(struct rdmad_ring *r) {
     if (r->object.gone_since)
-        rdmad_object_keep(&r->object, sizeof(*r));
+        rdmad_object_retire(&r->object, sizeof(*r));
     else
         free(r);
 }
@@ -78,7 +78,7 @@ void rdmad_ring_free(struct rdmad_ring *r) {
     if (r->calling)
         r->state = RDMAD_RING_GONE;
     else
-        rdmad_ring_keep(r);
+        rdmad_ring_free_struct(r);
 }
 
 /* ---- at the daemon ------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
  * itself stays until its dispatch returns. */
 void rdmad_ring_free(struct rdmad_ring *ring);
 /* The struct alone, of which all else is gone. */
-void rdmad_ring_keep(struct rdmad_ring *ring);
+void rdmad_ring_free_struct(struct rdmad_ring *ring);
 /* A ring of the daemon's making. watched: its doorbell wakes the session's descriptor. */
 int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
                     struct rdmad_ring **out);

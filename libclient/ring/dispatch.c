@@ -82,6 +82,6 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
     for (; count > 0 && r->state != RDMAD_RING_GONE && r->called.count; count--, called++)
         dispatch_first(r);
     if (--r->calling == 0 && r->state == RDMAD_RING_GONE)
-        rdmad_ring_keep(r);
+        rdmad_ring_free_struct(r);
     return called;
 }

@@ -9,8 +9,8 @@
  * sq entry is free whenever a slot is. One slot more is the blocking cancel's own, which waits for
  * an entry.
  *
- * Read in this order: slots.h, reap.c (completions come off the queue and are sorted), submit.c
- * (reserve, submit), wait.c, dispatch.c, cancel.c, create.c. What an entry says is transfer/prep.c.
+ * Read in this order: slots.h, create.c, reap.c (completions come off the queue and are sorted),
+ * submit.c (reserve, submit), wait.c, dispatch.c, cancel.c. What an entry says is transfer/prep.c.
  *
  * Sorting. A completion is for peek, for a callback, or for nobody (a silent op that is done, the
  * blocking cancel's own). Who looks for one kind and finds another on the queue lays that aside, in

@@ -259,7 +259,7 @@ void rdmad_close(rdmad_session *s) {
         close(s->event_fd);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
-    rdmad_object_keep(&s->object, sizeof(*s));
+    rdmad_object_retire(&s->object, sizeof(*s));
 }
 
 void rdmad_session_get_info(const rdmad_session *s, struct rdmad_session_info *out) {
