@@ -238,3 +238,61 @@ Test(lent_guard, guard_mode_says_that_a_buffer_was_freed_under_a_lease) {
                 "under lease 7, which is alive: others may still read and write "
                 "it, so it is not handed out again before that ends");
 }
+
+static bool refuse_revoke(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                          const void *body) {
+    (void)body;
+    if (h->type != RDMAD_MSG_LEASE_REVOKE)
+        return false;
+    fake_refuse(f, h, RDMAD_E_INTERNAL, "no");
+    return true;
+}
+
+static void free_the_lease_then_the_buffer(void) {
+    char *piece;
+    rdmad_lease *own;
+
+    setenv("RDMAD_GUARD", "1", 1);
+    rig_set_up();
+    fake.hook = refuse_revoke;
+    piece = rdmad_alloc(pool, 64);
+    cr_assert_eq(rdmad_lease_grant(s, piece, 64, NULL, &own), 0);
+    rdmad_lease_free(own);
+    rdmad_free(pool, piece);
+}
+
+Test(lent_guard, a_lease_that_the_program_let_go_of_is_not_named_though_its_range_stays_lent) {
+    child_lives(free_the_lease_then_the_buffer, "under a lease that has just ended, which");
+}
+
+static void destroy_the_pool_then_free_the_lease(void) {
+    rdmad_pool *own_pool;
+    rdmad_lease *own;
+
+    rig_set_up();
+    cr_assert_eq(rdmad_pool_create(s, 4096, 0, &own_pool), 0);
+    cr_assert_eq(rdmad_lease_grant(s, rdmad_pool_base(own_pool), 64, NULL, &own), 0);
+    fake_hang_up(&fake);
+    cr_assert_eq(rdmad_pool_destroy(own_pool), 0);
+    rdmad_lease_free(own);
+    rdmad_close(s);
+    fprintf(stderr, "all gone");
+}
+
+static void revoke_after_the_pool(void) {
+    rdmad_pool *own_pool;
+    rdmad_lease *own;
+
+    rig_set_up();
+    cr_assert_eq(rdmad_pool_create(s, 4096, 0, &own_pool), 0);
+    cr_assert_eq(rdmad_lease_grant(s, rdmad_pool_base(own_pool), 64, NULL, &own), 0);
+    cr_assert_eq(rdmad_pool_destroy(own_pool), 0);
+    cr_assert_eq(rdmad_lease_revoke(own), 0);
+    rdmad_lease_free(own);
+    fprintf(stderr, "all gone");
+}
+
+Test(lent_guard, a_lease_may_outlive_its_pool) {
+    child_lives(destroy_the_pool_then_free_the_lease, "all gone");
+    child_lives(revoke_after_the_pool, "all gone");
+}
