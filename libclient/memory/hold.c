@@ -46,10 +46,11 @@ static void holders_look_after_waiters(struct rdmad_pool *pool) {
     pthread_mutex_unlock(&h->lock);
 }
 
-int rdmad_holders_take(struct rdmad_pool *pool, uint64_t offset, uint64_t length, bool writes,
-                       char *who, size_t size) {
-    int rc = rdmad_hold_map_take(pool->holders.map, offset, length, writes);
+/* The range was refused: until it is taken, or there is somebody to name for it. */
+static int holders_take_again(struct rdmad_pool *pool, uint64_t offset, uint64_t length,
+                              bool writes, char *who, size_t size) {
     uint64_t start = 0;
+    int rc = RDMAD_E_BUSY;
 
     while (rc == RDMAD_E_BUSY) {
         holders_look_after_waiters(pool); /* who may have been refused by what was undone */
@@ -65,6 +66,13 @@ int rdmad_holders_take(struct rdmad_pool *pool, uint64_t offset, uint64_t length
         rc = rdmad_hold_map_take(pool->holders.map, offset, length, writes);
     }
     return rc;
+}
+
+int rdmad_holders_take(struct rdmad_pool *pool, uint64_t offset, uint64_t length, bool writes,
+                       char *who, size_t size) {
+    int rc = rdmad_hold_map_take(pool->holders.map, offset, length, writes);
+
+    return rc == RDMAD_E_BUSY ? holders_take_again(pool, offset, length, writes, who, size) : rc;
 }
 
 void rdmad_holders_drop(struct rdmad_pool *pool, uint64_t offset, uint64_t length, bool writes) {
@@ -95,6 +103,15 @@ static int hold_refuse(const struct rdmad_hold *h, int rc, const char *who) {
                       (unsigned long long)h->pool->handle);
 }
 
+/* The map's rc is not 0. Apart from the way of every op, which needs no room for a sentence. */
+static __attribute__((noinline)) int hold_take_again(const struct rdmad_hold *h, int rc) {
+    char who[RDMAD_TEXT_MAX];
+
+    if (rc == RDMAD_E_BUSY)
+        rc = holders_take_again(h->pool, h->offset, h->length, h->writes, who, sizeof(who));
+    return rc ? hold_refuse(h, rc, who) : 0;
+}
+
 int rdmad_hold_op(struct rdmad_holds *holds, uint32_t slot, struct rdmad_pool *pool,
                   const void *memory, size_t length, bool writes, uint8_t opcode, uint64_t object,
                   uint64_t user_data) {
@@ -105,7 +122,6 @@ int rdmad_hold_op(struct rdmad_holds *holds, uint32_t slot, struct rdmad_pool *p
                            .length = length,
                            .user_data = user_data,
                            .object = object};
-    char who[RDMAD_TEXT_MAX];
     int rc;
 
     rdmad_hold_end(holds, slot);
@@ -113,9 +129,11 @@ int rdmad_hold_op(struct rdmad_holds *holds, uint32_t slot, struct rdmad_pool *p
         h.length = pool->bytes - h.offset;
     if (h.length == 0)
         return 0;
-    rc = rdmad_holders_take(pool, h.offset, h.length, writes, who, sizeof(who));
+    rc = rdmad_hold_map_take(pool->holders.map, h.offset, h.length, writes);
     if (rc)
-        return hold_refuse(&h, rc, who);
+        rc = hold_take_again(&h, rc);
+    if (rc)
+        return rc;
     rdmad_hold_set(&holds->hold[slot], &h);
     if (pool->guard)
         rdmad_guard_hold(pool, &h);
