@@ -35,7 +35,15 @@ daemon/ipc              common/ daemon/base/ daemon/porter/porter.h
 daemon/fabric           common/ daemon/base/
 daemon/fabric/local     common/ daemon/base/ daemon/fabric/fabric.h
 daemon/fabric/tcp       common/ daemon/base/ daemon/fabric/fabric.h
-daemon/fabric/verbs     common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h
+daemon/fabric/verbs     common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/wire      common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/device    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/host      common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/instance  common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/link      common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/target    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/window    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/connect   common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
 daemon/plane            common/ daemon/base/ daemon/fabric/fabric.h
 daemon/op               common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h
 daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
@@ -61,7 +69,8 @@ quoted_allowed() { # DIR PATH ALLOWED...
     local dir=$1 path=$2 prefix
     shift 2
     case $path in
-    "$dir"/*/* | *..*) return 1 ;;
+    *..*) return 1 ;;
+    "$dir"/*/*) ;;
     "$dir"/*) return 0 ;;
     */*) ;;
     *) return 0 ;; # no slash: beside the file

@@ -6,7 +6,7 @@
  * The first byte chooses the kind, and whether version, kind and the flag that follows are put
  * right, so that the fuzzer gets beyond them at once.
  */
-#include "daemon/fabric/verbs/blob.h"
+#include "daemon/fabric/verbs/wire/blob.h"
 #include <stdlib.h>
 #include <string.h>
 

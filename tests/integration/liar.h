@@ -9,7 +9,7 @@
 #ifndef RDMAD_TEST_LIAR_H
 #define RDMAD_TEST_LIAR_H
 
-#include "daemon/fabric/verbs/blob.h"
+#include "daemon/fabric/verbs/wire/blob.h"
 #include "tests/integration/false_peer.h"
 
 #include <infiniband/verbs.h>

@@ -3,7 +3,7 @@
  * CAS and FADD by the device: what they return, that they are atomic with one another whichever
  * link they come by, and that only a window with the right to them lets them in.
  */
-#include "daemon/fabric/verbs/link.h"
+#include "daemon/fabric/verbs/link/link.h"
 #include "tests/unit/verbs_pair.h"
 #include <criterion/hooks.h>
 #include <criterion/options.h>

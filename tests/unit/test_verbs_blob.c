@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What two verbs fabrics tell each other survives the way, and what no honest one says does not. */
-#include "daemon/fabric/verbs/blob.h"
+#include "daemon/fabric/verbs/wire/blob.h"
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Which device, port and GID is chosen, and that the sentences say why: on made-up machines.
  */
 #include "daemon/base/address.h"
-#include "daemon/fabric/verbs/keeper.h"
+#include "daemon/fabric/verbs/host/state.h"
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
  * READ and WRITE over queue pairs do what they say, byte for byte; what cannot be posted fails
  * alone; every op comes back once.
  */
-#include "daemon/fabric/verbs/link.h"
+#include "daemon/fabric/verbs/link/link.h"
 #include "tests/unit/verbs_pair.h"
 #include <errno.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 /*
  * What the host tells its members, and what it does not: on a host without a device or a keeper.
  */
-#include "daemon/fabric/verbs/keeper.h"
+#include "daemon/fabric/verbs/host/state.h"
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>

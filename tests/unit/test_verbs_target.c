@@ -4,7 +4,7 @@
  * that those whose other end is gone are found and leave nothing, and that a peer whose messages
  * are not as they should be harms its own connection alone.
  */
-#include "daemon/fabric/verbs/door.h"
+#include "daemon/fabric/verbs/target/weak.h"
 #include "tests/unit/verbs_rig.h"
 #include <endian.h>
 #include <string.h>

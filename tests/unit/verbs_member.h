@@ -8,7 +8,7 @@
 #define RDMAD_TEST_VERBS_MEMBER_H
 
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/keeper.h"
+#include "daemon/fabric/verbs/host/state.h"
 #include "tests/support/runner.h"
 #include <poll.h>
 

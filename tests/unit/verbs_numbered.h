@@ -7,7 +7,7 @@
 #ifndef RDMAD_TEST_VERBS_NUMBERED_H
 #define RDMAD_TEST_VERBS_NUMBERED_H
 
-#include "daemon/fabric/verbs/link.h"
+#include "daemon/fabric/verbs/link/link.h"
 #include "tests/unit/verbs_pair.h"
 #include <stdio.h>
 

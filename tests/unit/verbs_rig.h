@@ -9,7 +9,7 @@
 #define RDMAD_TEST_VERBS_RIG_H
 
 #include "daemon/base/clock.h"
-#include "daemon/fabric/verbs/verbs.h"
+#include "daemon/fabric/verbs/instance/instance.h"
 #include "tests/support/runner.h"
 #include <limits.h>
 

@@ -10,8 +10,8 @@
  * A device that goes is let go of in the same turn if no job of a window is at a thread of the
  * host's; else when the last is back. Until then there is no device for anybody new.
  */
-#include "daemon/fabric/verbs/verbs.h"
 #include "daemon/base/clock.h"
+#include "daemon/fabric/verbs/instance/instance.h"
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cm.c - an instance's side of rdma_cm: its event channel, where it listens, whom it awaits.
+ *
+ * All of it is made when the first link or offer needs it. Every call of the library here returns
+ * at once: the channel does not block, addresses are numbers, and events are acknowledged as soon
+ * as they are copied, so that ids can be destroyed at any time.
+ *
+ * rdma_cm goes by IP addresses. On RoCE the GID in use is one; elsewhere the addresses of this
+ * machine are tried until one turns out to belong to the device in use.
+ *
+ * The library opens devices for itself and keeps them open; only listing the devices makes it
+ * notice that one has vanished, which is what `rdma link delete` waits for. It does not even then
+ * when no other device is left: a limit of connecting by rdma_cm.
+ */
+#include "daemon/fabric/verbs/connect/cm.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#define BACKLOG 64
+#define EVENTS_A_TURN 32
+
+static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+/* ---- addresses ----------------------------------------------------------------------------- */
+
+static bool is_link_local(const uint8_t a[16]) {
+    return a[0] == 0xfe && (a[1] & 0xc0) == 0x80;
+}
+
+/* rdma_cm wants IPv4 addresses as such. */
+struct sockaddr_in6 cm_sockaddr(const uint8_t a[16], uint16_t port) {
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    if (memcmp(a, v4_mapped, sizeof(v4_mapped)) == 0) {
+        struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
+        memcpy(&four.sin_addr, a + 12, 4);
+        memcpy(&six, &four, sizeof(four));
+    } else {
+        memcpy(&six.sin6_addr, a, 16);
+    }
+    return six;
+}
+
+static void to_bytes(const struct sockaddr *from, uint8_t a[16]) {
+    if (from->sa_family == AF_INET) {
+        memcpy(a, v4_mapped, sizeof(v4_mapped));
+        memcpy(a + 12, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+    } else {
+        memcpy(a, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, 16);
+    }
+}
+
+bool cm_is_ours(const struct cm *cm, const struct rdma_cm_id *id) {
+    const struct device *d = cm->verbs->device;
+    return id->verbs && id->port_num == d->port &&
+           strcmp(ibv_get_device_name(id->verbs->device), d->name) == 0;
+}
+
+static bool leads_to_device(struct cm *cm, const struct sockaddr_in6 *address) {
+    struct rdma_cm_id *id;
+    struct sockaddr_in6 copy = *address;
+    if (rdma_create_id(cm->channel, &id, NULL, RDMA_PS_TCP))
+        return false;
+    bool ours = rdma_bind_addr(id, (struct sockaddr *)&copy) == 0 && cm_is_ours(cm, id);
+    rdma_destroy_id(id);
+    return ours;
+}
+
+static bool try_address(struct cm *cm, const struct ifaddrs *i, struct sockaddr_in6 *out) {
+    uint8_t a[16];
+    if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
+        return false;
+    to_bytes(i->ifa_addr, a);
+    if (is_link_local(a))
+        return false;
+    *out = cm_sockaddr(a, 0);
+    return leads_to_device(cm, out);
+}
+
+int cm_address(struct cm *cm, struct sockaddr_in6 *out, struct error *err) {
+    const struct verbs *v = cm->verbs;
+    struct ifaddrs *all = NULL;
+    bool found = false;
+
+    *out = cm_sockaddr(v->port.gid.raw, 0);
+    if (v->device->link_layer == IBV_LINK_LAYER_ETHERNET && !v->device->iwarp &&
+        !is_link_local(v->port.gid.raw) && leads_to_device(cm, out))
+        return 0;
+    if (getifaddrs(&all))
+        return error_errno(err, RDMAD_E_SYSTEM, "the addresses of this machine cannot be listed");
+    for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
+        found = try_address(cm, i, out);
+    freeifaddrs(all);
+    if (found)
+        return 0;
+    return error_set(err, RDMAD_E_FABRIC,
+                     "device %s port %u has no IP address, which rdma_cm goes by: give its network "
+                     "interface one, or set verbs.connect to \"exchange\"",
+                     v->device->name, v->device->port);
+}
+
+/* ---- the channel --------------------------------------------------------------------------- */
+
+static int channel_open(struct cm *cm, struct error *err) {
+    struct epoll_event event = {.events = EPOLLIN};
+    cm->channel = rdma_create_event_channel();
+    if (!cm->channel)
+        return error_errno(err, RDMAD_E_FABRIC,
+                           "no rdma_cm here (load the module rdma_ucm, and see who may open "
+                           "/dev/infiniband/rdma_cm)");
+    int flags = fcntl(cm->channel->fd, F_GETFL);
+    if (flags < 0 || fcntl(cm->channel->fd, F_SETFL, flags | O_NONBLOCK) ||
+        epoll_ctl(cm->verbs->epoll_fd, EPOLL_CTL_ADD, cm->channel->fd, &event))
+        return error_errno(err, RDMAD_E_SYSTEM, "the events of rdma_cm cannot be watched");
+    return 0;
+}
+
+int cm_of(struct verbs *v, struct cm **out, struct error *err) {
+    if (!v->targets.cm) {
+        struct cm *cm = calloc(1, sizeof(*cm));
+        if (!cm)
+            return error_set(err, RDMAD_E_NOMEM, "no memory for connecting by rdma_cm");
+        cm->verbs = v;
+        list_init(&cm->offers);
+        list_init(&cm->calls);
+        v->targets.cm = cm;
+        int rc = channel_open(cm, err);
+        if (rc) {
+            cm_close(v);
+            return rc;
+        }
+    }
+    *out = v->targets.cm;
+    return 0;
+}
+
+/* Makes the library notice that a device has vanished. */
+static void release_devices(void) {
+    struct ibv_context **all = rdma_get_devices(NULL);
+    if (all)
+        rdma_free_devices(all);
+}
+
+void cm_close(struct verbs *v) {
+    struct cm *cm = v->targets.cm;
+    if (!cm)
+        return;
+    v->targets.cm = NULL;
+    for (struct list *pos; (pos = list_first(&cm->calls));)
+        cm_call_end(list_entry(pos, struct cm_call, node));
+    for (struct list *pos; (pos = list_first(&cm->offers));)
+        cm_offer_free(list_entry(pos, struct cm_offer, node));
+    if (cm->listener)
+        rdma_destroy_id(cm->listener);
+    if (cm->channel) {
+        epoll_ctl(v->epoll_fd, EPOLL_CTL_DEL, cm->channel->fd, NULL);
+        rdma_destroy_event_channel(cm->channel);
+    }
+    free(cm);
+    if (v->going)
+        release_devices();
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+static bool take_event(struct cm *cm, struct cm_news *n, bool *called) {
+    struct rdma_cm_event *e;
+    if (rdma_get_cm_event(cm->channel, &e))
+        return false;
+    *called = e->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+    *n = (struct cm_news){.id = e->id, .type = e->event, .status = e->status};
+    if (*called || n->type == RDMA_CM_EVENT_CONNECT_RESPONSE ||
+        n->type == RDMA_CM_EVENT_ESTABLISHED) {
+        const struct rdma_conn_param *p = &e->param.conn;
+        n->reads = *called ? p->responder_resources : p->initiator_depth;
+        n->size = p->private_data_len < sizeof(n->data) ? p->private_data_len : sizeof(n->data);
+        if (p->private_data)
+            memcpy(n->data, p->private_data, n->size);
+        else
+            n->size = 0;
+    }
+    rdma_ack_cm_event(e);
+    return true;
+}
+
+/* Whoever listens is moved with the addresses: the next offer listens anew. */
+static void listener_news(struct cm *cm, const struct cm_news *n) {
+    if (n->type != RDMA_CM_EVENT_DEVICE_REMOVAL && n->type != RDMA_CM_EVENT_ADDR_CHANGE)
+        return;
+    rdma_destroy_id(cm->listener);
+    cm->listener = NULL;
+}
+
+void cm_poll(struct verbs *v) {
+    struct cm_news n;
+    bool called;
+    for (unsigned i = 0; i < EVENTS_A_TURN; i++) {
+        struct cm *cm = v->targets.cm; /* what an event leads to may close it */
+        if (!cm || !take_event(cm, &n, &called))
+            return;
+        v->progress++;
+        if (called)
+            cm_called(cm, &n);
+        else if (n.id == cm->listener)
+            listener_news(cm, &n);
+        else if (n.id->context)
+            cm_call_news(n.id->context, &n);
+    }
+}
+
+/* ---- offers -------------------------------------------------------------------------------- */
+
+static int listen_on(struct cm *cm, struct error *err) {
+    const struct verbs *v = cm->verbs;
+    struct sockaddr_in6 at;
+    uint16_t port = v->env->settings->data_port;
+    int rc = cm_address(cm, &at, err);
+    if (rc)
+        return rc;
+    at.sin6_port = htons(port); /* the same place in both kinds of address */
+    if (rdma_create_id(cm->channel, &cm->listener, NULL, RDMA_PS_TCP)) {
+        cm->listener = NULL;
+        return error_errno(err, RDMAD_E_FABRIC, "no rdma_cm id to listen with");
+    }
+    if (rdma_bind_addr(cm->listener, (struct sockaddr *)&at) ||
+        rdma_listen(cm->listener, BACKLOG)) {
+        rc = error_errno(err, RDMAD_E_FABRIC, "rdma_cm does not listen on port %u of device %s",
+                         port, v->device->name);
+        rdma_destroy_id(cm->listener);
+        cm->listener = NULL;
+        return rc;
+    }
+    cm->port = ntohs(rdma_get_src_port(cm->listener));
+    to_bytes((struct sockaddr *)&at, cm->address);
+    return 0;
+}
+
+static struct cm_offer *offer_new(struct cm *cm, struct vpeer *p, struct error *err) {
+    struct verbs *v = cm->verbs;
+    struct cm_offer *o = calloc(1, sizeof(*o));
+    if (!o) {
+        error_set(err, RDMAD_E_NOMEM, "no memory for an offer by rdma_cm");
+        return NULL;
+    }
+    if (getrandom(o->token, sizeof(o->token), 0) != (ssize_t)sizeof(o->token)) {
+        error_errno(err, RDMAD_E_SYSTEM, "no random bytes for an offer by rdma_cm");
+        free(o);
+        return NULL;
+    }
+    o->peer = p;
+    o->number = ++v->next_number;
+    o->expires_ns = clock_after(v->now_ns, v->env->settings->token_ttl_ns);
+    p->holds++;
+    list_append(&cm->offers, &o->node);
+    verbs_timer_at(v, o->expires_ns);
+    return o;
+}
+
+void cm_offer_free(struct cm_offer *o) {
+    struct vpeer *p = o->peer;
+    list_remove(&o->node);
+    explicit_bzero(o->token, sizeof(o->token));
+    free(o);
+    p->holds--;
+    vpeer_check_free(p);
+}
+
+int cm_offer(struct vpeer *p, struct fabric_blob *out, struct error *err) {
+    struct verbs *v = p->verbs;
+    struct cm *cm;
+    int rc = target_make_room(p, NULL, err);
+    if (rc == 0)
+        rc = cm_of(v, &cm, err);
+    if (rc == 0 && !cm->listener)
+        rc = listen_on(cm, err);
+    if (rc)
+        return rc;
+    struct cm_offer *o = offer_new(cm, p, err);
+    if (!o)
+        return err->code;
+    struct verbs_offer offer = {.cm = true, .number = o->number, .port = cm->port};
+    memcpy(offer.address, cm->address, sizeof(offer.address));
+    memcpy(offer.token, o->token, sizeof(offer.token));
+    blob_write_offer(&offer, out);
+    return 0;
+}
+
+/* Every offer is compared with every byte, so time tells nothing about a token. */
+struct cm_offer *cm_offer_find(struct cm *cm, const uint8_t token[VERBS_TOKEN_BYTES]) {
+    struct cm_offer *found = NULL;
+    list_for_each (pos, &cm->offers) {
+        struct cm_offer *o = list_entry(pos, struct cm_offer, node);
+        volatile uint8_t differs = 0;
+        for (unsigned i = 0; i < VERBS_TOKEN_BYTES; i++)
+            differs = (uint8_t)(differs | (o->token[i] ^ token[i]));
+        if (!differs)
+            found = o;
+    }
+    return found && cm->verbs->now_ns < found->expires_ns ? found : NULL;
+}
+
+unsigned cm_offers(const struct vpeer *p) {
+    const struct cm *cm = p->verbs->targets.cm;
+    unsigned n = 0;
+    if (!cm)
+        return 0;
+    list_for_each (pos, &cm->offers)
+        n += list_entry(pos, struct cm_offer, node)->peer == p;
+    return n;
+}
+
+void cm_offers_drop(struct vpeer *p) {
+    struct cm *cm = p->verbs->targets.cm;
+    if (!cm)
+        return;
+    list_for_each_safe (pos, &cm->offers) {
+        struct cm_offer *o = list_entry(pos, struct cm_offer, node);
+        if (o->peer == p)
+            cm_offer_free(o);
+    }
+}
+
+static void call_timer(struct verbs *v, struct cm_call *call) {
+    if (call->link || call->up)
+        return;
+    if (v->now_ns < call->deadline_ns)
+        verbs_timer_at(v, call->deadline_ns);
+    else
+        target_drop(call->target);
+}
+
+void cm_timers(struct verbs *v) {
+    struct cm *cm = v->targets.cm;
+    if (!cm)
+        return;
+    list_for_each_safe (pos, &cm->offers) {
+        struct cm_offer *o = list_entry(pos, struct cm_offer, node);
+        if (v->now_ns >= o->expires_ns)
+            cm_offer_free(o);
+        else
+            verbs_timer_at(v, o->expires_ns);
+    }
+    list_for_each_safe (pos, &cm->calls)
+        call_timer(v, list_entry(pos, struct cm_call, node));
+}

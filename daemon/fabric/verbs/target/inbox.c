@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inbox.c - messages of a peer, by one of its connections.
+ *
+ * The happy path: receives over buffers of the daemon are posted before the connection is up; a
+ * message that came is handed on from its buffer, the receive is posted again, and then the counter
+ * says so, which the peer reads by itself. It sends no more beyond what it has read there than
+ * there are receives, so the device always has one for it and never answers that it has not.
+ *
+ * A peer reaches two registrations more by this, both in the PD of its connection: the buffers, to
+ * which it has no right but to send, and the page with the counter and the places of doors
+ * (door.h), which it may read.
+ *
+ * An access that is refused breaks the QP and flushes the receives; other lanes of the connection
+ * go on until the peer comes anew, or says that it is gone.
+ *
+ * A peer that sends more than it may is told to wait by the device and loses its own connection
+ * when its patience ends; one that sends what is too long, or what no daemon of ours sends (values
+ * beside the message, invalidations), has it broken. All memory is bounded by the connections that
+ * a peer may have.
+ *
+ * A connection that ends hands on what came before its end: its sender was told that it did.
+ */
+#include "daemon/base/log.h"
+#include "daemon/fabric/verbs/target/weak.h"
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MESSAGE_BYTES (4096u + FABRIC_HEAD_MAX)
+#define PAGE 4096u
+#define MEMORY_BYTES (PAGE + INBOX_RECEIVES * MESSAGE_BYTES)
+
+static uint8_t *buffer_of(const struct inbox *in, uint32_t n) {
+    return in->memory + PAGE + (size_t)n * in->size;
+}
+
+static void tell_consumed(struct inbox *in) {
+    struct inbox_page *page = (struct inbox_page *)(void *)in->memory;
+    __atomic_store_n(&page->consumed, htole64(in->consumed), __ATOMIC_RELEASE);
+}
+
+/* Of the message that is about to be counted. The peer sends no more than the receives beyond what
+ * it has read here, so it sees each answer that it waits for before the next takes its place. */
+static void answer(struct inbox *in, uint64_t word) {
+    struct inbox_page *page = (struct inbox_page *)(void *)in->memory;
+    struct inbox_answer *at = &page->answer[in->consumed % INBOX_RECEIVES];
+    __atomic_store_n(&at->word, htole64(word), __ATOMIC_RELAXED);
+    __atomic_store_n(&at->seal, htole64(answer_seal(word, in->consumed)), __ATOMIC_RELAXED);
+}
+
+/* ---- birth and end ------------------------------------------------------------------------- */
+
+int inbox_open(struct target *t, struct ibv_pd *pd, struct error *err) {
+    struct inbox *in = &t->inbox;
+    void *memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for the messages of one more connection");
+    in->memory = memory;
+    in->size = MESSAGE_BYTES;
+    in->mr = ibv_reg_mr(pd, buffer_of(in, 0), (size_t)INBOX_RECEIVES * MESSAGE_BYTES,
+                        IBV_ACCESS_LOCAL_WRITE);
+    if (in->mr)
+        in->page_mr =
+            ibv_reg_mr_iova(pd, in->memory, sizeof(struct inbox_page), 0, IBV_ACCESS_REMOTE_READ);
+    if (in->page_mr)
+        return 0;
+    int rc = error_errno(err, RDMAD_E_FABRIC,
+                         "%s: the %u bytes for a peer's messages cannot be registered (raise the "
+                         "daemon's memlock limit, or lower verbs.links_per_peer)",
+                         t->peer->verbs->device->name, MEMORY_BYTES);
+    inbox_close(t);
+    inbox_free(t);
+    return rc;
+}
+
+static int post(struct target *t, uint32_t n) {
+    struct inbox *in = &t->inbox;
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)buffer_of(in, n), .length = in->size, .lkey = in->mr->lkey};
+    int failed = queue_receive(&t->queue[0], n, &sge);
+    if (!failed)
+        in->posted++;
+    return failed;
+}
+
+int inbox_start(struct target *t, struct error *err) {
+    struct inbox *in = &t->inbox;
+    uint32_t most = t->queue[0].receives < INBOX_RECEIVES ? t->queue[0].receives : INBOX_RECEIVES;
+    for (in->count = 0; in->count < most; in->count++) {
+        int failed = post(t, in->count);
+        if (!failed)
+            continue;
+        errno = failed;
+        return error_errno(err, RDMAD_E_FABRIC, "%s: receives cannot be posted",
+                           t->peer->verbs->device->name);
+    }
+    return 0;
+}
+
+static uint8_t features_of(const struct device *d) {
+    unsigned features = device_has_atomics(d) ? TARGET_ATOMICS : 0;
+    if (d->services & 1u << RDMAD_CHANNEL_DATAGRAM)
+        features |= TARGET_DATAGRAM;
+    if (d->services & 1u << RDMAD_CHANNEL_UNACKED)
+        features |= TARGET_UNACKED;
+    return (uint8_t)features;
+}
+
+void inbox_tell(const struct target *t, struct inbox_place *out) {
+    const struct inbox *in = &t->inbox;
+    *out = (struct inbox_place){
+        .address = 0,
+        .rkey = in->page_mr->rkey,
+        .size = in->size,
+        .count = (uint16_t)in->count,
+        .features = features_of(t->peer->verbs->device),
+    };
+}
+
+static void deregister(const struct target *t, struct ibv_mr **mr) {
+    if (*mr && ibv_dereg_mr(*mr))
+        LOG_LIMITED(ERR, ("%s keeps a registration of messages", t->peer->verbs->device->name),
+                    FIELD_U64("PEER", t->peer->id));
+    *mr = NULL;
+}
+
+void inbox_close(struct target *t) {
+    deregister(t, &t->inbox.page_mr);
+    deregister(t, &t->inbox.mr);
+}
+
+void inbox_free(struct target *t) {
+    if (t->inbox.memory)
+        munmap(t->inbox.memory, MEMORY_BYTES);
+    t->inbox.memory = NULL;
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static void broke(struct target *t, const char *how) {
+    if (!t->leaving)
+        LOG_LIMITED(INFO, ("link %" PRIu64 " of a peer broke: a message: %s", t->number, how),
+                    FIELD_U64("PEER", t->peer->id));
+    target_close(t);
+}
+
+static bool is_plain(const struct ibv_wc *wc, const struct inbox *in) {
+    return wc->opcode == IBV_WC_RECV && !(wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)) &&
+           wc->byte_len <= in->size;
+}
+
+static bool is_knock(const struct ibv_wc *wc) {
+    return wc->opcode == IBV_WC_RECV && (wc->wc_flags & IBV_WC_WITH_IMM) &&
+           wc->imm_data == htobe32(KNOCK_WORD);
+}
+
+static void post_again(struct target *t, uint32_t n) {
+    if (t->leaving)
+        return;
+    int failed = post(t, n);
+    if (failed) {
+        broke(t, strerror(failed));
+        return;
+    }
+    t->inbox.consumed++;
+    tell_consumed(&t->inbox);
+}
+
+/* Everybody may be called here and end anything; t itself lives until the next turn. */
+static void hand_on(struct target *t, uint32_t n, const struct ibv_wc *wc) {
+    const struct fabric_env *env = t->peer->verbs->env;
+    uint64_t word =
+        env->received(env->user, t->peer->id, t->number, buffer_of(&t->inbox, n), wc->byte_len);
+    answer(&t->inbox, word);
+    post_again(t, n);
+}
+
+static void knocked(struct target *t, uint32_t n, const struct ibv_wc *wc) {
+    if (t->leaving)
+        return;
+    if (door_knocked(t, buffer_of(&t->inbox, n), wc->byte_len))
+        post_again(t, n);
+    else
+        broke(t, "it asks for what no daemon does");
+}
+
+void inbox_received(struct queue *q, uint32_t n, const struct ibv_wc *wc) {
+    struct target *t = container_of(q, struct target, queue[0]);
+    t->inbox.posted--;
+    if (wc->status == IBV_WC_WR_FLUSH_ERR)
+        q->broken = true; /* by an access: other lanes may go on until the peer comes anew */
+    else if (wc->status != IBV_WC_SUCCESS)
+        broke(t, ibv_wc_status_str(wc->status));
+    else if (is_knock(wc))
+        knocked(t, n, wc);
+    else if (!is_plain(wc, &t->inbox))
+        broke(t, "it is of a kind that no daemon sends");
+    else if (!t->leaving || t->draining)
+        hand_on(t, n, wc);
+    if (t->draining && t->inbox.posted == 0)
+        target_drop(t);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * window_mw.c - windows as type-2 memory windows over the pool's registration, each good on one QP.
+ *
+ * The happy path: as many memory windows as the target has lanes are taken from the spares (which
+ * the registrar allocates ahead), each is bound by a work request on its lane, and when the last
+ * bind has completed the key with an rkey a lane is told. The end is ibv_dealloc_mw on the revoker,
+ * never a LOCAL_INV: what the device flushes says nothing, an invalidation that is repeated crashes
+ * some drivers, and dealloc_mw is plain.
+ *
+ * A bind that fails breaks its QP, and thereby the target: all its windows are let go of, and the
+ * peer makes a new link and asks for new keys. Binds wait for room in the queues in the order in
+ * which they came.
+ *
+ * The peer counts in addresses of ours: windows count as their registration does.
+ */
+#include "daemon/base/log.h"
+#include "daemon/fabric/verbs/window/window.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPARES_LOW (SPARE_WINDOWS / 2)
+
+struct binding {
+    struct window *window;
+    struct target *target;
+    struct list unbound; /* in target.unbound */
+    struct ibv_mw *mw[VERBS_LANES_MAX];
+    uint32_t rkey[VERBS_LANES_MAX];
+    unsigned lanes, under_way; /* binds posted and not completed */
+    struct ibv_mw_bind_info range;
+    bool allocating, unwanted, ending;
+    int failed; /* errno of allocating */
+    struct error why;
+    struct offload_job allocation;
+    struct ending end;
+};
+
+/* ---- spares -------------------------------------------------------------------------------- */
+
+struct spares_job {
+    struct offload_job job;
+    struct verbs *verbs;
+    struct ibv_pd *pd;
+    unsigned count;
+    struct ibv_mw *mw[SPARE_WINDOWS];
+};
+
+static void spares_allocate(struct offload_job *job) {
+    struct spares_job *j = container_of(job, struct spares_job, job);
+    unsigned wanted = j->count;
+    for (j->count = 0; j->count < wanted; j->count++)
+        if (!(j->mw[j->count] = ibv_alloc_mw(j->pd, IBV_MW_TYPE_2)))
+            return; /* who needs one will say why there is none */
+}
+
+static void spares_free(struct offload_job *job) {
+    struct spares_job *j = container_of(job, struct spares_job, job);
+    for (unsigned i = 0; i < j->count; i++)
+        if (ibv_dealloc_mw(j->mw[i]))
+            LOG_LIMITED(ERR, ("a memory window that nobody uses cannot be given back"));
+}
+
+static void spares_freed(struct offload_job *job) {
+    struct spares_job *j = container_of(job, struct spares_job, job);
+    struct verbs *v = j->verbs;
+    free(j);
+    job_end(v);
+}
+
+static void spares_free_start(struct spares_job *j) {
+    j->job.run = spares_free;
+    j->job.done = spares_freed;
+    job_begin(j->verbs, host_revoker(j->verbs->member.host), &j->job);
+}
+
+static void spares_allocated(struct offload_job *job) {
+    struct spares_job *j = container_of(job, struct spares_job, job);
+    struct verbs *v = j->verbs;
+    v->windows.refilling = false;
+    while (!v->going && !v->windows.closing && j->count > 0 && v->windows.spares < SPARE_WINDOWS)
+        v->windows.spare[v->windows.spares++] = j->mw[--j->count];
+    if (j->count > 0)
+        spares_free_start(j);
+    else
+        free(j);
+    job_end(v);
+}
+
+void spares_refill(struct verbs *v) {
+    struct windows *w = &v->windows;
+    if (!v->device->windows || v->going || w->closing || w->refilling || w->spares > SPARES_LOW)
+        return;
+    struct spares_job *j = calloc(1, sizeof(*j));
+    if (!j)
+        return;
+    *j = (struct spares_job){.job = {.run = spares_allocate, .done = spares_allocated},
+                             .verbs = v,
+                             .pd = v->device->pd,
+                             .count = SPARE_WINDOWS - w->spares};
+    w->refilling = true;
+    job_begin(v, host_registrar(v->member.host), &j->job);
+}
+
+void spares_end(struct verbs *v) {
+    struct windows *w = &v->windows;
+    if (w->spares == 0)
+        return;
+    struct spares_job *j = calloc(1, sizeof(*j));
+    if (j) {
+        *j = (struct spares_job){.verbs = v, .count = w->spares};
+        for (unsigned i = 0; i < w->spares; i++)
+            j->mw[i] = w->spare[i];
+        spares_free_start(j);
+    } else {
+        for (unsigned i = 0; i < w->spares; i++)
+            ibv_dealloc_mw(w->spare[i]);
+    }
+    w->spares = 0;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static int deallocate(struct ending *e) {
+    struct binding *b = container_of(e, struct binding, end);
+    for (unsigned i = 0; i < b->lanes; i++) {
+        int failed = b->mw[i] ? ibv_dealloc_mw(b->mw[i]) : 0;
+        if (failed)
+            return failed;
+        b->mw[i] = NULL;
+    }
+    return 0;
+}
+
+static void deallocated(struct ending *e) {
+    struct binding *b = container_of(e, struct binding, end);
+    struct window *w = b->window;
+    struct target *t = b->target;
+    struct error why = b->why;
+    list_remove(&w->at);
+    free(b);
+    target_check_gone(t);
+    window_ended(w, &why);
+}
+
+/* Once nothing is under way that still would use its memory windows. */
+static void binding_end(struct binding *b) {
+    list_remove(&b->unbound);
+    b->unwanted = true;
+    if (b->allocating || b->ending || (b->under_way > 0 && !b->target->leaving))
+        return;
+    b->ending = true;
+    ending_start(&b->end, b->window->peer, b->window->lease_id);
+}
+
+void binding_drop(struct window *w) {
+    binding_end(w->binding);
+}
+
+static void binding_fail(struct binding *b, const struct error *why) {
+    if (!b->unwanted)
+        b->why = *why;
+    binding_end(b);
+}
+
+/* Completions that still come find nobody. */
+static void disown(struct queue *q) {
+    for (uint64_t at = q->head; at != q->tail; at++)
+        q->ring->slot[at % q->depth].user = NULL;
+}
+
+void windows_of_target_gone(struct target *t) {
+    struct error why;
+    error_set(&why, RDMAD_E_PEER_LOST, "the link of the peer that a window was to be for is gone");
+    for (unsigned i = 0; i < t->lanes; i++)
+        disown(&t->queue[i]);
+    list_for_each (pos, &t->windows)
+        binding_fail(list_entry(pos, struct window, at)->binding, &why);
+}
+
+/* ---- binding ------------------------------------------------------------------------------- */
+
+static bool has_room(const struct target *t) {
+    for (unsigned i = 0; i < t->lanes; i++)
+        if (queue_room(&t->queue[i]) == 0)
+            return false;
+    return true;
+}
+
+static int bind_lane(struct binding *b, unsigned i) {
+    struct queue *q = &b->target->queue[i];
+    struct ibv_send_wr *bad;
+    struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED};
+    b->rkey[i] = ibv_inc_rkey(b->mw[i]->rkey); /* the last 8 bits are the consumer's to change */
+    wr.bind_mw.mw = b->mw[i];
+    wr.bind_mw.rkey = b->rkey[i];
+    wr.bind_mw.bind_info = b->range;
+    queue_take(q, &wr, b);
+    int failed = ibv_post_send(q->qp, &wr, &bad);
+    if (failed)
+        queue_untake(q, 1);
+    else
+        b->under_way++;
+    return failed;
+}
+
+static void bind_all(struct binding *b) {
+    struct error why;
+    list_remove(&b->unbound);
+    for (unsigned i = 0; i < b->lanes; i++) {
+        int failed = bind_lane(b, i);
+        if (!failed)
+            continue;
+        error_set(&why, RDMAD_E_FABRIC, "device %s binds no window for lease %" PRIu64 ": %s",
+                  b->target->peer->verbs->device->name, b->window->lease_id, strerror(failed));
+        binding_fail(b, &why);
+        return;
+    }
+}
+
+static void bind_waiting(struct target *t) {
+    struct list *pos;
+    while (!t->leaving && (pos = list_first(&t->unbound)) && has_room(t))
+        bind_all(list_entry(pos, struct binding, unbound));
+}
+
+static void bound(struct binding *b) {
+    struct verbs_key key = {.address = b->range.addr, .count = (uint8_t)b->lanes};
+    memcpy(key.rkey, b->rkey, b->lanes * sizeof(b->rkey[0]));
+    window_told(b->window, &key);
+}
+
+static void target_failed(struct target *t, enum ibv_wc_status status) {
+    LOG_LIMITED(INFO,
+                ("link %" PRIu64 " of a peer broke: binding a window ended with %s", t->number,
+                 ibv_wc_status_str(status)),
+                FIELD_U64("PEER", t->peer->id));
+    target_close(t);
+}
+
+/* A bind ended. What is told may end the target, so that is the last thing done. */
+static void bind_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
+    struct binding *b = slot->user;
+    (void)q;
+    if (!b)
+        return;
+    struct target *t = b->target;
+    b->under_way--;
+    if (wc->status != IBV_WC_SUCCESS) {
+        target_failed(t, wc->status);
+        return;
+    }
+    bool ready = b->under_way == 0 && !b->unwanted;
+    if (b->under_way == 0 && b->unwanted)
+        binding_end(b);
+    bind_waiting(t);
+    if (ready && !b->unwanted)
+        bound(b);
+}
+
+void binding_target(struct target *t) {
+    for (unsigned i = 0; i < t->lanes; i++)
+        t->queue[i].ended = bind_ended;
+    spares_refill(t->peer->verbs);
+}
+
+/* ---- the start ----------------------------------------------------------------------------- */
+
+static void allocate(struct offload_job *job) {
+    struct binding *b = container_of(job, struct binding, allocation);
+    for (unsigned i = 0; i < b->lanes; i++) {
+        if (!b->mw[i] && !(b->mw[i] = ibv_alloc_mw(b->range.mr->pd, IBV_MW_TYPE_2))) {
+            b->failed = errno;
+            return;
+        }
+    }
+}
+
+static void binding_ready(struct binding *b) {
+    list_append(&b->target->unbound, &b->unbound);
+    bind_waiting(b->target);
+}
+
+static void allocated(struct offload_job *job) {
+    struct binding *b = container_of(job, struct binding, allocation);
+    struct verbs *v = b->window->peer->verbs;
+    struct error why;
+    b->allocating = false;
+    if (b->failed) {
+        error_set(&why, b->failed == ENOMEM ? RDMAD_E_LIMIT : RDMAD_E_FABRIC,
+                  "device %s has no memory window for lease %" PRIu64
+                  ": %s (max_mw is %d); end some leases",
+                  v->device->name, b->window->lease_id, strerror(b->failed),
+                  v->device->attr.orig_attr.max_mw);
+        binding_fail(b, &why);
+    } else if (b->unwanted) {
+        binding_end(b);
+    } else {
+        binding_ready(b);
+    }
+    job_end(v);
+}
+
+static void take_spares(struct binding *b, struct windows *w) {
+    for (unsigned i = 0; i < b->lanes && w->spares > 0; i++)
+        b->mw[i] = w->spare[--w->spares];
+}
+
+static struct binding *binding_new(struct window *w, struct target *t, struct ibv_mr *mr,
+                                   const struct fabric_window_spec *spec) {
+    struct binding *b = calloc(1, sizeof(*b));
+    if (!b)
+        return NULL;
+    *b = (struct binding){
+        .window = w,
+        .target = t,
+        .lanes = t->lanes,
+        .range = {.mr = mr, .addr = (uintptr_t)spec->base, .length = spec->length},
+        .allocation = {.run = allocate, .done = allocated},
+        .end = {.take = deallocate, .taken = deallocated},
+    };
+    if (spec->rights & RDMAD_RIGHT_READ)
+        b->range.mw_access_flags |= IBV_ACCESS_REMOTE_READ;
+    if (spec->rights & RDMAD_RIGHT_WRITE)
+        b->range.mw_access_flags |= IBV_ACCESS_REMOTE_WRITE;
+    if (spec->rights & RDMAD_RIGHT_ATOMIC && device_has_atomics(w->peer->verbs->device))
+        b->range.mw_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    list_init(&b->unbound);
+    w->binding = b;
+    list_append(&t->windows, &w->at);
+    return b;
+}
+
+int binding_use(struct window *w, const struct fabric_window_spec *spec, struct error *err) {
+    struct verbs *v = w->peer->verbs;
+    struct target *t = spec->via ? target_by_number(w->peer, spec->via) : NULL;
+    if (!t)
+        return error_set(err, RDMAD_E_PEER_LOST,
+                         "lease %" PRIu64 " was asked for by link %" PRIu64
+                         ", which is gone; make another link and ask again",
+                         spec->lease_id, spec->via);
+    struct ibv_mr *mr = spec->memory ? memory_mr(spec->memory, v->device) : NULL;
+    if (!mr)
+        return error_set(err, RDMAD_E_FABRIC,
+                         "the pool of lease %" PRIu64 " is not registered on device %s: see the "
+                         "daemon's log for why",
+                         spec->lease_id, v->device->name);
+    struct binding *b = binding_new(w, t, mr, spec);
+    if (!b)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for a window of lease %" PRIu64,
+                         spec->lease_id);
+    take_spares(b, &v->windows);
+    spares_refill(v);
+    if (b->mw[b->lanes - 1]) {
+        binding_ready(b);
+    } else {
+        b->allocating = true;
+        job_begin(v, host_registrar(v->member.host), &b->allocation);
+    }
+    return FABRIC_PENDING;
+}

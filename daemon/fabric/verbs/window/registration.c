@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * window_mr.c - windows as registrations of exactly their range, in a PD of the peer alone.
+ *
+ * ibv_reg_mr on the registrar makes the right, ibv_dereg_mr on the revoker is the barrier: once it
+ * has returned the device touches the range no more, whatever streams. Another peer's QPs are in
+ * another PD, so its copy of the key is worth nothing there.
+ *
+ * The peer counts from the beginning of the pool, so that a key tells none of our addresses;
+ * devices want the place in the page to be the true one, huge pages included, and pools begin with
+ * a page. Windows of one peer to the same range with the same rights share a registration: two
+ * hundred sessions there that read the same lease cost one. It goes with the last of them.
+ */
+#include "daemon/fabric/verbs/window/window.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_MASK 4095u
+
+struct registration {
+    struct list node; /* in windows.registrations, as long as it can be shared */
+    struct vpeer *peer;
+    void *base;
+    uint64_t length, iova;
+    uint32_t rights;
+    uint64_t lease_id; /* of the first, for messages */
+    unsigned access;   /* IBV_ACCESS_* */
+    struct ibv_mr *mr;
+    int failed; /* errno */
+    bool making, unwanted;
+    unsigned users;
+    struct list windows;
+    struct offload_job making_job;
+    struct ending ending;
+};
+
+static struct list *bucket_of(struct verbs *v, uint64_t peer, const void *base, uint64_t length) {
+    uint64_t x = (peer * 0x9e3779b97f4a7c15u) ^ (uintptr_t)base ^ (length << 1);
+    x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9u;
+    return &v->windows.registrations[(x >> 40) % REGISTRATION_BUCKETS];
+}
+
+static struct registration *find(struct list *bucket, const struct vpeer *p,
+                                 const struct fabric_window_spec *spec) {
+    list_for_each (pos, bucket) {
+        struct registration *r = list_entry(pos, struct registration, node);
+        if (r->peer == p && r->base == spec->base && r->length == spec->length &&
+            r->rights == spec->rights)
+            return r;
+    }
+    return NULL;
+}
+
+static void key_of(const struct registration *r, struct verbs_key *key) {
+    *key = (struct verbs_key){.address = r->iova, .count = 1, .rkey = {r->mr->rkey}};
+}
+
+static void registration_free(struct registration *r) {
+    struct vpeer *p = r->peer;
+    list_remove(&r->node);
+    free(r);
+    p->holds--;
+    vpeer_check_free(p);
+}
+
+/* ---- its end ------------------------------------------------------------------------------- */
+
+static void windows_ended(struct registration *r, const struct error *why) {
+    for (struct list *pos; (pos = list_pop(&r->windows));)
+        window_ended(list_entry(pos, struct window, at), why);
+}
+
+static int deregister(struct ending *e) {
+    return ibv_dereg_mr(container_of(e, struct registration, ending)->mr);
+}
+
+static void deregistered(struct ending *e) {
+    struct registration *r = container_of(e, struct registration, ending);
+    struct error why;
+    error_set(&why, RDMAD_E_FABRIC,
+              "the RDMA device went while lease %" PRIu64 " was made known to it; attach again",
+              e->lease_id);
+    windows_ended(r, &why);
+    registration_free(r);
+}
+
+/* Nobody wants it, or its device goes. */
+static void registration_end(struct registration *r) {
+    list_remove(&r->node);
+    r->unwanted = true;
+    if (r->making) /* made first */
+        return;
+    ending_start(&r->ending, r->peer, r->lease_id);
+}
+
+void registrations_end(struct verbs *v) {
+    for (unsigned i = 0; i < REGISTRATION_BUCKETS; i++) {
+        list_for_each_safe (pos, &v->windows.registrations[i])
+            registration_end(list_entry(pos, struct registration, node));
+    }
+}
+
+bool registration_drop(struct window *w) {
+    struct registration *r = w->registration;
+    if (r->unwanted)
+        return false;
+    if (--r->users > 0) {
+        list_remove(&w->at);
+        w->registration = NULL;
+        return true;
+    }
+    registration_end(r);
+    return false;
+}
+
+/* ---- its making ---------------------------------------------------------------------------- */
+
+static void make(struct offload_job *job) {
+    struct registration *r = container_of(job, struct registration, making_job);
+    r->mr = ibv_reg_mr_iova(r->peer->pd, r->base, r->length, r->iova, r->access);
+    r->failed = r->mr ? 0 : errno;
+}
+
+static void make_failed(struct registration *r) {
+    const struct device *d = r->peer->verbs->device;
+    struct error why;
+    list_remove(&r->node);
+    error_set(&why, r->failed == ENOMEM ? RDMAD_E_LIMIT : RDMAD_E_FABRIC,
+              "device %s does not register the %" PRIu64 " bytes of lease %" PRIu64 ": %s; %s",
+              d->name, r->length, r->lease_id, strerror(r->failed),
+              r->failed == ENOMEM ? "raise the daemon's memlock limit, or end some leases"
+                                  : "see the kernel's log");
+    windows_ended(r, &why);
+    registration_free(r);
+}
+
+/* Everybody who waits hears it; each may close any of them meanwhile. */
+static void made(struct offload_job *job) {
+    struct registration *r = container_of(job, struct registration, making_job);
+    struct verbs *v = r->peer->verbs;
+    struct list waiting = LIST_INIT(waiting);
+    struct list *pos;
+    struct verbs_key key;
+
+    r->making = false;
+    if (!r->mr) {
+        make_failed(r);
+    } else if (r->unwanted) {
+        registration_end(r);
+    } else {
+        key_of(r, &key);
+        list_splice(&waiting, &r->windows);
+        while ((pos = list_pop(&waiting))) {
+            struct window *w = list_entry(pos, struct window, at);
+            list_append(&r->windows, pos);
+            if (!w->closed)
+                window_told(w, &key);
+        }
+    }
+    job_end(v);
+}
+
+static uint64_t iova_of(const struct fabric_window_spec *spec) {
+    uint64_t place = (uintptr_t)spec->base & PAGE_MASK;
+    if (!spec->memory)
+        return place;
+    return (memory_offset(spec->memory, spec->base) & ~(uint64_t)PAGE_MASK) | place;
+}
+
+static bool odp_for(const struct device *d, unsigned access) {
+    uint32_t caps = d->attr.odp_caps.per_transport_caps.rc_odp_caps;
+    return d->settings.odp && device_has_odp(d) &&
+           (!(access & IBV_ACCESS_REMOTE_ATOMIC) || (caps & IBV_ODP_SUPPORT_ATOMIC));
+}
+
+static struct registration *registration_new(struct vpeer *p,
+                                             const struct fabric_window_spec *spec) {
+    struct verbs *v = p->verbs;
+    struct registration *r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    *r = (struct registration){
+        .peer = p,
+        .base = spec->base,
+        .length = spec->length,
+        .rights = spec->rights,
+        .lease_id = spec->lease_id,
+        .iova = iova_of(spec),
+        .making = true,
+        .making_job = {.run = make, .done = made},
+        .ending = {.take = deregister, .taken = deregistered},
+    };
+    if (spec->rights & RDMAD_RIGHT_READ)
+        r->access |= IBV_ACCESS_REMOTE_READ;
+    if (spec->rights & RDMAD_RIGHT_WRITE) /* the one needs the other */
+        r->access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+    if (spec->rights & RDMAD_RIGHT_ATOMIC && device_has_atomics(v->device))
+        r->access |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+    if (odp_for(v->device, r->access))
+        r->access |= IBV_ACCESS_ON_DEMAND;
+    list_init(&r->windows);
+    list_append(bucket_of(v, p->id, r->base, r->length), &r->node);
+    p->holds++;
+    return r;
+}
+
+int registration_use(struct window *w, const struct fabric_window_spec *spec,
+                     struct fabric_blob *key, struct error *err) {
+    struct vpeer *p = w->peer;
+    struct verbs *v = p->verbs;
+    struct registration *r = find(bucket_of(v, p->id, spec->base, spec->length), p, spec);
+    bool first = !r;
+
+    if (first && !(r = registration_new(p, spec)))
+        return error_set(err, RDMAD_E_NOMEM, "no memory for a registration of lease %" PRIu64,
+                         spec->lease_id);
+    r->users++;
+    w->registration = r;
+    list_append(&r->windows, &w->at);
+    if (first)
+        job_begin(v, host_registrar(v->member.host), &r->making_job);
+    if (r->making)
+        return FABRIC_PENDING;
+    struct verbs_key k;
+    key_of(r, &k);
+    blob_write_key(&k, key);
+    return 0;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * blob.c - endpoints and keys, to bytes and back.
+ *
+ * Every blob begins with version, kind and a small number; each is described once, by a walk over
+ * its fields that a cursor turns into writing or reading, so the two cannot disagree. A blob is
+ * exactly as long as its fields. A check follows of what no honest end of a connection says.
+ */
+#include "daemon/fabric/verbs/wire/blob.h"
+#include <string.h>
+
+/* Numbers of QPs and packets have 24 bits; QPs 0 and 1 are the subnet's. */
+#define QP_NUM_MAX 0xffffffu
+#define PSN_MAX 0xffffffu
+#define MTU_MAX 5u        /* IBV_MTU_4096 */
+#define LINK_LAYER_MAX 2u /* IBV_LINK_LAYER_ETHERNET */
+#define INBOX_SIZE_MAX (1u << 20)
+
+enum { KIND_HELLO = 1, KIND_OFFER, KIND_KEY };
+
+struct cursor {
+    uint8_t *at;
+    const uint8_t *end;
+    bool reading, bad;
+};
+
+static uint64_t number(struct cursor *c, uint64_t value, size_t n) {
+    if (c->bad || (size_t)(c->end - c->at) < n) {
+        c->bad = true;
+        return 0;
+    }
+    uint64_t read = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!c->reading)
+            c->at[i] = (uint8_t)(value >> (8 * i));
+        read |= (uint64_t)c->at[i] << (8 * i);
+    }
+    c->at += n;
+    return read;
+}
+
+static void u8(struct cursor *c, uint8_t *v) {
+    *v = (uint8_t)number(c, *v, 1);
+}
+static void u16(struct cursor *c, uint16_t *v) {
+    *v = (uint16_t)number(c, *v, 2);
+}
+static void u32(struct cursor *c, uint32_t *v) {
+    *v = (uint32_t)number(c, *v, 4);
+}
+static void u64(struct cursor *c, uint64_t *v) {
+    *v = number(c, *v, 8);
+}
+static void bytes(struct cursor *c, uint8_t *v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        u8(c, &v[i]);
+}
+
+/* ---- the fields -------------------------------------------------------------------------- */
+
+static void walk_head(struct cursor *c, uint8_t kind, uint8_t *small) {
+    uint8_t version = VERBS_BLOB_VERSION, is = kind;
+    u8(c, &version);
+    u8(c, &is);
+    u8(c, small);
+    if (version != VERBS_BLOB_VERSION || is != kind)
+        c->bad = true;
+}
+
+static void walk_endpoint(struct cursor *c, struct endpoint *e) {
+    bytes(c, e->gid, sizeof e->gid);
+    u16(c, &e->lid);
+    u8(c, &e->link_layer);
+    u8(c, &e->mtu);
+    u8(c, &e->rd_atomic);
+    u8(c, &e->dest_rd_atomic);
+    u8(c, &e->lanes);
+    u64(c, &e->max_message);
+    if (e->lanes > VERBS_LANES_MAX)
+        c->bad = true;
+    for (unsigned i = 0; i < e->lanes && !c->bad; i++) {
+        u32(c, &e->qp_num[i]);
+        u32(c, &e->psn[i]);
+    }
+}
+
+static void walk_inbox(struct cursor *c, struct inbox_place *p) {
+    u64(c, &p->address);
+    u32(c, &p->rkey);
+    u32(c, &p->size);
+    u16(c, &p->count);
+    u8(c, &p->features);
+}
+
+static void walk_hello(struct cursor *c, struct verbs_hello *h) {
+    uint8_t cm = h->cm;
+    walk_head(c, KIND_HELLO, &cm);
+    if (cm > 1)
+        c->bad = true;
+    h->cm = cm == 1;
+    if (!h->cm)
+        walk_endpoint(c, &h->end);
+}
+
+static void walk_offer(struct cursor *c, struct verbs_offer *o) {
+    uint8_t cm = o->cm;
+    walk_head(c, KIND_OFFER, &cm);
+    if (cm > 1)
+        c->bad = true;
+    o->cm = cm == 1;
+    u64(c, &o->number);
+    if (!o->cm) {
+        walk_endpoint(c, &o->end);
+        walk_inbox(c, &o->inbox);
+        return;
+    }
+    bytes(c, o->address, sizeof o->address);
+    u16(c, &o->port);
+    bytes(c, o->token, sizeof o->token);
+}
+
+static void walk_key(struct cursor *c, struct verbs_key *k) {
+    walk_head(c, KIND_KEY, &k->count);
+    u64(c, &k->address);
+    if (k->count > VERBS_LANES_MAX)
+        c->bad = true;
+    for (unsigned i = 0; i < k->count && !c->bad; i++)
+        u32(c, &k->rkey[i]);
+}
+
+/* ---- what is plausible ------------------------------------------------------------------- */
+
+static bool endpoint_ok(const struct endpoint *e) {
+    if (e->lanes == 0 || e->max_message == 0)
+        return false;
+    if (e->mtu == 0 || e->mtu > MTU_MAX || e->link_layer == 0 || e->link_layer > LINK_LAYER_MAX)
+        return false;
+    for (unsigned i = 0; i < e->lanes; i++) {
+        if (e->qp_num[i] < 2 || e->qp_num[i] > QP_NUM_MAX || e->psn[i] > PSN_MAX)
+            return false;
+    }
+    return true;
+}
+
+bool inbox_place_ok(const struct inbox_place *p) {
+    return p->count > 0 && p->size >= FABRIC_SEND_MIN && p->size <= INBOX_SIZE_MAX;
+}
+
+/* ---- both ways --------------------------------------------------------------------------- */
+
+static struct cursor writing(struct fabric_blob *out) {
+    return (struct cursor){.at = out->bytes, .end = out->bytes + sizeof out->bytes};
+}
+
+static struct cursor reading(const struct fabric_blob *b) {
+    size_t size = b->size <= sizeof b->bytes ? b->size : 0;
+    /* A reading cursor writes nothing. */
+    return (struct cursor){
+        .at = (uint8_t *)(uintptr_t)b->bytes, .end = b->bytes + size, .reading = true};
+}
+
+static void written(const struct cursor *c, struct fabric_blob *out) {
+    out->size = c->bad ? 0 : (uint8_t)(c->at - out->bytes);
+}
+
+static bool all_read(const struct cursor *c) {
+    return !c->bad && c->at == c->end;
+}
+
+void blob_write_hello(const struct verbs_hello *h, struct fabric_blob *out) {
+    struct cursor c = writing(out);
+    struct verbs_hello copy = *h;
+    walk_hello(&c, &copy);
+    written(&c, out);
+}
+
+bool blob_read_hello(const struct fabric_blob *b, struct verbs_hello *out) {
+    struct cursor c = reading(b);
+    *out = (struct verbs_hello){0};
+    walk_hello(&c, out);
+    return all_read(&c) && (out->cm || endpoint_ok(&out->end));
+}
+
+void blob_write_offer(const struct verbs_offer *o, struct fabric_blob *out) {
+    struct cursor c = writing(out);
+    struct verbs_offer copy = *o;
+    walk_offer(&c, &copy);
+    written(&c, out);
+}
+
+bool blob_read_offer(const struct fabric_blob *b, struct verbs_offer *out) {
+    struct cursor c = reading(b);
+    *out = (struct verbs_offer){0};
+    walk_offer(&c, out);
+    if (!all_read(&c) || out->number == 0)
+        return false;
+    return out->cm ? out->port != 0 : endpoint_ok(&out->end) && inbox_place_ok(&out->inbox);
+}
+
+void blob_write_key(const struct verbs_key *k, struct fabric_blob *out) {
+    struct cursor c = writing(out);
+    struct verbs_key copy = *k;
+    walk_key(&c, &copy);
+    written(&c, out);
+}
+
+bool blob_read_key(const struct fabric_blob *b, struct verbs_key *out) {
+    struct cursor c = reading(b);
+    *out = (struct verbs_key){0};
+    walk_key(&c, out);
+    return all_read(&c) && out->count > 0;
+}
