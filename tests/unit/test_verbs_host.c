@@ -39,12 +39,12 @@ static void soft_roce_gets_registrations_because_its_windows_do_not_hold(void) {
 }
 
 static void the_self_test_ends_within_a_second_and_leaves_nothing(void) {
-    struct verdict v;
+    struct selftest_result v;
     open_usual();
     unsigned long before = resource("qp") + resource("mr") + resource("pd") + resource("cq");
     for (unsigned i = 0; i < 20; i++) {
         uint64_t start_ms = now_ms();
-        selftest(member.device, &member.port, &v);
+        selftest_run(member.device, &member.port, &v);
         CHECK(now_ms() - start_ms < 1000u * test_patience(), "%lu ms",
               (unsigned long)(now_ms() - start_ms));
         CHECK(v.late || (v.ran && v.registrations), "round %u: %s", i, v.says);
@@ -54,7 +54,7 @@ static void the_self_test_ends_within_a_second_and_leaves_nothing(void) {
     CHECK(before == after, "%lu objects before, %lu after", before, after);
     sh("ip link set " NETDEV " down");
     uint64_t start_ms = now_ms();
-    selftest(member.device, &member.port, &v);
+    selftest_run(member.device, &member.port, &v);
     CHECK(now_ms() - start_ms < 1000u * test_patience(), "%lu ms on a dead port",
           (unsigned long)(now_ms() - start_ms));
     CHECK(!v.windows, "windows that nobody tried");
@@ -138,7 +138,7 @@ static void settings_are_lowered_to_what_the_device_can(void) {
           d->settings.inline_bytes);
     CHECK(d->settings.rd_atomic == d->attr.orig_attr.max_qp_init_rd_atom, "rd_atomic");
     CHECK(d->settings.queue_depth <= (uint32_t)d->attr.orig_attr.max_cqe, "queue_depth");
-    CHECK(host_settings(host)->queue_depth == 1000000, "what is configured was changed");
+    CHECK(settings.verbs.queue_depth == 1000000, "what is configured was changed");
     finish();
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 if(TARGET rdmad_fabric_verbs)
   # These need no device: the choice is a function of what the survey wrote down.
-  rdmad_test(unit_verbs_judge unit/test_verbs_judge.c LINK rdmad_fabric_verbs LABELS unit)
-  rdmad_test(unit_verbs_seats unit/test_verbs_seats.c LINK rdmad_fabric_verbs LABELS unit)
+  rdmad_test(unit_verbs_choice unit/test_verbs_choice.c LINK rdmad_fabric_verbs LABELS unit)
+  rdmad_test(unit_verbs_members unit/test_verbs_members.c LINK rdmad_fabric_verbs LABELS unit)
   foreach(area host gone)
     rdmad_test(unit_verbs_${area} unit/test_verbs_${area}.c unit/verbs_member.c
       LINK rdmad_fabric_verbs rdmad_test_support LABELS verbs soak TIMEOUT 300 PLAIN)

@@ -7,8 +7,12 @@
 #ifndef RDMAD_TEST_VERBS_MEMBER_H
 #define RDMAD_TEST_VERBS_MEMBER_H
 
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/host/state.h"
+#include "daemon/fabric/verbs/device/selftest.h"
+#include "daemon/fabric/verbs/host/host.h"
+#include "daemon/fabric/verbs/host/member.h"
+#include "daemon/fabric/verbs/host/memory.h"
 #include "tests/support/runner.h"
 #include <poll.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * judge.c - which device, port and GID, and why not the others.
+ * choice.c - which device, port and GID, and why not the others.
  *
  * A GID's rank says how good a way to other machines it is: that of the listen address before all,
  * because the operator named it; RoCE v2 over v1, which does not leave its network segment;
@@ -8,8 +8,8 @@
  * wins, then the first in the order of device name, port and index: a choice can be repeated by
  * hand. A sentence is written for everything that was looked at, the winner included.
  */
+#include "daemon/fabric/verbs/device/choice.h"
 #include "daemon/base/address.h"
-#include "daemon/fabric/verbs/device/survey.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +175,7 @@ static struct device_gid *best_gid(struct device_port *p) {
     return best;
 }
 
-static void judge_port(struct device_port *p, const struct wish *w) {
+static void choose_port_gids(struct device_port *p, const struct wish *w) {
     struct named_gid named = named_gid(w->settings->gid);
     for (size_t i = 0; i < p->gid_count; i++) {
         struct device_gid *g = &p->gids[i];
@@ -202,12 +202,12 @@ static void judge_port(struct device_port *p, const struct wish *w) {
 
 /* ---- devices ------------------------------------------------------------------------------- */
 
-static void judge_device(struct device_view *d, const struct wish *w) {
+static void rule_on_device(struct device_view *d, const struct wish *w) {
     const struct verbs_settings *s = w->settings;
     const struct device_port *first = NULL;
     for (size_t i = 0; i < d->port_count; i++) {
         struct device_port *p = &d->ports[i];
-        judge_port(p, w);
+        choose_port_gids(p, w);
         d->usable |= p->usable;
         if (!p->usable && (!first || p->number == s->port))
             first = p;
@@ -384,11 +384,11 @@ static void say_none(struct device_list *list, const struct wish *w) {
               all);
 }
 
-void judge_devices(struct device_list *list, const struct wish *w) {
+void devices_choose(struct device_list *list, const struct wish *w) {
     if (list->count)
         qsort(list->devices, list->count, sizeof(list->devices[0]), by_name);
     for (size_t i = 0; i < list->count; i++)
-        judge_device(&list->devices[i], w);
+        rule_on_device(&list->devices[i], w);
     struct choice c = choose(list);
     explain(list, &c, w);
     list->chosen = c.device ? (int)(c.device - list->devices) : -1;
@@ -396,7 +396,7 @@ void judge_devices(struct device_list *list, const struct wish *w) {
         say_none(list, w);
 }
 
-const struct device_port *judged_port(const struct device_list *list) {
+const struct device_port *chosen_port(const struct device_list *list) {
     if (list->chosen < 0)
         return NULL;
     const struct device_view *view = &list->devices[list->chosen];
@@ -407,7 +407,7 @@ const struct device_port *judged_port(const struct device_list *list) {
     return NULL;
 }
 
-const struct device_gid *judged_gid(const struct device_port *port) {
+const struct device_gid *chosen_gid(const struct device_port *port) {
     for (size_t i = 0; port && i < port->gid_count; i++) {
         if (port->gids[i].chosen)
             return &port->gids[i];

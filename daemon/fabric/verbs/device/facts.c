@@ -5,7 +5,7 @@
  * Names are those of the verbs structs, so that they can be looked up in ibv_query_device_ex(3);
  * what belongs to a port starts with "port N ".
  */
-#include "daemon/fabric/verbs/device/survey.h"
+#include "daemon/fabric/verbs/device/facts.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

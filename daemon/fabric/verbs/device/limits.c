@@ -6,7 +6,8 @@
  * value below which nothing works; a device under one of those is refused, with the limit's name,
  * what it has and what is needed.
  */
-#include "daemon/fabric/verbs/device/survey.h"
+#include "daemon/fabric/verbs/device/limits.h"
+#include "daemon/fabric/verbs/device/facts.h"
 #include <stdio.h>
 
 #define LEAST_WR 16 /* work requests of a QP: one batch */

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * device.c - opens and closes a device, and asks its port how it is.
+ * open.c - opens and closes a device, and asks its port how it is.
  *
  * Opening: the context, its events non-blocking, the PD, what the device can, how the port is, the
  * settings lowered to that, and the self-test, which decides by what windows hold. What had to be
- * lowered, and settings with which an op may have no end, are logged once in the life of a host.
+ * lowered, and settings with which an op may have no end, are logged once in the life of a process.
  */
+#include "daemon/fabric/verbs/device/open.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/host/state.h"
+#include "daemon/fabric/verbs/device/facts.h"
+#include "daemon/fabric/verbs/device/limits.h"
+#include "daemon/fabric/verbs/device/selftest.h"
+#include "daemon/fabric/verbs/device/survey.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Bits of fabric_host.told, behind enum lowered. */
+/* Bits of *told, behind enum lowered. */
 #define TOLD_RETRY 0x100u
 #define TOLD_RNR_RETRY 0x200u
 #define TOLD_TIMEOUT 0x400u
@@ -27,26 +32,26 @@
 #define TIMEOUT_LONG 22 /* 17 s an attempt */
 
 /* Whether this is the first time. */
-static bool first(struct fabric_host *h, unsigned what) {
-    bool told = h->told & what;
-    h->told |= what;
-    return !told;
+static bool first(unsigned *told, unsigned what) {
+    bool before = *told & what;
+    *told |= what;
+    return !before;
 }
 
 /* ---- the port ------------------------------------------------------------------------------ */
 
-int device_port(const struct fabric_host *h, const struct device *d, struct port_now *out,
+int device_port(const struct wish *wish, const struct device *d, struct port_now *out,
                 struct error *err) {
-    struct verbs_settings s = h->settings->verbs;
+    struct verbs_settings s = *wish->settings;
     snprintf(s.device, sizeof(s.device), "%s", d->name);
     s.port = 0; /* it is the only one that is looked at */
-    struct wish wish = {.settings = &s, .listen = h->listen};
+    const struct wish only = {.settings = &s, .listen = wish->listen};
     struct device_list *list;
-    int failed = survey_open_port(d->context, d->port, &wish, &list, err);
+    int failed = survey_open_port(d->context, d->port, &only, &list, err);
     if (failed)
         return failed;
     memset(out, 0, sizeof(*out));
-    const struct device_gid *g = judged_gid(judged_port(list));
+    const struct device_gid *g = chosen_gid(chosen_port(list));
     struct ibv_port_attr attr;
     if (g && ibv_query_port(d->context, (uint8_t)d->port, &attr) == 0) {
         out->usable = true;
@@ -64,8 +69,9 @@ int device_port(const struct fabric_host *h, const struct device *d, struct port
 
 /* ---- settings ------------------------------------------------------------------------------ */
 
-static void tell_lowered(struct fabric_host *h, const struct device *d, unsigned lowered) {
-    const struct verbs_settings *asked = &h->settings->verbs, *got = &d->settings;
+static void tell_lowered(const struct verbs_settings *asked, const struct device *d,
+                         unsigned lowered, unsigned *told) {
+    const struct verbs_settings *got = &d->settings;
     const struct {
         unsigned what;
         const char *key, *limit;
@@ -84,7 +90,7 @@ static void tell_lowered(struct fabric_host *h, const struct device *d, unsigned
         {LOWERED_MTU, "verbs.mtu", "active_mtu", asked->mtu, got->mtu},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        if ((lowered & all[i].what) && first(h, all[i].what))
+        if ((lowered & all[i].what) && first(told, all[i].what))
             LOG(NOTICE,
                 ("%s: %s is %" PRIu64 ", lowered to the device's %s: %" PRIu64, d->name, all[i].key,
                  all[i].asked, all[i].limit, all[i].got),
@@ -92,25 +98,25 @@ static void tell_lowered(struct fabric_host *h, const struct device *d, unsigned
     }
 }
 
-static void tell_endless(struct fabric_host *h, const struct device *d) {
+static void tell_endless(const struct device *d, unsigned *told) {
     const struct verbs_settings *s = &d->settings;
-    if (s->retry_count >= 7 && first(h, TOLD_RETRY))
+    if (s->retry_count >= 7 && first(told, TOLD_RETRY))
         LOG(WARNING,
             ("verbs.retry_count is 7, which some devices take for ever: ops to a peer that is gone "
              "end only by their deadline; use at most 6"),
             FIELD_STR("DEVICE", d->name));
-    if (s->rnr_retry >= 7 && first(h, TOLD_RNR_RETRY))
+    if (s->rnr_retry >= 7 && first(told, TOLD_RNR_RETRY))
         LOG(WARNING,
             ("verbs.rnr_retry is 7, which means without end: ops to a peer that is not ready end "
              "only by their deadline; use at most 6"),
             FIELD_STR("DEVICE", d->name));
-    if ((s->timeout == 0 || s->timeout >= TIMEOUT_LONG) && first(h, TOLD_TIMEOUT))
+    if ((s->timeout == 0 || s->timeout >= TIMEOUT_LONG) && first(told, TOLD_TIMEOUT))
         LOG(WARNING,
             ("verbs.timeout is %u, so that a lost packet is noticed %s: ops to a peer that is gone "
              "end only by their deadline; 14 is usual (67 ms)",
              s->timeout, s->timeout ? "after 17 s or more" : "never"),
             FIELD_STR("DEVICE", d->name));
-    if (s->odp && !(d->attr.odp_caps.general_caps & IBV_ODP_SUPPORT) && first(h, TOLD_NO_ODP))
+    if (s->odp && !(d->attr.odp_caps.general_caps & IBV_ODP_SUPPORT) && first(told, TOLD_NO_ODP))
         LOG(WARNING, ("verbs.odp is on and %s has no on-demand paging: pools are pinned", d->name),
             FIELD_STR("DEVICE", d->name));
 }
@@ -182,7 +188,8 @@ static void find_services(struct device *d) {
         d->services |= 1u << RDMAD_CHANNEL_UNACKED;
 }
 
-static bool fit_settings(struct fabric_host *h, struct open_device *o, struct error *err) {
+static bool fit_settings(const struct wish *wish, struct open_device *o, unsigned *told,
+                         struct error *err) {
     struct device *d = &o->d;
     struct ibv_port_attr attr;
     int failed = ibv_query_port(d->context, (uint8_t)d->port, &attr);
@@ -191,7 +198,7 @@ static bool fit_settings(struct fabric_host *h, struct open_device *o, struct er
                   strerror(failed));
         return false;
     }
-    d->settings = h->settings->verbs;
+    d->settings = *wish->settings;
     d->link_layer = attr.link_layer;
     d->max_message = attr.max_msg_sz;
     unsigned lowered = limits_lower(&d->attr.orig_attr, &attr, &d->settings);
@@ -200,21 +207,21 @@ static bool fit_settings(struct fabric_host *h, struct open_device *o, struct er
     if (!try_inline(o, &lowered, err))
         return false;
     find_services(d);
-    tell_lowered(h, d, lowered);
-    tell_endless(h, d);
+    tell_lowered(wish->settings, d, lowered, told);
+    tell_endless(d, told);
     return true;
 }
 
 /* ---- how windows hold ---------------------------------------------------------------------- */
 
-static bool decide_windows(struct fabric_host *h, struct open_device *o,
-                           const struct port_now *port, struct error *err) {
+static bool decide_windows(enum window_choice asked, struct open_device *o,
+                           const struct port_now *port, unsigned *told, struct error *err) {
     struct device *d = &o->d;
-    struct verdict v;
-    bool has = device_has_windows(&d->attr.orig_attr);
-    selftest(d, port, &v);
+    struct selftest_result v;
+    bool has = device_has_windows(d);
+    selftest_run(d, port, &v);
     if (v.late)
-        selftest(d, port, &v);
+        selftest_run(d, port, &v);
     snprintf(o->self_test, sizeof(o->self_test), "%s", v.says);
     if (v.ran && !v.registrations) {
         error_set(
@@ -224,7 +231,7 @@ static bool decide_windows(struct fabric_host *h, struct open_device *o,
             d->name, v.says);
         return false;
     }
-    switch (h->settings->verbs.windows) {
+    switch (asked) {
     case WINDOWS_AUTO:
         d->windows = v.ran && v.windows;
         break;
@@ -233,7 +240,7 @@ static bool decide_windows(struct fabric_host *h, struct open_device *o,
         break;
     case WINDOWS_FORCED:
         d->windows = has;
-        if (!has && first(h, TOLD_NO_WINDOWS))
+        if (!has && first(told, TOLD_NO_WINDOWS))
             LOG(WARNING,
                 ("verbs.windows is \"windows\" and %s has none of type 2: leases get "
                  "registrations",
@@ -307,21 +314,20 @@ static bool open_context(struct open_device *o, const struct device_view *view, 
     return o->d.pd != NULL;
 }
 
-int device_open(struct fabric_host *h, const struct device_view *view, unsigned port,
-                struct open_device **out, struct port_now *now, struct error *err) {
+int device_open(const struct wish *wish, const struct device_view *view, unsigned port,
+                unsigned *told, struct open_device **out, struct port_now *now, struct error *err) {
     struct open_device *o = calloc(1, sizeof(*o));
     if (!o)
         return error_set(err, RDMAD_E_NOMEM, "out of memory while opening %s", view->name);
-    o->d.host = h;
     o->d.port = port;
     int failed = 0;
-    if (!open_context(o, view, err) || !fit_settings(h, o, err)) {
+    if (!open_context(o, view, err) || !fit_settings(wish, o, told, err)) {
         failed = RDMAD_E_FABRIC;
     } else {
-        failed = device_port(h, &o->d, now, err);
+        failed = device_port(wish, &o->d, now, err);
         if (!failed && !now->usable) /* it went down meanwhile */
             failed = error_set(err, RDMAD_E_FABRIC, "%s", now->why.text);
-        if (!failed && !decide_windows(h, o, now, err))
+        if (!failed && !decide_windows(wish->settings->windows, o, now, told, err))
             failed = RDMAD_E_FABRIC;
     }
     if (failed) {

@@ -17,7 +17,8 @@
  *
  * A dead port cannot hold it up: all waiting for completions comes out of one purse.
  */
-#include "daemon/fabric/verbs/host/state.h"
+#include "daemon/fabric/verbs/device/selftest.h"
+#include "daemon/base/clock.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,11 +58,6 @@ enum outcome {
     PROBE_LANDED, /* not refused */
     PROBE_REFUSED,
 };
-
-bool device_has_windows(const struct ibv_device_attr *a) {
-    return a->max_mw > 0 && (a->device_cap_flags &
-                             (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
-}
 
 static enum outcome broke(struct rig *r, const char *what, int error) {
     if (!*r->broke)
@@ -456,9 +452,9 @@ static void close_rig(struct rig *r) {
         munmap(r->memory, (size_t)(PAGES + 1) * PAGE);
 }
 
-static void judge_windows(struct rig *r, struct verdict *v) {
+static void judge_windows(struct rig *r, struct selftest_result *v) {
     static const char sound[] = "registrations refused all that they should";
-    if (!device_has_windows(&r->d->attr.orig_attr)) {
+    if (!device_has_windows(r->d)) {
         snprintf(v->says, sizeof(v->says), "%s, and it has no windows of type 2", sound);
         return;
     }
@@ -473,7 +469,7 @@ static void judge_windows(struct rig *r, struct verdict *v) {
         snprintf(v->says, sizeof(v->says), "windows and %s", sound);
 }
 
-void selftest(const struct device *d, const struct port_now *port, struct verdict *v) {
+void selftest_run(const struct device *d, const struct port_now *port, struct selftest_result *v) {
     struct rig r = {.d = d, .port = port, .patience_ns = PATIENCE_NS};
     memset(v, 0, sizeof(*v));
     if (d->iwarp) {

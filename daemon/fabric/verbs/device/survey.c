@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * survey.c - asks every RDMA device of the machine what it is, and has the answers judged.
+ * survey.c - asks every RDMA device of the machine what it is, and has one chosen.
  *
  * Devices come from libibverbs; those that the kernel has and libibverbs does not show (ib_uverbs
  * or the userspace driver is missing) from sysfs, so that they are told of too. Each is opened,
  * asked and closed; one that cannot be opened is listed with the reason and the next step.
  */
 #include "daemon/fabric/verbs/device/survey.h"
+#include "daemon/fabric/verbs/device/facts.h"
+#include "daemon/fabric/verbs/device/limits.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -393,7 +395,7 @@ int survey_all(const struct wish *wish, struct device_list **out, struct error *
     }
     if (!list->count)
         say_no_device(&list->why);
-    judge_devices(list, wish);
+    devices_choose(list, wish);
     *out = list;
     return 0;
 }
@@ -411,7 +413,7 @@ int survey_open_port(struct ibv_context *context, unsigned port, const struct wi
         device_list_free(list);
         return no_memory(err);
     }
-    judge_devices(list, wish);
+    devices_choose(list, wish);
     *out = list;
     return 0;
 }

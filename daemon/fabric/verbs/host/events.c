@@ -7,7 +7,11 @@
  * is: events come late, together, or not at all. A broken CQ cannot be mended apart, so it counts
  * as a broken device.
  */
+#include "daemon/fabric/verbs/host/events.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/fabric/verbs/host/in_use.h"
+#include "daemon/fabric/verbs/host/member.h"
 #include "daemon/fabric/verbs/host/state.h"
 #include <errno.h>
 #include <string.h>
@@ -49,7 +53,8 @@ const struct event_rule *event_rule(enum ibv_event_type type) {
 }
 
 static void say(const struct device *d, const struct event_rule *rule, uint32_t qp_num) {
-    static struct log_limit limit; /* a peer can provoke these; the keeper alone comes here */
+    static struct log_limit
+        limit; /* a peer can provoke these; the device thread alone comes here */
     const struct log_field fields[] = {FIELD_STR("DEVICE", d->name), FIELD_STR("EVENT", rule->name),
                                        rule->kind == EVENT_QP ? FIELD_U64("QP", qp_num)
                                                               : (struct log_field){NULL, NULL, 0},
@@ -73,12 +78,12 @@ static bool handle(struct fabric_host *h, struct ibv_async_event *event) {
     say(d, rule, qp_num);
     switch (rule->kind) {
     case EVENT_PORT:
-        keeper_look(h);
+        in_use_look(h);
         h->look_ns = clock_now_ns() + SETTLE_NS;
         break;
     case EVENT_QP:
         pthread_mutex_lock(&h->lock);
-        seats_qp(h, qp_num, event->event_type);
+        members_qp_event(h, qp_num, event->event_type);
         pthread_mutex_unlock(&h->lock);
         break;
     case EVENT_DEVICE: {
@@ -86,7 +91,7 @@ static bool handle(struct fabric_host *h, struct ibv_async_event *event) {
         error_set(&why, RDMAD_E_PEER_LOST, "%s: %s (%s); it is opened again", d->name, rule->says,
                   rule->name);
         h->failures++;
-        keeper_forget(h, &why);
+        in_use_lose(h, &why);
         return false;
     }
     case EVENT_NOTE:
@@ -106,5 +111,5 @@ void events_take(struct fabric_host *h) {
     struct error why;
     error_set(&why, RDMAD_E_PEER_LOST, "%s: its events cannot be read any more: %s",
               h->open->d.name, strerror(errno));
-    keeper_forget(h, &why);
+    in_use_lose(h, &why);
 }

@@ -3,11 +3,16 @@
  * host.c - the devices of this process: what is made at the start and taken down at the end, and
  * what others may ask.
  *
- * The first device is opened and tested on the caller's thread, before the keeper runs, so that a
- * start without a usable device fails in the right words. Later there may be none for a while; then
- * host_why tells.
+ * The first device is opened and tested on the caller's thread, before the device thread runs, so
+ * that a start without a usable device fails in the right words. Later there may be none for a
+ * while; then host_why tells.
  */
+#include "daemon/fabric/verbs/host/host.h"
+#include "daemon/base/clock.h"
+#include "daemon/fabric/device.h"
+#include "daemon/fabric/verbs/device/survey.h"
 #include "daemon/fabric/verbs/host/state.h"
+#include "daemon/fabric/verbs/host/thread.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +23,6 @@ struct offload *host_registrar(struct fabric_host *h) {
 
 struct offload *host_revoker(struct fabric_host *h) {
     return h->revoker;
-}
-
-const struct verbs_settings *host_settings(const struct fabric_host *h) {
-    return &h->settings->verbs;
 }
 
 void host_why(struct fabric_host *h, struct error *why) {
@@ -78,16 +79,16 @@ int host_open(const struct fabric_settings *settings, struct fabric_host **out, 
     struct fabric_host *h = calloc(1, sizeof(*h));
     if (!h)
         return error_set(err, RDMAD_E_NOMEM, "verbs: out of memory");
-    h->settings = settings;
+    h->wish.settings = &settings->verbs;
     h->look_ns = CLOCK_NEVER;
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->memory_idle, NULL);
     list_init(&h->members);
     list_init(&h->memories);
-    survey_listen(settings, &h->listen);
+    survey_listen(settings, &h->wish.listen);
     int failed = start_offloads(h, err);
     if (!failed)
-        failed = keeper_start(h, err);
+        failed = device_thread_start(h, err);
     if (failed) {
         free_host(h);
         return failed;
@@ -97,7 +98,7 @@ int host_open(const struct fabric_settings *settings, struct fabric_host **out, 
 }
 
 void host_close(struct fabric_host *h) {
-    keeper_stop(h);
+    device_thread_stop(h);
     free_host(h);
 }
 

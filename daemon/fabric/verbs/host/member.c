@@ -1,52 +1,56 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * seats.c - what the host tells its members.
+ * member.c - what the host tells its members, and what they tell it.
  *
- * A member has one seat with one mail. News is written down in the seat under the lock and the mail
- * posted unless it is under way already; when it is delivered, on the member's thread, the news is
- * taken and told: a device that came, a port that changed, events of QPs, a device that goes. So
- * nothing is allocated, and a member that is late hears of the port as it is, not as it was.
+ * A member has one notice with one mail. What is to be told is written down in the notice under the
+ * lock and the mail posted unless it is under way already; when it is delivered, on the member's
+ * thread, all of it is told at once: a device that came, a port that changed, events of QPs, a
+ * device that goes. So nothing is allocated, and a member that is late hears of the port as it is,
+ * not as it was.
  *
  * Only events of QPs have to be kept one by one. They are hints (the completions tell the same), so
  * the few that do not fit are dropped with a line in the log.
  */
+#include "daemon/fabric/verbs/host/member.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/verbs/host/state.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTES 64
+#define QP_EVENTS 64
 
-struct news {
+/* Not told yet. */
+struct untold {
     bool came, port_changed, going;
     struct device *device;
     struct port_now port;
     struct error why;
-    unsigned notes, dropped;
-    struct qp_note {
+    unsigned qp_events, dropped;
+    struct qp_event {
         uint32_t qp_num;
         enum ibv_event_type event;
-    } note[NOTES];
+    } qp_event[QP_EVENTS];
 };
 
-struct host_seat {
+struct host_notice {
     struct mail mail;
     struct host_member *member;
     struct fabric_host *host;
     bool posted, left; /* all under the host's lock */
     bool holds;        /* the member has the device, or will hear of it */
-    struct news news;
+    struct untold untold;
 };
 
 /* ---- telling, on the member's thread ------------------------------------------------------- */
 
-static void tell(struct host_member *m, const struct news *n) {
+static void tell(struct host_member *m, const struct untold *n) {
     if (n->came)
         m->device_came(m, n->device, &n->port);
     else if (n->port_changed)
         m->port_changed(m, &n->port);
-    for (unsigned i = 0; i < n->notes; i++)
-        m->qp_event(m, n->note[i].qp_num, n->note[i].event);
+    for (unsigned i = 0; i < n->qp_events; i++)
+        m->qp_event(m, n->qp_event[i].qp_num, n->qp_event[i].event);
     if (n->dropped)
         LOG_LIMITED(WARNING, ("a worker is late: %u events of QPs were dropped", n->dropped));
     if (n->going)
@@ -54,81 +58,82 @@ static void tell(struct host_member *m, const struct news *n) {
 }
 
 static void deliver(struct mail *mail) {
-    struct host_seat *seat = container_of(mail, struct host_seat, mail);
-    struct fabric_host *h = seat->host;
+    struct host_notice *notice = container_of(mail, struct host_notice, mail);
+    struct fabric_host *h = notice->host;
     pthread_mutex_lock(&h->lock);
-    struct news news = seat->news;
-    memset(&seat->news, 0, sizeof(seat->news));
-    seat->posted = false;
-    bool left = seat->left;
+    struct untold untold = notice->untold;
+    memset(&notice->untold, 0, sizeof(notice->untold));
+    notice->posted = false;
+    bool left = notice->left;
     pthread_mutex_unlock(&h->lock);
     if (left)
-        free(seat);
+        free(notice);
     else
-        tell(seat->member, &news);
+        tell(notice->member, &untold);
 }
 
-/* ---- news, with the lock ------------------------------------------------------------------- */
+/* ---- what is to be told, with the lock
+ * ------------------------------------------------------------------- */
 
-static void post(struct host_seat *seat) {
-    if (seat->posted)
+static void post(struct host_notice *notice) {
+    if (notice->posted)
         return;
-    seat->posted = true;
-    mailbox_post(&seat->member->mailbox, &seat->mail, deliver);
+    notice->posted = true;
+    mailbox_post(&notice->member->mailbox, &notice->mail, deliver);
 }
 
-#define seat_of(pos) (list_entry(pos, struct host_member, node)->seat)
+#define notice_of(pos) (list_entry(pos, struct host_member, node)->notice)
 
-void seats_came(struct fabric_host *h) {
+void members_device_came(struct fabric_host *h) {
     list_for_each (pos, &h->members) {
-        struct host_seat *seat = seat_of(pos);
-        seat->holds = true;
-        seat->news.came = true;
-        seat->news.device = &h->now->d;
-        seat->news.port = h->port;
-        post(seat);
+        struct host_notice *notice = notice_of(pos);
+        notice->holds = true;
+        notice->untold.came = true;
+        notice->untold.device = &h->now->d;
+        notice->untold.port = h->port;
+        post(notice);
     }
 }
 
-void seats_port(struct fabric_host *h) {
+void members_port_changed(struct fabric_host *h) {
     list_for_each (pos, &h->members) {
-        struct host_seat *seat = seat_of(pos);
-        seat->news.port_changed = true;
-        seat->news.port = h->port;
-        post(seat);
+        struct host_notice *notice = notice_of(pos);
+        notice->untold.port_changed = true;
+        notice->untold.port = h->port;
+        post(notice);
     }
 }
 
-void seats_qp(struct fabric_host *h, uint32_t qp_num, enum ibv_event_type event) {
+void members_qp_event(struct fabric_host *h, uint32_t qp_num, enum ibv_event_type event) {
     list_for_each (pos, &h->members) {
-        struct host_seat *seat = seat_of(pos);
-        struct news *n = &seat->news;
-        if (n->notes < NOTES)
-            n->note[n->notes++] = (struct qp_note){qp_num, event};
+        struct host_notice *notice = notice_of(pos);
+        struct untold *n = &notice->untold;
+        if (n->qp_events < QP_EVENTS)
+            n->qp_event[n->qp_events++] = (struct qp_event){qp_num, event};
         else
             n->dropped++;
-        post(seat);
+        post(notice);
     }
 }
 
-void seats_going(struct fabric_host *h, const struct error *why) {
+void members_device_going(struct fabric_host *h, const struct error *why) {
     list_for_each (pos, &h->members) {
-        struct host_seat *seat = seat_of(pos);
-        struct news *n = &seat->news;
+        struct host_notice *notice = notice_of(pos);
+        struct untold *n = &notice->untold;
         if (n->came) { /* the member has not heard of it: it never will */
-            seat->holds = false;
+            notice->holds = false;
             memset(n, 0, sizeof(*n));
-        } else if (seat->holds) {
+        } else if (notice->holds) {
             n->going = true;
             n->why = *why;
-            post(seat);
+            post(notice);
         }
     }
 }
 
-bool seats_hold(const struct fabric_host *h) {
+bool members_hold_device(const struct fabric_host *h) {
     list_for_each (pos, &h->members) {
-        if (seat_of(pos)->holds)
+        if (notice_of(pos)->holds)
             return true;
     }
     return false;
@@ -138,17 +143,17 @@ bool seats_hold(const struct fabric_host *h) {
 
 int host_join(struct fabric_host *h, struct host_member *m, struct device **d,
               struct port_now *port, struct error *err) {
-    struct host_seat *seat = calloc(1, sizeof(*seat));
-    if (!seat)
+    struct host_notice *notice = calloc(1, sizeof(*notice));
+    if (!notice)
         return error_set(err, RDMAD_E_NOMEM, "verbs: out of memory");
-    seat->member = m;
-    seat->host = h;
-    m->seat = seat;
+    notice->member = m;
+    notice->host = h;
+    m->notice = notice;
     m->host = h;
     pthread_mutex_lock(&h->lock);
     list_append(&h->members, &m->node);
     *d = h->now ? &h->now->d : NULL;
-    seat->holds = *d != NULL;
+    notice->holds = *d != NULL;
     *port = h->port;
     pthread_mutex_unlock(&h->lock);
     return 0;
@@ -157,24 +162,36 @@ int host_join(struct fabric_host *h, struct host_member *m, struct device **d,
 void host_let_go(struct host_member *m) {
     struct fabric_host *h = m->host;
     pthread_mutex_lock(&h->lock);
-    m->seat->holds = false;
+    m->notice->holds = false;
     pthread_mutex_unlock(&h->lock);
-    keeper_wake(h);
+    host_wake(h);
 }
 
 void host_leave(struct host_member *m) {
     struct fabric_host *h = m->host;
-    struct host_seat *seat = m->seat;
+    struct host_notice *notice = m->notice;
     pthread_mutex_lock(&h->lock);
     list_remove(&m->node);
-    seat->holds = false;
-    seat->left = true;
-    bool posted = seat->posted;
+    notice->holds = false;
+    notice->left = true;
+    bool posted = notice->posted;
     pthread_mutex_unlock(&h->lock);
-    keeper_wake(h);
-    m->seat = NULL;
+    host_wake(h);
+    m->notice = NULL;
     if (posted)
-        mailbox_drain(&m->mailbox); /* which frees the seat */
+        mailbox_drain(&m->mailbox); /* which frees the notice */
     else
-        free(seat);
+        free(notice);
+}
+
+void host_device_failed(struct fabric_host *h, const struct device *d, const struct error *why) {
+    pthread_mutex_lock(&h->lock);
+    bool ours = h->now && &h->now->d == d && !h->failed;
+    if (ours) {
+        h->failed = d;
+        h->failed_why = *why;
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (ours)
+        host_wake(h);
 }

@@ -3,16 +3,19 @@
  * memory.c - pools as the device knows them.
  *
  * A pool is registered once, with no right for the other end: that is what windows and lease
- * registrations are for. registering takes seconds for a large pool, so the host's lock is never
+ * registrations are for. Registering takes seconds for a large pool, so the host's lock is never
  * held across it. Instead a memory that is being registered or deregistered is busy, and who else
  * wants it waits for it alone; and a device counts such calls as users, and is not closed before
- * the last is back. A device that goes meanwhile is waited for by nobody but the keeper.
+ * the last is back. A device that goes meanwhile is waited for by nobody but the device thread.
  *
  * The workers read m->mr without the lock: it is set before the device is in anybody's hands, or
  * before memory_add returns, and taken back when nobody has the device, or in memory_remove.
  */
+#include "daemon/fabric/verbs/host/memory.h"
 #include "daemon/base/log.h"
+#include "daemon/fabric/verbs/host/member.h"
 #include "daemon/fabric/verbs/host/state.h"
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,13 +44,6 @@ uint64_t memory_offset(const struct fabric_memory *m, const void *at) {
 
 /* ---- one registration ---------------------------------------------------------------------- */
 
-static bool offers_odp(const struct device *d) {
-    const uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
-    const struct ibv_odp_caps *odp = &d->attr.odp_caps;
-    return (odp->general_caps & IBV_ODP_SUPPORT) &&
-           (odp->per_transport_caps.rc_odp_caps & needed) == needed;
-}
-
 static void say_failed(const struct device *d, uint64_t bytes, int error, struct error *err) {
     struct rlimit lim = {0};
     getrlimit(RLIMIT_MEMLOCK, &lim);
@@ -72,7 +68,7 @@ static struct ibv_mr *register_on(const struct device *d, void *base, uint64_t b
     unsigned access = IBV_ACCESS_LOCAL_WRITE;
     if (d->windows)
         access |= IBV_ACCESS_MW_BIND;
-    if (d->settings.odp && offers_odp(d))
+    if (d->settings.odp && device_has_odp(d))
         access |= IBV_ACCESS_ON_DEMAND;
     struct ibv_mr *mr = ibv_reg_mr_iova(d->pd, base, bytes, (uintptr_t)base, access);
     *error = errno;
@@ -97,17 +93,17 @@ static void deregister(const struct device *d, struct ibv_mr *mr, uint64_t bytes
 
 /* With the lock; the call that follows is counted. */
 static void begin(struct fabric_memory *m, struct open_device *o) {
+    assert(!m->busy);
     m->busy = true;
     o->users++;
 }
 
-/* Takes the lock and keeps it. */
+/* With the lock. */
 static void finish(struct fabric_memory *m, struct open_device *o) {
-    struct fabric_host *h = m->host;
-    pthread_mutex_lock(&h->lock);
+    assert(m->busy && o->users > 0);
     m->busy = false;
     o->users--;
-    pthread_cond_broadcast(&h->memory_idle);
+    pthread_cond_broadcast(&m->host->memory_idle);
 }
 
 /* Registers m on the device in use. Fails only if that lives: when it goes, m waits for the next.
@@ -122,10 +118,11 @@ static int register_now(struct fabric_memory *m, struct open_device *o, struct e
     if (!mr && (error == EIO || error == ENODEV))
         host_device_failed(h, &o->d, &why);
 
+    pthread_mutex_lock(&h->lock);
     finish(m, o);
     bool failed = !mr && h->now == o && h->failed != &o->d;
     if (mr)
-        set_mr(m, &o->d, mr); /* if the device goes, the keeper takes it back */
+        set_mr(m, &o->d, mr); /* if the device goes, it is taken back with all */
     else
         m->tried = &o->d;
     if (failed)
@@ -173,6 +170,7 @@ void memory_remove(struct fabric_memory *m) {
     pthread_mutex_unlock(&h->lock);
     if (o) {
         deregister(&o->d, mr, m->bytes);
+        pthread_mutex_lock(&h->lock);
         finish(m, o);
         pthread_mutex_unlock(&h->lock);
     }
@@ -191,13 +189,17 @@ static struct fabric_memory *next_without(const struct fabric_host *h, const str
     return NULL;
 }
 
+bool memories_missing(const struct fabric_host *h) {
+    assert(h->open);
+    return next_without(h, &h->open->d) != NULL;
+}
+
 void memories_register(struct fabric_host *h) {
     struct open_device *o = h->open;
     unsigned failed = 0;
     struct error why = {0};
+    assert(o && h->now != o);
     pthread_mutex_lock(&h->lock);
-    list_for_each (pos, &h->memories)
-        list_entry(pos, struct fabric_memory, node)->tried = NULL;
     for (struct fabric_memory *m; (m = next_without(h, &o->d)) && device_there(o);) {
         int error;
         begin(m, o);
@@ -205,6 +207,7 @@ void memories_register(struct fabric_host *h) {
         struct ibv_mr *mr = register_on(&o->d, m->base, m->bytes, &error);
         if (!mr)
             say_failed(&o->d, m->bytes, error, &why);
+        pthread_mutex_lock(&h->lock);
         finish(m, o);
         if (mr)
             set_mr(m, &o->d, mr);
@@ -212,6 +215,7 @@ void memories_register(struct fabric_host *h) {
             m->tried = &o->d;
         failed += mr == NULL;
     }
+    pthread_mutex_unlock(&h->lock);
     if (failed)
         LOG(ERR, ("%s: %u pools cannot be used over it, the last: %s", o->d.name, failed, why.text),
             FIELD_STR("DEVICE", o->d.name));
@@ -228,6 +232,7 @@ static struct fabric_memory *next_on(const struct fabric_host *h, const struct d
 
 void memories_deregister(struct fabric_host *h) {
     struct open_device *o = h->open;
+    assert(o && h->now != o);
     pthread_mutex_lock(&h->lock);
     for (;;) {
         struct fabric_memory *m = next_on(h, &o->d);
@@ -237,6 +242,7 @@ void memories_deregister(struct fabric_host *h) {
             begin(m, o);
             pthread_mutex_unlock(&h->lock);
             deregister(&o->d, mr, m->bytes);
+            pthread_mutex_lock(&h->lock);
             finish(m, o);
         } else if (o->users) {
             pthread_cond_wait(&h->memory_idle, &h->lock);
@@ -244,5 +250,7 @@ void memories_deregister(struct fabric_host *h) {
             break;
         }
     }
+    list_for_each (pos, &h->memories) /* the next device may have its address */
+        list_entry(pos, struct fabric_memory, node)->tried = NULL;
     pthread_mutex_unlock(&h->lock);
 }

@@ -27,6 +27,8 @@
 #define RDMAD_FABRIC_VERBS_VERBS_H
 
 #include "daemon/fabric/verbs/host/host.h"
+#include "daemon/fabric/verbs/host/member.h"
+#include "daemon/fabric/verbs/host/memory.h"
 #include "daemon/fabric/verbs/wire/blob.h"
 
 struct cm;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the host tells its members, and what it does not: on a host without a device or a keeper.
+ * What the host tells its members, and what it does not: on a host without a device or its thread.
  */
+#include "daemon/fabric/verbs/host/member.h"
 #include "daemon/fabric/verbs/host/state.h"
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -83,19 +84,19 @@ static void leave(struct listener *l) {
     mailbox_fini(&l->m.mailbox);
 }
 
-/* The keeper's side. */
+/* The side of the device thread. */
 static void device_comes(unsigned gid_index) {
     pthread_mutex_lock(&host.lock);
     host.now = &open_device;
     host.port.gid_index = (uint8_t)gid_index;
-    seats_came(&host);
+    members_device_came(&host);
     pthread_mutex_unlock(&host.lock);
 }
 
 static void port_is(unsigned gid_index) {
     pthread_mutex_lock(&host.lock);
     host.port.gid_index = (uint8_t)gid_index;
-    seats_port(&host);
+    members_port_changed(&host);
     pthread_mutex_unlock(&host.lock);
 }
 
@@ -104,13 +105,13 @@ static void device_goes(const char *text) {
     error_set(&why, RDMAD_E_PEER_LOST, "%s", text);
     pthread_mutex_lock(&host.lock);
     host.now = NULL;
-    seats_going(&host, &why);
+    members_device_going(&host, &why);
     pthread_mutex_unlock(&host.lock);
 }
 
 static void qp(uint32_t number, enum ibv_event_type event) {
     pthread_mutex_lock(&host.lock);
-    seats_qp(&host, number, event);
+    members_qp_event(&host, number, event);
     pthread_mutex_unlock(&host.lock);
 }
 
@@ -121,25 +122,25 @@ static void qp(uint32_t number, enum ibv_event_type event) {
         (l)->heard[0] = '\0';               \
     } while (0)
 
-TestSuite(verbs_seats, .init = setup, .fini = teardown);
+TestSuite(verbs_members, .init = setup, .fini = teardown);
 
-Test(verbs_seats, a_device_comes_changes_and_goes) {
+Test(verbs_members, a_device_comes_changes_and_goes) {
     struct listener l;
     cr_assert_null(join(&l));
     l.let_go = true;
     device_comes(1);
     assert_heard(&l, "came 1 ");
-    cr_assert(seats_hold(&host));
+    cr_assert(members_hold_device(&host));
     port_is(2);
     assert_heard(&l, "port 2 ");
     device_goes("unplugged");
-    cr_assert(seats_hold(&host));
+    cr_assert(members_hold_device(&host));
     assert_heard(&l, "going: unplugged ");
-    cr_assert_not(seats_hold(&host));
+    cr_assert_not(members_hold_device(&host));
     leave(&l);
 }
 
-Test(verbs_seats, who_joins_late_has_the_device_at_once_and_hears_of_its_end) {
+Test(verbs_members, who_joins_late_has_the_device_at_once_and_hears_of_its_end) {
     struct listener l;
     device_comes(1);
     cr_assert_eq(join(&l), &open_device.d);
@@ -147,10 +148,10 @@ Test(verbs_seats, who_joins_late_has_the_device_at_once_and_hears_of_its_end) {
     device_goes("unplugged");
     assert_heard(&l, "going: unplugged ");
     leave(&l);
-    cr_assert_not(seats_hold(&host));
+    cr_assert_not(members_hold_device(&host));
 }
 
-Test(verbs_seats, a_member_that_is_late_hears_of_the_port_as_it_is) {
+Test(verbs_members, a_member_that_is_late_hears_of_the_port_as_it_is) {
     struct listener l;
     join(&l);
     device_comes(1);
@@ -163,12 +164,12 @@ Test(verbs_seats, a_member_that_is_late_hears_of_the_port_as_it_is) {
     leave(&l);
 }
 
-Test(verbs_seats, a_device_that_went_before_it_was_heard_of_was_never_there) {
+Test(verbs_members, a_device_that_went_before_it_was_heard_of_was_never_there) {
     struct listener l;
     join(&l);
     device_comes(1);
     device_goes("unplugged");
-    cr_assert_not(seats_hold(&host), "who has not heard of it holds it up");
+    cr_assert_not(members_hold_device(&host), "who has not heard of it holds it up");
     assert_heard(&l, "");
     device_comes(2);
     device_goes("again");
@@ -177,7 +178,7 @@ Test(verbs_seats, a_device_that_went_before_it_was_heard_of_was_never_there) {
     leave(&l);
 }
 
-Test(verbs_seats, who_lets_go_later_holds_the_device_until_then) {
+Test(verbs_members, who_lets_go_later_holds_the_device_until_then) {
     struct listener quick, slow;
     join(&quick);
     join(&slow);
@@ -188,14 +189,14 @@ Test(verbs_seats, who_lets_go_later_holds_the_device_until_then) {
     device_goes("unplugged");
     assert_heard(&quick, "going: unplugged ");
     assert_heard(&slow, "going: unplugged ");
-    cr_assert(seats_hold(&host));
+    cr_assert(members_hold_device(&host));
     host_let_go(&slow.m);
-    cr_assert_not(seats_hold(&host));
+    cr_assert_not(members_hold_device(&host));
     leave(&quick);
     leave(&slow);
 }
 
-Test(verbs_seats, events_of_qps_come_in_order_and_before_the_end) {
+Test(verbs_members, events_of_qps_come_in_order_and_before_the_end) {
     struct listener l;
     join(&l);
     device_comes(1);
@@ -207,7 +208,7 @@ Test(verbs_seats, events_of_qps_come_in_order_and_before_the_end) {
     leave(&l);
 }
 
-Test(verbs_seats, a_flood_of_qp_events_is_bounded) {
+Test(verbs_members, a_flood_of_qp_events_is_bounded) {
     struct listener l;
     join(&l);
     device_comes(1);
@@ -223,7 +224,7 @@ Test(verbs_seats, a_flood_of_qp_events_is_bounded) {
     leave(&l);
 }
 
-Test(verbs_seats, nothing_is_told_to_who_left) {
+Test(verbs_members, nothing_is_told_to_who_left) {
     struct listener stays, leaves;
     join(&stays);
     join(&leaves);
@@ -233,7 +234,7 @@ Test(verbs_seats, nothing_is_told_to_who_left) {
     device_goes("unplugged");
     device_comes(2);
     assert_heard(&stays, "came 2 ");
-    cr_assert(seats_hold(&host));
+    cr_assert(members_hold_device(&host));
     leave(&stays);
-    cr_assert_not(seats_hold(&host));
+    cr_assert_not(members_hold_device(&host));
 }

@@ -3,7 +3,10 @@
  * Which device, port and GID is chosen, and that the sentences say why: on made-up machines.
  */
 #include "daemon/base/address.h"
-#include "daemon/fabric/verbs/host/state.h"
+#include "daemon/fabric/verbs/device/limits.h"
+#include "daemon/fabric/verbs/device/survey.h"
+#include "daemon/fabric/verbs/host/events.h"
+#include "daemon/fabric/verbs/host/host.h"
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -94,8 +97,8 @@ static void add_usual(struct device_port *p, const char *ipv6, const char *ipv4)
 
 static const char *chosen(const struct device_list *list) {
     static char text[128];
-    const struct device_port *p = judged_port(list);
-    const struct device_gid *g = judged_gid(p);
+    const struct device_port *p = chosen_port(list);
+    const struct device_gid *g = chosen_gid(p);
     if (!g)
         return "none";
     snprintf(text, sizeof(text), "%s/%u/%u", list->devices[list->chosen].name, p->number, g->index);
@@ -107,12 +110,12 @@ static const char *chosen(const struct device_list *list) {
 
 /* ---- choosing ------------------------------------------------------------------------------ */
 
-Test(verbs_judge, roce_v2_and_routable_are_preferred_and_every_gid_says_why) {
+Test(verbs_choice, roce_v2_and_routable_are_preferred_and_every_gid_says_why) {
     fresh();
     struct device_list *list = machine();
     struct device_port *p = add_roce(list, "mlx5_0", "eth0");
     add_usual(p, "fe80::1", "192.0.2.1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "mlx5_0/1/3");
     p = &list->devices[0].ports[0];
     assert_says(p->gids[0].why, "v2 is better: index 3");
@@ -123,7 +126,7 @@ Test(verbs_judge, roce_v2_and_routable_are_preferred_and_every_gid_says_why) {
     device_list_free(list);
 }
 
-Test(verbs_judge, the_listen_address_wins_over_every_other_rule) {
+Test(verbs_choice, the_listen_address_wins_over_every_other_rule) {
     fresh();
     listen_on("192.0.2.77");
     struct device_list *list = machine();
@@ -131,7 +134,7 @@ Test(verbs_judge, the_listen_address_wins_over_every_other_rule) {
     struct device_port *p = add_roce(list, "mlx5_1", "eth1");
     add_gid(p, "RoCE v2", "198.51.100.1");
     add_gid(p, "RoCE v1", "192.0.2.77");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "mlx5_1/1/1");
     assert_says(list->devices[0].ports[0].gids[3].why,
                 "not the listen address, as index 1 of mlx5_1 port 1 is");
@@ -140,12 +143,12 @@ Test(verbs_judge, the_listen_address_wins_over_every_other_rule) {
     device_list_free(list);
 }
 
-Test(verbs_judge, a_listen_address_without_a_gid_excludes_nothing) {
+Test(verbs_choice, a_listen_address_without_a_gid_excludes_nothing) {
     fresh();
     listen_on("203.0.113.9");
     struct device_list *list = machine();
     add_usual(add_roce(list, "mlx5_0", "eth0"), "fe80::1", "192.0.2.1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "mlx5_0/1/3");
     device_list_free(list);
 }
@@ -157,7 +160,7 @@ static void gids_of(const char *host, struct listen_gids *out) {
     survey_listen(&s, out);
 }
 
-Test(verbs_judge, wildcards_and_loopback_name_no_gid) {
+Test(verbs_choice, wildcards_and_loopback_name_no_gid) {
     struct listen_gids out;
     const char *const hosts[] = {"", "0.0.0.0", "::", "127.0.0.1", "127.1.2.3", "::1"};
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
@@ -172,57 +175,57 @@ Test(verbs_judge, wildcards_and_loopback_name_no_gid) {
     cr_assert_eq(out.raw[0][15], 7);
 }
 
-Test(verbs_judge, equals_are_chosen_in_the_order_of_names_numbers_and_indices) {
+Test(verbs_choice, equals_are_chosen_in_the_order_of_names_numbers_and_indices) {
     fresh();
     struct device_list *list = machine();
     add_gid(add_roce(list, "mlx5_10", "eth2"), "RoCE v2", "192.0.2.10");
     struct device_port *p = add_roce(list, "mlx5_2", "eth1");
     add_gid(p, "RoCE v2", "192.0.2.2");
     add_gid(p, "RoCE v2", "192.0.2.3");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "mlx5_2/1/0");
     assert_says(list->devices[0].ports[0].gids[1].why, "as good as index 0, which comes first");
     device_list_free(list);
 }
 
-Test(verbs_judge, ipv4_goes_before_ipv6_so_that_all_machines_choose_alike) {
+Test(verbs_choice, ipv4_goes_before_ipv6_so_that_all_machines_choose_alike) {
     fresh();
     struct device_list *list = machine();
     struct device_port *p = add_roce(list, "rxe0", "eth0");
     add_gid(p, "RoCE v2", "2001:db8::1");
     add_gid(p, "RoCE v2", "192.0.2.1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "rxe0/1/1");
     device_list_free(list);
 }
 
-Test(verbs_judge, link_local_alone_is_better_than_nothing) {
+Test(verbs_choice, link_local_alone_is_better_than_nothing) {
     fresh();
     struct device_list *list = machine();
     add_gid(add_roce(list, "rxe0", "eth0"), "RoCE v2", "fe80::1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "rxe0/1/0");
     assert_says(list->devices[0].ports[0].gids[0].why, "link-local");
     device_list_free(list);
 }
 
-Test(verbs_judge, a_link_local_gid_of_a_first_device_loses_to_a_routable_one_of_a_later) {
+Test(verbs_choice, a_link_local_gid_of_a_first_device_loses_to_a_routable_one_of_a_later) {
     fresh();
     struct device_list *list = machine();
     add_gid(add_roce(list, "rxe0", "eth0"), "RoCE v2", "169.254.3.4");
     add_gid(add_roce(list, "rxe1", "eth1"), "RoCE v2", "192.0.2.1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "rxe1/1/0");
     device_list_free(list);
 }
 
-Test(verbs_judge, a_gid_whose_address_no_interface_has_is_not_chosen) {
+Test(verbs_choice, a_gid_whose_address_no_interface_has_is_not_chosen) {
     fresh();
     struct device_list *list = machine();
     struct device_port *p = add_roce(list, "rxe0", "va");
     add_gid(p, "RoCE v2", "fe80::1");
     p->gids[0].unassigned = true;
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "none");
     assert_says(list->devices[0].ports[0].gids[0].why, "no interface has this address");
     assert_says(list->why.text, "no usable GID");
@@ -230,25 +233,25 @@ Test(verbs_judge, a_gid_whose_address_no_interface_has_is_not_chosen) {
     device_list_free(list);
 }
 
-Test(verbs_judge, infiniband_takes_its_first_gid) {
+Test(verbs_choice, infiniband_takes_its_first_gid) {
     fresh();
     struct device_list *list = machine();
     struct device_port *p = add_port(add_device(list, "mlx5_0"), "InfiniBand", "ACTIVE", "");
     add_gid(p, "IB", "fe80::1");
     add_gid(p, "IB", "2001:db8::1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "mlx5_0/1/0");
     device_list_free(list);
 }
 
-Test(verbs_judge, a_gid_that_verbs_cannot_name_is_not_chosen) {
+Test(verbs_choice, a_gid_that_verbs_cannot_name_is_not_chosen) {
     fresh();
     struct device_list *list = machine();
     struct device_port *p = add_roce(list, "mlx5_0", "eth0");
     add_gid(p, "RoCE v2", "fe80::1");
     add_gid(p, "RoCE v2", "192.0.2.1");
     p->gids[1].index = 300;
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "mlx5_0/1/0");
     assert_says(list->devices[0].ports[0].gids[1].why, "only the first 256");
     device_list_free(list);
@@ -266,7 +269,7 @@ static struct device_list *two_devices(void) {
     return list;
 }
 
-Test(verbs_judge, what_is_configured_is_taken) {
+Test(verbs_choice, what_is_configured_is_taken) {
     const struct {
         const char *device, *gid, *chosen;
         unsigned port;
@@ -286,14 +289,14 @@ Test(verbs_judge, what_is_configured_is_taken) {
         snprintf(settings.gid, sizeof(settings.gid), "%s", cases[i].gid);
         settings.port = cases[i].port;
         struct device_list *list = two_devices();
-        judge_devices(list, &wish);
+        devices_choose(list, &wish);
         cr_assert_str_eq(chosen(list), cases[i].chosen, "case %zu: %s, %s", i, chosen(list),
                          list->why.text);
         device_list_free(list);
     }
 }
 
-Test(verbs_judge, what_is_configured_and_not_there_is_told_with_what_is) {
+Test(verbs_choice, what_is_configured_and_not_there_is_told_with_what_is) {
     const struct {
         const char *device, *gid;
         unsigned port;
@@ -311,7 +314,7 @@ Test(verbs_judge, what_is_configured_and_not_there_is_told_with_what_is) {
         snprintf(settings.gid, sizeof(settings.gid), "%s", cases[i].gid);
         settings.port = cases[i].port;
         struct device_list *list = two_devices();
-        judge_devices(list, &wish);
+        devices_choose(list, &wish);
         cr_assert_eq(list->chosen, -1, "case %zu", i);
         cr_assert_eq(list->why.code, RDMAD_E_FABRIC);
         assert_says(list->why.text, cases[i].says[0]);
@@ -322,12 +325,12 @@ Test(verbs_judge, what_is_configured_and_not_there_is_told_with_what_is) {
 
 /* ---- nothing that could be used ------------------------------------------------------------ */
 
-Test(verbs_judge, a_port_that_is_down_is_told_with_the_next_step) {
+Test(verbs_choice, a_port_that_is_down_is_told_with_the_next_step) {
     fresh();
     struct device_list *list = machine();
     add_usual(add_port(add_device(list, "rxe0"), "Ethernet", "DOWN", "eth7"), "fe80::1",
               "192.0.2.1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "none");
     cr_assert_eq(list->why.code, RDMAD_E_FABRIC);
     assert_says(list->why.text, "port 1 is DOWN");
@@ -336,50 +339,50 @@ Test(verbs_judge, a_port_that_is_down_is_told_with_the_next_step) {
     device_list_free(list);
 }
 
-Test(verbs_judge, an_infiniband_port_without_a_subnet_manager_is_told) {
+Test(verbs_choice, an_infiniband_port_without_a_subnet_manager_is_told) {
     fresh();
     struct device_list *list = machine();
     add_gid(add_port(add_device(list, "mlx5_0"), "InfiniBand", "INIT", ""), "IB", "fe80::1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     assert_says(list->why.text, "opensm");
     device_list_free(list);
 }
 
-Test(verbs_judge, a_port_without_a_gid_is_told_with_the_next_step) {
+Test(verbs_choice, a_port_without_a_gid_is_told_with_the_next_step) {
     fresh();
     struct device_list *list = machine();
     add_roce(list, "rxe0", "eth0");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     assert_says(list->why.text, "ip addr add ADDRESS/LENGTH dev eth0");
     device_list_free(list);
 }
 
-Test(verbs_judge, a_device_that_is_out_stays_out_with_its_reason) {
+Test(verbs_choice, a_device_that_is_out_stays_out_with_its_reason) {
     fresh();
     struct device_list *list = machine();
     add_usual(add_roce(list, "mlx5_0", "eth0"), "fe80::1", "192.0.2.1");
     snprintf(list->devices[0].why, DEVICE_WHY, "no permission on /dev/infiniband/uverbs0");
     add_gid(add_roce(list, "mlx5_1", "eth1"), "RoCE v2", "fe80::2");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     cr_assert_str_eq(chosen(list), "mlx5_1/1/0");
     assert_says(list->devices[0].why, "no permission");
     assert_says(list->devices[0].ports[0].gids[3].why, "its device cannot be used");
     device_list_free(list);
 }
 
-Test(verbs_judge, of_several_useless_devices_each_is_told) {
+Test(verbs_choice, of_several_useless_devices_each_is_told) {
     fresh();
     struct device_list *list = machine();
     add_roce(list, "mlx5_0", "eth0");
     add_port(add_device(list, "mlx5_1"), "Ethernet", "DOWN", "eth1");
-    judge_devices(list, &wish);
+    devices_choose(list, &wish);
     assert_says(list->why.text, "none of 2 RDMA devices");
     assert_says(list->why.text, "mlx5_0: port 1 has no usable GID");
     assert_says(list->why.text, "mlx5_1: port 1 is DOWN");
     device_list_free(list);
 }
 
-Test(verbs_judge, iwarp_needs_rdma_cm) {
+Test(verbs_choice, iwarp_needs_rdma_cm) {
     for (int cm = 0; cm <= 1; cm++) {
         fresh();
         settings.cm = cm;
@@ -387,7 +390,7 @@ Test(verbs_judge, iwarp_needs_rdma_cm) {
         struct device_view *d = add_device(list, "siw0");
         snprintf(d->transport, sizeof(d->transport), "iWARP");
         add_gid(add_port(d, "Ethernet", "ACTIVE", "eth0"), "IB", "fe80::1");
-        judge_devices(list, &wish);
+        devices_choose(list, &wish);
         cr_assert_str_eq(chosen(list), cm ? "siw0/1/0" : "none");
         if (!cm)
             assert_says(list->why.text, "verbs.connect to \"cm\"");
@@ -395,7 +398,7 @@ Test(verbs_judge, iwarp_needs_rdma_cm) {
     }
 }
 
-Test(verbs_judge, a_machine_without_devices_is_told_what_to_load) {
+Test(verbs_choice, a_machine_without_devices_is_told_what_to_load) {
     struct fabric_settings all = {.listen_host = "127.0.0.1"};
     struct device_list *list;
     struct error err = {0};
@@ -412,7 +415,7 @@ Test(verbs_judge, a_machine_without_devices_is_told_what_to_load) {
 }
 
 /* It is asked for by `rdmactl device show` on a registration thread, where others wait. */
-Test(verbs_judge, a_survey_while_running_asks_no_resolver) {
+Test(verbs_choice, a_survey_while_running_asks_no_resolver) {
     struct fabric_settings all = {.listen_host = "a.name.example"};
     struct device_list *list;
     struct error err = {0};
@@ -436,7 +439,7 @@ static const struct ibv_device_attr ample = {
     .max_qp_init_rd_atom = 16,
 };
 
-Test(verbs_judge, a_limit_under_what_anything_takes_is_named_with_both_numbers) {
+Test(verbs_choice, a_limit_under_what_anything_takes_is_named_with_both_numbers) {
     fresh();
     char why[DEVICE_WHY] = "";
     struct ibv_device_attr a = ample;
@@ -462,7 +465,7 @@ Test(verbs_judge, a_limit_under_what_anything_takes_is_named_with_both_numbers) 
     assert_says(why, "max_sge is 0");
 }
 
-Test(verbs_judge, settings_are_lowered_to_what_the_device_can_and_never_raised) {
+Test(verbs_choice, settings_are_lowered_to_what_the_device_can_and_never_raised) {
     fresh();
     struct ibv_port_attr port = {.active_mtu = IBV_MTU_1024, .max_msg_sz = 1 << 20};
     settings = (struct verbs_settings){.queue_depth = 2000,
@@ -484,7 +487,7 @@ Test(verbs_judge, settings_are_lowered_to_what_the_device_can_and_never_raised) 
     cr_assert_eq(limits_lower(&a, &port, &settings) & ~(unsigned)LOWERED_MTU, 0);
 }
 
-Test(verbs_judge, the_mtu_is_the_largest_that_port_and_settings_allow) {
+Test(verbs_choice, the_mtu_is_the_largest_that_port_and_settings_allow) {
     const struct {
         enum ibv_mtu active;
         uint32_t asked;
@@ -503,7 +506,7 @@ Test(verbs_judge, the_mtu_is_the_largest_that_port_and_settings_allow) {
 
 /* ---- events -------------------------------------------------------------------------------- */
 
-Test(verbs_judge, every_event_of_the_interface_has_its_rule) {
+Test(verbs_choice, every_event_of_the_interface_has_its_rule) {
     for (int type = IBV_EVENT_CQ_ERR; type <= IBV_EVENT_WQ_FATAL; type++)
         cr_assert_str_neq(event_rule((enum ibv_event_type)type)->name, "unknown", "event %d", type);
     cr_assert_str_eq(event_rule((enum ibv_event_type)1000)->name, "unknown");

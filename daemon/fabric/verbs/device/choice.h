@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * choice.h - which device, port and GID are used, and why not the others: a pure function of what
+ * `rdmactl device show` prints, the settings and the listen address.
+ */
+#ifndef RDMAD_FABRIC_VERBS_DEVICE_CHOICE_H
+#define RDMAD_FABRIC_VERBS_DEVICE_CHOICE_H
+
+#include "daemon/fabric/device.h"
+
+/* GIDs of the addresses that listen_host stands for; none when it is a wildcard or loopback, which
+ * say nothing about where data may go. */
+struct listen_gids {
+    uint8_t raw[FABRIC_LISTEN_MAX][16];
+    unsigned count;
+};
+
+struct wish {
+    const struct verbs_settings *settings;
+    struct listen_gids listen;
+};
+
+/* Decides: sorts the devices by name, fills in usable, chosen, rank and why of devices, ports and
+ * GIDs, and the list's chosen and why. In: everything else; a device or port whose why says
+ * something already is out for that reason. Of the best GIDs that of the first device, port and
+ * index is chosen. */
+void devices_choose(struct device_list *list, const struct wish *wish);
+
+/* Of the chosen port of a chosen device; NULL if nothing is. */
+const struct device_port *chosen_port(const struct device_list *list);
+const struct device_gid *chosen_gid(const struct device_port *port);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * device.h - an open RDMA device and its port, as everybody in verbs/ sees them.
+ *
+ * open.c makes one, the host (host/) gives it out and takes it away again.
+ */
+#ifndef RDMAD_FABRIC_VERBS_DEVICE_DEVICE_H
+#define RDMAD_FABRIC_VERBS_DEVICE_DEVICE_H
+
+#include "daemon/base/error.h"
+#include "daemon/fabric/settings.h"
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+/* An open device. Constant from when an instance first sees it until the last lets go. */
+struct device {
+    struct ibv_context *context;
+    struct ibv_pd *pd; /* of pools and initiators; pools have no remote rights in it */
+    struct ibv_device_attr_ex attr;
+    char name[64];
+    unsigned port;
+    uint8_t link_layer; /* IBV_LINK_LAYER_* */
+    bool iwarp;
+    uint64_t max_message; /* of the port */
+    bool windows;         /* leases get type-2 windows, else registrations */
+    unsigned services;    /* fabric_ops.services */
+    /* What is configured, lowered to what the device can: QPs are made by this. mtu is port_now's.
+     */
+    struct verbs_settings settings;
+};
+
+/* Whether RC transfers either way can be to memory that is not pinned. */
+static inline bool device_has_odp(const struct device *d) {
+    const uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+    const struct ibv_odp_caps *odp = &d->attr.odp_caps;
+    return (odp->general_caps & IBV_ODP_SUPPORT) &&
+           (odp->per_transport_caps.rc_odp_caps & needed) == needed;
+}
+
+static inline bool device_has_atomics(const struct device *d) {
+    return d->attr.orig_attr.atomic_cap != IBV_ATOMIC_NONE;
+}
+
+/* Whether it says that it has memory windows of type 2. */
+static inline bool device_has_windows(const struct device *d) {
+    const unsigned type_2 = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    return d->attr.orig_attr.max_mw > 0 && (d->attr.orig_attr.device_cap_flags & type_2) != 0;
+}
+
+/* What changes while a device is open; instances have copies. */
+struct port_now {
+    bool usable;
+    struct error why; /* when it is not: what to tell who wants a link */
+    union ibv_gid gid;
+    uint8_t gid_index;
+    uint16_t lid;
+    enum ibv_mtu mtu; /* the largest that the port and the settings allow */
+};
+
+#endif
