@@ -104,7 +104,7 @@ static void transfer(struct scene *s, uint8_t opcode, uint64_t length) {
     CHECK(op.status == RDMAD_OK, "status %d", op.status);
 }
 
-/* By rdma_cm, too, the other end tells where its inbox is, and where doors are. */
+/* By rdma_cm, too, the other end tells where its inbox is, and where weak messages go. */
 static void message(struct scene *s, uint8_t service) {
     struct fabric_op op = {.opcode = RDMAD_OP_SEND,
                            .service = service,

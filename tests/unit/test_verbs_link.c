@@ -439,7 +439,7 @@ Test(verbs_link, closing_gives_back_every_op_and_nothing_lands_after) {
             else
                 cr_assert_eq(ops[i].op.outcome, RDMAD_UNKNOWN);
         }
-        vpair_turn(&p); /* buries it */
+        vpair_turn(&p); /* frees it */
         p.link = vpair_dial(&p);
         vpair_unwindow(&p, &p.window);
         vpair_window(&p, &p.window, p.link->number, RDMAD_RIGHTS_ALL, 0, p.bytes);

@@ -4,7 +4,7 @@
  * that those whose other end is gone are found and leave nothing, and that a peer whose messages
  * are not as they should be harms its own connection alone.
  */
-#include "daemon/fabric/verbs/target/weak.h"
+#include "daemon/fabric/verbs/target/targets.h"
 #include "tests/unit/verbs_rig.h"
 #include <endian.h>
 #include <string.h>
@@ -306,51 +306,51 @@ static void of_an_inbox_a_peer_reaches_but_its_counter(void) {
     two_peers_close(&s, &honest);
 }
 
-static void knock(struct raw *r, uint32_t kind, uint32_t qp_num, uint32_t bytes) {
-    const struct knock k = {.kind = htole32(kind), .qp_num = htole32(qp_num)};
+static void request(struct raw *r, uint32_t kind, uint32_t qp_num, uint32_t bytes) {
+    const struct weak_request k = {.kind = htole32(kind), .qp_num = htole32(qp_num)};
     struct ibv_sge sge = {(uintptr_t)r->buffer, bytes, r->mr->lkey};
     struct ibv_send_wr *bad, wr = {.sg_list = &sge,
                                    .num_sge = 1,
                                    .opcode = IBV_WR_SEND_WITH_IMM,
-                                   .imm_data = htobe32(KNOCK_WORD),
+                                   .imm_data = htobe32(WEAK_REQUEST_IMM),
                                    .send_flags = IBV_SEND_SIGNALED};
     struct ibv_wc wc;
     memcpy(r->buffer, &k, sizeof(k));
-    CHECK(ibv_post_send(r->qp[0], &wr, &bad) == 0, "a knock is not posted");
+    CHECK(ibv_post_send(r->qp[0], &wr, &bad) == 0, "a request is not posted");
     while (ibv_poll_cq(r->cq, 1, &wc) == 0)
         ;
     CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
 }
 
-static void a_knock_that_no_daemon_makes_ends_its_own_link(void) {
+static void a_request_that_no_daemon_makes_ends_its_own_link(void) {
     static const struct {
         uint32_t kind, qp_num, bytes;
-    } bad[] = {{DOORS, 100, sizeof(struct knock)},
-               {DOOR_DATAGRAM, 1, sizeof(struct knock)},
-               {DOOR_UNACKED, 1u << 24, sizeof(struct knock)},
-               {DOOR_DATAGRAM, 100, sizeof(struct knock) - 1},
-               {DOOR_DATAGRAM, 100, 0}};
+    } bad[] = {{WEAK_KINDS, 100, sizeof(struct weak_request)},
+               {WEAK_DATAGRAM, 1, sizeof(struct weak_request)},
+               {WEAK_UNACKED, 1u << 24, sizeof(struct weak_request)},
+               {WEAK_DATAGRAM, 100, sizeof(struct weak_request) - 1},
+               {WEAK_DATAGRAM, 100, 0}};
     struct scene s;
     struct raw honest;
     two_peers(&s, &honest);
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        knock(&s.raw, bad[i].kind, bad[i].qp_num, bad[i].bytes);
+        request(&s.raw, bad[i].kind, bad[i].qp_num, bad[i].bytes);
         SIDE_UNTIL(&s.owner, accepted(&s) == 1);
         raw_connect(&s.raw, &s.owner, PEER, 1);
     }
     for (unsigned i = 0; i < 10; i++)
         side_turn(&s.owner);
     unsigned qps = resources_of("rxe0").qp;
-    knock(&s.raw, DOOR_DATAGRAM, 100, sizeof(struct knock));
-    knock(&s.raw, DOOR_UNACKED, 100, sizeof(struct knock));
+    request(&s.raw, WEAK_DATAGRAM, 100, sizeof(struct weak_request));
+    request(&s.raw, WEAK_UNACKED, 100, sizeof(struct weak_request));
     for (unsigned i = 0; i < 10; i++)
         side_turn(&s.owner);
-    CHECK(accepted(&s) == 2, "two doors were two too many");
+    CHECK(accepted(&s) == 2, "two receivers were two too many");
     CHECK(resources_of("rxe0").qp == qps + 2, "a QP for each");
-    knock(&s.raw, DOOR_UNACKED, 100, sizeof(struct knock));
+    request(&s.raw, WEAK_UNACKED, 100, sizeof(struct weak_request));
     SIDE_UNTIL(&s.owner, accepted(&s) == 1);
     expect_honest_heard(&s, &honest);
-    CHECK(s.owner.messages == 1, "a knock was handed on");
+    CHECK(s.owner.messages == 1, "a request was handed on");
     two_peers_close(&s, &honest);
 }
 
@@ -403,5 +403,5 @@ TEST_MAIN(CASE(hostile_hellos_are_refused_and_leave_nothing),
           CASE(a_message_that_is_too_long_ends_its_own_link),
           CASE(a_message_of_another_kind_is_not_handed_on_and_ends_its_own_link),
           CASE(of_an_inbox_a_peer_reaches_but_its_counter),
-          CASE(a_knock_that_no_daemon_makes_ends_its_own_link),
+          CASE(a_request_that_no_daemon_makes_ends_its_own_link),
           CASE(without_a_device_there_is_no_offer_but_a_reason))

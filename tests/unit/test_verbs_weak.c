@@ -128,7 +128,7 @@ Test(verbs_weak, a_datagram_is_of_one_packet) {
 /* From another QP, with the Q_Key and with or without the token, as of a peer that has guessed. */
 static void send_as_stranger(struct vpair *p, uint64_t token) {
     struct link *l = container_of(p->link, struct link, base);
-    const struct gate *g = &l->gate[DOOR_DATAGRAM];
+    const struct weak_sender *s = &l->weak[WEAK_DATAGRAM];
     const struct device *d = verbs_of(p->lessee.fabric)->device;
     uint64_t bytes[4] = {token};
     struct ibv_mr *mr = ibv_reg_mr(d->pd, bytes, sizeof bytes, 0);
@@ -142,7 +142,7 @@ static void send_as_stranger(struct vpair *p, uint64_t token) {
                                    .num_sge = 1,
                                    .opcode = IBV_WR_SEND,
                                    .send_flags = IBV_SEND_SIGNALED,
-                                   .wr.ud = {g->ah, g->place.qp_num, g->place.word}};
+                                   .wr.ud = {s->ah, s->place.qp_num, s->place.word}};
     struct ibv_wc wc;
     cr_assert(mr && cq && qp);
     cr_assert_eq(
@@ -165,14 +165,14 @@ Test(verbs_weak, a_datagram_of_a_stranger_is_dropped_and_takes_no_receive_for_lo
     begin(&p);
     send_weak(&p, RDMAD_CHANNEL_DATAGRAM, 0);
     VPAIR_UNTIL(&p, expected.next == 1);
-    uint64_t token = container_of(p.link, struct link, base)->gate[DOOR_DATAGRAM].place.token;
+    uint64_t token = container_of(p.link, struct link, base)->weak[WEAK_DATAGRAM].place.token;
     for (unsigned i = 0; i < 100; i++) {
         send_as_stranger(&p, i % 2 ? token : ~token);
         vpair_turn(&p);
     }
     for (unsigned i = 0; i < 20; i++)
         vpair_turn(&p);
-    cr_assert_eq(p.owner.messages, 1, "a stranger was heard");
+    cr_assert_eq(p.owner.messages, 1, "another sender was heard");
     send_weak(&p, RDMAD_CHANNEL_DATAGRAM, 1);
     VPAIR_UNTIL(&p, expected.next == 2);
     vpair_close(&p);
@@ -204,7 +204,7 @@ Test(verbs_weak, where_a_device_lacks_a_kind_it_is_refused_and_the_link_goes_on)
     vpair_close(&p);
 }
 
-Test(verbs_weak, closed_while_it_knocks_a_link_gives_every_datagram_back) {
+Test(verbs_weak, closed_while_it_requests_a_link_gives_every_datagram_back) {
     struct vpair p;
     begin(&p);
     expected.most = FABRIC_SEND_MIN;

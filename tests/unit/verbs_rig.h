@@ -9,7 +9,7 @@
 #define RDMAD_TEST_VERBS_RIG_H
 
 #include "daemon/base/clock.h"
-#include "daemon/fabric/verbs/instance/instance.h"
+#include "daemon/fabric/verbs/instance/qp.h"
 #include "tests/support/runner.h"
 #include <limits.h>
 

@@ -11,30 +11,20 @@
  * host's; else when the last is back. Until then there is no device for anybody new.
  */
 #include "daemon/base/clock.h"
-#include "daemon/fabric/verbs/instance/instance.h"
+#include "daemon/fabric/verbs/connect/cm_way.h"
+#include "daemon/fabric/verbs/connect/ways.h"
+#include "daemon/fabric/verbs/host/memory.h"
+#include "daemon/fabric/verbs/instance/cq.h"
+#include "daemon/fabric/verbs/link/links.h"
+#include "daemon/fabric/verbs/link/post.h"
+#include "daemon/fabric/verbs/target/targets.h"
+#include "daemon/fabric/verbs/window/revocation.h"
+#include "daemon/fabric/verbs/window/windows.h"
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #define CM_EVERY 64u /* turns between looks at rdma_cm's events */
-
-void verbs_timer_at(struct verbs *v, uint64_t at_ns) {
-    if (at_ns < v->next_timer_ns)
-        v->next_timer_ns = at_ns;
-}
-
-void verbs_bury(struct verbs *v, struct grave *g, void (*empty)(struct grave *g)) {
-    g->empty = empty;
-    list_append(&v->graves, &g->node);
-}
-
-static void empty_graves(struct verbs *v) {
-    struct list *node;
-    while ((node = list_pop(&v->graves))) {
-        struct grave *g = list_entry(node, struct grave, node);
-        g->empty(g);
-    }
-}
 
 /* ---- the device -------------------------------------------------------------------------- */
 
@@ -42,18 +32,8 @@ static struct verbs *verbs_of_member(struct host_member *m) {
     return container_of(m, struct verbs, member);
 }
 
-int verbs_ready(struct verbs *v, struct error *err) {
-    struct error why = {0};
-    if (v->device && !v->going && v->port.usable)
-        return 0;
-    if (v->device && !v->going)
-        why = v->port.why;
-    else
-        host_why(v->member.host, &why);
-    return error_set(err, RDMAD_E_FABRIC, "%s", why.text);
-}
-
-void verbs_check_let_go(struct verbs *v) {
+/* Lets go of the device if it is going and nothing of it is left. */
+static void check_let_go(struct verbs *v) {
     if (!v->going || v->jobs > 0)
         return;
     cqs_close(v);
@@ -62,10 +42,15 @@ void verbs_check_let_go(struct verbs *v) {
     host_let_go(&v->member);
 }
 
-static void device_came(struct host_member *m, struct device *d, const struct port_now *port) {
-    struct verbs *v = verbs_of_member(m);
+static void device_in_use(struct verbs *v, struct device *d, const struct port_now *port) {
     v->device = d;
     v->port = *port;
+    windows_device_came(v);
+    ways_device_came(v);
+}
+
+static void device_came(struct host_member *m, struct device *d, const struct port_now *port) {
+    device_in_use(verbs_of_member(m), d, port);
 }
 
 static void port_changed(struct host_member *m, const struct port_now *port) {
@@ -84,6 +69,7 @@ static void device_going(struct host_member *m, const struct error *why) {
     v->going = true;
     links_lose(v, why);
     targets_close(v);
+    cm_way_close(v);
     windows_device_going(v);
 }
 
@@ -93,27 +79,29 @@ static void run_timers(struct verbs *v) {
     v->next_timer_ns = CLOCK_NEVER;
     links_timers(v);
     targets_timers(v);
-    windows_timers(v);
+    cm_way_timers(v);
+    revocations_timers(v);
 }
 
 static unsigned verbs_poll(struct fabric *f) {
     struct verbs *v = verbs_of(f);
     v->progress = 0;
     v->now_ns = v->env->now_ns(v->env->user);
-    empty_graves(v);
+    verbs_free_ended(v);
     if (mailbox_pending(&v->member.mailbox))
         v->progress += mailbox_drain(&v->member.mailbox);
     if (v->slept)
         channel_take(v);
     if (v->slept || ++v->turns % CM_EVERY == 0)
-        cm_poll(v);
+        cm_way_poll(v);
     v->slept = false;
     links_flush(v);
     cqs_poll(v); /* before anybody is called late: it may be we who were away */
     if (v->now_ns >= v->next_timer_ns)
         run_timers(v);
-    links_news(v);
-    verbs_check_let_go(v);
+    targets_look(v);
+    links_settle(v);
+    check_let_go(v);
     return v->progress;
 }
 
@@ -123,8 +111,8 @@ static int verbs_wait_fd(struct fabric *f) {
 
 static bool verbs_arm(struct fabric *f, uint64_t *wake_ns) {
     struct verbs *v = verbs_of(f);
-    bool safe = cqs_arm(v) && list_empty(&v->sending) && list_empty(&v->news) &&
-                !mailbox_pending(&v->member.mailbox);
+    bool safe = cqs_arm(v) && list_empty(&v->sending) && list_empty(&v->changed) &&
+                !targets_noted(v) && !mailbox_pending(&v->member.mailbox);
     *wake_ns = v->next_timer_ns;
     v->slept = v->slept || safe;
     return safe;
@@ -142,9 +130,10 @@ static void verbs_free(struct verbs *v) {
 static void verbs_close(struct fabric *f) {
     struct verbs *v = verbs_of(f);
     targets_close(v);
+    cm_way_close(v);
     windows_close(v);
     targets_fini(v);
-    empty_graves(v);
+    verbs_free_ended(v);
     cqs_close(v);
     host_leave(&v->member);
     mailbox_fini(&v->member.mailbox);
@@ -154,13 +143,17 @@ static void verbs_close(struct fabric *f) {
 static int join(struct verbs *v, struct error *err) {
     struct host_member *m = &v->member;
     struct epoll_event event = {.events = EPOLLIN};
+    struct device *d = NULL;
+    struct port_now port;
     if (mailbox_init(&m->mailbox))
         return error_errno(err, RDMAD_E_SYSTEM, "no descriptor for the verbs fabric's mail");
     int rc = 0;
     if (epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, m->mailbox.fd, &event))
         rc = error_errno(err, RDMAD_E_SYSTEM, "the verbs fabric cannot watch its mail");
     if (rc == 0)
-        rc = host_join(v->env->host, m, &v->device, &v->port, err);
+        rc = host_join(v->env->host, m, &d, &port, err);
+    if (rc == 0 && d)
+        device_in_use(v, d, &port);
     if (rc)
         mailbox_fini(&m->mailbox);
     return rc;
@@ -183,10 +176,9 @@ static int verbs_open(const struct fabric_env *env, struct fabric **out, struct 
     list_init(&v->member.node);
     list_init(&v->cqs);
     list_init(&v->links);
-    list_init(&v->peers);
-    list_init(&v->graves);
+    list_init(&v->ended);
     list_init(&v->sending);
-    list_init(&v->news);
+    list_init(&v->changed);
     targets_init(v);
     windows_init(v);
     v->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

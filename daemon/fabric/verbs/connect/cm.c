@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cm.c - an instance's side of rdma_cm: its event channel, where it listens, whom it awaits.
+ * cm.c - what an instance has of rdma_cm: the event channel, where it listens, whom it awaits.
  *
  * All of it is made when the first link or offer needs it. Every call of the library here returns
- * at once: the channel does not block, addresses are numbers, and events are acknowledged as soon
- * as they are copied, so that ids can be destroyed at any time.
+ * at once: the channel does not block, and addresses are numbers.
  *
  * rdma_cm goes by IP addresses. On RoCE the GID in use is one; elsewhere the addresses of this
  * machine are tried until one turns out to belong to the device in use.
- *
- * The library opens devices for itself and keeps them open; only listing the devices makes it
- * notice that one has vanished, which is what `rdma link delete` waits for. It does not even then
- * when no other device is left: a limit of connecting by rdma_cm.
  */
 #include "daemon/fabric/verbs/connect/cm.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/log.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -25,7 +20,6 @@
 #include <sys/random.h>
 
 #define BACKLOG 64
-#define EVENTS_A_TURN 32
 
 static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -122,39 +116,10 @@ static int channel_open(struct cm *cm, struct error *err) {
     return 0;
 }
 
-int cm_of(struct verbs *v, struct cm **out, struct error *err) {
-    if (!v->targets.cm) {
-        struct cm *cm = calloc(1, sizeof(*cm));
-        if (!cm)
-            return error_set(err, RDMAD_E_NOMEM, "no memory for connecting by rdma_cm");
-        cm->verbs = v;
-        list_init(&cm->offers);
-        list_init(&cm->calls);
-        v->targets.cm = cm;
-        int rc = channel_open(cm, err);
-        if (rc) {
-            cm_close(v);
-            return rc;
-        }
-    }
-    *out = v->targets.cm;
-    return 0;
-}
-
-/* Makes the library notice that a device has vanished. */
-static void release_devices(void) {
-    struct ibv_context **all = rdma_get_devices(NULL);
-    if (all)
-        rdma_free_devices(all);
-}
-
-void cm_close(struct verbs *v) {
-    struct cm *cm = v->targets.cm;
-    if (!cm)
-        return;
-    v->targets.cm = NULL;
-    for (struct list *pos; (pos = list_first(&cm->calls));)
-        cm_call_end(list_entry(pos, struct cm_call, node));
+void cm_free(struct verbs *v) {
+    struct cm *cm = v->cm;
+    assert(list_empty(&cm->calls));
+    v->cm = NULL;
     for (struct list *pos; (pos = list_first(&cm->offers));)
         cm_offer_free(list_entry(pos, struct cm_offer, node));
     if (cm->listener)
@@ -164,60 +129,30 @@ void cm_close(struct verbs *v) {
         rdma_destroy_event_channel(cm->channel);
     }
     free(cm);
-    if (v->going)
-        release_devices();
 }
 
-/* ---- events -------------------------------------------------------------------------------- */
-
-static bool take_event(struct cm *cm, struct cm_news *n, bool *called) {
-    struct rdma_cm_event *e;
-    if (rdma_get_cm_event(cm->channel, &e))
-        return false;
-    *called = e->event == RDMA_CM_EVENT_CONNECT_REQUEST;
-    *n = (struct cm_news){.id = e->id, .type = e->event, .status = e->status};
-    if (*called || n->type == RDMA_CM_EVENT_CONNECT_RESPONSE ||
-        n->type == RDMA_CM_EVENT_ESTABLISHED) {
-        const struct rdma_conn_param *p = &e->param.conn;
-        n->reads = *called ? p->responder_resources : p->initiator_depth;
-        n->size = p->private_data_len < sizeof(n->data) ? p->private_data_len : sizeof(n->data);
-        if (p->private_data)
-            memcpy(n->data, p->private_data, n->size);
-        else
-            n->size = 0;
+int cm_of(struct verbs *v, struct cm **out, struct error *err) {
+    if (!v->cm) {
+        struct cm *cm = calloc(1, sizeof(*cm));
+        if (!cm)
+            return error_set(err, RDMAD_E_NOMEM, "no memory for connecting by rdma_cm");
+        cm->verbs = v;
+        list_init(&cm->offers);
+        list_init(&cm->calls);
+        v->cm = cm;
+        int rc = channel_open(cm, err);
+        if (rc) {
+            cm_free(v);
+            return rc;
+        }
     }
-    rdma_ack_cm_event(e);
-    return true;
-}
-
-/* Whoever listens is moved with the addresses: the next offer listens anew. */
-static void listener_news(struct cm *cm, const struct cm_news *n) {
-    if (n->type != RDMA_CM_EVENT_DEVICE_REMOVAL && n->type != RDMA_CM_EVENT_ADDR_CHANGE)
-        return;
-    rdma_destroy_id(cm->listener);
-    cm->listener = NULL;
-}
-
-void cm_poll(struct verbs *v) {
-    struct cm_news n;
-    bool called;
-    for (unsigned i = 0; i < EVENTS_A_TURN; i++) {
-        struct cm *cm = v->targets.cm; /* what an event leads to may close it */
-        if (!cm || !take_event(cm, &n, &called))
-            return;
-        v->progress++;
-        if (called)
-            cm_called(cm, &n);
-        else if (n.id == cm->listener)
-            listener_news(cm, &n);
-        else if (n.id->context)
-            cm_call_news(n.id->context, &n);
-    }
+    *out = v->cm;
+    return 0;
 }
 
 /* ---- offers -------------------------------------------------------------------------------- */
 
-static int listen_on(struct cm *cm, struct error *err) {
+int cm_listen(struct cm *cm, struct error *err) {
     const struct verbs *v = cm->verbs;
     struct sockaddr_in6 at;
     uint16_t port = v->env->settings->data_port;
@@ -242,7 +177,7 @@ static int listen_on(struct cm *cm, struct error *err) {
     return 0;
 }
 
-static struct cm_offer *offer_new(struct cm *cm, struct vpeer *p, struct error *err) {
+struct cm_offer *cm_offer_new(struct cm *cm, struct vpeer *p, struct error *err) {
     struct verbs *v = cm->verbs;
     struct cm_offer *o = calloc(1, sizeof(*o));
     if (!o) {
@@ -258,6 +193,7 @@ static struct cm_offer *offer_new(struct cm *cm, struct vpeer *p, struct error *
     o->number = ++v->next_number;
     o->expires_ns = clock_after(v->now_ns, v->env->settings->token_ttl_ns);
     p->holds++;
+    p->offers++;
     list_append(&cm->offers, &o->node);
     verbs_timer_at(v, o->expires_ns);
     return o;
@@ -265,31 +201,13 @@ static struct cm_offer *offer_new(struct cm *cm, struct vpeer *p, struct error *
 
 void cm_offer_free(struct cm_offer *o) {
     struct vpeer *p = o->peer;
+    assert(p->offers > 0);
     list_remove(&o->node);
     explicit_bzero(o->token, sizeof(o->token));
     free(o);
     p->holds--;
+    p->offers--;
     vpeer_check_free(p);
-}
-
-int cm_offer(struct vpeer *p, struct fabric_blob *out, struct error *err) {
-    struct verbs *v = p->verbs;
-    struct cm *cm;
-    int rc = target_make_room(p, NULL, err);
-    if (rc == 0)
-        rc = cm_of(v, &cm, err);
-    if (rc == 0 && !cm->listener)
-        rc = listen_on(cm, err);
-    if (rc)
-        return rc;
-    struct cm_offer *o = offer_new(cm, p, err);
-    if (!o)
-        return err->code;
-    struct verbs_offer offer = {.cm = true, .number = o->number, .port = cm->port};
-    memcpy(offer.address, cm->address, sizeof(offer.address));
-    memcpy(offer.token, o->token, sizeof(offer.token));
-    blob_write_offer(&offer, out);
-    return 0;
 }
 
 /* Every offer is compared with every byte, so time tells nothing about a token. */
@@ -304,49 +222,4 @@ struct cm_offer *cm_offer_find(struct cm *cm, const uint8_t token[VERBS_TOKEN_BY
             found = o;
     }
     return found && cm->verbs->now_ns < found->expires_ns ? found : NULL;
-}
-
-unsigned cm_offers(const struct vpeer *p) {
-    const struct cm *cm = p->verbs->targets.cm;
-    unsigned n = 0;
-    if (!cm)
-        return 0;
-    list_for_each (pos, &cm->offers)
-        n += list_entry(pos, struct cm_offer, node)->peer == p;
-    return n;
-}
-
-void cm_offers_drop(struct vpeer *p) {
-    struct cm *cm = p->verbs->targets.cm;
-    if (!cm)
-        return;
-    list_for_each_safe (pos, &cm->offers) {
-        struct cm_offer *o = list_entry(pos, struct cm_offer, node);
-        if (o->peer == p)
-            cm_offer_free(o);
-    }
-}
-
-static void call_timer(struct verbs *v, struct cm_call *call) {
-    if (call->link || call->up)
-        return;
-    if (v->now_ns < call->deadline_ns)
-        verbs_timer_at(v, call->deadline_ns);
-    else
-        target_drop(call->target);
-}
-
-void cm_timers(struct verbs *v) {
-    struct cm *cm = v->targets.cm;
-    if (!cm)
-        return;
-    list_for_each_safe (pos, &cm->offers) {
-        struct cm_offer *o = list_entry(pos, struct cm_offer, node);
-        if (v->now_ns >= o->expires_ns)
-            cm_offer_free(o);
-        else
-            verbs_timer_at(v, o->expires_ns);
-    }
-    list_for_each_safe (pos, &cm->calls)
-        call_timer(v, list_entry(pos, struct cm_call, node));
 }

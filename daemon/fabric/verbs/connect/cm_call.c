@@ -9,15 +9,21 @@
  * iWARP the kernel takes QPs beyond INIT by itself.
  *
  * The private data of request and answer are a version, three zeros, and then the token or what the
- * target takes: the largest message of its port, and where its inbox is. A stranger, a token used
+ * target takes: the largest message of its port, and where its inbox is. An unknown token, one used
  * before, one that came too late: all are refused in the same way and without a word.
  *
  * Whatever goes wrong fails the link or closes the target, and that ends the call.
  */
+#include "daemon/fabric/verbs/connect/cm_call.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/connect/cm.h"
+#include "daemon/fabric/verbs/instance/way.h"
+#include "daemon/fabric/verbs/link/lanes.h"
+#include "daemon/fabric/verbs/link/recover.h"
+#include "daemon/fabric/verbs/target/inbox.h"
+#include "daemon/fabric/verbs/target/targets.h"
 #include <arpa/inet.h>
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -62,22 +68,12 @@ void cm_call_end(struct cm_call *call) {
         call->link->cm = NULL;
     if (call->target)
         call->target->cm = NULL;
-    if (call->id && call->talked)
+    if (call->id && call->state >= CALL_TOLD)
         rdma_disconnect(call->id); /* the other end learns at once; harmless when it did first */
     if (call->id)
         rdma_destroy_id(call->id);
     list_remove(&call->node);
     free(call);
-}
-
-void cm_hang_up(struct link *l) {
-    if (l->cm)
-        cm_call_end(l->cm);
-}
-
-void cm_target_gone(struct target *t) {
-    if (t->cm)
-        cm_call_end(t->cm);
 }
 
 /* The last thing done with a call. */
@@ -180,7 +176,9 @@ static int resolve(struct cm_call *call) {
                              RESOLVE_MS);
 }
 
-int cm_dial(struct link *l, const char *host, const struct verbs_offer *offer, struct error *err) {
+int cm_call_dial(struct link *l, const char *host, const struct verbs_offer *offer,
+                 struct error *err) {
+    assert(l->state == LINK_CONNECTING && !l->cm);
     struct cm *cm;
     struct sockaddr_in6 from, to;
     int rc = cm_of(l->verbs, &cm, err);
@@ -237,18 +235,18 @@ static int request(struct cm_call *call, struct error *err) {
         .rnr_retry_count = s->rnr_retry,
         .qp_num = queue_of(call)->qp->qp_num,
     };
-    call->talked = true;
+    call->state = CALL_TOLD;
     if (rdma_connect(call->id, &param))
         return error_errno(err, RDMAD_E_UNREACHABLE, "rdma_cm does not send a request");
     return 0;
 }
 
-static int answered(struct cm_call *call, const struct cm_news *n, struct error *err) {
+static int answered(struct cm_call *call, const struct cm_event *e, struct error *err) {
     struct answer a;
-    if (n->size < ANSWER_BYTES || n->data[0] != TALK_VERSION)
+    if (e->size < ANSWER_BYTES || e->data[0] != TALK_VERSION)
         return error_set(err, RDMAD_E_PROTOCOL,
                          "who answered by rdma_cm is not a daemon of this version");
-    memcpy(&a, n->data, sizeof(a));
+    memcpy(&a, e->data, sizeof(a));
     const struct inbox_place inbox = {.address = le64toh(a.inbox_address),
                                       .rkey = le32toh(a.inbox_rkey),
                                       .size = le32toh(a.inbox_size),
@@ -256,13 +254,13 @@ static int answered(struct cm_call *call, const struct cm_news *n, struct error 
                                       .features = a.features};
     if (a.max_message == 0 || !inbox_place_ok(&inbox))
         return error_set(err, RDMAD_E_PROTOCOL, "the peer takes messages of no bytes");
-    uint8_t reads = fewer(settings_of(call)->rd_atomic, n->reads);
+    uint8_t reads = fewer(settings_of(call)->rd_atomic, e->reads);
     int rc = steps(call, reads, err);
     if (rc)
         return rc;
-    if (n->type == RDMA_CM_EVENT_CONNECT_RESPONSE && rdma_establish(call->id))
+    if (e->type == RDMA_CM_EVENT_CONNECT_RESPONSE && rdma_establish(call->id))
         return error_errno(err, RDMAD_E_FABRIC, "rdma_cm does not complete a connection");
-    call->up = true;
+    call->state = CALL_UP;
     call->link->reads = reads > 0;
     link_connected(call->link, call->number, le64toh(a.max_message), &inbox);
     return 0;
@@ -301,13 +299,13 @@ static int answer(struct cm_call *call, uint8_t reads, struct error *err) {
 }
 
 /* A target for the peer that was offered one; its call has the id from here on. */
-static int take_call(struct cm *cm, struct vpeer *p, uint64_t number, const struct cm_news *n,
-                     struct error *err) {
+static int take_call(struct cm *cm, struct vpeer *p, const struct connect_way *way, uint64_t number,
+                     const struct cm_event *e, struct error *err) {
     struct verbs *v = cm->verbs;
     int rc = verbs_ready(v, err);
     if (rc)
         return rc;
-    struct target *t = target_new(p, 1, true, err);
+    struct target *t = target_new(p, way, 1, true, err);
     if (!t)
         return err->code;
     t->number = number;
@@ -317,25 +315,25 @@ static int take_call(struct cm *cm, struct vpeer *p, uint64_t number, const stru
         return error_set(err, RDMAD_E_NOMEM, "no memory for a call by rdma_cm");
     }
     call->target = t;
-    call->id = n->id;
+    call->id = e->id;
     call->deadline_ns = clock_after(v->now_ns, v->env->settings->connect_timeout_ns);
-    rc = answer(call, fewer(settings_of(call)->dest_rd_atomic, n->reads), err);
+    rc = answer(call, fewer(settings_of(call)->dest_rd_atomic, e->reads), err);
     if (rc) {
         call->id = NULL; /* the caller refuses */
         target_drop(t);
         return rc;
     }
-    n->id->context = call;
-    call->talked = true;
+    e->id->context = call;
+    call->state = CALL_TOLD;
     verbs_timer_at(v, call->deadline_ns);
     return 0;
 }
 
-static struct cm_offer *offer_of(struct cm *cm, const struct cm_news *n) {
+static struct cm_offer *offer_of(struct cm *cm, const struct cm_event *e) {
     uint8_t token[VERBS_TOKEN_BYTES];
-    if (!cm_is_ours(cm, n->id) || n->size < REQUEST_BYTES || n->data[0] != TALK_VERSION)
+    if (!cm_is_ours(cm, e->id) || e->size < REQUEST_BYTES || e->data[0] != TALK_VERSION)
         return NULL;
-    memcpy(token, n->data + TALK_HEAD, sizeof(token));
+    memcpy(token, e->data + TALK_HEAD, sizeof(token));
     return cm_offer_find(cm, token);
 }
 
@@ -345,38 +343,40 @@ static void refuse(struct rdma_cm_id *id, const char *why) {
     rdma_destroy_id(id);
 }
 
-void cm_called(struct cm *cm, const struct cm_news *n) {
+void cm_call_requested(struct cm *cm, const struct cm_event *e) {
     struct error why;
-    struct cm_offer *o = offer_of(cm, n);
+    struct cm_offer *o = offer_of(cm, e);
     if (!o) {
-        refuse(n->id, "it shows no token that was offered and is still good");
+        refuse(e->id, "it shows no token that was offered and is still good");
         return;
     }
     struct vpeer *p = o->peer;
+    const struct connect_way *way = p->offers_way;
     uint64_t number = o->number;
     p->holds++;
     cm_offer_free(o);
-    if (take_call(cm, p, number, n, &why))
-        refuse(n->id, why.text);
+    if (take_call(cm, p, way, number, e, &why))
+        refuse(e->id, why.text);
     p->holds--;
     vpeer_check_free(p);
 }
 
 /* ---- what happens to a call ---------------------------------------------------------------- */
 
-static int unreachable(const struct cm_news *n, struct error *err) {
+static int unreachable(const struct cm_event *e, struct error *err) {
     static const char refused[] =
         "the peer refused (a token that it does not know, or no longer: see its log)";
     return error_set(err, RDMAD_E_UNREACHABLE, "rdma_cm got no connection: %s, status %d",
-                     n->type == RDMA_CM_EVENT_REJECTED ? refused : rdma_event_str(n->type),
-                     n->status);
+                     e->type == RDMA_CM_EVENT_REJECTED ? refused : rdma_event_str(e->type),
+                     e->status);
 }
 
-void cm_call_news(struct cm_call *call, const struct cm_news *n) {
+void cm_call_event(struct cm_call *call, const struct cm_event *e) {
     struct error why;
     int rc = 0;
-    enum rdma_cm_event_type type = n->type;
-    if (type == RDMA_CM_EVENT_REJECTED && (call->up || call->target)) /* it hung up early */
+    enum rdma_cm_event_type type = e->type;
+    if (type == RDMA_CM_EVENT_REJECTED &&
+        (call->state == CALL_UP || call->target)) /* it hung up early */
         type = RDMA_CM_EVENT_DISCONNECTED;
     switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -386,13 +386,13 @@ void cm_call_news(struct cm_call *call, const struct cm_news *n) {
         rc = request(call, &why);
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
-        rc = answered(call, n, &why);
+        rc = answered(call, e, &why);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
         if (call->target)
-            call->up = true;
-        else if (!call->up) /* iWARP has no other answer */
-            rc = answered(call, n, &why);
+            call->state = CALL_UP;
+        else if (call->state != CALL_UP) /* iWARP has no other answer */
+            rc = answered(call, e, &why);
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
         rc = error_set(&why, RDMAD_E_PEER_LOST, "the other end of the link hung up");
@@ -401,15 +401,15 @@ void cm_call_news(struct cm_call *call, const struct cm_news *n) {
         rc = error_set(&why, RDMAD_E_FABRIC, "the device of the link is being removed");
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
-        if (n->status == -ETIMEDOUT && resolve(call) == 0)
+        if (e->status == -ETIMEDOUT && resolve(call) == 0)
             break;
-        rc = unreachable(n, &why);
+        rc = unreachable(e, &why);
         break;
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
-        rc = unreachable(n, &why);
+        rc = unreachable(e, &why);
         break;
     default: /* TIMEWAIT_EXIT: the QP's numbers are free; ADDR_CHANGE: the link shows by itself */
         break;

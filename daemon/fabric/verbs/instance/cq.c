@@ -14,9 +14,10 @@
  * finds is held for the next poll, because callbacks run from poll alone. A CQ stays armed until
  * its event came; an event that polling overtook costs one needless wake-up.
  */
+#include "daemon/fabric/verbs/instance/cq.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/instance/instance.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -137,6 +138,7 @@ int cq_reserve(struct verbs *v, uint32_t entries, struct cq **out, struct error 
 }
 
 void cq_unreserve(struct cq *cq, uint32_t entries) {
+    assert(cq->reserved >= entries);
     cq->reserved -= entries;
 }
 

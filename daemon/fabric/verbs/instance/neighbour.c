@@ -10,7 +10,7 @@
  *
  * Whatever cannot be found out counts as known: then the kernel waits, as it always did.
  */
-#include "daemon/fabric/verbs/instance/instance.h"
+#include "daemon/fabric/verbs/instance/neighbour.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/neighbour.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * qp.c - one queue pair from RESET to RTS, its end, and the places of its work requests.
+ * qp.c - one queue pair from RESET to RTS, and its end.
  *
  * Both ends take the same numbers into account and so come to the same: the smaller path MTU, and
  * no more READs at once than the one that answers them can hold. Everything else is the settings',
@@ -9,8 +9,10 @@
  * A device may give a QP more places than asked for; we never post more than we asked for, since
  * that is what the CQ has room for.
  */
+#include "daemon/fabric/verbs/instance/qp.h"
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/instance/instance.h"
+#include "daemon/fabric/verbs/instance/cq.h"
+#include "daemon/fabric/verbs/instance/neighbour.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -290,39 +292,4 @@ void qp_destroy(struct queue *q) {
     q->ring = NULL;
     q->cq = NULL;
     q->head = q->tail = 0;
-}
-
-/* ---- work requests ----------------------------------------------------------------------- */
-
-void queue_take(struct queue *q, struct ibv_send_wr *wr, void *user) {
-    struct slot *slot = &q->ring->slot[q->tail % q->depth];
-    slot->user = user;
-    slot->sequence = q->tail++;
-    wr->wr_id = (uintptr_t)slot;
-}
-
-void queue_untake(struct queue *q, unsigned n) {
-    q->tail -= n;
-}
-
-int queue_receive(struct queue *q, uint32_t n, struct ibv_sge *sge) {
-    struct ibv_recv_wr *bad;
-    struct ibv_recv_wr wr = {
-        .wr_id = (uintptr_t)&q->ring->slot[q->depth + n], .sg_list = sge, .num_sge = 1};
-    return ibv_post_recv(q->qp, &wr, &bad);
-}
-
-void queue_completed(struct queue *q, const struct ibv_wc *wc) {
-    const struct slot *named = (const struct slot *)(uintptr_t)wc->wr_id;
-    if (named >= &q->ring->slot[q->depth]) {
-        q->received(q, (uint32_t)(named - &q->ring->slot[q->depth]), wc);
-        return;
-    }
-    uint64_t last = named->sequence;
-    const struct ibv_wc well = {.status = IBV_WC_SUCCESS};
-    while (q->ring && q->head <= last && q->head != q->tail) {
-        struct slot *slot = &q->ring->slot[q->head % q->depth];
-        bool is_last = q->head++ == last;
-        q->ended(q, slot, is_last ? wc : &well);
-    }
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * link.h - a link's inner words, for the files that make it (link.c, cm.c), post on it (post.c) and
- * take back what was posted (recover.c).
+ * link.h - a link, its lanes and its ops: what all files of link/ stand on.
  *
  * An op is doomed (it ends with the next poll, never posted), batched (in its lane, not posted yet)
  * or posted, or a message that came there and waits for its answer (asking). Every state but posted
@@ -15,11 +14,13 @@
  * that is left is broken, and 100 ms later the QPs are destroyed, which no device can refuse. When
  * the last op is back, link_lost is told.
  */
-#ifndef RDMAD_FABRIC_VERBS_LINK_H
-#define RDMAD_FABRIC_VERBS_LINK_H
+#ifndef RDMAD_FABRIC_VERBS_LINK_LINK_H
+#define RDMAD_FABRIC_VERBS_LINK_LINK_H
 
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/target/weak.h"
+#include "daemon/fabric/verbs/instance/queue.h"
+#include "daemon/fabric/verbs/wire/blob.h"
+#include "daemon/fabric/verbs/wire/page.h"
 #include <errno.h>
 
 /* Why the ops behind the first failed one of a QP were flushed. */
@@ -59,23 +60,38 @@ struct outbox {
     uint64_t read_at_ns, pause_ns;
 };
 
-/* The way out for messages of a kind that may be lost (gate.c). Its QP is of a lane of its own,
- * behind those of RC. */
-struct gate {
-    enum gate_state {
-        GATE_SHUT,     /* nobody wanted it */
-        GATE_KNOCKING, /* the target is asked to make a door, */
-        GATE_ASKING,   /* and its page is read for where that is */
-        GATE_OPEN,
-        GATE_NONE, /* there will be none */
+/*
+ * The way out for weak messages of a kind (weak_sender.c). Its QP is of a lane of its own, behind
+ * those of RC. The state tells how far the way to the peer's receiver is:
+ *
+ *     CLOSED --first message--> REQUESTING --it came--> READING --place read--> OPEN
+ *        |                          |                      |
+ *        +-- no QP can be made, or the peer refuses -------+--> NONE
+ */
+struct weak_sender {
+    enum weak_state {
+        WEAK_CLOSED,     /* nobody wanted it */
+        WEAK_REQUESTING, /* the target is asked to make a receiver, */
+        WEAK_READING,    /* and its page is read for where that is */
+        WEAK_OPEN,
+        WEAK_NONE, /* there will be none */
     } state;
-    struct fabric_op knock;  /* an op of our own, */
-    struct knock words;      /* and what it says */
-    struct door_place place; /* as last read, in our order of bytes */
-    struct ibv_ah *ah;       /* of datagrams */
+    struct fabric_op request;  /* an op of our own, */
+    struct weak_request words; /* and what it says */
+    struct weak_place place;   /* as last read, in our order of bytes */
+    struct ibv_ah *ah;         /* of datagrams */
 };
-#define LANES_ALL (VERBS_LANES_MAX + DOORS)
+#define LANES_ALL (VERBS_LANES_MAX + WEAK_KINDS)
 
+/*
+ *     NEW --------------> CONNECTED --told--> UP
+ *      |                     ^    |            |
+ *      +--> CONNECTING ------+    |            |
+ *               |                 |            |
+ *               +-----------------+------------+--> FAILING --its last op is back--> LOST
+ *
+ * One that cannot be opened is LOST at once; link_close makes it CLOSED from anywhere.
+ */
 enum link_state {
     LINK_NEW,        /* has a hello */
     LINK_CONNECTING, /* by rdma_cm */
@@ -89,13 +105,14 @@ enum link_state {
 struct link {
     struct fabric_link base;
     struct verbs *verbs;
-    struct list node, news; /* in verbs.links, verbs.news */
-    struct grave grave;
+    struct list node, changed; /* in verbs.links, verbs.changed */
+    struct free_later end;
+    const struct connect_way *way;
     void *cookie;
     enum link_state state;
     unsigned lanes;
-    struct lane lane[LANES_ALL]; /* lanes of them, and those of the gates at the end */
-    struct gate gate[DOORS];
+    struct lane lane[LANES_ALL]; /* lanes of them, and those of weak messages at the end */
+    struct weak_sender weak[WEAK_KINDS];
     struct outbox outbox;
     struct list doomed;   /* ops that end with the next poll, never posted */
     uint32_t ops;         /* taken and not given back */
@@ -107,11 +124,20 @@ struct link {
     uint64_t packet;      /* bytes of one packet */
     char host[64];        /* for messages */
     struct error why;     /* of the loss */
-    struct cm_call *cm;   /* cm.c's; NULL: none */
+    struct cm_call *cm;   /* of its way; NULL: none */
 };
 
-static inline bool is_knock(const struct link *l, const struct fabric_op *op) {
-    return op == &l->gate[DOOR_DATAGRAM].knock || op == &l->gate[DOOR_UNACKED].knock;
+static inline struct link *link_of(struct fabric_link *fl) {
+    return container_of(fl, struct link, base);
+}
+
+static inline bool link_lives(const struct link *l) {
+    return l->state == LINK_CONNECTED || l->state == LINK_UP;
+}
+
+/* The lane of weak messages of that kind. */
+static inline struct lane *link_weak_lane(struct link *l, enum weak_kind kind) {
+    return &l->lane[VERBS_LANES_MAX + kind];
 }
 
 enum op_state { OP_DOOMED, OP_BATCHED, OP_POSTED, OP_ASKING };
@@ -131,68 +157,36 @@ static inline struct op_mark *op_mark(struct fabric_op *op) {
     return (struct op_mark *)op->scratch;
 }
 
-/* link.c: makes the QPs of a link; bare ones for rdma_cm. */
-int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *err);
-/* Every lane's queue is in RTS; the offer was the target's. link_up comes with the next poll. */
-void link_connected(struct link *l, uint64_t number, uint64_t max_message,
-                    const struct inbox_place *inbox);
-void link_tell(struct link *l); /* it has news: a doomed op, a change of state, its last op back */
+/* It has something to tell: a doomed op, a change of state, its last op back. */
+void link_changed(struct link *l);
+/* Whether the peer's page is to be read until it says something. */
+bool link_wants_page(const struct link *l);
 
-/* post.c */
-void link_doom(struct link *l, struct fabric_op *op, int status); /* untouched */
-void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t outcome);
-void link_doom_batches(struct link *l); /* PEER_LOST, untouched */
-void link_complete_doomed(struct link *l);
+/* ---- an op comes ---------------------------------------------------------------------------- */
+
+/* How many more ops a lane takes: the first keeps a place for reading the peer's page. */
+uint32_t lane_room(const struct lane *lane);
+/* An op is the link's from now on, to go by that lane; then it is batched there, or doomed. */
+void link_take(struct lane *lane, struct fabric_op *op);
+void link_batch(struct lane *lane, struct fabric_op *op);
+void link_unbatch(struct lane *lane, struct fabric_op *op);
 void lane_wake(struct lane *lane); /* it may post again, if it has anything to */
-void link_doom_batched(struct lane *lane, struct fabric_op *op, int status);
 
-/* outbox.c. open: the queues are made; close: they are destroyed. */
-int outbox_open(struct link *l, struct error *err);
-void outbox_close(struct link *l);
-void outbox_connect(struct link *l, const struct inbox_place *to);
-/* Takes a slot, of which there is one, for op: 0, RDMAD_E_LENGTH, or RDMAD_E_FAULT with op->fault.
- */
-int outbox_fill(struct link *l, struct fabric_op *op);
-void outbox_release(struct link *l, struct fabric_op *op); /* if it has one */
-bool outbox_may_send(const struct outbox *ob);             /* the peer has a receive for one more */
-void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *sge);
-/* Where the answer of a work request that took its place lands, and what it was. */
-void outbox_word_sge(const struct lane *lane, const struct ibv_send_wr *wr, struct ibv_sge *sge);
-uint64_t outbox_word(const struct lane *lane, const struct slot *slot);
-bool outbox_wants_news(const struct link *l); /* the peer's page is to be read now */
-void outbox_page_sge(const struct link *l, struct ibv_sge *sge);
-void outbox_news(struct link *l); /* it was */
-void outbox_look(struct link *l); /* for timers */
-/* The message lies there; its answer is looked for in the page. end: there will be none. */
-void outbox_ask(struct link *l, struct fabric_op *op);
-void outbox_asks_end(struct link *l, int status);
-bool outbox_asking(const struct link *l); /* the page is read until it says something */
+/* Its place in the outbox, if it has one, is free again. */
+void link_release_slot(struct link *l, struct fabric_op *op);
 
-/* gate.c. ready: 0 when messages of that kind may be put on *lane, or why not: UNSUPPORTED, or
- * AGAIN. */
-int gate_ready(struct link *l, enum door_kind kind, struct lane **lane);
-void gates_connect(struct link *l);
-void gate_knocked(struct link *l, const struct fabric_op *op); /* its knock came back */
-bool gates_asking(const struct link *l);                       /* the peer's page is to be read */
-bool gates_news(struct link *l, const struct inbox_page *page);
-/* Puts what is special to that kind into wr and its sge. */
-void gate_message(struct link *l, enum door_kind kind, struct ibv_send_wr *wr, struct ibv_sge *sge);
-void gates_close(struct link *l); /* the QPs are gone */
+/* ---- and goes ------------------------------------------------------------------------------- */
 
-/* recover.c: what was posted comes back. */
-void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc);
-void lane_break(struct lane *lane); /* its ops come back flushed */
-/* The link has failed; the first sentence counts. */
-void link_fail(struct link *l, const struct error *why);
-/* Destroys the QPs, then gives back every op with status. */
-void link_tear_down(struct link *l, int status);
-void link_settle(struct link *l); /* tells the loss when all ops are back */
-void link_look(struct link *l);
+void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t outcome);
+void link_doom(struct link *l, struct fabric_op *op, int status); /* untouched */
+void link_doom_batches(struct link *l);                           /* PEER_LOST, untouched */
+void link_complete_doomed_op(struct link *l, struct fabric_op *op);
+void link_complete_doomed(struct link *l);
 
-/* cm.c: connecting by rdma_cm. Starts connecting l (LINK_CONNECTING) by the offer; later
- * link_connected or link_fail. cm_hang_up ends that, or the connection: called before the link's
- * QPs are destroyed, also when cm_dial failed. */
-int cm_dial(struct link *l, const char *host, const struct verbs_offer *offer, struct error *err);
-void cm_hang_up(struct link *l);
+/* ---- weak messages -------------------------------------------------------------------------- */
+
+bool link_is_request(const struct link *l, const struct fabric_op *op);
+/* There is no way for that kind: what waits for it is doomed. */
+void link_refuse_weak(struct link *l, enum weak_kind kind);
 
 #endif

@@ -21,9 +21,14 @@
  * What cannot be posted (a malformed key, memory that the device does not know, memory that
  * vanished) is doomed: it was taken, so poll gives it back, and the link goes on.
  */
+#include "daemon/fabric/verbs/link/post.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
-#include "daemon/fabric/verbs/link/link.h"
+#include "daemon/fabric/verbs/host/memory.h"
+#include "daemon/fabric/verbs/link/outbox.h"
+#include "daemon/fabric/verbs/link/page.h"
+#include "daemon/fabric/verbs/link/recover.h"
+#include "daemon/fabric/verbs/link/weak_sender.h"
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -32,87 +37,7 @@
 #define CHAIN_BYTES (16u << 10)  /* and bytes after which none is added */
 #define SIGNAL_BYTES (64u << 10) /* as many at most without a completion */
 
-static struct link *link_of(struct fabric_link *fl) {
-    return container_of(fl, struct link, base);
-}
-
-/* ---- giving back ------------------------------------------------------------------------- */
-
-void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t outcome) {
-    struct verbs *v = l->verbs;
-    op->status = status;
-    op->outcome = outcome;
-    outbox_release(l, op);
-    v->progress++;
-    if (--l->ops == 0 && l->state == LINK_FAILING)
-        link_tell(l);
-    if (is_knock(l, op))
-        gate_knocked(l, op);
-    else
-        v->env->complete(v->env->user, op);
-}
-
-void link_doom(struct link *l, struct fabric_op *op, int status) {
-    op_mark(op)->state = OP_DOOMED;
-    op->status = status;
-    op->outcome = RDMAD_FAILED_UNTOUCHED;
-    list_append(&l->doomed, &op->node);
-    link_tell(l);
-}
-
-static void complete_doomed(struct link *l, struct fabric_op *op) {
-    struct verbs *v = l->verbs;
-    const void *fault = op->fault;
-    list_remove(&op->node);
-    link_complete(l, op, op->status, op->outcome);
-    if (fault)
-        v->env->memory_fault(v->env->user, fault);
-}
-
-void link_complete_doomed(struct link *l) {
-    struct list *node;
-    while ((node = list_first(&l->doomed)))
-        complete_doomed(l, list_entry(node, struct fabric_op, node));
-}
-
-void lane_wake(struct lane *lane) {
-    struct link *l = lane->link;
-    bool lives = l->state == LINK_CONNECTED || l->state == LINK_UP;
-    bool busy = lane->batched > 0 || (lane == l->lane && outbox_asking(l));
-    if (lives && busy && lane->queue.connected && list_empty(&lane->sending))
-        list_append(&l->verbs->sending, &lane->sending);
-}
-
-static void unbatch(struct lane *lane, struct fabric_op *op) {
-    list_remove(&op->node);
-    if (--lane->batched == 0)
-        list_remove(&lane->sending);
-}
-
-void link_doom_batched(struct lane *lane, struct fabric_op *op, int status) {
-    unbatch(lane, op);
-    link_doom(lane->link, op, status);
-}
-
-void link_doom_batches(struct link *l) {
-    for (unsigned i = 0; i < LANES_ALL; i++) {
-        struct lane *lane = &l->lane[i];
-        struct list *node;
-        while ((node = list_first(&lane->batch)))
-            link_doom_batched(lane, list_entry(node, struct fabric_op, node), RDMAD_E_PEER_LOST);
-    }
-}
-
 /* ---- posting: the caller's side ---------------------------------------------------------- */
-
-static uint32_t lane_room(const struct lane *lane) {
-    const struct link *l = lane->link;
-    uint32_t kept = lane->batched;
-    if (lane == l->lane && !l->outbox.reading)
-        kept++;
-    uint32_t room = queue_room(&lane->queue);
-    return room > kept ? room - kept : 0;
-}
 
 static struct lane *emptiest(struct link *l) {
     struct lane *best = NULL;
@@ -139,7 +64,7 @@ static int lane_for(struct link *l, const struct fabric_op *op, struct lane **ou
         return *out ? 0 : RDMAD_E_AGAIN;
     }
     *out = &l->lane[0];
-    int rc = is_weak(op) ? gate_ready(l, door_of_service(op->service), out) : 0;
+    int rc = is_weak(op) ? weak_sender_ready(l, weak_kind_of(op->service), out) : 0;
     if (rc)
         return rc;
     return l->outbox.free && lane_room(*out) ? 0 : RDMAD_E_AGAIN;
@@ -150,7 +75,9 @@ static bool is_atomic(const struct fabric_op *op) {
 }
 
 /* Where the op goes, by its key: 0, or why it cannot. */
-static int aim(struct link *l, struct fabric_op *op, unsigned lane, struct op_mark *mark) {
+static int aim(struct link *l, struct fabric_op *op) {
+    struct op_mark *mark = op_mark(op);
+    unsigned lane = mark->lane;
     struct verbs_key key;
     if (op->opcode == RDMAD_OP_SEND && !is_weak(op) && op->service != RDMAD_CHANNEL_RELIABLE)
         return RDMAD_E_UNSUPPORTED;
@@ -173,28 +100,19 @@ static int aim(struct link *l, struct fabric_op *op, unsigned lane, struct op_ma
 
 int verbs_post(struct fabric_link *fl, struct fabric_op *op) {
     struct link *l = link_of(fl);
-    if (l->state != LINK_CONNECTED && l->state != LINK_UP)
+    if (!link_lives(l))
         return RDMAD_E_PEER_LOST;
     struct lane *lane;
     int rc = lane_for(l, op, &lane);
     if (rc == RDMAD_E_AGAIN)
         return rc;
-    op->link = fl;
-    op->fault = NULL;
-    list_init(&op->node);
-    unsigned n = (unsigned)(lane - l->lane);
-    struct op_mark *mark = op_mark(op);
-    *mark = (struct op_mark){.lane = (uint8_t)n, .state = OP_BATCHED, .slot = NO_SLOT};
-    l->ops++;
+    link_take(lane, op);
     if (rc == 0)
-        rc = aim(l, op, n, mark);
-    if (rc) {
+        rc = aim(l, op);
+    if (rc)
         link_doom(l, op, rc);
-        return 0;
-    }
-    list_append(&lane->batch, &op->node);
-    if (lane->batched++ == 0)
-        lane_wake(lane);
+    else
+        link_batch(lane, op);
     return 0;
 }
 
@@ -203,12 +121,12 @@ void verbs_cancel(struct fabric_op *op, int status) {
     struct verbs *v = l->verbs;
     struct op_mark *mark = op_mark(op);
     if (mark->state == OP_DOOMED) {
-        complete_doomed(l, op);
+        link_complete_doomed_op(l, op);
     } else if (mark->state == OP_ASKING) {
         list_remove(&op->node);
         link_complete(l, op, status, RDMAD_UNKNOWN);
     } else if (mark->state == OP_BATCHED) {
-        unbatch(&l->lane[mark->lane], op);
+        link_unbatch(&l->lane[mark->lane], op);
         lane_wake(&l->lane[mark->lane]); /* what was behind it may not have to wait */
         link_complete(l, op, status, RDMAD_FAILED_UNTOUCHED);
     } else if (mark->cancel_status == 0) {
@@ -306,14 +224,14 @@ static void chain_message(struct chain *c, struct lane *lane, struct fabric_op *
     struct outbox *ob = &lane->link->outbox;
     struct ibv_send_wr *wr = &c->wr[c->n];
     struct ibv_sge *sge = &c->sge[c->n];
-    bool knock = is_knock(lane->link, op);
-    *wr = (struct ibv_send_wr){.opcode = knock ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
-                               .imm_data = knock ? htobe32(KNOCK_WORD) : 0,
+    bool request = link_is_request(lane->link, op);
+    *wr = (struct ibv_send_wr){.opcode = request ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+                               .imm_data = request ? htobe32(WEAK_REQUEST_IMM) : 0,
                                .sg_list = sge};
     outbox_sge(ob, op, sge);
     wr->num_sge = sge->length > 0;
     if (is_weak(op))
-        gate_message(lane->link, door_of_service(op->service), wr, sge);
+        weak_sender_fill(lane->link, weak_kind_of(op->service), wr, sge);
     else
         op_mark(op)->address = ob->sent++;
     if (op->asks)
@@ -352,7 +270,7 @@ static int chain_op(struct chain *c, struct lane *lane, struct fabric_op *op) {
 }
 
 static void chain_add(struct chain *c, struct lane *lane, struct fabric_op *op) {
-    unbatch(lane, op);
+    link_unbatch(lane, op);
     int rc = chain_op(c, lane, op);
     if (rc) {
         link_doom(lane->link, op, rc);
@@ -372,7 +290,7 @@ static void chain_page(struct chain *c, struct lane *lane) {
                              .sg_list = sge,
                              .num_sge = 1,
                              .wr.rdma = {.remote_addr = ob->to.address, .rkey = ob->to.rkey}};
-    outbox_page_sge(lane->link, sge);
+    page_sge(lane->link, sge);
     chain_take(c, lane, NULL);
     ob->reading = true;
 }
@@ -388,13 +306,13 @@ static void chain_fill(struct chain *c, struct lane *lane) {
             break;
         chain_add(c, lane, op);
     }
-    if (first && outbox_wants_news(l))
+    if (first && page_wanted(l))
         chain_page(c, lane);
     if (first)
         l->outbox.stalled = stalled;
     if (stalled || list_empty(&lane->batch))
         list_remove(&lane->sending); /* until the counter moves or is to be read again */
-    if (first && (stalled || outbox_asking(l)) && !l->outbox.reading)
+    if (first && (stalled || link_wants_page(l)) && !l->outbox.reading)
         verbs_timer_at(l->verbs, l->outbox.read_at_ns);
 }
 

@@ -25,8 +25,13 @@
  * Bounds: a cancelled op is back within quiesce_ns or its QP is broken; flushes come within
  * FLUSH_NS or the QPs are destroyed. So every op ends, whatever device and peer do.
  */
+#include "daemon/fabric/verbs/link/recover.h"
 #include "daemon/base/clock.h"
-#include "daemon/fabric/verbs/link/link.h"
+#include "daemon/fabric/verbs/instance/qp.h"
+#include "daemon/fabric/verbs/instance/way.h"
+#include "daemon/fabric/verbs/link/outbox.h"
+#include "daemon/fabric/verbs/link/page.h"
+#include "daemon/fabric/verbs/link/weak_sender.h"
 #include <stdio.h>
 
 #define FLUSH_NS (100 * NSEC_PER_MSEC)
@@ -74,7 +79,7 @@ static void find_cause(struct lane *lane, const struct fabric_op *op, enum ibv_w
 }
 
 /* Fills in what an op came to whose completion was bad. */
-static void judge(const struct lane *lane, struct fabric_op *op, enum ibv_wc_status wc) {
+static void set_outcome(const struct lane *lane, struct fabric_op *op, enum ibv_wc_status wc) {
     bool true_one = wc != IBV_WC_WR_FLUSH_ERR;
     if (true_one && refused_there(wc)) {
         bool message = op->opcode == RDMAD_OP_SEND;
@@ -112,7 +117,7 @@ static void message_came(struct link *l, struct fabric_op *op) {
     else if (l->state >= LINK_FAILING)
         link_complete(l, op, RDMAD_E_PEER_LOST, RDMAD_UNKNOWN);
     else
-        outbox_ask(l, op);
+        page_ask(l, op);
 }
 
 void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
@@ -124,7 +129,7 @@ void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
         find_cause(lane, op, wc->status);
     if (!op) {
         if (well)
-            outbox_news(l);
+            page_came(l);
         else
             fail_by(lane, wc->status);
         return;
@@ -142,7 +147,7 @@ void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
             link_complete(l, op, RDMAD_OK, RDMAD_DONE);
         return;
     }
-    judge(lane, op, wc->status);
+    set_outcome(lane, op, wc->status);
     fail_by(lane, wc->status);
     link_complete(l, op, mark->cancel_status ? mark->cancel_status : op->status, op->outcome);
 }
@@ -170,20 +175,20 @@ void link_fail(struct link *l, const struct error *why) {
     l->state = LINK_FAILING;
     l->why = *why;
     link_doom_batches(l);
-    outbox_asks_end(l, RDMAD_E_PEER_LOST);
+    page_end_asking(l, RDMAD_E_PEER_LOST);
     l->broken = !waits_for_living(l);
-    uint64_t patience = l->broken ? FLUSH_NS : v->settings->quiesce_ns;
-    l->deadline_ns = clock_after(v->env->now_ns(v->env->user), patience);
+    uint64_t wait_ns = l->broken ? FLUSH_NS : v->settings->quiesce_ns;
+    l->deadline_ns = clock_after(v->env->now_ns(v->env->user), wait_ns);
     verbs_timer_at(v, l->deadline_ns);
-    link_tell(l);
+    link_changed(l);
 }
 
 static void destroy_queues(struct link *l) {
-    if (l->cm)
-        cm_hang_up(l);
+    if (l->way->hang_up)
+        l->way->hang_up(l);
     for (unsigned i = 0; i < LANES_ALL; i++)
         qp_destroy(&l->lane[i].queue);
-    gates_close(l);
+    weak_senders_close(l);
     outbox_close(l);
 }
 
@@ -208,7 +213,7 @@ void link_tear_down(struct link *l, int status) {
             link_complete(l, op, mark->cancel_status ? mark->cancel_status : status, outcome);
         }
     }
-    outbox_asks_end(l, status);
+    page_end_asking(l, status);
     link_complete_doomed(l);
 }
 
@@ -295,7 +300,7 @@ static void check_failing(struct link *l) {
 void link_look(struct link *l) {
     if (l->cancelled && l->state != LINK_CLOSED)
         check_cancelled(l);
-    outbox_look(l);
+    page_look(l);
     if (l->state == LINK_CONNECTING)
         check_connecting(l);
     else if (l->state == LINK_FAILING)

@@ -8,21 +8,22 @@
  * there are receives, so the device always has one for it and never answers that it has not.
  *
  * A peer reaches two registrations more by this, both in the PD of its connection: the buffers, to
- * which it has no right but to send, and the page with the counter and the places of doors
- * (door.h), which it may read.
+ * which it has no right but to send, and the page (wire/page.h), which it may read.
  *
  * An access that is refused breaks the QP and flushes the receives; other lanes of the connection
  * go on until the peer comes anew, or says that it is gone.
  *
  * A peer that sends more than it may is told to wait by the device and loses its own connection
- * when its patience ends; one that sends what is too long, or what no daemon of ours sends (values
- * beside the message, invalidations), has it broken. All memory is bounded by the connections that
- * a peer may have.
+ * when its retries are over; one that sends what is too long, or what no daemon of ours sends
+ * (values beside the message, invalidations), has it broken. All memory is bounded by the
+ * connections that a peer may have.
  *
  * A connection that ends hands on what came before its end: its sender was told that it did.
  */
+#include "daemon/fabric/verbs/target/inbox.h"
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/target/weak.h"
+#include "daemon/fabric/verbs/target/weak_receiver.h"
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -89,6 +90,7 @@ static int post(struct target *t, uint32_t n) {
 
 int inbox_start(struct target *t, struct error *err) {
     struct inbox *in = &t->inbox;
+    assert(in->posted == 0 && t->queue[0].qp);
     uint32_t most = t->queue[0].receives < INBOX_RECEIVES ? t->queue[0].receives : INBOX_RECEIVES;
     for (in->count = 0; in->count < most; in->count++) {
         int failed = post(t, in->count);
@@ -142,10 +144,10 @@ void inbox_free(struct target *t) {
 /* ---- messages ------------------------------------------------------------------------------ */
 
 static void broke(struct target *t, const char *how) {
-    if (!t->leaving)
+    if (t->state == TARGET_LIVE)
         LOG_LIMITED(INFO, ("link %" PRIu64 " of a peer broke: a message: %s", t->number, how),
                     FIELD_U64("PEER", t->peer->id));
-    target_close(t);
+    target_broke(t);
 }
 
 static bool is_plain(const struct ibv_wc *wc, const struct inbox *in) {
@@ -153,13 +155,13 @@ static bool is_plain(const struct ibv_wc *wc, const struct inbox *in) {
            wc->byte_len <= in->size;
 }
 
-static bool is_knock(const struct ibv_wc *wc) {
+static bool is_request(const struct ibv_wc *wc) {
     return wc->opcode == IBV_WC_RECV && (wc->wc_flags & IBV_WC_WITH_IMM) &&
-           wc->imm_data == htobe32(KNOCK_WORD);
+           wc->imm_data == htobe32(WEAK_REQUEST_IMM);
 }
 
 static void post_again(struct target *t, uint32_t n) {
-    if (t->leaving)
+    if (t->state != TARGET_LIVE)
         return;
     int failed = post(t, n);
     if (failed) {
@@ -179,10 +181,10 @@ static void hand_on(struct target *t, uint32_t n, const struct ibv_wc *wc) {
     post_again(t, n);
 }
 
-static void knocked(struct target *t, uint32_t n, const struct ibv_wc *wc) {
-    if (t->leaving)
+static void requested(struct target *t, uint32_t n, const struct ibv_wc *wc) {
+    if (t->state != TARGET_LIVE)
         return;
-    if (door_knocked(t, buffer_of(&t->inbox, n), wc->byte_len))
+    if (weak_receiver_requested(t, buffer_of(&t->inbox, n), wc->byte_len))
         post_again(t, n);
     else
         broke(t, "it asks for what no daemon does");
@@ -190,17 +192,18 @@ static void knocked(struct target *t, uint32_t n, const struct ibv_wc *wc) {
 
 void inbox_received(struct queue *q, uint32_t n, const struct ibv_wc *wc) {
     struct target *t = container_of(q, struct target, queue[0]);
+    assert(t->inbox.posted > 0);
     t->inbox.posted--;
     if (wc->status == IBV_WC_WR_FLUSH_ERR)
         q->broken = true; /* by an access: other lanes may go on until the peer comes anew */
     else if (wc->status != IBV_WC_SUCCESS)
         broke(t, ibv_wc_status_str(wc->status));
-    else if (is_knock(wc))
-        knocked(t, n, wc);
+    else if (is_request(wc))
+        requested(t, n, wc);
     else if (!is_plain(wc, &t->inbox))
         broke(t, "it is of a kind that no daemon sends");
-    else if (!t->leaving || t->draining)
+    else if (t->state != TARGET_LEAVING)
         hand_on(t, n, wc);
-    if (t->draining && t->inbox.posted == 0)
-        target_drop(t);
+    if (t->state == TARGET_DRAINING && t->inbox.posted == 0)
+        target_note(t);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * window_mw.c - windows as type-2 memory windows over the pool's registration, each good on one QP.
+ * binding.c - windows as type-2 memory windows over the pool's registration, each good on one QP.
  *
  * The happy path: as many memory windows as the target has lanes are taken from the spares (which
  * the registrar allocates ahead), each is bound by a work request on its lane, and when the last
@@ -14,8 +14,12 @@
  *
  * The peer counts in addresses of ours: windows count as their registration does.
  */
+#include "daemon/fabric/verbs/window/binding.h"
 #include "daemon/base/log.h"
+#include "daemon/fabric/verbs/host/memory.h"
+#include "daemon/fabric/verbs/window/revocation.h"
 #include "daemon/fabric/verbs/window/window.h"
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -31,11 +35,16 @@ struct binding {
     uint32_t rkey[VERBS_LANES_MAX];
     unsigned lanes, under_way; /* binds posted and not completed */
     struct ibv_mw_bind_info range;
-    bool allocating, unwanted, ending;
-    int failed; /* errno of allocating */
+    enum {
+        BINDING_ALLOCATING, /* by the registrar */
+        BINDING_HELD,       /* waits for room, is under way, or is bound */
+        BINDING_ENDING,     /* is being taken back */
+    } state;
+    bool unwanted; /* ends as soon as it can */
+    int failed;    /* errno of allocating */
     struct error why;
     struct offload_job allocation;
-    struct ending end;
+    struct revocation revocation;
 };
 
 /* ---- spares -------------------------------------------------------------------------------- */
@@ -67,13 +76,13 @@ static void spares_freed(struct offload_job *job) {
     struct spares_job *j = container_of(job, struct spares_job, job);
     struct verbs *v = j->verbs;
     free(j);
-    job_end(v);
+    verbs_job_end(v);
 }
 
 static void spares_free_start(struct spares_job *j) {
     j->job.run = spares_free;
     j->job.done = spares_freed;
-    job_begin(j->verbs, host_revoker(j->verbs->member.host), &j->job);
+    verbs_job_begin(j->verbs, host_revoker(j->verbs->member.host), &j->job);
 }
 
 static void spares_allocated(struct offload_job *job) {
@@ -86,10 +95,10 @@ static void spares_allocated(struct offload_job *job) {
         spares_free_start(j);
     else
         free(j);
-    job_end(v);
+    verbs_job_end(v);
 }
 
-void spares_refill(struct verbs *v) {
+static void spares_refill(struct verbs *v) {
     struct windows *w = &v->windows;
     if (!v->device->windows || v->going || w->closing || w->refilling || w->spares > SPARES_LOW)
         return;
@@ -101,10 +110,10 @@ void spares_refill(struct verbs *v) {
                              .pd = v->device->pd,
                              .count = SPARE_WINDOWS - w->spares};
     w->refilling = true;
-    job_begin(v, host_registrar(v->member.host), &j->job);
+    verbs_job_begin(v, host_registrar(v->member.host), &j->job);
 }
 
-void spares_end(struct verbs *v) {
+static void spares_end(struct verbs *v) {
     struct windows *w = &v->windows;
     if (w->spares == 0)
         return;
@@ -123,8 +132,8 @@ void spares_end(struct verbs *v) {
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-static int deallocate(struct ending *e) {
-    struct binding *b = container_of(e, struct binding, end);
+static int deallocate(struct revocation *r) {
+    struct binding *b = container_of(r, struct binding, revocation);
     for (unsigned i = 0; i < b->lanes; i++) {
         int failed = b->mw[i] ? ibv_dealloc_mw(b->mw[i]) : 0;
         if (failed)
@@ -134,14 +143,14 @@ static int deallocate(struct ending *e) {
     return 0;
 }
 
-static void deallocated(struct ending *e) {
-    struct binding *b = container_of(e, struct binding, end);
+static void deallocated(struct revocation *r) {
+    struct binding *b = container_of(r, struct binding, revocation);
     struct window *w = b->window;
     struct target *t = b->target;
     struct error why = b->why;
     list_remove(&w->at);
     free(b);
-    target_check_gone(t);
+    target_note(t);
     window_ended(w, &why);
 }
 
@@ -149,14 +158,16 @@ static void deallocated(struct ending *e) {
 static void binding_end(struct binding *b) {
     list_remove(&b->unbound);
     b->unwanted = true;
-    if (b->allocating || b->ending || (b->under_way > 0 && !b->target->leaving))
+    bool used = b->under_way > 0 && b->target->state <= TARGET_BROKEN;
+    if (b->state != BINDING_HELD || used)
         return;
-    b->ending = true;
-    ending_start(&b->end, b->window->peer, b->window->lease_id);
+    b->state = BINDING_ENDING;
+    revocation_start(&b->revocation, b->window->peer, b->window->lease_id);
 }
 
-void binding_drop(struct window *w) {
+static bool binding_close(struct window *w) {
     binding_end(w->binding);
+    return false;
 }
 
 static void binding_fail(struct binding *b, const struct error *why) {
@@ -171,7 +182,7 @@ static void disown(struct queue *q) {
         q->ring->slot[at % q->depth].user = NULL;
 }
 
-void windows_of_target_gone(struct target *t) {
+static void target_left(struct target *t) {
     struct error why;
     error_set(&why, RDMAD_E_PEER_LOST, "the link of the peer that a window was to be for is gone");
     for (unsigned i = 0; i < t->lanes; i++)
@@ -222,7 +233,7 @@ static void bind_all(struct binding *b) {
 
 static void bind_waiting(struct target *t) {
     struct list *pos;
-    while (!t->leaving && (pos = list_first(&t->unbound)) && has_room(t))
+    while (t->state == TARGET_LIVE && (pos = list_first(&t->unbound)) && has_room(t))
         bind_all(list_entry(pos, struct binding, unbound));
 }
 
@@ -232,24 +243,27 @@ static void bound(struct binding *b) {
     window_told(b->window, &key);
 }
 
-static void target_failed(struct target *t, enum ibv_wc_status status) {
+static void bind_failed(struct target *t, enum ibv_wc_status status) {
+    if (t->state != TARGET_LIVE) /* flushed behind one that was told of */
+        return;
     LOG_LIMITED(INFO,
                 ("link %" PRIu64 " of a peer broke: binding a window ended with %s", t->number,
                  ibv_wc_status_str(status)),
                 FIELD_U64("PEER", t->peer->id));
-    target_close(t);
+    target_broke(t);
 }
 
-/* A bind ended. What is told may end the target, so that is the last thing done. */
+/* A bind ended. What is told comes last, for its owner may do anything. */
 static void bind_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
     struct binding *b = slot->user;
     (void)q;
     if (!b)
         return;
     struct target *t = b->target;
+    assert(b->under_way > 0);
     b->under_way--;
     if (wc->status != IBV_WC_SUCCESS) {
-        target_failed(t, wc->status);
+        bind_failed(t, wc->status);
         return;
     }
     bool ready = b->under_way == 0 && !b->unwanted;
@@ -260,7 +274,7 @@ static void bind_ended(struct queue *q, struct slot *slot, const struct ibv_wc *
         bound(b);
 }
 
-void binding_target(struct target *t) {
+static void target_made(struct target *t) {
     for (unsigned i = 0; i < t->lanes; i++)
         t->queue[i].ended = bind_ended;
     spares_refill(t->peer->verbs);
@@ -287,7 +301,8 @@ static void allocated(struct offload_job *job) {
     struct binding *b = container_of(job, struct binding, allocation);
     struct verbs *v = b->window->peer->verbs;
     struct error why;
-    b->allocating = false;
+    assert(b->state == BINDING_ALLOCATING);
+    b->state = BINDING_HELD;
     if (b->failed) {
         error_set(&why, b->failed == ENOMEM ? RDMAD_E_LIMIT : RDMAD_E_FABRIC,
                   "device %s has no memory window for lease %" PRIu64
@@ -300,7 +315,7 @@ static void allocated(struct offload_job *job) {
     } else {
         binding_ready(b);
     }
-    job_end(v);
+    verbs_job_end(v);
 }
 
 static void take_spares(struct binding *b, struct windows *w) {
@@ -317,9 +332,10 @@ static struct binding *binding_new(struct window *w, struct target *t, struct ib
         .window = w,
         .target = t,
         .lanes = t->lanes,
+        .state = BINDING_HELD,
         .range = {.mr = mr, .addr = (uintptr_t)spec->base, .length = spec->length},
         .allocation = {.run = allocate, .done = allocated},
-        .end = {.take = deallocate, .taken = deallocated},
+        .revocation = {.take = deallocate, .taken = deallocated},
     };
     if (spec->rights & RDMAD_RIGHT_READ)
         b->range.mw_access_flags |= IBV_ACCESS_REMOTE_READ;
@@ -328,12 +344,15 @@ static struct binding *binding_new(struct window *w, struct target *t, struct ib
     if (spec->rights & RDMAD_RIGHT_ATOMIC && device_has_atomics(w->peer->verbs->device))
         b->range.mw_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     list_init(&b->unbound);
+    w->by = &protection_windows;
     w->binding = b;
     list_append(&t->windows, &w->at);
     return b;
 }
 
-int binding_use(struct window *w, const struct fabric_window_spec *spec, struct error *err) {
+static int binding_open(struct window *w, const struct fabric_window_spec *spec,
+                        struct fabric_blob *key, struct error *err) {
+    (void)key; /* told later */
     struct verbs *v = w->peer->verbs;
     struct target *t = spec->via ? target_by_number(w->peer, spec->via) : NULL;
     if (!t)
@@ -356,8 +375,16 @@ int binding_use(struct window *w, const struct fabric_window_spec *spec, struct 
     if (b->mw[b->lanes - 1]) {
         binding_ready(b);
     } else {
-        b->allocating = true;
-        job_begin(v, host_registrar(v->member.host), &b->allocation);
+        b->state = BINDING_ALLOCATING;
+        verbs_job_begin(v, host_registrar(v->member.host), &b->allocation);
     }
     return FABRIC_PENDING;
 }
+
+const struct protection protection_windows = {
+    .open = binding_open,
+    .close = binding_close,
+    .device_going = spares_end,
+    .target_made = target_made,
+    .target_left = target_left,
+};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * window_mr.c - windows as registrations of exactly their range, in a PD of the peer alone.
+ * registration.c - windows as registrations of exactly their range, in a PD of the peer alone.
  *
  * ibv_reg_mr on the registrar makes the right, ibv_dereg_mr on the revoker is the barrier: once it
  * has returned the device touches the range no more, whatever streams. Another peer's QPs are in
@@ -11,7 +11,11 @@
  * a page. Windows of one peer to the same range with the same rights share a registration: two
  * hundred sessions there that read the same lease cost one. It goes with the last of them.
  */
+#include "daemon/fabric/verbs/window/registration.h"
+#include "daemon/fabric/verbs/host/memory.h"
+#include "daemon/fabric/verbs/window/revocation.h"
 #include "daemon/fabric/verbs/window/window.h"
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,11 +33,16 @@ struct registration {
     unsigned access;   /* IBV_ACCESS_* */
     struct ibv_mr *mr;
     int failed; /* errno */
-    bool making, unwanted;
+    enum {
+        REGISTRATION_MAKING,   /* by the registrar */
+        REGISTRATION_UNWANTED, /* likewise, and then it is taken back */
+        REGISTRATION_READY,
+        REGISTRATION_ENDING, /* is being taken back */
+    } state;
     unsigned users;
     struct list windows;
     struct offload_job making_job;
-    struct ending ending;
+    struct revocation revocation;
 };
 
 static struct list *bucket_of(struct verbs *v, uint64_t peer, const void *base, uint64_t length) {
@@ -72,16 +81,16 @@ static void windows_ended(struct registration *r, const struct error *why) {
         window_ended(list_entry(pos, struct window, at), why);
 }
 
-static int deregister(struct ending *e) {
-    return ibv_dereg_mr(container_of(e, struct registration, ending)->mr);
+static int deregister(struct revocation *t) {
+    return ibv_dereg_mr(container_of(t, struct registration, revocation)->mr);
 }
 
-static void deregistered(struct ending *e) {
-    struct registration *r = container_of(e, struct registration, ending);
+static void deregistered(struct revocation *t) {
+    struct registration *r = container_of(t, struct registration, revocation);
     struct error why;
     error_set(&why, RDMAD_E_FABRIC,
               "the RDMA device went while lease %" PRIu64 " was made known to it; attach again",
-              e->lease_id);
+              t->lease_id);
     windows_ended(r, &why);
     registration_free(r);
 }
@@ -89,26 +98,30 @@ static void deregistered(struct ending *e) {
 /* Nobody wants it, or its device goes. */
 static void registration_end(struct registration *r) {
     list_remove(&r->node);
-    r->unwanted = true;
-    if (r->making) /* made first */
+    if (r->state == REGISTRATION_MAKING) {
+        r->state = REGISTRATION_UNWANTED;
         return;
-    ending_start(&r->ending, r->peer, r->lease_id);
+    }
+    assert(r->state == REGISTRATION_READY);
+    r->state = REGISTRATION_ENDING;
+    revocation_start(&r->revocation, r->peer, r->lease_id);
 }
 
-void registrations_end(struct verbs *v) {
+static void registrations_end(struct verbs *v) {
     for (unsigned i = 0; i < REGISTRATION_BUCKETS; i++) {
         list_for_each_safe (pos, &v->windows.registrations[i])
             registration_end(list_entry(pos, struct registration, node));
     }
 }
 
-bool registration_drop(struct window *w) {
+static bool registration_close(struct window *w) {
     struct registration *r = w->registration;
-    if (r->unwanted)
+    if (r->state == REGISTRATION_UNWANTED || r->state == REGISTRATION_ENDING)
         return false;
+    assert(r->users > 0);
     if (--r->users > 0) {
         list_remove(&w->at);
-        w->registration = NULL;
+        w->by = NULL;
         return true;
     }
     registration_end(r);
@@ -144,10 +157,12 @@ static void made(struct offload_job *job) {
     struct list *pos;
     struct verbs_key key;
 
-    r->making = false;
+    assert(r->state == REGISTRATION_MAKING || r->state == REGISTRATION_UNWANTED);
+    bool unwanted = r->state == REGISTRATION_UNWANTED;
+    r->state = REGISTRATION_READY;
     if (!r->mr) {
         make_failed(r);
-    } else if (r->unwanted) {
+    } else if (unwanted) {
         registration_end(r);
     } else {
         key_of(r, &key);
@@ -155,11 +170,11 @@ static void made(struct offload_job *job) {
         while ((pos = list_pop(&waiting))) {
             struct window *w = list_entry(pos, struct window, at);
             list_append(&r->windows, pos);
-            if (!w->closed)
+            if (w->state == WINDOW_OPENING)
                 window_told(w, &key);
         }
     }
-    job_end(v);
+    verbs_job_end(v);
 }
 
 static uint64_t iova_of(const struct fabric_window_spec *spec) {
@@ -188,9 +203,9 @@ static struct registration *registration_new(struct vpeer *p,
         .rights = spec->rights,
         .lease_id = spec->lease_id,
         .iova = iova_of(spec),
-        .making = true,
+        .state = REGISTRATION_MAKING,
         .making_job = {.run = make, .done = made},
-        .ending = {.take = deregister, .taken = deregistered},
+        .revocation = {.take = deregister, .taken = deregistered},
     };
     if (spec->rights & RDMAD_RIGHT_READ)
         r->access |= IBV_ACCESS_REMOTE_READ;
@@ -206,8 +221,8 @@ static struct registration *registration_new(struct vpeer *p,
     return r;
 }
 
-int registration_use(struct window *w, const struct fabric_window_spec *spec,
-                     struct fabric_blob *key, struct error *err) {
+static int registration_open(struct window *w, const struct fabric_window_spec *spec,
+                             struct fabric_blob *key, struct error *err) {
     struct vpeer *p = w->peer;
     struct verbs *v = p->verbs;
     struct registration *r = find(bucket_of(v, p->id, spec->base, spec->length), p, spec);
@@ -217,14 +232,21 @@ int registration_use(struct window *w, const struct fabric_window_spec *spec,
         return error_set(err, RDMAD_E_NOMEM, "no memory for a registration of lease %" PRIu64,
                          spec->lease_id);
     r->users++;
+    w->by = &protection_registrations;
     w->registration = r;
     list_append(&r->windows, &w->at);
     if (first)
-        job_begin(v, host_registrar(v->member.host), &r->making_job);
-    if (r->making)
+        verbs_job_begin(v, host_registrar(v->member.host), &r->making_job);
+    if (r->state == REGISTRATION_MAKING)
         return FABRIC_PENDING;
     struct verbs_key k;
     key_of(r, &k);
     blob_write_key(&k, key);
     return 0;
 }
+
+const struct protection protection_registrations = {
+    .open = registration_open,
+    .close = registration_close,
+    .device_going = registrations_end,
+};

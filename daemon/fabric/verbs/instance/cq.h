@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cq.h - completion queues that cannot overrun, and the channel that wakes a sleeper.
+ */
+#ifndef RDMAD_FABRIC_VERBS_INSTANCE_CQ_H
+#define RDMAD_FABRIC_VERBS_INSTANCE_CQ_H
+
+#include "daemon/fabric/verbs/instance/queue.h"
+
+/* A QP reserves as many entries as it can have work requests before it is made; a CQ without room
+ * is not used, another is made. */
+struct cq {
+    struct list node; /* in verbs.cqs */
+    struct verbs *verbs;
+    struct ibv_cq *cq;
+    uint32_t size, reserved;
+    unsigned events; /* taken and not acknowledged */
+    bool armed;
+    unsigned held; /* completions that arming found */
+    struct ibv_wc *wc;
+    struct list dead, dying; /* of queues that are gone: the CQ may still name their slots */
+};
+int cq_reserve(struct verbs *v, uint32_t entries, struct cq **out, struct error *err);
+void cq_unreserve(struct cq *cq, uint32_t entries);
+void cqs_poll(struct verbs *v);     /* hands every completion to its work request's queue */
+bool cqs_arm(struct verbs *v);      /* false: there was one already */
+void channel_take(struct verbs *v); /* it was readable */
+void cqs_close(struct verbs *v);    /* every QP is gone */
+
+#endif

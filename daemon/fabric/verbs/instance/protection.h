@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * protection.h - how a device holds a peer to the ranges that it leased: by registrations of
+ * exactly the range in a PD of the peer's own (window/registration.c), or by type-2 memory windows
+ * over the pool's registration, each bound to one QP (window/binding.c).
+ *
+ * Targets and windows know it by this table alone. Which it is, the device's self-test decides.
+ */
+#ifndef RDMAD_FABRIC_VERBS_INSTANCE_PROTECTION_H
+#define RDMAD_FABRIC_VERBS_INSTANCE_PROTECTION_H
+
+#include "daemon/fabric/fabric.h"
+
+struct target;
+struct verbs;
+struct window;
+
+struct protection {
+    /* 0 with the key, FABRIC_PENDING (window_told or window_ended follows), or an error: then w is
+     * as before. */
+    int (*open)(struct window *w, const struct fabric_window_spec *spec, struct fabric_blob *key,
+                struct error *err);
+    /* The owner does not need it any more: true when that is all, false when window_ended follows.
+     */
+    bool (*close)(struct window *w);
+    void (*device_going)(struct verbs *v); /* all are taken back, though nobody closed them */
+
+    /* A target's QPs are made; and it goes: its windows are let go of before its QPs, some drivers
+     * wait for that. NULL: nothing to do. */
+    void (*target_made)(struct target *t);
+    void (*target_left)(struct target *t);
+};
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * qp.h - a queue pair from RESET to RTS, and its end.
+ */
+#ifndef RDMAD_FABRIC_VERBS_INSTANCE_QP_H
+#define RDMAD_FABRIC_VERBS_INSTANCE_QP_H
+
+#include "daemon/fabric/verbs/instance/queue.h"
+#include "daemon/fabric/verbs/wire/blob.h"
+
+struct qp_spec {
+    struct ibv_pd *pd;
+    enum ibv_qp_type type; /* 0: RC */
+    uint32_t qkey;         /* of UD */
+    uint32_t depth;        /* work requests that we post; at least 1 */
+    uint32_t receives;     /* and receives */
+    uint32_t inline_bytes;
+    unsigned access; /* what the other end may do by it: IBV_ACCESS_REMOTE_* */
+    bool bare;       /* stays in RESET: rdma_cm takes it further, then sets connected */
+};
+
+/* Makes a QP in INIT; qp_connect takes it to RTS towards the other end's n-th. */
+int qp_make(struct verbs *v, struct queue *q, const struct qp_spec *spec, struct error *err);
+int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct error *err);
+void qp_break(struct queue *q); /* to ERR: what is posted comes back flushed */
+/* Nothing of it touches memory afterwards, and ended is not called any more: who waits for work is
+ * to be told by the caller. Harmless when it was not made. */
+void qp_destroy(struct queue *q);
+/* Our end as a blob has it; queues are n QPs of one connection. */
+void qp_endpoint(const struct verbs *v, const struct queue *const *queues, unsigned n,
+                 struct endpoint *out);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page.h - reading the page of the peer's target.
+ */
+#ifndef RDMAD_FABRIC_VERBS_LINK_PAGE_H
+#define RDMAD_FABRIC_VERBS_LINK_PAGE_H
+
+#include "daemon/fabric/verbs/link/link.h"
+
+bool page_wanted(const struct link *l); /* it is to be read now */
+void page_sge(const struct link *l, struct ibv_sge *sge);
+void page_came(struct link *l); /* it was read */
+void page_look(struct link *l); /* for timers */
+
+/* The message lies there; its answer is looked for in the page. end: there will be none. */
+void page_ask(struct link *l, struct fabric_op *op);
+void page_end_asking(struct link *l, int status);
+
+#endif

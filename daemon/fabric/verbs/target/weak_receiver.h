@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weak_receiver.h - where weak messages of a peer arrive (wire/page.h).
+ */
+#ifndef RDMAD_FABRIC_VERBS_TARGET_WEAK_RECEIVER_H
+#define RDMAD_FABRIC_VERBS_TARGET_WEAK_RECEIVER_H
+
+#include "daemon/fabric/verbs/target/target.h"
+
+/* The peer requests a receiver. false: no honest peer says that. */
+bool weak_receiver_requested(struct target *t, const void *bytes, size_t size);
+void weak_receivers_close(struct target *t); /* their QPs and registrations */
+void weak_receivers_free(struct target *t);
+
+#endif
