@@ -36,14 +36,14 @@ daemon/fabric           common/ daemon/base/
 daemon/fabric/local     common/ daemon/base/ daemon/fabric/fabric.h
 daemon/fabric/tcp       common/ daemon/base/ daemon/fabric/fabric.h
 daemon/fabric/verbs     common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
-daemon/fabric/verbs/wire      common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
-daemon/fabric/verbs/device    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
-daemon/fabric/verbs/host      common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
-daemon/fabric/verbs/instance  common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
-daemon/fabric/verbs/link      common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
-daemon/fabric/verbs/target    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
-daemon/fabric/verbs/window    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
-daemon/fabric/verbs/connect   common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/
+daemon/fabric/verbs/wire      common/ daemon/base/ daemon/fabric/fabric.h
+daemon/fabric/verbs/device    common/ daemon/base/ daemon/fabric/device.h daemon/fabric/settings.h
+daemon/fabric/verbs/host      common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/device.h daemon/fabric/settings.h daemon/fabric/verbs/device/
+daemon/fabric/verbs/instance  common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/settings.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/device/ daemon/fabric/verbs/host/
+daemon/fabric/verbs/link      common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/host/ daemon/fabric/verbs/instance/
+daemon/fabric/verbs/target    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/instance/
+daemon/fabric/verbs/window    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/host/ daemon/fabric/verbs/instance/ daemon/fabric/verbs/target/
+daemon/fabric/verbs/connect   common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/instance/ daemon/fabric/verbs/link/ daemon/fabric/verbs/target/
 daemon/plane            common/ daemon/base/ daemon/fabric/fabric.h
 daemon/op               common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h
 daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
@@ -164,6 +164,17 @@ daemon/fabric/tcp/x.c "daemon/fabric/local/local.h"
 daemon/fabric/tcp/x.c <infiniband/verbs.h>
 daemon/fabric/tcp/x.c <event2/event.h>
 daemon/fabric/local/x.c "daemon/state/pool.h"
+daemon/fabric/tcp/x.c "daemon/fabric/verbs/wire/blob.h"
+daemon/fabric/verbs/wire/x.h "daemon/fabric/verbs/instance/queue.h"
+daemon/fabric/verbs/device/x.c "daemon/fabric/verbs/host/state.h"
+daemon/fabric/verbs/host/x.c "daemon/fabric/verbs/instance/instance.h"
+daemon/fabric/verbs/instance/x.c "daemon/fabric/verbs/link/link.h"
+daemon/fabric/verbs/link/x.c "daemon/fabric/verbs/target/target.h"
+daemon/fabric/verbs/link/x.c "daemon/fabric/verbs/connect/cm_way.h"
+daemon/fabric/verbs/target/x.c "daemon/fabric/verbs/window/window.h"
+daemon/fabric/verbs/window/x.c "daemon/fabric/verbs/connect/ways.h"
+daemon/fabric/verbs/connect/x.c "daemon/fabric/verbs/window/windows.h"
+daemon/fabric/verbs/x.c "daemon/op/op.h"
 daemon/plane/x.h "daemon/state/state.h"
 daemon/op/x.c "daemon/state/lease.h"
 daemon/op/x.c "daemon/peer/peer.h"

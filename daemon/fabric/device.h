@@ -3,8 +3,8 @@
  * device.h - the RDMA devices of this machine as an operator wants to see them: every port and GID,
  * and why each was or was not chosen.
  *
- * Data only, no verbs types: the control plane prints it, fabric/verbs/survey.c fills it in and
- * chooses by it, so what is shown is what was decided.
+ * Data only, no verbs types: the control plane prints it, fabric/verbs/device/survey.c fills it in
+ * and chooses by it, so what is shown is what was decided.
  */
 #ifndef RDMAD_FABRIC_DEVICE_H
 #define RDMAD_FABRIC_DEVICE_H
