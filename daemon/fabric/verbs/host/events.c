@@ -66,7 +66,7 @@ static void say(const struct device *d, const struct event_rule *rule, uint32_t 
 }
 
 /* Whether the device still stands. */
-static bool handle(struct fabric_host *h, struct ibv_async_event *event) {
+static bool event_handle(struct fabric_host *h, struct ibv_async_event *event) {
     const struct device *d = &h->open->d;
     const struct event_rule *rule = event_rule(event->event_type);
     uint32_t qp_num = rule->kind == EVENT_QP ? event->element.qp->qp_num : 0;
@@ -103,7 +103,7 @@ static bool handle(struct fabric_host *h, struct ibv_async_event *event) {
 void events_take(struct fabric_host *h) {
     struct ibv_async_event event;
     while (ibv_get_async_event(h->open->d.context, &event) == 0) {
-        if (!handle(h, &event))
+        if (!event_handle(h, &event))
             return;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
