@@ -23,15 +23,6 @@ bool link_wants_page(const struct link *l) {
 
 /* ---- an op comes --------------------------------------------------------------------------- */
 
-uint32_t lane_room(const struct lane *lane) {
-    const struct link *l = lane->link;
-    uint32_t kept = lane->batched;
-    if (lane == l->lane && !l->outbox.reading)
-        kept++;
-    uint32_t room = queue_room(&lane->queue);
-    return room > kept ? room - kept : 0;
-}
-
 void link_take(struct lane *lane, struct fabric_op *op) {
     struct link *l = lane->link;
     assert(link_lives(l) && lane >= l->lane && lane < l->lane + LANES_ALL);

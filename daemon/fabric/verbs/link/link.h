@@ -165,7 +165,15 @@ bool link_wants_page(const struct link *l);
 /* ---- an op comes ---------------------------------------------------------------------------- */
 
 /* How many more ops a lane takes: the first keeps a place for reading the peer's page. */
-uint32_t lane_room(const struct lane *lane);
+static inline uint32_t lane_room(const struct lane *lane) {
+    const struct link *l = lane->link;
+    uint32_t kept = lane->batched;
+    if (lane == l->lane && !l->outbox.reading)
+        kept++;
+    uint32_t room = queue_room(&lane->queue);
+    return room > kept ? room - kept : 0;
+}
+
 /* An op is the link's from now on, to go by that lane; then it is batched there, or doomed. */
 void link_take(struct lane *lane, struct fabric_op *op);
 void link_batch(struct lane *lane, struct fabric_op *op);
