@@ -155,7 +155,7 @@ static void look(struct rouse *r) {
         if (s->tid <= 0 || s->tid == r->own || !read_line(s->tid, s->line) || !may_be_held(s->line))
             continue;
         if (was_there(r->seen, r->count, s))
-            syscall(SYS_tgkill, getpid(), s->tid, ROUSE_SIGNAL);
+            syscall(SYS_tgkill, getpid(), s->tid, THREAD_WAKE_SIGNAL);
         count++;
     }
     if (tasks)
@@ -186,7 +186,7 @@ int rouse_start(struct rouse **out, struct error *err) {
         return error_set(err, RDMAD_E_NOMEM, "out of memory for the thread that rouses others");
     r->stop = eventfd(0, EFD_CLOEXEC);
     int rc = 0;
-    if (r->stop < 0 || sigaction(ROUSE_SIGNAL, &action, NULL))
+    if (r->stop < 0 || sigaction(THREAD_WAKE_SIGNAL, &action, NULL))
         rc = error_errno(err, RDMAD_E_SYSTEM, "cannot prepare the thread that rouses others");
     if (!rc)
         rc = thread_start(&r->thread, "rdmad-rouse", watch, r, NULL, err);

@@ -16,11 +16,7 @@
 #define RDMAD_BASE_ROUSE_H
 
 #include "daemon/base/error.h"
-#include <signal.h>
 #include <stdbool.h>
-
-/* Threads that are to be roused do not block it. */
-#define ROUSE_SIGNAL SIGRTMIN
 
 /* Whether this kernel does that: tried out, in a child, while this process has one thread. */
 bool rouse_is_needed(void);

@@ -6,9 +6,7 @@
  * before we have named it, so it is detached after that.
  */
 #include "daemon/base/thread.h"
-#include "daemon/base/rouse.h"
 #include <errno.h>
-#include <signal.h>
 
 static int create(pthread_t *thread, void *(*run)(void *), void *arg, size_t stack_bytes) {
     pthread_attr_t attr;
@@ -36,7 +34,7 @@ int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *a
     sigdelset(&blocked, SIGFPE);
     sigdelset(&blocked, SIGILL);
     sigdelset(&blocked, SIGABRT);
-    sigdelset(&blocked, ROUSE_SIGNAL);
+    sigdelset(&blocked, THREAD_WAKE_SIGNAL);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
     int failed = create(&thread, run, arg, options->stack_bytes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -10,8 +10,12 @@
 
 #include "daemon/base/error.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+/* Ends a system call that waits; its handler does nothing. No thread blocks it. */
+#define THREAD_WAKE_SIGNAL SIGRTMIN
 
 struct thread_options {
     size_t stack_bytes; /* 0: the system's */

@@ -8,6 +8,7 @@
 #include "daemon/serve/later.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/ring_object.h"
+#include "daemon/state/session_end.h"
 #include <stdlib.h>
 #include <string.h>
 
