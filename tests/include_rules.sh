@@ -192,7 +192,7 @@ daemon/peer/x.c "daemon/op/op.h"
 daemon/peer/x.c <rdma/rdma_cma.h>
 daemon/serve/x.c "daemon/op/op.h"
 daemon/serve/x.c "daemon/ctl/ctl.h"
-daemon/ctl/x.c "daemon/fabric/tcp/tcp.h"
+daemon/ctl/x.c "daemon/fabric/tcp/conn.h"
 CASES
 }
 

@@ -3,6 +3,7 @@
  * tags.c - the hash table behind tags.h.
  */
 #include "daemon/op/tags.h"
+#include <assert.h>
 #include <stdlib.h>
 
 #define SPARSE 8u /* a table this many times as long as what is in it is halved */
@@ -44,6 +45,7 @@ struct list *tags_chain(struct tags *t, uint64_t user_data) {
 }
 
 static void resize(struct tags *t, uint32_t buckets) {
+    assert(buckets >= TAGS_LEAST);
     int64_t more = (int64_t)(buckets * sizeof(struct list)) - bytes_of(t);
     if (more > 0 && !t->charge(t->payer, more))
         return;

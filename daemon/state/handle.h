@@ -33,9 +33,8 @@ struct handle_ops { /* of a handle on a peer's lease */
     /* The session closes while the handle is NEW: give up, call handle_free. */
     void (*cancel)(struct handle *h);
     /* Nothing of the session can reach the lease any more; h forgets its record. returned: the
-     * session gave it back. h->returned
-     * HANDED_OVER: its memory is handed over, and the record takes over h->releasing for the
-     * owner's answer. */
+     * session gave it back. With h->returned HANDLE_HANDED_OVER its memory goes to the service's
+     * owner, and the record takes over h->releasing for the owner's answer. */
     void (*let_go)(struct handle *h, bool returned);
     /* Ask the owner for renewal; the answer is handle_kept. */
     void (*keep)(struct handle *h);

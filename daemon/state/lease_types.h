@@ -57,7 +57,8 @@ enum lease_stage { LEASE_LIVE, LEASE_ENDING, LEASE_ENDED };
  *             |                    ^
  *             +----> GIVEN_UP -----+
  *
- * NONE: of what its owner never hears of. GIVEN_UP: told to forget it while it was taking it up. */
+ * NONE: of what its owner never hears of. ADDED: it has answered, if only with a refusal. GIVEN_UP:
+ * told to forget it while it was taking it up. */
 enum lease_grant_stage { GRANT_NONE, GRANT_ADDING, GRANT_ADDED, GRANT_GIVEN_UP, GRANT_DROPPED };
 
 struct lease {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool.c - create: pool_charge, map on a registration thread, report. Ready: look there, register,
+ * pool.c - create: charge, map on a registration thread, report. Ready: look there, register,
  * tell the worker, report.
  *
  * Looking may take seconds, so everything can have changed when it is done: the session may be

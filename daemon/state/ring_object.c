@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring_object.c - create: ring_charge, map on a registration thread, report. Ready: look there,
+ * ring_object.c - create: charge, map on a registration thread, report. Ready: look there,
  * tell the worker, report. destroy: the same backwards.
  *
  * The ring is in the session's table from when its client is told of it. Whoever takes it from the

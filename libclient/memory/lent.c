@@ -41,8 +41,9 @@ int rdmad_lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
     return 0;
 }
 
+/* The list may have been half changed when the process was forked; in the child nobody reads it. */
 void rdmad_lent_forget(struct rdmad_lent *l) {
-    if (!l->pool)
+    if (!l->pool || rdmad_is_inherited(l->pool->session))
         return;
     *l->link = l->next;
     if (l->next)

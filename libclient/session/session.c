@@ -249,7 +249,7 @@ void rdmad_close(rdmad_session *s) {
     }
     while (s->pools)
         rdmad_pool_dispose(s->pools, __func__);
-    rdmad_names_dispose(s); /* walks the source, which the others are part of */
+    rdmad_names_dispose(s); /* walks the queue of sources, of which the others are */
     rdmad_leases_dispose(s);
     rdmad_channels_dispose(s);
     rdmad_services_dispose(s);

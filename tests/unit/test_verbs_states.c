@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a target ends: what broke is closed by who polls, not by who found it; messages that came are
- * waited for; QPs go after the last window. On an instance without a device, with targets that have
- * no QP.
+ * How a link and a target end. A link that failed posts nothing. Of a target: what broke is closed
+ * by who polls, not by who found it; messages that came are waited for; QPs go after the last
+ * window. On an instance without a device, with targets that have no QP.
  */
 #include "daemon/fabric/verbs/instance/protection.h"
 #include "daemon/fabric/verbs/instance/way.h"
+#include "daemon/fabric/verbs/link/recover.h"
 #include "daemon/fabric/verbs/target/targets.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -78,6 +79,31 @@ static unsigned freed(void) {
     list_for_each (pos, &verbs.ended)
         n++;
     return n;
+}
+
+/* ---- links ------------------------------------------------------------------------------- */
+
+static uint64_t no_time(void *user) {
+    (void)user;
+    return 1000;
+}
+
+/* The lane may be there with nothing but the peer's page to read. */
+static void fail_with_a_page_to_read(struct link *l) {
+    struct error why;
+    error_set(&why, RDMAD_E_PEER_LOST, "the last op was refused");
+    for (unsigned i = 0; i < LANES_ALL; i++) {
+        l->lane[i].link = l;
+        l->lane[i].queue.connected = true;
+        list_init(&l->lane[i].batch);
+        list_init(&l->lane[i].posted);
+        list_init(&l->lane[i].sending);
+    }
+    l->weak[0].state = WEAK_READING;
+    lane_wake(&l->lane[0]);
+    cr_assert_not(list_empty(&verbs.sending), "nothing to post");
+    link_fail(l, &why);
+    cr_assert(list_empty(&verbs.sending), "a link that failed is to post");
 }
 
 TestSuite(verbs_states, .init = setup, .fini = teardown);
@@ -166,4 +192,21 @@ Test(verbs_states, what_was_noted_and_then_dropped_is_looked_at_by_nobody) {
     cr_assert_not(targets_noted(&verbs), "a list has a target that was freed");
     targets_look(&verbs);
     cr_assert_eq(way_left, 1);
+}
+
+Test(verbs_states, a_link_that_fails_posts_nothing_more) {
+    const struct fabric_env env = {.now_ns = no_time};
+    const struct verbs_settings settings = {.quiesce_ns = 1};
+    struct link *l = calloc(1, sizeof *l);
+    verbs.env = &env;
+    verbs.settings = &settings;
+    list_init(&verbs.sending);
+    list_init(&verbs.changed);
+    l->verbs = &verbs;
+    l->state = LINK_UP;
+    list_init(&l->changed);
+    list_init(&l->doomed);
+    list_init(&l->outbox.asking);
+    fail_with_a_page_to_read(l);
+    free(l);
 }

@@ -375,6 +375,8 @@ void cm_call_event(struct cm_call *call, const struct cm_event *e) {
     struct error why;
     int rc = 0;
     enum rdma_cm_event_type type = e->type;
+    if (call->link && call->link->state >= LINK_FAILING)
+        return; /* which ends the call in this turn */
     if (type == RDMA_CM_EVENT_REJECTED &&
         (call->state == CALL_UP || call->target)) /* it hung up early */
         type = RDMA_CM_EVENT_DISCONNECTED;

@@ -56,7 +56,9 @@ static int exchange_open(struct link *l, const char *host, const struct verbs_of
 
 /* ---- a peer's connection ------------------------------------------------------------------- */
 
-static int check_end(const struct verbs *v, const struct endpoint *e, struct error *err) {
+static int exchange_check(const struct verbs *v, const struct verbs_hello *hello,
+                          struct error *err) {
+    const struct endpoint *e = &hello->end;
     static const uint8_t none[sizeof(e->gid)];
     bool ethernet = e->link_layer == IBV_LINK_LAYER_ETHERNET;
     if (v->device->iwarp)
@@ -88,9 +90,7 @@ static int exchange_offer(struct vpeer *p, const struct verbs_hello *hello, stru
     const struct endpoint *other = &hello->end;
     uint32_t lanes = v->device->settings.lanes < other->lanes ? v->device->settings.lanes
                                                               : (uint32_t)other->lanes;
-    int rc = check_end(v, other, err);
-    if (rc == 0)
-        rc = target_make_room(p, other, err);
+    int rc = target_make_room(p, other, err);
     if (rc)
         return rc;
     struct target *t = target_new(p, &connect_exchange, lanes, false, err);
@@ -112,5 +112,6 @@ static int exchange_offer(struct vpeer *p, const struct verbs_hello *hello, stru
 const struct connect_way connect_exchange = {
     .prepare = exchange_prepare,
     .open = exchange_open,
+    .check = exchange_check,
     .offer = exchange_offer,
 };

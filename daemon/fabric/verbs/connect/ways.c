@@ -26,14 +26,17 @@ int verbs_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello
         return error_set(err, RDMAD_E_PROTOCOL,
                          "the hello of a link is not one of this version; both daemons need the "
                          "same version");
+    const struct connect_way *way = theirs.cm ? &connect_cm : &connect_exchange;
     int rc = verbs_ready(v, err);
+    if (rc == 0 && way->check)
+        rc = way->check(v, &theirs, err);
     if (rc)
         return rc;
     struct vpeer *p = vpeer_of(v, peer, err);
     if (!p)
         return err->code;
     p->holds++;
-    rc = (theirs.cm ? &connect_cm : &connect_exchange)->offer(p, &theirs, &ours, err);
+    rc = way->offer(p, &theirs, &ours, err);
     if (rc == 0)
         blob_write_offer(&ours, out);
     p->holds--;

@@ -72,8 +72,7 @@ static void deliver(struct mail *mail) {
         tell(notice->member, &untold);
 }
 
-/* ---- what is to be told, with the lock
- * ------------------------------------------------------------------- */
+/* ---- what is to be told, with the lock ------------------------------------------------------ */
 
 static void post(struct host_notice *notice) {
     if (notice->posted)

@@ -41,7 +41,7 @@ struct queue {
     uint32_t other;                          /* number of the QP it is connected to */
     bool connected;                          /* in RTS */
     bool broken;                             /* in ERR, as far as we know */
-    /* The work request ended; called in order, once for each posted. May destroy the QP. */
+    /* The work request ended; called in order, once for each posted. May end its owner. */
     void (*ended)(struct queue *q, struct slot *slot, const struct ibv_wc *wc);
     /* The same of the n-th receive, which may be posted again. NULL: there are none. */
     void (*received)(struct queue *q, uint32_t n, const struct ibv_wc *wc);

@@ -11,6 +11,7 @@
 #include "daemon/fabric/verbs/wire/blob.h"
 
 struct link;
+struct verbs;
 struct target;
 struct vpeer;
 
@@ -23,8 +24,10 @@ struct connect_way {
                 struct error *err);
     void (*hang_up)(struct link *l); /* NULL: nothing to do, as for each below */
 
-    /* A peer's connection: the offer to a hello; the end of a target that came this way; the end of
+    /* A peer's connection: whether its hello is good, before anything is made for that peer; the
+     * offer to it; the end of a target that came this way; the end of
      * offers that the peer has not taken up (vpeer.offers). */
+    int (*check)(const struct verbs *v, const struct verbs_hello *hello, struct error *err);
     int (*offer)(struct vpeer *p, const struct verbs_hello *hello, struct verbs_offer *out,
                  struct error *err);
     void (*target_left)(struct target *t);

@@ -69,8 +69,10 @@ static void doom_batch(struct lane *lane, int status) {
 }
 
 void link_doom_batches(struct link *l) {
-    for (unsigned i = 0; i < LANES_ALL; i++)
+    for (unsigned i = 0; i < LANES_ALL; i++) {
         doom_batch(&l->lane[i], RDMAD_E_PEER_LOST);
+        list_remove(&l->lane[i].sending); /* it may be there to read the page, with no batch */
+    }
 }
 
 /* A request for a receiver of weak messages came back. */

@@ -32,6 +32,7 @@
 #include "daemon/fabric/verbs/link/outbox.h"
 #include "daemon/fabric/verbs/link/page.h"
 #include "daemon/fabric/verbs/link/weak_sender.h"
+#include <assert.h>
 #include <stdio.h>
 
 #define FLUSH_NS (100 * NSEC_PER_MSEC)
@@ -186,8 +187,10 @@ void link_fail(struct link *l, const struct error *why) {
 static void destroy_queues(struct link *l) {
     if (l->way->hang_up)
         l->way->hang_up(l);
-    for (unsigned i = 0; i < LANES_ALL; i++)
+    for (unsigned i = 0; i < LANES_ALL; i++) {
+        assert(list_empty(&l->lane[i].sending));
         qp_destroy(&l->lane[i].queue);
+    }
     weak_senders_close(l);
     outbox_close(l);
 }

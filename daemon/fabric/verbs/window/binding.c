@@ -270,7 +270,7 @@ static void bind_ended(struct queue *q, struct slot *slot, const struct ibv_wc *
     if (b->under_way == 0 && b->unwanted)
         binding_end(b);
     bind_waiting(t);
-    if (ready && !b->unwanted)
+    if (ready && !b->unwanted && t->state == TARGET_LIVE) /* else it fails with its target */
         bound(b);
 }
 
