@@ -42,7 +42,7 @@ static void tear_down(void) {
     event_base_free(base);
 }
 
-TestSuite(porter, .init = set_up, .fini = tear_down, .timeout = 30);
+TestSuite(porter, .init = set_up, .fini = tear_down, .timeout = 90);
 
 static unsigned fds_of(pid_t pid) {
     char path[64];
