@@ -88,7 +88,7 @@ int timer_set(struct timers *t, struct timer *timer, uint64_t at_ns) {
         }
         timer->index = ++t->used;
     }
-    timer->at_ns = at_ns;
+    timer->at_ns = t->running && at_ns <= t->now_ns ? t->now_ns + 1 : at_ns;
     settle(t, timer->index - 1, timer);
     tell(t);
     return 0;
@@ -102,10 +102,9 @@ void timer_unset(struct timers *t, struct timer *timer) {
 }
 
 void timers_run(struct timers *t, uint64_t now_ns) {
-    /* What the fired ones set for now waits for the next run: nobody can keep us here for ever. */
-    size_t budget = t->used;
     t->running = true;
-    while (budget-- && timers_next(t) <= now_ns) {
+    t->now_ns = now_ns; /* what is set from here on is later, and not fired in this run */
+    while (timers_next(t) <= now_ns) {
         struct timer *timer = t->heap[0];
         take_out(t, timer);
         timer->fire(timer, now_ns); /* may free timer */

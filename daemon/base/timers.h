@@ -25,7 +25,8 @@ struct timers {
     void (*changed)(void *user); /* the earliest timer changed: re-arm; may be NULL */
     void *user;
     uint64_t told_ns; /* the earliest time that changed was last called for */
-    bool running;
+    bool running;     /* and the run's time: */
+    uint64_t now_ns;
 };
 
 void timers_init(struct timers *t, void (*changed)(void *), void *user);
@@ -35,8 +36,9 @@ void timer_init(struct timer *timer, void (*fire)(struct timer *, uint64_t));
 int timer_set(struct timers *t, struct timer *timer, uint64_t at_ns);
 void timer_unset(struct timers *t, struct timer *timer);
 uint64_t timers_next(const struct timers *t); /* CLOCK_NEVER when none */
-/* Fires all that are due, in order of time; they may set and unset any timer. One that is set again
- * for now may wait for the next run. */
+/* Fires all that are due, in order of time; they may set and unset any timer. One that is set for
+ * now, or for earlier, while this runs is set for the moment after now_ns: each timer fires once a
+ * run at most. */
 void timers_run(struct timers *t, uint64_t now_ns);
 
 #endif

@@ -335,13 +335,20 @@ static void pass_on_pending(struct watch *w) {
 
 /* ---- of our own ---- */
 
-/* It has had its turn, and goes on in the next pass. Without memory for that it does when there is
- * something else to tell it. */
+/* Without memory for the next pass nobody waits for it: who is behind lines up again at the next
+ * change that he would see. */
+static void set_pass(struct names *ns) {
+    if (timer_set(ns->timers, &ns->pass, 0))
+        while (list_pop(&ns->late))
+            ;
+}
+
+/* It has had its turn, and goes on in the next pass. */
 static void line_up(struct watch *w) {
     struct names *ns = w->names;
     list_remove(&w->late);
     list_append(&ns->late, &w->late);
-    (void)timer_set(ns->timers, &ns->pass, 0);
+    set_pass(ns);
 }
 
 /* As far as there is room. What has changed since it began is left to catch_up. Returns how many of
@@ -431,7 +438,7 @@ static void run_late(struct timer *timer, uint64_t now_ns) {
     for (unsigned n = 0; n < NAMES_LOOKS_PASS / NAMES_LOOKS && (node = list_pop(&ns->late)); n++)
         go_on(list_entry(node, struct watch, late)); /* may end it, and others */
     if (!list_empty(&ns->late))
-        (void)timer_set(ns->timers, &ns->pass, 0);
+        set_pass(ns);
 }
 
 void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, const char *prefix,
@@ -475,12 +482,12 @@ static bool tell_watches(struct names *ns, const struct name *name, enum name_ne
         struct watch *w = list_entry(node, struct watch, node);
         if (!begins(name->text, w->prefix) || !scope_admits(&name->scope, &w->who))
             continue;
-        if (!w->behind && (count == NAMES_TOLD_AT_ONCE || w->ops->lags(w))) {
+        if (!w->behind && (count == NAMES_TOLD_AT_ONCE || w->ops->lags(w)))
             fall_behind(w, ns->change - 1);
-            line_up(w); /* who lags leaves the line */
-        }
         if (w->behind) {
             later = true;
+            if (list_empty(&w->late) && !w->ops->lags(w))
+                line_up(w);
         } else {
             w->ops->tell(w, &entry, what);
             count++;

@@ -96,6 +96,41 @@ Test(timers, a_timer_set_again_for_now_does_not_keep_the_loop) {
     timers_fini(&t);
 }
 
+struct eager {
+    struct timer timer;
+    struct timers *timers;
+    unsigned fired, runs;
+};
+
+static void on_eager(struct timer *timer, uint64_t now) {
+    struct eager *e = container_of(timer, struct eager, timer);
+    (void)now;
+    e->fired++;
+    cr_assert_leq(e->fired, e->runs, "it fires %u times in %u runs", e->fired, e->runs);
+    cr_assert_eq(timer_set(e->timers, timer, 0), 0);
+}
+
+Test(timers, one_that_sets_itself_for_now_fires_once_a_run_however_many_others_are_set) {
+    enum { OTHERS = 1000 };
+    struct timers t;
+    static struct alarm a[OTHERS];
+    struct eager eager = {.timers = &t};
+    set_up(&t, a, OTHERS);
+    timer_init(&eager.timer, on_eager);
+    timer_set(&t, &eager.timer, 0);
+    for (unsigned i = 0; i < OTHERS; i++)
+        timer_set(&t, &a[i].timer, i % 2 ? 1000 : 1 + i / 100);
+    for (unsigned run = 1; run <= 3; run++) {
+        eager.runs = run;
+        timers_run(&t, 10 * run);
+        cr_assert_eq(eager.fired, run);
+        cr_assert_leq(timers_next(&t), 10 * run + 1, "the next run is at once");
+        for (unsigned i = 0; i < OTHERS; i++)
+            cr_assert_eq(a[i].fired, i % 2 ? 0 : 1, "timer %u of the others", i);
+    }
+    timers_fini(&t);
+}
+
 Test(timers, the_owner_hears_of_a_new_earliest_time_and_only_then) {
     struct timers t;
     struct alarm a[3];

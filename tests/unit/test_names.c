@@ -17,6 +17,7 @@
 
 static struct names *names;
 static struct timers timers;
+static uint64_t loop_ns;
 static struct name name[MANY];
 static char text[MANY][RDMAD_NAME_MAX + 1];
 static struct session me = {.uid = 7};
@@ -39,7 +40,7 @@ static void down(void) {
 static unsigned passes(void) {
     unsigned n = 0;
     for (; timers_next(&timers) != CLOCK_NEVER; n++)
-        timers_run(&timers, 1);
+        timers_run(&timers, ++loop_ns);
     return n;
 }
 
@@ -300,7 +301,7 @@ Test(names, what_a_watch_has_missed_is_looked_through_a_bounded_number_a_pass) {
     for (uint64_t before = seen.w.since, n = 0; seen.w.behind; before = seen.w.since, n++) {
         watch_go_on(&seen.w); /* however often somebody says that there is room */
         watch_go_on(&seen.w);
-        timers_run(&timers, 1);
+        timers_run(&timers, ++loop_ns);
         cr_assert_leq(seen.w.since - before, NAMES_LOOKS_PASS + NAMES_LOOKS,
                       "%lu names in one pass", (unsigned long)(seen.w.since - before));
         cr_assert_leq(n, THERE, "it does not end");
@@ -337,7 +338,7 @@ Test(names, a_change_that_many_watch_is_told_to_a_bounded_number_a_pass) {
     add(0, "a%u", 0);
     cr_expect_leq(told_all, NAMES_TOLD_AT_ONCE, "%u are told at once", told_all);
     for (unsigned before = told_all; told_all < WATCHES; before = told_all) {
-        timers_run(&timers, 1);
+        timers_run(&timers, ++loop_ns);
         cr_assert_leq(told_all - before, NAMES_LOOKS_PASS);
         cr_assert_gt(told_all, before, "%u of %u were told", told_all, WATCHES);
     }
@@ -347,6 +348,36 @@ Test(names, a_change_that_many_watch_is_told_to_a_bounded_number_a_pass) {
     cr_expect_eq(names_gone(names), 0, "nobody is behind");
     for (unsigned i = 0; i < WATCHES; i++)
         watch_end(&watch[i]);
+}
+
+static void never(struct timer *timer, uint64_t now) {
+    (void)timer, (void)now;
+    cr_assert(false, "it is not due");
+}
+
+Test(names, a_pass_is_as_short_when_many_other_timers_are_set) {
+    enum { WATCHES = 1000, OTHERS = 1000 };
+    static const struct watch_ops counting = {.lags = never_lags, .tell = count};
+    static struct watch watch[WATCHES];
+    static struct timer other[OTHERS];
+    for (unsigned i = 0; i < OTHERS; i++) {
+        timer_init(&other[i], never);
+        cr_assert_eq(timer_set(&timers, &other[i], UINT64_MAX / 2), 0);
+    }
+    for (unsigned i = 0; i < WATCHES; i++)
+        watch_begin(&watch[i], names, &who, "", &counting);
+    told_all = 0;
+    add(0, "a%u", 0);
+    for (unsigned before = told_all; told_all < WATCHES; before = told_all) {
+        timers_run(&timers, ++loop_ns);
+        cr_assert_leq(told_all - before, NAMES_LOOKS_PASS, "%u are told in one pass",
+                      told_all - before);
+        cr_assert_gt(told_all, before, "%u of %u were told", told_all, WATCHES);
+    }
+    for (unsigned i = 0; i < WATCHES; i++)
+        watch_end(&watch[i]);
+    for (unsigned i = 0; i < OTHERS; i++)
+        timer_unset(&timers, &other[i]);
 }
 
 Test(names, news_of_others_names_come_at_the_readers_pace) {
