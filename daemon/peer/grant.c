@@ -293,7 +293,7 @@ void grant_attached(struct grant *g, const struct lease *l, uint64_t via) {
     g->lease_id = l->id;
     g->rights = rights_of(g->peer, l);
     liveness_update(g->peer);
-    if (!g->rights) {
+    if (!(g->rights & ~RDMAD_RIGHT_DELEGATE)) { /* nothing is left to be done with it */
         say_without_atomics(g, err.text);
         grant_refuse(g->peer, g->lessee_ref, &err);
         attachment_drop(&g->attachment);

@@ -316,6 +316,24 @@ Test(peer_fabrics, atomics_that_would_not_be_atomic_with_the_devices_are_not_giv
     fake_answer_all();
 }
 
+/* The right to delegate is one to nothing then. */
+Test(peer_fabrics, where_the_right_to_delegate_alone_would_be_left_no_window_is_opened) {
+    struct session *owner = rig_session(1);
+    struct lease *l = grant_rights(owner, RDMAD_RIGHT_ATOMIC | RDMAD_RIGHT_DELEGATE);
+    struct raw *cpu = greet_over("tcp", "");
+    ask(cpu, l, 6);
+    AWAIT(fake_count(FAKE_WINDOW_OPEN) || !l->attached);
+    cr_assert_eq(fake_count(FAKE_WINDOW_OPEN), 0, "a window is opened with rights 0x%x",
+                 fake_call(FAKE_WINDOW_OPEN, -1)->window.rights);
+    struct peer_msg m = raw_expect(cpu, PEER_MSG_ATTACH_REP);
+    cr_expect_eq(m.attach_rep.status, RDMAD_E_UNSUPPORTED);
+    cr_expect_not_null(strstr(m.attach_rep.text, "no atomics over tcp"), "%s", m.attach_rep.text);
+    cr_expect_eq(l->attached, 0);
+    rig_close(owner);
+    rig_advance(rig.config.lease_revoke_grace_ms * MS);
+    fake_answer_all();
+}
+
 Test(peer_fabrics, atomics_of_the_cpu_are_given_over_either) {
     struct session *owner = rig_session(1);
     struct lease *l = grant_rights(owner, RDMAD_RIGHT_ATOMIC);
