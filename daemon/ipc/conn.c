@@ -403,9 +403,14 @@ bool conn_lags(const struct conn *c) {
     return !list_empty(&c->queue);
 }
 
+/* Who closes has given up what the packets tell of that cannot be passed on: they are left out, and
+ * what is queued behind them is sent. */
 void conn_close(struct conn *c) {
-    if (!c->broken)
-        flush(c);
+    while (!c->broken && flush(c) == RDMAD_E_FDS) {
+        struct packet *p = next_packet(c);
+        unqueue(c, p);
+        packet_free(p);
+    }
     c->gone = true;
     if (!c->in_turn)
         conn_free(c);

@@ -35,16 +35,22 @@
 #define ANSWERS_A_TURN 32u
 #define FAREWELL_MS 500
 #define RETRY_MS 10
-#define KILLED_MAX 8u
+
+struct process {
+    struct list node; /* of killed */
+    struct porter *porter;
+    pid_t pid;
+    int pidfd;
+    struct event *ended;
+};
 
 struct porter {
     struct event_base *base;
     struct porter_spec spec;
     int ours, theirs;
-    pid_t pid;
-    int pidfd;
-    pid_t killed[KILLED_MAX]; /* not reaped yet: a thread of theirs cannot even die */
-    struct event *readable, *writable, *retry, *ended, *restart, *overdue;
+    struct process *process; /* NULL: none now */
+    struct list killed;      /* not reaped yet: a thread of theirs cannot even die */
+    struct event *readable, *writable, *retry, *restart, *overdue;
     struct list waiting, asked;
     unsigned nwaiting;
     uint64_t ids, started_ns, ping; /* ping: the last one's number */
@@ -60,7 +66,7 @@ static void flush(struct porter *p);
 
 /* The end of the pair becomes PORTER_FD of the child; whatever else is open here is close-on-exec.
  */
-static int spawn(struct porter *p) {
+static int spawn(struct porter *p, pid_t *pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none;
@@ -76,7 +82,7 @@ static int spawn(struct porter *p) {
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawn_file_actions_adddup2(&actions, p->theirs, PORTER_FD);
-    int failed = posix_spawn(&p->pid, p->spec.program, &actions, &attr, argv, environ);
+    int failed = posix_spawn(pid, p->spec.program, &actions, &attr, argv, environ);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     return failed;
@@ -87,38 +93,43 @@ static void after(struct event *e, time_t seconds) {
     event_add(e, &span);
 }
 
-static void forget(struct porter *p) {
-    if (p->ended)
-        event_free(p->ended);
-    p->ended = NULL;
-    if (p->pidfd >= 0)
-        close(p->pidfd);
-    p->pidfd = -1;
-    p->pid = 0;
+static void process_free(struct process *process) {
+    list_remove(&process->node);
+    if (process->ended)
+        event_free(process->ended);
+    if (process->pidfd >= 0)
+        close(process->pidfd);
+    free(process);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *arg);
 
 static int start(struct porter *p, struct error *err) {
-    int failed = spawn(p);
+    struct process *process = calloc(1, sizeof(*process));
+    if (!process)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for the porter");
+    *process = (struct process){.porter = p, .pidfd = -1};
+    list_init(&process->node);
+    int failed = spawn(p, &process->pid);
     if (failed) {
-        p->pid = 0;
+        process_free(process);
         return error_set(err, RDMAD_E_SYSTEM, "cannot start the porter, %s: %s", p->spec.program,
                          strerror(failed));
     }
     p->started_ns = clock_now_ns();
     p->starts++;
-    p->pidfd = pidfd_open(p->pid, 0); /* close-on-exec by itself */
-    if (p->pidfd >= 0)
-        p->ended = event_new(p->base, p->pidfd, EV_READ, on_ended, p);
-    if (!p->ended || event_add(p->ended, NULL)) {
+    process->pidfd = pidfd_open(process->pid, 0); /* close-on-exec by itself */
+    if (process->pidfd >= 0)
+        process->ended = event_new(p->base, process->pidfd, EV_READ, on_ended, process);
+    if (!process->ended || event_add(process->ended, NULL)) {
         int saved = errno;
-        kill(p->pid, SIGKILL);
-        waitpid(p->pid, NULL, 0); /* at once: it has done nothing yet */
-        forget(p);
+        kill(process->pid, SIGKILL);
+        waitpid(process->pid, NULL, 0); /* at once: it has done nothing yet */
+        process_free(process);
         errno = saved;
         return error_errno(err, RDMAD_E_SYSTEM, "cannot watch the porter");
     }
+    p->process = process;
     return 0;
 }
 
@@ -131,10 +142,11 @@ static void lose_asked(struct porter *p) {
     }
 }
 
+/* Its process is no longer p's: it was reaped, or killed and is reaped when it has ended. */
 static void replace(struct porter *p, const char *why) {
     uint64_t age = clock_now_ns() - p->started_ns;
     LOG_LIMITED(WARNING, ("the porter %s; another one is started", why));
-    forget(p);
+    p->process = NULL;
     p->watched = false;
     p->unseen = true; /* with what the next one finds in the pair */
     event_del(p->overdue);
@@ -143,26 +155,24 @@ static void replace(struct porter *p, const char *why) {
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *arg) {
-    struct porter *p = arg;
+    struct process *process = arg;
+    struct porter *p = process->porter;
     int status;
     (void)fd, (void)what;
-    if (waitpid(p->pid, &status, WNOHANG) == p->pid)
+    if (waitpid(process->pid, &status, WNOHANG) != process->pid) {
+        event_add(process->ended, NULL);
+        return;
+    }
+    bool was_killed = process != p->process;
+    process_free(process);
+    if (!was_killed)
         replace(p, "has ended");
-    else
-        event_add(p->ended, NULL);
-}
-
-static void reap_killed(struct porter *p) {
-    for (unsigned i = 0; i < KILLED_MAX; i++)
-        if (p->killed[i] && waitpid(p->killed[i], NULL, WNOHANG))
-            p->killed[i] = 0;
 }
 
 static void on_restart(evutil_socket_t fd, short what, void *arg) {
     struct porter *p = arg;
     struct error why;
     (void)fd, (void)what;
-    reap_killed(p);
     if (start(p, &why)) {
         LOG_LIMITED(ERR, ("%s", why.text));
         after(p->restart, RESTART_S);
@@ -174,14 +184,10 @@ static void on_restart(evutil_socket_t fd, short what, void *arg) {
 static void on_overdue(evutil_socket_t fd, short what, void *arg) {
     struct porter *p = arg;
     (void)fd, (void)what;
-    if (!p->pid)
+    if (!p->process)
         return;
-    kill(p->pid, SIGKILL);
-    for (unsigned i = 0; i < KILLED_MAX; i++)
-        if (!p->killed[i]) {
-            p->killed[i] = p->pid;
-            break;
-        }
+    kill(p->process->pid, SIGKILL);
+    list_append(&p->killed, &p->process->node);
     replace(p, "does not answer");
 }
 
@@ -201,16 +207,26 @@ static int send_request(struct porter *p, uint32_t ask, const struct porter_visi
     return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
 
-/* A PING that finds the pair full follows when the porter has taken something, and it had better.
- */
+/* A full pair has room when the porter has taken something. Other failures are not of the pair,
+ * which has room all the time. */
+static void send_later(struct porter *p, int rc) {
+    const struct timeval moment = {.tv_usec = RETRY_MS * 1000};
+    if (rc == RDMAD_E_AGAIN)
+        event_add(p->writable, NULL);
+    else
+        event_add(p->retry, &moment);
+}
+
+/* A PING that cannot be sent yet follows later, and had better. */
 static void watch_over(struct porter *p) {
-    if (p->watched || !p->unseen || !p->pid)
+    if (p->watched || !p->unseen || !p->process)
         return;
     p->ping++;
-    if (send_request(p, PORTER_PING, NULL)) {
+    int rc = send_request(p, PORTER_PING, NULL);
+    if (rc) {
         if (!event_pending(p->overdue, EV_TIMEOUT, NULL))
             after(p->overdue, ANSWER_S);
-        event_add(p->writable, NULL);
+        send_later(p, rc);
         return;
     }
     p->unseen = false;
@@ -250,9 +266,7 @@ static void flush(struct porter *p) {
         struct porter_visit *v = list_entry(node, struct porter_visit, waiting);
         int rc = send_request(p, v->ask, v);
         if (rc) {
-            const struct timeval moment = {.tv_usec = RETRY_MS * 1000};
-            event_add(rc == RDMAD_E_AGAIN ? p->writable : p->retry,
-                      rc == RDMAD_E_AGAIN ? NULL : &moment);
+            send_later(p, rc);
             break;
         }
         sent(p, v);
@@ -390,7 +404,8 @@ int porter_new(struct event_base *base, const struct porter_spec *spec, struct p
     struct porter *p = calloc(1, sizeof(*p));
     if (!p)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for the porter");
-    *p = (struct porter){.base = base, .spec = *spec, .ours = -1, .theirs = -1, .pidfd = -1};
+    *p = (struct porter){.base = base, .spec = *spec, .ours = -1, .theirs = -1};
+    list_init(&p->killed);
     list_init(&p->waiting);
     list_init(&p->asked);
     int rc = open_pair(p, err);
@@ -417,10 +432,13 @@ int porter_new(struct event_base *base, const struct porter_spec *spec, struct p
 /* It ends when it has read all that was sent. Both ends stay open until the process ends: the last
  * references that are queued there are no less dangerous now. */
 static void say_farewell(struct porter *p) {
-    struct pollfd gone = {.fd = p->pidfd, .events = POLLIN};
+    struct process *process = p->process;
     shutdown(p->ours, SHUT_RDWR);
-    if (p->pid && poll(&gone, 1, FAREWELL_MS) > 0)
-        waitpid(p->pid, NULL, WNOHANG);
+    if (!process)
+        return;
+    struct pollfd gone = {.fd = process->pidfd, .events = POLLIN};
+    if (poll(&gone, 1, FAREWELL_MS) > 0)
+        waitpid(process->pid, NULL, WNOHANG);
 }
 
 void porter_free(struct porter *p) {
@@ -434,7 +452,10 @@ void porter_free(struct porter *p) {
         struct porter_visit *v = list_entry(node, struct porter_visit, waiting);
         v->ended(v);
     }
-    forget(p);
+    if (p->process)
+        process_free(p->process);
+    while ((node = list_first(&p->killed)))
+        process_free(list_entry(node, struct process, node));
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
         if (events[i])
             event_free(events[i]);
@@ -442,7 +463,7 @@ void porter_free(struct porter *p) {
 }
 
 pid_t porter_pid(const struct porter *p) {
-    return p->pid;
+    return p->process ? p->process->pid : 0;
 }
 
 unsigned porter_restarts(const struct porter *p) {

@@ -365,6 +365,11 @@ Test(conn, a_porter_that_hangs_is_replaced, .timeout = 30) {
         usleep(1000);
     }
     cr_expect_neq(porter_pid(porter), before);
+    for (int i = 0; i < 5000 && kill(before, 0) == 0; i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    cr_expect_eq(kill(before, 0), -1, "it is reaped");
 }
 
 /* More than fdmsg would send: by hand. */
@@ -478,6 +483,17 @@ Test(conn, closing_from_inside_such_a_failure_is_safe) {
     turn();
     cr_expect_eq(unsent, 1);
     cr_expect_null(closed_why);
+}
+
+Test(conn, what_is_behind_such_a_packet_is_sent_before_closing) {
+    int null_fd = STDIN_FILENO;
+    use_up_what_may_be_in_flight();
+    conn_send(conn, "answer", 6, &null_fd, 1);
+    conn_send(conn, "bye", 3, NULL, 0);
+    conn_close(conn);
+    conn = NULL;
+    expect_client_hears("bye");
+    cr_expect_eq(unsent, 0, "closing calls nothing back");
 }
 
 Test(conn, end_of_file_is_told_once) {
