@@ -56,6 +56,12 @@ void serve_unsent(struct session *s, const void *answer, size_t size, const char
         return;
     }
     *u = (struct undoing){later, err};
-    if (undo(s, rq.type, handle, u))
+    int rc = undo(s, rq.type, handle, u);
+    if (rc == RDMAD_E_HANDLE) {
         undone(u, NULL); /* its client has ended it already */
+    } else if (rc) {
+        session_close(s, &err);
+        later_free(later);
+        free(u);
+    }
 }
