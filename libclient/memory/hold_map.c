@@ -315,7 +315,7 @@ static void remove_edge(struct detail *d, const struct edge *e) {
     uint64_t bit = UINT64_C(1) << e->granule;
     uint32_t i = 0;
 
-    while (!same_edge(&d->edge[i], e))
+    while (i < d->edges && !same_edge(&d->edge[i], e))
         i++;
     assert(i < d->edges);
     if (--d->edge[i].count)

@@ -190,7 +190,7 @@ struct cm_offer *cm_offer_new(struct cm *cm, struct vpeer *p, struct error *err)
         return NULL;
     }
     o->peer = p;
-    o->number = ++v->next_number;
+    o->number = target_number_new();
     o->expires_ns = clock_after(v->now_ns, v->env->settings->token_ttl_ns);
     p->holds++;
     p->offers++;

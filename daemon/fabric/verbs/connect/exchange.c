@@ -80,7 +80,7 @@ static int target_connect(struct target *t, const struct endpoint *other, struct
             return rc;
     }
     t->other = *other;
-    t->number = ++t->peer->verbs->next_number;
+    t->number = target_number_new();
     return 0;
 }
 

@@ -73,7 +73,6 @@ struct verbs {
     struct list changed; /* links with something to tell */
     uint8_t *staging;    /* of what travels inline, while it is posted */
     uint64_t now_ns, next_timer_ns;
-    uint64_t next_number;
     unsigned progress;
     bool slept; /* armed since the last poll */
     unsigned turns;

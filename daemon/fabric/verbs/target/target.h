@@ -84,6 +84,7 @@ void vpeer_cut(struct vpeer *p);
 
 /* ---- targets -------------------------------------------------------------------------------- */
 
+uint64_t target_number_new(void); /* never 0 */
 struct target *target_by_number(const struct vpeer *p, uint64_t number);
 /* What a peer's QPs may do by themselves: keys decide of what memory. */
 unsigned target_access(const struct device *d);
