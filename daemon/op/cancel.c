@@ -31,6 +31,7 @@ static void cancel_in(struct worker *w, struct list *ops, const struct op_pool *
 }
 
 void ops_cancel_pool(struct op_session *s, struct op_pool *pool, int status) {
+    pool->ending = true;
     list_splice(&pool->doomed, &pool->waits);
     if (!pool->inflight)
         return;

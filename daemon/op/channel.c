@@ -250,7 +250,7 @@ static bool can_say(const struct op_channel *ch) {
 }
 
 static void end_ops(struct op_channel *ch) {
-    if (ch->over || (ch->reason && !ch->linger))
+    if (ch->over || channel_stopped(ch))
         sends_end(ch);
     if (ch->over || ch->reason)
         receives_end(ch, channel_end_code(ch));

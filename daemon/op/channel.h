@@ -241,6 +241,10 @@ void channel_over(struct op_channel *ch, int code, const char *why);
 static inline int channel_end_code(const struct op_channel *ch) {
     return ch->over && (ch->over_first || ch->linger) ? ch->over : ch->reason;
 }
+/* This end ends, and what was not sent is not sent any more. */
+static inline bool channel_stopped(const struct op_channel *ch) {
+    return ch->reason && !ch->linger;
+}
 void channel_fin(struct op_channel *ch, const struct channel_message *m); /* the other end's */
 void channel_deliver(struct op_channel *ch, const struct channel_message *m);
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result);
@@ -269,6 +273,7 @@ void sends_rekey(struct op_channel *ch);  /* the other end began anew: via may b
 void sends_resync(struct op_channel *ch); /* a post was lost, though its link was not */
 
 void send_describe(const struct op_send *s, struct channel_message *m);
+struct op_send *send_first(struct op_channel *ch); /* that is to be sent next; or NULL */
 void send_left(struct op_send *s); /* the fabric has all of it: from waiting to sent */
 
 /* weak.c: kinds without acknowledgements. */
@@ -290,6 +295,7 @@ void weak_fin(const struct op_channel *ch, struct channel_message *m);
 int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq);
 void recv_cancel(struct op_channel *ch, struct op *op, int status);
+struct op *recv_first(struct op_channel *ch);           /* that takes the next message; or NULL */
 void recv_unpost(struct op_channel *ch, struct op *op); /* takes it out of those posted */
 /* It has its message, as described by length, small, imm and flags. */
 void recv_done(struct op_channel *ch, struct op *op, const struct op_arrival *as);

@@ -11,7 +11,9 @@
  * that at once, and TURN_ENDS are passed, each goes on with the last few: the more there are, the
  * longer a turn, but nobody's end waits for the others'.
  *
- * Nothing new begins on a ring that is ending, so what is doomed is all there is.
+ * Nothing new begins on a ring that is ending, so what is doomed is all there is. Nor does what is
+ * doomed go on sending or receiving (op_ending): whoever looks from outside sees all of it end at
+ * once.
  */
 #include "daemon/op/worker.h"
 

@@ -160,6 +160,7 @@ struct op_pool {
     uint32_t inflight;
     struct list waits;  /* of struct op, by holds_node: RECVs, */
     struct list doomed; /* and of those, ends.c's */
+    bool ending;        /* is being dropped */
 };
 
 struct op_lease {
@@ -280,6 +281,12 @@ struct op {
     struct op_part first; /* most ops are of one part; further ones come from worker->parts. Last,
                              because it is not cleared with the rest */
 };
+
+/* Of a ring's: the ring or the pool is being dropped. It may still be there for some turns
+ * (ends.c), but neither sends nor receives any more. */
+static inline bool op_ending(const struct op *op) {
+    return op->ring->ending || (op->pool && op->pool->ending);
+}
 
 /* ---- start and end of any op (submit.c, complete.c) ------------------------------------------ */
 

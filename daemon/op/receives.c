@@ -45,6 +45,18 @@ static void repost(struct op_channel *ch, struct op *op) {
     count_posted(ch, 1);
 }
 
+/* None, while what is first is about to end: it takes no message, and none overtakes it. */
+struct op *recv_first(struct op_channel *ch) {
+    struct list *pos = ch->reason ? NULL : list_first(&ch->recvs);
+    struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
+    return op && !op_ending(op) ? op : NULL;
+}
+
+/* How many more messages the other end may send. */
+static uint64_t credit(struct op_channel *ch) {
+    return recv_first(ch) ? ch->posted : 0;
+}
+
 void recv_unpost(struct op_channel *ch, struct op *op) {
     if (op == ch->assembling)
         weak_torn(ch);
@@ -132,6 +144,10 @@ static void complete_in_order(struct op_channel *ch) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         if (!a->done || a->seq >= ch->rollback)
             return;
+        if (a->op && op_ending(a->op)) { /* nobody would hear of it */
+            recv_cancel(ch, a->op, RDMAD_E_CANCELED);
+            return;
+        }
         if (a->op)
             deliver(ch, a->op, a);
         else
@@ -146,7 +162,7 @@ static void complete_in_order(struct op_channel *ch) {
 static void refuse(struct op_channel *ch) {
     ch->refusing = true;
     ch->mine.refusals++;
-    ch->mine.limit = ch->told = ch->mine.expect + ch->posted;
+    ch->mine.limit = ch->told = ch->mine.expect + credit(ch);
     ch->tell = true;
 }
 
@@ -238,11 +254,11 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
         return "it sends more than there are receives for";
     if (m->seq - mine->next >= CHANNEL_WINDOW) /* they are walked */
         return "it has more messages on their way than there may be";
-    if (ch->reason || list_empty(&ch->recvs)) { /* those that are left are about to end */
+    const struct op *op = recv_first(ch);
+    if (!op) {
         refuse(ch);
         return NULL;
     }
-    const struct op *op = list_entry(list_first(&ch->recvs), struct op, node);
     const struct op_arrival as = {.channel = ch,
                                   .seq = m->seq,
                                   .length = m->length,
@@ -346,7 +362,7 @@ static void roll_back(struct op_channel *ch) {
 /* It rides on whatever is told; by itself only when the sender is about to run out. */
 static void raise_limit(struct op_channel *ch) {
     struct channel_state *mine = &ch->mine;
-    uint64_t limit = mine->expect + ch->posted;
+    uint64_t limit = mine->expect + credit(ch);
     if (limit > mine->limit)
         mine->limit = limit;
     if (mine->limit > ch->told && ch->told <= mine->expect + ch->posted / 2)

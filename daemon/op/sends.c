@@ -301,6 +301,14 @@ void send_left(struct op_send *s) {
     list_append(&s->channel->sent, &s->node);
 }
 
+/* Those before it may be ending, but not gone yet: none overtakes them, for the other end would
+ * take it for the next. So it sees what it would if they all went at once. */
+struct op_send *send_first(struct op_channel *ch) {
+    struct list *pos = channel_stopped(ch) ? NULL : list_first(&ch->waiting);
+    struct op_send *s = pos ? list_entry(pos, struct op_send, node) : NULL;
+    return s && !op_ending(s->op) ? s : NULL;
+}
+
 /* The first of those that wait. AGAIN: it has to go on waiting. */
 static int send_one(struct op_channel *ch, struct op_send *s) {
     struct channel_message m;
@@ -333,7 +341,7 @@ static void open_ahead(struct op_channel *ch) {
     unsigned n = 0;
     list_for_each_safe (pos, &ch->waiting) {
         struct op_send *s = list_entry(pos, struct op_send, node);
-        if (n++ == AHEAD || seq++ >= ch->limit)
+        if (n++ == AHEAD || seq++ >= ch->limit || op_ending(s->op))
             return;
         if (s->op->length <= channel_small_max(ch) || s->cancel)
             continue;
@@ -374,10 +382,10 @@ static bool may_send(const struct op_channel *ch) {
 unsigned sends_run(struct op_channel *ch, bool *again) {
     unsigned count = ch->news ? say_more(ch, again) : 0;
     uint64_t bytes = 0;
-    if (ch->remote && ch->synced)
+    if (ch->remote && ch->synced && !channel_stopped(ch))
         open_ahead(ch);
-    for (unsigned n = 0; may_send(ch) && !list_empty(&ch->waiting); n++) {
-        struct op_send *s = list_entry(list_first(&ch->waiting), struct op_send, node);
+    struct op_send *s;
+    for (unsigned n = 0; may_send(ch) && (s = send_first(ch)); n++) {
         if (n == BUDGET || bytes > BUDGET_BYTES) {
             channel_touch(ch);
             break;

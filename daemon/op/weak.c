@@ -55,8 +55,7 @@ static int send_piece(struct op_channel *ch, struct op_send *s) {
 
 unsigned weak_run(struct op_channel *ch, bool *again) {
     unsigned count = 0;
-    for (struct list *pos; (pos = list_first(&ch->waiting));) {
-        struct op_send *s = list_entry(pos, struct op_send, node);
+    for (struct op_send *s; (s = send_first(ch));) {
         if (s->post.posted)
             break; /* its completion lets it go on */
         if (count == BUDGET) {
@@ -149,11 +148,6 @@ static bool admit(struct op_channel *ch, uint64_t seq) {
     return true;
 }
 
-static struct op *first_receive(struct op_channel *ch) {
-    struct list *pos = ch->reason ? NULL : list_first(&ch->recvs); /* else about to end */
-    return pos ? list_entry(pos, struct op, node) : NULL;
-}
-
 static void take_it(struct op_channel *ch, struct op *op, const struct op_arrival *as) {
     recv_unpost(ch, op);
     recv_done(ch, op, as);
@@ -178,7 +172,7 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
 
 void weak_receive(struct op_channel *ch, const struct channel_message *m) {
     const uint64_t at = m->state.heard, whole = m->state.limit;
-    struct op *op = first_receive(ch);
+    struct op *op = recv_first(ch);
     if (ch->assembling && (m->seq != ch->assembling_seq || at != ch->assembled)) {
         weak_torn(ch);
     }

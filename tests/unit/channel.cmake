@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-foreach(area cancel hostile landing link local loss model order weak)
+foreach(area cancel ends hostile landing link local loss model order weak)
   rdmad_test(unit_channel_${area} unit/test_channel_${area}.c unit/channel_rig.c unit/op_rig.c
     LINK rdmad_op rdmad_test_support LABELS unit)
 endforeach()
