@@ -68,11 +68,16 @@ void call_fail(struct call *c, int code, const char *why) {
     call_finish(c);
 }
 
-/* Behind those that wait already: what c frees, they may still look at. */
+/* Behind those of its session that wait already: what c frees they may still look at, as the drop
+ * of a ring does if that of the session follows. Those of others have nothing to do with it. */
 void call_wait(struct call *c, bool (*settled)(struct call *c)) {
     c->settled = settled;
+    if (!c->session->op.calls && settled(c)) {
+        call_finish(c);
+        return;
+    }
+    c->session->op.calls++;
     list_append(&c->worker->waiting, &c->node);
-    calls_settle(c->worker);
 }
 
 void calls_settle(struct worker *w) {
@@ -81,6 +86,7 @@ void calls_settle(struct worker *w) {
         if (!c->settled(c))
             continue;
         list_remove(&c->node);
+        c->session->op.calls--;
         call_finish(c);
     }
 }

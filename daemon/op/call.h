@@ -101,6 +101,7 @@ void plane_dismantle(struct plane *p);
 
 void call_finish(struct call *c);                          /* with success */
 void call_fail(struct call *c, int code, const char *why); /* or not */
+/* Finishes when settled says so: at once, or at the end of a turn. The call has a session. */
 void call_wait(struct call *c, bool (*settled)(struct call *c));
 void calls_settle(struct worker *w); /* those that wait, oldest first: is it over? */
 

@@ -107,6 +107,7 @@ struct op_session {
     uint32_t inflight;     /* ops of all of them */
     uint32_t charged;      /* those of them that count for max_session_ops */
     uint32_t waits;        /* RECVs and NOTIFIEDs */
+    uint32_t calls;        /* that wait; call.c */
     /* How many of either it may have as it stands; account.c. */
     uint32_t waits_may, ops_may, ops_free;
     struct op_account *uid, *all;

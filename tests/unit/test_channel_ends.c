@@ -175,3 +175,37 @@ Test(channel_ends, a_sender_is_not_asked_for_messages_by_a_channel_that_goes) {
     cr_assert_leq(refusals, 1, "it is refused %u times", refusals);
     done();
 }
+
+/* ---- calls that wait for ends ---- */
+
+static unsigned looks, answers;
+static bool all_over;
+
+static bool look(struct call *call) {
+    (void)call;
+    looks++;
+    return all_over;
+}
+
+static void answered(void *arg, const struct error *result) {
+    (void)arg;
+    (void)result;
+    answers++;
+}
+
+Test(channel_ends, a_call_that_waits_does_not_look_at_all_others) {
+    struct plane_session *sessions[2] = {c.end[A].client.session, c.end[B].client.session};
+    rig_ring_up(&c.end[A].client, &many, 64, 64);
+    for (unsigned n = 0; n < MANY; n++) {
+        struct plane_session *s = sessions[n % 2];
+        struct call *call = call_new(s->plane, s->worker, NULL, answered, NULL);
+        call->session = s;
+        call_wait(call, look);
+    }
+    cr_assert_leq(looks, MANY, "%u looks at %u calls", looks, MANY);
+    all_over = true;
+    rig_settle(&rig);
+    cr_assert_eq(answers, MANY);
+    cr_assert_eq(sessions[0]->op.calls + sessions[1]->op.calls, 0);
+    done();
+}
