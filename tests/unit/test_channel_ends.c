@@ -106,6 +106,42 @@ Test(channel_ends, of_the_sends_of_a_ring_that_goes_the_other_end_has_a_prefix) 
     done();
 }
 
+static void setup_weak(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    settings.max_session_ops = 2 * MANY;
+    rig_up(&rig, &settings, 5);
+    sim_script()->services = 1u << RDMAD_CHANNEL_UNACKED;
+    chan_weak_up(&rig, &c, POOL, RDMAD_CHANNEL_UNACKED);
+    rig_run_until(&rig, sim_now() + 100000);
+}
+
+TestSuite(channel_ends_weak, .init = setup_weak, .timeout = 60);
+
+/* What is not acknowledged is not sent either, once its session goes. */
+Test(channel_ends_weak, none_leaves_after_one_was_canceled) {
+    struct rig_answer dropped = {0};
+    rig_ring_up(&c.end[A].client, &many, 1024, 2048);
+    put(&many, RDMAD_OP_SEND, MANY);
+    sim_script()->max_inflight = 0;
+    unsigned turns = 0;
+    while (chan_of(&c, A)->waits < MANY) {
+        turn();
+        cr_assert_lt(turns++, 1000u, "%u wait", chan_of(&c, A)->waits);
+    }
+    plane_session_drop(c.end[A].client.session, rig_done, &dropped);
+    turn();
+    uint64_t sent = chan_of(&c, A)->next_seq;
+    sim_script()->max_inflight = MANY; /* there is room for those that are left */
+    turn();
+    cr_assert_eq(chan_of(&c, A)->next_seq, sent, "%lu more are sent",
+                 (unsigned long)(chan_of(&c, A)->next_seq - sent));
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    c.end[A].client.session = NULL;
+    rig_client_free(&c.end[A].client);
+    done();
+}
+
 /* ---- RECVs ---- */
 
 static void queue_receives(void) {
