@@ -49,7 +49,7 @@ static void resize(struct tags *t, uint32_t buckets) {
     int64_t more = (int64_t)(buckets * sizeof(struct list)) - bytes_of(t);
     if (more > 0 && !t->charge(t->payer, more))
         return;
-    struct list all, *bucket = malloc(buckets * sizeof(*bucket));
+    struct list all, *bucket = reallocarray(NULL, buckets, sizeof(*bucket));
     if (!bucket) {
         if (more > 0)
             t->charge(t->payer, -more);

@@ -388,12 +388,13 @@ void cm_call_event(struct cm_call *call, const struct cm_event *e) {
         rc = request(call, &why);
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
-        rc = answered(call, e, &why);
+        if (call->link)
+            rc = answered(call, e, &why);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
         if (call->target)
             call->state = CALL_UP;
-        else if (call->state != CALL_UP) /* iWARP has no other answer */
+        else if (call->link && call->state != CALL_UP) /* iWARP has no other answer */
             rc = answered(call, e, &why);
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
