@@ -65,9 +65,10 @@ static void turn_until_quiet(unsigned ours) {
 
 /* It holds the three standard descriptors and its end of the pair; readdir shows . and .., too. */
 static void expect_porter_at_rest(void) {
-    for (int i = 0; i < 5000 && fds_of(porter_pid(porter)) != 6; i++)
+    unsigned held = 0;
+    for (int i = 0; i < 5000 && (held = fds_of(porter_pid(porter))) != 6; i++)
         usleep(1000);
-    cr_expect_eq(fds_of(porter_pid(porter)), 6);
+    cr_expect_eq(held, 6);
 }
 
 /* A stranger who left something unread and went. Returns the guest, to part with. */
