@@ -5,7 +5,8 @@ circles.py --order FOLDER...: the files of a folder in the order in which they c
 circles.py --self-test: plants circles in small trees and requires that each shows.
 
 Within a folder, X.c and X.h are one file. A file stands above another of its folder when it includes
-it, or mentions a function or an object that the other alone defines. Files that stand above one
+it, or mentions a function or an object that the other alone defines. A folder whose own folders are
+its storeys (STOREYS) is one with them. Files that stand above one
 another in a loop are a circle: none of them can be read first. Folders that still have circles are
 rows of NOT_YET, with how many files are in them. A folder that is better or worse than its row fails,
 so a row goes with its circles.
@@ -22,13 +23,14 @@ import sys
 import tempfile
 
 ROOTS = ("common", "daemon", "libclient")
+STOREYS = ("daemon/fabric/verbs", "daemon/op", "libclient")
 
 # folder: (files in circles, why)
 NOT_YET = {
     "daemon/config": (2, "the schema's table names its checks, and they look up its rows"),
     "daemon/ctl": (2, "ctl calls its connections' calls, and they answer by it"),
     "daemon/fabric/local": (2, "copy is told of by the instance that it is a part of"),
-    "daemon/op": (30, "the engine knows of notifications and channels"),
+    "daemon/op": (29, "the engine knows of notifications and channels"),
     "daemon/peer": (23, "the connection holds the bottom and the dispatch"),
     "daemon/porter": (7, "internal.h declares for all"),
 }
@@ -152,13 +154,21 @@ def closing(tokens, at):
     return len(tokens) - 1
 
 
+def files_of(folder, tree):
+    for place, _, names in sorted(os.walk(os.path.join(tree, folder))):
+        within = os.path.relpath(place, os.path.join(tree, folder))
+        if within == "." or folder in STOREYS:
+            for name in sorted(names):
+                if name.endswith((".c", ".h")):
+                    yield os.path.normpath(os.path.join(within, name))
+
+
 def edges_of(folder, tree):
     """{file: {file below: [what ties it]}}, files without their suffix."""
     sources = {}
-    for name in sorted(os.listdir(os.path.join(tree, folder))):
-        if name.endswith((".c", ".h")):
-            with open(os.path.join(tree, folder, name), encoding="utf-8") as file:
-                sources[name] = Source(name, file.read())
+    for name in files_of(folder, tree):
+        with open(os.path.join(tree, folder, name), encoding="utf-8") as file:
+            sources[name] = Source(name, file.read())
     rooms = {name: name[:-2] for name in sources}
     home = {}
     for name, source in sources.items():
@@ -167,8 +177,9 @@ def edges_of(folder, tree):
     edges = {room: {} for room in rooms.values()}
     for name, source in sources.items():
         for path in source.includes:
-            place, base = os.path.split(path)
-            if base in rooms and place in ("", folder):
+            beside = os.path.join(os.path.dirname(name), path)
+            base = beside if beside in rooms else path.removeprefix(folder + "/")
+            if base in rooms:
                 edges[rooms[name]].setdefault(rooms[base], []).append(f"#include {base}")
         for word in sorted(source.mentioned - source.own):
             if len(home.get(word, ())) == 1:
@@ -206,8 +217,10 @@ def circles_of(edges):
 def folders(tree):
     for root in ROOTS:
         for place, _, files in sorted(os.walk(os.path.join(tree, root))):
-            if any(name.endswith(".c") for name in files):
-                yield os.path.relpath(place, tree)
+            folder = os.path.relpath(place, tree)
+            inside = folder.startswith(tuple(f"{storeys}/" for storeys in STOREYS))
+            if folder in STOREYS or not inside and any(name.endswith(".c") for name in files):
+                yield folder
 
 
 def show(folder, circle, edges):

@@ -45,7 +45,12 @@ daemon/fabric/verbs/target    common/ daemon/base/ daemon/fabric/fabric.h daemon
 daemon/fabric/verbs/window    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/host/ daemon/fabric/verbs/instance/ daemon/fabric/verbs/target/
 daemon/fabric/verbs/connect   common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/instance/ daemon/fabric/verbs/link/ daemon/fabric/verbs/target/
 daemon/plane            common/ daemon/base/ daemon/fabric/fabric.h
-daemon/op               common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h
+daemon/op/tool          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
+daemon/op/engine        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
+daemon/op/notify        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
+daemon/op/channel       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
+daemon/op/seam          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
+daemon/op/turn          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
 daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
 daemon/peer             common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/
 daemon/serve            common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
@@ -157,7 +162,7 @@ daemon/porter/x.c <event2/event.h>
 daemon/ipc/x.c "daemon/state/session.h"
 daemon/ipc/x.c "daemon/porter/internal.h"
 daemon/fabric/tcp/x.c "daemon/state/lease.h"
-daemon/fabric/tcp/x.c "daemon/op/op.h"
+daemon/fabric/tcp/x.c "daemon/op/engine/op.h"
 daemon/fabric/tcp/x.c "daemon/ipc/ring.h"
 daemon/fabric/tcp/x.c "daemon/plane/plane.h"
 daemon/fabric/tcp/x.c "daemon/fabric/local/local.h"
@@ -174,23 +179,23 @@ daemon/fabric/verbs/link/x.c "daemon/fabric/verbs/connect/cm_way.h"
 daemon/fabric/verbs/target/x.c "daemon/fabric/verbs/window/window.h"
 daemon/fabric/verbs/window/x.c "daemon/fabric/verbs/connect/ways.h"
 daemon/fabric/verbs/connect/x.c "daemon/fabric/verbs/window/windows.h"
-daemon/fabric/verbs/x.c "daemon/op/op.h"
+daemon/fabric/verbs/x.c "daemon/op/engine/op.h"
 daemon/plane/x.h "daemon/state/state.h"
-daemon/op/x.c "daemon/state/lease.h"
-daemon/op/x.c "daemon/peer/peer.h"
-daemon/op/x.c "daemon/fabric/tcp/frame.h"
-daemon/op/x.c "../state/lease.h"
-daemon/op/x.c <event2/event.h>
-daemon/state/x.c "daemon/op/op.h"
+daemon/op/engine/x.c "daemon/state/lease.h"
+daemon/op/engine/x.c "daemon/peer/peer.h"
+daemon/op/engine/x.c "daemon/fabric/tcp/frame.h"
+daemon/op/engine/x.c "../state/lease.h"
+daemon/op/engine/x.c <event2/event.h>
+daemon/state/x.c "daemon/op/engine/op.h"
 daemon/state/x.c "daemon/peer/peer.h"
 daemon/state/x.c "daemon/serve/serve.h"
 daemon/state/lease_x.c <event2/event.h>
 daemon/state/handle_x.c <event2/event.h>
 daemon/state/quota.c <event2/event.h>
 daemon/peer/x.c "daemon/serve/serve.h"
-daemon/peer/x.c "daemon/op/op.h"
+daemon/peer/x.c "daemon/op/engine/op.h"
 daemon/peer/x.c <rdma/rdma_cma.h>
-daemon/serve/x.c "daemon/op/op.h"
+daemon/serve/x.c "daemon/op/engine/op.h"
 daemon/serve/x.c "daemon/ctl/ctl.h"
 daemon/ctl/x.c "daemon/fabric/tcp/conn.h"
 CASES

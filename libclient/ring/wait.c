@@ -25,7 +25,7 @@
 #include <sched.h>
 
 #define SPIN_FLOOR_NS 2000u
-#define YIELD_EVERY_NS 1000u /* as daemon/op/spin.c, and for the same reason */
+#define YIELD_EVERY_NS 1000u /* as daemon/op/tool/spin.c, and for the same reason */
 #define PAUSES_PER_CLOCK 16u
 #define FULL_SPIN_EVERY 16u
 

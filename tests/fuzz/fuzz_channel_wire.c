@@ -8,8 +8,8 @@
 #include "common/ringword.h"
 #include "daemon/base/guard.h"
 #include "daemon/base/log.h"
-#include "daemon/op/call.h"
-#include "daemon/op/channel.h"
+#include "daemon/op/channel/channel.h"
+#include "daemon/op/seam/call.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -9,7 +9,7 @@
 #ifndef RDMAD_TESTS_OP_RIG_H
 #define RDMAD_TESTS_OP_RIG_H
 
-#include "daemon/op/call.h"
+#include "daemon/op/seam/call.h"
 #include "tests/support/sim.h"
 
 #define RIG_PEER 77u /* who HERE is to THERE */

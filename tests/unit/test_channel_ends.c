@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Many SENDs or RECVs end, a bounded number a turn: meanwhile none of them sends or receives. */
-#include "daemon/op/call.h"
+#include "daemon/op/seam/call.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table by numbers finds what is in it, and nothing else, at any size. */
-#include "daemon/op/ids.h"
+#include "daemon/op/tool/ids.h"
 #include <criterion/criterion.h>
 #include <rdmad/abi.h>
 

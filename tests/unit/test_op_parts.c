@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The small pieces of op/: deadlines, spin, slab. */
 #include "daemon/base/clock.h"
-#include "daemon/op/deadlines.h"
-#include "daemon/op/slab.h"
-#include "daemon/op/spin.h"
-#include "daemon/op/tags.h"
+#include "daemon/op/tool/deadlines.h"
+#include "daemon/op/tool/slab.h"
+#include "daemon/op/tool/spin.h"
+#include "daemon/op/tool/tags.h"
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * landing.c - messages that the fabric receives straight into the posted receive.
+ *
+ * The head of such a DATA comes first, and is judged like any message: it takes the receive that is
+ * next. From then on the fabric writes there what comes (channel_landing says where), and says when
+ * that was all (channel_landed): the message is whole, and completes in its turn.
+ *
+ * It is let go of at once when the receive is cancelled or its message refused: from then on the
+ * fabric throws away what comes. A connection that breaks before the end, or a sender that took the
+ * message back in the middle, leaves it as if it had not come: the receive is posted again, and so
+ * is the message, by the sender, when both ends have synchronised. A receive whose memory vanished
+ * fails, and its message waits for the next.
+ */
+#include "daemon/op/channel/channel.h"
+
+struct fabric_landing *landing_start(struct op_arrival *a) {
+    a->landing_at = (struct fabric_landing){.base = a->op->local};
+    a->landing = true;
+    return &a->landing_at;
+}
+
+static void landing_end(struct op_arrival *a, int status) {
+    a->landing = false;
+    a->ended = true;
+    a->read_status = status;
+}
+
+void landing_stop(struct op_arrival *a, int status) {
+    if (!a->landing)
+        return;
+    a->channel->seat->ops->abandon(&a->landing_at);
+    landing_end(a, status);
+}
+
+/* The other end would not hear of it otherwise before the connection is known to be broken. */
+void landings_void(struct op_channel *ch) {
+    list_for_each (pos, &ch->arrivals)
+        landing_stop(list_entry(pos, struct op_arrival, node), RDMAD_E_PEER_LOST);
+}
+
+void channel_landed(struct fabric_landing *landing, int status) {
+    struct op_arrival *a = container_of(landing, struct op_arrival, landing_at);
+    if (status == RDMAD_E_FAULT && !a->cancel)
+        a->cancel = status;
+    landing_end(a, status ? RDMAD_E_PEER_LOST : RDMAD_OK);
+    channel_touch(a->channel);
+}

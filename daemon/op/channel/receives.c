@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * receives.c - the RECVs of a channel: posted, matched with messages, complete.
+ *
+ * The happy path: recv_take posts it; the message with the number that is expected takes the first
+ * that is posted, and its bytes go straight there: copied now (small), as they come (landing.c) or
+ * READ (large); it completes
+ * when all before it have. A small one behind none is over before receive_message returns.
+ *
+ * Not so happy: no receive is posted (it was taken back after its credit was told): the message is
+ * refused, which sends the sender back to it. The receive is too small: both ends are told, and the
+ * next message takes the next receive. A RECV is cancelled when its message has come, but is not
+ * over: everything from that message on is refused, and comes again. The message is withdrawn while
+ * it is being READ: its receive goes back to the front of those posted.
+ *
+ * READs and landings are never cancelled, and no op but the one in question ends, inside op_cancel:
+ * whoever called it may be walking a list of ops. That is left to the channel's turn
+ * (receives_run).
+ */
+#include "daemon/base/guard.h"
+#include "daemon/op/channel/channel.h"
+
+static void count_posted(struct op_channel *ch, int by) {
+    ch->posted = (uint32_t)((int)ch->posted + by);
+    __atomic_store_n(&ch->stats->receives_posted, ch->posted, __ATOMIC_RELAXED);
+}
+
+int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
+              const struct op_request *rq) {
+    struct op *op = op_new(ch->worker, r, sqe, rq);
+    op->channel = ch;
+    op->channel_data = NULL;
+    ch->ops++;
+    list_append(&ch->recvs, &op->node);
+    count_posted(ch, 1);
+    channel_touch(ch);
+    return 0;
+}
+
+/* Back to where it will be the next to be taken. Some bytes of a message may be in it. */
+static void repost(struct op_channel *ch, struct op *op) {
+    op->channel_data = NULL;
+    op->some_partial = true;
+    list_append(ch->recvs.next, &op->node);
+    count_posted(ch, 1);
+}
+
+/* None, while what is first is about to end: it takes no message, and none overtakes it. */
+struct op *recv_first(struct op_channel *ch) {
+    struct list *pos = ch->reason ? NULL : list_first(&ch->recvs);
+    struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
+    return op && !op_ending(op) ? op : NULL;
+}
+
+/* How many more messages the other end may send. */
+static uint64_t credit(struct op_channel *ch) {
+    return recv_first(ch) ? ch->posted : 0;
+}
+
+void recv_unpost(struct op_channel *ch, struct op *op) {
+    if (op == ch->assembling)
+        weak_torn(ch);
+    list_remove(&op->node);
+    count_posted(ch, -1);
+}
+
+static uint8_t when_empty(const struct op *op) {
+    return op->some_partial ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
+}
+
+static void recv_end(struct op_channel *ch, struct op *op, int status, uint8_t outcome) {
+    channel_op_end(ch, op, &(struct op_result){.status = status, .outcome = outcome});
+}
+
+void recv_cancel(struct op_channel *ch, struct op *op, int status) {
+    struct op_arrival *a = op->channel_data;
+    if (!a) {
+        recv_unpost(ch, op);
+        recv_end(ch, op, status, when_empty(op));
+        return;
+    }
+    if (!a->cancel)
+        a->cancel = status;
+    if (a->seq < ch->rollback)
+        ch->rollback = a->seq;
+    channel_touch(ch);
+}
+
+/* ---- over, in order ---------------------------------------------------------------------- */
+
+static bool may_advance(const struct op_channel *ch) {
+    return !((ch->mine.small | ch->mine.gone) >> (CHANNEL_KEEPS_UP - 1));
+}
+
+static void advance(struct op_channel *ch, bool small, bool gone) {
+    struct channel_state *mine = &ch->mine;
+    mine->next++;
+    mine->small = mine->small << 1 | small;
+    mine->gone = mine->gone << 1 | gone;
+    ch->tell |= small || gone;
+    if (ch->acks++ == 0)
+        ch->ack_ns = ch->worker->now_ns;
+}
+
+/* What the other end knows need not be kept. */
+void receives_heard(struct op_channel *ch, uint64_t next) {
+    uint64_t unheard = ch->mine.next - next;
+    uint64_t mask = unheard < CHANNEL_KEEPS_UP ? (UINT64_C(1) << unheard) - 1 : ~UINT64_C(0);
+    ch->heard = next;
+    ch->mine.small &= mask;
+    ch->mine.gone &= mask;
+}
+
+void recv_done(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
+    struct op_result result = {.status = a->small ? RDMAD_E_TOO_SMALL : RDMAD_OK,
+                               .outcome = a->small ? when_empty(op) : RDMAD_DONE,
+                               .bytes = a->length};
+    if (a->flags & CHANNEL_FLAG_IMM) {
+        result.flags |= RDMAD_CQE_IMM;
+        result.info = a->imm;
+    }
+    if (a->flags & CHANNEL_FLAG_LEASE)
+        result.flags |= RDMAD_CQE_LEASE;
+    if (!a->small) {
+        counter_add(&ch->stats->messages_received, 1);
+        counter_add(&ch->stats->bytes_received, a->length);
+    }
+    channel_op_end(ch, op, &result);
+}
+
+/* The message and its receive are over. */
+static void deliver(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
+    advance(ch, a->small, false);
+    recv_done(ch, op, a);
+}
+
+static void arrival_free(struct op_arrival *a) {
+    list_remove(&a->node);
+    slab_put(&a->channel->worker->channels->arrivals, a);
+}
+
+static void complete_in_order(struct op_channel *ch) {
+    for (struct list *pos; (pos = list_first(&ch->arrivals)) && may_advance(ch);) {
+        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
+        if (!a->done || a->seq >= ch->rollback)
+            return;
+        if (a->op && op_ending(a->op)) { /* nobody would hear of it */
+            recv_cancel(ch, a->op, RDMAD_E_CANCELED);
+            return;
+        }
+        if (a->op)
+            deliver(ch, a->op, a);
+        else
+            advance(ch, false, true);
+        arrival_free(a);
+    }
+}
+
+/* ---- coming in --------------------------------------------------------------------------- */
+
+/* From now on nothing but number expect. */
+static void refuse(struct op_channel *ch) {
+    ch->refusing = true;
+    ch->mine.refusals++;
+    ch->mine.limit = ch->told = ch->mine.expect + credit(ch);
+    ch->tell = true;
+}
+
+/* Its bytes, into the receive. The memory of either client may have vanished: the address. */
+static const void *copy_in(struct op_channel *ch, const struct op *op,
+                           const struct channel_message *m) {
+    const void *fault = m->length ? guard_copy(op->local, m->payload, m->length) : NULL;
+    if (fault)
+        ch->worker->local.env.memory_fault(ch->worker, fault);
+    return fault;
+}
+
+static bool of_receive(const struct op *op, const void *address) {
+    return (uintptr_t)address - (uintptr_t)op->local < op->length;
+}
+
+static void keep(struct op_channel *ch, struct op_arrival *a, const struct op_arrival *as,
+                 struct op *op) {
+    *a = *as;
+    a->op = op;
+    if (op)
+        op->channel_data = a;
+    list_init(&a->node);
+    list_append(&ch->arrivals, &a->node);
+}
+
+/* The receive at the front is for this one. False: it could not be taken. */
+static bool take_small(struct op_channel *ch, const struct op_arrival *as,
+                       const struct channel_message *m) {
+    struct op *op = list_entry(list_first(&ch->recvs), struct op, node);
+    bool over = list_empty(&ch->arrivals) && may_advance(ch);
+    struct op_arrival *a = over ? NULL : slab_get(&ch->worker->channels->arrivals);
+    if (!over && !a)
+        return false;
+    struct op_arrival now = *as;
+    const void *fault = now.small ? NULL : copy_in(ch, op, m);
+    now.done = true;
+    if (fault && !of_receive(op, fault)) {
+        op->some_partial = true;
+        op = NULL; /* the sender's: its message is gone */
+    } else {
+        recv_unpost(ch, op);
+    }
+    if (fault && op) {
+        if (a)
+            slab_put(&ch->worker->channels->arrivals, a);
+        recv_end(ch, op, RDMAD_E_FAULT, RDMAD_FAILED_PARTIAL);
+        return false;
+    }
+    if (!over)
+        keep(ch, a, &now, op);
+    else if (op)
+        deliver(ch, op, &now);
+    else
+        advance(ch, false, true);
+    return true;
+}
+
+static bool take_large(struct op_channel *ch, const struct op_arrival *as,
+                       const struct channel_message *m) {
+    struct op *op = list_entry(list_first(&ch->recvs), struct op, node);
+    struct op_arrival *a = slab_get(&ch->worker->channels->arrivals);
+    if (!a)
+        return false;
+    recv_unpost(ch, op);
+    keep(ch, a, as, op);
+    a->done = a->small;
+    if (m->landing && !a->small)
+        *m->landing = landing_start(a);
+    if (a->small || m->landing || reading_start(a, m))
+        return true;
+    repost(ch, op);
+    arrival_free(a);
+    return false;
+}
+
+const char *receive_message(struct op_channel *ch, const struct channel_message *m) {
+    struct channel_state *mine = &ch->mine;
+    if (m->seq < mine->expect)
+        return "it sends a message again that was taken";
+    if (ch->rollback != CLOCK_NEVER)
+        return NULL; /* about to be refused, with those before it */
+    if (m->seq > mine->expect) {
+        if (!ch->refusing)
+            refuse(ch);
+        return NULL;
+    }
+    if (m->seq >= mine->limit)
+        return "it sends more than there are receives for";
+    if (m->seq - mine->next >= CHANNEL_WINDOW) /* they are walked */
+        return "it has more messages on their way than there may be";
+    const struct op *op = recv_first(ch);
+    if (!op) {
+        refuse(ch);
+        return NULL;
+    }
+    const struct op_arrival as = {.channel = ch,
+                                  .seq = m->seq,
+                                  .length = m->length,
+                                  .imm = m->imm,
+                                  .flags = m->flags,
+                                  .small = m->length > op->length};
+    /* Before it may be over: that tells the state. */
+    mine->expect++;
+    ch->refusing = false;
+    bool whole = m->say == CHANNEL_DATA && !m->landing;
+    if (whole ? take_small(ch, &as, m) : take_large(ch, &as, m))
+        return NULL;
+    mine->expect--;
+    refuse(ch);
+    return NULL;
+}
+
+static struct op_arrival *find(struct op_channel *ch, uint64_t seq) {
+    list_for_each (pos, &ch->arrivals) {
+        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
+        if (a->seq == seq)
+            return a;
+    }
+    return NULL;
+}
+
+/* Of a message that was refused, or is over, neither matters. */
+void receive_key(struct op_channel *ch, const struct channel_message *m) {
+    struct op_arrival *a = find(ch, m->seq);
+    if (a && a->reading && channel_key_good(ch, m))
+        reading_key(a, &m->key);
+}
+
+void receive_withdraw(struct op_channel *ch, const struct channel_message *m) {
+    struct op_arrival *a = find(ch, m->seq);
+    if (a && !a->done)
+        a->withdrawn = true;
+}
+
+/* ---- the channel's turn ------------------------------------------------------------------ */
+
+static void gone(struct op_arrival *a) {
+    repost(a->channel, a->op);
+    a->op = NULL;
+    a->done = true;
+}
+
+/* A READ or a landing that is over: its message is whole, or gone, or is to come again. */
+static void settle_reading(struct op_arrival *a) {
+    struct op_channel *ch = a->channel;
+    reading_close(a);
+    if (a->read_status == RDMAD_OK)
+        a->done = true;
+    else if (a->read_status == RDMAD_E_PEER_LOST && a->seq < ch->rollback)
+        ch->rollback = a->seq;
+    else if (a->seq < ch->rollback)
+        gone(a);
+}
+
+static void tidy(struct op_channel *ch) {
+    list_for_each (pos, &ch->arrivals) {
+        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
+        bool unwanted = a->withdrawn || a->seq >= ch->rollback;
+        if (a->reading && unwanted)
+            reading_stop(a);
+        else if (unwanted)
+            landing_stop(a, RDMAD_E_CANCELED);
+        if (a->ended)
+            settle_reading(a);
+    }
+}
+
+static bool reading_from(struct op_channel *ch, uint64_t seq) {
+    list_for_each (pos, &ch->arrivals) {
+        const struct op_arrival *a = list_entry(pos, struct op_arrival, node);
+        if (a->seq >= seq && (a->reading || a->ended))
+            return true;
+    }
+    return false;
+}
+
+/* Everything from number rollback on is as if it had not come. */
+static void roll_back(struct op_channel *ch) {
+    for (struct list *pos; (pos = ch->arrivals.prev) != &ch->arrivals;) {
+        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
+        struct op *op = a->op;
+        int cancel = a->cancel;
+        if (a->seq < ch->rollback)
+            break;
+        arrival_free(a);
+        if (op && cancel)
+            recv_end(ch, op, cancel, RDMAD_FAILED_PARTIAL);
+        else if (op)
+            repost(ch, op);
+    }
+    ch->mine.expect = ch->rollback;
+    ch->rollback = CLOCK_NEVER;
+    refuse(ch);
+}
+
+/* It rides on whatever is told; by itself only when the sender is about to run out. */
+static void raise_limit(struct op_channel *ch) {
+    struct channel_state *mine = &ch->mine;
+    uint64_t limit = mine->expect + credit(ch);
+    if (limit > mine->limit)
+        mine->limit = limit;
+    if (mine->limit > ch->told && ch->told <= mine->expect + ch->posted / 2)
+        ch->tell = true;
+}
+
+void receives_run(struct op_channel *ch) {
+    if (!list_empty(&ch->arrivals)) {
+        tidy(ch);
+        complete_in_order(ch);
+    }
+    if (ch->rollback != CLOCK_NEVER && !reading_from(ch, ch->rollback))
+        roll_back(ch);
+    raise_limit(ch);
+}
+
+void receives_end(struct op_channel *ch, int status) {
+    for (struct list *pos; (pos = list_first(&ch->recvs)) && channel_may_end(ch);)
+        recv_cancel(ch, list_entry(pos, struct op, node), status);
+    list_for_each (pos, &ch->arrivals) {
+        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
+        if (a->op)
+            recv_cancel(ch, a->op, status);
+        else if (a->seq < ch->rollback)
+            ch->rollback = a->seq;
+    }
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sends.c - the SENDs of a channel: waiting for a receive, on their way, acknowledged.
+ *
+ * The happy path: send_take queues it (waiting); when the receiver's limit allows, sends_run gives
+ * it a number and carries it (sent); a state whose next is beyond ends it (leaving, until neither
+ * the fabric nor a window has its buffer).
+ *
+ * Going back: what the receiver refused, or may not have had before a new link, returns to the
+ * front of waiting and gives up its number.
+ *
+ * A cancelled SEND that waits ends at once. One on its way can only be asked back (a large one), or
+ * its fate be waited for: CHANNEL_SETTLE_NS at most, then the fabric is made to let go of the
+ * buffer, the window is closed, and it ends UNKNOWN; its number stays behind without an op until
+ * the receiver's state passes it. Within one daemon the answer always comes, and is waited for,
+ * because only then the other worker is known to have let go of the buffer.
+ */
+#include "daemon/op/channel/channel.h"
+
+#define BUDGET 64u           /* messages in a turn of the channel */
+#define BUDGET_BYTES 262144u /* and of these in small ones */
+#define AHEAD 8u             /* windows that are opened for messages still waiting */
+#define LIMIT_MAX (UINT64_C(1) << 32)
+
+static void prepend(struct list *head, struct list *node) {
+    list_append(head->next, node);
+}
+
+static void count_waits(struct op_channel *ch, int by) {
+    ch->waits = (uint32_t)((int)ch->waits + by);
+    __atomic_store_n(&ch->stats->sends_waiting, ch->waits, __ATOMIC_RELAXED);
+}
+
+/* ---- start and end ----------------------------------------------------------------------- */
+
+int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
+              const struct op_request *rq) {
+    struct worker *w = ch->worker;
+    struct op_send *s = slab_get(&w->channels->sends);
+    if (!s)
+        return RDMAD_E_NOMEM;
+    *s = (struct op_send){.channel = ch, .where = SEND_WAITING};
+    s->op = op_new(w, r, sqe, rq);
+    s->op->channel = ch;
+    s->op->channel_data = s;
+    s->window.send = s;
+    s->window.worker = w;
+    s->window.seat = ch->seat;
+    ch->ops++;
+    if (ch->synced && ch->next_seq + ch->waits >= ch->limit)
+        counter_add(&ch->stats->stalls, 1);
+    list_append(&ch->waiting, &s->node);
+    count_waits(ch, 1);
+    channel_touch(ch);
+    return 0;
+}
+
+static void send_free(struct op_send *s) {
+    if (s->where == SEND_WAITING)
+        count_waits(s->channel, -1);
+    list_remove(&s->node);
+    slab_put(&s->channel->worker->channels->sends, s);
+}
+
+static void send_end(struct op_send *s, int status, uint8_t outcome) {
+    struct op *op = s->op;
+    struct op_result result = {.status = status, .outcome = outcome};
+    if (outcome == RDMAD_DONE) {
+        result.bytes = op->length;
+        counter_add(&s->channel->stats->messages_sent, 1);
+        counter_add(&s->channel->stats->bytes_sent, op->length);
+    }
+    s->op = NULL;
+    channel_op_end(s->channel, op, &result);
+}
+
+void send_settle(struct op_send *s) {
+    if (!window_drive(s) || s->post.posted || !window_none(s))
+        return;
+    if (s->where == SEND_LEAVING) {
+        send_end(s, s->status, s->outcome);
+        send_free(s);
+    } else if (s->given_up && s->op) {
+        send_end(s, s->cancel, RDMAD_UNKNOWN);
+    }
+}
+
+void send_over(struct op_send *s, int status, uint8_t outcome) {
+    struct op_channel *ch = s->channel;
+    if (s->where == SEND_LEAVING)
+        return;
+    if (s->where == SEND_WAITING)
+        count_waits(ch, -1);
+    s->where = SEND_LEAVING;
+    s->status = status;
+    s->outcome = outcome;
+    s->wants_window = false;
+    list_remove(&s->node);
+    if (!s->op) { /* it was given up, and is not told twice */
+        slab_put(&ch->worker->channels->sends, s);
+        return;
+    }
+    list_append(&ch->leaving, &s->node);
+    send_settle(s);
+}
+
+void send_posted(struct op_send *s, const struct fabric_op *fop) {
+    if (channel_weak(s->channel)) {
+        weak_posted(s, fop);
+        return;
+    }
+    if (fop->status == RDMAD_E_FAULT && !s->cancel)
+        s->cancel = RDMAD_E_FAULT;
+    send_settle(s);
+}
+
+/* ---- what the other end says ------------------------------------------------------------- */
+
+static void acknowledge(struct op_channel *ch, const struct channel_state *st) {
+    for (struct list *pos; (pos = list_first(&ch->sent));) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        if (s->seq >= st->next)
+            return;
+        uint64_t back = st->next - 1 - s->seq;
+        uint64_t bit = back < CHANNEL_KEEPS_UP ? UINT64_C(1) << back : 0;
+        if (st->small & bit)
+            send_over(s, RDMAD_E_TOO_SMALL, RDMAD_FAILED_UNTOUCHED);
+        else if (st->gone & bit)
+            send_over(s, s->cancel ? s->cancel : RDMAD_E_FAULT, RDMAD_FAILED_UNTOUCHED);
+        else
+            send_over(s, RDMAD_OK, RDMAD_DONE);
+    }
+}
+
+/* The receiver takes number expect next, and nothing that was sent before. */
+static void go_back(struct op_channel *ch, uint64_t expect) {
+    for (struct list *pos = ch->sent.prev, *before; pos != &ch->sent; pos = before) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        before = pos->prev;
+        if (s->seq < expect)
+            break;
+        list_remove(pos);
+        s->where = SEND_WAITING;
+        s->withdraw = s->key_due = false;
+        prepend(&ch->waiting, pos);
+        count_waits(ch, 1);
+        if (!s->op)
+            send_free(s);
+        else if (s->cancel)
+            send_over(s, s->cancel, RDMAD_FAILED_UNTOUCHED);
+    }
+    ch->next_seq = expect;
+}
+
+static const char *judge(const struct op_channel *ch, const struct channel_state *st, bool back) {
+    if (st->next < ch->acked || st->expect > ch->next_seq)
+        return "it acknowledges what was never sent, or takes an acknowledgement back";
+    if (!back && (st->expect < ch->peer_expect || st->limit < ch->limit))
+        return "it takes back a receive without a refusal";
+    if (st->limit - st->expect > LIMIT_MAX)
+        return "it has more receives than there can be";
+    if (st->heard > ch->mine.next || st->heard < ch->heard)
+        return "it heard of what was never said";
+    return NULL;
+}
+
+const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
+    bool synced = !ch->synced && st->echo == ch->epoch && ch->open && !ch->fresh;
+    bool back = synced || st->refusals != ch->refusals_seen;
+    const char *wrong = judge(ch, st, back);
+    if (wrong)
+        return wrong;
+    acknowledge(ch, st);
+    if (st->next > ch->acked && (st->small || st->gone))
+        ch->tell = true; /* that we heard of it */
+    ch->acked = st->next;
+    ch->peer_expect = st->expect;
+    ch->limit = st->limit;
+    ch->refusals_seen = st->refusals;
+    receives_heard(ch, st->heard);
+    if (synced) {
+        ch->synced = true;
+        counter_add(&ch->stats->resent, ch->next_seq - st->expect);
+    }
+    if (back)
+        go_back(ch, st->expect);
+    if (synced)
+        sends_rekey(ch);
+    return NULL;
+}
+
+void sends_rekey(struct op_channel *ch) {
+    list_for_each (pos, &ch->sent) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        s->key_due = s->large && s->wants_window;
+        s->withdraw = s->large && s->cancel;
+        window_drive(s);
+    }
+    ch->news = true;
+    list_for_each_safe (pos, &ch->waiting) {
+        window_drive(list_entry(pos, struct op_send, node));
+    }
+}
+
+void sends_resync(struct op_channel *ch) {
+    ch->fresh = true;
+    ch->synced = false;
+}
+
+/* ---- cancellation ------------------------------------------------------------------------ */
+
+static void give_up(struct op_send *s) {
+    struct op_channel *ch = s->channel;
+    s->given_up = true;
+    s->wants_window = false;
+    if (s->post.posted) {
+        seat_wake(ch->seat, ch->worker->now_ns); /* it may have set itself a time meanwhile */
+        ch->seat->ops->cancel(&s->post.part.fop, s->cancel);
+    } else {
+        send_settle(s);
+    }
+}
+
+/* Nobody will say what became of it. */
+static bool no_answer(const struct op_channel *ch) {
+    return ch->over || (ch->remote && (!ch->lane || ch->reason == RDMAD_E_PEER_LOST));
+}
+
+static void settle_later(struct op_send *s) {
+    struct worker *w = s->channel->worker;
+    s->op->deadline_ns = w->now_ns + CHANNEL_SETTLE_NS;
+    op_set_due(w, s->op);
+}
+
+void send_cancel(struct op_channel *ch, struct op *op, int status) {
+    struct op_send *s = op->channel_data;
+    bool again = s->asked;
+    s->asked = true;
+    if (!s->cancel)
+        s->cancel = status;
+    if (channel_weak(ch)) {
+        weak_cancel(s);
+        return;
+    }
+    if (s->where == SEND_WAITING)
+        send_over(s, s->cancel, RDMAD_FAILED_UNTOUCHED);
+    if (s->op != op)
+        return; /* it has ended */
+    if (again && op->deadline_ns > ch->worker->now_ns && !no_answer(ch))
+        return; /* asked for twice: the first goes on */
+    if (ch->remote && (again || no_answer(ch))) {
+        give_up(s);
+        return;
+    }
+    if (ch->remote)
+        settle_later(s);
+    s->withdraw = ch->news = s->where == SEND_SENT;
+    channel_touch(ch);
+}
+
+void sends_end(struct op_channel *ch) {
+    int code = channel_end_code(ch);
+    if (channel_weak(ch)) {
+        weak_end(ch, code);
+        return;
+    }
+    for (struct list *pos; (pos = list_first(&ch->waiting));) {
+        if (!channel_may_end(ch))
+            return;
+        send_over(list_entry(pos, struct op_send, node), code, RDMAD_FAILED_UNTOUCHED);
+    }
+    list_for_each_safe (pos, &ch->sent) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        if (ch->closed) /* by its last state the other end did not take it */
+            send_over(s, s->cancel ? s->cancel : code, RDMAD_FAILED_UNTOUCHED);
+        else if (s->op && !s->given_up && (!s->asked || no_answer(ch)))
+            send_cancel(ch, s->op, code);
+    }
+}
+
+/* ---- on the way -------------------------------------------------------------------------- */
+
+void send_describe(const struct op_send *s, struct channel_message *m) {
+    const struct op *op = s->op;
+    m->seq = s->seq;
+    m->length = op->length;
+    m->key = s->key;
+    m->payload = op->local;
+    if (op->flags & RDMAD_SQE_IMM) {
+        m->flags |= CHANNEL_FLAG_IMM;
+        m->imm = op->imm;
+    }
+    if (op->flags & RDMAD_SQE_LEASE)
+        m->flags |= CHANNEL_FLAG_LEASE;
+}
+
+void send_left(struct op_send *s) {
+    s->where = SEND_SENT;
+    count_waits(s->channel, -1);
+    list_remove(&s->node);
+    list_append(&s->channel->sent, &s->node);
+}
+
+/* Those before it may be ending, but not gone yet: none overtakes them, for the other end would
+ * take it for the next. So it sees what it would if they all went at once. */
+struct op_send *send_first(struct op_channel *ch) {
+    struct list *pos = channel_stopped(ch) ? NULL : list_first(&ch->waiting);
+    struct op_send *s = pos ? list_entry(pos, struct op_send, node) : NULL;
+    return s && !op_ending(s->op) ? s : NULL;
+}
+
+/* The first of those that wait. AGAIN: it has to go on waiting. */
+static int send_one(struct op_channel *ch, struct op_send *s) {
+    struct channel_message m;
+    s->large = s->op->length > channel_small_max(ch);
+    if (s->post.posted)
+        return RDMAD_E_AGAIN; /* the copy that was refused is still with the fabric */
+    if (s->large && ch->remote && !window_ready(s))
+        return RDMAD_E_AGAIN;
+    channel_say(ch, &m, s->large ? CHANNEL_OFFER : CHANNEL_DATA);
+    s->seq = ch->next_seq;
+    send_describe(s, &m);
+    ch->next_seq++;
+    send_left(s); /* it may be over before the next returns */
+    int rc = channel_carry(ch, &m, s);
+    if (rc < 0) {
+        s->where = SEND_WAITING;
+        ch->next_seq--;
+        count_waits(ch, 1);
+        list_remove(&s->node);
+        prepend(&ch->waiting, &s->node);
+        if (rc != RDMAD_E_AGAIN && rc != RDMAD_E_PEER_LOST)
+            send_over(s, rc, RDMAD_FAILED_UNTOUCHED); /* its memory vanished */
+    }
+    return rc;
+}
+
+/* For large messages that may soon be offered. */
+static void open_ahead(struct op_channel *ch) {
+    uint64_t seq = ch->next_seq;
+    unsigned n = 0;
+    list_for_each_safe (pos, &ch->waiting) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        if (n++ == AHEAD || seq++ >= ch->limit || op_ending(s->op))
+            return;
+        if (s->op->length <= channel_small_max(ch) || s->cancel)
+            continue;
+        s->wants_window = true;
+        window_drive(s); /* may end it */
+    }
+}
+
+/* Keys and withdrawals of what is on its way. */
+static unsigned say_more(struct op_channel *ch, bool *again) {
+    unsigned said = 0;
+    ch->news = false;
+    list_for_each_safe (pos, &ch->sent) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        struct channel_message m;
+        bool key = s->key_due && window_ready(s) && !s->withdraw;
+        if (!key && !s->withdraw)
+            continue;
+        channel_say(ch, &m, key ? CHANNEL_KEY : CHANNEL_WITHDRAW);
+        m.seq = s->seq;
+        if (key)
+            m.key = s->key;
+        bool *due = key ? &s->key_due : &s->withdraw;
+        *due = false;
+        if (channel_carry(ch, &m, NULL) < 0) {
+            *due = *again = ch->news = true;
+            return said;
+        }
+        said++;
+    }
+    return said;
+}
+
+static bool may_send(const struct op_channel *ch) {
+    return ch->synced && ch->next_seq < ch->limit && ch->next_seq - ch->acked < CHANNEL_WINDOW;
+}
+
+unsigned sends_run(struct op_channel *ch, bool *again) {
+    unsigned count = ch->news ? say_more(ch, again) : 0;
+    uint64_t bytes = 0;
+    if (ch->remote && ch->synced && !channel_stopped(ch))
+        open_ahead(ch);
+    struct op_send *s;
+    for (unsigned n = 0; may_send(ch) && (s = send_first(ch)); n++) {
+        if (n == BUDGET || bytes > BUDGET_BYTES) {
+            channel_touch(ch);
+            break;
+        }
+        uint64_t length = s->op->length <= channel_small_max(ch) ? s->op->length : 0;
+        int rc = send_one(ch, s);
+        if (rc == RDMAD_E_AGAIN && !s->post.posted && (!s->large || !ch->remote || window_ready(s)))
+            *again = true; /* else something will come back */
+        if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_PEER_LOST)
+            break;
+        count++;
+        bytes += length;
+    }
+    return count;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weak.c - channels of the weaker kinds: datagrams, and messages that nobody acknowledges.
+ *
+ * No credits, no acknowledgements, nothing sent again. A SEND is done when the fabric says that it
+ * has left. A message that is longer than one SEND goes as pieces, one after the other, and the
+ * receiver puts them together in the receive that is first in line; a piece that is missing leaves
+ * that receive to the next message. A message for which there is no receive is dropped. What was
+ * dropped, and what the numbers show to be missing, is counted at the receiver (stats.lost): when
+ * the next message comes, or the end of the channel.
+ *
+ * No message is received twice, though a network may double it. A datagram that others overtook is
+ * received late; an unacknowledged message then is not, because those come in order.
+ *
+ * Of DATA's state only two fields are used: limit is the length of the whole message, heard where
+ * this piece of it begins. Of FIN's only limit: how many messages there were.
+ */
+#include "daemon/base/guard.h"
+#include "daemon/op/channel/channel.h"
+
+#define BUDGET 64u /* SENDs in a turn of the channel */
+#define LATE_MAX 64u
+#define LOST_MAX (UINT64_C(1) << 32) /* at a time */
+
+/* ---- out --------------------------------------------------------------------------------- */
+
+uint64_t weak_most(const struct fabric_link *link, uint32_t kind) {
+    uint64_t most = kind == RDMAD_CHANNEL_DATAGRAM ? link->max_datagram : link->max_send;
+    return most > CHANNEL_HEAD ? most - CHANNEL_HEAD : 0;
+}
+
+/* The next piece of it, or the whole. */
+static int send_piece(struct op_channel *ch, struct op_send *s) {
+    const struct op *op = s->op;
+    struct channel_message m = {.say = CHANNEL_DATA, .channel = ch->peer_number};
+    uint64_t left = op->length - s->at, most = weak_most(ch->lane->route.link, ch->kind);
+    if (ch->kind == RDMAD_CHANNEL_DATAGRAM && op->length > most)
+        return RDMAD_E_RANGE;
+    send_describe(s, &m);
+    m.seq = ch->next_seq;
+    m.length = left < most ? left : most;
+    m.payload = op->local + s->at;
+    m.state.limit = op->length;
+    m.state.heard = s->at;
+    int rc = channel_carry(ch, &m, s);
+    if (rc < 0)
+        return rc;
+    s->at += m.length;
+    if (s->at == op->length) {
+        ch->next_seq++;
+        send_left(s);
+    }
+    return 0;
+}
+
+unsigned weak_run(struct op_channel *ch, bool *again) {
+    unsigned count = 0;
+    for (struct op_send *s; (s = send_first(ch));) {
+        if (s->post.posted)
+            break; /* its completion lets it go on */
+        if (count == BUDGET) {
+            channel_touch(ch);
+            break;
+        }
+        int rc = send_piece(ch, s);
+        if (rc == RDMAD_E_AGAIN)
+            *again = true;
+        if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_PEER_LOST)
+            break;
+        if (rc < 0)
+            weak_over(s, rc);
+        count++;
+    }
+    return count;
+}
+
+static void over(struct op_send *s, int status, bool untouched) {
+    if (s->where == SEND_WAITING && s->at)
+        s->channel->next_seq++; /* what comes next is another message */
+    send_over(s, status, untouched ? RDMAD_FAILED_UNTOUCHED : RDMAD_UNKNOWN);
+}
+
+void weak_over(struct op_send *s, int status) {
+    over(s, status, s->at == 0);
+}
+
+void weak_posted(struct op_send *s, const struct fabric_op *fop) {
+    bool first = s->at == fop->length - fop->head_size;
+    if (s->where == SEND_LEAVING)
+        send_settle(s);
+    else if (fop->status)
+        over(s, s->cancel ? s->cancel : fop->status,
+             first && fop->outcome == RDMAD_FAILED_UNTOUCHED);
+    else if (s->where == SEND_SENT)
+        send_over(s, RDMAD_OK, RDMAD_DONE);
+    else if (s->cancel)
+        weak_over(s, s->cancel);
+}
+
+void weak_cancel(struct op_send *s) {
+    struct op_channel *ch = s->channel;
+    if (s->post.posted) {
+        seat_wake(ch->seat, ch->worker->now_ns);
+        ch->seat->ops->cancel(&s->post.part.fop, s->cancel);
+    } else {
+        weak_over(s, s->cancel);
+    }
+}
+
+void weak_end(struct op_channel *ch, int code) {
+    for (struct list *pos; (pos = list_first(&ch->waiting)) && channel_may_end(ch);) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        weak_over(s, code);
+    }
+    list_for_each_safe (pos, &ch->sent) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        if (!s->cancel)
+            send_cancel(ch, s->op, code);
+    }
+}
+
+/* ---- in ---------------------------------------------------------------------------------- */
+
+static void count_lost(struct op_channel *ch, uint64_t n) {
+    counter_add(&ch->stats->lost, n);
+}
+
+void weak_torn(struct op_channel *ch) {
+    ch->assembling = NULL;
+    count_lost(ch, 1);
+}
+
+/* By its number: what is missing before it is counted. False: it came before, or comes too late. */
+static bool admit(struct op_channel *ch, uint64_t seq) {
+    uint64_t *next = &ch->mine.next;
+    if (seq >= *next) {
+        uint64_t missing = seq - *next;
+        count_lost(ch, missing);
+        ch->came = (missing + 1 < LATE_MAX ? ch->came << (missing + 1) : 0) | 1;
+        *next = seq + 1;
+        return true;
+    }
+    uint64_t back = *next - 1 - seq;
+    if (ch->kind == RDMAD_CHANNEL_UNACKED || back >= LATE_MAX || ch->came >> back & 1)
+        return false;
+    ch->came |= UINT64_C(1) << back;
+    counter_sub(&ch->stats->lost, 1); /* it was counted when others overtook it */
+    return true;
+}
+
+static void take_it(struct op_channel *ch, struct op *op, const struct op_arrival *as) {
+    recv_unpost(ch, op);
+    recv_done(ch, op, as);
+}
+
+static void put_piece(struct op_channel *ch, struct op *op, const struct channel_message *m) {
+    const uint64_t at = m->state.heard, whole = m->state.limit;
+    const void *fault = m->length ? guard_copy(op->local + at, m->payload, m->length) : NULL;
+    struct op_arrival as = {.length = whole, .imm = m->imm, .flags = m->flags};
+    op->some_partial = true;
+    if (fault) {
+        ch->worker->local.env.memory_fault(ch->worker, fault);
+        ch->assembling = op; /* until it ends */
+        recv_cancel(ch, op, RDMAD_E_FAULT);
+        return;
+    }
+    ch->assembled = at + m->length;
+    ch->assembling = ch->assembled < whole ? op : NULL;
+    if (!ch->assembling)
+        take_it(ch, op, &as);
+}
+
+void weak_receive(struct op_channel *ch, const struct channel_message *m) {
+    const uint64_t at = m->state.heard, whole = m->state.limit;
+    struct op *op = recv_first(ch);
+    if (ch->assembling && (m->seq != ch->assembling_seq || at != ch->assembled)) {
+        weak_torn(ch);
+    }
+    if (at) {
+        if (ch->assembling && op == ch->assembling)
+            put_piece(ch, op, m);
+        return; /* else its beginning is missing, and counted */
+    }
+    if (!admit(ch, m->seq))
+        return;
+    if (!op) {
+        count_lost(ch, 1);
+    } else if (whole > op->length) {
+        struct op_arrival as = {.length = whole, .small = true, .imm = m->imm, .flags = m->flags};
+        take_it(ch, op, &as);
+    } else {
+        ch->assembling_seq = m->seq;
+        ch->assembling_length = whole; /* which fits: all its pieces must say so */
+        put_piece(ch, op, m);
+    }
+}
+
+void weak_fin(const struct op_channel *ch, struct channel_message *m) {
+    m->state = (struct channel_state){.limit = ch->next_seq};
+}
+
+static bool runs_ahead(const struct op_channel *ch, uint64_t next) {
+    return next > ch->mine.next && next - ch->mine.next > LOST_MAX;
+}
+
+const char *weak_deliver(struct op_channel *ch, const struct channel_message *m) {
+    if (runs_ahead(ch, m->say == CHANNEL_FIN ? m->state.limit : m->seq))
+        return "a number beyond all that can have been lost";
+    if (m->say == CHANNEL_FIN) {
+        if (m->state.limit > ch->mine.next)
+            count_lost(ch, m->state.limit - ch->mine.next);
+        channel_fin(ch, m);
+    } else if (m->say == CHANNEL_DATA) {
+        if (m->state.heard > m->state.limit || m->length > m->state.limit - m->state.heard)
+            return "a piece that is not within its message";
+        if (m->length == 0 && m->state.limit)
+            return "a piece of no bytes";
+        if (ch->assembling && m->seq == ch->assembling_seq &&
+            m->state.limit != ch->assembling_length)
+            return "pieces of a message that differ in how long it is";
+        weak_receive(ch, m);
+    }
+    return NULL;
+}

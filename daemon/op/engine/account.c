@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * account.c - three counts of each kind, of which two are shared.
+ */
+#include "daemon/op/engine/account.h"
+#include "daemon/op/seam/call.h"
+#include <stdlib.h>
+
+/* ---- control thread ---------------------------------------------------------------------- */
+
+struct op_account *account_join(struct plane *p, uid_t uid) {
+    list_for_each (pos, &p->uids) {
+        struct op_account *a = list_entry(pos, struct op_account, node);
+        if (a->uid == uid) {
+            a->sessions++;
+            return a;
+        }
+    }
+    struct op_account *a = calloc(1, sizeof(*a));
+    if (!a)
+        return NULL;
+    a->uid = uid;
+    a->sessions = 1;
+    list_append(&p->uids, &a->node);
+    return a;
+}
+
+void account_leave(struct op_account *uid) {
+    if (!uid || --uid->sessions)
+        return;
+    list_remove(&uid->node);
+    free(uid);
+}
+
+/* ---- worker ------------------------------------------------------------------------------ */
+
+/* At most want, as far as the limit allows. */
+static uint32_t take(uint64_t *count, uint64_t limit, uint32_t want) {
+    uint64_t used = __atomic_load_n(count, __ATOMIC_RELAXED);
+    for (;;) {
+        uint64_t room = used < limit ? limit - used : 0;
+        uint32_t part = room < want ? (uint32_t)room : want;
+        if (!part || __atomic_compare_exchange_n(count, &used, used + part, true, __ATOMIC_RELAXED,
+                                                 __ATOMIC_RELAXED))
+            return part;
+    }
+}
+
+static void give_back(uint64_t *count, uint32_t part) {
+    __atomic_sub_fetch(count, part, __ATOMIC_RELAXED);
+}
+
+int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose) {
+    *whose = RDMAD_LIMIT_SESSION;
+    if (s->waits >= w->settings->max_session_waits)
+        return RDMAD_E_LIMIT;
+    if (s->waits < s->waits_may)
+        return 0;
+    uint32_t of_uid = take(&s->uid->waits, w->settings->max_uid_waits, WAITS_AT_ONCE);
+    uint32_t of_all = of_uid ? take(&s->all->waits, w->settings->max_waits, of_uid) : 0;
+    give_back(&s->uid->waits, of_uid - of_all);
+    s->waits_may += of_all;
+    *whose = of_uid ? RDMAD_LIMIT_DAEMON : RDMAD_LIMIT_UID;
+    return of_all ? 0 : RDMAD_E_LIMIT;
+}
+
+static void waits_return(struct op_session *s, uint32_t count) {
+    s->waits_may -= count;
+    give_back(&s->all->waits, count);
+    give_back(&s->uid->waits, count);
+}
+
+void waits_ended(struct op_session *s) {
+    s->waits--;
+    if (s->waits_may - s->waits >= 2 * WAITS_AT_ONCE)
+        waits_return(s, WAITS_AT_ONCE);
+}
+
+bool ops_more(const struct worker *w, struct op_session *s) {
+    uint32_t most = w->settings->max_session_ops, want = OPS_AT_ONCE;
+    if (s->ops_may >= most)
+        return false;
+    if (most - s->ops_may < want)
+        want = most - s->ops_may;
+    if (s->ops_may == 0) { /* the first of all */
+        s->ops_may = s->ops_free = want;
+        return true;
+    }
+    uint32_t of_uid = take(&s->uid->ops, w->settings->max_uid_ops, want);
+    uint32_t of_all = of_uid ? take(&s->all->ops, w->settings->max_ops, of_uid) : 0;
+    give_back(&s->uid->ops, of_uid - of_all);
+    s->ops_may += of_all;
+    return of_all > 0;
+}
+
+static void ops_return(struct op_session *s, uint32_t count) {
+    s->ops_may -= count;
+    give_back(&s->all->ops, count);
+    give_back(&s->uid->ops, count);
+}
+
+void ops_fewer(struct op_session *s) {
+    uint32_t taken = s->ops_may - s->ops_free;
+    ops_return(s, taken < OPS_AT_ONCE ? taken : OPS_AT_ONCE);
+}
+
+/* All of it or nothing. */
+static bool take_bytes(uint64_t *count, uint64_t limit, uint64_t bytes) {
+    if (__atomic_add_fetch(count, bytes, __ATOMIC_RELAXED) <= limit)
+        return true;
+    __atomic_sub_fetch(count, bytes, __ATOMIC_RELAXED);
+    return false;
+}
+
+bool names_charge(void *session, int64_t bytes) {
+    struct op_session *s = session;
+    const struct plane_settings *most = s->worker->settings;
+    uint64_t more = (uint64_t)bytes;
+    if (bytes < 0) {
+        uint64_t less = (uint64_t)-bytes;
+        s->name_bytes -= less;
+        __atomic_sub_fetch(&s->uid->name_bytes, less, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&s->all->name_bytes, less, __ATOMIC_RELAXED);
+        return true;
+    }
+    if (s->name_bytes + more > NAME_BYTES * (most->max_session_waits + most->max_session_ops) ||
+        !take_bytes(&s->uid->name_bytes, NAME_BYTES * (most->max_uid_waits + most->max_uid_ops),
+                    more))
+        return false;
+    if (!take_bytes(&s->all->name_bytes, NAME_BYTES * (most->max_waits + most->max_ops), more)) {
+        __atomic_sub_fetch(&s->uid->name_bytes, more, __ATOMIC_RELAXED);
+        return false;
+    }
+    s->name_bytes += more;
+    return true;
+}
+
+void account_return(struct op_session *s) {
+    waits_return(s, s->waits_may);
+    ops_return(s, s->ops_may - s->ops_free);
+}

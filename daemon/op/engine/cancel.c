@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cancel.c - ends ops that somebody picks: the control thread by what they hold, a client by name.
+ *
+ * CANCEL names ops of its own ring by their user_data: all that have it. The user_data of a batch's
+ * last entry, once that was taken, names all members of the batch; a member's own names it alone.
+ * CANCEL is done (status 0) when there was at least one, else its status is HANDLE; what became of
+ * an op is told by the op's own cqe, which may come before CANCEL's or after it. An op that was
+ * done before the cancellation reached it ends as done.
+ *
+ * A ring's ops are found by name only from its first CANCEL on, until none is in flight: then all
+ * of them are put into a table, and those that come go there too. Who never cancels pays nothing.
+ *
+ * What the control thread ends is kept where it is looked for: ops by their ring, those of a lease
+ * by the lease, receives by their pool. A pool's other ops are among those that end by themselves,
+ * of which a session has few. What may be many is doomed, and ends in turns (ends.c).
+ */
+#include "daemon/op/engine/worker.h"
+
+/* Not walked in place: the end of one op may be the end of another. */
+static void cancel_in(struct worker *w, struct list *ops, const struct op_pool *pool, int status) {
+    struct list left;
+    list_init(&left);
+    list_splice(&left, ops);
+    for (struct list *pos; (pos = list_pop(&left));) {
+        struct op *op = list_entry(pos, struct op, home_node);
+        list_append(ops, pos);
+        if (op->pool == pool)
+            op_cancel(w, op, status);
+    }
+}
+
+void ops_cancel_pool(struct op_session *s, struct op_pool *pool, int status) {
+    pool->ending = true;
+    list_splice(&pool->doomed, &pool->waits);
+    if (!pool->inflight)
+        return;
+    cancel_in(s->worker, &s->own, pool, status);
+    list_for_each (pos, &s->every_ring)
+        cancel_in(s->worker, &list_entry(pos, struct op_ring, session_node)->ops, pool, status);
+}
+
+void ops_cancel_lease(struct worker *w, struct op_lease *lease, ops_pick *pick, int status) {
+    struct list left;
+    list_init(&left);
+    list_splice(&left, &lease->ops);
+    for (struct list *pos; (pos = list_pop(&left));) {
+        struct op *op = list_entry(pos, struct op, holds_node);
+        list_append(&lease->ops, pos);
+        if (!pick || pick(op))
+            op_cancel(w, op, status);
+    }
+}
+
+/* ---- by name ----------------------------------------------------------------------------- */
+
+void op_tag(struct op_ring *r, struct op *op) {
+    op->tagged = true;
+    tags_add(&r->tags, &op->tag);
+    if (op->batch)
+        batch_tag(op->batch);
+}
+
+void op_untag(struct op_ring *r, struct op *op) {
+    op->tagged = false;
+    tags_remove(&r->tags, &op->tag);
+}
+
+static void name_all(struct op_ring *r) {
+    r->tagged = true;
+    list_for_each (pos, &r->ops)
+        op_tag(r, list_entry(pos, struct op, home_node));
+    list_for_each (pos, &r->waits)
+        op_tag(r, list_entry(pos, struct op, home_node));
+}
+
+void ring_forget_tags(struct op_ring *r) {
+    r->tagged = false;
+    tags_fini(&r->tags);
+    tags_fini(&r->batch_tags);
+}
+
+/* Ops are taken out of the table while they are looked at: it may be resized meanwhile. */
+static uint32_t cancel_named(struct op_ring *r, uint64_t user_data, uint32_t *looks) {
+    struct list left;
+    uint32_t count = 0;
+    list_init(&left);
+    list_splice(&left, tags_chain(&r->tags, user_data));
+    for (struct list *pos; (pos = list_pop(&left));) {
+        struct tag *name = list_entry(pos, struct tag, node);
+        list_append(tags_chain(&r->tags, name->user_data), pos);
+        ++*looks;
+        if (name->user_data != user_data)
+            continue;
+        count++;
+        op_cancel(r->session->worker, container_of(name, struct op, tag), RDMAD_E_CANCELED);
+    }
+    return count;
+}
+
+int cancel_by_name(struct op_ring *r, uint64_t user_data, uint32_t *cost) {
+    uint32_t looks = 0, count = 0;
+    if (r->inflight && !r->tagged) {
+        name_all(r);
+        looks = r->inflight;
+    }
+    if (r->tagged) {
+        count = batches_cancel(r, user_data, &looks);
+        count += cancel_named(r, user_data, &looks);
+    }
+    *cost = 1 + count + looks / LOOKS_PER_SQE;
+    return count ? 0 : RDMAD_E_HANDLE;
+}

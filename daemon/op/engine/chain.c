@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chain.c - an ordered stream of ops that stops at its first failure.
+ *
+ * An entry with RDMAD_SQE_LINK makes the next transfer of its ring wait for its end, as if that had
+ * RDMAD_SQE_FENCE, and start only if it was done. If it was not, that next one ends CANCELED,
+ * untouched, and so does what that one is linked to. A NOP ends a chain: who has seen it break goes
+ * on behind one. RECV, NOTIFIED and CANCEL come between links as if they were not there.
+ *
+ * A batch is one link: its last entry has the flag, and the chain breaks if any member was not
+ * done. One that follows a broken link is canceled whole.
+ *
+ * Who follows whom is told by numbers, which a ring's transfers have in the order they are taken:
+ * what ended in its time leaves the number of its follower in broken, which is the next that can
+ * start; what was refused when it was taken leaves it in refused, for the next that is taken.
+ */
+#include "daemon/op/engine/worker.h"
+
+/* An entry that makes no sense counts: who meant it to come before the next must hear of it. */
+static bool is_link(uint8_t opcode) {
+    return opcode >= RDMAD_OP_COUNT || op_is_own_time(opcode);
+}
+
+uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe) {
+    bool counts = is_link(sqe->opcode) || sqe->opcode == RDMAD_OP_NOP;
+    return counts ? ++r->taken : 0;
+}
+
+void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe) {
+    if (sqe->opcode == RDMAD_OP_NOP)
+        r->linked = false;
+    if (!is_link(sqe->opcode))
+        return;
+    if (r->linked && !r->batch)
+        sqe->flags |= RDMAD_SQE_FENCE;
+    r->linked = sqe->flags & RDMAD_SQE_LINK;
+}
+
+/* It was canceled for what came before it, and takes along its batch and what is linked to it. */
+static bool passes_on(uint8_t flags) {
+    return flags & (RDMAD_SQE_LINK | RDMAD_SQE_MORE);
+}
+
+int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags) {
+    if (!order || r->refused != order)
+        return 0;
+    r->refused = passes_on(flags) ? order + 1 : 0;
+    return RDMAD_E_CANCELED;
+}
+
+/* What follows order does not start: it waits behind a fence, or will be the next that is taken.
+ * Several links of a ring may break before what follows the first of them starts. */
+static void break_after(struct op_ring *r, uint64_t order) {
+    list_for_each (node, &r->behind) { /* in order */
+        struct op *op = list_entry(node, struct op, node);
+        if (op->order > order + 1)
+            return;
+        if (op->order == order + 1) {
+            op->unlinked = true;
+            return;
+        }
+    }
+    if (order == r->taken)
+        r->broken = order + 1;
+}
+
+int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked) {
+    if (!order || !(unlinked || r->broken == order))
+        return 0;
+    if (r->broken == order)
+        r->broken = 0;
+    if (passes_on(flags))
+        break_after(r, order);
+    return RDMAD_E_CANCELED;
+}
+
+/* When it is taken; a SEND that waited behind a fence when it starts, and then its follower may
+ * wait there, too. */
+void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags) {
+    const struct list *next = list_first(&r->behind);
+    if (!order || !(flags & RDMAD_SQE_LINK))
+        return;
+    if (next && list_entry(next, struct op, node)->order > order)
+        break_after(r, order);
+    else
+        r->refused = order + 1;
+}
+
+/* Who cancels a chain op by op from its end would have it walked for each. The follower is beside
+ * it, if it waits here, too. */
+void chain_canceled(struct op *op) {
+    struct op_ring *r = op->ring;
+    const struct list *next = op->node.next;
+    if (!(op->flags & RDMAD_SQE_LINK) || !op->order)
+        return;
+    op->flags &= (uint8_t)~RDMAD_SQE_LINK; /* chain_ended has nothing to do */
+    if (op->batch && !(op->flags & RDMAD_SQE_MORE))
+        batch_unlink(op->batch);
+    if (next != &r->behind) {
+        struct op *follower = list_entry((struct list *)next, struct op, node);
+        follower->unlinked |= follower->order == op->order + 1;
+    } else if (op->order == r->taken) {
+        r->broken = op->order + 1;
+    }
+}
+
+void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome) {
+    if (order && flags & RDMAD_SQE_LINK && outcome != RDMAD_DONE)
+        break_after(r, order);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ends.c - what ends many ops ends some of them a turn.
+ *
+ * A session may have 65536 ops that wait, and so may one pool, lease or channel of it. When such a
+ * thing goes, its ops are doomed: put aside at once, in no time, and canceled a few a turn, so that
+ * no other session waits for more than those. Until the last is gone the thing is there, and
+ * whoever asked for its end has no answer: that is what pools, leases and barriers rest on.
+ *
+ * A session may end SESSION_ENDS of its ops a turn, with all that it lets go. When many sessions do
+ * that at once, and TURN_ENDS are passed, each goes on with the last few: the more there are, the
+ * longer a turn, but nobody's end waits for the others'.
+ *
+ * Nothing new begins on a ring that is ending, so what is doomed is all there is. Nor does what is
+ * doomed go on sending or receiving (op_ending): whoever looks from outside sees all of it end at
+ * once.
+ */
+#include "daemon/op/engine/worker.h"
+
+#define SESSION_ENDS 256u
+#define TURN_ENDS 1024u
+#define LAST_ENDS 32u
+
+bool ends_may(struct op_session *s) {
+    struct worker *w = s->worker;
+    if (w->ends_turn != w->turns) {
+        w->ends_turn = w->turns;
+        w->ends = 0;
+    }
+    if (s->ends_turn != w->turns) {
+        s->ends_turn = w->turns;
+        s->ends = 0;
+    }
+    if (s->ends >= (w->ends < TURN_ENDS ? SESSION_ENDS : LAST_ENDS)) {
+        w->ends_left = true;
+        return false;
+    }
+    s->ends++;
+    w->ends++;
+    return true;
+}
+
+static struct list *home_of(const struct op *op) {
+    if (!op->ring)
+        return &op->session->own;
+    return op->charged ? &op->ring->ops : &op->ring->waits;
+}
+
+/* Back home, for it may not end at once. */
+static bool cancel_doomed(struct op_session *s, struct list *doomed, int status) {
+    for (struct list *pos; (pos = list_first(doomed));) {
+        struct op *op = list_entry(pos, struct op, home_node);
+        if (!ends_may(s))
+            return false;
+        list_remove(pos);
+        list_append(home_of(op), pos);
+        op_cancel(s->worker, op, status);
+    }
+    return true;
+}
+
+void ends_doom_ring(struct op_ring *r) {
+    r->ending = true;
+    list_splice(&r->doomed, &r->ops);
+    list_splice(&r->doomed, &r->waits);
+}
+
+bool ends_ring(struct op_ring *r, int status) {
+    return cancel_doomed(r->session, &r->doomed, status) && !r->inflight;
+}
+
+void ends_doom_session(struct op_session *s) {
+    list_splice(&s->doomed, &s->own);
+    list_for_each (pos, &s->every_ring)
+        ends_doom_ring(list_entry(pos, struct op_ring, session_node));
+}
+
+bool ends_session(struct op_session *s, int status) {
+    bool all = cancel_doomed(s, &s->doomed, status);
+    list_for_each (pos, &s->every_ring)
+        all &= cancel_doomed(s, &list_entry(pos, struct op_ring, session_node)->doomed, status);
+    return all && !s->inflight;
+}
+
+bool ends_pool(struct op_session *s, struct op_pool *pool, int status) {
+    for (struct list *pos; (pos = list_first(&pool->doomed));) {
+        if (!ends_may(s))
+            return false;
+        list_remove(pos);
+        list_append(&pool->waits, pos);
+        op_cancel(s->worker, list_entry(pos, struct op, holds_node), status);
+    }
+    return !pool->inflight;
+}

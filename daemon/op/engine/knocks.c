@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * knocks.c - clients that knock, and those that do nothing else.
+ *
+ * The happy path: a client publishes, sees the wait word, knocks; the worker's epoll tells, and the
+ * ring is hot. A knock costs the worker a wake-up, which takes what the client asked for with it.
+ *
+ * A knock in vain finds nothing to take, and nothing was taken since the one before. It may be
+ * honest: what it is for was peeked at in the meantime. But there is one for each of those, so in
+ * sum an honest client has no more knocks than things to take, and KNOCKS_IN_VAIN in a row are
+ * meant. Then the worker is deaf to the ring: epoll has it with no events, so its client's writes
+ * reach nobody, and the ring is looked at each DEAF_LOOK_NS instead, at most DEAF_LOOKS of them at
+ * a time. After a while it is listened to again; when it soon turns out that this was too early,
+ * the next while is twice as long, up to DEAF_MAX_NS.
+ */
+#include "daemon/op/engine/worker.h"
+
+#define KNOCKS_IN_VAIN 64u
+#define DEAF_LOOK_NS NSEC_PER_MSEC
+#define DEAF_LOOKS 64u
+#define DEAF_MIN_NS (100 * NSEC_PER_MSEC)
+#define DEAF_MAX_NS (3 * NSEC_PER_SEC)
+
+/* Not only published: with room for the answer, or broken. */
+static bool has_work(struct op_ring *r) {
+    uint32_t count;
+    return ring_available(r->ring, &count) < 0 || count > 0;
+}
+
+static void turn_deaf(struct worker *w, struct op_ring *r) {
+    struct knocks *k = &r->knocks;
+    bool again = k->deaf_for_ns && w->now_ns - k->deaf_until_ns < k->deaf_for_ns;
+    k->deaf_for_ns = again ? 2 * k->deaf_for_ns : DEAF_MIN_NS;
+    if (k->deaf_for_ns > DEAF_MAX_NS)
+        k->deaf_for_ns = DEAF_MAX_NS;
+    k->deaf_until_ns = w->now_ns + k->deaf_for_ns;
+    k->in_vain = 0;
+    loop_listen_ring(w, r, false);
+    if (list_empty(&w->deaf))
+        w->deaf_look_ns = w->now_ns + DEAF_LOOK_NS;
+    list_append(&w->deaf, &k->node);
+}
+
+bool knocks_heard(struct worker *w, struct op_ring *r) {
+    struct knocks *k = &r->knocks;
+    bool work = r->parked && !r->session->shut && has_work(r);
+    if (work || r->ring->sq_head != k->taken_before) {
+        k->in_vain = 0;
+        k->taken_before = r->ring->sq_head;
+    } else if (list_empty(&k->node) && ++k->in_vain >= KNOCKS_IN_VAIN) {
+        turn_deaf(w, r);
+    }
+    if (work)
+        rings_wake(w, r);
+    return work;
+}
+
+static void look_at(struct worker *w, struct op_ring *r) {
+    struct knocks *k = &r->knocks;
+    if (r->parked && has_work(r))
+        rings_wake(w, r);
+    if (w->now_ns >= k->deaf_until_ns)
+        loop_listen_ring(w, r, true);
+    else
+        list_append(&w->deaf, &k->node);
+}
+
+void knocks_run(struct worker *w) {
+    if (list_empty(&w->deaf) || w->now_ns < w->deaf_look_ns)
+        return;
+    w->deaf_look_ns = w->now_ns + DEAF_LOOK_NS;
+    struct list *last = w->deaf.prev;
+    for (unsigned i = 0; i < DEAF_LOOKS && !list_empty(&w->deaf); i++) {
+        struct list *first = list_pop(&w->deaf);
+        look_at(w, list_entry(first, struct op_ring, knocks.node));
+        if (first == last)
+            break;
+    }
+}
+
+uint64_t knocks_next_ns(const struct worker *w) {
+    return list_empty(&w->deaf) ? CLOCK_NEVER : w->deaf_look_ns;
+}

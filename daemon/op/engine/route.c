@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * route.c - a way for bytes: whether it is there, and whether it takes more just now.
+ *
+ * A route is in worker->runnable while an op waits on it and its link takes posts. One whose link
+ * said AGAIN waits in its seat's full instead, until an op on it completes or its fabric moved at
+ * all: what made it full need not have been our ops.
+ *
+ * Sessions take turns on a route, and the ops of a session take turns within: who has a thousand
+ * large ops gets no more of it than who has one. A share whose ops went away meanwhile stays in the
+ * queue until its turn comes.
+ *
+ * A route that is down has no ops in its queue. They are in the held lists of their leases, because
+ * it is the lease that has to get a key before they can go on.
+ */
+#include "daemon/op/engine/worker.h"
+#include <stdlib.h>
+
+void route_init(struct op_route *route, struct seat *seat) {
+    *route = (struct op_route){.seat = seat};
+    list_init(&route->run);
+    list_init(&route->node);
+}
+
+void route_ready(struct worker *w, struct op_route *route) {
+    if (!route->up)
+        return;
+    if (route->full) {
+        route->full = false;
+        list_remove(&route->node);
+    }
+    if (!list_empty(&route->run) && list_empty(&route->node))
+        list_append(&w->runnable, &route->node);
+}
+
+void route_full(struct op_route *route) {
+    route->full = true;
+    list_remove(&route->node);
+    list_append(&route->seat->full, &route->node);
+}
+
+void routes_retry(struct worker *w, struct seat *seat) {
+    for (struct list *pos; (pos = list_first(&seat->full));)
+        route_ready(w, list_entry(pos, struct op_route, node));
+}
+
+void route_down(struct op_route *route) {
+    route->up = route->full = false;
+    list_remove(&route->node);
+    for (struct list *turn; (turn = list_pop(&route->run));) {
+        struct op_share *share = list_entry(turn, struct op_share, turn);
+        for (struct list *pos; (pos = list_first(&share->ops));)
+            op_hold(list_entry(pos, struct op, node));
+    }
+}
+
+struct op_share *share_get(struct op_session *s, struct op_route *route, struct op_share *spare) {
+    list_for_each (pos, &s->shares) {
+        struct op_share *share = list_entry(pos, struct op_share, node);
+        if (share->route != route)
+            continue;
+        free(spare);
+        share->leases++;
+        return share;
+    }
+    *spare = (struct op_share){.route = route, .leases = 1};
+    list_init(&spare->node);
+    list_init(&spare->turn);
+    list_init(&spare->ops);
+    list_append(&s->shares, &spare->node);
+    return spare;
+}
+
+void share_put(struct op_share *share) {
+    if (--share->leases)
+        return;
+    list_remove(&share->node);
+    list_remove(&share->turn);
+    free(share);
+}
+
+void op_hold(struct op *op) {
+    list_remove(&op->node);
+    list_append(&op->lease->held, &op->node);
+}
+
+void op_queue(struct worker *w, struct op *op) {
+    struct op_route *route = op->route;
+    if (!route->up || !op->lease->keyed) {
+        op_hold(op);
+        return;
+    }
+    struct op_share *share = op->lease->share;
+    list_append(&share->ops, &op->node);
+    if (list_empty(&share->turn))
+        list_append(&route->run, &share->turn);
+    if (!route->full)
+        route_ready(w, route);
+}
+
+void lease_unkey(struct op_lease *lease) {
+    lease->keyed = false;
+}
+
+void lease_key(struct worker *w, struct op_lease *lease, const struct fabric_blob *key) {
+    struct list held;
+    lease->key = *key;
+    lease->keyed = true;
+    list_init(&held);
+    list_splice(&held, &lease->held);
+    for (struct list *pos; (pos = list_pop(&held));)
+        op_queue(w, list_entry(pos, struct op, node));
+}

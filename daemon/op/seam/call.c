@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * call.c - mails there and back.
+ *
+ * The reserve is filled when the plane is made and refilled by every call that ends; only when a
+ * hundred calls are under way at once while malloc fails does the daemon give up.
+ */
+#include "daemon/op/seam/call.h"
+#include "daemon/base/log.h"
+#include <stdlib.h>
+
+static void deliver_answer(struct mail *mail) {
+    struct call *c = container_of(mail, struct call, mail);
+    const struct error *result = &c->result;
+    bool last = list_empty(&c->group);
+    list_remove(&c->group);
+    if (c->done && last)
+        c->done(c->arg, result);
+    if (c->blob_done)
+        c->blob_done(c->arg, result, &c->blob);
+    free(c->garbage);
+    account_leave(c->left);
+    if (c->plane->reserve_used) {
+        c->plane->reserve_used--;
+        list_append(&c->plane->reserve, &c->node);
+    } else {
+        free(c);
+    }
+}
+
+static void deliver_call(struct mail *mail) {
+    struct call *c = container_of(mail, struct call, mail);
+    c->apply(c);
+}
+
+struct call *call_new(struct plane *p, struct worker *w, void (*apply)(struct call *),
+                      plane_done *done, void *arg) {
+    struct call *c = malloc(sizeof(*c));
+    if (!c && !list_empty(&p->reserve)) {
+        c = list_entry(list_pop(&p->reserve), struct call, node);
+        p->reserve_used++;
+    }
+    if (!c) {
+        LOG(CRIT, ("out of memory, and the reserve of calls to the data plane is used up"));
+        abort();
+    }
+    *c = (struct call){.plane = p, .worker = w, .apply = apply, .done = done, .arg = arg};
+    list_init(&c->node);
+    list_init(&c->group);
+    return c;
+}
+
+void call_post(struct call *c) {
+    mailbox_post(&c->worker->mailbox, &c->mail, deliver_call);
+}
+
+void call_refuse(struct call *c, int code, const char *why) {
+    error_set(&c->result, code, "%s", why);
+    mailbox_post(c->plane->control, &c->mail, deliver_answer);
+}
+
+void call_finish(struct call *c) {
+    mailbox_post(c->worker->control, &c->mail, deliver_answer);
+}
+
+void call_fail(struct call *c, int code, const char *why) {
+    error_set(&c->result, code, "%s", why);
+    call_finish(c);
+}
+
+/* Behind those of its session that wait already: what c frees they may still look at, as the drop
+ * of a ring does if that of the session follows. Those of others have nothing to do with it. */
+void call_wait(struct call *c, bool (*settled)(struct call *c)) {
+    c->settled = settled;
+    if (!c->session->op.calls && settled(c)) {
+        call_finish(c);
+        return;
+    }
+    c->session->op.calls++;
+    list_append(&c->worker->waiting, &c->node);
+}
+
+void calls_settle(struct worker *w) {
+    list_for_each_safe (pos, &w->waiting) {
+        struct call *c = list_entry(pos, struct call, node);
+        if (!c->settled(c))
+            continue;
+        list_remove(&c->node);
+        c->session->op.calls--;
+        call_finish(c);
+    }
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * spin.c - the learning bound, and being polite while it lasts.
+ *
+ * Every microsecond of fruitless spinning the CPU is offered to others: with fewer CPUs than
+ * spinning threads, the one we wait for may need it, and all that it waits is added to a latency
+ * (two clients and a daemon on two CPUs passed 8 bytes on in two thirds of the time that 3 us took,
+ * which were several times as fast as 20). A local op is answered within a microsecond, so two busy
+ * sides with a CPU each never come here. Two rounds must have been among it, for we may have spent
+ * it off the CPU; no more, for turns may be slow (an emulated CPU, sockets to look at). What the
+ * offers cost comes off the rounds, so that a spin in vain burns no more for their number.
+ *
+ * An offer that a program takes which never gives anything back ends the spinning for a while
+ * (common/crowd.h).
+ */
+#include "daemon/op/tool/spin.h"
+#include "common/ringword.h"
+#include "common/runnable.h"
+#include <sched.h>
+
+#define ROUND_NS 100u /* what an empty turn takes at least */
+#define YIELD_NS 1000u
+#define YIELD_ROUNDS 2u
+#define YIELD_IN_ROUNDS 2u  /* what giving it away costs, even if nobody wants it */
+#define FIRST_STEP_NS 1000u /* a bound of 0 can only grow by adding */
+
+static void grow(struct spin *s, uint64_t max_ns) {
+    s->bound_ns = s->bound_ns ? 2 * s->bound_ns : FIRST_STEP_NS;
+    if (s->bound_ns > max_ns)
+        s->bound_ns = max_ns;
+}
+
+void spin_init(struct spin *s, uint64_t bound_ns) {
+    *s = (struct spin){.bound_ns = bound_ns, .cpus_wanted = rdmad_cpus_wanted};
+}
+
+void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns) {
+    if (!s->spinning)
+        return;
+    s->spinning = false;
+    if (s->bound_ns < max_ns)
+        grow(s, max_ns);
+    if (!rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
+        rdmad_crowd_hit(&s->crowd);
+}
+
+static bool in_vain(struct spin *s, uint64_t min_ns) {
+    s->spinning = false;
+    s->bound_ns /= 2;
+    if (s->bound_ns < min_ns)
+        s->bound_ns = min_ns;
+    return false;
+}
+
+static void begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
+    s->spinning = true;
+    s->since_ns = s->yield_ns = now_ns;
+    s->rounds = s->yield_rounds = 0;
+    if (s->bound_ns > max_ns) /* the bounds may have been reloaded */
+        s->bound_ns = max_ns;
+    if (s->bound_ns < min_ns)
+        s->bound_ns = min_ns;
+    s->this_ns = s->bound_ns;
+}
+
+static bool is_crowded(struct spin *s, uint64_t now_ns) {
+    if (rdmad_crowd_asks(&s->crowd, now_ns))
+        rdmad_crowd_told(&s->crowd, now_ns, s->cpus_wanted());
+    return s->crowd.crowded;
+}
+
+static bool time_to_yield(const struct spin *s, uint64_t now_ns) {
+    return now_ns - s->yield_ns >= YIELD_NS && s->rounds - s->yield_rounds >= YIELD_ROUNDS;
+}
+
+bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns) {
+    if (s->spinning && rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
+        return in_vain(s, min_ns);
+    if (!s->spinning) {
+        if (max_ns == 0 || is_crowded(s, now_ns))
+            return false;
+        begin(s, now_ns, min_ns, max_ns);
+    }
+    s->look_ns = now_ns;
+    if (now_ns - s->since_ns >= s->this_ns && s->rounds >= s->this_ns / ROUND_NS)
+        return in_vain(s, min_ns);
+    s->rounds++;
+    if (time_to_yield(s, now_ns)) {
+        s->rounds += YIELD_IN_ROUNDS;
+        s->yield_ns = now_ns;
+        s->yield_rounds = s->rounds;
+        sched_yield();
+    } else {
+        ringword_pause();
+    }
+    return true;
+}
+
+void spin_woke(struct spin *s, uint64_t slept_ns, uint64_t max_ns) {
+    if (slept_ns < max_ns)
+        grow(s, max_ns);
+}

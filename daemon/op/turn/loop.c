@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loop.c - the thread around the turns: spin while it pays, then sleep without a tick.
+ *
+ * Sleeping: every hot ring is parked (wait word set, looked at once more), the fabrics are armed,
+ * the mailbox is looked at; if any of them has work the sleep is off, else epoll_wait without a
+ * timeout. The rings' eventfds were registered once, edge-triggered, so going to sleep costs no
+ * system call but that one, and a thousand parked rings cost nothing. The timerfd (CLOCK_BOOTTIME)
+ * is moved only to earlier times: an early expiry is one harmless turn.
+ *
+ * A busy worker looks at epoll now and then too, for the sake of a parked fabric and of parked
+ * rings (of which it peeks at a few a turn, rings.c, but with a thousand of them that takes long
+ * turns too long): after 50 us at first, and up to 1 ms later each time it finds nothing. On the
+ * same occasion rings and links' fabrics that have been quiet for longer than a spin are parked.
+ */
+#include "daemon/base/thread.h"
+#include "daemon/op/engine/worker.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define EVENTS 64
+#define LOOK_MIN_NS 50000u
+#define LOOK_MAX_NS NSEC_PER_MSEC
+
+static int watch(struct worker *w, int fd, uint32_t events, void *what) {
+    struct epoll_event ev = {.events = events, .data.ptr = what};
+    return epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int watch_links(struct worker *w) {
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && i < w->nlinks; i++) {
+        struct seat *seat = &w->links[i];
+        int fd = seat->ops->wait_fd(seat->fabric);
+        if (fd >= 0)
+            rc = watch(w, fd, EPOLLIN, seat);
+    }
+    return rc;
+}
+
+int loop_init(struct worker *w, struct error *err) {
+    spin_init(&w->spin, w->settings->spin_max_ns);
+    w->spin_min_ns = w->settings->spin_min_ns;
+    w->spin_max_ns = w->settings->spin_max_ns;
+    w->look_every_ns = LOOK_MIN_NS;
+    w->timer_ns = CLOCK_NEVER;
+    w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    w->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    /* The timer is edge-triggered, so that nobody has to read it. */
+    if (w->epoll_fd < 0 || w->timer_fd < 0 || watch(w, w->mailbox.fd, EPOLLIN, &w->mailbox) < 0 ||
+        watch(w, w->timer_fd, EPOLLIN | EPOLLET, &w->timer_fd) < 0 || watch_links(w) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "worker %u: cannot set up its epoll", w->index);
+    return 0;
+}
+
+void loop_fini(struct worker *w) {
+    if (w->timer_fd >= 0)
+        close(w->timer_fd);
+    if (w->epoll_fd >= 0)
+        close(w->epoll_fd);
+}
+
+int loop_watch_ring(struct worker *w, struct op_ring *r, struct error *err) {
+    if (watch(w, r->ring->knock, EPOLLIN | EPOLLET, r) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot watch its eventfd");
+    ring_tell_crowded(r->ring, w->spin.crowd.crowded);
+    return 0;
+}
+
+void loop_unwatch_ring(struct worker *w, struct op_ring *r) {
+    epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, r->ring->knock, NULL);
+}
+
+/* It stays registered, because to add it again, now that its client has it, could fail. Listening
+ * again tells of a knock at once if there ever was one, so none is missed. */
+void loop_listen_ring(struct worker *w, struct op_ring *r, bool listen) {
+    struct epoll_event ev = {.events = EPOLLET | (listen ? EPOLLIN : 0), .data.ptr = r};
+    epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, r->ring->knock, &ev);
+}
+
+/* The seat that an event is of, or NULL. */
+static struct seat *seat_of(struct worker *w, const void *what) {
+    for (unsigned i = 0; i < w->nlinks; i++)
+        if (what == &w->links[i])
+            return &w->links[i];
+    return NULL;
+}
+
+/* Takes events; a timeout of 0 only looks. What is woken is served by the next turn; returns how
+ * many that were. */
+static unsigned take_events(struct worker *w, int timeout_ms) {
+    struct epoll_event ev[EVENTS];
+    int n = epoll_wait(w->epoll_fd, ev, EVENTS, timeout_ms);
+    unsigned woken = 0;
+    w->now_ns = clock_now_ns();
+    for (int i = 0; i < n; i++) {
+        void *what = ev[i].data.ptr;
+        struct seat *seat = seat_of(w, what);
+        if (what == &w->timer_fd) {
+            w->timer_ns = CLOCK_NEVER;
+        } else if (seat) {
+            woken += seat->parked;
+            if (seat->parked)
+                seat_wake(seat, w->now_ns);
+        } else if (what != &w->mailbox) { /* which every turn looks into anyway */
+            woken += knocks_heard(w, what);
+        }
+    }
+    return woken;
+}
+
+/* ---- busy -------------------------------------------------------------------------------- */
+
+static void park_quiet(struct worker *w, uint64_t quiet_ns) {
+    list_for_each_safe (pos, &w->hot) {
+        struct op_ring *r = list_entry(pos, struct op_ring, node);
+        if (r->inflight == 0 && w->now_ns - r->active_ns > quiet_ns)
+            rings_park(w, r);
+    }
+    for (unsigned i = 0; i < w->nlinks; i++) {
+        struct seat *seat = &w->links[i];
+        if (!seat->parked && w->now_ns - seat->active_ns > quiet_ns)
+            seat_park(seat);
+    }
+}
+
+static void count_lanes(struct worker *w) {
+    uint64_t lanes = 0;
+    for (unsigned i = 0; i < w->nlinks; i++) {
+        const struct seat *seat = &w->links[i];
+        if (seat->ops->accepted)
+            lanes += seat->ops->accepted(seat->fabric);
+    }
+    __atomic_store_n(&w->counters.lanes_in, lanes, __ATOMIC_RELAXED);
+}
+
+static unsigned links_parked(const struct worker *w) {
+    unsigned parked = 0;
+    for (unsigned i = 0; i < w->nlinks; i++)
+        parked += w->links[i].parked;
+    return parked;
+}
+
+static void look(struct worker *w, uint64_t quiet_ns) {
+    if (links_parked(w) || !list_empty(&w->parked)) {
+        bool found = take_events(w, 0) > 0;
+        w->look_every_ns = found ? LOOK_MIN_NS : 2 * w->look_every_ns;
+        if (w->look_every_ns > LOOK_MAX_NS)
+            w->look_every_ns = LOOK_MAX_NS;
+    }
+    park_quiet(w, quiet_ns);
+    count_lanes(w);
+    w->look_ns = w->now_ns + w->look_every_ns;
+}
+
+/* Spinning can only find what is looked at in memory. */
+static bool worth_spinning(const struct worker *w) {
+    return !list_empty(&w->hot) || links_parked(w) < w->nlinks;
+}
+
+/* ---- asleep ------------------------------------------------------------------------------ */
+
+static bool ready_to_sleep(struct worker *w) {
+    if (channels_hurry(w) || !list_empty(&w->fences))
+        return false;
+    list_for_each_safe (pos, &w->hot) {
+        if (!rings_park(w, list_entry(pos, struct op_ring, node)))
+            return false;
+    }
+    bool ready = seat_park(&w->local);
+    for (unsigned i = 0; ready && i < w->nlinks; i++)
+        ready = seat_park(&w->links[i]);
+    return ready && !mailbox_pending(&w->mailbox);
+}
+
+static void set_timer(struct worker *w, uint64_t at_ns) {
+    if (at_ns >= w->timer_ns)
+        return;
+    if (at_ns == 0) /* which would unset it */
+        at_ns = 1;
+    struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(at_ns / NSEC_PER_SEC),
+                                           .tv_nsec = (long)(at_ns % NSEC_PER_SEC)}};
+    timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+    w->timer_ns = at_ns;
+}
+
+static void sleep_until_woken(struct worker *w, uint64_t spin_max_ns) {
+    if (!ready_to_sleep(w))
+        return;
+    set_timer(w, worker_next_ns(w));
+    count_lanes(w);
+    counter_add(&w->counters.sleeps, 1);
+    uint64_t before_ns = w->now_ns;
+    take_events(w, -1);
+    spin_woke(&w->spin, w->now_ns - before_ns, spin_max_ns);
+    w->look_every_ns = LOOK_MIN_NS;
+    w->look_ns = w->now_ns + LOOK_MIN_NS;
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+static void *run(void *arg) {
+    struct worker *w = arg;
+    while (!w->stopping) {
+        uint64_t now_ns = clock_now_ns();
+        uint64_t min_ns = __atomic_load_n(&w->spin_min_ns, __ATOMIC_RELAXED);
+        uint64_t max_ns = __atomic_load_n(&w->spin_max_ns, __ATOMIC_RELAXED);
+        if (worker_turn(w, now_ns)) {
+            spin_hit(&w->spin, now_ns, max_ns);
+        } else if (!worth_spinning(w) || !spin_more(&w->spin, now_ns, min_ns, max_ns)) {
+            sleep_until_woken(w, max_ns);
+            continue;
+        }
+        if (now_ns >= w->look_ns)
+            look(w, max_ns);
+    }
+    return NULL;
+}
+
+int loop_start(struct worker *w, struct error *err) {
+    char name[16];
+    snprintf(name, sizeof(name), "rdmad-worker-%u", w->index % 100);
+    int rc = thread_start(&w->thread, name, run, w, NULL, err);
+    w->started = rc == 0;
+    return rc;
+}
+
+static void deliver_stop(struct mail *mail) {
+    container_of(mail, struct worker, stop_mail)->stopping = true;
+}
+
+void loop_stop(struct worker *w) {
+    if (!w->started)
+        return;
+    mailbox_post(&w->mailbox, &w->stop_mail, deliver_stop);
+    pthread_join(w->thread, NULL);
+    w->started = false;
+}
