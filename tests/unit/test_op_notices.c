@@ -72,7 +72,7 @@ Test(notices, of_attaches_that_come_and_go_are_bounded) {
 /* They are let in by the daemon of who sends them. */
 Test(notices, from_elsewhere_are_bounded) {
     struct worker *w = &rig.plane[HERE]->worker[0];
-    struct op_notifier *n = notifier_new(owner.session, LEASE);
+    struct op_notifier *n = notifier_new(&owner.session->op, LEASE);
     for (unsigned i = 0; i < 2 * MOST + 100; i++) {
         n->queued++;
         cr_assert_eq(notice_leave(w, n, i, 0), 0);
@@ -88,7 +88,7 @@ Test(notices, of_all_leases_of_a_user_are_bounded) {
     struct worker *w = &rig.plane[HERE]->worker[0];
     for (unsigned lease = LEASE + 1; lease < LEASE + 12; lease++) {
         rig_grant(&owner, lease);
-        struct op_notifier *n = notifier_new(owner.session, lease);
+        struct op_notifier *n = notifier_new(&owner.session->op, lease);
         for (unsigned i = 0; i < 2 * MOST; i++) {
             n->queued++;
             cr_assert_eq(notice_leave(w, n, i, 0), 0);

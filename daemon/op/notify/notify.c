@@ -30,7 +30,7 @@
  */
 #include "daemon/op/notify/notify.h"
 #include "daemon/base/log.h"
-#include "daemon/op/seam/call.h"
+#include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
 
@@ -62,13 +62,13 @@ struct op_grant {
     struct list waiting; /* NOTIFIEDs; empty when notices is not */
 };
 
-struct op_notifier *notifier_new(const struct plane_session *owner, uint64_t lease_id) {
+struct op_notifier *notifier_new(const struct op_session *owner, uint64_t lease_id) {
     struct op_notifier *n = calloc(1, sizeof(*n));
     if (!n)
         return NULL;
     n->refs = 1;
     n->lease_id = lease_id;
-    n->session = owner->op.id;
+    n->session = owner->id;
     n->owner = owner->worker;
     return n;
 }
@@ -197,22 +197,20 @@ uint64_t grant_number(const struct op_grant *g) {
     return g->node.id;
 }
 
-void grant_add(struct call *c) {
-    struct op_session *s = &c->session->op;
-    struct op_grant *g = c->object;
-    int rc = ids_add(&c->worker->grants, &g->node, c->handle);
+int grant_add(struct worker *w, struct op_session *s, struct op_grant *g, uint64_t lease_id) {
+    assert(!g->session && s->worker == w);
+    int rc = ids_add(&w->grants, &g->node, lease_id);
     if (rc < 0) {
         free(g);
-        call_fail(c, rc, "notifications of a lease: no room in the worker's table");
-        return;
+        return rc;
     }
     g->session = s;
     list_append(&s->grants, &g->session_node);
-    call_finish(c);
+    return 0;
 }
 
-/* Some a turn; true: it is gone. */
-static bool grant_end(struct worker *w, struct op_grant *g, int reason) {
+bool grant_end(struct worker *w, struct op_grant *g, int reason) {
+    assert(g->session->worker == w);
     for (struct list *pos; (pos = list_first(&g->waiting));) {
         if (!ends_may(g->session))
             return false;
@@ -229,22 +227,14 @@ static bool grant_end(struct worker *w, struct op_grant *g, int reason) {
     return true;
 }
 
-static bool grant_settled(struct call *c) {
-    return grant_end(c->worker, c->object, c->reason);
-}
-
-/* Nobody finds it any more; the session waits for it. */
-void grant_drop(struct call *c) {
-    struct worker *w = c->worker;
-    struct op_grant *g = grant_find(w, c->handle, c->session->op.id);
-    if (!g) {
-        call_finish(c);
-        return;
-    }
+struct op_grant *grant_hide(struct worker *w, const struct op_session *s, uint64_t lease_id) {
+    struct op_grant *g = grant_find(w, lease_id, s->id);
+    if (!g)
+        return NULL;
+    assert(!g->dropped);
     ids_remove(&w->grants, &g->node);
     g->dropped = true;
-    c->object = g;
-    call_wait(c, grant_settled);
+    return g;
 }
 
 bool grants_session_gone(struct worker *w, struct op_session *s) {

@@ -21,8 +21,6 @@
 
 #include "daemon/op/engine/worker.h"
 
-struct plane_session;
-
 struct op_notifier {
     uint32_t refs;     /* atomic: the attach, its notices, mail */
     uint32_t queued;   /* atomic: notices promised (local) or received (peer), and not taken */
@@ -49,14 +47,27 @@ struct notify_message {
 };
 RDMAD_STATIC_ASSERT(sizeof(struct notify_message) == 32, "no padding");
 
-/* For notices to owner's session about that lease; NULL: out of memory. */
-struct op_notifier *notifier_new(const struct plane_session *owner, uint64_t lease_id);
+/* For notices to owner about that lease; NULL: out of memory. Control thread, too. */
+struct op_notifier *notifier_new(const struct op_session *owner, uint64_t lease_id);
 void notifier_hold(struct op_notifier *n);
 void notifier_drop(struct op_notifier *n); /* any thread */
 
 /* The owner's worker, or one that gives it there by mail. On failure nothing was left and nothing
  * changed. */
 int notice_leave(struct worker *w, struct op_notifier *from, uint32_t imm, uint64_t length);
+
+/* ---- what the control thread asks, by seam/grants.c --------------------------------------------
+ */
+
+/* The session granted that lease. When it cannot be noted g is freed. */
+int grant_add(struct worker *w, struct op_session *s, struct op_grant *g, uint64_t lease_id);
+/* Nobody finds it any more, and its session waits for it; NULL: there is none. grant_end follows,
+ */
+struct op_grant *grant_hide(struct worker *w, const struct op_session *s, uint64_t lease_id);
+/* once a turn until it is true: the grant is gone, with all that waited there. */
+bool grant_end(struct worker *w, struct op_grant *g, int reason);
+/* The lessee behind the window may notify by n, if the reference is free; n is the window's now. */
+void notifier_attach(struct worker *w, struct op_window *ow, struct op_notifier *n);
 
 /* The answer to who asks: the attach is known, and of so many messages with a notice, from the
  * first that it ever posted, none waits for its owner any more: taken, or never came. */

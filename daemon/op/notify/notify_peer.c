@@ -16,20 +16,18 @@
  */
 #include "daemon/base/log.h"
 #include "daemon/op/notify/notify.h"
-#include "daemon/op/seam/call.h"
+#include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
-void window_notify(struct call *c) {
-    struct op_window *ow = &c->window->op;
-    struct op_notifier *n = c->object;
+void notifier_attach(struct worker *w, struct op_window *ow, struct op_notifier *n) {
+    assert(!n->window && ow->worker == w);
     n->window = ow;
-    if (!ow->notifier && ids_add(&c->worker->notifiers, &n->node, n->ref) == 0)
+    if (!ow->notifier && ids_add(&w->notifiers, &n->node, n->ref) == 0)
         ow->notifier = n;
     else
         notifier_drop(n);
-    call_finish(c);
 }
 
 void notifier_window_closed(struct worker *w, struct op_window *ow) {

@@ -140,11 +140,6 @@ void window_open(struct call *c);
 void window_reopen(struct call *c);
 void window_extend(struct call *c);
 void window_close(struct call *c);
-/* notify.c, notify_peer.c: notifications. */
-void grant_add(struct call *c);
-void grant_drop(struct call *c);
-void window_notify(struct call *c);
-
 void window_opened(void *worker, void *cookie, const struct fabric_blob *key,
                    const struct error *err);
 void window_closed(void *worker, void *cookie);

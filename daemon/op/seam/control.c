@@ -5,7 +5,6 @@
  * Everything that has to be allocated is allocated here; what fails for lack of memory is answered
  * like any other failure, in a later turn.
  */
-#include "daemon/base/log.h"
 #include "daemon/op/notify/notify.h"
 #include "daemon/op/seam/call.h"
 #include <stdio.h>
@@ -156,7 +155,7 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     struct op_lease *lease = calloc(1, sizeof(*lease));
     c->share = malloc(sizeof(*c->share));
     bool notifies = !spec->lane && spec->owner;
-    struct op_notifier *n = notifies ? notifier_new(spec->owner, spec->notify_lease) : NULL;
+    struct op_notifier *n = notifies ? notifier_new(&spec->owner->op, spec->notify_lease) : NULL;
     if (!lease || !c->share || (notifies && !n)) {
         free(lease);
         free(n);
@@ -208,24 +207,6 @@ void plane_lease_end(struct plane_session *s, uint64_t handle, int reason, plane
 
 void plane_lease_forget(struct plane_session *s, uint64_t handle) {
     call_post(session_call(s, handle, table_lease_forget, NULL, NULL));
-}
-
-/* ---- grants ------------------------------------------------------------------------------ */
-
-void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {
-    struct call *c = session_call(s, lease_id, grant_add, done, arg);
-    c->object = op_grant_new();
-    if (c->object)
-        call_post(c);
-    else
-        call_refuse(c, RDMAD_E_NOMEM, "notifications of a lease: out of memory");
-}
-
-void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, plane_done *done,
-                      void *arg) {
-    struct call *c = session_call(s, lease_id, grant_drop, done, arg);
-    c->reason = reason;
-    call_post(c);
 }
 
 /* ---- lanes ------------------------------------------------------------------------------- */
@@ -370,20 +351,6 @@ struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
     c->blob_done = done;
     call_post(c);
     return window;
-}
-
-void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
-                         uint64_t lease_id) {
-    struct op_notifier *n = notifier_new(owner, lease_id);
-    if (!n) {
-        LOG(ERR, ("out of memory: a lessee of lease %lu cannot notify its owner",
-                  (unsigned long)w->op.spec.lease_id));
-        return;
-    }
-    n->ref = ref;
-    struct call *c = window_call(w, window_notify, NULL, NULL);
-    c->object = n;
-    call_post(c);
 }
 
 void plane_window_reopen(struct plane_window *w, uint64_t via, plane_blob_done *done, void *arg) {
