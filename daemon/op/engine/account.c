@@ -3,13 +3,14 @@
  * account.c - three counts of each kind, of which two are shared.
  */
 #include "daemon/op/engine/account.h"
-#include "daemon/op/seam/call.h"
+#include "daemon/op/engine/worker.h"
+#include <assert.h>
 #include <stdlib.h>
 
 /* ---- control thread ---------------------------------------------------------------------- */
 
-struct op_account *account_join(struct plane *p, uid_t uid) {
-    list_for_each (pos, &p->uids) {
+struct op_account *account_join(struct list *uids, uid_t uid) {
+    list_for_each (pos, uids) {
         struct op_account *a = list_entry(pos, struct op_account, node);
         if (a->uid == uid) {
             a->sessions++;
@@ -21,12 +22,15 @@ struct op_account *account_join(struct plane *p, uid_t uid) {
         return NULL;
     a->uid = uid;
     a->sessions = 1;
-    list_append(&p->uids, &a->node);
+    list_append(uids, &a->node);
     return a;
 }
 
 void account_leave(struct op_account *uid) {
-    if (!uid || --uid->sessions)
+    if (!uid)
+        return;
+    assert(uid->sessions > 0);
+    if (--uid->sessions)
         return;
     list_remove(&uid->node);
     free(uid);
@@ -71,6 +75,7 @@ static void waits_return(struct op_session *s, uint32_t count) {
 }
 
 void waits_ended(struct op_session *s) {
+    assert(s->waits > 0 && s->waits <= s->waits_may);
     s->waits--;
     if (s->waits_may - s->waits >= 2 * WAITS_AT_ONCE)
         waits_return(s, WAITS_AT_ONCE);

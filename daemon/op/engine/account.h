@@ -29,12 +29,11 @@
 #define OPS_AT_ONCE 64u
 #define NAME_BYTES 64u /* of an op in the tables of names: two buckets, and two of its batch */
 
-struct plane;
 struct worker;
 struct op_session;
 
 struct op_account {   /* of a uid, or of all */
-    struct list node; /* in plane->uids */
+    struct list node; /* of a uid: among all that there are */
     uid_t uid;
     unsigned sessions;
     uint64_t waits, ops; /* atomic, */
@@ -42,9 +41,10 @@ struct op_account {   /* of a uid, or of all */
     uint32_t notices;    /* as this: that nobody took of the leases of a uid's sessions */
 };
 
-/* Control thread. NULL: out of memory. */
-struct op_account *account_join(struct plane *p, uid_t uid);
-void account_leave(struct op_account *uid); /* harmless with NULL */
+/* Control thread. A session of the uid begins: its account, of those in uids or a new one there.
+ * NULL: out of memory. */
+struct op_account *account_join(struct list *uids, uid_t uid);
+void account_leave(struct op_account *uid); /* a session ended; harmless with NULL */
 
 /* Worker. Whether the session may start one more: 0, or RDMAD_E_LIMIT and whose limit it is. */
 int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose);

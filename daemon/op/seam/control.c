@@ -23,7 +23,7 @@ static unsigned least_loaded(const struct plane *p) {
 }
 
 struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie) {
-    struct op_account *account = account_join(p, uid);
+    struct op_account *account = account_join(&p->uids, uid);
     struct plane_session *ps = account ? calloc(1, sizeof(*ps)) : NULL;
     if (!ps) {
         account_leave(account);
