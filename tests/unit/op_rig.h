@@ -9,7 +9,16 @@
 #ifndef RDMAD_TESTS_OP_RIG_H
 #define RDMAD_TESTS_OP_RIG_H
 
+#include "daemon/op/channel/channel.h"
+#include "daemon/op/engine/kind.h"
+#include "daemon/op/engine/part.h"
+#include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/route.h"
+#include "daemon/op/engine/submit.h"
+#include "daemon/op/engine/validate.h"
 #include "daemon/op/seam/call.h"
+#include "daemon/op/turn/loop.h"
+#include "daemon/op/turn/turn.h"
 #include "tests/support/sim.h"
 
 #define RIG_PEER 77u /* who HERE is to THERE */

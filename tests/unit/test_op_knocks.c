@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Knocks: who publishes is heard, who only knocks is not listened to for a while. */
 #include "common/ringword.h"
+#include "daemon/op/engine/knocks.h"
 #include "tests/unit/op_rig.h"
 #include <criterion/criterion.h>
 #include <sys/epoll.h>

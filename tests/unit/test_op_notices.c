@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How many notices a lease keeps whose owner takes none. */
-#include "daemon/op/notify/notify.h"
+#include "daemon/op/notify/grant.h"
 #include "tests/unit/op_rig.h"
 #include <criterion/criterion.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A word to the owner comes after the bytes, once, and no more of them than were allowed. */
-#include "daemon/op/notify/notify.h"
+#include "daemon/op/engine/message.h"
+#include "daemon/op/notify/wire.h"
 #include "tests/unit/op_rig.h"
 #include <criterion/criterion.h>
 #include <endian.h>

@@ -3,7 +3,8 @@
  * Which NOTIFYs there is room for is what the owner's daemon says, asked by the way the data goes:
  * nothing is refused that fewer than RDMAD_NOTIFY_DEPTH untaken ones are before, and nothing told.
  */
-#include "daemon/op/notify/notify.h"
+#include "daemon/op/engine/message.h"
+#include "daemon/op/notify/wire.h"
 #include "tests/unit/op_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The validator: every reject has its own code, and exactly the good sqes pass. */
 #include "daemon/base/clock.h"
-#include "daemon/op/engine/op.h"
+#include "daemon/op/engine/validate.h"
 #include <criterion/criterion.h>
 #include <string.h>
 

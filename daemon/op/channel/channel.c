@@ -81,7 +81,7 @@ void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result
 /* ---- doors ------------------------------------------------------------------------------- */
 
 int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                  const struct op_request *rq) {
+                  struct op_request *rq) {
     struct op_channel *ch = slots_get(&r->session->channels, sqe->lease);
     (void)w;
     if (!ch)

@@ -33,6 +33,12 @@
 #ifndef RDMAD_OP_CHANNEL_H
 #define RDMAD_OP_CHANNEL_H
 
+#include "daemon/op/engine/complete.h"
+#include "daemon/op/engine/ends.h"
+#include "daemon/op/engine/life.h"
+#include "daemon/op/engine/message.h"
+#include "daemon/op/engine/route.h"
+#include "daemon/op/engine/submit.h"
 #include "daemon/op/engine/worker.h"
 
 /* Messages on their way (sent and not acknowledged), whatever the receiver allows. */
@@ -91,6 +97,40 @@ struct channel_message {
 size_t channel_encode(const struct channel_message *m, uint8_t *head);
 const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size_t size,
                            uint64_t to_come);
+
+/* ---- for what stands above channel/ ---------------------------------------------------------- */
+
+/* A SEND or RECV whose form is good and whose pool range is (rq->pool, rq->local): checks the
+ * channel, and starts it by op_new, or returns the status with which it is refused. */
+int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                  struct op_request *rq);
+/* op_cancel of an op with a channel: ends it now, or when what is out of it has come back. */
+void channel_op_cancel(struct worker *w, struct op *op, int status);
+/* What env.complete brings of a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a
+ * channel, or is NULL (a message that the daemon sends by itself). */
+void channel_part_ended(struct worker *w, struct op_part *part);
+/* The session ends: its channels do, at once; when they have, and it has no ops any more, they are
+ * freed. */
+void channels_session_end(struct op_session *s);
+bool channels_session_settled(struct op_session *s);
+void channels_session_gone(struct worker *w, struct op_session *s);
+/* The lane is dropped, with what was left on it. */
+void channels_lane_dropped(struct op_lane *lane);
+/* The lane's link is up, or gone; after the leases on it were told, and after all that was posted
+ * on it has come back. */
+void channels_lane_up(struct worker *w, struct op_lane *lane);
+void channels_lane_down(struct worker *w, struct op_lane *lane);
+/* Once a turn, before submit_run: acknowledgements and credits that gathered go out. */
+unsigned channels_run(struct worker *w);
+/* Before a sleep: true if acknowledgements wait; the next turn tells them. */
+bool channels_hurry(struct worker *w);
+
+/* Of fabric_env's received, landing and landed; bytes are a peer's: hostile. */
+void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
+                      size_t size);
+struct fabric_landing *channel_landing(struct worker *w, uint64_t peer, uint64_t number,
+                                       const uint8_t *head, size_t size, uint64_t length);
+void channel_landed(struct fabric_landing *landing, int status);
 
 /* ---- the ends ---------------------------------------------------------------------------- */
 
@@ -307,6 +347,9 @@ void receives_run(struct op_channel *ch); /* what is whole completes; limit is b
 void receives_end(struct op_channel *ch, int status);
 
 /* rendezvous.c. The sender's side: */
+/* The window of a message is there, or is not. */
+void send_window_opened(struct op_send *s, const struct fabric_blob *key, const struct error *err);
+void send_window_closed(struct op_send *s);
 /* Towards what s->wants_window says. False: none can be had, s waited for it, and is no more. */
 bool window_drive(struct op_send *s);
 bool window_ready(const struct op_send *s);

@@ -23,34 +23,13 @@
  * A batch whose last entry has not come is an object of its ring and holds no cqe: each member
  * gives its reservation back when it ends, all but the one that ends last. It goes with its ring.
  */
-#include "daemon/op/engine/worker.h"
-
-struct op_batch {
-    struct op_ring *ring;
-    struct list members; /* of struct op: those that have not ended, by batch_node */
-    uint32_t taken;      /* entries so far */
-    uint32_t left;       /* of them not ended */
-    bool closed;         /* its last entry was taken */
-    bool tagged;         /* is in its ring's batch_tags */
-    bool silent, linked;
-    uint64_t last; /* the order of its last entry */
-    bool failed;
-    bool some_done, some_failed, some_partial, some_unknown;
-    uint8_t opcode;
-    uint64_t bytes;
-    struct tag tag; /* the last entry's user_data */
-    uint64_t order; /* of the first member that was not done */
-    int status;
-    uint64_t info;
-};
+#include "daemon/op/engine/batch.h"
+#include "daemon/op/engine/chain.h"
+#include "daemon/op/engine/rings.h"
 
 static bool may_join(const struct rdmad_sqe *sqe) {
     return sqe->opcode == RDMAD_OP_READ || sqe->opcode == RDMAD_OP_WRITE ||
            sqe->opcode == RDMAD_OP_NOTIFY || sqe->opcode == RDMAD_OP_SEND;
-}
-
-size_t batch_size(void) {
-    return sizeof(struct op_batch);
 }
 
 int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
@@ -83,7 +62,7 @@ int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
     return 0;
 }
 
-static void fold(struct op_batch *b, uint64_t order, const struct op_result *result) {
+static void batch_fold(struct op_batch *b, uint64_t order, const struct op_result *result) {
     b->bytes += result->bytes;
     switch (result->outcome) {
     case RDMAD_DONE:
@@ -107,7 +86,7 @@ static void fold(struct op_batch *b, uint64_t order, const struct op_result *res
     b->info = result->info;
 }
 
-static uint8_t outcome_of(const struct op_batch *b) {
+static uint8_t batch_outcome(const struct op_batch *b) {
     if (!b->failed)
         return RDMAD_DONE;
     if (!b->some_failed)
@@ -118,21 +97,21 @@ static uint8_t outcome_of(const struct op_batch *b) {
 
 void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
                  const struct op_result *result) {
-    fold(b, order, result);
+    batch_fold(b, order, result);
     b->left--;
     if (!b->closed || b->left) {
-        op_tell_nothing(w, b->ring);
+        ring_tell_nothing(w, b->ring);
         return;
     }
     if (b->tagged)
         tags_remove(&b->ring->batch_tags, &b->tag);
     struct op_result whole = {
-        .status = b->status, .outcome = outcome_of(b), .bytes = b->bytes, .info = b->info};
+        .status = b->status, .outcome = batch_outcome(b), .bytes = b->bytes, .info = b->info};
     chain_ended(b->ring, b->last, b->linked ? RDMAD_SQE_LINK : 0, whole.outcome);
     if (b->silent && !b->failed)
-        op_tell_nothing(w, b->ring);
+        ring_tell_nothing(w, b->ring);
     else
-        op_tell(w, b->ring, b->tag.user_data, b->opcode, &whole);
+        ring_tell(w, b->ring, b->tag.user_data, b->opcode, &whole);
     slab_put(&w->batches, b);
 }
 
@@ -149,34 +128,6 @@ void batch_add(struct op_batch *b, struct op *op) {
 
 void batch_unlink(struct op_batch *b) {
     b->linked = false;
-}
-
-/* The end of one may be the end of others, and that of the last is the end of b. */
-static uint32_t cancel_members(struct worker *w, struct op_batch *b) {
-    struct list left;
-    uint32_t count = 0;
-    list_init(&left);
-    list_splice(&left, &b->members);
-    for (struct list *pos; (pos = list_pop(&left)); count++) {
-        list_append(&b->members, pos);
-        op_cancel(w, list_entry(pos, struct op, batch_node), RDMAD_E_CANCELED);
-    }
-    return count;
-}
-
-uint32_t batches_cancel(struct op_ring *r, uint64_t user_data, uint32_t *looks) {
-    struct list left;
-    uint32_t count = 0;
-    list_init(&left);
-    list_splice(&left, tags_chain(&r->batch_tags, user_data));
-    for (struct list *pos; (pos = list_pop(&left));) {
-        struct tag *name = list_entry(pos, struct tag, node);
-        list_append(tags_chain(&r->batch_tags, name->user_data), pos);
-        ++*looks;
-        if (name->user_data == user_data)
-            count += cancel_members(r->session->worker, container_of(name, struct op_batch, tag));
-    }
-    return count;
 }
 
 void batch_drop(struct worker *w, struct op_ring *r) {

@@ -8,14 +8,14 @@
  * an op is told by the op's own cqe, which may come before CANCEL's or after it. An op that was
  * done before the cancellation reached it ends as done.
  *
- * A ring's ops are found by name only from its first CANCEL on, until none is in flight: then all
- * of them are put into a table, and those that come go there too. Who never cancels pays nothing.
- *
  * What the control thread ends is kept where it is looked for: ops by their ring, those of a lease
  * by the lease, receives by their pool. A pool's other ops are among those that end by themselves,
  * of which a session has few. What may be many is doomed, and ends in turns (ends.c).
  */
-#include "daemon/op/engine/worker.h"
+#include "daemon/op/engine/cancel.h"
+#include "daemon/op/engine/batch.h"
+#include "daemon/op/engine/complete.h"
+#include "daemon/op/engine/names.h"
 
 /* Not walked in place: the end of one op may be the end of another. */
 static void cancel_in(struct worker *w, struct list *ops, const struct op_pool *pool, int status) {
@@ -54,30 +54,32 @@ void ops_cancel_lease(struct worker *w, struct op_lease *lease, ops_pick *pick, 
 
 /* ---- by name ----------------------------------------------------------------------------- */
 
-void op_tag(struct op_ring *r, struct op *op) {
-    op->tagged = true;
-    tags_add(&r->tags, &op->tag);
-    if (op->batch)
-        batch_tag(op->batch);
+/* The end of one may be the end of others, and that of the last is the end of b. */
+static uint32_t cancel_members(struct worker *w, struct op_batch *b) {
+    struct list left;
+    uint32_t count = 0;
+    list_init(&left);
+    list_splice(&left, &b->members);
+    for (struct list *pos; (pos = list_pop(&left)); count++) {
+        list_append(&b->members, pos);
+        op_cancel(w, list_entry(pos, struct op, batch_node), RDMAD_E_CANCELED);
+    }
+    return count;
 }
 
-void op_untag(struct op_ring *r, struct op *op) {
-    op->tagged = false;
-    tags_remove(&r->tags, &op->tag);
-}
-
-static void name_all(struct op_ring *r) {
-    r->tagged = true;
-    list_for_each (pos, &r->ops)
-        op_tag(r, list_entry(pos, struct op, home_node));
-    list_for_each (pos, &r->waits)
-        op_tag(r, list_entry(pos, struct op, home_node));
-}
-
-void ring_forget_tags(struct op_ring *r) {
-    r->tagged = false;
-    tags_fini(&r->tags);
-    tags_fini(&r->batch_tags);
+static uint32_t cancel_batches(struct op_ring *r, uint64_t user_data, uint32_t *looks) {
+    struct list left;
+    uint32_t count = 0;
+    list_init(&left);
+    list_splice(&left, tags_chain(&r->batch_tags, user_data));
+    for (struct list *pos; (pos = list_pop(&left));) {
+        struct tag *name = list_entry(pos, struct tag, node);
+        list_append(tags_chain(&r->batch_tags, name->user_data), pos);
+        ++*looks;
+        if (name->user_data == user_data)
+            count += cancel_members(r->session->worker, container_of(name, struct op_batch, tag));
+    }
+    return count;
 }
 
 /* Ops are taken out of the table while they are looked at: it may be resized meanwhile. */
@@ -98,14 +100,14 @@ static uint32_t cancel_named(struct op_ring *r, uint64_t user_data, uint32_t *lo
     return count;
 }
 
-int cancel_by_name(struct op_ring *r, uint64_t user_data, uint32_t *cost) {
+int ops_cancel_named(struct op_ring *r, uint64_t user_data, uint32_t *cost) {
     uint32_t looks = 0, count = 0;
     if (r->inflight && !r->tagged) {
-        name_all(r);
+        ring_name_all(r);
         looks = r->inflight;
     }
     if (r->tagged) {
-        count = batches_cancel(r, user_data, &looks);
+        count = cancel_batches(r, user_data, &looks);
         count += cancel_named(r, user_data, &looks);
     }
     *cost = 1 + count + looks / LOOKS_PER_SQE;

@@ -14,7 +14,8 @@
  * what ended in its time leaves the number of its follower in broken, which is the next that can
  * start; what was refused when it was taken leaves it in refused, for the next that is taken.
  */
-#include "daemon/op/engine/worker.h"
+#include "daemon/op/engine/chain.h"
+#include <assert.h>
 
 /* An entry that makes no sense counts: who meant it to come before the next must hear of it. */
 static bool is_link(uint8_t opcode) {
@@ -56,7 +57,8 @@ static void break_after(struct op_ring *r, uint64_t order) {
         if (op->order > order + 1)
             return;
         if (op->order == order + 1) {
-            op->unlinked = true;
+            assert(op->fence == OP_BEHIND || op->fence == OP_UNLINKED);
+            op->fence = OP_UNLINKED;
             return;
         }
     }
@@ -94,11 +96,10 @@ void chain_canceled(struct op *op) {
     if (!(op->flags & RDMAD_SQE_LINK) || !op->order)
         return;
     op->flags &= (uint8_t)~RDMAD_SQE_LINK; /* chain_ended has nothing to do */
-    if (op->batch && !(op->flags & RDMAD_SQE_MORE))
-        batch_unlink(op->batch);
     if (next != &r->behind) {
         struct op *follower = list_entry((struct list *)next, struct op, node);
-        follower->unlinked |= follower->order == op->order + 1;
+        if (follower->order == op->order + 1)
+            follower->fence = OP_UNLINKED;
     } else if (op->order == r->taken) {
         r->broken = op->order + 1;
     }

@@ -15,6 +15,8 @@
  * doomed go on sending or receiving (op_ending): whoever looks from outside sees all of it end at
  * once.
  */
+#include "daemon/op/engine/ends.h"
+#include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/worker.h"
 
 #define SESSION_ENDS 256u

@@ -13,7 +13,10 @@
  * a time. After a while it is listened to again; when it soon turns out that this was too early,
  * the next while is twice as long, up to DEAF_MAX_NS.
  */
+#include "daemon/op/engine/knocks.h"
+#include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/worker.h"
+#include "daemon/op/turn/loop.h"
 
 #define KNOCKS_IN_VAIN 64u
 #define DEAF_LOOK_NS NSEC_PER_MSEC

@@ -2,40 +2,18 @@
 /*
  * op.h - an op on its way, and the things a worker knows that an op can name.
  *
- * Read this directory in this order: op.h, seat.h (a fabric), worker.h (the loop's turn), rings.c
- * (sqes come in), validate.c (may it?), route.c (which way, and is it there?), submit.c (parts go
- * to the fabric), complete.c (parts come back, one cqe goes out), deadlines.c (ops that take too
- * long), ends.c (many end at once); what few ops need: fence.c, chain.c, batch.c, cancel.c and
- * tags.h, notify.h and notify.c, channel.h; account.h (how many there may be), slab.h (their
- * memory), table.c (what the control thread adds and drops), loop.c (sleeping), and last call.h,
- * plane.c, control.c, lane.c, window.c and notify_peer.c: the other side of the seam.
- *
- * The happy path of a write: ring_serve copies the sqe, op_validate turns it into a request (a
- * pointer, a lease, a route), op_start gives it an op, submit posts it in parts of at most the
- * fabric's largest message, op_part_ended folds each part's result in, op_finish writes one cqe.
- *
- * Others leave that path at one place each. CAS and FADD are one part whose answer is a value. A
- * NOTIFY has one part more, behind its bytes. SEND, RECV and NOTIFIED go to channel_admit and
- * notified_take. A fence keeps an op from being queued; a batch, or SILENT, changes what its end
- * tells.
- *
- * The unhappy path of a lane: its link breaks and gives all parts back; those that may be posted
- * again are kept with their op (op.again), the op waits in its lease's held list, and so does what
- * comes meanwhile. The control thread makes the lane another link and gives each lease on it a new
- * key, which lets the lease's ops go on. All that time deadlines, cancellations and the ends of
- * leases reach a held op as any other.
+ * daemon/op/README.md has the order in which to read what works on these.
  *
  * Everything here belongs to one worker's thread. An op holds what it names by counting itself
  * there (ring, pool, lease, session); whoever drops such a thing cancels its ops and waits until
  * the count is zero.
  */
-#ifndef RDMAD_OP_OP_H
-#define RDMAD_OP_OP_H
+#ifndef RDMAD_OP_ENGINE_OP_H
+#define RDMAD_OP_ENGINE_OP_H
 
 #include "daemon/base/slots.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/ipc/ring.h"
-#include "daemon/op/engine/account.h"
 #include "daemon/op/tool/deadlines.h"
 #include "daemon/op/tool/tags.h"
 #include "daemon/plane/plane.h"
@@ -46,6 +24,8 @@
 struct worker;
 struct seat;
 struct call;
+struct op_kind;    /* kind.h */
+struct op_account; /* account.h */
 
 /* A way bytes can go: the local fabric, or a lane's link. */
 struct op_route {
@@ -213,8 +193,28 @@ struct op_window {
 };
 
 /* Of op->todo. */
-#define OP_TODO_BEGIN 1u  /* its first part; tells an op of no bytes from one not begun */
-#define OP_TODO_NOTICE 2u /* NOTIFY: the word to the lease's owner, after the bytes */
+#define OP_TODO_BEGIN 1u /* its first part; tells an op of no bytes from one not begun */
+#define OP_TODO_LAST 2u  /* what its kind posts behind the bytes */
+
+/*
+ * Where an op stands among its ring's fences and links.
+ *
+ *   op_new --> OP_UNFENCED                    RECV, NOTIFIED, the daemon's own: no fence sees it
+ *     |
+ *     +------> OP_MOVING --------------------> the end
+ *                |  ^
+ *     fence_hold |  | fences_run: what it waited for has ended
+ *                v  |
+ *              OP_BEHIND ---> OP_UNLINKED ---> the end, canceled by fences_run
+ *                  chain.c: what it is linked to was not done
+ *
+ * A deadline, a cancellation or the end of its lease takes it from any of them to the end.
+ */
+enum op_fence { OP_UNFENCED, OP_MOVING, OP_BEHIND, OP_UNLINKED };
+
+/* NOTIFY: whether it holds one of its lease's allowance (notify/notify.c), or needs none because it
+ * only asks how much of that there is. */
+enum op_claim { CLAIM_NONE, CLAIM_HELD, CLAIM_ASKS };
 
 struct op_part {
     struct fabric_op fop;
@@ -251,8 +251,8 @@ struct op {
     struct list batch_node; /* among the batch's members */
     void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome);
     void *ended_arg;
-    uint64_t channel_seq; /* SEND: the message's number; channel.c's own, as the next */
-    void *channel_data;
+    void *channel_data;         /* SEND, RECV: channel/'s own */
+    const struct op_kind *kind; /* NULL: nothing but bytes to or from a lease */
     uint32_t imm;
     uint32_t turn;   /* NOTIFY that waits for room: lease->notify_turn as it came */
     uint8_t flags;   /* RDMAD_SQE_* */
@@ -262,15 +262,12 @@ struct op {
     uint64_t placed; /* bytes of parts that are done; CAS, FADD: what was there */
     int status;
     uint8_t opcode;
-    uint8_t todo;      /* OP_TODO_*: what has to be posted besides bytes */
-    bool told_apart;   /* its end is no plain cqe: a batch's, SILENT's, or NOTIFY's */
+    uint8_t todo; /* OP_TODO_*: what has to be posted besides bytes */
+    enum op_fence fence : 8;
+    enum op_claim claim : 8; /* NOTIFY: of its lease's allowance */
+    bool told_apart;   /* its end is no plain cqe: a batch's, SILENT's, or its kind has a word */
     bool charged;      /* counts for max_session_ops, and as in flight */
     bool tagged;       /* is in its ring's tags */
-    bool moving;       /* a fence waits for it */
-    bool behind;       /* waits behind a fence */
-    bool unlinked;     /* and what it is linked to was not done */
-    bool reserved;     /* NOTIFY: holds one of its lease's allowance */
-    bool ask;          /* NOTIFY of the daemon's own: without a notice; notify.c */
     bool stopped;      /* no further parts: one failed, or it was cancelled */
     bool some_failed;  /* a part failed */
     bool some_partial; /* a part may have written some of its bytes */
@@ -283,19 +280,17 @@ struct op {
                              because it is not cleared with the rest */
 };
 
-/* Of a ring's: the ring or the pool is being dropped. It may still be there for some turns
- * (ends.c), but neither sends nor receives any more. */
-static inline bool op_ending(const struct op *op) {
-    return op->ring->ending || (op->pool && op->pool->ending);
-}
+/* What a good sqe means; validate.c fills it in, admit.c the last two. */
+struct op_request {
+    struct op_pool *pool;   /* NULL: it has none */
+    struct op_lease *lease; /* likewise */
+    struct op_grant *grant; /* likewise */
+    uint8_t *local;
+    uint64_t deadline_ns;   /* CLOCK_NEVER: none */
+    uint64_t order;         /* as op.order; 0: it is no transfer */
+    struct op_batch *batch; /* NULL: it belongs to none */
+};
 
-/* ---- start and end of any op (submit.c, complete.c) ------------------------------------------ */
-
-struct op_request;
-/* Counts the op at its ring, session, pool (and lease), with its deadline running; not in any queue
- * yet. worker_can_start must have said yes. */
-struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                  const struct op_request *rq);
 /* What goes into the cqe, besides user_data and opcode. */
 struct op_result {
     int status;
@@ -304,17 +299,6 @@ struct op_result {
     uint64_t bytes; /* or value */
     uint64_t info;  /* lease_id or imm */
 };
-/* Nothing can touch its buffers any more: one cqe (or its share in the batch's, or ended), and it
- * is freed. It must be in no queue but those that op_new put it in. */
-void op_end(struct worker *w, struct op *op, const struct op_result *result);
-/* A READ or WRITE of the daemon's own in the name of a session, through a lease that only the
- * caller knows (keyed or not, as any other: it waits for lease_key, and survives its lane's links).
- * pool and lease count it. ended is told in place of a cqe, when nothing counts the op any more but
- * its memory is still there. NULL when out of memory. */
-struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *pool,
-                        struct op_lease *lease, const struct rdmad_sqe *what, uint64_t deadline_ns,
-                        void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome),
-                        void *arg);
 
 /* Which kinds end by themselves: fences wait for them, and they count for max_session_ops. RECV and
  * NOTIFIED wait for somebody else; account.h counts both. */
@@ -324,216 +308,10 @@ static inline bool op_is_own_time(uint8_t opcode) {
     return kinds >> opcode & 1;
 }
 
-/* ---- messages between workers of two daemons ------------------------------------------------- */
-
-/* The first byte of every SEND tells whose it is. */
-enum op_message { OP_MESSAGE_NOTIFY = 1, OP_MESSAGE_CHANNEL = 2 };
-/* worker.c gives what the fabric received to these; bytes are a peer's: hostile. */
-uint64_t notify_received(struct worker *w, uint64_t peer, const uint8_t *bytes, size_t size);
-void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
-                      size_t size);
-/* fabric_env's landing and landed. */
-struct fabric_landing *channel_landing(struct worker *w, uint64_t peer, uint64_t number,
-                                       const uint8_t *head, size_t size, uint64_t length);
-void channel_landed(struct fabric_landing *landing, int status);
-
-/* ---- channel.c's doors, for the rest of op/ -------------------------------------------------- */
-
-/* A SEND or RECV whose form is good and whose pool range is (rq->pool, rq->local): checks the
- * channel, and starts it by op_new, or returns the status with which it is refused. */
-int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                  const struct op_request *rq);
-/* op_cancel of an op with a channel: ends it now, or when what is out of it has come back. */
-void channel_op_cancel(struct worker *w, struct op *op, int status);
-/* What env.complete brings of a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a
- * channel, or is NULL (a message that the daemon sends by itself). */
-void channel_part_ended(struct worker *w, struct op_part *part);
-/* The session ends: its channels do, at once; when they have, and it has no ops any more, they are
- * freed. */
-void channels_session_end(struct op_session *s);
-bool channels_session_settled(struct op_session *s);
-void channels_session_gone(struct worker *w, struct op_session *s);
-/* The lane is dropped, with what was left on it. */
-void channels_lane_dropped(struct op_lane *lane);
-/* The window of a message is there, or is not; rendezvous.c. */
-void send_window_opened(struct op_send *s, const struct fabric_blob *key, const struct error *err);
-void send_window_closed(struct op_send *s);
-/* The lane's link is up, or gone; after the leases on it were told, and after all that was posted
- * on it has come back. */
-void channels_lane_up(struct worker *w, struct op_lane *lane);
-void channels_lane_down(struct worker *w, struct op_lane *lane);
-/* Once a turn, before submit_run: acknowledgements and credits that gathered go out. */
-unsigned channels_run(struct worker *w);
-/* Before a sleep: true if acknowledgements wait; the next turn tells them. */
-bool channels_hurry(struct worker *w);
-
-/* ---- validate.c -------------------------------------------------------------------------- */
-
-/* What a good sqe means. */
-struct op_request {
-    struct op_pool *pool;   /* NULL: it has none */
-    struct op_lease *lease; /* likewise */
-    struct op_grant *grant; /* likewise */
-    uint8_t *local;
-    uint64_t deadline_ns;   /* CLOCK_NEVER: none */
-    uint64_t order;         /* as op.order; 0: it is no transfer; rings.c fills in the rest, too */
-    struct op_batch *batch; /* NULL: it belongs to none */
-};
-
-/* Returns 0 and fills *rq, or the code of the first thing wrong. *lease_id is the owner's number
- * when the status concerns a lease, else 0. */
-int op_validate(const struct op_session *s, const struct plane_settings *settings, uint64_t now_ns,
-                const struct rdmad_sqe *sqe, struct op_request *rq, uint64_t *lease_id);
-
-/* The moment from which ops on the lease fail as expired. */
-uint64_t op_lease_limit_ns(const struct op_lease *lease, const struct plane_settings *settings);
-
-/* ---- rings.c: sqes come in --------------------------------------------------------------- */
-
-/* Takes what the hot rings offer; returns how many sqes. */
-unsigned rings_serve(struct worker *w);
-void rings_flush(struct worker *w);
-void rings_wake(struct worker *w, struct op_ring *r);          /* a parked ring is polled again */
-bool rings_park(struct worker *w, struct op_ring *r);          /* false: it has work */
-void rings_unthrottle(struct worker *w, struct op_session *s); /* an op of the session ended */
-void rings_dirty(struct worker *w, struct op_ring *r);
-/* An sqe whose form is good, and which no fence stops, becomes an op, or is answered. Returns what
- * that took, in plain sqes. */
-uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                   struct op_request *rq);
-
-/* ---- route.c ----------------------------------------------------------------------------- */
-
-void route_init(struct op_route *route, struct seat *seat);
-void route_ready(struct worker *w, struct op_route *route); /* it may have something to post */
-void route_full(struct op_route *route);                    /* its link said AGAIN */
-/* The fabric moved: its full links may take posts again. */
-void routes_retry(struct worker *w, struct seat *seat);
-void route_down(
-    struct op_route *route); /* takes no posts any more; its ops wait with their leases */
-/* The session's share in the route for one more lease: one that is there, else spare. The other is
- * freed. */
-struct op_share *share_get(struct op_session *s, struct op_route *route, struct op_share *spare);
-void share_put(struct op_share *share); /* one lease less */
-/* The op has something to post: it queues on its route, or waits for its lease's key. */
-void op_queue(struct worker *w, struct op *op);
-void op_hold(struct op *op); /* it waits for the lease's next key */
-void lease_unkey(struct op_lease *lease);
-void lease_key(struct worker *w, struct op_lease *lease, const struct fabric_blob *key);
-
-/* ---- submit.c ---------------------------------------------------------------------------- */
-
-/* An admitted sqe becomes an op. worker_can_start must have said yes. */
-void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-              const struct op_request *rq);
-/* Posts parts on every route that takes them; returns how many. */
-unsigned submit_run(struct worker *w);
-bool op_has_more(const struct op *op);                        /* something to post, now or later */
-struct op_part *op_part_get(struct worker *w, struct op *op); /* NULL: out of memory */
-void op_part_posted(struct op *op, struct op_part *part);
-void op_part_put(struct worker *w, struct op_part *part); /* its memory is free again */
-
-/* ---- complete.c -------------------------------------------------------------------------- */
-
-void op_part_ended(struct worker *w, struct op_part *part);
-/* Posts no further part, takes back what the fabric lets go of, finishes when nothing is left. */
-void op_cancel(struct worker *w, struct op *op, int status);
-/* Nothing of it is posted and nothing is to be: it ends as what it came to. */
-void op_finish(struct worker *w, struct op *op);
-/* It goes without a word, its cqe still reserved. */
-void op_vanish(struct worker *w, struct op *op);
-/* An sqe that never becomes an op: NOP, CANCEL, or refused. */
-void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-               const struct op_request *rq, int status, uint64_t lease_id);
-/* One reservation becomes a cqe, or is given back. */
-void op_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,
-             const struct op_result *result);
-void op_tell_nothing(struct worker *w, struct op_ring *r);
-/* What deadlines.c calls. */
-void op_due(struct worker *w, struct op *op);
-/* Moves the next look at the op to its deadline or its lease's, whichever is earlier. */
-void op_set_due(struct worker *w, struct op *op);
-
-/* ---- batch.c ----------------------------------------------------------------------------- */
-
-size_t batch_size(void);
-/* The entry has MORE, or its ring has a batch that waits for its last: it becomes a member
- * (rq->batch). Returns 0, or why it is one that is refused. */
-int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-               struct op_request *rq);
-void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
-                 const struct op_result *result); /* of one member */
-void batch_add(struct op_batch *b, struct op *op);
-void batch_unlink(struct op_batch *b); /* what is linked to it has been told */
-/* All members of those of that name; returns how many. */
-uint32_t batches_cancel(struct op_ring *r, uint64_t user_data, uint32_t *looks);
-void batch_tag(struct op_batch *b);                   /* if it has one: it can be found by it */
-void batch_drop(struct worker *w, struct op_ring *r); /* with its ring */
-
-/* ---- fence.c ----------------------------------------------------------------------------- */
-
-bool fence_stops(const struct op_ring *r, const struct rdmad_sqe *sqe);
-void fence_hold(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                const struct op_request *rq);
-void fence_wake(struct worker *w, struct op_ring *r); /* an op of it ended while others wait */
-void fences_run(struct worker *w);
-
-/* ---- chain.c: RDMAD_SQE_LINK ---------------------------------------------------------------- */
-
-uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe); /* its order */
-void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe);         /* before it joins a batch */
-/* CANCELED: what it is linked to was not done. The first when it is taken, the second when it
- * starts, which may be at once. */
-int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags);
-int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked);
-void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags); /* as it was taken */
-void chain_canceled(struct op *op); /* while it waits behind a fence; before chain_ended */
-void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome);
-
-/* ---- ends.c ------------------------------------------------------------------------------ */
-
-/* Whether the session may end one more op in this turn; if not there will be another one at once.
- */
-bool ends_may(struct op_session *s);
-/* What is doomed is all that it has. Then, once a turn until it is true: nothing is left. */
-void ends_doom_ring(struct op_ring *r);
-bool ends_ring(struct op_ring *r, int status);
-void ends_doom_session(struct op_session *s);
-bool ends_session(struct op_session *s, int status);
-bool ends_pool(struct op_session *s, struct op_pool *pool, int status);
-
-/* ---- cancel.c ---------------------------------------------------------------------------- */
-
-/* Cancels the lease's ops at once; with pick those alone that it picks. */
-typedef bool ops_pick(const struct op *op);
-void ops_cancel_lease(struct worker *w, struct op_lease *lease, ops_pick *pick, int status);
-/* Dooms what waits for a message in the pool, and cancels what else holds it. */
-void ops_cancel_pool(struct op_session *s, struct op_pool *pool, int status);
-/* What CANCEL's status is, and what it took, in sqes. */
-int cancel_by_name(struct op_ring *r, uint64_t user_data, uint32_t *cost);
-#define LOOKS_PER_SQE 8u /* ops that can be looked at while one is started */
-void op_tag(struct op_ring *r, struct op *op);
-void op_untag(struct op_ring *r, struct op *op);
-void ring_forget_tags(struct op_ring *r); /* none is in flight */
-
-/* ---- notify.c ---------------------------------------------------------------------------- */
-
-/* Queues it when the allowance lets it in; else it waits, or is refused. */
-void notify_start(struct worker *w, struct op *op);
-void notify_release(struct op *op); /* what was reserved and not used */
-/* Leaves the notice, or posts the message that carries it; as fabric.post, and NOMEM. */
-int notify_post(struct worker *w, struct op *op);
-bool notify_must_wait(const struct op *op); /* for its bytes, before notify_post */
-/* A message with a notice may be lost: the owner's daemon must learn which was the last, and say
- * what there is room for. */
-void notify_ask(struct worker *w, struct op_session *s, struct op_lease *lease);
-/* NOTIFIED: takes a notice or waits; 0 or why it is refused. */
-int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                  struct op_request *rq);
-struct op_grant *op_grant_new(void);
-uint64_t grant_number(const struct op_grant *g); /* its lease's */
-/* The session's, some a turn; true: it has none any more. */
-bool grants_session_gone(struct worker *w, struct op_session *s);
-void notifier_window_closed(struct worker *w, struct op_window *ow);
+/* Of a ring's: the ring or the pool is being dropped. It may still be there for some turns
+ * (ends.c), but neither sends nor receives any more. */
+static inline bool op_ending(const struct op *op) {
+    return op->ring->ending || (op->pool && op->pool->ending);
+}
 
 #endif

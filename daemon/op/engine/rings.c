@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rings.c - where sqes come in.
+ * rings.c - a ring is in one of three lists.
  *
- * A ring is in one of three lists. Hot: looked at every turn. Parked: its wait word is set, so its
- * client knocks when it publishes; a thousand idle rings cost a sleeping worker
- * nothing, and a busy one looks at a few of them a turn instead of asking the kernel. Throttled:
- * its session has as many ops in flight as it may, and the sqes stay where they are until one ends;
- * but not a CANCEL that is the next.
- *
- * A turn has budgets, in sqes: of a ring, of its session with all its rings, and of all. A CANCEL
- * costs as many as it ends and looks at; what it cost beyond its session's budget comes off the
- * session's next turns. Rings that were left out for it are the first of the next turn. So no
- * client can make the others wait for more than that, however many rings it has.
+ * Hot: looked at every turn. Parked: its wait word is set, so its client knocks when it publishes;
+ * a thousand idle rings cost a sleeping worker nothing, and a busy one looks at a few of them a
+ * turn instead of asking the kernel. Throttled: its session has as many ops in flight as it may,
+ * and the sqes stay where they are until one ends; but not a CANCEL that is the next.
  */
-#include "daemon/op/engine/worker.h"
-
-#define RING_BUDGET 64u
-#define SESSION_BUDGET 256u
-#define TURN_BUDGET 4096u
-#define PEEKS 4u /* at parked rings in a turn */
+#include "daemon/op/engine/rings.h"
 
 void rings_dirty(struct worker *w, struct op_ring *r) {
     if (list_empty(&r->dirty_node))
@@ -32,178 +21,6 @@ void rings_flush(struct worker *w) {
         if (ring_flush(ring))
             counter_add(&w->counters.wakeups_sent, 1);
     }
-}
-
-uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-                   struct op_request *rq) {
-    int status = 0;
-    uint32_t cost = 1;
-    uint64_t whose = 0;
-    switch (sqe->opcode) {
-    case RDMAD_OP_SEND:
-        status = channel_admit(w, r, sqe, rq);
-        break;
-    case RDMAD_OP_RECV:
-        status = waits_room(w, r->session, &whose);
-        status = status ? status : channel_admit(w, r, sqe, rq);
-        break;
-    case RDMAD_OP_NOTIFIED:
-        status = waits_room(w, r->session, &whose);
-        status = status ? status : notified_take(w, r, sqe, rq);
-        break;
-    case RDMAD_OP_NOTIFY:
-        notify_start(w, op_new(w, r, sqe, rq));
-        break;
-    case RDMAD_OP_CANCEL:
-        op_answer(w, r, sqe, rq, cancel_by_name(r, sqe->lease, &cost), 0);
-        break;
-    case RDMAD_OP_NOP:
-        op_answer(w, r, sqe, rq, 0, 0);
-        break;
-    default:
-        op_start(w, r, sqe, rq);
-    }
-    if (status)
-        op_answer(w, r, sqe, rq, status, status == RDMAD_E_LIMIT ? whose : 0);
-    return cost;
-}
-
-/* What a plain READ, WRITE or NOP need not be asked. */
-static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sqe *sqe,
-                            struct op_request *rq, int status, uint64_t lease_id) {
-    chain_follow(r, sqe);
-    if (r->batch || sqe->flags & RDMAD_SQE_MORE) {
-        int rc = batch_join(w, r, sqe, rq);
-        status = status ? status : rc;
-    }
-    bool stops = !status && fence_stops(r, sqe);
-    int rc = 0;
-    if (sqe->opcode != RDMAD_OP_NOP)
-        rc = chain_admit(r, rq->order, sqe->flags);
-    if (!rc && !stops && sqe->opcode != RDMAD_OP_NOP)
-        rc = chain_start(r, rq->order, sqe->flags, false);
-    status = status ? status : rc;
-    if (status)
-        op_answer(w, r, sqe, rq, status, lease_id);
-    else if (stops)
-        fence_hold(w, r, sqe, rq);
-    else
-        return sqe_start(w, r, sqe, rq);
-    return 1;
-}
-
-/* Returns what it cost, in plain sqes. */
-static uint32_t admit(struct worker *w, struct op_ring *r) {
-    struct rdmad_sqe sqe;
-    ring_take(r->ring, &sqe);
-
-    struct op_request rq;
-    rq.order = chain_take(r, &sqe);
-    rq.batch = NULL;
-    uint64_t lease_id;
-    int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
-    if (!(status | sqe.flags) && !r->batch && !r->linked && list_empty(&r->behind)) {
-        if (sqe.opcode == RDMAD_OP_READ || sqe.opcode == RDMAD_OP_WRITE) {
-            op_start(w, r, &sqe, &rq);
-            return 1;
-        }
-        if (sqe.opcode == RDMAD_OP_NOP) {
-            op_answer(w, r, &sqe, &rq, 0, 0);
-            return 1;
-        }
-    }
-    return admit_other(w, r, &sqe, &rq, status, lease_id);
-}
-
-/* The session is at its limit and the next sqe looked like a CANCEL: nothing else is let in. */
-static uint32_t admit_cancel(struct worker *w, struct op_ring *r) {
-    struct rdmad_sqe sqe;
-    ring_take(r->ring, &sqe);
-
-    struct op_request rq = {.order = chain_take(r, &sqe)};
-    uint64_t lease_id;
-    int status = op_validate(r->session, w->settings, w->now_ns, &sqe, &rq, &lease_id);
-    if (status == 0 && sqe.opcode != RDMAD_OP_CANCEL)
-        status = RDMAD_E_LIMIT; /* it changed after the look */
-    return admit_other(w, r, &sqe, &rq, status, 0);
-}
-
-static void throttle(struct op_ring *r) {
-    list_remove(&r->node);
-    list_append(&r->session->throttled, &r->node);
-}
-
-static unsigned serve(struct worker *w, struct op_ring *r) {
-    struct op_session *s = r->session;
-    uint32_t count;
-    if (s->shut)
-        return 0;
-    if (ring_available(r->ring, &count) < 0) {
-        worker_violated(w, s, RDMAD_E_RING, "the client's ring indices make no sense");
-        return 1;
-    }
-    if (count == 0)
-        return 0;
-
-    uint32_t taken = 0, spent = 0;
-    uint32_t budget =
-        s->spent + RING_BUDGET < SESSION_BUDGET ? RING_BUDGET : SESSION_BUDGET - (uint32_t)s->spent;
-    while (taken < count && spent < budget && worker_can_start(w)) {
-        if (s->charged < s->ops_may || ops_more(w, s)) {
-            spent += admit(w, r);
-        } else if (ring_next_opcode(r->ring) == RDMAD_OP_CANCEL) {
-            spent += admit_cancel(w, r);
-        } else {
-            throttle(r);
-            break;
-        }
-        taken++;
-    }
-    s->spent += spent;
-    w->spent += spent;
-    r->active_ns = w->now_ns;
-    rings_dirty(w, r);
-    return taken;
-}
-
-/* What the session spent beyond its budget in earlier turns counts in this one. */
-static bool has_its_turn(const struct worker *w, struct op_session *s) {
-    uint64_t paid = (w->turns - s->turn) * SESSION_BUDGET;
-    s->spent = s->spent > paid ? s->spent - paid : 0;
-    s->turn = w->turns;
-    return s->spent < SESSION_BUDGET && w->spent < TURN_BUDGET;
-}
-
-/* The ones looked at longest ago. */
-static void peek_parked(struct worker *w) {
-    for (unsigned i = 0; i < PEEKS && !list_empty(&w->parked); i++) {
-        struct op_ring *r = list_entry(list_pop(&w->parked), struct op_ring, node);
-        list_append(&w->parked, &r->node);
-        if (ring_published(r->ring))
-            rings_wake(w, r);
-    }
-}
-
-/* Those that were left out are the first of the next turn. */
-unsigned rings_serve(struct worker *w) {
-    unsigned taken = 0;
-    struct list left_out;
-    list_init(&left_out);
-    w->spent = 0;
-    peek_parked(w);
-    list_for_each_safe (pos, &w->hot) {
-        struct op_ring *r = list_entry(pos, struct op_ring, node);
-        if (has_its_turn(w, r->session)) {
-            taken += serve(w, r);
-        } else if (ring_published(r->ring)) {
-            list_remove(pos);
-            list_append(&left_out, pos);
-            taken++; /* there is something to do */
-        }
-    }
-    list_splice(&left_out, &w->hot);
-    list_splice(&w->hot, &left_out);
-    return taken;
 }
 
 void rings_wake(struct worker *w, struct op_ring *r) {
@@ -227,7 +44,34 @@ bool rings_park(struct worker *w, struct op_ring *r) {
     return true;
 }
 
+void rings_throttle(struct op_ring *r) {
+    list_remove(&r->node);
+    list_append(&r->session->throttled, &r->node);
+}
+
 void rings_unthrottle(struct worker *w, struct op_session *s) {
     if (!list_empty(&s->throttled) && !s->shut)
         list_splice(&w->hot, &s->throttled);
+}
+
+void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,
+               const struct op_result *result) {
+    struct rdmad_cqe cqe = {
+        .user_data = user_data,
+        .bytes = result->bytes,
+        .status = result->status,
+        .outcome = result->outcome,
+        .opcode = opcode,
+        .flags = result->flags,
+        .lease_id = result->info,
+    };
+    ring_complete(r->ring, &cqe);
+    rings_dirty(w, r);
+    r->active_ns = w->now_ns; /* its client has reason to come again */
+}
+
+/* Room in the cq that the client did not make: a ring may sleep though sqes wait for it. */
+void ring_tell_nothing(struct worker *w, struct op_ring *r) {
+    ring_release(r->ring);
+    rings_wake(w, r);
 }

@@ -13,7 +13,7 @@
  * A route that is down has no ops in its queue. They are in the held lists of their leases, because
  * it is the lease that has to get a key before they can go on.
  */
-#include "daemon/op/engine/worker.h"
+#include "daemon/op/engine/route.h"
 #include <stdlib.h>
 
 void route_init(struct op_route *route, struct seat *seat) {
@@ -39,9 +39,25 @@ void route_full(struct op_route *route) {
     list_append(&route->seat->full, &route->node);
 }
 
-void routes_retry(struct worker *w, struct seat *seat) {
+static void routes_retry(struct worker *w, struct seat *seat) {
     for (struct list *pos; (pos = list_first(&seat->full));)
         route_ready(w, list_entry(pos, struct op_route, node));
+}
+
+unsigned routes_poll(struct worker *w, struct seat *seat) {
+    unsigned work = seat_poll(seat, w->now_ns);
+    if (work && !list_empty(&seat->full))
+        routes_retry(w, seat);
+    return work;
+}
+
+/* Once a turn: whatever closes many things there looks once. */
+void routes_poll_once(struct worker *w, struct seat *seat) {
+    if (seat->heard_turn == w->turns)
+        return;
+    seat->heard_turn = w->turns;
+    seat_wake(seat, w->now_ns);
+    routes_poll(w, seat);
 }
 
 void route_down(struct op_route *route) {

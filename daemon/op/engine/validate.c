@@ -19,6 +19,7 @@
  * What channels, grants and batches have to say comes after it. What it lets through, the fabric
  * checks once more at its own door.
  */
+#include "daemon/op/engine/validate.h"
 #include "daemon/base/clock.h"
 #include "daemon/op/engine/op.h"
 

@@ -14,8 +14,10 @@
  *
  * Who asks is told how many, by their numbers, do not wait for the owner (any more).
  */
+#include "daemon/op/notify/notify_peer.h"
 #include "daemon/base/log.h"
-#include "daemon/op/notify/notify.h"
+#include "daemon/op/notify/grant.h"
+#include "daemon/op/notify/wire.h"
 #include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
@@ -38,7 +40,7 @@ void notifier_window_closed(struct worker *w, struct op_window *ow) {
     ow->notifier = NULL;
 }
 
-static void refuse(const struct op_notifier *n) {
+static void notice_refuse(const struct op_notifier *n) {
     if (n->window->spec.audit)
         counter_add(&n->window->spec.audit->refused, 1);
 }
@@ -49,13 +51,14 @@ static bool may_notify(const struct worker *w, const struct op_notifier *n, uint
            length <= spec->length;
 }
 
-static uint64_t answer_of(const struct op_notifier *n) {
+static uint64_t notifier_answer(const struct op_notifier *n) {
     return NOTIFY_KNOWN | (n->number - __atomic_load_n(&n->queued, __ATOMIC_ACQUIRE));
 }
 
-static void leave(struct worker *w, struct op_notifier *n, const struct notify_message *m) {
+static void notice_take_in(struct worker *w, struct op_notifier *n,
+                           const struct notify_message *m) {
     if (__atomic_load_n(&n->queued, __ATOMIC_ACQUIRE) >= RDMAD_NOTIFY_DEPTH) {
-        refuse(n);
+        notice_refuse(n);
         return;
     }
     __atomic_add_fetch(&n->queued, 1, __ATOMIC_RELAXED);
@@ -76,13 +79,13 @@ uint64_t notify_received(struct worker *w, uint64_t peer, const uint8_t *bytes, 
     if (!n || n->window->spec.peer != peer) /* on whichever of its peer's connections it came */
         return 0;
     if (m.asks > 1 || m.reserved || m.reserved1 || !may_notify(w, n, le64toh(m.length))) {
-        refuse(n);
+        notice_refuse(n);
         return 0;
     }
     int32_t ahead = (int32_t)(le32toh(m.number) - n->number);
     if (ahead > 0)
         n->number = le32toh(m.number);
     if (ahead > 0 && !m.asks)
-        leave(w, n, &m);
-    return answer_of(n);
+        notice_take_in(w, n, &m);
+    return notifier_answer(n);
 }

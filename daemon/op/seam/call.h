@@ -10,6 +10,7 @@
 #ifndef RDMAD_OP_CALL_H
 #define RDMAD_OP_CALL_H
 
+#include "daemon/op/engine/account.h"
 #include "daemon/op/engine/worker.h"
 
 struct plane {

@@ -5,7 +5,8 @@
  * Everything that has to be allocated is allocated here; what fails for lack of memory is answered
  * like any other failure, in a later turn.
  */
-#include "daemon/op/notify/notify.h"
+#include "daemon/op/engine/route.h"
+#include "daemon/op/notify/notifier.h"
 #include "daemon/op/seam/call.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
  * grants.c - who may hear of notifications, and who may send them, as the control thread says.
  */
 #include "daemon/base/log.h"
-#include "daemon/op/notify/notify.h"
+#include "daemon/op/notify/grant.h"
+#include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/call.h"
 
 /* ---- the owner's session ----------------------------------------------------------------- */

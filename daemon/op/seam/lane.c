@@ -13,6 +13,8 @@
  * the lane's or the peer's seat out of its sleep.
  */
 #include "daemon/op/channel/channel.h"
+#include "daemon/op/engine/complete.h"
+#include "daemon/op/engine/route.h"
 #include "daemon/op/seam/call.h"
 
 static void set_number(struct op_lane *lane, uint64_t number, uint64_t datagram) {

@@ -10,8 +10,18 @@
  * The objects were allocated by the control thread; rings, pools and leases are freed here, a
  * session by its answer, because its violated_mail may still be under way.
  */
-#include "daemon/op/notify/notify.h"
+#include "daemon/op/channel/channel.h"
+#include "daemon/op/engine/account.h"
+#include "daemon/op/engine/batch.h"
+#include "daemon/op/engine/cancel.h"
+#include "daemon/op/engine/ends.h"
+#include "daemon/op/engine/life.h"
+#include "daemon/op/engine/names.h"
+#include "daemon/op/engine/route.h"
+#include "daemon/op/notify/grant.h"
+#include "daemon/op/notify/notifier.h"
 #include "daemon/op/seam/call.h"
+#include "daemon/op/turn/loop.h"
 #include <stdlib.h>
 
 #define LANDING_NS UINT64_C(100000000) /* for answers that are behind the end of their lease */
@@ -62,7 +72,7 @@ static void ring_free(struct worker *w, struct op_ring *r) {
         ring_flush(r->ring);
     loop_unwatch_ring(w, r);
     batch_drop(w, r);
-    ring_forget_tags(r);
+    ring_forget_names(r);
     list_remove(&r->session_node);
     list_remove(&r->fence_node);
     list_remove(&r->knocks.node);

@@ -9,6 +9,9 @@
  *
  * Each of these calls may give the fabric something to do, so each takes its seat out of its sleep.
  */
+#include "daemon/op/channel/channel.h"
+#include "daemon/op/engine/route.h"
+#include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/call.h"
 
 static const struct fabric_ops *wake(struct op_window *ow) {
@@ -110,7 +113,7 @@ void window_close(struct call *c) {
     struct op_window *ow = &c->window->op;
     c->garbage = c->window;
     if (ow->notifier)
-        worker_hear(ow->worker, ow->seat);
+        routes_poll_once(ow->worker, ow->seat);
     notifier_window_closed(ow->worker, ow);
     if (ow->opening) {
         error_set(&ow->opening->result, RDMAD_E_CANCELED, "the window was closed meanwhile");

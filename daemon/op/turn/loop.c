@@ -13,8 +13,13 @@
  * turns too long): after 50 us at first, and up to 1 ms later each time it finds nothing. On the
  * same occasion rings and links' fabrics that have been quiet for longer than a spin are parked.
  */
+#include "daemon/op/turn/loop.h"
 #include "daemon/base/thread.h"
+#include "daemon/op/channel/channel.h"
+#include "daemon/op/engine/knocks.h"
+#include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/worker.h"
+#include "daemon/op/turn/turn.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>

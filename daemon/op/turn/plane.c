@@ -4,6 +4,8 @@
  * they live, stopped.
  */
 #include "daemon/op/seam/call.h"
+#include "daemon/op/turn/loop.h"
+#include "daemon/op/turn/turn.h"
 #include <stdlib.h>
 
 #define RESERVE_CALLS 100

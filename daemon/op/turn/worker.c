@@ -7,7 +7,20 @@
  */
 #include "daemon/op/engine/worker.h"
 #include "daemon/op/channel/channel.h"
+#include "daemon/op/engine/admit.h"
+#include "daemon/op/engine/batch.h"
+#include "daemon/op/engine/complete.h"
+#include "daemon/op/engine/fence.h"
+#include "daemon/op/engine/knocks.h"
+#include "daemon/op/engine/message.h"
+#include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/route.h"
+#include "daemon/op/engine/submit.h"
+#include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/call.h"
+#include "daemon/op/turn/kinds.h"
+#include "daemon/op/turn/loop.h"
+#include "daemon/op/turn/turn.h"
 #include <string.h>
 #include <sys/random.h>
 
@@ -109,7 +122,7 @@ static void init_tables(struct worker *w) {
     list_init(&w->waiting);
     slab_init(&w->ops, sizeof(struct op), w->control);
     slab_init(&w->parts, sizeof(struct op_part), w->control);
-    slab_init(&w->batches, batch_size(), w->control);
+    slab_init(&w->batches, sizeof(struct op_batch), w->control);
     list_init(&w->fences);
 }
 
@@ -145,6 +158,7 @@ int worker_init(struct worker *w, unsigned index, const struct plane_settings *s
                          .events = events,
                          .control = control,
                          .now_ns = now_ns,
+                         .kinds = op_kinds,
                          .pong = true};
     w->epoll_fd = w->timer_fd = -1;
     if (getrandom(&w->secret, sizeof(w->secret), 0) != sizeof(w->secret))
@@ -180,18 +194,7 @@ void worker_fini(struct worker *w) {
         mailbox_fini(&w->mailbox);
 }
 
-bool worker_can_start(struct worker *w) {
-    return slab_ready(&w->ops) && slab_ready(&w->batches);
-}
-
 /* ---- a turn ------------------------------------------------------------------------------ */
-
-void worker_violated(struct worker *w, struct op_session *s, int code, const char *why) {
-    if (s->shut || !list_empty(&s->violated_node))
-        return;
-    error_set(&s->violated_why, code, "session %lu: %s", (unsigned long)s->id, why);
-    list_append(&w->violated, &s->violated_node);
-}
 
 /* Not where it was found out: lists were being walked there. */
 static void shut_violated(struct worker *w) {
@@ -206,22 +209,6 @@ static void fire(void *user, struct deadline *due) {
     op_due(user, container_of(due, struct op, due));
 }
 
-static unsigned poll_seat(struct worker *w, struct seat *seat) {
-    unsigned work = seat_poll(seat, w->now_ns);
-    if (work && !list_empty(&seat->full))
-        routes_retry(w, seat);
-    return work;
-}
-
-/* Once a turn: whatever closes many things there looks once. */
-void worker_hear(struct worker *w, struct seat *seat) {
-    if (seat->heard_turn == w->turns)
-        return;
-    seat->heard_turn = w->turns;
-    seat_wake(seat, w->now_ns);
-    poll_seat(w, seat);
-}
-
 unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
@@ -234,9 +221,9 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
         fences_run(w);
     work += channels_run(w);
     work += submit_run(w);
-    work += poll_seat(w, &w->local);
+    work += routes_poll(w, &w->local);
     for (unsigned i = 0; i < w->nlinks; i++)
-        work += poll_seat(w, &w->links[i]);
+        work += routes_poll(w, &w->links[i]);
     work += deadlines_run(&w->deadlines, now_ns, fire, w);
     if (!list_empty(&w->waiting))
         calls_settle(w);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * admit.h - sqes come in.
+ */
+#ifndef RDMAD_OP_ENGINE_ADMIT_H
+#define RDMAD_OP_ENGINE_ADMIT_H
+
+#include "daemon/op/engine/worker.h"
+
+/* Takes what the hot rings offer; returns how many sqes. */
+unsigned rings_serve(struct worker *w);
+/* An sqe whose form is good, and which no fence stops, becomes an op, or is answered. Returns what
+ * that took, in plain sqes. */
+uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                   struct op_request *rq);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * batch.h - several sqes, one cqe.
+ */
+#ifndef RDMAD_OP_ENGINE_BATCH_H
+#define RDMAD_OP_ENGINE_BATCH_H
+
+#include "daemon/op/engine/worker.h"
+
+struct op_batch {
+    struct op_ring *ring;
+    struct list members; /* of struct op: those that have not ended, by batch_node */
+    uint32_t taken;      /* entries so far */
+    uint32_t left;       /* of them not ended */
+    bool closed;         /* its last entry was taken */
+    bool tagged;         /* is in its ring's batch_tags */
+    bool silent, linked;
+    uint64_t last; /* the order of its last entry */
+    bool failed;
+    bool some_done, some_failed, some_partial, some_unknown;
+    uint8_t opcode;
+    uint64_t bytes;
+    struct tag tag; /* the last entry's user_data */
+    uint64_t order; /* of the first member that was not done */
+    int status;
+    uint64_t info;
+};
+
+/* The entry has MORE, or its ring has a batch that waits for its last: it becomes a member
+ * (rq->batch). Returns 0, or why it is one that is refused. */
+int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+               struct op_request *rq);
+void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
+                 const struct op_result *result); /* of one member */
+void batch_add(struct op_batch *b, struct op *op);
+void batch_unlink(struct op_batch *b);                /* what is linked to it has been told */
+void batch_tag(struct op_batch *b);                   /* if it has one: it can be found by it */
+void batch_drop(struct worker *w, struct op_ring *r); /* with its ring */
+
+#endif

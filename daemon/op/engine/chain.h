@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chain.h - RDMAD_SQE_LINK: an ordered stream of ops that stops at its first failure.
+ */
+#ifndef RDMAD_OP_ENGINE_CHAIN_H
+#define RDMAD_OP_ENGINE_CHAIN_H
+
+#include "daemon/op/engine/op.h"
+
+uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe); /* its order */
+void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe);         /* before it joins a batch */
+/* CANCELED: what it is linked to was not done. The first when it is taken, the second when it
+ * starts, which may be at once. */
+int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags);
+int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked);
+void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags); /* as it was taken */
+void chain_canceled(struct op *op); /* while it waits behind a fence; before chain_ended */
+void chain_ended(struct op_ring *r, uint64_t order, uint8_t flags, uint8_t outcome);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * names.c - a ring's ops are found by name only from its first CANCEL on, until none is in flight:
+ * then all of them are put into a table, and those that come go there too. Who never cancels pays
+ * nothing.
+ */
+#include "daemon/op/engine/names.h"
+#include "daemon/op/engine/batch.h"
+
+void op_name(struct op_ring *r, struct op *op) {
+    op->tagged = true;
+    tags_add(&r->tags, &op->tag);
+    if (op->batch)
+        batch_tag(op->batch);
+}
+
+void op_unname(struct op_ring *r, struct op *op) {
+    op->tagged = false;
+    tags_remove(&r->tags, &op->tag);
+}
+
+void ring_name_all(struct op_ring *r) {
+    r->tagged = true;
+    list_for_each (pos, &r->ops)
+        op_name(r, list_entry(pos, struct op, home_node));
+    list_for_each (pos, &r->waits)
+        op_name(r, list_entry(pos, struct op, home_node));
+}
+
+void ring_forget_names(struct op_ring *r) {
+    r->tagged = false;
+    tags_fini(&r->tags);
+    tags_fini(&r->batch_tags);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rings.h - the lists that a ring is in; what is published on it, and whether it is looked at.
+ */
+#ifndef RDMAD_OP_ENGINE_RINGS_H
+#define RDMAD_OP_ENGINE_RINGS_H
+
+#include "daemon/op/engine/worker.h"
+
+void rings_dirty(struct worker *w, struct op_ring *r); /* flushed at the end of the turn */
+void rings_flush(struct worker *w);
+void rings_wake(struct worker *w, struct op_ring *r); /* a parked ring is polled again */
+bool rings_park(struct worker *w, struct op_ring *r); /* false: it has work */
+void rings_throttle(struct op_ring *r);               /* until an op of its session ends: */
+void rings_unthrottle(struct worker *w, struct op_session *s);
+/* One reservation in the cq becomes a cqe, or is given back. */
+void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,
+               const struct op_result *result);
+void ring_tell_nothing(struct worker *w, struct op_ring *r);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * route.h - a way for bytes: who waits there, and whether it takes more.
+ */
+#ifndef RDMAD_OP_ENGINE_ROUTE_H
+#define RDMAD_OP_ENGINE_ROUTE_H
+
+#include "daemon/op/engine/worker.h"
+
+void route_init(struct op_route *route, struct seat *seat);
+void route_ready(struct worker *w, struct op_route *route); /* it may have something to post */
+void route_full(struct op_route *route);                    /* its link said AGAIN */
+/* It takes no posts any more; its ops wait with their leases. */
+void route_down(struct op_route *route);
+/* Polls the seat; if its fabric moved, its full links may take posts again. */
+unsigned routes_poll(struct worker *w, struct seat *seat);
+/* Of a mail: takes what the seat has brought, before what the mail is about to close there. A
+ * device acknowledges messages that we have not looked at, so their senders may have gone on. */
+void routes_poll_once(struct worker *w, struct seat *seat);
+
+/* The session's share in the route for one more lease: one that is there, else spare. The other is
+ * freed. */
+struct op_share *share_get(struct op_session *s, struct op_route *route, struct op_share *spare);
+void share_put(struct op_share *share); /* one lease less */
+
+/* The op has something to post: it queues on its route, or waits for its lease's key. */
+void op_queue(struct worker *w, struct op *op);
+void op_hold(struct op *op); /* it waits for the lease's next key */
+void lease_unkey(struct op_lease *lease);
+void lease_key(struct worker *w, struct op_lease *lease, const struct fabric_blob *key);
+
+#endif

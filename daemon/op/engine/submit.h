@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * submit.h - ops start, and their parts go to the fabric.
+ */
+#ifndef RDMAD_OP_ENGINE_SUBMIT_H
+#define RDMAD_OP_ENGINE_SUBMIT_H
+
+#include "daemon/op/engine/worker.h"
+
+/* An admitted sqe becomes an op. worker_can_start must have said yes. */
+void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+              const struct op_request *rq);
+/* The op, which is in no queue, starts as its kind does. */
+void op_begin(struct worker *w, struct op *op);
+/* An op of the daemon's own in the name of a session, through a lease that only the caller knows
+ * (keyed or not, as any other: it waits for lease_key, and survives its lane's links). pool and
+ * lease count it. ended is told in place of a cqe, when nothing counts the op any more but its
+ * memory is still there. NULL when out of memory. */
+struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *pool,
+                        struct op_lease *lease, const struct rdmad_sqe *what, uint64_t deadline_ns,
+                        void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome),
+                        void *arg);
+/* Posts parts on every route that takes them; returns how many. */
+unsigned submit_run(struct worker *w);
+
+#endif
