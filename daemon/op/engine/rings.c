@@ -9,11 +9,6 @@
  */
 #include "daemon/op/engine/rings.h"
 
-void rings_dirty(struct worker *w, struct op_ring *r) {
-    if (list_empty(&r->dirty_node))
-        list_append(&w->dirty, &r->dirty_node);
-}
-
 void rings_flush(struct worker *w) {
     for (struct list *pos; (pos = list_pop(&w->dirty));) {
         struct ring *ring = list_entry(pos, struct op_ring, dirty_node)->ring;

@@ -7,7 +7,11 @@
 
 #include "daemon/op/engine/worker.h"
 
-void rings_dirty(struct worker *w, struct op_ring *r); /* flushed at the end of the turn */
+/* It is flushed at the end of the turn. */
+static inline void rings_dirty(struct worker *w, struct op_ring *r) {
+    if (list_empty(&r->dirty_node))
+        list_append(&w->dirty, &r->dirty_node);
+}
 void rings_flush(struct worker *w);
 void rings_wake(struct worker *w, struct op_ring *r); /* a parked ring is polled again */
 bool rings_park(struct worker *w, struct op_ring *r); /* false: it has work */

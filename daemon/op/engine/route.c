@@ -39,16 +39,9 @@ void route_full(struct op_route *route) {
     list_append(&route->seat->full, &route->node);
 }
 
-static void routes_retry(struct worker *w, struct seat *seat) {
+void routes_retry(struct worker *w, struct seat *seat) {
     for (struct list *pos; (pos = list_first(&seat->full));)
         route_ready(w, list_entry(pos, struct op_route, node));
-}
-
-unsigned routes_poll(struct worker *w, struct seat *seat) {
-    unsigned work = seat_poll(seat, w->now_ns);
-    if (work && !list_empty(&seat->full))
-        routes_retry(w, seat);
-    return work;
 }
 
 /* Once a turn: whatever closes many things there looks once. */
