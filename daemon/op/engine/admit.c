@@ -18,6 +18,7 @@
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
 #include "daemon/op/engine/validate.h"
+#include <assert.h>
 
 #define RING_BUDGET 64u
 #define SESSION_BUDGET 256u
@@ -37,6 +38,7 @@ static int admit_kind(struct worker *w, struct op_ring *r, const struct rdmad_sq
 
 uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                    struct op_request *rq) {
+    assert(sqe->opcode < RDMAD_OP_COUNT);
     const struct op_kind *kind = w->kinds[sqe->opcode];
     int status = 0;
     uint32_t cost = 1;

@@ -26,6 +26,7 @@
 #include "daemon/op/engine/batch.h"
 #include "daemon/op/engine/chain.h"
 #include "daemon/op/engine/rings.h"
+#include <assert.h>
 
 static bool may_join(const struct rdmad_sqe *sqe) {
     return sqe->opcode == RDMAD_OP_READ || sqe->opcode == RDMAD_OP_WRITE ||
@@ -97,6 +98,7 @@ static uint8_t batch_outcome(const struct op_batch *b) {
 
 void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
                  const struct op_result *result) {
+    assert(b->left > 0);
     batch_fold(b, order, result);
     b->left--;
     if (!b->closed || b->left) {
@@ -123,6 +125,7 @@ void batch_tag(struct op_batch *b) {
 }
 
 void batch_add(struct op_batch *b, struct op *op) {
+    assert(op->batch == b && op->ring == b->ring);
     list_append(&b->members, &op->batch_node);
 }
 

@@ -134,6 +134,7 @@ void op_part_ended(struct worker *w, struct op_part *part) {
     /* What link_close takes back is lost with the link, nobody asked for it to be cancelled. */
     if (part->fop.status == RDMAD_E_CANCELED && !route->up)
         part->fop.status = RDMAD_E_PEER_LOST;
+    assert(op->inflight > 0);
     list_remove(&part->node);
     op->inflight--;
     if (goes_again(op, &part->fop)) {

@@ -18,6 +18,7 @@
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/worker.h"
+#include <assert.h>
 
 #define SESSION_ENDS 256u
 #define TURN_ENDS 1024u
@@ -68,6 +69,7 @@ void ends_doom_ring(struct op_ring *r) {
 }
 
 bool ends_ring(struct op_ring *r, int status) {
+    assert(r->ending);
     return cancel_doomed(r->session, &r->doomed, status) && !r->inflight;
 }
 
@@ -85,6 +87,7 @@ bool ends_session(struct op_session *s, int status) {
 }
 
 bool ends_pool(struct op_session *s, struct op_pool *pool, int status) {
+    assert(pool->ending);
     for (struct list *pos; (pos = list_first(&pool->doomed));) {
         if (!ends_may(s))
             return false;

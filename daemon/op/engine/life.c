@@ -168,6 +168,7 @@ static void tell_apart(struct worker *w, struct op *op, const struct op_result *
 /* Nothing counts it any more. */
 static void uncount(struct worker *w, struct op *op) {
     struct op_session *s = op->session;
+    assert(!op->inflight && s->inflight);
     for (struct list *pos; (pos = list_pop(&op->again));)
         op_part_put(w, list_entry(pos, struct op_part, node));
     list_remove(&op->node);

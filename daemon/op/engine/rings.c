@@ -8,6 +8,7 @@
  * and the sqes stay where they are until one ends; but not a CANCEL that is the next.
  */
 #include "daemon/op/engine/rings.h"
+#include <assert.h>
 
 void rings_flush(struct worker *w) {
     for (struct list *pos; (pos = list_pop(&w->dirty));) {
@@ -29,6 +30,7 @@ void rings_wake(struct worker *w, struct op_ring *r) {
 }
 
 bool rings_park(struct worker *w, struct op_ring *r) {
+    assert(!r->parked && !r->session->shut);
     if (!ring_arm(r->ring)) {
         ring_disarm(r->ring);
         return false;
@@ -40,6 +42,7 @@ bool rings_park(struct worker *w, struct op_ring *r) {
 }
 
 void rings_throttle(struct op_ring *r) {
+    assert(r->session->charged >= r->session->ops_may);
     list_remove(&r->node);
     list_append(&r->session->throttled, &r->node);
 }

@@ -14,6 +14,7 @@
  * it is the lease that has to get a key before they can go on.
  */
 #include "daemon/op/engine/route.h"
+#include <assert.h>
 #include <stdlib.h>
 
 void route_init(struct op_route *route, struct seat *seat) {
@@ -34,6 +35,7 @@ void route_ready(struct worker *w, struct op_route *route) {
 }
 
 void route_full(struct op_route *route) {
+    assert(route->up && !route->full);
     route->full = true;
     list_remove(&route->node);
     list_append(&route->seat->full, &route->node);
@@ -81,6 +83,7 @@ struct op_share *share_get(struct op_session *s, struct op_route *route, struct 
 }
 
 void share_put(struct op_share *share) {
+    assert(share->leases > 0);
     if (--share->leases)
         return;
     list_remove(&share->node);
@@ -89,6 +92,7 @@ void share_put(struct op_share *share) {
 }
 
 void op_hold(struct op *op) {
+    assert(op->lease);
     list_remove(&op->node);
     list_append(&op->lease->held, &op->node);
 }

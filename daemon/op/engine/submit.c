@@ -31,6 +31,7 @@ void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
 }
 
 void op_begin(struct worker *w, struct op *op) {
+    assert(list_empty(&op->node) && op->lease);
     if (op->kind && op->kind->start)
         op->kind->start(w, op);
     else
