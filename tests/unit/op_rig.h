@@ -17,7 +17,7 @@
 #include "daemon/op/engine/submit.h"
 #include "daemon/op/engine/validate.h"
 #include "daemon/op/seam/call.h"
-#include "daemon/op/turn/loop.h"
+#include "daemon/op/turn/plane.h"
 #include "daemon/op/turn/turn.h"
 #include "tests/support/sim.h"
 

@@ -234,9 +234,7 @@ Test(channel_ends, a_call_that_waits_does_not_look_at_all_others) {
     rig_ring_up(&c.end[A].client, &many, 64, 64);
     for (unsigned n = 0; n < MANY; n++) {
         struct plane_session *s = sessions[n % 2];
-        struct call *call = call_new(s->plane, s->worker, NULL, answered, NULL);
-        call->session = s;
-        call_wait(call, look);
+        call_wait(call_prepare_of(s, CALL_SESSION, NULL, answered, NULL), look);
     }
     cr_assert_leq(looks, MANY, "%u looks at %u calls", looks, MANY);
     all_over = true;

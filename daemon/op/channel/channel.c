@@ -344,18 +344,19 @@ bool channels_hurry(struct worker *w) {
 
 void table_channel_add(struct call *c) {
     struct worker *w = c->worker;
-    struct op_channel *ch = c->object;
+    const struct call_channel_add *about = call_channel_add(c);
+    struct op_channel *ch = about->channel;
     struct channels *all = w->channels;
     struct op_session *s = &c->session->op;
-    if (slots_put(&s->channels, c->handle, ch) < 0) {
+    if (slots_put(&s->channels, about->handle, ch) < 0) {
         free(ch->fin);
         free(ch);
         call_fail(c, RDMAD_E_NOMEM, "channel: no room in the worker's table");
         return;
     }
     ch->session = s;
-    if (c->lane) {
-        ch->lane = &c->lane->op;
+    if (about->lane) {
+        ch->lane = &about->lane->op;
         list_append(&ch->lane->channels, &ch->lane_node);
     }
     list_append(bucket_of(all, ch->number), &ch->hash_node);
@@ -363,11 +364,12 @@ void table_channel_add(struct call *c) {
 }
 
 void table_channel_open(struct call *c) {
-    struct op_channel *ch = slots_get(&c->session->op.channels, c->handle);
+    const struct call_channel_open *about = call_channel_open(c);
+    struct op_channel *ch = slots_get(&c->session->op.channels, about->handle);
     if (ch && !ch->open) {
         ch->open = true;
-        ch->peer_number = c->via;
-        ch->peer_worker = c->object;
+        ch->peer_number = about->peer_number;
+        ch->peer_worker = about->peer_worker;
         ch->synced = !ch->remote;
         ch->fresh = ch->remote;
         ch->tell = true;
@@ -385,7 +387,7 @@ static bool end_settled(const struct op_channel *ch) {
 /* The other end does not know of it yet: what still comes is counted where nobody looks, because
  * the control thread may let go of its numbers now. */
 static bool channel_end_settled(struct call *c) {
-    struct op_channel *ch = c->object;
+    struct op_channel *ch = call_channel_end(c)->channel;
     if (!end_settled(ch))
         return false;
     ch->stats = &ch->unwatched;
@@ -402,13 +404,14 @@ static void begin_end(struct op_channel *ch, int reason, bool linger) {
 
 /* A handle that names nothing is no error for these two: the add may have failed. */
 void table_channel_end(struct call *c) {
-    struct op_channel *ch = slots_get(&c->session->op.channels, c->handle);
+    struct call_channel_end *about = call_channel_end(c);
+    struct op_channel *ch = slots_get(&c->session->op.channels, about->handle);
     if (!ch) {
         call_finish(c);
         return;
     }
-    begin_end(ch, c->reason, c->linger);
-    c->object = ch;
+    begin_end(ch, about->reason, about->linger);
+    about->channel = ch;
     call_wait(c, channel_end_settled);
 }
 
@@ -443,7 +446,7 @@ static void forget(struct op_channel *ch) {
 }
 
 static bool channel_forget_settled(struct call *c) {
-    struct op_channel *ch = c->object;
+    struct op_channel *ch = call_channel_end(c)->channel;
     if (!end_settled(ch))
         return false;
     forget(ch);
@@ -451,13 +454,14 @@ static bool channel_forget_settled(struct call *c) {
 }
 
 void table_channel_forget(struct call *c) {
-    struct op_channel *ch = slots_get(&c->session->op.channels, c->handle);
+    struct call_channel_end *about = call_channel_end(c);
+    struct op_channel *ch = slots_get(&c->session->op.channels, about->handle);
     if (!ch) {
         call_finish(c);
         return;
     }
     begin_end(ch, RDMAD_E_CLOSED, false);
-    c->object = ch;
+    about->channel = ch;
     call_wait(c, channel_forget_settled);
 }
 

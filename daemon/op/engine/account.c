@@ -76,7 +76,6 @@ static void waits_return(struct op_session *s, uint32_t count) {
 
 void waits_ended(struct op_session *s) {
     assert(s->waits > 0 && s->waits <= s->waits_may);
-    assert(s->waits > 0);
     s->waits--;
     if (s->waits_may - s->waits >= 2 * WAITS_AT_ONCE)
         waits_return(s, WAITS_AT_ONCE);

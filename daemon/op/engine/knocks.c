@@ -15,8 +15,7 @@
  */
 #include "daemon/op/engine/knocks.h"
 #include "daemon/op/engine/rings.h"
-#include "daemon/op/engine/worker.h"
-#include "daemon/op/turn/loop.h"
+#include "daemon/op/engine/watch.h"
 
 #define KNOCKS_IN_VAIN 64u
 #define DEAF_LOOK_NS NSEC_PER_MSEC
@@ -38,7 +37,7 @@ static void turn_deaf(struct worker *w, struct op_ring *r) {
         k->deaf_for_ns = DEAF_MAX_NS;
     k->deaf_until_ns = w->now_ns + k->deaf_for_ns;
     k->in_vain = 0;
-    loop_listen_ring(w, r, false);
+    watch_ring_listen(w, r, false);
     if (list_empty(&w->deaf))
         w->deaf_look_ns = w->now_ns + DEAF_LOOK_NS;
     list_append(&w->deaf, &k->node);
@@ -63,7 +62,7 @@ static void look_at(struct worker *w, struct op_ring *r) {
     if (r->parked && has_work(r))
         rings_wake(w, r);
     if (w->now_ns >= k->deaf_until_ns)
-        loop_listen_ring(w, r, true);
+        watch_ring_listen(w, r, true);
     else
         list_append(&w->deaf, &k->node);
 }

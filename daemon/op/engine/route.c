@@ -46,15 +46,6 @@ void routes_retry(struct worker *w, struct seat *seat) {
         route_ready(w, list_entry(pos, struct op_route, node));
 }
 
-/* Once a turn: whatever closes many things there looks once. */
-void routes_poll_once(struct worker *w, struct seat *seat) {
-    if (seat->heard_turn == w->turns)
-        return;
-    seat->heard_turn = w->turns;
-    seat_wake(seat, w->now_ns);
-    routes_poll(w, seat);
-}
-
 void route_down(struct op_route *route) {
     route->up = route->full = false;
     list_remove(&route->node);

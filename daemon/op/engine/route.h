@@ -14,15 +14,6 @@ void route_full(struct op_route *route);                    /* its link said AGA
 void route_down(struct op_route *route);
 /* The fabric moved: its full links may take posts again. */
 void routes_retry(struct worker *w, struct seat *seat);
-static inline unsigned routes_poll(struct worker *w, struct seat *seat) {
-    unsigned work = seat_poll(seat, w->now_ns);
-    if (work && !list_empty(&seat->full))
-        routes_retry(w, seat);
-    return work;
-}
-/* Of a mail: takes what the seat has brought, before what the mail is about to close there. A
- * device acknowledges messages that we have not looked at, so their senders may have gone on. */
-void routes_poll_once(struct worker *w, struct seat *seat);
 
 /* The session's share in the route for one more lease: one that is there, else spare. The other is
  * freed. */

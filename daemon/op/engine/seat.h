@@ -23,7 +23,7 @@ struct seat {
     bool parked;
     uint64_t wake_ns;    /* while parked */
     uint64_t active_ns;  /* when poll last did something */
-    uint64_t heard_turn; /* routes_poll_once's */
+    uint64_t heard_turn; /* the turn of the last poll_before_close */
 };
 
 int seat_open(struct seat *seat, const struct fabric_ops *ops, const struct fabric_env *env,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker.h - the state of one data-plane thread.
+ * worker.h - one data-plane thread: its state, and what any part of it may ask of it. What it does
+ * is turn/turn.h's.
  */
 #ifndef RDMAD_OP_ENGINE_WORKER_H
 #define RDMAD_OP_ENGINE_WORKER_H
@@ -57,7 +58,7 @@ struct worker {
     bool pong;                      /* atomic: the loop turned since plane_alive asked */
     struct mail ping_mail;
 
-    /* loop.c */
+    /* turn/loop.c */
     pthread_t thread;
     bool started, stopping;
     struct mail stop_mail;

@@ -9,6 +9,25 @@
 #include "daemon/base/log.h"
 #include <stdlib.h>
 
+#define RESERVE_CALLS 100
+
+bool calls_reserve(struct plane *p) {
+    list_init(&p->reserve);
+    for (int i = 0; i < RESERVE_CALLS; i++) {
+        struct call *c = malloc(sizeof(*c));
+        if (!c)
+            return false;
+        list_append(&p->reserve, &c->node);
+    }
+    return true;
+}
+
+void calls_reserve_free(struct plane *p) {
+    assert(p->reserve_used == 0);
+    for (struct list *pos; (pos = list_pop(&p->reserve));)
+        free(list_entry(pos, struct call, node));
+}
+
 static void deliver_answer(struct mail *mail) {
     struct call *c = container_of(mail, struct call, mail);
     const struct error *result = &c->result;
@@ -33,8 +52,8 @@ static void deliver_call(struct mail *mail) {
     c->apply(c);
 }
 
-struct call *call_new(struct plane *p, struct worker *w, void (*apply)(struct call *),
-                      plane_done *done, void *arg) {
+struct call *call_prepare(struct plane *p, struct worker *w, enum call_kind kind,
+                          void (*apply)(struct call *), plane_done *done, void *arg) {
     struct call *c = malloc(sizeof(*c));
     if (!c && !list_empty(&p->reserve)) {
         c = list_entry(list_pop(&p->reserve), struct call, node);
@@ -44,9 +63,18 @@ struct call *call_new(struct plane *p, struct worker *w, void (*apply)(struct ca
         LOG(CRIT, ("out of memory, and the reserve of calls to the data plane is used up"));
         abort();
     }
-    *c = (struct call){.plane = p, .worker = w, .apply = apply, .done = done, .arg = arg};
+    *c = (struct call){
+        .plane = p, .worker = w, .kind = kind, .apply = apply, .done = done, .arg = arg};
     list_init(&c->node);
     list_init(&c->group);
+    return c;
+}
+
+struct call *call_prepare_of(struct plane_session *s, enum call_kind kind,
+                             void (*apply)(struct call *), plane_done *done, void *arg) {
+    assert(kind <= CALL_CHANNEL_END);
+    struct call *c = call_prepare(s->plane, s->worker, kind, apply, done, arg);
+    c->session = s;
     return c;
 }
 
@@ -60,6 +88,7 @@ void call_refuse(struct call *c, int code, const char *why) {
 }
 
 void call_finish(struct call *c) {
+    assert(list_empty(&c->node)); /* it does not wait (any more) */
     mailbox_post(c->worker->control, &c->mail, deliver_answer);
 }
 
@@ -71,6 +100,7 @@ void call_fail(struct call *c, int code, const char *why) {
 /* Behind those of its session that wait already: what c frees they may still look at, as the drop
  * of a ring does if that of the session follows. Those of others have nothing to do with it. */
 void call_wait(struct call *c, bool (*settled)(struct call *c)) {
+    assert(c->session && list_empty(&c->node));
     c->settled = settled;
     if (!c->session->op.calls && settled(c)) {
         call_finish(c);
@@ -86,6 +116,7 @@ void calls_settle(struct worker *w) {
         if (!c->settled(c))
             continue;
         list_remove(&c->node);
+        assert(c->session->op.calls > 0);
         c->session->op.calls--;
         call_finish(c);
     }

@@ -2,52 +2,128 @@
 /*
  * call.h - one call of plane.h on its way: to the worker, and back with the answer.
  *
- * The control thread makes a call (call_new), fills it in and posts it; the worker runs its apply,
- * which answers at once (call_finish) or when the ops it has to see to their end are gone
- * (call_wait); the answer travels back as the same mail, runs done on the control thread and frees
- * the call. Undoing must not fail, so a plane keeps a reserve of calls for when malloc does.
+ * The control thread makes a call (call_prepare), says what it is about and posts it; the worker
+ * runs its apply, which answers at once (call_finish) or when the ops it has to see to their end
+ * are gone (call_wait); the answer travels back as the same mail, runs done on the control thread
+ * and frees the call. Undoing must not fail, so a plane keeps a reserve of calls for when malloc
+ * does.
+ *
+ * What a call is about depends on its kind: call_ring(c) and so on, each of which is for calls of
+ * that kind only.
  */
 #ifndef RDMAD_OP_CALL_H
 #define RDMAD_OP_CALL_H
 
-#include "daemon/op/engine/account.h"
-#include "daemon/op/engine/worker.h"
+#include "daemon/op/seam/objects.h"
+#include <assert.h>
 
-struct plane {
-    struct plane_settings settings;
-    struct plane_events events;
-    struct mailbox *control;
-    struct fabric_host *hosts[PLANE_FABRICS_MAX]; /* NULL where the fabric has none */
-    struct worker *worker;                        /* settings.workers of them */
-    unsigned *sessions;                           /* on each */
-    struct op_account all;                        /* sessions */
-    struct list uids;                             /* of struct op_account */
-    struct list reserve;                          /* of struct call, by node */
-    unsigned reserve_used;
+enum call_kind {
+    CALL_SESSION, /* nothing but whose */
+    CALL_RING,
+    CALL_POOL,
+    CALL_LEASE_ADD,
+    CALL_LEASE_EXTEND,
+    CALL_LEASE_KEY,
+    CALL_LEASE_END, /* or to forget it */
+    CALL_GRANT,
+    CALL_CHANNEL_ADD,
+    CALL_CHANNEL_OPEN,
+    CALL_CHANNEL_END, /* or to forget it */
+    CALL_LANE,
+    CALL_PEER,        /* its connections */
+    CALL_WINDOW_OPEN, /* for the first time, or anew */
+    CALL_WINDOW_EXTEND,
+    CALL_WINDOW_CLOSE,
+    CALL_WINDOW_NOTIFY,
 };
 
-/* The opaque objects of plane.h: what the control thread keeps, around what the worker keeps. */
-struct plane_session {
-    struct plane *plane;
-    struct worker *worker;
-    bool dropped;
-    struct slots channels; /* of struct op_channel, by handle; channel_call.c */
-    struct op_session op;
+struct call_ring {
+    uint64_t handle;
+    struct op_ring *ring; /* to be added; or found, and being dropped */
 };
 
-struct plane_lane {
-    struct plane *plane;
-    struct worker *worker;
-    bool dropped;
-    uint64_t hellos; /* asked for so far */
-    char host[256];
-    struct op_lane op;
+struct call_pool {
+    uint64_t handle;
+    struct op_pool *pool; /* likewise */
 };
 
-struct plane_window {
-    struct plane *plane;
-    struct worker *worker;
-    struct op_window op;
+struct call_lease_add {
+    uint64_t handle;
+    struct op_lease *lease;
+    struct op_share *share;           /* to be used or freed */
+    struct plane_lane *lane;          /* route link */
+    struct fabric_window_spec window; /* route local */
+};
+
+struct call_lease_extend {
+    uint64_t handle, deadline_ns;
+};
+
+struct call_lease_key {
+    uint64_t handle;
+    struct fabric_blob key;
+};
+
+struct call_lease_end {
+    uint64_t handle;
+    int reason;
+    struct op_lease *lease; /* found */
+};
+
+struct call_grant {
+    uint64_t lease_id;
+    int reason;             /* of its end */
+    struct op_grant *grant; /* to be added; or found, and being dropped */
+};
+
+struct call_channel_add {
+    uint64_t handle;
+    struct op_channel *channel;
+    struct plane_lane *lane; /* NULL: within this daemon */
+};
+
+struct call_channel_open {
+    uint64_t handle, peer_number;
+    struct worker *peer_worker; /* NULL: the other end is a peer's */
+};
+
+struct call_channel_end {
+    uint64_t handle;
+    int reason;
+    bool linger;
+    struct op_channel *channel; /* found */
+};
+
+struct call_lane {
+    struct plane_lane *lane;
+    struct fabric_blob offer; /* to be opened with */
+};
+
+struct call_peer {
+    struct seat *seat;
+    uint64_t peer;
+    uint64_t number;          /* of the link to be forgotten */
+    struct fabric_blob hello; /* to be answered with an offer */
+};
+
+struct call_window_open {
+    struct plane_window *window;
+    uint64_t via; /* the number of a link of the peer's */
+};
+
+struct call_window_extend {
+    struct plane_window *window;
+    uint64_t deadline_ns;
+};
+
+struct call_window_close {
+    struct plane_window *window;
+    int reason;
+};
+
+struct call_window_notify {
+    struct plane_window *window;
+    struct op_notifier *notifier;
 };
 
 struct call {
@@ -56,27 +132,32 @@ struct call {
     struct list group; /* calls that are answered together, by the last of them */
     struct plane *plane;
     struct worker *worker;
+    struct plane_session *session;   /* whose thing it is about; NULL: a peer's */
     void (*apply)(struct call *c);   /* on the worker */
     bool (*settled)(struct call *c); /* while waiting: true once it is done */
     plane_done *done;
     plane_blob_done *blob_done;
     void *arg;
 
-    /* What it is about, as far as apply needs it. */
-    struct plane_session *session;
-    struct plane_lane *lane;
-    struct plane_window *window;
-    struct seat *seat; /* of a peer's connections */
-    uint64_t handle;
-    void *object; /* a new ring, pool or lease; or what settled finishes with */
-    uint64_t deadline_ns, peer;
-    uint64_t via; /* the number of a link of the peer's */
-    uint32_t count;
-    int reason;
-    bool linger;
-    struct fabric_window_spec window_spec;
-    struct fabric_blob given; /* a hello, an offer or a key */
-    struct op_share *share;   /* to be used or freed */
+    enum call_kind kind;
+    union {
+        struct call_ring ring;
+        struct call_pool pool;
+        struct call_lease_add lease_add;
+        struct call_lease_extend lease_extend;
+        struct call_lease_key lease_key;
+        struct call_lease_end lease_end;
+        struct call_grant grant;
+        struct call_channel_add channel_add;
+        struct call_channel_open channel_open;
+        struct call_channel_end channel_end;
+        struct call_lane lane;
+        struct call_peer peer;
+        struct call_window_open window_open;
+        struct call_window_extend window_extend;
+        struct call_window_close window_close;
+        struct call_window_notify window_notify;
+    } about; /* as kind says */
 
     /* The answer. */
     struct error result;
@@ -85,69 +166,55 @@ struct call {
     struct op_account *left; /* by the session that is gone */
 };
 
+#define CALL_ABOUT(noun, its_kind)                                  \
+    static inline struct call_##noun *call_##noun(struct call *c) { \
+        assert(c->kind == (its_kind));                              \
+        return &c->about.noun;                                      \
+    }
+CALL_ABOUT(ring, CALL_RING)
+CALL_ABOUT(pool, CALL_POOL)
+CALL_ABOUT(lease_add, CALL_LEASE_ADD)
+CALL_ABOUT(lease_extend, CALL_LEASE_EXTEND)
+CALL_ABOUT(lease_key, CALL_LEASE_KEY)
+CALL_ABOUT(lease_end, CALL_LEASE_END)
+CALL_ABOUT(grant, CALL_GRANT)
+CALL_ABOUT(channel_add, CALL_CHANNEL_ADD)
+CALL_ABOUT(channel_open, CALL_CHANNEL_OPEN)
+CALL_ABOUT(channel_end, CALL_CHANNEL_END)
+CALL_ABOUT(lane, CALL_LANE)
+CALL_ABOUT(peer, CALL_PEER)
+CALL_ABOUT(window_open, CALL_WINDOW_OPEN)
+CALL_ABOUT(window_extend, CALL_WINDOW_EXTEND)
+CALL_ABOUT(window_close, CALL_WINDOW_CLOSE)
+CALL_ABOUT(window_notify, CALL_WINDOW_NOTIFY)
+#undef CALL_ABOUT
+
 /* ---- control thread ---------------------------------------------------------------------- */
 
-struct call *call_new(struct plane *p, struct worker *w, void (*apply)(struct call *),
-                      plane_done *done, void *arg);
+bool calls_reserve(struct plane *p); /* false: out of memory */
+void calls_reserve_free(struct plane *p);
+
+struct call *call_prepare(struct plane *p, struct worker *w, enum call_kind kind,
+                          void (*apply)(struct call *), plane_done *done, void *arg);
+/* The same, of a session's, to its worker. */
+struct call *call_prepare_of(struct plane_session *s, enum call_kind kind,
+                             void (*apply)(struct call *), plane_done *done, void *arg);
 void call_post(struct call *c);
 /* Answers without asking the worker. */
 void call_refuse(struct call *c, int code, const char *why);
 
-/* Makes workers without threads; plane_start then starts them, tests turn them by hand. */
-int plane_assemble(const struct plane_settings *settings, const struct plane_events *events,
-                   struct mailbox *control, uint64_t now_ns, struct plane **out, struct error *err);
-void plane_dismantle(struct plane *p);
-
 /* ---- worker ------------------------------------------------------------------------------ */
 
-void call_finish(struct call *c);                          /* with success */
+void call_finish(struct call *c);                          /* with success, or with c->result */
 void call_fail(struct call *c, int code, const char *why); /* or not */
 /* Finishes when settled says so: at once, or at the end of a turn. The call has a session. */
 void call_wait(struct call *c, bool (*settled)(struct call *c));
 void calls_settle(struct worker *w); /* those that wait, oldest first: is it over? */
-
-/* table.c: sessions, and what sqes can name. */
-void table_session_add(struct call *c);
-void table_session_drop(struct call *c);
-void table_ring_add(struct call *c);
-void table_ring_drop(struct call *c);
-void table_pool_add(struct call *c);
-void table_pool_drop(struct call *c);
-void table_lease_add(struct call *c);
-void table_lease_extend(struct call *c);
-void table_lease_key(struct call *c);
-void table_lease_end(struct call *c);
-void table_lease_forget(struct call *c);
-void table_shut_out(struct op_session *s); /* its rings are not looked at any more */
 
 /* channel.c */
 void table_channel_add(struct call *c);
 void table_channel_open(struct call *c);
 void table_channel_end(struct call *c);
 void table_channel_forget(struct call *c);
-
-/* lane.c: connections to peers. */
-void lane_hello(struct call *c);
-void lane_open(struct call *c);
-void lane_drop(struct call *c);
-void lane_up(void *worker, void *cookie);
-void lane_lost(void *worker, void *cookie, const struct error *why);
-void peer_offer(struct call *c);
-void peer_forget(struct call *c);
-void peer_expel(struct call *c);
-
-/* window.c: what peers may reach here. */
-void window_open(struct call *c);
-void window_reopen(struct call *c);
-void window_extend(struct call *c);
-void window_close(struct call *c);
-void window_opened(void *worker, void *cookie, const struct fabric_blob *key,
-                   const struct error *err);
-void window_closed(void *worker, void *cookie);
-
-/* Events, delivered on the control thread. */
-void event_session_violated(struct mail *mail);
-void event_lane_lost(struct mail *mail);
-void event_memory_fault(struct mail *mail);
 
 #endif

@@ -9,16 +9,8 @@
 #include "daemon/op/seam/call.h"
 #include <stdlib.h>
 
-static struct call *channel_call(struct plane_session *s, uint64_t handle,
-                                 void (*apply)(struct call *), plane_done *done, void *arg) {
-    struct call *c = call_new(s->plane, s->worker, apply, done, arg);
-    c->session = s;
-    c->handle = handle;
-    return c;
-}
-
-static struct op_channel *make(struct plane_session *s, uint64_t handle,
-                               const struct plane_channel_spec *spec) {
+static struct op_channel *new_channel(struct plane_session *s, uint64_t handle,
+                                      const struct plane_channel_spec *spec) {
     struct op_channel *ch = calloc(1, sizeof(*ch));
     if (!ch)
         return NULL;
@@ -52,10 +44,11 @@ static struct op_channel *make(struct plane_session *s, uint64_t handle,
 
 void plane_channel_add(struct plane_session *s, uint64_t handle,
                        const struct plane_channel_spec *spec, plane_done *done, void *arg) {
-    struct call *c = channel_call(s, handle, table_channel_add, done, arg);
-    c->object = make(s, handle, spec);
-    c->lane = spec->lane;
-    if (c->object)
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_ADD, table_channel_add, done, arg);
+    struct op_channel *ch = new_channel(s, handle, spec);
+    *call_channel_add(c) =
+        (struct call_channel_add){.handle = handle, .channel = ch, .lane = spec->lane};
+    if (ch)
         call_post(c);
     else
         call_refuse(c, RDMAD_E_NOMEM, "channel: out of memory");
@@ -63,17 +56,17 @@ void plane_channel_add(struct plane_session *s, uint64_t handle,
 
 void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_number,
                         struct plane_session *peer) {
-    struct call *c = channel_call(s, handle, table_channel_open, NULL, NULL);
-    c->via = peer_number;
-    c->object = peer ? peer->worker : NULL;
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_OPEN, table_channel_open, NULL, NULL);
+    *call_channel_open(c) = (struct call_channel_open){
+        .handle = handle, .peer_number = peer_number, .peer_worker = peer ? peer->worker : NULL};
     call_post(c);
 }
 
 void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, bool linger,
                        plane_done *done, void *arg) {
-    struct call *c = channel_call(s, handle, table_channel_end, done, arg);
-    c->reason = reason;
-    c->linger = linger;
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_END, table_channel_end, done, arg);
+    *call_channel_end(c) =
+        (struct call_channel_end){.handle = handle, .reason = reason, .linger = linger};
     call_post(c);
 }
 
@@ -81,5 +74,7 @@ void plane_channel_forget(struct plane_session *s, uint64_t handle) {
     struct op_channel *ch = slots_remove(&s->channels, handle);
     if (ch)
         ch->forgotten = true;
-    call_post(channel_call(s, handle, table_channel_forget, NULL, NULL));
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_END, table_channel_forget, NULL, NULL);
+    call_channel_end(c)->handle = handle;
+    call_post(c);
 }

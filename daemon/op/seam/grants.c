@@ -4,13 +4,15 @@
  */
 #include "daemon/base/log.h"
 #include "daemon/op/notify/grant.h"
+#include "daemon/op/notify/notifier.h"
 #include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/call.h"
 
 /* ---- the owner's session ----------------------------------------------------------------- */
 
-static void apply_add(struct call *c) {
-    int rc = grant_add(c->worker, &c->session->op, c->object, c->handle);
+static void begin_grant(struct call *c) {
+    const struct call_grant *about = call_grant(c);
+    int rc = grant_add(c->worker, &c->session->op, about->grant, about->lease_id);
     if (rc < 0)
         call_fail(c, rc, "notifications of a lease: no room in the worker's table");
     else
@@ -18,41 +20,41 @@ static void apply_add(struct call *c) {
 }
 
 void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg) {
-    struct call *c = call_new(s->plane, s->worker, apply_add, done, arg);
-    c->session = s;
-    c->handle = lease_id;
-    c->object = op_grant_new();
-    if (c->object)
+    struct call *c = call_prepare_of(s, CALL_GRANT, begin_grant, done, arg);
+    struct op_grant *g = op_grant_new();
+    *call_grant(c) = (struct call_grant){.lease_id = lease_id, .grant = g};
+    if (g)
         call_post(c);
     else
         call_refuse(c, RDMAD_E_NOMEM, "notifications of a lease: out of memory");
 }
 
-static bool grant_settled(struct call *c) {
-    return grant_end(c->worker, c->object, c->reason);
+static bool grant_is_gone(struct call *c) {
+    const struct call_grant *about = call_grant(c);
+    return grant_end(c->worker, about->grant, about->reason);
 }
 
-static void apply_drop(struct call *c) {
-    c->object = grant_hide(c->worker, &c->session->op, c->handle);
-    if (c->object)
-        call_wait(c, grant_settled);
+static void end_grant(struct call *c) {
+    struct call_grant *about = call_grant(c);
+    about->grant = grant_hide(c->worker, &c->session->op, about->lease_id);
+    if (about->grant)
+        call_wait(c, grant_is_gone);
     else
         call_finish(c);
 }
 
 void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, plane_done *done,
                       void *arg) {
-    struct call *c = call_new(s->plane, s->worker, apply_drop, done, arg);
-    c->session = s;
-    c->handle = lease_id;
-    c->reason = reason;
+    struct call *c = call_prepare_of(s, CALL_GRANT, end_grant, done, arg);
+    *call_grant(c) = (struct call_grant){.lease_id = lease_id, .reason = reason};
     call_post(c);
 }
 
 /* ---- a lessee at a peer ------------------------------------------------------------------ */
 
-static void apply_notify(struct call *c) {
-    notifier_attach(c->worker, &c->window->op, c->object);
+static void attach_notifier(struct call *c) {
+    const struct call_window_notify *about = call_window_notify(c);
+    notifier_attach(c->worker, &about->window->op, about->notifier);
     call_finish(c);
 }
 
@@ -65,8 +67,8 @@ void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_sess
         return;
     }
     n->ref = ref;
-    struct call *c = call_new(w->plane, w->worker, apply_notify, NULL, NULL);
-    c->window = w;
-    c->object = n;
+    struct call *c =
+        call_prepare(w->plane, w->worker, CALL_WINDOW_NOTIFY, attach_notifier, NULL, NULL);
+    *call_window_notify(c) = (struct call_window_notify){.window = w, .notifier = n};
     call_post(c);
 }

@@ -4,9 +4,9 @@
  *
  * Sleeping: every hot ring is parked (wait word set, looked at once more), the fabrics are armed,
  * the mailbox is looked at; if any of them has work the sleep is off, else epoll_wait without a
- * timeout. The rings' eventfds were registered once, edge-triggered, so going to sleep costs no
- * system call but that one, and a thousand parked rings cost nothing. The timerfd (CLOCK_BOOTTIME)
- * is moved only to earlier times: an early expiry is one harmless turn.
+ * timeout. The rings' eventfds were registered once, edge-triggered (watch.c), so going to sleep
+ * costs no system call but that one, and a thousand parked rings cost nothing. The timerfd
+ * (CLOCK_BOOTTIME) is moved only to earlier times: an early expiry is one harmless turn.
  *
  * A busy worker looks at epoll now and then too, for the sake of a parked fabric and of parked
  * rings (of which it peeks at a few a turn, rings.c, but with a thousand of them that takes long
@@ -18,73 +18,15 @@
 #include "daemon/op/channel/channel.h"
 #include "daemon/op/engine/knocks.h"
 #include "daemon/op/engine/rings.h"
-#include "daemon/op/engine/worker.h"
 #include "daemon/op/turn/turn.h"
+#include <assert.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
 #define EVENTS 64
 #define LOOK_MIN_NS 50000u
 #define LOOK_MAX_NS NSEC_PER_MSEC
-
-static int watch(struct worker *w, int fd, uint32_t events, void *what) {
-    struct epoll_event ev = {.events = events, .data.ptr = what};
-    return epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
-}
-
-static int watch_links(struct worker *w) {
-    int rc = 0;
-    for (unsigned i = 0; rc == 0 && i < w->nlinks; i++) {
-        struct seat *seat = &w->links[i];
-        int fd = seat->ops->wait_fd(seat->fabric);
-        if (fd >= 0)
-            rc = watch(w, fd, EPOLLIN, seat);
-    }
-    return rc;
-}
-
-int loop_init(struct worker *w, struct error *err) {
-    spin_init(&w->spin, w->settings->spin_max_ns);
-    w->spin_min_ns = w->settings->spin_min_ns;
-    w->spin_max_ns = w->settings->spin_max_ns;
-    w->look_every_ns = LOOK_MIN_NS;
-    w->timer_ns = CLOCK_NEVER;
-    w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    w->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    /* The timer is edge-triggered, so that nobody has to read it. */
-    if (w->epoll_fd < 0 || w->timer_fd < 0 || watch(w, w->mailbox.fd, EPOLLIN, &w->mailbox) < 0 ||
-        watch(w, w->timer_fd, EPOLLIN | EPOLLET, &w->timer_fd) < 0 || watch_links(w) < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "worker %u: cannot set up its epoll", w->index);
-    return 0;
-}
-
-void loop_fini(struct worker *w) {
-    if (w->timer_fd >= 0)
-        close(w->timer_fd);
-    if (w->epoll_fd >= 0)
-        close(w->epoll_fd);
-}
-
-int loop_watch_ring(struct worker *w, struct op_ring *r, struct error *err) {
-    if (watch(w, r->ring->knock, EPOLLIN | EPOLLET, r) < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot watch its eventfd");
-    ring_tell_crowded(r->ring, w->spin.crowd.crowded);
-    return 0;
-}
-
-void loop_unwatch_ring(struct worker *w, struct op_ring *r) {
-    epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, r->ring->knock, NULL);
-}
-
-/* It stays registered, because to add it again, now that its client has it, could fail. Listening
- * again tells of a knock at once if there ever was one, so none is missed. */
-void loop_listen_ring(struct worker *w, struct op_ring *r, bool listen) {
-    struct epoll_event ev = {.events = EPOLLET | (listen ? EPOLLIN : 0), .data.ptr = r};
-    epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, r->ring->knock, &ev);
-}
 
 /* The seat that an event is of, or NULL. */
 static struct seat *seat_of(struct worker *w, const void *what) {
@@ -149,7 +91,7 @@ static unsigned links_parked(const struct worker *w) {
     return parked;
 }
 
-static void look(struct worker *w, uint64_t quiet_ns) {
+static void loop_look(struct worker *w, uint64_t quiet_ns) {
     if (links_parked(w) || !list_empty(&w->parked)) {
         bool found = take_events(w, 0) > 0;
         w->look_every_ns = found ? LOOK_MIN_NS : 2 * w->look_every_ns;
@@ -207,7 +149,7 @@ static void sleep_until_woken(struct worker *w, uint64_t spin_max_ns) {
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-static void *run(void *arg) {
+static void *loop_run(void *arg) {
     struct worker *w = arg;
     while (!w->stopping) {
         uint64_t now_ns = clock_now_ns();
@@ -220,15 +162,20 @@ static void *run(void *arg) {
             continue;
         }
         if (now_ns >= w->look_ns)
-            look(w, max_ns);
+            loop_look(w, max_ns);
     }
     return NULL;
 }
 
 int loop_start(struct worker *w, struct error *err) {
+    assert(!w->started && w->epoll_fd >= 0);
+    spin_init(&w->spin, w->settings->spin_max_ns);
+    w->spin_min_ns = w->settings->spin_min_ns;
+    w->spin_max_ns = w->settings->spin_max_ns;
+    w->look_every_ns = LOOK_MIN_NS;
     char name[16];
     snprintf(name, sizeof(name), "rdmad-worker-%u", w->index % 100);
-    int rc = thread_start(&w->thread, name, run, w, NULL, err);
+    int rc = thread_start(&w->thread, name, loop_run, w, NULL, err);
     w->started = rc == 0;
     return rc;
 }

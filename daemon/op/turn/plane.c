@@ -3,23 +3,11 @@
  * plane.c - the workers as a whole, and the hosts they share: made, started, counted, asked whether
  * they live, stopped.
  */
+#include "daemon/op/turn/plane.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/turn/loop.h"
 #include "daemon/op/turn/turn.h"
 #include <stdlib.h>
-
-#define RESERVE_CALLS 100
-
-static bool fill_reserve(struct plane *p) {
-    list_init(&p->reserve);
-    for (int i = 0; i < RESERVE_CALLS; i++) {
-        struct call *c = malloc(sizeof(*c));
-        if (!c)
-            return false;
-        list_append(&p->reserve, &c->node);
-    }
-    return true;
-}
 
 void plane_dismantle(struct plane *p) {
     for (unsigned i = 0; p->worker && i < p->settings.workers; i++)
@@ -28,8 +16,7 @@ void plane_dismantle(struct plane *p) {
     for (unsigned i = 0; i < PLANE_FABRICS_MAX; i++)
         if (p->hosts[i])
             p->settings.fabrics[i]->host_close(p->hosts[i]);
-    for (struct list *pos; (pos = list_pop(&p->reserve));)
-        free(list_entry(pos, struct call, node));
+    calls_reserve_free(p);
     for (struct list *pos; (pos = list_pop(&p->uids));)
         free(list_entry(pos, struct op_account, node));
     free(p->worker);
@@ -39,7 +26,7 @@ void plane_dismantle(struct plane *p) {
 
 /* A pool is made known to the devices of one fabric at most: what ops and windows say of memory
  * only that one reads. */
-static int check_memory(const struct plane_settings *settings, struct error *err) {
+static int check_registering(const struct plane_settings *settings, struct error *err) {
     const char *knows = NULL;
     for (unsigned i = 0; i < plane_settings_fabrics(settings); i++) {
         const struct fabric_ops *ops = settings->fabrics[i];
@@ -54,7 +41,7 @@ static int check_memory(const struct plane_settings *settings, struct error *err
 }
 
 static int open_hosts(struct plane *p, struct error *err) {
-    int rc = check_memory(&p->settings, err);
+    int rc = check_registering(&p->settings, err);
     for (unsigned i = 0; rc == 0 && i < plane_settings_fabrics(&p->settings); i++)
         if (p->settings.fabrics[i]->host_open)
             rc = p->settings.fabrics[i]->host_open(&p->settings.fabric_settings, &p->hosts[i], err);
@@ -73,7 +60,7 @@ int plane_assemble(const struct plane_settings *settings, const struct plane_eve
     list_init(&p->uids);
     p->worker = calloc(settings->workers, sizeof(*p->worker));
     p->sessions = calloc(settings->workers, sizeof(*p->sessions));
-    if (!fill_reserve(p) || !p->worker || !p->sessions) {
+    if (!calls_reserve(p) || !p->worker || !p->sessions) {
         plane_dismantle(p);
         return error_set(err, RDMAD_E_NOMEM, "data plane: out of memory for %u workers",
                          settings->workers);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * turn.h - one turn of a worker's loop.
+ * turn.h - a worker at work: one turn of its loop.
  *
  * worker_turn does everything that can be done now and never waits; what happens depends only on
  * its now_ns, mails, rings and fabrics. loop.c runs it on a thread, spins and sleeps. Tests run it
  * by hand on a scripted clock.
  */
-#ifndef RDMAD_OP_TURN_TURN_H
-#define RDMAD_OP_TURN_TURN_H
+#ifndef RDMAD_OP_TURN_H
+#define RDMAD_OP_TURN_H
 
 #include "daemon/op/engine/worker.h"
 
@@ -16,7 +16,8 @@
 int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
                 const struct plane_events *events, struct mailbox *control,
                 struct fabric_host *const *hosts, uint64_t now_ns, struct error *err);
-/* Every session, lane and window is gone. */
+/* Every session, lane and window is gone, and it does not run. Also after a worker_init that
+ * failed. */
 void worker_fini(struct worker *w);
 
 /* One turn; returns how much happened, 0 for nothing. */

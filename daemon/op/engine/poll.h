@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * poll.h - what a seat's fabric has brought.
+ */
+#ifndef RDMAD_OP_ENGINE_POLL_H
+#define RDMAD_OP_ENGINE_POLL_H
+
+#include "daemon/op/engine/route.h"
+
+/* Of a turn: takes it, and lets routes that were full try again; returns how much there was. */
+static inline unsigned poll_seat(struct worker *w, struct seat *seat) {
+    unsigned work = seat_poll(seat, w->now_ns);
+    if (work && !list_empty(&seat->full))
+        routes_retry(w, seat);
+    return work;
+}
+
+/* Of a mail: takes it before what the mail is about to close there. A device acknowledges messages
+ * that we have not looked at, so their senders may have gone on. Once a turn: whatever closes many
+ * things looks once. */
+void poll_before_close(struct worker *w, struct seat *seat);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lanes.h - what a fabric says of the link of a lane, which is its cookie.
+ */
+#ifndef RDMAD_OP_SEAM_LANES_H
+#define RDMAD_OP_SEAM_LANES_H
+
+#include "daemon/base/error.h"
+
+/* fabric_env's link_up and link_lost. */
+void lane_link_up(void *worker, void *cookie);
+void lane_link_lost(void *worker, void *cookie, const struct error *why);
+
+#endif

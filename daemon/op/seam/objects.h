@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * objects.h - plane.h's opaque objects: what the control thread keeps, around what a worker keeps.
+ *
+ * The member op of each is its worker's, once the first call about it has reached that. The rest is
+ * the control thread's.
+ */
+#ifndef RDMAD_OP_OBJECTS_H
+#define RDMAD_OP_OBJECTS_H
+
+#include "daemon/op/engine/account.h"
+#include "daemon/op/engine/worker.h"
+
+struct plane {
+    struct plane_settings settings;
+    struct plane_events events;
+    struct mailbox *control;
+    struct fabric_host *hosts[PLANE_FABRICS_MAX]; /* NULL where the fabric has none */
+    struct worker *worker;                        /* settings.workers of them */
+    unsigned *sessions;                           /* on each */
+    struct op_account all;                        /* sessions */
+    struct list uids;                             /* of struct op_account */
+    struct list reserve;                          /* of struct call, by node */
+    unsigned reserve_used;
+};
+
+struct plane_session {
+    struct plane *plane;
+    struct worker *worker;
+    bool dropped;
+    struct slots channels; /* of struct op_channel, by handle; channel_call.c */
+    struct op_session op;
+};
+
+struct plane_lane {
+    struct plane *plane;
+    struct worker *worker;
+    bool dropped;
+    uint64_t hellos; /* asked for so far */
+    char host[256];
+    struct op_lane op;
+};
+
+struct plane_window {
+    struct plane *plane;
+    struct worker *worker;
+    struct op_window op;
+};
+
+#endif

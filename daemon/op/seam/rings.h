@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rings.h - what a session that goes leaves of its rings and pools.
+ */
+#ifndef RDMAD_OP_SEAM_RINGS_H
+#define RDMAD_OP_SEAM_RINGS_H
+
+#include "daemon/op/engine/worker.h"
+
+/* All of them, with their tables. The session has no ops any more. */
+void session_rings_free(struct worker *w, struct op_session *s);
+void session_pools_free(struct op_session *s);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * env.c - what the fabrics call: completions, messages, links, windows, faults.
+ */
+#include "daemon/op/turn/env.h"
+#include "daemon/op/channel/channel.h"
+#include "daemon/op/notify/notify_peer.h"
+#include "daemon/op/seam/lanes.h"
+#include "daemon/op/seam/windows.h"
+
+static uint64_t env_now(void *user) {
+    const struct worker *w = user;
+    return w->now_ns;
+}
+
+static void env_complete(void *user, struct fabric_op *fop) {
+    struct op_part *part = fop->user;
+    if (fop->opcode == RDMAD_OP_SEND && (!part->op || part->op->channel))
+        channel_part_ended(user, part);
+    else
+        op_part_ended(user, part);
+}
+
+/* What belongs to nobody is of a later version of us, or of a liar: it is dropped. */
+static uint64_t env_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
+                             size_t size) {
+    const uint8_t *message = bytes;
+    if (size > 0 && message[0] == OP_MESSAGE_NOTIFY)
+        return notify_received(user, peer, message, size);
+    if (size > 0 && message[0] == OP_MESSAGE_CHANNEL)
+        channel_received(user, peer, number, message, size);
+    return 0;
+}
+
+static struct fabric_landing *env_landing(void *user, uint64_t peer, uint64_t number,
+                                          const void *head, size_t size, uint64_t length) {
+    const uint8_t *message = head;
+    if (size == 0 || message[0] != OP_MESSAGE_CHANNEL)
+        return NULL;
+    return channel_landing(user, peer, number, message, size, length);
+}
+
+static void env_landed(void *user, struct fabric_landing *landing, int status) {
+    (void)user;
+    channel_landed(landing, status);
+}
+
+static struct op_session *owner_of(struct worker *w, const void *address) {
+    list_for_each (pos, &w->sessions) {
+        struct op_session *s = list_entry(pos, struct op_session, node);
+        uint32_t cursor = 0;
+        uint64_t handle;
+        for (const struct op_pool *p; (p = slots_next(&s->pools, &cursor, &handle));)
+            if ((uintptr_t)address - (uintptr_t)p->base < p->bytes)
+                return s;
+    }
+    return NULL;
+}
+
+static void tell_memory_fault(struct mail *mail) {
+    struct worker *w = container_of(mail, struct worker, fault_mail);
+    const void *address = w->fault_address;
+    __atomic_store_n(&w->fault_told, false, __ATOMIC_RELEASE);
+    if (w->events->memory_fault)
+        w->events->memory_fault(w->events->user, address);
+}
+
+/* The memory may belong to a session of another worker: then the control thread has to find it. */
+static void env_memory_fault(void *user, const void *address) {
+    struct worker *w = user;
+    struct op_session *s = owner_of(w, address);
+    if (s) {
+        worker_violated(w, s, RDMAD_E_FAULT,
+                        "memory of one of its pools vanished under a transfer");
+    } else if (!__atomic_load_n(&w->fault_told, __ATOMIC_ACQUIRE)) {
+        w->fault_address = address;
+        __atomic_store_n(&w->fault_told, true, __ATOMIC_RELAXED);
+        mailbox_post(w->control, &w->fault_mail, tell_memory_fault);
+    }
+}
+
+int env_open_seat(struct worker *w, struct seat *seat, const struct fabric_ops *ops,
+                  struct fabric_host *host, struct error *err) {
+    const struct fabric_env env = {
+        .user = w,
+        .now_ns = env_now,
+        .complete = env_complete,
+        .link_up = lane_link_up,
+        .link_lost = lane_link_lost,
+        .window_opened = window_key_came,
+        .window_closed = window_is_gone,
+        .received = env_received,
+        .landing = env_landing,
+        .landed = env_landed,
+        .memory_fault = env_memory_fault,
+        .settings = &w->settings->fabric_settings,
+        .host = host,
+    };
+    return seat_open(seat, ops, &env, err);
+}
