@@ -48,7 +48,7 @@ daemon/plane            common/ daemon/base/ daemon/fabric/fabric.h
 daemon/op/tool          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
 daemon/op/engine        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
 daemon/op/notify        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
-daemon/op/channel       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
+daemon/op/channel       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/tool/ daemon/op/engine/ daemon/op/channel/
 daemon/op/seam          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
 daemon/op/turn          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
 daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/

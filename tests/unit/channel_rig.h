@@ -6,7 +6,9 @@
 #ifndef RDMAD_TESTS_CHANNEL_RIG_H
 #define RDMAD_TESTS_CHANNEL_RIG_H
 
-#include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/arrival.h"
+#include "daemon/op/channel/carry.h"
+#include "daemon/op/channel/core.h"
 #include "tests/unit/op_rig.h"
 
 #define CHAN_HANDLE RIG_HANDLE(9)

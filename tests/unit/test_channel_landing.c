@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages that land: taken back, refused and lost at every step of their way in. */
+#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/landing.h"
 #include "tests/support/sim_world.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Channels between two daemons, over links that behave. */
+#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/turn.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>

@@ -14,7 +14,9 @@
  * channel within the daemon waits for that, however it ends; and the other end always says so,
  * at the latest with its FIN, for which memory was put aside.
  */
-#include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/carry.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/channel/deliver.h"
 #include <stdlib.h>
 
 struct channel_mail {
@@ -128,23 +130,4 @@ int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_se
     if (m->state.limit > ch->told)
         ch->told = m->state.limit;
     return rc;
-}
-
-void channel_part_ended(struct worker *w, struct op_part *part) {
-    (void)w;
-    struct channel_post *post = container_of(part, struct channel_post, part);
-    struct op_channel *ch = post->channel;
-    const struct fabric_op *fop = &part->fop;
-    post->posted = false;
-    ch->posted_sends--;
-    if (!ch->session) {
-        channel_posts_gone(ch);
-        return;
-    }
-    /* When the link is lost there will be another, or none. */
-    if (fop->status && !channel_weak(ch) && channel_lane_up(ch) && fop->status != RDMAD_E_PEER_LOST)
-        sends_resync(ch);
-    if (post->send)
-        send_posted(post->send, fop);
-    channel_touch(ch);
 }

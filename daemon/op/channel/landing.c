@@ -12,7 +12,8 @@
  * is the message, by the sender, when both ends have synchronised. A receive whose memory vanished
  * fails, and its message waits for the next.
  */
-#include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/landing.h"
+#include "daemon/op/channel/core.h"
 
 struct fabric_landing *landing_start(struct op_arrival *a) {
     a->landing_at = (struct fabric_landing){.base = a->op->local};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * receives.c - the RECVs of a channel: posted, matched with messages, complete.
+ * receives.c - messages meet the RECVs of a channel, and complete.
  *
- * The happy path: recv_take posts it; the message with the number that is expected takes the first
- * that is posted, and its bytes go straight there: copied now (small), as they come (landing.c) or
- * READ (large); it completes
- * when all before it have. A small one behind none is over before receive_message returns.
+ * The happy path: a RECV is posted (recv.c); the message with the number that is expected takes the
+ * first that is posted, and its bytes go straight there: copied now (small), as they come
+ * (landing.c) or READ (large, reading.c); it completes when all before it have. A small one behind
+ * none is over before receive_message returns.
  *
  * Not so happy: no receive is posted (it was taken back after its credit was told): the message is
  * refused, which sends the sender back to it. The receive is too small: both ends are told, and the
@@ -17,66 +17,22 @@
  * whoever called it may be walking a list of ops. That is left to the channel's turn
  * (receives_run).
  */
+#include "daemon/op/channel/receives.h"
 #include "daemon/base/guard.h"
-#include "daemon/op/channel/channel.h"
-
-static void count_posted(struct op_channel *ch, int by) {
-    ch->posted = (uint32_t)((int)ch->posted + by);
-    __atomic_store_n(&ch->stats->receives_posted, ch->posted, __ATOMIC_RELAXED);
-}
-
-int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
-              const struct op_request *rq) {
-    struct op *op = op_new(ch->worker, r, sqe, rq);
-    op->channel = ch;
-    op->channel_data = NULL;
-    ch->ops++;
-    list_append(&ch->recvs, &op->node);
-    count_posted(ch, 1);
-    channel_touch(ch);
-    return 0;
-}
-
-/* Back to where it will be the next to be taken. Some bytes of a message may be in it. */
-static void repost(struct op_channel *ch, struct op *op) {
-    op->channel_data = NULL;
-    op->some_partial = true;
-    list_append(ch->recvs.next, &op->node);
-    count_posted(ch, 1);
-}
-
-/* None, while what is first is about to end: it takes no message, and none overtakes it. */
-struct op *recv_first(struct op_channel *ch) {
-    struct list *pos = ch->reason ? NULL : list_first(&ch->recvs);
-    struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
-    return op && !op_ending(op) ? op : NULL;
-}
+#include "daemon/op/channel/core.h"
+#include "daemon/op/channel/landing.h"
+#include "daemon/op/channel/reading.h"
+#include "daemon/op/channel/recv.h"
 
 /* How many more messages the other end may send. */
 static uint64_t credit(struct op_channel *ch) {
     return recv_first(ch) ? ch->posted : 0;
 }
 
-void recv_unpost(struct op_channel *ch, struct op *op) {
-    if (op == ch->assembling)
-        weak_torn(ch);
-    list_remove(&op->node);
-    count_posted(ch, -1);
-}
-
-static uint8_t when_empty(const struct op *op) {
-    return op->some_partial ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
-}
-
-static void recv_end(struct op_channel *ch, struct op *op, int status, uint8_t outcome) {
-    channel_op_end(ch, op, &(struct op_result){.status = status, .outcome = outcome});
-}
-
 void recv_cancel(struct op_channel *ch, struct op *op, int status) {
     struct op_arrival *a = op->channel_data;
     if (!a) {
-        recv_unpost(ch, op);
-        recv_end(ch, op, status, when_empty(op));
+        recv_drop(ch, op, status);
         return;
     }
     if (!a->cancel)
@@ -109,23 +65,6 @@ void receives_heard(struct op_channel *ch, uint64_t next) {
     ch->heard = next;
     ch->mine.small &= mask;
     ch->mine.gone &= mask;
-}
-
-void recv_done(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
-    struct op_result result = {.status = a->small ? RDMAD_E_TOO_SMALL : RDMAD_OK,
-                               .outcome = a->small ? when_empty(op) : RDMAD_DONE,
-                               .bytes = a->length};
-    if (a->flags & CHANNEL_FLAG_IMM) {
-        result.flags |= RDMAD_CQE_IMM;
-        result.info = a->imm;
-    }
-    if (a->flags & CHANNEL_FLAG_LEASE)
-        result.flags |= RDMAD_CQE_LEASE;
-    if (!a->small) {
-        counter_add(&ch->stats->messages_received, 1);
-        counter_add(&ch->stats->bytes_received, a->length);
-    }
-    channel_op_end(ch, op, &result);
 }
 
 /* The message and its receive are over. */
@@ -234,7 +173,7 @@ static bool take_large(struct op_channel *ch, const struct op_arrival *as,
         *m->landing = landing_start(a);
     if (a->small || m->landing || reading_start(a, m))
         return true;
-    repost(ch, op);
+    recv_repost(ch, op);
     arrival_free(a);
     return false;
 }
@@ -301,7 +240,7 @@ void receive_withdraw(struct op_channel *ch, const struct channel_message *m) {
 /* ---- the channel's turn ------------------------------------------------------------------ */
 
 static void gone(struct op_arrival *a) {
-    repost(a->channel, a->op);
+    recv_repost(a->channel, a->op);
     a->op = NULL;
     a->done = true;
 }
@@ -352,7 +291,7 @@ static void roll_back(struct op_channel *ch) {
         if (op && cancel)
             recv_end(ch, op, cancel, RDMAD_FAILED_PARTIAL);
         else if (op)
-            repost(ch, op);
+            recv_repost(ch, op);
     }
     ch->mine.expect = ch->rollback;
     ch->rollback = CLOCK_NEVER;

@@ -15,100 +15,18 @@
  * the receiver's state passes it. Within one daemon the answer always comes, and is waited for,
  * because only then the other worker is known to have let go of the buffer.
  */
-#include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/sends.h"
+#include "daemon/op/channel/carry.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/channel/rendezvous.h"
+#include "daemon/op/engine/life.h"
 
 #define BUDGET 64u           /* messages in a turn of the channel */
 #define BUDGET_BYTES 262144u /* and of these in small ones */
 #define AHEAD 8u             /* windows that are opened for messages still waiting */
 #define LIMIT_MAX (UINT64_C(1) << 32)
 
-static void prepend(struct list *head, struct list *node) {
-    list_append(head->next, node);
-}
-
-static void count_waits(struct op_channel *ch, int by) {
-    ch->waits = (uint32_t)((int)ch->waits + by);
-    __atomic_store_n(&ch->stats->sends_waiting, ch->waits, __ATOMIC_RELAXED);
-}
-
-/* ---- start and end ----------------------------------------------------------------------- */
-
-int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
-              const struct op_request *rq) {
-    struct worker *w = ch->worker;
-    struct op_send *s = slab_get(&w->channels->sends);
-    if (!s)
-        return RDMAD_E_NOMEM;
-    *s = (struct op_send){.channel = ch, .where = SEND_WAITING};
-    s->op = op_new(w, r, sqe, rq);
-    s->op->channel = ch;
-    s->op->channel_data = s;
-    s->window.send = s;
-    s->window.worker = w;
-    s->window.seat = ch->seat;
-    ch->ops++;
-    if (ch->synced && ch->next_seq + ch->waits >= ch->limit)
-        counter_add(&ch->stats->stalls, 1);
-    list_append(&ch->waiting, &s->node);
-    count_waits(ch, 1);
-    channel_touch(ch);
-    return 0;
-}
-
-static void send_free(struct op_send *s) {
-    if (s->where == SEND_WAITING)
-        count_waits(s->channel, -1);
-    list_remove(&s->node);
-    slab_put(&s->channel->worker->channels->sends, s);
-}
-
-static void send_end(struct op_send *s, int status, uint8_t outcome) {
-    struct op *op = s->op;
-    struct op_result result = {.status = status, .outcome = outcome};
-    if (outcome == RDMAD_DONE) {
-        result.bytes = op->length;
-        counter_add(&s->channel->stats->messages_sent, 1);
-        counter_add(&s->channel->stats->bytes_sent, op->length);
-    }
-    s->op = NULL;
-    channel_op_end(s->channel, op, &result);
-}
-
-void send_settle(struct op_send *s) {
-    if (!window_drive(s) || s->post.posted || !window_none(s))
-        return;
-    if (s->where == SEND_LEAVING) {
-        send_end(s, s->status, s->outcome);
-        send_free(s);
-    } else if (s->given_up && s->op) {
-        send_end(s, s->cancel, RDMAD_UNKNOWN);
-    }
-}
-
-void send_over(struct op_send *s, int status, uint8_t outcome) {
-    struct op_channel *ch = s->channel;
-    if (s->where == SEND_LEAVING)
-        return;
-    if (s->where == SEND_WAITING)
-        count_waits(ch, -1);
-    s->where = SEND_LEAVING;
-    s->status = status;
-    s->outcome = outcome;
-    s->wants_window = false;
-    list_remove(&s->node);
-    if (!s->op) { /* it was given up, and is not told twice */
-        slab_put(&ch->worker->channels->sends, s);
-        return;
-    }
-    list_append(&ch->leaving, &s->node);
-    send_settle(s);
-}
-
 void send_posted(struct op_send *s, const struct fabric_op *fop) {
-    if (channel_weak(s->channel)) {
-        weak_posted(s, fop);
-        return;
-    }
     if (fop->status == RDMAD_E_FAULT && !s->cancel)
         s->cancel = RDMAD_E_FAULT;
     send_settle(s);
@@ -139,11 +57,8 @@ static void go_back(struct op_channel *ch, uint64_t expect) {
         before = pos->prev;
         if (s->seq < expect)
             break;
-        list_remove(pos);
-        s->where = SEND_WAITING;
         s->withdraw = s->key_due = false;
-        prepend(&ch->waiting, pos);
-        count_waits(ch, 1);
+        send_return(s);
         if (!s->op)
             send_free(s);
         else if (s->cancel)
@@ -177,7 +92,6 @@ const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
     ch->peer_expect = st->expect;
     ch->limit = st->limit;
     ch->refusals_seen = st->refusals;
-    receives_heard(ch, st->heard);
     if (synced) {
         ch->synced = true;
         counter_add(&ch->stats->resent, ch->next_seq - st->expect);
@@ -238,10 +152,6 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
     s->asked = true;
     if (!s->cancel)
         s->cancel = status;
-    if (channel_weak(ch)) {
-        weak_cancel(s);
-        return;
-    }
     if (s->where == SEND_WAITING)
         send_over(s, s->cancel, RDMAD_FAILED_UNTOUCHED);
     if (s->op != op)
@@ -260,10 +170,6 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
 
 void sends_end(struct op_channel *ch) {
     int code = channel_end_code(ch);
-    if (channel_weak(ch)) {
-        weak_end(ch, code);
-        return;
-    }
     for (struct list *pos; (pos = list_first(&ch->waiting));) {
         if (!channel_may_end(ch))
             return;
@@ -280,35 +186,6 @@ void sends_end(struct op_channel *ch) {
 
 /* ---- on the way -------------------------------------------------------------------------- */
 
-void send_describe(const struct op_send *s, struct channel_message *m) {
-    const struct op *op = s->op;
-    m->seq = s->seq;
-    m->length = op->length;
-    m->key = s->key;
-    m->payload = op->local;
-    if (op->flags & RDMAD_SQE_IMM) {
-        m->flags |= CHANNEL_FLAG_IMM;
-        m->imm = op->imm;
-    }
-    if (op->flags & RDMAD_SQE_LEASE)
-        m->flags |= CHANNEL_FLAG_LEASE;
-}
-
-void send_left(struct op_send *s) {
-    s->where = SEND_SENT;
-    count_waits(s->channel, -1);
-    list_remove(&s->node);
-    list_append(&s->channel->sent, &s->node);
-}
-
-/* Those before it may be ending, but not gone yet: none overtakes them, for the other end would
- * take it for the next. So it sees what it would if they all went at once. */
-struct op_send *send_first(struct op_channel *ch) {
-    struct list *pos = channel_stopped(ch) ? NULL : list_first(&ch->waiting);
-    struct op_send *s = pos ? list_entry(pos, struct op_send, node) : NULL;
-    return s && !op_ending(s->op) ? s : NULL;
-}
-
 /* The first of those that wait. AGAIN: it has to go on waiting. */
 static int send_one(struct op_channel *ch, struct op_send *s) {
     struct channel_message m;
@@ -324,11 +201,8 @@ static int send_one(struct op_channel *ch, struct op_send *s) {
     send_left(s); /* it may be over before the next returns */
     int rc = channel_carry(ch, &m, s);
     if (rc < 0) {
-        s->where = SEND_WAITING;
         ch->next_seq--;
-        count_waits(ch, 1);
-        list_remove(&s->node);
-        prepend(&ch->waiting, &s->node);
+        send_return(s);
         if (rc != RDMAD_E_AGAIN && rc != RDMAD_E_PEER_LOST)
             send_over(s, rc, RDMAD_FAILED_UNTOUCHED); /* its memory vanished */
     }

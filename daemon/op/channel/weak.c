@@ -15,8 +15,11 @@
  * Of DATA's state only two fields are used: limit is the length of the whole message, heard where
  * this piece of it begins. Of FIN's only limit: how many messages there were.
  */
+#include "daemon/op/channel/weak.h"
 #include "daemon/base/guard.h"
-#include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/carry.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/channel/recv.h"
 
 #define BUDGET 64u /* SENDs in a turn of the channel */
 #define LATE_MAX 64u
@@ -97,14 +100,21 @@ void weak_posted(struct op_send *s, const struct fabric_op *fop) {
         weak_over(s, s->cancel);
 }
 
-void weak_cancel(struct op_send *s) {
+static void cancel(struct op_send *s, int status) {
     struct op_channel *ch = s->channel;
+    s->asked = true;
+    if (!s->cancel)
+        s->cancel = status;
     if (s->post.posted) {
         seat_wake(ch->seat, ch->worker->now_ns);
         ch->seat->ops->cancel(&s->post.part.fop, s->cancel);
     } else {
         weak_over(s, s->cancel);
     }
+}
+
+void weak_cancel(struct op *op, int status) {
+    cancel(op->channel_data, status);
 }
 
 void weak_end(struct op_channel *ch, int code) {
@@ -115,7 +125,7 @@ void weak_end(struct op_channel *ch, int code) {
     list_for_each_safe (pos, &ch->sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         if (!s->cancel)
-            send_cancel(ch, s->op, code);
+            cancel(s, code);
     }
 }
 
@@ -123,11 +133,6 @@ void weak_end(struct op_channel *ch, int code) {
 
 static void count_lost(struct op_channel *ch, uint64_t n) {
     counter_add(&ch->stats->lost, n);
-}
-
-void weak_torn(struct op_channel *ch) {
-    ch->assembling = NULL;
-    count_lost(ch, 1);
 }
 
 /* By its number: what is missing before it is counted. False: it came before, or comes too late. */
@@ -161,7 +166,7 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
     if (fault) {
         ch->worker->local.env.memory_fault(ch->worker, fault);
         ch->assembling = op; /* until it ends */
-        recv_cancel(ch, op, RDMAD_E_FAULT);
+        recv_drop(ch, op, RDMAD_E_FAULT);
         return;
     }
     ch->assembled = at + m->length;
@@ -170,11 +175,11 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
         take_it(ch, op, &as);
 }
 
-void weak_receive(struct op_channel *ch, const struct channel_message *m) {
+static void take_piece(struct op_channel *ch, const struct channel_message *m) {
     const uint64_t at = m->state.heard, whole = m->state.limit;
     struct op *op = recv_first(ch);
     if (ch->assembling && (m->seq != ch->assembling_seq || at != ch->assembled)) {
-        weak_torn(ch);
+        recv_torn(ch);
     }
     if (at) {
         if (ch->assembling && op == ch->assembling)
@@ -203,14 +208,12 @@ static bool runs_ahead(const struct op_channel *ch, uint64_t next) {
     return next > ch->mine.next && next - ch->mine.next > LOST_MAX;
 }
 
-const char *weak_deliver(struct op_channel *ch, const struct channel_message *m) {
+const char *weak_receive(struct op_channel *ch, const struct channel_message *m) {
     if (runs_ahead(ch, m->say == CHANNEL_FIN ? m->state.limit : m->seq))
         return "a number beyond all that can have been lost";
-    if (m->say == CHANNEL_FIN) {
-        if (m->state.limit > ch->mine.next)
-            count_lost(ch, m->state.limit - ch->mine.next);
-        channel_fin(ch, m);
-    } else if (m->say == CHANNEL_DATA) {
+    if (m->say == CHANNEL_FIN && m->state.limit > ch->mine.next)
+        count_lost(ch, m->state.limit - ch->mine.next);
+    else if (m->say == CHANNEL_DATA) {
         if (m->state.heard > m->state.limit || m->length > m->state.limit - m->state.heard)
             return "a piece that is not within its message";
         if (m->length == 0 && m->state.limit)
@@ -218,7 +221,7 @@ const char *weak_deliver(struct op_channel *ch, const struct channel_message *m)
         if (ch->assembling && m->seq == ch->assembling_seq &&
             m->state.limit != ch->assembling_length)
             return "pieces of a message that differ in how long it is";
-        weak_receive(ch, m);
+        take_piece(ch, m);
     }
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * channel_wire.c - messages between the ends of a channel, as bytes.
+ * wire.c - messages between the ends of a channel, as bytes.
  *
  * Little-endian, at fixed places; what a message has no use for is zero.
  *
@@ -13,7 +13,9 @@
  * A decoded message is one that an honest end could have sent at some time; whether at this time
  * is for sends.c and receives.c to say.
  */
-#include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/wire.h"
+#include "daemon/op/engine/message.h"
+#include "daemon/op/engine/op.h"
 #include <string.h>
 
 static void put16(uint8_t *p, uint16_t v) {

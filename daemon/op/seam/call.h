@@ -211,10 +211,4 @@ void call_fail(struct call *c, int code, const char *why); /* or not */
 void call_wait(struct call *c, bool (*settled)(struct call *c));
 void calls_settle(struct worker *w); /* those that wait, oldest first: is it over? */
 
-/* channel.c */
-void table_channel_add(struct call *c);
-void table_channel_open(struct call *c);
-void table_channel_end(struct call *c);
-void table_channel_forget(struct call *c);
-
 #endif

@@ -14,6 +14,9 @@
  */
 #include "daemon/op/seam/lanes.h"
 #include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/doors.h"
+#include "daemon/op/engine/complete.h"
+#include "daemon/op/engine/route.h"
 #include "daemon/op/seam/call.h"
 #include <stdio.h>
 #include <stdlib.h>

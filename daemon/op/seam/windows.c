@@ -11,6 +11,8 @@
  */
 #include "daemon/op/seam/windows.h"
 #include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/rendezvous.h"
 #include "daemon/op/engine/poll.h"
 #include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/call.h"

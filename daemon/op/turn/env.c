@@ -4,6 +4,10 @@
  */
 #include "daemon/op/turn/env.h"
 #include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/landing.h"
+#include "daemon/op/engine/complete.h"
+#include "daemon/op/engine/message.h"
 #include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/lanes.h"
 #include "daemon/op/seam/windows.h"

@@ -16,6 +16,8 @@
 #include "daemon/op/turn/loop.h"
 #include "daemon/base/thread.h"
 #include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/turn.h"
 #include "daemon/op/engine/knocks.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/turn/turn.h"

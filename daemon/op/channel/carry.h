@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * carry.h - how a message gets to the other end.
+ */
+#ifndef RDMAD_OP_CHANNEL_CARRY_H
+#define RDMAD_OP_CHANNEL_CARRY_H
+
+#include "daemon/op/channel/send.h"
+
+struct channel_mail;
+
+/* *m is a message of that kind with this end's state, which rides on each. */
+void channel_say(const struct op_channel *ch, struct channel_message *m, uint8_t say);
+/* 0, AGAIN (later), or why it never will. s: whose message it is; NULL: nobody's. */
+int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_send *s);
+uint64_t channel_small_max(const struct op_channel *ch); /* longer ones are offered */
+struct channel_mail *channel_mail_new(void);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core.c - a channel among its worker's: found by its number, given a turn, over.
+ */
+#include "daemon/op/channel/core.h"
+#include "daemon/op/engine/ends.h"
+#include "daemon/op/engine/life.h"
+
+static struct list *bucket_of(struct channels *all, uint64_t number) {
+    return &all->bucket[number * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CHANNEL_BUCKETS - 1)];
+}
+
+void channels_add(struct op_channel *ch) {
+    list_append(bucket_of(ch->worker->channels, ch->number), &ch->hash_node);
+}
+
+struct op_channel *channel_find(const struct worker *w, uint64_t number) {
+    list_for_each (pos, bucket_of(w->channels, number)) {
+        struct op_channel *ch = list_entry(pos, struct op_channel, hash_node);
+        if (ch->number == number)
+            return ch;
+    }
+    return NULL;
+}
+
+void channel_touch(struct op_channel *ch) {
+    if (list_empty(&ch->run_node) && ch->session)
+        list_append(&ch->worker->channels->run, &ch->run_node);
+}
+
+bool channel_may_end(struct op_channel *ch) {
+    if (ends_may(ch->session))
+        return true;
+    channel_touch(ch);
+    return false;
+}
+
+void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result) {
+    ch->ops--;
+    channel_touch(ch);
+    op_end(ch->worker, op, result);
+}
+
+void channel_over(struct op_channel *ch, int code, const char *why) {
+    if (ch->over)
+        return;
+    ch->over = code;
+    ch->over_first = !ch->reason;
+    channel_touch(ch);
+    if (!why || !ch->over_first)
+        return;
+    error_set(&ch->closed_why, code, "channel %lu: %s", (unsigned long)ch->number, why);
+    mailbox_post(ch->worker->control, &ch->closed_mail, ch->closed_event);
+}

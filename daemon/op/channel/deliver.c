@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deliver.c - what the other end says.
+ *
+ * What could not be true ends the channel: its other end's daemon breaks the protocol. Everything
+ * else is noted, and done in the channel's turn.
+ */
+#include "daemon/op/channel/deliver.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/channel/landing.h"
+#include "daemon/op/channel/receives.h"
+#include "daemon/op/channel/sends.h"
+#include "daemon/op/channel/weak.h"
+#include <stdio.h>
+
+static void lie(struct op_channel *ch, const char *what) {
+    char why[160];
+    snprintf(why, sizeof(why), "the other end's daemon breaks the protocol: %s", what);
+    channel_over(ch, RDMAD_E_PROTOCOL, why);
+}
+
+static void fin(struct op_channel *ch, const struct channel_message *m) {
+    ch->closed = true;
+    if (m->flags & CHANNEL_FLAG_ABRUPT)
+        channel_over(ch, RDMAD_E_CANCELED, "the other end closed it abruptly");
+    else
+        channel_over(ch, RDMAD_E_CLOSED, "the other end closed it");
+}
+
+void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
+    if (ch->over || !ch->session)
+        return;
+    const char *wrong = sends_state(ch, &m->state);
+    if (!wrong)
+        receives_heard(ch, m->state.heard);
+    if (!wrong && (m->say == CHANNEL_DATA || m->say == CHANNEL_OFFER))
+        wrong = receive_message(ch, m);
+    if (wrong) {
+        lie(ch, wrong);
+        return;
+    }
+    if (m->say == CHANNEL_KEY) {
+        receive_key(ch, m);
+    } else if (m->say == CHANNEL_WITHDRAW) {
+        receive_withdraw(ch, m);
+    } else if (m->say == CHANNEL_FIN) {
+        fin(ch, m);
+    }
+    channel_touch(ch);
+}
+
+static void deliver_weak(struct op_channel *ch, const struct channel_message *m) {
+    const char *wrong = m->landing ? "a message that lands where none does" : weak_receive(ch, m);
+    if (wrong)
+        lie(ch, wrong);
+    else if (m->say == CHANNEL_FIN)
+        fin(ch, m);
+}
+
+/* What comes by a link that is not the other end's last was void when it was sent again. */
+static bool void_now(struct op_channel *ch, const struct channel_message *m, uint64_t number) {
+    if (m->say != CHANNEL_SYNC)
+        return number != ch->via;
+    if ((int32_t)(m->state.epoch - ch->peer_epoch) <= 0)
+        return true;
+    ch->peer_epoch = m->state.epoch;
+    ch->via = number;
+    ch->tell = true;
+    landings_void(ch);
+    sends_rekey(ch); /* by the same link, too: what crossed this is of an epoch gone by */
+    return false;
+}
+
+void channel_deliver_link(struct op_channel *ch, uint64_t number, const struct channel_message *m,
+                          const char *wrong) {
+    if (wrong)
+        lie(ch, wrong);
+    else if (channel_weak(ch))
+        deliver_weak(ch, m);
+    else if (!void_now(ch, m, number))
+        channel_deliver(ch, m);
+}

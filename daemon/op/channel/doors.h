@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * doors.h - where the rest of the data plane comes in.
+ */
+#ifndef RDMAD_OP_CHANNEL_DOORS_H
+#define RDMAD_OP_CHANNEL_DOORS_H
+
+#include "daemon/op/channel/channel.h"
+
+/* A SEND or RECV whose form is good and whose pool range is (rq->pool, rq->local): checks the
+ * channel, and starts it by op_new, or returns the status with which it is refused. */
+int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+                  struct op_request *rq);
+/* op_cancel of an op with a channel: ends it now, or when what is out of it has come back. */
+void channel_op_cancel(struct worker *w, struct op *op, int status);
+/* What env.complete brings of a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a
+ * channel, or is NULL (a message that the daemon sends by itself). */
+void channel_part_ended(struct worker *w, struct op_part *part);
+/* The lane is dropped, with what was left on it. */
+void channels_lane_dropped(struct op_lane *lane);
+/* The lane's link is up, or gone; after the leases on it were told, and after all that was posted
+ * on it has come back. */
+void channels_lane_up(struct worker *w, struct op_lane *lane);
+void channels_lane_down(struct worker *w, struct op_lane *lane);
+/* Of fabric_env's received and landing; bytes are a peer's: hostile. */
+void channel_received(struct worker *w, uint64_t peer, uint64_t number, const uint8_t *bytes,
+                      size_t size);
+struct fabric_landing *channel_landing(struct worker *w, uint64_t peer, uint64_t number,
+                                       const uint8_t *head, size_t size, uint64_t length);
+
+#endif

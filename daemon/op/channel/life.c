@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * life.c - a channel's end is made, opened, ended and forgotten.
+ */
+#include "daemon/op/channel/life.h"
+#include "daemon/op/channel/arrival.h"
+#include "daemon/op/channel/carry.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/channel/landing.h"
+#include "daemon/op/channel/send.h"
+#include "daemon/op/channel/turn.h"
+#include <stdlib.h>
+
+/* ---- a worker's channels ----------------------------------------------------------------- */
+
+int channels_init(struct worker *w) {
+    struct channels *all = calloc(1, sizeof(*all));
+    if (!all)
+        return RDMAD_E_NOMEM;
+    for (unsigned i = 0; i < CHANNEL_BUCKETS; i++)
+        list_init(&all->bucket[i]);
+    list_init(&all->run);
+    slab_init(&all->sends, sizeof(struct op_send), w->control);
+    slab_init(&all->arrivals, sizeof(struct op_arrival), w->control);
+    w->channels = all;
+    return 0;
+}
+
+void channels_fini(struct worker *w) {
+    struct channels *all = w->channels;
+    if (!all)
+        return;
+    slab_fini(&all->sends);
+    slab_fini(&all->arrivals);
+    free(all);
+    w->channels = NULL;
+}
+
+/* ---- one --------------------------------------------------------------------------------- */
+
+struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
+                                  const struct plane_channel_spec *spec, struct op_lane *lane,
+                                  void (*closed_event)(struct mail *mail)) {
+    struct op_channel *ch = calloc(1, sizeof(*ch));
+    if (!ch)
+        return NULL;
+    ch->worker = w;
+    ch->handle = handle;
+    ch->remote = lane != NULL;
+    ch->seat = lane ? lane->route.seat : NULL;
+    ch->number = spec->number;
+    ch->peer_in = spec->peer_in;
+    ch->kind = ch->remote ? spec->kind : RDMAD_CHANNEL_RELIABLE;
+    ch->stats = spec->stats;
+    ch->cookie = spec->cookie;
+    ch->closed_event = closed_event;
+    ch->rollback = CLOCK_NEVER;
+    list_init(&ch->hash_node);
+    list_init(&ch->run_node);
+    list_init(&ch->lane_node);
+    list_init(&ch->waiting);
+    list_init(&ch->sent);
+    list_init(&ch->leaving);
+    list_init(&ch->recvs);
+    list_init(&ch->arrivals);
+    ch->fin = channel_mail_new();
+    if (!ch->fin) {
+        free(ch);
+        return NULL;
+    }
+    return ch;
+}
+
+void op_channel_free(struct op_channel *ch) {
+    free(ch->fin);
+    free(ch);
+}
+
+bool op_channel_join(struct op_channel *ch, struct op_session *s, struct op_lane *lane) {
+    if (slots_put(&s->channels, ch->handle, ch) < 0)
+        return false;
+    ch->session = s;
+    ch->lane = lane;
+    if (lane)
+        list_append(&lane->channels, &ch->lane_node);
+    channels_add(ch);
+    return true;
+}
+
+void op_channel_open(struct op_channel *ch, uint64_t peer_number, struct worker *peer) {
+    ch->open = true;
+    ch->peer_number = peer_number;
+    ch->peer_worker = peer;
+    ch->synced = !ch->remote;
+    ch->fresh = ch->remote;
+    ch->tell = true;
+    channel_touch(ch);
+}
+
+void op_channel_end(struct op_channel *ch, int reason, bool linger) {
+    if (!ch->reason || !linger) {
+        ch->reason = reason;
+        ch->linger = linger;
+    }
+    channel_touch(ch);
+}
+
+bool op_channel_ended(const struct op_channel *ch) {
+    if (ch->ops)
+        return false;
+    return ch->fin_told || !channel_can_say(ch) || (ch->fin_tried && ch->remote && !ch->linger);
+}
+
+/* The other end does not know of its end yet, and the control thread may let go of its numbers. */
+void op_channel_unwatch(struct op_channel *ch) {
+    ch->stats = &ch->unwatched;
+}
+
+static void free_channel(struct mail *mail) {
+    free(container_of(mail, struct op_channel, free_mail));
+}
+
+/* The fabric has nothing of it any more. Its last mail follows any that told of its end. */
+void channel_posts_gone(struct op_channel *ch) {
+    if (ch->posted_sends)
+        return;
+    free(ch->fin);
+    mailbox_post(ch->worker->control, &ch->free_mail, free_channel);
+}
+
+void op_channel_forget(struct op_channel *ch) {
+    for (struct list *pos; (pos = list_pop(&ch->sent));) /* given up: without ops */
+        slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
+    for (struct list *pos; (pos = list_pop(&ch->arrivals));) { /* taken back: without receives */
+        struct op_arrival *a = list_entry(pos, struct op_arrival, node);
+        landing_stop(a, RDMAD_E_CANCELED);
+        slab_put(&ch->worker->channels->arrivals, a);
+    }
+    slots_remove(&ch->session->channels, ch->handle);
+    op_channel_unwatch(ch);
+    ch->session = NULL;
+    list_remove(&ch->hash_node);
+    list_remove(&ch->run_node);
+    list_remove(&ch->lane_node);
+    ch->lane = NULL;
+    channel_posts_gone(ch);
+}
+
+/* ---- all of a session's ------------------------------------------------------------------ */
+
+void channels_session_end(struct op_session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    /* What was closed before the session's end stays so, and waits for nothing any more. */
+    for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
+        op_channel_end(ch, ch->reason == RDMAD_E_CLOSED ? RDMAD_E_CLOSED : RDMAD_E_CANCELED, false);
+}
+
+bool channels_session_settled(struct op_session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
+        if (!op_channel_ended(ch))
+            return false;
+    return true;
+}
+
+void channels_session_gone(struct worker *w, struct op_session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    (void)w;
+    for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
+        op_channel_forget(ch);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reading.c - large messages at the receiver: a READ.
+ *
+ * It is an op of the daemon's own, through a lease that exists only for it. When the sender's link
+ * is another, the READ waits like any op on a lease whose link broke, and goes on where it was when
+ * a new key comes. In one daemon the lease's window is over the sender's buffer, on the receiver's
+ * worker: so large messages are copied in slices and take turns with everything else.
+ */
+#include "daemon/op/channel/reading.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/engine/complete.h"
+#include "daemon/op/engine/route.h"
+#include "daemon/op/engine/submit.h"
+#include <stdlib.h>
+
+static void read_ended(struct worker *w, struct op *op, int status, uint8_t outcome) {
+    struct op_arrival *a = op->ended_arg;
+    (void)w;
+    (void)outcome;
+    a->reading = NULL;
+    a->ended = true;
+    a->read_status = status;
+    channel_touch(a->channel);
+}
+
+static bool lease_there(struct op_arrival *a, const struct channel_message *m) {
+    struct op_channel *ch = a->channel;
+    struct op_lane *lane = ch->lane;
+    if (!lane)
+        return false;
+    a->lease.leased_link = true;
+    a->lease.route = &lane->route;
+    a->lease.key = m->key;
+    a->lease.keyed = lane->route.up && channel_key_good(ch, m);
+    list_append(&lane->leases, &a->lease.lane_node);
+    return true;
+}
+
+static bool lease_here(struct op_arrival *a, const struct channel_message *m) {
+    struct worker *w = a->channel->worker;
+    const struct fabric_window_spec spec = {.base = (void *)(uintptr_t)m->payload,
+                                            .length = m->length,
+                                            .rights = RDMAD_RIGHT_READ,
+                                            .deadline_ns = CLOCK_NEVER,
+                                            .audit = &w->channels->audit};
+    struct error err;
+    a->lease.route = &w->local_route;
+    a->lease.keyed = true;
+    return w->local.ops->window_open(w->local.fabric, &spec, &a->lease.window, &a->lease.key,
+                                     &err) == 0;
+}
+
+bool reading_start(struct op_arrival *a, const struct channel_message *m) {
+    struct op_channel *ch = a->channel;
+    struct op_share *share = malloc(sizeof(*share));
+    if (!share)
+        return false;
+    a->lease = (struct op_lease){
+        .length = m->length, .rights = RDMAD_RIGHT_READ, .deadline_ns = CLOCK_NEVER};
+    op_lease_init(&a->lease);
+    if (!(ch->remote ? lease_there(a, m) : lease_here(a, m))) {
+        free(share);
+        return false;
+    }
+    a->leased = true;
+    a->lease.share = share_get(ch->session, a->lease.route, share);
+    const struct op *recv = a->op;
+    const struct rdmad_sqe what = {.opcode = RDMAD_OP_READ,
+                                   .pool_offset = (uint64_t)(recv->local - recv->pool->base),
+                                   .length = m->length};
+    a->reading = op_start_own(ch->worker, ch->session, recv->pool, &a->lease, &what, CLOCK_NEVER,
+                              read_ended, a);
+    if (a->reading)
+        return true;
+    reading_close(a);
+    return false;
+}
+
+void reading_key(struct op_arrival *a, const struct fabric_blob *key) {
+    if (a->lease.route && a->lease.route->up)
+        lease_key(a->channel->worker, &a->lease, key);
+}
+
+void reading_stop(struct op_arrival *a) {
+    op_cancel(a->channel->worker, a->reading, RDMAD_E_CANCELED);
+}
+
+void reading_close(struct op_arrival *a) {
+    struct worker *w = a->channel->worker;
+    a->ended = false;
+    if (!a->leased)
+        return;
+    a->leased = false;
+    if (a->lease.window)
+        w->local.ops->window_close(a->lease.window, RDMAD_E_LEASE_RELEASED);
+    share_put(a->lease.share);
+    list_remove(&a->lease.lane_node);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * recv.c - the RECVs of a channel: posted, and ended.
+ */
+#include "daemon/op/channel/recv.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/engine/life.h"
+
+static void count_posted(struct op_channel *ch, int by) {
+    ch->posted = (uint32_t)((int)ch->posted + by);
+    __atomic_store_n(&ch->stats->receives_posted, ch->posted, __ATOMIC_RELAXED);
+}
+
+int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
+              const struct op_request *rq) {
+    struct op *op = op_new(ch->worker, r, sqe, rq);
+    op->channel = ch;
+    op->channel_data = NULL;
+    ch->ops++;
+    list_append(&ch->recvs, &op->node);
+    count_posted(ch, 1);
+    channel_touch(ch);
+    return 0;
+}
+
+/* Back to where it will be the next to be taken. Some bytes of a message may be in it. */
+void recv_repost(struct op_channel *ch, struct op *op) {
+    op->channel_data = NULL;
+    op->some_partial = true;
+    list_append(ch->recvs.next, &op->node);
+    count_posted(ch, 1);
+}
+
+/* None, while what is first is about to end: it takes no message, and none overtakes it. */
+struct op *recv_first(struct op_channel *ch) {
+    struct list *pos = ch->reason ? NULL : list_first(&ch->recvs);
+    struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
+    return op && !op_ending(op) ? op : NULL;
+}
+
+void recv_torn(struct op_channel *ch) {
+    ch->assembling = NULL;
+    counter_add(&ch->stats->lost, 1);
+}
+
+void recv_unpost(struct op_channel *ch, struct op *op) {
+    if (op == ch->assembling)
+        recv_torn(ch);
+    list_remove(&op->node);
+    count_posted(ch, -1);
+}
+
+static uint8_t when_empty(const struct op *op) {
+    return op->some_partial ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
+}
+
+void recv_end(struct op_channel *ch, struct op *op, int status, uint8_t outcome) {
+    channel_op_end(ch, op, &(struct op_result){.status = status, .outcome = outcome});
+}
+
+void recv_drop(struct op_channel *ch, struct op *op, int status) {
+    recv_unpost(ch, op);
+    recv_end(ch, op, status, when_empty(op));
+}
+
+void recv_done(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
+    struct op_result result = {.status = a->small ? RDMAD_E_TOO_SMALL : RDMAD_OK,
+                               .outcome = a->small ? when_empty(op) : RDMAD_DONE,
+                               .bytes = a->length};
+    if (a->flags & CHANNEL_FLAG_IMM) {
+        result.flags |= RDMAD_CQE_IMM;
+        result.info = a->imm;
+    }
+    if (a->flags & CHANNEL_FLAG_LEASE)
+        result.flags |= RDMAD_CQE_LEASE;
+    if (!a->small) {
+        counter_add(&ch->stats->messages_received, 1);
+        counter_add(&ch->stats->bytes_received, a->length);
+    }
+    channel_op_end(ch, op, &result);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * send.h - one SEND of a channel: where it is, and how it ends.
+ */
+#ifndef RDMAD_OP_CHANNEL_SEND_H
+#define RDMAD_OP_CHANNEL_SEND_H
+
+#include "daemon/op/channel/channel.h"
+
+/* A SEND. Where it is: waiting, sent (it has a number), or leaving: over, as soon as neither the
+ * fabric nor a window has its buffer. One that was given up is sent without an op. */
+struct op_send {
+    struct list node;
+    struct op_channel *channel;
+    struct op *op;
+    enum { SEND_WAITING, SEND_SENT, SEND_LEAVING } where;
+    uint64_t seq;
+    struct channel_post post;
+    int cancel;        /* the status with which it is to end, unless it is delivered */
+    bool asked;        /* it was cancelled, so its end has a bound */
+    bool withdraw;     /* to be said */
+    bool given_up;     /* ends without an answer */
+    int status;        /* leaving: how it ended */
+    uint8_t outcome;   /* likewise */
+    uint64_t at;       /* weak.c: how much of it was sent */
+    bool large;        /* it was offered */
+    bool wants_window; /* rendezvous.c */
+    bool key_due;      /* the key is to be told again */
+    uint64_t lost_via; /* the other end has no such link any more */
+    struct op_window window;
+    struct fabric_blob key;
+};
+
+/* An sqe that was admitted: it waits. */
+int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
+              const struct op_request *rq);
+void send_free(struct op_send *s); /* it has no op any more */
+/* It is over, and is told when neither the fabric nor a window has its buffer. */
+void send_over(struct op_send *s, int status, uint8_t outcome);
+void send_settle(struct op_send *s);               /* its window or post is gone */
+void send_left(struct op_send *s);                 /* from waiting to sent */
+void send_return(struct op_send *s);               /* from sent to the front of those waiting */
+struct op_send *send_first(struct op_channel *ch); /* that is to be sent next; or NULL */
+void send_describe(const struct op_send *s, struct channel_message *m);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sends.h - the SENDs of a reliable channel: in what order they go, and what the other end says.
+ */
+#ifndef RDMAD_OP_CHANNEL_SENDS_H
+#define RDMAD_OP_CHANNEL_SENDS_H
+
+#include "daemon/op/channel/send.h"
+
+void send_cancel(struct op_channel *ch, struct op *op, int status);
+/* NULL, or in which way it breaks the protocol. */
+const char *sends_state(struct op_channel *ch, const struct channel_state *st);
+void send_posted(struct op_send *s, const struct fabric_op *fop); /* the fabric gave it back */
+/* Sends what can be; *again is set when there is more for which there was no room. Returns how
+ * many. */
+unsigned sends_run(struct op_channel *ch, bool *again);
+void sends_end(struct op_channel *ch);    /* all of them, as the channel ends */
+void sends_rekey(struct op_channel *ch);  /* the other end began anew: via may be another */
+void sends_resync(struct op_channel *ch); /* a post was lost, though its link was not */
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * turn.c - a channel's turn.
+ *
+ * Whatever happens to a channel only notes what has to be done and touches it; channels_run then
+ * gives each that was touched its turn: what is whole completes, what may be sent is sent, and the
+ * state is told if nothing else carried it. So a turn's worth of acknowledgements and credits is
+ * one message; and the acknowledgement of a single one is none, if it is answered within a few
+ * turns. A worker does not go to sleep on it.
+ *
+ * The end of a channel is a turn of the same kind, repeated until no op is left; the last word is
+ * FIN. The other end's FIN, its lie, or the loss of its peer (over) ends the ops likewise.
+ */
+#include "daemon/op/channel/turn.h"
+#include "daemon/op/channel/carry.h"
+#include "daemon/op/channel/receives.h"
+#include "daemon/op/channel/sends.h"
+#include "daemon/op/channel/weak.h"
+
+#define ROUNDS 8u /* in which one end answers the other's turn within this one */
+/* How long an acknowledgement may wait: turns, unless they are long. */
+#define ACK_TURNS 4u
+#define ACK_NS 20000u
+#define ACK_SKIPS 16u /* do not, after one that did in vain */
+
+/* False: there was no room for it. */
+static bool say(struct op_channel *ch, uint8_t what) {
+    struct channel_message m;
+    if (what == CHANNEL_SYNC)
+        ch->epoch++;
+    channel_say(ch, &m, what);
+    if (what == CHANNEL_FIN && channel_weak(ch))
+        weak_fin(ch, &m);
+    if (what == CHANNEL_FIN && ch->reason != RDMAD_E_CLOSED)
+        m.flags = CHANNEL_FLAG_ABRUPT;
+    if (channel_carry(ch, &m, NULL) == 0)
+        return true;
+    if (what == CHANNEL_SYNC)
+        ch->epoch--;
+    return false;
+}
+
+bool channel_can_say(const struct op_channel *ch) {
+    return ch->open && !ch->over && (!ch->remote || channel_lane_up(ch));
+}
+
+static void end_ops(struct op_channel *ch) {
+    if (ch->over || channel_stopped(ch)) {
+        if (channel_weak(ch))
+            weak_end(ch, channel_end_code(ch));
+        else
+            sends_end(ch);
+    }
+    if (ch->over || ch->reason)
+        receives_end(ch, channel_end_code(ch));
+}
+
+/* The acknowledgement of one message may wait for an answer to ride on, which in a conversation
+ * comes at once and saves a message of the fabric each way. Where none came, the next do not wait:
+ * a sender that sends one by one waits for each of them. */
+static bool ack_may_wait(struct op_channel *ch) {
+    struct worker *w = ch->worker;
+    if (!ch->remote || ch->tell || ch->acks > 1 || ch->reason || ch->ack_turns > ACK_TURNS)
+        return false;
+    bool over = w->channels->hurry || ch->ack_turns == ACK_TURNS || w->now_ns - ch->ack_ns > ACK_NS;
+    if (!over && !ch->ack_skips) {
+        ch->ack_turns++;
+        w->channels->acks_wait++;
+        return true;
+    }
+    ch->ack_skips = ch->ack_skips ? ch->ack_skips - 1 : ACK_SKIPS;
+    ch->ack_turns = ACK_TURNS + 1; /* not again if there is no room for it */
+    return false;
+}
+
+static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
+    unsigned said = 0;
+    if (ch->fresh && !channel_weak(ch)) {
+        if (!say(ch, CHANNEL_SYNC)) {
+            *again = true;
+            return 0;
+        }
+        ch->fresh = false;
+        said++;
+    }
+    said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
+    if (ch->reason && ch->ops == 0 && !ch->fin_told) {
+        ch->fin_tried = true;
+        ch->fin_told = say(ch, CHANNEL_FIN);
+        *again |= !ch->fin_told;
+        return said + ch->fin_told;
+    }
+    if ((ch->tell || ch->acks) && !*again && !channel_weak(ch)) {
+        if (ack_may_wait(ch)) {
+            *again = true;
+            return said;
+        }
+        bool told = say(ch, CHANNEL_STATE);
+        *again |= !told;
+        said += told;
+    }
+    return said;
+}
+
+static unsigned turn(struct op_channel *ch, bool *again) {
+    uint32_t ops = ch->ops;
+    end_ops(ch);
+    receives_run(ch);
+    unsigned said = channel_can_say(ch) && !ch->fin_told ? say_what_is_due(ch, again) : 0;
+    return said + (ops > ch->ops ? ops - ch->ops : 0);
+}
+
+unsigned channels_run(struct worker *w) {
+    struct list *run = &w->channels->run, now, later;
+    unsigned work = 0;
+    list_init(&now);
+    list_init(&later);
+    w->channels->acks_wait = 0;
+    for (unsigned round = 0; round < ROUNDS && !list_empty(run); round++) {
+        list_splice(&now, run);
+        for (struct list *pos; (pos = list_pop(&now));) {
+            struct op_channel *ch = list_entry(pos, struct op_channel, run_node);
+            bool again = false;
+            work += turn(ch, &again);
+            if (again && list_empty(pos))
+                list_append(&later, pos);
+            work += again && !ch->remote; /* no memory: nothing else will wake us */
+        }
+    }
+    if (!list_empty(run))
+        work++;
+    list_splice(run, &later);
+    w->channels->hurry = false;
+    return work;
+}
+
+bool channels_hurry(struct worker *w) {
+    w->channels->hurry = w->channels->acks_wait > 0;
+    return w->channels->hurry;
+}

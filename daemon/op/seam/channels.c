@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channels.c - channels as the control thread calls for them.
+ *
+ * Of each channel the control thread keeps a pointer by handle, only to know which ones it has
+ * ended: an event that was on its way then is not delivered any more.
+ */
+#include "daemon/op/channel/life.h"
+#include "daemon/op/seam/call.h"
+
+/* ---- on the worker ----------------------------------------------------------------------- */
+
+static struct op_channel *channel_of(const struct call *c, uint64_t handle) {
+    return slots_get(&c->session->op.channels, handle);
+}
+
+static void apply_channel_add(struct call *c) {
+    const struct call_channel_add *about = call_channel_add(c);
+    if (op_channel_join(about->channel, &c->session->op, about->lane ? &about->lane->op : NULL)) {
+        call_finish(c);
+        return;
+    }
+    op_channel_free(about->channel);
+    call_fail(c, RDMAD_E_NOMEM, "channel: no room in the worker's table");
+}
+
+static void apply_channel_open(struct call *c) {
+    const struct call_channel_open *about = call_channel_open(c);
+    struct op_channel *ch = channel_of(c, about->handle);
+    if (ch && !ch->open)
+        op_channel_open(ch, about->peer_number, about->peer_worker);
+    call_finish(c);
+}
+
+static bool end_settled(struct call *c) {
+    struct op_channel *ch = call_channel_end(c)->channel;
+    if (!op_channel_ended(ch))
+        return false;
+    op_channel_unwatch(ch);
+    return true;
+}
+
+static bool forget_settled(struct call *c) {
+    struct op_channel *ch = call_channel_end(c)->channel;
+    if (!op_channel_ended(ch))
+        return false;
+    op_channel_forget(ch);
+    return true;
+}
+
+/* A handle that names nothing is no error: the add may have failed. */
+static void channel_end(struct call *c, bool (*settled)(struct call *c)) {
+    struct call_channel_end *about = call_channel_end(c);
+    about->channel = channel_of(c, about->handle);
+    if (!about->channel) {
+        call_finish(c);
+        return;
+    }
+    op_channel_end(about->channel, about->reason, about->linger);
+    call_wait(c, settled);
+}
+
+static void apply_channel_end(struct call *c) {
+    channel_end(c, end_settled);
+}
+
+static void apply_channel_forget(struct call *c) {
+    channel_end(c, forget_settled);
+}
+
+/* ---- on the control thread --------------------------------------------------------------- */
+
+static void event_closed(struct mail *mail) {
+    struct op_channel *ch = container_of(mail, struct op_channel, closed_mail);
+    const struct plane_session *ps = ch->owner;
+    if (!ch->forgotten && !ps->dropped && ps->plane->events.channel_closed)
+        ps->plane->events.channel_closed(ps->plane->events.user, ch->cookie, &ch->closed_why);
+}
+
+static struct op_channel *new_channel(struct plane_session *s, uint64_t handle,
+                               const struct plane_channel_spec *spec) {
+    struct op_lane *lane = spec->lane ? &spec->lane->op : NULL;
+    struct op_channel *ch = op_channel_new(s->worker, handle, spec, lane, event_closed);
+    if (!ch)
+        return NULL;
+    ch->owner = s;
+    if (slots_put(&s->channels, handle, ch) == 0)
+        return ch;
+    op_channel_free(ch);
+    return NULL;
+}
+
+void plane_channel_add(struct plane_session *s, uint64_t handle,
+                       const struct plane_channel_spec *spec, plane_done *done, void *arg) {
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_ADD, apply_channel_add, done, arg);
+    struct op_channel *ch = new_channel(s, handle, spec);
+    *call_channel_add(c) =
+        (struct call_channel_add){.handle = handle, .channel = ch, .lane = spec->lane};
+    if (ch)
+        call_post(c);
+    else
+        call_refuse(c, RDMAD_E_NOMEM, "channel: out of memory");
+}
+
+void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_number,
+                        struct plane_session *peer) {
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_OPEN, apply_channel_open, NULL, NULL);
+    *call_channel_open(c) = (struct call_channel_open){
+        .handle = handle, .peer_number = peer_number, .peer_worker = peer ? peer->worker : NULL};
+    call_post(c);
+}
+
+void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, bool linger,
+                       plane_done *done, void *arg) {
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_END, apply_channel_end, done, arg);
+    *call_channel_end(c) =
+        (struct call_channel_end){.handle = handle, .reason = reason, .linger = linger};
+    call_post(c);
+}
+
+void plane_channel_forget(struct plane_session *s, uint64_t handle) {
+    struct op_channel *ch = slots_remove(&s->channels, handle);
+    if (ch)
+        ch->forgotten = true;
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_END, apply_channel_forget, NULL, NULL);
+    *call_channel_end(c) = (struct call_channel_end){.handle = handle, .reason = RDMAD_E_CLOSED};
+    call_post(c);
+}
