@@ -42,6 +42,8 @@ static void done(void) {
 
 TestSuite(channel_hostile, .init = setup, .timeout = 120);
 
+static const uint8_t some_key[FABRIC_BLOB_MAX] = {1};
+
 /* What A might say to B now, if it were honest. */
 static struct channel_message honest(uint8_t say) {
     struct channel_message m;
@@ -49,7 +51,7 @@ static struct channel_message honest(uint8_t say) {
     if (say == CHANNEL_DATA || say == CHANNEL_OFFER)
         m.seq = chan_of(&c, B)->mine.expect;
     if (say == CHANNEL_OFFER || say == CHANNEL_KEY)
-        m.key = (struct fabric_blob){.size = 8, .bytes = {1}};
+        m.key = (struct channel_key){.size = 8, .bytes = some_key};
     if (say == CHANNEL_OFFER)
         m.length = 5;
     return m;

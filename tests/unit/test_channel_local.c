@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Channels within one daemon: boundaries, order, credits, both ends' news of what goes wrong. */
+#include "daemon/op/channel/sends.h"
+#include "daemon/op/engine/admit.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -123,6 +125,68 @@ Test(channel_local, a_receive_too_small_is_told_at_both_ends_and_the_channel_goe
     }
     cr_assert_eq(c.end[B].client.pool[0], 'b');
     one(5, 100);
+    done();
+}
+
+/* So many that the other end reads them in more turns than one. */
+static void many_in_order(void) {
+    for (unsigned i = 0; i < 200; i++)
+        chan_put(&c, B, RDMAD_OP_RECV, i, 1, i);
+    rig_settle(&rig);
+    for (unsigned i = 0; i < 200; i++)
+        chan_put(&c, A, RDMAD_OP_SEND, i, 1, i);
+    for (unsigned i = 0; i < 200; i++) {
+        ASSERT_CQE(chan_wait(&c, B), i, RDMAD_OK, RDMAD_DONE, 1);
+        ASSERT_CQE(chan_wait(&c, A), i, RDMAD_OK, RDMAD_DONE, 1);
+    }
+    cr_assert_arr_eq(c.end[B].client.pool, c.end[A].client.pool, 200);
+    done();
+}
+
+Test(channel_local, many_messages_at_once_stay_in_order) {
+    many_in_order();
+}
+
+Test(channel_workers, many_messages_at_once_cross_to_another_worker_in_order) {
+    start(2);
+    many_in_order();
+}
+
+/* Neither end's code runs while the other's does: each has its own turn. */
+Test(channel_local, what_one_end_says_waits_for_the_turn_of_the_other) {
+    struct op_channel *from = chan_of(&c, A), *to = chan_of(&c, B);
+    bool again = false;
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 2);
+    cr_assert_eq(rings_serve(from->worker), 1);
+    cr_assert_eq(sends_run(from, &again), 1);
+    cr_assert(!list_empty(&to->inbox));
+    cr_assert_eq(c.end[B].stats.receives_posted, 1, "it was received on the sender's stack");
+    cr_assert_eq(c.end[A].stats.messages_sent, 0);
+    ASSERT_CQE(chan_wait(&c, B), 1, RDMAD_OK, RDMAD_DONE, 10);
+    ASSERT_CQE(chan_wait(&c, A), 2, RDMAD_OK, RDMAD_DONE, 10);
+    cr_assert(list_empty(&to->inbox));
+    done();
+}
+
+/* What is on its way then is never read: its sender's buffer is its client's again. */
+Test(channel_local, an_end_that_is_told_reads_no_more) {
+    struct op_channel *from = chan_of(&c, A), *to = chan_of(&c, B);
+    bool again = false;
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
+    rig_settle(&rig);
+    chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 2);
+    cr_assert_eq(rings_serve(from->worker), 1);
+    cr_assert_eq(sends_run(from, &again), 1);
+    uint64_t expect = to->mine.expect;
+    to->fin_told = true;
+    rig_settle(&rig);
+    cr_assert(list_empty(&to->inbox));
+    cr_assert_eq(to->mine.expect, expect, "it was received");
+    to->fin_told = false;
+    chan_cancel(&c, A, 2);
+    chan_end(&c, B, RDMAD_E_CLOSED, false);
     done();
 }
 

@@ -8,26 +8,13 @@
  * cancelled, or the client's memory vanished) leaves a hole in the sequence, so the channel
  * synchronises as with a new link.
  *
- * Within the daemon: straight into the other end when it lives on this worker, as a mail when it
- * lives on another. Either way the payload is a pointer into the sender's buffer, which is the
- * sender's again when the receiver's state says that the message is over. So the sender of a
- * channel within the daemon waits for that, however it ends; and the other end always says so,
- * at the latest with its FIN, for which memory was put aside.
+ * Within the daemon: into the other end's inbox, with a pointer into the sender's buffer, which is
+ * the sender's again when the receiver's state says that the message is over. So the sender of a
+ * channel within the daemon waits for that, however it ends; and the other end always says so, at
+ * the latest with its FIN.
  */
 #include "daemon/op/channel/carry.h"
-#include "daemon/op/channel/core.h"
-#include "daemon/op/channel/deliver.h"
-#include <stdlib.h>
-
-struct channel_mail {
-    struct mail mail;
-    struct worker *to;
-    struct channel_message message;
-};
-
-struct channel_mail *channel_mail_new(void) {
-    return calloc(1, sizeof(struct channel_mail));
-}
+#include "daemon/op/channel/inbox.h"
 
 uint64_t channel_small_max(const struct op_channel *ch) {
     return ch->remote ? ch->lane->route.link->max_send - CHANNEL_HEAD : CHANNEL_COPY_MAX;
@@ -40,39 +27,21 @@ void channel_say(const struct op_channel *ch, struct channel_message *m, uint8_t
     m->state.heard = ch->acked;
 }
 
-/* ---- within the daemon ------------------------------------------------------------------- */
-
-static void hand_over(struct worker *w, const struct channel_message *m) {
-    struct op_channel *to = channel_find(w, m->channel);
-    if (to && !to->remote)
-        channel_deliver(to, m);
-}
-
-static void deliver_mail(struct mail *mail) {
-    struct channel_mail *cm = container_of(mail, struct channel_mail, mail);
-    hand_over(cm->to, &cm->message);
-    free(cm);
-}
-
-static int carry_here(struct op_channel *ch, struct channel_message *m) {
-    if (ch->peer_worker == ch->worker) {
-        hand_over(ch->worker, m);
-        return 0;
+struct channel_message *channel_begin(struct op_channel *ch, uint8_t say) {
+    struct channel_message *m = &ch->worker->channels->outgoing;
+    if (!ch->remote) {
+        struct channel_letter *letter = letter_get(ch->worker);
+        if (!letter && say == CHANNEL_FIN) {
+            letter = ch->fin;
+            ch->fin = NULL;
+        }
+        if (!letter)
+            return NULL;
+        m = &letter->message;
     }
-    struct channel_mail *cm = channel_mail_new();
-    if (!cm && m->say == CHANNEL_FIN) {
-        cm = ch->fin;
-        ch->fin = NULL;
-    }
-    if (!cm)
-        return RDMAD_E_AGAIN;
-    cm->to = ch->peer_worker;
-    cm->message = *m;
-    mailbox_post(&cm->to->mailbox, &cm->mail, deliver_mail);
-    return 0;
+    channel_say(ch, m, say);
+    return m;
 }
-
-/* ---- to a peer --------------------------------------------------------------------------- */
 
 static struct channel_post *free_post(struct op_channel *ch) {
     for (unsigned i = 0; i < CHANNEL_POSTS; i++)
@@ -116,18 +85,15 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
 }
 
 int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_send *s) {
-    bool tell = ch->tell;
-    uint32_t acks = ch->acks;
+    int rc = ch->remote ? carry_there(ch, m, s) : 0;
+    if (rc < 0)
+        return rc;
     ch->tell = false;
     ch->acks = 0;
-    int rc = ch->remote ? carry_there(ch, m, s) : carry_here(ch, m);
-    if (rc < 0) {
-        ch->tell = tell;
-        ch->acks = acks;
-        return rc;
-    }
     ch->ack_turns = 0;
     if (m->state.limit > ch->told)
         ch->told = m->state.limit;
+    if (!ch->remote)
+        letter_post(ch, container_of(m, struct channel_letter, message));
     return rc;
 }

@@ -3,7 +3,8 @@
  * channel.h - one end of a channel, and what crosses between the two ends.
  *
  * Read wire (messages as bytes) and core; for what is sent send, rendezvous (the window of a large
- * message), carry (how a message gets to the other end) and sends; for what is received recv,
+ * message), inbox and carry (how a message gets
+ * to the other end) and sends; for what is received recv,
  * landing, reading and receives; weak (kinds without acknowledgements); and on top deliver (what
  * the other end says), turn, life and doors (where the rest of the data plane comes in). What the
  * control thread asks is in seam/channels.c.
@@ -46,6 +47,7 @@
 #define CHANNEL_COPY_MAX (16u * 1024u)
 /* How long the end of a cancelled message waits for the other end to say what became of it. */
 #define CHANNEL_SETTLE_NS (50 * NSEC_PER_MSEC)
+#define CHANNEL_SPARE_LETTERS 256u
 #define CHANNEL_BUCKETS 1024u
 #define CHANNEL_KEEPS_UP 64u /* bits of small and gone */
 
@@ -57,7 +59,7 @@ struct channel_post {
     bool posted;
 };
 
-struct channel_mail; /* carry.c */
+struct channel_letter; /* inbox.h */
 
 struct op_channel {
     struct worker *worker;
@@ -107,6 +109,7 @@ struct op_channel {
     uint64_t assembling_seq, assembling_length, assembled;
     uint64_t came; /* weak.c: bit n: message mine.next - 1 - n did */
 
+    struct list inbox; /* of struct channel_letter: what the other end said, in one daemon */
     struct channel_post posts[CHANNEL_POSTS];
     unsigned posted_sends; /* fabric ops that point here */
 
@@ -117,7 +120,7 @@ struct op_channel {
     bool over_first; /* there was no reason then */
     bool closed;     /* it said so itself, and what it took it has acknowledged */
     bool fin_tried, fin_told;
-    struct channel_mail *fin; /* kept for it */
+    struct channel_letter *fin; /* in one daemon: put aside for it */
     struct mail closed_mail, free_mail;
     void (*closed_event)(struct mail *mail); /* on the control thread */
     struct error closed_why;
@@ -133,9 +136,12 @@ struct channels {
     struct list bucket[CHANNEL_BUCKETS]; /* by number */
     struct list run;                     /* with something to do */
     struct slab sends, arrivals;
-    struct fabric_audit audit; /* of windows that nobody asks about */
-    unsigned acks_wait;        /* channels whose acknowledgement waits for an answer */
-    bool hurry;                /* they wait no longer */
+    struct channel_letter *spare_letters; /* by next */
+    unsigned spares;                      /* how many */
+    struct fabric_audit audit;            /* of windows that nobody asks about */
+    struct channel_message outgoing;      /* to a peer, while it is made */
+    unsigned acks_wait;                   /* channels whose acknowledgement waits for an answer */
+    bool hurry;                           /* they wait no longer */
 };
 int channels_init(struct worker *w);
 void channels_fini(struct worker *w);
@@ -150,6 +156,10 @@ static inline bool channel_stopped(const struct op_channel *ch) {
 }
 static inline bool channel_lane_up(const struct op_channel *ch) {
     return ch->lane && ch->lane->up;
+}
+/* There is a way to the other end. */
+static inline bool channel_can_say(const struct op_channel *ch) {
+    return ch->open && !ch->over && (!ch->remote || channel_lane_up(ch));
 }
 /* A key that came with m is for the link that the lane has. While SYNC is still to be said on that,
  * none can be. */

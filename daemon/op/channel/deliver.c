@@ -28,7 +28,7 @@ static void fin(struct op_channel *ch, const struct channel_message *m) {
 }
 
 void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
-    if (ch->over || !ch->session)
+    if (ch->over || ch->fin_told)
         return;
     const char *wrong = sends_state(ch, &m->state);
     if (!wrong)
@@ -46,7 +46,6 @@ void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
     } else if (m->say == CHANNEL_FIN) {
         fin(ch, m);
     }
-    channel_touch(ch);
 }
 
 static void deliver_weak(struct op_channel *ch, const struct channel_message *m) {
@@ -79,4 +78,5 @@ void channel_deliver_link(struct op_channel *ch, uint64_t number, const struct c
         deliver_weak(ch, m);
     else if (!void_now(ch, m, number))
         channel_deliver(ch, m);
+    channel_touch(ch);
 }

@@ -4,11 +4,10 @@
  */
 #include "daemon/op/channel/life.h"
 #include "daemon/op/channel/arrival.h"
-#include "daemon/op/channel/carry.h"
 #include "daemon/op/channel/core.h"
+#include "daemon/op/channel/inbox.h"
 #include "daemon/op/channel/landing.h"
 #include "daemon/op/channel/send.h"
-#include "daemon/op/channel/turn.h"
 #include <stdlib.h>
 
 /* ---- a worker's channels ----------------------------------------------------------------- */
@@ -32,6 +31,7 @@ void channels_fini(struct worker *w) {
         return;
     slab_fini(&all->sends);
     slab_fini(&all->arrivals);
+    letters_free(all);
     free(all);
     w->channels = NULL;
 }
@@ -63,7 +63,8 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     list_init(&ch->leaving);
     list_init(&ch->recvs);
     list_init(&ch->arrivals);
-    ch->fin = channel_mail_new();
+    list_init(&ch->inbox);
+    ch->fin = malloc(sizeof(*ch->fin));
     if (!ch->fin) {
         free(ch);
         return NULL;
@@ -136,6 +137,7 @@ void op_channel_forget(struct op_channel *ch) {
         landing_stop(a, RDMAD_E_CANCELED);
         slab_put(&ch->worker->channels->arrivals, a);
     }
+    inbox_clear(ch);
     slots_remove(&ch->session->channels, ch->handle);
     op_channel_unwatch(ch);
     ch->session = NULL;

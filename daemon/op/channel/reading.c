@@ -13,6 +13,7 @@
 #include "daemon/op/engine/route.h"
 #include "daemon/op/engine/submit.h"
 #include <stdlib.h>
+#include <string.h>
 
 static void read_ended(struct worker *w, struct op *op, int status, uint8_t outcome) {
     struct op_arrival *a = op->ended_arg;
@@ -24,6 +25,12 @@ static void read_ended(struct worker *w, struct op *op, int status, uint8_t outc
     channel_touch(a->channel);
 }
 
+static struct fabric_blob key_of(const struct channel_message *m) {
+    struct fabric_blob key = {.size = m->key.size};
+    memcpy(key.bytes, m->key.bytes, m->key.size);
+    return key;
+}
+
 static bool lease_there(struct op_arrival *a, const struct channel_message *m) {
     struct op_channel *ch = a->channel;
     struct op_lane *lane = ch->lane;
@@ -31,7 +38,7 @@ static bool lease_there(struct op_arrival *a, const struct channel_message *m) {
         return false;
     a->lease.leased_link = true;
     a->lease.route = &lane->route;
-    a->lease.key = m->key;
+    a->lease.key = key_of(m);
     a->lease.keyed = lane->route.up && channel_key_good(ch, m);
     list_append(&lane->leases, &a->lease.lane_node);
     return true;
@@ -77,9 +84,10 @@ bool reading_start(struct op_arrival *a, const struct channel_message *m) {
     return false;
 }
 
-void reading_key(struct op_arrival *a, const struct fabric_blob *key) {
+void reading_key(struct op_arrival *a, const struct channel_message *m) {
+    const struct fabric_blob key = key_of(m);
     if (a->lease.route && a->lease.route->up)
-        lease_key(a->channel->worker, &a->lease, key);
+        lease_key(a->channel->worker, &a->lease, &key);
 }
 
 void reading_stop(struct op_arrival *a) {

@@ -9,7 +9,7 @@
 
 /* False when there is no memory for it. */
 bool reading_start(struct op_arrival *a, const struct channel_message *m);
-void reading_key(struct op_arrival *a, const struct fabric_blob *key);
+void reading_key(struct op_arrival *a, const struct channel_message *m);
 void reading_stop(struct op_arrival *a);
 void reading_close(struct op_arrival *a); /* when it is over */
 

@@ -228,7 +228,7 @@ static struct op_arrival *find(struct op_channel *ch, uint64_t seq) {
 void receive_key(struct op_channel *ch, const struct channel_message *m) {
     struct op_arrival *a = find(ch, m->seq);
     if (a && a->reading && channel_key_good(ch, m))
-        reading_key(a, &m->key);
+        reading_key(a, m);
 }
 
 void receive_withdraw(struct op_channel *ch, const struct channel_message *m) {

@@ -35,10 +35,11 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->window.seat = ch->seat;
     ch->ops++;
     if (ch->synced && ch->next_seq + ch->waits >= ch->limit)
-        counter_add(&ch->stats->stalls, 1);
+        counter_add(&ch->stats->stalls, 1); /* the other end's state will give it a turn */
+    else
+        channel_touch(ch);
     list_append(&ch->waiting, &s->node);
     count_waits(ch, 1);
-    channel_touch(ch);
     return 0;
 }
 
@@ -117,7 +118,7 @@ void send_describe(const struct op_send *s, struct channel_message *m) {
     const struct op *op = s->op;
     m->seq = s->seq;
     m->length = op->length;
-    m->key = s->key;
+    m->key = (struct channel_key){s->key.bytes, s->key.size};
     m->payload = op->local;
     if (op->flags & RDMAD_SQE_IMM) {
         m->flags |= CHANNEL_FLAG_IMM;

@@ -188,23 +188,22 @@ void sends_end(struct op_channel *ch) {
 
 /* The first of those that wait. AGAIN: it has to go on waiting. */
 static int send_one(struct op_channel *ch, struct op_send *s) {
-    struct channel_message m;
     s->large = s->op->length > channel_small_max(ch);
     if (s->post.posted)
         return RDMAD_E_AGAIN; /* the copy that was refused is still with the fabric */
     if (s->large && ch->remote && !window_ready(s))
         return RDMAD_E_AGAIN;
-    channel_say(ch, &m, s->large ? CHANNEL_OFFER : CHANNEL_DATA);
+    struct channel_message *m = channel_begin(ch, s->large ? CHANNEL_OFFER : CHANNEL_DATA);
+    if (!m)
+        return RDMAD_E_AGAIN;
     s->seq = ch->next_seq;
-    send_describe(s, &m);
-    ch->next_seq++;
-    send_left(s); /* it may be over before the next returns */
-    int rc = channel_carry(ch, &m, s);
-    if (rc < 0) {
-        ch->next_seq--;
-        send_return(s);
-        if (rc != RDMAD_E_AGAIN && rc != RDMAD_E_PEER_LOST)
-            send_over(s, rc, RDMAD_FAILED_UNTOUCHED); /* its memory vanished */
+    send_describe(s, m);
+    int rc = channel_carry(ch, m, s);
+    if (rc == 0) {
+        ch->next_seq++;
+        send_left(s);
+    } else if (rc != RDMAD_E_AGAIN && rc != RDMAD_E_PEER_LOST) {
+        send_over(s, rc, RDMAD_FAILED_UNTOUCHED); /* its memory vanished */
     }
     return rc;
 }
@@ -230,17 +229,20 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
     ch->news = false;
     list_for_each_safe (pos, &ch->sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
-        struct channel_message m;
         bool key = s->key_due && window_ready(s) && !s->withdraw;
         if (!key && !s->withdraw)
             continue;
-        channel_say(ch, &m, key ? CHANNEL_KEY : CHANNEL_WITHDRAW);
-        m.seq = s->seq;
+        struct channel_message *m = channel_begin(ch, key ? CHANNEL_KEY : CHANNEL_WITHDRAW);
+        if (!m) {
+            *again = ch->news = true;
+            return said;
+        }
+        m->seq = s->seq;
         if (key)
-            m.key = s->key;
+            m->key = (struct channel_key){s->key.bytes, s->key.size};
         bool *due = key ? &s->key_due : &s->withdraw;
         *due = false;
-        if (channel_carry(ch, &m, NULL) < 0) {
+        if (channel_carry(ch, m, NULL) < 0) {
             *due = *again = ch->news = true;
             return said;
         }

@@ -3,21 +3,25 @@
  * turn.c - a channel's turn.
  *
  * Whatever happens to a channel only notes what has to be done and touches it; channels_run then
- * gives each that was touched its turn: what is whole completes, what may be sent is sent, and the
- * state is told if nothing else carried it. So a turn's worth of acknowledgements and credits is
- * one message; and the acknowledgement of a single one is none, if it is answered within a few
- * turns. A worker does not go to sleep on it.
+ * gives each that was touched its turn: what the other end of this daemon said is read, what is
+ * whole completes, what may be sent is sent, and the state is told if nothing else carried it. So a
+ * turn's worth of acknowledgements and credits is one message; and the acknowledgement of a single
+ * one is none, if it is answered within a few turns. A worker does not go to sleep on it.
  *
  * The end of a channel is a turn of the same kind, repeated until no op is left; the last word is
  * FIN. The other end's FIN, its lie, or the loss of its peer (over) ends the ops likewise.
  */
 #include "daemon/op/channel/turn.h"
 #include "daemon/op/channel/carry.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/channel/deliver.h"
+#include "daemon/op/channel/inbox.h"
 #include "daemon/op/channel/receives.h"
 #include "daemon/op/channel/sends.h"
 #include "daemon/op/channel/weak.h"
 
-#define ROUNDS 8u /* in which one end answers the other's turn within this one */
+#define LETTERS 64u /* of the other end that are read in a turn */
+#define ROUNDS 8u   /* in which one end answers the other's turn within this one */
 /* How long an acknowledgement may wait: turns, unless they are long. */
 #define ACK_TURNS 4u
 #define ACK_NS 20000u
@@ -25,23 +29,18 @@
 
 /* False: there was no room for it. */
 static bool say(struct op_channel *ch, uint8_t what) {
-    struct channel_message m;
     if (what == CHANNEL_SYNC)
         ch->epoch++;
-    channel_say(ch, &m, what);
-    if (what == CHANNEL_FIN && channel_weak(ch))
-        weak_fin(ch, &m);
-    if (what == CHANNEL_FIN && ch->reason != RDMAD_E_CLOSED)
-        m.flags = CHANNEL_FLAG_ABRUPT;
-    if (channel_carry(ch, &m, NULL) == 0)
+    struct channel_message *m = channel_begin(ch, what);
+    if (m && what == CHANNEL_FIN && channel_weak(ch))
+        weak_fin(ch, m);
+    if (m && what == CHANNEL_FIN && ch->reason != RDMAD_E_CLOSED)
+        m->flags = CHANNEL_FLAG_ABRUPT;
+    if (m && channel_carry(ch, m, NULL) == 0)
         return true;
     if (what == CHANNEL_SYNC)
         ch->epoch--;
     return false;
-}
-
-bool channel_can_say(const struct op_channel *ch) {
-    return ch->open && !ch->over && (!ch->remote || channel_lane_up(ch));
 }
 
 static void end_ops(struct op_channel *ch) {
@@ -83,7 +82,8 @@ static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
         ch->fresh = false;
         said++;
     }
-    said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
+    if (!list_empty(&ch->waiting) || ch->news)
+        said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
     if (ch->reason && ch->ops == 0 && !ch->fin_told) {
         ch->fin_tried = true;
         ch->fin_told = say(ch, CHANNEL_FIN);
@@ -102,8 +102,22 @@ static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
     return said;
 }
 
+/* What the other end of this daemon said since. What that asks for is done in this very turn. */
+static void read_inbox(struct op_channel *ch) {
+    struct channel_letter *letter;
+    for (unsigned n = 0; n < LETTERS && (letter = inbox_take(ch)); n++) {
+        channel_deliver(ch, &letter->message);
+        letter_put(ch->worker, letter);
+    }
+    list_remove(&ch->run_node);
+    if (!list_empty(&ch->inbox))
+        channel_touch(ch);
+}
+
 static unsigned turn(struct op_channel *ch, bool *again) {
     uint32_t ops = ch->ops;
+    if (!list_empty(&ch->inbox))
+        read_inbox(ch);
     end_ops(ch);
     receives_run(ch);
     unsigned said = channel_can_say(ch) && !ch->fin_told ? say_what_is_due(ch, again) : 0;

@@ -7,7 +7,6 @@
 
 #include "daemon/op/channel/channel.h"
 
-bool channel_can_say(const struct op_channel *ch); /* there is a way to the other end */
 /* Once a turn, before submit_run: acknowledgements and credits that gathered go out. */
 unsigned channels_run(struct worker *w);
 /* Before a sleep: true if acknowledgements wait; the next turn tells them. */

@@ -145,7 +145,7 @@ const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size
     if (behind + to_come != (m->say == CHANNEL_DATA ? m->length : m->key.size))
         return "a message whose length is not what it says";
     if (has_key(m->say))
-        memcpy(m->key.bytes, bytes + CHANNEL_HEAD, m->key.size);
+        m->key.bytes = bytes + CHANNEL_HEAD;
     else if (m->say == CHANNEL_DATA && !to_come)
         m->payload = bytes + CHANNEL_HEAD;
     return NULL;

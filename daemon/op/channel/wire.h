@@ -36,14 +36,20 @@ struct channel_state {
     uint64_t heard;       /* the other end's next */
 };
 
+/* A fabric_blob's bytes, wherever they are. */
+struct channel_key {
+    const uint8_t *bytes;
+    uint8_t size;
+};
+
 struct channel_message {
     uint8_t say; /* enum channel_say */
     uint16_t flags;
     uint32_t imm;
     uint64_t channel; /* the receiver's number */
     struct channel_state state;
-    uint64_t seq, length; /* DATA, OFFER, KEY, WITHDRAW */
-    struct fabric_blob key;
+    uint64_t seq, length;   /* DATA, OFFER, KEY, WITHDRAW */
+    struct channel_key key; /* OFFER, KEY */
     const uint8_t *payload; /* DATA: length bytes. OFFER in one daemon: the sender's buffer */
     struct fabric_landing **landing; /* DATA whose payload is to come: says where to; else NULL */
 };

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inbox.c - messages within one daemon.
+ *
+ * Letters are malloc'ed, because the worker that has read one keeps it for its own or frees it,
+ * whoever wrote it. A worker has some to spare: between two ends that it has itself none is
+ * malloc'ed.
+ */
+#include "daemon/op/channel/inbox.h"
+#include "daemon/op/channel/core.h"
+
+/* For the end with that number, if it lives on this worker and its other end in this daemon. */
+static void put(struct worker *w, struct channel_letter *letter) {
+    struct op_channel *to = channel_find(w, letter->message.channel);
+    if (!to || to->remote) {
+        letter_put(w, letter);
+        return;
+    }
+    list_append(&to->inbox, &letter->node);
+    channel_touch(to);
+}
+
+static void arrived(struct mail *mail) {
+    struct channel_letter *letter = container_of(mail, struct channel_letter, mail);
+    put(letter->to, letter);
+}
+
+void letter_post(struct op_channel *ch, struct channel_letter *letter) {
+    if (ch->peer_worker == ch->worker) {
+        put(ch->worker, letter);
+        return;
+    }
+    letter->to = ch->peer_worker;
+    mailbox_post(&letter->to->mailbox, &letter->mail, arrived);
+}
+
+void inbox_clear(struct op_channel *ch) {
+    for (struct channel_letter *letter; (letter = inbox_take(ch));)
+        letter_put(ch->worker, letter);
+}
+
+void letters_free(struct channels *all) {
+    for (struct channel_letter *letter; (letter = all->spare_letters);) {
+        all->spare_letters = letter->next;
+        free(letter);
+    }
+}
