@@ -30,7 +30,6 @@ NOT_YET = {
     "daemon/config": (2, "the schema's table names its checks, and they look up its rows"),
     "daemon/ctl": (2, "ctl calls its connections' calls, and they answer by it"),
     "daemon/fabric/local": (2, "copy is told of by the instance that it is a part of"),
-    "daemon/op": (2, "channels"),
     "daemon/peer": (23, "the connection holds the bottom and the dispatch"),
     "daemon/porter": (7, "internal.h declares for all"),
 }

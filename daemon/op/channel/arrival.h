@@ -21,7 +21,7 @@ struct op_arrival {
     int cancel;     /* of the RECV */
     bool landing;   /* landing.c: its payload is on its way to landing_at */
     struct fabric_landing landing_at;
-    /* rendezvous.c */
+    /* reading.c */
     bool leased, ended; /* the lease is set up; the READ is over */
     struct op *reading;
     int read_status;

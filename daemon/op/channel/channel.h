@@ -2,12 +2,11 @@
 /*
  * channel.h - one end of a channel, and what crosses between the two ends.
  *
- * Read wire (messages as bytes) and core; for what is sent send, rendezvous (the window of a large
- * message), inbox and carry (how a message gets
- * to the other end) and sends; for what is received recv,
- * landing, reading and receives; weak (kinds without acknowledgements); and on top deliver (what
- * the other end says), turn, life and doors (where the rest of the data plane comes in). What the
- * control thread asks is in seam/channels.c.
+ * Read wire (messages as bytes) and core; for what is sent send, X, inbox and carry (how a message
+ * gets to the other end) and sends; for what is received recv, landing, reading and receives; weak
+ * (kinds without acknowledgements); and on top deliver (what the other end says), turn, life and
+ * doors (where the rest of the data plane comes in). What the control thread asks is in
+ * seam/channels.c.
  *
  * Each end sends messages numbered 0, 1, 2... and receives the other's. The receiver is in charge:
  * its state, which rides on every message that it sends, says how far it has come. *next*: all
@@ -37,7 +36,7 @@
 #define RDMAD_OP_CHANNEL_H
 
 #include "daemon/op/channel/wire.h"
-#include "daemon/op/engine/worker.h"
+#include "daemon/op/engine/window.h"
 
 /* Messages on their way (sent and not acknowledged), whatever the receiver allows. */
 #define CHANNEL_WINDOW 1024u

@@ -5,11 +5,15 @@
  * send_take queues it (waiting); when it was handed to the fabric or to the other end it is sent
  * (send_left); send_over says what became of it. It is told to its client as soon as neither the
  * fabric nor a window has its buffer (send_settle).
+ *
+ * A large message has a window, which the receiver READs. It is for the one connection on which the
+ * receiver reads (via). When that is another, the window is opened anew and the new key told; the
+ * READ waits meanwhile like any op on a lease whose link broke, and goes on where it was.
  */
 #include "daemon/op/channel/send.h"
 #include "daemon/op/channel/core.h"
-#include "daemon/op/channel/rendezvous.h"
 #include "daemon/op/engine/life.h"
+#include <assert.h>
 
 static void prepend(struct list *head, struct list *node) {
     list_append(head->next, node);
@@ -19,6 +23,8 @@ static void count_waits(struct op_channel *ch, int by) {
     ch->waits = (uint32_t)((int)ch->waits + by);
     __atomic_store_n(&ch->stats->sends_waiting, ch->waits, __ATOMIC_RELAXED);
 }
+
+static void send_window_changed(struct op_window *ow, const struct error *err);
 
 int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq) {
@@ -30,9 +36,7 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->op = op_new(w, r, sqe, rq);
     s->op->channel = ch;
     s->op->channel_data = s;
-    s->window.send = s;
-    s->window.worker = w;
-    s->window.seat = ch->seat;
+    op_window_init(&s->window, w, ch->seat, send_window_changed);
     ch->ops++;
     if (ch->synced && ch->next_seq + ch->waits >= ch->limit)
         counter_add(&ch->stats->stalls, 1); /* the other end's state will give it a turn */
@@ -62,8 +66,67 @@ static void send_end(struct op_send *s, int status, uint8_t outcome) {
     channel_op_end(s->channel, op, &result);
 }
 
+int send_drive_window(struct op_send *s) {
+    const struct op_channel *ch = s->channel;
+    struct op_window *ow = &s->window;
+    struct error err;
+    if (!ch->remote)
+        return 0;
+    if (!s->wants_window || !ch->via || s->lost_via == ch->via) {
+        op_window_want_none(ow, RDMAD_E_LEASE_RELEASED);
+        return 0;
+    }
+    if (ow->wanted && ow->spec.via == ch->via)
+        return 0;
+    assert(s->op);
+    ow->spec = (struct fabric_window_spec){.peer = ch->peer_in,
+                                           .via = ch->via,
+                                           .base = s->op->local,
+                                           .memory = s->op->memory,
+                                           .length = s->op->length,
+                                           .rights = RDMAD_RIGHT_READ,
+                                           .deadline_ns = CLOCK_NEVER,
+                                           .audit = &ow->worker->channels->audit};
+    int rc = op_window_want(ow, &err);
+    if (rc == RDMAD_E_PEER_LOST) {
+        s->lost_via = ch->via; /* until there is another */
+        return 0;
+    }
+    s->wants_window = rc >= 0;
+    return rc < 0 ? rc : 0;
+}
+
+/* It ends so, once nothing has its buffer. */
+static void send_leave(struct op_send *s, int status, uint8_t outcome) {
+    assert(s->where != SEND_LEAVING);
+    if (s->where == SEND_WAITING)
+        count_waits(s->channel, -1);
+    s->where = SEND_LEAVING;
+    s->status = status;
+    s->outcome = outcome;
+    s->wants_window = false;
+    list_remove(&s->node);
+    list_append(&s->channel->leaving, &s->node);
+}
+
+/* There is no window for the message, and there will be none. One that waits is over with that. */
+static void send_window_failed(struct op_send *s, int code) {
+    struct op_channel *ch = s->channel;
+    s->wants_window = false;
+    if (s->where == SEND_WAITING) {
+        send_leave(s, code, RDMAD_FAILED_UNTOUCHED);
+    } else if (s->where == SEND_SENT && s->op && !s->cancel) {
+        s->cancel = code;
+        s->withdraw = ch->news = true;
+    }
+    channel_touch(ch);
+}
+
 void send_settle(struct op_send *s) {
-    if (!window_drive(s) || s->post.posted || !window_none(s))
+    int rc = send_drive_window(s);
+    if (rc < 0)
+        send_window_failed(s, rc);
+    if (s->post.posted || s->window.state != WINDOW_NONE)
         return;
     if (s->where == SEND_LEAVING) {
         send_end(s, s->status, s->outcome);
@@ -74,21 +137,25 @@ void send_settle(struct op_send *s) {
 }
 
 void send_over(struct op_send *s, int status, uint8_t outcome) {
-    struct op_channel *ch = s->channel;
     if (s->where == SEND_LEAVING)
         return;
-    if (s->where == SEND_WAITING)
-        count_waits(ch, -1);
-    s->where = SEND_LEAVING;
-    s->status = status;
-    s->outcome = outcome;
-    s->wants_window = false;
-    list_remove(&s->node);
-    if (!s->op) { /* it was given up, and is not told twice */
-        slab_put(&ch->worker->channels->sends, s);
-        return;
-    }
-    list_append(&ch->leaving, &s->node);
+    send_leave(s, status, outcome);
+    if (s->op)
+        send_settle(s);
+    else /* it was given up, and is not told twice */
+        send_free(s);
+}
+
+static void send_window_changed(struct op_window *ow, const struct error *err) {
+    struct op_send *s = container_of(ow, struct op_send, window);
+    struct op_channel *ch = s->channel;
+    if (err && err->code == RDMAD_E_PEER_LOST)
+        s->lost_via = ow->spec.via;
+    else if (err)
+        send_window_failed(s, err->code);
+    else if (ow->state == WINDOW_OPEN)
+        ch->news = true;
+    channel_touch(ch);
     send_settle(s);
 }
 
@@ -118,7 +185,7 @@ void send_describe(const struct op_send *s, struct channel_message *m) {
     const struct op *op = s->op;
     m->seq = s->seq;
     m->length = op->length;
-    m->key = (struct channel_key){s->key.bytes, s->key.size};
+    m->key = (struct channel_key){s->window.key.bytes, s->window.key.size};
     m->payload = op->local;
     if (op->flags & RDMAD_SQE_IMM) {
         m->flags |= CHANNEL_FLAG_IMM;

@@ -16,19 +16,18 @@ struct op_send {
     enum { SEND_WAITING, SEND_SENT, SEND_LEAVING } where;
     uint64_t seq;
     struct channel_post post;
-    int cancel;        /* the status with which it is to end, unless it is delivered */
-    bool asked;        /* it was cancelled, so its end has a bound */
-    bool withdraw;     /* to be said */
-    bool given_up;     /* ends without an answer */
-    int status;        /* leaving: how it ended */
-    uint8_t outcome;   /* likewise */
-    uint64_t at;       /* weak.c: how much of it was sent */
-    bool large;        /* it was offered */
-    bool wants_window; /* rendezvous.c */
+    int cancel;      /* the status with which it is to end, unless it is delivered */
+    bool asked;      /* it was cancelled, so its end has a bound */
+    bool withdraw;   /* to be said */
+    bool given_up;   /* ends without an answer */
+    int status;      /* leaving: how it ended */
+    uint8_t outcome; /* likewise */
+    uint64_t at;     /* weak.c: how much of it was sent */
+    bool large;      /* it was offered */
+    bool wants_window;
     bool key_due;      /* the key is to be told again */
     uint64_t lost_via; /* the other end has no such link any more */
     struct op_window window;
-    struct fabric_blob key;
 };
 
 /* An sqe that was admitted: it waits. */
@@ -37,7 +36,15 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
 void send_free(struct op_send *s); /* it has no op any more */
 /* It is over, and is told when neither the fabric nor a window has its buffer. */
 void send_over(struct op_send *s, int status, uint8_t outcome);
-void send_settle(struct op_send *s);               /* its window or post is gone */
+/* Its window is brought to what it wants; when that and its post are gone, what is over ends, and s
+ * is no more. */
+void send_settle(struct op_send *s);
+/* Its window for the receiver's link, towards what s->wants_window says. 0, or why none can be had,
+ * which it does not want any more. */
+int send_drive_window(struct op_send *s);
+static inline bool send_window_ready(const struct op_send *s) {
+    return s->window.state == WINDOW_OPEN && s->window.spec.via == s->channel->via;
+}
 void send_left(struct op_send *s);                 /* from waiting to sent */
 void send_return(struct op_send *s);               /* from sent to the front of those waiting */
 struct op_send *send_first(struct op_channel *ch); /* that is to be sent next; or NULL */

@@ -18,7 +18,6 @@
 #include "daemon/op/channel/sends.h"
 #include "daemon/op/channel/carry.h"
 #include "daemon/op/channel/core.h"
-#include "daemon/op/channel/rendezvous.h"
 #include "daemon/op/engine/life.h"
 
 #define BUDGET 64u           /* messages in a turn of the channel */
@@ -108,11 +107,11 @@ void sends_rekey(struct op_channel *ch) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         s->key_due = s->large && s->wants_window;
         s->withdraw = s->large && s->cancel;
-        window_drive(s);
+        send_settle(s);
     }
     ch->news = true;
     list_for_each_safe (pos, &ch->waiting) {
-        window_drive(list_entry(pos, struct op_send, node));
+        send_settle(list_entry(pos, struct op_send, node));
     }
 }
 
@@ -127,6 +126,7 @@ static void give_up(struct op_send *s) {
     struct op_channel *ch = s->channel;
     s->given_up = true;
     s->wants_window = false;
+    send_drive_window(s);
     if (s->post.posted) {
         seat_wake(ch->seat, ch->worker->now_ns); /* it may have set itself a time meanwhile */
         ch->seat->ops->cancel(&s->post.part.fop, s->cancel);
@@ -191,7 +191,7 @@ static int send_one(struct op_channel *ch, struct op_send *s) {
     s->large = s->op->length > channel_small_max(ch);
     if (s->post.posted)
         return RDMAD_E_AGAIN; /* the copy that was refused is still with the fabric */
-    if (s->large && ch->remote && !window_ready(s))
+    if (s->large && ch->remote && !send_window_ready(s))
         return RDMAD_E_AGAIN;
     struct channel_message *m = channel_begin(ch, s->large ? CHANNEL_OFFER : CHANNEL_DATA);
     if (!m)
@@ -219,7 +219,7 @@ static void open_ahead(struct op_channel *ch) {
         if (s->op->length <= channel_small_max(ch) || s->cancel)
             continue;
         s->wants_window = true;
-        window_drive(s); /* may end it */
+        send_settle(s); /* may end it */
     }
 }
 
@@ -229,7 +229,7 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
     ch->news = false;
     list_for_each_safe (pos, &ch->sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
-        bool key = s->key_due && window_ready(s) && !s->withdraw;
+        bool key = s->key_due && send_window_ready(s) && !s->withdraw;
         if (!key && !s->withdraw)
             continue;
         struct channel_message *m = channel_begin(ch, key ? CHANNEL_KEY : CHANNEL_WITHDRAW);
@@ -239,7 +239,7 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
         }
         m->seq = s->seq;
         if (key)
-            m->key = (struct channel_key){s->key.bytes, s->key.size};
+            m->key = (struct channel_key){s->window.key.bytes, s->window.key.size};
         bool *due = key ? &s->key_due : &s->withdraw;
         *due = false;
         if (channel_carry(ch, m, NULL) < 0) {
@@ -268,7 +268,8 @@ unsigned sends_run(struct op_channel *ch, bool *again) {
         }
         uint64_t length = s->op->length <= channel_small_max(ch) ? s->op->length : 0;
         int rc = send_one(ch, s);
-        if (rc == RDMAD_E_AGAIN && !s->post.posted && (!s->large || !ch->remote || window_ready(s)))
+        if (rc == RDMAD_E_AGAIN && !s->post.posted &&
+            (!s->large || !ch->remote || send_window_ready(s)))
             *again = true; /* else something will come back */
         if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_PEER_LOST)
             break;

@@ -23,7 +23,6 @@
 
 struct worker;
 struct seat;
-struct call;
 struct op_kind;    /* kind.h */
 struct op_account; /* account.h */
 
@@ -52,19 +51,18 @@ struct op_lane {
     struct list leases;    /* of struct op_lease */
     struct list channels;  /* of struct op_channel, by lane_node */
     void *cookie;
-    struct call *opening; /* the plane_lane_open not answered yet */
-    bool up;              /* said to be so; route.up is false a little earlier when it breaks */
-    bool lost;            /* the link it has is of no use any more */
-    uint64_t number;      /* the peer's for the link, once opening it was answered; atomic */
-    uint64_t datagram;    /* the longest message of one, as number; atomic */
-    uint64_t hellos;      /* how many were made so far */
+    bool up;           /* said to be so; route.up is false a little earlier when it breaks */
+    bool lost;         /* the link it has is of no use any more */
+    uint64_t number;   /* the peer's for the link, once opening it was answered; atomic */
+    uint64_t datagram; /* the longest message of one, as number; atomic */
+    uint64_t hellos;   /* how many were made so far */
     struct mail lost_mail;
     struct error lost_why;
     uint64_t lost_hello; /* which of them lost_mail is about */
 };
 
 struct op_channel;  /* channel.h */
-struct op_send;     /* likewise */
+struct op_window;   /* window.h */
 struct op_grant;    /* notify.c */
 struct op_notifier; /* notify.h */
 struct op_batch;    /* batch.c */
@@ -177,20 +175,6 @@ static inline void op_lease_init(struct op_lease *lease) {
     list_init(&lease->held);
     list_init(&lease->notify_waiting);
 }
-
-/* What a peer may reach here; window.c. */
-struct op_window {
-    struct worker *worker;
-    struct seat *seat; /* the peer's */
-    enum { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING } state;
-    struct fabric_window *window;   /* unless there is none */
-    struct fabric_window_spec spec; /* of this one, or of the one to be opened next */
-    bool extended;                  /* while it was being opened */
-    struct op_notifier *notifier;   /* its lessee may notify; notify.h */
-    struct op_send *send;           /* it is of a message of a channel: rendezvous.c is told */
-    struct call *opening;           /* the open or reopen that is not answered yet */
-    struct call *closing;           /* the close */
-};
 
 /* Of op->todo. */
 #define OP_TODO_BEGIN 1u /* its first part; tells an op of no bytes from one not begun */

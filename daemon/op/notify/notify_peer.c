@@ -16,6 +16,7 @@
  */
 #include "daemon/op/notify/notify_peer.h"
 #include "daemon/base/log.h"
+#include "daemon/op/engine/window.h"
 #include "daemon/op/notify/grant.h"
 #include "daemon/op/notify/wire.h"
 #include <assert.h>

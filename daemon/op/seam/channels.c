@@ -78,7 +78,7 @@ static void event_closed(struct mail *mail) {
 }
 
 static struct op_channel *new_channel(struct plane_session *s, uint64_t handle,
-                               const struct plane_channel_spec *spec) {
+                                      const struct plane_channel_spec *spec) {
     struct op_lane *lane = spec->lane ? &spec->lane->op : NULL;
     struct op_channel *ch = op_channel_new(s->worker, handle, spec, lane, event_closed);
     if (!ch)

@@ -18,6 +18,7 @@
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/route.h"
 #include "daemon/op/seam/call.h"
+#include "daemon/op/seam/objects.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,6 +47,10 @@ static struct call *lane_call(struct plane_lane *lane, void (*apply)(struct call
     return c;
 }
 
+static struct plane_lane *plane_lane_of(struct op_lane *lane) {
+    return container_of(lane, struct plane_lane, op);
+}
+
 /* ---- up and down ------------------------------------------------------------------------- */
 
 static void set_number(struct op_lane *lane, uint64_t number, uint64_t datagram) {
@@ -53,7 +58,7 @@ static void set_number(struct op_lane *lane, uint64_t number, uint64_t datagram)
     __atomic_store_n(&lane->datagram, datagram, __ATOMIC_RELAXED);
 }
 
-/* From here to the next lane_up nothing is posted. */
+/* From here to the next lane_link_up nothing is posted. */
 static void take_down(struct op_lane *lane) {
     lane->up = false;
     lane->lost = true;
@@ -64,8 +69,8 @@ static void take_down(struct op_lane *lane) {
 
 /* The peer may have its end though ours is not up: the number is told in either case. */
 static void answer_lane(struct op_lane *lane, const struct error *why) {
-    struct call *c = lane->opening;
-    lane->opening = NULL;
+    struct call *c = plane_lane_of(lane)->opening;
+    plane_lane_of(lane)->opening = NULL;
     const struct fabric_link *link = lane->route.link;
     if (link)
         set_number(lane, link->number, weak_most(link, RDMAD_CHANNEL_DATAGRAM));
@@ -83,7 +88,7 @@ static void drop_link(struct worker *w, struct op_lane *lane, const char *why) {
     lane->route.link = NULL;
     if (was_up)
         channels_lane_down(w, lane);
-    if (lane->opening) {
+    if (plane_lane_of(lane)->opening) {
         error_set(&err, RDMAD_E_CANCELED, "%s", why);
         answer_lane(lane, &err);
     }
@@ -117,7 +122,7 @@ static void open_lane(struct call *c) {
     struct op_lane *lane = &about->lane->op;
     struct seat *seat = lane->route.seat;
     seat_wake(seat, c->worker->now_ns);
-    if (!lane->route.link || lane->up || lane->opening) {
+    if (!lane->route.link || lane->up || plane_lane_of(lane)->opening) {
         call_fail(c, RDMAD_E_INVAL, "a connection to a peer is opened once after each hello");
         return;
     }
@@ -126,7 +131,7 @@ static void open_lane(struct call *c) {
         call_finish(c);
         return;
     }
-    lane->opening = c;
+    plane_lane_of(lane)->opening = c;
     struct error err;
     if (seat->ops->link_open(lane->route.link, about->lane->host, &about->offer, &err) < 0) {
         take_down(lane);
@@ -144,7 +149,7 @@ void plane_lane_open(struct plane_lane *lane, const char *host, const struct fab
 
 void lane_link_up(void *worker, void *cookie) {
     struct op_lane *lane = cookie;
-    if (!lane || !lane->opening)
+    if (!lane || !plane_lane_of(lane)->opening)
         return;
     lane->up = lane->route.up = true;
     answer_lane(lane, &(struct error){0});
@@ -154,7 +159,7 @@ void lane_link_up(void *worker, void *cookie) {
 /* Of a link that was given up for another meanwhile, nobody wants to hear. */
 static void tell_lost(struct mail *mail) {
     struct op_lane *lane = container_of(mail, struct op_lane, lost_mail);
-    const struct plane_lane *pl = container_of(lane, struct plane_lane, op);
+    const struct plane_lane *pl = plane_lane_of(lane);
     const struct plane_events *events = &pl->plane->events;
     if (!pl->dropped && lane->lost_hello == pl->hellos)
         events->lane_lost(events->user, lane->cookie, &lane->lost_why);
@@ -168,7 +173,7 @@ void lane_link_lost(void *worker, void *cookie, const struct error *why) {
     bool was_up = lane->up;
     take_down(lane);
     lane->lost_why = *why;
-    if (lane->opening) {
+    if (plane_lane_of(lane)->opening) {
         answer_lane(lane, why);
     } else if (was_up) {
         lane->lost_hello = lane->hellos;

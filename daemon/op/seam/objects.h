@@ -2,14 +2,14 @@
 /*
  * objects.h - plane.h's opaque objects: what the control thread keeps, around what a worker keeps.
  *
- * The member op of each is its worker's, once the first call about it has reached that. The rest is
- * the control thread's.
+ * The member op of each is its worker's, once the first call about it has reached that, and so is
+ * what comes after it. The rest is the control thread's.
  */
 #ifndef RDMAD_OP_OBJECTS_H
 #define RDMAD_OP_OBJECTS_H
 
 #include "daemon/op/engine/account.h"
-#include "daemon/op/engine/worker.h"
+#include "daemon/op/engine/window.h"
 
 struct plane {
     struct plane_settings settings;
@@ -39,12 +39,15 @@ struct plane_lane {
     uint64_t hellos; /* asked for so far */
     char host[256];
     struct op_lane op;
+    struct call *opening; /* the open that is not answered yet */
 };
 
 struct plane_window {
     struct plane *plane;
     struct worker *worker;
     struct op_window op;
+    struct call *opening; /* the open or reopen that is not answered yet; */
+    struct call *closing; /* the close */
 };
 
 #endif

@@ -8,9 +8,9 @@
 #include "daemon/op/channel/landing.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/message.h"
+#include "daemon/op/engine/window.h"
 #include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/lanes.h"
-#include "daemon/op/seam/windows.h"
 
 static uint64_t env_now(void *user) {
     const struct worker *w = user;
@@ -91,8 +91,8 @@ int env_open_seat(struct worker *w, struct seat *seat, const struct fabric_ops *
         .complete = env_complete,
         .link_up = lane_link_up,
         .link_lost = lane_link_lost,
-        .window_opened = window_key_came,
-        .window_closed = window_is_gone,
+        .window_opened = op_window_opened,
+        .window_closed = op_window_closed,
         .received = env_received,
         .landing = env_landing,
         .landed = env_landed,

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * window.h - what a peer may reach here: one window of a fabric at a time, as its owner wants.
+ *
+ * Hardware takes its time to open and to close, so a window is in one of four states:
+ *
+ *               open                      opened
+ *      NONE -----------> OPENING --------------------> OPEN
+ *       ^                   |                            |
+ *       |  closed           | close                      | close
+ *       +<------- CLOSING <-+<---------------------------+
+ *
+ * What the fabric does at once passes over OPENING and CLOSING; an opening that fails ends at NONE.
+ *
+ * The owner says what it wants (one, in place of any that is there, or none), in any state, and
+ * hears at once when it is so; else changed tells it later. In place of another one is opened when
+ * that is closed: when there is a new key, the old one is good for nothing. What was wanted and
+ * could not be had is not wanted any more.
+ */
+#ifndef RDMAD_OP_WINDOW_H
+#define RDMAD_OP_WINDOW_H
+
+#include "daemon/op/engine/worker.h"
+
+enum window_state { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING };
+
+struct op_window {
+    struct worker *worker;
+    struct seat *seat; /* the peer's */
+    enum window_state state;
+    bool wanted;                    /* in OPENING and OPEN: this one; in CLOSING: another */
+    bool extended;                  /* in OPENING: the deadline is another than it is opened with */
+    struct fabric_window *window;   /* in OPENING and OPEN */
+    struct fabric_window_spec spec; /* of this one, or of the one that is wanted instead */
+    struct fabric_blob key;         /* in OPEN */
+    /* What was under way is over: it is OPEN as wanted, or NONE. err: why it is, though one was
+     * wanted. The last thing that is done with the window, which may be gone afterwards. */
+    void (*changed)(struct op_window *ow, const struct error *err);
+    struct op_notifier *notifier; /* its lessee may notify; notify.h */
+};
+
+void op_window_init(struct op_window *ow, struct worker *w, struct seat *seat,
+                    void (*changed)(struct op_window *ow, const struct error *err));
+/* One by ow->spec, which the owner has filled in but for the cookie. 0: it is OPEN. FABRIC_PENDING:
+ * changed will tell. Else why there is none. */
+int op_window_want(struct op_window *ow, struct error *err);
+/* reason: for who still uses it. True: it is NONE. False: changed will tell. */
+bool op_window_want_none(struct op_window *ow, int reason);
+/* The deadline of the one that is there and of those that are opened later. */
+void op_window_extend(struct op_window *ow, uint64_t deadline_ns);
+
+/* fabric_env's window_opened and window_closed. */
+void op_window_opened(void *worker, void *cookie, const struct fabric_blob *key,
+                      const struct error *err);
+void op_window_closed(void *worker, void *cookie);
+
+#endif
