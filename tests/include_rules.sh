@@ -45,12 +45,12 @@ daemon/fabric/verbs/target    common/ daemon/base/ daemon/fabric/fabric.h daemon
 daemon/fabric/verbs/window    common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/host/ daemon/fabric/verbs/instance/ daemon/fabric/verbs/target/
 daemon/fabric/verbs/connect   common/ daemon/base/ daemon/fabric/fabric.h daemon/fabric/verbs/wire/ daemon/fabric/verbs/instance/ daemon/fabric/verbs/link/ daemon/fabric/verbs/target/
 daemon/plane            common/ daemon/base/ daemon/fabric/fabric.h
-daemon/op/tool          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
-daemon/op/engine        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
-daemon/op/notify        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
-daemon/op/channel       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/tool/ daemon/op/engine/ daemon/op/channel/
-daemon/op/seam          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
-daemon/op/turn          common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/
+daemon/op/tool          common/ daemon/base/
+daemon/op/engine        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ring.h daemon/op/tool/
+daemon/op/notify        common/ daemon/base/ daemon/op/tool/ daemon/op/engine/
+daemon/op/channel       common/ daemon/base/ daemon/fabric/fabric.h daemon/op/tool/ daemon/op/engine/
+daemon/op/seam          common/ daemon/base/ daemon/plane/plane.h daemon/op/tool/ daemon/op/engine/ daemon/op/notify/ daemon/op/channel/
+daemon/op/turn          common/ daemon/base/ daemon/plane/plane.h daemon/op/
 daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
 daemon/peer             common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/
 daemon/serve            common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
@@ -181,6 +181,14 @@ daemon/fabric/verbs/window/x.c "daemon/fabric/verbs/connect/ways.h"
 daemon/fabric/verbs/connect/x.c "daemon/fabric/verbs/window/windows.h"
 daemon/fabric/verbs/x.c "daemon/op/engine/op.h"
 daemon/plane/x.h "daemon/state/state.h"
+daemon/op/tool/x.c "daemon/op/engine/op.h"
+daemon/op/tool/x.c "daemon/plane/plane.h"
+daemon/op/engine/x.c "daemon/op/notify/grant.h"
+daemon/op/engine/x.h "daemon/op/channel/channel.h"
+daemon/op/notify/x.c "daemon/op/channel/channel.h"
+daemon/op/channel/x.c "daemon/op/notify/grant.h"
+daemon/op/channel/x.c "daemon/op/seam/call.h"
+daemon/op/seam/x.c "daemon/op/turn/turn.h"
 daemon/op/engine/x.c "daemon/state/lease.h"
 daemon/op/engine/x.c "daemon/peer/peer.h"
 daemon/op/engine/x.c "daemon/fabric/tcp/frame.h"

@@ -2,7 +2,7 @@
 /*
  * channel.h - one end of a channel, and what crosses between the two ends.
  *
- * Read wire (messages as bytes) and core; for what is sent send, X, inbox and carry (how a message
+ * Read wire (messages as bytes) and core; for what is sent send, inbox and carry (how a message
  * gets to the other end) and sends; for what is received recv, landing, reading and receives; weak
  * (kinds without acknowledgements); and on top deliver (what the other end says), turn, life and
  * doors (where the rest of the data plane comes in). What the control thread asks is in

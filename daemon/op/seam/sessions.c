@@ -21,7 +21,7 @@
 #include "daemon/op/notify/grant.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/seam/leases.h"
-#include "daemon/op/seam/rings.h"
+#include "daemon/op/seam/rings_pools.h"
 #include <stdlib.h>
 
 #define HANDLES_MAX (1u << 20) /* a bound of the worker's tables; quotas are far below */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rings.c - a session's rings and pools: added, and taken away again.
+ * rings_pools.c - a session's rings and pools: added, and taken away again.
  */
-#include "daemon/op/seam/rings.h"
+#include "daemon/op/seam/rings_pools.h"
 #include "daemon/op/engine/batch.h"
 #include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/ends.h"

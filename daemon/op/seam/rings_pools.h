@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rings.h - what a session that goes leaves of its rings and pools.
+ * rings_pools.h - what a session that goes leaves of its rings and pools.
  */
-#ifndef RDMAD_OP_SEAM_RINGS_H
-#define RDMAD_OP_SEAM_RINGS_H
+#ifndef RDMAD_OP_SEAM_RINGS_POOLS_H
+#define RDMAD_OP_SEAM_RINGS_POOLS_H
 
 #include "daemon/op/engine/worker.h"
 
