@@ -325,6 +325,22 @@ CASES = [
 ]
 
 
+def storeys_are_one():
+    """A low storey that calls up, to what includes it."""
+    with tempfile.TemporaryDirectory() as tree, contextlib.redirect_stdout(io.StringIO()) as out:
+        for name, text in {"low/a.h": "int a(void);\n", "low/a.c": "int a(void) { return b(); }\n",
+                           "high/b.c": '#include "daemon/op/low/a.h"\nint b(void) { return 1; }\n'}.items():
+            path = os.path.join(tree, "daemon/op", name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        bad = check(tree, {})
+    if bad and "low/a -> high/b: b" in out.getvalue():
+        return True
+    print("a circle between two storeys was not noticed")
+    return False
+
+
 def self_test():
     undone = 0
     for what, files, row, said in CASES:
@@ -344,6 +360,7 @@ def self_test():
     if not bad or "no such folder" not in out.getvalue():
         print("a row without a folder was not noticed")
         undone = 1
+    undone |= not storeys_are_one()
     if not undone:
         print("every planted circle was noticed, and nothing else")
     return undone
