@@ -61,11 +61,11 @@ struct op_lane {
     uint64_t lost_hello; /* which of them lost_mail is about */
 };
 
-struct op_channel;  /* channel.h */
-struct op_window;   /* window.h */
-struct op_grant;    /* notify.c */
-struct op_notifier; /* notify.h */
-struct op_batch;    /* batch.c */
+struct op_channel;   /* channel.h */
+struct op_window;    /* window.h */
+struct op_grant;     /* notify.c */
+struct op_allowance; /* notify/allowance.h */
+struct op_batch;     /* batch.c */
 
 struct op_session {
     struct worker *worker;
@@ -146,26 +146,18 @@ struct op_lease {
     uint64_t lease_id, length, deadline_ns;
     uint32_t rights;
     uint32_t inflight;
-    int reason;                   /* why it ended; 0: alive */
-    bool leased_link;             /* of a peer: not used in the last margin before the deadline */
-    struct fabric_audit *use;     /* route link: what ops on it came to; NULL: nobody asks */
-    bool keyed;                   /* key is good for the route as it is now */
-    struct list held;             /* ops that wait for a key */
-    struct op_route *route;       /* NULL: the lane was dropped under it */
-    struct op_share *share;       /* of its session in that route */
-    uint64_t notify_ref;          /* route link: what a NOTIFY names at the owner; 0: none */
-    uint32_t notify_number;       /* route link: of the last message posted */
-    uint32_t notify_taken;        /* route link: of so many the owner's daemon owes nothing more */
-    uint32_t notify_claims;       /* route link: ops that may post one and have not */
-    uint32_t notify_asked;        /* route link: notify_number when it was last asked about that */
-    uint32_t notify_turn;         /* route link: how often it was */
-    bool asking;                  /* route link: an op that asks is under way */
-    struct list notify_waiting;   /* route link: NOTIFYs that found no room as far as is known */
-    struct op_notifier *notifier; /* route local; notify.h */
-    struct list lane_node;        /* in lane->leases */
-    struct list ops;              /* of struct op, by holds_node */
-    struct fabric_blob key;       /* what the fabric wants to hear */
-    struct fabric_window *window; /* route local: our own, on the local fabric */
+    int reason;                     /* why it ended; 0: alive */
+    bool leased_link;               /* of a peer: not used in the last margin before the deadline */
+    struct fabric_audit *use;       /* route link: what ops on it came to; NULL: nobody asks */
+    bool keyed;                     /* key is good for the route as it is now */
+    struct list held;               /* ops that wait for a key */
+    struct op_route *route;         /* NULL: the lane was dropped under it */
+    struct op_share *share;         /* of its session in that route */
+    struct op_allowance *allowance; /* notify/'s; NULL: its owner cannot be notified */
+    struct list lane_node;          /* in lane->leases */
+    struct list ops;                /* of struct op, by holds_node */
+    struct fabric_blob key;         /* what the fabric wants to hear */
+    struct fabric_window *window;   /* route local: our own, on the local fabric */
 };
 
 /* Its lists; a lease of the daemon's own, to read a message by, has them as well. */
@@ -173,7 +165,6 @@ static inline void op_lease_init(struct op_lease *lease) {
     list_init(&lease->lane_node);
     list_init(&lease->ops);
     list_init(&lease->held);
-    list_init(&lease->notify_waiting);
 }
 
 /* Of op->todo. */
@@ -238,12 +229,12 @@ struct op {
     void *channel_data;         /* SEND, RECV: channel/'s own */
     const struct op_kind *kind; /* NULL: nothing but bytes to or from a lease */
     uint32_t imm;
-    uint32_t turn;   /* NOTIFY that waits for room: lease->notify_turn as it came */
-    uint8_t flags;   /* RDMAD_SQE_* */
-    uint64_t order;  /* of its sqe among its ring's transfers, from 1 */
-    uint64_t next;   /* where the next part that was never posted begins */
-    uint64_t posted; /* bytes given to the fabric, less those that have to be given again */
-    uint64_t placed; /* bytes of parts that are done; CAS, FADD: what was there */
+    uint32_t question; /* NOTIFY that waits for room: its lease's questions as it came */
+    uint8_t flags;     /* RDMAD_SQE_* */
+    uint64_t order;    /* of its sqe among its ring's transfers, from 1 */
+    uint64_t next;     /* where the next part that was never posted begins */
+    uint64_t posted;   /* bytes given to the fabric, less those that have to be given again */
+    uint64_t placed;   /* bytes of parts that are done; CAS, FADD: what was there */
     int status;
     uint8_t opcode;
     uint8_t todo; /* OP_TODO_*: what has to be posted besides bytes */

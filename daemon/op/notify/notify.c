@@ -27,6 +27,7 @@
 #include "daemon/op/engine/part.h"
 #include "daemon/op/engine/route.h"
 #include "daemon/op/engine/submit.h"
+#include "daemon/op/notify/allowance.h"
 #include "daemon/op/notify/grant.h"
 #include "daemon/op/notify/wire.h"
 #include <endian.h>
@@ -38,49 +39,46 @@
  * what there is room for. */
 static void notify_ask(struct worker *w, struct op_session *s, struct op_lease *lease);
 
-static int reserve_local(const struct worker *w, struct op_notifier *n) {
-    if (!n || __atomic_load_n(&n->queued, __ATOMIC_ACQUIRE) >= RDMAD_NOTIFY_DEPTH ||
+static int claim_local(const struct worker *w, struct op_notifier *n) {
+    if (__atomic_load_n(&n->queued, __ATOMIC_ACQUIRE) >= RDMAD_NOTIFY_DEPTH ||
         notices_too_many(w, n))
         return RDMAD_E_NO_WAITER;
     __atomic_add_fetch(&n->queued, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
-static bool notify_has_room(const struct op_lease *lease) {
-    uint32_t out = lease->notify_number - lease->notify_taken;
-    return out + lease->notify_claims < RDMAD_NOTIFY_DEPTH;
+static bool allowance_has_room(const struct op_allowance *a) {
+    uint32_t out = a->number - a->taken;
+    return out + a->claims < RDMAD_NOTIFY_DEPTH;
 }
 
 static void notify_claim(struct worker *w, struct op *op) {
     op->claim = CLAIM_HELD;
-    op->lease->notify_claims++;
+    op->lease->allowance->claims++;
     op_queue(w, op);
 }
 
 /* In the order they came: one that there is room for does not overtake those that wait. */
 static void start_link(struct worker *w, struct op *op) {
-    struct op_lease *lease = op->lease;
-    if (!lease->notify_ref) {
-        op_cancel(w, op, RDMAD_E_NO_WAITER);
-        return;
-    }
-    if (list_empty(&lease->notify_waiting) && notify_has_room(lease)) {
+    struct op_allowance *a = op->lease->allowance;
+    if (list_empty(&a->waiting) && allowance_has_room(a)) {
         notify_claim(w, op);
         return;
     }
-    op->turn = lease->notify_turn;
-    list_append(&lease->notify_waiting, &op->node);
-    notify_ask(w, op->session, lease);
-    if (!lease->asking) /* and nobody else will */
+    op->question = a->questions;
+    list_append(&a->waiting, &op->node);
+    notify_ask(w, op->session, op->lease);
+    if (!a->asking) /* and nobody else will */
         op_cancel(w, op, RDMAD_E_NOMEM);
 }
 
 void notify_start(struct worker *w, struct op *op) {
-    if (op->lease->leased_link) {
+    struct op_allowance *a = op->lease->allowance;
+    if (a && op->lease->leased_link) {
         start_link(w, op);
         return;
     }
-    int rc = reserve_local(w, op->lease->notifier);
+    int rc = a ? claim_local(w, a->notifier) : RDMAD_E_NO_WAITER;
     if (rc) {
         op_cancel(w, op, rc);
         return;
@@ -94,23 +92,23 @@ void notify_release(struct op *op) {
         return;
     op->claim = CLAIM_NONE;
     if (op->lease->leased_link)
-        op->lease->notify_claims--;
+        op->lease->allowance->claims--;
     else
-        __atomic_sub_fetch(&op->lease->notifier->queued, 1, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&op->lease->allowance->notifier->queued, 1, __ATOMIC_RELAXED);
 }
 
 static int post_message(struct worker *w, struct op *op) {
-    struct op_lease *lease = op->lease;
+    struct op_allowance *a = op->lease->allowance;
     struct op_part *part = op_part_get(w, op);
     if (!part)
         return RDMAD_E_NOMEM;
     const bool asks = op->claim == CLAIM_ASKS;
-    uint32_t number = lease->notify_number + !asks;
+    uint32_t number = a->number + !asks;
     struct notify_message m = {.type = OP_MESSAGE_NOTIFY,
                                .asks = asks,
                                .imm = htole32(op->imm),
                                .number = htole32(number),
-                               .ref = htole64(lease->notify_ref),
+                               .ref = htole64(a->ref),
                                .length = htole64(op->length)};
     part->fop = (struct fabric_op){.opcode = RDMAD_OP_SEND,
                                    .head = &m,
@@ -124,17 +122,18 @@ static int post_message(struct worker *w, struct op *op) {
         return rc;
     }
     notify_release(op);
-    lease->notify_number = number;
+    a->number = number;
     op_part_posted(op, part);
     op->posted -= sizeof(m); /* which are none of its bytes */
-    if (number - lease->notify_asked >= ASK_EVERY)
-        notify_ask(w, op->session, lease);
+    if (number - a->asked >= ASK_EVERY)
+        notify_ask(w, op->session, op->lease);
     return 0;
 }
 
 int notify_post(struct worker *w, struct op *op) {
-    int rc = op->lease->leased_link ? post_message(w, op)
-                                    : notice_leave(w, op->lease->notifier, op->imm, op->length);
+    int rc = op->lease->leased_link
+                 ? post_message(w, op)
+                 : notice_leave(w, op->lease->allowance->notifier, op->imm, op->length);
     if (rc < 0)
         return rc;
     if (op->claim == CLAIM_HELD)
@@ -153,28 +152,28 @@ bool notify_must_wait(const struct op *op) {
 
 /* The owner's daemon may say what it likes: more than was posted is no answer, nor is less than it
  * said before. */
-static void ask_answered(struct op_lease *lease, uint64_t word) {
+static void ask_answered(struct op_allowance *a, uint64_t word) {
     uint32_t taken = (uint32_t)word;
-    bool sane =
-        (int32_t)(taken - lease->notify_taken) >= 0 && (int32_t)(lease->notify_number - taken) >= 0;
+    bool sane = (int32_t)(taken - a->taken) >= 0 && (int32_t)(a->number - taken) >= 0;
     if (word >> 32 == NOTIFY_KNOWN >> 32 && sane)
-        lease->notify_taken = taken;
+        a->taken = taken;
 }
 
 /* Those that there is room for go on. Of the others those are refused that came before the question
  * whose answer that was; for the rest it is asked again. */
 static void serve_waiting(struct worker *w, struct op_session *s, struct op_lease *lease,
-                          uint32_t turn) {
-    for (struct list *pos; (pos = list_first(&lease->notify_waiting));) {
+                          uint32_t question) {
+    struct op_allowance *a = lease->allowance;
+    for (struct list *pos; (pos = list_first(&a->waiting));) {
         struct op *op = list_entry(pos, struct op, node);
-        if (notify_has_room(lease)) {
+        if (allowance_has_room(a)) {
             list_remove(pos);
             notify_claim(w, op);
-        } else if ((int32_t)(turn - op->turn) > 0) {
+        } else if ((int32_t)(question - op->question) > 0) {
             op_cancel(w, op, RDMAD_E_NO_WAITER);
         } else {
             notify_ask(w, s, lease);
-            if (lease->asking)
+            if (a->asking)
                 return;
             op_cancel(w, op, RDMAD_E_NOMEM);
         }
@@ -183,33 +182,35 @@ static void serve_waiting(struct worker *w, struct op_session *s, struct op_leas
 
 static void ask_ended(struct worker *w, struct op *op, int status, uint8_t outcome) {
     struct op_lease *lease = op->lease;
-    uint32_t turn = lease->notify_turn;
-    lease->asking = false;
+    struct op_allowance *a = lease->allowance;
+    uint32_t question = a->questions;
+    a->asking = false;
     if (outcome == RDMAD_DONE)
-        ask_answered(lease, op->placed);
+        ask_answered(a, op->placed);
     else if (status == RDMAD_E_PEER_LOST)
         notify_ask(w, op->session, lease);
-    if (lease->asking || lease->reason || !lease->route || op->session->shut)
+    if (a->asking || lease->reason || !lease->route || op->session->shut)
         return; /* who ends these three ends those that wait */
     if (outcome == RDMAD_DONE)
-        serve_waiting(w, op->session, lease, turn);
+        serve_waiting(w, op->session, lease, question);
     else
-        for (struct list *pos; (pos = list_first(&lease->notify_waiting));)
+        for (struct list *pos; (pos = list_first(&a->waiting));)
             op_cancel(w, list_entry(pos, struct op, node), status);
 }
 
 /* It waits for the lease's key, if need be. Without memory for it, the next failure asks again. */
 static void notify_ask(struct worker *w, struct op_session *s, struct op_lease *lease) {
-    if (lease->asking || lease->reason || !lease->route || s->shut)
+    struct op_allowance *a = lease->allowance;
+    if (a->asking || lease->reason || !lease->route || s->shut)
         return;
     const struct rdmad_sqe what = {.opcode = RDMAD_OP_NOTIFY};
     struct op *op = op_start_own(w, s, NULL, lease, &what, CLOCK_NEVER, ask_ended, NULL);
     if (!op)
         return;
     op->claim = CLAIM_ASKS;
-    lease->asking = true;
-    lease->notify_asked = lease->notify_number;
-    lease->notify_turn++;
+    a->asking = true;
+    a->asked = a->number;
+    a->questions++;
 }
 
 void notify_failed(struct worker *w, struct op *op) {

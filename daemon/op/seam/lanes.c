@@ -17,6 +17,7 @@
 #include "daemon/op/channel/doors.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/route.h"
+#include "daemon/op/notify/allowance.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/seam/objects.h"
 #include <stdio.h>
@@ -196,7 +197,7 @@ uint64_t plane_lane_datagram(const struct plane_lane *lane) {
 static void abandon_lease(struct worker *w, struct op_lease *lease) {
     list_remove(&lease->lane_node);
     lease->route = NULL;
-    list_splice(&lease->held, &lease->notify_waiting);
+    allowance_lost(lease);
     for (struct list *pos; (pos = list_first(&lease->held));)
         op_cancel(w, list_entry(pos, struct op, node), RDMAD_E_PEER_LOST);
 }

@@ -6,7 +6,7 @@
 #include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/life.h"
 #include "daemon/op/engine/route.h"
-#include "daemon/op/notify/notifier.h"
+#include "daemon/op/notify/allowance.h"
 #include "daemon/op/seam/call.h"
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static void close_here(struct worker *w, struct op_lease *lease) {
 static void free_lease(struct worker *w, struct op_lease *lease) {
     assert(lease->inflight == 0 && list_empty(&lease->ops) && list_empty(&lease->held));
     close_here(w, lease);
-    notifier_drop(lease->notifier);
+    allowance_free(lease->allowance);
     share_put(lease->share);
     list_remove(&lease->lane_node);
     free(lease);
@@ -95,11 +95,13 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     struct call *c = call_prepare_of(s, CALL_LEASE_ADD, add_lease, done, arg);
     struct op_lease *lease = calloc(1, sizeof(*lease));
     struct op_share *share = malloc(sizeof(*share));
-    bool notifies = !spec->lane && spec->owner;
-    struct op_notifier *n = notifies ? notifier_new(&spec->owner->op, spec->notify_lease) : NULL;
-    if (!lease || !share || (notifies && !n)) {
+    const struct op_session *owner = !spec->lane && spec->owner ? &spec->owner->op : NULL;
+    bool notifies = owner || (spec->lane && spec->notify_ref);
+    struct op_allowance *allowance =
+        notifies ? allowance_new(owner, spec->notify_lease, spec->notify_ref) : NULL;
+    if (!lease || !share || (notifies && !allowance)) {
         free(lease);
-        free(n);
+        allowance_free(allowance);
         free(share);
         call_refuse(c, RDMAD_E_NOMEM, "lease: out of memory");
         return;
@@ -110,9 +112,8 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     lease->rights = spec->rights;
     lease->leased_link = spec->lane != NULL;
     lease->key = spec->key;
-    lease->notify_ref = spec->notify_ref;
     lease->use = spec->lane ? spec->audit : NULL;
-    lease->notifier = n;
+    lease->allowance = allowance;
     op_lease_init(lease);
     *call_lease_add(c) = (struct call_lease_add){
         .handle = handle,
