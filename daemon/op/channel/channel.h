@@ -154,7 +154,7 @@ static inline bool channel_stopped(const struct op_channel *ch) {
     return ch->reason && !ch->linger;
 }
 static inline bool channel_lane_up(const struct op_channel *ch) {
-    return ch->lane && ch->lane->up;
+    return ch->lane && ch->lane->state == LANE_UP;
 }
 /* There is a way to the other end. */
 static inline bool channel_can_say(const struct op_channel *ch) {

@@ -45,20 +45,25 @@ struct op_share {
     unsigned leases;  /* that use it */
 };
 
-/* A lane is one link at a time: none, new, being opened, up, lost, and so on from the start. */
+/*
+ * A lane is one link at a time:
+ *
+ *              hello          open              the link is up
+ *      NONE ----------> NEW --------> OPENING ----------------> UP
+ *       ^                |               |                      |
+ *       |                |               | it is not            | it breaks
+ *       |                v               v                      |
+ *       +<------------- LOST <-----------+<---------------------+
+ *
+ * The next hello, and the drop, take it from any of them to NONE.
+ */
+enum lane_state { LANE_NONE, LANE_NEW, LANE_OPENING, LANE_UP, LANE_LOST };
+
 struct op_lane {
-    struct op_route route; /* its link is NULL before the first hello */
+    struct op_route route; /* NONE: without a link */
     struct list leases;    /* of struct op_lease */
     struct list channels;  /* of struct op_channel, by lane_node */
-    void *cookie;
-    bool up;           /* said to be so; route.up is false a little earlier when it breaks */
-    bool lost;         /* the link it has is of no use any more */
-    uint64_t number;   /* the peer's for the link, once opening it was answered; atomic */
-    uint64_t datagram; /* the longest message of one, as number; atomic */
-    uint64_t hellos;   /* how many were made so far */
-    struct mail lost_mail;
-    struct error lost_why;
-    uint64_t lost_hello; /* which of them lost_mail is about */
+    enum lane_state state; /* seam/lanes.c changes it */
 };
 
 struct op_channel;   /* channel.h */

@@ -2,8 +2,8 @@
 /*
  * lanes.c - connections to peers on which we initiate.
  *
- * A lane goes round: plane_lane_hello makes it a link, plane_lane_open connects it, lane_link_up,
- * lane_link_lost. When the link breaks, the fabric has given back its parts before it says so;
+ * A lane goes round: plane_lane_hello makes it a link, plane_lane_open connects it, and at some
+ * time it is lost. When the link breaks, the fabric has given back its parts before it says so;
  * whatever waits on the lane goes to the held lists of its leases, which have no keys from then on,
  * and comes out of them when a new link is up and plane_lease_key has been called for the lease.
  * Whether to connect again is the control thread's to decide; plane_lane_drop is its way to give
@@ -30,7 +30,7 @@ struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned wor
         return NULL;
     lane->plane = p;
     lane->worker = &p->worker[worker];
-    lane->op.cookie = cookie;
+    lane->cookie = cookie;
     route_init(&lane->op.route, &lane->worker->links[fabric]);
     list_init(&lane->op.leases);
     list_init(&lane->op.channels);
@@ -48,31 +48,61 @@ static struct call *lane_call(struct plane_lane *lane, void (*apply)(struct call
     return c;
 }
 
-static struct plane_lane *plane_lane_of(struct op_lane *lane) {
-    return container_of(lane, struct plane_lane, op);
+/* Its seat awake. */
+static struct plane_lane *lane_of_call(struct call *c) {
+    struct plane_lane *lane = call_lane(c)->lane;
+    seat_wake(lane->op.route.seat, c->worker->now_ns);
+    return lane;
 }
 
-/* ---- up and down ------------------------------------------------------------------------- */
-
-static void set_number(struct op_lane *lane, uint64_t number, uint64_t datagram) {
+static void set_number(struct plane_lane *lane, uint64_t number, uint64_t datagram) {
     __atomic_store_n(&lane->number, number, __ATOMIC_RELAXED);
     __atomic_store_n(&lane->datagram, datagram, __ATOMIC_RELAXED);
 }
 
-/* From here to the next lane_link_up nothing is posted. */
-static void take_down(struct op_lane *lane) {
-    lane->up = false;
-    lane->lost = true;
-    route_down(&lane->route);
+uint64_t plane_lane_number(const struct plane_lane *lane) {
+    return __atomic_load_n(&lane->number, __ATOMIC_RELAXED);
+}
+
+uint64_t plane_lane_datagram(const struct plane_lane *lane) {
+    return __atomic_load_n(&lane->datagram, __ATOMIC_RELAXED);
+}
+
+/* ---- from state to state ----------------------------------------------------------------- */
+
+static void lane_enter(struct op_lane *lane, enum lane_state state) {
+    static const unsigned from[] = {
+        [LANE_NONE] = 1u << LANE_LOST,
+        [LANE_NEW] = 1u << LANE_NONE,
+        [LANE_OPENING] = 1u << LANE_NEW,
+        [LANE_UP] = 1u << LANE_OPENING,
+        [LANE_LOST] = 1u << LANE_NEW | 1u << LANE_OPENING | 1u << LANE_UP,
+    };
+    assert(from[state] >> lane->state & 1);
+    lane->state = state;
+    if (state == LANE_UP)
+        lane->route.up = true;
+    if (state != LANE_LOST)
+        return;
+    route_down(&lane->route); /* nothing is posted until it is UP again */
     list_for_each (pos, &lane->leases)
         lease_unkey(list_entry(pos, struct op_lease, lane_node));
 }
 
+/* Whatever link it has is of no use any more. Returns what it was. */
+static enum lane_state lose_link(struct op_lane *lane) {
+    enum lane_state was = lane->state;
+    if (was != LANE_NONE && was != LANE_LOST)
+        lane_enter(lane, LANE_LOST);
+    return was;
+}
+
 /* The peer may have its end though ours is not up: the number is told in either case. */
-static void answer_lane(struct op_lane *lane, const struct error *why) {
-    struct call *c = plane_lane_of(lane)->opening;
-    plane_lane_of(lane)->opening = NULL;
-    const struct fabric_link *link = lane->route.link;
+static void answer_open(struct plane_lane *lane, const struct error *why) {
+    struct call *c = lane->opening;
+    const struct fabric_link *link = lane->op.route.link;
+    assert(c);
+    lane->opening = NULL;
     if (link)
         set_number(lane, link->number, weak_most(link, RDMAD_CHANNEL_DATAGRAM));
     c->result = *why;
@@ -80,33 +110,35 @@ static void answer_lane(struct op_lane *lane, const struct error *why) {
 }
 
 /* Ends the link, if there is one. */
-static void drop_link(struct worker *w, struct op_lane *lane, const char *why) {
+static void drop_link(struct worker *w, struct plane_lane *lane, const char *why) {
+    struct op_route *route = &lane->op.route;
     struct error err;
-    bool was_up = lane->up;
-    take_down(lane);
-    if (lane->route.link)
-        lane->route.seat->ops->link_close(lane->route.link); /* gives back what is posted */
-    lane->route.link = NULL;
-    if (was_up)
-        channels_lane_down(w, lane);
-    if (plane_lane_of(lane)->opening) {
+    enum lane_state was = lose_link(&lane->op);
+    if (was == LANE_NONE)
+        return;
+    route->seat->ops->link_close(route->link); /* gives back what is posted */
+    route->link = NULL;
+    lane_enter(&lane->op, LANE_NONE);
+    if (was == LANE_UP)
+        channels_lane_down(w, &lane->op);
+    if (lane->opening) {
         error_set(&err, RDMAD_E_CANCELED, "%s", why);
-        answer_lane(lane, &err);
+        answer_open(lane, &err);
     }
 }
 
+/* ---- up ---------------------------------------------------------------------------------- */
+
 static void hello_lane(struct call *c) {
-    struct worker *w = c->worker;
-    struct op_lane *lane = &call_lane(c)->lane->op;
-    struct seat *seat = lane->route.seat;
-    seat_wake(seat, w->now_ns);
-    drop_link(w, lane, "the connection to the peer is made anew");
-    lane->hellos++;
+    struct plane_lane *lane = lane_of_call(c);
+    const struct seat *seat = lane->op.route.seat;
+    drop_link(c->worker, lane, "the connection to the peer is made anew");
+    lane->links++;
     set_number(lane, 0, 0);
     struct fabric_link *link;
     if (seat->ops->link_new(seat->fabric, lane, &link, &c->blob, &c->result) == 0) {
-        lane->route.link = link;
-        lane->lost = false;
+        lane->op.route.link = link;
+        lane_enter(&lane->op, LANE_NEW);
     }
     call_finish(c);
 }
@@ -119,24 +151,23 @@ void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg)
 }
 
 static void open_lane(struct call *c) {
-    const struct call_lane *about = call_lane(c);
-    struct op_lane *lane = &about->lane->op;
-    struct seat *seat = lane->route.seat;
-    seat_wake(seat, c->worker->now_ns);
-    if (!lane->route.link || lane->up || plane_lane_of(lane)->opening) {
-        call_fail(c, RDMAD_E_INVAL, "a connection to a peer is opened once after each hello");
-        return;
-    }
-    if (lane->lost) { /* between its hello and now */
+    struct plane_lane *lane = lane_of_call(c);
+    struct op_route *route = &lane->op.route;
+    if (lane->op.state == LANE_LOST) { /* between its hello and now */
         c->result = lane->lost_why;
         call_finish(c);
         return;
     }
-    plane_lane_of(lane)->opening = c;
-    struct error err;
-    if (seat->ops->link_open(lane->route.link, about->lane->host, &about->offer, &err) < 0) {
-        take_down(lane);
-        answer_lane(lane, &err);
+    if (lane->op.state != LANE_NEW) {
+        call_fail(c, RDMAD_E_INVAL, "a connection to a peer is opened once after each hello");
+        return;
+    }
+    lane->opening = c;
+    lane_enter(&lane->op, LANE_OPENING);
+    if (route->seat->ops->link_open(route->link, lane->host, &call_lane(c)->offer,
+                                    &lane->lost_why) < 0) {
+        lane_enter(&lane->op, LANE_LOST);
+        answer_open(lane, &lane->lost_why);
     }
 }
 
@@ -149,49 +180,39 @@ void plane_lane_open(struct plane_lane *lane, const char *host, const struct fab
 }
 
 void lane_link_up(void *worker, void *cookie) {
-    struct op_lane *lane = cookie;
-    if (!lane || !plane_lane_of(lane)->opening)
+    struct plane_lane *lane = cookie;
+    if (!lane || lane->op.state != LANE_OPENING)
         return;
-    lane->up = lane->route.up = true;
-    answer_lane(lane, &(struct error){0});
-    channels_lane_up(worker, lane);
+    lane_enter(&lane->op, LANE_UP);
+    answer_open(lane, &(struct error){0});
+    channels_lane_up(worker, &lane->op);
 }
+
+/* ---- down -------------------------------------------------------------------------------- */
 
 /* Of a link that was given up for another meanwhile, nobody wants to hear. */
 static void tell_lost(struct mail *mail) {
-    struct op_lane *lane = container_of(mail, struct op_lane, lost_mail);
-    const struct plane_lane *pl = plane_lane_of(lane);
-    const struct plane_events *events = &pl->plane->events;
-    if (!pl->dropped && lane->lost_hello == pl->hellos)
+    struct plane_lane *lane = container_of(mail, struct plane_lane, lost_mail);
+    const struct plane_events *events = &lane->plane->events;
+    if (!lane->dropped && lane->lost_link == lane->hellos)
         events->lane_lost(events->user, lane->cookie, &lane->lost_why);
 }
 
 void lane_link_lost(void *worker, void *cookie, const struct error *why) {
     struct worker *w = worker;
-    struct op_lane *lane = cookie;
-    if (!lane || lane->lost)
+    struct plane_lane *lane = cookie;
+    if (!lane || lane->op.state == LANE_LOST || lane->op.state == LANE_NONE)
         return;
-    bool was_up = lane->up;
-    take_down(lane);
+    enum lane_state was = lose_link(&lane->op);
     lane->lost_why = *why;
-    if (plane_lane_of(lane)->opening) {
-        answer_lane(lane, why);
-    } else if (was_up) {
-        lane->lost_hello = lane->hellos;
-        channels_lane_down(w, lane);
+    if (was == LANE_OPENING) {
+        answer_open(lane, why);
+    } else if (was == LANE_UP) {
+        lane->lost_link = lane->links;
+        channels_lane_down(w, &lane->op);
         mailbox_post(w->control, &lane->lost_mail, tell_lost);
     }
 }
-
-uint64_t plane_lane_number(const struct plane_lane *lane) {
-    return __atomic_load_n(&lane->op.number, __ATOMIC_RELAXED);
-}
-
-uint64_t plane_lane_datagram(const struct plane_lane *lane) {
-    return __atomic_load_n(&lane->op.datagram, __ATOMIC_RELAXED);
-}
-
-/* ---- the end ----------------------------------------------------------------------------- */
 
 /* Their lane is gone for good: what waits for keys waits in vain. */
 static void abandon_lease(struct worker *w, struct op_lease *lease) {
@@ -204,17 +225,15 @@ static void abandon_lease(struct worker *w, struct op_lease *lease) {
 
 static void drop_lane(struct call *c) {
     struct worker *w = c->worker;
-    struct op_lane *lane = &call_lane(c)->lane->op;
-    seat_wake(lane->route.seat, w->now_ns);
-    bool was_up = lane->up;
-    take_down(lane); /* moves what is not posted yet to the leases */
-    for (struct list *pos; (pos = list_first(&lane->leases));)
+    struct plane_lane *lane = lane_of_call(c);
+    enum lane_state was = lose_link(&lane->op); /* moves what is not posted yet to the leases */
+    for (struct list *pos; (pos = list_first(&lane->op.leases));)
         abandon_lease(w, list_entry(pos, struct op_lease, lane_node));
     drop_link(w, lane, "the connection to the peer was dropped");
-    if (was_up)
-        channels_lane_down(w, lane);
-    channels_lane_dropped(lane);
-    c->garbage = call_lane(c)->lane;
+    if (was == LANE_UP)
+        channels_lane_down(w, &lane->op);
+    channels_lane_dropped(&lane->op);
+    c->garbage = lane;
     call_finish(c);
 }
 

@@ -35,10 +35,17 @@ struct plane_session {
 struct plane_lane {
     struct plane *plane;
     struct worker *worker;
+    void *cookie;
     bool dropped;
-    uint64_t hellos; /* asked for so far */
+    uint64_t hellos;   /* asked for so far */
+    uint64_t number;   /* the peer's for the link, once opening it was answered; atomic */
+    uint64_t datagram; /* the longest message of one, as number; atomic */
     char host[256];
     struct op_lane op;
+    uint64_t links; /* how many were asked of the fabric so far */
+    struct mail lost_mail;
+    struct error lost_why;
+    uint64_t lost_link;   /* which of them lost_mail is about */
     struct call *opening; /* the open that is not answered yet */
 };
 
