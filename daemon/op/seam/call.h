@@ -18,6 +18,7 @@
 #include <assert.h>
 
 enum call_kind {
+    /* Of a session: */
     CALL_SESSION, /* nothing but whose */
     CALL_RING,
     CALL_POOL,
@@ -28,7 +29,8 @@ enum call_kind {
     CALL_GRANT,
     CALL_CHANNEL_ADD,
     CALL_CHANNEL_OPEN,
-    CALL_CHANNEL_END, /* or to forget it */
+    CALL_CHANNEL_END, /* or to forget it; the last of a session's */
+    /* Of a peer: */
     CALL_LANE,
     CALL_PEER,        /* its connections */
     CALL_WINDOW_OPEN, /* for the first time, or anew */
