@@ -72,7 +72,7 @@ static void arrive(const uint8_t *bytes, size_t size) {
 
 static size_t bytes_of(const struct channel_message *m, uint8_t *out) {
     size_t size = channel_encode(m, out);
-    size_t payload = m->say == CHANNEL_DATA && m->length <= 1000 ? m->length : 0;
+    size_t payload = channel_has_payload(m->say) && m->length <= 1000 ? m->length : 0;
     memset(out + size, 'x', payload);
     return size + payload;
 }
@@ -131,6 +131,8 @@ LIE(a_flag_that_is_none, CHANNEL_DATA, m.flags = 8)
 LIE(immediate_data_unflagged, CHANNEL_DATA, m.imm = 1)
 LIE(a_number_where_none_belongs, CHANNEL_STATE, m.seq = 1)
 LIE(a_length_where_none_belongs, CHANNEL_FIN, m.length = 1)
+LIE(a_piece_where_messages_are_acknowledged, CHANNEL_PIECE, m.piece.whole = m.length = 5)
+LIE(an_end_without_a_state, CHANNEL_TOTAL, m.total = 1)
 
 Test(channel_hostile, a_limit_that_runs_back) {
     chan_put(&c, A, RDMAD_OP_RECV, 0, 10, 1);
@@ -259,7 +261,7 @@ static void attack(void) {
         if (sim_random(4) == 0)
             traffic();
         rig_step(&rig, sim_now() + sim_random(5000));
-        struct channel_message m = honest((uint8_t)(1 + sim_random(CHANNEL_SAYS - 1)));
+        struct channel_message m = honest((uint8_t)(1 + sim_random(CHANNEL_FIN)));
         if (m.say == CHANNEL_DATA)
             m.length = sim_random(1000);
         change(&m);

@@ -197,17 +197,23 @@ Test(channel_weak, what_comes_after_the_end_is_done_touches_no_numbers_of_the_co
 
 /* ---- the other end's daemon lies ----------------------------------------------------------- */
 
-static void numbered_piece(uint64_t seq, uint64_t at, uint64_t length, uint64_t whole) {
+/* spoiled: which byte of it says something; 0: none. */
+static void arrive(struct channel_message *m, unsigned spoiled) {
     uint8_t bytes[FABRIC_HEAD_MAX + 1024];
     const struct op_channel *to = chan_of(&c, B);
-    struct channel_message m = {
-        .say = CHANNEL_DATA, .channel = to->number, .seq = seq, .length = length};
-    m.state.heard = at;
-    m.state.limit = whole;
-    size_t size = channel_encode(&m, bytes);
-    memset(bytes + size, 'x', length);
-    channel_received(&rig.plane[THERE]->worker[0], to->peer_in, to->via, bytes, size + length);
+    m->channel = to->number;
+    size_t size = channel_encode(m, bytes), payload = channel_has_payload(m->say) ? m->length : 0;
+    memset(bytes + size, 'x', payload);
+    if (spoiled)
+        bytes[spoiled] = 1;
+    channel_received(&rig.plane[THERE]->worker[0], to->peer_in, to->via, bytes, size + payload);
     rig_settle(&rig);
+}
+
+static void numbered_piece(uint64_t seq, uint64_t at, uint64_t length, uint64_t whole) {
+    struct channel_message m = {.say = CHANNEL_PIECE, .seq = seq, .length = length};
+    m.piece = (struct channel_piece){.whole = whole, .at = at};
+    arrive(&m, 0);
 }
 
 static void piece(uint64_t at, uint64_t length, uint64_t whole) {
@@ -229,6 +235,60 @@ Test(channel_weak, a_piece_that_does_not_fit_what_its_message_was_to_be_writes_n
     cr_assert_eq(c.end[B].closed, 1);
     cr_assert(strstr(c.end[B].why.text, "pieces"), "%s", c.end[B].why.text);
     done();
+}
+
+/* B's channel ends with a sentence; nothing of it was received. */
+static void is_lie(const char *what) {
+    cr_assert_eq(chan_wait(&c, B).status, RDMAD_E_PROTOCOL);
+    cr_assert_eq(c.end[B].closed, 1);
+    cr_assert(strstr(c.end[B].why.text, what), "%s", c.end[B].why.text);
+    cr_assert_eq(c.end[B].stats.messages_received, 0);
+    done();
+}
+
+static void receive_posted(void) {
+    start(RDMAD_CHANNEL_UNACKED);
+    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
+    rig_settle(&rig);
+}
+
+Test(channel_weak, messages_of_channels_with_acknowledgements_end_the_channel) {
+    static const uint8_t key[8];
+    for (unsigned kind = CHANNEL_STATE; kind <= CHANNEL_FIN; kind++) {
+        struct channel_message m = {.say = (uint8_t)kind};
+        m.length = kind == CHANNEL_DATA || kind == CHANNEL_OFFER ? 5 : 0;
+        if (kind == CHANNEL_OFFER || kind == CHANNEL_KEY)
+            m.key = (struct channel_key){.size = sizeof(key), .bytes = key};
+        receive_posted();
+        arrive(&m, 0);
+        is_lie("with acknowledgements");
+    }
+}
+
+Test(channel_weak, a_piece_outside_of_its_message_ends_the_channel) {
+    receive_posted();
+    piece(0, 11, 10);
+    is_lie("not within its message");
+    receive_posted();
+    piece(UINT64_MAX - 1, 5, 10);
+    is_lie("not within its message");
+    receive_posted();
+    piece(0, 0, 10);
+    is_lie("a piece of no bytes");
+}
+
+Test(channel_weak, what_a_piece_has_no_use_for_is_zero) {
+    const unsigned unused[] = {16, 27, 31, 48, 79};
+    for (size_t i = 0; i < sizeof(unused) / sizeof(*unused); i++) {
+        struct channel_message m = {.say = CHANNEL_PIECE, .length = 5, .piece.whole = 5};
+        receive_posted();
+        arrive(&m, unused[i]);
+        is_lie("reserved bytes");
+    }
+    struct channel_message m = {.say = CHANNEL_TOTAL, .total = 5};
+    receive_posted();
+    arrive(&m, 40);
+    is_lie("reserved bytes");
 }
 
 static uint64_t lost(void) {

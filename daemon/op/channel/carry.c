@@ -21,7 +21,10 @@ uint64_t channel_small_max(const struct op_channel *ch) {
 }
 
 void channel_say(const struct op_channel *ch, struct channel_message *m, uint8_t say) {
-    *m = (struct channel_message){.say = say, .channel = ch->peer_number, .state = ch->mine};
+    *m = (struct channel_message){.say = say, .channel = ch->peer_number};
+    if (!channel_has_state(say))
+        return;
+    m->state = ch->mine;
     m->state.epoch = ch->epoch;
     m->state.echo = ch->peer_epoch;
     m->state.heard = ch->acked;
@@ -62,13 +65,13 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
     struct fabric_op *fop = &post->part.fop;
     *fop = (struct fabric_op){
         .opcode = RDMAD_OP_SEND,
-        .service = (uint8_t)(m->say == CHANNEL_DATA ? ch->kind : RDMAD_CHANNEL_RELIABLE),
+        .service = (uint8_t)(m->say == CHANNEL_PIECE ? ch->kind : RDMAD_CHANNEL_RELIABLE),
         .head = head,
         .head_size = (uint16_t)channel_encode(m, head),
         .user = &post->part,
     };
     fop->length = fop->head_size;
-    if (s && m->say == CHANNEL_DATA) {
+    if (s && channel_has_payload(m->say)) {
         fop->local = (void *)(uintptr_t)m->payload;
         fop->memory = s->op->memory;
         fop->length += m->length;
@@ -91,7 +94,7 @@ int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_se
     ch->tell = false;
     ch->acks = 0;
     ch->ack_turns = 0;
-    if (m->state.limit > ch->told)
+    if (channel_has_state(m->say) && m->state.limit > ch->told)
         ch->told = m->state.limit;
     if (!ch->remote)
         letter_post(ch, container_of(m, struct channel_letter, message));

@@ -7,7 +7,7 @@
 
 #include "daemon/op/channel/send.h"
 
-/* *m is a message of that kind with this end's state, which rides on each. */
+/* *m is a message of that kind with this end's state, where it carries one. */
 void channel_say(const struct op_channel *ch, struct channel_message *m, uint8_t say);
 /* The same, in the place from which channel_carry takes it, at once. NULL: later, out of memory. */
 struct channel_message *channel_begin(struct op_channel *ch, uint8_t say);

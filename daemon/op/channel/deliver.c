@@ -49,11 +49,18 @@ void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
 }
 
 static void deliver_weak(struct op_channel *ch, const struct channel_message *m) {
-    const char *wrong = m->landing ? "a message that lands where none does" : weak_receive(ch, m);
+    const char *wrong = weak_receive(ch, m);
     if (wrong)
         lie(ch, wrong);
-    else if (m->say == CHANNEL_FIN)
+    else if (m->say == CHANNEL_TOTAL)
         fin(ch, m);
+}
+
+static void deliver_reliable(struct op_channel *ch, const struct channel_message *m) {
+    if (channel_has_state(m->say))
+        channel_deliver(ch, m);
+    else
+        lie(ch, "a message of a channel without acknowledgements");
 }
 
 /* What comes by a link that is not the other end's last was void when it was sent again. */
@@ -77,6 +84,6 @@ void channel_deliver_link(struct op_channel *ch, uint64_t number, const struct c
     else if (channel_weak(ch))
         deliver_weak(ch, m);
     else if (!void_now(ch, m, number))
-        channel_deliver(ch, m);
+        deliver_reliable(ch, m);
     channel_touch(ch);
 }

@@ -32,9 +32,9 @@ static bool say(struct op_channel *ch, uint8_t what) {
     if (what == CHANNEL_SYNC)
         ch->epoch++;
     struct channel_message *m = channel_begin(ch, what);
-    if (m && what == CHANNEL_FIN && channel_weak(ch))
-        weak_fin(ch, m);
-    if (m && what == CHANNEL_FIN && ch->reason != RDMAD_E_CLOSED)
+    if (m && what == CHANNEL_TOTAL)
+        m->total = ch->next_seq;
+    if (m && (what == CHANNEL_FIN || what == CHANNEL_TOTAL) && ch->reason != RDMAD_E_CLOSED)
         m->flags = CHANNEL_FLAG_ABRUPT;
     if (m && channel_carry(ch, m, NULL) == 0)
         return true;
@@ -86,7 +86,7 @@ static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
         said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
     if (ch->reason && ch->ops == 0 && !ch->fin_told) {
         ch->fin_tried = true;
-        ch->fin_told = say(ch, CHANNEL_FIN);
+        ch->fin_told = say(ch, channel_weak(ch) ? CHANNEL_TOTAL : CHANNEL_FIN);
         *again |= !ch->fin_told;
         return said + ch->fin_told;
     }

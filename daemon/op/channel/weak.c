@@ -11,9 +11,6 @@
  *
  * No message is received twice, though a network may double it. A datagram that others overtook is
  * received late; an unacknowledged message then is not, because those come in order.
- *
- * Of DATA's state only two fields are used: limit is the length of the whole message, heard where
- * this piece of it begins. Of FIN's only limit: how many messages there were.
  */
 #include "daemon/op/channel/weak.h"
 #include "daemon/base/guard.h"
@@ -35,20 +32,19 @@ uint64_t weak_most(const struct fabric_link *link, uint32_t kind) {
 /* The next piece of it, or the whole. */
 static int send_piece(struct op_channel *ch, struct op_send *s) {
     const struct op *op = s->op;
-    struct channel_message m = {.say = CHANNEL_DATA, .channel = ch->peer_number};
+    struct channel_message *m = channel_begin(ch, CHANNEL_PIECE);
     uint64_t left = op->length - s->at, most = weak_most(ch->lane->route.link, ch->kind);
     if (ch->kind == RDMAD_CHANNEL_DATAGRAM && op->length > most)
         return RDMAD_E_RANGE;
-    send_describe(s, &m);
-    m.seq = ch->next_seq;
-    m.length = left < most ? left : most;
-    m.payload = op->local + s->at;
-    m.state.limit = op->length;
-    m.state.heard = s->at;
-    int rc = channel_carry(ch, &m, s);
+    send_describe(s, m);
+    m->seq = ch->next_seq;
+    m->length = left < most ? left : most;
+    m->payload = op->local + s->at;
+    m->piece = (struct channel_piece){.whole = op->length, .at = s->at};
+    int rc = channel_carry(ch, m, s);
     if (rc < 0)
         return rc;
-    s->at += m.length;
+    s->at += m->length;
     if (s->at == op->length) {
         ch->next_seq++;
         send_left(s);
@@ -159,7 +155,7 @@ static void take_it(struct op_channel *ch, struct op *op, const struct op_arriva
 }
 
 static void put_piece(struct op_channel *ch, struct op *op, const struct channel_message *m) {
-    const uint64_t at = m->state.heard, whole = m->state.limit;
+    const uint64_t at = m->piece.at, whole = m->piece.whole;
     const void *fault = m->length ? guard_copy(op->local + at, m->payload, m->length) : NULL;
     struct op_arrival as = {.length = whole, .imm = m->imm, .flags = m->flags};
     op->some_partial = true;
@@ -176,7 +172,7 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
 }
 
 static void take_piece(struct op_channel *ch, const struct channel_message *m) {
-    const uint64_t at = m->state.heard, whole = m->state.limit;
+    const uint64_t at = m->piece.at, whole = m->piece.whole;
     struct op *op = recv_first(ch);
     if (ch->assembling && (m->seq != ch->assembling_seq || at != ch->assembled)) {
         recv_torn(ch);
@@ -200,28 +196,22 @@ static void take_piece(struct op_channel *ch, const struct channel_message *m) {
     }
 }
 
-void weak_fin(const struct op_channel *ch, struct channel_message *m) {
-    m->state = (struct channel_state){.limit = ch->next_seq};
-}
-
 static bool runs_ahead(const struct op_channel *ch, uint64_t next) {
     return next > ch->mine.next && next - ch->mine.next > LOST_MAX;
 }
 
 const char *weak_receive(struct op_channel *ch, const struct channel_message *m) {
-    if (runs_ahead(ch, m->say == CHANNEL_FIN ? m->state.limit : m->seq))
+    if (channel_has_state(m->say))
+        return "a message of a channel with acknowledgements";
+    if (runs_ahead(ch, m->say == CHANNEL_TOTAL ? m->total : m->seq))
         return "a number beyond all that can have been lost";
-    if (m->say == CHANNEL_FIN && m->state.limit > ch->mine.next)
-        count_lost(ch, m->state.limit - ch->mine.next);
-    else if (m->say == CHANNEL_DATA) {
-        if (m->state.heard > m->state.limit || m->length > m->state.limit - m->state.heard)
-            return "a piece that is not within its message";
-        if (m->length == 0 && m->state.limit)
-            return "a piece of no bytes";
-        if (ch->assembling && m->seq == ch->assembling_seq &&
-            m->state.limit != ch->assembling_length)
-            return "pieces of a message that differ in how long it is";
-        take_piece(ch, m);
+    if (m->say == CHANNEL_TOTAL) {
+        if (m->total > ch->mine.next)
+            count_lost(ch, m->total - ch->mine.next);
+        return NULL;
     }
+    if (ch->assembling && m->seq == ch->assembling_seq && m->piece.whole != ch->assembling_length)
+        return "pieces of a message that differ in how long it is";
+    take_piece(ch, m);
     return NULL;
 }

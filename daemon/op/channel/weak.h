@@ -15,6 +15,5 @@ void weak_cancel(struct op *op, int status); /* a SEND */
 void weak_end(struct op_channel *ch, int code);
 /* NULL, or in which way it breaks the protocol. */
 const char *weak_receive(struct op_channel *ch, const struct channel_message *m);
-void weak_fin(const struct op_channel *ch, struct channel_message *m);
 
 #endif

@@ -8,7 +8,12 @@
  *   16 u32 epoch   20 u32 echo   24 u32 refusals   28 u8 size of the key   29 three zeros
  *   32 u64 next   40 u64 limit   48 u64 small   56 u64 gone
  *   64 u64 expect   72 u64 heard   80 u64 seq   88 u64 length
- *   96 the payload of DATA, or the key of OFFER and KEY
+ *   96 the payload of DATA and PIECE, or the key of OFFER and KEY
+ *
+ * PIECE and TOTAL have nothing at 16 to 79 but
+ *
+ *   32 u64 whole   40 u64 at          (PIECE)
+ *   32 u64 total                      (TOTAL)
  *
  * A decoded message is one that an honest end could have sent at some time; whether at this time
  * is for sends.c and receives.c to say.
@@ -50,21 +55,14 @@ static bool has_key(uint8_t say) {
 }
 
 static bool has_seq(uint8_t say) {
-    return say == CHANNEL_DATA || say == CHANNEL_WITHDRAW || has_key(say);
+    return channel_has_payload(say) || say == CHANNEL_WITHDRAW || has_key(say);
 }
 
 static bool has_length(uint8_t say) {
-    return say == CHANNEL_DATA || say == CHANNEL_OFFER;
+    return channel_has_payload(say) || say == CHANNEL_OFFER;
 }
 
-size_t channel_encode(const struct channel_message *m, uint8_t *head) {
-    const struct channel_state *st = &m->state;
-    memset(head, 0, CHANNEL_HEAD);
-    head[0] = OP_MESSAGE_CHANNEL;
-    head[1] = m->say;
-    put16(head + 2, m->flags);
-    put32(head + 4, m->imm);
-    put64(head + 8, m->channel);
+static void put_state(uint8_t *head, const struct channel_state *st) {
     put32(head + 16, st->epoch);
     put32(head + 20, st->echo);
     put32(head + 24, st->refusals);
@@ -74,6 +72,23 @@ size_t channel_encode(const struct channel_message *m, uint8_t *head) {
     put64(head + 56, st->gone);
     put64(head + 64, st->expect);
     put64(head + 72, st->heard);
+}
+
+size_t channel_encode(const struct channel_message *m, uint8_t *head) {
+    memset(head, 0, CHANNEL_HEAD);
+    head[0] = OP_MESSAGE_CHANNEL;
+    head[1] = m->say;
+    put16(head + 2, m->flags);
+    put32(head + 4, m->imm);
+    put64(head + 8, m->channel);
+    if (channel_has_state(m->say))
+        put_state(head, &m->state);
+    if (m->say == CHANNEL_PIECE) {
+        put64(head + 32, m->piece.whole);
+        put64(head + 40, m->piece.at);
+    } else if (m->say == CHANNEL_TOTAL) {
+        put64(head + 32, m->total);
+    }
     put64(head + 80, m->seq);
     put64(head + 88, m->length);
     if (!has_key(m->say))
@@ -83,16 +98,41 @@ size_t channel_encode(const struct channel_message *m, uint8_t *head) {
     return CHANNEL_HEAD + m->key.size;
 }
 
+static bool all_zero(const uint8_t *bytes, size_t from, size_t to) {
+    while (from < to && bytes[from] == 0)
+        from++;
+    return from == to;
+}
+
+static const char *check_state(const struct channel_state *st) {
+    if (st->small & st->gone)
+        return "a message that was both too long and withdrawn";
+    if (st->expect < st->next || st->limit < st->expect)
+        return "an acknowledgement that runs beyond the receives that are posted";
+    return NULL;
+}
+
+static const char *check_piece(const struct channel_message *m) {
+    const struct channel_piece *piece = &m->piece;
+    if (piece->at > piece->whole || m->length > piece->whole - piece->at)
+        return "a piece that is not within its message";
+    if (m->length == 0 && piece->whole)
+        return "a piece of no bytes";
+    return NULL;
+}
+
 static const char *check_fields(const struct channel_message *m, const uint8_t *bytes) {
     if (m->say == 0 || m->say >= CHANNEL_SAYS)
         return "a message of an unknown kind";
     if (m->flags & ~CHANNEL_FLAGS)
         return "a message with an unknown flag";
-    if (bytes[29] || bytes[30] || bytes[31])
+    size_t used = m->say == CHANNEL_PIECE ? 48 : m->say == CHANNEL_TOTAL ? 40 : 80;
+    if (!all_zero(bytes, used < 80 ? 16 : 29, 32) || !all_zero(bytes, used, 80))
         return "a message whose reserved bytes are not zero";
-    uint16_t flags = has_length(m->say)      ? CHANNEL_FLAG_IMM | CHANNEL_FLAG_LEASE
-                     : m->say == CHANNEL_FIN ? CHANNEL_FLAG_ABRUPT
-                                             : 0;
+    bool last = m->say == CHANNEL_FIN || m->say == CHANNEL_TOTAL;
+    uint16_t flags = has_length(m->say) ? CHANNEL_FLAG_IMM | CHANNEL_FLAG_LEASE
+                     : last             ? CHANNEL_FLAG_ABRUPT
+                                        : 0;
     if (m->flags & ~flags || (!has_length(m->say) && (m->imm || m->length)))
         return "a message with fields that it has no use for";
     if (m->imm && !(m->flags & CHANNEL_FLAG_IMM))
@@ -105,11 +145,23 @@ static const char *check_fields(const struct channel_message *m, const uint8_t *
         return "a key of an impossible size";
     if (m->say == CHANNEL_OFFER && m->length == 0)
         return "an offer of no bytes";
-    if (m->state.small & m->state.gone)
-        return "a message that was both too long and withdrawn";
-    if (m->state.expect < m->state.next || m->state.limit < m->state.expect)
-        return "an acknowledgement that runs beyond the receives that are posted";
-    return NULL;
+    if (m->say == CHANNEL_PIECE)
+        return check_piece(m);
+    return channel_has_state(m->say) ? check_state(&m->state) : NULL;
+}
+
+static struct channel_state get_state(const uint8_t *bytes) {
+    return (struct channel_state){
+        .epoch = get32(bytes + 16),
+        .echo = get32(bytes + 20),
+        .refusals = get32(bytes + 24),
+        .next = get64(bytes + 32),
+        .limit = get64(bytes + 40),
+        .small = get64(bytes + 48),
+        .gone = get64(bytes + 56),
+        .expect = get64(bytes + 64),
+        .heard = get64(bytes + 72),
+    };
 }
 
 const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size_t size,
@@ -122,17 +174,12 @@ const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size
     m->say = bytes[1];
     m->flags = get16(bytes + 2);
     m->imm = get32(bytes + 4);
-    m->state = (struct channel_state){
-        .epoch = get32(bytes + 16),
-        .echo = get32(bytes + 20),
-        .refusals = get32(bytes + 24),
-        .next = get64(bytes + 32),
-        .limit = get64(bytes + 40),
-        .small = get64(bytes + 48),
-        .gone = get64(bytes + 56),
-        .expect = get64(bytes + 64),
-        .heard = get64(bytes + 72),
-    };
+    if (m->say == CHANNEL_PIECE)
+        m->piece = (struct channel_piece){get64(bytes + 32), get64(bytes + 40)};
+    else if (m->say == CHANNEL_TOTAL)
+        m->total = get64(bytes + 32);
+    else
+        m->state = get_state(bytes);
     m->key.size = bytes[28];
     m->seq = get64(bytes + 80);
     m->length = get64(bytes + 88);
@@ -142,11 +189,11 @@ const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size
     const uint64_t behind = size - CHANNEL_HEAD;
     if (to_come && (behind || m->say != CHANNEL_DATA))
         return "a message in two pieces that should be one";
-    if (behind + to_come != (m->say == CHANNEL_DATA ? m->length : m->key.size))
+    if (behind + to_come != (channel_has_payload(m->say) ? m->length : m->key.size))
         return "a message whose length is not what it says";
     if (has_key(m->say))
         m->key.bytes = bytes + CHANNEL_HEAD;
-    else if (m->say == CHANNEL_DATA && !to_come)
+    else if (channel_has_payload(m->say) && !to_come)
         m->payload = bytes + CHANNEL_HEAD;
     return NULL;
 }
