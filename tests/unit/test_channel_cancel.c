@@ -168,7 +168,7 @@ Test(channel_cancel, a_send_that_failed_on_its_way_still_ends_within_the_bound) 
     sim_script()->refuse_windows = true;
     chan_connect(&c, B);
     run(100000);
-    const struct list *sent = &chan_of(&c, A)->sent;
+    const struct list *sent = &chan_of(&c, A)->out.sent;
     cr_assert_eq(list_entry(sent->next, struct op_send, node)->cancel, RDMAD_E_LIMIT);
     uint64_t before = sim_now();
     chan_cancel(&c, A, 1);

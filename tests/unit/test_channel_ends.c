@@ -52,7 +52,7 @@ static void queue_sends(void) {
     put(&c.end[B].client, RDMAD_OP_RECV, FIRST);
     put(&many, RDMAD_OP_SEND, MANY);
     rig_settle(&rig);
-    cr_assert_eq(chan_of(&c, A)->waits, MANY - FIRST, "%u", chan_of(&c, A)->waits);
+    cr_assert_eq(chan_of(&c, A)->out.waits, MANY - FIRST, "%u", chan_of(&c, A)->out.waits);
     put(&c.end[B].client, RDMAD_OP_RECV, MORE);
 }
 
@@ -125,17 +125,17 @@ Test(channel_ends_weak, none_leaves_after_one_was_canceled) {
     put(&many, RDMAD_OP_SEND, MANY);
     sim_script()->max_inflight = 0;
     unsigned turns = 0;
-    while (chan_of(&c, A)->waits < MANY) {
+    while (chan_of(&c, A)->out.waits < MANY) {
         turn();
-        cr_assert_lt(turns++, 1000u, "%u wait", chan_of(&c, A)->waits);
+        cr_assert_lt(turns++, 1000u, "%u wait", chan_of(&c, A)->out.waits);
     }
     plane_session_drop(c.end[A].client.session, rig_done, &dropped);
     turn();
-    uint64_t sent = chan_of(&c, A)->next_seq;
+    uint64_t sent = chan_of(&c, A)->out.next_seq;
     sim_script()->max_inflight = MANY; /* there is room for those that are left */
     turn();
-    cr_assert_eq(chan_of(&c, A)->next_seq, sent, "%lu more are sent",
-                 (unsigned long)(chan_of(&c, A)->next_seq - sent));
+    cr_assert_eq(chan_of(&c, A)->out.next_seq, sent, "%lu more are sent",
+                 (unsigned long)(chan_of(&c, A)->out.next_seq - sent));
     cr_assert_eq(rig_await(&rig, &dropped), 0);
     c.end[A].client.session = NULL;
     rig_client_free(&c.end[A].client);
@@ -148,7 +148,7 @@ static void queue_receives(void) {
     rig_ring_up(&c.end[B].client, &many, 1024, 2048);
     put(&many, RDMAD_OP_RECV, MANY);
     rig_settle(&rig);
-    cr_assert_eq(chan_of(&c, B)->posted, MANY, "%u", chan_of(&c, B)->posted);
+    cr_assert_eq(chan_of(&c, B)->in.posted, MANY, "%u", chan_of(&c, B)->in.posted);
     put(&c.end[A].client, RDMAD_OP_SEND, 1);
 }
 
@@ -197,7 +197,7 @@ Test(channel_ends, a_message_that_came_for_a_ring_that_goes_is_not_acknowledged)
     rig_settle(&rig);
     chan_put(&c, A, RDMAD_OP_SEND, 0, ABOVE_COPY, 1);
     turn();
-    cr_assert(!list_empty(&chan_of(&c, B)->arrivals), "it is not under way");
+    cr_assert(!list_empty(&chan_of(&c, B)->in.arrivals), "it is not under way");
     plane_ring_drop(c.end[B].client.session, RIG_HANDLE(1), rig_done, &dropped);
     cr_assert_eq(rig_await(&rig, &dropped), 0);
     next_receives();
@@ -207,7 +207,7 @@ Test(channel_ends, a_message_that_came_for_a_ring_that_goes_is_not_acknowledged)
 Test(channel_ends, a_sender_is_not_asked_for_messages_by_a_channel_that_goes) {
     queue_receives();
     chan_end(&c, B, RDMAD_E_CLOSED, false);
-    uint32_t refusals = chan_of(&c, B)->mine.refusals;
+    uint32_t refusals = chan_of(&c, B)->in.state.refusals;
     cr_assert_leq(refusals, 1, "it is refused %u times", refusals);
     done();
 }

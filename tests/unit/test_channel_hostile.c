@@ -49,7 +49,7 @@ static struct channel_message honest(uint8_t say) {
     struct channel_message m;
     channel_say(chan_of(&c, A), &m, say);
     if (say == CHANNEL_DATA || say == CHANNEL_OFFER)
-        m.seq = chan_of(&c, B)->mine.expect;
+        m.seq = chan_of(&c, B)->in.state.expect;
     if (say == CHANNEL_OFFER || say == CHANNEL_KEY)
         m.key = (struct channel_key){.size = 8, .bytes = some_key};
     if (say == CHANNEL_OFFER)
@@ -118,10 +118,10 @@ LIE(hearing_of_what_was_not_said, CHANNEL_STATE, m.state.heard = 5)
 LIE(unhearing_what_was_said, CHANNEL_STATE, (say(&m), m.state.heard = 0))
 LIE(a_message_that_is_both_gone_and_too_long, CHANNEL_STATE, m.state.gone = m.state.small = 1)
 LIE(more_than_there_are_receives_for, CHANNEL_DATA,
-    (chan_of(&c, B)->mine.limit = chan_of(&c, B)->mine.expect))
+    (chan_of(&c, B)->in.state.limit = chan_of(&c, B)->in.state.expect))
 LIE(more_on_their_way_than_there_may_be, CHANNEL_DATA,
-    (chan_of(&c, B)->mine.expect += CHANNEL_WINDOW, m.seq = chan_of(&c, B)->mine.expect,
-     chan_of(&c, B)->mine.limit = m.seq + 1))
+    (chan_of(&c, B)->in.state.expect += CHANNEL_WINDOW, m.seq = chan_of(&c, B)->in.state.expect,
+     chan_of(&c, B)->in.state.limit = m.seq + 1))
 LIE(a_message_again, CHANNEL_DATA, m.seq = 0)
 LIE(a_message_of_another_length, CHANNEL_DATA, m.length = 5000)
 LIE(an_offer_of_nothing, CHANNEL_OFFER, m.length = 0)
@@ -137,7 +137,7 @@ LIE(an_end_without_a_state, CHANNEL_TOTAL, m.total = 1)
 Test(channel_hostile, a_limit_that_runs_back) {
     chan_put(&c, A, RDMAD_OP_RECV, 0, 10, 1);
     receive_posted(10);
-    cr_assert_eq(chan_of(&c, B)->limit, 1);
+    cr_assert_eq(chan_of(&c, B)->out.limit, 1);
     struct channel_message m = honest(CHANNEL_STATE);
     m.state.limit = 0;
     say(&m);
@@ -175,7 +175,7 @@ Test(channel_hostile, an_offer_whose_key_is_good_for_nothing) {
     say(&m);
     rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
     cr_assert_eq(c.end[B].stats.receives_posted, 1);
-    cr_assert_eq(chan_of(&c, B)->mine.next, 1);
+    cr_assert_eq(chan_of(&c, B)->in.state.next, 1);
     done();
 }
 

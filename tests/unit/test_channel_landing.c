@@ -56,7 +56,7 @@ static void until_landing(unsigned i) {
     while (to(i)[0] == 0x55 && to(i)[1] == 0x55)
         cr_assert(rig_step(&rig, sim_now() + NSEC_PER_MSEC), "nothing lands");
     cr_assert_eq(to(i)[LONG - 1], 0x55);
-    const struct list *arrivals = &chan_of(&c, B)->arrivals;
+    const struct list *arrivals = &chan_of(&c, B)->in.arrivals;
     cr_assert(list_entry(arrivals->next, struct op_arrival, node)->landing);
 }
 
@@ -168,7 +168,7 @@ Test(channel_landing, a_next_link_does_not_wait_for_what_stalled_on_the_last) {
     rig_run_until(&rig, sim_now() + 100000);
     chan_put(&c, A, RDMAD_OP_SEND, 0, LONG, 5);
     until_landing(0);
-    const struct list *arrivals = &chan_of(&c, B)->arrivals;
+    const struct list *arrivals = &chan_of(&c, B)->in.arrivals;
     script->delay_min_ns = script->delay_max_ns = 1000 * NSEC_PER_SEC;
     rig_run_until(&rig, sim_now() + 10000);
     script->delay_min_ns = min_ns;
@@ -226,7 +226,7 @@ Test(channel_landing, a_receive_whose_memory_vanished_fails_alone) {
     chan_put(&c, A, RDMAD_OP_SEND, 0, LONG, 5);
     until_landing(0);
     struct op_channel *ch = chan_of(&c, B);
-    struct op_arrival *a = list_entry(ch->arrivals.next, struct op_arrival, node);
+    struct op_arrival *a = list_entry(ch->in.arrivals.next, struct op_arrival, node);
     sim_abandon(&a->landing_at); /* as a fabric does that finds it so */
     channel_landed(&a->landing_at, RDMAD_E_FAULT);
     ASSERT_CQE(own(B), 1, RDMAD_E_FAULT, RDMAD_FAILED_PARTIAL, 0);

@@ -367,7 +367,7 @@ Test(channel_link, a_window_that_cannot_be_opened_fails_its_message_alone) {
 }
 
 static bool window_is(int state) {
-    struct list *first = list_first(&chan_of(&c, A)->waiting);
+    struct list *first = list_first(&chan_of(&c, A)->out.waiting);
     cr_assert(first, "no message waits");
     return (int)list_entry(first, struct op_send, node)->window.state == state;
 }

@@ -179,12 +179,12 @@ Test(channel_local, an_end_that_is_told_reads_no_more) {
     chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 2);
     cr_assert_eq(rings_serve(from->worker), 1);
     cr_assert_eq(sends_run(from, &again), 1);
-    uint64_t expect = to->mine.expect;
-    to->fin_told = true;
+    uint64_t expect = to->in.state.expect;
+    to->end.fin_told = true;
     rig_settle(&rig);
     cr_assert(list_empty(&to->inbox));
-    cr_assert_eq(to->mine.expect, expect, "it was received");
-    to->fin_told = false;
+    cr_assert_eq(to->in.state.expect, expect, "it was received");
+    to->end.fin_told = false;
     chan_cancel(&c, A, 2);
     chan_end(&c, B, RDMAD_E_CLOSED, false);
     done();

@@ -24,10 +24,10 @@ void channel_say(const struct op_channel *ch, struct channel_message *m, uint8_t
     *m = (struct channel_message){.say = say, .channel = ch->peer_number};
     if (!channel_has_state(say))
         return;
-    m->state = ch->mine;
-    m->state.epoch = ch->epoch;
-    m->state.echo = ch->peer_epoch;
-    m->state.heard = ch->acked;
+    m->state = ch->in.state;
+    m->state.epoch = ch->sync.epoch;
+    m->state.echo = ch->sync.peer_epoch;
+    m->state.heard = ch->out.acked;
 }
 
 struct channel_message *channel_begin(struct op_channel *ch, uint8_t say) {
@@ -35,8 +35,8 @@ struct channel_message *channel_begin(struct op_channel *ch, uint8_t say) {
     if (!ch->remote) {
         struct channel_letter *letter = letter_get(ch->worker);
         if (!letter && say == CHANNEL_FIN) {
-            letter = ch->fin;
-            ch->fin = NULL;
+            letter = ch->end.letter;
+            ch->end.letter = NULL;
         }
         if (!letter)
             return NULL;
@@ -91,11 +91,11 @@ int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_se
     int rc = ch->remote ? carry_there(ch, m, s) : 0;
     if (rc < 0)
         return rc;
-    ch->tell = false;
-    ch->acks = 0;
-    ch->ack_turns = 0;
-    if (channel_has_state(m->say) && m->state.limit > ch->told)
-        ch->told = m->state.limit;
+    ch->due.state = false;
+    ch->due.acks = 0;
+    ch->due.ack_turns = 0;
+    if (channel_has_state(m->say) && m->state.limit > ch->in.told)
+        ch->in.told = m->state.limit;
     if (!ch->remote)
         letter_post(ch, container_of(m, struct channel_letter, message));
     return rc;

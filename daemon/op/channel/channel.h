@@ -60,74 +60,100 @@ struct channel_post {
 
 struct channel_letter; /* inbox.h */
 
-struct op_channel {
-    struct worker *worker;
-    struct op_session *session; /* NULL: forgotten */
-    uint64_t handle;            /* in session->channels */
-    struct list hash_node, run_node, lane_node;
-    bool remote;
-    struct op_lane *lane; /* remote; NULL: dropped */
-    struct seat *seat;    /* remote: of its lane, and of the connections of peer_in */
-    uint64_t number, peer_number, peer_in;
-    struct worker *peer_worker; /* not remote */
-    uint32_t kind;
-    struct plane_channel_stats *stats;    /* the control thread's, until the end is done */
-    struct plane_channel_stats unwatched; /* and from then on */
-    uint32_t ops;                         /* SENDs and RECVs not ended */
-
-    bool open;
-    bool fresh;               /* the lane is another: to begin with SYNC */
-    bool synced;              /* the other end answered to that */
-    bool tell;                /* the state is to be told */
-    uint32_t acks, ack_turns; /* messages that are over and not told of; how long these waited */
-    uint32_t ack_skips;       /* how many of the next are not to wait */
-    uint64_t ack_ns;          /* the first of them */
-    uint32_t epoch, peer_epoch;
-    uint64_t via; /* the number of the other end's link here */
-
-    /* What we send. */
+/* What this end sends: send, sends, rendezvous. */
+struct channel_out {
     struct list waiting, sent, leaving; /* of struct op_send */
     uint32_t waits;                     /* length of waiting */
+    uint32_t refusals;                  /* of the other end's, that were minded */
     uint64_t next_seq;
-    uint64_t acked, peer_expect, limit; /* by the other end's state */
-    uint32_t refusals_seen;
-    bool news; /* a key or a withdrawal of one of sent is to be told */
+    uint64_t acked, expect, limit; /* by the other end's state */
+    bool news;                     /* a key or a withdrawal of one of sent is to be told */
+};
 
-    /* What we receive. */
-    struct list recvs;         /* of struct op: posted, and no message has come for them */
-    struct list arrivals;      /* of struct op_arrival, by number */
-    uint32_t posted;           /* length of recvs */
-    bool refusing;             /* drops all but number expect */
-    bool stale;                /* in recvs or arrivals there is something to tidy up */
-    uint64_t rollback;         /* from this number on arrivals are to be refused; NEVER: none */
-    struct channel_state mine; /* next, expect, limit, small, gone, refusals */
-    uint64_t told;             /* the limit that the other end knows of, when it is there */
-    uint64_t heard;            /* how much of mine it has heard of */
+/* What it receives: recv, receives, landing, reading. */
+struct channel_in {
+    struct list recvs;          /* of struct op: posted, and no message has come for them */
+    struct list arrivals;       /* of struct op_arrival, by number */
+    uint32_t posted;            /* length of recvs */
+    bool refusing;              /* drops all but number expect */
+    uint64_t rollback;          /* from this number on arrivals are to be refused; NEVER: none */
+    struct channel_state state; /* next, expect, limit, small, gone, refusals */
+    uint64_t told;              /* the limit that the other end knows of, when it is there */
+    uint64_t heard;             /* how much of state it has heard of */
+};
 
-    struct op *assembling; /* weak.c: the first of recvs has some pieces of a message */
-    uint64_t assembling_seq, assembling_length, assembled;
-    uint64_t came; /* weak.c: bit n: message mine.next - 1 - n did */
+/* What the other end is to be told of that: turn. */
+struct channel_due {
+    bool state;             /* the state */
+    uint32_t acks;          /* messages that are over and not told of */
+    uint32_t ack_turns;     /* how long these waited */
+    uint32_t ack_skips;     /* how many of the next are not to wait */
+    uint64_t acks_since_ns; /* the first of them */
+};
 
-    struct list inbox; /* of struct channel_letter: what the other end said, in one daemon */
-    struct channel_post posts[CHANNEL_POSTS];
-    unsigned posted_sends; /* fabric ops that point here */
+/* A message without acknowledgements that comes in pieces: weak. */
+struct channel_pieces {
+    struct op *op;       /* the first of recvs, which has some; NULL: none */
+    uint64_t seq, whole; /* its number and length */
+    uint64_t there;      /* so much of it came */
+    uint64_t came;       /* bit n: something of message state.next - 1 - n did */
+};
 
-    /* Its end. */
+struct channel_sync {
+    bool open;
+    bool fresh;  /* the lane is another: to begin with SYNC */
+    bool synced; /* the other end answered to that */
+    uint32_t epoch, peer_epoch;
+};
+
+struct channel_end {
     int reason;      /* of plane_channel_end; 0: alive */
     bool linger;     /* sends go on until they are over */
     int over;        /* why there is no other end any more; 0: there is */
     bool over_first; /* there was no reason then */
     bool closed;     /* it said so itself, and what it took it has acknowledged */
     bool fin_tried, fin_told;
-    struct channel_letter *fin; /* in one daemon: put aside for it */
+    struct channel_letter *letter; /* in one daemon: put aside for FIN */
     struct mail closed_mail, free_mail;
-    void (*closed_event)(struct mail *mail); /* on the control thread */
+    void (*closed_event)(struct mail *mail); /* closed_mail's, on the control thread */
     struct error closed_why;
+};
+
+struct op_channel {
+    struct worker *worker;
+    struct op_session *session;      /* NULL: forgotten */
+    uint64_t handle;                 /* in session->channels */
+    struct list hash_node, run_node; /* among the worker's */
+    uint32_t kind;
+    uint32_t ops;                         /* SENDs and RECVs not ended */
+    struct plane_channel_stats *stats;    /* the control thread's, until the end is done */
+    struct plane_channel_stats unwatched; /* and from then on */
+
+    /* The two ends, and the way from one to the other. */
+    bool remote; /* it is at a peer */
+    uint64_t number, peer_number, peer_in;
+    uint64_t via;               /* remote: the number of the other end's link here */
+    struct op_lane *lane;       /* remote; NULL: dropped */
+    struct list lane_node;      /* in lane->channels */
+    struct seat *seat;          /* remote: of its lane, and of the connections of peer_in */
+    struct worker *peer_worker; /* not remote */
+    struct list inbox;          /* not remote: of struct channel_letter, what the other end said */
+    struct channel_post posts[CHANNEL_POSTS];
+    unsigned posted_sends; /* fabric ops that point here */
+
+    struct channel_sync sync;
+    struct channel_out out;
+    struct channel_in in;
+    struct channel_due due;
+    struct channel_pieces pieces;
+    struct channel_end end;
 
     /* Control thread only. */
-    void *cookie;
-    const void *owner;
-    bool forgotten;
+    struct {
+        void *cookie;
+        const void *owner;
+        bool forgotten;
+    } control;
 };
 
 /* What a worker knows of channels. */
@@ -147,23 +173,23 @@ void channels_fini(struct worker *w);
 
 /* What the ops of a channel that ends are told, all the same: whichever of the two came first. */
 static inline int channel_end_code(const struct op_channel *ch) {
-    return ch->over && (ch->over_first || ch->linger) ? ch->over : ch->reason;
+    return ch->end.over && (ch->end.over_first || ch->end.linger) ? ch->end.over : ch->end.reason;
 }
 /* This end ends, and what was not sent is not sent any more. */
 static inline bool channel_stopped(const struct op_channel *ch) {
-    return ch->reason && !ch->linger;
+    return ch->end.reason && !ch->end.linger;
 }
 static inline bool channel_lane_up(const struct op_channel *ch) {
     return ch->lane && ch->lane->state == LANE_UP;
 }
 /* There is a way to the other end. */
 static inline bool channel_can_say(const struct op_channel *ch) {
-    return ch->open && !ch->over && (!ch->remote || channel_lane_up(ch));
+    return ch->sync.open && !ch->end.over && (!ch->remote || channel_lane_up(ch));
 }
 /* A key that came with m is for the link that the lane has. While SYNC is still to be said on that,
  * none can be. */
 static inline bool channel_key_good(const struct op_channel *ch, const struct channel_message *m) {
-    return !ch->fresh && m->state.echo == ch->epoch;
+    return !ch->sync.fresh && m->state.echo == ch->sync.epoch;
 }
 
 /* Without acknowledgements: weak.c. */

@@ -42,13 +42,13 @@ void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result
 }
 
 void channel_over(struct op_channel *ch, int code, const char *why) {
-    if (ch->over)
+    if (ch->end.over)
         return;
-    ch->over = code;
-    ch->over_first = !ch->reason;
+    ch->end.over = code;
+    ch->end.over_first = !ch->end.reason;
     channel_touch(ch);
-    if (!why || !ch->over_first)
+    if (!why || !ch->end.over_first)
         return;
-    error_set(&ch->closed_why, code, "channel %lu: %s", (unsigned long)ch->number, why);
-    mailbox_post(ch->worker->control, &ch->closed_mail, ch->closed_event);
+    error_set(&ch->end.closed_why, code, "channel %lu: %s", (unsigned long)ch->number, why);
+    mailbox_post(ch->worker->control, &ch->end.closed_mail, ch->end.closed_event);
 }

@@ -20,7 +20,7 @@ static void lie(struct op_channel *ch, const char *what) {
 }
 
 static void fin(struct op_channel *ch, const struct channel_message *m) {
-    ch->closed = true;
+    ch->end.closed = true;
     if (m->flags & CHANNEL_FLAG_ABRUPT)
         channel_over(ch, RDMAD_E_CANCELED, "the other end closed it abruptly");
     else
@@ -28,7 +28,7 @@ static void fin(struct op_channel *ch, const struct channel_message *m) {
 }
 
 void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
-    if (ch->over || ch->fin_told)
+    if (ch->end.over || ch->end.fin_told)
         return;
     const char *wrong = sends_state(ch, &m->state);
     if (!wrong)
@@ -67,11 +67,11 @@ static void deliver_reliable(struct op_channel *ch, const struct channel_message
 static bool void_now(struct op_channel *ch, const struct channel_message *m, uint64_t number) {
     if (m->say != CHANNEL_SYNC)
         return number != ch->via;
-    if ((int32_t)(m->state.epoch - ch->peer_epoch) <= 0)
+    if ((int32_t)(m->state.epoch - ch->sync.peer_epoch) <= 0)
         return true;
-    ch->peer_epoch = m->state.epoch;
+    ch->sync.peer_epoch = m->state.epoch;
     ch->via = number;
-    ch->tell = true;
+    ch->due.state = true;
     landings_void(ch);
     sends_rekey(ch); /* by the same link, too: what crossed this is of an epoch gone by */
     return false;

@@ -21,7 +21,7 @@ int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     (void)w;
     if (!ch)
         return RDMAD_E_HANDLE;
-    if (ch->reason || ch->over)
+    if (ch->end.reason || ch->end.over)
         return channel_end_code(ch);
     return sqe->opcode == RDMAD_OP_SEND ? send_take(ch, r, sqe, rq) : recv_take(ch, r, sqe, rq);
 }
@@ -86,7 +86,7 @@ void channels_lane_dropped(struct op_lane *lane) {
 static void received(struct worker *w, uint64_t peer, uint64_t number,
                      const struct channel_message *m, const char *wrong) {
     struct op_channel *ch = channel_find(w, m->channel);
-    if (ch && ch->remote && ch->peer_in == peer && !ch->over)
+    if (ch && ch->remote && ch->peer_in == peer && !ch->end.over)
         channel_deliver_link(ch, number, m, wrong);
 }
 

@@ -36,7 +36,7 @@ void landing_stop(struct op_arrival *a, int status) {
 
 /* The other end would not hear of it otherwise before the connection is known to be broken. */
 void landings_void(struct op_channel *ch) {
-    list_for_each (pos, &ch->arrivals)
+    list_for_each (pos, &ch->in.arrivals)
         landing_stop(list_entry(pos, struct op_arrival, node), RDMAD_E_PEER_LOST);
 }
 

@@ -52,20 +52,20 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     ch->peer_in = spec->peer_in;
     ch->kind = ch->remote ? spec->kind : RDMAD_CHANNEL_RELIABLE;
     ch->stats = spec->stats;
-    ch->cookie = spec->cookie;
-    ch->closed_event = closed_event;
-    ch->rollback = CLOCK_NEVER;
+    ch->control.cookie = spec->cookie;
+    ch->end.closed_event = closed_event;
+    ch->in.rollback = CLOCK_NEVER;
     list_init(&ch->hash_node);
     list_init(&ch->run_node);
     list_init(&ch->lane_node);
-    list_init(&ch->waiting);
-    list_init(&ch->sent);
-    list_init(&ch->leaving);
-    list_init(&ch->recvs);
-    list_init(&ch->arrivals);
+    list_init(&ch->out.waiting);
+    list_init(&ch->out.sent);
+    list_init(&ch->out.leaving);
+    list_init(&ch->in.recvs);
+    list_init(&ch->in.arrivals);
     list_init(&ch->inbox);
-    ch->fin = malloc(sizeof(*ch->fin));
-    if (!ch->fin) {
+    ch->end.letter = malloc(sizeof(*ch->end.letter));
+    if (!ch->end.letter) {
         free(ch);
         return NULL;
     }
@@ -73,7 +73,7 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
 }
 
 void op_channel_free(struct op_channel *ch) {
-    free(ch->fin);
+    free(ch->end.letter);
     free(ch);
 }
 
@@ -89,19 +89,19 @@ bool op_channel_join(struct op_channel *ch, struct op_session *s, struct op_lane
 }
 
 void op_channel_open(struct op_channel *ch, uint64_t peer_number, struct worker *peer) {
-    ch->open = true;
+    ch->sync.open = true;
     ch->peer_number = peer_number;
     ch->peer_worker = peer;
-    ch->synced = !ch->remote;
-    ch->fresh = ch->remote;
-    ch->tell = true;
+    ch->sync.synced = !ch->remote;
+    ch->sync.fresh = ch->remote;
+    ch->due.state = true;
     channel_touch(ch);
 }
 
 void op_channel_end(struct op_channel *ch, int reason, bool linger) {
-    if (!ch->reason || !linger) {
-        ch->reason = reason;
-        ch->linger = linger;
+    if (!ch->end.reason || !linger) {
+        ch->end.reason = reason;
+        ch->end.linger = linger;
     }
     channel_touch(ch);
 }
@@ -109,7 +109,8 @@ void op_channel_end(struct op_channel *ch, int reason, bool linger) {
 bool op_channel_ended(const struct op_channel *ch) {
     if (ch->ops)
         return false;
-    return ch->fin_told || !channel_can_say(ch) || (ch->fin_tried && ch->remote && !ch->linger);
+    return ch->end.fin_told || !channel_can_say(ch) ||
+           (ch->end.fin_tried && ch->remote && !ch->end.linger);
 }
 
 /* The other end does not know of its end yet, and the control thread may let go of its numbers. */
@@ -118,21 +119,21 @@ void op_channel_unwatch(struct op_channel *ch) {
 }
 
 static void free_channel(struct mail *mail) {
-    free(container_of(mail, struct op_channel, free_mail));
+    free(container_of(mail, struct op_channel, end.free_mail));
 }
 
 /* The fabric has nothing of it any more. Its last mail follows any that told of its end. */
 void channel_posts_gone(struct op_channel *ch) {
     if (ch->posted_sends)
         return;
-    free(ch->fin);
-    mailbox_post(ch->worker->control, &ch->free_mail, free_channel);
+    free(ch->end.letter);
+    mailbox_post(ch->worker->control, &ch->end.free_mail, free_channel);
 }
 
 void op_channel_forget(struct op_channel *ch) {
-    for (struct list *pos; (pos = list_pop(&ch->sent));) /* given up: without ops */
+    for (struct list *pos; (pos = list_pop(&ch->out.sent));) /* given up: without ops */
         slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
-    for (struct list *pos; (pos = list_pop(&ch->arrivals));) { /* taken back: without receives */
+    for (struct list *pos; (pos = list_pop(&ch->in.arrivals));) { /* taken back: without receives */
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         landing_stop(a, RDMAD_E_CANCELED);
         slab_put(&ch->worker->channels->arrivals, a);
@@ -155,7 +156,8 @@ void channels_session_end(struct op_session *s) {
     uint64_t handle;
     /* What was closed before the session's end stays so, and waits for nothing any more. */
     for (struct op_channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
-        op_channel_end(ch, ch->reason == RDMAD_E_CLOSED ? RDMAD_E_CLOSED : RDMAD_E_CANCELED, false);
+        op_channel_end(ch, ch->end.reason == RDMAD_E_CLOSED ? RDMAD_E_CLOSED : RDMAD_E_CANCELED,
+                       false);
 }
 
 bool channels_session_settled(struct op_session *s) {

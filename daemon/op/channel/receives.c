@@ -26,7 +26,7 @@
 
 /* How many more messages the other end may send. */
 static uint64_t credit(struct op_channel *ch) {
-    return recv_first(ch) ? ch->posted : 0;
+    return recv_first(ch) ? ch->in.posted : 0;
 }
 
 void recv_cancel(struct op_channel *ch, struct op *op, int status) {
@@ -37,34 +37,34 @@ void recv_cancel(struct op_channel *ch, struct op *op, int status) {
     }
     if (!a->cancel)
         a->cancel = status;
-    if (a->seq < ch->rollback)
-        ch->rollback = a->seq;
+    if (a->seq < ch->in.rollback)
+        ch->in.rollback = a->seq;
     channel_touch(ch);
 }
 
 /* ---- over, in order ---------------------------------------------------------------------- */
 
 static bool may_advance(const struct op_channel *ch) {
-    return !((ch->mine.small | ch->mine.gone) >> (CHANNEL_KEEPS_UP - 1));
+    return !((ch->in.state.small | ch->in.state.gone) >> (CHANNEL_KEEPS_UP - 1));
 }
 
 static void advance(struct op_channel *ch, bool small, bool gone) {
-    struct channel_state *mine = &ch->mine;
+    struct channel_state *mine = &ch->in.state;
     mine->next++;
     mine->small = mine->small << 1 | small;
     mine->gone = mine->gone << 1 | gone;
-    ch->tell |= small || gone;
-    if (ch->acks++ == 0)
-        ch->ack_ns = ch->worker->now_ns;
+    ch->due.state |= small || gone;
+    if (ch->due.acks++ == 0)
+        ch->due.acks_since_ns = ch->worker->now_ns;
 }
 
 /* What the other end knows need not be kept. */
 void receives_heard(struct op_channel *ch, uint64_t next) {
-    uint64_t unheard = ch->mine.next - next;
+    uint64_t unheard = ch->in.state.next - next;
     uint64_t mask = unheard < CHANNEL_KEEPS_UP ? (UINT64_C(1) << unheard) - 1 : ~UINT64_C(0);
-    ch->heard = next;
-    ch->mine.small &= mask;
-    ch->mine.gone &= mask;
+    ch->in.heard = next;
+    ch->in.state.small &= mask;
+    ch->in.state.gone &= mask;
 }
 
 /* The message and its receive are over. */
@@ -79,9 +79,9 @@ static void arrival_free(struct op_arrival *a) {
 }
 
 static void complete_in_order(struct op_channel *ch) {
-    for (struct list *pos; (pos = list_first(&ch->arrivals)) && may_advance(ch);) {
+    for (struct list *pos; (pos = list_first(&ch->in.arrivals)) && may_advance(ch);) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        if (!a->done || a->seq >= ch->rollback)
+        if (!a->done || a->seq >= ch->in.rollback)
             return;
         if (a->op && op_ending(a->op)) { /* nobody would hear of it */
             recv_cancel(ch, a->op, RDMAD_E_CANCELED);
@@ -99,10 +99,10 @@ static void complete_in_order(struct op_channel *ch) {
 
 /* From now on nothing but number expect. */
 static void refuse(struct op_channel *ch) {
-    ch->refusing = true;
-    ch->mine.refusals++;
-    ch->mine.limit = ch->told = ch->mine.expect + credit(ch);
-    ch->tell = true;
+    ch->in.refusing = true;
+    ch->in.state.refusals++;
+    ch->in.state.limit = ch->in.told = ch->in.state.expect + credit(ch);
+    ch->due.state = true;
 }
 
 /* Its bytes, into the receive. The memory of either client may have vanished: the address. */
@@ -125,14 +125,14 @@ static void keep(struct op_channel *ch, struct op_arrival *a, const struct op_ar
     if (op)
         op->channel_data = a;
     list_init(&a->node);
-    list_append(&ch->arrivals, &a->node);
+    list_append(&ch->in.arrivals, &a->node);
 }
 
 /* The receive at the front is for this one. False: it could not be taken. */
 static bool take_small(struct op_channel *ch, const struct op_arrival *as,
                        const struct channel_message *m) {
-    struct op *op = list_entry(list_first(&ch->recvs), struct op, node);
-    bool over = list_empty(&ch->arrivals) && may_advance(ch);
+    struct op *op = list_entry(list_first(&ch->in.recvs), struct op, node);
+    bool over = list_empty(&ch->in.arrivals) && may_advance(ch);
     struct op_arrival *a = over ? NULL : slab_get(&ch->worker->channels->arrivals);
     if (!over && !a)
         return false;
@@ -162,7 +162,7 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
 
 static bool take_large(struct op_channel *ch, const struct op_arrival *as,
                        const struct channel_message *m) {
-    struct op *op = list_entry(list_first(&ch->recvs), struct op, node);
+    struct op *op = list_entry(list_first(&ch->in.recvs), struct op, node);
     struct op_arrival *a = slab_get(&ch->worker->channels->arrivals);
     if (!a)
         return false;
@@ -179,13 +179,13 @@ static bool take_large(struct op_channel *ch, const struct op_arrival *as,
 }
 
 const char *receive_message(struct op_channel *ch, const struct channel_message *m) {
-    struct channel_state *mine = &ch->mine;
+    struct channel_state *mine = &ch->in.state;
     if (m->seq < mine->expect)
         return "it sends a message again that was taken";
-    if (ch->rollback != CLOCK_NEVER)
+    if (ch->in.rollback != CLOCK_NEVER)
         return NULL; /* about to be refused, with those before it */
     if (m->seq > mine->expect) {
-        if (!ch->refusing)
+        if (!ch->in.refusing)
             refuse(ch);
         return NULL;
     }
@@ -206,7 +206,7 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
                                   .small = m->length > op->length};
     /* Before it may be over: that tells the state. */
     mine->expect++;
-    ch->refusing = false;
+    ch->in.refusing = false;
     bool whole = m->say == CHANNEL_DATA && !m->landing;
     if (whole ? take_small(ch, &as, m) : take_large(ch, &as, m))
         return NULL;
@@ -216,7 +216,7 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
 }
 
 static struct op_arrival *find(struct op_channel *ch, uint64_t seq) {
-    list_for_each (pos, &ch->arrivals) {
+    list_for_each (pos, &ch->in.arrivals) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         if (a->seq == seq)
             return a;
@@ -251,16 +251,16 @@ static void settle_reading(struct op_arrival *a) {
     reading_close(a);
     if (a->read_status == RDMAD_OK)
         a->done = true;
-    else if (a->read_status == RDMAD_E_PEER_LOST && a->seq < ch->rollback)
-        ch->rollback = a->seq;
-    else if (a->seq < ch->rollback)
+    else if (a->read_status == RDMAD_E_PEER_LOST && a->seq < ch->in.rollback)
+        ch->in.rollback = a->seq;
+    else if (a->seq < ch->in.rollback)
         gone(a);
 }
 
 static void tidy(struct op_channel *ch) {
-    list_for_each (pos, &ch->arrivals) {
+    list_for_each (pos, &ch->in.arrivals) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        bool unwanted = a->withdrawn || a->seq >= ch->rollback;
+        bool unwanted = a->withdrawn || a->seq >= ch->in.rollback;
         if (a->reading && unwanted)
             reading_stop(a);
         else if (unwanted)
@@ -271,7 +271,7 @@ static void tidy(struct op_channel *ch) {
 }
 
 static bool reading_from(struct op_channel *ch, uint64_t seq) {
-    list_for_each (pos, &ch->arrivals) {
+    list_for_each (pos, &ch->in.arrivals) {
         const struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         if (a->seq >= seq && (a->reading || a->ended))
             return true;
@@ -281,11 +281,11 @@ static bool reading_from(struct op_channel *ch, uint64_t seq) {
 
 /* Everything from number rollback on is as if it had not come. */
 static void roll_back(struct op_channel *ch) {
-    for (struct list *pos; (pos = ch->arrivals.prev) != &ch->arrivals;) {
+    for (struct list *pos; (pos = ch->in.arrivals.prev) != &ch->in.arrivals;) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         struct op *op = a->op;
         int cancel = a->cancel;
-        if (a->seq < ch->rollback)
+        if (a->seq < ch->in.rollback)
             break;
         arrival_free(a);
         if (op && cancel)
@@ -293,39 +293,39 @@ static void roll_back(struct op_channel *ch) {
         else if (op)
             recv_repost(ch, op);
     }
-    ch->mine.expect = ch->rollback;
-    ch->rollback = CLOCK_NEVER;
+    ch->in.state.expect = ch->in.rollback;
+    ch->in.rollback = CLOCK_NEVER;
     refuse(ch);
 }
 
 /* It rides on whatever is told; by itself only when the sender is about to run out. */
 static void raise_limit(struct op_channel *ch) {
-    struct channel_state *mine = &ch->mine;
+    struct channel_state *mine = &ch->in.state;
     uint64_t limit = mine->expect + credit(ch);
     if (limit > mine->limit)
         mine->limit = limit;
-    if (mine->limit > ch->told && ch->told <= mine->expect + ch->posted / 2)
-        ch->tell = true;
+    if (mine->limit > ch->in.told && ch->in.told <= mine->expect + ch->in.posted / 2)
+        ch->due.state = true;
 }
 
 void receives_run(struct op_channel *ch) {
-    if (!list_empty(&ch->arrivals)) {
+    if (!list_empty(&ch->in.arrivals)) {
         tidy(ch);
         complete_in_order(ch);
     }
-    if (ch->rollback != CLOCK_NEVER && !reading_from(ch, ch->rollback))
+    if (ch->in.rollback != CLOCK_NEVER && !reading_from(ch, ch->in.rollback))
         roll_back(ch);
     raise_limit(ch);
 }
 
 void receives_end(struct op_channel *ch, int status) {
-    for (struct list *pos; (pos = list_first(&ch->recvs)) && channel_may_end(ch);)
+    for (struct list *pos; (pos = list_first(&ch->in.recvs)) && channel_may_end(ch);)
         recv_cancel(ch, list_entry(pos, struct op, node), status);
-    list_for_each (pos, &ch->arrivals) {
+    list_for_each (pos, &ch->in.arrivals) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         if (a->op)
             recv_cancel(ch, a->op, status);
-        else if (a->seq < ch->rollback)
-            ch->rollback = a->seq;
+        else if (a->seq < ch->in.rollback)
+            ch->in.rollback = a->seq;
     }
 }

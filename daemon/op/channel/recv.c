@@ -7,8 +7,8 @@
 #include "daemon/op/engine/life.h"
 
 static void count_posted(struct op_channel *ch, int by) {
-    ch->posted = (uint32_t)((int)ch->posted + by);
-    __atomic_store_n(&ch->stats->receives_posted, ch->posted, __ATOMIC_RELAXED);
+    ch->in.posted = (uint32_t)((int)ch->in.posted + by);
+    __atomic_store_n(&ch->stats->receives_posted, ch->in.posted, __ATOMIC_RELAXED);
 }
 
 int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
@@ -17,7 +17,7 @@ int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     op->channel = ch;
     op->channel_data = NULL;
     ch->ops++;
-    list_append(&ch->recvs, &op->node);
+    list_append(&ch->in.recvs, &op->node);
     count_posted(ch, 1);
     channel_touch(ch);
     return 0;
@@ -27,24 +27,24 @@ int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
 void recv_repost(struct op_channel *ch, struct op *op) {
     op->channel_data = NULL;
     op->some_partial = true;
-    list_append(ch->recvs.next, &op->node);
+    list_append(ch->in.recvs.next, &op->node);
     count_posted(ch, 1);
 }
 
 /* None, while what is first is about to end: it takes no message, and none overtakes it. */
 struct op *recv_first(struct op_channel *ch) {
-    struct list *pos = ch->reason ? NULL : list_first(&ch->recvs);
+    struct list *pos = ch->end.reason ? NULL : list_first(&ch->in.recvs);
     struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
     return op && !op_ending(op) ? op : NULL;
 }
 
 void recv_torn(struct op_channel *ch) {
-    ch->assembling = NULL;
+    ch->pieces.op = NULL;
     counter_add(&ch->stats->lost, 1);
 }
 
 void recv_unpost(struct op_channel *ch, struct op *op) {
-    if (op == ch->assembling)
+    if (op == ch->pieces.op)
         recv_torn(ch);
     list_remove(&op->node);
     count_posted(ch, -1);

@@ -20,8 +20,8 @@ static void prepend(struct list *head, struct list *node) {
 }
 
 static void count_waits(struct op_channel *ch, int by) {
-    ch->waits = (uint32_t)((int)ch->waits + by);
-    __atomic_store_n(&ch->stats->sends_waiting, ch->waits, __ATOMIC_RELAXED);
+    ch->out.waits = (uint32_t)((int)ch->out.waits + by);
+    __atomic_store_n(&ch->stats->sends_waiting, ch->out.waits, __ATOMIC_RELAXED);
 }
 
 static void send_window_changed(struct op_window *ow, const struct error *err);
@@ -38,11 +38,11 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->op->channel_data = s;
     op_window_init(&s->window, w, ch->seat, send_window_changed);
     ch->ops++;
-    if (ch->synced && ch->next_seq + ch->waits >= ch->limit)
+    if (ch->sync.synced && ch->out.next_seq + ch->out.waits >= ch->out.limit)
         counter_add(&ch->stats->stalls, 1); /* the other end's state will give it a turn */
     else
         channel_touch(ch);
-    list_append(&ch->waiting, &s->node);
+    list_append(&ch->out.waiting, &s->node);
     count_waits(ch, 1);
     return 0;
 }
@@ -106,7 +106,7 @@ static void send_leave(struct op_send *s, int status, uint8_t outcome) {
     s->outcome = outcome;
     s->wants_window = false;
     list_remove(&s->node);
-    list_append(&s->channel->leaving, &s->node);
+    list_append(&s->channel->out.leaving, &s->node);
 }
 
 /* There is no window for the message, and there will be none. One that waits is over with that. */
@@ -117,7 +117,7 @@ static void send_window_failed(struct op_send *s, int code) {
         send_leave(s, code, RDMAD_FAILED_UNTOUCHED);
     } else if (s->where == SEND_SENT && s->op && !s->cancel) {
         s->cancel = code;
-        s->withdraw = ch->news = true;
+        s->withdraw = ch->out.news = true;
     }
     channel_touch(ch);
 }
@@ -154,7 +154,7 @@ static void send_window_changed(struct op_window *ow, const struct error *err) {
     else if (err)
         send_window_failed(s, err->code);
     else if (ow->state == WINDOW_OPEN)
-        ch->news = true;
+        ch->out.news = true;
     channel_touch(ch);
     send_settle(s);
 }
@@ -163,20 +163,20 @@ void send_left(struct op_send *s) {
     s->where = SEND_SENT;
     count_waits(s->channel, -1);
     list_remove(&s->node);
-    list_append(&s->channel->sent, &s->node);
+    list_append(&s->channel->out.sent, &s->node);
 }
 
 void send_return(struct op_send *s) {
     s->where = SEND_WAITING;
     count_waits(s->channel, 1);
     list_remove(&s->node);
-    prepend(&s->channel->waiting, &s->node);
+    prepend(&s->channel->out.waiting, &s->node);
 }
 
 /* Those before it may be ending, but not gone yet: none overtakes them, for the other end would
  * take it for the next. So it sees what it would if they all went at once. */
 struct op_send *send_first(struct op_channel *ch) {
-    struct list *pos = channel_stopped(ch) ? NULL : list_first(&ch->waiting);
+    struct list *pos = channel_stopped(ch) ? NULL : list_first(&ch->out.waiting);
     struct op_send *s = pos ? list_entry(pos, struct op_send, node) : NULL;
     return s && !op_ending(s->op) ? s : NULL;
 }

@@ -34,7 +34,7 @@ void send_posted(struct op_send *s, const struct fabric_op *fop) {
 /* ---- what the other end says ------------------------------------------------------------- */
 
 static void acknowledge(struct op_channel *ch, const struct channel_state *st) {
-    for (struct list *pos; (pos = list_first(&ch->sent));) {
+    for (struct list *pos; (pos = list_first(&ch->out.sent));) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         if (s->seq >= st->next)
             return;
@@ -51,7 +51,7 @@ static void acknowledge(struct op_channel *ch, const struct channel_state *st) {
 
 /* The receiver takes number expect next, and nothing that was sent before. */
 static void go_back(struct op_channel *ch, uint64_t expect) {
-    for (struct list *pos = ch->sent.prev, *before; pos != &ch->sent; pos = before) {
+    for (struct list *pos = ch->out.sent.prev, *before; pos != &ch->out.sent; pos = before) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         before = pos->prev;
         if (s->seq < expect)
@@ -63,37 +63,38 @@ static void go_back(struct op_channel *ch, uint64_t expect) {
         else if (s->cancel)
             send_over(s, s->cancel, RDMAD_FAILED_UNTOUCHED);
     }
-    ch->next_seq = expect;
+    ch->out.next_seq = expect;
 }
 
 static const char *judge(const struct op_channel *ch, const struct channel_state *st, bool back) {
-    if (st->next < ch->acked || st->expect > ch->next_seq)
+    if (st->next < ch->out.acked || st->expect > ch->out.next_seq)
         return "it acknowledges what was never sent, or takes an acknowledgement back";
-    if (!back && (st->expect < ch->peer_expect || st->limit < ch->limit))
+    if (!back && (st->expect < ch->out.expect || st->limit < ch->out.limit))
         return "it takes back a receive without a refusal";
     if (st->limit - st->expect > LIMIT_MAX)
         return "it has more receives than there can be";
-    if (st->heard > ch->mine.next || st->heard < ch->heard)
+    if (st->heard > ch->in.state.next || st->heard < ch->in.heard)
         return "it heard of what was never said";
     return NULL;
 }
 
 const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
-    bool synced = !ch->synced && st->echo == ch->epoch && ch->open && !ch->fresh;
-    bool back = synced || st->refusals != ch->refusals_seen;
+    bool synced =
+        !ch->sync.synced && st->echo == ch->sync.epoch && ch->sync.open && !ch->sync.fresh;
+    bool back = synced || st->refusals != ch->out.refusals;
     const char *wrong = judge(ch, st, back);
     if (wrong)
         return wrong;
     acknowledge(ch, st);
-    if (st->next > ch->acked && (st->small || st->gone))
-        ch->tell = true; /* that we heard of it */
-    ch->acked = st->next;
-    ch->peer_expect = st->expect;
-    ch->limit = st->limit;
-    ch->refusals_seen = st->refusals;
+    if (st->next > ch->out.acked && (st->small || st->gone))
+        ch->due.state = true; /* that we heard of it */
+    ch->out.acked = st->next;
+    ch->out.expect = st->expect;
+    ch->out.limit = st->limit;
+    ch->out.refusals = st->refusals;
     if (synced) {
-        ch->synced = true;
-        counter_add(&ch->stats->resent, ch->next_seq - st->expect);
+        ch->sync.synced = true;
+        counter_add(&ch->stats->resent, ch->out.next_seq - st->expect);
     }
     if (back)
         go_back(ch, st->expect);
@@ -103,21 +104,21 @@ const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
 }
 
 void sends_rekey(struct op_channel *ch) {
-    list_for_each (pos, &ch->sent) {
+    list_for_each (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         s->key_due = s->large && s->wants_window;
         s->withdraw = s->large && s->cancel;
         send_settle(s);
     }
-    ch->news = true;
-    list_for_each_safe (pos, &ch->waiting) {
+    ch->out.news = true;
+    list_for_each_safe (pos, &ch->out.waiting) {
         send_settle(list_entry(pos, struct op_send, node));
     }
 }
 
 void sends_resync(struct op_channel *ch) {
-    ch->fresh = true;
-    ch->synced = false;
+    ch->sync.fresh = true;
+    ch->sync.synced = false;
 }
 
 /* ---- cancellation ------------------------------------------------------------------------ */
@@ -137,7 +138,7 @@ static void give_up(struct op_send *s) {
 
 /* Nobody will say what became of it. */
 static bool no_answer(const struct op_channel *ch) {
-    return ch->over || (ch->remote && (!ch->lane || ch->reason == RDMAD_E_PEER_LOST));
+    return ch->end.over || (ch->remote && (!ch->lane || ch->end.reason == RDMAD_E_PEER_LOST));
 }
 
 static void settle_later(struct op_send *s) {
@@ -164,20 +165,20 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
     }
     if (ch->remote)
         settle_later(s);
-    s->withdraw = ch->news = s->where == SEND_SENT;
+    s->withdraw = ch->out.news = s->where == SEND_SENT;
     channel_touch(ch);
 }
 
 void sends_end(struct op_channel *ch) {
     int code = channel_end_code(ch);
-    for (struct list *pos; (pos = list_first(&ch->waiting));) {
+    for (struct list *pos; (pos = list_first(&ch->out.waiting));) {
         if (!channel_may_end(ch))
             return;
         send_over(list_entry(pos, struct op_send, node), code, RDMAD_FAILED_UNTOUCHED);
     }
-    list_for_each_safe (pos, &ch->sent) {
+    list_for_each_safe (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
-        if (ch->closed) /* by its last state the other end did not take it */
+        if (ch->end.closed) /* by its last state the other end did not take it */
             send_over(s, s->cancel ? s->cancel : code, RDMAD_FAILED_UNTOUCHED);
         else if (s->op && !s->given_up && (!s->asked || no_answer(ch)))
             send_cancel(ch, s->op, code);
@@ -196,11 +197,11 @@ static int send_one(struct op_channel *ch, struct op_send *s) {
     struct channel_message *m = channel_begin(ch, s->large ? CHANNEL_OFFER : CHANNEL_DATA);
     if (!m)
         return RDMAD_E_AGAIN;
-    s->seq = ch->next_seq;
+    s->seq = ch->out.next_seq;
     send_describe(s, m);
     int rc = channel_carry(ch, m, s);
     if (rc == 0) {
-        ch->next_seq++;
+        ch->out.next_seq++;
         send_left(s);
     } else if (rc != RDMAD_E_AGAIN && rc != RDMAD_E_PEER_LOST) {
         send_over(s, rc, RDMAD_FAILED_UNTOUCHED); /* its memory vanished */
@@ -210,11 +211,11 @@ static int send_one(struct op_channel *ch, struct op_send *s) {
 
 /* For large messages that may soon be offered. */
 static void open_ahead(struct op_channel *ch) {
-    uint64_t seq = ch->next_seq;
+    uint64_t seq = ch->out.next_seq;
     unsigned n = 0;
-    list_for_each_safe (pos, &ch->waiting) {
+    list_for_each_safe (pos, &ch->out.waiting) {
         struct op_send *s = list_entry(pos, struct op_send, node);
-        if (n++ == AHEAD || seq++ >= ch->limit || op_ending(s->op))
+        if (n++ == AHEAD || seq++ >= ch->out.limit || op_ending(s->op))
             return;
         if (s->op->length <= channel_small_max(ch) || s->cancel)
             continue;
@@ -226,15 +227,15 @@ static void open_ahead(struct op_channel *ch) {
 /* Keys and withdrawals of what is on its way. */
 static unsigned say_more(struct op_channel *ch, bool *again) {
     unsigned said = 0;
-    ch->news = false;
-    list_for_each_safe (pos, &ch->sent) {
+    ch->out.news = false;
+    list_for_each_safe (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         bool key = s->key_due && send_window_ready(s) && !s->withdraw;
         if (!key && !s->withdraw)
             continue;
         struct channel_message *m = channel_begin(ch, key ? CHANNEL_KEY : CHANNEL_WITHDRAW);
         if (!m) {
-            *again = ch->news = true;
+            *again = ch->out.news = true;
             return said;
         }
         m->seq = s->seq;
@@ -243,7 +244,7 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
         bool *due = key ? &s->key_due : &s->withdraw;
         *due = false;
         if (channel_carry(ch, m, NULL) < 0) {
-            *due = *again = ch->news = true;
+            *due = *again = ch->out.news = true;
             return said;
         }
         said++;
@@ -252,13 +253,14 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
 }
 
 static bool may_send(const struct op_channel *ch) {
-    return ch->synced && ch->next_seq < ch->limit && ch->next_seq - ch->acked < CHANNEL_WINDOW;
+    return ch->sync.synced && ch->out.next_seq < ch->out.limit &&
+           ch->out.next_seq - ch->out.acked < CHANNEL_WINDOW;
 }
 
 unsigned sends_run(struct op_channel *ch, bool *again) {
-    unsigned count = ch->news ? say_more(ch, again) : 0;
+    unsigned count = ch->out.news ? say_more(ch, again) : 0;
     uint64_t bytes = 0;
-    if (ch->remote && ch->synced && !channel_stopped(ch))
+    if (ch->remote && ch->sync.synced && !channel_stopped(ch))
         open_ahead(ch);
     struct op_send *s;
     for (unsigned n = 0; may_send(ch) && (s = send_first(ch)); n++) {

@@ -30,27 +30,27 @@
 /* False: there was no room for it. */
 static bool say(struct op_channel *ch, uint8_t what) {
     if (what == CHANNEL_SYNC)
-        ch->epoch++;
+        ch->sync.epoch++;
     struct channel_message *m = channel_begin(ch, what);
     if (m && what == CHANNEL_TOTAL)
-        m->total = ch->next_seq;
-    if (m && (what == CHANNEL_FIN || what == CHANNEL_TOTAL) && ch->reason != RDMAD_E_CLOSED)
+        m->total = ch->out.next_seq;
+    if (m && (what == CHANNEL_FIN || what == CHANNEL_TOTAL) && ch->end.reason != RDMAD_E_CLOSED)
         m->flags = CHANNEL_FLAG_ABRUPT;
     if (m && channel_carry(ch, m, NULL) == 0)
         return true;
     if (what == CHANNEL_SYNC)
-        ch->epoch--;
+        ch->sync.epoch--;
     return false;
 }
 
 static void end_ops(struct op_channel *ch) {
-    if (ch->over || channel_stopped(ch)) {
+    if (ch->end.over || channel_stopped(ch)) {
         if (channel_weak(ch))
             weak_end(ch, channel_end_code(ch));
         else
             sends_end(ch);
     }
-    if (ch->over || ch->reason)
+    if (ch->end.over || ch->end.reason)
         receives_end(ch, channel_end_code(ch));
 }
 
@@ -59,38 +59,40 @@ static void end_ops(struct op_channel *ch) {
  * a sender that sends one by one waits for each of them. */
 static bool ack_may_wait(struct op_channel *ch) {
     struct worker *w = ch->worker;
-    if (!ch->remote || ch->tell || ch->acks > 1 || ch->reason || ch->ack_turns > ACK_TURNS)
+    if (!ch->remote || ch->due.state || ch->due.acks > 1 || ch->end.reason ||
+        ch->due.ack_turns > ACK_TURNS)
         return false;
-    bool over = w->channels->hurry || ch->ack_turns == ACK_TURNS || w->now_ns - ch->ack_ns > ACK_NS;
-    if (!over && !ch->ack_skips) {
-        ch->ack_turns++;
+    bool over = w->channels->hurry || ch->due.ack_turns == ACK_TURNS ||
+                w->now_ns - ch->due.acks_since_ns > ACK_NS;
+    if (!over && !ch->due.ack_skips) {
+        ch->due.ack_turns++;
         w->channels->acks_wait++;
         return true;
     }
-    ch->ack_skips = ch->ack_skips ? ch->ack_skips - 1 : ACK_SKIPS;
-    ch->ack_turns = ACK_TURNS + 1; /* not again if there is no room for it */
+    ch->due.ack_skips = ch->due.ack_skips ? ch->due.ack_skips - 1 : ACK_SKIPS;
+    ch->due.ack_turns = ACK_TURNS + 1; /* not again if there is no room for it */
     return false;
 }
 
 static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
     unsigned said = 0;
-    if (ch->fresh && !channel_weak(ch)) {
+    if (ch->sync.fresh && !channel_weak(ch)) {
         if (!say(ch, CHANNEL_SYNC)) {
             *again = true;
             return 0;
         }
-        ch->fresh = false;
+        ch->sync.fresh = false;
         said++;
     }
-    if (!list_empty(&ch->waiting) || ch->news)
+    if (!list_empty(&ch->out.waiting) || ch->out.news)
         said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
-    if (ch->reason && ch->ops == 0 && !ch->fin_told) {
-        ch->fin_tried = true;
-        ch->fin_told = say(ch, channel_weak(ch) ? CHANNEL_TOTAL : CHANNEL_FIN);
-        *again |= !ch->fin_told;
-        return said + ch->fin_told;
+    if (ch->end.reason && ch->ops == 0 && !ch->end.fin_told) {
+        ch->end.fin_tried = true;
+        ch->end.fin_told = say(ch, channel_weak(ch) ? CHANNEL_TOTAL : CHANNEL_FIN);
+        *again |= !ch->end.fin_told;
+        return said + ch->end.fin_told;
     }
-    if ((ch->tell || ch->acks) && !*again && !channel_weak(ch)) {
+    if ((ch->due.state || ch->due.acks) && !*again && !channel_weak(ch)) {
         if (ack_may_wait(ch)) {
             *again = true;
             return said;
@@ -120,7 +122,7 @@ static unsigned turn(struct op_channel *ch, bool *again) {
         read_inbox(ch);
     end_ops(ch);
     receives_run(ch);
-    unsigned said = channel_can_say(ch) && !ch->fin_told ? say_what_is_due(ch, again) : 0;
+    unsigned said = channel_can_say(ch) && !ch->end.fin_told ? say_what_is_due(ch, again) : 0;
     return said + (ops > ch->ops ? ops - ch->ops : 0);
 }
 

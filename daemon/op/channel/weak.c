@@ -37,7 +37,7 @@ static int send_piece(struct op_channel *ch, struct op_send *s) {
     if (ch->kind == RDMAD_CHANNEL_DATAGRAM && op->length > most)
         return RDMAD_E_RANGE;
     send_describe(s, m);
-    m->seq = ch->next_seq;
+    m->seq = ch->out.next_seq;
     m->length = left < most ? left : most;
     m->payload = op->local + s->at;
     m->piece = (struct channel_piece){.whole = op->length, .at = s->at};
@@ -46,7 +46,7 @@ static int send_piece(struct op_channel *ch, struct op_send *s) {
         return rc;
     s->at += m->length;
     if (s->at == op->length) {
-        ch->next_seq++;
+        ch->out.next_seq++;
         send_left(s);
     }
     return 0;
@@ -75,7 +75,7 @@ unsigned weak_run(struct op_channel *ch, bool *again) {
 
 static void over(struct op_send *s, int status, bool untouched) {
     if (s->where == SEND_WAITING && s->at)
-        s->channel->next_seq++; /* what comes next is another message */
+        s->channel->out.next_seq++; /* what comes next is another message */
     send_over(s, status, untouched ? RDMAD_FAILED_UNTOUCHED : RDMAD_UNKNOWN);
 }
 
@@ -114,11 +114,11 @@ void weak_cancel(struct op *op, int status) {
 }
 
 void weak_end(struct op_channel *ch, int code) {
-    for (struct list *pos; (pos = list_first(&ch->waiting)) && channel_may_end(ch);) {
+    for (struct list *pos; (pos = list_first(&ch->out.waiting)) && channel_may_end(ch);) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         weak_over(s, code);
     }
-    list_for_each_safe (pos, &ch->sent) {
+    list_for_each_safe (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         if (!s->cancel)
             cancel(s, code);
@@ -133,18 +133,18 @@ static void count_lost(struct op_channel *ch, uint64_t n) {
 
 /* By its number: what is missing before it is counted. False: it came before, or comes too late. */
 static bool admit(struct op_channel *ch, uint64_t seq) {
-    uint64_t *next = &ch->mine.next;
+    uint64_t *next = &ch->in.state.next;
     if (seq >= *next) {
         uint64_t missing = seq - *next;
         count_lost(ch, missing);
-        ch->came = (missing + 1 < LATE_MAX ? ch->came << (missing + 1) : 0) | 1;
+        ch->pieces.came = (missing + 1 < LATE_MAX ? ch->pieces.came << (missing + 1) : 0) | 1;
         *next = seq + 1;
         return true;
     }
     uint64_t back = *next - 1 - seq;
-    if (ch->kind == RDMAD_CHANNEL_UNACKED || back >= LATE_MAX || ch->came >> back & 1)
+    if (ch->kind == RDMAD_CHANNEL_UNACKED || back >= LATE_MAX || ch->pieces.came >> back & 1)
         return false;
-    ch->came |= UINT64_C(1) << back;
+    ch->pieces.came |= UINT64_C(1) << back;
     counter_sub(&ch->stats->lost, 1); /* it was counted when others overtook it */
     return true;
 }
@@ -161,24 +161,24 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
     op->some_partial = true;
     if (fault) {
         ch->worker->local.env.memory_fault(ch->worker, fault);
-        ch->assembling = op; /* until it ends */
+        ch->pieces.op = op; /* until it ends */
         recv_drop(ch, op, RDMAD_E_FAULT);
         return;
     }
-    ch->assembled = at + m->length;
-    ch->assembling = ch->assembled < whole ? op : NULL;
-    if (!ch->assembling)
+    ch->pieces.there = at + m->length;
+    ch->pieces.op = ch->pieces.there < whole ? op : NULL;
+    if (!ch->pieces.op)
         take_it(ch, op, &as);
 }
 
 static void take_piece(struct op_channel *ch, const struct channel_message *m) {
     const uint64_t at = m->piece.at, whole = m->piece.whole;
     struct op *op = recv_first(ch);
-    if (ch->assembling && (m->seq != ch->assembling_seq || at != ch->assembled)) {
+    if (ch->pieces.op && (m->seq != ch->pieces.seq || at != ch->pieces.there)) {
         recv_torn(ch);
     }
     if (at) {
-        if (ch->assembling && op == ch->assembling)
+        if (ch->pieces.op && op == ch->pieces.op)
             put_piece(ch, op, m);
         return; /* else its beginning is missing, and counted */
     }
@@ -190,14 +190,14 @@ static void take_piece(struct op_channel *ch, const struct channel_message *m) {
         struct op_arrival as = {.length = whole, .small = true, .imm = m->imm, .flags = m->flags};
         take_it(ch, op, &as);
     } else {
-        ch->assembling_seq = m->seq;
-        ch->assembling_length = whole; /* which fits: all its pieces must say so */
+        ch->pieces.seq = m->seq;
+        ch->pieces.whole = whole; /* which fits: all its pieces must say so */
         put_piece(ch, op, m);
     }
 }
 
 static bool runs_ahead(const struct op_channel *ch, uint64_t next) {
-    return next > ch->mine.next && next - ch->mine.next > LOST_MAX;
+    return next > ch->in.state.next && next - ch->in.state.next > LOST_MAX;
 }
 
 const char *weak_receive(struct op_channel *ch, const struct channel_message *m) {
@@ -206,11 +206,11 @@ const char *weak_receive(struct op_channel *ch, const struct channel_message *m)
     if (runs_ahead(ch, m->say == CHANNEL_TOTAL ? m->total : m->seq))
         return "a number beyond all that can have been lost";
     if (m->say == CHANNEL_TOTAL) {
-        if (m->total > ch->mine.next)
-            count_lost(ch, m->total - ch->mine.next);
+        if (m->total > ch->in.state.next)
+            count_lost(ch, m->total - ch->in.state.next);
         return NULL;
     }
-    if (ch->assembling && m->seq == ch->assembling_seq && m->piece.whole != ch->assembling_length)
+    if (ch->pieces.op && m->seq == ch->pieces.seq && m->piece.whole != ch->pieces.whole)
         return "pieces of a message that differ in how long it is";
     take_piece(ch, m);
     return NULL;

@@ -27,7 +27,7 @@ static void apply_channel_add(struct call *c) {
 static void apply_channel_open(struct call *c) {
     const struct call_channel_open *about = call_channel_open(c);
     struct op_channel *ch = channel_of(c, about->handle);
-    if (ch && !ch->open)
+    if (ch && !ch->sync.open)
         op_channel_open(ch, about->peer_number, about->peer_worker);
     call_finish(c);
 }
@@ -71,10 +71,11 @@ static void apply_channel_forget(struct call *c) {
 /* ---- on the control thread --------------------------------------------------------------- */
 
 static void event_closed(struct mail *mail) {
-    struct op_channel *ch = container_of(mail, struct op_channel, closed_mail);
-    const struct plane_session *ps = ch->owner;
-    if (!ch->forgotten && !ps->dropped && ps->plane->events.channel_closed)
-        ps->plane->events.channel_closed(ps->plane->events.user, ch->cookie, &ch->closed_why);
+    struct op_channel *ch = container_of(mail, struct op_channel, end.closed_mail);
+    const struct plane_session *ps = ch->control.owner;
+    if (!ch->control.forgotten && !ps->dropped && ps->plane->events.channel_closed)
+        ps->plane->events.channel_closed(ps->plane->events.user, ch->control.cookie,
+                                         &ch->end.closed_why);
 }
 
 static struct op_channel *new_channel(struct plane_session *s, uint64_t handle,
@@ -83,7 +84,7 @@ static struct op_channel *new_channel(struct plane_session *s, uint64_t handle,
     struct op_channel *ch = op_channel_new(s->worker, handle, spec, lane, event_closed);
     if (!ch)
         return NULL;
-    ch->owner = s;
+    ch->control.owner = s;
     if (slots_put(&s->channels, handle, ch) == 0)
         return ch;
     op_channel_free(ch);
@@ -121,7 +122,7 @@ void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, boo
 void plane_channel_forget(struct plane_session *s, uint64_t handle) {
     struct op_channel *ch = slots_remove(&s->channels, handle);
     if (ch)
-        ch->forgotten = true;
+        ch->control.forgotten = true;
     struct call *c = call_prepare_of(s, CALL_CHANNEL_END, apply_channel_forget, NULL, NULL);
     *call_channel_end(c) = (struct call_channel_end){.handle = handle, .reason = RDMAD_E_CLOSED};
     call_post(c);
