@@ -85,7 +85,7 @@ void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t k
 
 void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes) {
     chan_weak_up(rig, c, pool_bytes, RDMAD_CHANNEL_RELIABLE);
-    while (!chan_of(c, A)->sync.synced || !chan_of(c, B)->sync.synced)
+    while (chan_of(c, A)->sync.state != SYNC_DONE || chan_of(c, B)->sync.state != SYNC_DONE)
         cr_assert(rig_step(rig, sim_now() + NSEC_PER_SEC));
 }
 

@@ -180,11 +180,11 @@ Test(channel_local, an_end_that_is_told_reads_no_more) {
     cr_assert_eq(rings_serve(from->worker), 1);
     cr_assert_eq(sends_run(from, &again), 1);
     uint64_t expect = to->in.state.expect;
-    to->end.fin_told = true;
+    to->end.fin = FIN_TOLD;
     rig_settle(&rig);
     cr_assert(list_empty(&to->inbox));
     cr_assert_eq(to->in.state.expect, expect, "it was received");
-    to->end.fin_told = false;
+    to->end.fin = FIN_UNTOLD;
     chan_cancel(&c, A, 2);
     chan_end(&c, B, RDMAD_E_CLOSED, false);
     done();

@@ -99,20 +99,44 @@ struct channel_pieces {
     uint64_t came;       /* bit n: something of message state.next - 1 - n did */
 };
 
+/*
+ * Whether both ends speak of the same numbers (sync.h):
+ *
+ *               opened, to a peer        SYNC posted           echoed
+ *      CLOSED --------------------> DUE -------------> SAID -----------> DONE
+ *        |                           ^                  |                  |
+ *        |                           +------------------+------------------+
+ *        |                           a link made anew or gone, or a post lost
+ *        +-- opened, within the daemon --> DONE
+ *        +-- opened, without acknowledgements --> NONE
+ */
 struct channel_sync {
-    bool open;
-    bool fresh;  /* the lane is another: to begin with SYNC */
-    bool synced; /* the other end answered to that */
+    enum { SYNC_CLOSED, SYNC_DUE, SYNC_SAID, SYNC_DONE, SYNC_NONE } state;
     uint32_t epoch, peer_epoch;
 };
 
+/*
+ * How it ends, which has three parts.
+ *
+ * This end (op_channel_end):            ALIVE --> LINGERING (what was sent is still delivered)
+ *                                         |           |
+ *                                         +-----------+--> STOPPING
+ *
+ * The other (channel_closed, _lost):    THERE --> CLOSED (it said so; what it took is acknowledged)
+ *                                         |
+ *                                         +-----> LOST (its daemon lies, or its peer is gone)
+ *
+ * The last word to it (turn.c), when    UNTOLD --> TRIED (there was no room) --> TOLD
+ * this end ends and no op is left:        |                                        ^
+ *                                         +----------------------------------------+
+ */
 struct channel_end {
-    int reason;      /* of plane_channel_end; 0: alive */
-    bool linger;     /* sends go on until they are over */
-    int over;        /* why there is no other end any more; 0: there is */
-    bool over_first; /* there was no reason then */
-    bool closed;     /* it said so itself, and what it took it has acknowledged */
-    bool fin_tried, fin_told;
+    enum { END_ALIVE, END_LINGERING, END_STOPPING } state;
+    enum { OTHER_THERE, OTHER_CLOSED, OTHER_LOST } other;
+    enum { FIN_UNTOLD, FIN_TRIED, FIN_TOLD } fin;
+    int reason;                    /* of plane_channel_end; ALIVE: 0 */
+    int other_reason;              /* THERE: 0 */
+    bool other_first;              /* it ended while this end was ALIVE */
     struct channel_letter *letter; /* in one daemon: put aside for FIN */
     struct mail closed_mail, free_mail;
     void (*closed_event)(struct mail *mail); /* closed_mail's, on the control thread */
@@ -171,25 +195,34 @@ struct channels {
 int channels_init(struct worker *w);
 void channels_fini(struct worker *w);
 
+static inline bool channel_over(const struct op_channel *ch) { /* there is no other end */
+    return ch->end.other != OTHER_THERE;
+}
+static inline bool channel_ending(const struct op_channel *ch) { /* this end is */
+    return ch->end.state != END_ALIVE;
+}
+/* What was not sent is not sent any more. */
+static inline bool channel_stopped(const struct op_channel *ch) {
+    return ch->end.state == END_STOPPING;
+}
 /* What the ops of a channel that ends are told, all the same: whichever of the two came first. */
 static inline int channel_end_code(const struct op_channel *ch) {
-    return ch->end.over && (ch->end.over_first || ch->end.linger) ? ch->end.over : ch->end.reason;
-}
-/* This end ends, and what was not sent is not sent any more. */
-static inline bool channel_stopped(const struct op_channel *ch) {
-    return ch->end.reason && !ch->end.linger;
+    const struct channel_end *end = &ch->end;
+    bool other = channel_over(ch) && (end->other_first || end->state == END_LINGERING);
+    return other ? end->other_reason : end->reason;
 }
 static inline bool channel_lane_up(const struct op_channel *ch) {
     return ch->lane && ch->lane->state == LANE_UP;
 }
 /* There is a way to the other end. */
 static inline bool channel_can_say(const struct op_channel *ch) {
-    return ch->sync.open && !ch->end.over && (!ch->remote || channel_lane_up(ch));
+    return ch->sync.state != SYNC_CLOSED && !channel_over(ch) &&
+           (!ch->remote || channel_lane_up(ch));
 }
 /* A key that came with m is for the link that the lane has. While SYNC is still to be said on that,
  * none can be. */
 static inline bool channel_key_good(const struct op_channel *ch, const struct channel_message *m) {
-    return !ch->sync.fresh && m->state.echo == ch->sync.epoch;
+    return ch->sync.state != SYNC_DUE && m->state.echo == ch->sync.epoch;
 }
 
 /* Without acknowledgements: weak.c. */

@@ -5,6 +5,7 @@
 #include "daemon/op/channel/core.h"
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/life.h"
+#include <assert.h>
 
 static struct list *bucket_of(struct channels *all, uint64_t number) {
     return &all->bucket[number * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CHANNEL_BUCKETS - 1)];
@@ -41,14 +42,28 @@ void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result
     op_end(ch->worker, op, result);
 }
 
-void channel_over(struct op_channel *ch, int code, const char *why) {
-    if (ch->end.over)
-        return;
-    ch->end.over = code;
-    ch->end.over_first = !ch->end.reason;
+/* Told to the control thread, unless it asked for the end of this one first. */
+static void other_ended(struct op_channel *ch, int code, const char *why) {
+    struct channel_end *end = &ch->end;
+    assert(code && channel_over(ch) && !end->other_reason);
+    end->other_reason = code;
+    end->other_first = !channel_ending(ch);
     channel_touch(ch);
-    if (!why || !ch->end.over_first)
+    if (!why || !end->other_first)
         return;
-    error_set(&ch->end.closed_why, code, "channel %lu: %s", (unsigned long)ch->number, why);
-    mailbox_post(ch->worker->control, &ch->end.closed_mail, ch->end.closed_event);
+    error_set(&end->closed_why, code, "channel %lu: %s", (unsigned long)ch->number, why);
+    mailbox_post(ch->worker->control, &end->closed_mail, end->closed_event);
+}
+
+void channel_closed(struct op_channel *ch, int code, const char *why) {
+    assert(ch->end.other == OTHER_THERE);
+    ch->end.other = OTHER_CLOSED;
+    other_ended(ch, code, why);
+}
+
+void channel_lost(struct op_channel *ch, int code, const char *why) {
+    if (channel_over(ch))
+        return;
+    ch->end.other = OTHER_LOST;
+    other_ended(ch, code, why);
 }

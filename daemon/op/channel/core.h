@@ -12,8 +12,9 @@ struct op_channel *channel_find(const struct worker *w, uint64_t number);
 void channel_touch(struct op_channel *ch);   /* it has something to do */
 bool channel_may_end(struct op_channel *ch); /* ends_may; if not it is touched */
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result);
-/* There is no other end any more, and why: its daemon lies (told to the control thread), or it
- * closed, or the peer is lost. The ops end in its next turn. */
-void channel_over(struct op_channel *ch, int code, const char *why);
+/* The other end is gone: it said so, or its daemon lies, or its peer is lost (why is NULL if the
+ * control thread knows). The ops end in the channel's next turn. */
+void channel_closed(struct op_channel *ch, int code, const char *why);
+void channel_lost(struct op_channel *ch, int code, const char *why);
 
 #endif

@@ -16,19 +16,18 @@
 static void lie(struct op_channel *ch, const char *what) {
     char why[160];
     snprintf(why, sizeof(why), "the other end's daemon breaks the protocol: %s", what);
-    channel_over(ch, RDMAD_E_PROTOCOL, why);
+    channel_lost(ch, RDMAD_E_PROTOCOL, why);
 }
 
 static void fin(struct op_channel *ch, const struct channel_message *m) {
-    ch->end.closed = true;
     if (m->flags & CHANNEL_FLAG_ABRUPT)
-        channel_over(ch, RDMAD_E_CANCELED, "the other end closed it abruptly");
+        channel_closed(ch, RDMAD_E_CANCELED, "the other end closed it abruptly");
     else
-        channel_over(ch, RDMAD_E_CLOSED, "the other end closed it");
+        channel_closed(ch, RDMAD_E_CLOSED, "the other end closed it");
 }
 
 void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
-    if (ch->end.over || ch->end.fin_told)
+    if (channel_over(ch) || ch->end.fin == FIN_TOLD)
         return;
     const char *wrong = sends_state(ch, &m->state);
     if (!wrong)

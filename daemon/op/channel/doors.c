@@ -13,6 +13,7 @@
 #include "daemon/op/channel/receives.h"
 #include "daemon/op/channel/recv.h"
 #include "daemon/op/channel/sends.h"
+#include "daemon/op/channel/sync.h"
 #include "daemon/op/channel/weak.h"
 
 int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
@@ -21,7 +22,7 @@ int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     (void)w;
     if (!ch)
         return RDMAD_E_HANDLE;
-    if (ch->end.reason || ch->end.over)
+    if (channel_ending(ch) || channel_over(ch))
         return channel_end_code(ch);
     return sqe->opcode == RDMAD_OP_SEND ? send_take(ch, r, sqe, rq) : recv_take(ch, r, sqe, rq);
 }
@@ -49,7 +50,7 @@ void channel_part_ended(struct worker *w, struct op_part *part) {
     }
     /* When the link is lost there will be another, or none. */
     if (fop->status && !channel_weak(ch) && channel_lane_up(ch) && fop->status != RDMAD_E_PEER_LOST)
-        sends_resync(ch);
+        sync_again(ch);
     if (post->send && channel_weak(ch))
         weak_posted(post->send, fop);
     else if (post->send)
@@ -61,7 +62,7 @@ void channels_lane_up(struct worker *w, struct op_lane *lane) {
     (void)w;
     list_for_each (pos, &lane->channels) {
         struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
-        sends_resync(ch);
+        sync_again(ch);
         channel_touch(ch);
     }
 }
@@ -70,7 +71,7 @@ void channels_lane_down(struct worker *w, struct op_lane *lane) {
     (void)w;
     list_for_each (pos, &lane->channels) {
         struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
-        sends_resync(ch);
+        sync_again(ch);
         channel_touch(ch);
     }
 }
@@ -79,14 +80,14 @@ void channels_lane_dropped(struct op_lane *lane) {
     for (struct list *pos; (pos = list_pop(&lane->channels));) {
         struct op_channel *ch = list_entry(pos, struct op_channel, lane_node);
         ch->lane = NULL;
-        channel_over(ch, RDMAD_E_PEER_LOST, NULL);
+        channel_lost(ch, RDMAD_E_PEER_LOST, NULL);
     }
 }
 
 static void received(struct worker *w, uint64_t peer, uint64_t number,
                      const struct channel_message *m, const char *wrong) {
     struct op_channel *ch = channel_find(w, m->channel);
-    if (ch && ch->remote && ch->peer_in == peer && !ch->end.over)
+    if (ch && ch->remote && ch->peer_in == peer && !channel_over(ch))
         channel_deliver_link(ch, number, m, wrong);
 }
 

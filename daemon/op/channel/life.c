@@ -8,6 +8,8 @@
 #include "daemon/op/channel/inbox.h"
 #include "daemon/op/channel/landing.h"
 #include "daemon/op/channel/send.h"
+#include "daemon/op/channel/sync.h"
+#include <assert.h>
 #include <stdlib.h>
 
 /* ---- a worker's channels ----------------------------------------------------------------- */
@@ -89,19 +91,18 @@ bool op_channel_join(struct op_channel *ch, struct op_session *s, struct op_lane
 }
 
 void op_channel_open(struct op_channel *ch, uint64_t peer_number, struct worker *peer) {
-    ch->sync.open = true;
+    sync_open(ch);
     ch->peer_number = peer_number;
     ch->peer_worker = peer;
-    ch->sync.synced = !ch->remote;
-    ch->sync.fresh = ch->remote;
     ch->due.state = true;
     channel_touch(ch);
 }
 
 void op_channel_end(struct op_channel *ch, int reason, bool linger) {
-    if (!ch->end.reason || !linger) {
+    assert(reason);
+    if (ch->end.state == END_ALIVE || !linger) {
+        ch->end.state = linger ? END_LINGERING : END_STOPPING;
         ch->end.reason = reason;
-        ch->end.linger = linger;
     }
     channel_touch(ch);
 }
@@ -109,8 +110,8 @@ void op_channel_end(struct op_channel *ch, int reason, bool linger) {
 bool op_channel_ended(const struct op_channel *ch) {
     if (ch->ops)
         return false;
-    return ch->end.fin_told || !channel_can_say(ch) ||
-           (ch->end.fin_tried && ch->remote && !ch->end.linger);
+    return ch->end.fin == FIN_TOLD || !channel_can_say(ch) ||
+           (ch->end.fin == FIN_TRIED && ch->remote && ch->end.state != END_LINGERING);
 }
 
 /* The other end does not know of its end yet, and the control thread may let go of its numbers. */

@@ -33,7 +33,7 @@ void recv_repost(struct op_channel *ch, struct op *op) {
 
 /* None, while what is first is about to end: it takes no message, and none overtakes it. */
 struct op *recv_first(struct op_channel *ch) {
-    struct list *pos = ch->end.reason ? NULL : list_first(&ch->in.recvs);
+    struct list *pos = channel_ending(ch) ? NULL : list_first(&ch->in.recvs);
     struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
     return op && !op_ending(op) ? op : NULL;
 }

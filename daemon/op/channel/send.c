@@ -38,7 +38,7 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->op->channel_data = s;
     op_window_init(&s->window, w, ch->seat, send_window_changed);
     ch->ops++;
-    if (ch->sync.synced && ch->out.next_seq + ch->out.waits >= ch->out.limit)
+    if (ch->sync.state == SYNC_DONE && ch->out.next_seq + ch->out.waits >= ch->out.limit)
         counter_add(&ch->stats->stalls, 1); /* the other end's state will give it a turn */
     else
         channel_touch(ch);

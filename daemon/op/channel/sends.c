@@ -18,6 +18,7 @@
 #include "daemon/op/channel/sends.h"
 #include "daemon/op/channel/carry.h"
 #include "daemon/op/channel/core.h"
+#include "daemon/op/channel/sync.h"
 #include "daemon/op/engine/life.h"
 
 #define BUDGET 64u           /* messages in a turn of the channel */
@@ -79,8 +80,7 @@ static const char *judge(const struct op_channel *ch, const struct channel_state
 }
 
 const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
-    bool synced =
-        !ch->sync.synced && st->echo == ch->sync.epoch && ch->sync.open && !ch->sync.fresh;
+    bool synced = sync_echoed(ch, st);
     bool back = synced || st->refusals != ch->out.refusals;
     const char *wrong = judge(ch, st, back);
     if (wrong)
@@ -93,7 +93,7 @@ const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
     ch->out.limit = st->limit;
     ch->out.refusals = st->refusals;
     if (synced) {
-        ch->sync.synced = true;
+        sync_done(ch);
         counter_add(&ch->stats->resent, ch->out.next_seq - st->expect);
     }
     if (back)
@@ -116,11 +116,6 @@ void sends_rekey(struct op_channel *ch) {
     }
 }
 
-void sends_resync(struct op_channel *ch) {
-    ch->sync.fresh = true;
-    ch->sync.synced = false;
-}
-
 /* ---- cancellation ------------------------------------------------------------------------ */
 
 static void give_up(struct op_send *s) {
@@ -138,7 +133,7 @@ static void give_up(struct op_send *s) {
 
 /* Nobody will say what became of it. */
 static bool no_answer(const struct op_channel *ch) {
-    return ch->end.over || (ch->remote && (!ch->lane || ch->end.reason == RDMAD_E_PEER_LOST));
+    return channel_over(ch) || (ch->remote && (!ch->lane || ch->end.reason == RDMAD_E_PEER_LOST));
 }
 
 static void settle_later(struct op_send *s) {
@@ -178,7 +173,7 @@ void sends_end(struct op_channel *ch) {
     }
     list_for_each_safe (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
-        if (ch->end.closed) /* by its last state the other end did not take it */
+        if (ch->end.other == OTHER_CLOSED) /* by its last state the other end did not take it */
             send_over(s, s->cancel ? s->cancel : code, RDMAD_FAILED_UNTOUCHED);
         else if (s->op && !s->given_up && (!s->asked || no_answer(ch)))
             send_cancel(ch, s->op, code);
@@ -253,14 +248,14 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
 }
 
 static bool may_send(const struct op_channel *ch) {
-    return ch->sync.synced && ch->out.next_seq < ch->out.limit &&
+    return ch->sync.state == SYNC_DONE && ch->out.next_seq < ch->out.limit &&
            ch->out.next_seq - ch->out.acked < CHANNEL_WINDOW;
 }
 
 unsigned sends_run(struct op_channel *ch, bool *again) {
     unsigned count = ch->out.news ? say_more(ch, again) : 0;
     uint64_t bytes = 0;
-    if (ch->remote && ch->sync.synced && !channel_stopped(ch))
+    if (ch->remote && ch->sync.state == SYNC_DONE && !channel_stopped(ch))
         open_ahead(ch);
     struct op_send *s;
     for (unsigned n = 0; may_send(ch) && (s = send_first(ch)); n++) {

@@ -14,8 +14,7 @@ void send_posted(struct op_send *s, const struct fabric_op *fop); /* the fabric 
 /* Sends what can be; *again is set when there is more for which there was no room. Returns how
  * many. */
 unsigned sends_run(struct op_channel *ch, bool *again);
-void sends_end(struct op_channel *ch);    /* all of them, as the channel ends */
-void sends_rekey(struct op_channel *ch);  /* the other end began anew: via may be another */
-void sends_resync(struct op_channel *ch); /* a post was lost, though its link was not */
+void sends_end(struct op_channel *ch);   /* all of them, as the channel ends */
+void sends_rekey(struct op_channel *ch); /* the other end began anew: via may be another */
 
 #endif

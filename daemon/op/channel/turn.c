@@ -18,7 +18,9 @@
 #include "daemon/op/channel/inbox.h"
 #include "daemon/op/channel/receives.h"
 #include "daemon/op/channel/sends.h"
+#include "daemon/op/channel/sync.h"
 #include "daemon/op/channel/weak.h"
+#include <assert.h>
 
 #define LETTERS 64u /* of the other end that are read in a turn */
 #define ROUNDS 8u   /* in which one end answers the other's turn within this one */
@@ -44,13 +46,13 @@ static bool say(struct op_channel *ch, uint8_t what) {
 }
 
 static void end_ops(struct op_channel *ch) {
-    if (ch->end.over || channel_stopped(ch)) {
+    if (channel_over(ch) || channel_stopped(ch)) {
         if (channel_weak(ch))
             weak_end(ch, channel_end_code(ch));
         else
             sends_end(ch);
     }
-    if (ch->end.over || ch->end.reason)
+    if (channel_over(ch) || channel_ending(ch))
         receives_end(ch, channel_end_code(ch));
 }
 
@@ -59,7 +61,7 @@ static void end_ops(struct op_channel *ch) {
  * a sender that sends one by one waits for each of them. */
 static bool ack_may_wait(struct op_channel *ch) {
     struct worker *w = ch->worker;
-    if (!ch->remote || ch->due.state || ch->due.acks > 1 || ch->end.reason ||
+    if (!ch->remote || ch->due.state || ch->due.acks > 1 || channel_ending(ch) ||
         ch->due.ack_turns > ACK_TURNS)
         return false;
     bool over = w->channels->hurry || ch->due.ack_turns == ACK_TURNS ||
@@ -74,23 +76,29 @@ static bool ack_may_wait(struct op_channel *ch) {
     return false;
 }
 
+static bool say_last(struct op_channel *ch) {
+    assert(ch->end.fin != FIN_TOLD);
+    bool told = say(ch, channel_weak(ch) ? CHANNEL_TOTAL : CHANNEL_FIN);
+    ch->end.fin = told ? FIN_TOLD : FIN_TRIED;
+    return told;
+}
+
 static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
     unsigned said = 0;
-    if (ch->sync.fresh && !channel_weak(ch)) {
+    if (ch->sync.state == SYNC_DUE) {
         if (!say(ch, CHANNEL_SYNC)) {
             *again = true;
             return 0;
         }
-        ch->sync.fresh = false;
+        sync_said(ch);
         said++;
     }
     if (!list_empty(&ch->out.waiting) || ch->out.news)
         said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
-    if (ch->end.reason && ch->ops == 0 && !ch->end.fin_told) {
-        ch->end.fin_tried = true;
-        ch->end.fin_told = say(ch, channel_weak(ch) ? CHANNEL_TOTAL : CHANNEL_FIN);
-        *again |= !ch->end.fin_told;
-        return said + ch->end.fin_told;
+    if (channel_ending(ch) && ch->ops == 0) {
+        bool told = say_last(ch);
+        *again |= !told;
+        return said + told;
     }
     if ((ch->due.state || ch->due.acks) && !*again && !channel_weak(ch)) {
         if (ack_may_wait(ch)) {
@@ -122,7 +130,7 @@ static unsigned turn(struct op_channel *ch, bool *again) {
         read_inbox(ch);
     end_ops(ch);
     receives_run(ch);
-    unsigned said = channel_can_say(ch) && !ch->end.fin_told ? say_what_is_due(ch, again) : 0;
+    unsigned said = channel_can_say(ch) && ch->end.fin != FIN_TOLD ? say_what_is_due(ch, again) : 0;
     return said + (ops > ch->ops ? ops - ch->ops : 0);
 }
 

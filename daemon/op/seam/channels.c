@@ -27,7 +27,7 @@ static void apply_channel_add(struct call *c) {
 static void apply_channel_open(struct call *c) {
     const struct call_channel_open *about = call_channel_open(c);
     struct op_channel *ch = channel_of(c, about->handle);
-    if (ch && !ch->sync.open)
+    if (ch && ch->sync.state == SYNC_CLOSED)
         op_channel_open(ch, about->peer_number, about->peer_worker);
     call_finish(c);
 }
