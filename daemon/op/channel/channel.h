@@ -60,7 +60,7 @@ struct channel_post {
 
 struct channel_letter; /* inbox.h */
 
-/* What this end sends: send, sends, rendezvous. */
+/* What this end sends: send, sends. */
 struct channel_out {
     struct list waiting, sent, leaving; /* of struct op_send */
     uint32_t waits;                     /* length of waiting */

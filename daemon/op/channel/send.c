@@ -36,7 +36,8 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->op = op_new(w, r, sqe, rq);
     s->op->channel = ch;
     s->op->channel_data = s;
-    op_window_init(&s->window, w, ch->seat, send_window_changed);
+    if (ch->remote)
+        op_window_init(&s->window, w, ch->seat, send_window_changed);
     ch->ops++;
     if (ch->sync.state == SYNC_DONE && ch->out.next_seq + ch->out.waits >= ch->out.limit)
         counter_add(&ch->stats->stalls, 1); /* the other end's state will give it a turn */
@@ -56,6 +57,7 @@ void send_free(struct op_send *s) {
 
 static void send_end(struct op_send *s, int status, uint8_t outcome) {
     struct op *op = s->op;
+    assert(op && !s->post.posted && s->window.state == WINDOW_NONE);
     struct op_result result = {.status = status, .outcome = outcome};
     if (outcome == RDMAD_DONE) {
         result.bytes = op->length;
@@ -98,7 +100,7 @@ int send_drive_window(struct op_send *s) {
 
 /* It ends so, once nothing has its buffer. */
 static void send_leave(struct op_send *s, int status, uint8_t outcome) {
-    assert(s->where != SEND_LEAVING);
+    assert(s->where != SEND_LEAVING && !list_empty(&s->node));
     if (s->where == SEND_WAITING)
         count_waits(s->channel, -1);
     s->where = SEND_LEAVING;
@@ -117,7 +119,7 @@ static void send_window_failed(struct op_send *s, int code) {
         send_leave(s, code, RDMAD_FAILED_UNTOUCHED);
     } else if (s->where == SEND_SENT && s->op && !s->cancel) {
         s->cancel = code;
-        s->withdraw = ch->out.news = true;
+        send_ask_back(s);
     }
     channel_touch(ch);
 }
@@ -131,7 +133,7 @@ void send_settle(struct op_send *s) {
     if (s->where == SEND_LEAVING) {
         send_end(s, s->status, s->outcome);
         send_free(s);
-    } else if (s->given_up && s->op) {
+    } else if (s->where == SEND_GIVEN_UP && s->op) {
         send_end(s, s->cancel, RDMAD_UNKNOWN);
     }
 }
@@ -160,6 +162,7 @@ static void send_window_changed(struct op_window *ow, const struct error *err) {
 }
 
 void send_left(struct op_send *s) {
+    assert(s->where == SEND_WAITING && s->op);
     s->where = SEND_SENT;
     count_waits(s->channel, -1);
     list_remove(&s->node);
@@ -167,10 +170,23 @@ void send_left(struct op_send *s) {
 }
 
 void send_return(struct op_send *s) {
+    assert(s->where == SEND_SENT || s->where == SEND_GIVEN_UP);
     s->where = SEND_WAITING;
+    s->due = SEND_DUE_NOTHING;
     count_waits(s->channel, 1);
     list_remove(&s->node);
     prepend(&s->channel->out.waiting, &s->node);
+}
+
+void send_give_up(struct op_send *s) {
+    assert(s->where == SEND_SENT && s->cancel);
+    s->where = SEND_GIVEN_UP;
+}
+
+void send_ask_back(struct op_send *s) {
+    assert(s->where == SEND_SENT && s->cancel);
+    s->due = SEND_DUE_WITHDRAW;
+    s->channel->out.news = true;
 }
 
 /* Those before it may be ending, but not gone yet: none overtakes them, for the other end would

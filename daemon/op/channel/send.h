@@ -7,25 +7,36 @@
 
 #include "daemon/op/channel/channel.h"
 
-/* A SEND. Where it is: waiting, sent (it has a number), or leaving: over, as soon as neither the
- * fabric nor a window has its buffer. One that was given up is sent without an op. */
+/*
+ * Where it is, which is also in which of the channel's lists:
+ *
+ *              send_left           send_over
+ *     WAITING -----------> SENT --------------> LEAVING --> told, and gone
+ *      |  ^                 |  \                 ^  ^
+ *      |  |   send_return   |   \ send_give_up   |  |
+ *      |  +-----------------+    +--> GIVEN_UP --+  |
+ *      |  +-----------------------------+           |
+ *      +--------------------------------------------+
+ *
+ * SENT: it has a number. LEAVING: it is over, and told as soon as neither the fabric nor a window
+ * has its buffer. GIVEN_UP, among those sent: it is told likewise, before the other end said what
+ * became of it; then it has no op any more, but keeps its number until it is passed.
+ */
 struct op_send {
     struct list node;
     struct op_channel *channel;
     struct op *op;
-    enum { SEND_WAITING, SEND_SENT, SEND_LEAVING } where;
+    enum { SEND_WAITING, SEND_SENT, SEND_GIVEN_UP, SEND_LEAVING } where;
+    enum { SEND_DUE_NOTHING, SEND_DUE_KEY, SEND_DUE_WITHDRAW } due; /* SENT: is to be said of it */
     uint64_t seq;
     struct channel_post post;
     int cancel;      /* the status with which it is to end, unless it is delivered */
     bool asked;      /* it was cancelled, so its end has a bound */
-    bool withdraw;   /* to be said */
-    bool given_up;   /* ends without an answer */
-    int status;      /* leaving: how it ended */
+    int status;      /* LEAVING: how it ended */
     uint8_t outcome; /* likewise */
     uint64_t at;     /* weak.c: how much of it was sent */
     bool large;      /* it was offered */
     bool wants_window;
-    bool key_due;      /* the key is to be told again */
     uint64_t lost_via; /* the other end has no such link any more */
     struct op_window window;
 };
@@ -47,6 +58,8 @@ static inline bool send_window_ready(const struct op_send *s) {
 }
 void send_left(struct op_send *s);                 /* from waiting to sent */
 void send_return(struct op_send *s);               /* from sent to the front of those waiting */
+void send_give_up(struct op_send *s);              /* that is sent */
+void send_ask_back(struct op_send *s);             /* that is sent: WITHDRAW is due */
 struct op_send *send_first(struct op_channel *ch); /* that is to be sent next; or NULL */
 void send_describe(const struct op_send *s, struct channel_message *m);
 

@@ -57,7 +57,6 @@ static void go_back(struct op_channel *ch, uint64_t expect) {
         before = pos->prev;
         if (s->seq < expect)
             break;
-        s->withdraw = s->key_due = false;
         send_return(s);
         if (!s->op)
             send_free(s);
@@ -106,8 +105,10 @@ const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
 void sends_rekey(struct op_channel *ch) {
     list_for_each (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
-        s->key_due = s->large && s->wants_window;
-        s->withdraw = s->large && s->cancel;
+        s->due = !s->large         ? SEND_DUE_NOTHING
+                 : s->cancel       ? SEND_DUE_WITHDRAW
+                 : s->wants_window ? SEND_DUE_KEY
+                                   : SEND_DUE_NOTHING;
         send_settle(s);
     }
     ch->out.news = true;
@@ -120,7 +121,8 @@ void sends_rekey(struct op_channel *ch) {
 
 static void give_up(struct op_send *s) {
     struct op_channel *ch = s->channel;
-    s->given_up = true;
+    if (s->where == SEND_SENT)
+        send_give_up(s);
     s->wants_window = false;
     send_drive_window(s);
     if (s->post.posted) {
@@ -160,7 +162,8 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
     }
     if (ch->remote)
         settle_later(s);
-    s->withdraw = ch->out.news = s->where == SEND_SENT;
+    if (s->where == SEND_SENT)
+        send_ask_back(s);
     channel_touch(ch);
 }
 
@@ -175,7 +178,7 @@ void sends_end(struct op_channel *ch) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         if (ch->end.other == OTHER_CLOSED) /* by its last state the other end did not take it */
             send_over(s, s->cancel ? s->cancel : code, RDMAD_FAILED_UNTOUCHED);
-        else if (s->op && !s->given_up && (!s->asked || no_answer(ch)))
+        else if (s->where == SEND_SENT && (!s->asked || no_answer(ch)))
             send_cancel(ch, s->op, code);
     }
 }
@@ -225,8 +228,8 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
     ch->out.news = false;
     list_for_each_safe (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
-        bool key = s->key_due && send_window_ready(s) && !s->withdraw;
-        if (!key && !s->withdraw)
+        bool key = s->due == SEND_DUE_KEY && send_window_ready(s);
+        if (!key && s->due != SEND_DUE_WITHDRAW)
             continue;
         struct channel_message *m = channel_begin(ch, key ? CHANNEL_KEY : CHANNEL_WITHDRAW);
         if (!m) {
@@ -236,12 +239,11 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
         m->seq = s->seq;
         if (key)
             m->key = (struct channel_key){s->window.key.bytes, s->window.key.size};
-        bool *due = key ? &s->key_due : &s->withdraw;
-        *due = false;
         if (channel_carry(ch, m, NULL) < 0) {
-            *due = *again = ch->out.news = true;
+            *again = ch->out.news = true;
             return said;
         }
+        s->due = SEND_DUE_NOTHING;
         said++;
     }
     return said;
