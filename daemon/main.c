@@ -5,6 +5,7 @@
  */
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
+#include "daemon/porter/messages.h"
 #include "daemon/porter/porter.h"
 #include <stdio.h>
 #include <string.h>

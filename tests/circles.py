@@ -31,7 +31,6 @@ NOT_YET = {
     "daemon/ctl": (2, "ctl calls its connections' calls, and they answer by it"),
     "daemon/fabric/local": (2, "copy is told of by the instance that it is a part of"),
     "daemon/peer": (23, "the connection holds the bottom and the dispatch"),
-    "daemon/porter": (7, "internal.h declares for all"),
 }
 
 TOKEN = re.compile(r"[A-Za-z_]\w*|->|\.\.\.|==|[-+*/%&|^!<>]=|&&|\|\||\S")

@@ -31,7 +31,7 @@ bench                   common/
 daemon/base             common/
 daemon/config           common/ daemon/base/
 daemon/porter           daemon/base/list.h
-daemon/ipc              common/ daemon/base/ daemon/porter/porter.h
+daemon/ipc              common/ daemon/base/ daemon/porter/messages.h
 daemon/fabric           common/ daemon/base/
 daemon/fabric/local     common/ daemon/base/ daemon/fabric/fabric.h
 daemon/fabric/tcp       common/ daemon/base/ daemon/fabric/fabric.h
@@ -160,7 +160,7 @@ daemon/config/x.c "daemon/state/state.h"
 daemon/porter/x.c "daemon/base/log.h"
 daemon/porter/x.c <event2/event.h>
 daemon/ipc/x.c "daemon/state/session.h"
-daemon/ipc/x.c "daemon/porter/internal.h"
+daemon/ipc/x.c "daemon/porter/packet.h"
 daemon/fabric/tcp/x.c "daemon/state/lease.h"
 daemon/fabric/tcp/x.c "daemon/op/engine/op.h"
 daemon/fabric/tcp/x.c "daemon/ipc/ring.h"

@@ -15,7 +15,7 @@
 #include "common/fdmsg.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/porter/porter.h"
+#include "daemon/porter/messages.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>

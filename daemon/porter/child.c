@@ -5,7 +5,8 @@
  * The parent waits until the child has closed the rest: as long as the parent has all of them too,
  * none of these closes is the last, and none waits for anybody.
  */
-#include "daemon/porter/internal.h"
+#include "daemon/porter/child.h"
+#include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static void close_others(int *keep, unsigned n) {
 pid_t child_fork(const int *keep, unsigned n) {
     int all[CHILD_FDS_MAX], ready[2];
     char byte;
-    if (n > CHILD_FDS_MAX - 2 || pipe2(ready, O_CLOEXEC))
+    assert(n <= CHILD_FDS_MAX - 2);
+    if (pipe2(ready, O_CLOEXEC))
         return -1;
     pid_t pid = fork();
     if (pid == 0) {

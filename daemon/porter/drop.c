@@ -8,7 +8,9 @@
  * wait (a lock on a file of a hung file system) makes it wait alone; with DROPPERS_MAX that wait
  * the porter does it by itself, and is replaced by the daemon if it does not come back.
  */
-#include "daemon/porter/internal.h"
+#include "daemon/porter/drop.h"
+#include "daemon/porter/child.h"
+#include <assert.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,13 +36,14 @@ void drop_ended(pid_t pid) {
             droppers[i] = 0;
 }
 
-void drop_all(const int *fds, unsigned n) {
+void drop_fds(const int *fds, unsigned n) {
     int keep[DROP_MAX + 1], go[2];
     pid_t *place = free_place();
     char byte;
+    assert(n <= DROP_MAX);
     if (!n)
         return;
-    if (!place || n > DROP_MAX || pipe2(go, O_CLOEXEC)) {
+    if (!place || pipe2(go, O_CLOEXEC)) {
         close_all(fds, n);
         return;
     }

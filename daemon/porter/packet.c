@@ -5,8 +5,9 @@
  * Nobody else has an end of these sockets. A receiver that has no descriptor left sees -1 where one
  * should be; its sender still had a reference.
  */
-#include "daemon/porter/internal.h"
+#include "daemon/porter/packet.h"
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 

@@ -11,8 +11,14 @@
  * have. This loop itself opens and closes nothing but sockets to which somebody else has a
  * reference, so it waits for nobody.
  */
+#include "daemon/porter/porter.h"
 #include "daemon/base/list.h"
-#include "daemon/porter/internal.h"
+#include "daemon/porter/child.h"
+#include "daemon/porter/drop.h"
+#include "daemon/porter/messages.h"
+#include "daemon/porter/packet.h"
+#include "daemon/porter/privileges.h"
+#include "daemon/porter/worker.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -176,7 +182,7 @@ static int held = -1;
 static uint32_t held_uid;
 
 static void batch_end(struct batch *b) {
-    drop_all(b->fds, b->n);
+    drop_fds(b->fds, b->n);
     b->n = 0;
 }
 

@@ -6,7 +6,8 @@
  * refuse capset, so the ambient ones are cleared and the program is executed once more, after which
  * there are none. Nothing executed from here on gains any.
  */
-#include "daemon/porter/internal.h"
+#include "daemon/porter/privileges.h"
+#include "daemon/porter/messages.h"
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>

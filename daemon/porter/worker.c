@@ -9,7 +9,9 @@
  *
  * A close may take for ever. It is this process's alone, and only this uid's packets wait for it.
  */
-#include "daemon/porter/internal.h"
+#include "daemon/porter/worker.h"
+#include "daemon/porter/messages.h"
+#include "daemon/porter/packet.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *   one-answer  two ENDs come, then the first PING is answered, then nothing is read any more
  *   deaf        nothing is ever read
  */
-#include "daemon/porter/porter.h"
+#include "daemon/porter/messages.h"
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>

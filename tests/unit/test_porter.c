@@ -5,7 +5,7 @@
  */
 #include "common/fdmsg.h"
 #include "daemon/ipc/guest.h"
-#include "daemon/porter/porter.h"
+#include "daemon/porter/messages.h"
 #include "tests/unit/porter_rig.h"
 #include <dirent.h>
 #include <event2/event.h>
