@@ -2,31 +2,32 @@
 /*
  * checks.c - what texts may say, and which settings contradict each other.
  */
+#include "daemon/config/checks.h"
 #include "common/uri.h"
-#include "daemon/config/schema.h"
+#include "daemon/config/config.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *bad_directory(const char *text) {
+const char *setting_check_directory(const char *text) {
     return *text ? NULL : "must name a directory";
 }
 
-const char *bad_listen(const char *text) {
+const char *setting_check_listen(const char *text) {
     char host[RDMAD_HOST_MAX + 1];
     uint16_t port;
     return rdmad_hostport_parse(text, host, &port);
 }
 
-const char *bad_node_name(const char *text) {
+const char *setting_check_node_name(const char *text) {
     if (!*text || rdmad_name_ok(text))
         return NULL;
     return "must be letters, digits, '.', '_' and '-', not starting with '.'";
 }
 
-const char *bad_log_level(const char *text) {
+const char *setting_check_log_level(const char *text) {
     static const char *const levels[] = {"error", "warning", "notice", "info", "debug"};
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
         if (!strcmp(text, levels[i]))
@@ -34,33 +35,33 @@ const char *bad_log_level(const char *text) {
     return "must be one of error, warning, notice, info, debug";
 }
 
-const char *bad_word(const char *text) {
+const char *setting_check_word(const char *text) {
     for (; *text; text++)
         if (!isalnum((unsigned char)*text) && !strchr("_-.", *text))
             return "may only have letters, digits, '_', '-' and '.'";
     return NULL;
 }
 
-const char *bad_fabric(const char *text) {
+const char *setting_check_fabric(const char *text) {
     if (!strcmp(text, "auto") || !strcmp(text, "verbs") || !strcmp(text, "tcp"))
         return NULL;
     return "must be one of auto, verbs, tcp";
 }
 
-const char *bad_connect(const char *text) {
+const char *setting_check_connect(const char *text) {
     if (!strcmp(text, "exchange") || !strcmp(text, "cm"))
         return NULL;
     return "must be exchange or cm";
 }
 
-const char *bad_windows(const char *text) {
+const char *setting_check_windows(const char *text) {
     if (!strcmp(text, "auto") || !strcmp(text, "registrations") || !strcmp(text, "windows"))
         return NULL;
     return "must be one of auto, registrations, windows";
 }
 
 /* A number of at most max at the start of *text, which is moved behind it. */
-static bool number(const char **text, uint64_t max) {
+static bool skip_number(const char **text, uint64_t max) {
     uint64_t value = 0;
     if (!isdigit((unsigned char)**text))
         return false;
@@ -69,20 +70,20 @@ static bool number(const char **text, uint64_t max) {
     return value <= max;
 }
 
-const char *bad_gid(const char *text) {
+const char *setting_check_gid(const char *text) {
     const char *end = text;
     struct in6_addr address;
-    if (!*text || (number(&end, 65535) && !*end) || inet_pton(AF_INET, text, &address) == 1 ||
+    if (!*text || (skip_number(&end, 65535) && !*end) || inet_pton(AF_INET, text, &address) == 1 ||
         inet_pton(AF_INET6, text, &address) == 1)
         return NULL;
     return "must be the index of a GID, or an IP address, as rdmactl device show lists them";
 }
 
-const char *bad_uids(const char *text) {
+const char *setting_check_uids(const char *text) {
     if (!*text || !strcmp(text, "*"))
         return NULL;
     for (;;) {
-        if (!number(&text, UINT32_MAX - 1)) /* the largest is nobody's: it means "unchanged" */
+        if (!skip_number(&text, UINT32_MAX - 1)) /* the largest is nobody's: it means "unchanged" */
             break;
         if (!*text)
             return NULL;

@@ -99,7 +99,7 @@ static size_t locate(const struct parse *p, const struct spot *spot, bool want_k
 }
 
 /* "FILE:LINE:COLUMN" */
-static const char *place_of(const struct parse *p, size_t at, char *buf, size_t size) {
+static const char *parse_place(const struct parse *p, size_t at, char *buf, size_t size) {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < at; i++) {
         column = p->text[i] == '\n' ? 1 : column + 1;
@@ -112,7 +112,7 @@ static const char *place_of(const struct parse *p, size_t at, char *buf, size_t 
 /* What the file says may be shown on a terminal: no control bytes. */
 static int fail_at(const struct parse *p, size_t at, const char *sentence) {
     char place[RDMAD_TEXT_MAX + 1];
-    error_set(p->err, RDMAD_E_CONFIG, "%s: %s", place_of(p, at, place, sizeof(place)), sentence);
+    error_set(p->err, RDMAD_E_CONFIG, "%s: %s", parse_place(p, at, place, sizeof(place)), sentence);
     if (p->err)
         for (char *c = p->err->text; *c; c++)
             if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -188,7 +188,7 @@ static int apply(const struct parse *p, const struct spot *spot, const json_t *v
         return unknown_key(p, spot);
     if (p->places) {
         char place[sizeof(p->places->at[0])];
-        config_place(p->places, s, place_of(p, locate(p, spot, false), place, sizeof(place)));
+        config_place(p->places, s, parse_place(p, locate(p, spot, false), place, sizeof(place)));
     }
     if (s->type == SETTING_NUMBER)
         return apply_number(p, spot, s, value);

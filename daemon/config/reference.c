@@ -27,7 +27,7 @@ static void print_comment(FILE *out, const char *indent, const char *words) {
     fputc('\n', out);
 }
 
-static void print_value(FILE *out, const struct setting *s) {
+static void print_default(FILE *out, const struct setting *s) {
     if (s->type == SETTING_TEXT)
         fprintf(out, "\"%s\"", s->text);
     else if (s->type == SETTING_BOOL)
@@ -46,7 +46,7 @@ static void print_setting(FILE *out, const struct setting *s, const char *indent
              s->restart ? " (Needs a restart.)" : "");
     print_comment(out, indent, words);
     fprintf(out, "%s\"%s\": ", indent, name);
-    print_value(out, s);
+    print_default(out, s);
 }
 
 void config_print_reference(FILE *out) {

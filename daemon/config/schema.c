@@ -4,6 +4,7 @@
  * config/rdmad.json from `rdmad --print-config-reference`.
  */
 #include "daemon/config/schema.h"
+#include "daemon/config/checks.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,24 +33,24 @@
     }
 
 const struct setting settings[] = {
-    TEXT("runtime_dir", runtime_dir, "/run/rdmad", bad_directory, RESTART,
+    TEXT("runtime_dir", runtime_dir, "/run/rdmad", setting_check_directory, RESTART,
          "Where the sockets live: rdmad.sock for clients, control.sock for administration."),
-    TEXT("listen", listen, "127.0.0.1:7471", bad_listen, RESTART,
+    TEXT("listen", listen, "127.0.0.1:7471", setting_check_listen, RESTART,
          "HOST:PORT where other daemons reach this one; port 0 takes any free one. This version "
          "does not authenticate or encrypt what daemons say to each other: stay on loopback unless "
          "everybody on the network is trusted."),
-    TEXT("node_name", node_name, "", bad_node_name, RESTART,
+    TEXT("node_name", node_name, "", setting_check_node_name, RESTART,
          "What this daemon calls itself to others. Empty: the host's name."),
-    TEXT("log_level", log_level, "info", bad_log_level, RELOAD,
+    TEXT("log_level", log_level, "info", setting_check_log_level, RELOAD,
          "The least important level to log: error, warning, notice, info or debug."),
     BOOL("require_rdma", require_rdma, false, RESTART,
          "Refuse to start without RDMA hardware instead of using TCP, and refuse peers that have "
          "none."),
-    TEXT("fabric", fabric, "auto", bad_fabric, RESTART,
+    TEXT("fabric", fabric, "auto", setting_check_fabric, RESTART,
          "What moves bytes between daemons: verbs (RDMA hardware, or Soft-RoCE), tcp, or auto: "
          "verbs when this machine has a usable RDMA device, else tcp, and the log says why. Two "
          "daemons use the best that both have; see peer.fallback_tcp."),
-    TEXT("socket_group", socket_group, "", bad_word, RESTART,
+    TEXT("socket_group", socket_group, "", setting_check_word, RESTART,
          "Group whose members may connect to rdmad.sock, whoever made it. Empty: everybody may."),
     NUMBER("workers", workers, 1, 64, 1, "", RESTART,
            "Threads that move data. One is enough until it is busy all the time."),
@@ -144,7 +145,7 @@ const struct setting settings[] = {
     NUMBER("peer.idle_ms", peer_idle_ms, 0, DAYS, MINUTES, "ms", RELOAD,
            "A connection that this daemon opened is closed after so long without any lease. 0: "
            "never."),
-    TEXT("peer.private_links", peer_private_links, "", bad_uids, RELOAD,
+    TEXT("peer.private_links", peer_private_links, "", setting_check_uids, RELOAD,
          "Whose sessions get a link of their own to each peer instead of sharing one: user ids, "
          "separated by commas, or * for everybody. Each link costs queue pairs or a connection."),
     BOOL("peer.dial_named", peer_dial_named, false, RELOAD,
@@ -156,7 +157,7 @@ const struct setting settings[] = {
          "a warning in the log. Two daemons that both have verbs never use tcp. With require_rdma "
          "this is off."),
 
-    TEXT("tcp.congestion_control", tcp_congestion_control, "cubic", bad_word, RESTART,
+    TEXT("tcp.congestion_control", tcp_congestion_control, "cubic", setting_check_word, RESTART,
          "Of data connections. bbr, the default of many hosts, costs 3 to 4 times on fast short "
          "paths. Empty: the system's."),
     NUMBER("tcp.data_port", tcp_data_port, 0, 65535, 0, "", RESTART,
@@ -175,17 +176,17 @@ const struct setting settings[] = {
     NUMBER("tcp.max_strangers", tcp_max_strangers, 1, 65536, 64, "", RESTART,
            "Accepted data connections that have not shown a token yet."),
 
-    TEXT("verbs.device", verbs_device, "", bad_word, RESTART,
+    TEXT("verbs.device", verbs_device, "", setting_check_word, RESTART,
          "RDMA device to use, as rdmactl device show lists them. Empty: the best one."),
     NUMBER("verbs.port", verbs_port, 0, 255, 0, "", RESTART, "Port of it. 0: the best one."),
-    TEXT("verbs.gid", verbs_gid, "", bad_gid, RESTART,
+    TEXT("verbs.gid", verbs_gid, "", setting_check_gid, RESTART,
          "GID of the port, by its index or by its address. An index can change when addresses "
          "do, an address is found again. Empty: by rule, RoCE v2 before v1, routable before "
          "link-local, the address of listen before others."),
-    TEXT("verbs.connect", verbs_connect, "exchange", bad_connect, RESTART,
+    TEXT("verbs.connect", verbs_connect, "exchange", setting_check_connect, RESTART,
          "How queue pairs are connected: exchange (numbers travel over the peer control channel) "
          "or cm (by rdma_cm, which iWARP needs)."),
-    TEXT("verbs.windows", verbs_windows, "auto", bad_windows, RESTART,
+    TEXT("verbs.windows", verbs_windows, "auto", setting_check_windows, RESTART,
          "How leases are protected: windows (type-2 memory windows, even when the self-test at "
          "start found that the device does not enforce them: for tests only), registrations (of "
          "exactly the leased range), or auto (windows where the self-test shows that they hold)."),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * schema.h - the table that describes every setting once, for the files of config/ alone.
+ * schema.h - the table that describes every setting once: for the files of config/, and for
+ * settings.c, which reloads by it.
  */
 #ifndef RDMAD_CONFIG_SCHEMA_H
 #define RDMAD_CONFIG_SCHEMA_H
@@ -54,19 +55,5 @@ void config_place(struct config_places *places, const struct setting *s, const c
 /* As config_parse, but c may be half changed on failure and is not checked as a whole. */
 int config_parse_over(struct config *c, const char *name, const char *text, size_t size,
                       struct config_places *places, struct error *err);
-
-/* ---- checks.c ------------------------------------------------------------------------------ */
-
-/* Of texts: NULL, or what is wrong. */
-const char *bad_directory(const char *text);
-const char *bad_listen(const char *text);
-const char *bad_node_name(const char *text);
-const char *bad_log_level(const char *text);
-const char *bad_word(const char *text);
-const char *bad_fabric(const char *text);
-const char *bad_connect(const char *text);
-const char *bad_windows(const char *text);
-const char *bad_gid(const char *text);
-const char *bad_uids(const char *text);
 
 #endif
