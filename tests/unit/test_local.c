@@ -2,7 +2,7 @@
 /* The local fabric as fabric.h promises it. */
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
-#include "daemon/fabric/local/local.h"
+#include "daemon/fabric/local/instance.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,12 +2,12 @@
 /*
  * copy.c - the way of an op through the local fabric.
  *
- * The window is the wall: whatever the caller checked before, check_window asks again at every
+ * The window is the wall: whatever the caller checked before, local_check asks again at every
  * slice whether the range, the right and the time are there.
  */
+#include "daemon/fabric/local/copy.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
-#include "daemon/fabric/local/local.h"
 #include <string.h>
 
 /* Bytes of short ops in one poll, so that a flood of them lets the long ones move too. */
@@ -19,7 +19,7 @@ static struct local *local_of_op(const struct fabric_op *op) {
 }
 
 /* Status and outcome of an op that ends now, as it is. */
-static void settle(struct fabric_op *op, int status) {
+static void local_settle(struct fabric_op *op, int status) {
     op->status = status;
     if (status == RDMAD_OK)
         op->outcome = RDMAD_DONE;
@@ -29,7 +29,7 @@ static void settle(struct fabric_op *op, int status) {
         op->outcome = RDMAD_FAILED_PARTIAL;
 }
 
-static bool is_atomic(const struct fabric_op *op) {
+static bool local_is_atomic(const struct fabric_op *op) {
     return op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD;
 }
 
@@ -40,35 +40,36 @@ int local_post(struct fabric_link *link, struct fabric_op *op) {
     op->scratch[LOCAL_MOVED] = 0;
     op->scratch[LOCAL_WINDOW] = 0;
     if (op->opcode == RDMAD_OP_SEND) {
-        settle(op, RDMAD_E_UNSUPPORTED);
+        local_settle(op, RDMAD_E_UNSUPPORTED);
         list_append(&l->ended, &op->node);
         return 0;
     }
     if (op->key->size == sizeof(uint64_t))
         memcpy(&op->scratch[LOCAL_WINDOW], op->key->bytes, sizeof(uint64_t));
-    list_append(is_atomic(op) || op->length <= LOCAL_SHORT ? &l->shorts : &l->longs, &op->node);
+    list_append(local_is_atomic(op) || op->length <= LOCAL_SHORT ? &l->shorts : &l->longs,
+                &op->node);
     return 0;
 }
 
-static void finish(struct local *l, struct fabric_op *op, int status) {
-    settle(op, status);
+static void local_finish(struct local *l, struct fabric_op *op, int status) {
+    local_settle(op, status);
     list_remove(&op->node);
     l->env->complete(l->env->user, op);
 }
 
 void local_cancel(struct fabric_op *op, int status) {
     /* One that ended in the meantime keeps what it ended with. */
-    finish(local_of_op(op), op, op->status ? op->status : status);
+    local_finish(local_of_op(op), op, op->status ? op->status : status);
 }
 
-static void stop_in(struct local *l, struct list *queue,
-                    bool (*which)(const struct fabric_op *, const void *), const void *what,
-                    int status) {
+static void local_stop_in(struct local *l, struct list *queue,
+                          bool (*which)(const struct fabric_op *, const void *), const void *what,
+                          int status) {
     list_for_each_safe (pos, queue) {
         struct fabric_op *op = list_entry(pos, struct fabric_op, node);
         if (!which(op, what))
             continue;
-        settle(op, status);
+        local_settle(op, status);
         list_remove(pos);
         list_append(&l->ended, pos);
     }
@@ -76,53 +77,53 @@ static void stop_in(struct local *l, struct list *queue,
 
 void local_stop(struct local *l, bool (*which)(const struct fabric_op *, const void *),
                 const void *what, int status) {
-    stop_in(l, &l->shorts, which, what, status);
-    stop_in(l, &l->longs, which, what, status);
+    local_stop_in(l, &l->shorts, which, what, status);
+    local_stop_in(l, &l->longs, which, what, status);
 }
 
-static int check_window(const struct local_window *window, const struct fabric_op *op,
-                        uint64_t now_ns) {
+static int local_check(const struct local_window *window, const struct fabric_op *op,
+                       uint64_t now_ns) {
     if (!window)
         return RDMAD_E_NO_LEASE;
     const struct fabric_window_spec *spec = &window->spec;
     if (now_ns >= spec->deadline_ns)
         return RDMAD_E_LEASE_EXPIRED;
     uint32_t right = op->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ
-                     : is_atomic(op)             ? RDMAD_RIGHT_ATOMIC
+                     : local_is_atomic(op)       ? RDMAD_RIGHT_ATOMIC
                                                  : RDMAD_RIGHT_WRITE;
     if (!(spec->rights & right))
         return RDMAD_E_RIGHTS;
-    uint64_t end, length = is_atomic(op) ? sizeof(uint64_t) : op->length;
+    uint64_t end, length = local_is_atomic(op) ? sizeof(uint64_t) : op->length;
     if (__builtin_add_overflow(op->offset, length, &end) || end > spec->length)
         return RDMAD_E_RANGE;
-    if (is_atomic(op) && ((uintptr_t)spec->base + op->offset) % sizeof(uint64_t))
+    if (local_is_atomic(op) && ((uintptr_t)spec->base + op->offset) % sizeof(uint64_t))
         return RDMAD_E_ALIGN;
     return RDMAD_OK;
 }
 
 /* The lease's sessions may be on several workers, all of which count into one audit. */
-static void count_use(struct fabric_audit *audit, const struct fabric_op *op, uint64_t bytes,
-                      uint64_t now_ns) {
-    if (!is_atomic(op))
+static void local_count_use(struct fabric_audit *audit, const struct fabric_op *op, uint64_t bytes,
+                            uint64_t now_ns) {
+    if (!local_is_atomic(op))
         __atomic_fetch_add(op->opcode == RDMAD_OP_READ ? &audit->bytes_read : &audit->bytes_written,
                            bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&audit->last_use_ns, now_ns, __ATOMIC_RELAXED);
 }
 
-static void count_end(const struct local_window *window, int status) {
+static void local_count_end(const struct local_window *window, int status) {
     if (window && window->spec.audit)
         __atomic_fetch_add(status ? &window->spec.audit->refused : &window->spec.audit->ops, 1,
                            __ATOMIC_RELAXED);
 }
 
-static void fail_fault(struct local *l, struct fabric_op *op, const void *fault) {
+static void local_fail(struct local *l, struct fabric_op *op, const void *fault) {
     op->fault = fault;
-    finish(l, op, RDMAD_E_FAULT);
+    local_finish(l, op, RDMAD_E_FAULT);
     l->env->memory_fault(l->env->user, fault);
 }
 
 /* Returns the address that could not be touched. */
-static const void *run_atomic(struct fabric_op *op, const struct local_window *window) {
+static const void *local_run_atomic(struct fabric_op *op, const struct local_window *window) {
     uint64_t *word = (void *)((uint8_t *)window->spec.base + op->offset);
     if (op->opcode == RDMAD_OP_FADD)
         return guard_add(word, op->swap, &op->value);
@@ -130,20 +131,20 @@ static const void *run_atomic(struct fabric_op *op, const struct local_window *w
 }
 
 /* Does an atomic, or copies up to most bytes more. Returns true when the op has ended. */
-static bool run_some(struct local *l, struct fabric_op *op, uint64_t most) {
+static bool local_run(struct local *l, struct fabric_op *op, uint64_t most) {
     uint64_t now_ns = l->env->now_ns(l->env->user);
     struct local_window *window = slots_get(&l->windows, op->scratch[LOCAL_WINDOW]);
-    int status = check_window(window, op, now_ns);
+    int status = local_check(window, op, now_ns);
     if (status) {
-        count_end(window, status);
-        finish(l, op, status);
+        local_count_end(window, status);
+        local_finish(l, op, status);
         return true;
     }
 
     uint64_t bytes = 0, *moved = &op->scratch[LOCAL_MOVED];
     const void *fault;
-    if (is_atomic(op)) {
-        fault = run_atomic(op, window);
+    if (local_is_atomic(op)) {
+        fault = local_run_atomic(op, window);
     } else {
         bytes = op->length - *moved < most ? op->length - *moved : most;
         uint8_t *here = (uint8_t *)op->local + *moved;
@@ -153,19 +154,19 @@ static bool run_some(struct local *l, struct fabric_op *op, uint64_t most) {
         *moved += bytes; /* after a fault: some of them, perhaps */
     }
     if (fault) {
-        fail_fault(l, op, fault);
+        local_fail(l, op, fault);
         return true;
     }
     if (window->spec.audit)
-        count_use(window->spec.audit, op, bytes, now_ns);
-    if (!is_atomic(op) && *moved < op->length)
+        local_count_use(window->spec.audit, op, bytes, now_ns);
+    if (!local_is_atomic(op) && *moved < op->length)
         return false;
-    count_end(window, RDMAD_OK);
-    finish(l, op, RDMAD_OK);
+    local_count_end(window, RDMAD_OK);
+    local_finish(l, op, RDMAD_OK);
     return true;
 }
 
-static unsigned run_shorts(struct local *l) {
+static unsigned local_run_shorts(struct local *l) {
     unsigned count = 0;
     uint64_t bytes = 0;
     for (struct list *pos;
@@ -173,17 +174,17 @@ static unsigned run_shorts(struct local *l) {
          count++) {
         struct fabric_op *op = list_entry(pos, struct fabric_op, node);
         bytes += op->length;
-        run_some(l, op, op->length);
+        local_run(l, op, op->length);
     }
     return count;
 }
 
 /* One slice of the op whose turn it is. */
-static unsigned run_longs(struct local *l) {
+static unsigned local_run_longs(struct local *l) {
     struct list *pos = list_first(&l->longs);
     if (!pos)
         return 0;
-    if (!run_some(l, list_entry(pos, struct fabric_op, node), LOCAL_SLICE)) {
+    if (!local_run(l, list_entry(pos, struct fabric_op, node), LOCAL_SLICE)) {
         list_remove(pos);
         list_append(&l->longs, pos);
     }
@@ -200,5 +201,5 @@ unsigned local_poll(struct fabric *f) {
     }
     for (struct list *pos; (pos = list_pop(&l->ended)); work++)
         l->env->complete(l->env->user, list_entry(pos, struct fabric_op, node));
-    return work + run_shorts(l) + run_longs(l);
+    return work + local_run_shorts(l) + local_run_longs(l);
 }

@@ -5,8 +5,8 @@
  * Nothing is secret here: the worker that posts is the one that opened the window, for a lease that
  * its own tables hold. A key is a window's handle, whose generation makes an old key harmless.
  */
-#include "daemon/fabric/local/local.h"
 #include "daemon/base/clock.h"
+#include "daemon/fabric/local/copy.h"
 #include <stdlib.h>
 #include <string.h>
 

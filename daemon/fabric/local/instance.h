@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local.h - the fabric between two sessions of one daemon: memory to memory, by this CPU.
+ * instance.h - the fabric between two sessions of one daemon: memory to memory, by this CPU.
  *
  * Read local.c (instances, links, windows), then copy.c (the way of an op).
  *
@@ -16,8 +16,8 @@
  * Failures: memory that vanishes under a copy (guard.h) fails that op alone and is reported; the
  * end of a window fails its ops from the next slice on.
  */
-#ifndef RDMAD_FABRIC_LOCAL_LOCAL_H
-#define RDMAD_FABRIC_LOCAL_LOCAL_H
+#ifndef RDMAD_FABRIC_LOCAL_INSTANCE_H
+#define RDMAD_FABRIC_LOCAL_INSTANCE_H
 
 #include "daemon/base/slots.h"
 #include "daemon/fabric/fabric.h"
@@ -52,13 +52,5 @@ struct local_window {
 
 /* The scratch words of an op. */
 enum { LOCAL_MOVED, LOCAL_WINDOW }; /* bytes copied so far; the window's handle */
-
-/* copy.c */
-int local_post(struct fabric_link *link, struct fabric_op *op);
-void local_cancel(struct fabric_op *op, int status);
-unsigned local_poll(struct fabric *f);
-/* Ends every op for which which(op, what) holds; they complete in the next poll. */
-void local_stop(struct local *l, bool (*which)(const struct fabric_op *, const void *),
-                const void *what, int status);
 
 #endif
