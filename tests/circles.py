@@ -27,9 +27,6 @@ STOREYS = ("daemon/fabric/verbs", "daemon/op", "libclient")
 
 # folder: (files in circles, why)
 NOT_YET = {
-    "daemon/config": (2, "the schema's table names its checks, and they look up its rows"),
-    "daemon/ctl": (2, "ctl calls its connections' calls, and they answer by it"),
-    "daemon/fabric/local": (2, "copy is told of by the instance that it is a part of"),
     "daemon/peer": (23, "the connection holds the bottom and the dispatch"),
 }
 

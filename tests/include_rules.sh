@@ -165,7 +165,7 @@ daemon/fabric/tcp/x.c "daemon/state/lease.h"
 daemon/fabric/tcp/x.c "daemon/op/engine/op.h"
 daemon/fabric/tcp/x.c "daemon/ipc/ring.h"
 daemon/fabric/tcp/x.c "daemon/plane/plane.h"
-daemon/fabric/tcp/x.c "daemon/fabric/local/local.h"
+daemon/fabric/tcp/x.c "daemon/fabric/local/copy.h"
 daemon/fabric/tcp/x.c <infiniband/verbs.h>
 daemon/fabric/tcp/x.c <event2/event.h>
 daemon/fabric/local/x.c "daemon/state/pool.h"

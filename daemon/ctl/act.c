@@ -2,12 +2,12 @@
 /*
  * act.c - the calls that change something. They answer when it is done, not when it has begun.
  */
-#include "daemon/ctl/call.h"
+#include "daemon/ctl/handlers.h"
 #include "daemon/peer/peer.h"
 #include "daemon/state/lease.h"
 #include <inttypes.h>
 
-static void answered(void *arg, const struct error *result) {
+static void act_done(void *arg, const struct error *result) {
     struct ctl_call *call = arg;
     if (result && result->code)
         ctl_fail(call, result);
@@ -26,7 +26,7 @@ void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
         ctl_fail(call, &why);
         return;
     }
-    lease_end(lease, RDMAD_E_LEASE_ADMIN, answered, call);
+    lease_end(lease, RDMAD_E_LEASE_ADMIN, act_done, call);
 }
 
 void ctl_peer_add(struct ctl_call *call, const json_t *params) {
@@ -43,7 +43,7 @@ void ctl_peer_add(struct ctl_call *call, const json_t *params) {
         error_set(&why, RDMAD_E_SHUTDOWN, "rdmad is stopping and dials no more peers");
         ctl_fail(call, &why);
     } else {
-        peer_add(st->peers, host, port, answered, call);
+        peer_add(st->peers, host, port, act_done, call);
     }
 }
 

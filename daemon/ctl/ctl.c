@@ -2,9 +2,10 @@
 /*
  * ctl.c - the administration socket: accept, read lines, call, write answers.
  *
- * The happy path: accepted() makes a connection, turn() takes a few lines of its input, run_line()
- * turns each into a call, the method's handler answers it now or later, ctl_reply() queues the
- * line. A connection ends when the caller closed its side and everything it asked is answered.
+ * The happy path: on_accepted() makes a connection, ctl_conn_turn() takes a few lines of its input,
+ * ctl_conn_run() turns each into a call, the method's handler answers it now or later,
+ * on_answered() queues the line. A connection ends when the caller closed its side and everything
+ * it asked is answered.
  *
  * Bounds: MAX_CONNS connections, the last RESERVED_CONNS of them for callers that may change
  * things, so that readers cannot lock an administrator out; MAX_LINE bytes a line; LINES_A_TURN
@@ -15,10 +16,12 @@
  * Callers are strangers, too: what they send is received as ipc/guest.h has it, and who sends a
  * descriptor is closed. So the bufferevent writes only.
  */
+#include "daemon/ctl/ctl.h"
 #include "daemon/base/log.h"
 #include "daemon/ctl/call.h"
 #include "daemon/ipc/guest.h"
 #include "daemon/ipc/listener.h"
+#include <assert.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -53,26 +56,17 @@ struct ctl_conn {
     struct event *readable;
     struct evbuffer *input;
     struct bufferevent *bev; /* for output */
-    struct list calls;       /* not answered yet */
-    unsigned ncalls;
+    struct ctl_calls calls;  /* not answered yet */
     uid_t uid;
     bool privileged; /* may call mutating methods */
     bool full;       /* as much is read as a line may have; nothing more is until it is taken */
     bool input_over; /* end of file, or a line too long */
 };
 
-struct ctl_call {
-    struct ctl_conn *conn; /* NULL once it is gone */
-    struct list node;      /* in conn->calls */
-    struct state *state;
-    json_t *id; /* NULL: a notification */
-};
-
-static void conn_free(struct ctl_conn *conn) {
-    struct list *node;
-    while ((node = list_pop(&conn->calls)))
-        list_entry(node, struct ctl_call, node)->conn = NULL;
+static void ctl_conn_free(struct ctl_conn *conn) {
+    ctl_calls_drop(&conn->calls);
     list_remove(&conn->node);
+    assert(conn->ctl->nconns);
     conn->ctl->nconns--;
     event_free(conn->readable);
     /* Not closed by the bufferevent, which would do it later: nconns and the open descriptors
@@ -85,53 +79,22 @@ static void conn_free(struct ctl_conn *conn) {
 }
 
 /* Takes over line. */
-static void send_line(struct ctl_conn *conn, char *line) {
+static void ctl_conn_send(struct ctl_conn *conn, char *line) {
     if (line)
         bufferevent_write(conn->bev, line, strlen(line));
     free(line);
 }
 
-static void call_end(struct ctl_call *call, char *line) {
-    struct ctl_conn *conn = call->conn;
-    if (conn && call->id)
-        send_line(conn, line);
-    else
-        free(line);
-    list_remove(&call->node);
-    json_decref(call->id);
-    free(call);
-    if (!conn)
-        return;
-    conn->ncalls--;
-    /* Later, not here: the handler that answers may still be on turn()'s stack. */
+static void on_answered(struct ctl_calls *calls, char *line) {
+    struct ctl_conn *conn = container_of(calls, struct ctl_conn, calls);
+    ctl_conn_send(conn, line);
+    /* Later, not here: the handler that answers may still be on ctl_conn_turn()'s stack. */
     bufferevent_trigger(conn->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
-unsigned ctl_conns(const struct ctl_call *call) {
-    return call->conn->ctl->nconns;
-}
-
-struct state *ctl_state(const struct ctl_call *call) {
-    return call->state;
-}
-
-void ctl_reply(struct ctl_call *call, json_t *result) {
-    struct error why;
-    if (result) {
-        call_end(call, rpc_result(call->id, result));
-        return;
-    }
-    error_set(&why, RDMAD_E_NOMEM, "out of memory while answering");
-    call_end(call, rpc_error(call->id, RPC_FAILED, &why));
-}
-
-void ctl_fail(struct ctl_call *call, const struct error *why) {
-    call_end(call, rpc_error(call->id, RPC_FAILED, why));
-}
-
 /* Whether the request may run; err and the rpc_code say why not. */
-static int admit(const struct ctl_conn *conn, const struct rpc_request *rq,
-                 const struct ctl_method **method, struct error *err) {
+static int ctl_conn_admit(const struct ctl_conn *conn, const struct rpc_request *rq,
+                          const struct ctl_method **method, struct error *err) {
     *method = conn->ctl->find(rq->method);
     if (!*method) {
         error_set(err, RDMAD_E_INVAL, "no method \"%.60s\"; rdmactl(8) lists them", rq->method);
@@ -146,27 +109,15 @@ static int admit(const struct ctl_conn *conn, const struct rpc_request *rq,
     return rpc_check((*method)->params, rq->params, err) ? RPC_PARAMS : 0;
 }
 
-static struct ctl_call *call_new(struct ctl_conn *conn, json_t *id) {
-    struct ctl_call *call = calloc(1, sizeof(*call));
-    if (!call)
-        return NULL;
-    call->conn = conn;
-    call->state = conn->ctl->state;
-    call->id = id ? json_incref(id) : NULL;
-    list_append(&conn->calls, &call->node);
-    conn->ncalls++;
-    return call;
-}
-
-static void run_line(struct ctl_conn *conn, const char *line, size_t size) {
+static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {
     struct rpc_request rq;
     struct error why;
     const struct ctl_method *method = NULL;
     int code = rpc_parse(line, size, &rq, &why);
     bool unreadable = code != 0; /* answered even without an id, as the standard asks */
     if (!code)
-        code = admit(conn, &rq, &method, &why);
-    struct ctl_call *call = code ? NULL : call_new(conn, rq.id);
+        code = ctl_conn_admit(conn, &rq, &method, &why);
+    struct ctl_call *call = code ? NULL : ctl_call_new(&conn->calls, rq.id);
     if (!code && !call) {
         error_set(&why, RDMAD_E_NOMEM, "out of memory for the call");
         code = RPC_FAILED;
@@ -177,13 +128,13 @@ static void run_line(struct ctl_conn *conn, const char *line, size_t size) {
                 FIELD_U64("UID", conn->uid));
         method->handler(call, rq.params);
     } else if (unreadable || rq.id) {
-        send_line(conn, rpc_error(rq.id, code, &why));
+        ctl_conn_send(conn, rpc_error(rq.id, code, &why));
     }
     rpc_request_fini(&rq);
 }
 
 static bool backlogged(struct ctl_conn *conn) {
-    return conn->ncalls >= MAX_CALLS ||
+    return conn->calls.count >= MAX_CALLS ||
            evbuffer_get_length(bufferevent_get_output(conn->bev)) >= OUTPUT_BACKLOG;
 }
 
@@ -191,19 +142,19 @@ static void refuse_long_line(struct ctl_conn *conn) {
     struct error why;
     error_set(&why, RDMAD_E_LENGTH, "a line has more than %u bytes; the connection closes",
               MAX_LINE);
-    send_line(conn, rpc_error(NULL, RPC_REQUEST, &why));
+    ctl_conn_send(conn, rpc_error(NULL, RPC_REQUEST, &why));
     conn->input_over = true;
     event_del(conn->readable);
     evbuffer_drain(conn->input, evbuffer_get_length(conn->input));
 }
 
-static void read_on(struct ctl_conn *conn) {
+static void ctl_conn_read_on(struct ctl_conn *conn) {
     const struct timeval idle = {.tv_sec = IDLE_S};
     event_add(conn->readable, &idle);
 }
 
 /* Takes a few lines, and frees the connection when nothing is left to do for it. */
-static void turn(struct ctl_conn *conn) {
+static void ctl_conn_turn(struct ctl_conn *conn) {
     struct evbuffer *input = conn->input;
     bool more = true;
     for (unsigned n = 0; n < LINES_A_TURN && more && !backlogged(conn); n++) {
@@ -211,7 +162,7 @@ static void turn(struct ctl_conn *conn) {
         char *line = evbuffer_readln(input, &size, EVBUFFER_EOL_LF);
         more = line != NULL;
         if (line && size <= MAX_LINE)
-            run_line(conn, line, size);
+            ctl_conn_run(conn, line, size);
         else if (line || evbuffer_get_length(input) > MAX_LINE)
             refuse_long_line(conn);
         free(line);
@@ -221,27 +172,27 @@ static void turn(struct ctl_conn *conn) {
                             BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
     if (conn->full && !conn->input_over && evbuffer_get_length(input) <= MAX_LINE) {
         conn->full = false;
-        read_on(conn);
+        ctl_conn_read_on(conn);
     }
     /* A last line without its end is not a call: it may have been cut anywhere. */
-    bool idle = !more && !conn->ncalls;
+    bool idle = !more && !conn->calls.count;
     if (conn->input_over && idle && !evbuffer_get_length(bufferevent_get_output(conn->bev)))
-        conn_free(conn);
+        ctl_conn_free(conn);
 }
 
 static void on_turn(struct bufferevent *bev, void *arg) {
     (void)bev;
-    turn(arg);
+    ctl_conn_turn(arg);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg) {
     (void)bev, (void)what;
-    conn_free(arg);
+    ctl_conn_free(arg);
 }
 
 /* Reads one byte more than a line may have, so that a longer one shows. Returns false when the
  * connection is over. */
-static bool read_some(struct ctl_conn *conn) {
+static bool ctl_conn_read(struct ctl_conn *conn) {
     char buf[READ_MAX];
     size_t room = MAX_LINE + 1 - evbuffer_get_length(conn->input);
     size_t size = room < sizeof(buf) ? room : sizeof(buf);
@@ -257,22 +208,22 @@ static bool read_some(struct ctl_conn *conn) {
     return true;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg) {
+static void ctl_conn_readable(evutil_socket_t fd, short what, void *arg) {
     struct ctl_conn *conn = arg;
     (void)fd;
     if (!(what & EV_TIMEOUT)) {
-        if (read_some(conn))
-            turn(conn);
+        if (ctl_conn_read(conn))
+            ctl_conn_turn(conn);
         else
-            conn_free(conn);
-    } else if (conn->ncalls) {
-        read_on(conn); /* silent because it waits for our answer */
+            ctl_conn_free(conn);
+    } else if (conn->calls.count) {
+        ctl_conn_read_on(conn); /* silent because it waits for our answer */
     } else {
-        conn_free(conn);
+        ctl_conn_free(conn);
     }
 }
 
-static void refuse(struct guest *guest, const char *text) {
+static void ctl_turn_away(struct guest *guest, const char *text) {
     struct error why;
     error_set(&why, RDMAD_E_LIMIT, "%s", text);
     char *line = rpc_error(NULL, RPC_FAILED, &why);
@@ -283,14 +234,15 @@ static void refuse(struct guest *guest, const char *text) {
 }
 
 /* NULL: out of memory; guest is still the caller's. */
-static struct ctl_conn *conn_new(struct ctl *ctl, struct guest *guest) {
+static struct ctl_conn *ctl_conn_new(struct ctl *ctl, struct guest *guest) {
     struct event_base *base = ctl->state->base;
     struct ctl_conn *conn = calloc(1, sizeof(*conn));
     if (!conn)
         return NULL;
     *conn = (struct ctl_conn){.ctl = ctl, .guest = guest};
     conn->input = evbuffer_new();
-    conn->readable = event_new(base, guest_fd(guest), EV_READ | EV_PERSIST, on_readable, conn);
+    conn->readable =
+        event_new(base, guest_fd(guest), EV_READ | EV_PERSIST, ctl_conn_readable, conn);
     conn->bev = bufferevent_socket_new(base, guest_fd(guest), 0);
     if (conn->input && conn->readable && conn->bev)
         return conn;
@@ -304,7 +256,7 @@ static struct ctl_conn *conn_new(struct ctl *ctl, struct guest *guest) {
     return NULL;
 }
 
-static void accepted(void *user, int fd) {
+static void on_accepted(void *user, int fd) {
     struct ctl *ctl = user;
     struct ucred who = {.uid = (uid_t)-1};
     socklen_t size = sizeof(who);
@@ -314,31 +266,34 @@ static void accepted(void *user, int fd) {
         return;
     bool privileged = known && (who.uid == 0 || who.uid == geteuid());
     if (ctl->nconns >= MAX_CONNS - (privileged ? 0 : RESERVED_CONNS)) {
-        refuse(guest, "too many connections to control.sock are open; close one");
+        ctl_turn_away(guest, "too many connections to control.sock are open; close one");
         return;
     }
-    struct ctl_conn *conn = known ? conn_new(ctl, guest) : NULL;
+    struct ctl_conn *conn = known ? ctl_conn_new(ctl, guest) : NULL;
     if (!conn) {
         guest_part(guest);
         return;
     }
     conn->uid = who.uid;
     conn->privileged = privileged;
-    list_init(&conn->calls);
+    conn->calls =
+        (struct ctl_calls){.state = ctl->state, .conns = &ctl->nconns, .answered = on_answered};
+    list_init(&conn->calls.list);
     list_append(&ctl->conns, &conn->node);
     ctl->nconns++;
     bufferevent_setcb(conn->bev, on_turn, on_turn, on_event, conn);
     bufferevent_set_timeouts(conn->bev, NULL, &(struct timeval){WRITE_S, 0});
     bufferevent_enable(conn->bev, EV_WRITE);
     bufferevent_disable(conn->bev, EV_READ);
-    read_on(conn);
+    ctl_conn_read_on(conn);
 }
 
 static void no_descriptor(void *user, int fd) {
     struct ctl *ctl = user;
     struct guest *guest = guest_new(ctl->state->porter, fd, (uid_t)-1);
     if (guest)
-        refuse(guest, "rdmad has no descriptor left for one more connection; raise its limit of "
+        ctl_turn_away(guest,
+                      "rdmad has no descriptor left for one more connection; raise its limit of "
                       "open files (LimitNOFILE=) or lower its limits.*");
 }
 
@@ -358,7 +313,7 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
                                  .group = (gid_t)-1,
                                  .activated = activated_fd,
                                  .refused = no_descriptor};
-    int rc = listener_new(st->base, &spec, accepted, ctl, &ctl->listener, err);
+    int rc = listener_new(st->base, &spec, on_accepted, ctl, &ctl->listener, err);
     if (rc) {
         free(ctl);
         return rc;
@@ -376,7 +331,7 @@ void ctl_free(struct ctl *ctl) {
         return;
     listener_free(ctl->listener);
     list_for_each_safe (node, &ctl->conns) {
-        conn_free(list_entry(node, struct ctl_conn, node));
+        ctl_conn_free(list_entry(node, struct ctl_conn, node));
     }
     free(ctl);
 }

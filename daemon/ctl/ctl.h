@@ -2,10 +2,10 @@
 /*
  * ctl.h - administration: JSON-RPC 2.0 over RUNTIME_DIR/control.sock, one document a line.
  *
- * ctl.c accepts and authorises, rpc.c turns lines into calls and results into lines, methods.c is
- * the table of what may be called. Whoever may open the socket may read (its mode is 0660, so that
- * is the daemon's user, its group and root); methods that change something are for uid 0 and the
- * daemon's own uid, as SO_PEERCRED tells them.
+ * ctl.c accepts and authorises, rpc.c turns lines into requests and results into lines, call.c is a
+ * call until its answer, methods.c the table of what may be called. Whoever may open the socket may
+ * read (its mode is 0660, so that is the daemon's user, its group and root); methods that change
+ * something are for uid 0 and the daemon's own uid, as SO_PEERCRED tells them.
  *
  * Everything runs on the control thread. Connections, the length of a line, the output that waits
  * and the calls that wait for an answer are bounded; who exceeds a bound is answered and closed.
@@ -17,10 +17,16 @@
 #include <stdbool.h>
 
 struct ctl;
+struct ctl_method;
 
 /* Listens. activated_fd: a listening SOCK_STREAM socket from systemd, or -1. Needs st->config and,
  * once calls arrive, the rest of st. */
 int ctl_new(struct state *st, int activated_fd, struct ctl **out, struct error *err);
+
+/* The same with any table of methods: find returns NULL where there is no such method. */
+typedef const struct ctl_method *ctl_find(const char *name);
+int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **out,
+               struct error *err);
 
 /* Lets nobody in for now, while the porter is behind; callers wait in the backlog. */
 void ctl_hold(struct ctl *ctl, bool hold);

@@ -8,8 +8,8 @@
  * the devices' host.
  */
 #include "daemon/base/offload.h"
-#include "daemon/ctl/call.h"
 #include "daemon/ctl/device_json.h"
+#include "daemon/ctl/handlers.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/state.h"
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void survey_run(struct offload_job *job) {
     s->failed = devices_survey(s->settings, s->host, &s->list, &s->why);
 }
 
-static json_t *answer_of(const struct survey *s, bool verbose) {
+static json_t *survey_answer(const struct survey *s, bool verbose) {
     json_t *answer =
         json_pack("{s:s, s:o}", "fabric", s->fabric, "devices", device_list_json(s->list, verbose));
     json_object_set_new(answer, "fabric_why", json_string(s->state->fabric_why));
@@ -54,7 +54,7 @@ static void survey_done(struct offload_job *job) {
         if (s->failed)
             ctl_fail(w->call, &s->why);
         else
-            ctl_reply(w->call, answer_of(s, w->verbose));
+            ctl_reply(w->call, survey_answer(s, w->verbose));
         free(w);
     }
     if (!s->failed)

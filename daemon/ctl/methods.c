@@ -3,7 +3,8 @@
  * methods.c - everything that may be called over control.sock: name, handler, params, and whether
  * it changes anything. rdmactl(8) documents each.
  */
-#include "daemon/ctl/call.h"
+#include "daemon/ctl/ctl.h"
+#include "daemon/ctl/handlers.h"
 #include <string.h>
 
 #define NO_PARAMS ((const struct rpc_param[]){{NULL, RPC_END, false, 0}})

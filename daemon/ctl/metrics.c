@@ -3,7 +3,8 @@
  * metrics.c - the same numbers as status in the Prometheus text format: base units, _total on what
  * only grows. Names change only with a major version.
  */
-#include "daemon/ctl/call.h"
+#include "daemon/ctl/handlers.h"
+#include "daemon/ctl/totals.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include <inttypes.h>
@@ -14,7 +15,7 @@ static void metric(FILE *out, const char *name, const char *type, const char *he
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help, name, type, name, n);
 }
 
-static void print_objects(FILE *out, const struct ctl_totals *t) {
+static void metrics_objects(FILE *out, const struct ctl_totals *t) {
     const struct {
         const char *name, *help;
         uint64_t n;
@@ -41,8 +42,8 @@ static void print_objects(FILE *out, const struct ctl_totals *t) {
         metric(out, gauges[i].name, "gauge", gauges[i].help, gauges[i].n);
 }
 
-static void print_traffic(FILE *out, const struct plane_counters *c,
-                          const struct channel_totals *m) {
+static void metrics_traffic(FILE *out, const struct plane_counters *c,
+                            const struct channel_totals *m) {
     const struct {
         const char *name, *help;
         uint64_t n;
@@ -78,7 +79,7 @@ static void print_label(FILE *out, const char *s) {
     }
 }
 
-static void print_info(FILE *out, const struct state *st, const struct ctl_totals *t) {
+static void metrics_info(FILE *out, const struct state *st, const struct ctl_totals *t) {
     fprintf(out, "# HELP rdmad_info What runs here.\n# TYPE rdmad_info gauge\n"
                  "rdmad_info{version=\"" RDMAD_VERSION "\",node=\"");
     print_label(out, st->node_name);
@@ -92,7 +93,7 @@ static void print_info(FILE *out, const struct state *st, const struct ctl_total
             t->uptime_s);
 }
 
-static void print_limits(FILE *out, const struct state *st) {
+static void metrics_limits(FILE *out, const struct state *st) {
     static const char *const names[QUOTA_COUNT] = {
         [QUOTA_SESSIONS] = "sessions", [QUOTA_BYTES] = "pool_bytes",
         [QUOTA_POOLS] = "pools",       [QUOTA_REGISTERED] = "registered_bytes",
@@ -122,10 +123,10 @@ void ctl_metrics(struct ctl_call *call, const json_t *params) {
         ctl_reply(call, NULL);
         return;
     }
-    print_info(out, st, &t);
-    print_objects(out, &t);
-    print_limits(out, st);
-    print_traffic(out, &counters, &t.messages);
+    metrics_info(out, st, &t);
+    metrics_objects(out, &t);
+    metrics_limits(out, st);
+    metrics_traffic(out, &counters, &t.messages);
     fclose(out);
     ctl_reply(call, text ? json_pack("{s:s#}", "text", text, size) : NULL);
     free(text);

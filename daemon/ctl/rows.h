@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rows.h - a list as show answers it, of show*.c: rows, cut at CTL_MAX_ROWS.
+ * rows.h - a list as show answers it, for show*.c. Internal to ctl/.
  */
 #ifndef RDMAD_CTL_ROWS_H
 #define RDMAD_CTL_ROWS_H
 
 #include "daemon/base/clock.h"
 #include "daemon/ctl/call.h"
+
+/* A list is cut at this many rows; the answer then has "truncated": true. */
+#define CTL_MAX_ROWS 16384u
 
 struct rows {
     json_t *list;

@@ -140,7 +140,7 @@ const char *rpc_text(const json_t *params, const char *name) {
 }
 
 /* Takes over body. */
-static char *print_answer(json_t *id, const char *key, json_t *body) {
+static char *rpc_line(json_t *id, const char *key, json_t *body) {
     json_t *answer = json_object();
     char *line = NULL;
     if (!json_object_set_new(answer, "jsonrpc", json_string("2.0")) &&
@@ -158,7 +158,7 @@ static char *print_answer(json_t *id, const char *key, json_t *body) {
 }
 
 char *rpc_result(json_t *id, json_t *result) {
-    return print_answer(id, "result", result);
+    return rpc_line(id, "result", result);
 }
 
 char *rpc_error(json_t *id, int code, const struct error *why) {
@@ -172,5 +172,5 @@ char *rpc_error(json_t *id, int code, const struct error *why) {
     json_t *body = json_pack("{s:i, s:s, s:{s:s, s:s}}", "code",
                              code == RPC_FAILED ? RPC_FAILED + why->code : code, "message", message,
                              "data", "code", rdmad_error_name(why->code), "text", text);
-    return print_answer(id, "error", body);
+    return rpc_line(id, "error", body);
 }

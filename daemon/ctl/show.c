@@ -6,6 +6,7 @@
  * Channels and services are show_channel.c's, devices device.c's.
  */
 #include "common/errors.h"
+#include "daemon/ctl/handlers.h"
 #include "daemon/ctl/rows.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"

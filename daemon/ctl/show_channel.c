@@ -4,6 +4,7 @@
  * has two rows, one for each end.
  */
 #include "common/errors.h"
+#include "daemon/ctl/handlers.h"
 #include "daemon/ctl/rows.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/budget.h"
@@ -32,21 +33,21 @@ static const char *fabric_text(const struct channel *ch) {
     return ch->remote ? "" : "local";
 }
 
-static void set(json_t *row, const char *key, uint64_t n) {
+static void row_number(json_t *row, const char *key, uint64_t n) {
     json_object_set_new(row, key, json_integer((json_int_t)n));
 }
 
 static void add_stats(json_t *row, const struct channel *ch) {
     const struct plane_channel_stats s = channel_stats(ch);
-    set(row, "messages_sent", s.messages_sent);
-    set(row, "bytes_sent", s.bytes_sent);
-    set(row, "messages_received", s.messages_received);
-    set(row, "bytes_received", s.bytes_received);
-    set(row, "receives_posted", s.receives_posted);
-    set(row, "sends_waiting", s.sends_waiting);
-    set(row, "stalls", s.stalls);
-    set(row, "lost", s.lost);
-    set(row, "resent", s.resent);
+    row_number(row, "messages_sent", s.messages_sent);
+    row_number(row, "bytes_sent", s.bytes_sent);
+    row_number(row, "messages_received", s.messages_received);
+    row_number(row, "bytes_received", s.bytes_received);
+    row_number(row, "receives_posted", s.receives_posted);
+    row_number(row, "sends_waiting", s.sends_waiting);
+    row_number(row, "stalls", s.stalls);
+    row_number(row, "lost", s.lost);
+    row_number(row, "resent", s.resent);
 }
 
 static json_t *channel_row(const struct channel *ch, const struct rows *rows) {

@@ -3,8 +3,8 @@
  * totals.c - how much there is of everything right now. The numbers of objects come from the quota
  * ledger, which counts a thing until the last byte of it is given back.
  */
+#include "daemon/ctl/totals.h"
 #include "daemon/base/clock.h"
-#include "daemon/ctl/call.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/channel.h"

@@ -4,6 +4,7 @@
  * real event loop, which run in the test's own thread by turns.
  */
 #include "daemon/ctl/call.h"
+#include "daemon/ctl/ctl.h"
 #include "tests/unit/porter_rig.h"
 #include <criterion/criterion.h>
 #include <dirent.h>

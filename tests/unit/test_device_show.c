@@ -4,7 +4,7 @@
  * answered by which.
  */
 #include "daemon/base/offload.h"
-#include "daemon/ctl/call.h"
+#include "daemon/ctl/handlers.h"
 #include "daemon/fabric/device.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/state.h"

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * call.c - a call from the line that asks to the line that answers.
+ */
+#include "daemon/ctl/call.h"
+#include <assert.h>
+#include <stdlib.h>
+
+struct ctl_call {
+    struct ctl_calls *calls; /* NULL once the connection is gone */
+    struct list node;        /* in calls->list */
+    struct state *state;
+    json_t *id; /* NULL: a notification */
+};
+
+struct ctl_call *ctl_call_new(struct ctl_calls *calls, json_t *id) {
+    struct ctl_call *call = calloc(1, sizeof(*call));
+    if (!call)
+        return NULL;
+    call->calls = calls;
+    call->state = calls->state;
+    call->id = id ? json_incref(id) : NULL;
+    list_append(&calls->list, &call->node);
+    calls->count++;
+    return call;
+}
+
+static void call_end(struct ctl_call *call, char *line) {
+    struct ctl_calls *calls = call->calls;
+    if (!calls || !call->id) {
+        free(line);
+        line = NULL;
+    }
+    list_remove(&call->node);
+    json_decref(call->id);
+    free(call);
+    if (!calls)
+        return;
+    assert(calls->count);
+    calls->count--;
+    calls->answered(calls, line);
+}
+
+unsigned ctl_conns(const struct ctl_call *call) {
+    assert(call->calls);
+    return *call->calls->conns;
+}
+
+struct state *ctl_state(const struct ctl_call *call) {
+    return call->state;
+}
+
+void ctl_reply(struct ctl_call *call, json_t *result) {
+    struct error why;
+    if (result) {
+        call_end(call, rpc_result(call->id, result));
+        return;
+    }
+    error_set(&why, RDMAD_E_NOMEM, "out of memory while answering");
+    call_end(call, rpc_error(call->id, RPC_FAILED, &why));
+}
+
+void ctl_fail(struct ctl_call *call, const struct error *why) {
+    assert(why && why->code);
+    call_end(call, rpc_error(call->id, RPC_FAILED, why));
+}
+
+void ctl_calls_drop(struct ctl_calls *calls) {
+    struct list *node;
+    while ((node = list_pop(&calls->list)))
+        list_entry(node, struct ctl_call, node)->calls = NULL;
+}

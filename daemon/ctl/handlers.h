@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * handlers.h - what may be called, for the table of methods.c. Internal to ctl/.
+ */
+#ifndef RDMAD_CTL_HANDLERS_H
+#define RDMAD_CTL_HANDLERS_H
+
+#include "daemon/ctl/call.h"
+
+ctl_handler ctl_status, ctl_config_show;                     /* status.c */
+ctl_handler ctl_session_show, ctl_pool_show, ctl_lease_show; /* show.c */
+ctl_handler ctl_peer_show, ctl_link_show;                    /* show.c */
+ctl_handler ctl_channel_show, ctl_service_show;              /* show_channel.c */
+ctl_handler ctl_device_show;                                 /* device.c */
+ctl_handler ctl_lease_revoke, ctl_peer_add, ctl_reload;      /* act.c */
+ctl_handler ctl_metrics;                                     /* metrics.c */
+
+#endif

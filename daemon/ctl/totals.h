@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * totals.h - what status and metrics both tell, gathered once. Internal to ctl/.
+ */
+#ifndef RDMAD_CTL_TOTALS_H
+#define RDMAD_CTL_TOTALS_H
+
+#include "daemon/ctl/call.h"
+#include "daemon/state/state.h"
+
+struct ctl_totals {
+    struct {
+        uint64_t sessions, pools, pool_bytes, rings, leases, attaches, services, channels;
+        uint64_t peers, links, lanes_in;
+        uint64_t ops_inflight, fds;
+    } objects;
+    struct channel_totals messages; /* of all channels there ever were */
+    uint64_t open_fds;              /* objects.fds and the connections to control.sock */
+    uint64_t rss_bytes;
+    double uptime_s;
+};
+
+struct plane_counters;
+
+/* On the way of a handler: who asks how many descriptors are open is not counted. */
+void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane);
+
+#endif
