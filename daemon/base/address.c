@@ -6,28 +6,30 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static void from_v4(const struct in_addr *v4, uint8_t out[16]) {
+    memset(out, 0, 10);
+    out[10] = out[11] = 0xff;
+    memcpy(out + 12, v4, 4);
+}
+
 bool address_parse(const char *text, struct in6_addr *out) {
     struct in_addr v4;
     if (inet_pton(AF_INET6, text, out) == 1)
         return true;
     if (inet_pton(AF_INET, text, &v4) != 1)
         return false;
-    memset(out, 0, sizeof(*out));
-    out->s6_addr[10] = out->s6_addr[11] = 0xff;
-    memcpy(&out->s6_addr[12], &v4, sizeof(v4));
+    from_v4(&v4, out->s6_addr);
     return true;
 }
 
-static bool from_sockaddr(const struct sockaddr *sa, uint8_t out[16]) {
+bool address_of_sockaddr(const struct sockaddr *sa, uint8_t out[16]) {
     if (sa->sa_family == AF_INET6) {
         memcpy(out, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
         return true;
     }
     if (sa->sa_family != AF_INET)
         return false;
-    memset(out, 0, 10);
-    out[10] = out[11] = 0xff;
-    memcpy(out + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
+    from_v4(&((const struct sockaddr_in *)sa)->sin_addr, out);
     return true;
 }
 
@@ -38,7 +40,7 @@ unsigned address_look_up(const char *host, uint8_t (*out)[16], unsigned max) {
     if (!*host || getaddrinfo(host, NULL, &hints, &found))
         return 0;
     for (const struct addrinfo *a = found; a && n < max; a = a->ai_next)
-        n += from_sockaddr(a->ai_addr, out[n]);
+        n += address_of_sockaddr(a->ai_addr, out[n]);
     freeaddrinfo(found);
     return n;
 }

@@ -13,6 +13,8 @@
 /* IPv4 as v4-mapped IPv6, so that one comparison does. False: text is no IP address, and *out says
  * nothing. */
 bool address_parse(const char *text, struct in6_addr *out);
+/* The same of a socket's address. False: it is neither IPv4 nor IPv6. */
+bool address_of_sockaddr(const struct sockaddr *sa, uint8_t out[16]);
 
 /* A TCP socket bound to the first of the addresses that can be had. When the only thing wrong with
  * them is that no interface has one yet (a network that comes up later, an address that moves

@@ -8,13 +8,14 @@
  * that scopes may ask for: two sockets of ours are the ends of one connection when each has the
  * address that the other is connected to, which nobody else can make so.
  */
+#include "daemon/base/address.h"
 #include "daemon/peer/internal.h"
 #include <arpa/inet.h>
 #include <event2/bufferevent.h>
 #include <stdio.h>
 #include <string.h>
 
-struct place { /* of a socket's end; IPv4 as v4-mapped IPv6 */
+struct place { /* of a socket's end */
     struct in6_addr ip;
     uint16_t port;
 };
@@ -23,20 +24,12 @@ static bool place_of(int (*ask)(int, struct sockaddr *, socklen_t *), const stru
                      struct place *out) {
     struct sockaddr_storage at = {0};
     socklen_t size = sizeof(at);
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&at;
-
     memset(out, 0, sizeof(*out));
-    if (!p->bev || ask(bufferevent_getfd(p->bev), (struct sockaddr *)&at, &size))
+    if (!p->bev || ask(bufferevent_getfd(p->bev), (struct sockaddr *)&at, &size) ||
+        !address_of_sockaddr((struct sockaddr *)&at, out->ip.s6_addr))
         return false;
-    if (at.ss_family == AF_INET6) {
-        out->ip = v6->sin6_addr;
-        out->port = v6->sin6_port;
-    } else {
-        out->ip.s6_addr[10] = out->ip.s6_addr[11] = 0xff;
-        memcpy(&out->ip.s6_addr[12], &v4->sin_addr, sizeof(v4->sin_addr));
-        out->port = v4->sin_port;
-    }
+    out->port = at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                         : ((struct sockaddr_in *)&at)->sin_port;
     return true;
 }
 

@@ -7,6 +7,7 @@
  * asked and closed; one that cannot be opened is listed with the reason and the next step.
  */
 #include "daemon/fabric/verbs/device/survey.h"
+#include "daemon/base/address.h"
 #include "daemon/fabric/verbs/device/facts.h"
 #include "daemon/fabric/verbs/device/limits.h"
 #include <arpa/inet.h>
@@ -44,23 +45,6 @@ void device_list_free(struct device_list *list) {
 }
 
 /* ---- the listen address -------------------------------------------------------------------- */
-
-static bool gid_of_address(const struct sockaddr *sa, uint8_t raw[16]) {
-    memset(raw, 0, 16);
-    if (sa->sa_family == AF_INET) {
-        uint32_t address = ntohl(((const struct sockaddr_in *)sa)->sin_addr.s_addr);
-        if (address == INADDR_ANY || address >> 24 == 127)
-            return false;
-        raw[10] = raw[11] = 0xff;
-        memcpy(raw + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
-        return true;
-    }
-    if (sa->sa_family != AF_INET6)
-        return false;
-    const struct in6_addr *a = &((const struct sockaddr_in6 *)sa)->sin6_addr;
-    memcpy(raw, a, 16);
-    return !IN6_IS_ADDR_UNSPECIFIED(a) && !IN6_IS_ADDR_LOOPBACK(a);
-}
 
 static bool leads_somewhere(const uint8_t raw[16]) {
     struct in6_addr a;
@@ -102,7 +86,8 @@ static const char *gid_type_name(const struct ibv_gid_entry *e) {
 static bool is_assigned(const uint8_t gid[16], const struct ifaddrs *addresses) {
     uint8_t raw[16];
     for (const struct ifaddrs *a = addresses; a; a = a->ifa_next) {
-        if (a->ifa_addr && gid_of_address(a->ifa_addr, raw) && memcmp(raw, gid, sizeof(raw)) == 0)
+        if (a->ifa_addr && address_of_sockaddr(a->ifa_addr, raw) && leads_somewhere(raw) &&
+            memcmp(raw, gid, sizeof(raw)) == 0)
             return true;
     }
     return false;
