@@ -106,4 +106,11 @@ static inline void rdmad_crowd_told(struct rdmad_crowd *c, uint64_t now_ns, bool
     c->until_ns = now_ns + RDMAD_CROWD_ASK_NS;
 }
 
+/* Both, for who asks and answers at once. wanted NULL: who asks cannot tell, and tries. */
+static inline bool rdmad_crowd_lasts(struct rdmad_crowd *c, uint64_t now_ns, bool (*wanted)(void)) {
+    if (rdmad_crowd_asks(c, now_ns))
+        rdmad_crowd_told(c, now_ns, wanted && wanted());
+    return c->crowded;
+}
+
 #endif

@@ -39,12 +39,6 @@ static void nap(uint64_t waited_ns) {
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-static bool is_crowded(struct bench_wait *w, uint64_t now_ns) {
-    if (rdmad_crowd_asks(&w->crowd, now_ns))
-        rdmad_crowd_told(&w->crowd, now_ns, rdmad_cpus_wanted());
-    return w->crowd.crowded;
-}
-
 uint64_t bench_wait_turn(struct bench_wait *w) {
     if (w->turns++ < SPIN_TURNS) {
         ringword_pause();
@@ -55,7 +49,7 @@ uint64_t bench_wait_turn(struct bench_wait *w) {
         w->since_ns = now;
     uint64_t waited = now - w->since_ns;
     bool spins = w->poll == POLL_BUSY || (w->poll == POLL_ADAPTIVE && waited < YIELD_NS);
-    if (!spins || is_crowded(w, now)) {
+    if (!spins || rdmad_crowd_lasts(&w->crowd, now, rdmad_cpus_wanted)) {
         w->napped = true;
         nap(waited);
     } else {

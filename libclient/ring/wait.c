@@ -45,16 +45,9 @@ static bool look(const struct rdmad_ring *r) {
 
 /* Told by the worker, which asks the kernel; or found out by a gap of our own. */
 static bool is_crowded(struct rdmad_ring *r) {
-    uint64_t now;
-
     if (ringword_peek(&r->daemon->crowded))
         return true;
-    if (!r->crowd.crowded)
-        return false;
-    now = rdmad_monotonic_ns();
-    if (rdmad_crowd_asks(&r->crowd, now))
-        rdmad_crowd_told(&r->crowd, now, false);
-    return r->crowd.crowded;
+    return r->crowd.crowded && rdmad_crowd_lasts(&r->crowd, rdmad_monotonic_ns(), NULL);
 }
 
 /* The CPU is offered to others now and then; where they kept it too long the spin is over. */

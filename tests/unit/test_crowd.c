@@ -125,6 +125,20 @@ Test(crowd, spinning_comes_back_with_the_first_answer_that_the_cpus_are_free) {
     cr_assert_not(c.crowded);
 }
 
+static bool yes(void) {
+    return true;
+}
+
+Test(crowd, who_asks_and_answers_at_once_asks_when_it_is_time) {
+    struct rdmad_crowd c = {0}, alone;
+    cr_assert_not(rdmad_crowd_lasts(&c, MS, yes), "nothing was seen");
+    cr_assert(rdmad_crowd_seen(&c, MS, 3 * MS));
+    alone = c;
+    cr_assert(rdmad_crowd_lasts(&c, c.until_ns - 1, NULL), "it is not time yet");
+    cr_assert(rdmad_crowd_lasts(&c, c.until_ns, yes));
+    cr_assert_not(rdmad_crowd_lasts(&alone, alone.until_ns, NULL), "who cannot tell tries");
+}
+
 /* Threads of ours that spin look like others: they have no gaps, but say that they want CPUs. */
 Test(crowd, spinners_keep_each_other_from_it_for_a_moment_only) {
     struct rdmad_crowd c = {0};

@@ -63,12 +63,6 @@ static void begin(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max
     s->this_ns = s->bound_ns;
 }
 
-static bool is_crowded(struct spin *s, uint64_t now_ns) {
-    if (rdmad_crowd_asks(&s->crowd, now_ns))
-        rdmad_crowd_told(&s->crowd, now_ns, s->cpus_wanted());
-    return s->crowd.crowded;
-}
-
 static bool time_to_yield(const struct spin *s, uint64_t now_ns) {
     return now_ns - s->yield_ns >= YIELD_NS && s->rounds - s->yield_rounds >= YIELD_ROUNDS;
 }
@@ -77,7 +71,7 @@ bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns
     if (s->spinning && rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
         return in_vain(s, min_ns);
     if (!s->spinning) {
-        if (max_ns == 0 || is_crowded(s, now_ns))
+        if (max_ns == 0 || rdmad_crowd_lasts(&s->crowd, now_ns, s->cpus_wanted))
             return false;
         begin(s, now_ns, min_ns, max_ns);
     }
