@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fdmsg.h - one packet with file descriptors over a Unix SOCK_SEQPACKET socket.
+ * fdmsg.h - one packet with file descriptors over a Unix socket that keeps packets whole.
  *
  * Never blocks on its own (MSG_DONTWAIT), never raises SIGPIPE. Descriptors that arrive are CLOEXEC
  * at birth; when the kernel cut the packet or the descriptor list short (MSG_TRUNC, MSG_CTRUNC), or

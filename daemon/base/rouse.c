@@ -8,6 +8,7 @@
  * nothing.
  */
 #include "daemon/base/rouse.h"
+#include "common/fdmsg.h"
 #include "daemon/base/log.h"
 #include "daemon/base/thread.h"
 #include <dirent.h>
@@ -35,24 +36,10 @@
 /* Sockets queued in one another, with an end of a pipe: its other end tells when they are gone. */
 static bool leave_circle(int pipe_end) {
     int pair[2];
-    char byte = 0;
-    union {
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec iov = {&byte, 1};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = sizeof(control.bytes)};
     if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair))
         return false;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(3 * sizeof(int));
-    memcpy(CMSG_DATA(c), (const int[]){pair[0], pair[1], pipe_end}, 3 * sizeof(int));
-    bool sent = sendmsg(pair[0], &msg, MSG_DONTWAIT) == 1;
+    const int fds[] = {pair[0], pair[1], pipe_end};
+    bool sent = rdmad_fdmsg_send(pair[0], "", 1, fds, 3) == 0;
     close(pair[0]);
     close(pair[1]);
     return sent;
