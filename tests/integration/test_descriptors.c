@@ -207,19 +207,6 @@ static void an_answer_whose_descriptors_cannot_be_passed_fails_its_request_alone
 /* ---- when it is full --------------------------------------------------------------------------
  */
 
-static void expect_turned_away(const char *dir, int code, const char *words) {
-    struct raw_packet p;
-    int sock = raw_connect(dir);
-    CHECK(raw_recv(sock, &p, (int)TEST_PATIENCE_MS) && p.size > sizeof(p.header),
-          "who is turned away hears nothing");
-    CHECK(p.header.type == RDMAD_EV_SESSION_ENDED && p.header.status == code, "type %u, status %d",
-          p.header.type, p.header.status);
-    CHECK(strstr(raw_text(&p), words), "said: %s", raw_text(&p));
-    printf("  said: %s\n", raw_text(&p));
-    CHECK(raw_ended(sock, (int)TEST_PATIENCE_MS), "who is turned away is not closed");
-    close(sock);
-}
-
 /* Connects until somebody is turned away, who hears it without having asked anything. */
 static unsigned fill_table(struct tdaemon *d, int *socks, unsigned most) {
     struct raw_packet p;
@@ -245,7 +232,7 @@ static void who_finds_no_descriptor_left_is_told_so(void) {
     unsigned n = fill_table(d, socks, 16);
     CHECK(n < 16, "%u clients fit where there should be room for few", n);
     for (int i = 0; i < 3; i++)
-        expect_turned_away(tdaemon_dir(d), RDMAD_E_LIMIT, "no descriptor left");
+        raw_expect_turned_away(tdaemon_dir(d), RDMAD_E_LIMIT, "no descriptor left");
     close(socks[--n]);
     for (uint64_t deadline = now_ms() + TEST_PATIENCE_MS; fill_table(d, &socks[n], 1) == 0;)
         CHECK(now_ms() < deadline, "there is no room again");

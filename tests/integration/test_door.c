@@ -464,24 +464,11 @@ static const char *write_config(const char *text) {
     return path;
 }
 
-static void expect_turned_away(const char *dir, int code, const char *words) {
-    struct raw_packet p;
-    int sock = raw_connect(dir);
-    CHECK(raw_recv(sock, &p, (int)TEST_PATIENCE_MS) && p.size > sizeof(p.header),
-          "who is turned away hears nothing");
-    CHECK(p.header.type == RDMAD_EV_SESSION_ENDED && p.header.status == code, "type %u, status %d",
-          p.header.type, p.header.status);
-    CHECK(strstr(raw_text(&p), words), "said: %s", raw_text(&p));
-    printf("  said: %s\n", raw_text(&p));
-    CHECK(raw_ended(sock, (int)TEST_PATIENCE_MS), "who is turned away is not closed");
-    close(sock);
-}
-
 static gid_t group_id;
 
 static void knock_as_a_stranger(void *dir) {
     become(HOSTILE_UID, HOSTILE_UID);
-    expect_turned_away(dir, RDMAD_E_PERM, "socket_group");
+    raw_expect_turned_away(dir, RDMAD_E_PERM, "socket_group");
 }
 
 static void knock_as_a_member(void *dir) {

@@ -26,7 +26,7 @@ static inline void routes_up(const struct plane_settings *settings, uint64_t see
     struct plane_settings defaults;
     rig_defaults(&defaults);
     rig_up(&rig, settings ? settings : &defaults, seed);
-    uint64_t deadline_ns = sim_now() + lease_ns;
+    uint64_t deadline_ns = lease_ns == CLOCK_NEVER ? CLOCK_NEVER : sim_now() + lease_ns;
     rig_client_up(&rig, &c, 64, 128, BYTES);
     rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, deadline_ns);
     rig_lease(&c, &remote, REMOTE, RIG_LEASE, RDMAD_RIGHTS_ALL);
@@ -37,6 +37,7 @@ static inline void routes_up(const struct plane_settings *settings, uint64_t see
 static inline void routes_down(void) {
     rig_client_down(&c);
     rig_remote_down(&rig, &remote);
+    cr_assert_eq(rig.violated, 0);
     rig_down(&rig);
 }
 

@@ -1,38 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The way of an op, end to end on sim: bytes against a model, under everything sim can do. */
-#include "common/ringword.h"
-#include "tests/unit/op_rig.h"
-#include <criterion/criterion.h>
-#include <pthread.h>
-#include <string.h>
-#include <sys/mman.h>
-
 #define BYTES (512u * 1024u)
-#define REMOTE RIG_HANDLE(3)
-#define LOCAL RIG_HANDLE(5)
-
-static struct rig rig;
-static struct rig_client c;
-static struct rig_remote remote;
-static uint8_t far[BYTES], near[BYTES];
-static struct fabric_audit audit;
-
-static void up(uint64_t seed) {
-    struct plane_settings settings;
-    rig_defaults(&settings);
-    rig_up(&rig, &settings, seed);
-    rig_client_up(&rig, &c, 64, 128, BYTES);
-    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER);
-    rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
-    rig_lease_local(&c, LOCAL, 901, near, BYTES, RDMAD_RIGHTS_ALL, CLOCK_NEVER, &audit);
-}
-
-static void down(void) {
-    rig_client_down(&c);
-    rig_remote_down(&rig, &remote);
-    cr_assert_eq(rig.violated, 0);
-    rig_down(&rig);
-}
+#include "common/ringword.h"
+#include "tests/unit/op_routes.h"
+#include <pthread.h>
+#include <sys/mman.h>
 
 static struct rdmad_sqe sqe_of(uint8_t opcode, uint64_t lease, uint64_t at, uint64_t length) {
     return (struct rdmad_sqe){.opcode = opcode,
@@ -45,11 +17,11 @@ static struct rdmad_sqe sqe_of(uint8_t opcode, uint64_t lease, uint64_t at, uint
 }
 
 Test(path, a_nop_comes_back) {
-    up(1);
+    routes_up(NULL, 1, CLOCK_NEVER);
     struct rdmad_cqe cqe = rig_do(&c, &(struct rdmad_sqe){.user_data = 0xfeed});
     cr_assert(cqe.user_data == 0xfeed && cqe.status == 0 && cqe.outcome == RDMAD_DONE);
     cr_assert(cqe.bytes == 0 && cqe.opcode == RDMAD_OP_NOP && cqe.lease_id == 0);
-    down();
+    routes_down();
 }
 
 Test(path, any_length_arrives_whole_on_both_routes) {
@@ -62,7 +34,7 @@ Test(path, any_length_arrives_whole_on_both_routes) {
                                      9 * SIM_MAX_MESSAGE,
                                      100001,
                                      BYTES};
-    up(2);
+    routes_up(NULL, 2, CLOCK_NEVER);
     sim_script()->delay_max_ns = 50000; /* parts overtake each other */
     sim_script()->chunk = 1000;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -84,11 +56,11 @@ Test(path, any_length_arrives_whole_on_both_routes) {
                 cr_assert_eq(c.pool[j], j < sizes[i] ? (uint8_t)(j * 7 + i) : 0);
         }
     }
-    down();
+    routes_down();
 }
 
 Test(path, a_refusal_is_answered_and_touches_nothing) {
-    up(3);
+    routes_up(NULL, 3, CLOCK_NEVER);
     memset(far, 'f', BYTES);
     struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 1, BYTES);
     struct rdmad_cqe cqe = rig_do(&c, &sqe);
@@ -100,7 +72,7 @@ Test(path, a_refusal_is_answered_and_touches_nothing) {
         cr_assert_eq(far[j], 'f');
     const struct plane_session_stats *stats = plane_session_stats(c.session);
     cr_assert(stats->ops == 2 && stats->ops_failed == 2 && stats->ops_inflight == 0);
-    down();
+    routes_down();
 }
 
 /* ---- many random ops against a model ----------------------------------------------------- */
@@ -242,7 +214,7 @@ static void random_run(uint64_t seed, unsigned count, unsigned *outcomes) {
 Test(path, outcomes_are_true_under_reordering_delay_loss_and_refusal, .timeout = 120) {
     unsigned outcomes[4] = {0};
     for (uint64_t seed = 1; seed <= 30; seed++) {
-        up(seed);
+        routes_up(NULL, seed, CLOCK_NEVER);
         struct sim_script *script = sim_script();
         script->delay_max_ns = 1 + 1000 * (1 + seed % 20);
         script->delay_min_ns = 0;
@@ -253,7 +225,7 @@ Test(path, outcomes_are_true_under_reordering_delay_loss_and_refusal, .timeout =
         script->lose_request_ppm = seed % 5 == 0 ? 20000 : 0;
         script->lose_answer_ppm = seed % 7 == 0 ? 50000 : 0;
         random_run(seed, 300, outcomes);
-        down();
+        routes_down();
     }
     for (int i = 0; i < 4; i++)
         cr_assert_gt(outcomes[i], 20, "outcome %d was hardly tried: %u times", i, outcomes[i]);
@@ -262,7 +234,7 @@ Test(path, outcomes_are_true_under_reordering_delay_loss_and_refusal, .timeout =
 Test(path, outcomes_are_true_and_no_write_is_executed_twice_while_links_break, .timeout = 120) {
     unsigned outcomes[4] = {0}, rebuilt = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        up(seed);
+        routes_up(NULL, seed, CLOCK_NEVER);
         memset(&keeper, 0, sizeof(keeper));
         keeper.stage = ALL_WELL;
         struct sim_script *script = sim_script();
@@ -277,7 +249,7 @@ Test(path, outcomes_are_true_and_no_write_is_executed_twice_while_links_break, .
         script->lose_request_ppm = seed % 7 == 0 ? 20000 : 0;
         random_run(seed, 300, outcomes);
         rebuilt += keeper.rebuilt;
-        down();
+        routes_down();
     }
     cr_assert_gt(rebuilt, 500);
     for (int i = 0; i < 4; i++)
@@ -287,7 +259,7 @@ Test(path, outcomes_are_true_and_no_write_is_executed_twice_while_links_break, .
 
 Test(path, without_trouble_every_op_is_done) {
     unsigned outcomes[4] = {0};
-    up(5);
+    routes_up(NULL, 5, CLOCK_NEVER);
     rig.settings.default_timeout_ns = NSEC_PER_SEC;
     for (unsigned i = 0; i < 500; i++) {
         unsigned slot = i % SLOTS;
@@ -298,7 +270,7 @@ Test(path, without_trouble_every_op_is_done) {
     }
     cr_assert_eq(outcomes[RDMAD_DONE], 500);
     cr_assert_eq(sim_inflight(), 0);
-    down();
+    routes_down();
 }
 
 /* ---- a client that writes while we read -------------------------------------------------- */
@@ -321,7 +293,7 @@ static void *mutate(void *arg) {
 /* Whatever mixture the daemon sees, what it does is what it checked: a range outside the lease or
  * the pool would hit a guard page or AddressSanitizer. */
 Test(path, an_sqe_that_changes_while_it_is_taken_is_judged_as_it_was_taken, .timeout = 60) {
-    up(6);
+    routes_up(NULL, 6, CLOCK_NEVER);
     memset(near, 'n', BYTES);
     for (uint32_t i = 0; i < c.ring->sq_entries; i++)
         c.sqe[i] = sqe_of(RDMAD_OP_WRITE, LOCAL, 0, 64);
@@ -344,5 +316,5 @@ Test(path, an_sqe_that_changes_while_it_is_taken_is_judged_as_it_was_taken, .tim
     cr_assert(refused > 0, "%u done, %u refused", done, refused);
     for (size_t j = 64; j < BYTES; j++)
         cr_assert_eq(near[j], 'n');
-    down();
+    routes_down();
 }

@@ -87,6 +87,16 @@ static struct device_port *add_roce(struct device_list *list, const char *name,
     return add_port(add_device(list, name), "Ethernet", "ACTIVE", netdev);
 }
 
+/* A machine with nothing but that, and two addresses of it. */
+static struct device_list *roce_with(const char *name, const char *netdev, const char *first,
+                                     const char *second) {
+    struct device_list *list = machine();
+    struct device_port *p = add_roce(list, name, netdev);
+    add_gid(p, "RoCE v2", first);
+    add_gid(p, "RoCE v2", second);
+    return list;
+}
+
 /* As a usual NIC has them: each address as v1, then as v2. */
 static void add_usual(struct device_port *p, const char *ipv6, const char *ipv4) {
     add_gid(p, "RoCE v1", ipv6);
@@ -105,6 +115,12 @@ static const char *chosen(const struct device_list *list) {
     return text;
 }
 
+#define expect_choice(list, port_and_gid)               \
+    do {                                                \
+        devices_choose((list), &wish);                  \
+        cr_assert_str_eq(chosen(list), (port_and_gid)); \
+    } while (0)
+
 #define assert_says(text, part) \
     cr_assert_not_null(strstr((text), (part)), "\"%s\" does not say \"%s\"", (text), (part))
 
@@ -115,8 +131,7 @@ Test(verbs_choice, roce_v2_and_routable_are_preferred_and_every_gid_says_why) {
     struct device_list *list = machine();
     struct device_port *p = add_roce(list, "mlx5_0", "eth0");
     add_usual(p, "fe80::1", "192.0.2.1");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "mlx5_0/1/3");
+    expect_choice(list, "mlx5_0/1/3");
     p = &list->devices[0].ports[0];
     assert_says(p->gids[0].why, "v2 is better: index 3");
     assert_says(p->gids[1].why, "link-local, and index 3 is routable");
@@ -134,8 +149,7 @@ Test(verbs_choice, the_listen_address_wins_over_every_other_rule) {
     struct device_port *p = add_roce(list, "mlx5_1", "eth1");
     add_gid(p, "RoCE v2", "198.51.100.1");
     add_gid(p, "RoCE v1", "192.0.2.77");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "mlx5_1/1/1");
+    expect_choice(list, "mlx5_1/1/1");
     assert_says(list->devices[0].ports[0].gids[3].why,
                 "not the listen address, as index 1 of mlx5_1 port 1 is");
     assert_says(list->devices[0].why, "mlx5_1 is as good or better");
@@ -148,8 +162,7 @@ Test(verbs_choice, a_listen_address_without_a_gid_excludes_nothing) {
     listen_on("203.0.113.9");
     struct device_list *list = machine();
     add_usual(add_roce(list, "mlx5_0", "eth0"), "fe80::1", "192.0.2.1");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "mlx5_0/1/3");
+    expect_choice(list, "mlx5_0/1/3");
     device_list_free(list);
 }
 
@@ -182,20 +195,15 @@ Test(verbs_choice, equals_are_chosen_in_the_order_of_names_numbers_and_indices) 
     struct device_port *p = add_roce(list, "mlx5_2", "eth1");
     add_gid(p, "RoCE v2", "192.0.2.2");
     add_gid(p, "RoCE v2", "192.0.2.3");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "mlx5_2/1/0");
+    expect_choice(list, "mlx5_2/1/0");
     assert_says(list->devices[0].ports[0].gids[1].why, "as good as index 0, which comes first");
     device_list_free(list);
 }
 
 Test(verbs_choice, ipv4_goes_before_ipv6_so_that_all_machines_choose_alike) {
     fresh();
-    struct device_list *list = machine();
-    struct device_port *p = add_roce(list, "rxe0", "eth0");
-    add_gid(p, "RoCE v2", "2001:db8::1");
-    add_gid(p, "RoCE v2", "192.0.2.1");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "rxe0/1/1");
+    struct device_list *list = roce_with("rxe0", "eth0", "2001:db8::1", "192.0.2.1");
+    expect_choice(list, "rxe0/1/1");
     device_list_free(list);
 }
 
@@ -203,8 +211,7 @@ Test(verbs_choice, link_local_alone_is_better_than_nothing) {
     fresh();
     struct device_list *list = machine();
     add_gid(add_roce(list, "rxe0", "eth0"), "RoCE v2", "fe80::1");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "rxe0/1/0");
+    expect_choice(list, "rxe0/1/0");
     assert_says(list->devices[0].ports[0].gids[0].why, "link-local");
     device_list_free(list);
 }
@@ -214,8 +221,7 @@ Test(verbs_choice, a_link_local_gid_of_a_first_device_loses_to_a_routable_one_of
     struct device_list *list = machine();
     add_gid(add_roce(list, "rxe0", "eth0"), "RoCE v2", "169.254.3.4");
     add_gid(add_roce(list, "rxe1", "eth1"), "RoCE v2", "192.0.2.1");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "rxe1/1/0");
+    expect_choice(list, "rxe1/1/0");
     device_list_free(list);
 }
 
@@ -225,8 +231,7 @@ Test(verbs_choice, a_gid_whose_address_no_interface_has_is_not_chosen) {
     struct device_port *p = add_roce(list, "rxe0", "va");
     add_gid(p, "RoCE v2", "fe80::1");
     p->gids[0].unassigned = true;
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "none");
+    expect_choice(list, "none");
     assert_says(list->devices[0].ports[0].gids[0].why, "no interface has this address");
     assert_says(list->why.text, "no usable GID");
     assert_says(list->why.text, "ip addr add ADDRESS/LENGTH dev va");
@@ -239,20 +244,15 @@ Test(verbs_choice, infiniband_takes_its_first_gid) {
     struct device_port *p = add_port(add_device(list, "mlx5_0"), "InfiniBand", "ACTIVE", "");
     add_gid(p, "IB", "fe80::1");
     add_gid(p, "IB", "2001:db8::1");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "mlx5_0/1/0");
+    expect_choice(list, "mlx5_0/1/0");
     device_list_free(list);
 }
 
 Test(verbs_choice, a_gid_that_verbs_cannot_name_is_not_chosen) {
     fresh();
-    struct device_list *list = machine();
-    struct device_port *p = add_roce(list, "mlx5_0", "eth0");
-    add_gid(p, "RoCE v2", "fe80::1");
-    add_gid(p, "RoCE v2", "192.0.2.1");
-    p->gids[1].index = 300;
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "mlx5_0/1/0");
+    struct device_list *list = roce_with("mlx5_0", "eth0", "fe80::1", "192.0.2.1");
+    list->devices[0].ports[0].gids[1].index = 300;
+    expect_choice(list, "mlx5_0/1/0");
     assert_says(list->devices[0].ports[0].gids[1].why, "only the first 256");
     device_list_free(list);
 }
@@ -330,8 +330,7 @@ Test(verbs_choice, a_port_that_is_down_is_told_with_the_next_step) {
     struct device_list *list = machine();
     add_usual(add_port(add_device(list, "rxe0"), "Ethernet", "DOWN", "eth7"), "fe80::1",
               "192.0.2.1");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "none");
+    expect_choice(list, "none");
     cr_assert_eq(list->why.code, RDMAD_E_FABRIC);
     assert_says(list->why.text, "port 1 is DOWN");
     assert_says(list->why.text, "ip link set eth7 up");
@@ -363,8 +362,7 @@ Test(verbs_choice, a_device_that_is_out_stays_out_with_its_reason) {
     add_usual(add_roce(list, "mlx5_0", "eth0"), "fe80::1", "192.0.2.1");
     snprintf(list->devices[0].why, DEVICE_WHY, "no permission on /dev/infiniband/uverbs0");
     add_gid(add_roce(list, "mlx5_1", "eth1"), "RoCE v2", "fe80::2");
-    devices_choose(list, &wish);
-    cr_assert_str_eq(chosen(list), "mlx5_1/1/0");
+    expect_choice(list, "mlx5_1/1/0");
     assert_says(list->devices[0].why, "no permission");
     assert_says(list->devices[0].ports[0].gids[3].why, "its device cannot be used");
     device_list_free(list);
