@@ -14,20 +14,20 @@ static const struct {
 };
 
 /* The code's place in the table, or -1. Widened first: -INT_MIN is no int. */
-static long place(int code) {
+static long error_place(int code) {
     long i = -(long)code;
 
     return i >= 0 && i < (long)(sizeof(errors) / sizeof(errors[0])) && errors[i].name ? i : -1;
 }
 
 const char *rdmad_error_text(int code) {
-    long i = place(code);
+    long i = error_place(code);
 
     return i < 0 ? "unknown error" : errors[i].text;
 }
 
 const char *rdmad_error_name(int code) {
-    long i = place(code);
+    long i = error_place(code);
 
     return i < 0 ? "RDMAD_E_?" : errors[i].name;
 }
@@ -38,5 +38,5 @@ bool rdmad_error_ends_lease(int code) {
 }
 
 bool rdmad_error_known(int code) {
-    return place(code) >= 0;
+    return error_place(code) >= 0;
 }

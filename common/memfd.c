@@ -18,18 +18,18 @@
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define HUGE_PAGE ((size_t)2 << 20)
 
-static int failure(void) {
+static int memfd_error(void) {
     return errno == ENOMEM || errno == ENOSPC ? RDMAD_E_NOMEM : RDMAD_E_SYSTEM;
 }
 
 /* Closes fd and turns errno into a code, without letting close change errno. */
-static int fail(int fd) {
+static int memfd_fail(int fd) {
     int saved = errno;
 
     if (fd >= 0)
         close(fd);
     errno = saved;
-    return failure();
+    return memfd_error();
 }
 
 int rdmad_memfd_create(const char *name, size_t *bytes, bool hugetlb) {
@@ -45,16 +45,16 @@ int rdmad_memfd_create(const char *name, size_t *bytes, bool hugetlb) {
     /* More than the machine has would not fail: the kernel would kill processes to make room. */
     if (size / (size_t)sysconf(_SC_PAGESIZE) >= (size_t)sysconf(_SC_PHYS_PAGES)) {
         errno = ENOMEM;
-        return fail(-1);
+        return memfd_fail(-1);
     }
     if (hugetlb)
         flags |= MFD_HUGETLB | MFD_HUGE_2MB;
 
     int fd = memfd_create(name, flags);
     if (fd < 0)
-        return fail(fd);
+        return memfd_fail(fd);
     if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SIZE_SEALS) < 0)
-        return fail(fd);
+        return memfd_fail(fd);
     *bytes = size;
     return fd;
 }
@@ -71,7 +71,7 @@ void *rdmad_memfd_map(int fd, size_t bytes, bool writable) {
 }
 
 /* As a kernel before 5.14 makes them. Nobody's value is lost: others may use the memory already. */
-static void touch(char *base, size_t bytes, bool writable) {
+static void memfd_touch(char *base, size_t bytes, bool writable) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
     for (size_t at = 0; at < bytes; at += page) {
@@ -91,12 +91,12 @@ int rdmad_memfd_populate(void *base, size_t bytes, bool writable) {
     if (rc == 0)
         return 0;
     if (errno == EINVAL) {
-        touch(base, bytes, writable);
+        memfd_touch(base, bytes, writable);
         return 0;
     }
     if (errno == EFAULT) /* of huge pages there are fewer than were promised */
         errno = ENOMEM;
-    return failure();
+    return memfd_error();
 }
 
 int rdmad_memfd_verify(int fd, size_t bytes) {

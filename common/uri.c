@@ -31,7 +31,7 @@ bool rdmad_name_ok(const char *name) {
 }
 
 /* Takes a decimal number without leading zeros, at most max. Returns false if there is none. */
-static bool take_number(const char **at, uint64_t max, uint64_t *out) {
+static bool uri_number(const char **at, uint64_t max, uint64_t *out) {
     const char *p = *at;
     uint64_t value = 0;
 
@@ -67,7 +67,7 @@ static bool is_ipv6(const char *text) {
 }
 
 /* Takes "[V6]" or a host name or IPv4 address. */
-static const char *take_host(const char **at, char host[RDMAD_HOST_MAX + 1]) {
+static const char *uri_host(const char **at, char host[RDMAD_HOST_MAX + 1]) {
     const char *p = *at;
     bool bracket = *p == '[';
     size_t n = 0;
@@ -94,8 +94,8 @@ static const char *take_host(const char **at, char host[RDMAD_HOST_MAX + 1]) {
     return NULL;
 }
 
-static const char *take_hostport(const char **at, char host[RDMAD_HOST_MAX + 1], uint16_t *port) {
-    const char *why = take_host(at, host);
+static const char *uri_hostport(const char **at, char host[RDMAD_HOST_MAX + 1], uint16_t *port) {
+    const char *why = uri_host(at, host);
     uint64_t number;
 
     if (why)
@@ -103,7 +103,7 @@ static const char *take_hostport(const char **at, char host[RDMAD_HOST_MAX + 1],
     if (**at != ':')
         return "the port is missing: write HOST:PORT, an IPv6 address in brackets";
     ++*at;
-    if (!take_number(at, UINT16_MAX, &number))
+    if (!uri_number(at, UINT16_MAX, &number))
         return "the port is no number from 0 to 65535";
     *port = (uint16_t)number;
     return NULL;
@@ -112,7 +112,7 @@ static const char *take_hostport(const char **at, char host[RDMAD_HOST_MAX + 1],
 const char *rdmad_hostport_parse(const char *text, char host[RDMAD_HOST_MAX + 1], uint16_t *port) {
     char h[RDMAD_HOST_MAX + 1];
     uint16_t number;
-    const char *why = take_hostport(&text, h, &number);
+    const char *why = uri_hostport(&text, h, &number);
 
     if (why)
         return why;
@@ -134,10 +134,10 @@ static int hex_value(char c) {
 }
 
 /* Takes what follows "lease/": the number and the key. */
-static const char *take_lease(const char *p, struct rdmad_uri *out) {
+static const char *uri_lease(const char *p, struct rdmad_uri *out) {
     static const char query[] = "?key=";
 
-    if (!take_number(&p, UINT64_MAX, &out->lease) || out->lease == 0)
+    if (!uri_number(&p, UINT64_MAX, &out->lease) || out->lease == 0)
         return "the lease number is missing, 0, too large or has leading zeros";
     if (strncmp(p, query, sizeof(query) - 1) != 0)
         return "the lease's key is missing: ?key= and 32 hex digits";
@@ -153,7 +153,7 @@ static const char *take_lease(const char *p, struct rdmad_uri *out) {
     return *p ? "something follows the lease's key" : NULL;
 }
 
-static const char *parse(const char *p, struct rdmad_uri *out) {
+static const char *uri_parse(const char *p, struct rdmad_uri *out) {
     static const char scheme[] = "rdmad://", lease[] = "lease/";
 
     if (strnlen(p, RDMAD_URI_MAX + 1) > RDMAD_URI_MAX)
@@ -162,7 +162,7 @@ static const char *parse(const char *p, struct rdmad_uri *out) {
         return "the URI does not start with rdmad://";
     p += sizeof(scheme) - 1;
     if (*p != '/') {
-        const char *why = take_hostport(&p, out->host, &out->port);
+        const char *why = uri_hostport(&p, out->host, &out->port);
         if (why)
             return why;
         if (out->port == 0)
@@ -171,7 +171,7 @@ static const char *parse(const char *p, struct rdmad_uri *out) {
     if (*p++ != '/')
         return "after the port must come /lease/ID?key=... or /NAME";
     if (strncmp(p, lease, sizeof(lease) - 1) == 0)
-        return take_lease(p + sizeof(lease) - 1, out);
+        return uri_lease(p + sizeof(lease) - 1, out);
     if (!rdmad_name_ok(p))
         return "the name is not 1 to 63 of A-Z a-z 0-9 . _ -, or starts with a dot, or is the "
                "word lease alone";
@@ -184,7 +184,7 @@ const char *rdmad_uri_parse(const char *text, struct rdmad_uri *out) {
     const char *why;
 
     memset(&u, 0, sizeof(u));
-    why = parse(text, &u);
+    why = uri_parse(text, &u);
     if (!why)
         *out = u;
     return why;

@@ -5,21 +5,14 @@
  * A sentence that does not fit is cut; a code is never lost.
  */
 #include "daemon/base/error.h"
+#include "common/errors.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 const char *error_text(int code) {
-    switch (code) {
-#define RDMAD_X(name, value, text) \
-    case value:                    \
-        return text;
-        RDMAD_ERRORS(RDMAD_X)
-#undef RDMAD_X
-    default:
-        return "unknown error";
-    }
+    return rdmad_error_text(code);
 }
 
 int(error_set)(struct error *err, int code, const char *format, ...) {

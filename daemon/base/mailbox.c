@@ -9,6 +9,7 @@
  * Writing under the lock also lets a receiver which drained the last mail close the box at once.
  */
 #include "daemon/base/mailbox.h"
+#include <assert.h>
 #include <errno.h>
 #include <rdmad/abi.h>
 #include <stdint.h>
@@ -27,12 +28,13 @@ int mailbox_init(struct mailbox *box) {
 }
 
 void mailbox_fini(struct mailbox *box) {
+    assert(box->fd >= 0);
     close(box->fd);
     box->fd = -1;
     pthread_mutex_destroy(&box->lock);
 }
 
-static void wake(int fd) {
+static void mailbox_wake(int fd) {
     uint64_t one = 1;
     ssize_t n;
     do {
@@ -42,6 +44,7 @@ static void wake(int fd) {
 }
 
 void mailbox_post(struct mailbox *box, struct mail *mail, void (*deliver)(struct mail *)) {
+    assert(deliver);
     mail->next = NULL;
     mail->deliver = deliver;
 
@@ -51,11 +54,11 @@ void mailbox_post(struct mailbox *box, struct mail *mail, void (*deliver)(struct
     box->tail = &mail->next;
     __atomic_store_n(&box->pending, true, __ATOMIC_RELEASE);
     if (was_empty)
-        wake(box->fd);
+        mailbox_wake(box->fd);
     pthread_mutex_unlock(&box->lock);
 }
 
-static void silence(int fd) {
+static void mailbox_silence(int fd) {
     uint64_t ignored;
     ssize_t n;
     do {
@@ -67,7 +70,7 @@ unsigned mailbox_drain(struct mailbox *box) {
     pthread_mutex_lock(&box->lock);
     struct mail *mail = box->head;
     if (mail)
-        silence(box->fd);
+        mailbox_silence(box->fd);
     box->head = NULL;
     box->tail = &box->head;
     __atomic_store_n(&box->pending, false, __ATOMIC_RELEASE);

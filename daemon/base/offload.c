@@ -12,6 +12,7 @@
  */
 #include "daemon/base/offload.h"
 #include "daemon/base/thread.h"
+#include <assert.h>
 #include <errno.h>
 #include <rdmad/abi.h>
 #include <stdlib.h>
@@ -38,14 +39,14 @@ static struct offload_job *job_at(struct list *node) {
     return list_entry(node, struct offload_job, node);
 }
 
-static void deliver_done(struct mail *mail) {
+static void offload_deliver(struct mail *mail) {
     struct offload_job *job = container_of(mail, struct offload_job, mail);
     job->done(job);
 }
 
 /* ---- whose turn it is, with the lock ------------------------------------------------------- */
 
-static void append_owner(struct offload *o, struct offload_job *first, struct list *others) {
+static void offload_append(struct offload *o, struct offload_job *first, struct list *others) {
     list_init(&first->line);
     list_splice(&first->line, others);
     list_append(&o->waiting, &first->node);
@@ -53,7 +54,7 @@ static void append_owner(struct offload *o, struct offload_job *first, struct li
 }
 
 /* Where the owner's jobs line up; NULL: it has none. */
-static struct list *line_of(struct offload *o, uint64_t owner) {
+static struct list *offload_line(struct offload *o, uint64_t owner) {
     for (unsigned i = 0; i < o->threads; i++)
         if (o->worker[i].busy && o->worker[i].owner == owner)
             return &o->worker[i].line;
@@ -63,7 +64,7 @@ static struct list *line_of(struct offload *o, uint64_t owner) {
     return NULL;
 }
 
-static struct offload_job *begin(struct offload *o, struct worker *w) {
+static struct offload_job *offload_begin(struct offload *o, struct worker *w) {
     struct list *node;
     while (!(node = list_pop(&o->waiting))) {
         if (o->stopping)
@@ -80,42 +81,43 @@ static struct offload_job *begin(struct offload *o, struct worker *w) {
     return job;
 }
 
-static void end(struct offload *o, struct worker *w) {
+static void offload_end(struct offload *o, struct worker *w) {
     struct list *next = list_pop(&w->line);
+    assert(w->busy);
     w->busy = false;
     if (next)
-        append_owner(o, job_at(next), &w->line);
+        offload_append(o, job_at(next), &w->line);
 }
 
 /* ---- the threads --------------------------------------------------------------------------- */
 
-static void *run_jobs(void *arg) {
+static void *offload_thread(void *arg) {
     struct worker *w = arg;
     struct offload *o = w->offload;
     struct offload_job *job;
     pthread_mutex_lock(&o->lock);
-    while ((job = begin(o, w))) {
+    while ((job = offload_begin(o, w))) {
         pthread_mutex_unlock(&o->lock);
         job->run(job);
-        mailbox_post(job->reply_to, &job->mail, deliver_done); /* it may be gone with that */
+        mailbox_post(job->reply_to, &job->mail, offload_deliver); /* it may be gone with that */
         pthread_mutex_lock(&o->lock);
-        end(o, w);
+        offload_end(o, w);
     }
     pthread_mutex_unlock(&o->lock);
     return NULL;
 }
 
-static int start_thread(struct offload *o) {
+static int offload_thread_start(struct offload *o) {
     struct worker *w = &o->worker[o->threads];
     w->offload = o;
     list_init(&w->line);
-    int rc = thread_start(&w->thread, "rdmad-register", run_jobs, w, NULL, NULL);
+    int rc = thread_start(&w->thread, "rdmad-register", offload_thread, w, NULL, NULL);
     if (rc == 0)
         o->threads++;
     return rc;
 }
 
-static void free_offload(struct offload *o) {
+static void offload_free(struct offload *o) {
     pthread_cond_destroy(&o->changed);
     pthread_mutex_destroy(&o->lock);
     free(o);
@@ -129,11 +131,11 @@ int offload_start(struct offload **out) {
     pthread_cond_init(&o->changed, NULL);
     list_init(&o->waiting);
     pthread_mutex_lock(&o->lock);
-    int failed = start_thread(o);
+    int failed = offload_thread_start(o);
     pthread_mutex_unlock(&o->lock);
     if (failed) {
         int why = errno;
-        free_offload(o);
+        offload_free(o);
         errno = why;
         return failed;
     }
@@ -151,19 +153,20 @@ void offload_stop(struct offload *o) {
     pthread_mutex_unlock(&o->lock);
     for (unsigned i = 0; i < threads; i++)
         pthread_join(o->worker[i].thread, NULL);
-    free_offload(o);
+    offload_free(o);
 }
 
 void offload_post(struct offload *o, struct offload_job *job) {
     struct list none = LIST_INIT(none);
+    assert(job->run && job->done && job->reply_to);
     pthread_mutex_lock(&o->lock);
-    struct list *line = line_of(o, job->owner);
+    struct list *line = offload_line(o, job->owner);
     if (line)
         list_append(line, &job->node);
     else
-        append_owner(o, job, &none);
+        offload_append(o, job, &none);
     if (o->nwaiting > o->asleep && o->threads < OFFLOAD_THREADS && !o->stopping)
-        (void)start_thread(o);
+        (void)offload_thread_start(o);
     pthread_cond_signal(&o->changed);
     pthread_mutex_unlock(&o->lock);
 }

@@ -13,6 +13,7 @@
 #include "daemon/base/resolve.h"
 #include "daemon/base/list.h"
 #include "daemon/base/thread.h"
+#include <assert.h>
 #include <errno.h>
 #include <rdmad/abi.h>
 #include <stdio.h>
@@ -47,8 +48,9 @@ struct lookup {
     char host[]; /* with its end */
 };
 
-static void unref(struct resolver *r) {
+static void resolver_unref(struct resolver *r) {
     pthread_mutex_lock(&r->lock);
+    assert(r->refs);
     bool last = --r->refs == 0;
     pthread_mutex_unlock(&r->lock);
     if (!last)
@@ -57,7 +59,7 @@ static void unref(struct resolver *r) {
     free(r);
 }
 
-static void free_lookup(struct lookup *l) {
+static void lookup_free(struct lookup *l) {
     if (l->found)
         freeaddrinfo(l->found);
     free(l);
@@ -65,7 +67,7 @@ static void free_lookup(struct lookup *l) {
 
 /* ---- the answer ---------------------------------------------------------------------------- */
 
-static void explain(const struct lookup *l, struct error *out) {
+static void lookup_explain(const struct lookup *l, struct error *out) {
     *out = (struct error){0};
     if (l->found)
         return;
@@ -81,31 +83,32 @@ static void explain(const struct lookup *l, struct error *out) {
               strlen(l->host) < 30 ? l->host : "NAME");
 }
 
-static void start_next(struct resolver *r);
+static void resolver_next(struct resolver *r);
 
-static void deliver(struct mail *mail) {
+static void lookup_deliver(struct mail *mail) {
     struct lookup *l = container_of(mail, struct lookup, mail);
     struct resolver *r = l->resolver;
     if (!r->closed) { /* written by this thread alone */
         list_remove(&l->node);
+        assert(r->nrunning);
         r->nrunning--;
         if (l->done) {
             struct error result;
             struct addrinfo *found = l->found;
-            explain(l, &result);
+            lookup_explain(l, &result);
             l->found = NULL;
             l->done(l->arg, &result, found);
         }
     }
-    free_lookup(l);
+    lookup_free(l);
     if (!r->closed)
-        start_next(r);
-    unref(r);
+        resolver_next(r);
+    resolver_unref(r);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-static void *look_up(void *arg) {
+static void *lookup_thread(void *arg) {
     struct lookup *l = arg;
     struct resolver *r = l->resolver;
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
@@ -117,33 +120,34 @@ static void *look_up(void *arg) {
     pthread_mutex_lock(&r->lock);
     bool closed = r->closed;
     if (!closed)
-        mailbox_post(r->reply_to, &l->mail, deliver);
+        mailbox_post(r->reply_to, &l->mail, lookup_deliver);
     pthread_mutex_unlock(&r->lock);
     if (closed) {
-        free_lookup(l);
-        unref(r);
+        lookup_free(l);
+        resolver_unref(r);
     }
     return NULL;
 }
 
 /* ---- whose turn it is ---------------------------------------------------------------------- */
 
-static unsigned running_for(const struct resolver *r, uid_t uid) {
+static unsigned resolver_running_for(const struct resolver *r, uid_t uid) {
     unsigned n = 0;
     list_for_each (node, &r->running)
         n += list_entry(node, struct lookup, node)->uid == uid;
     return n;
 }
 
-static bool may_run(const struct resolver *r, uid_t uid) {
-    unsigned own = running_for(r, uid);
+static bool resolver_may_run(const struct resolver *r, uid_t uid) {
+    unsigned own = resolver_running_for(r, uid);
     if (r->nrunning >= RESOLVE_THREADS_MAX || own >= RESOLVE_EACH_MAX)
         return false;
     return own == 0 || r->nrunning < RESOLVE_THREADS_MAX / 2;
 }
 
-static void run(struct lookup *l) {
+static void lookup_run(struct lookup *l) {
     struct resolver *r = l->resolver;
+    assert(!l->runs);
     list_remove(&l->node);
     list_append(&r->running, &l->node);
     r->nrunning++;
@@ -152,17 +156,17 @@ static void run(struct lookup *l) {
     r->refs++;
     pthread_mutex_unlock(&r->lock);
     const struct thread_options options = {.stack_bytes = STACK_BYTES, .detached = true};
-    if (thread_start(NULL, "rdmad-resolve", look_up, l, &options, NULL)) {
+    if (thread_start(NULL, "rdmad-resolve", lookup_thread, l, &options, NULL)) {
         l->system_error = errno; /* of nobody else: the thread that would have one is not there */
-        mailbox_post(r->reply_to, &l->mail, deliver);
+        mailbox_post(r->reply_to, &l->mail, lookup_deliver);
     }
 }
 
-static void start_next(struct resolver *r) {
+static void resolver_next(struct resolver *r) {
     list_for_each_safe (node, &r->waiting) {
         struct lookup *l = list_entry(node, struct lookup, node);
-        if (may_run(r, l->uid))
-            run(l);
+        if (resolver_may_run(r, l->uid))
+            lookup_run(l);
     }
 }
 
@@ -186,11 +190,11 @@ void resolver_free(struct resolver *r) {
     if (!r)
         return;
     while ((node = list_pop(&r->waiting)))
-        free_lookup(list_entry(node, struct lookup, node));
+        lookup_free(list_entry(node, struct lookup, node));
     pthread_mutex_lock(&r->lock);
     r->closed = true;
     pthread_mutex_unlock(&r->lock);
-    unref(r);
+    resolver_unref(r);
 }
 
 struct lookup *resolver_ask(struct resolver *r, const char *host, uint16_t port, uid_t uid,
@@ -206,31 +210,32 @@ struct lookup *resolver_ask(struct resolver *r, const char *host, uint16_t port,
     memcpy(l->host, host, size);
     snprintf(l->service, sizeof(l->service), "%u", port);
     list_append(&r->waiting, &l->node);
-    if (may_run(r, uid))
-        run(l);
+    if (resolver_may_run(r, uid))
+        lookup_run(l);
     return l;
 }
 
 void lookup_cancel(struct lookup *l) {
     if (l->runs) {
+        assert(l->done);
         l->done = NULL;
         return;
     }
     list_remove(&l->node);
-    free_lookup(l);
+    lookup_free(l);
 }
 
 void lookup_wanted_by(struct lookup *l, uid_t uid) {
-    if (l->runs || !may_run(l->resolver, uid))
+    if (l->runs || !resolver_may_run(l->resolver, uid))
         return;
     l->uid = uid;
-    run(l);
+    lookup_run(l);
 }
 
 const char *lookup_waits_for(const struct lookup *l) {
     if (l->runs)
         return "the system's resolver, which has not answered";
-    return running_for(l->resolver, l->uid)
+    return resolver_running_for(l->resolver, l->uid)
                ? "other names that the same user asked for, which the system's resolver has not "
                  "answered"
                : "names that others asked for, which the system's resolver has not answered";

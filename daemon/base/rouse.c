@@ -59,7 +59,7 @@ static bool closing_collects(void) {
     return collected;
 }
 
-static _Noreturn void try_out(void) {
+static _Noreturn void rouse_try(void) {
     int times = 0;
     for (int i = 0; i < TRIALS; i++)
         times += closing_collects();
@@ -71,7 +71,7 @@ bool rouse_is_needed(void) {
     int status = 0;
     pid_t pid = fork();
     if (pid == 0)
-        try_out();
+        rouse_try();
     int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
     struct pollfd ended = {.fd = pidfd, .events = POLLIN};
     bool held = pidfd >= 0 && poll(&ended, 1, TRIAL_MS) == 0;
@@ -112,7 +112,7 @@ static bool may_be_held(const char *line) {
            call == SYS_close_range;
 }
 
-static bool read_line(pid_t tid, char line[LINE]) {
+static bool rouse_read(pid_t tid, char line[LINE]) {
     char path[64];
     snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -131,7 +131,7 @@ static bool was_there(const struct seen *seen, unsigned count, const struct seen
     return false;
 }
 
-static void look(struct rouse *r) {
+static void rouse_look(struct rouse *r) {
     struct seen now[THREADS_MAX];
     unsigned count = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -139,7 +139,8 @@ static void look(struct rouse *r) {
     while (tasks && count < THREADS_MAX && (entry = readdir(tasks))) {
         struct seen *s = &now[count];
         s->tid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (s->tid <= 0 || s->tid == r->own || !read_line(s->tid, s->line) || !may_be_held(s->line))
+        if (s->tid <= 0 || s->tid == r->own || !rouse_read(s->tid, s->line) ||
+            !may_be_held(s->line))
             continue;
         if (was_there(r->seen, r->count, s))
             syscall(SYS_tgkill, getpid(), s->tid, THREAD_WAKE_SIGNAL);
@@ -151,23 +152,23 @@ static void look(struct rouse *r) {
     r->count = count;
 }
 
-static void *watch(void *arg) {
+static void *rouse_watch(void *arg) {
     struct rouse *r = arg;
     struct pollfd stop = {.fd = r->stop, .events = POLLIN};
     r->own = gettid();
     while (poll(&stop, 1, LOOK_MS) != 1)
-        look(r);
+        rouse_look(r);
     return NULL;
 }
 
 /* ---- begin and end -------------------------------------------------------------------------- */
 
-static void roused(int sig) {
+static void rouse_signalled(int sig) {
     (void)sig;
 }
 
 int rouse_start(struct rouse **out, struct error *err) {
-    struct sigaction action = {.sa_handler = roused, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = rouse_signalled, .sa_flags = SA_RESTART};
     struct rouse *r = calloc(1, sizeof(*r));
     if (!r)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for the thread that rouses others");
@@ -176,7 +177,7 @@ int rouse_start(struct rouse **out, struct error *err) {
     if (r->stop < 0 || sigaction(THREAD_WAKE_SIGNAL, &action, NULL))
         rc = error_errno(err, RDMAD_E_SYSTEM, "cannot prepare the thread that rouses others");
     if (!rc)
-        rc = thread_start(&r->thread, "rdmad-rouse", watch, r, NULL, err);
+        rc = thread_start(&r->thread, "rdmad-rouse", rouse_watch, r, NULL, err);
     if (rc) {
         if (r->stop >= 0)
             close(r->stop);

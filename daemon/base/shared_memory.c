@@ -4,6 +4,7 @@
  */
 #include "daemon/base/shared_memory.h"
 #include "common/memfd.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -164,6 +165,7 @@ static int each_slice(struct shared_memory *m, bool (*wanted)(const void *), con
 
 int shared_memory_settle(struct shared_memory *m, bool (*wanted)(const void *arg), const void *arg,
                          struct error *err) {
+    assert(m->base);
     if (m->settled)
         return 0;
     int rc = check_sealed(m, err);

@@ -7,6 +7,7 @@
  * free list; it leaves it linked, and slots_add skips linked slots that are taken or retired.
  */
 #include "daemon/base/slots.h"
+#include <assert.h>
 #include <rdmad/abi.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -30,13 +31,13 @@ void slots_fini(struct slots *s) {
     slots_init(s, s->max);
 }
 
-static void list_slot(struct slots *s, uint32_t index) {
+static void slots_list(struct slots *s, uint32_t index) {
     s->slot[index].next_free = s->free_head;
     s->free_head = index;
 }
 
 /* Makes room for index. */
-static bool grow(struct slots *s, uint32_t index) {
+static bool slots_grow(struct slots *s, uint32_t index) {
     if (index >= s->max)
         return false;
     uint64_t size = s->size ? s->size : FIRST_SIZE;
@@ -53,39 +54,40 @@ static bool grow(struct slots *s, uint32_t index) {
     s->slot = slot;
     for (uint32_t i = (uint32_t)size; i-- > s->size;) { /* backwards: low indices go out first */
         slot[i] = (struct slot){.generation = 1};
-        list_slot(s, i);
+        slots_list(s, i);
     }
     s->size = (uint32_t)size;
     return true;
 }
 
-static void take(struct slots *s, uint32_t index, void *ptr) {
+static void slots_take(struct slots *s, uint32_t index, void *ptr) {
+    assert(ptr);
     s->slot[index].ptr = ptr;
     s->used++;
 }
 
 uint64_t slots_add(struct slots *s, void *ptr) {
     for (;;) {
-        if (s->free_head == LIST_END && !grow(s, s->size))
+        if (s->free_head == LIST_END && !slots_grow(s, s->size))
             return 0;
         uint32_t index = s->free_head;
         s->free_head = s->slot[index].next_free;
         s->slot[index].next_free = NOT_LISTED;
         if (s->slot[index].ptr || s->slot[index].generation == RETIRED)
             continue;
-        take(s, index, ptr);
+        slots_take(s, index, ptr);
         return handle_of(s, index);
     }
 }
 
 int slots_put(struct slots *s, uint64_t handle, void *ptr) {
     uint32_t index = (uint32_t)handle;
-    if (index >= s->size && !grow(s, index))
+    if (index >= s->size && !slots_grow(s, index))
         return RDMAD_E_NOMEM;
     if (s->slot[index].ptr)
         return RDMAD_E_EXISTS;
     s->slot[index].generation = (uint32_t)(handle >> 32);
-    take(s, index, ptr);
+    slots_take(s, index, ptr);
     return 0;
 }
 
@@ -100,7 +102,7 @@ void *slots_remove(struct slots *s, uint64_t handle) {
     s->used--;
     slot->generation++;
     if (slot->next_free == NOT_LISTED)
-        list_slot(s, index);
+        slots_list(s, index);
     return ptr;
 }
 

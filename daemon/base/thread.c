@@ -6,9 +6,11 @@
  * before we have named it, so it is detached after that.
  */
 #include "daemon/base/thread.h"
+#include <assert.h>
 #include <errno.h>
+#include <string.h>
 
-static int create(pthread_t *thread, void *(*run)(void *), void *arg, size_t stack_bytes) {
+static int thread_create(pthread_t *thread, void *(*run)(void *), void *arg, size_t stack_bytes) {
     pthread_attr_t attr;
     int failed = pthread_attr_init(&attr);
     if (failed)
@@ -28,6 +30,7 @@ int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *a
     pthread_t thread;
     if (!options)
         options = &none;
+    assert(strlen(name) <= 15 && (out || options->detached));
     sigfillset(&blocked);
     sigdelset(&blocked, SIGBUS);
     sigdelset(&blocked, SIGSEGV);
@@ -36,7 +39,7 @@ int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *a
     sigdelset(&blocked, SIGABRT);
     sigdelset(&blocked, THREAD_WAKE_SIGNAL);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    int failed = create(&thread, run, arg, options->stack_bytes);
+    int failed = thread_create(&thread, run, arg, options->stack_bytes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
         errno = failed;

@@ -4,39 +4,40 @@
  * rotations.
  */
 #include "daemon/base/tree.h"
+#include <assert.h>
 #include <sys/random.h>
 
 void tree_init(struct tree *t, int (*compare)(const struct tree_node *, const struct tree_node *),
-               void (*update)(struct tree_node *)) {
-    *t = (struct tree){.compare = compare, .update = update};
+               void (*tree_update)(struct tree_node *)) {
+    *t = (struct tree){.compare = compare, .update = tree_update};
     if (getrandom(&t->seed, sizeof(t->seed), GRND_NONBLOCK) != (ssize_t)sizeof(t->seed) || !t->seed)
         t->seed = 2463534242u; /* before the kernel has any: then everybody's */
 }
 
-static uint32_t next_priority(struct tree *t) { /* xorshift */
+static uint32_t tree_priority(struct tree *t) { /* xorshift */
     t->seed ^= t->seed << 13;
     t->seed ^= t->seed >> 17;
     t->seed ^= t->seed << 5;
     return t->seed;
 }
 
-static void update(struct tree *t, struct tree_node *node) {
+static void tree_update(struct tree *t, struct tree_node *node) {
     if (t->update)
         t->update(node);
 }
 
 /* Who points to node. */
-static struct tree_node **link_of(struct tree *t, const struct tree_node *node) {
+static struct tree_node **tree_link(struct tree *t, const struct tree_node *node) {
     if (!node->parent)
         return &t->root;
     return node->parent->left == node ? &node->parent->left : &node->parent->right;
 }
 
 /* Lifts node above its parent. */
-static void rotate_up(struct tree *t, struct tree_node *node) {
+static void tree_rotate_up(struct tree *t, struct tree_node *node) {
     struct tree_node *parent = node->parent, *moved;
 
-    *link_of(t, parent) = node;
+    *tree_link(t, parent) = node;
     node->parent = parent->parent;
     if (parent->left == node) {
         parent->left = moved = node->right;
@@ -48,8 +49,8 @@ static void rotate_up(struct tree *t, struct tree_node *node) {
     if (moved)
         moved->parent = parent;
     parent->parent = node;
-    update(t, parent);
-    update(t, node);
+    tree_update(t, parent);
+    tree_update(t, node);
 }
 
 void tree_changed(struct tree *t, struct tree_node *node) {
@@ -64,25 +65,28 @@ void tree_add(struct tree *t, struct tree_node *node) {
 
     while (*at) {
         parent = *at;
-        at = t->compare(node, parent) < 0 ? &parent->left : &parent->right;
+        int order = t->compare(node, parent);
+        assert(order);
+        at = order < 0 ? &parent->left : &parent->right;
     }
-    *node = (struct tree_node){.parent = parent, .priority = next_priority(t)};
+    *node = (struct tree_node){.parent = parent, .priority = tree_priority(t)};
     *at = node;
     tree_changed(t, node);
     while (node->parent && node->parent->priority < node->priority)
-        rotate_up(t, node);
+        tree_rotate_up(t, node);
 }
 
 void tree_remove(struct tree *t, struct tree_node *node) {
+    assert(*tree_link(t, node) == node);
     while (node->left || node->right) {
         struct tree_node *up = !node->left                                    ? node->right
                                : !node->right                                 ? node->left
                                : node->left->priority > node->right->priority ? node->left
                                                                               : node->right;
-        rotate_up(t, up);
+        tree_rotate_up(t, up);
     }
     struct tree_node *parent = node->parent;
-    *link_of(t, node) = NULL;
+    *tree_link(t, node) = NULL;
     node->parent = NULL;
     tree_changed(t, parent);
 }
