@@ -13,13 +13,13 @@
  * answers or MAX_CALLS calls wait. A caller that is silent for IDLE_S or takes no answer for
  * WRITE_S is closed.
  *
- * Callers are strangers, too: what they send is received as ipc/guest.h has it, and who sends a
- * descriptor is closed. So the bufferevent writes only.
+ * Callers are strangers, too: what they send is received as ipc/client_socket.h has it, and who
+ * sends a descriptor is closed. So the bufferevent writes only.
  */
 #include "daemon/ctl/ctl.h"
 #include "daemon/base/log.h"
 #include "daemon/ctl/call.h"
-#include "daemon/ipc/guest.h"
+#include "daemon/ipc/client_socket.h"
 #include "daemon/ipc/listener.h"
 #include <assert.h>
 #include <event2/buffer.h>
@@ -52,7 +52,7 @@ struct ctl {
 struct ctl_conn {
     struct ctl *ctl;
     struct list node;
-    struct guest *guest;
+    struct client_socket *sock;
     struct event *readable;
     struct evbuffer *input;
     struct bufferevent *bev; /* for output */
@@ -74,7 +74,7 @@ static void ctl_conn_free(struct ctl_conn *conn) {
     bufferevent_setfd(conn->bev, -1);
     bufferevent_free(conn->bev);
     evbuffer_free(conn->input);
-    guest_part(conn->guest);
+    client_socket_close(conn->sock);
     free(conn);
 }
 
@@ -196,7 +196,7 @@ static bool ctl_conn_read(struct ctl_conn *conn) {
     char buf[READ_MAX];
     size_t room = MAX_LINE + 1 - evbuffer_get_length(conn->input);
     size_t size = room < sizeof(buf) ? room : sizeof(buf);
-    int rc = guest_read(conn->guest, buf, &size);
+    int rc = client_socket_read(conn->sock, buf, &size);
     if (rc == RDMAD_E_AGAIN)
         return true;
     if (rc || evbuffer_add(conn->input, buf, size))
@@ -223,27 +223,27 @@ static void ctl_conn_readable(evutil_socket_t fd, short what, void *arg) {
     }
 }
 
-static void ctl_turn_away(struct guest *guest, const char *text) {
+static void ctl_turn_away(struct client_socket *sock, const char *text) {
     struct error why;
     error_set(&why, RDMAD_E_LIMIT, "%s", text);
     char *line = rpc_error(NULL, RPC_FAILED, &why);
     if (line)
-        (void)send(guest_fd(guest), line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)send(client_socket_fd(sock), line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
     free(line);
-    guest_part(guest);
+    client_socket_close(sock);
 }
 
-/* NULL: out of memory; guest is still the caller's. */
-static struct ctl_conn *ctl_conn_new(struct ctl *ctl, struct guest *guest) {
+/* NULL: out of memory; sock is still the caller's. */
+static struct ctl_conn *ctl_conn_new(struct ctl *ctl, struct client_socket *sock) {
     struct event_base *base = ctl->state->base;
     struct ctl_conn *conn = calloc(1, sizeof(*conn));
     if (!conn)
         return NULL;
-    *conn = (struct ctl_conn){.ctl = ctl, .guest = guest};
+    *conn = (struct ctl_conn){.ctl = ctl, .sock = sock};
     conn->input = evbuffer_new();
     conn->readable =
-        event_new(base, guest_fd(guest), EV_READ | EV_PERSIST, ctl_conn_readable, conn);
-    conn->bev = bufferevent_socket_new(base, guest_fd(guest), 0);
+        event_new(base, client_socket_fd(sock), EV_READ | EV_PERSIST, ctl_conn_readable, conn);
+    conn->bev = bufferevent_socket_new(base, client_socket_fd(sock), 0);
     if (conn->input && conn->readable && conn->bev)
         return conn;
     if (conn->bev)
@@ -261,17 +261,17 @@ static void on_accepted(void *user, int fd) {
     struct ucred who = {.uid = (uid_t)-1};
     socklen_t size = sizeof(who);
     bool known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
-    struct guest *guest = guest_new(ctl->state->porter, fd, who.uid);
-    if (!guest)
+    struct client_socket *sock = client_socket_new(ctl->state->porter, fd, who.uid);
+    if (!sock)
         return;
     bool privileged = known && (who.uid == 0 || who.uid == geteuid());
     if (ctl->nconns >= MAX_CONNS - (privileged ? 0 : RESERVED_CONNS)) {
-        ctl_turn_away(guest, "too many connections to control.sock are open; close one");
+        ctl_turn_away(sock, "too many connections to control.sock are open; close one");
         return;
     }
-    struct ctl_conn *conn = known ? ctl_conn_new(ctl, guest) : NULL;
+    struct ctl_conn *conn = known ? ctl_conn_new(ctl, sock) : NULL;
     if (!conn) {
-        guest_part(guest);
+        client_socket_close(sock);
         return;
     }
     conn->uid = who.uid;
@@ -290,9 +290,9 @@ static void on_accepted(void *user, int fd) {
 
 static void no_descriptor(void *user, int fd) {
     struct ctl *ctl = user;
-    struct guest *guest = guest_new(ctl->state->porter, fd, (uid_t)-1);
-    if (guest)
-        ctl_turn_away(guest,
+    struct client_socket *sock = client_socket_new(ctl->state->porter, fd, (uid_t)-1);
+    if (sock)
+        ctl_turn_away(sock,
                       "rdmad has no descriptor left for one more connection; raise its limit of "
                       "open files (LimitNOFILE=) or lower its limits.*");
 }

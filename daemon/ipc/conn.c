@@ -13,14 +13,15 @@
  * called) or from above (conn_close, also from inside a callback). What fails inside conn_send is
  * reported in a later turn, so no caller of conn_send ever finds the ground gone.
  *
- * A packet that has descriptors is received by the porter (ipc/guest.h); until it has come from
- * there nothing more is read of this client.
+ * A packet that has descriptors is received by the porter (ipc/client_socket.h); until it has come
+ * from there nothing more is read of this client.
  */
 #include "daemon/ipc/conn.h"
 #include "common/fdmsg.h"
 #include "daemon/base/list.h"
-#include "daemon/ipc/guest.h"
+#include "daemon/ipc/client_socket.h"
 #include "daemon/ipc/porter.h"
+#include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -45,8 +46,8 @@ struct packet {
 };
 
 struct conn {
-    struct guest *guest;
-    int fd; /* the guest's */
+    struct client_socket *sock;
+    int fd; /* the socket's */
     struct conn_peer peer;
     const struct conn_events *events;
     void *user;
@@ -114,7 +115,7 @@ static void conn_free(struct conn *c) {
         event_free(c->writable);
     if (c->hangup)
         event_free(c->hangup);
-    guest_part(c->guest);
+    client_socket_close(c->sock);
     free(c->peer.groups);
     free(c);
 }
@@ -128,7 +129,7 @@ static void conn_lost(struct conn *c, const char *why) {
 }
 
 /* After a turn: goes the way that the turn decided. */
-static void turn_over(struct conn *c, const char *over) {
+static void conn_turn_over(struct conn *c, const char *over) {
     c->in_turn = false;
     if (c->gone)
         conn_free(c);
@@ -138,7 +139,7 @@ static void turn_over(struct conn *c, const char *over) {
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-static void set_broken(struct conn *c, const char *why) {
+static void conn_break(struct conn *c, const char *why) {
     if (c->broken)
         return;
     c->broken = why;
@@ -174,12 +175,12 @@ static struct packet *packet_new(const void *data, size_t size) {
     return p;
 }
 
-static void drop_fds(struct packet *p) {
+static void packet_drop_fds(struct packet *p) {
     while (p->nfds)
         close(p->fds[--p->nfds]);
 }
 
-static int copy_fds(struct packet *p, const int *fds, unsigned nfds) {
+static int packet_copy_fds(struct packet *p, const int *fds, unsigned nfds) {
     for (; p->nfds < nfds; p->nfds++) {
         p->fds[p->nfds] = fcntl(fds[p->nfds], F_DUPFD_CLOEXEC, 3);
         if (p->fds[p->nfds] < 0)
@@ -189,24 +190,24 @@ static int copy_fds(struct packet *p, const int *fds, unsigned nfds) {
 }
 
 /* failed: its descriptors cannot be passed, and errno says why. */
-static void queue_packet(struct conn *c, const void *data, size_t size, const int *fds,
-                         unsigned nfds, bool failed) {
+static void conn_queue(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds,
+                       bool failed) {
     const char *why = failed ? why_unsent() : NULL;
     if (c->queued_bytes + size > QUEUE_BYTES || (!failed && c->queued_fds + nfds > QUEUE_FDS)) {
-        set_broken(c, "the client does not read what it is sent");
+        conn_break(c, "the client does not read what it is sent");
         return;
     }
     struct packet *p = packet_new(data, size);
     if (!p) {
-        set_broken(c, "out of memory for what the client has not read");
+        conn_break(c, "out of memory for what the client has not read");
         return;
     }
-    if (!failed && copy_fds(p, fds, nfds)) {
+    if (!failed && packet_copy_fds(p, fds, nfds)) {
         why = why_unsent();
-        drop_fds(p);
+        packet_drop_fds(p);
         if (!can_be_undone(c, nfds)) {
             packet_free(p);
-            set_broken(c, "out of descriptors for what the client has not read");
+            conn_break(c, "out of descriptors for what the client has not read");
             return;
         }
     }
@@ -219,25 +220,27 @@ static void queue_packet(struct conn *c, const void *data, size_t size, const in
 }
 
 void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds) {
+    assert(size && size <= RDMAD_MSG_MAX && nfds <= RDMAD_MSG_MAX_FDS);
     if (c->broken || c->gone)
         return;
     int rc = RDMAD_E_AGAIN;
     if (list_empty(&c->queue))
         rc = rdmad_fdmsg_send(c->fd, data, size, fds, nfds);
     if (rc == RDMAD_E_AGAIN)
-        queue_packet(c, data, size, fds, nfds, false);
+        conn_queue(c, data, size, fds, nfds, false);
     else if (rc && can_be_undone(c, nfds))
-        queue_packet(c, data, size, NULL, 0, true);
+        conn_queue(c, data, size, NULL, 0, true);
     else if (rc)
-        set_broken(c, send_failed());
+        conn_break(c, send_failed());
 }
 
-static struct packet *next_packet(struct conn *c) {
+static struct packet *conn_next(struct conn *c) {
     struct list *node = list_first(&c->queue);
     return node ? list_entry(node, struct packet, node) : NULL;
 }
 
-static void unqueue(struct conn *c, struct packet *p) {
+static void conn_unqueue(struct conn *c, struct packet *p) {
+    assert(c->queued_bytes >= p->size && c->queued_fds >= p->nfds);
     c->queued_bytes -= p->size;
     c->queued_fds -= p->nfds;
     list_remove(&p->node);
@@ -245,53 +248,53 @@ static void unqueue(struct conn *c, struct packet *p) {
 
 /* Sends what the socket takes. 0, RDMAD_E_AGAIN or RDMAD_E_SYSTEM; RDMAD_E_FDS: the next packet is
  * one to be undone. */
-static int flush(struct conn *c) {
+static int conn_flush(struct conn *c) {
     struct packet *p;
-    while ((p = next_packet(c))) {
+    while ((p = conn_next(c))) {
         int rc =
             p->unsent ? RDMAD_E_FDS : rdmad_fdmsg_send(c->fd, p->data, p->size, p->fds, p->nfds);
         if (rc == RDMAD_E_SYSTEM && can_be_undone(c, p->nfds)) {
             p->unsent = why_unsent();
             c->queued_fds -= p->nfds;
-            drop_fds(p);
+            packet_drop_fds(p);
             rc = RDMAD_E_FDS;
         }
         if (rc)
             return rc;
-        unqueue(c, p);
+        conn_unqueue(c, p);
         packet_free(p);
     }
     return 0;
 }
 
 /* The callee may send, which queues behind what is there, or close c. */
-static void give_back(struct conn *c) {
-    struct packet *p = next_packet(c);
-    unqueue(c, p);
+static void conn_give_back(struct conn *c) {
+    struct packet *p = conn_next(c);
+    conn_unqueue(c, p);
     c->events->unsent(c->user, p->data, p->size, p->unsent);
     packet_free(p);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg) {
+static void conn_writable(evutil_socket_t fd, short what, void *arg) {
     struct conn *c = arg;
     int rc = 0;
     (void)fd, (void)what;
     c->in_turn = true;
-    while (!c->broken && !c->gone && (rc = flush(c)) == RDMAD_E_FDS)
-        give_back(c);
+    while (!c->broken && !c->gone && (rc = conn_flush(c)) == RDMAD_E_FDS)
+        conn_give_back(c);
     if (c->broken) {
-        turn_over(c, c->broken);
+        conn_turn_over(c, c->broken);
     } else if (!c->gone && rc == RDMAD_E_AGAIN) {
         event_add(c->writable, NULL);
-        turn_over(c, NULL);
+        conn_turn_over(c, NULL);
     } else if (!c->gone && rc) {
-        turn_over(c, send_failed());
+        conn_turn_over(c, send_failed());
     } else {
         if (!c->gone && !c->taking)
             event_add(c->readable, NULL);
         if (!c->gone && c->events->drained)
             c->events->drained(c->user); /* may close c */
-        turn_over(c, NULL);
+        conn_turn_over(c, NULL);
     }
 }
 
@@ -299,7 +302,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg) {
 
 /* What the porter received. A descriptor that is left is of a memfd, whose close waits for nobody.
  */
-static void on_taken(void *user, const void *data, size_t size, int fd, unsigned nfds) {
+static void conn_taken(void *user, const void *data, size_t size, int fd, unsigned nfds) {
     struct conn *c = user;
     int fds[RDMAD_MSG_MAX_FDS] = {fd, -1, -1, -1};
     c->taking = false;
@@ -313,15 +316,15 @@ static void on_taken(void *user, const void *data, size_t size, int fd, unsigned
         close(fds[0]);
     if (!c->gone && list_empty(&c->queue))
         event_add(c->readable, NULL);
-    turn_over(c, data || c->events->lost ? NULL : "the porter ended");
+    conn_turn_over(c, data || c->events->lost ? NULL : "the porter ended");
 }
 
 /* One packet to the callback. Returns why the connection is over, NULL while it is not; *more tells
  * whether another packet may wait. */
-static const char *read_one(struct conn *c, bool *more) {
+static const char *conn_read_one(struct conn *c, bool *more) {
     unsigned char buf[RDMAD_MSG_MAX + 1]; /* one more: a packet that is too long is seen to be */
     size_t size = sizeof(buf);
-    int rc = guest_read(c->guest, buf, &size);
+    int rc = client_socket_read(c->sock, buf, &size);
     *more = rc == 0;
     if (rc == RDMAD_E_AGAIN)
         return NULL;
@@ -331,7 +334,7 @@ static const char *read_one(struct conn *c, bool *more) {
         c->taking = true;
         event_del(c->readable);
         event_add(c->hangup, NULL);
-        guest_take(c->guest, on_taken, c);
+        client_socket_take(c->sock, conn_taken, c);
         return NULL;
     }
     if (size == 0)
@@ -341,12 +344,12 @@ static const char *read_one(struct conn *c, bool *more) {
 }
 
 /* While the porter looks nothing is read that would tell of the end, and it may look for long. */
-static void on_hangup(evutil_socket_t fd, short what, void *arg) {
+static void conn_hung_up(evutil_socket_t fd, short what, void *arg) {
     (void)fd, (void)what;
     conn_lost(arg, "the client closed its socket");
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg) {
+static void conn_readable(evutil_socket_t fd, short what, void *arg) {
     struct conn *c = arg;
     const char *over = NULL;
     bool more = true;
@@ -355,9 +358,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
     for (unsigned i = 0; i < PACKETS_A_TURN && more && !over; i++) {
         if (c->gone || c->broken || !list_empty(&c->queue))
             break;
-        over = read_one(c, &more);
+        over = conn_read_one(c, &more);
     }
-    turn_over(c, over);
+    conn_turn_over(c, over);
 }
 
 /* ---- begin and end from above --------------------------------------------------------------- */
@@ -366,20 +369,20 @@ int conn_new(struct event_base *base, struct porter *porter, int fd,
              const struct conn_events *events, void *user, struct conn **out) {
     struct conn_peer peer = {0};
     int rc = ask_who(fd, &peer);
-    struct guest *guest = guest_new(porter, fd, peer.uid);
-    struct conn *c = guest ? calloc(1, sizeof(*c)) : NULL;
+    struct client_socket *sock = client_socket_new(porter, fd, peer.uid);
+    struct conn *c = sock ? calloc(1, sizeof(*c)) : NULL;
     if (!c) {
-        if (guest)
-            guest_part(guest);
+        if (sock)
+            client_socket_close(sock);
         free(peer.groups);
         return RDMAD_E_NOMEM;
     }
-    *c = (struct conn){.guest = guest, .fd = fd, .peer = peer, .events = events, .user = user};
+    *c = (struct conn){.sock = sock, .fd = fd, .peer = peer, .events = events, .user = user};
     list_init(&c->queue);
     if (!rc) {
-        c->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
-        c->writable = event_new(base, fd, EV_WRITE, on_writable, c);
-        c->hangup = event_new(base, fd, EV_CLOSED, on_hangup, c);
+        c->readable = event_new(base, fd, EV_READ | EV_PERSIST, conn_readable, c);
+        c->writable = event_new(base, fd, EV_WRITE, conn_writable, c);
+        c->hangup = event_new(base, fd, EV_CLOSED, conn_hung_up, c);
         if (!c->readable || !c->writable || !c->hangup || event_add(c->readable, NULL))
             rc = RDMAD_E_NOMEM;
     }
@@ -406,9 +409,10 @@ bool conn_lags(const struct conn *c) {
 /* Who closes has given up what the packets tell of that cannot be passed on: they are left out, and
  * what is queued behind them is sent. */
 void conn_close(struct conn *c) {
-    while (!c->broken && flush(c) == RDMAD_E_FDS) {
-        struct packet *p = next_packet(c);
-        unqueue(c, p);
+    assert(!c->gone);
+    while (!c->broken && conn_flush(c) == RDMAD_E_FDS) {
+        struct packet *p = conn_next(c);
+        conn_unqueue(c, p);
         packet_free(p);
     }
     c->gone = true;

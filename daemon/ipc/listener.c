@@ -76,7 +76,7 @@ static int remove_leftover(const struct sockaddr_un *a, int type, struct error *
     return 0;
 }
 
-static int bind_path(struct listener *l, const struct listener_spec *spec, struct error *err) {
+static int listener_bind(struct listener *l, const struct listener_spec *spec, struct error *err) {
     struct sockaddr_un a;
     struct stat st;
     int rc = fill_address(&a, spec->path, err);
@@ -107,7 +107,7 @@ static int socket_option(int fd, int option) {
 }
 
 /* Takes a socket that systemd made for us, after looking that it is what we would have made. */
-static int take_activated(struct listener *l, const struct listener_spec *spec, struct error *err) {
+static int listener_take(struct listener *l, const struct listener_spec *spec, struct error *err) {
     l->fd = spec->activated;
     if (socket_option(l->fd, SO_DOMAIN) != AF_UNIX || socket_option(l->fd, SO_TYPE) != spec->type ||
         socket_option(l->fd, SO_ACCEPTCONN) != 1)
@@ -120,22 +120,22 @@ static int take_activated(struct listener *l, const struct listener_spec *spec, 
     return 0;
 }
 
-static void rest(struct listener *l) {
+static void listener_rest(struct listener *l) {
     const struct timeval span = {.tv_usec = REST_MS * 1000};
     LOG_LIMITED(WARNING, ("accepting pauses for %d ms: %s", REST_MS, strerror(errno)));
     event_del(l->readable);
     event_add(l->rest_over, &span);
 }
 
-static void keep_reserve(struct listener *l) {
+static void listener_keep_reserve(struct listener *l) {
     if (l->reserve < 0)
         l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void on_rest_over(evutil_socket_t fd, short what, void *arg) {
+static void listener_rest_over(evutil_socket_t fd, short what, void *arg) {
     struct listener *l = arg;
     (void)fd, (void)what;
-    keep_reserve(l);
+    listener_keep_reserve(l);
     if (!l->paused && !l->held)
         event_add(l->readable, NULL);
 }
@@ -144,38 +144,38 @@ static bool is_short(int error) {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-static int accept_one(const struct listener *l) {
+static int listener_accept(const struct listener *l) {
     return accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 /* Says no to who waits longest. False: not now. */
-static bool refuse_one(struct listener *l) {
+static bool listener_refuse(struct listener *l) {
     int saved = errno;
     if (l->reserve < 0 || !l->refused)
         return false;
     close(l->reserve);
     l->reserve = -1;
-    int client = accept_one(l);
+    int client = listener_accept(l);
     if (client >= 0)
         l->refused(l->user, client);
-    keep_reserve(l);
+    listener_keep_reserve(l);
     errno = saved;
     return client >= 0;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg) {
+static void listener_readable(evutil_socket_t fd, short what, void *arg) {
     struct listener *l = arg;
     (void)fd, (void)what;
     for (int i = 0; i < ACCEPTS_A_TURN && !l->paused && !l->held; i++) {
-        int client = accept_one(l);
+        int client = listener_accept(l);
         if (client >= 0) {
             l->accepted(l->user, client);
             continue;
         }
-        if (errno == ECONNABORTED || errno == EINTR || (is_short(errno) && refuse_one(l)))
+        if (errno == ECONNABORTED || errno == EINTR || (is_short(errno) && listener_refuse(l)))
             continue;
         if (is_short(errno))
-            rest(l);
+            listener_rest(l);
         break;
     }
 }
@@ -190,16 +190,16 @@ int listener_new(struct event_base *base, const struct listener_spec *spec,
     *l = (struct listener){
         .fd = -1, .accepted = accepted, .refused = spec->refused, .user = user, .reserve = -1};
     if (spec->activated >= 0) {
-        rc = take_activated(l, spec, err);
+        rc = listener_take(l, spec, err);
     } else if ((l->fd = socket(AF_UNIX, spec->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
         rc = error_errno(err, RDMAD_E_SYSTEM, "cannot create a socket");
     } else {
-        rc = bind_path(l, spec, err);
+        rc = listener_bind(l, spec, err);
     }
-    keep_reserve(l);
+    listener_keep_reserve(l);
     if (!rc) {
-        l->readable = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
-        l->rest_over = event_new(base, -1, 0, on_rest_over, l);
+        l->readable = event_new(base, l->fd, EV_READ | EV_PERSIST, listener_readable, l);
+        l->rest_over = event_new(base, -1, 0, listener_rest_over, l);
         if (!l->readable || !l->rest_over || event_add(l->readable, NULL))
             rc = error_set(err, RDMAD_E_NOMEM, "out of memory for a listener");
     }
@@ -225,7 +225,7 @@ void listener_hold(struct listener *l, bool hold) {
 }
 
 /* Only our own file: another daemon's may stand at the path by now. */
-static void remove_path(const struct listener *l) {
+static void listener_remove_path(const struct listener *l) {
     struct stat st;
     if (*l->path && !lstat(l->path, &st) && st.st_dev == l->device && st.st_ino == l->inode)
         unlink(l->path);
@@ -238,7 +238,7 @@ void listener_free(struct listener *l) {
         event_free(l->readable);
     if (l->rest_over)
         event_free(l->rest_over);
-    remove_path(l);
+    listener_remove_path(l);
     if (l->reserve >= 0)
         close(l->reserve);
     free(l); /* and not l->fd: see listener.h */

@@ -16,6 +16,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/porter/messages.h"
+#include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -60,13 +61,13 @@ struct porter {
     bool unseen;  /* something was sent since the last PING */
 };
 
-static void flush(struct porter *p);
+static void porter_flush(struct porter *p);
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
 /* The end of the pair becomes PORTER_FD of the child; whatever else is open here is close-on-exec.
  */
-static int spawn(struct porter *p, pid_t *pid) {
+static int porter_spawn(struct porter *p, pid_t *pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none;
@@ -102,15 +103,15 @@ static void process_free(struct process *process) {
     free(process);
 }
 
-static void on_ended(evutil_socket_t fd, short what, void *arg);
+static void process_ended(evutil_socket_t fd, short what, void *arg);
 
-static int start(struct porter *p, struct error *err) {
+static int porter_start(struct porter *p, struct error *err) {
     struct process *process = calloc(1, sizeof(*process));
     if (!process)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for the porter");
     *process = (struct process){.porter = p, .pidfd = -1};
     list_init(&process->node);
-    int failed = spawn(p, &process->pid);
+    int failed = porter_spawn(p, &process->pid);
     if (failed) {
         process_free(process);
         return error_set(err, RDMAD_E_SYSTEM, "cannot start the porter, %s: %s", p->spec.program,
@@ -120,7 +121,7 @@ static int start(struct porter *p, struct error *err) {
     p->starts++;
     process->pidfd = pidfd_open(process->pid, 0); /* close-on-exec by itself */
     if (process->pidfd >= 0)
-        process->ended = event_new(p->base, process->pidfd, EV_READ, on_ended, process);
+        process->ended = event_new(p->base, process->pidfd, EV_READ, process_ended, process);
     if (!process->ended || event_add(process->ended, NULL)) {
         int saved = errno;
         kill(process->pid, SIGKILL);
@@ -134,7 +135,7 @@ static int start(struct porter *p, struct error *err) {
 }
 
 /* What the porter was looking at is lost with it; what waits is for the next one. */
-static void lose_asked(struct porter *p) {
+static void porter_lose_asked(struct porter *p) {
     struct list *node;
     while ((node = list_pop(&p->asked))) {
         struct porter_visit *v = list_entry(node, struct porter_visit, asked);
@@ -143,7 +144,7 @@ static void lose_asked(struct porter *p) {
 }
 
 /* Its process is no longer p's: it was reaped, or killed and is reaped when it has ended. */
-static void replace(struct porter *p, const char *why) {
+static void porter_replace(struct porter *p, const char *why) {
     uint64_t age = clock_now_ns() - p->started_ns;
     LOG_LIMITED(WARNING, ("the porter %s; another one is started", why));
     p->process = NULL;
@@ -151,10 +152,10 @@ static void replace(struct porter *p, const char *why) {
     p->unseen = true; /* with what the next one finds in the pair */
     event_del(p->overdue);
     after(p->restart, age < RESTART_S * NSEC_PER_SEC ? RESTART_S : 0);
-    lose_asked(p);
+    porter_lose_asked(p);
 }
 
-static void on_ended(evutil_socket_t fd, short what, void *arg) {
+static void process_ended(evutil_socket_t fd, short what, void *arg) {
     struct process *process = arg;
     struct porter *p = process->porter;
     int status;
@@ -166,34 +167,34 @@ static void on_ended(evutil_socket_t fd, short what, void *arg) {
     bool was_killed = process != p->process;
     process_free(process);
     if (!was_killed)
-        replace(p, "has ended");
+        porter_replace(p, "has ended");
 }
 
-static void on_restart(evutil_socket_t fd, short what, void *arg) {
+static void porter_on_restart(evutil_socket_t fd, short what, void *arg) {
     struct porter *p = arg;
     struct error why;
     (void)fd, (void)what;
-    if (start(p, &why)) {
+    if (porter_start(p, &why)) {
         LOG_LIMITED(ERR, ("%s", why.text));
         after(p->restart, RESTART_S);
         return;
     }
-    flush(p);
+    porter_flush(p);
 }
 
-static void on_overdue(evutil_socket_t fd, short what, void *arg) {
+static void porter_on_overdue(evutil_socket_t fd, short what, void *arg) {
     struct porter *p = arg;
     (void)fd, (void)what;
     if (!p->process)
         return;
     kill(p->process->pid, SIGKILL);
     list_append(&p->killed, &p->process->node);
-    replace(p, "does not answer");
+    porter_replace(p, "does not answer");
 }
 
 /* ---- out ------------------------------------------------------------------------------------ */
 
-static void tell_crowded(struct porter *p) {
+static void porter_tell_crowded(struct porter *p) {
     bool crowded = p->nwaiting >= CROWD || (p->crowded && p->nwaiting);
     if (crowded != p->crowded && p->spec.crowded)
         p->spec.crowded(p->spec.user, crowded);
@@ -201,15 +202,16 @@ static void tell_crowded(struct porter *p) {
 }
 
 /* 0, RDMAD_E_AGAIN, or RDMAD_E_SYSTEM: too many descriptors are on their way; also for later. */
-static int send_request(struct porter *p, uint32_t ask, const struct porter_visit *v) {
-    struct porter_request rq = {.ask = ask, .uid = v ? v->uid : 0, .id = v ? v->id : p->ping};
-    bool with_fd = ask == PORTER_TAKE || ask == PORTER_END;
+static int porter_send(struct porter *p, uint32_t porter_ask_for, const struct porter_visit *v) {
+    struct porter_request rq = {
+        .ask = porter_ask_for, .uid = v ? v->uid : 0, .id = v ? v->id : p->ping};
+    bool with_fd = porter_ask_for == PORTER_TAKE || porter_ask_for == PORTER_END;
     return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
 
 /* A full pair has room when the porter has taken something. Other failures are not of the pair,
  * which has room all the time. */
-static void send_later(struct porter *p, int rc) {
+static void porter_send_later(struct porter *p, int rc) {
     const struct timeval moment = {.tv_usec = RETRY_MS * 1000};
     if (rc == RDMAD_E_AGAIN)
         event_add(p->writable, NULL);
@@ -218,15 +220,15 @@ static void send_later(struct porter *p, int rc) {
 }
 
 /* A PING that cannot be sent yet follows later, and had better. */
-static void watch_over(struct porter *p) {
+static void porter_ping(struct porter *p) {
     if (p->watched || !p->unseen || !p->process)
         return;
     p->ping++;
-    int rc = send_request(p, PORTER_PING, NULL);
+    int rc = porter_send(p, PORTER_PING, NULL);
     if (rc) {
         if (!event_pending(p->overdue, EV_TIMEOUT, NULL))
             after(p->overdue, ANSWER_S);
-        send_later(p, rc);
+        porter_send_later(p, rc);
         return;
     }
     p->unseen = false;
@@ -235,16 +237,16 @@ static void watch_over(struct porter *p) {
 }
 
 /* One that another porter was sent tells nothing of what came after it. */
-static void answered(struct porter *p, uint64_t ping) {
+static void porter_ponged(struct porter *p, uint64_t ping) {
     if (ping != p->ping)
         return;
     p->watched = false;
     event_del(p->overdue);
-    watch_over(p);
+    porter_ping(p);
 }
 
 /* What was asked at the head of the queue is sent; an END stays there as its GO. */
-static void sent(struct porter *p, struct porter_visit *v) {
+static void porter_sent(struct porter *p, struct porter_visit *v) {
     p->unseen = true;
     if (v->ask == PORTER_END) {
         close(v->fd);
@@ -252,6 +254,7 @@ static void sent(struct porter *p, struct porter_visit *v) {
         v->ask = PORTER_GO;
         return;
     }
+    assert(p->nwaiting);
     list_remove(&v->waiting);
     p->nwaiting--;
     if (v->ask == PORTER_TAKE)
@@ -260,35 +263,35 @@ static void sent(struct porter *p, struct porter_visit *v) {
         v->ended(v);
 }
 
-static void flush(struct porter *p) {
+static void porter_flush(struct porter *p) {
     struct list *node;
     while ((node = list_first(&p->waiting))) {
         struct porter_visit *v = list_entry(node, struct porter_visit, waiting);
-        int rc = send_request(p, v->ask, v);
+        int rc = porter_send(p, v->ask, v);
         if (rc) {
-            send_later(p, rc);
+            porter_send_later(p, rc);
             break;
         }
-        sent(p, v);
+        porter_sent(p, v);
     }
-    watch_over(p);
-    tell_crowded(p);
+    porter_ping(p);
+    porter_tell_crowded(p);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg) {
+static void porter_writable(evutil_socket_t fd, short what, void *arg) {
     (void)fd, (void)what;
-    flush(arg);
+    porter_flush(arg);
 }
 
-static void ask(struct porter *p, struct porter_visit *v, uint32_t what) {
+static void porter_ask_for(struct porter *p, struct porter_visit *v, uint32_t what) {
     v->ask = what;
     bool alone = list_empty(&p->waiting);
     list_append(&p->waiting, &v->waiting);
     p->nwaiting++;
     if (alone)
-        flush(p);
+        porter_flush(p);
     else
-        tell_crowded(p);
+        porter_tell_crowded(p);
 }
 
 void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, uint32_t uid) {
@@ -300,16 +303,19 @@ void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, uint32_
 }
 
 void porter_take(struct porter *p, struct porter_visit *v) {
-    ask(p, v, PORTER_TAKE);
+    assert(v->fd >= 0 && v->taken && list_empty(&v->waiting) && list_empty(&v->asked));
+    porter_ask_for(p, v, PORTER_TAKE);
 }
 
 void porter_end(struct porter *p, struct porter_visit *v) {
+    assert(v->fd >= 0 && v->ended);
     list_remove(&v->asked);
     if (!list_empty(&v->waiting)) { /* its TAKE was not sent yet: END stands in its place */
+        assert(v->ask == PORTER_TAKE);
         v->ask = PORTER_END;
         return;
     }
-    ask(p, v, PORTER_END);
+    porter_ask_for(p, v, PORTER_END);
 }
 
 /* ---- in ------------------------------------------------------------------------------------- */
@@ -323,7 +329,7 @@ static void leftover_ended(struct porter_visit *v) {
     free(container_of(v, struct leftover, visit));
 }
 
-static void give_back(struct porter *p, int fd) {
+static void porter_give_back(struct porter *p, int fd) {
     struct leftover *l = fd >= 0 ? calloc(1, sizeof(*l)) : NULL;
     if (!l) {
         if (fd >= 0)
@@ -335,7 +341,7 @@ static void give_back(struct porter *p, int fd) {
     porter_end(p, &l->visit);
 }
 
-static struct porter_visit *asked_by(struct porter *p, uint64_t id) {
+static struct porter_visit *porter_asked(struct porter *p, uint64_t id) {
     list_for_each (node, &p->asked) {
         struct porter_visit *v = list_entry(node, struct porter_visit, asked);
         if (v->id == id)
@@ -344,19 +350,19 @@ static struct porter_visit *asked_by(struct porter *p, uint64_t id) {
     return NULL;
 }
 
-static void heard(struct porter *p, const struct porter_answer *a, size_t size, int fd) {
+static void porter_heard(struct porter *p, const struct porter_answer *a, size_t size, int fd) {
     const size_t head = offsetof(struct porter_answer, data);
     if (size < head || size - head != a->size || a->size > sizeof(a->data)) {
-        give_back(p, fd);
+        porter_give_back(p, fd);
         return;
     }
     if (a->word == PORTER_PONG) {
-        answered(p, a->id);
+        porter_ponged(p, a->id);
         return;
     }
-    struct porter_visit *v = asked_by(p, a->id);
+    struct porter_visit *v = porter_asked(p, a->id);
     if (!v) {
-        give_back(p, fd);
+        porter_give_back(p, fd);
         return;
     }
     list_remove(&v->asked);
@@ -366,7 +372,7 @@ static void heard(struct porter *p, const struct porter_answer *a, size_t size, 
         v->taken(v, NULL, 0, fd, 0);
 }
 
-static void on_readable(evutil_socket_t sock, short what, void *arg) {
+static void porter_readable(evutil_socket_t sock, short what, void *arg) {
     struct porter *p = arg;
     (void)what;
     for (unsigned i = 0; i < ANSWERS_A_TURN; i++) {
@@ -377,13 +383,13 @@ static void on_readable(evutil_socket_t sock, short what, void *arg) {
         int rc = rdmad_fdmsg_recv(sock, &a, &size, &fd, 1, &nfds);
         if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_SYSTEM)
             return;
-        heard(p, &a, size, nfds ? fd : rc == RDMAD_E_FDS ? PORTER_NO_PLACE : -1);
+        porter_heard(p, &a, size, nfds ? fd : rc == RDMAD_E_FDS ? PORTER_NO_PLACE : -1);
     }
 }
 
 /* ---- begin and end -------------------------------------------------------------------------- */
 
-static int open_pair(struct porter *p, struct error *err) {
+static int porter_open_pair(struct porter *p, struct error *err) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return error_errno(err, RDMAD_E_SYSTEM, "cannot make the porter's sockets");
@@ -408,19 +414,19 @@ int porter_new(struct event_base *base, const struct porter_spec *spec, struct p
     list_init(&p->killed);
     list_init(&p->waiting);
     list_init(&p->asked);
-    int rc = open_pair(p, err);
+    int rc = porter_open_pair(p, err);
     if (!rc) {
-        p->readable = event_new(base, p->ours, EV_READ | EV_PERSIST, on_readable, p);
-        p->writable = event_new(base, p->ours, EV_WRITE, on_writable, p);
-        p->retry = event_new(base, -1, 0, on_writable, p);
-        p->restart = event_new(base, -1, 0, on_restart, p);
-        p->overdue = event_new(base, -1, 0, on_overdue, p);
+        p->readable = event_new(base, p->ours, EV_READ | EV_PERSIST, porter_readable, p);
+        p->writable = event_new(base, p->ours, EV_WRITE, porter_writable, p);
+        p->retry = event_new(base, -1, 0, porter_writable, p);
+        p->restart = event_new(base, -1, 0, porter_on_restart, p);
+        p->overdue = event_new(base, -1, 0, porter_on_overdue, p);
         if (!p->readable || !p->writable || !p->retry || !p->restart || !p->overdue ||
             event_add(p->readable, NULL))
             rc = error_set(err, RDMAD_E_NOMEM, "out of memory for the porter");
     }
     if (!rc)
-        rc = start(p, err);
+        rc = porter_start(p, err);
     if (rc) {
         porter_free(p);
         return rc;
@@ -431,7 +437,7 @@ int porter_new(struct event_base *base, const struct porter_spec *spec, struct p
 
 /* It ends when it has read all that was sent. Both ends stay open until the process ends: the last
  * references that are queued there are no less dangerous now. */
-static void say_farewell(struct porter *p) {
+static void porter_farewell(struct porter *p) {
     struct process *process = p->process;
     shutdown(p->ours, SHUT_RDWR);
     if (!process)
@@ -445,8 +451,8 @@ void porter_free(struct porter *p) {
     struct event *const events[] = {p->readable, p->writable, p->retry, p->restart, p->overdue};
     struct list *node;
     if (p->ours >= 0) {
-        flush(p);
-        say_farewell(p);
+        porter_flush(p);
+        porter_farewell(p);
     }
     while ((node = list_pop(&p->waiting))) {
         struct porter_visit *v = list_entry(node, struct porter_visit, waiting);

@@ -13,6 +13,7 @@
  */
 #include "daemon/ipc/ring.h"
 #include "common/ringword.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -48,13 +49,13 @@ size_t ring_bytes(uint32_t sq_entries, uint32_t cq_entries) {
 }
 
 /* For the client: its own, to be sent. */
-static int lend(const struct shared_memory *m, int *fd, struct error *err) {
+static int ring_lend(const struct shared_memory *m, int *fd, struct error *err) {
     *fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
     return *fd < 0 ? error_errno(err, RDMAD_E_SYSTEM, "ring: no descriptor for its memory") : 0;
 }
 
 /* The memfd that the client writes: we map it read-only, so we cannot even be made to. */
-static int map_client_side(struct ring *r, int *fd, struct error *err) {
+static int ring_map_client(struct ring *r, int *fd, struct error *err) {
     struct shared_memory *m = &r->client_memory;
     int rc = shared_memory_make(m, "ring", "rdmad-ring-client",
                                 RDMAD_RING_CLIENT_BYTES(r->sq_entries), SHARED_READ, err);
@@ -63,11 +64,11 @@ static int map_client_side(struct ring *r, int *fd, struct error *err) {
     r->client = m->base;
     r->client_bytes = m->bytes;
     r->sqe = (const struct rdmad_sqe *)((const char *)r->client + RDMAD_RING_ENTRIES_OFFSET);
-    return lend(m, fd, err);
+    return ring_lend(m, fd, err);
 }
 
 /* The memfd that we write: mapped first, then frozen, so nobody else ever maps it writable. */
-static int map_daemon_side(struct ring *r, int *fd, struct error *err) {
+static int ring_map_daemon(struct ring *r, int *fd, struct error *err) {
     struct shared_memory *m = &r->daemon_memory;
     int rc = shared_memory_make(m, "ring", "rdmad-ring-daemon",
                                 RDMAD_RING_DAEMON_BYTES(r->cq_entries), SHARED_OURS, err);
@@ -76,7 +77,7 @@ static int map_daemon_side(struct ring *r, int *fd, struct error *err) {
     r->daemon = m->base;
     r->daemon_bytes = m->bytes;
     r->cqe = (struct rdmad_cqe *)((char *)r->daemon + RDMAD_RING_ENTRIES_OFFSET);
-    return lend(m, fd, err);
+    return ring_lend(m, fd, err);
 }
 
 int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg,
@@ -87,7 +88,7 @@ int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg
 
 /* A stream, so that one receive takes any number of wake-ups that piled up. Our end is shut for
  * reading while it is still ours alone: what the client sends fails with EPIPE. */
-static int open_doorbell(struct ring *r, int *client_end, struct error *err) {
+static int ring_open_doorbell(struct ring *r, int *client_end, struct error *err) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot create a socketpair for wake-ups");
@@ -98,7 +99,7 @@ static int open_doorbell(struct ring *r, int *client_end, struct error *err) {
     return 0;
 }
 
-static int open_knock(struct ring *r, int *client_fd, struct error *err) {
+static int ring_open_knock(struct ring *r, int *client_fd, struct error *err) {
     r->knock = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->knock >= 0)
         *client_fd = fcntl(r->knock, F_DUPFD_CLOEXEC, 0);
@@ -119,13 +120,13 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
     for (int i = 0; i < RING_FDS; i++)
         fds[i] = -1;
 
-    int rc = map_client_side(r, &fds[0], err);
+    int rc = ring_map_client(r, &fds[0], err);
     if (rc == 0)
-        rc = map_daemon_side(r, &fds[1], err);
+        rc = ring_map_daemon(r, &fds[1], err);
     if (rc == 0)
-        rc = open_doorbell(r, &fds[2], err);
+        rc = ring_open_doorbell(r, &fds[2], err);
     if (rc == 0)
-        rc = open_knock(r, &fds[3], err);
+        rc = ring_open_knock(r, &fds[3], err);
     if (rc < 0) {
         for (int i = 0; i < RING_FDS; i++) {
             if (fds[i] >= 0)
@@ -152,12 +153,12 @@ void ring_destroy(struct ring *r) {
 }
 
 /* Cqe slots that are neither unread by the client (as last seen) nor promised to an op. */
-static uint32_t cq_room(const struct ring *r) {
+static uint32_t ring_cq_room(const struct ring *r) {
     return r->cq_entries - (r->cq_tail - r->cq_head_seen) - r->cq_reserved;
 }
 
 /* Believes a new head only if it stays within what was published. */
-static int see_cq_head(struct ring *r, uint32_t head) {
+static int ring_see_cq_head(struct ring *r, uint32_t head) {
     if (r->cq_tail_published - head > r->cq_entries)
         return RDMAD_E_RING;
     /* A head that went back would promise less room than ops were admitted with. */
@@ -176,9 +177,9 @@ int ring_available(struct ring *r, uint32_t *count) {
     uint32_t waiting = ringword_peek(&r->client->sq_tail) - r->sq_head;
     if (waiting > r->sq_entries)
         return RDMAD_E_RING;
-    if (waiting > cq_room(r) && see_cq_head(r, ringword_peek(&r->client->cq_head)) < 0)
+    if (waiting > ring_cq_room(r) && ring_see_cq_head(r, ringword_peek(&r->client->cq_head)) < 0)
         return RDMAD_E_RING;
-    uint32_t room = cq_room(r);
+    uint32_t room = ring_cq_room(r);
     *count = waiting < room ? waiting : room;
     return 0;
 }
@@ -202,6 +203,7 @@ void ring_complete(struct ring *r, const struct rdmad_cqe *cqe) {
 }
 
 void ring_release(struct ring *r) {
+    assert(r->cq_reserved);
     r->cq_reserved--;
 }
 
@@ -236,7 +238,7 @@ bool ring_arm(struct ring *r) {
     uint32_t *wait = &r->daemon->sq_wait;
     if (ringword_arm_and_peek(wait, &r->client->sq_tail) == r->sq_head)
         return true;
-    if (see_cq_head(r, ringword_arm_and_peek(wait, &r->client->cq_head)) < 0)
+    if (ring_see_cq_head(r, ringword_arm_and_peek(wait, &r->client->cq_head)) < 0)
         return false;
     uint32_t count;
     return ring_available(r, &count) == 0 && count == 0;

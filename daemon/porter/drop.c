@@ -18,12 +18,12 @@
 
 static pid_t droppers[DROPPERS_MAX];
 
-static void close_all(const int *fds, unsigned n) {
+static void drop_close(const int *fds, unsigned n) {
     for (unsigned i = 0; i < n; i++)
         close(fds[i]);
 }
 
-static pid_t *free_place(void) {
+static pid_t *drop_place(void) {
     for (unsigned i = 0; i < DROPPERS_MAX; i++)
         if (!droppers[i])
             return &droppers[i];
@@ -38,13 +38,13 @@ void drop_ended(pid_t pid) {
 
 void drop_fds(const int *fds, unsigned n) {
     int keep[DROP_MAX + 1], go[2];
-    pid_t *place = free_place();
+    pid_t *place = drop_place();
     char byte;
     assert(n <= DROP_MAX);
     if (!n)
         return;
     if (!place || pipe2(go, O_CLOEXEC)) {
-        close_all(fds, n);
+        drop_close(fds, n);
         return;
     }
     for (unsigned i = 0; i < n; i++)
@@ -57,6 +57,6 @@ void drop_fds(const int *fds, unsigned n) {
     }
     *place = pid > 0 ? pid : 0;
     close(go[0]);
-    close_all(fds, n);
+    drop_close(fds, n);
     close(go[1]);
 }

@@ -5,8 +5,9 @@
  * A descriptor that a client sends may be one whose close waits for that client: a socket that
  * lingers, a file of a file system that it serves. Whoever receives such a descriptor, or lets go
  * of the last reference to a socket in which one is queued, waits. So the daemon does neither. It
- * looks before it receives (ipc/guest.h), and where it sees a descriptor it hands a reference to
- * the socket to the porter: a small process without privileges that can be killed at any time.
+ * looks before it receives (ipc/client_socket.h), and where it sees a descriptor it hands a
+ * reference to the socket to the porter: a small process without privileges that can be killed at
+ * any time.
  *
  * Both speak over one SOCK_SEQPACKET pair. The daemon keeps both ends for its whole life: what is
  * queued there belongs to the next porter if one dies, and is never dropped by the daemon.

@@ -43,7 +43,7 @@ struct task {
 struct worker {
     pid_t pid; /* 0: there is none in this place */
     uint32_t uid;
-    int end;
+    int end; /* of the pair */
     bool busy;
     uint64_t id; /* of the task under way */
     uint64_t idle_since_ms;
@@ -52,13 +52,13 @@ struct worker {
 
 static struct worker workers[WORKERS_MAX];
 
-static uint64_t now_ms(void) {
+static uint64_t porter_now_ms(void) {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static void say(uint32_t word, uint64_t id) {
+static void porter_say(uint32_t word, uint64_t id) {
     struct porter_answer answer = {.word = word, .id = id};
     packet_send(PORTER_FD, &answer, offsetof(struct porter_answer, data), -1);
 }
@@ -77,7 +77,7 @@ static bool worker_start(struct worker *w, uint32_t uid) {
         close(pair[0]);
         return false;
     }
-    *w = (struct worker){.pid = pid, .uid = uid, .end = pair[0], .idle_since_ms = now_ms()};
+    *w = (struct worker){.pid = pid, .uid = uid, .end = pair[0], .idle_since_ms = porter_now_ms()};
     list_init(&w->tasks);
     return true;
 }
@@ -92,10 +92,10 @@ static void task_free(struct task *t) {
 static void worker_end(struct worker *w) {
     struct list *node;
     if (w->busy)
-        say(PORTER_LOST, w->id);
+        porter_say(PORTER_LOST, w->id);
     while ((node = list_first(&w->tasks))) {
         struct task *t = list_entry(node, struct task, node);
-        say(PORTER_LOST, t->request.id);
+        porter_say(PORTER_LOST, t->request.id);
         task_free(t);
     }
     close(w->end);
@@ -123,7 +123,7 @@ static void worker_next(struct worker *w) {
     w->busy = packet_send(w->end, &t->request, sizeof(t->request), t->sock);
     w->id = t->request.id;
     if (!w->busy)
-        say(PORTER_LOST, w->id);
+        porter_say(PORTER_LOST, w->id);
     task_free(t);
 }
 
@@ -138,17 +138,17 @@ static void worker_heard(struct worker *w) {
     if (!size)
         return;
     w->busy = false;
-    w->idle_since_ms = now_ms();
+    w->idle_since_ms = porter_now_ms();
     worker_next(w);
 }
 
 /* ---- what the daemon asks ------------------------------------------------------------------- */
 
-static void take(const struct porter_request *rq, int sock) {
+static void daemon_asks_take(const struct porter_request *rq, int sock) {
     struct worker *w = sock >= 0 ? worker_of(rq->uid) : NULL;
     struct task *t = w ? malloc(sizeof(*t)) : NULL;
     if (!t) {
-        say(PORTER_LOST, rq->id);
+        porter_say(PORTER_LOST, rq->id);
         if (sock >= 0)
             close(sock);
         return;
@@ -158,7 +158,7 @@ static void take(const struct porter_request *rq, int sock) {
     worker_next(w);
 }
 
-static void take_back(uint64_t id) {
+static void task_take_back(uint64_t id) {
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
         if (!workers[i].pid)
             continue;
@@ -186,14 +186,14 @@ static void batch_end(struct batch *b) {
     b->n = 0;
 }
 
-static void end(const struct porter_request *rq, int fd) {
-    take_back(rq->id);
+static void daemon_asks_end(const struct porter_request *rq, int fd) {
+    task_take_back(rq->id);
     held = fd;
     held_uid = rq->uid;
 }
 
 /* None is held where the porter before this one had it. */
-static void go(struct batch *b) {
+static void daemon_asks_go(struct batch *b) {
     if (held < 0)
         return;
     if (b->n == DROP_MAX || b->uid != held_uid)
@@ -215,13 +215,13 @@ static bool daemon_heard(void) {
         if (!size)
             break;
         if (rq.ask == PORTER_TAKE)
-            take(&rq, fd);
+            daemon_asks_take(&rq, fd);
         else if (rq.ask == PORTER_END)
-            end(&rq, fd);
+            daemon_asks_end(&rq, fd);
         else if (rq.ask == PORTER_GO)
-            go(&ends);
+            daemon_asks_go(&ends);
         else
-            say(PORTER_PONG, rq.id);
+            porter_say(PORTER_PONG, rq.id);
     }
     batch_end(&ends);
     return there;
@@ -229,15 +229,15 @@ static bool daemon_heard(void) {
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
-static void reap(void) {
+static void porter_reap(void) {
     pid_t pid;
     while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
         drop_ended(pid);
 }
 
 /* Sends idle workers away. Returns for how long the loop may sleep. */
-static int send_away(void) {
-    uint64_t now = now_ms();
+static int porter_send_away(void) {
+    uint64_t now = porter_now_ms();
     int sleep_ms = -1;
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
         struct worker *w = &workers[i];
@@ -251,11 +251,11 @@ static int send_away(void) {
     return sleep_ms;
 }
 
-static void child_ended(int sig) {
+static void porter_child_ended(int sig) {
     (void)sig; /* interrupts poll */
 }
 
-static void turns(void) {
+static void porter_turns(void) {
     struct pollfd fds[1 + WORKERS_MAX];
     struct worker *of[1 + WORKERS_MAX];
     sigset_t chld, none;
@@ -264,7 +264,7 @@ static void turns(void) {
     sigaddset(&chld, SIGCHLD);
     sigprocmask(SIG_BLOCK, &chld, NULL);
     for (;;) {
-        int sleep_ms = send_away();
+        int sleep_ms = porter_send_away();
         struct timespec sleep = {.tv_sec = sleep_ms / 1000};
         nfds_t n = 1;
         fds[0] = (struct pollfd){.fd = PORTER_FD, .events = POLLIN};
@@ -274,7 +274,7 @@ static void turns(void) {
                 fds[n++] = (struct pollfd){.fd = workers[i].end, .events = POLLIN};
             }
         int ready = ppoll(fds, n, sleep_ms < 0 ? NULL : &sleep, &none);
-        reap();
+        porter_reap();
         if (ready <= 0)
             continue;
         for (nfds_t i = 1; i < n; i++)
@@ -286,7 +286,7 @@ static void turns(void) {
 }
 
 int porter_run(int argc, char **argv) {
-    struct sigaction on_child = {.sa_handler = child_ended};
+    struct sigaction on_child = {.sa_handler = porter_child_ended};
     int type;
     socklen_t size = sizeof(type);
     if (getsockopt(PORTER_FD, SOL_SOCKET, SO_TYPE, &type, &size) || type != SOCK_SEQPACKET) {
@@ -303,6 +303,6 @@ int porter_run(int argc, char **argv) {
     if (!privileges_drop(argc, argv))
         return 1;
     prctl(PR_SET_NAME, "rdmad-porter");
-    turns();
+    porter_turns();
     _exit(0); /* nothing is closed one by one that could wait */
 }

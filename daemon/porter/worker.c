@@ -25,13 +25,13 @@ union control {
     struct cmsghdr align;
 };
 
-struct haul {
+struct received {
     int fds[PACKET_FDS];
     unsigned n;
     bool more; /* than this process had room for */
 };
 
-static void collect(struct msghdr *msg, struct haul *h) {
+static void received_collect(struct msghdr *msg, struct received *h) {
     h->n = 0;
     h->more = msg->msg_flags & MSG_CTRUNC;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -49,7 +49,7 @@ static bool is_memfd(int fd) {
 }
 
 /* A socket's reset waits for nobody; what is no socket does not mind. */
-static void close_haul(const struct haul *h) {
+static void received_close(const struct received *h) {
     struct linger off = {0};
     for (unsigned i = 0; i < h->n; i++) {
         (void)setsockopt(h->fds[i], SOL_SOCKET, SO_LINGER, &off, sizeof(off));
@@ -58,7 +58,7 @@ static void close_haul(const struct haul *h) {
 }
 
 /* One packet of sock, into answer. */
-static void take(int sock, struct porter_answer *answer, struct haul *h) {
+static void worker_take(int sock, struct porter_answer *answer, struct received *h) {
     union control control;
     struct iovec iov = {.iov_base = answer->data, .iov_len = sizeof(answer->data)};
     struct msghdr msg = {.msg_iov = &iov,
@@ -73,14 +73,14 @@ static void take(int sock, struct porter_answer *answer, struct haul *h) {
     answer->word = n < 0 ? PORTER_LOST : PORTER_TAKEN;
     if (n < 0)
         return;
-    collect(&msg, h);
+    received_collect(&msg, h);
     answer->size = (uint32_t)n;
     answer->nfds = h->more || h->n > RDMAD_MSG_MAX_FDS ? RDMAD_MSG_MAX_FDS + 1 : h->n;
 }
 
 void worker_run(int tasks) {
     static struct porter_answer answer;
-    static struct haul h;
+    static struct received h;
     struct porter_request task;
     for (;;) {
         size_t size = sizeof(task);
@@ -90,11 +90,11 @@ void worker_run(int tasks) {
         answer = (struct porter_answer){.word = PORTER_LOST, .id = task.id};
         h.n = 0;
         if (sock >= 0)
-            take(sock, &answer, &h);
+            worker_take(sock, &answer, &h);
         bool wanted = answer.nfds == 1 && h.n == 1 && is_memfd(h.fds[0]);
         packet_send(PORTER_FD, &answer, offsetof(struct porter_answer, data) + answer.size,
                     wanted ? h.fds[0] : -1);
-        close_haul(&h);
+        received_close(&h);
         if (sock >= 0)
             close(sock);
         if (!packet_send(tasks, "", 1, -1))

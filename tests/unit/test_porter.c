@@ -4,7 +4,7 @@
  * anybody else in, and the daemon's reference to a stranger's socket is never the last.
  */
 #include "common/fdmsg.h"
-#include "daemon/ipc/guest.h"
+#include "daemon/ipc/client_socket.h"
 #include "daemon/porter/messages.h"
 #include "tests/unit/porter_rig.h"
 #include <dirent.h>
@@ -72,12 +72,12 @@ static void expect_porter_at_rest(void) {
 }
 
 /* A stranger who left something unread and went. Returns the guest, to part with. */
-static struct guest *stranger(int *theirs) {
+static struct client_socket *stranger(int *theirs) {
     int pair[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     cr_assert_eq(send(pair[1], "x", 1, 0), 1);
     *theirs = pair[1];
-    return guest_new(porter, pair[0], 1000);
+    return client_socket_new(porter, pair[0], 1000);
 }
 
 Test(porter, who_left_nothing_unread_costs_it_nothing) {
@@ -85,7 +85,7 @@ Test(porter, who_left_nothing_unread_costs_it_nothing) {
     kill(porter_pid(porter), SIGSTOP); /* it could not help */
     unsigned before = fds_of(getpid());
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    guest_part(guest_new(porter, pair[0], 1000));
+    client_socket_close(client_socket_new(porter, pair[0], 1000));
     char byte;
     cr_expect_eq(recv(pair[1], &byte, 1, MSG_DONTWAIT), 0, "the stranger sees the end");
     close(pair[1]);
@@ -97,7 +97,7 @@ Test(porter, a_stranger_sees_the_end_at_once_though_the_porter_sleeps) {
     int theirs;
     char byte;
     kill(porter_pid(porter), SIGSTOP);
-    guest_part(stranger(&theirs));
+    client_socket_close(stranger(&theirs));
     cr_expect_eq(recv(theirs, &byte, 1, MSG_DONTWAIT), 0);
     cr_expect_eq(send(theirs, "y", 1, MSG_NOSIGNAL), -1);
     close(theirs);
@@ -109,7 +109,7 @@ Test(porter, what_it_cannot_take_waits_and_nobody_else_is_let_in) {
     kill(porter_pid(porter), SIGSTOP);
     for (unsigned i = 0; i < STRANGERS; i++) {
         int theirs;
-        guest_part(stranger(&theirs));
+        client_socket_close(stranger(&theirs));
         close(theirs);
     }
     cr_expect(crowded);
@@ -129,7 +129,7 @@ Test(porter, what_a_killed_porter_left_is_taken_by_the_next) {
     kill(first, SIGSTOP);
     for (unsigned i = 0; i < STRANGERS; i++) {
         int theirs;
-        guest_part(stranger(&theirs));
+        client_socket_close(stranger(&theirs));
         close(theirs);
     }
     kill(first, SIGKILL);
@@ -158,7 +158,7 @@ static void use_half_porter(const char *how) {
 static void part_with(unsigned strangers) {
     for (unsigned i = 0; i < strangers; i++) {
         int theirs;
-        guest_part(stranger(&theirs));
+        client_socket_close(stranger(&theirs));
         close(theirs);
     }
 }

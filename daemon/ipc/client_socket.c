@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guest.c - peek, then receive; shut down, look, then close.
+ * client_socket.c - peek, then receive; shut down, look, then close.
  *
  * A peek without room for control data sets MSG_CTRUNC if, and only if, there is some: descriptors,
  * or what options of our socket ask for, so these are switched off. On a stream, receiving as many
@@ -10,7 +10,7 @@
  * Nothing can be queued after a shutdown. Whether something is is told by the credentials that
  * every packet has, also an empty one; the end of file has none.
  */
-#include "daemon/ipc/guest.h"
+#include "daemon/ipc/client_socket.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/porter.h"
 #include <errno.h>
@@ -20,10 +20,10 @@
 
 #define UNREAD_BYTES (8 << 10)
 
-struct guest {
+struct client_socket {
     struct porter *porter;
     bool stream;
-    guest_taken *taken;
+    client_socket_taken *taken;
     void *user;
     struct porter_visit visit;
 };
@@ -45,22 +45,23 @@ static ssize_t receive(int fd, void *buf, size_t size, int flags, bool *cargo) {
 
 /* ---- while it is there ---------------------------------------------------------------------- */
 
-static void on_taken(struct porter_visit *v, const void *data, size_t size, int fd, unsigned nfds) {
-    struct guest *g = container_of(v, struct guest, visit);
-    g->taken(g->user, data, size, fd, nfds);
+static void visit_taken(struct porter_visit *v, const void *data, size_t size, int fd,
+                        unsigned nfds) {
+    struct client_socket *s = container_of(v, struct client_socket, visit);
+    s->taken(s->user, data, size, fd, nfds);
 }
 
-static void on_ended(struct porter_visit *v) {
-    free(container_of(v, struct guest, visit));
+static void visit_ended(struct porter_visit *v) {
+    free(container_of(v, struct client_socket, visit));
 }
 
 /* Without memory there is no place for it in the porter's queue: what is unread is then let go of
  * here. */
-struct guest *guest_new(struct porter *p, int fd, uid_t uid) {
-    struct guest *g = calloc(1, sizeof(*g));
+struct client_socket *client_socket_new(struct porter *p, int fd, uid_t uid) {
+    struct client_socket *s = calloc(1, sizeof(*s));
     int type = SOCK_SEQPACKET;
     socklen_t size = sizeof(type);
-    if (!g) {
+    if (!s) {
         LOG_LIMITED(WARNING, ("out of memory for a client's socket"));
         close(fd);
         return NULL;
@@ -73,23 +74,23 @@ struct guest *guest_new(struct porter *p, int fd, uid_t uid) {
      * user: some twenty packets, and then the queue of conn.c, which has a bound of its own. */
     if (type == SOCK_SEQPACKET)
         set_option(fd, SO_SNDBUF, UNREAD_BYTES);
-    g->porter = p;
-    g->stream = type == SOCK_STREAM;
-    g->visit.taken = on_taken;
-    g->visit.ended = on_ended;
-    porter_visit_init(p, &g->visit, fd, uid);
-    return g;
+    s->porter = p;
+    s->stream = type == SOCK_STREAM;
+    s->visit.taken = visit_taken;
+    s->visit.ended = visit_ended;
+    porter_visit_init(p, &s->visit, fd, uid);
+    return s;
 }
 
-int guest_fd(const struct guest *g) {
-    return g->visit.fd;
+int client_socket_fd(const struct client_socket *s) {
+    return s->visit.fd;
 }
 
-int guest_read(struct guest *g, void *buf, size_t *size) {
+int client_socket_read(struct client_socket *s, void *buf, size_t *size) {
     bool cargo;
     size_t room = *size;
     *size = 0;
-    ssize_t n = receive(g->visit.fd, buf, room, MSG_PEEK, &cargo);
+    ssize_t n = receive(s->visit.fd, buf, room, MSG_PEEK, &cargo);
     if (n < 0)
         return errno == EAGAIN ? RDMAD_E_AGAIN : RDMAD_E_SYSTEM;
     if (cargo)
@@ -97,25 +98,25 @@ int guest_read(struct guest *g, void *buf, size_t *size) {
     if (n == 0)
         return 0; /* the end, or an empty packet, which stands for it */
     *size = (size_t)n;
-    n = receive(g->visit.fd, buf, g->stream ? *size : 0, 0, &cargo);
+    n = receive(s->visit.fd, buf, s->stream ? *size : 0, 0, &cargo);
     return n < 0 ? RDMAD_E_SYSTEM : 0;
 }
 
-void guest_take(struct guest *g, guest_taken *taken, void *user) {
-    g->taken = taken;
-    g->user = user;
-    porter_take(g->porter, &g->visit);
+void client_socket_take(struct client_socket *s, client_socket_taken *taken, void *user) {
+    s->taken = taken;
+    s->user = user;
+    porter_take(s->porter, &s->visit);
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
 /* After the shutdown. A stream has no empty packets; its end is seen as credentials, too. The first
  * receive may tell of an error instead, once; what cannot be known counts as unread. */
-static bool anything_unread(const struct guest *g) {
-    int fd = g->visit.fd;
+static bool anything_unread(const struct client_socket *s) {
+    int fd = s->visit.fd;
     bool cargo;
     char byte;
-    if (!g->stream && set_option(fd, SO_PASSCRED, 1))
+    if (!s->stream && set_option(fd, SO_PASSCRED, 1))
         return true;
     ssize_t n = receive(fd, &byte, 1, MSG_PEEK, &cargo);
     if (n < 0)
@@ -123,13 +124,13 @@ static bool anything_unread(const struct guest *g) {
     return n != 0 || cargo;
 }
 
-void guest_part(struct guest *g) {
-    shutdown(g->visit.fd, SHUT_RDWR);
-    bool asked = !list_empty(&g->visit.waiting) || !list_empty(&g->visit.asked);
-    if (asked || anything_unread(g)) {
-        porter_end(g->porter, &g->visit);
+void client_socket_close(struct client_socket *s) {
+    shutdown(s->visit.fd, SHUT_RDWR);
+    bool asked = !list_empty(&s->visit.waiting) || !list_empty(&s->visit.asked);
+    if (asked || anything_unread(s)) {
+        porter_end(s->porter, &s->visit);
         return;
     }
-    close(g->visit.fd);
-    free(g);
+    close(s->visit.fd);
+    free(s);
 }
