@@ -13,14 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct device_port *chosen_port(const struct device_view *d) {
+static const struct device_port *choice_port(const struct device_view *d) {
     for (size_t i = 0; i < d->port_count; i++)
         if (d->ports[i].chosen)
             return &d->ports[i];
     return NULL;
 }
 
-static const struct device_gid *chosen_gid(const struct device_port *p) {
+static const struct device_gid *choice_gid(const struct device_port *p) {
     for (size_t i = 0; p && i < p->gid_count; i++)
         if (p->gids[i].chosen)
             return &p->gids[i];
@@ -28,9 +28,9 @@ static const struct device_gid *chosen_gid(const struct device_port *p) {
 }
 
 /* "started on rxe0 port 1, GID 1 (10.77.0.1, RoCE v2)"; another may take its place later. */
-static void describe(const struct device_view *d, struct error *why) {
-    const struct device_port *p = chosen_port(d);
-    const struct device_gid *g = chosen_gid(p);
+static void choice_describe(const struct device_view *d, struct error *why) {
+    const struct device_port *p = choice_port(d);
+    const struct device_gid *g = choice_gid(p);
     char port[24] = "", gid[96] = "";
     if (p)
         snprintf(port, sizeof(port), " port %u", p->number);
@@ -41,26 +41,26 @@ static void describe(const struct device_view *d, struct error *why) {
 }
 
 /* Whether verbs can be used; why tells by what, or why not. */
-static bool survey(const struct fabric_settings *settings, struct error *why) {
+static bool choice_survey(const struct fabric_settings *settings, struct error *why) {
     struct device_list *list = NULL;
     if (devices_survey(settings, NULL, &list, why))
         return false;
     bool found = list->chosen >= 0 && (size_t)list->chosen < list->count;
     if (found)
-        describe(&list->devices[list->chosen], why);
+        choice_describe(&list->devices[list->chosen], why);
     else
         *why = list->why;
     device_list_free(list);
     return found;
 }
 
-static void use_tcp(struct choice *c) {
+static void choice_use_tcp(struct choice *c) {
     c->fabrics[0] = &fabric_tcp;
     c->fabrics[1] = NULL;
     c->alone = c->why;
 }
 
-static void use_verbs(const struct config *config, struct choice *c) {
+static void choice_use_verbs(const struct config *config, struct choice *c) {
     c->fabrics[0] = &fabric_verbs;
     c->fabrics[1] = NULL;
     if (config->require_rdma)
@@ -71,36 +71,36 @@ static void use_verbs(const struct config *config, struct choice *c) {
         c->fabrics[1] = &fabric_tcp;
 }
 
-int fabric_choose(const struct config *config, const struct fabric_settings *settings,
-                  struct choice *out, struct error *err) {
+int choice_make(const struct config *config, const struct fabric_settings *settings,
+                struct choice *out, struct error *err) {
     *out = (struct choice){.must = false};
     if (!strcmp(config->fabric, "tcp")) {
         error_set(&out->why, RDMAD_OK, "the setting fabric is \"tcp\"");
-        use_tcp(out);
+        choice_use_tcp(out);
         return RDMAD_OK;
     }
     bool asked = !strcmp(config->fabric, "verbs");
     out->must = asked || config->require_rdma;
-    if (survey(settings, &out->why)) {
-        use_verbs(config, out);
+    if (choice_survey(settings, &out->why)) {
+        choice_use_verbs(config, out);
         return RDMAD_OK;
     }
     if (out->must)
         return error_set(err, RDMAD_E_FABRIC, "%s: %s",
                          asked ? "fabric \"verbs\"" : "RDMA is required", out->why.text);
-    use_tcp(out);
+    choice_use_tcp(out);
     return RDMAD_OK;
 }
 
-bool fabric_next_best(struct choice *c, const struct error *failure) {
+bool choice_next_best(struct choice *c, const struct error *failure) {
     if (c->must || c->fabrics[0] != &fabric_verbs)
         return false;
     error_set(&c->why, failure->code, "verbs could not be started: %s", failure->text);
-    use_tcp(c);
+    choice_use_tcp(c);
     return true;
 }
 
-void fabric_warn(const struct choice *c, const struct config *config) {
+void choice_warn(const struct choice *c, const struct config *config) {
     if (c->fabrics[0] != &fabric_verbs)
         return;
     if (config->verbs_retry_count == 7)

@@ -2,9 +2,10 @@
 /*
  * daemon.c - starts everything in one order and stops it in the other.
  *
- * start() makes the objects from the inside out: loop, mailbox and timers, porter, registration
- * thread, data plane, leases, peers, then the sockets through which somebody can ask for something.
- * A step that fails is logged, and stop() undoes the steps before it: it takes any prefix of them.
+ * daemon_start() makes the objects from the inside out: loop, mailbox and timers, porter,
+ * registration thread, data plane, leases, peers, then the sockets through which somebody can ask
+ * for something. A step that fails is logged, and daemon_stop() undoes the steps before it: it
+ * takes any prefix of them.
  */
 #include "daemon/daemon.h"
 #include "common/uri.h"
@@ -21,9 +22,9 @@
 #include "daemon/instance.h"
 #include "daemon/ipc/listener.h"
 #include "daemon/ipc/porter.h"
+#include "daemon/manager.h"
 #include "daemon/peer/peer.h"
 #include "daemon/serve/serve.h"
-#include "daemon/service.h"
 #include "daemon/settings.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/limits.h"
@@ -46,14 +47,14 @@ struct daemon {
     struct plane_settings plane_settings;
     struct state state;
     struct mailbox mailbox;
-    struct service_sockets passed;
+    struct manager_sockets passed;
     int lock;
     struct rouse *rouse;
     struct event_base *base;
     struct clockwork *clockwork;
     struct listener *clients;
     struct ctl *ctl;
-    struct manager *service;
+    struct manager *manager;
     struct event *term, *interrupt, *hangup;
     struct stop stop;
     bool clean;
@@ -104,12 +105,12 @@ static void on_stop_signal(evutil_socket_t sig, short what, void *user) {
         return;
     LOG(NOTICE, ("%s: draining for at most %llu ms", strsignal(sig),
                  (unsigned long long)d->config.drain_timeout_ms));
-    service_stopping((d->config.drain_timeout_ms + STOP_FORCE_MS) * 2000);
+    manager_stopping((d->config.drain_timeout_ms + STOP_FORCE_MS) * 2000);
     listener_pause(d->clients);
     stop_begin(&d->stop, &d->state, on_stopped, d);
 }
 
-static int log_level(const char *name) {
+static int daemon_log_level(const char *name) {
     static const char *const names[] = {"", "", "", "error", "warning", "notice", "info", "debug"};
     for (int level = LOG_ERR; level <= LOG_DEBUG; level++)
         if (!strcmp(name, names[level]))
@@ -125,13 +126,13 @@ static void set_limits(const struct config *c, struct quota_limits *out) {
 }
 
 static void apply_reloadable(struct daemon *d) {
-    log_set_level(log_level(d->config.log_level));
+    log_set_level(daemon_log_level(d->config.log_level));
     set_limits(&d->config, &d->state.quota.limits);
     plane_set_spin(d->state.plane, d->config.spin_min_us * NSEC_PER_USEC,
                    d->config.spin_max_us * NSEC_PER_USEC);
 }
 
-static void announce(struct daemon *d) {
+static void daemon_announce(struct daemon *d) {
     char status[400];
     const struct state *st = &d->state;
     char at[RDMAD_HOST_MAX + 10];
@@ -141,20 +142,20 @@ static void announce(struct daemon *d) {
              other ? other->name : "",
              rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at)),
              peers_are_reachable(st->peers) ? "" : ", an address that no interface has");
-    service_ready(status);
+    manager_ready(status);
 }
 
 /* For a signal and for rdmactl alike. The manager hears that it is over whichever way it went; what
  * went wrong is told to who asked. */
-static int reload(struct state *st, void (*later)(void *arg, const char *key), void *arg,
-                  struct error *err) {
+static int daemon_reload(struct state *st, void (*later)(void *arg, const char *key), void *arg,
+                         struct error *err) {
     struct daemon *d = container_of(st, struct daemon, state);
     struct config loaded;
     if (st->stopping) { /* to tell that it is ready again would be a lie */
         LOG(NOTICE, ("settings not reloaded: rdmad is stopping"));
         return error_set(err, RDMAD_E_SHUTDOWN, "settings not reloaded: rdmad is stopping");
     }
-    service_reloading();
+    manager_reloading();
     int rc = options_load(d->options, &loaded, NULL, err);
     if (rc) {
         LOG(ERR, ("settings not reloaded, the old ones stay: %s", err->text));
@@ -163,22 +164,22 @@ static int reload(struct state *st, void (*later)(void *arg, const char *key), v
         apply_reloadable(d);
         LOG(NOTICE, ("settings reloaded"));
     }
-    announce(d);
+    daemon_announce(d);
     return rc;
 }
 
-static void on_hangup(evutil_socket_t sig, short what, void *user) {
+static void on_reload_signal(evutil_socket_t sig, short what, void *user) {
     struct daemon *d = user;
     struct error why;
     (void)sig;
     (void)what;
-    (void)reload(&d->state, NULL, NULL, &why);
+    (void)daemon_reload(&d->state, NULL, NULL, &why);
 }
 
 static int start_signals(struct daemon *d, struct error *err) {
     d->term = evsignal_new(d->base, SIGTERM, on_stop_signal, d);
     d->interrupt = evsignal_new(d->base, SIGINT, on_stop_signal, d);
-    d->hangup = evsignal_new(d->base, SIGHUP, on_hangup, d);
+    d->hangup = evsignal_new(d->base, SIGHUP, on_reload_signal, d);
     if (!d->term || !d->interrupt || !d->hangup || event_add(d->term, NULL) ||
         event_add(d->interrupt, NULL) || event_add(d->hangup, NULL))
         return error_set(err, RDMAD_E_NOMEM, "cannot watch signals");
@@ -216,16 +217,16 @@ static int start_fabric(struct daemon *d, const struct plane_events *events, str
     settings_look_up(&settings->fabric_settings);
     settings->fabric_settings.descriptors = st->descriptors;
     st->fabric_settings = &settings->fabric_settings;
-    int rc = fabric_choose(&d->config, &settings->fabric_settings, &choice, err);
+    int rc = choice_make(&d->config, &settings->fabric_settings, &choice, err);
     if (rc)
         return rc;
     do {
         memcpy(settings->fabrics, choice.fabrics, sizeof(settings->fabrics));
         rc = plane_start(settings, events, &d->mailbox, &st->plane, err);
-    } while (rc && fabric_next_best(&choice, err));
+    } while (rc && choice_next_best(&choice, err));
     snprintf(st->fabric_why, sizeof(st->fabric_why), "%s", choice.why.text);
     snprintf(st->fabric_why_no_more, sizeof(st->fabric_why_no_more), "%s", choice.alone.text);
-    fabric_warn(&choice, &d->config);
+    choice_warn(&choice, &d->config);
     return rc;
 }
 
@@ -303,7 +304,7 @@ static int start_sockets(struct daemon *d, struct error *err) {
     return rc;
 }
 
-static int start(struct daemon *d, struct error *err) {
+static int daemon_start(struct daemon *d, struct error *err) {
     int rc;
     d->lock = instance_lock(d->config.runtime_dir, err);
     if (d->lock < 0)
@@ -315,7 +316,7 @@ static int start(struct daemon *d, struct error *err) {
     if ((rc = start_rouse(d, err)) || (rc = start_identity(d, err)) || (rc = start_loop(d, err)) ||
         (rc = start_porter(d, err)) || (rc = start_plane(d, err)) || (rc = start_tables(d, err)) ||
         (rc = start_sockets(d, err)) ||
-        (rc = service_new(d->base, d->state.plane, &d->service, err)) ||
+        (rc = manager_new(d->base, d->state.plane, &d->manager, err)) ||
         (rc = start_signals(d, err)))
         return rc;
     return RDMAD_OK;
@@ -323,13 +324,13 @@ static int start(struct daemon *d, struct error *err) {
 
 /* ---- stop ----------------------------------------------------------------------------------- */
 
-static void free_event(struct event *e) {
+static void event_drop(struct event *e) {
     if (e)
         event_free(e);
 }
 
 /* Every session, lease and peer has ended, or none ever was. */
-static void stop(struct daemon *d) {
+static void daemon_stop(struct daemon *d) {
     struct state *st = &d->state;
     /* Whoever asks once more finds it ending: libevent would give the signal its default back. */
     sigset_t asked;
@@ -338,10 +339,10 @@ static void stop(struct daemon *d) {
     sigaddset(&asked, SIGINT);
     sigaddset(&asked, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &asked, NULL);
-    free_event(d->term);
-    free_event(d->interrupt);
-    free_event(d->hangup);
-    service_free(d->service);
+    event_drop(d->term);
+    event_drop(d->interrupt);
+    event_drop(d->hangup);
+    manager_free(d->manager);
     struct listener *clients = d->clients;
     struct ctl *ctl = d->ctl;
     d->clients = NULL; /* from here on the porter cannot ask to hold them */
@@ -374,7 +375,7 @@ static void stop(struct daemon *d) {
         close(d->lock);
 }
 
-static void greet_fabrics(const struct state *st) {
+static void daemon_greet_fabrics(const struct state *st) {
     if (plane_fabric(st->plane, 0) != &fabric_verbs) {
         LOG(NOTICE, ("fabric tcp: RDMA over TCP, no RDMA hardware used: %s", st->fabric_why),
             FIELD_STR("FABRIC", "tcp"));
@@ -388,10 +389,10 @@ static void greet_fabrics(const struct state *st) {
         LOG(NOTICE, ("peers that have no verbs are refused: %s", st->fabric_why_no_more));
 }
 
-static void greet(const struct daemon *d) {
+static void daemon_greet(const struct daemon *d) {
     const struct state *st = &d->state;
     LOG(NOTICE, ("rdmad " RDMAD_VERSION " serves clients at %s/rdmad.sock", d->config.runtime_dir));
-    greet_fabrics(st);
+    daemon_greet_fabrics(st);
     char at[RDMAD_HOST_MAX + 10];
     LOG(NOTICE, ("peers reach this daemon at %s, by plain TCP: not authenticated, not encrypted",
                  rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at))));
@@ -402,23 +403,23 @@ int daemon_run(const struct options *options, const struct config *config) {
     struct error why;
     d.state.config = &d.config;
     d.state.mailbox = &d.mailbox;
-    d.state.reload = reload;
+    d.state.reload = daemon_reload;
     d.state.started_ns = clock_now_ns();
     list_init(&d.state.sessions);
     slots_init(&d.state.channels, CHANNELS_TOTAL_MAX);
-    log_set_level(log_level(config->log_level));
-    service_take_sockets(&d.passed);
-    if (start(&d, &why)) {
+    log_set_level(daemon_log_level(config->log_level));
+    manager_take_sockets(&d.passed);
+    if (daemon_start(&d, &why)) {
         LOG(ERR, ("cannot start: %s", why.text));
-        stop(&d);
+        daemon_stop(&d);
         return why.code == RDMAD_E_CONFIG ? 2 : 1;
     }
-    greet(&d);
-    announce(&d);
+    daemon_greet(&d);
+    daemon_announce(&d);
     event_base_dispatch(d.base);
     if (!d.clean)
         _exit(1); /* what is left is still in use, by threads too: the kernel takes it back */
-    stop(&d);
+    daemon_stop(&d);
     LOG(NOTICE, ("stopped"));
     return 0;
 }

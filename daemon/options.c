@@ -51,7 +51,7 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static enum options_verdict usage_error(void) {
+static enum options_verdict options_usage(void) {
     fputs("Try 'rdmad --help'.\n", stderr);
     return OPTIONS_EXIT_USAGE;
 }
@@ -91,9 +91,9 @@ enum options_verdict options_parse(struct options *o, int argc, char **argv) {
             if (optind == argc)
                 return OPTIONS_RUN;
             fprintf(stderr, "rdmad: unexpected argument '%s'\n", argv[optind]);
-            return usage_error();
+            return options_usage();
         default: /* getopt has said what */
-            return usage_error();
+            return options_usage();
         }
     }
 }

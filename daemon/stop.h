@@ -6,6 +6,9 @@
  * every session is closed, which ends its leases, and the peers are told goodbye. When the last
  * object has reported its end, done is called; when they do not within a second bound of the same
  * kind (at least STOP_FORCE_MS), done is told so, and what is left is left to the kernel.
+ *
+ *     NOT --stop_begin--> DRAINING --no op in flight, or the bound--> CLOSING
+ *     CLOSING --nothing is left, or the second bound--> OVER
  */
 #ifndef RDMAD_STOP_H
 #define RDMAD_STOP_H
@@ -24,6 +27,7 @@ struct stop {
     void *arg;
 };
 
+/* s is all zero: nothing has begun to stop yet. */
 void stop_begin(struct stop *s, struct state *st, void (*done)(void *arg, bool clean), void *arg);
 
 #endif

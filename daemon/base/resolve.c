@@ -23,6 +23,7 @@
 #define STACK_BYTES (1u << 20) /* modules of the name service are other people's code */
 
 struct resolver {
+    pthread_t owner; /* whoever asks, and is answered */
     struct mailbox *reply_to;
     resolve_call *call;
     struct list waiting, running;
@@ -88,6 +89,7 @@ static void resolver_next(struct resolver *r);
 static void lookup_deliver(struct mail *mail) {
     struct lookup *l = container_of(mail, struct lookup, mail);
     struct resolver *r = l->resolver;
+    assert(r->closed || thread_is(r->owner));
     if (!r->closed) { /* written by this thread alone */
         list_remove(&l->node);
         assert(r->nrunning);
@@ -178,6 +180,7 @@ struct resolver *resolver_new(struct mailbox *reply_to, resolve_call *call) {
         return NULL;
     r->reply_to = reply_to;
     r->call = call;
+    r->owner = pthread_self();
     r->refs = 1;
     pthread_mutex_init(&r->lock, NULL);
     list_init(&r->waiting);
@@ -189,6 +192,7 @@ void resolver_free(struct resolver *r) {
     struct list *node;
     if (!r)
         return;
+    assert(thread_is(r->owner));
     while ((node = list_pop(&r->waiting)))
         lookup_free(list_entry(node, struct lookup, node));
     pthread_mutex_lock(&r->lock);
@@ -200,6 +204,7 @@ void resolver_free(struct resolver *r) {
 struct lookup *resolver_ask(struct resolver *r, const char *host, uint16_t port, uid_t uid,
                             resolve_done *done, void *arg) {
     size_t size = strlen(host) + 1;
+    assert(thread_is(r->owner));
     struct lookup *l = calloc(1, sizeof(*l) + size);
     if (!l)
         return NULL;
@@ -216,6 +221,7 @@ struct lookup *resolver_ask(struct resolver *r, const char *host, uint16_t port,
 }
 
 void lookup_cancel(struct lookup *l) {
+    assert(thread_is(l->resolver->owner));
     if (l->runs) {
         assert(l->done);
         l->done = NULL;

@@ -27,4 +27,9 @@ struct thread_options {
 int thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg,
                  const struct thread_options *options, struct error *err);
 
+/* Whether the caller is that thread: for what one thread alone may use. */
+static inline bool thread_is(pthread_t thread) {
+    return pthread_equal(thread, pthread_self());
+}
+
 #endif

@@ -248,7 +248,7 @@ static void conn_unqueue(struct conn *c, struct packet *p) {
 
 /* Sends what the socket takes. 0, RDMAD_E_AGAIN or RDMAD_E_SYSTEM; RDMAD_E_FDS: the next packet is
  * one to be undone. */
-static int conn_flush(struct conn *c) {
+static int conn_send_queued(struct conn *c) {
     struct packet *p;
     while ((p = conn_next(c))) {
         int rc =
@@ -280,7 +280,7 @@ static void conn_writable(evutil_socket_t fd, short what, void *arg) {
     int rc = 0;
     (void)fd, (void)what;
     c->in_turn = true;
-    while (!c->broken && !c->gone && (rc = conn_flush(c)) == RDMAD_E_FDS)
+    while (!c->broken && !c->gone && (rc = conn_send_queued(c)) == RDMAD_E_FDS)
         conn_give_back(c);
     if (c->broken) {
         conn_turn_over(c, c->broken);
@@ -410,7 +410,7 @@ bool conn_lags(const struct conn *c) {
  * what is queued behind them is sent. */
 void conn_close(struct conn *c) {
     assert(!c->gone);
-    while (!c->broken && conn_flush(c) == RDMAD_E_FDS) {
+    while (!c->broken && conn_send_queued(c) == RDMAD_E_FDS) {
         struct packet *p = conn_next(c);
         conn_unqueue(c, p);
         packet_free(p);

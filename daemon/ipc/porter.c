@@ -15,6 +15,7 @@
 #include "common/fdmsg.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/thread.h"
 #include "daemon/porter/messages.h"
 #include <assert.h>
 #include <errno.h>
@@ -46,6 +47,7 @@ struct process {
 };
 
 struct porter {
+    pthread_t owner; /* the control thread */
     struct event_base *base;
     struct porter_spec spec;
     int ours, theirs;
@@ -284,6 +286,7 @@ static void porter_writable(evutil_socket_t fd, short what, void *arg) {
 }
 
 static void porter_ask_for(struct porter *p, struct porter_visit *v, uint32_t what) {
+    assert(thread_is(p->owner));
     v->ask = what;
     bool alone = list_empty(&p->waiting);
     list_append(&p->waiting, &v->waiting);
@@ -410,7 +413,8 @@ int porter_new(struct event_base *base, const struct porter_spec *spec, struct p
     struct porter *p = calloc(1, sizeof(*p));
     if (!p)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for the porter");
-    *p = (struct porter){.base = base, .spec = *spec, .ours = -1, .theirs = -1};
+    *p = (struct porter){
+        .owner = pthread_self(), .base = base, .spec = *spec, .ours = -1, .theirs = -1};
     list_init(&p->killed);
     list_init(&p->waiting);
     list_init(&p->asked);

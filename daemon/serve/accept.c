@@ -10,6 +10,7 @@
 #include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/session_end.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ static void on_unsent(void *user, const void *data, size_t size, const char *why
 
 static void on_closed(void *user, const char *why) {
     struct session *s = user;
+    assert(s->conn);
     s->conn = NULL; /* freed already */
     LOG(DEBUG, ("session %" PRIu64 ": %s", s->id, why), FIELD_U64("SESSION", s->id));
     session_close(s, NULL);

@@ -12,6 +12,7 @@
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/state/handle.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ void attach_done(void *arg, const struct error *result) {
         serve_fail(&call->rq, result);
     } else {
         const struct handle *h = call->handle;
+        assert(h);
         struct rdmad_lease_attach_rep rep = {
             .handle = h->number,
             .lease = h->lease_id,
@@ -89,6 +91,7 @@ struct attach_call *attach_call_new(const struct request *rq, const struct rdmad
 }
 
 void attach_failed(struct attach_call *call, const struct error *why) {
+    assert(call->handle && call->handle->stage == HANDLE_NEW && why->code);
     handle_free(call->handle);
     attach_done(call, why);
 }

@@ -10,6 +10,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,7 @@ static void client_watch_more(struct watch *w, unsigned count) {
 static void client_watch_free(struct client_watch *cw) {
     watch_end(&cw->watch);
     list_remove(&cw->watch.of_session);
+    assert(cw->session->nwatches);
     cw->session->nwatches--;
     if (cw->ask)
         peer_unwatch(cw->ask);

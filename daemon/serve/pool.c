@@ -5,6 +5,7 @@
 #include "daemon/state/pool.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include <assert.h>
 
 static void pool_create_done(void *arg, struct pool *pool, int fd, const struct error *result) {
     struct request *rq = arg;
@@ -33,6 +34,7 @@ void serve_pool_create(const struct request *rq, const void *body) {
 void serve_pool_import(const struct request *rq, const void *body) {
     const struct rdmad_pool_import_req *req = body;
     struct error err;
+    assert(rq->fd && *rq->fd >= 0);
     if (req->reserved)
         error_set(&err, RDMAD_E_RESERVED, "the reserved field of an import is not zero");
     if (req->reserved || shared_memory_check_kind("pool", *rq->fd, &err)) {

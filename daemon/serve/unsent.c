@@ -9,6 +9,7 @@
 #include "daemon/state/pool.h"
 #include "daemon/state/ring_object.h"
 #include "daemon/state/session_end.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,11 +41,11 @@ void serve_unsent(struct session *s, const void *answer, size_t size, const char
     struct rdmad_msg_header h;
     uint64_t handle;
     struct error err;
-    if (size < sizeof(h) + sizeof(handle))
-        return;
+    assert(size >= sizeof(h) + sizeof(handle));
     memcpy(&h, answer, sizeof(h));
     memcpy(&handle, (const char *)answer + sizeof(h), sizeof(handle));
     struct request rq = {.session = s, .type = (uint16_t)(h.type & ~RDMAD_MSG_REPLY), .seq = h.seq};
+    assert(rq.type == RDMAD_MSG_RING_CREATE || rq.type == RDMAD_MSG_POOL_CREATE);
     error_set(&err, RDMAD_E_LIMIT, "the %s's descriptors cannot be passed on: %s; try again later",
               rq.type == RDMAD_MSG_RING_CREATE ? "ring" : "pool", why);
     LOG_LIMITED(WARNING, ("session %llu: %s", (unsigned long long)s->id, err.text));

@@ -63,7 +63,7 @@ static int choose(const char *fabric, bool require_rdma) {
     c.require_rdma = require_rdma;
     if (no_fallback)
         c.peer_fallback_tcp = false;
-    int rc = fabric_choose(&c, &settings, &choice, &why);
+    int rc = choice_make(&c, &settings, &choice, &why);
     cr_assert_eq(lists, 0, "a list of devices is not given back");
     return rc;
 }
@@ -113,14 +113,14 @@ Test(choice, a_device_that_does_not_start_is_replaced_by_tcp_only_where_that_is_
     world = ONE_DEVICE;
     struct error failure = {.code = RDMAD_E_FABRIC, .text = "mlx5_1: no memory to pin"};
     cr_assert_eq(choose("verbs", false), 0);
-    cr_expect_not(fabric_next_best(&choice, &failure));
+    cr_expect_not(choice_next_best(&choice, &failure));
     cr_assert_eq(choose("auto", true), 0);
-    cr_expect_not(fabric_next_best(&choice, &failure));
+    cr_expect_not(choice_next_best(&choice, &failure));
     cr_assert_eq(choose("auto", false), 0);
-    cr_assert(fabric_next_best(&choice, &failure));
+    cr_assert(choice_next_best(&choice, &failure));
     cr_expect_str_eq(choice.fabrics[0]->name, "tcp");
     cr_expect_str_eq(choice.why.text, "verbs could not be started: mlx5_1: no memory to pin");
-    cr_expect_not(fabric_next_best(&choice, &failure), "there is nothing after tcp");
+    cr_expect_not(choice_next_best(&choice, &failure), "there is nothing after tcp");
     cr_expect_null(choice.fabrics[1], "tcp is offered once");
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * service.c - sd_notify, passed sockets and the watchdog; each does nothing when nobody asked.
+ * manager.c - sd_notify, passed sockets and the watchdog; each does nothing when nobody asked.
  */
-#include "daemon/service.h"
+#include "daemon/manager.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/plane/plane.h"
@@ -19,7 +19,7 @@ struct manager {
     struct event *watchdog; /* NULL: nobody watches */
 };
 
-void service_take_sockets(struct service_sockets *out) {
+void manager_take_sockets(struct manager_sockets *out) {
     out->client = out->control = -1;
     char **names = NULL;
     int count = sd_listen_fds_with_names(1, &names);
@@ -42,57 +42,57 @@ void service_take_sockets(struct service_sockets *out) {
 }
 
 static void on_watchdog(evutil_socket_t fd, short what, void *user) {
-    struct manager *s = user;
+    struct manager *m = user;
     (void)fd;
     (void)what;
     /* A worker that hangs must not be hidden by a control thread that does not. */
-    if (plane_alive(s->plane))
+    if (plane_alive(m->plane))
         sd_notify(0, "WATCHDOG=1");
     else
         LOG(ERR, ("a worker does not turn: not answering the watchdog"));
 }
 
-int service_new(struct event_base *base, struct plane *plane, struct manager **out,
+int manager_new(struct event_base *base, struct plane *plane, struct manager **out,
                 struct error *err) {
-    struct manager *s = calloc(1, sizeof(*s));
-    if (!s)
+    struct manager *m = calloc(1, sizeof(*m));
+    if (!m)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the service manager's side");
-    s->plane = plane;
+    m->plane = plane;
     uint64_t usec = 0;
     if (sd_watchdog_enabled(0, &usec) > 0) {
         usec /= 3; /* one answer may be lost */
         struct timeval every = {.tv_sec = (time_t)(usec / 1000000),
                                 .tv_usec = (suseconds_t)(usec % 1000000)};
-        s->watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, s);
-        if (!s->watchdog || event_add(s->watchdog, &every)) {
-            service_free(s);
+        m->watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, m);
+        if (!m->watchdog || event_add(m->watchdog, &every)) {
+            manager_free(m);
             return error_set(err, RDMAD_E_NOMEM, "no memory for the watchdog's timer");
         }
         plane_alive(plane); /* the first question, answered by the first tick */
     }
-    *out = s;
+    *out = m;
     return RDMAD_OK;
 }
 
-void service_free(struct manager *s) {
-    if (!s)
+void manager_free(struct manager *m) {
+    if (!m)
         return;
-    if (s->watchdog)
-        event_free(s->watchdog);
-    free(s);
+    if (m->watchdog)
+        event_free(m->watchdog);
+    free(m);
 }
 
-void service_ready(const char *status) {
+void manager_ready(const char *status) {
     sd_notifyf(0, "READY=1\nSTATUS=%s", status);
 }
 
-void service_reloading(void) {
+void manager_reloading(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now); /* the clock that systemd wants here */
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
                (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
 }
 
-void service_stopping(uint64_t bound_us) {
+void manager_stopping(uint64_t bound_us) {
     sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" PRIu64, bound_us);
 }
