@@ -25,7 +25,7 @@ static const struct opt global_opts[] = {
     {0},
 };
 
-bool parse_count(const char *text, uint64_t *out) {
+bool args_count(const char *text, uint64_t *out) {
     char *end;
     if (*text < '0' || *text > '9')
         return false;
@@ -45,7 +45,7 @@ static bool parse_suffixed(const char *text, const char *const *suffix, const ui
     memcpy(number, text, digits);
     number[digits] = '\0';
     uint64_t n;
-    if (!parse_count(number, &n))
+    if (!args_count(number, &n))
         return false;
     for (unsigned i = 0; suffix[i]; i++)
         if (!strcmp(text + digits, suffix[i]))
@@ -53,14 +53,14 @@ static bool parse_suffixed(const char *text, const char *const *suffix, const ui
     return false;
 }
 
-bool parse_bytes(const char *text, uint64_t *out) {
+bool args_bytes(const char *text, uint64_t *out) {
     static const char *const suffix[] = {"", "K", "M", "G", "k", "KiB", "MiB", "GiB", NULL};
     static const uint64_t factor[] = {1,       1 << 10, 1 << 20, 1 << 30,
                                       1 << 10, 1 << 10, 1 << 20, 1 << 30};
     return parse_suffixed(text, suffix, factor, out);
 }
 
-bool parse_time_ms(const char *text, uint64_t *out) {
+bool args_time_ms(const char *text, uint64_t *out) {
     static const char *const suffix[] = {"ms", "s", "", "m", "h", NULL};
     static const uint64_t factor[] = {1, 1000, 1000, 60000, 3600000};
     return parse_suffixed(text, suffix, factor, out);
@@ -111,27 +111,27 @@ static int store(const struct opt *o, const char *word, const char *value) {
         *(const char **)o->to = value;
         return ARGS_RUN;
     case OPT_COUNT:
-        good = parse_count(value, number);
+        good = args_count(value, number);
         break;
     case OPT_BYTES:
-        good = parse_bytes(value, number);
+        good = args_bytes(value, number);
         break;
     case OPT_TIME:
-        good = parse_time_ms(value, number);
+        good = args_time_ms(value, number);
         break;
     }
     const char *form = o->kind == OPT_COUNT   ? "a whole number"
                        : o->kind == OPT_BYTES ? "a size like 4096, 64K, 1M or 2G"
                                               : "a time like 500ms, 2s, 5m or 1h";
     if (!good)
-        return usage_error("%s: \"%s\" is not %s", word, value, form);
+        return cli_usage_error("%s: \"%s\" is not %s", word, value, form);
     if (*number < o->min || *number > o->max)
-        return usage_error("%s: %s is out of range, %" PRIu64 " to %" PRIu64 "%s are allowed", word,
-                           value, o->min, o->max, o->kind == OPT_TIME ? " ms" : "");
+        return cli_usage_error("%s: %s is out of range, %" PRIu64 " to %" PRIu64 "%s are allowed",
+                               word, value, o->min, o->max, o->kind == OPT_TIME ? " ms" : "");
     return ARGS_RUN;
 }
 
-int timeout_parse(const char *text) {
+int args_timeout(const char *text) {
     const struct opt *o = global_opts;
     while (o->to != &cli.timeout_ms)
         o++;
@@ -148,17 +148,18 @@ static int take_option(const struct command *self, const struct opt *opts, int a
     if (!o)
         o = find_in(global_opts, word, length);
     if (!o)
-        return usage_error("unknown option %.*s; rdmactl %s%s%s --help lists them", (int)length,
-                           word, self->object, self->verb ? " " : "", self->verb ? self->verb : "");
+        return cli_usage_error("unknown option %.*s; rdmactl %s%s%s --help lists them", (int)length,
+                               word, self->object, self->verb ? " " : "",
+                               self->verb ? self->verb : "");
     const char *attached = word[length] == '=' && is_long ? word + length + 1
                            : word[length]                 ? word + length
                                                           : NULL;
     char name[64];
     snprintf(name, sizeof(name), "%.*s", (int)length, word);
     if (o->kind == OPT_FLAG)
-        return attached ? usage_error("%s takes no value", name) : store(o, name, NULL);
+        return attached ? cli_usage_error("%s takes no value", name) : store(o, name, NULL);
     if (!attached && *i + 1 >= argc)
-        return usage_error("%s needs a value: %s", name, o->arg);
+        return cli_usage_error("%s needs a value: %s", name, o->arg);
     return store(o, name, attached ? attached : argv[++*i]);
 }
 
@@ -176,9 +177,9 @@ int args_parse(const struct command *self, const struct opt *opts, struct positi
             if (rc != ARGS_RUN)
                 return rc;
         } else if (pos->count == pos->max) {
-            return usage_error("unexpected argument \"%s\"; usage: rdmactl %s%s%s %s", argv[i],
-                               self->object, self->verb ? " " : "", self->verb ? self->verb : "",
-                               self->arguments);
+            return cli_usage_error("unexpected argument \"%s\"; usage: rdmactl %s%s%s %s", argv[i],
+                                   self->object, self->verb ? " " : "",
+                                   self->verb ? self->verb : "", self->arguments);
         } else {
             pos->values[pos->count++] = argv[i];
         }
@@ -186,7 +187,8 @@ int args_parse(const struct command *self, const struct opt *opts, struct positi
     if (help_wanted)
         return print_help(self, opts);
     if (pos->count < pos->min)
-        return usage_error("%s is missing; usage: rdmactl %s%s%s %s", pos->names, self->object,
-                           self->verb ? " " : "", self->verb ? self->verb : "", self->arguments);
+        return cli_usage_error("%s is missing; usage: rdmactl %s%s%s %s", pos->names, self->object,
+                               self->verb ? " " : "", self->verb ? self->verb : "",
+                               self->arguments);
     return ARGS_RUN;
 }

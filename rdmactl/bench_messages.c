@@ -23,28 +23,28 @@ struct client {
     bool stop;
 };
 
-static uint64_t warmup(const struct bench_run *run) {
+static uint64_t messages_warmup(const struct bench_run *run) {
     uint64_t count = run->bytes ? WARMUP_BYTES / run->bytes + 1 : WARMUP;
     if (!run->seconds_ms && count > run->iterations)
         count = run->iterations;
     return count < WARMUP ? count : WARMUP;
 }
 
-static int failed(const struct client *c, int rc) {
+static int messages_failed(const struct client *c, int rc) {
     return bench_note(c->run, rc, NULL);
 }
 
-static int send_next(struct client *c) {
+static int messages_send(struct client *c) {
     struct bench_run *run = c->run;
     struct rdmad_sqe *sqe = rdmad_ring_reserve(run->ring);
     if (!sqe)
         return bench_note(run, RDMAD_E_INTERNAL, "the ring is full although its ops completed");
     uint8_t *from = c->out + c->sent % run->depth * run->stride;
     int rc = rdmad_prep_send(run->ring, sqe, c->channel, from, run->bytes, ++c->sent);
-    return rc ? failed(c, rc) : 0;
+    return rc ? messages_failed(c, rc) : 0;
 }
 
-static int take(struct client *c, const char *what) {
+static int messages_take(struct client *c, const char *what) {
     struct bench_run *run = c->run;
     const struct rdmad_cqe *cqe;
     int rc = rdmad_ring_wait(run->ring, WAIT_MS, &cqe);
@@ -61,33 +61,33 @@ static int take(struct client *c, const char *what) {
     return status;
 }
 
-static int submit(struct client *c) {
+static int messages_submit(struct client *c) {
     int rc = rdmad_ring_submit(c->run->ring);
-    return rc < 0 ? failed(c, rc) : 0;
+    return rc < 0 ? messages_failed(c, rc) : 0;
 }
 
 /* ---- depth 1 ------------------------------------------------------------------------------- */
 
 /* One message there and one back: the receive is posted first. */
-static int round_trip(struct client *c) {
+static int messages_round_trip(struct client *c) {
     struct bench_run *run = c->run;
     struct rdmad_sqe *sqe = rdmad_ring_reserve(run->ring);
     if (!sqe)
         return bench_note(run, RDMAD_E_INTERNAL, "the ring is full although its ops completed");
     int rc = rdmad_prep_recv(run->ring, sqe, c->channel, c->in, run->bytes, 0);
     if (rc)
-        return failed(c, rc);
-    if ((rc = send_next(c)) || (rc = submit(c)))
+        return messages_failed(c, rc);
+    if ((rc = messages_send(c)) || (rc = messages_submit(c)))
         return rc;
     for (unsigned i = 0; !rc && i < 2; i++)
-        rc = take(c, "bench serve does not answer");
+        rc = messages_take(c, "bench serve does not answer");
     return rc;
 }
 
-static int play(struct client *c, uint64_t count, uint64_t until_ns) {
+static int messages_play(struct client *c, uint64_t count, uint64_t until_ns) {
     uint64_t then = bench_now_ns(), looked = then;
     for (uint64_t i = 0; !c->stop && i < count && then < until_ns; i++) {
-        int rc = round_trip(c);
+        int rc = messages_round_trip(c);
         if (rc)
             return rc;
         uint64_t now = bench_now_ns();
@@ -101,14 +101,14 @@ static int play(struct client *c, uint64_t count, uint64_t until_ns) {
     return 0;
 }
 
-static int ping_pong(struct client *c) {
+static int messages_ping_pong(struct client *c) {
     struct bench_run *run = c->run;
-    int rc = play(c, warmup(run), UINT64_MAX);
+    int rc = messages_play(c, messages_warmup(run), UINT64_MAX);
     hist_reset(&run->hist);
     uint64_t start = bench_now_ns();
     if (!rc)
-        rc = run->seconds_ms ? play(c, UINT64_MAX, start + run->seconds_ms * 1000000)
-                             : play(c, run->iterations, UINT64_MAX);
+        rc = run->seconds_ms ? messages_play(c, UINT64_MAX, start + run->seconds_ms * 1000000)
+                             : messages_play(c, run->iterations, UINT64_MAX);
     /* Each iteration is two messages, one each way. */
     run->elapsed_ns = (bench_now_ns() - start) / 2;
     run->done = run->hist.count;
@@ -117,7 +117,7 @@ static int ping_pong(struct client *c) {
 
 /* ---- larger depths ------------------------------------------------------------------------- */
 
-static int stream(struct client *c, uint64_t count, uint64_t until_ns) {
+static int messages_stream(struct client *c, uint64_t count, uint64_t until_ns) {
     struct bench_run *run = c->run;
     uint64_t first = c->done, sample = 0, sample_ns = 0;
     int rc = 0;
@@ -125,15 +125,15 @@ static int stream(struct client *c, uint64_t count, uint64_t until_ns) {
         bool any = false;
         for (; !rc && !c->stop && c->sent < first + count && c->sent - c->done < run->depth;
              any = true)
-            rc = send_next(c);
+            rc = messages_send(c);
         if (!rc && any)
-            rc = submit(c);
+            rc = messages_submit(c);
         if (!sample) {
             sample = c->sent;
             sample_ns = bench_now_ns();
         }
         if (!rc)
-            rc = take(c, "bench serve takes no messages");
+            rc = messages_take(c, "bench serve takes no messages");
         c->done++;
         if (c->ended == sample) { /* sends may end in another order than they went */
             uint64_t now = bench_now_ns();
@@ -145,14 +145,14 @@ static int stream(struct client *c, uint64_t count, uint64_t until_ns) {
     return rc;
 }
 
-static int streams(struct client *c) {
+static int messages_streams(struct client *c) {
     struct bench_run *run = c->run;
-    int rc = stream(c, warmup(run), UINT64_MAX);
+    int rc = messages_stream(c, messages_warmup(run), UINT64_MAX);
     hist_reset(&run->hist);
     uint64_t start = bench_now_ns(), first = c->done;
     if (!rc)
-        rc = run->seconds_ms ? stream(c, UINT64_MAX / 2, start + run->seconds_ms * 1000000)
-                             : stream(c, run->iterations, UINT64_MAX);
+        rc = run->seconds_ms ? messages_stream(c, UINT64_MAX / 2, start + run->seconds_ms * 1000000)
+                             : messages_stream(c, run->iterations, UINT64_MAX);
     run->elapsed_ns = bench_now_ns() - start;
     run->done = c->done - first;
     return rc;
@@ -160,7 +160,7 @@ static int streams(struct client *c) {
 
 /* ---- the client ---------------------------------------------------------------------------- */
 
-static int greet(struct client *c) {
+static int messages_greet(struct client *c) {
     struct bench_run *run = c->run;
     struct bench_greeting greeting = {.magic = BENCH_MAGIC,
                                       .bytes = run->bytes,
@@ -168,7 +168,7 @@ static int greet(struct client *c) {
                                       .poll = (uint32_t)run->poll};
     memcpy(c->in, &greeting, sizeof(greeting));
     int rc = rdmad_send(c->channel, c->in, sizeof(greeting));
-    return rc ? failed(c, rc) : 0;
+    return rc ? messages_failed(c, rc) : 0;
 }
 
 int bench_messages(struct bench_run *run, const char *service) {
@@ -179,13 +179,13 @@ int bench_messages(struct bench_run *run, const char *service) {
     if (!rc)
         rc = rdmad_connect(run->session, service, RDMAD_CHANNEL_RELIABLE, 0, &c.channel);
     if (rc)
-        return failed(&c, rc);
+        return messages_failed(&c, rc);
     c.in = rdmad_pool_base(pool);
     c.out = c.in + in;
     memset(c.in, 0, run->depth * run->stride + in);
-    rc = greet(&c);
+    rc = messages_greet(&c);
     if (!rc)
-        rc = run->depth == 1 ? ping_pong(&c) : streams(&c);
+        rc = run->depth == 1 ? messages_ping_pong(&c) : messages_streams(&c);
     if (rc)
         rdmad_channel_abort(c.channel); /* nothing of it is worth waiting for */
     else

@@ -22,13 +22,13 @@ struct pingpong {
 };
 
 /* Places a field of the server's head. */
-static int put(struct pingpong *p, uint64_t offset, const void *value, size_t size) {
+static int pingpong_put(struct pingpong *p, uint64_t offset, const void *value, size_t size) {
     memcpy(p->side.out[0], value, size);
     int rc = rdmad_write(p->run->lease, offset, p->side.out[0], size);
     return rc ? bench_note(p->run, rc, NULL) : 0;
 }
 
-static int grant_own(struct pingpong *p, struct bench_request *request) {
+static int pingpong_grant(struct pingpong *p, struct bench_request *request) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     terms.rights = RDMAD_RIGHT_WRITE;
     terms.max_attaches = 1;
@@ -45,17 +45,17 @@ static int grant_own(struct pingpong *p, struct bench_request *request) {
 }
 
 /* Calls the server and waits until it is attached to our memory. */
-static int invite(struct pingpong *p) {
+static int pingpong_invite(struct pingpong *p) {
     struct bench_request request = {0};
     const volatile uint64_t *ready = (const volatile uint64_t *)(const void *)p->base;
     struct bench_wait wait = {0};
     *(uint64_t *)(void *)p->base = 0;
     p->base[BENCH_HEAD_BYTES + p->run->bytes - 1] = 0;
-    int rc = grant_own(p, &request);
+    int rc = pingpong_grant(p, &request);
     if (!rc)
-        rc = put(p, offsetof(struct bench_head, request), &request, sizeof(request));
+        rc = pingpong_put(p, offsetof(struct bench_head, request), &request, sizeof(request));
     if (!rc)
-        rc = put(p, offsetof(struct bench_head, doorbell), &p->nonce, sizeof(p->nonce));
+        rc = pingpong_put(p, offsetof(struct bench_head, doorbell), &p->nonce, sizeof(p->nonce));
     bench_wait_start(&wait, POLL_ADAPTIVE);
     while (!rc && *ready != p->nonce) {
         uint64_t waited = bench_wait_turn(&wait);
@@ -69,8 +69,8 @@ static int invite(struct pingpong *p) {
     return rc;
 }
 
-static int play(struct pingpong *p, uint64_t first, uint64_t count, uint64_t until_ns,
-                struct hist *hist) {
+static int pingpong_play(struct pingpong *p, uint64_t first, uint64_t count, uint64_t until_ns,
+                         struct hist *hist) {
     uint64_t then = bench_now_ns();
     for (uint64_t number = first; number < first + count && then < until_ns; number++) {
         int rc = bench_send(&p->side);
@@ -87,17 +87,17 @@ static int play(struct pingpong *p, uint64_t first, uint64_t count, uint64_t unt
     return 0;
 }
 
-static int measure(struct pingpong *p) {
+static int pingpong_measure(struct pingpong *p) {
     struct bench_run *run = p->run;
     hist_reset(&run->hist);
-    int rc = play(p, 1, WARMUP, UINT64_MAX, &run->hist);
+    int rc = pingpong_play(p, 1, WARMUP, UINT64_MAX, &run->hist);
     if (rc)
         return rc;
     hist_reset(&run->hist);
     uint64_t start = bench_now_ns();
-    rc = run->seconds_ms
-             ? play(p, WARMUP + 1, UINT64_MAX / 2, start + run->seconds_ms * 1000000, &run->hist)
-             : play(p, WARMUP + 1, run->iterations, UINT64_MAX, &run->hist);
+    rc = run->seconds_ms ? pingpong_play(p, WARMUP + 1, UINT64_MAX / 2,
+                                         start + run->seconds_ms * 1000000, &run->hist)
+                         : pingpong_play(p, WARMUP + 1, run->iterations, UINT64_MAX, &run->hist);
     /* Each iteration is two messages of the same kind, one each way. */
     run->elapsed_ns = (bench_now_ns() - start) / 2;
     run->done = run->hist.count;
@@ -123,11 +123,11 @@ int bench_pingpong(struct bench_run *run) {
     while (!p.nonce)
         if (getrandom(&p.nonce, sizeof(p.nonce), 0) != (ssize_t)sizeof(p.nonce))
             p.nonce = bench_now_ns();
-    int rc = invite(&p);
+    int rc = pingpong_invite(&p);
     if (!rc)
-        rc = measure(&p);
+        rc = pingpong_measure(&p);
     if (!rc)
-        rc = put(&p, offsetof(struct bench_head, stop), &p.nonce, sizeof(p.nonce));
+        rc = pingpong_put(&p, offsetof(struct bench_head, stop), &p.nonce, sizeof(p.nonce));
     rdmad_lease_free(p.own);
     return rc;
 }

@@ -59,7 +59,7 @@ uint64_t bench_wait_turn(struct bench_wait *w) {
     return waited;
 }
 
-static int reap(struct bench_side *side, const struct rdmad_cqe *cqe) {
+static int side_reap(struct bench_side *side, const struct rdmad_cqe *cqe) {
     int status = cqe->status;
     if (status)
         rdmad_ring_explain(side->ring, cqe, side->why, sizeof(side->why));
@@ -68,7 +68,7 @@ static int reap(struct bench_side *side, const struct rdmad_cqe *cqe) {
     return status;
 }
 
-static int failed(struct bench_side *side, int rc) {
+static int side_failed(struct bench_side *side, int rc) {
     snprintf(side->why, sizeof(side->why), "%s", rdmad_last_error(side->session));
     return rc;
 }
@@ -77,14 +77,14 @@ int bench_send(struct bench_side *side) {
     const struct rdmad_cqe *cqe;
     int rc;
     while (!rdmad_ring_peek(side->ring, &cqe))
-        if ((rc = reap(side, cqe)))
+        if ((rc = side_reap(side, cqe)))
             return rc;
     /* The message before the last went out of the same buffer. */
     while (side->completed + 1 < side->sent) {
         rc = rdmad_ring_wait(side->ring, COMPLETION_MS, &cqe);
         if (rc)
-            return failed(side, rc);
-        if ((rc = reap(side, cqe)))
+            return side_failed(side, rc);
+        if ((rc = side_reap(side, cqe)))
             return rc;
     }
     uint64_t number = ++side->sent;
@@ -98,7 +98,7 @@ int bench_send(struct bench_side *side) {
     rc = rdmad_prep_write(side->ring, sqe, side->to, BENCH_HEAD_BYTES, out, side->bytes, number);
     if (!rc)
         rc = rdmad_ring_submit(side->ring);
-    return rc < 0 ? failed(side, rc) : 0;
+    return rc < 0 ? side_failed(side, rc) : 0;
 }
 
 int bench_expect(struct bench_side *side, uint64_t number, uint64_t patience_ns,

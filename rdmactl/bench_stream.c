@@ -34,19 +34,19 @@ int bench_note(struct bench_run *run, int rc, const char *text) {
     return rc;
 }
 
-static void advance(uint64_t *offset, uint64_t span, const struct bench_run *run) {
+static void stream_advance(uint64_t *offset, uint64_t span, const struct bench_run *run) {
     *offset += run->stride;
     if (*offset + run->bytes > span)
         *offset = 0;
 }
 
-static int prepare(struct stream *s, struct rdmad_sqe *sqe) {
+static int stream_prepare(struct stream *s, struct rdmad_sqe *sqe) {
     struct bench_run *run = s->run;
     uint64_t remote = BENCH_HEAD_BYTES + s->offset, number = ++s->issued, tries = 0;
     s->inflight++;
     if (run->op == BENCH_NOP)
         return rdmad_prep_nop(run->ring, sqe, number);
-    advance(&s->offset, run->span, run);
+    stream_advance(&s->offset, run->span, run);
     if (run->op == BENCH_CAS)
         return rdmad_prep_cas(run->ring, sqe, run->lease, remote, 0, number, number);
     if (run->op == BENCH_FADD)
@@ -54,7 +54,7 @@ static int prepare(struct stream *s, struct rdmad_sqe *sqe) {
     int rc;
     do {
         char *local = (char *)rdmad_pool_base(run->pool) + BENCH_HEAD_BYTES + s->local;
-        advance(&s->local, run->local_span, run);
+        stream_advance(&s->local, run->local_span, run);
         rc = run->op == BENCH_READ
                  ? rdmad_prep_read(run->ring, sqe, run->lease, remote, local, run->bytes, number)
                  : rdmad_prep_write(run->ring, sqe, run->lease, remote, local, run->bytes, number);
@@ -63,14 +63,14 @@ static int prepare(struct stream *s, struct rdmad_sqe *sqe) {
     return rc;
 }
 
-static int fill(struct stream *s) {
+static int stream_fill(struct stream *s) {
     struct bench_run *run = s->run;
     bool any = false;
     while (!s->stop && s->inflight < run->depth && s->issued < s->count) {
         struct rdmad_sqe *sqe = rdmad_ring_reserve(run->ring);
         if (!sqe)
             break;
-        int rc = prepare(s, sqe);
+        int rc = stream_prepare(s, sqe);
         if (rc)
             return bench_note(run, rc, NULL);
         any = true;
@@ -85,7 +85,7 @@ static int fill(struct stream *s) {
     return rc < 0 ? bench_note(run, rc, NULL) : 0;
 }
 
-static void account(struct stream *s, const struct rdmad_cqe *cqe) {
+static void stream_account(struct stream *s, const struct rdmad_cqe *cqe) {
     struct bench_run *run = s->run;
     s->inflight--;
     if (cqe->user_data == s->sample) {
@@ -105,7 +105,7 @@ static void account(struct stream *s, const struct rdmad_cqe *cqe) {
 }
 
 /* Whether it is time to look up from the ring: the end of the time, a signal. */
-static void look_around(struct stream *s) {
+static void stream_look_around(struct stream *s) {
     if (s->run->depth > 1)
         s->now_ns = bench_now_ns();
     if (s->now_ns >= s->until_ns)
@@ -117,7 +117,7 @@ static void look_around(struct stream *s) {
         s->stop = true;
 }
 
-static int round_trip(struct stream *s) {
+static int stream_round_trip(struct stream *s) {
     const struct rdmad_cqe *cqe;
     int rc = rdmad_ring_wait(s->run->ring, WAIT_MS, &cqe);
     if (rc == RDMAD_E_TIMEOUT) {
@@ -127,14 +127,14 @@ static int round_trip(struct stream *s) {
     if (rc)
         return bench_note(s->run, rc, NULL);
     do {
-        account(s, cqe);
+        stream_account(s, cqe);
         rdmad_ring_seen(s->run->ring, cqe);
     } while (!rdmad_ring_peek(s->run->ring, &cqe));
     return 0;
 }
 
 /* Runs count ops, or until the time is over; then waits for those in flight. */
-static int run_ops(struct bench_run *run, uint64_t count, uint64_t span_ns) {
+static int stream_run(struct bench_run *run, uint64_t count, uint64_t span_ns) {
     uint64_t start = bench_now_ns();
     struct stream s = {.run = run,
                        .count = count,
@@ -143,12 +143,12 @@ static int run_ops(struct bench_run *run, uint64_t count, uint64_t span_ns) {
                        .looked_ns = start};
     int rc = 0;
     for (unsigned round = 0; !rc; round++) {
-        rc = fill(&s);
+        rc = stream_fill(&s);
         if (rc || !s.inflight)
             break;
-        rc = round_trip(&s);
+        rc = stream_round_trip(&s);
         if (run->depth == 1 || round % 16 == 0)
-            look_around(&s);
+            stream_look_around(&s);
     }
     run->elapsed_ns = bench_now_ns() - start;
     return rc;
@@ -160,11 +160,11 @@ int bench_stream(struct bench_run *run) {
     if (!run->seconds_ms && warmup > run->iterations)
         warmup = run->iterations;
     hist_reset(&run->hist);
-    int rc = run_ops(run, warmup, 0);
+    int rc = stream_run(run, warmup, 0);
     if (rc || run->errors)
         return rc;
     run->done = 0;
     hist_reset(&run->hist);
-    return run->seconds_ms ? run_ops(run, UINT64_MAX, run->seconds_ms * 1000000)
-                           : run_ops(run, run->iterations, 0);
+    return run->seconds_ms ? stream_run(run, UINT64_MAX, run->seconds_ms * 1000000)
+                           : stream_run(run, run->iterations, 0);
 }

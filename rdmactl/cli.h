@@ -84,26 +84,32 @@ int args_parse(const struct command *self, const struct opt *opts, struct positi
                int argc, char **argv);
 
 /* The value of --timeout before the object. */
-int timeout_parse(const char *text);
+int args_timeout(const char *text);
 
-bool parse_count(const char *text, uint64_t *out);
-bool parse_bytes(const char *text, uint64_t *out);
-bool parse_time_ms(const char *text, uint64_t *out);
+bool args_count(const char *text, uint64_t *out);
+bool args_bytes(const char *text, uint64_t *out);
+bool args_time_ms(const char *text, uint64_t *out);
 
 /* ---- errors and output (out.c) -------------------------------------------------------------- */
 
 /* Both report and return the exit code. code is "RDMAD_E_...". */
-int fail(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cli_fail(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints {"schema": 1} and all of doc, which it takes over. Returns EXIT_GOOD. */
-int print_json(json_t *doc);
+int cli_print_json(json_t *doc);
 
 #define CELL_MAX 48
-const char *human_bytes(char buf[CELL_MAX], double bytes);
-const char *human_seconds(char buf[CELL_MAX], double seconds);
+const char *cli_human_bytes(char buf[CELL_MAX], double bytes);
+const char *cli_human_seconds(char buf[CELL_MAX], double seconds);
 /* Text from outside, with control bytes shown as '?'. */
-const char *safe_text(char *buf, size_t size, const char *text);
+const char *cli_safe_text(char *buf, size_t size, const char *text);
+
+/* 0 where there is none. */
+double cli_number(const json_t *row, const char *key);
+
+/* Of a clock that does not go back. */
+double cli_now_s(void);
 
 /* A bar on standard error while something takes longer, where a person sees it. total 0: nobody
  * knows. */
@@ -156,7 +162,9 @@ void patience_end(void);
 
 struct rdmad_session;
 /* rdmad_open of the daemon in cli.dir, with patience; EXIT_GOOD, or reports. */
-int session_open(const char *name, int64_t spin_us, struct rdmad_session **out);
+int cli_session_open(const char *name, int64_t spin_us, struct rdmad_session **out);
+/* Reports what the library said last of that session (NULL: of none); returns EXIT_FAILED. */
+int cli_fail_rdmad(const struct rdmad_session *session, int rc);
 
 /* ---- signals (signals.c) -------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 
 #define ANSWER_MAX (256u << 20)
 
-__attribute__((format(printf, 3, 4))) static int set_failure(struct failure *why, const char *code,
+__attribute__((format(printf, 3, 4))) static int failure_set(struct failure *why, const char *code,
                                                              const char *format, ...) {
     va_list ap;
     va_start(ap, format);
@@ -27,33 +27,33 @@ __attribute__((format(printf, 3, 4))) static int set_failure(struct failure *why
     return -1;
 }
 
-static int no_answer(struct failure *why, uint64_t timeout_ms) {
+static int client_no_answer(struct failure *why, uint64_t timeout_ms) {
     char state[160], span[CELL_MAX];
-    return set_failure(why, "RDMAD_E_TIMEOUT",
+    return failure_set(why, "RDMAD_E_TIMEOUT",
                        "rdmad does not answer on %s/control.sock: waited %s; %s (--timeout SECONDS "
                        "waits longer)",
-                       cli.dir, human_seconds(span, (double)timeout_ms / 1e3),
+                       cli.dir, cli_human_seconds(span, (double)timeout_ms / 1e3),
                        daemon_state(state, sizeof(state)));
 }
 
-static int connect_daemon(uint64_t timeout_ms, struct failure *why) {
+static int client_connect(uint64_t timeout_ms, struct failure *why) {
     int fd = daemon_connect("control.sock", SOCK_STREAM, timeout_ms);
     if (fd >= 0)
         return fd;
     int saved = errno;
     if (saved == ENAMETOOLONG)
-        return set_failure(why, "RDMAD_E_INVAL", "runtime directory %s: the path is too long",
+        return failure_set(why, "RDMAD_E_INVAL", "runtime directory %s: the path is too long",
                            cli.dir);
     if (saved == EAGAIN)
-        return no_answer(why, timeout_ms);
+        return client_no_answer(why, timeout_ms);
     if (saved == EACCES)
-        return set_failure(why, "RDMAD_E_PERM",
+        return failure_set(why, "RDMAD_E_PERM",
                            "%s/control.sock may be opened by root and the daemon's user and group "
                            "only",
                            cli.dir);
     char own[RDMAD_RUNTIME_DIR_MAX];
     bool also = cli.dir == cli.default_dir && saved == ENOENT && rdmad_user_dir(own);
-    return set_failure(
+    return failure_set(
         why, "RDMAD_E_NO_DAEMON",
         "no rdmad answers on %s/control.sock (%s)%s%s; start it, or name its runtime directory "
         "with -d",
@@ -61,49 +61,49 @@ static int connect_daemon(uint64_t timeout_ms, struct failure *why) {
         also ? own : "");
 }
 
-static int send_all(int fd, const char *data, size_t size, struct failure *why) {
+static int client_send(int fd, const char *data, size_t size, struct failure *why) {
     while (size) {
         ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return set_failure(why, "RDMAD_E_DAEMON_LOST", "control.sock: %s", strerror(errno));
+            return failure_set(why, "RDMAD_E_DAEMON_LOST", "control.sock: %s", strerror(errno));
         data += n;
         size -= (size_t)n;
     }
     return 0;
 }
 
-static long long now_ms(void) {
+static long long client_now_ms(void) {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
 }
 
 /* Reads up to the end of the line into *line, which grows. */
-static int receive_line(int fd, char **line, size_t *size, uint64_t timeout_ms,
-                        struct failure *why) {
+static int client_receive(int fd, char **line, size_t *size, uint64_t timeout_ms,
+                          struct failure *why) {
     size_t room = 0;
-    long long deadline = now_ms() + (long long)timeout_ms;
+    long long deadline = client_now_ms() + (long long)timeout_ms;
     for (*size = 0;;) {
         if (*size == room) {
             room = room ? 2 * room : 65536;
             char *grown = room <= ANSWER_MAX ? realloc(*line, room) : NULL;
             if (!grown)
-                return set_failure(why, "RDMAD_E_NOMEM", "the daemon's answer is too long");
+                return failure_set(why, "RDMAD_E_NOMEM", "the daemon's answer is too long");
             *line = grown;
         }
-        long long left = deadline - now_ms();
+        long long left = deadline - client_now_ms();
         int ready = left > 0 ? poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)left) : 0;
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready <= 0)
-            return no_answer(why, timeout_ms);
+            return client_no_answer(why, timeout_ms);
         ssize_t n = recv(fd, *line + *size, room - *size, 0);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return set_failure(why, "RDMAD_E_DAEMON_LOST",
+            return failure_set(why, "RDMAD_E_DAEMON_LOST",
                                "rdmad closed the connection before it answered");
         *size += (size_t)n;
         if ((*line)[*size - 1] == '\n')
@@ -112,13 +112,13 @@ static int receive_line(int fd, char **line, size_t *size, uint64_t timeout_ms,
 }
 
 /* Takes the answer apart; takes over doc. */
-static json_t *read_answer(json_t *doc, struct failure *why) {
+static json_t *client_answer(json_t *doc, struct failure *why) {
     json_t *result = json_incref(json_object_get(doc, "result"));
     if (!result) {
         json_t *data = json_object_get(json_object_get(doc, "error"), "data");
         const char *code = json_string_value(json_object_get(data, "code"));
         const char *text = json_string_value(json_object_get(data, "text"));
-        set_failure(why, code ? code : "RDMAD_E_PROTOCOL", "%s",
+        failure_set(why, code ? code : "RDMAD_E_PROTOCOL", "%s",
                     text ? text : "rdmad's answer makes no sense");
     }
     json_decref(doc);
@@ -135,15 +135,15 @@ json_t *daemon_try(const char *method, json_t *params, uint64_t patience, struct
     char *line = NULL;
     size_t size = 0;
     json_t *result = NULL;
-    int fd = text ? connect_daemon(timeout_ms, why)
-                  : set_failure(why, "RDMAD_E_NOMEM", "out of memory for the request");
-    if (fd >= 0 && !send_all(fd, text, strlen(text), why) && !send_all(fd, "\n", 1, why) &&
-        !receive_line(fd, &line, &size, timeout_ms, why)) {
+    int fd = text ? client_connect(timeout_ms, why)
+                  : failure_set(why, "RDMAD_E_NOMEM", "out of memory for the request");
+    if (fd >= 0 && !client_send(fd, text, strlen(text), why) && !client_send(fd, "\n", 1, why) &&
+        !client_receive(fd, &line, &size, timeout_ms, why)) {
         json_t *doc = json_loadb(line, size, 0, NULL);
         if (doc)
-            result = read_answer(doc, why);
+            result = client_answer(doc, why);
         else
-            set_failure(why, "RDMAD_E_PROTOCOL", "rdmad's answer is not JSON");
+            failure_set(why, "RDMAD_E_PROTOCOL", "rdmad's answer is not JSON");
     }
     if (fd >= 0)
         close(fd);
@@ -156,6 +156,6 @@ json_t *daemon_call(const char *method, json_t *params, uint64_t patience) {
     struct failure why;
     json_t *result = daemon_try(method, params, patience, &why);
     if (!result)
-        fail(why.code, "%s", why.text);
+        cli_fail(why.code, "%s", why.text);
     return result;
 }

@@ -12,7 +12,7 @@ static int act(const char *method, json_t *params, const char *done) {
     if (!result)
         return EXIT_FAILED;
     if (cli.json)
-        return print_json(result);
+        return cli_print_json(result);
     json_decref(result);
     printf("%s\n", done);
     return EXIT_GOOD;
@@ -25,8 +25,8 @@ int cmd_lease_revoke(const struct command *self, int argc, char **argv) {
     if (rc != ARGS_RUN)
         return rc;
     uint64_t id;
-    if (!parse_count(text, &id) || id > INT64_MAX)
-        return usage_error("\"%s\" is not a lease's number; lease show lists them", text);
+    if (!args_count(text, &id) || id > INT64_MAX)
+        return cli_usage_error("\"%s\" is not a lease's number; lease show lists them", text);
     char done[96];
     snprintf(done, sizeof(done), "lease %" PRIu64 " is revoked, nobody can reach its memory", id);
     return act("lease.revoke", json_pack("{s:I}", "id", (json_int_t)id), done);
@@ -40,7 +40,7 @@ int cmd_peer_add(const struct command *self, int argc, char **argv) {
         return rc;
     json_t *params = json_pack("{s:s}", "address", address);
     if (!params)
-        return usage_error("the address is not UTF-8");
+        return cli_usage_error("the address is not UTF-8");
     char done[320];
     snprintf(done, sizeof(done), "connected to %s", address);
     return act("peer.add", params, done);
@@ -54,7 +54,7 @@ int cmd_reload(const struct command *self, int argc, char **argv) {
     if (!result)
         return EXIT_FAILED;
     if (cli.json)
-        return print_json(result);
+        return cli_print_json(result);
     size_t i;
     json_t *key;
     printf("settings reloaded\n");

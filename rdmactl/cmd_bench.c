@@ -17,40 +17,38 @@ static int parse_poll(const char *text, enum bench_poll *out) {
             return ARGS_RUN;
         }
     }
-    return usage_error("--poll: \"%s\" is none of busy, adaptive, event", text);
-}
-
-static int fail_run(const struct bench_run *run, int rc) {
-    return fail(rdmad_errname(rc), "%s", rdmad_last_error(run->session));
+    return cli_usage_error("--poll: \"%s\" is none of busy, adaptive, event", text);
 }
 
 /* Reads the head of the lease: is it a bench serve's, and large enough? */
-static int check_lease(struct bench_run *run) {
+static int bench_check_lease(struct bench_run *run) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     const struct bench_head *head = rdmad_pool_base(run->pool);
     rdmad_lease_get_info(run->lease, &info);
     if (info.length < BENCH_HEAD_BYTES)
-        return fail("RDMAD_E_INVAL", "lease %llu is not one of bench serve",
-                    (unsigned long long)info.id);
+        return cli_fail("RDMAD_E_INVAL", "lease %llu is not one of bench serve",
+                        (unsigned long long)info.id);
     int rc = rdmad_read(run->lease, 0, rdmad_pool_base(run->pool), sizeof(*head));
     if (rc)
-        return fail_run(run, rc);
+        return cli_fail_rdmad(run->session, rc);
     if (head->magic != BENCH_MAGIC)
-        return fail("RDMAD_E_INVAL", "lease %llu is not one of bench serve",
-                    (unsigned long long)info.id);
+        return cli_fail("RDMAD_E_INVAL", "lease %llu is not one of bench serve",
+                        (unsigned long long)info.id);
     run->max_message = head->max_message;
     snprintf(run->service, sizeof(run->service), "%s", head->service);
     snprintf(run->atomics, sizeof(run->atomics), "%s", head->atomics);
     if (run->op != BENCH_NOP && run->span > head->data_bytes)
-        return fail("RDMAD_E_RANGE",
-                    "%llu bytes are asked for, bench serve has %llu: start it with a larger -s or "
-                    "--span",
-                    (unsigned long long)run->span, (unsigned long long)head->data_bytes);
+        return cli_fail(
+            "RDMAD_E_RANGE",
+            "%llu bytes are asked for, bench serve has %llu: start it with a larger -s or "
+            "--span",
+            (unsigned long long)run->span, (unsigned long long)head->data_bytes);
     if (run->op == BENCH_SEND && run->bytes > head->max_message)
-        return fail("RDMAD_E_RANGE",
-                    "messages of %llu bytes are asked for, bench serve takes up to %llu: start it "
-                    "with a larger -s",
-                    (unsigned long long)run->bytes, (unsigned long long)head->max_message);
+        return cli_fail(
+            "RDMAD_E_RANGE",
+            "messages of %llu bytes are asked for, bench serve takes up to %llu: start it "
+            "with a larger -s",
+            (unsigned long long)run->bytes, (unsigned long long)head->max_message);
     return EXIT_GOOD;
 }
 
@@ -58,11 +56,11 @@ static int use_atomics(struct bench_run *run) {
     rdmad_lease_free(run->lease);
     run->lease = NULL;
     int rc = rdmad_lease_attach(run->session, run->atomics, 0, &run->lease);
-    return rc ? fail_run(run, rc) : EXIT_GOOD;
+    return rc ? cli_fail_rdmad(run->session, rc) : EXIT_GOOD;
 }
 
-static int set_up(struct bench_run *run) {
-    int code = session_open("rdmactl-bench", bench_spin_us(run->poll), &run->session);
+static int bench_set_up(struct bench_run *run) {
+    int code = cli_session_open("rdmactl-bench", bench_spin_us(run->poll), &run->session);
     if (code)
         return code;
     /* A ping-pong needs three buffers after the head, each large enough for a request, too. */
@@ -77,8 +75,8 @@ static int set_up(struct bench_run *run) {
         rc = rdmad_lease_attach(run->session, run->uri, 0, &run->lease);
     patience_end();
     if (rc)
-        return fail_run(run, rc);
-    code = run->uri ? check_lease(run) : EXIT_GOOD;
+        return cli_fail_rdmad(run->session, rc);
+    code = run->uri ? bench_check_lease(run) : EXIT_GOOD;
     return !code && (run->op == BENCH_CAS || run->op == BENCH_FADD) ? use_atomics(run) : code;
 }
 
@@ -86,7 +84,7 @@ static double us(uint64_t ns) {
     return (double)ns / 1e3;
 }
 
-static json_t *result(const struct bench_run *run, const char *op, const char *fabric) {
+static json_t *bench_result(const struct bench_run *run, const char *op, const char *fabric) {
     const struct hist *h = &run->hist;
     double seconds = run->elapsed_ns ? (double)run->elapsed_ns / 1e9 : 1e-9;
     json_t *lat = json_pack("{s:f, s:f, s:f, s:f, s:f}", "min", us(h->count ? h->min : 0), "p50",
@@ -101,12 +99,8 @@ static json_t *result(const struct bench_run *run, const char *op, const char *f
                      (json_int_t)run->errors);
 }
 
-static double field(const json_t *o, const char *key) {
-    return json_number_value(json_object_get(o, key));
-}
-
 /* perftest's columns: those of its latency tests, then those of its bandwidth tests. */
-static void print_text(const struct bench_run *run, const json_t *r) {
+static void bench_print(const struct bench_run *run, const json_t *r) {
     const json_t *lat = json_object_get(r, "lat_us");
     const char *fabric = json_string_value(json_object_get(r, "fabric"));
     bool half = (run->op == BENCH_WRITE || run->op == BENCH_SEND) && run->depth == 1;
@@ -117,17 +111,18 @@ static void print_text(const struct bench_run *run, const json_t *r) {
     printf("%10s %12s %11s %15s %19s %21s %11s\n", "#bytes", "#iterations", "t_min[usec]",
            "t_typical[usec]", "99% percentile[usec]", "99.9% percentile[usec]", "t_max[usec]");
     printf("%10llu %12llu %11.2f %15.2f %19.2f %21.2f %11.2f\n", (unsigned long long)run->bytes,
-           (unsigned long long)run->done, field(lat, "min"), field(lat, "p50"), field(lat, "p99"),
-           field(lat, "p999"), field(lat, "max"));
+           (unsigned long long)run->done, cli_number(lat, "min"), cli_number(lat, "p50"),
+           cli_number(lat, "p99"), cli_number(lat, "p999"), cli_number(lat, "max"));
     printf("%10s %12s %18s %14s\n", "#bytes", "#iterations", "BW average[GB/sec]", "MsgRate[Mpps]");
     printf("%10llu %12llu %18.3f %14.6f\n", (unsigned long long)run->bytes,
-           (unsigned long long)run->done, field(r, "bw_gbytes_s"), field(r, "msg_rate_mops"));
+           (unsigned long long)run->done, cli_number(r, "bw_gbytes_s"),
+           cli_number(r, "msg_rate_mops"));
     if (run->errors)
         printf("%llu ops failed, the first one: %s\n", (unsigned long long)run->errors, run->why);
 }
 
-static int measure(struct bench_run *run, const char *op) {
-    int code = set_up(run);
+static int bench_measure(struct bench_run *run, const char *op) {
+    int code = bench_set_up(run);
     if (code)
         return code;
     bool pingpong = run->op == BENCH_WRITE && run->depth == 1;
@@ -135,21 +130,21 @@ static int measure(struct bench_run *run, const char *op) {
              : pingpong            ? bench_pingpong(run)
                                    : bench_stream(run);
     if (rc)
-        return fail(run->why_code, "%s", run->why);
+        return cli_fail(run->why_code, "%s", run->why);
     char fabric[16] = "local"; /* a nop goes no further than the own daemon */
     if (run->op != BENCH_NOP) {
         struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
         rdmad_lease_get_info(run->lease, &info);
         snprintf(fabric, sizeof(fabric), "%s", info.fabric);
     }
-    json_t *r = result(run, op, fabric);
+    json_t *r = bench_result(run, op, fabric);
     if (run->errors)
         json_object_set_new(r, "error",
                             json_pack("{s:s, s:s}", "code", run->why_code, "text", run->why));
     if (cli.json) {
-        print_json(r);
+        cli_print_json(r);
     } else {
-        print_text(run, r);
+        bench_print(run, r);
         json_decref(r);
     }
     return run->errors ? EXIT_FAILED : EXIT_GOOD;
@@ -167,9 +162,9 @@ static int complete(struct bench_run *run, const char *verb) {
     if (run->op == BENCH_CAS || run->op == BENCH_FADD)
         run->bytes = 8;
     if (run->op != BENCH_NOP && !run->uri)
-        return usage_error("URI is missing: rdmactl bench serve on the other side prints it");
+        return cli_usage_error("URI is missing: rdmactl bench serve on the other side prints it");
     if (run->op == BENCH_WRITE && run->depth == 1 && !run->bytes)
-        return usage_error("a ping-pong needs at least one byte (-s 1), or a depth (-q 2)");
+        return cli_usage_error("a ping-pong needs at least one byte (-s 1), or a depth (-q 2)");
     run->stride = run->bytes ? (run->bytes + 63) & ~UINT64_C(63) : 64;
     if (run->span < run->stride)
         run->span = run->stride;
@@ -205,7 +200,7 @@ int cmd_bench(const struct command *self, int argc, char **argv) {
     if (code != ARGS_RUN)
         return code;
     run.signals = signals_catch();
-    code = measure(&run, self->verb);
+    code = bench_measure(&run, self->verb);
     if (!code) { /* else the session's end gives them back, without an answer to wait for */
         patience_begin("take ring and lease back", PATIENCE_LOOK_MS);
         rdmad_ring_destroy(run.ring);

@@ -28,7 +28,7 @@ struct server {
 };
 
 /* Looks after everything but the memory: signals and events. True when it is time to end. */
-static bool ended(struct server *v) {
+static bool server_ended(struct server *v) {
     struct rdmad_event event = RDMAD_EVENT_INIT;
     if (signals_take(v->signals))
         v->exit_code = EXIT_GOOD;
@@ -53,7 +53,7 @@ struct client {
 static bool client_over(void *user) {
     const struct client *c = user;
     struct server *v = c->server;
-    return v->head->stop == c->request.nonce || ended(v) || v->client_gone;
+    return v->head->stop == c->request.nonce || server_ended(v) || v->client_gone;
 }
 
 /* A copy of the request, if a whole one is there. Clients are not trusted to write sense. */
@@ -109,10 +109,10 @@ static void serve_client(struct client *c) {
 }
 
 static bool server_over(void *user) {
-    return ended(user);
+    return server_ended(user);
 }
 
-static int serve(struct server *v) {
+static int server_run(struct server *v) {
     struct bench_wait wait = {0};
     bench_wait_start(&wait, POLL_ADAPTIVE);
     for (v->exit_code = ARGS_RUN;;) {
@@ -126,7 +126,7 @@ static int serve(struct server *v) {
             serve_client(&c);
             bench_wait_start(&wait, POLL_ADAPTIVE);
         }
-        if (bench_wait_turn(&wait) && ended(v))
+        if (bench_wait_turn(&wait) && server_ended(v))
             return v->exit_code;
     }
 }
@@ -154,10 +154,10 @@ static int listen_for_messages(struct server *v) {
     return rc;
 }
 
-static int set_up(struct server *v, uint64_t ttl_ms) {
+static int server_set_up(struct server *v, uint64_t ttl_ms) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
     terms.ttl_ms = ttl_ms;
-    int code = session_open("rdmactl-bench", -1, &v->session);
+    int code = cli_session_open("rdmactl-bench", -1, &v->session);
     if (code)
         return code;
     /* The head, the data, and two buffers of our own for answers. */
@@ -179,10 +179,10 @@ static int set_up(struct server *v, uint64_t ttl_ms) {
         rc = listen_for_messages(v);
     patience_end();
     if (rc)
-        return fail(rdmad_errname(rc), "%s", rdmad_last_error(v->session));
+        return cli_fail_rdmad(v->session, rc);
     if (cli.json)
-        return print_json(json_pack("{s:s, s:I}", "uri", rdmad_lease_uri(v->lease), "bytes",
-                                    (json_int_t)v->data_bytes));
+        return cli_print_json(json_pack("{s:s, s:I}", "uri", rdmad_lease_uri(v->lease), "bytes",
+                                        (json_int_t)v->data_bytes));
     printf("%s\n", rdmad_lease_uri(v->lease));
     return fflush(stdout) ? EXIT_FAILED : EXIT_GOOD; /* main says why */
 }
@@ -205,9 +205,9 @@ int cmd_bench_serve(const struct command *self, int argc, char **argv) {
     v.max_message = (v.max_message + 63) & ~UINT64_C(63);
     v.data_bytes = span > v.max_message ? span : v.max_message;
     v.signals = signals_catch();
-    code = set_up(&v, ttl_ms);
+    code = server_set_up(&v, ttl_ms);
     if (!code)
-        code = serve(&v);
+        code = server_run(&v);
     rdmad_close(v.session);
     close(v.signals);
     return code;

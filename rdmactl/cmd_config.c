@@ -19,16 +19,16 @@ int cmd_config_check(const struct command *self, int argc, char **argv) {
     config_defaults(&config);
     struct config_places *places = config_places_new();
     if (!places)
-        return fail("RDMAD_E_NOMEM", "out of memory to check the settings");
+        return cli_fail("RDMAD_E_NOMEM", "out of memory to check the settings");
     int code = config_load(&config, file, places, &err);
     if (!code)
         code = config_check_machine(&config, places, &err);
     free(places);
     if (code)
-        return fail(rdmad_error_name(code), "%s", err.text);
+        return cli_fail(rdmad_error_name(code), "%s", err.text);
     if (cli.json) {
         json_t *name = json_string(file);
-        return print_json(json_pack("{s:o}", "file", name ? name : json_null()));
+        return cli_print_json(json_pack("{s:o}", "file", name ? name : json_null()));
     }
     printf("%s: good\n", file);
     return EXIT_GOOD;

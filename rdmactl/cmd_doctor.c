@@ -7,41 +7,34 @@
  */
 #include "rdmactl/doctor.h"
 #include <stdio.h>
-#include <time.h>
 
 static const struct check {
     const char *name;
-    check_run *run;
+    doctor_check *run;
     bool needs_daemon;
 } checks[] = {
-    {"runtime directory", check_runtime_dir, false},
-    {"administration", check_control, false},
-    {"client socket", check_client_socket, false},
-    {"permission", check_permission, true},
-    {"version", check_version, true},
-    {"fabric", check_fabric, true},
-    {"peers", check_peers, true},
-    {"devices", check_devices, false},
-    {"kernel modules", check_modules, false},
-    {"device nodes", check_nodes, false},
-    {"ports", check_ports, false},
-    {"GIDs", check_gids, false},
-    {"retries", check_retries, true},
-    {"locked memory", check_memlock, true},
-    {"listen address", check_listen, true},
-    {"descriptors", check_fds, true},
-    {"limits", check_limits, true},
-    {"memory", check_memory, true},
-    {"huge pages", check_hugepages, false},
-    {"congestion control", check_congestion, true},
-    {"workers", check_workers, true},
+    {"runtime directory", doctor_check_runtime_dir, false},
+    {"administration", doctor_check_control, false},
+    {"client socket", doctor_check_client_socket, false},
+    {"permission", doctor_check_permission, true},
+    {"version", doctor_check_version, true},
+    {"fabric", doctor_check_fabric, true},
+    {"peers", doctor_check_peers, true},
+    {"devices", doctor_check_devices, false},
+    {"kernel modules", doctor_check_modules, false},
+    {"device nodes", doctor_check_nodes, false},
+    {"ports", doctor_check_ports, false},
+    {"GIDs", doctor_check_gids, false},
+    {"retries", doctor_check_retries, true},
+    {"locked memory", doctor_check_memlock, true},
+    {"listen address", doctor_check_listen, true},
+    {"descriptors", doctor_check_fds, true},
+    {"limits", doctor_check_limits, true},
+    {"memory", doctor_check_memory, true},
+    {"huge pages", doctor_check_hugepages, false},
+    {"congestion control", doctor_check_congestion, true},
+    {"workers", doctor_check_workers, true},
 };
-
-static double now_ms(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
-}
 
 static void examine(struct exam *e) {
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
@@ -49,7 +42,7 @@ static void examine(struct exam *e) {
         if (e->status || !checks[i].needs_daemon)
             checks[i].run(e);
         else
-            say(e, SKIPPED, "the daemon does not answer");
+            exam_say(e, SKIPPED, "the daemon does not answer");
     }
 }
 
@@ -75,10 +68,10 @@ int cmd_doctor(const struct command *self, int argc, char **argv) {
         return rc;
     struct exam e = {.root = "", .rows = json_array()};
     struct failure ignored;
-    double start = now_ms();
+    double start = cli_now_s();
     json_t *status = daemon_try("status", NULL, PATIENCE_LOOK_MS, &e.why), *config = NULL,
            *devices = NULL;
-    e.answer_ms = now_ms() - start;
+    e.answer_ms = (cli_now_s() - start) * 1e3;
     if (status) {
         config = daemon_try("config.show", NULL, PATIENCE_LOOK_MS, &ignored);
         devices = daemon_try("device.show", NULL, PATIENCE_DEVICES_MS, &e.no_device);
@@ -92,7 +85,7 @@ int cmd_doctor(const struct command *self, int argc, char **argv) {
     json_decref(devices);
     int code = e.bad ? EXIT_FAILED : EXIT_GOOD;
     if (cli.json) {
-        print_json(json_pack("{s:b, s:o}", "healthy", !e.bad, "checks", e.rows));
+        cli_print_json(json_pack("{s:b, s:o}", "healthy", !e.bad, "checks", e.rows));
         return code;
     }
     print_rows(e.rows);

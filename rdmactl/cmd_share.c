@@ -34,10 +34,6 @@ struct share {
     rdmad_lease *lease;
 };
 
-static int fail_rdmad(const struct share *s, int rc) {
-    return fail(rdmad_errname(rc), "%s", rdmad_last_error(s->session));
-}
-
 static int open_file(struct share *s) {
     struct stat st;
     bool input = !strcmp(s->file, "-"); /* a file of that name is ./- */
@@ -45,11 +41,11 @@ static int open_file(struct share *s) {
         s->file = "standard input";
     s->fd = input ? STDIN_FILENO : open(s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0 || fstat(s->fd, &st))
-        return fail("RDMAD_E_SYSTEM", "%s: %s", s->file, strerror(errno));
+        return cli_fail("RDMAD_E_SYSTEM", "%s: %s", s->file, strerror(errno));
     if (!input && !S_ISREG(st.st_mode))
-        return fail("RDMAD_E_INVAL",
-                    "%s is not a regular file; share takes a file, or - for standard input",
-                    s->file);
+        return cli_fail("RDMAD_E_INVAL",
+                        "%s is not a regular file; share takes a file, or - for standard input",
+                        s->file);
     /* A small size may be made up, as those of /proc and /sys are: what is there is what counts. */
     s->to_the_end = !S_ISREG(st.st_mode) || st.st_size <= SMALL;
     s->bytes = s->to_the_end ? 0 : (size_t)st.st_size;
@@ -62,11 +58,12 @@ static int check_size(const struct share *s, size_t bytes) {
     char has[CELL_MAX], may[CELL_MAX];
     if (bytes <= info.max_pool_bytes)
         return EXIT_GOOD;
-    return fail("RDMAD_E_LIMIT",
-                "%s has %s%s, a session may have %s of pool memory: raise "
-                "limits.pool_bytes_per_session in the daemon's configuration, or share it in parts",
-                s->file, human_bytes(has, (double)bytes), s->to_the_end ? " and perhaps more" : "",
-                human_bytes(may, (double)info.max_pool_bytes));
+    return cli_fail(
+        "RDMAD_E_LIMIT",
+        "%s has %s%s, a session may have %s of pool memory: raise "
+        "limits.pool_bytes_per_session in the daemon's configuration, or share it in parts",
+        s->file, cli_human_bytes(has, (double)bytes), s->to_the_end ? " and perhaps more" : "",
+        cli_human_bytes(may, (double)info.max_pool_bytes));
 }
 
 static int make_pool(struct share *s) {
@@ -76,16 +73,16 @@ static int make_pool(struct share *s) {
     patience_begin("make a pool", 0); /* takes its time, by the size */
     int rc = rdmad_pool_create(s->session, s->bytes ? s->bytes : 1, 0, &s->pool);
     patience_end();
-    return rc ? fail_rdmad(s, rc) : EXIT_GOOD;
+    return rc ? cli_fail_rdmad(s->session, rc) : EXIT_GOOD;
 }
 
 /* Reads once. ARGS_RUN: there is more; EXIT_GOOD with *got 0: that was the end, or we were
  * interrupted. */
-static int read_some(struct share *s, char *to, size_t room, size_t *got) {
+static int share_read_some(struct share *s, char *to, size_t room, size_t *got) {
     struct pollfd wait[2] = {{.fd = s->signals, .events = POLLIN}, {.fd = s->fd, .events = POLLIN}};
     *got = 0;
     if (poll(wait, 2, -1) < 0)
-        return errno == EINTR ? ARGS_RUN : fail("RDMAD_E_SYSTEM", "poll: %s", strerror(errno));
+        return errno == EINTR ? ARGS_RUN : cli_fail("RDMAD_E_SYSTEM", "poll: %s", strerror(errno));
     s->interrupted = wait[0].revents && signals_take(s->signals) != 0;
     if (s->interrupted)
         return EXIT_GOOD;
@@ -93,7 +90,7 @@ static int read_some(struct share *s, char *to, size_t room, size_t *got) {
     if (n < 0)
         return errno == EINTR || errno == EAGAIN
                    ? ARGS_RUN
-                   : fail("RDMAD_E_SYSTEM", "%s: %s", s->file, strerror(errno));
+                   : cli_fail("RDMAD_E_SYSTEM", "%s: %s", s->file, strerror(errno));
     *got = (size_t)n;
     return n ? ARGS_RUN : EXIT_GOOD;
 }
@@ -104,12 +101,12 @@ static int read_file(struct share *s) {
     int code = ARGS_RUN;
     size_t done = 0, got;
     while (done < s->bytes && code == ARGS_RUN) {
-        code = read_some(s, to + done, s->bytes - done, &got);
+        code = share_read_some(s, to + done, s->bytes - done, &got);
         done += got;
         progress_show(&s->progress, done, s->bytes);
     }
     if (code == EXIT_GOOD && !s->interrupted)
-        return fail("RDMAD_E_SYSTEM", "%s became shorter while it was read", s->file);
+        return cli_fail("RDMAD_E_SYSTEM", "%s became shorter while it was read", s->file);
     return code == ARGS_RUN ? EXIT_GOOD : code;
 }
 
@@ -123,12 +120,12 @@ static int read_to_the_end(struct share *s) {
             room = room ? 2 * room : 2 * SMALL;
             char *grown = realloc(all, room);
             if (!grown) {
-                code = fail("RDMAD_E_NOMEM", "out of memory for %s", s->file);
+                code = cli_fail("RDMAD_E_NOMEM", "out of memory for %s", s->file);
                 break;
             }
             all = grown;
         }
-        code = read_some(s, all + s->bytes, room - s->bytes, &got);
+        code = share_read_some(s, all + s->bytes, room - s->bytes, &got);
         s->bytes += got;
         if (code == ARGS_RUN && check_size(s, s->bytes))
             code = EXIT_FAILED;
@@ -142,7 +139,7 @@ static int read_to_the_end(struct share *s) {
     return code;
 }
 
-static int load(struct share *s) {
+static int share_load(struct share *s) {
     progress_start(&s->progress);
     int code = s->to_the_end ? read_to_the_end(s) : make_pool(s);
     if (!code && !s->to_the_end)
@@ -151,25 +148,26 @@ static int load(struct share *s) {
     return code;
 }
 
-static int announce(const struct share *s) {
+static int share_announce(const struct share *s) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(s->lease, &info);
     if (cli.json)
-        return print_json(json_pack("{s:s, s:I, s:I, s:f}", "uri", info.uri, "bytes",
-                                    (json_int_t)info.length, "lease", (json_int_t)info.id, "ttl_s",
-                                    (double)info.ttl_ms / 1e3));
+        return cli_print_json(json_pack("{s:s, s:I, s:I, s:f}", "uri", info.uri, "bytes",
+                                        (json_int_t)info.length, "lease", (json_int_t)info.id,
+                                        "ttl_s", (double)info.ttl_ms / 1e3));
     char size[CELL_MAX], left[CELL_MAX];
     printf("%s\n", info.uri);
     if (fflush(stdout))
         return EXIT_FAILED; /* nobody would know what to fetch; main says why */
     fprintf(stderr, "lease %llu: %s, read-only, ends in %s\n", (unsigned long long)info.id,
-            human_bytes(size, (double)info.length), human_seconds(left, (double)info.ttl_ms / 1e3));
+            cli_human_bytes(size, (double)info.length),
+            cli_human_seconds(left, (double)info.ttl_ms / 1e3));
     return EXIT_GOOD;
 }
 
 /* What the event means for the exit code; ARGS_RUN: go on waiting. Standard output already has its
  * one document, so what there is to say goes to standard error. */
-static int judge(const struct rdmad_event *event) {
+static int share_event(const struct rdmad_event *event) {
     if (event->type == RDMAD_EVENT_SESSION_LOST) {
         fprintf(stderr, "rdmactl: %s\n", event->text);
         return EXIT_FAILED;
@@ -183,13 +181,13 @@ static int judge(const struct rdmad_event *event) {
     return expected ? EXIT_GOOD : EXIT_FAILED;
 }
 
-static int hold(const struct share *s) {
+static int share_hold(const struct share *s) {
     struct pollfd wait[2] = {{.fd = s->signals, .events = POLLIN},
                              {.fd = rdmad_session_fd(s->session), .events = POLLIN}};
     for (;;) {
         struct rdmad_event event = RDMAD_EVENT_INIT;
         while (!rdmad_next_event(s->session, 0, &event)) {
-            int code = judge(&event);
+            int code = share_event(&event);
             if (code != ARGS_RUN)
                 return code;
         }
@@ -202,19 +200,19 @@ static int share(struct share *s, const struct rdmad_lease_terms *terms) {
     int code = open_file(s);
     if (code)
         return code;
-    code = session_open("rdmactl-share", -1, &s->session);
+    code = cli_session_open("rdmactl-share", -1, &s->session);
     if (code)
         return code;
-    code = load(s);
+    code = share_load(s);
     if (code || s->interrupted)
         return code;
     patience_begin("grant the lease", PATIENCE_ACT_MS);
     int rc = rdmad_lease_grant(s->session, rdmad_pool_base(s->pool), s->bytes, terms, &s->lease);
     patience_end();
     if (rc)
-        return fail_rdmad(s, rc);
-    code = announce(s);
-    return code ? code : hold(s);
+        return cli_fail_rdmad(s->session, rc);
+    code = share_announce(s);
+    return code ? code : share_hold(s);
 }
 
 int cmd_share(const struct command *self, int argc, char **argv) {

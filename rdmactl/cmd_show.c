@@ -146,9 +146,9 @@ static void print_value(struct table *t, const struct column *c, const json_t *v
     else if (!json_is_number(value))
         table_cell(t, right, "-");
     else if (c->kind == CELL_BYTES)
-        table_cell(t, right, human_bytes(buf, number));
+        table_cell(t, right, cli_human_bytes(buf, number));
     else if (c->kind == CELL_SECONDS)
-        table_cell(t, right, human_seconds(buf, number));
+        table_cell(t, right, cli_human_seconds(buf, number));
     else {
         snprintf(buf, sizeof(buf), "%.0f", number);
         table_cell(t, right, buf);
@@ -189,7 +189,7 @@ int cmd_show(const struct command *self, int argc, char **argv) {
     if (!result)
         return EXIT_FAILED;
     if (cli.json)
-        return print_json(result);
+        return cli_print_json(result);
     const struct noun *n = find_noun(self->object);
     const json_t *list = json_object_get(result, n->list);
     print_table(n, list);

@@ -7,44 +7,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double number(const json_t *o, const char *key) {
-    return json_number_value(json_object_get(o, key));
-}
-
-static const char *words(const json_t *o, const char *key) {
+static const char *status_words(const json_t *o, const char *key) {
     const char *s = json_string_value(json_object_get(o, key));
     return s ? s : "?";
 }
 
 /* Peers that have not got the best of ours. */
 static void print_fallback(const json_t *fabric) {
-    double fallen = number(fabric, "peers_fallen_back");
+    double fallen = cli_number(fabric, "peers_fallen_back");
     if (fallen > 0)
         printf("           WARNING: %.0f connection%s with peers over %s: see rdmactl peer show\n",
-               fallen, fallen > 1 ? "s" : "", words(fabric, "fallback"));
+               fallen, fallen > 1 ? "s" : "", status_words(fabric, "fallback"));
 }
 
 static void print_head(const json_t *s) {
     const json_t *fabric = json_object_get(s, "fabric");
     const json_t *listen = json_object_get(s, "listen");
-    const char *host = words(listen, "host");
+    const char *host = status_words(listen, "host");
     char age[CELL_MAX], rss[CELL_MAX];
-    printf("rdmad %s on %s, %s, up %s, pid %.0f, resident %s\n", words(s, "version"),
-           words(s, "node"), words(s, "state"), human_seconds(age, number(s, "uptime_s")),
-           number(json_object_get(s, "process"), "pid"),
-           human_bytes(rss, number(json_object_get(s, "process"), "rss_bytes")));
-    printf("fabric     %s (%s): %s\n", words(fabric, "name"), words(fabric, "text"),
-           words(fabric, "why"));
+    printf("rdmad %s on %s, %s, up %s, pid %.0f, resident %s\n", status_words(s, "version"),
+           status_words(s, "node"), status_words(s, "state"),
+           cli_human_seconds(age, cli_number(s, "uptime_s")),
+           cli_number(json_object_get(s, "process"), "pid"),
+           cli_human_bytes(rss, cli_number(json_object_get(s, "process"), "rss_bytes")));
+    printf("fabric     %s (%s): %s\n", status_words(fabric, "name"), status_words(fabric, "text"),
+           status_words(fabric, "why"));
     print_fallback(fabric);
     printf(strchr(host, ':') ? "listens on [%s]:%.0f%s\n" : "listens on %s:%.0f%s\n", host,
-           number(listen, "port"),
+           cli_number(listen, "port"),
            json_is_false(json_object_get(listen, "reachable"))
                ? ", an address that no interface has: peers cannot reach it until one has"
                : "");
     const char *group = json_string_value(json_object_get(json_object_get(s, "clients"), "group"));
     if (group)
         printf("clients    members of group %s\n", group);
-    printf("workers    %.0f\n\n", number(s, "workers"));
+    printf("workers    %.0f\n\n", cli_number(s, "workers"));
 }
 
 static void limit_cell(struct table *t, const json_t *value, bool bytes) {
@@ -52,7 +49,7 @@ static void limit_cell(struct table *t, const json_t *value, bool bytes) {
     if (!json_is_number(value))
         table_cell(t, true, "-");
     else if (bytes)
-        table_cell(t, true, human_bytes(buf, json_number_value(value)));
+        table_cell(t, true, cli_human_bytes(buf, json_number_value(value)));
     else {
         snprintf(buf, sizeof(buf), "%.0f", json_number_value(value));
         table_cell(t, true, buf);
@@ -81,10 +78,11 @@ static void print_objects(const json_t *s) {
 
 static void print_traffic(const json_t *traffic) {
     char in[CELL_MAX], out[CELL_MAX];
-    printf("\nops        %.0f done, %.0f of them failed\n", number(traffic, "ops"),
-           number(traffic, "ops_failed"));
-    printf("moved      %s read, %s written\n", human_bytes(in, number(traffic, "bytes_read")),
-           human_bytes(out, number(traffic, "bytes_written")));
+    printf("\nops        %.0f done, %.0f of them failed\n", cli_number(traffic, "ops"),
+           cli_number(traffic, "ops_failed"));
+    printf("moved      %s read, %s written\n",
+           cli_human_bytes(in, cli_number(traffic, "bytes_read")),
+           cli_human_bytes(out, cli_number(traffic, "bytes_written")));
 }
 
 int cmd_status(const struct command *self, int argc, char **argv) {
@@ -95,7 +93,7 @@ int cmd_status(const struct command *self, int argc, char **argv) {
     if (!s)
         return EXIT_FAILED;
     if (cli.json)
-        return print_json(s);
+        return cli_print_json(s);
     print_head(s);
     print_objects(s);
     print_traffic(json_object_get(s, "traffic"));
@@ -111,8 +109,8 @@ int cmd_metrics(const struct command *self, int argc, char **argv) {
     if (!result)
         return EXIT_FAILED;
     if (cli.json)
-        return print_json(result);
-    fputs(words(result, "text"), stdout);
+        return cli_print_json(result);
+    fputs(status_words(result, "text"), stdout);
     json_decref(result);
     return EXIT_GOOD;
 }
@@ -125,7 +123,7 @@ int cmd_config_show(const struct command *self, int argc, char **argv) {
     if (!result)
         return EXIT_FAILED;
     if (cli.json)
-        return print_json(result);
+        return cli_print_json(result);
     struct table *t = table_new(2);
     const char *key;
     json_t *value;

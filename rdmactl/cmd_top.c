@@ -6,23 +6,12 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 struct rate {
     const json_t *row; /* borrowed from the newer look */
     double ops, bytes_read, bytes_written;
 };
-
-static double now_s(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-static double value(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
-}
 
 static const json_t *row_of(const json_t *list, json_int_t id) {
     size_t i;
@@ -53,16 +42,18 @@ static struct rate *rates(const json_t *before, const json_t *after, double span
             break;
         const json_t *old = row_of(before, json_integer_value(json_object_get(row, "id")));
         out[i].row = row;
-        out[i].ops = (value(row, "ops") - value(old, "ops")) / span_s;
-        out[i].bytes_read = (value(row, "bytes_read") - value(old, "bytes_read")) / span_s;
-        out[i].bytes_written = (value(row, "bytes_written") - value(old, "bytes_written")) / span_s;
+        out[i].ops = (cli_number(row, "ops") - cli_number(old, "ops")) / span_s;
+        out[i].bytes_read =
+            (cli_number(row, "bytes_read") - cli_number(old, "bytes_read")) / span_s;
+        out[i].bytes_written =
+            (cli_number(row, "bytes_written") - cli_number(old, "bytes_written")) / span_s;
     }
     if (out)
         qsort(out, *count, sizeof(*out), busiest_first);
     return out;
 }
 
-static void print_text(const struct rate *rate, size_t count, bool batch) {
+static void top_print(const struct rate *rate, size_t count, bool batch) {
     static const char *const head[] = {"ID",     "NAME",  "UID",    "PID",
                                        "MEMORY", "OPS/S", "READ/S", "WRITTEN/S"};
     struct table *t = table_new(8);
@@ -72,18 +63,18 @@ static void print_text(const struct rate *rate, size_t count, bool batch) {
     for (size_t i = 0; i < count; i++) {
         const json_t *row = rate[i].row;
         const char *name = json_string_value(json_object_get(row, "name"));
-        snprintf(buf, sizeof(buf), "%.0f", value(row, "id"));
+        snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "id"));
         table_cell(t, true, buf);
         table_cell(t, false, name && *name ? name : "-");
-        snprintf(buf, sizeof(buf), "%.0f", value(row, "uid"));
+        snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "uid"));
         table_cell(t, true, buf);
-        snprintf(buf, sizeof(buf), "%.0f", value(row, "pid"));
+        snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "pid"));
         table_cell(t, true, buf);
-        table_cell(t, true, human_bytes(buf, value(row, "bytes")));
+        table_cell(t, true, cli_human_bytes(buf, cli_number(row, "bytes")));
         snprintf(buf, sizeof(buf), "%.0f", rate[i].ops);
         table_cell(t, true, buf);
-        table_cell(t, true, human_bytes(buf, rate[i].bytes_read));
-        table_cell(t, true, human_bytes(buf, rate[i].bytes_written));
+        table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_read));
+        table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_written));
     }
     if (!batch)
         fputs("\033[H\033[J", stdout);
@@ -104,25 +95,25 @@ static json_t *rates_json(const struct rate *rate, size_t count) {
 }
 
 /* Looks count times (0: until interrupted), interval_ms apart. */
-static int watch(uint64_t count, uint64_t interval_ms, bool batch) {
+static int top_watch(uint64_t count, uint64_t interval_ms, bool batch) {
     int signals = signals_catch();
     json_t *before = daemon_call("session.show", NULL, PATIENCE_LOOK_MS);
-    double then = now_s();
+    double then = cli_now_s();
     uint64_t shown = 0;
     while (before && (!count || shown < count)) {
         struct pollfd wake = {.fd = signals, .events = POLLIN};
         if (poll(&wake, 1, (int)interval_ms) && signals_take(signals))
             break;
         json_t *after = daemon_call("session.show", NULL, PATIENCE_LOOK_MS);
-        double now = now_s();
+        double now = cli_now_s();
         size_t rows = 0;
         struct rate *rate = after ? rates(json_object_get(before, "sessions"),
                                           json_object_get(after, "sessions"), now - then, &rows)
                                   : NULL;
         if (rate && cli.json)
-            print_json(rates_json(rate, rows));
+            cli_print_json(rates_json(rate, rows));
         else if (rate)
-            print_text(rate, rows, batch);
+            top_print(rate, rows, batch);
         free(rate);
         json_decref(before);
         before = after;
@@ -148,6 +139,6 @@ int cmd_top(const struct command *self, int argc, char **argv) {
     if (rc != ARGS_RUN)
         return rc;
     if (cli.json && count > 1)
-        return usage_error("-j is one JSON document, so one look: use -n 1");
-    return watch(cli.json ? 1 : count, interval_ms, batch || !isatty(STDOUT_FILENO));
+        return cli_usage_error("-j is one JSON document, so one look: use -n 1");
+    return top_watch(cli.json ? 1 : count, interval_ms, batch || !isatty(STDOUT_FILENO));
 }

@@ -9,18 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *words(const char *format, va_list ap) {
+static json_t *exam_words(const char *format, va_list ap) {
     char raw[640], text[640];
     vsnprintf(raw, sizeof(raw), format, ap);
-    json_t *o = json_string(safe_text(text, sizeof(text), raw));
+    json_t *o = json_string(cli_safe_text(text, sizeof(text), raw));
     return o ? o : json_string("(not UTF-8)");
 }
 
-void say(struct exam *e, enum level level, const char *format, ...) {
+void exam_say(struct exam *e, enum level level, const char *format, ...) {
     static const char *const names[] = {"good", "note", "warning", "bad", "skipped"};
     va_list ap;
     va_start(ap, format);
-    json_t *text = words(format, ap);
+    json_t *text = exam_words(format, ap);
     va_end(ap);
     if (level == BAD)
         e->bad = true;
@@ -28,48 +28,49 @@ void say(struct exam *e, enum level level, const char *format, ...) {
                                              names[level], "text", text, "next"));
 }
 
-void next(struct exam *e, const char *format, ...) {
+void exam_next(struct exam *e, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
-    json_t *text = words(format, ap);
+    json_t *text = exam_words(format, ap);
     va_end(ap);
     json_object_set_new(json_array_get(e->rows, json_array_size(e->rows) - 1), "next", text);
 }
 
-const json_t *fact(const struct exam *e, const char *outer, const char *inner) {
+const json_t *exam_fact(const struct exam *e, const char *outer, const char *inner) {
     const json_t *o = json_object_get(e->status, outer);
     return inner ? json_object_get(o, inner) : o;
 }
 
-const char *fact_text(const struct exam *e, const char *outer, const char *inner) {
-    const char *s = json_string_value(fact(e, outer, inner));
+const char *exam_fact_text(const struct exam *e, const char *outer, const char *inner) {
+    const char *s = json_string_value(exam_fact(e, outer, inner));
     return s ? s : "";
 }
 
-double setting(const struct exam *e, const char *key, double fallback) {
+double exam_setting(const struct exam *e, const char *key, double fallback) {
     const json_t *value = json_object_get(e->config, key);
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
-bool uses_verbs(const struct exam *e) {
-    return json_is_true(fact(e, "fabric", "rdma"));
+bool exam_uses_verbs(const struct exam *e) {
+    return json_is_true(exam_fact(e, "fabric", "rdma"));
 }
 
-static FILE *open_under(const struct exam *e, const char *path) {
+static FILE *exam_open(const struct exam *e, const char *path) {
     char whole[512];
     if (snprintf(whole, sizeof(whole), "%s%s", e->root, path) >= (int)sizeof(whole))
         return NULL;
     return fopen(whole, "re");
 }
 
-bool first_line(const struct exam *e, const char *path, char *buf, size_t size) {
-    return line_with(e, path, "", buf, size);
+bool exam_first_line(const struct exam *e, const char *path, char *buf, size_t size) {
+    return exam_line_with(e, path, "", buf, size);
 }
 
-bool line_with(const struct exam *e, const char *path, const char *key, char *buf, size_t size) {
+bool exam_line_with(const struct exam *e, const char *path, const char *key, char *buf,
+                    size_t size) {
     char line[1024];
     bool found = false;
-    FILE *f = open_under(e, path);
+    FILE *f = exam_open(e, path);
     while (f && !found && fgets(line, sizeof(line), f))
         found = !strncmp(line, key, strlen(key));
     if (f)
@@ -82,17 +83,17 @@ bool line_with(const struct exam *e, const char *path, const char *key, char *bu
     return found;
 }
 
-static int not_hidden(const struct dirent *entry) {
+static int name_not_hidden(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-unsigned names_in(const struct exam *e, const char *path, struct names *out) {
+unsigned exam_names_in(const struct exam *e, const char *path, struct names *out) {
     char whole[512];
     struct dirent **entry;
     out->count = 0;
     if (snprintf(whole, sizeof(whole), "%s%s", e->root, path) >= (int)sizeof(whole))
         return 0;
-    int n = scandir(whole, &entry, not_hidden, versionsort);
+    int n = scandir(whole, &entry, name_not_hidden, versionsort);
     for (int i = 0; i < n; i++) {
         size_t length = strlen(entry[i]->d_name) + 1;
         if (out->count < sizeof(out->name) / sizeof(out->name[0]) && length <= sizeof(out->name[0]))

@@ -3,8 +3,8 @@
  * doctor.h - the checks of rdmactl doctor, and how they say what they saw.
  *
  * A check says good, note (nothing to do, but worth knowing), warning, bad, or skipped (it cannot
- * be known here), in one sentence, and with next() what to do about it. It may say several things,
- * one a device for instance. It never fails itself: what cannot be read is what it saw.
+ * be known here), in one sentence, and with exam_next() what to do about it. It may say several
+ * things, one a device for instance. It never fails itself: what cannot be read is what it saw.
  */
 #ifndef RDMACTL_DOCTOR_H
 #define RDMACTL_DOCTOR_H
@@ -27,45 +27,48 @@ struct exam {
     bool bad;
 };
 
-typedef void check_run(struct exam *e);
+typedef void doctor_check(struct exam *e);
 
 /* ---- doctor.c ------------------------------------------------------------------------------ */
 
-__attribute__((format(printf, 3, 4))) void say(struct exam *e, enum level level, const char *format,
-                                               ...);
+__attribute__((format(printf, 3, 4))) void exam_say(struct exam *e, enum level level,
+                                                    const char *format, ...);
 /* What to do about what was said last. */
-__attribute__((format(printf, 2, 3))) void next(struct exam *e, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void exam_next(struct exam *e, const char *format, ...);
 
 /* A fact of status; NULL when there is none. inner may be NULL. */
-const json_t *fact(const struct exam *e, const char *outer, const char *inner);
-const char *fact_text(const struct exam *e, const char *outer, const char *inner);
+const json_t *exam_fact(const struct exam *e, const char *outer, const char *inner);
+const char *exam_fact_text(const struct exam *e, const char *outer, const char *inner);
 /* A setting of the daemon; fallback without one. */
-double setting(const struct exam *e, const char *key, double fallback);
-bool uses_verbs(const struct exam *e);
+double exam_setting(const struct exam *e, const char *key, double fallback);
+bool exam_uses_verbs(const struct exam *e);
 
 /* Of files under root. The first line; false when it cannot be read. */
-bool first_line(const struct exam *e, const char *path, char *buf, size_t size);
+bool exam_first_line(const struct exam *e, const char *path, char *buf, size_t size);
 /* The rest of the first line that starts with key. */
-bool line_with(const struct exam *e, const char *path, const char *key, char *buf, size_t size);
+bool exam_line_with(const struct exam *e, const char *path, const char *key, char *buf,
+                    size_t size);
 /* Names in a directory, in order; more than there is room for are left out. */
 struct names {
     unsigned count;
     char name[32][64];
 };
-unsigned names_in(const struct exam *e, const char *path, struct names *out);
+unsigned exam_names_in(const struct exam *e, const char *path, struct names *out);
 
 /* ---- doctor_daemon.c: the daemon and its sockets --------------------------------------------- */
 
-check_run check_runtime_dir, check_control, check_client_socket, check_permission, check_version;
-check_run check_fabric, check_peers, check_listen, check_fds, check_limits, check_workers,
-    check_retries;
+doctor_check doctor_check_runtime_dir, doctor_check_control, doctor_check_client_socket,
+    doctor_check_permission, doctor_check_version;
+doctor_check doctor_check_fabric, doctor_check_peers, doctor_check_listen, doctor_check_fds,
+    doctor_check_limits, doctor_check_workers, doctor_check_retries;
 
 /* ---- doctor_rdma.c: devices, as /sys, /dev and /proc tell of them ---------------------------- */
 
-check_run check_devices, check_modules, check_nodes, check_ports, check_gids, check_memlock;
+doctor_check doctor_check_devices, doctor_check_modules, doctor_check_nodes, doctor_check_ports,
+    doctor_check_gids, doctor_check_memlock;
 
 /* ---- doctor_machine.c ------------------------------------------------------------------------ */
 
-check_run check_memory, check_hugepages, check_congestion;
+doctor_check doctor_check_memory, doctor_check_hugepages, doctor_check_congestion;
 
 #endif

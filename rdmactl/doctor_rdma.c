@@ -19,42 +19,44 @@
 
 /* What keeps RDMA from being used is bad where it is in use, else worth a warning. */
 static enum level concern(const struct exam *e) {
-    return uses_verbs(e) ? BAD : WARNING;
+    return exam_uses_verbs(e) ? BAD : WARNING;
 }
 
-void check_devices(struct exam *e) {
+void doctor_check_devices(struct exam *e) {
     struct names devices;
     char list[512] = "", path[192], layer[32];
-    if (!names_in(e, DEVICES, &devices)) {
-        say(e, uses_verbs(e) ? BAD : NOTE, "this machine has no RDMA device (%s is empty)",
-            DEVICES);
-        next(e, "load the driver of the NIC; " SOFT_ROCE);
+    if (!exam_names_in(e, DEVICES, &devices)) {
+        exam_say(e, exam_uses_verbs(e) ? BAD : NOTE,
+                 "this machine has no RDMA device (%s is empty)", DEVICES);
+        exam_next(e, "load the driver of the NIC; " SOFT_ROCE);
         return;
     }
     for (unsigned i = 0; i < devices.count; i++) {
         size_t used = strlen(list);
         snprintf(path, sizeof(path), DEVICES "/%s/ports/1/link_layer", devices.name[i]);
-        if (!first_line(e, path, layer, sizeof(layer)))
+        if (!exam_first_line(e, path, layer, sizeof(layer)))
             snprintf(layer, sizeof(layer), "?");
         snprintf(list + used, sizeof(list) - used, "%s%s (%s)", used ? ", " : "", devices.name[i],
                  layer);
     }
-    say(e, GOOD, "%s", list);
+    exam_say(e, GOOD, "%s", list);
 }
 
-void check_modules(struct exam *e) {
+void doctor_check_modules(struct exam *e) {
     struct names devices, nodes, soft;
-    bool verbs = names_in(e, NODES, &nodes) || names_in(e, "/sys/module/ib_uverbs", &nodes);
-    if (!names_in(e, DEVICES, &devices)) {
-        bool loaded = names_in(e, "/sys/module/rdma_rxe", &soft);
-        say(e, NOTE, "no device needs one%s", loaded ? "; rdma_rxe is loaded and has none" : "");
+    bool verbs =
+        exam_names_in(e, NODES, &nodes) || exam_names_in(e, "/sys/module/ib_uverbs", &nodes);
+    if (!exam_names_in(e, DEVICES, &devices)) {
+        bool loaded = exam_names_in(e, "/sys/module/rdma_rxe", &soft);
+        exam_say(e, NOTE, "no device needs one%s",
+                 loaded ? "; rdma_rxe is loaded and has none" : "");
         if (loaded)
-            next(e, "rdma link add rxe0 type rxe netdev ETH");
+            exam_next(e, "rdma link add rxe0 type rxe netdev ETH");
     } else if (!verbs) {
-        say(e, concern(e), "ib_uverbs is not loaded, so no program can open a device");
-        next(e, "modprobe ib_uverbs");
+        exam_say(e, concern(e), "ib_uverbs is not loaded, so no program can open a device");
+        exam_next(e, "modprobe ib_uverbs");
     } else {
-        say(e, GOOD, "ib_uverbs is loaded");
+        exam_say(e, GOOD, "ib_uverbs is loaded");
     }
 }
 
@@ -63,9 +65,9 @@ void check_modules(struct exam *e) {
 static bool daemon_line(const struct exam *e, const char *file, const char *key, char *buf,
                         size_t size) {
     char path[64];
-    json_int_t pid = json_integer_value(fact(e, "process", "pid"));
+    json_int_t pid = json_integer_value(exam_fact(e, "process", "pid"));
     snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, file);
-    return e->status && line_with(e, path, key, buf, size);
+    return e->status && exam_line_with(e, path, key, buf, size);
 }
 
 static bool daemon_has_cap(const struct exam *e, unsigned cap) {
@@ -101,45 +103,46 @@ static bool daemon_may_open(const struct exam *e, const struct stat *node) {
     return (node->st_mode & need) == need || daemon_has_cap(e, CAP_DAC_OVERRIDE);
 }
 
-static void check_node(struct exam *e, const char *name, const char *device) {
+static void doctor_check_node(struct exam *e, const char *name, const char *device) {
     char path[512], word[96];
     struct stat node;
     snprintf(path, sizeof(path), "%s/dev/infiniband/%s", e->root, name);
     const char *shown = path + strlen(e->root);
     unsigned mode = stat(path, &node) ? 0 : (unsigned)node.st_mode & 0777;
     if (!mode) {
-        say(e, concern(e), "%s of %s is missing", shown, device);
-        next(e, "udevadm trigger; in a container, pass %s in", shown);
+        exam_say(e, concern(e), "%s of %s is missing", shown, device);
+        exam_next(e, "udevadm trigger; in a container, pass %s in", shown);
     } else if (daemon_line(e, "status", "Uid:", word, sizeof(word)) && !daemon_may_open(e, &node)) {
-        say(e, concern(e), "%s of %s has mode %04o: the daemon may not open it", shown, device,
-            mode);
-        next(e, "udev rule: KERNEL==\"uverbs*\", MODE=\"0660\", GROUP=\"rdmad\"");
+        exam_say(e, concern(e), "%s of %s has mode %04o: the daemon may not open it", shown, device,
+                 mode);
+        exam_next(e, "udev rule: KERNEL==\"uverbs*\", MODE=\"0660\", GROUP=\"rdmad\"");
     } else if (mode & S_IWOTH) {
-        say(e, WARNING, "%s of %s has mode %04o: any user can use it, past the daemon's limits",
-            shown, device, mode);
-        next(e, "in /etc/udev/rules.d/99-rdmad.rules: KERNEL==\"uverbs*\", MODE=\"0660\", "
-                "GROUP=\"rdmad\"; then udevadm trigger");
+        exam_say(e, WARNING,
+                 "%s of %s has mode %04o: any user can use it, past the daemon's limits", shown,
+                 device, mode);
+        exam_next(e, "in /etc/udev/rules.d/99-rdmad.rules: KERNEL==\"uverbs*\", MODE=\"0660\", "
+                     "GROUP=\"rdmad\"; then udevadm trigger");
     } else {
-        say(e, GOOD, "%s of %s, mode %04o", shown, device, mode);
+        exam_say(e, GOOD, "%s of %s, mode %04o", shown, device, mode);
     }
 }
 
-void check_nodes(struct exam *e) {
+void doctor_check_nodes(struct exam *e) {
     struct names nodes;
     char path[192], device[64];
     unsigned seen = 0;
-    names_in(e, NODES, &nodes);
+    exam_names_in(e, NODES, &nodes);
     for (unsigned i = 0; i < nodes.count; i++) {
         if (strncmp(nodes.name[i], "uverbs", 6) != 0)
             continue;
         snprintf(path, sizeof(path), NODES "/%s/ibdev", nodes.name[i]);
-        if (!first_line(e, path, device, sizeof(device)))
+        if (!exam_first_line(e, path, device, sizeof(device)))
             snprintf(device, sizeof(device), "?");
-        check_node(e, nodes.name[i], device);
+        doctor_check_node(e, nodes.name[i], device);
         seen++;
     }
     if (!seen)
-        say(e, GOOD, "no device nodes that would let users pass the daemon by");
+        exam_say(e, GOOD, "no device nodes that would let users pass the daemon by");
 }
 
 /* ---- ports and GIDs ---------------------------------------------------------------------------
@@ -157,7 +160,7 @@ static bool port_line(const struct exam *e, const struct port *p, const char *fi
                       size_t size) {
     char path[256];
     snprintf(path, sizeof(path), DEVICES "/%s/ports/%s/%s", p->device, p->name, file);
-    return first_line(e, path, buf, size);
+    return exam_first_line(e, path, buf, size);
 }
 
 static void read_port(const struct exam *e, struct port *p) {
@@ -177,11 +180,11 @@ static void read_port(const struct exam *e, struct port *p) {
 static unsigned ports(struct exam *e, bool (*each)(struct exam *e, const struct port *p)) {
     struct names devices, numbers;
     unsigned yes = 0;
-    names_in(e, DEVICES, &devices);
+    exam_names_in(e, DEVICES, &devices);
     for (unsigned d = 0; d < devices.count; d++) {
         char path[192];
         snprintf(path, sizeof(path), DEVICES "/%s/ports", devices.name[d]);
-        names_in(e, path, &numbers);
+        exam_names_in(e, path, &numbers);
         for (unsigned i = 0; i < numbers.count; i++) {
             struct port p = {0};
             snprintf(p.device, sizeof(p.device), "%s", devices.name[d]);
@@ -195,25 +198,25 @@ static unsigned ports(struct exam *e, bool (*each)(struct exam *e, const struct 
 
 static bool port_is_up(struct exam *e, const struct port *p) {
     if (p->active) {
-        say(e, GOOD, "%s port %s is ACTIVE", p->device, p->name);
+        exam_say(e, GOOD, "%s port %s is ACTIVE", p->device, p->name);
         return true;
     }
-    say(e, NOTE, "%s port %s is %s", p->device, p->name, p->state);
+    exam_say(e, NOTE, "%s port %s is %s", p->device, p->name, p->state);
     if (p->ethernet)
-        next(e, "ip link set %s up, and look at the cable", p->netdev);
+        exam_next(e, "ip link set %s up, and look at the cable", p->netdev);
     else
-        next(e, "look at the cable, and whether a subnet manager runs");
+        exam_next(e, "look at the cable, and whether a subnet manager runs");
     return false;
 }
 
-void check_ports(struct exam *e) {
+void doctor_check_ports(struct exam *e) {
     struct names devices;
-    if (!names_in(e, DEVICES, &devices)) {
-        say(e, SKIPPED, "there is no RDMA device");
+    if (!exam_names_in(e, DEVICES, &devices)) {
+        exam_say(e, SKIPPED, "there is no RDMA device");
     } else if (!ports(e, port_is_up)) {
-        say(e, concern(e), "no port of any RDMA device is up");
-        next(e,
-             "bring one up; the daemon takes it by itself when fabric is verbs, else restart it");
+        exam_say(e, concern(e), "no port of any RDMA device is up");
+        exam_next(
+            e, "bring one up; the daemon takes it by itself when fabric is verbs, else restart it");
     }
 }
 
@@ -244,28 +247,28 @@ static bool port_has_gid(struct exam *e, const struct port *p) {
         return false;
     count_gids(e, p, &n);
     if (n.routable) {
-        say(e, GOOD, "%s port %s has %u GIDs, %u of them routable", p->device, p->name, n.all,
-            n.routable);
+        exam_say(e, GOOD, "%s port %s has %u GIDs, %u of them routable", p->device, p->name, n.all,
+                 n.routable);
         return true;
     }
     if (n.all)
-        say(e, WARNING,
-            "%s port %s has GIDs, but none is RoCE v2 with a routable address: it "
-            "reaches only its own network segment",
-            p->device, p->name);
+        exam_say(e, WARNING,
+                 "%s port %s has GIDs, but none is RoCE v2 with a routable address: it "
+                 "reaches only its own network segment",
+                 p->device, p->name);
     else
-        say(e, WARNING, "%s port %s is up and has no GID", p->device, p->name);
-    next(e, "ip addr add ADDRESS/LENGTH dev %s", p->netdev);
+        exam_say(e, WARNING, "%s port %s is up and has no GID", p->device, p->name);
+    exam_next(e, "ip addr add ADDRESS/LENGTH dev %s", p->netdev);
     return n.all != 0;
 }
 
-void check_gids(struct exam *e) {
+void doctor_check_gids(struct exam *e) {
     struct names devices;
-    if (!names_in(e, DEVICES, &devices)) {
-        say(e, SKIPPED, "there is no RDMA device");
+    if (!exam_names_in(e, DEVICES, &devices)) {
+        exam_say(e, SKIPPED, "there is no RDMA device");
     } else if (!ports(e, port_has_gid)) {
-        say(e, concern(e), "no port that is up has a usable GID");
-        next(e, "see rdmactl device show for each GID and what is wrong with it");
+        exam_say(e, concern(e), "no port that is up has a usable GID");
+        exam_next(e, "see rdmactl device show for each GID and what is wrong with it");
     }
 }
 
@@ -275,39 +278,42 @@ void check_gids(struct exam *e) {
 /* What is over the limit cannot be registered; without devices it is merely not locked. */
 static void say_too_little(struct exam *e, double limit, double pools) {
     char a[CELL_MAX], b[CELL_MAX], swap[96];
-    human_bytes(a, limit);
-    human_bytes(b, pools);
-    if (uses_verbs(e)) {
-        say(e, limit < 64 << 20 ? BAD : WARNING,
-            "the daemon may pin %s (RLIMIT_MEMLOCK), pools may take %s: larger ones will be "
-            "refused",
-            a, b);
-    } else if (line_with(e, "/proc/swaps", "/", swap, sizeof(swap))) {
-        say(e, WARNING,
+    cli_human_bytes(a, limit);
+    cli_human_bytes(b, pools);
+    if (exam_uses_verbs(e)) {
+        exam_say(e, limit < 64 << 20 ? BAD : WARNING,
+                 "the daemon may pin %s (RLIMIT_MEMLOCK), pools may take %s: larger ones will be "
+                 "refused",
+                 a, b);
+    } else if (exam_line_with(e, "/proc/swaps", "/", swap, sizeof(swap))) {
+        exam_say(
+            e, WARNING,
             "the daemon may lock %s (RLIMIT_MEMLOCK), pools may take %s: the rest may be swapped "
             "out, and whoever shares a worker with it waits for the disk",
             a, b);
     } else {
-        say(e, GOOD, "the daemon may lock %s of the %s of pools, and there is no swap", a, b);
+        exam_say(e, GOOD, "the daemon may lock %s of the %s of pools, and there is no swap", a, b);
         return;
     }
-    next(e, "LimitMEMLOCK=infinity in the service, or CAP_IPC_LOCK, or lower limits.pool_bytes");
+    exam_next(e,
+              "LimitMEMLOCK=infinity in the service, or CAP_IPC_LOCK, or lower limits.pool_bytes");
 }
 
-void check_memlock(struct exam *e) {
+void doctor_check_memlock(struct exam *e) {
     char line[96], a[CELL_MAX];
     if (!daemon_line(e, "limits", "Max locked memory", line, sizeof(line))) {
-        say(e, SKIPPED, "the daemon's limits cannot be read from here");
+        exam_say(e, SKIPPED, "the daemon's limits cannot be read from here");
         return;
     }
     double limit = strtod(line, NULL); /* the soft one stands first, in bytes */
-    double pools = json_number_value(json_object_get(fact(e, "limits", "pool_bytes"), "max"));
+    double pools = json_number_value(json_object_get(exam_fact(e, "limits", "pool_bytes"), "max"));
     if (daemon_has_cap(e, CAP_IPC_LOCK))
-        say(e, GOOD, "the daemon has CAP_IPC_LOCK: it may pin as much as limits.pool_bytes allows");
+        exam_say(e, GOOD,
+                 "the daemon has CAP_IPC_LOCK: it may pin as much as limits.pool_bytes allows");
     else if (!strncmp(line, "unlimited", 9))
-        say(e, GOOD, "the daemon may pin any amount");
+        exam_say(e, GOOD, "the daemon may pin any amount");
     else if (limit < pools)
         say_too_little(e, limit, pools);
     else
-        say(e, GOOD, "the daemon may pin %s, which is enough", human_bytes(a, limit));
+        exam_say(e, GOOD, "the daemon may pin %s, which is enough", cli_human_bytes(a, limit));
 }

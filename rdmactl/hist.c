@@ -9,7 +9,7 @@
 
 #define SUB (UINT64_C(1) << HIST_SUB_BITS)
 
-static unsigned bucket_of(uint64_t value) {
+static unsigned hist_bucket_of(uint64_t value) {
     if (value < SUB)
         return (unsigned)value;
     unsigned shift = 63u - (unsigned)__builtin_clzll(value) - HIST_SUB_BITS;
@@ -31,7 +31,7 @@ void hist_reset(struct hist *h) {
 }
 
 void hist_record(struct hist *h, uint64_t value) {
-    h->bucket[bucket_of(value)]++;
+    h->bucket[hist_bucket_of(value)]++;
     h->count++;
     if (value < h->min)
         h->min = value;

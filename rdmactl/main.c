@@ -79,8 +79,8 @@ static int unknown_object(const char *word) {
         snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", commands[i].object);
     }
     if (!word)
-        return usage_error("an object is missing; there are: %s", list);
-    return usage_error("unknown object \"%s\"; there are: %s", word, list);
+        return cli_usage_error("an object is missing; there are: %s", list);
+    return cli_usage_error("unknown object \"%s\"; there are: %s", word, list);
 }
 
 static int unknown_verb(const char *object, const char *word) {
@@ -92,8 +92,8 @@ static int unknown_verb(const char *object, const char *word) {
         snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", commands[i].verb);
     }
     if (!word)
-        return usage_error("%s needs a verb: %s", object, list);
-    return usage_error("unknown verb \"%s\" for %s; there are: %s", word, object, list);
+        return cli_usage_error("%s needs a verb: %s", object, list);
+    return cli_usage_error("unknown verb \"%s\" for %s; there are: %s", word, object, list);
 }
 
 static int print_verbs(const char *object) {
@@ -135,8 +135,8 @@ static int help(int argc, char **argv) {
     if (argc == 0)
         return print_usage();
     if (argc > 2)
-        return usage_error("unexpected argument \"%s\"; usage: rdmactl help [OBJECT [VERB]]",
-                           argv[2]);
+        return cli_usage_error("unexpected argument \"%s\"; usage: rdmactl help [OBJECT [VERB]]",
+                               argv[2]);
     return run_command(argc + 1, words);
 }
 
@@ -159,22 +159,22 @@ static int leading_options(int argc, char **argv, int *exit_code) {
         } else if (!strncmp(a, "--dir=", 6)) {
             cli.dir = a + 6;
         } else if (!strncmp(a, "--timeout=", 10)) {
-            if ((*exit_code = timeout_parse(a + 10)) != ARGS_RUN)
+            if ((*exit_code = args_timeout(a + 10)) != ARGS_RUN)
                 return 0;
         } else if (!strcmp(a, "-d") || !strcmp(a, "--dir") || !strcmp(a, "--timeout")) {
             bool dir = a[1] == 'd' || a[2] == 'd';
             if (++i == argc) {
-                *exit_code = usage_error("%s needs a value: %s", a, dir ? "DIR" : "SECONDS");
+                *exit_code = cli_usage_error("%s needs a value: %s", a, dir ? "DIR" : "SECONDS");
                 return 0;
             }
             if (dir)
                 cli.dir = argv[i];
-            else if ((*exit_code = timeout_parse(argv[i])) != ARGS_RUN)
+            else if ((*exit_code = args_timeout(argv[i])) != ARGS_RUN)
                 return 0;
         } else if (!strncmp(a, "-d", 2)) {
             cli.dir = a + 2;
         } else if (a[0] == '-') {
-            *exit_code = usage_error("unknown option %s before the object; rdmactl --help", a);
+            *exit_code = cli_usage_error("unknown option %s before the object; rdmactl --help", a);
             return 0;
         } else {
             return i;

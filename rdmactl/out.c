@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-int print_json(json_t *doc) {
+int cli_print_json(json_t *doc) {
     json_t *whole = json_pack("{s:i}", "schema", 1);
     json_object_update(whole, doc);
     size_t layout = isatty(STDOUT_FILENO) ? JSON_INDENT(2) : JSON_COMPACT;
@@ -21,7 +21,7 @@ int print_json(json_t *doc) {
     return fflush(stdout) || ferror(stdout) ? EXIT_FAILED : EXIT_GOOD; /* main says why */
 }
 
-const char *safe_text(char *buf, size_t size, const char *text) {
+const char *cli_safe_text(char *buf, size_t size, const char *text) {
     size_t i = 0;
     for (; text[i] && i + 1 < size; i++)
         buf[i] = (char)((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
@@ -29,37 +29,38 @@ const char *safe_text(char *buf, size_t size, const char *text) {
     return buf;
 }
 
-static void report(const char *code, const char *format, va_list ap) {
+static void cli_report(const char *code, const char *format, va_list ap) {
     char raw[1024], text[1024];
     vsnprintf(raw, sizeof(raw), format, ap);
-    safe_text(text, sizeof(text), raw);
+    cli_safe_text(text, sizeof(text), raw);
     if (!cli.json) {
         fprintf(stderr, "rdmactl: %s\n", text);
         return;
     }
     /* What the user typed need not be UTF-8, JSON must be. */
     json_t *words = json_string(text);
-    print_json(json_pack("{s:{s:s, s:o}}", "error", "code", code, "text",
-                         words ? words : json_string("the error quotes bytes that are not UTF-8")));
+    cli_print_json(
+        json_pack("{s:{s:s, s:o}}", "error", "code", code, "text",
+                  words ? words : json_string("the error quotes bytes that are not UTF-8")));
 }
 
-int fail(const char *code, const char *format, ...) {
+int cli_fail(const char *code, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
-    report(code, format, ap);
+    cli_report(code, format, ap);
     va_end(ap);
     return EXIT_FAILED;
 }
 
-int usage_error(const char *format, ...) {
+int cli_usage_error(const char *format, ...) {
     va_list ap;
     va_start(ap, format);
-    report("RDMAD_E_INVAL", format, ap);
+    cli_report("RDMAD_E_INVAL", format, ap);
     va_end(ap);
     return EXIT_USAGE;
 }
 
-const char *human_bytes(char buf[CELL_MAX], double bytes) {
+const char *cli_human_bytes(char buf[CELL_MAX], double bytes) {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     unsigned u = 0;
     while (bytes >= 1024 && u < 5) {
@@ -71,7 +72,7 @@ const char *human_bytes(char buf[CELL_MAX], double bytes) {
     return buf;
 }
 
-const char *human_seconds(char buf[CELL_MAX], double s) {
+const char *cli_human_seconds(char buf[CELL_MAX], double s) {
     unsigned long whole = (unsigned long)s;
     if (s < 1)
         snprintf(buf, CELL_MAX, "%.0f ms", s * 1e3);
@@ -86,14 +87,18 @@ const char *human_seconds(char buf[CELL_MAX], double s) {
     return buf;
 }
 
-static double now_s(void) {
+double cli_number(const json_t *row, const char *key) {
+    return json_number_value(json_object_get(row, key));
+}
+
+double cli_now_s(void) {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
 void progress_start(struct progress *p) {
-    *p = (struct progress){.start_s = now_s()};
+    *p = (struct progress){.start_s = cli_now_s()};
     p->shown_s = p->start_s;
 }
 
@@ -107,14 +112,14 @@ static void draw(struct progress *p, double now, uint64_t done, uint64_t total) 
         memset(bar + 1, '=', (size_t)(share * 30));
         snprintf(bar + 31, sizeof(bar) - 31, "] %3.0f %%  ", share * 100);
     }
-    fprintf(stderr, "\r%s%s  %s/s \033[K", bar, human_bytes(have, (double)done),
-            human_bytes(rate, span > 0 ? (double)done / span : 0));
+    fprintf(stderr, "\r%s%s  %s/s \033[K", bar, cli_human_bytes(have, (double)done),
+            cli_human_bytes(rate, span > 0 ? (double)done / span : 0));
     p->shown = true;
     p->shown_s = now;
 }
 
 void progress_show(struct progress *p, uint64_t done, uint64_t total) {
-    double now = now_s();
+    double now = cli_now_s();
     if (!cli.json && now - p->shown_s >= 0.1 && isatty(STDERR_FILENO))
         draw(p, now, done, total);
 }
@@ -122,7 +127,7 @@ void progress_show(struct progress *p, uint64_t done, uint64_t total) {
 void progress_end(struct progress *p, uint64_t done, uint64_t total) {
     if (!p->shown)
         return;
-    draw(p, now_s(), done, total);
+    draw(p, cli_now_s(), done, total);
     fputc('\n', stderr);
 }
 
@@ -155,7 +160,7 @@ void table_cell(struct table *t, bool right, const char *text) {
     }
     struct cell *c = &t->cell[t->cells++];
     c->right = right;
-    safe_text(c->text, sizeof(c->text), text);
+    cli_safe_text(c->text, sizeof(c->text), text);
 }
 
 static void print_cell(const struct cell *c, int width, bool last) {

@@ -60,7 +60,7 @@ static pid_t listener(const char *name, int type) {
 
 /* The letter of proc(5), of an rdmad; '?' when it is none, as the manager that passed it a socket.
  */
-static char state_of(pid_t pid) {
+static char process_state(pid_t pid) {
     char path[64], line[128], state = '?';
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     FILE *f = pid > 0 ? fopen(path, "re") : NULL;
@@ -73,10 +73,10 @@ static char state_of(pid_t pid) {
 
 const char *daemon_state(char *buf, size_t size) {
     pid_t pid = listener("control.sock", SOCK_STREAM);
-    if (state_of(pid) == '?')
+    if (process_state(pid) == '?')
         pid = listener("rdmad.sock", SOCK_SEQPACKET);
     int n = (int)pid;
-    switch (state_of(pid)) {
+    switch (process_state(pid)) {
     case 'T':
     case 't':
         snprintf(buf, size, "its process %d is stopped, `kill -CONT %d` lets it go on", n, n);
@@ -112,15 +112,16 @@ static timer_t alarm_clock;
 static const char *waits_for;
 static uint64_t waited_ms;
 
-static void over(union sigval wait) {
+static void patience_over(union sigval wait) {
     uint32_t expected = (uint32_t)wait.sival_int;
     char state[160], span[CELL_MAX];
     if (!__atomic_compare_exchange_n(&current, &expected, OVER, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_SEQ_CST))
         return; /* just in time */
-    int code = fail("RDMAD_E_TIMEOUT", "rdmad in %s does not answer: waited %s for it to %s; %s",
-                    cli.dir, human_seconds(span, (double)waited_ms / 1e3), waits_for,
-                    daemon_state(state, sizeof(state)));
+    int code =
+        cli_fail("RDMAD_E_TIMEOUT", "rdmad in %s does not answer: waited %s for it to %s; %s",
+                 cli.dir, cli_human_seconds(span, (double)waited_ms / 1e3), waits_for,
+                 daemon_state(state, sizeof(state)));
     fflush(stdout);
     _exit(code);
 }
@@ -128,7 +129,7 @@ static void over(union sigval wait) {
 void patience_begin(const char *what, uint64_t otherwise_ms) {
     uint32_t number = waits % INT32_MAX + 1;
     struct sigevent event = {.sigev_notify = SIGEV_THREAD,
-                             .sigev_notify_function = over,
+                             .sigev_notify_function = patience_over,
                              .sigev_value.sival_int = (int)number};
     waits = number;
     waited_ms = patience_ms(otherwise_ms);
@@ -151,7 +152,11 @@ void patience_end(void) {
             pause(); /* the other thread ends us */
 }
 
-int session_open(const char *name, int64_t spin_us, rdmad_session **out) {
+int cli_fail_rdmad(const rdmad_session *session, int rc) {
+    return cli_fail(rdmad_errname(rc), "%s", rdmad_last_error(session));
+}
+
+int cli_session_open(const char *name, int64_t spin_us, rdmad_session **out) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     options.runtime_dir = cli.dir == cli.default_dir ? NULL : cli.dir; /* as programs find it */
     options.name = name;
@@ -159,5 +164,5 @@ int session_open(const char *name, int64_t spin_us, rdmad_session **out) {
     patience_begin("open a session", PATIENCE_LOOK_MS);
     int rc = rdmad_open(&options, out);
     patience_end();
-    return rc ? fail(rdmad_errname(rc), "%s", rdmad_last_error(NULL)) : EXIT_GOOD;
+    return rc ? cli_fail_rdmad(NULL, rc) : EXIT_GOOD;
 }

@@ -14,16 +14,16 @@
 #include <unistd.h>
 
 static int fail_errno(const char *what) {
-    return fail("RDMAD_E_SYSTEM", "%s: %s", what, strerror(errno));
+    return cli_fail("RDMAD_E_SYSTEM", "%s: %s", what, strerror(errno));
 }
 
 /* path becomes what file is a link to, or file itself. */
-static int resolve(struct target *t, const char *file) {
+static int target_resolve(struct target *t, const char *file) {
     char real[PATH_MAX];
     const char *name = realpath(file, real) ? real : file;
     /* Room for the suffix of the temporary name. */
     if (strlen(name) + 32 > sizeof(t->path))
-        return fail("RDMAD_E_INVAL", "%s: the path is too long", file);
+        return cli_fail("RDMAD_E_INVAL", "%s: the path is too long", file);
     memcpy(t->path, name, strlen(name) + 1);
     return EXIT_GOOD;
 }
@@ -65,7 +65,7 @@ int target_open(struct target *t, const char *file, uint64_t bytes) {
         return EXIT_GOOD;
     if (!stat(file, &st) && S_ISDIR(st.st_mode)) {
         t->fd = -1;
-        return fail("RDMAD_E_INVAL", "%s is a directory", file);
+        return cli_fail("RDMAD_E_INVAL", "%s is a directory", file);
     }
     if (!stat(file, &st) && !S_ISREG(st.st_mode)) {
         t->fd = open(file, O_WRONLY | O_CLOEXEC);
@@ -76,7 +76,7 @@ int target_open(struct target *t, const char *file, uint64_t bytes) {
     bool replaces = !stat(file, &st);
     if (replaces && faccessat(AT_FDCWD, file, W_OK, AT_EACCESS))
         return fail_errno(file); /* that its directory may be written is not meant by it */
-    int code = resolve(t, file);
+    int code = target_resolve(t, file);
     if (!code)
         code = open_temporary(t, replaces ? 0600 : 0666);
     if (!code && replaces && keep_mode(t->fd, &st))

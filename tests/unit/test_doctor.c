@@ -99,7 +99,7 @@ static const char *text_of(size_t row, const char *key) {
 
 /* Runs the check: its last word is of this level and has these words; what is not good has a next
  * step. */
-static void expect(check_run *run, const char *level, const char *words) {
+static void expect(doctor_check *run, const char *level, const char *words) {
     json_array_clear(e.rows);
     e.bad = false;
     run(&e);
@@ -117,14 +117,14 @@ static void expect(check_run *run, const char *level, const char *words) {
 }
 
 Test(doctor, a_machine_without_rdma_is_fine_unless_it_is_used) {
-    expect(check_devices, "note", "no RDMA device");
+    expect(doctor_check_devices, "note", "no RDMA device");
     cr_expect(strstr(text_of(0, "next"), "rdma link add"), "%s", text_of(0, "next"));
-    expect(check_modules, "note", "no device");
-    expect(check_nodes, "good", "no device nodes");
-    expect(check_ports, "skipped", "no RDMA device");
-    expect(check_gids, "skipped", "no RDMA device");
+    expect(doctor_check_modules, "note", "no device");
+    expect(doctor_check_nodes, "good", "no device nodes");
+    expect(doctor_check_ports, "skipped", "no RDMA device");
+    expect(doctor_check_gids, "skipped", "no RDMA device");
     daemon_says(VERBS);
-    expect(check_devices, "bad", "no RDMA device");
+    expect(doctor_check_devices, "bad", "no RDMA device");
 }
 
 Test(doctor, a_device_that_is_all_right_is_good) {
@@ -133,11 +133,11 @@ Test(doctor, a_device_that_is_all_right_is_good) {
     daemon_says(VERBS);
     if (geteuid())
         cr_skip_test("needs root, to give a node to a group");
-    expect(check_devices, "good", "rxe0 (Ethernet)");
-    expect(check_modules, "good", "loaded");
-    expect(check_nodes, "good", "/dev/infiniband/uverbs0 of rxe0, mode 0660");
-    expect(check_ports, "good", "rxe0 port 1 is ACTIVE");
-    expect(check_gids, "good", "2 GIDs, 1 of them routable");
+    expect(doctor_check_devices, "good", "rxe0 (Ethernet)");
+    expect(doctor_check_modules, "good", "loaded");
+    expect(doctor_check_nodes, "good", "/dev/infiniband/uverbs0 of rxe0, mode 0660");
+    expect(doctor_check_ports, "good", "rxe0 port 1 is ACTIVE");
+    expect(doctor_check_gids, "good", "2 GIDs, 1 of them routable");
 }
 
 Test(doctor, a_module_that_is_missing_is_named) {
@@ -145,17 +145,17 @@ Test(doctor, a_module_that_is_missing_is_named) {
     char command[128];
     snprintf(command, sizeof(command), "rm -r %s/sys/class/infiniband_verbs", root);
     cr_assert_eq(system(command), 0);
-    expect(check_modules, "warning", "ib_uverbs is not loaded");
+    expect(doctor_check_modules, "warning", "ib_uverbs is not loaded");
     cr_expect_str_eq(text_of(0, "next"), "modprobe ib_uverbs");
     daemon_says(VERBS);
-    expect(check_modules, "bad", "ib_uverbs is not loaded");
+    expect(doctor_check_modules, "bad", "ib_uverbs is not loaded");
 }
 
 Test(doctor, a_node_open_to_everybody_is_a_way_past_the_daemon) {
     put_rxe();
     make_node("/dev/infiniband/uverbs0", 0666, 0, 0);
     daemon_says(VERBS);
-    expect(check_nodes, "warning", "mode 0666");
+    expect(doctor_check_nodes, "warning", "mode 0666");
     cr_expect(strstr(text_of(0, "next"), "KERNEL==\"uverbs*\""), "%s", text_of(0, "next"));
 }
 
@@ -164,108 +164,109 @@ Test(doctor, a_node_that_the_daemon_may_not_open_is_bad) {
         cr_skip_test("needs root, to give a node to root");
     put_rxe();
     daemon_says(VERBS);
-    expect(check_nodes, "bad", "is missing");
+    expect(doctor_check_nodes, "bad", "is missing");
     make_node("/dev/infiniband/uverbs0", 0600, 0, 0);
-    expect(check_nodes, "bad", "the daemon may not open it");
+    expect(doctor_check_nodes, "bad", "the daemon may not open it");
     make_node("/dev/infiniband/uverbs0", 0606, 0, 991); /* its own group is shut out */
-    expect(check_nodes, "bad", "the daemon may not open it");
+    expect(doctor_check_nodes, "bad", "the daemon may not open it");
     make_node("/dev/infiniband/uverbs0", 0600, 990, 0);
-    expect(check_nodes, "good", "mode 0600");
+    expect(doctor_check_nodes, "good", "mode 0600");
     make_node("/dev/infiniband/uverbs0", 0600, 0, 0);
     put("/proc/77/status", "Uid:\t990\t990\t990\t990\nGid:\t991\t991\t991\t991\n"
                            "Groups:\t\nCapEff:\t0000000000000002\n");
-    expect(check_nodes, "good", "mode 0600");
+    expect(doctor_check_nodes, "good", "mode 0600");
 }
 
 Test(doctor, a_port_that_is_down_is_told_with_its_interface) {
     put_rxe();
     put("/sys/class/infiniband/rxe0/ports/1/state", "1: DOWN\n");
-    expect(check_ports, "warning", "no port of any RDMA device is up");
+    expect(doctor_check_ports, "warning", "no port of any RDMA device is up");
     cr_expect_str_eq(text_of(0, "text"), "rxe0 port 1 is DOWN");
     cr_expect(strstr(text_of(0, "next"), "ip link set veth0 up"), "%s", text_of(0, "next"));
     daemon_says(VERBS);
-    expect(check_ports, "bad", "no port of any RDMA device is up");
+    expect(doctor_check_ports, "bad", "no port of any RDMA device is up");
     put("/sys/class/infiniband/rxe1/ports/1/state", "4: ACTIVE\n");
-    expect(check_ports, "good", "rxe1 port 1 is ACTIVE");
+    expect(doctor_check_ports, "good", "rxe1 port 1 is ACTIVE");
 }
 
 Test(doctor, a_port_needs_a_gid_with_an_address) {
     put_rxe();
     daemon_says(VERBS);
     put("/sys/class/infiniband/rxe0/ports/1/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
-    expect(check_gids, "warning", "none is RoCE v2 with a routable address");
+    expect(doctor_check_gids, "warning", "none is RoCE v2 with a routable address");
     cr_expect(strstr(text_of(0, "next"), "dev veth0"), "%s", text_of(0, "next"));
     put("/sys/class/infiniband/rxe0/ports/1/gids/0", "0000:0000:0000:0000:0000:0000:0000:0000\n");
-    expect(check_gids, "bad", "no port that is up has a usable GID");
+    expect(doctor_check_gids, "bad", "no port that is up has a usable GID");
     put("/sys/class/infiniband/rxe0/ports/1/gids/2", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
     put("/sys/class/infiniband/rxe0/ports/1/link_layer", "InfiniBand\n");
-    expect(check_gids, "good", "1 of them routable");
+    expect(doctor_check_gids, "good", "1 of them routable");
 }
 
 Test(doctor, the_daemon_must_be_able_to_pin_its_pools) {
     put_rxe();
     daemon_says(VERBS);
-    expect(check_memlock, "skipped", "cannot be read");
+    expect(doctor_check_memlock, "skipped", "cannot be read");
     put("/proc/77/limits", "Limit  Soft Limit  Hard Limit  Units\n"
                            "Max locked memory         8388608              8388608      bytes\n");
-    expect(check_memlock, "bad", "may pin 8 MiB (RLIMIT_MEMLOCK), pools may take 1 GiB");
+    expect(doctor_check_memlock, "bad", "may pin 8 MiB (RLIMIT_MEMLOCK), pools may take 1 GiB");
     put("/proc/77/limits", "Max locked memory         536870912            8388608      bytes\n");
-    expect(check_memlock, "warning", "may pin 512 MiB");
+    expect(doctor_check_memlock, "warning", "may pin 512 MiB");
     put("/proc/77/limits", "Max locked memory         unlimited            unlimited    bytes\n");
-    expect(check_memlock, "good", "any amount");
+    expect(doctor_check_memlock, "good", "any amount");
     put("/proc/77/limits", "Max locked memory         8388608              8388608      bytes\n");
     put("/proc/77/status", "CapEff:\t0000000000004000\n");
-    expect(check_memlock, "good", "CAP_IPC_LOCK");
+    expect(doctor_check_memlock, "good", "CAP_IPC_LOCK");
 }
 
 /* Not refused over tcp, but a worker may wait for what is swapped out. */
 Test(doctor, pools_that_may_be_swapped_out_are_warned_of) {
     daemon_says(TCP);
-    expect(check_memlock, "skipped", "cannot be read");
+    expect(doctor_check_memlock, "skipped", "cannot be read");
     put("/proc/77/limits", "Limit  Soft Limit  Hard Limit  Units\n"
                            "Max locked memory         8388608              8388608      bytes\n");
     put("/proc/swaps", "Filename\t\tType\t\tSize\t\tUsed\t\tPriority\n");
-    expect(check_memlock, "good", "there is no swap");
+    expect(doctor_check_memlock, "good", "there is no swap");
     put("/proc/swaps", "Filename\t\tType\t\tSize\t\tUsed\t\tPriority\n"
                        "/dev/sda2\t\tpartition\t8388604\t0\t-2\n");
-    expect(check_memlock, "warning", "may lock 8 MiB (RLIMIT_MEMLOCK), pools may take 1 GiB");
+    expect(doctor_check_memlock, "warning",
+           "may lock 8 MiB (RLIMIT_MEMLOCK), pools may take 1 GiB");
     cr_expect(strstr(text_of(0, "next"), "LimitMEMLOCK"), "%s", text_of(0, "next"));
     put("/proc/77/status", "CapEff:\t0000000000004000\n");
-    expect(check_memlock, "good", "CAP_IPC_LOCK");
+    expect(doctor_check_memlock, "good", "CAP_IPC_LOCK");
 }
 
 Test(doctor, retries_without_end_are_warned_of) {
-    expect(check_retries, "good", "do not matter");
+    expect(doctor_check_retries, "good", "do not matter");
     daemon_says(VERBS);
-    expect(check_retries, "skipped", "settings");
+    expect(doctor_check_retries, "skipped", "settings");
     set(&e.config, "{\"verbs.retry_count\":7,\"verbs.rnr_retry\":6}");
-    expect(check_retries, "warning", "verbs.retry_count is 7");
+    expect(doctor_check_retries, "warning", "verbs.retry_count is 7");
     set(&e.config, "{\"verbs.retry_count\":6,\"verbs.rnr_retry\":7}");
-    expect(check_retries, "warning", "verbs.rnr_retry is 7");
+    expect(doctor_check_retries, "warning", "verbs.rnr_retry is 7");
     set(&e.config, "{\"verbs.timeout\":24}");
-    expect(check_retries, "warning", "8 m");
+    expect(doctor_check_retries, "warning", "8 m");
     set(&e.config, "{\"verbs.timeout\":14}");
-    expect(check_retries, "good", "470 ms");
+    expect(doctor_check_retries, "good", "470 ms");
 }
 
 Test(doctor, tcp_beside_rdma_devices_is_warned_of_with_the_reason) {
     daemon_says(TCP);
-    expect(check_fabric, "note", "no device");
+    expect(doctor_check_fabric, "note", "no device");
     put_rxe();
-    expect(check_fabric, "warning", "although this machine has RDMA devices: no device");
+    expect(doctor_check_fabric, "warning", "although this machine has RDMA devices: no device");
     set(&e.config, "{\"fabric\":\"tcp\"}"); /* as it was asked to */
-    expect(check_fabric, "note", "no device");
+    expect(doctor_check_fabric, "note", "no device");
 }
 
 Test(doctor, verbs_without_a_device_in_use_is_bad) {
     daemon_says(VERBS);
-    expect(check_fabric, "warning", "cannot be looked at");
+    expect(doctor_check_fabric, "warning", "cannot be looked at");
     set(&e.devices, "{\"devices\":[{\"name\":\"rxe0\",\"in_use\":false}],"
                     "\"why\":\"no port is up\"}");
-    expect(check_fabric, "bad", "no port is up");
+    expect(doctor_check_fabric, "bad", "no port is up");
     set(&e.devices, "{\"devices\":[{\"name\":\"rxe0\",\"in_use\":true,"
                     "\"protection\":\"registrations\"}]}");
-    expect(check_fabric, "good", "verbs, on rxe0; leases hold by registrations");
+    expect(doctor_check_fabric, "good", "verbs, on rxe0; leases hold by registrations");
 }
 
 Test(doctor, peers_over_less_than_the_daemon_has_are_warned_of) {
@@ -286,7 +287,7 @@ Test(doctor, peers_over_less_than_the_daemon_has_are_warned_of) {
     for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
         snprintf(text, sizeof(text), fabric, says[i].fallback, says[i].fallen);
         daemon_says(text);
-        expect(check_peers, says[i].level, says[i].words);
+        expect(doctor_check_peers, says[i].level, says[i].words);
     }
 }
 
@@ -296,22 +297,22 @@ Test(doctor, the_congestion_control_must_exist_and_not_be_slow) {
     put("/proc/sys/net/ipv4/tcp_congestion_control", "bbr\n");
     snprintf(text, sizeof(text), TCP, "cubic");
     daemon_says(text);
-    expect(check_congestion, "good", "cubic");
+    expect(doctor_check_congestion, "good", "cubic");
     snprintf(text, sizeof(text), TCP, "bbr"); /* bbr2 is not bbr */
     daemon_says(text);
-    expect(check_congestion, "bad", "this kernel has reno cubic bbr2");
+    expect(doctor_check_congestion, "bad", "this kernel has reno cubic bbr2");
     snprintf(text, sizeof(text), TCP, "");
     daemon_says(text);
-    expect(check_congestion, "warning", "bbr");
+    expect(doctor_check_congestion, "warning", "bbr");
 }
 
 Test(doctor, pools_that_are_larger_than_the_memory_left_are_warned_of) {
     daemon_says(VERBS);
-    expect(check_memory, "skipped", "meminfo");
+    expect(doctor_check_memory, "skipped", "meminfo");
     put("/proc/meminfo", "MemTotal: 9999999 kB\nMemAvailable:    1048575 kB\n");
-    expect(check_memory, "warning", "1 GiB, pinned");
+    expect(doctor_check_memory, "warning", "1 GiB, pinned");
     put("/proc/meminfo", "MemTotal: 9999999 kB\nMemAvailable:    1048576 kB\n");
-    expect(check_memory, "good", "1 GiB");
+    expect(doctor_check_memory, "good", "1 GiB");
 }
 
 /* Accepts whoever comes, and says at once that they are none of the group, if it is so. */
@@ -338,24 +339,24 @@ Test(doctor, who_may_connect_is_told_with_the_group_and_by_trying) {
     char none[64];
     snprintf(none, sizeof(none), "and uid %u is none", (unsigned)geteuid());
     cli.dir = root;
-    expect(check_client_socket, "bad", "rdmad.sock");
+    expect(doctor_check_client_socket, "bad", "rdmad.sock");
     pid_t taker = take_clients(root, false);
     daemon_says("{\"clients\":{\"group\":null}}");
-    expect(check_client_socket, "good", "rdmad.sock takes connections");
+    expect(doctor_check_client_socket, "good", "rdmad.sock takes connections");
     cr_expect(!strstr(text_of(0, "text"), "group"), "%s", text_of(0, "text"));
     daemon_says("{\"clients\":{\"group\":\"staff\"}}");
-    expect(check_client_socket, "good", "takes connections of members of group staff");
+    expect(doctor_check_client_socket, "good", "takes connections of members of group staff");
     json_decref((json_t *)e.status);
     e.status = NULL; /* control.sock is not for everybody */
-    expect(check_client_socket, "good", "takes connections of uid");
+    expect(doctor_check_client_socket, "good", "takes connections of uid");
     kill(taker, SIGKILL);
     waitpid(taker, NULL, 0);
 
     taker = take_clients(root, true);
-    expect(check_client_socket, "bad", "is for members of group socket_group");
+    expect(doctor_check_client_socket, "bad", "is for members of group socket_group");
     cr_expect(strstr(text_of(0, "text"), none), "%s", text_of(0, "text"));
     daemon_says("{\"clients\":{\"group\":\"staff\"}}");
-    expect(check_client_socket, "bad", "is for members of group staff");
+    expect(doctor_check_client_socket, "bad", "is for members of group staff");
     cr_expect(strstr(text_of(0, "text"), none), "%s", text_of(0, "text"));
     cr_expect(strstr(text_of(0, "next"), "socket_group"), "%s", text_of(0, "next"));
     kill(taker, SIGKILL);
