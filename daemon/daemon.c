@@ -16,7 +16,6 @@
 #include "daemon/base/offload.h"
 #include "daemon/base/rouse.h"
 #include "daemon/choice.h"
-#include "daemon/clockwork.h"
 #include "daemon/ctl/ctl.h"
 #include "daemon/identity.h"
 #include "daemon/instance.h"
@@ -32,6 +31,7 @@
 #include "daemon/state/pool.h"
 #include "daemon/state/session_end.h"
 #include "daemon/stop.h"
+#include "daemon/wakeups.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
@@ -51,7 +51,7 @@ struct daemon {
     int lock;
     struct rouse *rouse;
     struct event_base *base;
-    struct clockwork *clockwork;
+    struct wakeups *wakeups;
     struct listener *clients;
     struct ctl *ctl;
     struct manager *manager;
@@ -205,7 +205,7 @@ static int start_loop(struct daemon *d, struct error *err) {
     if (!d->base)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the event loop");
     d->state.base = d->base;
-    return clockwork_new(d->base, &d->mailbox, &d->state.timers, &d->clockwork, err);
+    return wakeups_new(d->base, &d->mailbox, &d->state.timers, &d->wakeups, err);
 }
 
 /* Opens devices: the daemon's credentials do not change any more. */
@@ -265,9 +265,9 @@ static int client_group(const char *name, gid_t *out, struct error *err) {
 static void on_crowded(void *user, bool crowded) {
     struct daemon *d = user;
     if (d->clients)
-        listener_hold(d->clients, crowded);
+        listener_suspend(d->clients, crowded);
     if (d->ctl)
-        ctl_hold(d->ctl, crowded);
+        ctl_suspend(d->ctl, crowded);
 }
 
 /* While there is one thread, and before anything is opened that should not be in a child. */
@@ -345,7 +345,7 @@ static void daemon_stop(struct daemon *d) {
     manager_free(d->manager);
     struct listener *clients = d->clients;
     struct ctl *ctl = d->ctl;
-    d->clients = NULL; /* from here on the porter cannot ask to hold them */
+    d->clients = NULL; /* from here on the porter cannot ask to suspend them */
     d->ctl = NULL;
     ctl_free(ctl);
     if (clients)
@@ -361,9 +361,9 @@ static void daemon_stop(struct daemon *d) {
         offload_stop(st->offload); /* its last jobs may still use the plane's devices */
     if (st->plane)
         plane_stop(st->plane);
-    if (d->clockwork) {
+    if (d->wakeups) {
         mailbox_drain(&d->mailbox); /* ends that were reported after the loop's last turn */
-        clockwork_free(d->clockwork);
+        wakeups_free(d->wakeups);
         quota_fini(&st->quota);
     }
     if (st->porter)

@@ -13,7 +13,7 @@
  * answers or MAX_CALLS calls wait. A caller that is silent for IDLE_S or takes no answer for
  * WRITE_S is closed.
  *
- * Callers are strangers, too: what they send is received as ipc/client_socket.h has it, and who
+ * Callers are clients, too: what they send is received as ipc/client_socket.h has it, and who
  * sends a descriptor is closed. So the bufferevent writes only.
  */
 #include "daemon/ctl/ctl.h"
@@ -322,8 +322,8 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
     return RDMAD_OK;
 }
 
-void ctl_hold(struct ctl *ctl, bool hold) {
-    listener_hold(ctl->listener, hold);
+void ctl_suspend(struct ctl *ctl, bool on) {
+    listener_suspend(ctl->listener, on);
 }
 
 void ctl_free(struct ctl *ctl) {

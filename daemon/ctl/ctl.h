@@ -29,7 +29,7 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
                struct error *err);
 
 /* Lets nobody in for now, while the porter is behind; callers wait in the backlog. */
-void ctl_hold(struct ctl *ctl, bool hold);
+void ctl_suspend(struct ctl *ctl, bool on);
 
 /* Closes every connection; calls that still wait for the daemon end without an answer. Must run
  * before st's tables are freed and outlives no callback: what was asked of peers and leases may

@@ -32,14 +32,14 @@ static int set_option(int fd, int option, int value) {
     return setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
 }
 
-static ssize_t receive(int fd, void *buf, size_t size, int flags, bool *cargo) {
+static ssize_t receive(int fd, void *buf, size_t size, int flags, bool *has_fds) {
     struct iovec iov = {.iov_base = buf, .iov_len = size};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n;
     do
         n = recvmsg(fd, &msg, flags | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
-    *cargo = n >= 0 && (msg.msg_flags & MSG_CTRUNC);
+    *has_fds = n >= 0 && (msg.msg_flags & MSG_CTRUNC);
     return n;
 }
 
@@ -87,18 +87,18 @@ int client_socket_fd(const struct client_socket *s) {
 }
 
 int client_socket_read(struct client_socket *s, void *buf, size_t *size) {
-    bool cargo;
+    bool has_fds;
     size_t room = *size;
     *size = 0;
-    ssize_t n = receive(s->visit.fd, buf, room, MSG_PEEK, &cargo);
+    ssize_t n = receive(s->visit.fd, buf, room, MSG_PEEK, &has_fds);
     if (n < 0)
         return errno == EAGAIN ? RDMAD_E_AGAIN : RDMAD_E_SYSTEM;
-    if (cargo)
+    if (has_fds)
         return RDMAD_E_FDS;
     if (n == 0)
         return 0; /* the end, or an empty packet, which stands for it */
     *size = (size_t)n;
-    n = receive(s->visit.fd, buf, s->stream ? *size : 0, 0, &cargo);
+    n = receive(s->visit.fd, buf, s->stream ? *size : 0, 0, &has_fds);
     return n < 0 ? RDMAD_E_SYSTEM : 0;
 }
 
@@ -114,14 +114,14 @@ void client_socket_take(struct client_socket *s, client_socket_taken *taken, voi
  * receive may tell of an error instead, once; what cannot be known counts as unread. */
 static bool anything_unread(const struct client_socket *s) {
     int fd = s->visit.fd;
-    bool cargo;
+    bool has_fds;
     char byte;
     if (!s->stream && set_option(fd, SO_PASSCRED, 1))
         return true;
-    ssize_t n = receive(fd, &byte, 1, MSG_PEEK, &cargo);
+    ssize_t n = receive(fd, &byte, 1, MSG_PEEK, &has_fds);
     if (n < 0)
-        n = receive(fd, &byte, 1, MSG_PEEK, &cargo);
-    return n != 0 || cargo;
+        n = receive(fd, &byte, 1, MSG_PEEK, &has_fds);
+    return n != 0 || has_fds;
 }
 
 void client_socket_close(struct client_socket *s) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client_socket.h - a socket at whose other end is a stranger: looked at before it is received
+ * client_socket.h - a socket at whose other end is a client: looked at before it is received
  * from, and let go of by somebody else.
  *
- * A packet may bring descriptors whose close waits for the stranger, and the kernel closes them in
+ * A packet may bring descriptors whose close waits for the client, and the kernel closes them in
  * the name of who receives the packet, or of who lets go of the socket in which it is queued. So
  * the daemon peeks, which takes nothing, and receives only a packet of which it has seen that there
  * is no descriptor with it: nobody else receives from the socket, so that is the packet it gets.
@@ -35,7 +35,7 @@ int client_socket_read(struct client_socket *s, void *buf, size_t *size);
 typedef void client_socket_taken(void *user, const void *data, size_t size, int fd, unsigned nfds);
 void client_socket_take(struct client_socket *s, client_socket_taken *taken, void *user);
 
-/* The stranger sees the end at once. Frees s; taken is not called any more. */
+/* The client sees the end at once. Frees s; taken is not called any more. */
 void client_socket_close(struct client_socket *s);
 
 #endif

@@ -33,7 +33,7 @@ struct listener {
     void (*accepted)(void *user, int fd), (*refused)(void *user, int fd);
     void *user;
     int reserve; /* -1: in use */
-    bool paused, held;
+    bool paused, suspended;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": not ours to remove */
     dev_t device;
     ino_t inode;
@@ -136,7 +136,7 @@ static void listener_rest_over(evutil_socket_t fd, short what, void *arg) {
     struct listener *l = arg;
     (void)fd, (void)what;
     listener_keep_reserve(l);
-    if (!l->paused && !l->held)
+    if (!l->paused && !l->suspended)
         event_add(l->readable, NULL);
 }
 
@@ -166,7 +166,7 @@ static bool listener_refuse(struct listener *l) {
 static void listener_readable(evutil_socket_t fd, short what, void *arg) {
     struct listener *l = arg;
     (void)fd, (void)what;
-    for (int i = 0; i < ACCEPTS_A_TURN && !l->paused && !l->held; i++) {
+    for (int i = 0; i < ACCEPTS_A_TURN && !l->paused && !l->suspended; i++) {
         int client = listener_accept(l);
         if (client >= 0) {
             l->accepted(l->user, client);
@@ -216,9 +216,9 @@ void listener_pause(struct listener *l) {
     event_del(l->readable);
 }
 
-void listener_hold(struct listener *l, bool hold) {
-    l->held = hold;
-    if (hold)
+void listener_suspend(struct listener *l, bool on) {
+    l->suspended = on;
+    if (on)
         event_del(l->readable);
     else if (!l->paused)
         event_add(l->readable, NULL);

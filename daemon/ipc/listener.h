@@ -34,7 +34,7 @@ int listener_new(struct event_base *base, const struct listener_spec *spec,
                  struct error *err);
 void listener_pause(struct listener *l); /* while stopping */
 /* Lets nobody in for now; clients wait in the backlog. */
-void listener_hold(struct listener *l, bool hold);
+void listener_suspend(struct listener *l, bool on);
 void listener_free(struct listener *l); /* removes a path it bound itself */
 
 #endif

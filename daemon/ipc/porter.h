@@ -3,7 +3,7 @@
  * porter.h - the daemon's side of the porter (daemon/porter/): starts it, asks it, replaces it.
  *
  * Lives on the control thread's event loop and never waits. What cannot be sent to the porter now
- * waits in order; while much does, crowded tells that no more strangers should be let in. A porter
+ * waits in order; while much does, crowded tells that nobody else should be let in. A porter
  * that ends, or that does not answer for ANSWER_S, is replaced: at once, but not more often than
  * once in RESTART_S. Sessions do not notice, but those whose packet it was looking at.
  */
