@@ -54,13 +54,13 @@ static bool choice_survey(const struct fabric_settings *settings, struct error *
     return found;
 }
 
-static void choice_use_tcp(struct choice *c) {
+static void choice_use_tcp(struct fabric_choice *c) {
     c->fabrics[0] = &fabric_tcp;
     c->fabrics[1] = NULL;
     c->alone = c->why;
 }
 
-static void choice_use_verbs(const struct config *config, struct choice *c) {
+static void choice_use_verbs(const struct config *config, struct fabric_choice *c) {
     c->fabrics[0] = &fabric_verbs;
     c->fabrics[1] = NULL;
     if (config->require_rdma)
@@ -72,8 +72,8 @@ static void choice_use_verbs(const struct config *config, struct choice *c) {
 }
 
 int choice_make(const struct config *config, const struct fabric_settings *settings,
-                struct choice *out, struct error *err) {
-    *out = (struct choice){.must = false};
+                struct fabric_choice *out, struct error *err) {
+    *out = (struct fabric_choice){.must = false};
     if (!strcmp(config->fabric, "tcp")) {
         error_set(&out->why, RDMAD_OK, "the setting fabric is \"tcp\"");
         choice_use_tcp(out);
@@ -92,7 +92,7 @@ int choice_make(const struct config *config, const struct fabric_settings *setti
     return RDMAD_OK;
 }
 
-bool choice_next_best(struct choice *c, const struct error *failure) {
+bool choice_next_best(struct fabric_choice *c, const struct error *failure) {
     if (c->must || c->fabrics[0] != &fabric_verbs)
         return false;
     error_set(&c->why, failure->code, "verbs could not be started: %s", failure->text);
@@ -100,7 +100,7 @@ bool choice_next_best(struct choice *c, const struct error *failure) {
     return true;
 }
 
-void choice_warn(const struct choice *c, const struct config *config) {
+void choice_warn(const struct fabric_choice *c, const struct config *config) {
     if (c->fabrics[0] != &fabric_verbs)
         return;
     if (config->verbs_retry_count == 7)

@@ -9,7 +9,7 @@
 #include "daemon/config/config.h"
 #include "daemon/plane/plane.h"
 
-struct choice {
+struct fabric_choice {
     /* The one chosen, then what peers are offered besides it, or NULL; as plane_settings has them.
      */
     const struct fabric_ops *fabrics[PLANE_FABRICS_MAX];
@@ -22,12 +22,12 @@ struct choice {
  * RDMAD_E_FABRIC, what is missing and the next step, when verbs must be used and cannot. Opens the
  * devices: not on a thread that has something else to do. */
 int choice_make(const struct config *config, const struct fabric_settings *settings,
-                struct choice *out, struct error *err);
+                struct fabric_choice *out, struct error *err);
 
 /* The chosen fabric could not be started for this reason. True: c is now the next best. */
-bool choice_next_best(struct choice *c, const struct error *failure);
+bool choice_next_best(struct fabric_choice *c, const struct error *failure);
 
 /* Logs a warning for each setting by which the chosen fabric may wait without end. */
-void choice_warn(const struct choice *c, const struct config *config);
+void choice_warn(const struct fabric_choice *c, const struct config *config);
 
 #endif

@@ -212,7 +212,7 @@ static int start_loop(struct daemon *d, struct error *err) {
 static int start_fabric(struct daemon *d, const struct plane_events *events, struct error *err) {
     struct state *st = &d->state;
     struct plane_settings *settings = &d->plane_settings;
-    struct choice choice;
+    struct fabric_choice choice;
     settings_plane(&d->config, settings);
     settings_look_up(&settings->fabric_settings);
     settings->fabric_settings.descriptors = st->descriptors;

@@ -14,7 +14,7 @@
 #define WARMUP_BYTES (UINT64_C(64) << 20)
 #define LOOK_NS UINT64_C(50000000) /* how often signals are looked after */
 
-struct client {
+struct messages {
     struct bench_run *run;
     rdmad_channel *channel;
     uint8_t *out, *in; /* depth buffers to send; one to receive */
@@ -30,11 +30,11 @@ static uint64_t messages_warmup(const struct bench_run *run) {
     return count < WARMUP ? count : WARMUP;
 }
 
-static int messages_failed(const struct client *c, int rc) {
+static int messages_failed(const struct messages *c, int rc) {
     return bench_note(c->run, rc, NULL);
 }
 
-static int messages_send(struct client *c) {
+static int messages_send(struct messages *c) {
     struct bench_run *run = c->run;
     struct rdmad_sqe *sqe = rdmad_ring_reserve(run->ring);
     if (!sqe)
@@ -44,7 +44,7 @@ static int messages_send(struct client *c) {
     return rc ? messages_failed(c, rc) : 0;
 }
 
-static int messages_take(struct client *c, const char *what) {
+static int messages_take(struct messages *c, const char *what) {
     struct bench_run *run = c->run;
     const struct rdmad_cqe *cqe;
     int rc = rdmad_ring_wait(run->ring, WAIT_MS, &cqe);
@@ -61,7 +61,7 @@ static int messages_take(struct client *c, const char *what) {
     return status;
 }
 
-static int messages_submit(struct client *c) {
+static int messages_submit(struct messages *c) {
     int rc = rdmad_ring_submit(c->run->ring);
     return rc < 0 ? messages_failed(c, rc) : 0;
 }
@@ -69,7 +69,7 @@ static int messages_submit(struct client *c) {
 /* ---- depth 1 ------------------------------------------------------------------------------- */
 
 /* One message there and one back: the receive is posted first. */
-static int messages_round_trip(struct client *c) {
+static int messages_round_trip(struct messages *c) {
     struct bench_run *run = c->run;
     struct rdmad_sqe *sqe = rdmad_ring_reserve(run->ring);
     if (!sqe)
@@ -84,7 +84,7 @@ static int messages_round_trip(struct client *c) {
     return rc;
 }
 
-static int messages_play(struct client *c, uint64_t count, uint64_t until_ns) {
+static int messages_play(struct messages *c, uint64_t count, uint64_t until_ns) {
     uint64_t then = bench_now_ns(), looked = then;
     for (uint64_t i = 0; !c->stop && i < count && then < until_ns; i++) {
         int rc = messages_round_trip(c);
@@ -101,7 +101,7 @@ static int messages_play(struct client *c, uint64_t count, uint64_t until_ns) {
     return 0;
 }
 
-static int messages_ping_pong(struct client *c) {
+static int messages_ping_pong(struct messages *c) {
     struct bench_run *run = c->run;
     int rc = messages_play(c, messages_warmup(run), UINT64_MAX);
     hist_reset(&run->hist);
@@ -117,7 +117,7 @@ static int messages_ping_pong(struct client *c) {
 
 /* ---- larger depths ------------------------------------------------------------------------- */
 
-static int messages_stream(struct client *c, uint64_t count, uint64_t until_ns) {
+static int messages_stream(struct messages *c, uint64_t count, uint64_t until_ns) {
     struct bench_run *run = c->run;
     uint64_t first = c->done, sample = 0, sample_ns = 0;
     int rc = 0;
@@ -145,7 +145,7 @@ static int messages_stream(struct client *c, uint64_t count, uint64_t until_ns) 
     return rc;
 }
 
-static int messages_streams(struct client *c) {
+static int messages_streams(struct messages *c) {
     struct bench_run *run = c->run;
     int rc = messages_stream(c, messages_warmup(run), UINT64_MAX);
     hist_reset(&run->hist);
@@ -160,7 +160,7 @@ static int messages_streams(struct client *c) {
 
 /* ---- the client ---------------------------------------------------------------------------- */
 
-static int messages_greet(struct client *c) {
+static int messages_greet(struct messages *c) {
     struct bench_run *run = c->run;
     struct bench_greeting greeting = {.magic = BENCH_MAGIC,
                                       .bytes = run->bytes,
@@ -172,7 +172,7 @@ static int messages_greet(struct client *c) {
 }
 
 int bench_messages(struct bench_run *run, const char *service) {
-    struct client c = {.run = run};
+    struct messages c = {.run = run};
     rdmad_pool *pool;
     uint64_t in = run->stride < 64 ? 64 : run->stride;
     int rc = rdmad_pool_create(run->session, run->depth * run->stride + in, 0, &pool);

@@ -23,7 +23,7 @@
 #define READ_AT_ONCE (8u << 20) /* between two looks at the signals */
 #define SMALL (64 << 10)
 
-struct share {
+struct shared {
     const char *file;
     int fd, signals;
     size_t bytes;
@@ -34,7 +34,7 @@ struct share {
     rdmad_lease *lease;
 };
 
-static int open_file(struct share *s) {
+static int open_file(struct shared *s) {
     struct stat st;
     bool input = !strcmp(s->file, "-"); /* a file of that name is ./- */
     if (input)
@@ -52,7 +52,7 @@ static int open_file(struct share *s) {
     return EXIT_GOOD;
 }
 
-static int check_size(const struct share *s, size_t bytes) {
+static int check_size(const struct shared *s, size_t bytes) {
     struct rdmad_session_info info = RDMAD_SESSION_INFO_INIT;
     rdmad_session_get_info(s->session, &info);
     char has[CELL_MAX], may[CELL_MAX];
@@ -66,7 +66,7 @@ static int check_size(const struct share *s, size_t bytes) {
         cli_human_bytes(may, (double)info.max_pool_bytes));
 }
 
-static int make_pool(struct share *s) {
+static int make_pool(struct shared *s) {
     int code = check_size(s, s->bytes);
     if (code)
         return code;
@@ -78,7 +78,7 @@ static int make_pool(struct share *s) {
 
 /* Reads once. ARGS_RUN: there is more; EXIT_GOOD with *got 0: that was the end, or we were
  * interrupted. */
-static int share_read_some(struct share *s, char *to, size_t room, size_t *got) {
+static int share_read_some(struct shared *s, char *to, size_t room, size_t *got) {
     struct pollfd wait[2] = {{.fd = s->signals, .events = POLLIN}, {.fd = s->fd, .events = POLLIN}};
     *got = 0;
     if (poll(wait, 2, -1) < 0)
@@ -96,7 +96,7 @@ static int share_read_some(struct share *s, char *to, size_t room, size_t *got) 
 }
 
 /* Straight into the pool. */
-static int read_file(struct share *s) {
+static int read_file(struct shared *s) {
     char *to = rdmad_pool_base(s->pool);
     int code = ARGS_RUN;
     size_t done = 0, got;
@@ -111,7 +111,7 @@ static int read_file(struct share *s) {
 }
 
 /* What has no size: into memory of our own, and from there into a pool that fits. */
-static int read_to_the_end(struct share *s) {
+static int read_to_the_end(struct shared *s) {
     size_t room = 0, got;
     char *all = NULL;
     int code = ARGS_RUN;
@@ -139,7 +139,7 @@ static int read_to_the_end(struct share *s) {
     return code;
 }
 
-static int share_load(struct share *s) {
+static int share_load(struct shared *s) {
     progress_start(&s->progress);
     int code = s->to_the_end ? read_to_the_end(s) : make_pool(s);
     if (!code && !s->to_the_end)
@@ -148,7 +148,7 @@ static int share_load(struct share *s) {
     return code;
 }
 
-static int share_announce(const struct share *s) {
+static int share_announce(const struct shared *s) {
     struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
     rdmad_lease_get_info(s->lease, &info);
     if (cli.json)
@@ -181,7 +181,7 @@ static int share_event(const struct rdmad_event *event) {
     return expected ? EXIT_GOOD : EXIT_FAILED;
 }
 
-static int share_hold(const struct share *s) {
+static int share_hold(const struct shared *s) {
     struct pollfd wait[2] = {{.fd = s->signals, .events = POLLIN},
                              {.fd = rdmad_session_fd(s->session), .events = POLLIN}};
     for (;;) {
@@ -196,7 +196,7 @@ static int share_hold(const struct share *s) {
     }
 }
 
-static int share(struct share *s, const struct rdmad_lease_terms *terms) {
+static int share(struct shared *s, const struct rdmad_lease_terms *terms) {
     int code = open_file(s);
     if (code)
         return code;
@@ -217,7 +217,7 @@ static int share(struct share *s, const struct rdmad_lease_terms *terms) {
 
 int cmd_share(const struct command *self, int argc, char **argv) {
     struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
-    struct share s = {.fd = -1};
+    struct shared s = {.fd = -1};
     bool once = false;
     const char *name = NULL;
     uint64_t ttl_ms = 60000;

@@ -87,7 +87,7 @@ static int name_not_hidden(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-unsigned exam_names_in(const struct exam *e, const char *path, struct names *out) {
+unsigned exam_names_in(const struct exam *e, const char *path, struct exam_names *out) {
     char whole[512];
     struct dirent **entry;
     out->count = 0;

@@ -49,11 +49,11 @@ bool exam_first_line(const struct exam *e, const char *path, char *buf, size_t s
 bool exam_line_with(const struct exam *e, const char *path, const char *key, char *buf,
                     size_t size);
 /* Names in a directory, in order; more than there is room for are left out. */
-struct names {
+struct exam_names {
     unsigned count;
     char name[32][64];
 };
-unsigned exam_names_in(const struct exam *e, const char *path, struct names *out);
+unsigned exam_names_in(const struct exam *e, const char *path, struct exam_names *out);
 
 /* ---- doctor_daemon.c: the daemon and its sockets --------------------------------------------- */
 

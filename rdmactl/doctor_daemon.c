@@ -153,7 +153,7 @@ void doctor_check_fabric(struct exam *e) {
     const char *why = exam_fact_text(e, "fabric", "why");
     const char *asked = json_string_value(json_object_get(e->config, "fabric"));
     bool wanted = asked && !strcmp(asked, "tcp");
-    struct names devices;
+    struct exam_names devices;
     if (exam_uses_verbs(e)) {
         doctor_check_device_in_use(e);
     } else if (!wanted && exam_names_in(e, "/sys/class/infiniband", &devices)) {

@@ -23,7 +23,7 @@ static enum level concern(const struct exam *e) {
 }
 
 void doctor_check_devices(struct exam *e) {
-    struct names devices;
+    struct exam_names devices;
     char list[512] = "", path[192], layer[32];
     if (!exam_names_in(e, DEVICES, &devices)) {
         exam_say(e, exam_uses_verbs(e) ? BAD : NOTE,
@@ -43,7 +43,7 @@ void doctor_check_devices(struct exam *e) {
 }
 
 void doctor_check_modules(struct exam *e) {
-    struct names devices, nodes, soft;
+    struct exam_names devices, nodes, soft;
     bool verbs =
         exam_names_in(e, NODES, &nodes) || exam_names_in(e, "/sys/module/ib_uverbs", &nodes);
     if (!exam_names_in(e, DEVICES, &devices)) {
@@ -128,7 +128,7 @@ static void doctor_check_node(struct exam *e, const char *name, const char *devi
 }
 
 void doctor_check_nodes(struct exam *e) {
-    struct names nodes;
+    struct exam_names nodes;
     char path[192], device[64];
     unsigned seen = 0;
     exam_names_in(e, NODES, &nodes);
@@ -178,7 +178,7 @@ static void read_port(const struct exam *e, struct port *p) {
 
 /* Calls each for every port of every device; returns how often it said yes. */
 static unsigned ports(struct exam *e, bool (*each)(struct exam *e, const struct port *p)) {
-    struct names devices, numbers;
+    struct exam_names devices, numbers;
     unsigned yes = 0;
     exam_names_in(e, DEVICES, &devices);
     for (unsigned d = 0; d < devices.count; d++) {
@@ -210,7 +210,7 @@ static bool port_is_up(struct exam *e, const struct port *p) {
 }
 
 void doctor_check_ports(struct exam *e) {
-    struct names devices;
+    struct exam_names devices;
     if (!exam_names_in(e, DEVICES, &devices)) {
         exam_say(e, SKIPPED, "there is no RDMA device");
     } else if (!ports(e, port_is_up)) {
@@ -263,7 +263,7 @@ static bool port_has_gid(struct exam *e, const struct port *p) {
 }
 
 void doctor_check_gids(struct exam *e) {
-    struct names devices;
+    struct exam_names devices;
     if (!exam_names_in(e, DEVICES, &devices)) {
         exam_say(e, SKIPPED, "there is no RDMA device");
     } else if (!ports(e, port_has_gid)) {

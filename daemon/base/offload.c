@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct worker {
+struct offload_worker {
     struct offload *offload;
     pthread_t thread;
     bool busy;
@@ -32,7 +32,7 @@ struct offload {
     struct list waiting; /* of the first jobs of owners */
     unsigned nwaiting, threads, asleep;
     bool stopping;
-    struct worker worker[OFFLOAD_THREADS];
+    struct offload_worker worker[OFFLOAD_THREADS];
 };
 
 static struct offload_job *job_at(struct list *node) {
@@ -64,7 +64,7 @@ static struct list *offload_line(struct offload *o, uint64_t owner) {
     return NULL;
 }
 
-static struct offload_job *offload_begin(struct offload *o, struct worker *w) {
+static struct offload_job *offload_begin(struct offload *o, struct offload_worker *w) {
     struct list *node;
     while (!(node = list_pop(&o->waiting))) {
         if (o->stopping)
@@ -81,7 +81,7 @@ static struct offload_job *offload_begin(struct offload *o, struct worker *w) {
     return job;
 }
 
-static void offload_end(struct offload *o, struct worker *w) {
+static void offload_end(struct offload *o, struct offload_worker *w) {
     struct list *next = list_pop(&w->line);
     assert(w->busy);
     w->busy = false;
@@ -92,7 +92,7 @@ static void offload_end(struct offload *o, struct worker *w) {
 /* ---- the threads --------------------------------------------------------------------------- */
 
 static void *offload_thread(void *arg) {
-    struct worker *w = arg;
+    struct offload_worker *w = arg;
     struct offload *o = w->offload;
     struct offload_job *job;
     pthread_mutex_lock(&o->lock);
@@ -108,7 +108,7 @@ static void *offload_thread(void *arg) {
 }
 
 static int offload_thread_start(struct offload *o) {
-    struct worker *w = &o->worker[o->threads];
+    struct offload_worker *w = &o->worker[o->threads];
     w->offload = o;
     list_init(&w->line);
     int rc = thread_start(&w->thread, "rdmad-register", offload_thread, w, NULL, NULL);

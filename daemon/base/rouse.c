@@ -87,7 +87,7 @@ bool rouse_is_needed(void) {
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
-struct seen {
+struct rouse_seen {
     pid_t tid;
     char line[LINE];
 };
@@ -97,7 +97,7 @@ struct rouse {
     int stop;
     pid_t own;
     unsigned count; /* seen at the last look, in a call that may be made to wait */
-    struct seen seen[THREADS_MAX];
+    struct rouse_seen seen[THREADS_MAX];
 };
 
 /* Also to standard error, which may be the journal's socket. */
@@ -124,7 +124,7 @@ static bool rouse_read(pid_t tid, char line[LINE]) {
     return n > 0;
 }
 
-static bool was_there(const struct seen *seen, unsigned count, const struct seen *now) {
+static bool was_there(const struct rouse_seen *seen, unsigned count, const struct rouse_seen *now) {
     for (unsigned i = 0; i < count; i++)
         if (seen[i].tid == now->tid)
             return strcmp(seen[i].line, now->line) == 0;
@@ -132,12 +132,12 @@ static bool was_there(const struct seen *seen, unsigned count, const struct seen
 }
 
 static void rouse_look(struct rouse *r) {
-    struct seen now[THREADS_MAX];
+    struct rouse_seen now[THREADS_MAX];
     unsigned count = 0;
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *entry;
     while (tasks && count < THREADS_MAX && (entry = readdir(tasks))) {
-        struct seen *s = &now[count];
+        struct rouse_seen *s = &now[count];
         s->tid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (s->tid <= 0 || s->tid == r->own || !rouse_read(s->tid, s->line) ||
             !may_be_held(s->line))

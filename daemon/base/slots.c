@@ -48,12 +48,12 @@ static bool slots_grow(struct slots *s, uint32_t index) {
     if (size > s->max)
         size = s->max;
 
-    struct slot *slot = reallocarray(s->slot, (size_t)size, sizeof(*slot));
+    struct handle_slot *slot = reallocarray(s->slot, (size_t)size, sizeof(*slot));
     if (!slot)
         return false;
     s->slot = slot;
     for (uint32_t i = (uint32_t)size; i-- > s->size;) { /* backwards: low indices go out first */
-        slot[i] = (struct slot){.generation = 1};
+        slot[i] = (struct handle_slot){.generation = 1};
         slots_list(s, i);
     }
     s->size = (uint32_t)size;
@@ -97,7 +97,7 @@ void *slots_remove(struct slots *s, uint64_t handle) {
         return NULL;
 
     uint32_t index = (uint32_t)handle;
-    struct slot *slot = &s->slot[index];
+    struct handle_slot *slot = &s->slot[index];
     slot->ptr = NULL;
     s->used--;
     slot->generation++;

@@ -11,14 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct slot {
+struct handle_slot {
     void *ptr; /* NULL: free */
     uint32_t generation;
     uint32_t next_free;
 };
 
 struct slots {
-    struct slot *slot;
+    struct handle_slot *slot;
     uint32_t size, max; /* allocated, and never to be exceeded */
     uint32_t used, free_head;
 };

@@ -17,7 +17,7 @@
 struct survey {
     struct offload_job job;
     struct state *state;
-    struct list waiting; /* of struct waiter */
+    struct list waiting; /* of struct survey_waiter */
     const struct fabric_settings *settings;
     const struct fabric_host *host;
     const char *fabric; /* kept: the answer may come when the plane is gone */
@@ -26,7 +26,7 @@ struct survey {
     int failed;
 };
 
-struct waiter {
+struct survey_waiter {
     struct list node;
     struct ctl_call *call;
     bool verbose;
@@ -50,7 +50,7 @@ static void survey_done(struct offload_job *job) {
     struct survey *s = list_entry(job, struct survey, job);
     s->state->survey = NULL;
     for (struct list *pos; (pos = list_pop(&s->waiting));) {
-        struct waiter *w = list_entry(pos, struct waiter, node);
+        struct survey_waiter *w = list_entry(pos, struct survey_waiter, node);
         if (s->failed)
             ctl_fail(w->call, &s->why);
         else
@@ -85,7 +85,7 @@ static struct survey *survey_start(struct state *st) {
 
 void ctl_device_show(struct ctl_call *call, const json_t *params) {
     struct state *st = ctl_state(call);
-    struct waiter *w = malloc(sizeof(*w));
+    struct survey_waiter *w = malloc(sizeof(*w));
     if (w && !st->survey)
         st->survey = survey_start(st);
     if (!w || !st->survey) {
@@ -93,6 +93,6 @@ void ctl_device_show(struct ctl_call *call, const json_t *params) {
         ctl_reply(call, NULL);
         return;
     }
-    *w = (struct waiter){.call = call, .verbose = rpc_bool(params, "verbose")};
+    *w = (struct survey_waiter){.call = call, .verbose = rpc_bool(params, "verbose")};
     list_append(&st->survey->waiting, &w->node);
 }

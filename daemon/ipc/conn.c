@@ -36,7 +36,7 @@
 #define QUEUE_FDS 64u
 #define GROUPS_MAX 65536u
 
-struct packet {
+struct conn_packet {
     struct list node;
     size_t size;
     unsigned nfds;
@@ -99,7 +99,7 @@ bool conn_peer_in(const struct conn_peer *peer, gid_t group) {
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-static void packet_free(struct packet *p) {
+static void packet_free(struct conn_packet *p) {
     for (unsigned i = 0; i < p->nfds; i++)
         close(p->fds[i]);
     free(p);
@@ -108,7 +108,7 @@ static void packet_free(struct packet *p) {
 static void conn_free(struct conn *c) {
     struct list *node;
     while ((node = list_pop(&c->queue)))
-        packet_free(list_entry(node, struct packet, node));
+        packet_free(list_entry(node, struct conn_packet, node));
     if (c->readable)
         event_free(c->readable);
     if (c->writable)
@@ -166,21 +166,21 @@ static bool can_be_undone(const struct conn *c, unsigned nfds) {
     return nfds && c->events->unsent && !is_gone(errno);
 }
 
-static struct packet *packet_new(const void *data, size_t size) {
-    struct packet *p = malloc(sizeof(*p) + size);
+static struct conn_packet *packet_new(const void *data, size_t size) {
+    struct conn_packet *p = malloc(sizeof(*p) + size);
     if (!p)
         return NULL;
-    *p = (struct packet){.size = size};
+    *p = (struct conn_packet){.size = size};
     memcpy(p->data, data, size);
     return p;
 }
 
-static void packet_drop_fds(struct packet *p) {
+static void packet_drop_fds(struct conn_packet *p) {
     while (p->nfds)
         close(p->fds[--p->nfds]);
 }
 
-static int packet_copy_fds(struct packet *p, const int *fds, unsigned nfds) {
+static int packet_copy_fds(struct conn_packet *p, const int *fds, unsigned nfds) {
     for (; p->nfds < nfds; p->nfds++) {
         p->fds[p->nfds] = fcntl(fds[p->nfds], F_DUPFD_CLOEXEC, 3);
         if (p->fds[p->nfds] < 0)
@@ -197,7 +197,7 @@ static void conn_queue(struct conn *c, const void *data, size_t size, const int 
         conn_break(c, "the client does not read what it is sent");
         return;
     }
-    struct packet *p = packet_new(data, size);
+    struct conn_packet *p = packet_new(data, size);
     if (!p) {
         conn_break(c, "out of memory for what the client has not read");
         return;
@@ -234,12 +234,12 @@ void conn_send(struct conn *c, const void *data, size_t size, const int *fds, un
         conn_break(c, send_failed());
 }
 
-static struct packet *conn_next(struct conn *c) {
+static struct conn_packet *conn_next(struct conn *c) {
     struct list *node = list_first(&c->queue);
-    return node ? list_entry(node, struct packet, node) : NULL;
+    return node ? list_entry(node, struct conn_packet, node) : NULL;
 }
 
-static void conn_unqueue(struct conn *c, struct packet *p) {
+static void conn_unqueue(struct conn *c, struct conn_packet *p) {
     assert(c->queued_bytes >= p->size && c->queued_fds >= p->nfds);
     c->queued_bytes -= p->size;
     c->queued_fds -= p->nfds;
@@ -249,7 +249,7 @@ static void conn_unqueue(struct conn *c, struct packet *p) {
 /* Sends what the socket takes. 0, RDMAD_E_AGAIN or RDMAD_E_SYSTEM; RDMAD_E_FDS: the next packet is
  * one to be undone. */
 static int conn_send_queued(struct conn *c) {
-    struct packet *p;
+    struct conn_packet *p;
     while ((p = conn_next(c))) {
         int rc =
             p->unsent ? RDMAD_E_FDS : rdmad_fdmsg_send(c->fd, p->data, p->size, p->fds, p->nfds);
@@ -269,7 +269,7 @@ static int conn_send_queued(struct conn *c) {
 
 /* The callee may send, which queues behind what is there, or close c. */
 static void conn_give_back(struct conn *c) {
-    struct packet *p = conn_next(c);
+    struct conn_packet *p = conn_next(c);
     conn_unqueue(c, p);
     c->events->unsent(c->user, p->data, p->size, p->unsent);
     packet_free(p);
@@ -411,7 +411,7 @@ bool conn_lags(const struct conn *c) {
 void conn_close(struct conn *c) {
     assert(!c->gone);
     while (!c->broken && conn_send_queued(c) == RDMAD_E_FDS) {
-        struct packet *p = conn_next(c);
+        struct conn_packet *p = conn_next(c);
         conn_unqueue(c, p);
         packet_free(p);
     }

@@ -40,7 +40,7 @@ struct task {
     int sock;
 };
 
-struct worker {
+struct porter_worker {
     pid_t pid; /* 0: there is none in this place */
     uint32_t uid;
     int end; /* of the pair */
@@ -50,7 +50,7 @@ struct worker {
     struct list tasks;
 };
 
-static struct worker workers[WORKERS_MAX];
+static struct porter_worker workers[WORKERS_MAX];
 
 static uint64_t porter_now_ms(void) {
     struct timespec ts;
@@ -65,7 +65,7 @@ static void porter_say(uint32_t word, uint64_t id) {
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
-static bool worker_start(struct worker *w, uint32_t uid) {
+static bool worker_start(struct porter_worker *w, uint32_t uid) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return false;
@@ -77,7 +77,8 @@ static bool worker_start(struct worker *w, uint32_t uid) {
         close(pair[0]);
         return false;
     }
-    *w = (struct worker){.pid = pid, .uid = uid, .end = pair[0], .idle_since_ms = porter_now_ms()};
+    *w = (struct porter_worker){
+        .pid = pid, .uid = uid, .end = pair[0], .idle_since_ms = porter_now_ms()};
     list_init(&w->tasks);
     return true;
 }
@@ -89,7 +90,7 @@ static void task_free(struct task *t) {
 }
 
 /* Its process ends with its end of the pair, or has ended. */
-static void worker_end(struct worker *w) {
+static void worker_end(struct porter_worker *w) {
     struct list *node;
     if (w->busy)
         porter_say(PORTER_LOST, w->id);
@@ -99,11 +100,11 @@ static void worker_end(struct worker *w) {
         task_free(t);
     }
     close(w->end);
-    *w = (struct worker){0};
+    *w = (struct porter_worker){0};
 }
 
-static struct worker *worker_of(uint32_t uid) {
-    struct worker *place = NULL;
+static struct porter_worker *worker_of(uint32_t uid) {
+    struct porter_worker *place = NULL;
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
         if (workers[i].pid && workers[i].uid == uid)
             return &workers[i];
@@ -115,7 +116,7 @@ static struct worker *worker_of(uint32_t uid) {
     return worker_start(place, uid) ? place : NULL;
 }
 
-static void worker_next(struct worker *w) {
+static void worker_next(struct porter_worker *w) {
     struct list *node = list_first(&w->tasks);
     if (w->busy || !node)
         return;
@@ -127,7 +128,7 @@ static void worker_next(struct worker *w) {
     task_free(t);
 }
 
-static void worker_heard(struct worker *w) {
+static void worker_heard(struct porter_worker *w) {
     char byte;
     size_t size = sizeof(byte);
     int fd;
@@ -145,7 +146,7 @@ static void worker_heard(struct worker *w) {
 /* ---- what the daemon asks ------------------------------------------------------------------- */
 
 static void daemon_asks_take(const struct porter_request *rq, int sock) {
-    struct worker *w = sock >= 0 ? worker_of(rq->uid) : NULL;
+    struct porter_worker *w = sock >= 0 ? worker_of(rq->uid) : NULL;
     struct task *t = w ? malloc(sizeof(*t)) : NULL;
     if (!t) {
         porter_say(PORTER_LOST, rq->id);
@@ -240,7 +241,7 @@ static int porter_send_away(void) {
     uint64_t now = porter_now_ms();
     int sleep_ms = -1;
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
-        struct worker *w = &workers[i];
+        struct porter_worker *w = &workers[i];
         if (!w->pid || w->busy)
             continue;
         if (now - w->idle_since_ms >= IDLE_MS)
@@ -257,7 +258,7 @@ static void porter_child_ended(int sig) {
 
 static void porter_turns(void) {
     struct pollfd fds[1 + WORKERS_MAX];
-    struct worker *of[1 + WORKERS_MAX];
+    struct porter_worker *of[1 + WORKERS_MAX];
     sigset_t chld, none;
     sigemptyset(&none);
     sigemptyset(&chld);

@@ -50,7 +50,7 @@ void device_list_free(struct device_list *list) {
     free(list);
 }
 
-static struct choice choice;
+static struct fabric_choice choice;
 static struct error why;
 
 static bool no_fallback;
