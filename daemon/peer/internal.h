@@ -31,7 +31,7 @@
 
 #include "daemon/base/resolve.h"
 #include "daemon/peer/peer.h"
-#include "daemon/peer/wire.h"
+#include "daemon/peer/wire/wire.h"
 #include <event2/util.h>
 #include <sys/socket.h>
 

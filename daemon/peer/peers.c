@@ -7,8 +7,8 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/peer/control/transport.h"
 #include "daemon/peer/internal.h"
-#include "daemon/peer/transport.h"
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * The stream of a control connection: whatever a peer sends, each frame is taken or refused, and
  * one that is taken says the same when it is written and read again.
  */
-#include "daemon/peer/wire.h"
+#include "daemon/peer/wire/wire.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #ifndef RDMAD_TEST_FALSE_PEER_H
 #define RDMAD_TEST_FALSE_PEER_H
 
-#include "daemon/peer/wire.h"
+#include "daemon/peer/wire/wire.h"
 
 #include <stdbool.h>
 

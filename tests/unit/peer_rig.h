@@ -7,7 +7,7 @@
 #define RDMAD_TESTS_PEER_RIG_H
 
 #include "daemon/peer/peer.h"
-#include "daemon/peer/wire.h"
+#include "daemon/peer/wire/wire.h"
 #include "tests/unit/lease_rig.h"
 
 struct raw {

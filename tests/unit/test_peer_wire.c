@@ -2,7 +2,7 @@
 /*
  * Messages between daemons: what goes in comes out, and whatever is malformed has its own sentence.
  */
-#include "daemon/peer/wire.h"
+#include "daemon/peer/wire/wire.h"
 #include <criterion/criterion.h>
 #include <string.h>
 

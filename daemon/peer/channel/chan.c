@@ -17,9 +17,9 @@
  * number that finds nothing is of a channel that has ended meanwhile, or made up, and is ignored;
  * a bind is answered then, since its sender has a channel to end.
  */
+#include "daemon/peer/channel/chan.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/chan.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

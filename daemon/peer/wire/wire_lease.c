@@ -5,7 +5,7 @@
  */
 #include "common/errors.h"
 #include "common/uri.h"
-#include "daemon/peer/wire_form.h"
+#include "daemon/peer/wire/wire_form.h"
 
 /* ---- the messages -------------------------------------------------------------------------- */
 

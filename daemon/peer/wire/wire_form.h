@@ -10,7 +10,7 @@
 #define RDMAD_PEER_WIRE_FORM_H
 
 #include "common/errors.h"
-#include "daemon/peer/wire.h"
+#include "daemon/peer/wire/wire.h"
 
 struct cursor {
     uint8_t *at;

@@ -8,7 +8,7 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/grant.h"
+#include "daemon/peer/owner/grant.h"
 #include "daemon/state/budget.h"
 #include "daemon/state/delegate.h"
 #include "daemon/state/service.h"

@@ -17,7 +17,7 @@
  * the connection is lost all windows of the peer are closed without asking, and its links cut.
  * Numbers that name nothing (any more) are ignored: both sides may let go at the same time.
  */
-#include "daemon/peer/grant.h"
+#include "daemon/peer/owner/grant.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include <inttypes.h>

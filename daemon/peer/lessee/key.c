@@ -15,8 +15,8 @@
  */
 #include "common/errors.h"
 #include "daemon/base/clock.h"
-#include "daemon/peer/claim.h"
 #include "daemon/peer/internal.h"
+#include "daemon/peer/lessee/claim.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@
  * table is the most that one uid can take.
  */
 #include "daemon/base/clock.h"
-#include "daemon/peer/claim.h"
+#include "daemon/peer/lessee/claim.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * values must be.
  */
 #include "common/uri.h"
-#include "daemon/peer/wire_form.h"
+#include "daemon/peer/wire/wire_form.h"
 #include "daemon/state/names.h"
 #include <string.h>
 

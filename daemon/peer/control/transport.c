@@ -5,7 +5,7 @@
  * Messages are small and waited for, so no delay; an incoming peer that holds nothing is never
  * pinged by us, so the kernel's keepalive finds out when its host is gone.
  */
-#include "daemon/peer/transport.h"
+#include "daemon/peer/control/transport.h"
 #include <event2/buffer.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

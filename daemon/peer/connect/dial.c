@@ -11,8 +11,8 @@
  * but loopback.
  */
 #include "daemon/base/log.h"
+#include "daemon/peer/control/transport.h"
 #include "daemon/peer/internal.h"
-#include "daemon/peer/transport.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
  * makes sense in some values. The bytes come from outside: the cursor never leaves its frame, texts
  * are terminated and printable when they come out, numbers that we use as codes are codes we know.
  */
-#include "daemon/peer/wire.h"
-#include "daemon/peer/wire_form.h"
+#include "daemon/peer/wire/wire.h"
+#include "daemon/peer/wire/wire_form.h"
 #include <string.h>
 
 /* The next n bytes of the frame, NULL when it is too short. */

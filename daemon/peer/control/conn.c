@@ -11,8 +11,8 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/peer/control/transport.h"
 #include "daemon/peer/internal.h"
-#include "daemon/peer/transport.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>

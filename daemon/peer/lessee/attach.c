@@ -14,7 +14,7 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/claim.h"
+#include "daemon/peer/lessee/claim.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
