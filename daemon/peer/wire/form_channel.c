@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wire_channel.c - the messages about channels, and about names: what is in them, and what their
+ * form_channel.c - the messages about channels, and about names: what is in them, and what their
  * values must be.
  */
 #include "common/uri.h"
-#include "daemon/peer/wire/wire_form.h"
+#include "daemon/peer/wire/form.h"
 #include "daemon/state/names.h"
 #include <string.h>
 
@@ -12,71 +12,71 @@
 
 static void walk_chan_req(struct cursor *c, struct peer_msg *m) {
     struct peer_chan_req *r = &m->chan_req;
-    wire_u64(c, &r->ref);
-    wire_bytes(c, r->token, sizeof(r->token));
-    wire_u32(c, &r->kind);
-    wire_u32(c, &r->asked);
-    wire_u32(c, &r->uid);
-    wire_u32(c, &r->worker);
-    wire_u16(c, &r->port);
-    wire_text(c, r->host, sizeof(r->host));
-    wire_text(c, r->service, sizeof(r->service));
+    cursor_u64(c, &r->ref);
+    cursor_bytes(c, r->token, sizeof(r->token));
+    cursor_u32(c, &r->kind);
+    cursor_u32(c, &r->asked);
+    cursor_u32(c, &r->uid);
+    cursor_u32(c, &r->worker);
+    cursor_u16(c, &r->port);
+    cursor_text(c, r->host, sizeof(r->host));
+    cursor_text(c, r->service, sizeof(r->service));
 }
 static void walk_chan_refuse(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->chan_refuse.ref);
-    wire_i32(c, &m->chan_refuse.status);
-    wire_text(c, m->chan_refuse.text, sizeof(m->chan_refuse.text));
+    cursor_u64(c, &m->chan_refuse.ref);
+    cursor_i32(c, &m->chan_refuse.status);
+    cursor_text(c, m->chan_refuse.text, sizeof(m->chan_refuse.text));
 }
 static void walk_chan_bind(struct cursor *c, struct peer_msg *m) {
     struct peer_chan_bind *r = &m->chan_bind;
-    wire_u64(c, &r->ref);
-    wire_bytes(c, r->token, sizeof(r->token));
-    wire_u64(c, &r->number);
-    wire_u32(c, &r->kind);
-    wire_u32(c, &r->uid);
-    wire_u32(c, &r->worker);
+    cursor_u64(c, &r->ref);
+    cursor_bytes(c, r->token, sizeof(r->token));
+    cursor_u64(c, &r->number);
+    cursor_u32(c, &r->kind);
+    cursor_u32(c, &r->uid);
+    cursor_u32(c, &r->worker);
 }
 static void walk_chan_open(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->chan_open.ref);
+    cursor_u64(c, &m->chan_open.ref);
 }
 static void walk_chan_end(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->chan_end.ref);
-    wire_u32(c, &m->chan_end.mine);
-    wire_i32(c, &m->chan_end.reason);
-    wire_text(c, m->chan_end.text, sizeof(m->chan_end.text));
+    cursor_u64(c, &m->chan_end.ref);
+    cursor_u32(c, &m->chan_end.mine);
+    cursor_i32(c, &m->chan_end.reason);
+    cursor_text(c, m->chan_end.text, sizeof(m->chan_end.text));
 }
 
 static void walk_entry(struct cursor *c, struct rdmad_name_entry *e) {
-    wire_text(c, e->name, sizeof(e->name));
-    wire_u32(c, &e->kind);
-    wire_u32(c, &e->rights);
-    wire_u64(c, &e->length);
-    wire_u64(c, &e->ttl_ns);
+    cursor_text(c, e->name, sizeof(e->name));
+    cursor_u32(c, &e->kind);
+    cursor_u32(c, &e->rights);
+    cursor_u64(c, &e->length);
+    cursor_u64(c, &e->ttl_ns);
 }
 static void walk_names_req(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->names_req.ref);
-    wire_text(c, m->names_req.prefix, sizeof(m->names_req.prefix));
-    wire_text(c, m->names_req.after, sizeof(m->names_req.after));
+    cursor_u64(c, &m->names_req.ref);
+    cursor_text(c, m->names_req.prefix, sizeof(m->names_req.prefix));
+    cursor_text(c, m->names_req.after, sizeof(m->names_req.after));
 }
 static void walk_names_rep(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->names_rep.ref);
-    wire_u32(c, &m->names_rep.last);
+    cursor_u64(c, &m->names_rep.ref);
+    cursor_u32(c, &m->names_rep.last);
     walk_entry(c, &m->names_rep.entry);
 }
 static void walk_watch_req(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->watch_req.ref);
-    wire_text(c, m->watch_req.prefix, sizeof(m->watch_req.prefix));
+    cursor_u64(c, &m->watch_req.ref);
+    cursor_text(c, m->watch_req.prefix, sizeof(m->watch_req.prefix));
 }
 static void walk_unwatch(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->unwatch.ref);
+    cursor_u64(c, &m->unwatch.ref);
 }
 static void walk_watch_more(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->watch_more.ref);
-    wire_u32(c, &m->watch_more.count);
+    cursor_u64(c, &m->watch_more.ref);
+    cursor_u32(c, &m->watch_more.count);
 }
 static void walk_name_ev(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->name_ev.ref);
-    wire_u32(c, &m->name_ev.gone);
+    cursor_u64(c, &m->name_ev.ref);
+    cursor_u32(c, &m->name_ev.gone);
     walk_entry(c, &m->name_ev.entry);
 }
 
@@ -109,7 +109,7 @@ static const char *check_chan_req(struct peer_msg *m) {
     return check_end(r->kind, r->worker);
 }
 static const char *check_chan_refuse(struct peer_msg *m) {
-    return wire_known_code(m->chan_refuse.status) && m->chan_refuse.status
+    return form_knows_code(m->chan_refuse.status) && m->chan_refuse.status
                ? NULL
                : "the status is none of a refusal";
 }
@@ -121,7 +121,7 @@ static const char *check_chan_bind(struct peer_msg *m) {
 static const char *check_chan_end(struct peer_msg *m) {
     if (m->chan_end.mine > 1)
         return "mine is neither 0 nor 1";
-    return wire_known_code(m->chan_end.reason) && m->chan_end.reason
+    return form_knows_code(m->chan_end.reason) && m->chan_end.reason
                ? NULL
                : "the reason is none for which a channel ends";
 }
@@ -168,7 +168,7 @@ static const char *check_watch_more(struct peer_msg *m) {
 
 #define ENTRY_BYTES (NAME_BYTES + 4 + 4 + 8 + 8)
 
-const struct peer_form peer_channel_forms[PEER_MSG_COUNT] = {
+const struct form form_channel_messages[PEER_MSG_COUNT] = {
     [PEER_MSG_CHAN_REQ] = {"CHAN_REQ", 8 + 16 + 4 * 4 + 2 + 2 * NAME_BYTES, DIALLER, walk_chan_req,
                            check_chan_req},
     [PEER_MSG_CHAN_REFUSE] = {"CHAN_REFUSE", 8 + 4 + TEXT_BYTES, ACCEPTOR, walk_chan_refuse,

@@ -1,139 +1,139 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wire_lease.c - the messages about the connection itself, links and leases: what is in them, and
+ * form_lease.c - the messages about the connection itself, links and leases: what is in them, and
  * what their values must be.
  */
 #include "common/errors.h"
 #include "common/uri.h"
-#include "daemon/peer/wire/wire_form.h"
+#include "daemon/peer/wire/form.h"
 
 /* ---- the messages -------------------------------------------------------------------------- */
 
-static void walk_hello(struct cursor *c, struct peer_msg *m) {
-    wire_u32(c, &m->hello.magic);
-    wire_bytes(c, m->hello.node_id, sizeof(m->hello.node_id));
-    wire_bytes(c, m->hello.life.node, sizeof(m->hello.life.node));
-    wire_u32(c, &m->hello.life.number);
-    wire_bytes(c, m->hello.life.key, sizeof(m->hello.life.key));
-    wire_u64(c, &m->hello.serial);
-    wire_bytes(c, m->hello.line, sizeof(m->hello.line));
-    wire_text(c, m->hello.node, sizeof(m->hello.node));
+static void walk_peer_hello(struct cursor *c, struct peer_msg *m) {
+    cursor_u32(c, &m->hello.magic);
+    cursor_bytes(c, m->hello.node_id, sizeof(m->hello.node_id));
+    cursor_bytes(c, m->hello.life.node, sizeof(m->hello.life.node));
+    cursor_u32(c, &m->hello.life.number);
+    cursor_bytes(c, m->hello.life.key, sizeof(m->hello.life.key));
+    cursor_u64(c, &m->hello.serial);
+    cursor_bytes(c, m->hello.line, sizeof(m->hello.line));
+    cursor_text(c, m->hello.node, sizeof(m->hello.node));
     for (unsigned i = 0; i < PEER_FABRICS_MAX; i++)
-        wire_text(c, m->hello.fabrics[i], sizeof(m->hello.fabrics[i]));
-    wire_text(c, m->hello.why_no_more, sizeof(m->hello.why_no_more));
-    wire_u16(c, &m->hello.listen_port);
+        cursor_text(c, m->hello.fabrics[i], sizeof(m->hello.fabrics[i]));
+    cursor_text(c, m->hello.why_no_more, sizeof(m->hello.why_no_more));
+    cursor_u16(c, &m->hello.listen_port);
 }
 static void walk_bye(struct cursor *c, struct peer_msg *m) {
-    wire_i32(c, &m->bye.code);
-    wire_text(c, m->bye.text, sizeof(m->bye.text));
+    cursor_i32(c, &m->bye.code);
+    cursor_text(c, m->bye.text, sizeof(m->bye.text));
 }
 static void walk_ping(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->ping.seq);
+    cursor_u64(c, &m->ping.seq);
 }
 static void walk_attach_req(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->attach_req.lessee_ref);
-    wire_u64(c, &m->attach_req.lease);
-    wire_bytes(c, m->attach_req.key, sizeof(m->attach_req.key));
-    wire_text(c, m->attach_req.name, sizeof(m->attach_req.name));
-    wire_u32(c, &m->attach_req.uid);
-    wire_u64(c, &m->attach_req.via);
+    cursor_u64(c, &m->attach_req.lessee_ref);
+    cursor_u64(c, &m->attach_req.lease);
+    cursor_bytes(c, m->attach_req.key, sizeof(m->attach_req.key));
+    cursor_text(c, m->attach_req.name, sizeof(m->attach_req.name));
+    cursor_u32(c, &m->attach_req.uid);
+    cursor_u64(c, &m->attach_req.via);
 }
 static void walk_attach_rep(struct cursor *c, struct peer_msg *m) {
     struct peer_attach_rep *r = &m->attach_rep;
-    wire_u64(c, &r->lessee_ref);
-    wire_u64(c, &r->owner_ref);
-    wire_i32(c, &r->status);
-    wire_u32(c, &r->rights);
-    wire_u64(c, &r->lease);
-    wire_u64(c, &r->length);
-    wire_u64(c, &r->ttl_ns);
-    wire_blob(c, &r->key);
-    wire_text(c, r->text, sizeof(r->text));
+    cursor_u64(c, &r->lessee_ref);
+    cursor_u64(c, &r->owner_ref);
+    cursor_i32(c, &r->status);
+    cursor_u32(c, &r->rights);
+    cursor_u64(c, &r->lease);
+    cursor_u64(c, &r->length);
+    cursor_u64(c, &r->ttl_ns);
+    cursor_blob(c, &r->key);
+    cursor_text(c, r->text, sizeof(r->text));
 }
 static void walk_release(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->release.owner_ref);
-    wire_u32(c, &m->release.returned);
+    cursor_u64(c, &m->release.owner_ref);
+    cursor_u32(c, &m->release.returned);
 }
 static void walk_revoked(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->revoked.lessee_ref);
-    wire_i32(c, &m->revoked.reason);
-    wire_text(c, m->revoked.text, sizeof(m->revoked.text));
+    cursor_u64(c, &m->revoked.lessee_ref);
+    cursor_i32(c, &m->revoked.reason);
+    cursor_text(c, m->revoked.text, sizeof(m->revoked.text));
 }
 static void walk_stopped(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->stopped.owner_ref);
+    cursor_u64(c, &m->stopped.owner_ref);
 }
 static void walk_ttl(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->ttl.ref);
-    wire_u64(c, &m->ttl.ttl_ns);
+    cursor_u64(c, &m->ttl.ref);
+    cursor_u64(c, &m->ttl.ttl_ns);
 }
 static void walk_link_req(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->link_req.ref);
-    wire_u32(c, &m->link_req.worker);
-    wire_blob(c, &m->link_req.hello);
+    cursor_u64(c, &m->link_req.ref);
+    cursor_u32(c, &m->link_req.worker);
+    cursor_blob(c, &m->link_req.hello);
 }
 static void walk_link_rep(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->link_rep.ref);
-    wire_i32(c, &m->link_rep.status);
-    wire_blob(c, &m->link_rep.offer);
-    wire_text(c, m->link_rep.text, sizeof(m->link_rep.text));
+    cursor_u64(c, &m->link_rep.ref);
+    cursor_i32(c, &m->link_rep.status);
+    cursor_blob(c, &m->link_rep.offer);
+    cursor_text(c, m->link_rep.text, sizeof(m->link_rep.text));
 }
 static void walk_link_gone(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->link_gone.via);
+    cursor_u64(c, &m->link_gone.via);
 }
 static void walk_key_req(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->key_req.owner_ref);
-    wire_u64(c, &m->key_req.via);
+    cursor_u64(c, &m->key_req.owner_ref);
+    cursor_u64(c, &m->key_req.via);
 }
 static void walk_key_rep(struct cursor *c, struct peer_msg *m) {
     struct peer_key_rep *r = &m->key_rep;
-    wire_u64(c, &r->lessee_ref);
-    wire_u64(c, &r->via);
-    wire_i32(c, &r->status);
-    wire_blob(c, &r->key);
-    wire_text(c, r->text, sizeof(r->text));
+    cursor_u64(c, &r->lessee_ref);
+    cursor_u64(c, &r->via);
+    cursor_i32(c, &r->status);
+    cursor_blob(c, &r->key);
+    cursor_text(c, r->text, sizeof(r->text));
 }
 static void walk_used(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->used.owner_ref);
-    wire_u64(c, &m->used.bytes_read);
-    wire_u64(c, &m->used.bytes_written);
-    wire_u64(c, &m->used.ops);
+    cursor_u64(c, &m->used.owner_ref);
+    cursor_u64(c, &m->used.bytes_read);
+    cursor_u64(c, &m->used.bytes_written);
+    cursor_u64(c, &m->used.ops);
 }
 static void walk_delegate_req(struct cursor *c, struct peer_msg *m) {
     struct peer_delegate_req *r = &m->delegate_req;
-    wire_u64(c, &r->ref);
-    wire_u64(c, &r->owner_ref);
-    wire_u64(c, &r->offset);
-    wire_u64(c, &r->length);
-    wire_u64(c, &r->ttl_ns);
-    wire_u32(c, &r->rights);
-    wire_u32(c, &r->max_attaches);
+    cursor_u64(c, &r->ref);
+    cursor_u64(c, &r->owner_ref);
+    cursor_u64(c, &r->offset);
+    cursor_u64(c, &r->length);
+    cursor_u64(c, &r->ttl_ns);
+    cursor_u32(c, &r->rights);
+    cursor_u32(c, &r->max_attaches);
 }
 static void walk_delegate_rep(struct cursor *c, struct peer_msg *m) {
     struct peer_delegate_rep *r = &m->delegate_rep;
-    wire_u64(c, &r->ref);
-    wire_i32(c, &r->status);
-    wire_u64(c, &r->lease);
-    wire_u64(c, &r->ttl_ns);
-    wire_bytes(c, r->key, sizeof(r->key));
-    wire_text(c, r->text, sizeof(r->text));
+    cursor_u64(c, &r->ref);
+    cursor_i32(c, &r->status);
+    cursor_u64(c, &r->lease);
+    cursor_u64(c, &r->ttl_ns);
+    cursor_bytes(c, r->key, sizeof(r->key));
+    cursor_text(c, r->text, sizeof(r->text));
 }
 static void walk_request_req(struct cursor *c, struct peer_msg *m) {
     struct peer_request_req *r = &m->request_req;
-    wire_u64(c, &r->lessee_ref);
-    wire_u64(c, &r->bytes);
-    wire_u64(c, &r->ttl_ns);
-    wire_u32(c, &r->rights);
-    wire_u32(c, &r->uid);
-    wire_u64(c, &r->via);
-    wire_text(c, r->service, sizeof(r->service));
+    cursor_u64(c, &r->lessee_ref);
+    cursor_u64(c, &r->bytes);
+    cursor_u64(c, &r->ttl_ns);
+    cursor_u32(c, &r->rights);
+    cursor_u32(c, &r->uid);
+    cursor_u64(c, &r->via);
+    cursor_text(c, r->service, sizeof(r->service));
 }
 static void walk_keep_req(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->keep_req.owner_ref);
+    cursor_u64(c, &m->keep_req.owner_ref);
 }
 static void walk_keep_rep(struct cursor *c, struct peer_msg *m) {
-    wire_u64(c, &m->keep_rep.lessee_ref);
-    wire_i32(c, &m->keep_rep.status);
-    wire_text(c, m->keep_rep.text, sizeof(m->keep_rep.text));
+    cursor_u64(c, &m->keep_rep.lessee_ref);
+    cursor_i32(c, &m->keep_rep.status);
+    cursor_text(c, m->keep_rep.text, sizeof(m->keep_rep.text));
 }
 
 /* ---- what the values must be; each returns NULL or what is wrong ---------------------------- */
@@ -148,7 +148,7 @@ static const char *check_hello(struct peer_msg *m) {
     return m->hello.fabrics[0][0] ? NULL : "no fabric is named";
 }
 static const char *check_bye(struct peer_msg *m) {
-    if (!wire_known_code(m->bye.code)) /* of a later version, perhaps */
+    if (!form_knows_code(m->bye.code)) /* of a later version, perhaps */
         m->bye.code = RDMAD_E_PROTOCOL;
     return NULL;
 }
@@ -162,7 +162,7 @@ static const char *check_attach_req(struct peer_msg *m) {
 }
 static const char *check_attach_rep(struct peer_msg *m) {
     const struct peer_attach_rep *r = &m->attach_rep;
-    if (!wire_known_code(r->status))
+    if (!form_knows_code(r->status))
         return "the status is unknown";
     if (r->status != RDMAD_OK)
         return r->key.size ? "a refusal has a key" : NULL;
@@ -178,7 +178,7 @@ static const char *check_revoked(struct peer_msg *m) {
                                                      : "the reason is none for which a lease ends";
 }
 static const char *check_link_rep(struct peer_msg *m) {
-    if (!wire_known_code(m->link_rep.status))
+    if (!form_knows_code(m->link_rep.status))
         return "the status is unknown";
     if (m->link_rep.status != RDMAD_OK)
         return m->link_rep.offer.size ? "a refusal has an offer" : NULL;
@@ -192,7 +192,7 @@ static const char *check_key_req(struct peer_msg *m) {
 }
 static const char *check_key_rep(struct peer_msg *m) {
     const struct peer_key_rep *r = &m->key_rep;
-    if (!wire_known_code(r->status))
+    if (!form_knows_code(r->status))
         return "the status is unknown";
     if (!r->via)
         return "no link is named";
@@ -212,7 +212,7 @@ static const char *check_delegate_req(struct peer_msg *m) {
 }
 static const char *check_delegate_rep(struct peer_msg *m) {
     const struct peer_delegate_rep *r = &m->delegate_rep;
-    if (!wire_known_code(r->status))
+    if (!form_knows_code(r->status))
         return "the status is unknown";
     if (r->status != RDMAD_OK)
         return r->lease ? "a refusal has a lease" : NULL;
@@ -227,12 +227,12 @@ static const char *check_request_req(struct peer_msg *m) {
     return check_rights(r->rights);
 }
 static const char *check_keep_rep(struct peer_msg *m) {
-    return wire_known_code(m->keep_rep.status) ? NULL : "the status is unknown";
+    return form_knows_code(m->keep_rep.status) ? NULL : "the status is unknown";
 }
 
-const struct peer_form peer_lease_forms[PEER_MSG_COUNT] = {
+const struct form form_lease_messages[PEER_MSG_COUNT] = {
     [PEER_MSG_HELLO] = {"HELLO", 4 + 16 + (16 + 4 + 32) + 8 + 16 + 64 + FABRICS_BYTES + 2, BOTH,
-                        walk_hello, check_hello},
+                        walk_peer_hello, check_hello},
     [PEER_MSG_BYE] = {"BYE", 4 + TEXT_BYTES, BOTH, walk_bye, check_bye},
     [PEER_MSG_PING] = {"PING", 8, BOTH, walk_ping, NULL},
     [PEER_MSG_PONG] = {"PONG", 8, BOTH, walk_ping, NULL},
