@@ -52,9 +52,17 @@ daemon/op/channel       common/ daemon/base/ daemon/fabric/fabric.h daemon/op/to
 daemon/op/seam          common/ daemon/base/ daemon/plane/plane.h daemon/op/tool/ daemon/op/engine/ daemon/op/notify/ daemon/op/channel/
 daemon/op/turn          common/ daemon/base/ daemon/plane/plane.h daemon/op/
 daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
-daemon/peer             common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/
-daemon/serve            common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
-daemon/ctl              common/ daemon/base/ daemon/fabric/device.h daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/
+daemon/peer             common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/ daemon/peer/
+daemon/peer/wire        common/ daemon/base/ daemon/fabric/fabric.h daemon/state/names.h
+daemon/peer/control     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/session.h daemon/peer/wire/
+daemon/peer/connect     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/peer/peer.h daemon/peer/control/
+daemon/peer/lane        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/control/
+daemon/peer/lessee      common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
+daemon/peer/owner       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/control/ daemon/peer/connect/ daemon/peer/lessee/claim.h
+daemon/peer/channel     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
+daemon/peer/names       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/control/ daemon/peer/connect/
+daemon/serve            common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/peer.h
+daemon/ctl              common/ daemon/base/ daemon/fabric/device.h daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/peer.h
 TABLE
 }
 
@@ -203,9 +211,25 @@ daemon/state/quota.c <event2/event.h>
 daemon/peer/x.c "daemon/serve/serve.h"
 daemon/peer/x.c "daemon/op/engine/op.h"
 daemon/peer/x.c <rdma/rdma_cma.h>
+daemon/peer/wire/x.c "daemon/peer/control/conn.h"
+daemon/peer/control/x.c "daemon/peer/connect/dial.h"
+daemon/peer/control/x.c "daemon/peer/peer.h"
+daemon/peer/control/x.c "daemon/state/lease.h"
+daemon/peer/control/x.c "daemon/state/channel.h"
+daemon/peer/connect/x.c "daemon/peer/lessee/attach.h"
+daemon/peer/connect/x.c "daemon/state/lease.h"
+daemon/peer/lane/x.c "daemon/peer/connect/dial.h"
+daemon/peer/lane/x.c "daemon/peer/lessee/claim.h"
+daemon/peer/lessee/x.c "daemon/peer/owner/grant.h"
+daemon/peer/owner/x.c "daemon/peer/lessee/attach.h"
+daemon/peer/channel/x.c "daemon/peer/lessee/claim.h"
+daemon/peer/names/x.c "daemon/peer/lane/lane.h"
+daemon/peer/names/x.c "daemon/peer/dispatch.h"
 daemon/serve/x.c "daemon/op/engine/op.h"
 daemon/serve/x.c "daemon/ctl/ctl.h"
+daemon/serve/x.c "daemon/peer/control/record.h"
 daemon/ctl/x.c "daemon/fabric/tcp/conn.h"
+daemon/ctl/x.c "daemon/peer/wire/message.h"
 CASES
 }
 

@@ -7,7 +7,6 @@
 #ifndef RDMAD_TESTS_CHAN_STEPS_H
 #define RDMAD_TESTS_CHAN_STEPS_H
 
-#include "daemon/peer/internal.h"
 #include "tests/unit/channel_steps.h"
 #include "tests/unit/peer_rig.h"
 

@@ -6,7 +6,7 @@
 #ifndef RDMAD_TEST_LESSEE_STEPS_H
 #define RDMAD_TEST_LESSEE_STEPS_H
 
-#include "daemon/peer/internal.h"
+#include "daemon/peer/lane/lane.h"
 #include "tests/unit/peer_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #ifndef RDMAD_TEST_OWNER_STEPS_H
 #define RDMAD_TEST_OWNER_STEPS_H
 
-#include "daemon/peer/internal.h"
 #include "tests/unit/peer_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  * parts of leases, more time, notifications, names, memory of services; and a daemon that is its
  * own peer because its device's atomics are not the CPU's.
  */
+#include "daemon/peer/names/answer.h"
 #include "daemon/state/delegate.h"
 #include "daemon/state/lease_table.h"
 #include "daemon/state/service.h"

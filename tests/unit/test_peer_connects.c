@@ -3,6 +3,7 @@
  * Channels that we ask a peer for: each step of the handshake done well, refused, late, lost, given
  * up and lied about; and the links of both.
  */
+#include "daemon/peer/control/record.h"
 #include "tests/unit/chan_steps.h"
 
 TestSuite(peer_connects, .init = up, .fini = down, .timeout = 60);

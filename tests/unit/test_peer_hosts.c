@@ -2,7 +2,9 @@
 /*
  * Peers that we dial by name, with a system's resolver that the test plays: found, unknown, silent.
  */
+#include "daemon/base/resolve.h"
 #include "tests/unit/lessee_steps.h"
+#include <netdb.h>
 #include <poll.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
  * Keys at their owner: windows opened for a link, opened again for the next, and what is answered
  * when requests overtake each other or the lease ends meanwhile.
  */
-#include "daemon/peer/internal.h"
+#include "daemon/peer/lane/offer.h"
 #include "tests/unit/peer_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  * in turn: of ours (the linker wraps malloc and its like) and of libevent's. The stranger may be
  * lost by it; the daemon is not, and the next one is served.
  */
+#include "daemon/peer/control/liveness.h"
 #include "tests/unit/owner_steps.h"
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

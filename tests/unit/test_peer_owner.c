@@ -2,7 +2,9 @@
 /*
  * Peers that dial us: strangers, liars, the silent, and what they may and may not have.
  */
-#include "daemon/peer/internal.h"
+#include "daemon/peer/connect/room.h"
+#include "daemon/peer/control/liveness.h"
+#include "daemon/peer/lane/offer.h"
 #include "tests/unit/peer_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -118,9 +120,9 @@ Test(peer_owner, a_stranger_that_stays_silent_is_dropped) {
 }
 
 Test(peer_owner, strangers_are_bounded_and_keep_nobody_out) {
-    for (unsigned i = 0; i < 2 * PEER_STRANGERS_MAX; i++)
+    for (unsigned i = 0; i < 2 * PEER_UNGREETED_MAX; i++)
         raw_dial();
-    AWAIT(peers_in_state("connecting") <= PEER_STRANGERS_MAX);
+    AWAIT(peers_in_state("connecting") <= PEER_UNGREETED_MAX);
     raw_greet();
     cr_expect_eq(peers_in_state("up"), 1);
 }

@@ -3,6 +3,7 @@
  * Places among the peers are shared by all users of this daemon, and by all who connect to it: what
  * one of them can take. There are 16, half of them for each direction.
  */
+#include "daemon/peer/connect/room.h"
 #include "tests/unit/lessee_steps.h"
 #include <event2/event.h>
 #include <sys/resource.h>
@@ -166,9 +167,9 @@ Test(peer_shares, a_connection_that_nobody_uses_gives_its_place_first) {
 Test(peer_shares, who_is_slow_to_say_hello_is_not_locked_out_by_who_is_many) {
     struct raw *slow = raw_dial_from("127.0.0.9");
     struct peer_msg hello = raw_hello();
-    for (unsigned i = 0; i < 3 * PEER_STRANGERS_MAX; i++)
+    for (unsigned i = 0; i < 3 * PEER_UNGREETED_MAX; i++)
         raw_dial_from("127.0.0.2");
-    cr_expect_leq(peers_in_state("connecting"), PEER_STRANGERS_MAX);
+    cr_expect_leq(peers_in_state("connecting"), PEER_UNGREETED_MAX);
     raw_send(slow, &hello);
     raw_expect(slow, PEER_MSG_HELLO);
 }

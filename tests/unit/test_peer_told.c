@@ -3,7 +3,6 @@
  * What is told over a peer's connection besides what it asked for: names as it has room for them,
  * and what it says itself of its use of leases.
  */
-#include "daemon/peer/internal.h"
 #include "tests/unit/peer_rig.h"
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chan.h - the record of a channel's way to a peer. Of channel.c.
+ * chan.h - the way of a channel of ours to its other end, at a peer.
+ *
+ *   connects:  WAITING --> ASKED -----> ADDING ------------> LINKING --> LIVE
+ *   accepts:   OFFERED --> DIALLING --> ADDING --> BOUND --> LINKING --> LIVE
+ *
+ * From each of them it is freed when its end lets go of it, and OFFERED, which has no end yet, when
+ * the service refuses it or its peer gives up.
+ *
+ * Nothing that a peer says is believed without the connection it comes by: numbers are looked up
+ * and must be of a channel of that very peer, and a bind needs the token and the same node. A
+ * number that finds nothing is of a channel that has ended meanwhile, or made up, and is ignored;
+ * a bind is answered then, since its sender has a channel to end.
  */
-#ifndef RDMAD_PEER_CHAN_H
-#define RDMAD_PEER_CHAN_H
+#ifndef RDMAD_PEER_CHANNEL_CHAN_H
+#define RDMAD_PEER_CHANNEL_CHAN_H
 
-#include "daemon/peer/internal.h"
+#include "daemon/peer/control/record.h"
+#include "daemon/peer/lane/lane.h"
 #include "daemon/state/channel.h"
 
 enum chan_stage {
@@ -14,7 +26,8 @@ enum chan_stage {
     CHAN_OFFERED,  /* who accepts: at the service */
     CHAN_DIALLING, /* who accepts: for the hello of whom we dial back */
     CHAN_ADDING,   /* for our data plane */
-    CHAN_BOUND,    /* for our lane and, who accepts, for CHAN_OPEN */
+    CHAN_BOUND,    /* who accepts: for CHAN_OPEN; both daemons know both numbers */
+    CHAN_LINKING,  /* for our lane; both ends can receive */
     CHAN_LIVE,
 };
 
@@ -24,8 +37,6 @@ struct chan {
     struct list out_node, in_node;
     enum chan_stage stage;
     bool acceptor;
-    bool bound;               /* both daemons know both numbers, or will in a moment */
-    bool opened;              /* who accepts: CHAN_OPEN came */
     bool other_gone;          /* the other daemon knows that it is over */
     struct channel *channel;  /* our end; NULL: not accepted yet */
     struct incoming incoming; /* who accepts: while OFFERED */
@@ -41,6 +52,24 @@ struct chan {
     uint64_t timeout_ns;
 };
 
+struct chan *chan_new(struct state *st, bool acceptor); /* NULL: out of memory */
 void chan_free(struct chan *c);
+int chan_start_timer(struct chan *c, uint64_t timeout_ns, struct error *err);
+/* ch's way is c from now on. */
+void chan_give_way(struct chan *c, struct channel *ch);
+/* p is one of its connections: list is p's of those, node c's. */
+void chan_join_peer(struct peer *p, struct list *list, struct list *node);
+struct chan *chan_by_number(struct peer *p, uint64_t number); /* NULL: no way of ours */
+bool chan_same_node(const struct peer *a, const struct peer *b);
+
+/* Both connections are there: makes its lane and gives its end to the data plane. */
+void chan_add(struct chan *c);
+/* LIVE, if all is there that an open channel needs. */
+void chan_check_ready(struct chan *c);
+/* The channel comes to nothing, or is over: its end settles with everybody. */
+void chan_fail(struct chan *c, const struct error *why);
+
+void chan_send_refuse(struct peer *p, uint64_t ref, const struct error *why);
+void chan_send_end(struct peer *p, uint64_t ref, bool mine, int reason, const char *text);
 
 #endif

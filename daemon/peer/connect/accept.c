@@ -2,14 +2,22 @@
 /*
  * accept.c - where other daemons dial us.
  *
- * Whoever connects is a stranger until it said hello. Strangers are few (room.c says who makes
- * room) and have little time, so that somebody who only opens connections costs us nothing that an
- * honest daemon needs.
+ * Connections that have not said hello are few (room.c says which makes room) and have little time,
+ * so that somebody who only opens connections costs us nothing that an honest daemon needs.
  */
+#include "daemon/peer/connect/accept.h"
+#include "common/uri.h"
 #include "daemon/base/address.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/internal.h"
+#include "daemon/peer/connect/own_address.h"
+#include "daemon/peer/connect/room.h"
+#include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/stream.h"
+#include "daemon/peer/control/transport.h"
+#include "daemon/peer/control/turn.h"
+#include "daemon/peer/peer.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/bufferevent.h>
@@ -24,7 +32,7 @@
 #define ACCEPTS_A_TURN 8u
 
 /* Descriptors ran out: who connects stays in the backlog, so pause instead of spinning on it. */
-static void rest(struct peers *ps) {
+static void accept_rest(struct peers *ps) {
     uint64_t again = clock_after(state_now(ps->state), ACCEPT_PAUSE_NS);
     room_shed_idle(ps);
     ps->resting = timer_set(&ps->state->timers, &ps->accept_again, again) == 0;
@@ -33,10 +41,10 @@ static void rest(struct peers *ps) {
 }
 
 /* So many have come in this turn of the loop; the others wait for the next. */
-static void count_accepted(struct peers *ps) {
+static void accept_count(struct peers *ps) {
     if (++ps->accepts == ACCEPTS_A_TURN)
         evconnlistener_disable(ps->listener);
-    turn_come(ps);
+    turn_request(ps);
 }
 
 void accept_next_turn(struct peers *ps) {
@@ -45,20 +53,20 @@ void accept_next_turn(struct peers *ps) {
     ps->accepts = 0;
 }
 
-static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa,
-                     int size, void *arg) {
+static void accept_comes(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa,
+                         int size, void *arg) {
     struct peers *ps = arg;
     (void)listener;
     (void)size;
-    count_accepted(ps);
+    accept_count(ps);
     if (!room_has_descriptor(ps, fd)) {
         LOG_LIMITED(WARNING, ("no descriptor for one more peer: those that are left are kept for "
                               "clients; raise LimitNOFILE"));
         close(fd);
-        rest(ps);
+        accept_rest(ps);
         return;
     }
-    if (ps->strangers >= 2 * PEER_STRANGERS_MAX) { /* the dropped ones are not even gone yet */
+    if (ps->ungreeted >= 2 * PEER_UNGREETED_MAX) { /* the dropped ones are not even gone yet */
         close(fd);
         return;
     }
@@ -67,27 +75,26 @@ static void accepted(struct evconnlistener *listener, evutil_socket_t fd, struct
         close(fd);
         return;
     }
-    p->stage = PEER_GREETING;
-    p->stranger = true;
-    ps->strangers++;
+    liveness_start(p);
     peer_note_address(p, sa);
     p->source = address_source(p->ip);
-    if (ps->strangers > PEER_STRANGERS_MAX)
-        room_for_stranger(p);
-    if (peer_start(p, fd)) {
+    if (ps->ungreeted > PEER_UNGREETED_MAX)
+        room_drop_ungreeted(p);
+    p->bev = transport_new(ps->state->base, fd);
+    if (!p->bev) {
         struct error why;
         error_set(&why, RDMAD_E_NOMEM, "out of memory for its connection");
-        peer_doom(p, &why);
+        peer_end(p, &why);
         return;
     }
-    bufferevent_enable(p->bev, EV_READ);
+    stream_begin(p);
 }
 
 static void accept_failed(struct evconnlistener *listener, void *arg) {
     int saved = EVUTIL_SOCKET_ERROR();
     (void)listener;
     LOG_LIMITED(WARNING, ("cannot accept a peer: %s", strerror(saved)));
-    rest(arg);
+    accept_rest(arg);
 }
 
 static void accept_resume(struct timer *timer, uint64_t now_ns) {
@@ -98,28 +105,15 @@ static void accept_resume(struct timer *timer, uint64_t now_ns) {
         evconnlistener_enable(ps->listener);
 }
 
-static bool is_wildcard(const struct sockaddr *sa) {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
-    return sa->sa_family == AF_INET ? v4->sin_addr.s_addr == htonl(INADDR_ANY)
-                                    : IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
-}
-
-/* What URIs of this daemon say, from what it is bound to. */
-static void note_listen(struct peers *ps, const char *host) {
-    struct state *st = ps->state;
-    socklen_t size = sizeof(ps->bound);
-    struct sockaddr *sa = (struct sockaddr *)&ps->bound;
-    getsockname(evconnlistener_get_fd(ps->listener), sa, &size);
-    st->listen_port = ntohs(sa->sa_family == AF_INET6 ? ((struct sockaddr_in6 *)sa)->sin6_port
-                                                      : ((struct sockaddr_in *)sa)->sin_port);
-    ps->any_address = is_wildcard(sa);
-    snprintf(st->listen_host, sizeof(st->listen_host), "%s",
-             ps->any_address ? st->node_name : host);
-}
-
-bool peers_are_reachable(const struct peers *ps) {
-    return ps->any_address || address_is_here((const struct sockaddr *)&ps->bound);
+void accept_timed_out(struct peer *p) {
+    struct error why;
+    if (p->stage == PEER_WAITING)
+        error_set(&why, RDMAD_E_TIMEOUT,
+                  "what is left of the former connection of %s at %s does not end", p->name,
+                  p->address);
+    else
+        error_set(&why, RDMAD_E_TIMEOUT, "it connected from %s and did not say hello", p->address);
+    peer_end(p, &why);
 }
 
 int accept_start(struct peers *ps, struct error *err) {
@@ -142,7 +136,7 @@ int accept_start(struct peers *ps, struct error *err) {
     freeaddrinfo(found);
     if (fd >= 0)
         ps->listener =
-            evconnlistener_new(ps->state->base, accepted, ps,
+            evconnlistener_new(ps->state->base, accept_comes, ps,
                                LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
     if (!ps->listener) {
         error_errno(err, RDMAD_E_SYSTEM, "cannot listen on %.100s", listen);
@@ -151,7 +145,7 @@ int accept_start(struct peers *ps, struct error *err) {
         return RDMAD_E_SYSTEM;
     }
     evconnlistener_set_error_cb(ps->listener, accept_failed);
-    note_listen(ps, host);
+    own_address_note(ps, evconnlistener_get_fd(ps->listener), host);
     if (!peers_are_reachable(ps))
         LOG(WARNING, ("no interface has the address of listen \"%.100s\" yet: peers reach this "
                       "daemon as soon as one has",

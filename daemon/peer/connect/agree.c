@@ -11,8 +11,9 @@
  * reason, and peer show has it, too. A peer with none in common is refused, in words that both
  * sides log: who offers what and why, and what to change where.
  */
+#include "daemon/peer/connect/agree.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/internal.h"
+#include "daemon/peer/control/conn.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -24,14 +25,14 @@ void agree_offer(const struct peers *ps, struct peer_hello *hello) {
              (int)sizeof(hello->why_no_more) - 1, ps->state->fabric_why_no_more);
 }
 
-static bool offers(const struct peer_hello *hello, const char *name) {
+static bool agree_is_offered(const struct peer_hello *hello, const char *name) {
     for (unsigned i = 0; i < PEER_FABRICS_MAX; i++)
         if (strcmp(hello->fabrics[i], name) == 0)
             return true;
     return false;
 }
 
-static const char *list(const struct peer_hello *hello, char out[40]) {
+static const char *agree_list(const struct peer_hello *hello, char out[40]) {
     if (hello->fabrics[1][0])
         snprintf(out, 40, "%s and %s", hello->fabrics[0], hello->fabrics[1]);
     else
@@ -40,10 +41,10 @@ static const char *list(const struct peer_hello *hello, char out[40]) {
 }
 
 /* What to change so that the two have tcp in common; "": nothing so simple. */
-static void advise(const struct peer *p, const struct peer_hello *ours,
-                   const struct peer_hello *theirs, char out[160]) {
+static void agree_advise(const struct peer *p, const struct peer_hello *ours,
+                         const struct peer_hello *theirs, char out[160]) {
     const char *here = p->peers->state->node_name, *there = p->name;
-    bool it_has_tcp = offers(theirs, "tcp"), we_have_tcp = offers(ours, "tcp");
+    bool it_has_tcp = agree_is_offered(theirs, "tcp"), we_have_tcp = agree_is_offered(ours, "tcp");
     if (it_has_tcp == we_have_tcp)
         snprintf(out, 160, "set \"fabric\" alike on both");
     else
@@ -53,20 +54,20 @@ static void advise(const struct peer *p, const struct peer_hello *ours,
                  it_has_tcp ? there : here, it_has_tcp ? here : there);
 }
 
-static void refuse(struct peer *p, const struct peer_hello *theirs) {
+static void agree_refuse(struct peer *p, const struct peer_hello *theirs) {
     struct peer_hello ours = {0};
     char what_they[40], what_we[40], advice[160];
     agree_offer(p->peers, &ours);
-    advise(p, &ours, theirs, advice);
+    agree_advise(p, &ours, theirs, advice);
     peer_refuse(p, RDMAD_E_FABRIC, "%.32s at %s offers %s%s%.60s, %.32s %s%s%.60s: %s", p->name,
-                p->address, list(theirs, what_they), theirs->why_no_more[0] ? ": " : "",
-                theirs->why_no_more, p->peers->state->node_name, list(&ours, what_we),
+                p->address, agree_list(theirs, what_they), theirs->why_no_more[0] ? ": " : "",
+                theirs->why_no_more, p->peers->state->node_name, agree_list(&ours, what_we),
                 ours.why_no_more[0] ? ": " : "", ours.why_no_more, advice);
 }
 
 /* Not the best of ours. */
-static void warn(struct peer *p, const struct peer_hello *theirs, const char *best,
-                 const char *agreed) {
+static void agree_warn(struct peer *p, const struct peer_hello *theirs, const char *best,
+                       const char *agreed) {
     snprintf(p->fabric_why, sizeof(p->fabric_why), "it does not offer %s%s%s", best,
              theirs->why_no_more[0] ? ": " : "", theirs->why_no_more);
     LOG_LIMITED(WARNING,
@@ -79,17 +80,13 @@ bool agree_on(struct peer *p, const struct peer_hello *theirs) {
     const struct plane *plane = p->peers->state->plane;
     const struct fabric_ops *ops;
     for (unsigned i = 0; (ops = plane_fabric(plane, i)); i++) {
-        if (!offers(theirs, ops->name))
+        if (!agree_is_offered(theirs, ops->name))
             continue;
         p->fabric = i;
         if (i > 0)
-            warn(p, theirs, plane_fabric(plane, 0)->name, ops->name);
+            agree_warn(p, theirs, plane_fabric(plane, 0)->name, ops->name);
         return true;
     }
-    refuse(p, theirs);
+    agree_refuse(p, theirs);
     return false;
-}
-
-const struct fabric_ops *peer_fabric(const struct peer *p) {
-    return plane_fabric(p->peers->state->plane, p->fabric);
 }

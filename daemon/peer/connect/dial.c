@@ -10,10 +10,17 @@
  * lease is for (scope peer), when a host has several. Loopback is the exception, it reaches nothing
  * but loopback.
  */
-#include "daemon/base/log.h"
+#include "daemon/peer/connect/dial.h"
+#include "daemon/base/resolve.h"
+#include "daemon/peer/connect/hello.h"
+#include "daemon/peer/connect/room.h"
+#include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/stream.h"
 #include "daemon/peer/control/transport.h"
-#include "daemon/peer/internal.h"
+#include "daemon/peer/peer.h"
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -23,25 +30,25 @@
 #include <string.h>
 #include <unistd.h>
 
-static void unreachable(struct peer *p, const char *why) {
+static void dial_unreachable(struct peer *p, const char *why) {
     struct error err;
     error_set(&err, RDMAD_E_UNREACHABLE,
               "the daemon at %.100s cannot be reached: %s; is rdmad running and listening there?",
               p->dialled, why);
-    peer_doom(p, &err);
+    peer_end(p, &err);
 }
 
-static void no_own_address(struct peer *p) {
+static void dial_no_own_address(struct peer *p) {
     struct error err;
     error_set(&err, RDMAD_E_UNREACHABLE,
               "the daemon at %.80s cannot be dialled: no interface here has the address of "
               "listen \"%.80s\", which it would be dialled from",
               p->dialled, p->peers->state->config->listen);
-    peer_doom(p, &err);
+    peer_end(p, &err);
 }
 
 /* The port is not part of it: any free one does. */
-static bool bind_source(int fd, const struct peers *ps, const struct sockaddr *to) {
+static bool dial_bind_source(int fd, const struct peers *ps, const struct sockaddr *to) {
     struct sockaddr_storage from = ps->bound;
     struct sockaddr_in *v4 = (struct sockaddr_in *)&from;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&from;
@@ -67,8 +74,10 @@ static bool bind_source(int fd, const struct peers *ps, const struct sockaddr *t
                 to->sa_family == AF_INET ? sizeof(*v4) : sizeof(*v6)) == 0;
 }
 
+static void dial_happened(struct bufferevent *bev, short what, void *arg);
+
 /* Starts connecting to one address. false: errno says why not. */
-static bool try_address(struct peer *p, const struct addrinfo *a) {
+static bool dial_try_address(struct peer *p, const struct addrinfo *a) {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && !room_has_descriptor(p->peers, fd)) {
         close(fd);
@@ -83,38 +92,54 @@ static bool try_address(struct peer *p, const struct addrinfo *a) {
         return false;
     }
     peer_note_address(p, a->ai_addr);
-    if (!bind_source(fd, p->peers, a->ai_addr)) {
+    if (!dial_bind_source(fd, p->peers, a->ai_addr)) {
         close(fd);
         return false;
     }
-    if (peer_start(p, fd)) {
+    p->bev = transport_new(p->peers->state->base, fd);
+    if (!p->bev) {
         errno = ENOMEM;
         return false;
     }
+    bufferevent_setcb(p->bev, NULL, NULL, dial_happened, p);
     return bufferevent_socket_connect(p->bev, a->ai_addr, (int)a->ai_addrlen) == 0;
+}
+
+static void dial_close(struct peer *p) {
+    if (p->bev)
+        transport_close(p->bev);
+    p->bev = NULL;
 }
 
 static void dial_next(struct peer *p, int system_error) {
     while (p->next_address) {
         const struct addrinfo *a = p->next_address;
         p->next_address = a->ai_next;
-        if (try_address(p, a))
+        if (dial_try_address(p, a))
             return;
         system_error = errno;
-        if (p->bev)
-            transport_close(p->bev);
-        p->bev = NULL;
+        dial_close(p);
     }
     if (system_error == EADDRNOTAVAIL && !peers_are_reachable(p->peers))
-        no_own_address(p);
+        dial_no_own_address(p);
     else
-        unreachable(p, strerror(system_error));
+        dial_unreachable(p, strerror(system_error));
 }
 
-void dial_failed(struct peer *p, int system_error) {
-    transport_close(p->bev);
-    p->bev = NULL;
-    dial_next(p, system_error);
+/* The address that was tried last answers, or does not. */
+static void dial_happened(struct bufferevent *bev, short what, void *arg) {
+    struct peer *p = arg;
+    int saved = EVUTIL_SOCKET_ERROR();
+    (void)bev;
+    assert(p->stage == PEER_CONNECTING);
+    if (what & BEV_EVENT_CONNECTED) {
+        p->stage = PEER_GREETING;
+        stream_begin(p);
+        hello_send(p);
+    } else {
+        dial_close(p);
+        dial_next(p, saved);
+    }
 }
 
 static void dial_addresses(struct peer *p, struct addrinfo *found) {
@@ -122,28 +147,28 @@ static void dial_addresses(struct peer *p, struct addrinfo *found) {
     dial_next(p, 0);
 }
 
-static void resolved(void *arg, const struct error *result, struct addrinfo *found) {
+static void dial_resolved(void *arg, const struct error *result, struct addrinfo *found) {
     struct peer *p = arg;
     p->resolving = NULL;
     if (result->code)
-        peer_doom(p, result);
-    else if (p->doomed)
+        peer_end(p, result);
+    else if (p->ending)
         freeaddrinfo(found);
     else
         dial_addresses(p, found);
 }
 
-static void resolve(struct peer *p) {
+static void dial_resolve(struct peer *p) {
     struct peers *ps = p->peers;
     if (!ps->resolver)
         ps->resolver = resolver_new(ps->state->mailbox, getaddrinfo);
     if (ps->resolver)
-        p->resolving = resolver_ask(ps->resolver, p->host, p->port, p->dialler, resolved, p);
+        p->resolving = resolver_ask(ps->resolver, p->host, p->port, p->dialler, dial_resolved, p);
     if (!p->resolving)
-        unreachable(p, "out of memory to look its name up");
+        dial_unreachable(p, "out of memory to look its name up");
 }
 
-void dial_start(struct peer *p) {
+static void dial_start(struct peer *p) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
@@ -154,12 +179,44 @@ void dial_start(struct peer *p) {
     if (getaddrinfo(p->host, service, &hints, &found) == 0)
         dial_addresses(p, found);
     else
-        resolve(p);
+        dial_resolve(p);
 }
 
-void dial_wanted_by(struct peer *p, uid_t uid) {
-    if (p->resolving)
-        lookup_wanted_by(p->resolving, uid);
+static struct peer *dial_anew(struct peers *ps, const char *host, uint16_t port, uid_t uid,
+                              struct error *err) {
+    if (port == 0) {
+        error_set(err, RDMAD_E_URI, "port 0 of %.100s cannot be dialled", host);
+        return NULL;
+    }
+    struct peer *p = peer_new(ps, true);
+    if (!p) {
+        error_set(err, RDMAD_E_NOMEM, "out of memory for a peer");
+        return NULL;
+    }
+    liveness_start(p);
+    snprintf(p->host, sizeof(p->host), "%s", host);
+    p->port = port;
+    p->dialler = uid;
+    rdmad_hostport_print(host, port, p->dialled, sizeof(p->dialled));
+    snprintf(p->address, sizeof(p->address), "%.*s", (int)sizeof(p->address) - 1, p->dialled);
+    if (room_make(p, err)) {
+        peer_end(p, err);
+        return NULL;
+    }
+    dial_start(p);
+    return p;
+}
+
+int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
+              struct error *err) {
+    if (ps->stopping)
+        return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and dials nobody");
+    *out = peers_find_dialled(ps, host, port);
+    if (!*out)
+        *out = dial_anew(ps, host, port, uid, err);
+    else if ((*out)->resolving)
+        lookup_wanted_by((*out)->resolving, uid); /* somebody else needs the peer, too */
+    return *out ? 0 : err->code;
 }
 
 void dial_timed_out(struct peer *p) {
@@ -172,7 +229,7 @@ void dial_timed_out(struct peer *p) {
     else
         error_set(&why, RDMAD_E_UNREACHABLE,
                   "the daemon at %.100s does not answer; is it up and reachable?", p->dialled);
-    peer_doom(p, &why);
+    peer_end(p, &why);
 }
 
 void dial_stop(struct peer *p) {

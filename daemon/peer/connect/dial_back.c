@@ -13,15 +13,13 @@
  * Addresses are told as numbers: a name is for whoever may resolve it, and asks somebody else
  * again.
  */
+#include "daemon/peer/connect/dial_back.h"
 #include "daemon/base/address.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/internal.h"
-#include <arpa/inet.h>
-#include <inttypes.h>
 #include <string.h>
 
 /* Without the interface of a link-local one. */
-static bool parse(const char *text, struct in6_addr *out) {
+static bool dial_back_parse(const char *text, struct in6_addr *out) {
     char plain[INET6_ADDRSTRLEN];
     size_t n = strcspn(text, "%");
     if (n >= sizeof(plain))
@@ -31,15 +29,15 @@ static bool parse(const char *text, struct in6_addr *out) {
     return address_parse(plain, out);
 }
 
-static bool same_address(const char *a, const char *b) {
+static bool dial_back_same(const char *a, const char *b) {
     struct in6_addr x, y;
-    return parse(a, &x) && parse(b, &y) && memcmp(&x, &y, sizeof(x)) == 0;
+    return dial_back_parse(a, &x) && dial_back_parse(b, &y) && memcmp(&x, &y, sizeof(x)) == 0;
 }
 
-int peer_check_dial_back(const struct peer *p, const char *host, uint16_t port, struct error *err) {
+int dial_back_check(const struct peer *p, const char *host, uint16_t port, struct error *err) {
     struct peers *ps = p->peers;
-    if (!host[0] || same_address(host, p->ip) || ps->state->config->peer_dial_named ||
-        peers_dialled(ps, host, port))
+    if (!host[0] || dial_back_same(host, p->ip) || ps->state->config->peer_dial_named ||
+        peers_find_dialled(ps, host, port))
         return 0;
     error_set(
         err, RDMAD_E_PERM,
@@ -48,19 +46,4 @@ int peer_check_dial_back(const struct peer *p, const char *host, uint16_t port, 
         p->name, p->ip, host, ps->state->node_name);
     LOG_LIMITED(NOTICE, ("a channel is refused: %s", err->text), FIELD_U64("PEER", p->id));
     return err->code;
-}
-
-void peers_told_address(const struct peers *ps, char host[RDMAD_NAME_MAX + 1]) {
-    const char *listen = ps->state->listen_host;
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&ps->bound;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&ps->bound;
-    bool six = ps->bound.ss_family == AF_INET6;
-    const void *ip = six ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
-    host[0] = '\0';
-    if (ps->any_address)
-        return;
-    if (six && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) && strlen(listen) <= RDMAD_NAME_MAX)
-        memcpy(host, listen, strlen(listen) + 1); /* is of no use without its interface */
-    else if (!inet_ntop(ps->bound.ss_family, ip, host, RDMAD_NAME_MAX + 1))
-        host[0] = '\0';
 }

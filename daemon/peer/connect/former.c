@@ -11,12 +11,14 @@
  * closed, and their links, and the windows that they could use, and the workers have said so. A
  * connection replaces those of earlier lives of its node, which its life's key proves to be over
  * (base/life.h), and earlier ones of its own life by the same line, which nobody but its dialler
- * can name. What a stranger makes up or repeats replaces nothing. A HELLO that was overtaken by one
- * that was said after it comes too late, and is refused. Who has waited for peer.dead_ms is
+ * can name. What anybody else makes up or repeats replaces nothing. A HELLO that was overtaken by
+ * one that was said after it comes too late, and is refused. Who has waited for peer.dead_ms is
  * refused, too.
  */
+#include "daemon/peer/connect/former.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/internal.h"
+#include "daemon/peer/control/conn.h"
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,34 +34,31 @@ void former_line(const struct peer *p, uint8_t line[PEER_LINE_BYTES]) {
     memset(&way, 0, sizeof(way));
     memcpy(way.secret, p->peers->state->line_secret, sizeof(way.secret));
     way.port = p->port;
-    for (size_t i = 0; p->host[i]; i++) /* as peers_dialled tells them apart */
+    for (size_t i = 0; p->host[i]; i++) /* as peers_find_dialled tells them apart */
         way.host[i] = (char)tolower((unsigned char)p->host[i]);
     hash_bytes(&way, sizeof(way), hash);
     memcpy(line, hash, PEER_LINE_BYTES);
 }
 
 /* Whether both are of one life, and by the same line, q the earlier. */
-static bool goes_before(const struct peer *q, const struct peer *p) {
+static bool former_goes_before(const struct peer *q, const struct peer *p) {
     return q != p && q->greeted && life_is(&q->life, &p->life) &&
            memcmp(q->line, p->line, sizeof(q->line)) == 0 && q->serial < p->serial;
 }
 
 /* Whether q is over since p was dialled; past is p's life's. */
-static bool replaces(const struct peer *p, const struct life_past *past, const struct peer *q) {
+static bool former_replaces(const struct peer *p, const struct life_past *past,
+                            const struct peer *q) {
     if (q->outgoing || !q->greeted)
         return false;
-    return goes_before(q, p) || (q->life.number < p->life.number && life_follows(past, &q->life));
+    return former_goes_before(q, p) ||
+           (q->life.number < p->life.number && life_follows(past, &q->life));
 }
 
-/* Nothing that came by it can take effect any more. */
-static bool is_spent(const struct peer *p) {
-    return p->stage == PEER_LOST && !p->holds && p->grants.used == p->requesting;
-}
-
-static bool is_late(struct peer *p) {
+static bool former_is_late(struct peer *p) {
     list_for_each (node, &p->peers->all) {
         const struct peer *q = list_entry(node, struct peer, node);
-        if (!goes_before(p, q))
+        if (!former_goes_before(p, q))
             continue;
         peer_refuse(p, RDMAD_E_PEER_LOST, "a later connection of this daemon is here already");
         return true;
@@ -67,8 +66,8 @@ static bool is_late(struct peer *p) {
     return false;
 }
 
-static void expel(struct peer *q, const struct peer *p) {
-    if (q->stage == PEER_LOST || q->doomed)
+static void former_expel(struct peer *q, const struct peer *p) {
+    if (q->stage == PEER_LOST || q->ending)
         return;
     LOG_LIMITED(INFO,
                 ("%s at %s has connected anew from %s: what is left of its former connection ends",
@@ -78,34 +77,27 @@ static void expel(struct peer *q, const struct peer *p) {
 }
 
 /* Ends all, and waits for one of those that take their time; NULL: there is none. */
-static struct peer *expel_all(struct peer *p) {
+static struct peer *former_expel_all(struct peer *p) {
     struct life_past past;
     struct peer *left = NULL;
     life_recall(&p->life, &past);
     list_for_each (node, &p->peers->all) {
         struct peer *q = list_entry(node, struct peer, node);
-        if (!replaces(p, &past, q))
+        if (!former_replaces(p, &past, q))
             continue;
-        expel(q, p);
-        if (!is_spent(q))
+        former_expel(q, p);
+        if (!peer_is_spent(q))
             left = q;
     }
     return left;
 }
 
 bool former_gone(struct peer *p) {
-    if (is_late(p))
+    assert(p->stage == PEER_WAITING && p->go_on && list_empty(&p->waiter_node));
+    if (former_is_late(p))
         return false;
-    struct peer *left = expel_all(p);
+    struct peer *left = former_expel_all(p);
     if (left)
-        list_append(&left->heirs, &p->heir_node);
+        list_append(&left->waiters, &p->waiter_node);
     return !left;
-}
-
-void former_check(struct peer *q) {
-    struct list *node;
-    if (!is_spent(q))
-        return;
-    while ((node = list_pop(&q->heirs)))
-        hello_go_on(list_entry(node, struct peer, heir_node));
 }

@@ -8,9 +8,13 @@
  * name notices by the node id. The answer waits for the end of what the dialler had here before
  * (former.c).
  */
-#include "daemon/base/log.h"
-#include "daemon/peer/internal.h"
-#include <stdio.h>
+#include "daemon/peer/connect/hello.h"
+#include "daemon/peer/connect/agree.h"
+#include "daemon/peer/connect/former.h"
+#include "daemon/peer/connect/room.h"
+#include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/liveness.h"
+#include <assert.h>
 #include <string.h>
 
 void hello_send(struct peer *p) {
@@ -28,26 +32,37 @@ void hello_send(struct peer *p) {
     peer_send(p, &m);
 }
 
-void hello_go_on(struct peer *p) {
-    struct error why;
+/* Both ends have. */
+static void hello_said(struct peer *p) {
+    assert(p->stage == PEER_GREETING || p->stage == PEER_WAITING);
+    p->peers->ungreeted -= peer_is_ungreeted(p);
+    p->stage = PEER_UP;
+    p->peers->ops->up(p);
+}
 
-    if (p->doomed || !former_gone(p))
+/* WAITING, and something of what it replaces is gone. */
+static void hello_go_on(struct peer *p) {
+    struct error why;
+    assert(p->stage == PEER_WAITING);
+
+    if (p->ending || !former_gone(p))
         return;
     if (room_make(p, &why)) {
         peer_refuse(p, why.code, "%s", why.text);
         return;
     }
-    p->stranger = false;
-    p->peers->strangers--;
     hello_send(p);
-    peer_is_up(p);
+    hello_said(p);
 }
 
-static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
-    if (p->greeted) {
+/* Of a connection that we accepted. */
+static void hello_of_dialler(struct peer *p, const struct peer_hello *hello) {
+    if (p->stage == PEER_WAITING) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "a second HELLO");
         return;
     }
+    p->stage = PEER_WAITING;
+    p->go_on = hello_go_on;
     p->greeted = true;
     p->life = hello->life;
     p->serial = hello->serial;
@@ -59,29 +74,28 @@ static void greet_stranger(struct peer *p, const struct peer_hello *hello) {
 }
 
 /* Of no use, unless somebody waits for what is to be had only so (self.c). */
-static void know_self(struct peer *p) {
+static void hello_of_self(struct peer *p) {
     struct error why;
-    if (p->claims.used || p->asks.used) {
+    if (p->peers->ops->self(p)) {
         p->is_self = true;
-        peer_is_up(p);
+        hello_said(p);
         return;
     }
     error_set(&why, RDMAD_E_INVAL, "%s is this very daemon", p->dialled);
-    peer_doom(p, &why);
+    peer_end(p, &why);
 }
 
-void hello_received(struct peer *p, const struct peer_hello *hello) {
+void hello_take(struct peer *p, const struct peer_msg *msg) {
     const struct state *st = p->peers->state;
+    const struct peer_hello *hello = &msg->hello;
 
+    assert(p->stage == PEER_GREETING || p->stage == PEER_WAITING);
     memcpy(p->name, hello->node, sizeof(p->name));
     memcpy(p->node_id, hello->node_id, sizeof(p->node_id));
-    if (!p->outgoing) {
-        greet_stranger(p, hello);
-    } else if (memcmp(hello->node_id, st->node_id, sizeof(st->node_id)) == 0) {
-        claims_become_local(p);
-        chans_become_local(p);
-        know_self(p);
-    } else if (agree_on(p, hello)) {
-        peer_is_up(p);
-    }
+    if (!p->outgoing)
+        hello_of_dialler(p, hello);
+    else if (memcmp(hello->node_id, st->node_id, sizeof(st->node_id)) == 0)
+        hello_of_self(p);
+    else if (agree_on(p, hello))
+        hello_said(p);
 }

@@ -14,72 +14,72 @@
  * clients of this daemon: whoever would take one of those is not let in, and an idle connection
  * goes to make room for the next.
  *
- * Strangers, who have not said hello, have places of their own, and it is the oldest of the source
- * that has most of them who makes room: who is slow is not locked out by who is many.
+ * Connections that have not said hello have places of their own, and it is the oldest of the source
+ * that has most of them which makes room: who is slow is not locked out by who is many.
  */
-#include "daemon/base/address.h"
-#include "daemon/base/log.h"
-#include "daemon/peer/internal.h"
+#include "daemon/peer/connect/room.h"
+#include "daemon/peer/control/conn.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
 /* Whose it is: who connects is told by its address, whom we dial by the user who wanted it. */
-static bool same_source(const struct peer *a, const struct peer *b) {
+static bool room_same_source(const struct peer *a, const struct peer *b) {
     if (a->outgoing)
         return a->dialler == b->dialler;
     return memcmp(&a->source, &b->source, sizeof(a->source)) == 0;
 }
 
-static bool has_place(const struct peer *p, bool outgoing) {
-    return p->outgoing == outgoing && !p->doomed && !p->stranger && p->stage != PEER_LOST;
+static bool room_has_place(const struct peer *p, bool outgoing) {
+    return p->outgoing == outgoing && !p->ending && !peer_is_ungreeted(p) && p->stage != PEER_LOST;
 }
 
-static unsigned places(const struct peers *ps) {
+static unsigned room_places(const struct peers *ps) {
     return (unsigned)((ps->state->config->max_peers + 1) / 2);
 }
 
-static unsigned taken(const struct peer *newcomer, bool by_its_source) {
+static unsigned room_taken(const struct peer *newcomer, bool by_its_source) {
     unsigned n = 0;
     list_for_each (node, &newcomer->peers->all) {
         const struct peer *p = list_entry(node, struct peer, node);
-        n += p != newcomer && has_place(p, newcomer->outgoing) &&
-             (!by_its_source || same_source(p, newcomer));
+        n += p != newcomer && room_has_place(p, newcomer->outgoing) &&
+             (!by_its_source || room_same_source(p, newcomer));
     }
     return n;
 }
 
 /* How ready a connection is to go; 0: only when its source has too many. */
-static unsigned idleness(const struct peer *p) {
+static unsigned room_idleness(const struct peer *p) {
     if (p->stage != PEER_UP)
         return 0;
     if (!p->used)
         return 2;
-    return !p->outgoing && p->nseen && !p->grants.used && !p->chans;
+    return !peer_is_relied_on(p);
 }
 
 /* The oldest of the most idle ones, of newcomer's source or of all; NULL: all are needed. */
-static struct peer *idlest(const struct peer *newcomer, bool of_its_source) {
+static struct peer *room_idlest(const struct peer *newcomer, bool of_its_source) {
     struct peer *found = NULL;
     list_for_each (node, &newcomer->peers->all) {
         struct peer *p = list_entry(node, struct peer, node);
-        if (p != newcomer && has_place(p, newcomer->outgoing) && idleness(p) &&
-            (!of_its_source || same_source(p, newcomer)) &&
-            (!found || idleness(p) > idleness(found)))
+        if (p != newcomer && room_has_place(p, newcomer->outgoing) && room_idleness(p) &&
+            (!of_its_source || room_same_source(p, newcomer)) &&
+            (!found || room_idleness(p) > room_idleness(found)))
             found = p;
     }
     return found;
 }
 
 /* The newest of the source that has most places, if that is more than newcomer's would have. */
-static struct peer *newest_of_greediest(const struct peer *newcomer) {
-    unsigned most = taken(newcomer, true) + 1;
+static struct peer *room_newest_of_greediest(const struct peer *newcomer) {
+    unsigned most = room_taken(newcomer, true) + 1;
     struct peer *found = NULL;
     list_for_each (node, &newcomer->peers->all) {
         struct peer *p = list_entry(node, struct peer, node);
-        if (p == newcomer || !has_place(p, newcomer->outgoing))
+        if (p == newcomer || !room_has_place(p, newcomer->outgoing))
             continue;
-        unsigned n = taken(p, true) + 1;
-        if (n > most || (found && same_source(p, found))) {
+        unsigned n = room_taken(p, true) + 1;
+        if (n > most || (found && room_same_source(p, found))) {
             most = n;
             found = p;
         }
@@ -87,11 +87,11 @@ static struct peer *newest_of_greediest(const struct peer *newcomer) {
     return found;
 }
 
-static void give_way(struct peer *p) {
+static void room_give_way(struct peer *p) {
     const struct state *st = p->peers->state;
     if (!p->used)
         peer_refuse(p, RDMAD_OK, "not in use");
-    else if (idleness(p))
+    else if (room_idleness(p))
         peer_refuse(p, RDMAD_E_LIMIT,
                     "you only watch names here, and %s has as many peers as its peer.max, %" PRIu64
                     ", allows: another needs the room",
@@ -104,14 +104,14 @@ static void give_way(struct peer *p) {
 }
 
 /* Within what its source may have, perhaps in place of another of it. */
-static bool fits_share(const struct peer *p, unsigned free, struct error *err) {
+static bool room_fits_share(const struct peer *p, unsigned free, struct error *err) {
     const struct state *st = p->peers->state;
-    unsigned own = taken(p, true), share = (free + own) / 2;
+    unsigned own = room_taken(p, true), share = (free + own) / 2;
     struct peer *idle;
     if (own < share || own == 0 || (p->outgoing && p->dialler == PEER_NOBODY))
         return true;
-    if ((idle = idlest(p, true))) {
-        give_way(idle);
+    if ((idle = room_idlest(p, true))) {
+        room_give_way(idle);
         return true;
     }
     if (p->outgoing)
@@ -130,45 +130,47 @@ static bool fits_share(const struct peer *p, unsigned free, struct error *err) {
 
 int room_make(struct peer *p, struct error *err) {
     const struct state *st = p->peers->state;
-    unsigned all = places(p->peers), used = taken(p, false);
-    if (!fits_share(p, used < all ? all - used : 0, err))
+    assert(p->outgoing ? p->stage == PEER_CONNECTING : p->stage == PEER_WAITING);
+    unsigned all = room_places(p->peers), used = room_taken(p, false);
+    if (!room_fits_share(p, used < all ? all - used : 0, err))
         return err->code;
-    if (taken(p, false) < all)
+    if (room_taken(p, false) < all)
         return 0;
-    struct peer *other = idlest(p, false);
+    struct peer *other = room_idlest(p, false);
     if (!other && !p->outgoing)
-        other = newest_of_greediest(p);
+        other = room_newest_of_greediest(p);
     if (!other)
         return error_set(err, RDMAD_E_LIMIT,
                          "%u daemons are %s, half of peer.max is %u (peer.max is %" PRIu64
                          "), and none is idle; release leases of some first",
                          used, p->outgoing ? "dialled" : "connected", all, st->config->max_peers);
-    give_way(other);
+    room_give_way(other);
     return 0;
 }
 
-/* ---- strangers ----------------------------------------------------------------------------- */
+/* ---- those that have not said hello
+ * ----------------------------------------------------------------------------- */
 
 /* Also who has said hello, and waits for what is left of a former connection. */
-static bool waits(const struct peer *p) {
-    return p->stranger && !p->doomed;
+static bool room_waits(const struct peer *p) {
+    return peer_is_ungreeted(p) && !p->ending;
 }
 
-static unsigned strangers_of(const struct peer *one) {
+static unsigned room_ungreeted_of(const struct peer *one) {
     unsigned n = 0;
     list_for_each (node, &one->peers->all) {
         const struct peer *p = list_entry(node, struct peer, node);
-        n += waits(p) && same_source(p, one);
+        n += room_waits(p) && room_same_source(p, one);
     }
     return n;
 }
 
-void room_for_stranger(struct peer *newcomer) {
+void room_drop_ungreeted(struct peer *newcomer) {
     struct peer *found = NULL;
     unsigned most = 0;
     list_for_each (node, &newcomer->peers->all) {
         struct peer *p = list_entry(node, struct peer, node);
-        unsigned n = p != newcomer && waits(p) ? strangers_of(p) : 0;
+        unsigned n = p != newcomer && room_waits(p) ? room_ungreeted_of(p) : 0;
         if (n > most) {
             most = n;
             found = p;
@@ -190,7 +192,7 @@ void room_shed_idle(struct peers *ps) {
     struct peer *found = NULL;
     list_for_each (node, &ps->all) {
         struct peer *p = list_entry(node, struct peer, node);
-        if (!p->doomed && idleness(p) && (!found || idleness(p) > idleness(found)))
+        if (!p->ending && room_idleness(p) && (!found || room_idleness(p) > room_idleness(found)))
             found = p;
     }
     if (found)

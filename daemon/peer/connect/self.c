@@ -8,11 +8,10 @@
  * that scopes may ask for: two sockets of ours are the ends of one connection when each has the
  * address that the other is connected to, which nobody else can make so.
  */
+#include "daemon/peer/connect/self.h"
 #include "daemon/base/address.h"
-#include "daemon/peer/internal.h"
 #include <arpa/inet.h>
 #include <event2/bufferevent.h>
-#include <stdio.h>
 #include <string.h>
 
 struct place { /* of a socket's end */
@@ -37,7 +36,7 @@ static bool same_place(const struct place *a, const struct place *b) {
     return a->port == b->port && memcmp(&a->ip, &b->ip, sizeof(a->ip)) == 0;
 }
 
-struct peer *peer_other_end(const struct peer *p) {
+struct peer *self_other_end(const struct peer *p) {
     const struct state *st = p->peers->state;
     struct place here, there, its_here, its_there;
 
@@ -52,11 +51,4 @@ struct peer *peer_other_end(const struct peer *p) {
             return q;
     }
     return NULL;
-}
-
-void peers_own_address(const struct peers *ps, char host[RDMAD_HOST_MAX + 1], uint16_t *port) {
-    bool six = ps->bound.ss_family == AF_INET6;
-    *port = ps->state->listen_port;
-    snprintf(host, RDMAD_HOST_MAX + 1, "%s",
-             ps->any_address ? (six ? "::1" : "127.0.0.1") : ps->state->listen_host);
 }

@@ -14,17 +14,17 @@
 
 #define READ_AT_ONCE (16u * 1024u) /* so that one busy peer does not starve the others */
 
-static void set(int fd, int level, int option, int value) {
+static void transport_set(int fd, int level, int option, int value) {
     /* Each only improves matters; a socket without it still works. */
     (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
 struct bufferevent *transport_new(struct event_base *base, int fd) {
-    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 60);
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 6);
+    transport_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    transport_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    transport_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 60);
+    transport_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    transport_set(fd, IPPROTO_TCP, TCP_KEEPCNT, 6);
 
     struct bufferevent *bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (!bev) {

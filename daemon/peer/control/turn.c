@@ -8,18 +8,19 @@
  * after the other. However many there are and however much they say, whoever else the loop serves
  * waits no longer than for that.
  *
- * There are two queues. Who has something of ours (a lease, a channel), or was dialled by us, is in
- * the first. The rest, strangers among them, share a smaller piece of each turn, and a rate
- * (IDLE_RATE) that is far above what is needed to ask for a first lease: they cannot keep a CPU
- * busy.
+ * There are two queues. A connection that we rely on (a lease or a channel ends with it, or we have
+ * dialled it) is in the first. The rest share a smaller piece of each turn, and a rate (IDLE_RATE)
+ * that is far above what is needed to ask for a first lease: they cannot keep a CPU busy.
  *
  * A connection of which much waits is not read, so TCP holds it back. When it ends, as far as that
- * can be noticed behind what was not read, nothing of what waits is of any use: it is dropped. Who
- * has nothing and has said so much that it cannot be heard within IDLE_PATIENCE_NS is dropped, too,
- * gone or not.
+ * can be noticed behind what was not read, nothing of what waits is of any use: it is dropped. One
+ * that we do not rely on and that has said so much that it cannot be heard within IDLE_PATIENCE_NS
+ * is dropped, too, gone or not.
  */
+#include "daemon/peer/control/turn.h"
 #include "daemon/base/clock.h"
-#include "daemon/peer/internal.h"
+#include "daemon/peer/control/conn.h"
+#include <assert.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -30,25 +31,26 @@
 #define TURN_NS (200 * NSEC_PER_USEC)
 #define IDLE_FRAMES 16u
 #define FRAMES_AT_ONCE 8u /* of one connection */
-#define IDLE_RATE 20000u  /* messages a second, of all that have nothing */
+#define IDLE_RATE 20000u  /* messages a second, of all that we do not rely on */
 #define IDLE_BURST 1000u
 #define IDLE_PATIENCE_NS (2 * NSEC_PER_SEC)
 #define READ_AHEAD (16u * 1024u)
 
-static void comes(evutil_socket_t fd, short what, void *arg);
-static void refilled(struct timer *timer, uint64_t now_ns);
-static void some_left(evutil_socket_t fd, short what, void *arg);
+static void turn_begins(evutil_socket_t fd, short what, void *arg);
+static void turn_refilled(struct timer *timer, uint64_t now_ns);
+static void turn_some_closed(evutil_socket_t fd, short what, void *arg);
 
 int turn_start(struct peers *ps, struct error *err) {
     list_init(&ps->busy);
     list_init(&ps->idle);
     ps->idle_allowance = IDLE_BURST;
     ps->idle_since_ns = state_now(ps->state);
-    timer_init(&ps->idle_timer, refilled);
-    ps->turn = event_new(ps->state->base, -1, 0, comes, ps);
+    timer_init(&ps->idle_timer, turn_refilled);
+    ps->turn = event_new(ps->state->base, -1, 0, turn_begins, ps);
     ps->ends = epoll_create1(EPOLL_CLOEXEC);
     if (ps->ends >= 0)
-        ps->ended = event_new(ps->state->base, ps->ends, EV_READ | EV_PERSIST, some_left, ps);
+        ps->ended =
+            event_new(ps->state->base, ps->ends, EV_READ | EV_PERSIST, turn_some_closed, ps);
     if (!ps->turn || !ps->ended || event_add(ps->ended, NULL))
         return error_errno(err, RDMAD_E_SYSTEM, "cannot make the turns of peers");
     return 0;
@@ -65,7 +67,7 @@ void turn_stop(struct peers *ps) {
 }
 
 /* In the loop's next turn, not in this one. */
-void turn_come(struct peers *ps) {
+void turn_request(struct peers *ps) {
     static const struct timeval now;
     if (event_pending(ps->turn, EV_TIMEOUT, NULL))
         return;
@@ -73,9 +75,10 @@ void turn_come(struct peers *ps) {
         event_active(ps->turn, EV_TIMEOUT, 0); /* out of memory: in this one, then */
 }
 
-/* ---- the rate of who has nothing ----------------------------------------------------------- */
+/* ---- the rate of those we do not rely on
+ * ----------------------------------------------------------- */
 
-static void refill(struct peers *ps) {
+static void turn_refill(struct peers *ps) {
     uint64_t now = state_now(ps->state), each = NSEC_PER_SEC / IDLE_RATE;
     uint64_t more = clock_left(ps->idle_since_ns, now) / each;
     ps->idle_since_ns += more * each;
@@ -83,33 +86,29 @@ static void refill(struct peers *ps) {
         more < IDLE_BURST - ps->idle_allowance ? ps->idle_allowance + (unsigned)more : IDLE_BURST;
 }
 
-static void refilled(struct timer *timer, uint64_t now_ns) {
+static void turn_refilled(struct timer *timer, uint64_t now_ns) {
     (void)now_ns;
-    turn_come(container_of(timer, struct peers, idle_timer));
+    turn_request(container_of(timer, struct peers, idle_timer));
 }
 
 /* When a turn's piece of them is allowed again. */
-static void wait_for_refill(struct peers *ps) {
+static void turn_wait_for_refill(struct peers *ps) {
     uint64_t at = clock_after(ps->idle_since_ns, IDLE_FRAMES * (NSEC_PER_SEC / IDLE_RATE));
     if (timer_set(&ps->state->timers, &ps->idle_timer, at))
-        turn_come(ps);
+        turn_request(ps);
 }
 
 /* ---- the queues ---------------------------------------------------------------------------- */
 
-bool peer_has_something(const struct peer *p) {
-    return p->outgoing || p->grants.used || p->chans;
-}
-
-static void enqueue(struct peer *p) {
+static void turn_enqueue(struct peer *p) {
     struct peers *ps = p->peers;
     list_remove(&p->turn_node);
-    list_append(peer_has_something(p) ? &ps->busy : &ps->idle, &p->turn_node);
+    list_append(peer_is_relied_on(p) ? &ps->busy : &ps->idle, &p->turn_node);
 }
 
 /* Some of those that are not read have closed, or broke. Their connections are in a set of their
  * own: libevent's EV_CLOSED says nothing of one that was reset, and then never sleeps again. */
-static void some_left(evutil_socket_t fd, short what, void *arg) {
+static void turn_some_closed(evutil_socket_t fd, short what, void *arg) {
     struct epoll_event events[16];
     struct error why;
     (void)what;
@@ -118,24 +117,24 @@ static void some_left(evutil_socket_t fd, short what, void *arg) {
     for (int i = 0; i < n; i++) {
         struct peer *p = events[i].data.ptr;
         error_set(&why, RDMAD_E_PEER_LOST, "the daemon at %s closed the connection", p->address);
-        peer_doom(p, &why);
+        peer_end(p, &why);
     }
 }
 
 /* Without memory for it, its end is noticed when it was read up to there. */
-static void notice_end(struct peer *p) {
+static void turn_notice_end(struct peer *p) {
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = p};
     (void)epoll_ctl(p->peers->ends, EPOLL_CTL_ADD, bufferevent_getfd(p->bev), &event);
 }
 
-static void pause_reading(struct peer *p) {
+static void turn_pause_reading(struct peer *p) {
     bufferevent_disable(p->bev, EV_READ);
     p->paused = true;
     p->paused_ns = state_now(p->peers->state);
-    notice_end(p);
+    turn_notice_end(p);
 }
 
-static void resume_reading(struct peer *p) {
+static void turn_resume_reading(struct peer *p) {
     struct error why;
     if (!p->paused)
         return;
@@ -143,29 +142,29 @@ static void resume_reading(struct peer *p) {
     epoll_ctl(p->peers->ends, EPOLL_CTL_DEL, bufferevent_getfd(p->bev), NULL);
     if (bufferevent_enable(p->bev, EV_READ)) {
         error_set(&why, RDMAD_E_NOMEM, "out of memory for its connection");
-        peer_doom(p, &why);
+        peer_end(p, &why);
     }
 }
 
 void turn_heard(struct peer *p) {
     struct peers *ps = p->peers;
-    if (p->doomed || !peer_has_frame(p))
+    if (p->ending || !peer_has_frame(p))
         return;
     if (evbuffer_get_length(bufferevent_get_input(p->bev)) >= READ_AHEAD && !p->paused)
-        pause_reading(p);
+        turn_pause_reading(p);
     if (!list_empty(&p->turn_node))
         return;
-    enqueue(p);
-    turn_come(ps);
+    turn_enqueue(p);
+    turn_request(ps);
 }
 
 void turn_ended(struct peer *p, const struct error *why) {
-    if (p->doomed || list_empty(&p->turn_node) || !peer_has_something(p)) {
-        peer_doom(p, why);
+    if (p->ending || list_empty(&p->turn_node) || !peer_is_relied_on(p)) {
+        peer_end(p, why);
         return;
     }
-    p->ended = true; /* what it said before is heard first */
-    p->end = *why;
+    p->closed_there = true; /* what it said before is heard first */
+    p->closed_why = *why;
 }
 
 void turn_forget(struct peer *p) {
@@ -177,52 +176,56 @@ void turn_forget(struct peer *p) {
 
 /* ---- a turn -------------------------------------------------------------------------------- */
 
-static bool says_too_much(const struct peer *p) {
-    return p->paused && !peer_has_something(p) && peer_has_frame(p) &&
+static bool turn_says_too_much(const struct peer *p) {
+    return p->paused && !peer_is_relied_on(p) && peer_has_frame(p) &&
            clock_left(p->paused_ns, p->heard_ns) > IDLE_PATIENCE_NS;
 }
 
 /* Hears p, which is in no queue, up to so many times; returns how often. */
-static unsigned hear(struct peer *p, unsigned most) {
+static unsigned turn_hear(struct peer *p, unsigned most) {
+    struct peer_msg m;
     unsigned n = 0;
+    assert(list_empty(&p->turn_node));
     if (most > FRAMES_AT_ONCE)
         most = FRAMES_AT_ONCE;
-    while (n < most && !p->doomed && peer_take_frame(p))
+    while (n < most && !p->ending && peer_take_frame(p, &m)) {
+        p->peers->ops->take(p, &m);
         n++;
-    if (p->doomed)
+    }
+    if (p->ending)
         return n;
     p->heard_ns = state_now(p->peers->state);
-    if (says_too_much(p))
+    if (turn_says_too_much(p))
         peer_refuse(p, RDMAD_E_LIMIT, "who has no lease or channel here is heard less than that");
     else if (peer_has_frame(p))
-        enqueue(p);
-    else if (p->ended)
-        peer_doom(p, &p->end);
+        turn_enqueue(p);
+    else if (p->closed_there)
+        peer_end(p, &p->closed_why);
     else
-        resume_reading(p);
+        turn_resume_reading(p);
     return n;
 }
 
-static unsigned hear_queue(struct peers *ps, struct list *queue, unsigned most) {
+static unsigned turn_hear_queue(struct peers *ps, struct list *queue, unsigned most) {
     uint64_t until = clock_after(state_now(ps->state), TURN_NS);
     struct list *node;
     unsigned n = 0;
     while (n < most && state_now(ps->state) < until && (node = list_pop(queue)))
-        n += hear(list_entry(node, struct peer, turn_node), most - n);
+        n += turn_hear(list_entry(node, struct peer, turn_node), most - n);
     return n;
 }
 
-static void comes(evutil_socket_t fd, short what, void *arg) {
+static void turn_begins(evutil_socket_t fd, short what, void *arg) {
     struct peers *ps = arg;
     (void)fd;
     (void)what;
-    accept_next_turn(ps);
-    refill(ps);
+    ps->ops->turn(ps);
+    turn_refill(ps);
     unsigned most = ps->idle_allowance < IDLE_FRAMES ? ps->idle_allowance : IDLE_FRAMES;
-    ps->idle_allowance -= hear_queue(ps, &ps->idle, most);
-    hear_queue(ps, &ps->busy, TURN_FRAMES);
+    ps->idle_allowance -= turn_hear_queue(ps, &ps->idle, most);
+    turn_hear_queue(ps, &ps->busy, TURN_FRAMES);
     if (!list_empty(&ps->busy) || (!list_empty(&ps->idle) && ps->idle_allowance))
-        turn_come(ps);
+        turn_request(ps);
     else if (!list_empty(&ps->idle))
-        wait_for_refill(ps);
+        turn_wait_for_refill(ps);
 }

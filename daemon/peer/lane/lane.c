@@ -16,13 +16,21 @@
  * fabric or protocol) fails who waits for a first link. The loss of the control connection ends the
  * handles (attach.c); when the last of them has drained the lane is dropped.
  */
+#include "daemon/peer/lane/lane.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/internal.h"
+#include "daemon/peer/control/conn.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/*              +-------------------- DOWN <---------------------+
+ *              v                                                |  (whatever goes wrong)
+ *   GREETING --> ASKED --> CONNECTING --> UP -------------------+
+ *
+ *   any of them --> OVER --> free
+ */
 enum lane_stage {
     LANE_GREETING,   /* our end is being made */
     LANE_ASKED,      /* LINK_REQ is out */
@@ -52,7 +60,7 @@ struct lane {
     uint64_t trouble_ns;
 };
 
-static struct state *state_of(const struct lane *lane) {
+static struct state *lane_state_of(const struct lane *lane) {
     return lane->peer->peers->state;
 }
 
@@ -71,7 +79,7 @@ const struct error *lane_trouble(const struct lane *lane) {
 /* ---- the end ----------------------------------------------------------------------------- */
 
 /* Some fabrics cannot see that we closed our end. */
-static void tell_gone(struct lane *lane) {
+static void lane_tell_gone(struct lane *lane) {
     struct peer_msg m = {.type = PEER_MSG_LINK_GONE, .link_gone.via = lane->number};
     if (lane->number)
         peer_send(lane->peer, &m);
@@ -84,7 +92,7 @@ static void lane_check_free(struct lane *lane) {
         return;
     list_remove(&lane->node);
     free(lane);
-    peer_check_free(p);
+    peer_release(p);
 }
 
 static void lane_dropped(void *arg, const struct error *result) {
@@ -101,13 +109,13 @@ static void lane_check_drop(struct lane *lane) {
     struct plane_lane *plane = lane->plane;
     lane->plane = NULL;
     lane->dropping = true;
-    tell_gone(lane);
+    lane_tell_gone(lane);
     plane_lane_drop(plane, lane_dropped, lane);
 }
 
 static void lane_end(struct lane *lane) {
     lane->stage = LANE_OVER;
-    timer_unset(&state_of(lane)->timers, &lane->timer);
+    timer_unset(&lane_state_of(lane)->timers, &lane->timer);
     lane_check_drop(lane);
 }
 
@@ -115,7 +123,7 @@ static void lane_end(struct lane *lane) {
  * as long as others would, because only then its number is known, by which the peer can be told to
  * let go of its end. */
 static void lane_settle(struct lane *lane) {
-    struct state *st = state_of(lane);
+    struct state *st = lane_state_of(lane);
     if (!list_empty(&lane->users) || lane->busy)
         return;
     bool keep = lane->stage == LANE_UP ? !lane->session : lane->stage != LANE_DOWN;
@@ -129,7 +137,7 @@ static void lane_settle(struct lane *lane) {
 /* ---- the way up -------------------------------------------------------------------------- */
 
 /* Tells every user; each may leave, and free others than itself. */
-static void each_user(struct lane *lane, enum lane_news news) {
+static void lane_each_user(struct lane *lane, enum lane_event event) {
     struct list todo = LIST_INIT(todo);
     struct list *node;
     lane->busy++; /* keeps it while users leave */
@@ -137,7 +145,7 @@ static void each_user(struct lane *lane, enum lane_news news) {
     while ((node = list_pop(&todo))) {
         struct lane_user *u = list_entry(node, struct lane_user, node);
         list_append(&lane->users, node);
-        u->news(u, news);
+        u->told(u, event);
     }
     lane->busy--;
 }
@@ -146,14 +154,14 @@ static void lane_begin(struct lane *lane);
 
 /* For whatever reason; begins again after a pause. The caller settles it. */
 static void lane_down(struct lane *lane, const struct error *why) {
-    struct state *st = state_of(lane);
+    struct state *st = lane_state_of(lane);
     uint64_t again = clock_after(state_now(st), lane->pause_ns);
 
     lane->stage = LANE_DOWN;
     lane->trouble = *why;
     lane->trouble_ns = state_now(st);
-    lane->pause_ns = peer_pause_after(lane->pause_ns);
-    tell_gone(lane);
+    lane->pause_ns = lane_pause_after(lane->pause_ns);
+    lane_tell_gone(lane);
     if (timer_set(&st->timers, &lane->timer, again))
         lane_begin(lane); /* no memory for a pause */
 }
@@ -165,12 +173,12 @@ static void lane_failed(struct lane *lane, const struct error *why) {
     lane->busy++;
     lane_down(lane, why);
     if (never)
-        each_user(lane, LANE_REFUSED);
+        lane_each_user(lane, LANE_REFUSED);
     lane->busy--;
     lane_settle(lane);
 }
 
-static void opened(void *arg, const struct error *result) {
+static void lane_opened(void *arg, const struct error *result) {
     struct lane *lane = arg;
     struct peer *p = lane->peer;
     struct error why;
@@ -188,17 +196,18 @@ static void opened(void *arg, const struct error *result) {
         return;
     }
     lane->stage = LANE_UP;
-    lane->up_since_ns = state_now(state_of(lane));
+    lane->up_since_ns = state_now(lane_state_of(lane));
     lane->rebuilds += lane->was_up;
     if (lane->was_up)
         LOG_LIMITED(INFO, ("the link to %s at %s is up again", p->name, p->address),
                     FIELD_U64("PEER", p->id));
     lane->was_up = true;
-    each_user(lane, LANE_IS_UP);
+    lane_each_user(lane, LANE_IS_UP);
     lane_settle(lane);
 }
 
-void lane_link_rep(struct peer *p, const struct peer_link_rep *m) {
+void lane_take_link_rep(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_link_rep *m = &msg->link_rep;
     struct error why;
     list_for_each (node, &p->lanes) {
         struct lane *lane = list_entry(node, struct lane, node);
@@ -207,7 +216,7 @@ void lane_link_rep(struct peer *p, const struct peer_link_rep *m) {
         if (m->status == RDMAD_OK) {
             lane->stage = LANE_CONNECTING;
             lane->answering = true;
-            plane_lane_open(lane->plane, p->ip, &m->offer, opened, lane);
+            plane_lane_open(lane->plane, p->ip, &m->offer, lane_opened, lane);
         } else {
             error_set(&why, m->status, "%s at %s offers no link: %s", p->name, p->address, m->text);
             lane_failed(lane, &why);
@@ -216,7 +225,7 @@ void lane_link_rep(struct peer *p, const struct peer_link_rep *m) {
     }
 }
 
-static void greeted(void *arg, const struct error *result, const struct fabric_blob *hello) {
+static void lane_greeted(void *arg, const struct error *result, const struct fabric_blob *hello) {
     struct lane *lane = arg;
     struct peer *p = lane->peer;
     struct peer_msg m = {.type = PEER_MSG_LINK_REQ};
@@ -240,7 +249,7 @@ static void greeted(void *arg, const struct error *result, const struct fabric_b
 static void lane_begin(struct lane *lane) {
     lane->stage = LANE_GREETING;
     lane->answering = true;
-    plane_lane_hello(lane->plane, greeted, lane);
+    plane_lane_hello(lane->plane, lane_greeted, lane);
 }
 
 /* DOWN for long enough, or idle for long enough. */
@@ -256,7 +265,7 @@ static void lane_timer(struct timer *timer, uint64_t now_ns) {
 /* ---- users come and go ------------------------------------------------------------------- */
 
 /* Whether "1000,1001", or "*", names uid. */
-static bool is_listed(const char *uids, uid_t uid) {
+static bool lane_is_private_to(const char *uids, uid_t uid) {
     char number[16];
     if (!strcmp(uids, "*"))
         return true;
@@ -273,7 +282,7 @@ static bool is_listed(const char *uids, uid_t uid) {
 }
 
 static struct lane *lane_find(struct peer *p, const struct session *s, uint32_t there) {
-    bool alone = is_listed(s->state->config->peer_private_links, s->uid);
+    bool alone = lane_is_private_to(s->state->config->peer_private_links, s->uid);
     unsigned worker = plane_worker_of_session(s->plane);
     list_for_each (node, &p->lanes) {
         struct lane *lane = list_entry(node, struct lane, node);
@@ -290,7 +299,8 @@ uint64_t lane_number_for(struct peer *p, const struct session *s) {
 }
 
 static struct lane *lane_new(struct peer *p, const struct session *s, uint32_t there) {
-    bool alone = is_listed(s->state->config->peer_private_links, s->uid);
+    bool alone = lane_is_private_to(s->state->config->peer_private_links, s->uid);
+    assert(p->outgoing && p->stage == PEER_UP);
     struct lane *lane = calloc(1, sizeof(*lane));
     if (!lane)
         return NULL;
@@ -307,6 +317,7 @@ static struct lane *lane_new(struct peer *p, const struct session *s, uint32_t t
     list_init(&lane->users);
     timer_init(&lane->timer, lane_timer);
     list_append(&p->lanes, &lane->node);
+    peer_hold(p);
     lane_begin(lane);
     return lane;
 }
@@ -317,14 +328,16 @@ struct lane *lane_of(struct peer *p, const struct session *s, uint32_t there) {
 }
 
 void lane_join(struct lane *lane, struct lane_user *u) {
+    assert(list_empty(&u->node));
     list_append(&lane->users, &u->node);
     if (lane->stage != LANE_DOWN)
-        timer_unset(&state_of(lane)->timers, &lane->timer);
+        timer_unset(&lane_state_of(lane)->timers, &lane->timer);
     if (lane->stage == LANE_UP)
-        u->news(u, LANE_IS_UP);
+        u->told(u, LANE_IS_UP);
 }
 
 void lane_leave(struct lane *lane, struct lane_user *u) {
+    assert(!list_empty(&u->node));
     list_remove(&u->node);
     lane_settle(lane);
 }
@@ -332,13 +345,13 @@ void lane_leave(struct lane *lane, struct lane_user *u) {
 /* ---- losses ------------------------------------------------------------------------------ */
 
 void lane_renew(struct lane *lane, const struct error *why) {
-    struct state *st = state_of(lane);
+    struct state *st = lane_state_of(lane);
     if (lane->stage == LANE_UP && clock_left(lane->up_since_ns, state_now(st)) >= PEER_STEADY_NS)
         lane->pause_ns = PEER_RETRY_MIN_NS;
     LOG_LIMITED(NOTICE, ("%s; it is made anew", why->text), FIELD_U64("PEER", lane->peer->id));
     lane->busy++;
     lane_down(lane, why);
-    each_user(lane, LANE_IS_DOWN);
+    lane_each_user(lane, LANE_IS_DOWN);
     lane->busy--;
     lane_settle(lane);
 }
@@ -356,14 +369,14 @@ void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *wh
     lane_renew(lane, &named);
 }
 
-void lanes_lost(struct peer *p) {
+void lanes_lose(struct peer *p) {
     list_for_each_safe (node, &p->lanes)
         lane_end(list_entry(node, struct lane, node));
 }
 
 /* ---- for show ---------------------------------------------------------------------------- */
 
-static const char *state_name(const struct lane *lane) {
+static const char *lane_state_name(const struct lane *lane) {
     if (lane->stage == LANE_OVER)
         return "closing";
     if (lane->stage == LANE_UP)
@@ -380,7 +393,7 @@ void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *
             .worker = lane->worker,
             .session = lane->session,
             .fabric = peer_fabric(p)->name,
-            .state = state_name(lane),
+            .state = lane_state_name(lane),
             .quiesce_ns = plane_quiesce_ns(st->plane, p->fabric),
             .rebuilds = lane->rebuilds,
             .last_error = lane->trouble.text,

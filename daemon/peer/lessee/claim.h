@@ -1,20 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * claim.h - an attach of ours at a peer, from the first byte to the last answer. Of attach.c, and
- * of key.c what concerns its key; lane.c links it into its lists.
+ * claim.h - an attach of ours at a peer, from the first byte to the last answer.
+ *
+ *   WAITING --> ASKED --> LINKING --> LIVE --> HANDING --> free
+ *                 |          |         |
+ *                 v          +---------+--> REVOKED --> free
+ *             ABANDONED --> free
+ *
+ * WAITING, ASKED, LINKING: the handle is NEW, and claim_fail ends it: by ABANDONED when the answer
+ * is still to come, else at once. LIVE, REVOKED: the handle is the data plane's, or draining, and
+ * lets go of the claim. A claim that was REVOKED while LINKING fails at once. When the peer is
+ * lost, those of which the data plane has the handle last until that lets go, the others are freed.
  */
-#ifndef RDMAD_PEER_CLAIM_H
-#define RDMAD_PEER_CLAIM_H
+#ifndef RDMAD_PEER_LESSEE_CLAIM_H
+#define RDMAD_PEER_LESSEE_CLAIM_H
 
-#include "daemon/peer/internal.h"
+#include "daemon/peer/control/record.h"
+#include "daemon/peer/lane/lane.h"
+#include "daemon/peer/peer.h"
 
 enum claim_stage {
     CLAIM_WAITING,   /* for the peer's hello */
     CLAIM_ASKED,     /* for its answer */
     CLAIM_LINKING,   /* granted; for the lane, and for a key that is good on it */
     CLAIM_LIVE,      /* the handle is the data plane's, or draining */
+    CLAIM_REVOKED,   /* the same, and the owner waits for STOPPED */
     CLAIM_HANDING,   /* handed over; for the owner to say that it has the memory */
     CLAIM_ABANDONED, /* given up while ASKED: what is granted late is given back at once */
+};
+
+/* How long the lease lasts, which is asked once at a time. */
+enum claim_ttl {
+    CLAIM_TTL_KNOWN,
+    CLAIM_TTL_ASKED,        /* a TTL_REQ is out */
+    CLAIM_TTL_ASKED_IN_VAIN /* the same, and another renewal came meanwhile: ask again */
 };
 
 struct claim {
@@ -30,6 +49,7 @@ struct claim {
     uint64_t timeout_ns;
     struct session_waiter done;
     uint64_t asked_ns; /* when the duration in hand was asked for */
+    enum claim_ttl ttl;
     uint64_t owner_ref;
     struct plane_lease_spec spec;
     struct lane *lane;
@@ -39,25 +59,38 @@ struct claim {
     struct timer key_again; /* asks once more */
     uint64_t key_pause_ns;
     char trouble[RDMAD_TEXT_MAX + 1]; /* why there was no key the last time; "" */
-    bool revoked;                     /* the owner waits for STOPPED */
-    struct error revoked_why;
+    struct error revoked_why;         /* once REVOKED */
     struct session_waiter handing;
-    struct session_call call;  /* HANDING */
-    uint64_t said_ns;          /* until when its use was told to the owner */
-    bool ttl_asked, ttl_again; /* a TTL_REQ is out; another renewal came meanwhile */
+    struct session_call call; /* HANDING */
+    uint64_t said_ns;         /* until when its use was told to the owner */
 };
 
-/* ---- attach.c ---- */
+/* The handle is the data plane's, or draining. */
+static inline bool claim_is_attached(const struct claim *c) {
+    return c->stage == CLAIM_LIVE || c->stage == CLAIM_REVOKED;
+}
+
+struct state *claim_state_of(const struct claim *c);
+/* A claim of h, which is NEW, on p, in p's table. */
+struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
+                        uint64_t timeout_ns, struct error *err);
+void claim_free(struct claim *c);
+struct claim *claim_find(struct peer *p, uint64_t ref);
+/* Whose the claim of that number is; NULL when there is none. */
+struct session *claim_session(struct peer *p, uint64_t ref);
+
+/* The handle's end is the claim's from now on. */
+void claim_give_handle(struct claim *c);
 /* The attach comes to nothing: frees or abandons it, and tells who waits. */
 void claim_fail(struct claim *c, const struct error *why);
 /* Fails it when its session closes: that has no data plane to which anything could be added. */
 bool claim_is_closing(struct claim *c);
-/* No link can be had, now and later: who still waits for one fails. */
-void claim_lane_refused(struct claim *c);
 /* LINKING, with lane and key: hands it to the data plane. */
 void claim_usable(struct claim *c);
-
-/* ---- key.c ---- */
-void claim_lane_news(struct lane_user *u, enum lane_news news); /* may free the claim */
+/* HANDING: the owner has answered, or never will. Frees it. */
+void claim_handed(struct claim *c, const struct error *result);
+void claim_send_release(struct claim *c, uint32_t returned); /* enum peer_returned */
+/* The owner's daemon cannot see what its device does for us: tells it, as far as it has changed. */
+void claims_say_use(struct peer *p);
 
 #endif

@@ -13,20 +13,22 @@
  * have our link any more renews the lane; after any other the question is asked again, after a
  * pause, until the attach or the lease has run out of time.
  */
+#include "daemon/peer/lessee/key.h"
 #include "common/errors.h"
 #include "daemon/base/clock.h"
-#include "daemon/peer/internal.h"
-#include "daemon/peer/lessee/claim.h"
+#include "daemon/peer/control/conn.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
-static struct timers *timers_of(const struct claim *c) {
+static struct timers *key_timers(const struct claim *c) {
     return &c->peer->peers->state->timers;
 }
 
-static void ask_key(struct claim *c) {
+static void key_ask(struct claim *c) {
     struct peer_msg m = {.type = PEER_MSG_KEY_REQ};
-    timer_unset(timers_of(c), &c->key_again);
+    assert(c->lane);
+    timer_unset(key_timers(c), &c->key_again);
     c->via = lane_number(c->lane);
     c->keys_asked++;
     m.key_req.owner_ref = c->owner_ref;
@@ -35,38 +37,38 @@ static void ask_key(struct claim *c) {
 }
 
 /* The lane has a link. May free the claim. */
-static void lane_up(struct claim *c) {
+static void key_lane_is_up(struct claim *c) {
     c->key_pause_ns = PEER_RETRY_MIN_NS;
-    if (c->stage == CLAIM_LIVE) {
+    if (claim_is_attached(c)) {
         if (handle_wants_key(c->handle))
-            ask_key(c);
+            key_ask(c);
     } else if (!claim_is_closing(c)) {
         if (c->spec.key.size && c->via == lane_number(c->lane))
             claim_usable(c);
         else
-            ask_key(c);
+            key_ask(c);
     }
 }
 
-void claim_lane_news(struct lane_user *u, enum lane_news news) {
+static void key_lane_told(struct lane_user *u, enum lane_event event) {
     struct claim *c = container_of(u, struct claim, lane_user);
-    if (news == LANE_IS_UP)
-        lane_up(c);
-    else if (news == LANE_IS_DOWN)
-        timer_unset(timers_of(c), &c->key_again);
-    else
-        claim_lane_refused(c);
+    if (event == LANE_IS_UP)
+        key_lane_is_up(c);
+    else if (event == LANE_IS_DOWN)
+        timer_unset(key_timers(c), &c->key_again);
+    else if (c->stage == CLAIM_LINKING)
+        claim_fail(c, lane_trouble(c->lane)); /* no link can be had, now and later */
 }
 
-void key_again(struct timer *timer, uint64_t now_ns) {
+static void key_again(struct timer *timer, uint64_t now_ns) {
     struct claim *c = container_of(timer, struct claim, key_again);
     (void)now_ns;
-    if (lane_number(c->lane) && (c->stage != CLAIM_LIVE || handle_wants_key(c->handle)))
-        ask_key(c);
+    if (lane_number(c->lane) && (!claim_is_attached(c) || handle_wants_key(c->handle)))
+        key_ask(c);
 }
 
 /* Asking again would get the same answer. */
-static bool is_final(int code) {
+static bool key_is_final(int code) {
     switch (code) {
     case RDMAD_E_INVAL:
     case RDMAD_E_VERSION:
@@ -83,22 +85,22 @@ static bool is_final(int code) {
     }
 }
 
-static void never(struct claim *c, const struct error *why) {
+static void key_never(struct claim *c, const struct error *why) {
     struct error named;
-    error_set(&named, c->stage == CLAIM_LIVE ? RDMAD_E_PEER_LOST : why->code,
+    error_set(&named, claim_is_attached(c) ? RDMAD_E_PEER_LOST : why->code,
               "%s at %s gives no key for lease %" PRIu64 ": %s", c->peer->name, c->peer->address,
               c->spec.lease_id, why->text[0] ? why->text : error_text(why->code));
-    if (c->stage == CLAIM_LIVE)
+    if (claim_is_attached(c))
         handle_end(c->handle, named.code, named.text);
     else
         claim_fail(c, &named);
 }
 
-static void refused(struct claim *c, const struct error *why) {
-    if (is_final(why->code)) {
-        never(c, why);
+static void key_refused(struct claim *c, const struct error *why) {
+    if (key_is_final(why->code)) {
+        key_never(c, why);
     } else if (rdmad_error_ends_lease(why->code)) {
-        if (c->stage == CLAIM_LIVE)
+        if (claim_is_attached(c))
             handle_end(c->handle, why->code, why->text);
         else
             claim_fail(c, why);
@@ -110,13 +112,19 @@ static void refused(struct claim *c, const struct error *why) {
     } else {
         uint64_t now = state_now(c->peer->peers->state);
         memcpy(c->trouble, why->text, sizeof(c->trouble));
-        if (timer_set(timers_of(c), &c->key_again, clock_after(now, c->key_pause_ns)))
-            ask_key(c);
-        c->key_pause_ns = peer_pause_after(c->key_pause_ns);
+        if (timer_set(key_timers(c), &c->key_again, clock_after(now, c->key_pause_ns)))
+            key_ask(c);
+        c->key_pause_ns = lane_pause_after(c->key_pause_ns);
     }
 }
 
-void claim_key_rep(struct peer *p, const struct peer_key_rep *m) {
+void key_start(struct claim *c) {
+    c->lane_user.told = key_lane_told;
+    timer_init(&c->key_again, key_again);
+}
+
+void key_take_rep(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_key_rep *m = &msg->key_rep;
     struct claim *c = slots_get(&p->claims, m->lessee_ref);
     struct error why = {.code = m->status};
 
@@ -130,8 +138,8 @@ void claim_key_rep(struct peer *p, const struct peer_key_rep *m) {
         return; /* another was asked for since, or will be */
     if (m->status) {
         memcpy(why.text, m->text, sizeof(why.text));
-        refused(c, &why);
-    } else if (c->stage == CLAIM_LIVE) {
+        key_refused(c, &why);
+    } else if (claim_is_attached(c)) {
         handle_key(c->handle, &m->key);
     } else if (!claim_is_closing(c)) {
         c->spec.key = m->key;

@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.c - what a peer asks of our names, and the news that it is told.
+ * answer.c - what a peer asks of our names, and is told of their changes.
  *
- * The news of a watch goes out as fast as its client reads, there: no more than WATCH_WINDOW are
- * under way that the peer has not asked for anew (WATCH_MORE), nor above PEER_NEWS_BYTES of unsent
- * output; then the watch lags, and goes on when the peer asks or the output has drained. A peer has
- * PEER_WATCHES_MAX watches at most; one more is answered as one that has ended.
+ * The changes that a watch is told go out as fast as its client reads, there: no more than
+ * WATCH_WINDOW are under way that the peer has not asked for anew (WATCH_MORE), nor above
+ * ANSWER_UNSENT_MAX of unsent output; then the watch lags, and goes on when the peer asks or the
+ * output has drained. A peer has PEER_WATCHES_MAX watches at most; one more is answered as one that
+ * has ended.
  */
-#include "daemon/peer/internal.h"
+#include "daemon/peer/names/answer.h"
+#include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/liveness.h"
+#include "daemon/state/names.h"
+#include <assert.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PEER_NEWS_BYTES (256u * 1024u)
+#define ANSWER_UNSENT_MAX (256u * 1024u)
 
-struct seen { /* a watch of the peer */
+struct peer_watch { /* a watch of the peer */
     struct watch watch;
-    struct list node; /* in peer->seen */
+    struct list node; /* in peer->watches */
     struct peer *peer;
     uint64_t ref;  /* the peer's */
-    unsigned room; /* for so many news */
+    unsigned room; /* to be told so many changes */
 };
 
-void names_req(struct peer *p, const struct peer_names_req *m) {
+void answer_take_names_req(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_names_req *m = &msg->names_req;
     struct rdmad_name_entry entry[RDMAD_NAMES_PER_REPLY];
     struct lessee who = {.peer = p->id, .address = p->ip};
     struct peer_msg rep = {.type = PEER_MSG_NAMES_REP};
@@ -40,71 +46,77 @@ void names_req(struct peer *p, const struct peer_names_req *m) {
 
 /* ---- watches ------------------------------------------------------------------------------- */
 
-static struct seen *of(struct watch *w) {
-    return container_of(w, struct seen, watch);
+static struct peer_watch *answer_watch_of(struct watch *w) {
+    return container_of(w, struct peer_watch, watch);
 }
 
-static bool lags(struct watch *w) {
-    const struct peer *p = of(w)->peer;
-    if (!of(w)->room)
+static bool answer_lags(struct watch *w) {
+    const struct peer *p = answer_watch_of(w)->peer;
+    if (!answer_watch_of(w)->room)
         return true;
-    return p->bev && evbuffer_get_length(bufferevent_get_output(p->bev)) > PEER_NEWS_BYTES;
+    return p->bev && evbuffer_get_length(bufferevent_get_output(p->bev)) > ANSWER_UNSENT_MAX;
 }
 
-static void send_news(struct peer *p, uint64_t ref, const struct rdmad_name_entry *entry,
-                      enum name_news what) {
+static void answer_send(struct peer *p, uint64_t ref, const struct rdmad_name_entry *entry,
+                        enum name_news what) {
     struct peer_msg m = {.type = PEER_MSG_NAME_EV, .name_ev = {.ref = ref, .gone = what}};
     if (entry)
         m.name_ev.entry = *entry;
     peer_send(p, &m);
 }
 
-static void tell(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
-    of(w)->room--;
-    send_news(of(w)->peer, of(w)->ref, entry, what);
+static void answer_tell(struct watch *w, const struct rdmad_name_entry *entry,
+                        enum name_news what) {
+    answer_watch_of(w)->room--;
+    answer_send(answer_watch_of(w)->peer, answer_watch_of(w)->ref, entry, what);
 }
 
-static void told(struct watch *w) {
-    send_news(of(w)->peer, of(w)->ref, NULL, NAME_THERE);
+static void answer_told_all(struct watch *w) {
+    answer_send(answer_watch_of(w)->peer, answer_watch_of(w)->ref, NULL, NAME_THERE);
 }
 
-static void seen_free(struct seen *s) {
+static void answer_watch_free(struct peer_watch *s) {
     struct peer *p = s->peer;
     watch_end(&s->watch);
     list_remove(&s->node);
-    p->nseen--;
+    p->nwatches--;
+    peer_unneed(p, PEER_NEED_LOOSE);
     free(s);
     liveness_update(p);
 }
 
-static void over(struct watch *w, int reason) {
+static void answer_over(struct watch *w, int reason) {
     (void)reason;
-    send_news(of(w)->peer, of(w)->ref, NULL, NAME_GONE);
-    seen_free(of(w));
+    answer_send(answer_watch_of(w)->peer, answer_watch_of(w)->ref, NULL, NAME_GONE);
+    answer_watch_free(answer_watch_of(w));
 }
 
-static const struct watch_ops seen_ops = {.lags = lags, .tell = tell, .told = told, .over = over};
+static const struct watch_ops answer_ops = {
+    .lags = answer_lags, .tell = answer_tell, .told = answer_told_all, .over = answer_over};
 
-void names_watch_req(struct peer *p, const struct peer_watch_req *m) {
+void answer_take_watch_req(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_watch_req *m = &msg->watch_req;
     struct lessee who = {.peer = p->id, .address = p->ip};
-    struct seen *s = p->nseen < PEER_WATCHES_MAX ? calloc(1, sizeof(*s)) : NULL;
+    struct peer_watch *s = p->nwatches < PEER_WATCHES_MAX ? calloc(1, sizeof(*s)) : NULL;
     if (!s) {
-        send_news(p, m->ref, NULL, NAME_GONE);
+        answer_send(p, m->ref, NULL, NAME_GONE);
         return;
     }
     s->peer = p;
     s->ref = m->ref;
     s->room = WATCH_WINDOW;
-    list_append(&p->seen, &s->node);
-    p->nseen++;
+    list_append(&p->watches, &s->node);
+    p->nwatches++;
+    peer_need(p, PEER_NEED_LOOSE);
     liveness_update(p);
-    watch_begin(&s->watch, p->peers->state->names, &who, m->prefix, &seen_ops);
+    watch_begin(&s->watch, p->peers->state->names, &who, m->prefix, &answer_ops);
 }
 
 /* More than all is all: the peer may say what it likes. */
-void names_watch_more(struct peer *p, const struct peer_watch_more *m) {
-    list_for_each_safe (node, &p->seen) {
-        struct seen *s = list_entry(node, struct seen, node);
+void answer_take_watch_more(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_watch_more *m = &msg->watch_more;
+    list_for_each_safe (node, &p->watches) {
+        struct peer_watch *s = list_entry(node, struct peer_watch, node);
         if (s->ref != m->ref)
             continue;
         s->room += m->count < WATCH_WINDOW - s->room ? m->count : WATCH_WINDOW - s->room;
@@ -113,20 +125,21 @@ void names_watch_more(struct peer *p, const struct peer_watch_more *m) {
     }
 }
 
-void names_unwatch(struct peer *p, const struct peer_unwatch *m) {
-    list_for_each_safe (node, &p->seen) {
-        struct seen *s = list_entry(node, struct seen, node);
+void answer_take_unwatch(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_unwatch *m = &msg->unwatch;
+    list_for_each_safe (node, &p->watches) {
+        struct peer_watch *s = list_entry(node, struct peer_watch, node);
         if (s->ref == m->ref)
-            seen_free(s);
+            answer_watch_free(s);
     }
 }
 
-void names_go_on(struct peer *p) {
-    list_for_each_safe (node, &p->seen)
-        watch_go_on(&list_entry(node, struct seen, node)->watch);
+void answer_go_on(struct peer *p) {
+    list_for_each_safe (node, &p->watches)
+        watch_go_on(&list_entry(node, struct peer_watch, node)->watch);
 }
 
-void names_lost(struct peer *p) {
-    list_for_each_safe (node, &p->seen)
-        seen_free(list_entry(node, struct seen, node));
+void answer_lose(struct peer *p) {
+    list_for_each_safe (node, &p->watches)
+        answer_watch_free(list_entry(node, struct peer_watch, node));
 }

@@ -6,9 +6,11 @@
  * A request becomes an attach like any other, only that its lease has to be made first, for which
  * its memory is zeroed. When the peer has gone by then, the lease goes at once.
  */
+#include "daemon/peer/owner/lend.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/peer/owner/grant.h"
+#include "daemon/peer/control/conn.h"
+#include "daemon/peer/owner/opening.h"
 #include "daemon/state/budget.h"
 #include "daemon/state/delegate.h"
 #include "daemon/state/service.h"
@@ -17,9 +19,9 @@
 
 /* ---- a lease of a lease -------------------------------------------------------------------- */
 
-static int delegate(struct peer *p, const struct peer_delegate_req *m, struct lease **out,
-                    struct error *err) {
-    struct grant *g = peer_grant_find(p, m->owner_ref);
+static int lend_part(struct peer *p, const struct peer_delegate_req *m, struct lease **out,
+                     struct error *err) {
+    struct grant *g = grant_by_ref(p, m->owner_ref);
     struct lease_part part = {.offset = m->offset,
                               .length = m->length,
                               .ttl_ns = m->ttl_ns,
@@ -32,12 +34,13 @@ static int delegate(struct peer *p, const struct peer_delegate_req *m, struct le
     return lease_delegate(g->attachment.lease, &part, out, err);
 }
 
-void grant_delegate_req(struct peer *p, const struct peer_delegate_req *m) {
+void lend_take_delegate_req(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_delegate_req *m = &msg->delegate_req;
     struct peer_msg rep = {.type = PEER_MSG_DELEGATE_REP, .delegate_rep.ref = m->ref};
     struct lease *l;
     struct error err;
 
-    if (delegate(p, m, &l, &err)) {
+    if (lend_part(p, m, &l, &err)) {
         rep.delegate_rep.status = err.code;
         memcpy(rep.delegate_rep.text, err.text, sizeof(rep.delegate_rep.text));
     } else {
@@ -50,8 +53,9 @@ void grant_delegate_req(struct peer *p, const struct peer_delegate_req *m) {
 
 /* ---- more time ----------------------------------------------------------------------------- */
 
-void grant_keep_req(struct peer *p, const struct peer_keep_req *m) {
-    struct grant *g = peer_grant_find(p, m->owner_ref);
+void lend_take_keep_req(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_keep_req *m = &msg->keep_req;
+    struct grant *g = grant_by_ref(p, m->owner_ref);
     struct peer_msg rep = {.type = PEER_MSG_KEEP_REP};
     struct error err;
 
@@ -67,26 +71,25 @@ void grant_keep_req(struct peer *p, const struct peer_keep_req *m) {
 
 /* ---- a request ----------------------------------------------------------------------------- */
 
-static void granted(void *arg, struct lease *l, const struct error *result) {
+static void lend_granted(void *arg, struct lease *l, const struct error *result) {
     struct grant *g = arg;
     struct lessee who = grant_lessee(g->peer, g->lessee_ref);
     uint64_t via = g->via;
     struct error err = *result;
 
-    g->requesting = false;
-    g->peer->requesting--;
-    if (l && !g->lost && lease_attach(l, &who, &g->attachment, &grant_ops, &err) == 0) {
-        grant_attached(g, l, via);
+    bool wanted = grant_end_await(g);
+    if (l && wanted && lease_attach(l, &who, &g->attachment, &grant_ops, &err) == 0) {
+        opening_attached(g, l, via);
         return;
     }
-    if (!g->lost)
+    if (wanted)
         grant_refuse(g->peer, g->lessee_ref, &err);
     if (l)
         lease_end(l, RDMAD_E_LEASE_RELEASED, NULL, NULL);
-    peer_grant_free(g);
+    grant_free(g);
 }
 
-static int begin(struct grant *g, const struct peer_request_req *m, struct error *err) {
+static int lend_begin(struct grant *g, const struct peer_request_req *m, struct error *err) {
     struct peer *p = g->peer;
     struct budget_ask ask = {.bytes = m->bytes,
                              .ttl_ns = m->ttl_ns,
@@ -100,24 +103,24 @@ static int begin(struct grant *g, const struct peer_request_req *m, struct error
         return rc;
     if (!sv->budget)
         return error_set(err, RDMAD_E_BUDGET, "service \"%s\" gives out no memory", m->service);
-    g->requesting = true;
-    p->requesting++;
+    grant_await_lease(g);
     g->via = m->via;
     LOG(DEBUG,
         ("service \"%s\": %" PRIu64 " bytes are asked for from %s, uid %" PRIu32 " there",
          m->service, m->bytes, p->name, m->uid),
         FIELD_U64("PEER", p->id));
-    budget_request(sv->budget, &ask, granted, g);
+    budget_request(sv->budget, &ask, lend_granted, g);
     return 0;
 }
 
-void grant_request_req(struct peer *p, const struct peer_request_req *m) {
+void lend_take_request_req(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_request_req *m = &msg->request_req;
     struct error err;
-    struct grant *g = peer_grant_new(p, m->lessee_ref, &err);
+    struct grant *g = grant_new(p, m->lessee_ref, &err);
 
-    if (g && begin(g, m, &err) == 0)
+    if (g && lend_begin(g, m, &err) == 0)
         return;
     grant_refuse(p, m->lessee_ref, &err);
     if (g)
-        peer_grant_free(g);
+        grant_free(g);
 }

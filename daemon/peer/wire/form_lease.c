@@ -171,7 +171,7 @@ static const char *check_attach_rep(struct peer_msg *m) {
     return NULL;
 }
 static const char *check_release(struct peer_msg *m) {
-    return m->release.returned > 2 ? "returned is neither 0, 1 nor 2" : NULL;
+    return m->release.returned > PEER_HANDED_OVER ? "returned is neither 0, 1 nor 2" : NULL;
 }
 static const char *check_revoked(struct peer_msg *m) {
     return rdmad_error_ends_lease(m->revoked.reason) ? NULL

@@ -143,11 +143,14 @@ struct peer_key_rep {
     struct fabric_blob key;
     char text[RDMAD_TEXT_MAX + 1];
 };
+enum peer_returned {
+    PEER_NOT_RETURNED = 0, /* the lessee never had it, or has lost it */
+    PEER_RETURNED = 1,     /* gave it back */
+    PEER_HANDED_OVER = 2   /* hands the memory over to the owner (of a lease it had requested) */
+};
 struct peer_release {
     uint64_t owner_ref;
-    /* 0: the lessee never had it, or has lost it; 1: gave it back; 2: hands the memory over to the
-     * owner (of a lease it had requested) */
-    uint32_t returned;
+    uint32_t returned; /* enum peer_returned */
 };
 struct peer_revoked {
     uint64_t lessee_ref;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan_accept.h - channels that others connect to services of ours.
+ */
+#ifndef RDMAD_PEER_CHANNEL_CHAN_ACCEPT_H
+#define RDMAD_PEER_CHANNEL_CHAN_ACCEPT_H
+
+#include "daemon/peer/channel/chan.h"
+
+/* DIALLING, and whom we dialled back is UP. */
+void chan_bind_back(struct chan *c);
+void chan_take_req(struct peer *p, const struct peer_msg *msg);
+void chan_take_open(struct peer *p, const struct peer_msg *msg);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan_connect.c - channels that sessions of ours connect.
+ *
+ * The happy path: peer_connect dials the service's daemon and asks (CHAN_REQ); CHAN_BIND with our
+ * token comes by a connection of that daemon to us, which is the way its messages will come; the
+ * data plane takes our end up, CHAN_OPEN tells so; when our lane is up the channel is open.
+ */
+#include "daemon/peer/channel/chan_connect.h"
+#include "daemon/peer/channel/chan.h"
+#include "daemon/peer/connect/dial.h"
+#include "daemon/peer/connect/own_address.h"
+#include "daemon/peer/control/conn.h"
+#include "daemon/peer/peer.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+void chan_ask(struct chan *c) {
+    const struct state *st = c->state;
+    struct channel *ch = c->channel;
+    struct peer_msg m = {.type = PEER_MSG_CHAN_REQ};
+    ch->kind = channel_kind_by(st, ch->asked, c->out->fabric);
+    m.chan_req = (struct peer_chan_req){
+        .ref = ch->number,
+        .kind = ch->kind,
+        .asked = ch->asked,
+        .uid = ch->session->uid,
+        .worker = plane_worker_of_session(ch->session->plane),
+        .port = st->listen_port,
+    };
+    memcpy(m.chan_req.token, c->token, sizeof(m.chan_req.token));
+    own_address_told(c->out->peers, m.chan_req.host);
+    memcpy(m.chan_req.service, ch->service, sizeof(m.chan_req.service));
+    c->stage = CHAN_ASKED;
+    peer_send(c->out, &m);
+}
+
+/* Half of what one peer may have is the most that one uid can take. */
+static int chan_check_share(const struct peer *p, uid_t uid, struct error *err) {
+    uint64_t most = p->peers->state->config->max_peer_attaches / 2;
+    unsigned n = 0;
+    if (p->chans < most)
+        return 0;
+    list_for_each (node, &p->chans_out)
+        n += list_entry(node, struct chan, out_node)->channel->session->uid == uid;
+    if (n < most)
+        return 0;
+    return error_set(err, RDMAD_E_LIMIT,
+                     "uid %u has %u channels with %.100s, half of peer.attaches is %" PRIu64
+                     "; close some",
+                     (unsigned)uid, n, p->dialled, most);
+}
+
+static int chan_begin_connect(struct chan *c, const struct rdmad_uri *uri, uint64_t timeout_ns,
+                              struct error *err) {
+    const struct session *s = c->channel->session;
+    struct peer *p;
+    int rc;
+    if ((rc = peer_dial(s->state->peers, uri->host, uri->port, s->uid, &p, err)) ||
+        (rc = chan_check_share(p, s->uid, err)))
+        return rc;
+    if (getrandom(c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
+        return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a channel's token");
+    if ((rc = chan_start_timer(c, timeout_ns, err)))
+        return rc;
+    c->out = p;
+    chan_join_peer(p, &p->chans_out, &c->out_node);
+    return 0;
+}
+
+void chan_become_local(struct chan *c) {
+    struct channel *ch = c->channel;
+    uint64_t timeout_ns = c->timeout_ns;
+    char service[sizeof(ch->service)];
+    memcpy(service, ch->service, sizeof(service));
+    ch->ops = NULL;
+    ch->remote = false;
+    chan_free(c);
+    channel_connect_local(ch, service, timeout_ns);
+}
+
+void peer_connect(struct peers *ps, struct channel *ch, const struct rdmad_uri *uri,
+                  uint64_t timeout_ns) {
+    struct chan *c = chan_new(ps->state, false);
+    struct error err;
+
+    if (!c) {
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for a channel");
+        channel_fail(ch, &err);
+        return;
+    }
+    c->channel = ch;
+    snprintf(ch->service, sizeof(ch->service), "%s", uri->name);
+    if (chan_begin_connect(c, uri, timeout_ns, &err)) {
+        chan_free(c);
+        channel_fail(ch, &err);
+        return;
+    }
+    chan_give_way(c, ch);
+    if (c->out->is_self)
+        chan_become_local(c);
+    else if (c->out->stage == PEER_UP)
+        chan_ask(c);
+}
+
+void chan_take_refuse(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_chan_refuse *m = &msg->chan_refuse;
+    struct chan *c = chan_by_number(p, m->ref);
+    struct error why = {.code = m->status};
+    if (!c || c->acceptor || c->out != p || c->stage != CHAN_ASKED)
+        return;
+    memcpy(why.text, m->text, sizeof(why.text));
+    c->other_gone = true;
+    chan_fail(c, &why);
+}
+
+static bool chan_same_token(const uint8_t *a, const uint8_t *b) {
+    volatile uint8_t differ = 0;
+    for (size_t i = 0; i < PEER_NODE_ID_BYTES; i++)
+        differ = (uint8_t)(differ | (a[i] ^ b[i]));
+    return differ == 0;
+}
+
+void chan_take_bind(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_chan_bind *m = &msg->chan_bind;
+    struct chan *c = chan_by_number(p, m->ref);
+    struct error why;
+
+    if (!c || c->acceptor || c->stage != CHAN_ASKED || !chan_same_token(c->token, m->token) ||
+        !chan_same_node(c->out, p)) {
+        chan_send_end(p, m->number, false, RDMAD_E_CANCELED,
+                      "nobody waits for this channel (any more), or its token is another");
+        return;
+    }
+    c->other = m->number;
+    c->there = m->worker;
+    c->in = p;
+    chan_join_peer(p, &p->chans_in, &c->in_node);
+    if (m->kind != RDMAD_CHANNEL_RELIABLE && m->kind != c->channel->kind) {
+        c->stage = CHAN_LINKING; /* so that the other hears of it */
+        error_set(&why, RDMAD_E_PROTOCOL,
+                  "%s at %s made a channel of a kind that was not asked for", p->name, p->address);
+        chan_fail(c, &why);
+        return;
+    }
+    c->channel->kind = m->kind;
+    c->channel->peer_uid = m->uid;
+    chan_add(c);
+}

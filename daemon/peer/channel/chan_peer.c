@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan_peer.c - what becomes of the channels with a peer: it is UP, it is this very daemon, it says
+ * that one has ended, it is lost.
+ */
+#include "daemon/peer/channel/chan_peer.h"
+#include "daemon/peer/channel/chan.h"
+#include "daemon/peer/channel/chan_accept.h"
+#include "daemon/peer/channel/chan_connect.h"
+#include <assert.h>
+
+void chans_begin(struct peer *p) {
+    assert(p->stage == PEER_UP);
+    list_for_each_safe (node, &p->chans_out) {
+        struct chan *c = list_entry(node, struct chan, out_node);
+        if (c->stage == CHAN_WAITING)
+            chan_ask(c);
+        else if (c->stage == CHAN_DIALLING)
+            chan_bind_back(c);
+    }
+}
+
+void chans_become_local(struct peer *p) {
+    struct error err;
+    list_for_each_safe (node, &p->chans_out) {
+        struct chan *c = list_entry(node, struct chan, out_node);
+        if (!c->acceptor) {
+            chan_become_local(c);
+            continue;
+        }
+        error_set(&err, RDMAD_E_UNREACHABLE,
+                  "the address that %s gave to dial back is that of this very daemon", c->in->name);
+        chan_fail(c, &err);
+    }
+}
+
+/* Of one who connects and gives up, and does not know our number yet. */
+static struct chan *chan_of_asker(struct peer *p, uint64_t ref) {
+    list_for_each (node, &p->chans_in) {
+        struct chan *c = list_entry(node, struct chan, in_node);
+        if (c->acceptor && c->other == ref && c->stage != CHAN_LIVE)
+            return c;
+    }
+    return NULL;
+}
+
+void chan_take_end(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_chan_end *m = &msg->chan_end;
+    struct chan *c = m->mine ? chan_of_asker(p, m->ref) : chan_by_number(p, m->ref);
+    bool known = m->reason == RDMAD_E_CLOSED || m->reason == RDMAD_E_CANCELED;
+    if (!c || (c->in != p && c->out != p))
+        return;
+    c->other_gone = true;
+    if (c->stage == CHAN_OFFERED) {
+        incoming_withdraw(&c->incoming);
+        chan_free(c);
+        return;
+    }
+    channel_end(c->channel, known || c->stage != CHAN_LIVE ? m->reason : RDMAD_E_PEER_LOST,
+                m->text);
+}
+
+/* One of them ends as far as this peer goes. */
+static void chan_lose(struct chan *c, const struct error *lost) {
+    bool young = c->stage == CHAN_WAITING || c->stage == CHAN_DIALLING;
+    if (c->stage == CHAN_OFFERED) {
+        incoming_withdraw(&c->incoming);
+        chan_free(c);
+        return;
+    }
+    channel_end(c->channel, young ? lost->code : RDMAD_E_PEER_LOST, lost->text);
+}
+
+void chans_lose(struct peer *p, const struct error *why) {
+    struct error lost = *why;
+    assert(p->stage == PEER_LOST);
+    if (lost.code == RDMAD_OK)
+        lost.code = RDMAD_E_PEER_LOST;
+    list_for_each_safe (node, &p->chans_out)
+        chan_lose(list_entry(node, struct chan, out_node), &lost);
+    list_for_each_safe (node, &p->chans_in)
+        chan_lose(list_entry(node, struct chan, in_node), &lost);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * accept.h - where other daemons dial us.
+ */
+#ifndef RDMAD_PEER_CONNECT_ACCEPT_H
+#define RDMAD_PEER_CONNECT_ACCEPT_H
+
+#include "daemon/peer/control/record.h"
+
+/* Listens on config.listen. */
+int accept_start(struct peers *ps, struct error *err);
+void accept_stop(struct peers *ps);
+void accept_next_turn(struct peers *ps);
+void accept_timed_out(struct peer *p); /* it has not said hello, or is WAITING still */
+
+#endif

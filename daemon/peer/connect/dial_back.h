@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dial_back.h - whom we dial that others ask us to dial.
+ */
+#ifndef RDMAD_PEER_CONNECT_DIAL_BACK_H
+#define RDMAD_PEER_CONNECT_DIAL_BACK_H
+
+#include "daemon/peer/control/record.h"
+
+/* Whether p, who connected to us, may have us dial that address; host "": the one it comes from. */
+int dial_back_check(const struct peer *p, const char *host, uint16_t port, struct error *err);
+
+#endif

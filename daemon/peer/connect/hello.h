@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hello.h - who is there, and whether we fit.
+ */
+#ifndef RDMAD_PEER_CONNECT_HELLO_H
+#define RDMAD_PEER_CONNECT_HELLO_H
+
+#include "daemon/peer/control/record.h"
+
+void hello_send(struct peer *p);
+void hello_take(struct peer *p, const struct peer_msg *msg); /* of one that is not UP */
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record.c - records of peers: made, needed, found, freed.
+ *
+ * A peer is freed when its connection is gone and nothing of it is left: nothing above that needed
+ * it, no callback under way.
+ */
+#include "daemon/peer/control/record.h"
+#include "daemon/base/clock.h"
+#include <arpa/inet.h>
+#include <assert.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* Output that waits for a peer to read: well above the largest burst of our own, one message for
+ * each attach that it may have. */
+#define OUTPUT_MIN (4u * 1024u * 1024u)
+#define OUTPUT_EACH 1024u
+
+static size_t record_output_max(const struct state *st) {
+    size_t burst = (size_t)(uint32_t)st->config->max_peer_attaches * OUTPUT_EACH;
+    return burst > OUTPUT_MIN ? burst : OUTPUT_MIN;
+}
+
+static void record_end_comes(evutil_socket_t fd, short what, void *arg) {
+    struct peer *p = arg;
+    (void)fd;
+    (void)what;
+    assert(p->ending && p->stage != PEER_LOST);
+    p->peers->ops->lose(p);
+}
+
+struct peer *peer_new(struct peers *ps, bool outgoing) {
+    struct peer *p = calloc(1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->end_event = event_new(ps->state->base, -1, 0, record_end_comes, p);
+    if (!p->end_event) {
+        free(p);
+        return NULL;
+    }
+    p->peers = ps;
+    p->id = ps->next_id++;
+    p->outgoing = outgoing;
+    p->stage = outgoing ? PEER_CONNECTING : PEER_GREETING;
+    ps->ungreeted += !outgoing;
+    p->since_ns = state_now(ps->state);
+    p->output_max = record_output_max(ps->state);
+    list_init(&p->adders);
+    list_init(&p->turn_node);
+    list_init(&p->waiters);
+    list_init(&p->waiter_node);
+    ps->ops->made(p);
+    list_append(&ps->all, &p->node);
+    ps->count++;
+    return p;
+}
+
+/* ---- who needs it ------------------------------------------------------------------------ */
+
+void peer_need(struct peer *p, enum peer_need need) {
+    p->needs[need]++;
+}
+
+void peer_unneed(struct peer *p, enum peer_need need) {
+    assert(p->needs[need]);
+    p->needs[need]--;
+}
+
+bool peer_is_needed(const struct peer *p) {
+    return p->needs[PEER_NEED_ACCESS] || p->needs[PEER_NEED_FIRM] || p->needs[PEER_NEED_LOOSE];
+}
+
+bool peer_is_relied_on(const struct peer *p) {
+    return p->outgoing || p->needs[PEER_NEED_ACCESS] || p->needs[PEER_NEED_FIRM];
+}
+
+bool peer_is_spent(const struct peer *p) {
+    return p->stage == PEER_LOST && !p->holds && !p->needs[PEER_NEED_ACCESS];
+}
+
+bool peer_is_ungreeted(const struct peer *p) {
+    return !p->outgoing && (p->stage == PEER_GREETING || p->stage == PEER_WAITING);
+}
+
+void peer_hold(struct peer *p) {
+    p->holds++;
+}
+
+void peer_release(struct peer *p) {
+    assert(p->holds);
+    p->holds--;
+    peer_check_free(p);
+}
+
+static void record_wake_waiters(struct peer *p) {
+    struct list *node;
+    if (!peer_is_spent(p))
+        return;
+    while ((node = list_pop(&p->waiters))) {
+        struct peer *waiter = list_entry(node, struct peer, waiter_node);
+        waiter->go_on(waiter);
+    }
+}
+
+void peer_check_free(struct peer *p) {
+    struct peers *ps = p->peers;
+    record_wake_waiters(p);
+    if (p->stage != PEER_LOST || p->holds || peer_is_needed(p))
+        return;
+    list_remove(&p->node);
+    ps->count--;
+    ps->ops->freed(p);
+    event_free(p->end_event);
+    free(p);
+    ps->ops->gone(ps);
+}
+
+/* ---- which it is ------------------------------------------------------------------------- */
+
+struct peer *peers_find_dialled(struct peers *ps, const char *host, uint16_t port) {
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->outgoing && !p->ending && p->port == port && strcasecmp(p->host, host) == 0)
+            return p;
+    }
+    return NULL;
+}
+
+const struct fabric_ops *peer_fabric(const struct peer *p) {
+    return plane_fabric(p->peers->state->plane, p->fabric);
+}
+
+void peer_note_address(struct peer *p, const struct sockaddr *sa) {
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+    bool six = sa->sa_family == AF_INET6;
+    const void *ip = six ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
+    unsigned port = ntohs(six ? v6->sin6_port : v4->sin_port);
+
+    if (!inet_ntop(sa->sa_family, ip, p->ip, sizeof(p->ip)))
+        p->ip[0] = '\0';
+    snprintf(p->address, sizeof(p->address), six ? "[%s]:%u" : "%s:%u", p->ip, port);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record.h - a peer: one control connection to another daemon, and the table of all of them.
+ *
+ *   dialled:   CONNECTING --> GREETING ----------------> UP
+ *   accepted:                 GREETING --> WAITING ----> UP
+ *   all:       any of these --> LOST --> free
+ *
+ * CONNECTING: one address after the other is tried. GREETING: the other end has not said hello.
+ * WAITING: it has, and is answered when nothing is left of the connections that it replaces. LOST:
+ * the socket is closed; the record stays until nobody needs it and nobody holds it.
+ *
+ * Whatever finds that a connection has to end only says so (peer_end in conn.h): the loop makes it
+ * LOST in a turn of its own, so no function frees a peer under its caller.
+ *
+ * This storey knows nothing of what goes over a connection. Those above tell it how much they need
+ * one (peer_need), and it tells them what happens through a table of calls (struct peer_ops).
+ */
+#ifndef RDMAD_PEER_CONTROL_RECORD_H
+#define RDMAD_PEER_CONTROL_RECORD_H
+
+#include "common/uri.h"
+#include "daemon/base/life.h"
+#include "daemon/base/slots.h"
+#include "daemon/peer/wire/message.h"
+#include "daemon/plane/plane.h"
+#include "daemon/state/session.h"
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+struct event;
+struct bufferevent;
+struct evconnlistener;
+struct addrinfo;
+struct lookup;
+struct resolver;
+struct peer;
+struct peers;
+
+#define PEER_NOBODY ((uid_t)-1) /* the administrator's dials are on nobody's account */
+
+typedef void peer_handler(struct peer *p, const struct peer_msg *msg);
+
+/* What those above do when something happens to a connection. */
+struct peer_ops {
+    void (*made)(struct peer *p);    /* the record is new: makes what they keep in it */
+    void (*freed)(struct peer *p);   /* nothing needs it: frees that */
+    void (*gone)(struct peers *ps);  /* the record is freed */
+    void (*turn)(struct peers *ps);  /* a turn of the loop begins in which peers are heard */
+    peer_handler *take;              /* a message has come */
+    void (*drained)(struct peer *p); /* it has read what waited for it */
+    void (*late)(struct peer *p);    /* hello has not been said in time */
+    void (*up)(struct peer *p);      /* hello was said both ways */
+    /* It is this very daemon that we have dialled. Whether the connection is wanted all the same.
+     */
+    bool (*self)(struct peer *p);
+    void (*looked_at)(struct peer *p); /* it is in use, and was looked at for silence */
+    void (*lose)(struct peer *p);      /* its end has come, p->why says of what */
+};
+
+struct peers {
+    struct state *state;
+    const struct peer_ops *ops;
+    struct evconnlistener *listener;
+    struct timer accept_again; /* after descriptors ran out */
+    struct resolver *resolver; /* made when the first name is to be resolved */
+    struct sockaddr_storage bound;
+    bool any_address; /* it listens on all of the machine's */
+    struct list all;
+    unsigned count;
+    unsigned ungreeted; /* of them accepted, and not UP yet */
+    unsigned accepts;   /* in this turn of the loop */
+    bool resting;       /* until accept_again */
+    uint64_t next_id, next_ref;
+    /* turn.c: what was said and not heard yet, of who is relied on and of who is not; of the latter
+     * so many messages are allowed now, counted since then */
+    struct list busy, idle;
+    struct event *turn, *ended;
+    int ends; /* an epoll set: connections that are not read */
+    struct timer idle_timer;
+    unsigned idle_allowance;
+    uint64_t idle_since_ns;
+    bool stopping;
+    struct session_waiter stopped;
+};
+
+enum peer_stage { PEER_CONNECTING, PEER_GREETING, PEER_WAITING, PEER_UP, PEER_LOST };
+
+/* What for a connection is needed by those above. */
+enum peer_need {
+    PEER_NEED_ACCESS, /* one of us reaches the other's memory */
+    PEER_NEED_FIRM,   /* something else that ends with it */
+    PEER_NEED_LOOSE,  /* a question or a watch: others who need the room come first */
+    PEER_NEEDS
+};
+
+struct peer {
+    struct peers *peers;
+    struct list node;
+    uint64_t id; /* of this connection; never used twice */
+    bool outgoing;
+    bool is_self; /* outgoing: to this very daemon, for leases that are reached by link only */
+    enum peer_stage stage;
+    unsigned fabric; /* the data plane's number of the one agreed on, from hello on */
+    char fabric_why[PEER_WHY_BYTES + 40]; /* why it is not our best one; "": it is */
+    unsigned needs[PEER_NEEDS];
+    unsigned holds; /* callbacks under way, and what is left of it above */
+    uint64_t since_ns;
+
+    /* Incoming: what its hello said, by which former connections are known. */
+    bool greeted;
+    struct life life;
+    uint64_t serial;
+    uint8_t line[PEER_LINE_BYTES];
+    struct list waiters;           /* who are WAITING until nothing of this is left */
+    struct list waiter_node;       /* WAITING: in that one's */
+    void (*go_on)(struct peer *p); /* WAITING: it is gone */
+
+    char host[RDMAD_HOST_MAX + 1]; /* as dialled */
+    uint16_t port;
+    char dialled[RDMAD_HOST_MAX + 10]; /* both, as a URI has them */
+    uid_t dialler;                     /* outgoing: for whom it was dialled first; PEER_NOBODY */
+    struct in6_addr source;            /* incoming: on whose account it is */
+    char ip[INET6_ADDRSTRLEN];
+    char address[INET6_ADDRSTRLEN + 8];  /* IP:PORT */
+    char name[RDMAD_NAME_MAX + 1];       /* as it calls itself; "" until it said hello */
+    uint8_t node_id[PEER_NODE_ID_BYTES]; /* likewise */
+
+    struct bufferevent *bev;
+    size_t output_max; /* bytes that may wait for a peer on whom something depends */
+    struct event *end_event;
+    bool ending;
+    struct error why; /* once ending */
+
+    /* turn.c */
+    struct list turn_node; /* in a queue */
+    bool paused;           /* it is not read, since then */
+    uint64_t paused_ns;
+    bool closed_there; /* it ends when all that came before is heard, for this reason */
+    struct error closed_why;
+
+    /* dial.c */
+    struct lookup *resolving;
+    struct addrinfo *addresses, *next_address;
+    struct list adders; /* who waits for hello only (life.c) */
+
+    /* liveness.c */
+    struct timer tick;
+    uint64_t heard_ns, used_since_ns, pings;
+    bool used;
+
+    struct slots asks; /* outgoing: struct peer_ask, ask.c */
+
+    /* What those above keep here. This storey never looks into it. */
+    struct slots claims; /* outgoing: struct claim */
+    struct list lanes;   /* outgoing: struct lane */
+    struct slots grants; /* incoming: struct grant */
+    struct list watches; /* incoming: of our names */
+    unsigned nwatches;   /* there */
+    struct list
+        chans_out;        /* outgoing: of those of which it is our connection to the other daemon */
+    struct list chans_in; /* incoming: and those of which it is the other's to us */
+    unsigned chans;       /* in both */
+    unsigned offers;      /* incoming: of links, being made */
+    uint64_t links;       /* incoming: offered, and not said to be gone */
+    unsigned forgets;     /* incoming: links that the data plane is told to forget */
+};
+
+struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
+/* Frees it once it is LOST and neither needed nor held, and before that lets those go on who wait
+ * for that. */
+void peer_check_free(struct peer *p);
+void peer_hold(struct peer *p); /* something is under way that comes back to the record */
+void peer_release(struct peer *p);
+
+/* Counts only: liveness_update and peer_check_free are for when the caller is done. */
+void peer_need(struct peer *p, enum peer_need need);
+void peer_unneed(struct peer *p, enum peer_need need);
+bool peer_is_needed(const struct peer *p);
+/* Whether p matters to us: something ends with it, or we have dialled it. */
+bool peer_is_relied_on(const struct peer *p);
+
+/* LOST, and nothing that came by it can take effect any more. */
+bool peer_is_spent(const struct peer *p);
+/* Accepted, and not UP yet. */
+bool peer_is_ungreeted(const struct peer *p);
+
+/* The outgoing peer of that address; NULL: none. One connection an address, whoever asks. */
+struct peer *peers_find_dialled(struct peers *ps, const char *host, uint16_t port);
+const struct fabric_ops *peer_fabric(const struct peer *p); /* once agreed on */
+/* What its address looks like. */
+void peer_note_address(struct peer *p, const struct sockaddr *sa);
+
+#endif

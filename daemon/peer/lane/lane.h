@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lane.h - where our workers reach a peer's memory and channels.
+ */
+#ifndef RDMAD_PEER_LANE_LANE_H
+#define RDMAD_PEER_LANE_LANE_H
+
+#include "daemon/peer/control/record.h"
+#include "daemon/peer/peer.h"
+#include "daemon/state/session.h"
+
+/* What does not come about is tried again after a pause that doubles from the first to the second.
+ */
+#define PEER_RETRY_MIN_NS (10 * NSEC_PER_MSEC)
+#define PEER_RETRY_MAX_NS NSEC_PER_SEC
+/* A link that was up for so long was a good one: when it breaks, the pause is the shortest again.
+ */
+#define PEER_STEADY_NS NSEC_PER_SEC
+/* A lane that nobody is on stays for the next attach, so long that making links does not become the
+ * cost of short leases, so short that what a client's end gives back is back within a second. */
+#define PEER_LANE_IDLE_NS (500 * NSEC_PER_MSEC)
+
+/* The pause after this one. */
+static inline uint64_t lane_pause_after(uint64_t pause_ns) {
+    return 2 * pause_ns < PEER_RETRY_MAX_NS ? 2 * pause_ns : PEER_RETRY_MAX_NS;
+}
+
+struct lane;
+enum lane_event {
+    LANE_IS_UP,   /* it has a link */
+    LANE_IS_DOWN, /* the link is being made anew */
+    LANE_REFUSED, /* no link can be had, now and later */
+};
+struct lane_user { /* embedded */
+    struct list node;
+    void (*told)(struct lane_user *u, enum lane_event event); /* may make it leave */
+    bool is_channel;
+};
+/* The lane of the session, to that worker there (PEER_ANY_WORKER: where leases are), made when
+ * there is none. Users wait on a lane, then use it. Joining may tell of a link at once. NULL: out
+ * of memory. */
+struct lane *lane_of(struct peer *p, const struct session *s, uint32_t there);
+void lane_join(struct lane *lane, struct lane_user *u);
+void lane_leave(struct lane *lane, struct lane_user *u);
+struct plane_lane *lane_plane(const struct lane *lane);
+/* The number of its link, 0 while it has none. */
+uint64_t lane_number(const struct lane *lane);
+/* The same of a lane for leases that there may be or not. */
+uint64_t lane_number_for(struct peer *p, const struct session *s);
+/* What went wrong with it last; code 0: nothing ever. */
+const struct error *lane_trouble(const struct lane *lane);
+/* Its link is of no use any more, though nothing has broken it here. */
+void lane_renew(struct lane *lane, const struct error *why);
+void lane_take_link_rep(struct peer *p, const struct peer_msg *msg);
+void lanes_lose(struct peer *p);
+void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *v), void *arg);
+
+#endif

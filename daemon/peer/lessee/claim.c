@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * claim.c - claims: made, failed, given back, handed over, freed.
+ *
+ * Each step before the handle is the data plane's can fail, time out or be given up because the
+ * session closes: claim_fail undoes what was done, at the owner too. An answer that comes after we
+ * gave up is granted for nothing and released at once, without ending a lease for one lessee.
+ */
+#include "daemon/peer/lessee/claim.h"
+#include "daemon/base/clock.h"
+#include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/liveness.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct state *claim_state_of(const struct claim *c) {
+    return c->peer->peers->state;
+}
+
+struct claim *claim_find(struct peer *p, uint64_t ref) {
+    return slots_get(&p->claims, ref);
+}
+
+struct session *claim_session(struct peer *p, uint64_t ref) {
+    const struct claim *c = claim_find(p, ref);
+    return c && c->handle ? c->handle->session : NULL;
+}
+
+void claim_free(struct claim *c) {
+    struct peer *p = c->peer;
+    timer_unset(&claim_state_of(c)->timers, &c->timeout);
+    timer_unset(&claim_state_of(c)->timers, &c->key_again);
+    list_remove(&c->call.node);
+    if (c->lane)
+        lane_leave(c->lane, &c->lane_user);
+    slots_remove(&p->claims, c->ref);
+    peer_unneed(p, PEER_NEED_ACCESS);
+    free(c);
+    liveness_update(p);
+    peer_check_free(p);
+}
+
+void claim_send_release(struct claim *c, uint32_t returned) {
+    struct peer_msg m = {.type = PEER_MSG_RELEASE,
+                         .release = {.owner_ref = c->owner_ref, .returned = returned}};
+    peer_send(c->peer, &m);
+}
+
+static void claim_send_stopped(struct claim *c) {
+    struct peer_msg m = {.type = PEER_MSG_STOPPED, .stopped.owner_ref = c->owner_ref};
+    peer_send(c->peer, &m);
+}
+
+/* The owner's daemon cannot see what its device does for us. */
+static void claim_say_use(struct claim *c) {
+    const struct fabric_audit *use = &c->handle->attachment.audit;
+    uint64_t last = __atomic_load_n(&use->last_use_ns, __ATOMIC_RELAXED);
+    struct peer_msg m = {.type = PEER_MSG_USED, .used.owner_ref = c->owner_ref};
+    if (!last || last == c->said_ns)
+        return;
+    c->said_ns = last;
+    m.used.bytes_read = __atomic_load_n(&use->bytes_read, __ATOMIC_RELAXED);
+    m.used.bytes_written = __atomic_load_n(&use->bytes_written, __ATOMIC_RELAXED);
+    m.used.ops = __atomic_load_n(&use->ops, __ATOMIC_RELAXED);
+    peer_send(c->peer, &m);
+}
+
+void claims_say_use(struct peer *p) {
+    uint32_t cursor = 0;
+    uint64_t ref;
+    struct claim *c;
+    while ((c = slots_next(&p->claims, &cursor, &ref)))
+        if (claim_is_attached(c))
+            claim_say_use(c);
+}
+
+/* The handle, still NEW, goes with it. */
+void claim_fail(struct claim *c, const struct error *why) {
+    struct session_waiter done = c->done;
+    struct handle *h = c->handle;
+    struct error copy = *why;
+
+    assert(h && h->stage == HANDLE_NEW);
+    c->handle = NULL;
+    if (c->stage == CLAIM_ASKED && c->peer->stage == PEER_UP) {
+        c->stage = CLAIM_ABANDONED;
+        timer_unset(&claim_state_of(c)->timers, &c->timeout);
+    } else {
+        if (c->stage == CLAIM_REVOKED)
+            claim_send_stopped(c);
+        else if (c->stage == CLAIM_LINKING)
+            claim_send_release(c, PEER_NOT_RETURNED);
+        claim_free(c);
+    }
+    h->ops = NULL;
+    handle_free(h);
+    done.done(done.arg, &copy);
+}
+
+/* ---- the handle's end -------------------------------------------------------------------- */
+
+static void claim_cancel(struct handle *h) {
+    struct error why;
+    error_set(&why, RDMAD_E_CANCELED, "the session ended during the attach");
+    claim_fail(h->peer_record, &why);
+}
+
+/* The owner's answer is awaited without the handle. */
+static void claim_hand_over(struct claim *c, struct handle *h) {
+    assert(c->stage == CLAIM_LIVE);
+    struct state *st = claim_state_of(c);
+    list_append(&h->session->calls, &c->call.node);
+    c->handing = h->releasing;
+    h->releasing.done = NULL;
+    c->handle = NULL;
+    c->stage = CLAIM_HANDING;
+    timer_unset(&st->timers, &c->key_again);
+    struct lane *lane = c->lane;
+    c->lane = NULL;
+    lane_leave(lane, &c->lane_user);
+    /* An owner that never says so must not keep our session; without memory for it, it may. */
+    timer_set(&st->timers, &c->timeout, clock_after(state_now(st), c->timeout_ns));
+    claim_send_release(c, PEER_HANDED_OVER);
+}
+
+void claim_handed(struct claim *c, const struct error *result) {
+    assert(c->stage == CLAIM_HANDING);
+    struct session_waiter w = c->handing;
+    claim_free(c);
+    w.done(w.arg, result);
+}
+
+/* Nobody is left to whom the owner's answer matters; the memory is the owner's all the same. */
+static void claim_give_up_handing(struct session_call *call, const struct error *why) {
+    claim_handed(container_of(call, struct claim, call), why);
+}
+
+static void claim_let_go(struct handle *h, bool returned) {
+    struct claim *c = h->peer_record;
+    struct session_waiter w = h->releasing;
+    bool handed_over = h->returned == HANDLE_HANDED_OVER, revoked = c->stage == CLAIM_REVOKED;
+
+    assert(claim_is_attached(c));
+    c->said_ns = CLOCK_NEVER; /* the last may have been of the same moment */
+    claim_say_use(c);
+    if (handed_over && !revoked && c->peer->stage == PEER_UP && !h->session->closing) {
+        claim_hand_over(c, h);
+        return;
+    }
+    if (revoked)
+        claim_send_stopped(c);
+    else
+        claim_send_release(c, handed_over ? PEER_HANDED_OVER : returned);
+    struct error why = c->revoked_why;
+    if (handed_over) {
+        if (!revoked)
+            error_set(&why, RDMAD_E_PEER_LOST, "the connection to %s was lost", c->peer->name);
+        h->releasing.done = NULL;
+    }
+    claim_free(c);
+    if (handed_over)
+        w.done(w.arg, &why);
+}
+
+static void claim_keep(struct handle *h) {
+    const struct claim *c = h->peer_record;
+    struct peer_msg m = {.type = PEER_MSG_KEEP_REQ, .keep_req.owner_ref = c->owner_ref};
+    peer_send(c->peer, &m);
+}
+
+static const struct handle_ops claim_ops = {
+    .cancel = claim_cancel, .let_go = claim_let_go, .keep = claim_keep};
+
+void claim_give_handle(struct claim *c) {
+    c->handle->ops = &claim_ops;
+    c->handle->peer_record = c;
+    c->handle->requested = c->requested;
+}
+
+void claim_usable(struct claim *c) {
+    assert(c->stage == CLAIM_LINKING && c->lane);
+    timer_unset(&claim_state_of(c)->timers, &c->timeout);
+    c->stage = CLAIM_LIVE;
+    c->spec.lane = lane_plane(c->lane);
+    handle_attach_remote(c->handle, &c->spec, &claim_ops, c, c->done.done, c->done.arg);
+}
+
+bool claim_is_closing(struct claim *c) {
+    if (!c->handle->session->closing)
+        return false;
+    claim_cancel(c->handle);
+    return true;
+}
+
+/* ---- a new one ----------------------------------------------------------------------------- */
+
+/* The last that went wrong on the way to a link or key; "" when nothing did. */
+static const char *claim_trouble(const struct claim *c) {
+    if (c->stage != CLAIM_LINKING)
+        return "";
+    return lane_number(c->lane) ? c->trouble : lane_trouble(c->lane)->text;
+}
+
+static void claim_timed_out(struct timer *timer, uint64_t now_ns) {
+    static const char *const waiting[] = {
+        [CLAIM_WAITING] = "connecting to it",
+        [CLAIM_ASKED] = "waiting for its answer",
+        [CLAIM_LINKING] = "opening a link to it",
+    };
+    struct claim *c = container_of(timer, struct claim, timeout);
+    const char *trouble = claim_trouble(c);
+    struct error why;
+    (void)now_ns;
+    if (c->stage == CLAIM_HANDING) {
+        error_set(&why, RDMAD_E_TIMEOUT,
+                  "the daemon at %.100s did not say within %" PRIu64 " ms whether it has the "
+                  "memory; ask the service",
+                  c->peer->dialled, c->timeout_ns / NSEC_PER_MSEC);
+        claim_handed(c, &why);
+        return;
+    }
+    if (trouble[0])
+        error_set(&why, RDMAD_E_TIMEOUT,
+                  "attaching took longer than %" PRIu64 " ms, opening a link: %s",
+                  c->timeout_ns / NSEC_PER_MSEC, trouble);
+    else
+        error_set(&why, RDMAD_E_TIMEOUT,
+                  "attaching to a lease of the daemon at %.100s took longer than %" PRIu64
+                  " ms, %s; try again or allow more time",
+                  c->peer->dialled, c->timeout_ns / NSEC_PER_MSEC, waiting[c->stage]);
+    claim_fail(c, &why);
+}
+
+/* Half of a peer's places is the most that one uid can take, with however many sessions. */
+static int claim_check_share(const struct peer *p, uid_t uid, struct error *err) {
+    uint32_t cursor = 0, most = p->claims.max / 2;
+    uint64_t ref;
+    const struct claim *c;
+    unsigned n = 0;
+
+    if (p->claims.used < most)
+        return 0;
+    while ((c = slots_next(&p->claims, &cursor, &ref)))
+        n += c->uid == uid;
+    if (n < most)
+        return 0;
+    return error_set(err, RDMAD_E_LIMIT,
+                     "uid %u has %u leases at %.100s, at most %u of one daemon are for one uid; "
+                     "release some, or allow more with peer.attaches",
+                     (unsigned)uid, n, p->dialled, most);
+}
+
+struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
+                        uint64_t timeout_ns, struct error *err) {
+    const struct state *st = p->peers->state;
+    assert(p->outgoing && h->stage == HANDLE_NEW);
+    if (claim_check_share(p, h->session->uid, err))
+        return NULL;
+    struct claim *c = calloc(1, sizeof(*c));
+    if (!c || !(c->ref = slots_add(&p->claims, c))) {
+        error_set(err, c ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
+                  "no room for one more lease at %.100s: %" PRIu32 " of %u are in use; release "
+                  "some",
+                  p->dialled, p->claims.used, p->claims.max);
+        free(c);
+        return NULL;
+    }
+    peer_need(p, PEER_NEED_ACCESS);
+    c->peer = p;
+    c->handle = h;
+    c->uid = h->session->uid;
+    c->uri = *uri;
+    c->timeout_ns = timeout_ns;
+    list_init(&c->lane_user.node);
+    list_init(&c->call.node);
+    c->call.give_up = claim_give_up_handing;
+    timer_init(&c->timeout, claim_timed_out);
+    timer_init(&c->key_again, NULL); /* key_start */
+    if (timer_set(&p->peers->state->timers, &c->timeout, clock_after(state_now(st), timeout_ns))) {
+        error_set(err, RDMAD_E_NOMEM, "out of memory for an attach");
+        claim_free(c);
+        return NULL;
+    }
+    return c;
+}

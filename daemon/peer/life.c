@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * life.c - the table of peers from its start to its stop, and what a connection's life means to all
+ * that goes over it: who is told that it is up, and in which order everybody that it is lost.
+ */
+#include "daemon/base/log.h"
+#include "daemon/base/resolve.h"
+#include "daemon/peer/channel/chan_peer.h"
+#include "daemon/peer/connect/accept.h"
+#include "daemon/peer/connect/dial.h"
+#include "daemon/peer/control/ask.h"
+#include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/transport.h"
+#include "daemon/peer/control/turn.h"
+#include "daemon/peer/dispatch.h"
+#include "daemon/peer/lane/lane.h"
+#include "daemon/peer/lessee/attach.h"
+#include "daemon/peer/lessee/claim.h"
+#include "daemon/peer/names/answer.h"
+#include "daemon/peer/owner/grant.h"
+#include "daemon/peer/peer.h"
+#include <assert.h>
+#include <stdlib.h>
+
+static const struct error ok;
+
+/* ---- rdmactl peer add -------------------------------------------------------------------- */
+
+struct peer_adder {
+    struct list node;
+    plane_done *done;
+    void *arg;
+};
+
+static void life_tell_adders(struct peer *p, const struct error *result) {
+    struct list *node;
+    while ((node = list_pop(&p->adders))) {
+        struct peer_adder *a = list_entry(node, struct peer_adder, node);
+        a->done(a->arg, result);
+        free(a);
+    }
+}
+
+void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg) {
+    struct error err;
+    struct peer *p;
+    struct peer_adder *a = malloc(sizeof(*a));
+
+    if (!a) {
+        error_set(&err, RDMAD_E_NOMEM, "out of memory for a peer");
+        done(arg, &err);
+        return;
+    }
+    if (peer_dial(ps, host, port, PEER_NOBODY, &p, &err)) {
+        free(a);
+        done(arg, &err);
+        return;
+    }
+    *a = (struct peer_adder){.done = done, .arg = arg};
+    list_append(&p->adders, &a->node);
+    if (p->stage == PEER_UP)
+        life_tell_adders(p, &ok);
+}
+
+/* ---- a record's beginning and end ---------------------------------------------------------- */
+
+static void life_made(struct peer *p) {
+    const struct config *c = p->peers->state->config;
+    list_init(&p->lanes);
+    list_init(&p->watches);
+    list_init(&p->chans_out);
+    list_init(&p->chans_in);
+    /* Unanswered requests count, so this also bounds what a peer can have pending. */
+    slots_init(&p->claims, (uint32_t)c->max_peer_attaches);
+    slots_init(&p->grants, (uint32_t)c->max_peer_attaches);
+    slots_init(&p->asks, PEER_ASKS_MAX);
+}
+
+static void life_freed(struct peer *p) {
+    assert(!p->claims.used && !p->grants.used && !p->asks.used && !p->chans);
+    assert(list_empty(&p->lanes) && list_empty(&p->watches) && list_empty(&p->adders));
+    slots_fini(&p->claims);
+    slots_fini(&p->grants);
+    slots_fini(&p->asks);
+}
+
+/* ---- a connection's ------------------------------------------------------------------------ */
+
+static void life_late(struct peer *p) {
+    if (p->outgoing)
+        dial_timed_out(p);
+    else
+        accept_timed_out(p);
+}
+
+static void life_up(struct peer *p) {
+    LOG(INFO,
+        ("peer %s at %s is up, %s, over %s", p->name, p->address,
+         p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
+        FIELD_U64("PEER", p->id));
+    liveness_update(p);
+    life_tell_adders(p, &ok);
+    if (p->outgoing) {
+        claims_begin(p);
+        asks_begin(p);
+        chans_begin(p);
+    }
+}
+
+static bool life_self(struct peer *p) {
+    claims_become_local(p);
+    chans_become_local(p);
+    return p->claims.used || p->asks.used;
+}
+
+static void life_expelled(void *arg, const struct error *result) {
+    (void)result;
+    peer_release(arg);
+}
+
+/* Closes it, and everything that went over it. */
+static void life_lose(struct peer *p) {
+    enum peer_stage was = p->stage;
+    struct error why = p->why;
+
+    peer_hold(p);
+    p->peers->ungreeted -= peer_is_ungreeted(p);
+    p->stage = PEER_LOST;
+    liveness_stop(p);
+    dial_stop(p);
+    turn_forget(p);
+    if (p->bev)
+        transport_close(p->bev);
+    p->bev = NULL;
+    list_remove(&p->waiter_node);
+    if (was == PEER_UP)
+        LOG_LIMITED(INFO, ("peer %s at %s is gone: %s", p->name, p->address, why.text),
+                    FIELD_U64("PEER", p->id));
+    else
+        LOG_LIMITED(INFO, ("no peer at %s: %s", p->address, why.text), FIELD_U64("PEER", p->id));
+
+    life_tell_adders(p, &why);
+    claims_lose(p, &why);
+    asks_lose(p, &why);
+    answer_lose(p);
+    chans_lose(p, &why);
+    lanes_lose(p);
+    grants_lose(p);
+    if (!p->outgoing && was == PEER_UP)
+        plane_expel(p->peers->state->plane, p->fabric, p->id, life_expelled,
+                    p); /* ends the hold above */
+    else
+        life_expelled(p, &ok);
+}
+
+static void life_check_stopped(struct peers *ps) {
+    if (!ps->stopping || ps->count || !ps->stopped.done)
+        return;
+    struct session_waiter w = ps->stopped;
+    ps->stopped.done = NULL;
+    w.done(w.arg, &ok);
+}
+
+static const struct peer_ops life_ops = {
+    .made = life_made,
+    .freed = life_freed,
+    .gone = life_check_stopped,
+    .turn = accept_next_turn,
+    .take = dispatch_message,
+    .drained = answer_go_on,
+    .late = life_late,
+    .up = life_up,
+    .self = life_self,
+    .looked_at = claims_say_use,
+    .lose = life_lose,
+};
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+int peers_new(struct state *st, struct peers **out, struct error *err) {
+    struct peers *ps = calloc(1, sizeof(*ps));
+    if (!ps)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for the table of peers");
+    ps->state = st;
+    ps->ops = &life_ops;
+    ps->next_id = 1;
+    ps->next_ref = 1;
+    list_init(&ps->all);
+    int rc = turn_start(ps, err);
+    if (!rc)
+        rc = accept_start(ps, err);
+    if (rc) {
+        turn_stop(ps);
+        free(ps);
+        return rc;
+    }
+    *out = ps;
+    return 0;
+}
+
+void peers_stop(struct peers *ps, plane_done *done, void *arg) {
+    ps->stopping = true;
+    ps->stopped = (struct session_waiter){done, arg};
+    accept_stop(ps);
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->stage != PEER_LOST)
+            peer_refuse(p, RDMAD_E_SHUTDOWN, "%s is stopping", ps->state->node_name);
+    }
+    life_check_stopped(ps);
+}
+
+void peers_free(struct peers *ps) {
+    if (!ps)
+        return;
+    accept_stop(ps);
+    turn_stop(ps);
+    resolver_free(ps->resolver);
+    free(ps);
+}
