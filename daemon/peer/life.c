@@ -125,8 +125,7 @@ static void life_lose(struct peer *p) {
     struct error why = p->why;
 
     peer_hold(p);
-    p->peers->ungreeted -= peer_is_ungreeted(p);
-    p->stage = PEER_LOST;
+    peer_enter(p, PEER_LOST);
     liveness_stop(p);
     dial_stop(p);
     turn_forget(p);

@@ -131,6 +131,7 @@ struct chan *chan_new(struct state *st, bool acceptor) {
         return NULL;
     c->state = st;
     c->acceptor = acceptor;
+    c->stage = acceptor ? CHAN_OFFERED : CHAN_WAITING;
     c->user = (struct lane_user){.told = chan_lane_told, .is_channel = true};
     list_init(&c->user.node);
     list_init(&c->out_node);
@@ -138,6 +139,19 @@ struct chan *chan_new(struct state *st, bool acceptor) {
     list_init(&c->incoming.node);
     timer_init(&c->timer, chan_timed_out);
     return c;
+}
+
+void chan_enter(struct chan *c, enum chan_stage stage) {
+    static const unsigned from[] = {
+        [CHAN_ASKED] = 1u << CHAN_WAITING,
+        [CHAN_DIALLING] = 1u << CHAN_OFFERED,
+        [CHAN_ADDING] = 1u << CHAN_ASKED | 1u << CHAN_DIALLING,
+        [CHAN_BOUND] = 1u << CHAN_ADDING,
+        [CHAN_LINKING] = 1u << CHAN_ADDING | 1u << CHAN_BOUND,
+        [CHAN_LIVE] = 1u << CHAN_LINKING,
+    };
+    assert(from[stage] & 1u << c->stage);
+    c->stage = stage;
 }
 
 int chan_start_timer(struct chan *c, uint64_t timeout_ns, struct error *err) {
@@ -157,7 +171,7 @@ bool chan_same_node(const struct peer *a, const struct peer *b) {
 void chan_check_ready(struct chan *c) {
     if (c->stage != CHAN_LINKING || !lane_number(c->lane))
         return;
-    c->stage = CHAN_LIVE;
+    chan_enter(c, CHAN_LIVE);
     timer_unset(&c->state->timers, &c->timer);
     c->channel->max_datagram = plane_lane_datagram(lane_plane(c->lane));
     channel_ready(c->channel);
@@ -176,7 +190,7 @@ static void chan_lane_told(struct lane_user *u, enum lane_event event) {
 void chan_add(struct chan *c) {
     struct channel *ch = c->channel;
     struct error err;
-    assert(c->in && c->out && (c->stage == CHAN_ASKED || c->stage == CHAN_DIALLING));
+    assert(c->in && c->out);
     if (c->in->fabric != c->out->fabric) {
         error_set(&err, RDMAD_E_PEER_LOST,
                   "%s at %s is reached over %s, and connects to us over %s: one of the two is of a "
@@ -192,7 +206,7 @@ void chan_add(struct chan *c) {
         chan_fail(c, &err);
         return;
     }
-    c->stage = CHAN_ADDING;
+    chan_enter(c, CHAN_ADDING);
     memcpy(ch->peer_node, c->out->name, sizeof(ch->peer_node));
     snprintf(ch->peer_address, sizeof(ch->peer_address), "%s", c->out->address);
     lane_join(c->lane, &c->user);
@@ -202,8 +216,7 @@ void chan_add(struct chan *c) {
 static void chan_added(struct channel *ch) {
     struct chan *c = ch->record;
     struct peer_msg m = {.type = PEER_MSG_CHAN_OPEN, .chan_open.ref = c->other};
-    assert(c->stage == CHAN_ADDING);
-    c->stage = c->acceptor ? CHAN_BOUND : CHAN_LINKING;
+    chan_enter(c, c->acceptor ? CHAN_BOUND : CHAN_LINKING);
     if (c->acceptor) {
         m = (struct peer_msg){.type = PEER_MSG_CHAN_BIND};
         m.chan_bind = (struct peer_chan_bind){

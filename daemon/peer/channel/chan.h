@@ -54,6 +54,7 @@ struct chan {
 
 struct chan *chan_new(struct state *st, bool acceptor); /* NULL: out of memory */
 void chan_free(struct chan *c);
+void chan_enter(struct chan *c, enum chan_stage stage); /* as drawn above */
 int chan_start_timer(struct chan *c, uint64_t timeout_ns, struct error *err);
 /* ch's way is c from now on. */
 void chan_give_way(struct chan *c, struct channel *ch);

@@ -34,8 +34,7 @@ static void chan_accepted(struct incoming *in, struct channel *end, uint64_t tim
     const char *host = c->host[0] ? c->host : c->in->ip;
     struct error err;
 
-    assert(c->stage == CHAN_OFFERED);
-    c->stage = CHAN_DIALLING;
+    chan_enter(c, CHAN_DIALLING);
     chan_give_way(c, end);
     end->kind = channel_kind_by(c->state, c->kind, c->in->fabric);
     end->peer_uid = in->uid;
@@ -62,7 +61,6 @@ static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) 
     struct chan *c = chan_new(p->peers->state, true);
     if (!c)
         return NULL;
-    c->stage = CHAN_OFFERED;
     c->other = m->ref;
     c->there = m->worker;
     c->port = m->port;
@@ -113,7 +111,7 @@ void chan_take_open(struct peer *p, const struct peer_msg *msg) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "a channel is opened twice");
         return;
     }
-    c->stage = CHAN_LINKING;
+    chan_enter(c, CHAN_LINKING);
     channel_connect(c->channel, c->other, NULL);
     chan_check_ready(c);
 }

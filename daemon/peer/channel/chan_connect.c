@@ -33,7 +33,7 @@ void chan_ask(struct chan *c) {
     memcpy(m.chan_req.token, c->token, sizeof(m.chan_req.token));
     own_address_told(c->out->peers, m.chan_req.host);
     memcpy(m.chan_req.service, ch->service, sizeof(m.chan_req.service));
-    c->stage = CHAN_ASKED;
+    chan_enter(c, CHAN_ASKED);
     peer_send(c->out, &m);
 }
 
@@ -139,7 +139,7 @@ void chan_take_bind(struct peer *p, const struct peer_msg *msg) {
     c->in = p;
     chan_join_peer(p, &p->chans_in, &c->in_node);
     if (m->kind != RDMAD_CHANNEL_RELIABLE && m->kind != c->channel->kind) {
-        c->stage = CHAN_LINKING; /* so that the other hears of it */
+        chan_enter(c, CHAN_ADDING); /* so that the other hears of it */
         error_set(&why, RDMAD_E_PROTOCOL,
                   "%s at %s made a channel of a kind that was not asked for", p->name, p->address);
         chan_fail(c, &why);

@@ -133,7 +133,7 @@ static void dial_happened(struct bufferevent *bev, short what, void *arg) {
     (void)bev;
     assert(p->stage == PEER_CONNECTING);
     if (what & BEV_EVENT_CONNECTED) {
-        p->stage = PEER_GREETING;
+        peer_enter(p, PEER_GREETING);
         stream_begin(p);
         hello_send(p);
     } else {

@@ -34,9 +34,7 @@ void hello_send(struct peer *p) {
 
 /* Both ends have. */
 static void hello_said(struct peer *p) {
-    assert(p->stage == PEER_GREETING || p->stage == PEER_WAITING);
-    p->peers->ungreeted -= peer_is_ungreeted(p);
-    p->stage = PEER_UP;
+    peer_enter(p, PEER_UP);
     p->peers->ops->up(p);
 }
 
@@ -61,7 +59,7 @@ static void hello_of_dialler(struct peer *p, const struct peer_hello *hello) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "a second HELLO");
         return;
     }
-    p->stage = PEER_WAITING;
+    peer_enter(p, PEER_WAITING);
     p->go_on = hello_go_on;
     p->greeted = true;
     p->life = hello->life;

@@ -58,6 +58,20 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     return p;
 }
 
+void peer_enter(struct peer *p, enum peer_stage stage) {
+    static const unsigned from[] = {
+        [PEER_GREETING] = 1u << PEER_CONNECTING,
+        [PEER_WAITING] = 1u << PEER_GREETING,
+        [PEER_UP] = 1u << PEER_GREETING | 1u << PEER_WAITING,
+        [PEER_LOST] =
+            1u << PEER_CONNECTING | 1u << PEER_GREETING | 1u << PEER_WAITING | 1u << PEER_UP,
+    };
+    assert(from[stage] & 1u << p->stage);
+    p->peers->ungreeted -= peer_is_ungreeted(p);
+    p->stage = stage;
+    p->peers->ungreeted += peer_is_ungreeted(p);
+}
+
 /* ---- who needs it ------------------------------------------------------------------------ */
 
 void peer_need(struct peer *p, enum peer_need need) {

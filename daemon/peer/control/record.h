@@ -167,6 +167,7 @@ struct peer {
 };
 
 struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
+void peer_enter(struct peer *p, enum peer_stage stage); /* as drawn above */
 /* Frees it once it is LOST and neither needed nor held, and before that lets those go on who wait
  * for that. */
 void peer_check_free(struct peer *p);

@@ -25,9 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*              +-------------------- DOWN <---------------------+
- *              v                                                |  (whatever goes wrong)
- *   GREETING --> ASKED --> CONNECTING --> UP -------------------+
+/*   GREETING --> ASKED --> CONNECTING --> UP
+ *      ^           |           |          |
+ *      |           v           v          v
+ *      +--------- DOWN (also from GREETING): after a pause
  *
  *   any of them --> OVER --> free
  */
@@ -62,6 +63,20 @@ struct lane {
 
 static struct state *lane_state_of(const struct lane *lane) {
     return lane->peer->peers->state;
+}
+
+static void lane_enter(struct lane *lane, enum lane_stage stage) {
+    const unsigned on_its_way = 1u << LANE_GREETING | 1u << LANE_ASKED | 1u << LANE_CONNECTING;
+    const unsigned from[] = {
+        [LANE_GREETING] = 1u << LANE_GREETING | 1u << LANE_DOWN,
+        [LANE_ASKED] = 1u << LANE_GREETING,
+        [LANE_CONNECTING] = 1u << LANE_ASKED,
+        [LANE_UP] = 1u << LANE_CONNECTING,
+        [LANE_DOWN] = on_its_way | 1u << LANE_UP,
+        [LANE_OVER] = on_its_way | 1u << LANE_UP | 1u << LANE_DOWN | 1u << LANE_OVER,
+    };
+    assert(from[stage] & 1u << lane->stage);
+    lane->stage = stage;
 }
 
 struct plane_lane *lane_plane(const struct lane *lane) {
@@ -114,7 +129,7 @@ static void lane_check_drop(struct lane *lane) {
 }
 
 static void lane_end(struct lane *lane) {
-    lane->stage = LANE_OVER;
+    lane_enter(lane, LANE_OVER);
     timer_unset(&lane_state_of(lane)->timers, &lane->timer);
     lane_check_drop(lane);
 }
@@ -157,7 +172,7 @@ static void lane_down(struct lane *lane, const struct error *why) {
     struct state *st = lane_state_of(lane);
     uint64_t again = clock_after(state_now(st), lane->pause_ns);
 
-    lane->stage = LANE_DOWN;
+    lane_enter(lane, LANE_DOWN);
     lane->trouble = *why;
     lane->trouble_ns = state_now(st);
     lane->pause_ns = lane_pause_after(lane->pause_ns);
@@ -195,7 +210,7 @@ static void lane_opened(void *arg, const struct error *result) {
         lane_failed(lane, &why);
         return;
     }
-    lane->stage = LANE_UP;
+    lane_enter(lane, LANE_UP);
     lane->up_since_ns = state_now(lane_state_of(lane));
     lane->rebuilds += lane->was_up;
     if (lane->was_up)
@@ -214,7 +229,7 @@ void lane_take_link_rep(struct peer *p, const struct peer_msg *msg) {
         if (lane->ref != m->ref || lane->stage != LANE_ASKED)
             continue;
         if (m->status == RDMAD_OK) {
-            lane->stage = LANE_CONNECTING;
+            lane_enter(lane, LANE_CONNECTING);
             lane->answering = true;
             plane_lane_open(lane->plane, p->ip, &m->offer, lane_opened, lane);
         } else {
@@ -238,7 +253,7 @@ static void lane_greeted(void *arg, const struct error *result, const struct fab
         error_set(&why, result->code, "no link to %s at %s: %s", p->name, p->address, result->text);
         lane_failed(lane, &why);
     } else {
-        lane->stage = LANE_ASKED;
+        lane_enter(lane, LANE_ASKED);
         lane->ref = m.link_req.ref = p->peers->next_ref++;
         m.link_req.worker = lane->there;
         m.link_req.hello = *hello; /* NOLINT: there whenever it went well */
@@ -247,7 +262,7 @@ static void lane_greeted(void *arg, const struct error *result, const struct fab
 }
 
 static void lane_begin(struct lane *lane) {
-    lane->stage = LANE_GREETING;
+    lane_enter(lane, LANE_GREETING);
     lane->answering = true;
     plane_lane_hello(lane->plane, lane_greeted, lane);
 }
@@ -344,7 +359,7 @@ void lane_leave(struct lane *lane, struct lane_user *u) {
 
 /* ---- losses ------------------------------------------------------------------------------ */
 
-void lane_renew(struct lane *lane, const struct error *why) {
+static void lane_break(struct lane *lane, const struct error *why) {
     struct state *st = lane_state_of(lane);
     if (lane->stage == LANE_UP && clock_left(lane->up_since_ns, state_now(st)) >= PEER_STEADY_NS)
         lane->pause_ns = PEER_RETRY_MIN_NS;
@@ -354,6 +369,11 @@ void lane_renew(struct lane *lane, const struct error *why) {
     lane_each_user(lane, LANE_IS_DOWN);
     lane->busy--;
     lane_settle(lane);
+}
+
+void lane_renew(struct lane *lane, const struct error *why) {
+    if (lane->stage == LANE_UP) /* else it is being made anew already */
+        lane_break(lane, why);
 }
 
 /* In the other stages it is about a link that we gave up already, or the answer of the data plane
@@ -366,7 +386,7 @@ void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *wh
         return;
     error_set(&named, RDMAD_E_PEER_LOST, "the link to %s at %s broke: %s", lane->peer->name,
               lane->peer->address, why->text);
-    lane_renew(lane, &named);
+    lane_break(lane, &named);
 }
 
 void lanes_lose(struct peer *p) {

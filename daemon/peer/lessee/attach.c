@@ -50,7 +50,7 @@ static void attach_ask(struct claim *c) {
         attach_fill_request(c, &m);
     else
         attach_fill(c, &m);
-    c->stage = CLAIM_ASKED;
+    claim_enter(c, CLAIM_ASKED);
     c->asked_ns = state_now(claim_state_of(c));
     peer_send(c->peer, &m);
 }
@@ -124,7 +124,7 @@ static void attach_granted(struct claim *c, const struct peer_attach_rep *m) {
     struct error err;
     if (m->text[0]) /* what it is without */
         LOG_LIMITED(NOTICE, ("%s", m->text), FIELD_U64("PEER", c->peer->id));
-    c->stage = CLAIM_LINKING;
+    claim_enter(c, CLAIM_LINKING);
     c->owner_ref = m->owner_ref;
     c->spec = (struct plane_lease_spec){
         .lease_id = m->lease,
@@ -163,7 +163,7 @@ void attach_take_rep(struct peer *p, const struct peer_msg *msg) {
         attach_granted(c, m);
     } else {
         memcpy(why.text, m->text, sizeof(why.text));
-        c->stage = CLAIM_WAITING; /* nothing to undo at the owner */
+        claim_enter(c, CLAIM_REFUSED);
         claim_fail(c, &why);
     }
 }

@@ -41,6 +41,20 @@ void claim_free(struct claim *c) {
     peer_check_free(p);
 }
 
+void claim_enter(struct claim *c, enum claim_stage stage) {
+    static const unsigned from[] = {
+        [CLAIM_ASKED] = 1u << CLAIM_WAITING,
+        [CLAIM_LINKING] = 1u << CLAIM_ASKED,
+        [CLAIM_LIVE] = 1u << CLAIM_LINKING,
+        [CLAIM_REVOKED] = 1u << CLAIM_LINKING | 1u << CLAIM_LIVE,
+        [CLAIM_HANDING] = 1u << CLAIM_LIVE,
+        [CLAIM_REFUSED] = 1u << CLAIM_ASKED,
+        [CLAIM_ABANDONED] = 1u << CLAIM_ASKED,
+    };
+    assert(from[stage] & 1u << c->stage);
+    c->stage = stage;
+}
+
 void claim_send_release(struct claim *c, uint32_t returned) {
     struct peer_msg m = {.type = PEER_MSG_RELEASE,
                          .release = {.owner_ref = c->owner_ref, .returned = returned}};
@@ -84,7 +98,7 @@ void claim_fail(struct claim *c, const struct error *why) {
     assert(h && h->stage == HANDLE_NEW);
     c->handle = NULL;
     if (c->stage == CLAIM_ASKED && c->peer->stage == PEER_UP) {
-        c->stage = CLAIM_ABANDONED;
+        claim_enter(c, CLAIM_ABANDONED);
         timer_unset(&claim_state_of(c)->timers, &c->timeout);
     } else {
         if (c->stage == CLAIM_REVOKED)
@@ -108,13 +122,12 @@ static void claim_cancel(struct handle *h) {
 
 /* The owner's answer is awaited without the handle. */
 static void claim_hand_over(struct claim *c, struct handle *h) {
-    assert(c->stage == CLAIM_LIVE);
     struct state *st = claim_state_of(c);
+    claim_enter(c, CLAIM_HANDING);
     list_append(&h->session->calls, &c->call.node);
     c->handing = h->releasing;
     h->releasing.done = NULL;
     c->handle = NULL;
-    c->stage = CLAIM_HANDING;
     timer_unset(&st->timers, &c->key_again);
     struct lane *lane = c->lane;
     c->lane = NULL;
@@ -179,9 +192,9 @@ void claim_give_handle(struct claim *c) {
 }
 
 void claim_usable(struct claim *c) {
-    assert(c->stage == CLAIM_LINKING && c->lane);
+    assert(c->lane);
     timer_unset(&claim_state_of(c)->timers, &c->timeout);
-    c->stage = CLAIM_LIVE;
+    claim_enter(c, CLAIM_LIVE);
     c->spec.lane = lane_plane(c->lane);
     handle_attach_remote(c->handle, &c->spec, &claim_ops, c, c->done.done, c->done.arg);
 }

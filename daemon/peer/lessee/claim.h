@@ -3,14 +3,15 @@
  * claim.h - an attach of ours at a peer, from the first byte to the last answer.
  *
  *   WAITING --> ASKED --> LINKING --> LIVE --> HANDING --> free
- *                 |          |         |
- *                 v          +---------+--> REVOKED --> free
- *             ABANDONED --> free
+ *                | |         |         |
+ *                | |         +---------+--> REVOKED --> free
+ *                | +--> REFUSED --> free
+ *                +----> ABANDONED --> free
  *
- * WAITING, ASKED, LINKING: the handle is NEW, and claim_fail ends it: by ABANDONED when the answer
- * is still to come, else at once. LIVE, REVOKED: the handle is the data plane's, or draining, and
- * lets go of the claim. A claim that was REVOKED while LINKING fails at once. When the peer is
- * lost, those of which the data plane has the handle last until that lets go, the others are freed.
+ * Up to LINKING the handle is NEW, and claim_fail ends both: by ABANDONED when the answer is still
+ * to come, else at once. LIVE and REVOKED: the handle is the data plane's, or draining, and lets go
+ * of the claim; one that was REVOKED while LINKING fails at once. When the peer is lost, the claims
+ * whose handle the data plane has last until it lets go, the others are freed.
  */
 #ifndef RDMAD_PEER_LESSEE_CLAIM_H
 #define RDMAD_PEER_LESSEE_CLAIM_H
@@ -26,6 +27,7 @@ enum claim_stage {
     CLAIM_LIVE,      /* the handle is the data plane's, or draining */
     CLAIM_REVOKED,   /* the same, and the owner waits for STOPPED */
     CLAIM_HANDING,   /* handed over; for the owner to say that it has the memory */
+    CLAIM_REFUSED,   /* the answer was no: nothing is to be undone at the owner */
     CLAIM_ABANDONED, /* given up while ASKED: what is granted late is given back at once */
 };
 
@@ -75,6 +77,7 @@ struct state *claim_state_of(const struct claim *c);
 struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
                         uint64_t timeout_ns, struct error *err);
 void claim_free(struct claim *c);
+void claim_enter(struct claim *c, enum claim_stage stage); /* as drawn above */
 struct claim *claim_find(struct peer *p, uint64_t ref);
 /* Whose the claim of that number is; NULL when there is none. */
 struct session *claim_session(struct peer *p, uint64_t ref);

@@ -46,7 +46,8 @@ void told_take_revoked(struct peer *p, const struct peer_msg *msg) {
         return;
     }
     bool attached = claim_is_attached(c);
-    c->stage = CLAIM_REVOKED;
+    if (c->stage != CLAIM_REVOKED) /* a peer may say so twice */
+        claim_enter(c, CLAIM_REVOKED);
     c->revoked_why = why;
     if (attached)
         handle_end(c->handle, m->reason, m->text);
@@ -54,15 +55,15 @@ void told_take_revoked(struct peer *p, const struct peer_msg *msg) {
         claim_fail(c, &why);
 }
 
-/* A claim whose handle the client uses; NULL: there is none, any more. */
-static struct claim *told_find_live(struct peer *p, uint64_t ref) {
+/* NULL: the data plane has no handle of it, any more. */
+static struct claim *told_find_attached(struct peer *p, uint64_t ref) {
     struct claim *c = claim_find(p, ref);
     return c && claim_is_attached(c) ? c : NULL;
 }
 
 void told_take_keep_rep(struct peer *p, const struct peer_msg *msg) {
     const struct peer_keep_rep *m = &msg->keep_rep;
-    struct claim *c = told_find_live(p, m->lessee_ref);
+    struct claim *c = told_find_attached(p, m->lessee_ref);
     struct error result = {.code = m->status};
     if (!c)
         return;

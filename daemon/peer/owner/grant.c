@@ -39,25 +39,36 @@ void grant_free(struct grant *g) {
 
 /* ---- its stages ---------------------------------------------------------------------------- */
 
+static void grant_enter(struct grant *g, enum grant_stage stage) {
+    static const unsigned from[] = {
+        [GRANT_REQUESTED] = 1u << GRANT_UNTOLD,
+        [GRANT_ORPHANED] = 1u << GRANT_REQUESTED,
+        [GRANT_UNTOLD] = 1u << GRANT_REQUESTED | 1u << GRANT_ORPHANED,
+        [GRANT_TOLD] = 1u << GRANT_UNTOLD,
+        [GRANT_HANDING] = 1u << GRANT_TOLD,
+        [GRANT_OVER] = 1u << GRANT_TOLD | 1u << GRANT_HANDING,
+        [GRANT_OVER_UNTOLD] = 1u << GRANT_UNTOLD,
+    };
+    assert(from[stage] & 1u << g->stage);
+    g->stage = stage;
+}
+
 void grant_await_lease(struct grant *g) {
-    assert(g->stage == GRANT_UNTOLD);
-    g->stage = GRANT_REQUESTED;
+    grant_enter(g, GRANT_REQUESTED);
     peer_need(g->peer, PEER_NEED_FIRM); /* there is no access yet */
     peer_unneed(g->peer, PEER_NEED_ACCESS);
 }
 
 bool grant_end_await(struct grant *g) {
     bool orphaned = g->stage == GRANT_ORPHANED;
-    assert(orphaned || g->stage == GRANT_REQUESTED);
-    g->stage = GRANT_UNTOLD;
+    grant_enter(g, GRANT_UNTOLD);
     peer_need(g->peer, PEER_NEED_ACCESS);
     peer_unneed(g->peer, PEER_NEED_FIRM);
     return !orphaned;
 }
 
 void grant_set_told(struct grant *g) {
-    assert(g->stage == GRANT_UNTOLD);
-    g->stage = GRANT_TOLD;
+    grant_enter(g, GRANT_TOLD);
 }
 
 bool grant_is_told(const struct grant *g) {
@@ -117,8 +128,7 @@ static void grant_is_gone(struct attachment *a, int reason) {
     struct grant *g = grant_of(a);
     bool handing = g->stage == GRANT_HANDING;
     (void)reason;
-    assert(!grant_is_over(g));
-    g->stage = grant_is_told(g) ? GRANT_OVER : GRANT_OVER_UNTOLD;
+    grant_enter(g, grant_is_told(g) ? GRANT_OVER : GRANT_OVER_UNTOLD);
     if (handing)
         grant_tell_handed(g);
     if (!g->opening)
@@ -181,8 +191,8 @@ void grant_take_release(struct peer *p, const struct peer_msg *msg) {
     if (!g)
         return;
     if (m->returned == PEER_HANDED_OVER) {
-        /* Not HELD: REVOKED is on its way, and says why not. */
-        g->stage = g->attachment.stage == ATTACHMENT_HELD ? GRANT_HANDING : GRANT_TOLD;
+        if (g->attachment.stage == ATTACHMENT_HELD) /* else REVOKED is on its way, with why not */
+            grant_enter(g, GRANT_HANDING);
         if (!g->attachment.lease->requested)
             peer_refuse(p, RDMAD_E_PROTOCOL, "lease %" PRIu64 " was not requested", g->lease_id);
         else
@@ -228,7 +238,7 @@ void grants_lose(struct peer *p) {
     assert(p->stage == PEER_LOST);
     while ((g = slots_next(&p->grants, &cursor, &ref))) {
         if (g->stage == GRANT_REQUESTED)
-            g->stage = GRANT_ORPHANED;
+            grant_enter(g, GRANT_ORPHANED);
         else if (!grant_is_over(g))
             attachment_drop(&g->attachment);
     }
