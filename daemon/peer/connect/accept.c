@@ -2,8 +2,8 @@
 /*
  * accept.c - where other daemons dial us.
  *
- * Connections that have not said hello are few (room.c says which makes room) and have little time,
- * so that somebody who only opens connections costs us nothing that an honest daemon needs.
+ * Connections that have not said hello are few (room.c says which has to go) and have little time,
+ * so somebody who only opens connections takes nothing that an honest daemon needs.
  */
 #include "daemon/peer/connect/accept.h"
 #include "common/uri.h"

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dial_back.c - whom a daemon dials that others ask it to dial.
+ * dial_back.c - which address a daemon dials because a peer asked it to.
  *
- * For a channel both daemons dial each other, so who connects to a service names the address where
- * his own daemon listens. Whoever reaches our port can name any, and must not make us knock at
- * doors of his choice: we dial the address that his connection comes from (he shows by it that
- * answers reach him there), at the port that he names; or one that we have dialled by ourselves and
- * are connected to. A daemon that listens on one address also dials from it (dial.c), so this is
- * all that is needed, on a host of several addresses, too. Where addresses are translated on the
- * way, or the families differ, peer.dial_named allows the rest.
- *
- * Addresses are told as numbers: a name is for whoever may resolve it, and asks somebody else
- * again.
+ * A channel needs a connection in each direction, so the daemon that connects to a service names
+ * the address where it listens. A peer could name any address, and we must not connect to hosts of
+ * its choice. So we dial the address that its connection comes from, at the port that it names:
+ * answers reach it there, or it would not be connected. Or we dial one that we are connected to by
+ * our own choice. A daemon that listens on one address also dials from it (dial.c), so this is
+ * enough on hosts with several addresses, too. Where addresses are translated on the way, or the
+ * families differ, peer.dial_named allows the rest.
  */
 #include "daemon/peer/connect/dial_back.h"
 #include "daemon/base/address.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hello.c - who is there, and whether we fit together.
+ * hello.c - who the other daemon is, and whether we fit together.
  *
- * The dialler says hello first, the acceptor answers with its own; then both are up. No fabric in
- * common (agree.c), or one peer too many, is answered with BYE and the reason, which the dialler
- * hands to whoever wanted the connection. A daemon that has dialled itself under another
- * name notices by the node id. The answer waits for the end of what the dialler had here before
- * (former.c).
+ * The dialler says hello first, the acceptor answers with its own; then both are up. When there is
+ * no fabric in common (agree.c), or no place for one more peer (room.c), the answer is BYE with the
+ * reason, which the dialler hands to whoever wanted the connection. A daemon that has dialled
+ * itself under another name notices by the node id. Our answer to a dialler waits for the end of
+ * what it had here before (former.c).
  */
 #include "daemon/peer/connect/hello.h"
 #include "daemon/peer/connect/agree.h"

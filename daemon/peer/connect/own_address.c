@@ -2,8 +2,8 @@
 /*
  * own_address.c - by what address this daemon is reached: by others, and by itself.
  *
- * Addresses are told as numbers: a name is for whoever may resolve it, and asks somebody else
- * again.
+ * Others are told a number, not a name: they may not be able to resolve a name, and would have to
+ * ask a nameserver for it.
  */
 #include "daemon/peer/connect/own_address.h"
 #include "daemon/base/address.h"

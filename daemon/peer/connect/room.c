@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * room.c - who has a place among the peers when there are few.
+ * room.c - which connections stay when there are too many.
  *
- * Half of peer.max is for those who connect to us, half for those whom we dial, so that neither
- * keeps the other out. Of a half, one source (an address; of IPv6 a /64 network; a user of ours who
- * has us dial) has at most half of what it leaves free: the first gets half, the second a quarter,
- * and there is always some for another. When all places are taken all the same, the source that has
- * most gives one to a source that would have less: one that nobody uses first, then one that only
- * watches names, and its newest in the end. Connections that nobody uses are never in anybody's
- * way: whose they are does not matter, since a daemon dials again when it needs one.
+ * Half of peer.max is for peers that connect to us, half for those that we dial, so neither keeps
+ * the other out. Of its half, one source has at most half of what the other sources leave free: the
+ * first gets half, the second a quarter, and there is always a place for another. A source is an
+ * address (of IPv6 a /64 network), or the user of ours for whom we dial. When all places are taken
+ * all the same, the source that has most gives one to a source that would have less: first a
+ * connection that is not in use, then one that only watches names, and its newest in the end.
+ * A connection that is not in use may go whoever's it is, since a daemon dials again when it needs
+ * one.
  *
- * Descriptors run out before places do where few files may be open. Peers leave the last of them to
- * clients of this daemon: whoever would take one of those is not let in, and an idle connection
- * goes to make room for the next.
+ * Descriptors may run out before places do. The last of them are for clients of this daemon: a peer
+ * that would take one of those is not let in, and an idle connection goes to make room for the
+ * next.
  *
- * Connections that have not said hello have places of their own, and it is the oldest of the source
- * that has most of them which makes room: who is slow is not locked out by who is many.
+ * Connections that have not said hello have places of their own. When those are taken, the source
+ * that has most of them loses its oldest: a slow peer is not locked out by one that opens many.
  */
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/conn.h"

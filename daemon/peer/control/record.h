@@ -142,7 +142,7 @@ struct peer {
     /* dial.c */
     struct lookup *resolving;
     struct addrinfo *addresses, *next_address;
-    struct list adders; /* who waits for hello only (life.c) */
+    struct list adders; /* who waits for hello only (peers.c) */
 
     /* liveness.c */
     struct timer tick;

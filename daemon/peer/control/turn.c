@@ -2,20 +2,20 @@
 /*
  * turn.c - how much of what peers say is heard in one turn of the loop.
  *
- * The loop is shared with clients, timers and the workers' answers, and whoever reaches our port
- * can talk without pause. So what peers have sent waits in queues, and each turn of the loop takes
- * a bounded piece of it: TURN_FRAMES messages or TURN_NS, a few of each connection, one connection
- * after the other. However many there are and however much they say, whoever else the loop serves
- * waits no longer than for that.
+ * The loop is shared with clients, timers and the workers' answers, and anybody who reaches our
+ * port can send without pause. So what peers have sent waits in queues, and each turn of the loop
+ * takes a bounded piece of it: TURN_FRAMES messages or TURN_NS, a few of each connection, one
+ * connection after the other. However many there are and however much they send, nothing else that
+ * the loop serves waits longer than that.
  *
  * There are two queues. A connection that we rely on (a lease or a channel ends with it, or we have
  * dialled it) is in the first. The rest share a smaller piece of each turn, and a rate (IDLE_RATE)
  * that is far above what is needed to ask for a first lease: they cannot keep a CPU busy.
  *
- * A connection of which much waits is not read, so TCP holds it back. When it ends, as far as that
- * can be noticed behind what was not read, nothing of what waits is of any use: it is dropped. One
- * that we do not rely on and that has said so much that it cannot be heard within IDLE_PATIENCE_NS
- * is dropped, too, gone or not.
+ * A connection of which much waits is not read, so TCP holds its sender back. When it ends, as far
+ * as that can be noticed behind what was not read, what waits is of no use any more and is dropped.
+ * A connection that we do not rely on is dropped as well when it has sent so much that it cannot be
+ * heard within IDLE_PATIENCE_NS.
  */
 #include "daemon/peer/control/turn.h"
 #include "daemon/base/clock.h"

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lane.c - where our workers reach a peer's memory and channels: one lane for each worker that
- * needs one and, with channels, for each worker there that has to be reached; and one for each
- * session that by the policy (peer.private_links) has its own.
+ * lane.c - how our workers reach a peer's memory and channels: one lane for each worker that needs
+ * one and, with channels, for each worker there that has to be reached; and one for each session
+ * that has its own by the policy (peer.private_links).
  *
- * The happy path: the first user (a claim, attach.c, or a channel, channel.c) makes the lane; the
- * data plane makes our end of a link and a hello; LINK_REQ carries it to the peer, which answers
- * with an offer; the data plane connects by it; the users are told (claims get their keys, key.c).
- * When the last user has left, a lane stays for a moment, in case of a next one, and the peer is
- * told that its end can go.
+ * The happy path: the first user (a claim or a channel) makes the lane; the data plane makes our
+ * end of a link and a hello; LINK_REQ carries it to the peer, which answers with an offer; the data
+ * plane connects by it; the users are told, and claims get their keys. When the last user has left,
+ * a lane stays for a moment, in case another comes, and then the peer is told that its end can go.
  *
  * Whatever goes wrong on this way, and a link that breaks later, takes the lane DOWN; after a pause
- * it begins again, as long as somebody is on it and the peer's control connection lives. Nobody is
- * told but the data plane's ops, which wait. Only a peer that will never fit (another version of
- * fabric or protocol) fails who waits for a first link. The loss of the control connection ends the
- * handles (attach.c); when the last of them has drained the lane is dropped.
+ * it begins again, as long as it has users and the peer's control connection lives. Meanwhile ops
+ * wait. Only when the peer will never fit (another version of fabric or protocol) those that still
+ * wait for a first link fail. The loss of the control connection ends the handles; when the last of
+ * them has drained the lane is dropped.
  */
 #include "daemon/peer/lane/lane.h"
 #include "daemon/base/clock.h"
@@ -38,7 +37,7 @@ enum lane_stage {
     LANE_CONNECTING, /* by the peer's offer */
     LANE_UP,
     LANE_DOWN, /* until the timer */
-    LANE_OVER, /* nobody joins it any more */
+    LANE_OVER, /* it takes no more users */
 };
 
 struct lane {
@@ -117,7 +116,7 @@ static void lane_dropped(void *arg, const struct error *result) {
     lane_check_free(lane);
 }
 
-/* Lets go of a lane that is over and that nobody is on any more. */
+/* Lets go of a lane that is over and has no users any more. */
 static void lane_check_drop(struct lane *lane) {
     if (lane->stage != LANE_OVER || !list_empty(&lane->users) || lane->busy || !lane->plane)
         return;
@@ -134,9 +133,9 @@ static void lane_end(struct lane *lane) {
     lane_check_drop(lane);
 }
 
-/* Somebody left, or found nobody to tell: what is the lane still for? One on its way up goes on for
- * as long as others would, because only then its number is known, by which the peer can be told to
- * let go of its end. */
+/* A user left, or there is none to tell: is the lane still needed? One on its way up goes on
+ * without users for as long as an idle one stays, because only then its number is known, by which
+ * the peer can be told to let go of its end. */
 static void lane_settle(struct lane *lane) {
     struct state *st = lane_state_of(lane);
     if (!list_empty(&lane->users) || lane->busy)
@@ -359,7 +358,7 @@ void lane_leave(struct lane *lane, struct lane_user *u) {
 
 /* ---- losses ------------------------------------------------------------------------------ */
 
-static void lane_break(struct lane *lane, const struct error *why) {
+static void lane_lose_link(struct lane *lane, const struct error *why) {
     struct state *st = lane_state_of(lane);
     if (lane->stage == LANE_UP && clock_left(lane->up_since_ns, state_now(st)) >= PEER_STEADY_NS)
         lane->pause_ns = PEER_RETRY_MIN_NS;
@@ -373,7 +372,7 @@ static void lane_break(struct lane *lane, const struct error *why) {
 
 void lane_renew(struct lane *lane, const struct error *why) {
     if (lane->stage == LANE_UP) /* else it is being made anew already */
-        lane_break(lane, why);
+        lane_lose_link(lane, why);
 }
 
 /* In the other stages it is about a link that we gave up already, or the answer of the data plane
@@ -386,7 +385,7 @@ void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *wh
         return;
     error_set(&named, RDMAD_E_PEER_LOST, "the link to %s at %s broke: %s", lane->peer->name,
               lane->peer->address, why->text);
-    lane_break(lane, &named);
+    lane_lose_link(lane, &named);
 }
 
 void lanes_lose(struct peer *p) {

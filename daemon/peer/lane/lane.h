@@ -9,15 +9,13 @@
 #include "daemon/peer/peer.h"
 #include "daemon/state/session.h"
 
-/* What does not come about is tried again after a pause that doubles from the first to the second.
- */
+/* What fails is tried again after a pause that doubles from the first to the second. */
 #define PEER_RETRY_MIN_NS (10 * NSEC_PER_MSEC)
 #define PEER_RETRY_MAX_NS NSEC_PER_SEC
-/* A link that was up for so long was a good one: when it breaks, the pause is the shortest again.
- */
+/* When a link breaks that was up for so long, the pause is the shortest again. */
 #define PEER_STEADY_NS NSEC_PER_SEC
-/* A lane that nobody is on stays for the next attach, so long that making links does not become the
- * cost of short leases, so short that what a client's end gives back is back within a second. */
+/* A lane without users stays for the next attach: long enough that short leases do not cost a link
+ * each, short enough that what a client's end gives back is back within a second. */
 #define PEER_LANE_IDLE_NS (500 * NSEC_PER_MSEC)
 
 /* The pause after this one. */

@@ -2,11 +2,11 @@
 /*
  * answer.c - what a peer asks of our names, and is told of their changes.
  *
- * The changes that a watch is told go out as fast as its client reads, there: no more than
- * WATCH_WINDOW are under way that the peer has not asked for anew (WATCH_MORE), nor above
- * ANSWER_UNSENT_MAX of unsent output; then the watch lags, and goes on when the peer asks or the
- * output has drained. A peer has PEER_WATCHES_MAX watches at most; one more is answered as one that
- * has ended.
+ * The changes of a watch go out as fast as its client, over there, reads: no more than WATCH_WINDOW
+ * are under way that the peer has not asked for anew (WATCH_MORE), and none while more than
+ * ANSWER_UNSENT_MAX bytes of output wait. Then the watch lags, and goes on when the peer asks or
+ * the output has drained. A peer has PEER_WATCHES_MAX watches at most; one more is answered as one
+ * that has ended.
  */
 #include "daemon/peer/names/answer.h"
 #include "daemon/peer/control/conn.h"

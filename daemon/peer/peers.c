@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * life.c - the table of peers from its start to its stop, and what a connection's life means to all
- * that goes over it: who is told that it is up, and in which order everybody that it is lost.
+ * peers.c - the table of peers from its start to its stop, and what happens above when something
+ * happens to a connection: who is told that it is up, and in which order all are told that it is
+ * lost.
  */
 #include "daemon/base/log.h"
 #include "daemon/base/resolve.h"
@@ -33,7 +34,7 @@ struct peer_adder {
     void *arg;
 };
 
-static void life_tell_adders(struct peer *p, const struct error *result) {
+static void peer_tell_adders(struct peer *p, const struct error *result) {
     struct list *node;
     while ((node = list_pop(&p->adders))) {
         struct peer_adder *a = list_entry(node, struct peer_adder, node);
@@ -60,12 +61,12 @@ void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *don
     *a = (struct peer_adder){.done = done, .arg = arg};
     list_append(&p->adders, &a->node);
     if (p->stage == PEER_UP)
-        life_tell_adders(p, &ok);
+        peer_tell_adders(p, &ok);
 }
 
 /* ---- a record's beginning and end ---------------------------------------------------------- */
 
-static void life_made(struct peer *p) {
+static void peer_made(struct peer *p) {
     const struct config *c = p->peers->state->config;
     list_init(&p->lanes);
     list_init(&p->watches);
@@ -77,7 +78,7 @@ static void life_made(struct peer *p) {
     slots_init(&p->asks, PEER_ASKS_MAX);
 }
 
-static void life_freed(struct peer *p) {
+static void peer_freed(struct peer *p) {
     assert(!p->claims.used && !p->grants.used && !p->asks.used && !p->chans);
     assert(list_empty(&p->lanes) && list_empty(&p->watches) && list_empty(&p->adders));
     slots_fini(&p->claims);
@@ -87,20 +88,20 @@ static void life_freed(struct peer *p) {
 
 /* ---- a connection's ------------------------------------------------------------------------ */
 
-static void life_late(struct peer *p) {
+static void peer_late(struct peer *p) {
     if (p->outgoing)
         dial_timed_out(p);
     else
         accept_timed_out(p);
 }
 
-static void life_up(struct peer *p) {
+static void peer_up(struct peer *p) {
     LOG(INFO,
         ("peer %s at %s is up, %s, over %s", p->name, p->address,
          p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
         FIELD_U64("PEER", p->id));
     liveness_update(p);
-    life_tell_adders(p, &ok);
+    peer_tell_adders(p, &ok);
     if (p->outgoing) {
         claims_begin(p);
         asks_begin(p);
@@ -108,19 +109,19 @@ static void life_up(struct peer *p) {
     }
 }
 
-static bool life_self(struct peer *p) {
+static bool peer_self(struct peer *p) {
     claims_become_local(p);
     chans_become_local(p);
     return p->claims.used || p->asks.used;
 }
 
-static void life_expelled(void *arg, const struct error *result) {
+static void peer_expelled(void *arg, const struct error *result) {
     (void)result;
     peer_release(arg);
 }
 
 /* Closes it, and everything that went over it. */
-static void life_lose(struct peer *p) {
+static void peer_lose(struct peer *p) {
     enum peer_stage was = p->stage;
     struct error why = p->why;
 
@@ -139,7 +140,7 @@ static void life_lose(struct peer *p) {
     else
         LOG_LIMITED(INFO, ("no peer at %s: %s", p->address, why.text), FIELD_U64("PEER", p->id));
 
-    life_tell_adders(p, &why);
+    peer_tell_adders(p, &why);
     claims_lose(p, &why);
     asks_lose(p, &why);
     answer_lose(p);
@@ -147,13 +148,13 @@ static void life_lose(struct peer *p) {
     lanes_lose(p);
     grants_lose(p);
     if (!p->outgoing && was == PEER_UP)
-        plane_expel(p->peers->state->plane, p->fabric, p->id, life_expelled,
+        plane_expel(p->peers->state->plane, p->fabric, p->id, peer_expelled,
                     p); /* ends the hold above */
     else
-        life_expelled(p, &ok);
+        peer_expelled(p, &ok);
 }
 
-static void life_check_stopped(struct peers *ps) {
+static void peers_check_stopped(struct peers *ps) {
     if (!ps->stopping || ps->count || !ps->stopped.done)
         return;
     struct session_waiter w = ps->stopped;
@@ -161,18 +162,18 @@ static void life_check_stopped(struct peers *ps) {
     w.done(w.arg, &ok);
 }
 
-static const struct peer_ops life_ops = {
-    .made = life_made,
-    .freed = life_freed,
-    .gone = life_check_stopped,
+static const struct peer_ops peers_ops = {
+    .made = peer_made,
+    .freed = peer_freed,
+    .gone = peers_check_stopped,
     .turn = accept_next_turn,
     .take = dispatch_message,
     .drained = answer_go_on,
-    .late = life_late,
-    .up = life_up,
-    .self = life_self,
+    .late = peer_late,
+    .up = peer_up,
+    .self = peer_self,
     .looked_at = claims_say_use,
-    .lose = life_lose,
+    .lose = peer_lose,
 };
 
 /* ---- the table --------------------------------------------------------------------------- */
@@ -182,7 +183,7 @@ int peers_new(struct state *st, struct peers **out, struct error *err) {
     if (!ps)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for the table of peers");
     ps->state = st;
-    ps->ops = &life_ops;
+    ps->ops = &peers_ops;
     ps->next_id = 1;
     ps->next_ref = 1;
     list_init(&ps->all);
@@ -207,7 +208,7 @@ void peers_stop(struct peers *ps, plane_done *done, void *arg) {
         if (p->stage != PEER_LOST)
             peer_refuse(p, RDMAD_E_SHUTDOWN, "%s is stopping", ps->state->node_name);
     }
-    life_check_stopped(ps);
+    peers_check_stopped(ps);
 }
 
 void peers_free(struct peers *ps) {
