@@ -5,11 +5,11 @@
  *   NEW -> ADDING -> OPEN -> ENDING -> ENDED -> free
  *
  * NEW is charged and numbered; whoever makes the way to the other end (on this daemon:
- * channel_local.c; at a peer: peer/channel.c) may take its time. ADDING: the data plane has it, or
- * is taking it up. OPEN: the session uses it. ENDING: the data plane ends its ops; when it has let
- * go, the other side hears of it, then the client. ENDED: sqes that name it are still answered with
- * why it ended, until the client closes it. What the session closes by itself is freed without an
- * event.
+ * channel_local.c; at a peer: peer/channel/chan.c) may take its time. ADDING: the data plane has
+ * it, or is taking it up. OPEN: the session uses it. ENDING: the data plane ends its ops; when it
+ * has let go, the other side hears of it, then the client. ENDED: sqes that name it are still
+ * answered with why it ended, until the client closes it. What the session closes by itself is
+ * freed without an event.
  *
  * An end that comes to nothing before it is OPEN answers whoever opened it with why, and is freed.
  *
