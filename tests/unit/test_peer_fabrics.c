@@ -188,22 +188,21 @@ static struct raw *greet_over(const char *first, const char *second) {
 }
 
 static void ask(struct raw *r, const struct lease *l, uint64_t ref) {
-    struct rdmad_uri u = rig_uri(l);
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
-    m.attach_req = (struct peer_attach_req){.lessee_ref = ref, .via = 3, .lease = u.lease};
-    memcpy(m.attach_req.key, u.key, sizeof(u.key));
+    struct peer_msg m = raw_attach_req(l, ref, 3);
     raw_send(r, &m);
 }
 
-static struct peer_msg attach(struct raw *r, const struct lease *l, unsigned fabric) {
-    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
-    ask(r, l, 5);
-    AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
+static struct peer_attach_rep attach(struct raw *r, const struct lease *l, unsigned fabric) {
+    struct peer_attach_rep rep = raw_attach(r, l, 5, 3);
     cr_expect_eq(fake_call(FAKE_WINDOW_OPEN, -1)->fabric, fabric);
-    fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
-    struct peer_msg m = raw_expect(r, PEER_MSG_ATTACH_REP);
-    cr_assert_eq(m.attach_rep.status, 0, "%s", m.attach_rep.text);
-    return m;
+    return rep;
+}
+
+/* With its leases, and nobody who attached to them answers. */
+static void owner_goes(struct session *owner) {
+    rig_close(owner);
+    rig_advance(rig.config.lease_revoke_grace_ms * MS);
+    fake_answer_all();
 }
 
 Test(peer_fabrics, windows_links_and_the_end_of_a_lessees_daemon_are_of_its_fabric) {
@@ -275,9 +274,7 @@ Test(peer_fabrics, what_is_left_of_a_former_life_ends_on_the_fabric_that_it_had)
     fake_answer_all();
     raw_expect(new, PEER_MSG_HELLO);
     attach(new, l, 1);
-    rig_close(owner);
-    rig_advance(rig.config.lease_revoke_grace_ms * MS);
-    fake_answer_all();
+    owner_goes(owner);
 }
 
 /* ---- atomics
@@ -295,25 +292,21 @@ Test(peer_fabrics, atomics_that_would_not_be_atomic_with_the_devices_are_not_giv
     struct lease *l = grant_rights(owner, rights), *only = grant_rights(owner, RDMAD_RIGHT_ATOMIC);
     struct raw *device = greet_over("verbs", "tcp"), *cpu = greet_over("tcp", "");
 
-    struct peer_msg m = attach(device, l, 0);
-    cr_expect(m.attach_rep.rights == rights && !m.attach_rep.text[0]);
-    m = attach(cpu, l, 1);
-    cr_expect_eq(m.attach_rep.rights, RDMAD_RIGHT_WRITE);
+    struct peer_attach_rep rep = attach(device, l, 0);
+    cr_expect(rep.rights == rights && !rep.text[0]);
+    rep = attach(cpu, l, 1);
+    cr_expect_eq(rep.rights, RDMAD_RIGHT_WRITE);
     cr_expect_eq(fake_call(FAKE_WINDOW_OPEN, -1)->window.rights, RDMAD_RIGHT_WRITE);
-    cr_expect(strstr(m.attach_rep.text, "no atomics over tcp") &&
-                  strstr(m.attach_rep.text, "verbs"),
-              "%s", m.attach_rep.text);
+    cr_expect(strstr(rep.text, "no atomics over tcp") && strstr(rep.text, "verbs"), "%s", rep.text);
 
     unsigned opens = fake_count(FAKE_WINDOW_OPEN);
     ask(cpu, only, 6); /* nothing would be left */
-    m = raw_expect(cpu, PEER_MSG_ATTACH_REP);
+    struct peer_msg m = raw_expect(cpu, PEER_MSG_ATTACH_REP);
     cr_expect_eq(m.attach_rep.status, RDMAD_E_UNSUPPORTED);
     cr_expect_not_null(strstr(m.attach_rep.text, "no atomics over tcp"), "%s", m.attach_rep.text);
     cr_expect_eq(fake_count(FAKE_WINDOW_OPEN), opens);
     cr_expect_eq(only->attached, 0);
-    rig_close(owner);
-    rig_advance(rig.config.lease_revoke_grace_ms * MS);
-    fake_answer_all();
+    owner_goes(owner);
 }
 
 /* The right to delegate is one to nothing then. */
@@ -329,9 +322,7 @@ Test(peer_fabrics, where_the_right_to_delegate_alone_would_be_left_no_window_is_
     cr_expect_eq(m.attach_rep.status, RDMAD_E_UNSUPPORTED);
     cr_expect_not_null(strstr(m.attach_rep.text, "no atomics over tcp"), "%s", m.attach_rep.text);
     cr_expect_eq(l->attached, 0);
-    rig_close(owner);
-    rig_advance(rig.config.lease_revoke_grace_ms * MS);
-    fake_answer_all();
+    owner_goes(owner);
 }
 
 Test(peer_fabrics, atomics_of_the_cpu_are_given_over_either) {
@@ -339,11 +330,9 @@ Test(peer_fabrics, atomics_of_the_cpu_are_given_over_either) {
     struct lease *l = grant_rights(owner, RDMAD_RIGHT_ATOMIC);
     we_offer(&tcp, &fake_fabric, ""); /* both say that they are the CPU's */
     struct raw *r = greet_over("fake", "");
-    cr_expect_eq(attach(r, l, 1).attach_rep.rights, RDMAD_RIGHT_ATOMIC);
+    cr_expect_eq(attach(r, l, 1).rights, RDMAD_RIGHT_ATOMIC);
     fake_atomics_are_cpus = false; /* now the second's are not */
     ask(r, l, 7);
     cr_expect_eq(raw_expect(r, PEER_MSG_ATTACH_REP).attach_rep.status, RDMAD_E_UNSUPPORTED);
-    rig_close(owner);
-    rig_advance(rig.config.lease_revoke_grace_ms * MS);
-    fake_answer_all();
+    owner_goes(owner);
 }

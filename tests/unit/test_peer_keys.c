@@ -33,18 +33,9 @@ static void down(void) {
 TestSuite(peer_keys, .init = up, .fini = down, .timeout = 60);
 
 static struct peer_attach_rep attach(uint64_t via) {
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ,
-                         .attach_req = {.lessee_ref = 5, .name = "n", .via = via}};
-    unsigned opens = fake_count(FAKE_WINDOW_OPEN);
-    raw_send(r, &m);
-    if (via) {
-        AWAIT(fake_count(FAKE_WINDOW_OPEN) == opens + 1);
-        fake_answer(fake_call(FAKE_WINDOW_OPEN, -1), 0);
-    }
-    m = raw_expect(r, PEER_MSG_ATTACH_REP);
-    cr_assert_eq(m.attach_rep.status, 0, "%s", m.attach_rep.text);
-    owner_ref = m.attach_rep.owner_ref;
-    return m.attach_rep;
+    struct peer_attach_rep rep = raw_attach(r, l, 5, via);
+    owner_ref = rep.owner_ref;
+    return rep;
 }
 
 static void ask(uint64_t via) {
@@ -117,8 +108,7 @@ Test(peer_keys, a_window_that_does_not_open_is_told_and_can_be_asked_for_again) 
 }
 
 Test(peer_keys, a_link_that_broke_before_the_attach_is_no_reason_to_refuse_it) {
-    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ,
-                         .attach_req = {.lessee_ref = 5, .name = "n", .via = 4}};
+    struct peer_msg m = raw_attach_req(l, 5, 4);
     raw_send(r, &m);
     AWAIT(fake_pending(FAKE_WINDOW_OPEN) == 1);
     fake_answer(fake_call(FAKE_WINDOW_OPEN, 0), RDMAD_E_PEER_LOST);
