@@ -56,11 +56,11 @@ daemon/peer             common/ daemon/base/ daemon/fabric/fabric.h daemon/plane
 daemon/peer/wire        common/ daemon/base/ daemon/fabric/fabric.h daemon/state/names.h
 daemon/peer/control     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/session.h daemon/peer/wire/
 daemon/peer/connect     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/peer/peer.h daemon/peer/control/
-daemon/peer/lane        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/control/
-daemon/peer/lessee      common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
-daemon/peer/owner       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/control/ daemon/peer/connect/ daemon/peer/lessee/claim.h
-daemon/peer/channel     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
-daemon/peer/names       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/control/ daemon/peer/connect/
+daemon/peer/lane        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/
+daemon/peer/lessee      common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
+daemon/peer/owner       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lessee/claim.h
+daemon/peer/channel     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
+daemon/peer/names       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/
 daemon/serve            common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/peer.h
 daemon/ctl              common/ daemon/base/ daemon/fabric/device.h daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/peer.h
 TABLE
@@ -214,14 +214,17 @@ daemon/peer/x.c <rdma/rdma_cma.h>
 daemon/peer/wire/x.c "daemon/peer/control/conn.h"
 daemon/peer/control/x.c "daemon/peer/connect/dial.h"
 daemon/peer/control/x.c "daemon/peer/peer.h"
+daemon/peer/control/x.c "daemon/peer/tables.h"
 daemon/peer/control/x.c "daemon/state/lease.h"
 daemon/peer/control/x.c "daemon/state/channel.h"
 daemon/peer/connect/x.c "daemon/peer/lessee/attach.h"
 daemon/peer/connect/x.c "daemon/state/lease.h"
+daemon/peer/connect/x.c "daemon/peer/tables.h"
 daemon/peer/lane/x.c "daemon/peer/connect/dial.h"
 daemon/peer/lane/x.c "daemon/peer/lessee/claim.h"
 daemon/peer/lessee/x.c "daemon/peer/owner/grant.h"
 daemon/peer/owner/x.c "daemon/peer/lessee/attach.h"
+daemon/peer/owner/x.c "daemon/peer/peer.h"
 daemon/peer/channel/x.c "daemon/peer/lessee/claim.h"
 daemon/peer/names/x.c "daemon/peer/lane/lane.h"
 daemon/peer/names/x.c "daemon/peer/dispatch.h"

@@ -23,6 +23,7 @@
 #include "daemon/peer/owner/lend.h"
 #include "daemon/peer/owner/opening.h"
 #include "daemon/peer/wire/wire.h"
+#include <assert.h>
 
 static void dispatch_bye(struct peer *p, const struct peer_msg *msg) {
     const struct peer_bye *m = &msg->bye;
@@ -89,6 +90,7 @@ static peer_handler *const table[PEER_MSG_COUNT] = {
 };
 
 void dispatch_message(struct peer *p, const struct peer_msg *m) {
+    assert(m->type < PEER_MSG_COUNT && table[m->type]); /* wire/ knows it */
     if (p->stage == PEER_UP)
         table[m->type](p, m);
     else if (m->type == PEER_MSG_HELLO)

@@ -21,6 +21,7 @@
 #include "daemon/peer/names/answer.h"
 #include "daemon/peer/owner/grant.h"
 #include "daemon/peer/peer.h"
+#include "daemon/peer/tables.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -66,24 +67,38 @@ void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *don
 
 /* ---- a record's beginning and end ---------------------------------------------------------- */
 
-static void peer_made(struct peer *p) {
-    const struct config *c = p->peers->state->config;
-    list_init(&p->lanes);
-    list_init(&p->watches);
-    list_init(&p->chans_out);
-    list_init(&p->chans_in);
+static struct peer *peer_make(struct peers *ps) {
+    const struct config *c = ps->state->config;
+    struct peer_tables *t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    list_init(&t->lanes);
+    list_init(&t->watches);
+    list_init(&t->chans_out);
+    list_init(&t->chans_in);
     /* Unanswered requests count, so this also bounds what a peer can have pending. */
-    slots_init(&p->claims, (uint32_t)c->max_peer_attaches);
-    slots_init(&p->grants, (uint32_t)c->max_peer_attaches);
-    slots_init(&p->asks, PEER_ASKS_MAX);
+    slots_init(&t->claims, (uint32_t)c->max_peer_attaches);
+    slots_init(&t->grants, (uint32_t)c->max_peer_attaches);
+    return &t->peer;
 }
 
-static void peer_freed(struct peer *p) {
-    assert(!p->claims.used && !p->grants.used && !p->asks.used && !p->chans);
-    assert(list_empty(&p->lanes) && list_empty(&p->watches) && list_empty(&p->adders));
-    slots_fini(&p->claims);
-    slots_fini(&p->grants);
-    slots_fini(&p->asks);
+static void peers_check_stopped(struct peers *ps) {
+    if (!ps->stopping || ps->count || !ps->stopped.done)
+        return;
+    struct session_waiter w = ps->stopped;
+    ps->stopped.done = NULL;
+    w.done(w.arg, &ok);
+}
+
+static void peer_free(struct peer *p) {
+    struct peers *ps = p->peers;
+    struct peer_tables *t = tables_of(p);
+    assert(!t->claims.used && !t->grants.used && !t->chans && !t->offers && !t->forgets);
+    assert(list_empty(&t->lanes) && list_empty(&t->watches));
+    slots_fini(&t->claims);
+    slots_fini(&t->grants);
+    free(t);
+    peers_check_stopped(ps);
 }
 
 /* ---- a connection's ------------------------------------------------------------------------ */
@@ -112,7 +127,7 @@ static void peer_up(struct peer *p) {
 static bool peer_self(struct peer *p) {
     claims_become_local(p);
     chans_become_local(p);
-    return p->claims.used || p->asks.used;
+    return tables_of(p)->claims.used || p->asks.used;
 }
 
 static void peer_expelled(void *arg, const struct error *result) {
@@ -120,7 +135,7 @@ static void peer_expelled(void *arg, const struct error *result) {
     peer_release(arg);
 }
 
-/* Closes it, and everything that went over it. */
+/* Closes the connection, and ends everything that went over it. */
 static void peer_lose(struct peer *p) {
     enum peer_stage was = p->stage;
     struct error why = p->why;
@@ -154,18 +169,9 @@ static void peer_lose(struct peer *p) {
         peer_expelled(p, &ok);
 }
 
-static void peers_check_stopped(struct peers *ps) {
-    if (!ps->stopping || ps->count || !ps->stopped.done)
-        return;
-    struct session_waiter w = ps->stopped;
-    ps->stopped.done = NULL;
-    w.done(w.arg, &ok);
-}
-
 static const struct peer_ops peers_ops = {
-    .made = peer_made,
-    .freed = peer_freed,
-    .gone = peers_check_stopped,
+    .make = peer_make,
+    .free = peer_free,
     .turn = accept_next_turn,
     .take = dispatch_message,
     .drained = answer_go_on,

@@ -5,6 +5,7 @@
 #include "daemon/peer/control/record.h"
 #include "daemon/peer/lane/lane.h"
 #include "daemon/peer/peer.h"
+#include "daemon/peer/tables.h"
 
 unsigned peers_count(const struct peers *ps) {
     return ps->count;
@@ -32,8 +33,8 @@ void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view
             .node = p->name,
             .fabric = p->stage == PEER_UP ? peer_fabric(p)->name : "",
             .fabric_why = p->fabric_why,
-            .attachments = p->outgoing ? p->claims.used : p->grants.used,
-            .channels = p->chans,
+            .attachments = p->outgoing ? tables_of(p)->claims.used : tables_of(p)->grants.used,
+            .channels = tables_of(p)->chans,
             .since_ns = p->since_ns,
         };
         each(arg, &v);

@@ -11,6 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/tables.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ void chan_send_end(struct peer *p, uint64_t ref, bool mine, int reason, const ch
     peer_send(p, &m);
 }
 
-/* Our end is over: the other daemon hears of it in the words that it understands by now. */
+/* Our end is over: tells the other daemon, by the number that it knows of the channel by now. */
 static void chan_tell_other(struct chan *c, int reason, const char *text) {
     struct error why = {.code = reason};
     struct peer *by = c->out && c->out->stage == PEER_UP ? c->out : c->in;
@@ -71,7 +72,7 @@ static void chan_leave_peer(struct peer *p, struct list *node) {
     if (!p)
         return;
     list_remove(node);
-    p->chans--;
+    tables_of(p)->chans--;
     peer_unneed(p, PEER_NEED_FIRM);
     liveness_update(p);
     peer_check_free(p);
@@ -90,12 +91,11 @@ void chan_free(struct chan *c) {
 void chan_join_peer(struct peer *p, struct list *list, struct list *node) {
     assert(list_empty(node));
     list_append(list, node);
-    p->chans++;
+    tables_of(p)->chans++;
     peer_need(p, PEER_NEED_FIRM);
     liveness_update(p);
 }
 
-/* The channel comes to nothing, or is over: its end settles with everybody. */
 void chan_fail(struct chan *c, const struct error *why) {
     channel_end(c->channel, why->code, why->text);
 }
@@ -167,7 +167,6 @@ bool chan_same_node(const struct peer *a, const struct peer *b) {
     return memcmp(a->node_id, b->node_id, sizeof(a->node_id)) == 0;
 }
 
-/* Whether all is there that an open channel needs. */
 void chan_check_ready(struct chan *c) {
     if (c->stage != CHAN_LINKING || !lane_number(c->lane))
         return;
@@ -185,8 +184,8 @@ static void chan_lane_told(struct lane_user *u, enum lane_event event) {
         chan_fail(c, lane_trouble(c->lane));
 }
 
-/* Both connections are there. Messages come by one and are answered by the other: they are of one
- * fabric, as long as both are of the same life of the peer. */
+/* Messages come by one connection and are answered by the other. Both are of one fabric, unless one
+ * is of a former life of the peer. */
 void chan_add(struct chan *c) {
     struct channel *ch = c->channel;
     struct error err;

@@ -2,8 +2,8 @@
 /*
  * chan.h - the way of a channel of ours to its other end, at a peer.
  *
- *   connects:  WAITING --> ASKED -----> ADDING ------------> LINKING --> LIVE
- *   accepts:   OFFERED --> DIALLING --> ADDING --> BOUND --> LINKING --> LIVE
+ *   connecting: WAITING --> ASKED -----> ADDING ------------> LINKING --> LIVE
+ *   accepting:  OFFERED --> DIALLING --> ADDING --> BOUND --> LINKING --> LIVE
  *
  * From each of them it is freed when its end lets go of it, and OFFERED, which has no end yet, when
  * the service refuses it or its peer gives up.
@@ -21,30 +21,30 @@
 #include "daemon/state/channel.h"
 
 enum chan_stage {
-    CHAN_WAITING,  /* who connects: for the peer's hello */
-    CHAN_ASKED,    /* who connects: for the service to accept */
-    CHAN_OFFERED,  /* who accepts: at the service */
-    CHAN_DIALLING, /* who accepts: for the hello of whom we dial back */
+    CHAN_WAITING,  /* connecting: for the peer's hello */
+    CHAN_ASKED,    /* connecting: for the service to accept */
+    CHAN_OFFERED,  /* accepting: at the service */
+    CHAN_DIALLING, /* accepting: for the hello of whom we dial back */
     CHAN_ADDING,   /* for our data plane */
-    CHAN_BOUND,    /* who accepts: for CHAN_OPEN; both daemons know both numbers */
+    CHAN_BOUND,    /* accepting: for CHAN_OPEN; both daemons know both numbers */
     CHAN_LINKING,  /* for our lane; both ends can receive */
     CHAN_LIVE,
 };
 
 struct chan {
     struct state *state;
-    struct peer *out, *in; /* our connection to the other daemon, its to us; NULL: none yet */
+    struct peer *out, *in; /* our connection to the other daemon, and its to us; NULL: none yet */
     struct list out_node, in_node;
     enum chan_stage stage;
     bool acceptor;
     bool other_gone;          /* the other daemon knows that it is over */
     struct channel *channel;  /* our end; NULL: not accepted yet */
-    struct incoming incoming; /* who accepts: while OFFERED */
+    struct incoming incoming; /* accepting: while OFFERED */
     uint64_t other;           /* the other end's number */
     uint32_t there;           /* the other end's worker */
-    uint32_t kind;            /* who accepts: what the other end's daemon can make of it */
+    uint32_t kind;            /* accepting: what the other end's daemon can make of it */
     uint8_t token[PEER_NODE_ID_BYTES];
-    uint16_t port; /* who accepts: what is to be dialled */
+    uint16_t port; /* accepting: what is to be dialled */
     char host[RDMAD_NAME_MAX + 1];
     struct lane *lane;
     struct lane_user user;
@@ -58,9 +58,9 @@ void chan_enter(struct chan *c, enum chan_stage stage); /* as drawn above */
 int chan_start_timer(struct chan *c, uint64_t timeout_ns, struct error *err);
 /* ch's way is c from now on. */
 void chan_give_way(struct chan *c, struct channel *ch);
-/* p is one of its connections: list is p's of those, node c's. */
+/* c needs p: node is c's, out_node or in_node, and list p's, chans_out or chans_in. */
 void chan_join_peer(struct peer *p, struct list *list, struct list *node);
-struct chan *chan_by_number(struct peer *p, uint64_t number); /* NULL: no way of ours */
+struct chan *chan_by_number(struct peer *p, uint64_t number); /* NULL: not found */
 bool chan_same_node(const struct peer *a, const struct peer *b);
 
 /* Both connections are there: makes its lane and gives its end to the data plane. */

@@ -10,6 +10,7 @@
 #include "daemon/peer/connect/dial.h"
 #include "daemon/peer/connect/dial_back.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/tables.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,7 +45,7 @@ static void chan_accepted(struct incoming *in, struct channel *end, uint64_t tim
         chan_fail(c, &err);
         return;
     }
-    chan_join_peer(c->out, &c->out->chans_out, &c->out_node);
+    chan_join_peer(c->out, &tables_of(c->out)->chans_out, &c->out_node);
     if (c->out->stage == PEER_UP)
         chan_bind_back(c);
 }
@@ -75,7 +76,7 @@ static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) 
     snprintf(c->incoming.address, sizeof(c->incoming.address),
              strchr(p->ip, ':') ? "[%s]:%u" : "%s:%u", p->ip, m->port);
     c->in = p;
-    chan_join_peer(p, &p->chans_in, &c->in_node);
+    chan_join_peer(p, &tables_of(p)->chans_in, &c->in_node);
     return c;
 }
 
@@ -88,10 +89,10 @@ void chan_take_req(struct peer *p, const struct peer_msg *msg) {
     struct service *sv;
     struct error err;
 
-    if (p->chans >= max)
+    if (tables_of(p)->chans >= max)
         error_set(&err, RDMAD_E_LIMIT,
                   "%s has %u channels with %s, peer.attaches is %" PRIu64 "; close some", p->name,
-                  p->chans, st->node_name, max);
+                  tables_of(p)->chans, st->node_name, max);
     else if (dial_back_check(p, m->host, m->port, &err) == 0 &&
              service_find(st, m->service, &sv, &err) == 0 && !(c = chan_offered(p, m)))
         error_set(&err, RDMAD_E_NOMEM, "%s has no memory for one more channel", st->node_name);

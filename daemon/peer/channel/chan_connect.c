@@ -12,6 +12,7 @@
 #include "daemon/peer/connect/own_address.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/peer.h"
+#include "daemon/peer/tables.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,12 +39,12 @@ void chan_ask(struct chan *c) {
 }
 
 /* Half of what one peer may have is the most that one uid can take. */
-static int chan_check_share(const struct peer *p, uid_t uid, struct error *err) {
+static int chan_check_share(struct peer *p, uid_t uid, struct error *err) {
     uint64_t most = p->peers->state->config->max_peer_attaches / 2;
     unsigned n = 0;
-    if (p->chans < most)
+    if (tables_of(p)->chans < most)
         return 0;
-    list_for_each (node, &p->chans_out)
+    list_for_each (node, &tables_of(p)->chans_out)
         n += list_entry(node, struct chan, out_node)->channel->session->uid == uid;
     if (n < most)
         return 0;
@@ -66,7 +67,7 @@ static int chan_begin_connect(struct chan *c, const struct rdmad_uri *uri, uint6
     if ((rc = chan_start_timer(c, timeout_ns, err)))
         return rc;
     c->out = p;
-    chan_join_peer(p, &p->chans_out, &c->out_node);
+    chan_join_peer(p, &tables_of(p)->chans_out, &c->out_node);
     return 0;
 }
 
@@ -137,9 +138,9 @@ void chan_take_bind(struct peer *p, const struct peer_msg *msg) {
     c->other = m->number;
     c->there = m->worker;
     c->in = p;
-    chan_join_peer(p, &p->chans_in, &c->in_node);
+    chan_join_peer(p, &tables_of(p)->chans_in, &c->in_node);
     if (m->kind != RDMAD_CHANNEL_RELIABLE && m->kind != c->channel->kind) {
-        chan_enter(c, CHAN_ADDING); /* so that the other hears of it */
+        chan_enter(c, CHAN_ADDING); /* the other daemon hears of the end */
         error_set(&why, RDMAD_E_PROTOCOL,
                   "%s at %s made a channel of a kind that was not asked for", p->name, p->address);
         chan_fail(c, &why);

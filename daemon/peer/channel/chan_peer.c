@@ -7,11 +7,12 @@
 #include "daemon/peer/channel/chan.h"
 #include "daemon/peer/channel/chan_accept.h"
 #include "daemon/peer/channel/chan_connect.h"
+#include "daemon/peer/tables.h"
 #include <assert.h>
 
 void chans_begin(struct peer *p) {
     assert(p->stage == PEER_UP);
-    list_for_each_safe (node, &p->chans_out) {
+    list_for_each_safe (node, &tables_of(p)->chans_out) {
         struct chan *c = list_entry(node, struct chan, out_node);
         if (c->stage == CHAN_WAITING)
             chan_ask(c);
@@ -22,7 +23,7 @@ void chans_begin(struct peer *p) {
 
 void chans_become_local(struct peer *p) {
     struct error err;
-    list_for_each_safe (node, &p->chans_out) {
+    list_for_each_safe (node, &tables_of(p)->chans_out) {
         struct chan *c = list_entry(node, struct chan, out_node);
         if (!c->acceptor) {
             chan_become_local(c);
@@ -34,9 +35,9 @@ void chans_become_local(struct peer *p) {
     }
 }
 
-/* Of one who connects and gives up, and does not know our number yet. */
+/* The way of a peer that gives up connecting, and does not know our number yet. */
 static struct chan *chan_of_asker(struct peer *p, uint64_t ref) {
-    list_for_each (node, &p->chans_in) {
+    list_for_each (node, &tables_of(p)->chans_in) {
         struct chan *c = list_entry(node, struct chan, in_node);
         if (c->acceptor && c->other == ref && c->stage != CHAN_LIVE)
             return c;
@@ -60,7 +61,7 @@ void chan_take_end(struct peer *p, const struct peer_msg *msg) {
                 m->text);
 }
 
-/* One of them ends as far as this peer goes. */
+/* The way ends, since one of its connections is lost. */
 static void chan_lose(struct chan *c, const struct error *lost) {
     bool young = c->stage == CHAN_WAITING || c->stage == CHAN_DIALLING;
     if (c->stage == CHAN_OFFERED) {
@@ -76,8 +77,8 @@ void chans_lose(struct peer *p, const struct error *why) {
     assert(p->stage == PEER_LOST);
     if (lost.code == RDMAD_OK)
         lost.code = RDMAD_E_PEER_LOST;
-    list_for_each_safe (node, &p->chans_out)
+    list_for_each_safe (node, &tables_of(p)->chans_out)
         chan_lose(list_entry(node, struct chan, out_node), &lost);
-    list_for_each_safe (node, &p->chans_in)
+    list_for_each_safe (node, &tables_of(p)->chans_in)
         chan_lose(list_entry(node, struct chan, in_node), &lost);
 }

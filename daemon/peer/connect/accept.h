@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * accept.h - where other daemons dial us.
+ * accept.h - connections that others open to us.
  */
 #ifndef RDMAD_PEER_CONNECT_ACCEPT_H
 #define RDMAD_PEER_CONNECT_ACCEPT_H
@@ -11,6 +11,6 @@
 int accept_start(struct peers *ps, struct error *err);
 void accept_stop(struct peers *ps);
 void accept_next_turn(struct peers *ps);
-void accept_timed_out(struct peer *p); /* it has not said hello, or is WAITING still */
+void accept_timed_out(struct peer *p); /* it has not said hello in time, or is still WAITING */
 
 #endif

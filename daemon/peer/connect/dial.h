@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dial.h - whom we connect to.
+ * dial.h - connections that we open.
  */
 #ifndef RDMAD_PEER_CONNECT_DIAL_H
 #define RDMAD_PEER_CONNECT_DIAL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dial_back.h - whom we dial that others ask us to dial.
+ * dial_back.h - which address we dial because a peer asks for it.
  */
 #ifndef RDMAD_PEER_CONNECT_DIAL_BACK_H
 #define RDMAD_PEER_CONNECT_DIAL_BACK_H

@@ -39,13 +39,13 @@ void former_line(const struct peer *p, uint8_t line[PEER_LINE_BYTES]) {
     memcpy(line, hash, PEER_LINE_BYTES);
 }
 
-/* Whether both are of one life, and by the same line, q the earlier. */
+/* Whether q is an earlier connection of the life of p, by the same line. */
 static bool former_goes_before(const struct peer *q, const struct peer *p) {
     return q != p && q->greeted && life_is(&q->life, &p->life) &&
            memcmp(q->line, p->line, sizeof(q->line)) == 0 && q->serial < p->serial;
 }
 
-/* Whether q is over since p was dialled; past is p's life's. */
+/* Whether p replaces q; past is what p's life shows of those before. */
 static bool former_replaces(const struct peer *p, const struct life_past *past,
                             const struct peer *q) {
     if (q->outgoing || !q->greeted)
@@ -75,7 +75,7 @@ static void former_expel(struct peer *q, const struct peer *p) {
     peer_refuse(q, RDMAD_E_PEER_LOST, "its daemon has connected anew");
 }
 
-/* Ends all, and waits for one of those that take their time; NULL: there is none. */
+/* Ends all that p replaces. Returns one of which something is left; NULL: there is none. */
 static struct peer *former_expel_all(struct peer *p) {
     struct life_past past;
     struct peer *left = NULL;

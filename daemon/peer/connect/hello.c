@@ -32,7 +32,7 @@ void hello_send(struct peer *p) {
     peer_send(p, &m);
 }
 
-/* Both ends have. */
+/* Both ends have said hello. */
 static void hello_said(struct peer *p) {
     peer_enter(p, PEER_UP);
     p->peers->ops->up(p);
@@ -71,7 +71,7 @@ static void hello_of_dialler(struct peer *p, const struct peer_hello *hello) {
     hello_go_on(p);
 }
 
-/* Of no use, unless somebody waits for what is to be had only so (self.c). */
+/* The connection is of no use, unless a lease is wanted that is reached by link only (self.c). */
 static void hello_of_self(struct peer *p) {
     struct error why;
     if (p->peers->ops->self(p)) {

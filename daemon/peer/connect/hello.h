@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hello.h - who is there, and whether we fit.
+ * hello.h - who the other daemon is, and whether we fit together.
  */
 #ifndef RDMAD_PEER_CONNECT_HELLO_H
 #define RDMAD_PEER_CONNECT_HELLO_H

@@ -24,7 +24,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Whose it is: who connects is told by its address, whom we dial by the user who wanted it. */
+/* A peer that connects is known by its address, one that we dial by the user who wanted it. */
 static bool room_same_source(const struct peer *a, const struct peer *b) {
     if (a->outgoing)
         return a->dialler == b->dialler;
@@ -152,7 +152,7 @@ int room_make(struct peer *p, struct error *err) {
 /* ---- those that have not said hello
  * ----------------------------------------------------------------------------- */
 
-/* Also who has said hello, and waits for what is left of a former connection. */
+/* Also those that have said hello, and wait for the end of a former connection. */
 static bool room_waits(const struct peer *p) {
     return peer_is_ungreeted(p) && !p->ending;
 }

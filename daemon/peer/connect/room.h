@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * room.h - who has a place among the peers when there are few.
+ * room.h - which connections stay when there are too many.
  */
 #ifndef RDMAD_PEER_CONNECT_ROOM_H
 #define RDMAD_PEER_CONNECT_ROOM_H
@@ -12,7 +12,7 @@
 
 /* A place for p, which has none yet; another may have to go. */
 int room_make(struct peer *p, struct error *err);
-/* One of those that have not said hello has to go for newcomer, which has not either. */
+/* Drops one of those that have not said hello, but not newcomer, which came last. */
 void room_drop_ungreeted(struct peer *newcomer);
 /* Whether fd, the newest, is one that peers may have. */
 bool room_has_descriptor(const struct peers *ps, int fd);

@@ -13,8 +13,6 @@
 #include "daemon/peer/control/record.h"
 #include "daemon/state/session.h"
 
-#define PEER_ASKS_MAX 1024u /* that wait at one peer, watches among them */
-
 struct peer_ask;
 
 struct ask_ops { /* a kind of question */

@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <event2/event.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 /* Output that waits for a peer to read: well above the largest burst of our own, one message for
@@ -33,15 +32,15 @@ static void record_end_comes(evutil_socket_t fd, short what, void *arg) {
 }
 
 struct peer *peer_new(struct peers *ps, bool outgoing) {
-    struct peer *p = calloc(1, sizeof(*p));
+    struct peer *p = ps->ops->make(ps);
     if (!p)
         return NULL;
+    p->peers = ps;
     p->end_event = event_new(ps->state->base, -1, 0, record_end_comes, p);
     if (!p->end_event) {
-        free(p);
+        ps->ops->free(p);
         return NULL;
     }
-    p->peers = ps;
     p->id = ps->next_id++;
     p->outgoing = outgoing;
     p->stage = outgoing ? PEER_CONNECTING : PEER_GREETING;
@@ -52,7 +51,7 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     list_init(&p->turn_node);
     list_init(&p->waiters);
     list_init(&p->waiter_node);
-    ps->ops->made(p);
+    slots_init(&p->asks, PEER_ASKS_MAX);
     list_append(&ps->all, &p->node);
     ps->count++;
     return p;
@@ -124,12 +123,12 @@ void peer_check_free(struct peer *p) {
     record_wake_waiters(p);
     if (p->stage != PEER_LOST || p->holds || peer_is_needed(p))
         return;
+    assert(!p->asks.used && list_empty(&p->adders) && list_empty(&p->waiters));
     list_remove(&p->node);
     ps->count--;
-    ps->ops->freed(p);
+    slots_fini(&p->asks);
     event_free(p->end_event);
-    free(p);
-    ps->ops->gone(ps);
+    ps->ops->free(p);
 }
 
 /* ---- which it is ------------------------------------------------------------------------- */

@@ -13,8 +13,9 @@
  * Whatever finds that a connection has to end only says so (peer_end in conn.h): the loop makes it
  * LOST in a turn of its own, so no function frees a peer under its caller.
  *
- * This storey knows nothing of what goes over a connection. Those above tell it how much they need
- * one (peer_need), and it tells them what happens through a table of calls (struct peer_ops).
+ * This storey knows nothing of what goes over a connection. Those above embed the record in theirs
+ * and say what they need it for (peer_need); it tells them what happens by a table of calls (struct
+ * peer_ops).
  */
 #ifndef RDMAD_PEER_CONTROL_RECORD_H
 #define RDMAD_PEER_CONTROL_RECORD_H
@@ -37,23 +38,21 @@ struct resolver;
 struct peer;
 struct peers;
 
+#define PEER_ASKS_MAX 1024u     /* questions that wait at one peer, watches among them */
 #define PEER_NOBODY ((uid_t)-1) /* the administrator's dials are on nobody's account */
 
 typedef void peer_handler(struct peer *p, const struct peer_msg *msg);
 
 /* What those above do when something happens to a connection. */
 struct peer_ops {
-    void (*made)(struct peer *p);    /* the record is new: makes what they keep in it */
-    void (*freed)(struct peer *p);   /* nothing needs it: frees that */
-    void (*gone)(struct peers *ps);  /* the record is freed */
-    void (*turn)(struct peers *ps);  /* a turn of the loop begins in which peers are heard */
+    struct peer *(*make)(struct peers *ps); /* zeroed, in a record of theirs; NULL: no memory */
+    void (*free)(struct peer *p);           /* what they made; nothing needs it any more */
+    void (*turn)(struct peers *ps);  /* a turn of the loop begins, in which peers are heard */
     peer_handler *take;              /* a message has come */
-    void (*drained)(struct peer *p); /* it has read what waited for it */
-    void (*late)(struct peer *p);    /* hello has not been said in time */
+    void (*drained)(struct peer *p); /* the peer has read what waited for it */
+    void (*late)(struct peer *p);    /* hello was not said in time */
     void (*up)(struct peer *p);      /* hello was said both ways */
-    /* It is this very daemon that we have dialled. Whether the connection is wanted all the same.
-     */
-    bool (*self)(struct peer *p);
+    bool (*self)(struct peer *p); /* we have dialled this very daemon; true: go on all the same */
     void (*looked_at)(struct peer *p); /* it is in use, and was looked at for silence */
     void (*lose)(struct peer *p);      /* its end has come, p->why says of what */
 };
@@ -72,8 +71,8 @@ struct peers {
     unsigned accepts;   /* in this turn of the loop */
     bool resting;       /* until accept_again */
     uint64_t next_id, next_ref;
-    /* turn.c: what was said and not heard yet, of who is relied on and of who is not; of the latter
-     * so many messages are allowed now, counted since then */
+    /* turn.c: what was said and not heard yet, by peers that we rely on, and by the others; of the
+     * latter so many messages are allowed now, counted since then */
     struct list busy, idle;
     struct event *turn, *ended;
     int ends; /* an epoll set: connections that are not read */
@@ -86,7 +85,7 @@ struct peers {
 
 enum peer_stage { PEER_CONNECTING, PEER_GREETING, PEER_WAITING, PEER_UP, PEER_LOST };
 
-/* What for a connection is needed by those above. */
+/* What those above need a connection for. */
 enum peer_need {
     PEER_NEED_ACCESS, /* one of us reaches the other's memory */
     PEER_NEED_FIRM,   /* something else that ends with it */
@@ -129,7 +128,7 @@ struct peer {
     struct bufferevent *bev;
     size_t output_max; /* bytes that may wait for a peer on whom something depends */
     struct event *end_event;
-    bool ending;
+    bool ending;      /* peer_end was called */
     struct error why; /* once ending */
 
     /* turn.c */
@@ -150,26 +149,12 @@ struct peer {
     bool used;
 
     struct slots asks; /* outgoing: struct peer_ask, ask.c */
-
-    /* What those above keep here. This storey never looks into it. */
-    struct slots claims; /* outgoing: struct claim */
-    struct list lanes;   /* outgoing: struct lane */
-    struct slots grants; /* incoming: struct grant */
-    struct list watches; /* incoming: of our names */
-    unsigned nwatches;   /* there */
-    struct list
-        chans_out;        /* outgoing: of those of which it is our connection to the other daemon */
-    struct list chans_in; /* incoming: and those of which it is the other's to us */
-    unsigned chans;       /* in both */
-    unsigned offers;      /* incoming: of links, being made */
-    uint64_t links;       /* incoming: offered, and not said to be gone */
-    unsigned forgets;     /* incoming: links that the data plane is told to forget */
 };
 
 struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
 void peer_enter(struct peer *p, enum peer_stage stage); /* as drawn above */
-/* Frees it once it is LOST and neither needed nor held, and before that lets those go on who wait
- * for that. */
+/* Lets those go on that wait until it is spent, and frees it once it is LOST, not needed and not
+ * held. */
 void peer_check_free(struct peer *p);
 void peer_hold(struct peer *p); /* something is under way that comes back to the record */
 void peer_release(struct peer *p);

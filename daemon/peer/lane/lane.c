@@ -19,6 +19,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/tables.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ struct lane {
     bool answering, dropping; /* answers of the data plane under way */
     unsigned busy;            /* users are being told something */
     struct list users;        /* waiting or using */
-    struct timer timer;       /* DOWN: begin again; else: nobody came */
+    struct timer timer;       /* DOWN: begin again; else: end, without users */
     uint64_t pause_ns, up_since_ns, rebuilds;
     bool was_up;
     struct error trouble; /* the last */
@@ -166,7 +167,7 @@ static void lane_each_user(struct lane *lane, enum lane_event event) {
 
 static void lane_begin(struct lane *lane);
 
-/* For whatever reason; begins again after a pause. The caller settles it. */
+/* It begins again after a pause. The caller settles it. */
 static void lane_down(struct lane *lane, const struct error *why) {
     struct state *st = lane_state_of(lane);
     uint64_t again = clock_after(state_now(st), lane->pause_ns);
@@ -223,7 +224,7 @@ static void lane_opened(void *arg, const struct error *result) {
 void lane_take_link_rep(struct peer *p, const struct peer_msg *msg) {
     const struct peer_link_rep *m = &msg->link_rep;
     struct error why;
-    list_for_each (node, &p->lanes) {
+    list_for_each (node, &tables_of(p)->lanes) {
         struct lane *lane = list_entry(node, struct lane, node);
         if (lane->ref != m->ref || lane->stage != LANE_ASKED)
             continue;
@@ -298,7 +299,7 @@ static bool lane_is_private_to(const char *uids, uid_t uid) {
 static struct lane *lane_find(struct peer *p, const struct session *s, uint32_t there) {
     bool alone = lane_is_private_to(s->state->config->peer_private_links, s->uid);
     unsigned worker = plane_worker_of_session(s->plane);
-    list_for_each (node, &p->lanes) {
+    list_for_each (node, &tables_of(p)->lanes) {
         struct lane *lane = list_entry(node, struct lane, node);
         if (lane->worker == worker && lane->there == there &&
             lane->session == (alone ? s->id : 0) && lane->stage != LANE_OVER)
@@ -330,7 +331,7 @@ static struct lane *lane_new(struct peer *p, const struct session *s, uint32_t t
     lane->pause_ns = PEER_RETRY_MIN_NS;
     list_init(&lane->users);
     timer_init(&lane->timer, lane_timer);
-    list_append(&p->lanes, &lane->node);
+    list_append(&tables_of(p)->lanes, &lane->node);
     peer_hold(p);
     lane_begin(lane);
     return lane;
@@ -375,8 +376,8 @@ void lane_renew(struct lane *lane, const struct error *why) {
         lane_lose_link(lane, why);
 }
 
-/* In the other stages it is about a link that we gave up already, or the answer of the data plane
- * tells it. */
+/* In the other stages the link is one that we have given up already, or the data plane's answer
+ * says the same. */
 void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *why) {
     struct lane *lane = lane_cookie;
     struct error named;
@@ -389,7 +390,7 @@ void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *wh
 }
 
 void lanes_lose(struct peer *p) {
-    list_for_each_safe (node, &p->lanes)
+    list_for_each_safe (node, &tables_of(p)->lanes)
         lane_end(list_entry(node, struct lane, node));
 }
 
@@ -405,7 +406,7 @@ static const char *lane_state_name(const struct lane *lane) {
 
 void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *v), void *arg) {
     const struct state *st = p->peers->state;
-    list_for_each (node, &p->lanes) {
+    list_for_each (node, &tables_of(p)->lanes) {
         const struct lane *lane = list_entry(node, struct lane, node);
         struct link_view v = {
             .peer = p->id,

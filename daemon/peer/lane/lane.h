@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lane.h - where our workers reach a peer's memory and channels.
+ * lane.h - how our workers reach a peer's memory and channels.
  */
 #ifndef RDMAD_PEER_LANE_LANE_H
 #define RDMAD_PEER_LANE_LANE_H

@@ -8,6 +8,7 @@
  */
 #include "daemon/peer/lane/offer.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/tables.h"
 #include "daemon/plane/plane.h"
 #include <assert.h>
 #include <inttypes.h>
@@ -34,16 +35,19 @@ static void offer_answer(struct peer *p, uint64_t ref, const struct error *why,
 static void offer_made(void *arg, const struct error *result, const struct fabric_blob *blob) {
     struct offer *o = arg;
     struct peer *p = o->peer;
-    p->links += !result || !result->code;
+    struct peer_tables *t = tables_of(p);
+    t->links += !result || !result->code;
     offer_answer(p, o->ref, result, blob);
     free(o);
-    p->offers--;
+    assert(t->offers);
+    t->offers--;
     peer_release(p);
 }
 
 void offer_take_link_req(struct peer *p, const struct peer_msg *msg) {
     const struct peer_link_req *m = &msg->link_req;
     struct plane *plane = p->peers->state->plane;
+    struct peer_tables *t = tables_of(p);
     struct offer *o = NULL;
     struct error err;
 
@@ -54,9 +58,9 @@ void offer_take_link_req(struct peer *p, const struct peer_msg *msg) {
     else if (m->worker != PEER_ANY_WORKER && m->worker >= plane_workers(plane))
         error_set(&err, RDMAD_E_INVAL, "there is no worker %" PRIu32 " here, only %u", m->worker,
                   plane_workers(plane));
-    else if (p->offers >= PEER_OFFERS_MAX)
+    else if (t->offers >= PEER_OFFERS_MAX)
         error_set(&err, RDMAD_E_LIMIT, "%u links are being offered already, at most %u at a time",
-                  p->offers, PEER_OFFERS_MAX);
+                  t->offers, PEER_OFFERS_MAX);
     else if (!(o = malloc(sizeof(*o))))
         error_set(&err, RDMAD_E_NOMEM, "%s has no memory for a link", p->peers->state->node_name);
     if (!o) {
@@ -64,7 +68,7 @@ void offer_take_link_req(struct peer *p, const struct peer_msg *msg) {
         return;
     }
     *o = (struct offer){.peer = p, .ref = m->ref};
-    p->offers++;
+    t->offers++;
     peer_hold(p);
     plane_offer_on(plane, p->fabric,
                    m->worker == PEER_ANY_WORKER ? plane_worker_of_peer(plane, p->id) : m->worker,
@@ -74,18 +78,19 @@ void offer_take_link_req(struct peer *p, const struct peer_msg *msg) {
 static void offer_forgotten(void *arg, const struct error *result) {
     struct peer *p = arg;
     (void)result;
-    p->forgets--;
+    tables_of(p)->forgets--;
     peer_release(p);
 }
 
-/* Of links that were never offered nothing is to be forgotten, and the data plane hears nothing. Of
- * those that were, one LINK_GONE each is heard; whose number it names is the peer's business. */
+/* As many are told to the data plane as were offered, however many the peer says; which link it
+ * names is its own affair. */
 void offer_take_link_gone(struct peer *p, const struct peer_msg *msg) {
     const struct peer_link_gone *m = &msg->link_gone;
-    if (!p->links || p->forgets >= PEER_FORGETS_MAX)
+    struct peer_tables *t = tables_of(p);
+    if (!t->links || t->forgets >= PEER_FORGETS_MAX)
         return;
-    p->links--;
-    p->forgets++;
+    t->links--;
+    t->forgets++;
     peer_hold(p);
     plane_forget(p->peers->state->plane, p->fabric, p->id, m->via, offer_forgotten, p);
 }

@@ -17,6 +17,7 @@
 #include "daemon/peer/control/liveness.h"
 #include "daemon/peer/lessee/claim.h"
 #include "daemon/peer/lessee/key.h"
+#include "daemon/peer/tables.h"
 #include <assert.h>
 #include <string.h>
 
@@ -55,8 +56,8 @@ static void attach_ask(struct claim *c) {
     peer_send(c->peer, &m);
 }
 
-/* What is wanted of this daemon under another name. false: it is to be had by link only, or what it
- * is of cannot be found, which the other end can say. */
+/* The lease is this daemon's own, under another name. false: it is reached by link only, or cannot
+ * be found, which the other end can say. */
 static bool attach_become_local(struct claim *c) {
     struct leases *ls = claim_state_of(c)->leases;
     struct session_waiter done = c->done;
@@ -77,7 +78,7 @@ static bool attach_become_local(struct claim *c) {
     return true;
 }
 
-/* What is wanted of uri, as an attach of h. */
+/* want says which handle, of what, and for how long it may take. */
 static void attach_claim(struct peers *ps, const struct claim *want, plane_done *done, void *arg) {
     struct handle *h = want->handle;
     struct rdmad_uri uri = want->uri;
@@ -122,7 +123,7 @@ void peer_request(struct peers *ps, struct handle *h, const struct rdmad_uri *ur
 
 static void attach_granted(struct claim *c, const struct peer_attach_rep *m) {
     struct error err;
-    if (m->text[0]) /* what it is without */
+    if (m->text[0]) /* which right it does not have here */
         LOG_LIMITED(NOTICE, ("%s", m->text), FIELD_U64("PEER", c->peer->id));
     claim_enter(c, CLAIM_LINKING);
     c->owner_ref = m->owner_ref;
@@ -175,7 +176,7 @@ void claims_begin(struct peer *p) {
     uint64_t ref;
     struct claim *c;
     assert(p->stage == PEER_UP);
-    while ((c = slots_next(&p->claims, &cursor, &ref))) {
+    while ((c = slots_next(&tables_of(p)->claims, &cursor, &ref))) {
         if (c->stage == CLAIM_WAITING)
             attach_ask(c);
     }
@@ -186,7 +187,7 @@ void claims_become_local(struct peer *p) {
     uint32_t cursor = 0;
     uint64_t ref;
     struct claim *c;
-    while ((c = slots_next(&p->claims, &cursor, &ref)))
+    while ((c = slots_next(&tables_of(p)->claims, &cursor, &ref)))
         attach_become_local(c);
 }
 
@@ -199,7 +200,7 @@ void claims_lose(struct peer *p, const struct error *why) {
     assert(p->stage == PEER_LOST);
     if (lost.code == RDMAD_OK)
         lost.code = RDMAD_E_PEER_LOST;
-    while ((c = slots_next(&p->claims, &cursor, &ref))) {
+    while ((c = slots_next(&tables_of(p)->claims, &cursor, &ref))) {
         if (c->stage == CLAIM_ABANDONED)
             claim_free(c);
         else if (c->stage == CLAIM_HANDING)

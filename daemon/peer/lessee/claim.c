@@ -10,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/tables.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct state *claim_state_of(const struct claim *c) {
 }
 
 struct claim *claim_find(struct peer *p, uint64_t ref) {
-    return slots_get(&p->claims, ref);
+    return slots_get(&tables_of(p)->claims, ref);
 }
 
 struct session *claim_session(struct peer *p, uint64_t ref) {
@@ -34,7 +35,7 @@ void claim_free(struct claim *c) {
     list_remove(&c->call.node);
     if (c->lane)
         lane_leave(c->lane, &c->lane_user);
-    slots_remove(&p->claims, c->ref);
+    slots_remove(&tables_of(p)->claims, c->ref);
     peer_unneed(p, PEER_NEED_ACCESS);
     free(c);
     liveness_update(p);
@@ -84,12 +85,12 @@ void claims_say_use(struct peer *p) {
     uint32_t cursor = 0;
     uint64_t ref;
     struct claim *c;
-    while ((c = slots_next(&p->claims, &cursor, &ref)))
+    while ((c = slots_next(&tables_of(p)->claims, &cursor, &ref)))
         if (claim_is_attached(c))
             claim_say_use(c);
 }
 
-/* The handle, still NEW, goes with it. */
+/* The handle, which is NEW, is freed, too. */
 void claim_fail(struct claim *c, const struct error *why) {
     struct session_waiter done = c->done;
     struct handle *h = c->handle;
@@ -144,7 +145,8 @@ void claim_handed(struct claim *c, const struct error *result) {
     w.done(w.arg, result);
 }
 
-/* Nobody is left to whom the owner's answer matters; the memory is the owner's all the same. */
+/* The session closes and does not wait for the owner's answer. The memory is the owner's all the
+ * same. */
 static void claim_give_up_handing(struct session_call *call, const struct error *why) {
     claim_handed(container_of(call, struct claim, call), why);
 }
@@ -155,7 +157,7 @@ static void claim_let_go(struct handle *h, bool returned) {
     bool handed_over = h->returned == HANDLE_HANDED_OVER, revoked = c->stage == CLAIM_REVOKED;
 
     assert(claim_is_attached(c));
-    c->said_ns = CLOCK_NEVER; /* the last may have been of the same moment */
+    c->said_ns = CLOCK_NEVER; /* the last use may have been at the same moment */
     claim_say_use(c);
     if (handed_over && !revoked && c->peer->stage == PEER_UP && !h->session->closing) {
         claim_hand_over(c, h);
@@ -208,7 +210,7 @@ bool claim_is_closing(struct claim *c) {
 
 /* ---- a new one ----------------------------------------------------------------------------- */
 
-/* The last that went wrong on the way to a link or key; "" when nothing did. */
+/* What went wrong last on the way to a link or a key; "": nothing did. */
 static const char *claim_trouble(const struct claim *c) {
     if (c->stage != CLAIM_LINKING)
         return "";
@@ -246,15 +248,16 @@ static void claim_timed_out(struct timer *timer, uint64_t now_ns) {
 }
 
 /* Half of a peer's places is the most that one uid can take, with however many sessions. */
-static int claim_check_share(const struct peer *p, uid_t uid, struct error *err) {
-    uint32_t cursor = 0, most = p->claims.max / 2;
+static int claim_check_share(struct peer *p, uid_t uid, struct error *err) {
+    const struct slots *claims = &tables_of(p)->claims;
+    uint32_t cursor = 0, most = claims->max / 2;
     uint64_t ref;
     const struct claim *c;
     unsigned n = 0;
 
-    if (p->claims.used < most)
+    if (claims->used < most)
         return 0;
-    while ((c = slots_next(&p->claims, &cursor, &ref)))
+    while ((c = slots_next(claims, &cursor, &ref)))
         n += c->uid == uid;
     if (n < most)
         return 0;
@@ -267,15 +270,16 @@ static int claim_check_share(const struct peer *p, uid_t uid, struct error *err)
 struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
                         uint64_t timeout_ns, struct error *err) {
     const struct state *st = p->peers->state;
+    struct slots *claims = &tables_of(p)->claims;
     assert(p->outgoing && h->stage == HANDLE_NEW);
     if (claim_check_share(p, h->session->uid, err))
         return NULL;
     struct claim *c = calloc(1, sizeof(*c));
-    if (!c || !(c->ref = slots_add(&p->claims, c))) {
+    if (!c || !(c->ref = slots_add(claims, c))) {
         error_set(err, c ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
                   "no room for one more lease at %.100s: %" PRIu32 " of %u are in use; release "
                   "some",
-                  p->dialled, p->claims.used, p->claims.max);
+                  p->dialled, claims->used, claims->max);
         free(c);
         return NULL;
     }

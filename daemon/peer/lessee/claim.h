@@ -31,21 +31,21 @@ enum claim_stage {
     CLAIM_ABANDONED, /* given up while ASKED: what is granted late is given back at once */
 };
 
-/* How long the lease lasts, which is asked once at a time. */
+/* How long the lease lasts: one question at a time. */
 enum claim_ttl {
     CLAIM_TTL_KNOWN,
-    CLAIM_TTL_ASKED,        /* a TTL_REQ is out */
-    CLAIM_TTL_ASKED_IN_VAIN /* the same, and another renewal came meanwhile: ask again */
+    CLAIM_TTL_ASKED,    /* a TTL_REQ is out */
+    CLAIM_TTL_ASK_AGAIN /* the same, and another renewal came meanwhile */
 };
 
 struct claim {
     struct peer *peer;
-    uint64_t ref; /* in peer->claims */
+    uint64_t ref; /* in the peer's table */
     enum claim_stage stage;
     struct handle *handle; /* NULL once HANDING or ABANDONED */
     uid_t uid;             /* of its session */
     struct rdmad_uri uri;
-    bool requested; /* uri names a service, and this is what is wanted of it */
+    bool requested; /* uri names a service, of which this is wanted */
     struct request_terms request;
     struct timer timeout;
     uint64_t timeout_ns;
@@ -82,7 +82,7 @@ struct claim *claim_find(struct peer *p, uint64_t ref);
 /* Whose the claim of that number is; NULL when there is none. */
 struct session *claim_session(struct peer *p, uint64_t ref);
 
-/* The handle's end is the claim's from now on. */
+/* From now on the handle tells the claim of its end. */
 void claim_give_handle(struct claim *c);
 /* The attach comes to nothing: frees or abandons it, and tells who waits. */
 void claim_fail(struct claim *c, const struct error *why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * key.c - the lessee's side: by what a lease is reached over the lane of the moment.
+ * key.c - the key by which a lease of a peer is reached over its lane's present link.
  *
  * The happy path: ATTACH_REQ named the lane's link, the answer has the key, and the lane is still
  * the same when the claim joins it. Otherwise, and each time the lane comes up again, KEY_REQ asks
@@ -125,7 +125,7 @@ void key_start(struct claim *c) {
 
 void key_take_rep(struct peer *p, const struct peer_msg *msg) {
     const struct peer_key_rep *m = &msg->key_rep;
-    struct claim *c = slots_get(&p->claims, m->lessee_ref);
+    struct claim *c = claim_find(p, m->lessee_ref);
     struct error why = {.code = m->status};
 
     if (!c)

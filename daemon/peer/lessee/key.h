@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * key.h - by what a lease is reached over the lane of the moment.
+ * key.h - the key by which a lease is reached over its lane's present link.
  */
 #ifndef RDMAD_PEER_LESSEE_KEY_H
 #define RDMAD_PEER_LESSEE_KEY_H

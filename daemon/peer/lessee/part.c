@@ -13,7 +13,7 @@ struct part {
     struct peer_ask ask;
     peer_delegated *done;
     void *arg;
-    struct rdmad_uri uri; /* of the daemon whose the part is */
+    struct rdmad_uri uri; /* names the daemon that owns the part */
 };
 
 static struct part *part_of(struct peer_ask *a) {

@@ -20,7 +20,7 @@ static void told_set_deadline(struct claim *c, uint64_t deadline_ns) {
 static void told_ask_ttl(struct claim *c) {
     struct peer_msg m = {.type = PEER_MSG_TTL_REQ, .ttl.ref = c->owner_ref};
     if (c->ttl != CLAIM_TTL_KNOWN) {
-        c->ttl = CLAIM_TTL_ASKED_IN_VAIN;
+        c->ttl = CLAIM_TTL_ASK_AGAIN;
         return;
     }
     c->ttl = CLAIM_TTL_ASKED;
@@ -73,7 +73,7 @@ void told_take_keep_rep(struct peer *p, const struct peer_msg *msg) {
     handle_kept(c->handle, &result);
 }
 
-/* A shorter life holds at once. A longer one must be asked for: counted from now, it would end
+/* A shorter time holds at once. A longer one must be asked for: counted from now, it would end
  * later here than at the owner. */
 void told_take_renewed(struct peer *p, const struct peer_msg *msg) {
     const struct peer_ttl *m = &msg->ttl;
@@ -91,7 +91,7 @@ void told_take_ttl_rep(struct peer *p, const struct peer_msg *msg) {
     struct claim *c = claim_find(p, m->ref);
     if (!c || c->ttl == CLAIM_TTL_KNOWN)
         return;
-    bool again = c->ttl == CLAIM_TTL_ASKED_IN_VAIN;
+    bool again = c->ttl == CLAIM_TTL_ASK_AGAIN;
     c->ttl = CLAIM_TTL_KNOWN;
     told_set_deadline(c, clock_after(c->asked_ns, m->ttl_ns));
     if (again)

@@ -11,6 +11,7 @@
 #include "daemon/peer/names/answer.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/tables.h"
 #include "daemon/state/names.h"
 #include <assert.h>
 #include <event2/buffer.h>
@@ -22,7 +23,7 @@
 
 struct peer_watch { /* a watch of the peer */
     struct watch watch;
-    struct list node; /* in peer->watches */
+    struct list node; /* in the peer's list */
     struct peer *peer;
     uint64_t ref;  /* the peer's */
     unsigned room; /* to be told so many changes */
@@ -79,7 +80,7 @@ static void answer_watch_free(struct peer_watch *s) {
     struct peer *p = s->peer;
     watch_end(&s->watch);
     list_remove(&s->node);
-    p->nwatches--;
+    tables_of(p)->nwatches--;
     peer_unneed(p, PEER_NEED_LOOSE);
     free(s);
     liveness_update(p);
@@ -97,7 +98,8 @@ static const struct watch_ops answer_ops = {
 void answer_take_watch_req(struct peer *p, const struct peer_msg *msg) {
     const struct peer_watch_req *m = &msg->watch_req;
     struct lessee who = {.peer = p->id, .address = p->ip};
-    struct peer_watch *s = p->nwatches < PEER_WATCHES_MAX ? calloc(1, sizeof(*s)) : NULL;
+    struct peer_tables *t = tables_of(p);
+    struct peer_watch *s = t->nwatches < PEER_WATCHES_MAX ? calloc(1, sizeof(*s)) : NULL;
     if (!s) {
         answer_send(p, m->ref, NULL, NAME_GONE);
         return;
@@ -105,17 +107,17 @@ void answer_take_watch_req(struct peer *p, const struct peer_msg *msg) {
     s->peer = p;
     s->ref = m->ref;
     s->room = WATCH_WINDOW;
-    list_append(&p->watches, &s->node);
-    p->nwatches++;
+    list_append(&t->watches, &s->node);
+    t->nwatches++;
     peer_need(p, PEER_NEED_LOOSE);
     liveness_update(p);
     watch_begin(&s->watch, p->peers->state->names, &who, m->prefix, &answer_ops);
 }
 
-/* More than all is all: the peer may say what it likes. */
+/* A count that is too large means WATCH_WINDOW: the peer may say any number. */
 void answer_take_watch_more(struct peer *p, const struct peer_msg *msg) {
     const struct peer_watch_more *m = &msg->watch_more;
-    list_for_each_safe (node, &p->watches) {
+    list_for_each_safe (node, &tables_of(p)->watches) {
         struct peer_watch *s = list_entry(node, struct peer_watch, node);
         if (s->ref != m->ref)
             continue;
@@ -127,7 +129,7 @@ void answer_take_watch_more(struct peer *p, const struct peer_msg *msg) {
 
 void answer_take_unwatch(struct peer *p, const struct peer_msg *msg) {
     const struct peer_unwatch *m = &msg->unwatch;
-    list_for_each_safe (node, &p->watches) {
+    list_for_each_safe (node, &tables_of(p)->watches) {
         struct peer_watch *s = list_entry(node, struct peer_watch, node);
         if (s->ref == m->ref)
             answer_watch_free(s);
@@ -135,11 +137,11 @@ void answer_take_unwatch(struct peer *p, const struct peer_msg *msg) {
 }
 
 void answer_go_on(struct peer *p) {
-    list_for_each_safe (node, &p->watches)
+    list_for_each_safe (node, &tables_of(p)->watches)
         watch_go_on(&list_entry(node, struct peer_watch, node)->watch);
 }
 
 void answer_lose(struct peer *p) {
-    list_for_each_safe (node, &p->watches)
+    list_for_each_safe (node, &tables_of(p)->watches)
         answer_watch_free(list_entry(node, struct peer_watch, node));
 }

@@ -17,6 +17,7 @@
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
 #include "daemon/peer/lessee/claim.h"
+#include "daemon/peer/tables.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static struct grant *grant_of(struct attachment *a) {
 void grant_free(struct grant *g) {
     struct peer *p = g->peer;
     assert(!g->opening && g->stage != GRANT_REQUESTED && g->stage != GRANT_ORPHANED);
-    slots_remove(&p->grants, g->slot);
+    slots_remove(&tables_of(p)->grants, g->slot);
     peer_unneed(p, PEER_NEED_ACCESS);
     free(g);
     liveness_update(p);
@@ -114,7 +115,7 @@ static void grant_renewed(struct attachment *a) {
     grant_send_ttl(g, PEER_MSG_RENEWED);
 }
 
-/* The answer to a RELEASE that hands over: what REVOKED says otherwise by itself. */
+/* The answer to a RELEASE that hands the memory over. */
 static void grant_tell_handed(struct grant *g) {
     struct peer_msg m = {
         .type = PEER_MSG_REVOKED,
@@ -140,16 +141,17 @@ const struct attachment_ops grant_ops = {
 
 /* ---- a new one ----------------------------------------------------------------------------- */
 
-/* The worker of a lease's window tells lessees apart by it, and has more than one peer's: the
- * connection's number, which is not used again in a long time, then the place in its table and how
- * often that was used. */
+/* The worker of a lease's window tells lessees apart by this number, and has those of several
+ * peers. So it is made of the connection's number, which is not used again in a long time, the
+ * place in its table, and how often that was used. */
 static uint64_t grant_ref_of(const struct peer *p, uint64_t slot) {
     return p->id << 40 | (slot >> 32 & 0xffffff) << 16 | (slot & 0xffff);
 }
 
 struct grant *grant_new(struct peer *p, uint64_t lessee_ref, struct error *err) {
+    struct slots *grants = &tables_of(p)->grants;
     struct grant *g = calloc(1, sizeof(*g));
-    if (g && (g->slot = slots_add(&p->grants, g))) {
+    if (g && (g->slot = slots_add(grants, g))) {
         g->peer = p;
         g->ref = grant_ref_of(p, g->slot);
         g->lessee_ref = lessee_ref;
@@ -159,7 +161,7 @@ struct grant *grant_new(struct peer *p, uint64_t lessee_ref, struct error *err) 
     error_set(err, g ? RDMAD_E_LIMIT : RDMAD_E_NOMEM,
               "%s has no room for one more lessee of your daemon: it holds %" PRIu32
               " of at most %u; release some",
-              p->peers->state->node_name, p->grants.used, p->grants.max);
+              p->peers->state->node_name, grants->used, grants->max);
     free(g);
     return NULL;
 }
@@ -180,8 +182,9 @@ void grant_refuse(struct peer *p, uint64_t lessee_ref, const struct error *why) 
 /* ---- what the lessee says later ----------------------------------------------------------- */
 
 struct grant *grant_by_ref(struct peer *p, uint64_t ref) {
+    const struct slots *grants = &tables_of(p)->grants;
     uint32_t index = ref & 0xffff;
-    struct grant *g = index < p->grants.size ? p->grants.slot[index].ptr : NULL;
+    struct grant *g = index < grants->size ? grants->slot[index].ptr : NULL;
     return g && g->ref == ref && grant_is_told(g) && !grant_is_over(g) ? g : NULL;
 }
 
@@ -236,7 +239,7 @@ void grants_lose(struct peer *p) {
     uint64_t ref;
     struct grant *g;
     assert(p->stage == PEER_LOST);
-    while ((g = slots_next(&p->grants, &cursor, &ref))) {
+    while ((g = slots_next(&tables_of(p)->grants, &cursor, &ref))) {
         if (g->stage == GRANT_REQUESTED)
             grant_enter(g, GRANT_ORPHANED);
         else if (!grant_is_over(g))

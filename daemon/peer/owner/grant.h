@@ -34,7 +34,7 @@ enum grant_stage {
 
 struct grant {
     struct peer *peer;
-    uint64_t slot; /* in peer->grants */
+    uint64_t slot; /* in the peer's table */
     uint64_t ref;  /* what the lessee names it by: no other attach has it, of any peer */
     uint64_t lessee_ref;
     enum grant_stage stage;
@@ -49,7 +49,7 @@ struct grant {
 
 extern const struct attachment_ops grant_ops;
 
-/* UNTOLD. */
+/* One that is UNTOLD. NULL: err tells. */
 struct grant *grant_new(struct peer *p, uint64_t lessee_ref, struct error *err);
 void grant_free(struct grant *g);
 /* REQUESTED, until its lease is there, or will not be. */
@@ -60,7 +60,7 @@ bool grant_end_await(struct grant *g);
 void grant_set_told(struct grant *g);
 bool grant_is_told(const struct grant *g);
 bool grant_is_over(const struct grant *g);
-/* One that the lessee can know of. */
+/* One that the lessee has been told of, and that is not over; NULL: none. */
 struct grant *grant_by_ref(struct peer *p, uint64_t ref);
 void grant_refuse(struct peer *p, uint64_t lessee_ref, const struct error *why);
 /* Who the peer's attach of that number is of: the peer, or a session here if the peer is us. */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tables.h - what goes over a peer's control connection: a table for each storey that uses it.
+ *
+ * The connection is embedded, and knows nothing of this. Each table is looked into by its own
+ * storey alone; peers.c makes them empty, and requires them to be empty when the peer is freed.
+ */
+#ifndef RDMAD_PEER_TABLES_H
+#define RDMAD_PEER_TABLES_H
+
+#include "daemon/peer/control/record.h"
+
+struct peer_tables {
+    struct peer peer;
+
+    /* lane/ */
+    struct list lanes; /* outgoing: struct lane */
+    unsigned offers;   /* incoming: of links, being made */
+    uint64_t links;    /* incoming: offered, and not said to be gone */
+    unsigned forgets;  /* incoming: links that the data plane is told to forget */
+
+    struct slots claims; /* lessee/; outgoing: struct claim */
+    struct slots grants; /* owner/; incoming: struct grant */
+
+    /* channel/: struct chan. Outgoing: those for which we send by this connection. Incoming: those
+     * for which the other daemon does. */
+    struct list chans_out, chans_in;
+    unsigned chans; /* in both */
+
+    /* names/ */
+    struct list watches; /* incoming: struct peer_watch */
+    unsigned nwatches;
+};
+
+static inline struct peer_tables *tables_of(struct peer *p) {
+    return container_of(p, struct peer_tables, peer);
+}
+
+#endif
