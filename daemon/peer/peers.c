@@ -37,7 +37,7 @@ struct peer_adder {
 
 static void peer_tell_adders(struct peer *p, const struct error *result) {
     struct list *node;
-    while ((node = list_pop(&p->adders))) {
+    while ((node = list_pop(&tables_of(p)->adders))) {
         struct peer_adder *a = list_entry(node, struct peer_adder, node);
         a->done(a->arg, result);
         free(a);
@@ -60,7 +60,7 @@ void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *don
         return;
     }
     *a = (struct peer_adder){.done = done, .arg = arg};
-    list_append(&p->adders, &a->node);
+    list_append(&tables_of(p)->adders, &a->node);
     if (p->stage == PEER_UP)
         peer_tell_adders(p, &ok);
 }
@@ -72,6 +72,7 @@ static struct peer *peer_make(struct peers *ps) {
     struct peer_tables *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
+    list_init(&t->adders);
     list_init(&t->lanes);
     list_init(&t->watches);
     list_init(&t->chans_out);
@@ -94,7 +95,7 @@ static void peer_free(struct peer *p) {
     struct peers *ps = p->peers;
     struct peer_tables *t = tables_of(p);
     assert(!t->claims.used && !t->grants.used && !t->chans && !t->offers && !t->forgets);
-    assert(list_empty(&t->lanes) && list_empty(&t->watches));
+    assert(list_empty(&t->adders) && list_empty(&t->lanes) && list_empty(&t->watches));
     slots_fini(&t->claims);
     slots_fini(&t->grants);
     free(t);

@@ -12,6 +12,7 @@
 
 struct peer_tables {
     struct peer peer;
+    struct list adders; /* peers.c: who waits for hello only */
 
     /* lane/ */
     struct list lanes; /* outgoing: struct lane */

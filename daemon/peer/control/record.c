@@ -47,7 +47,6 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     ps->ungreeted += !outgoing;
     p->since_ns = state_now(ps->state);
     p->output_max = record_output_max(ps->state);
-    list_init(&p->adders);
     list_init(&p->turn_node);
     list_init(&p->waiters);
     list_init(&p->waiter_node);
@@ -123,7 +122,7 @@ void peer_check_free(struct peer *p) {
     record_wake_waiters(p);
     if (p->stage != PEER_LOST || p->holds || peer_is_needed(p))
         return;
-    assert(!p->asks.used && list_empty(&p->adders) && list_empty(&p->waiters));
+    assert(!p->asks.used && list_empty(&p->waiters));
     list_remove(&p->node);
     ps->count--;
     slots_fini(&p->asks);

@@ -141,7 +141,6 @@ struct peer {
     /* dial.c */
     struct lookup *resolving;
     struct addrinfo *addresses, *next_address;
-    struct list adders; /* who waits for hello only (peers.c) */
 
     /* liveness.c */
     struct timer tick;
