@@ -3,7 +3,7 @@
  * peer.h - other rdmads: the control connections to and from them, and what is agreed over them.
  *
  * A daemon that wants a lease dials the owner's daemon (an outgoing peer); one that is dialled has
- * an incoming peer. Over the connection go fixed little structs (peer/wire/wire.h): hello, attach,
+ * an incoming peer. Over the connection go fixed little structs (wire/message.h): hello, attach,
  * release, revoke, renewed, link offers, ping. Memory never moves here; the fabric's links do that.
  *
  * The connection is plain TCP in this version; everything it does goes through a bufferevent, which
