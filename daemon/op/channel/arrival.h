@@ -6,26 +6,55 @@
 #define RDMAD_OP_CHANNEL_ARRIVAL_H
 
 #include "daemon/op/channel/channel.h"
+#include <assert.h>
 
-/* A message that has its receive and is not over. */
+/*
+ *                                                          +--> WHOLE --+
+ *     +--> LANDING (landing.c) --+                         |            +--> over, in its order
+ *     |                          +--> ENDED -- (settled) --+--> GONE ---+
+ *    NEW --> READING (reading.c) +                         |
+ *     |                                                    +--> VOID: rolled back, comes again
+ *     +--> WHOLE (it was copied, or is too long), GONE
+ *
+ * GONE: the sender took it back, or its memory vanished. Its receive waits for another message.
+ */
 struct op_arrival {
     struct list node;
     struct op_channel *channel;
-    struct op *op; /* the RECV; NULL: gone, the receive waits for another */
+    struct op *op; /* the RECV; GONE: NULL */
+    enum {
+        ARRIVAL_NEW,
+        ARRIVAL_LANDING,
+        ARRIVAL_READING,
+        ARRIVAL_ENDED,
+        ARRIVAL_WHOLE,
+        ARRIVAL_GONE,
+        ARRIVAL_VOID
+    } state;
+    int status; /* ENDED: of the READ or the landing */
+    int cancel; /* of the RECV */
     uint64_t seq, length;
     uint32_t imm;
     uint16_t flags;
-    bool done;      /* its bytes are there, or it is too small, or gone */
-    bool small;     /* the receive is */
-    bool withdrawn; /* by the sender */
-    int cancel;     /* of the RECV */
-    bool landing;   /* landing.c: its payload is on its way to landing_at */
-    struct fabric_landing landing_at;
-    /* reading.c */
-    bool leased, ended; /* the lease is set up; the READ is over */
-    struct op *reading;
-    int read_status;
-    struct op_lease lease;
+    bool small;                       /* the receive is */
+    bool withdrawn;                   /* by the sender */
+    struct fabric_landing landing_at; /* LANDING: where to */
+    struct op *reading;               /* READING: the READ */
+    struct op_lease lease;            /* READING, ENDED: through this, if it has a share */
 };
+
+/* Something may still be written into its receive, or that is not looked at yet. */
+static inline bool arrival_under_way(const struct op_arrival *a) {
+    return a->state == ARRIVAL_LANDING || a->state == ARRIVAL_READING || a->state == ARRIVAL_ENDED;
+}
+static inline bool arrival_done(const struct op_arrival *a) {
+    return a->state == ARRIVAL_WHOLE || a->state == ARRIVAL_GONE;
+}
+/* Nothing is written any more, and what it came to. */
+static inline void arrival_end(struct op_arrival *a, int status) {
+    assert(a->state == ARRIVAL_LANDING || a->state == ARRIVAL_READING);
+    a->state = ARRIVAL_ENDED;
+    a->status = status;
+}
 
 #endif

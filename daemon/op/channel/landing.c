@@ -17,21 +17,16 @@
 
 struct fabric_landing *landing_start(struct op_arrival *a) {
     a->landing_at = (struct fabric_landing){.base = a->op->local};
-    a->landing = true;
+    assert(a->state == ARRIVAL_NEW);
+    a->state = ARRIVAL_LANDING;
     return &a->landing_at;
 }
 
-static void landing_end(struct op_arrival *a, int status) {
-    a->landing = false;
-    a->ended = true;
-    a->read_status = status;
-}
-
 void landing_stop(struct op_arrival *a, int status) {
-    if (!a->landing)
+    if (a->state != ARRIVAL_LANDING)
         return;
     a->channel->seat->ops->abandon(&a->landing_at);
-    landing_end(a, status);
+    arrival_end(a, status);
 }
 
 /* The other end would not hear of it otherwise before the connection is known to be broken. */
@@ -44,6 +39,6 @@ void channel_landed(struct fabric_landing *landing, int status) {
     struct op_arrival *a = container_of(landing, struct op_arrival, landing_at);
     if (status == RDMAD_E_FAULT && !a->cancel)
         a->cancel = status;
-    landing_end(a, status ? RDMAD_E_PEER_LOST : RDMAD_OK);
+    arrival_end(a, status ? RDMAD_E_PEER_LOST : RDMAD_OK);
     channel_touch(a->channel);
 }

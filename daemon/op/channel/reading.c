@@ -20,8 +20,7 @@ static void read_ended(struct worker *w, struct op *op, int status, uint8_t outc
     (void)w;
     (void)outcome;
     a->reading = NULL;
-    a->ended = true;
-    a->read_status = status;
+    arrival_end(a, status);
     channel_touch(a->channel);
 }
 
@@ -60,6 +59,7 @@ static bool lease_here(struct op_arrival *a, const struct channel_message *m) {
 
 bool reading_start(struct op_arrival *a, const struct channel_message *m) {
     struct op_channel *ch = a->channel;
+    assert(a->state == ARRIVAL_NEW && !a->lease.share);
     struct op_share *share = malloc(sizeof(*share));
     if (!share)
         return false;
@@ -70,7 +70,6 @@ bool reading_start(struct op_arrival *a, const struct channel_message *m) {
         free(share);
         return false;
     }
-    a->leased = true;
     a->lease.share = share_get(ch->session, a->lease.route, share);
     const struct op *recv = a->op;
     const struct rdmad_sqe what = {.opcode = RDMAD_OP_READ,
@@ -78,8 +77,10 @@ bool reading_start(struct op_arrival *a, const struct channel_message *m) {
                                    .length = m->length};
     a->reading = op_start_own(ch->worker, ch->session, recv->pool, &a->lease, &what, CLOCK_NEVER,
                               read_ended, a);
-    if (a->reading)
+    if (a->reading) {
+        a->state = ARRIVAL_READING;
         return true;
+    }
     reading_close(a);
     return false;
 }
@@ -96,12 +97,12 @@ void reading_stop(struct op_arrival *a) {
 
 void reading_close(struct op_arrival *a) {
     struct worker *w = a->channel->worker;
-    a->ended = false;
-    if (!a->leased)
+    assert(!a->reading);
+    if (!a->lease.share)
         return;
-    a->leased = false;
     if (a->lease.window)
         w->local.ops->window_close(a->lease.window, RDMAD_E_LEASE_RELEASED);
     share_put(a->lease.share);
+    a->lease.share = NULL;
     list_remove(&a->lease.lane_node);
 }

@@ -74,6 +74,7 @@ static void deliver(struct op_channel *ch, struct op *op, const struct op_arriva
 }
 
 static void arrival_free(struct op_arrival *a) {
+    assert(!arrival_under_way(a));
     list_remove(&a->node);
     slab_put(&a->channel->worker->channels->arrivals, a);
 }
@@ -81,7 +82,7 @@ static void arrival_free(struct op_arrival *a) {
 static void complete_in_order(struct op_channel *ch) {
     for (struct list *pos; (pos = list_first(&ch->in.arrivals)) && may_advance(ch);) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        if (!a->done || a->seq >= ch->in.rollback)
+        if (!arrival_done(a) || a->seq >= ch->in.rollback)
             return;
         if (a->op && op_ending(a->op)) { /* nobody would hear of it */
             recv_cancel(ch, a->op, RDMAD_E_CANCELED);
@@ -138,9 +139,10 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
         return false;
     struct op_arrival now = *as;
     const void *fault = now.small ? NULL : copy_in(ch, op, m);
-    now.done = true;
+    now.state = ARRIVAL_WHOLE;
     if (fault && !of_receive(op, fault)) {
         op->some_partial = true;
+        now.state = ARRIVAL_GONE;
         op = NULL; /* the sender's: its message is gone */
     } else {
         recv_unpost(ch, op);
@@ -168,7 +170,8 @@ static bool take_large(struct op_channel *ch, const struct op_arrival *as,
         return false;
     recv_unpost(ch, op);
     keep(ch, a, as, op);
-    a->done = a->small;
+    if (a->small)
+        a->state = ARRIVAL_WHOLE;
     if (m->landing && !a->small)
         *m->landing = landing_start(a);
     if (a->small || m->landing || reading_start(a, m))
@@ -227,53 +230,53 @@ static struct op_arrival *find(struct op_channel *ch, uint64_t seq) {
 /* Of a message that was refused, or is over, neither matters. */
 void receive_key(struct op_channel *ch, const struct channel_message *m) {
     struct op_arrival *a = find(ch, m->seq);
-    if (a && a->reading && channel_key_good(ch, m))
+    if (a && a->state == ARRIVAL_READING && channel_key_good(ch, m))
         reading_key(a, m);
 }
 
 void receive_withdraw(struct op_channel *ch, const struct channel_message *m) {
     struct op_arrival *a = find(ch, m->seq);
-    if (a && !a->done)
+    if (a && !arrival_done(a))
         a->withdrawn = true;
 }
 
 /* ---- the channel's turn ------------------------------------------------------------------ */
 
-static void gone(struct op_arrival *a) {
-    recv_repost(a->channel, a->op);
-    a->op = NULL;
-    a->done = true;
-}
-
 /* A READ or a landing that is over: its message is whole, or gone, or is to come again. */
 static void settle_reading(struct op_arrival *a) {
     struct op_channel *ch = a->channel;
+    assert(a->state == ARRIVAL_ENDED && a->op);
     reading_close(a);
-    if (a->read_status == RDMAD_OK)
-        a->done = true;
-    else if (a->read_status == RDMAD_E_PEER_LOST && a->seq < ch->in.rollback)
-        ch->in.rollback = a->seq;
-    else if (a->seq < ch->in.rollback)
-        gone(a);
+    if (a->status == RDMAD_OK) {
+        a->state = ARRIVAL_WHOLE;
+    } else if (a->status == RDMAD_E_PEER_LOST || a->seq >= ch->in.rollback) {
+        a->state = ARRIVAL_VOID;
+        if (a->seq < ch->in.rollback)
+            ch->in.rollback = a->seq;
+    } else {
+        a->state = ARRIVAL_GONE;
+        recv_repost(ch, a->op);
+        a->op = NULL;
+    }
 }
 
 static void tidy(struct op_channel *ch) {
     list_for_each (pos, &ch->in.arrivals) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         bool unwanted = a->withdrawn || a->seq >= ch->in.rollback;
-        if (a->reading && unwanted)
+        if (unwanted && a->state == ARRIVAL_READING)
             reading_stop(a);
         else if (unwanted)
             landing_stop(a, RDMAD_E_CANCELED);
-        if (a->ended)
+        if (a->state == ARRIVAL_ENDED)
             settle_reading(a);
     }
 }
 
-static bool reading_from(struct op_channel *ch, uint64_t seq) {
+static bool under_way_from(struct op_channel *ch, uint64_t seq) {
     list_for_each (pos, &ch->in.arrivals) {
         const struct op_arrival *a = list_entry(pos, struct op_arrival, node);
-        if (a->seq >= seq && (a->reading || a->ended))
+        if (a->seq >= seq && arrival_under_way(a))
             return true;
     }
     return false;
@@ -313,7 +316,7 @@ void receives_run(struct op_channel *ch) {
         tidy(ch);
         complete_in_order(ch);
     }
-    if (ch->in.rollback != CLOCK_NEVER && !reading_from(ch, ch->in.rollback))
+    if (ch->in.rollback != CLOCK_NEVER && !under_way_from(ch, ch->in.rollback))
         roll_back(ch);
     raise_limit(ch);
 }
