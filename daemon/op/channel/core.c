@@ -24,11 +24,6 @@ struct op_channel *channel_find(const struct worker *w, uint64_t number) {
     return NULL;
 }
 
-void channel_touch(struct op_channel *ch) {
-    if (list_empty(&ch->run_node) && ch->session)
-        list_append(&ch->worker->channels->run, &ch->run_node);
-}
-
 bool channel_may_end(struct op_channel *ch) {
     if (ends_may(ch->session))
         return true;

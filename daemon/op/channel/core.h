@@ -9,7 +9,10 @@
 
 void channels_add(struct op_channel *ch); /* to its worker's, by number */
 struct op_channel *channel_find(const struct worker *w, uint64_t number);
-void channel_touch(struct op_channel *ch);   /* it has something to do */
+static inline void channel_touch(struct op_channel *ch) { /* it has something to do */
+    if (list_empty(&ch->run_node) && ch->session)
+        list_append(&ch->worker->channels->run, &ch->run_node);
+}
 bool channel_may_end(struct op_channel *ch); /* ends_may; if not it is touched */
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result);
 /* The other end is gone: it said so, or its daemon lies, or its peer is lost (why is NULL if the
