@@ -45,14 +45,14 @@ TestSuite(channel_hostile, .init = setup, .timeout = 120);
 static const uint8_t some_key[FABRIC_BLOB_MAX] = {1};
 
 /* What A might say to B now, if it were honest. */
-static struct channel_message honest(uint8_t say) {
+static struct channel_message honest(uint8_t type) {
     struct channel_message m;
-    channel_say(chan_of(&c, A), &m, say);
-    if (say == CHANNEL_DATA || say == CHANNEL_OFFER)
+    channel_message_init(chan_of(&c, A), &m, type);
+    if (type == CHANNEL_DATA || type == CHANNEL_OFFER)
         m.seq = chan_of(&c, B)->in.state.expect;
-    if (say == CHANNEL_OFFER || say == CHANNEL_KEY)
+    if (type == CHANNEL_OFFER || type == CHANNEL_KEY)
         m.key = (struct channel_key){.size = 8, .bytes = some_key};
-    if (say == CHANNEL_OFFER)
+    if (type == CHANNEL_OFFER)
         m.length = 5;
     return m;
 }
@@ -72,7 +72,7 @@ static void arrive(const uint8_t *bytes, size_t size) {
 
 static size_t bytes_of(const struct channel_message *m, uint8_t *out) {
     size_t size = channel_encode(m, out);
-    size_t payload = channel_has_payload(m->say) && m->length <= 1000 ? m->length : 0;
+    size_t payload = channel_has_payload(m->type) && m->length <= 1000 ? m->length : 0;
     memset(out + size, 'x', payload);
     return size + payload;
 }
@@ -126,7 +126,7 @@ LIE(a_message_again, CHANNEL_DATA, m.seq = 0)
 LIE(a_message_of_another_length, CHANNEL_DATA, m.length = 5000)
 LIE(an_offer_of_nothing, CHANNEL_OFFER, m.length = 0)
 LIE(an_offer_without_a_key, CHANNEL_OFFER, m.key.size = 0)
-LIE(a_kind_that_is_none, CHANNEL_STATE, m.say = CHANNEL_SAYS)
+LIE(a_kind_that_is_none, CHANNEL_STATE, m.type = CHANNEL_TYPES)
 LIE(a_flag_that_is_none, CHANNEL_DATA, m.flags = 8)
 LIE(immediate_data_unflagged, CHANNEL_DATA, m.imm = 1)
 LIE(a_number_where_none_belongs, CHANNEL_STATE, m.seq = 1)
@@ -185,7 +185,7 @@ Test(channel_hostile, what_is_not_from_its_other_end_is_ignored) {
     struct rdmad_cqe cqe;
     receive_posted(1000);
     const uint64_t via = chan_of(&c, B)->via, peer = c.end[B].peer_in;
-    for (unsigned kind = CHANNEL_STATE; kind < CHANNEL_SAYS; kind++) {
+    for (unsigned kind = CHANNEL_STATE; kind < CHANNEL_TYPES; kind++) {
         struct channel_message m = honest((uint8_t)kind);
         size_t size = bytes_of(&m, bytes);
         arrive_from(peer + 1, via, bytes, size);
@@ -262,7 +262,7 @@ static void attack(void) {
             traffic();
         rig_step(&rig, sim_now() + sim_random(5000));
         struct channel_message m = honest((uint8_t)(1 + sim_random(CHANNEL_FIN)));
-        if (m.say == CHANNEL_DATA)
+        if (m.type == CHANNEL_DATA)
             m.length = sim_random(1000);
         change(&m);
         size_t size = bytes_of(&m, bytes);

@@ -202,7 +202,7 @@ static void arrive(struct channel_message *m, unsigned spoiled) {
     uint8_t bytes[FABRIC_HEAD_MAX + 1024];
     const struct op_channel *to = chan_of(&c, B);
     m->channel = to->number;
-    size_t size = channel_encode(m, bytes), payload = channel_has_payload(m->say) ? m->length : 0;
+    size_t size = channel_encode(m, bytes), payload = channel_has_payload(m->type) ? m->length : 0;
     memset(bytes + size, 'x', payload);
     if (spoiled)
         bytes[spoiled] = 1;
@@ -211,7 +211,7 @@ static void arrive(struct channel_message *m, unsigned spoiled) {
 }
 
 static void numbered_piece(uint64_t seq, uint64_t at, uint64_t length, uint64_t whole) {
-    struct channel_message m = {.say = CHANNEL_PIECE, .seq = seq, .length = length};
+    struct channel_message m = {.type = CHANNEL_PIECE, .seq = seq, .length = length};
     m.piece = (struct channel_piece){.whole = whole, .at = at};
     arrive(&m, 0);
 }
@@ -255,7 +255,7 @@ static void receive_posted(void) {
 Test(channel_weak, messages_of_channels_with_acknowledgements_end_the_channel) {
     static const uint8_t key[8];
     for (unsigned kind = CHANNEL_STATE; kind <= CHANNEL_FIN; kind++) {
-        struct channel_message m = {.say = (uint8_t)kind};
+        struct channel_message m = {.type = (uint8_t)kind};
         m.length = kind == CHANNEL_DATA || kind == CHANNEL_OFFER ? 5 : 0;
         if (kind == CHANNEL_OFFER || kind == CHANNEL_KEY)
             m.key = (struct channel_key){.size = sizeof(key), .bytes = key};
@@ -280,12 +280,12 @@ Test(channel_weak, a_piece_outside_of_its_message_ends_the_channel) {
 Test(channel_weak, what_a_piece_has_no_use_for_is_zero) {
     const unsigned unused[] = {16, 27, 31, 48, 79};
     for (size_t i = 0; i < sizeof(unused) / sizeof(*unused); i++) {
-        struct channel_message m = {.say = CHANNEL_PIECE, .length = 5, .piece.whole = 5};
+        struct channel_message m = {.type = CHANNEL_PIECE, .length = 5, .piece.whole = 5};
         receive_posted();
         arrive(&m, unused[i]);
         is_lie("reserved bytes");
     }
-    struct channel_message m = {.say = CHANNEL_TOTAL, .total = 5};
+    struct channel_message m = {.type = CHANNEL_TOTAL, .total = 5};
     receive_posted();
     arrive(&m, 40);
     is_lie("reserved bytes");

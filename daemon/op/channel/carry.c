@@ -15,14 +15,15 @@
  */
 #include "daemon/op/channel/carry.h"
 #include "daemon/op/channel/inbox.h"
+#include <assert.h>
 
 uint64_t channel_small_max(const struct op_channel *ch) {
     return ch->remote ? ch->lane->route.link->max_send - CHANNEL_HEAD : CHANNEL_COPY_MAX;
 }
 
-void channel_say(const struct op_channel *ch, struct channel_message *m, uint8_t say) {
-    *m = (struct channel_message){.say = say, .channel = ch->peer_number};
-    if (!channel_has_state(say))
+void channel_message_init(const struct op_channel *ch, struct channel_message *m, uint8_t type) {
+    *m = (struct channel_message){.type = type, .channel = ch->peer_number};
+    if (!channel_has_state(type))
         return;
     m->state = ch->in.state;
     m->state.epoch = ch->sync.epoch;
@@ -30,11 +31,11 @@ void channel_say(const struct op_channel *ch, struct channel_message *m, uint8_t
     m->state.heard = ch->out.acked;
 }
 
-struct channel_message *channel_begin(struct op_channel *ch, uint8_t say) {
+struct channel_message *channel_begin(struct op_channel *ch, uint8_t type) {
     struct channel_message *m = &ch->worker->channels->outgoing;
     if (!ch->remote) {
         struct channel_letter *letter = letter_get(ch->worker);
-        if (!letter && say == CHANNEL_FIN) {
+        if (!letter && type == CHANNEL_FIN) {
             letter = ch->end.letter;
             ch->end.letter = NULL;
         }
@@ -42,7 +43,7 @@ struct channel_message *channel_begin(struct op_channel *ch, uint8_t say) {
             return NULL;
         m = &letter->message;
     }
-    channel_say(ch, m, say);
+    channel_message_init(ch, m, type);
     return m;
 }
 
@@ -65,13 +66,13 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
     struct fabric_op *fop = &post->part.fop;
     *fop = (struct fabric_op){
         .opcode = RDMAD_OP_SEND,
-        .service = (uint8_t)(m->say == CHANNEL_PIECE ? ch->kind : RDMAD_CHANNEL_RELIABLE),
+        .service = (uint8_t)(m->type == CHANNEL_PIECE ? ch->kind : RDMAD_CHANNEL_RELIABLE),
         .head = head,
         .head_size = (uint16_t)channel_encode(m, head),
         .user = &post->part,
     };
     fop->length = fop->head_size;
-    if (s && channel_has_payload(m->say)) {
+    if (s && channel_has_payload(m->type)) {
         fop->local = (void *)(uintptr_t)m->payload;
         fop->memory = s->op->memory;
         fop->length += m->length;
@@ -88,14 +89,15 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
 }
 
 int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_send *s) {
+    assert(!s || !s->post.posted);
     int rc = ch->remote ? carry_there(ch, m, s) : 0;
     if (rc < 0)
         return rc;
     ch->due.state = false;
     ch->due.acks = 0;
     ch->due.ack_turns = 0;
-    if (channel_has_state(m->say) && m->state.limit > ch->in.told)
-        ch->in.told = m->state.limit;
+    if (channel_has_state(m->type) && m->state.limit > ch->in.limit_told)
+        ch->in.limit_told = m->state.limit;
     if (!ch->remote)
         letter_post(ch, container_of(m, struct channel_letter, message));
     return rc;

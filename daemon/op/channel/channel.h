@@ -67,7 +67,7 @@ struct channel_out {
     uint32_t refusals;                  /* of the other end's, that were minded */
     uint64_t next_seq;
     uint64_t acked, expect, limit; /* by the other end's state */
-    bool news;                     /* a key or a withdrawal of one of sent is to be told */
+    bool any_due;                  /* a key or a withdrawal of one of sent is to be told */
 };
 
 /* What it receives: recv, receives, landing, reading. */
@@ -78,7 +78,7 @@ struct channel_in {
     bool refusing;              /* drops all but number expect */
     uint64_t rollback;          /* from this number on arrivals are to be refused; NEVER: none */
     struct channel_state state; /* next, expect, limit, small, gone, refusals */
-    uint64_t told;              /* the limit that the other end knows of, when it is there */
+    uint64_t limit_told;        /* the limit that the other end knows of, when it is there */
     uint64_t heard;             /* how much of state it has heard of */
 };
 
@@ -95,8 +95,8 @@ struct channel_due {
 struct channel_pieces {
     struct op *op;       /* the first of recvs, which has some; NULL: none */
     uint64_t seq, whole; /* its number and length */
-    uint64_t there;      /* so much of it came */
-    uint64_t came;       /* bit n: something of message state.next - 1 - n did */
+    uint64_t assembled;  /* so much of it came */
+    uint64_t seen;       /* bit n: something of message state.next - 1 - n did */
 };
 
 /*

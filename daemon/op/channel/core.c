@@ -7,16 +7,17 @@
 #include "daemon/op/engine/life.h"
 #include <assert.h>
 
-static struct list *bucket_of(struct channels *all, uint64_t number) {
+static struct list *channels_bucket(struct channels *all, uint64_t number) {
     return &all->bucket[number * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CHANNEL_BUCKETS - 1)];
 }
 
 void channels_add(struct op_channel *ch) {
-    list_append(bucket_of(ch->worker->channels, ch->number), &ch->hash_node);
+    assert(list_empty(&ch->hash_node));
+    list_append(channels_bucket(ch->worker->channels, ch->number), &ch->hash_node);
 }
 
 struct op_channel *channel_find(const struct worker *w, uint64_t number) {
-    list_for_each (pos, bucket_of(w->channels, number)) {
+    list_for_each (pos, channels_bucket(w->channels, number)) {
         struct op_channel *ch = list_entry(pos, struct op_channel, hash_node);
         if (ch->number == number)
             return ch;
@@ -32,6 +33,7 @@ bool channel_may_end(struct op_channel *ch) {
 }
 
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result) {
+    assert(ch->ops > 0);
     ch->ops--;
     channel_touch(ch);
     op_end(ch->worker, op, result);

@@ -11,9 +11,10 @@
 #include "daemon/op/channel/receives.h"
 #include "daemon/op/channel/sends.h"
 #include "daemon/op/channel/weak.h"
+#include <assert.h>
 #include <stdio.h>
 
-static void lie(struct op_channel *ch, const char *what) {
+static void protocol_broken(struct op_channel *ch, const char *what) {
     char why[160];
     snprintf(why, sizeof(why), "the other end's daemon breaks the protocol: %s", what);
     channel_lost(ch, RDMAD_E_PROTOCOL, why);
@@ -27,22 +28,23 @@ static void fin(struct op_channel *ch, const struct channel_message *m) {
 }
 
 void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
+    assert(ch->session);
     if (channel_over(ch) || ch->end.fin == FIN_TOLD)
         return;
     const char *wrong = sends_state(ch, &m->state);
     if (!wrong)
         receives_heard(ch, m->state.heard);
-    if (!wrong && (m->say == CHANNEL_DATA || m->say == CHANNEL_OFFER))
+    if (!wrong && (m->type == CHANNEL_DATA || m->type == CHANNEL_OFFER))
         wrong = receive_message(ch, m);
     if (wrong) {
-        lie(ch, wrong);
+        protocol_broken(ch, wrong);
         return;
     }
-    if (m->say == CHANNEL_KEY) {
+    if (m->type == CHANNEL_KEY) {
         receive_key(ch, m);
-    } else if (m->say == CHANNEL_WITHDRAW) {
+    } else if (m->type == CHANNEL_WITHDRAW) {
         receive_withdraw(ch, m);
-    } else if (m->say == CHANNEL_FIN) {
+    } else if (m->type == CHANNEL_FIN) {
         fin(ch, m);
     }
 }
@@ -50,21 +52,21 @@ void channel_deliver(struct op_channel *ch, const struct channel_message *m) {
 static void deliver_weak(struct op_channel *ch, const struct channel_message *m) {
     const char *wrong = weak_receive(ch, m);
     if (wrong)
-        lie(ch, wrong);
-    else if (m->say == CHANNEL_TOTAL)
+        protocol_broken(ch, wrong);
+    else if (m->type == CHANNEL_TOTAL)
         fin(ch, m);
 }
 
 static void deliver_reliable(struct op_channel *ch, const struct channel_message *m) {
-    if (channel_has_state(m->say))
+    if (channel_has_state(m->type))
         channel_deliver(ch, m);
     else
-        lie(ch, "a message of a channel without acknowledgements");
+        protocol_broken(ch, "a message of a channel without acknowledgements");
 }
 
 /* What comes by a link that is not the other end's last was void when it was sent again. */
 static bool void_now(struct op_channel *ch, const struct channel_message *m, uint64_t number) {
-    if (m->say != CHANNEL_SYNC)
+    if (m->type != CHANNEL_SYNC)
         return number != ch->via;
     if ((int32_t)(m->state.epoch - ch->sync.peer_epoch) <= 0)
         return true;
@@ -79,7 +81,7 @@ static bool void_now(struct op_channel *ch, const struct channel_message *m, uin
 void channel_deliver_link(struct op_channel *ch, uint64_t number, const struct channel_message *m,
                           const char *wrong) {
     if (wrong)
-        lie(ch, wrong);
+        protocol_broken(ch, wrong);
     else if (channel_weak(ch))
         deliver_weak(ch, m);
     else if (!void_now(ch, m, number))

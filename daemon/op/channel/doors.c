@@ -15,6 +15,7 @@
 #include "daemon/op/channel/sends.h"
 #include "daemon/op/channel/sync.h"
 #include "daemon/op/channel/weak.h"
+#include <assert.h>
 
 int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                   struct op_request *rq) {
@@ -29,6 +30,7 @@ int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
 
 void channel_op_cancel(struct worker *w, struct op *op, int status) {
     (void)w;
+    assert(op->channel && (op->opcode == RDMAD_OP_SEND || op->opcode == RDMAD_OP_RECV));
     if (op->opcode == RDMAD_OP_SEND && channel_weak(op->channel))
         weak_cancel(op, status);
     else if (op->opcode == RDMAD_OP_SEND)
@@ -42,6 +44,7 @@ void channel_part_ended(struct worker *w, struct op_part *part) {
     struct channel_post *post = container_of(part, struct channel_post, part);
     struct op_channel *ch = post->channel;
     const struct fabric_op *fop = &part->fop;
+    assert(post->posted && ch->posted_sends > 0);
     post->posted = false;
     ch->posted_sends--;
     if (!ch->session) {
@@ -84,8 +87,8 @@ void channels_lane_dropped(struct op_lane *lane) {
     }
 }
 
-static void received(struct worker *w, uint64_t peer, uint64_t number,
-                     const struct channel_message *m, const char *wrong) {
+static void message_received(struct worker *w, uint64_t peer, uint64_t number,
+                             const struct channel_message *m, const char *wrong) {
     struct op_channel *ch = channel_find(w, m->channel);
     if (ch && ch->remote && ch->peer_in == peer && !channel_over(ch))
         channel_deliver_link(ch, number, m, wrong);
@@ -95,7 +98,7 @@ void channel_received(struct worker *w, uint64_t peer, uint64_t number, const ui
                       size_t size) {
     struct channel_message m;
     const char *wrong = channel_decode(&m, bytes, size, 0);
-    received(w, peer, number, &m, wrong);
+    message_received(w, peer, number, &m, wrong);
 }
 
 struct fabric_landing *channel_landing(struct worker *w, uint64_t peer, uint64_t number,
@@ -104,6 +107,6 @@ struct fabric_landing *channel_landing(struct worker *w, uint64_t peer, uint64_t
     struct fabric_landing *landing = NULL;
     const char *wrong = channel_decode(&m, head, size, length);
     m.landing = &landing;
-    received(w, peer, number, &m, wrong);
+    message_received(w, peer, number, &m, wrong);
     return landing;
 }

@@ -8,9 +8,10 @@
  */
 #include "daemon/op/channel/inbox.h"
 #include "daemon/op/channel/core.h"
+#include <assert.h>
 
 /* For the end with that number, if it lives on this worker and its other end in this daemon. */
-static void put(struct worker *w, struct channel_letter *letter) {
+static void inbox_put(struct worker *w, struct channel_letter *letter) {
     struct op_channel *to = channel_find(w, letter->message.channel);
     if (!to || to->remote) {
         letter_put(w, letter);
@@ -22,12 +23,13 @@ static void put(struct worker *w, struct channel_letter *letter) {
 
 static void arrived(struct mail *mail) {
     struct channel_letter *letter = container_of(mail, struct channel_letter, mail);
-    put(letter->to, letter);
+    inbox_put(letter->to, letter);
 }
 
 void letter_post(struct op_channel *ch, struct channel_letter *letter) {
+    assert(ch->peer_worker);
     if (ch->peer_worker == ch->worker) {
-        put(ch->worker, letter);
+        inbox_put(ch->worker, letter);
         return;
     }
     letter->to = ch->peer_worker;

@@ -80,6 +80,7 @@ void op_channel_free(struct op_channel *ch) {
 }
 
 bool op_channel_join(struct op_channel *ch, struct op_session *s, struct op_lane *lane) {
+    assert(!ch->session && (lane != NULL) == ch->remote);
     if (slots_put(&s->channels, ch->handle, ch) < 0)
         return false;
     ch->session = s;
@@ -125,6 +126,7 @@ static void free_channel(struct mail *mail) {
 
 /* The fabric has nothing of it any more. Its last mail follows any that told of its end. */
 void channel_posts_gone(struct op_channel *ch) {
+    assert(!ch->session);
     if (ch->posted_sends)
         return;
     free(ch->end.letter);
@@ -132,6 +134,8 @@ void channel_posts_gone(struct op_channel *ch) {
 }
 
 void op_channel_forget(struct op_channel *ch) {
+    assert(ch->ops == 0 && list_empty(&ch->out.waiting) && list_empty(&ch->out.leaving));
+    assert(list_empty(&ch->in.recvs));
     for (struct list *pos; (pos = list_pop(&ch->out.sent));) /* given up: without ops */
         slab_put(&ch->worker->channels->sends, list_entry(pos, struct op_send, node));
     for (struct list *pos; (pos = list_pop(&ch->in.arrivals));) { /* taken back: without receives */

@@ -24,7 +24,7 @@ static void read_ended(struct worker *w, struct op *op, int status, uint8_t outc
     channel_touch(a->channel);
 }
 
-static struct fabric_blob key_of(const struct channel_message *m) {
+static struct fabric_blob message_key(const struct channel_message *m) {
     struct fabric_blob key = {.size = m->key.size};
     memcpy(key.bytes, m->key.bytes, m->key.size);
     return key;
@@ -37,7 +37,7 @@ static bool lease_there(struct op_arrival *a, const struct channel_message *m) {
         return false;
     a->lease.leased_link = true;
     a->lease.route = &lane->route;
-    a->lease.key = key_of(m);
+    a->lease.key = message_key(m);
     a->lease.keyed = lane->route.up && channel_key_good(ch, m);
     list_append(&lane->leases, &a->lease.lane_node);
     return true;
@@ -86,7 +86,7 @@ bool reading_start(struct op_arrival *a, const struct channel_message *m) {
 }
 
 void reading_key(struct op_arrival *a, const struct channel_message *m) {
-    const struct fabric_blob key = key_of(m);
+    const struct fabric_blob key = message_key(m);
     if (a->lease.route && a->lease.route->up)
         lease_key(a->channel->worker, &a->lease, &key);
 }

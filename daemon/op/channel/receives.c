@@ -48,7 +48,7 @@ static bool may_advance(const struct op_channel *ch) {
     return !((ch->in.state.small | ch->in.state.gone) >> (CHANNEL_KEEPS_UP - 1));
 }
 
-static void advance(struct op_channel *ch, bool small, bool gone) {
+static void state_advance(struct op_channel *ch, bool small, bool gone) {
     struct channel_state *mine = &ch->in.state;
     mine->next++;
     mine->small = mine->small << 1 | small;
@@ -68,8 +68,8 @@ void receives_heard(struct op_channel *ch, uint64_t next) {
 }
 
 /* The message and its receive are over. */
-static void deliver(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
-    advance(ch, a->small, false);
+static void message_deliver(struct op_channel *ch, struct op *op, const struct op_arrival *a) {
+    state_advance(ch, a->small, false);
     recv_done(ch, op, a);
 }
 
@@ -89,9 +89,9 @@ static void complete_in_order(struct op_channel *ch) {
             return;
         }
         if (a->op)
-            deliver(ch, a->op, a);
+            message_deliver(ch, a->op, a);
         else
-            advance(ch, false, true);
+            state_advance(ch, false, true);
         arrival_free(a);
     }
 }
@@ -99,10 +99,10 @@ static void complete_in_order(struct op_channel *ch) {
 /* ---- coming in --------------------------------------------------------------------------- */
 
 /* From now on nothing but number expect. */
-static void refuse(struct op_channel *ch) {
+static void message_refuse(struct op_channel *ch) {
     ch->in.refusing = true;
     ch->in.state.refusals++;
-    ch->in.state.limit = ch->in.told = ch->in.state.expect + credit(ch);
+    ch->in.state.limit = ch->in.limit_told = ch->in.state.expect + credit(ch);
     ch->due.state = true;
 }
 
@@ -119,8 +119,8 @@ static bool of_receive(const struct op *op, const void *address) {
     return (uintptr_t)address - (uintptr_t)op->local < op->length;
 }
 
-static void keep(struct op_channel *ch, struct op_arrival *a, const struct op_arrival *as,
-                 struct op *op) {
+static void arrival_keep(struct op_channel *ch, struct op_arrival *a, const struct op_arrival *as,
+                         struct op *op) {
     *a = *as;
     a->op = op;
     if (op)
@@ -154,11 +154,11 @@ static bool take_small(struct op_channel *ch, const struct op_arrival *as,
         return false;
     }
     if (!over)
-        keep(ch, a, &now, op);
+        arrival_keep(ch, a, &now, op);
     else if (op)
-        deliver(ch, op, &now);
+        message_deliver(ch, op, &now);
     else
-        advance(ch, false, true);
+        state_advance(ch, false, true);
     return true;
 }
 
@@ -169,7 +169,7 @@ static bool take_large(struct op_channel *ch, const struct op_arrival *as,
     if (!a)
         return false;
     recv_unpost(ch, op);
-    keep(ch, a, as, op);
+    arrival_keep(ch, a, as, op);
     if (a->small)
         a->state = ARRIVAL_WHOLE;
     if (m->landing && !a->small)
@@ -189,7 +189,7 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
         return NULL; /* about to be refused, with those before it */
     if (m->seq > mine->expect) {
         if (!ch->in.refusing)
-            refuse(ch);
+            message_refuse(ch);
         return NULL;
     }
     if (m->seq >= mine->limit)
@@ -198,7 +198,7 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
         return "it has more messages on their way than there may be";
     const struct op *op = recv_first(ch);
     if (!op) {
-        refuse(ch);
+        message_refuse(ch);
         return NULL;
     }
     const struct op_arrival as = {.channel = ch,
@@ -210,15 +210,15 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
     /* Before it may be over: that tells the state. */
     mine->expect++;
     ch->in.refusing = false;
-    bool whole = m->say == CHANNEL_DATA && !m->landing;
+    bool whole = m->type == CHANNEL_DATA && !m->landing;
     if (whole ? take_small(ch, &as, m) : take_large(ch, &as, m))
         return NULL;
     mine->expect--;
-    refuse(ch);
+    message_refuse(ch);
     return NULL;
 }
 
-static struct op_arrival *find(struct op_channel *ch, uint64_t seq) {
+static struct op_arrival *arrival_find(struct op_channel *ch, uint64_t seq) {
     list_for_each (pos, &ch->in.arrivals) {
         struct op_arrival *a = list_entry(pos, struct op_arrival, node);
         if (a->seq == seq)
@@ -229,13 +229,13 @@ static struct op_arrival *find(struct op_channel *ch, uint64_t seq) {
 
 /* Of a message that was refused, or is over, neither matters. */
 void receive_key(struct op_channel *ch, const struct channel_message *m) {
-    struct op_arrival *a = find(ch, m->seq);
+    struct op_arrival *a = arrival_find(ch, m->seq);
     if (a && a->state == ARRIVAL_READING && channel_key_good(ch, m))
         reading_key(a, m);
 }
 
 void receive_withdraw(struct op_channel *ch, const struct channel_message *m) {
-    struct op_arrival *a = find(ch, m->seq);
+    struct op_arrival *a = arrival_find(ch, m->seq);
     if (a && !arrival_done(a))
         a->withdrawn = true;
 }
@@ -298,7 +298,7 @@ static void roll_back(struct op_channel *ch) {
     }
     ch->in.state.expect = ch->in.rollback;
     ch->in.rollback = CLOCK_NEVER;
-    refuse(ch);
+    message_refuse(ch);
 }
 
 /* It rides on whatever is told; by itself only when the sender is about to run out. */
@@ -307,7 +307,7 @@ static void raise_limit(struct op_channel *ch) {
     uint64_t limit = mine->expect + credit(ch);
     if (limit > mine->limit)
         mine->limit = limit;
-    if (mine->limit > ch->in.told && ch->in.told <= mine->expect + ch->in.posted / 2)
+    if (mine->limit > ch->in.limit_told && ch->in.limit_told <= mine->expect + ch->in.posted / 2)
         ch->due.state = true;
 }
 

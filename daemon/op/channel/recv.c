@@ -5,6 +5,7 @@
 #include "daemon/op/channel/recv.h"
 #include "daemon/op/channel/core.h"
 #include "daemon/op/engine/life.h"
+#include <assert.h>
 
 static void count_posted(struct op_channel *ch, int by) {
     ch->in.posted = (uint32_t)((int)ch->in.posted + by);
@@ -25,27 +26,22 @@ int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
 
 /* Back to where it will be the next to be taken. Some bytes of a message may be in it. */
 void recv_repost(struct op_channel *ch, struct op *op) {
+    assert(op->channel == ch && list_empty(&op->node));
     op->channel_data = NULL;
     op->some_partial = true;
     list_append(ch->in.recvs.next, &op->node);
     count_posted(ch, 1);
 }
 
-/* None, while what is first is about to end: it takes no message, and none overtakes it. */
-struct op *recv_first(struct op_channel *ch) {
-    struct list *pos = channel_ending(ch) ? NULL : list_first(&ch->in.recvs);
-    struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
-    return op && !op_ending(op) ? op : NULL;
-}
-
-void recv_torn(struct op_channel *ch) {
+void recv_drop_pieces(struct op_channel *ch) {
     ch->pieces.op = NULL;
     counter_add(&ch->stats->lost, 1);
 }
 
 void recv_unpost(struct op_channel *ch, struct op *op) {
     if (op == ch->pieces.op)
-        recv_torn(ch);
+        recv_drop_pieces(ch);
+    assert(ch->in.posted > 0 && !list_empty(&op->node));
     list_remove(&op->node);
     count_posted(ch, -1);
 }

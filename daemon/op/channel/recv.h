@@ -7,9 +7,16 @@
 
 #include "daemon/op/channel/arrival.h"
 
+/* That takes the next message. None, while what is first is about to end: it takes no message, and
+ * none overtakes it. */
+static inline struct op *recv_first(struct op_channel *ch) {
+    struct list *pos = channel_ending(ch) ? NULL : list_first(&ch->in.recvs);
+    struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
+    return op && !op_ending(op) ? op : NULL;
+}
+
 int recv_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq);
-struct op *recv_first(struct op_channel *ch);           /* that takes the next message; or NULL */
 void recv_unpost(struct op_channel *ch, struct op *op); /* takes it out of those posted */
 void recv_repost(struct op_channel *ch, struct op *op); /* to where it is the next to be taken */
 /* Ends it without a message. It is not among those posted. */
@@ -18,6 +25,6 @@ void recv_drop(struct op_channel *ch, struct op *op, int status); /* of those po
 /* It has its message, as described by length, small, imm and flags. */
 void recv_done(struct op_channel *ch, struct op *op, const struct op_arrival *as);
 /* The message of which some pieces are in the first receive is lost: weak.c. */
-void recv_torn(struct op_channel *ch);
+void recv_drop_pieces(struct op_channel *ch);
 
 #endif

@@ -156,7 +156,7 @@ static void send_window_changed(struct op_window *ow, const struct error *err) {
     else if (err)
         send_window_failed(s, err->code);
     else if (ow->state == WINDOW_OPEN)
-        ch->out.news = true;
+        ch->out.any_due = true;
     channel_touch(ch);
     send_settle(s);
 }
@@ -186,7 +186,7 @@ void send_give_up(struct op_send *s) {
 void send_ask_back(struct op_send *s) {
     assert(s->where == SEND_SENT && s->cancel);
     s->due = SEND_DUE_WITHDRAW;
-    s->channel->out.news = true;
+    s->channel->out.any_due = true;
 }
 
 /* Those before it may be ending, but not gone yet: none overtakes them, for the other end would

@@ -20,6 +20,7 @@
 #include "daemon/op/channel/core.h"
 #include "daemon/op/channel/sync.h"
 #include "daemon/op/engine/life.h"
+#include <assert.h>
 
 #define BUDGET 64u           /* messages in a turn of the channel */
 #define BUDGET_BYTES 262144u /* and of these in small ones */
@@ -66,7 +67,8 @@ static void go_back(struct op_channel *ch, uint64_t expect) {
     ch->out.next_seq = expect;
 }
 
-static const char *judge(const struct op_channel *ch, const struct channel_state *st, bool back) {
+static const char *state_judge(const struct op_channel *ch, const struct channel_state *st,
+                               bool back) {
     if (st->next < ch->out.acked || st->expect > ch->out.next_seq)
         return "it acknowledges what was never sent, or takes an acknowledgement back";
     if (!back && (st->expect < ch->out.expect || st->limit < ch->out.limit))
@@ -81,7 +83,7 @@ static const char *judge(const struct op_channel *ch, const struct channel_state
 const char *sends_state(struct op_channel *ch, const struct channel_state *st) {
     bool synced = sync_echoed(ch, st);
     bool back = synced || st->refusals != ch->out.refusals;
-    const char *wrong = judge(ch, st, back);
+    const char *wrong = state_judge(ch, st, back);
     if (wrong)
         return wrong;
     acknowledge(ch, st);
@@ -111,7 +113,7 @@ void sends_rekey(struct op_channel *ch) {
                                    : SEND_DUE_NOTHING;
         send_settle(s);
     }
-    ch->out.news = true;
+    ch->out.any_due = true;
     list_for_each_safe (pos, &ch->out.waiting) {
         send_settle(list_entry(pos, struct op_send, node));
     }
@@ -119,7 +121,7 @@ void sends_rekey(struct op_channel *ch) {
 
 /* ---- cancellation ------------------------------------------------------------------------ */
 
-static void give_up(struct op_send *s) {
+static void sends_give_up(struct op_send *s) {
     struct op_channel *ch = s->channel;
     if (s->where == SEND_SENT)
         send_give_up(s);
@@ -134,7 +136,7 @@ static void give_up(struct op_send *s) {
 }
 
 /* Nobody will say what became of it. */
-static bool no_answer(const struct op_channel *ch) {
+static bool answer_lost(const struct op_channel *ch) {
     return channel_over(ch) || (ch->remote && (!ch->lane || ch->end.reason == RDMAD_E_PEER_LOST));
 }
 
@@ -146,6 +148,7 @@ static void settle_later(struct op_send *s) {
 
 void send_cancel(struct op_channel *ch, struct op *op, int status) {
     struct op_send *s = op->channel_data;
+    assert(s->channel == ch && !channel_weak(ch));
     bool again = s->asked;
     s->asked = true;
     if (!s->cancel)
@@ -154,10 +157,10 @@ void send_cancel(struct op_channel *ch, struct op *op, int status) {
         send_over(s, s->cancel, RDMAD_FAILED_UNTOUCHED);
     if (s->op != op)
         return; /* it has ended */
-    if (again && op->deadline_ns > ch->worker->now_ns && !no_answer(ch))
+    if (again && op->deadline_ns > ch->worker->now_ns && !answer_lost(ch))
         return; /* asked for twice: the first goes on */
-    if (ch->remote && (again || no_answer(ch))) {
-        give_up(s);
+    if (ch->remote && (again || answer_lost(ch))) {
+        sends_give_up(s);
         return;
     }
     if (ch->remote)
@@ -178,7 +181,7 @@ void sends_end(struct op_channel *ch) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         if (ch->end.other == OTHER_CLOSED) /* by its last state the other end did not take it */
             send_over(s, s->cancel ? s->cancel : code, RDMAD_FAILED_UNTOUCHED);
-        else if (s->where == SEND_SENT && (!s->asked || no_answer(ch)))
+        else if (s->where == SEND_SENT && (!s->asked || answer_lost(ch)))
             send_cancel(ch, s->op, code);
     }
 }
@@ -225,7 +228,7 @@ static void open_ahead(struct op_channel *ch) {
 /* Keys and withdrawals of what is on its way. */
 static unsigned say_more(struct op_channel *ch, bool *again) {
     unsigned said = 0;
-    ch->out.news = false;
+    ch->out.any_due = false;
     list_for_each_safe (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         bool key = s->due == SEND_DUE_KEY && send_window_ready(s);
@@ -233,14 +236,14 @@ static unsigned say_more(struct op_channel *ch, bool *again) {
             continue;
         struct channel_message *m = channel_begin(ch, key ? CHANNEL_KEY : CHANNEL_WITHDRAW);
         if (!m) {
-            *again = ch->out.news = true;
+            *again = ch->out.any_due = true;
             return said;
         }
         m->seq = s->seq;
         if (key)
             m->key = (struct channel_key){s->window.key.bytes, s->window.key.size};
         if (channel_carry(ch, m, NULL) < 0) {
-            *again = ch->out.news = true;
+            *again = ch->out.any_due = true;
             return said;
         }
         s->due = SEND_DUE_NOTHING;
@@ -255,7 +258,7 @@ static bool may_send(const struct op_channel *ch) {
 }
 
 unsigned sends_run(struct op_channel *ch, bool *again) {
-    unsigned count = ch->out.news ? say_more(ch, again) : 0;
+    unsigned count = ch->out.any_due ? say_more(ch, again) : 0;
     uint64_t bytes = 0;
     if (ch->remote && ch->sync.state == SYNC_DONE && !channel_stopped(ch))
         open_ahead(ch);

@@ -30,7 +30,7 @@
 #define ACK_SKIPS 16u /* do not, after one that did in vain */
 
 /* False: there was no room for it. */
-static bool say(struct op_channel *ch, uint8_t what) {
+static bool turn_say(struct op_channel *ch, uint8_t what) {
     if (what == CHANNEL_SYNC)
         ch->sync.epoch++;
     struct channel_message *m = channel_begin(ch, what);
@@ -78,7 +78,7 @@ static bool ack_may_wait(struct op_channel *ch) {
 
 static bool say_last(struct op_channel *ch) {
     assert(ch->end.fin != FIN_TOLD);
-    bool told = say(ch, channel_weak(ch) ? CHANNEL_TOTAL : CHANNEL_FIN);
+    bool told = turn_say(ch, channel_weak(ch) ? CHANNEL_TOTAL : CHANNEL_FIN);
     ch->end.fin = told ? FIN_TOLD : FIN_TRIED;
     return told;
 }
@@ -86,14 +86,14 @@ static bool say_last(struct op_channel *ch) {
 static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
     unsigned said = 0;
     if (ch->sync.state == SYNC_DUE) {
-        if (!say(ch, CHANNEL_SYNC)) {
+        if (!turn_say(ch, CHANNEL_SYNC)) {
             *again = true;
             return 0;
         }
         sync_said(ch);
         said++;
     }
-    if (!list_empty(&ch->out.waiting) || ch->out.news)
+    if (!list_empty(&ch->out.waiting) || ch->out.any_due)
         said += channel_weak(ch) ? weak_run(ch, again) : sends_run(ch, again);
     if (channel_ending(ch) && ch->ops == 0) {
         bool told = say_last(ch);
@@ -105,7 +105,7 @@ static unsigned say_what_is_due(struct op_channel *ch, bool *again) {
             *again = true;
             return said;
         }
-        bool told = say(ch, CHANNEL_STATE);
+        bool told = turn_say(ch, CHANNEL_STATE);
         *again |= !told;
         said += told;
     }
@@ -124,7 +124,7 @@ static void read_inbox(struct op_channel *ch) {
         channel_touch(ch);
 }
 
-static unsigned turn(struct op_channel *ch, bool *again) {
+static unsigned turn_run(struct op_channel *ch, bool *again) {
     uint32_t ops = ch->ops;
     if (!list_empty(&ch->inbox))
         read_inbox(ch);
@@ -145,7 +145,7 @@ unsigned channels_run(struct worker *w) {
         for (struct list *pos; (pos = list_pop(&now));) {
             struct op_channel *ch = list_entry(pos, struct op_channel, run_node);
             bool again = false;
-            work += turn(ch, &again);
+            work += turn_run(ch, &again);
             if (again && list_empty(pos))
                 list_append(&later, pos);
             work += again && !ch->remote; /* no memory: nothing else will wake us */

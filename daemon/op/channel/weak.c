@@ -17,6 +17,7 @@
 #include "daemon/op/channel/carry.h"
 #include "daemon/op/channel/core.h"
 #include "daemon/op/channel/recv.h"
+#include <assert.h>
 
 #define BUDGET 64u /* SENDs in a turn of the channel */
 #define LATE_MAX 64u
@@ -32,6 +33,7 @@ uint64_t weak_most(const struct fabric_link *link, uint32_t kind) {
 /* The next piece of it, or the whole. */
 static int send_piece(struct op_channel *ch, struct op_send *s) {
     const struct op *op = s->op;
+    assert(ch->remote && channel_weak(ch) && s->where == SEND_WAITING);
     struct channel_message *m = channel_begin(ch, CHANNEL_PIECE);
     uint64_t left = op->length - s->at, most = weak_most(ch->lane->route.link, ch->kind);
     if (ch->kind == RDMAD_CHANNEL_DATAGRAM && op->length > most)
@@ -73,14 +75,14 @@ unsigned weak_run(struct op_channel *ch, bool *again) {
     return count;
 }
 
-static void over(struct op_send *s, int status, bool untouched) {
+static void weak_over_as(struct op_send *s, int status, bool untouched) {
     if (s->where == SEND_WAITING && s->at)
         s->channel->out.next_seq++; /* what comes next is another message */
     send_over(s, status, untouched ? RDMAD_FAILED_UNTOUCHED : RDMAD_UNKNOWN);
 }
 
 void weak_over(struct op_send *s, int status) {
-    over(s, status, s->at == 0);
+    weak_over_as(s, status, s->at == 0);
 }
 
 void weak_posted(struct op_send *s, const struct fabric_op *fop) {
@@ -88,15 +90,15 @@ void weak_posted(struct op_send *s, const struct fabric_op *fop) {
     if (s->where == SEND_LEAVING)
         send_settle(s);
     else if (fop->status)
-        over(s, s->cancel ? s->cancel : fop->status,
-             first && fop->outcome == RDMAD_FAILED_UNTOUCHED);
+        weak_over_as(s, s->cancel ? s->cancel : fop->status,
+                     first && fop->outcome == RDMAD_FAILED_UNTOUCHED);
     else if (s->where == SEND_SENT)
         send_over(s, RDMAD_OK, RDMAD_DONE);
     else if (s->cancel)
         weak_over(s, s->cancel);
 }
 
-static void cancel(struct op_send *s, int status) {
+static void weak_cancel_send(struct op_send *s, int status) {
     struct op_channel *ch = s->channel;
     s->asked = true;
     if (!s->cancel)
@@ -110,7 +112,7 @@ static void cancel(struct op_send *s, int status) {
 }
 
 void weak_cancel(struct op *op, int status) {
-    cancel(op->channel_data, status);
+    weak_cancel_send(op->channel_data, status);
 }
 
 void weak_end(struct op_channel *ch, int code) {
@@ -121,7 +123,7 @@ void weak_end(struct op_channel *ch, int code) {
     list_for_each_safe (pos, &ch->out.sent) {
         struct op_send *s = list_entry(pos, struct op_send, node);
         if (!s->cancel)
-            cancel(s, code);
+            weak_cancel_send(s, code);
     }
 }
 
@@ -132,19 +134,19 @@ static void count_lost(struct op_channel *ch, uint64_t n) {
 }
 
 /* By its number: what is missing before it is counted. False: it came before, or comes too late. */
-static bool admit(struct op_channel *ch, uint64_t seq) {
+static bool piece_admit(struct op_channel *ch, uint64_t seq) {
     uint64_t *next = &ch->in.state.next;
     if (seq >= *next) {
         uint64_t missing = seq - *next;
         count_lost(ch, missing);
-        ch->pieces.came = (missing + 1 < LATE_MAX ? ch->pieces.came << (missing + 1) : 0) | 1;
+        ch->pieces.seen = (missing + 1 < LATE_MAX ? ch->pieces.seen << (missing + 1) : 0) | 1;
         *next = seq + 1;
         return true;
     }
     uint64_t back = *next - 1 - seq;
-    if (ch->kind == RDMAD_CHANNEL_UNACKED || back >= LATE_MAX || ch->pieces.came >> back & 1)
+    if (ch->kind == RDMAD_CHANNEL_UNACKED || back >= LATE_MAX || ch->pieces.seen >> back & 1)
         return false;
-    ch->pieces.came |= UINT64_C(1) << back;
+    ch->pieces.seen |= UINT64_C(1) << back;
     counter_sub(&ch->stats->lost, 1); /* it was counted when others overtook it */
     return true;
 }
@@ -165,8 +167,8 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
         recv_drop(ch, op, RDMAD_E_FAULT);
         return;
     }
-    ch->pieces.there = at + m->length;
-    ch->pieces.op = ch->pieces.there < whole ? op : NULL;
+    ch->pieces.assembled = at + m->length;
+    ch->pieces.op = ch->pieces.assembled < whole ? op : NULL;
     if (!ch->pieces.op)
         take_it(ch, op, &as);
 }
@@ -174,15 +176,15 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
 static void take_piece(struct op_channel *ch, const struct channel_message *m) {
     const uint64_t at = m->piece.at, whole = m->piece.whole;
     struct op *op = recv_first(ch);
-    if (ch->pieces.op && (m->seq != ch->pieces.seq || at != ch->pieces.there)) {
-        recv_torn(ch);
+    if (ch->pieces.op && (m->seq != ch->pieces.seq || at != ch->pieces.assembled)) {
+        recv_drop_pieces(ch);
     }
     if (at) {
         if (ch->pieces.op && op == ch->pieces.op)
             put_piece(ch, op, m);
         return; /* else its beginning is missing, and counted */
     }
-    if (!admit(ch, m->seq))
+    if (!piece_admit(ch, m->seq))
         return;
     if (!op) {
         count_lost(ch, 1);
@@ -201,11 +203,11 @@ static bool runs_ahead(const struct op_channel *ch, uint64_t next) {
 }
 
 const char *weak_receive(struct op_channel *ch, const struct channel_message *m) {
-    if (channel_has_state(m->say))
+    if (channel_has_state(m->type))
         return "a message of a channel with acknowledgements";
-    if (runs_ahead(ch, m->say == CHANNEL_TOTAL ? m->total : m->seq))
+    if (runs_ahead(ch, m->type == CHANNEL_TOTAL ? m->total : m->seq))
         return "a number beyond all that can have been lost";
-    if (m->say == CHANNEL_TOTAL) {
+    if (m->type == CHANNEL_TOTAL) {
         if (m->total > ch->in.state.next)
             count_lost(ch, m->total - ch->in.state.next);
         return NULL;

@@ -4,7 +4,7 @@
  *
  * Little-endian, at fixed places; what a message has no use for is zero.
  *
- *   0 u8 OP_MESSAGE_CHANNEL   1 u8 say   2 u16 flags   4 u32 imm   8 u64 channel
+ *   0 u8 OP_MESSAGE_CHANNEL   1 u8 type   2 u16 flags   4 u32 imm   8 u64 channel
  *   16 u32 epoch   20 u32 echo   24 u32 refusals   28 u8 size of the key   29 three zeros
  *   32 u64 next   40 u64 limit   48 u64 small   56 u64 gone
  *   64 u64 expect   72 u64 heard   80 u64 seq   88 u64 length
@@ -50,16 +50,16 @@ static uint64_t get64(const uint8_t *p) {
     return get32(p) | (uint64_t)get32(p + 4) << 32;
 }
 
-static bool has_key(uint8_t say) {
-    return say == CHANNEL_OFFER || say == CHANNEL_KEY;
+static bool has_key(uint8_t type) {
+    return type == CHANNEL_OFFER || type == CHANNEL_KEY;
 }
 
-static bool has_seq(uint8_t say) {
-    return channel_has_payload(say) || say == CHANNEL_WITHDRAW || has_key(say);
+static bool has_seq(uint8_t type) {
+    return channel_has_payload(type) || type == CHANNEL_WITHDRAW || has_key(type);
 }
 
-static bool has_length(uint8_t say) {
-    return channel_has_payload(say) || say == CHANNEL_OFFER;
+static bool has_length(uint8_t type) {
+    return channel_has_payload(type) || type == CHANNEL_OFFER;
 }
 
 static void put_state(uint8_t *head, const struct channel_state *st) {
@@ -77,21 +77,21 @@ static void put_state(uint8_t *head, const struct channel_state *st) {
 size_t channel_encode(const struct channel_message *m, uint8_t *head) {
     memset(head, 0, CHANNEL_HEAD);
     head[0] = OP_MESSAGE_CHANNEL;
-    head[1] = m->say;
+    head[1] = m->type;
     put16(head + 2, m->flags);
     put32(head + 4, m->imm);
     put64(head + 8, m->channel);
-    if (channel_has_state(m->say))
+    if (channel_has_state(m->type))
         put_state(head, &m->state);
-    if (m->say == CHANNEL_PIECE) {
+    if (m->type == CHANNEL_PIECE) {
         put64(head + 32, m->piece.whole);
         put64(head + 40, m->piece.at);
-    } else if (m->say == CHANNEL_TOTAL) {
+    } else if (m->type == CHANNEL_TOTAL) {
         put64(head + 32, m->total);
     }
     put64(head + 80, m->seq);
     put64(head + 88, m->length);
-    if (!has_key(m->say))
+    if (!has_key(m->type))
         return CHANNEL_HEAD;
     head[28] = m->key.size;
     memcpy(head + CHANNEL_HEAD, m->key.bytes, m->key.size);
@@ -122,32 +122,32 @@ static const char *check_piece(const struct channel_message *m) {
 }
 
 static const char *check_fields(const struct channel_message *m, const uint8_t *bytes) {
-    if (m->say == 0 || m->say >= CHANNEL_SAYS)
+    if (m->type == 0 || m->type >= CHANNEL_TYPES)
         return "a message of an unknown kind";
     if (m->flags & ~CHANNEL_FLAGS)
         return "a message with an unknown flag";
-    size_t used = m->say == CHANNEL_PIECE ? 48 : m->say == CHANNEL_TOTAL ? 40 : 80;
+    size_t used = m->type == CHANNEL_PIECE ? 48 : m->type == CHANNEL_TOTAL ? 40 : 80;
     if (!all_zero(bytes, used < 80 ? 16 : 29, 32) || !all_zero(bytes, used, 80))
         return "a message whose reserved bytes are not zero";
-    bool last = m->say == CHANNEL_FIN || m->say == CHANNEL_TOTAL;
-    uint16_t flags = has_length(m->say) ? CHANNEL_FLAG_IMM | CHANNEL_FLAG_LEASE
-                     : last             ? CHANNEL_FLAG_ABRUPT
-                                        : 0;
-    if (m->flags & ~flags || (!has_length(m->say) && (m->imm || m->length)))
+    bool last = m->type == CHANNEL_FIN || m->type == CHANNEL_TOTAL;
+    uint16_t flags = has_length(m->type) ? CHANNEL_FLAG_IMM | CHANNEL_FLAG_LEASE
+                     : last              ? CHANNEL_FLAG_ABRUPT
+                                         : 0;
+    if (m->flags & ~flags || (!has_length(m->type) && (m->imm || m->length)))
         return "a message with fields that it has no use for";
     if (m->imm && !(m->flags & CHANNEL_FLAG_IMM))
         return "immediate data without the flag for it";
-    if (!has_seq(m->say) && m->seq)
+    if (!has_seq(m->type) && m->seq)
         return "a number on a message that has none";
-    if (!has_key(m->say) && m->key.size)
+    if (!has_key(m->type) && m->key.size)
         return "a key on a message that has none";
-    if (has_key(m->say) && (m->key.size == 0 || m->key.size > FABRIC_BLOB_MAX))
+    if (has_key(m->type) && (m->key.size == 0 || m->key.size > FABRIC_BLOB_MAX))
         return "a key of an impossible size";
-    if (m->say == CHANNEL_OFFER && m->length == 0)
+    if (m->type == CHANNEL_OFFER && m->length == 0)
         return "an offer of no bytes";
-    if (m->say == CHANNEL_PIECE)
+    if (m->type == CHANNEL_PIECE)
         return check_piece(m);
-    return channel_has_state(m->say) ? check_state(&m->state) : NULL;
+    return channel_has_state(m->type) ? check_state(&m->state) : NULL;
 }
 
 static struct channel_state get_state(const uint8_t *bytes) {
@@ -171,12 +171,12 @@ const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size
         m->channel = get64(bytes + 8);
     if (size < CHANNEL_HEAD || bytes[0] != OP_MESSAGE_CHANNEL)
         return "a message that is too short";
-    m->say = bytes[1];
+    m->type = bytes[1];
     m->flags = get16(bytes + 2);
     m->imm = get32(bytes + 4);
-    if (m->say == CHANNEL_PIECE)
+    if (m->type == CHANNEL_PIECE)
         m->piece = (struct channel_piece){get64(bytes + 32), get64(bytes + 40)};
-    else if (m->say == CHANNEL_TOTAL)
+    else if (m->type == CHANNEL_TOTAL)
         m->total = get64(bytes + 32);
     else
         m->state = get_state(bytes);
@@ -187,13 +187,13 @@ const char *channel_decode(struct channel_message *m, const uint8_t *bytes, size
     if (wrong)
         return wrong;
     const uint64_t behind = size - CHANNEL_HEAD;
-    if (to_come && (behind || m->say != CHANNEL_DATA))
+    if (to_come && (behind || m->type != CHANNEL_DATA))
         return "a message in two pieces that should be one";
-    if (behind + to_come != (channel_has_payload(m->say) ? m->length : m->key.size))
+    if (behind + to_come != (channel_has_payload(m->type) ? m->length : m->key.size))
         return "a message whose length is not what it says";
-    if (has_key(m->say))
+    if (has_key(m->type))
         m->key.bytes = bytes + CHANNEL_HEAD;
-    else if (channel_has_payload(m->say) && !to_come)
+    else if (channel_has_payload(m->type) && !to_come)
         m->payload = bytes + CHANNEL_HEAD;
     return NULL;
 }

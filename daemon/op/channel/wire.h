@@ -13,7 +13,7 @@
 
 #define CHANNEL_HEAD 96u
 
-enum channel_say {
+enum channel_type {
     CHANNEL_STATE = 1, /* nothing but the state */
     CHANNEL_SYNC,      /* the first on a link: what came by another link is void */
     CHANNEL_DATA,      /* a message whole */
@@ -24,7 +24,7 @@ enum channel_say {
     /* Of a channel without acknowledgements, which has no others: */
     CHANNEL_PIECE, /* a piece of a message, or all of it */
     CHANNEL_TOTAL, /* this end is gone; so many messages were sent */
-    CHANNEL_SAYS
+    CHANNEL_TYPES
 };
 
 #define CHANNEL_FLAG_IMM 1u
@@ -53,7 +53,7 @@ struct channel_key {
 };
 
 struct channel_message {
-    uint8_t say; /* enum channel_say */
+    uint8_t type; /* enum channel_type */
     uint16_t flags;
     uint32_t imm;
     uint64_t channel; /* the receiver's number */
@@ -69,12 +69,12 @@ struct channel_message {
     struct fabric_landing **landing; /* DATA whose payload is to come: says where to; else NULL */
 };
 
-static inline bool channel_has_payload(uint8_t say) {
-    return say == CHANNEL_DATA || say == CHANNEL_PIECE;
+static inline bool channel_has_payload(uint8_t type) {
+    return type == CHANNEL_DATA || type == CHANNEL_PIECE;
 }
 /* Without acknowledgements: it carries no state. */
-static inline bool channel_has_state(uint8_t say) {
-    return say != CHANNEL_PIECE && say != CHANNEL_TOTAL;
+static inline bool channel_has_state(uint8_t type) {
+    return type != CHANNEL_PIECE && type != CHANNEL_TOTAL;
 }
 
 /* Fills at most FABRIC_HEAD_MAX bytes, a payload comes behind them; returns how many. */
