@@ -2,18 +2,19 @@
 /*
  * account.h - how many ops there may be, of a session, of a uid and of all.
  *
- * Two kinds are counted apart. *Waits*, RECV and NOTIFIED, are for somebody else to end, perhaps
- * never: one beyond a limit is refused, and the client told whose limit it is. All others end by
- * themselves: beyond a limit they stay in their ring until one of their session's has ended. So
- * that this is never waited for in vain, the first OPS_AT_ONCE of a session are on no account.
+ * Two kinds are counted apart. *Waits*, RECV and NOTIFIED, end when somebody else does something,
+ * perhaps never: one beyond a limit is refused, and the client is told whose limit it is. All
+ * others end by themselves: beyond a limit they stay in their ring until one of their session's has
+ * ended. The first OPS_AT_ONCE of a session are not counted against the limits of its uid and of
+ * all, so there always is one whose end can be waited for.
  *
- * A uid's sessions may be on several workers: its counts, and the daemon's, are atomic, and a
+ * A uid's sessions may be on several workers. So its counts, and those of all, are atomic, and a
  * session takes from both some at a time. What it took and does not use (at most twice that, less
  * one) counts as used.
  *
- * The tables by which CANCEL finds ops by their names (tags.h) are charged to the same, in bytes:
- * so many as the ops that there may be take at most. Beyond that a table does not grow, and CANCELs
- * that look at more for it are charged for that, too.
+ * The tables by which CANCEL finds ops by their names (tags.h) are charged to the same accounts, in
+ * bytes: as many as the tables of all ops that are allowed take at most. Beyond that a table does
+ * not grow, and a CANCEL costs more, because it has more to look at.
  *
  * Accounts are made and dropped on the control thread, by session; a worker uses its sessions'.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * admit.c - where sqes come in.
+ * admit.c - sqes are taken from the rings.
  *
- * A turn has budgets, in sqes: of a ring, of its session with all its rings, and of all. A CANCEL
- * costs as many as it ends and looks at; what it cost beyond its session's budget comes off the
- * session's next turns. Rings that were left out for it are the first of the next turn. So no
- * client can make the others wait for more than that, however many rings it has.
+ * A turn takes a bounded number of sqes: of a ring, of a session with all its rings, and in all. A
+ * CANCEL counts for the ops that it ends and looks at. What a session takes beyond its budget comes
+ * off its next turns. Rings that had to wait are the first of the next turn. So no client makes the
+ * others wait for more than that, however many rings it has.
  */
 #include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/account.h"
@@ -56,7 +56,7 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
     return cost;
 }
 
-/* What a plain READ, WRITE or NOP need not be asked. */
+/* With all the questions that a plain READ, WRITE or NOP is spared. */
 static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sqe *sqe,
                             struct op_request *rq, int status, uint64_t lease_id) {
     chain_follow(r, sqe);
@@ -149,7 +149,7 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
     return taken;
 }
 
-/* What the session spent beyond its budget in earlier turns counts in this one. */
+/* What the session took beyond its budget in earlier turns counts in this one. */
 static bool has_its_turn(const struct worker *w, struct op_session *s) {
     uint64_t paid = (w->turns - s->turn) * SESSION_BUDGET;
     s->spent = s->spent > paid ? s->spent - paid : 0;

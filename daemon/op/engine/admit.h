@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * admit.h - sqes come in.
+ * admit.h - sqes are taken from the rings.
  */
 #ifndef RDMAD_OP_ENGINE_ADMIT_H
 #define RDMAD_OP_ENGINE_ADMIT_H

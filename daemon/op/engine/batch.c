@@ -20,8 +20,8 @@
  * have (INVAL) and for what comes after RDMAD_BATCH_MAX entries (LIMIT): so the end of a batch is
  * always where the client put it.
  *
- * A batch whose last entry has not come is an object of its ring and holds no cqe: each member
- * gives its reservation back when it ends, all but the one that ends last. It goes with its ring.
+ * Each member gives its reserved cqe back when it ends, all but the one that ends last, which
+ * becomes the batch's. A batch whose last entry has not come has none, and goes with its ring.
  */
 #include "daemon/op/engine/batch.h"
 #include "daemon/op/engine/chain.h"

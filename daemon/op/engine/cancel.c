@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel.c - ends ops that somebody picks: the control thread by what they hold, a client by name.
+ * cancel.c - ends some ops: those of a lease or pool for the control thread, those of a name for a
+ * client.
  *
  * CANCEL names ops of its own ring by their user_data: all that have it. The user_data of a batch's
  * last entry, once that was taken, names all members of the batch; a member's own names it alone.
@@ -8,9 +9,10 @@
  * an op is told by the op's own cqe, which may come before CANCEL's or after it. An op that was
  * done before the cancellation reached it ends as done.
  *
- * What the control thread ends is kept where it is looked for: ops by their ring, those of a lease
- * by the lease, receives by their pool. A pool's other ops are among those that end by themselves,
- * of which a session has few. What may be many is doomed, and ends in turns (ends.c).
+ * What the control thread ends is found without a search: the ops of a ring, a lease, and the
+ * receives of a pool are in lists of these. A pool's other ops are among those that end by
+ * themselves, of which a session has few. Where there may be many they are doomed, and end some a
+ * turn (ends.c).
  */
 #include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/batch.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel.h - ends ops that somebody picks.
+ * cancel.h - ends the ops of a lease, of a pool, or of a name.
  */
 #ifndef RDMAD_OP_ENGINE_CANCEL_H
 #define RDMAD_OP_ENGINE_CANCEL_H

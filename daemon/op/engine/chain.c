@@ -10,14 +10,14 @@
  * A batch is one link: its last entry has the flag, and the chain breaks if any member was not
  * done. One that follows a broken link is canceled whole.
  *
- * Who follows whom is told by numbers, which a ring's transfers have in the order they are taken:
- * what ended in its time leaves the number of its follower in broken, which is the next that can
- * start; what was refused when it was taken leaves it in refused, for the next that is taken.
+ * A ring's transfers are numbered in the order they are taken, so the number of the follower is one
+ * more. An op that ends without being done leaves that number in broken, for the next that starts.
+ * An sqe that is refused as it is taken leaves it in refused, for the next that is taken.
  */
 #include "daemon/op/engine/chain.h"
 #include <assert.h>
 
-/* An entry that makes no sense counts: who meant it to come before the next must hear of it. */
+/* An entry that makes no sense counts: the next one was meant to come after it. */
 static bool is_link(uint8_t opcode) {
     return opcode >= RDMAD_OP_COUNT || op_is_own_time(opcode);
 }
@@ -88,8 +88,8 @@ void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags) {
         r->refused = order + 1;
 }
 
-/* Who cancels a chain op by op from its end would have it walked for each. The follower is beside
- * it, if it waits here, too. */
+/* A chain that is canceled op by op from its end must not be walked for each of them. The follower,
+ * if it waits behind the fence, too, is the next in the list. */
 void chain_canceled(struct op *op) {
     struct op_ring *r = op->ring;
     const struct list *next = op->node.next;

@@ -9,8 +9,8 @@
 
 uint64_t chain_take(struct op_ring *r, const struct rdmad_sqe *sqe); /* its order */
 void chain_follow(struct op_ring *r, struct rdmad_sqe *sqe);         /* before it joins a batch */
-/* CANCELED: what it is linked to was not done. The first when it is taken, the second when it
- * starts, which may be at once. */
+/* CANCELED: what it is linked to was not done. chain_admit is asked when it is taken, chain_start
+ * when it starts, which may be at once. */
 int chain_admit(struct op_ring *r, uint64_t order, uint8_t flags);
 int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked);
 void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags); /* as it was taken */

@@ -3,17 +3,16 @@
  * ends.c - what ends many ops ends some of them a turn.
  *
  * A session may have 65536 ops that wait, and so may one pool, lease or channel of it. When such a
- * thing goes, its ops are doomed: put aside at once, in no time, and canceled a few a turn, so that
- * no other session waits for more than those. Until the last is gone the thing is there, and
- * whoever asked for its end has no answer: that is what pools, leases and barriers rest on.
+ * thing goes, its ops are doomed: moved to another list at once, and canceled a few a turn, so that
+ * no other session waits for more than those. Until the last is gone the thing stays, and the call
+ * that asked for its end is not answered.
  *
- * A session may end SESSION_ENDS of its ops a turn, with all that it lets go. When many sessions do
- * that at once, and TURN_ENDS are passed, each goes on with the last few: the more there are, the
- * longer a turn, but nobody's end waits for the others'.
+ * A session may end SESSION_ENDS of its ops a turn. When many sessions do that at once, and
+ * TURN_ENDS are passed in sum, each may still end LAST_ENDS: the more sessions there are, the
+ * longer the turn, but the end of one never waits for those of the others.
  *
- * Nothing new begins on a ring that is ending, so what is doomed is all there is. Nor does what is
- * doomed go on sending or receiving (op_ending): whoever looks from outside sees all of it end at
- * once.
+ * Nothing new begins on a ring that is ending, so what is doomed is all that it has. Doomed ops do
+ * not send or receive any more (op_ending), so to everybody else they have all ended at once.
  */
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/complete.h"
@@ -49,7 +48,7 @@ static struct list *home_of(const struct op *op) {
     return op->charged ? &op->ring->ops : &op->ring->waits;
 }
 
-/* Back home, for it may not end at once. */
+/* Each goes back to its own list first, for it may not end at once. */
 static bool cancel_doomed(struct op_session *s, struct list *doomed, int status) {
     for (struct list *pos; (pos = list_first(doomed));) {
         struct op *op = list_entry(pos, struct op, home_node);

@@ -10,8 +10,8 @@
  * the order they came. NOP, RECV, NOTIFIED and CANCEL pass. What waits is an op like any other: it
  * counts, it holds its pool and lease, its deadline runs, and it can be canceled.
  *
- * A SEND that waits is made anew when it starts, because its place among the channel's messages is
- * the one that it has then; if the channel has ended meanwhile it is refused then.
+ * A SEND that waits is made anew when it starts, because only then it gets its place among the
+ * channel's messages; if the channel has ended meanwhile it is refused.
  *
  * What follows a link of a chain is fenced, too (chain.c).
  *

@@ -10,7 +10,7 @@
 bool fence_stops(const struct op_ring *r, const struct rdmad_sqe *sqe);
 void fence_hold(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                 const struct op_request *rq);
-/* Once a turn: starts those that what they waited for has ended. */
+/* Once a turn: starts the ops that waited for something that has ended. */
 void fences_run(struct worker *w);
 
 #endif

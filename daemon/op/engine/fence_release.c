@@ -27,7 +27,7 @@ static void admit_late(struct worker *w, struct op *op) {
                             .deadline_ns = op->deadline_ns,
                             .order = op->order,
                             .batch = op->batch};
-    r->inflight++; /* it is one op still: what is known of the ring's names stays */
+    r->inflight++; /* it is one op still: the ring's table of names stays */
     op_vanish(w, op);
     sqe_start(w, r, &sqe, &rq);
     r->inflight--;

@@ -2,10 +2,10 @@
 /*
  * kind.h - what some kinds of ops do otherwise than a READ or a WRITE.
  *
- * The engine knows how bytes go to and from a lease. What a NOTIFY, NOTIFIED, SEND or RECV does
- * besides stands above it, in notify/ and channel/, and is called through this table: a worker has
- * one for each opcode, NULL for those that have nothing of their own (turn/kinds.c). Any member may
- * be NULL, too: then it is done as for a READ.
+ * The engine moves bytes to and from a lease. What a NOTIFY, NOTIFIED, SEND or RECV does besides
+ * stands above it, in notify/ and channel/, and is called through this table: there is one for each
+ * opcode, NULL for those that do nothing else (turn/kinds.c). Any member may be NULL, too: then the
+ * op does there what a READ does.
  */
 #ifndef RDMAD_OP_ENGINE_KIND_H
 #define RDMAD_OP_ENGINE_KIND_H

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * knocks.c - clients that knock, and those that do nothing else.
+ * knocks.c - clients that ring their doorbells, and those that do nothing else.
  *
- * The happy path: a client publishes, sees the wait word, knocks; the worker's epoll tells, and the
- * ring is hot. A knock costs the worker a wake-up, which takes what the client asked for with it.
+ * The happy path: a client publishes, sees the wait word, and writes to the ring's eventfd; the
+ * worker's epoll tells, and the ring is hot. That costs the worker a wake-up, in which it takes
+ * what the client asked for.
  *
- * A knock in vain finds nothing to take, and nothing was taken since the one before. It may be
- * honest: what it is for was peeked at in the meantime. But there is one for each of those, so in
- * sum an honest client has no more knocks than things to take, and KNOCKS_IN_VAIN in a row are
- * meant. Then the worker is deaf to the ring: epoll has it with no events, so its client's writes
- * reach nobody, and the ring is looked at each DEAF_LOOK_NS instead, at most DEAF_LOOKS of them at
- * a time. After a while it is listened to again; when it soon turns out that this was too early,
- * the next while is twice as long, up to DEAF_MAX_NS.
+ * A doorbell rings in vain when there is nothing to take, and nothing was taken since it rang last.
+ * That may be honest: the worker may have peeked at the ring in the meantime. But an honest client
+ * rings at most once for each thing to take, so KNOCKS_IN_VAIN in a row are not honest. Then the
+ * worker is deaf to the ring: epoll has it with no events, so its client's writes wake nobody, and
+ * the ring is looked at each DEAF_LOOK_NS instead, at most DEAF_LOOKS of them at a time. After a
+ * while it is listened to again; if that proves to be too early, the next while is twice as long,
+ * up to DEAF_MAX_NS.
  */
 #include "daemon/op/engine/knocks.h"
 #include "daemon/op/engine/rings.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * life.c - what an op counts in while it is there, and what its end tells.
+ * life.c - an op is counted wherever it belongs while it is there, and its end is told.
  */
 #include "daemon/op/engine/life.h"
 #include "daemon/op/engine/account.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.c - a ring's ops are found by name only from its first CANCEL on, until none is in flight:
- * then all of them are put into a table, and those that come go there too. Who never cancels pays
- * nothing.
+ * names.c - a table of a ring's ops by name, which there is only from the ring's first CANCEL on
+ * and until none is in flight. A client that never cancels pays nothing for it.
  */
 #include "daemon/op/engine/names.h"
 #include "daemon/op/engine/batch.h"

@@ -4,9 +4,8 @@
  *
  * daemon/op/README.md has the order in which to read what works on these.
  *
- * Everything here belongs to one worker's thread. An op holds what it names by counting itself
- * there (ring, pool, lease, session); whoever drops such a thing cancels its ops and waits until
- * the count is zero.
+ * Everything here belongs to one worker's thread. An op counts itself at what it names (ring, pool,
+ * lease, session). To drop one of these is to cancel its ops and to wait until the count is zero.
  */
 #ifndef RDMAD_OP_ENGINE_OP_H
 #define RDMAD_OP_ENGINE_OP_H
@@ -66,11 +65,11 @@ struct op_lane {
     enum lane_state state; /* seam/lanes.c changes it */
 };
 
-struct op_channel;   /* channel.h */
+struct op_channel;   /* channel/channel.h */
 struct op_window;    /* window.h */
-struct op_grant;     /* notify.c */
+struct op_grant;     /* notify/grant.h */
 struct op_allowance; /* notify/allowance.h */
-struct op_batch;     /* batch.c */
+struct op_batch;     /* batch.h */
 
 struct op_session {
     struct worker *worker;
@@ -90,12 +89,12 @@ struct op_session {
     uint32_t inflight;     /* ops of all of them */
     uint32_t charged;      /* those of them that count for max_session_ops */
     uint32_t waits;        /* RECVs and NOTIFIEDs */
-    uint32_t calls;        /* that wait; call.c */
+    uint32_t calls;        /* that wait; seam/call.h */
     /* How many of either it may have as it stands; account.c. */
     uint32_t waits_may, ops_may, ops_free;
     struct op_account *uid, *all;
     uint64_t name_bytes;  /* of its rings' tables of names; account.c */
-    uint64_t turn, spent; /* the worker's, when it was last served; in sqes, rings.c */
+    uint64_t turn, spent; /* the worker's, when it was last served; in sqes, admit.c */
     bool shut;            /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
     struct mail violated_mail;
@@ -103,10 +102,10 @@ struct op_session {
     struct plane_session_stats stats;
 };
 
-/* What the worker knows of how a ring's client knocks; knocks.c. */
+/* How a ring's client rings its doorbell; knocks.c. */
 struct knocks {
     struct list node;      /* in worker->deaf: not listened to */
-    uint32_t taken_before; /* sqes of the ring at the last knock that was not in vain */
+    uint32_t taken_before; /* sqes of the ring, when it last rang and was not in vain */
     uint64_t deaf_until_ns, deaf_for_ns;
     uint32_t in_vain; /* in a row */
 };
@@ -122,9 +121,9 @@ struct op_ring {
     struct list doomed; /* and of both those that ends.c has */
     bool ending;        /* nothing that waits on it begins any more */
     uint32_t inflight;  /* both */
-    bool tagged;        /* these are in tags; cancel.c */
+    bool tagged;        /* these are in tags; names.c */
     struct tags tags, batch_tags;
-    bool parked;        /* its wait word is set: its client will knock */
+    bool parked;        /* its wait word is set: its client will ring the doorbell */
     uint64_t active_ns; /* when it last had an sqe or an answer */
     uint64_t taken;     /* transfers so far; chain.c's, as the next */
     uint64_t refused;   /* the number of one that follows a broken link as it is taken; 0: none */
@@ -203,10 +202,10 @@ struct op_part {
 };
 
 /*
- * Every admitted sqe but NOP and CANCEL is one of these. What moves bytes to or from a lease has a
- * lease and a route; a SEND or RECV has a channel instead, and channel.c is in charge of it from
- * op_new to op_end; a NOTIFIED has a grant (notify.c). An op without a ring is the daemon's own:
- * ended tells whoever started it.
+ * Every admitted sqe but NOP and CANCEL is one of these. An op that moves bytes to or from a lease
+ * has a lease and a route. A SEND or RECV has a channel instead, and channel/ is in charge of it
+ * from op_new to op_end. A NOTIFIED has a grant (notify/grant.c). An op without a ring is the
+ * daemon's own: ended tells the code that started it.
  */
 struct op {
     struct list node;       /* in share->ops while it has a part to post, or in lease->held; or its
@@ -280,16 +279,16 @@ struct op_result {
     uint64_t info;  /* lease_id or imm */
 };
 
-/* Which kinds end by themselves: fences wait for them, and they count for max_session_ops. RECV and
- * NOTIFIED wait for somebody else; account.h counts both. */
+/* Which opcodes end by themselves: fences wait for them, and they count for max_session_ops. RECV
+ * and NOTIFIED wait for somebody else; account.h counts both. */
 static inline bool op_is_own_time(uint8_t opcode) {
     const unsigned kinds = 1u << RDMAD_OP_READ | 1u << RDMAD_OP_WRITE | 1u << RDMAD_OP_CAS |
                            1u << RDMAD_OP_FADD | 1u << RDMAD_OP_NOTIFY | 1u << RDMAD_OP_SEND;
     return kinds >> opcode & 1;
 }
 
-/* Of a ring's: the ring or the pool is being dropped. It may still be there for some turns
- * (ends.c), but neither sends nor receives any more. */
+/* Of an op with a ring: that or the pool is being dropped. The op may still be there for some turns
+ * (ends.c), but it neither sends nor receives any more. */
 static inline bool op_ending(const struct op *op) {
     return op->ring->ending || (op->pool && op->pool->ending);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poll.h - what a seat's fabric has brought.
+ * poll.h - what a fabric has brought.
  */
 #ifndef RDMAD_OP_ENGINE_POLL_H
 #define RDMAD_OP_ENGINE_POLL_H
@@ -15,9 +15,9 @@ static inline unsigned poll_seat(struct worker *w, struct seat *seat) {
     return work;
 }
 
-/* Of a mail: takes it before what the mail is about to close there. A device acknowledges messages
- * that we have not looked at, so their senders may have gone on. Once a turn: whatever closes many
- * things looks once. */
+/* For a mail that is about to close something there: takes first what the fabric has brought. A
+ * device acknowledges messages that we have not looked at, so their senders may have gone on. Once
+ * a turn, however many things close. */
 void poll_before_close(struct worker *w, struct seat *seat);
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * rings.c - a ring is in one of three lists.
  *
- * Hot: looked at every turn. Parked: its wait word is set, so its client knocks when it publishes;
- * a thousand idle rings cost a sleeping worker nothing, and a busy one looks at a few of them a
- * turn instead of asking the kernel. Throttled: its session has as many ops in flight as it may,
- * and the sqes stay where they are until one ends; but not a CANCEL that is the next.
+ * Hot: looked at every turn. Parked: its wait word is set, so its client rings the doorbell when it
+ * publishes; a thousand idle rings cost a sleeping worker nothing, and a busy one looks at a few of
+ * them a turn instead of asking the kernel. Throttled: its session has as many ops in flight as it
+ * may, and its sqes stay where they are until one of those ends; only a CANCEL that is the next is
+ * taken.
  */
 #include "daemon/op/engine/rings.h"
 #include <assert.h>

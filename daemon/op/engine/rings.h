@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rings.h - the lists that a ring is in; what is published on it, and whether it is looked at.
+ * rings.h - whether a ring is looked at, and what is published on it.
  */
 #ifndef RDMAD_OP_ENGINE_RINGS_H
 #define RDMAD_OP_ENGINE_RINGS_H

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * route.c - a way for bytes: whether it is there, and whether it takes more just now.
+ * route.c - the way that bytes go: whether it is there, and whether it takes more just now.
  *
  * A route is in worker->runnable while an op waits on it and its link takes posts. One whose link
- * said AGAIN waits in its seat's full instead, until an op on it completes or its fabric moved at
- * all: what made it full need not have been our ops.
+ * said AGAIN waits in the list of full ones of its fabric instead, until an op on it completes or
+ * that fabric moves anything: it may be full for something else than our ops.
  *
- * Sessions take turns on a route, and the ops of a session take turns within: who has a thousand
- * large ops gets no more of it than who has one. A share whose ops went away meanwhile stays in the
- * queue until its turn comes.
+ * Sessions take turns on a route, and the ops of a session take turns within that: a session with a
+ * thousand large ops gets no more of it than one with a single op. A share whose ops went away
+ * meanwhile stays in the queue until its turn comes.
  *
  * A route that is down has no ops in its queue. They are in the held lists of their leases, because
- * it is the lease that has to get a key before they can go on.
+ * a lease needs a key before its ops can go on.
  */
 #include "daemon/op/engine/route.h"
 #include <assert.h>

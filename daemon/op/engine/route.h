@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * route.h - a way for bytes: who waits there, and whether it takes more.
+ * route.h - the way that bytes go: the ops that wait for it, and whether it takes more.
  */
 #ifndef RDMAD_OP_ENGINE_ROUTE_H
 #define RDMAD_OP_ENGINE_ROUTE_H

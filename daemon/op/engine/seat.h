@@ -2,13 +2,13 @@
 /*
  * seat.h - a fabric at a worker: its instance, and how the worker waits for it.
  *
- * A worker has one seat for the local fabric and one for each fabric of the plane's links
+ * A worker has one of these for the local fabric and one for each fabric of the plane's links
  * (plane_settings.fabrics, in that order). Two daemons agree on one fabric when they meet, so all
- * that a peer has here is on one seat: links to it, its connections, its windows. Each of these
- * knows its seat, and what was begun on a seat is cancelled, completed and closed there.
+ * that a peer has here is on one of them: links to it, its connections, its windows. Each knows
+ * which, and what was begun on one is cancelled, completed and closed there.
  *
- * A seat is polled in every turn, or parked: then its descriptor and wake_ns say when to poll it
- * again, and a turn costs it one comparison.
+ * It is polled in every turn, or parked: then its descriptor and wake_ns say when to poll it again,
+ * and a turn costs it one comparison.
  */
 #ifndef RDMAD_OP_SEAT_H
 #define RDMAD_OP_SEAT_H

@@ -5,19 +5,21 @@
  * It looks only at the private copy of the sqe, checks from the general to the particular, and
  * answers with the code of the first thing wrong:
  *
- *   OPCODE            unknown opcode
- *   RESERVED          a flag that is unknown or not of this opcode, SILENT or LINK with MORE (they
- *                     belong on the batch's last entry), a reserved field, or a field that the
- * opcode does not use, is not zero ALIGN             CAS, FADD: not 8 bytes, or not at a multiple
- * of 8 HANDLE            the pool's handle names nothing of this session NO_LEASE          the
- * lease's handle names nothing of this session LEASE_*           the lease ended, and why
- *   LEASE_EXPIRED     its time is up, though nobody said so yet
- *   PEER_LOST         the owner's daemon is gone (a connection that may come back is no reason)
- *   RIGHTS            the lease does not grant the opcode's right
- *   RANGE             outside the pool, or (with the lease's number) outside the lease
+ *   OPCODE         it is unknown
+ *   RESERVED       not zero: a flag that is unknown or not of this opcode, a reserved field, or a
+ *                  field that the opcode does not use; SILENT or LINK with MORE, because they
+ *                  belong on the batch's last entry
+ *   ALIGN          CAS, FADD: not 8 bytes, or not at a multiple of 8
+ *   HANDLE         the pool's handle names nothing of this session
+ *   NO_LEASE       the lease's handle names nothing of this session
+ *   LEASE_*        the lease ended, and why
+ *   LEASE_EXPIRED  its time is up, though nobody said so yet
+ *   PEER_LOST      the owner's daemon is gone (a link that may come back is no reason)
+ *   RIGHTS         the lease does not grant the opcode's right
+ *   RANGE          outside the pool, or (with the lease's number) outside the lease
  *
- * What channels, grants and batches have to say comes after it. What it lets through, the fabric
- * checks once more at its own door.
+ * Channels, grants and batches are asked after it. The fabric checks once more what it lets
+ * through.
  */
 #include "daemon/op/engine/validate.h"
 #include "daemon/base/clock.h"

@@ -2,8 +2,7 @@
 /*
  * window.c - from one state of a window to the next.
  *
- * Whatever is asked of the fabric may give it something to do, so it takes its seat out of its
- * sleep.
+ * Whatever is asked of the fabric may give it something to do, so it is polled from then on.
  */
 #include "daemon/op/engine/window.h"
 #include <assert.h>

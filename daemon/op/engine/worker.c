@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker.c - what any part of a worker asks of it.
+ * worker.c - what everything on a worker needs.
  */
 #include "daemon/op/engine/worker.h"
 #include <assert.h>

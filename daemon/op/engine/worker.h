@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker.h - one data-plane thread: its state, and what any part of it may ask of it. What it does
- * is turn/turn.h's.
+ * worker.h - one thread of the data plane: all that it has. What it does is in turn/turn.h.
  */
 #ifndef RDMAD_OP_ENGINE_WORKER_H
 #define RDMAD_OP_ENGINE_WORKER_H
@@ -35,8 +34,8 @@ struct worker {
     uint32_t ends;
     bool ends_left;        /* some were left to the next turn */
     struct list hot;       /* rings that are polled */
-    struct list parked;    /* rings whose client knocks */
-    struct list deaf;      /* rings whose knocks are not listened to, and */
+    struct list parked;    /* rings whose client rings the doorbell */
+    struct list deaf;      /* rings whose doorbell is not listened to, and */
     uint64_t deaf_look_ns; /* when they are looked at next */
     struct list dirty;     /* rings to flush at the end of the turn */
     struct list runnable;  /* routes with parts to post */

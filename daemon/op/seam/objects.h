@@ -28,7 +28,7 @@ struct plane_session {
     struct plane *plane;
     struct worker *worker;
     bool dropped;
-    struct slots channels; /* of struct op_channel, by handle; channel_call.c */
+    struct slots channels; /* of struct op_channel, by handle; channels.c */
     struct op_session op;
 };
 
