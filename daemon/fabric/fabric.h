@@ -100,6 +100,10 @@ struct fabric_op {
     uint64_t scratch[4];
 };
 
+static inline bool fabric_op_is_atomic(const struct fabric_op *op) {
+    return op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD;
+}
+
 /* Where the payload of a SEND goes that is on its way in. The user's; from env.landing until
  * env.landed or abandon it stays where it is, and its memory with it. */
 struct fabric_landing {

@@ -80,7 +80,7 @@ static bool unread(const struct pair *p) {
     const struct tcp *t = container_of(p->owner.fabric, const struct tcp, base);
     list_for_each (pos, &t->targets) {
         int bytes = 0;
-        if (ioctl(list_entry(pos, struct target, conn.node)->conn.fd, FIONREAD, &bytes) == 0 &&
+        if (ioctl(list_entry(pos, struct tcp_target, conn.node)->conn.fd, FIONREAD, &bytes) == 0 &&
             bytes > 0)
             return true;
     }

@@ -107,8 +107,8 @@ static void add_usual(struct device_port *p, const char *ipv6, const char *ipv4)
 
 static const char *chosen(const struct device_list *list) {
     static char text[128];
-    const struct device_port *p = chosen_port(list);
-    const struct device_gid *g = chosen_gid(p);
+    const struct device_port *p = devices_chosen_port(list);
+    const struct device_gid *g = port_chosen_gid(p);
     if (!g)
         return "none";
     snprintf(text, sizeof(text), "%s/%u/%u", list->devices[list->chosen].name, p->number, g->index);

@@ -25,7 +25,7 @@ static void cable_mended(void) {
 TestSuite(verbs_messages, .init = cable_mended, .fini = cable_mended);
 
 static const struct outbox *outbox_of(const struct vpair *p) {
-    return &container_of(p->link, struct link, base)->outbox;
+    return &container_of(p->link, struct verbs_link, base)->outbox;
 }
 
 struct slow {

@@ -273,7 +273,7 @@ static void write_through(int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr
     fill(p->owner.base, 4096, 1);
     fill(p->lessee.base, 4096, 2);
     struct ibv_context_ops *device =
-        &container_of(p->link, struct link, base)->lane[0].queue.qp->context->ops;
+        &container_of(p->link, struct verbs_link, base)->lane[0].queue.qp->context->ops;
     vop_prepare(p, op, RDMAD_OP_WRITE, 0, 0, 4096);
     cr_assert_eq(fabric_verbs.post(p->link, &op->op), 0);
     true_post_send = device->post_send;

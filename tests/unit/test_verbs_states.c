@@ -15,12 +15,12 @@ static struct verbs verbs;
 static struct vpeer *peer;
 static unsigned way_left, protection_left, offers_dropped;
 
-static void count_way(struct target *t) {
+static void count_way(struct verbs_target *t) {
     cr_assert(t->state == TARGET_DRAINING || t->state == TARGET_LEAVING);
     way_left++;
 }
 
-static void count_protection(struct target *t) {
+static void count_protection(struct verbs_target *t) {
     cr_assert(t->state == TARGET_DRAINING || t->state == TARGET_LEAVING);
     protection_left++;
 }
@@ -58,8 +58,8 @@ static void teardown(void) {
     cr_assert(list_empty(&verbs.peers), "something of the peer is left");
 }
 
-static struct target *add(uint32_t posted) {
-    struct target *t = calloc(1, sizeof *t);
+static struct verbs_target *add(uint32_t posted) {
+    struct verbs_target *t = calloc(1, sizeof *t);
     t->peer = peer;
     t->way = &way;
     t->inbox.posted = posted;
@@ -89,7 +89,7 @@ static uint64_t no_time(void *user) {
 }
 
 /* The lane may be there with nothing but the peer's page to read. */
-static void fail_with_a_page_to_read(struct link *l) {
+static void fail_with_a_page_to_read(struct verbs_link *l) {
     struct error why;
     error_set(&why, RDMAD_E_PEER_LOST, "the last op was refused");
     for (unsigned i = 0; i < LANES_ALL; i++) {
@@ -109,7 +109,7 @@ static void fail_with_a_page_to_read(struct link *l) {
 TestSuite(verbs_states, .init = setup, .fini = teardown);
 
 Test(verbs_states, what_broke_is_closed_by_who_polls_and_not_before) {
-    struct target *t = add(0), *other = add(0);
+    struct verbs_target *t = add(0), *other = add(0);
     target_broke(t);
     cr_assert_eq(t->state, TARGET_BROKEN);
     cr_assert_eq(way_left, 0, "it was ended under who found that it broke");
@@ -125,7 +125,7 @@ Test(verbs_states, what_broke_is_closed_by_who_polls_and_not_before) {
 }
 
 Test(verbs_states, messages_that_came_are_waited_for) {
-    struct target *t = add(3);
+    struct verbs_target *t = add(3);
     target_broke(t);
     targets_look(&verbs);
     cr_assert_eq(t->state, TARGET_DRAINING);
@@ -140,7 +140,7 @@ Test(verbs_states, messages_that_came_are_waited_for) {
 }
 
 Test(verbs_states, messages_are_waited_for_so_long_and_no_longer) {
-    struct target *t = add(1);
+    struct verbs_target *t = add(1);
     target_close(t);
     cr_assert_eq(t->state, TARGET_DRAINING);
     targets_timers(&verbs);
@@ -151,7 +151,7 @@ Test(verbs_states, messages_are_waited_for_so_long_and_no_longer) {
 }
 
 Test(verbs_states, the_end_waits_for_the_last_window) {
-    struct target *t = add(0);
+    struct verbs_target *t = add(0);
     struct list window;
     list_append(&t->windows, &window);
     target_drop(t);
@@ -185,7 +185,7 @@ Test(verbs_states, a_peer_that_is_cut_loses_all_in_one_look) {
 }
 
 Test(verbs_states, what_was_noted_and_then_dropped_is_looked_at_by_nobody) {
-    struct target *t = add(0);
+    struct verbs_target *t = add(0);
     target_broke(t);
     target_drop(t);
     verbs_free_ended(&verbs);
@@ -197,7 +197,7 @@ Test(verbs_states, what_was_noted_and_then_dropped_is_looked_at_by_nobody) {
 Test(verbs_states, a_link_that_fails_posts_nothing_more) {
     const struct fabric_env env = {.now_ns = no_time};
     const struct verbs_settings settings = {.quiesce_ns = 1};
-    struct link *l = calloc(1, sizeof *l);
+    struct verbs_link *l = calloc(1, sizeof *l);
     verbs.env = &env;
     verbs.settings = &settings;
     list_init(&verbs.sending);

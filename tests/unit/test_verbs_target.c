@@ -194,7 +194,7 @@ static void an_event_ends_the_target_that_broke_and_no_other(void) {
     raw_open(&well, "rxe1", BYTES);
     raw_connect(&well, &s.owner, PEER, 1);
     raw_connect(&s.raw, &s.owner, PEER, 1);
-    struct target *t = NULL;
+    struct verbs_target *t = NULL;
     list_for_each (pos, &v->peers)
         t = target_by_number(list_entry(pos, struct vpeer, node), s.raw.number);
     CHECK(t, "no target");

@@ -127,7 +127,7 @@ Test(verbs_weak, a_datagram_is_of_one_packet) {
 
 /* From another QP, with the Q_Key and with or without the token, as of a peer that has guessed. */
 static void send_as_stranger(struct vpair *p, uint64_t token) {
-    struct link *l = container_of(p->link, struct link, base);
+    struct verbs_link *l = container_of(p->link, struct verbs_link, base);
     const struct weak_sender *s = &l->weak[WEAK_DATAGRAM];
     const struct device *d = verbs_of(p->lessee.fabric)->device;
     uint64_t bytes[4] = {token};
@@ -165,7 +165,7 @@ Test(verbs_weak, a_datagram_of_a_stranger_is_dropped_and_takes_no_receive_for_lo
     begin(&p);
     send_weak(&p, RDMAD_CHANNEL_DATAGRAM, 0);
     VPAIR_UNTIL(&p, expected.next == 1);
-    uint64_t token = container_of(p.link, struct link, base)->weak[WEAK_DATAGRAM].place.token;
+    uint64_t token = container_of(p.link, struct verbs_link, base)->weak[WEAK_DATAGRAM].place.token;
     for (unsigned i = 0; i < 100; i++) {
         send_as_stranger(&p, i % 2 ? token : ~token);
         vpair_turn(&p);

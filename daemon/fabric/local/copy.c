@@ -29,10 +29,6 @@ static void local_settle(struct fabric_op *op, int status) {
         op->outcome = RDMAD_FAILED_PARTIAL;
 }
 
-static bool local_is_atomic(const struct fabric_op *op) {
-    return op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD;
-}
-
 int local_post(struct fabric_link *link, struct fabric_op *op) {
     struct local *l = container_of(link->fabric, struct local, base);
     op->link = link;
@@ -46,7 +42,7 @@ int local_post(struct fabric_link *link, struct fabric_op *op) {
     }
     if (op->key->size == sizeof(uint64_t))
         memcpy(&op->scratch[LOCAL_WINDOW], op->key->bytes, sizeof(uint64_t));
-    list_append(local_is_atomic(op) || op->length <= LOCAL_SHORT ? &l->shorts : &l->longs,
+    list_append(fabric_op_is_atomic(op) || op->length <= LOCAL_SHORT ? &l->shorts : &l->longs,
                 &op->node);
     return 0;
 }
@@ -89,14 +85,14 @@ static int local_check(const struct local_window *window, const struct fabric_op
     if (now_ns >= spec->deadline_ns)
         return RDMAD_E_LEASE_EXPIRED;
     uint32_t right = op->opcode == RDMAD_OP_READ ? RDMAD_RIGHT_READ
-                     : local_is_atomic(op)       ? RDMAD_RIGHT_ATOMIC
+                     : fabric_op_is_atomic(op)   ? RDMAD_RIGHT_ATOMIC
                                                  : RDMAD_RIGHT_WRITE;
     if (!(spec->rights & right))
         return RDMAD_E_RIGHTS;
-    uint64_t end, length = local_is_atomic(op) ? sizeof(uint64_t) : op->length;
+    uint64_t end, length = fabric_op_is_atomic(op) ? sizeof(uint64_t) : op->length;
     if (__builtin_add_overflow(op->offset, length, &end) || end > spec->length)
         return RDMAD_E_RANGE;
-    if (local_is_atomic(op) && ((uintptr_t)spec->base + op->offset) % sizeof(uint64_t))
+    if (fabric_op_is_atomic(op) && ((uintptr_t)spec->base + op->offset) % sizeof(uint64_t))
         return RDMAD_E_ALIGN;
     return RDMAD_OK;
 }
@@ -104,7 +100,7 @@ static int local_check(const struct local_window *window, const struct fabric_op
 /* The lease's sessions may be on several workers, all of which count into one audit. */
 static void local_count_use(struct fabric_audit *audit, const struct fabric_op *op, uint64_t bytes,
                             uint64_t now_ns) {
-    if (!local_is_atomic(op))
+    if (!fabric_op_is_atomic(op))
         __atomic_fetch_add(op->opcode == RDMAD_OP_READ ? &audit->bytes_read : &audit->bytes_written,
                            bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&audit->last_use_ns, now_ns, __ATOMIC_RELAXED);
@@ -143,7 +139,7 @@ static bool local_run(struct local *l, struct fabric_op *op, uint64_t most) {
 
     uint64_t bytes = 0, *moved = &op->scratch[LOCAL_MOVED];
     const void *fault;
-    if (local_is_atomic(op)) {
+    if (fabric_op_is_atomic(op)) {
         fault = local_run_atomic(op, window);
     } else {
         bytes = op->length - *moved < most ? op->length - *moved : most;
@@ -159,7 +155,7 @@ static bool local_run(struct local *l, struct fabric_op *op, uint64_t most) {
     }
     if (window->spec.audit)
         local_count_use(window->spec.audit, op, bytes, now_ns);
-    if (!local_is_atomic(op) && *moved < op->length)
+    if (!fabric_op_is_atomic(op) && *moved < op->length)
         return false;
     local_count_end(window, RDMAD_OK);
     local_finish(l, op, RDMAD_OK);

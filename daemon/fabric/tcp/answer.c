@@ -13,7 +13,7 @@
 #include "daemon/fabric/tcp/link.h"
 
 /* The oldest request, if f may be its answer. */
-static const char *oldest(struct link *l, const struct frame *f, struct pending **out) {
+static const char *oldest(struct tcp_link *l, const struct frame *f, struct pending **out) {
     if (l->head == l->tail)
         return "an answer to nothing";
     if (f->op != (uint32_t)l->head)
@@ -26,7 +26,7 @@ static const char *oldest(struct link *l, const struct frame *f, struct pending 
 }
 
 /* The oldest request is answered. */
-static void answer_finish(struct link *l, struct pending *p, int status, uint8_t outcome) {
+static void answer_finish(struct tcp_link *l, struct pending *p, int status, uint8_t outcome) {
     struct fabric_op *op = p->op;
     p->op = NULL;
     l->head++;
@@ -35,7 +35,7 @@ static void answer_finish(struct link *l, struct pending *p, int status, uint8_t
         op_complete(l->conn.tcp, op, status, outcome);
 }
 
-static const char *take_ack(struct link *l, const struct frame *f) {
+static const char *take_ack(struct tcp_link *l, const struct frame *f) {
     if (f->length > l->tail - l->head)
         return "an acknowledgement of more than was asked";
     struct frame one = *f;
@@ -51,7 +51,7 @@ static const char *take_ack(struct link *l, const struct frame *f) {
     return NULL;
 }
 
-static const char *take_status(struct link *l, const struct frame *f) {
+static const char *take_status(struct tcp_link *l, const struct frame *f) {
     struct pending *p;
     const char *wrong = oldest(l, f, &p);
     if (wrong)
@@ -68,7 +68,7 @@ static const char *take_status(struct link *l, const struct frame *f) {
     return NULL;
 }
 
-static const char *data_check(struct link *l, const struct frame *f, struct pending **out) {
+static const char *data_check(struct tcp_link *l, const struct frame *f, struct pending **out) {
     const char *wrong = oldest(l, f, out);
     if (wrong)
         return wrong;
@@ -83,7 +83,7 @@ static const char *data_check(struct link *l, const struct frame *f, struct pend
 }
 
 /* The memory of the oldest READ is gone: it fails now, the rest of its answer goes nowhere. */
-static void oldest_faulted(struct link *l, const void *address) {
+static void oldest_faulted(struct tcp_link *l, const void *address) {
     struct tcp *t = l->conn.tcp;
     struct pending *p = &l->pending[l->head & l->mask];
     struct fabric_op *op = p->op;
@@ -93,7 +93,7 @@ static void oldest_faulted(struct link *l, const void *address) {
     t->env->memory_fault(t->env->user, address);
 }
 
-static const char *take_data(struct link *l, const struct frame *f, const uint8_t *payload) {
+static const char *take_data(struct tcp_link *l, const struct frame *f, const uint8_t *payload) {
     struct pending *p;
     const char *wrong = data_check(l, f, &p);
     if (wrong)
@@ -113,8 +113,8 @@ static const char *take_data(struct link *l, const struct frame *f, const uint8_
     return NULL;
 }
 
-const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *payload) {
-    struct link *l = link_of_conn(c);
+const char *answer_frame(struct tcp_conn *c, const struct frame *f, const uint8_t *payload) {
+    struct tcp_link *l = link_of_conn(c);
     if (f->type == FRAME_ACK)
         return take_ack(l, f);
     if (f->type == FRAME_STATUS)
@@ -122,8 +122,8 @@ const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *p
     return take_data(l, f, payload);
 }
 
-const char *answer_begin(struct conn *c, const struct frame *f, const uint8_t *head) {
-    struct link *l = link_of_conn(c);
+const char *answer_begin(struct tcp_conn *c, const struct frame *f, const uint8_t *head) {
+    struct tcp_link *l = link_of_conn(c);
     struct pending *p;
     (void)head;
     const char *wrong = data_check(l, f, &p);
@@ -136,12 +136,12 @@ const char *answer_begin(struct conn *c, const struct frame *f, const uint8_t *h
     return NULL;
 }
 
-void answer_rx_fault(struct conn *c, const void *address) {
+void answer_rx_fault(struct tcp_conn *c, const void *address) {
     oldest_faulted(link_of_conn(c), address);
 }
 
-void answer_end(struct conn *c) {
-    struct link *l = link_of_conn(c);
+void answer_end(struct tcp_conn *c) {
+    struct tcp_link *l = link_of_conn(c);
     c->rx.dest = NULL;
     if (l->final)
         answer_finish(l, &l->pending[l->head & l->mask], RDMAD_OK, RDMAD_DONE);

@@ -7,9 +7,9 @@
 
 #include "daemon/fabric/tcp/conn.h"
 
-const char *answer_frame(struct conn *c, const struct frame *f, const uint8_t *payload);
-const char *answer_begin(struct conn *c, const struct frame *f, const uint8_t *head);
-void answer_rx_fault(struct conn *c, const void *address);
-void answer_end(struct conn *c);
+const char *answer_frame(struct tcp_conn *c, const struct frame *f, const uint8_t *payload);
+const char *answer_begin(struct tcp_conn *c, const struct frame *f, const uint8_t *head);
+void answer_rx_fault(struct tcp_conn *c, const void *address);
+void answer_end(struct tcp_conn *c);
 
 #endif

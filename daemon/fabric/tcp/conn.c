@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 static void conn_ready(struct source *s, uint32_t events) {
-    struct conn *c = container_of(s, struct conn, source);
+    struct tcp_conn *c = container_of(s, struct tcp_conn, source);
     if (c->closed)
         return;
     if (c->dialling) {
@@ -36,7 +36,7 @@ static void conn_ready(struct source *s, uint32_t events) {
     }
 }
 
-int conn_init(struct conn *c, struct tcp *t, const struct role *role, int fd, uint32_t events,
+int conn_init(struct tcp_conn *c, struct tcp *t, const struct role *role, int fd, uint32_t events,
               const struct sockaddr_storage *address) {
     c->source.ready = conn_ready;
     c->tcp = t;
@@ -57,13 +57,13 @@ int conn_init(struct conn *c, struct tcp *t, const struct role *role, int fd, ui
     return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? RDMAD_E_SYSTEM : 0;
 }
 
-void conn_fini(struct conn *c) {
+void conn_fini(struct tcp_conn *c) {
     outq_fini(&c->out);
     free(c->rx.staging);
     c->rx.staging = NULL;
 }
 
-void conn_shut(struct conn *c) {
+void conn_shut(struct tcp_conn *c) {
     if (c->closed)
         return;
     c->closed = true;
@@ -76,7 +76,7 @@ void conn_shut(struct conn *c) {
     c->fd = -1;
 }
 
-void conn_lose(struct conn *c, int code, const char *why) {
+void conn_lose(struct tcp_conn *c, int code, const char *why) {
     if (c->closed)
         return;
     struct error err;
@@ -84,40 +84,40 @@ void conn_lose(struct conn *c, int code, const char *why) {
     c->role->lost(c, &err);
 }
 
-void conn_heat(struct conn *c) {
+void conn_heat(struct tcp_conn *c) {
     c->idle_polls = 0;
     if (list_empty(&c->hot) && !c->closed)
         list_append(&c->tcp->hot, &c->hot);
 }
 
-void conn_wants_send(struct conn *c) {
+void conn_wants_send(struct tcp_conn *c) {
     if (list_empty(&c->sending) && !c->closed)
         list_append(&c->tcp->sending, &c->sending);
 }
 
-size_t conn_room_in(struct conn *c) {
+size_t conn_room_in(struct tcp_conn *c) {
     return share_room_in(&c->tcp->shares, c->share);
 }
 
-size_t conn_room_out(struct conn *c) {
+size_t conn_room_out(struct tcp_conn *c) {
     return share_room_out(&c->tcp->shares, c->share);
 }
 
 /* ---- receiving --------------------------------------------------------------------------- */
 
-static void dest_advance(struct conn *c, uint32_t n) {
+static void dest_advance(struct tcp_conn *c, uint32_t n) {
     if (c->rx.dest)
         c->rx.dest += n;
     c->rx.left -= n;
 }
 
-static void dest_fault(struct conn *c, const void *address) {
+static void dest_fault(struct tcp_conn *c, const void *address) {
     c->rx.dest = NULL;
     c->role->rx_fault(c, address);
 }
 
 /* Feeds what staging holds of a large payload to where it belongs. */
-static void take_payload(struct conn *c) {
+static void take_payload(struct tcp_conn *c) {
     struct rx *rx = &c->rx;
     uint32_t n = rx->tail - rx->head;
     if (n > rx->left)
@@ -134,7 +134,7 @@ static void take_payload(struct conn *c) {
 }
 
 /* The frame at rx.head. Returns false when it is not whole yet, or a large payload is under way. */
-static bool parse_one(struct conn *c) {
+static bool parse_one(struct tcp_conn *c) {
     struct rx *rx = &c->rx;
     struct frame f;
     frame_get(&f, rx->staging + rx->head);
@@ -167,7 +167,7 @@ static bool parse_one(struct conn *c) {
 }
 
 /* A link's first bytes. Returns whether frames may follow. */
-static bool take_welcome(struct conn *c) {
+static bool take_welcome(struct tcp_conn *c) {
     struct rx *rx = &c->rx;
     if (rx->tail - rx->head < WELCOME_BYTES)
         return false;
@@ -184,7 +184,7 @@ static bool take_welcome(struct conn *c) {
 
 /* Hands every whole frame to the role. Afterwards staging holds the start of a small frame or of a
  * SEND, or nothing (a large payload is under way), or whatever waits for room (blocked). */
-static void conn_parse(struct conn *c) {
+static void conn_parse(struct tcp_conn *c) {
     c->blocked = false;
     if (c->greeting && !take_welcome(c))
         return;
@@ -201,7 +201,7 @@ static void conn_parse(struct conn *c) {
 RDMAD_STATIC_ASSERT(TCP_STAGING > FRAME_BYTES + FRAME_MAX_SEND, "room for the rest of any message");
 
 /* One read. Returns what recvmsg did; *asked is how much it could have been. */
-static ssize_t conn_read(struct conn *c, size_t *asked) {
+static ssize_t conn_read(struct tcp_conn *c, size_t *asked) {
     struct rx *rx = &c->rx;
     if (rx->left == 0) {
         uint32_t kept = rx->tail - rx->head; /* the start of a frame */
@@ -231,7 +231,7 @@ static ssize_t conn_read(struct conn *c, size_t *asked) {
 }
 
 /* After a read that gave nothing. Whether it is worth another try. */
-static bool conn_read_failed(struct conn *c, ssize_t n) {
+static bool conn_read_failed(struct tcp_conn *c, ssize_t n) {
     if (n == 0) {
         if (c->greeting)
             conn_lose(c, RDMAD_E_UNREACHABLE, "it refused our token");
@@ -250,13 +250,13 @@ static bool conn_read_failed(struct conn *c, ssize_t n) {
     return false;
 }
 
-static void parse_and_pay(struct conn *c) {
+static void parse_and_pay(struct tcp_conn *c) {
     conn_parse(c);
     share_moved_in(&c->tcp->shares, c->share, c->cost);
     c->cost = 0;
 }
 
-void conn_serve(struct conn *c) {
+void conn_serve(struct tcp_conn *c) {
     struct rx *rx = &c->rx;
     c->more = false;
     if (c->blocked)
@@ -295,7 +295,7 @@ void conn_serve(struct conn *c) {
 /* ---- sending ----------------------------------------------------------------------------- */
 
 /* After a send that went wrong. Whether it is worth another try. */
-static bool conn_send_failed(struct conn *c) {
+static bool conn_send_failed(struct tcp_conn *c) {
     if (errno == EINTR)
         return true;
     if (errno == EFAULT) {
@@ -313,7 +313,7 @@ static bool conn_send_failed(struct conn *c) {
     return false;
 }
 
-void conn_flush(struct conn *c) {
+void conn_flush(struct tcp_conn *c) {
     c->stuck = false;
     if (c->dialling || c->greeting)
         return;
@@ -338,11 +338,11 @@ void conn_flush(struct conn *c) {
         conn_heat(c); /* what waits in staging can go on */
 }
 
-static bool sendable(const struct conn *c) {
+static bool sendable(const struct tcp_conn *c) {
     return !outq_empty(&c->out) && !c->dialling && !c->greeting;
 }
 
-int conn_watch(struct conn *c) {
+int conn_watch(struct tcp_conn *c) {
     uint32_t events = 0;
     if (sendable(c) || c->dialling)
         events |= EPOLLOUT;
@@ -357,7 +357,7 @@ int conn_watch(struct conn *c) {
     return 0;
 }
 
-bool conn_arm(struct conn *c) {
+bool conn_arm(struct tcp_conn *c) {
     if (c->more || (c->blocked && outq_room(&c->out)) || (sendable(c) && !c->stuck))
         return false;
     return conn_watch(c) == 0;

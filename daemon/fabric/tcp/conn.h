@@ -14,26 +14,26 @@
 #define TCP_LOOKAHEAD 4096u      /* of staging offered to the kernel while payloads are bulky, */
 #define TCP_BULKY (16u << 10)    /* which they are from this on: not to pass through staging */
 
-struct conn;
+struct tcp_conn;
 
 /* What differs between the two ends. frame and begin return NULL or why the connection must end. */
 struct role {
     const char *(*check)(const struct frame *f);
     /* A frame with its whole payload, at most TCP_SMALL or a SEND's. */
-    const char *(*frame)(struct conn *c, const struct frame *f, const uint8_t *payload);
+    const char *(*frame)(struct tcp_conn *c, const struct frame *f, const uint8_t *payload);
     /* A frame with a larger one, or a LONG with its head: sets rx.dest. Then: looked at before each
      * read, a piece of dest that could not be written, and all of it has come. */
-    const char *(*begin)(struct conn *c, const struct frame *f, const uint8_t *head);
-    void (*recheck)(struct conn *c);
-    void (*rx_fault)(struct conn *c, const void *address);
-    void (*end)(struct conn *c);
+    const char *(*begin)(struct tcp_conn *c, const struct frame *f, const uint8_t *head);
+    void (*recheck)(struct tcp_conn *c);
+    void (*rx_fault)(struct tcp_conn *c, const void *address);
+    void (*end)(struct tcp_conn *c);
     /* Before each sendmsg, and a piece whose memory is gone. */
-    void (*before_send)(struct conn *c);
-    void (*tx_fault)(struct conn *c, struct piece *p);
+    void (*before_send)(struct tcp_conn *c);
+    void (*tx_fault)(struct tcp_conn *c, struct piece *p);
     /* Links: the socket is connected or not, and the target's welcome has come. */
-    void (*connected)(struct conn *c);
-    void (*welcomed)(struct conn *c);
-    void (*lost)(struct conn *c, const struct error *why);
+    void (*connected)(struct tcp_conn *c);
+    void (*welcomed)(struct tcp_conn *c);
+    void (*lost)(struct tcp_conn *c, const struct error *why);
     bool answers; /* takes a frame only when there is room for its answer */
 };
 
@@ -45,14 +45,14 @@ struct rx {
     uint8_t *dest;       /* where its next byte goes; NULL: nowhere */
 };
 
-struct conn {
+struct tcp_conn {
     struct source source;
     struct tcp *tcp;
     const struct role *role;
     int fd;
     uint32_t events; /* in the epoll set */
     struct list node, hot, sending;
-    struct share *share; /* its peer's; a link's own */
+    struct tcp_share *share; /* its peer's; a link's own */
     uint32_t idle_polls;
     bool closed;   /* has no socket: lost, ended, or a link not opened yet */
     bool dialling; /* not connected yet */
@@ -68,19 +68,19 @@ struct conn {
     char address[TCP_ADDRESS_TEXT];
 };
 
-int conn_init(struct conn *c, struct tcp *t, const struct role *role, int fd, uint32_t events,
+int conn_init(struct tcp_conn *c, struct tcp *t, const struct role *role, int fd, uint32_t events,
               const struct sockaddr_storage *address);
-void conn_fini(struct conn *c); /* frees the buffers */
-void conn_shut(struct conn *c); /* ends it silently; its owner buries it */
-void conn_lose(struct conn *c, int code, const char *why); /* ends it and tells role->lost */
-void conn_heat(struct conn *c);
-void conn_wants_send(struct conn *c);
+void conn_fini(struct tcp_conn *c); /* frees the buffers */
+void conn_shut(struct tcp_conn *c); /* ends it silently; its owner buries it */
+void conn_lose(struct tcp_conn *c, int code, const char *why); /* ends it and tells role->lost */
+void conn_heat(struct tcp_conn *c);
+void conn_wants_send(struct tcp_conn *c);
 /* How much it may still move in this poll; 0: it is left out. */
-size_t conn_room_in(struct conn *c);
-size_t conn_room_out(struct conn *c);
-void conn_serve(struct conn *c); /* reads and parses, within its budget */
-void conn_flush(struct conn *c); /* sends, within its budget */
-int conn_watch(struct conn *c);  /* tells epoll what it waits for */
-bool conn_arm(struct conn *c);   /* the same before a sleep; false: it need not wait */
+size_t conn_room_in(struct tcp_conn *c);
+size_t conn_room_out(struct tcp_conn *c);
+void conn_serve(struct tcp_conn *c); /* reads and parses, within its budget */
+void conn_flush(struct tcp_conn *c); /* sends, within its budget */
+int conn_watch(struct tcp_conn *c);  /* tells epoll what it waits for */
+bool conn_arm(struct tcp_conn *c);   /* the same before a sleep; false: it need not wait */
 
 #endif

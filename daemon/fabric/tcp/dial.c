@@ -20,7 +20,7 @@
 /* ---- a new one ------------------------------------------------------------------------- */
 
 static void link_destroy(struct source *s) {
-    struct link *l = container_of(s, struct link, conn.source);
+    struct tcp_link *l = container_of(s, struct tcp_link, conn.source);
     conn_fini(&l->conn);
     free(l->pending);
     free(l->staged);
@@ -38,7 +38,7 @@ static struct pending *pending_ring(uint32_t max_inflight, uint32_t *mask) {
 int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
                  struct fabric_blob *hello, struct error *err) {
     struct tcp *t = container_of(f, struct tcp, base);
-    struct link *l = calloc(1, sizeof *l);
+    struct tcp_link *l = calloc(1, sizeof *l);
     if (l)
         l->pending = pending_ring(t->env->settings->max_inflight, &l->mask);
     if (!l || !l->pending) {
@@ -63,8 +63,8 @@ int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
 /* ---- silence --------------------------------------------------------------------------- */
 
 /* When the target is given up unless it is heard of before; CLOCK_NEVER: it owes nothing. */
-static uint64_t due_ns(const struct link *l) {
-    const struct conn *c = &l->conn;
+static uint64_t due_ns(const struct tcp_link *l) {
+    const struct tcp_conn *c = &l->conn;
     if (c->dialling || c->greeting)
         return l->deadline_ns;
     if (l->head == l->tail)
@@ -72,8 +72,8 @@ static uint64_t due_ns(const struct link *l) {
     return clock_after(c->heard_ns, c->tcp->env->settings->dead_peer_ns);
 }
 
-void link_timer(struct link *l) {
-    struct conn *c = &l->conn;
+void link_timer(struct tcp_link *l) {
+    struct tcp_conn *c = &l->conn;
     struct tcp *t = c->tcp;
     char why[80];
     /* It may be we who were away: what has come meanwhile was not silence. */
@@ -100,8 +100,8 @@ void link_timer(struct link *l) {
 
 /* ---- dialling -------------------------------------------------------------------------- */
 
-static void dial_connected(struct conn *c) {
-    struct link *l = link_of_conn(c);
+static void dial_connected(struct tcp_conn *c) {
+    struct tcp_link *l = link_of_conn(c);
     int error = 0;
     socklen_t size = sizeof error;
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size))
@@ -126,8 +126,8 @@ static void dial_connected(struct conn *c) {
         conn_heat(c);
 }
 
-static void dial_welcomed(struct conn *c) {
-    struct link *l = link_of_conn(c);
+static void dial_welcomed(struct tcp_conn *c) {
+    struct tcp_link *l = link_of_conn(c);
     struct tcp *t = c->tcp;
     if (l->head != l->tail) {
         conn_wants_send(c);
@@ -175,7 +175,7 @@ static int dial(const struct fabric_settings *s, const char *host, uint16_t port
 
 int tcp_link_open(struct fabric_link *fl, const char *host, const struct fabric_blob *offer,
                   struct error *err) {
-    struct link *l = container_of(fl, struct link, base);
+    struct tcp_link *l = container_of(fl, struct tcp_link, base);
     struct tcp *t = l->conn.tcp;
     const struct fabric_settings *s = t->env->settings;
     uint16_t port;

@@ -11,6 +11,6 @@ int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
                  struct fabric_blob *hello, struct error *err);
 int tcp_link_open(struct fabric_link *l, const char *host, const struct fabric_blob *offer,
                   struct error *err);
-void link_timer(struct link *l);
+void link_timer(struct tcp_link *l);
 
 #endif

@@ -61,7 +61,7 @@ struct tcp {
     struct list sending; /* conns with something queued */
     struct list refused; /* ops refused in post, to be completed by poll */
     struct list ended;   /* ended sources whose memory goes with the next poll */
-    struct shares shares;
+    struct tcp_shares shares;
     struct slots windows;
     uint64_t now_ns, next_timer_ns;
     uint8_t *scratch;     /* FRAME_MAX_PAYLOAD bytes that nobody reads */

@@ -30,7 +30,7 @@
 /* ---- posting ----------------------------------------------------------------------------- */
 
 /* The op was taken but never got a number; poll gives it back. */
-static void refuse_op(struct link *l, struct fabric_op *op, int status) {
+static void refuse_op(struct tcp_link *l, struct fabric_op *op, int status) {
     struct tcp *t = l->conn.tcp;
     op->scratch[0] = NO_NUMBER;
     op->status = status;
@@ -38,7 +38,7 @@ static void refuse_op(struct link *l, struct fabric_op *op, int status) {
     list_append(&t->refused, &op->node);
 }
 
-static bool link_full(const struct link *l, const struct fabric_op *op) {
+static bool link_full(const struct tcp_link *l, const struct fabric_op *op) {
     uint64_t length = op->length;
     const struct outq *q = &l->conn.out;
     const struct fabric_settings *s = l->conn.tcp->env->settings;
@@ -84,7 +84,7 @@ static void put_end(const struct piece *piece, uint8_t flags) {
 
 /* Header and payload of a request join the send queue. Returns the address that could not be
  * read. */
-static const void *put_request(struct link *l, struct pending *p, struct frame *f,
+static const void *put_request(struct tcp_link *l, struct pending *p, struct frame *f,
                                const struct fabric_op *op) {
     struct outq *q = &l->conn.out;
     uint32_t here = copied(f), there = frame_payload(f) - here;
@@ -141,7 +141,7 @@ static int request_of(const struct fabric_op *op, struct frame *f) {
 }
 
 int tcp_post(struct fabric_link *fl, struct fabric_op *op) {
-    struct link *l = container_of(fl, struct link, base);
+    struct tcp_link *l = container_of(fl, struct tcp_link, base);
     if (l->conn.closed)
         return RDMAD_E_PEER_LOST;
     if (link_full(l, op))
@@ -182,7 +182,7 @@ int tcp_post(struct fabric_link *fl, struct fabric_op *op) {
 
 /* ---- letting go -------------------------------------------------------------------------- */
 
-static struct piece *piece_of(struct link *l, uint64_t number) {
+static struct piece *piece_of(struct tcp_link *l, uint64_t number) {
     struct piece *piece;
     for (uint32_t i = l->conn.out.first; (piece = outq_next_foreign(&l->conn.out, &i));)
         if (piece->op == number)
@@ -190,7 +190,7 @@ static struct piece *piece_of(struct link *l, uint64_t number) {
     return NULL;
 }
 
-static uint8_t link_outcome(struct link *l, uint64_t number) {
+static uint8_t link_outcome(struct tcp_link *l, uint64_t number) {
     const struct pending *p = link_pending(l, number);
     uint64_t sent = l->conn.out.sent;
     if (sent <= p->starts || (p->type == FRAME_LONG && piece_of(l, number)))
@@ -204,7 +204,7 @@ static uint8_t link_outcome(struct link *l, uint64_t number) {
 
 /* The rest of a half sent payload is copied aside. There is one such at most, so one buffer does.
  * Without it zeros follow, which the outcome allows for too. */
-static const uint8_t *put_aside(struct link *l, const struct piece *piece) {
+static const uint8_t *put_aside(struct tcp_link *l, const struct piece *piece) {
     if (!l->staged)
         l->staged = malloc(FRAME_MAX_PAYLOAD);
     if (!l->staged || guard_copy(l->staged, piece->base, piece->length))
@@ -213,7 +213,7 @@ static const uint8_t *put_aside(struct link *l, const struct piece *piece) {
 }
 
 /* Afterwards the connection goes on without the op's memory. */
-static void link_let_go(struct link *l, uint64_t number) {
+static void link_let_go(struct tcp_link *l, uint64_t number) {
     struct pending *p = link_pending(l, number);
     bool untouched = l->conn.out.sent <= p->starts;
     bool cut = untouched || p->type == FRAME_LONG;
@@ -235,7 +235,7 @@ static void link_let_go(struct link *l, uint64_t number) {
 }
 
 void tcp_cancel(struct fabric_op *op, int status) {
-    struct link *l = container_of(op->link, struct link, base);
+    struct tcp_link *l = container_of(op->link, struct tcp_link, base);
     uint64_t number = op->scratch[0];
     if (number == NO_NUMBER) {
         op_complete_refused(l->conn.tcp, op);
@@ -247,8 +247,8 @@ void tcp_cancel(struct fabric_op *op, int status) {
 }
 
 /* The client's memory under a large WRITE is gone. */
-void link_tx_fault(struct conn *c, struct piece *piece) {
-    struct link *l = link_of_conn(c);
+void link_tx_fault(struct tcp_conn *c, struct piece *piece) {
+    struct tcp_link *l = link_of_conn(c);
     struct tcp *t = c->tcp;
     const void *address = piece->base;
     struct pending *p = link_pending(l, piece->op);
@@ -267,7 +267,7 @@ void link_tx_fault(struct conn *c, struct piece *piece) {
 
 /* Gives back every op. The socket is closed and nothing is queued: no memory is in use. Callbacks
  * may come back here; every op is taken out before it is completed. */
-static void complete_all(struct link *l, int status) {
+static void complete_all(struct tcp_link *l, int status) {
     struct tcp *t = l->conn.tcp;
     list_for_each_safe (pos, &t->refused) {
         struct fabric_op *op = list_entry(pos, struct fabric_op, node);
@@ -292,8 +292,8 @@ static void complete_all(struct link *l, int status) {
     }
 }
 
-void link_lost(struct conn *c, const struct error *why) {
-    struct link *l = link_of_conn(c);
+void link_lost(struct tcp_conn *c, const struct error *why) {
+    struct tcp_link *l = link_of_conn(c);
     struct tcp *t = c->tcp;
     conn_shut(c);
     complete_all(l, RDMAD_E_PEER_LOST);
@@ -302,7 +302,7 @@ void link_lost(struct conn *c, const struct error *why) {
 }
 
 void tcp_link_close(struct fabric_link *fl) {
-    struct link *l = container_of(fl, struct link, base);
+    struct tcp_link *l = container_of(fl, struct tcp_link, base);
     l->ended = true;
     conn_shut(&l->conn);
     complete_all(l, RDMAD_E_CANCELED);

@@ -15,10 +15,10 @@ struct pending {          /* a request on its way, in order of its number */
     uint64_t starts, ends; /* of its frame, in the stream */
     uint8_t *header;       /* in the send queue; meaningful until `starts` is sent */
 };
-struct link {
+struct tcp_link {
     struct fabric_link base;
-    struct conn conn;
-    struct share share;
+    struct tcp_conn conn;
+    struct tcp_share share;
     void *cookie;
     struct pending *pending;
     uint32_t mask;        /* of pending */
@@ -37,16 +37,16 @@ void tcp_link_close(struct fabric_link *l);
 int tcp_post(struct fabric_link *l, struct fabric_op *op);
 void tcp_cancel(struct fabric_op *op, int status);
 
-static inline struct link *link_of_conn(struct conn *c) {
-    return container_of(c, struct link, conn);
+static inline struct tcp_link *link_of_conn(struct tcp_conn *c) {
+    return container_of(c, struct tcp_link, conn);
 }
 
-static inline struct pending *link_pending(struct link *l, uint64_t number) {
+static inline struct pending *link_pending(struct tcp_link *l, uint64_t number) {
     return &l->pending[number & l->mask];
 }
 
 /* Of its role: a piece of a payload is gone; the connection is lost. */
-void link_tx_fault(struct conn *c, struct piece *piece);
-void link_lost(struct conn *c, const struct error *why);
+void link_tx_fault(struct tcp_conn *c, struct piece *piece);
+void link_lost(struct tcp_conn *c, const struct error *why);
 
 #endif

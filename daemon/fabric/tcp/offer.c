@@ -32,7 +32,7 @@
 #define ACCEPTS_A_TURN 16
 #define ACCEPT_PAUSE_NS (100 * NSEC_PER_MSEC)
 
-struct offer {
+struct tcp_offer {
     struct list node;
     uint64_t peer, number;
     uint64_t expires_ns;
@@ -52,7 +52,7 @@ struct stranger {
 
 /* ---- offers ------------------------------------------------------------------------------ */
 
-static void offer_forget(struct offer *o) {
+static void offer_forget(struct tcp_offer *o) {
     list_remove(&o->node);
     explicit_bzero(o->token, sizeof o->token);
     free(o);
@@ -60,7 +60,7 @@ static void offer_forget(struct offer *o) {
 
 static void offers_expire(struct tcp *t, uint64_t now_ns) {
     list_for_each_safe (pos, &t->offers) {
-        struct offer *o = list_entry(pos, struct offer, node);
+        struct tcp_offer *o = list_entry(pos, struct tcp_offer, node);
         if (now_ns >= o->expires_ns)
             offer_forget(o);
         else
@@ -70,7 +70,7 @@ static void offers_expire(struct tcp *t, uint64_t now_ns) {
 
 void offers_drop(struct tcp *t, uint64_t peer) {
     list_for_each_safe (pos, &t->offers) {
-        struct offer *o = list_entry(pos, struct offer, node);
+        struct tcp_offer *o = list_entry(pos, struct tcp_offer, node);
         if (o->peer == peer)
             offer_forget(o);
     }
@@ -78,7 +78,7 @@ void offers_drop(struct tcp *t, uint64_t peer) {
 
 void offer_drop(struct tcp *t, uint64_t peer, uint64_t number) {
     list_for_each_safe (pos, &t->offers) {
-        struct offer *o = list_entry(pos, struct offer, node);
+        struct tcp_offer *o = list_entry(pos, struct tcp_offer, node);
         if (o->peer == peer && o->number == number)
             offer_forget(o);
     }
@@ -104,13 +104,13 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
     offers_expire(t, now_ns);
     uint32_t used = target_count(t, peer);
     list_for_each (pos, &t->offers)
-        used += list_entry(pos, struct offer, node)->peer == peer;
+        used += list_entry(pos, struct tcp_offer, node)->peer == peer;
     if (used >= TCP_CONNS_PER_PEER)
         return error_set(err, RDMAD_E_LIMIT,
                          "the peer has %u data connections and unused offers of at most %u on this "
                          "worker; close some or wait until the offers expire",
                          used, TCP_CONNS_PER_PEER);
-    struct offer *o = calloc(1, sizeof *o);
+    struct tcp_offer *o = calloc(1, sizeof *o);
     if (!o)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a data connection's token");
     if (getrandom(o->token, sizeof o->token, 0) != (ssize_t)sizeof o->token) {
@@ -127,10 +127,10 @@ int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
 }
 
 /* Every offer is compared with every byte, so time tells nothing about a token. */
-static struct offer *offer_find(struct tcp *t, const uint8_t token[FRAME_TOKEN_BYTES]) {
-    struct offer *found = NULL;
+static struct tcp_offer *offer_find(struct tcp *t, const uint8_t token[FRAME_TOKEN_BYTES]) {
+    struct tcp_offer *found = NULL;
     list_for_each (pos, &t->offers) {
-        struct offer *o = list_entry(pos, struct offer, node);
+        struct tcp_offer *o = list_entry(pos, struct tcp_offer, node);
         volatile uint8_t differs = 0;
         for (unsigned i = 0; i < FRAME_TOKEN_BYTES; i++)
             differs = (uint8_t)(differs | (o->token[i] ^ token[i]));
@@ -165,7 +165,7 @@ static void stranger_judge(struct stranger *s) {
     struct tcp *t = s->tcp;
     uint8_t token[FRAME_TOKEN_BYTES];
     const char *wrong = hello_get(s->hello, token);
-    struct offer *o = wrong ? NULL : offer_find(t, token);
+    struct tcp_offer *o = wrong ? NULL : offer_find(t, token);
     explicit_bzero(token, sizeof token);
     explicit_bzero(s->hello, sizeof s->hello);
     if (!wrong && (!o || t->now_ns >= o->expires_ns))
@@ -306,7 +306,7 @@ void listener_close(struct tcp *t) {
     }
     struct list *node;
     while ((node = list_pop(&t->offers)))
-        offer_forget(list_entry(node, struct offer, node));
+        offer_forget(list_entry(node, struct tcp_offer, node));
     if (t->listen_fd >= 0)
         close(t->listen_fd);
 }

@@ -9,15 +9,15 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct share *share_join(struct shares *all, uint64_t peer) {
+struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer) {
     list_for_each (pos, &all->peers) {
-        struct share *s = list_entry(pos, struct share, node);
+        struct tcp_share *s = list_entry(pos, struct tcp_share, node);
         if (s->peer == peer) {
             s->conns++;
             return s;
         }
     }
-    struct share *s = calloc(1, sizeof *s);
+    struct tcp_share *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
     s->peer = peer;
@@ -26,7 +26,7 @@ struct share *share_join(struct shares *all, uint64_t peer) {
     return s;
 }
 
-void share_leave(struct share *s) {
+void share_leave(struct tcp_share *s) {
     assert(s->conns > 0);
     if (--s->conns)
         return;
@@ -38,14 +38,14 @@ static uint64_t owed(uint64_t moved, uint64_t paid) {
     return moved > paid ? moved - paid : 0;
 }
 
-static void share_begin(struct share *s, uint64_t poll, uint64_t budget) {
+static void share_begin(struct tcp_share *s, uint64_t poll, uint64_t budget) {
     uint64_t polls = poll - s->poll;
     s->poll = poll;
     s->in = owed(s->in, polls * budget);
     s->out = owed(s->out, polls * budget);
 }
 
-static void shares_begin(struct shares *all, struct share *s) {
+static void shares_begin(struct tcp_shares *all, struct tcp_share *s) {
     share_begin(s, all->poll, TCP_SHARE_BUDGET);
     share_begin(&all->all, all->poll, TCP_POLL_BUDGET);
 }
@@ -56,22 +56,22 @@ static size_t room(uint64_t of_share, uint64_t of_all) {
     return own < all ? own : all;
 }
 
-size_t share_room_in(struct shares *all, struct share *s) {
+size_t share_room_in(struct tcp_shares *all, struct tcp_share *s) {
     shares_begin(all, s);
     return room(s->in, all->all.in);
 }
 
-size_t share_room_out(struct shares *all, struct share *s) {
+size_t share_room_out(struct tcp_shares *all, struct tcp_share *s) {
     shares_begin(all, s);
     return room(s->out, all->all.out);
 }
 
-void share_moved_in(struct shares *all, struct share *s, size_t bytes) {
+void share_moved_in(struct tcp_shares *all, struct tcp_share *s, size_t bytes) {
     s->in += bytes;
     all->all.in += bytes;
 }
 
-void share_moved_out(struct shares *all, struct share *s, size_t bytes) {
+void share_moved_out(struct tcp_shares *all, struct tcp_share *s, size_t bytes) {
     s->out += bytes;
     all->all.out += bytes;
 }

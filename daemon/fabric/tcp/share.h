@@ -20,7 +20,7 @@
 #define TCP_POLL_BUDGET (4u << 20)  /* and all of them */
 
 /* What moved of the present poll's budgets. */
-struct share {
+struct tcp_share {
     struct list node; /* in shares.peers: of a peer's targets */
     uint64_t peer;
     uint32_t conns;
@@ -28,18 +28,18 @@ struct share {
     uint64_t in, out;
 };
 
-struct shares {
-    struct list peers; /* of struct share */
-    struct share all;  /* of every connection */
-    uint64_t poll;     /* the present one's number */
+struct tcp_shares {
+    struct list peers;    /* of struct tcp_share */
+    struct tcp_share all; /* of every connection */
+    uint64_t poll;        /* the present one's number */
 };
 
-struct share *share_join(struct shares *all, uint64_t peer); /* NULL: out of memory */
-void share_leave(struct share *s);
+struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer); /* NULL: out of memory */
+void share_leave(struct tcp_share *s);
 /* How much may still be moved in this poll; 0: who asks is left out. */
-size_t share_room_in(struct shares *all, struct share *s);
-size_t share_room_out(struct shares *all, struct share *s);
-void share_moved_in(struct shares *all, struct share *s, size_t bytes);
-void share_moved_out(struct shares *all, struct share *s, size_t bytes);
+size_t share_room_in(struct tcp_shares *all, struct tcp_share *s);
+size_t share_room_out(struct tcp_shares *all, struct tcp_share *s);
+void share_moved_in(struct tcp_shares *all, struct tcp_share *s, size_t bytes);
+void share_moved_out(struct tcp_shares *all, struct tcp_share *s, size_t bytes);
 
 #endif

@@ -23,8 +23,8 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-static struct target *target_of(struct conn *c) {
-    return container_of(c, struct target, conn);
+static struct tcp_target *target_of(struct tcp_conn *c) {
+    return container_of(c, struct tcp_target, conn);
 }
 
 static void memory_fault(struct tcp *t, const void *address) {
@@ -33,12 +33,12 @@ static void memory_fault(struct tcp *t, const void *address) {
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-static void target_put(struct conn *c, const struct frame *f) {
+static void target_put(struct tcp_conn *c, const struct frame *f) {
     frame_put(outq_copy(&c->out, FRAME_BYTES), f);
     conn_wants_send(c);
 }
 
-static void put_acks(struct target *t) {
+static void put_acks(struct tcp_target *t) {
     if (t->acked == 0)
         return;
     target_put(&t->conn, &(struct frame){.type = FRAME_ACK, .op = t->ack_from, .length = t->acked});
@@ -46,7 +46,7 @@ static void put_acks(struct target *t) {
 }
 
 /* The op is over: one without data to answer, or that failed before any was sent. */
-static void target_answer(struct target *t, uint32_t op, int status, bool touched) {
+static void target_answer(struct tcp_target *t, uint32_t op, int status, bool touched) {
     if (status == RDMAD_OK) {
         if (t->acked++ == 0)
             t->ack_from = op;
@@ -60,7 +60,7 @@ static void target_answer(struct target *t, uint32_t op, int status, bool touche
                                          .status = (int16_t)status});
 }
 
-static void answer_word(struct target *t, uint32_t op, uint64_t word) {
+static void answer_word(struct tcp_target *t, uint32_t op, uint64_t word) {
     put_acks(t);
     uint8_t *to = outq_copy(&t->conn.out, FRAME_BYTES + FRAME_WORD);
     frame_put(to, &(struct frame){
@@ -71,7 +71,7 @@ static void answer_word(struct target *t, uint32_t op, uint64_t word) {
 
 /* ---- serving ----------------------------------------------------------------------------- */
 
-static void serve_small_read(struct target *t, const struct frame *f, struct window *w) {
+static void serve_small_read(struct tcp_target *t, const struct frame *f, struct tcp_window *w) {
     struct outq *q = &t->conn.out;
     struct frame data = {
         .type = FRAME_DATA, .flags = FRAME_FINAL, .op = f->op, .length = f->length};
@@ -91,7 +91,7 @@ static void serve_small_read(struct target *t, const struct frame *f, struct win
     }
 }
 
-static void serve_large_read(struct target *t, const struct frame *f, struct window *w) {
+static void serve_large_read(struct tcp_target *t, const struct frame *f, struct tcp_window *w) {
     struct outq *q = &t->conn.out;
     put_acks(t);
     target_put(&t->conn, &(struct frame){.type = FRAME_DATA, .op = f->op, .length = f->length});
@@ -102,9 +102,9 @@ static void serve_large_read(struct target *t, const struct frame *f, struct win
 }
 
 /* The window that the frame may use, which counts it; NULL: it has been answered. */
-static struct window *window_for(struct target *t, const struct frame *f) {
+static struct tcp_window *window_for(struct tcp_target *t, const struct frame *f) {
     int status;
-    struct window *w = window_check(t->conn.tcp, t->peer, t->number, f, &status);
+    struct tcp_window *w = window_check(t->conn.tcp, t->peer, t->number, f, &status);
     if (w)
         window_count(t->conn.tcp, w, f);
     else
@@ -112,8 +112,8 @@ static struct window *window_for(struct target *t, const struct frame *f) {
     return w;
 }
 
-static void serve_read(struct target *t, const struct frame *f) {
-    struct window *w = window_for(t, f);
+static void serve_read(struct tcp_target *t, const struct frame *f) {
+    struct tcp_window *w = window_for(t, f);
     if (!w)
         return;
     if (f->length <= TCP_SMALL)
@@ -122,8 +122,8 @@ static void serve_read(struct target *t, const struct frame *f) {
         serve_large_read(t, f, w);
 }
 
-static void serve_small_write(struct target *t, const struct frame *f, const uint8_t *payload) {
-    struct window *w = window_for(t, f);
+static void serve_small_write(struct tcp_target *t, const struct frame *f, const uint8_t *payload) {
+    struct tcp_window *w = window_for(t, f);
     if (!w)
         return;
     uint8_t *to = (uint8_t *)w->spec.base + f->offset;
@@ -133,8 +133,8 @@ static void serve_small_write(struct target *t, const struct frame *f, const uin
         memory_fault(t->conn.tcp, fault);
 }
 
-static void serve_atomic(struct target *t, const struct frame *f, const uint8_t *payload) {
-    struct window *w = window_for(t, f);
+static void serve_atomic(struct tcp_target *t, const struct frame *f, const uint8_t *payload) {
+    struct tcp_window *w = window_for(t, f);
     if (!w)
         return;
     uint64_t *word = (void *)((uint8_t *)w->spec.base + f->offset);
@@ -150,7 +150,7 @@ static void serve_atomic(struct target *t, const struct frame *f, const uint8_t 
     answer_word(t, f->op, was);
 }
 
-static void serve_send(struct target *t, const struct frame *f, const uint8_t *payload) {
+static void serve_send(struct tcp_target *t, const struct frame *f, const uint8_t *payload) {
     const struct fabric_env *env = t->conn.tcp->env;
     if (f->length < TCP_SEND_COST)
         t->conn.cost += TCP_SEND_COST - f->length;
@@ -166,7 +166,7 @@ static void serve_send(struct target *t, const struct frame *f, const uint8_t *p
 }
 
 /* The landing is over: its memory is not touched again. */
-static void landed(struct target *t, int status) {
+static void landed(struct tcp_target *t, int status) {
     const struct fabric_env *env = t->conn.tcp->env;
     struct fabric_landing *to = t->rx.landing;
     t->rx.landing = NULL;
@@ -177,7 +177,7 @@ static void landed(struct target *t, int status) {
 }
 
 /* Where a LONG's payload goes, if anywhere. */
-static void land(struct target *t, const struct frame *f, const uint8_t *head) {
+static void land(struct tcp_target *t, const struct frame *f, const uint8_t *head) {
     const struct fabric_env *env = t->conn.tcp->env;
     t->rx.landing = NULL;
     t->rx.ending = false;
@@ -196,12 +196,12 @@ static void land(struct target *t, const struct frame *f, const uint8_t *head) {
 }
 
 void tcp_abandon(struct fabric_landing *to) {
-    struct target *t = to->home;
+    struct tcp_target *t = to->home;
     t->rx.landing = NULL;
     t->conn.rx.dest = NULL;
 }
 
-static const char *serve_end(struct target *t, const struct frame *f) {
+static const char *serve_end(struct tcp_target *t, const struct frame *f) {
     if (!t->rx.ending || f->op != t->rx.op)
         return "the end of no message";
     t->rx.ending = false;
@@ -212,14 +212,14 @@ static const char *serve_end(struct target *t, const struct frame *f) {
 }
 
 /* Whether f is the next request. */
-static const char *out_of_order(struct target *t, const struct frame *f) {
+static const char *out_of_order(struct tcp_target *t, const struct frame *f) {
     if (t->rx.ending)
         return "a request before the end of a message";
     return f->op != t->next_op++ ? "a request out of order" : NULL;
 }
 
-static const char *target_frame(struct conn *c, const struct frame *f, const uint8_t *payload) {
-    struct target *t = target_of(c);
+static const char *target_frame(struct tcp_conn *c, const struct frame *f, const uint8_t *payload) {
+    struct tcp_target *t = target_of(c);
     if (f->type == FRAME_END)
         return serve_end(t, f);
     const char *wrong = out_of_order(t, f);
@@ -239,8 +239,8 @@ static const char *target_frame(struct conn *c, const struct frame *f, const uin
     return NULL;
 }
 
-static const char *target_begin(struct conn *c, const struct frame *f, const uint8_t *head) {
-    struct target *t = target_of(c);
+static const char *target_begin(struct tcp_conn *c, const struct frame *f, const uint8_t *head) {
+    struct tcp_target *t = target_of(c);
     const char *wrong = out_of_order(t, f);
     if (wrong)
         return wrong;
@@ -264,19 +264,19 @@ static const char *target_begin(struct conn *c, const struct frame *f, const uin
 }
 
 /* What is still to come of the payload goes nowhere, and the op fails. */
-static void cut_write(struct target *t, int status) {
+static void cut_write(struct tcp_target *t, int status) {
     t->conn.rx.dest = NULL;
     t->rx.window = NULL;
     t->rx.status = status;
 }
 
-static void target_recheck(struct conn *c) {
-    struct target *t = target_of(c);
+static void target_recheck(struct tcp_conn *c) {
+    struct tcp_target *t = target_of(c);
     if (t->rx.window && c->tcp->now_ns >= t->rx.window->spec.deadline_ns)
         cut_write(t, RDMAD_E_LEASE_EXPIRED);
 }
 
-static void target_rx_fault(struct conn *c, const void *address) {
+static void target_rx_fault(struct tcp_conn *c, const void *address) {
     if (target_of(c)->rx.type == FRAME_LONG)
         landed(target_of(c), RDMAD_E_FAULT);
     else
@@ -284,8 +284,8 @@ static void target_rx_fault(struct conn *c, const void *address) {
     memory_fault(c->tcp, address);
 }
 
-static void target_end(struct conn *c) {
-    struct target *t = target_of(c);
+static void target_end(struct tcp_conn *c) {
+    struct tcp_target *t = target_of(c);
     t->rx.window = NULL;
     c->rx.dest = NULL;
     if (t->rx.type == FRAME_LONG)
@@ -297,18 +297,18 @@ static void target_end(struct conn *c) {
 /* ---- letting go -------------------------------------------------------------------------- */
 
 static void piece_released(struct piece *p) {
-    ((struct window *)p->owner)->queued--;
+    ((struct tcp_window *)p->owner)->queued--;
 }
 
 /* What is unsent of a read becomes zeros, and its status says so. */
-static void cut_read(struct target *t, struct piece *p, int status) {
+static void cut_read(struct tcp_target *t, struct piece *p, int status) {
     frame_put(
         p->trailer,
         &(struct frame){.type = FRAME_STATUS, .op = (uint32_t)p->op, .status = (int16_t)status});
     outq_repoint(&t->conn.out, p, t->conn.tcp->zeros);
 }
 
-void target_let_go(struct target *t, struct window *w, int reason) {
+void target_let_go(struct tcp_target *t, struct tcp_window *w, int reason) {
     if (t->rx.window == w)
         cut_write(t, reason);
     struct piece *p;
@@ -318,16 +318,16 @@ void target_let_go(struct target *t, struct window *w, int reason) {
             cut_read(t, p, reason);
 }
 
-static void target_before_send(struct conn *c) {
-    struct target *t = target_of(c);
+static void target_before_send(struct tcp_conn *c) {
+    struct tcp_target *t = target_of(c);
     put_acks(t);
     struct piece *p;
     for (uint32_t i = c->out.first; (p = outq_next_foreign(&c->out, &i));)
-        if (c->tcp->now_ns >= ((struct window *)p->owner)->spec.deadline_ns)
+        if (c->tcp->now_ns >= ((struct tcp_window *)p->owner)->spec.deadline_ns)
             cut_read(t, p, RDMAD_E_LEASE_EXPIRED);
 }
 
-static void target_tx_fault(struct conn *c, struct piece *p) {
+static void target_tx_fault(struct tcp_conn *c, struct piece *p) {
     const void *address = p->base;
     cut_read(target_of(c), p, RDMAD_E_FAULT);
     memory_fault(c->tcp, address);
@@ -335,20 +335,20 @@ static void target_tx_fault(struct conn *c, struct piece *p) {
 
 /* ---- coming and going -------------------------------------------------------------------- */
 
-void target_shut(struct target *t) {
+void target_shut(struct tcp_target *t) {
     conn_shut(&t->conn);
     source_end(t->conn.tcp, &t->conn.source);
     landed(t, RDMAD_E_PEER_LOST);
 }
 
-static void target_lost(struct conn *c, const struct error *why) {
+static void target_lost(struct tcp_conn *c, const struct error *why) {
     if (why->code == RDMAD_E_PROTOCOL)
         LOG_LIMITED(WARNING, ("%s", why->text), FIELD_U64("PEER", target_of(c)->peer));
     target_shut(target_of(c));
 }
 
 static void target_destroy(struct source *s) {
-    struct conn *c = container_of(s, struct conn, source);
+    struct tcp_conn *c = container_of(s, struct tcp_conn, source);
     conn_fini(c);
     share_leave(c->share);
     free(target_of(c));
@@ -369,8 +369,8 @@ static const struct role target_role = {
 
 int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
                   const struct sockaddr_storage *address) {
-    struct target *t = calloc(1, sizeof *t);
-    struct share *share = t ? share_join(&tcp->shares, peer) : NULL;
+    struct tcp_target *t = calloc(1, sizeof *t);
+    struct tcp_share *share = t ? share_join(&tcp->shares, peer) : NULL;
     if (!share) {
         free(t);
         return RDMAD_E_NOMEM;
@@ -397,13 +397,13 @@ int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
 uint32_t target_count(const struct tcp *tcp, uint64_t peer) {
     uint32_t n = 0;
     list_for_each (pos, &tcp->targets)
-        n += list_entry(pos, struct target, conn.node)->peer == peer;
+        n += list_entry(pos, struct tcp_target, conn.node)->peer == peer;
     return n;
 }
 
-struct target *target_find(const struct tcp *tcp, uint64_t peer, uint64_t number) {
+struct tcp_target *target_find(const struct tcp *tcp, uint64_t peer, uint64_t number) {
     list_for_each (pos, &tcp->targets) {
-        struct target *t = list_entry(pos, struct target, conn.node);
+        struct tcp_target *t = list_entry(pos, struct tcp_target, conn.node);
         if (t->peer == peer && t->number == number)
             return t;
     }

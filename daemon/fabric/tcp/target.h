@@ -11,13 +11,13 @@
 #define TCP_FRAME_COST 64u /* what a request counts of a budget besides its bytes */
 #define TCP_SEND_COST 256u /* a small SEND, at least */
 
-struct target {
-    struct conn conn;
+struct tcp_target {
+    struct tcp_conn conn;
     uint64_t peer, number;
-    uint32_t next_op;          /* number of the next request */
-    uint32_t acked, ack_from;  /* done and not yet told: how many, and the first one's number */
-    struct {                   /* the large WRITE or LONG whose payload is coming in */
-        struct window *window; /* NULL: refused or cut */
+    uint32_t next_op;              /* number of the next request */
+    uint32_t acked, ack_from;      /* done and not yet told: how many, and the first one's number */
+    struct {                       /* the large WRITE or LONG whose payload is coming in */
+        struct tcp_window *window; /* NULL: refused or cut */
         uint32_t op;
         int status;
         bool touched;
@@ -30,12 +30,12 @@ struct target {
 /* Makes the accepted fd a connection of peer; takes the fd only on success. */
 int target_create(struct tcp *t, int fd, uint64_t peer, uint64_t number,
                   const struct sockaddr_storage *address);
-void target_shut(struct target *t);
+void target_shut(struct tcp_target *t);
 uint32_t target_count(const struct tcp *t, uint64_t peer);
 /* The peer's connection of that number; NULL: it has none. */
-struct target *target_find(const struct tcp *t, uint64_t peer, uint64_t number);
+struct tcp_target *target_find(const struct tcp *t, uint64_t peer, uint64_t number);
 /* It does not touch w's range any more; what that cuts short fails with reason. */
-void target_let_go(struct target *t, struct window *w, int reason);
+void target_let_go(struct tcp_target *t, struct tcp_window *w, int reason);
 void tcp_abandon(struct fabric_landing *landing);
 
 #endif

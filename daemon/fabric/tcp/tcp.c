@@ -47,7 +47,7 @@ static void tcp_run_timers(struct tcp *t) {
     struct list *node;
     while ((node = list_pop(&links))) { /* a lost link's callbacks may close any other */
         list_append(&t->links, node);
-        link_timer(list_entry(node, struct link, conn.node));
+        link_timer(list_entry(node, struct tcp_link, conn.node));
     }
 }
 
@@ -63,7 +63,7 @@ static void flush_all(struct tcp *t) {
     list_init(&left_out);
     list_splice(&now, &t->sending);
     while ((node = list_pop(&now))) {
-        struct conn *c = list_entry(node, struct conn, sending);
+        struct tcp_conn *c = list_entry(node, struct tcp_conn, sending);
         if (conn_room_out(c) > 0)
             conn_flush(c);
         else
@@ -78,7 +78,7 @@ static void serve_hot(struct tcp *t) {
     list_init(&left_out);
     list_splice(&now, &t->hot);
     while ((node = list_pop(&now))) {
-        struct conn *c = list_entry(node, struct conn, hot);
+        struct tcp_conn *c = list_entry(node, struct tcp_conn, hot);
         if (conn_room_in(c) == 0) {
             c->more = true;
             list_append(&left_out, node);
@@ -134,7 +134,7 @@ static int tcp_wait_fd(struct fabric *f) {
 static bool arm_all(struct list *conns) {
     bool safe = true;
     list_for_each (pos, conns)
-        safe = conn_arm(list_entry(pos, struct conn, node)) && safe;
+        safe = conn_arm(list_entry(pos, struct tcp_conn, node)) && safe;
     return safe;
 }
 
@@ -154,7 +154,7 @@ static void tcp_expel(struct fabric *f, uint64_t peer) {
     struct tcp *tcp = tcp_of(f);
     offers_drop(tcp, peer);
     list_for_each_safe (pos, &tcp->targets) {
-        struct target *t = list_entry(pos, struct target, conn.node);
+        struct tcp_target *t = list_entry(pos, struct tcp_target, conn.node);
         if (t->peer == peer)
             target_shut(t);
     }
@@ -164,7 +164,7 @@ static void tcp_expel(struct fabric *f, uint64_t peer) {
  * before the link was lost must not land after what was done over the next one. */
 static void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number) {
     struct tcp *tcp = tcp_of(f);
-    struct target *t = target_find(tcp, peer, number);
+    struct tcp_target *t = target_find(tcp, peer, number);
     offer_drop(tcp, peer, number);
     if (t)
         target_shut(t);
@@ -173,7 +173,7 @@ static void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number) {
 static int tcp_window_open(struct fabric *f, const struct fabric_window_spec *spec,
                            struct fabric_window **out, struct fabric_blob *key, struct error *err) {
     struct tcp *t = tcp_of(f);
-    struct window *w;
+    struct tcp_window *w;
     if (spec->via && !target_find(t, spec->peer, spec->via))
         return error_set(err, RDMAD_E_PEER_LOST,
                          "the peer's data connection %lu, for which a window of lease %lu is "
@@ -188,10 +188,10 @@ static int tcp_window_open(struct fabric *f, const struct fabric_window_spec *sp
 }
 
 static bool tcp_window_close(struct fabric_window *fw, int reason) {
-    struct window *w = container_of(fw, struct window, base);
+    struct tcp_window *w = container_of(fw, struct tcp_window, base);
     struct tcp *t = tcp_of(fw->fabric);
     list_for_each (pos, &t->targets)
-        target_let_go(list_entry(pos, struct target, conn.node), w, reason);
+        target_let_go(list_entry(pos, struct tcp_target, conn.node), w, reason);
     window_remove(t, w);
     return true;
 }
@@ -201,7 +201,8 @@ static bool tcp_window_close(struct fabric_window *fw, int reason) {
 static void tcp_close(struct fabric *f) {
     struct tcp *t = tcp_of(f);
     while (!list_empty(&t->targets)) {
-        struct target *target = list_entry(list_first(&t->targets), struct target, conn.node);
+        struct tcp_target *target =
+            list_entry(list_first(&t->targets), struct tcp_target, conn.node);
         tcp_expel(f, target->peer);
     }
     listener_close(t);

@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-int window_add(struct tcp *t, const struct fabric_window_spec *spec, struct window **out,
+int window_add(struct tcp *t, const struct fabric_window_spec *spec, struct tcp_window **out,
                struct error *err) {
-    struct window *w = calloc(1, sizeof *w);
+    struct tcp_window *w = calloc(1, sizeof *w);
     if (!w)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a window of lease %lu",
                          (unsigned long)spec->lease_id);
-    *w = (struct window){.base.fabric = &t->base, .spec = *spec};
+    *w = (struct tcp_window){.base.fabric = &t->base, .spec = *spec};
     if (getrandom(&w->key, sizeof w->key, 0) != (ssize_t)sizeof w->key) {
         free(w);
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for the key of lease %lu",
@@ -38,14 +38,14 @@ int window_add(struct tcp *t, const struct fabric_window_spec *spec, struct wind
     return 0;
 }
 
-void window_remove(struct tcp *t, struct window *w) {
+void window_remove(struct tcp *t, struct tcp_window *w) {
     assert(w->queued == 0);
     slots_remove(&t->windows, w->handle);
     free(w);
 }
 
 void tcp_window_extend(struct fabric_window *fw, uint64_t deadline_ns) {
-    container_of(fw, struct window, base)->spec.deadline_ns = deadline_ns;
+    container_of(fw, struct tcp_window, base)->spec.deadline_ns = deadline_ns;
 }
 
 /* Only this worker writes; others read at any time. No locked instruction is needed. */
@@ -54,9 +54,9 @@ static void audit_count(uint64_t *counter, uint64_t n) {
 }
 
 /* In the order in which an outsider may learn things: that the lease exists at all comes first. */
-struct window *window_check(struct tcp *t, uint64_t peer, uint64_t number, const struct frame *f,
-                            int *status) {
-    struct window *w = f->slot < t->windows.size ? t->windows.slot[f->slot].ptr : NULL;
+struct tcp_window *window_check(struct tcp *t, uint64_t peer, uint64_t number,
+                                const struct frame *f, int *status) {
+    struct tcp_window *w = f->slot < t->windows.size ? t->windows.slot[f->slot].ptr : NULL;
     if (!w || w->key != f->key || w->spec.peer != peer || (w->spec.via && w->spec.via != number)) {
         *status = RDMAD_E_NO_LEASE;
         return NULL;
@@ -83,7 +83,7 @@ struct window *window_check(struct tcp *t, uint64_t peer, uint64_t number, const
 }
 
 /* An op that was let in. Its bytes count when it starts: an owner wants to see who had access. */
-void window_count(const struct tcp *t, struct window *w, const struct frame *f) {
+void window_count(const struct tcp *t, struct tcp_window *w, const struct frame *f) {
     struct fabric_audit *a = w->spec.audit;
     audit_count(&a->ops, 1);
     if (!frame_is_atomic(f->type))

@@ -8,7 +8,7 @@
 #include "daemon/fabric/tcp/frame.h"
 #include "daemon/fabric/tcp/instance.h"
 
-struct window {
+struct tcp_window {
     struct fabric_window base;
     struct fabric_window_spec spec;
     uint64_t handle; /* in tcp.windows */
@@ -17,14 +17,14 @@ struct window {
 };
 
 /* In t's table, with a key. */
-int window_add(struct tcp *t, const struct fabric_window_spec *spec, struct window **out,
+int window_add(struct tcp *t, const struct fabric_window_spec *spec, struct tcp_window **out,
                struct error *err);
-void window_remove(struct tcp *t, struct window *w); /* nothing points into it any more */
+void window_remove(struct tcp *t, struct tcp_window *w); /* nothing points into it any more */
 void tcp_window_extend(struct fabric_window *w, uint64_t deadline_ns);
 /* The window that f, which came by connection number of peer, names, if this access may be made;
  * else NULL and why. */
-struct window *window_check(struct tcp *t, uint64_t peer, uint64_t number, const struct frame *f,
-                            int *status);
-void window_count(const struct tcp *t, struct window *w, const struct frame *f);
+struct tcp_window *window_check(struct tcp *t, uint64_t peer, uint64_t number,
+                                const struct frame *f, int *status);
+void window_count(const struct tcp *t, struct tcp_window *w, const struct frame *f);
 
 #endif

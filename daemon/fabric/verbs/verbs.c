@@ -33,7 +33,7 @@ static struct verbs *verbs_of_member(struct host_member *m) {
 }
 
 /* Lets go of the device if it is going and nothing of it is left. */
-static void check_let_go(struct verbs *v) {
+static void verbs_check_let_go(struct verbs *v) {
     if (!v->going || v->jobs > 0)
         return;
     cqs_close(v);
@@ -42,28 +42,29 @@ static void check_let_go(struct verbs *v) {
     host_let_go(&v->member);
 }
 
-static void device_in_use(struct verbs *v, struct device *d, const struct port_now *port) {
+static void verbs_device_in_use(struct verbs *v, struct device *d, const struct port_now *port) {
     v->device = d;
     v->port = *port;
     windows_device_came(v);
     ways_device_came(v);
 }
 
-static void device_came(struct host_member *m, struct device *d, const struct port_now *port) {
-    device_in_use(verbs_of_member(m), d, port);
+static void verbs_device_came(struct host_member *m, struct device *d,
+                              const struct port_now *port) {
+    verbs_device_in_use(verbs_of_member(m), d, port);
 }
 
-static void port_changed(struct host_member *m, const struct port_now *port) {
+static void verbs_port_changed(struct host_member *m, const struct port_now *port) {
     verbs_of_member(m)->port = *port;
 }
 
-static void qp_event(struct host_member *m, uint32_t qp_num, enum ibv_event_type event) {
+static void verbs_qp_event(struct host_member *m, uint32_t qp_num, enum ibv_event_type event) {
     struct verbs *v = verbs_of_member(m);
     if (v->device && !links_qp_event(v, qp_num, event))
         targets_qp_event(v, qp_num, event);
 }
 
-static void device_going(struct host_member *m, const struct error *why) {
+static void verbs_device_going(struct host_member *m, const struct error *why) {
     struct verbs *v = verbs_of_member(m);
     cqs_poll(v); /* what is known to be done is done */
     v->going = true;
@@ -75,7 +76,7 @@ static void device_going(struct host_member *m, const struct error *why) {
 
 /* ---- a turn ------------------------------------------------------------------------------ */
 
-static void run_timers(struct verbs *v) {
+static void verbs_run_timers(struct verbs *v) {
     v->next_timer_ns = CLOCK_NEVER;
     links_timers(v);
     targets_timers(v);
@@ -91,17 +92,17 @@ static unsigned verbs_poll(struct fabric *f) {
     if (mailbox_pending(&v->member.mailbox))
         v->progress += mailbox_drain(&v->member.mailbox);
     if (v->slept)
-        channel_take(v);
+        comp_channel_take(v);
     if (v->slept || ++v->turns % CM_EVERY == 0)
         cm_way_poll(v);
     v->slept = false;
     links_flush(v);
     cqs_poll(v); /* before anybody is called late: it may be we who were away */
     if (v->now_ns >= v->next_timer_ns)
-        run_timers(v);
+        verbs_run_timers(v);
     targets_look(v);
     links_settle(v);
-    check_let_go(v);
+    verbs_check_let_go(v);
     return v->progress;
 }
 
@@ -140,7 +141,7 @@ static void verbs_close(struct fabric *f) {
     verbs_free(v);
 }
 
-static int join(struct verbs *v, struct error *err) {
+static int verbs_join(struct verbs *v, struct error *err) {
     struct host_member *m = &v->member;
     struct epoll_event event = {.events = EPOLLIN};
     struct device *d = NULL;
@@ -153,7 +154,7 @@ static int join(struct verbs *v, struct error *err) {
     if (rc == 0)
         rc = host_join(v->env->host, m, &d, &port, err);
     if (rc == 0 && d)
-        device_in_use(v, d, &port);
+        verbs_device_in_use(v, d, &port);
     if (rc)
         mailbox_fini(&m->mailbox);
     return rc;
@@ -169,10 +170,10 @@ static int verbs_open(const struct fabric_env *env, struct fabric **out, struct 
     v->next_timer_ns = CLOCK_NEVER;
     v->now_ns = env->now_ns(env->user);
     v->member.host = env->host;
-    v->member.device_came = device_came;
-    v->member.port_changed = port_changed;
-    v->member.qp_event = qp_event;
-    v->member.device_going = device_going;
+    v->member.device_came = verbs_device_came;
+    v->member.port_changed = verbs_port_changed;
+    v->member.qp_event = verbs_qp_event;
+    v->member.device_going = verbs_device_going;
     list_init(&v->member.node);
     list_init(&v->cqs);
     list_init(&v->links);
@@ -184,7 +185,7 @@ static int verbs_open(const struct fabric_env *env, struct fabric **out, struct 
     v->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int rc = v->epoll_fd < 0
                  ? error_errno(err, RDMAD_E_SYSTEM, "no epoll descriptor for the verbs fabric")
-                 : join(v, err);
+                 : verbs_join(v, err);
     if (rc) {
         verbs_free(v);
         return rc;

@@ -67,7 +67,7 @@ static bool leads_to_device(struct cm *cm, const struct sockaddr_in6 *address) {
     return ours;
 }
 
-static bool try_address(struct cm *cm, const struct ifaddrs *i, struct sockaddr_in6 *out) {
+static bool cm_try_address(struct cm *cm, const struct ifaddrs *i, struct sockaddr_in6 *out) {
     uint8_t a[16];
     if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
         return false;
@@ -90,7 +90,7 @@ int cm_address(struct cm *cm, struct sockaddr_in6 *out, struct error *err) {
     if (getifaddrs(&all))
         return error_errno(err, RDMAD_E_SYSTEM, "the addresses of this machine cannot be listed");
     for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
-        found = try_address(cm, i, out);
+        found = cm_try_address(cm, i, out);
     freeifaddrs(all);
     if (found)
         return 0;
@@ -102,7 +102,7 @@ int cm_address(struct cm *cm, struct sockaddr_in6 *out, struct error *err) {
 
 /* ---- the channel --------------------------------------------------------------------------- */
 
-static int channel_open(struct cm *cm, struct error *err) {
+static int cm_channel_open(struct cm *cm, struct error *err) {
     struct epoll_event event = {.events = EPOLLIN};
     cm->channel = rdma_create_event_channel();
     if (!cm->channel)
@@ -140,7 +140,7 @@ int cm_of(struct verbs *v, struct cm **out, struct error *err) {
         list_init(&cm->offers);
         list_init(&cm->calls);
         v->cm = cm;
-        int rc = channel_open(cm, err);
+        int rc = cm_channel_open(cm, err);
         if (rc) {
             cm_free(v);
             return rc;

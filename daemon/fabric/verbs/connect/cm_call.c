@@ -36,27 +36,27 @@
 #define TALK_VERSION 2u
 #define TALK_HEAD 4u /* version, zeros */
 #define REQUEST_BYTES (TALK_HEAD + VERBS_TOKEN_BYTES)
-#define ANSWER_BYTES sizeof(struct answer)
+#define ANSWER_BYTES sizeof(struct cm_answer)
 
 /* Little-endian. */
-struct answer {
+struct cm_answer {
     uint8_t version, zeros[3];
     uint32_t inbox_rkey, inbox_size;
     uint16_t inbox_count;
     uint8_t features, zero;
     uint64_t max_message, inbox_address;
 };
-_Static_assert(sizeof(struct answer) == 32, "an answer has no holes");
+_Static_assert(sizeof(struct cm_answer) == 32, "an answer has no holes");
 
-static struct queue *queue_of(const struct cm_call *call) {
+static struct queue *cm_call_queue(const struct cm_call *call) {
     return call->link ? &call->link->lane[0].queue : &call->target->queue[0];
 }
 
-static const struct verbs_settings *settings_of(const struct cm_call *call) {
+static const struct verbs_settings *cm_call_settings(const struct cm_call *call) {
     return &call->cm->verbs->device->settings;
 }
 
-static int timeout_ms(const struct cm_call *call) {
+static int cm_call_timeout_ms(const struct cm_call *call) {
     uint64_t ms = call->cm->verbs->env->settings->connect_timeout_ns / NSEC_PER_MSEC;
     return ms < 1 ? 1 : ms > 60000 ? 60000 : (int)ms;
 }
@@ -77,8 +77,8 @@ void cm_call_end(struct cm_call *call) {
 }
 
 /* The last thing done with a call. */
-static void fail(struct cm_call *call, const struct error *why) {
-    struct target *t = call->target;
+static void cm_call_fail(struct cm_call *call, const struct error *why) {
+    struct verbs_target *t = call->target;
     if (t) {
         LOG_LIMITED(INFO, ("link %" PRIu64 " of a peer ended: %s", t->number, why->text),
                     FIELD_U64("PEER", t->peer->id));
@@ -88,7 +88,7 @@ static void fail(struct cm_call *call, const struct error *why) {
     }
 }
 
-static struct cm_call *call_new(struct cm *cm) {
+static struct cm_call *cm_call_new(struct cm *cm) {
     struct cm_call *call = calloc(1, sizeof(*call));
     if (!call)
         return NULL;
@@ -100,8 +100,8 @@ static struct cm_call *call_new(struct cm *cm) {
 /* ---- the QP -------------------------------------------------------------------------------- */
 
 /* What the library cannot know. */
-static void fill_in(const struct cm_call *call, struct ibv_qp_attr *attr, uint8_t reads) {
-    const struct verbs_settings *s = settings_of(call);
+static void cm_call_fill_in(const struct cm_call *call, struct ibv_qp_attr *attr, uint8_t reads) {
+    const struct verbs_settings *s = cm_call_settings(call);
     attr->qp_access_flags = call->target ? target_access(call->cm->verbs->device) : 0;
     attr->min_rnr_timer = s->min_rnr_timer;
     attr->max_dest_rd_atomic = call->target ? reads : 0;
@@ -111,14 +111,15 @@ static void fill_in(const struct cm_call *call, struct ibv_qp_attr *attr, uint8_
     attr->rnr_retry = s->rnr_retry;
 }
 
-static int step(struct cm_call *call, enum ibv_qp_state state, uint8_t reads, struct error *err) {
-    struct queue *q = queue_of(call);
+static int cm_call_step(struct cm_call *call, enum ibv_qp_state state, uint8_t reads,
+                        struct error *err) {
+    struct queue *q = cm_call_queue(call);
     struct ibv_qp_attr attr = {.qp_state = state};
     int mask = 0;
     if (rdma_init_qp_attr(call->id, &attr, &mask))
         return error_errno(err, RDMAD_E_FABRIC,
                            "rdma_cm tells nothing for a queue pair; the other end may have left");
-    fill_in(call, &attr, reads);
+    cm_call_fill_in(call, &attr, reads);
     int rc = ibv_modify_qp(q->qp, &attr, mask);
     if (rc) {
         errno = rc;
@@ -132,13 +133,13 @@ static int step(struct cm_call *call, enum ibv_qp_state state, uint8_t reads, st
 }
 
 /* From INIT on. */
-static int steps(struct cm_call *call, uint8_t reads, struct error *err) {
+static int cm_call_steps(struct cm_call *call, uint8_t reads, struct error *err) {
     if (call->cm->verbs->device->iwarp) {
-        queue_of(call)->connected = true;
+        cm_call_queue(call)->connected = true;
         return 0;
     }
-    int rc = step(call, IBV_QPS_RTR, reads, err);
-    return rc ? rc : step(call, IBV_QPS_RTS, reads, err);
+    int rc = cm_call_step(call, IBV_QPS_RTR, reads, err);
+    return rc ? rc : cm_call_step(call, IBV_QPS_RTS, reads, err);
 }
 
 static uint8_t fewer(uint8_t a, uint8_t b) {
@@ -171,12 +172,12 @@ static int where(const char *host, const struct verbs_offer *offer, struct socka
 
 /* The kernel may miss that a neighbour has answered, and then looks again when its time is over: so
  * it gets little, many times, until the link's time is. */
-static int resolve(struct cm_call *call) {
+static int cm_call_resolve(struct cm_call *call) {
     return rdma_resolve_addr(call->id, (struct sockaddr *)&call->from, (struct sockaddr *)&call->to,
                              RESOLVE_MS);
 }
 
-int cm_call_dial(struct link *l, const char *host, const struct verbs_offer *offer,
+int cm_call_dial(struct verbs_link *l, const char *host, const struct verbs_offer *offer,
                  struct error *err) {
     assert(l->state == LINK_CONNECTING && !l->cm);
     struct cm *cm;
@@ -190,7 +191,7 @@ int cm_call_dial(struct link *l, const char *host, const struct verbs_offer *off
         rc = link_make_queues(l, 1, true, err);
     if (rc)
         return rc;
-    struct cm_call *call = l->cm = call_new(cm);
+    struct cm_call *call = l->cm = cm_call_new(cm);
     if (!call)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a call by rdma_cm");
     call->link = l;
@@ -202,28 +203,28 @@ int cm_call_dial(struct link *l, const char *host, const struct verbs_offer *off
     }
     call->from = from;
     call->to = to;
-    if (resolve(call))
+    if (cm_call_resolve(call))
         return error_errno(err, RDMAD_E_UNREACHABLE, "rdma_cm finds no way to %.100s port %u", host,
                            offer->port);
     return 0;
 }
 
-static int resolved(struct cm_call *call, struct error *err) {
+static int cm_call_resolved(struct cm_call *call, struct error *err) {
     const struct device *d = call->cm->verbs->device;
     if (!cm_is_ours(call->cm, call->id))
         return error_set(err, RDMAD_E_UNREACHABLE,
                          "the way to the peer does not begin at device %s port %u: look at the "
                          "routes, or choose another by verbs.device",
                          d->name, d->port);
-    if (rdma_resolve_route(call->id, timeout_ms(call)))
+    if (rdma_resolve_route(call->id, cm_call_timeout_ms(call)))
         return error_errno(err, RDMAD_E_UNREACHABLE, "rdma_cm finds no route");
     return 0;
 }
 
-static int request(struct cm_call *call, struct error *err) {
-    const struct verbs_settings *s = settings_of(call);
+static int cm_call_request(struct cm_call *call, struct error *err) {
+    const struct verbs_settings *s = cm_call_settings(call);
     uint8_t data[REQUEST_BYTES] = {TALK_VERSION};
-    int rc = step(call, IBV_QPS_INIT, 0, err);
+    int rc = cm_call_step(call, IBV_QPS_INIT, 0, err);
     if (rc)
         return rc;
     memcpy(data + TALK_HEAD, call->token, sizeof(call->token));
@@ -233,7 +234,7 @@ static int request(struct cm_call *call, struct error *err) {
         .initiator_depth = s->rd_atomic,
         .retry_count = s->retry_count,
         .rnr_retry_count = s->rnr_retry,
-        .qp_num = queue_of(call)->qp->qp_num,
+        .qp_num = cm_call_queue(call)->qp->qp_num,
     };
     call->state = CALL_TOLD;
     if (rdma_connect(call->id, &param))
@@ -241,8 +242,8 @@ static int request(struct cm_call *call, struct error *err) {
     return 0;
 }
 
-static int answered(struct cm_call *call, const struct cm_event *e, struct error *err) {
-    struct answer a;
+static int cm_call_answered(struct cm_call *call, const struct cm_event *e, struct error *err) {
+    struct cm_answer a;
     if (e->size < ANSWER_BYTES || e->data[0] != TALK_VERSION)
         return error_set(err, RDMAD_E_PROTOCOL,
                          "who answered by rdma_cm is not a daemon of this version");
@@ -254,8 +255,8 @@ static int answered(struct cm_call *call, const struct cm_event *e, struct error
                                       .features = a.features};
     if (a.max_message == 0 || !inbox_place_ok(&inbox))
         return error_set(err, RDMAD_E_PROTOCOL, "the peer takes messages of no bytes");
-    uint8_t reads = fewer(settings_of(call)->rd_atomic, e->reads);
-    int rc = steps(call, reads, err);
+    uint8_t reads = fewer(cm_call_settings(call)->rd_atomic, e->reads);
+    int rc = cm_call_steps(call, reads, err);
     if (rc)
         return rc;
     if (e->type == RDMA_CM_EVENT_CONNECT_RESPONSE && rdma_establish(call->id))
@@ -268,30 +269,30 @@ static int answered(struct cm_call *call, const struct cm_event *e, struct error
 
 /* ---- who is called ------------------------------------------------------------------------- */
 
-static int answer(struct cm_call *call, uint8_t reads, struct error *err) {
+static int cm_call_answer(struct cm_call *call, uint8_t reads, struct error *err) {
     const struct verbs *v = call->cm->verbs;
     struct inbox_place inbox;
-    int rc = step(call, IBV_QPS_INIT, 0, err);
+    int rc = cm_call_step(call, IBV_QPS_INIT, 0, err);
     if (rc == 0)
         rc = inbox_start(call->target, err);
     if (rc == 0)
-        rc = steps(call, reads, err);
+        rc = cm_call_steps(call, reads, err);
     if (rc)
         return rc;
     inbox_tell(call->target, &inbox);
-    const struct answer a = {.version = TALK_VERSION,
-                             .inbox_rkey = htole32(inbox.rkey),
-                             .inbox_size = htole32(inbox.size),
-                             .inbox_count = htole16(inbox.count),
-                             .features = inbox.features,
-                             .max_message = htole64(v->device->max_message),
-                             .inbox_address = htole64(inbox.address)};
+    const struct cm_answer a = {.version = TALK_VERSION,
+                                .inbox_rkey = htole32(inbox.rkey),
+                                .inbox_size = htole32(inbox.size),
+                                .inbox_count = htole16(inbox.count),
+                                .features = inbox.features,
+                                .max_message = htole64(v->device->max_message),
+                                .inbox_address = htole64(inbox.address)};
     struct rdma_conn_param param = {
         .private_data = &a,
         .private_data_len = sizeof(a),
         .responder_resources = reads,
-        .rnr_retry_count = settings_of(call)->rnr_retry,
-        .qp_num = queue_of(call)->qp->qp_num,
+        .rnr_retry_count = cm_call_settings(call)->rnr_retry,
+        .qp_num = cm_call_queue(call)->qp->qp_num,
     };
     if (rdma_accept(call->id, &param))
         return error_errno(err, RDMAD_E_FABRIC, "rdma_cm does not accept a connection");
@@ -299,17 +300,17 @@ static int answer(struct cm_call *call, uint8_t reads, struct error *err) {
 }
 
 /* A target for the peer that was offered one; its call has the id from here on. */
-static int take_call(struct cm *cm, struct vpeer *p, const struct connect_way *way, uint64_t number,
-                     const struct cm_event *e, struct error *err) {
+static int cm_call_take(struct cm *cm, struct vpeer *p, const struct connect_way *way,
+                        uint64_t number, const struct cm_event *e, struct error *err) {
     struct verbs *v = cm->verbs;
     int rc = verbs_ready(v, err);
     if (rc)
         return rc;
-    struct target *t = target_new(p, way, 1, true, err);
+    struct verbs_target *t = target_new(p, way, 1, true, err);
     if (!t)
         return err->code;
     t->number = number;
-    struct cm_call *call = t->cm = call_new(cm);
+    struct cm_call *call = t->cm = cm_call_new(cm);
     if (!call) {
         target_drop(t);
         return error_set(err, RDMAD_E_NOMEM, "no memory for a call by rdma_cm");
@@ -317,7 +318,7 @@ static int take_call(struct cm *cm, struct vpeer *p, const struct connect_way *w
     call->target = t;
     call->id = e->id;
     call->deadline_ns = clock_after(v->now_ns, v->env->settings->connect_timeout_ns);
-    rc = answer(call, fewer(settings_of(call)->dest_rd_atomic, e->reads), err);
+    rc = cm_call_answer(call, fewer(cm_call_settings(call)->dest_rd_atomic, e->reads), err);
     if (rc) {
         call->id = NULL; /* the caller refuses */
         target_drop(t);
@@ -329,7 +330,7 @@ static int take_call(struct cm *cm, struct vpeer *p, const struct connect_way *w
     return 0;
 }
 
-static struct cm_offer *offer_of(struct cm *cm, const struct cm_event *e) {
+static struct cm_offer *cm_call_offer(struct cm *cm, const struct cm_event *e) {
     uint8_t token[VERBS_TOKEN_BYTES];
     if (!cm_is_ours(cm, e->id) || e->size < REQUEST_BYTES || e->data[0] != TALK_VERSION)
         return NULL;
@@ -337,7 +338,7 @@ static struct cm_offer *offer_of(struct cm *cm, const struct cm_event *e) {
     return cm_offer_find(cm, token);
 }
 
-static void refuse(struct rdma_cm_id *id, const char *why) {
+static void cm_call_refuse(struct rdma_cm_id *id, const char *why) {
     LOG_LIMITED(NOTICE, ("a connection by rdma_cm is refused: %s", why));
     rdma_reject(id, NULL, 0);
     rdma_destroy_id(id);
@@ -345,9 +346,9 @@ static void refuse(struct rdma_cm_id *id, const char *why) {
 
 void cm_call_requested(struct cm *cm, const struct cm_event *e) {
     struct error why;
-    struct cm_offer *o = offer_of(cm, e);
+    struct cm_offer *o = cm_call_offer(cm, e);
     if (!o) {
-        refuse(e->id, "it shows no token that was offered and is still good");
+        cm_call_refuse(e->id, "it shows no token that was offered and is still good");
         return;
     }
     struct vpeer *p = o->peer;
@@ -355,15 +356,15 @@ void cm_call_requested(struct cm *cm, const struct cm_event *e) {
     uint64_t number = o->number;
     p->holds++;
     cm_offer_free(o);
-    if (take_call(cm, p, way, number, e, &why))
-        refuse(e->id, why.text);
+    if (cm_call_take(cm, p, way, number, e, &why))
+        cm_call_refuse(e->id, why.text);
     p->holds--;
     vpeer_check_free(p);
 }
 
 /* ---- what happens to a call ---------------------------------------------------------------- */
 
-static int unreachable(const struct cm_event *e, struct error *err) {
+static int cm_call_unreachable(const struct cm_event *e, struct error *err) {
     static const char refused[] =
         "the peer refused (a token that it does not know, or no longer: see its log)";
     return error_set(err, RDMAD_E_UNREACHABLE, "rdma_cm got no connection: %s, status %d",
@@ -382,20 +383,20 @@ void cm_call_event(struct cm_call *call, const struct cm_event *e) {
         type = RDMA_CM_EVENT_DISCONNECTED;
     switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        rc = resolved(call, &why);
+        rc = cm_call_resolved(call, &why);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        rc = request(call, &why);
+        rc = cm_call_request(call, &why);
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
         if (call->link)
-            rc = answered(call, e, &why);
+            rc = cm_call_answered(call, e, &why);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
         if (call->target)
             call->state = CALL_UP;
         else if (call->link && call->state != CALL_UP) /* iWARP has no other answer */
-            rc = answered(call, e, &why);
+            rc = cm_call_answered(call, e, &why);
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
         rc = error_set(&why, RDMAD_E_PEER_LOST, "the other end of the link hung up");
@@ -404,19 +405,19 @@ void cm_call_event(struct cm_call *call, const struct cm_event *e) {
         rc = error_set(&why, RDMAD_E_FABRIC, "the device of the link is being removed");
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
-        if (e->status == -ETIMEDOUT && resolve(call) == 0)
+        if (e->status == -ETIMEDOUT && cm_call_resolve(call) == 0)
             break;
-        rc = unreachable(e, &why);
+        rc = cm_call_unreachable(e, &why);
         break;
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
-        rc = unreachable(e, &why);
+        rc = cm_call_unreachable(e, &why);
         break;
     default: /* TIMEWAIT_EXIT: the QP's numbers are free; ADDR_CHANGE: the link shows by itself */
         break;
     }
     if (rc)
-        fail(call, &why);
+        cm_call_fail(call, &why);
 }

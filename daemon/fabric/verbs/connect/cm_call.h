@@ -19,8 +19,8 @@ struct cm_call {
     struct list node; /* in cm.calls */
     struct cm *cm;
     struct rdma_cm_id *id;
-    struct link *link;            /* we called, */
-    struct target *target;        /* or were called */
+    struct verbs_link *link;      /* we called, */
+    struct verbs_target *target;  /* or were called */
     struct sockaddr_in6 from, to; /* we called; of either kind of address */
     uint64_t number;              /* the target's */
     uint8_t token[VERBS_TOKEN_BYTES];
@@ -38,7 +38,7 @@ struct cm_event {
     uint8_t data[64];
 };
 /* Starts connecting l by the offer; later link_connected or link_fail. */
-int cm_call_dial(struct link *l, const char *host, const struct verbs_offer *offer,
+int cm_call_dial(struct verbs_link *l, const char *host, const struct verbs_offer *offer,
                  struct error *err);
 /* A connection request came; it becomes a target's call, or is refused. */
 void cm_call_requested(struct cm *cm, const struct cm_event *e);

@@ -21,14 +21,14 @@
 
 /* ---- a link of ours ------------------------------------------------------------------------ */
 
-static int cm_way_prepare(struct link *l, struct verbs_hello *hello, struct error *err) {
+static int cm_way_prepare(struct verbs_link *l, struct verbs_hello *hello, struct error *err) {
     (void)l;
     (void)err;
     hello->cm = true; /* QPs are made when it is known where to */
     return 0;
 }
 
-static int cm_way_open(struct link *l, const char *host, const struct verbs_offer *offer,
+static int cm_way_open(struct verbs_link *l, const char *host, const struct verbs_offer *offer,
                        struct error *err) {
     struct verbs *v = l->verbs;
     if (!offer->cm)
@@ -42,7 +42,7 @@ static int cm_way_open(struct link *l, const char *host, const struct verbs_offe
     return cm_call_dial(l, host, offer, err);
 }
 
-static void cm_way_hang_up(struct link *l) {
+static void cm_way_hang_up(struct verbs_link *l) {
     if (l->cm)
         cm_call_end(l->cm);
 }
@@ -71,7 +71,7 @@ static int cm_way_offer(struct vpeer *p, const struct verbs_hello *hello, struct
     return 0;
 }
 
-static void cm_way_target_left(struct target *t) {
+static void cm_way_target_left(struct verbs_target *t) {
     if (t->cm)
         cm_call_end(t->cm);
 }

@@ -20,7 +20,7 @@ static unsigned lanes_wanted(const struct verbs_settings *s) {
     return s->lanes < VERBS_LANES_MAX ? s->lanes : VERBS_LANES_MAX;
 }
 
-static int exchange_prepare(struct link *l, struct verbs_hello *hello, struct error *err) {
+static int exchange_prepare(struct verbs_link *l, struct verbs_hello *hello, struct error *err) {
     const struct queue *queues[VERBS_LANES_MAX];
     int rc = link_make_queues(l, lanes_wanted(&l->verbs->device->settings), false, err);
     if (rc)
@@ -31,7 +31,7 @@ static int exchange_prepare(struct link *l, struct verbs_hello *hello, struct er
     return 0;
 }
 
-static int connect_lanes(struct link *l, const struct endpoint *other, struct error *err) {
+static int connect_lanes(struct verbs_link *l, const struct endpoint *other, struct error *err) {
     for (; l->lanes > other->lanes; l->lanes--)
         qp_destroy(&l->lane[l->lanes - 1].queue);
     for (unsigned i = 0; i < l->lanes; i++) {
@@ -43,7 +43,7 @@ static int connect_lanes(struct link *l, const struct endpoint *other, struct er
     return 0;
 }
 
-static int exchange_open(struct link *l, const char *host, const struct verbs_offer *offer,
+static int exchange_open(struct verbs_link *l, const char *host, const struct verbs_offer *offer,
                          struct error *err) {
     if (offer->cm || offer->end.lanes > l->lanes)
         return error_set(err, RDMAD_E_PROTOCOL,
@@ -73,7 +73,7 @@ static int exchange_check(const struct verbs *v, const struct verbs_hello *hello
     return 0;
 }
 
-static int target_connect(struct target *t, const struct endpoint *other, struct error *err) {
+static int target_connect(struct verbs_target *t, const struct endpoint *other, struct error *err) {
     for (unsigned i = 0; i < t->lanes; i++) {
         int rc = qp_connect(&t->queue[i], other, i, err);
         if (rc)
@@ -93,7 +93,7 @@ static int exchange_offer(struct vpeer *p, const struct verbs_hello *hello, stru
     int rc = target_make_room(p, other, err);
     if (rc)
         return rc;
-    struct target *t = target_new(p, &connect_exchange, lanes, false, err);
+    struct verbs_target *t = target_new(p, &connect_exchange, lanes, false, err);
     if (!t)
         return err->code;
     if ((rc = target_connect(t, other, err))) {

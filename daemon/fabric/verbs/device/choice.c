@@ -235,26 +235,26 @@ static int by_name(const void *a, const void *b) {
 
 /* ---- choosing, and what it means for the others -------------------------------------------- */
 
-struct choice {
+struct gid_choice {
     struct device_view *device;
     struct device_port *port;
     struct device_gid *gid;
 };
 
-static struct choice choose(struct device_list *list) {
-    struct choice c = {0};
+static struct gid_choice choice_best(struct device_list *list) {
+    struct gid_choice c = {0};
     for (size_t d = 0; d < list->count; d++) {
         struct device_view *view = &list->devices[d];
         for (size_t p = 0; p < view->port_count && view->usable; p++) {
             struct device_gid *g = view->ports[p].usable ? best_gid(&view->ports[p]) : NULL;
             if (g && (!c.gid || g->rank > c.gid->rank))
-                c = (struct choice){view, &view->ports[p], g};
+                c = (struct gid_choice){view, &view->ports[p], g};
         }
     }
     return c;
 }
 
-static void describe(const struct device_gid *g, const struct wish *w, char *out, size_t size) {
+static void gid_describe(const struct device_gid *g, const struct wish *w, char *out, size_t size) {
     if (is_roce(g))
         snprintf(out, size, "%s, %s%s", g->type, is_routable(g) ? "routable" : "link-local",
                  is_listen(g, w) ? ", the listen address" : "");
@@ -281,13 +281,13 @@ static void say_lost(struct device_gid *g, const struct device_gid *to, const ch
 }
 
 static void explain_gids(const struct device_view *view, struct device_port *p,
-                         const struct choice *c, const struct wish *w) {
+                         const struct gid_choice *c, const struct wish *w) {
     for (size_t i = 0; i < p->gid_count; i++) {
         struct device_gid *g = &p->gids[i];
         char who[96];
         if (c->gid && g == c->gid) {
             char how[64];
-            describe(g, w, how, sizeof(how));
+            gid_describe(g, w, how, sizeof(how));
             g->chosen = true;
             snprintf(g->why, sizeof(g->why), "chosen: %s%s", how,
                      *w->settings->gid ? ", named by verbs.gid" : "");
@@ -307,7 +307,7 @@ static void explain_gids(const struct device_view *view, struct device_port *p,
 }
 
 static void explain_port(const struct device_view *view, struct device_port *p,
-                         const struct choice *c, const struct wish *w) {
+                         const struct gid_choice *c, const struct wish *w) {
     p->chosen = c->port && p == c->port;
     if (p->chosen)
         snprintf(p->why, sizeof(p->why), "chosen: %s",
@@ -320,7 +320,8 @@ static void explain_port(const struct device_view *view, struct device_port *p,
     explain_gids(view, p, c, w);
 }
 
-static void explain(struct device_list *list, const struct choice *c, const struct wish *w) {
+static void choice_explain(struct device_list *list, const struct gid_choice *c,
+                           const struct wish *w) {
     for (size_t d = 0; d < list->count; d++) {
         struct device_view *view = &list->devices[d];
         view->chosen = c->device && view == c->device;
@@ -346,7 +347,7 @@ static void names_of(const struct device_list *list, char *out, size_t size) {
     }
 }
 
-static void say_none(struct device_list *list, const struct wish *w) {
+static void choice_say_none(struct device_list *list, const struct wish *w) {
     const char *wanted = w->settings->device;
     char all[RDMAD_TEXT_MAX];
     size_t used = 0;
@@ -389,14 +390,14 @@ void devices_choose(struct device_list *list, const struct wish *w) {
         qsort(list->devices, list->count, sizeof(list->devices[0]), by_name);
     for (size_t i = 0; i < list->count; i++)
         rule_on_device(&list->devices[i], w);
-    struct choice c = choose(list);
-    explain(list, &c, w);
+    struct gid_choice c = choice_best(list);
+    choice_explain(list, &c, w);
     list->chosen = c.device ? (int)(c.device - list->devices) : -1;
     if (!c.device)
-        say_none(list, w);
+        choice_say_none(list, w);
 }
 
-const struct device_port *chosen_port(const struct device_list *list) {
+const struct device_port *devices_chosen_port(const struct device_list *list) {
     if (list->chosen < 0)
         return NULL;
     const struct device_view *view = &list->devices[list->chosen];
@@ -407,7 +408,7 @@ const struct device_port *chosen_port(const struct device_list *list) {
     return NULL;
 }
 
-const struct device_gid *chosen_gid(const struct device_port *port) {
+const struct device_gid *port_chosen_gid(const struct device_port *port) {
     for (size_t i = 0; port && i < port->gid_count; i++) {
         if (port->gids[i].chosen)
             return &port->gids[i];

@@ -27,7 +27,7 @@ struct wish {
 void devices_choose(struct device_list *list, const struct wish *wish);
 
 /* Of the chosen port of a chosen device; NULL if nothing is. */
-const struct device_port *chosen_port(const struct device_list *list);
-const struct device_gid *chosen_gid(const struct device_port *port);
+const struct device_port *devices_chosen_port(const struct device_list *list);
+const struct device_gid *port_chosen_gid(const struct device_port *port);
 
 #endif

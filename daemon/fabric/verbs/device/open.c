@@ -51,7 +51,7 @@ int device_port(const struct wish *wish, const struct device *d, struct port_now
     if (failed)
         return failed;
     memset(out, 0, sizeof(*out));
-    const struct device_gid *g = chosen_gid(chosen_port(list));
+    const struct device_gid *g = port_chosen_gid(devices_chosen_port(list));
     struct ibv_port_attr attr;
     if (g && ibv_query_port(d->context, (uint8_t)d->port, &attr) == 0) {
         out->usable = true;

@@ -59,7 +59,7 @@ enum outcome {
     PROBE_REFUSED,
 };
 
-static enum outcome broke(struct rig *r, const char *what, int error) {
+static enum outcome rig_broke(struct rig *r, const char *what, int error) {
     if (!*r->broke)
         snprintf(r->broke, sizeof(r->broke), "%s: %s", what, strerror(error));
     return PROBE_BROKE;
@@ -67,7 +67,7 @@ static enum outcome broke(struct rig *r, const char *what, int error) {
 
 /* ---- pairs --------------------------------------------------------------------------------- */
 
-static struct ibv_qp *make_qp(struct rig *r, struct ibv_pd *pd) {
+static struct ibv_qp *rig_qp_new(struct rig *r, struct ibv_pd *pd) {
     struct ibv_qp_init_attr init = {
         .send_cq = r->cq,
         .recv_cq = r->cq,
@@ -78,7 +78,7 @@ static struct ibv_qp *make_qp(struct rig *r, struct ibv_pd *pd) {
     return ibv_create_qp(pd, &init);
 }
 
-static int to_init(struct rig *r, struct ibv_qp *qp) {
+static int rig_qp_init(struct rig *r, struct ibv_qp *qp) {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
         .pkey_index = r->d->settings.pkey_index,
@@ -89,7 +89,7 @@ static int to_init(struct rig *r, struct ibv_qp *qp) {
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static int to_rts(struct rig *r, struct ibv_qp *qp, uint32_t other) {
+static int rig_qp_connect(struct rig *r, struct ibv_qp *qp, uint32_t other) {
     struct ibv_qp_attr rtr = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = r->port->mtu,
@@ -124,7 +124,7 @@ static int to_rts(struct rig *r, struct ibv_qp *qp, uint32_t other) {
                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-static void close_pair(struct pair *p) {
+static void pair_close(struct pair *p) {
     if (p->a)
         ibv_destroy_qp(p->a);
     if (p->b)
@@ -132,32 +132,32 @@ static void close_pair(struct pair *p) {
 }
 
 /* B's end is in pd_b. */
-static bool open_pair(struct rig *r, struct ibv_pd *pd_b, struct pair *p) {
-    p->a = make_qp(r, r->d->pd);
-    p->b = p->a ? make_qp(r, pd_b) : NULL;
+static bool pair_open(struct rig *r, struct ibv_pd *pd_b, struct pair *p) {
+    p->a = rig_qp_new(r, r->d->pd);
+    p->b = p->a ? rig_qp_new(r, pd_b) : NULL;
     int failed = p->b ? 0 : errno;
     if (!failed)
-        failed = to_init(r, p->a);
+        failed = rig_qp_init(r, p->a);
     if (!failed)
-        failed = to_init(r, p->b);
+        failed = rig_qp_init(r, p->b);
     if (!failed)
-        failed = to_rts(r, p->a, p->b->qp_num);
+        failed = rig_qp_connect(r, p->a, p->b->qp_num);
     if (!failed)
-        failed = to_rts(r, p->b, p->a->qp_num);
+        failed = rig_qp_connect(r, p->b, p->a->qp_num);
     if (!failed)
         return true;
-    broke(r, "two QPs of one port could not be connected", failed);
-    close_pair(p);
+    rig_broke(r, "two QPs of one port could not be connected", failed);
+    pair_close(p);
     return false;
 }
 
 /* Posts on qp and waits for its completion; -1 with a note in r when there is none. */
-static int run(struct rig *r, struct ibv_qp *qp, struct ibv_send_wr *wr, const char *what) {
+static int rig_post(struct rig *r, struct ibv_qp *qp, struct ibv_send_wr *wr, const char *what) {
     struct ibv_send_wr *bad;
     const struct timespec nap = {.tv_nsec = 20000};
     int failed = ibv_post_send(qp, wr, &bad);
     if (failed) {
-        broke(r, what, failed);
+        rig_broke(r, what, failed);
         return -1;
     }
     uint64_t start_ns = clock_now_ns(), now_ns = start_ns;
@@ -165,7 +165,7 @@ static int run(struct rig *r, struct ibv_qp *qp, struct ibv_send_wr *wr, const c
         struct ibv_wc wc;
         int n = ibv_poll_cq(r->cq, 1, &wc);
         if (n < 0) {
-            broke(r, "the CQ", EIO);
+            rig_broke(r, "the CQ", EIO);
             return -1;
         }
         if (n > 0 && wc.qp_num == qp->qp_num) {
@@ -177,7 +177,7 @@ static int run(struct rig *r, struct ibv_qp *qp, struct ibv_send_wr *wr, const c
     }
     r->patience_ns = 0;
     r->late = true;
-    broke(r, what, ETIMEDOUT);
+    rig_broke(r, what, ETIMEDOUT);
     return -1;
 }
 
@@ -192,7 +192,7 @@ static int write_at(struct rig *r, const struct pair *p, uint32_t rkey, uint32_t
         .opcode = IBV_WR_RDMA_WRITE,
         .wr.rdma = {.remote_addr = (uintptr_t)r->memory + at, .rkey = rkey},
     };
-    return run(r, p->a, &wr, "a write to ourselves");
+    return rig_post(r, p->a, &wr, "a write to ourselves");
 }
 
 static bool all_clean(const struct rig *r, uint32_t from, uint32_t to) {
@@ -216,7 +216,7 @@ static bool control(struct rig *r, const struct pair *p, uint32_t rkey) {
         return false;
     }
     if (r->memory[GRANT_AT] != DIRTY) {
-        broke(r, "a write to ourselves did not land", EIO);
+        rig_broke(r, "a write to ourselves did not land", EIO);
         return false;
     }
     return true;
@@ -237,20 +237,20 @@ static enum outcome forbidden(struct rig *r, const struct pair *p, uint32_t rkey
 
 static enum outcome registration_bounds(struct rig *r, uint32_t rkey, uint32_t at) {
     struct pair p;
-    if (!open_pair(r, r->other_pd, &p))
+    if (!pair_open(r, r->other_pd, &p))
         return PROBE_BROKE;
     enum outcome o = control(r, &p, rkey) ? forbidden(r, &p, rkey, at) : PROBE_BROKE;
-    close_pair(&p);
+    pair_close(&p);
     return o;
 }
 
 /* B in a PD that is not the registration's. */
 static enum outcome registration_elsewhere(struct rig *r, uint32_t rkey) {
     struct pair p;
-    if (!open_pair(r, r->d->pd, &p))
+    if (!pair_open(r, r->d->pd, &p))
         return PROBE_BROKE;
     enum outcome o = forbidden(r, &p, rkey, GRANT_AT);
-    close_pair(&p);
+    pair_close(&p);
     return o;
 }
 
@@ -258,7 +258,7 @@ static enum outcome registration_elsewhere(struct rig *r, uint32_t rkey) {
 static enum outcome registration_ended(struct rig *r, struct ibv_mr *mr) {
     struct pair p;
     uint32_t rkey = mr->rkey;
-    if (!open_pair(r, r->other_pd, &p)) {
+    if (!pair_open(r, r->other_pd, &p)) {
         ibv_dereg_mr(mr);
         return PROBE_BROKE;
     }
@@ -266,10 +266,10 @@ static enum outcome registration_ended(struct rig *r, struct ibv_mr *mr) {
     int failed = ibv_dereg_mr(mr);
     enum outcome o = PROBE_BROKE;
     if (failed)
-        broke(r, "deregistering", failed);
+        rig_broke(r, "deregistering", failed);
     else if (works)
         o = forbidden(r, &p, rkey, GRANT_AT);
-    close_pair(&p);
+    pair_close(&p);
     return o;
 }
 
@@ -278,7 +278,7 @@ static const char *test_registrations(struct rig *r) {
         ibv_reg_mr(r->other_pd, r->memory + GRANT_AT, GRANT_LENGTH,
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
     if (!mr) {
-        broke(r, "registering a page", errno);
+        rig_broke(r, "registering a page", errno);
         return NULL;
     }
     const char *let = NULL;
@@ -314,86 +314,86 @@ static bool bind_window(struct rig *r, struct bound *w) {
                                   .mw_access_flags =
                                       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ}},
     };
-    int status = run(r, w->pair.b, &wr, "binding a window");
+    int status = rig_post(r, w->pair.b, &wr, "binding a window");
     if (status > 0 && !*r->broke)
         snprintf(r->broke, sizeof(r->broke), "a window could not be bound: %s",
                  ibv_wc_status_str((enum ibv_wc_status)status));
     return status == IBV_WC_SUCCESS;
 }
 
-static void close_bound(struct bound *w) {
+static void bound_close(struct bound *w) {
     if (w->mw)
         ibv_dealloc_mw(w->mw); /* before its QP */
-    close_pair(&w->pair);
+    pair_close(&w->pair);
 }
 
 /* A pair with a window bound to B that lets A write. */
-static bool open_bound(struct rig *r, struct ibv_mr *mr, struct bound *w) {
+static bool bound_open(struct rig *r, struct ibv_mr *mr, struct bound *w) {
     *w = (struct bound){.mr = mr};
-    if (!open_pair(r, r->d->pd, &w->pair)) {
+    if (!pair_open(r, r->d->pd, &w->pair)) {
         w->pair = (struct pair){0};
         return false;
     }
     w->mw = ibv_alloc_mw(r->d->pd, IBV_MW_TYPE_2);
     if (!w->mw)
-        broke(r, "allocating a window", errno);
+        rig_broke(r, "allocating a window", errno);
     if (w->mw && bind_window(r, w) && control(r, &w->pair, w->rkey))
         return true;
-    close_bound(w);
+    bound_close(w);
     return false;
 }
 
 static enum outcome window_bounds(struct rig *r, struct ibv_mr *mr, uint32_t at) {
     struct bound w;
-    if (!open_bound(r, mr, &w))
+    if (!bound_open(r, mr, &w))
         return PROBE_BROKE;
     enum outcome o = forbidden(r, &w.pair, w.rkey, at);
-    close_bound(&w);
+    bound_close(&w);
     return o;
 }
 
 static enum outcome window_by_other_qp(struct rig *r, struct ibv_mr *mr) {
     struct bound w;
     struct pair other;
-    if (!open_bound(r, mr, &w))
+    if (!bound_open(r, mr, &w))
         return PROBE_BROKE;
     enum outcome o = PROBE_BROKE;
-    if (open_pair(r, r->d->pd, &other)) {
+    if (pair_open(r, r->d->pd, &other)) {
         o = forbidden(r, &other, w.rkey, GRANT_AT);
-        close_pair(&other);
+        pair_close(&other);
     }
-    close_bound(&w);
+    bound_close(&w);
     return o;
 }
 
 static enum outcome window_invalidated(struct rig *r, struct ibv_mr *mr) {
     struct bound w;
-    if (!open_bound(r, mr, &w))
+    if (!bound_open(r, mr, &w))
         return PROBE_BROKE;
     struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = w.rkey};
     enum outcome o = PROBE_BROKE;
-    int status = run(r, w.pair.b, &wr, "invalidating a window");
+    int status = rig_post(r, w.pair.b, &wr, "invalidating a window");
     if (status == IBV_WC_SUCCESS)
         o = forbidden(r, &w.pair, w.rkey, GRANT_AT);
     else if (status > 0)
-        broke(r, "invalidating a window", EIO);
-    close_bound(&w);
+        rig_broke(r, "invalidating a window", EIO);
+    bound_close(&w);
     return o;
 }
 
 static enum outcome window_deallocated(struct rig *r, struct ibv_mr *mr) {
     struct bound w;
-    if (!open_bound(r, mr, &w))
+    if (!bound_open(r, mr, &w))
         return PROBE_BROKE;
     enum outcome o = PROBE_BROKE;
     int failed = ibv_dealloc_mw(w.mw);
     if (failed) {
-        broke(r, "deallocating a window that is bound", failed);
+        rig_broke(r, "deallocating a window that is bound", failed);
     } else {
         w.mw = NULL;
         o = forbidden(r, &w.pair, w.rkey, GRANT_AT);
     }
-    close_bound(&w);
+    bound_close(&w);
     return o;
 }
 
@@ -402,7 +402,7 @@ static const char *test_windows(struct rig *r) {
     struct ibv_mr *mr = ibv_reg_mr(r->d->pd, r->memory, (size_t)PAGES * PAGE,
                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
     if (!mr) {
-        broke(r, "registering pages for windows", errno);
+        rig_broke(r, "registering pages for windows", errno);
         return NULL;
     }
     const char *let = NULL;
@@ -422,12 +422,12 @@ static const char *test_windows(struct rig *r) {
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static bool open_rig(struct rig *r) {
+static bool rig_open(struct rig *r) {
     size_t size = (size_t)(PAGES + 1) * PAGE;
     void *memory =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) {
-        broke(r, "mapping four pages", errno);
+        rig_broke(r, "mapping four pages", errno);
         return false;
     }
     r->memory = memory;
@@ -437,11 +437,11 @@ static bool open_rig(struct rig *r) {
     r->source = ibv_reg_mr(r->d->pd, r->memory + (size_t)PAGES * PAGE, PAGE, 0);
     if (r->other_pd && r->cq && r->source)
         return true;
-    broke(r, "making a CQ, a PD and a registration", errno);
+    rig_broke(r, "making a CQ, a PD and a registration", errno);
     return false;
 }
 
-static void close_rig(struct rig *r) {
+static void rig_close(struct rig *r) {
     if (r->source)
         ibv_dereg_mr(r->source);
     if (r->cq)
@@ -476,7 +476,7 @@ void selftest_run(const struct device *d, const struct port_now *port, struct se
         snprintf(v->says, sizeof(v->says), "iWARP QPs cannot be connected to each other directly");
         return;
     }
-    const char *let = open_rig(&r) ? test_registrations(&r) : NULL;
+    const char *let = rig_open(&r) ? test_registrations(&r) : NULL;
     v->ran = let || !*r.broke;
     v->registrations = v->ran && !let;
     if (let || *r.broke)
@@ -484,5 +484,5 @@ void selftest_run(const struct device *d, const struct port_now *port, struct se
     else
         judge_windows(&r, v);
     v->late = r.late;
-    close_rig(&r);
+    rig_close(&r);
 }

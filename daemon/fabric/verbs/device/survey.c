@@ -137,7 +137,7 @@ static bool fill_gids(struct device_port *p, struct ibv_context *context,
 }
 
 /* One line of a sysfs file; "" if there is none. */
-static void read_line(const char *path, char *out, int size) {
+static void sysfs_read(const char *path, char *out, int size) {
     out[0] = '\0';
     FILE *f = fopen(path, "re");
     if (!f)
@@ -156,11 +156,11 @@ static void fill_netdev(struct device_port *p, const char *ibdev_path) {
     if (*p->netdev)
         return;
     snprintf(path, sizeof(path), "%s/ports/%u/gid_attrs/ndevs/0", ibdev_path, p->number);
-    read_line(path, p->netdev, sizeof(p->netdev));
+    sysfs_read(path, p->netdev, sizeof(p->netdev));
     if (*p->netdev)
         return;
     snprintf(path, sizeof(path), "%s/parent", ibdev_path); /* of software devices */
-    read_line(path, p->netdev, sizeof(p->netdev));
+    sysfs_read(path, p->netdev, sizeof(p->netdev));
 }
 
 /* ports: that the device has. */
@@ -310,7 +310,7 @@ static bool add_verbs_devices(struct device_list *list, const struct verbs_setti
     return ok;
 }
 
-static bool is_listed(const struct device_list *list, const char *name) {
+static bool devices_have(const struct device_list *list, const char *name) {
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->devices[i].name, name) == 0)
             return true;
@@ -325,7 +325,7 @@ static void uverbs_of(const char *name, char *out, size_t size) {
     for (struct dirent *e; dir && !*out && (e = readdir(dir));) {
         char path[sizeof(SYS_UVERBS) + sizeof(e->d_name) + 8], ibdev[64];
         snprintf(path, sizeof(path), SYS_UVERBS "/%s/ibdev", e->d_name);
-        read_line(path, ibdev, sizeof(ibdev));
+        sysfs_read(path, ibdev, sizeof(ibdev));
         if (strcmp(ibdev, name) == 0)
             snprintf(out, size, DEV_DIR "/%.15s", e->d_name);
     }
@@ -350,7 +350,7 @@ static bool add_hidden_devices(struct device_list *list) {
     DIR *dir = opendir(SYS_DEVICES);
     bool ok = true;
     for (struct dirent *e; dir && ok && (e = readdir(dir));) {
-        if (e->d_name[0] == '.' || is_listed(list, e->d_name))
+        if (e->d_name[0] == '.' || devices_have(list, e->d_name))
             continue;
         struct device_view *view = next_view(list);
         ok = view != NULL;

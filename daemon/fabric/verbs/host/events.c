@@ -52,7 +52,7 @@ const struct event_rule *event_rule(enum ibv_event_type type) {
     return i < sizeof(rules) / sizeof(rules[0]) && rules[i].name ? &rules[i] : &unknown;
 }
 
-static void say(const struct device *d, const struct event_rule *rule, uint32_t qp_num) {
+static void event_say(const struct device *d, const struct event_rule *rule, uint32_t qp_num) {
     static struct log_limit
         limit; /* a peer can provoke these; the device thread alone comes here */
     const struct log_field fields[] = {FIELD_STR("DEVICE", d->name), FIELD_STR("EVENT", rule->name),
@@ -75,7 +75,7 @@ static bool event_handle(struct fabric_host *h, struct ibv_async_event *event) {
 
     if (rule->kind == EVENT_PORT && port != (int)d->port)
         return true;
-    say(d, rule, qp_num);
+    event_say(d, rule, qp_num);
     switch (rule->kind) {
     case EVENT_PORT:
         in_use_look(h);

@@ -31,12 +31,12 @@
 
 /* ---- a device comes ------------------------------------------------------------------------ */
 
-static int open_chosen(struct fabric_host *h, struct port_now *port, struct error *err) {
+static int in_use_open(struct fabric_host *h, struct port_now *port, struct error *err) {
     struct device_list *list;
     int failed = survey_all(&h->wish, &list, err);
     if (failed)
         return failed;
-    const struct device_port *p = chosen_port(list);
+    const struct device_port *p = devices_chosen_port(list);
     if (!p)
         failed = error_set(err, RDMAD_E_FABRIC, "%s", list->why.text);
     else
@@ -46,7 +46,7 @@ static int open_chosen(struct fabric_host *h, struct port_now *port, struct erro
     return failed;
 }
 
-static void say_adopted(const struct open_device *o, const struct port_now *port) {
+static void in_use_say_adopted(const struct open_device *o, const struct port_now *port) {
     char gid[INET6_ADDRSTRLEN] = "";
     inet_ntop(AF_INET6, port->gid.raw, gid, sizeof(gid));
     LOG(NOTICE,
@@ -57,7 +57,7 @@ static void say_adopted(const struct open_device *o, const struct port_now *port
 }
 
 /* Members get the device, unless a pool was added that is not registered on it yet. */
-static bool give_out(struct fabric_host *h, const struct port_now *port) {
+static bool in_use_give_out(struct fabric_host *h, const struct port_now *port) {
     pthread_mutex_lock(&h->lock);
     bool ready = !memories_missing(h) || !device_there(h->open);
     if (ready) {
@@ -74,15 +74,15 @@ static bool give_out(struct fabric_host *h, const struct port_now *port) {
 int in_use_adopt(struct fabric_host *h, struct error *err) {
     struct port_now port = {0};
     assert(h->use == USE_NONE);
-    int failed = open_chosen(h, &port, err);
+    int failed = in_use_open(h, &port, err);
     if (failed) {
         h->open = NULL;
         return failed;
     }
-    say_adopted(h->open, &port);
+    in_use_say_adopted(h->open, &port);
     do {
         memories_register(h);
-    } while (!give_out(h, &port));
+    } while (!in_use_give_out(h, &port));
     h->use = USE_NOW;
     h->look_ns = CLOCK_NEVER;
     return 0;
@@ -90,7 +90,7 @@ int in_use_adopt(struct fabric_host *h, struct error *err) {
 
 /* The reason is logged when it is another than before, and not that of a moment: a device that
  * comes or goes is half there for a while. */
-static void say_none(struct fabric_host *h, const struct error *why, uint64_t now_ns) {
+static void in_use_say_none(struct fabric_host *h, const struct error *why, uint64_t now_ns) {
     if (strcmp(h->looked.text, why->text) != 0) {
         h->looked = *why;
         h->looked_ns = now_ns;
@@ -115,7 +115,7 @@ void in_use_search(struct fabric_host *h, uint64_t now_ns) {
     pthread_mutex_lock(&h->lock);
     h->why = err;
     pthread_mutex_unlock(&h->lock);
-    say_none(h, &err, now_ns);
+    in_use_say_none(h, &err, now_ns);
 }
 
 /* ---- the port ------------------------------------------------------------------------------ */
@@ -126,7 +126,7 @@ static bool same_port(const struct port_now *a, const struct port_now *b) {
            strcmp(a->why.text, b->why.text) == 0;
 }
 
-static void say_port(const struct device *d, const struct port_now *p) {
+static void in_use_say_port(const struct device *d, const struct port_now *p) {
     char gid[INET6_ADDRSTRLEN] = "";
     inet_ntop(AF_INET6, p->gid.raw, gid, sizeof(gid));
     if (p->usable)
@@ -159,7 +159,7 @@ void in_use_look(struct fabric_host *h) {
     }
     pthread_mutex_unlock(&h->lock);
     if (changed)
-        say_port(&h->open->d, &port);
+        in_use_say_port(&h->open->d, &port);
 }
 
 /* ---- a device goes ------------------------------------------------------------------------- */

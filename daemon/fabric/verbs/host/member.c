@@ -44,7 +44,7 @@ struct host_notice {
 
 /* ---- telling, on the member's thread ------------------------------------------------------- */
 
-static void tell(struct host_member *m, const struct untold *n) {
+static void member_tell(struct host_member *m, const struct untold *n) {
     if (n->came)
         m->device_came(m, n->device, &n->port);
     else if (n->port_changed)
@@ -57,7 +57,7 @@ static void tell(struct host_member *m, const struct untold *n) {
         m->device_going(m, &n->why);
 }
 
-static void deliver(struct mail *mail) {
+static void notice_deliver(struct mail *mail) {
     struct host_notice *notice = container_of(mail, struct host_notice, mail);
     struct fabric_host *h = notice->host;
     pthread_mutex_lock(&h->lock);
@@ -69,16 +69,16 @@ static void deliver(struct mail *mail) {
     if (left)
         free(notice);
     else
-        tell(notice->member, &untold);
+        member_tell(notice->member, &untold);
 }
 
 /* ---- what is to be told, with the lock ------------------------------------------------------ */
 
-static void post(struct host_notice *notice) {
+static void notice_post(struct host_notice *notice) {
     if (notice->posted)
         return;
     notice->posted = true;
-    mailbox_post(&notice->member->mailbox, &notice->mail, deliver);
+    mailbox_post(&notice->member->mailbox, &notice->mail, notice_deliver);
 }
 
 #define notice_of(pos) (list_entry(pos, struct host_member, node)->notice)
@@ -90,7 +90,7 @@ void members_device_came(struct fabric_host *h) {
         notice->untold.came = true;
         notice->untold.device = &h->now->d;
         notice->untold.port = h->port;
-        post(notice);
+        notice_post(notice);
     }
 }
 
@@ -99,7 +99,7 @@ void members_port_changed(struct fabric_host *h) {
         struct host_notice *notice = notice_of(pos);
         notice->untold.port_changed = true;
         notice->untold.port = h->port;
-        post(notice);
+        notice_post(notice);
     }
 }
 
@@ -111,7 +111,7 @@ void members_qp_event(struct fabric_host *h, uint32_t qp_num, enum ibv_event_typ
             n->qp_event[n->qp_events++] = (struct qp_event){qp_num, event};
         else
             n->dropped++;
-        post(notice);
+        notice_post(notice);
     }
 }
 
@@ -125,7 +125,7 @@ void members_device_going(struct fabric_host *h, const struct error *why) {
         } else if (notice->holds) {
             n->going = true;
             n->why = *why;
-            post(notice);
+            notice_post(notice);
         }
     }
 }

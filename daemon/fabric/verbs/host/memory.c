@@ -44,7 +44,8 @@ uint64_t memory_offset(const struct fabric_memory *m, const void *at) {
 
 /* ---- one registration ---------------------------------------------------------------------- */
 
-static void say_failed(const struct device *d, uint64_t bytes, int error, struct error *err) {
+static void memory_say_failed(const struct device *d, uint64_t bytes, int error,
+                              struct error *err) {
     struct rlimit lim = {0};
     getrlimit(RLIMIT_MEMLOCK, &lim);
     if ((error == ENOMEM || error == EAGAIN || error == EPERM) && lim.rlim_cur != RLIM_INFINITY)
@@ -64,7 +65,8 @@ static void say_failed(const struct device *d, uint64_t bytes, int error, struct
 }
 
 /* *error is the errno when it fails. */
-static struct ibv_mr *register_on(const struct device *d, void *base, uint64_t bytes, int *error) {
+static struct ibv_mr *memory_register(const struct device *d, void *base, uint64_t bytes,
+                                      int *error) {
     unsigned access = IBV_ACCESS_LOCAL_WRITE;
     if (d->windows)
         access |= IBV_ACCESS_MW_BIND;
@@ -75,12 +77,12 @@ static struct ibv_mr *register_on(const struct device *d, void *base, uint64_t b
     return mr;
 }
 
-static void set_mr(struct fabric_memory *m, const struct device *d, struct ibv_mr *mr) {
+static void memory_set_mr(struct fabric_memory *m, const struct device *d, struct ibv_mr *mr) {
     m->mr = mr;
     __atomic_store_n(&m->device, d, __ATOMIC_RELEASE);
 }
 
-static void deregister(const struct device *d, struct ibv_mr *mr, uint64_t bytes) {
+static void memory_deregister(const struct device *d, struct ibv_mr *mr, uint64_t bytes) {
     int failed = ibv_dereg_mr(mr);
     if (failed)
         LOG(ERR,
@@ -92,14 +94,14 @@ static void deregister(const struct device *d, struct ibv_mr *mr, uint64_t bytes
 /* ---- pools come and go --------------------------------------------------------------------- */
 
 /* With the lock; the call that follows is counted. */
-static void begin(struct fabric_memory *m, struct open_device *o) {
+static void memory_begin(struct fabric_memory *m, struct open_device *o) {
     assert(!m->busy);
     m->busy = true;
     o->users++;
 }
 
 /* With the lock. */
-static void finish(struct fabric_memory *m, struct open_device *o) {
+static void memory_finish(struct fabric_memory *m, struct open_device *o) {
     assert(m->busy && o->users > 0);
     m->busy = false;
     o->users--;
@@ -108,21 +110,21 @@ static void finish(struct fabric_memory *m, struct open_device *o) {
 
 /* Registers m on the device in use. Fails only if that lives: when it goes, m waits for the next.
  */
-static int register_now(struct fabric_memory *m, struct open_device *o, struct error *err) {
+static int memory_register_now(struct fabric_memory *m, struct open_device *o, struct error *err) {
     struct fabric_host *h = m->host;
     struct error why = {0};
     int error = 0;
-    struct ibv_mr *mr = register_on(&o->d, m->base, m->bytes, &error);
+    struct ibv_mr *mr = memory_register(&o->d, m->base, m->bytes, &error);
     if (!mr)
-        say_failed(&o->d, m->bytes, error, &why);
+        memory_say_failed(&o->d, m->bytes, error, &why);
     if (!mr && (error == EIO || error == ENODEV))
         host_device_failed(h, &o->d, &why);
 
     pthread_mutex_lock(&h->lock);
-    finish(m, o);
+    memory_finish(m, o);
     bool failed = !mr && h->now == o && h->failed != &o->d;
     if (mr)
-        set_mr(m, &o->d, mr); /* if the device goes, it is taken back with all */
+        memory_set_mr(m, &o->d, mr); /* if the device goes, it is taken back with all */
     else
         m->tried = &o->d;
     if (failed)
@@ -145,10 +147,10 @@ int memory_add(struct fabric_host *h, void *base, uint64_t bytes, struct fabric_
     list_append(&h->memories, &m->node);
     struct open_device *o = h->now;
     if (o)
-        begin(m, o);
+        memory_begin(m, o);
     pthread_mutex_unlock(&h->lock);
 
-    int failed = o ? register_now(m, o, err) : 0;
+    int failed = o ? memory_register_now(m, o, err) : 0;
     if (failed) {
         free(m);
         return failed;
@@ -166,12 +168,12 @@ void memory_remove(struct fabric_memory *m) {
     struct ibv_mr *mr = m->device ? m->mr : NULL;
     struct open_device *o = mr ? container_of(m->device, struct open_device, d) : NULL;
     if (o)
-        begin(m, o);
+        memory_begin(m, o);
     pthread_mutex_unlock(&h->lock);
     if (o) {
-        deregister(&o->d, mr, m->bytes);
+        memory_deregister(&o->d, mr, m->bytes);
         pthread_mutex_lock(&h->lock);
-        finish(m, o);
+        memory_finish(m, o);
         pthread_mutex_unlock(&h->lock);
     }
     free(m);
@@ -202,15 +204,15 @@ void memories_register(struct fabric_host *h) {
     pthread_mutex_lock(&h->lock);
     for (struct fabric_memory *m; (m = next_without(h, &o->d)) && device_there(o);) {
         int error;
-        begin(m, o);
+        memory_begin(m, o);
         pthread_mutex_unlock(&h->lock);
-        struct ibv_mr *mr = register_on(&o->d, m->base, m->bytes, &error);
+        struct ibv_mr *mr = memory_register(&o->d, m->base, m->bytes, &error);
         if (!mr)
-            say_failed(&o->d, m->bytes, error, &why);
+            memory_say_failed(&o->d, m->bytes, error, &why);
         pthread_mutex_lock(&h->lock);
-        finish(m, o);
+        memory_finish(m, o);
         if (mr)
-            set_mr(m, &o->d, mr);
+            memory_set_mr(m, &o->d, mr);
         else
             m->tried = &o->d;
         failed += mr == NULL;
@@ -238,12 +240,12 @@ void memories_deregister(struct fabric_host *h) {
         struct fabric_memory *m = next_on(h, &o->d);
         if (m) {
             struct ibv_mr *mr = m->mr;
-            set_mr(m, NULL, NULL);
-            begin(m, o);
+            memory_set_mr(m, NULL, NULL);
+            memory_begin(m, o);
             pthread_mutex_unlock(&h->lock);
-            deregister(&o->d, mr, m->bytes);
+            memory_deregister(&o->d, mr, m->bytes);
             pthread_mutex_lock(&h->lock);
-            finish(m, o);
+            memory_finish(m, o);
         } else if (o->users) {
             pthread_cond_wait(&h->memory_idle, &h->lock);
         } else {

@@ -26,7 +26,7 @@
 /* ---- /dev/infiniband ----------------------------------------------------------------------- */
 
 /* Watches what can be watched; the directory may come and go itself. */
-static void watch(struct fabric_host *h) {
+static void device_thread_watch(struct fabric_host *h) {
     if (h->inotify_fd < 0)
         return;
     if (h->watch_dev < 0)
@@ -59,14 +59,14 @@ static void take_changes(struct fabric_host *h) {
             at += (ssize_t)(sizeof(*e) + e->len);
         }
     }
-    watch(h);
+    device_thread_watch(h);
     if (changed && h->use == USE_NONE) {
         h->retry_after_ns = 0;
         h->retry_ns = 0;
     }
 }
 
-static void check_there(struct fabric_host *h) {
+static void device_thread_check(struct fabric_host *h) {
     struct error why;
     if (device_there(h->open))
         return;
@@ -77,14 +77,14 @@ static void check_there(struct fabric_host *h) {
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-static bool stopping(struct fabric_host *h) {
+static bool device_thread_stopping(struct fabric_host *h) {
     pthread_mutex_lock(&h->lock);
     bool stop = h->stopping;
     pthread_mutex_unlock(&h->lock);
     return stop;
 }
 
-static int wait_ms(const struct fabric_host *h, uint64_t now_ns) {
+static int device_thread_wait_ms(const struct fabric_host *h, uint64_t now_ns) {
     uint64_t at_ns = CLOCK_NEVER;
     if (h->use == USE_NONE)
         at_ns = h->retry_ns;
@@ -97,13 +97,13 @@ static int wait_ms(const struct fabric_host *h, uint64_t now_ns) {
     return (int)((clock_left(now_ns, at_ns) + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 }
 
-static void turn(struct fabric_host *h) {
+static void device_thread_turn(struct fabric_host *h) {
     struct pollfd fds[] = {
         {.fd = h->wake_fd, .events = POLLIN},
         {.fd = h->inotify_fd, .events = POLLIN},
         {.fd = h->use == USE_NOW ? h->open->d.context->async_fd : -1, .events = POLLIN},
     };
-    poll(fds, 3, wait_ms(h, clock_now_ns()));
+    poll(fds, 3, device_thread_wait_ms(h, clock_now_ns()));
     uint64_t ignored;
     if (fds[0].revents && read(h->wake_fd, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
         LOG(ERR, ("the device thread's eventfd fails: %s", strerror(errno)));
@@ -114,20 +114,20 @@ static void turn(struct fabric_host *h) {
     if (h->use == USE_NOW)
         in_use_take_failure(h);
     if (h->use == USE_NOW)
-        check_there(h);
+        device_thread_check(h);
     uint64_t now_ns = clock_now_ns();
     if (h->use == USE_NOW && now_ns >= h->look_ns)
         in_use_look(h);
     if (h->use == USE_ENDING)
         in_use_finish(h, now_ns);
-    if (h->use == USE_NONE && now_ns >= h->retry_ns && !stopping(h))
+    if (h->use == USE_NONE && now_ns >= h->retry_ns && !device_thread_stopping(h))
         in_use_search(h, now_ns);
 }
 
-static void *run(void *arg) {
+static void *device_thread_run(void *arg) {
     struct fabric_host *h = arg;
-    while (!stopping(h))
-        turn(h);
+    while (!device_thread_stopping(h))
+        device_thread_turn(h);
     return NULL;
 }
 
@@ -140,7 +140,7 @@ static int open_fds(struct fabric_host *h, struct error *err) {
     if (h->inotify_fd < 0)
         LOG(WARNING, ("changes of " DEV_DIR " are looked for once a second, inotify fails: %s",
                       strerror(errno)));
-    watch(h);
+    device_thread_watch(h);
     return 0;
 }
 
@@ -159,7 +159,7 @@ int device_thread_start(struct fabric_host *h, struct error *err) {
         close_fds(h);
         return failed;
     }
-    failed = thread_start(&h->thread, "rdmad-device", run, h, NULL, err);
+    failed = thread_start(&h->thread, "rdmad-device", device_thread_run, h, NULL, err);
     if (failed) {
         in_use_close(h);
         close_fds(h);

@@ -31,7 +31,7 @@
 
 /* ---- the channel ------------------------------------------------------------------------- */
 
-static int channel_watch(struct verbs *v, int fd) {
+static int comp_channel_watch(struct verbs *v, int fd) {
     struct epoll_event event = {.events = EPOLLIN};
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
@@ -39,12 +39,12 @@ static int channel_watch(struct verbs *v, int fd) {
     return epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-static int channel_open(struct verbs *v, struct error *err) {
+static int comp_channel_open(struct verbs *v, struct error *err) {
     const char *name = v->device->name;
     v->channel = ibv_create_comp_channel(v->device->context);
     if (!v->channel)
         return error_errno(err, RDMAD_E_FABRIC, "%s: no completion channel", name);
-    if (channel_watch(v, v->channel->fd)) {
+    if (comp_channel_watch(v, v->channel->fd)) {
         int rc = error_errno(err, RDMAD_E_SYSTEM, "%s: cannot watch its completion channel", name);
         ibv_destroy_comp_channel(v->channel);
         v->channel = NULL;
@@ -53,7 +53,7 @@ static int channel_open(struct verbs *v, struct error *err) {
     return 0;
 }
 
-static void channel_close(struct verbs *v) {
+static void comp_channel_close(struct verbs *v) {
     if (!v->channel)
         return;
     epoll_ctl(v->epoll_fd, EPOLL_CTL_DEL, v->channel->fd, NULL);
@@ -61,7 +61,7 @@ static void channel_close(struct verbs *v) {
     v->channel = NULL;
 }
 
-void channel_take(struct verbs *v) {
+void comp_channel_take(struct verbs *v) {
     struct ibv_cq *which;
     void *context;
     while (v->channel && ibv_get_cq_event(v->channel, &which, &context) == 0) {
@@ -84,7 +84,7 @@ static void cq_free(struct cq *cq) {
 
 static int cq_new(struct verbs *v, uint32_t entries, struct cq **out, struct error *err) {
     if (!v->channel) {
-        int rc = channel_open(v, err);
+        int rc = comp_channel_open(v, err);
         if (rc)
             return rc;
     }
@@ -153,9 +153,9 @@ static void bury_rings(struct cq *cq) {
     }
 }
 
-static void dispatch(struct cq *cq, unsigned n) {
+static void cq_dispatch(struct cq *cq, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
-        const struct slot *slot = (const struct slot *)(uintptr_t)cq->wc[i].wr_id;
+        const struct wr_slot *slot = (const struct wr_slot *)(uintptr_t)cq->wc[i].wr_id;
         if (slot->queue)
             queue_completed(slot->queue, &cq->wc[i]);
     }
@@ -182,12 +182,12 @@ static int cq_take(struct cq *cq) {
 static void cq_poll(struct cq *cq) {
     unsigned held = cq->held;
     cq->held = 0;
-    dispatch(cq, held);
+    cq_dispatch(cq, held);
     for (unsigned i = 0; i < POLLS_A_TURN; i++) {
         int n = cq_take(cq);
         if (n < 0)
             return;
-        dispatch(cq, (unsigned)n);
+        cq_dispatch(cq, (unsigned)n);
         if (n < POLL_BATCH) {
             bury_rings(cq);
             return;
@@ -215,7 +215,7 @@ static void cqs_trim(struct verbs *v) {
             cq_close(cq);
     }
     if (list_empty(&v->cqs))
-        channel_close(v);
+        comp_channel_close(v);
 }
 
 void cqs_poll(struct verbs *v) {
@@ -249,5 +249,5 @@ void cqs_close(struct verbs *v) {
     struct list *node;
     while ((node = list_pop(&v->cqs)))
         cq_close(list_entry(node, struct cq, node));
-    channel_close(v);
+    comp_channel_close(v);
 }

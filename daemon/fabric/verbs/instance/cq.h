@@ -22,9 +22,9 @@ struct cq {
 };
 int cq_reserve(struct verbs *v, uint32_t entries, struct cq **out, struct error *err);
 void cq_unreserve(struct cq *cq, uint32_t entries);
-void cqs_poll(struct verbs *v);     /* hands every completion to its work request's queue */
-bool cqs_arm(struct verbs *v);      /* false: there was one already */
-void channel_take(struct verbs *v); /* it was readable */
-void cqs_close(struct verbs *v);    /* every QP is gone */
+void cqs_poll(struct verbs *v);          /* hands every completion to its work request's queue */
+bool cqs_arm(struct verbs *v);           /* false: there was one already */
+void comp_channel_take(struct verbs *v); /* it was readable */
+void cqs_close(struct verbs *v);         /* every QP is gone */
 
 #endif

@@ -29,7 +29,7 @@ struct ip {
     const uint8_t *bytes;
 };
 
-struct request {
+struct netlink_request {
     struct nlmsghdr head;
     union {
         struct rtmsg route;
@@ -38,7 +38,7 @@ struct request {
     uint8_t attributes[64];
 };
 
-struct reply {
+struct netlink_reply {
     _Alignas(struct nlmsghdr) uint8_t bytes[4096];
 };
 
@@ -49,7 +49,8 @@ static struct ip ip_of(const uint8_t gid[16]) {
     return (struct ip){AF_INET6, 16, gid};
 }
 
-static void add(struct request *r, unsigned short type, const void *data, size_t n) {
+static void netlink_add(struct netlink_request *r, unsigned short type, const void *data,
+                        size_t n) {
     struct rtattr *a = (void *)((uint8_t *)r + NLMSG_ALIGN(r->head.nlmsg_len));
     a->rta_type = type;
     a->rta_len = (unsigned short)RTA_LENGTH(n);
@@ -58,7 +59,8 @@ static void add(struct request *r, unsigned short type, const void *data, size_t
 }
 
 /* Asks the kernel, which answers at once; NULL: no answer, errno says why. */
-static const struct nlmsghdr *ask(int fd, const struct request *r, struct reply *out) {
+static const struct nlmsghdr *netlink_ask(int fd, const struct netlink_request *r,
+                                          struct netlink_reply *out) {
     ssize_t n = send(fd, r, r->head.nlmsg_len, MSG_DONTWAIT);
     if (n >= 0)
         n = recv(fd, out->bytes, sizeof out->bytes, MSG_DONTWAIT);
@@ -78,8 +80,8 @@ static const struct nlmsghdr *ask(int fd, const struct request *r, struct reply 
 /* The neighbour by which to goes: itself, or a router, whose address lies in route. False: there is
  * nobody to look for, or the kernel does not say. */
 static bool next_hop(int fd, const struct ip *from, const struct ip *to, int ifindex,
-                     struct reply *route, struct ip *hop) {
-    struct request r = {
+                     struct netlink_reply *route, struct ip *hop) {
+    struct netlink_request r = {
         .head = {.nlmsg_len = NLMSG_LENGTH(sizeof r.body.route),
                  .nlmsg_type = RTM_GETROUTE,
                  .nlmsg_flags = NLM_F_REQUEST},
@@ -87,10 +89,10 @@ static bool next_hop(int fd, const struct ip *from, const struct ip *to, int ifi
                        .rtm_dst_len = (uint8_t)(8 * to->size),
                        .rtm_src_len = (uint8_t)(8 * from->size)},
     };
-    add(&r, RTA_DST, to->bytes, to->size);
-    add(&r, RTA_SRC, from->bytes, from->size);
-    add(&r, RTA_OIF, &ifindex, sizeof ifindex);
-    const struct nlmsghdr *head = ask(fd, &r, route);
+    netlink_add(&r, RTA_DST, to->bytes, to->size);
+    netlink_add(&r, RTA_SRC, from->bytes, from->size);
+    netlink_add(&r, RTA_OIF, &ifindex, sizeof ifindex);
+    const struct nlmsghdr *head = netlink_ask(fd, &r, route);
     if (!head || head->nlmsg_type != RTM_NEWROUTE)
         return false;
     const struct rtmsg *m = NLMSG_DATA(head);
@@ -113,15 +115,15 @@ static bool next_hop(int fd, const struct ip *from, const struct ip *to, int ifi
 }
 
 static bool is_known(int fd, const struct ip *hop, int ifindex) {
-    struct request r = {
+    struct netlink_request r = {
         .head = {.nlmsg_len = NLMSG_LENGTH(sizeof r.body.neighbour),
                  .nlmsg_type = RTM_GETNEIGH,
                  .nlmsg_flags = NLM_F_REQUEST},
         .body.neighbour = {.ndm_family = hop->family, .ndm_ifindex = ifindex},
     };
-    struct reply reply;
-    add(&r, NDA_DST, hop->bytes, hop->size);
-    const struct nlmsghdr *head = ask(fd, &r, &reply);
+    struct netlink_reply reply;
+    netlink_add(&r, NDA_DST, hop->bytes, hop->size);
+    const struct nlmsghdr *head = netlink_ask(fd, &r, &reply);
     if (!head)
         return errno != ENOENT;
     const struct ndmsg *m = NLMSG_DATA(head);
@@ -171,7 +173,7 @@ bool neighbour_known(const struct verbs *v, const uint8_t gid[16]) {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
         return true;
-    struct reply route;
+    struct netlink_reply route;
     bool known = !next_hop(fd, &from, &to, ifindex, &route, &hop) || is_known(fd, &hop, ifindex);
     close(fd);
     if (!known)

@@ -11,24 +11,24 @@
 
 #include "daemon/fabric/fabric.h"
 
-struct target;
+struct verbs_target;
 struct verbs;
-struct window;
+struct verbs_window;
 
 struct protection {
     /* 0 with the key, FABRIC_PENDING (window_told or window_ended follows), or an error: then w is
      * as before. */
-    int (*open)(struct window *w, const struct fabric_window_spec *spec, struct fabric_blob *key,
-                struct error *err);
+    int (*open)(struct verbs_window *w, const struct fabric_window_spec *spec,
+                struct fabric_blob *key, struct error *err);
     /* The owner does not need it any more: true when that is all, false when window_ended follows.
      */
-    bool (*close)(struct window *w);
+    bool (*close)(struct verbs_window *w);
     void (*device_going)(struct verbs *v); /* all are taken back, though nobody closed them */
 
     /* A target's QPs are made; and it goes: its windows are let go of before its QPs, some drivers
      * wait for that. NULL: nothing to do. */
-    void (*target_made)(struct target *t);
-    void (*target_left)(struct target *t);
+    void (*target_made)(struct verbs_target *t);
+    void (*target_left)(struct verbs_target *t);
 };
 
 #endif

@@ -22,11 +22,11 @@
 
 #define PSN_MASK 0xffffffu
 
-static const struct verbs_settings *settings_of(const struct queue *q) {
+static const struct verbs_settings *qp_settings(const struct queue *q) {
     return &q->verbs->device->settings;
 }
 
-static uint8_t at_most(uint8_t asked, int device) {
+static uint8_t qp_reads(uint8_t asked, int device) {
     if (device < 0)
         return 0;
     return asked < device ? asked : (uint8_t)device;
@@ -34,8 +34,8 @@ static uint8_t at_most(uint8_t asked, int device) {
 
 /* ---- RESET and INIT ---------------------------------------------------------------------- */
 
-static struct ibv_qp *create(const struct queue *q, const struct qp_spec *spec,
-                             uint32_t *inline_bytes) {
+static struct ibv_qp *qp_create_raw(const struct queue *q, const struct qp_spec *spec,
+                                    uint32_t *inline_bytes) {
     struct ibv_qp_init_attr attr = {
         .send_cq = q->cq->cq,
         .recv_cq = q->cq->cq,
@@ -53,10 +53,10 @@ static struct ibv_qp *create(const struct queue *q, const struct qp_spec *spec,
     return qp;
 }
 
-static int to_init(const struct queue *q, const struct qp_spec *spec) {
+static int qp_to_init(const struct queue *q, const struct qp_spec *spec) {
     bool datagrams = spec->type == IBV_QPT_UD;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-                               .pkey_index = settings_of(q)->pkey_index,
+                               .pkey_index = qp_settings(q)->pkey_index,
                                .port_num = (uint8_t)q->verbs->device->port,
                                .qp_access_flags = spec->access,
                                .qkey = spec->qkey};
@@ -65,7 +65,7 @@ static int to_init(const struct queue *q, const struct qp_spec *spec) {
                              (datagrams ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
-static int ring_new(struct queue *q, struct error *err) {
+static int slot_ring_new(struct queue *q, struct error *err) {
     uint32_t places = q->depth + q->receives;
     q->ring = calloc(1, sizeof *q->ring + places * sizeof q->ring->slot[0]);
     if (!q->ring)
@@ -77,13 +77,13 @@ static int ring_new(struct queue *q, struct error *err) {
     return 0;
 }
 
-static int make(struct queue *q, const struct qp_spec *spec, struct error *err) {
+static int qp_create(struct queue *q, const struct qp_spec *spec, struct error *err) {
     const struct device *d = q->verbs->device;
     q->inline_bytes = spec->inline_bytes;
-    q->qp = create(q, spec, &q->inline_bytes);
+    q->qp = qp_create_raw(q, spec, &q->inline_bytes);
     if (!q->qp && q->inline_bytes) { /* which may be more than fits a work request there */
         q->inline_bytes = 0;
-        q->qp = create(q, spec, &q->inline_bytes);
+        q->qp = qp_create_raw(q, spec, &q->inline_bytes);
     }
     if (!q->qp)
         return error_errno(err, RDMAD_E_FABRIC,
@@ -92,7 +92,7 @@ static int make(struct queue *q, const struct qp_spec *spec, struct error *err) 
                            d->name, q->depth);
     if (spec->bare)
         return 0;
-    int rc = to_init(q, spec);
+    int rc = qp_to_init(q, spec);
     if (rc == 0)
         return 0;
     errno = rc;
@@ -119,12 +119,12 @@ int qp_make(struct verbs *v, struct queue *q, const struct qp_spec *spec, struct
     int rc = cq_reserve(v, q->depth + q->receives, &q->cq, err);
     if (rc)
         return rc;
-    rc = ring_new(q, err);
+    rc = slot_ring_new(q, err);
     if (rc) {
         cq_unreserve(q->cq, q->depth + q->receives);
         return rc;
     }
-    rc = make(q, spec, err);
+    rc = qp_create(q, spec, err);
     if (rc)
         qp_destroy(q);
     return rc;
@@ -140,8 +140,8 @@ void qp_endpoint(const struct verbs *v, const struct queue *const *queues, unsig
         .lid = v->port.lid,
         .link_layer = d->link_layer,
         .mtu = (uint8_t)v->port.mtu,
-        .rd_atomic = at_most(d->settings.rd_atomic, attr->max_qp_init_rd_atom),
-        .dest_rd_atomic = at_most(d->settings.dest_rd_atomic, attr->max_qp_rd_atom),
+        .rd_atomic = qp_reads(d->settings.rd_atomic, attr->max_qp_init_rd_atom),
+        .dest_rd_atomic = qp_reads(d->settings.dest_rd_atomic, attr->max_qp_rd_atom),
         .lanes = (uint8_t)n,
         .max_message = d->max_message,
     };
@@ -162,7 +162,7 @@ static bool needs_grh(const struct verbs *v, const struct endpoint *other) {
 
 static struct ibv_ah_attr path_to(const struct queue *q, const struct endpoint *other) {
     const struct verbs *v = q->verbs;
-    const struct verbs_settings *s = settings_of(q);
+    const struct verbs_settings *s = qp_settings(q);
     struct ibv_ah_attr ah = {
         .dlid = other->lid, .sl = s->service_level, .port_num = (uint8_t)v->device->port};
     if (!needs_grh(v, other))
@@ -176,16 +176,16 @@ static struct ibv_ah_attr path_to(const struct queue *q, const struct endpoint *
     return ah;
 }
 
-static int to_rtr(const struct queue *q, const struct endpoint *other, unsigned n) {
+static int qp_to_rtr(const struct queue *q, const struct endpoint *other, unsigned n) {
     const struct device *d = q->verbs->device;
-    const struct verbs_settings *s = settings_of(q);
+    const struct verbs_settings *s = qp_settings(q);
     enum ibv_mtu mtu = q->verbs->port.mtu;
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = other->mtu < mtu ? other->mtu : mtu,
         .dest_qp_num = other->qp_num[n],
         .rq_psn = other->psn[n],
-        .max_dest_rd_atomic = at_most(s->dest_rd_atomic, d->attr.orig_attr.max_qp_rd_atom),
+        .max_dest_rd_atomic = qp_reads(s->dest_rd_atomic, d->attr.orig_attr.max_qp_rd_atom),
         .min_rnr_timer = s->min_rnr_timer,
         .ah_attr = path_to(q, other),
     };
@@ -194,17 +194,17 @@ static int to_rtr(const struct queue *q, const struct endpoint *other, unsigned 
                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_rts(const struct queue *q, const struct endpoint *other) {
+static int qp_to_rts(const struct queue *q, const struct endpoint *other) {
     const struct device *d = q->verbs->device;
-    const struct verbs_settings *s = settings_of(q);
-    uint8_t reads = at_most(s->rd_atomic, d->attr.orig_attr.max_qp_init_rd_atom);
+    const struct verbs_settings *s = qp_settings(q);
+    uint8_t reads = qp_reads(s->rd_atomic, d->attr.orig_attr.max_qp_init_rd_atom);
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS,
         .timeout = s->timeout,
         .retry_cnt = s->retry_count,
         .rnr_retry = s->rnr_retry,
         .sq_psn = q->psn,
-        .max_rd_atomic = at_most(reads, other->dest_rd_atomic),
+        .max_rd_atomic = qp_reads(reads, other->dest_rd_atomic),
     };
     return ibv_modify_qp(q->qp, &attr,
                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -243,10 +243,10 @@ int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct
                          other->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand");
     if (n == 0 && !neighbour_known(q->verbs, other->gid))
         return not_known(q, other, err);
-    int rc = to_rtr(q, other, n);
+    int rc = qp_to_rtr(q, other, n);
     if (rc)
         return connect_failed(q, other, n, rc, "ready to receive", err);
-    rc = to_rts(q, other);
+    rc = qp_to_rts(q, other);
     if (rc)
         return connect_failed(q, other, n, rc, "ready to send", err);
     q->other = other->qp_num[n];
@@ -267,7 +267,7 @@ void qp_break(struct queue *q) {
                               q->verbs->device->name, q->qp->qp_num, rc));
 }
 
-static int destroy(struct queue *q) {
+static int qp_try_destroy(struct queue *q) {
     int rc = ibv_destroy_qp(q->qp);
     if (rc == 0)
         return 0;
@@ -277,7 +277,7 @@ static int destroy(struct queue *q) {
 
 void qp_destroy(struct queue *q) {
     if (q->qp) {
-        int rc = destroy(q);
+        int rc = qp_try_destroy(q);
         if (rc)
             LOG_LIMITED(ERR, ("%s: queue pair 0x%x cannot be destroyed: error %d",
                               q->verbs->device->name, q->qp->qp_num, rc));

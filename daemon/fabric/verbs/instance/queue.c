@@ -7,7 +7,7 @@
 
 void queue_take(struct queue *q, struct ibv_send_wr *wr, void *user) {
     assert(queue_room(q) > 0);
-    struct slot *slot = &q->ring->slot[q->tail % q->depth];
+    struct wr_slot *slot = &q->ring->slot[q->tail % q->depth];
     slot->user = user;
     slot->sequence = q->tail++;
     wr->wr_id = (uintptr_t)slot;
@@ -27,7 +27,7 @@ int queue_receive(struct queue *q, uint32_t n, struct ibv_sge *sge) {
 }
 
 void queue_completed(struct queue *q, const struct ibv_wc *wc) {
-    const struct slot *named = (const struct slot *)(uintptr_t)wc->wr_id;
+    const struct wr_slot *named = (const struct wr_slot *)(uintptr_t)wc->wr_id;
     if (named >= &q->ring->slot[q->depth]) {
         q->received(q, (uint32_t)(named - &q->ring->slot[q->depth]), wc);
         return;
@@ -35,7 +35,7 @@ void queue_completed(struct queue *q, const struct ibv_wc *wc) {
     uint64_t last = named->sequence;
     const struct ibv_wc well = {.status = IBV_WC_SUCCESS};
     while (q->ring && q->head <= last && q->head != q->tail) {
-        struct slot *slot = &q->ring->slot[q->head % q->depth];
+        struct wr_slot *slot = &q->ring->slot[q->head % q->depth];
         bool is_last = q->head++ == last;
         q->ended(q, slot, is_last ? wc : &well);
     }

@@ -13,7 +13,7 @@
 struct queue;
 
 /* One work request under way. wr_id is the address of this. */
-struct slot {
+struct wr_slot {
     struct queue *queue; /* NULL: its QP is gone, a late completion means nothing */
     void *user;          /* the fabric_op, or the window being bound; NULL: nobody waits */
     uint64_t sequence;
@@ -23,7 +23,7 @@ struct slot {
 struct slot_ring {
     struct list dead; /* in cq.dead when the QP is gone, until the CQ names none of it any more */
     uint32_t size;
-    struct slot slot[]; /* the queue's depth of them, then one a receive */
+    struct wr_slot slot[]; /* the queue's depth of them, then one a receive */
 };
 
 /* A QP as we post on it. */
@@ -42,7 +42,7 @@ struct queue {
     bool connected;                          /* in RTS */
     bool broken;                             /* in ERR, as far as we know */
     /* The work request ended; called in order, once for each posted. May end its owner. */
-    void (*ended)(struct queue *q, struct slot *slot, const struct ibv_wc *wc);
+    void (*ended)(struct queue *q, struct wr_slot *slot, const struct ibv_wc *wc);
     /* The same of the n-th receive, which may be posted again. NULL: there are none. */
     void (*received)(struct queue *q, uint32_t n, const struct ibv_wc *wc);
 };

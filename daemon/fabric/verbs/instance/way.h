@@ -10,19 +10,19 @@
 
 #include "daemon/fabric/verbs/wire/blob.h"
 
-struct link;
+struct verbs_link;
 struct verbs;
-struct target;
+struct verbs_target;
 struct vpeer;
 
 struct connect_way {
     /* A link of ours: what it says in its hello; then connecting by the offer that answers, after
      * which link_connected or link_fail follows, now or later. When either fails, the caller tears
      * the link down. hang_up comes before the link's QPs are destroyed. */
-    int (*prepare)(struct link *l, struct verbs_hello *hello, struct error *err);
-    int (*open)(struct link *l, const char *host, const struct verbs_offer *offer,
+    int (*prepare)(struct verbs_link *l, struct verbs_hello *hello, struct error *err);
+    int (*open)(struct verbs_link *l, const char *host, const struct verbs_offer *offer,
                 struct error *err);
-    void (*hang_up)(struct link *l); /* NULL: nothing to do, as for each below */
+    void (*hang_up)(struct verbs_link *l); /* NULL: nothing to do, as for each below */
 
     /* A peer's connection: whether its hello is good, before anything is made for that peer; the
      * offer to it; the end of a target that came this way; the end of
@@ -30,7 +30,7 @@ struct connect_way {
     int (*check)(const struct verbs *v, const struct verbs_hello *hello, struct error *err);
     int (*offer)(struct vpeer *p, const struct verbs_hello *hello, struct verbs_offer *out,
                  struct error *err);
-    void (*target_left)(struct target *t);
+    void (*target_left)(struct verbs_target *t);
     void (*drop_offers)(struct vpeer *p);
 };
 

@@ -10,7 +10,7 @@
 
 #define MESSAGE_MAX (1u << 31) /* of one work request: the length is 32 bits, half of them sure */
 
-int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *err) {
+int link_make_queues(struct verbs_link *l, unsigned lanes, bool bare, struct error *err) {
     assert(l->lanes == 0 && lanes <= VERBS_LANES_MAX);
     const struct verbs_settings *s = &l->verbs->device->settings;
     struct qp_spec spec = {.pd = l->verbs->device->pd,
@@ -18,7 +18,7 @@ int link_make_queues(struct link *l, unsigned lanes, bool bare, struct error *er
                            .inline_bytes = s->inline_bytes,
                            .bare = bare};
     for (l->lanes = 0; l->lanes < lanes; l->lanes++) {
-        struct lane *lane = &l->lane[l->lanes];
+        struct verbs_lane *lane = &l->lane[l->lanes];
         int rc = qp_make(l->verbs, &lane->queue, &spec, err);
         if (rc)
             return rc; /* the caller tears down what there is */
@@ -41,7 +41,7 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-void link_connected(struct link *l, uint64_t number, uint64_t max_message,
+void link_connected(struct verbs_link *l, uint64_t number, uint64_t max_message,
                     const struct inbox_place *inbox) {
     assert(l->state == LINK_NEW || l->state == LINK_CONNECTING);
     const struct device *d = l->verbs->device;

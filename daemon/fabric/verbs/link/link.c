@@ -8,12 +8,12 @@
 #include "daemon/fabric/verbs/link/link.h"
 #include <assert.h>
 
-void link_changed(struct link *l) {
+void link_changed(struct verbs_link *l) {
     list_remove(&l->changed);
     list_append(&l->verbs->changed, &l->changed);
 }
 
-bool link_wants_page(const struct link *l) {
+bool link_wants_page(const struct verbs_link *l) {
     for (unsigned i = 0; i < WEAK_KINDS; i++) {
         if (l->weak[i].state == WEAK_READING)
             return true;
@@ -23,8 +23,8 @@ bool link_wants_page(const struct link *l) {
 
 /* ---- an op comes --------------------------------------------------------------------------- */
 
-void link_take(struct lane *lane, struct fabric_op *op) {
-    struct link *l = lane->link;
+void link_take(struct verbs_lane *lane, struct fabric_op *op) {
+    struct verbs_link *l = lane->link;
     assert(link_lives(l) && lane >= l->lane && lane < l->lane + LANES_ALL);
     op->link = &l->base;
     op->fault = NULL;
@@ -34,22 +34,22 @@ void link_take(struct lane *lane, struct fabric_op *op) {
     l->ops++;
 }
 
-void link_batch(struct lane *lane, struct fabric_op *op) {
+void link_batch(struct verbs_lane *lane, struct fabric_op *op) {
     assert(op_mark(op)->state == OP_BATCHED && list_empty(&op->node));
     list_append(&lane->batch, &op->node);
     if (lane->batched++ == 0)
         lane_wake(lane);
 }
 
-void link_unbatch(struct lane *lane, struct fabric_op *op) {
+void link_unbatch(struct verbs_lane *lane, struct fabric_op *op) {
     assert(lane->batched > 0);
     list_remove(&op->node);
     if (--lane->batched == 0)
         list_remove(&lane->sending);
 }
 
-void lane_wake(struct lane *lane) {
-    struct link *l = lane->link;
+void lane_wake(struct verbs_lane *lane) {
+    struct verbs_link *l = lane->link;
     bool busy = lane->batched > 0 || (lane == l->lane && link_wants_page(l));
     if (link_lives(l) && busy && lane->queue.connected && list_empty(&lane->sending))
         list_append(&l->verbs->sending, &lane->sending);
@@ -57,18 +57,18 @@ void lane_wake(struct lane *lane) {
 
 /* ---- and goes ------------------------------------------------------------------------------ */
 
-static void doom_batched(struct lane *lane, struct fabric_op *op, int status) {
+static void doom_batched(struct verbs_lane *lane, struct fabric_op *op, int status) {
     link_unbatch(lane, op);
     link_doom(lane->link, op, status);
 }
 
-static void doom_batch(struct lane *lane, int status) {
+static void doom_batch(struct verbs_lane *lane, int status) {
     struct list *node;
     while ((node = list_first(&lane->batch)))
         doom_batched(lane, list_entry(node, struct fabric_op, node), status);
 }
 
-void link_doom_batches(struct link *l) {
+void link_doom_batches(struct verbs_link *l) {
     for (unsigned i = 0; i < LANES_ALL; i++) {
         doom_batch(&l->lane[i], RDMAD_E_PEER_LOST);
         list_remove(&l->lane[i].sending); /* it may be there to read the page, with no batch */
@@ -76,7 +76,7 @@ void link_doom_batches(struct link *l) {
 }
 
 /* A request for a receiver of weak messages came back. */
-static void request_ended(struct link *l, enum weak_kind kind, uint8_t outcome) {
+static void request_ended(struct verbs_link *l, enum weak_kind kind, uint8_t outcome) {
     struct weak_sender *s = &l->weak[kind];
     if (s->state != WEAK_REQUESTING)
         return;
@@ -89,7 +89,7 @@ static void request_ended(struct link *l, enum weak_kind kind, uint8_t outcome) 
     lane_wake(&l->lane[0]);
 }
 
-void link_release_slot(struct link *l, struct fabric_op *op) {
+void link_release_slot(struct verbs_link *l, struct fabric_op *op) {
     struct op_mark *mark = op_mark(op);
     if (mark->slot == NO_SLOT)
         return;
@@ -98,7 +98,7 @@ void link_release_slot(struct link *l, struct fabric_op *op) {
     mark->slot = NO_SLOT;
 }
 
-void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t outcome) {
+void link_complete(struct verbs_link *l, struct fabric_op *op, int status, uint8_t outcome) {
     struct verbs *v = l->verbs;
     assert(l->ops > 0);
     op->status = status;
@@ -115,7 +115,7 @@ void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t out
         v->env->complete(v->env->user, op);
 }
 
-void link_doom(struct link *l, struct fabric_op *op, int status) {
+void link_doom(struct verbs_link *l, struct fabric_op *op, int status) {
     op_mark(op)->state = OP_DOOMED;
     op->status = status;
     op->outcome = RDMAD_FAILED_UNTOUCHED;
@@ -123,7 +123,7 @@ void link_doom(struct link *l, struct fabric_op *op, int status) {
     link_changed(l);
 }
 
-void link_complete_doomed_op(struct link *l, struct fabric_op *op) {
+void link_complete_doomed_op(struct verbs_link *l, struct fabric_op *op) {
     struct verbs *v = l->verbs;
     const void *fault = op->fault;
     list_remove(&op->node);
@@ -132,7 +132,7 @@ void link_complete_doomed_op(struct link *l, struct fabric_op *op) {
         v->env->memory_fault(v->env->user, fault);
 }
 
-void link_complete_doomed(struct link *l) {
+void link_complete_doomed(struct verbs_link *l) {
     struct list *node;
     while ((node = list_first(&l->doomed)))
         link_complete_doomed_op(l, list_entry(node, struct fabric_op, node));
@@ -140,11 +140,11 @@ void link_complete_doomed(struct link *l) {
 
 /* ---- weak messages ------------------------------------------------------------------------- */
 
-bool link_is_request(const struct link *l, const struct fabric_op *op) {
+bool link_is_request(const struct verbs_link *l, const struct fabric_op *op) {
     return op == &l->weak[WEAK_DATAGRAM].request || op == &l->weak[WEAK_UNACKED].request;
 }
 
-void link_refuse_weak(struct link *l, enum weak_kind kind) {
+void link_refuse_weak(struct verbs_link *l, enum weak_kind kind) {
     l->weak[kind].state = WEAK_NONE;
     doom_batch(link_weak_lane(l, kind), RDMAD_E_UNSUPPORTED);
 }

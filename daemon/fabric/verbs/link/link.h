@@ -30,9 +30,9 @@ enum lane_cause {
     LANE_LOST,    /* silence, a READ refused, or we broke it: nobody knows */
 };
 
-struct lane {
+struct verbs_lane {
     struct queue queue;
-    struct link *link;
+    struct verbs_link *link;
     enum lane_cause cause;
     uint32_t batched;
     struct list batch;   /* ops to post */
@@ -102,7 +102,7 @@ enum link_state {
     LINK_CLOSED,
 };
 
-struct link {
+struct verbs_link {
     struct fabric_link base;
     struct verbs *verbs;
     struct list node, changed; /* in verbs.links, verbs.changed */
@@ -111,7 +111,7 @@ struct link {
     void *cookie;
     enum link_state state;
     unsigned lanes;
-    struct lane lane[LANES_ALL]; /* lanes of them, and those of weak messages at the end */
+    struct verbs_lane lane[LANES_ALL]; /* lanes of them, and those of weak messages at the end */
     struct weak_sender weak[WEAK_KINDS];
     struct outbox outbox;
     struct list doomed;   /* ops that end with the next poll, never posted */
@@ -127,16 +127,16 @@ struct link {
     struct cm_call *cm;   /* of its way; NULL: none */
 };
 
-static inline struct link *link_of(struct fabric_link *fl) {
-    return container_of(fl, struct link, base);
+static inline struct verbs_link *verbs_link_of(struct fabric_link *fl) {
+    return container_of(fl, struct verbs_link, base);
 }
 
-static inline bool link_lives(const struct link *l) {
+static inline bool link_lives(const struct verbs_link *l) {
     return l->state == LINK_CONNECTED || l->state == LINK_UP;
 }
 
 /* The lane of weak messages of that kind. */
-static inline struct lane *link_weak_lane(struct link *l, enum weak_kind kind) {
+static inline struct verbs_lane *link_weak_lane(struct verbs_link *l, enum weak_kind kind) {
     return &l->lane[VERBS_LANES_MAX + kind];
 }
 
@@ -158,15 +158,15 @@ static inline struct op_mark *op_mark(struct fabric_op *op) {
 }
 
 /* It has something to tell: a doomed op, a change of state, its last op back. */
-void link_changed(struct link *l);
+void link_changed(struct verbs_link *l);
 /* Whether the peer's page is to be read until it says something. */
-bool link_wants_page(const struct link *l);
+bool link_wants_page(const struct verbs_link *l);
 
 /* ---- an op comes ---------------------------------------------------------------------------- */
 
 /* How many more ops a lane takes: the first keeps a place for reading the peer's page. */
-static inline uint32_t lane_room(const struct lane *lane) {
-    const struct link *l = lane->link;
+static inline uint32_t lane_room(const struct verbs_lane *lane) {
+    const struct verbs_link *l = lane->link;
     uint32_t kept = lane->batched;
     if (lane == l->lane && !l->outbox.reading)
         kept++;
@@ -175,26 +175,26 @@ static inline uint32_t lane_room(const struct lane *lane) {
 }
 
 /* An op is the link's from now on, to go by that lane; then it is batched there, or doomed. */
-void link_take(struct lane *lane, struct fabric_op *op);
-void link_batch(struct lane *lane, struct fabric_op *op);
-void link_unbatch(struct lane *lane, struct fabric_op *op);
-void lane_wake(struct lane *lane); /* it may post again, if it has anything to */
+void link_take(struct verbs_lane *lane, struct fabric_op *op);
+void link_batch(struct verbs_lane *lane, struct fabric_op *op);
+void link_unbatch(struct verbs_lane *lane, struct fabric_op *op);
+void lane_wake(struct verbs_lane *lane); /* it may post again, if it has anything to */
 
 /* Its place in the outbox, if it has one, is free again. */
-void link_release_slot(struct link *l, struct fabric_op *op);
+void link_release_slot(struct verbs_link *l, struct fabric_op *op);
 
 /* ---- and goes ------------------------------------------------------------------------------- */
 
-void link_complete(struct link *l, struct fabric_op *op, int status, uint8_t outcome);
-void link_doom(struct link *l, struct fabric_op *op, int status); /* untouched */
-void link_doom_batches(struct link *l);                           /* PEER_LOST, untouched */
-void link_complete_doomed_op(struct link *l, struct fabric_op *op);
-void link_complete_doomed(struct link *l);
+void link_complete(struct verbs_link *l, struct fabric_op *op, int status, uint8_t outcome);
+void link_doom(struct verbs_link *l, struct fabric_op *op, int status); /* untouched */
+void link_doom_batches(struct verbs_link *l);                           /* PEER_LOST, untouched */
+void link_complete_doomed_op(struct verbs_link *l, struct fabric_op *op);
+void link_complete_doomed(struct verbs_link *l);
 
 /* ---- weak messages -------------------------------------------------------------------------- */
 
-bool link_is_request(const struct link *l, const struct fabric_op *op);
+bool link_is_request(const struct verbs_link *l, const struct fabric_op *op);
 /* There is no way for that kind: what waits for it is doomed. */
-void link_refuse_weak(struct link *l, enum weak_kind kind);
+void link_refuse_weak(struct verbs_link *l, enum weak_kind kind);
 
 #endif

@@ -16,8 +16,8 @@
 
 /* ---- birth ------------------------------------------------------------------------------- */
 
-static struct link *link_alloc(struct verbs *v, void *cookie) {
-    struct link *l = calloc(1, sizeof *l);
+static struct verbs_link *link_alloc(struct verbs *v, void *cookie) {
+    struct verbs_link *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
     l->base.fabric = &v->base;
@@ -31,7 +31,7 @@ static struct link *link_alloc(struct verbs *v, void *cookie) {
     list_init(&l->doomed);
     list_init(&l->outbox.asking);
     for (unsigned i = 0; i < LANES_ALL; i++) {
-        struct lane *lane = &l->lane[i];
+        struct verbs_lane *lane = &l->lane[i];
         lane->link = l;
         lane->queue.ended = lane_ended;
         list_init(&lane->batch);
@@ -43,7 +43,7 @@ static struct link *link_alloc(struct verbs *v, void *cookie) {
 }
 
 static void link_free(struct free_later *f) {
-    free(container_of(f, struct link, end));
+    free(container_of(f, struct verbs_link, end));
 }
 
 int verbs_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
@@ -52,7 +52,7 @@ int verbs_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
     int rc = verbs_ready(v, err);
     if (rc)
         return rc;
-    struct link *l = link_alloc(v, cookie);
+    struct verbs_link *l = link_alloc(v, cookie);
     if (!l)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a connection");
     struct verbs_hello ours = {0};
@@ -72,7 +72,7 @@ int verbs_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
 
 int verbs_link_open(struct fabric_link *fl, const char *host, const struct fabric_blob *blob,
                     struct error *err) {
-    struct link *l = link_of(fl);
+    struct verbs_link *l = verbs_link_of(fl);
     struct verbs_offer offer;
     if (l->state != LINK_NEW) /* the device has gone meanwhile */
         return error_set(err, RDMAD_E_FABRIC, "%s", l->why.text);
@@ -95,7 +95,7 @@ int verbs_link_open(struct fabric_link *fl, const char *host, const struct fabri
 /* ---- its end ----------------------------------------------------------------------------- */
 
 void verbs_link_close(struct fabric_link *fl) {
-    struct link *l = link_of(fl);
+    struct verbs_link *l = verbs_link_of(fl);
     l->state = LINK_CLOSED;
     list_remove(&l->node);
     link_tear_down(l, RDMAD_E_CANCELED);
@@ -108,7 +108,7 @@ void verbs_link_close(struct fabric_link *fl) {
 void links_settle(struct verbs *v) {
     struct list *node;
     while ((node = list_pop(&v->changed)))
-        link_settle(list_entry(node, struct link, changed));
+        link_settle(list_entry(node, struct verbs_link, changed));
 }
 
 void links_timers(struct verbs *v) {
@@ -117,7 +117,7 @@ void links_timers(struct verbs *v) {
     list_splice(&links, &v->links);
     while ((node = list_pop(&links))) { /* callbacks may close any other */
         list_append(&v->links, node);
-        link_look(list_entry(node, struct link, node));
+        link_look(list_entry(node, struct verbs_link, node));
     }
 }
 
@@ -126,7 +126,7 @@ void links_lose(struct verbs *v, const struct error *why) {
     list_init(&links);
     list_splice(&links, &v->links);
     while ((node = list_pop(&links))) {
-        struct link *l = list_entry(node, struct link, node);
+        struct verbs_link *l = list_entry(node, struct verbs_link, node);
         list_append(&v->links, node);
         if (l->state >= LINK_LOST)
             continue;
@@ -145,9 +145,9 @@ static bool in_error(struct ibv_qp *qp) {
            attr.qp_state == IBV_QPS_SQE;
 }
 
-static struct lane *lane_of_qp(struct verbs *v, uint32_t qp_num) {
+static struct verbs_lane *lane_of_qp(struct verbs *v, uint32_t qp_num) {
     list_for_each (pos, &v->links) {
-        struct link *l = list_entry(pos, struct link, node);
+        struct verbs_link *l = list_entry(pos, struct verbs_link, node);
         for (unsigned i = 0; i < LANES_ALL; i++) {
             const struct queue *q = &l->lane[i].queue;
             if (q->qp && q->qp->qp_num == qp_num)
@@ -158,10 +158,10 @@ static struct lane *lane_of_qp(struct verbs *v, uint32_t qp_num) {
 }
 
 bool links_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event) {
-    struct lane *lane = lane_of_qp(v, qp_num);
+    struct verbs_lane *lane = lane_of_qp(v, qp_num);
     if (!lane)
         return false;
-    struct link *l = lane->link;
+    struct verbs_link *l = lane->link;
     bool bad = event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR ||
                event == IBV_EVENT_QP_ACCESS_ERR;
     LOG_LIMITED(INFO, ("%s: queue pair 0x%x to %s: %s", v->device->name, qp_num, l->host,

@@ -38,14 +38,14 @@ static uint64_t *word_at(const struct outbox *ob, uint64_t n) {
 /* ---- birth and end ------------------------------------------------------------------------- */
 
 /* A word for each work request, so that an answer has a place whenever it comes. */
-static uint64_t words_of(const struct link *l) {
+static uint64_t words_of(const struct verbs_link *l) {
     uint64_t n = 0;
     for (unsigned i = 0; i < l->lanes; i++)
         n += l->lane[i].queue.depth;
     return n;
 }
 
-int outbox_open(struct link *l, struct error *err) {
+int outbox_open(struct verbs_link *l, struct error *err) {
     struct outbox *ob = &l->outbox;
     const struct device *d = l->verbs->device;
     size_t bytes = (size_t)OUTBOX_SLOTS * SLOT_BYTES + sizeof(struct inbox_page) +
@@ -70,7 +70,7 @@ int outbox_open(struct link *l, struct error *err) {
     return 0;
 }
 
-void outbox_close(struct link *l) {
+void outbox_close(struct verbs_link *l) {
     struct outbox *ob = &l->outbox;
     if (ob->mr && ibv_dereg_mr(ob->mr)) {
         LOG_LIMITED(ERR, ("%s keeps a registration of messages", l->verbs->device->name));
@@ -82,7 +82,7 @@ void outbox_close(struct link *l) {
     ob->memory = NULL;
 }
 
-void outbox_connect(struct link *l, const struct inbox_place *to) {
+void outbox_connect(struct verbs_link *l, const struct inbox_place *to) {
     struct outbox *ob = &l->outbox;
     ob->to = *to;
     ob->window = to->count < WINDOW_MAX ? to->count : WINDOW_MAX;
@@ -91,7 +91,7 @@ void outbox_connect(struct link *l, const struct inbox_place *to) {
 
 /* ---- a message, from post on --------------------------------------------------------------- */
 
-int outbox_fill(struct link *l, struct fabric_op *op) {
+int outbox_fill(struct verbs_link *l, struct fabric_op *op) {
     struct outbox *ob = &l->outbox;
     struct op_mark *mark = op_mark(op);
     uint64_t most = op->service == RDMAD_CHANNEL_DATAGRAM ? l->base.max_datagram : l->base.max_send;
@@ -119,20 +119,21 @@ void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *s
 
 /* ---- words --------------------------------------------------------------------------------- */
 
-static uint64_t *word_of(const struct lane *lane, const struct slot *slot) {
-    const struct link *l = lane->link;
+static uint64_t *word_of(const struct verbs_lane *lane, const struct wr_slot *slot) {
+    const struct verbs_link *l = lane->link;
     uint64_t n = (uint64_t)(slot - lane->queue.ring->slot);
-    for (const struct lane *before = l->lane; before < lane; before++)
+    for (const struct verbs_lane *before = l->lane; before < lane; before++)
         n += before->queue.depth;
     return word_at(&l->outbox, n);
 }
 
-void outbox_word_sge(const struct lane *lane, const struct ibv_send_wr *wr, struct ibv_sge *sge) {
-    sge->addr = (uintptr_t)word_of(lane, (const struct slot *)(uintptr_t)wr->wr_id);
+void outbox_word_sge(const struct verbs_lane *lane, const struct ibv_send_wr *wr,
+                     struct ibv_sge *sge) {
+    sge->addr = (uintptr_t)word_of(lane, (const struct wr_slot *)(uintptr_t)wr->wr_id);
     sge->length = sizeof(uint64_t);
     sge->lkey = lane->link->outbox.mr->lkey;
 }
 
-uint64_t outbox_word(const struct lane *lane, const struct slot *slot) {
+uint64_t outbox_word(const struct verbs_lane *lane, const struct wr_slot *slot) {
     return __atomic_load_n(word_of(lane, slot), __ATOMIC_RELAXED);
 }

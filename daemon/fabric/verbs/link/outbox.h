@@ -8,19 +8,20 @@
 #include "daemon/fabric/verbs/link/link.h"
 
 /* open: the queues are made; close: they are destroyed. */
-int outbox_open(struct link *l, struct error *err);
-void outbox_close(struct link *l);
-void outbox_connect(struct link *l, const struct inbox_place *to);
+int outbox_open(struct verbs_link *l, struct error *err);
+void outbox_close(struct verbs_link *l);
+void outbox_connect(struct verbs_link *l, const struct inbox_place *to);
 
 /* Takes a slot, of which there is one, for op: 0, RDMAD_E_LENGTH, or RDMAD_E_FAULT with op->fault.
  */
-int outbox_fill(struct link *l, struct fabric_op *op);
+int outbox_fill(struct verbs_link *l, struct fabric_op *op);
 bool outbox_may_send(const struct outbox *ob); /* the peer has a receive for one more */
 void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *sge);
 
 /* Where the answer of a work request that took its place lands, and what it was. */
-void outbox_word_sge(const struct lane *lane, const struct ibv_send_wr *wr, struct ibv_sge *sge);
-uint64_t outbox_word(const struct lane *lane, const struct slot *slot);
+void outbox_word_sge(const struct verbs_lane *lane, const struct ibv_send_wr *wr,
+                     struct ibv_sge *sge);
+uint64_t outbox_word(const struct verbs_lane *lane, const struct wr_slot *slot);
 
 /* The peer's page, as it was last read. */
 struct inbox_page *outbox_page(const struct outbox *ob);

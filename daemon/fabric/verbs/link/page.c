@@ -32,20 +32,20 @@ static bool half_used(const struct outbox *ob) {
     return ob->sent > ob->consumed && (ob->sent - ob->consumed) * 2 >= ob->window;
 }
 
-bool page_wanted(const struct link *l) {
+bool page_wanted(const struct verbs_link *l) {
     const struct outbox *ob = &l->outbox;
     return !ob->reading && l->verbs->now_ns >= ob->read_at_ns &&
            (half_used(ob) || link_wants_page(l));
 }
 
-void page_sge(const struct link *l, struct ibv_sge *sge) {
+void page_sge(const struct verbs_link *l, struct ibv_sge *sge) {
     sge->addr = (uintptr_t)outbox_page(&l->outbox);
     bool answers = l->outbox.asked > l->outbox.consumed;
     sge->length = answers ? sizeof(struct inbox_page) : offsetof(struct inbox_page, answer);
     sge->lkey = l->outbox.mr->lkey;
 }
 
-void page_ask(struct link *l, struct fabric_op *op) {
+void page_ask(struct verbs_link *l, struct fabric_op *op) {
     op_mark(op)->state = OP_ASKING;
     link_release_slot(l, op);
     l->verbs->progress++; /* there is a slot again */
@@ -53,7 +53,7 @@ void page_ask(struct link *l, struct fabric_op *op) {
     lane_wake(&l->lane[0]);
 }
 
-void page_end_asking(struct link *l, int status) {
+void page_end_asking(struct verbs_link *l, int status) {
     for (struct list *node; (node = list_pop(&l->outbox.asking));) {
         struct fabric_op *op = list_entry(node, struct fabric_op, node);
         link_doom(l, op, status);
@@ -62,7 +62,7 @@ void page_end_asking(struct link *l, int status) {
 }
 
 /* In their order. Callbacks may end the link. */
-static bool read_answers(struct link *l, const struct inbox_page *page) {
+static bool read_answers(struct verbs_link *l, const struct inbox_page *page) {
     bool any = false;
     for (struct list *node; (node = list_first(&l->outbox.asking)); any = true) {
         struct fabric_op *op = list_entry(node, struct fabric_op, node);
@@ -92,7 +92,7 @@ static bool read_counter(struct outbox *ob, uint64_t counter) {
     return moved;
 }
 
-void page_came(struct link *l) {
+void page_came(struct verbs_link *l) {
     struct outbox *ob = &l->outbox;
     const struct inbox_page page = *outbox_page(ob);
     ob->reading = false;
@@ -110,7 +110,7 @@ void page_came(struct link *l) {
     lane_wake(&l->lane[0]);
 }
 
-void page_look(struct link *l) {
+void page_look(struct verbs_link *l) {
     struct outbox *ob = &l->outbox;
     if (ob->reading || !(ob->stalled || link_wants_page(l)))
         return;

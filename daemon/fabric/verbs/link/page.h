@@ -7,13 +7,13 @@
 
 #include "daemon/fabric/verbs/link/link.h"
 
-bool page_wanted(const struct link *l); /* it is to be read now */
-void page_sge(const struct link *l, struct ibv_sge *sge);
-void page_came(struct link *l); /* it was read */
-void page_look(struct link *l); /* for timers */
+bool page_wanted(const struct verbs_link *l); /* it is to be read now */
+void page_sge(const struct verbs_link *l, struct ibv_sge *sge);
+void page_came(struct verbs_link *l); /* it was read */
+void page_look(struct verbs_link *l); /* for timers */
 
 /* The message lies there; its answer is looked for in the page. end: there will be none. */
-void page_ask(struct link *l, struct fabric_op *op);
-void page_end_asking(struct link *l, int status);
+void page_ask(struct verbs_link *l, struct fabric_op *op);
+void page_end_asking(struct verbs_link *l, int status);
 
 #endif

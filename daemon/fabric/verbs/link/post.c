@@ -39,8 +39,8 @@
 
 /* ---- posting: the caller's side ---------------------------------------------------------- */
 
-static struct lane *emptiest(struct link *l) {
-    struct lane *best = NULL;
+static struct verbs_lane *emptiest(struct verbs_link *l) {
+    struct verbs_lane *best = NULL;
     uint32_t most = 0;
     for (unsigned i = 0; i < l->lanes; i++) {
         uint32_t room = lane_room(&l->lane[i]);
@@ -58,7 +58,7 @@ static bool is_weak(const struct fabric_op *op) {
 }
 
 /* Which lane takes op: 0, AGAIN, or why none ever will. */
-static int lane_for(struct link *l, const struct fabric_op *op, struct lane **out) {
+static int lane_for(struct verbs_link *l, const struct fabric_op *op, struct verbs_lane **out) {
     if (op->opcode != RDMAD_OP_SEND) {
         *out = emptiest(l);
         return *out ? 0 : RDMAD_E_AGAIN;
@@ -70,12 +70,8 @@ static int lane_for(struct link *l, const struct fabric_op *op, struct lane **ou
     return l->outbox.free && lane_room(*out) ? 0 : RDMAD_E_AGAIN;
 }
 
-static bool is_atomic(const struct fabric_op *op) {
-    return op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD;
-}
-
 /* Where the op goes, by its key: 0, or why it cannot. */
-static int aim(struct link *l, struct fabric_op *op) {
+static int aim(struct verbs_link *l, struct fabric_op *op) {
     struct op_mark *mark = op_mark(op);
     unsigned lane = mark->lane;
     struct verbs_key key;
@@ -91,18 +87,18 @@ static int aim(struct link *l, struct fabric_op *op) {
         return RDMAD_E_PROTOCOL;
     if (op->opcode == RDMAD_OP_READ && !l->reads)
         return RDMAD_E_FABRIC;
-    if (is_atomic(op) && (!l->reads || !l->atomics))
+    if (fabric_op_is_atomic(op) && (!l->reads || !l->atomics))
         return RDMAD_E_UNSUPPORTED;
     mark->address = key.address + op->offset;
     mark->rkey = key.rkey[key.count > 1 ? lane : 0];
-    return is_atomic(op) && mark->address % sizeof(uint64_t) ? RDMAD_E_ALIGN : 0;
+    return fabric_op_is_atomic(op) && mark->address % sizeof(uint64_t) ? RDMAD_E_ALIGN : 0;
 }
 
 int verbs_post(struct fabric_link *fl, struct fabric_op *op) {
-    struct link *l = link_of(fl);
+    struct verbs_link *l = verbs_link_of(fl);
     if (!link_lives(l))
         return RDMAD_E_PEER_LOST;
-    struct lane *lane;
+    struct verbs_lane *lane;
     int rc = lane_for(l, op, &lane);
     if (rc == RDMAD_E_AGAIN)
         return rc;
@@ -117,7 +113,7 @@ int verbs_post(struct fabric_link *fl, struct fabric_op *op) {
 }
 
 void verbs_cancel(struct fabric_op *op, int status) {
-    struct link *l = link_of(op->link);
+    struct verbs_link *l = verbs_link_of(op->link);
     struct verbs *v = l->verbs;
     struct op_mark *mark = op_mark(op);
     if (mark->state == OP_DOOMED) {
@@ -139,7 +135,7 @@ void verbs_cancel(struct fabric_op *op, int status) {
 
 /* ---- posting: the device's side ---------------------------------------------------------- */
 
-struct chain {
+struct wr_chain {
     struct ibv_send_wr wr[CHAIN + 1]; /* the last may be the counter's */
     struct ibv_sge sge[CHAIN + 1];
     struct fabric_op *op[CHAIN + 1]; /* NULL: nobody's */
@@ -155,7 +151,7 @@ static uint8_t *staging(struct verbs *v, const struct queue *q, unsigned i) {
 }
 
 /* The bytes of op as the device will see them: 0, or why there are none. */
-static int add_bytes(struct chain *c, struct lane *lane, struct fabric_op *op) {
+static int wr_chain_bytes(struct wr_chain *c, struct verbs_lane *lane, struct fabric_op *op) {
     struct verbs *v = lane->queue.verbs;
     struct ibv_send_wr *wr = &c->wr[c->n];
     struct ibv_sge *sge = &c->sge[c->n];
@@ -194,14 +190,15 @@ static void signal_if_due(struct queue *q, struct ibv_send_wr *wr, uint64_t byte
  * key either (IBTA C9-88), and one that leaves rdma_rxe's kernel alive. When that cannot make the
  * answer to a READ of no bytes, because its port is going down, it gives back a registration that
  * it never took, and dies of it. */
-static void transfer(struct ibv_send_wr *wr, const struct fabric_op *op,
-                     const struct op_mark *mark) {
+static void wr_set_transfer(struct ibv_send_wr *wr, const struct fabric_op *op,
+                            const struct op_mark *mark) {
     bool reads = op->opcode == RDMAD_OP_READ && op->length > 0;
     *wr = (struct ibv_send_wr){.opcode = reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
                                .wr.rdma = {.remote_addr = mark->address, .rkey = mark->rkey}};
 }
 
-static void atomic(struct ibv_send_wr *wr, const struct fabric_op *op, const struct op_mark *mark) {
+static void wr_set_atomic(struct ibv_send_wr *wr, const struct fabric_op *op,
+                          const struct op_mark *mark) {
     bool cas = op->opcode == RDMAD_OP_CAS;
     *wr = (struct ibv_send_wr){.opcode =
                                    cas ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -212,7 +209,7 @@ static void atomic(struct ibv_send_wr *wr, const struct fabric_op *op, const str
 }
 
 /* Takes the next place of the chain, with bytes in its sge, and of the queue. */
-static void chain_take(struct chain *c, struct lane *lane, struct fabric_op *op) {
+static void wr_chain_take(struct wr_chain *c, struct verbs_lane *lane, struct fabric_op *op) {
     struct ibv_send_wr *wr = &c->wr[c->n];
     queue_take(&lane->queue, wr, op);
     if (c->n)
@@ -220,7 +217,7 @@ static void chain_take(struct chain *c, struct lane *lane, struct fabric_op *op)
     c->op[c->n++] = op;
 }
 
-static void chain_message(struct chain *c, struct lane *lane, struct fabric_op *op) {
+static void wr_chain_message(struct wr_chain *c, struct verbs_lane *lane, struct fabric_op *op) {
     struct outbox *ob = &lane->link->outbox;
     struct ibv_send_wr *wr = &c->wr[c->n];
     struct ibv_sge *sge = &c->sge[c->n];
@@ -238,40 +235,40 @@ static void chain_message(struct chain *c, struct lane *lane, struct fabric_op *
         ob->asked = ob->sent;
     if (sge->length <= lane->queue.inline_bytes)
         wr->send_flags |= IBV_SEND_INLINE;
-    chain_take(c, lane, op);
+    wr_chain_take(c, lane, op);
 }
 
-static void chain_word(struct chain *c, struct lane *lane, struct fabric_op *op) {
+static void wr_chain_word(struct wr_chain *c, struct verbs_lane *lane, struct fabric_op *op) {
     struct ibv_send_wr *wr = &c->wr[c->n];
     struct ibv_sge *sge = &c->sge[c->n];
     wr->sg_list = sge;
     wr->num_sge = 1;
-    chain_take(c, lane, op);
+    wr_chain_take(c, lane, op);
     outbox_word_sge(lane, wr, sge);
 }
 
 /* 0, or why op cannot be posted. */
-static int chain_op(struct chain *c, struct lane *lane, struct fabric_op *op) {
+static int wr_chain_op(struct wr_chain *c, struct verbs_lane *lane, struct fabric_op *op) {
     const struct op_mark *mark = op_mark(op);
     if (op->opcode == RDMAD_OP_SEND) {
-        chain_message(c, lane, op);
+        wr_chain_message(c, lane, op);
         return 0;
     }
-    if (is_atomic(op)) {
-        atomic(&c->wr[c->n], op, mark);
-        chain_word(c, lane, op);
+    if (fabric_op_is_atomic(op)) {
+        wr_set_atomic(&c->wr[c->n], op, mark);
+        wr_chain_word(c, lane, op);
         return 0;
     }
-    transfer(&c->wr[c->n], op, mark);
-    int rc = add_bytes(c, lane, op);
+    wr_set_transfer(&c->wr[c->n], op, mark);
+    int rc = wr_chain_bytes(c, lane, op);
     if (rc == 0)
-        chain_take(c, lane, op);
+        wr_chain_take(c, lane, op);
     return rc;
 }
 
-static void chain_add(struct chain *c, struct lane *lane, struct fabric_op *op) {
+static void wr_chain_add(struct wr_chain *c, struct verbs_lane *lane, struct fabric_op *op) {
     link_unbatch(lane, op);
-    int rc = chain_op(c, lane, op);
+    int rc = wr_chain_op(c, lane, op);
     if (rc) {
         link_doom(lane->link, op, rc);
         return;
@@ -282,7 +279,7 @@ static void chain_add(struct chain *c, struct lane *lane, struct fabric_op *op) 
     c->bytes += op->length;
 }
 
-static void chain_page(struct chain *c, struct lane *lane) {
+static void wr_chain_page(struct wr_chain *c, struct verbs_lane *lane) {
     struct outbox *ob = &lane->link->outbox;
     struct ibv_sge *sge = &c->sge[c->n];
     c->wr[c->n] =
@@ -291,12 +288,12 @@ static void chain_page(struct chain *c, struct lane *lane) {
                              .num_sge = 1,
                              .wr.rdma = {.remote_addr = ob->to.address, .rkey = ob->to.rkey}};
     page_sge(lane->link, sge);
-    chain_take(c, lane, NULL);
+    wr_chain_take(c, lane, NULL);
     ob->reading = true;
 }
 
-static void chain_fill(struct chain *c, struct lane *lane) {
-    struct link *l = lane->link;
+static void wr_chain_fill(struct wr_chain *c, struct verbs_lane *lane) {
+    struct verbs_link *l = lane->link;
     struct list *node;
     bool first = lane == l->lane, stalled = false;
     while (c->n < CHAIN && c->bytes < CHAIN_BYTES && (node = list_first(&lane->batch))) {
@@ -304,10 +301,10 @@ static void chain_fill(struct chain *c, struct lane *lane) {
         stalled = first && op->opcode == RDMAD_OP_SEND && !outbox_may_send(&l->outbox);
         if (stalled)
             break;
-        chain_add(c, lane, op);
+        wr_chain_add(c, lane, op);
     }
     if (first && page_wanted(l))
-        chain_page(c, lane);
+        wr_chain_page(c, lane);
     if (first)
         l->outbox.stalled = stalled;
     if (stalled || list_empty(&lane->batch))
@@ -318,9 +315,10 @@ static void chain_fill(struct chain *c, struct lane *lane) {
 
 /* The device refuses from the bad one on: those were never posted, and the link is at its end. It
  * may name none: Soft-RoCE's queue had room for all, but its doorbell failed. Then nobody knows. */
-static void post_failed(struct chain *c, struct lane *lane, const struct ibv_send_wr *bad, int rc) {
+static void post_failed(struct wr_chain *c, struct verbs_lane *lane, const struct ibv_send_wr *bad,
+                        int rc) {
     struct verbs *v = lane->queue.verbs;
-    struct link *l = lane->link;
+    struct verbs_link *l = lane->link;
     unsigned first = bad ? (unsigned)(bad - c->wr) : c->n;
     queue_untake(&lane->queue, c->n - first);
     for (unsigned i = first; i < c->n; i++) {
@@ -339,12 +337,12 @@ static void post_failed(struct chain *c, struct lane *lane, const struct ibv_sen
         host_device_failed(v->member.host, v->device, &why);
 }
 
-static void lane_post(struct lane *lane) {
-    struct chain c;
+static void lane_post(struct verbs_lane *lane) {
+    struct wr_chain c;
     struct ibv_send_wr *bad = NULL;
     c.n = 0;
     c.bytes = 0;
-    chain_fill(&c, lane);
+    wr_chain_fill(&c, lane);
     if (c.n == 0)
         return;
     c.wr[c.n - 1].send_flags |= IBV_SEND_SIGNALED;
@@ -361,6 +359,6 @@ void links_flush(struct verbs *v) {
     list_splice(&lanes, &v->sending);
     while ((node = list_pop(&lanes))) { /* which a link that fails leaves with all its lanes */
         list_append(&v->sending, node); /* which a lane leaves when its batch is empty */
-        lane_post(list_entry(node, struct lane, sending));
+        lane_post(list_entry(node, struct verbs_lane, sending));
     }
 }

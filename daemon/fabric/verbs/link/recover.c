@@ -57,7 +57,7 @@ static uint8_t when_half(const struct fabric_op *op) {
 }
 
 /* Access is checked before a packet is placed; what else goes wrong may do so in mid-message. */
-static uint8_t when_refused(const struct link *l, const struct fabric_op *op,
+static uint8_t when_refused(const struct verbs_link *l, const struct fabric_op *op,
                             enum ibv_wc_status status) {
     if (op->length == 0 || (op->length <= l->packet && status != IBV_WC_REM_OP_ERR))
         return RDMAD_FAILED_UNTOUCHED;
@@ -70,7 +70,7 @@ static uint8_t when_lost(const struct fabric_op *op) {
     return op->length ? RDMAD_FAILED_PARTIAL : RDMAD_FAILED_UNTOUCHED;
 }
 
-static void find_cause(struct lane *lane, const struct fabric_op *op, enum ibv_wc_status wc) {
+static void find_cause(struct verbs_lane *lane, const struct fabric_op *op, enum ibv_wc_status wc) {
     bool true_one = wc != IBV_WC_WR_FLUSH_ERR;
     bool is_read = !op || op->opcode == RDMAD_OP_READ;
     if (true_one && refused_there(wc) && !is_read)
@@ -80,7 +80,8 @@ static void find_cause(struct lane *lane, const struct fabric_op *op, enum ibv_w
 }
 
 /* Fills in what an op came to whose completion was bad. */
-static void set_outcome(const struct lane *lane, struct fabric_op *op, enum ibv_wc_status wc) {
+static void set_outcome(const struct verbs_lane *lane, struct fabric_op *op,
+                        enum ibv_wc_status wc) {
     bool true_one = wc != IBV_WC_WR_FLUSH_ERR;
     if (true_one && refused_there(wc)) {
         bool message = op->opcode == RDMAD_OP_SEND;
@@ -95,8 +96,8 @@ static void set_outcome(const struct lane *lane, struct fabric_op *op, enum ibv_
         op->outcome = lane->cause == LANE_REFUSED ? RDMAD_FAILED_UNTOUCHED : when_lost(op);
 }
 
-static void fail_by(struct lane *lane, enum ibv_wc_status status) {
-    struct link *l = lane->link;
+static void fail_by(struct verbs_lane *lane, enum ibv_wc_status status) {
+    struct verbs_link *l = lane->link;
     lane->queue.broken = true; /* the device has done it */
     if (l->state >= LINK_FAILING)
         return;
@@ -111,7 +112,7 @@ static void fail_by(struct lane *lane, enum ibv_wc_status status) {
 }
 
 /* It lies there; whether its answer will be heard is another question. */
-static void message_came(struct link *l, struct fabric_op *op) {
+static void message_came(struct verbs_link *l, struct fabric_op *op) {
     const struct op_mark *mark = op_mark(op);
     if (mark->cancel_status)
         link_complete(l, op, mark->cancel_status, RDMAD_UNKNOWN);
@@ -121,9 +122,9 @@ static void message_came(struct link *l, struct fabric_op *op) {
         page_ask(l, op);
 }
 
-void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
-    struct lane *lane = container_of(q, struct lane, queue);
-    struct link *l = lane->link;
+void lane_ended(struct queue *q, struct wr_slot *slot, const struct ibv_wc *wc) {
+    struct verbs_lane *lane = container_of(q, struct verbs_lane, queue);
+    struct verbs_link *l = lane->link;
     struct fabric_op *op = slot->user;
     bool well = wc->status == IBV_WC_SUCCESS;
     if (!well)
@@ -140,7 +141,7 @@ void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
     if (mark->cancel_status)
         l->cancelled--;
     if (well) {
-        if (op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD)
+        if (fabric_op_is_atomic(op))
             op->value = outbox_word(lane, slot);
         if (op->opcode == RDMAD_OP_SEND && op->asks)
             message_came(l, op);
@@ -155,13 +156,13 @@ void lane_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
 
 /* ---- failing ----------------------------------------------------------------------------- */
 
-void lane_break(struct lane *lane) {
+void lane_break(struct verbs_lane *lane) {
     if (lane->cause == LANE_WELL)
         lane->cause = LANE_LOST;
     qp_break(&lane->queue);
 }
 
-static bool waits_for_living(const struct link *l) {
+static bool waits_for_living(const struct verbs_link *l) {
     for (unsigned i = 0; i < LANES_ALL; i++) {
         if (!l->lane[i].queue.broken && !list_empty(&l->lane[i].posted))
             return true;
@@ -169,7 +170,7 @@ static bool waits_for_living(const struct link *l) {
     return false;
 }
 
-void link_fail(struct link *l, const struct error *why) {
+void link_fail(struct verbs_link *l, const struct error *why) {
     struct verbs *v = l->verbs;
     if (l->state >= LINK_FAILING)
         return;
@@ -184,7 +185,7 @@ void link_fail(struct link *l, const struct error *why) {
     link_changed(l);
 }
 
-static void destroy_queues(struct link *l) {
+static void destroy_queues(struct verbs_link *l) {
     if (l->way->hang_up)
         l->way->hang_up(l);
     for (unsigned i = 0; i < LANES_ALL; i++) {
@@ -195,12 +196,12 @@ static void destroy_queues(struct link *l) {
     outbox_close(l);
 }
 
-void link_tear_down(struct link *l, int status) {
+void link_tear_down(struct verbs_link *l, int status) {
     for (unsigned i = 0; i < LANES_ALL; i++)
         list_remove(&l->lane[i].sending);
     destroy_queues(l);
     for (unsigned i = 0; i < LANES_ALL; i++) {
-        struct lane *lane = &l->lane[i];
+        struct verbs_lane *lane = &l->lane[i];
         struct list *node; /* callbacks may come back here: each op is taken out first */
         while ((node = list_pop(&lane->batch))) {
             lane->batched--;
@@ -220,7 +221,7 @@ void link_tear_down(struct link *l, int status) {
     link_complete_doomed(l);
 }
 
-void link_settle(struct link *l) {
+void link_settle(struct verbs_link *l) {
     const struct fabric_env *env = l->verbs->env;
     link_complete_doomed(l);
     if (l->state == LINK_CONNECTED) {
@@ -237,7 +238,7 @@ void link_settle(struct link *l) {
 
 /* ---- bounds ------------------------------------------------------------------------------ */
 
-static uint64_t soonest_cancel(const struct lane *lane) {
+static uint64_t soonest_cancel(const struct verbs_lane *lane) {
     uint64_t soonest = CLOCK_NEVER;
     list_for_each (pos, &lane->posted) {
         const struct op_mark *mark = op_mark(list_entry(pos, struct fabric_op, node));
@@ -248,10 +249,10 @@ static uint64_t soonest_cancel(const struct lane *lane) {
 }
 
 /* Lanes that still hold an op long after somebody wanted it back. */
-static void check_cancelled(struct link *l) {
+static void check_cancelled(struct verbs_link *l) {
     struct verbs *v = l->verbs;
     for (unsigned i = 0; i < LANES_ALL; i++) {
-        struct lane *lane = &l->lane[i];
+        struct verbs_lane *lane = &l->lane[i];
         uint64_t soonest = soonest_cancel(lane);
         if (lane->queue.broken || soonest == CLOCK_NEVER)
             continue;
@@ -271,7 +272,7 @@ static void check_cancelled(struct link *l) {
     }
 }
 
-static void check_connecting(struct link *l) {
+static void check_connecting(struct verbs_link *l) {
     struct verbs *v = l->verbs;
     if (v->now_ns < l->deadline_ns) {
         verbs_timer_at(v, l->deadline_ns);
@@ -284,7 +285,7 @@ static void check_connecting(struct link *l) {
     link_fail(l, &why);
 }
 
-static void check_failing(struct link *l) {
+static void check_failing(struct verbs_link *l) {
     struct verbs *v = l->verbs;
     if (v->now_ns >= l->deadline_ns && l->broken) {
         link_tear_down(l, RDMAD_E_PEER_LOST);
@@ -300,7 +301,7 @@ static void check_failing(struct link *l) {
     verbs_timer_at(v, l->deadline_ns);
 }
 
-void link_look(struct link *l) {
+void link_look(struct verbs_link *l) {
     if (l->cancelled && l->state != LINK_CLOSED)
         check_cancelled(l);
     page_look(l);

@@ -17,22 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has(const struct link *l, enum weak_kind kind) {
+static bool weak_sender_has(const struct verbs_link *l, enum weak_kind kind) {
     unsigned service = kind == WEAK_DATAGRAM ? RDMAD_CHANNEL_DATAGRAM : RDMAD_CHANNEL_UNACKED;
     unsigned feature = kind == WEAK_DATAGRAM ? TARGET_DATAGRAM : TARGET_UNACKED;
     return (l->verbs->device->services & 1u << service) && (l->outbox.to.features & feature);
 }
 
-void weak_senders_connect(struct link *l) {
-    bool datagrams = has(l, WEAK_DATAGRAM) && l->packet > WEAK_TOKEN;
+void weak_senders_connect(struct verbs_link *l) {
+    bool datagrams = weak_sender_has(l, WEAK_DATAGRAM) && l->packet > WEAK_TOKEN;
     uint64_t most = datagrams ? l->packet - WEAK_TOKEN : 0;
     l->base.max_datagram = most < l->base.max_send ? most : l->base.max_send;
 }
 
 /* ---- requesting ---------------------------------------------------------------------------- */
 
-static int make(struct link *l, enum weak_kind kind, struct error *err) {
-    struct lane *lane = link_weak_lane(l, kind);
+static int weak_sender_make(struct verbs_link *l, enum weak_kind kind, struct error *err) {
+    struct verbs_lane *lane = link_weak_lane(l, kind);
     const struct verbs_settings *s = &l->verbs->device->settings;
     struct qp_spec spec = {
         .pd = l->verbs->device->pd, .depth = OUTBOX_SLOTS, .inline_bytes = s->inline_bytes};
@@ -40,9 +40,9 @@ static int make(struct link *l, enum weak_kind kind, struct error *err) {
 }
 
 /* The request is an op of ours on the first lane. */
-static int request(struct link *l, enum weak_kind kind) {
+static int weak_sender_request(struct verbs_link *l, enum weak_kind kind) {
     struct weak_sender *s = &l->weak[kind];
-    struct lane *first = &l->lane[0];
+    struct verbs_lane *first = &l->lane[0];
     const struct queue *q = &link_weak_lane(l, kind)->queue;
     if (l->outbox.free == 0 || lane_room(first) == 0)
         return RDMAD_E_AGAIN;
@@ -62,25 +62,25 @@ static int request(struct link *l, enum weak_kind kind) {
     return 0;
 }
 
-int weak_sender_ready(struct link *l, enum weak_kind kind, struct lane **lane) {
+int weak_sender_ready(struct verbs_link *l, enum weak_kind kind, struct verbs_lane **lane) {
     struct weak_sender *s = &l->weak[kind];
     struct error why;
     *lane = link_weak_lane(l, kind);
-    if (!has(l, kind) || !l->reads || s->state == WEAK_NONE)
+    if (!weak_sender_has(l, kind) || !l->reads || s->state == WEAK_NONE)
         return RDMAD_E_UNSUPPORTED;
     if (s->state != WEAK_CLOSED)
         return 0;
-    if (!(*lane)->queue.qp && make(l, kind, &why)) {
+    if (!(*lane)->queue.qp && weak_sender_make(l, kind, &why)) {
         s->state = WEAK_NONE;
         LOG_LIMITED(WARNING, ("%s", why.text));
         return RDMAD_E_UNSUPPORTED;
     }
-    return request(l, kind);
+    return weak_sender_request(l, kind);
 }
 
 /* ---- open ---------------------------------------------------------------------------------- */
 
-static int address(struct link *l, struct weak_sender *s) {
+static int weak_sender_address(struct verbs_link *l, struct weak_sender *s) {
     struct ibv_qp_attr way;
     int rc = weak_qp_path(&l->lane[0].queue, &way);
     if (rc)
@@ -89,12 +89,12 @@ static int address(struct link *l, struct weak_sender *s) {
     return s->ah ? 0 : errno;
 }
 
-static void weak_sender_open(struct link *l, enum weak_kind kind) {
+static void weak_sender_open(struct verbs_link *l, enum weak_kind kind) {
     struct weak_sender *s = &l->weak[kind];
-    struct lane *lane = link_weak_lane(l, kind);
+    struct verbs_lane *lane = link_weak_lane(l, kind);
     int rc = weak_qp_open(&lane->queue, kind, &l->lane[0].queue, s->place.qp_num, 0);
     if (rc == 0 && kind == WEAK_DATAGRAM)
-        rc = address(l, s);
+        rc = weak_sender_address(l, s);
     if (rc) {
         LOG_LIMITED(WARNING, ("%s: a queue pair for messages to %s cannot be opened: %s",
                               l->verbs->device->name, l->host, strerror(rc)));
@@ -106,7 +106,7 @@ static void weak_sender_open(struct link *l, enum weak_kind kind) {
 }
 
 /* What the device read while it was written is seen by reading it twice. */
-bool weak_senders_read(struct link *l, const struct inbox_page *page) {
+bool weak_senders_read(struct verbs_link *l, const struct inbox_page *page) {
     bool moved = false;
     for (unsigned i = 0; i < WEAK_KINDS; i++) {
         struct weak_sender *s = &l->weak[i];
@@ -127,7 +127,7 @@ bool weak_senders_read(struct link *l, const struct inbox_page *page) {
     return moved;
 }
 
-void weak_sender_fill(struct link *l, enum weak_kind kind, struct ibv_send_wr *wr,
+void weak_sender_fill(struct verbs_link *l, enum weak_kind kind, struct ibv_send_wr *wr,
                       struct ibv_sge *sge) {
     struct weak_sender *s = &l->weak[kind];
     if (kind != WEAK_DATAGRAM)
@@ -141,7 +141,7 @@ void weak_sender_fill(struct link *l, enum weak_kind kind, struct ibv_send_wr *w
     wr->wr.ud.remote_qkey = s->place.word;
 }
 
-void weak_senders_close(struct link *l) {
+void weak_senders_close(struct verbs_link *l) {
     for (unsigned i = 0; i < WEAK_KINDS; i++) {
         struct weak_sender *s = &l->weak[i];
         if (s->ah && ibv_destroy_ah(s->ah))

@@ -34,18 +34,18 @@
 #define PAGE 4096u
 #define MEMORY_BYTES (PAGE + INBOX_RECEIVES * MESSAGE_BYTES)
 
-static uint8_t *buffer_of(const struct inbox *in, uint32_t n) {
+static uint8_t *inbox_buffer(const struct inbox *in, uint32_t n) {
     return in->memory + PAGE + (size_t)n * in->size;
 }
 
-static void tell_consumed(struct inbox *in) {
+static void inbox_set_consumed(struct inbox *in) {
     struct inbox_page *page = (struct inbox_page *)(void *)in->memory;
     __atomic_store_n(&page->consumed, htole64(in->consumed), __ATOMIC_RELEASE);
 }
 
 /* Of the message that is about to be counted. The peer sends no more than the receives beyond what
  * it has read here, so it sees each answer that it waits for before the next takes its place. */
-static void answer(struct inbox *in, uint64_t word) {
+static void inbox_set_answer(struct inbox *in, uint64_t word) {
     struct inbox_page *page = (struct inbox_page *)(void *)in->memory;
     struct inbox_answer *at = &page->answer[in->consumed % INBOX_RECEIVES];
     __atomic_store_n(&at->word, htole64(word), __ATOMIC_RELAXED);
@@ -54,7 +54,7 @@ static void answer(struct inbox *in, uint64_t word) {
 
 /* ---- birth and end ------------------------------------------------------------------------- */
 
-int inbox_open(struct target *t, struct ibv_pd *pd, struct error *err) {
+int inbox_open(struct verbs_target *t, struct ibv_pd *pd, struct error *err) {
     struct inbox *in = &t->inbox;
     void *memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -62,7 +62,7 @@ int inbox_open(struct target *t, struct ibv_pd *pd, struct error *err) {
         return error_set(err, RDMAD_E_NOMEM, "no memory for the messages of one more connection");
     in->memory = memory;
     in->size = MESSAGE_BYTES;
-    in->mr = ibv_reg_mr(pd, buffer_of(in, 0), (size_t)INBOX_RECEIVES * MESSAGE_BYTES,
+    in->mr = ibv_reg_mr(pd, inbox_buffer(in, 0), (size_t)INBOX_RECEIVES * MESSAGE_BYTES,
                         IBV_ACCESS_LOCAL_WRITE);
     if (in->mr)
         in->page_mr =
@@ -78,22 +78,22 @@ int inbox_open(struct target *t, struct ibv_pd *pd, struct error *err) {
     return rc;
 }
 
-static int post(struct target *t, uint32_t n) {
+static int inbox_post(struct verbs_target *t, uint32_t n) {
     struct inbox *in = &t->inbox;
     struct ibv_sge sge = {
-        .addr = (uintptr_t)buffer_of(in, n), .length = in->size, .lkey = in->mr->lkey};
+        .addr = (uintptr_t)inbox_buffer(in, n), .length = in->size, .lkey = in->mr->lkey};
     int failed = queue_receive(&t->queue[0], n, &sge);
     if (!failed)
         in->posted++;
     return failed;
 }
 
-int inbox_start(struct target *t, struct error *err) {
+int inbox_start(struct verbs_target *t, struct error *err) {
     struct inbox *in = &t->inbox;
     assert(in->posted == 0 && t->queue[0].qp);
     uint32_t most = t->queue[0].receives < INBOX_RECEIVES ? t->queue[0].receives : INBOX_RECEIVES;
     for (in->count = 0; in->count < most; in->count++) {
-        int failed = post(t, in->count);
+        int failed = inbox_post(t, in->count);
         if (!failed)
             continue;
         errno = failed;
@@ -112,7 +112,7 @@ static uint8_t features_of(const struct device *d) {
     return (uint8_t)features;
 }
 
-void inbox_tell(const struct target *t, struct inbox_place *out) {
+void inbox_tell(const struct verbs_target *t, struct inbox_place *out) {
     const struct inbox *in = &t->inbox;
     *out = (struct inbox_place){
         .address = 0,
@@ -123,19 +123,19 @@ void inbox_tell(const struct target *t, struct inbox_place *out) {
     };
 }
 
-static void deregister(const struct target *t, struct ibv_mr **mr) {
+static void inbox_deregister(const struct verbs_target *t, struct ibv_mr **mr) {
     if (*mr && ibv_dereg_mr(*mr))
         LOG_LIMITED(ERR, ("%s keeps a registration of messages", t->peer->verbs->device->name),
                     FIELD_U64("PEER", t->peer->id));
     *mr = NULL;
 }
 
-void inbox_close(struct target *t) {
-    deregister(t, &t->inbox.page_mr);
-    deregister(t, &t->inbox.mr);
+void inbox_close(struct verbs_target *t) {
+    inbox_deregister(t, &t->inbox.page_mr);
+    inbox_deregister(t, &t->inbox.mr);
 }
 
-void inbox_free(struct target *t) {
+void inbox_free(struct verbs_target *t) {
     if (t->inbox.memory)
         munmap(t->inbox.memory, MEMORY_BYTES);
     t->inbox.memory = NULL;
@@ -143,7 +143,7 @@ void inbox_free(struct target *t) {
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-static void broke(struct target *t, const char *how) {
+static void inbox_broke(struct verbs_target *t, const char *how) {
     if (t->state == TARGET_LIVE)
         LOG_LIMITED(INFO, ("link %" PRIu64 " of a peer broke: a message: %s", t->number, how),
                     FIELD_U64("PEER", t->peer->id));
@@ -160,50 +160,50 @@ static bool is_request(const struct ibv_wc *wc) {
            wc->imm_data == htobe32(WEAK_REQUEST_IMM);
 }
 
-static void post_again(struct target *t, uint32_t n) {
+static void inbox_post_again(struct verbs_target *t, uint32_t n) {
     if (t->state != TARGET_LIVE)
         return;
-    int failed = post(t, n);
+    int failed = inbox_post(t, n);
     if (failed) {
-        broke(t, strerror(failed));
+        inbox_broke(t, strerror(failed));
         return;
     }
     t->inbox.consumed++;
-    tell_consumed(&t->inbox);
+    inbox_set_consumed(&t->inbox);
 }
 
 /* Everybody may be called here and end anything; t itself lives until the next turn. */
-static void hand_on(struct target *t, uint32_t n, const struct ibv_wc *wc) {
+static void inbox_hand_on(struct verbs_target *t, uint32_t n, const struct ibv_wc *wc) {
     const struct fabric_env *env = t->peer->verbs->env;
     uint64_t word =
-        env->received(env->user, t->peer->id, t->number, buffer_of(&t->inbox, n), wc->byte_len);
-    answer(&t->inbox, word);
-    post_again(t, n);
+        env->received(env->user, t->peer->id, t->number, inbox_buffer(&t->inbox, n), wc->byte_len);
+    inbox_set_answer(&t->inbox, word);
+    inbox_post_again(t, n);
 }
 
-static void requested(struct target *t, uint32_t n, const struct ibv_wc *wc) {
+static void inbox_requested(struct verbs_target *t, uint32_t n, const struct ibv_wc *wc) {
     if (t->state != TARGET_LIVE)
         return;
-    if (weak_receiver_requested(t, buffer_of(&t->inbox, n), wc->byte_len))
-        post_again(t, n);
+    if (weak_receiver_requested(t, inbox_buffer(&t->inbox, n), wc->byte_len))
+        inbox_post_again(t, n);
     else
-        broke(t, "it asks for what no daemon does");
+        inbox_broke(t, "it asks for what no daemon does");
 }
 
 void inbox_received(struct queue *q, uint32_t n, const struct ibv_wc *wc) {
-    struct target *t = container_of(q, struct target, queue[0]);
+    struct verbs_target *t = container_of(q, struct verbs_target, queue[0]);
     assert(t->inbox.posted > 0);
     t->inbox.posted--;
     if (wc->status == IBV_WC_WR_FLUSH_ERR)
         q->broken = true; /* by an access: other lanes may go on until the peer comes anew */
     else if (wc->status != IBV_WC_SUCCESS)
-        broke(t, ibv_wc_status_str(wc->status));
+        inbox_broke(t, ibv_wc_status_str(wc->status));
     else if (is_request(wc))
-        requested(t, n, wc);
+        inbox_requested(t, n, wc);
     else if (!is_plain(wc, &t->inbox))
-        broke(t, "it is of a kind that no daemon sends");
+        inbox_broke(t, "it is of a kind that no daemon sends");
     else if (t->state != TARGET_LEAVING)
-        hand_on(t, n, wc);
+        inbox_hand_on(t, n, wc);
     if (t->state == TARGET_DRAINING && t->inbox.posted == 0)
         target_note(t);
 }

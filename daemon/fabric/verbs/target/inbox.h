@@ -8,12 +8,13 @@
 #include "daemon/fabric/verbs/target/target.h"
 
 /* Memory and registrations; the first QP of t, to be in that PD, has INBOX_RECEIVES. */
-int inbox_open(struct target *t, struct ibv_pd *pd, struct error *err);
+int inbox_open(struct verbs_target *t, struct ibv_pd *pd, struct error *err);
 /* Posts the receives: the QP is in INIT. */
-int inbox_start(struct target *t, struct error *err);
-void inbox_tell(const struct target *t, struct inbox_place *out);
+int inbox_start(struct verbs_target *t, struct error *err);
+void inbox_tell(const struct verbs_target *t, struct inbox_place *out);
 void inbox_received(struct queue *q, uint32_t n, const struct ibv_wc *wc);
-void inbox_close(struct target *t); /* the QPs are gone; its memory stays for who reads it now */
-void inbox_free(struct target *t);
+void inbox_close(
+    struct verbs_target *t); /* the QPs are gone; its memory stays for who reads it now */
+void inbox_free(struct verbs_target *t);
 
 #endif

@@ -82,9 +82,9 @@ uint64_t target_number_new(void) {
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
-struct target *target_by_number(const struct vpeer *p, uint64_t number) {
+struct verbs_target *target_by_number(const struct vpeer *p, uint64_t number) {
     list_for_each (pos, &p->targets) {
-        struct target *t = list_entry(pos, struct target, node);
+        struct verbs_target *t = list_entry(pos, struct verbs_target, node);
         if (t->number == number)
             return t;
     }
@@ -96,17 +96,17 @@ unsigned target_access(const struct device *d) {
            (device_has_atomics(d) ? (unsigned)IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-static void break_queues(struct target *t) {
+static void break_queues(struct verbs_target *t) {
     for (unsigned i = 0; i < t->lanes; i++)
         qp_break(&t->queue[i]);
 }
 
-void target_note(struct target *t) {
+void target_note(struct verbs_target *t) {
     if (list_empty(&t->noted))
         list_append(&t->peer->verbs->targets.noted, &t->noted);
 }
 
-void target_broke(struct target *t) {
+void target_broke(struct verbs_target *t) {
     if (t->state != TARGET_LIVE)
         return;
     t->state = TARGET_BROKEN;
@@ -116,7 +116,7 @@ void target_broke(struct target *t) {
 
 void vpeer_cut(struct vpeer *p) {
     list_for_each (pos, &p->targets)
-        break_queues(list_entry(pos, struct target, node));
+        break_queues(list_entry(pos, struct verbs_target, node));
     if (list_empty(&p->cut))
         list_append(&p->verbs->targets.cut, &p->cut);
 }

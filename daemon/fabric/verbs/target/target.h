@@ -56,7 +56,7 @@ enum target_state {
 };
 
 /* A connection of a peer. */
-struct target {
+struct verbs_target {
     struct list node;  /* in vpeer.targets; from DRAINING on in targets.leaving */
     struct list noted; /* in targets.noted */
     struct free_later end;
@@ -85,12 +85,12 @@ void vpeer_cut(struct vpeer *p);
 /* ---- targets -------------------------------------------------------------------------------- */
 
 uint64_t target_number_new(void); /* never 0 */
-struct target *target_by_number(const struct vpeer *p, uint64_t number);
+struct verbs_target *target_by_number(const struct vpeer *p, uint64_t number);
 /* What a peer's QPs may do by themselves: keys decide of what memory. */
 unsigned target_access(const struct device *d);
 /* Something happened that may end a step of its way: it is looked at in this turn. */
-void target_note(struct target *t);
+void target_note(struct verbs_target *t);
 /* It breaks now, and is closed in this turn. Harmless when it has ended. */
-void target_broke(struct target *t);
+void target_broke(struct verbs_target *t);
 
 #endif

@@ -35,14 +35,14 @@
 /* ---- the end of one ------------------------------------------------------------------------ */
 
 static void target_free(struct free_later *f) {
-    struct target *t = container_of(f, struct target, end);
+    struct verbs_target *t = container_of(f, struct verbs_target, end);
     inbox_free(t);
     weak_receivers_free(t);
     free(t);
 }
 
 /* The last of its windows is off: the QPs go. */
-static void finish(struct target *t) {
+static void target_release(struct verbs_target *t) {
     struct vpeer *p = t->peer;
     assert(t->state == TARGET_LEAVING && list_empty(&t->windows));
     for (unsigned i = 0; i < t->lanes; i++)
@@ -57,7 +57,7 @@ static void finish(struct target *t) {
 }
 
 /* The peer has it no more. QPs that are not destroyed at once are broken. */
-static void leave(struct target *t, enum target_state how) {
+static void target_leave(struct verbs_target *t, enum target_state how) {
     assert(t->state <= TARGET_BROKEN);
     struct verbs *v = t->peer->verbs;
     t->state = how;
@@ -67,7 +67,7 @@ static void leave(struct target *t, enum target_state how) {
     if (t->way->target_left)
         t->way->target_left(t);
     if (how == TARGET_LEAVING && list_empty(&t->windows)) {
-        finish(t);
+        target_release(t);
         return;
     }
     for (unsigned i = 0; i < t->lanes; i++)
@@ -76,65 +76,65 @@ static void leave(struct target *t, enum target_state how) {
         v->protection->target_left(t);
 }
 
-void target_close(struct target *t) {
+void target_close(struct verbs_target *t) {
     struct verbs *v = t->peer->verbs;
     if (t->state > TARGET_BROKEN)
         return;
     if (t->inbox.posted == 0) {
-        leave(t, TARGET_LEAVING);
+        target_leave(t, TARGET_LEAVING);
         return;
     }
     t->drained_ns = clock_after(v->now_ns, DRAIN_NS);
     verbs_timer_at(v, t->drained_ns);
-    leave(t, TARGET_DRAINING);
+    target_leave(t, TARGET_DRAINING);
 }
 
-static void drained(struct target *t) {
+static void target_drained(struct verbs_target *t) {
     assert(t->state == TARGET_DRAINING);
     t->state = TARGET_LEAVING;
     if (list_empty(&t->windows))
-        finish(t);
+        target_release(t);
 }
 
-void target_drop(struct target *t) {
+void target_drop(struct verbs_target *t) {
     if (t->state == TARGET_DRAINING)
-        drained(t);
+        target_drained(t);
     else if (t->state != TARGET_LEAVING)
-        leave(t, TARGET_LEAVING);
+        target_leave(t, TARGET_LEAVING);
 }
 
 /* ---- what was noted ------------------------------------------------------------------------ */
 
-static void drop_all(struct vpeer *p) {
+static void vpeer_drop_targets(struct vpeer *p) {
     p->holds++;
     if (p->offers > 0)
         p->offers_way->drop_offers(p);
     for (struct list *pos; (pos = list_first(&p->targets));)
-        target_drop(list_entry(pos, struct target, node));
+        target_drop(list_entry(pos, struct verbs_target, node));
     list_for_each_safe (pos, &p->verbs->targets.leaving) {
-        struct target *t = list_entry(pos, struct target, node);
+        struct verbs_target *t = list_entry(pos, struct verbs_target, node);
         if (t->peer == p && t->state == TARGET_DRAINING)
-            drained(t);
+            target_drained(t);
     }
     p->holds--;
     vpeer_check_free(p);
 }
 
-static void look(struct target *t) {
+static void target_look(struct verbs_target *t) {
     if (t->state == TARGET_BROKEN)
         target_close(t);
     else if (t->state == TARGET_DRAINING && t->inbox.posted == 0)
-        drained(t);
+        target_drained(t);
     else if (t->state == TARGET_LEAVING && list_empty(&t->windows))
-        finish(t);
+        target_release(t);
 }
 
 void targets_look(struct verbs *v) {
     struct list *node;
     while ((node = list_pop(&v->targets.cut)))
-        drop_all(list_entry(node, struct vpeer, cut));
+        vpeer_drop_targets(list_entry(node, struct vpeer, cut));
     while ((node = list_pop(&v->targets.noted)))
-        look(list_entry(node, struct target, noted));
+        target_look(list_entry(node, struct verbs_target, noted));
 }
 
 bool targets_noted(const struct verbs *v) {
@@ -143,7 +143,8 @@ bool targets_noted(const struct verbs *v) {
 
 /* ---- the making of one --------------------------------------------------------------------- */
 
-static int make_queues(struct target *t, unsigned lanes, bool bare, struct error *err) {
+static int target_make_queues(struct verbs_target *t, unsigned lanes, bool bare,
+                              struct error *err) {
     struct verbs *v = t->peer->verbs;
     const struct device *d = v->device;
     struct qp_spec spec = {
@@ -163,11 +164,11 @@ static int make_queues(struct target *t, unsigned lanes, bool bare, struct error
     return rc;
 }
 
-struct target *target_new(struct vpeer *p, const struct connect_way *way, unsigned lanes, bool bare,
-                          struct error *err) {
+struct verbs_target *target_new(struct vpeer *p, const struct connect_way *way, unsigned lanes,
+                                bool bare, struct error *err) {
     struct verbs *v = p->verbs;
     assert(lanes > 0 && lanes <= VERBS_LANES_MAX);
-    struct target *t = calloc(1, sizeof(*t));
+    struct verbs_target *t = calloc(1, sizeof(*t));
     if (!t) {
         error_set(err, RDMAD_E_NOMEM, "no memory for one more connection of a peer");
         return NULL;
@@ -179,7 +180,7 @@ struct target *target_new(struct vpeer *p, const struct connect_way *way, unsign
     list_init(&t->windows);
     list_init(&t->unbound);
     list_append(&p->targets, &t->node);
-    if (make_queues(t, lanes, bare, err)) {
+    if (target_make_queues(t, lanes, bare, err)) {
         target_drop(t);
         return NULL;
     }
@@ -190,7 +191,7 @@ struct target *target_new(struct vpeer *p, const struct connect_way *way, unsign
 
 /* ---- who makes room ------------------------------------------------------------------------ */
 
-static bool is_broken(const struct target *t) {
+static bool target_is_broken(const struct verbs_target *t) {
     for (unsigned i = 0; i < t->lanes; i++) {
         struct ibv_qp_attr attr;
         struct ibv_qp_init_attr init;
@@ -213,16 +214,17 @@ static bool is_same(const struct endpoint *a, const struct endpoint *b) {
 }
 
 /* Targets whose other end is known to be gone. A few at a time: asking the device takes a while. */
-static void close_dead(struct vpeer *p, const struct endpoint *newcomer) {
+static void vpeer_close_dead(struct vpeer *p, const struct endpoint *newcomer) {
     unsigned looked = 0;
     list_for_each_safe (pos, &p->targets) {
-        struct target *t = list_entry(pos, struct target, node);
-        if ((newcomer && is_same(&t->other, newcomer)) || (looked++ < LOOK_AT && is_broken(t)))
+        struct verbs_target *t = list_entry(pos, struct verbs_target, node);
+        if ((newcomer && is_same(&t->other, newcomer)) ||
+            (looked++ < LOOK_AT && target_is_broken(t)))
             target_close(t);
     }
 }
 
-static unsigned count_targets(const struct vpeer *p) {
+static unsigned vpeer_count_targets(const struct vpeer *p) {
     unsigned n = 0;
     list_for_each (pos, &p->targets)
         n++;
@@ -238,12 +240,12 @@ int target_make_room(struct vpeer *p, const struct endpoint *newcomer, struct er
                          "device %s does not take back %u rights that your daemon had; until it "
                          "does, or is replaced, there are no links for it",
                          v->device->name, p->stuck);
-    close_dead(p, newcomer);
-    unsigned used = count_targets(p) + p->offers;
+    vpeer_close_dead(p, newcomer);
+    unsigned used = vpeer_count_targets(p) + p->offers;
     if (used < limit)
         return 0;
     struct list *first = list_first(&p->targets);
-    struct target *oldest = first ? list_entry(first, struct target, node) : NULL;
+    struct verbs_target *oldest = first ? list_entry(first, struct verbs_target, node) : NULL;
     if (oldest && v->now_ns >= clock_after(oldest->made_ns, EVICT_AFTER_NS)) {
         LOG_LIMITED(NOTICE,
                     ("a peer has %u links of at most %u (verbs.links_per_peer): its oldest goes "
@@ -265,12 +267,12 @@ int target_make_room(struct vpeer *p, const struct endpoint *newcomer, struct er
 void verbs_expel(struct fabric *f, uint64_t peer) {
     struct vpeer *p = vpeer_find(verbs_of(f), peer);
     if (p)
-        drop_all(p);
+        vpeer_drop_targets(p);
 }
 
 void verbs_forget(struct fabric *f, uint64_t peer, uint64_t number) {
     struct vpeer *p = vpeer_find(verbs_of(f), peer);
-    struct target *t = p && number ? target_by_number(p, number) : NULL;
+    struct verbs_target *t = p && number ? target_by_number(p, number) : NULL;
     if (t)
         target_close(t);
 }
@@ -279,7 +281,7 @@ unsigned verbs_accepted(const struct fabric *f) {
     const struct verbs *v = container_of(f, const struct verbs, base);
     unsigned n = 0;
     list_for_each (pos, &v->peers)
-        n += count_targets(list_entry(pos, struct vpeer, node));
+        n += vpeer_count_targets(list_entry(pos, struct vpeer, node));
     return n;
 }
 
@@ -292,7 +294,7 @@ void targets_init(struct verbs *v) {
 
 void targets_close(struct verbs *v) {
     list_for_each_safe (pos, &v->peers)
-        drop_all(list_entry(pos, struct vpeer, node));
+        vpeer_drop_targets(list_entry(pos, struct vpeer, node));
 }
 
 void targets_fini(struct verbs *v) {
@@ -301,9 +303,9 @@ void targets_fini(struct verbs *v) {
         vpeer_check_free(list_entry(pos, struct vpeer, node));
 }
 
-static struct target *by_qp(struct list *targets, uint32_t qp_num) {
+static struct verbs_target *target_by_qp(struct list *targets, uint32_t qp_num) {
     list_for_each (pos, targets) {
-        struct target *t = list_entry(pos, struct target, node);
+        struct verbs_target *t = list_entry(pos, struct verbs_target, node);
         for (unsigned i = 0; i < t->lanes; i++)
             if (t->queue[i].qp && t->queue[i].qp->qp_num == qp_num)
                 return t;
@@ -312,16 +314,17 @@ static struct target *by_qp(struct list *targets, uint32_t qp_num) {
 }
 
 bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event) {
-    struct target *t = by_qp(&v->targets.leaving, qp_num);
+    struct verbs_target *t = target_by_qp(&v->targets.leaving, qp_num);
     list_for_each (pos, &v->peers) {
         if (!t)
-            t = by_qp(&list_entry(pos, struct vpeer, node)->targets, qp_num);
+            t = target_by_qp(&list_entry(pos, struct vpeer, node)->targets, qp_num);
     }
     if (!t)
         return false;
     bool bad = event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR ||
                event == IBV_EVENT_QP_ACCESS_ERR;
-    if (!bad || t->state != TARGET_LIVE || !is_broken(t)) /* a late one may be of an earlier QP */
+    if (!bad || t->state != TARGET_LIVE ||
+        !target_is_broken(t)) /* a late one may be of an earlier QP */
         return true;
     LOG_LIMITED(INFO,
                 ("link %" PRIu64 " of a peer broke: %s", t->number, ibv_event_type_str(event)),
@@ -332,11 +335,11 @@ bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type even
 
 void targets_timers(struct verbs *v) {
     list_for_each_safe (pos, &v->targets.leaving) {
-        struct target *t = list_entry(pos, struct target, node);
+        struct verbs_target *t = list_entry(pos, struct verbs_target, node);
         if (t->state != TARGET_DRAINING)
             continue;
         if (v->now_ns >= t->drained_ns)
-            drained(t);
+            target_drained(t);
         else
             verbs_timer_at(v, t->drained_ns);
     }

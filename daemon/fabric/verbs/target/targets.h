@@ -9,16 +9,16 @@
 #include "daemon/fabric/verbs/target/target.h"
 
 /* Makes the QPs of a connection. bare: for rdma_cm. */
-struct target *target_new(struct vpeer *p, const struct connect_way *way, unsigned lanes, bool bare,
-                          struct error *err);
+struct verbs_target *target_new(struct vpeer *p, const struct connect_way *way, unsigned lanes,
+                                bool bare, struct error *err);
 /* Whether the peer may have one more connection (from newcomer, NULL when not known); dead ones
  * and, among too many, the oldest go for it. The caller holds p. */
 int target_make_room(struct vpeer *p, const struct endpoint *newcomer, struct error *err);
 /* End one: its QPs first of all break. close hands on the messages that came by it, for their
  * sender was told that they did; drop is silent from then on, also after a close. Not from inside
  * one of its completions: there target_broke is right. */
-void target_close(struct target *t);
-void target_drop(struct target *t);
+void target_close(struct verbs_target *t);
+void target_drop(struct verbs_target *t);
 
 void verbs_expel(struct fabric *f, uint64_t peer);
 void verbs_forget(struct fabric *f, uint64_t peer, uint64_t number);

@@ -30,7 +30,7 @@
 
 struct weak_receiver {
     struct queue queue;
-    struct target *target;
+    struct verbs_target *target;
     enum weak_kind kind;
     uint8_t *memory;
     struct ibv_mr *mr;
@@ -41,19 +41,19 @@ struct weak_receiver {
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-static uint8_t *buffer_of(const struct weak_receiver *r, uint32_t n) {
+static uint8_t *weak_receiver_buffer(const struct weak_receiver *r, uint32_t n) {
     return r->memory + (size_t)n * BUFFER_BYTES;
 }
 
-static int post(struct weak_receiver *r, uint32_t n) {
+static int weak_receiver_post(struct weak_receiver *r, uint32_t n) {
     struct ibv_sge sge = {
-        .addr = (uintptr_t)buffer_of(r, n), .length = BUFFER_BYTES, .lkey = r->mr->lkey};
+        .addr = (uintptr_t)weak_receiver_buffer(r, n), .length = BUFFER_BYTES, .lkey = r->mr->lkey};
     return queue_receive(&r->queue, n, &sge);
 }
 
 /* Whether its peer sent it; then *skip is where the message begins. */
-static bool is_ours(const struct weak_receiver *r, uint32_t n, const struct ibv_wc *wc,
-                    uint32_t *skip) {
+static bool weak_receiver_is_ours(const struct weak_receiver *r, uint32_t n,
+                                  const struct ibv_wc *wc, uint32_t *skip) {
     uint64_t token;
     *skip = 0;
     if (wc->opcode != IBV_WC_RECV || wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV))
@@ -63,32 +63,32 @@ static bool is_ours(const struct weak_receiver *r, uint32_t n, const struct ibv_
     *skip = GRH_BYTES + WEAK_TOKEN;
     if (wc->src_qp != r->from || wc->byte_len < *skip)
         return false;
-    memcpy(&token, buffer_of(r, n) + GRH_BYTES, sizeof(token));
+    memcpy(&token, weak_receiver_buffer(r, n) + GRH_BYTES, sizeof(token));
     return token == r->token;
 }
 
-static void received(struct queue *q, uint32_t n, const struct ibv_wc *wc) {
+static void weak_receiver_received(struct queue *q, uint32_t n, const struct ibv_wc *wc) {
     struct weak_receiver *r = container_of(q, struct weak_receiver, queue);
-    struct target *t = r->target;
+    struct verbs_target *t = r->target;
     const struct fabric_env *env = t->peer->verbs->env;
     uint32_t skip;
     if (t->state != TARGET_LIVE)
         return;
-    if (wc->status == IBV_WC_SUCCESS && is_ours(r, n, wc, &skip))
-        env->received(env->user, t->peer->id, t->number, buffer_of(r, n) + skip,
+    if (wc->status == IBV_WC_SUCCESS && weak_receiver_is_ours(r, n, wc, &skip))
+        env->received(env->user, t->peer->id, t->number, weak_receiver_buffer(r, n) + skip,
                       wc->byte_len - skip);
     else if (wc->status != IBV_WC_SUCCESS)
         LOG_LIMITED(INFO,
                     ("link %" PRIu64 " of a peer: a message that may be lost: %s", t->number,
                      ibv_wc_status_str(wc->status)),
                     FIELD_U64("PEER", t->peer->id));
-    if (t->state == TARGET_LIVE && wc->status != IBV_WC_WR_FLUSH_ERR && post(r, n))
+    if (t->state == TARGET_LIVE && wc->status != IBV_WC_WR_FLUSH_ERR && weak_receiver_post(r, n))
         target_broke(t);
 }
 
 /* ---- its making ---------------------------------------------------------------------------- */
 
-static int random_words(struct weak_receiver *r) {
+static int weak_receiver_random(struct weak_receiver *r) {
     if (getrandom(&r->token, sizeof(r->token), 0) != (ssize_t)sizeof(r->token) ||
         getrandom(&r->word, sizeof(r->word), 0) != (ssize_t)sizeof(r->word))
         return errno;
@@ -96,13 +96,15 @@ static int random_words(struct weak_receiver *r) {
     return 0;
 }
 
-static int failed(struct error *err, const struct weak_receiver *r, int rc, const char *what) {
+static int weak_receiver_failed(struct error *err, const struct weak_receiver *r, int rc,
+                                const char *what) {
     errno = rc;
     return error_errno(err, RDMAD_E_FABRIC, "%s: %s", r->target->peer->verbs->device->name, what);
 }
 
-static int make(struct weak_receiver *r, const struct weak_request *k, struct error *err) {
-    struct target *t = r->target;
+static int weak_receiver_make(struct weak_receiver *r, const struct weak_request *k,
+                              struct error *err) {
+    struct verbs_target *t = r->target;
     const struct device *device = t->peer->verbs->device;
     struct qp_spec spec = {.pd = device->windows ? device->pd : t->peer->pd,
                            .depth = 1,
@@ -111,23 +113,23 @@ static int make(struct weak_receiver *r, const struct weak_request *k, struct er
     void *memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
-        return failed(err, r, errno, "no memory for messages");
+        return weak_receiver_failed(err, r, errno, "no memory for messages");
     r->memory = memory;
     r->mr = ibv_reg_mr(spec.pd, memory, MEMORY_BYTES, IBV_ACCESS_LOCAL_WRITE);
     if (!r->mr)
-        return failed(err, r, errno, "memory for messages cannot be registered");
-    r->queue.received = received;
+        return weak_receiver_failed(err, r, errno, "memory for messages cannot be registered");
+    r->queue.received = weak_receiver_received;
     int rc = weak_qp_make(t->peer->verbs, &r->queue, r->kind, &spec, err);
     if (rc)
         return rc;
     for (uint32_t i = 0; i < r->queue.receives && rc == 0; i++)
-        rc = post(r, i);
+        rc = weak_receiver_post(r, i);
     if (rc == 0)
         rc = weak_qp_open(&r->queue, r->kind, &t->queue[0], r->from, le32toh(k->psn));
-    return rc ? failed(err, r, rc, "a queue pair for messages cannot be opened") : 0;
+    return rc ? weak_receiver_failed(err, r, rc, "a queue pair for messages cannot be opened") : 0;
 }
 
-static void tell(struct target *t, enum weak_kind kind, uint32_t qp_num) {
+static void weak_receiver_tell(struct verbs_target *t, enum weak_kind kind, uint32_t qp_num) {
     struct inbox_page *page = (struct inbox_page *)(void *)t->inbox.memory;
     struct weak_place *at = &page->place[kind];
     const struct weak_receiver *r = t->weak[kind];
@@ -136,7 +138,7 @@ static void tell(struct target *t, enum weak_kind kind, uint32_t qp_num) {
     __atomic_store_n(&at->qp_num, htole32(qp_num), __ATOMIC_RELEASE);
 }
 
-static void receiver_close(struct weak_receiver *r) {
+static void weak_receiver_close(struct weak_receiver *r) {
     if (!r)
         return;
     qp_destroy(&r->queue);
@@ -146,7 +148,7 @@ static void receiver_close(struct weak_receiver *r) {
     r->mr = NULL;
 }
 
-bool weak_receiver_requested(struct target *t, const void *bytes, size_t size) {
+bool weak_receiver_requested(struct verbs_target *t, const void *bytes, size_t size) {
     struct weak_request k;
     struct error why;
     if (size != sizeof(k))
@@ -159,25 +161,25 @@ bool weak_receiver_requested(struct target *t, const void *bytes, size_t size) {
     if (!r)
         return false;
     *r = (struct weak_receiver){.target = t, .kind = (enum weak_kind)kind, .from = from};
-    int rc = random_words(r);
+    int rc = weak_receiver_random(r);
     if (rc)
-        failed(&why, r, rc, "no random bytes for messages");
+        weak_receiver_failed(&why, r, rc, "no random bytes for messages");
     else
-        rc = make(r, &k, &why);
+        rc = weak_receiver_make(r, &k, &why);
     if (rc) {
         LOG_LIMITED(WARNING, ("%s", why.text), FIELD_U64("PEER", t->peer->id));
-        receiver_close(r);
+        weak_receiver_close(r);
     }
-    tell(t, r->kind, rc ? WEAK_REFUSED : r->queue.qp->qp_num);
+    weak_receiver_tell(t, r->kind, rc ? WEAK_REFUSED : r->queue.qp->qp_num);
     return true;
 }
 
-void weak_receivers_close(struct target *t) {
+void weak_receivers_close(struct verbs_target *t) {
     for (unsigned i = 0; i < WEAK_KINDS; i++)
-        receiver_close(t->weak[i]);
+        weak_receiver_close(t->weak[i]);
 }
 
-void weak_receivers_free(struct target *t) {
+void weak_receivers_free(struct verbs_target *t) {
     for (unsigned i = 0; i < WEAK_KINDS; i++) {
         if (t->weak[i] && t->weak[i]->memory)
             munmap(t->weak[i]->memory, MEMORY_BYTES);

@@ -8,8 +8,8 @@
 #include "daemon/fabric/verbs/target/target.h"
 
 /* The peer requests a receiver. false: no honest peer says that. */
-bool weak_receiver_requested(struct target *t, const void *bytes, size_t size);
-void weak_receivers_close(struct target *t); /* their QPs and registrations */
-void weak_receivers_free(struct target *t);
+bool weak_receiver_requested(struct verbs_target *t, const void *bytes, size_t size);
+void weak_receivers_close(struct verbs_target *t); /* their QPs and registrations */
+void weak_receivers_free(struct verbs_target *t);
 
 #endif

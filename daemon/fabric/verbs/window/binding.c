@@ -28,8 +28,8 @@
 #define SPARES_LOW (SPARE_WINDOWS / 2)
 
 struct binding {
-    struct window *window;
-    struct target *target;
+    struct verbs_window *window;
+    struct verbs_target *target;
     struct list unbound; /* in target.unbound */
     struct ibv_mw *mw[VERBS_LANES_MAX];
     uint32_t rkey[VERBS_LANES_MAX];
@@ -132,7 +132,7 @@ static void spares_end(struct verbs *v) {
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-static int deallocate(struct revocation *r) {
+static int binding_deallocate(struct revocation *r) {
     struct binding *b = container_of(r, struct binding, revocation);
     for (unsigned i = 0; i < b->lanes; i++) {
         int failed = b->mw[i] ? ibv_dealloc_mw(b->mw[i]) : 0;
@@ -143,10 +143,10 @@ static int deallocate(struct revocation *r) {
     return 0;
 }
 
-static void deallocated(struct revocation *r) {
+static void binding_deallocated(struct revocation *r) {
     struct binding *b = container_of(r, struct binding, revocation);
-    struct window *w = b->window;
-    struct target *t = b->target;
+    struct verbs_window *w = b->window;
+    struct verbs_target *t = b->target;
     struct error why = b->why;
     list_remove(&w->at);
     free(b);
@@ -165,7 +165,7 @@ static void binding_end(struct binding *b) {
     revocation_start(&b->revocation, b->window->peer, b->window->lease_id);
 }
 
-static bool binding_close(struct window *w) {
+static bool binding_close(struct verbs_window *w) {
     binding_end(w->binding);
     return false;
 }
@@ -177,30 +177,30 @@ static void binding_fail(struct binding *b, const struct error *why) {
 }
 
 /* Completions that still come find nobody. */
-static void disown(struct queue *q) {
+static void queue_disown(struct queue *q) {
     for (uint64_t at = q->head; at != q->tail; at++)
         q->ring->slot[at % q->depth].user = NULL;
 }
 
-static void target_left(struct target *t) {
+static void binding_target_left(struct verbs_target *t) {
     struct error why;
     error_set(&why, RDMAD_E_PEER_LOST, "the link of the peer that a window was to be for is gone");
     for (unsigned i = 0; i < t->lanes; i++)
-        disown(&t->queue[i]);
+        queue_disown(&t->queue[i]);
     list_for_each (pos, &t->windows)
-        binding_fail(list_entry(pos, struct window, at)->binding, &why);
+        binding_fail(list_entry(pos, struct verbs_window, at)->binding, &why);
 }
 
 /* ---- binding ------------------------------------------------------------------------------- */
 
-static bool has_room(const struct target *t) {
+static bool target_has_room(const struct verbs_target *t) {
     for (unsigned i = 0; i < t->lanes; i++)
         if (queue_room(&t->queue[i]) == 0)
             return false;
     return true;
 }
 
-static int bind_lane(struct binding *b, unsigned i) {
+static int binding_bind_lane(struct binding *b, unsigned i) {
     struct queue *q = &b->target->queue[i];
     struct ibv_send_wr *bad;
     struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED};
@@ -217,11 +217,11 @@ static int bind_lane(struct binding *b, unsigned i) {
     return failed;
 }
 
-static void bind_all(struct binding *b) {
+static void binding_bind(struct binding *b) {
     struct error why;
     list_remove(&b->unbound);
     for (unsigned i = 0; i < b->lanes; i++) {
-        int failed = bind_lane(b, i);
+        int failed = binding_bind_lane(b, i);
         if (!failed)
             continue;
         error_set(&why, RDMAD_E_FABRIC, "device %s binds no window for lease %" PRIu64 ": %s",
@@ -231,19 +231,19 @@ static void bind_all(struct binding *b) {
     }
 }
 
-static void bind_waiting(struct target *t) {
+static void target_bind_waiting(struct verbs_target *t) {
     struct list *pos;
-    while (t->state == TARGET_LIVE && (pos = list_first(&t->unbound)) && has_room(t))
-        bind_all(list_entry(pos, struct binding, unbound));
+    while (t->state == TARGET_LIVE && (pos = list_first(&t->unbound)) && target_has_room(t))
+        binding_bind(list_entry(pos, struct binding, unbound));
 }
 
-static void bound(struct binding *b) {
+static void binding_bound(struct binding *b) {
     struct verbs_key key = {.address = b->range.addr, .count = (uint8_t)b->lanes};
     memcpy(key.rkey, b->rkey, b->lanes * sizeof(b->rkey[0]));
     window_told(b->window, &key);
 }
 
-static void bind_failed(struct target *t, enum ibv_wc_status status) {
+static void target_bind_failed(struct verbs_target *t, enum ibv_wc_status status) {
     if (t->state != TARGET_LIVE) /* flushed behind one that was told of */
         return;
     LOG_LIMITED(INFO,
@@ -254,35 +254,35 @@ static void bind_failed(struct target *t, enum ibv_wc_status status) {
 }
 
 /* A bind ended. What is told comes last, for its owner may do anything. */
-static void bind_ended(struct queue *q, struct slot *slot, const struct ibv_wc *wc) {
+static void target_bind_ended(struct queue *q, struct wr_slot *slot, const struct ibv_wc *wc) {
     struct binding *b = slot->user;
     (void)q;
     if (!b)
         return;
-    struct target *t = b->target;
+    struct verbs_target *t = b->target;
     assert(b->under_way > 0);
     b->under_way--;
     if (wc->status != IBV_WC_SUCCESS) {
-        bind_failed(t, wc->status);
+        target_bind_failed(t, wc->status);
         return;
     }
     bool ready = b->under_way == 0 && !b->unwanted;
     if (b->under_way == 0 && b->unwanted)
         binding_end(b);
-    bind_waiting(t);
+    target_bind_waiting(t);
     if (ready && !b->unwanted && t->state == TARGET_LIVE) /* else it fails with its target */
-        bound(b);
+        binding_bound(b);
 }
 
-static void target_made(struct target *t) {
+static void binding_target_made(struct verbs_target *t) {
     for (unsigned i = 0; i < t->lanes; i++)
-        t->queue[i].ended = bind_ended;
+        t->queue[i].ended = target_bind_ended;
     spares_refill(t->peer->verbs);
 }
 
 /* ---- the start ----------------------------------------------------------------------------- */
 
-static void allocate(struct offload_job *job) {
+static void binding_allocate(struct offload_job *job) {
     struct binding *b = container_of(job, struct binding, allocation);
     for (unsigned i = 0; i < b->lanes; i++) {
         if (!b->mw[i] && !(b->mw[i] = ibv_alloc_mw(b->range.mr->pd, IBV_MW_TYPE_2))) {
@@ -294,10 +294,10 @@ static void allocate(struct offload_job *job) {
 
 static void binding_ready(struct binding *b) {
     list_append(&b->target->unbound, &b->unbound);
-    bind_waiting(b->target);
+    target_bind_waiting(b->target);
 }
 
-static void allocated(struct offload_job *job) {
+static void binding_allocated(struct offload_job *job) {
     struct binding *b = container_of(job, struct binding, allocation);
     struct verbs *v = b->window->peer->verbs;
     struct error why;
@@ -318,13 +318,13 @@ static void allocated(struct offload_job *job) {
     verbs_job_end(v);
 }
 
-static void take_spares(struct binding *b, struct windows *w) {
+static void binding_take_spares(struct binding *b, struct windows *w) {
     for (unsigned i = 0; i < b->lanes && w->spares > 0; i++)
         b->mw[i] = w->spare[--w->spares];
 }
 
-static struct binding *binding_new(struct window *w, struct target *t, struct ibv_mr *mr,
-                                   const struct fabric_window_spec *spec) {
+static struct binding *binding_new(struct verbs_window *w, struct verbs_target *t,
+                                   struct ibv_mr *mr, const struct fabric_window_spec *spec) {
     struct binding *b = calloc(1, sizeof(*b));
     if (!b)
         return NULL;
@@ -334,8 +334,8 @@ static struct binding *binding_new(struct window *w, struct target *t, struct ib
         .lanes = t->lanes,
         .state = BINDING_HELD,
         .range = {.mr = mr, .addr = (uintptr_t)spec->base, .length = spec->length},
-        .allocation = {.run = allocate, .done = allocated},
-        .revocation = {.take = deallocate, .taken = deallocated},
+        .allocation = {.run = binding_allocate, .done = binding_allocated},
+        .revocation = {.take = binding_deallocate, .taken = binding_deallocated},
     };
     if (spec->rights & RDMAD_RIGHT_READ)
         b->range.mw_access_flags |= IBV_ACCESS_REMOTE_READ;
@@ -350,11 +350,11 @@ static struct binding *binding_new(struct window *w, struct target *t, struct ib
     return b;
 }
 
-static int binding_open(struct window *w, const struct fabric_window_spec *spec,
+static int binding_open(struct verbs_window *w, const struct fabric_window_spec *spec,
                         struct fabric_blob *key, struct error *err) {
     (void)key; /* told later */
     struct verbs *v = w->peer->verbs;
-    struct target *t = spec->via ? target_by_number(w->peer, spec->via) : NULL;
+    struct verbs_target *t = spec->via ? target_by_number(w->peer, spec->via) : NULL;
     if (!t)
         return error_set(err, RDMAD_E_PEER_LOST,
                          "lease %" PRIu64 " was asked for by link %" PRIu64
@@ -370,7 +370,7 @@ static int binding_open(struct window *w, const struct fabric_window_spec *spec,
     if (!b)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a window of lease %" PRIu64,
                          spec->lease_id);
-    take_spares(b, &v->windows);
+    binding_take_spares(b, &v->windows);
     spares_refill(v);
     if (b->mw[b->lanes - 1]) {
         binding_ready(b);
@@ -385,6 +385,6 @@ const struct protection protection_windows = {
     .open = binding_open,
     .close = binding_close,
     .device_going = spares_end,
-    .target_made = target_made,
-    .target_left = target_left,
+    .target_made = binding_target_made,
+    .target_left = binding_target_left,
 };

@@ -45,14 +45,15 @@ struct registration {
     struct revocation revocation;
 };
 
-static struct list *bucket_of(struct verbs *v, uint64_t peer, const void *base, uint64_t length) {
+static struct list *registration_bucket(struct verbs *v, uint64_t peer, const void *base,
+                                        uint64_t length) {
     uint64_t x = (peer * 0x9e3779b97f4a7c15u) ^ (uintptr_t)base ^ (length << 1);
     x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9u;
     return &v->windows.registrations[(x >> 40) % REGISTRATION_BUCKETS];
 }
 
-static struct registration *find(struct list *bucket, const struct vpeer *p,
-                                 const struct fabric_window_spec *spec) {
+static struct registration *registration_find(struct list *bucket, const struct vpeer *p,
+                                              const struct fabric_window_spec *spec) {
     list_for_each (pos, bucket) {
         struct registration *r = list_entry(pos, struct registration, node);
         if (r->peer == p && r->base == spec->base && r->length == spec->length &&
@@ -62,7 +63,7 @@ static struct registration *find(struct list *bucket, const struct vpeer *p,
     return NULL;
 }
 
-static void key_of(const struct registration *r, struct verbs_key *key) {
+static void registration_key(const struct registration *r, struct verbs_key *key) {
     *key = (struct verbs_key){.address = r->iova, .count = 1, .rkey = {r->mr->rkey}};
 }
 
@@ -76,22 +77,22 @@ static void registration_free(struct registration *r) {
 
 /* ---- its end ------------------------------------------------------------------------------- */
 
-static void windows_ended(struct registration *r, const struct error *why) {
+static void registration_windows_ended(struct registration *r, const struct error *why) {
     for (struct list *pos; (pos = list_pop(&r->windows));)
-        window_ended(list_entry(pos, struct window, at), why);
+        window_ended(list_entry(pos, struct verbs_window, at), why);
 }
 
-static int deregister(struct revocation *t) {
+static int registration_take(struct revocation *t) {
     return ibv_dereg_mr(container_of(t, struct registration, revocation)->mr);
 }
 
-static void deregistered(struct revocation *t) {
+static void registration_taken(struct revocation *t) {
     struct registration *r = container_of(t, struct registration, revocation);
     struct error why;
     error_set(&why, RDMAD_E_FABRIC,
               "the RDMA device went while lease %" PRIu64 " was made known to it; attach again",
               t->lease_id);
-    windows_ended(r, &why);
+    registration_windows_ended(r, &why);
     registration_free(r);
 }
 
@@ -114,7 +115,7 @@ static void registrations_end(struct verbs *v) {
     }
 }
 
-static bool registration_close(struct window *w) {
+static bool registration_close(struct verbs_window *w) {
     struct registration *r = w->registration;
     if (r->state == REGISTRATION_UNWANTED || r->state == REGISTRATION_ENDING)
         return false;
@@ -130,13 +131,13 @@ static bool registration_close(struct window *w) {
 
 /* ---- its making ---------------------------------------------------------------------------- */
 
-static void make(struct offload_job *job) {
+static void registration_make(struct offload_job *job) {
     struct registration *r = container_of(job, struct registration, making_job);
     r->mr = ibv_reg_mr_iova(r->peer->pd, r->base, r->length, r->iova, r->access);
     r->failed = r->mr ? 0 : errno;
 }
 
-static void make_failed(struct registration *r) {
+static void registration_failed(struct registration *r) {
     const struct device *d = r->peer->verbs->device;
     struct error why;
     list_remove(&r->node);
@@ -145,12 +146,12 @@ static void make_failed(struct registration *r) {
               d->name, r->length, r->lease_id, strerror(r->failed),
               r->failed == ENOMEM ? "raise the daemon's memlock limit, or end some leases"
                                   : "see the kernel's log");
-    windows_ended(r, &why);
+    registration_windows_ended(r, &why);
     registration_free(r);
 }
 
 /* Everybody who waits hears it; each may close any of them meanwhile. */
-static void made(struct offload_job *job) {
+static void registration_made(struct offload_job *job) {
     struct registration *r = container_of(job, struct registration, making_job);
     struct verbs *v = r->peer->verbs;
     struct list waiting = LIST_INIT(waiting);
@@ -161,14 +162,14 @@ static void made(struct offload_job *job) {
     bool unwanted = r->state == REGISTRATION_UNWANTED;
     r->state = REGISTRATION_READY;
     if (!r->mr) {
-        make_failed(r);
+        registration_failed(r);
     } else if (unwanted) {
         registration_end(r);
     } else {
-        key_of(r, &key);
+        registration_key(r, &key);
         list_splice(&waiting, &r->windows);
         while ((pos = list_pop(&waiting))) {
-            struct window *w = list_entry(pos, struct window, at);
+            struct verbs_window *w = list_entry(pos, struct verbs_window, at);
             list_append(&r->windows, pos);
             if (w->state == WINDOW_OPENING)
                 window_told(w, &key);
@@ -177,7 +178,7 @@ static void made(struct offload_job *job) {
     verbs_job_end(v);
 }
 
-static uint64_t iova_of(const struct fabric_window_spec *spec) {
+static uint64_t registration_iova(const struct fabric_window_spec *spec) {
     uint64_t place = (uintptr_t)spec->base & PAGE_MASK;
     if (!spec->memory)
         return place;
@@ -202,10 +203,10 @@ static struct registration *registration_new(struct vpeer *p,
         .length = spec->length,
         .rights = spec->rights,
         .lease_id = spec->lease_id,
-        .iova = iova_of(spec),
+        .iova = registration_iova(spec),
         .state = REGISTRATION_MAKING,
-        .making_job = {.run = make, .done = made},
-        .revocation = {.take = deregister, .taken = deregistered},
+        .making_job = {.run = registration_make, .done = registration_made},
+        .revocation = {.take = registration_take, .taken = registration_taken},
     };
     if (spec->rights & RDMAD_RIGHT_READ)
         r->access |= IBV_ACCESS_REMOTE_READ;
@@ -216,16 +217,17 @@ static struct registration *registration_new(struct vpeer *p,
     if (odp_for(v->device, r->access))
         r->access |= IBV_ACCESS_ON_DEMAND;
     list_init(&r->windows);
-    list_append(bucket_of(v, p->id, r->base, r->length), &r->node);
+    list_append(registration_bucket(v, p->id, r->base, r->length), &r->node);
     p->holds++;
     return r;
 }
 
-static int registration_open(struct window *w, const struct fabric_window_spec *spec,
+static int registration_open(struct verbs_window *w, const struct fabric_window_spec *spec,
                              struct fabric_blob *key, struct error *err) {
     struct vpeer *p = w->peer;
     struct verbs *v = p->verbs;
-    struct registration *r = find(bucket_of(v, p->id, spec->base, spec->length), p, spec);
+    struct registration *r =
+        registration_find(registration_bucket(v, p->id, spec->base, spec->length), p, spec);
     bool first = !r;
 
     if (first && !(r = registration_new(p, spec)))
@@ -240,7 +242,7 @@ static int registration_open(struct window *w, const struct fabric_window_spec *
     if (r->state == REGISTRATION_MAKING)
         return FABRIC_PENDING;
     struct verbs_key k;
-    key_of(r, &k);
+    registration_key(r, &k);
     blob_write_key(&k, key);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* The owner may do anything in what it is called for, so that comes last. */
-void window_free(struct window *w) {
+void window_free(struct verbs_window *w) {
     struct vpeer *p = w->peer;
     list_remove(&w->at);
     list_remove(&w->node);
@@ -15,7 +15,7 @@ void window_free(struct window *w) {
     vpeer_check_free(p);
 }
 
-void window_told(struct window *w, const struct verbs_key *key) {
+void window_told(struct verbs_window *w, const struct verbs_key *key) {
     const struct fabric_env *env = w->peer->verbs->env;
     struct fabric_blob blob;
     assert(w->state == WINDOW_OPENING && w->by);
@@ -24,7 +24,7 @@ void window_told(struct window *w, const struct verbs_key *key) {
     env->window_opened(env->user, w->cookie, &blob, NULL);
 }
 
-void window_ended(struct window *w, const struct error *why) {
+void window_ended(struct verbs_window *w, const struct error *why) {
     const struct fabric_env *env = w->peer->verbs->env;
     void *cookie = w->cookie;
     enum window_state state = w->state;

@@ -30,7 +30,7 @@ enum window_state {
     WINDOW_CLOSING, /* its owner waits for window_closed */
 };
 
-struct window {
+struct verbs_window {
     struct fabric_window base;
     struct list node; /* in vpeer.windows */
     struct list at;   /* in registration.windows or target.windows */
@@ -46,10 +46,10 @@ struct window {
 };
 
 /* The device has it: tells its owner. */
-void window_told(struct window *w, const struct verbs_key *key);
+void window_told(struct verbs_window *w, const struct verbs_key *key);
 /* The device has nothing of it any more: tells the owner who waits for one or the other, why being
  * for who waits for it to open. May free w. */
-void window_ended(struct window *w, const struct error *why);
-void window_free(struct window *w); /* without a word */
+void window_ended(struct verbs_window *w, const struct error *why);
+void window_free(struct verbs_window *w); /* without a word */
 
 #endif

@@ -28,8 +28,8 @@
 #define MAIL_MS 10
 #define GIVE_UP_NS (5 * NSEC_PER_SEC)
 
-static struct window *window_of(struct fabric_window *w) {
-    return container_of(w, struct window, base);
+static struct verbs_window *window_of(struct fabric_window *w) {
+    return container_of(w, struct verbs_window, base);
 }
 
 static int check_open(const struct verbs *v, const struct fabric_window_spec *spec,
@@ -62,7 +62,7 @@ int verbs_window_open(struct fabric *f, const struct fabric_window_spec *spec,
     int rc = check_open(v, spec, err);
     if (rc)
         return rc;
-    struct window *w = calloc(1, sizeof(*w));
+    struct verbs_window *w = calloc(1, sizeof(*w));
     if (!w)
         return error_set(err, RDMAD_E_NOMEM, "no memory for a window of lease %" PRIu64,
                          spec->lease_id);
@@ -70,7 +70,7 @@ int verbs_window_open(struct fabric *f, const struct fabric_window_spec *spec,
         free(w);
         return err ? err->code : RDMAD_E_NOMEM;
     }
-    *w = (struct window){
+    *w = (struct verbs_window){
         .base.fabric = f, .peer = p, .cookie = spec->cookie, .lease_id = spec->lease_id};
     list_init(&w->at);
     list_append(&p->windows, &w->node);
@@ -94,7 +94,7 @@ void verbs_window_extend(struct fabric_window *w, uint64_t deadline_ns) {
 }
 
 bool verbs_window_close(struct fabric_window *fw, int reason) {
-    struct window *w = window_of(fw);
+    struct verbs_window *w = window_of(fw);
     (void)reason; /* who comes later is refused by the device, which has one way to say so */
     assert(w->state != WINDOW_CLOSING);
     w->state = WINDOW_CLOSING;

@@ -18,13 +18,13 @@
 
 enum { KIND_HELLO = 1, KIND_OFFER, KIND_KEY };
 
-struct cursor {
+struct blob_cursor {
     uint8_t *at;
     const uint8_t *end;
     bool reading, bad;
 };
 
-static uint64_t number(struct cursor *c, uint64_t value, size_t n) {
+static uint64_t cursor_number(struct blob_cursor *c, uint64_t value, size_t n) {
     if (c->bad || (size_t)(c->end - c->at) < n) {
         c->bad = true;
         return 0;
@@ -39,26 +39,26 @@ static uint64_t number(struct cursor *c, uint64_t value, size_t n) {
     return read;
 }
 
-static void u8(struct cursor *c, uint8_t *v) {
-    *v = (uint8_t)number(c, *v, 1);
+static void u8(struct blob_cursor *c, uint8_t *v) {
+    *v = (uint8_t)cursor_number(c, *v, 1);
 }
-static void u16(struct cursor *c, uint16_t *v) {
-    *v = (uint16_t)number(c, *v, 2);
+static void u16(struct blob_cursor *c, uint16_t *v) {
+    *v = (uint16_t)cursor_number(c, *v, 2);
 }
-static void u32(struct cursor *c, uint32_t *v) {
-    *v = (uint32_t)number(c, *v, 4);
+static void u32(struct blob_cursor *c, uint32_t *v) {
+    *v = (uint32_t)cursor_number(c, *v, 4);
 }
-static void u64(struct cursor *c, uint64_t *v) {
-    *v = number(c, *v, 8);
+static void u64(struct blob_cursor *c, uint64_t *v) {
+    *v = cursor_number(c, *v, 8);
 }
-static void bytes(struct cursor *c, uint8_t *v, size_t n) {
+static void bytes(struct blob_cursor *c, uint8_t *v, size_t n) {
     for (size_t i = 0; i < n; i++)
         u8(c, &v[i]);
 }
 
 /* ---- the fields -------------------------------------------------------------------------- */
 
-static void walk_head(struct cursor *c, uint8_t kind, uint8_t *small) {
+static void cursor_head(struct blob_cursor *c, uint8_t kind, uint8_t *small) {
     uint8_t version = VERBS_BLOB_VERSION, is = kind;
     u8(c, &version);
     u8(c, &is);
@@ -67,7 +67,7 @@ static void walk_head(struct cursor *c, uint8_t kind, uint8_t *small) {
         c->bad = true;
 }
 
-static void walk_endpoint(struct cursor *c, struct endpoint *e) {
+static void cursor_endpoint(struct blob_cursor *c, struct endpoint *e) {
     bytes(c, e->gid, sizeof e->gid);
     u16(c, &e->lid);
     u8(c, &e->link_layer);
@@ -84,7 +84,7 @@ static void walk_endpoint(struct cursor *c, struct endpoint *e) {
     }
 }
 
-static void walk_inbox(struct cursor *c, struct inbox_place *p) {
+static void cursor_inbox(struct blob_cursor *c, struct inbox_place *p) {
     u64(c, &p->address);
     u32(c, &p->rkey);
     u32(c, &p->size);
@@ -92,26 +92,26 @@ static void walk_inbox(struct cursor *c, struct inbox_place *p) {
     u8(c, &p->features);
 }
 
-static void walk_hello(struct cursor *c, struct verbs_hello *h) {
+static void cursor_hello(struct blob_cursor *c, struct verbs_hello *h) {
     uint8_t cm = h->cm;
-    walk_head(c, KIND_HELLO, &cm);
+    cursor_head(c, KIND_HELLO, &cm);
     if (cm > 1)
         c->bad = true;
     h->cm = cm == 1;
     if (!h->cm)
-        walk_endpoint(c, &h->end);
+        cursor_endpoint(c, &h->end);
 }
 
-static void walk_offer(struct cursor *c, struct verbs_offer *o) {
+static void cursor_offer(struct blob_cursor *c, struct verbs_offer *o) {
     uint8_t cm = o->cm;
-    walk_head(c, KIND_OFFER, &cm);
+    cursor_head(c, KIND_OFFER, &cm);
     if (cm > 1)
         c->bad = true;
     o->cm = cm == 1;
     u64(c, &o->number);
     if (!o->cm) {
-        walk_endpoint(c, &o->end);
-        walk_inbox(c, &o->inbox);
+        cursor_endpoint(c, &o->end);
+        cursor_inbox(c, &o->inbox);
         return;
     }
     bytes(c, o->address, sizeof o->address);
@@ -119,8 +119,8 @@ static void walk_offer(struct cursor *c, struct verbs_offer *o) {
     bytes(c, o->token, sizeof o->token);
 }
 
-static void walk_key(struct cursor *c, struct verbs_key *k) {
-    walk_head(c, KIND_KEY, &k->count);
+static void cursor_key(struct blob_cursor *c, struct verbs_key *k) {
+    cursor_head(c, KIND_KEY, &k->count);
     u64(c, &k->address);
     if (k->count > VERBS_LANES_MAX)
         c->bad = true;
@@ -148,65 +148,65 @@ bool inbox_place_ok(const struct inbox_place *p) {
 
 /* ---- both ways --------------------------------------------------------------------------- */
 
-static struct cursor writing(struct fabric_blob *out) {
-    return (struct cursor){.at = out->bytes, .end = out->bytes + sizeof out->bytes};
+static struct blob_cursor writing(struct fabric_blob *out) {
+    return (struct blob_cursor){.at = out->bytes, .end = out->bytes + sizeof out->bytes};
 }
 
-static struct cursor reading(const struct fabric_blob *b) {
+static struct blob_cursor reading(const struct fabric_blob *b) {
     size_t size = b->size <= sizeof b->bytes ? b->size : 0;
     /* A reading cursor writes nothing. */
-    return (struct cursor){
+    return (struct blob_cursor){
         .at = (uint8_t *)(uintptr_t)b->bytes, .end = b->bytes + size, .reading = true};
 }
 
-static void written(const struct cursor *c, struct fabric_blob *out) {
+static void written(const struct blob_cursor *c, struct fabric_blob *out) {
     out->size = c->bad ? 0 : (uint8_t)(c->at - out->bytes);
 }
 
-static bool all_read(const struct cursor *c) {
+static bool all_read(const struct blob_cursor *c) {
     return !c->bad && c->at == c->end;
 }
 
 void blob_write_hello(const struct verbs_hello *h, struct fabric_blob *out) {
-    struct cursor c = writing(out);
+    struct blob_cursor c = writing(out);
     struct verbs_hello copy = *h;
-    walk_hello(&c, &copy);
+    cursor_hello(&c, &copy);
     written(&c, out);
 }
 
 bool blob_read_hello(const struct fabric_blob *b, struct verbs_hello *out) {
-    struct cursor c = reading(b);
+    struct blob_cursor c = reading(b);
     *out = (struct verbs_hello){0};
-    walk_hello(&c, out);
+    cursor_hello(&c, out);
     return all_read(&c) && (out->cm || endpoint_ok(&out->end));
 }
 
 void blob_write_offer(const struct verbs_offer *o, struct fabric_blob *out) {
-    struct cursor c = writing(out);
+    struct blob_cursor c = writing(out);
     struct verbs_offer copy = *o;
-    walk_offer(&c, &copy);
+    cursor_offer(&c, &copy);
     written(&c, out);
 }
 
 bool blob_read_offer(const struct fabric_blob *b, struct verbs_offer *out) {
-    struct cursor c = reading(b);
+    struct blob_cursor c = reading(b);
     *out = (struct verbs_offer){0};
-    walk_offer(&c, out);
+    cursor_offer(&c, out);
     if (!all_read(&c) || out->number == 0)
         return false;
     return out->cm ? out->port != 0 : endpoint_ok(&out->end) && inbox_place_ok(&out->inbox);
 }
 
 void blob_write_key(const struct verbs_key *k, struct fabric_blob *out) {
-    struct cursor c = writing(out);
+    struct blob_cursor c = writing(out);
     struct verbs_key copy = *k;
-    walk_key(&c, &copy);
+    cursor_key(&c, &copy);
     written(&c, out);
 }
 
 bool blob_read_key(const struct fabric_blob *b, struct verbs_key *out) {
-    struct cursor c = reading(b);
+    struct blob_cursor c = reading(b);
     *out = (struct verbs_key){0};
-    walk_key(&c, out);
+    cursor_key(&c, out);
     return all_read(&c) && out->count > 0;
 }
