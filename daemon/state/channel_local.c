@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Of both ends, from the connector's wait until the last of them is gone. */
-struct way {
+struct local_way {
     struct incoming incoming;
     struct channel *end[2]; /* who connects, who accepts; NULL: not there yet, or gone */
     struct timer timer;
@@ -26,7 +26,7 @@ struct way {
 
 enum { CONNECTOR, ACCEPTOR };
 
-static void way_leave(struct way *w, struct channel *ch) {
+static void way_leave(struct local_way *w, struct channel *ch) {
     w->end[w->end[ACCEPTOR] == ch] = NULL;
     if (w->end[CONNECTOR] || w->end[ACCEPTOR])
         return;
@@ -41,7 +41,7 @@ static void end_other(struct channel *other, int reason, const char *text) {
 }
 
 static void way_cancel(struct channel *ch, const struct error *why) {
-    struct way *w = ch->record;
+    struct local_way *w = ch->record;
     struct channel *other = w->end[w->end[CONNECTOR] == ch ? ACCEPTOR : CONNECTOR];
     incoming_withdraw(&w->incoming);
     way_leave(w, ch);
@@ -49,7 +49,7 @@ static void way_cancel(struct channel *ch, const struct error *why) {
 }
 
 static void way_let_go(struct channel *ch) {
-    struct way *w = ch->record;
+    struct local_way *w = ch->record;
     struct channel *other = w->end[w->end[CONNECTOR] == ch ? ACCEPTOR : CONNECTOR];
     int reason = ch->reason;
     char text[sizeof(ch->text)];
@@ -59,7 +59,7 @@ static void way_let_go(struct channel *ch) {
 }
 
 static void way_added(struct channel *ch) {
-    struct way *w = ch->record;
+    struct local_way *w = ch->record;
     struct channel *a = w->end[CONNECTOR], *b = w->end[ACCEPTOR];
     if (!a || !b || !a->added || !b->added)
         return;
@@ -73,7 +73,7 @@ static const struct channel_ops way_ops = {
     .cancel = way_cancel, .added = way_added, .let_go = way_let_go};
 
 static void way_accepted(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
-    struct way *w = container_of(in, struct way, incoming);
+    struct local_way *w = container_of(in, struct local_way, incoming);
     struct channel *ends[2] = {w->end[CONNECTOR], end};
     (void)timeout_ns; /* nobody but the data plane has to answer, and it does */
     timer_unset(&w->state->timers, &w->timer);
@@ -92,7 +92,7 @@ static void way_accepted(struct incoming *in, struct channel *end, uint64_t time
 }
 
 static void way_refused(struct incoming *in, const struct error *why) {
-    struct way *w = container_of(in, struct way, incoming);
+    struct local_way *w = container_of(in, struct local_way, incoming);
     struct channel *ch = w->end[CONNECTOR];
     ch->ops = NULL;
     way_leave(w, ch);
@@ -102,7 +102,7 @@ static void way_refused(struct incoming *in, const struct error *why) {
 static const struct incoming_ops way_incoming_ops = {.accept = way_accepted, .refuse = way_refused};
 
 static void way_timed_out(struct timer *timer, uint64_t now_ns) {
-    struct way *w = container_of(timer, struct way, timer);
+    struct local_way *w = container_of(timer, struct local_way, timer);
     char text[RDMAD_TEXT_MAX + 1];
     (void)now_ns;
     snprintf(text, sizeof(text),
@@ -111,9 +111,9 @@ static void way_timed_out(struct timer *timer, uint64_t now_ns) {
     channel_end(w->end[CONNECTOR], RDMAD_E_TIMEOUT, text);
 }
 
-static struct way *way_new(struct channel *ch, const char *service, uint64_t timeout_ns) {
+static struct local_way *way_new(struct channel *ch, const char *service, uint64_t timeout_ns) {
     struct state *st = ch->session->state;
-    struct way *w = calloc(1, sizeof(*w));
+    struct local_way *w = calloc(1, sizeof(*w));
     if (!w)
         return NULL;
     w->state = st;
@@ -137,7 +137,7 @@ void channel_connect_local(struct channel *ch, const char *service, uint64_t tim
     struct service *sv;
     struct error err;
 
-    struct way *w = NULL;
+    struct local_way *w = NULL;
     if (service_find(ch->session->state, service, &sv, &err) == 0) {
         w = way_new(ch, service, timeout_ns);
         if (!w)

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct waiter {
+struct lease_waiter {
     struct list node;
     plane_done *done;
     void *arg;
@@ -403,20 +403,23 @@ int lease_keep(struct lease *l, struct error *err) {
 
 /* ---- end --------------------------------------------------------------------------------- */
 
-/* Asks every attachment to stop. One may be gone, with others, before its stop returns, so the walk
- * never holds on to a node. */
-static void stop_all(struct lease *l) {
+/* Runs step for every attachment. One may be gone, with others, before its step returns, so the
+ * walk never holds on to a node. */
+static void attachments_walk(struct lease *l, void (*step)(struct attachment *a)) {
     struct list todo = LIST_INIT(todo);
     struct list *node;
     list_splice(&todo, &l->attachments);
     while ((node = list_pop(&todo))) {
-        struct attachment *a = list_entry(node, struct attachment, node);
         list_append(&l->attachments, node);
-        if (a->stage != ATTACHMENT_HELD)
-            continue;
-        attachment_move(a, ATTACHMENT_STOPPING, l->reason);
-        a->ops->stop(a, l->reason);
+        step(list_entry(node, struct attachment, node));
     }
+}
+
+static void attachment_stop(struct attachment *a) {
+    if (a->stage != ATTACHMENT_HELD)
+        return;
+    attachment_move(a, ATTACHMENT_STOPPING, a->lease->reason);
+    a->ops->stop(a, a->lease->reason);
 }
 
 /* How many peers still have a window. */
@@ -427,17 +430,10 @@ static unsigned windows_open(const struct lease *l) {
     return n;
 }
 
-/* Closes every window that is still open, answered or not. */
-static void lease_cut_windows(struct lease *l) {
-    struct list todo = LIST_INIT(todo);
-    struct list *node;
-    list_splice(&todo, &l->attachments);
-    while ((node = list_pop(&todo))) {
-        struct attachment *a = list_entry(node, struct attachment, node);
-        list_append(&l->attachments, node);
-        if (a->window)
-            attachment_cut(a, l->reason);
-    }
+/* Closes its window if that is still open, answered or not. */
+static void attachment_cut_window(struct attachment *a) {
+    if (a->window)
+        attachment_cut(a, a->lease->reason);
 }
 
 static void lease_grace_over(struct timer *timer, uint64_t now_ns) {
@@ -450,7 +446,7 @@ static void lease_grace_over(struct timer *timer, uint64_t now_ns) {
                 ("lease %" PRIu64 ": %u lessees did not stop in time and are cut off", l->id, late),
                 FIELD_U64("LEASE", l->id));
     l->busy++;
-    lease_cut_windows(l);
+    attachments_walk(l, attachment_cut_window);
     l->busy--;
     lease_check_ended(l);
 }
@@ -464,7 +460,7 @@ static void wait_or_cut(struct lease *l) {
     if (!windows_open(l))
         return;
     if (l->reason == RDMAD_E_LEASE_EXPIRED || timer_set(&st->timers, &l->grace, until))
-        lease_cut_windows(l);
+        attachments_walk(l, attachment_cut_window);
 }
 
 /* Its client never heard of it, or hears of its end now. */
@@ -506,7 +502,7 @@ static void lease_ended(struct lease *l) {
     part_with(l);
 
     while ((node = list_pop(&waiters))) {
-        struct waiter *w = list_entry(node, struct waiter, node);
+        struct lease_waiter *w = list_entry(node, struct lease_waiter, node);
         w->done(w->arg, &ok);
         free(w);
     }
@@ -539,7 +535,7 @@ static void end_children(struct lease *l) {
 
 static void add_waiter(struct lease *l, plane_done *done, void *arg) {
     bool full = l->nwaiters >= LEASE_WAITERS_MAX;
-    struct waiter *w = full ? NULL : malloc(sizeof(*w));
+    struct lease_waiter *w = full ? NULL : malloc(sizeof(*w));
     struct error err;
     if (full) {
         error_set(&err, RDMAD_E_BUSY,
@@ -555,7 +551,7 @@ static void add_waiter(struct lease *l, plane_done *done, void *arg) {
         done(arg, &err);
         return;
     }
-    *w = (struct waiter){.done = done, .arg = arg};
+    *w = (struct lease_waiter){.done = done, .arg = arg};
     list_append(&l->waiters, &w->node);
     l->nwaiters++;
 }
@@ -573,7 +569,7 @@ void lease_end(struct lease *l, int reason, plane_done *done, void *arg) {
 
     l->busy++;
     end_children(l);
-    stop_all(l);
+    attachments_walk(l, attachment_stop);
     wait_or_cut(l);
     l->busy--;
     lease_check_ended(l);

@@ -26,7 +26,7 @@
 
 /* Whose tombstones they are: of a uid's own grants, or of what others make of its leases and
  * budgets. At least one. */
-struct mourner {
+struct tomb_share {
     struct list node;
     uid_t uid;
     bool others;
@@ -37,8 +37,8 @@ struct mourner {
 struct tombstone {
     struct list by_id;
     struct list by_age;
-    struct list of_mourner;
-    struct mourner *mourner;
+    struct list in_share;
+    struct tomb_share *share;
     uint8_t key[RDMAD_KEY_BYTES];
     uint64_t ended_ns;
     struct lease_view view;
@@ -50,7 +50,7 @@ struct leases {
     unsigned count;
     uint64_t tombstones;
     struct list tombs_by_age; /* oldest first */
-    struct list mourners;
+    struct list shares;
     struct list ids[BUCKETS], tombs[BUCKETS];
 };
 
@@ -61,7 +61,7 @@ int leases_new(struct state *st, struct leases **out) {
     ls->state = st;
     ls->next_id = 1;
     list_init(&ls->tombs_by_age);
-    list_init(&ls->mourners);
+    list_init(&ls->shares);
     for (unsigned i = 0; i < BUCKETS; i++) {
         list_init(&ls->ids[i]);
         list_init(&ls->tombs[i]);
@@ -70,7 +70,7 @@ int leases_new(struct state *st, struct leases **out) {
     return 0;
 }
 
-static void mourner_leave(struct mourner *m) {
+static void tomb_share_leave(struct tomb_share *m) {
     if (m->count)
         return;
     list_remove(&m->node);
@@ -78,45 +78,45 @@ static void mourner_leave(struct mourner *m) {
 }
 
 static void tombstone_forget(struct leases *ls, struct tombstone *t) {
-    struct mourner *m = t->mourner;
+    struct tomb_share *m = t->share;
     list_remove(&t->by_id);
     list_remove(&t->by_age);
-    list_remove(&t->of_mourner);
+    list_remove(&t->in_share);
     ls->tombstones--;
     free(t);
     m->count--;
-    mourner_leave(m);
+    tomb_share_leave(m);
 }
 
 /* Who is about to have one more counts it, but may have none to forget. false: there is none. */
 static bool tombstone_forget_one(struct leases *ls) {
-    struct mourner *most = NULL;
-    list_for_each (node, &ls->mourners) {
-        struct mourner *m = list_entry(node, struct mourner, node);
+    struct tomb_share *most = NULL;
+    list_for_each (node, &ls->shares) {
+        struct tomb_share *m = list_entry(node, struct tomb_share, node);
         if (!list_empty(&m->tombs) && (!most || m->count > most->count))
             most = m;
     }
     if (!most)
         return false;
-    tombstone_forget(ls, list_entry(most->tombs.next, struct tombstone, of_mourner));
+    tombstone_forget(ls, list_entry(most->tombs.next, struct tombstone, in_share));
     return true;
 }
 
 /* With a tombstone or not yet; NULL: out of memory. */
-static struct mourner *mourner_of(struct leases *ls, const struct lease *l) {
+static struct tomb_share *tomb_share_of(struct leases *ls, const struct lease *l) {
     bool others = l->parent || l->requested;
-    list_for_each (node, &ls->mourners) {
-        struct mourner *m = list_entry(node, struct mourner, node);
+    list_for_each (node, &ls->shares) {
+        struct tomb_share *m = list_entry(node, struct tomb_share, node);
         if (m->uid == l->owner->uid && m->others == others)
             return m;
     }
-    struct mourner *m = calloc(1, sizeof(*m));
+    struct tomb_share *m = calloc(1, sizeof(*m));
     if (!m)
         return NULL;
     m->uid = l->owner->uid;
     m->others = others;
     list_init(&m->tombs);
-    list_append(&ls->mourners, &m->node);
+    list_append(&ls->shares, &m->node);
     return m;
 }
 
@@ -186,18 +186,18 @@ void lease_table_bury(struct leases *ls, const struct lease *l) {
     ls->count--;
 
     uint64_t keep = ls->state->config->lease_tombstones;
-    struct mourner *m = keep ? mourner_of(ls, l) : NULL;
+    struct tomb_share *m = keep ? tomb_share_of(ls, l) : NULL;
     struct tombstone *t = m ? calloc(1, sizeof(*t)) : NULL;
     if (t)
         m->count++;
     else if (m)
-        mourner_leave(m);
+        tomb_share_leave(m);
     while (ls->tombstones >= keep && tombstone_forget_one(ls))
         ;
     if (!t)
         return; /* its holder is told that there is no such lease: true, if less helpful */
-    t->mourner = m;
-    list_append(&m->tombs, &t->of_mourner);
+    t->share = m;
+    list_append(&m->tombs, &t->in_share);
     t->ended_ns = state_now(ls->state);
     memcpy(t->key, l->key, sizeof(t->key));
     lease_view_of(l, t->ended_ns, &t->view);

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct names {
+struct name_table {
     struct tree tree, by_class;
     struct tree by_change; /* of each class; also what is gone, */
     struct tree gone;      /* which is here by class and text, */
@@ -38,13 +38,13 @@ struct names {
     struct list late; /* of struct watch */
 };
 
-struct record {
+struct name_record {
     struct list node;
     struct name name;
     char text[RDMAD_NAME_MAX + 1];
 };
 
-struct news {
+struct watch_change {
     struct list node;
     enum name_news what;
     struct rdmad_name_entry entry;
@@ -52,38 +52,38 @@ struct news {
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-static struct name *of(const struct tree_node *node) {
+static struct name *name_of_node(const struct tree_node *node) {
     return node ? container_of((struct tree_node *)(uintptr_t)node, struct name, node) : NULL;
 }
 
 static int by_text(const struct tree_node *a, const struct tree_node *b) {
-    return strcmp(of(a)->text, of(b)->text);
+    return strcmp(name_of_node(a)->text, name_of_node(b)->text);
 }
 
-static struct name *of_class(const struct tree_node *node) {
+static struct name *name_of_class(const struct tree_node *node) {
     return node ? container_of((struct tree_node *)(uintptr_t)node, struct name, by_class) : NULL;
 }
 
 static int by_class(const struct tree_node *a, const struct tree_node *b) {
-    const struct name *x = of_class(a), *y = of_class(b);
+    const struct name *x = name_of_class(a), *y = name_of_class(b);
     int order = memcmp(&x->class, &y->class, sizeof(x->class));
     return order ? order : strcmp(x->text, y->text);
 }
 
-static struct name *of_change(const struct tree_node *node) {
+static struct name *name_of_change(const struct tree_node *node) {
     return node ? container_of((struct tree_node *)(uintptr_t)node, struct name, by_change) : NULL;
 }
 
 static int by_change(const struct tree_node *a, const struct tree_node *b) {
-    const struct name *x = of_change(a), *y = of_change(b);
+    const struct name *x = name_of_change(a), *y = name_of_change(b);
     int order = memcmp(&x->class, &y->class, sizeof(x->class));
     return order ? order : (x->change > y->change) - (x->change < y->change);
 }
 
 static void run_late(struct timer *timer, uint64_t now_ns);
 
-int names_new(struct timers *timers, struct names **out) {
-    struct names *ns = calloc(1, sizeof(*ns));
+int names_new(struct timers *timers, struct name_table **out) {
+    struct name_table *ns = calloc(1, sizeof(*ns));
     if (!ns)
         return RDMAD_E_NOMEM;
     ns->timers = timers;
@@ -101,7 +101,7 @@ int names_new(struct timers *timers, struct names **out) {
 
 /* ---- what is gone ------------------------------------------------------------------------ */
 
-static void record_free(struct names *ns, struct record *r) {
+static void record_free(struct name_table *ns, struct name_record *r) {
     list_remove(&r->node);
     tree_remove(&ns->by_change, &r->name.by_change);
     tree_remove(&ns->gone, &r->name.by_class);
@@ -109,33 +109,33 @@ static void record_free(struct names *ns, struct record *r) {
     free(r);
 }
 
-static void records_clear(struct names *ns) {
+static void records_clear(struct name_table *ns) {
     for (struct list *node; (node = list_first(&ns->records));)
-        record_free(ns, list_entry(node, struct record, node));
+        record_free(ns, list_entry(node, struct name_record, node));
 }
 
 /* Nobody is behind: nobody needs them. */
-static void records_check(struct names *ns) {
+static void records_check(struct name_table *ns) {
     if (!ns->nbehind)
         records_clear(ns);
 }
 
 /* It is there again, for the same ones to see, who are told that. */
-static void record_forget(struct names *ns, const struct name *name) {
+static void record_forget(struct name_table *ns, const struct name *name) {
     struct tree_node *node = tree_find(&ns->gone, &name->by_class);
     if (node)
-        record_free(ns, container_of(of_class(node), struct record, name));
+        record_free(ns, container_of(name_of_class(node), struct name_record, name));
 }
 
 /* Of a change that was just counted. */
-static void record_gone(struct names *ns, const struct name *name) {
-    struct record *r = calloc(1, sizeof(*r));
+static void record_gone(struct name_table *ns, const struct name *name) {
+    struct name_record *r = calloc(1, sizeof(*r));
     if (!r) {
         ns->horizon = ns->change;
         return;
     }
     if (ns->nrecords == NAMES_GONE_MAX) {
-        struct record *oldest = list_entry(list_first(&ns->records), struct record, node);
+        struct name_record *oldest = list_entry(list_first(&ns->records), struct name_record, node);
         ns->horizon = oldest->name.change;
         record_free(ns, oldest);
     }
@@ -151,11 +151,11 @@ static void record_gone(struct names *ns, const struct name *name) {
     ns->nrecords++;
 }
 
-unsigned names_gone(const struct names *ns) {
+unsigned names_gone(const struct name_table *ns) {
     return ns->nrecords;
 }
 
-void names_free(struct names *ns) {
+void names_free(struct name_table *ns) {
     if (ns) {
         timer_unset(ns->timers, &ns->pass);
         records_clear(ns);
@@ -163,12 +163,12 @@ void names_free(struct names *ns) {
     free(ns);
 }
 
-struct name *names_find(const struct names *ns, const char *text) {
+struct name *names_find(const struct name_table *ns, const char *text) {
     struct name key = {.text = text};
-    return of(tree_find(&ns->tree, &key.node));
+    return name_of_node(tree_find(&ns->tree, &key.node));
 }
 
-int names_check_free(const struct names *ns, const char *text, struct error *err) {
+int names_check_free(const struct name_table *ns, const char *text, struct error *err) {
     const struct name *namesake = names_find(ns, text);
     if (!namesake)
         return 0;
@@ -182,7 +182,7 @@ static bool begins(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-static void describe(const struct name *name, struct rdmad_name_entry *out) {
+static void name_describe(const struct name *name, struct rdmad_name_entry *out) {
     *out = (struct rdmad_name_entry){.kind = name->kind};
     strncpy(out->name, name->text, sizeof(out->name) - 1);
     if (name->describe)
@@ -204,49 +204,50 @@ int names_check_prefix(const char *text, struct error *err) {
 }
 
 /* A way through the names that one may see and that begin with prefix. */
-struct way {
+struct name_walk {
     const char *prefix;
     struct scope_class class[2];
     const struct name *at[2]; /* next of each class; NULL: no more */
 };
 
-static const struct name *still(const struct way *w, unsigned i, const struct tree_node *node) {
-    const struct name *name = of_class(node);
+static const struct name *name_walk_still(const struct name_walk *w, unsigned i,
+                                          const struct tree_node *node) {
+    const struct name *name = name_of_class(node);
     bool in = name && memcmp(&name->class, &w->class[i], sizeof(name->class)) == 0 &&
               begins(name->text, w->prefix);
     return in ? name : NULL;
 }
 
 /* From behind what was listed last. */
-static void way_begin(struct way *w, const struct names *ns, const struct lessee *who,
-                      const char *prefix, const char *listed) {
+static void name_walk_begin(struct name_walk *w, const struct name_table *ns,
+                            const struct lessee *who, const char *prefix, const char *listed) {
     const char *from = strcmp(listed, prefix) < 0 ? prefix : listed;
-    *w = (struct way){.prefix = prefix};
+    *w = (struct name_walk){.prefix = prefix};
     for (unsigned i = scope_classes(who, w->class); i-- > 0;) {
         struct name key = {.text = from, .class = w->class[i]};
-        w->at[i] = still(w, i, tree_from(&ns->by_class, &key.by_class));
+        w->at[i] = name_walk_still(w, i, tree_from(&ns->by_class, &key.by_class));
         if (w->at[i] && listed[0] && strcmp(w->at[i]->text, listed) == 0)
-            w->at[i] = still(w, i, tree_next(&w->at[i]->by_class));
+            w->at[i] = name_walk_still(w, i, tree_next(&w->at[i]->by_class));
     }
 }
 
 /* In order of bytes; NULL: that was all. */
-static const struct name *way_next(struct way *w) {
+static const struct name *name_walk_next(struct name_walk *w) {
     unsigned i = !w->at[0] || (w->at[1] && strcmp(w->at[1]->text, w->at[0]->text) < 0);
     const struct name *name = w->at[i];
     if (name)
-        w->at[i] = still(w, i, tree_next(&name->by_class));
+        w->at[i] = name_walk_still(w, i, tree_next(&name->by_class));
     return name;
 }
 
-unsigned names_list(const struct names *ns, const struct lessee *who, const char *prefix,
+unsigned names_list(const struct name_table *ns, const struct lessee *who, const char *prefix,
                     const char *listed, struct rdmad_name_entry *out, unsigned max, bool *more) {
     const struct name *at;
-    struct way way;
+    struct name_walk way;
     unsigned n = 0;
-    way_begin(&way, ns, who, prefix, listed);
-    while ((at = way_next(&way)) && n < max)
-        describe(at, &out[n++]);
+    name_walk_begin(&way, ns, who, prefix, listed);
+    while ((at = name_walk_next(&way)) && n < max)
+        name_describe(at, &out[n++]);
     *more = at;
     return n;
 }
@@ -256,7 +257,7 @@ unsigned names_list(const struct names *ns, const struct lessee *who, const char
 static void forget_pending(struct watch *w) {
     struct list *node;
     while ((node = list_pop(&w->pending)))
-        free(list_entry(node, struct news, node));
+        free(list_entry(node, struct watch_change, node));
     w->npending = 0;
 }
 
@@ -273,7 +274,7 @@ static void caught_up(struct watch *w) {
 }
 
 /* It is nobody any more whom the table has to remember anything for. */
-static void leave(struct watch *w) {
+static void watch_leave(struct watch *w) {
     list_remove(&w->node);
     list_remove(&w->late);
     forget_pending(w);
@@ -286,13 +287,13 @@ void watch_over(struct watch *w, int reason) {
         return;
     w->reason = reason;
     w->walking = false;
-    leave(w);
+    watch_leave(w);
     if (!w->ops->lags(w))
         w->ops->over(w, reason);
 }
 
 void watch_end(struct watch *w) {
-    leave(w);
+    watch_leave(w);
 }
 
 /* ---- of somebody else's names ---- */
@@ -306,7 +307,7 @@ static void pass_on(struct watch *w, const struct rdmad_name_entry *entry, enum 
 }
 
 void watch_news(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
-    struct news *news;
+    struct watch_change *news;
     if (w->reason)
         return;
     if (list_empty(&w->pending) && !w->ops->lags(w)) {
@@ -318,7 +319,7 @@ void watch_news(struct watch *w, const struct rdmad_name_entry *entry, enum name
         watch_over(w, w->npending == WATCH_WINDOW ? RDMAD_E_PROTOCOL : RDMAD_E_NOMEM);
         return;
     }
-    *news = (struct news){.what = what, .entry = *entry};
+    *news = (struct watch_change){.what = what, .entry = *entry};
     list_append(&w->pending, &news->node);
     w->npending++;
 }
@@ -326,7 +327,7 @@ void watch_news(struct watch *w, const struct rdmad_name_entry *entry, enum name
 static void pass_on_pending(struct watch *w) {
     struct list *node;
     while (!w->ops->lags(w) && (node = list_pop(&w->pending))) {
-        struct news *news = list_entry(node, struct news, node);
+        struct watch_change *news = list_entry(node, struct watch_change, node);
         w->npending--;
         pass_on(w, &news->entry, news->what);
         free(news);
@@ -337,7 +338,7 @@ static void pass_on_pending(struct watch *w) {
 
 /* Without memory for the next pass nobody waits for it: who is behind lines up again at the next
  * change that he would see. */
-static void set_pass(struct names *ns) {
+static void set_pass(struct name_table *ns) {
     if (timer_set(ns->timers, &ns->pass, 0))
         while (list_pop(&ns->late))
             ;
@@ -345,7 +346,7 @@ static void set_pass(struct names *ns) {
 
 /* It has had its turn, and goes on in the next pass. */
 static void line_up(struct watch *w) {
-    struct names *ns = w->names;
+    struct name_table *ns = w->names;
     list_remove(&w->late);
     list_append(&ns->late, &w->late);
     set_pass(ns);
@@ -356,16 +357,16 @@ static void line_up(struct watch *w) {
 static unsigned walk(struct watch *w, unsigned looks) {
     const struct name *at;
     struct rdmad_name_entry entry;
-    struct way way;
-    way_begin(&way, w->names, &w->who, w->prefix, w->at);
-    while ((at = way_next(&way))) {
+    struct name_walk way;
+    name_walk_begin(&way, w->names, &w->who, w->prefix, w->at);
+    while ((at = name_walk_next(&way))) {
         if (!looks || w->ops->lags(w))
             return looks;
         looks--;
         memcpy(w->at, at->text, strlen(at->text) + 1);
         if (at->change > w->since)
             continue;
-        describe(at, &entry);
+        name_describe(at, &entry);
         w->ops->tell(w, &entry, NAME_THERE);
     }
     w->walking = false;
@@ -380,7 +381,7 @@ static const struct name *next_change(const struct watch *w, uint64_t after) {
     const struct name *first = NULL;
     for (unsigned i = scope_classes(&w->who, class); i-- > 0;) {
         struct name key = {.class = class[i], .change = after + 1};
-        const struct name *at = of_change(tree_from(&w->names->by_change, &key.by_change));
+        const struct name *at = name_of_change(tree_from(&w->names->by_change, &key.by_change));
         if (at && memcmp(&at->class, &class[i], sizeof(class[i])) == 0 &&
             (!first || at->change < first->change))
             first = at;
@@ -398,7 +399,7 @@ static unsigned catch_up(struct watch *w, unsigned looks) {
         w->since = at->change;
         if (!begins(at->text, w->prefix))
             continue;
-        describe(at, &entry);
+        name_describe(at, &entry);
         w->ops->tell(w, &entry, at->gone ? NAME_GONE : NAME_THERE);
     }
     caught_up(w);
@@ -432,7 +433,7 @@ static void go_on(struct watch *w) {
 }
 
 static void run_late(struct timer *timer, uint64_t now_ns) {
-    struct names *ns = container_of(timer, struct names, pass);
+    struct name_table *ns = container_of(timer, struct name_table, pass);
     struct list *node;
     (void)now_ns;
     for (unsigned n = 0; n < NAMES_LOOKS_PASS / NAMES_LOOKS && (node = list_pop(&ns->late)); n++)
@@ -441,8 +442,8 @@ static void run_late(struct timer *timer, uint64_t now_ns) {
         set_pass(ns);
 }
 
-void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, const char *prefix,
-                 const struct watch_ops *ops) {
+void watch_begin(struct watch *w, struct name_table *ns, const struct lessee *who,
+                 const char *prefix, const struct watch_ops *ops) {
     *w = (struct watch){.names = ns, .ops = ops};
     list_init(&w->node);
     list_init(&w->of_session);
@@ -473,11 +474,11 @@ void watch_go_on(struct watch *w) {
 /* ---- coming and going -------------------------------------------------------------------- */
 
 /* Of the last change. Whether somebody who would see it has to be told later. */
-static bool tell_watches(struct names *ns, const struct name *name, enum name_news what) {
+static bool tell_watches(struct name_table *ns, const struct name *name, enum name_news what) {
     struct rdmad_name_entry entry;
     unsigned count = 0;
     bool later = false;
-    describe(name, &entry);
+    name_describe(name, &entry);
     list_for_each_safe (node, &ns->watches) {
         struct watch *w = list_entry(node, struct watch, node);
         if (!begins(name->text, w->prefix) || !scope_admits(&name->scope, &w->who))
@@ -496,7 +497,7 @@ static bool tell_watches(struct names *ns, const struct name *name, enum name_ne
     return later;
 }
 
-void names_add(struct names *ns, struct name *name) {
+void names_add(struct name_table *ns, struct name *name) {
     name->names = ns;
     name->class = scope_class(&name->scope);
     name->change = ++ns->change;
@@ -508,7 +509,7 @@ void names_add(struct names *ns, struct name *name) {
 }
 
 void names_remove(struct name *name) {
-    struct names *ns = name->names;
+    struct name_table *ns = name->names;
     if (!ns)
         return;
     name->names = NULL;

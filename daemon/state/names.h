@@ -35,7 +35,7 @@
 #define NAMES_LOOKS_PASS 256u
 #define NAMES_TOLD_AT_ONCE 64u
 
-struct names;
+struct name_table;
 struct timers; /* base/timers.h */
 
 struct name {
@@ -43,7 +43,7 @@ struct name {
     struct scope_class class; /* of scope, while it is in */
     uint64_t change;          /* likewise: the number of the last change that concerns it */
     bool gone;                /* names.c's own: one that is remembered */
-    struct names *names;      /* NULL: not in */
+    struct name_table *names; /* NULL: not in */
     const char *text;
     uint32_t kind; /* enum rdmad_name_kind */
     struct scope scope;
@@ -51,21 +51,21 @@ struct name {
     void (*describe)(const struct name *name, struct rdmad_name_entry *out);
 };
 
-int names_new(struct timers *timers, struct names **out); /* 0 or RDMAD_E_NOMEM */
-void names_free(struct names *ns); /* nothing is published or watched any more */
+int names_new(struct timers *timers, struct name_table **out); /* 0 or RDMAD_E_NOMEM */
+void names_free(struct name_table *ns); /* nothing is published or watched any more */
 
 /* Publishes; the caller has seen by names_check_free that its name is free. */
-void names_add(struct names *ns, struct name *name);
+void names_add(struct name_table *ns, struct name *name);
 void names_remove(struct name *name); /* harmless when it is not in */
-struct name *names_find(const struct names *ns, const char *text);
+struct name *names_find(const struct name_table *ns, const char *text);
 /* RDMAD_E_EXISTS when text is the name of something else. */
-int names_check_free(const struct names *ns, const char *text, struct error *err);
+int names_check_free(const struct name_table *ns, const char *text, struct error *err);
 
 /* Up to max of those that begin with prefix and come after the text "listed" ("": from the first),
  * as far as who may see them; *more: there are others. */
-unsigned names_list(const struct names *ns, const struct lessee *who, const char *prefix,
+unsigned names_list(const struct name_table *ns, const struct lessee *who, const char *prefix,
                     const char *listed, struct rdmad_name_entry *out, unsigned max, bool *more);
-unsigned names_gone(const struct names *ns); /* how many are remembered that are gone */
+unsigned names_gone(const struct name_table *ns); /* how many are remembered that are gone */
 /* 0, or RDMAD_E_NAME with what is wrong with text, which no name begins with. "": nothing. */
 int names_check_prefix(const char *text, struct error *err);
 
@@ -86,9 +86,9 @@ struct watch_ops {
 };
 struct watch { /* embedded */
     struct list node;
-    struct list of_session; /* in session->watches, when it is one's */
-    struct list late;       /* in the line of those that go on in the next pass */
-    struct names *names;    /* NULL: somebody else's names; watch_news tells of them */
+    struct list of_session;   /* in session->watches, when it is one's */
+    struct list late;         /* in the line of those that go on in the next pass */
+    struct name_table *names; /* NULL: somebody else's names; watch_news tells of them */
     struct lessee who;
     const struct watch_ops *ops;
     bool walking;   /* through what was there when it began */
@@ -102,8 +102,8 @@ struct watch { /* embedded */
 };
 
 /* Tells what is there, before it returns as much as there is room for, and as a pass allows. */
-void watch_begin(struct watch *w, struct names *ns, const struct lessee *who, const char *prefix,
-                 const struct watch_ops *ops);
+void watch_begin(struct watch *w, struct name_table *ns, const struct lessee *who,
+                 const char *prefix, const struct watch_ops *ops);
 /* Of somebody else's names. */
 void watch_news(struct watch *w, const struct rdmad_name_entry *entry, enum name_news news);
 void watch_over(struct watch *w, int reason);

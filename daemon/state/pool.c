@@ -19,7 +19,7 @@
 #define HUGE_PAGE ((uint64_t)2 << 20)
 #define LIES_MAX 16u /* of a uid: each may have cost us 64 KiB that are its to free */
 
-struct creation {
+struct pool_creation {
     struct pool *pool;
     struct offload_job job;
     int fd; /* to be imported; -1: none */
@@ -29,7 +29,7 @@ struct creation {
 };
 
 /* One pool_make_ready. */
-struct settling {
+struct pool_settling {
     struct pool *pool; /* referenced */
     struct offload_job job;
     struct error result;
@@ -119,7 +119,7 @@ static int pool_is_ending(struct error *err) {
 }
 
 static void pool_creation_run(struct offload_job *job) {
-    struct creation *c = container_of(job, struct creation, job);
+    struct pool_creation *c = container_of(job, struct pool_creation, job);
     struct pool *p = c->pool;
     int rc;
     if (!pool_still_wanted(p))
@@ -137,7 +137,7 @@ static void pool_creation_run(struct offload_job *job) {
 }
 
 /* Reports and forgets; takes over the creation, not the pool. */
-static void creation_end(struct creation *c, const struct error *result) {
+static void creation_end(struct pool_creation *c, const struct error *result) {
     if (result->code)
         c->done(c->arg, NULL, -1, result);
     else
@@ -146,7 +146,7 @@ static void creation_end(struct creation *c, const struct error *result) {
 }
 
 static void pool_creation_done(struct offload_job *job) {
-    struct creation *c = container_of(job, struct creation, job);
+    struct pool_creation *c = container_of(job, struct pool_creation, job);
     struct pool *p = c->pool;
     struct error result = c->result;
     if (!result.code && !pool_still_wanted(p))
@@ -159,7 +159,7 @@ static void pool_creation_done(struct offload_job *job) {
 }
 
 static int creation_start(struct session *s, uint64_t bytes, uint32_t flags, bool imported,
-                          struct creation *c, struct error *err) {
+                          struct pool_creation *c, struct error *err) {
     struct pool *p = calloc(1, sizeof(*p));
     if (!p)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a pool");
@@ -185,7 +185,7 @@ static int creation_start(struct session *s, uint64_t bytes, uint32_t flags, boo
 static void creation_create(struct session *s, uint64_t bytes, uint32_t flags, int import_fd,
                             pool_created *done, void *arg) {
     struct error err;
-    struct creation *c = calloc(1, sizeof(*c));
+    struct pool_creation *c = calloc(1, sizeof(*c));
     if (import_fd >= 0 && s->uid_account->lies >= LIES_MAX) {
         error_set(&err, RDMAD_E_PERM,
                   "memory of uid %u had holes that looked like none %u times; until rdmad starts "
@@ -193,7 +193,7 @@ static void creation_create(struct session *s, uint64_t bytes, uint32_t flags, i
                   (unsigned)s->uid, s->uid_account->lies);
         free(c);
     } else if (c) {
-        *c = (struct creation){.fd = import_fd, .done = done, .arg = arg};
+        *c = (struct pool_creation){.fd = import_fd, .done = done, .arg = arg};
         if (creation_start(s, bytes, flags, import_fd >= 0, c, &err) == 0)
             return;
         free(c);
@@ -216,15 +216,15 @@ void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, 
 /* ---- ready --------------------------------------------------------------------------------- */
 
 static void pool_settle_run(struct offload_job *job) {
-    struct settling *c = container_of(job, struct settling, job);
+    struct pool_settling *c = container_of(job, struct pool_settling, job);
     struct pool *p = c->pool;
     int rc = shared_memory_settle(&p->shared, pool_still_wanted, p, &c->result);
     if (!rc && !p->memory)
         plane_memory_add(p->session->state->plane, p->base, p->bytes, &p->memory, &c->result);
 }
 
-static void pool_settled(void *arg, const struct error *result) {
-    struct settling *c = arg;
+static void pool_worker_told(void *arg, const struct error *result) {
+    struct pool_settling *c = arg;
     struct pool *p = c->pool;
     struct error why = *result;
     if (p->shared.lied) {
@@ -243,15 +243,15 @@ static void pool_settled(void *arg, const struct error *result) {
 }
 
 static void pool_settle_done(struct offload_job *job) {
-    struct settling *c = container_of(job, struct settling, job);
+    struct pool_settling *c = container_of(job, struct pool_settling, job);
     struct pool *p = c->pool;
     struct session *s = p->session;
     if (c->result.code || !s->plane || slots_get(&s->pools, p->handle) != p) {
-        pool_settled(c, &c->result);
+        pool_worker_told(c, &c->result);
         return;
     }
     p->in_plane = true;
-    plane_pool_add(s->plane, p->handle, p->base, p->bytes, p->memory, pool_settled, c);
+    plane_pool_add(s->plane, p->handle, p->base, p->bytes, p->memory, pool_worker_told, c);
 }
 
 static struct pool *pool_of(struct session *s, uint64_t handle, struct error *err) {
@@ -269,7 +269,7 @@ int pool_make_ready(struct session *s, uint64_t handle, plane_done *done, void *
     if (p->stage != POOL_MADE)
         return error_set(err, RDMAD_E_INVAL, "pool 0x%" PRIx64 " %s", handle,
                          p->stage == POOL_READY ? "is ready already" : "is being made ready");
-    struct settling *c = calloc(1, sizeof(*c));
+    struct pool_settling *c = calloc(1, sizeof(*c));
     if (!c)
         return error_set(err, RDMAD_E_NOMEM, "out of memory");
     c->pool = p;
@@ -310,14 +310,14 @@ struct pool *pool_by_address(struct state *st, const void *address) {
     return NULL;
 }
 
-struct destruction {
+struct pool_destruction {
     struct pool *pool;
     plane_done *done;
     void *arg;
 };
 
 static void pool_dropped(void *arg, const struct error *result) {
-    struct destruction d = *(struct destruction *)arg;
+    struct pool_destruction d = *(struct pool_destruction *)arg;
     free(arg);
     d.done(d.arg, result);
     pool_unref(d.pool);
@@ -336,10 +336,10 @@ int pool_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg
         return error_set(err, RDMAD_E_BUSY,
                          "the budgets of %u services lie in pool 0x%" PRIx64 "; close them first",
                          p->budgets, handle);
-    struct destruction *d = malloc(sizeof(*d));
+    struct pool_destruction *d = malloc(sizeof(*d));
     if (!d)
         return error_set(err, RDMAD_E_NOMEM, "out of memory");
-    *d = (struct destruction){p, done, arg};
+    *d = (struct pool_destruction){p, done, arg};
     slots_remove(&s->pools, handle);
     if (p->in_plane)
         plane_pool_drop(s->plane, handle, pool_dropped, d);

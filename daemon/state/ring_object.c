@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct creation {
+struct ring_creation {
     struct ring_object *ro;
     struct offload_job job;
     uint32_t sq_entries, cq_entries;
@@ -23,7 +23,7 @@ struct creation {
 };
 
 /* One ring_object_make_ready. */
-struct settling {
+struct ring_settling {
     struct ring_object *ro; /* referenced */
     struct offload_job job;
     struct error result;
@@ -92,7 +92,7 @@ static int ring_is_ending(struct error *err) {
 }
 
 static void ring_creation_run(struct offload_job *job) {
-    struct creation *c = container_of(job, struct creation, job);
+    struct ring_creation *c = container_of(job, struct ring_creation, job);
     if (!ring_still_wanted(c->ro))
         ring_is_ending(&c->result);
     else
@@ -105,7 +105,7 @@ static void ring_close_fds(const int fds[RING_FDS]) {
 }
 
 static void ring_creation_done(struct offload_job *job) {
-    struct creation *c = container_of(job, struct creation, job);
+    struct ring_creation *c = container_of(job, struct ring_creation, job);
     struct ring_object *ro = c->ro;
     struct error result = c->result;
     if (!result.code && !ring_still_wanted(ro))
@@ -140,7 +140,7 @@ static struct ring_object *ring_object_new(struct session *s, uint64_t bytes, st
 void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
                         ring_created *done, void *arg) {
     struct error err;
-    struct creation *c = calloc(1, sizeof(*c));
+    struct ring_creation *c = calloc(1, sizeof(*c));
     struct ring_object *ro = NULL;
     if (c)
         ro = ring_object_new(s, ring_bytes(sq_entries, cq_entries), &err);
@@ -162,12 +162,12 @@ void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entr
 /* ---- ready ------------------------------------------------------------------------------- */
 
 static void ring_settle_run(struct offload_job *job) {
-    struct settling *c = container_of(job, struct settling, job);
+    struct ring_settling *c = container_of(job, struct ring_settling, job);
     ring_settle(c->ro->ring, ring_still_wanted, c->ro, &c->result);
 }
 
-static void ring_settled(void *arg, const struct error *result) {
-    struct settling *c = arg;
+static void ring_worker_told(void *arg, const struct error *result) {
+    struct ring_settling *c = arg;
     struct ring_object *ro = c->ro;
     struct error why = *result;
     if (!why.code && !ring_still_wanted(ro))
@@ -182,15 +182,15 @@ static void ring_settled(void *arg, const struct error *result) {
 }
 
 static void ring_settle_done(struct offload_job *job) {
-    struct settling *c = container_of(job, struct settling, job);
+    struct ring_settling *c = container_of(job, struct ring_settling, job);
     struct ring_object *ro = c->ro;
     struct session *s = ro->session;
     if (c->result.code || !s->plane || slots_get(&s->rings, ro->handle) != ro) {
-        ring_settled(c, &c->result);
+        ring_worker_told(c, &c->result);
         return;
     }
     ro->in_plane = true;
-    plane_ring_add(s->plane, ro->handle, ro->ring, ring_settled, c);
+    plane_ring_add(s->plane, ro->handle, ro->ring, ring_worker_told, c);
 }
 
 static struct ring_object *ring_of(struct session *s, uint64_t handle, struct error *err) {
@@ -208,7 +208,7 @@ int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done,
     if (ro->stage != RING_MADE)
         return error_set(err, RDMAD_E_INVAL, "ring 0x%" PRIx64 " %s", handle,
                          ro->stage == RING_READY ? "is ready already" : "is being made ready");
-    struct settling *c = calloc(1, sizeof(*c));
+    struct ring_settling *c = calloc(1, sizeof(*c));
     if (!c)
         return error_set(err, RDMAD_E_NOMEM, "out of memory");
     c->ro = ro;
@@ -222,14 +222,14 @@ int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done,
 
 /* ---- destroy ----------------------------------------------------------------------------- */
 
-struct destruction {
+struct ring_destruction {
     struct ring_object *ro;
     plane_done *done;
     void *arg;
 };
 
 static void ring_dropped(void *arg, const struct error *result) {
-    struct destruction d = *(struct destruction *)arg;
+    struct ring_destruction d = *(struct ring_destruction *)arg;
     free(arg);
     d.done(d.arg, result);
     ring_object_unref(d.ro);
@@ -240,10 +240,10 @@ int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, vo
     struct ring_object *ro = ring_of(s, handle, err);
     if (!ro)
         return RDMAD_E_HANDLE;
-    struct destruction *d = malloc(sizeof(*d));
+    struct ring_destruction *d = malloc(sizeof(*d));
     if (!d)
         return error_set(err, RDMAD_E_NOMEM, "out of memory");
-    *d = (struct destruction){ro, done, arg};
+    *d = (struct ring_destruction){ro, done, arg};
     slots_remove(&s->rings, handle);
     if (ro->in_plane)
         plane_ring_drop(s->plane, handle, ring_dropped, d);

@@ -70,7 +70,7 @@ static int check_terms(struct state *st, const struct service_terms *t, struct e
     return rc ? rc : scope_validate(&scope, err);
 }
 
-static void service_free(struct service *sv) {
+static void service_forget(struct service *sv) {
     quota_discharge(&sv->charge);
     free(sv);
 }
@@ -119,7 +119,7 @@ int service_listen(struct session *s, const struct service_terms *terms, struct 
     if (!rc)
         rc = make_budget(sv, err);
     if (rc) {
-        service_free(sv);
+        service_forget(sv);
         return rc;
     }
     list_append(&s->services, &sv->node);
@@ -144,7 +144,7 @@ void service_close(struct service *sv) {
         incoming_refuse(list_entry(node, struct incoming, node), &why);
     if (sv->budget)
         budget_close(sv->budget, NULL, NULL);
-    service_free(sv);
+    service_forget(sv);
 }
 
 void services_close_session(struct session *s) {

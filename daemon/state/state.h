@@ -22,11 +22,11 @@ struct event_base;
 struct fabric_settings; /* fabric/settings.h */
 struct plane;
 struct offload;
-struct leases; /* state/lease.h */
-struct names;  /* state/names.h */
-struct peers;  /* peer/peer.h */
-struct porter; /* ipc/porter.h */
-struct survey; /* ctl/device.c */
+struct leases;     /* state/lease.h */
+struct name_table; /* state/names.h */
+struct peers;      /* peer/peer.h */
+struct porter;     /* ipc/porter.h */
+struct survey;     /* ctl/device.c */
 
 struct state {
     struct event_base *base;
@@ -40,7 +40,7 @@ struct state {
     uint64_t next_session_id;
     struct porter *porter; /* receives what clients send descriptors with */
     gid_t client_group;    /* whose members may connect; (gid_t)-1: everybody may */
-    struct names *names;
+    struct name_table *names;
     struct leases *leases;
     struct channel_totals {
         uint64_t messages_sent, bytes_sent, messages_received, bytes_received, stalls, lost;

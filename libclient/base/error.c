@@ -16,18 +16,18 @@
 
 #define REMEMBERED 4u
 
-struct record {
+struct error_record {
     uint64_t session; /* serial; 0: no session */
     uint64_t order;   /* 0: unused */
     char text[2 * RDMAD_TEXT_MAX];
 };
 
-static __thread struct record records[REMEMBERED];
+static __thread struct error_record records[REMEMBERED];
 static __thread uint64_t order;
 
-static struct record *record_for(const struct rdmad_session *session) {
+static struct error_record *record_for(const struct rdmad_session *session) {
     uint64_t serial = session ? session->serial : 0;
-    struct record *oldest = &records[0];
+    struct error_record *oldest = &records[0];
 
     for (unsigned i = 0; i < REMEMBERED; i++) {
         if (records[i].order && records[i].session == serial)
@@ -40,7 +40,7 @@ static struct record *record_for(const struct rdmad_session *session) {
 }
 
 int rdmad_fail(const struct rdmad_session *session, int code, const char *format, ...) {
-    struct record *r = record_for(session);
+    struct error_record *r = record_for(session);
     char text[sizeof(r->text)]; /* the old sentence may be among the arguments */
     va_list ap;
 
@@ -64,7 +64,7 @@ int rdmad_fail_errno(const struct rdmad_session *session, int code, const char *
 }
 
 const char *rdmad_last_error(const rdmad_session *session) {
-    const struct record *newest = &records[0];
+    const struct error_record *newest = &records[0];
 
     if (session)
         RDMAD_LIVE(session, SESSION);

@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct packet {
+struct control_packet {
     struct rdmad_msg_header header;
     union { /* aligned as the bodies are */
         uint64_t align;
@@ -80,7 +80,7 @@ bool rdmad_check_lost(struct rdmad_session *s) {
 }
 
 /* A sentence when the packet is none that the wire allows. */
-static const char *packet_check(const struct packet *p, size_t size) {
+static const char *packet_check(const struct control_packet *p, size_t size) {
     const struct rdmad_msg_header *h = &p->header;
 
     if (size < sizeof(*h) || h->magic != RDMAD_WIRE_MAGIC || h->length != size)
@@ -93,7 +93,8 @@ static const char *packet_check(const struct packet *p, size_t size) {
 }
 
 /* Takes what the reply brings over into the call. Returns a sentence when it does not fit it. */
-static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c, struct packet *p) {
+static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c,
+                                 struct control_packet *p) {
     static const char bad[] = "rdmad sent a reply of the wrong shape; the session is closed";
 
     if (p->header.type != (c->type | RDMAD_MSG_REPLY))
@@ -120,7 +121,7 @@ static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c, 
     return NULL;
 }
 
-static const char *packet_dispatch(struct rdmad_session *s, struct packet *p) {
+static const char *packet_dispatch(struct rdmad_session *s, struct control_packet *p) {
     if (p->header.type & RDMAD_MSG_EVENT)
         return s->take_event(s, &p->header, p->body);
     for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
@@ -136,7 +137,7 @@ static const char *packet_dispatch(struct rdmad_session *s, struct packet *p) {
 }
 
 void rdmad_control_receive(struct rdmad_session *s) {
-    struct packet p;
+    struct control_packet p;
 
     while (!rdmad_is_lost(s)) {
         size_t size = RDMAD_MSG_MAX;

@@ -76,7 +76,7 @@ void rdmad_guard_free(struct rdmad_guard *g) {
 
 /* ---- protection ---------------------------------------------------------------------------- */
 
-static uint8_t page_wanted(const struct rdmad_guard_page *page) {
+static uint8_t guard_page_prot(const struct rdmad_guard_page *page) {
     if (page->state == RDMAD_GUARD_DEAD || page->writers)
         return PROT_NONE;
     return page->readers ? PROT_READ : RW;
@@ -85,8 +85,8 @@ static uint8_t page_wanted(const struct rdmad_guard_page *page) {
 /* With the lock: pages [from, to) as their records say. */
 static void guard_protect(struct rdmad_guard *g, uint32_t from, uint32_t to) {
     for (uint32_t i = from, n; i < to; i += n) {
-        uint8_t prot = page_wanted(&g->page[i]);
-        for (n = 1; i + n < to && page_wanted(&g->page[i + n]) == prot; n++)
+        uint8_t prot = guard_page_prot(&g->page[i]);
+        for (n = 1; i + n < to && guard_page_prot(&g->page[i + n]) == prot; n++)
             ;
         bool same = true;
         for (uint32_t k = i; k < i + n && same; k++)

@@ -29,14 +29,14 @@
 #define PAUSES_PER_CLOCK 16u
 #define FULL_SPIN_EVERY 16u
 
-static bool published(const struct rdmad_ring *r) {
+static bool wait_is_over(const struct rdmad_ring *r) {
     return ringword_peek(&r->daemon->cq_tail) != r->cq_tail;
 }
 
 /* Between looks at the clock. */
-static bool look(const struct rdmad_ring *r) {
+static bool wait_look(const struct rdmad_ring *r) {
     for (unsigned i = 0; i < PAUSES_PER_CLOCK; i++) {
-        if (published(r))
+        if (wait_is_over(r))
             return true;
         ringword_pause();
     }
@@ -44,17 +44,17 @@ static bool look(const struct rdmad_ring *r) {
 }
 
 /* Told by the worker, which asks the kernel; or found out by a gap of our own. */
-static bool is_crowded(struct rdmad_ring *r) {
+static bool wait_is_crowded(struct rdmad_ring *r) {
     if (ringword_peek(&r->daemon->crowded))
         return true;
     return r->crowd.crowded && rdmad_crowd_lasts(&r->crowd, rdmad_monotonic_ns(), NULL);
 }
 
 /* The CPU is offered to others now and then; where they kept it too long the spin is over. */
-static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
+static bool wait_spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
     uint64_t start, now, yield_at;
 
-    if (look(r)) {
+    if (wait_look(r)) {
         rdmad_crowd_hit(&r->crowd);
         return true;
     }
@@ -64,7 +64,7 @@ static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns)
     yield_at = now + YIELD_EVERY_NS;
     while (now - start < length_ns) {
         uint64_t looked = now;
-        if (look(r)) {
+        if (wait_look(r)) {
             rdmad_crowd_hit(&r->crowd);
             return true;
         }
@@ -77,11 +77,11 @@ static bool spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns)
         if (rdmad_crowd_seen(&r->crowd, looked, now))
             break;
     }
-    return published(r);
+    return wait_is_over(r);
 }
 
 /* Returns when something may have come, the daemon is lost, or the deadline has passed. */
-static void sleep_once(struct rdmad_ring *r, uint64_t deadline_ns) {
+static void wait_sleep(struct rdmad_ring *r, uint64_t deadline_ns) {
     struct pollfd p[2] = {{.fd = r->doorbell, .events = POLLIN},
                           {.fd = r->session->sock, .events = POLLRDHUP}};
 
@@ -99,20 +99,20 @@ static void sleep_once(struct rdmad_ring *r, uint64_t deadline_ns) {
 bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
     bool full = ++r->waits % FULL_SPIN_EVERY == 0;
 
-    if (published(r))
+    if (wait_is_over(r))
         return true;
-    if (r->spin_max_ns && !is_crowded(r)) {
-        if (spin(r, full ? r->spin_max_ns : r->spin_ns, deadline_ns)) {
+    if (r->spin_max_ns && !wait_is_crowded(r)) {
+        if (wait_spin(r, full ? r->spin_max_ns : r->spin_ns, deadline_ns)) {
             r->spin_ns = r->spin_max_ns;
             return true;
         }
         if (r->spin_ns / 2 >= SPIN_FLOOR_NS)
             r->spin_ns /= 2;
     }
-    while (!published(r)) {
+    while (!wait_is_over(r)) {
         if (rdmad_is_lost(r->session) || rdmad_poll_timeout(deadline_ns) == 0)
             return false;
-        sleep_once(r, deadline_ns);
+        wait_sleep(r, deadline_ns);
     }
     return true;
 }

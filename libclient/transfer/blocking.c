@@ -35,7 +35,7 @@ struct rdmad_blocking {
     struct call_ring *waits;    /* for what may wait for ever */
 };
 
-struct waiter {
+struct call_waiter {
     bool done;
     struct rdmad_cqe cqe;
     char text[2 * RDMAD_TEXT_MAX];
@@ -136,7 +136,7 @@ static void call_ring_reap(struct call_ring *cr) {
     const struct rdmad_cqe *cqe;
 
     while (rdmad_ring_peek(cr->ring, &cqe) == 0) {
-        struct waiter *w = (struct waiter *)(uintptr_t)cqe->user_data;
+        struct call_waiter *w = (struct call_waiter *)(uintptr_t)cqe->user_data;
         w->cqe = *cqe;
         if (cqe->status)
             rdmad_ring_explain(cr->ring, cqe, w->text, sizeof(w->text));
@@ -190,7 +190,8 @@ static int want_prep(struct rdmad_ring *r, struct rdmad_sqe *sqe, const struct r
 }
 
 /* With the mutex. RDMAD_E_AGAIN: no entry is free. */
-static int call_ring_submit(struct rdmad_ring *r, const struct rdmad_want *want, struct waiter *w) {
+static int call_ring_submit(struct rdmad_ring *r, const struct rdmad_want *want,
+                            struct call_waiter *w) {
     struct rdmad_sqe *sqe;
     int rc;
 
@@ -219,7 +220,7 @@ static int call_ring_submit(struct rdmad_ring *r, const struct rdmad_want *want,
 
 /* With the mutex. */
 static int call_ring_run(struct rdmad_session *s, struct call_ring *cr,
-                         const struct rdmad_want *want, struct waiter *w) {
+                         const struct rdmad_want *want, struct call_waiter *w) {
     int rc = 0;
 
     if (!cr->ring)
@@ -239,7 +240,7 @@ static bool op_waits(uint8_t opcode) {
 
 int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
                       struct rdmad_cqe *cqe) {
-    struct waiter w = {.done = false};
+    struct call_waiter w = {.done = false};
     struct call_ring *cr;
     int rc;
 

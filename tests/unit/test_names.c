@@ -15,7 +15,7 @@
 
 #define MANY 300u
 
-static struct names *names;
+static struct name_table *names;
 static struct timers timers;
 static uint64_t loop_ns;
 static struct name name[MANY];

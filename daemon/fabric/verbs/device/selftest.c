@@ -15,7 +15,7 @@
  * device that fails there; LOCAL_INV is posted once, on a window whose bind has completed; and
  * windows are deallocated before their QP is destroyed.
  *
- * A dead port cannot hold it up: all waiting for completions comes out of one purse.
+ * A dead port cannot hold it up: all waiting for completions comes out of one budget.
  */
 #include "daemon/fabric/verbs/device/selftest.h"
 #include "daemon/base/clock.h"
