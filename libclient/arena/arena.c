@@ -7,7 +7,6 @@
  * keep in their magazines is called back once before the answer is no.
  */
 #include "libclient/arena/arena.h"
-
 #include <stdlib.h>
 
 /* Returns whether the bit was set before. Relaxed: whoever passes a piece to another thread must
@@ -17,14 +16,12 @@ static bool arena_set_live(struct rdmad_arena *a, uint64_t offset, bool live) {
     uint64_t *word = &a->live[granule / 64];
     uint64_t before = live ? __atomic_fetch_or(word, bit, __ATOMIC_RELAXED)
                            : __atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED);
-
     return before & bit;
 }
 
 static uint64_t arena_take_large(struct rdmad_arena *a, size_t bytes) {
     uint64_t pages = bytes / RDMAD_ARENA_PAGE + (bytes % RDMAD_ARENA_PAGE != 0);
     uint32_t first = RDMAD_NO_PAGE;
-
     if (pages > a->depot.pages.count)
         return RDMAD_ARENA_NONE;
     pthread_mutex_lock(&a->depot.lock);
@@ -40,7 +37,6 @@ static uint64_t arena_take(struct rdmad_arena *a, size_t bytes) {
 
 uint64_t rdmad_arena_take(struct rdmad_arena *a, size_t bytes) {
     uint64_t offset = arena_take(a, bytes);
-
     if (offset == RDMAD_ARENA_NONE && bytes <= a->bytes) {
         rdmad_magazines_reclaim(&a->depot);
         offset = arena_take(a, bytes);
@@ -60,7 +56,6 @@ bool rdmad_arena_retire(struct rdmad_arena *a, uint64_t offset) {
  */
 uint64_t rdmad_arena_piece_bytes(const struct rdmad_arena *a, uint64_t offset) {
     const struct rdmad_page *page = &a->depot.pages.page[offset / RDMAD_ARENA_PAGE];
-
     return page->kind == RDMAD_PAGE_SMALL
                ? rdmad_class_bytes(rdmad_spans_class(&a->depot.spans, offset))
                : (uint64_t)page->run * RDMAD_ARENA_PAGE;
@@ -68,7 +63,6 @@ uint64_t rdmad_arena_piece_bytes(const struct rdmad_arena *a, uint64_t offset) {
 
 void rdmad_arena_return(struct rdmad_arena *a, uint64_t offset) {
     struct rdmad_page *page = &a->depot.pages.page[offset / RDMAD_ARENA_PAGE];
-
     if (page->kind == RDMAD_PAGE_SMALL) {
         rdmad_magazine_give(&a->depot, rdmad_spans_class(&a->depot.spans, offset), offset);
     } else {

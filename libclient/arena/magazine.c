@@ -12,7 +12,6 @@
  * run dry and the stocks are called back. Uncontended it costs a few nanoseconds.
  */
 #include "libclient/arena/magazine.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +41,6 @@ static __thread struct rdmad_magazines *mine;
 
 static unsigned magazine_capacity(unsigned cls) {
     size_t n = MAGAZINE_BYTES / rdmad_class_bytes(cls);
-
     return n > MAGAZINE_MAX ? MAGAZINE_MAX : n < 4 ? 4 : (unsigned)n;
 }
 
@@ -112,7 +110,6 @@ static void magazines_sweep(void) {
  */
 static struct rdmad_magazines *magazines_make(struct rdmad_depot *d) {
     struct rdmad_magazines *m;
-
     magazines_sweep();
     pthread_once(&once, magazines_make_key);
     if (!have_key || pthread_setspecific(at_exit, &mine) != 0 || !(m = calloc(1, sizeof(*m))))
@@ -143,7 +140,6 @@ static struct rdmad_magazines *magazines_find(struct rdmad_depot *d) {
 uint64_t rdmad_magazine_take(struct rdmad_depot *d, unsigned cls) {
     struct rdmad_magazines *m = magazines_find(d);
     uint64_t piece = RDMAD_ARENA_NONE;
-
     if (!m) {
         pthread_mutex_lock(&d->lock);
         if (rdmad_spans_take(&d->spans, cls, &piece, 1) == 0)
@@ -166,7 +162,6 @@ uint64_t rdmad_magazine_take(struct rdmad_depot *d, unsigned cls) {
 
 void rdmad_magazine_give(struct rdmad_depot *d, unsigned cls, uint64_t offset) {
     struct rdmad_magazines *m = magazines_find(d);
-
     if (!m) {
         pthread_mutex_lock(&d->lock);
         rdmad_spans_give(&d->spans, offset);

@@ -7,7 +7,6 @@
  * records at their near ends, so two free runs are never neighbours.
  */
 #include "libclient/arena/pages.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
@@ -23,7 +22,6 @@ static unsigned pages_bin_of(uint32_t run) {
 static void pages_unlink(struct rdmad_pages *p, uint32_t first) {
     struct rdmad_page *page = &p->page[first];
     unsigned bin = pages_bin_of(page->run);
-
     if (page->next != RDMAD_NO_PAGE)
         p->page[page->next].prev = page->prev;
     if (page->prev != RDMAD_NO_PAGE)
@@ -42,7 +40,6 @@ static void pages_mark(struct rdmad_pages *p, uint32_t first, uint32_t count,
 
 static void pages_link(struct rdmad_pages *p, uint32_t first, uint32_t count) {
     unsigned bin = pages_bin_of(count);
-
     pages_mark(p, first, count, RDMAD_PAGE_FREE);
     p->page[first].prev = RDMAD_NO_PAGE;
     p->page[first].next = p->bin[bin];
@@ -56,7 +53,6 @@ static void pages_link(struct rdmad_pages *p, uint32_t first, uint32_t count) {
 static uint32_t best_in_bin(const struct rdmad_pages *p, unsigned bin, uint32_t count) {
     uint32_t best = RDMAD_NO_PAGE;
     unsigned compared = 0;
-
     for (uint32_t i = p->bin[bin]; i != RDMAD_NO_PAGE && compared < LOOK_FURTHER;
          i = p->page[i].next) {
         if (p->page[i].run < count)
@@ -84,7 +80,6 @@ static unsigned next_used_bin(const struct rdmad_pages *p, unsigned bin) {
 
 uint32_t rdmad_pages_take(struct rdmad_pages *p, uint32_t count, enum rdmad_page_kind kind) {
     uint32_t first = RDMAD_NO_PAGE, run;
-
     if (count == 0 || count > p->count)
         return RDMAD_NO_PAGE;
     for (unsigned bin = pages_bin_of(count); first == RDMAD_NO_PAGE; bin++) {
@@ -103,7 +98,6 @@ uint32_t rdmad_pages_take(struct rdmad_pages *p, uint32_t count, enum rdmad_page
 
 void rdmad_pages_give(struct rdmad_pages *p, uint32_t first, uint32_t count) {
     uint32_t end = first + count;
-
     assert(count && end <= p->count && p->page[first].kind != RDMAD_PAGE_FREE);
     if (end < p->count && p->page[end].kind == RDMAD_PAGE_FREE) {
         uint32_t run = p->page[end].run;

@@ -8,7 +8,6 @@
  * one page is enough for a span.
  */
 #include "libclient/arena/spans.h"
-
 #include <stdlib.h>
 
 #define SPAN_SLOTS_MAX 256u
@@ -25,7 +24,6 @@ struct rdmad_span {
 /* 16 KiB for classes up to 1 KiB, then 16 pieces or so: few page requests, little waste. */
 static uint32_t span_pages(unsigned cls) {
     size_t bytes = rdmad_class_bytes(cls);
-
     return bytes <= 1024 ? 4 : bytes <= 2048 ? 8 : 16;
 }
 
@@ -49,7 +47,6 @@ static void unlink_span(struct rdmad_spans *s, struct rdmad_span *span) {
 static struct rdmad_span *new_span(struct rdmad_spans *s, unsigned cls) {
     struct rdmad_span *span = calloc(1, sizeof(*span));
     uint32_t pages = span_pages(cls);
-
     if (!span)
         return NULL;
     span->first = rdmad_pages_take(s->pages, pages, RDMAD_PAGE_SMALL);
@@ -78,7 +75,6 @@ static struct rdmad_span *new_span(struct rdmad_spans *s, unsigned cls) {
 unsigned rdmad_spans_take(struct rdmad_spans *s, unsigned cls, uint64_t *out, unsigned max) {
     size_t bytes = rdmad_class_bytes(cls);
     unsigned got = 0;
-
     while (got < max) {
         struct rdmad_span *span = s->partial[cls];
         if (!span && (got > 0 || !(span = new_span(s, cls))))
@@ -102,7 +98,6 @@ void rdmad_spans_give(struct rdmad_spans *s, uint64_t offset) {
     struct rdmad_span *span = s->pages->page[offset / RDMAD_ARENA_PAGE].span;
     uint64_t slot =
         (offset - (uint64_t)span->first * RDMAD_ARENA_PAGE) / rdmad_class_bytes(span->cls);
-
     if (span->nfree++ == 0)
         link_span(s, span);
     span->free[slot / 64] |= UINT64_C(1) << slot % 64;
@@ -119,7 +114,6 @@ unsigned rdmad_spans_class(const struct rdmad_spans *s, uint64_t offset) {
 
 void rdmad_spans_fini(struct rdmad_spans *s) {
     struct rdmad_pages *p = s->pages;
-
     for (uint32_t i = 0; i < p->count;) {
         struct rdmad_page *page = &p->page[i];
         uint32_t run = page->run;

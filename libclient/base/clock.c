@@ -4,7 +4,6 @@
  * the machine sleeps.
  */
 #include "libclient/base/clock.h"
-
 #include "libclient/base/error.h"
 #include <limits.h>
 #include <rdmad/rdmad.h>
@@ -12,7 +11,6 @@
 
 static uint64_t now_ns(clockid_t clock) {
     struct timespec ts;
-
     clock_gettime(clock, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
@@ -31,13 +29,11 @@ uint64_t rdmad_ns_to_ms(uint64_t ns) {
 
 uint64_t rdmad_ms_to_ns(uint64_t ms) {
     uint64_t ns;
-
     return __builtin_mul_overflow(ms, RDMAD_NS_PER_MS, &ns) ? UINT64_MAX : ns;
 }
 
 uint64_t rdmad_ns_later(uint64_t when_ns, uint64_t by_ns) {
     uint64_t sum;
-
     return __builtin_add_overflow(when_ns, by_ns, &sum) ? UINT64_MAX : sum;
 }
 
@@ -66,7 +62,6 @@ uint64_t rdmad_deadline_ns(int timeout_ms) {
 
 int rdmad_poll_timeout(uint64_t deadline_ns) {
     uint64_t now, ms;
-
     if (deadline_ns == UINT64_MAX)
         return -1;
     now = rdmad_monotonic_ns();

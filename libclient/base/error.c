@@ -6,7 +6,6 @@
  * two sessions do not take each other's words away.
  */
 #include "libclient/base/error.h"
-
 #include "common/errors.h"
 #include "libclient/base/session.h"
 #include <errno.h>
@@ -28,7 +27,6 @@ static __thread uint64_t order;
 static struct error_record *record_for(const struct rdmad_session *session) {
     uint64_t serial = session ? session->serial : 0;
     struct error_record *oldest = &records[0];
-
     for (unsigned i = 0; i < REMEMBERED; i++) {
         if (records[i].order && records[i].session == serial)
             return &records[i];
@@ -43,7 +41,6 @@ int rdmad_fail(const struct rdmad_session *session, int code, const char *format
     struct error_record *r = record_for(session);
     char text[sizeof(r->text)]; /* the old sentence may be among the arguments */
     va_list ap;
-
     va_start(ap, format);
     vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
@@ -56,7 +53,6 @@ int rdmad_fail_errno(const struct rdmad_session *session, int code, const char *
     int saved = errno;
     char text[RDMAD_TEXT_MAX + 1], why[96];
     va_list ap;
-
     va_start(ap, format);
     vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
@@ -65,7 +61,6 @@ int rdmad_fail_errno(const struct rdmad_session *session, int code, const char *
 
 const char *rdmad_last_error(const rdmad_session *session) {
     const struct error_record *newest = &records[0];
-
     if (session)
         RDMAD_LIVE(session, SESSION);
     for (unsigned i = 0; i < REMEMBERED; i++) {

@@ -3,7 +3,6 @@
  * object.c - the ends of objects: marked, and kept for a while.
  */
 #include "libclient/base/object.h"
-
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +16,6 @@ static struct kept {
     size_t bytes;
 } kept[RDMAD_KIND_COUNT];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
 static const char *const kind_name[RDMAD_KIND_COUNT] = {
     [RDMAD_KIND_SESSION] = "session", [RDMAD_KIND_POOL] = "pool",
     [RDMAD_KIND_LEASE] = "lease",     [RDMAD_KIND_RING] = "ring",
@@ -70,7 +68,6 @@ static void free_old(struct kept *k) {
 
 void rdmad_object_retire(struct rdmad_object *o, size_t size) {
     struct kept *k = &kept[o->mark - RDMAD_OBJECT_GONE];
-
     o->next = NULL;
     o->size = size;
     pthread_mutex_lock(&lock);

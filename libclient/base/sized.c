@@ -3,7 +3,6 @@
  * sized.c - the one way in which structs cross between versions.
  */
 #include "libclient/base/sized.h"
-
 #include "libclient/base/error.h"
 #include <rdmad/rdmad.h>
 #include <stdbool.h>
@@ -36,7 +35,6 @@ const struct rdmad_sized rdmad_sized_message = RDMAD_SIZED(rdmad_message, RDMAD_
 /* All of these structs begin with it. */
 static size_t sized_size(const void *any) {
     size_t size;
-
     memcpy(&size, any, sizeof(size));
     return size;
 }
@@ -69,7 +67,6 @@ void rdmad_sized_must(const struct rdmad_sized *what, const void *out, const cha
 void rdmad_sized_fill(const struct rdmad_sized *what, void *out, const void *full) {
     const size_t own = sizeof(size_t); /* the program's size stays */
     size_t size = sized_size(out), both = size < what->known ? size : what->known;
-
     memcpy((char *)out + own, (const char *)full + own, both - own);
     memset((char *)out + both, 0, size - both);
 }

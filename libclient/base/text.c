@@ -3,7 +3,6 @@
  * text.c - a program's strings as the wire's fields.
  */
 #include "libclient/base/text.h"
-
 #include "libclient/base/error.h"
 #include <string.h>
 

@@ -3,9 +3,7 @@
  * budget.c - memory of the budget comes and goes.
  */
 #include "libclient/channel/budget.h"
-
 #include "libclient/base/error.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +38,6 @@ int rdmad_budget_fill(struct rdmad_session *s, const struct rdmad_service_terms 
 
 static void handed_over_forget(struct rdmad_handed_over *h) {
     struct rdmad_handed_over **at = &h->service->handed_over;
-
     while (*at != h)
         at = &(*at)->next;
     *at = h->next;
@@ -50,7 +47,6 @@ static void handed_over_forget(struct rdmad_handed_over *h) {
 
 static bool handed_over_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_handed_over *h = RDMAD_SOURCE_OF(source, struct rdmad_handed_over);
-
     out->type = RDMAD_EVENT_HANDED_OVER;
     out->service = h->service;
     out->user = h->service->user;
@@ -68,7 +64,6 @@ void rdmad_service_on_handed_over(struct rdmad_session *s, const void *body) {
     struct rdmad_service *service;
     struct rdmad_handed_over *h;
     struct rdmad_pool *pool;
-
     memcpy(&e, body, sizeof(e));
     service = rdmad_service_find(s, e.service);
     pool = rdmad_pool_by_handle(s, e.pool);
@@ -101,12 +96,8 @@ int rdmad_service_free(rdmad_service *service, void *memory) {
     RDMAD_LIVE(service, SERVICE);
     struct rdmad_session *s = service->session;
     struct rdmad_budget_free_req request = {.service = service->number};
-    struct rdmad_call call = {
-        .type = RDMAD_MSG_BUDGET_FREE, .request = &request, .request_size = sizeof(request)};
-    struct rdmad_pool *pool;
-
     pthread_mutex_lock(&s->lock);
-    pool = rdmad_pool_of(s, memory);
+    struct rdmad_pool *pool = rdmad_pool_of(s, memory);
     if (pool)
         request.offset = (uintptr_t)memory - (uintptr_t)pool->base;
     pthread_mutex_unlock(&s->lock);
@@ -115,7 +106,7 @@ int rdmad_service_free(rdmad_service *service, void *memory) {
                           "%p lies in no pool of this session: give back the memory that an event "
                           "of service %s named",
                           memory, service->name);
-    return rdmad_control_call(s, &call);
+    return rdmad_control_tell(s, RDMAD_MSG_BUDGET_FREE, &request, sizeof(request), false);
 }
 
 void rdmad_budget_forget(struct rdmad_service *service) {

@@ -5,12 +5,10 @@
  * Messages are transfer/'s.
  */
 #include "libclient/channel/channel.h"
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +42,6 @@ void rdmad_channels_dispose(struct rdmad_session *s) {
 
 static bool channel_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_channel *c = RDMAD_SOURCE_OF(source, struct rdmad_channel);
-
     out->type = RDMAD_EVENT_CHANNEL_CLOSED;
     out->reason = c->closed;
     out->channel = c;
@@ -70,7 +67,6 @@ struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s) {
 static void channel_made(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_channel_rep *reply = call->reply;
     struct rdmad_channel *c = call->object.channel, **head = channel_bucket(s, reply->channel);
-
     c->handle = reply->channel;
     c->max_message = reply->max_message;
     c->kind = reply->kind;
@@ -127,20 +123,18 @@ int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, int timeout_
 void rdmad_channel_get_info(const rdmad_channel *c, struct rdmad_channel_info *out) {
     RDMAD_LIVE(c, CHANNEL);
     struct rdmad_session *s = c->session;
-    struct rdmad_channel_info full;
-
     rdmad_sized_must(&rdmad_sized_channel_info, out, __func__);
     pthread_mutex_lock(&s->lock);
     rdmad_control_look(s);
-    full = (struct rdmad_channel_info){.kind = c->kind,
-                                       .peer_uid = c->peer_uid,
-                                       .max_message = c->max_message,
-                                       .peer_node = c->peer_node,
-                                       .peer_address = c->peer_address,
-                                       .fabric = c->fabric,
-                                       .closed = c->closed          ? c->closed
-                                                 : rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST
-                                                                    : 0};
+    struct rdmad_channel_info full = {.kind = c->kind,
+                                      .peer_uid = c->peer_uid,
+                                      .max_message = c->max_message,
+                                      .peer_node = c->peer_node,
+                                      .peer_address = c->peer_address,
+                                      .fabric = c->fabric,
+                                      .closed = c->closed          ? c->closed
+                                                : rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST
+                                                                   : 0};
     pthread_mutex_unlock(&s->lock);
     rdmad_sized_fill(&rdmad_sized_channel_info, out, &full);
 }
@@ -149,13 +143,8 @@ int rdmad_channel_get_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
     RDMAD_LIVE(c, CHANNEL);
     struct rdmad_channel_stat_req request = {.channel = c->handle};
     struct rdmad_channel_stat_rep reply = {.channel = 0};
-    struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_STAT,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply)};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_CHANNEL_STAT, request, reply)};
     int rc = rdmad_sized_check(c->session, &rdmad_sized_channel_audit, out);
-
     if (!rc)
         rc = rdmad_control_call(c->session, &call);
     if (rc)
@@ -173,11 +162,9 @@ int rdmad_channel_get_audit(rdmad_channel *c, struct rdmad_channel_audit *out) {
 
 void rdmad_channel_on_closed(struct rdmad_session *s, const void *body) {
     struct rdmad_ev_channel_closed e;
-    struct rdmad_channel *c;
-
     memcpy(&e, body, sizeof(e));
     e.text[RDMAD_TEXT_MAX] = '\0';
-    c = rdmad_channel_find(s, e.channel);
+    struct rdmad_channel *c = rdmad_channel_find(s, e.channel);
     if (!c || c->closed)
         return;
     c->closed = e.reason ? e.reason : RDMAD_E_CLOSED;
@@ -198,7 +185,6 @@ void rdmad_channels_post_close(struct rdmad_session *s) {
 void rdmad_channel_forget(struct rdmad_channel *c) {
     struct rdmad_session *s = c->session;
     struct rdmad_channel **at;
-
     pthread_mutex_lock(&s->lock);
     for (at = channel_bucket(s, c->handle); *at != c; at = &(*at)->next)
         assert(*at);

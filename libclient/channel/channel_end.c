@@ -7,22 +7,16 @@
 
 static int channel_tell_close(struct rdmad_channel *c, bool abrupt) {
     struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
-    struct rdmad_call call = {.type = RDMAD_MSG_CHANNEL_CLOSE,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .quiet = abrupt};
-
-    return rdmad_control_call(c->session, &call);
+    return rdmad_control_tell(c->session, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request),
+                              abrupt);
 }
 
 int rdmad_channel_close(rdmad_channel *c) {
-    int rc;
-
     if (!c)
         return 0;
     rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
     rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
-    rc = channel_tell_close(c, false);
+    int rc = channel_tell_close(c, false);
     rdmad_channel_forget(c);
     return rc;
 }

@@ -10,20 +10,17 @@
  * daemon refuses it, and an accept of whoever comes goes on with the next.
  */
 #include "libclient/channel/incoming.h"
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
 #include "libclient/channel/channel.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static bool incoming_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_waiting *w = RDMAD_SOURCE_OF(source, struct rdmad_waiting);
-
     out->type = RDMAD_EVENT_INCOMING;
     out->service = w->service;
     out->user = w->service->user;
@@ -36,7 +33,6 @@ void rdmad_service_on_incoming(struct rdmad_session *s, const void *body) {
     struct rdmad_ev_channel_incoming e;
     struct rdmad_service *service;
     struct rdmad_waiting *w;
-
     memcpy(&e, body, sizeof(e));
     service = rdmad_service_find(s, e.service);
     if (!service)
@@ -80,7 +76,6 @@ void rdmad_service_on_gone(struct rdmad_session *s, const void *body) {
     struct rdmad_channel_reject_req e;
     struct rdmad_incoming who = {.id = 0}, gone;
     struct rdmad_service *service;
-
     memcpy(&e, body, sizeof(e));
     who.id = e.incoming;
     service = rdmad_service_find(s, e.service);
@@ -97,7 +92,6 @@ int rdmad_next_incoming(rdmad_service *service, int timeout_ms, struct rdmad_inc
     RDMAD_LIVE(service, SERVICE);
     struct rdmad_session *s = service->session;
     int rc = rdmad_sized_check(s, &rdmad_sized_incoming, out);
-
     if (!rc)
         rc = rdmad_check_wait(s, timeout_ms);
     if (rc)
@@ -183,13 +177,12 @@ int rdmad_accept(rdmad_service *service, const struct rdmad_incoming *who, int t
 int rdmad_reject(rdmad_service *service, const struct rdmad_incoming *who, const char *text) {
     RDMAD_LIVE(service, SERVICE);
     struct rdmad_channel_reject_req request = {.service = service->number, .incoming = who->id};
-    struct rdmad_call call = {
-        .type = RDMAD_MSG_CHANNEL_REJECT, .request = &request, .request_size = sizeof(request)};
     struct rdmad_incoming claimed;
     int rc = rdmad_copy_text(service->session, request.text, sizeof(request.text), text,
                              "text of a reject", RDMAD_E_INVAL);
-
     if (!rc)
         rc = incoming_claim_this(service, who, &claimed);
-    return rc ? rc : rdmad_control_call(service->session, &call);
+    return rc ? rc
+              : rdmad_control_tell(service->session, RDMAD_MSG_CHANNEL_REJECT, &request,
+                                   sizeof(request), false);
 }

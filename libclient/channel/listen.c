@@ -3,14 +3,12 @@
  * listen.c - services come and go.
  */
 #include "libclient/channel/listen.h"
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
 #include "libclient/channel/budget.h"
 #include "libclient/channel/incoming.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +38,6 @@ static int service_fill(struct rdmad_session *s, const char *name,
 static void service_listening(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_service_listen_rep *reply = call->reply;
     struct rdmad_service *service = call->object.service;
-
     service->number = reply->service;
     memcpy(service->uri, reply->uri, sizeof(service->uri));
     service->uri[RDMAD_URI_MAX] = '\0';
@@ -70,13 +67,8 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
     service->session = s;
     service->last_waiting = &service->waiting;
     memcpy(service->name, request.name, sizeof(service->name));
-    struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_LISTEN,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply),
-                              .accept = service_listening,
-                              .object.service = service};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_SERVICE_LISTEN, request, reply),
+                              .accept = service_listening, .object.service = service};
     rc = rdmad_control_call(s, &call);
     if (rc) {
         rdmad_lent_end(s, &service->lent);
@@ -95,7 +87,6 @@ const char *rdmad_service_uri(const rdmad_service *service) {
 /* With the lock, off the session's list, and ended as an object. */
 static void service_dispose(struct rdmad_service *service) {
     struct rdmad_incoming who;
-
     while (rdmad_incoming_claim(service, NULL, &who))
         ;
     rdmad_budget_forget(service);
@@ -112,20 +103,14 @@ void rdmad_services_dispose(struct rdmad_session *s) {
 }
 
 void rdmad_service_close(rdmad_service *service) {
-    struct rdmad_session *s;
     struct rdmad_service **at;
-    int rc;
-
     if (!service)
         return;
     rdmad_object_end(&service->object, RDMAD_KIND_SERVICE, service->number, __func__);
     struct rdmad_service_close_req request = {.service = service->number};
-    struct rdmad_call call = {.type = RDMAD_MSG_SERVICE_CLOSE,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .quiet = true};
-    s = service->session;
-    rc = rdmad_control_call(s, &call); /* answered when the requested leases have ended */
+    struct rdmad_session *s = service->session;
+    int rc = rdmad_control_tell(s, RDMAD_MSG_SERVICE_CLOSE, &request, sizeof(request),
+                                true); /* answered when the requested leases have ended */
     pthread_mutex_lock(&s->lock);
     if (!rc)
         rdmad_lent_back(&service->lent);

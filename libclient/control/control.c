@@ -14,7 +14,6 @@
  * passes leaves the list; its late reply is then nobody's and is dropped with its descriptors.
  */
 #include "libclient/control/control.h"
-
 #include "common/fdmsg.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
@@ -58,7 +57,6 @@ void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text) {
 
 int rdmad_fail_lost(struct rdmad_session *s) {
     char text[sizeof(s->lost_text)];
-
     pthread_mutex_lock(&s->lock);
     memcpy(text, s->lost_text, sizeof(text));
     pthread_mutex_unlock(&s->lock);
@@ -67,7 +65,6 @@ int rdmad_fail_lost(struct rdmad_session *s) {
 
 bool rdmad_check_lost(struct rdmad_session *s) {
     struct pollfd p = {.fd = s->sock, .events = POLLRDHUP};
-
     if (rdmad_is_lost(s))
         return true;
     if (poll(&p, 1, 0) <= 0)
@@ -82,7 +79,6 @@ bool rdmad_check_lost(struct rdmad_session *s) {
 /* A sentence when the packet is none that the wire allows. */
 static const char *packet_check(const struct control_packet *p, size_t size) {
     const struct rdmad_msg_header *h = &p->header;
-
     if (size < sizeof(*h) || h->magic != RDMAD_WIRE_MAGIC || h->length != size)
         return "rdmad sent a packet that is no message of ours; the session is closed";
     if (h->version != RDMAD_ABI_VERSION)
@@ -138,7 +134,6 @@ static const char *packet_dispatch(struct rdmad_session *s, struct control_packe
 
 void rdmad_control_receive(struct rdmad_session *s) {
     struct control_packet p;
-
     while (!rdmad_is_lost(s)) {
         size_t size = RDMAD_MSG_MAX;
         int rc = rdmad_fdmsg_recv(s->sock, &p, &size, p.fds, RDMAD_MSG_MAX_FDS, &p.nfds);
@@ -174,7 +169,6 @@ void rdmad_control_look(struct rdmad_session *s) {
 static void control_sleep(struct rdmad_session *s, uint64_t deadline_ns) {
     struct timespec ts = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                           .tv_nsec = (long)(deadline_ns % 1000000000u)};
-
     if (deadline_ns == UINT64_MAX)
         pthread_cond_wait(&s->changed, &s->lock);
     else
@@ -216,7 +210,6 @@ static void call_send(struct rdmad_session *s, struct rdmad_call *c) {
                                  .type = c->type,
                                  .length = (uint32_t)(sizeof(h) + c->request_size),
                                  .seq = c->seq};
-
     memcpy(packet, &h, sizeof(h));
     memcpy(packet + sizeof(h), c->request, c->request_size);
     while (!c->done) {
@@ -244,7 +237,6 @@ void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *requ
                                  .version = RDMAD_ABI_VERSION,
                                  .type = type,
                                  .length = (uint32_t)(sizeof(h) + size)};
-
     if (++s->seq == 0)
         s->seq = 1;
     h.seq = s->seq;
@@ -286,4 +278,11 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
     if (c->status && !c->quiet)
         rdmad_fail(s, c->status, "%s", c->text);
     return c->status;
+}
+
+int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
+                       bool quiet) {
+    struct rdmad_call call = {
+        .type = type, .request = request, .request_size = size, .quiet = quiet};
+    return rdmad_control_call(s, &call);
 }

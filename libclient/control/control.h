@@ -42,8 +42,16 @@ struct rdmad_call {
     char text[RDMAD_TEXT_MAX + 1];
 };
 
+/* The first fields of a call whose request and reply are these structs. */
+#define RDMAD_CALL(message, req, rep)                                                   \
+    .type = (message), .request = &(req), .request_size = sizeof(req), .reply = &(rep), \
+    .reply_size = sizeof(rep)
+
 /* Returns the daemon's answer, with the sentence for rdmad_last_error. */
 int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
+/* The same of a request that is answered by a status alone. */
+int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
+                       bool quiet);
 
 /* With the lock: a request whose answer nobody waits for, if the socket has room for it. */
 void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size);

@@ -3,7 +3,6 @@
  * event_queue.c - the list of sources, and the eventfd that follows it.
  */
 #include "libclient/control/event_queue.h"
-
 #include "libclient/base/session.h"
 #include <assert.h>
 #include <sys/epoll.h>
@@ -33,7 +32,6 @@ void rdmad_event_unqueue(struct rdmad_session *s, struct rdmad_event_source *sou
 
 void rdmad_event_take_first(struct rdmad_session *s, struct rdmad_event *out) {
     struct rdmad_event_source *first = s->first_source;
-
     assert(first);
     rdmad_event_unqueue(s, first);
     if (!first->take(first, out))
@@ -50,7 +48,6 @@ void rdmad_event_take_first(struct rdmad_session *s, struct rdmad_event *out) {
 void rdmad_event_signal(struct rdmad_session *s) {
     bool ring = s->first_source || rdmad_is_lost(s);
     eventfd_t value;
-
     if (s->event_fd < 0 || ring == s->event_fd_set)
         return;
     if (ring ? eventfd_write(s->event_fd, 1) : eventfd_read(s->event_fd, &value))
@@ -60,7 +57,6 @@ void rdmad_event_signal(struct rdmad_session *s) {
 
 void rdmad_event_watch(struct rdmad_session *s, int fd) {
     struct epoll_event e = {.events = EPOLLIN};
-
     if (s->epoll >= 0)
         epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &e);
 }

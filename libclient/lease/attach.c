@@ -3,20 +3,18 @@
  * attach.c - what a lessee does with leases: attaches to one, or asks a service for memory and
  * hands it over; hands a part on to others; keeps a lease alive.
  */
+#include "common/uri.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
 #include "libclient/lease/lease.h"
-
-#include "common/uri.h"
 #include <stdio.h>
 #include <string.h>
 
 static void lease_attached(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_attach_rep *reply = call->reply;
     struct rdmad_lease *lease = call->object.lease;
-
     (void)s;
     lease->id = reply->lease;
     lease->handle = reply->handle;
@@ -50,16 +48,14 @@ static int lease_attach_by(struct rdmad_session *s, enum rdmad_lease_side side, 
 int rdmad_lease_attach(rdmad_session *s, const char *uri, int timeout_ms, rdmad_lease **out) {
     RDMAD_LIVE(s, SESSION);
     struct rdmad_lease_attach_req request = {.timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS};
-    int n;
-
     *out = NULL;
     if (rdmad_check_request(s, timeout_ms))
         return RDMAD_E_INVAL;
     if (!uri)
         uri = ""; /* which the daemon refuses with a sentence */
     /* A bare name is one published on the same daemon. */
-    n = snprintf(request.uri, sizeof(request.uri), "%s%s", rdmad_name_ok(uri) ? "rdmad:///" : "",
-                 uri);
+    int n = snprintf(request.uri, sizeof(request.uri), "%s%s",
+                     rdmad_name_ok(uri) ? "rdmad:///" : "", uri);
     if (n < 0 || (size_t)n >= sizeof(request.uri))
         return rdmad_fail(s, RDMAD_E_URI, "the lease URI is longer than %u characters",
                           RDMAD_URI_MAX);
@@ -92,11 +88,7 @@ int rdmad_lease_delegate(rdmad_lease *lease, uint64_t offset, size_t length,
         .rights = t.rights,
         .max_attaches = t.max_attaches,
     };
-    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_DELEGATE,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply)};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_DELEGATE, request, reply)};
     rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
@@ -133,12 +125,10 @@ int rdmad_lease_request(rdmad_session *s, const char *service_uri, size_t bytes,
 int rdmad_lease_hand_over(rdmad_lease *lease) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_hand_over_req request = {.handle = lease->handle};
-    struct rdmad_call call = {
-        .type = RDMAD_MSG_LEASE_HAND_OVER, .request = &request, .request_size = sizeof(request)};
     int rc = rdmad_lease_lessee_only(lease, "handed over");
-
     if (!rc)
-        rc = rdmad_control_call(lease->session, &call);
+        rc = rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_HAND_OVER, &request,
+                                sizeof(request), false);
     if (!rc) {
         rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, __func__);
         rdmad_lease_forget(lease);
@@ -149,9 +139,8 @@ int rdmad_lease_hand_over(rdmad_lease *lease) {
 int rdmad_lease_keep(rdmad_lease *lease, int on) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_keep_req request = {.handle = lease->handle, .on = on != 0};
-    struct rdmad_call call = {
-        .type = RDMAD_MSG_LEASE_KEEP, .request = &request, .request_size = sizeof(request)};
     int rc = rdmad_lease_lessee_only(lease, "kept by a lessee");
-
-    return rc ? rc : rdmad_control_call(lease->session, &call);
+    return rc ? rc
+              : rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_KEEP, &request, sizeof(request),
+                                   false);
 }

@@ -7,7 +7,6 @@
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
 #include "libclient/lease/lease.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +61,6 @@ static int grant_fill(struct rdmad_session *s, void *memory, size_t length,
 static void lease_granted(struct rdmad_session *s, const struct rdmad_call *call) {
     const struct rdmad_lease_grant_rep *reply = call->reply;
     struct rdmad_lease *lease = call->object.lease;
-
     (void)s;
     lease->id = lease->lent.lease = reply->lease;
     memcpy(lease->uri, reply->uri, sizeof(lease->uri));
@@ -89,26 +87,19 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     }
     lease->length = length;
     lease->rights = request.rights;
-    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_GRANT,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply),
-                              .accept = lease_granted,
-                              .object.lease = lease};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_GRANT, request, reply),
+                              .accept = lease_granted, .object.lease = lease};
     return rdmad_lease_make(lease, &call, out);
 }
 
 int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_renew_req request = {.lease = lease->id, .ttl_ns = rdmad_ms_to_ns(ttl_ms)};
-    struct rdmad_call call = {
-        .type = RDMAD_MSG_LEASE_RENEW, .request = &request, .request_size = sizeof(request)};
     uint64_t sent = rdmad_boottime_ns();
     int rc = rdmad_lease_owner_only(lease, "renew");
-
     if (!rc)
-        rc = rdmad_control_call(lease->session, &call);
+        rc = rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_RENEW, &request, sizeof(request),
+                                false);
     if (rc)
         return rc;
     pthread_mutex_lock(&lease->session->lock);
@@ -121,13 +112,8 @@ int rdmad_lease_get_audit(rdmad_lease *lease, struct rdmad_lease_audit *out) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_stat_req request = {.lease = lease->id};
     struct rdmad_lease_stat_rep reply = {.lease = 0};
-    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_STAT,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply)};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_STAT, request, reply)};
     int rc = rdmad_lease_owner_only(lease, "ask for the use of");
-
     if (!rc)
         rc = rdmad_sized_check(lease->session, &rdmad_sized_lease_audit, out);
     if (!rc)

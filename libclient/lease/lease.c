@@ -3,7 +3,6 @@
  * lease.c - the table, what a lease tells, and what is known of it.
  */
 #include "libclient/lease/lease.h"
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
@@ -33,7 +32,6 @@ struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64
 
 static void lease_link(struct rdmad_lease *lease) {
     struct rdmad_lease **head = lease_bucket(lease->session, lease_number_of(lease));
-
     lease->next = *head;
     *head = lease;
 }
@@ -41,7 +39,6 @@ static void lease_link(struct rdmad_lease *lease) {
 /* With the lock. */
 static void lease_unlink(struct rdmad_lease *lease) {
     struct rdmad_lease **at = lease_bucket(lease->session, lease_number_of(lease));
-
     rdmad_event_unqueue(lease->session, &lease->source);
     rdmad_lent_forget(&lease->lent);
     while (*at != lease) {
@@ -53,7 +50,6 @@ static void lease_unlink(struct rdmad_lease *lease) {
 
 void rdmad_lease_forget(struct rdmad_lease *lease) {
     struct rdmad_session *s = lease->session;
-
     pthread_mutex_lock(&s->lock);
     lease_unlink(lease);
     rdmad_event_signal(s);
@@ -104,7 +100,6 @@ struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, enum rdmad_lease_si
 
 int rdmad_lease_make(struct rdmad_lease *lease, struct rdmad_call *call, rdmad_lease **out) {
     int rc = rdmad_control_call(lease->session, call);
-
     if (rc) {
         rdmad_lent_end(lease->session, &lease->lent);
         free(lease);
@@ -124,7 +119,6 @@ void rdmad_lease_accept(struct rdmad_lease *lease, uint64_t ttl_ns) {
 /* What happened first is told first. */
 static bool lease_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct rdmad_lease *lease = RDMAD_SOURCE_OF(source, struct rdmad_lease);
-
     out->lease = lease;
     out->lease_id = lease->id;
     out->user = lease->user;
@@ -161,7 +155,6 @@ void rdmad_lease_ended(struct rdmad_lease *lease, int reason, const char *text) 
 void rdmad_lease_on_ended(struct rdmad_session *s, const void *body) {
     struct rdmad_ev_lease_ended e;
     struct rdmad_lease *lease;
-
     memcpy(&e, body, sizeof(e));
     e.text[RDMAD_TEXT_MAX] = '\0';
     lease = rdmad_lease_find(s, e.handle == 0, e.handle ? e.handle : e.lease);
@@ -171,10 +164,8 @@ void rdmad_lease_on_ended(struct rdmad_session *s, const void *body) {
 
 void rdmad_lease_on_renewed(struct rdmad_session *s, const void *body) {
     struct rdmad_ev_lease_renewed e;
-    struct rdmad_lease *lease;
-
     memcpy(&e, body, sizeof(e));
-    lease = rdmad_lease_find(s, false, e.handle);
+    struct rdmad_lease *lease = rdmad_lease_find(s, false, e.handle);
     if (!lease || lease->ended)
         return;
     lease->deadline_ns = rdmad_boottime_ns() + e.ttl_ns;
@@ -188,19 +179,17 @@ void rdmad_lease_get_info(const rdmad_lease *lease, struct rdmad_lease_info *out
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_session *s = lease->session;
     uint64_t now = rdmad_boottime_ns();
-    struct rdmad_lease_info full;
-
     rdmad_sized_must(&rdmad_sized_lease_info, out, __func__);
     pthread_mutex_lock(&s->lock);
     rdmad_control_look(s);
-    full = (struct rdmad_lease_info){.id = lease->id,
-                                     .length = lease->length,
-                                     .rights = lease->rights,
-                                     .ended = lease->ended       ? lease->ended
-                                              : rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST
-                                                                 : 0,
-                                     .uri = lease->uri,
-                                     .fabric = lease->fabric};
+    struct rdmad_lease_info full = {.id = lease->id,
+                                    .length = lease->length,
+                                    .rights = lease->rights,
+                                    .ended = lease->ended       ? lease->ended
+                                             : rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST
+                                                                : 0,
+                                    .uri = lease->uri,
+                                    .fabric = lease->fabric};
     if (!full.ended && lease->deadline_ns > now)
         full.ttl_ms = rdmad_ns_to_ms(lease->deadline_ns - now);
     pthread_mutex_unlock(&s->lock);

@@ -8,29 +8,18 @@
 /* Also of a lease that has ended: until then the daemon keeps the handle, to say why. */
 static void lease_tell_release(struct rdmad_lease *lease) {
     struct rdmad_lease_release_req request = {.handle = lease->handle};
-    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_RELEASE,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .quiet = true};
-
-    rdmad_control_call(lease->session, &call);
+    rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_RELEASE, &request, sizeof(request), true);
 }
 
 static int lease_tell_revoke(struct rdmad_lease *lease, bool quiet) {
     struct rdmad_lease_revoke_req request = {.lease = lease->id};
-    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_REVOKE,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .quiet = quiet};
-
-    return rdmad_control_call(lease->session, &call);
+    return rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_REVOKE, &request, sizeof(request),
+                              quiet);
 }
 
 static int lease_has_ended(struct rdmad_lease *lease) {
-    int why;
-
     pthread_mutex_lock(&lease->session->lock);
-    why = lease->ended;
+    int why = lease->ended;
     pthread_mutex_unlock(&lease->session->lock);
     return why;
 }
@@ -39,7 +28,6 @@ int rdmad_lease_revoke(rdmad_lease *lease) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_session *s = lease->session;
     int rc = rdmad_lease_owner_only(lease, "revoke");
-
     if (rc)
         return rc;
     if (lease_has_ended(lease))
@@ -55,12 +43,10 @@ int rdmad_lease_revoke(rdmad_lease *lease) {
 }
 
 void rdmad_lease_free(rdmad_lease *lease) {
-    struct rdmad_session *s;
-
     if (!lease)
         return;
     rdmad_object_end(&lease->object, RDMAD_KIND_LEASE, lease->id, __func__);
-    s = lease->session;
+    struct rdmad_session *s = lease->session;
     if (!rdmad_is_lost(s)) {
         if (!rdmad_lease_is_own(lease))
             lease_tell_release(lease);

@@ -8,7 +8,6 @@
 #include "libclient/control/control.h"
 #include "libclient/memory/deferred.h"
 #include "libclient/memory/guard.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,7 +27,6 @@ static uint64_t alloc_take_after_look(struct rdmad_pool *pool, size_t bytes) {
 static void alloc_fail_no_room(struct rdmad_pool *pool, size_t bytes) {
     uint64_t lent = rdmad_deferred_lent_bytes(pool);
     char why[96] = "";
-
     if (lent)
         snprintf(why, sizeof(why), " (%llu bytes were freed, and are under leases that are alive)",
                  (unsigned long long)lent);
@@ -41,13 +39,11 @@ static void alloc_fail_no_room(struct rdmad_pool *pool, size_t bytes) {
 
 void *rdmad_alloc(rdmad_pool *pool, size_t bytes) {
     RDMAD_LIVE(pool, POOL);
-    uint64_t offset;
-
     if (rdmad_is_inherited(pool->session)) {
         rdmad_fail_lost(pool->session);
         return NULL;
     }
-    offset = alloc_take(pool, bytes);
+    uint64_t offset = alloc_take(pool, bytes);
     if (offset == RDMAD_ARENA_NONE)
         offset = alloc_take_after_look(pool, bytes);
     if (offset == RDMAD_ARENA_NONE) {
@@ -58,11 +54,9 @@ void *rdmad_alloc(rdmad_pool *pool, size_t bytes) {
 }
 
 static void free_refuse(struct rdmad_pool *pool, const void *piece) {
-    const char *why;
-
     if (pool->guard)
         rdmad_guard_explain_free(pool, (uintptr_t)piece - (uintptr_t)pool->base);
-    why = rdmad_deferred_why(pool, (uintptr_t)piece - (uintptr_t)pool->base);
+    const char *why = rdmad_deferred_why(pool, (uintptr_t)piece - (uintptr_t)pool->base);
     if (!why)
         why = "is no piece that rdmad_alloc handed out of it, or it was freed before";
 
@@ -73,7 +67,6 @@ static void free_refuse(struct rdmad_pool *pool, const void *piece) {
 
 void rdmad_free(rdmad_pool *pool, void *piece) {
     uint64_t offset, bytes;
-
     if (!piece)
         return;
     RDMAD_LIVE(pool, POOL);

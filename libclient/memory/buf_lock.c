@@ -10,12 +10,10 @@
  * long. A thread that locks what it has locked itself waits for itself.
  */
 #include "libclient/memory/buf_lock.h"
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/memory/hold.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -35,7 +33,6 @@ static int buf_lock_take(struct rdmad_pool *pool, const struct rdmad_buf_lock *l
     struct timespec ts = {.tv_sec = (time_t)(deadline / 1000000000u),
                           .tv_nsec = (long)(deadline % 1000000000u)};
     int rc = rdmad_hold_map_take(h->map, l->offset, l->length, l->writes), waited = 0;
-
     if (rc != RDMAD_E_BUSY || timeout_ms == 0)
         return rc;
     __atomic_add_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
@@ -141,7 +138,6 @@ static void buf_unlock(struct rdmad_pool *pool, const void *memory, size_t lengt
     uint64_t offset = (uintptr_t)memory - (uintptr_t)pool->base;
     struct rdmad_holders *h = &pool->holders;
     struct rdmad_buf_lock **at, *l;
-
     if (length == 0 || rdmad_is_inherited(pool->session))
         return;
     pthread_mutex_lock(&h->lock);

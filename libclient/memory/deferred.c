@@ -3,7 +3,6 @@
  * deferred.c - the two lists of pieces that were freed too early.
  */
 #include "libclient/memory/deferred.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
@@ -19,7 +18,6 @@ static void deferred_push(struct rdmad_deferred **list, struct rdmad_deferred *d
 
 void rdmad_deferred_collect(struct rdmad_pool *pool) {
     struct rdmad_holders *h = &pool->holders;
-
     for (struct rdmad_deferred **at = &h->deferred, *d; (d = *at);) {
         if (rdmad_is_held(h, d->offset, d->bytes)) {
             at = &d->next;
@@ -40,7 +38,6 @@ void rdmad_deferred_collect(struct rdmad_pool *pool) {
 /* With the lock. */
 static void deferred_collect_unlent(struct rdmad_pool *pool, uint64_t offset, uint64_t length) {
     struct rdmad_holders *h = &pool->holders;
-
     for (struct rdmad_deferred **at = &h->deferred_lent, *d; (d = *at);) {
         if (d->offset >= offset + length || offset >= d->offset + d->bytes ||
             rdmad_is_lent(&pool->holders, d->offset, d->bytes)) {
@@ -77,7 +74,6 @@ void rdmad_deferred_dispose(struct rdmad_holders *h) {
 void rdmad_deferred_add(struct rdmad_pool *pool, uint64_t offset, uint64_t bytes) {
     struct rdmad_holders *h = &pool->holders;
     struct rdmad_deferred *d = malloc(sizeof(*d));
-
     if (!d)
         return;
     pthread_mutex_lock(&h->lock);
@@ -96,7 +92,6 @@ static bool deferred_has(const struct rdmad_deferred *d, uint64_t offset) {
 
 const char *rdmad_deferred_why(struct rdmad_pool *pool, uint64_t offset) {
     const char *why = NULL;
-
     pthread_mutex_lock(&pool->holders.lock);
     if (deferred_has(pool->holders.deferred, offset))
         why = "was freed before, while ops or locks still hold it";
@@ -108,7 +103,6 @@ const char *rdmad_deferred_why(struct rdmad_pool *pool, uint64_t offset) {
 
 uint64_t rdmad_deferred_lent_bytes(struct rdmad_pool *pool) {
     uint64_t bytes = 0;
-
     pthread_mutex_lock(&pool->holders.lock);
     for (const struct rdmad_deferred *d = pool->holders.deferred_lent; d; d = d->next)
         bytes += d->bytes;

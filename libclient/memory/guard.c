@@ -11,10 +11,8 @@
  * still holds them.
  */
 #include "libclient/memory/guard.h"
-
 #include "libclient/memory/guard_fault.h"
 #include "libclient/memory/lent.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +102,6 @@ static void guard_protect(struct rdmad_guard *g, uint32_t from, uint32_t to) {
 /* Whether an op on [offset, end) protects the page: any part of it for buffers, all else. */
 static bool guard_covers(const struct rdmad_guard *g, uint32_t i, uint64_t offset, uint64_t end) {
     uint64_t at = (uint64_t)i * RDMAD_GUARD_PAGE;
-
     return g->page[i].state != RDMAD_GUARD_UNUSED || (offset <= at && at + RDMAD_GUARD_PAGE <= end);
 }
 
@@ -112,7 +109,6 @@ static void guard_count(struct rdmad_guard *g, const struct rdmad_hold *h, uint3
     uint64_t end = h->offset + h->length;
     uint32_t from = (uint32_t)(h->offset / RDMAD_GUARD_PAGE);
     uint32_t to = (uint32_t)((end + RDMAD_GUARD_PAGE - 1) / RDMAD_GUARD_PAGE);
-
     if (to > g->pages)
         to = g->pages;
     for (uint32_t i = from; i < to; i++) {
@@ -128,7 +124,6 @@ static void guard_count(struct rdmad_guard *g, const struct rdmad_hold *h, uint3
 static void guard_refuse_dead(const struct rdmad_guard *g, const struct rdmad_hold *h) {
     const struct rdmad_guard_page *page = &g->page[h->offset / RDMAD_GUARD_PAGE];
     struct rdmad_guard_text t = {.used = 0};
-
     if (page->state != RDMAD_GUARD_DEAD)
         return;
     rdmad_guard_say(&t, "rdmad guard: use of ");
@@ -141,7 +136,6 @@ static void guard_refuse_dead(const struct rdmad_guard *g, const struct rdmad_ho
 void rdmad_guard_hold(struct rdmad_pool *pool, const struct rdmad_hold *hold) {
     struct rdmad_guard_op *op = malloc(sizeof(*op));
     struct rdmad_guard *g = pool->guard;
-
     if (!op)
         abort(); /* a mode for tests */
     op->hold = *hold;
@@ -161,7 +155,6 @@ static bool guard_same_hold(const struct rdmad_hold *a, const struct rdmad_hold 
 void rdmad_guard_release(struct rdmad_pool *pool, const struct rdmad_hold *hold) {
     struct rdmad_guard *g = pool->guard;
     struct rdmad_guard_op **at, *op;
-
     rdmad_guard_lock();
     for (at = &g->ops; !guard_same_hold(&(*at)->hold, hold); at = &(*at)->next)
         assert((*at)->next);
@@ -176,7 +169,6 @@ void rdmad_guard_release(struct rdmad_pool *pool, const struct rdmad_hold *hold)
 
 static void guard_set_state(struct rdmad_guard *g, uint32_t first, enum rdmad_guard_state state) {
     uint32_t pages = g->page[first].pages;
-
     for (uint32_t i = first; i < first + pages; i++) {
         g->page[i].state = (uint8_t)state;
         g->page[i].first = first;
@@ -193,7 +185,6 @@ static bool guard_revive(struct rdmad_pool *pool) {
     struct rdmad_guard *g = pool->guard;
     uint32_t *at, before = 0, first;
     uint64_t offset;
-
     rdmad_guard_lock();
     for (at = &g->dead_first; *at; before = *at, at = &g->page[*at - 1].next) {
         first = *at - 1;
@@ -218,8 +209,6 @@ static bool guard_revive(struct rdmad_pool *pool) {
 uint64_t rdmad_guard_take(struct rdmad_pool *pool, size_t bytes) {
     uint64_t pages = bytes / RDMAD_GUARD_PAGE + (bytes % RDMAD_GUARD_PAGE != 0), offset;
     struct rdmad_guard *g = pool->guard;
-    uint32_t first;
-
     pages = pages ? pages : 1;
     if (pages > g->pages)
         return RDMAD_ARENA_NONE;
@@ -228,7 +217,7 @@ uint64_t rdmad_guard_take(struct rdmad_pool *pool, size_t bytes) {
     while (offset == RDMAD_ARENA_NONE && guard_revive(pool));
     if (offset == RDMAD_ARENA_NONE)
         return offset;
-    first = (uint32_t)(offset / RDMAD_GUARD_PAGE);
+    uint32_t first = (uint32_t)(offset / RDMAD_GUARD_PAGE);
     rdmad_guard_lock();
     g->page[first].bytes = bytes;
     g->page[first].pages = (uint32_t)pages;
@@ -242,7 +231,6 @@ uint64_t rdmad_guard_take(struct rdmad_pool *pool, size_t bytes) {
 static void guard_check_slack(const struct rdmad_guard *g, const struct rdmad_guard_page *page) {
     const char *start = g->base + (uint64_t)page->first * RDMAD_GUARD_PAGE;
     struct rdmad_guard_text t = {.used = 0};
-
     for (uint64_t i = page->bytes; i < buffer_bytes(page); i++) {
         if ((uint8_t)start[i] == RDMAD_GUARD_SLACK)
             continue;
@@ -273,7 +261,6 @@ static void guard_say_lent(struct rdmad_pool *pool, const struct rdmad_guard_pag
 static void guard_poison(struct rdmad_pool *pool, uint64_t offset) {
     struct rdmad_guard *g = pool->guard;
     const struct rdmad_guard_page *page = &g->page[offset / RDMAD_GUARD_PAGE];
-
     if (rdmad_is_lent(&pool->holders, offset, buffer_bytes(page))) {
         guard_say_lent(pool, page, offset);
         return;
@@ -287,8 +274,6 @@ static void guard_poison(struct rdmad_pool *pool, uint64_t offset) {
 void rdmad_guard_give(struct rdmad_pool *pool, uint64_t offset) {
     uint32_t first = (uint32_t)(offset / RDMAD_GUARD_PAGE);
     struct rdmad_guard *g = pool->guard;
-    bool too_many;
-
     guard_poison(pool, offset);
     rdmad_guard_lock();
     guard_set_state(g, first, RDMAD_GUARD_DEAD);
@@ -300,7 +285,7 @@ void rdmad_guard_give(struct rdmad_pool *pool, uint64_t offset) {
     g->dead_last = first + 1;
     g->dead_pages += g->page[first].pages;
     g->dead_buffers++;
-    too_many = g->dead_pages > g->pages / 4 || g->dead_buffers > DEAD_BUFFERS_MAX;
+    bool too_many = g->dead_pages > g->pages / 4 || g->dead_buffers > DEAD_BUFFERS_MAX;
     rdmad_guard_unlock();
     if (too_many)
         guard_revive(pool);
@@ -310,7 +295,6 @@ void rdmad_guard_explain_free(struct rdmad_pool *pool, uint64_t offset) {
     struct rdmad_guard *g = pool->guard;
     const struct rdmad_guard_page *page;
     struct rdmad_guard_text t = {.used = 0};
-
     if (offset / RDMAD_GUARD_PAGE >= g->pages)
         return;
     page = &g->page[offset / RDMAD_GUARD_PAGE];

@@ -12,7 +12,6 @@
  * example, goes on without.
  */
 #include "libclient/memory/guard_fault.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -40,7 +39,6 @@ void rdmad_guard_say(struct rdmad_guard_text *t, const char *words) {
 void rdmad_guard_say_number(struct rdmad_guard_text *t, uint64_t number, unsigned base) {
     char digits[24];
     size_t at = sizeof(digits) - 1;
-
     digits[at] = '\0';
     do
         digits[--at] = "0123456789abcdef"[number % base];
@@ -89,14 +87,12 @@ _Noreturn void rdmad_guard_abort(struct rdmad_guard_text *t) {
 
 static bool guard_try_lock(int me) {
     int nobody = 0;
-
     return __atomic_compare_exchange_n(&owner, &nobody, me, false, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED);
 }
 
 void rdmad_guard_lock(void) {
     int me = gettid();
-
     while (!guard_try_lock(me))
         sched_yield();
 }
@@ -110,7 +106,6 @@ void rdmad_guard_unlock(void) {
 static enum access access_of(const void *context) {
 #ifdef __x86_64__
     const ucontext_t *uc = context;
-
     return uc->uc_mcontext.gregs[REG_ERR] & 2 ? ACCESS_WRITE : ACCESS_READ;
 #else
     (void)context;
@@ -167,7 +162,6 @@ static bool fault_judge(const void *address, enum access access) {
     struct rdmad_guard_page *page;
     struct rdmad_guard *g = guards;
     uint64_t offset = 0;
-
     for (; g; g = g->next) {
         offset = (uintptr_t)address - (uintptr_t)g->base;
         if (offset < g->bytes)
@@ -205,7 +199,6 @@ static void fault_pass_on(int sig, siginfo_t *info, void *context) {
 static void fault_handle(int sig, siginfo_t *info, void *context) {
     int saved = errno, me = gettid();
     bool mine = __atomic_load_n(&owner, __ATOMIC_RELAXED) == me, ours = false;
-
     if (info->si_code == SEGV_ACCERR) {
         while (!mine && !guard_try_lock(me))
             sched_yield();
@@ -220,7 +213,6 @@ static void fault_handle(int sig, siginfo_t *info, void *context) {
 
 static void fault_install(void) {
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
-
     action.sa_sigaction = fault_handle;
     sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, &action, &before);
@@ -234,7 +226,6 @@ void rdmad_guard_register(struct rdmad_guard *g) {
 
 void rdmad_guard_unregister(struct rdmad_guard *g) {
     struct rdmad_guard **at = &guards;
-
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;

@@ -10,12 +10,10 @@
  * under seq_cst and then looks at attention; so one of them sees the other.
  */
 #include "libclient/memory/hold.h"
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/memory/deferred.h"
 #include "libclient/memory/guard.h"
-
 #include <assert.h>
 #include <sched.h>
 #include <stdio.h>
@@ -29,7 +27,6 @@ void rdmad_holds_add(struct rdmad_session *s, struct rdmad_holds *holds) {
 
 void rdmad_holds_remove(struct rdmad_session *s, struct rdmad_holds *holds) {
     struct rdmad_holds **at;
-
     for (at = &s->holds; *at != holds; at = &(*at)->next)
         assert(*at);
     *at = holds->next;
@@ -37,7 +34,6 @@ void rdmad_holds_remove(struct rdmad_session *s, struct rdmad_holds *holds) {
 
 static void holders_look_after_waiters(struct rdmad_pool *pool) {
     struct rdmad_holders *h = &pool->holders;
-
     if (__atomic_load_n(&h->attention, __ATOMIC_SEQ_CST) == 0)
         return;
     pthread_mutex_lock(&h->lock);
@@ -85,7 +81,6 @@ void rdmad_holders_drop(struct rdmad_pool *pool, uint64_t offset, uint64_t lengt
 static int hold_refuse(const struct rdmad_hold *h, int rc, const char *who) {
     const char *name = rdmad_hold_opcode_name(h->opcode);
     const char *object = rdmad_hold_object_name(h->opcode);
-
     if (rc == RDMAD_E_BUSY)
         return rdmad_fail(
             h->pool->session, rc,
@@ -106,7 +101,6 @@ static int hold_refuse(const struct rdmad_hold *h, int rc, const char *who) {
 /* The map's rc is not 0. Apart from the way of every op, which needs no room for a sentence. */
 static __attribute__((noinline)) int hold_take_again(const struct rdmad_hold *h, int rc) {
     char who[RDMAD_TEXT_MAX];
-
     if (rc == RDMAD_E_BUSY)
         rc = holders_take_again(h->pool, h->offset, h->length, h->writes, who, sizeof(who));
     return rc ? hold_refuse(h, rc, who) : 0;
@@ -143,7 +137,6 @@ int rdmad_hold_op(struct rdmad_holds *holds, uint32_t slot, struct rdmad_pool *p
 void rdmad_hold_end(struct rdmad_holds *holds, uint32_t slot) {
     struct rdmad_hold *at = &holds->hold[slot];
     struct rdmad_pool *pool = at->pool;
-
     if (!pool)
         return;
     if (pool->guard)

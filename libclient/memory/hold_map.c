@@ -20,7 +20,6 @@
  * way when the range ends there.
  */
 #include "libclient/memory/hold_map.h"
-
 #include "common/ringword.h"
 #include <assert.h>
 #include <rdmad/abi.h>
@@ -132,7 +131,6 @@ static void word_wait(unsigned turn) {
 
 static uint64_t word_load_unlocked(const uint64_t *word) {
     uint64_t w;
-
     for (unsigned turn = 0; (w = __atomic_load_n(word, __ATOMIC_SEQ_CST)) & LOCKED; turn++)
         word_wait(turn);
     return w;
@@ -149,7 +147,6 @@ static bool word_replace(uint64_t *word, uint64_t *w, uint64_t next) {
 
 static uint64_t page_lock(uint64_t *word) {
     uint64_t w = word_load_unlocked(word);
-
     while (!word_replace(word, &w, w | LOCKED))
         ;
     return w;
@@ -161,7 +158,6 @@ static void page_unlock(uint64_t *word, uint64_t w) {
 
 static bool block_conflicts(const struct rdmad_hold_map *m, uint64_t page, bool writes) {
     uint64_t w = __atomic_load_n(&m->block[page / BLOCK_PAGES], __ATOMIC_SEQ_CST);
-
     return writes ? w != 0 : (w & BLOCK_WRITER) != 0;
 }
 
@@ -174,7 +170,6 @@ static void block_drop(struct rdmad_hold_map *m, uint64_t block, bool writes) {
 static int block_take(struct rdmad_hold_map *m, uint64_t block, bool writes) {
     uint64_t *word = &m->block[block], w = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     uint64_t conflicts = writes ? ~LOCKED : WHOLE_WRITER | PART_WRITERS;
-
     do {
         if (writes ? w != 0 : (w & BLOCK_WRITER) != 0)
             return RDMAD_E_BUSY;
@@ -191,7 +186,6 @@ static int block_take(struct rdmad_hold_map *m, uint64_t block, bool writes) {
 
 static void page_drop(struct rdmad_hold_map *m, uint64_t page, bool writes) {
     uint64_t *word = &m->page[page], w = word_load_unlocked(word);
-
     while (!word_replace(word, &w, w - (writes ? WHOLE_WRITER : WHOLE_READER)))
         ;
 }
@@ -199,7 +193,6 @@ static void page_drop(struct rdmad_hold_map *m, uint64_t page, bool writes) {
 static int page_take(struct rdmad_hold_map *m, uint64_t page, bool writes) {
     uint64_t *word = &m->page[page], w = word_load_unlocked(word);
     uint64_t conflicts = writes ? ~LOCKED : WHOLE_WRITER | PART_WRITERS;
-
     do {
         if (w & conflicts)
             return RDMAD_E_BUSY;
@@ -216,7 +209,6 @@ static int page_take(struct rdmad_hold_map *m, uint64_t page, bool writes) {
 
 static uint64_t granule_bits(unsigned from, unsigned to) {
     uint64_t below_to = to == 64 ? UINT64_MAX : (UINT64_C(1) << to) - 1;
-
     return from >= to ? 0 : below_to & ~((UINT64_C(1) << from) - 1);
 }
 
@@ -233,7 +225,6 @@ static inline struct shape shape_of(unsigned low, unsigned high, bool writes) {
     unsigned first = low / GRANULE, last = (high - 1) / GRANULE;
     unsigned full_from = (low + GRANULE - 1) / GRANULE, full_to = high / GRANULE;
     struct shape s;
-
     s.full = granule_bits(full_from, full_to);
     s.touched = granule_bits(first, last + 1);
     s.edges = 0; /* those that there are not are not set, as this is the way of every op */
@@ -275,7 +266,6 @@ static bool detail_make_room(struct rdmad_hold_map *m, uint64_t page) {
     struct detail *d = &m->detail[page];
     uint32_t room = d->room ? 2 * d->room : 8;
     struct edge *edge;
-
     if (d->edges + 2 <= d->room)
         return true;
     edge = realloc(d->edge, room * sizeof(*edge));
@@ -314,7 +304,6 @@ static void put_edge(struct detail *d, const struct edge *e) {
 static void remove_edge(struct detail *d, const struct edge *e) {
     uint64_t bit = UINT64_C(1) << e->granule;
     uint32_t i = 0;
-
     while (i < d->edges && !same_edge(&d->edge[i], e))
         i++;
     assert(i < d->edges);
@@ -338,7 +327,6 @@ static bool too_many_readers(const struct detail *d, uint64_t granules) {
 
 static int detail_take(struct rdmad_hold_map *m, uint64_t page, const struct shape *s) {
     struct detail *d = &m->detail[page];
-
     if (detail_conflicts(d, s))
         return RDMAD_E_BUSY;
     if (!s->writes && too_many_readers(d, d->reader & s->full))
@@ -402,7 +390,6 @@ static void part_drop(struct rdmad_hold_map *m, uint64_t page, unsigned low, uns
 /* How long the first piece of [offset, end) is: a block, a page, or a part of one. */
 static uint64_t piece_length(uint64_t offset, uint64_t end) {
     uint64_t left = end - offset, to_page_end = PAGE - offset % PAGE;
-
     if (offset % BLOCK == 0 && left >= BLOCK)
         return BLOCK;
     return left < to_page_end ? left : to_page_end;
@@ -411,7 +398,6 @@ static uint64_t piece_length(uint64_t offset, uint64_t end) {
 int rdmad_hold_map_take(struct rdmad_hold_map *m, uint64_t offset, uint64_t length, bool writes) {
     uint64_t end = offset + length, n;
     int rc = 0;
-
     assert(end <= m->bytes);
     for (uint64_t at = offset; at < end; at += n) {
         n = piece_length(at, end);
@@ -431,7 +417,6 @@ int rdmad_hold_map_take(struct rdmad_hold_map *m, uint64_t offset, uint64_t leng
 
 void rdmad_hold_map_drop(struct rdmad_hold_map *m, uint64_t offset, uint64_t length, bool writes) {
     uint64_t end = offset + length, n;
-
     for (uint64_t at = offset; at < end; at += n) {
         n = piece_length(at, end);
         if (n == BLOCK)
@@ -446,7 +431,6 @@ void rdmad_hold_map_drop(struct rdmad_hold_map *m, uint64_t offset, uint64_t len
 /* All words at zero say so at a glance. */
 static bool hold_map_all_zero(const struct rdmad_hold_map *m, uint64_t offset, uint64_t length) {
     uint64_t last = offset + length - 1;
-
     for (uint64_t b = offset / BLOCK; b <= last / BLOCK; b++) {
         if (__atomic_load_n(&m->block[b], __ATOMIC_SEQ_CST))
             return false;

@@ -3,7 +3,6 @@
  * hold_record.c - the names of ops that hold memory.
  */
 #include "libclient/memory/hold_record.h"
-
 #include <rdmad/abi.h>
 
 const char *rdmad_hold_opcode_name(uint8_t opcode) {
@@ -11,7 +10,6 @@ const char *rdmad_hold_opcode_name(uint8_t opcode) {
         [RDMAD_OP_READ] = "READ", [RDMAD_OP_WRITE] = "WRITE", [RDMAD_OP_NOTIFY] = "NOTIFY",
         [RDMAD_OP_SEND] = "SEND", [RDMAD_OP_RECV] = "RECV",
     };
-
     return opcode < RDMAD_OP_COUNT && name[opcode] ? name[opcode] : "transfer";
 }
 

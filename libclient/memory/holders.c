@@ -4,13 +4,11 @@
  * of them most.
  */
 #include "libclient/memory/holders.h"
-
 #include <stdlib.h>
 #include <time.h>
 
 bool rdmad_holders_init(struct rdmad_holders *h, uint64_t bytes) {
     pthread_condattr_t attr;
-
     h->map = rdmad_hold_map_new(bytes);
     if (!h->map)
         return false;
@@ -38,6 +36,5 @@ bool rdmad_is_held(struct rdmad_holders *h, uint64_t offset, uint64_t length) {
 
 bool rdmad_is_lent(struct rdmad_holders *h, uint64_t offset, uint64_t length) {
     struct rdmad_hold_map *map = __atomic_load_n(&h->lent_map, __ATOMIC_ACQUIRE);
-
     return map && !rdmad_hold_map_unheld(map, offset, length);
 }

@@ -3,7 +3,6 @@
  * lent.c - marking what is lent, and who lends it.
  */
 #include "libclient/memory/lent.h"
-
 #include "libclient/memory/deferred.h"
 #include <assert.h>
 #include <rdmad/abi.h>
@@ -55,7 +54,6 @@ void rdmad_lent_forget(struct rdmad_lent *l) {
 
 void rdmad_lent_back(struct rdmad_lent *l) {
     struct rdmad_pool *pool = l->pool;
-
     if (!pool)
         return;
     rdmad_lent_forget(l);

@@ -12,7 +12,6 @@
  * daemon's to judge, which needs more of it than we do.
  */
 #include "libclient/memory/pool_create.h"
-
 #include "common/memfd.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
@@ -22,7 +21,6 @@
 #include "libclient/memory/hold.h"
 #include "libclient/memory/lent.h"
 #include "libclient/memory/who_holds.h"
-
 #include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,25 +33,16 @@
 
 static int pool_tell_destroy(struct rdmad_session *s, uint64_t handle, bool quiet) {
     struct rdmad_pool_destroy_req request = {.pool = handle};
-    struct rdmad_call call = {.type = RDMAD_MSG_POOL_DESTROY,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .quiet = quiet};
-
-    return rdmad_control_call(s, &call);
+    return rdmad_control_tell(s, RDMAD_MSG_POOL_DESTROY, &request, sizeof(request), quiet);
 }
 
 static int pool_tell_ready(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_pool_ready_req request = {.pool = handle};
-    struct rdmad_call call = {
-        .type = RDMAD_MSG_POOL_READY, .request = &request, .request_size = sizeof(request)};
-
-    return rdmad_control_call(s, &call);
+    return rdmad_control_tell(s, RDMAD_MSG_POOL_READY, &request, sizeof(request), false);
 }
 
 static int pool_populate(const struct rdmad_pool *pool, int fd) {
     struct rdmad_session *s = pool->session;
-
     if (rdmad_memfd_populate(pool->base, pool->bytes, true))
         return rdmad_fail_errno(s, RDMAD_E_NOMEM, "the memory of a pool of %zu bytes cannot be had",
                                 pool->bytes);
@@ -128,19 +117,12 @@ int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool
     struct rdmad_pool_create_req request = {.bytes = bytes, .flags = flags};
     struct rdmad_pool_create_rep reply;
     int fd = -1;
-    struct rdmad_call call = {.type = RDMAD_MSG_POOL_CREATE,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply),
-                              .fds = &fd,
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_POOL_CREATE, request, reply), .fds = &fd,
                               .nfds = 1};
-    int rc;
-
     *out = NULL;
     if (s->guard)
         request.flags &= ~RDMAD_POOL_HUGETLB; /* which cannot be guarded */
-    rc = rdmad_control_call(s, &call);
+    int rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
     rc = pool_new(s, fd, &reply, bytes, out);
@@ -152,16 +134,9 @@ int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
     RDMAD_LIVE(s, SESSION);
     struct rdmad_pool_import_req request = {.bytes = 0};
     struct rdmad_pool_create_rep reply;
-    struct rdmad_call call = {.type = RDMAD_MSG_POOL_IMPORT,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply),
-                              .sent_fd = fd,
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_POOL_IMPORT, request, reply), .sent_fd = fd,
                               .sends_fd = true};
     struct stat st;
-    int rc;
-
     *out = NULL;
     if (fstat(fd, &st) < 0)
         return rdmad_fail_errno(s, RDMAD_E_FDS, "descriptor %d cannot be imported", fd);
@@ -170,14 +145,13 @@ int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
     request.bytes = st.st_size > 0 ? (uint64_t)st.st_size : 0;
     /* Which the program may have done; the daemon says what is wrong when it cannot be. */
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-    rc = rdmad_control_call(s, &call);
+    int rc = rdmad_control_call(s, &call);
     return rc ? rc : pool_new(s, fd, &reply, request.bytes, out);
 }
 
 void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {
     struct rdmad_session *s = pool->session;
     struct rdmad_pool **at;
-
     rdmad_object_end(&pool->object, RDMAD_KIND_POOL, pool->handle, call);
     pthread_mutex_lock(&s->lock);
     for (at = &s->pools; *at != pool; at = &(*at)->next)
@@ -193,12 +167,10 @@ void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {
 /* Takes all of the pool, so that nothing new begins, or tells who is in the way. */
 static int pool_take_all(struct rdmad_pool *pool) {
     char who[RDMAD_TEXT_MAX + 128], more[32] = "";
-    unsigned count;
     int rc = rdmad_holders_take(pool, 0, pool->bytes, true, who, sizeof(who));
-
     if (rc != RDMAD_E_BUSY)
         return rc;
-    count = rdmad_holders_name(pool, 0, pool->bytes, true, SHOWN, who, sizeof(who));
+    unsigned count = rdmad_holders_name(pool, 0, pool->bytes, true, SHOWN, who, sizeof(who));
     if (count > SHOWN)
         snprintf(more, sizeof(more), "; and %u more", count - SHOWN);
     return rdmad_fail(pool->session, RDMAD_E_BUSY, "pool %llu is in use, by %u holder%s: %s%s",
@@ -209,7 +181,6 @@ static int pool_take_all(struct rdmad_pool *pool) {
 static unsigned pool_name_leases(const struct rdmad_pool *pool, char *text, size_t size) {
     unsigned count = 0;
     size_t used = 0;
-
     text[0] = '\0';
     pthread_mutex_lock(&pool->session->lock);
     for (const struct rdmad_lent *l = pool->holders.lent; l; l = l->next) {
@@ -225,7 +196,6 @@ static unsigned pool_name_leases(const struct rdmad_pool *pool, char *text, size
 static int pool_fail_leased(const struct rdmad_pool *pool, int rc) {
     char which[SHOWN * 24];
     unsigned count = pool_name_leases(pool, which, sizeof(which));
-
     if (count == 0)
         return rc; /* in the daemon's words */
     return rdmad_fail(pool->session, rc,
@@ -238,7 +208,6 @@ int rdmad_pool_destroy(rdmad_pool *pool) {
     RDMAD_LIVE(pool, POOL);
     int rc =
         rdmad_is_inherited(pool->session) ? rdmad_fail_lost(pool->session) : pool_take_all(pool);
-
     if (rc)
         return rc;
     rc = pool_tell_destroy(pool->session, pool->handle, false);

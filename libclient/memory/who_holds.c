@@ -3,7 +3,6 @@
  * who_holds.c - looking for holders.
  */
 #include "libclient/memory/who_holds.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -26,8 +25,6 @@ static bool holder_fits(const struct holder_list *list, uint64_t offset, uint64_
 static void __attribute__((format(printf, 2, 3)))
 holder_add(struct holder_list *list, const char *format, ...) {
     va_list ap;
-    int n;
-
     if (list->count++ >= list->max || list->used + 1 >= list->size)
         return;
     if (list->count > 1)
@@ -37,7 +34,7 @@ holder_add(struct holder_list *list, const char *format, ...) {
         return;
     }
     va_start(ap, format);
-    n = vsnprintf(list->text + list->used, list->size - list->used, format, ap);
+    int n = vsnprintf(list->text + list->used, list->size - list->used, format, ap);
     va_end(ap);
     list->used += n < 0 ? 0 : (size_t)n;
     if (list->used >= list->size)

@@ -21,7 +21,6 @@
 /* Waits until nothing can touch the op's buffers. */
 static void cancel_and_await(struct rdmad_ring *r, uint32_t index) {
     const struct rdmad_slot *own = &r->slot[r->entries];
-
     rdmad_ring_publish_cancel(r, index);
     while (r->slot[index].state != RDMAD_SLOT_OVER || own->state == RDMAD_SLOT_PUBLISHED) {
         rdmad_ring_await(r, UINT64_MAX);
@@ -32,11 +31,9 @@ static void cancel_and_await(struct rdmad_ring *r, uint32_t index) {
 int rdmad_ring_cancel(rdmad_ring *r, uint64_t user_data, struct rdmad_cqe *cqe) {
     RDMAD_LIVE(r, RING);
     struct rdmad_slot *slot;
-    uint32_t index;
-
     rdmad_ring_submit(r); /* with the daemon lost, they are over with that */
     rdmad_ring_gather(r);
-    index = rdmad_slot_find(r, user_data);
+    uint32_t index = rdmad_slot_find(r, user_data);
     if (index == RDMAD_NO_SLOT)
         return rdmad_fail(r->session, RDMAD_E_HANDLE,
                           "no op with user_data %llu is in flight on ring %llu",

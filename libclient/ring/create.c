@@ -7,7 +7,6 @@
  * and sealed by us, as pools are (pool_create.c), before the daemon reads them.
  */
 #include "libclient/ring/create.h"
-
 #include "common/memfd.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
@@ -85,39 +84,28 @@ void rdmad_ring_free(struct rdmad_ring *r) {
 
 static size_t ring_page_up(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
     return (bytes + page - 1) & ~(page - 1);
 }
 
 static bool ring_sizes_sound(const struct rdmad_ring_create_rep *reply, uint32_t asked) {
     uint32_t sq = reply->sq_entries, cq = reply->cq_entries;
-
     return sq >= asked && sq <= RDMAD_RING_MAX_ENTRIES && (sq & (sq - 1)) == 0 && cq >= sq &&
            cq <= 2 * RDMAD_RING_MAX_ENTRIES && (cq & (cq - 1)) == 0;
 }
 
 static bool fd_is_socket(int fd) {
     struct stat st;
-
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
 static int ring_tell_destroy(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_ring_destroy_req request = {.ring = handle};
-    struct rdmad_call call = {.type = RDMAD_MSG_RING_DESTROY,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .quiet = true};
-
-    return rdmad_control_call(s, &call);
+    return rdmad_control_tell(s, RDMAD_MSG_RING_DESTROY, &request, sizeof(request), true);
 }
 
 static int ring_tell_ready(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_ring_ready_req request = {.ring = handle};
-    struct rdmad_call call = {
-        .type = RDMAD_MSG_RING_READY, .request = &request, .request_size = sizeof(request)};
-
-    return rdmad_control_call(s, &call);
+    return rdmad_control_tell(s, RDMAD_MSG_RING_READY, &request, sizeof(request), false);
 }
 
 static int ring_populate(struct rdmad_session *s, const struct rdmad_ring_parts *parts,
@@ -182,12 +170,7 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     struct rdmad_ring_create_rep reply;
     struct rdmad_ring *r;
     int fds[FD_COUNT], rc;
-    struct rdmad_call call = {.type = RDMAD_MSG_RING_CREATE,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply),
-                              .fds = fds,
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_RING_CREATE, request, reply), .fds = fds,
                               .nfds = FD_COUNT};
 
     *out = NULL;
@@ -230,7 +213,6 @@ void rdmad_rings_watch(struct rdmad_session *s) {
 void rdmad_ring_dispose(struct rdmad_ring *r) {
     struct rdmad_session *s = r->session;
     struct rdmad_ring **at;
-
     pthread_mutex_lock(&s->lock);
     for (at = &s->rings; *at != r; at = &(*at)->next)
         assert(*at);

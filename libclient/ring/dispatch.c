@@ -39,7 +39,6 @@ static void dispatch_first(struct rdmad_ring *r) {
     const struct rdmad_cqe *outer_cqe = r->told_cqe;
     const struct rdmad_slot *outer = r->told;
     struct rdmad_slot slot;
-
     assert(index < r->entries && r->calls > 0);
     rdmad_slot_pick(r, index);
     slot = r->slot[index];
@@ -60,7 +59,6 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
     uint64_t deadline = rdmad_deadline_ns(timeout_ms);
     uint32_t count;
     int called = 0;
-
     if (timeout_ms < -1)
         return rdmad_check_wait(r->session, timeout_ms);
     rdmad_ring_gather(r);

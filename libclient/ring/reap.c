@@ -14,12 +14,10 @@
  * completes from its slot with RDMAD_E_DAEMON_LOST.
  */
 #include "libclient/ring/reap.h"
-
+#include "common/ringword.h"
 #include "libclient/base/error.h"
 #include "libclient/lease/lease.h"
 #include "libclient/ring/slots.h"
-
-#include "common/ringword.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +35,6 @@ enum kind { FOR_NOBODY, FOR_PEEK, FOR_DISPATCH };
 bool rdmad_ring_drain(struct rdmad_ring *r) {
     char bytes[64];
     ssize_t n;
-
     do
         n = recv(r->doorbell, bytes, sizeof(bytes), MSG_DONTWAIT);
     while (n == (ssize_t)sizeof(bytes) || (n < 0 && errno == EINTR));
@@ -59,14 +56,12 @@ void rdmad_ring_closed(struct rdmad_ring *r) {
 /* Every now and then, for a program that only ever peeks: is the daemon still there? */
 static bool check_lost_sometimes(struct rdmad_ring *r) {
     struct timespec ts;
-    uint64_t now;
-
     if (rdmad_is_lost(r->session))
         return true;
     if (++r->empty_looks % LOOKS_PER_CLOCK)
         return false;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-    now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    uint64_t now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
     if (now < r->next_check_ns)
         return false;
     r->next_check_ns = now + CHECK_EVERY_NS;
@@ -76,7 +71,6 @@ static bool check_lost_sometimes(struct rdmad_ring *r) {
 /* Whether there are completions not taken yet, by the shared word. */
 static bool cq_look(struct rdmad_ring *r) {
     uint32_t tail = ringword_peek(&r->daemon->cq_tail);
-
     if (tail == r->cq_tail)
         return r->cq_head != r->cq_tail;
     if (r->doorbell_state == RDMAD_DOORBELL_ARMED) {
@@ -101,7 +95,6 @@ static bool cq_look(struct rdmad_ring *r) {
  * free with that. */
 static void op_end_holds(struct rdmad_ring *r, uint32_t index) {
     uint32_t member = r->slot[index].before, before;
-
     rdmad_hold_end(&r->holds, index);
     r->slot[index].before = RDMAD_NO_SLOT;
     for (; member != RDMAD_NO_SLOT; member = before) {
@@ -114,7 +107,6 @@ static void op_end_holds(struct rdmad_ring *r, uint32_t index) {
 /* The op in that slot is over. */
 static enum kind op_sort(struct rdmad_ring *r, uint32_t index, int status) {
     struct rdmad_slot *slot = &r->slot[index];
-
     if (index == r->entries) {
         slot->state = RDMAD_SLOT_FREE;
         return FOR_NOBODY;
@@ -158,7 +150,6 @@ static void op_lose(struct rdmad_ring *r, uint32_t index) {
     assert(op_in_flight(slot) && !slot->member);
     struct rdmad_cqe cqe = {
         .status = RDMAD_E_DAEMON_LOST, .opcode = slot->opcode, .outcome = lost_outcome(slot)};
-
     for (uint32_t i = slot->before; i != RDMAD_NO_SLOT; i = r->slot[i].before) {
         uint8_t outcome = lost_outcome(&r->slot[i]);
         if (outcome > cqe.outcome) /* they are in the order of what is known less and less */
@@ -205,10 +196,8 @@ static bool op_is_owed(const struct rdmad_ring *r, uint32_t index, uint64_t gene
 
 /* The next published completion; there is one. */
 static enum kind cqe_take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t *out) {
-    uint32_t index;
-
     *cqe = r->cqe[r->cq_head & (r->cq_entries - 1)];
-    index = (uint32_t)cqe->user_data;
+    uint32_t index = (uint32_t)cqe->user_data;
     if (!op_is_owed(r, index, cqe->user_data >> 32)) {
         rdmad_ring_lose(r, "rdmad completed an op that is not in flight; the session is closed");
         ops_lose(r);
@@ -231,7 +220,6 @@ static bool cq_has(struct rdmad_ring *r) {
  * is gone must be noticed. True: something may have come meanwhile. */
 static bool cq_look_closer(struct rdmad_ring *r) {
     bool rung = r->doorbell_state != RDMAD_DOORBELL_EMPTY, lost;
-
     if (rung && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
     lost = check_lost_sometimes(r);
@@ -246,7 +234,6 @@ static bool cq_look_closer(struct rdmad_ring *r) {
 void rdmad_ring_gather(struct rdmad_ring *r) {
     struct rdmad_cqe cqe;
     uint32_t index;
-
     while (cq_has(r) || cq_look_closer(r)) {
         enum kind kind = cqe_take(r, &cqe, &index);
         if (kind != FOR_NOBODY)
@@ -267,7 +254,6 @@ static int cqe_give(struct rdmad_ring *r, uint32_t index, const struct rdmad_cqe
 
 static int cqe_give_first(struct rdmad_ring *r, const struct rdmad_cqe **cqe) {
     uint32_t index = r->over.first;
-
     rdmad_slot_take_out(r, &r->over, index);
     r->current = r->slot[index].cqe;
     return cqe_give(r, index, cqe);
@@ -276,7 +262,6 @@ static int cqe_give_first(struct rdmad_ring *r, const struct rdmad_cqe **cqe) {
 int rdmad_ring_peek(rdmad_ring *r, const struct rdmad_cqe **cqe) {
     RDMAD_LIVE(r, RING);
     uint32_t index;
-
     if (r->holding) {
         *cqe = &r->current;
         return 0;

@@ -3,12 +3,10 @@
  * slots.c - finding slots, and the lists of those that are over.
  */
 #include "libclient/ring/slots.h"
-
 #include <assert.h>
 
 uint32_t rdmad_slot_find(const struct rdmad_ring *r, uint64_t user_data) {
     uint32_t found = RDMAD_NO_SLOT;
-
     for (uint32_t i = 0; i < r->entries; i++) {
         const struct rdmad_slot *slot = &r->slot[i];
         if (slot->user_data != user_data || slot->member || slot->state < RDMAD_SLOT_PUBLISHED ||
@@ -32,7 +30,6 @@ void rdmad_slot_append(struct rdmad_ring *r, struct rdmad_slot_list *l, uint32_t
 
 bool rdmad_slot_take_out(struct rdmad_ring *r, struct rdmad_slot_list *l, uint32_t index) {
     uint32_t before = RDMAD_NO_SLOT, at = l->first;
-
     while (at != index && at != RDMAD_NO_SLOT) {
         before = at;
         at = r->slot[at].next;
@@ -52,7 +49,6 @@ bool rdmad_slot_take_out(struct rdmad_ring *r, struct rdmad_slot_list *l, uint32
 void rdmad_slot_pick(struct rdmad_ring *r, uint32_t index) {
     bool there =
         rdmad_slot_take_out(r, &r->over, index) || rdmad_slot_take_out(r, &r->called, index);
-
     assert(there);
     (void)there;
 }

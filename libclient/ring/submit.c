@@ -8,14 +8,12 @@
  * Once the daemon is lost, what is submitted only marks its slots; reap.c completes them.
  */
 #include "libclient/ring/submit.h"
-
+#include "common/ringword.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/ring/reap.h"
 #include "libclient/ring/slots.h"
-
-#include "common/ringword.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +75,6 @@ int rdmad_ring_unreserve(rdmad_ring *r, struct rdmad_sqe *sqe) {
 /* Of a batch that is complete with this entry, or of none, or in the middle of one. */
 static void batch_commit(struct rdmad_ring *r, uint32_t index, bool more) {
     struct rdmad_slot *slot = &r->slot[index];
-
     slot->before = r->batch;
     slot->member = more;
     if (more) {
@@ -107,7 +104,6 @@ static void entry_commit(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_stat
     struct rdmad_sqe *sqe = &r->sqe[at];
     uint32_t index = r->slot_of[at], target;
     struct rdmad_slot *slot = &r->slot[index];
-
     if (sqe->opcode == RDMAD_OP_CANCEL) {
         target = rdmad_slot_find(r, sqe->lease);
         /* What is not in flight has a token that no op can have. */
@@ -140,7 +136,6 @@ int rdmad_ring_submit(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
     uint32_t count = r->sq_reserved - r->sq_tail;
     bool lost = rdmad_is_lost(r->session);
-
     if (count == 0)
         return 0;
     for (uint32_t i = r->sq_tail; i != r->sq_reserved; i++)
@@ -169,7 +164,6 @@ static bool rings_all_taken(const struct rdmad_session *s) {
 void rdmad_rings_taken(struct rdmad_session *s) {
     struct timespec moment = {.tv_nsec = 20000};
     uint64_t deadline_ns = rdmad_monotonic_ns() + s->default_timeout_ns;
-
     pthread_mutex_lock(&s->lock);
     for (struct rdmad_ring *r = s->rings; r; r = r->next)
         r->sq_mark = ringword_peek(&r->client->sq_tail);
@@ -189,7 +183,6 @@ void rdmad_rings_taken(struct rdmad_session *s) {
 /* All slots being in flight, the sq may be full of entries that the daemon has not taken yet. */
 static bool ring_sq_has_room(struct rdmad_ring *r) {
     uint32_t used = r->sq_tail - ringword_peek(&r->daemon->sq_head);
-
     if (used > r->entries)
         rdmad_ring_lose(r, "rdmad took more entries than were submitted; the session is closed");
     return used < r->entries;
@@ -198,7 +191,6 @@ static bool ring_sq_has_room(struct rdmad_ring *r) {
 bool rdmad_ring_publish_cancel(struct rdmad_ring *r, uint32_t target) {
     struct timespec moment = {.tv_nsec = 20000};
     struct rdmad_slot *own = &r->slot[r->entries];
-
     assert(target < r->entries && own->state == RDMAD_SLOT_FREE && r->batch == RDMAD_NO_SLOT);
     while (!rdmad_is_lost(r->session) && !ring_sq_has_room(r)) {
         nanosleep(&moment, NULL);

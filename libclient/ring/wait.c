@@ -14,7 +14,6 @@
  * ask on the other side one of the two always sees the other.
  */
 #include "libclient/ring/wait.h"
-
 #include "common/crowd.h"
 #include "common/ringword.h"
 #include "libclient/base/clock.h"
@@ -53,7 +52,6 @@ static bool wait_is_crowded(struct rdmad_ring *r) {
 /* The CPU is offered to others now and then; where they kept it too long the spin is over. */
 static bool wait_spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadline_ns) {
     uint64_t start, now, yield_at;
-
     if (wait_look(r)) {
         rdmad_crowd_hit(&r->crowd);
         return true;
@@ -84,7 +82,6 @@ static bool wait_spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadlin
 static void wait_sleep(struct rdmad_ring *r, uint64_t deadline_ns) {
     struct pollfd p[2] = {{.fd = r->doorbell, .events = POLLIN},
                           {.fd = r->session->sock, .events = POLLRDHUP}};
-
     if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
         poll(p, 2, rdmad_poll_timeout(deadline_ns));
     if (p[0].revents && !rdmad_ring_drain(r))
@@ -98,7 +95,6 @@ static void wait_sleep(struct rdmad_ring *r, uint64_t deadline_ns) {
 
 bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
     bool full = ++r->waits % FULL_SPIN_EVERY == 0;
-
     if (wait_is_over(r))
         return true;
     if (r->spin_max_ns && !wait_is_crowded(r)) {
@@ -133,14 +129,12 @@ int rdmad_ring_idle(struct rdmad_ring *r) {
 
 int rdmad_ring_wait(rdmad_ring *r, int timeout_ms, const struct rdmad_cqe **cqe) {
     RDMAD_LIVE(r, RING);
-    uint64_t deadline;
     int rc = rdmad_ring_peek(r, cqe);
-
     if (timeout_ms < -1)
         return rdmad_check_wait(r->session, timeout_ms);
     if (rc != RDMAD_E_AGAIN || timeout_ms == 0)
         return rc == RDMAD_E_AGAIN ? RDMAD_E_TIMEOUT : rc;
-    deadline = rdmad_deadline_ns(timeout_ms);
+    uint64_t deadline = rdmad_deadline_ns(timeout_ms);
     while (r->visible) {
         bool came = rdmad_ring_await(r, deadline);
         rc = rdmad_ring_peek(r, cqe);

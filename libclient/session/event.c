@@ -6,7 +6,6 @@
  * end is one mark.
  */
 #include "libclient/session/event.h"
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
@@ -18,7 +17,6 @@
 #include "libclient/lease/lease.h"
 #include "libclient/ring/create.h"
 #include "libclient/session/names.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -45,7 +43,6 @@ static const struct {
 static void session_on_ended(struct rdmad_session *s, int status, const void *body) {
     struct rdmad_msg_error e;
     char text[RDMAD_TEXT_MAX + 1];
-
     memcpy(&e, body, sizeof(e));
     e.text[RDMAD_TEXT_MAX] = '\0';
     snprintf(text, sizeof(text), "rdmad ended the session: %.220s", e.text);
@@ -84,7 +81,6 @@ int rdmad_next_event(rdmad_session *s, int timeout_ms, struct rdmad_event *out) 
     uint64_t deadline = rdmad_deadline_ns(timeout_ms);
     struct rdmad_event full = {.size = 0};
     int rc = rdmad_sized_check(s, &rdmad_sized_event, out);
-
     if (!rc)
         rc = rdmad_check_wait(s, timeout_ms);
     if (rc)
@@ -116,7 +112,6 @@ static int session_fd_make(struct rdmad_session *s) {
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = 0;
-
     if (epoll < 0 || event_fd < 0) {
         rc = rdmad_fail_errno(s, RDMAD_E_SYSTEM, "cannot make the session's descriptor");
         if (epoll >= 0)
@@ -136,10 +131,8 @@ static int session_fd_make(struct rdmad_session *s) {
 
 int rdmad_session_fd(rdmad_session *s) {
     RDMAD_LIVE(s, SESSION);
-    int fd;
-
     pthread_mutex_lock(&s->lock);
-    fd = s->epoll >= 0 ? 0 : session_fd_make(s);
+    int fd = s->epoll >= 0 ? 0 : session_fd_make(s);
     if (fd == 0)
         fd = s->epoll;
     pthread_mutex_unlock(&s->lock);

@@ -16,10 +16,8 @@
  * fresh locks where it may need them, so it does not matter who held them in the parent.
  */
 #include "libclient/session/fork.h"
-
 #include "libclient/base/session.h"
 #include "libclient/ring/ring.h"
-
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -75,7 +73,6 @@ static void fork_leave_session(struct rdmad_session *s) {
 
 static void fork_in_child(void) {
     struct rdmad_session *s = sessions;
-
     rdmad_objects_unlock();
     pthread_mutex_init(&lock, NULL);
     sessions = NULL;
@@ -89,7 +86,6 @@ static void fork_watch(void) {
 
 void rdmad_fork_add(struct rdmad_session *s) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-
     pthread_once(&once, fork_watch);
     pthread_mutex_lock(&lock);
     s->next = sessions;
@@ -99,7 +95,6 @@ void rdmad_fork_add(struct rdmad_session *s) {
 
 void rdmad_fork_remove(struct rdmad_session *s) {
     struct rdmad_session **at;
-
     pthread_mutex_lock(&lock);
     for (at = &sessions; *at && *at != s; at = &(*at)->next)
         ;

@@ -7,14 +7,12 @@
  * dropped with it. Who never takes events is dropped by the daemon in the end, not by us.
  */
 #include "libclient/session/names.h"
-
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +40,6 @@ static void name_from(const struct rdmad_name_entry *from, struct rdmad_name *to
 /* One of a program's array, whose elements are as far apart as its own header says. */
 static void name_put(const struct rdmad_name_entry *from, char *to, size_t size) {
     struct rdmad_name full;
-
     name_from(from, &full);
     memcpy(to, &size, sizeof(size));
     rdmad_sized_fill(&rdmad_sized_name, to, &full);
@@ -50,10 +47,8 @@ static void name_put(const struct rdmad_name_entry *from, char *to, size_t size)
 
 static bool name_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
     struct name_event *n = RDMAD_SOURCE_OF(source, struct name_event);
-
     static const uint32_t types[] = {RDMAD_EVENT_NAME_THERE, RDMAD_EVENT_NAME_GONE,
                                      RDMAD_EVENT_NAMES_ANEW};
-
     out->type = types[n->ev.gone];
     out->reason = n->ev.reason;
     out->watch = n->ev.watch;
@@ -74,7 +69,6 @@ static bool name_take_event(struct rdmad_event_source *source, struct rdmad_even
 
 void rdmad_names_on_event(struct rdmad_session *s, const void *body) {
     struct name_event *n = calloc(1, sizeof(*n));
-
     if (!n) {
         rdmad_control_lose(s, RDMAD_E_NOMEM,
                            "out of memory for news of a name; the session is closed");
@@ -122,11 +116,7 @@ int rdmad_names_list(rdmad_session *s, const char *where, const char *prefix, co
     RDMAD_LIVE(s, SESSION);
     struct rdmad_names_list_req request = {.timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS};
     struct rdmad_names_list_rep reply;
-    struct rdmad_call call = {.type = RDMAD_MSG_NAMES_LIST,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply)};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_NAMES_LIST, request, reply)};
     int rc = max ? rdmad_sized_check(s, &rdmad_sized_name, out) : 0;
     size_t stride = max && !rc ? out->size : 0;
 
@@ -161,11 +151,7 @@ int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, i
     RDMAD_LIVE(s, SESSION);
     struct rdmad_names_watch_req request = {.timeout_ns = (uint64_t)timeout_ms * RDMAD_NS_PER_MS};
     struct rdmad_names_watch_rep reply = {.watch = 0};
-    struct rdmad_call call = {.type = RDMAD_MSG_NAMES_WATCH,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply)};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_NAMES_WATCH, request, reply)};
     int rc = rdmad_check_request(s, timeout_ms);
 
     *watch = 0;
@@ -181,10 +167,7 @@ int rdmad_names_watch(rdmad_session *s, const char *where, const char *prefix, i
 int rdmad_names_unwatch(rdmad_session *s, uint64_t watch) {
     RDMAD_LIVE(s, SESSION);
     struct rdmad_names_unwatch_req request = {.watch = watch};
-    struct rdmad_call call = {
-        .type = RDMAD_MSG_NAMES_UNWATCH, .request = &request, .request_size = sizeof(request)};
-    int rc = rdmad_control_call(s, &call);
-
+    int rc = rdmad_control_tell(s, RDMAD_MSG_NAMES_UNWATCH, &request, sizeof(request), false);
     if (rc)
         return rc;
     pthread_mutex_lock(&s->lock);

@@ -23,7 +23,6 @@
 #include "libclient/session/names.h"
 #include "libclient/transfer/blocking.h"
 #include "libclient/transfer/copies.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +39,6 @@ static struct rdmad_session *session_alloc(void) {
     static uint64_t last_serial;
     struct rdmad_session *s = calloc(1, sizeof(*s));
     pthread_condattr_t attr;
-
     if (!s)
         return NULL;
     rdmad_object_init(&s->object, RDMAD_KIND_SESSION);
@@ -60,7 +58,6 @@ static struct rdmad_session *session_alloc(void) {
 /* A program's name as a session may have it. */
 static void session_clean_name(char out[RDMAD_NAME_MAX + 1], const char *name) {
     size_t n = 0;
-
     for (; name[n] && n < RDMAD_NAME_MAX; n++) {
         char one[2] = {name[n], '\0'};
         out[n] = name[n];
@@ -73,7 +70,6 @@ static void session_clean_name(char out[RDMAD_NAME_MAX + 1], const char *name) {
 /* Nobody said where it is, and it is nowhere. */
 static int session_fail_nowhere(struct rdmad_session *s, const char *path) {
     char own[RDMAD_RUNTIME_DIR_MAX];
-
     if (!rdmad_user_dir(own))
         return rdmad_fail(s, RDMAD_E_NO_DAEMON,
                           "%s does not exist: start rdmad, or set RDMAD_RUNTIME_DIR to the "
@@ -114,11 +110,9 @@ static int session_dial(struct rdmad_session *s, const char *dir) {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     struct timeval patience = {.tv_sec = 10};
     char own[RDMAD_RUNTIME_DIR_MAX];
-    bool anywhere;
-
     if (!dir || !*dir)
         dir = secure_getenv("RDMAD_RUNTIME_DIR");
-    anywhere = !dir || !*dir;
+    bool anywhere = !dir || !*dir;
     if (anywhere)
         dir = rdmad_default_dir("rdmad.sock", own);
     int n = snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/rdmad.sock", dir);
@@ -141,16 +135,10 @@ static int session_dial(struct rdmad_session *s, const char *dir) {
 static int session_hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
     struct rdmad_hello_req request = {.reserved = 0};
     struct rdmad_hello_rep reply;
-    struct rdmad_call call = {.type = RDMAD_MSG_HELLO,
-                              .request = &request,
-                              .request_size = sizeof(request),
-                              .reply = &reply,
-                              .reply_size = sizeof(reply),
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply),
                               .deadline_ns = rdmad_monotonic_ns() + HELLO_TIMEOUT_NS};
-    int rc;
-
     session_clean_name(request.name, name ? name : program_invocation_short_name);
-    rc = rdmad_control_call(s, &call);
+    int rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
     s->id = reply.session;
@@ -166,7 +154,6 @@ static int session_hello(struct rdmad_session *s, const char *name, int64_t spin
 
 static bool session_wants_guard(void) {
     const char *value = secure_getenv("RDMAD_GUARD");
-
     return value && *value && strcmp(value, "0") != 0;
 }
 
@@ -191,7 +178,6 @@ static int session_check_options(const struct rdmad_options *o) {
 
 static int session_connect(struct rdmad_session *s, const struct rdmad_options *o) {
     int rc = session_dial(s, o->runtime_dir);
-
     if (!rc)
         rc = session_hello(s, o->name, o->spin_us);
     if (rc)
@@ -204,16 +190,13 @@ static int session_connect(struct rdmad_session *s, const struct rdmad_options *
 
 int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
-    struct rdmad_session *s;
-    int rc;
-
     *out = NULL;
     if (rdmad_sized_read(NULL, &rdmad_sized_options, options, &o))
         return RDMAD_E_INVAL;
-    rc = session_check_options(&o);
+    int rc = session_check_options(&o);
     if (rc)
         return rc;
-    s = session_alloc();
+    struct rdmad_session *s = session_alloc();
     if (!s)
         return rdmad_fail(NULL, RDMAD_E_NOMEM, "out of memory for a session");
     rc = session_connect(s, &o);

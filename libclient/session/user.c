@@ -14,10 +14,8 @@ static void user_set(struct rdmad_session *s, void **field, void *user) {
 }
 
 static void *user_get(struct rdmad_session *s, void *const *field) {
-    void *user;
-
     pthread_mutex_lock(&s->lock);
-    user = *field;
+    void *user = *field;
     pthread_mutex_unlock(&s->lock);
     return user;
 }

@@ -6,14 +6,12 @@
  * others, which have as many users as entries at most.
  */
 #include "libclient/transfer/blocking.h"
-
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
 #include "libclient/ring/create.h"
 #include "libclient/ring/submit.h"
 #include "libclient/ring/wait.h"
 #include "libclient/transfer/segments.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
@@ -56,7 +54,6 @@ static void call_ring_fini(struct call_ring *cr) {
 
 int rdmad_blocking_new(struct rdmad_session *s) {
     struct rdmad_blocking *b = calloc(1, sizeof(*b));
-
     if (!b)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
     pthread_mutex_init(&b->lock, NULL);
@@ -82,11 +79,9 @@ void rdmad_blocking_free(struct rdmad_blocking *b) {
 
 static int waits_ring_open(struct rdmad_session *s, struct call_ring **out) {
     struct call_ring *cr = calloc(1, sizeof(*cr));
-    int rc;
-
     if (!cr)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring");
-    rc = rdmad_ring_open(s, WAITS_ENTRIES, false, &cr->ring);
+    int rc = rdmad_ring_open(s, WAITS_ENTRIES, false, &cr->ring);
     if (rc) {
         free(cr);
         return rc;
@@ -103,7 +98,6 @@ static int call_ring_find(struct rdmad_session *s, bool waits, struct call_ring 
     struct rdmad_blocking *b = s->blocking;
     struct call_ring *cr;
     int rc = 0;
-
     if (!waits) {
         *out = &b->transfers;
         return 0;
@@ -134,7 +128,6 @@ static void call_ring_leave(struct rdmad_session *s, struct call_ring *cr) {
 /* With the mutex: hands out what has come. */
 static void call_ring_reap(struct call_ring *cr) {
     const struct rdmad_cqe *cqe;
-
     while (rdmad_ring_peek(cr->ring, &cqe) == 0) {
         struct call_waiter *w = (struct call_waiter *)(uintptr_t)cqe->user_data;
         w->cqe = *cqe;
@@ -268,7 +261,6 @@ int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
 unsigned rdmad_blocking_segments(struct rdmad_session *s) {
     struct call_ring *cr = &s->blocking->transfers;
     unsigned count = 0;
-
     pthread_mutex_lock(&cr->lock);
     /* Half the ring: a large batch must not wait until nobody else is there. */
     if (cr->ring || rdmad_ring_open(s, s->blocking_entries, false, &cr->ring) == 0)

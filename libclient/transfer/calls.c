@@ -8,7 +8,6 @@
 #include "libclient/channel/channel.h"
 #include "libclient/lease/lease.h"
 #include "libclient/transfer/blocking.h"
-
 #include <string.h>
 
 static void *unconst(const void *p) {
@@ -22,7 +21,6 @@ int rdmad_write(rdmad_lease *lease, uint64_t offset, const void *buffer, size_t 
                                     .offset = offset,
                                     .buffer = unconst(buffer),
                                     .length = length};
-
     return rdmad_blocking_do(lease->session, &want, NULL);
 }
 
@@ -33,7 +31,6 @@ int rdmad_read(rdmad_lease *lease, uint64_t offset, void *buffer, size_t length)
                                     .offset = offset,
                                     .buffer = buffer,
                                     .length = length};
-
     return rdmad_blocking_do(lease->session, &want, NULL);
 }
 
@@ -76,7 +73,6 @@ int rdmad_readv(rdmad_lease *lease, const struct rdmad_segment *segments, unsign
 static int call_atomic(const struct rdmad_want *want, uint64_t *old) {
     struct rdmad_cqe cqe;
     int rc = rdmad_blocking_do(want->lease->session, want, &cqe);
-
     if (!rc && old)
         *old = cqe.value;
     return rc;
@@ -98,7 +94,6 @@ int rdmad_fetch_add(rdmad_lease *lease, uint64_t offset, uint64_t add, uint64_t 
     RDMAD_LIVE(lease, LEASE);
     const struct rdmad_want want = {
         .opcode = RDMAD_OP_FADD, .lease = lease, .offset = offset, .swap = add};
-
     return call_atomic(&want, old);
 }
 
@@ -124,7 +119,6 @@ int rdmad_wait_notified(rdmad_lease *lease, int timeout_ms, uint32_t *imm, uint6
                                     .timeout_ns = rdmad_blocking_timeout(timeout_ms)};
     struct rdmad_cqe cqe;
     int rc = rdmad_check_wait(lease->session, timeout_ms);
-
     rdmad_blocking_untouched();
     if (!rc)
         rc = rdmad_blocking_do(lease->session, &want, &cqe);
@@ -143,7 +137,6 @@ int rdmad_send(rdmad_channel *channel, const void *buffer, size_t length) {
     RDMAD_LIVE(channel, CHANNEL);
     const struct rdmad_want want = {
         .opcode = RDMAD_OP_SEND, .channel = channel, .buffer = unconst(buffer), .length = length};
-
     return rdmad_blocking_do(channel->session, &want, NULL);
 }
 
@@ -155,7 +148,6 @@ int rdmad_send_imm(rdmad_channel *channel, const void *buffer, size_t length, ui
                                     .channel = channel,
                                     .buffer = unconst(buffer),
                                     .length = length};
-
     return rdmad_blocking_do(channel->session, &want, NULL);
 }
 

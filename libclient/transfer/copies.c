@@ -9,7 +9,6 @@
  * has all of those waiting in receives is told so.
  */
 #include "libclient/transfer/copies.h"
-
 #include "common/uri.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
@@ -17,7 +16,6 @@
 #include "libclient/channel/channel.h"
 #include "libclient/lease/lease.h"
 #include "libclient/transfer/blocking.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +47,6 @@ void rdmad_copies_free(struct rdmad_copies *c) {
 
 int rdmad_copies_new(struct rdmad_session *s) {
     struct rdmad_copies *c = calloc(1, sizeof(*c));
-
     if (!c)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
     pthread_mutex_init(&c->lock, NULL);
@@ -60,11 +57,9 @@ int rdmad_copies_new(struct rdmad_session *s) {
 
 /* With the lock. */
 static int copies_make_pool(struct rdmad_session *s, struct rdmad_copies *c) {
-    int rc;
-
     if (c->pool)
         return 0;
-    rc = rdmad_pool_create(s, POOL_BYTES, 0, &c->pool);
+    int rc = rdmad_pool_create(s, POOL_BYTES, 0, &c->pool);
     if (rc)
         return rc;
     c->base = rdmad_pool_base(c->pool);
@@ -80,10 +75,8 @@ static int copies_make_pool(struct rdmad_session *s, struct rdmad_copies *c) {
 
 static int copies_take_block(struct rdmad_session *s, char **out) {
     struct rdmad_copies *c = s->copies;
-    int rc;
-
     pthread_mutex_lock(&c->lock);
-    rc = copies_make_pool(s, c);
+    int rc = copies_make_pool(s, c);
     if (!rc) {
         while (c->blocks == 0)
             pthread_cond_wait(&c->changed, &c->lock);
@@ -95,7 +88,6 @@ static int copies_take_block(struct rdmad_session *s, char **out) {
 
 static void copies_give_block(struct rdmad_session *s, char *block) {
     struct rdmad_copies *c = s->copies;
-
     pthread_mutex_lock(&c->lock);
     c->free_block[c->blocks++] = block;
     pthread_cond_signal(&c->changed);
@@ -143,10 +135,8 @@ int rdmad_read_copy(rdmad_lease *lease, uint64_t offset, void *data, size_t leng
 
 static int copies_take_place(struct rdmad_session *s, char **out) {
     struct rdmad_copies *c = s->copies;
-    int rc;
-
     pthread_mutex_lock(&c->lock);
-    rc = copies_make_pool(s, c);
+    int rc = copies_make_pool(s, c);
     if (!rc && c->places == 0)
         rc = rdmad_fail(s, RDMAD_E_LIMIT,
                         "%u leases are being sent or received on this session at once, and there "
@@ -172,10 +162,8 @@ int rdmad_send_lease(rdmad_channel *channel, const char *uri) {
     char copy[PLACE_BYTES] = "", *place;
     struct rdmad_uri parsed;
     const char *why;
-    int rc;
-
     rdmad_blocking_untouched();
-    rc = rdmad_copy_text(s, copy, sizeof(copy), uri, "lease URI", RDMAD_E_URI);
+    int rc = rdmad_copy_text(s, copy, sizeof(copy), uri, "lease URI", RDMAD_E_URI);
     if (!rc && (why = rdmad_uri_parse(copy, &parsed)))
         rc = rdmad_fail(s, RDMAD_E_URI, "malformed lease URI: %s", why);
     if (!rc)
@@ -214,11 +202,9 @@ int rdmad_recv_lease(rdmad_channel *channel, int timeout_ms, rdmad_lease **out) 
                               .timeout_ns = rdmad_blocking_timeout(timeout_ms)};
     struct rdmad_cqe cqe;
     char uri[PLACE_BYTES], *place;
-    int rc;
-
     *out = NULL;
     rdmad_blocking_untouched();
-    rc = rdmad_check_wait(s, timeout_ms);
+    int rc = rdmad_check_wait(s, timeout_ms);
     if (!rc)
         rc = copies_take_place(s, &place);
     if (rc)

@@ -8,7 +8,6 @@
 #include "libclient/channel/channel.h"
 #include "libclient/lease/lease.h"
 #include "libclient/ring/ring.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +22,8 @@ static void sentence_add(struct sentence *s, const char *format, ...)
 
 static void sentence_add(struct sentence *s, const char *format, ...) {
     va_list ap;
-    int n;
-
     va_start(ap, format);
-    n = vsnprintf(s->buf + s->used, s->size - s->used, format, ap);
+    int n = vsnprintf(s->buf + s->used, s->size - s->used, format, ap);
     va_end(ap);
     if (n > 0)
         s->used += (size_t)n < s->size - s->used ? (size_t)n : s->size - s->used - 1;
@@ -55,7 +52,6 @@ static const struct op_words op_words[RDMAD_OP_COUNT] = {
 
 static const struct op_words *op_words_of(const struct rdmad_cqe *cqe) {
     static const struct op_words unknown = {"op", "to", "the target", true};
-
     return cqe->opcode < RDMAD_OP_COUNT ? &op_words[cqe->opcode] : &unknown;
 }
 
@@ -76,12 +72,10 @@ struct known {
 };
 
 static void explain_know_channel(const struct rdmad_ring *r, uint64_t handle, struct known *k) {
-    const struct rdmad_channel *c;
-
     k->id = handle;
     pthread_mutex_lock(&r->session->lock);
     rdmad_control_look(r->session);
-    c = rdmad_channel_find(r->session, handle);
+    const struct rdmad_channel *c = rdmad_channel_find(r->session, handle);
     if (c) {
         k->found = true;
         k->length = c->max_message;
@@ -162,7 +156,6 @@ static void explain_range(struct sentence *s, const struct rdmad_slot *slot,
 static void explain_rights(struct sentence *s, uint32_t rights) {
     static const char *const name[] = {"READ", "WRITE", "ATOMIC", "DELEGATE"};
     const char *before = " (it grants ";
-
     if (!(rights & RDMAD_RIGHTS_ALL))
         return;
 
@@ -186,7 +179,6 @@ static void explain_limit(struct sentence *s, const struct rdmad_cqe *cqe) {
         [RDMAD_LIMIT_DAEMON] = "all sessions together have as many receives and waits for "
                                "notifications posted as they may (limits.waits)",
     };
-
     if (cqe->opcode != RDMAD_OP_RECV && cqe->opcode != RDMAD_OP_NOTIFIED)
         return;
     if (cqe->lease_id >= RDMAD_LIMIT_SESSION && cqe->lease_id <= RDMAD_LIMIT_DAEMON)
@@ -262,7 +254,6 @@ static void explain_why(struct sentence *s, const struct rdmad_cqe *cqe,
 
 static void explain_outcome(struct sentence *s, const struct rdmad_cqe *cqe) {
     const char *target = op_words_of(cqe)->target;
-
     if (!target)
         return;
     if (cqe->outcome == RDMAD_FAILED_UNTOUCHED)
@@ -285,7 +276,6 @@ void rdmad_ring_explain(const rdmad_ring *r, const struct rdmad_cqe *cqe, char *
     const struct rdmad_slot *slot = slot_of_cqe(r, cqe);
     struct known k = explain_know(r, cqe, slot);
     struct sentence s = {.buf = buf, .size = size};
-
     if (size == 0)
         return;
     buf[0] = '\0';

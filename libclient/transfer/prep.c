@@ -16,7 +16,6 @@
 #include "libclient/lease/lease.h"
 #include "libclient/ring/slots.h"
 #include "libclient/ring/submit.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +34,10 @@ static bool prep_hint_fits(const struct rdmad_ring *r, const void *buffer) {
 
 static bool prep_find_pool(struct rdmad_ring *r, const void *buffer) {
     struct rdmad_session *s = r->session;
-    struct rdmad_pool *pool;
-
     if (prep_hint_fits(r, buffer))
         return true;
     pthread_mutex_lock(&s->lock);
-    pool = rdmad_pool_of(s, buffer);
+    struct rdmad_pool *pool = rdmad_pool_of(s, buffer);
     if (pool) {
         r->hint.pool = pool;
         r->hint.base = pool->base;
@@ -238,7 +235,6 @@ int rdmad_prep_recv(rdmad_ring *ring, struct rdmad_sqe *sqe, rdmad_channel *chan
 int rdmad_prep_nop(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t user_data) {
     RDMAD_LIVE(ring, RING);
     int rc = prep_begin(ring, sqe, user_data);
-
     if (!rc)
         sqe->opcode = RDMAD_OP_NOP;
     return rc;

@@ -3,7 +3,6 @@
  * segments.c - several ranges as a batch: entries that are all prepared, or none.
  */
 #include "libclient/transfer/segments.h"
-
 #include "libclient/base/error.h"
 #include "libclient/lease/lease.h"
 #include "libclient/ring/reap.h"
