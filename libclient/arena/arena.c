@@ -72,13 +72,6 @@ void rdmad_arena_return(struct rdmad_arena *a, uint64_t offset) {
     }
 }
 
-bool rdmad_arena_give(struct rdmad_arena *a, uint64_t offset) {
-    if (!rdmad_arena_retire(a, offset))
-        return false;
-    rdmad_arena_return(a, offset);
-    return true;
-}
-
 struct rdmad_arena *rdmad_arena_new(uint64_t bytes) {
     static uint64_t last_id;
     struct rdmad_arena *a = calloc(1, sizeof(*a));

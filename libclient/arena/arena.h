@@ -23,9 +23,8 @@ void rdmad_arena_free(struct rdmad_arena *a);        /* NULL is allowed */
 
 /* The offset of a piece, or RDMAD_ARENA_NONE: no room. */
 uint64_t rdmad_arena_take(struct rdmad_arena *a, size_t bytes);
-/* False: no piece that is handed out starts at offset; nothing changed. */
-bool rdmad_arena_give(struct rdmad_arena *a, uint64_t offset);
-/* The same in two steps: the program has it no more; it may be handed out again. */
+/* Giving back, in two steps. The program has it no more (false: no piece that is handed out starts
+ * at offset, nothing changed); it may be handed out again. */
 bool rdmad_arena_retire(struct rdmad_arena *a, uint64_t offset);
 void rdmad_arena_return(struct rdmad_arena *a, uint64_t offset);
 /* What a piece really has, which is not less than what was asked for. Not yet returned. */

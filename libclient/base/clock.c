@@ -70,3 +70,18 @@ int rdmad_poll_timeout(uint64_t deadline_ns) {
     ms = (deadline_ns - now + 999999u) / 1000000u;
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
+
+void rdmad_cond_init(pthread_cond_t *cond) {
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+int rdmad_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns) {
+    struct timespec ts = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                          .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    return deadline_ns == UINT64_MAX ? pthread_cond_wait(cond, lock)
+                                     : pthread_cond_timedwait(cond, lock, &ts);
+}

@@ -5,6 +5,7 @@
 #ifndef RDMAD_LIBCLIENT_CLOCK_H
 #define RDMAD_LIBCLIENT_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #define RDMAD_NS_PER_MS UINT64_C(1000000)
@@ -23,6 +24,9 @@ int rdmad_check_wait(const struct rdmad_session *s, int timeout_ms);
 int rdmad_check_request(const struct rdmad_session *s, int timeout_ms);
 /* For timeouts in ms: negative is for ever (UINT64_MAX). */
 uint64_t rdmad_deadline_ns(int timeout_ms);
+/* A condition that is waited for by that clock; until deadline_ns, or for ever: 0 or an errno. */
+void rdmad_cond_init(pthread_cond_t *cond);
+int rdmad_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns);
 /* What is left, as poll wants it: rounded up, -1 for ever. */
 int rdmad_poll_timeout(uint64_t deadline_ns);
 

@@ -12,25 +12,23 @@
 
 #define GROWTH_MAX 4096u /* no struct will ever be as much larger than it is now */
 
-const struct rdmad_sized rdmad_sized_options = RDMAD_SIZED(rdmad_options, RDMAD_OPTIONS_INIT);
-const struct rdmad_sized rdmad_sized_lease_terms =
-    RDMAD_SIZED(rdmad_lease_terms, RDMAD_LEASE_TERMS_INIT);
-const struct rdmad_sized rdmad_sized_service_terms =
-    RDMAD_SIZED(rdmad_service_terms, RDMAD_SERVICE_TERMS_INIT);
-const struct rdmad_sized rdmad_sized_session_info =
-    RDMAD_SIZED(rdmad_session_info, RDMAD_SESSION_INFO_INIT);
-const struct rdmad_sized rdmad_sized_lease_info =
-    RDMAD_SIZED(rdmad_lease_info, RDMAD_LEASE_INFO_INIT);
-const struct rdmad_sized rdmad_sized_lease_audit =
-    RDMAD_SIZED(rdmad_lease_audit, RDMAD_LEASE_AUDIT_INIT);
-const struct rdmad_sized rdmad_sized_channel_info =
-    RDMAD_SIZED(rdmad_channel_info, RDMAD_CHANNEL_INFO_INIT);
-const struct rdmad_sized rdmad_sized_channel_audit =
-    RDMAD_SIZED(rdmad_channel_audit, RDMAD_CHANNEL_AUDIT_INIT);
-const struct rdmad_sized rdmad_sized_incoming = RDMAD_SIZED(rdmad_incoming, RDMAD_INCOMING_INIT);
-const struct rdmad_sized rdmad_sized_event = RDMAD_SIZED(rdmad_event, RDMAD_EVENT_INIT);
-const struct rdmad_sized rdmad_sized_name = RDMAD_SIZED(rdmad_name, RDMAD_NAME_INIT);
-const struct rdmad_sized rdmad_sized_message = RDMAD_SIZED(rdmad_message, RDMAD_MESSAGE_INIT);
+/* For a struct that has not grown since version 0.1; one that has names its size of then. */
+#define SIZED(what, INIT)                                                                  \
+    const struct rdmad_sized rdmad_sized_##what = {"rdmad_" #what, "RDMAD_" #INIT "_INIT", \
+                                                   sizeof(struct rdmad_##what),            \
+                                                   sizeof(struct rdmad_##what)}
+SIZED(options, OPTIONS);
+SIZED(lease_terms, LEASE_TERMS);
+SIZED(service_terms, SERVICE_TERMS);
+SIZED(session_info, SESSION_INFO);
+SIZED(lease_info, LEASE_INFO);
+SIZED(lease_audit, LEASE_AUDIT);
+SIZED(channel_info, CHANNEL_INFO);
+SIZED(channel_audit, CHANNEL_AUDIT);
+SIZED(incoming, INCOMING);
+SIZED(event, EVENT);
+SIZED(name, NAME);
+SIZED(message, MESSAGE);
 
 /* All of these structs begin with it. */
 static size_t sized_size(const void *any) {

@@ -26,13 +26,6 @@ struct rdmad_sized {
     size_t known; /* here */
 };
 
-/* For a struct that has not grown since version 0.1; one that has names its size of then. */
-#define RDMAD_SIZED(struct_name, INIT)                                            \
-    {                                                                             \
-        .name = #struct_name, .init = #INIT, .first = sizeof(struct struct_name), \
-        .known = sizeof(struct struct_name)                                       \
-    }
-
 extern const struct rdmad_sized rdmad_sized_options, rdmad_sized_lease_terms,
     rdmad_sized_service_terms, rdmad_sized_session_info, rdmad_sized_lease_info,
     rdmad_sized_lease_audit, rdmad_sized_channel_info, rdmad_sized_channel_audit,

@@ -10,30 +10,32 @@
 
 int rdmad_budget_fill(struct rdmad_session *s, const struct rdmad_service_terms *t,
                       struct rdmad_service_listen_req *out, struct rdmad_lent *lent) {
-    struct rdmad_pool *pool;
-    int rc = 0;
-
     if (!t->budget && t->budget_bytes)
         return rdmad_fail(s, RDMAD_E_INVAL,
                           "a budget of %zu bytes needs memory of a pool to be taken from",
                           t->budget_bytes);
     if (!t->budget)
         return 0;
-    pthread_mutex_lock(&s->lock);
-    pool = rdmad_pool_of(s, t->budget);
-    if (pool) {
-        out->budget_pool = pool->handle;
-        out->budget_offset = (uintptr_t)t->budget - (uintptr_t)pool->base;
-        out->budget_length = t->budget_bytes;
-        rc = rdmad_lend(pool, t->budget, t->budget_bytes, lent);
-    }
-    pthread_mutex_unlock(&s->lock);
+    int rc;
+    struct rdmad_pool *pool = rdmad_lend(s, t->budget, t->budget_bytes, lent, &rc);
     if (!pool)
         return rdmad_fail(s, RDMAD_E_RANGE,
                           "the budget at %p lies in no pool of this session: use memory that "
                           "rdmad_alloc gave out",
                           t->budget);
-    return rc ? rdmad_fail(s, rc, "no room for the record of a budget at %p", t->budget) : 0;
+    if (rc)
+        return rdmad_fail(s, rc, "no room for the record of a budget at %p", t->budget);
+    out->budget_pool = pool->handle;
+    out->budget_offset = (uintptr_t)t->budget - (uintptr_t)pool->base;
+    out->budget_length = t->budget_bytes;
+    return 0;
+}
+
+static struct rdmad_pool *budget_pool(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_pool *p = s->pools;
+    while (p && p->handle != handle)
+        p = p->next;
+    return p;
 }
 
 static void handed_over_forget(struct rdmad_handed_over *h) {
@@ -66,7 +68,7 @@ void rdmad_service_on_handed_over(struct rdmad_session *s, const void *body) {
     struct rdmad_pool *pool;
     memcpy(&e, body, sizeof(e));
     service = rdmad_service_find(s, e.service);
-    pool = rdmad_pool_by_handle(s, e.pool);
+    pool = budget_pool(s, e.pool);
     if (!service || !pool)
         return; /* closed meanwhile */
     if (e.offset > pool->bytes || e.length > pool->bytes - e.offset) {

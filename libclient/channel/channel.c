@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * channel.c - channels: connected, and asked about.
+ * channel.c - channels: connected, asked about, and closed.
  *
  * Messages are transfer/'s.
  */
@@ -9,6 +9,7 @@
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
 #include "libclient/base/text.h"
+#include "libclient/ring/submit.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +183,8 @@ void rdmad_channels_post_close(struct rdmad_session *s) {
     }
 }
 
-void rdmad_channel_forget(struct rdmad_channel *c) {
+/* The daemon has forgotten it, and it has ended as an object. */
+static void channel_forget(struct rdmad_channel *c) {
     struct rdmad_session *s = c->session;
     struct rdmad_channel **at;
     pthread_mutex_lock(&s->lock);
@@ -193,4 +195,28 @@ void rdmad_channel_forget(struct rdmad_channel *c) {
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);
     rdmad_object_retire(&c->object, sizeof(*c));
+}
+
+static int channel_tell_close(struct rdmad_channel *c, bool abrupt) {
+    struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
+    return rdmad_control_tell(c->session, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request),
+                              abrupt);
+}
+
+int rdmad_channel_close(rdmad_channel *c) {
+    if (!c)
+        return 0;
+    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
+    rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
+    int rc = channel_tell_close(c, false);
+    channel_forget(c);
+    return rc;
+}
+
+void rdmad_channel_abort(rdmad_channel *c) {
+    if (!c)
+        return;
+    rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
+    channel_tell_close(c, true);
+    channel_forget(c);
 }

@@ -42,8 +42,6 @@ struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s);
 int rdmad_channel_make(struct rdmad_channel *channel, uint16_t type, const void *request,
                        size_t request_size, rdmad_channel **out);
 
-/* The daemon has forgotten it, and it has ended as an object. */
-void rdmad_channel_forget(struct rdmad_channel *channel);
 /* With the lock: the session is about to hang up, which is no accident. */
 void rdmad_channels_post_close(struct rdmad_session *s);
 /* Frees all of them; tells nobody. */

@@ -2,7 +2,6 @@
 /*
  * listen.c - services come and go.
  */
-#include "libclient/channel/listen.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"

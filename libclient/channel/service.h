@@ -45,9 +45,21 @@ struct rdmad_service {
     void *user;
 };
 
-/* With the lock. */
-struct rdmad_service *rdmad_service_find(struct rdmad_session *s, uint64_t number);
+/* With the lock; a session has few. */
+static inline struct rdmad_service *rdmad_service_find(struct rdmad_session *s, uint64_t number) {
+    struct rdmad_service *v = s->services;
+    while (v && v->number != number)
+        v = v->next;
+    return v;
+}
+
 /* With the lock: an event of it cannot be kept, which ends the session. */
-void rdmad_service_out_of_memory(struct rdmad_session *s);
+static inline void rdmad_service_out_of_memory(struct rdmad_session *s) {
+    rdmad_control_lose(s, RDMAD_E_NOMEM,
+                       "out of memory for an event of a service; the session is closed");
+}
+
+/* Frees all services; tells nobody. */
+void rdmad_services_dispose(struct rdmad_session *s);
 
 #endif

@@ -164,17 +164,6 @@ void rdmad_control_look(struct rdmad_session *s) {
         rdmad_control_receive(s);
 }
 
-/* Sleeps until somebody else's receiving changed something. Returns at the deadline at the latest.
- */
-static void control_sleep(struct rdmad_session *s, uint64_t deadline_ns) {
-    struct timespec ts = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                          .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    if (deadline_ns == UINT64_MAX)
-        pthread_cond_wait(&s->changed, &s->lock);
-    else
-        pthread_cond_timedwait(&s->changed, &s->lock, &ts);
-}
-
 void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
                         void *arg, uint64_t deadline_ns) {
     for (;;) {
@@ -182,7 +171,7 @@ void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_sess
         if (ready(s, arg) || rdmad_is_lost(s) || rdmad_poll_timeout(deadline_ns) == 0)
             return;
         if (s->receiving) {
-            control_sleep(s, deadline_ns);
+            rdmad_cond_wait(&s->changed, &s->lock, deadline_ns); /* somebody else receives */
             continue;
         }
         struct pollfd p = {.fd = s->sock, .events = POLLIN};
@@ -201,19 +190,27 @@ static bool call_done(struct rdmad_session *s, void *arg) {
     return ((struct rdmad_call *)arg)->done;
 }
 
-/* With the lock, released while the socket is full. */
-static void call_send(struct rdmad_session *s, struct rdmad_call *c) {
-    assert(c->request_size <= RDMAD_MSG_MAX - sizeof(struct rdmad_msg_header));
-    char packet[RDMAD_MSG_MAX];
+/* With the lock: a request as a packet, with a number of its own; how long it is. */
+static size_t packet_make(struct rdmad_session *s, char packet[RDMAD_MSG_MAX], uint16_t type,
+                          const void *request, size_t size) {
     struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
                                  .version = RDMAD_ABI_VERSION,
-                                 .type = c->type,
-                                 .length = (uint32_t)(sizeof(h) + c->request_size),
-                                 .seq = c->seq};
+                                 .type = type,
+                                 .length = (uint32_t)(sizeof(h) + size)};
+    assert(h.length <= RDMAD_MSG_MAX);
+    if (++s->seq == 0)
+        s->seq = 1; /* 0 is the events' */
+    h.seq = s->seq;
     memcpy(packet, &h, sizeof(h));
-    memcpy(packet + sizeof(h), c->request, c->request_size);
+    memcpy(packet + sizeof(h), request, size);
+    return h.length;
+}
+
+/* With the lock, released while the socket is full. */
+static void call_send(struct rdmad_session *s, struct rdmad_call *c, const char *packet,
+                      size_t size) {
     while (!c->done) {
-        int rc = rdmad_fdmsg_send(s->sock, packet, h.length, &c->sent_fd, c->sends_fd);
+        int rc = rdmad_fdmsg_send(s->sock, packet, size, &c->sent_fd, c->sends_fd);
         if (rc == 0)
             return;
         if (rc != RDMAD_E_AGAIN) {
@@ -231,18 +228,9 @@ static void call_send(struct rdmad_session *s, struct rdmad_call *c) {
 }
 
 void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size) {
-    assert(size <= RDMAD_MSG_MAX - sizeof(struct rdmad_msg_header));
     char packet[RDMAD_MSG_MAX];
-    struct rdmad_msg_header h = {.magic = RDMAD_WIRE_MAGIC,
-                                 .version = RDMAD_ABI_VERSION,
-                                 .type = type,
-                                 .length = (uint32_t)(sizeof(h) + size)};
-    if (++s->seq == 0)
-        s->seq = 1;
-    h.seq = s->seq;
-    memcpy(packet, &h, sizeof(h));
-    memcpy(packet + sizeof(h), request, size);
-    (void)rdmad_fdmsg_send(s->sock, packet, h.length, NULL, 0);
+    size = packet_make(s, packet, type, request, size);
+    (void)rdmad_fdmsg_send(s->sock, packet, size, NULL, 0);
 }
 
 static void call_forget(struct rdmad_session *s, struct rdmad_call *c) {
@@ -261,13 +249,13 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
         pthread_mutex_unlock(&s->lock);
         return c->quiet ? RDMAD_E_DAEMON_LOST : rdmad_fail_lost(s);
     }
-    if (++s->seq == 0)
-        s->seq = 1; /* 0 is the events' */
+    char packet[RDMAD_MSG_MAX];
+    size_t size = packet_make(s, packet, c->type, c->request, c->request_size);
     c->seq = s->seq;
     c->done = false; /* a caller may ask again with the same record */
     c->next = s->calls;
     s->calls = c;
-    call_send(s, c);
+    call_send(s, c, packet, size);
     rdmad_control_wait(s, call_done, c, c->deadline_ns ? c->deadline_ns : UINT64_MAX);
     if (!c->done) {
         call_forget(s, c);

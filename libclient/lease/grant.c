@@ -16,10 +16,7 @@ static int grant_fill(struct rdmad_session *s, void *memory, size_t length,
                       const struct rdmad_lease_terms *terms, struct rdmad_lease_grant_req *out,
                       struct rdmad_lent *lent) {
     struct rdmad_lease_terms t = RDMAD_LEASE_TERMS_INIT;
-    struct rdmad_pool *pool;
-    int rc;
-
-    rc = rdmad_sized_read(s, &rdmad_sized_lease_terms, terms, &t);
+    int rc = rdmad_sized_read(s, &rdmad_sized_lease_terms, terms, &t);
     if (rc)
         return rc;
     *out = (struct rdmad_lease_grant_req){.length = length,
@@ -37,14 +34,7 @@ static int grant_fill(struct rdmad_session *s, void *memory, size_t length,
         rc = rdmad_copy_text(s, out->name, sizeof(out->name), t.name, "name", RDMAD_E_NAME);
     if (rc)
         return rc;
-    pthread_mutex_lock(&s->lock);
-    pool = rdmad_pool_of(s, memory);
-    if (pool) {
-        out->pool = pool->handle;
-        out->offset = (uintptr_t)memory - (uintptr_t)pool->base;
-        rc = rdmad_lend(pool, memory, length, lent);
-    }
-    pthread_mutex_unlock(&s->lock);
+    struct rdmad_pool *pool = rdmad_lend(s, memory, length, lent, &rc);
     if (!pool)
         return rdmad_fail(s, RDMAD_E_RANGE,
                           "%p lies in no pool of this session: grant leases on memory that "
@@ -55,6 +45,8 @@ static int grant_fill(struct rdmad_session *s, void *memory, size_t length,
                           "no room for the record of one more lease on %p: end some that are on "
                           "the same bytes",
                           memory);
+    out->pool = pool->handle;
+    out->offset = (uintptr_t)memory - (uintptr_t)pool->base;
     return 0;
 }
 

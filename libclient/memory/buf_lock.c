@@ -9,7 +9,6 @@
  * Nobody has precedence: a thread that waits for a range which others keep taking in turns may wait
  * long. A thread that locks what it has locked itself waits for itself.
  */
-#include "libclient/memory/buf_lock.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
@@ -29,20 +28,14 @@ void rdmad_locks_dispose(struct rdmad_holders *h) {
 /* With the holders' lock, released while waiting: RDMAD_E_BUSY when the time has passed. */
 static int buf_lock_take(struct rdmad_pool *pool, const struct rdmad_buf_lock *l, int timeout_ms) {
     struct rdmad_holders *h = &pool->holders;
-    uint64_t deadline = rdmad_deadline_ns(timeout_ms);
-    struct timespec ts = {.tv_sec = (time_t)(deadline / 1000000000u),
-                          .tv_nsec = (long)(deadline % 1000000000u)};
+    uint64_t deadline_ns = rdmad_deadline_ns(timeout_ms);
     int rc = rdmad_hold_map_take(h->map, l->offset, l->length, l->writes), waited = 0;
     if (rc != RDMAD_E_BUSY || timeout_ms == 0)
         return rc;
     __atomic_add_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
     while ((rc = rdmad_hold_map_take(h->map, l->offset, l->length, l->writes)) == RDMAD_E_BUSY &&
-           waited == 0) {
-        if (timeout_ms < 0)
-            pthread_cond_wait(&h->changed, &h->lock);
-        else
-            waited = pthread_cond_timedwait(&h->changed, &h->lock, &ts);
-    }
+           waited == 0)
+        waited = rdmad_cond_wait(&h->changed, &h->lock, deadline_ns);
     __atomic_sub_fetch(&h->attention, 1, __ATOMIC_SEQ_CST);
     return rc;
 }

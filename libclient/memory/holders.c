@@ -4,20 +4,15 @@
  * of them most.
  */
 #include "libclient/memory/holders.h"
-#include <stdlib.h>
-#include <time.h>
+#include "libclient/base/clock.h"
 
 bool rdmad_holders_init(struct rdmad_holders *h, uint64_t bytes) {
-    pthread_condattr_t attr;
     h->map = rdmad_hold_map_new(bytes);
     if (!h->map)
         return false;
     h->last_lent = &h->lent;
     pthread_mutex_init(&h->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    rdmad_cond_init(&h->changed);
     return true;
 }
 

@@ -9,8 +9,8 @@
 #include <sched.h>
 #include <stdio.h>
 
-int rdmad_lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
-               struct rdmad_lent *lent) {
+static int lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
+                struct rdmad_lent *lent) {
     uint64_t offset = (uintptr_t)memory - (uintptr_t)pool->base;
     struct rdmad_hold_map *map = __atomic_load_n(&pool->holders.lent_map, __ATOMIC_ACQUIRE);
     int rc;
@@ -38,6 +38,15 @@ int rdmad_lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
     *lent->link = lent;
     pool->holders.last_lent = &lent->next;
     return 0;
+}
+
+struct rdmad_pool *rdmad_lend(struct rdmad_session *s, const void *memory, uint64_t length,
+                              struct rdmad_lent *lent, int *rc) {
+    pthread_mutex_lock(&s->lock);
+    struct rdmad_pool *pool = rdmad_pool_of(s, memory);
+    *rc = pool ? lend(pool, memory, length, lent) : 0;
+    pthread_mutex_unlock(&s->lock);
+    return pool;
 }
 
 /* The list may have been half changed when the process was forked; in the child nobody reads it. */

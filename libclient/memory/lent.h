@@ -25,10 +25,11 @@ struct rdmad_lent {
     const char *service; /* or the service's name */
 };
 
-/* Others may reach memory from now on: RDMAD_E_NOMEM, or RDMAD_E_LIMIT when more leases than can
- * be counted are on the same bytes. A range of no bytes is not lent. */
-int rdmad_lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
-               struct rdmad_lent *lent);
+/* Others may reach memory from now on. Returns its pool, NULL when it lies in none; *rc may be
+ * RDMAD_E_NOMEM, or RDMAD_E_LIMIT when more leases than can be counted are on the same bytes. A
+ * range of no bytes is not lent. Without the lock. */
+struct rdmad_pool *rdmad_lend(struct rdmad_session *s, const void *memory, uint64_t length,
+                              struct rdmad_lent *lent, int *rc);
 /* Nobody can reach it any more. */
 void rdmad_lent_back(struct rdmad_lent *lent);
 /* The same without the lock. */

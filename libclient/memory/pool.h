@@ -24,8 +24,15 @@ struct rdmad_pool {
     struct rdmad_guard *guard; /* NULL: not in guard mode */
 };
 
-/* The pool that memory lies in, or NULL. With the session's lock. */
-struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory);
-struct rdmad_pool *rdmad_pool_by_handle(struct rdmad_session *s, uint64_t handle);
+/* The pool that memory lies in, or NULL; a session has few. With the session's lock. */
+static inline struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const void *memory) {
+    struct rdmad_pool *p = s->pools;
+    while (p && (uintptr_t)memory - (uintptr_t)p->base >= p->bytes)
+        p = p->next;
+    return p;
+}
+
+/* Unmaps and frees; tells nobody. It is gone since that call. */
+void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call);
 
 #endif

@@ -11,11 +11,9 @@
  * exactly the size the reply says, which nobody can shrink under us. The program's own is the
  * daemon's to judge, which needs more of it than we do.
  */
-#include "libclient/memory/pool_create.h"
 #include "common/memfd.h"
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"
-#include "libclient/memory/buf_lock.h"
 #include "libclient/memory/deferred.h"
 #include "libclient/memory/guard.h"
 #include "libclient/memory/hold.h"

@@ -29,6 +29,7 @@ struct rdmad_buf_lock {
     bool writes;
     pid_t thread;
 };
+void rdmad_locks_dispose(struct rdmad_holders *h); /* those that a program has left */
 
 /* Writes sentences on up to max holders of bytes of the range (only writers, unless writes) and
  * returns how many there are. With neither lock. */

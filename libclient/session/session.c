@@ -13,10 +13,10 @@
 #include "libclient/base/error.h"
 #include "libclient/base/sized.h"
 #include "libclient/channel/channel.h"
-#include "libclient/channel/listen.h"
+#include "libclient/channel/service.h"
 #include "libclient/control/control.h"
 #include "libclient/lease/lease.h"
-#include "libclient/memory/pool_create.h"
+#include "libclient/memory/pool.h"
 #include "libclient/ring/create.h"
 #include "libclient/session/event.h"
 #include "libclient/session/fork.h"
@@ -38,7 +38,6 @@
 static struct rdmad_session *session_alloc(void) {
     static uint64_t last_serial;
     struct rdmad_session *s = calloc(1, sizeof(*s));
-    pthread_condattr_t attr;
     if (!s)
         return NULL;
     rdmad_object_init(&s->object, RDMAD_KIND_SESSION);
@@ -47,10 +46,7 @@ static struct rdmad_session *session_alloc(void) {
     s->take_event = rdmad_event_take;
     s->last_source = &s->first_source;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    rdmad_cond_init(&s->changed);
     rdmad_fork_add(s);
     return s;
 }

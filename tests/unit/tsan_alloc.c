@@ -15,6 +15,14 @@
 #define HELD 64u
 #define BYTES (UINT64_C(1) << 20)
 
+/* As rdmad_free does. */
+static bool arena_give(struct rdmad_arena *a, uint64_t offset) {
+    bool live = rdmad_arena_retire(a, offset);
+    if (live)
+        rdmad_arena_return(a, offset);
+    return live;
+}
+
 static struct rdmad_arena *arena;
 static unsigned char *memory;
 
@@ -51,7 +59,7 @@ static void *work(void *arg) {
                 fail("a piece was handed out twice");
             if (i % 16 == 0)
                 held[at] = swap(held[at]);
-            if (held[at] != RDMAD_ARENA_NONE && !rdmad_arena_give(arena, held[at]))
+            if (held[at] != RDMAD_ARENA_NONE && !arena_give(arena, held[at]))
                 fail("a piece that is ours was refused");
         }
         unsigned size = (unsigned)rand_r(&seed) % (i % 8 ? 2048 : 80000);
@@ -61,7 +69,7 @@ static void *work(void *arg) {
     }
     for (unsigned i = 0; i < HELD; i++) {
         if (held[i] != RDMAD_ARENA_NONE)
-            rdmad_arena_give(arena, held[i]);
+            arena_give(arena, held[i]);
     }
     return NULL;
 }
@@ -81,7 +89,7 @@ int main(void) {
             pthread_join(thread[i], NULL);
         uint64_t left = swap(RDMAD_ARENA_NONE);
         if (left != RDMAD_ARENA_NONE)
-            rdmad_arena_give(arena, left);
+            arena_give(arena, left);
         if (rdmad_arena_take(arena, BYTES) != 0)
             fail("pieces were lost");
         rdmad_arena_free(arena);

@@ -64,7 +64,9 @@ const char *frame_check_request(const struct frame *f) {
     return NULL;
 }
 
-bool frame_status_ok(int status) {
+/* What a target may say of an op. Anything else (a timeout, a lost daemon) is not its to know, and
+ * a hostile one must not make the lessee's daemon believe it. */
+static bool frame_status_ok(int status) {
     switch (status) {
     case RDMAD_OK:
     case RDMAD_E_RANGE:

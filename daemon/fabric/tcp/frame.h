@@ -134,10 +134,6 @@ static inline uint64_t word_get(const uint8_t *from) {
 const char *frame_check_request(const struct frame *f);
 const char *frame_check_answer(const struct frame *f);
 
-/* What a target may say of an op. Anything else (a timeout, a lost daemon) is not its to know, and
- * a hostile one must not make the lessee's daemon believe it. */
-bool frame_status_ok(int status);
-
 #define HELLO_BYTES 24u
 #define WELCOME_BYTES 8u
 void hello_put(uint8_t to[HELLO_BYTES], const uint8_t token[FRAME_TOKEN_BYTES]);
