@@ -82,7 +82,6 @@ int cm_address(struct cm *cm, struct sockaddr_in6 *out, struct error *err) {
     const struct verbs *v = cm->verbs;
     struct ifaddrs *all = NULL;
     bool found = false;
-
     *out = cm_sockaddr(v->port.gid.raw, 0);
     if (v->device->link_layer == IBV_LINK_LAYER_ETHERNET && !v->device->iwarp &&
         !is_link_local(v->port.gid.raw) && leads_to_device(cm, out))

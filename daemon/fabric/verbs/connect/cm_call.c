@@ -18,7 +18,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/verbs/instance/way.h"
-#include "daemon/fabric/verbs/link/lanes.h"
+#include "daemon/fabric/verbs/link/links.h"
 #include "daemon/fabric/verbs/link/recover.h"
 #include "daemon/fabric/verbs/target/inbox.h"
 #include "daemon/fabric/verbs/target/targets.h"

@@ -7,7 +7,7 @@
  * QPs are up at once.
  */
 #include "daemon/fabric/verbs/connect/exchange.h"
-#include "daemon/fabric/verbs/link/lanes.h"
+#include "daemon/fabric/verbs/link/links.h"
 #include "daemon/fabric/verbs/target/inbox.h"
 #include "daemon/fabric/verbs/target/targets.h"
 #include <string.h>

@@ -235,21 +235,14 @@ static enum outcome forbidden(struct rig *r, const struct pair *p, uint32_t rkey
 
 /* ---- registrations ------------------------------------------------------------------------- */
 
-static enum outcome registration_bounds(struct rig *r, uint32_t rkey, uint32_t at) {
+/* B in pd, which for one that is not the registration's has no write that is allowed. */
+static enum outcome registration_probe(struct rig *r, struct ibv_pd *pd, uint32_t rkey,
+                                       uint32_t at) {
     struct pair p;
-    if (!pair_open(r, r->other_pd, &p))
+    if (!pair_open(r, pd, &p))
         return PROBE_BROKE;
-    enum outcome o = control(r, &p, rkey) ? forbidden(r, &p, rkey, at) : PROBE_BROKE;
-    pair_close(&p);
-    return o;
-}
-
-/* B in a PD that is not the registration's. */
-static enum outcome registration_elsewhere(struct rig *r, uint32_t rkey) {
-    struct pair p;
-    if (!pair_open(r, r->d->pd, &p))
-        return PROBE_BROKE;
-    enum outcome o = forbidden(r, &p, rkey, GRANT_AT);
+    bool works = pd != r->other_pd || control(r, &p, rkey);
+    enum outcome o = works ? forbidden(r, &p, rkey, at) : PROBE_BROKE;
     pair_close(&p);
     return o;
 }
@@ -282,11 +275,11 @@ static const char *test_registrations(struct rig *r) {
         return NULL;
     }
     const char *let = NULL;
-    if (registration_bounds(r, mr->rkey, PAST_END) == PROBE_LANDED)
+    if (registration_probe(r, r->other_pd, mr->rkey, PAST_END) == PROBE_LANDED)
         let = "a registration let a write past its end land";
-    else if (registration_bounds(r, mr->rkey, BEFORE_START) == PROBE_LANDED)
+    else if (registration_probe(r, r->other_pd, mr->rkey, BEFORE_START) == PROBE_LANDED)
         let = "a registration let a write before its start land";
-    else if (registration_elsewhere(r, mr->rkey) == PROBE_LANDED)
+    else if (registration_probe(r, r->d->pd, mr->rkey, GRANT_AT) == PROBE_LANDED)
         let = "a registration let a write from another protection domain land";
     if (registration_ended(r, mr) == PROBE_LANDED && !let)
         let = "a registration let a write land after it was ended";
@@ -343,11 +336,31 @@ static bool bound_open(struct rig *r, struct ibv_mr *mr, struct bound *w) {
     return false;
 }
 
-static enum outcome window_bounds(struct rig *r, struct ibv_mr *mr, uint32_t at) {
+/* Ways to end a window; false: it could not be done. */
+static bool window_invalidate(struct rig *r, struct bound *w) {
+    struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = w->rkey};
+    int status = rig_post(r, w->pair.b, &wr, "invalidating a window");
+    if (status > 0)
+        rig_broke(r, "invalidating a window", EIO);
+    return status == IBV_WC_SUCCESS;
+}
+
+static bool window_deallocate(struct rig *r, struct bound *w) {
+    int failed = ibv_dealloc_mw(w->mw);
+    if (failed)
+        rig_broke(r, "deallocating a window that is bound", failed);
+    else
+        w->mw = NULL;
+    return !failed;
+}
+
+/* A write at a place by a window that was ended before, unless end is NULL. */
+static enum outcome window_probe(struct rig *r, struct ibv_mr *mr, uint32_t at,
+                                 bool (*end)(struct rig *, struct bound *)) {
     struct bound w;
     if (!bound_open(r, mr, &w))
         return PROBE_BROKE;
-    enum outcome o = forbidden(r, &w.pair, w.rkey, at);
+    enum outcome o = !end || end(r, &w) ? forbidden(r, &w.pair, w.rkey, at) : PROBE_BROKE;
     bound_close(&w);
     return o;
 }
@@ -366,37 +379,6 @@ static enum outcome window_by_other_qp(struct rig *r, struct ibv_mr *mr) {
     return o;
 }
 
-static enum outcome window_invalidated(struct rig *r, struct ibv_mr *mr) {
-    struct bound w;
-    if (!bound_open(r, mr, &w))
-        return PROBE_BROKE;
-    struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = w.rkey};
-    enum outcome o = PROBE_BROKE;
-    int status = rig_post(r, w.pair.b, &wr, "invalidating a window");
-    if (status == IBV_WC_SUCCESS)
-        o = forbidden(r, &w.pair, w.rkey, GRANT_AT);
-    else if (status > 0)
-        rig_broke(r, "invalidating a window", EIO);
-    bound_close(&w);
-    return o;
-}
-
-static enum outcome window_deallocated(struct rig *r, struct ibv_mr *mr) {
-    struct bound w;
-    if (!bound_open(r, mr, &w))
-        return PROBE_BROKE;
-    enum outcome o = PROBE_BROKE;
-    int failed = ibv_dealloc_mw(w.mw);
-    if (failed) {
-        rig_broke(r, "deallocating a window that is bound", failed);
-    } else {
-        w.mw = NULL;
-        o = forbidden(r, &w.pair, w.rkey, GRANT_AT);
-    }
-    bound_close(&w);
-    return o;
-}
-
 /* What windows let through; NULL: nothing, unless r->broke says that something went wrong. */
 static const char *test_windows(struct rig *r) {
     struct ibv_mr *mr = ibv_reg_mr(r->d->pd, r->memory, (size_t)PAGES * PAGE,
@@ -406,15 +388,15 @@ static const char *test_windows(struct rig *r) {
         return NULL;
     }
     const char *let = NULL;
-    if (window_bounds(r, mr, PAST_END) == PROBE_LANDED)
+    if (window_probe(r, mr, PAST_END, NULL) == PROBE_LANDED)
         let = "a window let a write past its end land";
-    else if (window_bounds(r, mr, BEFORE_START) == PROBE_LANDED)
+    else if (window_probe(r, mr, BEFORE_START, NULL) == PROBE_LANDED)
         let = "a window let a write before its start land";
     else if (window_by_other_qp(r, mr) == PROBE_LANDED)
         let = "a window let a write by another QP land";
-    else if (!*r->broke && window_invalidated(r, mr) == PROBE_LANDED)
+    else if (!*r->broke && window_probe(r, mr, GRANT_AT, window_invalidate) == PROBE_LANDED)
         let = "a window let a write land after it was invalidated";
-    else if (!*r->broke && window_deallocated(r, mr) == PROBE_LANDED)
+    else if (!*r->broke && window_probe(r, mr, GRANT_AT, window_deallocate) == PROBE_LANDED)
         let = "a window let a write land after it was deallocated";
     ibv_dereg_mr(mr);
     return let;

@@ -211,11 +211,10 @@ void in_use_finish(struct fabric_host *h, uint64_t now_ns) {
 }
 
 void in_use_take_failure(struct fabric_host *h) {
-    struct error why;
     pthread_mutex_lock(&h->lock);
     bool failed = h->failed && h->now && &h->now->d == h->failed;
     h->failed = NULL;
-    why = h->failed_why;
+    struct error why = h->failed_why;
     pthread_mutex_unlock(&h->lock);
     if (!failed)
         return;

@@ -64,16 +64,18 @@ static void memory_say_failed(const struct device *d, uint64_t bytes, int error,
                   bytes, d->name, strerror(error));
 }
 
-/* *error is the errno when it fails. */
-static struct ibv_mr *memory_register(const struct device *d, void *base, uint64_t bytes,
-                                      int *error) {
+/* *error is the errno when it fails, and why says what to do. */
+static struct ibv_mr *memory_register(const struct fabric_memory *m, const struct device *d,
+                                      int *error, struct error *why) {
     unsigned access = IBV_ACCESS_LOCAL_WRITE;
     if (d->windows)
         access |= IBV_ACCESS_MW_BIND;
     if (d->settings.odp && device_has_odp(d))
         access |= IBV_ACCESS_ON_DEMAND;
-    struct ibv_mr *mr = ibv_reg_mr_iova(d->pd, base, bytes, (uintptr_t)base, access);
+    struct ibv_mr *mr = ibv_reg_mr_iova(d->pd, m->base, m->bytes, (uintptr_t)m->base, access);
     *error = errno;
+    if (!mr)
+        memory_say_failed(d, m->bytes, *error, why);
     return mr;
 }
 
@@ -114,9 +116,7 @@ static int memory_register_now(struct fabric_memory *m, struct open_device *o, s
     struct fabric_host *h = m->host;
     struct error why = {0};
     int error = 0;
-    struct ibv_mr *mr = memory_register(&o->d, m->base, m->bytes, &error);
-    if (!mr)
-        memory_say_failed(&o->d, m->bytes, error, &why);
+    struct ibv_mr *mr = memory_register(m, &o->d, &error, &why);
     if (!mr && (error == EIO || error == ENODEV))
         host_device_failed(h, &o->d, &why);
 
@@ -206,9 +206,7 @@ void memories_register(struct fabric_host *h) {
         int error;
         memory_begin(m, o);
         pthread_mutex_unlock(&h->lock);
-        struct ibv_mr *mr = memory_register(&o->d, m->base, m->bytes, &error);
-        if (!mr)
-            memory_say_failed(&o->d, m->bytes, error, &why);
+        struct ibv_mr *mr = memory_register(m, &o->d, &error, &why);
         pthread_mutex_lock(&h->lock);
         memory_finish(m, o);
         if (mr)

@@ -15,7 +15,9 @@
 #include "daemon/base/offload.h"
 #include "daemon/fabric/verbs/device/choice.h"
 #include "daemon/fabric/verbs/device/open.h"
+#include <errno.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 /*
  * The device in use (in_use.c):
@@ -56,6 +58,10 @@ struct fabric_host {
     uint64_t looked_ns;                /* since when it is so */
 };
 
-void host_wake(struct fabric_host *h); /* its thread; any thread may */
+/* Its thread; any thread may. */
+static inline void host_wake(const struct fabric_host *h) {
+    while (eventfd_write(h->wake_fd, 1) && errno == EINTR)
+        ;
+}
 
 #endif

@@ -14,6 +14,7 @@
 #include "daemon/fabric/verbs/instance/cq.h"
 #include "daemon/fabric/verbs/instance/neighbour.h"
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,6 +255,38 @@ int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct
     return 0;
 }
 
+/* ---- UD and UC --------------------------------------------------------------------------- */
+
+int weak_qp_path(const struct queue *path, struct ibv_qp_attr *out) {
+    struct ibv_qp_init_attr init;
+    return ibv_query_qp(path->qp, out, IBV_QP_AV | IBV_QP_PATH_MTU, &init);
+}
+
+int weak_qp_open(struct queue *q, enum weak_kind kind, const struct queue *path, uint32_t other,
+                 uint32_t psn) {
+    assert(q->qp && !q->connected && path->connected);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR}, way;
+    int mask = IBV_QP_STATE;
+    if (kind == WEAK_UNACKED) {
+        int rc = weak_qp_path(path, &way);
+        if (rc)
+            return rc;
+        attr.ah_attr = way.ah_attr;
+        attr.path_mtu = way.path_mtu;
+        attr.dest_qp_num = other;
+        attr.rq_psn = psn;
+        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    }
+    int rc = ibv_modify_qp(q->qp, &attr, mask);
+    if (rc)
+        return rc;
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .sq_psn = q->psn};
+    rc = ibv_modify_qp(q->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+    q->other = other;
+    q->connected = rc == 0;
+    return rc;
+}
+
 /* ---- its end ----------------------------------------------------------------------------- */
 
 void qp_break(struct queue *q) {
@@ -292,4 +325,16 @@ void qp_destroy(struct queue *q) {
     q->ring = NULL;
     q->cq = NULL;
     q->head = q->tail = 0;
+}
+
+bool qp_in_error(const struct queue *q) {
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    return q->broken || ibv_query_qp(q->qp, &attr, IBV_QP_STATE, &init) ||
+           attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_SQE;
+}
+
+bool qp_event_is_bad(enum ibv_event_type event) {
+    return event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR ||
+           event == IBV_EVENT_QP_ACCESS_ERR;
 }

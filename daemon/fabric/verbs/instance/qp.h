@@ -7,6 +7,7 @@
 
 #include "daemon/fabric/verbs/instance/queue.h"
 #include "daemon/fabric/verbs/wire/blob.h"
+#include "daemon/fabric/verbs/wire/page.h"
 
 struct qp_spec {
     struct ibv_pd *pd;
@@ -26,8 +27,21 @@ void qp_break(struct queue *q); /* to ERR: what is posted comes back flushed */
 /* Nothing of it touches memory afterwards, and ended is not called any more: who waits for work is
  * to be told by the caller. Harmless when it was not made. */
 void qp_destroy(struct queue *q);
+/* Whether it cannot go on, as the device knows it now; whether an event says so, perhaps late. */
+bool qp_in_error(const struct queue *q);
+bool qp_event_is_bad(enum ibv_event_type event);
 /* Our end as a blob has it; queues are n QPs of one connection. */
 void qp_endpoint(const struct verbs *v, const struct queue *const *queues, unsigned n,
                  struct endpoint *out);
+
+/* QPs of weak messages (wire/page.h), at both ends. */
+static inline enum ibv_qp_type weak_qp_type(enum weak_kind kind) {
+    return kind == WEAK_DATAGRAM ? IBV_QPT_UD : IBV_QPT_UC;
+}
+/* From INIT to RTS; path is a QP that is connected to the same port there. 0 or an errno, as is
+ * weak_qp_path, which has the AV and PATH_MTU of it. */
+int weak_qp_open(struct queue *q, enum weak_kind kind, const struct queue *path, uint32_t other,
+                 uint32_t psn);
+int weak_qp_path(const struct queue *path, struct ibv_qp_attr *out);
 
 #endif

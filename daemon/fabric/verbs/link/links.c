@@ -9,10 +9,16 @@
  */
 #include "daemon/fabric/verbs/link/links.h"
 #include "daemon/fabric/verbs/instance/cq.h"
+#include "daemon/fabric/verbs/instance/qp.h"
 #include "daemon/fabric/verbs/instance/way.h"
+#include "daemon/fabric/verbs/link/outbox.h"
 #include "daemon/fabric/verbs/link/recover.h"
+#include "daemon/fabric/verbs/link/weak_sender.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define MESSAGE_MAX (1u << 31) /* of one work request: the length is 32 bits, half of them sure */
 
 /* ---- birth ------------------------------------------------------------------------------- */
 
@@ -92,6 +98,55 @@ int verbs_link_open(struct fabric_link *fl, const char *host, const struct fabri
     return rc;
 }
 
+/* ---- its queue pairs, for the ways of connecting ------------------------------------------ */
+
+int link_make_queues(struct verbs_link *l, unsigned lanes, bool bare, struct error *err) {
+    assert(l->lanes == 0 && lanes <= VERBS_LANES_MAX);
+    const struct verbs_settings *s = &l->verbs->device->settings;
+    struct qp_spec spec = {.pd = l->verbs->device->pd,
+                           .depth = s->queue_depth + 1, /* for reading the peer's page */
+                           .inline_bytes = s->inline_bytes,
+                           .bare = bare};
+    for (l->lanes = 0; l->lanes < lanes; l->lanes++) {
+        struct verbs_lane *lane = &l->lane[l->lanes];
+        int rc = qp_make(l->verbs, &lane->queue, &spec, err);
+        if (rc)
+            return rc; /* the caller tears down what there is */
+        spec.depth = s->queue_depth;
+    }
+    return outbox_open(l, err);
+}
+
+/* What the device counts as one packet; 0 where it does not say. */
+static uint64_t packet_of(const struct queue *q) {
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    if (ibv_query_qp(q->qp, &attr, IBV_QP_PATH_MTU, &init))
+        return 0;
+    return attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096 ? 128u << attr.path_mtu
+                                                                         : 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+void link_connected(struct verbs_link *l, uint64_t number, uint64_t max_message,
+                    const struct inbox_place *inbox) {
+    assert(l->state == LINK_NEW || l->state == LINK_CONNECTING);
+    const struct device *d = l->verbs->device;
+    uint64_t ours = least(least(d->settings.max_message, d->max_message), MESSAGE_MAX);
+    l->base.number = number;
+    l->base.max_message = least(ours, max_message);
+    l->packet = d->iwarp ? 0 : packet_of(&l->lane[0].queue);
+    l->base.ordered = l->lanes == 1;
+    l->atomics = device_has_atomics(d) && (inbox->features & TARGET_ATOMICS);
+    outbox_connect(l, inbox);
+    weak_senders_connect(l);
+    l->state = LINK_CONNECTED;
+    link_changed(l);
+}
+
 /* ---- its end ----------------------------------------------------------------------------- */
 
 void verbs_link_close(struct fabric_link *fl) {
@@ -138,13 +193,6 @@ void links_lose(struct verbs *v, const struct error *why) {
     }
 }
 
-static bool in_error(struct ibv_qp *qp) {
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) != 0 || attr.qp_state == IBV_QPS_ERR ||
-           attr.qp_state == IBV_QPS_SQE;
-}
-
 static struct verbs_lane *lane_of_qp(struct verbs *v, uint32_t qp_num) {
     list_for_each (pos, &v->links) {
         struct verbs_link *l = list_entry(pos, struct verbs_link, node);
@@ -162,12 +210,10 @@ bool links_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type event)
     if (!lane)
         return false;
     struct verbs_link *l = lane->link;
-    bool bad = event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR ||
-               event == IBV_EVENT_QP_ACCESS_ERR;
     LOG_LIMITED(INFO, ("%s: queue pair 0x%x to %s: %s", v->device->name, qp_num, l->host,
                        ibv_event_type_str(event)));
     /* An event may be late, and its QP's number have been given out again. */
-    if (!bad || !in_error(lane->queue.qp))
+    if (!qp_event_is_bad(event) || !qp_in_error(&lane->queue))
         return true;
     cqs_poll(v); /* a completion knows more about it */
     if (l->state >= LINK_FAILING)

@@ -13,6 +13,12 @@ int verbs_link_open(struct fabric_link *link, const char *host, const struct fab
                     struct error *err);
 void verbs_link_close(struct fabric_link *link);
 
+/* For the ways of connecting. Makes as many lanes; bare ones for rdma_cm. */
+int link_make_queues(struct verbs_link *l, unsigned lanes, bool bare, struct error *err);
+/* Every lane's queue is in RTS; the offer was the target's. link_up comes with the next poll. */
+void link_connected(struct verbs_link *l, uint64_t number, uint64_t max_message,
+                    const struct inbox_place *inbox);
+
 void links_settle(struct verbs *v);                        /* doomed ops, links up and lost */
 void links_timers(struct verbs *v);                        /* quiesce bounds, connecting */
 void links_lose(struct verbs *v, const struct error *why); /* all: the device goes */

@@ -10,7 +10,7 @@
  * messages with UNSUPPORTED, untouched; the link goes on.
  */
 #include "daemon/fabric/verbs/link/weak_sender.h"
-#include "daemon/fabric/verbs/instance/weak_qp.h"
+#include "daemon/fabric/verbs/instance/qp.h"
 #include "daemon/fabric/verbs/link/outbox.h"
 #include <assert.h>
 #include <endian.h>
@@ -34,9 +34,11 @@ void weak_senders_connect(struct verbs_link *l) {
 static int weak_sender_make(struct verbs_link *l, enum weak_kind kind, struct error *err) {
     struct verbs_lane *lane = link_weak_lane(l, kind);
     const struct verbs_settings *s = &l->verbs->device->settings;
-    struct qp_spec spec = {
-        .pd = l->verbs->device->pd, .depth = OUTBOX_SLOTS, .inline_bytes = s->inline_bytes};
-    return weak_qp_make(l->verbs, &lane->queue, kind, &spec, err);
+    struct qp_spec spec = {.pd = l->verbs->device->pd,
+                           .type = weak_qp_type(kind),
+                           .depth = OUTBOX_SLOTS,
+                           .inline_bytes = s->inline_bytes};
+    return qp_make(l->verbs, &lane->queue, &spec, err);
 }
 
 /* The request is an op of ours on the first lane. */

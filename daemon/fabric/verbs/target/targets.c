@@ -192,13 +192,9 @@ struct verbs_target *target_new(struct vpeer *p, const struct connect_way *way, 
 /* ---- who makes room ------------------------------------------------------------------------ */
 
 static bool target_is_broken(const struct verbs_target *t) {
-    for (unsigned i = 0; i < t->lanes; i++) {
-        struct ibv_qp_attr attr;
-        struct ibv_qp_init_attr init;
-        if (t->queue[i].broken || ibv_query_qp(t->queue[i].qp, &attr, IBV_QP_STATE, &init) ||
-            attr.qp_state == IBV_QPS_ERR)
+    for (unsigned i = 0; i < t->lanes; i++)
+        if (qp_in_error(&t->queue[i]))
             return true;
-    }
     return false;
 }
 
@@ -234,7 +230,6 @@ static unsigned vpeer_count_targets(const struct vpeer *p) {
 int target_make_room(struct vpeer *p, const struct endpoint *newcomer, struct error *err) {
     struct verbs *v = p->verbs;
     unsigned limit = v->settings->links_per_peer;
-
     if (p->stuck)
         return error_set(err, RDMAD_E_FABRIC,
                          "device %s does not take back %u rights that your daemon had; until it "
@@ -321,9 +316,7 @@ bool targets_qp_event(struct verbs *v, uint32_t qp_num, enum ibv_event_type even
     }
     if (!t)
         return false;
-    bool bad = event == IBV_EVENT_QP_FATAL || event == IBV_EVENT_QP_REQ_ERR ||
-               event == IBV_EVENT_QP_ACCESS_ERR;
-    if (!bad || t->state != TARGET_LIVE ||
+    if (!qp_event_is_bad(event) || t->state != TARGET_LIVE ||
         !target_is_broken(t)) /* a late one may be of an earlier QP */
         return true;
     LOG_LIMITED(INFO,

@@ -12,7 +12,7 @@
  */
 #include "daemon/fabric/verbs/target/weak_receiver.h"
 #include "daemon/base/log.h"
-#include "daemon/fabric/verbs/instance/weak_qp.h"
+#include "daemon/fabric/verbs/instance/qp.h"
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -107,6 +107,7 @@ static int weak_receiver_make(struct weak_receiver *r, const struct weak_request
     struct verbs_target *t = r->target;
     const struct device *device = t->peer->verbs->device;
     struct qp_spec spec = {.pd = device->windows ? device->pd : t->peer->pd,
+                           .type = weak_qp_type(r->kind),
                            .depth = 1,
                            .receives = RECEIVES,
                            .qkey = r->word};
@@ -119,7 +120,7 @@ static int weak_receiver_make(struct weak_receiver *r, const struct weak_request
     if (!r->mr)
         return weak_receiver_failed(err, r, errno, "memory for messages cannot be registered");
     r->queue.received = weak_receiver_received;
-    int rc = weak_qp_make(t->peer->verbs, &r->queue, r->kind, &spec, err);
+    int rc = qp_make(t->peer->verbs, &r->queue, &spec, err);
     if (rc)
         return rc;
     for (uint32_t i = 0; i < r->queue.receives && rc == 0; i++)

@@ -14,7 +14,6 @@
  *
  * The peer counts in addresses of ours: windows count as their registration does.
  */
-#include "daemon/fabric/verbs/window/binding.h"
 #include "daemon/base/log.h"
 #include "daemon/fabric/verbs/host/memory.h"
 #include "daemon/fabric/verbs/window/revocation.h"

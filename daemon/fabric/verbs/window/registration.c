@@ -11,7 +11,6 @@
  * a page. Windows of one peer to the same range with the same rights share a registration: two
  * hundred sessions there that read the same lease cost one. It goes with the last of them.
  */
-#include "daemon/fabric/verbs/window/registration.h"
 #include "daemon/fabric/verbs/host/memory.h"
 #include "daemon/fabric/verbs/window/revocation.h"
 #include "daemon/fabric/verbs/window/window.h"
@@ -157,7 +156,6 @@ static void registration_made(struct offload_job *job) {
     struct list waiting = LIST_INIT(waiting);
     struct list *pos;
     struct verbs_key key;
-
     assert(r->state == REGISTRATION_MAKING || r->state == REGISTRATION_UNWANTED);
     bool unwanted = r->state == REGISTRATION_UNWANTED;
     r->state = REGISTRATION_READY;

@@ -30,7 +30,6 @@ static void revocation_refused(struct revocation *r) {
     struct vpeer *p = r->peer;
     struct verbs *v = p->verbs;
     struct error why;
-
     error_set(&why, RDMAD_E_FABRIC,
               "device %s does not take back a right to lease %" PRIu64 ": %s; the connections of "
               "its peer are cut until it does",

@@ -29,7 +29,6 @@ void window_ended(struct verbs_window *w, const struct error *why) {
     void *cookie = w->cookie;
     enum window_state state = w->state;
     assert(w->by);
-
     list_remove(&w->at);
     w->by = NULL;
     if (state == WINDOW_OPEN) /* gone, its owner will find out */

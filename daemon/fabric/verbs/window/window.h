@@ -16,6 +16,8 @@
 struct registration;
 struct binding;
 
+extern const struct protection protection_registrations, protection_windows;
+
 /*
  *     OPENING --window_told--> OPEN --its owner closes it--> CLOSING --window_ended--> freed
  *        |                                                      ^

@@ -16,8 +16,6 @@
  */
 #include "daemon/fabric/verbs/window/windows.h"
 #include "daemon/base/clock.h"
-#include "daemon/fabric/verbs/window/binding.h"
-#include "daemon/fabric/verbs/window/registration.h"
 #include "daemon/fabric/verbs/window/revocation.h"
 #include "daemon/fabric/verbs/window/window.h"
 #include <assert.h>
