@@ -491,7 +491,7 @@ static void lease_ended(struct lease *l) {
                 FIELD_U64("BYTES_WRITTEN", l->audit.bytes_written));
     if (l->ended)
         l->ended(l->ended_arg, l);
-    lease_table_bury(l->state->leases, l);
+    lease_table_retire(l->state->leases, l);
     list_remove(&l->owner_node);
     l->pool->leases--;
     pool_unref(l->pool);

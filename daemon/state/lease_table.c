@@ -181,7 +181,7 @@ int lease_table_add(struct leases *ls, struct lease *l, struct error *err) {
     return 0;
 }
 
-void lease_table_bury(struct leases *ls, const struct lease *l) {
+void lease_table_retire(struct leases *ls, const struct lease *l) {
     list_remove((struct list *)&l->by_id);
     ls->count--;
 

@@ -15,7 +15,7 @@ void leases_free(struct leases *ls); /* every lease has ended */
  * RDMAD_E_EXISTS when the name is taken. */
 int lease_table_add(struct leases *ls, struct lease *l, struct error *err);
 /* Takes l out and remembers it. */
-void lease_table_bury(struct leases *ls, const struct lease *l);
+void lease_table_retire(struct leases *ls, const struct lease *l);
 
 /* By number and secret, or by name. Tells tombstones from leases that never were. */
 int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **out,

@@ -37,21 +37,7 @@ struct pool_settling {
     void *arg;
 };
 
-static void pool_post(const struct pool *p, struct offload_job *job,
-                      void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
-    const struct session *s = p->session;
-    *job = (struct offload_job){
-        .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
-    offload_post(s->state->offload, job);
-}
-
 /* ---- the end ----------------------------------------------------------------------------- */
-
-static void pool_discharge(struct pool *p) {
-    quota_discharge(&p->map_charge);
-    quota_discharge(&p->bytes_charge);
-    quota_discharge(&p->count_charge);
-}
 
 static void pool_unmap_run(struct offload_job *job) {
     struct pool *p = container_of(job, struct pool, unmap);
@@ -63,7 +49,7 @@ static void pool_unmap_run(struct offload_job *job) {
 static void pool_unmap_done(struct offload_job *job) {
     struct pool *p = container_of(job, struct pool, unmap);
     struct session *s = p->session;
-    pool_discharge(p);
+    session_discharge(&p->charges);
     free(p);
     session_release(s);
 }
@@ -74,7 +60,7 @@ void pool_ref(struct pool *p) {
 
 void pool_unref(struct pool *p) {
     if (--p->refs == 0)
-        pool_post(p, &p->unmap, pool_unmap_run, pool_unmap_done);
+        session_post(p->session, &p->unmap, pool_unmap_run, pool_unmap_done);
 }
 
 /* ---- create ------------------------------------------------------------------------------ */
@@ -94,36 +80,12 @@ static int round_up(uint64_t bytes, uint32_t flags, size_t *out, struct error *e
     return 0;
 }
 
-static int pool_charge(struct pool *p, struct error *err) {
-    struct session *s = p->session;
-    struct quota *q = &s->state->quota;
-    int rc = quota_charge(q, &s->account, s->uid_account, QUOTA_POOLS, 1, &p->count_charge, err);
-    if (!rc)
-        rc = quota_charge(q, &s->account, s->uid_account, QUOTA_MAPPINGS, 1, &p->map_charge, err);
-    if (!rc)
-        rc = quota_charge(q, &s->account, s->uid_account, QUOTA_BYTES, p->bytes, &p->bytes_charge,
-                          err);
-    if (rc)
-        pool_discharge(p);
-    return rc;
-}
-
-/* On any thread: whether somebody waits for the pool. */
-static bool pool_still_wanted(const void *arg) {
-    const struct pool *p = arg;
-    return !__atomic_load_n(&p->session->closing, __ATOMIC_SEQ_CST);
-}
-
-static int pool_is_ending(struct error *err) {
-    return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
-}
-
 static void pool_creation_run(struct offload_job *job) {
     struct pool_creation *c = container_of(job, struct pool_creation, job);
     struct pool *p = c->pool;
     int rc;
-    if (!pool_still_wanted(p))
-        rc = pool_is_ending(&c->result);
+    if (!session_is_open(p->session))
+        rc = session_fail_ending(&c->result);
     else if (p->imported) {
         rc = shared_memory_take(&p->shared, "pool", c->fd, p->bytes, &c->result);
         c->fd = -1; /* taken over, and closed if it was refused */
@@ -149,8 +111,8 @@ static void pool_creation_done(struct offload_job *job) {
     struct pool_creation *c = container_of(job, struct pool_creation, job);
     struct pool *p = c->pool;
     struct error result = c->result;
-    if (!result.code && !pool_still_wanted(p))
-        pool_is_ending(&result);
+    if (!result.code && !session_is_open(p->session))
+        session_fail_ending(&result);
     if (!result.code && !(p->handle = slots_add(&p->session->pools, p)))
         error_set(&result, RDMAD_E_NOMEM, "out of memory for one more pool");
     creation_end(c, &result);
@@ -171,14 +133,14 @@ static int creation_start(struct session *s, uint64_t bytes, uint32_t flags, boo
                        "imported",
                        bytes);
     if (!rc)
-        rc = pool_charge(p, err);
+        rc = session_charge(s, &p->charges, QUOTA_POOLS, 1, p->bytes, err);
     if (rc) {
         free(p);
         return rc;
     }
     session_hold(s);
     c->pool = p;
-    pool_post(p, &c->job, pool_creation_run, pool_creation_done);
+    session_post(p->session, &c->job, pool_creation_run, pool_creation_done);
     return 0;
 }
 
@@ -218,7 +180,7 @@ void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, 
 static void pool_settle_run(struct offload_job *job) {
     struct pool_settling *c = container_of(job, struct pool_settling, job);
     struct pool *p = c->pool;
-    int rc = shared_memory_settle(&p->shared, pool_still_wanted, p, &c->result);
+    int rc = shared_memory_settle(&p->shared, session_is_open, p->session, &c->result);
     if (!rc && !p->memory)
         plane_memory_add(p->session->state->plane, p->base, p->bytes, &p->memory, &c->result);
 }
@@ -231,8 +193,8 @@ static void pool_worker_told(void *arg, const struct error *result) {
         p->session->uid_account->lies++;
         p->shared.lied = false;
     }
-    if (!why.code && !pool_still_wanted(p))
-        pool_is_ending(&why);
+    if (!why.code && !session_is_open(p->session))
+        session_fail_ending(&why);
     else if (!why.code && slots_get(&p->session->pools, p->handle) != p)
         error_set(&why, RDMAD_E_CANCELED, "the pool was destroyed before it was ready");
     p->in_plane = p->in_plane && !result->code;
@@ -277,7 +239,7 @@ int pool_make_ready(struct session *s, uint64_t handle, plane_done *done, void *
     c->arg = arg;
     p->stage = POOL_SETTLING;
     pool_ref(p);
-    pool_post(p, &c->job, pool_settle_run, pool_settle_done);
+    session_post(p->session, &c->job, pool_settle_run, pool_settle_done);
     return 0;
 }
 

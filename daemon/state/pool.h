@@ -35,7 +35,7 @@ struct pool {
     unsigned refs;    /* the table's, one while it is looked at, and one a lease not yet ended */
     unsigned leases;  /* live leases on it */
     unsigned budgets; /* of services */
-    struct quota_charge bytes_charge, count_charge, map_charge;
+    struct session_charges charges;
     struct offload_job unmap;
 };
 

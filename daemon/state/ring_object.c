@@ -31,21 +31,7 @@ struct ring_settling {
     void *arg;
 };
 
-static void ring_post(const struct ring_object *ro, struct offload_job *job,
-                      void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
-    const struct session *s = ro->session;
-    *job = (struct offload_job){
-        .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
-    offload_post(s->state->offload, job);
-}
-
 /* ---- the end ----------------------------------------------------------------------------- */
-
-static void ring_discharge(struct ring_object *ro) {
-    quota_discharge(&ro->map_charge);
-    quota_discharge(&ro->bytes_charge);
-    quota_discharge(&ro->count_charge);
-}
 
 static void ring_unmap_run(struct offload_job *job) {
     struct ring_object *ro = container_of(job, struct ring_object, unmap);
@@ -55,46 +41,22 @@ static void ring_unmap_run(struct offload_job *job) {
 static void ring_unmap_done(struct offload_job *job) {
     struct ring_object *ro = container_of(job, struct ring_object, unmap);
     struct session *s = ro->session;
-    ring_discharge(ro);
+    session_discharge(&ro->charges);
     free(ro);
     session_release(s);
 }
 
 void ring_object_unref(struct ring_object *ro) {
     if (--ro->refs == 0)
-        ring_post(ro, &ro->unmap, ring_unmap_run, ring_unmap_done);
+        session_post(ro->session, &ro->unmap, ring_unmap_run, ring_unmap_done);
 }
 
 /* ---- create ------------------------------------------------------------------------------ */
 
-/* Two mappings. */
-static int ring_charge(struct ring_object *ro, uint64_t bytes, struct error *err) {
-    struct session *s = ro->session;
-    struct quota *q = &s->state->quota;
-    int rc = quota_charge(q, &s->account, s->uid_account, QUOTA_RINGS, 1, &ro->count_charge, err);
-    if (!rc)
-        rc = quota_charge(q, &s->account, s->uid_account, QUOTA_MAPPINGS, 2, &ro->map_charge, err);
-    if (!rc)
-        rc = quota_charge(q, &s->account, s->uid_account, QUOTA_BYTES, bytes, &ro->bytes_charge,
-                          err);
-    if (rc)
-        ring_discharge(ro);
-    return rc;
-}
-
-static bool ring_still_wanted(const void *arg) {
-    const struct ring_object *ro = arg;
-    return !__atomic_load_n(&ro->session->closing, __ATOMIC_SEQ_CST);
-}
-
-static int ring_is_ending(struct error *err) {
-    return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
-}
-
 static void ring_creation_run(struct offload_job *job) {
     struct ring_creation *c = container_of(job, struct ring_creation, job);
-    if (!ring_still_wanted(c->ro))
-        ring_is_ending(&c->result);
+    if (!session_is_open(c->ro->session))
+        session_fail_ending(&c->result);
     else
         ring_create(c->sq_entries, c->cq_entries, &c->ro->ring, c->fds, &c->result);
 }
@@ -108,8 +70,8 @@ static void ring_creation_done(struct offload_job *job) {
     struct ring_creation *c = container_of(job, struct ring_creation, job);
     struct ring_object *ro = c->ro;
     struct error result = c->result;
-    if (!result.code && !ring_still_wanted(ro))
-        ring_is_ending(&result);
+    if (!result.code && !session_is_open(ro->session))
+        session_fail_ending(&result);
     if (!result.code && !(ro->handle = slots_add(&ro->session->rings, ro)))
         error_set(&result, RDMAD_E_NOMEM, "out of memory for one more ring");
     if (result.code && ro->ring)
@@ -129,7 +91,7 @@ static struct ring_object *ring_object_new(struct session *s, uint64_t bytes, st
     }
     ro->session = s;
     ro->refs = 1;
-    if (ring_charge(ro, bytes, err)) {
+    if (session_charge(s, &ro->charges, QUOTA_RINGS, 2 /* mappings */, bytes, err)) {
         free(ro);
         return NULL;
     }
@@ -156,22 +118,22 @@ void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entr
     c->cq_entries = cq_entries;
     c->done = done;
     c->arg = arg;
-    ring_post(ro, &c->job, ring_creation_run, ring_creation_done);
+    session_post(ro->session, &c->job, ring_creation_run, ring_creation_done);
 }
 
 /* ---- ready ------------------------------------------------------------------------------- */
 
 static void ring_settle_run(struct offload_job *job) {
     struct ring_settling *c = container_of(job, struct ring_settling, job);
-    ring_settle(c->ro->ring, ring_still_wanted, c->ro, &c->result);
+    ring_settle(c->ro->ring, session_is_open, c->ro->session, &c->result);
 }
 
 static void ring_worker_told(void *arg, const struct error *result) {
     struct ring_settling *c = arg;
     struct ring_object *ro = c->ro;
     struct error why = *result;
-    if (!why.code && !ring_still_wanted(ro))
-        ring_is_ending(&why);
+    if (!why.code && !session_is_open(ro->session))
+        session_fail_ending(&why);
     else if (!why.code && slots_get(&ro->session->rings, ro->handle) != ro)
         error_set(&why, RDMAD_E_CANCELED, "the ring was destroyed before it was ready");
     ro->in_plane = ro->in_plane && !result->code;
@@ -216,7 +178,7 @@ int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done,
     c->arg = arg;
     ro->stage = RING_SETTLING;
     ro->refs++;
-    ring_post(ro, &c->job, ring_settle_run, ring_settle_done);
+    session_post(ro->session, &c->job, ring_settle_run, ring_settle_done);
     return 0;
 }
 

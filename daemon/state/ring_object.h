@@ -17,7 +17,7 @@ struct ring_object {
     enum ring_stage { RING_MADE, RING_SETTLING, RING_READY } stage;
     bool in_plane; /* the worker was told of it */
     unsigned refs; /* the table's, and one while it is looked at */
-    struct quota_charge bytes_charge, count_charge, map_charge;
+    struct session_charges charges;
     struct offload_job unmap;
 };
 

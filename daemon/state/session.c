@@ -133,3 +133,40 @@ void session_send_error(struct session *s, uint16_t type, uint32_t seq, const st
     memcpy(body.text, why->text, strnlen(why->text, sizeof(body.text) - 1));
     send_message(s, type, seq, why->code, &body, sizeof(body), NULL, 0);
 }
+
+/* ---- its memory -------------------------------------------------------------------------- */
+
+int session_charge(struct session *s, struct session_charges *c, enum quota_resource what,
+                   uint64_t maps, uint64_t bytes, struct error *err) {
+    struct quota *q = &s->state->quota;
+    int rc = quota_charge(q, &s->account, s->uid_account, what, 1, &c->count, err);
+    if (!rc)
+        rc = quota_charge(q, &s->account, s->uid_account, QUOTA_MAPPINGS, maps, &c->maps, err);
+    if (!rc)
+        rc = quota_charge(q, &s->account, s->uid_account, QUOTA_BYTES, bytes, &c->bytes, err);
+    if (rc)
+        session_discharge(c);
+    return rc;
+}
+
+void session_discharge(struct session_charges *c) {
+    quota_discharge(&c->maps);
+    quota_discharge(&c->bytes);
+    quota_discharge(&c->count);
+}
+
+void session_post(const struct session *s, struct offload_job *job,
+                  void (*run)(struct offload_job *), void (*done)(struct offload_job *)) {
+    *job = (struct offload_job){
+        .owner = s->uid, .reply_to = s->state->mailbox, .run = run, .done = done};
+    offload_post(s->state->offload, job);
+}
+
+bool session_is_open(const void *session) {
+    const struct session *s = session;
+    return !__atomic_load_n(&s->closing, __ATOMIC_SEQ_CST);
+}
+
+int session_fail_ending(struct error *err) {
+    return error_set(err, RDMAD_E_SHUTDOWN, "the session is ending");
+}

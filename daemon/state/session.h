@@ -9,6 +9,7 @@
 #ifndef RDMAD_STATE_SESSION_H
 #define RDMAD_STATE_SESSION_H
 
+#include "daemon/base/offload.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/state.h"
 
@@ -81,6 +82,20 @@ int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct sessio
 void session_hold(struct session *s);
 void session_release(struct session *s); /* may free it */
 struct session *session_find(struct state *st, uint64_t id);
+
+/* What its memory (a pool, a ring) is charged: itself, its mappings, its bytes. */
+struct session_charges {
+    struct quota_charge count, maps, bytes;
+};
+int session_charge(struct session *s, struct session_charges *c, enum quota_resource what,
+                   uint64_t maps, uint64_t bytes, struct error *err);
+void session_discharge(struct session_charges *c);
+/* A job at a registration thread. All of a uid are one owner's. */
+void session_post(const struct session *s, struct offload_job *job,
+                  void (*run)(struct offload_job *), void (*done)(struct offload_job *));
+/* On any thread: whether somebody waits for what is made for the session. */
+bool session_is_open(const void *session);
+int session_fail_ending(struct error *err); /* RDMAD_E_SHUTDOWN */
 
 /* Answers whoever waits, once. */
 static inline void waiter_answer(struct session_waiter *w, const struct error *result) {

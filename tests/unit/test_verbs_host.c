@@ -23,7 +23,7 @@ static void soft_roce_gets_registrations_because_its_windows_do_not_hold(void) {
     struct error err;
     open_usual();
     CHECK(strcmp(host_protection(host), "registrations") == 0, "%s", host_protection(host));
-    CHECK(!member.device->windows, "windows");
+    CHECK(!member.device->memory_windows, "windows");
     CHECK(devices_survey(&settings, host, &list, &err) == 0, "%s", err.text);
     CHECK(list->chosen >= 0, "%s", list->why.text);
     const struct device_view *d = &list->devices[list->chosen];
@@ -67,7 +67,7 @@ static void windows_are_taken_when_forced(void) {
     settings.verbs = usual();
     settings.verbs.windows = WINDOWS_FORCED;
     start();
-    CHECK(member.device->windows, "no windows");
+    CHECK(member.device->memory_windows, "no windows");
     CHECK(strcmp(host_protection(host), "windows") == 0, "%s", host_protection(host));
     void *p = map(MIB);
     struct fabric_memory *m = add(p, MIB); /* with the right to bind */

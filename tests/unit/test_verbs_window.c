@@ -426,7 +426,7 @@ static void scene_open_windows(struct scene *s, unsigned lanes) {
     s->owner.settings.verbs.windows = WINDOWS_FORCED;
     s->owner.settings.verbs.lanes = lanes;
     side_open(&s->owner);
-    CHECK(verbs_of(s->owner.fabric)->device->windows, "windows were not to be had by force");
+    CHECK(verbs_of(s->owner.fabric)->device->memory_windows, "windows were not to be had by force");
     raw_open(&s->raw, "rxe1", BYTES);
     s->memory = map_pages(BYTES);
     s->range = (struct range){.base = s->memory, .length = BYTES, .rights = RDMAD_RIGHTS_ALL};

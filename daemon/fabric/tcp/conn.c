@@ -250,7 +250,7 @@ static bool conn_read_failed(struct tcp_conn *c, ssize_t n) {
     return false;
 }
 
-static void parse_and_pay(struct tcp_conn *c) {
+static void conn_parse_and_count(struct tcp_conn *c) {
     conn_parse(c);
     share_moved_in(&c->tcp->shares, c->share, c->cost);
     c->cost = 0;
@@ -260,7 +260,7 @@ void conn_serve(struct tcp_conn *c) {
     struct rx *rx = &c->rx;
     c->more = false;
     if (c->blocked)
-        parse_and_pay(c);
+        conn_parse_and_count(c);
     while (!c->closed && !c->blocked) {
         if (conn_room_in(c) == 0) {
             c->more = true;
@@ -284,7 +284,7 @@ void conn_serve(struct tcp_conn *c) {
         if (large && rx->left == 0)
             c->role->end(c);
         if (!c->closed && rx->left == 0)
-            parse_and_pay(c);
+            conn_parse_and_count(c);
         if ((size_t)n < asked)
             return;
         if (rx->left == 0) /* more than was wanted, and nothing bulky among it */

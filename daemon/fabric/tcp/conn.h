@@ -71,7 +71,7 @@ struct tcp_conn {
 int conn_init(struct tcp_conn *c, struct tcp *t, const struct role *role, int fd, uint32_t events,
               const struct sockaddr_storage *address);
 void conn_fini(struct tcp_conn *c); /* frees the buffers */
-void conn_shut(struct tcp_conn *c); /* ends it silently; its owner buries it */
+void conn_shut(struct tcp_conn *c); /* ends it silently; its owner frees it */
 void conn_lose(struct tcp_conn *c, int code, const char *why); /* ends it and tells role->lost */
 void conn_heat(struct tcp_conn *c);
 void conn_wants_send(struct tcp_conn *c);

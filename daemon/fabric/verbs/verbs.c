@@ -16,10 +16,9 @@
 #include "daemon/fabric/verbs/host/memory.h"
 #include "daemon/fabric/verbs/instance/cq.h"
 #include "daemon/fabric/verbs/link/links.h"
-#include "daemon/fabric/verbs/link/post.h"
 #include "daemon/fabric/verbs/target/targets.h"
 #include "daemon/fabric/verbs/window/revocation.h"
-#include "daemon/fabric/verbs/window/windows.h"
+#include "daemon/fabric/verbs/window/window.h"
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>

@@ -22,7 +22,7 @@ struct device {
     uint8_t link_layer; /* IBV_LINK_LAYER_* */
     bool iwarp;
     uint64_t max_message; /* of the port */
-    bool windows;         /* leases get type-2 windows, else registrations */
+    bool memory_windows;  /* leases get type-2 ones, else registrations */
     unsigned services;    /* fabric_ops.services */
     /* What is configured, lowered to what the device can: QPs are made by this. mtu is port_now's.
      */
@@ -42,7 +42,7 @@ static inline bool device_has_atomics(const struct device *d) {
 }
 
 /* Whether it says that it has memory windows of type 2. */
-static inline bool device_has_windows(const struct device *d) {
+static inline bool device_has_memory_windows(const struct device *d) {
     const unsigned type_2 = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     return d->attr.orig_attr.max_mw > 0 && (d->attr.orig_attr.device_cap_flags & type_2) != 0;
 }

@@ -218,7 +218,7 @@ static bool decide_windows(enum window_choice asked, struct open_device *o,
                            const struct port_now *port, unsigned *told, struct error *err) {
     struct device *d = &o->d;
     struct selftest_result v;
-    bool has = device_has_windows(d);
+    bool has = device_has_memory_windows(d);
     selftest_run(d, port, &v);
     if (v.late)
         selftest_run(d, port, &v);
@@ -233,13 +233,13 @@ static bool decide_windows(enum window_choice asked, struct open_device *o,
     }
     switch (asked) {
     case WINDOWS_AUTO:
-        d->windows = v.ran && v.windows;
+        d->memory_windows = v.ran && v.windows;
         break;
     case WINDOWS_REGISTRATIONS:
-        d->windows = false;
+        d->memory_windows = false;
         break;
     case WINDOWS_FORCED:
-        d->windows = has;
+        d->memory_windows = has;
         if (!has && first(told, TOLD_NO_WINDOWS))
             LOG(WARNING,
                 ("verbs.windows is \"windows\" and %s has none of type 2: leases get "

@@ -295,7 +295,7 @@ struct bound {
     struct pair pair;
 };
 
-static bool bind_window(struct rig *r, struct bound *w) {
+static bool mw_bind(struct rig *r, struct bound *w) {
     w->rkey = ibv_inc_rkey(w->mw->rkey);
     struct ibv_send_wr wr = {
         .opcode = IBV_WR_BIND_MW,
@@ -330,14 +330,14 @@ static bool bound_open(struct rig *r, struct ibv_mr *mr, struct bound *w) {
     w->mw = ibv_alloc_mw(r->d->pd, IBV_MW_TYPE_2);
     if (!w->mw)
         rig_broke(r, "allocating a window", errno);
-    if (w->mw && bind_window(r, w) && control(r, &w->pair, w->rkey))
+    if (w->mw && mw_bind(r, w) && control(r, &w->pair, w->rkey))
         return true;
     bound_close(w);
     return false;
 }
 
 /* Ways to end a window; false: it could not be done. */
-static bool window_invalidate(struct rig *r, struct bound *w) {
+static bool mw_invalidate(struct rig *r, struct bound *w) {
     struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = w->rkey};
     int status = rig_post(r, w->pair.b, &wr, "invalidating a window");
     if (status > 0)
@@ -345,7 +345,7 @@ static bool window_invalidate(struct rig *r, struct bound *w) {
     return status == IBV_WC_SUCCESS;
 }
 
-static bool window_deallocate(struct rig *r, struct bound *w) {
+static bool mw_deallocate(struct rig *r, struct bound *w) {
     int failed = ibv_dealloc_mw(w->mw);
     if (failed)
         rig_broke(r, "deallocating a window that is bound", failed);
@@ -355,8 +355,8 @@ static bool window_deallocate(struct rig *r, struct bound *w) {
 }
 
 /* A write at a place by a window that was ended before, unless end is NULL. */
-static enum outcome window_probe(struct rig *r, struct ibv_mr *mr, uint32_t at,
-                                 bool (*end)(struct rig *, struct bound *)) {
+static enum outcome mw_probe(struct rig *r, struct ibv_mr *mr, uint32_t at,
+                             bool (*end)(struct rig *, struct bound *)) {
     struct bound w;
     if (!bound_open(r, mr, &w))
         return PROBE_BROKE;
@@ -365,7 +365,7 @@ static enum outcome window_probe(struct rig *r, struct ibv_mr *mr, uint32_t at,
     return o;
 }
 
-static enum outcome window_by_other_qp(struct rig *r, struct ibv_mr *mr) {
+static enum outcome mw_by_other_qp(struct rig *r, struct ibv_mr *mr) {
     struct bound w;
     struct pair other;
     if (!bound_open(r, mr, &w))
@@ -388,15 +388,15 @@ static const char *test_windows(struct rig *r) {
         return NULL;
     }
     const char *let = NULL;
-    if (window_probe(r, mr, PAST_END, NULL) == PROBE_LANDED)
+    if (mw_probe(r, mr, PAST_END, NULL) == PROBE_LANDED)
         let = "a window let a write past its end land";
-    else if (window_probe(r, mr, BEFORE_START, NULL) == PROBE_LANDED)
+    else if (mw_probe(r, mr, BEFORE_START, NULL) == PROBE_LANDED)
         let = "a window let a write before its start land";
-    else if (window_by_other_qp(r, mr) == PROBE_LANDED)
+    else if (mw_by_other_qp(r, mr) == PROBE_LANDED)
         let = "a window let a write by another QP land";
-    else if (!*r->broke && window_probe(r, mr, GRANT_AT, window_invalidate) == PROBE_LANDED)
+    else if (!*r->broke && mw_probe(r, mr, GRANT_AT, mw_invalidate) == PROBE_LANDED)
         let = "a window let a write land after it was invalidated";
-    else if (!*r->broke && window_probe(r, mr, GRANT_AT, window_deallocate) == PROBE_LANDED)
+    else if (!*r->broke && mw_probe(r, mr, GRANT_AT, mw_deallocate) == PROBE_LANDED)
         let = "a window let a write land after it was deallocated";
     ibv_dereg_mr(mr);
     return let;
@@ -436,7 +436,7 @@ static void rig_close(struct rig *r) {
 
 static void judge_windows(struct rig *r, struct selftest_result *v) {
     static const char sound[] = "registrations refused all that they should";
-    if (!device_has_windows(r->d)) {
+    if (!device_has_memory_windows(r->d)) {
         snprintf(v->says, sizeof(v->says), "%s, and it has no windows of type 2", sound);
         return;
     }

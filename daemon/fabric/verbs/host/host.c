@@ -12,7 +12,6 @@
 #include "daemon/fabric/device.h"
 #include "daemon/fabric/verbs/device/survey.h"
 #include "daemon/fabric/verbs/host/state.h"
-#include "daemon/fabric/verbs/host/thread.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ void host_why(struct fabric_host *h, struct error *why) {
 
 const char *host_protection(struct fabric_host *h) {
     pthread_mutex_lock(&h->lock);
-    const char *by = !h->now ? "" : h->now->d.windows ? "windows" : "registrations";
+    const char *by = !h->now ? "" : h->now->d.memory_windows ? "windows" : "registrations";
     pthread_mutex_unlock(&h->lock);
     return by;
 }
@@ -124,7 +123,7 @@ static void mark_in_use(struct device_list *list, struct fabric_host *h) {
             continue;
         view->in_use = true;
         snprintf(view->windows, sizeof(view->windows), "%s",
-                 o->d.windows ? "windows" : "registrations");
+                 o->d.memory_windows ? "windows" : "registrations");
         snprintf(view->self_test, sizeof(view->self_test), "%s", o->self_test);
         snprintf(view->atomics, sizeof(view->atomics), "%s", atomic_with(&o->d));
         snprintf(view->services, sizeof(view->services), "RC%s%s",

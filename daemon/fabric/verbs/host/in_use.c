@@ -52,7 +52,7 @@ static void in_use_say_adopted(const struct open_device *o, const struct port_no
     LOG(NOTICE,
         ("RDMA device %s port %u is in use, GID %u (%s), MTU %u; leases are held by %s: %s",
          o->d.name, o->d.port, port->gid_index, gid, mtu_bytes(port->mtu),
-         o->d.windows ? "windows" : "registrations", o->self_test),
+         o->d.memory_windows ? "windows" : "registrations", o->self_test),
         FIELD_STR("DEVICE", o->d.name), FIELD_U64("PORT", o->d.port));
 }
 

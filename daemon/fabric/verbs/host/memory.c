@@ -68,7 +68,7 @@ static void memory_say_failed(const struct device *d, uint64_t bytes, int error,
 static struct ibv_mr *memory_register(const struct fabric_memory *m, const struct device *d,
                                       int *error, struct error *why) {
     unsigned access = IBV_ACCESS_LOCAL_WRITE;
-    if (d->windows)
+    if (d->memory_windows)
         access |= IBV_ACCESS_MW_BIND;
     if (d->settings.odp && device_has_odp(d))
         access |= IBV_ACCESS_ON_DEMAND;

@@ -58,7 +58,12 @@ struct fabric_host {
     uint64_t looked_ns;                /* since when it is so */
 };
 
-/* Its thread; any thread may. */
+/* The device thread (thread.c): adopts a device on the caller's thread, which must go well, and
+ * starts; at its stop the device is closed. */
+int device_thread_start(struct fabric_host *h, struct error *err);
+void device_thread_stop(struct fabric_host *h);
+
+/* Wakes it; any thread may. */
 static inline void host_wake(const struct fabric_host *h) {
     while (eventfd_write(h->wake_fd, 1) && errno == EINTR)
         ;

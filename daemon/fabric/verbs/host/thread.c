@@ -7,10 +7,9 @@
  * none, or the port is not usable, it looks at least once a second, and at once when
  * /dev/infiniband changes.
  */
-#include "daemon/fabric/verbs/host/thread.h"
+#include "daemon/base/thread.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/base/thread.h"
 #include "daemon/fabric/verbs/host/events.h"
 #include "daemon/fabric/verbs/host/in_use.h"
 #include "daemon/fabric/verbs/host/state.h"

@@ -144,7 +144,7 @@ void cq_unreserve(struct cq *cq, uint32_t entries) {
 
 /* ---- polling ----------------------------------------------------------------------------- */
 
-static void bury_rings(struct cq *cq) {
+static void slot_rings_free(struct cq *cq) {
     struct list *node;
     while ((node = list_pop(&cq->dying))) {
         struct slot_ring *ring = list_entry(node, struct slot_ring, dead);
@@ -189,7 +189,7 @@ static void cq_poll(struct cq *cq) {
             return;
         cq_dispatch(cq, (unsigned)n);
         if (n < POLL_BATCH) {
-            bury_rings(cq);
+            slot_rings_free(cq);
             return;
         }
     }
@@ -203,7 +203,7 @@ static void cq_close(struct cq *cq) {
         LOG(ERR,
             ("%s: a completion queue cannot be destroyed: error %d", cq->verbs->device->name, rc));
     list_splice(&cq->dying, &cq->dead);
-    bury_rings(cq);
+    slot_rings_free(cq);
     cq_free(cq);
 }
 

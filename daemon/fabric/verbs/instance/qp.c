@@ -265,14 +265,14 @@ int weak_qp_path(const struct queue *path, struct ibv_qp_attr *out) {
 int weak_qp_open(struct queue *q, enum weak_kind kind, const struct queue *path, uint32_t other,
                  uint32_t psn) {
     assert(q->qp && !q->connected && path->connected);
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR}, way;
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR}, known;
     int mask = IBV_QP_STATE;
     if (kind == WEAK_UNACKED) {
-        int rc = weak_qp_path(path, &way);
+        int rc = weak_qp_path(path, &known);
         if (rc)
             return rc;
-        attr.ah_attr = way.ah_attr;
-        attr.path_mtu = way.path_mtu;
+        attr.ah_attr = known.ah_attr;
+        attr.path_mtu = known.path_mtu;
         attr.dest_qp_num = other;
         attr.rq_psn = psn;
         mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;

@@ -52,7 +52,7 @@ struct outbox {
     uint16_t slot[OUTBOX_SLOTS]; /* the free ones */
     struct inbox_place to;
     uint64_t sent, consumed; /* by us; and by the peer, as its counter was last */
-    uint64_t window;         /* by which they may differ */
+    uint64_t ahead_max;      /* by how much the one may be ahead */
     bool reading;            /* the counter */
     bool stalled;            /* the first lane waits for room at the peer */
     struct list asking;      /* messages that came there and wait for their answers */

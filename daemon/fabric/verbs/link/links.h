@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * links.h - the links of an instance: fabric_ops.link_*, and what happens to all of them.
+ * links.h - the links of an instance: fabric_ops.link_*, post and cancel, and what happens to all
+ * of them.
  */
 #ifndef RDMAD_FABRIC_VERBS_LINK_LINKS_H
 #define RDMAD_FABRIC_VERBS_LINK_LINKS_H
@@ -18,6 +19,11 @@ int link_make_queues(struct verbs_link *l, unsigned lanes, bool bare, struct err
 /* Every lane's queue is in RTS; the offer was the target's. link_up comes with the next poll. */
 void link_connected(struct verbs_link *l, uint64_t number, uint64_t max_message,
                     const struct inbox_place *inbox);
+
+/* Ops on their way to the device (post.c). */
+int verbs_post(struct fabric_link *link, struct fabric_op *op);
+void verbs_cancel(struct fabric_op *op, int status);
+void links_flush(struct verbs *v); /* posts the batches */
 
 void links_settle(struct verbs *v);                        /* doomed ops, links up and lost */
 void links_timers(struct verbs *v);                        /* quiesce bounds, connecting */

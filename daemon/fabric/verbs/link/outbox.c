@@ -20,7 +20,7 @@
 
 #define MESSAGE_BYTES (4096u + FABRIC_HEAD_MAX)
 #define SLOT_BYTES (WEAK_TOKEN + MESSAGE_BYTES)
-#define WINDOW_MAX 128u /* a torn counter is off by 255 at least */
+#define AHEAD_MAX 128u /* a torn counter is off by 255 at least */
 
 static uint8_t *slot_at(const struct outbox *ob, unsigned n) {
     return ob->memory + (size_t)n * SLOT_BYTES + WEAK_TOKEN;
@@ -85,7 +85,7 @@ void outbox_close(struct verbs_link *l) {
 void outbox_connect(struct verbs_link *l, const struct inbox_place *to) {
     struct outbox *ob = &l->outbox;
     ob->to = *to;
-    ob->window = to->count < WINDOW_MAX ? to->count : WINDOW_MAX;
+    ob->ahead_max = to->count < AHEAD_MAX ? to->count : AHEAD_MAX;
     l->base.max_send = to->size < MESSAGE_BYTES ? to->size : MESSAGE_BYTES;
 }
 
@@ -108,7 +108,7 @@ int outbox_fill(struct verbs_link *l, struct fabric_op *op) {
 }
 
 bool outbox_may_send(const struct outbox *ob) {
-    return ob->sent - ob->consumed < ob->window;
+    return ob->sent - ob->consumed < ob->ahead_max;
 }
 
 void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *sge) {

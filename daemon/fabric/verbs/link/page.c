@@ -29,7 +29,7 @@
 #define PAUSE_MAX_NS (2 * NSEC_PER_MSEC)
 
 static bool half_used(const struct outbox *ob) {
-    return ob->sent > ob->consumed && (ob->sent - ob->consumed) * 2 >= ob->window;
+    return ob->sent > ob->consumed && (ob->sent - ob->consumed) * 2 >= ob->ahead_max;
 }
 
 bool page_wanted(const struct verbs_link *l) {

@@ -21,10 +21,10 @@
  * What cannot be posted (a malformed key, memory that the device does not know, memory that
  * vanished) is doomed: it was taken, so poll gives it back, and the link goes on.
  */
-#include "daemon/fabric/verbs/link/post.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
 #include "daemon/fabric/verbs/host/memory.h"
+#include "daemon/fabric/verbs/link/links.h"
 #include "daemon/fabric/verbs/link/outbox.h"
 #include "daemon/fabric/verbs/link/page.h"
 #include "daemon/fabric/verbs/link/recover.h"

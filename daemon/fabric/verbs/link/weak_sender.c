@@ -83,11 +83,11 @@ int weak_sender_ready(struct verbs_link *l, enum weak_kind kind, struct verbs_la
 /* ---- open ---------------------------------------------------------------------------------- */
 
 static int weak_sender_address(struct verbs_link *l, struct weak_sender *s) {
-    struct ibv_qp_attr way;
-    int rc = weak_qp_path(&l->lane[0].queue, &way);
+    struct ibv_qp_attr path;
+    int rc = weak_qp_path(&l->lane[0].queue, &path);
     if (rc)
         return rc;
-    s->ah = ibv_create_ah(l->verbs->device->pd, &way.ah_attr);
+    s->ah = ibv_create_ah(l->verbs->device->pd, &path.ah_attr);
     return s->ah ? 0 : errno;
 }
 

@@ -26,7 +26,7 @@ struct vpeer *vpeer_find(struct verbs *v, uint64_t id) {
 
 static int vpeer_pd(struct vpeer *p, struct error *err) {
     const struct device *d = p->verbs->device;
-    if (p->pd || d->windows)
+    if (p->pd || d->memory_windows)
         return 0;
     p->pd = ibv_alloc_pd(d->context);
     if (p->pd)

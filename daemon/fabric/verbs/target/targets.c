@@ -148,8 +148,8 @@ static int target_make_queues(struct verbs_target *t, unsigned lanes, bool bare,
     struct verbs *v = t->peer->verbs;
     const struct device *d = v->device;
     struct qp_spec spec = {
-        .pd = d->windows ? d->pd : t->peer->pd,
-        .depth = d->windows ? BINDS_AT_ONCE : 1,
+        .pd = d->memory_windows ? d->pd : t->peer->pd,
+        .depth = d->memory_windows ? BINDS_AT_ONCE : 1,
         .receives = INBOX_RECEIVES,
         .access = target_access(d),
         .bare = bare,

@@ -106,7 +106,7 @@ static int weak_receiver_make(struct weak_receiver *r, const struct weak_request
                               struct error *err) {
     struct verbs_target *t = r->target;
     const struct device *device = t->peer->verbs->device;
-    struct qp_spec spec = {.pd = device->windows ? device->pd : t->peer->pd,
+    struct qp_spec spec = {.pd = device->memory_windows ? device->pd : t->peer->pd,
                            .type = weak_qp_type(r->kind),
                            .depth = 1,
                            .receives = RECEIVES,

@@ -99,7 +99,8 @@ static void spares_allocated(struct offload_job *job) {
 
 static void spares_refill(struct verbs *v) {
     struct windows *w = &v->windows;
-    if (!v->device->windows || v->going || w->closing || w->refilling || w->spares > SPARES_LOW)
+    if (!v->device->memory_windows || v->going || w->closing || w->refilling ||
+        w->spares > SPARES_LOW)
         return;
     struct spares_job *j = calloc(1, sizeof(*j));
     if (!j)
@@ -343,7 +344,7 @@ static struct binding *binding_new(struct verbs_window *w, struct verbs_target *
     if (spec->rights & RDMAD_RIGHT_ATOMIC && device_has_atomics(w->peer->verbs->device))
         b->range.mw_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     list_init(&b->unbound);
-    w->by = &protection_windows;
+    w->by = &protection_memory_windows;
     w->binding = b;
     list_append(&t->windows, &w->at);
     return b;
@@ -380,7 +381,7 @@ static int binding_open(struct verbs_window *w, const struct fabric_window_spec 
     return FABRIC_PENDING;
 }
 
-const struct protection protection_windows = {
+const struct protection protection_memory_windows = {
     .open = binding_open,
     .close = binding_close,
     .device_going = spares_end,

@@ -16,7 +16,7 @@
 struct registration;
 struct binding;
 
-extern const struct protection protection_registrations, protection_windows;
+extern const struct protection protection_registrations, protection_memory_windows;
 
 /*
  *     OPENING --window_told--> OPEN --its owner closes it--> CLOSING --window_ended--> freed
@@ -53,5 +53,18 @@ void window_told(struct verbs_window *w, const struct verbs_key *key);
  * for who waits for it to open. May free w. */
 void window_ended(struct verbs_window *w, const struct error *why);
 void window_free(struct verbs_window *w); /* without a word */
+
+/* ---- all of an instance (windows.c): fabric_ops.window_*, and what happens to them ------------
+ */
+
+int verbs_window_open(struct fabric *f, const struct fabric_window_spec *spec,
+                      struct fabric_window **out, struct fabric_blob *key, struct error *err);
+void verbs_window_extend(struct fabric_window *w, uint64_t deadline_ns);
+bool verbs_window_close(struct fabric_window *w, int reason);
+
+void windows_init(struct verbs *v);
+void windows_device_came(struct verbs *v);  /* chooses how it protects */
+void windows_device_going(struct verbs *v); /* all are taken back; their owners still close them */
+void windows_close(struct verbs *v);        /* waits for all jobs; for the instance's end */
 
 #endif

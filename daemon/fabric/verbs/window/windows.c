@@ -14,7 +14,6 @@
  * The owner's audit stays empty: nobody but the device sees one-sided accesses. Deadlines, too, are
  * enforced by whoever closes the window in time; the device knows none.
  */
-#include "daemon/fabric/verbs/window/windows.h"
 #include "daemon/base/clock.h"
 #include "daemon/fabric/verbs/window/revocation.h"
 #include "daemon/fabric/verbs/window/window.h"
@@ -111,7 +110,8 @@ void windows_init(struct verbs *v) {
 }
 
 void windows_device_came(struct verbs *v) {
-    v->protection = v->device->windows ? &protection_windows : &protection_registrations;
+    v->protection =
+        v->device->memory_windows ? &protection_memory_windows : &protection_registrations;
 }
 
 void windows_device_going(struct verbs *v) {
