@@ -9,8 +9,8 @@
 #include <sched.h>
 #include <stdio.h>
 
-static int lend(struct rdmad_pool *pool, const void *memory, uint64_t length,
-                struct rdmad_lent *lent) {
+static int lent_mark(struct rdmad_pool *pool, const void *memory, uint64_t length,
+                     struct rdmad_lent *lent) {
     uint64_t offset = (uintptr_t)memory - (uintptr_t)pool->base;
     struct rdmad_hold_map *map = __atomic_load_n(&pool->holders.lent_map, __ATOMIC_ACQUIRE);
     int rc;
@@ -44,7 +44,7 @@ struct rdmad_pool *rdmad_lend(struct rdmad_session *s, const void *memory, uint6
                               struct rdmad_lent *lent, int *rc) {
     pthread_mutex_lock(&s->lock);
     struct rdmad_pool *pool = rdmad_pool_of(s, memory);
-    *rc = pool ? lend(pool, memory, length, lent) : 0;
+    *rc = pool ? lent_mark(pool, memory, length, lent) : 0;
     pthread_mutex_unlock(&s->lock);
     return pool;
 }
