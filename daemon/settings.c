@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * settings.c - milliseconds of the table to nanoseconds of the parts, and reload by the table.
+ * settings.c - milliseconds of the table to nanoseconds of the parts, and reload by the table; and
+ * what the parts are told that nobody has a reason to set.
  */
 #include "daemon/settings.h"
 #include "common/uri.h"
@@ -10,6 +11,20 @@
 #include "daemon/config/schema.h"
 #include <stdio.h>
 #include <string.h>
+
+/* Keeps a client from holding buffers and ops without end; what takes longer is asked for again. */
+#define OP_TIMEOUT_MAX_NS (3600 * NSEC_PER_SEC)
+/* What is on its way when a lease ends must have arrived or been stopped before its owner has the
+ * memory back: some round trips of a data centre and a wakeup. */
+#define LEASE_EXPIRY_MARGIN_NS (2 * NSEC_PER_MSEC)
+/* Fills the paths of a data centre: 1024 ops of 4 KiB are what 100 Gbit/s carry in 330 us. */
+#define TCP_OPS_IN_FLIGHT 1024
+/* Behind a socket's own buffer, so that it never runs dry between two turns: 4 MiB are 330 us of
+ * 100 Gbit/s. More would only be memory and waiting. */
+#define TCP_SEND_QUEUE_BYTES (UINT64_C(4) << 20)
+/* A daemon shows its token with its first bytes. The oldest gives way, so a flood costs this many
+ * descriptors a worker and no more. */
+#define TCP_STRANGERS_MAX 64
 
 static enum window_choice windows_choice(const char *text) {
     if (!strcmp(text, "windows"))
@@ -55,12 +70,13 @@ static void fabric_part(const struct config *c, struct fabric_settings *out) {
     snprintf(out->congestion_control, sizeof(out->congestion_control), "%s",
              c->tcp_congestion_control);
     out->data_port = (uint16_t)c->tcp_data_port;
-    out->max_inflight = (uint32_t)c->tcp_max_inflight;
-    out->send_buffer_bytes = c->tcp_send_buffer_bytes;
-    out->token_ttl_ns = c->tcp_token_ttl_ms * NSEC_PER_MSEC;
+    out->max_inflight = TCP_OPS_IN_FLIGHT;
+    out->send_buffer_bytes = TCP_SEND_QUEUE_BYTES;
     out->connect_timeout_ns = c->tcp_connect_timeout_ms * NSEC_PER_MSEC;
+    /* Who is invited has all the time that connecting may take, and as much for the way to it. */
+    out->token_ttl_ns = 2 * out->connect_timeout_ns;
     out->dead_peer_ns = c->tcp_dead_peer_ms * NSEC_PER_MSEC;
-    out->max_strangers = (uint32_t)c->tcp_max_strangers;
+    out->max_strangers = TCP_STRANGERS_MAX;
     verbs_part(c, &out->verbs);
 }
 
@@ -74,8 +90,8 @@ void settings_plane(const struct config *c, struct plane_settings *out) {
         .spin_min_ns = c->spin_min_us * NSEC_PER_USEC,
         .spin_max_ns = c->spin_max_us * NSEC_PER_USEC,
         .default_timeout_ns = c->op_default_timeout_ms * NSEC_PER_MSEC,
-        .max_timeout_ns = c->op_max_timeout_ms * NSEC_PER_MSEC,
-        .expiry_margin_ns = c->lease_expiry_margin_ms * NSEC_PER_MSEC,
+        .max_timeout_ns = OP_TIMEOUT_MAX_NS,
+        .expiry_margin_ns = LEASE_EXPIRY_MARGIN_NS,
         .max_session_ops = (uint32_t)c->max_session_ops,
         .max_uid_ops = c->max_ops_uid,
         .max_ops = c->max_ops,

@@ -114,11 +114,6 @@ int config_check(const struct config *c, struct error *err) {
         return error_set(err, RDMAD_E_CONFIG,
                          "spin.min_us (%" PRIu64 ") is larger than spin.max_us (%" PRIu64 ")",
                          c->spin_min_us, c->spin_max_us);
-    if (c->op_default_timeout_ms > c->op_max_timeout_ms)
-        return error_set(err, RDMAD_E_CONFIG,
-                         "op.default_timeout_ms (%" PRIu64 ") is larger than op.max_timeout_ms "
-                         "(%" PRIu64 ")",
-                         c->op_default_timeout_ms, c->op_max_timeout_ms);
     if (c->peer_ping_ms >= c->peer_dead_ms)
         return error_set(err, RDMAD_E_CONFIG,
                          "peer.ping_ms (%" PRIu64 ") must be smaller than peer.dead_ms (%" PRIu64

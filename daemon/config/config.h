@@ -24,7 +24,7 @@ struct config {
     char socket_group[33]; /* group that may connect to rdmad.sock; "" : everybody may */
 
     uint64_t workers, spin_min_us, spin_max_us, client_spin_us;
-    uint64_t op_default_timeout_ms, op_max_timeout_ms, drain_timeout_ms;
+    uint64_t op_default_timeout_ms, drain_timeout_ms;
 
     uint64_t max_sessions, max_sessions_uid;
     uint64_t max_pool_bytes, max_pool_bytes_uid, max_pool_bytes_session;
@@ -34,14 +34,13 @@ struct config {
     uint64_t max_session_ops;
     uint64_t max_ops, max_ops_uid, max_waits, max_waits_uid, max_waits_session;
 
-    uint64_t lease_max_ttl_ms, lease_revoke_grace_ms, lease_expiry_margin_ms, lease_tombstones;
+    uint64_t lease_max_ttl_ms, lease_revoke_grace_ms, lease_tombstones;
     uint64_t attach_timeout_ms;
 
     uint64_t max_peers, max_peer_attaches, peer_ping_ms, peer_dead_ms, peer_idle_ms;
 
     char tcp_congestion_control[16];
-    uint64_t tcp_data_port, tcp_max_inflight, tcp_send_buffer_bytes, tcp_dead_peer_ms;
-    uint64_t tcp_connect_timeout_ms, tcp_token_ttl_ms, tcp_max_strangers;
+    uint64_t tcp_data_port, tcp_dead_peer_ms, tcp_connect_timeout_ms;
 
     char peer_private_links[256]; /* uids, comma separated, or "*" */
     bool peer_dial_named, peer_fallback_tcp;
