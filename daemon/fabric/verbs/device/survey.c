@@ -54,19 +54,6 @@ static bool leads_somewhere(const uint8_t raw[16]) {
     return !IN6_IS_ADDR_UNSPECIFIED(&a) && !IN6_IS_ADDR_LOOPBACK(&a);
 }
 
-static bool gid_of_address(const struct sockaddr *sa, uint8_t raw[16]) {
-    memset(raw, 0, 16);
-    if (sa->sa_family == AF_INET) {
-        raw[10] = raw[11] = 0xff;
-        memcpy(raw + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
-    } else if (sa->sa_family == AF_INET6) {
-        memcpy(raw, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
-    } else {
-        return false;
-    }
-    return leads_somewhere(raw);
-}
-
 void survey_listen(const struct fabric_settings *settings, struct listen_gids *out) {
     memset(out, 0, sizeof(*out));
     for (unsigned i = 0; i < settings->listen_count; i++)
