@@ -88,21 +88,22 @@ int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg
 
 /* A stream, so that one receive takes any number of wake-ups that piled up. Our end is shut for
  * reading while it is still ours alone: what the client sends fails with EPIPE. */
-static int ring_open_doorbell(struct ring *r, int *client_end, struct error *err) {
+static int ring_open_wakeup(struct ring *r, int *client_end, struct error *err) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot create a socketpair for wake-ups");
-    r->doorbell = pair[0];
+    r->wakeup = pair[0];
     *client_end = pair[1];
-    if (shutdown(r->doorbell, SHUT_RD) < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot shut its doorbell for reading");
+    if (shutdown(r->wakeup, SHUT_RD) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM,
+                           "ring: cannot shut its socket for wakeups for reading");
     return 0;
 }
 
-static int ring_open_knock(struct ring *r, int *client_fd, struct error *err) {
-    r->knock = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (r->knock >= 0)
-        *client_fd = fcntl(r->knock, F_DUPFD_CLOEXEC, 0);
+static int ring_open_doorbell(struct ring *r, int *client_fd, struct error *err) {
+    r->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r->doorbell >= 0)
+        *client_fd = fcntl(r->doorbell, F_DUPFD_CLOEXEC, 0);
     if (*client_fd < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot create an eventfd for wake-ups");
     return 0;
@@ -116,7 +117,7 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
     ring_sizes(&sq_entries, &cq_entries);
     r->sq_entries = sq_entries;
     r->cq_entries = cq_entries;
-    r->doorbell = r->knock = -1;
+    r->wakeup = r->doorbell = -1;
     for (int i = 0; i < RING_FDS; i++)
         fds[i] = -1;
 
@@ -124,9 +125,9 @@ int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int
     if (rc == 0)
         rc = ring_map_daemon(r, &fds[1], err);
     if (rc == 0)
-        rc = ring_open_doorbell(r, &fds[2], err);
+        rc = ring_open_wakeup(r, &fds[2], err);
     if (rc == 0)
-        rc = ring_open_knock(r, &fds[3], err);
+        rc = ring_open_doorbell(r, &fds[3], err);
     if (rc < 0) {
         for (int i = 0; i < RING_FDS; i++) {
             if (fds[i] >= 0)
@@ -145,10 +146,10 @@ void ring_destroy(struct ring *r) {
         return;
     shared_memory_end(&r->client_memory);
     shared_memory_end(&r->daemon_memory);
+    if (r->wakeup >= 0)
+        close(r->wakeup);
     if (r->doorbell >= 0)
         close(r->doorbell);
-    if (r->knock >= 0)
-        close(r->knock);
     free(r);
 }
 
@@ -220,7 +221,7 @@ bool ring_flush(struct ring *r) {
     }
     /* A full socket is readable already; a closed one belongs to a session that is ending. */
     if (asleep)
-        (void)!send(r->doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)!send(r->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     return asleep;
 }
 

@@ -8,10 +8,11 @@
  * ring: the caller ends the session. Nothing here waits, and no call fails because a client does
  * not read its wake-ups.
  *
- * Of the two descriptors for wake-ups the doorbell only sends: it was shut for reading before the
+ * It wakes its client by a socket, on which it only sends: it was shut for reading before the
  * client had the other end, so nothing of the client's, descriptors least of all, can ever lie in
- * it for us to drop. The knock is only watched: an eventfd shares its file description with the
- * client, which may make it blocking, fill it or empty it, so it is never read and never written.
+ * it for us to drop. Its client wakes it by the doorbell, which is only watched: an eventfd shares
+ * its file description with the client, which may make it blocking, fill it or empty it, so it is
+ * never read and never written.
  */
 #ifndef RDMAD_IPC_RING_H
 #define RDMAD_IPC_RING_H
@@ -38,8 +39,8 @@ struct ring {
     uint32_t sq_head_published, cq_tail_published;
     bool crowded;          /* as told */
     uint32_t cq_head_seen; /* read again only when it matters: its line is the client's */
-    int doorbell;          /* our end of the socketpair: sends, and never receives */
-    int knock;             /* eventfd, watched edge-triggered: each write of the client's tells */
+    int wakeup;            /* our end of the socketpair: sends, and never receives */
+    int doorbell;          /* eventfd, watched edge-triggered: each write of the client's tells */
     void *owner;           /* the worker's */
 };
 
@@ -75,7 +76,7 @@ void ring_complete(struct ring *r, const struct rdmad_cqe *cqe);
 /* Gives one reservation back: nothing will be told. */
 void ring_release(struct ring *r);
 
-/* Publishes sq head and cq tail; rings the doorbell if the client sleeps on completions. Returns
+/* Publishes sq head and cq tail; sends a wakeup if the client sleeps on completions. Returns
  * true when it rang. */
 bool ring_flush(struct ring *r);
 

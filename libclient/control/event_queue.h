@@ -6,7 +6,7 @@
  * somebody who connects, memory that was handed over, a name) hangs in a list itself. Such a source
  * makes its events when they are taken.
  *
- * The session's descriptor (rdmad_session_fd) is an epoll set of the socket, the doorbells of all
+ * The session's descriptor (rdmad_session_fd) is an epoll set of the socket, the wakeups of all
  * rings, and an eventfd of our own, which is readable while a source is in the list: what it tells
  * may have come in with a reply, and then the socket is empty. Once the session is lost it stays
  * readable.

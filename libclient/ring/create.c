@@ -3,7 +3,7 @@
  * create.c - a ring's way into the world and out of it.
  *
  * The descriptors of the reply are checked before anything is mapped: both memfds have exactly the
- * size that the entries ask for and cannot shrink, and the doorbell is a socket. They are populated
+ * size that the entries ask for and cannot shrink, and wakeups come on a socket. They are populated
  * and sealed by us, as pools are (pool_create.c), before the daemon reads them.
  */
 #include "libclient/ring/create.h"
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FD_CLIENT, FD_DAEMON, FD_DOORBELL, FD_WAKEUP, FD_COUNT };
+enum { FD_CLIENT, FD_DAEMON, FD_WAKEUP, FD_DOORBELL, FD_COUNT };
 
 /* ---- the object ---------------------------------------------------------------------------- */
 
@@ -35,8 +35,8 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     r->daemon = parts->daemon;
     r->sqe = (struct rdmad_sqe *)((char *)parts->client + RDMAD_RING_ENTRIES_OFFSET);
     r->cqe = (const struct rdmad_cqe *)((const char *)parts->daemon + RDMAD_RING_ENTRIES_OFFSET);
-    r->doorbell = parts->doorbell;
     r->wakeup = parts->wakeup;
+    r->doorbell = parts->doorbell;
     r->entries = n;
     r->cq_entries = parts->cq_entries;
     r->spin_max_ns = r->spin_ns = s->spin_ns;
@@ -130,13 +130,13 @@ static struct rdmad_ring *ring_set_up(struct rdmad_session *s,
     struct rdmad_ring_parts parts = {.handle = reply->ring,
                                      .sq_entries = reply->sq_entries,
                                      .cq_entries = reply->cq_entries,
-                                     .doorbell = fds[FD_DOORBELL],
-                                     .wakeup = fds[FD_WAKEUP]};
+                                     .wakeup = fds[FD_WAKEUP],
+                                     .doorbell = fds[FD_DOORBELL]};
     struct rdmad_ring *r = NULL;
     void *daemon_memory;
 
     if (!ring_sizes_sound(reply, asked) || rdmad_memfd_verify(fds[FD_CLIENT], client_bytes) ||
-        rdmad_memfd_verify(fds[FD_DAEMON], daemon_bytes) || !fd_is_socket(fds[FD_DOORBELL])) {
+        rdmad_memfd_verify(fds[FD_DAEMON], daemon_bytes) || !fd_is_socket(fds[FD_WAKEUP])) {
         *rc = rdmad_fail(s, RDMAD_E_PROTOCOL,
                          "rdmad sent no sealed memory of the sizes that a ring of %u entries has",
                          reply->sq_entries);
@@ -181,8 +181,8 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     close(fds[FD_CLIENT]);
     close(fds[FD_DAEMON]);
     if (!r) {
-        close(fds[FD_DOORBELL]);
         close(fds[FD_WAKEUP]);
+        close(fds[FD_DOORBELL]);
         ring_tell_destroy(s, reply.ring);
         return rc;
     }
@@ -192,7 +192,7 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     s->rings = r;
     rdmad_holds_add(s, &r->holds);
     if (watched)
-        rdmad_event_watch(s, r->doorbell);
+        rdmad_event_watch(s, r->wakeup);
     pthread_mutex_unlock(&s->lock);
     *out = r;
     return 0;
@@ -206,7 +206,7 @@ int rdmad_ring_create(rdmad_session *s, uint32_t entries, rdmad_ring **out) {
 void rdmad_rings_watch(struct rdmad_session *s) {
     for (struct rdmad_ring *r = s->rings; r; r = r->next) {
         if (r->watched)
-            rdmad_event_watch(s, r->doorbell);
+            rdmad_event_watch(s, r->wakeup);
     }
 }
 
@@ -219,8 +219,8 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
     *at = r->next;
     rdmad_holds_remove(s, &r->holds);
     pthread_mutex_unlock(&s->lock);
-    close(r->doorbell); /* also leaves the session's descriptor */
-    close(r->wakeup);
+    close(r->wakeup); /* also leaves the session's descriptor */
+    close(r->doorbell);
     munmap(r->client, r->client_bytes);
     munmap((void *)(uintptr_t)r->daemon, r->daemon_bytes);
     rdmad_ring_free(r);

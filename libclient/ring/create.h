@@ -13,7 +13,7 @@ struct rdmad_ring_parts {
     struct rdmad_ring_client *client;
     const struct rdmad_ring_daemon *daemon;
     uint32_t sq_entries, cq_entries;
-    int doorbell, wakeup;
+    int wakeup, doorbell;
 };
 
 /* A ring over parts, not yet in the session's list; NULL: out of memory. */
@@ -23,13 +23,13 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
 void rdmad_ring_free(struct rdmad_ring *ring);
 /* The struct alone, of which all else is gone. */
 void rdmad_ring_free_struct(struct rdmad_ring *ring);
-/* A ring of the daemon's making. watched: its doorbell wakes the session's descriptor. */
+/* A ring of the daemon's making. watched: its wakeups also wake the session's descriptor. */
 int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
                     struct rdmad_ring **out);
 /* Unmaps, closes, frees, and takes it off the session's list; tells nobody. It has ended as an
  * object. */
 void rdmad_ring_dispose(struct rdmad_ring *ring);
-/* With the lock: puts the doorbells of all rings into the session's descriptor. */
+/* With the lock: puts the wakeups of all rings into the session's descriptor. */
 void rdmad_rings_watch(struct rdmad_session *s);
 
 #endif

@@ -36,7 +36,7 @@ bool rdmad_ring_drain(struct rdmad_ring *r) {
     char bytes[64];
     ssize_t n;
     do
-        n = recv(r->doorbell, bytes, sizeof(bytes), MSG_DONTWAIT);
+        n = recv(r->wakeup, bytes, sizeof(bytes), MSG_DONTWAIT);
     while (n == (ssize_t)sizeof(bytes) || (n < 0 && errno == EINTR));
     return n > 0 || (n < 0 && errno == EAGAIN);
 }
@@ -73,12 +73,12 @@ static bool cq_look(struct rdmad_ring *r) {
     uint32_t tail = ringword_peek(&r->daemon->cq_tail);
     if (tail == r->cq_tail)
         return r->cq_head != r->cq_tail;
-    if (r->doorbell_state == RDMAD_DOORBELL_ARMED) {
+    if (r->wakeup_state == RDMAD_WAKEUP_ARMED) {
         tail = ringword_disarm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail);
-        r->doorbell_state = RDMAD_DOORBELL_STALE;
-    } else if (r->doorbell_state == RDMAD_DOORBELL_STALE) {
+        r->wakeup_state = RDMAD_WAKEUP_STALE;
+    } else if (r->wakeup_state == RDMAD_WAKEUP_STALE) {
         rdmad_ring_drain(r); /* now the last byte has come */
-        r->doorbell_state = RDMAD_DOORBELL_EMPTY;
+        r->wakeup_state = RDMAD_WAKEUP_EMPTY;
     }
     if (tail - r->cq_head > r->expected) {
         rdmad_ring_lose(r, "rdmad published completions of ops that were never submitted; the "
@@ -216,10 +216,10 @@ static bool cq_has(struct rdmad_ring *r) {
     return r->state == RDMAD_RING_LIVE && (r->cq_head != r->cq_tail || cq_look(r));
 }
 
-/* Nothing is published: an old doorbell byte must not keep an event loop awake, and a daemon that
+/* Nothing is published: an old wakeup must not keep an event loop awake, and a daemon that
  * is gone must be noticed. True: something may have come meanwhile. */
 static bool cq_look_closer(struct rdmad_ring *r) {
-    bool rung = r->doorbell_state != RDMAD_DOORBELL_EMPTY, lost;
+    bool rung = r->wakeup_state != RDMAD_WAKEUP_EMPTY, lost;
     if (rung && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
     lost = check_lost_sometimes(r);
@@ -305,7 +305,7 @@ int rdmad_ring_arm(rdmad_ring *r) {
     /* Drain, arm, look again: a byte that comes after the drain is for something that the last look
      * has not seen. */
     rdmad_ring_drain(r);
-    r->doorbell_state = RDMAD_DOORBELL_ARMED;
+    r->wakeup_state = RDMAD_WAKEUP_ARMED;
     if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
         return 0;
     cq_look(r);
@@ -314,5 +314,5 @@ int rdmad_ring_arm(rdmad_ring *r) {
 
 int rdmad_ring_fd(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
-    return r->doorbell;
+    return r->wakeup;
 }

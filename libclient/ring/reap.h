@@ -19,7 +19,7 @@ static inline void rdmad_ring_publish_head(struct rdmad_ring *r) {
     r->cq_head_published = r->cq_head;
 }
 
-/* Empties the doorbell. False: the daemon has closed its end. */
+/* Takes what wakeups have come. False: the daemon has closed its end. */
 bool rdmad_ring_drain(struct rdmad_ring *ring);
 /* That is then the session's end. */
 void rdmad_ring_closed(struct rdmad_ring *ring);

@@ -81,16 +81,16 @@ struct rdmad_slot_list {
 };
 
 /*
- * The doorbell's socket, for event loops.
+ * The socket of the wakeups, for event loops.
  *
  *     EMPTY -- rdmad_ring_arm --> ARMED -- a completion was seen, a wait slept --> STALE
  *       ^                           ^                                              |  |
  *       +---- drained --------------+--------------- rdmad_ring_arm ---------------+--+
  */
-enum rdmad_doorbell_state {
-    RDMAD_DOORBELL_EMPTY,
-    RDMAD_DOORBELL_ARMED, /* cq_wait is set: a byte comes with the next completion */
-    RDMAD_DOORBELL_STALE, /* it may have a byte that nobody waits for any more */
+enum rdmad_wakeup_state {
+    RDMAD_WAKEUP_EMPTY,
+    RDMAD_WAKEUP_ARMED, /* cq_wait is set: a byte comes with the next completion */
+    RDMAD_WAKEUP_STALE, /* it may have a byte that nobody waits for any more */
 };
 
 /*
@@ -116,8 +116,8 @@ struct rdmad_ring {
     struct rdmad_sqe *sqe;
     const struct rdmad_cqe *cqe;
     size_t client_bytes, daemon_bytes;
-    int doorbell; /* a socket, by which the daemon wakes us */
-    int wakeup;   /* an eventfd, by which we wake the daemon */
+    int wakeup;   /* a socket, by which the daemon wakes us */
+    int doorbell; /* an eventfd, by which we wake the daemon */
     bool watched;
     uint32_t entries, cq_entries;
 
@@ -149,7 +149,7 @@ struct rdmad_ring {
     uint32_t silents;  /* ops in flight that are silent */
     struct rdmad_slot_list over, called; /* completed: for peek, for dispatch */
     bool holding;                        /* current is out, not seen yet */
-    enum rdmad_doorbell_state doorbell_state;
+    enum rdmad_wakeup_state wakeup_state;
     enum rdmad_ring_state state;
     uint32_t empty_looks;
     uint64_t next_check_ns;

@@ -129,7 +129,7 @@ static void entry_commit(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_stat
 static void ring_publish_tail(struct rdmad_ring *r) {
     rdmad_ring_publish_head(r); /* or the daemon might find no room for completions */
     if (ringword_publish_and_ask(&r->client->sq_tail, r->sq_tail, &r->daemon->sq_wait))
-        eventfd_write(r->wakeup, 1);
+        eventfd_write(r->doorbell, 1);
 }
 
 int rdmad_ring_submit(rdmad_ring *r) {

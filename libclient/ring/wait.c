@@ -80,15 +80,15 @@ static bool wait_spin(struct rdmad_ring *r, uint64_t length_ns, uint64_t deadlin
 
 /* Returns when something may have come, the daemon is lost, or the deadline has passed. */
 static void wait_sleep(struct rdmad_ring *r, uint64_t deadline_ns) {
-    struct pollfd p[2] = {{.fd = r->doorbell, .events = POLLIN},
+    struct pollfd p[2] = {{.fd = r->wakeup, .events = POLLIN},
                           {.fd = r->session->sock, .events = POLLRDHUP}};
     if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_tail)
         poll(p, 2, rdmad_poll_timeout(deadline_ns));
     if (p[0].revents && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
     ringword_disarm(&r->client->cq_wait);
-    if (r->doorbell_state == RDMAD_DOORBELL_ARMED)
-        r->doorbell_state = RDMAD_DOORBELL_STALE; /* an event loop must arm again */
+    if (r->wakeup_state == RDMAD_WAKEUP_ARMED)
+        r->wakeup_state = RDMAD_WAKEUP_STALE; /* an event loop must arm again */
     if (p[1].revents)
         rdmad_check_lost(r->session);
 }

@@ -48,12 +48,12 @@ static void fork_replace_memory(const void *memory, size_t bytes) {
 
 /* As if nothing had ever been published on it: what was in flight is lost. */
 static void fork_leave_ring(struct rdmad_ring *r) {
-    fork_close(&r->doorbell);
     fork_close(&r->wakeup);
+    fork_close(&r->doorbell);
     fork_replace_memory(r->client, r->client_bytes);
     fork_replace_memory(r->daemon, r->daemon_bytes);
     r->cq_head = r->cq_tail = r->cq_head_published = 0;
-    r->doorbell_state = RDMAD_DOORBELL_EMPTY;
+    r->wakeup_state = RDMAD_WAKEUP_EMPTY;
 }
 
 static void fork_leave_session(struct rdmad_session *s) {

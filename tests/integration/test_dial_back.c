@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_dial_back.c - a program that says it is a daemon asks for a channel with a service, and
- * names somebody else's address to be dialled back: the service's daemon knocks there only when its
- * administrator allows it.
+ * names somebody else's address to be dialled back: the service's daemon connects there only when
+ * its administrator allows it.
  */
 #include "tests/integration/false_peer.h"
 #include "tests/support/client.h"
@@ -30,7 +30,7 @@ static int victim_listen(uint16_t *port) {
     return fd;
 }
 
-static bool knocked_at(int fd, int ms) {
+static bool was_dialled(int fd, int ms) {
     struct pollfd waiting = {.fd = fd, .events = POLLIN};
     return poll(&waiting, 1, ms) == 1;
 }
@@ -87,7 +87,7 @@ static void nobody_is_dialled_whom_a_stranger_names(void) {
     CHECK(strstr(m.chan_refuse.text, VICTIM) && strstr(m.chan_refuse.text, "peer.dial_named"), "%s",
           m.chan_refuse.text);
     CHECK(tdaemon_logged(c.d, VICTIM), "the administrator is not told");
-    CHECK(!knocked_at(c.victim, 200), "the victim was dialled");
+    CHECK(!was_dialled(c.victim, 200), "the victim was dialled");
     scene_down(&c);
 }
 
@@ -98,7 +98,7 @@ static void whom_a_stranger_names_is_dialled_when_the_administrator_allows_it(vo
     /* It is no daemon that answers there. */
     int rc = rdmad_accept(c.service, NULL, 500, &channel);
     CHECK(rc == RDMAD_E_TIMEOUT, "accept: %d, %s", rc, rdmad_last_error(c.s));
-    CHECK(knocked_at(c.victim, 0), "the address was not dialled");
+    CHECK(was_dialled(c.victim, 0), "the address was not dialled");
     scene_down(&c);
 }
 

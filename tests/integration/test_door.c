@@ -466,17 +466,17 @@ static const char *write_config(const char *text) {
 
 static gid_t group_id;
 
-static void knock_as_a_stranger(void *dir) {
+static void connect_as_a_stranger(void *dir) {
     become(HOSTILE_UID, HOSTILE_UID);
     raw_expect_turned_away(dir, RDMAD_E_PERM, "socket_group");
 }
 
-static void knock_as_a_member(void *dir) {
+static void connect_as_a_member(void *dir) {
     become(HOSTILE_UID, group_id);
     close(raw_session(dir));
 }
 
-static void knock_as_one_with_the_group_among_others(void *dir) {
+static void connect_as_one_with_the_group_among_others(void *dir) {
     CHECK(setgroups(2, (const gid_t[]){4242, group_id}) == 0, "setgroups");
     CHECK(!setresgid(HOSTILE_UID, HOSTILE_UID, HOSTILE_UID) &&
               !setresuid(HOSTILE_UID, HOSTILE_UID, HOSTILE_UID),
@@ -498,9 +498,9 @@ static void socket_group_holds_whatever_the_sockets_mode(void) {
     snprintf(path, sizeof(path), "%s/rdmad.sock", tdaemon_dir(d));
     snprintf(dir, sizeof(dir), "%s", tdaemon_dir(d));
     CHECK(chmod(path, 0666) == 0, "%s", path);
-    client_expect_ok(client_fork(knock_as_a_stranger, dir));
-    client_expect_ok(client_fork(knock_as_a_member, dir));
-    client_expect_ok(client_fork(knock_as_one_with_the_group_among_others, dir));
+    client_expect_ok(client_fork(connect_as_a_stranger, dir));
+    client_expect_ok(client_fork(connect_as_a_member, dir));
+    client_expect_ok(client_fork(connect_as_one_with_the_group_among_others, dir));
     close(raw_session(dir)); /* root may */
     json_t *status = tdaemon_status(d);
     const char *shown =

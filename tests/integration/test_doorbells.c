@@ -4,7 +4,7 @@
  * others.
  *
  * A TCP socket that lingers, with data that nobody reads, makes whoever drops its last reference
- * sleep for as long as its owner has said. And a client may knock as often as it likes.
+ * sleep for as long as its owner has said. And a client may ring its doorbell as often as it likes.
  */
 #include "tests/support/bystander.h"
 #include "tests/support/rawclient.h"
@@ -72,7 +72,7 @@ static int give_away(int sock, int fd) {
     return why;
 }
 
-static void descriptors_sent_to_a_doorbell_are_refused_and_nobody_waits_for_them(void) {
+static void descriptors_sent_up_a_wakeup_socket_are_refused_and_nobody_waits_for_them(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct bystander *b = bystander_start(d);
     int sock = raw_session(tdaemon_dir(d));
@@ -80,15 +80,15 @@ static void descriptors_sent_to_a_doorbell_are_refused_and_nobody_waits_for_them
     int far[RINGS], why[RINGS];
     for (int i = 0; i < RINGS; i++) {
         CHECK(raw_ring_create(sock, 16, &ring[i]) == 0, "a ring");
-        why[i] = give_away(ring[i].doorbell, lingering(&far[i]));
+        why[i] = give_away(ring[i].wakeup, lingering(&far[i]));
         expect_served(&ring[i]);
     }
     sleep_ms(300);
     close(sock); /* and what a ring still holds is dropped with it */
     sleep_ms(300);
-    bystander_stop(b, "lingering sockets sent to doorbells");
+    bystander_stop(b, "lingering sockets sent up wakeup sockets");
     for (int i = 0; i < RINGS; i++) {
-        CHECK(why[i] == EPIPE, "a descriptor sent to a doorbell: %s",
+        CHECK(why[i] == EPIPE, "a descriptor sent up a wakeup socket: %s",
               why[i] ? strerror(why[i]) : "it was taken");
         close(far[i]);
         raw_ring_unmap(&ring[i]);
@@ -100,24 +100,24 @@ static void descriptors_sent_to_a_doorbell_are_refused_and_nobody_waits_for_them
 
 struct flood {
     pthread_t thread;
-    int knock;
+    int doorbell;
     bool stop; /* atomic */
-    unsigned long knocks;
+    unsigned long rings;
 };
 
-static void *knock_on(void *arg) {
+static void *ring_on(void *arg) {
     struct flood *f = arg;
     while (!__atomic_load_n(&f->stop, __ATOMIC_RELAXED)) {
         for (int i = 0; i < 64; i++)
-            eventfd_write(f->knock, 1);
-        f->knocks += 64;
+            eventfd_write(f->doorbell, 1);
+        f->rings += 64;
     }
     return NULL;
 }
 
 static void flood_start(struct flood *f, const struct raw_ring *r) {
-    *f = (struct flood){.knock = r->knock};
-    CHECK(pthread_create(&f->thread, NULL, knock_on, f) == 0, "a thread");
+    *f = (struct flood){.doorbell = r->doorbell};
+    CHECK(pthread_create(&f->thread, NULL, ring_on, f) == 0, "a thread");
 }
 
 static void flood_stop(struct flood *f) {
@@ -134,8 +134,8 @@ static unsigned long sleeps(struct tdaemon *d) {
     return n;
 }
 
-/* Looked at each millisecond, whatever its client does: not woken by any of a million knocks. */
-static void knocks_in_vain_do_not_keep_the_daemon_awake(void) {
+/* Looked at each millisecond, whatever its client does: not woken by any of a million rings. */
+static void doorbells_in_vain_do_not_keep_the_daemon_awake(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     int sock = raw_session(tdaemon_dir(d));
     struct raw_ring ring;
@@ -149,11 +149,12 @@ static void knocks_in_vain_do_not_keep_the_daemon_awake(void) {
     sleep_ms(FLOOD_MS);
     unsigned long woken = sleeps(d) - before, all_ms = (unsigned long)(now_ms() - start);
     uint64_t busy_ms = (tdaemon_cpu_ticks(d) - ticks) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
-    printf("%lu knocks in %lu ms woke the daemon %lu times and cost it %lu ms of CPU\n",
-           flood.knocks, all_ms, woken, (unsigned long)busy_ms);
-    CHECK(flood.knocks > 10 * all_ms, "that was no flood");
-    CHECK(woken < 3 * all_ms, "%lu knocks in vain woke the daemon %lu times in %lu ms",
-          flood.knocks, woken, all_ms);
+    printf(
+        "%lu rings of a doorbell in %lu ms woke the daemon %lu times and cost it %lu ms of CPU\n",
+        flood.rings, all_ms, woken, (unsigned long)busy_ms);
+    CHECK(flood.rings > 10 * all_ms, "that was no flood");
+    CHECK(woken < 3 * all_ms, "%lu rings in vain woke the daemon %lu times in %lu ms", flood.rings,
+          woken, all_ms);
     expect_served(&ring); /* if not as soon as others */
     flood_stop(&flood);
     for (int i = 0; i < 100; i++)
@@ -163,7 +164,7 @@ static void knocks_in_vain_do_not_keep_the_daemon_awake(void) {
     tdaemon_stop(d);
 }
 
-static void knocks_in_vain_cost_a_neighbour_nothing(void) {
+static void doorbells_in_vain_cost_a_neighbour_nothing(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct bystander *b = bystander_start(d);
     int sock = raw_session(tdaemon_dir(d));
@@ -172,17 +173,17 @@ static void knocks_in_vain_cost_a_neighbour_nothing(void) {
     for (int i = 0; i < RINGS; i++)
         CHECK(raw_ring_create(sock, 16, &ring[i]) == 0, "a ring");
     flood_start(&flood, &ring[0]);
-    for (uint64_t end = now_ms() + FLOOD_MS; now_ms() < end;) /* the others a knock each in turn */
+    for (uint64_t end = now_ms() + FLOOD_MS; now_ms() < end;) /* the others ring in turn */
         for (int i = 1; i < RINGS; i++)
-            eventfd_write(ring[i].knock, 1);
+            eventfd_write(ring[i].doorbell, 1);
     flood_stop(&flood);
-    bystander_stop(b, "knocks in vain");
+    bystander_stop(b, "doorbells in vain");
     for (int i = 0; i < RINGS; i++)
         raw_ring_unmap(&ring[i]);
     close(sock);
     tdaemon_stop(d);
 }
 
-TEST_MAIN(CASE(descriptors_sent_to_a_doorbell_are_refused_and_nobody_waits_for_them),
-          CASE(knocks_in_vain_do_not_keep_the_daemon_awake),
-          CASE(knocks_in_vain_cost_a_neighbour_nothing))
+TEST_MAIN(CASE(descriptors_sent_up_a_wakeup_socket_are_refused_and_nobody_waits_for_them),
+          CASE(doorbells_in_vain_do_not_keep_the_daemon_awake),
+          CASE(doorbells_in_vain_cost_a_neighbour_nothing))

@@ -34,8 +34,8 @@ int raw_ring_make(int sock, uint32_t entries, struct raw_ring *out) {
                              .cq_entries = rep->cq_entries,
                              .client_fd = reply.fds[0],
                              .daemon_fd = reply.fds[1],
-                             .doorbell = reply.fds[2],
-                             .knock = reply.fds[3]};
+                             .wakeup = reply.fds[2],
+                             .doorbell = reply.fds[3]};
     out->client_bytes = page_round(RDMAD_RING_CLIENT_BYTES(out->sq_entries));
     out->daemon_bytes = page_round(RDMAD_RING_DAEMON_BYTES(out->cq_entries));
     out->client =
@@ -75,14 +75,14 @@ void raw_ring_unmap(struct raw_ring *r) {
     munmap((void *)(uintptr_t)r->daemon, r->daemon_bytes);
     close(r->client_fd);
     close(r->daemon_fd);
+    close(r->wakeup);
     close(r->doorbell);
-    close(r->knock);
 }
 
 void raw_ring_tail(struct raw_ring *r, uint32_t tail) {
     r->sq_tail = tail;
     if (ringword_publish_and_ask(&r->client->sq_tail, tail, &r->daemon->sq_wait))
-        eventfd_write(r->knock, 1);
+        eventfd_write(r->doorbell, 1);
 }
 
 void raw_ring_put(struct raw_ring *r, const struct rdmad_sqe *sqes, unsigned count) {
@@ -95,12 +95,12 @@ bool raw_ring_take(struct raw_ring *r, struct rdmad_cqe *out, int timeout_ms) {
     uint64_t deadline = now_ms() + (uint64_t)timeout_ms;
     while (ringword_peek(&r->daemon->cq_tail) == r->cq_head) {
         if (ringword_arm_and_peek(&r->client->cq_wait, &r->daemon->cq_tail) == r->cq_head) {
-            struct pollfd p = {.fd = r->doorbell, .events = POLLIN};
+            struct pollfd p = {.fd = r->wakeup, .events = POLLIN};
             uint64_t now = now_ms();
             if (now >= deadline || poll(&p, 1, (int)(deadline - now)) <= 0)
                 return false;
             char scrap[64];
-            ssize_t n = recv(r->doorbell, scrap, sizeof(scrap), MSG_DONTWAIT);
+            ssize_t n = recv(r->wakeup, scrap, sizeof(scrap), MSG_DONTWAIT);
             if (n == 0)
                 return ringword_peek(&r->daemon->cq_tail) != r->cq_head;
         }

@@ -80,7 +80,7 @@ struct raw_ring {
     const struct rdmad_cqe *cqe;
     size_t client_bytes, daemon_bytes;
     uint32_t sq_entries, cq_entries, sq_tail, cq_head;
-    int client_fd, daemon_fd, doorbell, knock;
+    int client_fd, daemon_fd, wakeup, doorbell;
 };
 int raw_ring_create(int sock, uint32_t entries, struct raw_ring *out); /* status */
 /* Its steps, as those of pools; make populates nothing. */

@@ -62,7 +62,7 @@ void chan_break(struct chan *c, int which) {
     const struct chan_end *end = &c->end[which];
     unsigned worker = plane_worker_of_session(end->client.session);
     sim_break_links(
-        c->rig->plane[end->where]->worker[worker].links[rig_fabric(c->rig, end->lane)].fabric);
+        c->rig->plane[end->where]->worker[worker].links[rig_fabric(c->rig, end->lane)].instance);
     rig_settle(c->rig);
 }
 

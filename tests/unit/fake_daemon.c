@@ -106,8 +106,8 @@ static void forget_ring(struct fake_ring *r) {
         return;
     munmap(r->client, r->client_bytes);
     munmap(r->daemon, r->daemon_bytes);
+    close(r->wakeup);
     close(r->doorbell);
-    close(r->knock);
     r->client = NULL;
 }
 
@@ -282,11 +282,11 @@ void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[4]) {
     must(r->client && r->daemon && rdmad_memfd_freeze(fds[1]) == 0, "ring memory");
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
     fds[2] = pair[0];
-    r->doorbell = pair[1];
-    must(shutdown(r->doorbell, SHUT_RD) == 0, "shutdown");
-    r->knock = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fds[3] = dup(r->knock);
-    must(r->knock >= 0 && fds[3] >= 0, "eventfd");
+    r->wakeup = pair[1];
+    must(shutdown(r->wakeup, SHUT_RD) == 0, "shutdown");
+    r->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fds[3] = dup(r->doorbell);
+    must(r->doorbell >= 0 && fds[3] >= 0, "eventfd");
     r->sqe = (struct rdmad_sqe *)((char *)r->client + RDMAD_RING_ENTRIES_OFFSET);
     r->cqe = (struct rdmad_cqe *)((char *)r->daemon + RDMAD_RING_ENTRIES_OFFSET);
 }
@@ -312,6 +312,6 @@ bool fake_ring_complete(struct fake_ring *r, const struct rdmad_cqe *cqe) {
     r->cqe[r->cq_tail++ & (r->cq_entries - 1)] = *cqe;
     if (!ringword_publish_and_ask(&r->daemon->cq_tail, r->cq_tail, &r->client->cq_wait))
         return false;
-    send(r->doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    send(r->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     return true;
 }

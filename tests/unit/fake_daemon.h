@@ -20,7 +20,7 @@ struct fake_ring {
     struct rdmad_cqe *cqe;
     size_t client_bytes, daemon_bytes;
     uint32_t sq_entries, cq_entries, sq_head, cq_tail;
-    int doorbell, knock;
+    int wakeup, doorbell;
 };
 
 #define FAKE_RINGS 8u
@@ -61,7 +61,7 @@ void fake_hang_up(struct fake_daemon *f);
 /* Returns when the client has a ring. */
 void fake_await_ring(struct fake_daemon *f);
 
-/* Makes both memories and the doorbell; fds are the client's. */
+/* Makes both memories and the wakeup; fds are the client's. */
 void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[4]);
 /* Waits for an entry; false after a second without. */
 bool fake_ring_take(struct fake_ring *r, struct rdmad_sqe *out);

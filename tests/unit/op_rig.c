@@ -182,9 +182,9 @@ static uint64_t next_ns(struct rig *rig) {
     for (int i = 0; i < 2; i++) {
         for (unsigned n = 0; n < rig->settings.workers; n++) {
             struct worker *w = &rig->plane[i]->worker[n];
-            cr_assert(seat_park(&w->local));
+            cr_assert(op_fabric_park(&w->local));
             for (unsigned k = 0; k < w->nlinks; k++)
-                cr_assert(seat_park(&w->links[k]));
+                cr_assert(op_fabric_park(&w->links[k]));
             uint64_t own = worker_next_ns(w);
             if (own < next)
                 next = own;
@@ -343,7 +343,7 @@ void rig_key(struct rig_client *c, const struct rig_remote *r, uint64_t handle) 
 
 void rig_break(struct rig *rig) {
     for (unsigned n = 0; n < rig->settings.workers; n++)
-        sim_break_links(RIG_SEAT(*rig, &rig->plane[HERE]->worker[n])->fabric);
+        sim_break_links(RIG_FABRIC(*rig, &rig->plane[HERE]->worker[n])->instance);
     rig_settle(rig);
 }
 

@@ -30,8 +30,8 @@ enum { HERE, THERE };
 
 /* With RIG_SECOND in its environment a test's links are of the second of two fabrics, and whoever
  * has the first do anything for a peer ends it. So a suite that passes both ways asks nothing of a
- * fixed fabric. The worker's seat of the rig's links: */
-#define RIG_SEAT(rig, w) (&(w)->links[(rig).fabric])
+ * fixed fabric. The worker's fabric of the rig's links: */
+#define RIG_FABRIC(rig, w) (&(w)->links[(rig).fabric])
 
 struct rig {
     struct mailbox control;

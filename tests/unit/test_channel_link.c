@@ -162,7 +162,7 @@ Test(channel_link, acknowledgements_and_credits_ride_together) {
 
 static void turn_of(int end) {
     struct worker *w = chan_of(&c, end)->worker;
-    seat_wake(RIG_SEAT(rig, w), sim_now());
+    op_fabric_wake(RIG_FABRIC(rig, w), sim_now());
     worker_turn(w, sim_now());
     sim_advance(100);
 }

@@ -128,14 +128,14 @@ Test(ring, thousands_of_ops_out_of_order_each_complete_as_themselves) {
 }
 
 Test(ring, the_daemon_is_rung_only_when_it_says_that_it_sleeps) {
-    eventfd_t knocks;
+    eventfd_t rung;
 
     submit_write(1);
-    cr_assert_lt(eventfd_read(fake.ring->knock, &knocks), 0);
+    cr_assert_lt(eventfd_read(fake.ring->doorbell, &rung), 0);
     __atomic_store_n(&fake.ring->daemon->sq_wait, 1, __ATOMIC_SEQ_CST);
     submit_write(2);
-    cr_assert_eq(eventfd_read(fake.ring->knock, &knocks), 0);
-    cr_assert_eq(knocks, 1);
+    cr_assert_eq(eventfd_read(fake.ring->doorbell, &rung), 0);
+    cr_assert_eq(rung, 1);
 }
 
 static unsigned yields;
@@ -223,7 +223,7 @@ Test(ring, a_byte_that_comes_late_does_not_keep_the_descriptor_readable) {
     complete(&sqe, 0);
     cr_assert_eq(rdmad_ring_peek(ring, &cqe), 0);
     rdmad_ring_seen(ring, cqe);
-    cr_assert_eq(send(fake.ring->doorbell, "", 1, 0), 1);
+    cr_assert_eq(send(fake.ring->wakeup, "", 1, 0), 1);
     cr_assert(readable(fd));
     cr_assert_eq(rdmad_ring_peek(ring, &cqe), RDMAD_E_AGAIN);
     cr_assert_not(readable(fd));
@@ -374,9 +374,9 @@ Test(ring, a_program_that_only_peeks_hears_of_the_daemons_death) {
     cr_assert_eq(cqe->status, RDMAD_E_DAEMON_LOST);
 }
 
-Test(ring, a_closed_doorbell_wakes_a_sleeper) {
+Test(ring, a_closed_wakeup_socket_wakes_a_sleeper) {
     submit_write(1);
-    shutdown(fake.ring->doorbell, SHUT_RDWR);
+    shutdown(fake.ring->wakeup, SHUT_RDWR);
     expect_lost(1, RDMAD_UNKNOWN);
 }
 

@@ -96,12 +96,12 @@ Test(ends, a_deadline_takes_the_fabric_out_of_its_sleep) {
     uint64_t end_ns = sim_now() + sqe.timeout_ns;
     rig_put(&c, &sqe);
     rig_run_until(&rig, end_ns - 1);
-    RIG_SEAT(rig, w)->wake_ns = CLOCK_NEVER;
-    RIG_SEAT(rig, w)->parked = true;
+    RIG_FABRIC(rig, w)->wake_ns = CLOCK_NEVER;
+    RIG_FABRIC(rig, w)->parked = true;
     sim_advance(1);
     worker_turn(w, end_ns);
     cr_assert_eq(take().status, RDMAD_E_TIMEOUT);
-    cr_assert_not(RIG_SEAT(rig, w)->parked);
+    cr_assert_not(RIG_FABRIC(rig, w)->parked);
     down();
 }
 

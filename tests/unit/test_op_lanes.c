@@ -495,7 +495,7 @@ Test(lanes, a_peer_that_answers_lost_on_a_living_link_gets_no_second_try) {
 Test(lanes, a_hello_gives_up_the_link_that_is_there_and_nobody_hears_of_its_loss) {
     begin(RDMAD_OP_READ);
     uint64_t before = plane_lane_number(remote.lane);
-    sim_break_links(RIG_SEAT(rig, &rig.plane[HERE]->worker[0])->fabric); /* not noticed yet */
+    sim_break_links(RIG_FABRIC(rig, &rig.plane[HERE]->worker[0])->instance); /* not noticed yet */
     struct rig_answer hello = {0};
     plane_lane_hello(remote.lane, rig_blob, &hello);
     cr_assert_eq(rig_await(&rig, &hello), 0);
@@ -510,7 +510,7 @@ Test(lanes, a_hello_gives_up_the_link_that_is_there_and_nobody_hears_of_its_loss
 Test(lanes, news_of_a_loss_that_a_hello_overtakes_are_not_told) {
     struct worker *w = &rig.plane[HERE]->worker[0];
     struct rig_answer hello = {0};
-    sim_break_links(RIG_SEAT(rig, w)->fabric);
+    sim_break_links(RIG_FABRIC(rig, w)->instance);
     worker_turn(w, sim_now()); /* the news are under way */
     plane_lane_hello(remote.lane, rig_blob, &hello);
     cr_assert_eq(rig_await(&rig, &hello), 0);

@@ -372,7 +372,7 @@ static struct notify_message message_of(uint64_t ref, uint64_t length) {
 
 static void tell(uint64_t peer, const struct notify_message *m, size_t size) {
     struct worker *w = &rig.plane[THERE]->worker[0];
-    RIG_SEAT(rig, w)->env.received(w, peer, 1, m, size);
+    RIG_FABRIC(rig, w)->env.received(w, peer, 1, m, size);
     rig_settle(&rig);
 }
 
@@ -470,7 +470,7 @@ Test(notify, one_that_came_before_its_window_is_closed_is_kept) {
     struct rdmad_sqe sqe = notify_of(FAR, 0, 17);
     struct rdmad_cqe cqe = {.status = RDMAD_E_TIMEOUT};
     rig_put(&c, &sqe);
-    RIG_SEAT(rig, here)->parked = false;
+    RIG_FABRIC(rig, here)->parked = false;
     for (unsigned n = 0; n < 1000 && !rig_take(&c, &cqe); n++) {
         worker_turn(here, sim_now());
         sim_advance(1000);

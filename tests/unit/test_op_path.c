@@ -185,7 +185,7 @@ static void keeper_turn(void) {
     if (keeper.stage == KEEPS_NOTHING)
         return;
     if (sim_random(60) == 0)
-        sim_break_links(RIG_SEAT(rig, &rig.plane[HERE]->worker[0])->fabric);
+        sim_break_links(RIG_FABRIC(rig, &rig.plane[HERE]->worker[0])->instance);
     if (keeper.stage == ALL_WELL && keeper.seen_lost != rig.lanes_lost) {
         keeper_greets();
     } else if (keeper.answer.done) {

@@ -38,7 +38,7 @@ static bool fake_close(struct fabric_window *fw, int why) {
 static const struct fabric_ops ops = {
     .window_open = fake_open, .window_extend = fake_extend, .window_close = fake_close};
 static struct worker worker;
-static struct seat seat;
+static struct op_fabric fabric;
 static struct op_window window;
 static unsigned told;
 static int told_code;
@@ -50,8 +50,8 @@ static void changed(struct op_window *ow, const struct error *err) {
 }
 
 static void setup(void) {
-    seat.ops = &ops;
-    op_window_init(&window, &worker, &seat, changed);
+    fabric.ops = &ops;
+    op_window_init(&window, &worker, &fabric, changed);
     window.spec.via = 1;
 }
 

@@ -239,7 +239,7 @@ Test(ring, a_sleeping_client_is_woken_and_an_awake_one_is_not) {
     down();
 }
 
-Test(ring, a_client_that_never_reads_its_doorbell_blocks_nobody, .timeout = 60) {
+Test(ring, a_client_that_never_reads_its_wakeups_blocks_nobody, .timeout = 60) {
     up(8, 8);
     client->cq_wait = 1;
     for (unsigned i = 0; i < 100000; i++) {
@@ -253,7 +253,7 @@ Test(ring, a_client_that_never_reads_its_doorbell_blocks_nobody, .timeout = 60) 
 }
 
 /* Whatever would be in our end of the socket, we would have to drop. */
-Test(ring, the_doorbell_takes_neither_bytes_nor_descriptors) {
+Test(ring, the_wakeup_socket_takes_neither_bytes_nor_descriptors) {
     up(8, 8);
     cr_assert_eq(send(fds[2], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL), -1);
     cr_assert_eq(errno, EPIPE);
@@ -280,7 +280,7 @@ Test(ring, the_doorbell_takes_neither_bytes_nor_descriptors) {
 }
 
 /* The client shares the eventfd's description: it may do all this, and nothing of ours minds. */
-Test(ring, a_knock_that_is_full_and_blocking_blocks_nobody, .timeout = 60) {
+Test(ring, a_doorbell_that_is_full_and_blocking_blocks_nobody, .timeout = 60) {
     up(8, 8);
     cr_assert_eq(fcntl(fds[3], F_SETFL, 0), 0);
     cr_assert_eq(eventfd_write(fds[3], UINT64_MAX - 1), 0);
@@ -294,21 +294,21 @@ Test(ring, a_knock_that_is_full_and_blocking_blocks_nobody, .timeout = 60) {
     down();
 }
 
-static unsigned knocks_heard(int epoll) {
+static unsigned doorbells_heard(int epoll) {
     struct epoll_event ev;
     return (unsigned)epoll_wait(epoll, &ev, 1, 0);
 }
 
-Test(ring, each_knock_is_heard_though_none_is_read) {
+Test(ring, each_ring_of_the_doorbell_is_heard_though_none_is_read) {
     up(8, 8);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
-    cr_assert_eq(epoll_ctl(epoll, EPOLL_CTL_ADD, ring->knock, &ev), 0);
-    cr_assert_eq(knocks_heard(epoll), 0);
+    cr_assert_eq(epoll_ctl(epoll, EPOLL_CTL_ADD, ring->doorbell, &ev), 0);
+    cr_assert_eq(doorbells_heard(epoll), 0);
     for (unsigned i = 0; i < 100; i++) {
         cr_assert_eq(eventfd_write(fds[3], 1), 0);
-        cr_assert_eq(knocks_heard(epoll), 1);
-        cr_assert_eq(knocks_heard(epoll), 0);
+        cr_assert_eq(doorbells_heard(epoll), 1);
+        cr_assert_eq(doorbells_heard(epoll), 0);
     }
     close(epoll);
     down();

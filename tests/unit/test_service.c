@@ -49,8 +49,8 @@ static void refuse_stranger(struct incoming *in, const struct error *why) {
 
 static const struct incoming_ops stranger_ops = {accept_stranger, refuse_stranger};
 
-static int knock_from(struct service *sv, struct stranger *who, uint64_t peer, const char *address,
-                      struct error *err) {
+static int dial_from(struct service *sv, struct stranger *who, uint64_t peer, const char *address,
+                     struct error *err) {
     struct lessee lessee = {.peer = peer, .address = address};
     *who = (struct stranger){.in = {.uid = 7, .peer = peer, .ops = &stranger_ops}};
     list_init(&who->in.node);
@@ -60,10 +60,10 @@ static int knock_from(struct service *sv, struct stranger *who, uint64_t peer, c
 }
 
 /* Each peer of an address of its own. */
-static int knock(struct service *sv, struct stranger *who, uint64_t peer, struct error *err) {
+static int dial(struct service *sv, struct stranger *who, uint64_t peer, struct error *err) {
     char address[16];
     snprintf(address, sizeof(address), "10.0.0.%u", (unsigned)peer);
-    return knock_from(sv, who, peer, address, err);
+    return dial_from(sv, who, peer, address, err);
 }
 
 static void refused(const struct service_terms *t, int code, const char *words) {
@@ -141,7 +141,7 @@ Test(service, its_uri_names_this_daemon_and_it) {
 Test(service, the_acceptor_sees_who_connects) {
     struct service *sv = service_up(s, "rpc", 0);
     static struct stranger who;
-    cr_assert_eq(knock(sv, &who, 5, NULL), 0);
+    cr_assert_eq(dial(sv, &who, 5, NULL), 0);
     const struct rig_event *ev = rig_last_event(s);
     cr_expect_eq(ev->type, RDMAD_EV_CHANNEL_INCOMING);
     cr_expect_eq(ev->service, sv->number);
@@ -165,7 +165,7 @@ Test(service, a_scope_keeps_others_out) {
     t.scope = RDMAD_SCOPE_PEER;
     strcpy(t.scope_peer, "10.0.0.2");
     cr_assert_eq(service_listen(s, &t, &sv, NULL), 0);
-    cr_expect_eq(knock(sv, &who, 5, &err), RDMAD_E_SCOPE);
+    cr_expect_eq(dial(sv, &who, 5, &err), RDMAD_E_SCOPE);
     cr_expect_not_null(strstr(err.text, "service \"rpc\" is for"), "%s", err.text);
 }
 
@@ -173,13 +173,13 @@ Test(service, the_backlog_is_a_bound_and_says_so) {
     struct service *sv = service_up(s, "rpc", 2);
     static struct stranger who[3];
     struct error err = {0};
-    cr_assert_eq(knock(sv, &who[0], 5, NULL), 0);
-    cr_assert_eq(knock(sv, &who[1], 5, NULL), 0);
-    cr_expect_eq(knock(sv, &who[2], 5, &err), RDMAD_E_LIMIT);
+    cr_assert_eq(dial(sv, &who[0], 5, NULL), 0);
+    cr_assert_eq(dial(sv, &who[1], 5, NULL), 0);
+    cr_expect_eq(dial(sv, &who[2], 5, &err), RDMAD_E_LIMIT);
     cr_expect_not_null(strstr(err.text, "2 connections wait for service \"rpc\""), "%s", err.text);
     incoming_withdraw(&who[0].in);
     cr_expect_eq(rig_last_event(s)->type, RDMAD_EV_INCOMING_GONE);
-    cr_expect_eq(knock(sv, &who[2], 5, NULL), 0, "there is room again");
+    cr_expect_eq(dial(sv, &who[2], 5, NULL), 0, "there is room again");
 }
 
 Test(service, one_peer_that_fills_the_backlog_keeps_nobody_out) {
@@ -187,12 +187,12 @@ Test(service, one_peer_that_fills_the_backlog_keeps_nobody_out) {
     static struct stranger greedy[4], modest, second, third;
     struct error err = {0};
     for (int i = 0; i < 4; i++)
-        cr_assert_eq(knock(sv, &greedy[i], 5, NULL), 0);
-    cr_expect_eq(knock(sv, &modest, 6, &err), 0, "%s", err.text);
+        cr_assert_eq(dial(sv, &greedy[i], 5, NULL), 0);
+    cr_expect_eq(dial(sv, &modest, 6, &err), 0, "%s", err.text);
     cr_expect_eq(greedy[3].refused.calls, 1, "its last one made room");
     cr_expect_eq(greedy[3].refused.code, RDMAD_E_LIMIT);
-    cr_expect_eq(knock(sv, &second, 6, &err), 0, "each has two now");
-    cr_expect_eq(knock(sv, &third, 6, &err), RDMAD_E_LIMIT, "and no more");
+    cr_expect_eq(dial(sv, &second, 6, &err), 0, "each has two now");
+    cr_expect_eq(dial(sv, &third, 6, &err), RDMAD_E_LIMIT, "and no more");
     cr_expect_eq(greedy[0].refused.calls + greedy[1].refused.calls, 0);
     cr_expect_eq(sv->waiting, 4);
 }
@@ -204,29 +204,29 @@ Test(service, one_address_that_fills_the_backlog_by_many_connections_keeps_nobod
     for (unsigned i = 0; i < 4; i++) { /* a host has all addresses of its network */
         char address[32];
         snprintf(address, sizeof(address), "2001:db8::%u", 1 + i);
-        cr_assert_eq(knock_from(sv, &greedy[i], 5 + i, address, NULL), 0);
+        cr_assert_eq(dial_from(sv, &greedy[i], 5 + i, address, NULL), 0);
     }
-    cr_expect_eq(knock_from(sv, &modest[0], 20, "2001:db8:0:1::1", &err), 0, "%s", err.text);
+    cr_expect_eq(dial_from(sv, &modest[0], 20, "2001:db8:0:1::1", &err), 0, "%s", err.text);
     cr_expect_eq(greedy[3].refused.calls, 1, "its last one made room");
-    cr_expect_eq(knock_from(sv, &modest[1], 21, "10.0.0.1", &err), 0, "%s", err.text);
+    cr_expect_eq(dial_from(sv, &modest[1], 21, "10.0.0.1", &err), 0, "%s", err.text);
     cr_expect_eq(greedy[2].refused.calls, 1);
-    cr_expect_eq(knock_from(sv, &seven, 22, "2001:db8::7", &err), RDMAD_E_LIMIT);
+    cr_expect_eq(dial_from(sv, &seven, 22, "2001:db8::7", &err), RDMAD_E_LIMIT);
     service_close(sv);
 }
 
-/* Each knock at a full backlog is judged; a flood of them must not cost the square of its length.
+/* Each dial of a full backlog is judged; a flood of them must not cost the square of its length.
  */
-Test(service, a_full_backlog_is_cheap_to_knock_at) {
+Test(service, a_full_backlog_is_cheap_to_dial) {
     static struct stranger waiting[SERVICE_BACKLOG_MAX], more;
     struct service *sv = service_up(s, "rpc", SERVICE_BACKLOG_MAX);
     struct timespec before, after;
     struct error err;
     rig.lags = true; /* the owner hears of them later */
     for (unsigned i = 0; i < SERVICE_BACKLOG_MAX; i++)
-        cr_assert_eq(knock(sv, &waiting[i], 1 + i % 3, &err), 0, "%s", err.text);
+        cr_assert_eq(dial(sv, &waiting[i], 1 + i % 3, &err), 0, "%s", err.text);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
     for (unsigned i = 0; i < 5000; i++)
-        cr_assert_eq(knock(sv, &more, 1 + i % 3, &err), RDMAD_E_LIMIT);
+        cr_assert_eq(dial(sv, &more, 1 + i % 3, &err), RDMAD_E_LIMIT);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
     cr_expect_lt(after.tv_sec - before.tv_sec, 2);
     service_close(sv);
@@ -236,7 +236,7 @@ Test(service, what_a_service_says_to_who_it_refuses_is_one_line) {
     struct service *sv = service_up(s, "rpc", 0);
     struct stranger who;
     struct error err, why;
-    cr_assert_eq(knock(sv, &who, 3, &err), 0);
+    cr_assert_eq(dial(sv, &who, 3, &err), 0);
     error_set(&why, RDMAD_E_REFUSED, "go\naway \033[2J\x7f");
     incoming_refuse(&who.in, &why);
     cr_expect_str_eq(who.refused.text, "go?away ?[2J?");
@@ -247,8 +247,8 @@ Test(service, who_waits_counts_as_a_channel_of_its_session) {
     static struct stranger who[2];
     struct error err = {0};
     rig.st.quota.limits.session[QUOTA_CHANNELS] = 1;
-    cr_assert_eq(knock(sv, &who[0], 5, NULL), 0);
-    cr_expect_eq(knock(sv, &who[1], 5, &err), RDMAD_E_LIMIT);
+    cr_assert_eq(dial(sv, &who[0], 5, NULL), 0);
+    cr_expect_eq(dial(sv, &who[1], 5, &err), RDMAD_E_LIMIT);
     cr_expect_not_null(strstr(err.text, "limits.channels_per_session"), "%s", err.text);
 }
 
@@ -257,8 +257,8 @@ Test(service, who_waits_can_be_accepted_when_those_who_wait_are_all_that_the_ses
     static struct stranger who[2];
     struct rig_done done = {0};
     rig.st.quota.limits.session[QUOTA_CHANNELS] = 2;
-    cr_assert_eq(knock(sv, &who[0], 5, NULL), 0);
-    cr_assert_eq(knock(sv, &who[1], 6, NULL), 0);
+    cr_assert_eq(dial(sv, &who[0], 5, NULL), 0);
+    cr_assert_eq(dial(sv, &who[1], 6, NULL), 0);
     incoming_give_place(waiting(sv));
     incoming_accept(waiting(sv), end_of(s, &done), 1000 * MS);
     cr_expect_eq(who[0].accepted, 1);
@@ -268,7 +268,7 @@ Test(service, who_waits_can_be_accepted_when_those_who_wait_are_all_that_the_ses
 Test(service, who_waits_is_refused_when_it_closes) {
     struct service *sv = service_up(s, "rpc", 0);
     static struct stranger who;
-    cr_assert_eq(knock(sv, &who, 5, NULL), 0);
+    cr_assert_eq(dial(sv, &who, 5, NULL), 0);
     service_close(sv);
     cr_expect_eq(who.refused.calls, 1);
     cr_expect_eq(who.refused.code, RDMAD_E_NO_SERVICE);
@@ -278,7 +278,7 @@ Test(service, who_waits_is_refused_when_it_closes) {
 
 Test(service, who_waits_is_refused_when_its_session_ends) {
     static struct stranger who;
-    cr_assert_eq(knock(service_up(s, "rpc", 0), &who, 5, NULL), 0);
+    cr_assert_eq(dial(service_up(s, "rpc", 0), &who, 5, NULL), 0);
     rig_close(s);
     cr_expect_eq(who.refused.calls, 1);
     cr_expect_eq(rig.st.quota.total.used[QUOTA_SERVICES], 0);
@@ -289,10 +289,10 @@ Test(service, a_client_that_does_not_read_is_not_flooded_by_strangers) {
     static struct stranger stays, comes;
     rig.lags = true;
     for (int i = 0; i < 100; i++) {
-        cr_assert_eq(knock(sv, &comes, 5, NULL), 0);
+        cr_assert_eq(dial(sv, &comes, 5, NULL), 0);
         incoming_withdraw(&comes.in);
     }
-    cr_assert_eq(knock(sv, &stays, 5, NULL), 0);
+    cr_assert_eq(dial(sv, &stays, 5, NULL), 0);
     cr_expect_eq(rig.nevents, 0);
     rig.lags = false;
     services_tell(s);

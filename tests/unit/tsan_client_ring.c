@@ -34,24 +34,24 @@ static void fail(const char *what) {
 /* ---- the daemon's side --------------------------------------------------------------------- */
 
 struct side {
-    int doorbell, knock;
+    int wakeup, doorbell;
     unsigned seed;
     uint32_t sq_head, cq_tail;
 };
 
 static void sleep_for_sqes(struct side *d) {
-    struct pollfd p = {.fd = d->knock, .events = POLLIN};
-    eventfd_t knocks;
+    struct pollfd p = {.fd = d->doorbell, .events = POLLIN};
+    eventfd_t rung;
 
     if (ringword_arm_and_peek(&shared.daemon.sq_wait, &shared.client.sq_tail) == d->sq_head)
         poll(&p, 1, -1);
-    eventfd_read(d->knock, &knocks); /* unlike the real one, which watches edges */
+    eventfd_read(d->doorbell, &rung); /* unlike the real one, which watches edges */
     ringword_disarm(&shared.daemon.sq_wait);
 }
 
 static void publish(struct side *d) {
     if (ringword_publish_and_ask(&shared.daemon.cq_tail, d->cq_tail, &shared.client.cq_wait))
-        send(d->doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        send(d->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void *daemon_side(void *arg) {
@@ -128,10 +128,10 @@ static void client_side(struct rdmad_ring *r) {
 
 int main(void) {
     static struct rdmad_session session = {.epoll = -1, .event_fd = -1, .spin_ns = 5000};
-    int bell[2], socks[2], knock = eventfd(0, EFD_NONBLOCK);
+    int bell[2], socks[2], doorbell = eventfd(0, EFD_NONBLOCK);
     pthread_t daemon;
 
-    if (knock < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, bell) ||
+    if (doorbell < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, bell) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET, 0, socks))
         fail("socketpair");
     session.sock = socks[0];
@@ -142,9 +142,9 @@ int main(void) {
                                      .daemon = &shared.daemon,
                                      .sq_entries = ENTRIES,
                                      .cq_entries = 2 * ENTRIES,
-                                     .doorbell = bell[0],
-                                     .wakeup = knock};
-    struct side side = {.doorbell = bell[1], .knock = knock, .seed = 1};
+                                     .wakeup = bell[0],
+                                     .doorbell = doorbell};
+    struct side side = {.wakeup = bell[1], .doorbell = doorbell, .seed = 1};
     struct rdmad_ring *r = rdmad_ring_new(&session, &parts);
     pthread_create(&daemon, NULL, daemon_side, &side);
     client_side(r);

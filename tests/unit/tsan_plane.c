@@ -3,7 +3,7 @@
  * tsan_plane.c - real workers, client threads and the control thread, on one mapping of each ring.
  *
  * A plain main, because ThreadSanitizer does not start under Criterion; one mapping, because two
- * mappings of the same pages would hide races from it. Clients spin, sleep, flood their doorbell or
+ * mappings of the same pages would hide races from it. Clients spin, sleep, flood their wakeup or
  * never read it; meanwhile the control thread counts, asks for life, changes the spin bounds, gives
  * lanes new links, and ends leases and sessions in mid-traffic; a lessee on one worker notifies an
  * owner on the other; and links of two fabrics take turns. Whatever order that comes in, bytes are
@@ -36,7 +36,7 @@
         }                                                                             \
     } while (0)
 
-enum manner { SPINS, SLEEPS, NEVER_READS_DOORBELL, FLOODS, MANNERS };
+enum manner { SPINS, SLEEPS, NEVER_READS_WAKEUPS, FLOODS, MANNERS };
 
 struct client {
     enum manner manner;
@@ -129,7 +129,7 @@ static struct rdmad_cqe run(struct client *c, uint8_t opcode, uint64_t length, u
 
 static void *client_main(void *arg) {
     struct client *c = arg;
-    if (c->manner == NEVER_READS_DOORBELL)
+    if (c->manner == NEVER_READS_WAKEUPS)
         __atomic_store_n(&c->words->cq_wait, 1, __ATOMIC_SEQ_CST);
     for (unsigned i = 0; i < c->rounds; i++) {
         uint64_t length = i % 50 == 0 ? BYTES : i % 200;

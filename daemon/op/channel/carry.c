@@ -77,10 +77,10 @@ static int carry_there(struct op_channel *ch, struct channel_message *m, struct 
         fop->memory = s->op->memory;
         fop->length += m->length;
     }
-    seat_wake(ch->seat, ch->worker->now_ns);
-    int rc = ch->seat->ops->post(ch->lane->route.link, fop);
+    op_fabric_wake(ch->fabric, ch->worker->now_ns);
+    int rc = ch->fabric->ops->post(ch->lane->route.link, fop);
     if (rc == RDMAD_E_FAULT && fop->fault)
-        ch->seat->env.memory_fault(ch->worker, fop->fault);
+        ch->fabric->env.memory_fault(ch->worker, fop->fault);
     if (rc < 0)
         return rc;
     post->posted = true;

@@ -159,7 +159,7 @@ struct op_channel {
     uint64_t via;               /* remote: the number of the other end's link here */
     struct op_lane *lane;       /* remote; NULL: dropped */
     struct list lane_node;      /* in lane->channels */
-    struct seat *seat;          /* remote: of its lane, and of the connections of peer_in */
+    struct op_fabric *fabric;   /* remote: of its lane, and of the connections of peer_in */
     struct worker *peer_worker; /* not remote */
     struct list inbox;          /* not remote: of struct channel_letter, what the other end said */
     struct channel_post posts[CHANNEL_POSTS];

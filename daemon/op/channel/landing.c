@@ -25,7 +25,7 @@ struct fabric_landing *landing_start(struct op_arrival *a) {
 void landing_stop(struct op_arrival *a, int status) {
     if (a->state != ARRIVAL_LANDING)
         return;
-    a->channel->seat->ops->abandon(&a->landing_at);
+    a->channel->fabric->ops->abandon(&a->landing_at);
     arrival_end(a, status);
 }
 

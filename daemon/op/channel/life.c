@@ -49,7 +49,7 @@ struct op_channel *op_channel_new(struct worker *w, uint64_t handle,
     ch->worker = w;
     ch->handle = handle;
     ch->remote = lane != NULL;
-    ch->seat = lane ? lane->route.seat : NULL;
+    ch->fabric = lane ? lane->route.fabric : NULL;
     ch->number = spec->number;
     ch->peer_in = spec->peer_in;
     ch->kind = ch->remote ? spec->kind : RDMAD_CHANNEL_RELIABLE;

@@ -53,7 +53,7 @@ static bool lease_here(struct op_arrival *a, const struct channel_message *m) {
     struct error err;
     a->lease.route = &w->local_route;
     a->lease.keyed = true;
-    return w->local.ops->window_open(w->local.fabric, &spec, &a->lease.window, &a->lease.key,
+    return w->local.ops->window_open(w->local.instance, &spec, &a->lease.window, &a->lease.key,
                                      &err) == 0;
 }
 

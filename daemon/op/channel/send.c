@@ -37,7 +37,7 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->op->channel = ch;
     s->op->channel_data = s;
     if (ch->remote)
-        op_window_init(&s->window, w, ch->seat, send_window_changed);
+        op_window_init(&s->window, w, ch->fabric, send_window_changed);
     ch->ops++;
     if (ch->sync.state == SYNC_DONE && ch->out.next_seq + ch->out.waits >= ch->out.limit)
         counter_add(&ch->stats->stalls, 1); /* the other end's state will give it a turn */

@@ -128,8 +128,9 @@ static void sends_give_up(struct op_send *s) {
     s->wants_window = false;
     send_drive_window(s);
     if (s->post.posted) {
-        seat_wake(ch->seat, ch->worker->now_ns); /* it may have set itself a time meanwhile */
-        ch->seat->ops->cancel(&s->post.part.fop, s->cancel);
+        op_fabric_wake(ch->fabric,
+                       ch->worker->now_ns); /* it may have set itself a time meanwhile */
+        ch->fabric->ops->cancel(&s->post.part.fop, s->cancel);
     } else {
         send_settle(s);
     }

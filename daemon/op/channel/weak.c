@@ -104,8 +104,8 @@ static void weak_cancel_send(struct op_send *s, int status) {
     if (!s->cancel)
         s->cancel = status;
     if (s->post.posted) {
-        seat_wake(ch->seat, ch->worker->now_ns);
-        ch->seat->ops->cancel(&s->post.part.fop, s->cancel);
+        op_fabric_wake(ch->fabric, ch->worker->now_ns);
+        ch->fabric->ops->cancel(&s->post.part.fop, s->cancel);
     } else {
         weak_over(s, s->cancel);
     }

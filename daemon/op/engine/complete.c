@@ -175,9 +175,10 @@ void op_cancel(struct worker *w, struct op *op, int status) {
     list_remove(&op->node);
     op->inflight++; /* keeps op while its parts end inside cancel */
     if (!list_empty(&op->parts))
-        seat_wake(op->route->seat, w->now_ns); /* a cancel that is not done at once has a bound */
+        op_fabric_wake(op->route->fabric,
+                       w->now_ns); /* a cancel that is not done at once has a bound */
     list_for_each_safe (pos, &op->parts) {
-        op->route->seat->ops->cancel(&list_entry(pos, struct op_part, node)->fop, status);
+        op->route->fabric->ops->cancel(&list_entry(pos, struct op_part, node)->fop, status);
     }
     if (--op->inflight == 0)
         op_finish(w, op);

@@ -21,16 +21,16 @@
 #define OP_MAX_PARTS 8u
 
 struct worker;
-struct seat;
+struct op_fabric;
 struct op_kind;    /* kind.h */
 struct op_account; /* account.h */
 
 /* A way bytes can go: the local fabric, or a lane's link. */
 struct op_route {
-    struct seat *seat; /* the fabric, seat.h */
+    struct op_fabric *fabric; /* the fabric, op_fabric.h */
     struct fabric_link *link;
     struct list run;  /* of struct op_share: those with ops that have a part to post, in turn */
-    struct list node; /* in worker->runnable or, while full, in seat->full */
+    struct list node; /* in worker->runnable or, while full, in fabric->full */
     bool full;        /* the link said AGAIN */
     bool up;          /* the link takes posts; while it is not, ops wait with their leases */
 };
@@ -102,8 +102,8 @@ struct op_session {
     struct plane_session_stats stats;
 };
 
-/* How a ring's client rings its doorbell; knocks.c. */
-struct knocks {
+/* How a ring's client rings its doorbell; doorbells.c. */
+struct op_doorbell {
     struct list node;      /* in worker->deaf: not listened to */
     uint32_t taken_before; /* sqes of the ring, when it last rang and was not in vain */
     uint64_t deaf_until_ns, deaf_for_ns;
@@ -133,7 +133,7 @@ struct op_ring {
     struct list behind; /* of struct op: one with a fence, and what came after it */
     struct list fence_node; /* in worker->fences: something of behind may start */
     struct op_batch *batch; /* the one whose last entry has not come yet */
-    struct knocks knocks;
+    struct op_doorbell doorbell;
 };
 
 struct op_pool {

@@ -5,11 +5,11 @@
 #include "daemon/op/engine/poll.h"
 #include <assert.h>
 
-void poll_before_close(struct worker *w, struct seat *seat) {
-    assert(seat->fabric && seat->heard_turn <= w->turns);
-    if (seat->heard_turn == w->turns)
+void poll_before_close(struct worker *w, struct op_fabric *fabric) {
+    assert(fabric->instance && fabric->heard_turn <= w->turns);
+    if (fabric->heard_turn == w->turns)
         return;
-    seat->heard_turn = w->turns;
-    seat_wake(seat, w->now_ns);
-    poll_seat(w, seat);
+    fabric->heard_turn = w->turns;
+    op_fabric_wake(fabric, w->now_ns);
+    poll_fabric(w, fabric);
 }

@@ -8,16 +8,16 @@
 #include "daemon/op/engine/route.h"
 
 /* Of a turn: takes it, and lets routes that were full try again; returns how much there was. */
-static inline unsigned poll_seat(struct worker *w, struct seat *seat) {
-    unsigned work = seat_poll(seat, w->now_ns);
-    if (work && !list_empty(&seat->full))
-        routes_retry(w, seat);
+static inline unsigned poll_fabric(struct worker *w, struct op_fabric *fabric) {
+    unsigned work = op_fabric_poll(fabric, w->now_ns);
+    if (work && !list_empty(&fabric->full))
+        routes_retry(w, fabric);
     return work;
 }
 
 /* For a mail that is about to close something there: takes first what the fabric has brought. A
  * device acknowledges messages that we have not looked at, so their senders may have gone on. Once
  * a turn, however many things close. */
-void poll_before_close(struct worker *w, struct seat *seat);
+void poll_before_close(struct worker *w, struct op_fabric *fabric);
 
 #endif

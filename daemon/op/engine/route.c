@@ -17,8 +17,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-void route_init(struct op_route *route, struct seat *seat) {
-    *route = (struct op_route){.seat = seat};
+void route_init(struct op_route *route, struct op_fabric *fabric) {
+    *route = (struct op_route){.fabric = fabric};
     list_init(&route->run);
     list_init(&route->node);
 }
@@ -38,11 +38,11 @@ void route_full(struct op_route *route) {
     assert(route->up && !route->full);
     route->full = true;
     list_remove(&route->node);
-    list_append(&route->seat->full, &route->node);
+    list_append(&route->fabric->full, &route->node);
 }
 
-void routes_retry(struct worker *w, struct seat *seat) {
-    for (struct list *pos; (pos = list_first(&seat->full));)
+void routes_retry(struct worker *w, struct op_fabric *fabric) {
+    for (struct list *pos; (pos = list_first(&fabric->full));)
         route_ready(w, list_entry(pos, struct op_route, node));
 }
 

@@ -7,13 +7,13 @@
 
 #include "daemon/op/engine/worker.h"
 
-void route_init(struct op_route *route, struct seat *seat);
+void route_init(struct op_route *route, struct op_fabric *fabric);
 void route_ready(struct worker *w, struct op_route *route); /* it may have something to post */
 void route_full(struct op_route *route);                    /* its link said AGAIN */
 /* It takes no posts any more; its ops wait with their leases. */
 void route_down(struct op_route *route);
 /* The fabric moved: its full links may take posts again. */
-void routes_retry(struct worker *w, struct seat *seat);
+void routes_retry(struct worker *w, struct op_fabric *fabric);
 
 /* The session's share in the route for one more lease: one that is there, else spare. The other is
  * freed. */

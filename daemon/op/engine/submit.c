@@ -71,7 +71,7 @@ static int post_range(struct op *op, struct op_part *part, uint64_t from, uint64
     fop->compare = op->compare;
     fop->swap = op->swap;
     fop->user = part;
-    return op->route->seat->ops->post(op->route->link, fop);
+    return op->route->fabric->ops->post(op->route->link, fop);
 }
 
 static uint64_t at_most(uint64_t length, uint64_t most) {
@@ -125,7 +125,7 @@ static int post_part(struct worker *w, struct op *op) {
 
 static unsigned submit_route(struct worker *w, struct op_route *route) {
     unsigned posts = 0;
-    seat_wake(route->seat, w->now_ns);
+    op_fabric_wake(route->fabric, w->now_ns);
     for (struct list *turn; posts < POSTS_PER_TURN && (turn = list_first(&route->run));) {
         struct op_share *share = list_entry(turn, struct op_share, turn);
         if (list_empty(&share->ops)) {

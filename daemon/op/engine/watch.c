@@ -16,10 +16,10 @@ static int watch_fd(struct worker *w, int fd, uint32_t events, void *what) {
 static int watch_links(struct worker *w) {
     int rc = 0;
     for (unsigned i = 0; rc == 0 && i < w->nlinks; i++) {
-        struct seat *seat = &w->links[i];
-        int fd = seat->ops->wait_fd(seat->fabric);
+        struct op_fabric *fabric = &w->links[i];
+        int fd = fabric->ops->wait_fd(fabric->instance);
         if (fd >= 0)
-            rc = watch_fd(w, fd, EPOLLIN, seat);
+            rc = watch_fd(w, fd, EPOLLIN, fabric);
     }
     return rc;
 }
@@ -46,19 +46,19 @@ void watch_close(struct worker *w) {
 }
 
 int watch_ring_add(struct worker *w, struct op_ring *r, struct error *err) {
-    if (watch_fd(w, r->ring->knock, EPOLLIN | EPOLLET, r) < 0)
+    if (watch_fd(w, r->ring->doorbell, EPOLLIN | EPOLLET, r) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "ring: cannot watch its eventfd");
     ring_tell_crowded(r->ring, w->spin.crowd.crowded);
     return 0;
 }
 
 void watch_ring_remove(struct worker *w, struct op_ring *r) {
-    epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, r->ring->knock, NULL);
+    epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, r->ring->doorbell, NULL);
 }
 
 /* It stays registered, because to add it again, now that its client has it, could fail. Who listens
  * again is told at once if the doorbell ever rang, so nothing is missed. */
 void watch_ring_listen(struct worker *w, struct op_ring *r, bool listen) {
     struct epoll_event ev = {.events = EPOLLET | (listen ? EPOLLIN : 0), .data.ptr = r};
-    epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, r->ring->knock, &ev);
+    epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, r->ring->doorbell, &ev);
 }

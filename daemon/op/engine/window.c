@@ -7,14 +7,14 @@
 #include "daemon/op/engine/window.h"
 #include <assert.h>
 
-void op_window_init(struct op_window *ow, struct worker *w, struct seat *seat,
+void op_window_init(struct op_window *ow, struct worker *w, struct op_fabric *fabric,
                     void (*changed)(struct op_window *ow, const struct error *err)) {
-    *ow = (struct op_window){.worker = w, .seat = seat, .changed = changed};
+    *ow = (struct op_window){.worker = w, .fabric = fabric, .changed = changed};
 }
 
 static const struct fabric_ops *awake_fabric(struct op_window *ow) {
-    seat_wake(ow->seat, ow->worker->now_ns);
-    return ow->seat->ops;
+    op_fabric_wake(ow->fabric, ow->worker->now_ns);
+    return ow->fabric->ops;
 }
 
 static void window_enter(struct op_window *ow, enum window_state state) {
@@ -34,7 +34,8 @@ static void window_enter(struct op_window *ow, enum window_state state) {
 static int open_it(struct op_window *ow, struct error *err) {
     assert(ow->state == WINDOW_NONE && ow->wanted);
     ow->extended = false;
-    int rc = awake_fabric(ow)->window_open(ow->seat->fabric, &ow->spec, &ow->window, &ow->key, err);
+    int rc =
+        awake_fabric(ow)->window_open(ow->fabric->instance, &ow->spec, &ow->window, &ow->key, err);
     if (rc == FABRIC_PENDING)
         window_enter(ow, WINDOW_OPENING);
     else if (rc == 0)

@@ -26,7 +26,7 @@ enum window_state { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING };
 
 struct op_window {
     struct worker *worker;
-    struct seat *seat; /* the peer's */
+    struct op_fabric *fabric; /* the peer's */
     enum window_state state;
     bool wanted;                    /* in OPENING and OPEN: this one; in CLOSING: another */
     bool extended;                  /* in OPENING: the deadline is another than it is opened with */
@@ -39,7 +39,7 @@ struct op_window {
     struct op_notifier *notifier; /* its lessee may notify; notify.h */
 };
 
-void op_window_init(struct op_window *ow, struct worker *w, struct seat *seat,
+void op_window_init(struct op_window *ow, struct worker *w, struct op_fabric *fabric,
                     void (*changed)(struct op_window *ow, const struct error *err));
 /* One by ow->spec, which the owner has filled in but for the cookie. 0: it is OPEN. FABRIC_PENDING:
  * changed will tell. Else why there is none. */

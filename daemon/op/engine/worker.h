@@ -7,7 +7,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/op/engine/op.h"
-#include "daemon/op/engine/seat.h"
+#include "daemon/op/engine/op_fabric.h"
 #include "daemon/op/tool/ids.h"
 #include "daemon/op/tool/slab.h"
 #include "daemon/op/tool/spin.h"
@@ -23,8 +23,8 @@ struct worker {
     uint64_t secret;                    /* of tags */
     const struct op_kind *const *kinds; /* by opcode; kind.h */
 
-    struct seat local;
-    struct seat links[PLANE_FABRICS_MAX]; /* by the plane's number of the fabric */
+    struct op_fabric local;
+    struct op_fabric links[PLANE_FABRICS_MAX]; /* by the plane's number of the fabric */
     unsigned nlinks;
     struct op_route local_route;
 

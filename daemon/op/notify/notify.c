@@ -116,7 +116,7 @@ static int post_message(struct worker *w, struct op *op) {
                                    .length = sizeof(m),
                                    .asks = asks,
                                    .user = part};
-    int rc = op->route->seat->ops->post(op->route->link, &part->fop);
+    int rc = op->route->fabric->ops->post(op->route->link, &part->fop);
     if (rc < 0) {
         op_part_put(w, part);
         return rc;

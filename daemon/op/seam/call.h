@@ -102,7 +102,7 @@ struct call_lane {
 };
 
 struct call_peer {
-    struct seat *seat;
+    struct op_fabric *fabric;
     uint64_t peer;
     uint64_t number;          /* of the link to be forgotten */
     struct fabric_blob hello; /* to be answered with an offer */

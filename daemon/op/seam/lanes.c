@@ -10,7 +10,7 @@
  * up, and then everything on the lane ends as PEER_LOST.
  *
  * Each of these calls may give the fabric something to do or a new time to wake at, so each takes
- * the lane's seat out of its sleep.
+ * the lane's fabric out of its sleep.
  */
 #include "daemon/op/seam/lanes.h"
 #include "daemon/op/channel/channel.h"
@@ -38,7 +38,7 @@ struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned wor
 }
 
 const struct fabric_ops *plane_lane_fabric(const struct plane_lane *lane) {
-    return lane->op.route.seat->ops;
+    return lane->op.route.fabric->ops;
 }
 
 static struct call *lane_call(struct plane_lane *lane, void (*apply)(struct call *),
@@ -48,10 +48,10 @@ static struct call *lane_call(struct plane_lane *lane, void (*apply)(struct call
     return c;
 }
 
-/* Its seat awake. */
+/* Its fabric awake. */
 static struct plane_lane *lane_of_call(struct call *c) {
     struct plane_lane *lane = call_lane(c)->lane;
-    seat_wake(lane->op.route.seat, c->worker->now_ns);
+    op_fabric_wake(lane->op.route.fabric, c->worker->now_ns);
     return lane;
 }
 
@@ -116,7 +116,7 @@ static void drop_link(struct worker *w, struct plane_lane *lane, const char *why
     enum lane_state was = lose_link(&lane->op);
     if (was == LANE_NONE)
         return;
-    route->seat->ops->link_close(route->link); /* gives back what is posted */
+    route->fabric->ops->link_close(route->link); /* gives back what is posted */
     route->link = NULL;
     lane_enter(&lane->op, LANE_NONE);
     if (was == LANE_UP)
@@ -131,12 +131,12 @@ static void drop_link(struct worker *w, struct plane_lane *lane, const char *why
 
 static void hello_lane(struct call *c) {
     struct plane_lane *lane = lane_of_call(c);
-    const struct seat *seat = lane->op.route.seat;
+    const struct op_fabric *fabric = lane->op.route.fabric;
     drop_link(c->worker, lane, "the connection to the peer is made anew");
     lane->links++;
     set_number(lane, 0, 0);
     struct fabric_link *link;
-    if (seat->ops->link_new(seat->fabric, lane, &link, &c->blob, &c->result) == 0) {
+    if (fabric->ops->link_new(fabric->instance, lane, &link, &c->blob, &c->result) == 0) {
         lane->op.route.link = link;
         lane_enter(&lane->op, LANE_NEW);
     }
@@ -164,8 +164,8 @@ static void open_lane(struct call *c) {
     }
     lane->opening = c;
     lane_enter(&lane->op, LANE_OPENING);
-    if (route->seat->ops->link_open(route->link, lane->host, &call_lane(c)->offer,
-                                    &lane->lost_why) < 0) {
+    if (route->fabric->ops->link_open(route->link, lane->host, &call_lane(c)->offer,
+                                      &lane->lost_why) < 0) {
         lane_enter(&lane->op, LANE_LOST);
         answer_open(lane, &lane->lost_why);
     }

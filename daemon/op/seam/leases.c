@@ -18,7 +18,7 @@
 static int open_here(struct worker *w, struct op_lease *lease, struct call *c) {
     lease->route = &w->local_route;
     lease->keyed = true;
-    return w->local.ops->window_open(w->local.fabric, &call_lease_add(c)->window, &lease->window,
+    return w->local.ops->window_open(w->local.instance, &call_lease_add(c)->window, &lease->window,
                                      &lease->key, &c->result);
 }
 

@@ -3,7 +3,7 @@
  * peers.c - the connections of peers to us: offers for new ones, and their end.
  *
  * Each of these calls may give the fabric something to do or a new time to wake at, so each takes
- * the peer's seat out of its sleep.
+ * the peer's fabric out of its sleep.
  */
 #include "daemon/op/seam/call.h"
 
@@ -15,16 +15,16 @@ unsigned plane_workers(const struct plane *p) {
     return p->settings.workers;
 }
 
-static struct seat *awake(struct call *c) {
-    struct seat *seat = call_peer(c)->seat;
-    seat_wake(seat, c->worker->now_ns);
-    return seat;
+static struct op_fabric *awake(struct call *c) {
+    struct op_fabric *fabric = call_peer(c)->fabric;
+    op_fabric_wake(fabric, c->worker->now_ns);
+    return fabric;
 }
 
 static void offer_to_peer(struct call *c) {
     const struct call_peer *about = call_peer(c);
-    struct seat *seat = awake(c);
-    seat->ops->offer(seat->fabric, about->peer, &about->hello, &c->blob, &c->result);
+    struct op_fabric *fabric = awake(c);
+    fabric->ops->offer(fabric->instance, about->peer, &about->hello, &c->blob, &c->result);
     call_finish(c);
 }
 
@@ -33,7 +33,7 @@ void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t 
     struct call *c = call_prepare(p, &p->worker[worker], CALL_PEER, offer_to_peer, NULL, arg);
     c->blob_done = done;
     *call_peer(c) =
-        (struct call_peer){.seat = &c->worker->links[fabric], .peer = peer, .hello = *hello};
+        (struct call_peer){.fabric = &c->worker->links[fabric], .peer = peer, .hello = *hello};
     call_post(c);
 }
 
@@ -44,15 +44,15 @@ void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, const struct f
 
 static void forget_link(struct call *c) {
     const struct call_peer *about = call_peer(c);
-    struct seat *seat = awake(c);
-    if (seat->ops->forget)
-        seat->ops->forget(seat->fabric, about->peer, about->number);
+    struct op_fabric *fabric = awake(c);
+    if (fabric->ops->forget)
+        fabric->ops->forget(fabric->instance, about->peer, about->number);
     call_finish(c);
 }
 
 static void expel_peer(struct call *c) {
-    struct seat *seat = awake(c);
-    seat->ops->expel(seat->fabric, call_peer(c)->peer);
+    struct op_fabric *fabric = awake(c);
+    fabric->ops->expel(fabric->instance, call_peer(c)->peer);
     call_finish(c);
 }
 
@@ -63,7 +63,7 @@ static void ask_every_worker(struct plane *p, unsigned fabric, void (*apply)(str
     for (unsigned i = 0; i < p->settings.workers; i++) {
         struct call *c = call_prepare(p, &p->worker[i], CALL_PEER, apply, done, arg);
         *call_peer(c) =
-            (struct call_peer){.seat = &c->worker->links[fabric], .peer = peer, .number = number};
+            (struct call_peer){.fabric = &c->worker->links[fabric], .peer = peer, .number = number};
         if (first)
             list_append(&first->group, &c->group);
         else

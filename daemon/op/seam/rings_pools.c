@@ -50,7 +50,7 @@ static void free_ring(struct worker *w, struct op_ring *r) {
     ring_forget_names(r);
     list_remove(&r->session_node);
     list_remove(&r->fence_node);
-    list_remove(&r->knocks.node);
+    list_remove(&r->doorbell.node);
     list_remove(&r->dirty_node);
     list_remove(&r->node);
     free(r);
@@ -71,7 +71,7 @@ static void drop_ring(struct call *c) {
         call_fail(c, RDMAD_E_HANDLE, "ring: no such handle");
         return;
     }
-    r->parked = false; /* a knock does not make it hot again */
+    r->parked = false; /* a doorbell does not make it hot again */
     list_remove(&r->node);
     ends_doom_ring(r);
     call_ring(c)->ring = r;
@@ -96,7 +96,7 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
     list_init(&r->doomed);
     list_init(&r->behind);
     list_init(&r->fence_node);
-    list_init(&r->knocks.node);
+    list_init(&r->doorbell.node);
     *call_ring(c) = (struct call_ring){.handle = handle, .ring = r};
     call_post(c);
 }

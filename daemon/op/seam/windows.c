@@ -103,7 +103,7 @@ static void end_window(struct call *c) {
     assert(!pw->closing);
     c->garbage = pw;
     if (pw->op.notifier)
-        poll_before_close(pw->worker, pw->op.seat);
+        poll_before_close(pw->worker, pw->op.fabric);
     notifier_window_closed(pw->worker, &pw->op);
     if (pw->opening) {
         error_set(&pw->opening->result, RDMAD_E_CANCELED, "the window was closed meanwhile");

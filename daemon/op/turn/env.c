@@ -83,8 +83,8 @@ static void env_memory_fault(void *user, const void *address) {
     }
 }
 
-int env_open_seat(struct worker *w, struct seat *seat, const struct fabric_ops *ops,
-                  struct fabric_host *host, struct error *err) {
+int env_open_fabric(struct worker *w, struct op_fabric *fabric, const struct fabric_ops *ops,
+                    struct fabric_host *host, struct error *err) {
     const struct fabric_env env = {
         .user = w,
         .now_ns = env_now,
@@ -100,5 +100,5 @@ int env_open_seat(struct worker *w, struct seat *seat, const struct fabric_ops *
         .settings = &w->settings->fabric_settings,
         .host = host,
     };
-    return seat_open(seat, ops, &env, err);
+    return op_fabric_open(fabric, ops, &env, err);
 }

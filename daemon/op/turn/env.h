@@ -8,7 +8,7 @@
 #include "daemon/op/engine/worker.h"
 
 /* A fabric of that kind at the worker, which it calls back. host: NULL when it has none. */
-int env_open_seat(struct worker *w, struct seat *seat, const struct fabric_ops *ops,
-                  struct fabric_host *host, struct error *err);
+int env_open_fabric(struct worker *w, struct op_fabric *fabric, const struct fabric_ops *ops,
+                    struct fabric_host *host, struct error *err);
 
 #endif

@@ -18,7 +18,7 @@
 #include "daemon/op/channel/channel.h"
 #include "daemon/op/channel/doors.h"
 #include "daemon/op/channel/turn.h"
-#include "daemon/op/engine/knocks.h"
+#include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/turn/turn.h"
 #include <assert.h>
@@ -30,8 +30,8 @@
 #define LOOK_MIN_NS 50000u
 #define LOOK_MAX_NS NSEC_PER_MSEC
 
-/* The seat that an event is of, or NULL. */
-static struct seat *seat_of(struct worker *w, const void *what) {
+/* The fabric that an event is of, or NULL. */
+static struct op_fabric *fabric_of_event(struct worker *w, const void *what) {
     for (unsigned i = 0; i < w->nlinks; i++)
         if (what == &w->links[i])
             return &w->links[i];
@@ -47,15 +47,15 @@ static unsigned take_events(struct worker *w, int timeout_ms) {
     w->now_ns = clock_now_ns();
     for (int i = 0; i < n; i++) {
         void *what = ev[i].data.ptr;
-        struct seat *seat = seat_of(w, what);
+        struct op_fabric *fabric = fabric_of_event(w, what);
         if (what == &w->timer_fd) {
             w->timer_ns = CLOCK_NEVER;
-        } else if (seat) {
-            woken += seat->parked;
-            if (seat->parked)
-                seat_wake(seat, w->now_ns);
+        } else if (fabric) {
+            woken += fabric->parked;
+            if (fabric->parked)
+                op_fabric_wake(fabric, w->now_ns);
         } else if (what != &w->mailbox) { /* which every turn looks into anyway */
-            woken += knocks_heard(w, what);
+            woken += doorbells_heard(w, what);
         }
     }
     return woken;
@@ -70,18 +70,18 @@ static void park_quiet(struct worker *w, uint64_t quiet_ns) {
             rings_park(w, r);
     }
     for (unsigned i = 0; i < w->nlinks; i++) {
-        struct seat *seat = &w->links[i];
-        if (!seat->parked && w->now_ns - seat->active_ns > quiet_ns)
-            seat_park(seat);
+        struct op_fabric *fabric = &w->links[i];
+        if (!fabric->parked && w->now_ns - fabric->active_ns > quiet_ns)
+            op_fabric_park(fabric);
     }
 }
 
 static void count_lanes(struct worker *w) {
     uint64_t lanes = 0;
     for (unsigned i = 0; i < w->nlinks; i++) {
-        const struct seat *seat = &w->links[i];
-        if (seat->ops->accepted)
-            lanes += seat->ops->accepted(seat->fabric);
+        const struct op_fabric *fabric = &w->links[i];
+        if (fabric->ops->accepted)
+            lanes += fabric->ops->accepted(fabric->instance);
     }
     __atomic_store_n(&w->counters.lanes_in, lanes, __ATOMIC_RELAXED);
 }
@@ -119,9 +119,9 @@ static bool ready_to_sleep(struct worker *w) {
         if (!rings_park(w, list_entry(pos, struct op_ring, node)))
             return false;
     }
-    bool ready = seat_park(&w->local);
+    bool ready = op_fabric_park(&w->local);
     for (unsigned i = 0; ready && i < w->nlinks; i++)
-        ready = seat_park(&w->links[i]);
+        ready = op_fabric_park(&w->links[i]);
     return ready && !mailbox_pending(&w->mailbox);
 }
 

@@ -13,8 +13,8 @@
 #include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/batch.h"
 #include "daemon/op/engine/complete.h"
+#include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/fence.h"
-#include "daemon/op/engine/knocks.h"
 #include "daemon/op/engine/poll.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
@@ -44,14 +44,14 @@ static void init_tables(struct worker *w) {
 }
 
 static int open_local_fabric(struct worker *w, struct error *err) {
-    int rc = env_open_seat(w, &w->local, &fabric_local, NULL, err);
+    int rc = env_open_fabric(w, &w->local, &fabric_local, NULL, err);
     if (rc < 0)
         return rc;
     static const struct fabric_blob no_offer;
     struct fabric_blob hello;
     route_init(&w->local_route, &w->local);
     struct fabric_link **link = &w->local_route.link;
-    rc = w->local.ops->link_new(w->local.fabric, NULL, link, &hello, err);
+    rc = w->local.ops->link_new(w->local.instance, NULL, link, &hello, err);
     if (rc == 0)
         rc = w->local.ops->link_open(*link, "", &no_offer, err);
     w->local_route.up = rc == 0;
@@ -61,7 +61,7 @@ static int open_local_fabric(struct worker *w, struct error *err) {
 static int open_fabrics(struct worker *w, struct fabric_host *const *hosts, struct error *err) {
     int rc = open_local_fabric(w, err);
     for (unsigned i = 0; rc == 0 && i < plane_settings_fabrics(w->settings); i++) {
-        rc = env_open_seat(w, &w->links[i], w->settings->fabrics[i], hosts[i], err);
+        rc = env_open_fabric(w, &w->links[i], w->settings->fabrics[i], hosts[i], err);
         w->nlinks = i + 1;
     }
     return rc;
@@ -98,10 +98,10 @@ void worker_fini(struct worker *w) {
     assert(!w->started && list_empty(&w->sessions) && list_empty(&w->waiting));
     watch_close(w);
     for (unsigned i = 0; i < w->nlinks; i++)
-        seat_close(&w->links[i]);
+        op_fabric_close(&w->links[i]);
     if (w->local_route.link)
         w->local.ops->link_close(w->local_route.link);
-    seat_close(&w->local);
+    op_fabric_close(&w->local);
     channels_fini(w);
     slab_fini(&w->ops);
     slab_fini(&w->parts);
@@ -124,15 +124,15 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     w->turns++;
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);
-    knocks_run(w);
+    doorbells_run(w);
     work += rings_serve(w);
     if (!list_empty(&w->fences))
         fences_run(w);
     work += channels_run(w);
     work += submit_run(w);
-    work += poll_seat(w, &w->local);
+    work += poll_fabric(w, &w->local);
     for (unsigned i = 0; i < w->nlinks; i++)
-        work += poll_seat(w, &w->links[i]);
+        work += poll_fabric(w, &w->links[i]);
     work += deadlines_run(&w->deadlines, now_ns, fire, w);
     if (!list_empty(&w->waiting))
         calls_settle(w);
@@ -151,6 +151,6 @@ uint64_t worker_next_ns(struct worker *w) {
     for (unsigned i = 0; i < w->nlinks; i++)
         if (w->links[i].wake_ns < next)
             next = w->links[i].wake_ns;
-    uint64_t deaf_ns = knocks_next_ns(w);
+    uint64_t deaf_ns = doorbells_next_ns(w);
     return deaf_ns < next ? deaf_ns : next;
 }

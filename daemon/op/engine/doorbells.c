@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * knocks.c - clients that ring their doorbells, and those that do nothing else.
+ * doorbells.c - clients that ring their doorbells, and those that do nothing else.
  *
  * The happy path: a client publishes, sees the wait word, and writes to the ring's eventfd; the
  * worker's epoll tells, and the ring is hot. That costs the worker a wake-up, in which it takes
@@ -8,17 +8,17 @@
  *
  * A doorbell rings in vain when there is nothing to take, and nothing was taken since it rang last.
  * That may be honest: the worker may have peeked at the ring in the meantime. But an honest client
- * rings at most once for each thing to take, so KNOCKS_IN_VAIN in a row are not honest. Then the
+ * rings at most once for each thing to take, so DOORBELLS_IN_VAIN in a row are not honest. Then the
  * worker is deaf to the ring: epoll has it with no events, so its client's writes wake nobody, and
  * the ring is looked at each DEAF_LOOK_NS instead, at most DEAF_LOOKS of them at a time. After a
  * while it is listened to again; if that proves to be too early, the next while is twice as long,
  * up to DEAF_MAX_NS.
  */
-#include "daemon/op/engine/knocks.h"
+#include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/watch.h"
 
-#define KNOCKS_IN_VAIN 64u
+#define DOORBELLS_IN_VAIN 64u
 #define DEAF_LOOK_NS NSEC_PER_MSEC
 #define DEAF_LOOKS 64u
 #define DEAF_MIN_NS (100 * NSEC_PER_MSEC)
@@ -31,7 +31,7 @@ static bool has_work(struct op_ring *r) {
 }
 
 static void turn_deaf(struct worker *w, struct op_ring *r) {
-    struct knocks *k = &r->knocks;
+    struct op_doorbell *k = &r->doorbell;
     bool again = k->deaf_for_ns && w->now_ns - k->deaf_until_ns < k->deaf_for_ns;
     k->deaf_for_ns = again ? 2 * k->deaf_for_ns : DEAF_MIN_NS;
     if (k->deaf_for_ns > DEAF_MAX_NS)
@@ -44,13 +44,13 @@ static void turn_deaf(struct worker *w, struct op_ring *r) {
     list_append(&w->deaf, &k->node);
 }
 
-bool knocks_heard(struct worker *w, struct op_ring *r) {
-    struct knocks *k = &r->knocks;
+bool doorbells_heard(struct worker *w, struct op_ring *r) {
+    struct op_doorbell *k = &r->doorbell;
     bool work = r->parked && !r->session->shut && has_work(r);
     if (work || r->ring->sq_head != k->taken_before) {
         k->in_vain = 0;
         k->taken_before = r->ring->sq_head;
-    } else if (list_empty(&k->node) && ++k->in_vain >= KNOCKS_IN_VAIN) {
+    } else if (list_empty(&k->node) && ++k->in_vain >= DOORBELLS_IN_VAIN) {
         turn_deaf(w, r);
     }
     if (work)
@@ -59,7 +59,7 @@ bool knocks_heard(struct worker *w, struct op_ring *r) {
 }
 
 static void look_at(struct worker *w, struct op_ring *r) {
-    struct knocks *k = &r->knocks;
+    struct op_doorbell *k = &r->doorbell;
     if (r->parked && has_work(r))
         rings_wake(w, r);
     if (w->now_ns >= k->deaf_until_ns)
@@ -68,19 +68,19 @@ static void look_at(struct worker *w, struct op_ring *r) {
         list_append(&w->deaf, &k->node);
 }
 
-void knocks_run(struct worker *w) {
+void doorbells_run(struct worker *w) {
     if (list_empty(&w->deaf) || w->now_ns < w->deaf_look_ns)
         return;
     w->deaf_look_ns = w->now_ns + DEAF_LOOK_NS;
     struct list *last = w->deaf.prev;
     for (unsigned i = 0; i < DEAF_LOOKS && !list_empty(&w->deaf); i++) {
         struct list *first = list_pop(&w->deaf);
-        look_at(w, list_entry(first, struct op_ring, knocks.node));
+        look_at(w, list_entry(first, struct op_ring, doorbell.node));
         if (first == last)
             break;
     }
 }
 
-uint64_t knocks_next_ns(const struct worker *w) {
+uint64_t doorbells_next_ns(const struct worker *w) {
     return list_empty(&w->deaf) ? CLOCK_NEVER : w->deaf_look_ns;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker with two fabrics of links: what concerns a peer happens on the seat of the fabric that
+ * A worker with two fabrics of links: what concerns a peer happens on the fabric that
  * was agreed on with it, and nowhere else. Both fabrics are sim, counted apart; where that is the
  * harder case, both peers have the same number.
  */
@@ -105,7 +105,7 @@ static void teardown(void) {
     rig_down(&rig);
 }
 
-TestSuite(seats, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(op_fabrics, .init = setup, .fini = teardown, .timeout = 60);
 
 static void put(unsigned n, uint64_t length) {
     const struct rdmad_sqe sqe = {.opcode = RDMAD_OP_WRITE,
@@ -131,12 +131,12 @@ static void nothing_comes(void) {
 }
 
 static struct fabric *instance(int where, unsigned n) {
-    return rig.plane[where]->worker[0].links[n].fabric;
+    return rig.plane[where]->worker[0].links[n].instance;
 }
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
-Test(seats, ops_to_a_peer_go_over_its_fabric_alone) {
+Test(op_fabrics, ops_to_a_peer_go_over_its_fabric_alone) {
     for (unsigned n = FIRST; n <= SECOND; n++) {
         put(n, BYTES);
         done(n);
@@ -147,7 +147,7 @@ Test(seats, ops_to_a_peer_go_over_its_fabric_alone) {
     cr_expect_eq(memcmp(owner.pool, c.pool, 2 * BYTES), 0);
 }
 
-Test(seats, ops_over_both_are_in_flight_at_the_same_time) {
+Test(op_fabrics, ops_over_both_are_in_flight_at_the_same_time) {
     for (unsigned i = 0; i < 20; i++) {
         put(FIRST, BYTES);
         put(SECOND, BYTES);
@@ -162,7 +162,7 @@ Test(seats, ops_over_both_are_in_flight_at_the_same_time) {
     cr_expect_eq(memcmp(owner.pool, c.pool, 2 * BYTES), 0);
 }
 
-Test(seats, a_link_that_takes_no_posts_is_tried_again_when_its_own_fabric_moved) {
+Test(op_fabrics, a_link_that_takes_no_posts_is_tried_again_when_its_own_fabric_moved) {
     full = true;
     put(SECOND, 64);
     rig_settle(&rig);
@@ -178,11 +178,11 @@ Test(seats, a_link_that_takes_no_posts_is_tried_again_when_its_own_fabric_moved)
     cr_expect_eq(count[SECOND].posts, 2);
 }
 
-Test(seats, a_parked_one_is_not_polled_while_others_work) {
+Test(op_fabrics, a_parked_one_is_not_polled_while_others_work) {
     struct worker *w = &rig.plane[HERE]->worker[0];
     put(FIRST, 64);
     rig_settle(&rig);
-    cr_assert(seat_park(&w->links[SECOND]));
+    cr_assert(op_fabric_park(&w->links[SECOND]));
     count[SECOND].polls = 0;
     for (unsigned i = 0; i < 1000; i++)
         worker_turn(w, sim_now());
@@ -196,7 +196,7 @@ Test(seats, a_parked_one_is_not_polled_while_others_work) {
 
 /* ---- cancelled, broken, expelled, forgotten -------------------------------------------------- */
 
-Test(seats, a_cancel_goes_to_the_fabric_that_has_the_op) {
+Test(op_fabrics, a_cancel_goes_to_the_fabric_that_has_the_op) {
     sim_script()->delay_min_ns = sim_script()->delay_max_ns = NSEC_PER_SEC;
     put(FIRST, 64);
     put(SECOND, 64);
@@ -210,7 +210,7 @@ Test(seats, a_cancel_goes_to_the_fabric_that_has_the_op) {
     done(FIRST);
 }
 
-Test(seats, a_link_that_breaks_leaves_the_other_fabrics_alone) {
+Test(op_fabrics, a_link_that_breaks_leaves_the_other_fabrics_alone) {
     sim_break_links(instance(HERE, SECOND));
     rig_settle(&rig);
     cr_assert_eq(rig.lanes_lost, 1);
@@ -226,7 +226,7 @@ Test(seats, a_link_that_breaks_leaves_the_other_fabrics_alone) {
     cr_expect(count[SECOND].offers == 1 && count[FIRST].offers == 0);
 }
 
-Test(seats, a_peer_is_expelled_on_its_own_fabric_whatever_its_number_is_on_the_other) {
+Test(op_fabrics, a_peer_is_expelled_on_its_own_fabric_whatever_its_number_is_on_the_other) {
     struct rig_answer expelled = {0};
     plane_expel(rig.plane[THERE], SECOND, RIG_PEER, rig_done, &expelled);
     cr_assert_eq(rig_await(&rig, &expelled), 0);
@@ -240,7 +240,7 @@ Test(seats, a_peer_is_expelled_on_its_own_fabric_whatever_its_number_is_on_the_o
     cr_expect_eq(memcmp(owner.pool, c.pool, BYTES), 0);
 }
 
-Test(seats, a_link_is_forgotten_on_its_own_fabric) {
+Test(op_fabrics, a_link_is_forgotten_on_its_own_fabric) {
     struct rig_answer forgotten = {0};
     plane_forget(rig.plane[THERE], SECOND, RIG_PEER, plane_lane_number(remote[SECOND].lane),
                  rig_done, &forgotten);
@@ -250,7 +250,7 @@ Test(seats, a_link_is_forgotten_on_its_own_fabric) {
 
 /* ---- windows and messages -------------------------------------------------------------------- */
 
-Test(seats, a_window_is_opened_anew_and_closed_on_its_own_fabric) {
+Test(op_fabrics, a_window_is_opened_anew_and_closed_on_its_own_fabric) {
     struct rig_answer again = {0}, closed = {0};
     plane_window_reopen(remote[SECOND].window, plane_lane_number(remote[SECOND].lane), rig_blob,
                         &again);
@@ -267,7 +267,7 @@ Test(seats, a_window_is_opened_anew_and_closed_on_its_own_fabric) {
 }
 
 /* Small ones are posted; for a large one the sender opens a window, by which the receiver reads. */
-Test(seats, a_channels_messages_and_windows_are_on_its_own_fabric) {
+Test(op_fabrics, a_channels_messages_and_windows_are_on_its_own_fabric) {
     struct chan ch;
     rig.fabric = SECOND;
     chan_remote_up(&rig, &ch, BYTES);
@@ -308,7 +308,7 @@ static int no_memory_add(struct fabric_host *host, void *base, uint64_t bytes,
     return error_set(err, RDMAD_E_SYSTEM, "never called");
 }
 
-Test(seats_alone, two_fabrics_that_register_memory_are_refused) {
+Test(op_fabrics_alone, two_fabrics_that_register_memory_are_refused) {
     struct plane_settings settings;
     struct plane_events events = {0};
     struct mailbox control;
