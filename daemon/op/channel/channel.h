@@ -212,7 +212,7 @@ static inline int channel_end_code(const struct op_channel *ch) {
     return other ? end->other_reason : end->reason;
 }
 static inline bool channel_lane_up(const struct op_channel *ch) {
-    return ch->lane && ch->lane->state == LANE_UP;
+    return ch->lane && ch->lane->state == OP_LANE_UP;
 }
 /* There is a way to the other end. */
 static inline bool channel_can_say(const struct op_channel *ch) {

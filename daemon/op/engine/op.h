@@ -56,13 +56,13 @@ struct op_share {
  *
  * The next hello, and the drop, take it from any of them to NONE.
  */
-enum lane_state { LANE_NONE, LANE_NEW, LANE_OPENING, LANE_UP, LANE_LOST };
+enum op_lane_state { OP_LANE_NONE, OP_LANE_NEW, OP_LANE_OPENING, OP_LANE_UP, OP_LANE_LOST };
 
 struct op_lane {
     struct op_route route; /* NONE: without a link */
     struct list leases;    /* of struct op_lease */
     struct list channels;  /* of struct op_channel, by lane_node */
-    enum lane_state state; /* seam/lanes.c changes it */
+    enum op_lane_state state; /* seam/lanes.c changes it */
 };
 
 struct op_channel;   /* channel/channel.h */

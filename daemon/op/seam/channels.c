@@ -49,7 +49,7 @@ static bool forget_settled(struct call *c) {
 }
 
 /* A handle that names nothing is no error: the add may have failed. */
-static void channel_end(struct call *c, bool (*settled)(struct call *c)) {
+static void channel_leave(struct call *c, bool (*settled)(struct call *c)) {
     struct call_channel_end *about = call_channel_end(c);
     about->channel = channel_of(c, about->handle);
     if (!about->channel) {
@@ -61,11 +61,11 @@ static void channel_end(struct call *c, bool (*settled)(struct call *c)) {
 }
 
 static void apply_channel_end(struct call *c) {
-    channel_end(c, end_settled);
+    channel_leave(c, end_settled);
 }
 
 static void apply_channel_forget(struct call *c) {
-    channel_end(c, forget_settled);
+    channel_leave(c, forget_settled);
 }
 
 /* ---- on the control thread --------------------------------------------------------------- */

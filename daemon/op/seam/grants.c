@@ -29,7 +29,7 @@ void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *don
         call_refuse(c, RDMAD_E_NOMEM, "notifications of a lease: out of memory");
 }
 
-static bool grant_is_gone(struct call *c) {
+static bool grant_gone(struct call *c) {
     const struct call_grant *about = call_grant(c);
     return grant_end(c->worker, about->grant, about->reason);
 }
@@ -38,7 +38,7 @@ static void end_grant(struct call *c) {
     struct call_grant *about = call_grant(c);
     about->grant = grant_hide(c->worker, &c->session->op, about->lease_id);
     if (about->grant)
-        call_wait(c, grant_is_gone);
+        call_wait(c, grant_gone);
     else
         call_finish(c);
 }

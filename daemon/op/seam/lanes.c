@@ -70,19 +70,19 @@ uint64_t plane_lane_datagram(const struct plane_lane *lane) {
 
 /* ---- from state to state ----------------------------------------------------------------- */
 
-static void lane_enter(struct op_lane *lane, enum lane_state state) {
+static void op_lane_enter(struct op_lane *lane, enum op_lane_state state) {
     static const unsigned from[] = {
-        [LANE_NONE] = 1u << LANE_LOST,
-        [LANE_NEW] = 1u << LANE_NONE,
-        [LANE_OPENING] = 1u << LANE_NEW,
-        [LANE_UP] = 1u << LANE_OPENING,
-        [LANE_LOST] = 1u << LANE_NEW | 1u << LANE_OPENING | 1u << LANE_UP,
+        [OP_LANE_NONE] = 1u << OP_LANE_LOST,
+        [OP_LANE_NEW] = 1u << OP_LANE_NONE,
+        [OP_LANE_OPENING] = 1u << OP_LANE_NEW,
+        [OP_LANE_UP] = 1u << OP_LANE_OPENING,
+        [OP_LANE_LOST] = 1u << OP_LANE_NEW | 1u << OP_LANE_OPENING | 1u << OP_LANE_UP,
     };
     assert(from[state] >> lane->state & 1);
     lane->state = state;
-    if (state == LANE_UP)
+    if (state == OP_LANE_UP)
         lane->route.up = true;
-    if (state != LANE_LOST)
+    if (state != OP_LANE_LOST)
         return;
     route_down(&lane->route); /* nothing is posted until it is UP again */
     list_for_each (pos, &lane->leases)
@@ -90,10 +90,10 @@ static void lane_enter(struct op_lane *lane, enum lane_state state) {
 }
 
 /* Whatever link it has is of no use any more. Returns what it was. */
-static enum lane_state lose_link(struct op_lane *lane) {
-    enum lane_state was = lane->state;
-    if (was != LANE_NONE && was != LANE_LOST)
-        lane_enter(lane, LANE_LOST);
+static enum op_lane_state lose_link(struct op_lane *lane) {
+    enum op_lane_state was = lane->state;
+    if (was != OP_LANE_NONE && was != OP_LANE_LOST)
+        op_lane_enter(lane, OP_LANE_LOST);
     return was;
 }
 
@@ -113,13 +113,13 @@ static void answer_open(struct plane_lane *lane, const struct error *why) {
 static void drop_link(struct worker *w, struct plane_lane *lane, const char *why) {
     struct op_route *route = &lane->op.route;
     struct error err;
-    enum lane_state was = lose_link(&lane->op);
-    if (was == LANE_NONE)
+    enum op_lane_state was = lose_link(&lane->op);
+    if (was == OP_LANE_NONE)
         return;
     route->fabric->ops->link_close(route->link); /* gives back what is posted */
     route->link = NULL;
-    lane_enter(&lane->op, LANE_NONE);
-    if (was == LANE_UP)
+    op_lane_enter(&lane->op, OP_LANE_NONE);
+    if (was == OP_LANE_UP)
         channels_lane_down(w, &lane->op);
     if (lane->opening) {
         error_set(&err, RDMAD_E_CANCELED, "%s", why);
@@ -138,7 +138,7 @@ static void hello_lane(struct call *c) {
     struct fabric_link *link;
     if (fabric->ops->link_new(fabric->instance, lane, &link, &c->blob, &c->result) == 0) {
         lane->op.route.link = link;
-        lane_enter(&lane->op, LANE_NEW);
+        op_lane_enter(&lane->op, OP_LANE_NEW);
     }
     call_finish(c);
 }
@@ -153,20 +153,20 @@ void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg)
 static void open_lane(struct call *c) {
     struct plane_lane *lane = lane_of_call(c);
     struct op_route *route = &lane->op.route;
-    if (lane->op.state == LANE_LOST) { /* between its hello and now */
+    if (lane->op.state == OP_LANE_LOST) { /* between its hello and now */
         c->result = lane->lost_why;
         call_finish(c);
         return;
     }
-    if (lane->op.state != LANE_NEW) {
+    if (lane->op.state != OP_LANE_NEW) {
         call_fail(c, RDMAD_E_INVAL, "a connection to a peer is opened once after each hello");
         return;
     }
     lane->opening = c;
-    lane_enter(&lane->op, LANE_OPENING);
+    op_lane_enter(&lane->op, OP_LANE_OPENING);
     if (route->fabric->ops->link_open(route->link, lane->host, &call_lane(c)->offer,
                                       &lane->lost_why) < 0) {
-        lane_enter(&lane->op, LANE_LOST);
+        op_lane_enter(&lane->op, OP_LANE_LOST);
         answer_open(lane, &lane->lost_why);
     }
 }
@@ -181,9 +181,9 @@ void plane_lane_open(struct plane_lane *lane, const char *host, const struct fab
 
 void lane_link_up(void *worker, void *cookie) {
     struct plane_lane *lane = cookie;
-    if (!lane || lane->op.state != LANE_OPENING)
+    if (!lane || lane->op.state != OP_LANE_OPENING)
         return;
-    lane_enter(&lane->op, LANE_UP);
+    op_lane_enter(&lane->op, OP_LANE_UP);
     answer_open(lane, &(struct error){0});
     channels_lane_up(worker, &lane->op);
 }
@@ -201,13 +201,13 @@ static void tell_lost(struct mail *mail) {
 void lane_link_lost(void *worker, void *cookie, const struct error *why) {
     struct worker *w = worker;
     struct plane_lane *lane = cookie;
-    if (!lane || lane->op.state == LANE_LOST || lane->op.state == LANE_NONE)
+    if (!lane || lane->op.state == OP_LANE_LOST || lane->op.state == OP_LANE_NONE)
         return;
-    enum lane_state was = lose_link(&lane->op);
+    enum op_lane_state was = lose_link(&lane->op);
     lane->lost_why = *why;
-    if (was == LANE_OPENING) {
+    if (was == OP_LANE_OPENING) {
         answer_open(lane, why);
-    } else if (was == LANE_UP) {
+    } else if (was == OP_LANE_UP) {
         lane->lost_link = lane->links;
         channels_lane_down(w, &lane->op);
         mailbox_post(w->control, &lane->lost_mail, tell_lost);
@@ -226,11 +226,11 @@ static void abandon_lease(struct worker *w, struct op_lease *lease) {
 static void drop_lane(struct call *c) {
     struct worker *w = c->worker;
     struct plane_lane *lane = lane_of_call(c);
-    enum lane_state was = lose_link(&lane->op); /* moves what is not posted yet to the leases */
+    enum op_lane_state was = lose_link(&lane->op); /* moves what is not posted yet to the leases */
     for (struct list *pos; (pos = list_first(&lane->op.leases));)
         abandon_lease(w, list_entry(pos, struct op_lease, lane_node));
     drop_link(w, lane, "the connection to the peer was dropped");
-    if (was == LANE_UP)
+    if (was == OP_LANE_UP)
         channels_lane_down(w, &lane->op);
     channels_lane_dropped(&lane->op);
     c->garbage = lane;

@@ -35,7 +35,7 @@ void deadlines_init(struct deadlines *d, uint64_t now_ns) {
             list_init(&d->slot[level][i]);
 }
 
-static void put(struct deadlines *d, struct deadline *due) {
+static void deadlines_put(struct deadlines *d, struct deadline *due) {
     uint64_t tick = due->at_ns >> TICK_SHIFT;
     if (tick < d->tick)
         tick = d->tick;
@@ -52,7 +52,7 @@ static void put(struct deadlines *d, struct deadline *due) {
 
 void deadlines_add(struct deadlines *d, struct deadline *due, uint64_t at_ns) {
     due->at_ns = at_ns;
-    put(d, due);
+    deadlines_put(d, due);
     if (at_ns < d->next_ns)
         d->next_ns = at_ns;
 }
@@ -129,7 +129,7 @@ static bool move(struct deadlines *d, unsigned *moves) {
             return false;
         --*moves;
         list_remove(pos);
-        put(d, list_entry(pos, struct deadline, node));
+        deadlines_put(d, list_entry(pos, struct deadline, node));
     }
     return true;
 }

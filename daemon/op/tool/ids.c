@@ -17,13 +17,13 @@ static struct id_node **chain_of(const struct ids *ids, uint64_t id) {
     return &ids->bucket[(mixed >> 32) & (ids->buckets - 1)];
 }
 
-static void put(struct ids *ids, struct id_node *thing) {
+static void ids_put(struct ids *ids, struct id_node *thing) {
     struct id_node **chain = chain_of(ids, thing->id);
     thing->next = *chain;
     *chain = thing;
 }
 
-static void grow(struct ids *ids) {
+static void ids_grow(struct ids *ids) {
     struct ids larger = {.buckets = ids->buckets ? 2 * ids->buckets : FIRST_BUCKETS,
                          .used = ids->used};
     larger.bucket = calloc(larger.buckets, sizeof(struct id_node *));
@@ -32,7 +32,7 @@ static void grow(struct ids *ids) {
     for (uint32_t i = 0; i < ids->buckets; i++)
         for (struct id_node *next, *thing = ids->bucket[i]; thing; thing = next) {
             next = thing->next;
-            put(&larger, thing);
+            ids_put(&larger, thing);
         }
     free(ids->bucket);
     *ids = larger;
@@ -47,11 +47,11 @@ int ids_add(struct ids *ids, struct id_node *thing, uint64_t id) {
     if (ids_find(ids, id))
         return RDMAD_E_EXISTS;
     if (ids->used >= ids->buckets && ids->buckets < MOST_BUCKETS)
-        grow(ids);
+        ids_grow(ids);
     if (!ids->buckets)
         return RDMAD_E_NOMEM;
     thing->id = id;
-    put(ids, thing);
+    ids_put(ids, thing);
     ids->used++;
     return 0;
 }

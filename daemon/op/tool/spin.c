@@ -24,7 +24,7 @@
 #define YIELD_IN_ROUNDS 2u  /* what giving it away costs, even if nobody wants it */
 #define FIRST_STEP_NS 1000u /* a bound of 0 can only grow by adding */
 
-static void grow(struct spin *s, uint64_t max_ns) {
+static void spin_grow(struct spin *s, uint64_t max_ns) {
     s->bound_ns = s->bound_ns ? 2 * s->bound_ns : FIRST_STEP_NS;
     if (s->bound_ns > max_ns)
         s->bound_ns = max_ns;
@@ -39,7 +39,7 @@ void spin_hit(struct spin *s, uint64_t now_ns, uint64_t max_ns) {
         return;
     s->spinning = false;
     if (s->bound_ns < max_ns)
-        grow(s, max_ns);
+        spin_grow(s, max_ns);
     if (!rdmad_crowd_seen(&s->crowd, s->look_ns, now_ns))
         rdmad_crowd_hit(&s->crowd);
 }
@@ -92,5 +92,5 @@ bool spin_more(struct spin *s, uint64_t now_ns, uint64_t min_ns, uint64_t max_ns
 
 void spin_woke(struct spin *s, uint64_t slept_ns, uint64_t max_ns) {
     if (slept_ns < max_ns)
-        grow(s, max_ns);
+        spin_grow(s, max_ns);
 }

@@ -24,7 +24,7 @@ struct blob_cursor {
     bool reading, bad;
 };
 
-static uint64_t cursor_number(struct blob_cursor *c, uint64_t value, size_t n) {
+static uint64_t blob_number(struct blob_cursor *c, uint64_t value, size_t n) {
     if (c->bad || (size_t)(c->end - c->at) < n) {
         c->bad = true;
         return 0;
@@ -40,16 +40,16 @@ static uint64_t cursor_number(struct blob_cursor *c, uint64_t value, size_t n) {
 }
 
 static void u8(struct blob_cursor *c, uint8_t *v) {
-    *v = (uint8_t)cursor_number(c, *v, 1);
+    *v = (uint8_t)blob_number(c, *v, 1);
 }
 static void u16(struct blob_cursor *c, uint16_t *v) {
-    *v = (uint16_t)cursor_number(c, *v, 2);
+    *v = (uint16_t)blob_number(c, *v, 2);
 }
 static void u32(struct blob_cursor *c, uint32_t *v) {
-    *v = (uint32_t)cursor_number(c, *v, 4);
+    *v = (uint32_t)blob_number(c, *v, 4);
 }
 static void u64(struct blob_cursor *c, uint64_t *v) {
-    *v = cursor_number(c, *v, 8);
+    *v = blob_number(c, *v, 8);
 }
 static void bytes(struct blob_cursor *c, uint8_t *v, size_t n) {
     for (size_t i = 0; i < n; i++)
