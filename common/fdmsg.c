@@ -19,13 +19,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-union control {
+union fdmsg_control {
     char bytes[CMSG_SPACE(sizeof(int) * RDMAD_MSG_MAX_FDS)];
     struct cmsghdr align;
 };
 
 int rdmad_fdmsg_send(int sock, const void *data, size_t size, const int *fds, unsigned nfds) {
-    union control control;
+    union fdmsg_control control;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n;
@@ -76,7 +76,7 @@ static unsigned collect_fds(struct msghdr *msg, int *fds, unsigned max_fds) {
 
 int rdmad_fdmsg_recv(int sock, void *buf, size_t *size, int *fds, unsigned max_fds,
                      unsigned *nfds) {
-    union control control;
+    union fdmsg_control control;
     struct iovec iov = {.iov_base = buf, .iov_len = *size};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n;

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-union control {
+union packet_control {
     char bytes[CMSG_SPACE(sizeof(int))];
     struct cmsghdr align;
 };
 
 bool packet_send(int sock, const void *data, size_t size, int fd) {
-    union control control = {{0}};
+    union packet_control control = {{0}};
     struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n;
@@ -37,7 +37,7 @@ bool packet_send(int sock, const void *data, size_t size, int fd) {
 }
 
 bool packet_recv(int sock, void *data, size_t *size, int *fd, bool wait) {
-    union control control;
+    union packet_control control;
     struct iovec iov = {.iov_base = data, .iov_len = *size};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,

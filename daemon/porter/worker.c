@@ -20,7 +20,7 @@
 
 #define PACKET_FDS 253u /* the kernel's SCM_MAX_FD */
 
-union control {
+union answer_control {
     char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * PACKET_FDS)];
     struct cmsghdr align;
 };
@@ -59,7 +59,7 @@ static void received_close(const struct received *h) {
 
 /* One packet of sock, into answer. */
 static void worker_take(int sock, struct porter_answer *answer, struct received *h) {
-    union control control;
+    union answer_control control;
     struct iovec iov = {.iov_base = answer->data, .iov_len = sizeof(answer->data)};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,

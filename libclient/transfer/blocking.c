@@ -17,8 +17,8 @@
 
 #define WAITS_ENTRIES 64u
 
-struct call_ring {
-    struct call_ring *next;
+struct blocking_ring {
+    struct blocking_ring *next;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct rdmad_ring *ring;
@@ -29,8 +29,8 @@ struct call_ring {
 
 struct rdmad_blocking {
     pthread_mutex_t lock;
-    struct call_ring transfers; /* made by the first of them */
-    struct call_ring *waits;    /* for what may wait for ever */
+    struct blocking_ring transfers; /* made by the first of them */
+    struct blocking_ring *waits;    /* for what may wait for ever */
 };
 
 struct call_waiter {
@@ -41,13 +41,13 @@ struct call_waiter {
 
 static __thread int last_outcome;
 
-static void call_ring_init(struct call_ring *cr) {
+static void blocking_ring_init(struct blocking_ring *cr) {
     pthread_mutex_init(&cr->lock, NULL);
     pthread_cond_init(&cr->changed, NULL);
 }
 
 /* The ring is among the session's, and goes with them. */
-static void call_ring_fini(struct call_ring *cr) {
+static void blocking_ring_fini(struct blocking_ring *cr) {
     pthread_cond_destroy(&cr->changed);
     pthread_mutex_destroy(&cr->lock);
 }
@@ -57,7 +57,7 @@ int rdmad_blocking_new(struct rdmad_session *s) {
     if (!b)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
     pthread_mutex_init(&b->lock, NULL);
-    call_ring_init(&b->transfers);
+    blocking_ring_init(&b->transfers);
     s->blocking = b;
     return 0;
 }
@@ -65,10 +65,10 @@ int rdmad_blocking_new(struct rdmad_session *s) {
 void rdmad_blocking_free(struct rdmad_blocking *b) {
     if (!b)
         return;
-    call_ring_fini(&b->transfers);
-    for (struct call_ring *cr = b->waits, *next; cr; cr = next) {
+    blocking_ring_fini(&b->transfers);
+    for (struct blocking_ring *cr = b->waits, *next; cr; cr = next) {
         next = cr->next;
-        call_ring_fini(cr);
+        blocking_ring_fini(cr);
         free(cr);
     }
     pthread_mutex_destroy(&b->lock);
@@ -77,8 +77,8 @@ void rdmad_blocking_free(struct rdmad_blocking *b) {
 
 /* ---- which ring ---------------------------------------------------------------------------- */
 
-static int waits_ring_open(struct rdmad_session *s, struct call_ring **out) {
-    struct call_ring *cr = calloc(1, sizeof(*cr));
+static int waits_ring_open(struct rdmad_session *s, struct blocking_ring **out) {
+    struct blocking_ring *cr = calloc(1, sizeof(*cr));
     if (!cr)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring");
     int rc = rdmad_ring_open(s, WAITS_ENTRIES, false, &cr->ring);
@@ -86,17 +86,17 @@ static int waits_ring_open(struct rdmad_session *s, struct call_ring **out) {
         free(cr);
         return rc;
     }
-    call_ring_init(cr);
+    blocking_ring_init(cr);
     cr->next = s->blocking->waits;
     s->blocking->waits = cr;
     *out = cr;
     return 0;
 }
 
-/* One that has an entry for us; call_ring_leave gives it back. */
-static int call_ring_find(struct rdmad_session *s, bool waits, struct call_ring **out) {
+/* One that has an entry for us; blocking_ring_leave gives it back. */
+static int blocking_ring_find(struct rdmad_session *s, bool waits, struct blocking_ring **out) {
     struct rdmad_blocking *b = s->blocking;
-    struct call_ring *cr;
+    struct blocking_ring *cr;
     int rc = 0;
     if (!waits) {
         *out = &b->transfers;
@@ -114,7 +114,7 @@ static int call_ring_find(struct rdmad_session *s, bool waits, struct call_ring 
     return cr ? 0 : rc;
 }
 
-static void call_ring_leave(struct rdmad_session *s, struct call_ring *cr) {
+static void blocking_ring_leave(struct rdmad_session *s, struct blocking_ring *cr) {
     if (cr == &s->blocking->transfers)
         return;
     pthread_mutex_lock(&s->blocking->lock);
@@ -126,7 +126,7 @@ static void call_ring_leave(struct rdmad_session *s, struct call_ring *cr) {
 /* ---- on a ring ----------------------------------------------------------------------------- */
 
 /* With the mutex: hands out what has come. */
-static void call_ring_reap(struct call_ring *cr) {
+static void blocking_ring_reap(struct blocking_ring *cr) {
     const struct rdmad_cqe *cqe;
     while (rdmad_ring_peek(cr->ring, &cqe) == 0) {
         struct call_waiter *w = (struct call_waiter *)(uintptr_t)cqe->user_data;
@@ -139,7 +139,7 @@ static void call_ring_reap(struct call_ring *cr) {
 }
 
 /* With the mutex, released meanwhile: until something has completed, perhaps somebody else's. */
-static void call_ring_wait(struct call_ring *cr) {
+static void blocking_ring_wait(struct blocking_ring *cr) {
     if (cr->watched) {
         cr->sleepers++;
         pthread_cond_wait(&cr->changed, &cr->lock);
@@ -151,7 +151,7 @@ static void call_ring_wait(struct call_ring *cr) {
     rdmad_ring_await(cr->ring, UINT64_MAX);
     pthread_mutex_lock(&cr->lock);
     cr->watched = false;
-    call_ring_reap(cr);
+    blocking_ring_reap(cr);
     if (cr->sleepers)
         pthread_cond_broadcast(&cr->changed);
 }
@@ -183,8 +183,8 @@ static int want_prep(struct rdmad_ring *r, struct rdmad_sqe *sqe, const struct r
 }
 
 /* With the mutex. RDMAD_E_AGAIN: no entry is free. */
-static int call_ring_submit(struct rdmad_ring *r, const struct rdmad_want *want,
-                            struct call_waiter *w) {
+static int blocking_ring_submit(struct rdmad_ring *r, const struct rdmad_want *want,
+                                struct call_waiter *w) {
     struct rdmad_sqe *sqe;
     int rc;
 
@@ -212,18 +212,18 @@ static int call_ring_submit(struct rdmad_ring *r, const struct rdmad_want *want,
 }
 
 /* With the mutex. */
-static int call_ring_run(struct rdmad_session *s, struct call_ring *cr,
-                         const struct rdmad_want *want, struct call_waiter *w) {
+static int blocking_ring_run(struct rdmad_session *s, struct blocking_ring *cr,
+                             const struct rdmad_want *want, struct call_waiter *w) {
     int rc = 0;
 
     if (!cr->ring)
         rc = rdmad_ring_open(s, s->blocking_entries, false, &cr->ring);
     if (rc)
         return rc;
-    while ((rc = call_ring_submit(cr->ring, want, w)) == RDMAD_E_AGAIN)
-        call_ring_wait(cr);
+    while ((rc = blocking_ring_submit(cr->ring, want, w)) == RDMAD_E_AGAIN)
+        blocking_ring_wait(cr);
     while (!rc && !w->done)
-        call_ring_wait(cr);
+        blocking_ring_wait(cr);
     return rc;
 }
 
@@ -234,19 +234,19 @@ static bool op_waits(uint8_t opcode) {
 int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
                       struct rdmad_cqe *cqe) {
     struct call_waiter w = {.done = false};
-    struct call_ring *cr;
+    struct blocking_ring *cr;
     int rc;
 
     last_outcome = RDMAD_FAILED_UNTOUCHED;
     if (rdmad_is_inherited(s))
         return rdmad_fail_lost(s);
-    rc = call_ring_find(s, op_waits(want->opcode), &cr);
+    rc = blocking_ring_find(s, op_waits(want->opcode), &cr);
     if (rc)
         return rc;
     pthread_mutex_lock(&cr->lock);
-    rc = call_ring_run(s, cr, want, &w);
+    rc = blocking_ring_run(s, cr, want, &w);
     pthread_mutex_unlock(&cr->lock);
-    call_ring_leave(s, cr);
+    blocking_ring_leave(s, cr);
     if (rc)
         return rc;
     last_outcome = w.cqe.outcome;
@@ -259,7 +259,7 @@ int rdmad_blocking_do(struct rdmad_session *s, const struct rdmad_want *want,
 }
 
 unsigned rdmad_blocking_segments(struct rdmad_session *s) {
-    struct call_ring *cr = &s->blocking->transfers;
+    struct blocking_ring *cr = &s->blocking->transfers;
     unsigned count = 0;
     pthread_mutex_lock(&cr->lock);
     /* Half the ring: a large batch must not wait until nobody else is there. */

@@ -382,16 +382,16 @@ static void no_window_anew(bool lazy) {
     for (unsigned i = 0; i < 3; i++)
         chan_put(&c, A, RDMAD_OP_SEND, 0, LARGE, i);
     rig_settle(&rig);
-    cr_assert(window_is(WINDOW_OPENING));
+    cr_assert(window_is(OP_WINDOW_OPENING));
     chan_break(&c, A);
-    while (!window_is(WINDOW_OPEN))
+    while (!window_is(OP_WINDOW_OPEN))
         cr_assert(rig_step(&rig, sim_now() + NSEC_PER_MSEC), "no window is being opened");
     rig_settle(&rig);
     sim_script()->lazy_windows = lazy;
     sim_script()->refuse_windows = !lazy;
     chan_break(&c, B);
     chan_connect(&c, B);
-    while (lazy && !window_is(WINDOW_CLOSING))
+    while (lazy && !window_is(OP_WINDOW_CLOSING))
         cr_assert(rig_step(&rig, sim_now() + NSEC_PER_MSEC), "it did not hear of the new link");
     sim_script()->lazy_windows = false;
     sim_script()->refuse_windows = true;

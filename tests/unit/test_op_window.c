@@ -70,7 +70,7 @@ static void came(const struct error *err) {
 
 Test(window, what_the_fabric_does_at_once_is_returned_and_not_told) {
     cr_assert_eq(want(1), 0);
-    cr_assert_eq(window.state, WINDOW_OPEN);
+    cr_assert_eq(window.state, OP_WINDOW_OPEN);
     cr_assert_eq(want(2), 0, "and another in its place");
     cr_assert_eq(via, 2);
     cr_assert_eq(window.key.size, 2, "with a new key");
@@ -87,7 +87,7 @@ Test(window, one_that_opens_is_told_of_once_and_extended_as_it_was_asked_meanwhi
     op_window_extend(&window, 7);
     cr_assert_eq(extensions, 0);
     came(NULL);
-    cr_assert_eq(window.state, WINDOW_OPEN);
+    cr_assert_eq(window.state, OP_WINDOW_OPEN);
     cr_assert_eq(window.key.size, 1);
     cr_assert_eq(extensions, 1);
     cr_assert(told == 1 && told_code == 0);
@@ -98,11 +98,11 @@ Test(window, the_next_is_opened_when_the_last_is_closed_and_is_the_one_wanted_th
     want(1);
     came(NULL);
     cr_assert_eq(want(2), FABRIC_PENDING);
-    cr_assert_eq(window.state, WINDOW_CLOSING);
+    cr_assert_eq(window.state, OP_WINDOW_CLOSING);
     cr_assert_eq(want(3), FABRIC_PENDING, "second thoughts");
     cr_assert(opens == 1 && closes == 1);
     op_window_closed(&worker, &window);
-    cr_assert_eq(window.state, WINDOW_OPENING);
+    cr_assert_eq(window.state, OP_WINDOW_OPENING);
     cr_assert_eq(via, 3);
     cr_assert_eq(told, 1, "it is still under way");
     came(NULL);
@@ -113,11 +113,11 @@ Test(window, one_not_wanted_any_more_is_not_opened) {
     lazy = true;
     want(1);
     cr_assert_not(op_window_want_none(&window, RDMAD_E_LEASE_REVOKED));
-    cr_assert_eq(window.state, WINDOW_CLOSING, "though it was being opened");
+    cr_assert_eq(window.state, OP_WINDOW_CLOSING, "though it was being opened");
     want(2);
     cr_assert_not(op_window_want_none(&window, RDMAD_E_LEASE_REVOKED));
     op_window_closed(&worker, &window);
-    cr_assert_eq(window.state, WINDOW_NONE);
+    cr_assert_eq(window.state, OP_WINDOW_NONE);
     cr_assert(opens == 1 && closes == 1 && told == 1 && told_code == 0);
 }
 
@@ -130,13 +130,13 @@ Test(window, one_that_cannot_be_had_is_not_wanted_until_it_is_asked_for_again) {
     lazy = true;
     want(1);
     came(&full);
-    cr_assert(window.state == WINDOW_NONE && !window.wanted && told_code == RDMAD_E_LIMIT);
+    cr_assert(window.state == OP_WINDOW_NONE && !window.wanted && told_code == RDMAD_E_LIMIT);
     want(1);
     came(NULL);
     want(2);
     refusal = RDMAD_E_PEER_LOST;
     op_window_closed(&worker, &window);
-    cr_assert(window.state == WINDOW_NONE && !window.wanted && told_code == RDMAD_E_PEER_LOST);
+    cr_assert(window.state == OP_WINDOW_NONE && !window.wanted && told_code == RDMAD_E_PEER_LOST);
     cr_assert(op_window_want_none(&window, RDMAD_E_LEASE_REVOKED));
     cr_assert_eq(closes, 1, "there was nothing to close");
 }

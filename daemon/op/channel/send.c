@@ -57,7 +57,7 @@ void send_free(struct op_send *s) {
 
 static void send_end(struct op_send *s, int status, uint8_t outcome) {
     struct op *op = s->op;
-    assert(op && !s->post.posted && s->window.state == WINDOW_NONE);
+    assert(op && !s->post.posted && s->window.state == OP_WINDOW_NONE);
     struct op_result result = {.status = status, .outcome = outcome};
     if (outcome == RDMAD_DONE) {
         result.bytes = op->length;
@@ -128,7 +128,7 @@ void send_settle(struct op_send *s) {
     int rc = send_drive_window(s);
     if (rc < 0)
         send_window_failed(s, rc);
-    if (s->post.posted || s->window.state != WINDOW_NONE)
+    if (s->post.posted || s->window.state != OP_WINDOW_NONE)
         return;
     if (s->where == SEND_LEAVING) {
         send_end(s, s->status, s->outcome);
@@ -155,7 +155,7 @@ static void send_window_changed(struct op_window *ow, const struct error *err) {
         s->lost_via = ow->spec.via;
     else if (err)
         send_window_failed(s, err->code);
-    else if (ow->state == WINDOW_OPEN)
+    else if (ow->state == OP_WINDOW_OPEN)
         ch->out.any_due = true;
     channel_touch(ch);
     send_settle(s);

@@ -54,7 +54,7 @@ void send_settle(struct op_send *s);
  * which it does not want any more. */
 int send_drive_window(struct op_send *s);
 static inline bool send_window_ready(const struct op_send *s) {
-    return s->window.state == WINDOW_OPEN && s->window.spec.via == s->channel->via;
+    return s->window.state == OP_WINDOW_OPEN && s->window.spec.via == s->channel->via;
 }
 void send_left(struct op_send *s);                 /* from waiting to sent */
 void send_return(struct op_send *s);               /* from sent to the front of those waiting */

@@ -26,7 +26,7 @@
 #include "daemon/op/engine/op.h"
 
 /* What an opcode's sqe looks like; abi.h has it as a table, too. */
-struct form {
+struct op_form {
     uint8_t flags;  /* that it may have */
     uint8_t rights; /* that its lease must grant; 0: it names none */
     bool pool;      /* pool and pool_offset are a buffer, length its bytes */
@@ -41,7 +41,7 @@ struct form {
 #define IN_BATCH (IN_ORDER | RDMAD_SQE_MORE)
 #define NO UINT64_MAX
 
-static const struct form forms[RDMAD_OP_COUNT] = {
+static const struct op_form forms[RDMAD_OP_COUNT] = {
     [RDMAD_OP_NOP] =
         {.no_compare = NO, .no_swap = NO, .no_length = NO, .no_lease = NO, .no_lease_offset = NO},
     [RDMAD_OP_READ] = {.flags = IN_BATCH, .rights = RDMAD_RIGHT_READ, .pool = true},
@@ -67,14 +67,14 @@ static bool covers(uint64_t size, uint64_t offset, uint64_t length) {
     return !__builtin_add_overflow(offset, length, &end) && end <= size;
 }
 
-static bool flags_fit(const struct form *form, const struct rdmad_sqe *sqe) {
+static bool flags_fit(const struct op_form *form, const struct rdmad_sqe *sqe) {
     const uint8_t of_last = RDMAD_SQE_SILENT | RDMAD_SQE_LINK;
     bool misplaced = sqe->flags & RDMAD_SQE_MORE && sqe->flags & of_last;
     bool imm = form->imm || sqe->flags & RDMAD_SQE_IMM;
     return !(sqe->flags & ~form->flags) && !misplaced && (imm || !sqe->imm);
 }
 
-static int check_form(const struct form *form, const struct rdmad_sqe *sqe) {
+static int check_form(const struct op_form *form, const struct rdmad_sqe *sqe) {
     uint64_t unused = (sqe->compare & form->no_compare) | (sqe->swap & form->no_swap) |
                       (sqe->length & form->no_length) | (sqe->lease & form->no_lease) |
                       (sqe->lease_offset & form->no_lease_offset) | sqe->reserved0;
@@ -121,7 +121,7 @@ static uint64_t deadline_of(const struct rdmad_sqe *sqe, const struct plane_sett
 }
 
 /* A NOTIFY of no bytes needs no buffer. */
-static bool has_pool(const struct form *form, const struct rdmad_sqe *sqe) {
+static bool has_pool(const struct op_form *form, const struct rdmad_sqe *sqe) {
     return form->pool && !(form->imm && !(sqe->length | sqe->pool | sqe->pool_offset));
 }
 
@@ -155,7 +155,7 @@ int op_validate(const struct op_session *s, const struct plane_settings *setting
     *lease_id = 0;
     if (sqe->opcode >= RDMAD_OP_COUNT)
         return RDMAD_E_OPCODE;
-    const struct form *form = &forms[sqe->opcode];
+    const struct op_form *form = &forms[sqe->opcode];
     int status = check_form(form, sqe);
     if (status || sqe->opcode == RDMAD_OP_NOP)
         return status;

@@ -22,12 +22,12 @@
 
 #include "daemon/op/engine/worker.h"
 
-enum window_state { WINDOW_NONE, WINDOW_OPENING, WINDOW_OPEN, WINDOW_CLOSING };
+enum op_window_state { OP_WINDOW_NONE, OP_WINDOW_OPENING, OP_WINDOW_OPEN, OP_WINDOW_CLOSING };
 
 struct op_window {
     struct worker *worker;
     struct op_fabric *fabric; /* the peer's */
-    enum window_state state;
+    enum op_window_state state;
     bool wanted;                    /* in OPENING and OPEN: this one; in CLOSING: another */
     bool extended;                  /* in OPENING: the deadline is another than it is opened with */
     struct fabric_window *window;   /* in OPENING and OPEN */

@@ -65,7 +65,7 @@ struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
 static void renew_window(struct call *c) {
     const struct call_window_open *about = call_window_open(c);
     struct op_window *ow = &about->window->op;
-    if (ow->state == WINDOW_OPENING || ow->state == WINDOW_CLOSING) {
+    if (ow->state == OP_WINDOW_OPENING || ow->state == OP_WINDOW_CLOSING) {
         call_fail(c, RDMAD_E_INVAL, "a window is opened anew after the last opening was answered");
         return;
     }
