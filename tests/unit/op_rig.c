@@ -2,7 +2,7 @@
 #include "tests/unit/op_rig.h"
 #include "common/ringword.h"
 #include "daemon/base/guard.h"
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/turn.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>

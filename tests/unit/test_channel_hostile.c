@@ -3,7 +3,7 @@
  * The other end's daemon lies. Its channel ends with a sentence, at once; whatever else the worker
  * serves goes on; and what names a channel that is not that daemon's is as if it had not come.
  */
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>

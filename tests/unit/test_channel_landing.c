@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages that land: taken back, refused and lost at every step of their way in. */
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/landing.h"
 #include "tests/support/sim_world.h"
 #include "tests/unit/channel_rig.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Channels between two daemons, over links that behave. */
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/turn.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>

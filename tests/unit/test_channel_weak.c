@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Channels of the weaker kinds: what arrives is whole, what does not is counted, nobody waits. */
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "tests/unit/channel_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>

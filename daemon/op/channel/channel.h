@@ -5,7 +5,7 @@
  * Read wire (messages as bytes) and core; for what is sent send, inbox and carry (how a message
  * gets to the other end) and sends; for what is received recv, landing, reading and receives; weak
  * (kinds without acknowledgements); and on top deliver (what the other end says), turn, life and
- * doors (where the rest of the data plane comes in). What the control thread asks is in
+ * entry (where the rest of the data plane comes in). What the control thread asks is in
  * seam/channels.c.
  *
  * Each end sends messages numbered 0, 1, 2... and receives the other's. The receiver is in charge:

@@ -59,9 +59,9 @@ struct op_share {
 enum op_lane_state { OP_LANE_NONE, OP_LANE_NEW, OP_LANE_OPENING, OP_LANE_UP, OP_LANE_LOST };
 
 struct op_lane {
-    struct op_route route; /* NONE: without a link */
-    struct list leases;    /* of struct op_lease */
-    struct list channels;  /* of struct op_channel, by lane_node */
+    struct op_route route;    /* NONE: without a link */
+    struct list leases;       /* of struct op_lease */
+    struct list channels;     /* of struct op_channel, by lane_node */
     enum op_lane_state state; /* seam/lanes.c changes it */
 };
 

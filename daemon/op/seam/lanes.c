@@ -14,7 +14,7 @@
  */
 #include "daemon/op/seam/lanes.h"
 #include "daemon/op/channel/channel.h"
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/route.h"
 #include "daemon/op/notify/allowance.h"

@@ -15,7 +15,7 @@
  */
 #include "daemon/op/seam/sessions.h"
 #include "daemon/op/channel/channel.h"
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/life.h"
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/notify/grant.h"

@@ -4,7 +4,7 @@
  */
 #include "daemon/op/turn/env.h"
 #include "daemon/op/channel/channel.h"
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/landing.h"
 #include "daemon/op/engine/complete.h"
 #include "daemon/op/engine/message.h"

@@ -4,7 +4,7 @@
  */
 #include "daemon/op/turn/kinds.h"
 #include "daemon/op/channel/channel.h"
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/engine/kind.h"
 #include "daemon/op/notify/grant.h"
 #include "daemon/op/notify/notify.h"

@@ -16,7 +16,7 @@
 #include "daemon/op/turn/loop.h"
 #include "daemon/base/thread.h"
 #include "daemon/op/channel/channel.h"
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/turn.h"
 #include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/rings.h"

@@ -8,7 +8,7 @@
  */
 #include "daemon/op/turn/turn.h"
 #include "daemon/op/channel/channel.h"
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/turn.h"
 #include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/batch.h"

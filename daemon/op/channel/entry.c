@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * doors.c - where the rest of the data plane comes in.
+ * entry.c - where the rest of the data plane comes in.
  *
  * A SEND or RECV that is admitted or cancelled, what the fabric gives back and what it received,
  * and the lanes: all of that is for one channel or another, and goes on from here by its kind.
  */
-#include "daemon/op/channel/doors.h"
+#include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/carry.h"
 #include "daemon/op/channel/core.h"
 #include "daemon/op/channel/deliver.h"

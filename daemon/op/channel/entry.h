@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * doors.h - where the rest of the data plane comes in.
+ * entry.h - where the rest of the data plane comes in.
  */
-#ifndef RDMAD_OP_CHANNEL_DOORS_H
-#define RDMAD_OP_CHANNEL_DOORS_H
+#ifndef RDMAD_OP_CHANNEL_ENTRY_H
+#define RDMAD_OP_CHANNEL_ENTRY_H
 
 #include "daemon/op/channel/channel.h"
 
