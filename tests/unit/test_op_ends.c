@@ -359,6 +359,33 @@ Test(ends, calls_are_answered_in_order_though_the_last_one_frees_what_the_first_
     rig_down(&rig);
 }
 
+static struct rig_answer lease_ended;
+static bool ended_before;
+
+static void on_session_gone(void *arg, const struct error *result) {
+    ended_before = lease_ended.done;
+    rig_done(arg, result);
+}
+
+/* The end of a lease lets an op land that the drop then cancels. Only this ends what the first call
+ * waits for, after that call was asked. */
+Test(ends, a_dropped_session_waits_for_the_calls_that_its_own_end_settles) {
+    struct rig_answer gone = {0};
+    struct rdmad_sqe sqe = sqe_of(RDMAD_OP_WRITE, REMOTE, 64);
+    sim_script()->lose_answer_ppm = 1000000;
+    rig_put(&c, &sqe);
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC / 1000);
+    plane_lease_end(c.session, REMOTE, RDMAD_E_LEASE_REVOKED, rig_done, &lease_ended);
+    rig_settle(&rig);
+    cr_assert_not(lease_ended.done, "the op may still land");
+    plane_session_drop(c.session, on_session_gone, &gone);
+    cr_assert_eq(rig_await(&rig, &gone), 0);
+    cr_assert(ended_before, "an earlier call still looks at the session that was freed");
+    rig_client_free(&c);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
 /* ---- pools, rings, sessions -------------------------------------------------------------- */
 
 Test(ends, a_dropped_pool_cancels_its_ops_first) {
