@@ -82,6 +82,8 @@ struct call_channel_add {
     uint64_t handle;
     struct op_channel *channel;
     struct plane_lane *lane; /* NULL: within this daemon */
+    plane_done *done;        /* as channel_added passes it on */
+    void *arg;
 };
 
 struct call_channel_open {

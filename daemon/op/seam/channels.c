@@ -20,7 +20,6 @@ static void apply_channel_add(struct call *c) {
         call_finish(c);
         return;
     }
-    op_channel_free(about->channel);
     call_fail(c, RDMAD_E_NOMEM, "channel: no room in the worker's table");
 }
 
@@ -91,12 +90,25 @@ static struct op_channel *new_channel(struct plane_session *s, uint64_t handle,
     return NULL;
 }
 
+/* What no worker took is the control thread's again, which must not find it under its handle. */
+static void channel_added(void *arg, const struct error *result) {
+    struct call *c = arg;
+    const struct call_channel_add *about = call_channel_add(c);
+    if (result->code && about->channel) {
+        if (!c->session->dropped)
+            slots_remove(&c->session->channels, about->handle);
+        op_channel_free(about->channel);
+    }
+    about->done(about->arg, result);
+}
+
 void plane_channel_add(struct plane_session *s, uint64_t handle,
                        const struct plane_channel_spec *spec, plane_done *done, void *arg) {
-    struct call *c = call_prepare_of(s, CALL_CHANNEL_ADD, apply_channel_add, done, arg);
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_ADD, apply_channel_add, channel_added, NULL);
     struct op_channel *ch = new_channel(s, handle, spec);
-    *call_channel_add(c) =
-        (struct call_channel_add){.handle = handle, .channel = ch, .lane = spec->lane};
+    c->arg = c;
+    *call_channel_add(c) = (struct call_channel_add){
+        .handle = handle, .channel = ch, .lane = spec->lane, .done = done, .arg = arg};
     if (ch)
         call_post(c);
     else
