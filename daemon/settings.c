@@ -25,6 +25,10 @@
 /* A daemon shows its token with its first bytes. The oldest gives way, so a flood costs this many
  * descriptors a worker and no more. */
 #define TCP_STRANGERS_MAX 64
+/* As the kernel's of IP: more hops than any path has. */
+#define VERBS_HOP_LIMIT 64
+/* What a peer waits when we are not ready, as InfiniBand codes it: 0.64 ms. */
+#define VERBS_MIN_RNR_TIMER 12
 
 static enum window_choice windows_choice(const char *text) {
     if (!strcmp(text, "windows"))
@@ -47,12 +51,11 @@ static void verbs_part(const struct config *c, struct verbs_settings *out) {
         .pkey_index = (uint16_t)c->verbs_pkey_index,
         .service_level = (uint8_t)c->verbs_service_level,
         .traffic_class = (uint8_t)c->verbs_traffic_class,
-        .hop_limit = (uint8_t)c->verbs_hop_limit,
-        .flow_label = (uint32_t)c->verbs_flow_label,
+        .hop_limit = VERBS_HOP_LIMIT,
         .timeout = (uint8_t)c->verbs_timeout,
         .retry_count = (uint8_t)c->verbs_retry_count,
         .rnr_retry = (uint8_t)c->verbs_rnr_retry,
-        .min_rnr_timer = (uint8_t)c->verbs_min_rnr_timer,
+        .min_rnr_timer = VERBS_MIN_RNR_TIMER,
         .rd_atomic = (uint8_t)c->verbs_rd_atomic,
         .dest_rd_atomic = (uint8_t)c->verbs_dest_rd_atomic,
         .quiesce_ns = c->verbs_quiesce_ms * NSEC_PER_MSEC,

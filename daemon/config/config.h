@@ -52,8 +52,8 @@ struct config {
     bool verbs_odp;
     uint64_t verbs_port, verbs_lanes, verbs_queue_depth, verbs_max_message_bytes;
     uint64_t verbs_inline_bytes, verbs_signal_every, verbs_mtu, verbs_pkey_index;
-    uint64_t verbs_service_level, verbs_traffic_class, verbs_hop_limit, verbs_flow_label;
-    uint64_t verbs_timeout, verbs_retry_count, verbs_rnr_retry, verbs_min_rnr_timer;
+    uint64_t verbs_service_level, verbs_traffic_class;
+    uint64_t verbs_timeout, verbs_retry_count, verbs_rnr_retry;
     uint64_t verbs_rd_atomic, verbs_dest_rd_atomic, verbs_quiesce_ms, verbs_links_per_peer;
 };
 

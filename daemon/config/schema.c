@@ -200,10 +200,6 @@ const struct setting settings[] = {
     NUMBER("verbs.traffic_class", verbs_traffic_class, 0, 255, 0, "", RESTART,
            "Traffic class (RoCE v2: the IP header's, four times the DSCP). Lossless RoCE networks "
            "choose the queue by it."),
-    NUMBER("verbs.hop_limit", verbs_hop_limit, 1, 255, 64, "", RESTART,
-           "Hop limit (RoCE v2: the IP header's time to live)."),
-    NUMBER("verbs.flow_label", verbs_flow_label, 0, 0xfffff, 0, "", RESTART,
-           "Flow label of the global route header."),
     NUMBER("verbs.timeout", verbs_timeout, 1, 31, 14, "", RESTART,
            "A packet is sent again after 4.096 us times 2 to this power without an answer; 14 is "
            "67 ms. 0, for ever, is not possible."),
@@ -212,8 +208,6 @@ const struct setting settings[] = {
            "end, so that a vanished peer is never noticed."),
     NUMBER("verbs.rnr_retry", verbs_rnr_retry, 0, 7, 6, "", RESTART,
            "How often a peer that is not ready is asked again. 7 is without end."),
-    NUMBER("verbs.min_rnr_timer", verbs_min_rnr_timer, 0, 31, 12, "", RESTART,
-           "What a peer waits when we are not ready, as coded by InfiniBand; 12 is 0.64 ms."),
     NUMBER("verbs.rd_atomic", verbs_rd_atomic, 1, 255, 16, "", RESTART,
            "Reads in flight that we start on one queue pair. Cut to what both devices can."),
     NUMBER("verbs.dest_rd_atomic", verbs_dest_rd_atomic, 1, 255, 16, "", RESTART,

@@ -30,7 +30,6 @@ struct verbs_settings {
     uint32_t mtu;          /* bytes; 0: the port's */
     uint16_t pkey_index;   /* the rest as in ibv_modify_qp(3) */
     uint8_t service_level, traffic_class, hop_limit;
-    uint32_t flow_label;
     uint8_t timeout, retry_count, rnr_retry, min_rnr_timer;
     uint8_t rd_atomic, dest_rd_atomic;
     uint64_t quiesce_ns;     /* after which an op that was cancelled is taken back by force */

@@ -169,7 +169,6 @@ static struct ibv_ah_attr path_to(const struct queue *q, const struct endpoint *
     if (!needs_grh(v, other))
         return ah;
     ah.is_global = 1;
-    ah.grh.flow_label = s->flow_label;
     ah.grh.sgid_index = v->port.gid_index;
     ah.grh.hop_limit = s->hop_limit;
     ah.grh.traffic_class = s->traffic_class;
