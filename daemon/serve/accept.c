@@ -9,6 +9,7 @@
 #include "daemon/serve/unsent.h"
 #include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
+#include "daemon/state/late_event.h"
 #include "daemon/state/session_end.h"
 #include <assert.h>
 #include <inttypes.h>
@@ -32,10 +33,7 @@ static void on_closed(void *user, const char *why) {
 }
 
 static void on_drained(void *user) {
-    leases_tell(user);
-    handles_tell(user);
-    services_tell(user);
-    channels_tell(user);
+    session_tell_late(user);
     serve_names_go_on(user);
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
 #include "daemon/state/extents.h"
+#include "daemon/state/late_event.h"
 #include "daemon/state/lease_terms.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,8 +42,7 @@ struct budget {
     char scope_peer[RDMAD_NAME_MAX + 1], name[RDMAD_NAME_MAX + 1];
     struct extents *extents;
     struct list orders; /* that have leases or will have */
-    struct list
-        untold; /* that were handed over; the client will hear of them when it reads again */
+    struct list untold; /* that were handed over, which the client does not know yet */
     struct list requesters;
     unsigned count; /* of orders */
     bool closing;
@@ -61,6 +61,7 @@ struct order {
     void *arg;
     struct lease *lease; /* once granted, until it is over */
     uint64_t lease_id;   /* once handed over */
+    struct late_event late_hand_over;
     uint64_t zeroed;
     bool vanished; /* the memory, under the zeroing */
     struct offload_job job;
@@ -77,8 +78,11 @@ static void budget_check_free(struct budget *b) {
     struct list *node;
     if (!b->closing || b->count)
         return;
-    while ((node = list_pop(&b->untold)))
-        free(list_entry(node, struct order, node));
+    while ((node = list_pop(&b->untold))) {
+        struct order *o = list_entry(node, struct order, node);
+        late_event_drop(&o->late_hand_over);
+        free(o);
+    }
     extents_fini(b->extents);
     free(b->extents);
     b->pool->budgets--;
@@ -307,7 +311,8 @@ static int order_take(struct budget *b, const struct budget_ask *ask, struct ord
 /* ---- the lease --------------------------------------------------------------------------- */
 
 /* Its client may give the memory back from now on. */
-static void tell_owner(struct order *o) {
+static void order_send_hand_over(struct late_event *e) {
+    struct order *o = container_of(e, struct order, late_hand_over);
     struct budget *b = o->budget;
     struct rdmad_ev_handed_over ev = {
         .service = b->service,
@@ -320,6 +325,7 @@ static void tell_owner(struct order *o) {
     memcpy(ev.node, o->node_name, sizeof(ev.node));
     o->extent->user = owners;
     session_send(b->pool->session, RDMAD_EV_HANDED_OVER, 0, &ev, sizeof(ev), NULL, 0);
+    list_remove(&o->node);
     free(o);
 }
 
@@ -332,16 +338,8 @@ static void budget_take_back(struct order *o, const struct lease *l) {
     o->lease_id = l->id;
     b->handed_over += o->extent->length;
     b->count--;
-    if (session_lags(b->pool->session))
-        list_append(&b->untold, &o->node);
-    else
-        tell_owner(o);
-}
-
-void budget_tell(struct budget *b) {
-    struct list *node;
-    while (!session_lags(b->pool->session) && (node = list_pop(&b->untold)))
-        tell_owner(list_entry(node, struct order, node));
+    list_append(&b->untold, &o->node);
+    session_tell(b->pool->session, &o->late_hand_over);
 }
 
 static void lease_over(void *arg, const struct lease *l) {
@@ -445,6 +443,7 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
                                   .run = zero_run,
                                   .done = zero_done};
     list_append(&b->orders, &o->node);
+    late_event_init(&o->late_hand_over, order_send_hand_over);
     b->count++;
     if (o->extent->length > AT_ONCE) {
         offload_post(st->offload, &o->job);

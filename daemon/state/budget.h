@@ -59,9 +59,6 @@ void budget_request(struct budget *b, const struct budget_ask *ask, budget_grant
 /* The owner gives back what was handed over to it: where it begins, in the pool. */
 int budget_free(struct budget *b, uint64_t offset, struct error *err);
 
-/* The client reads again: tells it of what was handed over in the meantime. */
-void budget_tell(struct budget *b);
-
 struct budget_view {
     uint64_t bytes, free, longest; /* longest: free at a piece */
     uint64_t leased, handed_over;  /* bytes */

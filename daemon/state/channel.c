@@ -21,6 +21,7 @@
 
 static const struct error ok;
 
+static void channel_send_end(struct late_event *e);
 static void channel_drained(struct channel *ch);
 
 /* The session's, also while it only waits for others to let go of it; NULL once it is dropped. */
@@ -72,6 +73,7 @@ static void channel_free(struct channel *ch) {
     struct session *s = ch->session;
     struct session_waiter closing = ch->closing;
 
+    late_event_drop(&ch->late_end);
     channel_add_stats(&s->state->messages, ch);
     slots_remove(&s->channels, ch->handle);
     slots_remove(&s->state->channels, ch->number);
@@ -111,6 +113,7 @@ int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
     ch->since_ns = state_now(st);
     ch->opening = (struct session_waiter){opened, arg};
     list_init(&ch->other_node);
+    late_event_init(&ch->late_end, channel_send_end);
     session_hold(s);
     *out = ch;
     return 0;
@@ -220,30 +223,11 @@ static void leave_other(struct channel *ch) {
         waiter_answer(&other->others_gone, &ok);
 }
 
-static void tell_closed(struct channel *ch) {
-    struct session *s = ch->session;
+static void channel_send_end(struct late_event *e) {
+    const struct channel *ch = container_of(e, struct channel, late_end);
     struct rdmad_ev_channel_closed ev = {.channel = ch->handle, .reason = ch->reason};
-    ch->untold = session_lags(s);
-    if (ch->untold) {
-        s->closes_untold = true;
-        return;
-    }
     memcpy(ev.text, ch->text, sizeof(ev.text));
-    session_send(s, RDMAD_EV_CHANNEL_CLOSED, 0, &ev, sizeof(ev), NULL, 0);
-}
-
-void channels_tell(struct session *s) {
-    uint32_t cursor = 0;
-    uint64_t handle;
-    struct channel *ch;
-
-    if (!s->closes_untold)
-        return;
-    s->closes_untold = false;
-    while ((ch = slots_next(&s->channels, &cursor, &handle))) {
-        if (ch->untold)
-            tell_closed(ch);
-    }
+    session_send(ch->session, RDMAD_EV_CHANNEL_CLOSED, 0, &ev, sizeof(ev), NULL, 0);
 }
 
 static void channel_drained(struct channel *ch) {
@@ -264,7 +248,7 @@ static void channel_drained(struct channel *ch) {
         return;
     }
     ch->stage = CHANNEL_ENDED;
-    tell_closed(ch);
+    session_tell(s, &ch->late_end);
 }
 
 static void channel_plane_let_go(void *arg, const struct error *result) {

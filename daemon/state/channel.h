@@ -19,6 +19,7 @@
 #ifndef RDMAD_STATE_CHANNEL_H
 #define RDMAD_STATE_CHANNEL_H
 
+#include "daemon/state/late_event.h"
 #include "daemon/state/service.h"
 
 /* All sessions' together; limits are stricter. */
@@ -43,14 +44,14 @@ struct channel {
     uint32_t asked, kind; /* enum rdmad_channel_kind: asked for, and what it came to be */
     bool accepted;        /* here; else it was connected from here */
     bool remote;
-    const char *fabric; /* that it goes over, or "local"; NULL: not known yet */
-    bool added, ready;  /* both: OPEN */
-    bool known;         /* the client has its handle */
-    bool closed;        /* the client does not want it any more */
-    bool lingers;       /* ENDING: what it sent is delivered first */
-    bool untold;        /* the client will hear that it ended when it reads again */
-    unsigned pending;   /* answers of the data plane under way */
-    int reason;         /* once ENDING */
+    const char *fabric;         /* that it goes over, or "local"; NULL: not known yet */
+    bool added, ready;          /* both: OPEN */
+    bool known;                 /* the client has its handle */
+    bool closed;                /* the client does not want it any more */
+    bool lingers;               /* ENDING: what it sent is delivered first */
+    struct late_event late_end; /* ENDED */
+    unsigned pending;           /* answers of the data plane under way */
+    int reason;                 /* once ENDING */
     char text[RDMAD_TEXT_MAX + 1];
     char service[RDMAD_NAME_MAX + 1];
     uint32_t peer_uid; /* of the other end, as its daemon says */
@@ -108,8 +109,5 @@ void channels_release_session(struct session *s, plane_done *done, void *arg);
 
 /* What all channels there ever were here have moved. */
 void channels_count(const struct state *st, struct channel_totals *out);
-
-/* The client reads again: tells it of the ends it did not hear of. */
-void channels_tell(struct session *s);
 
 #endif

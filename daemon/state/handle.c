@@ -26,6 +26,8 @@ static void handle_expired(struct timer *timer, uint64_t now_ns);
 static void keep_again(struct timer *timer, uint64_t now_ns);
 static void set_keep_again(struct handle *h);
 static void handle_drained(struct handle *h);
+static void handle_send_renewal(struct late_event *e);
+static void handle_send_end(struct late_event *e);
 
 static struct timers *handle_timers(struct handle *h) {
     return &h->session->state->timers;
@@ -67,6 +69,8 @@ static void handle_destroy(struct handle *h) {
 
     timer_unset(handle_timers(h), &h->expiry);
     timer_unset(handle_timers(h), &h->keep_again);
+    late_event_drop(&h->late_renewal);
+    late_event_drop(&h->late_end);
     list_remove(&h->ended_node);
     s->nhandles_ended -= h->stage == HANDLE_TOLD;
     slots_remove(&s->handles, h->number);
@@ -115,6 +119,8 @@ int handle_new(struct session *s, struct handle **out, struct error *err) {
     }
     h->session = s;
     list_init(&h->ended_node);
+    late_event_init(&h->late_renewal, handle_send_renewal);
+    late_event_init(&h->late_end, handle_send_end);
     timer_init(&h->expiry, handle_expired);
     timer_init(&h->keep_again, keep_again);
     session_hold(s);
@@ -264,32 +270,15 @@ static void handle_expired(struct timer *timer, uint64_t now_ns) {
 
 /* Owners renew as often as they like; their lessee's session must not end for it. Only the last
  * deadline counts, so it waits here, not in the queue, while the client does not read. */
-static void tell_renewed(struct handle *h) {
+static void handle_send_renewal(struct late_event *e) {
+    const struct handle *h = container_of(e, struct handle, late_renewal);
     struct session *s = h->session;
     struct rdmad_ev_lease_renewed ev = {
         .lease = h->lease_id,
         .handle = h->number,
         .ttl_ns = clock_left(state_now(s->state), h->deadline_ns),
     };
-    h->renewal_untold = session_lags(s);
-    if (h->renewal_untold)
-        s->renewals_untold = true;
-    else
-        session_send(s, RDMAD_EV_LEASE_RENEWED, 0, &ev, sizeof(ev), NULL, 0);
-}
-
-static void tell_renewals(struct session *s) {
-    uint32_t cursor = 0;
-    uint64_t number;
-    struct handle *h;
-
-    if (!s->renewals_untold)
-        return;
-    s->renewals_untold = false;
-    while ((h = slots_next(&s->handles, &cursor, &number))) {
-        if (h->renewal_untold && h->stage == HANDLE_USABLE)
-            tell_renewed(h);
-    }
+    session_send(s, RDMAD_EV_LEASE_RENEWED, 0, &ev, sizeof(ev), NULL, 0);
 }
 
 void handle_renewed(struct handle *h, uint64_t deadline_ns) {
@@ -302,7 +291,7 @@ void handle_renewed(struct handle *h, uint64_t deadline_ns) {
     plane_lease_extend(s->plane, h->number, deadline_ns);
     set_keep_again(h);
     if (h->stage == HANDLE_USABLE)
-        tell_renewed(h);
+        session_tell(s, &h->late_renewal);
 }
 
 /* ---- kept ---------------------------------------------------------------------------------- */
@@ -405,6 +394,7 @@ static void handle_begin_end(struct handle *h, int reason, const char *text) {
     snprintf(h->text, sizeof(h->text), "%s", text);
     timer_unset(handle_timers(h), &h->expiry);
     timer_unset(handle_timers(h), &h->keep_again);
+    late_event_drop(&h->late_renewal);
     if (h->keeping.done) {
         struct error why;
         error_set(&why, reason, "%s", text);
@@ -421,7 +411,8 @@ void handle_end(struct handle *h, int reason, const char *text) {
         handle_begin_end(h, reason, text);
 }
 
-static void handle_send_end(struct handle *h) {
+static void handle_send_end(struct late_event *e) {
+    struct handle *h = container_of(e, struct handle, late_end);
     struct session *s = h->session;
     struct rdmad_ev_lease_ended ev = {
         .lease = h->lease_id, .handle = h->number, .reason = h->reason};
@@ -432,21 +423,6 @@ static void handle_send_end(struct handle *h) {
     list_append(&s->handles_ended, &h->ended_node);
     if (++s->nhandles_ended > HANDLES_ENDED_MAX)
         forget_oldest_ended(s);
-}
-
-/* However many end while the client does not read, its session does not end for it. */
-static void handle_tell_end(struct handle *h) {
-    if (session_lags(h->session))
-        list_append(&h->session->handles_untold, &h->ended_node);
-    else
-        handle_send_end(h);
-}
-
-void handles_tell(struct session *s) {
-    struct list *node;
-    while (!session_lags(s) && (node = list_pop(&s->handles_untold)))
-        handle_send_end(list_entry(node, struct handle, ended_node));
-    tell_renewals(s);
 }
 
 /* An attach that ended before the client knew of it fails with why it ended. */
@@ -500,7 +476,7 @@ static void handle_drained(struct handle *h) {
         return;
     }
     handle_move(h, HANDLE_UNTOLD);
-    handle_tell_end(h);
+    session_tell(s, &h->late_end);
 }
 
 void handle_release(struct handle *h, plane_done *done, void *arg) {

@@ -25,6 +25,7 @@
 #ifndef RDMAD_STATE_HANDLE_H
 #define RDMAD_STATE_HANDLE_H
 
+#include "daemon/state/late_event.h"
 #include "daemon/state/lease.h"
 
 struct handle;
@@ -62,17 +63,18 @@ struct handle {
     enum handle_stage stage;
     enum handle_return returned; /* HANDED_OVER: its memory goes to the service's owner */
     bool remote;                 /* the lease is a peer's */
-    const char *fabric;     /* what it goes over, or "local"; from when the data plane has it */
-    bool requested;         /* its memory is of a service's budget */
-    bool keep;              /* its owner is asked for renewal in time */
-    bool renewal_untold;    /* the client will hear of the last one when it reads again */
-    unsigned pending;       /* answers of the data plane under way */
-    int reason;             /* once ENDING */
-    struct list ended_node; /* TOLD: in session->handles_ended; UNTOLD: in handles_untold */
-    struct timer expiry;    /* remote: the owner's daemon may be too far away to tell */
-    struct attachment attachment; /* local: lease is NULL unless it is in the lease's list */
-    const struct handle_ops *ops; /* remote */
-    void *peer_record;            /* remote: peer/'s own */
+    const char *fabric; /* what it goes over, or "local"; from when the data plane has it */
+    bool requested;     /* its memory is of a service's budget */
+    bool keep;          /* its owner is asked for renewal in time */
+    unsigned pending;   /* answers of the data plane under way */
+    int reason;         /* once ENDING */
+    struct late_event late_renewal; /* of the last one */
+    struct late_event late_end;     /* UNTOLD */
+    struct list ended_node;         /* TOLD: in session->handles_ended */
+    struct timer expiry;            /* remote: the owner's daemon may be too far away to tell */
+    struct attachment attachment;   /* local: lease is NULL unless it is in the lease's list */
+    const struct handle_ops *ops;   /* remote */
+    void *peer_record;              /* remote: peer/'s own */
     struct session_waiter attaching, releasing, keeping;
     struct timer keep_again;
     struct quota_charge charge;
@@ -107,8 +109,6 @@ bool handle_wants_key(const struct handle *h);
 void handle_key(struct handle *h, const struct fabric_blob *key);
 /* However often this comes: a client that does not read has one event of it waiting, at most. */
 void handle_renewed(struct handle *h, uint64_t deadline_ns);
-/* The client reads again: tells it of the ends and the renewals that it missed. */
-void handles_tell(struct session *s);
 /* The lease ended: drain, let go, tell the client. Harmless when it is ending already. */
 void handle_end(struct handle *h, int reason, const char *text);
 /* The session gives it back. done (may be NULL): no op of it is under way and h is freed. */

@@ -44,40 +44,30 @@ int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *er
 }
 
 static void lease_free_told(struct lease *l) {
-    list_remove(&l->owner_node);
+    late_event_drop(&l->late_end);
     quota_discharge(&l->charge);
     free(l);
 }
 
-static void lease_send_end(const struct lease *l, struct session *s) {
+static void lease_send_end(struct late_event *e) {
+    struct lease *l = container_of(e, struct lease, late_end);
     struct rdmad_ev_lease_ended ev = {.lease = l->id, .reason = l->reason};
     struct error why;
     lease_ended_error(l->id, l->reason, 0, &why);
     memcpy(ev.text, why.text, sizeof(ev.text));
-    session_send(s, RDMAD_EV_LEASE_ENDED, 0, &ev, sizeof(ev), NULL, 0);
-}
-
-void lease_tell_owner(struct lease *l) {
-    struct session *s = l->owner;
-    if (!s->closing && session_lags(s)) {
-        list_append(&s->leases_untold, &l->owner_node);
-        return;
-    }
-    lease_send_end(l, s);
+    session_send(l->owner, RDMAD_EV_LEASE_ENDED, 0, &ev, sizeof(ev), NULL, 0);
     lease_free_told(l);
 }
 
-void leases_tell(struct session *s) {
-    struct list *node;
-    while (!session_lags(s) && (node = list_first(&s->leases_untold))) {
-        struct lease *l = list_entry(node, struct lease, owner_node);
-        lease_send_end(l, s);
-        lease_free_told(l);
-    }
+void lease_tell_owner(struct lease *l) {
+    late_event_init(&l->late_end, lease_send_end);
+    session_tell(l->owner, &l->late_end);
 }
 
 void leases_forget_untold(struct session *s) {
-    struct list *node;
-    while ((node = list_first(&s->leases_untold)))
-        lease_free_told(list_entry(node, struct lease, owner_node));
+    list_for_each_safe (node, &s->late_events) {
+        struct late_event *e = list_entry(node, struct late_event, node);
+        if (e->send == lease_send_end)
+            lease_free_told(container_of(e, struct lease, late_end));
+    }
 }

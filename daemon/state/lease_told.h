@@ -13,8 +13,6 @@ int lease_ended_error(uint64_t id, int reason, uint64_t ago_ns, struct error *er
 /* The client hears that l, its own, ended: now, or when it reads again. Takes over l and its
  * charge. */
 void lease_tell_owner(struct lease *l);
-/* The client reads again, and hears of the ends that it missed. */
-void leases_tell(struct session *s);
 /* The client is gone and hears of nothing any more. */
 void leases_forget_untold(struct session *s);
 

@@ -7,6 +7,7 @@
 #ifndef RDMAD_STATE_LEASE_TYPES_H
 #define RDMAD_STATE_LEASE_TYPES_H
 
+#include "daemon/state/late_event.h"
 #include "daemon/state/names.h"
 #include "daemon/state/session.h"
 #include <rdmad/abi.h>
@@ -66,8 +67,9 @@ struct lease {
     struct session *owner; /* held until ENDED */
     struct pool *pool;     /* referenced until ENDED */
     struct list owner_node;
-    struct list by_id; /* in the table */
-    struct name name;  /* published only while LIVE and named */
+    struct late_event late_end; /* ENDED: takes the lease with it */
+    struct list by_id;          /* in the table */
+    struct name name;           /* published only while LIVE and named */
     uint64_t id;
     uint8_t key[RDMAD_KEY_BYTES];
     struct lease_terms terms;

@@ -164,29 +164,13 @@ void service_uri(const struct service *sv, char uri[RDMAD_URI_MAX + 1]) {
 
 /* ---- who waits --------------------------------------------------------------------------- */
 
-static void incoming_tell(struct incoming *in) {
-    struct session *s = in->service->session;
+static void incoming_send(struct late_event *e) {
+    const struct incoming *in = container_of(e, struct incoming, late);
     struct rdmad_ev_channel_incoming ev = {
         .service = in->service->number, .incoming = in->number, .kind = in->kind, .uid = in->uid};
-    if (s->closing || session_lags(s))
-        return;
     memcpy(ev.node, in->node_name, sizeof(ev.node));
     memcpy(ev.address, in->address, sizeof(ev.address));
-    in->told = true;
-    session_send(s, RDMAD_EV_CHANNEL_INCOMING, 0, &ev, sizeof(ev), NULL, 0);
-}
-
-void services_tell(struct session *s) {
-    list_for_each (at, &s->services) {
-        struct service *sv = list_entry(at, struct service, node);
-        if (sv->budget)
-            budget_tell(sv->budget);
-        list_for_each (node, &sv->incoming) {
-            struct incoming *in = list_entry(node, struct incoming, node);
-            if (!in->told)
-                incoming_tell(in);
-        }
-    }
+    session_send(in->service->session, RDMAD_EV_CHANNEL_INCOMING, 0, &ev, sizeof(ev), NULL, 0);
 }
 
 /* Where a peer connects from, however many peers come from there, or a uid here. */
@@ -288,11 +272,11 @@ int service_offer(struct service *sv, const struct lessee *who, struct incoming 
     in->origin = origin;
     in->service = sv;
     in->number = ++s->state->service_numbers;
-    in->told = false;
+    late_event_init(&in->late, incoming_send);
     list_append(&sv->incoming, &in->node);
     sv->waiting++;
     sv->offered++;
-    incoming_tell(in);
+    session_tell(s, &in->late);
     return 0;
 }
 
@@ -305,6 +289,7 @@ static void incoming_take_out(struct incoming *in) {
     }
     in->service->waiting--;
     in->service = NULL;
+    late_event_drop(&in->late);
     list_remove(&in->node);
     quota_discharge(&in->charge);
 }
@@ -315,7 +300,7 @@ void incoming_withdraw(struct incoming *in) {
     struct session *s = in->service->session;
     struct rdmad_channel_reject_req ev = {.service = in->service->number, .incoming = in->number};
     /* Who does not read finds out when it accepts: there is no such connection any more. */
-    if (in->told && !s->closing && !session_lags(s))
+    if (!late_event_waits(&in->late) && !s->closing && !session_lags(s))
         session_send(s, RDMAD_EV_INCOMING_GONE, 0, &ev, sizeof(ev), NULL, 0);
     incoming_take_out(in);
 }

@@ -15,6 +15,7 @@
 #ifndef RDMAD_STATE_SERVICE_H
 #define RDMAD_STATE_SERVICE_H
 
+#include "daemon/state/late_event.h"
 #include "daemon/state/names.h"
 #include "daemon/state/session.h"
 
@@ -68,7 +69,7 @@ struct incoming {            /* embedded in the record of who connects */
     uint64_t peer; /* 0: of this daemon */
     char node_name[RDMAD_NAME_MAX + 1];
     char address[RDMAD_NAME_MAX + 1]; /* "": of this daemon */
-    bool told;                        /* the client has heard of it */
+    struct late_event late;           /* while it waits the client has not heard of it */
     const struct incoming_ops *ops;
     struct quota_charge charge;
 };
@@ -98,9 +99,5 @@ void incoming_withdraw(struct incoming *in);
 void incoming_give_place(struct incoming *in);
 void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_ns);
 void incoming_refuse(struct incoming *in, const struct error *why);
-
-/* The client reads again: tells it of those who wait and of what was handed over, as far as it has
- * not heard. */
-void services_tell(struct session *s);
 
 #endif

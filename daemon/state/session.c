@@ -5,6 +5,7 @@
 #include "daemon/state/session.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <rdmad/wire.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ static int session_admit(struct session *s, struct error *err) {
 }
 
 static void session_free(struct session *s) {
+    assert(list_empty(&s->late_events));
     quota_discharge(&s->charge);
     quota_uid_unref(&s->state->quota, s->uid_account);
     slots_fini(&s->rings);
@@ -57,9 +59,8 @@ int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct sessio
     list_init(&s->account.node);
     list_init(&s->node);
     list_init(&s->leases);
-    list_init(&s->leases_untold);
     list_init(&s->handles_ended);
-    list_init(&s->handles_untold);
+    list_init(&s->late_events);
     list_init(&s->services);
     list_init(&s->watches);
     list_init(&s->others);

@@ -49,14 +49,13 @@ struct session {
     struct plane_session *plane;   /* NULL once closing */
     struct plane_session *leaving; /* closing: what was plane, until it is dropped */
 
-    struct slots rings;        /* of struct ring_object (state/ring_object.h) */
-    struct slots pools;        /* of struct pool */
-    struct slots handles;      /* of struct handle (state/handle.h): leases attached to */
-    struct list leases;        /* of struct lease (state/lease.h): granted */
-    struct list leases_untold; /* that ended; the client, who does not read, will hear of it */
-    struct slots channels;     /* of struct channel (state/channel.h) */
-    struct list services;      /* of struct service (state/service.h) */
-    struct list watches;       /* of struct watch (state/names.h), which end when it closes */
+    struct slots rings;    /* of struct ring_object (state/ring_object.h) */
+    struct slots pools;    /* of struct pool */
+    struct slots handles;  /* of struct handle (state/handle.h): leases attached to */
+    struct list leases;    /* of struct lease (state/lease.h): granted */
+    struct slots channels; /* of struct channel (state/channel.h) */
+    struct list services;  /* of struct service (state/service.h) */
+    struct list watches;   /* of struct watch (state/names.h), which end when it closes */
     unsigned nwatches;
     uint64_t watch_numbers; /* given out */
     struct list others;     /* of struct channel, of sessions here: the other end is ours */
@@ -65,12 +64,9 @@ struct session {
     /* Who waits (closing) until the last of others has ended, the last lease has, the last handle
      * is free, the last channel is. */
     struct session_waiter others_gone, leases_gone, handles_gone, channels_gone;
-    /* Handles that only still answer with why they ended, the oldest first: as told to the client,
-     * and as still to be told when it reads. */
-    struct list handles_ended, handles_untold;
+    struct list handles_ended; /* whose end the client knows, the oldest first; still in handles */
     uint32_t nhandles_ended;
-    bool renewals_untold; /* of handles; the client does not read */
-    bool closes_untold;   /* of channels */
+    struct list late_events; /* of struct late_event (state/late_event.h) */
 
     struct quota_account account;
     struct quota_account *uid_account;

@@ -6,7 +6,7 @@ foreach(area lease lease_ended handle budget delegate)
       ${PROJECT_SOURCE_DIR}/daemon/state/lease.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_audit.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_table.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_terms.c
-      ${PROJECT_SOURCE_DIR}/daemon/state/lease_told.c ${PROJECT_SOURCE_DIR}/daemon/state/delegate.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/lease_told.c ${PROJECT_SOURCE_DIR}/daemon/state/late_event.c ${PROJECT_SOURCE_DIR}/daemon/state/delegate.c
       ${PROJECT_SOURCE_DIR}/daemon/state/names.c ${PROJECT_SOURCE_DIR}/daemon/state/budget.c
       ${PROJECT_SOURCE_DIR}/daemon/state/extents.c
       ${PROJECT_SOURCE_DIR}/daemon/state/scope.c ${PROJECT_SOURCE_DIR}/daemon/state/handle.c

@@ -85,9 +85,8 @@ struct session *rig_session(uid_t uid) {
     s->plane = plane_session_add(NULL, s->id, uid, s);
     s->uid_account = quota_uid_ref(&rig.st.quota, uid);
     list_init(&s->leases);
-    list_init(&s->leases_untold);
     list_init(&s->handles_ended);
-    list_init(&s->handles_untold);
+    list_init(&s->late_events);
     list_init(&s->services);
     list_init(&s->others);
     list_init(&s->calls);

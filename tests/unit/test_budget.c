@@ -7,6 +7,7 @@
 #include "daemon/base/offload.h"
 #include "daemon/state/budget.h"
 #include "daemon/state/extents.h"
+#include "daemon/state/late_event.h"
 #include "tests/unit/lease_rig.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -218,9 +219,9 @@ Test(budget, an_owner_who_does_not_read_is_told_of_hand_overs_when_it_does) {
     cr_expect_eq(view().leases, 0);
     cr_expect_eq(budget_free(b, 2 * PAGE, &err), RDMAD_E_HANDLE, "nobody told it");
     rig.lags = false;
-    budget_tell(b);
+    session_tell_late(owner);
     cr_expect_eq(rig_events(owner, RDMAD_EV_HANDED_OVER), 3);
-    budget_tell(b);
+    session_tell_late(owner);
     cr_expect_eq(rig_events(owner, RDMAD_EV_HANDED_OVER), 3, "once");
     for (unsigned i = 1; i <= 3; i++)
         cr_expect_eq(budget_free(b, 2 * i * PAGE, &err), 0, "%s", err.text);

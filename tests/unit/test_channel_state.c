@@ -3,6 +3,7 @@
  * Our ends of channels, between sessions of one daemon: each step done well, refused, late and
  * interrupted; whatever happens, everything comes back.
  */
+#include "daemon/state/late_event.h"
 #include "tests/unit/channel_steps.h"
 
 static struct session *a, *b; /* who connects, who accepts */
@@ -253,8 +254,8 @@ Test(channel, a_client_that_does_not_read_hears_of_an_end_when_it_does) {
     fake_answer_all();
     cr_expect_eq(rig_events(a, RDMAD_EV_CHANNEL_CLOSED), 0);
     rig.lags = false;
-    channels_tell(a);
-    channels_tell(a);
+    session_tell_late(a);
+    session_tell_late(a);
     cr_expect_eq(rig_events(a, RDMAD_EV_CHANNEL_CLOSED), 1);
 }
 

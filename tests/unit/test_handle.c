@@ -4,6 +4,7 @@
  */
 #include "daemon/base/clock.h"
 #include "daemon/state/delegate.h"
+#include "daemon/state/late_event.h"
 #include "tests/unit/lease_rig.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -360,14 +361,34 @@ Test(handle, renewals_wait_as_one_for_a_client_that_does_not_read) {
         handle_renewed(ending, rig.now_ns + 1000 * MS);
     }
     handle_end(ending, RDMAD_E_LEASE_REVOKED, "over");
-    handles_tell(s);
+    session_tell_late(s);
     cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_RENEWED), 0, "it still does not read");
     rig.lags = false;
-    handles_tell(s);
-    handles_tell(s);
+    session_tell_late(s);
+    session_tell_late(s);
     cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_RENEWED), 1, "of the one that lives, and once");
     cr_expect_eq(rig_last_event(s)->handle, h->number);
     cr_expect_eq(rig_last_event(s)->ttl_ns, 1500 * MS, "the last renewal is what counts");
+    fake_answer_all();
+    finish_session(s);
+}
+
+Test(handle, what_a_client_missed_it_hears_in_the_order_in_which_it_happened) {
+    struct session *s = rig_session(2);
+    struct handle *renewed = remote(s, 1000), *ending = remote(s, 1000), *last = remote(s, 1000);
+    rig.lags = true;
+    handle_renewed(renewed, rig.now_ns + 2000 * MS);
+    handle_end(ending, RDMAD_E_LEASE_REVOKED, "over");
+    fake_answer_all();
+    handle_renewed(last, rig.now_ns + 2000 * MS);
+    handle_renewed(renewed, rig.now_ns + 3000 * MS);
+    rig.lags = false;
+    session_tell_late(s);
+    cr_assert_eq(rig.nevents, 3);
+    cr_expect_eq(rig.events[0].handle, renewed->number);
+    cr_expect_eq(rig.events[0].ttl_ns, 3000 * MS);
+    cr_expect_eq(rig.events[1].handle, ending->number);
+    cr_expect_eq(rig.events[2].handle, last->number);
     fake_answer_all();
     finish_session(s);
 }
@@ -393,12 +414,12 @@ Test(handle, ends_wait_charged_for_a_client_that_does_not_read) {
 
     rig.lags = false;
     rig.lags_after = 5; /* and falls behind again */
-    handles_tell(s);
+    session_tell_late(s);
     cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_ENDED), 5);
     cr_expect_eq(rig.events[0].handle, first);
     rig.lags_after = 0;
-    handles_tell(s);
-    handles_tell(s);
+    session_tell_late(s);
+    session_tell_late(s);
     cr_expect_eq(rig_events(s, RDMAD_EV_LEASE_ENDED), MANY - 1);
     cr_expect_eq(s->account.used[QUOTA_ATTACHES], 0);
     cr_expect_eq(s->handles.used, HANDLES_ENDED_MAX);

@@ -3,6 +3,7 @@
  * Leases at their owner: every way to end, and who hears of it when.
  */
 #include "daemon/base/clock.h"
+#include "daemon/state/late_event.h"
 #include "tests/unit/lease_rig.h"
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -106,12 +107,12 @@ Test(lease, ends_wait_charged_for_an_owner_that_does_not_read_and_are_told_once_
 
     rig.lags = false;
     rig.lags_after = 2; /* and falls behind again */
-    leases_tell(owner);
+    session_tell_late(owner);
     cr_expect_eq(rig.nevents, 2);
     cr_expect_eq(owner->account.used[QUOTA_LEASES], 3);
     rig.lags_after = 0;
-    leases_tell(owner);
-    leases_tell(owner);
+    session_tell_late(owner);
+    session_tell_late(owner);
     cr_assert_eq(rig.nevents, 5);
     for (int i = 0; i < 5; i++) {
         cr_expect_eq(rig.events[i].lease, ids[i]);

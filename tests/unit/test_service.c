@@ -3,6 +3,7 @@
  * Services: names are taken once, who waits is bounded and charged, and is told when it comes to
  * nothing.
  */
+#include "daemon/state/late_event.h"
 #include "tests/unit/channel_steps.h"
 #include <time.h>
 
@@ -295,8 +296,8 @@ Test(service, a_client_that_does_not_read_is_not_flooded_by_strangers) {
     cr_assert_eq(dial(sv, &stays, 5, NULL), 0);
     cr_expect_eq(rig.nevents, 0);
     rig.lags = false;
-    services_tell(s);
-    services_tell(s);
+    session_tell_late(s);
+    session_tell_late(s);
     cr_expect_eq(rig.nevents, 1, "of the one that still waits, once");
     cr_expect_eq(rig_last_event(s)->handle, stays.in.number);
 }
