@@ -176,7 +176,7 @@ void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, pl
 /* One end of a channel, on its session's worker. The other end is on the same daemon (lane NULL) or
  * on a peer's; each end has a number, unique in its daemon, that the other end's messages name.
  *
- * What crosses the wire between the two ends is op/channel.h's own. Messages to the peer go by
+ * What crosses the wire between the two ends is op/channel/wire.h's own. Messages to the peer go by
  * lane, those from it come by the connections of peer_in, whose control connection must therefore
  * have asked for its link on this worker (LINK_REQ's worker).
  *
