@@ -8,15 +8,16 @@
  * ended. The first OPS_AT_ONCE of a session are not counted against the limits of its uid and of
  * all, so there always is one whose end can be waited for.
  *
- * A uid's sessions may be on several workers. So its counts, and those of all, are atomic, and a
- * session takes from both some at a time. What it took and does not use (at most twice that, less
- * one) counts as used.
+ * A uid's sessions may be on several workers. So the counts of a uid and of all are atomic, and a
+ * session takes from both several at a time. What it took and does not use counts as used; it never
+ * keeps as much as twice what it takes at a time.
  *
  * The tables by which CANCEL finds ops by their names (tags.h) are charged to the same accounts, in
  * bytes: as many as the tables of all ops that are allowed take at most. Beyond that a table does
  * not grow, and a CANCEL costs more, because it has more to look at.
  *
- * Accounts are made and dropped on the control thread, by session; a worker uses its sessions'.
+ * The control thread makes and drops accounts as sessions begin and end; a worker uses those of its
+ * sessions.
  */
 #ifndef RDMAD_OP_ACCOUNT_H
 #define RDMAD_OP_ACCOUNT_H
@@ -37,24 +38,24 @@ struct op_account {   /* of a uid, or of all */
     struct list node; /* of a uid: among all that there are */
     uid_t uid;
     unsigned sessions;
-    uint64_t waits, ops; /* atomic, */
-    uint64_t name_bytes; /* as this, */
-    uint32_t notices;    /* as this: that nobody took of the leases of a uid's sessions */
+    uint64_t waits, ops; /* atomic */
+    uint64_t name_bytes; /* atomic */
+    uint32_t notices;    /* atomic: on leases of its sessions, that nobody took */
 };
 
-/* Control thread. A session of the uid begins: its account, of those in uids or a new one there.
- * NULL: out of memory. */
+/* Control thread. A session of the uid begins: returns the uid's account, which is one of uids or
+ * is added to them. NULL: out of memory. */
 struct op_account *account_join(struct list *uids, uid_t uid);
 void account_leave(struct op_account *uid); /* a session ended; harmless with NULL */
 
 /* Worker. Whether the session may start one more: 0, or RDMAD_E_LIMIT and whose limit it is. */
 int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose);
 void waits_ended(struct op_session *s); /* one of them */
-/* The session has as many as s->ops_may says: whether it may have some more. */
+/* The session has s->ops_may ops, all that it took. Takes some more; false: there are none. */
 bool ops_more(const struct worker *w, struct op_session *s);
-void ops_fewer(struct op_session *s);            /* it says many more than it has */
+void ops_fewer(struct op_session *s); /* gives some back: it took many more than it has */
 bool names_charge(void *session, int64_t bytes); /* a tags_charge, of an op_session */
-/* The session has none of either any more: all that it took. */
+/* The session has no ops and no waits any more: gives back all that it took. */
 void account_return(struct op_session *s);
 
 #endif

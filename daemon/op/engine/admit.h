@@ -9,8 +9,8 @@
 
 /* Takes what the hot rings offer; returns how many sqes. */
 unsigned rings_serve(struct worker *w);
-/* An sqe whose form is good, and which no fence stops, becomes an op, or is answered. Returns what
- * that took, in plain sqes. */
+/* An sqe that op_validate let through and that no fence stops becomes an op, or is answered at
+ * once. Returns what that cost, counted in plain sqes. */
 uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                    struct op_request *rq);
 

@@ -26,15 +26,15 @@ struct op_batch {
     uint64_t info;
 };
 
-/* The entry has MORE, or its ring has a batch that waits for its last: it becomes a member
- * (rq->batch). Returns 0, or why it is one that is refused. */
+/* For an entry that has MORE, or whose ring has a batch that waits for its last entry: makes it a
+ * member (rq->batch). Returns 0, or the status with which this member is refused. */
 int batch_join(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                struct op_request *rq);
 void batch_ended(struct worker *w, struct op_batch *b, uint64_t order,
                  const struct op_result *result); /* of one member */
 void batch_add(struct op_batch *b, struct op *op);
-void batch_unlink(struct op_batch *b);                /* what is linked to it has been told */
-void batch_tag(struct op_batch *b);                   /* if it has one: it can be found by it */
+void batch_unlink(struct op_batch *b); /* what is linked to it knows already */
+void batch_tag(struct op_batch *b);    /* a CANCEL can find it by its user_data, if it has one */
 void batch_drop(struct worker *w, struct op_ring *r); /* with its ring */
 
 #endif

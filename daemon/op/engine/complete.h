@@ -8,10 +8,10 @@
 #include "daemon/op/engine/worker.h"
 
 void op_part_ended(struct worker *w, struct op_part *part);
-/* Posts no further part, takes back what the fabric lets go of, finishes when nothing is left. */
+/* Posts no further part and asks the fabric to let go of those posted; the op ends when it has. */
 void op_cancel(struct worker *w, struct op *op, int status);
-/* Nothing of it is posted and nothing is to be: it ends as what it came to. */
+/* No part is posted and none will be: the op ends, as what its parts came to. */
 void op_finish(struct worker *w, struct op *op);
-void op_due(struct worker *w, struct op *op); /* its deadline is looked at */
+void op_due(struct worker *w, struct op *op); /* its deadline may have come */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * doorbells.h - clients that ring their doorbells, and those that do nothing else.
+ * doorbells.h - what clients' doorbells wake, and which of them are not listened to.
  */
 #ifndef RDMAD_OP_ENGINE_DOORBELLS_H
 #define RDMAD_OP_ENGINE_DOORBELLS_H
@@ -9,7 +9,7 @@
 
 /* A doorbell rang: wakes the ring if there is work on it, and says whether. */
 bool doorbells_heard(struct worker *w, struct op_ring *r);
-void doorbells_run(struct worker *w);               /* looks at rings that it is deaf to */
+void doorbells_run(struct worker *w); /* looks at the rings that it does not listen to */
 uint64_t doorbells_next_ns(const struct worker *w); /* when that is due */
 
 #endif

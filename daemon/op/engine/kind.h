@@ -2,10 +2,10 @@
 /*
  * kind.h - what some kinds of ops do otherwise than a READ or a WRITE.
  *
- * The engine moves bytes to and from a lease. What a NOTIFY, NOTIFIED, SEND or RECV does besides
- * stands above it, in notify/ and channel/, and is called through this table: there is one for each
- * opcode, NULL for those that do nothing else (turn/kinds.c). Any member may be NULL, too: then the
- * op does there what a READ does.
+ * The engine moves bytes to and from a lease. What a NOTIFY, NOTIFIED, SEND or RECV does besides is
+ * above it, in notify/ and channel/, and is called through this table: one for each opcode, NULL
+ * for those that do nothing else (turn/kinds.c). A member may be NULL, too: there the op does what
+ * a READ does.
  */
 #ifndef RDMAD_OP_ENGINE_KIND_H
 #define RDMAD_OP_ENGINE_KIND_H
@@ -29,18 +29,20 @@ struct op_kind {
     /* It waits behind a fence as a note of its sqe, and is admitted when it starts. */
     bool admitted_late;
 
-    /* It has one part more, behind its bytes (OP_TODO_LAST): posts that, with the result of
-     * fabric.post; and whether that has to wait for parts under way. Both or neither. */
+    /* For ops with one more part behind their bytes (OP_TODO_LAST). One posts it, with the result
+     * of fabric.post; the other says whether it has to wait for parts under way. Both or neither.
+     */
     int (*post_last)(struct worker *w, struct op *op);
     bool (*last_must_wait)(const struct op *op);
     /* That part failed, or came back from a lost link. */
     void (*last_failed)(struct worker *w, struct op *op);
 
-    /* Instead of taking back what is posted: ends it now, or when that can be. */
+    /* Instead of taking back its parts from the fabric: ends the op now, or as soon as it can end.
+     */
     void (*cancel)(struct worker *w, struct op *op, int status);
-    /* It ends: gives back what it holds. */
+    /* The op ends: gives back what it holds. */
     void (*release)(struct op *op);
-    /* The owner's number of the lease that it is about. */
+    /* The number of the lease that the op is about, as its owner knows it. */
     uint64_t (*lease_number)(const struct op *op);
 };
 

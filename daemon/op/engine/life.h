@@ -14,10 +14,11 @@ struct op *op_new(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
 /* One of the daemon's own, without a ring. */
 struct op *op_new_own(struct worker *w, struct op_session *s, const struct rdmad_sqe *sqe,
                       const struct op_request *rq);
-/* Nothing can touch its buffers any more: one cqe (or its share in the batch's, or ended), and it
- * is freed. It must be in no queue but those that op_new put it in. */
+/* Nothing can touch its buffers any more: the op is answered by one cqe (a member by its share in
+ * the batch's, the daemon's own by ended) and freed. It must be in no queue but those that op_new
+ * put it in. */
 void op_end(struct worker *w, struct op *op, const struct op_result *result);
-/* It goes without a word, its cqe still reserved. */
+/* Frees the op without a cqe; the place for that stays reserved. */
 void op_vanish(struct worker *w, struct op *op);
 /* An sqe that never becomes an op: NOP, CANCEL, or refused. */
 void op_answer(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,

@@ -8,7 +8,7 @@
  * which, and what was begun on one is cancelled, completed and closed there.
  *
  * It is polled in every turn, or parked: then its descriptor and wake_ns say when to poll it again,
- * and a turn costs it one comparison.
+ * and it costs a turn one comparison.
  */
 #ifndef RDMAD_OP_ENGINE_OP_FABRIC_H
 #define RDMAD_OP_ENGINE_OP_FABRIC_H

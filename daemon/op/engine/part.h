@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* In blocks: for all at once compilers choose an instruction that takes longer to start than this
- * whole function. The last block may reach beyond bytes. */
+/* Clears block by block: for one large memset compilers choose an instruction that takes longer to
+ * start than this whole function takes. The last block may reach beyond bytes. */
 #define OP_CLEAR_BLOCK 32u
 static inline void op_clear(void *at, size_t bytes) {
     for (uint8_t *block = at, *end = block + bytes; block < end; block += OP_CLEAR_BLOCK)

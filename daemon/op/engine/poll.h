@@ -7,7 +7,8 @@
 
 #include "daemon/op/engine/route.h"
 
-/* Of a turn: takes it, and lets routes that were full try again; returns how much there was. */
+/* Once a turn: takes what the fabric has brought, and lets routes that were full try again. Returns
+ * how much there was. */
 static inline unsigned poll_fabric(struct worker *w, struct op_fabric *fabric) {
     unsigned work = op_fabric_poll(fabric, w->now_ns);
     if (work && !list_empty(&fabric->full))
@@ -15,9 +16,9 @@ static inline unsigned poll_fabric(struct worker *w, struct op_fabric *fabric) {
     return work;
 }
 
-/* For a mail that is about to close something there: takes first what the fabric has brought. A
- * device acknowledges messages that we have not looked at, so their senders may have gone on. Once
- * a turn, however many things close. */
+/* Called before something of the fabric is closed: takes what the fabric has brought so far, for a
+ * device acknowledges messages that we have not looked at, and their senders rely on that. Polls
+ * once a turn, however many things close. */
 void poll_before_close(struct worker *w, struct op_fabric *fabric);
 
 #endif

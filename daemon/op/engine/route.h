@@ -15,8 +15,8 @@ void route_down(struct op_route *route);
 /* The fabric moved: its full links may take posts again. */
 void routes_retry(struct worker *w, struct op_fabric *fabric);
 
-/* The session's share in the route for one more lease: one that is there, else spare. The other is
- * freed. */
+/* Returns the session's share in the route, for one more lease: the one that is there (spare is
+ * freed then), else spare. */
 struct op_share *share_get(struct op_session *s, struct op_route *route, struct op_share *spare);
 void share_put(struct op_share *share); /* one lease less */
 

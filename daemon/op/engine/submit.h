@@ -12,10 +12,10 @@ void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq);
 /* The op, which is in no queue, starts as its kind does. */
 void op_begin(struct worker *w, struct op *op);
-/* An op of the daemon's own in the name of a session, through a lease that only the caller knows
- * (keyed or not, as any other: it waits for lease_key, and survives its lane's links). pool and
- * lease count it. ended is told in place of a cqe, when nothing counts the op any more but its
- * memory is still there. NULL when out of memory. */
+/* Starts an op of the daemon's own for a session, through a lease that only the caller knows. Like
+ * any op it waits while the lease has no key, and goes on over a new link of the lane. pool and
+ * lease count it. Instead of a cqe, ended is called: then nothing counts the op any more, but its
+ * memory is still there. NULL: out of memory. */
 struct op *op_start_own(struct worker *w, struct op_session *s, struct op_pool *pool,
                         struct op_lease *lease, const struct rdmad_sqe *what, uint64_t deadline_ns,
                         void (*ended)(struct worker *w, struct op *op, int status, uint8_t outcome),

@@ -10,7 +10,7 @@
 
 #include "daemon/op/engine/worker.h"
 
-/* The worker has its mailbox and its fabrics. */
+/* The worker must have its mailbox and its fabrics. */
 int watch_open(struct worker *w, struct error *err);
 void watch_close(struct worker *w); /* harmless after a watch_open that failed, or none */
 

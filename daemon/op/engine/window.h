@@ -12,10 +12,10 @@
  *
  * What the fabric does at once passes over OPENING and CLOSING; an opening that fails ends at NONE.
  *
- * The owner says what it wants (one, in place of any that is there, or none), in any state, and
- * hears at once when it is so; else changed tells it later. In place of another one is opened when
- * that is closed: when there is a new key, the old one is good for nothing. What was wanted and
- * could not be had is not wanted any more.
+ * In any state the owner may say what it wants: a new window, or none. The call tells if it is so
+ * at once; else changed tells later. A window that is there is closed before the new one is opened:
+ * so as soon as there is a new key, the old one is good for nothing. A window that cannot be opened
+ * is not wanted any more.
  */
 #ifndef RDMAD_OP_WINDOW_H
 #define RDMAD_OP_WINDOW_H
@@ -28,25 +28,26 @@ struct op_window {
     struct worker *worker;
     struct op_fabric *fabric; /* the peer's */
     enum op_window_state state;
-    bool wanted;                    /* in OPENING and OPEN: this one; in CLOSING: another */
-    bool extended;                  /* in OPENING: the deadline is another than it is opened with */
-    struct fabric_window *window;   /* in OPENING and OPEN */
+    bool wanted;                  /* in OPENING and OPEN: this one; in CLOSING: another */
+    bool extended;                /* in OPENING: the deadline has changed since it was asked for */
+    struct fabric_window *window; /* in OPENING and OPEN */
     struct fabric_window_spec spec; /* of this one, or of the one that is wanted instead */
     struct fabric_blob key;         /* in OPEN */
-    /* What was under way is over: it is OPEN as wanted, or NONE. err: why it is, though one was
-     * wanted. The last thing that is done with the window, which may be gone afterwards. */
+    /* What was under way is over: it is OPEN as wanted, or NONE. err: why it is NONE though one was
+     * wanted. May free the window, for nothing touches it after this call. */
     void (*changed)(struct op_window *ow, const struct error *err);
     struct op_notifier *notifier; /* its lessee may notify; notify.h */
 };
 
 void op_window_init(struct op_window *ow, struct worker *w, struct op_fabric *fabric,
                     void (*changed)(struct op_window *ow, const struct error *err));
-/* One by ow->spec, which the owner has filled in but for the cookie. 0: it is OPEN. FABRIC_PENDING:
- * changed will tell. Else why there is none. */
+/* Wants a new one as ow->spec says, of which the owner has filled in all but the cookie. 0: it is
+ * OPEN. FABRIC_PENDING: changed will tell. Else why there is none. */
 int op_window_want(struct op_window *ow, struct error *err);
-/* reason: for who still uses it. True: it is NONE. False: changed will tell. */
+/* Wants none. reason: what those who still use it are told. True: it is NONE. False: changed will
+ * tell. */
 bool op_window_want_none(struct op_window *ow, int reason);
-/* The deadline of the one that is there and of those that are opened later. */
+/* Sets the deadline of the window that is there and of those that are opened later. */
 void op_window_extend(struct op_window *ow, uint64_t deadline_ns);
 
 /* fabric_env's window_opened and window_closed. */

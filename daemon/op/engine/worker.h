@@ -48,7 +48,8 @@ struct worker {
     struct ids grants;    /* by their leases' numbers */
     struct ids notifiers; /* of peers' attaches, by their references */
 
-    /* A fault in memory of a session elsewhere; one at a time, the next access faults again. */
+    /* A fault in memory of another worker's session. One is told at a time: whatever else is gone
+     * faults again at the next access. */
     struct mail fault_mail;
     const void *fault_address;
     bool fault_told; /* atomic: the mail is under way */

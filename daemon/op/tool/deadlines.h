@@ -3,9 +3,9 @@
  * deadlines.h - a timer wheel for things that nearly always end before they are due.
  *
  * Adding and removing is O(1), so an op pays a few nanoseconds for its deadline. Nothing fires
- * early, and deadlines_run fires everything that is due by its now_ns, to the nanosecond, unless
- * very many are: then the next runs do, and up to a tick (131 us) later. Not thread-safe, knows no
- * clock.
+ * early, and deadlines_run fires everything that is due by its now_ns, to the nanosecond. Only if
+ * very many are due at once, some are left to the next runs, and may be a tick (131 us) late. Not
+ * thread-safe, knows no clock.
  */
 #ifndef RDMAD_OP_DEADLINES_H
 #define RDMAD_OP_DEADLINES_H

@@ -4,9 +4,8 @@
  *
  * Objects come from chunks of SLAB_CHUNK bytes at multiples of SLAB_CHUNK, so that an object's
  * chunk is found from its address. Chunks of which nothing is in use are given back to the system,
- * but for SLAB_KEPT: a client that keeps a thousand ops in flight, now all of them and now none,
- * never waits for memory, and what a crowd of ops took is there for others when they have ended.
- * Not thread-safe.
+ * all but SLAB_KEPT. So a client that has now a thousand ops in flight and now none never waits for
+ * memory, and what a crowd of ops took is free for others when they have ended. Not thread-safe.
  */
 #ifndef RDMAD_OP_SLAB_H
 #define RDMAD_OP_SLAB_H
@@ -40,8 +39,8 @@ struct slab {
     struct mailbox *reaper;
 };
 
-/* Chunks are unmapped by whoever reads that mailbox: unmapping waits for a lock of the whole
- * process, which is nothing for a worker. NULL: at once. */
+/* Chunks are unmapped by the thread that reads reaper's mails: unmapping waits for a lock of the
+ * whole process, which a worker must not do. NULL: they are unmapped at once. */
 void slab_init(struct slab *s, size_t size, struct mailbox *reaper);
 void slab_fini(struct slab *s); /* also what was not given back */
 

@@ -22,10 +22,10 @@
 
 struct spin {
     uint64_t bound_ns;
-    uint64_t this_ns;  /* this spin's bound, */
-    uint64_t since_ns; /* it began */
-    uint64_t yield_ns; /* gave the CPU away last */
-    uint64_t look_ns;  /* looked last */
+    uint64_t this_ns;  /* this spin's bound */
+    uint64_t since_ns; /* when it began */
+    uint64_t yield_ns; /* when it gave the CPU away last */
+    uint64_t look_ns;  /* when it looked last */
     struct rdmad_crowd crowd;
     bool (*cpus_wanted)(void); /* common/runnable.h, but in tests */
     uint32_t rounds, yield_rounds;

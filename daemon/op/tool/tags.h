@@ -3,8 +3,8 @@
  * tags.h - finds things by the number that a client gave them, its user_data.
  *
  * An intrusive hash table, in which many may have the same number, that grows and shrinks with what
- * is in it. A secret keeps the client from choosing numbers that fall together. What it takes
- * beyond itself is charged to somebody; where that or the memory is refused, chains get longer.
+ * is in it. A secret keeps the client from choosing numbers that fall together. The memory that it
+ * allocates is charged to somebody; where the charge or the memory is refused, chains get longer.
  * Not thread-safe, and not to be moved.
  */
 #ifndef RDMAD_OP_TAGS_H
@@ -21,7 +21,7 @@ struct tag { /* embedded in the thing */
     uint64_t user_data;
 };
 
-/* Bytes more, which may be refused (false), or less. */
+/* Charges bytes, or gives them back if they are negative. False: the charge is refused. */
 typedef bool tags_charge(void *payer, int64_t bytes);
 
 struct tags {
@@ -39,7 +39,8 @@ void tags_fini(struct tags *t); /* forgets what is in it; the table can be used 
 void tags_add(struct tags *t, struct tag *tag);
 void tags_remove(struct tags *t, struct tag *tag);
 
-/* Where those of that number are, among others; until the next add or remove. */
+/* The chain in which all things of that number are, among others; good until the next add or
+ * remove. */
 struct list *tags_chain(struct tags *t, uint64_t user_data);
 
 #endif
