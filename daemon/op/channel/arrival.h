@@ -43,14 +43,14 @@ struct op_arrival {
     struct op_lease lease;            /* READING, ENDED: through this, if it has a share */
 };
 
-/* Something may still be written into its receive, or that is not looked at yet. */
+/* Something may still be written into its receive, or was and has not been looked at yet. */
 static inline bool arrival_under_way(const struct op_arrival *a) {
     return a->state == ARRIVAL_LANDING || a->state == ARRIVAL_READING || a->state == ARRIVAL_ENDED;
 }
 static inline bool arrival_done(const struct op_arrival *a) {
     return a->state == ARRIVAL_WHOLE || a->state == ARRIVAL_GONE;
 }
-/* Nothing is written any more, and what it came to. */
+/* Nothing is written into its receive any more; status says how that ended. */
 static inline void arrival_end(struct op_arrival *a, int status) {
     assert(a->state == ARRIVAL_LANDING || a->state == ARRIVAL_READING);
     a->state = ARRIVAL_ENDED;

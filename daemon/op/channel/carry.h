@@ -7,11 +7,13 @@
 
 #include "daemon/op/channel/send.h"
 
-/* *m is a message of that kind with this end's state, where it carries one. */
+/* Makes *m a message of that type, with this end's state if the type carries one. */
 void channel_message_init(const struct op_channel *ch, struct channel_message *m, uint8_t type);
-/* The same, in the place from which channel_carry takes it, at once. NULL: later, out of memory. */
+/* The same, in the place from which channel_carry takes it; that call follows at once. NULL: out of
+ * memory, try later. */
 struct channel_message *channel_begin(struct op_channel *ch, uint8_t type);
-/* 0, AGAIN (later), or why it never will. s: whose message it is; NULL: nobody's. */
+/* Returns 0, AGAIN (try later), or why it will never go. s: the SEND that it is about; NULL: none.
+ */
 int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_send *s);
 uint64_t channel_small_max(const struct op_channel *ch); /* longer ones are offered */
 

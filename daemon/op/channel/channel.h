@@ -64,7 +64,7 @@ struct channel_letter; /* inbox.h */
 struct channel_out {
     struct list waiting, sent, leaving; /* of struct op_send */
     uint32_t waits;                     /* length of waiting */
-    uint32_t refusals;                  /* of the other end's, that were minded */
+    uint32_t refusals;                  /* how many of the other end's were heeded */
     uint64_t next_seq;
     uint64_t acked, expect, limit; /* by the other end's state */
     bool any_due;                  /* a key or a withdrawal of one of sent is to be told */
@@ -205,7 +205,7 @@ static inline bool channel_ending(const struct op_channel *ch) { /* this end is 
 static inline bool channel_stopped(const struct op_channel *ch) {
     return ch->end.state == END_STOPPING;
 }
-/* What the ops of a channel that ends are told, all the same: whichever of the two came first. */
+/* With what code all ops of a channel that ends are ended: that of whichever end ended first. */
 static inline int channel_end_code(const struct op_channel *ch) {
     const struct channel_end *end = &ch->end;
     bool other = channel_over(ch) && (end->other_first || end->state == END_LINGERING);
@@ -219,8 +219,8 @@ static inline bool channel_can_say(const struct op_channel *ch) {
     return ch->sync.state != SYNC_CLOSED && !channel_over(ch) &&
            (!ch->remote || channel_lane_up(ch));
 }
-/* A key that came with m is for the link that the lane has. While SYNC is still to be said on that,
- * none can be. */
+/* Whether a key that came with m is for the lane's present link. While SYNC is still to be said on
+ * that link, none can be. */
 static inline bool channel_key_good(const struct op_channel *ch, const struct channel_message *m) {
     return ch->sync.state != SYNC_DUE && m->state.echo == ch->sync.epoch;
 }

@@ -13,7 +13,7 @@ static inline void channel_touch(struct op_channel *ch) { /* it has something to
     if (list_empty(&ch->run_node) && ch->session)
         list_append(&ch->worker->channels->run, &ch->run_node);
 }
-bool channel_may_end(struct op_channel *ch); /* ends_may; if not it is touched */
+bool channel_may_end(struct op_channel *ch); /* ends_may; if not, it gets another turn */
 void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result *result);
 /* The other end is gone: it said so, or its daemon lies, or its peer is lost (why is NULL if the
  * control thread knows). The ops end in the channel's next turn. */

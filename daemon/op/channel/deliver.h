@@ -8,7 +8,7 @@
 #include "daemon/op/channel/channel.h"
 
 void channel_deliver(struct op_channel *ch, const struct channel_message *m);
-/* wrong: it is none, and why. */
+/* wrong: why it is no message at all, else NULL. */
 void channel_deliver_link(struct op_channel *ch, uint64_t number, const struct channel_message *m,
                           const char *wrong);
 

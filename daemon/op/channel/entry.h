@@ -7,14 +7,15 @@
 
 #include "daemon/op/channel/channel.h"
 
-/* A SEND or RECV whose form is good and whose pool range is (rq->pool, rq->local): checks the
- * channel, and starts it by op_new, or returns the status with which it is refused. */
+/* Admits a SEND or RECV that op_validate let through: checks the channel and starts the op by
+ * op_new, or returns the status with which it is refused. */
 int channel_admit(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                   struct op_request *rq);
-/* op_cancel of an op with a channel: ends it now, or when what is out of it has come back. */
+/* op_cancel for an op with a channel: ends it now, or when what the fabric has of it has come back.
+ */
 void channel_op_cancel(struct worker *w, struct op *op, int status);
-/* What env.complete brings of a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a
- * channel, or is NULL (a message that the daemon sends by itself). */
+/* env.complete for a SEND that is not a NOTIFY's: fop.user is an op_part, whose op has a channel,
+ * or is NULL (the message is of the daemon's own). */
 void channel_part_ended(struct worker *w, struct op_part *part);
 /* The lane is dropped, with what was left on it. */
 void channels_lane_dropped(struct op_lane *lane);

@@ -8,7 +8,7 @@
 #include "daemon/op/channel/arrival.h"
 
 struct fabric_landing *landing_start(struct op_arrival *a);
-/* If there is one: nothing more is written there, and why. */
+/* Stops it, if there is one: nothing more is written there. status says why. */
 void landing_stop(struct op_arrival *a, int status);
 void landings_void(struct op_channel *ch); /* what still lands came by a link that is no more */
 /* Of fabric_env. */

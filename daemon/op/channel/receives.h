@@ -8,7 +8,7 @@
 #include "daemon/op/channel/arrival.h"
 
 void recv_cancel(struct op_channel *ch, struct op *op, int status);
-/* NULL, or in which way it breaks the protocol. */
+/* Returns NULL, or how it breaks the protocol. */
 const char *receive_message(struct op_channel *ch, const struct channel_message *m);
 void receive_key(struct op_channel *ch, const struct channel_message *m);
 void receive_withdraw(struct op_channel *ch, const struct channel_message *m);

@@ -7,8 +7,8 @@
 
 #include "daemon/op/channel/arrival.h"
 
-/* That takes the next message. None, while what is first is about to end: it takes no message, and
- * none overtakes it. */
+/* The one that takes the next message; NULL: none. While the first is about to end there is none:
+ * it takes no message, and no other overtakes it. */
 static inline struct op *recv_first(struct op_channel *ch) {
     struct list *pos = channel_ending(ch) ? NULL : list_first(&ch->in.recvs);
     struct op *op = pos ? list_entry(pos, struct op, node) : NULL;

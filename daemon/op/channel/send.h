@@ -47,11 +47,11 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
 void send_free(struct op_send *s); /* it has no op any more */
 /* It is over, and is told when neither the fabric nor a window has its buffer. */
 void send_over(struct op_send *s, int status, uint8_t outcome);
-/* Its window is brought to what it wants; when that and its post are gone, what is over ends, and s
- * is no more. */
+/* Brings its window to what it wants. A SEND that is over ends here when its window and its post
+ * are gone, and s is freed. */
 void send_settle(struct op_send *s);
-/* Its window for the receiver's link, towards what s->wants_window says. 0, or why none can be had,
- * which it does not want any more. */
+/* Opens or closes its window, for the receiver's present link, as s->wants_window says. Returns 0,
+ * or why it cannot have one; then it does not want one any more. */
 int send_drive_window(struct op_send *s);
 static inline bool send_window_ready(const struct op_send *s) {
     return s->window.state == OP_WINDOW_OPEN && s->window.spec.via == s->channel->via;

@@ -8,7 +8,7 @@
 #include "daemon/op/channel/send.h"
 
 void send_cancel(struct op_channel *ch, struct op *op, int status);
-/* NULL, or in which way it breaks the protocol. */
+/* Returns NULL, or how it breaks the protocol. */
 const char *sends_state(struct op_channel *ch, const struct channel_state *st);
 void send_posted(struct op_send *s, const struct fabric_op *fop); /* the fabric gave it back */
 /* Sends what can be; *again is set when there is more for which there was no room. Returns how

@@ -17,7 +17,7 @@ static inline void sync_open(struct op_channel *ch) {
     ch->sync.state = !ch->remote ? SYNC_DONE : channel_weak(ch) ? SYNC_NONE : SYNC_DUE;
 }
 
-/* The link is another, or lost something. */
+/* There is another link, or the link lost something. */
 static inline void sync_again(struct op_channel *ch) {
     assert(ch->remote);
     if (ch->sync.state == SYNC_SAID || ch->sync.state == SYNC_DONE)

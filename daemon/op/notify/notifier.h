@@ -2,8 +2,8 @@
 /*
  * notifier.h - one attach of a lessee that may notify its lease's owner.
  *
- * How many of its notices were not taken, of RDMAD_NOTIFY_DEPTH that may be, and the way to its
- * owner. It outlives the attach while a notice is of it.
+ * It counts the attach's notices that were not taken yet, of which RDMAD_NOTIFY_DEPTH are allowed,
+ * and knows the way to the owner. It outlives the attach as long as one of its notices is there.
  */
 #ifndef RDMAD_OP_NOTIFY_NOTIFIER_H
 #define RDMAD_OP_NOTIFY_NOTIFIER_H
@@ -24,7 +24,7 @@ struct op_notifier {
     uint32_t number; /* the last that it used; notify_peer.c */
 };
 
-/* For notices to owner about that lease; NULL: out of memory. Control thread, too. */
+/* For notices to owner about that lease. Also called on the control thread. NULL: out of memory. */
 struct op_notifier *notifier_new(const struct op_session *owner, uint64_t lease_id);
 void notifier_hold(struct op_notifier *n);
 void notifier_drop(struct op_notifier *n); /* any thread */

@@ -23,7 +23,8 @@
 /* What NOTIFY does as a kind (engine/kind.h). Starts it when the allowance lets it in; else it
  * waits, or is refused. */
 void notify_start(struct worker *w, struct op *op);
-/* Leaves the notice, or posts the message that carries it; as fabric.post, and NOMEM. */
+/* Leaves the notice, or posts the message that carries it. Returns what fabric.post does, or NOMEM.
+ */
 int notify_post(struct worker *w, struct op *op);
 bool notify_must_wait(const struct op *op); /* for its bytes, before notify_post */
 void notify_failed(struct worker *w, struct op *op);

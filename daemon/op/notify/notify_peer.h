@@ -7,10 +7,12 @@
 
 #include "daemon/op/notify/notifier.h"
 
-/* The lessee behind the window may notify by n, if the reference is free; n is the window's now. */
+/* From now on the lessee behind the window may notify through n, unless n's reference is taken. n
+ * belongs to the window. */
 void notifier_attach(struct worker *w, struct op_window *ow, struct op_notifier *n);
 void notifier_window_closed(struct worker *w, struct op_window *ow);
-/* Of fabric_env's received; bytes are a peer's: hostile. Returns what the sender is answered. */
+/* fabric_env's received, for a notice; bytes are a peer's: hostile. Returns the answer to the
+ * sender. */
 uint64_t notify_received(struct worker *w, uint64_t peer, const uint8_t *bytes, size_t size);
 
 #endif

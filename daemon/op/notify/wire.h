@@ -11,7 +11,7 @@
 /* What the SEND carries, little-endian. */
 struct notify_message {
     uint8_t type; /* OP_MESSAGE_NOTIFY */
-    uint8_t asks; /* 1: no notice; its number, and what became of so many is asked for */
+    uint8_t asks; /* 1: it is no notice, but asks what became of the first number of them */
     uint16_t reserved;
     uint32_t imm;
     uint32_t number; /* how many of this attach's messages with a notice were posted so far */
@@ -20,8 +20,9 @@ struct notify_message {
 };
 RDMAD_STATIC_ASSERT(sizeof(struct notify_message) == 32, "no padding");
 
-/* The answer to who asks: the attach is known, and of so many messages with a notice, from the
- * first that it ever posted, none waits for its owner any more: taken, or never came. */
+/* The answer to one that asks: NOTIFY_KNOWN if the attach is known, and how many messages with a
+ * notice, from the first that it ever posted, have none waiting any more: it was taken, or never
+ * came. */
 #define NOTIFY_KNOWN (UINT64_C(1) << 32)
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * call.h - one call of plane.h on its way: to the worker, and back with the answer.
  *
- * The control thread makes a call (call_prepare), says what it is about and posts it; the worker
- * runs its apply, which answers at once (call_finish) or when the ops it has to see to their end
- * are gone (call_wait); the answer travels back as the same mail, runs done on the control thread
- * and frees the call. Undoing must not fail, so a plane keeps a reserve of calls for when malloc
+ * The control thread makes a call (call_prepare), says what it is about and posts it. The worker
+ * runs its apply, which answers at once (call_finish) or when certain ops have ended (call_wait).
+ * The answer travels back as the same mail, runs done on the control thread and frees the call.
+ * Calls that undo something must not fail, so a plane keeps a reserve of calls for when malloc
  * does.
  *
  * What a call is about depends on its kind: call_ring(c) and so on, each of which is for calls of
@@ -213,6 +213,6 @@ void call_finish(struct call *c);                          /* with success, or w
 void call_fail(struct call *c, int code, const char *why); /* or not */
 /* Finishes when settled says so: at once, or at the end of a turn. The call has a session. */
 void call_wait(struct call *c, bool (*settled)(struct call *c));
-void calls_settle(struct worker *w); /* those that wait, oldest first: is it over? */
+void calls_settle(struct worker *w); /* finishes those that wait for what is over, oldest first */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lanes.h - what a fabric says of the link of a lane, which is its cookie.
+ * lanes.h - what a fabric says of a lane's link; the lane is the link's cookie.
  */
 #ifndef RDMAD_OP_SEAM_LANES_H
 #define RDMAD_OP_SEAM_LANES_H

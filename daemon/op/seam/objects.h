@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * objects.h - plane.h's opaque objects: what the control thread keeps, around what a worker keeps.
+ * objects.h - plane/plane.h's opaque objects: what the control thread keeps, around what a worker
+ * keeps.
  *
- * The member op of each is its worker's, once the first call about it has reached that, and so is
- * what comes after it. The rest is the control thread's.
+ * In each, the member op and what comes after it are the worker's, once the first call about the
+ * object has reached the worker. What comes before op is the control thread's.
  */
 #ifndef RDMAD_OP_OBJECTS_H
 #define RDMAD_OP_OBJECTS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rings_pools.h - what a session that goes leaves of its rings and pools.
+ * rings_pools.h - a session's rings and pools are freed with it.
  */
 #ifndef RDMAD_OP_SEAM_RINGS_POOLS_H
 #define RDMAD_OP_SEAM_RINGS_POOLS_H

@@ -16,13 +16,13 @@
 int worker_init(struct worker *w, unsigned index, const struct plane_settings *settings,
                 const struct plane_events *events, struct mailbox *control,
                 struct fabric_host *const *hosts, uint64_t now_ns, struct error *err);
-/* Every session, lane and window is gone, and it does not run. Also after a worker_init that
- * failed. */
+/* Every session, lane and window must be gone, and the thread must not run. Also for a worker whose
+ * worker_init failed. */
 void worker_fini(struct worker *w);
 
 /* One turn; returns how much happened, 0 for nothing. */
 unsigned worker_turn(struct worker *w, uint64_t now_ns);
-/* When a turn is due though nothing comes in; CLOCK_NEVER: no such time. */
+/* When the next turn is due if nothing comes in; CLOCK_NEVER: none is. */
 uint64_t worker_next_ns(struct worker *w);
 
 #endif
