@@ -53,13 +53,14 @@ void peer_request(struct peers *ps, struct handle *h, const struct rdmad_uri *ur
                   const struct request_terms *terms, uint64_t timeout_ns, plane_done *done,
                   void *arg);
 
-/* A narrower lease of one that h is attached to at a peer. rights are not 0. */
+/* Makes a narrower lease of the one that h is attached to at a peer. part's rights must not be 0.
+ */
 typedef void peer_delegated(void *arg, const struct error *result,
                             const struct rdmad_lease_grant_rep *rep);
 void peer_delegate(struct handle *h, const struct lease_part *part, uint64_t timeout_ns,
                    peer_delegated *done, void *arg);
 
-/* The names of the daemon at host, RDMAD_NAMES_PER_REPLY at most. */
+/* Lists the names of the daemon at host, RDMAD_NAMES_PER_REPLY at most. */
 struct names_query {
     char host[RDMAD_HOST_MAX + 1];
     uint16_t port;
@@ -69,13 +70,14 @@ struct names_query {
 typedef void peer_listed(void *arg, const struct error *result,
                          const struct rdmad_names_list_rep *rep);
 void peer_list(struct session *s, const struct names_query *query, peer_listed *done, void *arg);
-/* Tells w, which watch_begin has made without names, of them. done: it has begun, or not; w is the
- * caller's, who ends it with peer_unwatch. When the peer is lost w is over (RDMAD_E_PEER_LOST). */
+/* Tells w of that daemon's names; watch_begin has made w without a table of names. done: the watch
+ * has begun, or why not. w stays the caller's, who ends it with peer_unwatch. When the peer is lost
+ * w is over (RDMAD_E_PEER_LOST). */
 struct peer_ask;
 struct peer_ask *peer_watch(struct session *s, const struct names_query *query, struct watch *w,
                             plane_done *done, void *arg);
 void peer_unwatch(struct peer_ask *a);
-void peer_watch_more(struct peer_ask *a, unsigned count); /* of its news were passed on */
+void peer_watch_more(struct peer_ask *a, unsigned count); /* as many more may come */
 
 /* Dials and says hello: rdmactl peer add. */
 void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg);
@@ -103,13 +105,13 @@ struct link_view {
     uint64_t handles, channels;
     uint64_t quiesce_ns;    /* bound within which an op's memory is let go */
     uint64_t rebuilds;      /* how often it was made anew */
-    const char *last_error; /* why it broke, or could not be opened, last; "" */
+    const char *last_error; /* why it last broke or could not be opened; "" */
     uint64_t last_error_ns; /* when that was */
 };
 void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view *v), void *arg);
 void links_view(struct peers *ps, void (*each)(void *arg, const struct link_view *v), void *arg);
 unsigned peers_count(const struct peers *ps);
-/* How many are up over a lesser fabric than the best of this daemon's. */
+/* How many are up over another fabric than the best of this daemon's. */
 unsigned peers_fallen_back(const struct peers *ps);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * tables.h - what goes over a peer's control connection: a table for each storey that uses it.
  *
- * The connection is embedded, and knows nothing of this. Each table is looked into by its own
- * storey alone; peers.c makes them empty, and requires them to be empty when the peer is freed.
+ * The connection is embedded, and knows nothing of this. Only its own storey looks into a table.
+ * peers.c makes them empty, and they must be empty when the peer is freed.
  */
 #ifndef RDMAD_PEER_TABLES_H
 #define RDMAD_PEER_TABLES_H

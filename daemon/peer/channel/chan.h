@@ -5,13 +5,13 @@
  *   connecting: WAITING --> ASKED -----> ADDING ------------> LINKING --> LIVE
  *   accepting:  OFFERED --> DIALLING --> ADDING --> BOUND --> LINKING --> LIVE
  *
- * From each of them it is freed when its end lets go of it, and OFFERED, which has no end yet, when
- * the service refuses it or its peer gives up.
+ * In any stage it is freed when the channel's end here lets go of it. OFFERED has no end yet: it is
+ * freed when the service refuses it or its peer gives up.
  *
- * Nothing that a peer says is believed without the connection it comes by: numbers are looked up
- * and must be of a channel of that very peer, and a bind needs the token and the same node. A
- * number that finds nothing is of a channel that has ended meanwhile, or made up, and is ignored;
- * a bind is answered then, since its sender has a channel to end.
+ * Nothing that a peer says is believed without a look at the connection it comes by: a number must
+ * be of a channel of that very peer, and a bind needs the token and the same node. A number that
+ * finds nothing is made up, or of a channel that has ended meanwhile, and is ignored; only a bind
+ * is answered even then, because its sender has a channel to end.
  */
 #ifndef RDMAD_PEER_CHANNEL_CHAN_H
 #define RDMAD_PEER_CHANNEL_CHAN_H
@@ -37,7 +37,7 @@ struct chan {
     struct list out_node, in_node;
     enum chan_stage stage;
     bool acceptor;
-    bool other_gone;          /* the other daemon knows that it is over */
+    bool other_gone;          /* the other daemon knows that the channel is over */
     struct channel *channel;  /* our end; NULL: not accepted yet */
     struct incoming incoming; /* accepting: while OFFERED */
     uint64_t other;           /* the other end's number */
@@ -58,16 +58,16 @@ void chan_enter(struct chan *c, enum chan_stage stage); /* as drawn above */
 int chan_start_timer(struct chan *c, uint64_t timeout_ns, struct error *err);
 /* ch's way is c from now on. */
 void chan_give_way(struct chan *c, struct channel *ch);
-/* c needs p: node is c's, out_node or in_node, and list p's, chans_out or chans_in. */
+/* c needs p. node is c's out_node or in_node, list p's chans_out or chans_in. */
 void chan_join_peer(struct peer *p, struct list *list, struct list *node);
 struct chan *chan_by_number(struct peer *p, uint64_t number); /* NULL: not found */
 bool chan_same_node(const struct peer *a, const struct peer *b);
 
 /* Both connections are there: makes its lane and gives its end to the data plane. */
 void chan_add(struct chan *c);
-/* LIVE, if all is there that an open channel needs. */
+/* Makes it LIVE if everything is there that an open channel needs. */
 void chan_check_ready(struct chan *c);
-/* The channel comes to nothing, or is over: its end settles with everybody. */
+/* The channel has failed or is over: its end here tells everybody who has to know. */
 void chan_fail(struct chan *c, const struct error *why);
 
 void chan_send_refuse(struct peer *p, uint64_t ref, const struct error *why);

@@ -7,7 +7,7 @@
 
 #include "daemon/peer/channel/chan.h"
 
-/* DIALLING, and whom we dialled back is UP. */
+/* The channel is DIALLING, and the peer that we dialled back is UP. */
 void chan_bind_back(struct chan *c);
 void chan_take_req(struct peer *p, const struct peer_msg *msg);
 void chan_take_open(struct peer *p, const struct peer_msg *msg);

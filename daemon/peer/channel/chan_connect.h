@@ -7,9 +7,9 @@
 
 #include "daemon/peer/channel/chan.h"
 
-/* WAITING, and the peer is UP. */
+/* The channel is WAITING, and the peer is UP. */
 void chan_ask(struct chan *c);
-/* The peer that it waits for is this very daemon: no peer has a part in it. */
+/* The peer that it waits for is this very daemon: it is connected here, without a peer. */
 void chan_become_local(struct chan *c);
 void chan_take_refuse(struct peer *p, const struct peer_msg *msg);
 void chan_take_bind(struct peer *p, const struct peer_msg *msg);

@@ -9,7 +9,7 @@
 
 /* Fills in what we offer. */
 void agree_offer(const struct peers *ps, struct peer_hello *hello);
-/* Sets p's fabric by what it offers. false: there is none, and p is refused. */
+/* Sets p's fabric to the best that both offer. False: there is none, and p is refused. */
 bool agree_on(struct peer *p, const struct peer_hello *theirs);
 
 #endif

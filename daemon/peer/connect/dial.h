@@ -7,7 +7,8 @@
 
 #include "daemon/peer/control/record.h"
 
-/* The outgoing peer of that address, dialled now, on uid's account, if there is none. */
+/* Finds the outgoing peer of that address. If there is none, dials it, and its place is charged to
+ * uid. */
 int peer_dial(struct peers *ps, const char *host, uint16_t port, uid_t uid, struct peer **out,
               struct error *err);
 void dial_timed_out(struct peer *p);

@@ -7,7 +7,8 @@
 
 #include "daemon/peer/control/record.h"
 
-/* Whether p, who connected to us, may have us dial that address; host "": the one it comes from. */
+/* Whether p, which connected to us, may make us dial that address. host "": the address it comes
+ * from. */
 int dial_back_check(const struct peer *p, const char *host, uint16_t port, struct error *err);
 
 #endif

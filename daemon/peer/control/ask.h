@@ -2,10 +2,11 @@
 /*
  * ask.h - questions to a peer that we have dialled: a number, a time-out, and an answer.
  *
- * An ask gets a number in the peer's table, its message goes out when the peer is UP, and who gets
- * the answer, which names the number, ends it (ask_leave). An answer to a number that is gone is
- * nobody's. When the session that asks closes, the ask is given up, whatever its time-out. When the
- * connection is lost every ask fails. Half of the table is the most that one uid can take.
+ * An ask gets a number in the peer's table, and its message goes out when the peer is UP. The
+ * answer names the number; whoever handles it ends the ask (ask_leave). An answer to a number that
+ * is gone is ignored. When the session that asks closes, the ask is given up, whatever its
+ * time-out. When the connection is lost every ask fails. Half of the table is the most that one uid
+ * can take.
  */
 #ifndef RDMAD_PEER_CONTROL_ASK_H
 #define RDMAD_PEER_CONTROL_ASK_H
@@ -16,11 +17,11 @@
 struct peer_ask;
 
 struct ask_ops { /* a kind of question */
-    /* It comes to nothing: a has left the peer and is the callee's to free. */
+    /* The question has failed: a has left the peer's table, and the callee frees it. */
     void (*failed)(struct peer_ask *a, const struct error *why);
-    /* Its time is up, and the peer should not go on with it; NULL: nothing to be told. */
+    /* Its time is up: tells the peer not to go on with it. NULL: there is nothing to tell. */
     void (*withdraw)(struct peer_ask *a);
-    bool ends_itself; /* not with its session's calls: who asked ends it */
+    bool ends_itself; /* it does not end with its session's calls; who asked ends it */
 };
 
 struct peer_ask { /* the first member of a question of some kind */
@@ -35,15 +36,15 @@ struct peer_ask { /* the first member of a question of some kind */
     uint64_t timeout_ns;
 };
 
-/* One of bytes, of which the ask is the first member, on its way to p. timeout_ns 0: as an attach.
- * NULL: err tells. */
+/* Makes a question to p, a record of that many bytes whose first member is the ask. timeout_ns 0:
+ * as long as an attach may take. NULL: err says why. */
 struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p, struct session *s,
                          uint64_t timeout_ns, struct error *err);
 /* Its question is complete: it goes out now, or when the peer is UP. */
 void ask_begin(struct peer_ask *a);
-/* The ask of that number and kind; NULL: nobody's. */
+/* The ask of that number and kind; NULL: there is none. */
 struct peer_ask *ask_find(struct peer *p, uint64_t ref, const struct ask_ops *ops);
-/* It is answered so far that it cannot be late any more. */
+/* Enough of the answer has come: the ask cannot time out any more. */
 void ask_stop_timeout(struct peer_ask *a);
 /* Takes it out of the peer, which may be freed. */
 void ask_leave(struct peer_ask *a);

@@ -10,15 +10,16 @@
 /* Nothing is sent on a connection that is ending, or not made yet. */
 void peer_send(struct peer *p, const struct peer_msg *m);
 
-/* The connection ends, soon and only once: from the loop, by peer_ops.lose. The first silently, the
- * second tells the peer why. */
+/* Both make the connection end, later and only once: the loop calls peer_ops.lose. peer_refuse also
+ * tells the peer why. */
 void peer_end(struct peer *p, const struct error *why);
 void peer_refuse(struct peer *p, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Whether a whole message has come, or what can never be one. */
+/* Whether a whole message has come, or bytes that can never become one. */
 bool peer_has_frame(const struct peer *p);
-/* Takes it; false: there was none, or it was none and the connection is ending. */
+/* Takes the message. False: none has come whole, or the bytes are no message and the connection is
+ * ending. */
 bool peer_take_frame(struct peer *p, struct peer_msg *out);
 
 #endif

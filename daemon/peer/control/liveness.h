@@ -10,10 +10,10 @@
 /* How long accepted connections may take to say hello. */
 #define PEER_HELLO_NS (3 * NSEC_PER_SEC)
 
-/* Of a new record: hello is late after attach.timeout_ms, or PEER_HELLO_NS of one that we accepted.
- */
+/* For a new record: its hello is late after attach.timeout_ms, or after PEER_HELLO_NS if we
+ * accepted the connection. */
 void liveness_start(struct peer *p);
-/* It has said hello, and has to wait for us: up to peer.dead_ms. */
+/* It has said hello, and we answer later, within peer.dead_ms. */
 void liveness_wait(struct peer *p);
 void liveness_stop(struct peer *p);
 void liveness_update(struct peer *p); /* its needs, or its stage, have changed */

@@ -13,9 +13,9 @@
  * Whatever finds that a connection has to end only says so (peer_end in conn.h): the loop makes it
  * LOST in a turn of its own, so no function frees a peer under its caller.
  *
- * This storey knows nothing of what goes over a connection. Those above embed the record in theirs
- * and say what they need it for (peer_need); it tells them what happens by a table of calls (struct
- * peer_ops).
+ * This storey knows nothing of what goes over a connection. The storeys above embed the record in
+ * theirs and say what they need the connection for (peer_need). What happens to it they are told
+ * through a table of calls (struct peer_ops).
  */
 #ifndef RDMAD_PEER_CONTROL_RECORD_H
 #define RDMAD_PEER_CONTROL_RECORD_H
@@ -43,7 +43,7 @@ struct peers;
 
 typedef void peer_handler(struct peer *p, const struct peer_msg *msg);
 
-/* What those above do when something happens to a connection. */
+/* What the storeys above do when something happens to a connection. */
 struct peer_ops {
     struct peer *(*make)(struct peers *ps); /* zeroed, in a record of theirs; NULL: no memory */
     void (*free)(struct peer *p);           /* what they made; nothing needs it any more */
@@ -71,8 +71,9 @@ struct peers {
     unsigned accepts;   /* in this turn of the loop */
     bool resting;       /* until accept_again */
     uint64_t next_id, next_ref;
-    /* turn.c: what was said and not heard yet, by peers that we rely on, and by the others; of the
-     * latter so many messages are allowed now, counted since then */
+    /* turn.c: peers that have sent something that was not heard yet: those that we rely on (busy)
+     * and the others (idle). idle_allowance: how many messages of the others may be heard now, as
+     * counted at idle_since_ns */
     struct list busy, idle;
     struct event *turn, *ended;
     int ends; /* an epoll set: connections that are not read */
@@ -85,7 +86,7 @@ struct peers {
 
 enum peer_stage { PEER_CONNECTING, PEER_GREETING, PEER_WAITING, PEER_UP, PEER_LOST };
 
-/* What those above need a connection for. */
+/* What the storeys above need a connection for. */
 enum peer_need {
     PEER_NEED_ACCESS, /* one of us reaches the other's memory */
     PEER_NEED_FIRM,   /* something else that ends with it */
@@ -103,23 +104,23 @@ struct peer {
     unsigned fabric; /* the data plane's number of the one agreed on, from hello on */
     char fabric_why[PEER_WHY_BYTES + 40]; /* why it is not our best one; "": it is */
     unsigned needs[PEER_NEEDS];
-    unsigned holds; /* callbacks under way, and what is left of it above */
+    unsigned holds; /* callbacks under way, and what the storeys above still have of it */
     uint64_t since_ns;
 
-    /* Incoming: what its hello said, by which former connections are known. */
+    /* Incoming: what its hello said, which tells the connections that it replaces. */
     bool greeted;
     struct life life;
     uint64_t serial;
     uint8_t line[PEER_LINE_BYTES];
-    struct list waiters;           /* who are WAITING until nothing of this is left */
-    struct list waiter_node;       /* WAITING: in that one's */
-    void (*go_on)(struct peer *p); /* WAITING: it is gone */
+    struct list waiters;           /* peers that are WAITING until nothing of this one is left */
+    struct list waiter_node;       /* WAITING: in the waiters of the one it waits for */
+    void (*go_on)(struct peer *p); /* WAITING: called when that one is gone */
 
     char host[RDMAD_HOST_MAX + 1]; /* as dialled */
     uint16_t port;
     char dialled[RDMAD_HOST_MAX + 10]; /* both, as a URI has them */
-    uid_t dialler;                     /* outgoing: for whom it was dialled first; PEER_NOBODY */
-    struct in6_addr source;            /* incoming: on whose account it is */
+    uid_t dialler;          /* outgoing: the user for whom it was dialled first; or PEER_NOBODY */
+    struct in6_addr source; /* incoming: the address to which its place is charged */
     char ip[INET6_ADDRSTRLEN];
     char address[INET6_ADDRSTRLEN + 8];  /* IP:PORT */
     char name[RDMAD_NAME_MAX + 1];       /* as it calls itself; "" until it said hello */
@@ -135,7 +136,8 @@ struct peer {
     struct list turn_node; /* in a queue */
     bool paused;           /* it is not read, since then */
     uint64_t paused_ns;
-    bool closed_there; /* it ends when all that came before is heard, for this reason */
+    bool closed_there; /* the other end has closed it: when all that came before is heard it ends,
+                          for this reason */
     struct error closed_why;
 
     /* dial.c */
@@ -152,20 +154,20 @@ struct peer {
 
 struct peer *peer_new(struct peers *ps, bool outgoing); /* NULL: out of memory */
 void peer_enter(struct peer *p, enum peer_stage stage); /* as drawn above */
-/* Lets those go on that wait until it is spent, and frees it once it is LOST, not needed and not
- * held. */
+/* If p is spent, lets the peers go on that wait for that. Frees p once it is LOST, not needed and
+ * not held. */
 void peer_check_free(struct peer *p);
 void peer_hold(struct peer *p); /* something is under way that comes back to the record */
 void peer_release(struct peer *p);
 
-/* Counts only: liveness_update and peer_check_free are for when the caller is done. */
+/* These only count. When the caller is done it calls liveness_update and peer_check_free. */
 void peer_need(struct peer *p, enum peer_need need);
 void peer_unneed(struct peer *p, enum peer_need need);
 bool peer_is_needed(const struct peer *p);
 /* Whether p matters to us: something ends with it, or we have dialled it. */
 bool peer_is_relied_on(const struct peer *p);
 
-/* LOST, and nothing that came by it can take effect any more. */
+/* It is LOST, and nothing that came by it can take effect any more. */
 bool peer_is_spent(const struct peer *p);
 /* Accepted, and not UP yet. */
 bool peer_is_ungreeted(const struct peer *p);
@@ -173,7 +175,7 @@ bool peer_is_ungreeted(const struct peer *p);
 /* The outgoing peer of that address; NULL: none. One connection an address, whoever asks. */
 struct peer *peers_find_dialled(struct peers *ps, const char *host, uint16_t port);
 const struct fabric_ops *peer_fabric(const struct peer *p); /* once agreed on */
-/* What its address looks like. */
+/* Notes its address, as text and as a number. */
 void peer_note_address(struct peer *p, const struct sockaddr *sa);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream.h - a connection that is read from.
+ * stream.h - reading from a connection begins.
  */
 #ifndef RDMAD_PEER_CONTROL_STREAM_H
 #define RDMAD_PEER_CONTROL_STREAM_H
 
 #include "daemon/peer/control/record.h"
 
-/* What comes from now on is heard: p has a socket that is connected. */
+/* p's socket is connected: from now on what comes is heard. */
 void stream_begin(struct peer *p);
 
 #endif

@@ -14,7 +14,7 @@
 /* Takes over fd (closed on failure too). NULL: out of memory. */
 struct bufferevent *transport_new(struct event_base *base, int fd);
 
-/* Sends what the socket takes at once of what is queued, then closes. */
+/* Sends as much of what is queued as the socket takes at once, then closes. */
 void transport_close(struct bufferevent *bev);
 
 #endif

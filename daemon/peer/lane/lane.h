@@ -34,20 +34,20 @@ struct lane_user { /* embedded */
     void (*told)(struct lane_user *u, enum lane_event event); /* may make it leave */
     bool is_channel;
 };
-/* The lane of the session, to that worker there (PEER_ANY_WORKER: where leases are), made when
- * there is none. Users wait on a lane, then use it. Joining may tell of a link at once. NULL: out
- * of memory. */
+/* The session's lane to that worker of the peer (PEER_ANY_WORKER: the one that has its leases),
+ * made if there is none. A user joins a lane, waits until it is up, and uses it; lane_join may call
+ * told at once. NULL: out of memory. */
 struct lane *lane_of(struct peer *p, const struct session *s, uint32_t there);
 void lane_join(struct lane *lane, struct lane_user *u);
 void lane_leave(struct lane *lane, struct lane_user *u);
 struct plane_lane *lane_plane(const struct lane *lane);
 /* The number of its link, 0 while it has none. */
 uint64_t lane_number(const struct lane *lane);
-/* The same of a lane for leases that there may be or not. */
+/* The same for the session's lane for leases, which it need not have. */
 uint64_t lane_number_for(struct peer *p, const struct session *s);
-/* What went wrong with it last; code 0: nothing ever. */
+/* What went wrong with it last; code 0: nothing so far. */
 const struct error *lane_trouble(const struct lane *lane);
-/* Its link is of no use any more, though nothing has broken it here. */
+/* Its link is of no use any more, though here it is not broken: a new one is made. */
 void lane_renew(struct lane *lane, const struct error *why);
 void lane_take_link_rep(struct peer *p, const struct peer_msg *msg);
 void lanes_lose(struct peer *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * attach.h - what our sessions want of a peer's leases.
+ * attach.h - our sessions attach to a peer's leases.
  */
 #ifndef RDMAD_PEER_LESSEE_ATTACH_H
 #define RDMAD_PEER_LESSEE_ATTACH_H

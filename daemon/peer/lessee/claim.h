@@ -8,10 +8,11 @@
  *                | +--> REFUSED --> free
  *                +----> ABANDONED --> free
  *
- * Up to LINKING the handle is NEW, and claim_fail ends both: by ABANDONED when the answer is still
- * to come, else at once. LIVE and REVOKED: the handle is the data plane's, or draining, and lets go
- * of the claim; one that was REVOKED while LINKING fails at once. When the peer is lost, the claims
- * whose handle the data plane has last until it lets go, the others are freed.
+ * Up to LINKING the handle is NEW, and claim_fail ends both: a claim whose answer is still to come
+ * is ABANDONED until then, any other is freed at once. When LIVE or REVOKED, the data plane has the
+ * handle, or it is draining, and it lets go of the claim at its end; a claim that is REVOKED while
+ * LINKING fails at once. When the peer is lost, claims whose handle the data plane has stay until
+ * that lets go; the others are freed.
  */
 #ifndef RDMAD_PEER_LESSEE_CLAIM_H
 #define RDMAD_PEER_LESSEE_CLAIM_H
@@ -45,18 +46,18 @@ struct claim {
     struct handle *handle; /* NULL once HANDING or ABANDONED */
     uid_t uid;             /* of its session */
     struct rdmad_uri uri;
-    bool requested; /* uri names a service, of which this is wanted */
+    bool requested; /* uri names a service, which is asked for the request below */
     struct request_terms request;
     struct timer timeout;
     uint64_t timeout_ns;
     struct session_waiter done;
-    uint64_t asked_ns; /* when the duration in hand was asked for */
+    uint64_t asked_ns; /* when the time that we count with was asked for */
     enum claim_ttl ttl;
     uint64_t owner_ref;
     struct plane_lease_spec spec;
     struct lane *lane;
     struct lane_user lane_user;
-    uint64_t via;           /* for which link the key was asked last */
+    uint64_t via;           /* for which link a key was asked for last */
     unsigned keys_asked;    /* KEY_REQs that are not answered; only the last answer counts */
     struct timer key_again; /* asks once more */
     uint64_t key_pause_ns;
@@ -64,7 +65,7 @@ struct claim {
     struct error revoked_why;         /* once REVOKED */
     struct session_waiter handing;
     struct session_call call; /* HANDING */
-    uint64_t said_ns;         /* until when its use was told to the owner */
+    uint64_t said_ns;         /* the use of it up to this time was told to the owner */
 };
 
 /* The handle is the data plane's, or draining. */
@@ -73,27 +74,29 @@ static inline bool claim_is_attached(const struct claim *c) {
 }
 
 struct state *claim_state_of(const struct claim *c);
-/* A claim of h, which is NEW, on p, in p's table. */
+/* Makes a claim for h, which is NEW, in p's table. */
 struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
                         uint64_t timeout_ns, struct error *err);
 void claim_free(struct claim *c);
 void claim_enter(struct claim *c, enum claim_stage stage); /* as drawn above */
 struct claim *claim_find(struct peer *p, uint64_t ref);
-/* Whose the claim of that number is; NULL when there is none. */
+/* The session of the claim of that number; NULL: there is none. */
 struct session *claim_session(struct peer *p, uint64_t ref);
 
 /* From now on the handle tells the claim of its end. */
 void claim_give_handle(struct claim *c);
-/* The attach comes to nothing: frees or abandons it, and tells who waits. */
+/* The attach has failed: frees the claim or abandons it, and answers whoever waits. */
 void claim_fail(struct claim *c, const struct error *why);
-/* Fails it when its session closes: that has no data plane to which anything could be added. */
+/* If its session is closing, fails the claim, because the session has no data plane any more, and
+ * returns true. */
 bool claim_is_closing(struct claim *c);
 /* LINKING, with lane and key: hands it to the data plane. */
 void claim_usable(struct claim *c);
 /* HANDING: the owner has answered, or never will. Frees it. */
 void claim_handed(struct claim *c, const struct error *result);
 void claim_send_release(struct claim *c, uint32_t returned); /* enum peer_returned */
-/* The owner's daemon cannot see what its device does for us: tells it, as far as it has changed. */
+/* Tells the owner's daemon how we used its leases since it was last told, because it cannot see
+ * what its device does for us. */
 void claims_say_use(struct peer *p);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "daemon/peer/lessee/claim.h"
 
-/* From now on the claim's key follows its lane, which it has not joined yet. */
+/* Called before the claim joins its lane: a key is asked for whenever the lane has a new link. */
 void key_start(struct claim *c);
 void key_take_rep(struct peer *p, const struct peer_msg *msg);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * answer.h - what a peer asks of our names, and is told of them.
+ * answer.h - a peer asks for our names, or watches them, and is told.
  */
 #ifndef RDMAD_PEER_NAMES_ANSWER_H
 #define RDMAD_PEER_NAMES_ANSWER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * question.h - what our sessions ask of a peer's names: the answers.
+ * question.h - our sessions ask for a peer's names: the answers.
  */
 #ifndef RDMAD_PEER_NAMES_QUESTION_H
 #define RDMAD_PEER_NAMES_QUESTION_H

@@ -10,11 +10,11 @@
  *       v
  *     free
  *
- * REQUESTED: its lease is being made. ORPHANED: the same, and the peer is lost: the lease ends at
- * once. UNTOLD: attached, or about to be; the lessee has no answer. TOLD: it has, with or without a
- * key. HANDING: it has handed the memory over, and waits to hear that we have it. OVER,
- * OVER_UNTOLD: out of its reach; only until the data plane has answered, and freed at once when it
- * owes nothing.
+ * REQUESTED: its lease is being made. ORPHANED: the same, but the peer is lost, so the lease ends
+ * as soon as it is made. UNTOLD: attached, or about to be; the lessee has no answer yet. TOLD: the
+ * lessee has its answer, with or without a key. HANDING: the lessee has handed the memory over, and
+ * waits to hear that we have it. OVER, OVER_UNTOLD: the memory is out of the lessee's reach; the
+ * grant waits for what the data plane still has to answer, and is freed at once if that is nothing.
  */
 #ifndef RDMAD_PEER_OWNER_GRANT_H
 #define RDMAD_PEER_OWNER_GRANT_H
@@ -35,7 +35,7 @@ enum grant_stage {
 struct grant {
     struct peer *peer;
     uint64_t slot; /* in the peer's table */
-    uint64_t ref;  /* what the lessee names it by: no other attach has it, of any peer */
+    uint64_t ref;  /* by which the lessee names it: unique among all attaches of all peers */
     uint64_t lessee_ref;
     enum grant_stage stage;
     uint32_t rights; /* the lease's, as far as the peer's fabric has them */
@@ -43,13 +43,13 @@ struct grant {
     struct attachment attachment;
     bool opening;      /* the data plane owes the key */
     uint64_t via;      /* for which link */
-    uint64_t next_via; /* for which one is wanted then; 0: none */
-    bool renewed;      /* RENEWED is out, the lessee has not asked for how long yet */
+    uint64_t next_via; /* the link for which a key is wanted after that; 0: none */
+    bool renewed;      /* RENEWED was sent, and the lessee has not asked yet for how long */
 };
 
 extern const struct attachment_ops grant_ops;
 
-/* One that is UNTOLD. NULL: err tells. */
+/* Makes one that is UNTOLD. NULL: err says why. */
 struct grant *grant_new(struct peer *p, uint64_t lessee_ref, struct error *err);
 void grant_free(struct grant *g);
 /* REQUESTED, until its lease is there, or will not be. */
@@ -63,7 +63,8 @@ bool grant_is_over(const struct grant *g);
 /* One that the lessee has been told of, and that is not over; NULL: none. */
 struct grant *grant_by_ref(struct peer *p, uint64_t ref);
 void grant_refuse(struct peer *p, uint64_t lessee_ref, const struct error *why);
-/* Who the peer's attach of that number is of: the peer, or a session here if the peer is us. */
+/* Whose the peer's attach of that number is: the peer's, or a session's here if the peer is this
+ * daemon itself. */
 struct lessee grant_lessee(struct peer *p, uint64_t lessee_ref);
 
 void grant_take_release(struct peer *p, const struct peer_msg *msg);

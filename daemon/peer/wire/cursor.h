@@ -2,8 +2,8 @@
 /*
  * cursor.h - a place in a frame, at which a field is written or read.
  *
- * The same steps write and read, so the two cannot disagree. A cursor never leaves its frame: once
- * it ran out of it, every step does nothing and the frame is bad.
+ * The same steps write and read, so the two cannot disagree. A cursor never leaves its frame: at
+ * the frame's end every further step does nothing and marks the frame as bad.
  */
 #ifndef RDMAD_PEER_WIRE_CURSOR_H
 #define RDMAD_PEER_WIRE_CURSOR_H
@@ -25,7 +25,8 @@ void cursor_u32(struct cursor *c, uint32_t *v);
 void cursor_i32(struct cursor *c, int32_t *v);
 void cursor_u64(struct cursor *c, uint64_t *v);
 void cursor_bytes(struct cursor *c, uint8_t *v, size_t n);
-/* Always zero-filled behind the NUL; what comes in is made printable, it ends up in messages. */
+/* Zero-filled behind the NUL, both ways. A text that comes in is made printable, because it ends up
+ * in messages. */
 void cursor_text(struct cursor *c, char *v, size_t size);
 /* Zero-filled behind its size, both ways. */
 void cursor_blob(struct cursor *c, struct fabric_blob *v);

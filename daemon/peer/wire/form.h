@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * form.h - how a message is described, of this folder only.
+ * form.h - how this folder describes a message.
  *
- * A form has a walk over the message's fields, which a cursor turns into writing or reading, and a
- * check for what makes sense only in some values.
+ * A form has a walk over the message's fields, which writes or reads them as the cursor says, and a
+ * check of those fields in which not every value makes sense.
  */
 #ifndef RDMAD_PEER_WIRE_FORM_H
 #define RDMAD_PEER_WIRE_FORM_H

@@ -96,10 +96,11 @@ enum peer_msg_type {
 struct peer_hello {
     uint32_t magic;
     uint8_t node_id[PEER_NODE_ID_BYTES]; /* random, of this life */
-    struct life life;                    /* number 0: none is told, and nothing is expelled */
+    struct life life;                    /* number 0: it tells none, and replaces nothing */
     uint64_t serial;                     /* of the dialler's connections in this life */
-    /* By what the dialler comes to this address, in this life: it has one connection at a time by
-     * each. Only it and whoever answers there know it. The acceptor's: zero. */
+    /* A number of the dialler's for the address that it dialled, in this life. Of connections with
+     * the same line it keeps only the latest. Only the dialler and whoever answers there know it.
+     * The acceptor sends zero. */
     uint8_t line[PEER_LINE_BYTES];
     char node[RDMAD_NAME_MAX + 1];
     char fabrics[PEER_FABRICS_MAX][16]; /* that it offers, the best first, then "" */
@@ -221,9 +222,8 @@ struct peer_chan_open {
     uint64_t ref; /* B's */
 };
 struct peer_chan_end {
-    uint64_t ref; /* the receiver's number of its end */
-    uint32_t
-        mine; /* 1: ref is the sender's, who connects and gives up before it was told another */
+    uint64_t ref;  /* the receiver's number of its end */
+    uint32_t mine; /* 1: ref is the sender's number: it gives up before it was told another */
     int32_t reason;
     char text[RDMAD_TEXT_MAX + 1];
 };
@@ -269,9 +269,7 @@ struct peer_watch_req {
 struct peer_unwatch {
     uint64_t ref;
 };
-/* A WATCH_REQ is answered with those that are there, then one with no name; one with no name that
- * is gone is the end of the watch: there are too many. gone 2 (no name): all begins anew. */
-struct peer_used { /* lessee -> owner: all so far, by this attach */
+struct peer_used { /* lessee -> owner: all of this attach so far */
     uint64_t owner_ref, bytes_read, bytes_written, ops;
 };
 
@@ -280,13 +278,16 @@ struct peer_watch_more { /* so many more NAME_EVs may come; at first WATCH_WINDO
     uint32_t count;
 };
 
+/* One a name: a WATCH_REQ is answered with those that are there, then with one that has no name.
+ * gone is an enum name_news; without a name 1 is the end of the watch (there are too many), and 2
+ * says that all begins anew. */
 struct peer_name_ev {
     uint64_t ref;
     uint32_t gone;
     struct rdmad_name_entry entry;
 };
 
-/* The lease's time begins anew, as if its owner renewed it. */
+/* Asks that the lease's time begin anew, as if its owner renewed it. */
 struct peer_keep_req {
     uint64_t owner_ref;
 };

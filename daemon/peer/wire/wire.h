@@ -11,8 +11,8 @@
 /* Writes m as a frame; returns its length. */
 size_t peer_wire_encode(const struct peer_msg *m, uint8_t frame[PEER_WIRE_MAX]);
 
-/* How long the frame is that begins with head. Returns RDMAD_OK, RDMAD_E_VERSION or
- * RDMAD_E_PROTOCOL and a sentence. */
+/* Tells the length of the frame that begins with head. Returns RDMAD_OK, or RDMAD_E_VERSION or
+ * RDMAD_E_PROTOCOL with a sentence in err. */
 int peer_wire_length(const uint8_t head[PEER_WIRE_HEAD], bool from_dialler, size_t *length,
                      struct error *err);
 
