@@ -6,15 +6,16 @@
  * room, zeroes it (on the registration thread, a slice at a time, when it is much: nobody is to
  * read what somebody else left there) and grants a lease of it to one lessee, owned by the
  * service's session. When that lease ends the bytes are free again, unless the requester handed
- * them over: then they are the owner's, who is told (RDMAD_EV_HANDED_OVER) when nothing of the
- * requester can reach them any more and the owner reads, until budget_free. budget_close ends the
- * leases; what was handed over stays the owner's, like all memory of its pool.
+ * them over: then they are the owner's until budget_free. The owner is told of them
+ * (RDMAD_EV_HANDED_OVER) as soon as the requester cannot reach them any more, or when its client
+ * reads again. budget_close ends the leases; what was handed over stays the owner's, like all
+ * memory of its pool.
  *
- * Who may have how much: a request is for at most max_request bytes, all of the budget if that is
- * 0. An owner who sets max_request means to share: then one requester (a uid of this node, or all
- * daemons at one address, of IPv6 in one /64 network, with all their users) has no more at a time
- * than half of what is free and its own, or max_request if that is more. One requester has at most
- * BUDGET_LEASES_MAX leases in any case, since they count as the owner's.
+ * How much one may have: a request is for at most max_request bytes, or for all of the budget if
+ * that is 0. An owner who sets max_request wants the budget shared: then one requester (a uid of
+ * this node, or all daemons at one address, of IPv6 in one /64 network, with all their users) has
+ * no more at a time than half of what is free and its own, or max_request if that is more. One
+ * requester has at most BUDGET_LEASES_MAX leases in any case, since they count as the owner's.
  */
 #ifndef RDMAD_STATE_BUDGET_H
 #define RDMAD_STATE_BUDGET_H
@@ -50,13 +51,13 @@ typedef void budget_granted(void *arg, struct lease *l, const struct error *resu
 
 int budget_new(struct session *s, const struct budget_terms *terms, struct budget **out,
                struct error *err);
-/* Ends its leases, frees it when the last has ended; done (may be NULL) then: nobody but the owner
- * reaches the memory. The session may be closing. */
+/* Ends its leases, and frees it when the last has ended. done (may be NULL): nobody but the owner
+ * reaches the memory any more. The session may be closing. */
 void budget_close(struct budget *b, plane_done *done, void *arg);
-/* done once, perhaps before this returns. */
+/* done is called once, perhaps before this returns. */
 void budget_request(struct budget *b, const struct budget_ask *ask, budget_granted *done,
                     void *arg);
-/* The owner gives back what was handed over to it: where it begins, in the pool. */
+/* The owner gives back what was handed over to it. offset: where that begins, in the pool. */
 int budget_free(struct budget *b, uint64_t offset, struct error *err);
 
 struct budget_view {

@@ -11,10 +11,10 @@
  * answered with why it ended, until the client closes it. What the session closes by itself is
  * freed without an event.
  *
- * An end that comes to nothing before it is OPEN answers whoever opened it with why, and is freed.
+ * If opening an end fails before it is OPEN, whoever opened it is told why, and the end is freed.
  *
- * The data plane of a session whose channels' other ends are on this daemon is dropped only when
- * those have ended (channels_end_others): they send to it.
+ * If the other ends of a session's channels are on this daemon, they send to the session's data
+ * plane. So that is dropped only when they have ended (channels_end_others).
  */
 #ifndef RDMAD_STATE_CHANNEL_H
 #define RDMAD_STATE_CHANNEL_H
@@ -26,9 +26,10 @@
 #define CHANNELS_TOTAL_MAX 1048576u
 
 struct channel_ops { /* of who makes the way */
-    /* The session closes, or gave up, while the end is NEW: forget it; it is freed next. */
+    /* The session closes or gives up while the end is NEW: forget it, for it is freed after this
+     * call. */
     void (*cancel)(struct channel *ch, const struct error *why);
-    /* The data plane has taken it up: it can be opened, messages to it find it. */
+    /* The data plane has taken it up: it can be opened, and messages to it arrive. */
     void (*added)(struct channel *ch);
     /* Nothing of the session can reach the other end, or be reached, any more: forget it. */
     void (*let_go)(struct channel *ch);
@@ -64,23 +65,23 @@ struct channel {
     uint64_t since_ns;
     struct plane_channel_stats stats;
     struct session_waiter opening, closing;
-    const struct channel_ops *ops; /* NULL: nobody's (yet, or any more) */
+    const struct channel_ops *ops; /* NULL: nobody makes its way, yet or any more */
     void *record;                  /* of who makes the way */
     struct quota_charge charge;
 };
 
-/* Charged and numbered. opened: it is OPEN, or why not, and then ch is gone. */
+/* Makes an end that is charged and numbered. opened: it is OPEN, or why not; then ch is freed. */
 int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
                 struct channel **out, struct error *err);
-/* One that is still NEW comes to nothing. */
+/* Gives up an end that is still NEW. */
 void channel_fail(struct channel *ch, const struct error *why);
 struct channel *channel_by_number(struct state *st, uint64_t number);
 struct channel *channel_by_handle(struct session *s, uint64_t handle); /* one the client knows of */
-/* What a channel of that kind is over a fabric (plane.h's number of it). */
+/* What kind a channel comes to be over that fabric (plane.h's number) if this kind is asked for. */
 uint32_t channel_kind_by(const struct state *st, uint32_t kind, unsigned fabric);
 /* What went by this end; its worker goes on counting. */
 struct plane_channel_stats channel_stats(const struct channel *ch);
-/* Bytes of its largest message; of an open one. */
+/* Bytes of its largest message. It must be open. */
 uint64_t channel_max_message(const struct channel *ch);
 
 /* Gives it to the data plane, which reaches the other end by lane, and is reached by the
@@ -88,12 +89,12 @@ uint64_t channel_max_message(const struct channel *ch);
 void channel_add(struct channel *ch, struct plane_lane *lane, uint64_t peer_in);
 /* The other end is there. */
 void channel_connect(struct channel *ch, uint64_t other, struct session *other_session);
-/* Its way is complete: OPEN, as soon as it is added. */
+/* Its way is complete: it is OPEN as soon as it is added. */
 void channel_ready(struct channel *ch);
 /* It is over; harmless when it is already. The first reason counts. */
 void channel_end(struct channel *ch, int reason, const char *text);
-/* The same from the data plane, whose ops are told this even if it was ended here meanwhile for
- * another reason: so is the client. */
+/* The same from the data plane. The client is told this reason even if the channel was ended here
+ * meanwhile for another, because the data plane's ops end with this one. */
 void channel_ended_there(struct channel *ch, int reason, const char *text);
 /* The client closes it: with linger what it sent before is delivered first. done: no op of it is
  * under way and ch is gone. */
@@ -102,12 +103,13 @@ void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg)
 /* Connects ch to a service of this daemon. */
 void channel_connect_local(struct channel *ch, const char *service, uint64_t timeout_ns);
 
-/* Of a closing session: ends the channels of others whose other end it has. done: they have. */
+/* For a closing session: ends the channels of other sessions whose other end is this session's.
+ * done: they have ended. */
 void channels_end_others(struct session *s, plane_done *done, void *arg);
 /* After plane_session_drop is done. done: the last channel is freed. */
 void channels_release_session(struct session *s, plane_done *done, void *arg);
 
-/* What all channels there ever were here have moved. */
+/* What all channels that ever were here have moved. */
 void channels_count(const struct state *st, struct channel_totals *out);
 
 #endif

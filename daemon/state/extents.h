@@ -29,11 +29,11 @@ struct extents {
 /* A range of length bytes, all free. 0 or RDMAD_E_NOMEM. */
 int extents_init(struct extents *x, uint64_t length);
 void extents_fini(struct extents *x);
-/* length rounded up to granules is user's (not NULL); NULL: out of memory, or no free extent is
- * that long (then *no_room). */
+/* Gives length bytes, rounded up to granules, to user (not NULL). Returns NULL when out of memory,
+ * or when no free extent is that long; then *no_room is set. */
 struct extent *extents_take(struct extents *x, uint64_t length, void *user, bool *no_room);
 void extents_give(struct extents *x, struct extent *e);
-/* The extent that begins there and is given out; NULL: none does. */
+/* The extent that begins at offset and is given out; NULL: there is none. */
 struct extent *extents_find(const struct extents *x, uint64_t offset);
 uint64_t extents_longest(const struct extents *x); /* free at a piece */
 

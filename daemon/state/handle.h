@@ -13,11 +13,11 @@
  * NEW is charged and numbered, and whoever sets it up may take its time. ADDING: the data plane is
  * taking it up. USABLE: the client has its number. ENDING: the data plane was told first
  * (plane_lease_end); when it has let go, the other side hears of it, then the client gets its
- * event. FAILING: the same of one that the client never had; its attach is answered with why.
- * UNTOLD, TOLD: it has ended, and the client will hear of it when it reads again, or has heard;
- * sqes that name it are still answered with why it ended, until the client releases it or has heard
- * of HANDLES_ENDED_MAX later ends. It is charged until the client has heard. What the session gives
- * back by itself is freed without an event.
+ * event. FAILING: the same for a handle that the client never had; its attach is answered with the
+ * reason. UNTOLD, TOLD: it has ended, and the client will hear of it when it reads again, or has
+ * heard; sqes that name it are still answered with why it ended, until the client releases it or
+ * has heard of HANDLES_ENDED_MAX later ends. It is charged until the client has heard. What the
+ * session gives back by itself is freed without an event.
  *
  * A session that closes has its data plane dropped first, so nothing here asks the plane for
  * anything once session->closing is set; handles_release_session then ends all that is left.
@@ -33,9 +33,9 @@ struct handle;
 struct handle_ops { /* of a handle on a peer's lease */
     /* The session closes while the handle is NEW: give up, call handle_free. */
     void (*cancel)(struct handle *h);
-    /* Nothing of the session can reach the lease any more; h forgets its record. returned: the
-     * session gave it back. With h->returned HANDLE_HANDED_OVER its memory goes to the service's
-     * owner, and the record takes over h->releasing for the owner's answer. */
+    /* Nothing of the session can reach the lease any more, and h forgets its record. returned: the
+     * session gave the lease back. If h->returned is HANDLE_HANDED_OVER the memory goes to the
+     * service's owner, and the record takes over h->releasing to answer it when the owner has. */
     void (*let_go)(struct handle *h, bool returned);
     /* Ask the owner for renewal; the answer is handle_kept. */
     void (*keep)(struct handle *h);
@@ -71,7 +71,7 @@ struct handle {
     struct late_event late_renewal; /* of the last one */
     struct late_event late_end;     /* UNTOLD */
     struct list ended_node;         /* TOLD: in session->handles_ended */
-    struct timer expiry;            /* remote: the owner's daemon may be too far away to tell */
+    struct timer expiry;            /* remote: the owner's daemon may be unable to tell us */
     struct attachment attachment;   /* local: lease is NULL unless it is in the lease's list */
     const struct handle_ops *ops;   /* remote */
     void *peer_record;              /* remote: peer/'s own */
@@ -82,46 +82,47 @@ struct handle {
     char text[RDMAD_TEXT_MAX + 1]; /* once ENDING: for the client */
 };
 
-/* Charged, in session->handles, not yet usable. */
+/* Makes a handle that is charged and in session->handles, but not usable yet. */
 int handle_new(struct session *s, struct handle **out, struct error *err);
 /* One that is still NEW. */
 void handle_free(struct handle *h);
 struct handle *handle_find(struct session *s, uint64_t number); /* one the client knows of */
 
-/* Whether a lease with these rights is reached by link even here: where the atomics of the device
- * are not those of the CPU, all of them must be the device's. */
+/* Whether a lease with these rights is reached by a link even from this daemon: where the device's
+ * atomics are not atomic with the CPU's, all must be the device's. */
 bool handle_goes_by_link(const struct state *st, uint32_t rights);
-/* The same of lessees elsewhere: whether CAS and FADD that come over that fabric are atomic with
- * all others on a lease of this daemon. */
+/* The same for lessees elsewhere: whether CAS and FADD that come over that fabric are atomic with
+ * all other atomics on a lease of this daemon. */
 bool atomics_may_come_over(const struct state *st, unsigned fabric);
-/* Attaches to a lease of this daemon. Returns an error at once (h is still NEW), or 0 and done
- * later: usable by sqes, or an error and h is freed. */
+/* Attaches to a lease of this daemon. Returns an error (h is still NEW), or 0: then done is called
+ * later, and sqes can use h, or there is an error and h is freed. */
 int handle_attach_local(struct handle *h, struct lease *l, plane_done *done, void *arg,
                         struct error *err);
-/* Makes it usable for a peer's lease. spec has lane and key. done: usable, or an error; then let_go
- * was called and h is freed. */
+/* Makes h usable for a peer's lease. spec has lane and key. done: sqes can use h, or there is an
+ * error, let_go was called and h is freed. */
 void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
                           const struct handle_ops *ops, void *peer_record, plane_done *done,
                           void *arg);
-/* Of a peer's lease: whether sqes can use it, now or soon; and the key by which its lane, which is
- * up again, reaches it (ignored when nobody can). */
+/* For a peer's lease. handle_wants_key: whether sqes can use it, now or soon. handle_key: the key
+ * by which its lane, which is up again, reaches it; ignored when no sqe can use it. */
 bool handle_wants_key(const struct handle *h);
 void handle_key(struct handle *h, const struct fabric_blob *key);
-/* However often this comes: a client that does not read has one event of it waiting, at most. */
+/* The lease was renewed. However often that happens, at most one event of it waits for a client
+ * that does not read. */
 void handle_renewed(struct handle *h, uint64_t deadline_ns);
 /* The lease ended: drain, let go, tell the client. Harmless when it is ending already. */
 void handle_end(struct handle *h, int reason, const char *text);
 /* The session gives it back. done (may be NULL): no op of it is under way and h is freed. */
 void handle_release(struct handle *h, plane_done *done, void *arg);
-/* Of a requested lease that is USABLE: ends it as a release does, and its memory is the service's
- * owner's. done: so it is, nothing of the session can reach it; or an error: it was not handed
- * over, its lease ended before. h is freed in either case. */
+/* For a requested lease that is USABLE: ends it as a release does, and gives its memory to the
+ * service's owner. done: that has happened, and nothing of the session can reach the memory; or an
+ * error: the lease ended before, and nothing was handed over. h is freed in either case. */
 void handle_hand_over(struct handle *h, plane_done *done, void *arg);
-/* Asks the owner for renewal, now and then always in time. done: it is (not) RDMAD_LEASE_RENEWABLE,
- * or why that cannot be known. off ends the asking. */
+/* on: asks the owner for renewal, at once and from then on whenever it is time; off: no more. done:
+ * the owner keeps the lease, or why not (it is not RDMAD_LEASE_RENEWABLE, or no answer came). */
 void handle_keep(struct handle *h, bool on, plane_done *done, void *arg);
 void handle_kept(struct handle *h, const struct error *result);
-/* Of a closing session, after plane_session_drop is done. done: the last handle is freed. */
+/* For a closing session, after plane_session_drop is done. done: the last handle is freed. */
 void handles_release_session(struct session *s, plane_done *done, void *arg);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lease_terms.h - what may be granted.
+ * lease_terms.h - which terms a lease may be granted on.
  */
 #ifndef RDMAD_STATE_LEASE_TERMS_H
 #define RDMAD_STATE_LEASE_TERMS_H

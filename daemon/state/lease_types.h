@@ -25,12 +25,12 @@ struct lease_terms {
     char name[RDMAD_NAME_MAX + 1];
 };
 
-/* Who is kept alive, or may be, has some time to live: renewals cost. */
+/* The shortest ttl of a lease that is kept alive, or may be: renewals cost. */
 #define LEASE_KEEP_TTL_MIN_NS NSEC_PER_SEC
-/* Leases that are made of one that was granted, however deep. */
+/* At most so many leases are made of one that was granted, however deep. */
 #define LEASE_CHILDREN_MAX 256u
 #define LEASE_DEPTH_MAX 16u
-/* Who waits for the end of one. */
+/* At most so many calls wait for the end of one lease. */
 #define LEASE_WAITERS_MAX 64u
 
 /* What a lessee's daemon says of the use of one attach: all so far. It may be a lie, so it is kept
@@ -39,8 +39,8 @@ struct lease_said {
     uint64_t bytes_read, bytes_written, ops;
 };
 
-/* What is to be made of a lease: offset into it; rights 0: all of its but DELEGATE; ttl_ns is cut
- * to what is left of it. */
+/* The part of a lease that a narrower one is to be of. offset is from the lease's start; rights 0:
+ * all that the lease has but DELEGATE; ttl_ns is cut to what is left of the lease's. */
 struct lease_part {
     uint64_t offset, length, ttl_ns;
     uint32_t rights, max_attaches;
@@ -52,14 +52,10 @@ struct lease_part {
  * the memory any more; it waits only for its owner to read that. */
 enum lease_stage { LEASE_LIVE, LEASE_ENDING, LEASE_ENDED };
 
-/* What the data plane knows of it (plane_grant_add).
- *
- *   NONE   ADDING --> ADDED --> DROPPED
- *             |                    ^
- *             +----> GIVEN_UP -----+
- *
- * NONE: of what its owner never hears of. ADDED: it has answered, if only with a refusal. GIVEN_UP:
- * told to forget it while it was taking it up. */
+/* What the data plane knows of it (plane_grant_add). NONE ADDING --> ADDED --> DROPPED | ^ +---->
+ * GIVEN_UP -----+ NONE: its owner never hears of the lease. ADDED: the data plane has answered, if
+ * only with a refusal. GIVEN_UP: the data plane was told to forget the lease before it had
+ * answered. */
 enum lease_grant_stage { GRANT_NONE, GRANT_ADDING, GRANT_ADDED, GRANT_GIVEN_UP, GRANT_DROPPED };
 
 struct lease {
@@ -92,7 +88,7 @@ struct lease {
     enum lease_grant_stage grant;
     unsigned pending; /* answers of the data plane under way */
     struct session_waiter when_taken;
-    bool requested;   /* of a budget, for one lessee: it ends when that one leaves */
+    bool requested;   /* of a budget, for one lessee: the lease ends when that one leaves */
     bool handed_over; /* and leaves the memory to the owner */
     void (*ended)(void *arg, const struct lease *l); /* nobody reaches its memory; may be NULL */
     void *ended_arg;
@@ -103,7 +99,7 @@ struct attachment_ops {
     void (*stop)(struct attachment *a, int reason);
     /* The lease's deadline_ns has moved; the windows know already. */
     void (*renewed)(struct attachment *a);
-    /* The range is out of its reach and a is forgotten here; it may free what it embeds a in. */
+    /* The range is out of the lessee's reach and a is forgotten here: the callee may free it. */
     void (*gone)(struct attachment *a, int reason);
 };
 
@@ -137,9 +133,9 @@ static inline const struct lease *lease_root(const struct lease *l) {
     return l;
 }
 
-/* The lease as which its owner takes the notifications of l's lessees; NULL: there is none. Its
- * owner never hears of a part of a lease, so what that one's lessees tell is told of the root of
- * them all; of a requested lease he hears by the hand-over, and by nothing else. */
+/* The lease by whose number the owner takes the notifications of l's lessees; NULL: there is none.
+ * An owner never hears of parts of its lease, so notifications about a part are told of the lease
+ * that was granted. Of a requested lease the owner hears only when it is handed over. */
 static inline const struct lease *lease_notified(const struct lease *l) {
     const struct lease *root = lease_root(l);
     return root->requested ? NULL : root;

@@ -2,22 +2,24 @@
 /*
  * names.h - what is published on this daemon, in order of bytes, and who watches it.
  *
- * A lease or a service embeds a struct name; a name is one's or the other's. Nobody sees a name
- * whose scope does not admit him.
+ * A lease or a service embeds a struct name, and no two of them have the same name. Nobody sees a
+ * name whose scope does not admit them.
  *
  * The happy path of a watch: watch_begin tells what is there, then each name that comes or goes.
- * Both go through the watch's ops to a client or a peer, who may not read: then (lags) nothing is
- * put aside for him. Each name has the number of its last change, and the watch the number up to
- * which it was told; when there is room again it goes on from there. So it ends up with what there
- * is, however slow it was: a name that came and went meanwhile may be told as gone or not at all,
- * one that went and came as there again. Of names that are gone, as many as NAMES_GONE_MAX are
- * remembered while a watch is behind; one that is further behind begins anew (NAMES_ANEW).
+ * Both go through the watch's ops to a client or a peer. If that one does not read (lags), nothing
+ * is stored for it. Instead each name has the number of its last change, and the watch the number
+ * up to which it was told; when there is room again it goes on from there. So the reader ends up
+ * with what there is, however slow it is: a name that came and went meanwhile is told as gone or
+ * not at all, one that went and came as there again. While a watch is behind, up to NAMES_GONE_MAX
+ * names that are gone are remembered for it; a watch that is further behind begins anew
+ * (NAMES_ANEW).
  *
- * Whatever there is to look through, a pass of the loop looks at a bounded number of names: the
- * rest waits in a line, and a timer that is due at once goes on with those who wait, in turn.
+ * However many names there are, a pass of the loop looks at a bounded number. Watches with more to
+ * look at wait in a line, and a timer that is due at once goes on with them in turn.
  *
- * News of somebody else's names (a peer's) comes at the pace of its reader, too: no more than
- * WATCH_WINDOW are under way that more() was not told of.
+ * A watch of a peer's names has no table here: the peer sends changes ("news", watch_news). They
+ * come at the pace of the reader, too: at most WATCH_WINDOW are on their way beyond those that
+ * more() was called for.
  */
 #ifndef RDMAD_STATE_NAMES_H
 #define RDMAD_STATE_NAMES_H
@@ -29,8 +31,8 @@
 
 #define WATCH_WINDOW 64u
 #define NAMES_GONE_MAX 4096u
-/* Names that are looked at for one watch before others have their turn, and in all in a pass; and
- * watches that are told of a change where it happens. */
+/* How many names are looked at for one watch before others have their turn, and how many in all in
+ * a pass; and how many watches are told of a change at once when it happens. */
 #define NAMES_LOOKS 64u
 #define NAMES_LOOKS_PASS 256u
 #define NAMES_TOLD_AT_ONCE 64u
@@ -61,23 +63,23 @@ struct name *names_find(const struct name_table *ns, const char *text);
 /* RDMAD_E_EXISTS when text is the name of something else. */
 int names_check_free(const struct name_table *ns, const char *text, struct error *err);
 
-/* Up to max of those that begin with prefix and come after the text "listed" ("": from the first),
- * as far as who may see them; *more: there are others. */
+/* Lists up to max names that begin with prefix, come after the text "listed" ("": from the first)
+ * and that who may see. *more: there are others. */
 unsigned names_list(const struct name_table *ns, const struct lessee *who, const char *prefix,
                     const char *listed, struct rdmad_name_entry *out, unsigned max, bool *more);
 unsigned names_gone(const struct name_table *ns); /* how many are remembered that are gone */
-/* 0, or RDMAD_E_NAME with what is wrong with text, which no name begins with. "": nothing. */
+/* Returns 0 (also for ""), or RDMAD_E_NAME if no name can begin with text, and err says why. */
 int names_check_prefix(const char *text, struct error *err);
 
 /* ---- watches ---- */
 
 struct watch;
-/* What is told. ANEW: all that was told before is void, what there is follows. */
+/* What a watch is told. ANEW: forget all that was told before; what there is follows. */
 enum name_news { NAME_THERE, NAME_GONE, NAMES_ANEW };
 struct watch_ops {
     bool (*lags)(struct watch *w);
     void (*tell)(struct watch *w, const struct rdmad_name_entry *entry, enum name_news news);
-    /* Of somebody else's names: count were told, as many more may come. */
+    /* Of a peer's names: count were passed on, so as many more may come. */
     void (*more)(struct watch *w, unsigned count);
     /* All that was there at the beginning has been told. May be NULL. */
     void (*told)(struct watch *w);
@@ -88,7 +90,7 @@ struct watch { /* embedded */
     struct list node;
     struct list of_session;   /* in session->watches, when it is one's */
     struct list late;         /* in the line of those that go on in the next pass */
-    struct name_table *names; /* NULL: somebody else's names; watch_news tells of them */
+    struct name_table *names; /* NULL: a peer's names, of which watch_news tells */
     struct lessee who;
     const struct watch_ops *ops;
     bool walking;   /* through what was there when it began */
@@ -97,14 +99,15 @@ struct watch { /* embedded */
     int reason;     /* why it is over; 0 while it is not */
     char prefix[RDMAD_NAME_MAX + 1];
     char at[RDMAD_NAME_MAX + 1]; /* while walking: told up to here */
-    struct list pending;       /* of somebody else's names: news that wait, at most WATCH_WINDOW */
-    unsigned npending, passed; /* passed: told, and more() not told of it */
+    struct list pending;         /* of a peer's names: changes that wait, at most WATCH_WINDOW */
+    unsigned npending, passed;   /* passed: told, and more() not told of it */
 };
 
-/* Tells what is there, before it returns as much as there is room for, and as a pass allows. */
+/* Begins to tell what is there: before it returns, as much as there is room for and as a pass
+ * allows. */
 void watch_begin(struct watch *w, struct name_table *ns, const struct lessee *who,
                  const char *prefix, const struct watch_ops *ops);
-/* Of somebody else's names. */
+/* A change of a peer's names. */
 void watch_news(struct watch *w, const struct rdmad_name_entry *entry, enum name_news news);
 void watch_over(struct watch *w, int reason);
 void watch_go_on(struct watch *w); /* there is room again; may end it */

@@ -8,8 +8,8 @@
  *
  * The fabric's devices know it as long as it is mapped (plane_memory_add). A pool is referenced by
  * its session's table, by each live lease on it, and while it is being looked at; the last
- * reference unmaps it on a registration thread and gives its charge back after that. So what it is
- * charged for is there as long as the charge is.
+ * reference unmaps it on a registration thread and gives its charge back after that. So memory that
+ * is still mapped is still charged.
  */
 #ifndef RDMAD_STATE_POOL_H
 #define RDMAD_STATE_POOL_H
@@ -30,7 +30,7 @@ struct pool {
     size_t bytes; /* charged */
     bool imported;
     bool in_plane;                /* the worker was told of it */
-    struct fabric_memory *memory; /* what it is to the fabric's devices; NULL: nothing */
+    struct fabric_memory *memory; /* as the fabric's devices know it; NULL: they do not */
     uint32_t flags;
     unsigned refs;    /* the table's, one while it is looked at, and one a lease not yet ended */
     unsigned leases;  /* live leases on it */
@@ -43,13 +43,13 @@ struct pool {
 typedef void pool_created(void *arg, struct pool *pool, int fd, const struct error *result);
 void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created *done, void *arg);
 
-/* The same of a client's own memory, which stays as it is: fd, taken over, must be a memfd of
- * exactly bytes, of small pages (shared_memory_check_kind has said so), writable, sealed in size
- * and not further. done gets fd -1. */
+/* The same with a client's own memory, whose contents stay. fd is taken over; it must be a memfd of
+ * exactly bytes, of small pages (as shared_memory_check_kind says), writable, sealed in size and
+ * not further. done gets fd -1. */
 void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, void *arg);
 
-/* Asynchronous, unless it fails at once: done is told when everything may use the pool, or what it
- * lacks; then it can be made ready again. */
+/* Asynchronous, unless it fails at once. done: everything may use the pool, or what it lacks; then
+ * the call can be made again. */
 int pool_make_ready(struct session *s, uint64_t handle, plane_done *done, void *arg,
                     struct error *err);
 
@@ -58,7 +58,7 @@ int pool_make_ready(struct session *s, uint64_t handle, plane_done *done, void *
 int pool_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg,
                  struct error *err);
 
-/* One that is ready. */
+/* Finds a pool that is ready. */
 struct pool *pool_find(struct session *s, uint64_t handle, struct error *err);
 /* The pool of any session that address lies in; NULL when none. */
 struct pool *pool_by_address(struct state *st, const void *address);

@@ -35,7 +35,7 @@ struct quota_account { /* one a session, one a uid, one for all */
     uint64_t used[QUOTA_COUNT];
     uid_t uid;
     unsigned refs;
-    unsigned lies; /* of the uid's, about memory; an account that has some is kept */
+    unsigned lies; /* how often the uid lied about memory; an account with any is kept */
     struct list node;
 };
 

@@ -28,8 +28,8 @@ typedef void ring_created(void *arg, struct ring_object *ro, const int fds[RING_
 void ring_object_create(struct session *s, uint32_t sq_entries, uint32_t cq_entries,
                         ring_created *done, void *arg);
 
-/* Asynchronous, unless it fails at once: the client has populated and sealed it. done: a worker
- * serves it, or it lacks something; then it can be made ready again. */
+/* The client has populated and sealed the ring. Asynchronous, unless it fails at once. done: a
+ * worker serves it, or what it lacks; then the call can be made again. */
 int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done, void *arg,
                            struct error *err);
 
@@ -37,8 +37,9 @@ int ring_object_make_ready(struct session *s, uint64_t handle, plane_done *done,
 int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, void *arg,
                         struct error *err);
 
-/* The table's reference: with the last the ring is unmapped on a registration thread, and after
- * that gives charges and session back. No worker may use it. */
+/* Drops the table's reference. With the last one the ring is unmapped on a registration thread, and
+ * then its charges and its hold on the session are given back. No worker may use the ring any more.
+ */
 void ring_object_unref(struct ring_object *ro);
 
 #endif

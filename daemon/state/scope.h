@@ -2,8 +2,8 @@
 /*
  * scope.h - for whom a lease or a service is.
  *
- * The identity of who comes is what the kernel says: the uid of a session's socket, the address of
- * a peer's. Addresses are compared as numbers, so that every spelling of one is the same.
+ * Whoever comes is known by what the kernel says: the uid of a session's socket, the address of a
+ * peer's. Addresses are compared as numbers, so that every spelling of one is the same.
  */
 #ifndef RDMAD_STATE_SCOPE_H
 #define RDMAD_STATE_SCOPE_H
@@ -17,9 +17,10 @@ struct session;
 
 /* Who comes: a session of this daemon, or a peer at an address. */
 struct lessee {
-    struct session *session; /* NULL: a peer; with peer: one of ours by way of the device */
-    uint64_t peer;           /* 0: a session */
-    const char *address;     /* the peer's IP address as its socket tells it */
+    struct session
+        *session; /* NULL: a peer. With peer set, too: a session of ours that comes by the device */
+    uint64_t peer;       /* 0: a session */
+    const char *address; /* the peer's IP address as its socket tells it */
 };
 
 struct scope {
@@ -30,12 +31,13 @@ struct scope {
 
 /* Checks a scope as asked for. */
 int scope_validate(const struct scope *scope, struct error *err);
-/* Whether who may have what ("lease 7") is of that scope. */
+/* Whether the scope admits who. what is what it is the scope of, for the error ("lease 7"). */
 int scope_check(const struct scope *scope, const char *what, const struct lessee *who,
                 struct error *err);
 bool scope_admits(const struct scope *scope, const struct lessee *who);
 
-/* Whom a scope admits, to be compared as bytes: scopes of one class admit the same. */
+/* Whom a scope admits, in a form that can be compared as bytes: scopes of one class admit the same.
+ */
 struct scope_class {
     uint32_t kind, uid;
     uint8_t address[16];

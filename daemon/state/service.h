@@ -7,10 +7,10 @@
  * its own to whoever offered, or rejects. Names of services and of published leases are one name
  * space.
  *
- * Who waits is refused when the service closes, and may withdraw at any time. Who waits is bounded
- * by the backlog and charged to the service's session; when one address fills the backlog, its
- * newest connection gives way to another's. A client that does not read is told of who waits when
- * it does.
+ * Connections that wait are refused when the service closes, and may be withdrawn at any time.
+ * Their number is bounded by the backlog, and they are charged to the service's session. When one
+ * address fills the backlog, its newest connection gives way to another address's. A client that
+ * does not read hears of those that wait when it reads again.
  */
 #ifndef RDMAD_STATE_SERVICE_H
 #define RDMAD_STATE_SERVICE_H
@@ -25,7 +25,7 @@
 struct budget; /* state/budget.h */
 struct channel;
 struct incoming;
-struct origin; /* one of whoever waits, and how often */
+struct origin; /* an address or user that has connections waiting, and how many */
 
 struct service_terms {
     uint32_t backlog, scope, scope_uid;
@@ -52,10 +52,10 @@ struct service {
 };
 
 struct incoming_ops {
-    /* It is accepted: no part of the service any more. end is the acceptor's, NEW; it is ready, or
-     * fails, within timeout_ns. */
+    /* It is accepted and does not belong to the service any more. end is the acceptor's and NEW;
+     * within timeout_ns it becomes ready or fails. */
     void (*accept)(struct incoming *in, struct channel *end, uint64_t timeout_ns);
-    /* It will not be accepted; no part of the service any more. */
+    /* It will not be accepted, and does not belong to the service any more. */
     void (*refuse)(struct incoming *in, const struct error *why);
 };
 
@@ -78,24 +78,24 @@ int service_listen(struct session *s, const struct service_terms *terms, struct 
                    struct error *err);
 void service_close(struct service *sv);
 void services_close_session(struct session *s);
-/* What is handed out to those who shall connect. */
+/* Prints the URI for those who shall connect. */
 void service_uri(const struct service *sv, char uri[RDMAD_URI_MAX + 1]);
 
-/* For those who connect; says what else the name may be. */
+/* For those who connect. If the name is no service's, the error says what else it is. */
 int service_find(struct state *st, const char *name, struct service **out, struct error *err);
 /* The session's own. */
 struct service *service_own(struct session *s, uint64_t number);
 struct incoming *service_incoming(struct service *sv, uint64_t number);
 
-/* Checks the scope and the backlog; then in, of which kind, uid, peer, names and ops are filled in,
- * waits. */
+/* Checks the scope and the backlog; then in waits. The caller has filled in its kind, uid, peer,
+ * names and ops. */
 int service_offer(struct service *sv, const struct lessee *who, struct incoming *in,
                   struct error *err);
 /* Whoever connects gives up. */
 void incoming_withdraw(struct incoming *in);
-/* The answers of the service's session. What accepts it takes its place among the session's
- * channels, which is to be given up before that is made: a backlog as long as the limit can be
- * accepted. */
+/* The answers of the service's session. The channel that accepts it is charged as it was itself, so
+ * it gives its place up before that channel is made: otherwise a backlog as long as the limit could
+ * not be accepted. */
 void incoming_give_place(struct incoming *in);
 void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_ns);
 void incoming_refuse(struct incoming *in, const struct error *why);

@@ -15,15 +15,15 @@
 
 struct conn; /* ipc/conn.h */
 
-/* Something of the session's waits for an answer from elsewhere, for as long as its client said. It
- * is given up when the session closes, which takes it out of the list first. */
+/* A call of the session that waits for an answer from elsewhere, as long as its client said. When
+ * the session closes it is taken out of the list and given up. */
 struct session_call {
     struct list node; /* in session->calls */
     void (*give_up)(struct session_call *call, const struct error *why);
 };
 
-/* Ended handles that one session keeps for their reason: as many as it could have in flight between
- * an end and its reading the event. */
+/* How many ended handles a session keeps to tell why they ended: for the ops that it may submit
+ * before it has read of the end. */
 #define HANDLES_ENDED_MAX 64u
 
 /* Who waits for something. */
@@ -43,7 +43,7 @@ struct session {
     bool greeted;
     bool closing; /* atomic: the registration thread looks whether a pool is still wanted */
     unsigned holds;
-    unsigned steps; /* closing: of step 3, not yet reported */
+    unsigned steps; /* closing: parts of step 3 that have not reported yet */
     uint64_t since_ns;
     struct conn *conn;             /* NULL once the socket is gone */
     struct plane_session *plane;   /* NULL once closing */
@@ -58,11 +58,11 @@ struct session {
     struct list watches;   /* of struct watch (state/names.h), which end when it closes */
     unsigned nwatches;
     uint64_t watch_numbers; /* given out */
-    struct list others;     /* of struct channel, of sessions here: the other end is ours */
-    struct list calls;      /* of struct session_call */
+    struct list others; /* of struct channel: of sessions here, whose other end is this session's */
+    struct list calls;  /* of struct session_call */
 
-    /* Who waits (closing) until the last of others has ended, the last lease has, the last handle
-     * is free, the last channel is. */
+    /* While it closes, who waits until the last of others has ended, the last lease has ended, the
+     * last handle is freed, the last channel is freed. */
     struct session_waiter others_gone, leases_gone, handles_gone, channels_gone;
     struct list handles_ended; /* whose end the client knows, the oldest first; still in handles */
     uint32_t nhandles_ended;
@@ -79,17 +79,17 @@ void session_hold(struct session *s);
 void session_release(struct session *s); /* may free it */
 struct session *session_find(struct state *st, uint64_t id);
 
-/* What its memory (a pool, a ring) is charged: itself, its mappings, its bytes. */
+/* What a pool or a ring is charged: itself, its mappings, its bytes. */
 struct session_charges {
     struct quota_charge count, maps, bytes;
 };
 int session_charge(struct session *s, struct session_charges *c, enum quota_resource what,
                    uint64_t maps, uint64_t bytes, struct error *err);
 void session_discharge(struct session_charges *c);
-/* A job at a registration thread. All of a uid are one owner's. */
+/* Gives a job to a registration thread. All jobs of a uid count as one owner's. */
 void session_post(const struct session *s, struct offload_job *job,
                   void (*run)(struct offload_job *), void (*done)(struct offload_job *));
-/* On any thread: whether somebody waits for what is made for the session. */
+/* On any thread: whether the session still wants what is made for it. */
 bool session_is_open(const void *session);
 int session_fail_ending(struct error *err); /* RDMAD_E_SHUTDOWN */
 

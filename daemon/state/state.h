@@ -38,7 +38,7 @@ struct state {
     struct quota quota;
     struct list sessions; /* of struct session, all alive or closing */
     uint64_t next_session_id;
-    struct porter *porter; /* receives what clients send descriptors with */
+    struct porter *porter; /* receives packets that bring descriptors */
     gid_t client_group;    /* whose members may connect; (gid_t)-1: everybody may */
     struct name_table *names;
     struct leases *leases;
@@ -61,8 +61,8 @@ struct state {
     uint64_t descriptors; /* peers leave those from this one on to clients; 0: without a bound */
     uint64_t started_ns;
     uint64_t (*clock)(void); /* NULL: clock_now_ns; tests script theirs */
-    /* Reads the settings again; told of each that takes effect at the next start only. Of who owns
-     * the state; NULL: nobody does. */
+    /* Reads the settings again; later is called for each that takes effect only at the next start.
+     * Set by the owner of the state; NULL: there is none. */
     int (*reload)(struct state *st, void (*later)(void *arg, const char *key), void *arg,
                   struct error *err);
     bool stopping; /* refuses new sessions, leases and attaches */
