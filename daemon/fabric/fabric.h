@@ -24,13 +24,13 @@
  * was posted (many ops, one system call), receives, and completes.
  *
  * A SEND is a message of ours to the fabric's user at the peer: no client sees it. It is DONE when
- * the peer's instance has it for certain and will pass it to env.received; a SEND of which that is
- * not known when its link breaks is UNKNOWN. The fabric sees to it that the peer has room (post
- * says AGAIN until then), so that no device ever answers "receiver not ready". A long one may land:
- * its head comes first, the fabric's user says where the rest of it belongs (a *landing*), and that
- * goes straight there. A SEND that asks is DONE when the fabric's user there has had it, and
- * brings back eight bytes of his: so one daemon's worker can tell another's something by the way
- * that the data goes, also where only one of them has a link to the other.
+ * the peer's instance has it for certain and will pass it to env.received; if that is not known
+ * when its link breaks, it is UNKNOWN. The fabric makes sure that the peer has room (post says
+ * AGAIN until then), so no device ever answers "receiver not ready". A long one may land: its head
+ * comes first, the fabric's user says where the rest of it belongs (a *landing*), and the rest goes
+ * straight there. A SEND that asks is DONE when the fabric's user at the peer has taken it, and
+ * brings back eight bytes from that user: so one daemon's worker can tell another's something by
+ * the way that the data goes, even where only one of them has a link to the other.
  *
  * CAS and FADD need a window with RDMAD_RIGHT_ATOMIC. They are atomic with one another through one
  * fabric of the owner's daemon, and with its CPU where atomics_are_cpus says so.
@@ -38,8 +38,8 @@
  * Failures: an op the target refuses fails alone with the target's status; the link lives. A link
  * that breaks completes all its ops (PEER_LOST: never sent = untouched; a READ = partial; a WRITE
  * that was sent and not answered = unknown; a WRITE that the implementation knows was not executed
- * = untouched), then calls env.link_lost once; posts on it fail until link_close. Who wants the
- * peer back makes another link, and asks for keys again: a key may be bound to a link.
+ * = untouched), then calls env.link_lost once; posts on it fail until link_close. To reach the peer
+ * again, make another link and ask for keys again: a key may be bound to a link.
  */
 #ifndef RDMAD_FABRIC_FABRIC_H
 #define RDMAD_FABRIC_FABRIC_H
@@ -104,8 +104,9 @@ static inline bool fabric_op_is_atomic(const struct fabric_op *op) {
     return op->opcode == RDMAD_OP_CAS || op->opcode == RDMAD_OP_FADD;
 }
 
-/* Where the payload of a SEND goes that is on its way in. The user's; from env.landing until
- * env.landed or abandon it stays where it is, and its memory with it. */
+/* Where the payload of a SEND that is being received goes. It belongs to the fabric's user, and
+ * stays where it is, as does the memory it points to, from env.landing until env.landed or abandon.
+ */
 struct fabric_landing {
     void *base; /* client memory, as long as the payload */
     void *home; /* the fabric's own */
@@ -131,22 +132,22 @@ struct fabric_env {
     void (*complete)(void *user, struct fabric_op *op);
     void (*link_up)(void *user, void *cookie);                            /* link_open succeeded */
     void (*link_lost)(void *user, void *cookie, const struct error *why); /* or it failed */
-    /* What window_open and window_close left pending; err is NULL when it went well, else there is
-     * no window (nothing to close). After a window_close of a window still being opened only
-     * window_closed comes. Never called by implementations that do it at once. */
+    /* The end of what window_open and window_close left pending. err is NULL when it went well,
+     * else there is no window, and nothing to close. If a window is closed while it is being
+     * opened, only window_closed comes. Implementations that do it at once never call these. */
     void (*window_opened)(void *user, void *cookie, const struct fabric_blob *key,
                           const struct error *err);
     void (*window_closed)(void *user, void *cookie);
-    /* A SEND of peer came by its connection of that number: head and payload as one, valid until
-     * this returns. All of one connection come in the order they were posted. What it returns is
-     * the answer, if the SEND asks for one. */
+    /* A SEND of peer came by its connection of that number: head and payload in one piece, valid
+     * until this returns. SENDs of one connection come in the order in which they were posted.
+     * Returns the answer, for a SEND that asks for one. */
     uint64_t (*received)(void *user, uint64_t peer, uint64_t number, const void *bytes,
                          size_t size);
     /* The head of a SEND of peer has come, and length bytes (never 0) are to follow. Returns where
-     * they go; NULL: nowhere. In the first case landed follows, once, unless abandon is called
-     * before: with RDMAD_OK when all of it is there, else it was no message: RDMAD_E_FAULT when the
-     * landing's memory vanished, PEER_LOST when the rest will not come. In between nothing else
-     * comes by that connection. Both NULL with received. */
+     * they go; NULL: nowhere. If there is a landing, landed follows once, unless abandon is called
+     * before: with RDMAD_OK when all of it is there; else there was no message (RDMAD_E_FAULT: the
+     * landing's memory vanished; PEER_LOST: the rest will not come). In between nothing else comes
+     * by that connection. Both are NULL if received is. */
     struct fabric_landing *(*landing)(void *user, uint64_t peer, uint64_t number, const void *head,
                                       size_t size, uint64_t length);
     void (*landed)(void *user, struct fabric_landing *landing, int status);
@@ -165,11 +166,11 @@ struct fabric_window;
 struct fabric_ops {
     const char *name;
 
-    /* The host. All four NULL where the devices of a process are nobody's business. host_open runs
-     * on the control thread before any instance is opened, host_close after the last is closed.
-     * memory_add makes a client's pool known to the devices, those that come later too;
-     * memory_remove undoes it when no op and no window uses it any more. Both may take long and run
-     * on any thread but a worker. settings outlive the host. */
+    /* The host. All four are NULL for fabrics without devices. host_open runs on the control thread
+     * before any instance is opened, host_close after the last is closed. memory_add makes a
+     * client's pool known to the devices, those that come later too; memory_remove undoes it when
+     * no op and no window uses it any more. Both may take long and run on any thread but a worker.
+     * settings outlive the host. */
     int (*host_open)(const struct fabric_settings *settings, struct fabric_host **out,
                      struct error *err);
     void (*host_close)(struct fabric_host *host);
@@ -187,12 +188,12 @@ struct fabric_ops {
     int (*offer)(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
                  struct fabric_blob *out, struct error *err);
     void (*expel)(struct fabric *f, uint64_t peer);
-    /* The peer says that it has closed its connection of that number (or never opened it). Nothing
+    /* The peer says that it has closed its connection of that number, or never opened it. Nothing
      * that is still under way on it takes effect afterwards. NULL where the closing of a connection
-     * tells by itself and first. */
+     * shows by itself, and earlier. */
     void (*forget)(struct fabric *f, uint64_t peer, uint64_t number);
-    /* From now on not one byte more is written to the landing, and landed will not be called. What
-     * is still to come of that SEND is thrown away. NULL where nothing lands. */
+    /* From now on not one byte more is written to the landing, and landed will not be called. The
+     * rest of that SEND is thrown away as it comes. NULL where nothing lands. */
     void (*abandon)(struct fabric_landing *landing);
 
     /* Initiator side: link_new makes our end, link_open starts connecting by the peer's offer;
@@ -222,8 +223,8 @@ struct fabric_ops {
      * is called inside) wherever the implementation can let go of the memory at once, as local, tcp
      * and sim can; a WRITE of which nothing was sent is untouched, else partial or, if wholly sent,
      * unknown; a SEND of which the end was not sent is received by nobody. Hardware cannot be told:
-     * there the op ends as it ends, within quiesce_ns at most, after which the link is broken to
-     * get the memory back. */
+     * there the op ends when it is done or fails, within quiesce_ns; after that the link is broken
+     * to get the memory back. */
     int (*post)(struct fabric_link *link, struct fabric_op *op);
     void (*cancel)(struct fabric_op *op, int status);
 
@@ -239,9 +240,8 @@ struct fabric_ops {
     /* Accepted connections of peers, now; may be NULL. */
     unsigned (*accepted)(const struct fabric *f);
 
-    /* By what windows hold against a peer that lies, of the device in use: "windows" or
-     * "registrations"; "" while there is none. Any thread. NULL: software, which is always there.
-     */
+    /* How the device in use holds a peer that lies to its windows: by "windows" or "registrations";
+     * "" while there is no device. Any thread. NULL: by software, always. */
     const char *(*protection)(struct fabric_host *host);
 
     /* Whether CAS and FADD through the fabric are atomic with those of this machine's CPU. Any

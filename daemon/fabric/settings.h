@@ -40,8 +40,8 @@ struct verbs_settings {
 
 struct fabric_settings {
     char listen_host[256]; /* where data connections are accepted */
-    /* What that stood for at the start, of IPv6 or IPv4 mapped: threads that others wait for do not
-     * ask. */
+    /* What listen_host resolved to at the start, as IPv6 or mapped IPv4 addresses. It is not asked
+     * for again, because threads that others wait for must not wait for a nameserver. */
     uint8_t listen_at[FABRIC_LISTEN_MAX][16];
     unsigned listen_count;
     uint16_t data_port;          /* 0: any free port */
@@ -49,10 +49,11 @@ struct fabric_settings {
     uint32_t max_inflight;       /* ops in flight on a link, each way */
     uint64_t send_buffer_bytes;  /* bound of what a link queues in our memory */
     uint64_t token_ttl_ns;       /* how long an offer may be taken up */
-    uint64_t connect_timeout_ns; /* of link_open, and of an accepted stranger to show its token */
-    uint64_t dead_peer_ns;       /* silence with ops outstanding after which a link is lost */
-    uint32_t max_strangers;      /* accepted connections that have shown no token yet */
-    uint64_t descriptors; /* data connections leave those from this one on to clients; 0: none */
+    uint64_t
+        connect_timeout_ns; /* of link_open, and for an accepted connection to show its token */
+    uint64_t dead_peer_ns;  /* silence with ops outstanding after which a link is lost */
+    uint32_t max_strangers; /* accepted connections that have shown no token yet */
+    uint64_t descriptors;   /* data connections leave those from this one on to clients; 0: none */
     struct verbs_settings verbs;
 };
 

@@ -13,9 +13,9 @@
  * (plane_session, plane_lane, plane_window) belong to the caller until the call that ends them;
  * after it they must not be used again, though their end is reported later by done.
  *
- * Links are of one or two fabrics, which are numbered as plane_settings.fabrics lists them. What
- * concerns a peer says by which of them the two daemons have agreed to reach each other ("fabric").
- * That is one for all that goes over one connection of control.
+ * Links are of one or two fabrics, which are numbered as plane_settings.fabrics lists them. Calls
+ * about a peer say which of them the two daemons have agreed on ("fabric"): that is the same for
+ * everything that goes with one control connection.
  */
 #ifndef RDMAD_PLANE_PLANE_H
 #define RDMAD_PLANE_PLANE_H
@@ -42,13 +42,13 @@ struct plane_events {
     /* The lane's link broke, not while it is being opened (open's done tells that). */
     void (*lane_lost)(void *user, void *lane_cookie, const struct error *why);
     /* The other end closed the channel in order (RDMAD_E_CLOSED) or abruptly (RDMAD_E_CANCELED), or
-     * it broke the protocol of channels (then its daemon lies). Once a channel; its ops have ended
-     * or are ending with that. It may come after plane_channel_end was called, if it was there
-     * before that was heard: then it is this that ops are told; never after that is done. */
+     * it broke the protocol of channels (then its daemon lies). Called once a channel; its ops have
+     * ended with this reason or are ending with it. It may still come after a call of
+     * plane_channel_end which the worker had not heard of yet, but not after that call's done. */
     void (*channel_closed)(void *user, void *channel_cookie, const struct error *why);
-    /* Client memory vanished that no pool of the worker in question holds (it lies behind a window
-     * or a lease of a session elsewhere): whoever owns the address must drop its session. May be
-     * NULL. */
+    /* Client memory vanished that is in no pool of the worker that touched it (but behind a window,
+     * or in a lease of another worker's session): the session that owns the address must be
+     * dropped. May be NULL. */
     void (*memory_fault)(void *user, const void *address);
 };
 
@@ -61,11 +61,11 @@ struct plane_settings {
     uint64_t max_timeout_ns;           /* larger ones are cut to this */
     uint64_t expiry_margin_ns;         /* how long before its deadline a leased link is not used */
     uint32_t max_session_ops;          /* in flight per session */
-    uint64_t max_uid_ops, max_ops;     /* and of a user, and of all */
-    /* RECVs and NOTIFIEDs that wait, which are none of these. */
+    uint64_t max_uid_ops, max_ops;     /* the same for a user, and for all */
+    /* RECVs and NOTIFIEDs that wait; they do not count as ops in flight. */
     uint64_t max_session_waits, max_uid_waits, max_waits;
-    /* Of links, the best first, then NULL. One of them at most has memory_add: what ops and windows
-     * say of memory is that one's, and the others do not read it. */
+    /* The fabrics that links can be of, the best first, then NULL. At most one of them has
+     * memory_add: memory in ops and windows is that fabric's, and the others do not read it. */
     const struct fabric_ops *fabrics[PLANE_FABRICS_MAX];
     struct fabric_settings fabric_settings;
 };
@@ -89,8 +89,8 @@ struct fabric_host *plane_fabric_host(const struct plane *p, unsigned fabric);
 /* How long an op may hold on to memory after its cancellation. */
 uint64_t plane_quiesce_ns(const struct plane *p, unsigned fabric);
 void plane_set_spin(struct plane *p, uint64_t min_ns, uint64_t max_ns); /* reload */
-/* Whether every worker's loop has turned since the last call: the watchdog's question. Posts a mail
- * to each; answers for those of the call before. */
+/* For the watchdog: whether every worker's loop has turned since the last call. Posts a mail to
+ * each, and tells whether those of the call before were read. */
 bool plane_alive(struct plane *p);
 
 struct plane_counters { /* sums over workers; relaxed snapshots */
@@ -118,9 +118,9 @@ void plane_ring_add(struct plane_session *s, uint64_t handle, struct ring *ring,
                     void *arg);
 void plane_ring_drop(struct plane_session *s, uint64_t handle, plane_done *done, void *arg);
 
-/* What the pool is to the devices: made and unmade off the control thread, on any thread but a
- * worker's; both may take long. *out is NULL where the fabric needs none. Unmade when the pool was
- * dropped and no window is over it. */
+/* Makes a pool known to the devices, and unknown again. Both may take long: call them on any thread
+ * but the control thread and the workers. *out is NULL where the fabric needs none. Remove it when
+ * the pool was dropped and no window is over it. */
 int plane_memory_add(struct plane *p, void *base, uint64_t bytes, struct fabric_memory **out,
                      struct error *err);
 void plane_memory_remove(struct plane *p, struct fabric_memory *memory);
@@ -138,15 +138,17 @@ struct plane_lease_spec {
     uint32_t rights;
     uint64_t deadline_ns;
     /* Route link: the lane and the peer's key (size 0: not known yet, ops wait for
-     * plane_lease_key). Route local: lane NULL, and base. Who moves the bytes counts in audit: the
-     * fabric here, or (may be NULL) the worker for what it knows of its own ops. */
+     * plane_lease_key). Route local: lane NULL, and base. audit is counted by whoever moves the
+     * bytes: the local fabric, or on a link (then audit may be NULL) the worker, for its own ops.
+     */
     struct plane_lane *lane;
     struct fabric_blob key;
     void *base;
     struct fabric_audit *audit;
-    /* Where a NOTIFY goes. Route link: to the owner's reference of the attach. Route local: to this
-     * session, as of a lease that it was told of by plane_grant_add: this one, or the one that this
-     * is a part of. 0 or NULL: nobody takes any, and each is refused. */
+    /* Where a NOTIFY goes. Route link: notify_ref, the owner's reference of the attach. Route
+     * local: to session owner, about lease notify_lease, which it was told of by plane_grant_add:
+     * this lease, or the one that this is a part of. 0 or NULL: nobody takes notifications, and
+     * each NOTIFY is refused. */
     uint64_t notify_ref;
     struct plane_session *owner;
     uint64_t notify_lease;
@@ -165,8 +167,8 @@ void plane_lease_forget(struct plane_session *s, uint64_t handle);
 
 /* ---- leases, the owner's side: notifications ---------------------------------------------- */
 
-/* The session granted the lease: NOTIFIED may name it, and lessees may notify, until the drop.
- * Notifications nobody took are dropped with it; a NOTIFIED that waits ends with reason. */
+/* The session granted the lease: until the drop a NOTIFIED may name it, and lessees may notify.
+ * Notifications that nobody took are dropped with it; a NOTIFIED that waits ends with reason. */
 void plane_grant_add(struct plane_session *s, uint64_t lease_id, plane_done *done, void *arg);
 void plane_grant_drop(struct plane_session *s, uint64_t lease_id, int reason, plane_done *done,
                       void *arg);
@@ -202,9 +204,10 @@ void plane_channel_add(struct plane_session *s, uint64_t handle,
  * must outlive the channel's end), else NULL. */
 void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_number,
                         struct plane_session *peer);
-/* linger: sends submitted before are delivered first, and the other end is told that this was all;
- * else they end with reason, as everything posted does. done: no op of the channel is under way and
- * nothing reaches its buffers. The handle then still answers sqes with reason until the forget. */
+/* linger: sends submitted before are delivered first, and the other end is told that there are no
+ * more; without it they end with reason, as everything else that is posted does. done: no op of the
+ * channel is under way and nothing reaches its buffers. The handle then still answers sqes with
+ * reason until the forget. */
 void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, bool linger,
                        plane_done *done, void *arg);
 void plane_channel_forget(struct plane_session *s, uint64_t handle);
@@ -243,7 +246,8 @@ void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg);
 unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer);
 unsigned plane_workers(const struct plane *p);
 
-/* On that worker: plane_worker_of_peer for leases, for channels that of their session. */
+/* Makes an offer on that worker: for leases plane_worker_of_peer, for channels that of their
+ * session. */
 void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer,
                     const struct fabric_blob *hello, plane_blob_done *done, void *arg);
 void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, const struct fabric_blob *hello,
@@ -254,14 +258,14 @@ void plane_forget(struct plane *p, unsigned fabric, uint64_t peer, uint64_t numb
 /* Drops the peer's connections and its unused offers; its windows stay until closed. */
 void plane_expel(struct plane *p, unsigned fabric, uint64_t peer, plane_done *done, void *arg);
 
-/* On the worker of spec->peer. done's blob is the key for the lessee. On failure still close it.
- * NULL when out of memory (then done does not run). */
+/* Opens a window on the worker of spec->peer. done's blob is the key for the lessee. Close it even
+ * if opening it fails. NULL: out of memory; then done is not called. */
 struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
                                        const struct fabric_window_spec *spec, plane_blob_done *done,
                                        void *arg);
-/* The lessee behind the window may notify by this reference (peer's connections only), and it is
- * this session that is told, as of this lease. Right after the open, if at all; until the window's
- * close. */
+/* The lessee behind the window may notify by this reference, over the peer's connections only;
+ * owner is told, about lease_id. Call it right after the open, if at all. It ends with the window.
+ */
 void plane_window_notify(struct plane_window *w, uint64_t ref, struct plane_session *owner,
                          uint64_t lease_id);
 /* Closes the window, if it ever opened, and opens it anew for the peer's link of that number;

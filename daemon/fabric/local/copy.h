@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * copy.h - the way of an op through the local fabric: as struct fabric_ops has post, cancel and
- * poll.
+ * copy.h - the way of an op through the local fabric: post, cancel and poll of struct fabric_ops.
  */
 #ifndef RDMAD_FABRIC_LOCAL_COPY_H
 #define RDMAD_FABRIC_LOCAL_COPY_H

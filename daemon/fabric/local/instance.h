@@ -4,14 +4,14 @@
  *
  * Read local.c (instances, links, windows), then copy.c (the way of an op).
  *
- * The happy path: post checks the window and queues the op; poll copies the short ones whole, in
- * order, and of the long ones a slice at a time in turn, so that nothing waits for more than one
- * slice: not a short op, not another client, not the end of a lease. Each slice looks its window up
- * again by the handle in the key. A CAS or FADD is a short op, and atomic with all that this
- * machine's CPUs do to the word: other workers, and the clients themselves.
+ * The happy path: post checks the window and queues the op; poll copies short ops whole, in order,
+ * and long ops a slice at a time, in turn. So nothing waits for more than one slice: no short op,
+ * no other client, no end of a lease. Each slice looks its window up again by the handle in the
+ * key. A CAS or FADD is a short op, and atomic with all that this machine's CPUs do to the word:
+ * other workers, and the clients themselves.
  *
- * There is no SEND: what two sessions of one daemon say to each other is op/'s own business. One is
- * taken, as by every fabric, and fails as unsupported.
+ * There is no SEND, because messages between two sessions of one daemon never leave op/. A SEND
+ * that is posted fails as unsupported.
  *
  * Failures: memory that vanishes under a copy (guard.h) fails that op alone and is reported; the
  * end of a window fails its ops from the next slice on.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * answer.h - what a link hears from its target: of its role.
+ * answer.h - what a link hears from its target: these functions are members of its role.
  */
 #ifndef RDMAD_FABRIC_TCP_ANSWER_H
 #define RDMAD_FABRIC_TCP_ANSWER_H

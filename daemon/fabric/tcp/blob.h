@@ -2,8 +2,8 @@
 /*
  * blob.h - what two engines tell one another over the control plane: offers and keys.
  *
- * An offer says where to dial, with which token, and the number that both call the connection by
- * then; a key names a window. What a peer's blob says is judged here.
+ * An offer says where to dial, which token to show, and the number by which both will know the
+ * connection. A key names a window. What a peer's blob says is judged here.
  */
 #ifndef RDMAD_FABRIC_TCP_BLOB_H
 #define RDMAD_FABRIC_TCP_BLOB_H
@@ -13,7 +13,7 @@
 
 void offer_put(struct fabric_blob *b, uint16_t port, const uint8_t token[FRAME_TOKEN_BYTES],
                uint64_t number);
-/* What an offer says; false when it is none of this version. */
+/* Reads an offer. False: it is no offer of this version. */
 bool offer_read(const struct fabric_blob *b, uint16_t *port, uint8_t token[FRAME_TOKEN_BYTES],
                 uint64_t *number);
 

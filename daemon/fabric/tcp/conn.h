@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conn.h - one data connection's socket, of either end: it reads, parses and sends.
+ * conn.h - the socket of a data connection, at either end: reads, parses and sends.
  */
 #ifndef RDMAD_FABRIC_TCP_CONN_H
 #define RDMAD_FABRIC_TCP_CONN_H
@@ -21,16 +21,17 @@ struct role {
     const char *(*check)(const struct frame *f);
     /* A frame with its whole payload, at most TCP_SMALL or a SEND's. */
     const char *(*frame)(struct tcp_conn *c, const struct frame *f, const uint8_t *payload);
-    /* A frame with a larger one, or a LONG with its head: sets rx.dest. Then: looked at before each
-     * read, a piece of dest that could not be written, and all of it has come. */
+    /* begin: a frame with a larger payload, or a LONG with its head, has begun; it sets rx.dest.
+     * Then recheck is called before each read, rx_fault when a piece of dest could not be written,
+     * and end when all of it has come. */
     const char *(*begin)(struct tcp_conn *c, const struct frame *f, const uint8_t *head);
     void (*recheck)(struct tcp_conn *c);
     void (*rx_fault)(struct tcp_conn *c, const void *address);
     void (*end)(struct tcp_conn *c);
-    /* Before each sendmsg, and a piece whose memory is gone. */
+    /* Called before each sendmsg; and for a piece whose memory is gone. */
     void (*before_send)(struct tcp_conn *c);
     void (*tx_fault)(struct tcp_conn *c, struct piece *p);
-    /* Links: the socket is connected or not, and the target's welcome has come. */
+    /* For links: the socket is connected (or could not be); the target's welcome has come. */
     void (*connected)(struct tcp_conn *c);
     void (*welcomed)(struct tcp_conn *c);
     void (*lost)(struct tcp_conn *c, const struct error *why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dial.h - links from their making until they are up, and their timer: silence is their end.
+ * dial.h - links from when they are made until they are up; and the timer that ends a silent one.
  */
 #ifndef RDMAD_FABRIC_TCP_DIAL_H
 #define RDMAD_FABRIC_TCP_DIAL_H

@@ -18,13 +18,13 @@
  *   END op                            ACK                    the LONG before, if marked WHOLE
  *   VOID op payload                   ACK                    a canceled request: nothing is done
  *
- * The payload of CAS is what to compare with and what to put there, that of FADD what to add, and
- * the DATA that answers them what was there before, as that for a SEND with ASKS is what its user
- * says: words of 8 bytes, little-endian.
+ * Some payloads are words of 8 bytes, little-endian: for CAS what to compare with and what to put
+ * there, for FADD what to add. The DATA that answers a CAS or FADD has what was there before, and
+ * the one that answers a SEND with ASKS has its user's answer.
  *
- * A SEND that is worth it goes as LONG: its payload leaves from where it lies and is received where
- * it belongs, as a WRITE's. END follows at once and is of the same number. While the END is unsent
- * the payload can still be let go of: without WHOLE there was no message.
+ * A SEND that is long enough goes as LONG: its payload is sent from where it lies and received
+ * where it belongs, as a WRITE's is. END follows at once and has the same number. Until END is sent
+ * the payload can still be let go of: END without WHOLE says that there was no message.
  *
  * Ops are numbered from 0 as they are sent and answered strictly in that order, so an answer needs
  * no table to find its op and one ACK speaks for many. A number out of order means that the other
@@ -39,12 +39,13 @@
 #include <string.h>
 
 #define FRAME_MAX_PAYLOAD (256u << 10)
-/* Of a SEND. It is copied into the send queue whole, and its target waits until all of it is in the
- * receive buffer: no memory of its own. */
+/* Bytes of a SEND. It is copied whole into the send queue, and its target waits until all of it is
+ * in the receive buffer; so it needs no memory of its own. */
 #define FRAME_MAX_SEND ((16u << 10) + FRAME_MAX_HEAD)
 #define FRAME_MAX_HEAD 256u
-/* Of a LONG, head and payload together. It can become a VOID with the END that follows it. What is
- * longer than that is read by the other side no slower, and holds up nothing behind it. */
+/* Bytes of a LONG, head and payload together. It can become a VOID together with the END that
+ * follows it. A longer message would gain nothing by landing: the other side READs it as fast, and
+ * then it holds up nothing behind it. */
 #define FRAME_MAX_LONG ((64u << 10) + FRAME_MAX_HEAD)
 #define FRAME_WORD 8u /* of an atomic, and an answer */
 #define FRAME_VERSION 4u
@@ -75,8 +76,9 @@ struct frame {
     int16_t status;  /* STATUS: RDMAD_E_*, else 0 */
     uint32_t length; /* bytes of payload; READ: bytes wanted; ACK: how many ops; LONG: with head */
     uint32_t op;
-    uint32_t slot;   /* what names a window: its place in the target's table; LONG: size of head */
-    uint64_t key;    /* and its random key, which makes the place unguessable and unrepeatable */
+    uint32_t slot; /* what names a window: its place in the target's table; LONG: size of head */
+    uint64_t key;  /* and its random key: so nobody can guess a place, or use one that was given to
+                      another window */
     uint64_t offset; /* into the window */
 };
 #define FRAME_BYTES 32u
@@ -109,7 +111,7 @@ static inline uint32_t frame_payload(const struct frame *f) {
     return f->type == FRAME_READ || f->type == FRAME_STATUS || f->type == FRAME_ACK ? 0 : f->length;
 }
 
-/* Of them those without which the frame cannot be begun. */
+/* Of these bytes, those that must be there before role.begin. */
 static inline uint32_t frame_head(const struct frame *f) {
     return f->type == FRAME_LONG ? f->slot : 0;
 }

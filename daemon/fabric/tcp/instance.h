@@ -3,27 +3,27 @@
  * instance.h - the engine of one worker: what all of its files share, and nobody else.
  *
  * The idea. One instance belongs to one worker thread. It owns an epoll descriptor over one
- * listening socket, the strangers that dialled in and have not shown a token yet, and its
- * connections. A connection has one direction of initiative: the side that dialled asks (a link:
- * link.c, answer.c, dial.c), the side that accepted serves (a target: target.c, by the leave of
- * window.c). Both kinds share the socket's way of life: conn.c reads and parses, outq.c sends,
- * frame.c says what a frame is. tcp.c, at the top, is the turn of a worker.
+ * listening socket, the strangers (connections that were accepted and have not shown a token yet),
+ * and its connections. A connection has one direction of initiative: the side that dialled asks (a
+ * link: link.c, answer.c, dial.c), the side that accepted serves (a target: target.c, as far as
+ * window.c allows). Both kinds share the code of their sockets: conn.c reads and parses, outq.c
+ * sends, frame.c says what a frame is. tcp.c, at the top, is the turn of a worker.
  *
- * The way of a write: link_post appends header and payload to the link's queue; the next poll sends
+ * The way of a write: tcp_post appends header and payload to the link's queue; the next poll sends
  * the whole queue with one sendmsg; the target's poll reads up to 256 KiB, places what it finds
  * window by window and counts what went well; its flush sends one ACK for all of it; the link's
  * next read completes the ops.
  *
- * A SEND goes the same way: copied whole into the queue, answered by the same ACK once env.received
- * has had it, straight from the receive buffer. With a payload of more than TCP_LONG it is a LONG:
- * that is referred to, and goes straight to where env.landing says. A CAS or FADD is done when its
- * frame is met, and answered with what was there.
+ * A SEND goes the same way: it is copied whole into the queue, handed to env.received straight from
+ * the receive buffer, and answered by the same ACK. With a payload of more than TCP_LONG it is a
+ * LONG: the payload is not copied, and goes straight to where env.landing says. A CAS or FADD is
+ * done when its frame is met, and answered with what was there.
  *
  * What keeps memory safe. Client memory is touched in five places only: the two copies of small
  * payloads, the two kernel copies of large ones, and the atomics. Every large payload under way is
  * reachable from its op, window or landing (a foreign piece of the send queue, or the rx.dest of a
- * connection), so letting go is to point it elsewhere: at zeros what is being read, at scratch what
- * is being written. Nothing is handed to the kernel for later (no MSG_ZEROCOPY), so letting go is
+ * connection), so letting go is to point it elsewhere: what is being read at zeros, what is being
+ * written at scratch. Nothing is handed to the kernel for later (no MSG_ZEROCOPY), so letting go is
  * immediate.
  *
  * Callbacks may post, cancel and close anything. A connection that ends is therefore only marked

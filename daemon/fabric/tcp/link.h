@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * link.h - the asking end: requests on their way, and the letting go of them.
+ * link.h - the asking end: requests on their way, and how memory is taken back from them.
  */
 #ifndef RDMAD_FABRIC_TCP_LINK_H
 #define RDMAD_FABRIC_TCP_LINK_H
@@ -45,7 +45,7 @@ static inline struct pending *link_pending(struct tcp_link *l, uint64_t number) 
     return &l->pending[number & l->mask];
 }
 
-/* Of its role: a piece of a payload is gone; the connection is lost. */
+/* Members of its role: the memory of a piece is gone; the connection is lost. */
 void link_tx_fault(struct tcp_conn *c, struct piece *piece);
 void link_lost(struct tcp_conn *c, const struct error *why);
 

@@ -4,8 +4,8 @@
  *
  * Bytes are of two kinds. Headers and small payloads are copied into a ring of our own, where
  * neighbours join, so that a whole batch of small ops is one piece of one sendmsg. Large payloads
- * are pieces that point into client memory; they cost us nothing, can vanish (a send then faults)
- * and can be pointed elsewhere at any time, which is how a revoke or a cancel lets go of memory
+ * are pieces that point into client memory. They cost us nothing, can vanish (a send then faults),
+ * and can be pointed elsewhere at any time. That is how a revoke or a cancel lets go of memory
  * while its frame is half sent: the length of the stream never changes, only where the rest of it
  * comes from.
  *
@@ -29,7 +29,7 @@ struct piece {
     bool foreign;      /* client memory */
     uint64_t ring_end; /* copied: the ring is free up to here once this is sent */
     uint64_t op;       /* foreign: the op it belongs to */
-    void *owner;       /* foreign: whose memory, in the words of whoever queued it */
+    void *owner;       /* foreign: whose memory it is, for whoever queued it */
     uint8_t *trailer;  /* foreign: the copied header that follows and tells how it went */
 };
 
@@ -74,8 +74,8 @@ void outq_repoint(struct outq *q, struct piece *p, const uint8_t *base);
 /* Walks the unsent foreign pieces: index starts at q->first. NULL at the end. */
 struct piece *outq_next_foreign(struct outq *q, uint32_t *index);
 
-/* One sendmsg of at most max_pieces; *asked is how much was offered. What sendmsg returned, with
- * errno. What went out is gone from the queue. */
+/* One sendmsg of at most max_pieces. *asked: how many bytes were offered to it. Returns what
+ * sendmsg returned, with errno. What went out is gone from the queue. */
 ssize_t outq_send(struct outq *q, int fd, unsigned max_pieces, size_t *asked);
 
 #endif

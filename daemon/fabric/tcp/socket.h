@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket.h - what data connections and the listener ask of a socket.
+ * socket.h - options of sockets, for data connections and the listener.
  */
 #ifndef RDMAD_FABRIC_TCP_SOCKET_H
 #define RDMAD_FABRIC_TCP_SOCKET_H

@@ -34,7 +34,7 @@ void target_shut(struct tcp_target *t);
 uint32_t target_count(const struct tcp *t, uint64_t peer);
 /* The peer's connection of that number; NULL: it has none. */
 struct tcp_target *target_find(const struct tcp *t, uint64_t peer, uint64_t number);
-/* It does not touch w's range any more; what that cuts short fails with reason. */
+/* t does not touch w's range any more. Requests that this cuts short fail with reason. */
 void target_let_go(struct tcp_target *t, struct tcp_window *w, int reason);
 void tcp_abandon(struct fabric_landing *landing);
 
