@@ -2,9 +2,9 @@
 /*
  * cm.h - what an instance has of rdma_cm.
  *
- * A peer that says in its hello that it comes by rdma_cm is offered an address, a port and a token.
- * Its connection request shows the token, once and in time; only then a target is made for it. By
- * rdma_cm a link has one lane, whatever is configured.
+ * A peer whose hello says that it comes by rdma_cm is offered an address, a port and a token. Its
+ * connection request must show the token, once and in time; only then is a target made for it. A
+ * link by rdma_cm has one lane, whatever is configured.
  */
 #ifndef RDMAD_FABRIC_VERBS_CONNECT_CM_H
 #define RDMAD_FABRIC_VERBS_CONNECT_CM_H
@@ -33,7 +33,7 @@ struct cm_offer {
 int cm_of(struct verbs *v, struct cm **out, struct error *err); /* made if need be */
 void cm_free(struct verbs *v);                                  /* every call has ended */
 
-/* An address of ours on the device in use, for who calls or listens. */
+/* An address of ours on the device in use, to call from or to listen at. */
 int cm_address(struct cm *cm, struct sockaddr_in6 *out, struct error *err);
 struct sockaddr_in6 cm_sockaddr(const uint8_t address[16], uint16_t port);
 bool cm_is_ours(const struct cm *cm, const struct rdma_cm_id *id); /* on the device in use */

@@ -19,13 +19,13 @@ struct cm_call {
     struct list node; /* in cm.calls */
     struct cm *cm;
     struct rdma_cm_id *id;
-    struct verbs_link *link;      /* we called, */
-    struct verbs_target *target;  /* or were called */
+    struct verbs_link *link;      /* if we called */
+    struct verbs_target *target;  /* if we were called */
     struct sockaddr_in6 from, to; /* we called; of either kind of address */
     uint64_t number;              /* the target's */
     uint8_t token[VERBS_TOKEN_BYTES];
     enum cm_call_state state;
-    uint64_t deadline_ns; /* called: to be up */
+    uint64_t deadline_ns; /* if we were called: when it must be up */
 };
 
 /* An event that was already acknowledged; data is what the other end sent along. */
@@ -37,7 +37,7 @@ struct cm_event {
     uint8_t size;
     uint8_t data[64];
 };
-/* Starts connecting l by the offer; later link_connected or link_fail. */
+/* Starts connecting l by the offer. Later link_connected or link_fail is called. */
 int cm_call_dial(struct verbs_link *l, const char *host, const struct verbs_offer *offer,
                  struct error *err);
 /* A connection request came; it becomes a target's call, or is refused. */

@@ -12,6 +12,6 @@ extern const struct connect_way connect_cm;
 /* Looks at the event channel, if there is one: after a sleep, and now and then. */
 void cm_way_poll(struct verbs *v);
 void cm_way_timers(struct verbs *v);
-void cm_way_close(struct verbs *v); /* every call is ended; the device goes or the instance does */
+void cm_way_close(struct verbs *v); /* ends every call, because the device or the instance goes */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ways.h - which way of connecting it is, and fabric_ops.offer.
+ * ways.h - chooses the way of connecting; fabric_ops.offer.
  */
 #ifndef RDMAD_FABRIC_VERBS_CONNECT_WAYS_H
 #define RDMAD_FABRIC_VERBS_CONNECT_WAYS_H

@@ -21,12 +21,12 @@ struct wish {
 };
 
 /* Decides: sorts the devices by name, fills in usable, chosen, rank and why of devices, ports and
- * GIDs, and the list's chosen and why. In: everything else; a device or port whose why says
- * something already is out for that reason. Of the best GIDs that of the first device, port and
- * index is chosen. */
+ * GIDs, and the list's chosen and why. Everything else is input. A device or port whose why is
+ * already set is not used, for that reason. Among GIDs that are equally good, that of the first
+ * device, port and index is chosen. */
 void devices_choose(struct device_list *list, const struct wish *wish);
 
-/* Of the chosen port of a chosen device; NULL if nothing is. */
+/* The port, or the port's GID, that is chosen; NULL: none is. */
 const struct device_port *devices_chosen_port(const struct device_list *list);
 const struct device_gid *port_chosen_gid(const struct device_port *port);
 

@@ -24,12 +24,12 @@ struct device {
     uint64_t max_message; /* of the port */
     bool memory_windows;  /* leases get type-2 ones, else registrations */
     unsigned services;    /* fabric_ops.services */
-    /* What is configured, lowered to what the device can: QPs are made by this. mtu is port_now's.
-     */
+    /* The settings by which QPs are made: what is configured, lowered to what the device can. The
+     * mtu is in port_now. */
     struct verbs_settings settings;
 };
 
-/* Whether RC transfers either way can be to memory that is not pinned. */
+/* Whether RC transfers in both directions can use memory that is not pinned. */
 static inline bool device_has_odp(const struct device *d) {
     const uint32_t needed = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
     const struct ibv_odp_caps *odp = &d->attr.odp_caps;
@@ -50,7 +50,7 @@ static inline bool device_has_memory_windows(const struct device *d) {
 /* What changes while a device is open; instances have copies. */
 struct port_now {
     bool usable;
-    struct error why; /* when it is not: what to tell who wants a link */
+    struct error why; /* if it is not usable: what to tell whoever wants a link */
     union ibv_gid gid;
     uint8_t gid_index;
     uint16_t lid;

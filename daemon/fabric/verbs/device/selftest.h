@@ -9,13 +9,13 @@
 #include "daemon/fabric/verbs/device/device.h"
 
 struct selftest_result {
-    bool ran;           /* a write to ourselves worked; else nothing below means anything */
+    bool ran;           /* a write to ourselves worked; if not, the rest means nothing */
     bool late;          /* it ran out of time, as on a machine under load: another try may help */
     bool registrations; /* hold */
     bool windows;       /* hold */
     char says[DEVICE_WHY];
 };
-/* What the device enforces, seen on loopback QPs; waits for less than a second in all. */
+/* Tries on loopback QPs what the device enforces. Waits for less than a second in all. */
 void selftest_run(const struct device *d, const struct port_now *port, struct selftest_result *out);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * in_use.h - the device in use, from when it is chosen to when it is closed (enum host_use).
  *
- * All of it is for the device thread, and for whoever starts and stops that.
+ * To be called only by the device thread, and by whoever starts and stops it.
  */
 #ifndef RDMAD_FABRIC_VERBS_HOST_IN_USE_H
 #define RDMAD_FABRIC_VERBS_HOST_IN_USE_H
@@ -16,7 +16,7 @@ struct fabric_host;
 
 /* Looks for a device and gives it to the members. */
 int in_use_adopt(struct fabric_host *h, struct error *err);
-/* The same, now and then: sets when to try again. */
+/* The same, and if there is none sets when to try again. */
 void in_use_search(struct fabric_host *h, uint64_t now_ns);
 /* Asks the port how it is, tells members of a change. */
 void in_use_look(struct fabric_host *h);

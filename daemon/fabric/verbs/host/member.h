@@ -28,16 +28,16 @@ struct host_member {
     void (*device_going)(struct host_member *m, const struct error *why);
 };
 
-/* The device in use now is in *d and *port, NULL if there is none. What changes later is told by
- * mail. leave: the member holds nothing of the device; no mail comes after it. It may deliver what
- * waits in the mailbox, so not from inside a delivery. */
+/* host_join: *d and *port are the device in use now; *d is NULL if there is none. Changes are told
+ * by mail. host_leave: the member must hold nothing of the device, and no mail comes afterwards. It
+ * may deliver what waits in the mailbox, so it must not be called from inside a delivery. */
 int host_join(struct fabric_host *h, struct host_member *m, struct device **d,
               struct port_now *port, struct error *err);
 void host_leave(struct host_member *m);
 /* Answers device_going: the member holds nothing of the device any more. */
 void host_let_go(struct host_member *m);
-/* A verb failed as it only does on a broken device (EIO, ENODEV): it is let go of and opened again.
- * Any thread; d is compared, not looked into. */
+/* A verb failed in a way that only a broken device causes (EIO, ENODEV): the device is let go of
+ * and opened again. Any thread; d is compared, not looked into. */
 void host_device_failed(struct fabric_host *h, const struct device *d, const struct error *why);
 
 /* ---- for in_use.c and events.c: what members are told. All need the lock. ------------------- */

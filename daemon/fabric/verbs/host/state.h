@@ -2,11 +2,11 @@
 /*
  * state.h - the inside of a fabric_host, for the files of host/ alone.
  *
- * Who may touch what. Fields under "lock" need it, whoever you are. It is held for a few lines and
- * never across a verb, and whoever takes it gives it back in the same function. Fields of the
- * device thread are its alone, but for host_open before the thread and host_close after it. An
- * open_device is made and closed by the device thread; others may look into it while they hold it:
- * members from device_came to host_let_go, memory.c by its users count.
+ * Who may touch what. Fields under "lock" need the lock, on every thread. It is held for a few
+ * lines and never across a verb, and given back in the function that took it. Fields of the device
+ * thread are touched by it alone, except by host_open before it starts and host_close after it has
+ * ended. An open_device is made and closed by the device thread; others may look into it while they
+ * hold it: members from device_came to host_let_go, memory.c by its users count.
  */
 #ifndef RDMAD_FABRIC_VERBS_HOST_STATE_H
 #define RDMAD_FABRIC_VERBS_HOST_STATE_H
@@ -41,7 +41,7 @@ struct fabric_host {
     struct port_now port;    /* of now */
     struct error why;        /* why there is none */
     bool stopping;
-    const struct device *failed; /* who said so, until the device thread has seen it */
+    const struct device *failed; /* the device that failed, until the device thread has seen it */
     struct error failed_why;
 
     /* The device thread's. */
@@ -54,12 +54,12 @@ struct fabric_host {
     uint64_t look_ns;                  /* at the port, once more */
     unsigned failures;                 /* devices that broke soon after they were adopted */
     unsigned told;                     /* of device_open */
-    struct error looked, said;         /* why there was none at the last look, and in the log */
-    uint64_t looked_ns;                /* since when it is so */
+    struct error looked, said; /* why there was none: at the last look, and as it was logged */
+    uint64_t looked_ns;        /* since when it is so */
 };
 
-/* The device thread (thread.c): adopts a device on the caller's thread, which must go well, and
- * starts; at its stop the device is closed. */
+/* The device thread (thread.c). Start: adopts a device on the caller's thread; if that fails, so
+ * does the start. Stop: closes the device. */
 int device_thread_start(struct fabric_host *h, struct error *err);
 void device_thread_stop(struct fabric_host *h);
 

@@ -7,8 +7,8 @@
 
 #include "daemon/fabric/verbs/instance/queue.h"
 
-/* A QP reserves as many entries as it can have work requests before it is made; a CQ without room
- * is not used, another is made. */
+/* Before a QP is made it reserves as many entries as it can have work requests. If no CQ has room,
+ * another is made. */
 struct cq {
     struct list node; /* in verbs.cqs */
     struct verbs *verbs;
@@ -16,14 +16,15 @@ struct cq {
     uint32_t size, reserved;
     unsigned events; /* taken and not acknowledged */
     bool armed;
-    unsigned held; /* completions that arming found */
+    unsigned held; /* how many completions arming found */
     struct ibv_wc *wc;
-    struct list dead, dying; /* of queues that are gone: the CQ may still name their slots */
+    struct list dead,
+        dying; /* slots of queues that are gone, which completions in the CQ may still name */
 };
 int cq_reserve(struct verbs *v, uint32_t entries, struct cq **out, struct error *err);
 void cq_unreserve(struct cq *cq, uint32_t entries);
 void cqs_poll(struct verbs *v);          /* hands every completion to its work request's queue */
-bool cqs_arm(struct verbs *v);           /* false: there was one already */
+bool cqs_arm(struct verbs *v);           /* false: there is a completion already */
 void comp_channel_take(struct verbs *v); /* it was readable */
 void cqs_close(struct verbs *v);         /* every QP is gone */
 

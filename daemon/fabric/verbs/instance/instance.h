@@ -6,14 +6,14 @@
  * channel, CQs, links (on which we initiate), and for each peer that reaches us a PD, the targets
  * (on which the peer initiates) and the windows.
  *
- * Whose QP, which PD. A link's QPs are in the device's PD, where pools are registered without
- * remote rights, and grant the other end nothing. A peer's target QPs are, with registrations, in a
- * PD of that peer alone, which holds nothing but registrations of exactly the ranges that it
- * leased; with windows, in the device's PD, and each window is bound to one of these QPs. A bad
- * access breaks the target it came by, never a link of ours.
+ * PDs. A link's QPs are in the device's PD, where pools are registered without remote rights, so
+ * they grant the other end nothing. Where leases are held by registrations, a peer's target QPs are
+ * in a PD of that peer alone, which holds nothing but registrations of exactly the ranges that it
+ * leased. Where they are held by memory windows, the target QPs are in the device's PD, and each
+ * window is bound to one of them. A bad access breaks the target it came by, never a link of ours.
  *
- * Callbacks may post, cancel and close anything. What ends is marked and put aside; its memory goes
- * with the next poll.
+ * Callbacks may post, cancel and close anything. What ends is marked and put aside; its memory is
+ * freed with the next poll.
  */
 #ifndef RDMAD_FABRIC_VERBS_INSTANCE_INSTANCE_H
 #define RDMAD_FABRIC_VERBS_INSTANCE_INSTANCE_H
@@ -46,7 +46,8 @@ struct windows {
     bool refilling, closing;
 };
 
-/* What ended: it is freed with the next poll, when no caller up the stack uses it. */
+/* Something that has ended: it is freed with the next poll, when no caller up the stack uses it any
+ * more. */
 struct free_later {
     struct list node; /* in verbs.ended */
     void (*free)(struct free_later *f);
@@ -58,9 +59,9 @@ struct verbs {
     const struct verbs_settings *settings;
     struct host_member member;
     int epoll_fd;                        /* the member's mailbox, the channel, cm's events */
-    struct device *device;               /* NULL: none now; of it: */
-    const struct protection *protection; /* how leases are held on it, */
-    const struct connect_way *connect;   /* and how links of ours are connected */
+    struct device *device;               /* NULL: there is none now */
+    const struct protection *protection; /* how leases are held on the device */
+    const struct connect_way *connect;   /* how links of ours are connected */
     struct port_now port;
     bool going;    /* device_going came: waits for jobs, then lets go */
     unsigned jobs; /* of windows, at the registrar and the revoker */
@@ -82,13 +83,13 @@ static inline struct verbs *verbs_of(struct fabric *f) {
     return container_of(f, struct verbs, base);
 }
 
-void verbs_timer_at(struct verbs *v, uint64_t at_ns); /* timers run then or earlier */
+void verbs_timer_at(struct verbs *v, uint64_t at_ns); /* timers run at this time or earlier */
 void verbs_free_later(struct verbs *v, struct free_later *f, void (*free)(struct free_later *f));
 void verbs_free_ended(struct verbs *v);
 /* Whether QPs can be made now: 0, or RDMAD_E_FABRIC with why there is no device or no port. */
 int verbs_ready(struct verbs *v, struct error *err);
-/* Jobs on their way; the device is not let go of before they are back. end is the last thing that
- * a job's done does. */
+/* A job is on its way: the device is not let go of before it is back. verbs_job_end is the last
+ * thing that the job's done does. */
 void verbs_job_begin(struct verbs *v, struct offload *o, struct offload_job *job);
 void verbs_job_end(struct verbs *v);
 

@@ -24,10 +24,10 @@ struct qp_spec {
 int qp_make(struct verbs *v, struct queue *q, const struct qp_spec *spec, struct error *err);
 int qp_connect(struct queue *q, const struct endpoint *other, unsigned n, struct error *err);
 void qp_break(struct queue *q); /* to ERR: what is posted comes back flushed */
-/* Nothing of it touches memory afterwards, and ended is not called any more: who waits for work is
- * to be told by the caller. Harmless when it was not made. */
+/* Afterwards nothing of it touches memory, and ended is not called any more: the caller tells
+ * whoever waits for its work requests. Harmless when the QP was not made. */
 void qp_destroy(struct queue *q);
-/* Whether it cannot go on, as the device knows it now; whether an event says so, perhaps late. */
+/* Whether the QP cannot go on: asked of the device now; or as an event says, perhaps late. */
 bool qp_in_error(const struct queue *q);
 bool qp_event_is_bad(enum ibv_event_type event);
 /* Our end as a blob has it; queues are n QPs of one connection. */
@@ -38,8 +38,8 @@ void qp_endpoint(const struct verbs *v, const struct queue *const *queues, unsig
 static inline enum ibv_qp_type weak_qp_type(enum weak_kind kind) {
     return kind == WEAK_DATAGRAM ? IBV_QPT_UD : IBV_QPT_UC;
 }
-/* From INIT to RTS; path is a QP that is connected to the same port there. 0 or an errno, as is
- * weak_qp_path, which has the AV and PATH_MTU of it. */
+/* Takes q from INIT to RTS. path is a QP that is connected to the same port there, whose AV and
+ * path MTU weak_qp_path tells. Both return 0 or an errno. */
 int weak_qp_open(struct queue *q, enum weak_kind kind, const struct queue *path, uint32_t other,
                  uint32_t psn);
 int weak_qp_path(const struct queue *path, struct ibv_qp_attr *out);

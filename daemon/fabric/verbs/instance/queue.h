@@ -2,8 +2,8 @@
 /*
  * queue.h - the work requests of a QP: the places that they take, and their completions in order.
  *
- * A QP completes in order, so the completion of one ends all before it, and only one in so many is
- * signalled. qp.c makes the QP behind a queue, cq.c brings the completions.
+ * A QP completes its work requests in order, so a completion ends all before it, and only one in
+ * several is signalled. qp.c makes the QP behind a queue, cq.c brings the completions.
  */
 #ifndef RDMAD_FABRIC_VERBS_INSTANCE_QUEUE_H
 #define RDMAD_FABRIC_VERBS_INSTANCE_QUEUE_H
@@ -21,7 +21,8 @@ struct wr_slot {
 
 /* The work requests of a QP, completed in order. */
 struct slot_ring {
-    struct list dead; /* in cq.dead when the QP is gone, until the CQ names none of it any more */
+    struct list dead; /* in cq.dead once the QP is gone, until no completion in the CQ can name it
+                         any more */
     uint32_t size;
     struct wr_slot slot[]; /* the queue's depth of them, then one a receive */
 };
@@ -47,8 +48,8 @@ struct queue {
     void (*received)(struct queue *q, uint32_t n, const struct ibv_wc *wc);
 };
 
-/* Posting: queue_room says how many more; queue_take fills in wr_id and takes a place;
- * queue_untake gives the last n back, which were not posted after all. */
+/* Posting: queue_room says how many more can be posted; queue_take fills in wr_id and takes a
+ * place; queue_untake gives the last n places back if they were not posted after all. */
 static inline uint32_t queue_room(const struct queue *q) {
     return q->depth - (uint32_t)(q->tail - q->head);
 }
@@ -56,7 +57,8 @@ void queue_take(struct queue *q, struct ibv_send_wr *wr, void *user);
 void queue_untake(struct queue *q, unsigned n);
 /* Posts the n-th receive: 0, or the device's errno. */
 int queue_receive(struct queue *q, uint32_t n, struct ibv_sge *sge);
-/* A completion of a live queue: ends what is up to its slot, the earlier as successful. */
+/* A completion of a live queue: ends all work requests up to its slot, those before it as
+ * successful. */
 void queue_completed(struct queue *q, const struct ibv_wc *wc);
 
 #endif

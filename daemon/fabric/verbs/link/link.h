@@ -2,17 +2,17 @@
 /*
  * link.h - a link, its lanes and its ops: what all files of link/ stand on.
  *
- * An op is doomed (it ends with the next poll, never posted), batched (in its lane, not posted yet)
- * or posted, or a message that came there and waits for its answer (asking). Every state but posted
- * can be ended at once, for no device has its memory.
+ * An op is doomed (it ends with the next poll and is never posted), batched (in its lane, not
+ * posted yet), posted, or asking (a message that has arrived and waits for its answer). In every
+ * state but posted it can be ended at once, because no device has its memory.
  *
  * Messages (SEND) wait in the outbox for the peer's inbox to have room (outbox.c); all go by the
  * first lane.
  *
  * A link fails once: from then on nothing is posted, what is batched is doomed, the lane that
  * failed flushes, and the ops of other lanes have the quiesce bound to end by themselves. Then all
- * that is left is broken, and 100 ms later the QPs are destroyed, which no device can refuse. When
- * the last op is back, link_lost is told.
+ * QPs that are left are broken, and 100 ms later they are destroyed, which no device can refuse.
+ * When the last op is back, link_lost is told.
  */
 #ifndef RDMAD_FABRIC_VERBS_LINK_LINK_H
 #define RDMAD_FABRIC_VERBS_LINK_LINK_H
@@ -37,7 +37,7 @@ struct verbs_lane {
     uint32_t batched;
     struct list batch;   /* ops to post */
     struct list posted;  /* ops under way, oldest first */
-    struct list sending; /* in verbs.sending while there is something to post, and one may */
+    struct list sending; /* in verbs.sending while it has something that may be posted */
 };
 
 #define OUTBOX_SLOTS 64u
@@ -51,12 +51,13 @@ struct outbox {
     unsigned free;
     uint16_t slot[OUTBOX_SLOTS]; /* the free ones */
     struct inbox_place to;
-    uint64_t sent, consumed; /* by us; and by the peer, as its counter was last */
-    uint64_t ahead_max;      /* by how much the one may be ahead */
-    bool reading;            /* the counter */
-    bool stalled;            /* the first lane waits for room at the peer */
-    struct list asking;      /* messages that came there and wait for their answers */
-    uint64_t asked;          /* one more than the number of the last that asks */
+    uint64_t sent,
+        consumed; /* how many we sent; how many the peer has taken, as its counter last said */
+    uint64_t ahead_max; /* by how much sent may be ahead of consumed */
+    bool reading;       /* a READ of the counter is under way */
+    bool stalled;       /* the first lane waits for room at the peer */
+    struct list asking; /* messages that came there and wait for their answers */
+    uint64_t asked;     /* one more than the number of the last that asks */
     uint64_t read_at_ns, pause_ns;
 };
 
@@ -70,14 +71,14 @@ struct outbox {
  */
 struct weak_sender {
     enum weak_state {
-        WEAK_CLOSED,     /* nobody wanted it */
-        WEAK_REQUESTING, /* the target is asked to make a receiver, */
-        WEAK_READING,    /* and its page is read for where that is */
+        WEAK_CLOSED,     /* nobody has wanted it yet */
+        WEAK_REQUESTING, /* the target is asked to make a receiver */
+        WEAK_READING,    /* its page is read to learn where that is */
         WEAK_OPEN,
         WEAK_NONE, /* there will be none */
     } state;
-    struct fabric_op request;  /* an op of our own, */
-    struct weak_request words; /* and what it says */
+    struct fabric_op request;  /* an op of our own */
+    struct weak_request words; /* what request says */
     struct weak_place place;   /* as last read, in our order of bytes */
     struct ibv_ah *ah;         /* of datagrams */
 };
@@ -116,11 +117,11 @@ struct verbs_link {
     struct outbox outbox;
     struct list doomed;   /* ops that end with the next poll, never posted */
     uint32_t ops;         /* taken and not given back */
-    uint32_t cancelled;   /* of them, posted ones that somebody wants back */
+    uint32_t cancelled;   /* how many of them are posted and were cancelled */
     uint64_t deadline_ns; /* connecting: to be up; failing: to be broken, then to be destroyed */
-    bool broken;          /* failing: its QPs are, flushes are waited for */
-    bool reads;           /* the other end answers READs and atomic ops, of which */
-    bool atomics;         /* it and we have any */
+    bool broken;          /* failing: its QPs are in ERR, and flushes are waited for */
+    bool reads;           /* the other end answers READs and atomic ops */
+    bool atomics;         /* both devices have atomic ops */
     uint64_t packet;      /* bytes of one packet */
     char host[64];        /* for messages */
     struct error why;     /* of the loss */
@@ -157,9 +158,9 @@ static inline struct op_mark *op_mark(struct fabric_op *op) {
     return (struct op_mark *)op->scratch;
 }
 
-/* It has something to tell: a doomed op, a change of state, its last op back. */
+/* The link has something to tell: a doomed op, a change of state, that its last op is back. */
 void link_changed(struct verbs_link *l);
-/* Whether the peer's page is to be read until it says something. */
+/* Whether the peer's page is to be read again and again until it says something new. */
 bool link_wants_page(const struct verbs_link *l);
 
 /* ---- an op comes ---------------------------------------------------------------------------- */
@@ -194,7 +195,7 @@ void link_complete_doomed(struct verbs_link *l);
 /* ---- weak messages -------------------------------------------------------------------------- */
 
 bool link_is_request(const struct verbs_link *l, const struct fabric_op *op);
-/* There is no way for that kind: what waits for it is doomed. */
+/* Messages of that kind cannot be sent: those that wait are doomed. */
 void link_refuse_weak(struct verbs_link *l, enum weak_kind kind);
 
 #endif

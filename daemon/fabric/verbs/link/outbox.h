@@ -12,13 +12,14 @@ int outbox_open(struct verbs_link *l, struct error *err);
 void outbox_close(struct verbs_link *l);
 void outbox_connect(struct verbs_link *l, const struct inbox_place *to);
 
-/* Takes a slot, of which there is one, for op: 0, RDMAD_E_LENGTH, or RDMAD_E_FAULT with op->fault.
- */
+/* Takes a slot for op; one must be free. Returns 0, RDMAD_E_LENGTH, or RDMAD_E_FAULT with
+ * op->fault. */
 int outbox_fill(struct verbs_link *l, struct fabric_op *op);
 bool outbox_may_send(const struct outbox *ob); /* the peer has a receive for one more */
 void outbox_sge(struct outbox *ob, const struct fabric_op *op, struct ibv_sge *sge);
 
-/* Where the answer of a work request that took its place lands, and what it was. */
+/* For a work request that has taken its place: where its answer is to be written, and what was
+ * written there. */
 void outbox_word_sge(const struct verbs_lane *lane, const struct ibv_send_wr *wr,
                      struct ibv_sge *sge);
 uint64_t outbox_word(const struct verbs_lane *lane, const struct wr_slot *slot);

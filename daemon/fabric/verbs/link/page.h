@@ -12,7 +12,8 @@ void page_sge(const struct verbs_link *l, struct ibv_sge *sge);
 void page_came(struct verbs_link *l); /* it was read */
 void page_look(struct verbs_link *l); /* for timers */
 
-/* The message lies there; its answer is looked for in the page. end: there will be none. */
+/* page_ask: the message has arrived; its answer is looked for in the page. page_end_asking: there
+ * will be no answers any more. */
 void page_ask(struct verbs_link *l, struct fabric_op *op);
 void page_end_asking(struct verbs_link *l, int status);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * targets.h - the targets of an instance: their making, for the ways of connecting; their end;
+ * targets.h - the targets of an instance: made, for the ways of connecting, and ended;
  * fabric_ops.expel, .forget and .accepted.
  */
 #ifndef RDMAD_FABRIC_VERBS_TARGET_TARGETS_H
@@ -11,12 +11,14 @@
 /* Makes the QPs of a connection. bare: for rdma_cm. */
 struct verbs_target *target_new(struct vpeer *p, const struct connect_way *way, unsigned lanes,
                                 bool bare, struct error *err);
-/* Whether the peer may have one more connection (from newcomer, NULL when not known); dead ones
- * and, among too many, the oldest go for it. The caller holds p. */
+/* Makes room for one more connection of the peer, from newcomer (NULL: not known): dead ones are
+ * dropped, and if there are too many the oldest. Returns 0, or why there is no room. The caller
+ * holds p. */
 int target_make_room(struct vpeer *p, const struct endpoint *newcomer, struct error *err);
-/* End one: its QPs first of all break. close hands on the messages that came by it, for their
- * sender was told that they did; drop is silent from then on, also after a close. Not from inside
- * one of its completions: there target_broke is right. */
+/* Both end a target, and first of all break its QPs. target_close hands on the messages that came
+ * by it, because their sender was told that they arrived; after target_drop, also if it follows a
+ * close, nothing is handed on. Not to be called from inside one of the target's completions: use
+ * target_broke there. */
 void target_close(struct verbs_target *t);
 void target_drop(struct verbs_target *t);
 

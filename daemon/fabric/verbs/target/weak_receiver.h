@@ -7,7 +7,7 @@
 
 #include "daemon/fabric/verbs/target/target.h"
 
-/* The peer requests a receiver. false: no honest peer says that. */
+/* The peer requests a receiver. False: no honest peer sends this request. */
 bool weak_receiver_requested(struct verbs_target *t, const void *bytes, size_t size);
 void weak_receivers_close(struct verbs_target *t); /* their QPs and registrations */
 void weak_receivers_free(struct verbs_target *t);

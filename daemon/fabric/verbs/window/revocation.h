@@ -22,7 +22,7 @@ struct revocation {
 /* take and taken are set. */
 void revocation_start(struct revocation *r, struct vpeer *p, uint64_t lease_id);
 void revocations_timers(struct verbs *v); /* what could not be taken back is tried again */
-/* Whether all jobs under way are such that the device has refused. */
+/* Whether all jobs under way are of rights that the device has refused to take back. */
 bool revocations_stuck(const struct verbs *v);
 
 #endif

@@ -3,8 +3,8 @@
  * window.h - a window as its owner knows it, and what its owner is told.
  *
  * What holds a window on the device is a registration, which windows of one peer to the same range
- * with the same rights share, or a binding: memory windows on the QPs of one target. A window
- * without any of them is gone: the device or its target went, and nothing can reach the range; only
+ * with the same rights share, or a binding: memory windows on the QPs of one target. A window with
+ * neither is gone: the device or its target went, and nothing can reach the range any more; only
  * its owner does not know yet.
  */
 #ifndef RDMAD_FABRIC_VERBS_WINDOW_WINDOW_H
@@ -40,7 +40,7 @@ struct verbs_window {
     void *cookie;
     uint64_t lease_id;
     enum window_state state;
-    const struct protection *by; /* NULL: nothing is behind it; else the one or the other */
+    const struct protection *by; /* NULL: nothing is behind it; else tells which of the two is */
     union {
         struct registration *registration;
         struct binding *binding;
@@ -49,8 +49,8 @@ struct verbs_window {
 
 /* The device has it: tells its owner. */
 void window_told(struct verbs_window *w, const struct verbs_key *key);
-/* The device has nothing of it any more: tells the owner who waits for one or the other, why being
- * for who waits for it to open. May free w. */
+/* The device has nothing of it any more: tells an owner that waits for it to close, or, with why,
+ * to open. May free w. */
 void window_ended(struct verbs_window *w, const struct error *why);
 void window_free(struct verbs_window *w); /* without a word */
 
@@ -63,7 +63,7 @@ void verbs_window_extend(struct fabric_window *w, uint64_t deadline_ns);
 bool verbs_window_close(struct fabric_window *w, int reason);
 
 void windows_init(struct verbs *v);
-void windows_device_came(struct verbs *v);  /* chooses how it protects */
+void windows_device_came(struct verbs *v);  /* chooses how leases are held on it */
 void windows_device_going(struct verbs *v); /* all are taken back; their owners still close them */
 void windows_close(struct verbs *v);        /* waits for all jobs; for the instance's end */
 

@@ -27,10 +27,10 @@ struct endpoint {
     uint32_t qp_num[VERBS_LANES_MAX], psn[VERBS_LANES_MAX];
 };
 
-/* Where a target takes messages (inbox.c), and what else it can. */
+/* Where a target takes messages (target/inbox.c), and what else it can. */
 struct inbox_place {
-    uint64_t address; /* of its counter, as the device counts, */
-    uint32_t rkey;    /* and the key to read it with */
+    uint64_t address; /* of its counter, as the device counts */
+    uint32_t rkey;    /* the key to read it with */
     uint32_t size;    /* bytes of the longest message */
     uint16_t count;   /* messages that may be under way to it before the counter moves */
     uint8_t features; /* TARGET_* */
@@ -39,7 +39,7 @@ struct inbox_place {
 #define TARGET_DATAGRAM 2u /* has UD queue pairs, */
 #define TARGET_UNACKED 4u  /* and UC */
 
-/* hello: the dialler's end, or that it comes by rdma_cm. */
+/* hello: the dialler's end, or that the dialler comes by rdma_cm. */
 struct verbs_hello {
     bool cm;
     struct endpoint end; /* unless cm */
@@ -50,9 +50,9 @@ struct verbs_offer {
     uint64_t number;     /* of the connection, at the target */
     struct endpoint end; /* unless cm, */
     struct inbox_place inbox;
-    uint8_t address[16]; /* cm: where it listens (IPv4 mapped), */
+    uint8_t address[16]; /* cm: where it listens (IPv4 mapped) */
     uint16_t port;
-    uint8_t token[VERBS_TOKEN_BYTES]; /* and what to show there */
+    uint8_t token[VERBS_TOKEN_BYTES]; /* cm: what to show there */
 };
 /* key: where a window is. */
 struct verbs_key {
@@ -65,7 +65,7 @@ void blob_write_hello(const struct verbs_hello *h, struct fabric_blob *out);
 bool blob_read_hello(const struct fabric_blob *b, struct verbs_hello *out);
 void blob_write_offer(const struct verbs_offer *o, struct fabric_blob *out);
 bool blob_read_offer(const struct fabric_blob *b, struct verbs_offer *out);
-/* What an inbox says of itself is plausible: also for who hears of it by rdma_cm. */
+/* Whether what an inbox says of itself is plausible; also called for one that came by rdma_cm. */
 bool inbox_place_ok(const struct inbox_place *p);
 void blob_write_key(const struct verbs_key *k, struct fabric_blob *out);
 bool blob_read_key(const struct fabric_blob *b, struct verbs_key *out);

@@ -3,15 +3,14 @@
  * page.h - what a target tells its initiator through memory that the initiator READs by itself, and
  * how the initiator asks for a place for weak messages.
  *
- * Weak messages are those that may be lost: datagrams by UD, unacknowledged ones by UC. The way to
- * a place for them: the link makes its QP and requests a receiver, by a message of its own kind on
- * the first lane; the target makes one (target/weak_receiver.c) and writes its place into the page;
- * the link reads that and sends (link/weak_sender.c). A receiver belongs to one connection and goes
- * with it.
+ * Weak messages are those that may be lost: datagrams by UD, unacknowledged ones by UC. Before the
+ * first, the link makes its QP and requests a receiver, by a special message on the first lane; the
+ * target makes the receiver (target/weak_receiver.c) and writes its place into the page; the link
+ * reads that and sends (link/weak_sender.c). A receiver belongs to one connection and goes with it.
  *
- * Of a datagram the device says from which QP of whose network it came, which others could claim
- * too. So a receiver of datagrams has a token, which only its own peer can have read, and each
- * datagram shows it.
+ * For a datagram the device tells the sender's QP and address, but others could claim the same. So
+ * a receiver of datagrams has a token, which only its own peer can have read, and each datagram
+ * must show it.
  */
 #ifndef RDMAD_FABRIC_VERBS_WIRE_PAGE_H
 #define RDMAD_FABRIC_VERBS_WIRE_PAGE_H
@@ -35,7 +34,7 @@ struct weak_request {
 /* Where a kind's receiver is; in the page, little-endian. */
 struct weak_place {
     uint32_t qp_num; /* 0: not made yet */
-    uint32_t word;   /* of UD the Q_Key, of UC the first packet's number here */
+    uint32_t word;   /* UD: the Q_Key; UC: the number of the first packet that is expected */
     uint64_t token;
 };
 
@@ -47,8 +46,8 @@ static inline enum weak_kind weak_kind_of(uint8_t service) {
 
 #define INBOX_RECEIVES 64u /* of a connection's first QP */
 
-/* The word that answers a message, for who asked. A device may read some of its bytes before a
- * change and some after, which the seal shows. */
+/* The word that answers a message that asks. A device may read some of its bytes before a change
+ * and some after; then the seal does not fit. */
 struct inbox_answer {
     uint64_t word, seal; /* seal: of the word and the message's number */
 };
