@@ -4,8 +4,8 @@
  *
  * Small pieces (up to a page) come from a magazine of the calling thread (magazine.c), which is
  * filled and emptied in batches from spans of their size class (spans.c); larger ones are runs of
- * pages (pages.c). One bit for each 64 bytes of the pool says which pieces the program has in its
- * hands, so that giving back what one has not got is noticed at once, whichever thread does it.
+ * pages (pages.c). One bit for each 64 bytes of the pool says which pieces the program has, so that
+ * freeing what was not handed out is noticed at once, whichever thread does it.
  */
 #ifndef RDMAD_LIBCLIENT_ARENA_H
 #define RDMAD_LIBCLIENT_ARENA_H
@@ -23,11 +23,11 @@ void rdmad_arena_free(struct rdmad_arena *a);        /* NULL is allowed */
 
 /* The offset of a piece, or RDMAD_ARENA_NONE: no room. */
 uint64_t rdmad_arena_take(struct rdmad_arena *a, size_t bytes);
-/* Giving back, in two steps. The program has it no more (false: no piece that is handed out starts
- * at offset, nothing changed); it may be handed out again. */
+/* Giving back, in two steps. retire: the program has the piece no more (false: no piece that is
+ * handed out starts at offset, and nothing changes). return: it may be handed out again. */
 bool rdmad_arena_retire(struct rdmad_arena *a, uint64_t offset);
 void rdmad_arena_return(struct rdmad_arena *a, uint64_t offset);
-/* What a piece really has, which is not less than what was asked for. Not yet returned. */
+/* How large a piece really is: at least as large as was asked for. It must not be returned yet. */
 uint64_t rdmad_arena_piece_bytes(const struct rdmad_arena *a, uint64_t offset);
 
 #endif

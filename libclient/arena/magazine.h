@@ -30,7 +30,7 @@ uint64_t rdmad_magazine_take(struct rdmad_depot *d, unsigned cls);
 void rdmad_magazine_give(struct rdmad_depot *d, unsigned cls, uint64_t offset);
 /* Returns what all threads' magazines hold of this depot to its spans. */
 void rdmad_magazines_reclaim(struct rdmad_depot *d);
-/* The depot ends: no thread will find its magazine of it again. */
+/* The depot ends: no thread will find the magazine that it has for it again. */
 void rdmad_magazines_drop(struct rdmad_depot *d);
 
 #endif

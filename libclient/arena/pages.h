@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages.h - which pages of a pool are whose: runs of pages, best fit, neighbours merged.
+ * pages.h - which pages of a pool are free or in use: runs of pages, best fit, neighbours merged.
  *
  * All records lie outside the pool: whatever is written into the pool's memory, by a peer that
  * holds a lease for example, cannot lead the allocator astray. No locking; the depot (magazine.h)
@@ -20,8 +20,8 @@ enum rdmad_page_kind { RDMAD_PAGE_INSIDE, RDMAD_PAGE_FREE, RDMAD_PAGE_LARGE, RDM
 struct rdmad_span;
 
 /*
- * Of a run of pages only the first and the last page's records are kept true, and looked at; of a
- * span of small pieces all of them are, since any page of it must lead to the span.
+ * For a run of pages only the records of its first and its last page are kept up to date and looked
+ * at; for a span of small pieces all of them are, since every page of it must lead to the span.
  */
 struct rdmad_page {
     uint32_t run; /* length of the run that starts or ends here */
@@ -46,8 +46,8 @@ struct rdmad_pages {
 bool rdmad_pages_init(struct rdmad_pages *p, uint32_t count); /* false: out of memory */
 void rdmad_pages_fini(struct rdmad_pages *p);
 
-/* The first page of a run of count, marked kind at both ends; RDMAD_NO_PAGE when none is as long.
- */
+/* Takes a run of count pages, marked as kind, and returns its first page; RDMAD_NO_PAGE: none is
+ * long enough. */
 uint32_t rdmad_pages_take(struct rdmad_pages *p, uint32_t count, enum rdmad_page_kind kind);
 void rdmad_pages_give(struct rdmad_pages *p, uint32_t first, uint32_t count);
 

@@ -39,7 +39,7 @@ static inline size_t rdmad_class_bytes(unsigned cls) {
 unsigned rdmad_spans_take(struct rdmad_spans *s, unsigned cls, uint64_t *out, unsigned max);
 /* Gives one piece back. offset must be one that take gave out. */
 void rdmad_spans_give(struct rdmad_spans *s, uint64_t offset);
-/* The class of the piece at offset, which must be handed out. Needs no lock for that reason. */
+/* The class of the piece at offset. It must be handed out: therefore this needs no lock. */
 unsigned rdmad_spans_class(const struct rdmad_spans *s, uint64_t offset);
 /* Frees the records of spans that still have pieces handed out. */
 void rdmad_spans_fini(struct rdmad_spans *s);

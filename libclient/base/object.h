@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * object.h - what begins every object behind a handle: a mark that says what it is, and whether it
- * still is. A program that uses a handle after its end is told so in a sentence, and ended.
+ * object.h - every object behind a handle begins with a mark that says what it is, and whether it
+ * is still alive. A program that uses a handle after its end is told so in a sentence, and ended.
  *
  * The happy path: rdmad_object_init when it is made; every public call looks at the mark first, one
- * comparison in a cache line that it needs anyway. At its end rdmad_object_end turns the mark, and
- * rdmad_object_retire lays the memory aside: the last MiB of each kind stays ours, so that whoever
- * comes with an old handle reads an old mark, not somebody else's memory. What is older than that
- * is really freed.
+ * comparison in a cache line that it needs anyway. At its end rdmad_object_end changes the mark,
+ * and rdmad_object_retire puts the memory aside instead of freeing it: the last MiB of each kind is
+ * kept, so that a call with an old handle reads an old mark, and not memory that is something else
+ * by now. What is older than that is really freed.
  */
 #ifndef RDMAD_LIBCLIENT_OBJECT_H
 #define RDMAD_LIBCLIENT_OBJECT_H
@@ -55,13 +55,15 @@ static inline void rdmad_object_check(const void *handle, enum rdmad_kind kind, 
 /* At the beginning of a public call. */
 #define RDMAD_LIVE(handle, kind) rdmad_object_check(handle, RDMAD_KIND_##kind, __func__)
 
-/* From now on it is gone, since that call; number is for sentences. Who is second aborts. */
+/* The object is gone since that call; number is for sentences. A second call for the same object
+ * aborts. */
 void rdmad_object_end(struct rdmad_object *o, enum rdmad_kind kind, uint64_t number,
                       const char *call);
-/* In free's place, once nobody uses an object of that size any more that has ended. */
+/* To be called instead of free for an object of that size that has ended, once nobody uses it any
+ * more. */
 void rdmad_object_retire(struct rdmad_object *o, size_t size);
 
-/* fork.c: nobody is in the middle of it while a process forks. */
+/* For fork.c: no other thread is in the middle of this file while a process forks. */
 void rdmad_objects_lock(void);
 void rdmad_objects_unlock(void);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session.h - the session, as all other objects see it: what they hang in, and the lock over that.
+ * session.h - the session as all other objects see it: the tables that they are in, and the lock of
+ * those.
  *
  * session->lock guards the session's tables and everything that the socket brings. It is held for
- * moments only, never while something waits. Rings take no lock, but on the way to an error.
+ * moments only, never while something waits. Rings take no lock, except to tell an error.
  */
 #ifndef RDMAD_LIBCLIENT_SESSION_H
 #define RDMAD_LIBCLIENT_SESSION_H
@@ -45,7 +46,7 @@ struct rdmad_session {
     bool receiving;         /* some thread sleeps on the socket on behalf of all */
     uint32_t seq;
     struct rdmad_call *calls; /* waiting for their replies */
-    /* With the lock: an event as it came. Returns a sentence when the wire does not allow it. */
+    /* With the lock: takes an event as it came. Returns NULL, or what is wrong with it. */
     const char *(*take_event)(struct rdmad_session *s, const struct rdmad_msg_header *h,
                               const void *body);
 
@@ -60,7 +61,7 @@ struct rdmad_session {
     int epoll, event_fd; /* rdmad_session_fd; -1 until it is asked for */
     bool event_fd_set;   /* it is readable */
     struct rdmad_pool *pools;
-    uint32_t pools_destroyed; /* atomic; rings' hints from before a change are void */
+    uint32_t pools_destroyed; /* atomic; when it changes, rings' hints of pools are void */
     struct rdmad_ring *rings;
     struct rdmad_holds *holds; /* of the rings */
     struct rdmad_blocking *blocking;
@@ -77,7 +78,7 @@ struct rdmad_session {
 static inline bool rdmad_is_lost(const struct rdmad_session *s) {
     return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != RDMAD_SESSION_OPEN;
 }
-/* What a process that was forked has of its parent's session is not its own. */
+/* Whether the process was forked, and the session is its parent's. */
 static inline bool rdmad_is_inherited(const struct rdmad_session *s) {
     return __atomic_load_n(&s->state, __ATOMIC_RELAXED) == RDMAD_SESSION_INHERITED;
 }

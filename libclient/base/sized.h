@@ -3,11 +3,11 @@
  * sized.h - structs of the interface that may grow: between a program and a library of different
  * versions, the size that comes first in each says how much both know.
  *
- * What the program gives: an older program's is shorter, and what it lacks stays as its INIT has
- * it; a newer one's is longer, and is taken as long as it asks for nothing that is not known here
- * (what is beyond is zero). What the library fills: as much as both know; the rest of a newer
- * program's struct is zero, and no byte beyond an older one's is touched. Fields are only ever
- * appended.
+ * Structs that the program gives: an older program's is shorter, and the fields that it lacks have
+ * the values of INIT; a newer one's is longer, and is accepted if the fields that are not known
+ * here are zero. Structs that the library fills: the fields that both know are filled; the rest of
+ * a newer program's struct is zero, and no byte beyond an older one's is touched. Fields are only
+ * ever appended.
  *
  * A size that no version can have means that the struct was not initialized, and is refused before
  * anything is done.
@@ -31,7 +31,8 @@ extern const struct rdmad_sized rdmad_sized_options, rdmad_sized_lease_terms,
     rdmad_sized_lease_audit, rdmad_sized_channel_info, rdmad_sized_channel_audit,
     rdmad_sized_incoming, rdmad_sized_event, rdmad_sized_name, rdmad_sized_message;
 
-/* out holds the defaults, and is of the size known here. in may be NULL: all default. */
+/* Reads in over out, which holds the defaults and has the size known here. in NULL: all defaults.
+ */
 int rdmad_sized_read(const struct rdmad_session *s, const struct rdmad_sized *what, const void *in,
                      void *out);
 /* RDMAD_E_INVAL with a sentence when out cannot be filled. */

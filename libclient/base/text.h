@@ -9,8 +9,8 @@
 
 struct rdmad_session;
 
-/* Copies text (NULL: nothing) into a field of the wire that is zero, or says which what is too
- * long and returns code. */
+/* Copies text (NULL: nothing) into a field of the wire that is zero. If it does not fit, returns
+ * code with a sentence that calls it what. */
 int rdmad_copy_text(const struct rdmad_session *s, char *field, size_t size, const char *text,
                     const char *what, int code);
 

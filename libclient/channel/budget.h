@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * budget.h - the memory that a service gives to who asks: lent as a whole, and handed over in
+ * budget.h - memory that a service gives to those who ask: lent as a whole, and handed over in
  * pieces.
  */
 #ifndef RDMAD_LIBCLIENT_BUDGET_H
@@ -8,10 +8,10 @@
 
 #include "libclient/channel/service.h"
 
-/* The budget of terms, if it has one, into the request; lent by *lent. */
+/* Copies the budget of terms, if it has one, into the request; *lent lends its memory. */
 int rdmad_budget_fill(struct rdmad_session *s, const struct rdmad_service_terms *terms,
                       struct rdmad_service_listen_req *out, struct rdmad_lent *lent);
-/* With the lock: what was handed over and not told yet. */
+/* With the lock: drops what was handed over and not told yet. */
 void rdmad_budget_forget(struct rdmad_service *service);
 
 /* What an event brings, with the lock. */

@@ -3,8 +3,8 @@
  * channel.h - channels as objects, and the session's table of them.
  *
  * As with leases, a channel enters the session's table in the moment its reply arrives, before any
- * later message is looked at, so that its end is never missed. Whatever its end, the object stays
- * until it is closed here; what its ops come to is said by their completions.
+ * later message is looked at, so that its end is never missed. However it ends, the object stays
+ * until it is closed here; how its ops end is told by their completions.
  *
  *     new --- reply --> open --- the other end or the daemon ends it --> closed (why)
  *      |                  |                                                |
@@ -35,14 +35,15 @@ struct rdmad_channel {
 /* With the lock. */
 struct rdmad_channel *rdmad_channel_find(struct rdmad_session *s, uint64_t handle);
 
-/* Not known to anybody yet; NULL: out of memory, said so. */
+/* Makes one that is in no table yet. NULL: out of memory, with the error set. */
 struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s);
-/* Sends the request whose reply is struct rdmad_channel_rep and makes channel what it says; keeps
- * it in *out or frees it. */
+/* Sends the request, whose reply is struct rdmad_channel_rep, and fills in channel from that. On
+ * success *out is channel, else channel is freed. */
 int rdmad_channel_make(struct rdmad_channel *channel, uint16_t type, const void *request,
                        size_t request_size, rdmad_channel **out);
 
-/* With the lock: the session is about to hang up, which is no accident. */
+/* With the lock: the session is about to close on purpose; tells the daemon that its channels do,
+ * too. */
 void rdmad_channels_post_close(struct rdmad_session *s);
 /* Frees all of them; tells nobody. */
 void rdmad_channels_dispose(struct rdmad_session *s);

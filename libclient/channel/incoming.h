@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * incoming.h - who waits at a service to be accepted.
+ * incoming.h - connections that wait at a service to be accepted.
  */
 #ifndef RDMAD_LIBCLIENT_INCOMING_H
 #define RDMAD_LIBCLIENT_INCOMING_H
 
 #include "libclient/channel/service.h"
 
-/* With the lock: takes who (NULL: the first) out of the line; false: it is not there. */
+/* With the lock: takes who (NULL: the first) out of the list of those that wait; false: it is not
+ * there. */
 bool rdmad_incoming_claim(struct rdmad_service *service, const struct rdmad_incoming *who,
                           struct rdmad_incoming *out);
 

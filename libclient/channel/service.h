@@ -2,8 +2,9 @@
 /*
  * service.h - services as objects.
  *
- * A service keeps who waits to be accepted, and what was handed over and not told yet; each of
- * those is a record that the daemon bounds (by the backlog, by the budget).
+ * A service keeps a record of each connection that waits to be accepted, and of memory that was
+ * handed over and not told yet. The daemon bounds how many there are, by the backlog and by the
+ * budget.
  */
 #ifndef RDMAD_LIBCLIENT_SERVICE_H
 #define RDMAD_LIBCLIENT_SERVICE_H
@@ -12,7 +13,7 @@
 #include "libclient/control/event_queue.h"
 #include "libclient/memory/lent.h"
 
-/* Who waits to be accepted. */
+/* A connection that waits to be accepted. */
 struct rdmad_waiting {
     struct rdmad_service *service;
     struct rdmad_waiting *next;

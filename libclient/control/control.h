@@ -12,8 +12,8 @@
 #include <rdmad/wire.h>
 
 /*
- * One request and its reply. accept runs under the session's lock, before any later event is
- * looked at: an object that later events may be of is put into its table there.
+ * One request and its reply. accept runs under the session's lock, before any later event is looked
+ * at: there an object is put into its table, so that later events find it.
  */
 struct rdmad_call {
     uint16_t type;
@@ -56,11 +56,12 @@ int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *reque
 /* With the lock: a request whose answer nobody waits for, if the socket has room for it. */
 void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size);
 
-/* With the lock: takes in what the socket has, without waiting. Only while nobody else sleeps on
- * the socket (or it is dead): what is taken away from under a sleeper does not wake it. */
+/* With the lock: takes in what the socket has, without waiting. Only while no other thread sleeps
+ * on the socket (or when the socket is dead): what is taken from under a sleeper does not wake it.
+ */
 void rdmad_control_receive(struct rdmad_session *s);
-/* With the lock: the same, or else whoever sleeps on the socket does it; for those who tell how
- * things stand. */
+/* With the lock, for calls that tell the present state: the same, unless a thread sleeps on the
+ * socket, which takes it in anyway. */
 void rdmad_control_look(struct rdmad_session *s);
 /* With the lock, released meanwhile: receives until ready(s, arg), loss or the deadline. */
 void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
@@ -68,7 +69,7 @@ void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_sess
 /* With the lock: ends the session on our side. Only the first reason counts. */
 void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text);
 
-/* Looks at the socket first; for those who do not read it. */
+/* Whether the session is lost; looks at the socket first, for callers that do not read it. */
 bool rdmad_check_lost(struct rdmad_session *s);
 /* Remembers and returns RDMAD_E_DAEMON_LOST with the reason. */
 int rdmad_fail_lost(struct rdmad_session *s);

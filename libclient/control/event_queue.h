@@ -3,13 +3,13 @@
  * event_queue.h - who has something to tell, and the descriptor that wakes an event loop for it.
  *
  * There is no queue of events that could overflow: what has something to tell (a lease, a channel,
- * somebody who connects, memory that was handed over, a name) hangs in a list itself. Such a source
+ * a connection that waits, memory that was handed over, a name) is in a list itself. Such a source
  * makes its events when they are taken.
  *
  * The session's descriptor (rdmad_session_fd) is an epoll set of the socket, the wakeups of all
- * rings, and an eventfd of our own, which is readable while a source is in the list: what it tells
- * may have come in with a reply, and then the socket is empty. Once the session is lost it stays
- * readable.
+ * rings, and an eventfd of our own, which is readable while a source is in the list. It is needed
+ * because an event may come in while a reply is read; then the socket is empty. Once the session is
+ * lost it stays readable.
  *
  * All with the session's lock.
  */
@@ -33,14 +33,15 @@ struct rdmad_event_source {
 /* The object of that type whose member source it is. */
 #define RDMAD_SOURCE_OF(pointer, type) ((type *)((char *)(pointer)-offsetof(type, source)))
 
-/* Queues it, if it is not yet, and wakes who waits for events or for changes in general. */
+/* Queues it if it is not queued yet, and wakes threads that wait for events or for any change. */
 void rdmad_event_queue(struct rdmad_session *s, struct rdmad_event_source *source);
 /* Out of the queue, if it is in it. */
 void rdmad_event_unqueue(struct rdmad_session *s, struct rdmad_event_source *source);
-/* An event of the first source, of which there is one. */
+/* Takes an event of the first source; there must be one. */
 void rdmad_event_take_first(struct rdmad_session *s, struct rdmad_event *out);
 
-/* After anything that may be an event: the eventfd says what is so now. */
+/* Called after anything that may be an event: makes the eventfd readable or not, as is right now.
+ */
 void rdmad_event_signal(struct rdmad_session *s);
 /* Puts a descriptor into the session's, if there is one. */
 void rdmad_event_watch(struct rdmad_session *s, int fd);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lease.h - a lease, as its owner or as a lessee has it, and the session's table of them.
+ * lease.h - a lease as its owner or a lessee has it, and the session's table of leases.
  *
  * A lease enters the table in the moment its reply arrives, before any later message is looked at,
- * so that no event of it is missed. Its object is made beforehand for that.
+ * so that no event of it is missed. For that its object is made before the request is sent.
  *
  *     new --- reply --> in the table, alive --- event, or revoke answered --> in the table, ended
  *      |                       |                                                    |
  *      +-- refused --> freed   +------------ free, hand over, close ----------------+--> gone
  *
- * It tells the end of its life exactly once, and only its latest renewal.
+ * Its end is told exactly once, and of renewals only the latest.
  */
 #ifndef RDMAD_LIBCLIENT_LEASE_H
 #define RDMAD_LIBCLIENT_LEASE_H
@@ -20,7 +20,7 @@
 
 enum rdmad_lease_side {
     RDMAD_LEASE_GRANTED,   /* by this session, its owner */
-    RDMAD_LEASE_ATTACHED,  /* to, as a lessee */
+    RDMAD_LEASE_ATTACHED,  /* this session is a lessee */
     RDMAD_LEASE_REQUESTED, /* the same, of a service */
 };
 
@@ -52,21 +52,21 @@ static inline bool rdmad_lease_is_own(const struct rdmad_lease *lease) {
 /* With the session's lock: by the owner's number, or by the lessee's handle. */
 struct rdmad_lease *rdmad_lease_find(struct rdmad_session *s, bool owner, uint64_t number);
 
-/* Not known to anybody yet; NULL: has failed. */
+/* Makes one that is in no table yet. NULL: out of memory, with the error set. */
 struct rdmad_lease *rdmad_lease_new(struct rdmad_session *s, enum rdmad_lease_side side);
-/* Makes the call whose accept is for lease; keeps it in *out or frees it. */
+/* Makes the call, whose accept fills in lease. On success *out is lease, else lease is freed. */
 int rdmad_lease_make(struct rdmad_lease *lease, struct rdmad_call *call, rdmad_lease **out);
-/* For accept: it has its numbers, and lives for that long from when it was made. */
+/* For accept: the lease has its numbers, and lives for ttl_ns from when the call was made. */
 void rdmad_lease_accept(struct rdmad_lease *lease, uint64_t ttl_ns);
 
-/* RDMAD_E_PERM with a sentence when what ("renew") is the owner's to do; and when what ("kept by a
- * lessee") cannot be done with what was granted. */
+/* Return RDMAD_E_PERM with a sentence: that only an owner can do what ("renew"); that a lease that
+ * was granted cannot be what ("kept by a lessee"). */
 int rdmad_lease_owner_only(const struct rdmad_lease *lease, const char *what);
 int rdmad_lease_lessee_only(const struct rdmad_lease *lease, const char *what);
 
 /* With the lock: its life is over, which is an event. */
 void rdmad_lease_ended(struct rdmad_lease *lease, int reason, const char *text);
-/* The daemon has forgotten it, and it has ended as an object. */
+/* Frees a lease that the daemon has forgotten and that has ended as an object. */
 void rdmad_lease_forget(struct rdmad_lease *lease);
 /* Frees all leases; tells nobody. */
 void rdmad_leases_dispose(struct rdmad_session *s);

@@ -10,12 +10,12 @@
  * (guard_fault.c) finds buffer and op, prints the sentence, and aborts. The daemon has a mapping of
  * its own, so transfers notice nothing.
  *
- * Exact where the op's range is not: on a page that an op holds in part, an access beside its range
- * is no conflict. It opens the page (until an op begins or ends on it) and goes on; so a conflict
- * that comes after it on the same page can be missed, but nothing is reported that is none. Memory
- * that the program lays out itself (rdmad_pool_base) is protected only in pages that an op covers
- * as a whole. A system call that is given protected memory fails with EFAULT, as the kernel does
- * not signal.
+ * Ops hold ranges, but only whole pages can be protected. On a page that an op holds in part, an
+ * access beside the op's range is no conflict: it opens the page (until an op begins or ends on it)
+ * and goes on. So a later conflict on the same page can be missed, but nothing is reported that is
+ * no conflict. Memory that the program lays out itself (rdmad_pool_base) is protected only in pages
+ * that an op covers as a whole. A system call that is given protected memory fails with EFAULT, as
+ * the kernel does not signal.
  *
  * Buffers begin at their first page's start. The rest of the last page is filled with a pattern
  * that is looked at when the buffer is freed.
@@ -33,10 +33,11 @@
 struct rdmad_guard *rdmad_guard_new(struct rdmad_pool *pool);
 void rdmad_guard_free(struct rdmad_guard *g); /* NULL is allowed */
 
-/* In rdmad_alloc's and rdmad_free's place. offset was retired from the arena. */
+/* Do the work of rdmad_alloc and rdmad_free. offset was retired from the arena. */
 uint64_t rdmad_guard_take(struct rdmad_pool *pool, size_t bytes);
 void rdmad_guard_give(struct rdmad_pool *pool, uint64_t offset);
-/* Says what is wrong with freeing offset, which is no live buffer, if guard mode knows more. */
+/* offset, which the program frees, is no live buffer: if guard mode knows what it is, ends the
+ * program with a sentence about it. */
 void rdmad_guard_explain_free(struct rdmad_pool *pool, uint64_t offset);
 
 /* An op begins and ends. */

@@ -19,7 +19,7 @@
  *       +---- room is needed, and nobody holds it ------+
  */
 enum rdmad_guard_state {
-    RDMAD_GUARD_UNUSED, /* by rdmad_alloc; perhaps laid out by the program */
+    RDMAD_GUARD_UNUSED, /* not by rdmad_alloc, but perhaps by the program itself */
     RDMAD_GUARD_LIVE,
     RDMAD_GUARD_DEAD, /* freed, not handed out again */
 };
@@ -31,7 +31,8 @@ struct rdmad_guard_page {
     uint8_t prot;   /* PROT_* now */
     uint64_t bytes; /* of the first: asked for */
     uint32_t pages; /* of the first */
-    uint32_t next;  /* of the first, dead: the one freed after it; page + 1 */
+    uint32_t
+        next; /* of the first page of a dead buffer: the buffer that was freed after it; page + 1 */
 };
 
 /* An op in flight. */
@@ -56,7 +57,7 @@ struct rdmad_guard {
 /* One lock for all of guard mode, which the handler can take, too. */
 void rdmad_guard_lock(void);
 void rdmad_guard_unlock(void);
-/* With it. From now on the handler knows the guard, or no more. */
+/* With the lock. From now on the handler knows the guard, or does not any more. */
 void rdmad_guard_register(struct rdmad_guard *g);
 void rdmad_guard_unregister(struct rdmad_guard *g);
 

@@ -19,24 +19,26 @@
 
 #include "libclient/memory/who_holds.h"
 
-/* With the session's lock: who looks for holders finds a ring's, or does no more. */
+/* With the session's lock: from now on a search for holders finds these of a ring, or does not any
+ * more. */
 void rdmad_holds_add(struct rdmad_session *s, struct rdmad_holds *holds);
 void rdmad_holds_remove(struct rdmad_session *s, struct rdmad_holds *holds);
 
-/* The op prepared in that slot of the ring, which holds nothing yet or is prepared anew: opcode,
- * object (number of its lease or channel) and user_data are for sentences about it. A slot holds
- * one range at most. Returns 0, or RDMAD_E_BUSY and the slot holds nothing. */
+/* The op that is prepared in that slot of the ring takes a range; what the slot held before is
+ * given up. opcode, object (the number of its lease or channel) and user_data are for sentences
+ * about it. A slot holds one range at most. Returns 0, or RDMAD_E_BUSY, and then the slot holds
+ * nothing. */
 int rdmad_hold_op(struct rdmad_holds *holds, uint32_t slot, struct rdmad_pool *pool,
                   const void *memory, size_t length, bool writes, uint8_t opcode, uint64_t object,
                   uint64_t user_data);
 /* The op is over, or its entry is prepared anew. Nothing happens if the slot holds nothing. */
 void rdmad_hold_end(struct rdmad_holds *holds, uint32_t slot);
 
-/* Takes a range, or says in who, of size bytes, who holds it (RDMAD_E_BUSY). who is relative to
- * the range's start. */
+/* Takes a range, or returns RDMAD_E_BUSY and writes into who (size bytes) who holds it, with
+ * offsets from the range's start. */
 int rdmad_holders_take(struct rdmad_pool *pool, uint64_t offset, uint64_t length, bool writes,
                        char *who, size_t size);
-/* Gives it up, and wakes who waits. */
+/* Gives it up, and wakes threads that wait. */
 void rdmad_holders_drop(struct rdmad_pool *pool, uint64_t offset, uint64_t length, bool writes);
 
 #endif

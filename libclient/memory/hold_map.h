@@ -5,8 +5,9 @@
  *
  * Exact to the byte: take succeeds if and only if no byte of the range is held by others in a way
  * that conflicts. Two threads that take and drop ranges at the same moment meet only where they
- * touch the same 4 KiB page, and there for some nanoseconds. What take undoes because the end of
- * its range is held can refuse a third thread meanwhile; who then finds no holder tries again.
+ * touch the same 4 KiB page, and there for some nanoseconds. When take finds the end of its range
+ * held it undoes what it took, which may have refused a third thread meanwhile. A caller that is
+ * refused and then finds no holder tries again.
  *
  * The memory is 1/512 of the pool's for holds of whole pages, and about 1/24 more for pages that
  * are held in parts; it is committed when it is first used.
@@ -25,7 +26,7 @@ void rdmad_hold_map_free(struct rdmad_hold_map *m);        /* NULL is allowed */
 /* [offset, offset + length) lies in the pool. Returns 0, or RDMAD_E_BUSY, RDMAD_E_LIMIT (more
  * readers of one place than can be counted) or RDMAD_E_NOMEM; then nothing is held. */
 int rdmad_hold_map_take(struct rdmad_hold_map *m, uint64_t offset, uint64_t length, bool writes);
-/* Exactly what one take has taken. */
+/* Gives up exactly what one take has taken. */
 void rdmad_hold_map_drop(struct rdmad_hold_map *m, uint64_t offset, uint64_t length, bool writes);
 /* Whether nobody holds any byte of the range. */
 bool rdmad_hold_map_unheld(struct rdmad_hold_map *m, uint64_t offset, uint64_t length);

@@ -25,14 +25,14 @@ struct rdmad_holders {
     unsigned attention;     /* atomic: threads that wait, and deferred frees */
     struct rdmad_buf_lock *locks;
     struct rdmad_deferred *deferred;      /* freed, and held by ops or locks */
-    struct rdmad_deferred *deferred_lent; /* freed, and under leases: those may last */
+    struct rdmad_deferred *deferred_lent; /* freed, and under leases, which may last long */
     struct rdmad_hold_map *lent_map;      /* atomic; NULL: nothing was ever lent */
     struct rdmad_lent *lent, **last_lent; /* with the session's lock: what is lent, oldest first */
 };
 
 /* False: out of memory. */
 bool rdmad_holders_init(struct rdmad_holders *h, uint64_t bytes);
-/* Nobody uses the pool any more; also after a failed or without an init. */
+/* Nobody may use the pool any more. Also allowed after an init that failed, or none. */
 void rdmad_holders_fini(struct rdmad_holders *h);
 
 /* Whether an op or a lock holds a byte of the range now. */

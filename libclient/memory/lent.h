@@ -8,24 +8,24 @@
  * when the lease's end was told or a revoke was answered, when a service's close was answered.
  * rdmad_free asks that map, and deferred.h keeps what it says for later.
  *
- * A session that is lost hears of no end. What was lent then stays so: the pool is of no more use,
- * and who knows whether the daemon still lives and serves it.
+ * A session that is lost hears of no end. What is lent then stays lent: the pool is of no use any
+ * more, and the daemon may still live and serve it.
  */
 #ifndef RDMAD_LIBCLIENT_LENT_H
 #define RDMAD_LIBCLIENT_LENT_H
 
 #include "libclient/memory/pool.h"
 
-/* Lies in the lease or service that a range is lent by. All with the session's lock. */
+/* A member of the lease or service by which a range is lent. All with the session's lock. */
 struct rdmad_lent {
     struct rdmad_lent *next, **link; /* of its pool's; link is what points here */
     struct rdmad_pool *pool;         /* NULL: lends nothing */
     uint64_t offset, length;
-    uint64_t lease;      /* the lease's number, once it is known, */
+    uint64_t lease;      /* the lease's number, once it is known */
     const char *service; /* or the service's name */
 };
 
-/* Others may reach memory from now on. Returns its pool, NULL when it lies in none; *rc may be
+/* Others may reach memory from now on. Returns its pool, NULL if it lies in none. *rc: 0,
  * RDMAD_E_NOMEM, or RDMAD_E_LIMIT when more leases than can be counted are on the same bytes. A
  * range of no bytes is not lent. Without the lock. */
 struct rdmad_pool *rdmad_lend(struct rdmad_session *s, const void *memory, uint64_t length,
@@ -34,9 +34,9 @@ struct rdmad_pool *rdmad_lend(struct rdmad_session *s, const void *memory, uint6
 void rdmad_lent_back(struct rdmad_lent *lent);
 /* The same without the lock. */
 void rdmad_lent_end(struct rdmad_session *s, struct rdmad_lent *lent);
-/* lent's memory goes; its range stays lent. */
+/* lent itself is about to be freed; its range stays lent. */
 void rdmad_lent_forget(struct rdmad_lent *lent);
-/* The pool goes before what it is lent by. */
+/* The pool ends before the leases and services by which it is lent. */
 void rdmad_lent_pool_ends(struct rdmad_pool *pool);
 
 /* By whom a range is lent, in words. Without the lock. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool.h - a pool, and which one memory lies in.
+ * pool.h - a pool, and in which pool memory lies.
  *
- * Its memory is shared with the daemon. Above it stand the allocator (arena), the records of who
- * uses it (holders), and guard mode's of its pages.
+ * Its memory is shared with the daemon. It has an allocator (arena), records of who uses it
+ * (holders), and in guard mode records of its pages.
  */
 #ifndef RDMAD_LIBCLIENT_POOL_H
 #define RDMAD_LIBCLIENT_POOL_H
@@ -32,7 +32,7 @@ static inline struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const vo
     return p;
 }
 
-/* Unmaps and frees; tells nobody. It is gone since that call. */
+/* Unmaps and frees; tells nobody. For the program it is gone since that call. */
 void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call);
 
 #endif

@@ -32,7 +32,7 @@ struct rdmad_buf_lock {
 void rdmad_locks_dispose(struct rdmad_holders *h); /* those that a program has left */
 
 /* Writes sentences on up to max holders of bytes of the range (only writers, unless writes) and
- * returns how many there are. With neither lock. */
+ * returns how many there are. Without the session's and the holders' lock. */
 unsigned rdmad_holders_name(struct rdmad_pool *pool, uint64_t offset, uint64_t length, bool writes,
                             unsigned max, char *who, size_t size);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * create.h - a ring's way into the world and out of it.
+ * create.h - a ring is made and freed.
  */
 #ifndef RDMAD_LIBCLIENT_CREATE_H
 #define RDMAD_LIBCLIENT_CREATE_H
@@ -18,16 +18,16 @@ struct rdmad_ring_parts {
 
 /* A ring over parts, not yet in the session's list; NULL: out of memory. */
 struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts);
-/* Frees ring's own memory only, and ends what its ops hold. In one of its callbacks the struct
- * itself stays until its dispatch returns. */
+/* Frees only the ring's own memory, and ends what its ops hold. If called from one of its
+ * callbacks, the struct itself stays until dispatch returns. */
 void rdmad_ring_free(struct rdmad_ring *ring);
-/* The struct alone, of which all else is gone. */
+/* Frees the struct of a ring of which all else is gone. */
 void rdmad_ring_free_struct(struct rdmad_ring *ring);
-/* A ring of the daemon's making. watched: its wakeups also wake the session's descriptor. */
+/* Has the daemon make a ring. watched: its wakeups also wake the session's descriptor. */
 int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
                     struct rdmad_ring **out);
-/* Unmaps, closes, frees, and takes it off the session's list; tells nobody. It has ended as an
- * object. */
+/* Unmaps, closes and frees the ring, and takes it off the session's list; tells nobody. It must
+ * have ended as an object. */
 void rdmad_ring_dispose(struct rdmad_ring *ring);
 /* With the lock: puts the wakeups of all rings into the session's descriptor. */
 void rdmad_rings_watch(struct rdmad_session *s);

@@ -8,7 +8,7 @@
 #include "common/ringword.h"
 #include "libclient/ring/ring.h"
 
-/* Lays aside all completions that there are. */
+/* Takes all completions off the queue and puts them into their slots. */
 void rdmad_ring_gather(struct rdmad_ring *ring);
 
 /* Tells the daemon which entries of the completion queue were taken. */
@@ -21,7 +21,7 @@ static inline void rdmad_ring_publish_head(struct rdmad_ring *r) {
 
 /* Takes what wakeups have come. False: the daemon has closed its end. */
 bool rdmad_ring_drain(struct rdmad_ring *ring);
-/* That is then the session's end. */
+/* The daemon has closed its end: the session ends. */
 void rdmad_ring_closed(struct rdmad_ring *ring);
 /* The daemon does what no daemon may: the session ends. */
 void rdmad_ring_lose(struct rdmad_ring *ring, const char *why);

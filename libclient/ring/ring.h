@@ -2,29 +2,29 @@
 /*
  * ring.h - the client's end of one ring.
  *
- * What goes over the shared memory is an index and a generation of a private slot, not the user's
- * own user_data: a completion is then matched to what was really asked for, and when the daemon is
- * lost the slots say what was in flight. A slot is taken by reserve and given back by seen; with
- * as many slots as the sq has entries, and a cq at least as long, neither ring can overflow, and a
- * sq entry is free whenever a slot is. One slot more is the blocking cancel's own, which waits for
- * an entry.
+ * The shared memory carries the index and generation of a private slot, not the program's
+ * user_data: so a completion is matched to what was really asked for, and when the daemon is lost
+ * the slots say what was in flight. A slot is taken by reserve and given back by seen; with as many
+ * slots as the sq has entries, and a cq at least as long, neither ring can overflow, and a sq entry
+ * is free whenever a slot is. There is one slot more, for the blocking cancel, which waits for a
+ * free entry.
  *
  * Read in this order: slots.h, create.c, reap.c (completions come off the queue and are sorted),
  * submit.c (reserve, submit), wait.c, dispatch.c, cancel.c. What an entry says is transfer/prep.c.
  *
  * Sorting. A completion is for peek, for a callback, or for nobody (a silent op that is done, the
- * blocking cancel's own). Who looks for one kind and finds another on the queue lays that aside, in
- * its slot, in a list of its kind.
+ * blocking cancel's own). A call that wants one kind and finds another on the queue puts that into
+ * its slot, and the slot into a list of its kind.
  *
- * Silent ops. No order holds between ops, so nothing but its own completion could tell when a
- * silent op's slot and buffer are free again. Therefore the daemon is asked for one as for any op,
- * and it is dropped here when the op is done.
+ * Silent ops. Ops complete in any order, so only its own completion can tell when a silent op's
+ * slot and buffer are free again. Therefore the daemon is asked for a completion as for any op, and
+ * it is dropped here if the op was done.
  *
  * Batches. Each member has a slot; the daemon completes the last, and all of them are free then.
  *
  * The submitting side (reserve, prep, submit) and the completing side (peek, wait, seen) share only
- * the slots. rdmad_ring_await touches the completing side's fields alone, so that blocking.c may
- * let one thread sleep there while others submit.
+ * the slots. rdmad_ring_await touches only the completing side's fields, so that
+ * transfer/blocking.c may let one thread sleep there while others submit.
  */
 #ifndef RDMAD_LIBCLIENT_RING_H
 #define RDMAD_LIBCLIENT_RING_H
@@ -155,7 +155,8 @@ struct rdmad_ring {
     uint64_t next_check_ns;
     uint32_t current_slot;
     struct rdmad_cqe current;
-    /* What explain may ask about besides current: the completion that a callback runs with. */
+    /* The completion that a callback runs with: rdmad_ring_explain may be asked about it, as about
+     * current. */
     const struct rdmad_cqe *told_cqe;
     const struct rdmad_slot *told;
     unsigned calling; /* dispatches that are under way, one in the callback of another */

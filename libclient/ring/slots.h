@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slots.h - a ring's slots: which is free, which is whose, and the lists of those that are over.
+ * slots.h - a ring's slots: which are free, which entry has which, and the lists of those that are
+ * over.
  */
 #ifndef RDMAD_LIBCLIENT_SLOTS_H
 #define RDMAD_LIBCLIENT_SLOTS_H
@@ -38,7 +39,7 @@ uint32_t rdmad_slot_find(const struct rdmad_ring *ring, uint64_t user_data);
 /* Lists of slots that are over. take_out: false if it is not in that list. */
 void rdmad_slot_append(struct rdmad_ring *ring, struct rdmad_slot_list *list, uint32_t slot);
 bool rdmad_slot_take_out(struct rdmad_ring *ring, struct rdmad_slot_list *list, uint32_t slot);
-/* Out of the list it is in. */
+/* Takes the slot out of whichever list it is in. */
 void rdmad_slot_pick(struct rdmad_ring *ring, uint32_t slot);
 
 #endif

@@ -7,15 +7,16 @@
 
 #include "libclient/ring/ring.h"
 
-/* Says that it is no entry that ring has reserved and not submitted, and returns RDMAD_E_INVAL. */
+/* Returns RDMAD_E_INVAL, with the sentence that sqe is no entry that ring has reserved and not
+ * submitted. */
 int rdmad_fail_entry(const struct rdmad_ring *ring, const struct rdmad_sqe *sqe);
 /* Takes back the count entries reserved last. */
 void rdmad_ring_take_back(struct rdmad_ring *ring, uint32_t count);
-/* Submits a cancel of the op in that slot, in the slot of its own, when the sq has room. False: the
- * daemon is lost. */
+/* Submits a cancel of the op in slot target, in the slot kept for that, when the sq has room.
+ * False: the daemon is lost. */
 bool rdmad_ring_publish_cancel(struct rdmad_ring *ring, uint32_t target);
-/* Waits until the daemon has taken all that was submitted on any ring of the session before: a
- * request that it is sent after that comes after it. */
+/* Waits until the daemon has taken all that was submitted before on any ring of the session. So a
+ * request that is sent afterwards comes after all of that. */
 void rdmad_rings_taken(struct rdmad_session *s);
 
 #endif

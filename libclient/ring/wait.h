@@ -8,10 +8,11 @@
 
 #include "libclient/ring/ring.h"
 
-/* Until the daemon has published a completion not seen by peek (true), or the deadline passed or
- * the daemon is lost (false). */
+/* Waits until the daemon has published a completion that peek has not seen (true), or the deadline
+ * has passed or the daemon is lost (false). */
 bool rdmad_ring_await(struct rdmad_ring *ring, uint64_t deadline_ns);
-/* Nothing is in flight that could complete: says so and returns the code. */
+/* For a wait while nothing is in flight that could complete: sets that error and returns its code.
+ */
 int rdmad_ring_idle(struct rdmad_ring *ring);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * event.h - what the daemon says unasked.
+ * event.h - events: what the daemon says without being asked.
  */
 #ifndef RDMAD_LIBCLIENT_EVENT_H
 #define RDMAD_LIBCLIENT_EVENT_H
 
 #include "libclient/base/session.h"
 
-/* With the lock: an event as it came. Returns a sentence when the wire does not allow it. */
+/* With the lock: takes an event as it came. Returns NULL, or what is wrong with it. */
 const char *rdmad_event_take(struct rdmad_session *s, const struct rdmad_msg_header *h,
                              const void *body);
 

@@ -7,7 +7,7 @@
 
 struct rdmad_session;
 
-/* From add to remove: in a child of fork the session is lost, and inherited. */
+/* From add to remove, a child of fork finds the session INHERITED. */
 void rdmad_fork_add(struct rdmad_session *s);
 void rdmad_fork_remove(struct rdmad_session *s);
 

@@ -4,15 +4,15 @@
  *
  * The happy path: submit on a ring that threads share, under its mutex, then wait. One of the
  * threads that wait sleeps on the ring for all of them (without the mutex, so others may submit
- * meanwhile), takes every completion that has come to its waiter, and when its own is among them
- * leaves the watch to the next. A single thread pays for an uncontended mutex and nothing else.
+ * meanwhile), hands every completion to the thread that waits for it, and when its own has come
+ * lets another take its place. A single thread pays for an uncontended mutex and nothing else.
  *
- * What ends by itself soon shares one ring, and waits for a free entry if it must. What may wait
- * for somebody else's program (a receive, a notification, a send whose receiver is slow) never
- * stands in its way: it has rings of its own, as many as it takes for each to have an entry.
+ * Ops that end soon by themselves share one ring, and wait for a free entry if they must. Ops that
+ * may wait for somebody else's program (a receive, a notification, a send whose receiver is slow)
+ * have other rings, as many as it takes for each to have an entry, so they never stand in the way.
  *
- * A timeout is the op's own deadline at the daemon. Whatever the op came to there is what the call
- * says: a message that arrived as the time ran out is received, not lost.
+ * A timeout is the op's deadline at the daemon. The call returns what became of the op there: a
+ * message that arrived as the time ran out is received, not lost.
  */
 #ifndef RDMAD_LIBCLIENT_BLOCKING_H
 #define RDMAD_LIBCLIENT_BLOCKING_H
@@ -29,7 +29,7 @@ struct rdmad_want {
     void *buffer;
     size_t length;
     uint64_t compare, swap;
-    uint64_t timeout_ns; /* 0: as the daemon has it for such ops */
+    uint64_t timeout_ns; /* 0: the daemon's default for such ops */
     const struct rdmad_segment *segments;
     unsigned count;
 };

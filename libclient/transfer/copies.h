@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * copies.h - a session's small pool for memory that is in none.
+ * copies.h - a session's small pool, for transfers of memory that is in no pool.
  */
 #ifndef RDMAD_LIBCLIENT_COPIES_H
 #define RDMAD_LIBCLIENT_COPIES_H

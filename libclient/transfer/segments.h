@@ -7,7 +7,7 @@
 
 #include "libclient/ring/ring.h"
 
-/* As rdmad_ring_writev and readv; silent about having no room. */
+/* As rdmad_ring_writev and rdmad_ring_readv, but sets no error when there is no room. */
 int rdmad_ring_batch(struct rdmad_ring *ring, enum rdmad_opcode opcode, struct rdmad_lease *lease,
                      const struct rdmad_segment *segments, unsigned count, uint64_t user_data);
 
