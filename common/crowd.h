@@ -2,25 +2,26 @@
 /*
  * crowd.h - whether somebody else wants our CPU, and for how long not to spin because of that.
  *
- * Who spins looks at the clock all the time, and between two looks it does nothing but pause or
- * yield. Threads of ours that spin on the same CPUs yield too, and give it back within
+ * A thread that spins looks at the clock all the time, and between two looks it does nothing but
+ * pause or yield. Threads of ours that spin on the same CPUs yield too, and give it back within
  * microseconds. A program that computes does not: a yield then gives the rest of the slice away,
  * and a look later than RDMAD_CROWD_GAP_NS shows it.
  *
- * A spin that is hit saves a wake-up, and a gap costs what it lasts: while the gaps are paid by the
- * hits before them (by RDMAD_CROWD_CREDIT_NS at most) they are nothing but slow moments. One that
- * is not ends the spin, and it is crowded: nobody spins, not for a microsecond. A thread that
- * sleeps is run at once when it is woken because it has used less than its share, and each spin
- * uses that up.
+ * A spin that finds work (a hit) saves a wake-up; a gap costs as long as it lasts. As long as the
+ * gaps are paid for by the hits before them (by RDMAD_CROWD_CREDIT_NS at most), they are only slow
+ * moments. A gap that is not paid for ends the spin, and it is *crowded*: nobody spins, not for a
+ * microsecond. A thread that sleeps is run at once when it is woken because it has used less than
+ * its share, and each spin uses that up.
  *
  * It stays crowded for RDMAD_CROWD_TIMES as long as the gap (RDMAD_CROWD_FIRST_NS at most), so that
- * one slow moment is soon forgotten. A gap as soon after means twice as long, up to
- * RDMAD_CROWD_MOST times the gap. Then it asks, for to find out by spinning costs another gap:
- * whoever keeps this says whether more threads want to run than there are CPUs (common/runnable.h),
- * or whether somebody else says that it is crowded. While so, it asks again each
- * RDMAD_CROWD_ASK_NS. Spinning threads of our own look the same, and must not keep each other from
- * it for ever: after RDMAD_CROWD_ASKS answers it tries all the same, and after each try that meets
- * a gap there may be twice as many, RDMAD_CROWD_ASKS_MOST at most.
+ * one slow moment is soon forgotten. If the next gap comes that soon after it, it stays crowded for
+ * twice as long, up to RDMAD_CROWD_MOST times the gap. After that it asks whether it still is,
+ * because finding out by spinning costs another gap. The caller answers: do more threads want to
+ * run than there are CPUs (common/runnable.h), or does somebody else say that it is crowded? As
+ * long as the answer is yes, it asks again every RDMAD_CROWD_ASK_NS. But spinning threads of our
+ * own are also threads that want to run, and must not keep each other from spinning for ever: after
+ * RDMAD_CROWD_ASKS answers it tries all the same, and after each try that meets a gap it asks up to
+ * twice as often, RDMAD_CROWD_ASKS_MOST times at most.
  *
  * Nothing here reads a clock, and times may be of any clock that does not go back.
  */
@@ -42,8 +43,8 @@
 #define RDMAD_CROWD_ASKS_MOST 800u
 
 struct rdmad_crowd {    /* all 0: nothing seen yet */
-    uint64_t until_ns;  /* it is crowded until then at least, */
-    uint64_t for_ns;    /* which was so long after the gap */
+    uint64_t until_ns;  /* it is crowded at least until then */
+    uint64_t for_ns;    /* how long that was after the gap */
     uint64_t credit_ns; /* saved by hits, and not yet lost by gaps */
     unsigned asked, asks;
     bool crowded;
@@ -53,7 +54,7 @@ static inline uint64_t rdmad_crowd_times(uint64_t gap_ns, unsigned times) {
     return gap_ns < RDMAD_CROWD_MAX_NS / times ? gap_ns * times : RDMAD_CROWD_MAX_NS;
 }
 
-/* A spin was not in vain. */
+/* A spin found work. */
 static inline void rdmad_crowd_hit(struct rdmad_crowd *c) {
     if (c->credit_ns < RDMAD_CROWD_CREDIT_NS)
         c->credit_ns += RDMAD_CROWD_SAVED_NS;
@@ -86,7 +87,7 @@ static inline bool rdmad_crowd_seen(struct rdmad_crowd *c, uint64_t before_ns, u
     return true;
 }
 
-/* Who begins knows nothing yet, and asks before it spins. */
+/* For a caller that knows nothing yet: it asks before it spins. */
 static inline void rdmad_crowd_doubt(struct rdmad_crowd *c) {
     c->crowded = true;
     c->asks = RDMAD_CROWD_ASKS;
@@ -106,7 +107,7 @@ static inline void rdmad_crowd_told(struct rdmad_crowd *c, uint64_t now_ns, bool
     c->until_ns = now_ns + RDMAD_CROWD_ASK_NS;
 }
 
-/* Both, for who asks and answers at once. wanted NULL: who asks cannot tell, and tries. */
+/* Both, for a caller that answers by itself. wanted NULL: it cannot tell, and tries. */
 static inline bool rdmad_crowd_lasts(struct rdmad_crowd *c, uint64_t now_ns, bool (*wanted)(void)) {
     if (rdmad_crowd_asks(c, now_ns))
         rdmad_crowd_told(c, now_ns, wanted && wanted());

@@ -2,9 +2,9 @@
 /*
  * fdmsg.h - one packet with file descriptors over a Unix socket that keeps packets whole.
  *
- * Never blocks on its own (MSG_DONTWAIT), never raises SIGPIPE. Descriptors that arrive are CLOEXEC
- * at birth; when the kernel cut the packet or the descriptor list short (MSG_TRUNC, MSG_CTRUNC), or
- * more than max_fds came, every one of them is closed and the result says so.
+ * Never blocks (MSG_DONTWAIT), never raises SIGPIPE. Descriptors that arrive are CLOEXEC at birth;
+ * when the kernel cut the packet or the descriptor list short (MSG_TRUNC, MSG_CTRUNC), or more than
+ * max_fds came, every one of them is closed and the result says so.
  */
 #ifndef RDMAD_COMMON_FDMSG_H
 #define RDMAD_COMMON_FDMSG_H

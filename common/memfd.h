@@ -19,15 +19,15 @@
  */
 int rdmad_memfd_create(const char *name, size_t *bytes, bool hugetlb);
 
-/* No new writable mapping, no write and no hole from now on (F_SEAL_FUTURE_WRITE), then sealed
- * against further seals. */
+/* From now on no new writable mapping, no write and no hole (F_SEAL_FUTURE_WRITE), and no further
+ * seals. */
 int rdmad_memfd_freeze(int fd);
 
 /* Maps the whole memfd shared. Returns NULL on failure (errno). */
 void *rdmad_memfd_map(int fd, size_t bytes, bool writable);
 
-/* Every page of a mapping, made if it is not there yet: whoever calls this pays for them. What is
- * in them stays. 0, RDMAD_E_NOMEM or RDMAD_E_SYSTEM (errno). */
+/* Makes every page of a mapping that is not there yet, at the cost of the caller's cgroup. The
+ * contents of the others stay. Returns 0, RDMAD_E_NOMEM or RDMAD_E_SYSTEM (errno). */
 int rdmad_memfd_populate(void *base, size_t bytes, bool writable);
 
 /* 0 when fd is a memfd of exactly bytes whose size is sealed, else RDMAD_E_FDS. */

@@ -2,10 +2,10 @@
 /*
  * runnable.h - whether more threads want to run at this moment than there are CPUs.
  *
- * As /proc/loadavg says, whose fourth field is a count and no average. It takes microseconds. Two
- * more than there are CPUs (one more on a single one) are no reason: client and daemon that spin
- * for each other. False where nobody can tell, as in a container without it: then only trying
- * shows.
+ * From the fourth field of /proc/loadavg, which is a count and no average; reading it takes
+ * microseconds. Two more than there are CPUs (one more, if there is only one) do not count: they
+ * may be a client and a daemon that spin for each other. False where it cannot be read, as in some
+ * containers: there only trying shows.
  */
 #ifndef RDMAD_COMMON_RUNNABLE_H
 #define RDMAD_COMMON_RUNNABLE_H
@@ -14,7 +14,7 @@
 
 bool rdmad_cpus_wanted(void);
 
-/* text is /proc/loadavg's. */
+/* The same; text is what /proc/loadavg says. */
 bool rdmad_cpus_wanted_by(const char *text, long cpus);
 
 #endif

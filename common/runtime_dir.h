@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runtime_dir.h - where a daemon's sockets are when nobody says.
+ * runtime_dir.h - the directory of a daemon's sockets when none is named.
  *
  * /run/rdmad is the machine's daemon. A user without rights there runs one of his own in
- * $XDG_RUNTIME_DIR/rdmad, and his programs find it when the machine has none. Nobody is led to a
- * daemon of somebody else's by that: every directory on the way must belong to the user himself and
- * be writable by nobody else.
+ * $XDG_RUNTIME_DIR/rdmad, and his programs find it when the machine has none. So that nobody is led
+ * to somebody else's daemon, every directory on the way must belong to the user and be writable by
+ * nobody else.
  */
 #ifndef RDMAD_COMMON_RUNTIME_DIR_H
 #define RDMAD_COMMON_RUNTIME_DIR_H

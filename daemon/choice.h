@@ -18,16 +18,16 @@ struct fabric_choice {
     struct error alone; /* why there is no second; "": there is */
 };
 
-/* By the settings and, unless they say tcp, by what devices_survey finds. Fails with
- * RDMAD_E_FABRIC, what is missing and the next step, when verbs must be used and cannot. Opens the
- * devices: not on a thread that has something else to do. */
+/* Chooses by the settings and, unless they say tcp, by what devices_survey finds. When verbs must
+ * be used and cannot, fails with RDMAD_E_FABRIC, and says what is missing and what to do next.
+ * Opens the devices, so call it on a thread that may wait. */
 int choice_make(const struct config *config, const struct fabric_settings *settings,
                 struct fabric_choice *out, struct error *err);
 
 /* The chosen fabric could not be started for this reason. True: c is now the next best. */
 bool choice_next_best(struct fabric_choice *c, const struct error *failure);
 
-/* Logs a warning for each setting by which the chosen fabric may wait without end. */
+/* Logs a warning for each setting that lets the chosen fabric wait without end. */
 void choice_warn(const struct fabric_choice *c, const struct config *config);
 
 #endif

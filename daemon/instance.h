@@ -13,12 +13,12 @@
  * RDMAD_E_BUSY when another daemon has it, or RDMAD_E_SYSTEM. */
 int instance_lock(const char *dir, struct error *err);
 
-/* Raises RLIMIT_NOFILE to what the process may have. Returns how many of that peers may use, since
- * the last are kept for clients; 0 for any number. Says in the log when it is less than what the
- * limits allow clients and peers to use, or to make us keep. */
+/* Raises RLIMIT_NOFILE as far as it may. Returns how many descriptors peers may use, since the last
+ * are kept for clients; 0: any number. Logs it when there are fewer descriptors than the limits
+ * allow clients and peers to use, or to make us keep. */
 uint64_t instance_raise_limits(const struct config *c);
-/* Raises RLIMIT_MEMLOCK likewise. Says in the log when pools and rings, which may take so many
- * bytes, may be swapped out: a worker that touches such a page waits for the disk. */
+/* Raises RLIMIT_MEMLOCK likewise. Logs it when pools and rings, which may have pool_bytes, may be
+ * swapped out: a worker that touches such a page waits for the disk. */
 void instance_check_lock(uint64_t pool_bytes);
 
 #endif

@@ -22,7 +22,7 @@ enum options_verdict options_parse(struct options *o, int argc, char **argv);
 /* Loads defaults, file and command line into *out. places may be NULL. */
 int options_load(const struct options *o, struct config *out, struct config_places *places,
                  struct error *err);
-/* The same for who only wants to know, and whether this machine can do what is set. */
+/* Only checks that, and also whether this machine has what is set. */
 int options_check(const struct options *o, struct error *err);
 
 #endif

@@ -8,13 +8,13 @@
 #include "daemon/config/config.h"
 #include "daemon/plane/plane.h"
 
-/* All but the choice of fabric, which is choice.c's, and settings_look_up's. */
+/* All but what choice.c chooses (the fabrics) and what settings_look_up fills in. */
 void settings_plane(const struct config *c, struct plane_settings *out);
-/* What listen stands for. Asks the resolver: at the start alone. */
+/* The addresses that listen stands for. Asks the resolver, so only at the start. */
 void settings_look_up(struct fabric_settings *out);
 
-/* Takes over from loaded into live what may change while running; each setting that needs a restart
- * and differs is named in the log and to later, and stays. */
+/* Copies from loaded to live what may change while running. A setting that needs a restart and
+ * differs stays as it is; it is named in the log, and later is called for it. */
 void settings_reload(struct config *live, const struct config *loaded,
                      void (*later)(void *arg, const char *key), void *arg);
 

@@ -4,8 +4,9 @@
  *
  * Draining: nothing new is accepted, and ops in flight may end, at most for drain_timeout_ms. Then
  * every session is closed, which ends its leases, and the peers are told goodbye. When the last
- * object has reported its end, done is called; when they do not within a second bound of the same
- * kind (at least STOP_FORCE_MS), done is told so, and what is left is left to the kernel.
+ * object has reported its end, done is called. If some do not within a second bound as long as the
+ * first (at least STOP_FORCE_MS), done is called with clean false, and what is left is left to the
+ * kernel.
  *
  *     NOT --stop_begin--> DRAINING --no op in flight, or the bound--> CLOSING
  *     CLOSING --nothing is left, or the second bound--> OVER

@@ -4,7 +4,7 @@
  * rdmactl bench agree on, and what they share.
  *
  * A bench serve leases a page of head, then its data area. READs and streams of WRITEs only use the
- * data area and need nobody on the other side. A ping-pong does: the client leases memory of its
+ * data area and need no help from the other side. A ping-pong does: the client leases memory of its
  * own, WRITEs a struct bench_request and then the doorbell into the head; the server attaches,
  * WRITEs the request's nonce to the start of the client's memory, and from then on answers each
  * WRITE into its data area by one into the client's. Message i ends in the byte i modulo 256; both
@@ -53,9 +53,9 @@ uint64_t bench_now_ns(void);
 /* rdmad_options.spin_us of a way to wait. */
 int64_t bench_spin_us(enum bench_poll poll);
 
-/* Waiting for memory to change, which nothing announces: spin, then give the CPU to others, then
- * sleep longer and longer, so that an idle server costs nothing. Busy sleeps only where others want
- * its CPU (common/crowd.h). */
+/* Waits for memory to change, which nothing announces: spins, then gives the CPU to others, then
+ * sleeps longer and longer, so that an idle server costs nothing. POLL_BUSY sleeps only where
+ * others want its CPU (common/crowd.h). */
 struct bench_wait {
     enum bench_poll poll;
     unsigned turns;
@@ -64,7 +64,7 @@ struct bench_wait {
     bool used; /* for an earlier wait, too */
     struct rdmad_crowd crowd;
 };
-/* Of one that is all 0, or was used before. */
+/* w is all 0, or was used before. */
 void bench_wait_start(struct bench_wait *w, enum bench_poll poll);
 /* One turn of waiting; returns for how many nanoseconds it has lasted (0 in the first turns). */
 uint64_t bench_wait_turn(struct bench_wait *w);

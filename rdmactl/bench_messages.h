@@ -22,8 +22,8 @@ struct bench_greeting {
 /* Returns 0, or RDMAD_E_* with why when the run could not go on. */
 int bench_messages(struct bench_run *run, const char *service);
 
-/* Accepts who waits at the service and serves it until its channel ends or over says so. Complains
- * on standard error about a client that makes no sense. */
+/* Accepts a connection that waits at the service, and serves it until its channel ends or over says
+ * so. Complains on standard error about a client that makes no sense. */
 void bench_messages_serve(rdmad_session *session, rdmad_service *service, uint64_t max_message,
                           bool (*over)(void *user), void *user);
 

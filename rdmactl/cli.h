@@ -20,9 +20,9 @@
 
 struct cli {
     const char *dir;         /* the daemon's runtime directory */
-    const char *default_dir; /* what dir is while nobody said; NULL: somebody did */
+    const char *default_dir; /* what dir is if it was not given; NULL: it was */
     bool json;
-    uint64_t timeout_ms; /* how long an answer may take; 0: as long as the command thinks right */
+    uint64_t timeout_ms; /* how long an answer may take; 0: the command's own default */
 };
 extern struct cli cli;
 
@@ -111,8 +111,8 @@ double cli_number(const json_t *row, const char *key);
 /* Of a clock that does not go back. */
 double cli_now_s(void);
 
-/* A bar on standard error while something takes longer, where a person sees it. total 0: nobody
- * knows. */
+/* A progress bar on standard error while something takes longer, if that is a terminal. total 0: it
+ * is not known. */
 struct progress {
     double start_s, shown_s;
     bool shown;
@@ -134,8 +134,8 @@ struct failure {
     char text[512];
 };
 
-/* How long an answer may take when --timeout does not say: to a look, to a look at devices, and to
- * what takes as long as somebody else likes. */
+/* How long an answer may take when --timeout is not given: to a look, to a look at devices, and to
+ * what waits for somebody else. */
 #define PATIENCE_LOOK_MS 5000u
 #define PATIENCE_DEVICES_MS 30000u
 #define PATIENCE_ACT_MS 60000u
@@ -151,7 +151,7 @@ json_t *daemon_call(const char *method, json_t *params, uint64_t patience);
 /* A connection to the socket of that name in the runtime directory, or -1 and errno (EAGAIN: it is
  * not taken within the time). */
 int daemon_connect(const char *name, int type, uint64_t timeout_ms);
-/* What its process does, as seen from outside, and what to do about it. */
+/* What the daemon's process is doing, as seen from outside, and what to do about it. */
 const char *daemon_state(char *buf, size_t size);
 /* What --timeout says, or else otherwise_ms. */
 uint64_t patience_ms(uint64_t otherwise_ms);

@@ -4,7 +4,8 @@
  *
  * A check says good, note (nothing to do, but worth knowing), warning, bad, or skipped (it cannot
  * be known here), in one sentence, and with exam_next() what to do about it. It may say several
- * things, one a device for instance. It never fails itself: what cannot be read is what it saw.
+ * things, for instance one for each device. It never fails itself: that something cannot be read is
+ * a result, too.
  */
 #ifndef RDMACTL_DOCTOR_H
 #define RDMACTL_DOCTOR_H
@@ -17,10 +18,10 @@ enum level { GOOD, NOTE, WARNING, BAD, SKIPPED };
 struct exam {
     const char *root;         /* before /sys, /proc and /dev; "" but in tests */
     const json_t *status;     /* NULL: the daemon did not answer */
-    const json_t *config;     /* of config.show; NULL as well */
-    const json_t *devices;    /* device.show's whole answer; NULL as well */
+    const json_t *config;     /* of config.show; NULL: no answer */
+    const json_t *devices;    /* the whole answer of device.show; NULL: none */
     struct failure why;       /* why status is NULL */
-    struct failure no_device; /* why devices is */
+    struct failure no_device; /* why devices is NULL */
     double answer_ms;         /* of status */
     const char *check;        /* the one that speaks */
     json_t *rows;

@@ -13,24 +13,24 @@
 /* IPv4 as v4-mapped IPv6, so that one comparison does. False: text is no IP address, and *out says
  * nothing. */
 bool address_parse(const char *text, struct in6_addr *out);
-/* The same of a socket's address. False: it is neither IPv4 nor IPv6. */
+/* The same for a socket's address. False: it is neither IPv4 nor IPv6. */
 bool address_of_sockaddr(const struct sockaddr *sa, uint8_t out[16]);
 
-/* A TCP socket bound to the first of the addresses that can be had. When the only thing wrong with
- * them is that no interface has one yet (a network that comes up later, an address that moves
- * between machines), the first is bound all the same: who listens there is reached as soon as it
- * is. -1: errno. */
+/* A TCP socket bound to the first of the addresses that can be bound. If none can be only because
+ * no interface has it yet (a network that comes up later, an address that moves between machines),
+ * the first is bound all the same: the socket is reached as soon as an interface has it. -1: errno.
+ */
 int address_bind(const struct addrinfo *all);
 /* Whether an interface has it now, or it is every address. */
 bool address_is_here(const struct sockaddr *sa);
 
 /* The addresses that a host's name or number stands for, as address_parse has them; at most max. It
- * asks the system's resolver, which may take as long as its nameservers: for the start, and threads
- * that may hang (base/resolve.h). */
+ * asks the system's resolver, which may take as long as its nameservers: only to be called at the
+ * start, and on threads that may hang (base/resolve.h). */
 unsigned address_look_up(const char *host, uint8_t (*out)[16], unsigned max);
 
-/* What one may take for one host's: the address, of IPv6 its /64 network, of which a host has all.
- * Of text that is no address: zeros. */
+/* What is taken for one host: an IPv4 address, or the /64 network of an IPv6 address, since a host
+ * has all of it. Zeros if text is no address. */
 struct in6_addr address_source(const char *text);
 
 #endif

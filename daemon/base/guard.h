@@ -2,12 +2,12 @@
 /*
  * guard.h - touching memory that can vanish.
  *
- * Memory of clients is sealed before it is used (shared_memory.h), so they cannot make it vanish;
- * but what the machine finds broken, it takes away, and the next touch is SIGBUS. Data-plane
- * threads therefore copy to and from client memory only through guard_copy (or by system calls,
- * which return EFAULT), or through guard_cas and guard_add for single words. guard_install must
- * have run once in the process. Each thread has its own guard; a SIGBUS outside of one kills the
- * process as before.
+ * Memory of clients is sealed before it is used (shared_memory.h), so clients cannot make it
+ * vanish. But the machine takes away memory that it finds broken, and the next touch is SIGBUS.
+ * Data-plane threads therefore copy to and from client memory only through guard_copy (or by system
+ * calls, which return EFAULT), or through guard_cas and guard_add for single words. guard_install
+ * must have run once in the process. Each thread has its own guard; a SIGBUS outside of one kills
+ * the process as before.
  */
 #ifndef RDMAD_BASE_GUARD_H
 #define RDMAD_BASE_GUARD_H

@@ -2,7 +2,8 @@
 /*
  * hash.h - SHA-256 (FIPS 180-4) of a few bytes, for what must not be guessed from what was shown.
  *
- * By libmd, whose functions need no memory and cannot fail: strangers make us call them.
+ * By libmd, whose functions need no memory and cannot fail, because anybody who connects makes us
+ * call them.
  */
 #ifndef RDMAD_BASE_HASH_H
 #define RDMAD_BASE_HASH_H

@@ -4,14 +4,14 @@
  * is over.
  *
  * The happy path: each start counts one more and makes a life of the node's secret. Whoever is told
- * two lives of a node can tell which is the later, and be sure of it: their keys are a chain of
- * hashes, of which each life shows one more link. To show a later life's key one must have it from
- * the node itself, which shows it only when that life has begun, and so the earlier one is over. No
- * harm comes of who repeats it.
+ * two lives of a node can tell for sure which is the later, because their keys are a chain of
+ * hashes, of which each life shows one more link. A later life's key can only come from the node
+ * itself, which shows it only when that life has begun; then the earlier one is over. So it does no
+ * harm if somebody repeats a key.
  *
- * What is made up or copied is of another node, or the same life, and proves nothing. Lives that
- * are more than LIFE_REACH starts apart are not compared: the work is bounded, and nothing of a
- * life that long gone is left. A node whose secret is lost, or has been used up (LIFE_LAST), is a
+ * A key that is made up or copied is another node's, or the same life's, and proves nothing. Lives
+ * that are more than LIFE_REACH starts apart are not compared: so the work is bounded, and nothing
+ * is left of a life so long ago. A node whose secret is lost, or has been used up (LIFE_LAST), is a
  * new one.
  */
 #ifndef RDMAD_BASE_LIFE_H
@@ -32,8 +32,7 @@ struct life {
 
 void life_make(const uint8_t secret[HASH_BYTES], uint32_t number, struct life *out);
 
-/* The last LIFE_REACH lives before one, and itself, for comparing many with it: the hashing is done
- * once. */
+/* A life and the LIFE_REACH before it, to compare many with: the hashing is done once. */
 struct life_past {
     struct life life;
     uint8_t key[LIFE_REACH + 1][HASH_BYTES]; /* of this life, the one before, and so on */

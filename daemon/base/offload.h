@@ -4,9 +4,9 @@
  *
  * Mapping, prefaulting, registering and unmapping client memory goes through here. A job belongs to
  * an owner, any number (a uid; 0 where there is only one): an owner's jobs run one after the other,
- * in order, and owners take turns. So whoever has a thousand jobs, or one that takes a minute, has
- * one thread and keeps nobody else waiting; only OFFLOAD_THREADS such owners at once do. When run
- * returns, done is delivered through the mailbox of whoever posted.
+ * in order, and owners take turns. So an owner with a thousand jobs, or one that takes a minute,
+ * has one thread and keeps nobody else waiting; only OFFLOAD_THREADS such owners at once would.
+ * When run returns, done is delivered through the mailbox of whoever posted.
  */
 #ifndef RDMAD_BASE_OFFLOAD_H
 #define RDMAD_BASE_OFFLOAD_H
@@ -15,7 +15,8 @@
 #include "daemon/base/mailbox.h"
 #include <stdint.h>
 
-/* The most; the first is there from the start, others come when an owner has to wait. */
+/* How many threads there are at most. The first is there from the start, others are started when an
+ * owner has to wait. */
 #define OFFLOAD_THREADS 16u
 
 struct offload;
@@ -34,8 +35,8 @@ struct offload_job {
 int offload_start(struct offload **out);
 void offload_stop(struct offload *o); /* finishes what is queued, joins the threads */
 void offload_post(struct offload *o, struct offload_job *job);
-/* Closes fd there: a client's memfd may be all that keeps its memory, and to free that takes as
- * long as the client made it large. */
+/* Closes fd on such a thread: it may be the last reference to a client's memory, and freeing that
+ * takes the longer the larger the client made it. */
 void offload_close(struct offload *o, uint64_t owner, struct mailbox *reply_to, int fd);
 
 #endif

@@ -3,15 +3,16 @@
  * resolve.h - from a host's name to its addresses, by the system's own resolver, on threads that
  * may hang.
  *
- * What `getent ahosts NAME` finds is found here, now: /etc/hosts as it is at the moment, whatever
- * /etc/nsswitch.conf lists, DNS if there is any. No descriptor, cache or nameserver of our own.
+ * It finds what `getent ahosts NAME` finds: /etc/hosts as it is at the moment, whatever
+ * /etc/nsswitch.conf lists, DNS if there is any. There is no descriptor, cache or nameserver of our
+ * own.
  *
  * getaddrinfo cannot be interrupted and may take half a minute for a name whose servers are gone.
- * So each look-up has a thread of its own for as long as it lasts, of which there are
- * RESOLVE_THREADS_MAX, and of each uid RESOLVE_EACH_MAX; what is more waits. While half of them are
- * in use, only a uid that has none begins another: whoever names hosts that never answer keeps
- * nobody else waiting. Nothing ever waits for such a thread: who gives up cancels, and the
- * resolver's end leaves it behind; it is counted until it is really over.
+ * So each look-up has a thread of its own as long as it lasts: at most RESOLVE_THREADS_MAX in all
+ * and RESOLVE_EACH_MAX for a uid; further look-ups wait. While half of the threads are in use, only
+ * a uid that has none may begin another: so a user who names hosts that never answer keeps nobody
+ * else waiting. Nothing ever waits for such a thread: a look-up that is given up is canceled, and
+ * the resolver's end leaves threads behind. Each counts until it has really ended.
  */
 #ifndef RDMAD_BASE_RESOLVE_H
 #define RDMAD_BASE_RESOLVE_H
@@ -45,9 +46,9 @@ typedef void resolve_done(void *arg, const struct error *result, struct addrinfo
 struct lookup *resolver_ask(struct resolver *r, const char *host, uint16_t port, uid_t uid,
                             resolve_done *done, void *arg);
 void lookup_cancel(struct lookup *l);
-/* Somebody else wants the same: it begins on his account if it could not on the first one's. */
+/* Another user wants the same: it begins on that account if it could not on the first one's. */
 void lookup_wanted_by(struct lookup *l, uid_t uid);
-/* For who has waited in vain: what it waits for. */
+/* What it waits for, for the sentence when that took too long. */
 const char *lookup_waits_for(const struct lookup *l);
 
 #endif

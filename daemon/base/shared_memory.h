@@ -9,15 +9,15 @@
  * mappings that exist go on. Then we look (shared_memory_settle), and only after that may anybody
  * use it.
  *
- * Looking never waits for the client: of a memfd that a client has or had, nothing is called here
+ * Looking never waits for the client: on a memfd that a client has or had, no call is made here
  * that takes the inode's lock, which a client can hold for as long as it likes (fallocate,
  * F_ADD_SEALS, MADV_REMOVE, ftruncate, read, write, lseek; with huge pages even mmap). F_GET_SEALS,
  * fstat, and a page fault on a page that is there do not take it.
  *
  * Failures: what is not sealed, or not all there, is refused, in words that say what to do, and can
- * be settled again. Blocks may be counted that lie past the end, so a hole can hide from the first
- * look: it shows in that the count grows when we come by, and then 64 KiB of it at most are ours
- * (lied). That is no accident, and whoever does it often is not to be served.
+ * be settled again. Pages past the end count, too, so a hole can hide from the first look. It shows
+ * when the count grows as we touch the pages, and then we have paid for at most 64 KiB of it
+ * (lied). A client does that on purpose, and whoever does it often is not served.
  */
 #ifndef RDMAD_BASE_SHARED_MEMORY_H
 #define RDMAD_BASE_SHARED_MEMORY_H
@@ -26,8 +26,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* So much is mapped, locked or unmapped at a time, of whole pages: some milliseconds, in which
- * nobody else's memory can be mapped. */
+/* How much is mapped, locked or unmapped at a time, in whole pages: it takes some milliseconds, in
+ * which nobody else's memory can be mapped. */
 #define SHARED_MEMORY_SLICE ((size_t)16 << 20)
 
 struct shared_memory { /* zero: none */
@@ -38,7 +38,7 @@ struct shared_memory { /* zero: none */
     bool readable; /* our mapping is not for writing */
     bool ours;     /* sealed by us: the client cannot write it */
     bool settled;
-    bool lied; /* it looked whole and had a hole, of which we have paid some */
+    bool lied; /* it looked whole and had a hole, of which we have paid for some */
 };
 
 /* SHARED_HUGE: in huge pages. SHARED_READ: we only read it. SHARED_OURS: only we write it. */

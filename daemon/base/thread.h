@@ -2,8 +2,8 @@
 /*
  * thread.h - starts a thread of the daemon: the one way to do that.
  *
- * Signals are the control thread's, except those that a thread's own instructions cause, and the
- * one that ends a wait for a stranger (rouse.h).
+ * Signals go to the control thread, except those that a thread's own instructions cause, and the
+ * one that ends a wait for somebody else's socket (rouse.h).
  */
 #ifndef RDMAD_BASE_THREAD_H
 #define RDMAD_BASE_THREAD_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Ends a system call that waits; its handler does nothing. No thread blocks it. */
+/* The signal that ends a system call that waits; its handler does nothing. No thread blocks it. */
 #define THREAD_WAKE_SIGNAL SIGRTMIN
 
 struct thread_options {

@@ -25,7 +25,7 @@ struct timers {
     void (*changed)(void *user); /* the earliest timer changed: re-arm; may be NULL */
     void *user;
     uint64_t told_ns; /* the earliest time that changed was last called for */
-    bool running;     /* and the run's time: */
+    bool running;     /* timers_run is under way; now_ns is its time */
     uint64_t now_ns;
 };
 

@@ -30,7 +30,7 @@ void tree_init(struct tree *t, int (*compare)(const struct tree_node *, const st
 /* Its key must not be there yet. */
 void tree_add(struct tree *t, struct tree_node *node);
 void tree_remove(struct tree *t, struct tree_node *node);
-/* What node's sum is made of has changed, its key has not moved past a neighbour's. */
+/* What node's sum is made of has changed. Its key must not have moved past a neighbour's. */
 void tree_changed(struct tree *t, struct tree_node *node);
 /* The node with the key, NULL when there is none. */
 struct tree_node *tree_find(const struct tree *t, const struct tree_node *key);

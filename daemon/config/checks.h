@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * checks.h - what texts may say, for the table of schema.c: each returns NULL, or what is wrong.
+ * checks.h - checks of text settings, for the table of schema.c: each returns NULL, or what is
+ * wrong.
  */
 #ifndef RDMAD_CONFIG_CHECKS_H
 #define RDMAD_CONFIG_CHECKS_H

@@ -77,12 +77,12 @@ int config_parse(struct config *c, const char *name, const char *text, size_t si
 int config_set(struct config *c, const char *key, const char *value, struct error *err);
 void config_set_at(struct config_places *places, const char *key, const char *option);
 
-/* What no single setting can be wrong about: those that contradict each other. config_load and
- * config_parse ask it; who changes settings after them asks again. */
+/* Checks for settings that contradict each other. config_load and config_parse do it; whoever
+ * changes settings afterwards does it again. */
 int config_check(const struct config *c, struct error *err);
 
-/* What was set and this machine cannot do: a group, a directory, a congestion control that are not
- * there. The sentence begins with the place. */
+/* Checks for what was set and this machine does not have: a group, a directory, a congestion
+ * control. The sentence begins with the place of the setting. */
 int config_check_machine(const struct config *c, const struct config_places *places,
                          struct error *err);
 

@@ -39,14 +39,14 @@ struct ctl_calls {
     unsigned count;
     struct state *state;
     const unsigned *conns;
-    /* One of them is answered and gone. line is the callee's to free; NULL: there is none to send.
+    /* One of them was answered and is freed. The callee frees line; NULL: there is none to send.
      * The handler that answered may still be on the stack. */
     void (*answered)(struct ctl_calls *calls, char *line);
 };
 
 /* NULL: out of memory. id NULL: a notification, which gets no line. */
 struct ctl_call *ctl_call_new(struct ctl_calls *calls, json_t *id);
-/* The connection is gone, and calls with it. */
+/* The connection is gone, and the struct ctl_calls with it. */
 void ctl_calls_drop(struct ctl_calls *calls);
 
 #endif

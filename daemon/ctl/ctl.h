@@ -8,7 +8,8 @@
  * something are for uid 0 and the daemon's own uid, as SO_PEERCRED tells them.
  *
  * Everything runs on the control thread. Connections, the length of a line, the output that waits
- * and the calls that wait for an answer are bounded; who exceeds a bound is answered and closed.
+ * and the calls that wait for an answer are bounded; a connection that exceeds a bound is answered
+ * and closed.
  */
 #ifndef RDMAD_CTL_CTL_H
 #define RDMAD_CTL_CTL_H
@@ -32,8 +33,8 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
 void ctl_suspend(struct ctl *ctl, bool on);
 
 /* Closes every connection; calls that still wait for the daemon end without an answer. Must run
- * before st's tables are freed and outlives no callback: what was asked of peers and leases may
- * still report after it. NULL is allowed. */
+ * before st's tables are freed. Peers and leases may still answer afterwards; those answers are
+ * dropped. NULL is allowed. */
 void ctl_free(struct ctl *ctl);
 
 #endif

@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* An array with an object a device; verbose: with "facts", what ibv_devinfo -v tells. */
+/* An array with an object for each device. verbose: with "facts", what ibv_devinfo -v tells. */
 json_t *device_list_json(const struct device_list *list, bool verbose);
 
 #endif

@@ -22,7 +22,8 @@ struct ctl_totals {
 
 struct plane_counters;
 
-/* On the way of a handler: who asks how many descriptors are open is not counted. */
+/* To be called before the handler returns. Connections to control.sock count in open_fds, but not
+ * in objects.fds. */
 void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client_socket.h - a socket at whose other end is a client: looked at before it is received
- * from, and let go of by somebody else.
+ * client_socket.h - a socket with a client at its other end: packets are looked at before they are
+ * received, and the last reference is dropped by somebody else.
  *
  * A packet may bring descriptors whose close waits for the client, and the kernel closes them in
- * the name of who receives the packet, or of who lets go of the socket in which it is queued. So
- * the daemon peeks, which takes nothing, and receives only a packet of which it has seen that there
- * is no descriptor with it: nobody else receives from the socket, so that is the packet it gets.
- * What has one stays where it is for the porter (ipc/porter.h), and a socket with anything unread
- * is shut down and left to the porter, too.
+ * the thread that receives the packet, or that drops the last reference to the socket in which it
+ * is queued. So the daemon peeks, which takes nothing, and receives only a packet that was seen to
+ * have no descriptor. Nobody else receives from the socket, so that is the packet it gets. A packet
+ * with a descriptor stays where it is for the porter (ipc/porter.h), and a socket with anything
+ * unread is shut down and left to the porter, too.
  */
 #ifndef RDMAD_IPC_CLIENT_SOCKET_H
 #define RDMAD_IPC_CLIENT_SOCKET_H
@@ -20,13 +20,14 @@
 struct client_socket;
 struct porter;
 
-/* Takes over a connected Unix socket, whatever it returns. NULL: out of memory. */
+/* Takes over a connected Unix socket, even if it fails. NULL: out of memory. */
 struct client_socket *client_socket_new(struct porter *p, int fd, uid_t uid);
 int client_socket_fd(const struct client_socket *s); /* for watching and for sending */
 
-/* The next packet, or of a stream what is there. *size: room, then bytes; 0 is end of file. 0,
- * RDMAD_E_AGAIN, RDMAD_E_FDS (there is a descriptor with it: nothing was received) or
- * RDMAD_E_SYSTEM. A packet that is longer than the room is cut, so leave a byte to see it. */
+/* Receives the next packet, or from a stream what is there. *size: the room, then how many bytes
+ * came; 0 is end of file. Returns 0, RDMAD_E_AGAIN, RDMAD_E_FDS (it has a descriptor, and was not
+ * received) or RDMAD_E_SYSTEM. A packet that is longer than the room is cut, so leave room for one
+ * byte more to notice that. */
 int client_socket_read(struct client_socket *s, void *buf, size_t *size);
 
 /* Has the porter receive the packet that client_socket_read did not: taken is called in a later

@@ -29,15 +29,16 @@ struct conn_peer {
 
 struct conn_events {
     /* One packet. nfds says how many descriptors came (RDMAD_MSG_MAX_FDS + 1: more). If it was one,
-     * and of a memfd, it is fds[0]: who keeps it puts -1 there, else it is closed when this
-     * returns. Any other is closed already, and fds[0] is -1, or PORTER_NO_PLACE. */
+     * of a memfd, it is fds[0]: the callee keeps it by putting -1 there, else it is closed when
+     * this returns. Any others are closed already, and fds[0] is -1 or PORTER_NO_PLACE. */
     void (*packet)(void *user, const void *data, size_t size, int *fds, unsigned nfds);
     /* A packet with descriptors is lost, because the porter ended while it looked. The callee
      * closes the connection. */
     void (*lost)(void *user);
-    /* A packet whose descriptors could not be passed on, without them: what it tells of is to be
-     * undone. The kernel counts descriptors on their way to who has not read them, all of our
-     * user's together. why is a static text. NULL: the connection ends instead. */
+    /* The descriptors of this packet could not be sent, and so the packet was not: what it tells of
+     * must be undone. (The kernel bounds how many descriptors of our user, all together, are on
+     * their way to clients that do not read.) why is a static text. NULL: the connection ends
+     * instead. */
     void (*unsent)(void *user, const void *data, size_t size, const char *why);
     /* End of file, error or overflow; why is a static text. The conn is already freed. */
     void (*closed)(void *user, const char *why);
@@ -45,18 +46,18 @@ struct conn_events {
     void (*drained)(void *user);
 };
 
-/* Takes over fd whatever it returns: 0 or RDMAD_E_*. Nothing is called back before the loop turns
- * again. */
+/* Takes over fd, even if it fails. Returns 0 or RDMAD_E_*. Nothing is called back before the next
+ * turn of the loop. */
 int conn_new(struct event_base *base, struct porter *porter, int fd,
              const struct conn_events *events, void *user, struct conn **out);
-/* Who is called back with what; before the first turn of the loop. */
+/* Sets the user that the callbacks get; call it before the next turn of the loop. */
 void conn_set_user(struct conn *c, void *user);
 const struct conn_peer *conn_peer(const struct conn *c);
 bool conn_peer_in(const struct conn_peer *peer, gid_t group);
 /* Queues or sends one packet; descriptors are duplicated if they have to wait. Calls nothing back:
  * if the client is lost, closed is called in a later turn. */
 void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);
-/* Whether output waits for the client to read; drained tells when it does no more. */
+/* Whether output waits for the client to read; drained tells when none does any more. */
 bool conn_lags(const struct conn *c);
 /* Flushes what can be sent, closes, frees. Calls nothing back. */
 void conn_close(struct conn *c);

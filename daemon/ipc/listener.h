@@ -2,13 +2,14 @@
 /*
  * listener.h - a listening Unix socket that accepts and hands over, nothing else.
  *
- * Binds RUNTIME_DIR/NAME with the given mode and group, or takes a socket that systemd passed.
- * A leftover socket that nobody answers on is replaced; one that answers is an error that says so.
- * When descriptors run out, whoever comes is accepted with one that is kept for that, and given to
- * refused, which says so and lets go; only if there is none is accepting paused for a moment.
+ * Binds RUNTIME_DIR/NAME with the given mode and group, or takes a socket that systemd passed. A
+ * leftover socket on which nobody answers is replaced; if somebody answers, that is an error. When
+ * descriptors run out, a client is accepted with one that is kept in reserve, and given to refused,
+ * which tells it so and closes; only if there is no such descriptor is accepting paused for a
+ * moment.
  *
- * Nothing is received here, and nothing that was queued is let go of: whom nobody accepted goes
- * with the process (listener_free leaves a listening socket open).
+ * Nothing is received here, and nothing that was queued is dropped: connections that nobody
+ * accepted end with the process (listener_free leaves a listening socket open).
  */
 #ifndef RDMAD_IPC_LISTENER_H
 #define RDMAD_IPC_LISTENER_H

@@ -3,9 +3,9 @@
  * porter.h - the daemon's side of the porter (daemon/porter/): starts it, asks it, replaces it.
  *
  * Lives on the control thread's event loop and never waits. What cannot be sent to the porter now
- * waits in order; while much does, crowded tells that nobody else should be let in. A porter
- * that ends, or that does not answer for ANSWER_S, is replaced: at once, but not more often than
- * once in RESTART_S. Sessions do not notice, but those whose packet it was looking at.
+ * waits in order; while much does, crowded tells that nobody else should be let in. A porter that
+ * ends, or that does not answer for ANSWER_S, is replaced: at once, but not more often than once in
+ * RESTART_S. Sessions do not notice, except those whose packet it was looking at.
  */
 #ifndef RDMAD_IPC_PORTER_H
 #define RDMAD_IPC_PORTER_H
@@ -27,7 +27,8 @@ struct porter_spec {
 
 int porter_new(struct event_base *base, const struct porter_spec *spec, struct porter **out,
                struct error *err);
-/* What waits is given to the porter, as far as it takes it; the process may not go on for long. */
+/* Gives the porter what waits for it, as far as it takes that. The process must not go on for long
+ * afterwards. */
 void porter_free(struct porter *p);
 
 pid_t porter_pid(const struct porter *p); /* 0: none at this moment */
@@ -35,15 +36,16 @@ unsigned porter_restarts(const struct porter *p);
 
 #define PORTER_NO_PLACE (-2) /* for a memfd: this process has no descriptor left */
 
-/* One socket's business with the porter; its owner's memory, zeroed before its first use. */
+/* What one socket wants of the porter. The memory is its owner's, zeroed before its first use. */
 struct porter_visit {
     struct list waiting; /* in the porter's queue, to be sent */
     struct list asked;   /* in the porter's list of TAKEs, to be answered */
     uint64_t id;
     uint32_t uid, ask;
     int fd;
-    /* The packet, its descriptors counted (RDMAD_MSG_MAX_FDS + 1: more), with the one that is of a
-     * memfd, which is the callee's to close, or -1, or PORTER_NO_PLACE. data NULL: it is lost. */
+    /* The packet that was received. nfds: how many descriptors it had (RDMAD_MSG_MAX_FDS + 1:
+     * more). fd: the one of a memfd, which the callee closes, or -1, or PORTER_NO_PLACE. data NULL:
+     * the packet is lost. */
     void (*taken)(struct porter_visit *v, const void *data, size_t size, int fd, unsigned nfds);
     void (*ended)(struct porter_visit *v); /* the memory is not needed any more */
 };
@@ -51,8 +53,8 @@ struct porter_visit {
 void porter_visit_init(struct porter *p, struct porter_visit *v, int fd, uint32_t uid);
 /* Has the next packet of v->fd received; taken is called in a later turn, once. */
 void porter_take(struct porter *p, struct porter_visit *v);
-/* Takes over v->fd, of which the daemon's reference is not to be the last, and calls ended, now or
- * later; taken is not called any more. */
+/* Takes over v->fd, so that the daemon's reference to the socket is not the last, and calls ended,
+ * now or later; taken is not called any more. */
 void porter_end(struct porter *p, struct porter_visit *v);
 
 #endif

@@ -8,11 +8,11 @@
  * ring: the caller ends the session. Nothing here waits, and no call fails because a client does
  * not read its wake-ups.
  *
- * It wakes its client by a socket, on which it only sends: it was shut for reading before the
- * client had the other end, so nothing of the client's, descriptors least of all, can ever lie in
- * it for us to drop. Its client wakes it by the doorbell, which is only watched: an eventfd shares
- * its file description with the client, which may make it blocking, fill it or empty it, so it is
- * never read and never written.
+ * The daemon wakes the client by a socket, on which it only sends: it was shut for reading before
+ * the client had the other end, so nothing from the client, least of all a descriptor, can ever be
+ * queued in it for us to drop. The client wakes the daemon by the doorbell, an eventfd, which is
+ * only watched: its file description is shared with the client, who may make it blocking, fill it
+ * or empty it, so it is never read and never written.
  */
 #ifndef RDMAD_IPC_RING_H
 #define RDMAD_IPC_RING_H
@@ -37,11 +37,11 @@ struct ring {
     uint32_t cq_tail;     /* cqes written, published or not */
     uint32_t cq_reserved; /* ops admitted whose cqe is not written yet */
     uint32_t sq_head_published, cq_tail_published;
-    bool crowded;          /* as told */
+    bool crowded;          /* as the client was told */
     uint32_t cq_head_seen; /* read again only when it matters: its line is the client's */
     int wakeup;            /* our end of the socketpair: sends, and never receives */
-    int doorbell;          /* eventfd, watched edge-triggered: each write of the client's tells */
-    void *owner;           /* the worker's */
+    int doorbell; /* eventfd, watched edge-triggered: each write of the client is an event */
+    void *owner;  /* the worker's */
 };
 
 /* Creates and maps both memfds, empty: the client makes their pages, and seals the one that it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * child.h - a child that holds nothing of its parent's but what it is for.
+ * child.h - a child process that has no more of its parent's descriptors than it needs.
  */
 #ifndef RDMAD_PORTER_CHILD_H
 #define RDMAD_PORTER_CHILD_H
@@ -9,8 +9,8 @@
 
 #define CHILD_FDS_MAX 66u
 
-/* Forks. In the child (0) only the descriptors in keep (n, at most CHILD_FDS_MAX - 2) are open,
- * whose numbers stay; the parent goes on (the pid, or -1) when that is so. */
+/* Forks. In the child (returns 0) only the n descriptors in keep (at most CHILD_FDS_MAX - 2) are
+ * open, under their old numbers. In the parent returns the pid, or -1, once that is so. */
 pid_t child_fork(const int *keep, unsigned n);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drop.h - descriptors let go of, which may be the last references, without waiting for what is
- * queued in them.
+ * drop.h - closes descriptors, which may be the last references, without waiting for what is queued
+ * in them.
  */
 #ifndef RDMAD_PORTER_DROP_H
 #define RDMAD_PORTER_DROP_H
@@ -13,7 +13,7 @@
 /* n is at most DROP_MAX. */
 void drop_fds(const int *fds, unsigned n);
 
-/* A child has ended; one of another's is nothing. */
+/* A child has ended; harmless if it is not one of drop.c's. */
 void drop_ended(pid_t pid);
 
 #endif

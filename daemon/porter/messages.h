@@ -24,12 +24,13 @@
 enum porter_ask {
     PORTER_TAKE = 1, /* with a socket: receive its next packet, answer with TAKEN */
     PORTER_END = 2,  /* with a descriptor: hold it; TAKEs of id are void */
-    PORTER_GO = 3,   /* the daemon has closed its own: the last reference is yours to let go of */
+    PORTER_GO = 3,   /* the daemon has closed its own: drop the last reference */
     PORTER_PING = 4, /* answer with PONG */
 };
 struct porter_request {
     uint32_t ask;
-    uint32_t uid; /* whose the descriptor is: only who shares it may be made to wait for it */
+    uint32_t uid; /* whose the descriptor is: only descriptors of the same uid may be made to wait
+                     for it */
     uint64_t id;
 };
 

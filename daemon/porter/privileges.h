@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * privileges.h - what the process does not need, given up.
+ * privileges.h - the process gives up what it does not need.
  */
 #ifndef RDMAD_PORTER_PRIVILEGES_H
 #define RDMAD_PORTER_PRIVILEGES_H

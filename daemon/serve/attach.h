@@ -15,11 +15,11 @@ struct attach_call { /* holds the session */
     struct handle *handle; /* gone when the attach failed */
 };
 
-/* A handle, on its way to what uri names; NULL: the client has been told why not. */
+/* A call with a handle for what uri names; NULL: the client has been told why not. */
 struct attach_call *attach_call_new(const struct request *rq, const struct rdmad_uri *uri);
-/* A plane_done: answers and forgets the call. */
+/* A plane_done: answers the client and frees the call. */
 void attach_done(void *call, const struct error *result);
-/* The handle, still NEW, is freed. */
+/* Answers with why and frees the call and its handle, which is still NEW. */
 void attach_failed(struct attach_call *call, const struct error *why);
 uint64_t attach_timeout(const struct state *st, uint64_t asked_ns);
 /* field is a client's text of RDMAD_URI_MAX + 1; what: "lease" or "service". */

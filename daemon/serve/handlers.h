@@ -31,7 +31,7 @@ serve_handler serve_channel_connect, serve_channel_accept; /* channel.c */
 serve_handler serve_channel_reject, serve_channel_close;   /* channel.c */
 serve_handler serve_channel_stat;                          /* channel.c */
 
-/* The client reads again: tells it the names that it missed. */
+/* The client reads again: its watches go on. */
 void serve_names_go_on(struct session *s);
 
 /* The session's own service of that number. NULL: there is none, and the request has been failed.

@@ -11,9 +11,10 @@
 struct request *later_new(const struct request *rq);
 void later_free(struct request *later); /* lets go of the session */
 
-/* Answers with result, or with the body, and frees. */
+/* Answers with result if that is an error, else with the body, and frees later. */
 void later_reply(struct request *later, const struct error *result, const void *body, size_t size);
-/* A plane_done: answers with result, or with an empty body, and frees. */
+/* A plane_done: answers with result if that is an error, else with an empty body, and frees later.
+ */
 void later_answer(void *later, const struct error *result);
 
 #endif
