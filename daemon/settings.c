@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * settings.c - milliseconds of the table to nanoseconds of the parts, and reload by the table; and
- * what the parts are told that nobody has a reason to set.
+ * settings.c - from the table's milliseconds to the parts' nanoseconds; constants that nobody has a
+ * reason to set; and reload, by the table.
  */
 #include "daemon/settings.h"
 #include "common/uri.h"

@@ -2,7 +2,7 @@
 /*
  * async_epoll URI - reads a whole lease, 16 pieces at a time, from an epoll loop.
  *
- * One descriptor brings both kinds of news: completions of armed rings, and events of leases and of
+ * One descriptor becomes readable for both: completions of armed rings, and events of leases and of
  * the session. The rule of the loop: take events until there are none, completions until
  * rdmad_ring_arm says that it is armed, then sleep.
  */

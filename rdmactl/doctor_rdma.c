@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * doctor_rdma.c - RDMA devices as the kernel tells of them in /sys, /dev and /proc, without opening
- * any: what must be so before the daemon can use one, whoever runs this.
+ * any: it checks what the daemon needs before it can use one, and any user may run it.
  */
 #include "rdmactl/doctor.h"
 #include <stdio.h>

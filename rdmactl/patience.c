@@ -3,9 +3,9 @@
  * patience.c - a daemon that is there and does not answer.
  *
  * The library waits for its daemon as long as that lives, which is right for programs and wrong for
- * who sits in front of a terminal. So its calls that wait for the daemon stand between
- * patience_begin and patience_end; when the time is over in between, a thread of the timer's says
- * so, and what the daemon's process looks like from outside, and ends the program.
+ * a person at a terminal. So calls of the library that wait for the daemon are made between
+ * patience_begin and patience_end. If the time is over in between, a timer's thread says so, and
+ * what the daemon's process looks like from outside, and ends the program.
  */
 #include "rdmactl/cli.h"
 #include <errno.h>

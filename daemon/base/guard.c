@@ -6,7 +6,7 @@
  * mask (that would be a system call each): the handler puts back the one that it interrupted, which
  * the kernel hands it. The whole cost of an access that succeeds is a few nanoseconds.
  *
- * A SIGBUS that no such access caused, or that somebody sent, gets the default action.
+ * A SIGBUS that was not caused by such an access, or that somebody sent, has the default action.
  */
 #include "daemon/base/guard.h"
 #include <rdmad/abi.h>

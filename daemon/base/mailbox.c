@@ -4,9 +4,10 @@
  *
  * The eventfd is written only by the post that finds the box empty, so a burst costs one wake-up,
  * and read when the list is taken, both under the lock: outside of it the descriptor is readable
- * exactly when mail waits. A receiver that polls may see mail before its poster wrote; if it could
- * take the list then, the write would come to an empty box and keep it from sleeping for good.
- * Writing under the lock also lets a receiver which drained the last mail close the box at once.
+ * exactly when mail waits. A receiver that polls may see mail before its poster has written to the
+ * eventfd. If it could take the list then, the write would come to an empty box, and the receiver
+ * would never sleep again. Writing under the lock also lets a receiver which drained the last mail
+ * close the box at once.
  */
 #include "daemon/base/mailbox.h"
 #include <assert.h>

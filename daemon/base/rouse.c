@@ -3,9 +3,8 @@
  * rouse.c - /proc/self/task/N/syscall tells what a thread that sleeps is in, with its arguments and
  * its stack: the same line at two looks is the same call.
  *
- * A thread that is signalled for nothing, because it only lacked a processor, loses nothing: the
- * calls that are looked at do not wait here but for what this is about, and the handler does
- * nothing.
+ * A signal that was not needed, because the thread only lacked a processor, does no harm: in this
+ * process the calls that are looked at wait for nothing else, and the handler does nothing.
  */
 #include "daemon/base/rouse.h"
 #include "common/fdmsg.h"
@@ -66,7 +65,7 @@ static _Noreturn void rouse_try(void) {
     _exit(times > TRIALS / 2);
 }
 
-/* A child that does not come back has collected what some stranger left. */
+/* A child that does not come back has taken apart what some other user left. */
 bool rouse_is_needed(void) {
     int status = 0;
     pid_t pid = fork();

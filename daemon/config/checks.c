@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * checks.c - what texts may say, and which settings contradict each other.
+ * checks.c - checks of text settings, and of settings that contradict each other.
  */
 #include "daemon/config/checks.h"
 #include "common/uri.h"

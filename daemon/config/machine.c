@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * machine.c - settings that any machine may have and this one cannot do: asked for by who checks a
- * configuration. A starting daemon finds out by itself, and says so.
+ * machine.c - settings that are right in themselves, and that this machine does not have. Only the
+ * check of a configuration asks for them; a daemon that starts finds out by itself, and says so.
  *
  * Only what somebody has set is looked at, at the place where it was set last.
  */

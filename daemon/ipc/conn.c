@@ -6,12 +6,12 @@
  * packet goes into the queue, with duplicates of its descriptors, and reading pauses until the
  * queue is empty: a client that does not take its answers gets to ask no more.
  *
- * What cannot be passed of a packet is its descriptors: then the packet stays in the queue without
- * them, and comes back by the unsent callback when its turn is there.
+ * If the kernel does not take a packet's descriptors, the packet stays in the queue without them,
+ * and is given back by the unsent callback when its turn comes.
  *
  * A connection ends either from below (end of file, error, overflow: it is freed, then closed is
  * called) or from above (conn_close, also from inside a callback). What fails inside conn_send is
- * reported in a later turn, so no caller of conn_send ever finds the ground gone.
+ * reported in a later turn, so nothing is freed under a caller of conn_send.
  *
  * A packet that has descriptors is received by the porter (ipc/client_socket.h); until it has come
  * from there nothing more is read of this client.

@@ -7,8 +7,8 @@
  * connecting to it is refused; only then is it removed.
  *
  * A descriptor shortage would make the listening socket readable for ever. So one descriptor is
- * kept in reserve: it makes place for who is refused in words. While it is in use accepting rests
- * for REST_MS, and clients wait in the backlog.
+ * kept in reserve: it makes room for a client that is accepted only to be told so. While it is in
+ * use accepting rests for REST_MS, and clients wait in the backlog.
  */
 #include "daemon/ipc/listener.h"
 #include "daemon/base/log.h"

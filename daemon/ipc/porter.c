@@ -4,12 +4,12 @@
  *
  * The happy path: a request leaves with a reference to the visitor's descriptor, its answer finds
  * the visit by its number. A PING follows what was sent; its PONG tells that the porter's loop has
- * turned since. What is sent in between has a PING of its own after that PONG, so nothing is with a
- * porter whose answer nobody waits for.
+ * turned since. What is sent between the two gets a PING of its own after that PONG. So whenever
+ * the porter has something to do, an answer of it is waited for.
  *
- * An END's reference is in the pair before ours is closed, the porter lets go of it only after GO,
- * which is sent when ours is closed, and the pair is never closed while the daemon lives: so the
- * last reference is not let go of here.
+ * An END's reference is in the pair before ours is closed; the porter drops it only after GO, which
+ * is sent when ours is closed; and the pair is never closed while the daemon lives. So the last
+ * reference is never dropped here.
  */
 #include "daemon/ipc/porter.h"
 #include "common/fdmsg.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * child.c - a child that holds nothing of its parent's but what it is for.
+ * child.c - a child process that has no more of its parent's descriptors than it needs.
  *
- * The parent waits until the child has closed the rest: as long as the parent has all of them too,
- * none of these closes is the last, and none waits for anybody.
+ * The parent waits until the child has closed the others: as long as the parent has all of them,
+ * too, none of these closes is the last, and so none waits.
  */
 #include "daemon/porter/child.h"
 #include <assert.h>

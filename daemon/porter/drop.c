@@ -2,11 +2,12 @@
 /*
  * drop.c - last references, let go of by a process that exits.
  *
- * Where a process exits the kernel does not let sockets linger, and what was queued in a socket
- * was never opened by the process, so that nothing is flushed. So a child gets the descriptors, the
- * parent closes its own, which are not the last then, and the child exits. What could still make it
- * wait (a lock on a file of a hung file system) makes it wait alone; with DROPPERS_MAX that wait
- * the porter does it by itself, and is replaced by the daemon if it does not come back.
+ * When a process exits the kernel does not let sockets linger; and files that are queued in a
+ * socket were never opened by that process, so nothing is flushed. So a child gets the descriptors,
+ * the parent closes its own, which are not the last then, and the child exits. What could still
+ * make it wait (a lock on a file of a hung file system) makes only the child wait. When
+ * DROPPERS_MAX of them wait the porter closes by itself, and if it does not come back the daemon
+ * replaces it.
  */
 #include "daemon/porter/drop.h"
 #include "daemon/porter/child.h"

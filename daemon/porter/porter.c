@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * porter.c - the porter's loop: what the daemon asks, given to the one who may wait for it.
+ * porter.c - the porter's loop: what the daemon asks is given to a process that may wait for it.
  *
  * The happy path: TAKE goes to the worker of its uid, forked when it is needed and gone when it was
  * idle for IDLE_MS; a worker has one task at a time, the others wait here. ENDs are let go of in

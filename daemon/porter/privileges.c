@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * privileges.c - a process that touches what strangers send has nothing to lose.
+ * privileges.c - the process touches what any client may send, so it gives up all privileges.
  *
  * root becomes nobody. Another user stays, without capabilities: a unit's system call filter may
  * refuse capset, so the ambient ones are cleared and the program is executed once more, after which

@@ -2,8 +2,8 @@
 /*
  * names.c - what is published, here or at a peer: listed, and watched.
  *
- * A watch is the session's until it is unwatched, or its peer is lost; the last news of it then
- * says why. Whoever reads slowly gets what he missed when he reads again (serve_names_go_on).
+ * A watch is the session's until it is unwatched, or its peer is lost; then its last event says
+ * why. A client that reads slowly gets what it missed when it reads again (serve_names_go_on).
  */
 #include "daemon/state/names.h"
 #include "common/uri.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unsent.c - an answer whose descriptors could not be passed on: what it tells of is given back,
- * and then the request fails.
+ * unsent.c - the kernel did not take the descriptors of an answer: what the answer tells of is
+ * given back, and then the request fails.
  */
 #include "daemon/serve/unsent.h"
 #include "daemon/base/log.h"

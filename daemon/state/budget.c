@@ -3,9 +3,10 @@
  * budget.c - requests: judged, taken from the range, zeroed, granted, and given back.
  *
  * Between the taking and the grant lies the zeroing, during which everything can change: the
- * service closes, the requester goes. So a grant in the making is an object of its own (struct
- * order) that keeps the budget, which keeps the pool. Memory is zeroed under the guard, since the
- * machine may find it broken; then the request fails, and the session ends when it touches it.
+ * service closes, the requester goes. So a grant that is being made is an object of its own (struct
+ * order), which keeps the budget from being freed, as that does the pool. Memory is zeroed under
+ * the guard, since the machine may find it broken; then the request fails, and the session ends
+ * when it touches it.
  */
 #include "daemon/state/budget.h"
 #include "daemon/base/address.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * channel_local.c - the way between two ends on this daemon: no peer has a part in it.
+ * channel_local.c - the way between two ends on this daemon, without a peer.
  *
  * The happy path: the connector's end waits at the service as an incoming connection; when it is
  * accepted, the data plane takes up both ends; when it has both, each learns the other's number,

@@ -3,9 +3,9 @@
  * delegate.c - leases made of leases: what a lessee may hand on to others.
  *
  * A child is an ordinary lease of its parent's owner, pool and scope, found by its own number and
- * secret; that it ends with its parent is lease.c's business. It is its owner that answers for it
- * (limits.leases_per_session), so what one granted lease can become is bounded: LEASE_CHILDREN_MAX
- * below it, LEASE_DEPTH_MAX deep.
+ * secret; that it ends with its parent is lease.c's business. It counts against its owner's limit
+ * (limits.leases_per_session), so how many one granted lease can become is bounded:
+ * LEASE_CHILDREN_MAX below it, LEASE_DEPTH_MAX deep.
  */
 #include "daemon/state/delegate.h"
 #include "daemon/base/clock.h"

@@ -2,7 +2,7 @@
 /*
  * lease_audit.c - how a lease was used: counted here, and beside that what lessees' daemons say.
  *
- * What they say may be a lie: it never falls, and no sum of it wraps.
+ * What they say may be a lie: so it is only let rise, and no sum of it can wrap.
  */
 #include "daemon/state/lease_audit.h"
 

@@ -5,9 +5,8 @@
  * Numbers only ever grow, so a number names one lease for the life of the daemon. A secret is
  * compared in constant time, and a wrong one is answered in the same words as a number that never
  * was: whoever guesses learns nothing, not even that a lease exists. Tombstones are kept by number.
- * When there are more than lease.tombstones, the oldest is forgotten of those who have most of
- * them: so whoever makes and ends leases without pause takes no more than an equal share from
- * others.
+ * When there are more than lease.tombstones, whoever has most of them loses the oldest: so a user
+ * who makes and ends leases without pause gets no more than an equal share.
  */
 #include "daemon/state/lease_table.h"
 #include "daemon/base/clock.h"

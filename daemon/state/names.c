@@ -2,21 +2,22 @@
 /*
  * names.c - a tree of names by text, another by whom they are for, and a list of watches.
  *
- * Who asks is of two classes at most (anybody, and his uid or address): a listing goes through what
- * is for these, merged, so that what he may not see costs him, and us, nothing.
+ * A caller belongs to two scope classes at most: everybody, and its uid or address. A listing goes
+ * through the names of these classes, merged, so names that the caller may not see cost nothing.
  *
- * A watch walks through what was there when it began, in order of text; what has changed since is
- * left out of that, and told from another tree, in the order of changes. So every name is told once
- * for its last change. A watch that has caught up is told of a change as it happens.
+ * A watch first walks through the names that were there when it began, in order of text. Names that
+ * have changed since are left out of that; they are told from another tree, in the order of
+ * changes. So every name is told once for its last change. A watch that has caught up is told of a
+ * change as it happens.
  *
  * A name that goes leaves a record of that in the order of changes, if there is a watch that is
  * behind and would see it; the records go when no watch is behind. With NAMES_GONE_MAX of them the
  * oldest gives way, and whoever had not come as far begins anew.
  *
  * Clients choose how many names there are that a watch passes by, and how many watches there are
- * that see a name. So a watch goes on for NAMES_LOOKS names and then lines up (late) for the next
- * pass; and of a change NAMES_TOLD_AT_ONCE watches are told at once, the others as those that are
- * behind are.
+ * that see a name. So a watch looks at NAMES_LOOKS names and then waits in line (late) for the next
+ * pass; and of a change NAMES_TOLD_AT_ONCE watches are told at once, and the others later, as
+ * watches that are behind.
  */
 #include "daemon/state/names.h"
 #include "daemon/base/timers.h"
@@ -314,7 +315,7 @@ void watch_news(struct watch *w, const struct rdmad_name_entry *entry, enum name
         pass_on(w, entry, what);
         return;
     }
-    /* More than was asked for is no news of a daemon of ours. */
+    /* No daemon of ours sends more changes than were asked for. */
     if (w->npending == WATCH_WINDOW || !(news = malloc(sizeof(*news)))) {
         watch_over(w, w->npending == WATCH_WINDOW ? RDMAD_E_PROTOCOL : RDMAD_E_NOMEM);
         return;

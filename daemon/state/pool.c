@@ -5,11 +5,11 @@
  *
  * Looking may take seconds, so everything can have changed when it is done: the session may be
  * closing, the pool destroyed. It goes by slices, and no further than the one in which the session
- * began to close: a dead client's gigabytes hold up nobody. From plane_pool_add on whoever ends the
- * session, or destroys the pool, has the worker let go of it first.
+ * began to close: a dead client's gigabytes hold up nobody. From plane_pool_add on, ending the
+ * session or destroying the pool has the worker let go of it first.
  *
- * Reference counting: see pool.h. All jobs of a uid are one owner's: whoever has a thousand pools
- * waits for them himself.
+ * Reference counting: see pool.h. All jobs of a uid count as one owner's: a user with a thousand
+ * pools only makes itself wait.
  */
 #include "daemon/state/pool.h"
 #include <inttypes.h>

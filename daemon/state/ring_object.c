@@ -3,8 +3,8 @@
  * ring_object.c - create: charge, map on a registration thread, report. Ready: look there,
  * tell the worker, report. destroy: the same backwards.
  *
- * The ring is in the session's table from when its client is told of it. Whoever takes it from the
- * table has the worker let go of it first, if that was told.
+ * The ring is in the session's table from when its client is told of it. Before it is taken from
+ * the table the worker, if it was told of the ring, lets go of it.
  */
 #include "daemon/state/ring_object.h"
 #include "daemon/ipc/ring.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * constants.c - the headers' numbers for those who cannot read the headers: bindings of other
- * languages, which can check at run time what they believe. The entries are made of the headers by
- * constants.awk.
+ * constants.c - the headers' numbers for bindings of other languages, which cannot read the
+ * headers: so they can check theirs at run time. constants.awk makes the entries from the headers.
  */
 #include <rdmad/rdmad.h>
 #include <string.h>

@@ -6,8 +6,9 @@
  * they came; rdmad_accept takes the first away and answers it. One record serves one accept or
  * reject only, so any number of threads may accept.
  *
- * Who has given up meanwhile is taken out of the line by the daemon. If that crosses an accept the
- * daemon refuses it, and an accept of whoever comes goes on with the next.
+ * When a connection is given up meanwhile the daemon says so, and it is taken out of the list. If
+ * that crosses an accept the daemon refuses the accept; one that takes whichever connection comes
+ * first then goes on with the next.
  */
 #include "libclient/channel/incoming.h"
 #include "libclient/base/clock.h"

@@ -2,7 +2,8 @@
 /*
  * alloc.c - rdmad_alloc and rdmad_free: the arena's offsets as pointers into the pool.
  *
- * The event of a lease's end may lie unread in the socket: who finds no room looks there first.
+ * The event of a lease's end may still be unread in the socket: before rdmad_alloc says that there
+ * is no room, it looks there.
  */
 #include "libclient/base/error.h"
 #include "libclient/control/control.h"

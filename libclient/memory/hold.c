@@ -5,9 +5,9 @@
  * The happy path is the map's. When a range is refused and nobody can be named for it, somebody was
  * about to take or to drop it, and it is tried again.
  *
- * What is dropped may be waited for: by rdmad_buf_lock_*, or by a piece that was freed while it was
- * held. Who waits raises attention, and then looks at the map once more; who drops changes the map
- * under seq_cst and then looks at attention; so one of them sees the other.
+ * Somebody may wait for what is dropped: rdmad_buf_lock_*, or a piece that was freed while it was
+ * held. A thread that waits raises attention, and then looks at the map once more; a thread that
+ * drops changes the map under seq_cst, and then looks at attention. So one of them sees the other.
  */
 #include "libclient/memory/hold.h"
 #include "libclient/base/clock.h"

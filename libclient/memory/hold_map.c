@@ -12,9 +12,10 @@
  *           is held to be written, a count for each that is held to be read; and for granules of
  *           which a range covers some bytes only, a list of these bytes
  *
- * Who takes a page or a part marks it and then looks at the block's word; who takes a block marks
- * that and then looks at its pages' words. All of these accesses are seq_cst, so at least one of
- * two that conflict sees the other; if both do, both are refused, and both did overlap.
+ * A thread that takes a page or a part marks it and then looks at the block's word; a thread that
+ * takes a block marks that and then looks at its pages' words. All of these accesses are seq_cst,
+ * so at least one of two that conflict sees the other; if both do, both are refused, and both did
+ * overlap.
  *
  * When some piece of a range cannot be taken, those before it are dropped: they are cut in the same
  * way when the range ends there.

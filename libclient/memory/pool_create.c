@@ -7,9 +7,9 @@
  * memory goes the same way after the daemon has mapped it. What is sealed cannot be mapped writable
  * again, so everything that needs a mapping has one before.
  *
- * The descriptor that comes with the reply is checked as a hostile one would be: a memfd of
- * exactly the size the reply says, which nobody can shrink under us. The program's own is the
- * daemon's to judge, which needs more of it than we do.
+ * The descriptor that comes with the reply is checked as a hostile one would be: a memfd of exactly
+ * the size the reply says, which nobody can shrink under us. A program's own memfd is judged by the
+ * daemon, which requires more of it than we would.
  */
 #include "common/memfd.h"
 #include "libclient/base/error.h"

@@ -10,7 +10,8 @@
  * A CANCEL behind entries of a batch that is not complete would be taken for its last one, so there
  * is none then.
  *
- * When the daemon is lost meanwhile, the op has ended with that, and is answered so.
+ * If the daemon is lost meanwhile, the op has ended with RDMAD_E_DAEMON_LOST, and that is the
+ * answer.
  */
 #include "libclient/base/error.h"
 #include "libclient/ring/reap.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * create.c - a ring's way into the world and out of it.
+ * create.c - a ring is made and freed.
  *
  * The descriptors of the reply are checked before anything is mapped: both memfds have exactly the
  * size that the entries ask for and cannot shrink, and wakeups come on a socket. They are populated

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * event.c - what the daemon says unasked: to whom it goes, and how a program takes it.
+ * event.c - events: to which object each goes, and how a program takes them.
  *
- * A lease tells the end of its life exactly once, and only its latest renewal. The session's own
- * end is one mark.
+ * A lease's end is told exactly once, and of its renewals only the latest. The session's own end is
+ * one mark.
  */
 #include "libclient/session/event.h"
 #include "libclient/base/clock.h"

@@ -4,7 +4,8 @@
  *
  * A listing is asked for a page at a time, until the caller's array is full or all are there. The
  * events of a watch lie in the queue, a record each; what rdmad_names_unwatch leaves untaken is
- * dropped with it. Who never takes events is dropped by the daemon in the end, not by us.
+ * dropped with it. A program that never takes its events is dropped by the daemon in the end, not
+ * by the library.
  */
 #include "libclient/session/names.h"
 #include "libclient/base/clock.h"

@@ -2,8 +2,8 @@
 /*
  * blocking.c - rings that threads share.
  *
- * One is for transfers, which end by themselves. What may wait for somebody else's program has
- * others, which have as many users as entries at most.
+ * One is for transfers, which end by themselves. Ops that may wait for somebody else's program have
+ * other rings, each with at most as many users as entries.
  */
 #include "libclient/transfer/blocking.h"
 #include "libclient/base/error.h"

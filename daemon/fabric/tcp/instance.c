@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * instance.c - what ends later than when it is over: sources with the next poll, ops that post
- * refused by the next poll, and the time at which a timer may be due.
+ * instance.c - what is finished by the next poll: sources that have ended, ops that post refused;
+ * and the time at which a timer may be due.
  */
 #include "daemon/fabric/tcp/instance.h"
 #include <assert.h>

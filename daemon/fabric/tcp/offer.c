@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offer.c - who may connect: tokens that were offered, and strangers who have yet to show one.
+ * offer.c - who may connect: tokens that were offered, and strangers, which have yet to show one.
  *
  * offer() makes a random token for one peer, good for one connection and a short time. The peer's
  * engine dials our port and sends it in its hello. Until then the connection is a stranger: it
- * costs a descriptor and a hello's worth of bytes, there are at most max_strangers of them, each
- * has connect_timeout_ns, and exactly a hello is read. A stranger who does anything else is closed
- * without a word.
+ * costs a descriptor and the bytes of a hello, there are at most max_strangers of them, each has
+ * connect_timeout_ns, and no more than a hello is read. A stranger that does anything else is
+ * closed without a word.
  *
  * When there are too many strangers the oldest goes: a peer that has a token shows it within a
  * round trip, so it is hardly ever the oldest. When the process is out of descriptors accepting
- * pauses, or the ready listener would keep the worker from ever sleeping.
+ * pauses; otherwise the ready listener would keep the worker from ever sleeping.
  */
 #include "daemon/fabric/tcp/offer.h"
 #include "daemon/base/address.h"

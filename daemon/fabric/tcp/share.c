@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * share.c - how much of a poll is whose.
+ * share.c - how much of a poll each peer may use.
  *
- * A share is brought to the present poll when it is asked for: what it moved beyond the budgets of
- * the polls since is owed still.
+ * A share is brought up to the present poll when it is asked for: what it used beyond the budgets
+ * of the polls since then is still owed.
  */
 #include "daemon/fabric/tcp/share.h"
 #include <assert.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket.c - options of data connections: no delay, and an end to silence.
+ * socket.c - options of data connections: no delay, and a bound on silence.
  */
 #include "daemon/fabric/tcp/socket.h"
 #include "daemon/base/log.h"

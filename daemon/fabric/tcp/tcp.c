@@ -7,8 +7,8 @@
  * the rest now and then, at once when nothing is hot, and always after a sleep. Writability is
  * asked of epoll only before a sleep: while awake a send is simply tried again.
  *
- * Timers (strangers, tokens, dialling, silence) share one time at which somebody may be due; when
- * it comes, all are looked at and name their next.
+ * Timers (strangers, tokens, dialling, silence) share one time at which one of them may be due;
+ * when it comes, all are looked at, and each names its next.
  */
 #include "daemon/base/clock.h"
 #include "daemon/fabric/tcp/blob.h"

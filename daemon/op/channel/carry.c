@@ -3,15 +3,15 @@
  * carry.c - how a message gets to the other end.
  *
  * To a peer: as a SEND on the channel's lane. The head is copied by the fabric, a payload goes out
- * of the client's buffer. What comes back says that the buffer is free; that the other end took the
- * message only its state says. A post that did not get through though its link lives (it was
+ * of the client's buffer. When the fabric gives it back, the buffer is free; but only the other
+ * end's state says that it took the message. A post that failed on a link that lives (it was
  * cancelled, or the client's memory vanished) leaves a hole in the sequence, so the channel
- * synchronises as with a new link.
+ * synchronises as after a new link.
  *
  * Within the daemon: into the other end's inbox, with a pointer into the sender's buffer, which is
- * the sender's again when the receiver's state says that the message is over. So the sender of a
- * channel within the daemon waits for that, however it ends; and the other end always says so, at
- * the latest with its FIN.
+ * the sender's again when the receiver's state says that the message is over. So within the daemon
+ * a sender always waits for that state, and the other end always tells it, at the latest with its
+ * FIN.
  */
 #include "daemon/op/channel/carry.h"
 #include "daemon/op/channel/inbox.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core.c - a channel among its worker's: found by its number, given a turn, over.
+ * core.c - a worker's channels: one is found by its number, gets a turn, is over.
  */
 #include "daemon/op/channel/core.h"
 #include "daemon/op/engine/ends.h"

@@ -2,8 +2,8 @@
 /*
  * deliver.c - what the other end says.
  *
- * What could not be true ends the channel: its other end's daemon breaks the protocol. Everything
- * else is noted, and done in the channel's turn.
+ * A message that could not be true ends the channel: the other end's daemon breaks the protocol.
+ * Everything else is noted, and done in the channel's turn.
  */
 #include "daemon/op/channel/deliver.h"
 #include "daemon/op/channel/core.h"

@@ -2,8 +2,9 @@
 /*
  * entry.c - where the rest of the data plane comes in.
  *
- * A SEND or RECV that is admitted or cancelled, what the fabric gives back and what it received,
- * and the lanes: all of that is for one channel or another, and goes on from here by its kind.
+ * A SEND or RECV that is admitted or cancelled, what the fabric gives back or has received, and
+ * what happens to lanes: each is about certain channels, and is passed from here to the file for
+ * it.
  */
 #include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/carry.h"

@@ -2,9 +2,9 @@
 /*
  * inbox.c - messages within one daemon.
  *
- * Letters are malloc'ed, because the worker that has read one keeps it for its own or frees it,
- * whoever wrote it. A worker has some to spare: between two ends that it has itself none is
- * malloc'ed.
+ * Letters are malloc'ed, because the worker that reads one keeps it for letters of its own or frees
+ * it, whichever worker made it. A worker keeps some in reserve, so that between two ends on the
+ * same worker none is malloc'ed.
  */
 #include "daemon/op/channel/inbox.h"
 #include "daemon/op/channel/core.h"

@@ -6,10 +6,10 @@
  * next. From then on the fabric writes there what comes (channel_landing says where), and says when
  * that was all (channel_landed): the message is whole, and completes in its turn.
  *
- * It is let go of at once when the receive is cancelled or its message refused: from then on the
- * fabric throws away what comes. A connection that breaks before the end, or a sender that took the
- * message back in the middle, leaves it as if it had not come: the receive is posted again, and so
- * is the message, by the sender, when both ends have synchronised. A receive whose memory vanished
+ * When the receive is cancelled or its message refused, the fabric lets go of the memory at once
+ * and throws away what still comes. If the connection breaks before the end, or the sender takes
+ * the message back in the middle, it is as if it had not come: the receive is posted again, and the
+ * sender sends the message again when both ends have synchronised. A receive whose memory vanished
  * fails, and its message waits for the next.
  */
 #include "daemon/op/channel/landing.h"

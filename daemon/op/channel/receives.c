@@ -13,8 +13,8 @@
  * over: everything from that message on is refused, and comes again. The message is withdrawn while
  * it is being READ: its receive goes back to the front of those posted.
  *
- * READs and landings are never cancelled, and no op but the one in question ends, inside op_cancel:
- * whoever called it may be walking a list of ops. That is left to the channel's turn
+ * Inside op_cancel no READ or landing is cancelled, and no op ends but the one that is cancelled,
+ * because the caller may be walking a list of ops. The rest is left to the channel's turn
  * (receives_run).
  */
 #include "daemon/op/channel/receives.h"

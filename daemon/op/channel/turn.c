@@ -4,9 +4,10 @@
  *
  * Whatever happens to a channel only notes what has to be done and touches it; channels_run then
  * gives each that was touched its turn: what the other end of this daemon said is read, what is
- * whole completes, what may be sent is sent, and the state is told if nothing else carried it. So a
- * turn's worth of acknowledgements and credits is one message; and the acknowledgement of a single
- * one is none, if it is answered within a few turns. A worker does not go to sleep on it.
+ * whole completes, what may be sent is sent, and the state is told if nothing else carried it. So
+ * all acknowledgements and credits of a turn are one message; and the acknowledgement of a single
+ * message needs none, if an answer on which it can ride is sent within a few turns. A worker does
+ * not go to sleep before it is sent.
  *
  * The end of a channel is a turn of the same kind, repeated until no op is left; the last word is
  * FIN. The other end's FIN, its lie, or the loss of its peer (over) ends the ops likewise.

@@ -4,13 +4,13 @@
  *
  * No credits, no acknowledgements, nothing sent again. A SEND is done when the fabric says that it
  * has left. A message that is longer than one SEND goes as pieces, one after the other, and the
- * receiver puts them together in the receive that is first in line; a piece that is missing leaves
- * that receive to the next message. A message for which there is no receive is dropped. What was
- * dropped, and what the numbers show to be missing, is counted at the receiver (stats.lost): when
- * the next message comes, or the end of the channel.
+ * receiver puts them together in the receive that is first in line; if a piece is missing, that
+ * receive takes the next message instead. A message for which there is no receive is dropped. What
+ * was dropped, and what the numbers show to be missing, is counted at the receiver (stats.lost):
+ * when the next message comes, or the end of the channel.
  *
- * No message is received twice, though a network may double it. A datagram that others overtook is
- * received late; an unacknowledged message then is not, because those come in order.
+ * No message is received twice, even if the network doubles it. A datagram that others have
+ * overtaken is still received; an unacknowledged message is not, because those come in order.
  */
 #include "daemon/op/channel/weak.h"
 #include "daemon/base/guard.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account.c - three counts of each kind, of which two are shared.
+ * account.c - how many ops and waits there are: a count for the session, and two that several
+ * workers share.
  */
 #include "daemon/op/engine/account.h"
 #include "daemon/op/engine/worker.h"

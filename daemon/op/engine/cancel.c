@@ -9,10 +9,9 @@
  * an op is told by the op's own cqe, which may come before CANCEL's or after it. An op that was
  * done before the cancellation reached it ends as done.
  *
- * What the control thread ends is found without a search: the ops of a ring, a lease, and the
- * receives of a pool are in lists of these. A pool's other ops are among those that end by
- * themselves, of which a session has few. Where there may be many they are doomed, and end some a
- * turn (ends.c).
+ * What the control thread ends is found without a search: a ring and a lease have lists of their
+ * ops, and a pool of its receives. A pool's other ops end by themselves, and a session has few of
+ * those. Where there may be many they are doomed, and some end each turn (ends.c).
  */
 #include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/batch.h"

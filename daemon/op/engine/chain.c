@@ -4,15 +4,17 @@
  *
  * An entry with RDMAD_SQE_LINK makes the next transfer of its ring wait for its end, as if that had
  * RDMAD_SQE_FENCE, and start only if it was done. If it was not, that next one ends CANCELED,
- * untouched, and so does what that one is linked to. A NOP ends a chain: who has seen it break goes
- * on behind one. RECV, NOTIFIED and CANCEL come between links as if they were not there.
+ * untouched, and so does what that one is linked to. A NOP ends a chain: a client that has seen its
+ * chain break goes on after one. RECV, NOTIFIED and CANCEL come between links as if they were not
+ * there.
  *
  * A batch is one link: its last entry has the flag, and the chain breaks if any member was not
  * done. One that follows a broken link is canceled whole.
  *
  * A ring's transfers are numbered in the order they are taken, so the number of the follower is one
- * more. An op that ends without being done leaves that number in broken, for the next that starts.
- * An sqe that is refused as it is taken leaves it in refused, for the next that is taken.
+ * more. An op that ends without being done puts that number into broken, which is looked at when an
+ * op starts. An sqe that is refused when it is taken puts it into refused, which is looked at when
+ * an sqe is taken.
  */
 #include "daemon/op/engine/chain.h"
 #include <assert.h>

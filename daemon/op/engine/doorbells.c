@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * doorbells.c - clients that ring their doorbells, and those that do nothing else.
+ * doorbells.c - what clients' doorbells wake, and which of them are not listened to.
  *
  * The happy path: a client publishes, sees the wait word, and writes to the ring's eventfd; the
  * worker's epoll tells, and the ring is hot. That costs the worker a wake-up, in which it takes
  * what the client asked for.
  *
- * A doorbell rings in vain when there is nothing to take, and nothing was taken since it rang last.
- * That may be honest: the worker may have peeked at the ring in the meantime. But an honest client
- * rings at most once for each thing to take, so DOORBELLS_IN_VAIN in a row are not honest. Then the
- * worker is deaf to the ring: epoll has it with no events, so its client's writes wake nobody, and
- * the ring is looked at each DEAF_LOOK_NS instead, at most DEAF_LOOKS of them at a time. After a
- * while it is listened to again; if that proves to be too early, the next while is twice as long,
- * up to DEAF_MAX_NS.
+ * A doorbell rings in vain when there is nothing to take, and nothing was taken since it last rang.
+ * An honest client's may, because the worker may have looked at the ring by itself in the meantime.
+ * But an honest client rings at most once for each sqe, so DOORBELLS_IN_VAIN in a row are not
+ * honest. Then the worker is deaf to the ring: epoll has it with no events, so its client's writes
+ * wake nobody, and the ring is looked at each DEAF_LOOK_NS instead, at most DEAF_LOOKS of them at a
+ * time. After a while it is listened to again; if that proves to be too early, the next while is
+ * twice as long, up to DEAF_MAX_NS.
  */
 #include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/rings.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ends.c - what ends many ops ends some of them a turn.
+ * ends.c - whatever ends many ops ends only some of them in a turn.
  *
  * A session may have 65536 ops that wait, and so may one pool, lease or channel of it. When such a
  * thing goes, its ops are doomed: moved to another list at once, and canceled a few a turn, so that
  * no other session waits for more than those. Until the last is gone the thing stays, and the call
  * that asked for its end is not answered.
  *
- * A session may end SESSION_ENDS of its ops a turn. When many sessions do that at once, and
- * TURN_ENDS are passed in sum, each may still end LAST_ENDS: the more sessions there are, the
- * longer the turn, but the end of one never waits for those of the others.
+ * A session may end SESSION_ENDS of its ops in a turn. When many sessions do that at once, and more
+ * than TURN_ENDS have ended in all, each may still end LAST_ENDS. So the turn gets longer the more
+ * sessions there are, but no session's end waits for those of the others.
  *
  * Nothing new begins on a ring that is ending, so what is doomed is all that it has. Doomed ops do
  * not send or receive any more (op_ending), so to everybody else they have all ended at once.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * life.c - an op is counted wherever it belongs while it is there, and its end is told.
+ * life.c - an op is counted at all that it belongs to as long as it is there, and its end is told.
  */
 #include "daemon/op/engine/life.h"
 #include "daemon/op/engine/account.h"

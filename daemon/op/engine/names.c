@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.c - a table of a ring's ops by name, which there is only from the ring's first CANCEL on
- * and until none is in flight. A client that never cancels pays nothing for it.
+ * names.c - a table of a ring's ops by name. It is made at the ring's first CANCEL, and kept until
+ * no op is in flight. A client that never cancels pays nothing for it.
  */
 #include "daemon/op/engine/names.h"
 #include "daemon/op/engine/batch.h"

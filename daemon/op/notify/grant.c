@@ -2,8 +2,9 @@
 /*
  * grant.c - notices at their owner's worker.
  *
- * Notices outlive the attach that they came by, and who attaches again has an allowance again. So a
- * lease has a bound of its own: with NOTICES_MAX untaken no NOTIFY is let in where that is known.
+ * Notices outlive the attach that they came by, and a lessee that attaches again has a new
+ * allowance. So a lease has a bound of its own: with NOTICES_MAX of them not taken, no NOTIFY is
+ * let in on the worker that knows it.
  *
  * Happens before: a notice is left after its bytes were placed by the same thread (local) or by the
  * thread that received them (link), and reaches another worker through that one's mailbox, whose

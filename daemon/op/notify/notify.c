@@ -10,16 +10,16 @@
  * refused is PARTIAL, bytes placed and nobody knows whether the notice came is UNKNOWN, with the
  * SEND's status. A SEND of which nobody knows is never repeated.
  *
- * Allowance, route link: how many notices its owner has taken is known where they are taken, and is
- * asked for by the way that they went: by a message without a notice (an ask), whose answer brings
- * the count. There is one ahead of time for every few notices, so a stream never waits for an
- * answer. A NOTIFY that finds no room by the last answer waits for the next, and is refused only by
- * one to a question that was asked after it came. So what is refused is what really would have been
- * one too many: neither a slow answer nor a slow control connection can refuse anything.
+ * Allowance, route link: only the owner's daemon knows how many notices were taken. It is asked
+ * over the link, by a message without a notice (an ask), whose answer brings the count. An ask is
+ * sent ahead of time for every few notices, so a stream never waits for an answer. A NOTIFY that
+ * finds no room by the last answer waits for the next, and is refused only by the answer to a
+ * question that was asked after the NOTIFY came. So only what really is one too many is refused,
+ * and never because an answer or the control connection is slow.
  *
- * An ask tells the number of the last message posted, too. What the owner's daemon has not seen by
- * then never came, and counts as taken; so after a message that failed there is an ask at once, and
- * no allowance is lost with a link.
+ * An ask also tells the number of the last message posted. Messages that the owner's daemon has not
+ * seen by then never came, and count as taken. After a message that failed an ask is sent at once,
+ * so no allowance is lost with a link.
  */
 #include "daemon/op/notify/notify.h"
 #include "daemon/op/engine/complete.h"

@@ -12,7 +12,8 @@
  * broken link lost: they count as taken. One with a number that was used or skipped before comes
  * late from a link that was given up; its sender was told that nobody knows, and it is dropped.
  *
- * Who asks is told how many, by their numbers, do not wait for the owner (any more).
+ * An ask is answered with how many messages, by their numbers, have no notice waiting for the owner
+ * any more.
  */
 #include "daemon/op/notify/notify_peer.h"
 #include "daemon/base/log.h"

@@ -2,8 +2,8 @@
 /*
  * channels.c - channels as the control thread calls for them.
  *
- * Of each channel the control thread keeps a pointer by handle, only to know which ones it has
- * ended: an event that was on its way then is not delivered any more.
+ * The control thread keeps a pointer to each channel by its handle, only to know which ones it has
+ * ended: it does not deliver an event that was still on its way from one of those.
  */
 #include "daemon/op/channel/life.h"
 #include "daemon/op/seam/call.h"

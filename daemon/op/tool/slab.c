@@ -2,8 +2,9 @@
 /*
  * slab.c - chunks come, and go.
  *
- * They are mapped, not malloc'ed: a heap is given back only from its end. Who lets ops come and go
- * by the thousand pays two system calls for the hundred or so that fit a chunk.
+ * They are mapped, not malloc'ed, because a heap can only be given back from its end. A session
+ * whose ops come and go by the thousand costs two system calls for each hundred or so, which is
+ * what fits a chunk.
  */
 #include "daemon/op/tool/slab.h"
 #include <sys/mman.h>

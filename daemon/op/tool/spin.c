@@ -10,8 +10,8 @@
  * it off the CPU; no more, for turns may be slow (an emulated CPU, sockets to look at). What the
  * offers cost comes off the rounds, so that a spin in vain burns no more for their number.
  *
- * An offer that a program takes which never gives anything back ends the spinning for a while
- * (common/crowd.h).
+ * If a program takes the offer and does not give the CPU back soon, there is no spinning for a
+ * while (common/crowd.h).
  */
 #include "daemon/op/tool/spin.h"
 #include "common/ringword.h"

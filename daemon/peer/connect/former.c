@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * former.c - what an earlier connection of the same daemon has left here, and its end.
+ * former.c - what an earlier connection of the same daemon has left here is ended before the next
+ * is answered.
  *
  * A connection can be over at the daemon that dialled it long before we notice: the daemon was
  * killed and started again, or gave it up because it heard nothing. Bytes of it can still be on the
  * way, among them writes that the daemon has reported as of unknown outcome, or had no time to
  * report. If they arrived after writes of the next connection, they would overwrite newer data.
  *
- * So a HELLO is answered only when nothing is left of the connections that it replaces: they are
- * closed, and their links, and the windows that they could use, and the workers have said so. A
- * connection replaces those of earlier lives of its node, which the key of its life proves to be
- * over (base/life.h), and earlier ones of its own life by the same line, which only its dialler can
- * name. A made-up or repeated HELLO replaces nothing. One that arrives after a later one of the
- * same dialler is refused, and so is one that has waited for peer.dead_ms.
+ * So a HELLO is answered only when nothing is left of the connections that it replaces: they, their
+ * links and the windows that they could use are closed, and the workers have said so. A connection
+ * replaces those of earlier lives of its node, which the key of its life proves to be over
+ * (base/life.h), and earlier connections of its own life with the same line, which only its dialler
+ * can name. A made-up or repeated HELLO replaces nothing. A HELLO that arrives after a later one of
+ * the same dialler is refused, and so is one that has waited for peer.dead_ms.
  */
 #include "daemon/peer/connect/former.h"
 #include "daemon/base/log.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * own_address.c - by what address this daemon is reached: by others, and by itself.
+ * own_address.c - at which address this daemon is reached: by others, and by itself.
  *
  * Others are told a number, not a name: they may not be able to resolve a name, and would have to
  * ask a nameserver for it.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lane.c - how our workers reach a peer's memory and channels: one lane for each worker that needs
- * one and, with channels, for each worker there that has to be reached; and one for each session
- * that has its own by the policy (peer.private_links).
+ * lane.c - how our workers reach a peer's memory and channels. There is one lane for leases for
+ * each worker of ours that needs one; for channels one for each pair of such a worker and a worker
+ * of the peer's; and of each kind one for a session that has lanes of its own (peer.private_links).
  *
  * The happy path: the first user (a claim or a channel) makes the lane; the data plane makes our
  * end of a link and a hello; LINK_REQ carries it to the peer, which answers with an offer; the data
@@ -11,7 +11,7 @@
  *
  * Whatever goes wrong on this way, and a link that breaks later, takes the lane DOWN; after a pause
  * it begins again, as long as it has users and the peer's control connection lives. Meanwhile ops
- * wait. Only when the peer will never fit (another version of fabric or protocol) those that still
+ * wait. Only if the peer will never fit (another version of fabric or protocol), users that still
  * wait for a first link fail. The loss of the control connection ends the handles; when the last of
  * them has drained the lane is dropped.
  */

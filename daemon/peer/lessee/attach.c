@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * attach.c - what our sessions want of a peer's leases: asked, granted, refused.
+ * attach.c - our sessions attach to a peer's leases: asked, granted, refused.
  *
  * The happy path: peer_attach makes a claim on a peer that is UP or being dialled; ATTACH_REQ;
  * the answer has the owner's number of it, key and duration; a lane of the session (lane.h), and

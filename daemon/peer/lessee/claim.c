@@ -3,8 +3,9 @@
  * claim.c - claims: made, failed, given back, handed over, freed.
  *
  * Each step before the handle is the data plane's can fail, time out or be given up because the
- * session closes: claim_fail undoes what was done, at the owner too. An answer that comes after we
- * gave up is granted for nothing and released at once, without ending a lease for one lessee.
+ * session closes: claim_fail undoes what was done, at the owner too. If an attach is granted after
+ * we gave it up, it is released at once, as one that the lessee never had: so a lease for one
+ * lessee does not end.
  */
 #include "daemon/peer/lessee/claim.h"
 #include "daemon/base/clock.h"

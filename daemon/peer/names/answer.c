@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * answer.c - what a peer asks of our names, and is told of their changes.
+ * answer.c - a peer asks for our names, or watches them, and is told.
  *
- * The changes of a watch go out as fast as its client, over there, reads: no more than WATCH_WINDOW
- * are under way that the peer has not asked for anew (WATCH_MORE), and none while more than
+ * The changes of a watch go out as fast as the client at the peer reads them: at most WATCH_WINDOW
+ * are on their way before the peer asks for more (WATCH_MORE), and none are sent while more than
  * ANSWER_UNSENT_MAX bytes of output wait. Then the watch lags, and goes on when the peer asks or
  * the output has drained. A peer has PEER_WATCHES_MAX watches at most; one more is answered as one
  * that has ended.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * question.c - what our sessions ask of a peer's names: a list, or a watch.
+ * question.c - our sessions ask for a peer's names: a list, or a watch.
  *
  * A watch stays after its answer, which is the first change that it is told, until peer_unwatch.
  * When the peer is lost it is over: its struct then waits without a peer for peer_unwatch.

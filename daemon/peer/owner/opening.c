@@ -5,8 +5,9 @@
  * The happy path: ATTACH_REQ is checked (secret or name, scope, count), the data plane opens a
  * window that only this peer's connections can use, or only the one named by via, and the answer
  * carries its key. A lessee without a link yet, or with a new one, asks by KEY_REQ, and the window
- * is opened (again) for that link; each of them has one answer. One opening at a time: of those
- * that come meanwhile the last one waits, the others are answered as overtaken.
+ * is opened (again) for that link; each of them has one answer. One opening at a time: of the
+ * requests that come meanwhile the last one waits, and the others are answered that a later one
+ * replaced them.
  *
  * A lease can end while the window opens: the lessee then gets the reason instead of a key.
  */

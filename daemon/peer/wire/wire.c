@@ -3,9 +3,10 @@
  * wire.c - frames to structs and back.
  *
  * Every message is described once (form_lease.c, form_channel.c), by a walk over its fields that a
- * cursor turns into writing or reading: the two cannot disagree. A check follows for what only
- * makes sense in some values. The bytes come from outside: the cursor never leaves its frame, texts
- * are terminated and printable when they come out, numbers that we use as codes are codes we know.
+ * cursor turns into writing or reading: the two cannot disagree. Then fields in which not every
+ * value makes sense are checked. The bytes come from outside: the cursor never leaves its frame,
+ * texts are terminated and printable when they come out, numbers that we use as codes are codes we
+ * know.
  */
 #include "daemon/peer/wire/wire.h"
 #include "daemon/peer/wire/form.h"

@@ -2,11 +2,11 @@
 /*
  * cm_call.c - one connection by rdma_cm, from the address to the last event.
  *
- * The happy path of who calls: address, route, QP to INIT, a request with the token; the answer
- * takes the QP to RTR and RTS. Of who is called: the token names the offer, a target is made in its
- * peer's PD, its QP goes all the way, and the answer leaves. QPs are ours and not the library's, so
- * that they complete on our CQs and obey our settings; it only says what to put into them. With
- * iWARP the kernel takes QPs beyond INIT by itself.
+ * The happy path of a caller: address, route, QP to INIT, a request with the token; the answer
+ * takes the QP to RTR and RTS. When we are called: the token names the offer, a target is made in
+ * its peer's PD, its QP is taken to RTS, and the answer is sent. The QPs are made by us and not by
+ * the library, so that they complete on our CQs and obey our settings; the library only tells their
+ * attributes. With iWARP the kernel takes QPs beyond INIT by itself.
  *
  * The private data of request and answer are a version, three zeros, and then the token or what the
  * target takes: the largest message of its port, and where its inbox is. An unknown token, one used

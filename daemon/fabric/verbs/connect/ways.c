@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ways.c - which way of connecting it is: of a link of ours, and of a peer's that says hello.
+ * ways.c - chooses the way of connecting: for links of ours, and for a peer that says hello.
  */
 #include "daemon/fabric/verbs/connect/ways.h"
 #include "daemon/fabric/verbs/connect/cm_way.h"

@@ -3,8 +3,8 @@
  * open.c - opens and closes a device, and asks its port how it is.
  *
  * Opening: the context, its events non-blocking, the PD, what the device can, how the port is, the
- * settings lowered to that, and the self-test, which decides by what windows hold. What had to be
- * lowered, and settings with which an op may have no end, are logged once in the life of a process.
+ * settings lowered to that, and the self-test, which decides how leases are held. What had to be
+ * lowered, and settings with which an op may never end, are logged once by a process.
  */
 #include "daemon/fabric/verbs/device/open.h"
 #include "daemon/base/clock.h"

@@ -4,9 +4,10 @@
  *
  * A pool is registered once, with no right for the other end: that is what windows and lease
  * registrations are for. Registering takes seconds for a large pool, so the host's lock is never
- * held across it. Instead a memory that is being registered or deregistered is busy, and who else
- * wants it waits for it alone; and a device counts such calls as users, and is not closed before
- * the last is back. A device that goes meanwhile is waited for by nobody but the device thread.
+ * held across it. Instead a memory that is being registered or deregistered is marked as busy, and
+ * only callers that want that memory wait for it. A device counts such calls as users, and is not
+ * closed before the last is back. If the device goes meanwhile, only the device thread waits for
+ * that.
  *
  * The workers read m->mr without the lock: it is set before the device is in anybody's hands, or
  * before memory_add returns, and taken back when nobody has the device, or in memory_remove.

@@ -9,7 +9,7 @@
  * is taken until its message is acknowledged, so a caller is told AGAIN after as many, and there is
  * always one whose completion tells it to come again.
  *
- * How many the peer has receives for, page.c knows.
+ * page.c knows how many more the peer has receives for.
  */
 #include "daemon/fabric/verbs/link/outbox.h"
 #include "daemon/base/guard.h"

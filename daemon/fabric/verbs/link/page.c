@@ -8,9 +8,9 @@
  * then the messages wait in their lane, in order and with whatever was posted behind them on this
  * QP, and the page is read again and again, with growing pauses.
  *
- * A message that asks is not done when it lies there: the page, read as long as there is one, has
- * the word that answers it, under its number and sealed. It is behind the counter that the peer
- * reads as its leave to put another answer in that place.
+ * A message that asks is not done when it has arrived: the word that answers it, sealed with its
+ * number, is in the page, which is read as long as such a message waits. Until it was seen the
+ * counter counts only up to that message, so nothing is sent whose answer would take its place.
  *
  * The counter is what a peer says: a number that cannot be changes nothing. (Nor does one of which
  * the device read some bytes before a change and some after: it is off by more than the receives

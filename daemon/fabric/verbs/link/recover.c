@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * recover.c - completions, and what becomes of a link and its ops when one of them is bad.
+ * recover.c - completions, and what becomes of a link and its ops when an op fails.
  *
  * The first bad completion of a QP is the true one, and breaks it; what is behind comes back
  * flushed. What is known of an op then:

@@ -4,7 +4,7 @@
  *
  * Every blob begins with version, kind and a small number; each is described once, by a walk over
  * its fields that a cursor turns into writing or reading, so the two cannot disagree. A blob is
- * exactly as long as its fields. A check follows of what no honest end of a connection says.
+ * exactly as long as its fields. Then values that no honest end of a connection has are refused.
  */
 #include "daemon/fabric/verbs/wire/blob.h"
 #include <string.h>
