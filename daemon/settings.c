@@ -15,7 +15,7 @@
 /* Keeps a client from holding buffers and ops without end; what takes longer is asked for again. */
 #define OP_TIMEOUT_MAX_NS (3600 * NSEC_PER_SEC)
 /* What is on its way when a lease ends must have arrived or been stopped before its owner has the
- * memory back: some round trips of a data centre and a wakeup. */
+ * memory back: some round trips of a data centre, and a thread that has to wake up. */
 #define LEASE_EXPIRY_MARGIN_NS (2 * NSEC_PER_MSEC)
 /* Fills the paths of a data centre: 1024 ops of 4 KiB are what 100 Gbit/s carry in 330 us. */
 #define TCP_OPS_IN_FLIGHT 1024

@@ -86,7 +86,7 @@ int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg
     return rc ? rc : shared_memory_settle(&r->daemon_memory, wanted, arg, err);
 }
 
-/* A stream, so that one receive takes any number of wake-ups that piled up. Our end is shut for
+/* A stream, so that one receive takes any number of wakeups that piled up. Our end is shut for
  * reading while it is still ours alone: what the client sends fails with EPIPE. */
 static int ring_open_wakeup(struct ring *r, int *client_end, struct error *err) {
     int pair[2];

@@ -6,7 +6,7 @@
  * indices live in this private struct; the shared words are only published to and peeked at, and a
  * client's word that makes no sense (more published than fits, more taken than given) breaks the
  * ring: the caller ends the session. Nothing here waits, and no call fails because a client does
- * not read its wake-ups.
+ * not read its wakeups.
  *
  * The daemon wakes the client by a socket, on which it only sends: it was shut for reading before
  * the client had the other end, so nothing from the client, least of all a descriptor, can ever be
@@ -77,15 +77,15 @@ void ring_complete(struct ring *r, const struct rdmad_cqe *cqe);
 void ring_release(struct ring *r);
 
 /* Publishes sq head and cq tail; sends a wakeup if the client sleeps on completions. Returns
- * true when it rang. */
+ * whether it sent one. */
 bool ring_flush(struct ring *r);
 
 /* Tells the client whether to spin. */
 void ring_tell_crowded(struct ring *r, bool crowded);
 
 /* Before sleeping: sets our wait word and looks again. False: there is work, or the client broke
- * the ring; do not sleep. Sqes that wait for room in the cq are no work:
- * the client's next cq_head is an index published like any other, so it brings a wake-up. */
+ * the ring; do not sleep. Sqes that wait for room in the cq are no work: when the client publishes
+ * its next cq_head it rings the doorbell, as for any index. */
 bool ring_arm(struct ring *r);
 /* Awake: clears the wait word. */
 void ring_disarm(struct ring *r);
