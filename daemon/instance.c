@@ -2,9 +2,9 @@
 /*
  * instance.c - whose the runtime directory is, and who is the one daemon in it.
  *
- * Whoever may rename what is in a directory may put a socket of his own where clients look for
- * ours, or hold our lock. So the directory and all above it belong to root or to the daemon's user,
- * and others write to none of them but where the sticky bit protects what is not theirs.
+ * A user who may rename files in a directory could put another socket where clients look for ours,
+ * or hold our lock. So the directory and all above it belong to root or to the daemon's user, and
+ * others write to none of them but where the sticky bit protects what is not theirs.
  *
  * The lock is a flock on RUNTIME_DIR/rdmad.lock, which dies with the process whatever ends it. The
  * file stays: removing a locked file lets two daemons lock two files of one name.

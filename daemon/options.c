@@ -109,7 +109,7 @@ static int override(struct config *c, const char *key, const char *value, const 
     return error_set(err, why.code, "%s: %s", option, why.text);
 }
 
-/* Who may not write where the machine's daemon is, has one of his own. */
+/* The directory of a user who may not write to the machine's. */
 static const char *own_dir(const struct config *c, char buf[RDMAD_RUNTIME_DIR_MAX]) {
     bool machines = !strcmp(c->runtime_dir, RDMAD_RUNTIME_DIR);
     if (!machines || geteuid() == 0 || !access(RDMAD_RUNTIME_DIR, W_OK))

@@ -76,7 +76,8 @@ static void fabric_part(const struct config *c, struct fabric_settings *out) {
     out->max_inflight = TCP_OPS_IN_FLIGHT;
     out->send_buffer_bytes = TCP_SEND_QUEUE_BYTES;
     out->connect_timeout_ns = c->tcp_connect_timeout_ms * NSEC_PER_MSEC;
-    /* Who is invited has all the time that connecting may take, and as much for the way to it. */
+    /* An invited peer has all the time that connecting may take, and as much for the offer to reach
+     * it. */
     out->token_ttl_ns = 2 * out->connect_timeout_ns;
     out->dead_peer_ns = c->tcp_dead_peer_ms * NSEC_PER_MSEC;
     out->max_strangers = TCP_STRANGERS_MAX;

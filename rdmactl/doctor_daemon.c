@@ -54,7 +54,7 @@ void doctor_check_control(struct exam *e) {
     }
 }
 
-/* Who is turned away hears it at once. */
+/* A client that is turned away is told at once. */
 static bool daemon_turned_away(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return poll(&p, 1, 200) > 0;

@@ -49,7 +49,7 @@ static int has_congestion_control(const char *key, const char *text, struct erro
     static const char list[] = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     char line[512] = "", copy[512];
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* What is not listed may be a module, which the kernel loads for who may. */
+    /* One that is not listed may be a module, which the kernel loads if we are privileged. */
     bool can =
         fd < 0 || !setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, text, (socklen_t)strlen(text));
     if (fd >= 0)

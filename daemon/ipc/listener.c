@@ -148,7 +148,7 @@ static int listener_accept(const struct listener *l) {
     return accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* Says no to who waits longest. False: not now. */
+/* Refuses the client that has waited longest. False: it cannot be done now. */
 static bool listener_refuse(struct listener *l) {
     int saved = errno;
     if (l->reserve < 0 || !l->refused)

@@ -233,8 +233,8 @@ void ring_tell_crowded(struct ring *r, bool crowded) {
     ringword_publish(&r->daemon->crowded, crowded);
 }
 
-/* Arm, look again: what the look has not seen is published by somebody who sees the wait word, and
- * each of the client's writes is an event of its own, however many came before. */
+/* Sets the wait word and looks again: a client that publishes after that look sees the wait word
+ * and rings, and each of its writes is an event of its own, however many came before. */
 bool ring_arm(struct ring *r) {
     uint32_t *wait = &r->daemon->sq_wait;
     if (ringword_arm_and_peek(wait, &r->client->sq_tail) == r->sq_head)

@@ -12,7 +12,7 @@
 
 struct peer_tables {
     struct peer peer;
-    struct list adders; /* peers.c: who waits for hello only */
+    struct list adders; /* peers.c: calls that wait for hello only (peer_add) */
 
     /* lane/ */
     struct list lanes; /* outgoing: struct lane */

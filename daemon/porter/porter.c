@@ -177,8 +177,8 @@ struct batch {
     uint32_t uid;
 };
 
-/* Of an END whose GO has not come yet: who lets go of it before the daemon does leaves the last
- * reference to the daemon. GO follows its END before anything else does. */
+/* The descriptor of an END whose GO has not come yet: if the porter dropped it before the daemon
+ * has, the daemon's would be the last reference. Nothing comes between an END and its GO. */
 static int held = -1;
 static uint32_t held_uid;
 

@@ -51,7 +51,7 @@ static const struct conn_events accept_events = {.packet = on_packet,
                                                  .closed = on_closed,
                                                  .drained = on_drained};
 
-/* Says why there is no session to somebody who has not asked anything yet. */
+/* Tells a client that has not asked anything yet why there is no session. */
 static void turn_away(struct conn *c, const struct error *why) {
     struct {
         struct rdmad_msg_header header;

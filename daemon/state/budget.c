@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define DEFAULT_TTL_NS (60 * NSEC_PER_SEC)
-/* What a requester may have: nobody else is to come by what he was given. */
+/* What a requester may have. Nobody else may get hold of what it was given. */
 #define GIVEN (RDMAD_RIGHTS_ALL & ~RDMAD_RIGHT_DELEGATE)
 #define AT_ONCE (64u << 10) /* so much is zeroed on the control thread: some microseconds */
 #define SLICE (8u << 20)    /* of the registration thread's time: a millisecond or two */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * budget.h - memory that a service gives out to who asks for it.
+ * budget.h - memory that a service gives out on request.
  *
  * The happy path: budget_new over a range of a pool of the service's session; budget_request finds
  * room, zeroes it (on the registration thread, a slice at a time, when it is much: nobody is to

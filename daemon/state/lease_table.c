@@ -87,7 +87,8 @@ static void tombstone_forget(struct leases *ls, struct tombstone *t) {
     tomb_share_leave(m);
 }
 
-/* Who is about to have one more counts it, but may have none to forget. false: there is none. */
+/* The share that is about to get one more counts it already, but may have none to forget. False:
+ * nobody has one. */
 static bool tombstone_forget_one(struct leases *ls) {
     struct tomb_share *most = NULL;
     list_for_each (node, &ls->shares) {

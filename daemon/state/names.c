@@ -121,7 +121,8 @@ static void records_check(struct name_table *ns) {
         records_clear(ns);
 }
 
-/* It is there again, for the same ones to see, who are told that. */
+/* The name is there again, in the same scope class: its record of being gone is dropped, because
+ * watches are told of the name. */
 static void record_forget(struct name_table *ns, const struct name *name) {
     struct tree_node *node = tree_find(&ns->gone, &name->by_class);
     if (node)
@@ -337,8 +338,8 @@ static void pass_on_pending(struct watch *w) {
 
 /* ---- of our own ---- */
 
-/* Without memory for the next pass nobody waits for it: who is behind lines up again at the next
- * change that he would see. */
+/* Without memory for the next pass the line is emptied: a watch that is behind joins it again at
+ * the next change that it would see. */
 static void set_pass(struct name_table *ns) {
     if (timer_set(ns->timers, &ns->pass, 0))
         while (list_pop(&ns->late))

@@ -15,7 +15,7 @@
 
 struct session;
 
-/* Who comes: a session of this daemon, or a peer at an address. */
+/* Whoever attaches or connects: a session of this daemon, or a peer at an address. */
 struct lessee {
     struct session
         *session; /* NULL: a peer. With peer set, too: a session of ours that comes by the device */
@@ -31,7 +31,7 @@ struct scope {
 
 /* Checks a scope as asked for. */
 int scope_validate(const struct scope *scope, struct error *err);
-/* Whether the scope admits who. what is what it is the scope of, for the error ("lease 7"). */
+/* Whether the scope admits who. what names the object in the error ("lease 7"). */
 int scope_check(const struct scope *scope, const char *what, const struct lessee *who,
                 struct error *err);
 bool scope_admits(const struct scope *scope, const struct lessee *who);

@@ -299,7 +299,7 @@ void incoming_withdraw(struct incoming *in) {
         return;
     struct session *s = in->service->session;
     struct rdmad_channel_reject_req ev = {.service = in->service->number, .incoming = in->number};
-    /* Who does not read finds out when it accepts: there is no such connection any more. */
+    /* A client that does not read finds out when it accepts: the connection is gone. */
     if (!late_event_waits(&in->late) && !s->closing && !session_lags(s))
         session_send(s, RDMAD_EV_INCOMING_GONE, 0, &ev, sizeof(ev), NULL, 0);
     incoming_take_out(in);

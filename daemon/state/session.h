@@ -26,7 +26,7 @@ struct session_call {
  * before it has read of the end. */
 #define HANDLES_ENDED_MAX 64u
 
-/* Who waits for something. */
+/* A call that waits for something. */
 struct session_waiter {
     plane_done *done; /* NULL: nobody */
     void *arg;

@@ -46,7 +46,7 @@ struct state {
         uint64_t messages_sent, bytes_sent, messages_received, bytes_received, stalls, lost;
     } messages;               /* of channels that are gone */
     struct slots channels;    /* of struct channel (state/channel.h), by number */
-    uint64_t service_numbers; /* given out to services, and to who waits for them */
+    uint64_t service_numbers; /* given out to services, and to connections that wait at them */
     struct peers *peers;
     struct survey *survey;   /* of devices, under way */
     uint8_t node_id[16];     /* random, new at each start */

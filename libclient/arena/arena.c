@@ -9,8 +9,8 @@
 #include "libclient/arena/arena.h"
 #include <stdlib.h>
 
-/* Returns whether the bit was set before. Relaxed: whoever passes a piece to another thread must
- * order that himself, as with any memory. */
+/* Returns whether the bit was set before. Relaxed: a thread that passes a piece to another must
+ * order that, as with any memory. */
 static bool arena_set_live(struct rdmad_arena *a, uint64_t offset, bool live) {
     uint64_t granule = offset / RDMAD_GRANULE, bit = UINT64_C(1) << granule % 64;
     uint64_t *word = &a->live[granule / 64];

@@ -49,7 +49,7 @@ static int holders_take_again(struct rdmad_pool *pool, uint64_t offset, uint64_t
     int rc = RDMAD_E_BUSY;
 
     while (rc == RDMAD_E_BUSY) {
-        holders_look_after_waiters(pool); /* who may have been refused by what was undone */
+        holders_look_after_waiters(pool); /* what was taken and undone may have refused them */
         if (rdmad_holders_name(pool, offset, length, writes, 1, who, size))
             return rc;
         if (start == 0)

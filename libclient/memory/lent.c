@@ -26,11 +26,12 @@ static int lent_mark(struct rdmad_pool *pool, const void *memory, uint64_t lengt
             return RDMAD_E_NOMEM;
         __atomic_store_n(&pool->holders.lent_map, map, __ATOMIC_RELEASE);
     }
-    /* Who asks whether a piece is lent holds it for a moment. */
+    /* A thread that asks whether a piece is lent holds it for a moment. */
     while ((rc = rdmad_hold_map_take(map, offset, length, false)) == RDMAD_E_BUSY)
         sched_yield();
     if (rc) {
-        rdmad_deferred_unlent(pool, offset, length); /* who asked meanwhile was told that it is */
+        rdmad_deferred_unlent(pool, offset,
+                              length); /* a thread that asked meanwhile was told that it is lent */
         return rc;
     }
     *lent = (struct rdmad_lent){

@@ -189,7 +189,7 @@ void send_ask_back(struct op_send *s) {
     s->channel->out.any_due = true;
 }
 
-/* Those before it may be ending, but not gone yet: none overtakes them, for the other end would
+/* Those before it may be ending, but not gone yet: none overtakes them, because the other end would
  * take it for the next. So it sees what it would if they all went at once. */
 struct op_send *send_first(struct op_channel *ch) {
     struct list *pos = channel_stopped(ch) ? NULL : list_first(&ch->out.waiting);

@@ -48,7 +48,7 @@ static struct list *home_of(const struct op *op) {
     return op->charged ? &op->ring->ops : &op->ring->waits;
 }
 
-/* Each goes back to its own list first, for it may not end at once. */
+/* Each goes back to its own list first, because it may not end at once. */
 static bool cancel_doomed(struct op_session *s, struct list *doomed, int status) {
     for (struct list *pos; (pos = list_first(doomed));) {
         struct op *op = list_entry(pos, struct op, home_node);

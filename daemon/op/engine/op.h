@@ -89,12 +89,12 @@ struct op_session {
     uint32_t inflight;     /* ops of all of them */
     uint32_t charged;      /* those of them that count for max_session_ops */
     uint32_t waits;        /* RECVs and NOTIFIEDs */
-    uint32_t calls;        /* that wait; seam/call.h */
+    uint32_t calls;        /* calls that wait; seam/call.h */
     /* How many of either it may have as it stands; account.c. */
     uint32_t waits_may, ops_may, ops_free;
     struct op_account *uid, *all;
     uint64_t name_bytes;  /* of its rings' tables of names; account.c */
-    uint64_t turn, spent; /* the worker's, when it was last served; in sqes, admit.c */
+    uint64_t turn, spent; /* when it was last served; what it owes, in sqes: admit.c */
     bool shut;            /* takes no more sqes: violated, or being dropped */
     struct list violated_node;
     struct mail violated_mail;
@@ -123,14 +123,14 @@ struct op_ring {
     uint32_t inflight;  /* both */
     bool tagged;        /* these are in tags; names.c */
     struct tags tags, batch_tags;
-    bool parked;        /* its wait word is set: its client will ring the doorbell */
-    uint64_t active_ns; /* when it last had an sqe or an answer */
-    uint64_t taken;     /* transfers so far; chain.c's, as the next */
-    uint64_t refused;   /* the number of one that follows a broken link as it is taken; 0: none */
-    uint64_t broken;    /* the same, as it starts */
-    bool linked;        /* the last has RDMAD_SQE_LINK */
-    uint32_t moving;    /* ops under way that a fence waits for; fence.c */
-    struct list behind; /* of struct op: one with a fence, and what came after it */
+    bool parked;            /* its wait word is set: its client will ring the doorbell */
+    uint64_t active_ns;     /* when it last had an sqe or an answer */
+    uint64_t taken;         /* transfers taken so far; chain.c's, as the next two */
+    uint64_t refused;       /* the transfer to be canceled when it is taken; 0: none */
+    uint64_t broken;        /* the one to be canceled when it starts */
+    bool linked;            /* the last has RDMAD_SQE_LINK */
+    uint32_t moving;        /* ops under way that a fence waits for; fence.c */
+    struct list behind;     /* of struct op: one with a fence, and what came after it */
     struct list fence_node; /* in worker->fences: something of behind may start */
     struct op_batch *batch; /* the one whose last entry has not come yet */
     struct op_doorbell doorbell;
@@ -244,16 +244,16 @@ struct op {
     uint8_t todo; /* OP_TODO_*: what has to be posted besides bytes */
     enum op_fence fence : 8;
     enum op_claim claim : 8; /* NOTIFY: of its lease's allowance */
-    bool told_apart;   /* its end is no plain cqe: a batch's, SILENT's, or its kind has a word */
-    bool charged;      /* counts for max_session_ops, and as in flight */
-    bool tagged;       /* is in its ring's tags */
-    bool stopped;      /* no further parts: one failed, or it was cancelled */
-    bool some_failed;  /* a part failed */
-    bool some_partial; /* a part may have written some of its bytes */
-    bool some_unknown; /* nobody knows what became of a part */
-    uint32_t inflight; /* parts posted */
-    struct list parts; /* posted */
-    struct list again; /* to be posted again, before any new one */
+    bool told_apart;         /* needs more than a cqe: in a batch, SILENT, LINK, a kind's release */
+    bool charged;            /* counts for max_session_ops, and as in flight */
+    bool tagged;             /* is in its ring's tags */
+    bool stopped;            /* no further parts: one failed, or it was cancelled */
+    bool some_failed;        /* a part failed */
+    bool some_partial;       /* a part may have written some of its bytes */
+    bool some_unknown;       /* nobody knows what became of a part */
+    uint32_t inflight;       /* parts posted */
+    struct list parts;       /* posted */
+    struct list again;       /* to be posted again, before any new one */
     bool first_used;
     struct op_part first; /* most ops are of one part; further ones come from worker->parts. Last,
                              because it is not cleared with the rest */
@@ -287,8 +287,8 @@ static inline bool op_is_own_time(uint8_t opcode) {
     return kinds >> opcode & 1;
 }
 
-/* Of an op with a ring: that or the pool is being dropped. The op may still be there for some turns
- * (ends.c), but it neither sends nor receives any more. */
+/* For an op with a ring: its ring or its pool is being dropped. The op may still be there for some
+ * turns (ends.c), but it neither sends nor receives any more. */
 static inline bool op_ending(const struct op *op) {
     return op->ring->ending || (op->pool && op->pool->ending);
 }

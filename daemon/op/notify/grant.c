@@ -76,7 +76,8 @@ static void notice_drop(struct op_notice *notice) {
     notice_free(notice);
 }
 
-/* They take memory, which is their owner's to be charged with: he takes them or ends the lease. */
+/* They take memory, for which the lease's owner is charged, since it can take them or end the
+ * lease. */
 static uint32_t notices_of_uid(const struct op_grant *g) {
     return __atomic_load_n(&g->session->uid->notices, __ATOMIC_RELAXED);
 }

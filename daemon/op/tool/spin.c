@@ -6,9 +6,10 @@
  * spinning threads, the one we wait for may need it, and all that it waits is added to a latency
  * (two clients and a daemon on two CPUs passed 8 bytes on in two thirds of the time that 3 us took,
  * which were several times as fast as 20). A local op is answered within a microsecond, so two busy
- * sides with a CPU each never come here. Two rounds must have been among it, for we may have spent
- * it off the CPU; no more, for turns may be slow (an emulated CPU, sockets to look at). What the
- * offers cost comes off the rounds, so that a spin in vain burns no more for their number.
+ * sides with a CPU each never come here. At least two rounds must have fitted into it, because we
+ * may have spent it off the CPU; not more, because turns may be slow (an emulated CPU, sockets to
+ * look at). What the offers cost comes off the rounds, so that a spin in vain burns no more for
+ * their number.
  *
  * If a program takes the offer and does not give the CPU back soon, there is no spinning for a
  * while (common/crowd.h).

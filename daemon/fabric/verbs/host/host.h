@@ -27,7 +27,7 @@
 int host_open(const struct fabric_settings *settings, struct fabric_host **out, struct error *err);
 void host_close(struct fabric_host *h);
 
-/* Why there is no device now, for who wants a link. Any thread. */
+/* Why there is no device now, to tell whoever wants a link. Any thread. */
 void host_why(struct fabric_host *h, struct error *why);
 
 /* fabric_ops.protection ("windows" or "registrations", "" while there is no device), .services and

@@ -294,7 +294,7 @@ void qp_break(struct queue *q) {
     q->broken = true;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     int rc = ibv_modify_qp(q->qp, &attr, IBV_QP_STATE);
-    if (rc) /* who waits for the flushes does so for a bounded time */
+    if (rc) /* flushes are only waited for for a bounded time */
         LOG_LIMITED(WARNING, ("%s: queue pair 0x%x cannot be broken: error %d",
                               q->verbs->device->name, q->qp->qp_num, rc));
 }

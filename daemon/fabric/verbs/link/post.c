@@ -15,7 +15,7 @@
  * vanish, so it is copied aside under guard first.
  *
  * A message goes by way of the outbox, on the first lane; while the peer has no room for it, what
- * is behind it on that lane waits too, for a link of one lane promises order. One place of that
+ * is behind it on that lane waits too, because a link of one lane promises order. One place of that
  * lane is kept for reading the peer's counter, which is nobody's op.
  *
  * What cannot be posted (a malformed key, memory that the device does not know, memory that

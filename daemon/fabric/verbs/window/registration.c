@@ -149,7 +149,7 @@ static void registration_failed(struct registration *r) {
     registration_free(r);
 }
 
-/* Everybody who waits hears it; each may close any of them meanwhile. */
+/* Tells every window that waits for it; each owner may close any of them meanwhile. */
 static void registration_made(struct offload_job *job) {
     struct registration *r = container_of(job, struct registration, making_job);
     struct verbs *v = r->peer->verbs;

@@ -92,7 +92,7 @@ void verbs_window_extend(struct fabric_window *w, uint64_t deadline_ns) {
 
 bool verbs_window_close(struct fabric_window *fw, int reason) {
     struct verbs_window *w = window_of(fw);
-    (void)reason; /* who comes later is refused by the device, which has one way to say so */
+    (void)reason; /* later accesses are refused by the device, which tells no reason */
     assert(w->state != WINDOW_CLOSING);
     w->state = WINDOW_CLOSING;
     if (w->by && !w->by->close(w))
