@@ -79,7 +79,7 @@ struct fabric_op {
     bool asks;                    /* SEND, reliable and short: DONE comes with an answer in value */
     uint16_t head_size;           /* SEND: at most FABRIC_HEAD_MAX */
     const void *head;             /* SEND: goes before local's bytes; copied by post */
-    void *local;                  /* client memory: copy under guard.h or by system calls only */
+    void *local;                  /* client memory: copy by base/guard.h or system calls only */
     struct fabric_memory *memory; /* in which local lies; NULL where memory_add is */
     uint64_t length;              /* 0 to the link's max_message; SEND: of head and local's bytes
                                      together, to max_send; CAS, FADD: 8 in any case */
@@ -120,7 +120,7 @@ struct fabric_window_spec {
     struct fabric_memory *memory; /* in which base lies; NULL where memory_add is */
     uint64_t length;
     uint32_t rights;      /* RDMAD_RIGHT_* */
-    uint64_t deadline_ns; /* clock.h time; past it software refuses every access by itself */
+    uint64_t deadline_ns; /* by base/clock.h; past it software refuses every access by itself */
     uint64_t lease_id;    /* for messages */
     struct fabric_audit *audit;
 };

@@ -77,7 +77,8 @@ int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
 void channel_fail(struct channel *ch, const struct error *why);
 struct channel *channel_by_number(struct state *st, uint64_t number);
 struct channel *channel_by_handle(struct session *s, uint64_t handle); /* one the client knows of */
-/* What kind a channel comes to be over that fabric (plane.h's number) if this kind is asked for. */
+/* What kind a channel comes to be over that fabric (plane/plane.h's number) if this kind is asked
+ * for. */
 uint32_t channel_kind_by(const struct state *st, uint32_t kind, unsigned fabric);
 /* What went by this end; its worker goes on counting. */
 struct plane_channel_stats channel_stats(const struct channel *ch);

@@ -248,7 +248,7 @@ int rdmad_prep_cancel(rdmad_ring *ring, struct rdmad_sqe *sqe, uint64_t target,
     if (rc)
         return rc;
     sqe->opcode = RDMAD_OP_CANCEL;
-    sqe->lease = target; /* until it is submitted: ring.c */
+    sqe->lease = target; /* until it is submitted: ring/submit.c */
     return 0;
 }
 

@@ -13,8 +13,8 @@
  * There is no SEND, because messages between two sessions of one daemon never leave op/. A SEND
  * that is posted fails as unsupported.
  *
- * Failures: memory that vanishes under a copy (guard.h) fails that op alone and is reported; the
- * end of a window fails its ops from the next slice on.
+ * Failures: memory that vanishes under a copy (base/guard.h) fails that op alone and is reported;
+ * the end of a window fails its ops from the next slice on.
  */
 #ifndef RDMAD_FABRIC_LOCAL_INSTANCE_H
 #define RDMAD_FABRIC_LOCAL_INSTANCE_H

@@ -43,7 +43,7 @@ struct worker {
     struct list waiting;   /* calls that wait for ops to end */
     struct deadlines deadlines;
     struct list fences;        /* rings of which something behind a fence may start */
-    struct channels *channels; /* channel.h */
+    struct channels *channels; /* channel/channel.h */
     struct slab ops, parts, batches;
     struct ids grants;    /* by their leases' numbers */
     struct ids notifiers; /* of peers' attaches, by their references */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call.h - one call of plane.h on its way: to the worker, and back with the answer.
+ * call.h - one call of plane/plane.h on its way: to the worker, and back with the answer.
  *
  * The control thread makes a call (call_prepare), says what it is about and posts it. The worker
  * runs its apply, which answers at once (call_finish) or when certain ops have ended (call_wait).

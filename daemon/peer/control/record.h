@@ -140,7 +140,7 @@ struct peer {
                           for this reason */
     struct error closed_why;
 
-    /* dial.c */
+    /* connect/dial.c */
     struct lookup *resolving;
     struct addrinfo *addresses, *next_address;
 

@@ -80,7 +80,7 @@ bool grant_is_over(const struct grant *g) {
     return g->stage == GRANT_OVER || g->stage == GRANT_OVER_UNTOLD;
 }
 
-/* ---- what lease.c asks ------------------------------------------------------------------- */
+/* ---- what state/lease.c asks ------------------------------------------------------------- */
 
 static void grant_stop(struct attachment *a, int reason) {
     struct grant *g = grant_of(a);
