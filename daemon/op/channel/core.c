@@ -39,7 +39,8 @@ void channel_op_end(struct op_channel *ch, struct op *op, const struct op_result
     op_end(ch->worker, op, result);
 }
 
-/* Told to the control thread, unless it asked for the end of this one first. */
+/* Notes how the other end ended. Tells the control thread, unless this end was already being ended.
+ */
 static void other_ended(struct op_channel *ch, int code, const char *why) {
     struct channel_end *end = &ch->end;
     assert(code && channel_over(ch) && !end->other_reason);

@@ -64,7 +64,8 @@ static void deliver_reliable(struct op_channel *ch, const struct channel_message
         protocol_broken(ch, "a message of a channel without acknowledgements");
 }
 
-/* What comes by a link that is not the other end's last was void when it was sent again. */
+/* Whether m is void: whatever came by a link that is not the other end's last one will be sent
+ * again. */
 static bool void_now(struct op_channel *ch, const struct channel_message *m, uint64_t number) {
     if (m->type != CHANNEL_SYNC)
         return number != ch->via;

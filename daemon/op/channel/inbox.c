@@ -10,7 +10,8 @@
 #include "daemon/op/channel/core.h"
 #include <assert.h>
 
-/* For the end with that number, if it lives on this worker and its other end in this daemon. */
+/* Puts it into the inbox of the end with that number, if there is one on this worker whose other
+ * end is in this daemon. */
 static void inbox_put(struct worker *w, struct channel_letter *letter) {
     struct op_channel *to = channel_find(w, letter->message.channel);
     if (!to || to->remote) {

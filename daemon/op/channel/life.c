@@ -124,7 +124,8 @@ static void free_channel(struct mail *mail) {
     free(container_of(mail, struct op_channel, end.free_mail));
 }
 
-/* The fabric has nothing of it any more. Its last mail follows any that told of its end. */
+/* Frees it when the fabric has nothing of it any more, by a mail that comes after any that told of
+ * its end. */
 void channel_posts_gone(struct op_channel *ch) {
     assert(!ch->session);
     if (ch->posted_sends)

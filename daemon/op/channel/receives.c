@@ -98,7 +98,7 @@ static void complete_in_order(struct op_channel *ch) {
 
 /* ---- coming in --------------------------------------------------------------------------- */
 
-/* From now on nothing but number expect. */
+/* From now on no message but number expect is taken. */
 static void message_refuse(struct op_channel *ch) {
     ch->in.refusing = true;
     ch->in.state.refusals++;
@@ -106,7 +106,8 @@ static void message_refuse(struct op_channel *ch) {
     ch->due.state = true;
 }
 
-/* Its bytes, into the receive. The memory of either client may have vanished: the address. */
+/* Copies its bytes into the receive. Returns NULL, or the address if the memory of either client
+ * has vanished. */
 static const void *copy_in(struct op_channel *ch, const struct op *op,
                            const struct channel_message *m) {
     const void *fault = m->length ? guard_copy(op->local, m->payload, m->length) : NULL;
@@ -227,7 +228,7 @@ static struct op_arrival *arrival_find(struct op_channel *ch, uint64_t seq) {
     return NULL;
 }
 
-/* Of a message that was refused, or is over, neither matters. */
+/* If the message was refused or is over, neither a key nor a withdrawal matters. */
 void receive_key(struct op_channel *ch, const struct channel_message *m) {
     struct op_arrival *a = arrival_find(ch, m->seq);
     if (a && a->state == ARRIVAL_READING && channel_key_good(ch, m))

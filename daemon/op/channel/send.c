@@ -98,7 +98,7 @@ int send_drive_window(struct op_send *s) {
     return rc < 0 ? rc : 0;
 }
 
-/* It ends so, once nothing has its buffer. */
+/* It will end with that status and outcome, once nothing has its buffer. */
 static void send_leave(struct op_send *s, int status, uint8_t outcome) {
     assert(s->where != SEND_LEAVING && !list_empty(&s->node));
     if (s->where == SEND_WAITING)
@@ -111,7 +111,8 @@ static void send_leave(struct op_send *s, int status, uint8_t outcome) {
     list_append(&s->channel->out.leaving, &s->node);
 }
 
-/* There is no window for the message, and there will be none. One that waits is over with that. */
+/* There is no window for the message, and there will be none. A SEND that still waits is over with
+ * that. */
 static void send_window_failed(struct op_send *s, int code) {
     struct op_channel *ch = s->channel;
     s->wants_window = false;

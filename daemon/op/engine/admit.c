@@ -25,7 +25,7 @@
 #define TURN_BUDGET 4096u
 #define PEEKS 4u /* at parked rings in a turn */
 
-/* What its kind says of it; RECV and NOTIFIED also count. */
+/* Asks the op's kind; RECV and NOTIFIED must also be within the limits of waits. */
 static int admit_kind(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                       struct op_request *rq, uint64_t *whose) {
     if (!op_is_own_time(sqe->opcode)) {
@@ -56,7 +56,7 @@ uint32_t sqe_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *
     return cost;
 }
 
-/* With all the questions that a plain READ, WRITE or NOP is spared. */
+/* The checks that a plain READ, WRITE or NOP does not need. */
 static uint32_t admit_other(struct worker *w, struct op_ring *r, struct rdmad_sqe *sqe,
                             struct op_request *rq, int status, uint64_t lease_id) {
     chain_follow(r, sqe);

@@ -55,7 +55,7 @@ void ops_cancel_lease(struct worker *w, struct op_lease *lease, ops_pick *pick, 
 
 /* ---- by name ----------------------------------------------------------------------------- */
 
-/* The end of one may be the end of others, and that of the last is the end of b. */
+/* The end of one may end others, and with the last b is freed. */
 static uint32_t cancel_members(struct worker *w, struct op_batch *b) {
     struct list left;
     uint32_t count = 0;

@@ -78,8 +78,8 @@ int chain_start(struct op_ring *r, uint64_t order, uint8_t flags, bool unlinked)
     return RDMAD_E_CANCELED;
 }
 
-/* When it is taken; a SEND that waited behind a fence when it starts, and then its follower may
- * wait there, too. */
+/* An sqe is refused when it is taken; only a SEND that waited behind a fence is refused when it
+ * starts, and then its follower may wait there, too. */
 void chain_refused(struct op_ring *r, uint64_t order, uint8_t flags) {
     const struct list *next = list_first(&r->behind);
     if (!order || !(flags & RDMAD_SQE_LINK))

@@ -106,7 +106,8 @@ static void part_fold(struct worker *w, struct op *op, const struct fabric_op *f
         op->kind->last_failed(w, op);
 }
 
-/* Nobody asked for it to end, it was not executed or may be twice, and its lane is not dropped. */
+/* Whether the part is posted again: the op was not stopped, the part was not executed or may be
+ * executed twice, and the lane is not dropped. */
 static bool goes_again(const struct op *op, const struct fabric_op *fop) {
     return fop->status == RDMAD_E_PEER_LOST && !op->stopped && op->lease->route &&
            (fop->opcode == RDMAD_OP_READ || fop->outcome == RDMAD_FAILED_UNTOUCHED);

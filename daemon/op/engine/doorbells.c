@@ -24,7 +24,8 @@
 #define DEAF_MIN_NS (100 * NSEC_PER_MSEC)
 #define DEAF_MAX_NS (3 * NSEC_PER_SEC)
 
-/* Not only published: with room for the answer, or broken. */
+/* Whether the worker has something to do: an sqe with room for its answer, or a ring that is
+ * broken. */
 static bool has_work(struct op_ring *r) {
     uint32_t count;
     return ring_available(r->ring, &count) < 0 || count > 0;

@@ -118,7 +118,7 @@ struct op *op_new_own(struct worker *w, struct op_session *s, const struct rdmad
 
 /* ---- end --------------------------------------------------------------------------------- */
 
-/* What the owner's daemon cannot see, where its device does the work. */
+/* Counts use that the owner's daemon cannot see where its device does the work. */
 static void op_count_use(const struct worker *w, struct fabric_audit *use, const struct op *op,
                          const struct op_result *result) {
     if (result->outcome == RDMAD_FAILED_UNTOUCHED)
@@ -150,7 +150,7 @@ static void op_count_end(struct worker *w, const struct op *op, const struct op_
     }
 }
 
-/* Other ways to end than by a cqe of its own. */
+/* Ends that are more than a cqe of its own. */
 static void tell_apart(struct worker *w, struct op *op, const struct op_result *result) {
     if (op->kind && op->kind->release)
         op->kind->release(op);

@@ -69,7 +69,8 @@ void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t 
     r->active_ns = w->now_ns; /* its client has reason to come again */
 }
 
-/* Room in the cq that the client did not make: a ring may sleep though sqes wait for it. */
+/* This makes room in the cq without the client, so a ring that sleeps while sqes wait for room must
+ * wake. */
 void ring_tell_nothing(struct worker *w, struct op_ring *r) {
     ring_release(r->ring);
     rings_wake(w, r);

@@ -56,8 +56,8 @@ void watch_ring_remove(struct worker *w, struct op_ring *r) {
     epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, r->ring->doorbell, NULL);
 }
 
-/* It stays registered, because to add it again, now that its client has it, could fail. Who listens
- * again is told at once if the doorbell ever rang, so nothing is missed. */
+/* The doorbell stays registered, because adding it again could fail, now that the client has it.
+ * When it is listened to again epoll tells at once if it ever rang, so nothing is missed. */
 void watch_ring_listen(struct worker *w, struct op_ring *r, bool listen) {
     struct epoll_event ev = {.events = EPOLLET | (listen ? EPOLLIN : 0), .data.ptr = r};
     epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, r->ring->doorbell, &ev);

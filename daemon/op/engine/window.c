@@ -30,7 +30,7 @@ static void window_enter(struct op_window *ow, enum op_window_state state) {
         ow->window = NULL;
 }
 
-/* The one that is wanted; as op_window_want. */
+/* Opens the one that is wanted. Returns what op_window_want does. */
 static int open_it(struct op_window *ow, struct error *err) {
     assert(ow->state == OP_WINDOW_NONE && ow->wanted);
     ow->extended = false;
@@ -47,7 +47,7 @@ static int open_it(struct op_window *ow, struct error *err) {
     return rc;
 }
 
-/* If there is one, or one is being opened. */
+/* Closes the window if there is one, or one is being opened. */
 static void close_it(struct op_window *ow, int reason) {
     if (ow->state != OP_WINDOW_OPEN && ow->state != OP_WINDOW_OPENING)
         return;

@@ -19,8 +19,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Of one lease: beyond the first NOTIFYs are refused where its grant is at hand, beyond the second
- * what comes from elsewhere is dropped. */
+/* Of one lease: beyond NOTICES_MAX a NOTIFY is refused on the worker that has the grant, beyond
+ * NOTICES_MOST what comes from elsewhere is dropped. */
 #define NOTICES_MAX (256u * RDMAD_NOTIFY_DEPTH)
 #define NOTICES_MOST (2u * NOTICES_MAX)
 /* Of all leases of a user's sessions; twice as many before those of other daemons are dropped. */

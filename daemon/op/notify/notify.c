@@ -150,8 +150,8 @@ bool notify_must_wait(const struct op *op) {
     return !op->lease->leased_link || !route->up || !route->link->ordered;
 }
 
-/* The owner's daemon may say what it likes: more than was posted is no answer, nor is less than it
- * said before. */
+/* The owner's daemon may lie: an answer of more than was posted, or less than it said before, is
+ * ignored. */
 static void ask_answered(struct op_allowance *a, uint64_t word) {
     uint32_t taken = (uint32_t)word;
     bool sane = (int32_t)(taken - a->taken) >= 0 && (int32_t)(a->number - taken) >= 0;
@@ -159,8 +159,8 @@ static void ask_answered(struct op_allowance *a, uint64_t word) {
         a->taken = taken;
 }
 
-/* Those that there is room for go on. Of the others those are refused that came before the question
- * whose answer that was; for the rest it is asked again. */
+/* Those that there is room for go on. Of the others, those that came before the question was asked
+ * whose answer this is are refused; for the rest it is asked again. */
 static void serve_waiting(struct worker *w, struct op_session *s, struct op_lease *lease,
                           uint32_t question) {
     struct op_allowance *a = lease->allowance;

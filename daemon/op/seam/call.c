@@ -97,8 +97,9 @@ void call_fail(struct call *c, int code, const char *why) {
     call_finish(c);
 }
 
-/* Behind those of its session that wait already: what c frees they may still look at, as the drop
- * of a ring does if that of the session follows. Those of others have nothing to do with it. */
+/* c waits behind the calls of its session that wait already, because they may still look at what c
+ * frees: the drop of a ring does, if the drop of its session follows. Calls of other sessions do
+ * not matter. */
 void call_wait(struct call *c, bool (*settled)(struct call *c)) {
     assert(c->session && list_empty(&c->node));
     c->settled = settled;

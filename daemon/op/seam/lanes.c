@@ -48,7 +48,7 @@ static struct call *lane_call(struct plane_lane *lane, void (*apply)(struct call
     return c;
 }
 
-/* Its fabric awake. */
+/* The lane's fabric, awake. */
 static struct plane_lane *lane_of_call(struct call *c) {
     struct plane_lane *lane = call_lane(c)->lane;
     op_fabric_wake(lane->op.route.fabric, c->worker->now_ns);
@@ -190,7 +190,7 @@ void lane_link_up(void *worker, void *cookie) {
 
 /* ---- down -------------------------------------------------------------------------------- */
 
-/* Of a link that was given up for another meanwhile, nobody wants to hear. */
+/* The loss of a link that was given up for another meanwhile is not told. */
 static void tell_lost(struct mail *mail) {
     struct plane_lane *lane = container_of(mail, struct plane_lane, lost_mail);
     const struct plane_events *events = &lane->plane->events;

@@ -171,9 +171,10 @@ static bool has_more_to_post(const struct op *op) {
     return op->todo || op->posted < op->length || !list_empty(&op->again) || list_empty(&op->parts);
 }
 
-/* The end came by another way than the answers to what is under way, which are behind it: an owner
- * that ends its lease as soon as it was notified must not take the success from who notified it. So
- * these ops may have their answers, for a moment; the owner's daemon lets no more of them in. */
+/* The end is told over the control connection, and may overtake answers on the link. An owner that
+ * ends its lease as soon as it was notified must not turn the NOTIFY's success into a failure. So
+ * ops whose every byte is posted may wait a moment for their answers; the owner's daemon lets no
+ * more of them in. */
 static void let_land(struct worker *w, struct op_lease *lease) {
     uint64_t until_ns = w->now_ns + LANDING_NS + w->settings->expiry_margin_ns;
     if (lease->deadline_ns > until_ns)

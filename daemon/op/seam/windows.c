@@ -14,7 +14,7 @@
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* With its key, unless c->result says why there is none. */
+/* Answers the opening, with the key unless c->result says why there is none. */
 static void answer_window(struct plane_window *pw) {
     struct call *c = pw->opening;
     pw->opening = NULL;
@@ -61,7 +61,7 @@ struct plane_window *plane_window_open(struct plane *p, unsigned fabric,
     return window;
 }
 
-/* Its lessee gave the former link up; who still uses it gets no more out of it. */
+/* The lessee gave up its former link; nothing can be reached by that one any more. */
 static void renew_window(struct call *c) {
     const struct call_window_open *about = call_window_open(c);
     struct op_window *ow = &about->window->op;

@@ -134,8 +134,8 @@ static bool move(struct deadlines *d, unsigned *moves) {
     return true;
 }
 
-/* False: more are due. Of those that are not, which there are in the present tick alone, the others
- * are looked at in the next run. */
+/* False: more are due. Only the present tick can have some that are not due yet; those that were
+ * not looked at are left to the next run. */
 static bool fire_slot(struct deadlines *d, uint64_t now_ns, deadline_fire *fire, void *user,
                       unsigned *fired) {
     struct list *slot = &d->slot[0][d->tick & SLOT_MASK];

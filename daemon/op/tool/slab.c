@@ -31,7 +31,7 @@ void slab_fini(struct slab *s) {
     s->chunks = s->unused = 0;
 }
 
-/* Mapped twice as long as it is to be, of which the ends are cut off. */
+/* Maps twice as much as needed, and cuts off the ends so that the chunk is aligned. */
 static char *map_chunk(void) {
     char *at =
         mmap(NULL, 2 * SLAB_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -25,7 +25,7 @@ static void env_complete(void *user, struct fabric_op *fop) {
         op_part_ended(user, part);
 }
 
-/* What belongs to nobody is of a later version of us, or of a liar: it is dropped. */
+/* A message of an unknown kind is from a later version of us, or from a liar: it is dropped. */
 static uint64_t env_received(void *user, uint64_t peer, uint64_t number, const void *bytes,
                              size_t size) {
     const uint8_t *message = bytes;

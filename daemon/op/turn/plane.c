@@ -24,8 +24,8 @@ void plane_dismantle(struct plane *p) {
     free(p);
 }
 
-/* A pool is made known to the devices of one fabric at most: what ops and windows say of memory
- * only that one reads. */
+/* A pool is made known to the devices of one fabric at most: only that one reads the memory of ops
+ * and windows. */
 static int check_registering(const struct plane_settings *settings, struct error *err) {
     const char *knows = NULL;
     for (unsigned i = 0; i < plane_settings_fabrics(settings); i++) {

@@ -31,7 +31,7 @@
 #define ACCEPT_PAUSE_NS (100 * NSEC_PER_MSEC)
 #define ACCEPTS_A_TURN 8u
 
-/* Descriptors ran out: who connects stays in the backlog, so pause instead of spinning on it. */
+/* Descriptors ran out: connections stay in the backlog, so pause instead of spinning on it. */
 static void accept_rest(struct peers *ps) {
     uint64_t again = clock_after(state_now(ps->state), ACCEPT_PAUSE_NS);
     room_shed_idle(ps);

@@ -76,7 +76,8 @@ static void former_expel(struct peer *q, const struct peer *p) {
     peer_refuse(q, RDMAD_E_PEER_LOST, "its daemon has connected anew");
 }
 
-/* Ends all that p replaces. Returns one of which something is left; NULL: there is none. */
+/* Ends all that p replaces. Returns one of which something is left; NULL: nothing is left of any.
+ */
 static struct peer *former_expel_all(struct peer *p) {
     struct life_past past;
     struct peer *left = NULL;

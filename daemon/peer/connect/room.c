@@ -104,7 +104,7 @@ static void room_give_way(struct peer *p) {
                     st->node_name, st->config->max_peers);
 }
 
-/* Within what its source may have, perhaps in place of another of it. */
+/* Gives p a place within what its source may have, perhaps that of another peer of the source. */
 static bool room_fits_share(const struct peer *p, unsigned free, struct error *err) {
     const struct state *st = p->peers->state;
     unsigned own = room_taken(p, true), share = (free + own) / 2;

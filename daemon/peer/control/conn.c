@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Output that may wait for a peer on whom nothing depends, and who is told names at most. */
+/* How much output may wait for a peer on which nothing depends, and which is told names at most. */
 #define OUTPUT_IDLE (1024u * 1024u)
 
 /* ---- out --------------------------------------------------------------------------------- */

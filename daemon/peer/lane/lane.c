@@ -134,9 +134,9 @@ static void lane_end(struct lane *lane) {
     lane_check_drop(lane);
 }
 
-/* A user left, or there is none to tell: is the lane still needed? One on its way up goes on
- * without users for as long as an idle one stays, because only then its number is known, by which
- * the peer can be told to let go of its end. */
+/* A user left, or there was none to tell: drops the lane if it is not needed. A lane on its way up
+ * goes on without users as long as an idle one stays: only when it is up its number is known, and
+ * without that the peer cannot be told to let go of its end. */
 static void lane_settle(struct lane *lane) {
     struct state *st = lane_state_of(lane);
     if (!list_empty(&lane->users) || lane->busy)

@@ -82,8 +82,8 @@ static void offer_forgotten(void *arg, const struct error *result) {
     peer_release(p);
 }
 
-/* As many are told to the data plane as were offered, however many the peer says; which link it
- * names is its own affair. */
+/* No more are told to the data plane than were offered, however many the peer names; if it names a
+ * wrong one it harms only itself. */
 void offer_take_link_gone(struct peer *p, const struct peer_msg *msg) {
     const struct peer_link_gone *m = &msg->link_gone;
     struct peer_tables *t = tables_of(p);

@@ -56,8 +56,8 @@ static void attach_ask(struct claim *c) {
     peer_send(c->peer, &m);
 }
 
-/* The lease is this daemon's own, under another name. false: it is reached by link only, or cannot
- * be found, which the other end can say. */
+/* The lease is this daemon's own, under another name: attaches to it here. False: it is reached by
+ * link only, or cannot be found; then the other end says so. */
 static bool attach_become_local(struct claim *c) {
     struct leases *ls = claim_state_of(c)->leases;
     struct session_waiter done = c->done;

@@ -135,7 +135,7 @@ static const char *check_entry(const struct rdmad_name_entry *e, bool there) {
         return "the name is of an unknown kind";
     return e->rights & ~RDMAD_RIGHTS_ALL ? "the rights are unknown" : NULL;
 }
-/* A prefix that no name begins with is no mistake, one that no name could begin with is. */
+/* A prefix that no name begins with is right; one that no name can begin with is not. */
 static bool part_ok(const char *part) {
     return !part[0] || rdmad_name_ok(part) || !strcmp(part, "lease");
 }
