@@ -145,8 +145,8 @@ static void daemon_announce(struct daemon *d) {
     manager_ready(status);
 }
 
-/* For a signal and for rdmactl alike. The manager hears that it is over whichever way it went; what
- * went wrong is told to who asked. */
+/* For a signal and for rdmactl alike. The manager is told when it is over, however it went; whoever
+ * asked is told what went wrong. */
 static int daemon_reload(struct state *st, void (*later)(void *arg, const char *key), void *arg,
                          struct error *err) {
     struct daemon *d = container_of(st, struct daemon, state);

@@ -26,7 +26,7 @@ static const char *stage_text(enum channel_stage stage) {
     return names[stage];
 }
 
-/* Of one whose peer is still being dialled, nobody knows. */
+/* Not known while the peer is still being dialled. */
 static const char *fabric_text(const struct channel *ch) {
     if (ch->fabric)
         return ch->fabric;

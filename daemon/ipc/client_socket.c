@@ -55,8 +55,8 @@ static void visit_ended(struct porter_visit *v) {
     free(container_of(v, struct client_socket, visit));
 }
 
-/* Without memory there is no place for it in the porter's queue: what is unread is then let go of
- * here. */
+/* Without memory it cannot be in the porter's queue: then it is closed here, with what is unread in
+ * it. */
 struct client_socket *client_socket_new(struct porter *p, int fd, uid_t uid) {
     struct client_socket *s = calloc(1, sizeof(*s));
     int type = SOCK_SEQPACKET;

@@ -161,7 +161,7 @@ static const char *why_unsent(void) {
                : "rdmad has no descriptor or no memory left for it";
 }
 
-/* Whether a packet with descriptors could be told of without them. */
+/* Whether a packet that loses its descriptors can be given back by the unsent callback. */
 static bool can_be_undone(const struct conn *c, unsigned nfds) {
     return nfds && c->events->unsent && !is_gone(errno);
 }
@@ -189,7 +189,7 @@ static int packet_copy_fds(struct conn_packet *p, const int *fds, unsigned nfds)
     return 0;
 }
 
-/* failed: its descriptors cannot be passed, and errno says why. */
+/* failed: the kernel does not take its descriptors; errno says why. */
 static void conn_queue(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds,
                        bool failed) {
     const char *why = failed ? why_unsent() : NULL;
@@ -406,8 +406,8 @@ bool conn_lags(const struct conn *c) {
     return !list_empty(&c->queue);
 }
 
-/* Who closes has given up what the packets tell of that cannot be passed on: they are left out, and
- * what is queued behind them is sent. */
+/* Packets whose descriptors the kernel did not take are left out, because whoever closes has given
+ * up what they tell of; what is queued behind them is sent. */
 void conn_close(struct conn *c) {
     assert(!c->gone);
     while (!c->broken && conn_send_queued(c) == RDMAD_E_FDS) {

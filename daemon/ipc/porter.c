@@ -211,8 +211,8 @@ static int porter_send(struct porter *p, uint32_t porter_ask_for, const struct p
     return rdmad_fdmsg_send(p->ours, &rq, sizeof(rq), with_fd ? &v->fd : NULL, with_fd);
 }
 
-/* A full pair has room when the porter has taken something. Other failures are not of the pair,
- * which has room all the time. */
+/* A full pair has room again when the porter has taken something, which an event tells. Other
+ * failures are not the pair's, and that event would come at once. */
 static void porter_send_later(struct porter *p, int rc) {
     const struct timeval moment = {.tv_usec = RETRY_MS * 1000};
     if (rc == RDMAD_E_AGAIN)
@@ -221,7 +221,8 @@ static void porter_send_later(struct porter *p, int rc) {
         event_add(p->retry, &moment);
 }
 
-/* A PING that cannot be sent yet follows later, and had better. */
+/* A PING that cannot be sent yet is sent later; if that takes too long the porter is replaced, too.
+ */
 static void porter_ping(struct porter *p) {
     if (p->watched || !p->unseen || !p->process)
         return;
@@ -238,7 +239,8 @@ static void porter_ping(struct porter *p) {
     after(p->overdue, ANSWER_S);
 }
 
-/* One that another porter was sent tells nothing of what came after it. */
+/* A PONG to an earlier PING, perhaps of the porter before, tells nothing of what was sent after
+ * that. */
 static void porter_ponged(struct porter *p, uint64_t ping) {
     if (ping != p->ping)
         return;
@@ -323,7 +325,7 @@ void porter_end(struct porter *p, struct porter_visit *v) {
 
 /* ---- in ------------------------------------------------------------------------------------- */
 
-/* An answer to a question that is void: its memfd may be all that keeps its memory. */
+/* An answer to a TAKE that is void: its memfd may be the last reference to its memory. */
 struct leftover {
     struct porter_visit visit;
 };

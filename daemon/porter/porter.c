@@ -193,7 +193,7 @@ static void daemon_asks_end(const struct porter_request *rq, int fd) {
     held_uid = rq->uid;
 }
 
-/* None is held where the porter before this one had it. */
+/* There is none if the END was read by the porter before this one. */
 static void daemon_asks_go(struct batch *b) {
     if (held < 0)
         return;

@@ -27,7 +27,7 @@ static struct handle *usable(const struct request *rq, uint64_t number, struct e
 
 /* ---- delegate ------------------------------------------------------------------------------ */
 
-/* What is wrong here is wrong at its owner, too, who judges the rest. */
+/* Checks what would be wrong at the owner's daemon, too; that one judges the rest. */
 static int fill_part(const struct rdmad_lease_delegate_req *req, const struct handle *h,
                      struct lease_part *out, struct error *err) {
     *out =

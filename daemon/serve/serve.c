@@ -160,7 +160,7 @@ static void take_message(struct session *s, const void *data, size_t size, int *
     table[h.type].handler(&rq, body.bytes);
 }
 
-/* What nobody took, and is memory of the client's, may take long to be freed. */
+/* A descriptor that nobody took is memory of the client's, and may take long to be freed. */
 static void close_memory(const struct state *st, uid_t uid, int *fds, unsigned nfds) {
     for (unsigned i = 0; i < nfds && i < RDMAD_MSG_MAX_FDS; i++) {
         if (fds[i] >= 0 && fcntl(fds[i], F_GET_SEALS) >= 0) {

@@ -68,7 +68,7 @@ struct order {
     struct offload_job job;
 };
 
-/* Of what was handed over, and the owner knows: the extent's user. */
+/* The user of extents that were handed over, and of which the owner was told. */
 static char owners[1];
 
 /* ---- the end ----------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ static int check_ask(const struct budget *b, const struct budget_ask *ask, struc
     return scope_check(&b->scope, b->name, &ask->who, err);
 }
 
-/* Who it is, with something or not yet; NULL: out of memory. */
+/* The record of this requester, made if there is none; NULL: out of memory. */
 static struct requester *requester_of(struct budget *b, const struct lessee *who) {
     bool remote = !who->session;
     struct in6_addr source = address_source(remote ? who->address : "");

@@ -24,7 +24,8 @@ static const struct error ok;
 static void channel_send_end(struct late_event *e);
 static void channel_drained(struct channel *ch);
 
-/* The session's, also while it only waits for others to let go of it; NULL once it is dropped. */
+/* The session's data plane, also while it only waits for others to let go of it; NULL once it is
+ * dropped. */
 static struct plane_session *plane_of(const struct session *s) {
     return s->closing ? s->leaving : s->plane;
 }

@@ -34,7 +34,7 @@ static void way_leave(struct local_way *w, struct channel *ch) {
     free(w);
 }
 
-/* The one end is over: the other can only be over, too. Its stage knows whether it is. */
+/* One end is over, so the other ends, too; harmless if it has ended already. */
 static void end_other(struct channel *other, int reason, const char *text) {
     if (other)
         channel_end(other, reason, text);

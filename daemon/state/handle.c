@@ -296,8 +296,8 @@ void handle_renewed(struct handle *h, uint64_t deadline_ns) {
 
 /* ---- kept ---------------------------------------------------------------------------------- */
 
-/* When a third is left; and a renewal that is not needed yet, or does not come, is asked for again
- * in ever shorter time, but never without pause. */
+/* Asks again when a third of the time is left. If a renewal was not needed yet, or did not come,
+ * the pauses get shorter and shorter, down to KEEP_PAUSE_NS. */
 #define KEEP_PAUSE_NS (20 * NSEC_PER_MSEC)
 
 static void set_keep_again(struct handle *h) {
@@ -432,7 +432,8 @@ static void handle_answer_attach(struct handle *h) {
     waiter_answer(&h->attaching, &why);
 }
 
-/* The lease of this daemon hears that it is free of h. Returns why nothing was handed over. */
+/* Tells the lease of this daemon that h does not use it any more. Returns why nothing was handed
+ * over. */
 static int settle_attachment(struct handle *h) {
     struct attachment *a = &h->attachment;
     int reason = 0;

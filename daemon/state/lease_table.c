@@ -102,7 +102,7 @@ static bool tombstone_forget_one(struct leases *ls) {
     return true;
 }
 
-/* With a tombstone or not yet; NULL: out of memory. */
+/* The share that the lease's tombstone counts for, made if there is none; NULL: out of memory. */
 static struct tomb_share *tomb_share_of(struct leases *ls, const struct lease *l) {
     bool others = l->parent || l->requested;
     list_for_each (node, &ls->shares) {

@@ -24,7 +24,7 @@ struct scope lease_scope(const struct lease_terms *t) {
     return (struct scope){.kind = t->scope, .uid = t->scope_uid, .peer = t->scope_peer};
 }
 
-/* Renewals cost, and who may cause them is not only the owner. */
+/* Renewals cost, and not only the owner may cause them. */
 static int lease_check_flags(uint32_t flags, uint64_t ttl_ns, struct error *err) {
     if (flags & ~RDMAD_LEASE_FLAGS)
         return error_set(err, RDMAD_E_RESERVED, "unknown lease flags 0x%" PRIx32,

@@ -115,7 +115,7 @@ static void records_clear(struct name_table *ns) {
         record_free(ns, list_entry(node, struct name_record, node));
 }
 
-/* Nobody is behind: nobody needs them. */
+/* Drops the records of names that are gone if no watch is behind. */
 static void records_check(struct name_table *ns) {
     if (!ns->nbehind)
         records_clear(ns);
@@ -129,7 +129,7 @@ static void record_forget(struct name_table *ns, const struct name *name) {
         record_free(ns, container_of(name_of_class(node), struct name_record, name));
 }
 
-/* Of a change that was just counted. */
+/* For a change that was just counted. */
 static void record_gone(struct name_table *ns, const struct name *name) {
     struct name_record *r = calloc(1, sizeof(*r));
     if (!r) {
@@ -205,7 +205,7 @@ int names_check_prefix(const char *text, struct error *err) {
     return 0;
 }
 
-/* A way through the names that one may see and that begin with prefix. */
+/* A walk through the names that a caller may see and that begin with prefix. */
 struct name_walk {
     const char *prefix;
     struct scope_class class[2];
@@ -275,7 +275,7 @@ static void caught_up(struct watch *w) {
     records_check(w->names);
 }
 
-/* It is nobody any more whom the table has to remember anything for. */
+/* From now on the table remembers nothing for it. */
 static void watch_leave(struct watch *w) {
     list_remove(&w->node);
     list_remove(&w->late);
@@ -377,7 +377,7 @@ static unsigned walk(struct watch *w, unsigned looks) {
     return looks;
 }
 
-/* The first change after one, of what w sees; NULL: none. */
+/* The first change after that number among the names that w sees; NULL: none. */
 static const struct name *next_change(const struct watch *w, uint64_t after) {
     struct scope_class class[2];
     const struct name *first = NULL;
@@ -408,7 +408,7 @@ static unsigned catch_up(struct watch *w, unsigned looks) {
     return looks;
 }
 
-/* What it was not told of is not remembered any more. */
+/* Whether names that it was not told of are not remembered any more: then it begins anew. */
 static bool is_lost(const struct watch *w) {
     return w->behind && !w->walking && w->since < w->names->horizon;
 }
@@ -475,7 +475,8 @@ void watch_go_on(struct watch *w) {
 
 /* ---- coming and going -------------------------------------------------------------------- */
 
-/* Of the last change. Whether somebody who would see it has to be told later. */
+/* Tells watches of the last change. Returns whether some that see the name have to be told later.
+ */
 static bool tell_watches(struct name_table *ns, const struct name *name, enum name_news what) {
     struct rdmad_name_entry entry;
     unsigned count = 0;

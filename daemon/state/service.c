@@ -316,7 +316,7 @@ void incoming_accept(struct incoming *in, struct channel *end, uint64_t timeout_
     in->ops->accept(in, end, timeout_ns);
 }
 
-/* The words can be the service's program's, and are for somebody else's terminal or log. */
+/* The text may be the service's program's, and will be on somebody else's terminal or in a log. */
 void incoming_refuse(struct incoming *in, const struct error *why) {
     struct error clean = *why;
     for (char *c = clean.text; *c; c++)

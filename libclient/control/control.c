@@ -76,7 +76,7 @@ bool rdmad_check_lost(struct rdmad_session *s) {
     return rdmad_is_lost(s);
 }
 
-/* A sentence when the packet is none that the wire allows. */
+/* NULL, or what is wrong with the packet. */
 static const char *packet_check(const struct control_packet *p, size_t size) {
     const struct rdmad_msg_header *h = &p->header;
     if (size < sizeof(*h) || h->magic != RDMAD_WIRE_MAGIC || h->length != size)

@@ -42,7 +42,7 @@ static void holders_look_after_waiters(struct rdmad_pool *pool) {
     pthread_mutex_unlock(&h->lock);
 }
 
-/* The range was refused: until it is taken, or there is somebody to name for it. */
+/* The range was refused: tries again until it is taken, or there is a holder to name. */
 static int holders_take_again(struct rdmad_pool *pool, uint64_t offset, uint64_t length,
                               bool writes, char *who, size_t size) {
     uint64_t start = 0;

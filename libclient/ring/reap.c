@@ -172,8 +172,8 @@ static void ops_lose(struct rdmad_ring *r) {
     r->state = RDMAD_RING_LOST;
 }
 
-/* The reason why a lease that the daemon has forgotten had ended, if we were told. NOTIFIED names
- * one that was granted here. */
+/* Why a lease that the daemon has forgotten had ended, if we were told. A NOTIFIED names a lease
+ * that was granted here. */
 static void cqe_explain_handle(struct rdmad_ring *r, const struct rdmad_slot *slot,
                                struct rdmad_cqe *cqe) {
     struct rdmad_session *s = r->session;

@@ -92,8 +92,8 @@ static void batch_commit(struct rdmad_ring *r, uint32_t index, bool more) {
         r->visible++;
 }
 
-/* What else is silent the daemon refuses: a batch's last entry speaks for it, and the completion of
- * a RECV is what it is for. */
+/* The daemon refuses other silent entries: in a batch only the last entry may be, and a RECV is
+ * useless without its completion. */
 static bool entry_may_be_silent(const struct rdmad_sqe *sqe) {
     return sqe->opcode >= RDMAD_OP_READ && sqe->opcode <= RDMAD_OP_SEND &&
            !(sqe->flags & RDMAD_SQE_MORE);

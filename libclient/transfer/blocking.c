@@ -93,7 +93,7 @@ static int waits_ring_open(struct rdmad_session *s, struct blocking_ring **out) 
     return 0;
 }
 
-/* One that has an entry for us; blocking_ring_leave gives it back. */
+/* Returns a ring with an entry for this call; blocking_ring_leave gives that back. */
 static int blocking_ring_find(struct rdmad_session *s, bool waits, struct blocking_ring **out) {
     struct rdmad_blocking *b = s->blocking;
     struct blocking_ring *cr;

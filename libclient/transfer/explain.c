@@ -168,7 +168,7 @@ static void explain_rights(struct sentence *s, uint32_t rights) {
     sentence_add(s, ")");
 }
 
-/* Only what waits for somebody else has a limit that others can use up. */
+/* Only receives and waits for notifications are refused for a limit that others can use up. */
 static void explain_limit(struct sentence *s, const struct rdmad_cqe *cqe) {
     static const char *const whose[] = {
         [RDMAD_LIMIT_SESSION] = "this session has as many receives and waits for notifications "

@@ -84,14 +84,14 @@ void offer_drop(struct tcp *t, uint64_t peer, uint64_t number) {
     }
 }
 
-/* Of the process, not of the worker: a peer that says that it has closed one names it by number
- * alone, and no other worker may take it for its own. */
+/* Numbers are unique in the process, not only on a worker: a peer that says that it has closed a
+ * connection names it by number alone, and no other worker may take it for its own. */
 static uint64_t next_number(void) {
     static uint64_t last;
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
-/* Our hello says nothing: who brings one with words in it uses another fabric. */
+/* A tcp hello is empty: a peer that sends more uses another fabric. */
 int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err) {
     struct tcp *t = container_of(f, struct tcp, base);

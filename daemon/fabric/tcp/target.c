@@ -45,7 +45,7 @@ static void put_acks(struct tcp_target *t) {
     t->acked = 0;
 }
 
-/* The op is over: one without data to answer, or that failed before any was sent. */
+/* Answers an op that has no data to send, or that failed before any was sent. */
 static void target_answer(struct tcp_target *t, uint32_t op, int status, bool touched) {
     if (status == RDMAD_OK) {
         if (t->acked++ == 0)
@@ -101,7 +101,8 @@ static void serve_large_read(struct tcp_target *t, const struct frame *f, struct
     frame_put(p->trailer, &(struct frame){.type = FRAME_STATUS, .op = f->op, .status = RDMAD_OK});
 }
 
-/* The window that the frame may use, which counts it; NULL: it has been answered. */
+/* The window that the frame may use, which has counted it. NULL: it may not, and that was answered.
+ */
 static struct tcp_window *window_for(struct tcp_target *t, const struct frame *f) {
     int status;
     struct tcp_window *w = window_check(t->conn.tcp, t->peer, t->number, f, &status);

@@ -160,8 +160,8 @@ static void tcp_expel(struct fabric *f, uint64_t peer) {
     }
 }
 
-/* Its closing would tell by itself, but only behind all that it still has under way: a WRITE of
- * before the link was lost must not land after what was done over the next one. */
+/* The socket's end would show by itself, but only behind everything that is still under way on it:
+ * a WRITE from before the link was lost must not land after what was done over the next one. */
 static void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number) {
     struct tcp *tcp = tcp_of(f);
     struct tcp_target *t = target_find(tcp, peer, number);

@@ -53,7 +53,8 @@ static void audit_count(uint64_t *counter, uint64_t n) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
-/* In the order in which an outsider may learn things: that the lease exists at all comes first. */
+/* The checks are in the order in which a peer may learn things: that the lease exists at all comes
+ * first. */
 struct tcp_window *window_check(struct tcp *t, uint64_t peer, uint64_t number,
                                 const struct frame *f, int *status) {
     struct tcp_window *w = f->slot < t->windows.size ? t->windows.slot[f->slot].ptr : NULL;

@@ -79,7 +79,7 @@ static void find_cause(struct verbs_lane *lane, const struct fabric_op *op, enum
         lane->cause = LANE_LOST;
 }
 
-/* Fills in what an op came to whose completion was bad. */
+/* Fills in status and outcome of an op whose completion was bad. */
 static void set_outcome(const struct verbs_lane *lane, struct fabric_op *op,
                         enum ibv_wc_status wc) {
     bool true_one = wc != IBV_WC_WR_FLUSH_ERR;
@@ -111,7 +111,7 @@ static void fail_by(struct verbs_lane *lane, enum ibv_wc_status status) {
     link_fail(l, &why);
 }
 
-/* It lies there; whether its answer will be heard is another question. */
+/* The message has arrived; if it asks, its answer is still to come. */
 static void message_came(struct verbs_link *l, struct fabric_op *op) {
     const struct op_mark *mark = op_mark(op);
     if (mark->cancel_status)

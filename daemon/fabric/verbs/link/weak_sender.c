@@ -107,7 +107,8 @@ static void weak_sender_open(struct verbs_link *l, enum weak_kind kind) {
     lane_wake(lane);
 }
 
-/* What the device read while it was written is seen by reading it twice. */
+/* The device may have read it while it was written, so it counts only if it was read twice the
+ * same. */
 bool weak_senders_read(struct verbs_link *l, const struct inbox_page *page) {
     bool moved = false;
     for (unsigned i = 0; i < WEAK_KINDS; i++) {

@@ -43,8 +43,9 @@ static void inbox_set_consumed(struct inbox *in) {
     __atomic_store_n(&page->consumed, htole64(in->consumed), __ATOMIC_RELEASE);
 }
 
-/* Of the message that is about to be counted. The peer sends no more than the receives beyond what
- * it has read here, so it sees each answer that it waits for before the next takes its place. */
+/* Sets the answer to the message that is counted next. The peer sends no more beyond what it has
+ * read here than there are receives, so it sees each answer that it waits for before another takes
+ * its place. */
 static void inbox_set_answer(struct inbox *in, uint64_t word) {
     struct inbox_page *page = (struct inbox_page *)(void *)in->memory;
     struct inbox_answer *at = &page->answer[in->consumed % INBOX_RECEIVES];

@@ -75,8 +75,8 @@ void vpeer_check_free(struct vpeer *p) {
 
 /* ---- targets ------------------------------------------------------------------------------- */
 
-/* Of the process, not of the worker: a peer that says that it has closed a link names it by number
- * alone, and no other worker may take it for its own. */
+/* Numbers are unique in the process, not only on a worker: a peer that says that it has closed a
+ * link names it by number alone, and no other worker may take it for its own. */
 uint64_t target_number_new(void) {
     static uint64_t last;
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);

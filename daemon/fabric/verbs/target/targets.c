@@ -56,7 +56,7 @@ static void target_release(struct verbs_target *t) {
     vpeer_check_free(p);
 }
 
-/* The peer has it no more. QPs that are not destroyed at once are broken. */
+/* The peer has closed its end. QPs that are not destroyed at once are broken. */
 static void target_leave(struct verbs_target *t, enum target_state how) {
     assert(t->state <= TARGET_BROKEN);
     struct verbs *v = t->peer->verbs;
@@ -198,7 +198,8 @@ static bool target_is_broken(const struct verbs_target *t) {
     return false;
 }
 
-/* The same port with one of the same QPs, which therefore is another one by now. */
+/* Whether both have the same port and one of the same QP numbers: then that QP is a new one by now.
+ */
 static bool is_same(const struct endpoint *a, const struct endpoint *b) {
     if (a->lid != b->lid || memcmp(a->gid, b->gid, sizeof(a->gid)) != 0)
         return false;

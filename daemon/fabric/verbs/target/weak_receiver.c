@@ -51,7 +51,7 @@ static int weak_receiver_post(struct weak_receiver *r, uint32_t n) {
     return queue_receive(&r->queue, n, &sge);
 }
 
-/* Whether its peer sent it; then *skip is where the message begins. */
+/* Whether the connection's peer sent the message; *skip: where it begins. */
 static bool weak_receiver_is_ours(const struct weak_receiver *r, uint32_t n,
                                   const struct ibv_wc *wc, uint32_t *skip) {
     uint64_t token;

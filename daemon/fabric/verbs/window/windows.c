@@ -44,8 +44,8 @@ static int check_open(const struct verbs *v, const struct fabric_window_spec *sp
                      spec->lease_id, why.text);
 }
 
-/* Of no bytes there is nothing to protect: an op of length zero, the only one that fits, reaches no
- * memory, and devices look at neither its address nor its rkey. */
+/* A window of no bytes protects nothing: only an op of length zero fits, which reaches no memory,
+ * and devices look at neither its address nor its rkey. */
 static int empty_use(struct fabric_blob *key) {
     const struct verbs_key none = {.count = 1};
     blob_write_key(&none, key);
@@ -118,7 +118,7 @@ void windows_device_going(struct verbs *v) {
     v->protection->device_going(v);
 }
 
-/* What a device does not take back in all that time goes with the process. */
+/* What a device does not take back in all that time is left to the end of the process. */
 void windows_close(struct verbs *v) {
     uint64_t until = clock_now_ns() + GIVE_UP_NS;
     v->windows.closing = true;
