@@ -62,7 +62,7 @@ static void metrics_traffic(FILE *out, const struct plane_counters *c,
         {"rdmad_message_stalls_total", "Messages that found no receive and waited.", m->stalls},
         {"rdmad_messages_lost_total", "Messages of unreliable channels that were dropped here.",
          m->lost},
-        {"rdmad_wakeups_total", "Doorbells rung for sleeping clients.", c->wakeups_sent},
+        {"rdmad_wakeups_total", "Wakeups sent to sleeping clients.", c->wakeups_sent},
         {"rdmad_worker_sleeps_total", "Times a worker went to sleep.", c->sleeps},
     };
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)

@@ -187,7 +187,7 @@ void op_cancel(struct worker *w, struct op *op, int status) {
 
 void op_due(struct worker *w, struct op *op) {
     uint64_t limit = op->lease ? op_lease_limit_ns(op->lease, w->settings) : CLOCK_NEVER;
-    if (w->now_ns >= limit && limit <= op->deadline_ns)
+    if (op->lease && w->now_ns >= limit && limit <= op->deadline_ns)
         op_cancel(w, op, op->lease->reason ? op->lease->reason : RDMAD_E_LEASE_EXPIRED);
     else if (w->now_ns >= op->deadline_ns)
         op_cancel(w, op, RDMAD_E_TIMEOUT);
