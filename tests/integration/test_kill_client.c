@@ -18,10 +18,21 @@ struct forking {
     int told;
 };
 
+/* Without what was under way when we asked: the neighbour's ops, which come and go, and descriptors
+ * of what came before, as the connection by which we asked last. */
 static json_t *quiet_objects(struct tdaemon *d) {
-    json_t *objects = tdaemon_objects(d);
-    json_object_del(objects, "ops_inflight"); /* the neighbour's come and go */
-    return objects;
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    json_t *last = NULL, *objects;
+    for (;; last = objects) {
+        objects = tdaemon_objects(d);
+        json_object_del(objects, "ops_inflight");
+        bool same = last && json_equal(last, objects);
+        json_decref(last);
+        if (same)
+            return objects;
+        CHECK(now_ms() < deadline, "its objects are never twice the same");
+        sleep_ms(20);
+    }
 }
 
 static void one_round(struct tdaemon *owners, struct tdaemon *lessees, bool kill_owner) {
