@@ -7,7 +7,8 @@ target_compile_features(rdmad_flags INTERFACE c_std_11)
 target_compile_definitions(rdmad_flags INTERFACE _GNU_SOURCE RDMAD_VERSION="${PROJECT_VERSION}")
 target_compile_options(rdmad_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla
-  -fno-strict-aliasing -fno-common)
+  -fno-strict-aliasing -fno-common
+  -Werror=implicit-function-declaration) # a pointer cut to an int is no matter of taste
 # What the code asserts about itself is asserted in every build: a daemon that goes on with broken
 # tables is worse than one that is started again.
 target_compile_options(rdmad_flags INTERFACE -UNDEBUG)

@@ -9,7 +9,11 @@
 #include "daemon/base/guard.h"
 #include "daemon/base/log.h"
 #include "daemon/op/channel/channel.h"
+#include "daemon/op/channel/entry.h"
+#include "daemon/op/channel/landing.h"
 #include "daemon/op/seam/call.h"
+#include "daemon/op/turn/plane.h"
+#include "daemon/op/turn/turn.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
