@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""run.py [NUMBER | TEXT]...: takes out one check after the other and asks the tests whether they notice.
+"""run.py [--check] [NUMBER | TEXT]...: takes out one check after the other and asks the tests whether they notice.
 
 tests/mutants/list has the mutants: each replaces some lines of one file, and names the tests that
 protect what they promised. A mutant is noticed when one of those tests, in their order, fails with a
@@ -10,7 +10,10 @@ or does not build.
 
 The tree is copied to build-mutants/tree and built there, so nothing here is touched. Arguments choose
 mutants by number or by a piece of their file's name or title.
+
+--check builds and runs nothing: it says which mutants do not apply to the tree as it is.
 """
+import argparse
 import filecmp
 import os
 import re
@@ -55,17 +58,25 @@ def read_list(path):
     return mutants
 
 
-def apply(m):
-    """The file's text before; None when the lines are not there exactly once."""
-    path = os.path.join(TREE, m.file)
-    text = open(path, encoding="utf-8").read()
-    lines, old = text.split("\n"), [o.strip() for o in m.old]
+def place_of(m, root):
+    """The file's lines, and where the mutant's stand: once, or it does not apply (None)."""
+    path = os.path.join(root, m.file)
+    if not os.path.isfile(path):
+        return [], None
+    lines, old = open(path, encoding="utf-8").read().split("\n"), [o.strip() for o in m.old]
     at = [i for i in range(len(lines) - len(old) + 1)
           if [line.strip() for line in lines[i:i + len(old)]] == old]
-    if len(at) != 1 or not old:
+    return lines, at[0] if len(at) == 1 and old else None
+
+
+def apply(m):
+    """The file's text before; None when the lines are not there exactly once."""
+    lines, at = place_of(m, TREE)
+    if at is None:
         return None
-    lines[at[0]:at[0] + len(old)] = m.new
-    open(path, "w", encoding="utf-8").write("\n".join(lines))
+    text = "\n".join(lines)
+    lines[at:at + len(m.old)] = m.new
+    open(os.path.join(TREE, m.file), "w", encoding="utf-8").write("\n".join(lines))
     return text
 
 
@@ -162,11 +173,24 @@ def chosen(mutants, wanted):
                                       for w in wanted)]
 
 
+def check(mutants):
+    stale = [m for m in mutants if place_of(m, ROOT)[1] is None or not m.tests]
+    for m in stale:
+        print(f"{m.number:3} {m.file}: {m.title}: its lines are not there exactly once, or it names no test; "
+              "mend tests/mutants/list")
+    return 1 if stale or not mutants else 0
+
+
 def main():
-    mutants = read_list(os.path.join(HERE, "list"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say which mutants do not apply")
+    parser.add_argument("which", nargs="*", metavar="NUMBER | TEXT")
+    options = parser.parse_args()
+    todo = chosen(read_list(os.path.join(HERE, "list")), options.which)
+    if options.check:
+        return check(todo)
     targets, tests = prepare()
     bad = 0
-    todo = chosen(mutants, sys.argv[1:])
     for m in todo:
         verdict, said = judge(m, targets, tests)
         bad += verdict != "noticed"
