@@ -43,10 +43,10 @@ static void lease_move(struct lease *l, enum lease_stage to) {
 
 static void grant_move(struct lease *l, enum lease_grant_stage to) {
     static const unsigned from[] = {
-        [GRANT_ADDING] = 1u << GRANT_NONE,
-        [GRANT_ADDED] = 1u << GRANT_ADDING,
-        [GRANT_GIVEN_UP] = 1u << GRANT_ADDING,
-        [GRANT_DROPPED] = 1u << GRANT_ADDED | 1u << GRANT_GIVEN_UP,
+        [LEASE_GRANT_ADDING] = 1u << LEASE_GRANT_NONE,
+        [LEASE_GRANT_ADDED] = 1u << LEASE_GRANT_ADDING,
+        [LEASE_GRANT_GIVEN_UP] = 1u << LEASE_GRANT_ADDING,
+        [LEASE_GRANT_DROPPED] = 1u << LEASE_GRANT_ADDED | 1u << LEASE_GRANT_GIVEN_UP,
     };
     assert(from[to] & 1u << l->grant);
     l->grant = to;
@@ -107,7 +107,7 @@ static void grant_added(void *arg, const struct error *result) {
     struct error why;
 
     l->busy++;
-    grant_move(l, l->grant == GRANT_GIVEN_UP ? GRANT_DROPPED : GRANT_ADDED);
+    grant_move(l, l->grant == LEASE_GRANT_GIVEN_UP ? LEASE_GRANT_DROPPED : LEASE_GRANT_ADDED);
     if (result && result->code) {
         waiter_answer(&l->when_taken, result);
         lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);
@@ -124,8 +124,8 @@ static void grant_added(void *arg, const struct error *result) {
 
 void lease_when_taken(struct lease *l, plane_done *done, void *arg) {
     static const struct error ok;
-    assert(l->grant != GRANT_NONE && !l->when_taken.done);
-    if (l->grant == GRANT_ADDED || l->grant == GRANT_DROPPED)
+    assert(l->grant != LEASE_GRANT_NONE && !l->when_taken.done);
+    if (l->grant == LEASE_GRANT_ADDED || l->grant == LEASE_GRANT_DROPPED)
         done(arg, &ok);
     else
         l->when_taken = (struct session_waiter){done, arg};
@@ -139,7 +139,7 @@ static void grant_dropped(void *arg, const struct error *result) {
 }
 
 static void add_grant(struct lease *l) {
-    grant_move(l, GRANT_ADDING);
+    grant_move(l, LEASE_GRANT_ADDING);
     l->pending++;
     l->busy++;
     plane_grant_add(l->owner->plane, l->id, grant_added, l);
@@ -148,9 +148,9 @@ static void add_grant(struct lease *l) {
 
 /* Nobody reaches the memory any more; a session that closes has told the data plane by itself. */
 static void drop_grant(struct lease *l) {
-    if (l->grant != GRANT_ADDING && l->grant != GRANT_ADDED)
+    if (l->grant != LEASE_GRANT_ADDING && l->grant != LEASE_GRANT_ADDED)
         return;
-    grant_move(l, l->grant == GRANT_ADDED ? GRANT_DROPPED : GRANT_GIVEN_UP);
+    grant_move(l, l->grant == LEASE_GRANT_ADDED ? LEASE_GRANT_DROPPED : LEASE_GRANT_GIVEN_UP);
     if (!l->owner->plane)
         return;
     l->pending++;

@@ -56,7 +56,13 @@ enum lease_stage { LEASE_LIVE, LEASE_ENDING, LEASE_ENDED };
  * GIVEN_UP -----+ NONE: its owner never hears of the lease. ADDED: the data plane has answered, if
  * only with a refusal. GIVEN_UP: the data plane was told to forget the lease before it had
  * answered. */
-enum lease_grant_stage { GRANT_NONE, GRANT_ADDING, GRANT_ADDED, GRANT_GIVEN_UP, GRANT_DROPPED };
+enum lease_grant_stage {
+    LEASE_GRANT_NONE,
+    LEASE_GRANT_ADDING,
+    LEASE_GRANT_ADDED,
+    LEASE_GRANT_GIVEN_UP,
+    LEASE_GRANT_DROPPED
+};
 
 struct lease {
     struct state *state;

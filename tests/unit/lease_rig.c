@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/lease_rig.h"
 #include "daemon/state/channel.h"
+#include <assert.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,7 @@ void session_release(struct session *s) {
 
 void session_send(struct session *s, uint16_t type, uint32_t seq, const void *body, size_t size,
                   const int *fds, unsigned nfds) {
+    assert(rig.nevents < sizeof(rig.events) / sizeof(rig.events[0]));
     struct rig_event *e = &rig.events[rig.nevents++];
     (void)seq, (void)size, (void)fds, (void)nfds;
     e->session = s;
