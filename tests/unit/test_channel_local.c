@@ -152,15 +152,21 @@ Test(channel_workers, many_messages_at_once_cross_to_another_worker_in_order) {
     many_in_order();
 }
 
-/* Neither end's code runs while the other's does: each has its own turn. */
-Test(channel_local, what_one_end_says_waits_for_the_turn_of_the_other) {
-    struct op_channel *from = chan_of(&c, A), *to = chan_of(&c, B);
+/* A's message leaves, for a receive that B has posted; B has had no turn since. */
+static void send_without_a_turn(void) {
+    struct op_channel *from = chan_of(&c, A);
     bool again = false;
     chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
     rig_settle(&rig);
     chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 2);
     cr_assert_eq(rings_serve(from->worker), 1);
     cr_assert_eq(sends_run(from, &again), 1);
+}
+
+/* Neither end's code runs while the other's does: each has its own turn. */
+Test(channel_local, what_one_end_says_waits_for_the_turn_of_the_other) {
+    struct op_channel *to = chan_of(&c, B);
+    send_without_a_turn();
     cr_assert(!list_empty(&to->inbox));
     cr_assert_eq(c.end[B].stats.receives_posted, 1, "it was received on the sender's stack");
     cr_assert_eq(c.end[A].stats.messages_sent, 0);
@@ -172,13 +178,8 @@ Test(channel_local, what_one_end_says_waits_for_the_turn_of_the_other) {
 
 /* What is on its way then is never read: its sender's buffer is its client's again. */
 Test(channel_local, an_end_that_is_told_reads_no_more) {
-    struct op_channel *from = chan_of(&c, A), *to = chan_of(&c, B);
-    bool again = false;
-    chan_put(&c, B, RDMAD_OP_RECV, 0, 10, 1);
-    rig_settle(&rig);
-    chan_put(&c, A, RDMAD_OP_SEND, 0, 10, 2);
-    cr_assert_eq(rings_serve(from->worker), 1);
-    cr_assert_eq(sends_run(from, &again), 1);
+    struct op_channel *to = chan_of(&c, B);
+    send_without_a_turn();
     uint64_t expect = to->in.state.expect;
     to->end.fin = FIN_TOLD;
     rig_settle(&rig);

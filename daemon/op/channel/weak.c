@@ -176,9 +176,8 @@ static void put_piece(struct op_channel *ch, struct op *op, const struct channel
 static void take_piece(struct op_channel *ch, const struct channel_message *m) {
     const uint64_t at = m->piece.at, whole = m->piece.whole;
     struct op *op = recv_first(ch);
-    if (ch->pieces.op && (m->seq != ch->pieces.seq || at != ch->pieces.assembled)) {
+    if (ch->pieces.op && (m->seq != ch->pieces.seq || at != ch->pieces.assembled))
         recv_drop_pieces(ch);
-    }
     if (at) {
         if (ch->pieces.op && op == ch->pieces.op)
             put_piece(ch, op, m);

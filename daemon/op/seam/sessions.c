@@ -103,8 +103,8 @@ static bool session_is_gone(struct call *c) {
         !grants_session_gone(w, s))
         return false;
 
-    /* Calls that waited before this one look at what is freed below. What they wait for may have
-     * ended only just now, by our own hand: they have this turn's or the next one's settling. */
+    /* Earlier calls of the session still look at what is freed below. What they wait for may have
+     * ended only just now, after they were asked. They are answered next turn, and then this. */
     if (s->calls > 1) {
         w->ends_left = true;
         return false;

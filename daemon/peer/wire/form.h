@@ -8,7 +8,6 @@
 #ifndef RDMAD_PEER_WIRE_FORM_H
 #define RDMAD_PEER_WIRE_FORM_H
 
-#include "common/errors.h"
 #include "daemon/peer/wire/cursor.h"
 #include "daemon/peer/wire/message.h"
 
@@ -30,9 +29,5 @@ struct form {
 /* By type; each type has its form in one of them. */
 extern const struct form form_lease_messages[PEER_MSG_COUNT];   /* and hello, links, liveness */
 extern const struct form form_channel_messages[PEER_MSG_COUNT]; /* and names */
-
-static inline bool form_knows_code(int32_t code) {
-    return rdmad_error_known(code);
-}
 
 #endif

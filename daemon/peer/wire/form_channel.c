@@ -3,6 +3,7 @@
  * form_channel.c - the messages about channels, and about names: what is in them, and what their
  * values must be.
  */
+#include "common/errors.h"
 #include "common/uri.h"
 #include "daemon/peer/wire/form.h"
 #include "daemon/state/names.h"
@@ -109,7 +110,7 @@ static const char *check_chan_req(struct peer_msg *m) {
     return check_end(r->kind, r->worker);
 }
 static const char *check_chan_refuse(struct peer_msg *m) {
-    return form_knows_code(m->chan_refuse.status) && m->chan_refuse.status
+    return rdmad_error_known(m->chan_refuse.status) && m->chan_refuse.status
                ? NULL
                : "the status is none of a refusal";
 }
@@ -121,7 +122,7 @@ static const char *check_chan_bind(struct peer_msg *m) {
 static const char *check_chan_end(struct peer_msg *m) {
     if (m->chan_end.mine > 1)
         return "mine is neither 0 nor 1";
-    return form_knows_code(m->chan_end.reason) && m->chan_end.reason
+    return rdmad_error_known(m->chan_end.reason) && m->chan_end.reason
                ? NULL
                : "the reason is none for which a channel ends";
 }

@@ -148,7 +148,7 @@ static const char *check_hello(struct peer_msg *m) {
     return m->hello.fabrics[0][0] ? NULL : "no fabric is named";
 }
 static const char *check_bye(struct peer_msg *m) {
-    if (!form_knows_code(m->bye.code)) /* of a later version, perhaps */
+    if (!rdmad_error_known(m->bye.code)) /* of a later version, perhaps */
         m->bye.code = RDMAD_E_PROTOCOL;
     return NULL;
 }
@@ -162,7 +162,7 @@ static const char *check_attach_req(struct peer_msg *m) {
 }
 static const char *check_attach_rep(struct peer_msg *m) {
     const struct peer_attach_rep *r = &m->attach_rep;
-    if (!form_knows_code(r->status))
+    if (!rdmad_error_known(r->status))
         return "the status is unknown";
     if (r->status != RDMAD_OK)
         return r->key.size ? "a refusal has a key" : NULL;
@@ -178,7 +178,7 @@ static const char *check_revoked(struct peer_msg *m) {
                                                      : "the reason is none for which a lease ends";
 }
 static const char *check_link_rep(struct peer_msg *m) {
-    if (!form_knows_code(m->link_rep.status))
+    if (!rdmad_error_known(m->link_rep.status))
         return "the status is unknown";
     if (m->link_rep.status != RDMAD_OK)
         return m->link_rep.offer.size ? "a refusal has an offer" : NULL;
@@ -192,7 +192,7 @@ static const char *check_key_req(struct peer_msg *m) {
 }
 static const char *check_key_rep(struct peer_msg *m) {
     const struct peer_key_rep *r = &m->key_rep;
-    if (!form_knows_code(r->status))
+    if (!rdmad_error_known(r->status))
         return "the status is unknown";
     if (!r->via)
         return "no link is named";
@@ -212,7 +212,7 @@ static const char *check_delegate_req(struct peer_msg *m) {
 }
 static const char *check_delegate_rep(struct peer_msg *m) {
     const struct peer_delegate_rep *r = &m->delegate_rep;
-    if (!form_knows_code(r->status))
+    if (!rdmad_error_known(r->status))
         return "the status is unknown";
     if (r->status != RDMAD_OK)
         return r->lease ? "a refusal has a lease" : NULL;
@@ -227,7 +227,7 @@ static const char *check_request_req(struct peer_msg *m) {
     return check_rights(r->rights);
 }
 static const char *check_keep_rep(struct peer_msg *m) {
-    return form_knows_code(m->keep_rep.status) ? NULL : "the status is unknown";
+    return rdmad_error_known(m->keep_rep.status) ? NULL : "the status is unknown";
 }
 
 const struct form form_lease_messages[PEER_MSG_COUNT] = {
