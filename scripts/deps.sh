@@ -7,11 +7,11 @@
 # not even to be root or to be online.
 
 # shellcheck disable=SC2034 # used by those who source this
-BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libsystemd-dev
+BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libssl-dev libsystemd-dev
     libibverbs-dev librdmacm-dev ibverbs-providers)
 # shellcheck disable=SC2034 # used by those who source this
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy
-    llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 procps scdoc shellcheck)
+    llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 openssl procps scdoc shellcheck)
 # shellcheck disable=SC2034
 VM_PACKAGES=(gcc libc6-dev qemu-system-x86 busybox-static kmod cpio xz-utils iproute2 procps ibverbs-providers
     ibverbs-utils rdmacm-utils perftest)

@@ -22,7 +22,7 @@ import re
 import sys
 import tempfile
 
-ROOTS = ("common", "daemon", "libclient")
+ROOTS = ("common", "daemon", "libclient", "pki")
 STOREYS = ("daemon/fabric/verbs", "daemon/op", "daemon/peer", "libclient")
 
 # folder: (files in circles, why)

@@ -16,6 +16,7 @@ rules() {
     cat <<'TABLE'
 include/rdmad           -
 common                  -
+pki                     common/
 libclient/base          common/
 libclient/arena         -
 libclient/control       common/ libclient/base/
@@ -25,7 +26,7 @@ libclient/ring          common/ libclient/base/ libclient/control/ libclient/mem
 libclient/channel       common/ libclient/base/ libclient/control/ libclient/memory/ libclient/ring/
 libclient/transfer      common/ libclient/base/ libclient/control/ libclient/memory/ libclient/lease/ libclient/ring/ libclient/channel/
 libclient/session       common/ libclient/
-rdmactl                 common/ daemon/base/error.h daemon/config/config.h
+rdmactl                 common/ pki/ daemon/base/error.h daemon/config/config.h
 examples                -
 bench                   common/
 daemon/base             common/
@@ -51,18 +52,18 @@ daemon/op/notify        common/ daemon/base/ daemon/op/tool/ daemon/op/engine/
 daemon/op/channel       common/ daemon/base/ daemon/fabric/fabric.h daemon/op/tool/ daemon/op/engine/
 daemon/op/seam          common/ daemon/base/ daemon/plane/plane.h daemon/op/tool/ daemon/op/engine/ daemon/op/notify/ daemon/op/channel/
 daemon/op/turn          common/ daemon/base/ daemon/plane/plane.h daemon/op/
-daemon/state            common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
-daemon/peer             common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/ daemon/peer/
+daemon/state            common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
+daemon/peer             common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/ daemon/peer/
 daemon/peer/wire        common/ daemon/base/ daemon/fabric/fabric.h daemon/state/names.h
-daemon/peer/control     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/session.h daemon/peer/wire/
-daemon/peer/connect     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/peer/peer.h daemon/peer/control/
+daemon/peer/control     common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/session.h daemon/state/identity.h daemon/peer/wire/
+daemon/peer/connect     common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/identity.h daemon/state/policy.h daemon/state/scope.h daemon/peer/peer.h daemon/peer/control/
 daemon/peer/lane        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/
 daemon/peer/lessee      common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
 daemon/peer/owner       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lessee/claim.h
 daemon/peer/channel     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
 daemon/peer/names       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/
 daemon/serve            common/ daemon/base/ daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/peer.h
-daemon/ctl              common/ daemon/base/ daemon/fabric/device.h daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/peer.h
+daemon/ctl              common/ pki/ daemon/base/ daemon/fabric/device.h daemon/plane/plane.h daemon/config/ daemon/ipc/ daemon/state/ daemon/peer/peer.h
 TABLE
 }
 
@@ -160,6 +161,9 @@ libclient/ring/x.c "libclient/transfer/blocking.h"
 libclient/channel/x.c "libclient/transfer/blocking.h"
 libclient/transfer/x.c "libclient/session/event.h"
 rdmactl/x.c "daemon/ctl/ctl.h"
+pki/x.c "daemon/base/error.h"
+libclient/control/x.c "pki/cert.h"
+common/x.c "pki/error.h"
 examples/x.c "common/uri.h"
 bench/x.c "daemon/base/clock.h"
 daemon/base/x.c "daemon/config/config.h"

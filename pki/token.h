@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * token.h - join tokens: what lets one node join, once, until it expires.
+ *
+ * A token is 8 bytes of id, 24 random secret bytes, and the SHA-256 of the CA's certificate, by
+ * which who joins knows the CA. As text it is 86 characters of base64url. The CA keeps tokens/ID
+ * with a hash of it (the secret is long and random: no slow hash is needed), so what is on disk
+ * lets nobody in. Of two that use the same token one wins: it removes the file, and only then gets
+ * a certificate.
+ */
+#ifndef RDMAD_PKI_TOKEN_H
+#define RDMAD_PKI_TOKEN_H
+
+#include "pki/cert.h"
+#include "pki/dir.h"
+
+#define PKI_TOKEN_ID_BYTES 8u
+#define PKI_TOKEN_SECRET_BYTES 24u
+#define PKI_TOKEN_TEXT 87u   /* with the final NUL */
+#define PKI_TOKENS_MAX 1024u /* that have not expired */
+#define PKI_TOKEN_TTL_MAX_S (30 * 86400)
+
+struct pki_token {
+    uint8_t id[PKI_TOKEN_ID_BYTES];
+    uint8_t secret[PKI_TOKEN_SECRET_BYTES];
+    uint8_t fingerprint[PKI_FINGERPRINT_BYTES]; /* of the CA */
+};
+
+const char *pki_token_print(const struct pki_token *token, char buf[PKI_TOKEN_TEXT]);
+/* false: the text is no token. */
+bool pki_token_parse(const char *text, struct pki_token *out);
+
+struct pki_token_terms {
+    int64_t expires; /* seconds since 1970 */
+    unsigned days;   /* that the node's certificates are good for */
+};
+
+/* Makes one for that CA and notes it in tokens/, from which those that have expired go. Holds no
+ * lock: tokens do not get into each other's way. */
+int pki_token_make(const struct pki_dir *dir, const X509 *ca, int64_t now,
+                   const struct pki_token_terms *terms, struct pki_token *out,
+                   struct pki_error *err);
+/* Judges id and secret without using them up. RDMAD_E_PERM: there is no such token; the sentence
+ * does not tell which of the two is wrong, nor does the time. */
+int pki_token_check(const struct pki_dir *dir, const struct pki_token *token, int64_t now,
+                    struct pki_token_terms *terms, struct pki_error *err);
+/* Uses it up. RDMAD_E_PERM: somebody else has. */
+int pki_token_use(const struct pki_dir *dir, const struct pki_token *token, struct pki_error *err);
+
+/* Those that have not expired: ids as text, and when they do. The caller frees *out. */
+struct pki_token_row {
+    char id[2 * PKI_TOKEN_ID_BYTES + 1];
+    struct pki_token_terms terms;
+};
+int pki_token_list(const struct pki_dir *dir, int64_t now, struct pki_token_row **out,
+                   unsigned *count, struct pki_error *err);
+
+#endif

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CA: whose name is whose, what is renewed and revoked; requests from outside; tokens.
+ */
+#include "pki/files.h"
+#include "pki/init.h"
+#include "pki/issued.h"
+#include "pki/key.h"
+#include "pki/token.h"
+#include "tests/unit/pki_rig.h"
+#include <criterion/criterion.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char dir[RIG_PATH];
+static struct pki_ca ca;
+static struct pki_error err;
+
+static void open_ca(void) {
+    cr_assert_eq(pki_ca_open(dir, &ca, &err), 0, "%s", err.text);
+}
+
+static EVP_PKEY *key_made(void) {
+    EVP_PKEY *key;
+    cr_assert_eq(pki_key_make(&key, &err), 0);
+    return key;
+}
+
+static int issue(const char *name, EVP_PKEY *key, unsigned days, int64_t now) {
+    struct pki_grant grant = {.name = name, .days = days};
+    X509 *cert = NULL;
+    int rc = pki_ca_issue(&ca, &grant, key, now, &cert, &err);
+    X509_free(cert);
+    return rc;
+}
+
+/* ---- init ----------------------------------------------------------------------------------- */
+
+Test(pki_ca, init_makes_files_with_their_modes) {
+    static const struct {
+        const char *file;
+        unsigned mode;
+    } files[] = {{".", 0700},        {"ca.key", 0600},    {"ca.crt", 0644},      {"node.key", 0600},
+                 {"node.crt", 0644}, {"trust", 0755},     {"revoked.crl", 0644}, {"tokens", 0700},
+                 {"issued", 0700},   {"ca.address", 0644}};
+    rig_init(dir, "n");
+    for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char path[2 * RIG_PATH];
+        struct stat is;
+        snprintf(path, sizeof(path), "%s/%s", dir, files[i].file);
+        cr_assert_eq(lstat(path, &is), 0, "%s", path);
+        cr_assert_eq(is.st_mode & 07777, files[i].mode, "%s: %o", path, is.st_mode & 07777);
+    }
+}
+
+static int init_again(void) {
+    struct pki_init init = {
+        .path = dir, .name = "n", .address = "h:1", .days = 90, .now = rig_now()};
+    return pki_init(&init, &err);
+}
+
+Test(pki_ca, init_keeps_what_is_there) {
+    char path[2 * RIG_PATH];
+    uint8_t before[32], after[32];
+    rig_init(dir, "n");
+    cr_assert_eq(init_again(), RDMAD_E_EXISTS);
+    cr_assert(strstr(err.text, "has an identity already"), "%s", err.text);
+    open_ca();
+    pki_fingerprint(ca.cert, before);
+    pki_ca_close(&ca);
+    snprintf(path, sizeof(path), "%s/node.crt", dir);
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(init_again(), 0, "%s", err.text); /* one that was broken off goes on */
+    open_ca();
+    pki_fingerprint(ca.cert, after);
+    pki_ca_close(&ca);
+    cr_assert_eq(memcmp(before, after, 32), 0, "the CA was replaced");
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+Test(pki_ca, a_name_belongs_to_one_key) {
+    EVP_PKEY *one = key_made(), *two = key_made();
+    unsigned count;
+    rig_init(dir, "n");
+    open_ca();
+    cr_assert_eq(issue("a", one, 1, rig_now()), 0, "%s", err.text);
+    cr_assert_eq(issue("a", two, 1, rig_now()), RDMAD_E_EXISTS);
+    cr_assert(strstr(err.text, "rdmactl cluster revoke a"), "%s", err.text);
+    cr_assert_eq(issue("a", one, 1, rig_now()), 0, "the same key: %s", err.text);
+    cr_assert_eq(issue("n", two, 1, rig_now()), RDMAD_E_EXISTS, "the CA's own name");
+    cr_assert_eq(issue("a", two, 1, rig_now() + 86401), 0, "expired: %s", err.text);
+    cr_assert_eq(issue("b", one, 90, rig_now()), 0);
+    cr_assert_eq(pki_ca_revoke(&ca, "b", rig_now(), &count, &err), 0);
+    cr_assert_eq(issue("b", two, 90, rig_now()), 0, "revoked: %s", err.text);
+    pki_ca_close(&ca);
+    EVP_PKEY_free(one);
+    EVP_PKEY_free(two);
+}
+
+/* Who dials takes a host's name in any case, and its first label. */
+Test(pki_ca, a_name_that_is_like_anothers_is_refused) {
+    static const char *const like[] = {"ALPHA", "alpha.rack", "Alpha.x", "beta", "BETA.Rack"};
+    static const char *const unlike[] = {"alph", "alpha1", "beta.lab", "rack", "x.alpha"};
+    EVP_PKEY *one = key_made(), *two = key_made();
+    unsigned count;
+    rig_init(dir, "n");
+    open_ca();
+    cr_assert_eq(issue("alpha", one, 1, rig_now()), 0, "%s", err.text);
+    cr_assert_eq(issue("beta.rack", one, 1, rig_now()), 0, "%s", err.text);
+    for (unsigned i = 0; i < sizeof(like) / sizeof(like[0]); i++) {
+        cr_assert_eq(issue(like[i], two, 1, rig_now()), RDMAD_E_EXISTS, "%s", like[i]);
+        cr_assert(strstr(err.text, i < 3 ? "is too like alpha," : "is too like beta.rack,"), "%s",
+                  err.text);
+    }
+    for (unsigned i = 0; i < sizeof(unlike) / sizeof(unlike[0]); i++)
+        cr_assert_eq(issue(unlike[i], two, 1, rig_now()), 0, "%s: %s", unlike[i], err.text);
+    cr_assert_eq(issue("alpha.rack", one, 1, rig_now()), 0, "its own: %s", err.text);
+    cr_assert_eq(pki_ca_revoke(&ca, "alpha", rig_now(), &count, &err), 0, "%s", err.text);
+    cr_assert_eq(pki_ca_revoke(&ca, "alpha.rack", rig_now(), &count, &err), 0, "%s", err.text);
+    cr_assert_eq(issue("ALPHA", two, 1, rig_now()), 0, "revoked: %s", err.text);
+    pki_ca_close(&ca);
+    EVP_PKEY_free(one);
+    EVP_PKEY_free(two);
+}
+
+Test(pki_ca, one_name_has_a_bounded_number_of_certificates) {
+    EVP_PKEY *key = key_made();
+    rig_init(dir, "n");
+    open_ca();
+    for (unsigned i = 0; i < PKI_ISSUED_MAX; i++)
+        cr_assert_eq(issue("a", key, 1, rig_now()), 0, "%u: %s", i, err.text);
+    cr_assert_eq(issue("a", key, 1, rig_now()), RDMAD_E_LIMIT);
+    cr_assert_eq(issue("a", key, 1, rig_now() + 86401), 0, "those that expired count no more");
+    pki_ca_close(&ca);
+    EVP_PKEY_free(key);
+}
+
+Test(pki_ca, certificates_that_are_revoked_count_no_more) {
+    EVP_PKEY *key = key_made();
+    unsigned count;
+    rig_init(dir, "n");
+    open_ca();
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < PKI_ISSUED_MAX; i++)
+            cr_assert_eq(issue("a", key, 1, rig_now()), 0, "%u %u: %s", round, i, err.text);
+        cr_assert_eq(pki_ca_revoke(&ca, "a", rig_now(), &count, &err), 0, "%s", err.text);
+        cr_assert_eq(count, PKI_ISSUED_MAX);
+    }
+    pki_ca_close(&ca);
+    EVP_PKEY_free(key);
+}
+
+Test(pki_ca, revoking_takes_all_certificates_of_a_name) {
+    EVP_PKEY *key = key_made();
+    unsigned count;
+    X509_CRL *list;
+    STACK_OF(X509_CRL) * others;
+    STACK_OF(X509) * certs;
+    rig_init(dir, "n");
+    open_ca();
+    cr_assert_eq(issue("a", key, 1, rig_now()), 0);
+    cr_assert_eq(issue("a", key, 2, rig_now()), 0);
+    cr_assert_eq(issue("b", key, 2, rig_now()), 0);
+    cr_assert_eq(pki_ca_revoke(&ca, "a", rig_now(), &count, &err), 0, "%s", err.text);
+    cr_assert_eq(count, 2);
+    cr_assert_eq(pki_ca_revoke(&ca, "a", rig_now(), &count, &err), RDMAD_E_HANDLE);
+    cr_assert_eq(pki_ca_revoke(&ca, "nobody", rig_now(), &count, &err), RDMAD_E_HANDLE);
+    cr_assert_eq(pki_ca_revoke(&ca, "../n", rig_now(), &count, &err), RDMAD_E_NAME);
+    cr_assert_eq(pki_ca_revoke(&ca, "n", rig_now(), &count, &err), RDMAD_E_BUSY);
+    cr_assert_eq(pki_revoked_read(&ca.dir, ca.cert, &list, &others, &err), 0);
+    cr_assert_eq(pki_issued_read(&ca.dir, "a", rig_now(), &certs, &err), 0);
+    cr_assert_eq(sk_X509_num(certs), 2);
+    cr_assert(pki_revoked_has(list, sk_X509_value(certs, 0)));
+    cr_assert(pki_revoked_has(list, sk_X509_value(certs, 1)));
+    sk_X509_pop_free(certs, X509_free);
+    cr_assert_eq(pki_issued_read(&ca.dir, "b", rig_now(), &certs, &err), 0);
+    cr_assert(!pki_revoked_has(list, sk_X509_value(certs, 0)));
+    sk_X509_pop_free(certs, X509_free);
+    sk_X509_CRL_pop_free(others, X509_CRL_free);
+    X509_CRL_free(list);
+    pki_ca_close(&ca);
+    EVP_PKEY_free(key);
+}
+
+/* As a certificate: a node whose clock is behind would end all its connections for the list. */
+Test(pki_ca, a_list_begins_as_early_as_a_certificate) {
+    X509_CRL *list;
+    STACK_OF(X509_CRL) * others;
+    rig_init(dir, "n");
+    open_ca();
+    cr_assert_eq(pki_ca_write_list(&ca, NULL, rig_now() + 1000, &err), 0, "%s", err.text);
+    cr_assert_eq(pki_revoked_read(&ca.dir, ca.cert, &list, &others, &err), 0);
+    cr_assert_leq(pki_seconds(X509_CRL_get0_lastUpdate(list)), rig_now() + 1000 - PKI_EARLY_S);
+    sk_X509_CRL_pop_free(others, X509_CRL_free);
+    X509_CRL_free(list);
+    pki_ca_close(&ca);
+}
+
+/* What expired long ago is not carried along for ever, and lists of other CAs stay. */
+Test(pki_ca, the_list_forgets_and_keeps_others) {
+    char other[RIG_PATH];
+    EVP_PKEY *key = key_made();
+    unsigned count;
+    X509_CRL *list;
+    STACK_OF(X509_CRL) * others;
+    int64_t later = rig_now() + 400 * 86400L;
+    rig_init(other, "other");
+    rig_init(dir, "n");
+    rig_copy(other, "revoked.crl", dir, "revoked.crl");
+    open_ca();
+    cr_assert_eq(issue("a", key, 1, rig_now()), 0);
+    cr_assert_eq(pki_ca_revoke(&ca, "a", rig_now(), &count, &err), 0, "%s", err.text);
+    cr_assert_eq(issue("b", key, 1, later), 0);
+    cr_assert_eq(pki_ca_revoke(&ca, "b", later, &count, &err), 0, "%s", err.text);
+    cr_assert_eq(pki_revoked_read(&ca.dir, ca.cert, &list, &others, &err), 0);
+    cr_assert_eq(sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list)), 1);
+    cr_assert_eq(sk_X509_CRL_num(others), 1);
+    sk_X509_CRL_pop_free(others, X509_CRL_free);
+    X509_CRL_free(list);
+    pki_ca_close(&ca);
+    EVP_PKEY_free(key);
+}
+
+/* ---- renewal -------------------------------------------------------------------------------- */
+
+Test(pki_ca, only_good_certificates_of_this_ca_are_renewed) {
+    char a[RIG_PATH], other[RIG_PATH];
+    X509 *next = NULL;
+    rig_init(other, "other");
+    rig_init(dir, "n");
+    rig_node(a, other, (struct pki_terms){.name = "a"});
+    X509 *foreign = rig_leaf(a);
+    rig_node(a, dir, (struct pki_terms){.name = "a"});
+    X509 *cert = rig_leaf(a);
+    EVP_PKEY *key = X509_get0_pubkey(cert);
+    open_ca();
+    cr_assert_eq(pki_ca_renew(&ca, foreign, key, rig_now(), &next, &err), RDMAD_E_PERM);
+    cr_assert_eq(pki_ca_renew(&ca, cert, key, rig_now(), &next, &err), 0, "%s", err.text);
+    cr_assert(X509_cmp(cert, next) != 0);
+    X509_free(next);
+    cr_assert_eq(pki_ca_renew(&ca, cert, key, rig_now() + 2 * 86400, &next, &err), RDMAD_E_PERM,
+                 "an expired one was renewed");
+    pki_ca_close(&ca);
+    rig_revoke(dir, "a");
+    open_ca();
+    cr_assert_eq(pki_ca_renew(&ca, cert, key, rig_now(), &next, &err), RDMAD_E_PERM);
+    cr_assert(strstr(err.text, "is revoked"), "%s", err.text);
+    pki_ca_close(&ca);
+    X509_free(cert);
+    X509_free(foreign);
+}
+
+Test(pki_ca, the_cas_node_renews_its_own) {
+    rig_init(dir, "n");
+    X509 *before = rig_leaf(dir);
+    open_ca();
+    cr_assert_eq(pki_ca_renew_own(&ca, rig_now() + 100 * 86400, &err), 0, "%s", err.text);
+    pki_ca_close(&ca);
+    struct pki_identity *id = rig_load(dir);
+    cr_assert(X509_cmp(before, id->cert) != 0);
+    cr_assert_str_eq(id->name, "n");
+    cr_assert(pki_serves_joins(id->cert));
+    cr_assert_eq(id->not_after - id->not_before, 90 * 86400 + PKI_EARLY_S);
+    pki_identity_free(id);
+    X509_free(before);
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static void expect_request(EVP_PKEY *key, const char *name, int code) {
+    uint8_t *der = NULL;
+    size_t size = 0;
+    char got[RDMAD_NAME_MAX + 1];
+    EVP_PKEY *theirs = NULL;
+    cr_assert_eq(pki_request_make(name, key, &der, &size, &err), 0, "%s", err.text);
+    int rc = pki_request_read(der, size, got, &theirs, &err);
+    cr_assert_eq(rc, code, "%s: %d %s", name, rc, err.text);
+    if (!rc) {
+        cr_assert_str_eq(got, name);
+        cr_assert_eq(EVP_PKEY_eq(key, theirs), 1);
+    }
+    EVP_PKEY_free(theirs);
+    OPENSSL_free(der);
+}
+
+Test(pki_ca, requests_are_judged_by_key_and_name) {
+    EVP_PKEY *key = key_made(), *weak = EVP_RSA_gen(1024), *p521 = EVP_EC_gen("P-521");
+    expect_request(key, "node-1.rack", 0);
+    expect_request(key, ".hidden", RDMAD_E_NAME);
+    expect_request(key, "a b", RDMAD_E_NAME);
+    expect_request(key, "../../etc", RDMAD_E_NAME);
+    expect_request(key, "lease", RDMAD_E_NAME);
+    expect_request(weak, "a", RDMAD_E_UNSUPPORTED);
+    expect_request(p521, "a", RDMAD_E_UNSUPPORTED);
+    EVP_PKEY_free(key);
+    EVP_PKEY_free(weak);
+    EVP_PKEY_free(p521);
+}
+
+/* Any byte that is changed makes it another request, or none. */
+Test(pki_ca, a_request_that_was_changed_is_refused) {
+    EVP_PKEY *key = key_made(), *theirs = NULL;
+    uint8_t *der = NULL;
+    size_t size = 0;
+    char name[RDMAD_NAME_MAX + 1];
+    cr_assert_eq(pki_request_make("node", key, &der, &size, &err), 0);
+    for (size_t i = 0; i < size; i++) {
+        der[i] ^= 1;
+        cr_assert_neq(pki_request_read(der, size, name, &theirs, &err), 0, "byte %zu", i);
+        der[i] ^= 1;
+        cr_assert_neq(pki_request_read(der, i, name, &theirs, &err), 0, "cut at %zu", i);
+    }
+    cr_assert_eq(pki_request_read(der, size, name, &theirs, &err), 0);
+    EVP_PKEY_free(theirs);
+    OPENSSL_free(der);
+    EVP_PKEY_free(key);
+}
+
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+static struct pki_token token_made(int64_t expires) {
+    struct pki_token token;
+    struct pki_token_terms terms = {.expires = expires, .days = 7};
+    open_ca();
+    cr_assert_eq(pki_token_make(&ca.dir, ca.cert, rig_now(), &terms, &token, &err), 0, "%s",
+                 err.text);
+    return token;
+}
+
+Test(pki_ca, a_token_is_text_and_back) {
+    struct pki_token token, again;
+    char text[PKI_TOKEN_TEXT];
+    for (unsigned i = 0; i < 200; i++) {
+        cr_assert_eq(RAND_bytes((unsigned char *)&token, sizeof(token)), 1);
+        pki_token_print(&token, text);
+        cr_assert_eq(strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
+                                  "_"),
+                     86, "%s", text);
+        cr_assert(pki_token_parse(text, &again));
+        cr_assert_eq(memcmp(&token, &again, sizeof(token)), 0);
+        text[i % 86] = "=+/ \n"[i % 5];
+        cr_assert(!pki_token_parse(text, &again), "%s", text);
+    }
+    cr_assert(!pki_token_parse("", &again));
+    cr_assert(!pki_token_parse("AAAA", &again));
+}
+
+Test(pki_ca, a_token_is_good_once) {
+    struct pki_token_terms terms;
+    rig_init(dir, "n");
+    struct pki_token token = token_made(rig_now() + 100);
+    cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now(), &terms, &err), 0, "%s", err.text);
+    cr_assert_eq(terms.days, 7);
+    cr_assert_eq(pki_token_use(&ca.dir, &token, &err), 0);
+    cr_assert_eq(pki_token_use(&ca.dir, &token, &err), RDMAD_E_PERM);
+    cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now(), &terms, &err), RDMAD_E_PERM);
+    pki_ca_close(&ca);
+}
+
+Test(pki_ca, a_token_expires) {
+    struct pki_token_terms terms;
+    struct pki_token_row *rows;
+    unsigned count;
+    rig_init(dir, "n");
+    struct pki_token token = token_made(rig_now() + 100);
+    cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now() + 99, &terms, &err), 0);
+    cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now() + 100, &terms, &err), RDMAD_E_PERM);
+    cr_assert_eq(pki_token_list(&ca.dir, rig_now(), &rows, &count, &err), 0);
+    cr_assert_eq(count, 1);
+    free(rows);
+    cr_assert_eq(pki_token_list(&ca.dir, rig_now() + 100, &rows, &count, &err), 0);
+    cr_assert_eq(count, 0);
+    free(rows);
+    pki_ca_close(&ca);
+}
+
+/* 10,000 guesses with the right id, and none; the token is good afterwards. */
+Test(pki_ca, a_token_is_not_guessed) {
+    struct pki_token_terms terms;
+    rig_init(dir, "n");
+    struct pki_token token = token_made(rig_now() + 100), guess = token;
+    for (unsigned i = 0; i < 10000; i++) {
+        if (i < sizeof(guess.secret) * 8) {
+            guess = token;
+            guess.secret[i / 8] ^= (uint8_t)(1u << i % 8); /* one bit off */
+        } else {
+            RAND_bytes(guess.secret, sizeof(guess.secret));
+        }
+        cr_assert_eq(pki_token_check(&ca.dir, &guess, rig_now(), &terms, &err), RDMAD_E_PERM);
+    }
+    cr_assert_eq(pki_token_check(&ca.dir, &token, rig_now(), &terms, &err), 0);
+    pki_ca_close(&ca);
+}
+
+/* What is on disk is no token. */
+Test(pki_ca, the_directory_does_not_have_the_secret) {
+    char file[2 * RIG_PATH], *text;
+    struct pki_dir tokens;
+    struct pki_token_row *rows;
+    unsigned count;
+    size_t size;
+    rig_init(dir, "n");
+    struct pki_token token = token_made(rig_now() + 100);
+    cr_assert_eq(pki_token_list(&ca.dir, rig_now(), &rows, &count, &err), 0);
+    cr_assert_eq(pki_dir_enter(&ca.dir, "tokens", &tokens, &err), 0);
+    cr_assert_eq(pki_file_read(&tokens, rows[0].id, PKI_SECRET, &text, &size, &err), 0);
+    for (unsigned i = 0; i < sizeof(token.secret); i++)
+        snprintf(file + 2 * i, 3, "%02x", token.secret[i]);
+    cr_assert(!strstr(text, file));
+    pki_wipe(text, size);
+    pki_dir_close(&tokens);
+    free(rows);
+    pki_ca_close(&ca);
+}
+
+/* Two processes, the same token, at once, without the lock: the file is the wall. */
+Test(pki_ca, of_two_processes_with_one_token_one_wins) {
+    rig_init(dir, "n");
+    for (unsigned round = 0; round < 50; round++) {
+        struct pki_token token = token_made(rig_now() + 100);
+        int go[2], won = 0, status;
+        pid_t pids[2];
+        cr_assert_eq(pipe(go), 0);
+        for (unsigned i = 0; i < 2; i++)
+            if (!(pids[i] = fork())) {
+                struct pki_token_terms terms;
+                char byte;
+                close(go[1]);
+                if (read(go[0], &byte, 1) < 0)
+                    _exit(2);
+                int rc = pki_token_check(&ca.dir, &token, rig_now(), &terms, NULL);
+                _exit(rc ? 1 : pki_token_use(&ca.dir, &token, NULL) ? 1 : 0);
+            }
+        close(go[0]);
+        close(go[1]);
+        for (unsigned i = 0; i < 2; i++) {
+            cr_assert_eq(waitpid(pids[i], &status, 0), pids[i]);
+            cr_assert(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+            won += WEXITSTATUS(status) == 0;
+        }
+        cr_assert_eq(won, 1);
+        pki_ca_close(&ca);
+    }
+}
+
+Test(pki_ca, the_number_of_tokens_is_bounded) {
+    struct pki_token token;
+    struct pki_token_terms terms = {.expires = rig_now() + 100, .days = 1};
+    rig_init(dir, "n");
+    char file[64];
+    for (unsigned i = 0; i < PKI_TOKENS_MAX; i++) {
+        snprintf(file, sizeof(file), "tokens/%016x", i);
+        rig_write(dir, file, "rdmad-join-token 1\n", 0600);
+    }
+    open_ca();
+    cr_assert_eq(pki_token_make(&ca.dir, ca.cert, rig_now(), &terms, &token, &err), RDMAD_E_LIMIT);
+    pki_ca_close(&ca);
+}
