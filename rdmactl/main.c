@@ -5,6 +5,7 @@
  */
 #include "common/runtime_dir.h"
 #include "rdmactl/cli.h"
+#include "rdmactl/cluster.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,16 @@ static const struct command commands[] = {
     {"metrics", NULL, cmd_metrics, "", "Counters in the Prometheus text format."},
     {"config", "check", cmd_config_check, "FILE", "Reads a configuration as the daemon would."},
     {"config", "show", cmd_config_show, "", "The settings the running daemon uses."},
+    {"cluster", "init", cmd_cluster_init, "[--name NAME] [--address HOST:PORT] [--ttl 24h]",
+     "Makes a cluster's CA and this node's identity; prints a line by which a node joins."},
+    {"cluster", "join", cmd_cluster_join, "HOST:PORT TOKEN [--name NAME]",
+     "Gets this node an identity of the cluster whose daemon is there."},
+    {"cluster", "show", cmd_cluster_show, "",
+     "This node's identity, whom it trusts, and what its CA has given out."},
+    {"cluster", "token", cmd_cluster_token, "[--ttl 24h] [--address HOST:PORT]",
+     "Prints a line by which one more node joins."},
+    {"cluster", "revoke", cmd_cluster_revoke, "NAME",
+     "Ends what the CA has given to that node, once and for all."},
     {"reload", NULL, cmd_reload, "",
      "Has the daemon read its settings again; fails with what is wrong with them."},
 };

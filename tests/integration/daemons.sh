@@ -33,10 +33,31 @@ stop_all() {
 trap stop_all EXIT
 trap 'exit 1' INT TERM
 
+# await_daemon NAME PID: returns when it answers.
+await_daemon() {
+    local tries
+    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
+        ! "$rdmactl" -d "$work/$1" -j status >/dev/null 2>&1 || return 0
+        kill -0 "$2" 2>/dev/null || fail "daemon $1 ended while starting"
+        sleep 0.05
+    done
+    fail "daemon $1 does not answer"
+}
+
+# eventually COMMAND...: it becomes true.
+eventually() {
+    local tries
+    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
+        ! "$@" || return 0
+        sleep 0.05
+    done
+    fail "never: $*"
+}
+
 # start_daemon NAME [COMMAND PREFIX...]: in $work/NAME, on any port of loopback. Over verbs (in the guest
 # of tests/vm) they use rxe0 and rxe1 in turns.
 start_daemon() {
-    local name=$1 tries config=()
+    local name=$1 config=()
     shift
     mkdir "$work/$name"
     if [ "${RDMAD_TEST_FABRIC:-tcp}" != tcp ]; then
@@ -46,12 +67,7 @@ start_daemon() {
     fi
     "$@" "$rdmad" --runtime-dir "$work/$name" --listen 127.0.0.1:0 "${config[@]}" 2>"$work/$name.log" &
     pids+=($!)
-    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
-        ! "$rdmactl" -d "$work/$name" -j status >/dev/null 2>&1 || return 0
-        kill -0 $! 2>/dev/null || fail "daemon $name ended while starting"
-        sleep 0.05
-    done
-    fail "daemon $name does not answer"
+    await_daemon "$name" $!
 }
 
 # first_line FILE PID: waits for the first line of what PID writes to FILE.

@@ -10,3 +10,8 @@ if(TEST test_hung)
   rdmad_script_test(test_user ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_user.sh)
   set_tests_properties(test_user PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+# The join service without the daemon around it.
+if(TARGET rdmactl AND RDMAD_SANITIZE STREQUAL "")
+  rdmad_program(join_service integration/join_service.c LINK rdmad_pki)
+  rdmad_script_test(test_cluster ${CMAKE_CURRENT_SOURCE_DIR}/integration/test_cluster.sh)
+endif()
