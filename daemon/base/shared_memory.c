@@ -4,6 +4,7 @@
  */
 #include "daemon/base/shared_memory.h"
 #include "common/memfd.h"
+#include "daemon/base/undumped.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +36,8 @@ int shared_memory_make(struct shared_memory *m, const char *what, const char *na
         return cannot_be_made(m, bytes, huge, m->fd, err);
     m->bytes = bytes;
     m->base = rdmad_memfd_map(m->fd, bytes, !m->readable);
+    if (m->base)
+        undumped_mark(m->base, bytes);
     if (m->base && (!m->ours || rdmad_memfd_freeze(m->fd) == 0))
         return 0;
     int rc = cannot_be_made(m, bytes, huge, RDMAD_E_NOMEM, err);
@@ -91,6 +94,8 @@ int shared_memory_take(struct shared_memory *m, const char *what, int fd, size_t
         rc = check_memfd(m, err);
     if (!rc && !(m->base = rdmad_memfd_map(fd, bytes, true)))
         rc = error_errno(err, RDMAD_E_NOMEM, "a %s of %zu bytes cannot be mapped", what, bytes);
+    else if (!rc)
+        undumped_mark(m->base, bytes);
     if (rc)
         shared_memory_end(m);
     return rc;

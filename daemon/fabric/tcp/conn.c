@@ -16,6 +16,7 @@
  */
 #include "daemon/fabric/tcp/conn.h"
 #include "daemon/base/guard.h"
+#include "daemon/base/undumped.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -48,7 +49,7 @@ int conn_init(struct tcp_conn *c, struct tcp *t, const struct role *role, int fd
     list_init(&c->hot);
     list_init(&c->sending);
     address_text(c->address, address);
-    c->rx.staging = malloc(TCP_STAGING);
+    c->rx.staging = undumped_new(TCP_STAGING);
     c->rx.want = TCP_STAGING;
     int rc = outq_init(&c->out);
     if (rc || !c->rx.staging)
@@ -59,7 +60,7 @@ int conn_init(struct tcp_conn *c, struct tcp *t, const struct role *role, int fd
 
 void conn_fini(struct tcp_conn *c) {
     outq_fini(&c->out);
-    free(c->rx.staging);
+    undumped_free(c->rx.staging, TCP_STAGING);
     c->rx.staging = NULL;
 }
 

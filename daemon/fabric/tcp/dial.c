@@ -8,6 +8,7 @@
  */
 #include "daemon/fabric/tcp/dial.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/undumped.h"
 #include "daemon/fabric/tcp/answer.h"
 #include "daemon/fabric/tcp/blob.h"
 #include <errno.h>
@@ -23,7 +24,7 @@ static void link_destroy(struct source *s) {
     struct tcp_link *l = container_of(s, struct tcp_link, conn.source);
     conn_fini(&l->conn);
     free(l->pending);
-    free(l->staged);
+    undumped_free(l->staged, FRAME_MAX_PAYLOAD);
     free(l);
 }
 

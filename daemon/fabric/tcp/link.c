@@ -22,6 +22,7 @@
 #include "daemon/fabric/tcp/link.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
+#include "daemon/base/undumped.h"
 #include "daemon/fabric/tcp/blob.h"
 #include <stdlib.h>
 
@@ -206,7 +207,7 @@ static uint8_t link_outcome(struct tcp_link *l, uint64_t number) {
  * Without it zeros follow, which the outcome allows for too. */
 static const uint8_t *put_aside(struct tcp_link *l, const struct piece *piece) {
     if (!l->staged)
-        l->staged = malloc(FRAME_MAX_PAYLOAD);
+        l->staged = undumped_new(FRAME_MAX_PAYLOAD);
     if (!l->staged || guard_copy(l->staged, piece->base, piece->length))
         return l->conn.tcp->zeros;
     return l->staged;

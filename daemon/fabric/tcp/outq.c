@@ -3,6 +3,7 @@
  * outq.c - the send queue: a byte ring for what is copied, an array of pieces for the order.
  */
 #include "daemon/fabric/tcp/outq.h"
+#include "daemon/base/undumped.h"
 #include <rdmad/abi.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -15,7 +16,7 @@ static struct piece *piece_at(struct outq *q, uint32_t index) {
 }
 
 int outq_init(struct outq *q) {
-    *q = (struct outq){.ring = malloc(OUTQ_RING_BYTES),
+    *q = (struct outq){.ring = undumped_new(OUTQ_RING_BYTES),
                        .pieces = malloc(OUTQ_PIECES * sizeof(struct piece))};
     if (q->ring && q->pieces)
         return 0;
@@ -24,7 +25,7 @@ int outq_init(struct outq *q) {
 }
 
 void outq_fini(struct outq *q) {
-    free(q->ring);
+    undumped_free(q->ring, OUTQ_RING_BYTES);
     free(q->pieces);
     q->ring = NULL;
     q->pieces = NULL;

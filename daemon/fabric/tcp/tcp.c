@@ -11,6 +11,7 @@
  * when it comes, all are looked at, and each names its next.
  */
 #include "daemon/base/clock.h"
+#include "daemon/base/undumped.h"
 #include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/dial.h"
 #include "daemon/fabric/tcp/frame.h"
@@ -212,7 +213,7 @@ static void tcp_close(struct fabric *f) {
         close(t->epoll_fd);
     if (t->zeros)
         munmap((void *)(uintptr_t)t->zeros, FRAME_MAX_PAYLOAD);
-    free(t->scratch);
+    undumped_free(t->scratch, FRAME_MAX_PAYLOAD);
     free(t);
 }
 
@@ -234,7 +235,7 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     list_init(&t->listener.ended);
     slots_init(&t->windows, MAX_WINDOWS);
     t->now_ns = env->now_ns(env->user);
-    t->scratch = malloc(FRAME_MAX_PAYLOAD);
+    t->scratch = undumped_new(FRAME_MAX_PAYLOAD);
     void *zeros = mmap(NULL, FRAME_MAX_PAYLOAD, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     t->zeros = zeros == MAP_FAILED ? NULL : zeros;
     t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -14,6 +14,7 @@
 #include "daemon/fabric/verbs/link/outbox.h"
 #include "daemon/base/guard.h"
 #include "daemon/base/log.h"
+#include "daemon/base/undumped.h"
 #include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,6 +55,7 @@ int outbox_open(struct verbs_link *l, struct error *err) {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the messages of a connection");
+    undumped_mark(memory, bytes);
     ob->memory = memory;
     ob->bytes = bytes;
     ob->mr = ibv_reg_mr(d->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);

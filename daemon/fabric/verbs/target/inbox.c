@@ -22,6 +22,7 @@
  */
 #include "daemon/fabric/verbs/target/inbox.h"
 #include "daemon/base/log.h"
+#include "daemon/base/undumped.h"
 #include "daemon/fabric/verbs/target/weak_receiver.h"
 #include <assert.h>
 #include <endian.h>
@@ -61,6 +62,7 @@ int inbox_open(struct verbs_target *t, struct ibv_pd *pd, struct error *err) {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the messages of one more connection");
+    undumped_mark(memory, MEMORY_BYTES);
     in->memory = memory;
     in->size = MESSAGE_BYTES;
     in->mr = ibv_reg_mr(pd, inbox_buffer(in, 0), (size_t)INBOX_RECEIVES * MESSAGE_BYTES,

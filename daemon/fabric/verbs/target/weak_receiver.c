@@ -12,6 +12,7 @@
  */
 #include "daemon/fabric/verbs/target/weak_receiver.h"
 #include "daemon/base/log.h"
+#include "daemon/base/undumped.h"
 #include "daemon/fabric/verbs/instance/qp.h"
 #include <endian.h>
 #include <errno.h>
@@ -115,6 +116,7 @@ static int weak_receiver_make(struct weak_receiver *r, const struct weak_request
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         return weak_receiver_failed(err, r, errno, "no memory for messages");
+    undumped_mark(memory, MEMORY_BYTES);
     r->memory = memory;
     r->mr = ibv_reg_mr(spec.pd, memory, MEMORY_BYTES, IBV_ACCESS_LOCAL_WRITE);
     if (!r->mr)
