@@ -120,8 +120,8 @@ static void doctor_check_node(struct exam *e, const char *name, const char *devi
         exam_say(e, WARNING,
                  "%s of %s has mode %04o: any user can use it, past the daemon's limits", shown,
                  device, mode);
-        exam_next(e, "in /etc/udev/rules.d/99-rdmad.rules: KERNEL==\"uverbs*\", MODE=\"0660\", "
-                     "GROUP=\"rdmad\"; then udevadm trigger");
+        exam_next(e, "install rdmad's 91-rdmad.rules (KERNEL==\"uverbs*\", MODE=\"0660\", "
+                     "GROUP=\"rdmad\"); then udevadm control --reload && udevadm trigger");
     } else {
         exam_say(e, GOOD, "%s of %s, mode %04o", shown, device, mode);
     }

@@ -14,6 +14,7 @@
 #include "daemon/porter/porter.h"
 #include "daemon/base/list.h"
 #include "daemon/porter/child.h"
+#include "daemon/porter/confine.h"
 #include "daemon/porter/drop.h"
 #include "daemon/porter/messages.h"
 #include "daemon/porter/packet.h"
@@ -304,6 +305,8 @@ int porter_run(int argc, char **argv) {
     if (!privileges_drop(argc, argv))
         return 1;
     prctl(PR_SET_NAME, "rdmad-porter");
+    if (!confine_process() && errno)
+        perror("rdmad-porter runs without a filter of system calls");
     porter_turns();
     _exit(0); /* nothing is closed one by one that could wait */
 }

@@ -38,11 +38,30 @@ has rdmad.service Service RestartPreventExitStatus 2
 has rdmad.service Service ExecReload "$RDMAD_BUILD/rdmactl/rdmactl"
 has rdmad.service Service ExecReload reload
 has rdmad.socket Socket Service rdmad.service
+has rdmad.service Service LimitCORE 0
+has rdmad.service Service SystemCallFilter "@system-service"
+has rdmad.service Service NoNewPrivileges yes
+
+# Devices are for the service's own group: the rule names the group that sysusers makes.
+group=$(sed -n 's/.*GROUP="\([^"]*\)".*/\1/p' systemd/91-rdmad.rules)
+has rdmad.service Service Group "$group"
+grep -q "^u $group " systemd/rdmad.sysusers || fail "nobody makes the group $group of the udev rule"
+grep -q '^ACTION!="remove", SUBSYSTEM=="infiniband_verbs", KERNEL=="uverbs\*", .*MODE="0660"$' systemd/91-rdmad.rules ||
+    fail "the udev rule lets others open uverbs"
+if udevadm verify --help >/dev/null 2>&1; then
+    udevadm verify --no-summary --resolve-names=never systemd/91-rdmad.rules || fail "udev does not understand the rule"
+else
+    echo "skipped: there is no udevadm here that verifies rules"
+fi
 
 if ! command -v systemd-analyze >/dev/null; then
     echo "skipped: systemd-analyze is not here to read the units"
     exit 0
 fi
+# 16: an exposure of 1.6, in words of systemd's.
+systemd-analyze security --offline=true --no-pager --threshold=16 "$work/rdmad.service" >"$work/said" 2>&1 ||
+    fail "the service is more exposed than 1.6: $(tail -n 3 "$work/said")"
+grep 'Overall exposure' "$work/said"
 # It exits 0 for lines that it ignores, and tells of them.
 SYSTEMD_UNIT_PATH=$work: systemd-analyze verify --man=no --recursive-errors=no \
     "$work/rdmad.service" "$work/rdmad.socket" >"$work/said" 2>&1 || fail "$(<"$work/said")"
