@@ -89,9 +89,16 @@ int rdmad_fdmsg_recv(int sock, void *buf, size_t *size, int *fds, unsigned max_f
         msg.msg_control = control.bytes;
         msg.msg_controllen = CMSG_SPACE(sizeof(int) * max_fds);
     }
-    do
+    /* When the other end has closed with something of ours unread, that is said once, before what
+     * it sent last: why it closed. */
+    bool told = false;
+    do {
         n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+        if (n < 0 && errno == ECONNRESET && !told)
+            told = true;
+        else if (n >= 0 || errno != EINTR)
+            break;
+    } while (true);
     if (n < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK ? RDMAD_E_AGAIN : RDMAD_E_SYSTEM;
 

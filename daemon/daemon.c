@@ -17,11 +17,12 @@
 #include "daemon/base/rouse.h"
 #include "daemon/choice.h"
 #include "daemon/ctl/ctl.h"
-#include "daemon/identity.h"
 #include "daemon/instance.h"
 #include "daemon/ipc/listener.h"
 #include "daemon/ipc/porter.h"
+#include "daemon/ipc/rota.h"
 #include "daemon/manager.h"
+#include "daemon/node_life.h"
 #include "daemon/peer/peer.h"
 #include "daemon/serve/serve.h"
 #include "daemon/settings.h"
@@ -188,9 +189,9 @@ static int start_signals(struct daemon *d, struct error *err) {
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-static int start_identity(struct daemon *d, struct error *err) {
+static int start_node_life(struct daemon *d, struct error *err) {
     struct state *st = &d->state;
-    int rc = identity_load(d->config.runtime_dir, st, err);
+    int rc = node_life_load(d->config.runtime_dir, st, err);
     if (rc)
         return rc;
     if (d->config.node_name[0])
@@ -284,6 +285,9 @@ static int start_rouse(struct daemon *d, struct error *err) {
 /* Before devices are opened, which do not like to be in two processes. */
 static int start_porter(struct daemon *d, struct error *err) {
     const struct porter_spec spec = {.program = "/proc/self/exe", .crowded = on_crowded, .user = d};
+    d->state.rota = rota_new(d->base);
+    if (!d->state.rota)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for the turns of clients");
     return porter_new(d->base, &spec, &d->state.porter, err);
 }
 
@@ -313,7 +317,7 @@ static int daemon_start(struct daemon *d, struct error *err) {
     signal(SIGPIPE, SIG_IGN);
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
-    if ((rc = start_rouse(d, err)) || (rc = start_identity(d, err)) || (rc = start_loop(d, err)) ||
+    if ((rc = start_rouse(d, err)) || (rc = start_node_life(d, err)) || (rc = start_loop(d, err)) ||
         (rc = start_porter(d, err)) || (rc = start_plane(d, err)) || (rc = start_tables(d, err)) ||
         (rc = start_sockets(d, err)) ||
         (rc = manager_new(d->base, d->state.plane, &d->manager, err)) ||
@@ -368,6 +372,7 @@ static void daemon_stop(struct daemon *d) {
     }
     if (st->porter)
         porter_free(st->porter);
+    rota_free(st->rota);
     rouse_stop(d->rouse);
     if (d->base)
         event_base_free(d->base);

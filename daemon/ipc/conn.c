@@ -21,6 +21,7 @@
 #include "daemon/base/list.h"
 #include "daemon/ipc/client_socket.h"
 #include "daemon/ipc/porter.h"
+#include "daemon/ipc/rota.h"
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
@@ -31,7 +32,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PACKETS_A_TURN 16u
 #define QUEUE_BYTES (256u << 10)
 #define QUEUE_FDS 64u
 #define GROUPS_MAX 65536u
@@ -52,11 +52,14 @@ struct conn {
     const struct conn_events *events;
     void *user;
     struct event *readable, *writable, *hangup;
+    struct event *rested; /* when the rest is over; NULL until the first */
+    struct rota_member turn;
     struct list queue;
     size_t queued_bytes;
     unsigned queued_fds;
     const char *broken; /* why conn_send gave up; told in the next turn */
     bool taking;        /* the porter has the next packet */
+    bool resting;
     bool in_turn, gone; /* gone: conn_close was called in a turn, which then frees */
 };
 
@@ -109,12 +112,15 @@ static void conn_free(struct conn *c) {
     struct list *node;
     while ((node = list_pop(&c->queue)))
         packet_free(list_entry(node, struct conn_packet, node));
+    rota_leave(&c->turn);
     if (c->readable)
         event_free(c->readable);
     if (c->writable)
         event_free(c->writable);
     if (c->hangup)
         event_free(c->hangup);
+    if (c->rested)
+        event_free(c->rested);
     client_socket_close(c->sock);
     free(c->peer.groups);
     free(c);
@@ -138,6 +144,12 @@ static void conn_turn_over(struct conn *c, const char *over) {
 }
 
 /* ---- output --------------------------------------------------------------------------------- */
+
+/* Unless something stands against it. */
+static void conn_read_on(struct conn *c) {
+    if (!c->taking && !c->resting && list_empty(&c->queue))
+        event_add(c->readable, NULL);
+}
 
 static void conn_break(struct conn *c, const char *why) {
     if (c->broken)
@@ -290,8 +302,8 @@ static void conn_writable(evutil_socket_t fd, short what, void *arg) {
     } else if (!c->gone && rc) {
         conn_turn_over(c, send_failed());
     } else {
-        if (!c->gone && !c->taking)
-            event_add(c->readable, NULL);
+        if (!c->gone)
+            conn_read_on(c);
         if (!c->gone && c->events->drained)
             c->events->drained(c->user); /* may close c */
         conn_turn_over(c, NULL);
@@ -306,7 +318,8 @@ static void conn_taken(void *user, const void *data, size_t size, int fd, unsign
     struct conn *c = user;
     int fds[RDMAD_MSG_MAX_FDS] = {fd, -1, -1, -1};
     c->taking = false;
-    event_del(c->hangup);
+    if (!c->resting)
+        event_del(c->hangup);
     c->in_turn = true;
     if (data)
         c->events->packet(c->user, data, size, fds, nfds);
@@ -314,8 +327,8 @@ static void conn_taken(void *user, const void *data, size_t size, int fd, unsign
         c->events->lost(c->user);
     if (fds[0] >= 0)
         close(fds[0]);
-    if (!c->gone && list_empty(&c->queue))
-        event_add(c->readable, NULL);
+    if (!c->gone)
+        conn_read_on(c);
     conn_turn_over(c, data || c->events->lost ? NULL : "the porter ended");
 }
 
@@ -343,29 +356,79 @@ static const char *conn_read_one(struct conn *c, bool *more) {
     return NULL;
 }
 
-/* While the porter looks nothing is read that would tell of the end, and it may look for long. */
+static void conn_rested(evutil_socket_t fd, short what, void *arg) {
+    struct conn *c = arg;
+    (void)fd, (void)what;
+    c->resting = false;
+    if (!c->taking)
+        event_del(c->hangup);
+    conn_read_on(c);
+}
+
+void conn_rest(struct conn *c, uint64_t ns) {
+    const struct timeval span = {.tv_sec = (time_t)(ns / 1000000000u),
+                                 .tv_usec = (suseconds_t)(ns % 1000000000u / 1000u) + 1};
+    if (c->gone || c->broken || c->resting)
+        return;
+    if (!c->rested)
+        c->rested = event_new(event_get_base(c->readable), -1, 0, conn_rested, c);
+    if (!c->rested || event_add(c->rested, &span))
+        return; /* no memory: it is not held up */
+    c->resting = true;
+    event_del(c->readable);
+    event_add(c->hangup, NULL);
+}
+
+/* While nothing is read that would tell of the end: the porter may look for long. */
 static void conn_hung_up(evutil_socket_t fd, short what, void *arg) {
     (void)fd, (void)what;
     conn_lost(arg, "the client closed its socket");
 }
 
-static void conn_readable(evutil_socket_t fd, short what, void *arg) {
-    struct conn *c = arg;
+static bool conn_may_read(const struct conn *c) {
+    return !c->gone && !c->broken && !c->taking && !c->resting && list_empty(&c->queue);
+}
+
+/* As much as its user may in this pass of the loop (rota.h). While it waits for the next it does
+ * not listen. */
+static void conn_read(struct conn *c) {
     const char *over = NULL;
     bool more = true;
-    (void)fd, (void)what;
+    unsigned n = 0, most = rota_room(&c->turn);
     c->in_turn = true;
-    for (unsigned i = 0; i < PACKETS_A_TURN && more && !over; i++) {
-        if (c->gone || c->broken || !list_empty(&c->queue))
-            break;
+    for (; n < most && more && !over && conn_may_read(c); n++)
         over = conn_read_one(c, &more);
+    rota_used(&c->turn, n);
+    if (!over && conn_may_read(c)) {
+        if (more) {
+            event_del(c->readable);
+            rota_wait(&c->turn);
+        } else {
+            event_add(c->readable, NULL);
+        }
     }
     conn_turn_over(c, over);
 }
 
+static void conn_readable(evutil_socket_t fd, short what, void *arg) {
+    struct conn *c = arg;
+    (void)fd, (void)what;
+    if (rota_waits(&c->turn)) /* it was told to listen when its output was gone */
+        event_del(c->readable);
+    else
+        conn_read(c);
+}
+
+/* If it may not read just now, it listens again as soon as it may. */
+static void conn_go_on(struct rota_member *m) {
+    struct conn *c = container_of(m, struct conn, turn);
+    if (conn_may_read(c))
+        conn_read(c);
+}
+
 /* ---- begin and end from above --------------------------------------------------------------- */
 
-int conn_new(struct event_base *base, struct porter *porter, int fd,
+int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, int fd,
              const struct conn_events *events, void *user, struct conn **out) {
     struct conn_peer peer = {0};
     int rc = ask_who(fd, &peer);
@@ -379,6 +442,8 @@ int conn_new(struct event_base *base, struct porter *porter, int fd,
     }
     *c = (struct conn){.sock = sock, .fd = fd, .peer = peer, .events = events, .user = user};
     list_init(&c->queue);
+    if (!rc)
+        rc = rota_join(rota, &c->turn, peer.uid, conn_go_on);
     if (!rc) {
         c->readable = event_new(base, fd, EV_READ | EV_PERSIST, conn_readable, c);
         c->writable = event_new(base, fd, EV_WRITE, conn_writable, c);

@@ -5,19 +5,21 @@
  * Lives on the control thread's event loop. Who the client is comes from the kernel at accept
  * (SO_PEERCRED, SO_PEERGROUPS). Output that the socket does not take waits in a bounded queue; a
  * client that lets the queue overflow is closed, and while anything waits in it nothing more is
- * read. Input is read a few packets a turn, so that one talkative client does not starve the
- * others.
+ * read. Input is read a few packets of each user in a pass of the loop (rota.h), so that one
+ * talkative user does not starve the others.
  */
 #ifndef RDMAD_IPC_CONN_H
 #define RDMAD_IPC_CONN_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct event_base;
 struct conn;
 struct porter;
+struct rota; /* rota.h */
 
 struct conn_peer {
     uid_t uid;
@@ -48,7 +50,7 @@ struct conn_events {
 
 /* Takes over fd, even if it fails. Returns 0 or RDMAD_E_*. Nothing is called back before the next
  * turn of the loop. */
-int conn_new(struct event_base *base, struct porter *porter, int fd,
+int conn_new(struct event_base *base, struct porter *porter, struct rota *rota, int fd,
              const struct conn_events *events, void *user, struct conn **out);
 /* Sets the user that the callbacks get; call it before the next turn of the loop. */
 void conn_set_user(struct conn *c, void *user);
@@ -59,6 +61,8 @@ bool conn_peer_in(const struct conn_peer *peer, gid_t group);
 void conn_send(struct conn *c, const void *data, size_t size, const int *fds, unsigned nfds);
 /* Whether output waits for the client to read; drained tells when none does any more. */
 bool conn_lags(const struct conn *c);
+/* Nothing more is read of the client for so long; what it sends waits in its socket. */
+void conn_rest(struct conn *c, uint64_t ns);
 /* Flushes what can be sent, closes, frees. Calls nothing back. */
 void conn_close(struct conn *c);
 

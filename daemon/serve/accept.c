@@ -72,7 +72,7 @@ static void turn_away(struct conn *c, const struct error *why) {
 
 static struct conn *accept_conn(struct state *st, int fd) {
     struct conn *c = NULL;
-    if (conn_new(st->base, st->porter, fd, &accept_events, NULL, &c))
+    if (conn_new(st->base, st->porter, st->rota, fd, &accept_events, NULL, &c))
         LOG_LIMITED(WARNING, ("a client could not be taken: out of memory"));
     return c;
 }

@@ -26,6 +26,7 @@ struct leases;     /* state/lease.h */
 struct name_table; /* state/names.h */
 struct peers;      /* peer/peer.h */
 struct porter;     /* ipc/porter.h */
+struct rota;       /* ipc/rota.h */
 struct survey;     /* ctl/device.c */
 
 struct state {
@@ -39,6 +40,7 @@ struct state {
     struct list sessions; /* of struct session, all alive or closing */
     uint64_t next_session_id;
     struct porter *porter; /* receives packets that bring descriptors */
+    struct rota *rota;     /* whose packets are read when; ipc/rota.h */
     gid_t client_group;    /* whose members may connect; (gid_t)-1: everybody may */
     struct name_table *names;
     struct leases *leases;

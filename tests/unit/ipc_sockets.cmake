@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 rdmad_test(unit_conn unit/test_conn.c LINK rdmad_ipc LABELS unit)
+rdmad_test(unit_conn_flood unit/test_conn_flood.c LINK rdmad_ipc LABELS unit)
 rdmad_test(unit_porter unit/test_porter.c LINK rdmad_ipc LABELS unit)
-foreach(name unit_conn unit_porter) # they run the daemon's program as porter
+foreach(name unit_conn unit_conn_flood unit_porter) # they run the daemon's program as porter
   if(TARGET ${name} AND TARGET rdmad)
     add_dependencies(${name} rdmad)
   endif()
@@ -12,4 +13,5 @@ if(TARGET unit_porter)
   add_dependencies(unit_porter half_porter)
 endif()
 rdmad_test(unit_porter_confine unit/test_porter_confine.c LINK rdmad_porter LABELS unit)
+rdmad_test(unit_rota unit/test_rota.c LINK rdmad_ipc LABELS unit)
 rdmad_test(unit_listener unit/test_listener.c LINK rdmad_ipc LABELS unit)

@@ -6,6 +6,7 @@
 #define RDMAD_TEST_PORTER_RIG_H
 
 #include "daemon/ipc/porter.h"
+#include "daemon/ipc/rota.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -23,13 +23,13 @@
 
 static struct event_base *base;
 static struct porter *porter;
+static struct rota *rota;
 static struct conn *conn;
-static int client;
 static unsigned packets, last_nfds, drained, lost, unsent;
 static size_t last_size;
 static const char *closed_why;
 static bool close_in_packet, close_when_drained, close_when_unsent, echo, keep;
-static int kept = -1, last_fd = -1;
+static int client, kept = -1, last_fd = -1;
 
 static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
     cr_assert_eq(user, &packets);
@@ -104,7 +104,7 @@ static void set_up(void) {
     porter = porter_rig(base, NULL); /* first: for a moment it has what is open here, too */
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     client = pair[1];
-    cr_assert_eq(conn_new(base, porter, pair[0], &events, NULL, &conn), 0);
+    cr_assert_eq(conn_new(base, porter, (rota = rota_new(base)), pair[0], &events, NULL, &conn), 0);
     conn_set_user(conn, &packets);
 }
 
@@ -128,6 +128,7 @@ static void tear_down(void) {
         conn_close(conn);
     close(client);
     porter_free(porter);
+    rota_free(rota);
     event_base_free(base);
 }
 

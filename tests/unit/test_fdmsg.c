@@ -134,3 +134,16 @@ Test(fdmsg, an_empty_packet_with_descriptors_leaves_none_behind) {
     cr_assert_eq(nfds, 0);
     cr_assert_eq(open_fds(), before);
 }
+
+Test(fdmsg, what_was_said_before_a_close_is_heard_even_if_that_close_left_something_unread) {
+    unsigned nfds;
+    size_t size;
+
+    send_raw("why", 3, 0);
+    cr_assert_eq(send(b, "late", 4, 0), 4);
+    close(a);
+    cr_assert_eq(receive(64, 0, &size, &nfds), 0);
+    cr_assert_eq(size, 3);
+    cr_assert_eq(receive(64, 0, &size, &nfds), 0);
+    cr_assert_eq(size, 0);
+}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * identity.c - node.secret: read, counted up, written anew under another name, put in its place.
+ * node_life.c - node.secret: read, counted up, written anew under another name, put in its place.
  * The count is on disk before anybody is told of the life: no life is told twice.
  */
-#include "daemon/identity.h"
+#include "daemon/node_life.h"
 #include "daemon/base/log.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ static bool fill_random(void *to, size_t size) {
     return getrandom(to, size, 0) == (ssize_t)size;
 }
 
-int identity_load(const char *runtime_dir, struct state *st, struct error *err) {
+int node_life_load(const char *runtime_dir, struct state *st, struct error *err) {
     struct secret s;
     char path[128];
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * identity.h - who this daemon is to others: its node, which of the node's lives this is, and a
- * number of this life alone.
+ * node_life.h - which of its node's lives this daemon is, and a number of this life alone.
  *
  * The node's secret is kept in RUNTIME_DIR/node.secret (mode 0600) with the count of its lives, so
  * it lasts as long as that directory does: over every crash and restart, not over a reboot where it
@@ -12,13 +11,13 @@
  *
  * A file that is damaged, or not ours alone, is replaced: that is a new node.
  */
-#ifndef RDMAD_IDENTITY_H
-#define RDMAD_IDENTITY_H
+#ifndef RDMAD_NODE_LIFE_H
+#define RDMAD_NODE_LIFE_H
 
 #include "daemon/base/error.h"
 #include "daemon/state/state.h"
 
 /* The directory is locked, so this is its only daemon. Fills in node_id, life and line_secret. */
-int identity_load(const char *runtime_dir, struct state *st, struct error *err);
+int node_life_load(const char *runtime_dir, struct state *st, struct error *err);
 
 #endif
