@@ -102,6 +102,7 @@ void settings_plane(const struct config *c, struct plane_settings *out) {
         .max_session_waits = c->max_waits_session,
         .max_uid_waits = c->max_waits_uid,
         .max_waits = c->max_waits,
+        .keeps_last = true,
     };
     fabric_part(c, &out->fabric_settings);
 }

@@ -33,6 +33,8 @@ static const struct noun nouns[] = {
       {"ops", "OPS", CELL_NUMBER},
       {"bytes_read", "READ", CELL_BYTES},
       {"bytes_written", "WRITTEN", CELL_BYTES},
+      {"weight", "WEIGHT", CELL_NUMBER},
+      {"throttled_s", "THROTTLED", CELL_SECONDS},
       {"age_s", "AGE", CELL_SECONDS}}},
     {"pool",
      "pools",

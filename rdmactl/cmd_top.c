@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cmd_top.c - sessions by what they move right now: two looks at session.show and the difference.
+ *
+ * A user's share is of what all sessions together made the daemon do, in the daemon's measure: the
+ * bytes that were moved and OP_COST for each op.
  */
 #include "rdmactl/cli.h"
 #include <poll.h>
@@ -8,9 +11,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define OP_COST 2048.0 /* as in daemon/op/engine/user.h */
+
 struct rate {
     const json_t *row; /* borrowed from the newer look */
     double ops, bytes_read, bytes_written;
+    double share;     /* of the session's user, 0 to 1 */
+    double throttled; /* the user, 0 to 1 of the time */
 };
 
 static const json_t *row_of(const json_t *list, json_int_t id) {
@@ -31,6 +38,22 @@ static int busiest_first(const void *a, const void *b) {
     return x->ops < y->ops ? 1 : x->ops > y->ops ? -1 : 0;
 }
 
+static double cost(const struct rate *r) {
+    return r->bytes_read + r->bytes_written + r->ops * OP_COST;
+}
+
+static void add_shares(struct rate *rate, size_t count) {
+    double all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += cost(&rate[i]);
+    for (size_t i = 0; i < count && all > 0; i++) {
+        double uid = cli_number(rate[i].row, "uid");
+        for (size_t k = 0; k < count; k++)
+            if (cli_number(rate[k].row, "uid") == uid)
+                rate[i].share += cost(&rate[k]) / all;
+    }
+}
+
 /* The caller's to free. */
 static struct rate *rates(const json_t *before, const json_t *after, double span_s, size_t *count) {
     *count = json_array_size(after);
@@ -47,18 +70,23 @@ static struct rate *rates(const json_t *before, const json_t *after, double span
             (cli_number(row, "bytes_read") - cli_number(old, "bytes_read")) / span_s;
         out[i].bytes_written =
             (cli_number(row, "bytes_written") - cli_number(old, "bytes_written")) / span_s;
+        double held = (cli_number(row, "throttled_s") - cli_number(old, "throttled_s")) / span_s;
+        out[i].throttled = !old || held < 0 ? 0 : held > 1 ? 1 : held;
     }
+    if (out)
+        add_shares(out, *count);
     if (out)
         qsort(out, *count, sizeof(*out), busiest_first);
     return out;
 }
 
 static void top_print(const struct rate *rate, size_t count, bool batch) {
-    static const char *const head[] = {"ID",     "NAME",  "UID",    "PID",
-                                       "MEMORY", "OPS/S", "READ/S", "WRITTEN/S"};
-    struct table *t = table_new(8);
+    static const char *const head[] = {"ID",     "NAME",   "UID",      "PID",
+                                       "MEMORY", "OPS/S",  "READ/S",   "WRITTEN/S",
+                                       "SHARE",  "WEIGHT", "THROTTLED"};
+    struct table *t = table_new(11);
     char buf[CELL_MAX];
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 11; i++)
         table_cell(t, i != 1, head[i]);
     for (size_t i = 0; i < count; i++) {
         const json_t *row = rate[i].row;
@@ -75,6 +103,12 @@ static void top_print(const struct rate *rate, size_t count, bool batch) {
         table_cell(t, true, buf);
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_read));
         table_cell(t, true, cli_human_bytes(buf, rate[i].bytes_written));
+        snprintf(buf, sizeof(buf), "%.0f%%", 100 * rate[i].share);
+        table_cell(t, true, buf);
+        snprintf(buf, sizeof(buf), "%.0f", cli_number(row, "weight"));
+        table_cell(t, true, buf);
+        snprintf(buf, sizeof(buf), "%.0f%%", 100 * rate[i].throttled);
+        table_cell(t, true, buf);
     }
     if (!batch)
         fputs("\033[H\033[J", stdout);
@@ -89,6 +123,8 @@ static json_t *rates_json(const struct rate *rate, size_t count) {
         json_object_set_new(row, "ops_per_s", json_real(rate[i].ops));
         json_object_set_new(row, "bytes_read_per_s", json_real(rate[i].bytes_read));
         json_object_set_new(row, "bytes_written_per_s", json_real(rate[i].bytes_written));
+        json_object_set_new(row, "share", json_real(rate[i].share));
+        json_object_set_new(row, "throttled", json_real(rate[i].throttled));
         json_array_append_new(list, row);
     }
     return json_pack("{s:o}", "sessions", list);

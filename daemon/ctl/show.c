@@ -37,6 +37,18 @@ static void lease_made(const struct lease_view *v, json_t *row) {
     json_object_set_new(row, "requested", json_boolean(v->requested));
 }
 
+/* What holds for the session's user, all its sessions together (plane.h). */
+static void add_share(const struct session *s, json_t *row) {
+    struct plane_user_stats user;
+    plane_user_stats(s->state->plane, s->uid, &user);
+    json_object_set_new(row, "weight", json_integer(user.share.weight));
+    json_object_set_new(row, "priority", json_integer(user.share.priority));
+    json_object_set_new(row, "bytes_per_second",
+                        json_integer((json_int_t)user.share.bytes_per_second));
+    json_object_set_new(row, "ops_per_second", json_integer((json_int_t)user.share.ops_per_second));
+    json_object_set_new(row, "throttled_s", json_real(rows_seconds(user.throttled_ns)));
+}
+
 static json_t *session_row(const struct session *s, uint64_t now_ns) {
     struct plane_session_stats stats = {0};
     if (s->plane && !s->closing)
@@ -63,7 +75,9 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         if (rows_full(&rows))
             break;
         const struct session *s = list_entry(node, struct session, node);
-        json_array_append_new(rows.list, session_row(s, rows.now_ns));
+        json_t *row = session_row(s, rows.now_ns);
+        add_share(s, row);
+        json_array_append_new(rows.list, row);
     }
     rows_reply(call, &rows, "sessions");
 }

@@ -64,6 +64,13 @@ struct fabric_audit {
     uint64_t last_use_ns; /* 0: never */
 };
 
+/* What a peer gets of our side of the fabric while others want it, too: weight parts of 100 of the
+ * common measure, and at most so much a second of an instance (0: any). */
+struct fabric_share {
+    uint32_t weight; /* never 0 */
+    uint64_t bytes_per_second, ops_per_second;
+};
+
 /* One SEND carries at least so much, head and payload together. */
 #define FABRIC_SEND_MIN 1024u
 #define FABRIC_HEAD_MAX 256u
@@ -192,6 +199,9 @@ struct fabric_ops {
      * that is still under way on it takes effect afterwards. NULL where the closing of a connection
      * shows by itself, and earlier. */
     void (*forget)(struct fabric *f, uint64_t peer, uint64_t number);
+    /* What the peer's connections may use from now on, those that come later too, until expel. NULL
+     * where the device serves them. */
+    int (*peer_share)(struct fabric *f, uint64_t peer, const struct fabric_share *share);
     /* From now on not one byte more is written to the landing, and landed will not be called. The
      * rest of that SEND is thrown away as it comes. NULL where nothing lands. */
     void (*abandon)(struct fabric_landing *landing);

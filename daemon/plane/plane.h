@@ -23,6 +23,7 @@
 #include "daemon/base/error.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/fabric/fabric.h"
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct plane;
@@ -64,6 +65,7 @@ struct plane_settings {
     uint64_t max_uid_ops, max_ops;     /* the same for a user, and for all */
     /* RECVs and NOTIFIEDs that wait; they do not count as ops in flight. */
     uint64_t max_session_waits, max_uid_waits, max_waits;
+    bool keeps_last; /* the last part of what all may have is for other users */
     /* The fabrics that links can be of, the best first, then NULL. At most one of them has
      * memory_add: memory in ops and windows is that fabric's, and the others do not read it. */
     const struct fabric_ops *fabrics[PLANE_FABRICS_MAX];
@@ -99,6 +101,48 @@ struct plane_counters { /* sums over workers; relaxed snapshots */
     uint64_t lanes_in; /* accepted connections of peers, now */
 };
 void plane_count(const struct plane *p, struct plane_counters *out);
+
+/* ---- shares ------------------------------------------------------------------------------ */
+
+#define PLANE_WEIGHT_DEFAULT 100u
+#define PLANE_WEIGHT_MAX 10000u
+
+/* What somebody gets of a worker's time, of every link and of the local route while others want
+ * them, too: weight parts of what all who want something have together. A priority multiplies the
+ * weight by 16 (high) or divides it by 16 (low), so nobody starves. Rates are all workers'
+ * together. */
+struct plane_share {
+    uint32_t weight;           /* 1 to PLANE_WEIGHT_MAX */
+    uint64_t bytes_per_second; /* that are moved; 0: as many as there is time for */
+    uint64_t ops_per_second;   /* sqes of all kinds, and what costs as much; 0: likewise */
+    int priority;              /* -1 low, 0, 1 high */
+};
+#define PLANE_SHARE_DEFAULT ((struct plane_share){.weight = PLANE_WEIGHT_DEFAULT})
+
+/* From now on, for the sessions that the user has and will have; it is remembered while the user
+ * has no session. Takes effect while ops are under way. Returns 0; RDMAD_E_INVAL: out of bounds, or
+ * RDMAD_E_NOMEM: then nothing has changed. */
+int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share);
+/* The same for what a peer's daemon asks of us, by the connections that it has and will have. It is
+ * forgotten with plane_expel. Its rates are a worker's: a peer's leases are served by one. Only
+ * fabrics whose bytes this CPU moves can hold a peer to it, and they know no priorities but as
+ * weights. It may come before the first offer to the peer. Returns 0 or RDMAD_E_INVAL. */
+int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *share);
+
+/* How many ops and waits the user's sessions may have, instead of the settings'; 0: as those say.
+ * It lasts until the user's last session has ended; harmless when it has none. */
+struct plane_limits {
+    uint64_t uid_ops, uid_waits, session_waits;
+};
+void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *limits);
+
+struct plane_user_stats {
+    struct plane_share share;
+    uint64_t throttled_ns; /* in all, since the user's first session: put aside for a rate */
+    uint64_t throttled;    /* how often that was */
+};
+/* What holds for the user, who need not have a session. */
+void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out);
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 

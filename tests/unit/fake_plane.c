@@ -138,6 +138,35 @@ uint64_t plane_quiesce_ns(const struct plane *p, unsigned fabric) {
     return 0;
 }
 
+/* The share that was told last, of whoever. */
+struct plane_share fake_share;
+uint64_t fake_share_of;
+
+static int take_share(uint64_t of, const struct plane_share *share) {
+    fake_share = *share;
+    fake_share_of = of;
+    return 0;
+}
+
+int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share) {
+    (void)p;
+    return take_share(uid, share);
+}
+
+int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *share) {
+    (void)p;
+    return take_share(peer, share);
+}
+
+void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *limits) {
+    (void)p, (void)uid, (void)limits;
+}
+
+void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out) {
+    (void)p, (void)uid;
+    *out = (struct plane_user_stats){.share = PLANE_SHARE_DEFAULT};
+}
+
 struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie) {
     (void)p, (void)id, (void)uid, (void)cookie;
     return calloc(1, sizeof(struct plane_session));

@@ -90,6 +90,10 @@ extern const struct fabric_ops fake_fabric; /* "fake" */
 /* What fake_fabric says of its atomics; true after fake_reset. */
 extern bool fake_atomics_are_cpus;
 
+/* The share that plane_user_share or plane_peer_share were told last, and whose. */
+extern struct plane_share fake_share;
+extern uint64_t fake_share_of;
+
 /* What plane_memory_add does: how much memory is known to the devices, and the error it shall give
  * (0: none). On any thread. */
 extern unsigned fake_memories;

@@ -36,6 +36,10 @@ static void rude_up(struct pair *p, struct rude *r, unsigned count, uint64_t pee
         cr_assert_eq(fabric_tcp.window_open(p->owner.fabric, &spec, &r[i].window, &r[i].key, &err),
                      0, "%s", err.text);
     }
+    /* Handshakes take so many polls that the first would be looked at now and then only. */
+    struct tcp *t = container_of(p->owner.fabric, struct tcp, base);
+    list_for_each (pos, &t->targets)
+        conn_heat(&list_entry(pos, struct tcp_target, conn.node)->conn);
 }
 
 /* The owner is not turned: all of it waits in the sockets. */
@@ -249,5 +253,122 @@ Test(tcp_share, answers_to_a_peer_have_one_budget_too) {
     cr_assert_geq(polls, MANY * READS * LENGTH / TCP_SHARE_BUDGET - 4, "%lu polls for 32 MiB",
                   (unsigned long)polls);
     hush(&p, r, MANY);
+    pair_close(&p);
+}
+
+static struct tcp_conn *only_target(struct pair *p) {
+    struct tcp *t = container_of(p->owner.fabric, struct tcp, base);
+    return &list_entry(list_first(&t->targets), struct tcp_target, conn.node)->conn;
+}
+
+/* Its acknowledgement is not in the queue yet: the flush puts it there. Sleeping on it stopped
+ * whoever waited for it until somebody else's timer. */
+Test(tcp_share, an_instance_does_not_sleep_on_an_acknowledgement_that_a_budget_holds_back) {
+    static struct rude r[1];
+    struct pair p;
+    struct frame ack;
+    uint8_t bytes[FRAME_BYTES];
+    pair_open(&p, BIG);
+    rude_up(&p, r, 1, LESSEE);
+    only_target(&p)->share->out = 4 * TCP_SHARE_BUDGET;
+    uint8_t payload[8] = {0};
+    ask(r, FRAME_WRITE, 0, sizeof payload);
+    say(r, payload, sizeof payload);
+    unsigned polls = 0;
+    uint64_t wake_ns;
+    while (raw_recv_try(r->fd, bytes, sizeof bytes) != (ssize_t)sizeof bytes) {
+        cr_assert_lt(polls++, 1000, "no acknowledgement comes");
+        if (fabric_tcp.arm(p.owner.fabric, &wake_ns))
+            cr_assert(wakes(&p), "it sleeps on an acknowledgement");
+        fabric_tcp.poll(p.owner.fabric);
+    }
+    frame_get(&ack, bytes);
+    cr_assert_eq(ack.type, FRAME_ACK);
+    cr_assert_gt(polls, 2, "no budget held it back");
+    hush(&p, r, 1);
+    pair_close(&p);
+}
+
+/* ---- shares ------------------------------------------------------------------------------ */
+
+static void set_share(struct pair *p, uint64_t peer, struct fabric_share share) {
+    cr_assert_eq(fabric_tcp.peer_share(p->owner.fabric, peer, &share), 0);
+}
+
+Test(tcp_share, a_peers_budget_is_by_its_weight_before_it_comes_and_while_it_is_there) {
+    static struct rude r[12], other[12];
+    struct pair p;
+    pair_open(&p, BIG);
+    set_share(&p, LESSEE, (struct fabric_share){.weight = 30});
+    rude_up(&p, r, 12, LESSEE);
+    rude_up(&p, other, 12, STRANGE);
+    shout(r, 12);
+    shout(other, 12);
+    set_share(&p, STRANGE, (struct fabric_share){.weight = 10});
+    uint64_t before = served(r, 12), others_before = served(other, 12);
+    for (unsigned n = 0; n < 12; n++)
+        fabric_tcp.poll(p.owner.fabric);
+    double ratio = (double)(served(r, 12) - before) / (double)(served(other, 12) - others_before);
+    cr_assert(ratio > 2.5 && ratio < 3.5, "%.2f", ratio);
+    hush(&p, r, 12);
+    hush(&p, other, 12);
+    pair_close(&p);
+}
+
+static uint64_t scripted_ns;
+
+static uint64_t scripted(void *user) {
+    (void)user;
+    return scripted_ns;
+}
+
+/* Seconds of the scripted clock until all is served, with polls only when it should wake. */
+static double seconds_to_serve(struct pair *p, const struct rude *r, unsigned count, uint64_t all) {
+    uint64_t start_ns = scripted_ns;
+    for (unsigned n = 0; served(r, count) < all; n++) {
+        uint64_t wake_ns;
+        cr_assert_lt(n, 100000, "some are never served");
+        if (!fabric_tcp.poll(p->owner.fabric) && fabric_tcp.arm(p->owner.fabric, &wake_ns) &&
+            !wakes(p)) {
+            cr_assert_neq(wake_ns, CLOCK_NEVER, "nothing will wake it");
+            if (wake_ns > scripted_ns)
+                scripted_ns = wake_ns;
+        }
+    }
+    return (double)(scripted_ns - start_ns) / 1e9;
+}
+
+Test(tcp_share, a_peer_beyond_its_rate_is_not_read_until_a_moment_at_which_its_instance_wakes) {
+    static struct rude r[12];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 12, LESSEE);
+    scripted_ns = clock_now_ns();
+    p.owner.env.now_ns = scripted;
+    shout(r, 12);
+    set_share(&p, LESSEE, (struct fabric_share){.weight = 100, .bytes_per_second = 4 * BIG});
+    double seconds = seconds_to_serve(&p, r, 12, 8 * BIG);
+    double rate = (double)served(r, 12) * (1 + (double)FRAME_BYTES / PIECE) / seconds;
+    cr_assert(rate > 0.97 * 4 * BIG && rate < 1.12 * 4 * BIG, "%.0f bytes/s in %.1f s", rate,
+              seconds);
+    set_share(&p, LESSEE, (struct fabric_share){.weight = 100});
+    cr_assert_lt(seconds_to_serve(&p, r, 12, 12 * BIG), 0.05, "it has no rate any more");
+    hush(&p, r, 12);
+    pair_close(&p);
+}
+
+Test(tcp_share, a_peers_rate_of_requests_holds) {
+    static struct rude r[12];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 12, LESSEE);
+    scripted_ns = clock_now_ns();
+    p.owner.env.now_ns = scripted;
+    set_share(&p, LESSEE, (struct fabric_share){.weight = 100, .ops_per_second = 1000});
+    shout(r, 12);
+    double seconds = seconds_to_serve(&p, r, 12, 12 * BIG);
+    double rate = 12.0 * WRITES / seconds;
+    cr_assert(rate > 970 && rate < 1120, "%.0f requests/s", rate);
+    hush(&p, r, 12);
     pair_close(&p);
 }

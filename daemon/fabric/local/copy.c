@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Bytes of short ops in one poll, so that a flood of them lets the long ones move too. */
-#define SHORTS_BUDGET (4u * LOCAL_SHORT)
+#define SHORTS_BUDGET LOCAL_SLICE
 #define SHORTS_PER_POLL 256u
 
 static struct local *local_of_op(const struct fabric_op *op) {
@@ -175,16 +175,21 @@ static unsigned local_run_shorts(struct local *l) {
     return count;
 }
 
-/* One slice of the op whose turn it is. */
+/* A slice in all, of the ops whose turn it is. */
 static unsigned local_run_longs(struct local *l) {
-    struct list *pos = list_first(&l->longs);
-    if (!pos)
-        return 0;
-    if (!local_run(l, list_entry(pos, struct fabric_op, node), LOCAL_SLICE)) {
-        list_remove(pos);
-        list_append(&l->longs, pos);
+    unsigned count = 0;
+    uint64_t left = LOCAL_SLICE;
+    for (struct list *pos; left && (pos = list_first(&l->longs)); count++) {
+        struct fabric_op *op = list_entry(pos, struct fabric_op, node);
+        uint64_t rest = op->length - op->scratch[LOCAL_MOVED];
+        uint64_t most = rest < left ? rest : left;
+        left -= most;
+        if (!local_run(l, op, most)) {
+            list_remove(pos);
+            list_append(&l->longs, pos);
+        }
     }
-    return 1;
+    return count;
 }
 
 unsigned local_poll(struct fabric *f) {

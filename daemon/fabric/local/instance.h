@@ -5,7 +5,7 @@
  * Read local.c (instances, links, windows), then copy.c (the way of an op).
  *
  * The happy path: post checks the window and queues the op; poll copies short ops whole, in order,
- * and long ops a slice at a time, in turn. So nothing waits for more than one slice: no short op,
+ * and a slice of long ops in all, in turn. So nothing waits for more than one slice: no short op,
  * no other client, no end of a lease. Each slice looks its window up again by the handle in the
  * key. A CAS or FADD is a short op, and atomic with all that this machine's CPUs do to the word:
  * other workers, and the clients themselves.

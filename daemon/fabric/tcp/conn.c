@@ -161,6 +161,7 @@ static bool parse_one(struct tcp_conn *c) {
             wrong = c->role->frame(c, &f, at);
         }
         c->tcp->progress++;
+        c->asked++;
     }
     if (wrong)
         conn_lose(c, RDMAD_E_PROTOCOL, wrong);
@@ -253,8 +254,19 @@ static bool conn_read_failed(struct tcp_conn *c, ssize_t n) {
 
 static void conn_parse_and_count(struct tcp_conn *c) {
     conn_parse(c);
-    share_moved_in(&c->tcp->shares, c->share, c->cost);
-    c->cost = 0;
+    share_worked_in(&c->tcp->shares, c->share, c->cost);
+    share_asked(&c->tcp->shares, c->share, c->asked);
+    c->cost = c->asked = 0;
+}
+
+bool conn_is_held(struct tcp_conn *c) {
+    uint64_t until_ns = share_held_ns(&c->tcp->shares, c->share);
+    c->held = until_ns != 0;
+    if (!c->held)
+        return false;
+    list_remove(&c->hot);
+    tcp_timer_at(c->tcp, until_ns);
+    return true;
 }
 
 void conn_serve(struct tcp_conn *c) {
@@ -262,7 +274,7 @@ void conn_serve(struct tcp_conn *c) {
     c->more = false;
     if (c->blocked)
         conn_parse_and_count(c);
-    while (!c->closed && !c->blocked) {
+    while (!c->closed && !c->blocked && !conn_is_held(c)) {
         if (conn_room_in(c) == 0) {
             c->more = true;
             conn_heat(c);
@@ -343,11 +355,17 @@ static bool sendable(const struct tcp_conn *c) {
     return !outq_empty(&c->out) && !c->dialling && !c->greeting;
 }
 
+/* It was left out of a flush, for a budget. Perhaps with nothing in its queue: acknowledgements are
+ * put there by the flush. */
+static bool flush_waits(const struct tcp_conn *c) {
+    return !list_empty(&c->sending) && !c->dialling && !c->greeting && !c->stuck;
+}
+
 int conn_watch(struct tcp_conn *c) {
     uint32_t events = 0;
     if (sendable(c) || c->dialling)
         events |= EPOLLOUT;
-    if (!c->blocked && !c->dialling)
+    if (!c->blocked && !c->dialling && !c->held)
         events |= EPOLLIN;
     if (events == c->events)
         return 0;
@@ -359,7 +377,7 @@ int conn_watch(struct tcp_conn *c) {
 }
 
 bool conn_arm(struct tcp_conn *c) {
-    if (c->more || (c->blocked && outq_room(&c->out)) || (sendable(c) && !c->stuck))
+    if (c->more || (c->blocked && outq_room(&c->out)) || flush_waits(c))
         return false;
     return conn_watch(c) == 0;
 }

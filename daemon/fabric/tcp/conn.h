@@ -55,14 +55,16 @@ struct tcp_conn {
     struct list node, hot, sending;
     struct tcp_share *share; /* its peer's; a link's own */
     uint32_t idle_polls;
-    bool closed;   /* has no socket: lost, ended, or a link not opened yet */
-    bool dialling; /* not connected yet */
-    bool greeting; /* a link that waits for its welcome: frames may be queued, not sent */
-    bool blocked;  /* frames wait in staging for room in the queue */
-    bool stuck;    /* the socket takes no more for now */
-    bool careful;  /* a send faulted: find out which piece */
-    bool more;     /* stopped at a budget, or was left out for one */
-    uint32_t cost; /* of the frames of this turn, beyond their bytes */
+    bool closed;    /* has no socket: lost, ended, or a link not opened yet */
+    bool dialling;  /* not connected yet */
+    bool greeting;  /* a link that waits for its welcome: frames may be queued, not sent */
+    bool blocked;   /* frames wait in staging for room in the queue */
+    bool stuck;     /* the socket takes no more for now */
+    bool careful;   /* a send faulted: find out which piece */
+    bool more;      /* stopped at a budget, or was left out for one */
+    bool held;      /* its peer is beyond a rate: not read until a timer */
+    uint32_t asked; /* requests met in this turn */
+    uint32_t cost;  /* of the frames of this turn, beyond their bytes */
     uint64_t heard_ns;
     struct rx rx;
     struct outq out;
@@ -79,6 +81,9 @@ void conn_wants_send(struct tcp_conn *c);
 /* How much it may still move in this poll; 0: it is left out. */
 size_t conn_room_in(struct tcp_conn *c);
 size_t conn_room_out(struct tcp_conn *c);
+/* Whether its peer is beyond a rate: then it is not hot any more, and the timers look at it again.
+ */
+bool conn_is_held(struct tcp_conn *c);
 void conn_serve(struct tcp_conn *c); /* reads and parses, within its budget */
 void conn_flush(struct tcp_conn *c); /* sends, within its budget */
 int conn_watch(struct tcp_conn *c);  /* tells epoll what it waits for */

@@ -9,29 +9,95 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer) {
+static struct tcp_share *find(struct tcp_shares *all, uint64_t peer) {
     list_for_each (pos, &all->peers) {
         struct tcp_share *s = list_entry(pos, struct tcp_share, node);
-        if (s->peer == peer) {
-            s->conns++;
+        if (s->peer == peer)
             return s;
-        }
     }
-    struct tcp_share *s = calloc(1, sizeof *s);
+    return NULL;
+}
+
+static struct tcp_share *find_or_make(struct tcp_shares *all, uint64_t peer) {
+    struct tcp_share *s = find(all, peer);
+    if (s)
+        return s;
+    s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
     s->peer = peer;
-    s->conns = 1;
+    s->bytes.due_ns = &s->bytes_due_ns;
+    s->ops.due_ns = &s->ops_due_ns;
     list_append(&all->peers, &s->node);
+    return s;
+}
+
+static void drop_unused(struct tcp_share *s) {
+    if (s->conns || s->kept)
+        return;
+    list_remove(&s->node);
+    free(s);
+}
+
+struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer) {
+    struct tcp_share *s = find_or_make(all, peer);
+    if (s)
+        s->conns++;
     return s;
 }
 
 void share_leave(struct tcp_share *s) {
     assert(s->conns > 0);
-    if (--s->conns)
+    s->conns--;
+    drop_unused(s);
+}
+
+static size_t budget_of(uint32_t weight) {
+    uint64_t budget = (uint64_t)TCP_SHARE_BUDGET * weight / TCP_WEIGHT;
+    return budget < TCP_BUDGET_MIN    ? TCP_BUDGET_MIN
+           : budget > TCP_POLL_BUDGET ? TCP_POLL_BUDGET
+                                      : budget;
+}
+
+int share_set(struct tcp_shares *all, uint64_t peer, const struct fabric_share *share) {
+    struct tcp_share *s = find_or_make(all, peer);
+    if (!s)
+        return RDMAD_E_NOMEM;
+    s->budget = budget_of(share->weight);
+    s->bytes.per_second = share->bytes_per_second;
+    s->ops.per_second = share->ops_per_second;
+    s->bytes_due_ns = s->ops_due_ns = 0;
+    s->kept =
+        share->weight != TCP_WEIGHT || share->bytes_per_second > 0 || share->ops_per_second > 0;
+    drop_unused(s);
+    return 0;
+}
+
+void share_forget(struct tcp_shares *all, uint64_t peer) {
+    struct tcp_share *s = find(all, peer);
+    if (!s)
         return;
-    list_remove(&s->node);
-    free(s);
+    s->kept = false;
+    drop_unused(s);
+}
+
+void shares_fini(struct tcp_shares *all) {
+    list_for_each_safe (pos, &all->peers)
+        share_forget(all, list_entry(pos, struct tcp_share, node)->peer);
+}
+
+uint64_t share_held_ns(const struct tcp_shares *all, const struct tcp_share *s) {
+    uint64_t bytes_ns = rate_wait_ns(&s->bytes, all->now_ns);
+    uint64_t ops_ns = rate_wait_ns(&s->ops, all->now_ns);
+    return bytes_ns > ops_ns ? bytes_ns : ops_ns;
+}
+
+void share_asked(struct tcp_shares *all, struct tcp_share *s, uint32_t requests) {
+    rate_use(&s->ops, requests, all->now_ns);
+}
+
+static size_t budget(const struct tcp_share *s) {
+    return s->budget ? s->budget : TCP_SHARE_BUDGET;
 }
 
 static uint64_t owed(uint64_t moved, uint64_t paid) {
@@ -46,32 +112,39 @@ static void share_begin(struct tcp_share *s, uint64_t poll, uint64_t budget) {
 }
 
 static void shares_begin(struct tcp_shares *all, struct tcp_share *s) {
-    share_begin(s, all->poll, TCP_SHARE_BUDGET);
+    share_begin(s, all->poll, budget(s));
     share_begin(&all->all, all->poll, TCP_POLL_BUDGET);
 }
 
-static size_t room(uint64_t of_share, uint64_t of_all) {
-    uint64_t own = of_share < TCP_SHARE_BUDGET ? TCP_SHARE_BUDGET - of_share : 0;
+static size_t room(uint64_t of_share, uint64_t of_all, size_t most) {
+    uint64_t own = of_share < most ? most - of_share : 0;
     uint64_t all = of_all < TCP_POLL_BUDGET ? TCP_POLL_BUDGET - of_all : 0;
     return own < all ? own : all;
 }
 
 size_t share_room_in(struct tcp_shares *all, struct tcp_share *s) {
     shares_begin(all, s);
-    return room(s->in, all->all.in);
+    return room(s->in, all->all.in, budget(s));
 }
 
 size_t share_room_out(struct tcp_shares *all, struct tcp_share *s) {
     shares_begin(all, s);
-    return room(s->out, all->all.out);
+    return room(s->out, all->all.out, budget(s));
 }
 
 void share_moved_in(struct tcp_shares *all, struct tcp_share *s, size_t bytes) {
+    s->in += bytes;
+    rate_use(&s->bytes, bytes, all->now_ns);
+    all->all.in += bytes;
+}
+
+void share_worked_in(struct tcp_shares *all, struct tcp_share *s, size_t bytes) {
     s->in += bytes;
     all->all.in += bytes;
 }
 
 void share_moved_out(struct tcp_shares *all, struct tcp_share *s, size_t bytes) {
     s->out += bytes;
+    rate_use(&s->bytes, bytes, all->now_ns);
     all->all.out += bytes;
 }

@@ -5,7 +5,9 @@
  * Bytes are counted each way, and each frame as some bytes more (conn->cost). All connections that
  * a peer made share one budget, so nobody gets more of a worker by making more of them. A link of
  * ours has a budget of its own, because what comes by it was asked for. A poll as a whole has one,
- * too. A read is not cut short by a budget: what it took too much comes off the next poll's.
+ * too. A read is not cut short by a budget: what it took too much comes off the next poll's. A
+ * peer's budget is by its weight (fabric_share). A peer that is beyond a rate is held: nothing more
+ * is read of its connections until a moment; what it has asked for already is answered.
  *
  * Whoever is left out goes first in the next poll (tcp.c), which follows at once.
  */
@@ -13,11 +15,15 @@
 #define RDMAD_FABRIC_TCP_SHARE_H
 
 #include "daemon/base/list.h"
+#include "daemon/base/rate.h"
+#include "daemon/fabric/fabric.h"
 #include <stddef.h>
 #include <stdint.h>
 
 #define TCP_SHARE_BUDGET (1u << 20) /* bytes, each way, that a peer may move in a poll */
 #define TCP_POLL_BUDGET (4u << 20)  /* and all of them */
+#define TCP_WEIGHT 100u             /* whose budget is TCP_SHARE_BUDGET */
+#define TCP_BUDGET_MIN (16u << 10)  /* of whom has the least weight */
 
 /* How much was used of the present poll's budgets. */
 struct tcp_share {
@@ -26,20 +32,34 @@ struct tcp_share {
     uint32_t conns;
     uint64_t poll; /* the last that it moved something in */
     uint64_t in, out;
+    size_t budget; /* of a poll; 0: TCP_SHARE_BUDGET */
+    struct rate bytes, ops;
+    uint64_t bytes_due_ns, ops_due_ns;
+    bool kept; /* it has a share that is not everybody's: it stays without connections, too */
 };
 
 struct tcp_shares {
     struct list peers;    /* of struct tcp_share */
     struct tcp_share all; /* of every connection */
     uint64_t poll;        /* the present one's number */
+    uint64_t now_ns;      /* and time */
 };
 
 struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer); /* NULL: out of memory */
 void share_leave(struct tcp_share *s);
+/* The peer's share from now on; RDMAD_E_NOMEM. Until share_forget. */
+int share_set(struct tcp_shares *all, uint64_t peer, const struct fabric_share *share);
+void share_forget(struct tcp_shares *all, uint64_t peer);
+void shares_fini(struct tcp_shares *all); /* there are no connections any more */
+/* Until when the peer is held; 0: it is not. */
+uint64_t share_held_ns(const struct tcp_shares *all, const struct tcp_share *s);
+void share_asked(struct tcp_shares *all, struct tcp_share *s, uint32_t requests);
 /* How many bytes may still be moved in this poll; 0: the caller is left out. */
 size_t share_room_in(struct tcp_shares *all, struct tcp_share *s);
 size_t share_room_out(struct tcp_shares *all, struct tcp_share *s);
 void share_moved_in(struct tcp_shares *all, struct tcp_share *s, size_t bytes);
+/* Work that counts as so many bytes of a budget, and that no rate is about. */
+void share_worked_in(struct tcp_shares *all, struct tcp_share *s, size_t bytes);
 void share_moved_out(struct tcp_shares *all, struct tcp_share *s, size_t bytes);
 
 #endif

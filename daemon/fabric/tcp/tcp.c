@@ -39,8 +39,17 @@ static void complete_all_refused(struct tcp *t) {
         op_complete_refused(t, list_entry(node, struct fabric_op, node));
 }
 
+static void release_held(struct tcp *t) {
+    list_for_each (pos, &t->targets) {
+        struct tcp_conn *c = list_entry(pos, struct tcp_conn, node);
+        if (c->held && !conn_is_held(c))
+            conn_heat(c);
+    }
+}
+
 static void tcp_run_timers(struct tcp *t) {
     t->next_timer_ns = CLOCK_NEVER;
+    release_held(t);
     listener_timers(t);
     struct list links;
     list_init(&links);
@@ -88,7 +97,7 @@ static void serve_hot(struct tcp *t) {
         c->idle_polls++;
         if (!c->dialling)
             conn_serve(c);
-        if (c->closed || !list_empty(node))
+        if (c->closed || c->held || !list_empty(node))
             continue;
         if (c->idle_polls < HOT_POLLS || conn_watch(c))
             list_append(&t->hot, node);
@@ -111,7 +120,7 @@ static unsigned tcp_poll(struct fabric *f) {
     struct tcp *t = tcp_of(f);
     t->progress = 0;
     t->shares.poll++;
-    t->now_ns = t->env->now_ns(t->env->user);
+    t->now_ns = t->shares.now_ns = t->env->now_ns(t->env->user);
     sources_destroy(t);
     complete_all_refused(t);
     flush_all(t);
@@ -151,8 +160,16 @@ static bool tcp_arm(struct fabric *f, uint64_t *wake_ns) {
 
 /* ---- who may still reach memory, or dial ----------------------------------------------- */
 
+static int tcp_peer_share(struct fabric *f, uint64_t peer, const struct fabric_share *share) {
+    struct tcp *t = tcp_of(f);
+    int rc = share_set(&t->shares, peer, share);
+    tcp_timer_at(t, t->env->now_ns(t->env->user)); /* who is held is looked at again */
+    return rc;
+}
+
 static void tcp_expel(struct fabric *f, uint64_t peer) {
     struct tcp *tcp = tcp_of(f);
+    share_forget(&tcp->shares, peer);
     offers_drop(tcp, peer);
     list_for_each_safe (pos, &tcp->targets) {
         struct tcp_target *t = list_entry(pos, struct tcp_target, conn.node);
@@ -208,6 +225,7 @@ static void tcp_close(struct fabric *f) {
     }
     listener_close(t);
     sources_destroy(t);
+    shares_fini(&t->shares);
     slots_fini(&t->windows);
     if (t->epoll_fd >= 0)
         close(t->epoll_fd);
@@ -268,6 +286,7 @@ const struct fabric_ops fabric_tcp = {
     .close = tcp_close,
     .offer = tcp_offer,
     .expel = tcp_expel,
+    .peer_share = tcp_peer_share,
     .forget = tcp_forget,
     .abandon = tcp_abandon,
     .link_new = tcp_link_new,

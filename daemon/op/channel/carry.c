@@ -15,6 +15,7 @@
  */
 #include "daemon/op/channel/carry.h"
 #include "daemon/op/channel/inbox.h"
+#include "daemon/op/engine/user.h"
 #include <assert.h>
 
 uint64_t channel_small_max(const struct op_channel *ch) {
@@ -93,6 +94,8 @@ int channel_carry(struct op_channel *ch, struct channel_message *m, struct op_se
     int rc = ch->remote ? carry_there(ch, m, s) : 0;
     if (rc < 0)
         return rc;
+    if (s && channel_has_payload(m->type))
+        user_use_bytes(ch->session->user, m->length, true);
     ch->due.state = false;
     ch->due.acks = 0;
     ch->due.ack_turns = 0;

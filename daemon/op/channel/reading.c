@@ -60,14 +60,14 @@ static bool lease_here(struct op_arrival *a, const struct channel_message *m) {
 bool reading_start(struct op_arrival *a, const struct channel_message *m) {
     struct op_channel *ch = a->channel;
     assert(a->state == ARRIVAL_NEW && !a->lease.share);
-    struct op_share *share = malloc(sizeof(*share));
+    struct op_share *share = share_spare();
     if (!share)
         return false;
     a->lease = (struct op_lease){
         .length = m->length, .rights = RDMAD_RIGHT_READ, .deadline_ns = CLOCK_NEVER};
     op_lease_init(&a->lease);
     if (!(ch->remote ? lease_there(a, m) : lease_here(a, m))) {
-        free(share);
+        share_spare_free(share);
         return false;
     }
     a->lease.share = share_get(ch->session, a->lease.route, share);

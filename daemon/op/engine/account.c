@@ -10,28 +10,39 @@
 
 /* ---- control thread ---------------------------------------------------------------------- */
 
-struct op_account *account_join(struct list *uids, uid_t uid) {
+struct op_account *account_find(const struct list *uids, uid_t uid) {
     list_for_each (pos, uids) {
         struct op_account *a = list_entry(pos, struct op_account, node);
-        if (a->uid == uid) {
-            a->sessions++;
+        if (a->uid == uid)
             return a;
-        }
     }
-    struct op_account *a = calloc(1, sizeof(*a));
-    if (!a)
-        return NULL;
-    a->uid = uid;
-    a->sessions = 1;
-    list_append(uids, &a->node);
+    return NULL;
+}
+
+struct op_account *account_join(struct list *uids, uid_t uid) {
+    struct op_account *a = account_find(uids, uid);
+    if (!a) {
+        a = calloc(1, sizeof(*a));
+        if (!a)
+            return NULL;
+        a->uid = uid;
+        a->share = PLANE_SHARE_DEFAULT;
+        list_append(uids, &a->node);
+    }
+    a->sessions++;
     return a;
+}
+
+static bool is_everybodys(const struct plane_share *share) {
+    return share->weight == PLANE_WEIGHT_DEFAULT && !share->bytes_per_second &&
+           !share->ops_per_second && !share->priority;
 }
 
 void account_leave(struct op_account *uid) {
     if (!uid)
         return;
     assert(uid->sessions > 0);
-    if (--uid->sessions)
+    if (--uid->sessions || !is_everybodys(&uid->share))
         return;
     list_remove(&uid->node);
     free(uid);
@@ -55,14 +66,33 @@ static void give_back(uint64_t *count, uint32_t part) {
     __atomic_sub_fetch(count, part, __ATOMIC_RELAXED);
 }
 
+/* A limit of the uid's own, or what holds for every uid. */
+static uint64_t own_or(const uint64_t *own, uint64_t everybodys) {
+    uint64_t limit = __atomic_load_n(own, __ATOMIC_RELAXED);
+    return limit ? limit : everybodys;
+}
+
+/* Up to where a uid that has own may fill what all may have: an eighth stays free, or half of what
+ * is free and the uid's own. */
+static uint64_t most_of_all(const struct worker *w, const uint64_t *all, uint64_t own,
+                            uint64_t total) {
+    uint64_t used = __atomic_load_n(all, __ATOMIC_RELAXED);
+    uint64_t others = used > own ? used - own : 0, his = total > others ? total - others : 0;
+    uint64_t kept = total / 8 < his / 2 ? total / 8 : his / 2;
+    return w->settings->keeps_last ? total - kept : total;
+}
+
 int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose) {
     *whose = RDMAD_LIMIT_SESSION;
-    if (s->waits >= w->settings->max_session_waits)
+    if (s->waits >= own_or(&s->uid->max_session_waits, w->settings->max_session_waits))
         return RDMAD_E_LIMIT;
     if (s->waits < s->waits_may)
         return 0;
-    uint32_t of_uid = take(&s->uid->waits, w->settings->max_uid_waits, WAITS_AT_ONCE);
-    uint32_t of_all = of_uid ? take(&s->all->waits, w->settings->max_waits, of_uid) : 0;
+    uint64_t had = __atomic_load_n(&s->uid->waits, __ATOMIC_RELAXED);
+    uint64_t most = own_or(&s->uid->max_waits, w->settings->max_uid_waits);
+    uint64_t of_total = most_of_all(w, &s->all->waits, had, w->settings->max_waits);
+    uint32_t of_uid = take(&s->uid->waits, most, WAITS_AT_ONCE);
+    uint32_t of_all = of_uid ? take(&s->all->waits, of_total, of_uid) : 0;
     give_back(&s->uid->waits, of_uid - of_all);
     s->waits_may += of_all;
     *whose = of_uid ? RDMAD_LIMIT_DAEMON : RDMAD_LIMIT_UID;
@@ -92,8 +122,10 @@ bool ops_more(const struct worker *w, struct op_session *s) {
         s->ops_may = s->ops_free = want;
         return true;
     }
-    uint32_t of_uid = take(&s->uid->ops, w->settings->max_uid_ops, want);
-    uint32_t of_all = of_uid ? take(&s->all->ops, w->settings->max_ops, of_uid) : 0;
+    uint64_t had = __atomic_load_n(&s->uid->ops, __ATOMIC_RELAXED);
+    uint64_t of_total = most_of_all(w, &s->all->ops, had, w->settings->max_ops);
+    uint32_t of_uid = take(&s->uid->ops, own_or(&s->uid->max_ops, w->settings->max_uid_ops), want);
+    uint32_t of_all = of_uid ? take(&s->all->ops, of_total, of_uid) : 0;
     give_back(&s->uid->ops, of_uid - of_all);
     s->ops_may += of_all;
     return of_all > 0;

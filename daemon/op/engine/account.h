@@ -12,6 +12,8 @@
  * session takes from both several at a time. What it took and does not use counts as used; it never
  * keeps as much as twice what it takes at a time.
  *
+ * The last part of what all may have is for other uids, as in state/quota.h (settings.keeps_last).
+ *
  * The tables by which CANCEL finds ops by their names (tags.h) are charged to the same accounts, in
  * bytes: as many as the tables of all ops that are allowed take at most. Beyond that a table does
  * not grow, and a CANCEL costs more, because it has more to look at.
@@ -23,6 +25,7 @@
 #define RDMAD_OP_ACCOUNT_H
 
 #include "daemon/base/list.h"
+#include "daemon/plane/plane.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -41,12 +44,20 @@ struct op_account {   /* of a uid, or of all */
     uint64_t waits, ops; /* atomic */
     uint64_t name_bytes; /* atomic */
     uint32_t notices;    /* atomic: on leases of its sessions, that nobody took */
+    /* Of a uid, atomic: limits of its own; 0: those of the settings. */
+    uint64_t max_waits, max_ops, max_session_waits;
+    struct plane_share share; /* of a uid; the control thread's */
+    /* Of its rates (base/rate.h), and what came of them; atomic. */
+    uint64_t bytes_due_ns, ops_due_ns, throttled, throttled_ns;
 };
 
 /* Control thread. A session of the uid begins: returns the uid's account, which is one of uids or
  * is added to them. NULL: out of memory. */
 struct op_account *account_join(struct list *uids, uid_t uid);
-void account_leave(struct op_account *uid); /* a session ended; harmless with NULL */
+/* A session ended; harmless with NULL. An account without sessions stays if its share is not what
+ * everybody has. */
+void account_leave(struct op_account *uid);
+struct op_account *account_find(const struct list *uids, uid_t uid); /* NULL: there is none */
 
 /* Worker. Whether the session may start one more: 0, or RDMAD_E_LIMIT and whose limit it is. */
 int waits_room(const struct worker *w, struct op_session *s, uint64_t *whose);

@@ -2,10 +2,12 @@
 /*
  * admit.c - sqes are taken from the rings.
  *
- * A turn takes a bounded number of sqes: of a ring, of a session with all its rings, and in all. A
- * CANCEL counts for the ops that it ends and looks at. What a session takes beyond its budget comes
- * off its next turns. Rings that had to wait are the first of the next turn. So no client makes the
- * others wait for more than that, however many rings it has.
+ * A turn takes a bounded number of sqes: of all users together, of a user with all its sessions, of
+ * a session with all its rings, and of a ring. A user's part follows from its weight (user.h), and
+ * its sessions that were busy in the last turn have equal parts of that. A CANCEL counts for the
+ * ops that it ends and looks at; what a session takes beyond its part comes off its next turns.
+ * Whoever had to wait, a user, a session or a ring, is the first among its equals in the next turn.
+ * So no client makes the others wait for more than that, however many rings and sessions it has.
  */
 #include "daemon/op/engine/admit.h"
 #include "daemon/op/engine/account.h"
@@ -17,13 +19,13 @@
 #include "daemon/op/engine/life.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
+#include "daemon/op/engine/user.h"
 #include "daemon/op/engine/validate.h"
 #include <assert.h>
 
-#define RING_BUDGET 64u
-#define SESSION_BUDGET 256u
-#define TURN_BUDGET 4096u
-#define PEEKS 4u /* at parked rings in a turn */
+#define RING_BUDGET 64u  /* sqes of a ring in a turn */
+#define TURN_BUDGET 512u /* of all: more than their parts come to, but for those who are new */
+#define PEEKS 4u         /* at parked rings in a turn */
 
 /* Asks the op's kind; RECV and NOTIFIED must also be within the limits of waits. */
 static int admit_kind(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
@@ -116,21 +118,10 @@ static uint32_t admit_cancel(struct worker *w, struct op_ring *r) {
     return admit_other(w, r, &sqe, &rq, status, 0);
 }
 
-static unsigned serve(struct worker *w, struct op_ring *r) {
+/* Takes up to budget sqes, or fewer that cost as much. */
+static void take(struct worker *w, struct op_ring *r, uint32_t count, uint32_t budget) {
     struct op_session *s = r->session;
-    uint32_t count;
-    if (s->shut)
-        return 0;
-    if (ring_available(r->ring, &count) < 0) {
-        worker_violated(w, s, RDMAD_E_RING, "the client's ring indices make no sense");
-        return 1;
-    }
-    if (count == 0)
-        return 0;
-
     uint32_t taken = 0, spent = 0;
-    uint32_t budget =
-        s->spent + RING_BUDGET < SESSION_BUDGET ? RING_BUDGET : SESSION_BUDGET - (uint32_t)s->spent;
     while (taken < count && spent < budget && worker_can_start(w)) {
         if (s->charged < s->ops_may || ops_more(w, s)) {
             spent += admit(w, r);
@@ -144,17 +135,91 @@ static unsigned serve(struct worker *w, struct op_ring *r) {
     }
     s->spent += spent;
     w->spent += spent;
+    user_use_ops(s->user, spent);
     r->active_ns = w->now_ns;
     rings_dirty(w, r);
-    return taken;
 }
 
-/* What the session took beyond its budget in earlier turns counts in this one. */
-static bool has_its_turn(const struct worker *w, struct op_session *s) {
-    uint64_t paid = (w->turns - s->turn) * SESSION_BUDGET;
+/* Returns whether there was anything. */
+static bool serve_ring(struct worker *w, struct op_ring *r, uint64_t room) {
+    struct op_session *s = r->session;
+    uint32_t count;
+    if (ring_available(r->ring, &count) < 0) {
+        worker_violated(w, s, RDMAD_E_RING, "the client's ring indices make no sense");
+        return true;
+    }
+    if (count == 0)
+        return false;
+    uint32_t budget = s->user->ops_at_once < RING_BUDGET ? s->user->ops_at_once : RING_BUDGET;
+    take(w, r, count, room < budget ? (uint32_t)room : budget);
+    return true;
+}
+
+/* Whether something waits on a ring of the session, whose part of this turn is used up. */
+static bool is_left_out(const struct op_session *s) {
+    list_for_each (pos, &s->hot)
+        if (ring_published(list_entry(pos, struct op_ring, node)->ring))
+            return true;
+    return false;
+}
+
+/* What the session took beyond its part of earlier turns counts in this one. */
+static void pay(const struct worker *w, struct op_session *s, uint64_t part) {
+    uint64_t paid = (w->turns - s->turn) * part;
     s->spent = s->spent > paid ? s->spent - paid : 0;
     s->turn = w->turns;
-    return s->spent < SESSION_BUDGET && w->spent < TURN_BUDGET;
+}
+
+/* The rings that were looked at go behind those for which nothing was left. Returns whether there
+ * was anything. */
+static bool serve_session(struct worker *w, struct op_session *s, uint64_t part) {
+    struct list looked_at;
+    bool found = false;
+    list_init(&looked_at);
+    pay(w, s, part);
+    while (s->spent < part && !list_empty(&s->hot)) {
+        struct list *pos = list_pop(&s->hot);
+        list_append(&looked_at, pos);
+        found |= serve_ring(w, list_entry(pos, struct op_ring, node), part - s->spent);
+    }
+    list_splice(&s->hot, &looked_at);
+    if (s->spent < part || !is_left_out(s))
+        return found;
+    user_waits(s->user);
+    return true;
+}
+
+/* In sqes, at least one: what is too much comes off the next turns. */
+static uint64_t part_of_each(const struct worker *w, const struct op_user *u) {
+    uint64_t from = vtime_before(u->vtime, w->floor) ? w->floor : u->vtime;
+    uint64_t room = (w->limit - from) * u->weight >> 16;
+    uint64_t part = (room + USER_OP_COST / 2) / USER_OP_COST / (u->busy ? u->busy : 1);
+    return part ? part : 1;
+}
+
+/* Likewise its sessions. A session whose rings are not polled any more leaves the list. */
+static unsigned serve_user(struct worker *w, struct op_user *u) {
+    struct list looked_at;
+    unsigned busy = 0;
+    list_init(&looked_at);
+    uint64_t part = user_has_turn(u) ? part_of_each(w, u) : 0;
+    while (!list_empty(&u->hot) && w->spent < TURN_BUDGET && !user_is_aside(u)) {
+        struct list *pos = list_pop(&u->hot);
+        struct op_session *s = list_entry(pos, struct op_session, hot_node);
+        if (list_empty(&s->hot))
+            continue;
+        list_append(&looked_at, pos);
+        if (user_has_turn(u))
+            busy += serve_session(w, s, part);
+        else if (is_left_out(s)) {
+            user_waits(u);
+            break;
+        }
+    }
+    list_splice(&u->hot, &looked_at);
+    if (busy)
+        u->busy = busy;
+    return busy;
 }
 
 /* The ones looked at longest ago. */
@@ -167,24 +232,55 @@ static void peek_parked(struct worker *w) {
     }
 }
 
-/* Those that were left out are the first of the next turn. */
+static bool is_single(const struct list *l) {
+    return l->next == l->prev;
+}
+
+/* The only ring that is polled, if its user has no rate and was the only one who was busy: then
+ * there is nothing to share. NULL: there are more, or none. */
+static struct op_ring *only_ring(const struct worker *w) {
+    if (!is_single(&w->hot) || !w->alone || w->alone->hot_node.next != &w->hot)
+        return NULL;
+    const struct op_user *u = w->alone;
+    if (u->limited || !is_single(&u->hot) || list_empty(&u->hot))
+        return NULL;
+    const struct op_session *s = list_entry(u->hot.next, struct op_session, hot_node);
+    if (!is_single(&s->hot) || list_empty(&s->hot))
+        return NULL;
+    return list_entry(s->hot.next, struct op_ring, node);
+}
+
+static unsigned serve_only(struct worker *w, struct op_ring *r) {
+    struct op_session *s = r->session;
+    const uint64_t part = USER_TURN_COST / USER_OP_COST;
+    if (s->spent)
+        pay(w, s, part);
+    s->turn = w->turns;
+    if (s->spent >= part && is_left_out(s))
+        user_wants(s->user);
+    if (s->spent >= part)
+        return s->user->seen == w->turns;
+    return serve_ring(w, r, part - s->spent);
+}
+
 unsigned rings_serve(struct worker *w) {
-    unsigned taken = 0;
-    struct list left_out;
-    list_init(&left_out);
+    unsigned busy = 0;
+    struct list looked_at;
     w->spent = 0;
     peek_parked(w);
-    list_for_each_safe (pos, &w->hot) {
-        struct op_ring *r = list_entry(pos, struct op_ring, node);
-        if (has_its_turn(w, r->session)) {
-            taken += serve(w, r);
-        } else if (ring_published(r->ring)) {
+    struct op_ring *only = only_ring(w);
+    if (only)
+        return serve_only(w, only);
+    list_init(&looked_at);
+    while (!list_empty(&w->hot) && w->spent < TURN_BUDGET) {
+        struct list *pos = list_pop(&w->hot);
+        struct op_user *u = list_entry(pos, struct op_user, hot_node);
+        list_append(&looked_at, pos);
+        busy += serve_user(w, u);
+        if (list_empty(&u->hot))
             list_remove(pos);
-            list_append(&left_out, pos);
-            taken++; /* there is something to do */
-        }
     }
-    list_splice(&left_out, &w->hot);
-    list_splice(&w->hot, &left_out);
-    return taken;
+    w->gated |= !list_empty(&w->hot);
+    list_splice(&w->hot, &looked_at);
+    return busy;
 }

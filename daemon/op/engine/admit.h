@@ -7,7 +7,8 @@
 
 #include "daemon/op/engine/worker.h"
 
-/* Takes what the hot rings offer; returns how many sqes. */
+/* Takes what the hot rings offer, as far as it is their turn; returns how much there was, 0 for
+ * nothing. */
 unsigned rings_serve(struct worker *w);
 /* An sqe that op_validate let through and that no fence stops becomes an op, or is answered at
  * once. Returns what that cost, counted in plain sqes. */

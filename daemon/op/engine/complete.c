@@ -138,6 +138,7 @@ void op_part_ended(struct worker *w, struct op_part *part) {
     assert(op->inflight > 0);
     list_remove(&part->node);
     op->inflight--;
+    route->ahead -= part->fop.length;
     if (goes_again(op, &part->fop)) {
         put_back(w, op, part);
     } else {

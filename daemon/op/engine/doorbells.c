@@ -12,10 +12,12 @@
  * honest. Then the worker is deaf to the ring: epoll has it with no events, so its client's writes
  * wake nobody, and the ring is looked at each DEAF_LOOK_NS instead, at most DEAF_LOOKS of them at a
  * time. After a while it is listened to again; if that proves to be too early, the next while is
- * twice as long, up to DEAF_MAX_NS.
+ * twice as long, up to DEAF_MAX_NS. Each that is heard, in vain or not, costs the ring's user some
+ * of its time (user.h).
  */
 #include "daemon/op/engine/doorbells.h"
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/user.h"
 #include "daemon/op/engine/watch.h"
 
 #define DOORBELLS_IN_VAIN 64u
@@ -48,6 +50,7 @@ static void turn_deaf(struct worker *w, struct op_ring *r) {
 bool doorbells_heard(struct worker *w, struct op_ring *r) {
     struct op_doorbell *k = &r->doorbell;
     bool work = r->parked && !r->session->shut && has_work(r);
+    user_spend(r->session->user, USER_DOORBELL_COST);
     if (work || r->ring->sq_head != k->taken_before) {
         k->in_vain = 0;
         k->taken_before = r->ring->sq_head;

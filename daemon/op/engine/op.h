@@ -25,23 +25,43 @@ struct op_fabric;
 struct op_kind;    /* kind.h */
 struct op_account; /* account.h */
 
+struct op_user; /* user.h */
+
 /* A way bytes can go: the local fabric, or a lane's link. */
 struct op_route {
     struct op_fabric *fabric; /* the fabric, op_fabric.h */
     struct fabric_link *link;
-    struct list run;  /* of struct op_share: those with ops that have a part to post, in turn */
+    struct list run;  /* of struct op_flow: those with ops that have a part to post, by vtime */
     struct list node; /* in worker->runnable or, while full, in fabric->full */
     bool full;        /* the link said AGAIN */
     bool up;          /* the link takes posts; while it is not, ops wait with their leases */
+    bool local;       /* the bytes move in the poll that follows */
+    bool copied;      /* by this CPU, not by a device */
+    uint64_t vtime;   /* of the flow that was served last, before that */
+    uint64_t ahead;   /* bytes of parts posted and not back yet */
+    const struct op_user *last; /* who posted last */
+    uint64_t shared_until_ns;   /* several users use it */
 };
 
-/* A session's place in a route's queue, however many leases it has there. */
-struct op_share {
+/* A user's place in a route's queue: start-time fair queueing between users (submit.c). */
+struct op_flow {
     struct op_route *route;
+    struct op_user *user;
+    struct list node;   /* in user->flows */
+    struct list turn;   /* in route->run */
+    struct list shares; /* of struct op_share: those with ops that have a part to post, in turn */
+    uint64_t vtime;     /* when it is served next, in bytes by weight */
+    unsigned sessions;  /* that have a share in it */
+};
+
+/* A session's place in its user's flow, however many leases it has there. */
+struct op_share {
+    struct op_flow *flow;
     struct list node; /* in session->shares */
-    struct list turn; /* in route->run */
+    struct list turn; /* in flow->shares */
     struct list ops;  /* with a part to post; served in turn, too */
     unsigned leases;  /* that use it */
+    int64_t credit;   /* bytes that it may still post before the next one's turn */
 };
 
 /*
@@ -85,6 +105,9 @@ struct op_session {
     struct list doomed;     /* those of own that ends.c has */
     uint64_t ends_turn;     /* the worker's when ends was 0; ends.c */
     uint32_t ends;
+    struct op_user *user;  /* whose it is, at this worker; user.h */
+    struct list hot;       /* of struct op_ring: those that are polled */
+    struct list hot_node;  /* in user->hot, while there are some */
     struct list throttled; /* rings that wait for ops to end */
     uint32_t inflight;     /* ops of all of them */
     uint32_t charged;      /* those of them that count for max_session_ops */
@@ -113,7 +136,7 @@ struct op_doorbell {
 struct op_ring {
     struct op_session *session;
     struct ring *ring;
-    struct list node;       /* in worker->hot, worker->parked or session->throttled */
+    struct list node;       /* in session->hot, worker->parked or session->throttled */
     struct list dirty_node; /* in worker->dirty: to be flushed this turn */
     struct list session_node;
     struct list ops;    /* of struct op: those that end by themselves, */

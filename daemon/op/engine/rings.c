@@ -2,13 +2,15 @@
 /*
  * rings.c - a ring is in one of three lists.
  *
- * Hot: looked at every turn. Parked: its wait word is set, so its client rings the doorbell when it
- * publishes; a thousand idle rings cost a sleeping worker nothing, and a busy one looks at a few of
- * them a turn instead of asking the kernel. Throttled: its session has as many ops in flight as it
- * may, and its sqes stay where they are until one of those ends; only a CANCEL that is the next is
- * taken.
+ * Hot: looked at every turn, in its session's list; such sessions are in their user's, and such
+ * users in the worker's, unless they were put aside (user.h). Parked: its wait word is set, so its
+ * client rings the doorbell when it publishes; a thousand idle rings cost a sleeping worker
+ * nothing, and a busy one looks at a few of them a turn instead of asking the kernel. Throttled:
+ * its session has as many ops in flight as it may, and its sqes stay where they are until one of
+ * those ends; only a CANCEL that is the next is taken.
  */
 #include "daemon/op/engine/rings.h"
+#include "daemon/op/engine/user.h"
 #include <assert.h>
 
 void rings_flush(struct worker *w) {
@@ -20,6 +22,19 @@ void rings_flush(struct worker *w) {
     }
 }
 
+static void heat_session(struct op_session *s) {
+    struct op_user *u = s->user;
+    if (list_empty(&s->hot_node))
+        list_append(&u->hot, &s->hot_node);
+    if (list_empty(&u->hot_node))
+        list_append(&u->worker->hot, &u->hot_node);
+}
+
+void rings_heat(struct op_ring *r) {
+    list_append(&r->session->hot, &r->node);
+    heat_session(r->session);
+}
+
 void rings_wake(struct worker *w, struct op_ring *r) {
     if (!r->parked || r->session->shut)
         return;
@@ -27,7 +42,7 @@ void rings_wake(struct worker *w, struct op_ring *r) {
     r->active_ns = w->now_ns;
     ring_disarm(r->ring);
     list_remove(&r->node);
-    list_append(&w->hot, &r->node);
+    rings_heat(r);
 }
 
 bool rings_park(struct worker *w, struct op_ring *r) {
@@ -42,6 +57,30 @@ bool rings_park(struct worker *w, struct op_ring *r) {
     return true;
 }
 
+void rings_park_quiet(struct worker *w, uint64_t quiet_ns) {
+    list_for_each (upos, &w->hot) {
+        list_for_each (spos, &list_entry(upos, struct op_user, hot_node)->hot) {
+            list_for_each_safe (pos, &list_entry(spos, struct op_session, hot_node)->hot) {
+                struct op_ring *r = list_entry(pos, struct op_ring, node);
+                if (r->inflight == 0 && w->now_ns - r->active_ns > quiet_ns)
+                    rings_park(w, r);
+            }
+        }
+    }
+}
+
+bool rings_park_all(struct worker *w) {
+    list_for_each (upos, &w->hot) {
+        list_for_each (spos, &list_entry(upos, struct op_user, hot_node)->hot) {
+            list_for_each_safe (pos, &list_entry(spos, struct op_session, hot_node)->hot) {
+                if (!rings_park(w, list_entry(pos, struct op_ring, node)))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
 void rings_throttle(struct op_ring *r) {
     assert(r->session->charged >= r->session->ops_may);
     list_remove(&r->node);
@@ -49,8 +88,11 @@ void rings_throttle(struct op_ring *r) {
 }
 
 void rings_unthrottle(struct worker *w, struct op_session *s) {
-    if (!list_empty(&s->throttled) && !s->shut)
-        list_splice(&w->hot, &s->throttled);
+    (void)w;
+    if (list_empty(&s->throttled) || s->shut)
+        return;
+    list_splice(&s->hot, &s->throttled);
+    heat_session(s);
 }
 
 void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,

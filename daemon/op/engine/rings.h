@@ -13,9 +13,14 @@ static inline void rings_dirty(struct worker *w, struct op_ring *r) {
         list_append(&w->dirty, &r->dirty_node);
 }
 void rings_flush(struct worker *w);
+void rings_heat(struct op_ring *r); /* which is in no list: it is polled from now on */
 void rings_wake(struct worker *w, struct op_ring *r); /* a parked ring is polled again */
 bool rings_park(struct worker *w, struct op_ring *r); /* false: it has work */
-void rings_throttle(struct op_ring *r);               /* until an op of its session ends: */
+/* Of those that are polled, and whose user is not aside: the ones that did nothing for longer than
+ * that; or all, until one has work: false. */
+void rings_park_quiet(struct worker *w, uint64_t quiet_ns);
+bool rings_park_all(struct worker *w);
+void rings_throttle(struct op_ring *r); /* until an op of its session ends: */
 void rings_unthrottle(struct worker *w, struct op_session *s);
 /* One reservation in the cq becomes a cqe, or is given back. */
 void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,

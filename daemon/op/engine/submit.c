@@ -2,11 +2,17 @@
 /*
  * submit.c - an op becomes parts, and parts go to the fabric.
  *
- * Each op posts one part and goes to the end of its session's queue on the route, and the session
- * to the end of the route's, so a small op that comes behind a gigabyte waits for one part of it,
- * not for the whole. A part is at most the fabric's largest message, and an op has at most
- * OP_MAX_PARTS of them in flight; with that many it leaves the queue until one comes back. When the
- * link says AGAIN the whole route waits.
+ * Each op posts one part and goes to the end of its session's queue on the route (route.c says
+ * whose turn is next), so a small op that comes behind a gigabyte waits for one part of it, not for
+ * the whole. A part is at most the fabric's largest message, and no longer than what may be moved
+ * in one piece before somebody else. An op has at most OP_MAX_PARTS of them in flight; with that
+ * many it leaves the queue until one comes back. When the link says AGAIN the whole route waits.
+ *
+ * What is posted is out of our hands: a fabric moves it in the order in which it came. So no more
+ * than SHARED_AHEAD is posted ahead on a route that several users have used within the last second,
+ * ALONE_AHEAD on others, and on the local route as much as one poll copies. Besides, a user posts
+ * long parts on the local route only while it has its turn (user.h), because they take the worker's
+ * time.
  *
  * Parts that a lost link gave back go first. The link that follows may take less at once: then such
  * a part is posted piece by piece.
@@ -17,17 +23,24 @@
 #include "daemon/op/engine/life.h"
 #include "daemon/op/engine/part.h"
 #include "daemon/op/engine/route.h"
+#include "daemon/op/engine/user.h"
 #include <assert.h>
 
 #define POSTS_PER_TURN 256u /* on one route: rings and other routes want their turn too */
+#define PART_MOST (1u << 20)
+#define SHARED_PART (256u << 10) /* of a route that several users use */
+#define SHARED_AHEAD (1u << 20)  /* bytes posted on it that have not come back */
+#define ALONE_AHEAD (16u << 20)  /* of a route that one user has to itself: who comes waits once */
+#define SHARED_FOR_NS NSEC_PER_SEC
+#define LOCAL_PART (128u << 10)
+#define LOCAL_AHEAD (512u << 10)
+#define LOCAL_SMALL (16u << 10) /* it is posted in any case */
+
+#define DIRECT_MOST 4096u
+#define DIRECT_AHEAD LOCAL_AHEAD /* nowhere more may be ahead of them */
 
 static bool wants_post(const struct op *op) {
     return op_has_more(op) && op->inflight < OP_MAX_PARTS && !op_last_must_wait(op);
-}
-
-void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
-              const struct op_request *rq) {
-    op_queue(w, op_new(w, r, sqe, rq));
 }
 
 void op_begin(struct worker *w, struct op *op) {
@@ -91,12 +104,34 @@ static int post_new(struct worker *w, struct op *op, uint64_t from, uint64_t len
     return rc;
 }
 
-/* The first part that came back from a lost link, or as much of it as this link takes. */
-static int post_again(struct worker *w, struct op *op) {
+/* ---- how much, and how far ahead --------------------------------------------------------- */
+
+static bool is_shared(const struct worker *w, const struct op_route *route) {
+    return w->now_ns < route->shared_until_ns;
+}
+
+/* How much may be posted on it that has not come back. */
+static uint64_t ahead_most(const struct worker *w, const struct op_route *route) {
+    if (route->local)
+        return LOCAL_AHEAD;
+    return is_shared(w, route) ? SHARED_AHEAD : ALONE_AHEAD;
+}
+
+static uint64_t part_most(const struct worker *w, const struct op_route *route,
+                          const struct op_user *u) {
+    uint64_t most = route->local ? LOCAL_PART : is_shared(w, route) ? SHARED_PART : PART_MOST;
+    most = at_most(route->link->max_message, most);
+    return at_most(u->bytes_at_once, most);
+}
+
+/* ---- posting ----------------------------------------------------------------------------- */
+
+/* The first part that came back from a lost link, or as much of it as may go at once. */
+static int post_again(struct worker *w, struct op *op, uint64_t most, uint64_t *bytes) {
     struct op_part *part = list_entry(list_first(&op->again), struct op_part, node);
     uint64_t from = part->fop.offset - op->lease_offset, length = part->fop.length;
-    uint64_t most = op->route->link->max_message;
     int rc;
+    *bytes = at_most(length, most);
     if (length > most) {
         rc = post_new(w, op, from, most);
         if (rc == 0) {
@@ -111,53 +146,161 @@ static int post_again(struct worker *w, struct op *op) {
     return rc;
 }
 
-static int post_part(struct worker *w, struct op *op) {
+static int post_part(struct worker *w, struct op *op, uint64_t most, uint64_t *bytes) {
     if (!list_empty(&op->again))
-        return post_again(w, op);
+        return post_again(w, op, most, bytes);
+    *bytes = 0;
     if (op->todo & OP_TODO_LAST && op->next == op->length)
         return op->kind->post_last(w, op);
-    uint64_t length = at_most(op->length - op->next, op->route->link->max_message);
-    int rc = post_new(w, op, op->next, length);
+    *bytes = at_most(op->length - op->next, most);
+    int rc = post_new(w, op, op->next, *bytes);
     if (rc == 0)
-        op->next += length;
+        op->next += *bytes;
     return rc;
+}
+
+/* After a part of it was posted, or was refused for good. */
+static void post_over(struct worker *w, struct op_share *share, struct op *op, int rc) {
+    list_remove(&op->node);
+    if (rc < 0 && (rc != RDMAD_E_NOMEM || op->inflight == 0)) /* else it has a next completion */
+        op_cancel(w, op, rc);
+    else if (rc == 0 && wants_post(op))
+        list_append(&share->ops, &op->node);
+    else if (op->inflight == 0) /* the last needed no part, and that was all */
+        op_finish(w, op);
+}
+
+/* ---- whose turn it is -------------------------------------------------------------------- */
+
+/* What a share posts in a row. */
+struct posted {
+    unsigned posts;
+    uint64_t bytes;
+    int rc; /* why it went no further; 0: it may go on */
+};
+
+static void note_user(struct worker *w, struct op_route *route, const struct op_user *u) {
+    if (route->last)
+        route->shared_until_ns = w->now_ns + SHARED_FOR_NS;
+    route->last = u;
+}
+
+static void count_posted(struct worker *w, struct op_route *route, struct op_share *share,
+                         const struct posted *p) {
+    struct op_flow *flow = share->flow;
+    flow_posted(flow, share, p->bytes + p->posts * ROUTE_OP_COST);
+    user_use_bytes(flow->user, p->bytes, route->copied);
+    if (route->last != flow->user)
+        note_user(w, route, flow->user);
+}
+
+/* A long part would take the time of those whose turn it is. */
+static bool must_wait(const struct op_route *route, struct op_user *u, const struct op *op) {
+    if (op->length <= LOCAL_SMALL || !route->local || user_has_turn(u))
+        return false;
+    user_waits(u);
+    return true;
+}
+
+/* The share whose turn it is, and whose first op may go, posts until it has posted so many bytes,
+ * or nothing is left. */
+static struct posted post_share(struct worker *w, struct op_route *route, struct op_share *share,
+                                unsigned posts, int64_t bytes) {
+    struct posted p = {0, 0, 0};
+    struct op_user *u = share->flow->user;
+    uint64_t most = part_most(w, route, u), ahead = ahead_most(w, route);
+    do {
+        struct op *op = list_entry(list_first(&share->ops), struct op, node);
+        uint64_t length;
+        if (must_wait(route, u, op))
+            break;
+        int rc = post_part(w, op, most, &length);
+        if (rc == RDMAD_E_AGAIN || rc == RDMAD_E_PEER_LOST) {
+            p.rc = rc;
+            break;
+        }
+        p.posts++;
+        if (rc == 0)
+            p.bytes += length;
+        post_over(w, share, op, rc);
+    } while (!list_empty(&share->ops) && p.posts < posts && route->ahead < ahead &&
+             (int64_t)(p.bytes + p.posts * ROUTE_OP_COST) < bytes);
+    if (p.posts)
+        count_posted(w, route, share, &p);
+    if (list_empty(&share->ops))
+        flow_left(share);
+    return p;
+}
+
+/* NULL: nobody may. */
+static struct op_share *next_share(struct op_route *route) {
+    list_for_each_safe (pos, &route->run) {
+        struct op_flow *flow = list_entry(pos, struct op_flow, turn);
+        struct op_user *u = flow->user;
+        if (user_is_aside(u))
+            continue;
+        struct op_share *share = flow_share(flow);
+        if (!share)
+            continue;
+        if (!must_wait(route, u, list_entry(list_first(&share->ops), struct op, node)))
+            return share;
+    }
+    return NULL;
 }
 
 static unsigned submit_route(struct worker *w, struct op_route *route) {
     unsigned posts = 0;
+    uint64_t ahead = ahead_most(w, route);
     op_fabric_wake(route->fabric, w->now_ns);
-    for (struct list *turn; posts < POSTS_PER_TURN && (turn = list_first(&route->run));) {
-        struct op_share *share = list_entry(turn, struct op_share, turn);
-        if (list_empty(&share->ops)) {
-            list_remove(turn);
-            continue;
-        }
-        struct op *op = list_entry(list_first(&share->ops), struct op, node);
-        int rc = post_part(w, op);
-        if (rc == RDMAD_E_AGAIN) {
+    while (!list_empty(&route->run) && posts < POSTS_PER_TURN && route->ahead < ahead) {
+        struct op_share *share = next_share(route);
+        if (!share)
+            break;
+        int64_t most = flow_is_alone(share->flow) ? INT64_MAX : share->credit;
+        struct posted p = post_share(w, route, share, POSTS_PER_TURN - posts, most);
+        posts += p.posts;
+        if (p.rc == RDMAD_E_AGAIN)
             route_full(route);
-            return posts;
-        }
-        if (rc == RDMAD_E_PEER_LOST) { /* the fabric is about to say so */
+        else if (p.rc == RDMAD_E_PEER_LOST) /* the fabric is about to say so */
             route_down(route);
+        if (p.rc)
             return posts;
-        }
-        posts++;
-        list_remove(&op->node);
-        if (rc < 0 &&
-            (rc != RDMAD_E_NOMEM || op->inflight == 0)) /* else it has a next completion */
-            op_cancel(w, op, rc);
-        else if (rc == 0 && wants_post(op))
-            list_append(&share->ops, &op->node);
-        else if (op->inflight == 0) /* the last needed no part, and that was all */
-            op_finish(w, op);
-        list_remove(turn);
-        if (!list_empty(&share->ops))
-            list_append(&route->run, turn);
     }
     if (list_empty(&route->run))
         list_remove(&route->node);
     return posts;
+}
+
+/* A small op on a route on which nobody waits needs no queue: nobody is before it. False: it is not
+ * such an op. */
+static bool post_at_once(struct worker *w, struct op *op) {
+    struct op_route *route = op->route;
+    struct op_user *u = op->session->user;
+    if (op->length > DIRECT_MOST || !list_empty(&route->run) || !route->up || route->full ||
+        !op->lease->keyed || u->limited || route->ahead >= DIRECT_AHEAD ||
+        op->length > route->link->max_message)
+        return false;
+    int rc = post_new(w, op, 0, op->length);
+    if (rc == RDMAD_E_AGAIN) {
+        op_queue(w, op);
+        route_full(route);
+        return true;
+    }
+    if (rc < 0)
+        return false; /* it is tried again from the queue, where that is looked at */
+    op->next = op->length;
+    op_fabric_wake(route->fabric, w->now_ns);
+    user_use_bytes(u, op->length, route->copied);
+    if (route->last != u)
+        note_user(w, route, u);
+    return true;
+}
+
+void op_start(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
+              const struct op_request *rq) {
+    struct op *op = op_new(w, r, sqe, rq);
+    if (!post_at_once(w, op))
+        op_queue(w, op);
 }
 
 unsigned submit_run(struct worker *w) {

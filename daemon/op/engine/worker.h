@@ -29,11 +29,20 @@ struct worker {
     struct op_route local_route;
 
     struct list sessions;
-    uint64_t spent;     /* on sqes, in this turn */
-    uint64_t ends_turn; /* the turn in which ends were ended, so far; ends.c */
+    /* Whose turn it is; user.c. */
+    struct list users;     /* of struct op_user */
+    struct list seen;      /* of struct op_user: those who were busy in the last turn or this */
+    struct list aside;     /* of struct op_user: beyond a rate, until */
+    uint64_t aside_ns;     /* the first of them may go on */
+    uint64_t floor, limit; /* of vtime, in this turn */
+    const struct op_user *alone; /* nobody else was busy in the last turn; may be NULL */
+    uint64_t look_at_users;      /* the turn in which those who are idle are looked at */
+    bool gated;                  /* somebody has to wait for the next turn */
+    uint64_t spent;              /* on sqes, in this turn */
+    uint64_t ends_turn;          /* the turn in which ends were ended, so far; ends.c */
     uint32_t ends;
     bool ends_left;        /* some were left to the next turn */
-    struct list hot;       /* rings that are polled */
+    struct list hot;       /* of struct op_user: those with rings that are polled */
     struct list parked;    /* rings whose client rings the doorbell */
     struct list deaf;      /* rings whose doorbell is not listened to, and */
     uint64_t deaf_look_ns; /* when they are looked at next */

@@ -7,6 +7,7 @@
  */
 #include "daemon/op/seam/call.h"
 #include "daemon/base/log.h"
+#include "daemon/op/engine/user.h"
 #include <stdlib.h>
 
 #define RESERVE_CALLS 100
@@ -49,6 +50,8 @@ static void deliver_answer(struct mail *mail) {
 
 static void deliver_call(struct mail *mail) {
     struct call *c = container_of(mail, struct call, mail);
+    if (c->session && c->session->op.user)
+        user_spend(c->session->op.user, USER_CALL_COST);
     c->apply(c);
 }
 

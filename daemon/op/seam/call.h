@@ -19,7 +19,7 @@
 
 enum call_kind {
     /* Of a session: */
-    CALL_SESSION, /* nothing but whose */
+    CALL_SESSION,
     CALL_RING,
     CALL_POOL,
     CALL_LEASE_ADD,
@@ -30,6 +30,7 @@ enum call_kind {
     CALL_CHANNEL_ADD,
     CALL_CHANNEL_OPEN,
     CALL_CHANNEL_END, /* or to forget it; the last of a session's */
+    CALL_USER,        /* nobody's session's: of a user, or what a peer may use */
     /* Of a peer: */
     CALL_LANE,
     CALL_PEER,        /* its connections */
@@ -37,6 +38,17 @@ enum call_kind {
     CALL_WINDOW_EXTEND,
     CALL_WINDOW_CLOSE,
     CALL_WINDOW_NOTIFY,
+};
+
+struct call_session {
+    struct op_user *user; /* to be used or freed */
+    struct plane_share share;
+};
+
+struct call_user {
+    uid_t uid;
+    uint64_t peer;
+    struct plane_share share;
 };
 
 struct call_ring {
@@ -145,6 +157,8 @@ struct call {
 
     enum call_kind kind;
     union {
+        struct call_session session;
+        struct call_user user;
         struct call_ring ring;
         struct call_pool pool;
         struct call_lease_add lease_add;
@@ -175,6 +189,8 @@ struct call {
         assert(c->kind == (its_kind));                              \
         return &c->about.noun;                                      \
     }
+CALL_ABOUT(session, CALL_SESSION)
+CALL_ABOUT(user, CALL_USER)
 CALL_ABOUT(ring, CALL_RING)
 CALL_ABOUT(pool, CALL_POOL)
 CALL_ABOUT(lease_add, CALL_LEASE_ADD)

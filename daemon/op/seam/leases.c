@@ -94,7 +94,7 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
                      plane_done *done, void *arg) {
     struct call *c = call_prepare_of(s, CALL_LEASE_ADD, add_lease, done, arg);
     struct op_lease *lease = calloc(1, sizeof(*lease));
-    struct op_share *share = malloc(sizeof(*share));
+    struct op_share *share = share_spare();
     const struct op_session *owner = !spec->lane && spec->owner ? &spec->owner->op : NULL;
     bool notifies = owner || (spec->lane && spec->notify_ref);
     struct op_allowance *allowance =
@@ -102,7 +102,7 @@ void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plan
     if (!lease || !share || (notifies && !allowance)) {
         free(lease);
         allowance_free(allowance);
-        free(share);
+        share_spare_free(share);
         call_refuse(c, RDMAD_E_NOMEM, "lease: out of memory");
         return;
     }

@@ -7,6 +7,7 @@
 #include "daemon/op/engine/cancel.h"
 #include "daemon/op/engine/ends.h"
 #include "daemon/op/engine/names.h"
+#include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/watch.h"
 #include "daemon/op/seam/call.h"
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static void add_ring(struct call *c) {
     tags_init(&r->batch_tags, w->secret, names_charge, s);
     list_append(&s->every_ring, &r->session_node);
     if (!s->shut)
-        list_append(&w->hot, &r->node);
+        rings_heat(r);
     call_finish(c);
 }
 

@@ -18,6 +18,7 @@
 #include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/life.h"
 #include "daemon/op/engine/ends.h"
+#include "daemon/op/engine/user.h"
 #include "daemon/op/notify/grant.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/seam/leases.h"
@@ -29,6 +30,9 @@
 /* ---- begin ------------------------------------------------------------------------------- */
 
 static void add_session(struct call *c) {
+    const struct call_session *about = call_session(c);
+    struct op_session *s = &c->session->op;
+    s->user = user_join(c->worker, s->uid, about->user, &about->share);
     list_append(&c->worker->sessions, &c->session->op.node);
     call_finish(c);
 }
@@ -44,7 +48,9 @@ static unsigned least_loaded(const struct plane *p) {
 struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie) {
     struct op_account *account = account_join(&p->uids, uid);
     struct plane_session *ps = account ? calloc(1, sizeof(*ps)) : NULL;
-    if (!ps) {
+    struct op_user *user = ps ? malloc(sizeof(*user)) : NULL;
+    if (!user) {
+        free(ps);
         account_leave(account);
         return NULL;
     }
@@ -63,6 +69,8 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     list_init(&s->every_ring);
     list_init(&s->own);
     list_init(&s->doomed);
+    list_init(&s->hot);
+    list_init(&s->hot_node);
     list_init(&s->throttled);
     list_init(&s->violated_node);
     list_init(&s->shares);
@@ -73,7 +81,9 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     slots_init(&s->pools, HANDLES_MAX);
     slots_init(&s->leases, HANDLES_MAX);
 
-    call_post(call_prepare_of(ps, CALL_SESSION, add_session, NULL, NULL));
+    struct call *c = call_prepare_of(ps, CALL_SESSION, add_session, NULL, NULL);
+    *call_session(c) = (struct call_session){.user = user, .share = account->share};
+    call_post(c);
     return ps;
 }
 
@@ -117,6 +127,8 @@ static bool session_is_gone(struct call *c) {
     assert(s->inflight == 0 && s->waits == 0 && list_empty(&s->own) && list_empty(&s->shares));
     list_remove(&s->node);
     list_remove(&s->violated_node);
+    list_remove(&s->hot_node);
+    user_leave(s->user);
     account_return(s);
     c->left = s->uid;
     c->garbage = c->session;

@@ -64,11 +64,7 @@ static unsigned take_events(struct worker *w, int timeout_ms) {
 /* ---- busy -------------------------------------------------------------------------------- */
 
 static void park_quiet(struct worker *w, uint64_t quiet_ns) {
-    list_for_each_safe (pos, &w->hot) {
-        struct op_ring *r = list_entry(pos, struct op_ring, node);
-        if (r->inflight == 0 && w->now_ns - r->active_ns > quiet_ns)
-            rings_park(w, r);
-    }
+    rings_park_quiet(w, quiet_ns);
     for (unsigned i = 0; i < w->nlinks; i++) {
         struct op_fabric *fabric = &w->links[i];
         if (!fabric->parked && w->now_ns - fabric->active_ns > quiet_ns)
@@ -115,10 +111,8 @@ static bool worth_spinning(const struct worker *w) {
 static bool ready_to_sleep(struct worker *w) {
     if (channels_hurry(w) || !list_empty(&w->fences))
         return false;
-    list_for_each_safe (pos, &w->hot) {
-        if (!rings_park(w, list_entry(pos, struct op_ring, node)))
-            return false;
-    }
+    if (!rings_park_all(w))
+        return false;
     bool ready = op_fabric_park(&w->local);
     for (unsigned i = 0; ready && i < w->nlinks; i++)
         ready = op_fabric_park(&w->links[i]);

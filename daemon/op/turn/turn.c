@@ -18,6 +18,7 @@
 #include "daemon/op/engine/poll.h"
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/submit.h"
+#include "daemon/op/engine/user.h"
 #include "daemon/op/engine/watch.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/seam/sessions.h"
@@ -30,6 +31,10 @@
 
 static void init_tables(struct worker *w) {
     list_init(&w->sessions);
+    list_init(&w->users);
+    list_init(&w->seen);
+    list_init(&w->aside);
+    w->aside_ns = CLOCK_NEVER;
     list_init(&w->hot);
     list_init(&w->parked);
     list_init(&w->deaf);
@@ -50,6 +55,7 @@ static int open_local_fabric(struct worker *w, struct error *err) {
     static const struct fabric_blob no_offer;
     struct fabric_blob hello;
     route_init(&w->local_route, &w->local);
+    w->local_route.local = true;
     struct fabric_link **link = &w->local_route.link;
     rc = w->local.ops->link_new(w->local.instance, NULL, link, &hello, err);
     if (rc == 0)
@@ -122,6 +128,7 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     unsigned work = 0;
     w->now_ns = now_ns;
     w->turns++;
+    users_begin(w);
     if (mailbox_pending(&w->mailbox))
         work += mailbox_drain(&w->mailbox);
     doorbells_run(w);
@@ -138,7 +145,7 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
         calls_settle(w);
     if (!list_empty(&w->violated))
         sessions_shut_violated(w);
-    work += w->ends_left;
+    work += w->ends_left + w->gated;
     w->ends_left = false;
     rings_flush(w);
     return work;
@@ -151,6 +158,8 @@ uint64_t worker_next_ns(struct worker *w) {
     for (unsigned i = 0; i < w->nlinks; i++)
         if (w->links[i].wake_ns < next)
             next = w->links[i].wake_ns;
-    uint64_t deaf_ns = doorbells_next_ns(w);
+    uint64_t deaf_ns = doorbells_next_ns(w), aside_ns = users_next_ns(w);
+    if (aside_ns < next)
+        next = aside_ns;
     return deaf_ns < next ? deaf_ns : next;
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rate.c - at most so many a second.
+ */
+#include "daemon/base/rate.h"
+#include <stdbool.h>
+
+#define NSEC_A_SECOND UINT64_C(1000000000)
+
+void rate_use(struct rate *r, uint64_t n, uint64_t now_ns) {
+    if (!r->per_second)
+        return;
+    unsigned __int128 whole = (unsigned __int128)n * NSEC_A_SECOND + r->rest;
+    uint64_t takes_ns = (uint64_t)(whole / r->per_second);
+    r->rest = (uint64_t)(whole % r->per_second);
+
+    uint64_t earliest = now_ns > RATE_BURST_NS ? now_ns - RATE_BURST_NS : 0;
+    uint64_t due = __atomic_load_n(r->due_ns, __ATOMIC_RELAXED), next;
+    do {
+        next = (due > earliest ? due : earliest) + takes_ns;
+    } while (!__atomic_compare_exchange_n(r->due_ns, &due, next, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+}
+
+uint64_t rate_wait_ns(const struct rate *r, uint64_t now_ns) {
+    if (!r->per_second)
+        return 0;
+    uint64_t due = __atomic_load_n(r->due_ns, __ATOMIC_RELAXED);
+    return due > now_ns ? due + RATE_REST_NS : 0;
+}

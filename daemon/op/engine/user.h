@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * user.h - a user at a worker: what its sessions have used of the worker's time, and whether they
+ * may use more now.
+ *
+ * The measure. Everything that a user makes the worker do has a cost in bytes, as long as copying
+ * so many takes: an sqe USER_OP_COST (a CANCEL that looks at many ops as many times that, a call of
+ * the control thread or a doorbell some of them), and the bytes that this CPU moves.
+ *
+ * Virtual time. A user's vtime grows by its costs, divided by its weight. The worker's floor is the
+ * least vtime of those who had to wait in the last turn, and in a turn a user may go on until its
+ * vtime is a piece ahead of the floor. That piece is as long for everybody, and so large that all
+ * who were busy together cost USER_TURN_COST. So those who want more than there is get parts by
+ * their weights, whatever they do with it; what somebody took too much, because its last piece was
+ * large, comes off its next turns. Who wants less than its part holds up nobody and saves nothing
+ * up: who is behind the floor is brought up to it. If nobody had to wait, nobody owes anything: the
+ * floor is where the foremost is.
+ *
+ * Rates. What a user uses is told to two rates (base/rate.h), which its sessions on all workers
+ * share. A user that is beyond one is put aside: its rings are not looked at and its ops on routes
+ * are passed over, until a moment at which the worker wakes. The worker waits for nothing.
+ *
+ * Everything here but the account belongs to the worker's thread.
+ */
+#ifndef RDMAD_OP_ENGINE_USER_H
+#define RDMAD_OP_ENGINE_USER_H
+
+#include "daemon/base/rate.h"
+#include "daemon/op/engine/account.h"
+#include "daemon/op/engine/worker.h"
+
+#define USER_OP_COST 2048u
+#define USER_CALL_COST (4 * USER_OP_COST)     /* of the control thread, for the user */
+#define USER_DOORBELL_COST (4 * USER_OP_COST) /* one that epoll told of */
+#define USER_TURN_COST (256 * USER_OP_COST)   /* of all users together, in a turn */
+
+struct op_user {
+    struct worker *worker;
+    struct op_account *account; /* of the uid, at all workers */
+    struct list node;           /* in worker->users */
+    struct list hot_node;       /* in worker->hot, or in worker->aside */
+    struct list hot;            /* of struct op_session: those with hot rings */
+    struct list flows;          /* of struct op_flow, one a route */
+    unsigned sessions;
+    unsigned busy;       /* sessions of which something was taken in the last turn */
+    uint64_t weight;     /* with its priority */
+    uint64_t price;      /* of a byte, in vtime; fixed point */
+    uint64_t whole_turn; /* if nobody else is busy */
+    uint64_t vtime;
+    struct list seen_node; /* in worker->seen */
+    uint64_t seen;         /* the last turn in which it was busy */
+    uint64_t waited;       /* and in which it had more to do than it might */
+    bool limited;          /* has a rate */
+    bool aside;
+    uint32_t ops_at_once; /* how much it may take before its rates are looked at again */
+    uint64_t bytes_at_once;
+    struct rate bytes, ops;
+    uint64_t aside_since_ns, aside_until_ns;
+};
+
+/* The session's user at its worker: the one that is there (spare is freed then), else spare, with
+ * this share. */
+struct op_user *user_join(struct worker *w, struct op_account *account, struct op_user *spare,
+                          const struct plane_share *share);
+void user_leave(struct op_user *u); /* a session has gone */
+void user_set(struct op_user *u, const struct plane_share *share);
+struct op_user *user_find(struct worker *w, uid_t uid);
+
+void users_begin(struct worker *w); /* a turn begins */
+uint64_t users_next_ns(const struct worker *w);
+void user_is_busy(struct op_user *u); /* it is not marked in this turn yet */
+/* Puts it aside if one of its rates says so. */
+bool user_hold_back(struct op_user *u);
+
+static inline bool vtime_before(uint64_t a, uint64_t b) {
+    return (int64_t)(a - b) < 0;
+}
+
+static inline uint64_t user_vtime_of(const struct op_user *u, uint64_t cost) {
+    return cost * u->price >> 16;
+}
+
+/* It has something to do in this turn, whether it may do it or not. */
+static inline void user_wants(struct op_user *u) {
+    if (u->seen != u->worker->turns)
+        user_is_busy(u);
+}
+
+/* It has something to do that must wait for a later turn. */
+static inline void user_waits(struct op_user *u) {
+    user_wants(u);
+    u->waited = u->worker->turns;
+    u->worker->gated = true;
+}
+
+/* Whether it may go on in this turn, as far as the others are concerned. */
+static inline bool user_has_turn(const struct op_user *u) {
+    return vtime_before(u->vtime, u->worker->limit);
+}
+
+static inline bool user_is_aside(struct op_user *u) {
+    return u->limited && user_hold_back(u);
+}
+
+static inline void user_spend(struct op_user *u, uint64_t cost) {
+    user_wants(u);
+    u->vtime += user_vtime_of(u, cost);
+}
+
+/* It has used so much; bytes: that this CPU moves for it, or another's does. */
+static inline void user_use_ops(struct op_user *u, uint64_t ops) {
+    user_spend(u, ops * USER_OP_COST);
+    if (u->limited)
+        rate_use(&u->ops, ops, u->worker->now_ns);
+}
+static inline void user_use_bytes(struct op_user *u, uint64_t bytes, bool copied) {
+    if (copied)
+        user_spend(u, bytes);
+    if (u->limited)
+        rate_use(&u->bytes, bytes, u->worker->now_ns);
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shares.c - what users and peers get of the workers: told to all of them.
+ *
+ * A user's share is kept in its account, so a worker hears of it also with the user's first session
+ * there (sessions.c). A peer's is kept by the fabrics.
+ */
+#include "daemon/op/engine/user.h"
+#include "daemon/op/seam/call.h"
+#include <stdlib.h>
+
+static bool is_share(const struct plane_share *share) {
+    return share->weight >= 1 && share->weight <= PLANE_WEIGHT_MAX && share->priority >= -1 &&
+           share->priority <= 1;
+}
+
+static void tell_workers(struct plane *p, void (*apply)(struct call *),
+                         const struct call_user *about) {
+    for (unsigned i = 0; i < p->settings.workers; i++) {
+        struct call *c = call_prepare(p, &p->worker[i], CALL_USER, apply, NULL, NULL);
+        *call_user(c) = *about;
+        call_post(c);
+    }
+}
+
+/* ---- users ------------------------------------------------------------------------------- */
+
+static void set_user(struct call *c) {
+    const struct call_user *about = call_user(c);
+    struct op_user *u = user_find(c->worker, about->uid);
+    if (u)
+        user_set(u, &about->share);
+    call_finish(c);
+}
+
+int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share) {
+    if (!is_share(share))
+        return RDMAD_E_INVAL;
+    struct op_account *a = account_join(&p->uids, uid);
+    if (!a)
+        return RDMAD_E_NOMEM;
+    a->share = *share;
+    /* What is owed by the former rates may be more than a lifetime by these. */
+    __atomic_store_n(&a->bytes_due_ns, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&a->ops_due_ns, 0, __ATOMIC_RELAXED);
+    tell_workers(p, set_user, &(struct call_user){.uid = uid, .share = *share});
+    account_leave(a);
+    return 0;
+}
+
+void plane_user_limits(struct plane *p, uid_t uid, const struct plane_limits *limits) {
+    struct op_account *a = account_find(&p->uids, uid);
+    if (!a)
+        return;
+    __atomic_store_n(&a->max_ops, limits->uid_ops, __ATOMIC_RELAXED);
+    __atomic_store_n(&a->max_waits, limits->uid_waits, __ATOMIC_RELAXED);
+    __atomic_store_n(&a->max_session_waits, limits->session_waits, __ATOMIC_RELAXED);
+}
+
+void plane_user_stats(const struct plane *p, uid_t uid, struct plane_user_stats *out) {
+    const struct op_account *a = account_find(&p->uids, uid);
+    *out = (struct plane_user_stats){.share = PLANE_SHARE_DEFAULT};
+    if (!a)
+        return;
+    out->share = a->share;
+    out->throttled = __atomic_load_n(&a->throttled, __ATOMIC_RELAXED);
+    out->throttled_ns = __atomic_load_n(&a->throttled_ns, __ATOMIC_RELAXED);
+}
+
+/* ---- peers ------------------------------------------------------------------------------- */
+
+static void set_peer(struct call *c) {
+    const struct call_user *about = call_user(c);
+    const struct plane_share *share = &about->share;
+    const struct fabric_share says = {.weight = share->weight,
+                                      .bytes_per_second = share->bytes_per_second,
+                                      .ops_per_second = share->ops_per_second};
+    for (unsigned i = 0; i < c->worker->nlinks; i++) {
+        struct op_fabric *fabric = &c->worker->links[i];
+        if (fabric->ops->peer_share) {
+            op_fabric_wake(fabric, c->worker->now_ns);
+            fabric->ops->peer_share(fabric->instance, about->peer, &says);
+        }
+    }
+    call_finish(c);
+}
+
+int plane_peer_share(struct plane *p, uint64_t peer, const struct plane_share *share) {
+    if (!is_share(share))
+        return RDMAD_E_INVAL;
+    tell_workers(p, set_peer, &(struct call_user){.peer = peer, .share = *share});
+    return 0;
+}
