@@ -81,6 +81,9 @@ static void fabric_part(const struct config *c, struct fabric_settings *out) {
     out->token_ttl_ns = 2 * out->connect_timeout_ns;
     out->dead_peer_ns = c->tcp_dead_peer_ms * NSEC_PER_MSEC;
     out->max_strangers = TCP_STRANGERS_MAX;
+    out->encrypt = !strcmp(c->tcp_encrypt, "off")      ? ENCRYPT_OFF
+                   : !strcmp(c->tcp_encrypt, "always") ? ENCRYPT_ALWAYS
+                                                       : ENCRYPT_AUTO;
     verbs_part(c, &out->verbs);
 }
 

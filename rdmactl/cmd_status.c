@@ -41,6 +41,10 @@ static void print_head(const json_t *s) {
     const char *group = json_string_value(json_object_get(json_object_get(s, "clients"), "group"));
     if (group)
         printf("clients    members of group %s\n", group);
+    const json_t *objects = json_object_get(s, "objects");
+    if (cli_number(objects, "lanes_in") > 0)
+        printf("tcp data   of %.0f connections of peers %.0f are encrypted\n",
+               cli_number(objects, "lanes_in"), cli_number(objects, "lanes_in_encrypted"));
     printf("workers    %.0f\n\n", cli_number(s, "workers"));
 }
 

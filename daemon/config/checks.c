@@ -54,6 +54,12 @@ const char *setting_check_connect(const char *text) {
     return "must be exchange or cm";
 }
 
+const char *setting_check_encrypt(const char *text) {
+    if (!strcmp(text, "auto") || !strcmp(text, "off") || !strcmp(text, "always"))
+        return NULL;
+    return "must be one of auto, off, always";
+}
+
 const char *setting_check_windows(const char *text) {
     if (!strcmp(text, "auto") || !strcmp(text, "registrations") || !strcmp(text, "windows"))
         return NULL;

@@ -13,6 +13,7 @@ const char *setting_check_log_level(const char *text);
 const char *setting_check_word(const char *text);
 const char *setting_check_fabric(const char *text);
 const char *setting_check_connect(const char *text);
+const char *setting_check_encrypt(const char *text);
 const char *setting_check_windows(const char *text);
 const char *setting_check_gid(const char *text);
 const char *setting_check_uids(const char *text);

@@ -39,7 +39,7 @@ struct config {
 
     uint64_t max_peers, max_peer_attaches, peer_ping_ms, peer_dead_ms, peer_idle_ms;
 
-    char tcp_congestion_control[16];
+    char tcp_congestion_control[16], tcp_encrypt[8];
     uint64_t tcp_data_port, tcp_dead_peer_ms, tcp_connect_timeout_ms;
 
     char peer_private_links[256]; /* uids, comma separated, or "*" */

@@ -162,7 +162,11 @@ const struct setting settings[] = {
     NUMBER("tcp.dead_peer_ms", tcp_dead_peer_ms, 10, 60 * MINUTES, 5000, "ms", RESTART,
            "Silence with ops outstanding after which a link is lost."),
     NUMBER("tcp.connect_timeout_ms", tcp_connect_timeout_ms, 1, 10 * MINUTES, 5000, "ms", RESTART,
-           "How long a data connection may take to be made, and then to show its token."),
+           "How long a data connection may take to be made, and then to prove whose it is."),
+    TEXT("tcp.encrypt", tcp_encrypt, "auto", setting_check_encrypt, RESTART,
+         "Data connections are encrypted: auto (with peers whose control connection is secured by "
+         "mutual TLS), always (with every peer; where the control connection is not secured, that "
+         "keeps out who only listens) or off. If two daemons differ, their data is encrypted."),
 
     TEXT("verbs.device", verbs_device, "", setting_check_word, RESTART,
          "RDMA device to use, as rdmactl device show lists them. Empty: the best one."),

@@ -34,6 +34,8 @@ static void metrics_objects(FILE *out, const struct ctl_totals *t) {
         {"rdmad_peers", "Control connections to and from other daemons.", t->objects.peers},
         {"rdmad_links", "Data paths on which this daemon initiates.", t->objects.links},
         {"rdmad_lanes_in", "Data connections accepted from peers.", t->objects.lanes_in},
+        {"rdmad_lanes_in_encrypted", "Of those, the ones that are encrypted.",
+         t->objects.lanes_in_encrypted},
         {"rdmad_ops_inflight", "Transfers in flight.", t->objects.ops_inflight},
         {"process_open_fds", "Open file descriptors.", t->open_fds},
         {"process_resident_memory_bytes", "Resident memory.", t->rss_bytes},

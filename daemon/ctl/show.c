@@ -177,12 +177,13 @@ static void each_link(void *arg, const struct link_view *v) {
     struct rows *rows = arg;
     if (rows_full(rows))
         return;
-    json_t *row =
-        json_pack("{s:I, s:i, s:I, s:s, s:s, s:I, s:I, s:f, s:I, s:o}", "peer", (json_int_t)v->peer,
-                  "worker", (int)v->worker, "session", (json_int_t)v->session, "fabric", v->fabric,
-                  "state", v->state, "handles", (json_int_t)v->handles, "channels",
-                  (json_int_t)v->channels, "quiesce_s", rows_seconds(v->quiesce_ns), "rebuilds",
-                  (json_int_t)v->rebuilds, "last_error", rows_text(v->last_error));
+    json_t *row = json_pack(
+        "{s:I, s:i, s:I, s:s, s:s, s:s, s:I, s:I, s:f, s:I, s:o}", "peer", (json_int_t)v->peer,
+        "worker", (int)v->worker, "session", (json_int_t)v->session, "fabric", v->fabric, "state",
+        v->state, "encryption", v->encryption, "handles", (json_int_t)v->handles, "channels",
+        (json_int_t)v->channels, "quiesce_s", rows_seconds(v->quiesce_ns), "rebuilds",
+        (json_int_t)v->rebuilds, "last_error", rows_text(v->last_error));
+    json_object_set_new(row, "node", rows_text(v->node));
     json_object_set_new(row, "last_error_ago_s",
                         v->last_error[0]
                             ? json_real(rows_seconds(clock_left(v->last_error_ns, rows->now_ns)))

@@ -46,6 +46,7 @@ static json_t *status_objects(const struct ctl_totals *t) {
         {"peers", t->objects.peers},
         {"links", t->objects.links},
         {"lanes_in", t->objects.lanes_in},
+        {"lanes_in_encrypted", t->objects.lanes_in_encrypted},
         {"ops_inflight", t->objects.ops_inflight},
         {"fds", t->objects.fds},
     };
@@ -119,16 +120,17 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
                                (int)st->listen_port, "reachable", peers_are_reachable(st->peers));
     json_t *process = json_pack("{s:i, s:I, s:o}", "pid", (int)getpid(), "uid",
                                 (json_int_t)geteuid(), "rss_bytes", status_number(t.rss_bytes));
-    ctl_reply(call,
-              json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
-                        "version", RDMAD_VERSION, "node", st->node_name, "state",
-                        st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
-                        status_fabric(st), "listen", listen, "workers",
-                        (json_int_t)st->config->workers, "congestion_control",
-                        st->config->tcp_congestion_control, "objects", status_objects(&t), "limits",
-                        status_limits(st, &t), "traffic", status_traffic(&counters, &t.messages),
-                        "process", process, "porter", status_porter(st->porter), "clients",
-                        status_clients(st)));
+    ctl_reply(
+        call,
+        json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
+                  "version", RDMAD_VERSION, "node", st->node_name, "state",
+                  st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
+                  status_fabric(st), "listen", listen, "workers", (json_int_t)st->config->workers,
+                  "congestion_control", st->config->tcp_congestion_control, "tcp_encrypt",
+                  st->config->tcp_encrypt, "objects", status_objects(&t), "limits",
+                  status_limits(st, &t), "traffic", status_traffic(&counters, &t.messages),
+                  "process", process, "porter", status_porter(st->porter), "clients",
+                  status_clients(st)));
 }
 
 static void each_key(void *arg, const char *key, const char *literal) {

@@ -58,6 +58,7 @@ void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plan
     out->objects.peers = peers_count(st->peers);
     links_view(st->peers, count_link, &out->objects.links);
     out->objects.lanes_in = plane->lanes_in;
+    out->objects.lanes_in_encrypted = plane->lanes_in_encrypted;
     out->objects.ops_inflight = plane->ops_inflight;
     out->open_fds = count_fds();
     out->objects.fds = out->open_fds - ctl_conns(call);

@@ -11,7 +11,7 @@
 struct ctl_totals {
     struct {
         uint64_t sessions, pools, pool_bytes, rings, leases, attaches, services, channels;
-        uint64_t peers, links, lanes_in;
+        uint64_t peers, links, lanes_in, lanes_in_encrypted;
         uint64_t ops_inflight, fds;
     } objects;
     struct channel_totals messages; /* of all channels there ever were */

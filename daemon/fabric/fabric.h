@@ -190,9 +190,10 @@ struct fabric_ops {
     void (*close)(struct fabric *f);
 
     /* Target side: our end of a connection that peer asked for with hello, and the blob with which
-     * it may connect once; expel drops the peer's connections and unused offers, at once and
+     * it may connect once; secured says that nobody but the peer can read that blob, or have sent
+     * the hello; expel drops the peer's connections and unused offers, at once and
      * silently. */
-    int (*offer)(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+    int (*offer)(struct fabric *f, uint64_t peer, bool secured, const struct fabric_blob *hello,
                  struct fabric_blob *out, struct error *err);
     void (*expel)(struct fabric *f, uint64_t peer);
     /* The peer says that it has closed its connection of that number, or never opened it. Nothing
@@ -208,9 +209,10 @@ struct fabric_ops {
 
     /* Initiator side: link_new makes our end, link_open starts connecting by the peer's offer;
      * link_up or link_lost tells the rest (link_lost may come between the two). The host is the
-     * peer's as its control connection has it. When link_open fails the link is as after link_lost.
-     * link_close completes what is posted (CANCELED) before it returns and calls nothing after. */
-    int (*link_new)(struct fabric *f, void *cookie, struct fabric_link **out,
+     * peer's as its control connection has it, and secured as in offer. When link_open fails the
+     * link is as after link_lost. link_close completes what is posted (CANCELED) before it returns
+     * and calls nothing after. */
+    int (*link_new)(struct fabric *f, void *cookie, bool secured, struct fabric_link **out,
                     struct fabric_blob *hello, struct error *err);
     int (*link_open)(struct fabric_link *link, const char *host, const struct fabric_blob *offer,
                      struct error *err);
@@ -247,8 +249,9 @@ struct fabric_ops {
     int (*wait_fd)(struct fabric *f);
     bool (*arm)(struct fabric *f, uint64_t *wake_ns);
 
-    /* Accepted connections of peers, now; may be NULL. */
+    /* Accepted connections of peers, now, and those of them that are encrypted; may be NULL. */
     unsigned (*accepted)(const struct fabric *f);
+    unsigned (*encrypted)(const struct fabric *f);
 
     /* How the device in use holds a peer that lies to its windows: by "windows" or "registrations";
      * "" while there is no device. Any thread. NULL: by software, always. */
@@ -266,6 +269,13 @@ struct fabric_ops {
     uint64_t (*quiesce_ns)(const struct fabric_settings *settings);
 };
 
+/* What keeps others from reading what a link carries. */
+enum fabric_encryption { FABRIC_CLEAR, FABRIC_OPENSSL };
+
+static inline const char *fabric_encryption_name(enum fabric_encryption e) {
+    return e == FABRIC_OPENSSL ? "openssl" : "none";
+}
+
 /* The head of every implementation's own structs. */
 struct fabric {
     const struct fabric_ops *ops;
@@ -275,8 +285,9 @@ struct fabric_link {
     uint64_t max_message;  /* bytes of one op; set once the link is up */
     uint64_t max_send;     /* bytes of one SEND, likewise; at least FABRIC_SEND_MIN */
     uint64_t max_datagram; /* of one SEND of RDMAD_CHANNEL_DATAGRAM; 0: there are none */
-    bool ordered;          /* a SEND is received after the WRITEs posted before it took effect */
-    uint64_t number;       /* the target's for this connection: window_spec.via; never 0 once up */
+    enum fabric_encryption encryption;
+    bool ordered;    /* a SEND is received after the WRITEs posted before it took effect */
+    uint64_t number; /* the target's for this connection: window_spec.via; never 0 once up */
 };
 struct fabric_window {
     struct fabric *fabric;

@@ -36,6 +36,13 @@ struct verbs_settings {
     uint32_t links_per_peer; /* that a peer may have here */
 };
 
+/* When links of tcp are encrypted. It suffices that one of the two ends wants it. */
+enum encrypt_choice {
+    ENCRYPT_AUTO,   /* with peers whose control connection is secured */
+    ENCRYPT_OFF,    /* only if the peer wants it */
+    ENCRYPT_ALWAYS, /* with every peer */
+};
+
 #define FABRIC_LISTEN_MAX 8u
 
 struct fabric_settings {
@@ -53,7 +60,8 @@ struct fabric_settings {
         connect_timeout_ns; /* of link_open, and for an accepted connection to show its token */
     uint64_t dead_peer_ns;  /* silence with ops outstanding after which a link is lost */
     uint32_t max_strangers; /* accepted connections that have shown no token yet */
-    uint64_t descriptors;   /* data connections leave those from this one on to clients; 0: none */
+    enum encrypt_choice encrypt;
+    uint64_t descriptors; /* data connections leave those from this one on to clients; 0: none */
     struct verbs_settings verbs;
 };
 

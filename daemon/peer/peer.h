@@ -99,8 +99,10 @@ struct peer_view {
 };
 struct link_view {
     uint64_t peer;
+    const char *node; /* the peer's, likewise */
     unsigned worker;
     const char *fabric, *state; /* "opening", "up", "idle", "rebuilding", "closing" */
+    const char *encryption;     /* "none", "openssl"; "": it is not up */
     uint64_t session;           /* whose alone it is; 0: everybody's */
     uint64_t handles, channels;
     uint64_t quiesce_ns;    /* bound within which an op's memory is let go */

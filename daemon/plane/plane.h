@@ -98,7 +98,8 @@ bool plane_alive(struct plane *p);
 struct plane_counters { /* sums over workers; relaxed snapshots */
     uint64_t ops, bytes_read, bytes_written, ops_failed, ops_inflight;
     uint64_t wakeups_sent, sleeps;
-    uint64_t lanes_in; /* accepted connections of peers, now */
+    uint64_t lanes_in;           /* accepted connections of peers, now, */
+    uint64_t lanes_in_encrypted; /* and those of them that are encrypted */
 };
 void plane_count(const struct plane *p, struct plane_counters *out);
 
@@ -269,8 +270,10 @@ void plane_channel_forget(struct plane_session *s, uint64_t handle);
 typedef void plane_blob_done(void *arg, const struct error *result, const struct fabric_blob *blob);
 
 unsigned plane_worker_of_session(const struct plane_session *s);
-/* NULL when out of memory. */
-struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, void *cookie);
+/* secured: nobody but the peer can read what its control connection carries. NULL when out of
+ * memory. */
+struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, bool secured,
+                                  void *cookie);
 const struct fabric_ops *plane_lane_fabric(const struct plane_lane *lane);
 /* Makes a new link, instead of any that it had; done's blob is the hello for the peer. */
 void plane_lane_hello(struct plane_lane *lane, plane_blob_done *done, void *arg);
@@ -282,6 +285,8 @@ void plane_lane_open(struct plane_lane *lane, const char *host, const struct fab
 uint64_t plane_lane_number(const struct plane_lane *lane);
 /* Bytes of the longest datagram that a channel can send by that link; 0: none. As the number. */
 uint64_t plane_lane_datagram(const struct plane_lane *lane);
+/* What keeps others from reading what its link carries. As the number. */
+enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane);
 /* Ends the ops on it (PEER_LOST): leases on it should have ended first. */
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg);
 
@@ -291,11 +296,11 @@ unsigned plane_worker_of_peer(const struct plane *p, uint64_t peer);
 unsigned plane_workers(const struct plane *p);
 
 /* Makes an offer on that worker: for leases plane_worker_of_peer, for channels that of their
- * session. */
-void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer,
+ * session. secured: as for lanes. */
+void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer, bool secured,
                     const struct fabric_blob *hello, plane_blob_done *done, void *arg);
-void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, const struct fabric_blob *hello,
-                 plane_blob_done *done, void *arg);
+void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, bool secured,
+                 const struct fabric_blob *hello, plane_blob_done *done, void *arg);
 /* The peer says that it has closed its link of that number, which not every fabric notices. */
 void plane_forget(struct plane *p, unsigned fabric, uint64_t peer, uint64_t number,
                   plane_done *done, void *arg);

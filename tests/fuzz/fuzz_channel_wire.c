@@ -72,11 +72,11 @@ static void await(unsigned count) {
 }
 
 static struct plane_lane *connected(void) {
-    struct plane_lane *lane = plane_lane_new(plane, 0, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(plane, 0, 0, false, NULL);
     must(lane != NULL);
     plane_lane_hello(lane, on_blob, NULL);
     await(1);
-    plane_offer(plane, 0, PEER, &blob, on_blob, NULL);
+    plane_offer(plane, 0, PEER, false, &blob, on_blob, NULL);
     await(1);
     plane_lane_open(lane, "", &blob, on_done, NULL);
     await(1);

@@ -4,9 +4,10 @@
  * touch changes, and every op comes back once.
  *
  * The first byte chooses who sends. To a target the rest goes as requests; a request with key 0
- * gets the key of a real window, which the fuzzer could never guess. To a link it goes as answers
- * to ops of every kind, small and large. A message is read to its last byte; one that lands does so
- * in a quarter of the open memory, and is now and then abandoned.
+ * gets the key of a real window, which the fuzzer could never guess; it may be closed under them.
+ * To a link it goes as answers to ops of every kind, small and large. Or it is read as the
+ * greetings that come before them. A message is read to its last byte; one that lands does so in a
+ * quarter of the open memory, and is now and then abandoned.
  */
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
@@ -119,12 +120,7 @@ static const struct fabric_env env = {.now_ns = now,
                                       .memory_fault = memory_fault,
                                       .settings = &settings};
 
-static void start(void) {
-    log_set_level(LOG_EMERG);
-    must(guard_install() == 0);
-    must(fabric_tcp.open(&env, &fabric, NULL) == 0);
-    memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    must(memory != MAP_FAILED);
+static void open_window(void) {
     struct fabric_window_spec spec = {.peer = PEER,
                                       .base = memory + OPEN_AT,
                                       .length = OPEN_BYTES,
@@ -132,6 +128,15 @@ static void start(void) {
                                       .deadline_ns = CLOCK_NEVER,
                                       .audit = &audit};
     must(fabric_tcp.window_open(fabric, &spec, &window, &key, NULL) == 0);
+}
+
+static void start(void) {
+    log_set_level(LOG_EMERG);
+    must(guard_install() == 0);
+    must(fabric_tcp.open(&env, &fabric, NULL) == 0);
+    memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(memory != MAP_FAILED);
+    open_window();
 
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof a;
@@ -171,9 +176,9 @@ static void hang_up(int fd) {
     close(fd);
 }
 
-static void attack_target(uint8_t *bytes, size_t size) {
+static void attack_target(uint8_t *bytes, size_t size, bool revoke) {
     struct fabric_blob offer;
-    must(fabric_tcp.offer(fabric, PEER, &no_hello, &offer, NULL) == 0);
+    must(fabric_tcp.offer(fabric, PEER, false, &no_hello, &offer, NULL) == 0);
     uint16_t port;
     memcpy(&port, offer.bytes + 2, sizeof port);
     struct sockaddr_in a = {.sin_family = AF_INET,
@@ -187,6 +192,11 @@ static void attack_target(uint8_t *bytes, size_t size) {
     sign(bytes, size);
     (void)send(fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     polls(20);
+    if (revoke) { /* with whatever is under way */
+        fabric_tcp.window_close(window, RDMAD_E_LEASE_REVOKED);
+        polls(2);
+        open_window();
+    }
     if (lands && size % 2) {
         fabric_tcp.abandon(&to);
         lands = 0;
@@ -208,7 +218,7 @@ static void attack_link(const uint8_t *bytes, size_t size) {
     struct fabric_link *link;
     struct fabric_blob hello;
     unsigned up = came_up;
-    must(fabric_tcp.link_new(fabric, NULL, &link, &hello, NULL) == 0);
+    must(fabric_tcp.link_new(fabric, NULL, false, &link, &hello, NULL) == 0);
     must(fabric_tcp.link_open(link, "127.0.0.1", &listener_offer, NULL) == 0);
     int fd = -1;
     while (fd < 0) {
@@ -237,6 +247,15 @@ static void attack_link(const uint8_t *bytes, size_t size) {
     polls(2);
 }
 
+/* What comes before all frames. */
+static void greet(const uint8_t *bytes, size_t size) {
+    uint8_t token[FRAME_TOKEN_BYTES];
+    if (size >= HELLO_BYTES)
+        (void)hello_get(bytes, token);
+    if (size >= WELCOME_BYTES)
+        (void)welcome_check(bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!fabric)
         start();
@@ -244,10 +263,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return -1;
     uint8_t *bytes = malloc(size);
     memcpy(bytes, data + 1, size - 1);
-    if (data[0] & 1)
+    if (data[0] & 2)
+        greet(bytes, size - 1);
+    else if (data[0] & 1)
         attack_link(bytes, size - 1);
     else
-        attack_target(bytes, size - 1);
+        attack_target(bytes, size - 1, data[0] & 4);
     free(bytes);
     for (size_t i = 0; i < BYTES; i++)
         if (i < OPEN_AT || i >= OPEN_AT + OPEN_BYTES)

@@ -33,16 +33,17 @@ void hostile_connect(struct hostile *h, const char *listen) {
 }
 
 static void dial(struct hostile *h) {
-    uint16_t port;
-    uint8_t token[FRAME_TOKEN_BYTES], hello[HELLO_BYTES], welcome[WELCOME_BYTES];
+    struct invitation i;
+    uint8_t hello[HELLO_BYTES], welcome[WELCOME_BYTES];
     struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.ref = 9}; /* an empty hello: tcp's */
     false_peer_say(&h->control, &m);
     false_peer_await(&h->control, PEER_MSG_LINK_REP, &m);
     CHECK(m.link_rep.status == 0, "link: %s", m.link_rep.text);
-    CHECK(offer_read(&m.link_rep.offer, &port, token, &h->number),
-          "not an offer of the tcp engine");
-    h->data = false_peer_dial("127.0.0.1", port);
-    hello_put(hello, token);
+    CHECK(offer_read(&m.link_rep.offer, &i) && !i.encrypt,
+          "not an offer of the tcp engine for a connection in clear");
+    h->number = i.number;
+    h->data = false_peer_dial("127.0.0.1", i.port);
+    hello_put(hello, i.token);
     send_all(h->data, hello, sizeof(hello));
     recv_all(h->data, welcome, sizeof(welcome));
     CHECK(welcome_check(welcome) == NULL, "no welcome");

@@ -145,8 +145,9 @@ static void sim_close(struct fabric *f) {
     free(in);
 }
 
-static int sim_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+static int sim_offer(struct fabric *f, uint64_t peer, bool secured, const struct fabric_blob *hello,
                      struct fabric_blob *out, struct error *err) {
+    (void)secured;
     struct hello_blob said;
     if (hello->size != sizeof(said))
         return error_set(err, RDMAD_E_PROTOCOL, "sim: not a hello of sim's");
@@ -186,8 +187,9 @@ static void take_offer(struct link *link, const struct fabric_blob *bytes) {
     }
 }
 
-static int sim_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+static int sim_link_new(struct fabric *f, void *cookie, bool secured, struct fabric_link **out,
                         struct fabric_blob *hello, struct error *err) {
+    (void)secured;
     struct link *link = calloc(1, sizeof(*link));
     if (!link)
         return error_set(err, RDMAD_E_NOMEM, "sim: out of memory");

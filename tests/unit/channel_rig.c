@@ -51,8 +51,8 @@ void chan_connect(struct chan *c, int which) {
     plane_lane_hello(end->lane, rig_blob, &hello);
     cr_assert_eq(rig_await(c->rig, &hello), 0);
     plane_offer_on(c->rig->plane[other->where], rig_fabric(c->rig, end->lane),
-                   plane_worker_of_session(other->client.session), other->peer_in, &hello.blob,
-                   rig_blob, &offer);
+                   plane_worker_of_session(other->client.session), other->peer_in, false,
+                   &hello.blob, rig_blob, &offer);
     cr_assert_eq(rig_await(c->rig, &offer), 0);
     plane_lane_open(end->lane, "there", &offer.blob, rig_done, &up);
     cr_assert_eq(rig_await(c->rig, &up), 0);
@@ -76,7 +76,7 @@ void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t k
         end->kind = kind;
         rig_client_on(rig, end->where, &end->client, 256, 512, pool_bytes);
         end->lane = plane_lane_new(rig->plane[end->where], rig->fabric,
-                                   plane_worker_of_session(end->client.session), end);
+                                   plane_worker_of_session(end->client.session), false, end);
     }
     open_both(c);
     chan_connect(c, A);

@@ -256,12 +256,14 @@ void plane_lease_forget(struct plane_session *s, uint64_t handle) {
     note(FAKE_LEASE_FORGET, handle + s->stats.ops, s);
 }
 
-struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, void *cookie) {
+struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, bool secured,
+                                  void *cookie) {
     struct plane_lane *lane = calloc(1, sizeof(*lane));
     struct fake_call *c = note(FAKE_LANE_NEW, worker, lane);
     (void)p;
     lane->cookie = c->cookie = cookie;
     lane->fabric = c->fabric = fabric;
+    c->secured = secured;
     return lane;
 }
 
@@ -293,6 +295,10 @@ uint64_t plane_lane_datagram(const struct plane_lane *lane) {
     return lane->number ? FAKE_DATAGRAM : 0;
 }
 
+enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane) {
+    return lane->number ? FABRIC_OPENSSL : FABRIC_CLEAR;
+}
+
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg) {
     for (unsigned i = 0; i < used; i++) /* what is still owed about it */
         if (calls[i].object == lane && calls[i].kind == FAKE_LANE_OPEN)
@@ -311,9 +317,10 @@ unsigned plane_workers(const struct plane *p) {
     return 1;
 }
 
-void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer,
+void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer, bool secured,
                     const struct fabric_blob *hello, plane_blob_done *done, void *arg) {
     struct fake_call *c = note(FAKE_OFFER, peer, NULL);
+    c->secured = secured;
     (void)p;
     c->fabric = fabric;
     c->count = worker;
@@ -321,9 +328,9 @@ void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t 
     owe_blob(c, done, arg);
 }
 
-void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, const struct fabric_blob *hello,
-                 plane_blob_done *done, void *arg) {
-    plane_offer_on(p, fabric, plane_worker_of_peer(p, peer), peer, hello, done, arg);
+void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, bool secured,
+                 const struct fabric_blob *hello, plane_blob_done *done, void *arg) {
+    plane_offer_on(p, fabric, plane_worker_of_peer(p, peer), peer, secured, hello, done, arg);
 }
 
 void plane_forget(struct plane *p, unsigned fabric, uint64_t peer, uint64_t number,

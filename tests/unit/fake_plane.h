@@ -45,6 +45,7 @@ struct fake_call {
     enum fake_kind kind;
     uint64_t number; /* handle, worker, peer or via */
     unsigned fabric; /* of a lane, an offer, a window, what is forgotten or expelled */
+    bool secured;    /* of a lane or an offer */
     const void *object;
     void *cookie; /* of a lane, or of a window's notifications */
     int reason;

@@ -75,16 +75,17 @@ static void wrong_expel(struct fabric *f, uint64_t peer) {
     wrong();
 }
 
-static int wrong_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
-                       struct fabric_blob *out, struct error *err) {
-    (void)f, (void)peer, (void)hello, (void)out, (void)err;
+static int wrong_offer(struct fabric *f, uint64_t peer, bool secured,
+                       const struct fabric_blob *hello, struct fabric_blob *out,
+                       struct error *err) {
+    (void)f, (void)peer, (void)secured, (void)hello, (void)out, (void)err;
     wrong();
     return 0;
 }
 
-static int wrong_link(struct fabric *f, void *cookie, struct fabric_link **out,
+static int wrong_link(struct fabric *f, void *cookie, bool secured, struct fabric_link **out,
                       struct fabric_blob *hello, struct error *err) {
-    (void)f, (void)cookie, (void)out, (void)hello, (void)err;
+    (void)f, (void)cookie, (void)secured, (void)out, (void)hello, (void)err;
     wrong();
     return 0;
 }
@@ -303,7 +304,8 @@ int rig_connect(struct rig *rig, struct plane_lane *lane) {
     struct rig_answer hello = {0}, offer = {0}, up = {0};
     plane_lane_hello(lane, rig_blob, &hello);
     cr_assert_eq(rig_await(rig, &hello), 0);
-    plane_offer(rig->plane[THERE], rig_fabric(rig, lane), RIG_PEER, &hello.blob, rig_blob, &offer);
+    plane_offer(rig->plane[THERE], rig_fabric(rig, lane), RIG_PEER, false, &hello.blob, rig_blob,
+                &offer);
     cr_assert_eq(rig_await(rig, &offer), 0);
     plane_lane_open(lane, "there", &offer.blob, rig_done, &up);
     return rig_await(rig, &up);
@@ -312,7 +314,7 @@ int rig_connect(struct rig *rig, struct plane_lane *lane) {
 void rig_remote_up(struct rig *rig, struct rig_remote *r, void *base, uint64_t length,
                    uint32_t rights, uint64_t deadline_ns) {
     *r = (struct rig_remote){.base = base, .length = length, .deadline_ns = deadline_ns};
-    r->lane = plane_lane_new(rig->plane[HERE], rig->fabric, 0, r);
+    r->lane = plane_lane_new(rig->plane[HERE], rig->fabric, 0, false, r);
     cr_assert_eq(rig_connect(rig, r->lane), 0);
     struct rig_answer window = {0};
     struct fabric_window_spec spec = {.peer = RIG_PEER,

@@ -4,4 +4,12 @@ if(TARGET rdmad_fabric_tcp)
     rdmad_test(unit_tcp_${area} unit/test_tcp_${area}.c unit/tcp_pair.c unit/tcp_raw.c
       LINK rdmad_fabric_tcp rdmad_test_support LABELS unit soak)
   endforeach()
+  rdmad_test(unit_tcp_secure unit/test_tcp_secure.c unit/tcp_pair.c unit/tcp_raw.c unit/tcp_relay.c
+    LINK rdmad_fabric_tcp rdmad_test_support LABELS unit soak)
+  rdmad_test(unit_tcp_records unit/test_tcp_records.c unit/tcp_pair.c
+    LINK rdmad_fabric_tcp rdmad_test_support LABELS unit)
+  # Once more, encrypted.
+  foreach(area ops revoke cancel hostile link messages long atomics share)
+    rdmad_again(unit_tcp_${area} encrypted PAIR_ENCRYPT=1)
+  endforeach()
 endif()

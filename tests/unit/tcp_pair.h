@@ -4,6 +4,8 @@
  *
  * The owner has memory and windows, the lessee a link to it. Nothing moves unless a test polls, so
  * a test can stop the world in the middle of a transfer. Time is the clock plus what a test adds.
+ *
+ * With PAIR_ENCRYPT=1 in the environment both engines encrypt.
  */
 #ifndef RDMAD_TEST_TCP_PAIR_H
 #define RDMAD_TEST_TCP_PAIR_H
@@ -87,7 +89,8 @@ struct fabric_link *pair_dial(struct pair *p, uint64_t peer);
 /* A link that starts connecting by the offer; none when that fails at once. */
 int link_dial(struct fabric *f, const char *host, const struct fabric_blob *offer,
               struct fabric_link **out, struct error *err);
-extern const struct fabric_blob no_hello; /* a tcp link has none */
+extern const struct fabric_blob no_hello; /* a tcp link in clear has none */
+bool pair_encrypts(void);
 
 /* Fills op in for memory at local, window offset, key of p. */
 void op_prepare(struct pair *p, struct top *op, int opcode, size_t local, uint64_t offset,

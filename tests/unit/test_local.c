@@ -57,8 +57,8 @@ static struct fabric_link *dial(void) {
     struct fabric_link *link;
     struct fabric_blob hello, offer;
     struct error err;
-    cr_assert_eq(fabric_local.link_new(fabric, NULL, &link, &hello, &err), 0);
-    cr_assert_eq(fabric_local.offer(fabric, 1, &hello, &offer, &err), 0);
+    cr_assert_eq(fabric_local.link_new(fabric, NULL, false, &link, &hello, &err), 0);
+    cr_assert_eq(fabric_local.offer(fabric, 1, false, &hello, &offer, &err), 0);
     cr_assert_eq(fabric_local.link_open(link, "", &offer, &err), 0);
     return link;
 }

@@ -41,10 +41,11 @@ static struct fabric_ops ops[2]; /* what the planes have */
         (void)f, (void)peer, (void)number;                                                        \
         count[n].forgets++;                                                                       \
     }                                                                                             \
-    static int offer_##n(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,        \
-                         struct fabric_blob *out, struct error *err) {                            \
+    static int offer_##n(struct fabric *f, uint64_t peer, bool secured,                           \
+                         const struct fabric_blob *hello, struct fabric_blob *out,                \
+                         struct error *err) {                                                     \
         count[n].offers++;                                                                        \
-        return fabric_sim.offer(f, peer, hello, out, err);                                        \
+        return fabric_sim.offer(f, peer, secured, hello, out, err);                               \
     }                                                                                             \
     static int open_##n(struct fabric *f, const struct fabric_window_spec *spec,                  \
                         struct fabric_window **out, struct fabric_blob *key, struct error *err) { \

@@ -207,7 +207,7 @@ Test(lanes, ops_wait_for_the_next_link_and_for_their_leases_key) {
 
 Test(lanes, a_lease_may_come_before_its_lane_is_ever_up) {
     struct rig_answer added = {0};
-    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, false, NULL);
     struct plane_lease_spec spec = {.lease_id = 901,
                                     .length = BYTES,
                                     .rights = RDMAD_RIGHTS_ALL,
@@ -523,7 +523,7 @@ Test(lanes, news_of_a_loss_that_a_hello_overtakes_are_not_told) {
 
 Test(lanes, a_lane_that_cannot_be_opened_says_why_and_may_be_tried_again) {
     struct rig_answer dropped = {0};
-    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, false, NULL);
     sim_script()->refuse_connections = true;
     cr_assert_eq(rig_connect(&rig, lane), RDMAD_E_UNREACHABLE);
     cr_assert_eq(rig_connect(&rig, lane), RDMAD_E_UNREACHABLE);
@@ -537,10 +537,10 @@ Test(lanes, a_lane_that_cannot_be_opened_says_why_and_may_be_tried_again) {
 
 Test(lanes, a_link_lost_before_it_is_opened_makes_opening_fail) {
     struct rig_answer hello = {0}, offer = {0}, up = {0}, dropped = {0};
-    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, false, NULL);
     plane_lane_hello(lane, rig_blob, &hello);
     cr_assert_eq(rig_await(&rig, &hello), 0);
-    plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, &hello.blob, rig_blob, &offer);
+    plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, false, &hello.blob, rig_blob, &offer);
     cr_assert_eq(rig_await(&rig, &offer), 0);
     rig_break(&rig);
     rig.lanes_lost = 0; /* the other lane's */
@@ -557,7 +557,7 @@ Test(lanes, an_offer_for_another_hello_connects_nobody) {
     struct rig_answer old = {0}, hello = {0}, offer = {0}, up = {0};
     plane_lane_hello(remote.lane, rig_blob, &old);
     cr_assert_eq(rig_await(&rig, &old), 0);
-    plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, &old.blob, rig_blob, &offer);
+    plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, false, &old.blob, rig_blob, &offer);
     plane_lane_hello(remote.lane, rig_blob, &hello);
     cr_assert_eq(rig_await(&rig, &hello), 0);
     cr_assert(offer.done);
@@ -567,12 +567,12 @@ Test(lanes, an_offer_for_another_hello_connects_nobody) {
 }
 
 Test(lanes, a_lane_dropped_or_greeted_again_while_connecting_answers_both_calls) {
-    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, NULL);
+    struct plane_lane *lane = plane_lane_new(rig.plane[HERE], rig.fabric, 0, false, NULL);
     for (int drop = 0; drop < 2; drop++) {
         struct rig_answer hello = {0}, offer = {0}, up = {0}, second = {0};
         plane_lane_hello(lane, rig_blob, &hello);
         cr_assert_eq(rig_await(&rig, &hello), 0);
-        plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, &hello.blob, rig_blob, &offer);
+        plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, false, &hello.blob, rig_blob, &offer);
         cr_assert_eq(rig_await(&rig, &offer), 0);
         plane_lane_open(lane, "there", &offer.blob, rig_done, &up);
         if (drop)

@@ -163,7 +163,7 @@ static void keeper_greets(void) {
 static void keeper_goes_on(const struct rig_answer *answer) {
     if (keeper.stage == GREETING && answer->result.code == 0) {
         keeper.stage = ASKING;
-        plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, &answer->blob, rig_blob,
+        plane_offer(rig.plane[THERE], rig.fabric, RIG_PEER, false, &answer->blob, rig_blob,
                     &keeper.answer);
     } else if (keeper.stage == ASKING && answer->result.code == 0) {
         keeper.stage = OPENING;

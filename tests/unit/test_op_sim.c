@@ -58,8 +58,8 @@ static uint8_t here[8192], there[8192];
 static void connect_sides(void) {
     struct fabric_blob hello, offer;
     struct error err;
-    cr_assert_eq(fabric_sim.link_new(a.fabric, NULL, &link_, &hello, &err), 0);
-    cr_assert_eq(fabric_sim.offer(b.fabric, 5, &hello, &offer, &err), 0);
+    cr_assert_eq(fabric_sim.link_new(a.fabric, NULL, false, &link_, &hello, &err), 0);
+    cr_assert_eq(fabric_sim.offer(b.fabric, 5, false, &hello, &offer, &err), 0);
     cr_assert_eq(fabric_sim.link_open(link_, "", &offer, &err), 0);
     for (int i = 0; i < 100 && !a.ups && !a.lost; i++) {
         fabric_sim.poll(a.fabric);
@@ -167,8 +167,8 @@ Test(sim, an_offer_is_good_once_and_for_its_peer) {
     struct fabric_link *second;
     connect_sides();
     cr_assert_eq(a.ups, 1);
-    cr_assert_eq(fabric_sim.link_new(a.fabric, NULL, &second, &hello, &err), 0);
-    cr_assert_eq(fabric_sim.offer(b.fabric, 6, &hello, &offer, &err), 0);
+    cr_assert_eq(fabric_sim.link_new(a.fabric, NULL, false, &second, &hello, &err), 0);
+    cr_assert_eq(fabric_sim.offer(b.fabric, 6, false, &hello, &offer, &err), 0);
     cr_assert_eq(fabric_sim.link_open(second, "", &offer, &err), 0);
     pass(5000);
     cr_assert_eq(a.ups, 2);
@@ -177,7 +177,7 @@ Test(sim, an_offer_is_good_once_and_for_its_peer) {
     pass(10000);
     cr_assert_eq(op.status, RDMAD_E_NO_LEASE, "the window is of peer 5");
     fabric_sim.link_close(second);
-    fabric_sim.link_new(a.fabric, NULL, &second, &hello, &err);
+    fabric_sim.link_new(a.fabric, NULL, false, &second, &hello, &err);
     cr_assert_eq(fabric_sim.link_open(second, "", &offer, &err), 0);
     pass(5000);
     cr_assert(a.lost == 1 && a.why == RDMAD_E_UNREACHABLE);

@@ -77,8 +77,8 @@ static struct fabric_link *dial(void) {
     struct fabric_link *made;
     struct error err;
     unsigned ups = a.ups;
-    cr_assert_eq(fabric_sim.link_new(a.fabric, NULL, &made, &hello, &err), 0);
-    cr_assert_eq(fabric_sim.offer(b.fabric, PEER, &hello, &offer, &err), 0);
+    cr_assert_eq(fabric_sim.link_new(a.fabric, NULL, false, &made, &hello, &err), 0);
+    cr_assert_eq(fabric_sim.offer(b.fabric, PEER, false, &hello, &offer, &err), 0);
     cr_assert_eq(fabric_sim.link_open(made, "", &offer, &err), 0);
     pass(5000);
     cr_assert_eq(a.ups, ups + 1);

@@ -19,7 +19,7 @@ static void turns(struct pair *p, unsigned n) {
 static struct fabric_blob offer_for(struct pair *p, uint64_t peer) {
     struct fabric_blob offer;
     struct error err = {0};
-    cr_assert_eq(fabric_tcp.offer(p->owner.fabric, peer, &no_hello, &offer, &err), 0, "%s",
+    cr_assert_eq(fabric_tcp.offer(p->owner.fabric, peer, false, &no_hello, &offer, &err), 0, "%s",
                  err.text);
     return offer;
 }
@@ -89,15 +89,14 @@ Test(tcp_hostile, a_slow_hello_is_taken_while_there_is_time) {
     struct pair p;
     pair_open(&p, BIG);
     struct fabric_blob offer = offer_for(&p, LESSEE);
-    uint8_t hello[HELLO_BYTES], welcome[WELCOME_BYTES];
+    uint8_t hello[HELLO_BYTES];
     hello_put(hello, raw_token(&offer));
     int fd = raw_dial(raw_port(&offer));
     for (unsigned i = 0; i < HELLO_BYTES; i++) {
         raw_send(&p, fd, hello + i, 1);
         turns(&p, 3);
     }
-    raw_recv(&p, fd, welcome, sizeof welcome);
-    cr_assert_null(welcome_check(welcome));
+    raw_welcomed(&p, fd, &offer);
     close(fd);
     pair_close(&p);
 }
@@ -134,9 +133,8 @@ Test(tcp_hostile, a_token_opens_once_for_its_own_peer_and_in_time) {
     struct fabric_blob offer = offer_for(&p, LESSEE);
     hello_put(hello, raw_token(&offer));
     int fd = raw_dial(raw_port(&offer));
-    uint8_t welcome[WELCOME_BYTES];
     raw_send(&p, fd, hello, sizeof hello);
-    raw_recv(&p, fd, welcome, sizeof welcome);
+    raw_welcomed(&p, fd, &offer);
     cr_assert(turned_away(&p, hello, sizeof hello), "a token was taken twice");
     close(fd);
 
@@ -174,12 +172,10 @@ Test(tcp_hostile, a_key_with_one_wrong_bit_opens_nothing) {
 static uint64_t number_of_offer(struct fabric *f) {
     struct fabric_blob offer;
     struct error err = {0};
-    uint8_t token[FRAME_TOKEN_BYTES];
-    uint16_t port;
-    uint64_t number;
-    cr_assert_eq(fabric_tcp.offer(f, LESSEE, &no_hello, &offer, &err), 0, "%s", err.text);
-    cr_assert(offer_read(&offer, &port, token, &number));
-    return number;
+    struct invitation i;
+    cr_assert_eq(fabric_tcp.offer(f, LESSEE, false, &no_hello, &offer, &err), 0, "%s", err.text);
+    cr_assert(offer_read(&offer, &i));
+    return i.number;
 }
 
 /* Who closes one names it by number, to all workers. */
@@ -202,12 +198,12 @@ Test(tcp_hostile, offers_are_bounded_and_expire) {
     struct fabric_blob offer;
     struct error err = {0};
     unsigned made = 0;
-    while (fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err) == 0)
+    while (fabric_tcp.offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, &err) == 0)
         cr_assert(++made < 1000, "no bound");
     cr_assert_eq(err.code, RDMAD_E_LIMIT);
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, STRANGE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, STRANGE, false, &no_hello, &offer, &err), 0);
     p.owner.skew_ns += p.owner.settings.token_ttl_ns;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, &err), 0);
     pair_close(&p);
 }
 

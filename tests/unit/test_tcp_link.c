@@ -28,7 +28,7 @@ Test(tcp_link, ops_posted_while_dialling_are_done_once_it_is_up) {
     pair_open(&p, BIG);
     drop_link(&p);
     struct fabric_blob offer;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, NULL), 0);
     p.link = open_link(&p, &offer);
     struct top op;
     random_fill(p.local, BIG, 1);
@@ -66,7 +66,7 @@ Test(tcp_link, a_used_token_is_told_as_such) {
     pair_open(&p, BIG);
     drop_link(&p);
     struct fabric_blob offer;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, NULL), 0);
     p.link = open_link(&p, &offer);
     PAIR_UNTIL(&p, p.lessee.up == 2);
     struct fabric_link *again = open_link(&p, &offer);
@@ -187,7 +187,7 @@ Test(tcp_link, nothing_of_a_forgotten_connection_lands_any_more) {
     struct fabric_blob offer;
     struct fabric_link *late;
     struct error err = {0};
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, &err), 0);
     cr_assert_eq(link_dial(p.lessee.fabric, "127.0.0.1", &offer, &late, &err), 0);
     fabric_tcp.forget(p.owner.fabric, LESSEE, late->number);
     PAIR_UNTIL(&p, p.lessee.lost == 1);
@@ -201,7 +201,7 @@ Test(tcp_link, an_offer_of_another_version_is_refused) {
     pair_open(&p, BIG);
     struct fabric_blob good, bad;
     struct fabric_link *link;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &good, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, false, &no_hello, &good, NULL), 0);
     for (unsigned i = 0; i < 4; i++) {
         bad = good;
         if (i == 0)
@@ -228,7 +228,7 @@ Test(tcp_link, a_link_that_was_not_opened_takes_nothing_and_closes_like_any) {
     unsigned before = fd_count();
     op_prepare(&p, &op, RDMAD_OP_READ, 0, 0, 8);
     for (int fails = 0; fails < 2; fails++) {
-        cr_assert_eq(fabric_tcp.link_new(p.lessee.fabric, NULL, &link, &hello, &err), 0);
+        cr_assert_eq(fabric_tcp.link_new(p.lessee.fabric, NULL, false, &link, &hello, &err), 0);
         if (fails)
             cr_assert_eq(fabric_tcp.link_open(link, "127.0.0.1", &bad, &err), RDMAD_E_PROTOCOL);
         cr_assert_eq(fabric_tcp.post(link, &op.op), RDMAD_E_PEER_LOST);
@@ -246,7 +246,8 @@ Test(tcp_link, a_hello_of_another_fabric_is_told_what_to_do) {
     pair_open(&p, BIG);
     struct fabric_blob hello = {.size = 40}, offer;
     struct error err = {0};
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &hello, &offer, &err), RDMAD_E_PROTOCOL);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, false, &hello, &offer, &err),
+                 RDMAD_E_PROTOCOL);
     cr_assert_not_null(strstr(err.text, "\"fabric\""), "%s", err.text);
     pair_close(&p);
 }
@@ -337,11 +338,13 @@ Test(tcp_link, what_came_in_time_counts_though_it_is_looked_at_late) {
 
     drop_link(&p);
     struct fabric_blob offer;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, NULL), 0);
     p.link = open_link(&p, &offer);
-    fabric_tcp.poll(p.lessee.fabric);
-    for (unsigned i = 0; i < 50; i++)
-        fabric_tcp.poll(p.owner.fabric);
+    for (unsigned flights = pair_encrypts() ? 2 : 1; flights > 0; flights--) {
+        fabric_tcp.poll(p.lessee.fabric);
+        for (unsigned i = 0; i < 50; i++)
+            fabric_tcp.poll(p.owner.fabric);
+    }
     p.lessee.skew_ns += p.lessee.settings.connect_timeout_ns;
     PAIR_UNTIL(&p, p.lessee.up + p.lessee.lost == 2);
     cr_assert_eq(p.lessee.lost, 0, "%s", p.lessee.why.text);
@@ -375,7 +378,7 @@ Test(tcp_link, both_directions_work_between_two_instances) {
     struct fabric_window_spec spec = p.spec;
     spec.peer = 3;
     spec.base = p.local;
-    cr_assert_eq(fabric_tcp.offer(p.lessee.fabric, 3, &no_hello, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.offer(p.lessee.fabric, 3, false, &no_hello, &offer, &err), 0);
     cr_assert_eq(fabric_tcp.window_open(p.lessee.fabric, &spec, &w, &key, &err), 0);
     cr_assert_eq(link_dial(p.owner.fabric, "127.0.0.1", &offer, &back, &err), 0);
     random_fill(p.local, BIG, 9);
@@ -429,7 +432,7 @@ Test(tcp_link, ipv6_works_as_well) {
     struct error err = {0};
     struct fabric_blob offer;
     struct fabric_link *link;
-    cr_assert_eq(fabric_tcp.offer(six.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(fabric_tcp.offer(six.fabric, LESSEE, false, &no_hello, &offer, &err), 0);
     cr_assert_eq(link_dial(p.lessee.fabric, "::1", &offer, &link, &err), 0, "%s", err.text);
     uint64_t until = clock_now_ns() + 10 * NSEC_PER_SEC;
     while (p.lessee.up < 2 && clock_now_ns() < until) {
@@ -454,12 +457,14 @@ Test(tcp_link, the_last_descriptors_are_not_for_data_connections) {
     pair_open(&p, 4096);
     before = p.lessee.lost;
     p.owner.settings.descriptors = 3; /* it has more already */
-    cr_assert_eq(p.owner.fabric->ops->offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(p.owner.fabric->ops->offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, &err),
+                 0);
     cr_assert_eq(link_dial(p.lessee.fabric, "127.0.0.1", &offer, &link, &err), 0, "%s", err.text);
     PAIR_UNTIL(&p, p.lessee.lost == before + 1);
     p.lessee.fabric->ops->link_close(link);
     p.lessee.settings.descriptors = 3;
-    cr_assert_eq(p.owner.fabric->ops->offer(p.owner.fabric, LESSEE, &no_hello, &offer, &err), 0);
+    cr_assert_eq(p.owner.fabric->ops->offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, &err),
+                 0);
     cr_expect_eq(link_dial(p.lessee.fabric, "127.0.0.1", &offer, &link, &err), RDMAD_E_SYSTEM);
     cr_expect_not_null(strstr(err.text, "Too many open files"), "%s", err.text);
     pair_close(&p);

@@ -277,7 +277,7 @@ Test(tcp_revoke, expelling_a_peer_ends_its_connections_offers_and_traffic) {
     pair_open(&p, BIG);
     int fd = raw_dial_as(&p, LESSEE), other = raw_dial_as(&p, STRANGE);
     struct fabric_blob offer;
-    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, &no_hello, &offer, NULL), 0);
+    cr_assert_eq(fabric_tcp.offer(p.owner.fabric, LESSEE, false, &no_hello, &offer, NULL), 0);
     struct frame f = raw_request(&p.key, FRAME_WRITE, 0, 0, BIG);
     raw_frame(&p, fd, &f);
     turns(&p, 5);

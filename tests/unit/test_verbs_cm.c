@@ -67,9 +67,10 @@ static void scene_close(struct scene *s) {
 static void offer(struct scene *s, struct verbs_offer *out) {
     struct fabric_blob hello, blob;
     struct error err = {0};
-    CHECK(fabric_verbs.link_new(s->lessee.fabric, NULL, &s->link, &hello, &err) == 0, "%s",
+    CHECK(fabric_verbs.link_new(s->lessee.fabric, NULL, false, &s->link, &hello, &err) == 0, "%s",
           err.text);
-    CHECK(fabric_verbs.offer(s->owner.fabric, PEER, &hello, &blob, &err) == 0, "%s", err.text);
+    CHECK(fabric_verbs.offer(s->owner.fabric, PEER, false, &hello, &blob, &err) == 0, "%s",
+          err.text);
     CHECK(blob_read_offer(&blob, out) && out->cm, "an offer that is none by rdma_cm");
 }
 
@@ -175,11 +176,13 @@ static void a_token_is_good_for_one_connection_of_its_peer(void) {
 
     struct fabric_blob hello;
     struct error err = {0};
-    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, &s.link, &hello, &err) == 0, "%s", err.text);
+    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, false, &s.link, &hello, &err) == 0, "%s",
+          err.text);
     dial(&s, &o); /* the right one is still good */
     CHECK(s.lessee.up == 1 && accepted(&s) == 1, "%s", s.lessee.why.text);
     hang_up(&s);
-    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, &s.link, &hello, &err) == 0, "%s", err.text);
+    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, false, &s.link, &hello, &err) == 0, "%s",
+          err.text);
     dial(&s, &o);
     CHECK(s.lessee.up == 1 && s.lessee.lost == 2, "a token was good twice");
     scene_close(&s);
@@ -212,12 +215,15 @@ static void unused_offers_count_and_expire(void) {
         offer(&s, &o);
         hang_up(&s);
     }
-    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, &s.link, &hello, &err) == 0, "%s", err.text);
-    CHECK(fabric_verbs.offer(s.owner.fabric, PEER, &hello, &blob, &err) == RDMAD_E_LIMIT, "four");
+    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, false, &s.link, &hello, &err) == 0, "%s",
+          err.text);
+    CHECK(fabric_verbs.offer(s.owner.fabric, PEER, false, &hello, &blob, &err) == RDMAD_E_LIMIT,
+          "four");
     s.owner.skew_ns = 11 * NSEC_PER_SEC;
     turn(&s);
     turn(&s);
-    CHECK(fabric_verbs.offer(s.owner.fabric, PEER, &hello, &blob, &err) == 0, "%s", err.text);
+    CHECK(fabric_verbs.offer(s.owner.fabric, PEER, false, &hello, &blob, &err) == 0, "%s",
+          err.text);
     scene_close(&s);
 }
 
@@ -234,7 +240,8 @@ static void a_link_that_nobody_answers_is_lost_in_time(void) {
     hang_up(&s);
     struct fabric_blob hello, blob;
     struct error err = {0};
-    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, &s.link, &hello, &err) == 0, "%s", err.text);
+    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, false, &s.link, &hello, &err) == 0, "%s",
+          err.text);
     wrong = o;
     wrong.address[15] = 99;
     uint64_t before = clock_now_ns();
@@ -242,7 +249,8 @@ static void a_link_that_nobody_answers_is_lost_in_time(void) {
     CHECK(s.lessee.lost == 2, "no such host");
     CHECK(clock_now_ns() - before < 10 * NSEC_PER_SEC, "it took its time");
     hang_up(&s);
-    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, &s.link, &hello, &err) == 0, "%s", err.text);
+    CHECK(fabric_verbs.link_new(s.lessee.fabric, NULL, false, &s.link, &hello, &err) == 0, "%s",
+          err.text);
     blob_write_offer(&o, &blob);
     CHECK(fabric_verbs.link_open(s.link, "127.0.0.1", &blob, &err) == 0, "%s", err.text);
     before = clock_now_ns();

@@ -58,7 +58,7 @@ Test(verbs_link, an_offer_that_is_not_one_is_refused_in_words) {
     struct fabric_link *link;
     struct fabric_blob hello, offer = {.size = 9, .bytes = "nonsense"};
     struct error err = {0};
-    cr_assert_eq(fabric_verbs.link_new(p.lessee.fabric, NULL, &link, &hello, &err), 0);
+    cr_assert_eq(fabric_verbs.link_new(p.lessee.fabric, NULL, false, &link, &hello, &err), 0);
     cr_assert_eq(fabric_verbs.link_open(link, "10.77.0.1", &offer, &err), RDMAD_E_PROTOCOL);
     cr_assert(strstr(err.text, "10.77.0.1"), "%s", err.text);
     struct vop op;
@@ -389,7 +389,7 @@ Test(verbs_link, our_device_goes_and_comes_back) {
         struct fabric_link *link;
         struct fabric_blob hello;
         delete_device(&p, "rxe1");
-        int rc = fabric_verbs.link_new(p.lessee.fabric, NULL, &link, &hello, &err);
+        int rc = fabric_verbs.link_new(p.lessee.fabric, NULL, false, &link, &hello, &err);
         cr_assert_eq(rc, RDMAD_E_FABRIC);
         cr_assert(strstr(err.text, "rxe1"), "%s", err.text);
         must_run("rdma link add rxe1 type rxe netdev vb");

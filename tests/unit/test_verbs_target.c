@@ -47,7 +47,7 @@ static unsigned accepted(const struct scene *s) {
 static int offer(struct scene *s, const struct verbs_hello *hello, struct error *err) {
     struct fabric_blob blob, answer;
     blob_write_hello(hello, &blob);
-    return fabric_verbs.offer(s->owner.fabric, PEER, &blob, &answer, err);
+    return fabric_verbs.offer(s->owner.fabric, PEER, false, &blob, &answer, err);
 }
 
 static void hostile_hellos_are_refused_and_leave_nothing(void) {
@@ -64,7 +64,8 @@ static void hostile_hellos_are_refused_and_leave_nothing(void) {
         if (size == blob.size)
             continue;
         err.text[0] = 0;
-        CHECK(fabric_verbs.offer(s.owner.fabric, PEER, &cut, &answer, &err) < 0, "size %u", size);
+        CHECK(fabric_verbs.offer(s.owner.fabric, PEER, false, &cut, &answer, &err) < 0, "size %u",
+              size);
         CHECK(err.text[0], "no word about it");
     }
     uint64_t random = 1;
@@ -72,7 +73,8 @@ static void hostile_hellos_are_refused_and_leave_nothing(void) {
         struct fabric_blob noise = {.size = (uint8_t)(i % (FABRIC_BLOB_MAX + 1))};
         for (unsigned k = 0; k < noise.size; k++)
             noise.bytes[k] = (uint8_t)((random = random * 6364136223846793005u + 1) >> 33);
-        CHECK(fabric_verbs.offer(s.owner.fabric, PEER, &noise, &answer, &err) < 0, "noise %u", i);
+        CHECK(fabric_verbs.offer(s.owner.fabric, PEER, false, &noise, &answer, &err) < 0,
+              "noise %u", i);
     }
     bad = good;
     memset(bad.end.gid, 0, sizeof(bad.end.gid));

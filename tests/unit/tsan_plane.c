@@ -275,7 +275,7 @@ static void connect_lane(struct plane_lane *lane, unsigned fabric, uint64_t peer
     unsigned before = answers;
     plane_lane_hello(lane, on_blob, &hello);
     await(before + 1);
-    plane_offer(plane, fabric, peer, &hello.blob, on_blob, &offer);
+    plane_offer(plane, fabric, peer, false, &hello.blob, on_blob, &offer);
     await(before + 2);
     plane_lane_open(lane, "127.0.0.1", &offer.blob, on_done, NULL);
     await(before + 3);
@@ -290,7 +290,8 @@ static void links_change_under_running_clients(unsigned rounds) {
     pthread_join(c.thread, NULL);
     uint64_t peer = 100 + plane_worker_of_session(c.session); /* of two: on the same worker */
     CHECK(plane_worker_of_peer(plane, peer) == plane_worker_of_session(c.session));
-    struct plane_lane *lane = plane_lane_new(plane, 0, plane_worker_of_session(c.session), NULL);
+    struct plane_lane *lane =
+        plane_lane_new(plane, 0, plane_worker_of_session(c.session), false, NULL);
     struct fabric_window_spec window_spec = {.peer = peer,
                                              .base = c.target,
                                              .length = BYTES,
@@ -341,7 +342,7 @@ static void far_up(struct client *c, struct far *far, unsigned fabric) {
     unsigned worker = plane_worker_of_session(c->session), before;
     uint64_t peer = 100 + worker + fabric; /* of two: over tcp to the other worker */
     struct blob_answer key;
-    far->lane = plane_lane_new(plane, fabric, worker, NULL);
+    far->lane = plane_lane_new(plane, fabric, worker, false, NULL);
     connect_lane(far->lane, fabric, peer);
     const struct fabric_window_spec window = {.peer = peer,
                                               .via = plane_lane_number(far->lane),

@@ -134,10 +134,10 @@ unsigned vpair_turn(struct vpair *p) {
 
 static int dial_once(struct vpair *p, struct fabric_link **out, struct error *err) {
     struct fabric_blob hello, offer;
-    int rc = fabric_verbs.link_new(p->lessee.fabric, p, out, &hello, err);
+    int rc = fabric_verbs.link_new(p->lessee.fabric, p, false, out, &hello, err);
     if (rc)
         return rc;
-    rc = fabric_verbs.offer(p->owner.fabric, LESSEE, &hello, &offer, err);
+    rc = fabric_verbs.offer(p->owner.fabric, LESSEE, false, &hello, &offer, err);
     if (rc == 0)
         rc = fabric_verbs.link_open(*out, "10.77.0.1", &offer, err);
     if (rc)

@@ -280,11 +280,11 @@ int raw_try(struct raw *r, struct side *s, uint64_t peer, unsigned lanes, struct
     struct fabric_blob blob, answer;
     raw_hello(r, lanes, &hello);
     blob_write_hello(&hello, &blob);
-    int rc = fabric_verbs.offer(s->fabric, peer, &blob, &answer, err);
+    int rc = fabric_verbs.offer(s->fabric, peer, false, &blob, &answer, err);
     /* Like a daemon it comes again for a neighbour that is not known yet. */
     for (unsigned i = 0; rc == RDMAD_E_UNREACHABLE && i < 500; i++) {
         usleep(2000);
-        rc = fabric_verbs.offer(s->fabric, peer, &blob, &answer, err);
+        rc = fabric_verbs.offer(s->fabric, peer, false, &blob, &answer, err);
     }
     if (rc)
         return rc;

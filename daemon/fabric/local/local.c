@@ -39,8 +39,10 @@ static void local_close(struct fabric *f) {
 }
 
 /* There is one place to connect to, and no secret to know. */
-static int local_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
-                       struct fabric_blob *out, struct error *err) {
+static int local_offer(struct fabric *f, uint64_t peer, bool secured,
+                       const struct fabric_blob *hello, struct fabric_blob *out,
+                       struct error *err) {
+    (void)secured;
     (void)f;
     (void)peer;
     (void)hello;
@@ -54,8 +56,9 @@ static void local_expel(struct fabric *f, uint64_t peer) {
     (void)peer;
 }
 
-static int local_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+static int local_link_new(struct fabric *f, void *cookie, bool secured, struct fabric_link **out,
                           struct fabric_blob *hello, struct error *err) {
+    (void)secured;
     struct local_link *link = calloc(1, sizeof(*link));
     if (!link)
         return error_set(err, RDMAD_E_NOMEM, "fabric local: out of memory for a link");

@@ -13,6 +13,9 @@
  * Faults. The kernel refuses a read or a send whose client memory is gone with EFAULT and leaves
  * the stream where it was. The role learns of it, the memory is replaced by scratch or zeros, and
  * the connection lives: other clients' ops are on it.
+ *
+ * An encrypted connection (secure.c) is read a record at a time, always into staging, and what is
+ * of a large payload goes on from there; it sends what it has copied out of the queue.
  */
 #include "daemon/fabric/tcp/conn.h"
 #include "daemon/base/guard.h"
@@ -59,6 +62,8 @@ int conn_init(struct tcp_conn *c, struct tcp *t, const struct role *role, int fd
 }
 
 void conn_fini(struct tcp_conn *c) {
+    secure_free(c->secure);
+    c->secure = NULL;
     outq_fini(&c->out);
     undumped_free(c->rx.staging, TCP_STAGING);
     c->rx.staging = NULL;
@@ -69,6 +74,8 @@ void conn_shut(struct tcp_conn *c) {
         return;
     c->closed = true;
     c->rx.dest = NULL;
+    if (c->secure)
+        c->out.sent -= secure_kept(c->secure);
     outq_drop(&c->out);
     list_remove(&c->node);
     list_remove(&c->hot);
@@ -202,14 +209,37 @@ static void conn_parse(struct tcp_conn *c) {
 
 RDMAD_STATIC_ASSERT(TCP_STAGING > FRAME_BYTES + FRAME_MAX_SEND, "room for the rest of any message");
 
+/* Staging keeps the start of a frame, if it has one. Returns how much that is. */
+static uint32_t make_room(struct rx *rx) {
+    uint32_t kept = rx->tail - rx->head;
+    memmove(rx->staging, rx->staging + rx->head, kept);
+    rx->head = 0;
+    rx->tail = kept;
+    return kept;
+}
+
+RDMAD_STATIC_ASSERT(TCP_STAGING > FRAME_BYTES + FRAME_MAX_SEND + RECORD_INNER_MAX,
+                    "and for a record behind its start");
+
+/* The same as conn_read, but all of it goes to staging. */
+static ssize_t conn_read_secure(struct tcp_conn *c, size_t *asked) {
+    struct rx *rx = &c->rx;
+    uint32_t kept = make_room(rx);
+    ssize_t n = secure_read(c->secure, c->fd, rx->staging + kept, asked);
+    share_worked_in(&c->tcp->shares, c->share, c->secure->cost);
+    c->secure->cost = 0;
+    if (n > 0)
+        rx->tail += (uint32_t)n;
+    return n;
+}
+
 /* One read. Returns what recvmsg did; *asked is how much it could have been. */
 static ssize_t conn_read(struct tcp_conn *c, size_t *asked) {
     struct rx *rx = &c->rx;
+    if (c->secure)
+        return conn_read_secure(c, asked);
     if (rx->left == 0) {
-        uint32_t kept = rx->tail - rx->head; /* the start of a frame */
-        memmove(rx->staging, rx->staging + rx->head, kept);
-        rx->head = 0;
-        rx->tail = kept;
+        uint32_t kept = make_room(rx);
         if (rx->want <= kept) /* of a SEND, which is longer than what bulky payloads leave */
             rx->want = TCP_STAGING;
         *asked = rx->want - kept;
@@ -232,9 +262,14 @@ static ssize_t conn_read(struct tcp_conn *c, size_t *asked) {
     return n;
 }
 
+/* Its records are not what they must be. */
+static void conn_lose_broken(struct tcp_conn *c) {
+    conn_lose(c, c->greeting ? RDMAD_E_UNREACHABLE : RDMAD_E_PROTOCOL, c->secure->wrong);
+}
+
 /* After a read that gave nothing. Whether it is worth another try. */
 static bool conn_read_failed(struct tcp_conn *c, ssize_t n) {
-    if (n == 0) {
+    if (n == 0 || (c->greeting && errno == ECONNRESET)) {
         if (c->greeting)
             conn_lose(c, RDMAD_E_UNREACHABLE, "it refused our token");
         else
@@ -247,7 +282,9 @@ static bool conn_read_failed(struct tcp_conn *c, ssize_t n) {
         dest_fault(c, c->rx.dest);
         return true;
     }
-    if (errno != EAGAIN && errno != EWOULDBLOCK)
+    if (errno == EBADMSG && c->secure)
+        conn_lose_broken(c);
+    else if (errno != EAGAIN && errno != EWOULDBLOCK)
         conn_lose(c, RDMAD_E_PEER_LOST, strerror(errno));
     return false;
 }
@@ -294,7 +331,9 @@ void conn_serve(struct tcp_conn *c) {
         c->idle_polls = 0;
         c->heard_ns = c->tcp->now_ns;
         c->tcp->progress++;
-        if (large && rx->left == 0)
+        if (large && c->secure)
+            take_payload(c);
+        else if (large && rx->left == 0)
             c->role->end(c);
         if (!c->closed && rx->left == 0)
             conn_parse_and_count(c);
@@ -321,9 +360,23 @@ static bool conn_send_failed(struct tcp_conn *c) {
         return true;
     }
     c->stuck = errno == EAGAIN || errno == EWOULDBLOCK;
-    if (!c->stuck)
+    if (errno == EBADMSG && c->secure)
+        conn_lose_broken(c);
+    else if (!c->stuck)
         conn_lose(c, RDMAD_E_PEER_LOST, strerror(errno));
     return false;
+}
+
+/* Whether there is something that the socket has not taken. */
+static bool unsent(const struct tcp_conn *c) {
+    return !outq_empty(&c->out) || (c->secure && secure_unsent(c->secure));
+}
+
+/* One send. Returns how much left the queue; *asked: how much was offered. */
+static ssize_t conn_write(struct tcp_conn *c, size_t *asked) {
+    if (c->secure)
+        return secure_write(c->secure, c->fd, &c->out, asked);
+    return outq_send(&c->out, c->fd, c->careful ? 1 : UINT32_MAX, asked);
 }
 
 void conn_flush(struct tcp_conn *c) {
@@ -332,9 +385,9 @@ void conn_flush(struct tcp_conn *c) {
         return;
     if (c->role->before_send)
         c->role->before_send(c);
-    while (!c->closed && !outq_empty(&c->out) && !c->stuck && conn_room_out(c) > 0) {
+    while (!c->closed && unsent(c) && !c->stuck && conn_room_out(c) > 0) {
         size_t asked;
-        ssize_t n = outq_send(&c->out, c->fd, c->careful ? 1 : UINT32_MAX, &asked);
+        ssize_t n = conn_write(c, &asked);
         if (n < 0) {
             if (conn_send_failed(c))
                 continue;
@@ -345,14 +398,14 @@ void conn_flush(struct tcp_conn *c) {
         c->tcp->progress++;
         c->stuck = (size_t)n < asked;
     }
-    if (!c->closed && !outq_empty(&c->out))
+    if (!c->closed && unsent(c))
         conn_wants_send(c);
     if (c->blocked && outq_room(&c->out))
         conn_heat(c); /* what waits in staging can go on */
 }
 
 static bool sendable(const struct tcp_conn *c) {
-    return !outq_empty(&c->out) && !c->dialling && !c->greeting;
+    return unsent(c) && !c->dialling && !c->greeting;
 }
 
 /* It was left out of a flush, for a budget. Perhaps with nothing in its queue: acknowledgements are

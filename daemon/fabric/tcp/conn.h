@@ -8,6 +8,7 @@
 #include "daemon/fabric/tcp/frame.h"
 #include "daemon/fabric/tcp/instance.h"
 #include "daemon/fabric/tcp/outq.h"
+#include "daemon/fabric/tcp/secure.h"
 #include "daemon/fabric/tcp/socket.h"
 
 #define TCP_STAGING (256u << 10) /* receive buffer of a connection */
@@ -68,6 +69,7 @@ struct tcp_conn {
     uint64_t heard_ns;
     struct rx rx;
     struct outq out;
+    struct secure *secure; /* NULL: in clear */
     char address[TCP_ADDRESS_TEXT];
 };
 

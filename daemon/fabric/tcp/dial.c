@@ -2,15 +2,18 @@
 /*
  * dial.c - links come up, or do not, and are given up when their target is silent.
  *
- * Dialling never blocks: connect, send the hello with the offer's token, wait for the welcome. Ops
- * may be posted meanwhile; they are queued. link_up tells when the welcome has come; link_lost
- * tells, once, that it did not, or that the connection broke later.
+ * Dialling never blocks: connect, send the hello with the offer's token, have the handshake if the
+ * link is to be encrypted (secure.c), wait for the welcome. Ops may be posted meanwhile; they are
+ * queued. link_up tells when the welcome has come; link_lost tells, once, that it did not, or that
+ * the connection broke later.
  */
 #include "daemon/fabric/tcp/dial.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/base/undumped.h"
 #include "daemon/fabric/tcp/answer.h"
 #include "daemon/fabric/tcp/blob.h"
+#include "daemon/fabric/tcp/offer.h"
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -36,7 +39,7 @@ static struct pending *pending_ring(uint32_t max_inflight, uint32_t *mask) {
     return calloc(entries, sizeof(struct pending));
 }
 
-int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+int tcp_link_new(struct fabric *f, void *cookie, bool secured, struct fabric_link **out,
                  struct fabric_blob *hello, struct error *err) {
     struct tcp *t = container_of(f, struct tcp, base);
     struct tcp_link *l = calloc(1, sizeof *l);
@@ -56,7 +59,8 @@ int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
     l->conn.source.destroy = link_destroy;
     list_init(&l->conn.source.ended);
     list_init(&l->refused);
-    hello->size = 0;
+    l->encrypt = encryption_wanted(t, secured);
+    wish_put(hello, l->encrypt);
     *out = &l->base;
     return 0;
 }
@@ -120,6 +124,11 @@ static void dial_connected(struct tcp_conn *c) {
         conn_lose(c, RDMAD_E_UNREACHABLE, n < 0 ? strerror(errno) : "it took no greeting");
         return;
     }
+    if (c->secure && !secure_begin(c->secure, c->fd)) {
+        conn_lose(c, RDMAD_E_UNREACHABLE,
+                  errno == EBADMSG ? c->secure->wrong : "it took no handshake");
+        return;
+    }
     c->dialling = false;
     if (conn_watch(c))
         conn_lose(c, RDMAD_E_SYSTEM, "epoll refuses it");
@@ -174,28 +183,64 @@ static int dial(const struct fabric_settings *s, const char *host, uint16_t port
     return rc;
 }
 
+/* The offer, judged. */
+static int take_offer(struct tcp_link *l, const char *host, const struct fabric_blob *offer,
+                      struct invitation *i, struct error *err) {
+    const struct tcp *t = l->conn.tcp;
+    if (!offer_read(offer, i))
+        return error_set(err, RDMAD_E_PROTOCOL,
+                         "the offer of a data connection by %s is not of this daemon's version of "
+                         "the tcp fabric: run the same version of rdmad on both",
+                         host);
+    if (l->encrypt && !i->encrypt)
+        return error_set(err, RDMAD_E_PROTOCOL,
+                         "%s offers a data connection in clear, though this daemon asked for an "
+                         "encrypted one (tcp.encrypt): run the same version of rdmad on both",
+                         host);
+    if (i->encrypt && t->env->settings->encrypt == ENCRYPT_OFF)
+        LOG_LIMITED(NOTICE, ("%s wants data connections encrypted: so they are, though tcp.encrypt "
+                             "is \"off\" here",
+                             host));
+    memcpy(l->token, i->token, sizeof l->token);
+    l->base.number = i->number;
+    l->base.encryption = i->encrypt ? FABRIC_OPENSSL : FABRIC_CLEAR;
+    return 0;
+}
+
+/* The connection over fd, which is its own from here on if that goes well. */
+static int link_connect(struct tcp_link *l, int fd, const struct sockaddr_storage *address,
+                        const struct invitation *i) {
+    struct tcp *t = l->conn.tcp;
+    if (i->encrypt) {
+        l->conn.secure = secure_dial(t->tls, i->secret);
+        if (!l->conn.secure)
+            return RDMAD_E_NOMEM;
+    }
+    return conn_init(&l->conn, t, &link_role, fd, EPOLLOUT, address);
+}
+
 int tcp_link_open(struct fabric_link *fl, const char *host, const struct fabric_blob *offer,
                   struct error *err) {
     struct tcp_link *l = container_of(fl, struct tcp_link, base);
     struct tcp *t = l->conn.tcp;
     const struct fabric_settings *s = t->env->settings;
-    uint16_t port;
-    if (!offer_read(offer, &port, l->token, &fl->number))
-        return error_set(err, RDMAD_E_PROTOCOL,
-                         "the offer of a data connection by %s is not of this daemon's version of "
-                         "the tcp fabric: run the same version of rdmad on both",
-                         host);
+    struct invitation i;
     struct sockaddr_storage address;
     int fd = -1;
-    int rc = dial(s, host, port, &address, &fd, err);
+    int rc = take_offer(l, host, offer, &i, err);
+    if (!rc)
+        rc = dial(s, host, i.port, &address, &fd, err);
+    if (!rc) {
+        rc = link_connect(l, fd, &address, &i);
+        if (rc) {
+            close(fd);
+            l->conn.fd = -1;
+            error_set(err, rc, "no memory or descriptors for a data connection to %s", host);
+        }
+    }
+    explicit_bzero(&i, sizeof i);
     if (rc)
         return rc;
-    rc = conn_init(&l->conn, t, &link_role, fd, EPOLLOUT, &address);
-    if (rc) {
-        close(fd);
-        l->conn.fd = -1;
-        return error_set(err, rc, "no memory or descriptors for a data connection to %s", host);
-    }
     l->conn.closed = false;
     l->conn.dialling = l->conn.greeting = true;
     l->deadline_ns = clock_after(t->env->now_ns(t->env->user), s->connect_timeout_ns);

@@ -7,7 +7,7 @@
 
 #include "daemon/fabric/tcp/link.h"
 
-int tcp_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+int tcp_link_new(struct fabric *f, void *cookie, bool secured, struct fabric_link **out,
                  struct fabric_blob *hello, struct error *err);
 int tcp_link_open(struct fabric_link *l, const char *host, const struct fabric_blob *offer,
                   struct error *err);

@@ -57,10 +57,12 @@ struct tcp {
     uint64_t accept_again_ns; /* accepting pauses until then: out of descriptors; 0: it does not */
     struct list strangers, offers, targets, links;
     uint32_t stranger_count;
-    struct list hot;     /* conns that had traffic lately */
-    struct list sending; /* conns with something queued */
-    struct list refused; /* ops refused in post, to be completed by poll */
-    struct list ended;   /* ended sources whose memory goes with the next poll */
+    struct ssl_ctx_st *tls; /* for handshakes */
+    unsigned handshakes;    /* steps of strangers' in this poll */
+    struct list hot;        /* conns that had traffic lately */
+    struct list sending;    /* conns with something queued */
+    struct list refused;    /* ops refused in post, to be completed by poll */
+    struct list ended;      /* ended sources whose memory goes with the next poll */
     struct tcp_shares shares;
     struct slots windows;
     uint64_t now_ns, next_timer_ns;

@@ -29,6 +29,7 @@ struct tcp_link {
     bool ended;           /* by link_close */
     struct list refused;  /* refused ops, on their way out while the link ends */
     uint8_t *staged;      /* the rest of a canceled WRITE that is half sent */
+    bool encrypt;         /* it is not to be in clear */
     uint64_t deadline_ns; /* of dialling */
     uint8_t token[FRAME_TOKEN_BYTES];
 };

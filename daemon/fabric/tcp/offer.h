@@ -1,20 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offer.h - who may connect: tokens that were offered, and strangers, which have yet to show one.
+ * offer.h - who may connect: what was offered to peers and not taken up yet.
  */
 #ifndef RDMAD_FABRIC_TCP_OFFER_H
 #define RDMAD_FABRIC_TCP_OFFER_H
 
+#include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/instance.h"
 
 #define TCP_CONNS_PER_PEER 64u /* accepted connections and unused offers together */
 
-int listener_open(struct tcp *t, struct error *err);
-void listener_close(struct tcp *t);
-void listener_timers(struct tcp *t); /* old tokens, late strangers, a paused listener */
-int tcp_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+struct tcp_offer {
+    struct list node; /* in tcp.offers */
+    uint64_t peer;
+    uint64_t expires_ns;
+    bool taken; /* by who showed its token; it is his to forget */
+    struct invitation is;
+};
+
+/* Whether this end wants connections to be encrypted, with a peer whose control connection is
+ * secured, or not. */
+bool encryption_wanted(const struct tcp *t, bool secured);
+
+int tcp_offer(struct fabric *f, uint64_t peer, bool secured, const struct fabric_blob *hello,
               struct fabric_blob *out, struct error *err);
+void offers_expire(struct tcp *t); /* those that nobody has taken */
 void offers_drop(struct tcp *t, uint64_t peer);
 void offer_drop(struct tcp *t, uint64_t peer, uint64_t number);
+/* The offer of that token, which now is taken. NULL: it is unknown, used or expired. */
+struct tcp_offer *offer_take(struct tcp *t, const uint8_t token[FRAME_TOKEN_BYTES]);
+void offer_forget(struct tcp_offer *o);
 
 #endif

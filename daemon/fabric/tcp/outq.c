@@ -3,9 +3,12 @@
  * outq.c - the send queue: a byte ring for what is copied, an array of pieces for the order.
  */
 #include "daemon/fabric/tcp/outq.h"
+#include "daemon/base/guard.h"
 #include "daemon/base/undumped.h"
+#include <errno.h>
 #include <rdmad/abi.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -120,4 +123,23 @@ ssize_t outq_send(struct outq *q, int fd, unsigned max_pieces, size_t *asked) {
     if (sent > 0)
         outq_advance(q, (size_t)sent);
     return sent;
+}
+
+ssize_t outq_take(struct outq *q, uint8_t *to, size_t room) {
+    size_t n = 0;
+    for (uint32_t i = q->first; i != q->end && n < room; i++) {
+        const struct piece *p = piece_at(q, i);
+        size_t part = p->length < room - n ? p->length : room - n;
+        if (!p->foreign)
+            memcpy(to + n, p->base, part);
+        else if (guard_copy(to + n, p->base, part))
+            break;
+        n += part;
+    }
+    if (n == 0 && !outq_empty(q)) {
+        errno = EFAULT;
+        return -1;
+    }
+    outq_advance(q, n);
+    return (ssize_t)n;
 }

@@ -78,4 +78,8 @@ struct piece *outq_next_foreign(struct outq *q, uint32_t *index);
  * sendmsg returned, with errno. What went out is gone from the queue. */
 ssize_t outq_send(struct outq *q, int fd, unsigned max_pieces, size_t *asked);
 
+/* Moves at most room bytes of the queue to `to`, in place of a send. Returns how many; -1 and
+ * EFAULT: none, because the first piece is client memory that is gone. */
+ssize_t outq_take(struct outq *q, uint8_t *to, size_t room);
+
 #endif

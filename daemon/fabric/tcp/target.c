@@ -369,14 +369,16 @@ static const struct role target_role = {
 };
 
 int target_create(struct tcp *tcp, int fd, uint64_t peer, uint64_t number,
-                  const struct sockaddr_storage *address) {
+                  const struct sockaddr_storage *address, struct secure *secure) {
     struct tcp_target *t = calloc(1, sizeof *t);
     struct tcp_share *share = t ? share_join(&tcp->shares, peer) : NULL;
     if (!share) {
+        secure_free(secure);
         free(t);
         return RDMAD_E_NOMEM;
     }
     t->conn.share = share;
+    t->conn.secure = secure;
     int rc = conn_init(&t->conn, tcp, &target_role, fd, EPOLLIN, address);
     if (rc) {
         share_leave(share);

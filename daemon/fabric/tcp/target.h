@@ -27,9 +27,10 @@ struct tcp_target {
     } rx;
 };
 
-/* Makes the accepted fd a connection of peer; takes the fd only on success. */
+/* Makes the accepted fd a connection of peer, in clear if secure is NULL; takes the fd only on
+ * success, and secure in any case. */
 int target_create(struct tcp *t, int fd, uint64_t peer, uint64_t number,
-                  const struct sockaddr_storage *address);
+                  const struct sockaddr_storage *address, struct secure *secure);
 void target_shut(struct tcp_target *t);
 uint32_t target_count(const struct tcp *t, uint64_t peer);
 /* The peer's connection of that number; NULL: it has none. */

@@ -15,7 +15,9 @@
 #include "daemon/fabric/tcp/blob.h"
 #include "daemon/fabric/tcp/dial.h"
 #include "daemon/fabric/tcp/frame.h"
+#include "daemon/fabric/tcp/listener.h"
 #include "daemon/fabric/tcp/offer.h"
+#include "daemon/fabric/tcp/stranger.h"
 #include "daemon/fabric/tcp/target.h"
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -119,6 +121,7 @@ static void ask_epoll(struct tcp *t) {
 static unsigned tcp_poll(struct fabric *f) {
     struct tcp *t = tcp_of(f);
     t->progress = 0;
+    t->handshakes = 0;
     t->shares.poll++;
     t->now_ns = t->shares.now_ns = t->env->now_ns(t->env->user);
     sources_destroy(t);
@@ -171,6 +174,7 @@ static void tcp_expel(struct fabric *f, uint64_t peer) {
     struct tcp *tcp = tcp_of(f);
     share_forget(&tcp->shares, peer);
     offers_drop(tcp, peer);
+    strangers_drop(tcp, peer, 0);
     list_for_each_safe (pos, &tcp->targets) {
         struct tcp_target *t = list_entry(pos, struct tcp_target, conn.node);
         if (t->peer == peer)
@@ -184,6 +188,7 @@ static void tcp_forget(struct fabric *f, uint64_t peer, uint64_t number) {
     struct tcp *tcp = tcp_of(f);
     struct tcp_target *t = target_find(tcp, peer, number);
     offer_drop(tcp, peer, number);
+    strangers_drop(tcp, peer, number);
     if (t)
         target_shut(t);
 }
@@ -225,6 +230,7 @@ static void tcp_close(struct fabric *f) {
     }
     listener_close(t);
     sources_destroy(t);
+    handshakes_close(t->tls);
     shares_fini(&t->shares);
     slots_fini(&t->windows);
     if (t->epoll_fd >= 0)
@@ -263,6 +269,8 @@ static int tcp_open(const struct fabric_env *env, struct fabric **out, struct er
     else if (t->epoll_fd < 0)
         rc = error_errno(err, RDMAD_E_SYSTEM, "no epoll descriptor for the tcp fabric");
     else
+        rc = handshakes_open(&t->tls, err);
+    if (!rc)
         rc = listener_open(t, err);
     if (rc) {
         tcp_close(&t->base);
@@ -277,6 +285,14 @@ static unsigned tcp_accepted(const struct fabric *f) {
     unsigned count = 0;
     list_for_each (pos, &t->targets)
         count++;
+    return count;
+}
+
+static unsigned tcp_encrypted(const struct fabric *f) {
+    const struct tcp *t = container_of(f, const struct tcp, base);
+    unsigned count = 0;
+    list_for_each (pos, &t->targets)
+        count += list_entry(pos, const struct tcp_target, conn.node)->conn.secure != NULL;
     return count;
 }
 
@@ -301,4 +317,5 @@ const struct fabric_ops fabric_tcp = {
     .wait_fd = tcp_wait_fd,
     .arm = tcp_arm,
     .accepted = tcp_accepted,
+    .encrypted = tcp_encrypted,
 };

@@ -119,6 +119,7 @@ struct call_peer {
     struct op_fabric *fabric;
     uint64_t peer;
     uint64_t number;          /* of the link to be forgotten */
+    bool secured;             /* is its control connection */
     struct fabric_blob hello; /* to be answered with an offer */
 };
 

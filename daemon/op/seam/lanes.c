@@ -24,13 +24,15 @@
 #include <stdlib.h>
 
 /* The worker hears of it with its first call. */
-struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, void *cookie) {
+struct plane_lane *plane_lane_new(struct plane *p, unsigned fabric, unsigned worker, bool secured,
+                                  void *cookie) {
     struct plane_lane *lane = calloc(1, sizeof(*lane));
     if (!lane)
         return NULL;
     lane->plane = p;
     lane->worker = &p->worker[worker];
     lane->cookie = cookie;
+    lane->secured = secured;
     route_init(&lane->op.route, &lane->worker->links[fabric]);
     list_init(&lane->op.leases);
     list_init(&lane->op.channels);
@@ -68,6 +70,10 @@ uint64_t plane_lane_datagram(const struct plane_lane *lane) {
     return __atomic_load_n(&lane->datagram, __ATOMIC_RELAXED);
 }
 
+enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane) {
+    return __atomic_load_n(&lane->encryption, __ATOMIC_RELAXED);
+}
+
 /* ---- from state to state ----------------------------------------------------------------- */
 
 static void op_lane_enter(struct op_lane *lane, enum op_lane_state state) {
@@ -103,8 +109,10 @@ static void answer_open(struct plane_lane *lane, const struct error *why) {
     const struct fabric_link *link = lane->op.route.link;
     assert(c);
     lane->opening = NULL;
-    if (link)
+    if (link) {
         set_number(lane, link->number, weak_most(link, RDMAD_CHANNEL_DATAGRAM));
+        __atomic_store_n(&lane->encryption, link->encryption, __ATOMIC_RELAXED);
+    }
     c->result = *why;
     call_finish(c);
 }
@@ -136,7 +144,8 @@ static void hello_lane(struct call *c) {
     lane->links++;
     set_number(lane, 0, 0);
     struct fabric_link *link;
-    if (fabric->ops->link_new(fabric->instance, lane, &link, &c->blob, &c->result) == 0) {
+    if (fabric->ops->link_new(fabric->instance, lane, lane->secured, &link, &c->blob, &c->result) ==
+        0) {
         lane->op.route.link = link;
         op_lane_enter(&lane->op, OP_LANE_NEW);
     }

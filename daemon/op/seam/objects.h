@@ -41,6 +41,8 @@ struct plane_lane {
     uint64_t hellos;   /* asked for so far */
     uint64_t number;   /* the peer's for the link, once opening it was answered; atomic */
     uint64_t datagram; /* the longest message of one, as number; atomic */
+    enum fabric_encryption encryption; /* likewise */
+    bool secured;                      /* is the peer's control connection */
     char host[256];
     struct op_lane op;
     uint64_t links; /* how many were asked of the fabric so far */

@@ -24,22 +24,23 @@ static struct op_fabric *awake(struct call *c) {
 static void offer_to_peer(struct call *c) {
     const struct call_peer *about = call_peer(c);
     struct op_fabric *fabric = awake(c);
-    fabric->ops->offer(fabric->instance, about->peer, &about->hello, &c->blob, &c->result);
+    fabric->ops->offer(fabric->instance, about->peer, about->secured, &about->hello, &c->blob,
+                       &c->result);
     call_finish(c);
 }
 
-void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer,
+void plane_offer_on(struct plane *p, unsigned fabric, unsigned worker, uint64_t peer, bool secured,
                     const struct fabric_blob *hello, plane_blob_done *done, void *arg) {
     struct call *c = call_prepare(p, &p->worker[worker], CALL_PEER, offer_to_peer, NULL, arg);
     c->blob_done = done;
-    *call_peer(c) =
-        (struct call_peer){.fabric = &c->worker->links[fabric], .peer = peer, .hello = *hello};
+    *call_peer(c) = (struct call_peer){
+        .fabric = &c->worker->links[fabric], .peer = peer, .secured = secured, .hello = *hello};
     call_post(c);
 }
 
-void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, const struct fabric_blob *hello,
-                 plane_blob_done *done, void *arg) {
-    plane_offer_on(p, fabric, plane_worker_of_peer(p, peer), peer, hello, done, arg);
+void plane_offer(struct plane *p, unsigned fabric, uint64_t peer, bool secured,
+                 const struct fabric_blob *hello, plane_blob_done *done, void *arg) {
+    plane_offer_on(p, fabric, plane_worker_of_peer(p, peer), peer, secured, hello, done, arg);
 }
 
 static void forget_link(struct call *c) {

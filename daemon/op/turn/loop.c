@@ -73,13 +73,16 @@ static void park_quiet(struct worker *w, uint64_t quiet_ns) {
 }
 
 static void count_lanes(struct worker *w) {
-    uint64_t lanes = 0;
+    uint64_t lanes = 0, encrypted = 0;
     for (unsigned i = 0; i < w->nlinks; i++) {
         const struct op_fabric *fabric = &w->links[i];
         if (fabric->ops->accepted)
             lanes += fabric->ops->accepted(fabric->instance);
+        if (fabric->ops->encrypted)
+            encrypted += fabric->ops->encrypted(fabric->instance);
     }
     __atomic_store_n(&w->counters.lanes_in, lanes, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->counters.lanes_in_encrypted, encrypted, __ATOMIC_RELAXED);
 }
 
 static unsigned links_parked(const struct worker *w) {

@@ -168,6 +168,7 @@ void plane_count(const struct plane *p, struct plane_counters *out) {
         ADD(wakeups_sent);
         ADD(sleeps);
         ADD(lanes_in);
+        ADD(lanes_in_encrypted);
 #undef ADD
     }
 }

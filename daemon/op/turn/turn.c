@@ -57,7 +57,7 @@ static int open_local_fabric(struct worker *w, struct error *err) {
     route_init(&w->local_route, &w->local);
     w->local_route.local = true;
     struct fabric_link **link = &w->local_route.link;
-    rc = w->local.ops->link_new(w->local.instance, NULL, link, &hello, err);
+    rc = w->local.ops->link_new(w->local.instance, NULL, true, link, &hello, err);
     if (rc == 0)
         rc = w->local.ops->link_open(*link, "", &no_offer, err);
     w->local_route.up = rc == 0;

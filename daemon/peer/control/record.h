@@ -127,6 +127,7 @@ struct peer {
     uint8_t node_id[PEER_NODE_ID_BYTES]; /* likewise */
 
     struct bufferevent *bev;
+    bool secured; /* it has proven who it is, and what is said is encrypted; none has, so far */
     size_t output_max; /* bytes that may wait for a peer on whom something depends */
     struct event *end_event;
     bool ending;      /* peer_end was called */

@@ -320,7 +320,7 @@ static struct lane *lane_new(struct peer *p, const struct session *s, uint32_t t
     if (!lane)
         return NULL;
     lane->worker = plane_worker_of_session(s->plane);
-    lane->plane = plane_lane_new(s->state->plane, p->fabric, lane->worker, lane);
+    lane->plane = plane_lane_new(s->state->plane, p->fabric, lane->worker, p->secured, lane);
     if (!lane->plane) {
         free(lane);
         return NULL;
@@ -404,16 +404,23 @@ static const char *lane_state_name(const struct lane *lane) {
     return lane->was_up ? "rebuilding" : "opening";
 }
 
+/* Of the link that it has. */
+static const char *lane_encryption(const struct lane *lane) {
+    return lane->stage == LANE_UP ? fabric_encryption_name(plane_lane_encryption(lane->plane)) : "";
+}
+
 void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *v), void *arg) {
     const struct state *st = p->peers->state;
     list_for_each (node, &tables_of(p)->lanes) {
         const struct lane *lane = list_entry(node, struct lane, node);
         struct link_view v = {
             .peer = p->id,
+            .node = p->name,
             .worker = lane->worker,
             .session = lane->session,
             .fabric = peer_fabric(p)->name,
             .state = lane_state_name(lane),
+            .encryption = lane_encryption(lane),
             .quiesce_ns = plane_quiesce_ns(st->plane, p->fabric),
             .rebuilds = lane->rebuilds,
             .last_error = lane->trouble.text,

@@ -72,7 +72,7 @@ void offer_take_link_req(struct peer *p, const struct peer_msg *msg) {
     peer_hold(p);
     plane_offer_on(plane, p->fabric,
                    m->worker == PEER_ANY_WORKER ? plane_worker_of_peer(plane, p->id) : m->worker,
-                   p->id, &m->hello, offer_made, o);
+                   p->id, p->secured, &m->hello, offer_made, o);
 }
 
 static void offer_forgotten(void *arg, const struct error *result) {

@@ -13,8 +13,9 @@ void ways_device_came(struct verbs *v) {
     v->connect = cm ? &connect_cm : &connect_exchange;
 }
 
-int verbs_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+int verbs_offer(struct fabric *f, uint64_t peer, bool secured, const struct fabric_blob *hello,
                 struct fabric_blob *out, struct error *err) {
+    (void)secured;
     struct verbs *v = verbs_of(f);
     struct verbs_hello theirs;
     struct verbs_offer ours = {0};

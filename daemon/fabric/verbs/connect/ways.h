@@ -8,7 +8,7 @@
 #include "daemon/fabric/verbs/instance/instance.h"
 
 void ways_device_came(struct verbs *v); /* chooses the way of links of ours */
-int verbs_offer(struct fabric *f, uint64_t peer, const struct fabric_blob *hello,
+int verbs_offer(struct fabric *f, uint64_t peer, bool secured, const struct fabric_blob *hello,
                 struct fabric_blob *out, struct error *err);
 
 #endif

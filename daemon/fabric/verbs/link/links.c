@@ -52,8 +52,9 @@ static void link_free(struct free_later *f) {
     free(container_of(f, struct verbs_link, end));
 }
 
-int verbs_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+int verbs_link_new(struct fabric *f, void *cookie, bool secured, struct fabric_link **out,
                    struct fabric_blob *hello, struct error *err) {
+    (void)secured;
     struct verbs *v = verbs_of(f);
     int rc = verbs_ready(v, err);
     if (rc)

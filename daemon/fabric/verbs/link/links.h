@@ -8,7 +8,7 @@
 
 #include "daemon/fabric/verbs/link/link.h"
 
-int verbs_link_new(struct fabric *f, void *cookie, struct fabric_link **out,
+int verbs_link_new(struct fabric *f, void *cookie, bool secured, struct fabric_link **out,
                    struct fabric_blob *hello, struct error *err);
 int verbs_link_open(struct fabric_link *link, const char *host, const struct fabric_blob *offer,
                     struct error *err);
