@@ -9,6 +9,8 @@
  */
 #include "daemon/daemon.h"
 #include "common/uri.h"
+#include "daemon/base/audit.h"
+#include "daemon/base/audit_cause.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
 #include "daemon/base/list.h"
@@ -64,7 +66,11 @@ struct daemon {
 /* ---- what the data plane tells ------------------------------------------------------------ */
 
 static void on_session_violated(void *user, void *cookie, const struct error *why) {
+    const struct session *s = cookie;
+    const char *cause = audit_cause_of(why->code);
     (void)user;
+    AUDIT(VIOLATED, cause ? cause : "session", audit_user(s->uid, s->pid),
+          audit_object("session", s->id), ("%s", why->text));
     session_close(cookie, why);
 }
 
@@ -163,7 +169,8 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
     } else {
         settings_reload(&d->config, &loaded, later, arg);
         apply_reloadable(d);
-        LOG(NOTICE, ("settings reloaded"));
+        audit_reopen(d->config.audit_file);
+        AUDIT(ADMIN, "reload", audit_nobody(), audit_nothing(), ("settings reloaded"));
     }
     daemon_announce(d);
     return rc;
@@ -265,6 +272,9 @@ static int client_group(const char *name, gid_t *out, struct error *err) {
 
 static void on_crowded(void *user, bool crowded) {
     struct daemon *d = user;
+    if (crowded)
+        AUDIT(THROTTLED, "descriptor", audit_nobody(), audit_nothing(),
+              ("nobody is let in: what clients have left behind is still being closed"));
     if (d->clients)
         listener_suspend(d->clients, crowded);
     if (d->ctl)
@@ -318,8 +328,8 @@ static int daemon_start(struct daemon *d, struct error *err) {
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
     if ((rc = start_rouse(d, err)) || (rc = start_node_life(d, err)) || (rc = start_loop(d, err)) ||
-        (rc = start_porter(d, err)) || (rc = start_plane(d, err)) || (rc = start_tables(d, err)) ||
-        (rc = start_sockets(d, err)) ||
+        (rc = start_porter(d, err)) || (rc = audit_start(d->config.audit_file, err)) ||
+        (rc = start_plane(d, err)) || (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
         (rc = manager_new(d->base, d->state.plane, &d->manager, err)) ||
         (rc = start_signals(d, err)))
         return rc;
@@ -376,6 +386,7 @@ static void daemon_stop(struct daemon *d) {
     rouse_stop(d->rouse);
     if (d->base)
         event_base_free(d->base);
+    audit_stop();
     if (d->lock >= 0)
         close(d->lock);
 }
@@ -422,8 +433,10 @@ int daemon_run(const struct options *options, const struct config *config) {
     daemon_greet(&d);
     daemon_announce(&d);
     event_base_dispatch(d.base);
-    if (!d.clean)
+    if (!d.clean) {
+        audit_stop();
         _exit(1); /* what is left is still in use, by threads too: the kernel takes it back */
+    }
     daemon_stop(&d);
     LOG(NOTICE, ("stopped"));
     return 0;

@@ -33,6 +33,13 @@ bool address_of_sockaddr(const struct sockaddr *sa, uint8_t out[16]) {
     return true;
 }
 
+bool address_is_loopback(const struct sockaddr *sa) {
+    struct in6_addr ip;
+    if (!address_of_sockaddr(sa, ip.s6_addr))
+        return false;
+    return IN6_IS_ADDR_LOOPBACK(&ip) || (IN6_IS_ADDR_V4MAPPED(&ip) && ip.s6_addr[12] == 127);
+}
+
 unsigned address_look_up(const char *host, uint8_t (*out)[16], unsigned max) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found;

@@ -21,6 +21,8 @@ bool address_of_sockaddr(const struct sockaddr *sa, uint8_t out[16]);
  * the first is bound all the same: the socket is reached as soon as an interface has it. -1: errno.
  */
 int address_bind(const struct addrinfo *all);
+/* Whether it reaches this host alone, from this host. */
+bool address_is_loopback(const struct sockaddr *sa);
 /* Whether an interface has it now, or it is every address. */
 bool address_is_here(const struct sockaddr *sa);
 

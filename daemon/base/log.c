@@ -61,9 +61,7 @@ const char *log_format(const char *format, ...) {
     return text;
 }
 
-/* Appends text to buf (which has size bytes, *used of them taken) with every byte that is not
- * printable ASCII escaped, so that nothing from outside can forge a line or drive a terminal. */
-static void append_escaped(char *buf, size_t size, size_t *used, const char *text) {
+void log_escape(char *buf, size_t size, size_t *used, const char *text) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
         bool plain = c >= 0x20 && c < 0x7f && c != '\\';
@@ -90,13 +88,16 @@ static void append(char *buf, size_t size, size_t *used, const char *format, ...
         *used += (size_t)n < size - *used ? (size_t)n : size - *used - 1;
 }
 
+static bool is_message_id(const struct log_field *field) {
+    return !strcmp(field->key, "MESSAGE_ID");
+}
+
 static void write_journal(int level, const char *text, const struct log_field *fields) {
-    static const char *const prefix = "RDMAD_";
     char message[TEXT_MAX + 16], priority[16], field[FIELDS_MAX][FIELD_MAX];
     struct iovec iov[2 + FIELDS_MAX];
     size_t used = 0;
     append(message, sizeof(message), &used, "MESSAGE=");
-    append_escaped(message, sizeof(message), &used, text);
+    log_escape(message, sizeof(message), &used, text);
     iov[0] = (struct iovec){message, used};
     used = 0;
     append(priority, sizeof(priority), &used, "PRIORITY=%d", level);
@@ -106,9 +107,9 @@ static void write_journal(int level, const char *text, const struct log_field *f
     for (; fields->key && n < 2 + FIELDS_MAX; fields++, n++) {
         char *buf = field[n - 2];
         used = 0;
-        append(buf, FIELD_MAX, &used, "%s%s=", prefix, fields->key);
+        append(buf, FIELD_MAX, &used, "%s%s=", is_message_id(fields) ? "" : "RDMAD_", fields->key);
         if (fields->text)
-            append_escaped(buf, FIELD_MAX, &used, fields->text);
+            log_escape(buf, FIELD_MAX, &used, fields->text);
         else
             append(buf, FIELD_MAX, &used, "%" PRIu64, fields->number);
         iov[n] = (struct iovec){buf, used};
@@ -132,11 +133,13 @@ static void write_stderr(int level, const char *text, const struct log_field *fi
     localtime_r(&now.tv_sec, &tm);
     append(line, room, &used, "%02d:%02d:%02d.%03ld %s: ", tm.tm_hour, tm.tm_min, tm.tm_sec,
            now.tv_nsec / 1000000, level_name[level]);
-    append_escaped(line, room, &used, text);
+    log_escape(line, room, &used, text);
     for (; fields->key; fields++) {
+        if (is_message_id(fields))
+            continue;
         append_key(line, room, &used, fields->key);
         if (fields->text)
-            append_escaped(line, room, &used, fields->text);
+            log_escape(line, room, &used, fields->text);
         else
             append(line, room, &used, "%" PRIu64, fields->number);
     }

@@ -6,8 +6,8 @@
  * from outside is printed with control bytes escaped. A place that can be provoked from outside
  * uses LOG_LIMITED, which lets ten lines a second through and then counts what it drops.
  *
- * Thread-safe. Under the journal (JOURNAL_STREAM names our stderr) fields go as fields, else as
- * key=value after the text.
+ * Thread-safe. Under the journal (JOURNAL_STREAM names our stderr) fields go as fields named
+ * RDMAD_KEY, else as key=value after the text. MESSAGE_ID is the journal's own, and only there.
  */
 #ifndef RDMAD_BASE_LOG_H
 #define RDMAD_BASE_LOG_H
@@ -37,6 +37,10 @@ void log_set_level(int level);
 void log_write(int level, struct log_limit *limit, const char *text,
                const struct log_field *fields);
 const char *log_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Appends text to buf (which has size bytes, *used of them taken) with every byte that is not
+ * printable ASCII escaped, so that nothing from outside can forge a line or drive a terminal. What
+ * does not fit is left out. */
+void log_escape(char *buf, size_t size, size_t *used, const char *text);
 
 /* LOG(level, (format, args...), fields...) */
 #define LOG(level, message, ...)                     \

@@ -35,6 +35,10 @@ const char *setting_check_log_level(const char *text) {
     return "must be one of error, warning, notice, info, debug";
 }
 
+const char *setting_check_absolute(const char *text) {
+    return !*text || *text == '/' ? NULL : "must begin with a slash";
+}
+
 const char *setting_check_word(const char *text) {
     for (; *text; text++)
         if (!isalnum((unsigned char)*text) && !strchr("_-.", *text))

@@ -7,6 +7,7 @@
 #define RDMAD_CONFIG_CHECKS_H
 
 const char *setting_check_directory(const char *text);
+const char *setting_check_absolute(const char *text);
 const char *setting_check_listen(const char *text);
 const char *setting_check_node_name(const char *text);
 const char *setting_check_log_level(const char *text);

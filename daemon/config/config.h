@@ -19,6 +19,7 @@ struct config {
     char listen[280];                   /* HOST:PORT of the peer control channel */
     char node_name[RDMAD_NAME_MAX + 1]; /* "" : the host's name */
     char log_level[16];                 /* error warning notice info debug */
+    char audit_file[256];               /* an absolute path; "": none */
     bool require_rdma;
     char fabric[8];        /* auto verbs tcp */
     char socket_group[33]; /* group that may connect to rdmad.sock; "" : everybody may */

@@ -45,6 +45,16 @@ static int has_directory(const char *key, const char *text, struct error *err) {
                      text);
 }
 
+/* The directory is there, or the file is and can be written to. */
+static int has_place(const char *key, const char *text, struct error *err) {
+    struct stat st;
+    char parent[sizeof(((struct config *)0)->audit_file)];
+    snprintf(parent, sizeof(parent), "%s", text);
+    if (!stat(dirname(parent), &st) && S_ISDIR(st.st_mode))
+        return RDMAD_OK;
+    return error_set(err, RDMAD_E_CONFIG, "%s \"%s\": there is no directory %s", key, text, parent);
+}
+
 static int has_congestion_control(const char *key, const char *text, struct error *err) {
     static const char list[] = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     char line[512] = "", copy[512];
@@ -77,6 +87,7 @@ static const struct {
 } checks[] = {
     {"socket_group", has_group},
     {"runtime_dir", has_directory},
+    {"audit.file", has_place},
     {"tcp.congestion_control", has_congestion_control},
 };
 

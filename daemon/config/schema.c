@@ -43,6 +43,10 @@ const struct setting settings[] = {
          "What this daemon calls itself to others. Empty: the host's name."),
     TEXT("log_level", log_level, "info", setting_check_log_level, RELOAD,
          "The least important level to log: error, warning, notice, info or debug."),
+    TEXT("audit.file", audit_file, "", setting_check_absolute, RELOAD,
+         "File to which each event of the audit is appended as a line of JSON, beside the log: who "
+         "was admitted, refused, granted, revoked, throttled. Made with mode 0600, and opened anew "
+         "at each reload. The service may write in /var/log/rdmad. Empty: none."),
     BOOL("require_rdma", require_rdma, false, RESTART,
          "Refuse to start without RDMA hardware instead of using TCP, and refuse peers that have "
          "none."),

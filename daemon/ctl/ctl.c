@@ -17,7 +17,7 @@
  * sends a descriptor is closed. So the bufferevent writes only.
  */
 #include "daemon/ctl/ctl.h"
-#include "daemon/base/log.h"
+#include "daemon/base/audit.h"
 #include "daemon/ctl/call.h"
 #include "daemon/ipc/client_socket.h"
 #include "daemon/ipc/listener.h"
@@ -58,6 +58,7 @@ struct ctl_conn {
     struct bufferevent *bev; /* for output */
     struct ctl_calls calls;  /* not answered yet */
     uid_t uid;
+    pid_t pid;       /* for display only */
     bool privileged; /* may call mutating methods */
     bool full;       /* as much is read as a line may have; nothing more is until it is taken */
     bool input_over; /* end of file, or a line too long */
@@ -104,9 +105,20 @@ static int ctl_conn_admit(const struct ctl_conn *conn, const struct rpc_request 
         error_set(err, RDMAD_E_PERM,
                   "%s changes the daemon: it is for root and for uid %u, you are uid %u",
                   (*method)->name, (unsigned)geteuid(), (unsigned)conn->uid);
+        AUDIT(REFUSED, "permission", audit_user(conn->uid, conn->pid), audit_nothing(),
+              ("%s", err->text));
         return RPC_FAILED;
     }
     return rpc_check((*method)->params, rq->params, err) ? RPC_PARAMS : 0;
+}
+
+static void audit_call(const struct ctl_conn *conn, const struct ctl_method *method,
+                       const json_t *params) {
+    struct audit_object object = audit_nothing();
+    if (!strncmp(method->name, "lease.", 6))
+        object = audit_object("lease", rpc_uint(params, "id"));
+    AUDIT(ADMIN, method->name, audit_user(conn->uid, conn->pid), object,
+          ("uid %u calls %s", (unsigned)conn->uid, method->name));
 }
 
 static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {
@@ -124,8 +136,7 @@ static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {
     }
     if (call) {
         if (method->mutating)
-            LOG(NOTICE, ("uid %u calls %s", (unsigned)conn->uid, method->name),
-                FIELD_U64("UID", conn->uid));
+            audit_call(conn, method, rq.params);
         method->handler(call, rq.params);
     } else if (unreadable || rq.id) {
         ctl_conn_send(conn, rpc_error(rq.id, code, &why));
@@ -275,6 +286,7 @@ static void on_accepted(void *user, int fd) {
         return;
     }
     conn->uid = who.uid;
+    conn->pid = who.pid;
     conn->privileged = privileged;
     conn->calls =
         (struct ctl_calls){.state = ctl->state, .conns = &ctl->nconns, .answered = on_answered};

@@ -4,6 +4,8 @@
  * happens to a connection: who is told that it is up, and in which order all are told that it is
  * lost.
  */
+#include "daemon/base/audit.h"
+#include "daemon/base/audit_cause.h"
 #include "daemon/base/log.h"
 #include "daemon/base/resolve.h"
 #include "daemon/peer/channel/chan_peer.h"
@@ -111,7 +113,20 @@ static void peer_late(struct peer *p) {
         accept_timed_out(p);
 }
 
+/* Whom we dialled ourselves is admitted by nobody, and what it refuses is its own affair. */
+static void audit_loss(const struct peer *p, enum peer_stage was, const struct error *why) {
+    const char *cause = audit_cause_of(why->code);
+    if (!p->outgoing && was != PEER_UP)
+        AUDIT(REFUSED, cause ? cause : "peer", peer_who(p), audit_object("peer", p->id),
+              ("%s", why->text));
+    else if (!p->outgoing && cause)
+        AUDIT(VIOLATED, cause, peer_who(p), audit_object("peer", p->id), ("%s", why->text));
+}
+
 static void peer_up(struct peer *p) {
+    if (!p->outgoing)
+        AUDIT(ADMITTED, "peer", peer_who(p), audit_object("peer", p->id),
+              ("peer %s at %s is up", p->name, p->address));
     LOG(INFO,
         ("peer %s at %s is up, %s, over %s", p->name, p->address,
          p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),
@@ -143,6 +158,7 @@ static void peer_lose(struct peer *p) {
 
     peer_hold(p);
     peer_enter(p, PEER_LOST);
+    audit_loss(p, was, &why);
     liveness_stop(p);
     dial_stop(p);
     turn_forget(p);

@@ -2,6 +2,8 @@
 /*
  * accept.c - from a connected socket to a session, and from the socket's end to the session's.
  */
+#include "daemon/base/audit.h"
+#include "daemon/base/audit_cause.h"
 #include "daemon/base/log.h"
 #include "daemon/ipc/conn.h"
 #include "daemon/serve/handlers.h"
@@ -64,8 +66,10 @@ static void turn_away(struct conn *c, const struct error *why) {
                    .status = why->code},
     };
     memcpy(message.body.text, why->text, sizeof(why->text));
-    LOG_LIMITED(NOTICE, ("a client was turned away: %s", why->text),
-                FIELD_U64("UID", conn_peer(c)->uid));
+    const struct conn_peer *peer = conn_peer(c);
+    const char *cause = audit_cause_of(why->code);
+    AUDIT(REFUSED, cause ? cause : "session", audit_user(peer->uid, peer->pid), audit_nothing(),
+          ("a client was turned away: %s", why->text));
     conn_send(c, &message, sizeof(message), NULL, 0);
     conn_close(c);
 }
@@ -100,6 +104,8 @@ void serve_accept(void *state, int fd) {
         turn_away(c, &why);
         return;
     }
+    AUDIT(ADMITTED, "session", audit_user(s->uid, s->pid), audit_object("session", s->id),
+          ("session %" PRIu64 " begins", s->id));
     conn_set_user(c, s);
     s->conn = c;
 }

@@ -7,6 +7,7 @@
  * meanwhile; if it closes, the attach is given up and the answer goes nowhere.
  */
 #include "daemon/serve/attach.h"
+#include "daemon/base/audit.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
 #include "daemon/serve/handlers.h"
@@ -36,6 +37,10 @@ void attach_done(void *arg, const struct error *result) {
             .route = h->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
         };
         snprintf(rep.fabric, sizeof(rep.fabric), "%s", h->fabric);
+        AUDIT(ATTACHED, h->remote ? "link" : "local", audit_user(s->uid, s->pid),
+              audit_object("lease", h->lease_id),
+              ("session %" PRIu64 " is lessee of lease %" PRIu64 ", by %s", s->id, h->lease_id,
+               h->remote ? "link" : "this daemon"));
         serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);
     }
     free(call);

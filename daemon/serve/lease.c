@@ -8,6 +8,7 @@
  * caller wants to hear, that nobody reaches the memory, is true.
  */
 #include "daemon/state/lease.h"
+#include "daemon/base/audit.h"
 #include "daemon/base/clock.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
@@ -84,6 +85,12 @@ void serve_lease_grant(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
+    AUDIT(GRANTED, "lease", audit_user(rq->session->uid, rq->session->pid),
+          audit_object("lease", l->id),
+          ("session %" PRIu64 " grants lease %" PRIu64 " of %" PRIu64 " bytes, rights 0x%" PRIx32
+           ", scope %u, name \"%s\"",
+           rq->session->id, l->id, l->terms.length, l->terms.rights, (unsigned)l->terms.scope,
+           l->terms.name));
     answer_grant(rq, l);
 }
 
@@ -130,6 +137,10 @@ void serve_lease_revoke(const struct request *rq, const void *body) {
     struct lease *l = own_lease(rq, req->lease, &ended);
     if (l) {
         struct request *later = later_new(rq);
+        AUDIT(REVOKED, "owner", audit_user(rq->session->uid, rq->session->pid),
+              audit_object("lease", l->id),
+              ("lease %" PRIu64 " is revoked by its owner, %" PRIu64 " lessees are attached", l->id,
+               (uint64_t)l->attached));
         if (later)
             lease_end(l, RDMAD_E_LEASE_REVOKED, later_answer, later);
     } else if (ended.id) {

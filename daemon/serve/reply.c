@@ -3,6 +3,8 @@
  * reply.c - answers bear the type of their request, marked as a reply, and its seq.
  */
 #include "daemon/serve/reply.h"
+#include "daemon/base/audit.h"
+#include "daemon/base/audit_cause.h"
 #include <string.h>
 
 void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
@@ -12,6 +14,11 @@ void serve_reply(const struct request *rq, const void *body, size_t size, const 
 }
 
 void serve_fail(const struct request *rq, const struct error *why) {
+    const struct session *s = rq->session;
+    const char *cause = audit_cause_of(why->code);
+    if (cause)
+        AUDIT(REFUSED, cause, audit_user(s->uid, s->pid), audit_object("session", s->id),
+              ("%s", why->text));
     session_send_error(rq->session, (uint16_t)(rq->type | RDMAD_MSG_REPLY), rq->seq, why);
 }
 

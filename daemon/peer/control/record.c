@@ -156,3 +156,7 @@ void peer_note_address(struct peer *p, const struct sockaddr *sa) {
         p->ip[0] = '\0';
     snprintf(p->address, sizeof(p->address), six ? "[%s]:%u" : "%s:%u", p->ip, port);
 }
+
+struct audit_who peer_who(const struct peer *p) {
+    return audit_peer("", p->address);
+}

@@ -21,6 +21,7 @@
 #define RDMAD_PEER_CONTROL_RECORD_H
 
 #include "common/uri.h"
+#include "daemon/base/audit_event.h"
 #include "daemon/base/life.h"
 #include "daemon/base/slots.h"
 #include "daemon/peer/wire/message.h"
@@ -176,6 +177,8 @@ bool peer_is_ungreeted(const struct peer *p);
 /* The outgoing peer of that address; NULL: none. One connection an address, whoever asks. */
 struct peer *peers_find_dialled(struct peers *ps, const char *host, uint16_t port);
 const struct fabric_ops *peer_fabric(const struct peer *p); /* once agreed on */
+/* Who it is, for the audit: its address, and the name that it has proven, none that it claims. */
+struct audit_who peer_who(const struct peer *p);
 /* Notes its address, as text and as a number. */
 void peer_note_address(struct peer *p, const struct sockaddr *sa);
 

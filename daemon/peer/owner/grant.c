@@ -12,6 +12,8 @@
  * Numbers that name nothing (any more) are ignored: both sides may let go at the same time.
  */
 #include "daemon/peer/owner/grant.h"
+#include "daemon/base/audit.h"
+#include "daemon/base/audit_cause.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/connect/self.h"
 #include "daemon/peer/control/conn.h"
@@ -173,6 +175,9 @@ struct lessee grant_lessee(struct peer *p, uint64_t lessee_ref) {
 }
 
 void grant_refuse(struct peer *p, uint64_t lessee_ref, const struct error *why) {
+    const char *cause = audit_cause_of(why->code);
+    if (cause)
+        AUDIT(REFUSED, cause, peer_who(p), audit_object("peer", p->id), ("%s", why->text));
     struct peer_msg m = {.type = PEER_MSG_ATTACH_REP,
                          .attach_rep = {.lessee_ref = lessee_ref, .status = why->code}};
     memcpy(m.attach_rep.text, why->text, sizeof(m.attach_rep.text));

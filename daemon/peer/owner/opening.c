@@ -12,6 +12,7 @@
  * A lease can end while the window opens: the lessee then gets the reason instead of a key.
  */
 #include "daemon/peer/owner/opening.h"
+#include "daemon/base/audit.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/control/conn.h"
@@ -214,9 +215,8 @@ void opening_take_attach_req(struct peer *p, const struct peer_msg *msg) {
         grant_free(g);
         return;
     }
-    LOG(DEBUG,
-        ("lease %" PRIu64 ": attached from %s, uid %" PRIu32 " there", l->id, p->name, m->uid),
-        FIELD_U64("LEASE", l->id), FIELD_U64("PEER", p->id));
+    AUDIT(ATTACHED, "peer", peer_who(p), audit_object("lease", l->id),
+          ("lease %" PRIu64 ": attached from %s, uid %" PRIu32 " there", l->id, p->name, m->uid));
     opening_attached(g, l, m->via);
 }
 

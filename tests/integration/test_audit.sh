@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The audit of real daemons: who was admitted, granted, attached, refused and revoked, and what an
+# administrator did, as lines of JSON and in the log; a file that was moved away; a flood.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+a() { "$rdmactl" -d "$work/a" "$@"; }
+
+# event EVENT CAUSE [KEY=VALUE...]: how many such lines there are, in $file, all lines of which are JSON.
+file=$work/audit.json
+event() {
+    python3 - "$file" "$@" <<'PYTHON'
+import json, sys
+want = dict(zip(("event", "cause"), sys.argv[2:4]), **dict(w.split("=") for w in sys.argv[4:]))
+lines = [json.loads(line) for line in open(sys.argv[1], encoding="ascii")]
+print(sum(all(str(line.get(k)) == v for k, v in want.items()) for line in lines))
+PYTHON
+}
+# sees N EVENT...: so many of them come.
+sees() {
+    local tries least=$1
+    shift
+    for ((tries = 0; tries < 200; tries++)); do
+        [ "$(event "$@")" -lt "$least" ] || return 0
+        sleep 0.05
+    done
+    fail "no $least events $*: $(cat "$file")"
+}
+
+echo "{\"audit\": {\"file\": \"$file\"}, \"limits\": {\"leases_per_session\": 3}}" >"$work/a.json"
+mkdir "$work/a"
+"$rdmad" --config "$work/a.json" --runtime-dir "$work/a" --listen 127.0.0.1:0 2>"$work/a.log" &
+pids+=($!)
+for ((tries = 0; tries < 400; tries++)); do
+    ! a -j status >/dev/null 2>&1 || break
+    sleep 0.05
+done
+start_daemon b
+
+echo "* admitted, granted, attached, here and from another daemon"
+head -c 100000 /dev/urandom >"$work/file"
+"$rdmactl" -d "$work/a" share "$work/file" --ttl 60s >"$work/uri" 2>"$work/share.log" &
+sharer=$!
+pids+=("$sharer")
+uri=$(first_line "$work/uri" $sharer)
+[ "$(stat -c %a "$file")" = 600 ] || fail "mode $(stat -c %a "$file")"
+sees 1 admitted session uid="$(id -u)" pid=$sharer object=session
+sees 1 granted lease uid="$(id -u)" pid=$sharer object=lease
+a fetch "$uri" -o "$work/out" >/dev/null
+sees 1 attached local
+"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/out" >/dev/null
+sees 1 attached peer peer=
+sees 1 admitted peer object=peer
+grep -q 'audit=granted cause=lease .*object=lease' "$work/a.log" || fail "not in the log: $(<"$work/a.log")"
+
+echo "* a wrong secret is refused, from here and from there"
+wrong=${uri%%key=*}key=00112233445566778899aabbccddeeff
+! a fetch "$wrong" -o "$work/out" >"$work/said" 2>&1 || fail "a wrong secret is let in"
+sees 1 refused secret uid="$(id -u)"
+! "$rdmactl" -d "$work/b" fetch "$wrong" -o "$work/out" >"$work/said" 2>&1 || fail "a wrong secret is let in"
+sees 1 refused secret peer=
+! grep -q "${uri##*key=}" "$file" "$work/a.log" || fail "the secret is in the audit"
+
+echo "* what an administrator does, and who may not"
+lease=${uri##*/lease/} lease=${lease%%\?*}
+a lease revoke "$lease" >/dev/null || fail "revoke"
+sees 1 admin lease.revoke uid="$(id -u)" object=lease id="$lease"
+if [ "$(id -u)" = 0 ]; then
+    chmod 755 "$work"
+    chmod 666 "$work/a/control.sock"
+    ! setpriv --reuid 12345 --regid 12345 --clear-groups "$rdmactl" -d "$work/a" reload >"$work/said" 2>&1 ||
+        fail "anybody may reload"
+    sees 1 refused permission uid=12345
+fi
+
+echo "* a flood is a few lines and a count, and the file can be moved away"
+for ((i = 0; i < 40; i++)); do a fetch "$wrong" -o "$work/out" >/dev/null 2>&1 && fail "a guess is right"; done
+mv "$file" "$work/audit.old"
+a reload >/dev/null
+for ((tries = 0; tries < 200; tries++)); do
+    [ ! -s "$file" ] || break
+    sleep 0.05
+done
+sees 1 admin reload
+kill -TERM "${pids[0]}"
+wait "${pids[0]}" || fail "the daemon ended with $?"
+file=$work/audit.old
+refused=$(event refused secret uid="$(id -u)")
+[ "$refused" -le 10 ] || fail "$refused lines of one uid's guesses in less than a minute"
+file=$work/audit.json
+grep -q 'of uid [0-9]*, [0-9]* more like it were not written' "$file" || fail "no count: $(cat "$file")"
+
+echo "* a file that cannot be is an error, at the start and in a reload"
+ln -s /etc/passwd "$work/link"
+echo "{\"audit\": {\"file\": \"$work/link\"}}" >"$work/c.json"
+mkdir "$work/c"
+code=0
+"$rdmad" --config "$work/c.json" --runtime-dir "$work/c" --listen 127.0.0.1:0 2>"$work/c.log" || code=$?
+[ "$code" = 2 ] || fail "it starts with a link for an audit, or ends with $code"
+grep -q "audit.file $work/link cannot be opened" "$work/c.log" || fail "$(<"$work/c.log")"
