@@ -29,12 +29,14 @@
 #include "daemon/serve/serve.h"
 #include "daemon/settings.h"
 #include "daemon/state/channel.h"
+#include "daemon/state/identity.h"
 #include "daemon/state/limits.h"
 #include "daemon/state/names.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/session_end.h"
 #include "daemon/stop.h"
 #include "daemon/wakeups.h"
+#include "pki/dir.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
@@ -171,6 +173,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
         apply_reloadable(d);
         audit_reopen(d->config.audit_file);
         AUDIT(ADMIN, "reload", audit_nobody(), audit_nothing(), ("settings reloaded"));
+        rc = identity_reload(st, true, err);
     }
     daemon_announce(d);
     return rc;
@@ -206,6 +209,19 @@ static int start_node_life(struct daemon *d, struct error *err) {
     else if (gethostname(st->node_name, sizeof(st->node_name) - 1))
         snprintf(st->node_name, sizeof(st->node_name), "localhost");
     return RDMAD_OK;
+}
+
+static void on_identity_changed(struct state *st) {
+    if (st->peers)
+        peers_judge_anew(st->peers);
+}
+
+static int start_identity(struct daemon *d, struct error *err) {
+    char beside[PKI_PATH_MAX];
+    const char *dir = d->config.identity_dir;
+    if (!dir[0])
+        dir = pki_default_dir(d->options->config_file, beside);
+    return identity_start(&d->state, dir, on_identity_changed, err);
 }
 
 static int start_loop(struct daemon *d, struct error *err) {
@@ -328,8 +344,9 @@ static int daemon_start(struct daemon *d, struct error *err) {
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
     if ((rc = start_rouse(d, err)) || (rc = start_node_life(d, err)) || (rc = start_loop(d, err)) ||
-        (rc = start_porter(d, err)) || (rc = audit_start(d->config.audit_file, err)) ||
-        (rc = start_plane(d, err)) || (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
+        (rc = start_identity(d, err)) || (rc = start_porter(d, err)) ||
+        (rc = audit_start(d->config.audit_file, err)) || (rc = start_plane(d, err)) ||
+        (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
         (rc = manager_new(d->base, d->state.plane, &d->manager, err)) ||
         (rc = start_signals(d, err)))
         return rc;
@@ -366,6 +383,7 @@ static void daemon_stop(struct daemon *d) {
         listener_free(clients);
     if (st->peers)
         peers_free(st->peers);
+    identity_stop(st);
     if (st->leases)
         leases_free(st->leases);
     slots_fini(&st->channels);
@@ -410,8 +428,16 @@ static void daemon_greet(const struct daemon *d) {
     LOG(NOTICE, ("rdmad " RDMAD_VERSION " serves clients at %s/rdmad.sock", d->config.runtime_dir));
     daemon_greet_fabrics(st);
     char at[RDMAD_HOST_MAX + 10];
-    LOG(NOTICE, ("peers reach this daemon at %s, by plain TCP: not authenticated, not encrypted",
-                 rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at))));
+    rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at));
+    if (identity_of(st))
+        LOG(NOTICE, ("peers reach this daemon at %s, by TLS, as %s", at, st->node_name));
+    else
+        LOG(NOTICE,
+            ("peers reach this daemon at %s, by plain TCP: not authenticated, not encrypted", at));
+    if (!identity_of(st) && d->config.peer_insecure)
+        LOG(WARNING, ("peer.insecure: whoever reaches %s can be a peer, and read and change what "
+                      "peers say; rdmactl cluster init or join gives this node an identity",
+                      at));
 }
 
 int daemon_run(const struct options *options, const struct config *config) {

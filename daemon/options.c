@@ -19,6 +19,7 @@ static const char usage[] =
     "  --runtime-dir DIR       where rdmad.sock and control.sock live (default /run/rdmad,\n"
     "                          or $XDG_RUNTIME_DIR/rdmad of a user who may not write there)\n"
     "  --listen HOST:PORT      where other daemons reach this one (default 127.0.0.1:7471)\n"
+    "  --identity DIR          this node's certificate and key, and whom it trusts\n"
     "  --require-rdma          refuse to start without RDMA hardware instead of using TCP\n"
     "  --log-level LEVEL       error, warning, notice, info or debug\n"
     "  --check-config          check the settings, print nothing if they are good, and exit\n"
@@ -31,6 +32,7 @@ enum {
     OPT_CONFIG = 256,
     OPT_DIR,
     OPT_LISTEN,
+    OPT_IDENTITY,
     OPT_RDMA,
     OPT_LEVEL,
     OPT_CHECK,
@@ -42,6 +44,7 @@ static const struct option long_options[] = {
     {"config", required_argument, NULL, OPT_CONFIG},
     {"runtime-dir", required_argument, NULL, OPT_DIR},
     {"listen", required_argument, NULL, OPT_LISTEN},
+    {"identity", required_argument, NULL, OPT_IDENTITY},
     {"require-rdma", no_argument, NULL, OPT_RDMA},
     {"log-level", required_argument, NULL, OPT_LEVEL},
     {"check-config", no_argument, NULL, OPT_CHECK},
@@ -68,6 +71,9 @@ enum options_verdict options_parse(struct options *o, int argc, char **argv) {
             break;
         case OPT_LISTEN:
             o->listen = optarg;
+            break;
+        case OPT_IDENTITY:
+            o->identity = optarg;
             break;
         case OPT_RDMA:
             o->require_rdma = true;
@@ -128,6 +134,8 @@ int options_load(const struct options *o, struct config *out, struct config_plac
         rc = override(out, "runtime_dir", own_dir(out, own), "XDG_RUNTIME_DIR", places, err);
     if (!rc)
         rc = override(out, "listen", o->listen, "--listen", places, err);
+    if (!rc)
+        rc = override(out, "identity.dir", o->identity, "--identity", places, err);
     if (!rc)
         rc = override(out, "log_level", o->log_level, "--log-level", places, err);
     if (!rc && o->require_rdma) {

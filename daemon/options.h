@@ -8,8 +8,8 @@
 #include "daemon/config/config.h"
 
 struct options {
-    const char *config_file;                      /* NULL: none */
-    const char *runtime_dir, *listen, *log_level; /* NULL: as configured */
+    const char *config_file;                                 /* NULL: none */
+    const char *runtime_dir, *listen, *identity, *log_level; /* NULL: as configured */
     bool require_rdma;
     bool check_config, print_config;
 };

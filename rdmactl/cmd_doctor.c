@@ -27,6 +27,7 @@ static const struct check {
     {"GIDs", doctor_check_gids, false},
     {"retries", doctor_check_retries, true},
     {"locked memory", doctor_check_memlock, true},
+    {"identity", doctor_check_identity, true},
     {"listen address", doctor_check_listen, true},
     {"descriptors", doctor_check_fds, true},
     {"limits", doctor_check_limits, true},

@@ -68,6 +68,7 @@ static const struct noun nouns[] = {
       {"state", "STATE", CELL_TEXT},
       {"address", "ADDRESS", CELL_TEXT},
       {"node", "NODE", CELL_TEXT},
+      {"secured", "SECURED", CELL_TEXT},
       {"fabric", "FABRIC", CELL_TEXT},
       {"attaches", "ATTACHES", CELL_NUMBER},
       {"channels", "CHANNELS", CELL_NUMBER},

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *status_words(const json_t *o, const char *key) {
     const char *s = json_string_value(json_object_get(o, key));
@@ -18,6 +19,25 @@ static void print_fallback(const json_t *fabric) {
     if (fallen > 0)
         printf("           WARNING: %.0f connection%s with peers over %s: see rdmactl peer show\n",
                fallen, fallen > 1 ? "s" : "", status_words(fabric, "fallback"));
+}
+
+static void print_identity(const json_t *id) {
+    const char *name = json_string_value(json_object_get(id, "name"));
+    const char *warning = status_words(id, "warning");
+    char when[CELL_MAX];
+    time_t until = (time_t)cli_number(id, "not_after");
+    struct tm tm;
+    if (name && gmtime_r(&until, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", &tm))
+        printf("identity   %s, until %s%s\n", name, when,
+               json_is_true(json_object_get(id, "has_ca")) ? ", with the cluster's CA" : "");
+    else if (!name)
+        printf("identity   none: it talks to no other daemon beyond loopback%s\n",
+               json_is_true(json_object_get(id, "insecure")) ? " unless in clear" : "");
+    if (json_is_true(json_object_get(id, "insecure")))
+        printf("           WARNING: peer.insecure: whoever reaches this daemon can be a peer, and "
+               "read and change what peers say\n");
+    if (warning[0] && warning[0] != '?')
+        printf("           WARNING: %s\n", warning);
 }
 
 static void print_head(const json_t *s) {
@@ -38,6 +58,7 @@ static void print_head(const json_t *s) {
            json_is_false(json_object_get(listen, "reachable"))
                ? ", an address that no interface has: peers cannot reach it until one has"
                : "");
+    print_identity(json_object_get(s, "identity"));
     const char *group = json_string_value(json_object_get(json_object_get(s, "clients"), "group"));
     if (group)
         printf("clients    members of group %s\n", group);

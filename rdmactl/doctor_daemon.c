@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 void doctor_check_runtime_dir(struct exam *e) {
@@ -224,12 +225,33 @@ void doctor_check_listen(struct exam *e) {
         exam_next(e, "--listen HOST:PORT opens it to others");
         return;
     }
+    if (exam_fact_text(e, "identity", "name")[0]) {
+        exam_say(e, GOOD, "%s port %d takes daemons that prove who they are", host, port);
+        return;
+    }
     exam_say(
         e, WARNING,
-        "%s port %d is reachable from outside, and daemons do not authenticate each other in this "
-        "version",
+        "%s port %d is reachable from outside, and this daemon has no identity "
+        "(peer.insecure): whoever reaches it can be a peer, and read and change what peers say",
         host, port);
-    exam_next(e, "trust the network, or filter the port");
+    exam_next(e, "rdmactl cluster init or join; until then trust the network, or filter the port");
+}
+
+void doctor_check_identity(struct exam *e) {
+    const char *name = exam_fact_text(e, "identity", "name");
+    const char *warning = exam_fact_text(e, "identity", "warning");
+    double left_s = json_number_value(exam_fact(e, "identity", "not_after")) - (double)time(NULL);
+    if (!exam_fact(e, "identity", NULL)) {
+        exam_say(e, SKIPPED, "the daemon does not tell its identity");
+    } else if (warning[0]) {
+        exam_say(e, name[0] && left_s < 86400 ? BAD : WARNING, "%s", warning);
+        exam_next(e, "see IDENTITY in rdmad(8)");
+    } else if (!name[0]) {
+        exam_say(e, NOTE, "none: other machines' daemons are not talked to");
+        exam_next(e, "rdmactl cluster init or rdmactl cluster join makes one");
+    } else {
+        exam_say(e, GOOD, "%s, for another %.0f days", name, left_s / 86400);
+    }
 }
 
 void doctor_check_fds(struct exam *e) {

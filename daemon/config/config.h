@@ -21,8 +21,9 @@ struct config {
     char log_level[16];                 /* error warning notice info debug */
     char audit_file[256];               /* an absolute path; "": none */
     bool require_rdma;
-    char fabric[8];        /* auto verbs tcp */
-    char socket_group[33]; /* group that may connect to rdmad.sock; "" : everybody may */
+    char fabric[8];         /* auto verbs tcp */
+    char identity_dir[256]; /* "": beside the configuration */
+    char socket_group[33];  /* group that may connect to rdmad.sock; "" : everybody may */
 
     uint64_t workers, spin_min_us, spin_max_us, client_spin_us;
     uint64_t op_default_timeout_ms, drain_timeout_ms;
@@ -44,7 +45,7 @@ struct config {
     uint64_t tcp_data_port, tcp_dead_peer_ms, tcp_connect_timeout_ms;
 
     char peer_private_links[256]; /* uids, comma separated, or "*" */
-    bool peer_dial_named, peer_fallback_tcp;
+    bool peer_dial_named, peer_fallback_tcp, peer_insecure;
 
     char verbs_device[64];  /* "": the best */
     char verbs_gid[46];     /* "": by rule; else an index or an address */

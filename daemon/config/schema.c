@@ -36,11 +36,15 @@ const struct setting settings[] = {
     TEXT("runtime_dir", runtime_dir, "/run/rdmad", setting_check_directory, RESTART,
          "Where the sockets live: rdmad.sock for clients, control.sock for administration."),
     TEXT("listen", listen, "127.0.0.1:7471", setting_check_listen, RESTART,
-         "HOST:PORT where other daemons reach this one; port 0 takes any free one. This version "
-         "does not authenticate or encrypt what daemons say to each other: stay on loopback unless "
-         "everybody on the network is trusted."),
+         "HOST:PORT where other daemons reach this one; port 0 takes any free one. Beyond loopback "
+         "only a daemon with an identity listens (identity.dir), or one with peer.insecure."),
     TEXT("node_name", node_name, "", setting_check_node_name, RESTART,
-         "What this daemon calls itself to others. Empty: the host's name."),
+         "What this daemon calls itself to others. Empty: the name in its certificate, or without "
+         "one the host's. With an identity it must be the certificate's."),
+    TEXT("identity.dir", identity_dir, "", NULL, RESTART,
+         "Where this node's certificate is, its key and whom it trusts (rdmactl cluster init or "
+         "join makes them). Daemons with an identity talk to each other by TLS 1.3, and to no "
+         "others. Empty: identity/ beside the configuration, or /etc/rdmad/identity."),
     TEXT("log_level", log_level, "info", setting_check_log_level, RELOAD,
          "The least important level to log: error, warning, notice, info or debug."),
     TEXT("audit.file", audit_file, "", setting_check_absolute, RELOAD,
@@ -152,6 +156,10 @@ const struct setting settings[] = {
          "Dial a daemon whose client connects to a service here back at whatever address it names, "
          "not only at the one that it connects from: for hosts that connect from another address "
          "than they listen on. Whoever reaches listen can then make this daemon connect anywhere."),
+    BOOL("peer.insecure", peer_insecure, false, RESTART,
+         "Without an identity, listen and dial beyond loopback all the same: nobody proves who he "
+         "is, and everything can be read and changed on the way. Only for closed test networks; it "
+         "is a warning in status, doctor and the log. With an identity it changes nothing."),
     BOOL("peer.fallback_tcp", peer_fallback_tcp, true, RESTART,
          "With fabric verbs: pair with daemons that have no RDMA, too, over tcp. Each such peer is "
          "a warning in the log. Two daemons that both have verbs never use tcp. With require_rdma "

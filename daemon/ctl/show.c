@@ -156,14 +156,18 @@ static void each_peer(void *arg, const struct peer_view *v) {
     struct rows *rows = arg;
     if (rows_full(rows))
         return;
-    json_array_append_new(rows->list,
-                          json_pack("{s:I, s:s, s:s, s:o, s:o, s:s, s:o, s:I, s:I, s:f}", "id",
-                                    (json_int_t)v->id, "direction", v->direction, "state", v->state,
-                                    "address", rows_text(v->address), "node", rows_text(v->node),
-                                    "fabric", v->fabric, "fabric_why", rows_text(v->fabric_why),
-                                    "attaches", (json_int_t)v->attachments, "channels",
-                                    (json_int_t)v->channels, "age_s",
-                                    rows_seconds(clock_left(v->since_ns, rows->now_ns))));
+    json_t *row = json_pack("{s:I, s:s, s:s, s:o, s:o, s:s, s:o, s:I, s:I, s:f}", "id",
+                            (json_int_t)v->id, "direction", v->direction, "state", v->state,
+                            "address", rows_text(v->address), "node", rows_text(v->node), "fabric",
+                            v->fabric, "fabric_why", rows_text(v->fabric_why), "attaches",
+                            (json_int_t)v->attachments, "channels", (json_int_t)v->channels,
+                            "age_s", rows_seconds(clock_left(v->since_ns, rows->now_ns)));
+    json_object_set_new(row, "secured", json_string(v->fingerprint ? "tls" : "no"));
+    if (v->fingerprint) {
+        json_object_set_new(row, "fingerprint", json_string(v->fingerprint));
+        json_object_set_new(row, "not_after", json_integer((json_int_t)v->not_after));
+    }
+    json_array_append_new(rows->list, row);
 }
 
 void ctl_peer_show(struct ctl_call *call, const json_t *params) {

@@ -8,6 +8,8 @@
 #include "daemon/ipc/porter.h"
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
+#include "daemon/state/identity.h"
+#include "pki/identity.h"
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -110,6 +112,26 @@ static json_t *status_clients(const struct state *st) {
     return json_pack("{s:o}", "group", *group ? json_string(group) : json_null());
 }
 
+/* Who this node is to others; "name" null: it has no identity. insecure: it talks in clear beyond
+ * loopback. */
+static json_t *status_identity(const struct state *st) {
+    const struct pki_identity *id = identity_of(st);
+    char warning[RDMAD_TEXT_MAX + 1];
+    json_t *o =
+        json_pack("{s:s, s:b, s:s}", "dir", identity_dir(st), "insecure",
+                  !id && st->config->peer_insecure, "warning", identity_warning(st, warning));
+    if (!o)
+        return json_null();
+    json_object_set_new(o, "name", id ? json_string(id->name) : json_null());
+    if (id) {
+        json_object_set_new(o, "fingerprint", json_string(id->fingerprint));
+        json_object_set_new(o, "not_before", json_integer((json_int_t)id->not_before));
+        json_object_set_new(o, "not_after", json_integer((json_int_t)id->not_after));
+        json_object_set_new(o, "has_ca", json_boolean(id->is_ca));
+    }
+    return o;
+}
+
 void ctl_status(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct state *st = ctl_state(call);
@@ -122,15 +144,16 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
                                 (json_int_t)geteuid(), "rss_bytes", status_number(t.rss_bytes));
     ctl_reply(
         call,
-        json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
-                  "version", RDMAD_VERSION, "node", st->node_name, "state",
-                  st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
-                  status_fabric(st), "listen", listen, "workers", (json_int_t)st->config->workers,
-                  "congestion_control", st->config->tcp_congestion_control, "tcp_encrypt",
-                  st->config->tcp_encrypt, "objects", status_objects(&t), "limits",
-                  status_limits(st, &t), "traffic", status_traffic(&counters, &t.messages),
-                  "process", process, "porter", status_porter(st->porter), "clients",
-                  status_clients(st)));
+        json_pack(
+            "{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+            "version", RDMAD_VERSION, "node", st->node_name, "state",
+            st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
+            status_fabric(st), "listen", listen, "workers", (json_int_t)st->config->workers,
+            "congestion_control", st->config->tcp_congestion_control, "tcp_encrypt",
+            st->config->tcp_encrypt, "objects", status_objects(&t), "limits", status_limits(st, &t),
+            "traffic", status_traffic(&counters, &t.messages), "process", process, "porter",
+            status_porter(st->porter), "clients", status_clients(st), "identity",
+            status_identity(st)));
 }
 
 static void each_key(void *arg, const char *key, const char *literal) {

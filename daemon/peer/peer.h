@@ -6,9 +6,9 @@
  * an incoming peer. Over the connection go fixed little structs (wire/message.h): hello, attach,
  * release, revoke, renewed, link offers, ping. Memory never moves here; the fabric's links do that.
  *
- * The connection is plain TCP in this version; everything it does goes through a bufferevent, which
- * is where mutual TLS will sit. Until then a daemon listens on loopback unless told otherwise, and
- * says so.
+ * Where this node has an identity (state/identity.h) the connection is TLS 1.3, and each end has
+ * shown the other whose it is. Where it has none, connections are plain TCP and do not leave
+ * loopback, unless peer.insecure says so.
  *
  * When a connection is lost, the leases that went over it end: an incoming peer's attachments are
  * cut, an outgoing peer's handles end with RDMAD_E_PEER_LOST. When only a link is lost, it is made
@@ -27,6 +27,10 @@ int peers_new(struct state *st, struct peers **out, struct error *err);
 /* Says goodbye to every peer and closes; done when the last attachment and lane is gone. */
 void peers_stop(struct peers *ps, plane_done *done, void *arg);
 void peers_free(struct peers *ps);
+
+/* Another identity was loaded: peers whose certificate is not good any more end, and those that
+ * have shown none. */
+void peers_judge_anew(struct peers *ps);
 
 /* Whether an interface has the address that it listens on, at the moment. */
 bool peers_are_reachable(const struct peers *ps);
@@ -87,14 +91,16 @@ void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *wh
 
 struct peer_view {
     uint64_t id;
-    const char *direction;  /* "out": we dialled, "in": it did */
-    const char *state;      /* "connecting", "up" */
-    const char *address;    /* IP:PORT of the other end */
-    const char *node;       /* as it calls itself */
-    const char *fabric;     /* "": not agreed on yet */
-    const char *fabric_why; /* why it is not the best of this daemon's; "": it is */
-    uint64_t channels;      /* that need it */
-    uint64_t attachments;   /* in: its attachments here; out: our handles there */
+    const char *direction;   /* "out": we dialled, "in": it did */
+    const char *state;       /* "connecting", "up" */
+    const char *address;     /* IP:PORT of the other end */
+    const char *node;        /* as it calls itself; secured: as its certificate does */
+    const char *fingerprint; /* of its certificate; NULL: it has shown none, and talks in clear */
+    int64_t not_after;       /* of that; seconds since 1970 */
+    const char *fabric;      /* "": not agreed on yet */
+    const char *fabric_why;  /* why it is not the best of this daemon's; "": it is */
+    uint64_t channels;       /* that need it */
+    uint64_t attachments;    /* in: its attachments here; out: our handles there */
     uint64_t since_ns;
 };
 struct link_view {

@@ -11,9 +11,14 @@
 #include "daemon/peer/channel/chan_peer.h"
 #include "daemon/peer/connect/accept.h"
 #include "daemon/peer/connect/dial.h"
+#include "daemon/peer/connect/hello.h"
+#include "daemon/peer/connect/join.h"
+#include "daemon/peer/connect/renewal.h"
 #include "daemon/peer/control/ask.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/handshake.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/tls.h"
 #include "daemon/peer/control/transport.h"
 #include "daemon/peer/control/turn.h"
 #include "daemon/peer/dispatch.h"
@@ -24,6 +29,8 @@
 #include "daemon/peer/owner/grant.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/tables.h"
+#include "daemon/state/identity.h"
+#include "pki/context.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -158,18 +165,20 @@ static void peer_lose(struct peer *p) {
 
     peer_hold(p);
     peer_enter(p, PEER_LOST);
-    audit_loss(p, was, &why);
+    if (!p->audited)
+        audit_loss(p, was, &why);
     liveness_stop(p);
     dial_stop(p);
     turn_forget(p);
-    if (p->bev)
-        transport_close(p->bev);
-    p->bev = NULL;
+    handshake_forget(p);
+    if (p->way)
+        transport_close(p->way);
+    p->way = NULL;
     list_remove(&p->waiter_node);
     if (was == PEER_UP)
         LOG_LIMITED(INFO, ("peer %s at %s is gone: %s", p->name, p->address, why.text),
                     FIELD_U64("PEER", p->id));
-    else
+    else if (!p->audited)
         LOG_LIMITED(INFO, ("no peer at %s: %s", p->address, why.text), FIELD_U64("PEER", p->id));
 
     peer_tell_adders(p, &why);
@@ -192,12 +201,45 @@ static const struct peer_ops peers_ops = {
     .turn = accept_next_turn,
     .take = dispatch_message,
     .drained = answer_go_on,
+    .open = hello_begin,
     .late = peer_late,
     .up = peer_up,
     .self = peer_self,
     .looked_at = claims_say_use,
     .lose = peer_lose,
 };
+
+/* ---- another identity ---------------------------------------------------------------------- */
+
+/* Why p may not go on, though it came to be what it is. */
+static int peer_judge(const struct peer *p, const struct pki_identity *identity,
+                      struct error *why) {
+    struct pki_error wrong;
+    SSL *ssl;
+    if (!p->secured)
+        return error_set(why, RDMAD_E_PERM,
+                         "this node has an identity now, and the connection is in clear");
+    ssl = tls_ssl(transport_tls(p->way));
+    if (!pki_check(identity, SSL_get0_peer_certificate(ssl), SSL_get_peer_cert_chain(ssl), &wrong))
+        return 0;
+    return error_set(why, wrong.code, "after a reload: %s", wrong.text);
+}
+
+void peers_judge_anew(struct peers *ps) {
+    const struct pki_identity *identity = identity_of(ps->state);
+    struct error why;
+    renewal_look(ps);
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->ending || p->stage == PEER_CONNECTING || p->handshake || !p->way ||
+            !peer_judge(p, identity, &why))
+            continue;
+        AUDIT(REVOKED, "tls.reload", audit_peer(p->certificate.name, p->address),
+              audit_object("peer", p->id),
+              ("peer %s at %s ends %s", p->name, p->address, why.text));
+        peer_refuse(p, why.code, "%s", why.text);
+    }
+}
 
 /* ---- the table --------------------------------------------------------------------------- */
 
@@ -210,10 +252,17 @@ int peers_new(struct state *st, struct peers **out, struct error *err) {
     ps->next_id = 1;
     ps->next_ref = 1;
     list_init(&ps->all);
+    handshakes_start(ps);
     int rc = turn_start(ps, err);
+    if (!rc)
+        rc = joins_new(ps, err);
+    if (!rc)
+        rc = renewal_new(ps, err);
     if (!rc)
         rc = accept_start(ps, err);
     if (rc) {
+        joins_free(ps);
+        renewal_free(ps);
         turn_stop(ps);
         free(ps);
         return rc;
@@ -238,6 +287,9 @@ void peers_free(struct peers *ps) {
     if (!ps)
         return;
     accept_stop(ps);
+    handshakes_stop(ps);
+    joins_free(ps);
+    renewal_free(ps);
     turn_stop(ps);
     resolver_free(ps->resolver);
     free(ps);

@@ -31,6 +31,8 @@ void peers_view(struct peers *ps, void (*each)(void *arg, const struct peer_view
                                              : "connecting",
             .address = p->address,
             .node = p->name,
+            .fingerprint = p->secured ? p->certificate.fingerprint : NULL,
+            .not_after = p->certificate.until,
             .fabric = p->stage == PEER_UP ? peer_fabric(p)->name : "",
             .fabric_why = p->fabric_why,
             .attachments = p->outgoing ? tables_of(p)->claims.used : tables_of(p)->grants.used,

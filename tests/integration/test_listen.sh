@@ -18,9 +18,11 @@ fi
 
 ip link set lo up
 
+echo '{"peer": {"insecure": true}}' >"$work/insecure.json"
+
 start_at() { # NAME ADDRESS
     mkdir "$work/$1"
-    "$rdmad" --runtime-dir "$work/$1" --listen "$2" 2>"$work/$1.log" &
+    "$rdmad" --config "$work/insecure.json" --runtime-dir "$work/$1" --listen "$2" 2>"$work/$1.log" &
     pids+=($!)
     for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
         ! "$rdmactl" -d "$work/$1" -j status >"$work/$1.status" 2>/dev/null || return 0
@@ -68,6 +70,28 @@ fi
 echo "* an address that somebody else listens on is still an error, and one that passes"
 got=0
 mkdir "$work/d"
-timeout 20 "$rdmad" --runtime-dir "$work/d" --listen 192.0.2.7:7471 2>"$work/said" || got=$?
+timeout 20 "$rdmad" --config "$work/insecure.json" --runtime-dir "$work/d" --listen 192.0.2.7:7471 2>"$work/said" || got=$?
 [ "$got" = 1 ] || fail "exit $got: $(<"$work/said")"
 grep -q 'Address already in use' "$work/said" || fail "$(<"$work/said")"
+
+echo "* in clear nothing goes beyond loopback unless it is said so"
+echo '{}' >"$work/plain.json" # its identity would be beside it
+for address in 192.0.2.7:7472 0.0.0.0:7472 '[::]:7472'; do
+    [ -e /proc/net/if_inet6 ] || [[ $address != '['* ]] || continue
+    got=0
+    timeout 20 "$rdmad" --config "$work/plain.json" --runtime-dir "$work/d" --listen "$address" 2>"$work/said" || got=$?
+    [ "$got" = 2 ] || fail "exit $got at $address: $(<"$work/said")"
+    grep -q 'rdmactl cluster init.*rdmactl cluster join.*"peer.insecure": true' "$work/said" || fail "$(<"$work/said")"
+done
+mkdir "$work/e"
+"$rdmad" --config "$work/plain.json" --runtime-dir "$work/e" --listen 127.0.0.1:0 2>"$work/e.log" &
+pids+=($!)
+for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
+    ! "$rdmactl" -d "$work/e" status >/dev/null 2>&1 || break
+    sleep 0.05
+done
+if "$rdmactl" -d "$work/e" peer add 192.0.2.7:7471 2>"$work/said"; then
+    fail "dialled in clear beyond loopback"
+fi
+grep -q 'not dialled.*no identity.*rdmactl cluster' "$work/said" || fail "$(<"$work/said")"
+grep -q 'peer.insecure' "$work/a.log" || fail "the log does not warn of peer.insecure"

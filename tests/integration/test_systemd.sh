@@ -30,6 +30,7 @@ systemd-sysusers 2>/dev/null
 rdmactl=/usr/local/bin/rdmactl
 settings=/usr/local/etc/rdmad.json
 cp "$settings" "$work/rdmad.json"
+"$rdmactl" cluster init --name guest --address 127.0.0.1:7471 >"$work/said" 2>&1 || fail "cluster init: $(<"$work/said")"
 
 # A drop-in, so that the watchdog's patience is the test's.
 mkdir -p /run/systemd/system/rdmad.service.d
@@ -59,8 +60,21 @@ systemd start rdmad.service || fail "the service does not start: $(tail -n 20 "$
 [ "$(property ActiveState)" = active ] || fail "the service is $(property ActiveState)"
 await answers
 "$rdmactl" -j status | grep -q '"fabric": *{"name": *"verbs"' || fail "not by RDMA: $("$rdmactl" status)"
+"$rdmactl" -j status | grep -q '"identity": *{.*"name": *"guest"' || fail "it has no identity: $("$rdmactl" -j status)"
 [ "$(property MemoryMax)" != infinity ] || fail "the service may use all of the machine's memory"
 [ "$(property OOMPolicy)" = stop ] || fail "OOMPolicy is $(property OOMPolicy)"
+
+echo "* it runs as tight as it says"
+exposure=$(nsenter -t "$init" -m -p systemd-analyze security --no-pager --threshold=16 rdmad.service 2>&1) ||
+    fail "more exposed than 1.6: $(tail -n 3 <<<"$exposure")"
+grep 'Overall exposure' <<<"$exposure"
+process="/proc/$(pgrep -x rdmad | head -n 1)"
+grep -q '^Seccomp:[[:space:]]*2$' "$process/status" || fail "no filter: $(grep Seccomp "$process/status")"
+grep -q '^Max core file size *0 *0 ' "$process/limits" || fail "$(grep core "$process/limits")"
+porter=$(pgrep -x rdmad-porter | head -n 1)
+grep -q '^Seccomp_filters:[[:space:]]*[2-9]' "/proc/$porter/status" ||
+    grep -q '^Seccomp_filters:[[:space:]]*[1-9][0-9]' "/proc/$porter/status" ||
+    fail "the porter has no filter of its own: $(grep Seccomp "/proc/$porter/status")"
 
 echo "* a client of another user, by the socket that systemd made"
 head -c 1000000 /dev/urandom >"$work/file"
@@ -103,6 +117,29 @@ echo "* a daemon that hangs is ended by the watchdog and comes back"
 before=$(main_pid)
 nsenter -t "$init" -m -p kill -STOP "$before"
 await is_another
+transfer
+
+echo "* an audit where the service may write"
+echo '{"audit": {"file": "/var/log/rdmad/audit.json"}}' >"$settings"
+systemd reload rdmad.service || fail "reload: $(tail -n 5 "$work/systemd.log")"
+transfer
+audited() { grep -q '"event":"granted","cause":"lease","uid":65532' /var/log/rdmad/audit.json; }
+await audited
+[ "$(stat -c '%U %a' /var/log/rdmad/audit.json)" = "rdmad 600" ] || fail "$(stat -c '%U %a' /var/log/rdmad/audit.json)"
+
+echo "* only the service opens the devices, by its udev rule"
+if command -v udevadm >/dev/null; then
+    udevadm test "$(udevadm info -q path -n /dev/infiniband/uverbs0)" >"$work/said" 2>&1 || fail "udevadm test: $(tail -n 3 "$work/said")"
+    [ "$(stat -c '%G %a' /dev/infiniband/uverbs0)" = "rdmad 660" ] || fail "$(stat -c '%G %a' /dev/infiniband/uverbs0)"
+else
+    # What the rule says, by hand: the daemon goes on by its group.
+    chgrp rdmad /dev/infiniband/uverbs* && chmod 660 /dev/infiniband/uverbs*
+    echo "skipped: there is no udevadm here; its rule was carried out by hand"
+fi
+! setpriv --reuid=65532 --regid=65532 --clear-groups test -w /dev/infiniband/uverbs0 || fail "anybody may open uverbs"
+systemd restart rdmad.service || fail "it does not start: $(tail -n 5 "$work/systemd.log")"
+await answers
+"$rdmactl" -j status | grep -q '"fabric": *{"name": *"verbs"' || fail "not by RDMA: $("$rdmactl" status)"
 transfer
 
 echo "* a stop is clean"

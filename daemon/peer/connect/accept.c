@@ -18,9 +18,9 @@
 #include "daemon/peer/control/transport.h"
 #include "daemon/peer/control/turn.h"
 #include "daemon/peer/peer.h"
+#include "daemon/state/identity.h"
 #include <arpa/inet.h>
 #include <errno.h>
-#include <event2/bufferevent.h>
 #include <event2/listener.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -80,8 +80,8 @@ static void accept_comes(struct evconnlistener *listener, evutil_socket_t fd, st
     p->source = address_source(p->ip);
     if (ps->ungreeted > PEER_UNGREETED_MAX)
         room_drop_ungreeted(p);
-    p->bev = transport_new(ps->state->base, fd);
-    if (!p->bev) {
+    p->way = transport_new(ps->state->base, fd);
+    if (!p->way) {
         struct error why;
         error_set(&why, RDMAD_E_NOMEM, "out of memory for its connection");
         peer_end(p, &why);
@@ -116,6 +116,15 @@ void accept_timed_out(struct peer *p) {
     peer_end(p, &why);
 }
 
+/* Beyond loopback nobody talks in clear, unless he was told to. */
+static bool accept_may_listen(const struct peers *ps, int fd) {
+    struct sockaddr_storage at = {0};
+    socklen_t size = sizeof(at);
+    return identity_of(ps->state) || ps->state->config->peer_insecure ||
+           (getsockname(fd, (struct sockaddr *)&at, &size) == 0 &&
+            address_is_loopback((struct sockaddr *)&at));
+}
+
 int accept_start(struct peers *ps, struct error *err) {
     const char *listen = ps->state->config->listen;
     struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
@@ -134,6 +143,15 @@ int accept_start(struct peers *ps, struct error *err) {
                          listen, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
     int fd = address_bind(found);
     freeaddrinfo(found);
+    if (fd >= 0 && !accept_may_listen(ps, fd)) {
+        close(fd);
+        return error_set(
+            err, RDMAD_E_CONFIG,
+            "listen \"%.100s\" is not loopback, and this node has no identity (%.200s): "
+            "\"rdmactl cluster init\" or \"rdmactl cluster join\" makes one; on a closed "
+            "test network set \"peer.insecure\": true",
+            listen, identity_dir(ps->state));
+    }
     if (fd >= 0)
         ps->listener =
             evconnlistener_new(ps->state->base, accept_comes, ps,

@@ -11,6 +11,7 @@
  * but loopback.
  */
 #include "daemon/peer/connect/dial.h"
+#include "daemon/base/address.h"
 #include "daemon/base/resolve.h"
 #include "daemon/peer/connect/hello.h"
 #include "daemon/peer/connect/room.h"
@@ -19,6 +20,7 @@
 #include "daemon/peer/control/stream.h"
 #include "daemon/peer/control/transport.h"
 #include "daemon/peer/peer.h"
+#include "daemon/state/identity.h"
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -44,6 +46,17 @@ static void dial_no_own_address(struct peer *p) {
               "the daemon at %.80s cannot be dialled: no interface here has the address of "
               "listen \"%.80s\", which it would be dialled from",
               p->dialled, p->peers->state->config->listen);
+    peer_end(p, &err);
+}
+
+static void dial_in_clear(struct peer *p) {
+    struct error err;
+    error_set(
+        &err, RDMAD_E_PERM,
+        "the daemon at %.80s is not dialled: it is beyond loopback, and this node has no "
+        "identity (%.160s): \"rdmactl cluster init\" or \"rdmactl cluster join\" makes one; on "
+        "a closed test network set \"peer.insecure\": true",
+        p->dialled, identity_dir(p->peers->state));
     peer_end(p, &err);
 }
 
@@ -74,7 +87,12 @@ static bool dial_bind_source(int fd, const struct peers *ps, const struct sockad
                 to->sa_family == AF_INET ? sizeof(*v4) : sizeof(*v6)) == 0;
 }
 
-static void dial_happened(struct bufferevent *bev, short what, void *arg);
+/* Beyond loopback nobody talks in clear, unless he was told to. */
+static bool dial_may_reach(const struct peers *ps, const struct sockaddr *to) {
+    return identity_of(ps->state) || ps->state->config->peer_insecure || address_is_loopback(to);
+}
+
+static void dial_happened(void *arg, int system_error);
 
 /* Starts connecting to one address. false: errno says why not. */
 static bool dial_try_address(struct peer *p, const struct addrinfo *a) {
@@ -92,23 +110,27 @@ static bool dial_try_address(struct peer *p, const struct addrinfo *a) {
         return false;
     }
     peer_note_address(p, a->ai_addr);
+    if (!dial_may_reach(p->peers, a->ai_addr)) {
+        close(fd);
+        errno = EACCES;
+        return false;
+    }
     if (!dial_bind_source(fd, p->peers, a->ai_addr)) {
         close(fd);
         return false;
     }
-    p->bev = transport_new(p->peers->state->base, fd);
-    if (!p->bev) {
+    p->way = transport_new(p->peers->state->base, fd);
+    if (!p->way) {
         errno = ENOMEM;
         return false;
     }
-    bufferevent_setcb(p->bev, NULL, NULL, dial_happened, p);
-    return bufferevent_socket_connect(p->bev, a->ai_addr, (int)a->ai_addrlen) == 0;
+    return transport_connect(p->way, a->ai_addr, (int)a->ai_addrlen, dial_happened, p);
 }
 
 static void dial_close(struct peer *p) {
-    if (p->bev)
-        transport_close(p->bev);
-    p->bev = NULL;
+    if (p->way)
+        transport_close(p->way);
+    p->way = NULL;
 }
 
 static void dial_next(struct peer *p, int system_error) {
@@ -120,25 +142,24 @@ static void dial_next(struct peer *p, int system_error) {
         system_error = errno;
         dial_close(p);
     }
-    if (system_error == EADDRNOTAVAIL && !peers_are_reachable(p->peers))
+    if (system_error == EACCES && !identity_of(p->peers->state))
+        dial_in_clear(p);
+    else if (system_error == EADDRNOTAVAIL && !peers_are_reachable(p->peers))
         dial_no_own_address(p);
     else
         dial_unreachable(p, strerror(system_error));
 }
 
 /* The address that was tried last answers, or does not. */
-static void dial_happened(struct bufferevent *bev, short what, void *arg) {
+static void dial_happened(void *arg, int system_error) {
     struct peer *p = arg;
-    int saved = EVUTIL_SOCKET_ERROR();
-    (void)bev;
     assert(p->stage == PEER_CONNECTING);
-    if (what & BEV_EVENT_CONNECTED) {
+    if (!system_error) {
         peer_enter(p, PEER_GREETING);
         stream_begin(p);
-        hello_send(p);
     } else {
         dial_close(p);
-        dial_next(p, saved);
+        dial_next(p, system_error);
     }
 }
 

@@ -5,19 +5,22 @@
  * The dialler says hello first, the acceptor answers with its own; then both are up. When there is
  * no fabric in common (agree.c), or no place for one more peer (room.c), the answer is BYE with the
  * reason, which the dialler hands to whoever wanted the connection. A daemon that has dialled
- * itself under another name notices by the node id. Our answer to a dialler waits for the end of
- * what it had here before (former.c).
+ * itself under another name notices by the node id. Where this node has an identity, all of that is
+ * said over TLS, and both names are those of certificates (certificate.c). Our answer to a dialler
+ * waits for the end of what it had here before (former.c).
  */
 #include "daemon/peer/connect/hello.h"
 #include "daemon/peer/connect/agree.h"
+#include "daemon/peer/connect/certificate.h"
 #include "daemon/peer/connect/former.h"
+#include "daemon/peer/connect/join.h"
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
 #include <assert.h>
 #include <string.h>
 
-void hello_send(struct peer *p) {
+static void hello_send(struct peer *p) {
     const struct state *st = p->peers->state;
     struct peer_msg m = {.type = PEER_MSG_HELLO};
     m.hello.magic = PEER_WIRE_MAGIC;
@@ -30,6 +33,17 @@ void hello_send(struct peer *p) {
     memcpy(m.hello.node, st->node_name, sizeof(m.hello.node));
     agree_offer(p->peers, &m.hello);
     peer_send(p, &m);
+}
+
+void hello_begin(struct peer *p) {
+    if (p->joins) {
+        join_take(p);
+        return;
+    }
+    if (p->secured && !certificate_take(p))
+        return;
+    if (p->outgoing)
+        hello_send(p);
 }
 
 /* Both ends have said hello. */
@@ -83,16 +97,24 @@ static void hello_of_self(struct peer *p) {
     peer_end(p, &why);
 }
 
-void hello_take(struct peer *p, const struct peer_msg *msg) {
+/* The id alone is no proof: our own HELLO has just told it. */
+static bool hello_is_ours(const struct peer *p, const struct peer_hello *hello) {
     const struct state *st = p->peers->state;
+    return memcmp(hello->node_id, st->node_id, sizeof(st->node_id)) == 0 &&
+           (!p->secured || strcmp(p->certificate.name, st->node_name) == 0);
+}
+
+void hello_take(struct peer *p, const struct peer_msg *msg) {
     const struct peer_hello *hello = &msg->hello;
 
     assert(p->stage == PEER_GREETING || p->stage == PEER_WAITING);
+    if (!certificate_names(p, hello->node))
+        return;
     memcpy(p->name, hello->node, sizeof(p->name));
     memcpy(p->node_id, hello->node_id, sizeof(p->node_id));
     if (!p->outgoing)
         hello_of_dialler(p, hello);
-    else if (memcmp(hello->node_id, st->node_id, sizeof(st->node_id)) == 0)
+    else if (hello_is_ours(p, hello))
         hello_of_self(p);
     else if (agree_on(p, hello))
         hello_said(p);

@@ -7,7 +7,7 @@
 
 #include "daemon/peer/control/record.h"
 
-void hello_send(struct peer *p);
+void hello_begin(struct peer *p); /* what is said reaches the other end */
 void hello_take(struct peer *p, const struct peer_msg *msg); /* of one that is not UP */
 
 #endif

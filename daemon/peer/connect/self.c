@@ -10,8 +10,8 @@
  */
 #include "daemon/peer/connect/self.h"
 #include "daemon/base/address.h"
+#include "daemon/peer/control/transport.h"
 #include <arpa/inet.h>
-#include <event2/bufferevent.h>
 #include <string.h>
 
 struct place { /* of a socket's end */
@@ -24,7 +24,7 @@ static bool place_of(int (*ask)(int, struct sockaddr *, socklen_t *), const stru
     struct sockaddr_storage at = {0};
     socklen_t size = sizeof(at);
     memset(out, 0, sizeof(*out));
-    if (!p->bev || ask(bufferevent_getfd(p->bev), (struct sockaddr *)&at, &size) ||
+    if (!p->way || ask(transport_socket(p->way), (struct sockaddr *)&at, &size) ||
         !address_of_sockaddr((struct sockaddr *)&at, out->ip.s6_addr))
         return false;
     out->port = at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port

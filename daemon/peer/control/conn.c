@@ -8,10 +8,11 @@
  * middle of anything.
  */
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/tls.h"
+#include "daemon/peer/control/transport.h"
 #include "daemon/peer/wire/wire.h"
 #include <assert.h>
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,19 +27,26 @@ static size_t conn_output_max(const struct peer *p) {
     return peer_is_relied_on(p) ? p->output_max : OUTPUT_IDLE;
 }
 
+static void conn_bound_output(struct peer *p) {
+    struct error why;
+    if (transport_unsent(p->way) <= conn_output_max(p))
+        return;
+    error_set(&why, RDMAD_E_PEER_LOST, "the peer does not read: %zu bytes wait for it",
+              conn_output_max(p));
+    peer_end(p, &why);
+}
+
 void peer_send(struct peer *p, const struct peer_msg *m) {
     uint8_t frame[PEER_WIRE_MAX];
-    if (!p->bev || p->ending)
+    if (!p->way || p->ending)
         return;
     size_t length = peer_wire_encode(m, frame);
     struct error why;
-    if (bufferevent_write(p->bev, frame, length) != 0) {
+    if (!transport_write(p->way, frame, length)) {
         error_set(&why, RDMAD_E_NOMEM, "out of memory for a message to the peer");
         peer_end(p, &why);
-    } else if (evbuffer_get_length(bufferevent_get_output(p->bev)) > conn_output_max(p)) {
-        error_set(&why, RDMAD_E_PEER_LOST, "the peer does not read: %zu bytes wait for it",
-                  conn_output_max(p));
-        peer_end(p, &why);
+    } else {
+        conn_bound_output(p);
     }
 }
 
@@ -50,8 +58,8 @@ void peer_end(struct peer *p, const struct error *why) {
     assert(p->stage != PEER_LOST);
     p->ending = true;
     p->why = *why;
-    if (p->bev)
-        bufferevent_disable(p->bev, EV_READ);
+    if (p->way)
+        transport_read_pause(p->way);
     event_active(p->end_event, EV_TIMEOUT, 0);
 }
 
@@ -72,7 +80,7 @@ void peer_refuse(struct peer *p, int code, const char *format, ...) {
 /* How long the frame is that comes next; 0: its head is not there yet. */
 static int conn_next_length(const struct peer *p, size_t *length, struct error *err) {
     uint8_t head[PEER_WIRE_HEAD];
-    struct evbuffer *input = bufferevent_get_input(p->bev);
+    struct evbuffer *input = transport_input(p->way);
     *length = 0;
     if (evbuffer_copyout(input, head, sizeof(head)) < (ssize_t)sizeof(head))
         return 0;
@@ -82,26 +90,53 @@ static int conn_next_length(const struct peer *p, size_t *length, struct error *
 bool peer_has_frame(const struct peer *p) {
     struct error err;
     size_t length;
-    return conn_next_length(p, &length, &err) ||
-           (length && evbuffer_get_length(bufferevent_get_input(p->bev)) >= length);
+    return transport_has_record(p->way) || conn_next_length(p, &length, &err) ||
+           (length && evbuffer_get_length(transport_input(p->way)) >= length);
+}
+
+/* What has come is no frame. */
+static void conn_refuse_head(struct peer *p, const struct error *err) {
+    uint8_t head[TLS_RECORD_HEAD];
+    if (!p->secured &&
+        evbuffer_copyout(transport_input(p->way), head, sizeof(head)) == (ssize_t)sizeof(head) &&
+        tls_record_length(head))
+        peer_refuse(p, RDMAD_E_PERM,
+                    "%s talks TLS, and %.64s has no identity: rdmactl cluster join gives it one",
+                    p->address, p->peers->state->node_name);
+    else if (err->code == RDMAD_E_VERSION)
+        peer_refuse(p, err->code, "%s is not of our version: %s", p->address, err->text);
+    else
+        peer_refuse(p, err->code, "%s", err->text);
+}
+
+/* If one is there. */
+static void conn_open_record(struct peer *p) {
+    struct error why, err;
+    if (!transport_has_record(p->way))
+        return;
+    if (transport_open_record(p->way, &why)) {
+        error_set(&err, why.code, "%s: %.400s", p->address, why.text);
+        peer_end(p, &err);
+    } else {
+        conn_bound_output(p); /* TLS answers some records by itself */
+    }
 }
 
 bool peer_take_frame(struct peer *p, struct peer_msg *out) {
     uint8_t frame[PEER_WIRE_MAX];
-    struct evbuffer *input = bufferevent_get_input(p->bev);
+    struct evbuffer *input = transport_input(p->way);
     struct error err;
     size_t length;
 
     assert(!p->ending);
     if (conn_next_length(p, &length, &err)) {
-        if (err.code == RDMAD_E_VERSION)
-            peer_refuse(p, err.code, "%s is not of our version: %s", p->address, err.text);
-        else
-            peer_refuse(p, err.code, "%s", err.text);
+        conn_refuse_head(p, &err);
         return false;
     }
-    if (!length || evbuffer_get_length(input) < length)
+    if (!length || evbuffer_get_length(input) < length) {
+        conn_open_record(p);
         return false;
+    }
     evbuffer_remove(input, frame, length);
     if (peer_wire_decode(frame, length, out, &err)) {
         peer_refuse(p, err.code, "%s", err.text);

@@ -16,10 +16,11 @@ void peer_end(struct peer *p, const struct error *why);
 void peer_refuse(struct peer *p, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Whether a whole message has come, or bytes that can never become one. */
+/* Whether a whole message has come, or a record that may hold one, or bytes that can never become
+ * one. */
 bool peer_has_frame(const struct peer *p);
-/* Takes the message. False: none has come whole, or the bytes are no message and the connection is
- * ending. */
+/* Takes the message. False: none has come whole, and at most one record was opened for it; or the
+ * bytes are no message and the connection is ending. */
 bool peer_take_frame(struct peer *p, struct peer_msg *out);
 
 #endif

@@ -158,5 +158,5 @@ void peer_note_address(struct peer *p, const struct sockaddr *sa) {
 }
 
 struct audit_who peer_who(const struct peer *p) {
-    return audit_peer("", p->address);
+    return audit_peer(p->certificate.name, p->address);
 }

@@ -31,8 +31,11 @@
 #include <sys/socket.h>
 
 struct event;
-struct bufferevent;
 struct evconnlistener;
+struct transport;
+struct handshake;
+struct joins;   /* connect/join.c */
+struct renewal; /* connect/renewal.c */
 struct addrinfo;
 struct lookup;
 struct resolver;
@@ -51,6 +54,7 @@ struct peer_ops {
     void (*turn)(struct peers *ps);  /* a turn of the loop begins, in which peers are heard */
     peer_handler *take;              /* a message has come */
     void (*drained)(struct peer *p); /* the peer has read what waited for it */
+    void (*open)(struct peer *p);    /* what is said reaches the other end: hello can be */
     void (*late)(struct peer *p);    /* hello was not said in time */
     void (*up)(struct peer *p);      /* hello was said both ways */
     bool (*self)(struct peer *p); /* we have dialled this very daemon; true: go on all the same */
@@ -81,6 +85,13 @@ struct peers {
     struct timer idle_timer;
     unsigned idle_allowance;
     uint64_t idle_since_ns;
+    /* handshake.c: those that wait for a thread, and the one that has it, or NULL */
+    struct list shake_dialled, shake_accepted;
+    struct handshake *shakes;
+    struct timer shake_timer;
+    uint64_t shake_after_ns; /* the next is not computed before that */
+    struct joins *joins;
+    struct renewal *renewal;
     bool stopping;
     struct session_waiter stopped;
 };
@@ -126,11 +137,19 @@ struct peer {
     char address[INET6_ADDRSTRLEN + 8];  /* IP:PORT */
     char name[RDMAD_NAME_MAX + 1];       /* as it calls itself; "" until it said hello */
     uint8_t node_id[PEER_NODE_ID_BYTES]; /* likewise */
+    struct {                             /* once it is secured */
+        char name[RDMAD_NAME_MAX + 1];   /* the node's; HELLO's has to be the same */
+        char fingerprint[65];            /* SHA-256, in hexadecimal */
+        int64_t until;                   /* seconds since 1970 */
+    } certificate;
 
-    struct bufferevent *bev;
-    bool secured; /* it has proven who it is, and what is said is encrypted; none has, so far */
+    struct transport *way;       /* NULL: there is none yet, or no more */
+    struct handshake *handshake; /* under way */
+    bool secured; /* it has proven by its certificate who it is, and what is said is encrypted */
     size_t output_max; /* bytes that may wait for a peer on whom something depends */
     struct event *end_event;
+    bool joins;       /* it has come to join: no peer, connect/join.c */
+    bool audited;     /* the audit log has said why it ends */
     bool ending;      /* peer_end was called */
     struct error why; /* once ending */
 

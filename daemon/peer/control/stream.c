@@ -1,45 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream.c - what libevent says of a connected socket: something came, what waited has gone, it
- * closed or broke.
+ * stream.c - what a connected socket tells: something came, what waited has gone, it closed or
+ * broke.
  */
 #include "daemon/peer/control/stream.h"
+#include "daemon/peer/control/handshake.h"
+#include "daemon/peer/control/transport.h"
 #include "daemon/peer/control/turn.h"
+#include "daemon/state/identity.h"
 #include <assert.h>
 #include <errno.h>
-#include <event2/bufferevent.h>
-#include <event2/event.h>
 
-static void stream_readable(struct bufferevent *bev, void *arg) {
+static void stream_heard(void *arg) {
     struct peer *p = arg;
-    (void)bev;
     p->heard_ns = state_now(p->peers->state);
-    turn_heard(p);
+    if (p->handshake)
+        handshake_heard(p);
+    else
+        turn_heard(p);
 }
 
-static void stream_drained(struct bufferevent *bev, void *arg) {
+static void stream_drained(void *arg) {
     struct peer *p = arg;
-    (void)bev;
     p->peers->ops->drained(p);
 }
 
-static void stream_ended(struct bufferevent *bev, short what, void *arg) {
+static void stream_ended(void *arg, bool closed, int system_error) {
     struct peer *p = arg;
     struct error why;
-    int saved = EVUTIL_SOCKET_ERROR();
 
-    (void)bev;
-    errno = saved;
-    if (what & BEV_EVENT_EOF)
+    errno = system_error;
+    if (closed)
         error_set(&why, RDMAD_E_PEER_LOST, "the daemon at %s closed the connection", p->address);
     else
         error_errno(&why, RDMAD_E_PEER_LOST, "the connection to the daemon at %s broke",
                     p->address);
-    turn_ended(p, &why);
+    if (p->handshake)
+        handshake_ended(p, &why);
+    else
+        turn_ended(p, &why);
 }
 
+static const struct transport_calls stream_calls = {
+    .heard = stream_heard, .drained = stream_drained, .ended = stream_ended};
+
 void stream_begin(struct peer *p) {
-    assert(p->bev && p->stage == PEER_GREETING);
-    bufferevent_setcb(p->bev, stream_readable, stream_drained, stream_ended, p);
-    bufferevent_enable(p->bev, EV_READ);
+    bool by_tls = identity_of(p->peers->state) != NULL;
+    assert(p->way && p->stage == PEER_GREETING);
+    transport_begin(p->way, by_tls, &stream_calls, p);
+    if (by_tls)
+        handshake_begin(p);
+    else
+        p->peers->ops->open(p);
 }

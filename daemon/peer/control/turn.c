@@ -20,9 +20,8 @@
 #include "daemon/peer/control/turn.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/transport.h"
 #include <assert.h>
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -124,11 +123,11 @@ static void turn_some_closed(evutil_socket_t fd, short what, void *arg) {
 /* Without memory for it, its end is noticed when it was read up to there. */
 static void turn_notice_end(struct peer *p) {
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = p};
-    (void)epoll_ctl(p->peers->ends, EPOLL_CTL_ADD, bufferevent_getfd(p->bev), &event);
+    (void)epoll_ctl(p->peers->ends, EPOLL_CTL_ADD, transport_socket(p->way), &event);
 }
 
 static void turn_pause_reading(struct peer *p) {
-    bufferevent_disable(p->bev, EV_READ);
+    transport_read_pause(p->way);
     p->paused = true;
     p->paused_ns = state_now(p->peers->state);
     turn_notice_end(p);
@@ -139,8 +138,8 @@ static void turn_resume_reading(struct peer *p) {
     if (!p->paused)
         return;
     p->paused = false;
-    epoll_ctl(p->peers->ends, EPOLL_CTL_DEL, bufferevent_getfd(p->bev), NULL);
-    if (bufferevent_enable(p->bev, EV_READ)) {
+    epoll_ctl(p->peers->ends, EPOLL_CTL_DEL, transport_socket(p->way), NULL);
+    if (!transport_read_on(p->way)) {
         error_set(&why, RDMAD_E_NOMEM, "out of memory for its connection");
         peer_end(p, &why);
     }
@@ -150,7 +149,7 @@ void turn_heard(struct peer *p) {
     struct peers *ps = p->peers;
     if (p->ending || !peer_has_frame(p))
         return;
-    if (evbuffer_get_length(bufferevent_get_input(p->bev)) >= READ_AHEAD && !p->paused)
+    if (transport_unread(p->way) >= READ_AHEAD && !p->paused)
         turn_pause_reading(p);
     if (!list_empty(&p->turn_node))
         return;
@@ -159,7 +158,9 @@ void turn_heard(struct peer *p) {
 }
 
 void turn_ended(struct peer *p, const struct error *why) {
-    if (p->ending || list_empty(&p->turn_node) || !peer_is_relied_on(p)) {
+    /* Who has proven who it is and goes before hello may have said why. */
+    bool says_why = p->secured && p->stage == PEER_GREETING;
+    if (p->ending || list_empty(&p->turn_node) || !(peer_is_relied_on(p) || says_why)) {
         peer_end(p, why);
         return;
     }
@@ -170,7 +171,7 @@ void turn_ended(struct peer *p, const struct error *why) {
 void turn_forget(struct peer *p) {
     list_remove(&p->turn_node);
     if (p->paused)
-        epoll_ctl(p->peers->ends, EPOLL_CTL_DEL, bufferevent_getfd(p->bev), NULL);
+        epoll_ctl(p->peers->ends, EPOLL_CTL_DEL, transport_socket(p->way), NULL);
     p->paused = false;
 }
 
@@ -188,9 +189,10 @@ static unsigned turn_hear(struct peer *p, unsigned most) {
     assert(list_empty(&p->turn_node));
     if (most > FRAMES_AT_ONCE)
         most = FRAMES_AT_ONCE;
-    while (n < most && !p->ending && peer_take_frame(p, &m)) {
-        p->peers->ops->take(p, &m);
-        n++;
+    while (n < most && !p->ending && peer_has_frame(p)) {
+        if (peer_take_frame(p, &m))
+            p->peers->ops->take(p, &m);
+        n++; /* a record with less than a message counts as one */
     }
     if (p->ending)
         return n;

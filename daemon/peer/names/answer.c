@@ -11,11 +11,10 @@
 #include "daemon/peer/names/answer.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/transport.h"
 #include "daemon/peer/tables.h"
 #include "daemon/state/names.h"
 #include <assert.h>
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +54,7 @@ static bool answer_lags(struct watch *w) {
     const struct peer *p = answer_watch_of(w)->peer;
     if (!answer_watch_of(w)->room)
         return true;
-    return p->bev && evbuffer_get_length(bufferevent_get_output(p->bev)) > ANSWER_UNSENT_MAX;
+    return p->way && transport_unsent(p->way) > ANSWER_UNSENT_MAX;
 }
 
 static void answer_send(struct peer *p, uint64_t ref, const struct rdmad_name_entry *entry,

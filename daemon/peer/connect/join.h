@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * join.h - nodes that join the cluster, or renew their certificates, where the CA is.
+ *
+ *   (handshake) --> ASKING --> ANSWERING --> TELLING --> closed
+ *                      |           |             |
+ *                      +-----------+-------------+--> closed, when its time is over
+ *
+ * They come to the daemon's port and agree on another protocol in the handshake (ALPN
+ * rdmad-join/1). From then on the connection is no peer's: there is one request and one reply
+ * (pki/join_server.h). ANSWERING: a registration thread signs and writes files.
+ *
+ * Who joins has no certificate yet, so everybody can come. There are JOIN_PLACES at a time, one
+ * source has half of what is free, and JOIN_PATIENCE_NS for all of it; one request is answered at a
+ * time. A source that was refused JOIN_REFUSALS times within JOIN_WINDOW_NS is not heard until that
+ * is over.
+ */
+#ifndef RDMAD_PEER_CONNECT_JOIN_H
+#define RDMAD_PEER_CONNECT_JOIN_H
+
+#include "daemon/peer/control/record.h"
+
+#define JOIN_PLACES 16u
+#define JOIN_REFUSALS 8u
+#define JOIN_WINDOW_NS (60 * NSEC_PER_SEC)
+#define JOIN_PATIENCE_NS (15 * NSEC_PER_SEC)
+
+int joins_new(struct peers *ps, struct error *err);
+void joins_free(struct peers *ps); /* an answer may still be on its thread */
+
+/* p has shaken hands as one that joins: its connection goes over to here, and p ends. */
+void join_take(struct peer *p);
+
+#endif

@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Daemons with identities, on loopback: who is let in and who is not, in which words, and what a reload does.
+set -euo pipefail
+
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+# shellcheck source=tests/support/certificates.sh
+. "$(dirname "$0")/../support/certificates.sh"
+declare -A port pid
+replay=$(dirname "$0")/../support/replay.py
+
+ctl() { # NAME ARGUMENT...
+    local name=$1
+    shift
+    "$rdmactl" -d "$work/$name" "$@"
+}
+
+# start NAME [ARGUMENT...]: with the identity $work/NAME.id, if there is one; its port is port[NAME].
+start() {
+    local name=$1 tries
+    shift
+    mkdir -p "$work/$name"
+    "$rdmad" --runtime-dir "$work/$name" --listen 127.0.0.1:0 --identity "$work/$name.id" "$@" \
+        2>>"$work/$name.log" &
+    pids+=($!)
+    pid[$name]=$!
+    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
+        ! ctl "$name" -j status >"$work/$name.status" 2>/dev/null || break
+        kill -0 $! 2>/dev/null || fail "daemon $name ended while starting"
+        sleep 0.05
+    done
+    port[$name]=$(sed -nE 's/.*"port": *([0-9]+).*/\1/p' "$work/$name.status" | head -1)
+}
+
+# up NAME: how many peers are up there.
+up() {
+    ctl "$1" -j peer show | tr '}' '\n' | grep -c '"state": *"up"' || true
+}
+
+is_up() { [ "$(up "$1")" != 0 ]; }
+is_alone() { [ "$(up "$1")" = 0 ]; }
+
+has() { # FILE PATTERN
+    grep -q -- "$2" "$1"
+}
+
+# refused NAME PORT WORDS [NAME WORDS]: NAME dials and is told WORDS; the log of the other NAME has its own.
+refused() {
+    local ups
+    ups=$(up "$1")
+    if timeout 30 "$rdmactl" -d "$work/$1" peer add "127.0.0.1:$2" >"$work/said" 2>&1; then
+        fail "$1 was let in at $2: $(ctl "$1" peer show)"
+    fi
+    grep -q -- "$3" "$work/said" || fail "$1 was told: $(<"$work/said"), not: $3"
+    [ $# -lt 5 ] || eventually has "$work/$4.log" "$5"
+    [ "$(up "$1")" = "$ups" ] || fail "$1 has another peer"
+}
+
+make_ca "$work/ca" cluster
+make_ca "$work/other" others
+for name in a b; do
+    make_identity "$work/$name.id" "$work/ca" "node-$name"
+done
+
+echo "* two identities of one CA: bytes go through, and each knows the other's name"
+start a
+start b
+head -c 3000000 /dev/urandom >"$work/shared"
+ctl a share "$work/shared" --ttl 600s >"$work/uri" 2>/dev/null &
+pids+=($!)
+uri=$(first_line "$work/uri" $!)
+ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
+cmp "$work/shared" "$work/fetched" || fail "other bytes"
+ctl b peer show | grep -q 'node-a *tls' || fail "$(ctl b peer show)"
+ctl a peer show | grep -q 'node-b *tls' || fail "$(ctl a peer show)"
+ctl a status | grep -q '^identity *node-a, until' || fail "$(ctl a status)"
+ctl a -j status | grep -q '"fingerprint": *"[0-9a-f]\{64\}"' || fail "$(ctl a -j status)"
+ctl a doctor | grep -q 'identity.*node-a, for another' || fail "$(ctl a doctor)"
+grep -q 'peers reach this daemon at .*, by TLS, as node-a' "$work/a.log" || fail "the log does not say TLS"
+
+echo "* in clear: neither way, and both say why"
+start plain
+refused plain "${port[a]}" 'talks TLS only.*rdmactl cluster join' a 'tls.plain'
+refused b "${port[plain]}" 'does not speak TLS.*rdmactl cluster join'
+eventually has "$work/plain.log" 'talks TLS, and .* has no identity: rdmactl cluster join'
+
+echo "* a CA that is not trusted"
+make_identity "$work/stranger.id" "$work/other" stranger
+cp "$work/ca/ca.crt" "$work/stranger.id/trust/" # it trusts us, we do not trust it
+start stranger
+refused stranger "${port[a]}" 'does not trust the CA' a 'tls.unknown_ca'
+refused a "${port[stranger]}" 'trust' stranger 'does not trust the CA'
+
+echo "* expired, not yet valid, revoked, not for this"
+make_identity "$work/late.id" "$work/ca" late DNS:late 20200101000000Z 20200201000000Z
+start late
+refused late "${port[a]}" '.' a 'tls.expired'
+refused a "${port[late]}" '.'
+ctl late status | grep -q 'WARNING: the certificate of late has expired' || fail "$(ctl late status)"
+make_identity "$work/early.id" "$work/ca" early DNS:early 20990101000000Z 20990201000000Z
+start early
+refused early "${port[a]}" '.' a 'tls.not_yet_valid'
+make_identity "$work/gone.id" "$work/ca" gone
+start gone
+ctl gone peer add "127.0.0.1:${port[a]}" >/dev/null || fail "gone is not let in"
+eventually is_up a
+revoke "$work/ca" "$work/gone.id/node.crt" "$work/a.id/revoked.crl"
+eventually has "$work/a.log" 'peer gone at .* ends after a reload' # by itself, as the file has come
+eventually has "$work/gone.log" 'revoked'
+refused gone "${port[a]}" '.' a 'tls.revoked'
+
+echo "* another node's name"
+make_identity "$work/liar.id" "$work/ca" liar DNS:liar,IP:192.0.2.1
+start liar
+refused b "${port[liar]}" '127.0.0.1 was dialled and liar has answered' \
+    liar 'said: 127.0.0.1 was dialled and liar has answered' # its addresses are others
+make_identity "$work/short.id" "$work/ca" localhost-not
+start short
+if ctl b peer add "localhost:${port[short]}" >"$work/said" 2>&1; then :; else fail "localhost: $(<"$work/said")"; fi
+echo '{"node_name": "somebody-else"}' >"$work/named.json"
+if timeout 20 "$rdmad" --config "$work/named.json" --runtime-dir "$work/named" --listen 127.0.0.1:0 \
+    --identity "$work/b.id" 2>"$work/said"; then
+    fail "a name that is not the certificate's"
+fi
+grep -q 'node_name is "somebody-else" and the certificate' "$work/said" || fail "$(<"$work/said")"
+
+echo "* a recorded handshake is worth nothing"
+"$replay" record "${port[a]}" "$work/recorded" >"$work/proxy" &
+pids+=($!)
+proxy=$(first_line "$work/proxy" $!)
+ctl b peer add "127.0.0.1:$proxy" >/dev/null || fail "no way through the proxy"
+eventually test -s "$work/recorded"
+size=$(stat -c %s "$work/recorded")
+[ "$size" -gt 1000 ] || fail "only $size bytes were recorded"
+before=$(ctl a -j peer show | grep -c '"id"' || true)
+timeout 280 "$replay" play "${port[a]}" "$work/recorded" "${REPLAYS:-1000}" || fail "the replay does not end"
+[ "$(ctl a -j peer show | grep -c '"id"' || true)" -le "$before" ] || fail "$(ctl a peer show)"
+[ "$(grep -c 'is up, accepted' "$work/a.log")" -le 4 ] || fail "a replayed handshake made a peer"
+[ "$(grep -c 'tls.handshake' "$work/a.log")" -lt 20 ] || fail "the log tells each replay"
+
+echo "* a new certificate and a new CA under load lose nothing, and nobody is cut off"
+ups=$(grep -c 'is up, accepted' "$work/a.log")
+(
+    for ((i = 0; ; i++)); do
+        ctl b fetch "$uri" -o "$work/again" 2>"$work/again.said" || { echo "$i: $(<"$work/again.said")" >>"$work/lost"; }
+        cmp -s "$work/shared" "$work/again" || echo "$i: other bytes" >>"$work/lost"
+        echo "$i" >>"$work/fetches"
+    done
+) &
+load=$!
+pids+=("$load")
+make_ca "$work/next" cluster-2
+for ((round = 0; round < 3; round++)); do
+    cp "$work/next/ca.crt" "$work/a.id/trust/next.crt"
+    cp "$work/next/ca.crt" "$work/b.id/trust/next.crt"
+    ctl a reload >/dev/null
+    ctl b reload >/dev/null
+    make_certificate "$work/a.id" "$work/next" node-a
+    make_certificate "$work/b.id" "$work/next" node-b
+    ctl a reload >/dev/null
+    kill -HUP "${pid[b]}"
+done
+was=$(tail -n 1 "$work/fetches")
+more() { [ "$(tail -n 1 "$work/fetches")" -gt $((was + 3)) ]; }
+eventually more
+kill "$load"
+wait "$load" 2>/dev/null || true
+[ ! -e "$work/lost" ] || fail "lost: $(<"$work/lost")"
+[ "$(grep -c 'is up, accepted' "$work/a.log")" = "$ups" ] || fail "a connection that was good has ended"
+
+echo "* a CA that is trusted no more ends its connections; files that cannot be used change nothing"
+# Both are up by certificates of the first CA, and would connect anew by those of the second.
+rm "$work/a.id/revoked.crl" "$work/a.id/trust/ca.crt"
+ctl a reload >/dev/null || fail "reload without the first CA"
+eventually has "$work/b.log" 'node-a at .* is gone: .*after a reload'
+let_in() { ctl b peer add "127.0.0.1:${port[a]}" >/dev/null 2>&1; }
+let_in || fail "by the second CA: $(ctl b peer add "127.0.0.1:${port[a]}" 2>&1)"
+mv "$work/a.id/trust/next.crt" "$work/next.crt"
+cp "$work/other/ca.crt" "$work/a.id/trust/other.crt"
+ctl a reload >/dev/null || fail "reload without both CAs"
+eventually is_alone a
+refused b "${port[a]}" 'does not trust the CA' a 'tls.unknown_ca'
+mv "$work/next.crt" "$work/a.id/trust/next.crt"
+echo "no certificate" >"$work/a.id/trust/broken.crt"
+if ctl a reload >"$work/said" 2>&1; then fail "a broken file was taken"; fi
+grep -q 'broken.crt' "$work/said" || fail "$(<"$work/said")"
+ctl a status | grep -q 'WARNING: .*broken.crt' || fail "$(ctl a status)"
+rm "$work/a.id/trust/broken.crt"
+eventually let_in
+rm -r "$work/a.id"
+if ctl a reload >"$work/said" 2>&1; then fail "an identity that is gone"; fi
+refused plain "${port[a]}" 'talks TLS only' # it does not fall back to clear

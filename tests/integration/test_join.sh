@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Nodes join a cluster, and share and fetch. A token is good once, guesses are not heard for long, and who was
+# revoked is out. On loopback, with real daemons.
+set -euo pipefail
+
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+# A port that nobody has at the moment: init prints it before the daemon runs.
+port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+
+run() { # NAME LISTEN: waits until it answers
+    "$rdmad" --runtime-dir "$work/$1" --identity "$work/$1.id" --listen "$2" 2>>"$work/$1.log" &
+    pids+=($!)
+    await_daemon "$1" $!
+}
+ctl() {
+    local name=$1
+    shift
+    "$rdmactl" -d "$work/$name" "$@"
+}
+echo "* init, join, share, fetch"
+mkdir "$work/a" "$work/b" "$work/c"
+ctl a cluster init --name alpha --identity "$work/a.id" --address "127.0.0.1:$port" >"$work/init"
+run a "127.0.0.1:$port"
+read -r -a join < <(tail -n 1 "$work/init")
+ctl b "${join[@]:1}" --name beta --identity "$work/b.id" >"$work/joined" || fail "$(<"$work/joined")"
+run b 127.0.0.1:0
+head -c 2000000 /dev/urandom >"$work/shared"
+ctl a share "$work/shared" --ttl 600s >"$work/uri" 2>/dev/null &
+pids+=($!)
+uri=$(first_line "$work/uri" $!)
+ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
+cmp "$work/shared" "$work/fetched" || fail "other bytes"
+ctl b peer show | grep -q 'alpha *tls' || fail "$(ctl b peer show)"
+grep -q 'cause=join.granted' "$work/a.log" || fail "the log does not say who has joined"
+
+echo "* a token twice, and guesses"
+refusals() { grep -c 'cause=join' "$work/a.log" || true; }
+if ctl c "${join[@]:1}" --name gamma --identity "$work/c.id" >"$work/said" 2>&1; then fail "a token was used twice"; fi
+grep -q 'used' "$work/said" || fail "$(<"$work/said")"
+token=${join[4]}
+guesses=40
+[ "${RDMAD_TEST_SCALE:-1}" = 1 ] || guesses=10000
+for ((i = 0; i < guesses; i++)); do # the last 44 characters have the fingerprint of the CA
+    guess=$(head -c 32 /dev/urandom | base64 | tr '+/' '-_' | cut -c 1-42)${token:42}
+    if ctl c cluster join "127.0.0.1:$port" "$guess" --name gamma --identity "$work/c.id" >"$work/said" 2>&1; then
+        fail "a guess was good"
+    fi
+done
+[ ! -e "$work/c.id/node.crt" ] || fail "somebody has a certificate"
+[ "$(grep -c 'is up, accepted' "$work/a.log")" = 1 ] || fail "a guess made a peer"
+[ "$(grep -c 'cause=join' "$work/a.log")" -lt $((30 + guesses / 100)) ] || fail "the log tells each guess"
+grep -q 'cause=join.limit' "$work/a.log" || fail "who guesses is heard for ever"
+ctl b peer add "127.0.0.1:$port" >/dev/null || fail "the guesses keep peers out"
+
+echo "* revoked: at once where the CA is, and it cannot come back"
+gone() { [ "$(ctl a -j peer show | tr '}' '\n' | grep -c '"state": *"up"' || true)" = 0 ]; }
+ctl a cluster revoke beta --identity "$work/a.id" >"$work/said" || fail "$(<"$work/said")"
+eventually gone
+if ctl b peer add "127.0.0.1:$port" >"$work/said" 2>&1; then fail "beta is back"; fi
+grep -q 'revoked' "$work/said" || fail "$(<"$work/said")"

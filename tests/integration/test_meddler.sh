@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Somebody between two daemons with identities who flips, drops, repeats, holds up and cuts what they say on control and
+# data connections: a fetch brings the right bytes or fails with a reason, never other bytes, and both daemons go on.
+# RDMAD_TEST_SEED repeats what it decides.
+set -euo pipefail
+
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+# shellcheck source=tests/support/certificates.sh
+. "$(dirname "$0")/../support/certificates.sh"
+if [ "${RDMAD_TEST_FABRIC:-tcp}" != tcp ]; then
+    echo "skipped: nobody can stand between over $RDMAD_TEST_FABRIC"
+    exit 77
+fi
+wiretap=$(dirname "$0")/../support/wiretap.py
+seed=${RDMAD_TEST_SEED:-$RANDOM}
+declare -A pid
+
+ctl() { # NAME ARGUMENT...
+    local name=$1
+    shift
+    "$rdmactl" -d "$work/$name" "$@"
+}
+
+start() { # NAME
+    mkdir "$work/$1"
+    make_identity "$work/$1.id" "$work/ca" "node-$1"
+    echo '{"fabric": "tcp", "tcp": {"dead_peer_ms": 1000}, "peer": {"ping_ms": 200, "dead_ms": 1000}}' >"$work/$1.json"
+    "$rdmad" --config "$work/$1.json" --runtime-dir "$work/$1" --listen 127.0.0.1:0 --identity "$work/$1.id" \
+        2>"$work/$1.log" &
+    pids+=($!)
+    pid[$1]=$!
+    await_daemon "$1" $!
+}
+
+make_ca "$work/ca" cluster
+start a
+start b
+head -c 400000 /dev/urandom >"$work/shared"
+ctl a share "$work/shared" --ttl 600s >"$work/uri" 2>/dev/null &
+pids+=($!)
+uri=$(first_line "$work/uri" $!)
+
+echo "* seed $seed"
+"$wiretap" meddle "${pid[a]}" 127.0.0.3 "$work/done" "$seed" >"$work/meddler" 2>"$work/meddler.log" &
+pids+=($!)
+meddler=$!
+[ "$(first_line "$work/meddler" $meddler)" = ready ] || fail "no meddler"
+good=0 bad=0
+for ((i = 0; i < 40 * ${RDMAD_TEST_SCALE:-1}; i++)); do
+    rm -f "$work/fetched"
+    if timeout 60 "$rdmactl" -d "$work/b" fetch "${uri/127.0.0.1/127.0.0.3}" -o "$work/fetched" 2>"$work/said"; then
+        cmp "$work/shared" "$work/fetched" || fail "other bytes, with seed $seed"
+        good=$((good + 1))
+    else
+        [ -s "$work/said" ] || fail "a fetch failed without a word, with seed $seed"
+        [ ! -e "$work/fetched" ] || fail "a fetch that failed left a file, with seed $seed"
+        bad=$((bad + 1))
+    fi
+done
+kill -0 "$meddler" || fail "the meddler ended"
+echo "* $good fetches were good, $bad were told why not; $(sort "$work/done" | uniq -c | tr -s ' \n' ' ')"
+[ "$(cut -d' ' -f1 "$work/done" | sort -u | wc -l)" = 2 ] || fail "only one kind of connection was meddled with"
+[ "$good" -gt 0 ] || fail "no fetch was good"
+
+echo "* left alone they work"
+for name in a b; do
+    kill -0 "${pid[$name]}" || fail "daemon $name ended"
+done
+ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
+cmp "$work/shared" "$work/fetched" || fail "other bytes"

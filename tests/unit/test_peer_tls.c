@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Control connections by TLS: who is let in, whom we dial, what strangers may cost, and what
+ * another identity changes.
+ */
+#include "tests/unit/tls_end.h"
+
+TestSuite(peer_tls, .init = tls_up, .fini = tls_down, .timeout = 120);
+
+static struct peer_view seen;
+
+static void see(void *arg, const struct peer_view *v) {
+    (void)arg;
+    seen = *v;
+}
+
+/* ---- who is let in ------------------------------------------------------------------------- */
+
+Test(peer_tls, who_has_a_certificate_is_let_in_by_its_name) {
+    struct end *e = greet();
+    struct peer_msg ping = {.type = PEER_MSG_PING, .ping.seq = 7};
+    end_say(e, &ping);
+    cr_assert_eq(end_expect(e, PEER_MSG_PONG).ping.seq, 7);
+    peers_view(rig.st.peers, see, NULL);
+    cr_assert_str_eq(seen.node, "raw");
+    cr_assert_eq(strlen(seen.fingerprint), 64);
+    end_free(e);
+}
+
+Test(peer_tls, a_name_that_is_not_the_certificates_is_refused_in_words) {
+    struct end *e = dial_as(node);
+    struct peer_msg hello = raw_hello();
+    cr_assert(end_shakes(e));
+    strcpy(hello.hello.node, "here");
+    end_say(e, &hello);
+    struct peer_msg bye = end_expect(e, PEER_MSG_BYE);
+    cr_assert_eq(bye.bye.code, RDMAD_E_PERM);
+    cr_assert(strstr(bye.bye.text, "calls itself here") && strstr(bye.bye.text, "that of raw"),
+              "%s", bye.bye.text);
+    cr_assert(end_closed(e));
+    end_free(e);
+}
+
+Test(peer_tls, who_speaks_in_clear_is_told_so_in_clear) {
+    struct raw *r = raw_dial();
+    struct peer_msg hello = raw_hello();
+    raw_send(r, &hello);
+    struct peer_msg bye = raw_expect(r, PEER_MSG_BYE);
+    cr_assert(strstr(bye.bye.text, "talks TLS only"), "%s", bye.bye.text);
+    cr_assert(raw_eof(r));
+    cr_assert_eq(peers_in_state("up"), 0);
+}
+
+Test(peer_tls, who_shows_no_certificate_or_a_strangers_is_not_let_in) {
+    char other[RIG_PATH], theirs[RIG_PATH];
+    struct pki_error err;
+    rig_init(other, "there");
+    rig_node(theirs, other, (struct pki_terms){.name = "raw"});
+    X509 *we = rig_leaf(ca);
+    X509_free(we);
+    rig_copy(ca, "ca.crt", theirs, "trust/here.crt"); /* it trusts us */
+    struct end *e = dial_as(theirs);
+    (void)end_shakes(e); /* it is told behind its own end of the handshake */
+    cr_assert(end_closed(e));
+    end_free(e);
+
+    struct pki_identity *id = rig_load(node);
+    SSL_CTX *ctx;
+    cr_assert_eq(pki_client_context(id, PKI_PEER, &ctx, &err), 0);
+    pki_identity_free(id);
+    e = end_new(raw_dial(), ctx, false);
+    SSL_certs_clear(e->ssl);
+    (void)end_shakes(e);
+    cr_assert(end_closed(e));
+    end_free(e);
+    cr_assert_eq(peers_in_state("up"), 0);
+}
+
+/* ---- whom we dial -------------------------------------------------------------------------- */
+
+struct added {
+    bool done;
+    struct error result;
+};
+
+static void added(void *arg, const struct error *result) {
+    struct added *a = arg;
+    a->done = true;
+    a->result = *result;
+}
+
+static struct end *be_dialled(const char *host, const char *dir, struct added *a) {
+    uint16_t port;
+    struct raw *listener = raw_listen(&port);
+    *a = (struct added){0};
+    peer_add(rig.st.peers, host, port, added, a);
+    struct end *e = end_new(raw_accept(listener), rig_server(dir), true);
+    raw_close(listener);
+    return e;
+}
+
+Test(peer_tls, whom_we_dial_must_have_the_name_or_address_that_was_dialled) {
+    struct added a;
+    struct end *e = be_dialled("127.0.0.1", node, &a); /* says no address */
+    struct peer_msg hello = raw_hello();
+    cr_assert(end_shakes(e));
+    end_expect(e, PEER_MSG_HELLO);
+    end_say(e, &hello);
+    AWAIT(a.done);
+    cr_assert_eq(a.result.code, 0, "%s", a.result.text);
+    end_free(e);
+
+    e = be_dialled("localhost", node, &a);
+    cr_assert(end_shakes(e));
+    end_expect(e, PEER_MSG_HELLO);
+    end_free(e);
+
+    e = be_dialled("127.1", node, &a); /* as good as a name, that needs no resolver */
+    cr_assert(end_shakes(e));
+    struct peer_msg bye = end_expect(e, PEER_MSG_BYE);
+    cr_assert(strstr(bye.bye.text, "127.1 was dialled and raw has answered"), "%s", bye.bye.text);
+    AWAIT(a.done);
+    cr_assert_eq(a.result.code, RDMAD_E_PERM);
+    end_free(e);
+}
+
+/* ---- what it may cost ---------------------------------------------------------------------- */
+
+static unsigned waiting(const struct raw *r) {
+    int bytes = 0;
+    ioctl(r->fd, FIONREAD, &bytes);
+    return (unsigned)bytes;
+}
+
+Test(peer_tls, one_handshake_is_computed_and_then_none_for_a_while) {
+    enum { MANY = 12 };
+    struct end *e[MANY];
+    for (int i = 0; i < MANY; i++) {
+        e[i] = dial_as(node);
+        SSL_do_handshake(e[i]->ssl);
+        end_flush(e[i]);
+    }
+    unsigned answered = 0;
+    for (int i = 0; i < 400; i++) {
+        settle(); /* the clock stands still, so the rest after the first never ends */
+        answered = 0;
+        for (int k = 0; k < MANY; k++)
+            answered += waiting(e[k]->raw) > 0;
+    }
+    cr_assert_eq(answered, 1, "%u", answered);
+    for (int i = 0; i < 4000 && answered < MANY; i++) {
+        pass_time();
+        answered = 0;
+        for (int k = 0; k < MANY; k++)
+            answered += waiting(e[k]->raw) > 0;
+    }
+    cr_assert_eq(answered, MANY, "%u", answered);
+    for (int i = 0; i < MANY; i++)
+        end_free(e[i]);
+}
+
+Test(peer_tls, whoever_stops_in_the_middle_is_dropped_when_its_time_is_over) {
+    struct end *e = dial_as(node);
+    SSL_do_handshake(e->ssl);
+    end_flush(e);
+    AWAIT(waiting(e->raw));
+    rig_advance(4 * NSEC_PER_SEC);
+    quiet();
+    end_fill(e);
+    cr_assert(end_closed(e));
+    end_free(e);
+}
+
+Test(peer_tls, a_peer_may_go_while_its_handshake_is_computed) {
+    for (int i = 0; i < 30; i++) {
+        struct end *e = dial_as(node);
+        SSL_do_handshake(e->ssl);
+        uint8_t bytes[32768];
+        int n = BIO_read(e->out, bytes, sizeof(bytes));
+        cr_assert_eq(send(e->raw->fd, bytes, (size_t)n, MSG_NOSIGNAL), (ssize_t)n);
+        event_base_loop(rig.st.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        end_free(e);
+        rig_advance((uint64_t)i * MS);
+    }
+    AWAIT(peers_count(rig.st.peers) == 0);
+}
+
+Test(peer_tls, bytes_that_are_no_records_end_it_before_and_after_the_handshake) {
+    static const uint8_t no_type[] = "\x63\x03\x03\x00\x10";
+    static const uint8_t too_long[] = "\x17\x03\x03\xff\xff";
+    struct raw *r = raw_dial();
+    raw_bytes(r, "\x16\x03\x01\xff\xff", 5);
+    cr_assert(raw_eof(r));
+    for (int i = 0; i < 2; i++) {
+        struct end *e = greet();
+        raw_bytes(e->raw, i ? too_long : no_type, 5);
+        cr_assert(end_closed(e));
+        end_free(e);
+    }
+}
+
+static void say_keys(struct end *e, unsigned n) {
+    while (n--) {
+        cr_assert_eq(SSL_key_update(e->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        cr_assert_eq(SSL_do_handshake(e->ssl), 1);
+    }
+    end_flush(e);
+}
+
+Test(peer_tls, records_with_nothing_in_them_are_few) {
+    struct peer_msg ping = {.type = PEER_MSG_PING};
+    struct end *e = greet();
+    say_keys(e, 32);
+    end_say(e, &ping); /* so many are allowed, and the keys are right after them */
+    end_expect(e, PEER_MSG_PONG);
+    say_keys(e, 33);
+    cr_assert(end_closed(e));
+    end_free(e);
+}
+
+Test(peer_tls, a_turn_opens_no_more_records_than_it_hears_messages) {
+    struct peer_msg req = raw_attach_req(lease, 5, 0);
+    uint8_t frame[PEER_WIRE_MAX], bytes[32768];
+    unsigned size = (unsigned)peer_wire_encode(&req, frame);
+    struct end *e = greet();
+    for (unsigned i = 0; i < size; i++) /* a record for each byte */
+        cr_assert_eq(SSL_write(e->ssl, frame + i, 1), 1);
+    int n = BIO_read(e->out, bytes, sizeof(bytes));
+    cr_assert_eq(send(e->raw->fd, bytes, (size_t)n, MSG_NOSIGNAL), (ssize_t)n);
+    unsigned turns = 0;
+    while (!waiting(e->raw) && turns < 1000) {
+        event_base_loop(rig.st.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        turns++;
+    }
+    cr_assert_geq(turns, size / 16, "a message of %u records took %u turns", size, turns);
+    cr_assert_eq(end_expect(e, PEER_MSG_ATTACH_REP).attach_rep.status, 0);
+    end_free(e);
+}
+
+/* ---- another identity ---------------------------------------------------------------------- */
+
+Test(peer_tls, a_reload_ends_who_was_revoked_and_nobody_else) {
+    char second[RIG_PATH];
+    struct error err;
+    rig_node(second, ca, (struct pki_terms){.name = "second"});
+    struct end *e = greet();
+    struct end *other = dial_as(second);
+    struct peer_msg hello = raw_hello(), ping = {.type = PEER_MSG_PING};
+    strcpy(hello.hello.node, "second");
+    memset(hello.hello.node_id, 3, sizeof(hello.hello.node_id));
+    cr_assert(end_shakes(other));
+    end_say(other, &hello);
+    end_expect(other, PEER_MSG_HELLO);
+
+    rig_revoke(ca, "raw");
+    cr_assert_eq(identity_reload(&rig.st, false, &err), 0, "%s", err.text);
+    struct peer_msg bye = end_expect(e, PEER_MSG_BYE);
+    cr_assert(strstr(bye.bye.text, "revoked"), "%s", bye.bye.text);
+    end_say(other, &ping);
+    end_expect(other, PEER_MSG_PONG);
+    end_free(e);
+    end_free(other);
+}
+
+Test(peer_tls, a_handshake_that_began_before_a_reload_is_judged_by_what_is_trusted_after_it) {
+    struct error err;
+    struct end *e = dial_as(node);
+    SSL_do_handshake(e->ssl);
+    end_flush(e);
+    AWAIT(waiting(e->raw));
+    rig_revoke(ca, "raw");
+    cr_assert_eq(identity_reload(&rig.st, false, &err), 0, "%s", err.text);
+    end_fill(e);
+    (void)end_shakes(e);
+    cr_assert(end_closed(e));
+    cr_assert_eq(peers_in_state("up"), 0);
+    end_free(e);
+}
+
+Test(peer_tls, peers_in_clear_end_when_an_identity_comes) {
+    struct error err;
+    identity_stop(&rig.st);
+    struct raw *r = raw_greet();
+    cr_assert_eq(peers_in_state("up"), 1);
+    cr_assert_eq(identity_start(&rig.st, ca, judge_anew, &err), 0);
+    peers_judge_anew(rig.st.peers);
+    struct peer_msg bye = raw_expect(r, PEER_MSG_BYE);
+    cr_assert(strstr(bye.bye.text, "in clear"), "%s", bye.bye.text);
+}

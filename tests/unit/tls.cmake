@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT
+if(TARGET pki_rig)
+  rdmad_test(unit_peer_tls unit/test_peer_tls.c unit/peer_rig.c unit/lease_rig.c unit/fake_plane.c
+    LINK rdmad_peer pki_rig LABELS unit)
+  rdmad_test(unit_peer_join unit/test_peer_join.c unit/peer_rig.c unit/lease_rig.c unit/fake_plane.c
+    LINK rdmad_peer pki_rig LABELS unit)
+endif()
