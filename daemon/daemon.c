@@ -263,6 +263,7 @@ static int start_plane(struct daemon *d, struct error *err) {
     struct quota_limits limits;
     set_limits(&d->config, &limits);
     quota_init(&d->state.quota, &limits);
+    quota_keep_last(&d->state.quota);
     instance_check_lock(limits.total[QUOTA_BYTES]);
     if (offload_start(&d->state.offload))
         return error_errno(err, RDMAD_E_SYSTEM, "cannot start a registration thread");

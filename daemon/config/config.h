@@ -35,6 +35,7 @@ struct config {
     uint64_t max_services_session, max_channels_session, max_mappings, max_mappings_uid;
     uint64_t max_session_ops;
     uint64_t max_ops, max_ops_uid, max_waits, max_waits_uid, max_waits_session;
+    uint64_t max_questions_session;
 
     uint64_t lease_max_ttl_ms, lease_revoke_grace_ms, lease_tombstones;
     uint64_t attach_timeout_ms;

@@ -108,6 +108,9 @@ const struct setting settings[] = {
     NUMBER("limits.channels_per_session", max_channels_session, 1, 65536, 1024, "", RELOAD,
            "Channels of one session, with the connections that wait for its services to accept "
            "them."),
+    NUMBER("limits.questions_per_session", max_questions_session, 1, 65536, 256, "", RELOAD,
+           "Questions of one session that wait at other daemons: lists and watches of their names, "
+           "parts of their leases. Of one daemon's, a user may have half."),
     NUMBER("limits.ops", max_ops, 64, UINT64_C(1) << 32, UINT64_C(1) << 18, "ops", RESTART,
            "Transfers and sends in flight of all sessions together, but for the first 64 of each "
            "session; what is more waits in its ring. Each takes about 600 bytes of the daemon."),

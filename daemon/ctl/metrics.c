@@ -97,11 +97,12 @@ static void metrics_info(FILE *out, const struct state *st, const struct ctl_tot
 
 static void metrics_limits(FILE *out, const struct state *st) {
     static const char *const names[QUOTA_COUNT] = {
-        [QUOTA_SESSIONS] = "sessions", [QUOTA_BYTES] = "pool_bytes",
-        [QUOTA_POOLS] = "pools",       [QUOTA_REGISTERED] = "registered_bytes",
-        [QUOTA_RINGS] = "rings",       [QUOTA_LEASES] = "leases",
-        [QUOTA_ATTACHES] = "attaches", [QUOTA_SERVICES] = "services",
-        [QUOTA_CHANNELS] = "channels", [QUOTA_MAPPINGS] = "mappings",
+        [QUOTA_SESSIONS] = "sessions",   [QUOTA_BYTES] = "pool_bytes",
+        [QUOTA_POOLS] = "pools",         [QUOTA_REGISTERED] = "registered_bytes",
+        [QUOTA_RINGS] = "rings",         [QUOTA_LEASES] = "leases",
+        [QUOTA_ATTACHES] = "attaches",   [QUOTA_SERVICES] = "services",
+        [QUOTA_CHANNELS] = "channels",   [QUOTA_MAPPINGS] = "mappings",
+        [QUOTA_QUESTIONS] = "questions",
     };
     fprintf(out, "# HELP rdmad_limit The daemon's own limit of a resource, where there is one.\n"
                  "# TYPE rdmad_limit gauge\n");

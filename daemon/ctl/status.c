@@ -59,11 +59,12 @@ static json_t *status_objects(const struct ctl_totals *t) {
 
 static json_t *status_limits(const struct state *st, const struct ctl_totals *t) {
     static const char *const names[QUOTA_COUNT] = {
-        [QUOTA_SESSIONS] = "sessions", [QUOTA_BYTES] = "pool_bytes",
-        [QUOTA_POOLS] = "pools",       [QUOTA_REGISTERED] = "registered_bytes",
-        [QUOTA_RINGS] = "rings",       [QUOTA_LEASES] = "leases",
-        [QUOTA_ATTACHES] = "attaches", [QUOTA_SERVICES] = "services",
-        [QUOTA_CHANNELS] = "channels", [QUOTA_MAPPINGS] = "mappings",
+        [QUOTA_SESSIONS] = "sessions",   [QUOTA_BYTES] = "pool_bytes",
+        [QUOTA_POOLS] = "pools",         [QUOTA_REGISTERED] = "registered_bytes",
+        [QUOTA_RINGS] = "rings",         [QUOTA_LEASES] = "leases",
+        [QUOTA_ATTACHES] = "attaches",   [QUOTA_SERVICES] = "services",
+        [QUOTA_CHANNELS] = "channels",   [QUOTA_MAPPINGS] = "mappings",
+        [QUOTA_QUESTIONS] = "questions",
     };
     const struct quota_limits *max = &st->quota.limits;
     json_t *o = json_object();

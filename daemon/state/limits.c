@@ -75,12 +75,14 @@ void limits_of(const struct config *c, struct quota_limits *out) {
     out->session[QUOTA_ATTACHES] = c->max_attaches_session;
     out->session[QUOTA_SERVICES] = c->max_services_session;
     out->session[QUOTA_CHANNELS] = c->max_channels_session;
+    out->session[QUOTA_QUESTIONS] = c->max_questions_session;
     limit_uid(out, QUOTA_POOLS);
     limit_uid(out, QUOTA_RINGS);
     limit_uid(out, QUOTA_LEASES);
     limit_uid(out, QUOTA_ATTACHES);
     limit_uid(out, QUOTA_SERVICES);
     limit_uid(out, QUOTA_CHANNELS);
+    limit_uid(out, QUOTA_QUESTIONS);
 }
 
 int limits_check(const struct config *c, const struct quota_limits *limits, struct error *err) {

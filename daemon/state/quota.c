@@ -5,6 +5,7 @@
  * All three are checked before any is touched, so a refusal changes nothing.
  */
 #include "daemon/state/quota.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,8 @@ static const struct {
                         "limits.mappings_per_uid", NULL},
     [QUOTA_CHANNELS] = {"channels", NULL, "limits.channels_per_session",
                         "limits.channels_per_session"},
+    [QUOTA_QUESTIONS] = {"questions at other daemons", NULL, "limits.questions_per_session",
+                         "limits.questions_per_session"},
 };
 
 void quota_init(struct quota *q, const struct quota_limits *limits) {
@@ -37,24 +40,49 @@ void quota_init(struct quota *q, const struct quota_limits *limits) {
     list_init(&q->total.node);
 }
 
+static void account_free(struct quota_account *a) {
+    free(a->own);
+    free(a);
+}
+
 void quota_fini(struct quota *q) {
     struct list *node;
     while ((node = list_pop(&q->uids)))
-        free(list_entry(node, struct quota_account, node));
+        account_free(list_entry(node, struct quota_account, node));
+}
+
+void quota_keep_last(struct quota *q) {
+    q->keeps_last = true;
 }
 
 struct quota_account *quota_uid_ref(struct quota *q, uid_t uid) {
+    return quota_user_ref(q, uid, 0);
+}
+
+static struct quota_account *find(const struct quota *q, uid_t uid, uint32_t tenant) {
     list_for_each (node, &q->uids) {
         struct quota_account *a = list_entry(node, struct quota_account, node);
-        if (a->uid == uid) {
-            a->refs++;
+        if (a->uid == uid && a->tenant == tenant)
             return a;
-        }
     }
-    struct quota_account *a = calloc(1, sizeof(*a));
+    return NULL;
+}
+
+const struct quota_account *quota_find(const struct quota *q, uid_t uid, uint32_t tenant) {
+    return find(q, uid, tenant);
+}
+
+struct quota_account *quota_user_ref(struct quota *q, uid_t uid, uint32_t tenant) {
+    struct quota_account *a = find(q, uid, tenant);
+    if (a) {
+        a->refs++;
+        return a;
+    }
+    a = calloc(1, sizeof(*a));
     if (!a)
         return NULL;
     a->uid = uid;
+    a->tenant = tenant;
     a->refs = 1;
     list_append(&q->uids, &a->node);
     return a;
@@ -65,7 +93,23 @@ void quota_uid_unref(struct quota *q, struct quota_account *uid) {
     if (!uid || --uid->refs || uid->lies)
         return;
     list_remove(&uid->node);
-    free(uid);
+    account_free(uid);
+}
+
+int quota_set_own(struct quota_account *uid, const struct quota_limits *limits) {
+    if (!limits) {
+        free(uid->own);
+        uid->own = NULL;
+        return 0;
+    }
+    if (!uid->own && !(uid->own = malloc(sizeof(*uid->own))))
+        return RDMAD_E_NOMEM;
+    *uid->own = *limits;
+    return 0;
+}
+
+const struct quota_limits *quota_limits_of(const struct quota *q, const struct quota_account *uid) {
+    return uid->own ? uid->own : &q->limits;
 }
 
 /* Whether amount more fits; says why not. */
@@ -80,10 +124,26 @@ static int check(const struct quota_account *a, enum quota_resource r, uint64_t 
                      whose, limit, resources[r].name, a->used[r], amount, key ? key : "the limit");
 }
 
+/* Whether enough is left for others of what all share; the total itself has been checked. */
+static int check_last(const struct quota *q, const struct quota_account *uid, enum quota_resource r,
+                      uint64_t amount, struct error *err) {
+    uint64_t total = q->limits.total[r], others = q->total.used[r] - uid->used[r];
+    uint64_t his = total > others ? total - others : 0; /* what is free, and the user's own */
+    uint64_t kept = total / 8 < his / 2 ? total / 8 : his / 2;
+    if (!q->keeps_last || total == UINT64_MAX || uid->used[r] + amount <= his - kept)
+        return 0;
+    return error_set(err, RDMAD_E_LIMIT,
+                     "of %s, of which there are %" PRIu64 " (%s), others have %" PRIu64
+                     " and uid %u may have %" PRIu64 " so that some are left; it has %" PRIu64
+                     " and asked for %" PRIu64 " more; give some back",
+                     resources[r].name, total, resources[r].total_key, others, (unsigned)uid->uid,
+                     his - kept, uid->used[r], amount);
+}
+
 int quota_charge(struct quota *q, struct quota_account *session, struct quota_account *uid,
                  enum quota_resource r, uint64_t amount, struct quota_charge *out,
                  struct error *err) {
-    const struct quota_limits *l = &q->limits;
+    const struct quota_limits *l = quota_limits_of(q, uid);
     char user[32];
     int rc = 0;
     snprintf(user, sizeof(user), "uid %u", (unsigned)uid->uid);
@@ -92,7 +152,10 @@ int quota_charge(struct quota *q, struct quota_account *session, struct quota_ac
     if (!rc)
         rc = check(uid, r, l->uid[r], amount, user, resources[r].uid_key, err);
     if (!rc)
-        rc = check(&q->total, r, l->total[r], amount, "the daemon", resources[r].total_key, err);
+        rc = check(&q->total, r, q->limits.total[r], amount, "the daemon", resources[r].total_key,
+                   err);
+    if (!rc)
+        rc = check_last(q, uid, r, amount, err);
     if (rc)
         return rc;
 
@@ -100,8 +163,30 @@ int quota_charge(struct quota *q, struct quota_account *session, struct quota_ac
         session->used[r] += amount;
     uid->used[r] += amount;
     q->total.used[r] += amount;
-    *out = (struct quota_charge){q, session, uid, r, amount};
+    *out = (struct quota_charge){
+        .quota = q, .session = session, .uid = uid, .resource = r, .amount = amount};
     return 0;
+}
+
+void quota_keep(struct quota_charge *from, enum quota_resource as, struct quota_charge *to) {
+    const struct quota_charge was = *from;
+    if (!was.quota)
+        return;
+    assert(!was.kept);
+    was.uid->refs++; /* before the discharge, which may give the last one back */
+    quota_discharge(from);
+    was.uid->used[as] += was.amount;
+    was.quota->total.used[as] += was.amount;
+    *to = was;
+    to->session = NULL;
+    to->resource = as;
+    to->kept = true;
+}
+
+int quota_room(struct quota *q, struct quota_account *uid, enum quota_resource r,
+               struct error *err) {
+    struct quota_charge none = {0};
+    return quota_charge(q, NULL, uid, r, 0, &none, err);
 }
 
 void quota_discharge(struct quota_charge *c) {
@@ -111,5 +196,7 @@ void quota_discharge(struct quota_charge *c) {
         c->session->used[c->resource] -= c->amount;
     c->uid->used[c->resource] -= c->amount;
     c->quota->total.used[c->resource] -= c->amount;
+    if (c->kept)
+        quota_uid_unref(c->quota, c->uid);
     *c = (struct quota_charge){0};
 }

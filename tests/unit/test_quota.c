@@ -106,6 +106,82 @@ Test(quota, one_account_a_uid_lives_as_long_as_somebody_uses_it) {
     quota_uid_unref(&q, NULL);
 }
 
+/* Of 20 all may have, 2 stay free, or half of what is left. */
+Test(quota, the_last_part_of_a_total_is_for_others) {
+    static const struct {
+        uint64_t others, may;
+    } row[] = {{0, 18}, {10, 8}, {16, 2}, {17, 2}, {18, 1}, {19, 1}, {20, 0}};
+    struct quota_account *second = quota_uid_ref(&q, 8);
+    for (int r = 0; r < QUOTA_COUNT; r++)
+        q.limits.uid[r] = q.limits.session[r] = UINT64_MAX;
+    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+        struct quota_charge theirs = {0}, mine = {0}, more = {0};
+        struct error e;
+        q.keeps_last = false;
+        cr_assert_eq(quota_charge(&q, NULL, second, QUOTA_BYTES, row[i].others, &theirs, NULL), 0);
+        quota_keep_last(&q);
+        cr_expect_eq(quota_charge(&q, NULL, uid, QUOTA_BYTES, row[i].may, &mine, &e), 0, "row %zu",
+                     i);
+        cr_expect_eq(quota_charge(&q, NULL, uid, QUOTA_BYTES, 1, &more, &e), RDMAD_E_LIMIT,
+                     "row %zu", i);
+        quota_discharge(&more);
+        quota_discharge(&mine);
+        quota_discharge(&theirs);
+    }
+    quota_uid_unref(&q, second);
+}
+
+Test(quota, what_is_kept_for_others_is_said_in_words) {
+    struct quota_charge a = {0}, b = {0};
+    struct error e;
+    quota_keep_last(&q);
+    q.limits.uid[QUOTA_BYTES] = q.limits.session[QUOTA_BYTES] = 20;
+    cr_assert_eq(quota_charge(&q, &session, uid, QUOTA_BYTES, 17, &a, NULL), 0);
+    cr_assert_eq(quota_charge(&q, &session, uid, QUOTA_BYTES, 2, &b, &e), RDMAD_E_LIMIT);
+    cr_assert_str_eq(e.text, "of bytes of pools and rings, of which there are 20 "
+                             "(limits.pool_bytes), others have 0 and uid 7 may have 18 so that "
+                             "some are left; it has 17 and asked for 2 more; give some back");
+    quota_discharge(&a);
+}
+
+Test(quota, a_tenants_user_has_an_account_of_its_own_and_limits_may_be_a_users_own) {
+    struct quota_account *boxed = quota_user_ref(&q, 7, 1);
+    struct quota_limits own = q.limits;
+    struct quota_charge a = {0}, b = {0};
+    cr_assert_neq(boxed, uid);
+    cr_assert_eq(quota_find(&q, 7, 1), boxed);
+    cr_assert_null(quota_find(&q, 7, 2));
+    own.uid[QUOTA_BYTES] = 3;
+    cr_assert_eq(quota_set_own(boxed, &own), 0);
+    cr_assert_eq(quota_charge(&q, NULL, boxed, QUOTA_BYTES, 4, &a, NULL), RDMAD_E_LIMIT);
+    cr_assert_eq(quota_charge(&q, NULL, uid, QUOTA_BYTES, 4, &b, NULL), 0);
+    cr_assert_eq(quota_set_own(boxed, NULL), 0);
+    cr_assert_eq(quota_charge(&q, NULL, boxed, QUOTA_BYTES, 4, &a, NULL), 0);
+    quota_discharge(&a);
+    quota_discharge(&b);
+    quota_uid_unref(&q, boxed);
+}
+
+Test(quota, a_charge_that_outlives_its_session_is_the_uids_until_it_is_undone) {
+    struct quota_charge a = {0}, kept = {0};
+    struct quota_account *late = quota_uid_ref(&q, 9), other = {.uid = 9};
+    cr_assert_eq(quota_charge(&q, &other, late, QUOTA_ATTACHES, 1, &a, NULL), 0);
+    quota_keep(&a, QUOTA_QUESTIONS, &kept);
+    cr_expect_eq(other.used[QUOTA_ATTACHES] + late->used[QUOTA_ATTACHES], 0);
+    cr_expect_eq(other.used[QUOTA_QUESTIONS], 0);
+    cr_expect_eq(late->used[QUOTA_QUESTIONS], 1);
+    q.limits.uid[QUOTA_QUESTIONS] = 1;
+    cr_expect_eq(quota_room(&q, late, QUOTA_QUESTIONS, NULL), 0);
+    q.limits.uid[QUOTA_QUESTIONS] = 0;
+    cr_expect_eq(quota_room(&q, late, QUOTA_QUESTIONS, NULL), RDMAD_E_LIMIT);
+    quota_uid_unref(&q, late); /* the account stays for what was kept */
+    cr_expect_eq(quota_find(&q, 9, 0), late);
+    quota_discharge(&a);
+    quota_discharge(&kept);
+    cr_expect_null(quota_find(&q, 9, 0));
+    cr_expect_eq(q.total.used[QUOTA_QUESTIONS], 0);
+}
+
 Test(limits, by_default_no_session_and_no_user_may_have_everything) {
     struct config c;
     struct quota_limits l;

@@ -19,6 +19,7 @@ void ask_leave(struct peer_ask *a) {
     struct peer *p = a->peer;
     ask_stop_timeout(a);
     list_remove(&a->call.node);
+    quota_discharge(&a->charge);
     slots_remove(&p->asks, a->ref);
     a->peer = NULL;
     peer_unneed(p, PEER_NEED_LOOSE);
@@ -74,10 +75,13 @@ struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p
     struct peer_ask *a;
 
     assert(p->outgoing && bytes >= sizeof(*a));
-    if (ask_check_share(p, s->uid, err))
+    struct quota_charge charge = {0};
+    if (ask_check_share(p, s->uid, err) ||
+        quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_QUESTIONS, 1, &charge, err))
         return NULL;
     a = calloc(1, bytes);
     if (!a || !(a->ref = slots_add(&p->asks, a))) {
+        quota_discharge(&charge);
         free(a);
         error_set(err, RDMAD_E_NOMEM, "out of memory for a question to a peer");
         return NULL;
@@ -85,6 +89,7 @@ struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p
     a->ops = ops;
     a->peer = p;
     a->uid = s->uid;
+    a->charge = charge;
     a->call.give_up = ask_give_up;
     list_init(&a->call.node);
     a->timeout_ns = timeout_ns ? timeout_ns : st->config->attach_timeout_ms * NSEC_PER_MSEC;

@@ -29,6 +29,7 @@ struct peer_ask { /* the first member of a question of some kind */
     struct peer *peer; /* NULL: it has left */
     uint64_t ref;      /* in peer->asks */
     uid_t uid;
+    struct quota_charge charge;
     struct session_call call;
     bool sent;
     struct peer_msg question;

@@ -34,6 +34,7 @@ void claim_free(struct claim *c) {
     timer_unset(&claim_state_of(c)->timers, &c->timeout);
     timer_unset(&claim_state_of(c)->timers, &c->key_again);
     list_remove(&c->call.node);
+    quota_discharge(&c->charge);
     if (c->lane)
         lane_leave(c->lane, &c->lane_user);
     slots_remove(&tables_of(p)->claims, c->ref);
@@ -101,6 +102,7 @@ void claim_fail(struct claim *c, const struct error *why) {
     c->handle = NULL;
     if (c->stage == CLAIM_ASKED && c->peer->stage == PEER_UP) {
         claim_enter(c, CLAIM_ABANDONED);
+        quota_keep(&h->charge, QUOTA_QUESTIONS, &c->charge);
         timer_unset(&claim_state_of(c)->timers, &c->timeout);
     } else {
         if (c->stage == CLAIM_REVOKED)
@@ -270,10 +272,11 @@ static int claim_check_share(struct peer *p, uid_t uid, struct error *err) {
 
 struct claim *claim_new(struct peer *p, struct handle *h, const struct rdmad_uri *uri,
                         uint64_t timeout_ns, struct error *err) {
-    const struct state *st = p->peers->state;
+    struct state *st = p->peers->state;
     struct slots *claims = &tables_of(p)->claims;
     assert(p->outgoing && h->stage == HANDLE_NEW);
-    if (claim_check_share(p, h->session->uid, err))
+    if (claim_check_share(p, h->session->uid, err) ||
+        quota_room(&st->quota, h->session->uid_account, QUOTA_QUESTIONS, err))
         return NULL;
     struct claim *c = calloc(1, sizeof(*c));
     if (!c || !(c->ref = slots_add(claims, c))) {

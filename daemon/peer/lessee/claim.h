@@ -43,8 +43,9 @@ struct claim {
     struct peer *peer;
     uint64_t ref; /* in the peer's table */
     enum claim_stage stage;
-    struct handle *handle; /* NULL once HANDING or ABANDONED */
-    uid_t uid;             /* of its session */
+    struct handle *handle;      /* NULL once HANDING or ABANDONED */
+    uid_t uid;                  /* of its session */
+    struct quota_charge charge; /* ABANDONED: the handle's, until the owner has answered */
     struct rdmad_uri uri;
     bool requested; /* uri names a service, which is asked for the request below */
     struct request_terms request;
