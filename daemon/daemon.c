@@ -32,6 +32,7 @@
 #include "daemon/state/identity.h"
 #include "daemon/state/limits.h"
 #include "daemon/state/names.h"
+#include "daemon/state/policy.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/session_end.h"
 #include "daemon/stop.h"
@@ -154,6 +155,14 @@ static void daemon_announce(struct daemon *d) {
     manager_ready(status);
 }
 
+/* The rules of loaded take the place of those that there are. */
+static void daemon_take_rules(struct daemon *d, const struct config *loaded) {
+    struct rules *old = d->config.rules;
+    d->config.rules = loaded->rules;
+    policy_reload(d->state.policy, &d->config);
+    rules_free(old);
+}
+
 /* For a signal and for rdmactl alike. The manager is told when it is over, however it went; whoever
  * asked is told what went wrong. */
 static int daemon_reload(struct state *st, void (*later)(void *arg, const char *key), void *arg,
@@ -167,9 +176,11 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
     manager_reloading();
     int rc = options_load(d->options, &loaded, NULL, err);
     if (rc) {
+        config_free(&loaded);
         LOG(ERR, ("settings not reloaded, the old ones stay: %s", err->text));
     } else {
         settings_reload(&d->config, &loaded, later, arg);
+        daemon_take_rules(d, &loaded);
         apply_reloadable(d);
         audit_reopen(d->config.audit_file);
         AUDIT(ADMIN, "reload", audit_nobody(), audit_nothing(), ("settings reloaded"));
@@ -271,6 +282,9 @@ static int start_plane(struct daemon *d, struct error *err) {
 }
 
 static int start_tables(struct daemon *d, struct error *err) {
+    d->state.policy = policy_new(&d->config);
+    if (!d->state.policy)
+        return error_set(err, RDMAD_E_NOMEM, "no memory for the policy");
     if (names_new(&d->state.timers, &d->state.names) || leases_new(&d->state, &d->state.leases))
         return error_set(err, RDMAD_E_NOMEM, "no memory for the table of leases");
     return peers_new(&d->state, &d->state.peers, err);
@@ -401,6 +415,8 @@ static void daemon_stop(struct daemon *d) {
     }
     if (st->porter)
         porter_free(st->porter);
+    policy_free(st->policy);
+    config_free(&d->config);
     rota_free(st->rota);
     rouse_stop(d->rouse);
     if (d->base)

@@ -153,6 +153,7 @@ int options_check(const struct options *o, struct error *err) {
     int rc = options_load(o, &config, places, err);
     if (!rc)
         rc = config_check_machine(&config, places, err);
+    config_free(&config);
     free(places);
     return rc;
 }

@@ -3,8 +3,9 @@
  * config.h - the daemon's settings, each described once in the table of schema.c.
  *
  * The file is JSON in which line comments starting with two slashes or # are allowed; its keys are
- * those of the table, nested by the dots. Files of FILE.d/ ending in .json follow in order of name.
- * An unknown key, a wrong type or a value out of range is an error with file, line and column.
+ * those of the table, nested by the dots, and the sections of rules.h. Files of FILE.d/ ending in
+ * .json follow in order of name. An unknown key, a wrong type or a value out of range is an error
+ * with file, line and column.
  */
 #ifndef RDMAD_CONFIG_CONFIG_H
 #define RDMAD_CONFIG_CONFIG_H
@@ -35,7 +36,7 @@ struct config {
     uint64_t max_services_session, max_channels_session, max_mappings, max_mappings_uid;
     uint64_t max_session_ops;
     uint64_t max_ops, max_ops_uid, max_waits, max_waits_uid, max_waits_session;
-    uint64_t max_questions_session;
+    uint64_t max_calls_uid, max_questions_session;
 
     uint64_t lease_max_ttl_ms, lease_revoke_grace_ms, lease_tombstones;
     uint64_t attach_timeout_ms;
@@ -58,10 +59,16 @@ struct config {
     uint64_t verbs_service_level, verbs_traffic_class;
     uint64_t verbs_timeout, verbs_retry_count, verbs_rnr_retry;
     uint64_t verbs_rd_atomic, verbs_dest_rd_atomic, verbs_quiesce_ms, verbs_links_per_peer;
+
+    struct rules *rules; /* policy and sockets (rules.h), config_free's; NULL: none were read */
 };
+
+struct rules;
 
 /* The defaults of the table. */
 void config_defaults(struct config *c);
+/* Frees what the settings hold; they may be loaded again. A copy of them must not be freed, too. */
+void config_free(struct config *c);
 
 /* Where each setting was set last, "FILE:LINE:COLUMN" or a command line option; "": nowhere. */
 struct config_places;

@@ -94,15 +94,11 @@ static int load_directory(struct config *c, const char *file, struct config_plac
 int config_load(struct config *c, const char *file, struct config_places *places,
                 struct error *err) {
     struct config copy = *c;
-    int failed = 0;
-    if (file) {
+    int failed = config_begin(&copy, err);
+    if (!failed && file) {
         failed = load_file(&copy, file, places, err);
         if (!failed)
             failed = load_directory(&copy, file, places, err);
     }
-    if (!failed)
-        failed = config_check(&copy, err);
-    if (!failed)
-        *c = copy;
-    return failed;
+    return config_finish(c, &copy, failed, err);
 }

@@ -49,6 +49,24 @@ static void print_setting(FILE *out, const struct setting *s, const char *indent
     print_default(out, s);
 }
 
+/* The sections that are lists: what may be in them, and nothing in them. */
+static void print_rules(FILE *out) {
+    print_comment(
+        out, "    ",
+        "Who may do what, as rdmad.json(5) describes under POLICY. A rule for users has a "
+        "match (uid or user, gid or group, socket), and sets what it is to decide: "
+        "connect, admin, huge_pages, scopes, grant_rights, attach_rights, names, "
+        "services, peers, weight, bytes_per_second, ops_per_second, priority, limits. One "
+        "for peers matches a name and sets dials, dialled, attach, names, "
+        "registered_bytes and the same share. Of the rules that match, the last that sets "
+        "a key decides it.");
+    fputs("    \"policy\": {\n        \"users\": [],\n        \"peers\": []\n    },\n\n", out);
+    print_comment(out, "    ",
+                  "More sockets for clients, one a tenant, to be mounted into containers: tenant, "
+                  "path, user or uid, group or gid, mode. (Needs a restart.)");
+    fputs("    \"sockets\": []\n}\n", out);
+}
+
 void config_print_reference(FILE *out) {
     char section[64] = "";
     print_comment(out, "",
@@ -73,5 +91,6 @@ void config_print_reference(FILE *out) {
         }
         print_setting(out, s, n ? "        " : "    ", dot ? dot + 1 : s->key);
     }
-    fputs(*section ? "\n    }\n}\n" : "\n}\n", out);
+    fputs(*section ? "\n    },\n\n" : ",\n\n", out);
+    print_rules(out);
 }

@@ -129,6 +129,9 @@ const struct setting settings[] = {
            "three quarters of vm.max_map_count."),
     NUMBER("limits.mappings_per_uid", max_mappings_uid, 0, 1 << 30, 0, "", RELOAD,
            "Mappings of one user's pools and rings. 0: a quarter of limits.mappings."),
+    NUMBER("limits.calls_per_second_per_uid", max_calls_uid, 1, 1000000000, 20000, "", RELOAD,
+           "Requests of one user's sessions (all but transfers and messages, which go by rings) in "
+           "a second. What comes faster waits in its socket."),
 
     NUMBER("lease.max_ttl_ms", lease_max_ttl_ms, 1, 365 * DAYS, 7 * DAYS, "ms", RELOAD,
            "The longest life that a lease may be granted or renewed for."),

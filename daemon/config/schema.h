@@ -56,4 +56,9 @@ void config_place(struct config_places *places, const struct setting *s, const c
 int config_parse_over(struct config *c, const char *name, const char *text, size_t size,
                       struct config_places *places, struct error *err);
 
+/* What config_load and config_parse begin and end with: rules are read into a copy of the settings,
+ * which takes the place of c's only if nothing failed; else they are freed. */
+int config_begin(struct config *copy, struct error *err);
+int config_finish(struct config *c, struct config *copy, int failed, struct error *err);
+
 #endif

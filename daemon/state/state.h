@@ -25,6 +25,7 @@ struct offload;
 struct leases;     /* state/lease.h */
 struct name_table; /* state/names.h */
 struct peers;      /* peer/peer.h */
+struct policy;     /* state/policy.h */
 struct porter;     /* ipc/porter.h */
 struct rota;       /* ipc/rota.h */
 struct survey;     /* ctl/device.c */
@@ -42,6 +43,7 @@ struct state {
     uint64_t next_session_id;
     struct porter *porter; /* receives packets that bring descriptors */
     struct rota *rota;     /* whose packets are read when; ipc/rota.h */
+    struct policy *policy; /* who may do what; NULL: nothing is configured */
     gid_t client_group;    /* whose members may connect; (gid_t)-1: everybody may */
     struct name_table *names;
     struct leases *leases;

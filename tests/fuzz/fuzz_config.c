@@ -19,5 +19,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         (after.workers < 1 || after.workers > 64 || after.spin_min_us > after.spin_max_us))
         abort();
     (void)config_needs_restart(&before, &after, &key);
+    config_free(&after);
     return 0;
 }
