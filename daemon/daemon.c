@@ -32,10 +32,10 @@
 #include "daemon/state/identity.h"
 #include "daemon/state/limits.h"
 #include "daemon/state/names.h"
-#include "daemon/state/policy.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/session_end.h"
 #include "daemon/stop.h"
+#include "daemon/tenants.h"
 #include "daemon/wakeups.h"
 #include "pki/dir.h"
 #include <errno.h>
@@ -59,6 +59,7 @@ struct daemon {
     struct event_base *base;
     struct wakeups *wakeups;
     struct listener *clients;
+    struct tenants *tenants;
     struct ctl *ctl;
     struct manager *manager;
     struct event *term, *interrupt, *hangup;
@@ -117,6 +118,7 @@ static void on_stop_signal(evutil_socket_t sig, short what, void *user) {
                  (unsigned long long)d->config.drain_timeout_ms));
     manager_stopping((d->config.drain_timeout_ms + STOP_FORCE_MS) * 2000);
     listener_pause(d->clients);
+    tenants_pause(d->tenants);
     stop_begin(&d->stop, &d->state, on_stopped, d);
 }
 
@@ -156,10 +158,18 @@ static void daemon_announce(struct daemon *d) {
 }
 
 /* The rules of loaded take the place of those that there are. */
-static void daemon_take_rules(struct daemon *d, const struct config *loaded) {
+static void daemon_take_rules(struct daemon *d, struct config *loaded,
+                              void (*later)(void *arg, const char *key), void *arg) {
     struct rules *old = d->config.rules;
+    if (!rules_same_sockets(old, loaded->rules)) {
+        LOG(WARNING, ("'sockets' has changed and takes effect at the next start"));
+        if (later)
+            later(arg, "sockets");
+    }
     d->config.rules = loaded->rules;
     policy_reload(d->state.policy, &d->config);
+    sessions_apply_policy(&d->state);
+    peers_apply_policy(d->state.peers);
     rules_free(old);
 }
 
@@ -180,7 +190,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
         LOG(ERR, ("settings not reloaded, the old ones stay: %s", err->text));
     } else {
         settings_reload(&d->config, &loaded, later, arg);
-        daemon_take_rules(d, &loaded);
+        daemon_take_rules(d, &loaded, later, arg);
         apply_reloadable(d);
         audit_reopen(d->config.audit_file);
         AUDIT(ADMIN, "reload", audit_nobody(), audit_nothing(), ("settings reloaded"));
@@ -308,6 +318,8 @@ static void on_crowded(void *user, bool crowded) {
               ("nobody is let in: what clients have left behind is still being closed"));
     if (d->clients)
         listener_suspend(d->clients, crowded);
+    if (d->tenants)
+        tenants_suspend(d->tenants, crowded);
     if (d->ctl)
         ctl_suspend(d->ctl, crowded);
 }
@@ -344,6 +356,8 @@ static int start_sockets(struct daemon *d, struct error *err) {
     d->state.client_group = spec.group;
     if (!rc)
         rc = listener_new(d->base, &spec, serve_accept, &d->state, &d->clients, err);
+    if (!rc)
+        rc = tenants_new(&d->state, &d->tenants, err);
     if (!rc)
         rc = ctl_new(&d->state, d->passed.control, &d->ctl, err);
     return rc;
@@ -390,10 +404,13 @@ static void daemon_stop(struct daemon *d) {
     event_drop(d->hangup);
     manager_free(d->manager);
     struct listener *clients = d->clients;
+    struct tenants *tenants = d->tenants;
     struct ctl *ctl = d->ctl;
     d->clients = NULL; /* from here on the porter cannot ask to suspend them */
+    d->tenants = NULL;
     d->ctl = NULL;
     ctl_free(ctl);
+    tenants_free(tenants);
     if (clients)
         listener_free(clients);
     if (st->peers)

@@ -104,9 +104,14 @@ void doctor_check_permission(struct exam *e) {
     json_int_t owner = json_integer_value(exam_fact(e, "process", "uid"));
     if (geteuid() == 0 || geteuid() == (uid_t)owner)
         exam_say(e, GOOD, "uid %u may read and change", (unsigned)geteuid());
-    else
-        exam_say(e, NOTE, "uid %u may read; lease revoke and peer add are for root and uid %u",
+    else if (!strcmp(exam_fact_text(e, "shown", NULL), "own"))
+        exam_say(e, NOTE,
+                 "uid %u sees and ends what is its own; everybody's is for root, uid %u and whom "
+                 "the policy says (rdmactl policy show)",
                  (unsigned)geteuid(), (unsigned)owner);
+    else
+        exam_say(e, NOTE, "uid %u sees everybody's; what it may do: rdmactl policy show",
+                 (unsigned)geteuid());
 }
 
 void doctor_check_version(struct exam *e) {

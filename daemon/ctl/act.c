@@ -5,6 +5,7 @@
 #include "daemon/ctl/handlers.h"
 #include "daemon/peer/peer.h"
 #include "daemon/state/lease.h"
+#include "daemon/state/session_end.h"
 #include <inttypes.h>
 
 static void act_done(void *arg, const struct error *result) {
@@ -15,11 +16,16 @@ static void act_done(void *arg, const struct error *result) {
         ctl_reply(call, json_object());
 }
 
+/* What somebody does not see is not there for it. */
+static bool is_own(const struct ctl_call *call, const struct session *s) {
+    return s->uid == ctl_caller(call)->who.uid && !s->tenant;
+}
+
 /* Answered when nobody can touch the memory any more. */
 void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
     uint64_t id = rpc_uint(params, "id");
     struct lease *lease = lease_by_id(ctl_state(call)->leases, id);
-    if (!lease) {
+    if (!lease || !(ctl_may_act(call) || is_own(call, lease->owner))) {
         struct error why;
         error_set(&why, RDMAD_E_NO_LEASE,
                   "no lease %" PRIu64 " is alive here; lease show --all tells what ended", id);
@@ -27,6 +33,29 @@ void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
         return;
     }
     lease_end(lease, RDMAD_E_LEASE_ADMIN, act_done, call);
+}
+
+/* Answered when the end has begun: what the session holds goes in the order of session_end.h. */
+void ctl_session_kick(struct ctl_call *call, const json_t *params) {
+    uint64_t id = rpc_uint(params, "id");
+    struct session *s = session_find(ctl_state(call), id);
+    const char *said = rpc_text(params, "why");
+    struct error why;
+    if (!s || s->closing || !(ctl_may_act(call) || is_own(call, s))) {
+        error_set(&why, RDMAD_E_HANDLE,
+                  "no session %" PRIu64 " is open here; session show lists "
+                  "them",
+                  id);
+        ctl_fail(call, &why);
+        return;
+    }
+    error_set(&why, RDMAD_E_PERM, "uid %u ended the session%s%s",
+              (unsigned)ctl_caller(call)->who.uid, said ? ": " : "", said ? said : "");
+    for (char *c = why.text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    session_close(s, &why);
+    ctl_reply(call, json_object());
 }
 
 void ctl_peer_add(struct ctl_call *call, const json_t *params) {

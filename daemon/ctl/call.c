@@ -46,6 +46,24 @@ unsigned ctl_conns(const struct ctl_call *call) {
     return *call->calls->conns;
 }
 
+const struct ctl_caller *ctl_caller(const struct ctl_call *call) {
+    assert(call->calls);
+    return call->calls->caller;
+}
+
+bool ctl_sees_all(const struct ctl_call *call) {
+    return policy_admin(&ctl_caller(call)->policy) >= ADMIN_ALL;
+}
+
+bool ctl_may_act(const struct ctl_call *call) {
+    return policy_admin(&ctl_caller(call)->policy) >= ADMIN_ACT;
+}
+
+/* A tenant's user is another one than who has the same uid on the machine itself. */
+bool ctl_sees(const struct ctl_call *call, const struct session *s) {
+    return ctl_sees_all(call) || (s->uid == ctl_caller(call)->who.uid && !s->tenant);
+}
+
 struct state *ctl_state(const struct ctl_call *call) {
     return call->state;
 }

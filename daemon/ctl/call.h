@@ -10,11 +10,23 @@
 
 #include "daemon/base/list.h"
 #include "daemon/ctl/rpc.h"
+#include "daemon/state/session.h"
 
 struct ctl_call;
-struct state;
 
 struct state *ctl_state(const struct ctl_call *call);
+
+/* Who calls, as the kernel says, and what the policy lets it do. */
+struct ctl_caller {
+    struct policy_who who;
+    struct user_policy policy;
+};
+/* Only while the handler has not returned. */
+const struct ctl_caller *ctl_caller(const struct ctl_call *call);
+/* Whether the caller sees what is of that session's user: its own, or everybody's. */
+bool ctl_sees(const struct ctl_call *call, const struct session *s);
+bool ctl_sees_all(const struct ctl_call *call);
+bool ctl_may_act(const struct ctl_call *call); /* on what is of others */
 /* Connections to control.sock; only while the handler has not returned. */
 unsigned ctl_conns(const struct ctl_call *call);
 /* Takes over result; NULL is answered as out of memory. */
@@ -24,11 +36,19 @@ void ctl_fail(struct ctl_call *call, const struct error *why);
 /* params have been checked against the method's list. */
 typedef void ctl_handler(struct ctl_call *call, const json_t *params);
 
+/* What a method needs. */
+enum ctl_right {
+    CTL_SHOW,     /* "own": the handler shows no more than the caller sees */
+    CTL_ACT,      /* "act" */
+    CTL_SHOW_ALL, /* "all": what it shows cannot be told apart by users */
+    CTL_ACT_OWN,  /* "own": the handler looks whose it is that is to be changed */
+};
+
 struct ctl_method {
     const char *name;
     ctl_handler *handler;
     const struct rpc_param *params;
-    bool mutating; /* for uid 0 and the daemon's own uid only */
+    enum ctl_right right;
 };
 
 /* ---- for the connection -------------------------------------------------------------------- */
@@ -39,6 +59,7 @@ struct ctl_calls {
     unsigned count;
     struct state *state;
     const unsigned *conns;
+    const struct ctl_caller *caller;
     /* One of them was answered and is freed. The callee frees line; NULL: there is none to send.
      * The handler that answered may still be on the stack. */
     void (*answered)(struct ctl_calls *calls, char *line);

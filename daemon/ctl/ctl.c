@@ -8,7 +8,8 @@
  * it asked is answered.
  *
  * Bounds: MAX_CONNS connections, the last RESERVED_CONNS of them for callers that may change
- * things, so that readers cannot lock an administrator out; MAX_LINE bytes a line; LINES_A_TURN
+ * things, so that readers cannot lock an administrator out, and of the others half of what is left
+ * for each uid; MAX_LINE bytes a line; LINES_A_TURN
  * lines before others get the thread; no further line is looked at while OUTPUT_BACKLOG bytes of
  * answers or MAX_CALLS calls wait. A caller that is silent for IDLE_S or takes no answer for
  * WRITE_S is closed.
@@ -22,6 +23,7 @@
 #include "daemon/ipc/client_socket.h"
 #include "daemon/ipc/listener.h"
 #include <assert.h>
+#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -40,6 +42,7 @@
 #define READ_MAX 16384u
 #define IDLE_S 60
 #define WRITE_S 10
+#define GROUPS_MAX 65536u
 
 struct ctl {
     struct state *state;
@@ -57,9 +60,8 @@ struct ctl_conn {
     struct evbuffer *input;
     struct bufferevent *bev; /* for output */
     struct ctl_calls calls;  /* not answered yet */
-    uid_t uid;
+    struct ctl_caller caller;
     pid_t pid;       /* for display only */
-    bool privileged; /* may call mutating methods */
     bool full;       /* as much is read as a line may have; nothing more is until it is taken */
     bool input_over; /* end of file, or a line too long */
 };
@@ -76,6 +78,7 @@ static void ctl_conn_free(struct ctl_conn *conn) {
     bufferevent_free(conn->bev);
     evbuffer_free(conn->input);
     client_socket_close(conn->sock);
+    free((void *)(uintptr_t)conn->caller.who.gids);
     free(conn);
 }
 
@@ -93,19 +96,49 @@ static void on_answered(struct ctl_calls *calls, char *line) {
     bufferevent_trigger(conn->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
+/* The least that a right needs. */
+static enum rule_admin admin_for(enum ctl_right right) {
+    static const enum rule_admin least[] = {[CTL_SHOW] = ADMIN_OWN,
+                                            [CTL_ACT] = ADMIN_ACT,
+                                            [CTL_SHOW_ALL] = ADMIN_ALL,
+                                            [CTL_ACT_OWN] = ADMIN_OWN};
+    return least[right];
+}
+
+static int check_right(const struct ctl_conn *conn, const struct ctl_method *method,
+                       struct error *err) {
+    char place[300];
+    unsigned uid = (unsigned)conn->caller.who.uid;
+    const struct policy_value *admin = &conn->caller.policy.value[RULE_ADMIN];
+    if ((enum rule_admin)admin->number >= admin_for(method->right))
+        return 0;
+    policy_place(admin, place, sizeof(place));
+    if (method->right == CTL_ACT)
+        return error_set(err, RDMAD_E_PERM,
+                         "%s changes the daemon: it is for root, uid %u, group rdmad and whom the "
+                         "policy gives admin \"act\"; you are uid %u with \"%s\" (%.200s)",
+                         method->name, (unsigned)geteuid(), uid,
+                         rule_admin_word((enum rule_admin)admin->number), place);
+    return error_set(err, RDMAD_E_PERM,
+                     "%s shows what is of %s: it needs admin \"%s\" of the policy; you are uid %u "
+                     "with \"%s\" (%.200s)",
+                     method->name, method->right == CTL_SHOW_ALL ? "all users together" : "a user",
+                     rule_admin_word(admin_for(method->right)), uid,
+                     rule_admin_word((enum rule_admin)admin->number), place);
+}
+
 /* Whether the request may run; err and the rpc_code say why not. */
-static int ctl_conn_admit(const struct ctl_conn *conn, const struct rpc_request *rq,
+static int ctl_conn_admit(struct ctl_conn *conn, const struct rpc_request *rq,
                           const struct ctl_method **method, struct error *err) {
     *method = conn->ctl->find(rq->method);
     if (!*method) {
         error_set(err, RDMAD_E_INVAL, "no method \"%.60s\"; rdmactl(8) lists them", rq->method);
         return RPC_METHOD;
     }
-    if ((*method)->mutating && !conn->privileged) {
-        error_set(err, RDMAD_E_PERM,
-                  "%s changes the daemon: it is for root and for uid %u, you are uid %u",
-                  (*method)->name, (unsigned)geteuid(), (unsigned)conn->uid);
-        AUDIT(REFUSED, "permission", audit_user(conn->uid, conn->pid), audit_nothing(),
+    /* Asked for each call: the policy may have changed. */
+    policy_user(conn->ctl->state->policy, &conn->caller.who, &conn->caller.policy);
+    if (check_right(conn, *method, err)) {
+        AUDIT(REFUSED, "permission", audit_user(conn->caller.who.uid, conn->pid), audit_nothing(),
               ("%s", err->text));
         return RPC_FAILED;
     }
@@ -117,8 +150,10 @@ static void audit_call(const struct ctl_conn *conn, const struct ctl_method *met
     struct audit_object object = audit_nothing();
     if (!strncmp(method->name, "lease.", 6))
         object = audit_object("lease", rpc_uint(params, "id"));
-    AUDIT(ADMIN, method->name, audit_user(conn->uid, conn->pid), object,
-          ("uid %u calls %s", (unsigned)conn->uid, method->name));
+    else if (!strncmp(method->name, "session.", 8))
+        object = audit_object("session", rpc_uint(params, "id"));
+    AUDIT(ADMIN, method->name, audit_user(conn->caller.who.uid, conn->pid), object,
+          ("uid %u calls %s", (unsigned)conn->caller.who.uid, method->name));
 }
 
 static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {
@@ -135,7 +170,7 @@ static void ctl_conn_run(struct ctl_conn *conn, const char *line, size_t size) {
         code = RPC_FAILED;
     }
     if (call) {
-        if (method->mutating)
+        if (method->right == CTL_ACT || method->right == CTL_ACT_OWN)
             audit_call(conn, method, rq.params);
         method->handler(call, rq.params);
     } else if (unreadable || rq.id) {
@@ -267,29 +302,59 @@ static struct ctl_conn *ctl_conn_new(struct ctl *ctl, struct client_socket *sock
     return NULL;
 }
 
+/* All groups, the first included; gids is the caller's to free, also after a failure. */
+static int ask_caller(int fd, const struct ucred *cred, struct policy_who *out) {
+    socklen_t size = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) && errno != ERANGE)
+        return RDMAD_E_SYSTEM;
+    gid_t *gids = size <= GROUPS_MAX * sizeof(gid_t) ? malloc(size + sizeof(gid_t)) : NULL;
+    *out = (struct policy_who){.uid = cred->uid, .gids = gids, .socket = ""};
+    if (!gids)
+        return RDMAD_E_NOMEM;
+    if (size && getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, gids, &size))
+        return RDMAD_E_SYSTEM;
+    out->ngids = (unsigned)(size / sizeof(gid_t));
+    gids[out->ngids++] = cred->gid;
+    return 0;
+}
+
+/* Who may act has all places; of the others a uid has as many as it leaves free, or one. */
+static bool has_room(const struct ctl *ctl, const struct ctl_caller *caller) {
+    const unsigned open = MAX_CONNS - RESERVED_CONNS;
+    unsigned own = 0;
+    if (policy_admin(&caller->policy) == ADMIN_ACT)
+        return ctl->nconns < MAX_CONNS;
+    list_for_each (node, &ctl->conns)
+        own += list_entry(node, struct ctl_conn, node)->caller.who.uid == caller->who.uid;
+    return ctl->nconns < open && (!own || own < open - ctl->nconns);
+}
+
 static void on_accepted(void *user, int fd) {
     struct ctl *ctl = user;
     struct ucred who = {.uid = (uid_t)-1};
     socklen_t size = sizeof(who);
-    bool known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
+    struct ctl_caller caller = {0};
+    bool known =
+        !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && !ask_caller(fd, &who, &caller.who);
     struct client_socket *sock = client_socket_new(ctl->state->porter, fd, who.uid);
-    if (!sock)
-        return;
-    bool privileged = known && (who.uid == 0 || who.uid == geteuid());
-    if (ctl->nconns >= MAX_CONNS - (privileged ? 0 : RESERVED_CONNS)) {
+    policy_user(ctl->state->policy, &caller.who, &caller.policy);
+    if (sock && known && !has_room(ctl, &caller)) {
         ctl_turn_away(sock, "too many connections to control.sock are open; close one");
-        return;
+        sock = NULL;
     }
-    struct ctl_conn *conn = known ? ctl_conn_new(ctl, sock) : NULL;
+    struct ctl_conn *conn = sock && known ? ctl_conn_new(ctl, sock) : NULL;
     if (!conn) {
-        client_socket_close(sock);
+        free((void *)(uintptr_t)caller.who.gids);
+        if (sock)
+            client_socket_close(sock);
         return;
     }
-    conn->uid = who.uid;
+    conn->caller = caller;
     conn->pid = who.pid;
-    conn->privileged = privileged;
-    conn->calls =
-        (struct ctl_calls){.state = ctl->state, .conns = &ctl->nconns, .answered = on_answered};
+    conn->calls = (struct ctl_calls){.state = ctl->state,
+                                     .conns = &ctl->nconns,
+                                     .caller = &conn->caller,
+                                     .answered = on_answered};
     list_init(&conn->calls.list);
     list_append(&ctl->conns, &conn->node);
     ctl->nconns++;
@@ -321,7 +386,7 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
     list_init(&ctl->conns);
     struct listener_spec spec = {.path = path,
                                  .type = SOCK_STREAM,
-                                 .mode = 0660,
+                                 .mode = st->policy ? 0666 : 0660,
                                  .group = (gid_t)-1,
                                  .activated = activated_fd,
                                  .refused = no_descriptor};

@@ -3,9 +3,10 @@
  * ctl.h - administration: JSON-RPC 2.0 over RUNTIME_DIR/control.sock, one document a line.
  *
  * ctl.c accepts and authorises, rpc.c turns lines into requests and results into lines, call.c is a
- * call until its answer, methods.c the table of what may be called. Whoever may open the socket may
- * read (its mode is 0660, so that is the daemon's user, its group and root); methods that change
- * something are for uid 0 and the daemon's own uid, as SO_PEERCRED tells them.
+ * call until its answer, methods.c the table of what may be called. The policy ("admin") says what
+ * a caller may, of the uid and groups that the kernel tells: its own, look at everybody's, or act.
+ * Where there is a policy, as in every daemon, the socket is for everybody (0666); else for the
+ * daemon's user and group.
  *
  * Everything runs on the control thread. Connections, the length of a line, the output that waits
  * and the calls that wait for an answer are bounded; a connection that exceeds a bound is answered

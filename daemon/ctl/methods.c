@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * methods.c - everything that may be called over control.sock: name, handler, params, and whether
- * it changes anything. rdmactl(8) documents each.
+ * methods.c - everything that may be called over control.sock: name, handler, params, and the right
+ * that it needs. rdmactl(8) documents each.
  */
 #include "daemon/ctl/ctl.h"
 #include "daemon/ctl/handlers.h"
@@ -11,20 +11,29 @@
 #define PARAMS(...) ((const struct rpc_param[]){__VA_ARGS__, {NULL, RPC_END, false, 0}})
 
 static const struct ctl_method methods[] = {
-    {"status", ctl_status, NO_PARAMS, false},
-    {"metrics", ctl_metrics, NO_PARAMS, false},
-    {"config.show", ctl_config_show, NO_PARAMS, false},
-    {"device.show", ctl_device_show, PARAMS({"verbose", RPC_BOOL, false, 0}), false},
-    {"session.show", ctl_session_show, NO_PARAMS, false},
-    {"pool.show", ctl_pool_show, NO_PARAMS, false},
-    {"lease.show", ctl_lease_show, PARAMS({"all", RPC_BOOL, false, 0}), false},
-    {"peer.show", ctl_peer_show, NO_PARAMS, false},
-    {"link.show", ctl_link_show, NO_PARAMS, false},
-    {"channel.show", ctl_channel_show, NO_PARAMS, false},
-    {"service.show", ctl_service_show, NO_PARAMS, false},
-    {"lease.revoke", ctl_lease_revoke, PARAMS({"id", RPC_UINT, true, INT64_MAX}), true},
-    {"reload", ctl_reload, NO_PARAMS, true},
-    {"peer.add", ctl_peer_add, PARAMS({"address", RPC_TEXT, true, 280}), true},
+    {"status", ctl_status, NO_PARAMS, CTL_SHOW},
+    {"metrics", ctl_metrics, NO_PARAMS, CTL_SHOW_ALL},
+    {"config.show", ctl_config_show, NO_PARAMS, CTL_SHOW},
+    {"device.show", ctl_device_show, PARAMS({"verbose", RPC_BOOL, false, 0}), CTL_SHOW},
+    {"session.show", ctl_session_show, NO_PARAMS, CTL_SHOW},
+    {"pool.show", ctl_pool_show, NO_PARAMS, CTL_SHOW},
+    {"lease.show", ctl_lease_show, PARAMS({"all", RPC_BOOL, false, 0}), CTL_SHOW},
+    {"peer.show", ctl_peer_show, NO_PARAMS, CTL_SHOW_ALL},
+    {"link.show", ctl_link_show, NO_PARAMS, CTL_SHOW_ALL},
+    {"channel.show", ctl_channel_show, NO_PARAMS, CTL_SHOW},
+    {"service.show", ctl_service_show, NO_PARAMS, CTL_SHOW},
+    {"lease.revoke", ctl_lease_revoke, PARAMS({"id", RPC_UINT, true, INT64_MAX}), CTL_ACT_OWN},
+    {"session.kick", ctl_session_kick,
+     PARAMS({"id", RPC_UINT, true, INT64_MAX}, {"why", RPC_TEXT, false, 160}), CTL_ACT_OWN},
+    {"policy.show", ctl_policy_show,
+     PARAMS({"uid", RPC_UINT, false, UINT32_MAX - 1}, {"gids", RPC_TEXT, false, 16384},
+            {"socket", RPC_TEXT, false, RDMAD_NAME_MAX}),
+     CTL_SHOW},
+    {"limit.show", ctl_limit_show, PARAMS({"who", RPC_TEXT, false, 100}), CTL_SHOW},
+    {"limit.set", ctl_limit_set,
+     PARAMS({"who", RPC_TEXT, true, 100}, {"set", RPC_TEXT, true, 2000}), CTL_ACT},
+    {"reload", ctl_reload, NO_PARAMS, CTL_ACT},
+    {"peer.add", ctl_peer_add, PARAMS({"address", RPC_TEXT, true, 280}), CTL_ACT},
 };
 
 static const struct ctl_method *find_method(const char *name) {

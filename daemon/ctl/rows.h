@@ -16,6 +16,8 @@ struct rows {
     uint64_t now_ns;
     bool truncated;
     const char *protection; /* of leases */
+    bool own;               /* only what is of uid */
+    uid_t uid;
 };
 
 static inline struct rows rows_new(void) {
@@ -42,6 +44,17 @@ static inline double rows_seconds(uint64_t ns) {
 static inline json_t *rows_text(const char *s) {
     json_t *value = json_string(s);
     return value ? value : json_string("?");
+}
+
+/* Of "rwad" (read, write, atomic, delegate) those that are among the rights, or none. */
+static inline json_t *rows_rights(uint64_t rights, const char *none) {
+    static const char letters[] = "rwad";
+    char text[sizeof(letters)] = "";
+    size_t n = 0;
+    for (unsigned i = 0; letters[i]; i++)
+        if (rights & 1u << i)
+            text[n++] = letters[i];
+    return json_string(n ? text : none);
 }
 
 static inline const char *rows_scope(uint32_t scope) {

@@ -13,17 +13,6 @@
 #include "daemon/state/lease.h"
 #include "daemon/state/pool.h"
 
-/* "rwad": read, write, atomic, delegate. */
-static json_t *rights_text(uint32_t rights) {
-    static const char letters[] = "rwad";
-    char text[sizeof(letters)] = "";
-    size_t n = 0;
-    for (unsigned i = 0; letters[i]; i++)
-        if (rights & 1u << i)
-            text[n++] = letters[i];
-    return json_string(n ? text : "-");
-}
-
 /* "keep-alive,renewable", what it was made of, for whom; "" when there is nothing to say. */
 static void lease_made(const struct lease_view *v, json_t *row) {
     bool keep = v->flags & RDMAD_LEASE_KEEP_ALIVE, may = v->flags & RDMAD_LEASE_RENEWABLE;
@@ -75,6 +64,8 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         if (rows_full(&rows))
             break;
         const struct session *s = list_entry(node, struct session, node);
+        if (!ctl_sees(call, s))
+            continue;
         json_t *row = session_row(s, rows.now_ns);
         add_share(s, row);
         json_array_append_new(rows.list, row);
@@ -90,6 +81,8 @@ void ctl_pool_show(struct ctl_call *call, const json_t *params) {
         const struct pool *p;
         uint32_t cursor = 0;
         uint64_t handle;
+        if (!ctl_sees(call, s))
+            continue;
         while ((p = slots_next(&s->pools, &cursor, &handle)) && !rows_full(&rows))
             json_array_append_new(
                 rows.list,
@@ -125,14 +118,14 @@ static const char *protection(const struct plane *p) {
 
 static void each_lease(void *arg, const struct lease_view *v) {
     struct rows *rows = arg;
-    if (rows_full(rows))
+    if ((rows->own && (v->owner_uid != rows->uid || v->owner_tenant)) || rows_full(rows))
         return;
     json_t *row = json_pack(
         "{s:I, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:f, s:I, s:I, s:o}", "id",
         (json_int_t)v->id, "name", rows_text(v->name), "state", v->reason ? "ended" : "live",
         "session", (json_int_t)v->owner_session, "uid", (json_int_t)v->owner_uid, "pool",
         (json_int_t)v->pool, "offset", (json_int_t)v->offset, "length", (json_int_t)v->length,
-        "rights", rights_text(v->rights), "scope", rows_scope(v->scope), "ttl_s",
+        "rights", rows_rights(v->rights, "-"), "scope", rows_scope(v->scope), "ttl_s",
         rows_seconds(v->ttl_ns), "attached", (json_int_t)v->attached, "attached_total",
         (json_int_t)v->attached_total, "audit", audit_row(v, rows->now_ns));
     lease_made(v, row);
@@ -148,6 +141,8 @@ static void each_lease(void *arg, const struct lease_view *v) {
 void ctl_lease_show(struct ctl_call *call, const json_t *params) {
     struct rows rows = rows_new();
     rows.protection = protection(ctl_state(call)->plane);
+    rows.own = !ctl_sees_all(call);
+    rows.uid = ctl_caller(call)->who.uid;
     leases_view(ctl_state(call)->leases, rpc_bool(params, "all"), each_lease, &rows);
     rows_reply(call, &rows, "leases");
 }

@@ -78,7 +78,8 @@ void ctl_channel_show(struct ctl_call *call, const json_t *params) {
 
     (void)params;
     while ((ch = slots_next(&st->channels, &cursor, &number)) && !rows_full(&rows))
-        json_array_append_new(rows.list, channel_row(ch, &rows));
+        if (ctl_sees(call, ch->session))
+            json_array_append_new(rows.list, channel_row(ch, &rows));
     rows_reply(call, &rows, "channels");
 }
 
@@ -108,6 +109,8 @@ void ctl_service_show(struct ctl_call *call, const json_t *params) {
     (void)params;
     list_for_each (at, &ctl_state(call)->sessions) {
         const struct session *s = list_entry(at, struct session, node);
+        if (!ctl_sees(call, s))
+            continue;
         list_for_each (node, &s->services) {
             if (rows_full(&rows))
                 break;

@@ -57,7 +57,9 @@ static json_t *status_objects(const struct ctl_totals *t) {
     return o;
 }
 
-static json_t *status_limits(const struct state *st, const struct ctl_totals *t) {
+/* used, max: everybody's, or the caller's own. */
+static json_t *status_limits(const struct state *st, const struct ctl_totals *t,
+                             const uint64_t *used, const struct quota_limits *max) {
     static const char *const names[QUOTA_COUNT] = {
         [QUOTA_SESSIONS] = "sessions",   [QUOTA_BYTES] = "pool_bytes",
         [QUOTA_POOLS] = "pools",         [QUOTA_REGISTERED] = "registered_bytes",
@@ -66,14 +68,13 @@ static json_t *status_limits(const struct state *st, const struct ctl_totals *t)
         [QUOTA_CHANNELS] = "channels",   [QUOTA_MAPPINGS] = "mappings",
         [QUOTA_QUESTIONS] = "questions",
     };
-    const struct quota_limits *max = &st->quota.limits;
     json_t *o = json_object();
     for (unsigned r = 0; r < QUOTA_COUNT; r++)
-        json_object_set_new(
-            o, names[r],
-            json_pack("{s:o, s:o, s:o, s:o}", "used", status_number(st->quota.total.used[r]), "max",
-                      status_number(max->total[r]), "max_uid", status_number(max->uid[r]),
-                      "max_session", status_number(max->session[r])));
+        json_object_set_new(o, names[r],
+                            json_pack("{s:o, s:o, s:o, s:o}", "used", status_number(used[r]), "max",
+                                      status_number(st->quota.limits.total[r]), "max_uid",
+                                      status_number(max->uid[r]), "max_session",
+                                      status_number(max->session[r])));
     struct rlimit nofile = {0};
     getrlimit(RLIMIT_NOFILE, &nofile);
     json_object_set_new(o, "peers",
@@ -138,7 +139,13 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     struct state *st = ctl_state(call);
     struct plane_counters counters;
     struct ctl_totals t;
-    ctl_totals(call, &t, &counters);
+    static const uint64_t nothing[QUOTA_COUNT];
+    const bool all = ctl_sees_all(call);
+    const struct quota_account *own = quota_find(&st->quota, ctl_caller(call)->who.uid, 0);
+    const uint64_t *used = all ? st->quota.total.used : own ? own->used : nothing;
+    const struct quota_limits *max =
+        all || !own ? &st->quota.limits : quota_limits_of(&st->quota, own);
+    (all ? ctl_totals : ctl_totals_own)(call, &t, &counters);
     json_t *listen = json_pack("{s:s, s:i, s:b}", "host", st->listen_host, "port",
                                (int)st->listen_port, "reachable", peers_are_reachable(st->peers));
     json_t *process = json_pack("{s:i, s:I, s:o}", "pid", (int)getpid(), "uid",
@@ -146,15 +153,15 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     ctl_reply(
         call,
         json_pack(
-            "{s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-            "version", RDMAD_VERSION, "node", st->node_name, "state",
+            "{s:s, s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+            "shown", all ? "all" : "own", "version", RDMAD_VERSION, "node", st->node_name, "state",
             st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
             status_fabric(st), "listen", listen, "workers", (json_int_t)st->config->workers,
             "congestion_control", st->config->tcp_congestion_control, "tcp_encrypt",
-            st->config->tcp_encrypt, "objects", status_objects(&t), "limits", status_limits(st, &t),
-            "traffic", status_traffic(&counters, &t.messages), "process", process, "porter",
-            status_porter(st->porter), "clients", status_clients(st), "identity",
-            status_identity(st)));
+            st->config->tcp_encrypt, "objects", status_objects(&t), "limits",
+            status_limits(st, &t, used, max), "traffic", status_traffic(&counters, &t.messages),
+            "process", process, "porter", status_porter(st->porter), "clients", status_clients(st),
+            "identity", status_identity(st)));
 }
 
 static void each_key(void *arg, const char *key, const char *literal) {

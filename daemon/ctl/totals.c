@@ -41,11 +41,7 @@ static void count_link(void *arg, const struct link_view *v) {
     ++*(uint64_t *)arg;
 }
 
-void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane) {
-    struct state *st = ctl_state(call);
-    const uint64_t *used = st->quota.total.used;
-    plane_count(st->plane, plane);
-    *out = (struct ctl_totals){0};
+static void objects_of(const uint64_t *used, struct ctl_totals *out) {
     out->objects.sessions = used[QUOTA_SESSIONS];
     out->objects.pools = used[QUOTA_POOLS];
     out->objects.pool_bytes = used[QUOTA_BYTES];
@@ -54,6 +50,14 @@ void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plan
     out->objects.attaches = used[QUOTA_ATTACHES];
     out->objects.services = used[QUOTA_SERVICES];
     out->objects.channels = used[QUOTA_CHANNELS];
+}
+
+void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane) {
+    struct state *st = ctl_state(call);
+    const uint64_t *used = st->quota.total.used;
+    plane_count(st->plane, plane);
+    *out = (struct ctl_totals){0};
+    objects_of(used, out);
     channels_count(st, &out->messages);
     out->objects.peers = peers_count(st->peers);
     links_view(st->peers, count_link, &out->objects.links);
@@ -64,4 +68,31 @@ void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plan
     out->objects.fds = out->open_fds - ctl_conns(call);
     out->rss_bytes = resident_bytes();
     out->uptime_s = (double)(clock_now_ns() - st->started_ns) / 1e9;
+}
+
+static void count_session(const struct session *s, struct plane_counters *out) {
+    if (!s->plane || s->closing)
+        return;
+    const struct plane_session_stats stats = *plane_session_stats(s->plane);
+    out->ops += stats.ops;
+    out->ops_failed += stats.ops_failed;
+    out->ops_inflight += stats.ops_inflight;
+    out->bytes_read += stats.bytes_read;
+    out->bytes_written += stats.bytes_written;
+}
+
+void ctl_totals_own(const struct ctl_call *call, struct ctl_totals *out,
+                    struct plane_counters *plane) {
+    static const uint64_t nothing[QUOTA_COUNT];
+    const struct state *st = ctl_state(call);
+    const struct quota_account *own = quota_find(&st->quota, ctl_caller(call)->who.uid, 0);
+    *out = (struct ctl_totals){.uptime_s = (double)(clock_now_ns() - st->started_ns) / 1e9};
+    *plane = (struct plane_counters){0};
+    objects_of(own ? own->used : nothing, out);
+    list_for_each (node, &st->sessions) {
+        const struct session *s = list_entry(node, struct session, node);
+        if (ctl_sees(call, s))
+            count_session(s, plane);
+    }
+    out->objects.ops_inflight = plane->ops_inflight;
 }

@@ -26,4 +26,8 @@ struct plane_counters;
  * in objects.fds. */
 void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plane_counters *plane);
 
+/* The same, of what is the caller's own; nothing in it tells of others. */
+void ctl_totals_own(const struct ctl_call *call, struct ctl_totals *out,
+                    struct plane_counters *plane);
+
 #endif

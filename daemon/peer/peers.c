@@ -30,6 +30,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/peer/tables.h"
 #include "daemon/state/identity.h"
+#include "daemon/state/policy.h"
 #include "pki/context.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -120,6 +121,23 @@ static void peer_late(struct peer *p) {
         accept_timed_out(p);
 }
 
+/* What it asks of us comes by connections that it dialled. */
+static void peer_apply_policy(const struct peer *p) {
+    const struct state *st = p->peers->state;
+    if (st->policy && !p->outgoing &&
+        plane_peer_share(st->plane, p->id,
+                         &policy_peer(st->policy, p->secured ? p->name : "")->share))
+        LOG(WARNING, ("the share of peer %s cannot be set", p->address));
+}
+
+void peers_apply_policy(struct peers *ps) {
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (p->stage == PEER_UP && !p->ending)
+            peer_apply_policy(p);
+    }
+}
+
 /* Whom we dialled ourselves is admitted by nobody, and what it refuses is its own affair. */
 static void audit_loss(const struct peer *p, enum peer_stage was, const struct error *why) {
     const char *cause = audit_cause_of(why->code);
@@ -134,6 +152,7 @@ static void peer_up(struct peer *p) {
     if (!p->outgoing)
         AUDIT(ADMITTED, "peer", peer_who(p), audit_object("peer", p->id),
               ("peer %s at %s is up", p->name, p->address));
+    peer_apply_policy(p);
     LOG(INFO,
         ("peer %s at %s is up, %s, over %s", p->name, p->address,
          p->outgoing ? "dialled" : "accepted", peer_fabric(p)->name),

@@ -15,11 +15,38 @@
 #include "daemon/state/session_end.h"
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define CALLS_BURST_NS NSEC_PER_SEC /* so much of its rate a user may use at once */
+
+/* Counts a request of the user by its rate. One that asks faster is read no further for now; its
+ * other sessions come to that with their next request. */
+static void pace(struct session *s) {
+    struct quota_account *a = s->uid_account;
+    const struct state *st = s->state;
+    const struct policy_value *own = &s->policy.value[RULE_CALLS_PER_SECOND_PER_UID];
+    uint64_t rate = own->rule ? own->number : st->config->max_calls_uid, now = state_now(st);
+    if (!rate) /* of tests that have no settings */
+        return;
+    uint64_t from = clock_left(CALLS_BURST_NS, now);
+    if (a->calls_due_ns < from)
+        a->calls_due_ns = from;
+    a->calls_due_ns += NSEC_PER_SEC / rate;
+    if (a->calls_due_ns <= now)
+        return;
+    AUDIT(THROTTLED, "calls", audit_user(s->uid, s->pid), audit_object("session", s->id),
+          ("uid %u makes more than %" PRIu64
+           " requests a second (limits.calls_per_second_per_uid): they wait",
+           (unsigned)s->uid, rate));
+    conn_rest(s->conn, a->calls_due_ns - now);
+}
+
 static void on_packet(void *user, const void *data, size_t size, int *fds, unsigned nfds) {
-    serve_message(user, data, size, fds, nfds);
+    struct session *s = user;
+    pace(s); /* first: a message may end the session */
+    serve_message(s, data, size, fds, nfds);
 }
 
 static void on_unsent(void *user, const void *data, size_t size, const char *why) {
@@ -92,15 +119,34 @@ static int check_group(const struct state *st, const struct conn_peer *peer, str
                      st->config->socket_group, (unsigned)peer->uid);
 }
 
-void serve_accept(void *state, int fd) {
-    struct state *st = state;
+static int accept_session(struct state *st, const struct conn_peer *peer,
+                          const struct serve_door *door, struct session **out, struct error *err) {
+    gid_t *gids = malloc((peer->ngroups + 1) * sizeof(*gids));
+    if (!gids)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
+    gids[0] = peer->gid;
+    for (unsigned i = 0; i < peer->ngroups; i++)
+        gids[i + 1] = peer->groups[i];
+    const struct session_user user = {.who = {.uid = peer->uid,
+                                              .gids = gids,
+                                              .ngids = peer->ngroups + 1,
+                                              .socket = door ? door->tenant : ""},
+                                      .tenant = door ? door->number : 0,
+                                      .gid = peer->gid,
+                                      .pid = peer->pid};
+    int rc = session_new_of(st, &user, out, err);
+    free(gids);
+    return rc;
+}
+
+static void accept_client(struct state *st, const struct serve_door *door, int fd) {
     struct session *s;
     struct error why = {0};
     struct conn *c = accept_conn(st, fd);
     if (!c)
         return;
     const struct conn_peer *peer = conn_peer(c);
-    if (check_group(st, peer, &why) || session_new(st, peer->uid, peer->gid, peer->pid, &s, &why)) {
+    if ((!door && check_group(st, peer, &why)) || accept_session(st, peer, door, &s, &why)) {
         turn_away(c, &why);
         return;
     }
@@ -108,6 +154,20 @@ void serve_accept(void *state, int fd) {
           ("session %" PRIu64 " begins", s->id));
     conn_set_user(c, s);
     s->conn = c;
+}
+
+void serve_accept(void *state, int fd) {
+    accept_client(state, NULL, fd);
+}
+
+void serve_accept_tenant(void *door, int fd) {
+    const struct serve_door *d = door;
+    accept_client(d->state, d, fd);
+}
+
+void serve_refuse_tenant(void *door, int fd) {
+    const struct serve_door *d = door;
+    serve_refuse(d->state, fd);
 }
 
 void serve_refuse(void *state, int fd) {

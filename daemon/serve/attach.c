@@ -12,6 +12,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/serve/reach.h"
 #include "daemon/state/handle.h"
 #include <assert.h>
 #include <inttypes.h>
@@ -19,15 +20,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void released_unused(void *arg, const struct error *result) {
+    (void)arg, (void)result;
+}
+
 void attach_done(void *arg, const struct error *result) {
     struct attach_call *call = arg;
     struct session *s = call->rq.session;
 
+    struct handle *h = call->handle;
+    struct error none;
     if (result && result->code) {
         serve_fail(&call->rq, result);
+    } else if (!h->rights && policy_check_attach(&s->policy, RDMAD_RIGHTS_ALL, &none)) {
+        serve_fail(&call->rq, &none); /* the policy has left nothing of the lease's rights */
+        handle_release(h, released_unused, NULL);
     } else {
-        const struct handle *h = call->handle;
-        assert(h);
         struct rdmad_lease_attach_rep rep = {
             .handle = h->number,
             .lease = h->lease_id,
@@ -109,7 +117,9 @@ static void attach_begin(struct attach_call *call, const struct rdmad_uri *uri,
     struct lease *l = NULL;
     struct error err;
 
-    int rc = here ? lease_find(st->leases, uri, &l, &err) : 0;
+    int rc = serve_check_reach(call->rq.session, uri, here, &err);
+    if (!rc && here)
+        rc = lease_find(st->leases, uri, &l, &err);
 
     if (!rc && (!l || handle_goes_by_link(st, l->terms.rights))) {
         peer_attach(st->peers, call->handle, uri, attach_timeout(st, timeout_ns), attach_done,

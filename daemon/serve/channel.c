@@ -11,6 +11,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/serve/reach.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,10 +102,15 @@ void serve_channel_connect(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
+    bool here = peers_is_self(peers, &uri);
+    if (serve_check_reach(rq->session, &uri, here, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
     struct channel *ch = end_new(rq, req->kind);
     if (!ch)
         return;
-    if (peers_is_self(peers, &uri))
+    if (here)
         channel_connect_local(ch, uri.name, timeout_of(rq, req->timeout_ns));
     else
         peer_connect(peers, ch, &uri, timeout_of(rq, req->timeout_ns));

@@ -33,11 +33,12 @@ static int hello_check(const struct rdmad_hello_req *req, struct error *err) {
 }
 
 static uint64_t max_pool_bytes(const struct session *s) {
-    const struct quota_limits *l = &s->state->quota.limits;
+    const struct quota_limits *all = &s->state->quota.limits;
+    const struct quota_limits *l = quota_limits_of(&s->state->quota, s->uid_account);
     uint64_t least = l->session[QUOTA_BYTES];
     if (l->uid[QUOTA_BYTES] < least)
         least = l->uid[QUOTA_BYTES];
-    return l->total[QUOTA_BYTES] < least ? l->total[QUOTA_BYTES] : least;
+    return all->total[QUOTA_BYTES] < least ? all->total[QUOTA_BYTES] : least;
 }
 
 void serve_hello(const struct request *rq, const void *body) {

@@ -80,8 +80,11 @@ void serve_lease_grant(const struct request *rq, const void *body) {
     struct lease *l;
     struct error err;
 
+    const struct user_policy *policy = &rq->session->policy;
     struct pool *pool = pool_find(rq->session, req->pool, &err);
-    if (!pool || lease_copy_terms(req, &terms, &err) || lease_grant(pool, &terms, &l, &err)) {
+    if (!pool || lease_copy_terms(req, &terms, &err) ||
+        policy_check_grant(policy, terms.scope, terms.rights, &err) ||
+        policy_check_publish(policy, terms.name, &err) || lease_grant(pool, &terms, &l, &err)) {
         serve_fail(rq, &err);
         return;
     }

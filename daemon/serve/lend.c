@@ -38,6 +38,10 @@ static int fill_part(const struct rdmad_lease_delegate_req *req, const struct ha
                             .max_attaches = req->max_attaches};
     if (req->rights & ~RDMAD_RIGHTS_ALL)
         return error_set(err, RDMAD_E_INVAL, "rights 0x%" PRIx32 " are unknown", req->rights);
+    const struct user_policy *policy = &h->session->policy;
+    if (policy_check_attach(policy, out->rights, err) ||
+        policy_check_grant(policy, UINT32_MAX, out->rights, err))
+        return err->code;
     if (!req->length || req->offset > h->length || req->length > h->length - req->offset)
         return error_set(err, RDMAD_E_RANGE,
                          "offset %" PRIu64 " and length %" PRIu64 " are no part of lease %" PRIu64

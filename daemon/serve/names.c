@@ -43,8 +43,9 @@ static int parse_where(const struct session *s, const char *where, struct names_
         return error_set(err, RDMAD_E_URI, "malformed URI of a daemon: %s", wrong);
     struct rdmad_uri uri = {.port = q->port};
     memcpy(uri.host, q->host, sizeof(uri.host));
-    if (peers_is_self(s->state->peers, &uri))
-        q->host[0] = '\0';
+    if (q->host[0] && !peers_is_self(s->state->peers, &uri))
+        return policy_check_peer(&s->policy, q->host, err);
+    q->host[0] = '\0';
     return 0;
 }
 

@@ -26,6 +26,10 @@ void serve_pool_create(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
+    if ((req->flags & RDMAD_POOL_HUGETLB) && policy_check_huge_pages(&rq->session->policy, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
     struct request *later = later_new(rq);
     if (later)
         pool_create(rq->session, req->bytes, req->flags, pool_create_done, later);

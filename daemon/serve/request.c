@@ -11,6 +11,7 @@
 #include "daemon/serve/attach.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/serve/reach.h"
 #include "daemon/state/budget.h"
 #include "daemon/state/service.h"
 #include <inttypes.h>
@@ -101,10 +102,15 @@ void serve_lease_request(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
+    bool here = peers_is_self(st->peers, &uri);
+    if (serve_check_reach(rq->session, &uri, here, &err)) {
+        serve_fail(rq, &err);
+        return;
+    }
     call = attach_call_new(rq, &uri);
     if (!call)
         return;
-    if (peers_is_self(st->peers, &uri) && !handle_goes_by_link(st, terms.rights))
+    if (here && !handle_goes_by_link(st, terms.rights))
         request_here(call, &uri, &terms);
     else
         peer_request(st->peers, call->handle, &uri, &terms, attach_timeout(st, req->timeout_ns),

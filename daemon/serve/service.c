@@ -31,6 +31,12 @@ static int service_copy_terms(const struct rdmad_service_listen_req *req, struct
     return 0;
 }
 
+/* What leases of its budget may have. */
+static uint32_t budget_rights(const struct service_terms *terms) {
+    const uint32_t all = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE | RDMAD_RIGHT_ATOMIC;
+    return !terms->budget_length ? 0 : terms->max_rights ? terms->max_rights : all;
+}
+
 void serve_service_listen(const struct request *rq, const void *body) {
     const struct rdmad_service_listen_req *req = body;
     struct rdmad_service_listen_rep rep = {0};
@@ -38,7 +44,11 @@ void serve_service_listen(const struct request *rq, const void *body) {
     struct service *sv;
     struct error err;
 
-    if (service_copy_terms(req, &terms, &err) || service_listen(rq->session, &terms, &sv, &err)) {
+    const struct user_policy *policy = &rq->session->policy;
+    if (service_copy_terms(req, &terms, &err) ||
+        policy_check_grant(policy, terms.scope, budget_rights(&terms), &err) ||
+        policy_check_publish(policy, terms.name, &err) ||
+        service_listen(rq->session, &terms, &sv, &err)) {
         serve_fail(rq, &err);
         return;
     }

@@ -161,17 +161,21 @@ static void handle_added(void *arg, const struct error *result) {
         handle_drained(h);
 }
 
+/* With as many of its rights as the policy gives the session's user. */
 static void handle_add(struct handle *h, const struct plane_lease_spec *spec, plane_done *done,
                        void *arg) {
+    struct plane_lease_spec mine = *spec;
+    if (h->session->state->policy)
+        mine.rights &= (uint32_t)h->session->policy.value[RULE_ATTACH_RIGHTS].number;
     h->lease_id = spec->lease_id;
     h->length = spec->length;
-    h->rights = spec->rights;
+    h->rights = mine.rights;
     h->fabric = spec->lane ? plane_lane_fabric(spec->lane)->name : "local";
     h->deadline_ns = spec->deadline_ns;
     handle_move(h, HANDLE_ADDING);
     h->attaching = (struct session_waiter){done, arg};
     h->pending++;
-    plane_lease_add(h->session->plane, h->number, spec, handle_added, h);
+    plane_lease_add(h->session->plane, h->number, &mine, handle_added, h);
 }
 
 /* ---- the local way: the owner's attachment is ours to answer for -------------------------- */

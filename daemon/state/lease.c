@@ -87,6 +87,7 @@ static void lease_init(struct lease *l, struct pool *pool, const struct lease_te
     l->owner = pool->session;
     l->pool = pool;
     l->terms = *terms;
+    l->terms.tenant = l->owner->tenant;
     list_init(&l->owner_node);
     list_init(&l->by_id);
     list_init(&l->sibling);

@@ -259,6 +259,7 @@ void lease_view_of(const struct lease *l, uint64_t now_ns, struct lease_view *ou
         .id = l->id,
         .owner_session = l->owner->id,
         .owner_uid = l->owner->uid,
+        .owner_tenant = l->owner->tenant,
         .pool = l->pool->handle,
         .offset = l->terms.offset,
         .length = l->terms.length,

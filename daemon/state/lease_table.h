@@ -29,6 +29,7 @@ struct lease_view {
     uint32_t rights, flags, scope, attached, attached_total;
     bool requested;
     uid_t owner_uid;
+    uint32_t owner_tenant;
     int reason; /* 0: alive */
     char name[RDMAD_NAME_MAX + 1];
     struct fabric_audit audit;

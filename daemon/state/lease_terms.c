@@ -21,7 +21,11 @@ static int check_ttl(const struct state *st, uint64_t ttl_ns, struct error *err)
 }
 
 struct scope lease_scope(const struct lease_terms *t) {
-    return (struct scope){.kind = t->scope, .uid = t->scope_uid, .peer = t->scope_peer};
+    bool walled = t->name[0] || t->scope == RDMAD_SCOPE_UID;
+    return (struct scope){.kind = t->scope,
+                          .uid = t->scope_uid,
+                          .peer = t->scope_peer,
+                          .tenant = walled ? t->tenant : SCOPE_TENANTS_ALL};
 }
 
 /* Renewals cost, and not only the owner may cause them. */

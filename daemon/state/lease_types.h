@@ -19,6 +19,7 @@ struct attachment;
 struct lease_terms {
     uint64_t offset, length, ttl_ns;
     uint32_t rights, scope, scope_uid, max_attaches;
+    uint32_t tenant;     /* of the owner's session; set when the lease is made */
     uint32_t flags;      /* RDMAD_LEASE_* */
     uint32_t ends_after; /* releases; 0: none end it */
     char scope_peer[RDMAD_NAME_MAX + 1];

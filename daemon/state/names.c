@@ -2,8 +2,9 @@
 /*
  * names.c - a tree of names by text, another by whom they are for, and a list of watches.
  *
- * A caller belongs to two scope classes at most: everybody, and its uid or address. A listing goes
- * through the names of these classes, merged, so names that the caller may not see cost nothing.
+ * A caller belongs to few scope classes: everybody, and its uid, or its address and name. A listing
+ * goes through the names of these classes, merged, so names that the caller may not see cost
+ * nothing.
  *
  * A watch first walks through the names that were there when it began, in order of text. Names that
  * have changed since are left out of that; they are told from another tree, in the order of
@@ -208,8 +209,8 @@ int names_check_prefix(const char *text, struct error *err) {
 /* A walk through the names that a caller may see and that begin with prefix. */
 struct name_walk {
     const char *prefix;
-    struct scope_class class[2];
-    const struct name *at[2]; /* next of each class; NULL: no more */
+    struct scope_class class[SCOPE_CLASSES];
+    const struct name *at[SCOPE_CLASSES]; /* next of each class; NULL: no more */
 };
 
 static const struct name *name_walk_still(const struct name_walk *w, unsigned i,
@@ -235,7 +236,10 @@ static void name_walk_begin(struct name_walk *w, const struct name_table *ns,
 
 /* In order of bytes; NULL: that was all. */
 static const struct name *name_walk_next(struct name_walk *w) {
-    unsigned i = !w->at[0] || (w->at[1] && strcmp(w->at[1]->text, w->at[0]->text) < 0);
+    unsigned i = 0;
+    for (unsigned k = 1; k < SCOPE_CLASSES; k++)
+        if (!w->at[i] || (w->at[k] && strcmp(w->at[k]->text, w->at[i]->text) < 0))
+            i = k;
     const struct name *name = w->at[i];
     if (name)
         w->at[i] = name_walk_still(w, i, tree_next(&name->by_class));
@@ -379,7 +383,7 @@ static unsigned walk(struct watch *w, unsigned looks) {
 
 /* The first change after that number among the names that w sees; NULL: none. */
 static const struct name *next_change(const struct watch *w, uint64_t after) {
-    struct scope_class class[2];
+    struct scope_class class[SCOPE_CLASSES];
     const struct name *first = NULL;
     for (unsigned i = scope_classes(&w->who, class); i-- > 0;) {
         struct name key = {.class = class[i], .change = after + 1};

@@ -46,14 +46,16 @@ struct incoming *service_incoming(struct service *sv, uint64_t number) {
     return NULL;
 }
 
-static struct scope scope_of(const struct service_terms *t) {
-    return (struct scope){.kind = t->scope, .uid = t->scope_uid, .peer = t->scope_peer};
+static struct scope scope_of(const struct service_terms *t, const struct session *owner) {
+    return (struct scope){
+        .kind = t->scope, .uid = t->scope_uid, .peer = t->scope_peer, .tenant = owner->tenant};
 }
 
 /* ---- listen and close -------------------------------------------------------------------- */
 
-static int check_terms(struct state *st, const struct service_terms *t, struct error *err) {
-    struct scope scope = scope_of(t);
+static int check_terms(const struct session *s, const struct service_terms *t, struct error *err) {
+    struct state *st = s->state;
+    struct scope scope = scope_of(t, s);
     if (st->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and takes no more services");
     if (!rdmad_name_ok(t->name))
@@ -85,7 +87,7 @@ static int make_budget(struct service *sv, struct error *err) {
         .max_request = t->max_request,
         .max_ttl_ns = t->max_ttl_ns,
         .max_rights = t->max_rights,
-        .scope = scope_of(t),
+        .scope = scope_of(t, sv->session),
         .service = sv->number,
         .name = t->name,
     };
@@ -101,7 +103,7 @@ static int make_budget(struct service *sv, struct error *err) {
 int service_listen(struct session *s, const struct service_terms *terms, struct service **out,
                    struct error *err) {
     struct state *st = s->state;
-    int rc = check_terms(st, terms, err);
+    int rc = check_terms(s, terms, err);
     if (rc)
         return rc;
     struct service *sv = calloc(1, sizeof(*sv));
@@ -124,7 +126,7 @@ int service_listen(struct session *s, const struct service_terms *terms, struct 
     }
     list_append(&s->services, &sv->node);
     sv->name = (struct name){
-        .text = sv->terms.name, .kind = RDMAD_NAME_SERVICE, .scope = scope_of(&sv->terms)};
+        .text = sv->terms.name, .kind = RDMAD_NAME_SERVICE, .scope = scope_of(&sv->terms, s)};
     names_add(st->names, &sv->name);
     LOG(DEBUG, ("session %" PRIu64 " offers service %s", s->id, terms->name),
         FIELD_U64("SESSION", s->id));
@@ -252,7 +254,7 @@ static int service_make_room(struct service *sv, const struct lessee *who,
 int service_offer(struct service *sv, const struct lessee *who, struct incoming *in,
                   struct error *err) {
     struct session *s = sv->session;
-    struct scope scope = scope_of(&sv->terms);
+    struct scope scope = scope_of(&sv->terms, s);
     char what[RDMAD_NAME_MAX + 16];
     int rc;
 

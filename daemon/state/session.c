@@ -17,18 +17,63 @@
 #define HANDLES_MAX (1048576u + HANDLES_ENDED_MAX)
 #define CHANNELS_MAX 65536u
 
+/* A user's limits are those that its newest session comes by, for groups may differ. */
+static int session_apply_policy(struct session *s) {
+    struct quota_limits own;
+    policy_user(s->state->policy, &s->who, &s->policy);
+    bool any = s->state->policy && policy_limits(&s->policy, s->state->config, &own);
+    return quota_set_own(s->uid_account, any ? &own : NULL);
+}
+
+/* What the workers know of its user. A share is told only if it is another one, for with each that
+ * is told a user's rates begin anew. */
+static int session_tell_plane(const struct session *s) {
+    struct plane *plane = s->state->plane;
+    const struct plane_share share = policy_user_share(&s->policy);
+    const struct user_policy *u = &s->policy;
+    const struct plane_limits limits = {.uid_ops = u->value[RULE_OPS_PER_UID].number,
+                                        .uid_waits = u->value[RULE_WAITS_PER_UID].number,
+                                        .session_waits = u->value[RULE_WAITS_PER_SESSION].number};
+    struct plane_user_stats now;
+    if (!s->state->policy)
+        return 0;
+    plane_user_limits(plane, s->uid, &limits);
+    plane_user_stats(plane, s->uid, &now);
+    bool same = now.share.weight == share.weight && now.share.priority == share.priority &&
+                now.share.bytes_per_second == share.bytes_per_second &&
+                now.share.ops_per_second == share.ops_per_second;
+    return same ? 0 : plane_user_share(plane, s->uid, &share);
+}
+
+void sessions_apply_policy(struct state *st) {
+    list_for_each (node, &st->sessions) {
+        struct session *s = list_entry(node, struct session, node);
+        if (session_apply_policy(s) || session_tell_plane(s))
+            LOG(WARNING,
+                ("out of memory for the limits of uid %u: the old ones stay", (unsigned)s->uid));
+    }
+}
+
 static int session_admit(struct session *s, struct error *err) {
     struct state *st = s->state;
     if (st->stopping)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and takes no new sessions");
-    s->uid_account = quota_uid_ref(&st->quota, s->uid);
-    if (!s->uid_account)
+    policy_user(st->policy, &s->who, &s->policy);
+    int rc = policy_check_connect(&s->policy, err);
+    if (rc)
+        return rc;
+    s->uid_account = quota_user_ref(&st->quota, s->uid, s->tenant);
+    if (!s->uid_account || session_apply_policy(s))
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
-    int rc = quota_charge(&st->quota, NULL, s->uid_account, QUOTA_SESSIONS, 1, &s->charge, err);
+    rc = quota_charge(&st->quota, NULL, s->uid_account, QUOTA_SESSIONS, 1, &s->charge, err);
     if (rc)
         return rc;
     s->plane = plane_session_add(st->plane, s->id, s->uid, s);
-    return s->plane ? 0 : error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
+    if (!s->plane)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
+    if (session_tell_plane(s))
+        LOG(WARNING, ("out of memory for the share of uid %u", (unsigned)s->uid));
+    return 0;
 }
 
 static void session_free(struct session *s) {
@@ -40,19 +85,42 @@ static void session_free(struct session *s) {
     slots_fini(&s->handles);
     slots_fini(&s->channels);
     list_remove(&s->node);
+    free((void *)(uintptr_t)s->who.gids);
+    free((void *)(uintptr_t)s->who.socket);
     free(s);
+}
+
+static int copy_who(struct session *s, const struct policy_who *who) {
+    gid_t *gids = malloc((who->ngids + 1) * sizeof(*gids));
+    char *socket = strdup(who->socket);
+    s->who =
+        (struct policy_who){.uid = who->uid, .gids = gids, .ngids = who->ngids, .socket = socket};
+    if (!gids || !socket)
+        return RDMAD_E_NOMEM;
+    if (who->ngids)
+        memcpy(gids, who->gids, who->ngids * sizeof(*gids));
+    return 0;
 }
 
 int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct session **out,
                 struct error *err) {
+    const struct session_user user = {
+        .who = {.uid = uid, .gids = &gid, .ngids = 1, .socket = ""}, .gid = gid, .pid = pid};
+    return session_new_of(st, &user, out, err);
+}
+
+int session_new_of(struct state *st, const struct session_user *user, struct session **out,
+                   struct error *err) {
     struct session *s = calloc(1, sizeof(*s));
+    uid_t uid = user->who.uid;
     if (!s)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
     s->state = st;
     s->id = ++st->next_session_id;
     s->uid = uid;
-    s->gid = gid;
-    s->pid = pid;
+    s->gid = user->gid;
+    s->pid = user->pid;
+    s->tenant = user->tenant;
     s->holds = 1;
     s->since_ns = state_now(st);
     s->account.uid = uid;
@@ -70,7 +138,11 @@ int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct sessio
     slots_init(&s->pools, POOLS_MAX);
     slots_init(&s->handles, HANDLES_MAX);
 
-    int rc = session_admit(s, err);
+    int rc = copy_who(s, &user->who);
+    if (rc)
+        error_set(err, rc, "out of memory for a session");
+    else
+        rc = session_admit(s, err);
     if (rc) {
         session_free(s);
         return rc;

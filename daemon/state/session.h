@@ -11,6 +11,7 @@
 
 #include "daemon/base/offload.h"
 #include "daemon/plane/plane.h"
+#include "daemon/state/policy.h"
 #include "daemon/state/state.h"
 
 struct conn; /* ipc/conn.h */
@@ -38,7 +39,10 @@ struct session {
     uint64_t id;
     uid_t uid;
     gid_t gid;
-    pid_t pid; /* for display only, never for a decision */
+    pid_t pid;                 /* for display only, never for a decision */
+    uint32_t tenant;           /* by whose socket it came; 0: by rdmad.sock */
+    struct policy_who who;     /* as the policy matches it; the session's own copies */
+    struct user_policy policy; /* what that comes to at the moment */
     char name[RDMAD_NAME_MAX + 1];
     bool greeted;
     bool closing; /* atomic: the registration thread looks whether a pool is still wanted */
@@ -75,6 +79,17 @@ struct session {
 
 int session_new(struct state *st, uid_t uid, gid_t gid, pid_t pid, struct session **out,
                 struct error *err);
+/* The same, of a user whose groups and socket are known. tenant: the socket's number, 0: none. */
+struct session_user {
+    struct policy_who who;
+    uint32_t tenant;
+    gid_t gid;
+    pid_t pid;
+};
+int session_new_of(struct state *st, const struct session_user *user, struct session **out,
+                   struct error *err);
+/* The policy has changed: what it comes to for each session and user is looked up anew. */
+void sessions_apply_policy(struct state *st);
 void session_hold(struct session *s);
 void session_release(struct session *s); /* may free it */
 struct session *session_find(struct state *st, uint64_t id);

@@ -353,7 +353,7 @@ Test(budget, bad_terms_have_sentences) {
     cr_expect_eq(budget_new(owner, &t, &none, &err), RDMAD_E_INVAL, "%s", err.text);
     cr_expect_null(none);
     t = terms();
-    t.scope = (struct scope){RDMAD_SCOPE_UID, 3, ""};
+    t.scope = (struct scope){RDMAD_SCOPE_UID, 3, "", 0};
     begin(&t);
     cr_expect_eq(ask(1), RDMAD_E_SCOPE);
 }

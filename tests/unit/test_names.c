@@ -407,9 +407,12 @@ Test(names, who_may_not_attach_does_not_see) {
     struct rdmad_name_entry entry[4];
     bool more;
     begin("");
-    name[0] = (struct name){.text = "theirs", .scope = {RDMAD_SCOPE_UID, 8, ""}};
-    name[1] = (struct name){.text = "mine", .scope = {RDMAD_SCOPE_UID, 7, ""}};
-    name[2] = (struct name){.text = "peers", .scope = {RDMAD_SCOPE_PEER, 0, "10.0.0.1"}};
+    name[0] =
+        (struct name){.text = "theirs", .scope = {.kind = RDMAD_SCOPE_UID, .uid = 8, .peer = ""}};
+    name[1] =
+        (struct name){.text = "mine", .scope = {.kind = RDMAD_SCOPE_UID, .uid = 7, .peer = ""}};
+    name[2] = (struct name){.text = "peers",
+                            .scope = {.kind = RDMAD_SCOPE_PEER, .uid = 0, .peer = "10.0.0.1"}};
     for (unsigned i = 0; i < 3; i++)
         names_add(names, &name[i]);
     names_remove(&name[0]);
@@ -432,10 +435,10 @@ Test(names, pages_go_through_all_that_one_may_see_and_nothing_else) {
         snprintf(text[i], sizeof(text[i]), "n%02u", i * 7 % 60);
         name[i] = (struct name){.text = text[i], .scope.peer = ""};
         if (i % 4 == 1)
-            name[i].scope = (struct scope){RDMAD_SCOPE_UID, i % 8 == 1 ? 7 : 8, ""};
+            name[i].scope = (struct scope){RDMAD_SCOPE_UID, i % 8 == 1 ? 7 : 8, "", 0};
         else if (i % 4 == 2)
             name[i].scope =
-                (struct scope){RDMAD_SCOPE_PEER, 0, i % 8 == 2 ? "10.0.0.1" : "10.0.0.2"};
+                (struct scope){RDMAD_SCOPE_PEER, 0, i % 8 == 2 ? "10.0.0.1" : "10.0.0.2", 0};
         names_add(names, &name[i]);
     }
     while (more) {
@@ -478,7 +481,8 @@ Test(names, what_one_may_not_see_costs_one_nothing) {
     uint64_t before = time_of_lists();
     for (unsigned i = 0; i < HIDDEN; i++) {
         snprintf(texts[i], sizeof(texts[i]), "k%u-%u", i % 8, i);
-        hidden[i] = (struct name){.text = texts[i], .scope = {RDMAD_SCOPE_UID, 8, ""}};
+        hidden[i] = (struct name){.text = texts[i],
+                                  .scope = {.kind = RDMAD_SCOPE_UID, .uid = 8, .peer = ""}};
         names_add(names, &hidden[i]);
     }
     uint64_t after = time_of_lists();

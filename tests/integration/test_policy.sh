@@ -1,0 +1,241 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# test_policy.sh: who may do what on a node, with real daemons: users 1000 and 1001 and root. Each sees
+# and ends its own things by every verb and nothing else; rules hold as they are read again; limits are
+# set while sessions are there; a tenant in a container of its own has one socket and sees nobody.
+# shellcheck source=tests/integration/daemons.sh
+. "$(dirname "$0")/daemons.sh"
+
+if [ "$(id -u)" != 0 ]; then
+    echo "skipped: only root can be several users"
+    exit 77
+fi
+
+mkdir -p "$work/image" "$work/data"
+cp "$rdmactl" "$RDMAD_BUILD"/libclient/librdmad.so* "$work/image"
+chmod -R a+rX "$work"
+chmod 777 "$work/data"
+ctl=$work/image/rdmactl
+
+# as UID COMMAND...: of a group of the same number.
+as() {
+    local uid=$1
+    shift
+    setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@"
+}
+user() { # UID RDMACTL-ARGUMENTS...
+    local uid=$1
+    shift
+    LD_LIBRARY_PATH=$work/image as "$uid" "$ctl" -d "$work/a" "$@"
+}
+root() { "$rdmactl" -d "$work/a" "$@"; }
+
+refused() { # WORDS COMMAND...
+    local words=$1
+    shift
+    if "$@" >"$work/said" 2>&1; then fail "not refused: $*"; fi
+    grep -q -- "$words" "$work/said" || fail "$*: $(<"$work/said")"
+}
+
+# expect PYTHON-EXPRESSION COMMAND...: of d, what the command prints with -j.
+expect() {
+    local what=$1
+    shift
+    "$@" >"$work/json" 2>"$work/said" || fail "$*: $(<"$work/said") $(<"$work/json")"
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[2]))
+sys.exit(0 if eval("(" + sys.argv[1] + ")") else 1)' "$what" "$work/json" || fail "$*: not so: $what: $(head -c 2000 "$work/json")"
+}
+
+# share UID NAME [OPTIONS...]: sets $shared to the pid, $uri.
+share() {
+    local uid=$1 name=$2
+    shift 2
+    env LD_LIBRARY_PATH="$work/image" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$ctl" \
+        -d "$work/a" share "$work/data/file" --ttl 10m --name "$name" "$@" >"$work/$name.uri" 2>"$work/$name.log" &
+    shared=$!
+    pids+=("$shared")
+    uri=$(first_line "$work/$name.uri" "$shared")
+}
+
+start() { # starts daemon a with $work/a.json
+    mkdir -p "$work/a"
+    chmod 755 "$work/a"
+    "$rdmad" --config "$work/a.json" --runtime-dir "$work/a" --listen 127.0.0.1:0 2>>"$work/a.log" &
+    daemon=$!
+    pids+=("$daemon")
+    for ((tries = 0; tries < 400 * ${RDMAD_TEST_PATIENCE:-1}; tries++)); do
+        ! root -j status >/dev/null 2>&1 || return 0
+        kill -0 "$daemon" 2>/dev/null || fail "the daemon ended while starting"
+        sleep 0.05
+    done
+    fail "the daemon does not answer"
+}
+
+head -c $((1 << 20)) /dev/urandom >"$work/data/file"
+chmod a+r "$work/data/file"
+echo '{"sockets": [{"tenant": "blue", "uid": 65532, "mode": "0600"}, {"tenant": "red", "mode": "0666"}]}' \
+    >"$work/a.json"
+start
+
+echo "* without rules each user sees its own, root sees everybody's"
+share 1000 ann
+share 1001 bob
+bob=$shared
+share 0 ruth
+for noun in session pool lease; do
+    expect "{r['uid'] for r in d['${noun}s']} == {1000}" user 1000 -j "$noun" show
+    expect "{r['uid'] for r in d['${noun}s']} == {1001}" user 1001 -j "$noun" show
+    expect "{r['uid'] for r in d['${noun}s']} == {0, 1000, 1001}" root -j "$noun" show
+done
+expect "d['leases'] and all(r['uid'] == 1000 for r in d['leases'])" user 1000 -j lease show --all
+for noun in channel service; do
+    expect "d['${noun}s'] == []" user 1000 -j "$noun" show
+done
+expect "d['shown'] == 'own' and d['objects']['sessions'] == 1 and d['objects']['leases'] == 1 and
+        d['limits']['sessions']['used'] == 1 and d['objects']['fds'] == 0" user 1000 -j status
+expect "d['shown'] == 'own' and d['objects']['sessions'] == 0 and d['objects']['pool_bytes'] == 0 and
+        d['traffic']['ops'] == 0" user 1002 -j status
+expect "d['shown'] == 'all' and d['objects']['sessions'] == 3" root -j status
+for verb in "peer show" "link show" metrics; do
+    # shellcheck disable=SC2086 # words
+    refused 'admin "all"' user 1000 $verb
+    # shellcheck disable=SC2086 # words
+    root $verb >/dev/null || fail "root: $verb"
+done
+expect "{r['who'] for r in d['limits']} == {'uid:1000'}" user 1000 -j limit show
+expect "{'uid:0', 'uid:1000', 'uid:1001'} <= {r['who'] for r in d['limits']}" root -j limit show
+refused "your own limits only" user 1000 limit show uid:1001
+refused "your own limits only" user 1000 limit show "peer:x"
+refused "your own policy only" user 1000 policy show 1001
+expect "d['uid'] == 1000 and {r['key']: r['value'] for r in d['policy']}['admin'] == 'own'" \
+    user 1000 -j policy show
+expect "{r['key']: r['value'] for r in d['policy']}['admin'] == 'act'" root -j policy show
+
+echo "* each ends its own, and what is another's is not there"
+lease_of() { root -j lease show | python3 -c 'import json, sys
+print(next(r["id"] for r in json.load(sys.stdin)["leases"] if r["uid"] == int(sys.argv[1])))' "$1"; }
+session_of() { root -j session show | python3 -c 'import json, sys
+print(next(r["id"] for r in json.load(sys.stdin)["sessions"] if r["uid"] == int(sys.argv[1])))' "$1"; }
+refused "no lease" user 1000 lease revoke "$(lease_of 1001)"
+refused "no session" user 1000 session kick "$(session_of 1001)"
+for verb in reload "peer add 127.0.0.1:1" "limit set uid:1000 weight=10000"; do
+    # shellcheck disable=SC2086 # words
+    refused "changes the daemon" user 1000 $verb
+done
+expect "len(d['leases']) == 3" root -j lease show
+user 1000 lease revoke "$(lease_of 1000)" || fail "its own lease"
+user 1001 session kick "$(session_of 1001)" --why "time to go" >"$work/said" || fail "its own session"
+wait "$bob" && fail "the session was not ended"
+grep -q "uid 1001 ended the session: time to go" "$work/bob.log" || fail "$(<"$work/bob.log")"
+share 1001 bob2
+bob=$shared
+root session kick "$(session_of 1001)" >/dev/null || fail "root may not end a session"
+wait "$bob" && fail "the session was not ended by root"
+grep -q "uid 0 ended the session" "$work/bob2.log" || fail "$(<"$work/bob2.log")"
+
+echo "* rules are read again, and hold for sessions that are there"
+cat >"$work/a.json" <<'JSON'
+{"sockets": [{"tenant": "blue", "uid": 65532, "mode": "0600"}, {"tenant": "red", "mode": "0666"}],
+ "policy": {"users": [
+    {"match": {"uid": 1000}, "names": ["ann."], "services": ["ann.", "pub."], "admin": "all"},
+    {"match": {"uid": 1001}, "admin": "none", "scopes": ["uid"], "limits": {"sessions_per_uid": 2}},
+    {"match": {"uid": 1002}, "connect": false},
+    {"match": {"gid": 1003}, "attach_rights": "w", "peers": ["node-*"]}
+ ]}}
+JSON
+root reload >/dev/null || fail "reload"
+refused "publish the name \"x\".*$work/a.json:3" user 1000 share "$work/data/file" --name x
+share 1000 ann.x
+user 1000 fetch "$uri" >/dev/null || fail "a name that it may reach"
+share 0 other
+refused "reach the name \"other\".*a.json:3" user 1000 fetch rdmad:///other
+expect "0 in {r['uid'] for r in d['sessions']}" user 1000 -j session show
+refused "changes the daemon" user 1000 reload
+refused 'admin "own"' user 1001 session show
+refused "share with everybody.*a.json:4" user 1001 share "$work/data/file"
+refused "use rdmad.*a.json:5" user 1002 share "$work/data/file"
+refused "right to.*a.json:6" user 1003 fetch rdmad:///other
+refused "reach the daemon \"127.0.0.9\"" user 1003 fetch rdmad://127.0.0.9:1/other
+expect "{r['key']: (r['value'], r['from']) for r in d['policy']}['limits.sessions_per_uid'] ==
+        (2, '$work/a.json:4')" root -j policy show 1001
+printf '{"policy": {"users": [\n{"match": {"uid": 1}, "conect": true}]}}' >"$work/a.json"
+refused "a.json:2:23: unknown key \"conect\"" root reload
+refused "a.json:2:23: unknown key \"conect\"" "$rdmactl" config check "$work/a.json"
+refused 'admin "own"' user 1001 session show
+
+echo "* a limit that is set holds at once, for that user only, and says how long"
+root limit set uid:1004 sessions_per_uid=1 weight=300 priority=-1 >"$work/said" || fail "$(<"$work/said")"
+grep -q "until rdmad ends" "$work/said" || fail "$(<"$work/said")"
+expect "{r['key']: (r['value'], r['from']) for r in d['limits']}['weight'] == (300, 'set at run time')" \
+    root -j limit show uid:1004
+share 1004 d1
+refused "uid 1004 may have 1 sessions, has 1 and asked for 1 more" user 1004 share "$work/data/file"
+share 1005 e1
+expect "{r['key']: (r['value'], r['used']) for r in d['limits']}['sessions_per_uid'] == (1, 1)" \
+    user 1004 -j limit show
+root limit set uid:1004 limits.pool_bytes_per_uid=1K >/dev/null || fail "limit set"
+root limit set uid:1004 sessions_per_uid=2 >/dev/null || fail "limit set"
+refused "may have 1 KiB of pool memory" user 1004 share "$work/data/file"
+refused "sessions_per_uid is 0" root limit set uid:1004 weight=5 sessions_per_uid=0
+expect "{r['key']: r['value'] for r in d['limits']}['weight'] == 300" root -j limit show uid:1004
+refused 'no limit "sessions" of a user' root limit set uid:1004 sessions=1
+refused "names nobody" root limit set 1004 weight=1
+root limit set "peer:*unnamed*" weight=50 >/dev/null || fail "a peer's"
+expect "{r['key']: r['value'] for r in d['limits']}['weight'] == 50" root -j limit show "peer:*unnamed*"
+
+echo "* a tenant in namespaces of its own has one socket and sees nobody"
+# contained TENANT COMMAND...
+contained() {
+    local tenant=$1
+    shift
+    # shellcheck disable=SC2016 # expands in the container
+    unshare --mount bash -c '
+        dir=$1 image=$2 data=$3 tenant=$4
+        shift 4
+        mkdir -p "$dir/../box"
+        mount --bind "$dir/tenants/$tenant" "$dir/../box"
+        mount -t tmpfs -o mode=755 none "$dir"
+        [ ! -e /dev/infiniband ] || mount -t tmpfs none /dev/infiniband
+        export RDMAD_RUNTIME_DIR=$(realpath "$dir/../box") LD_LIBRARY_PATH=$image
+        exec prlimit --memlock=65536:65536 setpriv --reuid=65532 --regid=65532 --clear-groups \
+            --bounding-set=-all --no-new-privs unshare --user --map-user=1000 --map-group=1000 --net \
+            --pid --fork --kill-child "$@"' contained "$work/a" "$work/image" "$work/data" "$tenant" "$@"
+}
+size=$((${RDMAD_TEST_TENANT_MIB:-64} << 20))
+head -c "$size" /dev/urandom >"$work/data/large"
+chmod a+r "$work/data/large"
+contained blue "$ctl" share "$work/data/large" --ttl 10m --name large >"$work/blue.uri" 2>"$work/blue.log" &
+pids+=($!)
+uri=$(first_line "$work/blue.uri" $!)
+contained blue "$ctl" -j fetch "$uri" -o "$work/data/fetched" >"$work/said" 2>&1 || fail "$(<"$work/said")"
+cmp "$work/data/large" "$work/data/fetched" || fail "other bytes came"
+for verb in status "session show" "pool show" "lease show" "peer show" "link show" "channel show" \
+    "service show" "device show" "policy show" "limit show" metrics "config show" reload; do
+    # shellcheck disable=SC2086 # words
+    refused "control.sock" contained blue "$ctl" $verb
+done
+share 0 hosts
+refused "nothing is published as" contained blue "$ctl" fetch rdmad:///hosts
+refused "nothing is published as" contained red "$ctl" fetch rdmad:///large
+refused "nothing is published as" root fetch rdmad:///large
+expect "any(r['uid'] == 65532 for r in d['sessions'])" root -j session show
+expect "d['sessions'] == []" user 65532 -j session show
+refused "no lease" user 65532 lease revoke "$(lease_of 65532)"
+echo "$size bytes moved by a tenant's socket alone"
+
+echo "* what is gone is given back"
+for id in $(root -j session show | python3 -c 'import json, sys
+print(*(r["id"] for r in json.load(sys.stdin)["sessions"]))'); do
+    root session kick "$id" >"$work/said" 2>&1 || grep -q "no session $id is open" "$work/said" ||
+        fail "session kick $id: $(<"$work/said")" # it may have ended by itself
+done
+for ((tries = 0; tries < 200; tries++)); do
+    root -j status >"$work/json"
+    python3 -c 'import json, sys
+o = json.load(open(sys.argv[1]))["objects"]
+sys.exit(any(o[k] for k in ("sessions", "pools", "pool_bytes", "rings", "leases", "attaches")))' "$work/json" && break
+    sleep 0.05
+done
+((tries < 200)) || fail "something is left: $(<"$work/json")"
