@@ -86,7 +86,8 @@ void peer_watch_more(struct peer_ask *a, unsigned count); /* as many more may co
 /* Dials and says hello: rdmactl peer add. */
 void peer_add(struct peers *ps, const char *host, uint16_t port, plane_done *done, void *arg);
 
-/* The policy has changed: what the peers that are connected get of the workers changes with it. */
+/* The policy has changed: what the peers that are connected get of the workers changes with it, and
+ * those that may not be connected any more end. */
 void peers_apply_policy(struct peers *ps);
 
 /* Where plane_events.lane_lost goes. */

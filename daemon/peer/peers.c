@@ -14,6 +14,7 @@
 #include "daemon/peer/connect/hello.h"
 #include "daemon/peer/connect/join.h"
 #include "daemon/peer/connect/renewal.h"
+#include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/ask.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/handshake.h"
@@ -30,7 +31,6 @@
 #include "daemon/peer/peer.h"
 #include "daemon/peer/tables.h"
 #include "daemon/state/identity.h"
-#include "daemon/state/policy.h"
 #include "pki/context.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -131,10 +131,14 @@ static void peer_apply_policy(const struct peer *p) {
 }
 
 void peers_apply_policy(struct peers *ps) {
+    struct error why;
     list_for_each (node, &ps->all) {
         struct peer *p = list_entry(node, struct peer, node);
-        if (p->stage == PEER_UP && !p->ending)
-            peer_apply_policy(p);
+        if (p->stage != PEER_UP || p->ending)
+            continue;
+        peer_apply_policy(p);
+        if (rights_to_connect(p, &why))
+            peer_refuse(p, why.code, "%s", why.text);
     }
 }
 

@@ -149,7 +149,7 @@ enum rdmad_channel_kind {
 /* Who may attach to a lease. */
 enum rdmad_scope {
     RDMAD_SCOPE_ANY = 0,  /* whoever holds the URI */
-    RDMAD_SCOPE_PEER = 1, /* clients of the daemon at one address */
+    RDMAD_SCOPE_PEER = 1, /* clients of one other daemon, by its address or proven name */
     RDMAD_SCOPE_UID = 2,  /* one uid on the owner's own node */
 };
 

@@ -274,16 +274,18 @@ RDMAD_API void rdmad_buf_unlock_write(rdmad_pool *pool, void *memory, size_t len
 /* ---- leases -------------------------------------------------------------------------------- */
 
 struct rdmad_lease_terms {
-    size_t size;            /* sizeof(struct rdmad_lease_terms), set by RDMAD_LEASE_TERMS_INIT */
-    uint64_t ttl_ms;        /* 0: 60,000 */
-    uint32_t rights;        /* RDMAD_RIGHT_*; 0: READ and WRITE */
-    uint32_t scope;         /* enum rdmad_scope */
-    uint32_t scope_uid;     /* with RDMAD_SCOPE_UID */
-    uint32_t max_attaches;  /* at one time; 0: any number. 1: releasing it ends the lease */
-    const char *scope_peer; /* with RDMAD_SCOPE_PEER: the IP address of the lessee's daemon */
-    const char *name;       /* publish under this name; NULL: not published */
-    uint32_t flags;         /* RDMAD_LEASE_* */
-    uint32_t ends_after;    /* it ends when so many lessees have released it; 0: however many */
+    size_t size;           /* sizeof(struct rdmad_lease_terms), set by RDMAD_LEASE_TERMS_INIT */
+    uint64_t ttl_ms;       /* 0: 60,000 */
+    uint32_t rights;       /* RDMAD_RIGHT_*; 0: READ and WRITE */
+    uint32_t scope;        /* enum rdmad_scope */
+    uint32_t scope_uid;    /* with RDMAD_SCOPE_UID */
+    uint32_t max_attaches; /* at one time; 0: any number. 1: releasing it ends the lease */
+    /* With RDMAD_SCOPE_PEER: the IP address of the lessee's daemon, or its node's name, which fits
+     * only a daemon that has proven it by a certificate. */
+    const char *scope_peer;
+    const char *name;    /* publish under this name; NULL: not published */
+    uint32_t flags;      /* RDMAD_LEASE_* */
+    uint32_t ends_after; /* it ends when so many lessees have released it; 0: however many */
 };
 #define RDMAD_LEASE_TERMS_INIT \
     { sizeof(struct rdmad_lease_terms), 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
@@ -417,8 +419,8 @@ struct rdmad_incoming {
     size_t size;
     uint64_t id;
     uint32_t uid;
-    uint32_t kind; /* enum rdmad_channel_kind asked for */
-    char node[RDMAD_NAME_MAX + 1];
+    uint32_t kind;                 /* enum rdmad_channel_kind asked for */
+    char node[RDMAD_NAME_MAX + 1]; /* where daemons have identities, as a certificate proves it */
     char address[RDMAD_NAME_MAX + 1]; /* IP:PORT of its daemon; "" of this one */
 };
 #define RDMAD_INCOMING_INIT \

@@ -148,7 +148,7 @@ struct rdmad_lease_grant_req {
     uint32_t max_attaches;               /* 0: any number; 1: a lease for one lessee */
     uint32_t flags;                      /* RDMAD_LEASE_* */
     uint32_t ends_after;                 /* releases after which it ends; 0: none do */
-    char scope_peer[RDMAD_NAME_MAX + 1]; /* RDMAD_SCOPE_PEER only: an IP address */
+    char scope_peer[RDMAD_NAME_MAX + 1]; /* RDMAD_SCOPE_PEER only: an IP address, or a name */
     char name[RDMAD_NAME_MAX + 1];       /* published name, or empty */
 };
 struct rdmad_lease_grant_rep {

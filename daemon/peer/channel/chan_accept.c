@@ -9,6 +9,7 @@
 #include "daemon/peer/channel/chan.h"
 #include "daemon/peer/connect/dial.h"
 #include "daemon/peer/connect/dial_back.h"
+#include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/tables.h"
 #include <assert.h>
@@ -83,7 +84,7 @@ static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) 
 void chan_take_req(struct peer *p, const struct peer_msg *msg) {
     const struct peer_chan_req *m = &msg->chan_req;
     struct state *st = p->peers->state;
-    struct lessee who = {.peer = p->id, .address = p->ip};
+    struct lessee who = rights_lessee(p);
     uint64_t max = st->config->max_peer_attaches;
     struct chan *c = NULL;
     struct service *sv;
@@ -93,7 +94,8 @@ void chan_take_req(struct peer *p, const struct peer_msg *msg) {
         error_set(&err, RDMAD_E_LIMIT,
                   "%s has %u channels with %s, peer.attaches is %" PRIu64 "; close some", p->name,
                   tables_of(p)->chans, st->node_name, max);
-    else if (dial_back_check(p, m->host, m->port, &err) == 0 &&
+    else if (rights_to_attach(p, &err) == 0 && rights_to_name(p, m->service, &err) == 0 &&
+             dial_back_check(p, m->host, m->port, &err) == 0 &&
              service_find(st, m->service, &sv, &err) == 0 && !(c = chan_offered(p, m)))
         error_set(&err, RDMAD_E_NOMEM, "%s has no memory for one more channel", st->node_name);
     if (c && service_offer(sv, &who, &c->incoming, &err) == 0)

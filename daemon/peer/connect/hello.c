@@ -14,6 +14,7 @@
 #include "daemon/peer/connect/certificate.h"
 #include "daemon/peer/connect/former.h"
 #include "daemon/peer/connect/join.h"
+#include "daemon/peer/connect/rights.h"
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
@@ -69,6 +70,7 @@ static void hello_go_on(struct peer *p) {
 
 /* Of a connection that we accepted. */
 static void hello_of_dialler(struct peer *p, const struct peer_hello *hello) {
+    struct error why;
     if (p->stage == PEER_WAITING) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "a second HELLO");
         return;
@@ -79,6 +81,10 @@ static void hello_of_dialler(struct peer *p, const struct peer_hello *hello) {
     p->life = hello->life;
     p->serial = hello->serial;
     memcpy(p->line, hello->line, sizeof(p->line));
+    if (rights_to_connect(p, &why)) {
+        peer_refuse(p, why.code, "%s", why.text);
+        return;
+    }
     if (!agree_on(p, hello))
         return;
     liveness_wait(p);
@@ -106,6 +112,7 @@ static bool hello_is_ours(const struct peer *p, const struct peer_hello *hello) 
 
 void hello_take(struct peer *p, const struct peer_msg *msg) {
     const struct peer_hello *hello = &msg->hello;
+    struct error why;
 
     assert(p->stage == PEER_GREETING || p->stage == PEER_WAITING);
     if (!certificate_names(p, hello->node))
@@ -116,6 +123,8 @@ void hello_take(struct peer *p, const struct peer_msg *msg) {
         hello_of_dialler(p, hello);
     else if (hello_is_ours(p, hello))
         hello_of_self(p);
+    else if (rights_to_connect(p, &why))
+        peer_refuse(p, why.code, "%s", why.text);
     else if (agree_on(p, hello))
         hello_said(p);
 }

@@ -170,6 +170,8 @@ struct peer {
     uint64_t heard_ns, used_since_ns, pings;
     bool used;
 
+    uint64_t opened_bytes; /* incoming: of leases, for its attaches */
+
     struct slots asks; /* outgoing: struct peer_ask, ask.c */
 };
 

@@ -9,6 +9,7 @@
  * that has ended.
  */
 #include "daemon/peer/names/answer.h"
+#include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
 #include "daemon/peer/control/transport.h"
@@ -28,19 +29,76 @@ struct peer_watch { /* a watch of the peer */
     unsigned room; /* to be told so many changes */
 };
 
+/* ---- a listing ----------------------------------------------------------------------------- */
+
+static bool answer_begins(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* What the peer may see of the names that begin with prefix is what begins with the longer of that
+ * and one of its policy's; NULL: nothing is, by that one. Of two of the policy's of which one
+ * begins with the other the longer says nothing. */
+static const char *answer_narrow(const struct policy_prefixes *may, unsigned i,
+                                 const char *prefix) {
+    for (unsigned k = 0; k < may->count; k++)
+        if (k != i && answer_begins(may->list[i], may->list[k]) &&
+            (k < i || strcmp(may->list[i], may->list[k]) != 0))
+            return NULL;
+    if (answer_begins(prefix, may->list[i]))
+        return prefix;
+    return answer_begins(may->list[i], prefix) ? may->list[i] : NULL;
+}
+
+/* A page of names in their order. */
+struct answer_page {
+    struct rdmad_name_entry entry[RDMAD_NAMES_PER_REPLY];
+    unsigned count;
+    bool more;
+};
+
+static void answer_merge(struct answer_page *page, const struct answer_page *other) {
+    struct answer_page both = {.more = page->more || other->more};
+    unsigned i = 0, k = 0;
+    while (both.count < RDMAD_NAMES_PER_REPLY && (i < page->count || k < other->count)) {
+        bool first = k == other->count ||
+                     (i < page->count && strcmp(page->entry[i].name, other->entry[k].name) < 0);
+        both.entry[both.count++] = first ? page->entry[i++] : other->entry[k++];
+    }
+    both.more |= i < page->count || k < other->count;
+    *page = both;
+}
+
+static void answer_list(struct peer *p, const struct peer_names_req *m, struct answer_page *out) {
+    const struct name_table *names = p->peers->state->names;
+    const struct policy_prefixes *may = rights_to_see(p);
+    struct lessee who = rights_lessee(p);
+    struct answer_page page;
+    *out = (struct answer_page){0};
+    if (may->any) {
+        out->count = names_list(names, &who, m->prefix, m->after, out->entry, RDMAD_NAMES_PER_REPLY,
+                                &out->more);
+        return;
+    }
+    for (unsigned i = 0; i < may->count; i++) {
+        const char *prefix = answer_narrow(may, i, m->prefix);
+        if (!prefix)
+            continue;
+        page.count = names_list(names, &who, prefix, m->after, page.entry, RDMAD_NAMES_PER_REPLY,
+                                &page.more);
+        answer_merge(out, &page);
+    }
+}
+
 void answer_take_names_req(struct peer *p, const struct peer_msg *msg) {
     const struct peer_names_req *m = &msg->names_req;
-    struct rdmad_name_entry entry[RDMAD_NAMES_PER_REPLY];
-    struct lessee who = {.peer = p->id, .address = p->ip};
     struct peer_msg rep = {.type = PEER_MSG_NAMES_REP};
-    bool more;
-    unsigned n = names_list(p->peers->state->names, &who, m->prefix, m->after, entry,
-                            RDMAD_NAMES_PER_REPLY, &more);
-    for (unsigned i = 0; i < n; i++) {
-        rep.names_rep = (struct peer_names_rep){.ref = m->ref, .entry = entry[i]};
+    struct answer_page page;
+    answer_list(p, m, &page);
+    for (unsigned i = 0; i < page.count; i++) {
+        rep.names_rep = (struct peer_names_rep){.ref = m->ref, .entry = page.entry[i]};
         peer_send(p, &rep);
     }
-    rep.names_rep = (struct peer_names_rep){.ref = m->ref, .last = more ? 2 : 1};
+    rep.names_rep = (struct peer_names_rep){.ref = m->ref, .last = page.more ? 2 : 1};
     peer_send(p, &rep);
 }
 
@@ -67,6 +125,9 @@ static void answer_send(struct peer *p, uint64_t ref, const struct rdmad_name_en
 
 static void answer_tell(struct watch *w, const struct rdmad_name_entry *entry,
                         enum name_news what) {
+    const struct peer *p = answer_watch_of(w)->peer;
+    if (what != NAMES_ANEW && !policy_prefixes_admit(rights_to_see(p), entry->name))
+        return;
     answer_watch_of(w)->room--;
     answer_send(answer_watch_of(w)->peer, answer_watch_of(w)->ref, entry, what);
 }
@@ -96,7 +157,7 @@ static const struct watch_ops answer_ops = {
 
 void answer_take_watch_req(struct peer *p, const struct peer_msg *msg) {
     const struct peer_watch_req *m = &msg->watch_req;
-    struct lessee who = {.peer = p->id, .address = p->ip};
+    struct lessee who = rights_lessee(p);
     struct peer_tables *t = tables_of(p);
     struct peer_watch *s = t->nwatches < PEER_WATCHES_MAX ? calloc(1, sizeof(*s)) : NULL;
     if (!s) {

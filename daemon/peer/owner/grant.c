@@ -15,6 +15,7 @@
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_cause.h"
 #include "daemon/base/clock.h"
+#include "daemon/peer/connect/rights.h"
 #include "daemon/peer/connect/self.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
@@ -30,8 +31,20 @@ static struct grant *grant_of(struct attachment *a) {
     return container_of(a, struct grant, attachment);
 }
 
+int grant_open(struct grant *g, uint64_t bytes, struct error *err) {
+    struct peer *p = g->peer;
+    p->opened_bytes -= g->opened;
+    g->opened = 0;
+    if (rights_to_open(p, bytes, err))
+        return err->code;
+    p->opened_bytes += bytes;
+    g->opened = bytes;
+    return 0;
+}
+
 void grant_free(struct grant *g) {
     struct peer *p = g->peer;
+    p->opened_bytes -= g->opened;
     assert(!g->opening && g->stage != GRANT_REQUESTED && g->stage != GRANT_ORPHANED);
     slots_remove(&tables_of(p)->grants, g->slot);
     peer_unneed(p, PEER_NEED_ACCESS);
@@ -170,8 +183,9 @@ struct grant *grant_new(struct peer *p, uint64_t lessee_ref, struct error *err) 
 
 struct lessee grant_lessee(struct peer *p, uint64_t lessee_ref) {
     struct peer *self = self_other_end(p);
-    return (struct lessee){
-        .session = self ? claim_session(self, lessee_ref) : NULL, .peer = p->id, .address = p->ip};
+    struct lessee who = rights_lessee(p);
+    who.session = self ? claim_session(self, lessee_ref) : NULL;
+    return who;
 }
 
 void grant_refuse(struct peer *p, uint64_t lessee_ref, const struct error *why) {

@@ -44,6 +44,7 @@ struct grant {
     bool opening;      /* the data plane owes the key */
     uint64_t via;      /* for which link */
     uint64_t next_via; /* the link for which a key is wanted after that; 0: none */
+    uint64_t opened;   /* bytes that count for the peer as opened, until this is freed */
     bool renewed;      /* RENEWED was sent, and the lessee has not asked yet for how long */
 };
 
@@ -52,6 +53,8 @@ extern const struct attachment_ops grant_ops;
 /* Makes one that is UNTOLD. NULL: err says why. */
 struct grant *grant_new(struct peer *p, uint64_t lessee_ref, struct error *err);
 void grant_free(struct grant *g);
+/* Counts so many bytes for the peer in place of those before, if its policy lets it have them. */
+int grant_open(struct grant *g, uint64_t bytes, struct error *err);
 /* REQUESTED, until its lease is there, or will not be. */
 void grant_await_lease(struct grant *g);
 /* UNTOLD again. false: it was ORPHANED, the peer is lost. */

@@ -9,6 +9,7 @@
 #include "daemon/peer/owner/lend.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/owner/opening.h"
 #include "daemon/state/budget.h"
@@ -78,7 +79,8 @@ static void lend_granted(void *arg, struct lease *l, const struct error *result)
     struct error err = *result;
 
     bool wanted = grant_end_await(g);
-    if (l && wanted && lease_attach(l, &who, &g->attachment, &grant_ops, &err) == 0) {
+    if (l && wanted && grant_open(g, l->terms.length, &err) == 0 &&
+        lease_attach(l, &who, &g->attachment, &grant_ops, &err) == 0) {
         opening_attached(g, l, via);
         return;
     }
@@ -98,8 +100,10 @@ static int lend_begin(struct grant *g, const struct peer_request_req *m, struct 
                              .uid = m->uid,
                              .node = p->name};
     struct service *sv;
-    int rc = service_find(p->peers->state, m->service, &sv, err);
-    if (rc)
+    int rc;
+    if ((rc = rights_to_attach(p, err)) || (rc = rights_to_name(p, m->service, err)) ||
+        (rc = service_find(p->peers->state, m->service, &sv, err)) ||
+        (rc = grant_open(g, m->bytes, err)))
         return rc;
     if (!sv->budget)
         return error_set(err, RDMAD_E_BUDGET, "service \"%s\" gives out no memory", m->service);

@@ -15,6 +15,7 @@
 #include "daemon/base/audit.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
 #include "daemon/state/handle.h"
@@ -209,7 +210,9 @@ void opening_take_attach_req(struct peer *p, const struct peer_msg *msg) {
         grant_refuse(p, m->lessee_ref, &err);
         return;
     }
-    if (lease_find(p->peers->state->leases, &uri, &l, &err) ||
+    if (rights_to_attach(p, &err) || rights_to_name(p, uri.name, &err) ||
+        lease_find(p->peers->state->leases, &uri, &l, &err) ||
+        rights_to_name(p, l->terms.name, &err) || grant_open(g, l->terms.length, &err) ||
         lease_attach(l, &who, &g->attachment, &grant_ops, &err)) {
         grant_refuse(p, m->lessee_ref, &err);
         grant_free(g);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rights.c - the policy for a peer's name, asked and told.
+ *
+ * A name is proven by a certificate or it is "": what a peer in clear calls itself gives it no
+ * right, and takes none away.
+ */
+#include "daemon/peer/connect/rights.h"
+#include "daemon/base/audit.h"
+#include "daemon/peer/connect/self.h"
+#include <inttypes.h>
+#include <string.h>
+
+static const char *rights_name(const struct peer *p) {
+    return p->secured ? p->certificate.name : "";
+}
+
+/* For sentences. */
+static const char *rights_called(const struct peer *p) {
+    return p->secured ? p->certificate.name : "a peer that proves no name";
+}
+
+static const struct peer_policy *rights_policy(const struct peer *p) {
+    return policy_peer(p->peers->state->policy, rights_name(p));
+}
+
+static bool rights_is_self(const struct peer *p) {
+    return p->is_self || self_other_end(p);
+}
+
+struct lessee rights_lessee(const struct peer *p) {
+    return (struct lessee){.peer = p->id, .address = p->ip, .node = rights_name(p)};
+}
+
+static int rights_refuse(const struct peer *p, const char *cause, const struct error *why) {
+    AUDIT(REFUSED, cause, audit_peer(rights_name(p), p->address), audit_object("peer", p->id),
+          ("peer %s at %s: %s", p->name, p->address, why->text));
+    return why->code;
+}
+
+int rights_to_connect(struct peer *p, struct error *err) {
+    const char *here = p->peers->state->node_name;
+    const struct peer_policy *policy = rights_policy(p);
+    if (rights_is_self(p) || (p->outgoing ? policy->dialled : policy->dials))
+        return 0;
+    if (p->outgoing)
+        error_set(err, RDMAD_E_PERM,
+                  "the policy of %.64s does not let %.64s be dialled (key \"dialled\")", here,
+                  rights_called(p));
+    else
+        error_set(err, RDMAD_E_PERM,
+                  "the policy of %.64s does not let %.64s connect to it (key \"dials\")", here,
+                  rights_called(p));
+    p->audited = true;
+    return rights_refuse(p, p->outgoing ? "policy.dialled" : "policy.dials", err);
+}
+
+int rights_to_attach(struct peer *p, struct error *err) {
+    if (rights_policy(p)->attach || rights_is_self(p))
+        return 0;
+    error_set(err, RDMAD_E_PERM,
+              "the policy of %.64s does not let clients of %.64s attach to leases, connect to "
+              "services or request memory (key \"attach\")",
+              p->peers->state->node_name, rights_called(p));
+    return rights_refuse(p, "policy.attach", err);
+}
+
+int rights_to_name(struct peer *p, const char *name, struct error *err) {
+    if (!name[0] || policy_prefixes_admit(&rights_policy(p)->names, name) || rights_is_self(p))
+        return 0;
+    error_set(err, RDMAD_E_PERM,
+              "the policy of %.64s does not let clients of %.64s use the name \"%.64s\" (key "
+              "\"names\")",
+              p->peers->state->node_name, rights_called(p), name);
+    return rights_refuse(p, "policy.names", err);
+}
+
+const struct policy_prefixes *rights_to_see(const struct peer *p) {
+    return &rights_policy(p)->names;
+}
+
+/* Of all connections of its name, also those of which only that is left. */
+static uint64_t rights_opened(const struct peer *p) {
+    uint64_t sum = 0;
+    list_for_each (node, &p->peers->all) {
+        const struct peer *q = list_entry(node, struct peer, node);
+        if (!q->outgoing && strcmp(rights_name(p), rights_name(q)) == 0)
+            sum += q->opened_bytes;
+    }
+    return sum;
+}
+
+int rights_to_open(struct peer *p, uint64_t bytes, struct error *err) {
+    uint64_t max = rights_policy(p)->registered_bytes;
+    uint64_t used = max == UINT64_MAX ? 0 : rights_opened(p);
+    if (max == UINT64_MAX || (used <= max && bytes <= max - used) || rights_is_self(p))
+        return 0;
+    error_set(err, RDMAD_E_LIMIT,
+              "%.64s has %" PRIu64 " bytes of %.64s opened and asks for %" PRIu64
+              " more; its policy there allows %" PRIu64 " (key \"registered_bytes\"): release some",
+              rights_called(p), used, p->peers->state->node_name, bytes, max);
+    return rights_refuse(p, "policy.registered_bytes", err);
+}
