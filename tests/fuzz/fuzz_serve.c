@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Any packet is either answered once or handed to one handler with a whole body. */
+#include "daemon/ipc/porter.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/serve.h"
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The lowest byte of a message's number tells how many descriptors came; the next whether there was
+ * a place for them, and whether the session has said hello. */
+#define SEQ_AT offsetof(struct rdmad_msg_header, seq)
 
 static unsigned answers;
 static volatile unsigned char sink;
@@ -62,11 +67,16 @@ HANDLER(serve_pool_ready, rdmad_pool_ready_req)
 HANDLER(serve_ring_ready, rdmad_ring_ready_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct session s = {.greeted = size % 2};
+    struct session s = {.greeted = size > SEQ_AT + 1 && data[SEQ_AT + 1] & 2};
+    /* As the porter hands them on: what is no memfd does not come along. */
+    int fds[RDMAD_MSG_MAX_FDS] = {-1, -1, -1, -1};
+    unsigned nfds = size > SEQ_AT ? data[SEQ_AT] % (RDMAD_MSG_MAX_FDS + 2) : 0;
     if (size == 0 || size > RDMAD_MSG_MAX + 1)
         return -1;
+    if (nfds == 1 && size > SEQ_AT + 1 && data[SEQ_AT + 1] & 1)
+        fds[0] = PORTER_NO_PLACE;
     answers = 0;
-    serve_message(&s, data, size, NULL, 0);
+    serve_message(&s, data, size, fds, nfds);
     if (answers != 1)
         abort();
     return 0;

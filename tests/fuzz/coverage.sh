@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# coverage.sh [--grow SECONDS] [FUZZER...]: which lines of each parser the fuzzers' corpora reach.
+#
+# Builds the fuzzers with clang's coverage into build-coverage, runs each over tests/fuzz/corpus and
+# nothing else, and prints the percentage of lines of the parser's functions. Fails where it is below
+# 85, with the lines that nothing reaches in build-coverage/PARSER.txt.
+#
+# --grow: lets each fuzzer search for so long first, then adds to its corpus what covers more (by
+# libFuzzer's merge): for when a parser has learned something new.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+least=85
+build="build-coverage"
+grow=0
+if [ "${1:-}" = --grow ]; then
+    grow=$2
+    shift 2
+fi
+
+# A parser, its fuzzers, its files; of their functions those that parse nothing (they write, or touch
+# files), as a pattern.
+parsers() {
+    cat <<'TABLE'
+channel  | fuzz_channel_wire | daemon/op/channel/wire.c daemon/op/channel/deliver.c |
+settings | fuzz_config fuzz_policy | daemon/config/parse.c daemon/config/parse_rules.c daemon/config/text.c daemon/config/checks.c | config_set config_set_at
+peer     | fuzz_peer_wire | daemon/peer/wire/wire.c daemon/peer/wire/form_lease.c daemon/peer/wire/form_channel.c |
+rpc      | fuzz_rpc | daemon/ctl/rpc.c |
+serve    | fuzz_serve | daemon/serve/serve.c daemon/serve/reply.c |
+tcp      | fuzz_tcp_frame | daemon/fabric/tcp/frame.c daemon/fabric/tcp/target.c daemon/fabric/tcp/answer.c |
+tcp_blob | fuzz_tcp_blob | daemon/fabric/tcp/blob.c |
+uri      | fuzz_uri | common/uri.c |
+verbs    | fuzz_verbs_blob | daemon/fabric/verbs/wire/blob.c |
+joining  | fuzz_join_request fuzz_join_reply | pki/join_message.c | join_message_print blobs_of put put16 put32 put_blob
+pem      | fuzz_pki_pem | pki/cert.c pki/key.c pki/token.c | pki_cert_print pki_key_make pki_key_print pki_token_make pki_token_check pki_token_use pki_token_list tokens_prune token_note no_such_token id_text token_read hash_text
+TABLE
+}
+
+# LLVM's tools bear clang's version, or none.
+tool() {
+    local version
+    version=$(clang -dumpversion | cut -d. -f1)
+    command -v "$1-$version" || command -v "$1" || {
+        echo "skipped: there is no $1 of clang $version" >&2
+        exit 77
+    }
+}
+if ! command -v clang >/dev/null; then
+    echo "skipped: there is no clang"
+    exit 77
+fi
+cov=$(tool llvm-cov) profdata=$(tool llvm-profdata)
+
+wanted=() fuzzers=()
+for source in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$source" .c)
+    parsers | grep -qw "$name" || {
+        echo "coverage.sh does not know whose parser $name is for"
+        exit 1
+    }
+done
+while IFS='|' read -r parser programs files others; do
+    for name in $programs; do
+        if [ $# != 0 ] && [[ " $* " != *" $name "* ]]; then continue 2; fi
+    done
+    wanted+=("${parser// /}|$programs|$files|$others")
+    read -ra programs <<<"$programs"
+    fuzzers+=("${programs[@]}")
+done < <(parsers)
+
+launcher=()
+if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+fi
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang "${launcher[@]}" \
+    "-DCMAKE_C_FLAGS=-O1 -fprofile-instr-generate -fcoverage-mapping" -DRDMAD_TESTS=ON -DRDMAD_BENCH_PEERS=OFF \
+    -DRDMAD_SANITIZE=fuzzer >/dev/null
+nice -n 19 cmake --build "$build" --target "${fuzzers[@]}" -- --quiet
+
+export ASAN_OPTIONS=detect_leaks=0 LLVM_PROFILE_FILE=/dev/null
+
+# Its corpus becomes what covers as much as it and what was found.
+grow_corpus() {
+    local corpus=tests/fuzz/corpus/$1 found=$build/found/$1 kept=$build/kept/$1 input base
+    rm -rf "$kept"
+    mkdir -p "$found" "$kept" "$corpus"
+    if [ "$1" = fuzz_peer_wire ]; then
+        nice -n 19 cmake --build "$build" --target peer_seeds -- --quiet
+        "$build/tests/peer_seeds" "$corpus"
+    fi
+    "$build/tests/$1" -max_total_time="$grow" -timeout=10 -max_len=4096 "$found" "$corpus" >/dev/null 2>&1 ||
+        echo "$1: found something, see $found"
+    # What the corpus does not cover yet, by edges alone: how often one was taken makes many files.
+    cp -r "$corpus/." "$kept/"
+    "$build/tests/$1" -merge=1 -use_counters=0 "$kept" "$found" >/dev/null 2>&1
+    for input in "$kept"/*; do
+        base=$(basename "$input")
+        [ -e "$corpus/$base" ] || cp "$input" "$corpus/found_${base:0:8}"
+    done
+}
+
+run_corpus() {
+    LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/$1" -runs=0 "tests/fuzz/corpus/$1" >"$build/$1.log" 2>&1 ||
+        {
+            tail -n 20 "$build/$1.log"
+            exit 1
+        }
+}
+
+# Of its rows, one a function: name, then three columns each of regions and lines.
+percent_of_lines() {
+    awk -v others=" $1 " '
+        NF >= 10 && $2 ~ /^[0-9]+$/ && $1 != "TOTAL" {
+            name = $1
+            sub(/.*:/, "", name)
+            if (index(others, " " name " "))
+                next
+            lines += $5
+            missed += $6
+        }
+        END { printf "%.2f\n", lines ? 100 * (lines - missed) / lines : 0 }'
+}
+
+bad=0
+for row in "${wanted[@]}"; do
+    IFS='|' read -r parser programs files others <<<"$row"
+    read -ra programs <<<"$programs"
+    read -ra files <<<"$files"
+    objects=() profiles=()
+    for name in "${programs[@]}"; do
+        [ "$grow" = 0 ] || grow_corpus "$name"
+        run_corpus "$name"
+        objects+=(${objects[0]:+-object} "$build/tests/$name")
+        profiles+=("$build/$name.profraw")
+    done
+    "$profdata" merge -sparse "${profiles[@]}" -o "$build/$parser.profdata"
+    "$cov" show "${objects[@]}" -instr-profile="$build/$parser.profdata" "${files[@]}" >"$build/$parser.txt"
+    percent=$("$cov" report "${objects[@]}" -instr-profile="$build/$parser.profdata" -show-functions "${files[@]}" |
+        percent_of_lines "$others")
+    printf '%-9s %6s %% of the lines that parse in %s\n' "$parser" "$percent" "${files[*]}"
+    if awk -v p="$percent" -v least="$least" 'BEGIN { exit p >= least }'; then
+        echo "    below $least %: see $build/$parser.txt; better seeds belong into tests/fuzz/corpus (--grow finds some)"
+        bad=1
+    fi
+done
+exit "$bad"
