@@ -74,7 +74,8 @@ class Ours:
     """`rdmactl bench` between our daemons, or within one; fabric is what the ops must go over."""
 
     def __init__(self, daemons, fabric, span, poll="busy", iterations=None, watch=None,
-                 name="", seconds=SECONDS):
+                 name="", seconds=SECONDS, encryption=None):
+        self.encryption = encryption  # what links must show; None: anything
         self.daemons, self.fabric, self.poll, self.name = daemons, fabric, poll, name
         self.iterations = iterations  # size -> how many; None: for SECONDS
         self.seconds = seconds
@@ -110,9 +111,19 @@ class Ours:
             result = json.loads(run(argv))
         if op != "nop" and result["fabric"] != self.fabric:
             raise Failure(f"the {op} went over {result['fabric']}, not over {self.fabric}")
+        self.check_encryption()
         if result["errors"]:
             raise Failure(f"{result['errors']} operations of {' '.join(argv)} failed")
         return result
+
+    def check_encryption(self):
+        """The link of the ops stays for half a second."""
+        if not self.encryption:
+            return
+        for link in self.daemons.show(self.daemons.lessee, "link", "show")["links"]:
+            if link["encryption"] not in ("", self.encryption):
+                raise Failure(f"a link's encryption is {link['encryption']}, "
+                              f"not {self.encryption}")
 
     def latency(self, op, size):
         return self.bench(op, size, 1)["lat_us"]["p50"]

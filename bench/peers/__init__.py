@@ -119,6 +119,18 @@ class FabricPair:
         return self.run(op, size, BANDWIDTH_DEPTH)["gbytes_s"]
 
 
+class TlsPair:
+    """SSL_write to SSL_read (tls_pair.c)."""
+
+    title = "OpenSSL, one stream"
+
+    def __init__(self, build):
+        self.program = os.path.join(build, "bench/bench_tls_pair")
+
+    def bandwidth(self, size):
+        return float(output([self.program, str(size), "1"]))
+
+
 class Iperf3:
     """One TCP stream of iperf3 with cubic, its block as large as the message."""
 

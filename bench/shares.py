@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Users beside one another, for bench/compare shares: crowds (crowd.c) under uids of their own, and
+what each of them moved, as the lessee's daemon counts it."""
+import contextlib
+import json
+import os
+import subprocess
+import time
+
+import rdmad
+
+VICTIM, OTHER = 4711, 4712  # uids that nobody needs to have
+SPAN = 64 << 20             # of memory that a crowd writes out of, so that caches help nobody
+SETTLE, WINDOW = 1, 3       # seconds
+RATE = 200_000_000
+PART = 128 << 10            # an op that is moved in one piece: what was moved is told op by op
+DEEP = 256                  # ops: a crowd of one session that has to wait for a processor runs dry later
+POLITE, HOSTILE = (1, 1, 16, 1 << 20), (64, 16, 64, 1 << 20)  # sessions, rings, depth, bytes
+
+
+class Users:
+    def __init__(self, daemons, fabric):
+        if os.geteuid():
+            raise rdmad.Failure("shares are measured between two users: run this as root")
+        self.daemons, self.name = daemons, fabric
+        self.ours = rdmad.Ours(daemons, fabric, 2 << 20)
+
+    def limit(self, uid, **keys):
+        rdmad.run([self.daemons.rdmactl, "-d", self.daemons.lessee, "limit", "set", f"uid:{uid}",
+                   *(f"{key}={value}" for key, value in keys.items())])
+
+    def let_in(self):
+        for where in (self.daemons.work, *self.daemons.dirs):
+            os.chmod(where, 0o755)
+
+    @contextlib.contextmanager
+    def crowd(self, uid, sessions, rings, depth, size):
+        self.let_in()
+        argv = [os.path.join(self.daemons.build, "bench/bench_crowd"), self.daemons.lessee,
+                self.ours.uri, *map(str, (sessions, rings, depth, size, SPAN, 0))]
+        p = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, user=uid, group=uid,
+                             extra_groups=[])
+        try:
+            if p.stdout.readline() != "ready\n":
+                raise rdmad.Failure(f"{' '.join(argv)} did not start")
+            yield
+            if p.poll() is not None:
+                raise rdmad.Failure(f"{' '.join(argv)} ended")
+        finally:
+            p.kill()
+            p.wait()
+
+    def written(self):
+        """Bytes by uid, of the sessions that are there."""
+        sums = {}
+        for row in self.daemons.show(self.daemons.lessee, "session", "show")["sessions"]:
+            sums[row["uid"]] = sums.get(row["uid"], 0) + row["bytes_written"]
+        return sums
+
+    def speeds(self):
+        """Bytes a second by uid, while they are at work."""
+        time.sleep(SETTLE)
+        before, start = self.written(), time.monotonic()
+        time.sleep(WINDOW)
+        after, span = self.written(), time.monotonic() - start
+        return {uid: (after[uid] - before.get(uid, 0)) / span for uid in after}
+
+    def alone(self):
+        with self.crowd(VICTIM, *POLITE):
+            return self.speeds()[VICTIM] / 1e9
+
+    def beside_hostile(self):
+        with self.crowd(OTHER, *HOSTILE), self.crowd(VICTIM, *POLITE):
+            return self.speeds()[VICTIM] / 1e9
+
+    def weights(self, of_heavy, of_light):
+        """What a user of weight 300 has for each byte of one of weight 100."""
+        self.limit(VICTIM, weight=300)
+        try:
+            with self.crowd(OTHER, of_light, 1, DEEP, PART), \
+                    self.crowd(VICTIM, of_heavy, 1, DEEP, PART):
+                speeds = self.speeds()
+        finally:
+            self.limit(VICTIM, weight=100)
+        return speeds[VICTIM] / speeds[OTHER]
+
+    def limited(self):
+        self.limit(VICTIM, bytes_per_second=RATE)
+        try:
+            with self.crowd(VICTIM, *POLITE):
+                return self.speeds()[VICTIM] / 1e6
+        finally:
+            self.limit(VICTIM, bytes_per_second=0)
+
+    def p99(self, others):
+        with self.crowd(OTHER, *others):
+            argv = [self.daemons.rdmactl, "-d", self.daemons.lessee, "-j", "bench", "read", "-s",
+                    "8", "-q", "1", "-D", "2s", "--poll", "adaptive", self.ours.uri]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False, user=VICTIM,
+                                  group=VICTIM, extra_groups=[])
+            if done.returncode:
+                raise rdmad.Failure(f"{' '.join(argv)}: {done.stdout or done.stderr}")
+            return json.loads(done.stdout)["lat_us"]["p99"]
+
+    def p99_beside_hostile(self):
+        return self.p99(HOSTILE)
+
+    def p99_beside_polite(self):
+        return self.p99(POLITE)
+
+    def wanted(self, value):
+        """What was promised, beside what is."""
+        return value
