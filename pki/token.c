@@ -44,6 +44,18 @@ bool pki_token_parse(const char *text, struct pki_token *out) {
     return !strcmp(pki_token_print(out, again), text); /* one spelling of each */
 }
 
+/* As text it is a word of a command line, where "-" at its front would make it an option. */
+static bool token_fill(struct pki_token *token) {
+    char text[PKI_TOKEN_TEXT];
+    bool good;
+    do
+        good = RAND_bytes(token->id, sizeof(token->id)) == 1 &&
+               RAND_priv_bytes(token->secret, sizeof(token->secret)) == 1;
+    while (good && pki_token_print(token, text)[0] == '-');
+    OPENSSL_cleanse(text, sizeof(text));
+    return good;
+}
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static void id_text(const struct pki_token *token, char out[2 * PKI_TOKEN_ID_BYTES + 1]) {
@@ -112,8 +124,7 @@ int pki_token_make(const struct pki_dir *dir, const X509 *ca, int64_t now,
                    struct pki_error *err) {
     struct pki_dir tokens;
     unsigned left = 0;
-    if (RAND_bytes(out->id, sizeof(out->id)) != 1 ||
-        RAND_priv_bytes(out->secret, sizeof(out->secret)) != 1)
+    if (!token_fill(out))
         return pki_fail_ssl(err, RDMAD_E_SYSTEM, "no random bytes for a token");
     pki_fingerprint(ca, out->fingerprint);
     int rc = pki_dir_enter_or_make(dir, PKI_TOKENS, false, &tokens, err);

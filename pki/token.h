@@ -3,10 +3,10 @@
  * token.h - join tokens: what lets one node join, once, until it expires.
  *
  * A token is 8 bytes of id, 24 random secret bytes, and the SHA-256 of the CA's certificate, by
- * which who joins knows the CA. As text it is 86 characters of base64url. The CA keeps tokens/ID
- * with a hash of it (the secret is long and random: no slow hash is needed), so what is on disk
- * lets nobody in. Of two that use the same token one wins: it removes the file, and only then gets
- * a certificate.
+ * which who joins knows the CA. As text it is 86 characters of base64url, of which the first is no
+ * "-": it stands on command lines. The CA keeps tokens/ID with a hash of it (the secret is long
+ * and random: no slow hash is needed), so what is on disk lets nobody in. Of two that use the same
+ * token one wins: it removes the file, and only then gets a certificate.
  */
 #ifndef RDMAD_PKI_TOKEN_H
 #define RDMAD_PKI_TOKEN_H

@@ -351,6 +351,17 @@ Test(pki_ca, a_token_is_text_and_back) {
     cr_assert(!pki_token_parse("AAAA", &again));
 }
 
+/* One of 64 would otherwise; tokens that have expired already go when the next one is made. */
+Test(pki_ca, a_token_is_never_taken_for_an_option) {
+    char text[PKI_TOKEN_TEXT];
+    rig_init(dir, "n");
+    for (unsigned i = 0; i < 700; i++) {
+        struct pki_token token = token_made(rig_now() - 1);
+        pki_ca_close(&ca);
+        cr_assert_neq(pki_token_print(&token, text)[0], '-', "token %u is %s", i, text);
+    }
+}
+
 Test(pki_ca, a_token_is_good_once) {
     struct pki_token_terms terms;
     rig_init(dir, "n");
