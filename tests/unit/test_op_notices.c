@@ -102,3 +102,55 @@ Test(notices, of_all_leases_of_a_user_are_bounded) {
     cr_assert_eq(owner.session->op.uid->notices, 14 * MOST, "a lease that ends takes them along");
     down();
 }
+
+/* ---- who takes them ---------------------------------------------------------------------- */
+
+static void wait_on(struct rig_client *ring, unsigned count) {
+    struct rdmad_sqe sqe = {.opcode = RDMAD_OP_NOTIFIED, .lease = LEASE};
+    while (count-- > 0)
+        rig_put(ring, &sqe);
+    rig_settle(&rig);
+}
+
+/* Nobody may read the completions of a ring that is closed, and its ops end some in a turn. */
+Test(notices, of_a_ring_that_ends_go_to_those_who_still_wait) {
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct op_notifier *n = notifier_new(&owner.session->op, LEASE);
+    struct rig_answer dropped = {0};
+    struct rig_client closing;
+    struct rdmad_cqe cqe;
+    rig_ring_up(&owner, &closing, 1024, 1024);
+    wait_on(&closing, 1000);
+    wait_on(&owner, 3);
+    plane_ring_drop(owner.session, RIG_HANDLE(1), rig_done, &dropped);
+    worker_turn(w, sim_now());
+    cr_assert_gt(owner.session->op.inflight, 3, "some are ending still");
+    for (unsigned i = 0; i < 5; i++) {
+        n->queued++;
+        cr_assert_eq(notice_leave(w, n, i, 0), 0);
+    }
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert(rig_take(&owner, &cqe), "notice %u went to a ring that is closed", i);
+        cr_assert_eq(cqe.status, 0);
+        cr_assert_eq(cqe.imm, i);
+    }
+    cr_assert_eq(n->queued, 2);
+    take(2);
+    notifier_drop(n);
+    down();
+    rig_ring_free(&closing);
+}
+
+Test(notices, end_no_op_on_the_stack_of_who_leaves_them) {
+    struct worker *w = &rig.plane[HERE]->worker[0];
+    struct op_notifier *n = notifier_new(&owner.session->op, LEASE);
+    wait_on(&owner, 1);
+    n->queued++;
+    cr_assert_eq(notice_leave(w, n, 1, 0), 0);
+    cr_assert_eq(owner.session->op.inflight, 1, "it ended before its turn");
+    worker_turn(w, sim_now());
+    cr_assert_eq(owner.session->op.inflight, 0);
+    notifier_drop(n);
+    down();
+}

@@ -52,6 +52,7 @@ struct worker {
     struct list waiting;   /* calls that wait for ops to end */
     struct deadlines deadlines;
     struct list fences;        /* rings of which something behind a fence may start */
+    struct list notices_due;   /* of struct op_grant: those that may give notices */
     struct channels *channels; /* channel/channel.h */
     struct slab ops, parts, batches;
     struct ids grants;    /* by their leases' numbers */

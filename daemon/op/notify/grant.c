@@ -6,6 +6,10 @@
  * allowance. So a lease has a bound of its own: with NOTICES_MAX of them not taken, no NOTIFY is
  * let in on the worker that knows it.
  *
+ * A notice is kept, and given to a NOTIFIED that waits in the grants' part of the turn: so no
+ * client's op ends on the stack of who leaves one. A NOTIFIED that is ending with its ring is given
+ * none, for nobody may read its cqe.
+ *
  * Happens before: a notice is left after its bytes were placed by the same thread (local) or by the
  * thread that received them (link), and reaches another worker through that one's mailbox, whose
  * lock orders the two. Who sees the NOTIFIED's cqe sees the bytes.
@@ -25,6 +29,7 @@
 #define NOTICES_MOST (2u * NOTICES_MAX)
 /* Of all leases of a user's sessions; twice as many before those of other daemons are dropped. */
 #define NOTICES_UID (8u * NOTICES_MAX)
+#define WAITING_LOOKS 256u /* NOTIFIEDs of one grant that a turn looks at */
 
 struct op_notice {
     struct mail mail;
@@ -38,10 +43,11 @@ struct op_grant {
     struct id_node node; /* in worker->grants, by the lease's number */
     struct list session_node;
     struct op_session *session;
-    struct list notices; /* that nobody took */
-    uint32_t count;      /* length of notices */
-    bool dropped;        /* a call sees to its end */
-    struct list waiting; /* NOTIFIEDs; empty when notices is not */
+    struct list notices;  /* that nobody took */
+    uint32_t count;       /* length of notices */
+    bool dropped;         /* a call sees to its end */
+    struct list waiting;  /* NOTIFIEDs */
+    struct list due_node; /* in worker->notices_due: neither notices nor waiting is empty */
 };
 
 static struct op_grant *grant_find(const struct worker *w, uint64_t lease_id, uint64_t session) {
@@ -98,16 +104,51 @@ static struct op_notice *notice_take(struct op_grant *g) {
     return list_entry(first, struct op_notice, node);
 }
 
+/* The turn gives notices to those that wait. */
+static void grant_look(struct worker *w, struct op_grant *g) {
+    if (g->count && !list_empty(&g->waiting) && list_empty(&g->due_node))
+        list_append(&w->notices_due, &g->due_node);
+}
+
+/* Those that are ending go behind the others, until their ends come. */
+static unsigned grant_run(struct worker *w, struct op_grant *g) {
+    struct list *first;
+    unsigned given = 0;
+    for (unsigned n = 0; n < WAITING_LOOKS && g->count && (first = list_first(&g->waiting)); n++) {
+        struct op *op = list_entry(first, struct op, node);
+        if (op_ending(op)) {
+            list_remove(first);
+            list_append(&g->waiting, first);
+        } else {
+            notice_give(w, op, notice_take(g));
+            given++;
+        }
+    }
+    return given;
+}
+
+unsigned notices_run(struct worker *w) {
+    struct list due;
+    unsigned work = 0;
+    list_init(&due);
+    list_splice(&due, &w->notices_due);
+    for (struct list *pos; (pos = list_pop(&due));) {
+        struct op_grant *g = list_entry(pos, struct op_grant, due_node);
+        work += grant_run(w, g);
+        grant_look(w, g);
+    }
+    return work + !list_empty(&w->notices_due);
+}
+
 static void notice_arrive(struct worker *w, struct op_notice *notice) {
     struct op_grant *g = grant_find(w, notice->from->lease_id, notice->from->session);
     if (!g || g->session->shut) {
         notice_free(notice);
-    } else if (!list_empty(&g->waiting)) {
-        notice_give(w, list_entry(list_first(&g->waiting), struct op, node), notice);
     } else if (g->count == NOTICES_MOST || notices_of_uid(g) >= 2 * NOTICES_UID) {
         notice_drop(notice);
     } else {
         notice_keep(g, notice);
+        grant_look(w, g);
     }
 }
 
@@ -136,11 +177,12 @@ int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *s
     if (!rq->grant)
         return RDMAD_E_NO_LEASE;
     struct op *op = op_new(w, r, sqe, rq);
-    struct op_notice *notice = notice_take(rq->grant);
-    if (notice)
-        notice_give(w, op, notice);
-    else
-        list_append(&rq->grant->waiting, &op->node);
+    if (rq->grant->count && list_empty(&rq->grant->waiting)) {
+        notice_give(w, op, notice_take(rq->grant));
+        return 0;
+    }
+    list_append(&rq->grant->waiting, &op->node);
+    grant_look(w, rq->grant);
     return 0;
 }
 
@@ -151,6 +193,7 @@ struct op_grant *op_grant_new(void) {
     list_init(&g->session_node);
     list_init(&g->notices);
     list_init(&g->waiting);
+    list_init(&g->due_node);
     return g;
 }
 
@@ -184,6 +227,7 @@ bool grant_end(struct worker *w, struct op_grant *g, int reason) {
     }
     ids_remove(&w->grants, &g->node);
     list_remove(&g->session_node);
+    list_remove(&g->due_node);
     free(g);
     return true;
 }

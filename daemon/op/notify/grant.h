@@ -13,6 +13,10 @@ int notice_leave(struct worker *w, struct op_notifier *from, uint32_t imm, uint6
 /* So many notices wait, most of attaches that are gone, that apparently nobody takes any. */
 bool notices_too_many(const struct worker *w, const struct op_notifier *n);
 
+/* Once a turn: NOTIFIEDs that wait are given the notices that have come. Returns how much there was
+ * to do. */
+unsigned notices_run(struct worker *w);
+
 /* A NOTIFIED takes a notice or waits. Returns 0, or why it is refused. */
 int notified_take(struct worker *w, struct op_ring *r, const struct rdmad_sqe *sqe,
                   struct op_request *rq);

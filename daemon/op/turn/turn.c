@@ -20,6 +20,7 @@
 #include "daemon/op/engine/submit.h"
 #include "daemon/op/engine/user.h"
 #include "daemon/op/engine/watch.h"
+#include "daemon/op/notify/grant.h"
 #include "daemon/op/seam/call.h"
 #include "daemon/op/seam/sessions.h"
 #include "daemon/op/turn/env.h"
@@ -46,6 +47,7 @@ static void init_tables(struct worker *w) {
     slab_init(&w->parts, sizeof(struct op_part), w->control);
     slab_init(&w->batches, sizeof(struct op_batch), w->control);
     list_init(&w->fences);
+    list_init(&w->notices_due);
 }
 
 static int open_local_fabric(struct worker *w, struct error *err) {
@@ -140,6 +142,8 @@ unsigned worker_turn(struct worker *w, uint64_t now_ns) {
     work += poll_fabric(w, &w->local);
     for (unsigned i = 0; i < w->nlinks; i++)
         work += poll_fabric(w, &w->links[i]);
+    if (!list_empty(&w->notices_due))
+        work += notices_run(w);
     work += deadlines_run(&w->deadlines, now_ns, fire, w);
     if (!list_empty(&w->waiting))
         calls_settle(w);
