@@ -9,6 +9,9 @@
 # shellcheck disable=SC2034 # used by those who source this
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev libjansson-dev libmd-dev libssl-dev libsystemd-dev
     libibverbs-dev librdmacm-dev ibverbs-providers)
+if [ "$(dpkg --print-architecture 2>/dev/null || true)" = amd64 ]; then
+    BUILD_PACKAGES+=(libipsec-mb-dev) # without it OpenSSL does all that is encrypted
+fi
 # shellcheck disable=SC2034 # used by those who source this
 CHECK_PACKAGES=("${BUILD_PACKAGES[@]}" g++ libcriterion-dev clang clang-format clang-tidy
     llvm libclang-rt-14-dev libfabric-dev ucx-utils iperf3 strace python3 iproute2 openssl procps scdoc shellcheck)

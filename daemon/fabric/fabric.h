@@ -269,11 +269,12 @@ struct fabric_ops {
     uint64_t (*quiesce_ns)(const struct fabric_settings *settings);
 };
 
-/* What keeps others from reading what a link carries. */
-enum fabric_encryption { FABRIC_CLEAR, FABRIC_OPENSSL };
+/* By what a link's data is encrypted, if it is. */
+enum fabric_encryption { FABRIC_CLEAR, FABRIC_OPENSSL, FABRIC_IPSEC_MB };
 
 static inline const char *fabric_encryption_name(enum fabric_encryption e) {
-    return e == FABRIC_OPENSSL ? "openssl" : "none";
+    static const char *const names[] = {"none", "openssl", "ipsec-mb"};
+    return names[e];
 }
 
 /* The head of every implementation's own structs. */

@@ -8,6 +8,8 @@ if(TARGET rdmad_fabric_tcp)
     LINK rdmad_fabric_tcp rdmad_test_support LABELS unit soak)
   rdmad_test(unit_tcp_records unit/test_tcp_records.c unit/tcp_pair.c
     LINK rdmad_fabric_tcp rdmad_test_support LABELS unit)
+  rdmad_test(unit_tcp_aead unit/test_tcp_aead.c unit/tcp_pair.c
+    LINK rdmad_fabric_tcp rdmad_test_support LABELS unit)
   # Once more, encrypted.
   foreach(area ops revoke cancel hostile link messages long atomics share)
     rdmad_again(unit_tcp_${area} encrypted PAIR_ENCRYPT=1)

@@ -116,7 +116,7 @@ Test(tcp_records, openssl_understands_our_records_and_we_understand_its) {
         uint8_t record[RECORD_HEADER + sizeof update + 1 + RECORD_TAG];
         SSL *ssl = openssl_end(i % 2, suites[i / 2]);
         shake(ssl, !(i % 2), &in, &out);
-        cr_assert_eq(in.suite, i / 2 ? RECORD_CHACHA20_POLY1305 : RECORD_AES_128_GCM);
+        cr_assert_eq(in.suite, i / 2 ? AEAD_CHACHA20_POLY1305 : AEAD_AES_128_GCM);
         for (unsigned life = 0; life < 3; life++) {
             for (uint32_t n = 1; n <= RECORD_CONTENT_MAX; n *= 4) {
                 to_openssl(ssl, &out, n);

@@ -5,6 +5,7 @@
  */
 #include "daemon/base/guard.h"
 #include "daemon/fabric/tcp/blob.h"
+#include "daemon/fabric/tcp/cipher.h"
 #include "daemon/fabric/tcp/link.h"
 #include "daemon/fabric/tcp/target.h"
 #include "tests/unit/tcp_raw.h"
@@ -78,7 +79,8 @@ Test(tcp_secure, one_end_that_wants_encryption_is_enough) {
                 PAIR_UNTIL(&p, p.lessee.up == 1);
                 bool wanted = owner == ENCRYPT_ALWAYS || lessee == ENCRYPT_ALWAYS ||
                               (secured && (owner == ENCRYPT_AUTO || lessee == ENCRYPT_AUTO));
-                cr_assert_eq(p.link->encryption, wanted ? FABRIC_OPENSSL : FABRIC_CLEAR,
+                cr_assert_eq(p.link->encryption,
+                             wanted ? cipher_library(handshake_suite()) : FABRIC_CLEAR,
                              "owner %d, lessee %d, secured %d", owner, lessee, secured);
                 cr_assert_eq(fabric_tcp.encrypted(p.owner.fabric), wanted);
                 expect_alive(&p);

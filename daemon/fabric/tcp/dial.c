@@ -13,6 +13,7 @@
 #include "daemon/base/undumped.h"
 #include "daemon/fabric/tcp/answer.h"
 #include "daemon/fabric/tcp/blob.h"
+#include "daemon/fabric/tcp/cipher.h"
 #include "daemon/fabric/tcp/offer.h"
 #include <errno.h>
 #include <netdb.h>
@@ -203,7 +204,7 @@ static int take_offer(struct tcp_link *l, const char *host, const struct fabric_
                              host));
     memcpy(l->token, i->token, sizeof l->token);
     l->base.number = i->number;
-    l->base.encryption = i->encrypt ? FABRIC_OPENSSL : FABRIC_CLEAR;
+    l->base.encryption = i->encrypt ? cipher_library(handshake_suite()) : FABRIC_CLEAR;
     return 0;
 }
 

@@ -96,13 +96,18 @@ static void take_secret(const SSL *ssl, const char *line) {
 
 /* ---- of an instance ---------------------------------------------------------------------- */
 
-/* The one that this machine is faster at comes first; the dialler's choice holds. */
-static const char *suites(void) {
+enum aead_suite handshake_suite(void) {
 #if defined(__x86_64__)
     if (!__builtin_cpu_supports("aes"))
-        return "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
+        return AEAD_CHACHA20_POLY1305;
 #endif
-    return "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
+    return AEAD_AES_128_GCM;
+}
+
+static const char *suites(void) {
+    return handshake_suite() == AEAD_AES_128_GCM
+               ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
+               : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
 }
 
 int handshakes_open(struct ssl_ctx_st **out, struct error *err) {
@@ -188,7 +193,7 @@ static enum handshake_state done(struct handshake *h) {
         return failed(h, "OpenSSL did not tell its secrets");
     if (!SSL_session_reused(h->ssl))
         return failed(h, "it did not prove that it has the key of the offer");
-    h->keys.suite = id == AES_128_GCM_ID ? RECORD_AES_128_GCM : RECORD_CHACHA20_POLY1305;
+    h->keys.suite = id == AES_128_GCM_ID ? AEAD_AES_128_GCM : AEAD_CHACHA20_POLY1305;
     return HANDSHAKE_DONE;
 }
 

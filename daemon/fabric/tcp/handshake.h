@@ -26,11 +26,15 @@ struct handshake;
 struct ssl_ctx_st; /* what an instance needs for handshakes */
 
 struct handshake_keys {
-    enum record_suite suite;
+    enum aead_suite suite;
     uint8_t dialler[RECORD_SECRET_BYTES], acceptor[RECORD_SECRET_BYTES];
 };
 
 enum handshake_state { HANDSHAKE_GOES_ON, HANDSHAKE_DONE, HANDSHAKE_FAILED };
+
+/* Which a dialler on this machine prefers, because it is the faster one; the acceptor takes that.
+ */
+enum aead_suite handshake_suite(void);
 
 int handshakes_open(struct ssl_ctx_st **out, struct error *err);
 void handshakes_close(struct ssl_ctx_st *context); /* NULL is none */
