@@ -259,13 +259,40 @@ static int issue_next(struct pki_ca *ca, const char *name, const X509 *cert, EVP
     return issue(ca, &terms, key, now, out, err);
 }
 
+/* Who could not keep what it was given asks again, and would use up what its name may have. So the
+ * newest that is good, for that key and not due itself is given again. *out: NULL if none is. */
+static int find_given(const struct pki_ca *ca, const char *name, const X509 *cert,
+                      const EVP_PKEY *key, int64_t now, X509 **out, struct pki_error *err) {
+    STACK_OF(X509) *good = NULL;
+    int rc = pki_issued_good(&ca->dir, ca->cert, name, now, &good, err);
+    *out = NULL;
+    for (int i = 0; !rc && !*out && i < sk_X509_num(good); i++) {
+        const X509 *given = sk_X509_value(good, i);
+        if (now < pki_due(given) && EVP_PKEY_eq(X509_get0_pubkey(given), key) == 1 &&
+            pki_serves_joins(given) == pki_serves_joins(cert))
+            *out = sk_X509_delete(good, i);
+    }
+    sk_X509_pop_free(good, X509_free);
+    return rc;
+}
+
+static int give_next(struct pki_ca *ca, const char *name, const X509 *cert, EVP_PKEY *key,
+                     int64_t now, X509 **out, struct pki_error *err) {
+    X509 *given;
+    int rc = find_given(ca, name, cert, key, now, &given, err);
+    if (rc || !given)
+        return rc ? rc : issue_next(ca, name, cert, key, now, out, err);
+    *out = given;
+    return RDMAD_OK;
+}
+
 int pki_ca_renew(struct pki_ca *ca, const X509 *cert, EVP_PKEY *key, int64_t now, X509 **out,
                  struct pki_error *err) {
     char name[RDMAD_NAME_MAX + 1];
     if (!pki_name_of(cert, name))
         return pki_fail(err, RDMAD_E_NAME, "the certificate names no node");
     int rc = renewal_check(ca, name, cert, now, err);
-    return rc ? rc : issue_next(ca, name, cert, key, now, out, err);
+    return rc ? rc : give_next(ca, name, cert, key, now, out, err);
 }
 
 int pki_ca_renew_own(struct pki_ca *ca, int64_t now, struct pki_error *err) {
@@ -279,7 +306,7 @@ int pki_ca_renew_own(struct pki_ca *ca, int64_t now, struct pki_error *err) {
     if (!pki_name_of(cert, name))
         rc = pki_fail(err, RDMAD_E_NAME, PKI_NODE_CERT " names no node");
     if (!rc)
-        rc = issue_next(ca, name, cert, X509_get0_pubkey(cert), now, &next, err);
+        rc = give_next(ca, name, cert, X509_get0_pubkey(cert), now, &next, err);
     if (!rc)
         rc = pki_own_write_cert(&ca->dir, PKI_NODE_CERT, next, ca->cert, err);
     X509_free(cert);

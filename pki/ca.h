@@ -54,7 +54,9 @@ struct pki_grant {
 int pki_ca_issue(struct pki_ca *ca, const struct pki_grant *grant, EVP_PKEY *key, int64_t now,
                  X509 **out, struct pki_error *err);
 /* The next certificate for the node that cert was issued to, for as many days as that. cert must be
- * one that this CA has issued, not expired and not revoked; key may be another. */
+ * one that this CA has issued, not expired and not revoked; key may be another. One that was given
+ * out for that key and is not due to be renewed is given again: who cannot keep it may ask for
+ * ever. */
 int pki_ca_renew(struct pki_ca *ca, const X509 *cert, EVP_PKEY *key, int64_t now, X509 **out,
                  struct pki_error *err);
 /* The next certificate for this node itself, with the same key: node.crt is replaced. Also when

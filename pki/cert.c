@@ -102,6 +102,12 @@ int64_t pki_seconds(const ASN1_TIME *time) {
     return time && ASN1_TIME_to_tm(time, &tm) == 1 ? (int64_t)timegm(&tm) : INT64_MIN;
 }
 
+int64_t pki_due(const X509 *cert) {
+    int64_t from = pki_seconds(X509_get0_notBefore(cert));
+    int64_t until = pki_seconds(X509_get0_notAfter(cert));
+    return until - (until - from) / 3;
+}
+
 const char *pki_date_text(int64_t seconds, char buf[PKI_DATE_TEXT]) {
     time_t t = (time_t)seconds;
     struct tm tm;

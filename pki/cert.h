@@ -34,6 +34,8 @@ const char *pki_subject_text(const X509 *cert, char buf[PKI_SUBJECT_TEXT]);
 
 /* Seconds since 1970; INT64_MIN if it is no date. */
 int64_t pki_seconds(const ASN1_TIME *time);
+/* When to ask for the one after it: when two thirds of its life are over. */
+int64_t pki_due(const X509 *cert);
 /* "2026-11-23 03:10:00 UTC". */
 const char *pki_date_text(int64_t seconds, char buf[PKI_DATE_TEXT]);
 

@@ -154,5 +154,5 @@ void pki_identity_free(struct pki_identity *id) {
 }
 
 int64_t pki_renewal_time(const struct pki_identity *id) {
-    return id->not_after - (id->not_after - id->not_before) / 3;
+    return pki_due(id->cert);
 }

@@ -229,6 +229,12 @@ Test(pki_ca, the_list_forgets_and_keeps_others) {
 
 /* ---- renewal -------------------------------------------------------------------------------- */
 
+/* Of which less than a third is left. */
+static struct pki_terms old_terms(const char *name) {
+    return (struct pki_terms){
+        .name = name, .not_before = rig_now() - 80 * 86400, .not_after = rig_now() + 86400};
+}
+
 Test(pki_ca, only_good_certificates_of_this_ca_are_renewed) {
     char a[RIG_PATH], other[RIG_PATH];
     X509 *next = NULL;
@@ -236,7 +242,7 @@ Test(pki_ca, only_good_certificates_of_this_ca_are_renewed) {
     rig_init(dir, "n");
     rig_node(a, other, (struct pki_terms){.name = "a"});
     X509 *foreign = rig_leaf(a);
-    rig_node(a, dir, (struct pki_terms){.name = "a"});
+    rig_node(a, dir, old_terms("a"));
     X509 *cert = rig_leaf(a);
     EVP_PKEY *key = X509_get0_pubkey(cert);
     open_ca();
@@ -254,6 +260,35 @@ Test(pki_ca, only_good_certificates_of_this_ca_are_renewed) {
     pki_ca_close(&ca);
     X509_free(cert);
     X509_free(foreign);
+}
+
+/* Its disk is full, or its clock behind: it asks again each minute. */
+Test(pki_ca, who_cannot_keep_the_next_certificate_gets_the_same_again) {
+    char a[RIG_PATH];
+    X509 *first = NULL, *again = NULL;
+    EVP_PKEY *other = key_made();
+    rig_init(dir, "n");
+    rig_node(a, dir, old_terms("a"));
+    X509 *cert = rig_leaf(a);
+    EVP_PKEY *key = X509_get0_pubkey(cert);
+    open_ca();
+    cr_assert_eq(pki_ca_renew(&ca, cert, key, rig_now(), &first, &err), 0, "%s", err.text);
+    for (unsigned i = 0; i < 2 * PKI_ISSUED_MAX; i++) {
+        cr_assert_eq(pki_ca_renew(&ca, cert, key, rig_now() + 60 * i, &again, &err), 0,
+                     "asked for the %uth time: %s", i + 2, err.text);
+        cr_assert_eq(X509_cmp(first, again), 0, "another was signed");
+        X509_free(again);
+    }
+    cr_assert_eq(pki_ca_renew(&ca, cert, other, rig_now(), &again, &err), 0, "%s", err.text);
+    cr_assert_eq(EVP_PKEY_eq(X509_get0_pubkey(again), other), 1, "not for the key that asks");
+    X509_free(again);
+    cr_assert_eq(pki_ca_renew(&ca, first, key, pki_due(first), &again, &err), 0, "%s", err.text);
+    cr_assert(X509_cmp(first, again) != 0, "one that is due itself was given again");
+    pki_ca_close(&ca);
+    X509_free(first);
+    X509_free(again);
+    X509_free(cert);
+    EVP_PKEY_free(other);
 }
 
 Test(pki_ca, the_cas_node_renews_its_own) {

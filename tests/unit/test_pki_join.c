@@ -196,7 +196,7 @@ static int renew(const char *dir, const X509 *shown, bool list_only) {
 Test(pki_join, a_certificate_is_renewed_with_the_same_key_and_name) {
     char dir[RIG_PATH], other[RIG_PATH];
     rig_init(ca_dir, "ca");
-    rig_node(dir, ca_dir, (struct pki_terms){.name = "beta"});
+    rig_node(dir, ca_dir, (struct pki_terms){.name = "beta", .not_before = rig_now() - 80 * 86400});
     rig_node(other, ca_dir, (struct pki_terms){.name = "gamma"});
     X509 *before = rig_leaf(dir), *others = rig_leaf(other);
     cr_assert_eq(renew(dir, NULL, false), RDMAD_E_PERM, "without a certificate");
