@@ -43,6 +43,7 @@ static int refuse(const struct pki_error *why, struct join_bytes *reply,
              is_ours_to_know(why->code) ? "the node of the CA cannot do that now; its log says why"
                                         : why->text);
     outcome->code = why->code;
+    outcome->ours = is_ours_to_know(why->code);
     snprintf(outcome->text, sizeof(outcome->text), "%s", why->text);
     return join_message_print(&m, reply, NULL);
 }

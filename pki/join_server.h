@@ -32,6 +32,7 @@ int join_server_take(struct join_server *s, const void *bytes, size_t size, stru
 struct join_outcome {
     enum join_kind asked;          /* 0: it was malformed */
     int code;                      /* 0: granted */
+    bool ours;                     /* not granted for what is wrong here, not with the request */
     char name[RDMAD_NAME_MAX + 1]; /* that was asked for; "": none was named */
     char text[RDMAD_TEXT_MAX + 1]; /* why not; may have more than the reply, which goes outside */
     int64_t not_after;             /* of what was granted */

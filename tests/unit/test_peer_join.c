@@ -36,19 +36,15 @@ static struct end *knock_from(const char *ip, const struct pki_token *token) {
     return e;
 }
 
-/* Asks, and is answered; its code, or RDMAD_E_CLOSED if nothing came. */
-static int ask(struct end *e, const char *dir, const char *name, const struct pki_token *token,
-               struct pki_error *err) {
-    struct join_bytes request;
-    struct join_client client;
+/* Asks, and is answered; the code, or RDMAD_E_CLOSED if nothing came. */
+static int answered(struct end *e, struct join_client *client, struct join_bytes *request,
+                    const char *address, struct pki_error *err) {
     struct join_inbox inbox;
     uint8_t bytes[4096];
-    int rc = join_client_begin(dir, name, token, false, &client, &request, err);
-    cr_assert_eq(rc, 0, "%s", err->text);
+    int rc = JOIN_MORE;
     join_inbox_init(&inbox, JOIN_REPLY_MAX);
-    SSL_write(e->ssl, request.data, (int)request.size);
+    SSL_write(e->ssl, request->data, (int)request->size);
     end_flush(e);
-    rc = JOIN_MORE;
     for (int i = 0; i < 2000 && rc == JOIN_MORE && !e->over; i++) {
         pass_time();
         end_fill(e);
@@ -56,12 +52,20 @@ static int ask(struct end *e, const char *dir, const char *name, const struct pk
         if (n > 0)
             rc = join_inbox_take(&inbox, bytes, (size_t)n, err);
     }
-    rc = rc ? RDMAD_E_CLOSED
-            : join_client_finish(&client, inbox.data, inbox.used, "127.0.0.1:1", err);
+    rc = rc ? RDMAD_E_CLOSED : join_client_finish(client, inbox.data, inbox.used, address, err);
     join_inbox_fini(&inbox);
-    join_bytes_free(&request);
-    join_client_fini(&client);
+    join_bytes_free(request);
+    join_client_fini(client);
     return rc;
+}
+
+static int ask(struct end *e, const char *dir, const char *name, const struct pki_token *token,
+               struct pki_error *err) {
+    struct join_bytes request;
+    struct join_client client;
+    int rc = join_client_begin(dir, name, token, false, &client, &request, err);
+    cr_assert_eq(rc, 0, "%s", err->text);
+    return answered(e, &client, &request, "127.0.0.1:1", err);
 }
 
 static int join_as(const char *name, const struct pki_token *token, struct pki_error *err) {
@@ -103,8 +107,8 @@ Test(peer_join, who_guesses_is_soon_not_heard_for_a_while) {
     cr_assert_eq(join_as("honest", &token, &err), 0, "%s", err.text);
 }
 
-Test(peer_join, one_address_has_half_of_the_places_and_time_is_short) {
-    enum { HALF = JOIN_PLACES / 2 };
+Test(peer_join, one_address_has_half_of_strangers_places_and_time_is_short) {
+    enum { HALF = JOIN_PLACES / 4 };
     struct pki_token token = fresh_token();
     struct pki_error err;
     struct end *e[HALF];
@@ -124,6 +128,51 @@ Test(peer_join, one_address_has_half_of_the_places_and_time_is_short) {
         cr_assert(end_closed(e[i]));
         end_free(e[i]);
     }
+}
+
+/* By its certificate; asks for the list. */
+static int ask_for_list(struct pki_error *err) {
+    struct end *e = end_new(raw_dial(), rig_client(node, PKI_JOIN), false);
+    struct pki_identity *id = rig_load(node);
+    struct join_bytes request;
+    struct join_client client;
+    cr_assert(end_shakes(e));
+    cr_assert_eq(join_client_begin_renewal(id, true, &client, &request, err), 0, "%s", err->text);
+    int rc = answered(e, &client, &request, NULL, err);
+    pki_identity_free(id);
+    end_free(e);
+    return rc;
+}
+
+/* Another user of that machine can only be told by what he does not have. */
+Test(peer_join, strangers_at_a_nodes_address_do_not_keep_it_from_the_list) {
+    struct pki_token token = fresh_token(), wrong = token;
+    struct end *e[JOIN_PLACES];
+    struct pki_error err;
+    char ip[16];
+    for (unsigned i = 0; i < JOIN_REFUSALS; i++) {
+        wrong.secret[0]++;
+        cr_assert_eq(join_as("guesser", &wrong, &err), RDMAD_E_PERM);
+    }
+    cr_assert_eq(join_as("guesser", &wrong, &err), RDMAD_E_CLOSED, "guesses are still heard");
+    cr_assert_eq(ask_for_list(&err), 0, "refused for a stranger's guesses: %s", err.text);
+    for (unsigned i = 0; i < JOIN_PLACES; i++) {
+        snprintf(ip, sizeof(ip), "127.0.0.%u", 2 + i);
+        e[i] = knock_from(ip, &token);
+    }
+    cr_assert_eq(ask_for_list(&err), 0, "strangers have all places: %s", err.text);
+    for (unsigned i = 0; i < JOIN_PLACES; i++)
+        end_free(e[i]);
+}
+
+Test(peer_join, what_the_ca_cannot_do_now_is_not_held_against_who_asks) {
+    struct pki_error err;
+    rig_copy(ca, "revoked.crl", ca, "kept");
+    rig_write(ca, "revoked.crl", "nothing\n", 0644);
+    for (unsigned i = 0; i < 2 * JOIN_REFUSALS; i++)
+        cr_assert_neq(ask_for_list(&err), 0);
+    rig_copy(ca, "kept", ca, "revoked.crl");
+    cr_assert_eq(ask_for_list(&err), 0, "%s", err.text);
 }
 
 Test(peer_join, what_is_no_request_ends_it) {

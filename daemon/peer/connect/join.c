@@ -23,15 +23,21 @@
 
 enum join_stage { JOIN_ASKING, JOIN_ANSWERING, JOIN_TELLING };
 
+/* On whose account a connection is: a node's, by its certificate, or else a stranger's, by his
+ * address. Other users of a node have its address, too, and no certificate. */
+struct joiner {
+    char name[RDMAD_NAME_MAX + 1]; /* of its certificate; "": it has shown none */
+    struct in6_addr source;
+};
+
 struct join {
     struct offload_job job;
     struct list node;
     struct joins *joins; /* NULL: they have stopped */
     enum join_stage stage;
     struct transport *way; /* NULL: it is gone, and the thread still has the request */
-    struct in6_addr source;
+    struct joiner who;
     char address[INET6_ADDRSTRLEN + 8];
-    char name[RDMAD_NAME_MAX + 1]; /* of its certificate; "": it has shown none */
     struct timer patience;
     unsigned records;
     struct join_server server;
@@ -44,7 +50,7 @@ struct join {
 };
 
 struct refused {
-    struct in6_addr source;
+    struct joiner who;
     unsigned count;
     uint64_t since_ns;
 };
@@ -52,37 +58,42 @@ struct refused {
 struct joins {
     struct peers *peers;
     struct list all;
-    unsigned count;
     struct refused refused[JOIN_SOURCES];
 };
 
 /* ---- who was refused lately ---------------------------------------------------------------- */
 
-static bool join_same(const struct in6_addr *a, const struct in6_addr *b) {
-    return memcmp(a, b, sizeof(*a)) == 0;
+static bool join_is_stranger(const struct joiner *who) {
+    return !who->name[0];
 }
 
-static struct refused *join_refused_of(struct joins *js, const struct in6_addr *source) {
+static bool join_same(const struct joiner *a, const struct joiner *b) {
+    if (!join_is_stranger(a) || !join_is_stranger(b))
+        return strcmp(a->name, b->name) == 0;
+    return memcmp(&a->source, &b->source, sizeof(a->source)) == 0;
+}
+
+static struct refused *join_refused_of(struct joins *js, const struct joiner *who) {
     uint64_t now = state_now(js->peers->state);
     for (unsigned i = 0; i < JOIN_SOURCES; i++) {
         struct refused *r = &js->refused[i];
         if (r->count && clock_left(r->since_ns, now) > JOIN_WINDOW_NS)
             r->count = 0;
-        if (r->count && join_same(&r->source, source))
+        if (r->count && join_same(&r->who, who))
             return r;
     }
     return NULL;
 }
 
 /* In the place of the one that is over first, when there is none left. */
-static void join_note_refusal(struct joins *js, const struct in6_addr *source) {
-    struct refused *r = join_refused_of(js, source);
+static void join_note_refusal(struct joins *js, const struct joiner *who) {
+    struct refused *r = join_refused_of(js, who);
     if (!r) {
         r = &js->refused[0];
         for (unsigned i = 1; i < JOIN_SOURCES && r->count; i++)
             if (!js->refused[i].count || js->refused[i].since_ns < r->since_ns)
                 r = &js->refused[i];
-        *r = (struct refused){.source = *source, .since_ns = state_now(js->peers->state)};
+        *r = (struct refused){.who = *who, .since_ns = state_now(js->peers->state)};
     }
     r->count++;
 }
@@ -105,17 +116,20 @@ static void join_close(struct join *j) {
     if (js) {
         timer_unset(&js->peers->state->timers, &j->patience);
         list_remove(&j->node);
-        js->count--;
     }
     j->joins = NULL;
     if (j->stage != JOIN_ANSWERING)
         join_free(j);
 }
 
-static void join_refuse(struct join *j, const char *cause, const char *text) {
-    AUDIT(REFUSED, cause, audit_peer(j->name, j->address), audit_nothing(),
+static void join_say_refusal(const struct join *j, const char *cause, const char *text) {
+    AUDIT(REFUSED, cause, audit_peer(j->who.name, j->address), audit_nothing(),
           ("whoever joins from %s: %s", j->address, text));
-    join_note_refusal(j->joins, &j->source);
+}
+
+static void join_refuse(struct join *j, const char *cause, const char *text) {
+    join_say_refusal(j, cause, text);
+    join_note_refusal(j->joins, &j->who);
 }
 
 static void join_late(struct timer *timer, uint64_t now_ns) {
@@ -138,7 +152,11 @@ static void join_audit(struct join *j) {
     const struct join_outcome *o = &j->outcome;
     char until[PKI_DATE_TEXT];
     if (o->code) {
-        join_refuse(j, o->asked == JOIN_TOKEN ? "join.refused" : "join.renewal_refused", o->text);
+        const char *cause = o->asked == JOIN_TOKEN ? "join.refused" : "join.renewal_refused";
+        if (o->ours)
+            join_say_refusal(j, cause, o->text);
+        else
+            join_refuse(j, cause, o->text);
     } else if (o->asked != JOIN_LIST) {
         AUDIT(ADMITTED, o->asked == JOIN_TOKEN ? "join.granted" : "join.renewed",
               audit_peer(o->name, j->address), audit_nothing(),
@@ -234,25 +252,30 @@ static const struct transport_calls join_calls = {
 
 /* ---- a new one ----------------------------------------------------------------------------- */
 
-static unsigned join_places_of(const struct joins *js, const struct in6_addr *source) {
-    unsigned n = 0;
-    list_for_each (node, &js->all)
-        n += join_same(&list_entry(node, struct join, node)->source, source);
-    return n;
+/* Of who's kind, and among them its own. */
+static void join_places_of(const struct joins *js, const struct joiner *who, unsigned *kind,
+                           unsigned *own) {
+    *kind = *own = 0;
+    list_for_each (node, &js->all) {
+        const struct joiner *other = &list_entry(node, struct join, node)->who;
+        *kind += join_is_stranger(other) == join_is_stranger(who);
+        *own += join_same(other, who);
+    }
 }
 
 /* NULL: there is room, else why not. */
-static const char *join_why_not(struct joins *js, const struct in6_addr *source) {
-    const struct refused *r = join_refused_of(js, source);
-    unsigned own = join_places_of(js, source);
+static const char *join_why_not(struct joins *js, const struct joiner *who) {
+    const struct refused *r = join_refused_of(js, who);
+    unsigned kind, own;
+    join_places_of(js, who, &kind, &own);
     if (r && r->count >= JOIN_REFUSALS)
         return "it was refused too often within a minute, and is not heard until that is over";
-    if (js->count >= JOIN_PLACES || (own && own >= (JOIN_PLACES - js->count + own) / 2))
+    if (kind >= JOIN_PLACES / 2 || (own && own >= (JOIN_PLACES / 2 - kind + own) / 2))
         return "others join at the moment; it may come again in some seconds";
     return NULL;
 }
 
-static struct join *join_new(struct joins *js, struct peer *p) {
+static struct join *join_new(struct joins *js, struct peer *p, const struct joiner *who) {
     struct state *st = js->peers->state;
     struct join *j = calloc(1, sizeof(*j));
     if (!j)
@@ -264,21 +287,21 @@ static struct join *join_new(struct joins *js, struct peer *p) {
     }
     join_server_init(&j->server);
     j->joins = js;
-    j->source = p->source;
+    j->who = *who;
     memcpy(j->address, p->address, sizeof(j->address));
-    memcpy(j->name, p->certificate.name, sizeof(j->name));
     j->shown = SSL_get1_peer_certificate(tls_ssl(transport_tls(p->way)));
     j->way = p->way;
     p->way = NULL;
     list_append(&js->all, &j->node);
-    js->count++;
     return j;
 }
 
 void join_take(struct peer *p) {
     struct joins *js = p->peers->joins;
-    const char *why_not = join_why_not(js, &p->source);
-    struct join *j = why_not ? NULL : join_new(js, p);
+    struct joiner who = {.source = p->source};
+    memcpy(who.name, p->certificate.name, sizeof(who.name));
+    const char *why_not = join_why_not(js, &who);
+    struct join *j = why_not ? NULL : join_new(js, p, &who);
     struct error why;
     error_set(&why, j ? RDMAD_OK : RDMAD_E_LIMIT, "%s", why_not ? why_not : "it joins");
     if (why_not)
