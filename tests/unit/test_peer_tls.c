@@ -3,6 +3,7 @@
  * Control connections by TLS: who is let in, whom we dial, what strangers may cost, and what
  * another identity changes.
  */
+#include "daemon/peer/connect/room.h"
 #include "tests/unit/tls_end.h"
 
 TestSuite(peer_tls, .init = tls_up, .fini = tls_down, .timeout = 120);
@@ -132,6 +133,13 @@ static unsigned waiting(const struct raw *r) {
     return (unsigned)bytes;
 }
 
+static unsigned peers_secured(void) {
+    unsigned n = 0;
+    list_for_each (at, &rig.st.peers->all)
+        n += list_entry(at, struct peer, node)->secured;
+    return n;
+}
+
 Test(peer_tls, one_handshake_is_computed_and_then_none_for_a_while) {
     enum { MANY = 12 };
     struct end *e[MANY];
@@ -157,6 +165,87 @@ Test(peer_tls, one_handshake_is_computed_and_then_none_for_a_while) {
     cr_assert_eq(answered, MANY, "%u", answered);
     for (int i = 0; i < MANY; i++)
         end_free(e[i]);
+}
+
+/* Sends its first words. */
+static struct end *begin(const char *dir) {
+    struct end *e = dial_as(dir);
+    SSL_do_handshake(e->ssl);
+    end_flush(e);
+    return e;
+}
+
+/* Begins, and is answered. */
+static struct end *begin_answered(void) {
+    struct end *e = begin(node);
+    for (int i = 0; i < 2000 && !waiting(e->raw); i++)
+        pass_time();
+    end_fill(e);
+    return e;
+}
+
+static bool is_up(struct end *e) {
+    struct peer_msg hello = raw_hello();
+    end_say(e, &hello);
+    return end_expect(e, PEER_MSG_HELLO).type == PEER_MSG_HELLO;
+}
+
+Test(peer_tls, who_only_begins_handshakes_does_not_hold_up_one_that_is_under_way) {
+    enum { MANY = 12 };
+    struct end *honest = begin_answered(), *e[MANY];
+    unsigned answered = 0, passes = 0;
+    for (int i = 0; i < MANY; i++)
+        e[i] = begin(node);
+    cr_assert_eq(SSL_do_handshake(honest->ssl), 1);
+    end_flush(honest);
+    while (peers_secured() == 0 && passes++ < 4000)
+        pass_time();
+    for (int k = 0; k < MANY; k++)
+        answered += waiting(e[k]->raw) > 0;
+    cr_assert_leq(answered, 2, "%u that came later were before it", answered);
+    cr_assert(is_up(honest));
+    for (int i = 0; i < MANY; i++)
+        end_free(e[i]);
+    end_free(honest);
+}
+
+Test(peer_tls, who_only_begins_handshakes_does_not_have_one_dropped_that_is_under_way) {
+    enum { MANY = 2 * PEER_UNGREETED_MAX };
+    struct end *honest = begin_answered(), *e[MANY];
+    cr_assert_eq(SSL_do_handshake(honest->ssl), 1);
+    end_flush(honest);
+    settle(); /* heard, and the clock stands still */
+    for (int i = 0; i < MANY; i++)
+        e[i] = begin(node);
+    for (int i = 0; i < 200; i++)
+        pass_time();
+    end_fill(honest);
+    cr_assert(!honest->over, "it was dropped for others from its address");
+    cr_assert(is_up(honest));
+    for (int i = 0; i < MANY; i++)
+        end_free(e[i]);
+    end_free(honest);
+}
+
+/* Records may be padded: what waits of a good handshake may be more than one may have. */
+Test(peer_tls, a_handshake_of_many_bytes_is_read_to_its_end) {
+    struct end *e = dial_as(node);
+    SSL_set_block_padding(e->ssl, 16384);
+    X509 *more = rig_leaf(node);
+    for (int i = 0; i < 55; i++)
+        cr_assert_eq(SSL_add1_chain_cert(e->ssl, more), 1);
+    X509_free(more);
+    for (int i = 0; i < 2000 && SSL_do_handshake(e->ssl) != 1; i++) {
+        end_flush_all(e);
+        pass_time();
+        end_fill(e);
+    }
+    cr_assert_gt(BIO_pending(e->out), 65536);
+    end_flush_all(e); /* the clock stands still, so all of it comes before the next step */
+    settle();
+    SSL_set_block_padding(e->ssl, 0);
+    cr_assert(is_up(e));
+    end_free(e);
 }
 
 Test(peer_tls, whoever_stops_in_the_middle_is_dropped_when_its_time_is_over) {

@@ -90,6 +90,11 @@ static inline bool end_flush(struct end *e) {
     return n > 0;
 }
 
+static inline void end_flush_all(struct end *e) {
+    while (end_flush(e))
+        ;
+}
+
 /* Takes in what has come. */
 static inline void end_fill(struct end *e) {
     uint8_t bytes[32768];

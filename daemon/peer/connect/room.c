@@ -16,10 +16,12 @@
  * next.
  *
  * Connections that have not said hello have places of their own. When those are taken, the source
- * that has most of them loses its oldest: a slow peer is not locked out by one that opens many.
+ * that has most of them loses its oldest, of those first that have never answered us: neither a
+ * slow peer nor one at the same address is locked out by one that opens many.
  */
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/handshake.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -166,13 +168,19 @@ static unsigned room_ungreeted_of(const struct peer *one) {
     return n;
 }
 
+/* Its end of a handshake, which takes more than to open a connection, or a hello. */
+static bool room_has_answered(const struct peer *p) {
+    return p->secured || p->greeted || handshake_has_reply(p);
+}
+
 void room_drop_ungreeted(struct peer *newcomer) {
     struct peer *found = NULL;
     unsigned most = 0;
     list_for_each (node, &newcomer->peers->all) {
         struct peer *p = list_entry(node, struct peer, node);
         unsigned n = p != newcomer && room_waits(p) ? room_ungreeted_of(p) : 0;
-        if (n > most) {
+        if (n > most || (found && n == most && room_same_source(p, found) &&
+                         room_has_answered(found) && !room_has_answered(p))) {
             most = n;
             found = p;
         }

@@ -23,6 +23,7 @@
 #define HANDSHAKE_OWNER (UINT64_MAX - 7) /* of offload jobs: no uid */
 #define HANDSHAKE_BYTES_MAX 65536u       /* that may wait of one; certificates are bounded alike */
 #define HANDSHAKE_REST 2u                /* times what the one before has taken */
+#define HANDSHAKE_STEPS_FIRST 8u         /* of one that answers, which come before other's first */
 
 struct handshake {
     struct offload_job job;
@@ -30,7 +31,9 @@ struct handshake {
     struct peers *peers; /* NULL: they have stopped */
     struct peer *peer;   /* NULL: it has ended */
     struct tls *tls;
-    bool answered;     /* the other end has had something of us to complain about */
+    unsigned steps;    /* that were computed: the other end has had something of us */
+    bool replied;      /* and has said something to it */
+    bool paused;       /* it is not read, for what waits is as much as one may have */
     uint64_t identity; /* the number of that with which it began */
     /* of the job */
     uint8_t in[HANDSHAKE_BYTES_MAX];
@@ -139,10 +142,23 @@ static bool handshake_send(struct peer *p) {
     return true;
 }
 
+/* Some of what waited was taken: there is room for more. */
+static void handshake_read_on(struct peer *p) {
+    struct handshake *h = p->handshake;
+    if (!h->paused || transport_unread(p->way) >= HANDSHAKE_BYTES_MAX)
+        return;
+    h->paused = false;
+    if (!transport_read_on(p->way))
+        handshake_no_memory(p);
+}
+
 static void handshake_stepped(struct peer *p) {
     struct handshake *h = p->handshake;
-    h->answered = true;
+    h->steps++;
     transport_skip(p->way, h->used);
+    handshake_read_on(p);
+    if (p->ending)
+        return;
     if (!handshake_send(p))
         handshake_no_memory(p);
     else if (h->step == TLS_BROKEN)
@@ -202,12 +218,15 @@ static void handshakes_go_on(struct peers *ps) {
     struct list *node;
     if (ps->shakes)
         return;
-    if (list_empty(&ps->shake_dialled) && list_empty(&ps->shake_accepted))
+    if (list_empty(&ps->shake_dialled) && list_empty(&ps->shake_answered) &&
+        list_empty(&ps->shake_accepted))
         return;
     if (state_now(ps->state) < ps->shake_after_ns &&
         timer_set(&ps->state->timers, &ps->shake_timer, ps->shake_after_ns) == 0)
         return;
     node = list_pop(&ps->shake_dialled);
+    if (!node)
+        node = list_pop(&ps->shake_answered);
     if (!node)
         node = list_pop(&ps->shake_accepted);
     handshake_post(list_entry(node, struct handshake, node));
@@ -218,11 +237,22 @@ static void handshakes_rested(struct timer *timer, uint64_t now_ns) {
     handshakes_go_on(container_of(timer, struct peers, shake_timer));
 }
 
+/* Who answers had a place in the queue before. But a handshake that comes in crumbs does not stay
+ * in front for ever. */
+static struct list *handshake_queue_of(const struct peer *p) {
+    struct peers *ps = p->peers;
+    const struct handshake *h = p->handshake;
+    if (p->outgoing)
+        return &ps->shake_dialled;
+    return h->steps && h->steps <= HANDSHAKE_STEPS_FIRST ? &ps->shake_answered
+                                                         : &ps->shake_accepted;
+}
+
 static void handshake_queue(struct peer *p) {
     struct peers *ps = p->peers;
     if (ps->shakes == p->handshake || !list_empty(&p->handshake->node))
         return;
-    list_append(p->outgoing ? &ps->shake_dialled : &ps->shake_accepted, &p->handshake->node);
+    list_append(handshake_queue_of(p), &p->handshake->node);
     handshakes_go_on(ps);
 }
 
@@ -230,6 +260,7 @@ static void handshake_queue(struct peer *p) {
 
 void handshakes_start(struct peers *ps) {
     list_init(&ps->shake_dialled);
+    list_init(&ps->shake_answered);
     list_init(&ps->shake_accepted);
     timer_init(&ps->shake_timer, handshakes_rested);
 }
@@ -259,25 +290,34 @@ void handshake_begin(struct peer *p) {
 }
 
 void handshake_heard(struct peer *p) {
+    struct handshake *h = p->handshake;
     uint8_t head[TLS_RECORD_HEAD];
     size_t waits = transport_unread(p->way), length = 0;
     if (p->ending)
         return;
     if (transport_peek(p->way, head, sizeof(head)) == sizeof(head) &&
-        !(length = tls_record_length(head)))
+        !(length = tls_record_length(head))) {
         handshake_in_clear(p);
-    else if (length && waits >= length)
+    } else if (length && waits >= length) {
+        h->replied = h->steps > 0;
         handshake_queue(p);
-    else if (p->closed_there && p->peers->shakes != p->handshake)
+    } else if (p->closed_there && p->peers->shakes != h) {
         peer_end(p, &p->closed_why);
-    if (waits >= HANDSHAKE_BYTES_MAX)
+    }
+    if (waits >= HANDSHAKE_BYTES_MAX) {
         transport_read_pause(p->way);
+        h->paused = true;
+    }
+}
+
+bool handshake_has_reply(const struct peer *p) {
+    return p->handshake && p->handshake->replied;
 }
 
 void handshake_ended(struct peer *p, const struct error *why) {
     p->closed_there = true;
     p->closed_why = *why;
-    if (p->handshake->answered)
+    if (p->handshake->steps)
         handshake_heard(p);
     else
         peer_end(p, why);

@@ -12,7 +12,8 @@
  * A handshake costs private-key operations of ours, and strangers decide how many begin. So none is
  * done on the control thread: clients do not wait for one. One at a time is computed, and after it
  * twice its time is none, so strangers take a third of a CPU at most. Those that we have dialled
- * come first.
+ * come first, then those that have answered what we said: who only begins handshakes does not hold
+ * up one that is under way.
  */
 #ifndef RDMAD_PEER_CONTROL_HANDSHAKE_H
 #define RDMAD_PEER_CONTROL_HANDSHAKE_H
@@ -29,5 +30,7 @@ void handshake_heard(struct peer *p); /* something has come */
 /* Nothing more will come. What has come is heard if it may say why. */
 void handshake_ended(struct peer *p, const struct error *why);
 void handshake_forget(struct peer *p);
+/* Whether the other end has answered something that cost us a step. */
+bool handshake_has_reply(const struct peer *p);
 
 #endif

@@ -86,7 +86,7 @@ struct peers {
     unsigned idle_allowance;
     uint64_t idle_since_ns;
     /* handshake.c: those that wait for a thread, and the one that has it, or NULL */
-    struct list shake_dialled, shake_accepted;
+    struct list shake_dialled, shake_answered, shake_accepted;
     struct handshake *shakes;
     struct timer shake_timer;
     uint64_t shake_after_ns; /* the next is not computed before that */
