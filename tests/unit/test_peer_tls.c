@@ -4,6 +4,7 @@
  * another identity changes.
  */
 #include "daemon/peer/connect/room.h"
+#include "daemon/peer/control/transport.h"
 #include "tests/unit/tls_end.h"
 
 TestSuite(peer_tls, .init = tls_up, .fini = tls_down, .timeout = 120);
@@ -122,6 +123,21 @@ Test(peer_tls, whom_we_dial_must_have_the_name_or_address_that_was_dialled) {
     cr_assert(strstr(bye.bye.text, "127.1 was dialled and raw has answered"), "%s", bye.bye.text);
     AWAIT(a.done);
     cr_assert_eq(a.result.code, RDMAD_E_PERM);
+    end_free(e);
+}
+
+/* Our own HELLO has told it to whoever answers. */
+Test(peer_tls, who_echoes_our_node_id_is_not_taken_for_us) {
+    struct added a;
+    struct end *e = be_dialled("127.0.0.1", node, &a);
+    cr_assert(end_shakes(e));
+    struct peer_msg hello = raw_hello(), ours = end_expect(e, PEER_MSG_HELLO);
+    memcpy(hello.hello.node_id, ours.hello.node_id, sizeof(hello.hello.node_id));
+    end_say(e, &hello);
+    AWAIT(a.done);
+    cr_assert_eq(a.result.code, 0, "%s", a.result.text);
+    peers_view(rig.st.peers, see, NULL);
+    cr_assert_str_eq(seen.node, "raw");
     end_free(e);
 }
 
@@ -288,9 +304,9 @@ Test(peer_tls, bytes_that_are_no_records_end_it_before_and_after_the_handshake) 
     }
 }
 
-static void say_keys(struct end *e, unsigned n) {
+static void say_keys(struct end *e, unsigned n, int kind) {
     while (n--) {
-        cr_assert_eq(SSL_key_update(e->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        cr_assert_eq(SSL_key_update(e->ssl, kind), 1);
         cr_assert_eq(SSL_do_handshake(e->ssl), 1);
     }
     end_flush(e);
@@ -299,11 +315,35 @@ static void say_keys(struct end *e, unsigned n) {
 Test(peer_tls, records_with_nothing_in_them_are_few) {
     struct peer_msg ping = {.type = PEER_MSG_PING};
     struct end *e = greet();
-    say_keys(e, 32);
+    say_keys(e, 32, SSL_KEY_UPDATE_NOT_REQUESTED);
     end_say(e, &ping); /* so many are allowed, and the keys are right after them */
     end_expect(e, PEER_MSG_PONG);
-    say_keys(e, 33);
+    say_keys(e, 33, SSL_KEY_UPDATE_NOT_REQUESTED);
     cr_assert(end_closed(e));
+    end_free(e);
+}
+
+/* Each is answered by TLS itself, unseen by whoever counts messages. */
+Test(peer_tls, who_asks_for_new_keys_and_does_not_read_the_answers_is_dropped) {
+    struct peer_msg pong = {.type = PEER_MSG_PONG}; /* brings bytes, and nobody answers it */
+    struct added a;
+    struct end *e = be_dialled("127.0.0.1", node, &a);
+    struct peer_msg hello = raw_hello();
+    int little = 4096;
+    cr_assert(end_shakes(e));
+    end_expect(e, PEER_MSG_HELLO);
+    end_say(e, &hello);
+    AWAIT(a.done);
+    struct peer *p = list_entry(rig.st.peers->all.next, struct peer, node);
+    p->output_max = 1024; /* as much waits when the kernel's buffers are full */
+    setsockopt(transport_socket(p->way), SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
+    setsockopt(e->raw->fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
+    for (unsigned i = 0; i < 200 && peers_in_state("up"); i++) {
+        say_keys(e, 32, SSL_KEY_UPDATE_REQUESTED);
+        end_say(e, &pong);
+        pass_time();
+    }
+    cr_assert_eq(peers_in_state("up"), 0, "the answers wait for it without bound");
     end_free(e);
 }
 
