@@ -38,26 +38,17 @@ static int judge(int good, X509_STORE_CTX *ctx) {
     return good;
 }
 
-static X509_STORE *store_make(const struct pki_identity *id, struct pki_error *err) {
-    X509_STORE *store = X509_STORE_new();
-    bool good = store != NULL;
-    for (int i = 0; good && i < sk_X509_num(id->trust); i++)
-        good = X509_STORE_add_cert(store, sk_X509_value(id->trust, i)) == 1;
-    for (int i = 0; good && i < sk_X509_CRL_num(id->crls); i++)
-        good = X509_STORE_add_crl(store, sk_X509_CRL_value(id->crls, i)) == 1;
-    unsigned long flags = X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST;
-    if (id->crls)
-        flags |= X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
-    if (good && X509_STORE_set_flags(store, flags) == 1)
-        return store;
-    X509_STORE_free(store);
-    pki_fail_ssl(err, RDMAD_E_NOMEM, "cannot take up trust/ and revoked.crl of %s", id->dir);
-    return NULL;
+/* What was made when the identity was loaded, and goes with it, or one of its own. */
+static X509_STORE *store_of(const struct pki_identity *id, struct pki_error *err) {
+    if (!id->store)
+        return pki_store_make(id, err);
+    X509_STORE_up_ref(id->store);
+    return id->store;
 }
 
 int pki_check(const struct pki_identity *id, X509 *cert, STACK_OF(X509) * chain,
               struct pki_error *err) {
-    X509_STORE *store = store_make(id, err);
+    X509_STORE *store = store_of(id, err);
     X509_STORE_CTX *ctx = store ? X509_STORE_CTX_new() : NULL;
     int rc = RDMAD_OK;
     if (!store)
@@ -154,7 +145,7 @@ static SSL_CTX *context_make(const SSL_METHOD *method) {
 /* With the identity's certificate, key and trust. */
 static int context_of(const struct pki_identity *id, const SSL_METHOD *method, SSL_CTX **out,
                       struct pki_error *err) {
-    X509_STORE *store = store_make(id, err);
+    X509_STORE *store = store_of(id, err);
     if (!store)
         return RDMAD_E_NOMEM;
     SSL_CTX *ctx = context_make(method);

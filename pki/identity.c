@@ -114,6 +114,23 @@ static int load_revoked(struct pki_identity *id, const struct pki_dir *dir, stru
     return rc;
 }
 
+X509_STORE *pki_store_make(const struct pki_identity *id, struct pki_error *err) {
+    X509_STORE *store = X509_STORE_new();
+    bool good = store != NULL;
+    for (int i = 0; good && i < sk_X509_num(id->trust); i++)
+        good = X509_STORE_add_cert(store, sk_X509_value(id->trust, i)) == 1;
+    for (int i = 0; good && i < sk_X509_CRL_num(id->crls); i++)
+        good = X509_STORE_add_crl(store, sk_X509_CRL_value(id->crls, i)) == 1;
+    unsigned long flags = X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST;
+    if (id->crls)
+        flags |= X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
+    if (good && X509_STORE_set_flags(store, flags) == 1)
+        return store;
+    X509_STORE_free(store);
+    pki_fail_ssl(err, RDMAD_E_NOMEM, "cannot take up trust/ and revoked.crl of %s", id->dir);
+    return NULL;
+}
+
 int pki_load(const char *path, struct pki_identity **out, struct pki_error *err) {
     struct pki_dir dir;
     int rc = pki_dir_open(path, &dir, err);
@@ -132,6 +149,8 @@ int pki_load(const char *path, struct pki_identity **out, struct pki_error *err)
         rc = load_trust(id, &dir, err);
     if (!rc)
         rc = load_revoked(id, &dir, err);
+    if (!rc && !(id->store = pki_store_make(id, err)))
+        rc = RDMAD_E_NOMEM;
     if (!rc)
         id->is_ca = pki_file_there(&dir, PKI_CA_KEY);
     pki_dir_close(&dir);
@@ -150,6 +169,7 @@ void pki_identity_free(struct pki_identity *id) {
     sk_X509_pop_free(id->chain, X509_free);
     sk_X509_pop_free(id->trust, X509_free);
     sk_X509_CRL_pop_free(id->crls, X509_CRL_free);
+    X509_STORE_free(id->store);
     free(id);
 }
 

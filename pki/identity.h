@@ -32,12 +32,16 @@ struct pki_identity {
     STACK_OF(X509) * chain;    /* what node.crt has behind the leaf; may be empty */
     STACK_OF(X509) * trust;    /* all of trust/ */
     STACK_OF(X509_CRL) * crls; /* NULL: there is no revoked.crl */
+    X509_STORE *store;         /* of trust and crls */
 };
 
 /* Reads and checks the directory. 0 and a fresh identity; PKI_NOT_THERE: there is no directory or
  * no node.crt in it; RDMAD_E_*: what is there is not right, err says what and what to do. */
 int pki_load(const char *dir, struct pki_identity **out, struct pki_error *err);
 void pki_identity_free(struct pki_identity *id); /* NULL is allowed */
+
+/* Of its trust and crls, the caller's. NULL: out of memory. */
+X509_STORE *pki_store_make(const struct pki_identity *id, struct pki_error *err);
 
 /* When to ask for the next certificate: when two thirds of its life are over. */
 int64_t pki_renewal_time(const struct pki_identity *id);

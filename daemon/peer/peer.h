@@ -28,8 +28,8 @@ int peers_new(struct state *st, struct peers **out, struct error *err);
 void peers_stop(struct peers *ps, plane_done *done, void *arg);
 void peers_free(struct peers *ps);
 
-/* Another identity was loaded: peers whose certificate is not good any more end, and those that
- * have shown none. */
+/* Another identity was loaded: peers whose certificate is not good any more end soon, and those
+ * that have shown none. */
 void peers_judge_anew(struct peers *ps);
 
 /* Whether an interface has the address that it listens on, at the moment. */

@@ -13,13 +13,13 @@
 #include "daemon/peer/connect/dial.h"
 #include "daemon/peer/connect/hello.h"
 #include "daemon/peer/connect/join.h"
+#include "daemon/peer/connect/judge.h"
 #include "daemon/peer/connect/renewal.h"
 #include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/ask.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/handshake.h"
 #include "daemon/peer/control/liveness.h"
-#include "daemon/peer/control/tls.h"
 #include "daemon/peer/control/transport.h"
 #include "daemon/peer/control/turn.h"
 #include "daemon/peer/dispatch.h"
@@ -30,8 +30,6 @@
 #include "daemon/peer/owner/grant.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/tables.h"
-#include "daemon/state/identity.h"
-#include "pki/context.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -194,6 +192,7 @@ static void peer_lose(struct peer *p) {
     dial_stop(p);
     turn_forget(p);
     handshake_forget(p);
+    judge_forget(p);
     if (p->way)
         transport_close(p->way);
     p->way = NULL;
@@ -218,10 +217,15 @@ static void peer_lose(struct peer *p) {
         peer_expelled(p, &ok);
 }
 
+static void peers_turn(struct peers *ps) {
+    accept_next_turn(ps);
+    judge_next_turn(ps);
+}
+
 static const struct peer_ops peers_ops = {
     .make = peer_make,
     .free = peer_free,
-    .turn = accept_next_turn,
+    .turn = peers_turn,
     .take = dispatch_message,
     .drained = answer_go_on,
     .open = hello_begin,
@@ -234,34 +238,9 @@ static const struct peer_ops peers_ops = {
 
 /* ---- another identity ---------------------------------------------------------------------- */
 
-/* Why p may not go on, though it came to be what it is. */
-static int peer_judge(const struct peer *p, const struct pki_identity *identity,
-                      struct error *why) {
-    struct pki_error wrong;
-    SSL *ssl;
-    if (!p->secured)
-        return error_set(why, RDMAD_E_PERM,
-                         "this node has an identity now, and the connection is in clear");
-    ssl = tls_ssl(transport_tls(p->way));
-    if (!pki_check(identity, SSL_get0_peer_certificate(ssl), SSL_get_peer_cert_chain(ssl), &wrong))
-        return 0;
-    return error_set(why, wrong.code, "after a reload: %s", wrong.text);
-}
-
 void peers_judge_anew(struct peers *ps) {
-    const struct pki_identity *identity = identity_of(ps->state);
-    struct error why;
     renewal_look(ps);
-    list_for_each (node, &ps->all) {
-        struct peer *p = list_entry(node, struct peer, node);
-        if (p->ending || p->stage == PEER_CONNECTING || p->handshake || !p->way ||
-            !peer_judge(p, identity, &why))
-            continue;
-        AUDIT(REVOKED, "tls.reload", audit_peer(p->certificate.name, p->address),
-              audit_object("peer", p->id),
-              ("peer %s at %s ends %s", p->name, p->address, why.text));
-        peer_refuse(p, why.code, "%s", why.text);
-    }
+    judge_all(ps);
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
@@ -275,6 +254,7 @@ int peers_new(struct state *st, struct peers **out, struct error *err) {
     ps->next_id = 1;
     ps->next_ref = 1;
     list_init(&ps->all);
+    list_init(&ps->unjudged);
     handshakes_start(ps);
     int rc = turn_start(ps, err);
     if (!rc)

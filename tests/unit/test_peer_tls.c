@@ -3,6 +3,7 @@
  * Control connections by TLS: who is let in, whom we dial, what strangers may cost, and what
  * another identity changes.
  */
+#include "daemon/peer/connect/judge.h"
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/transport.h"
 #include "tests/unit/tls_end.h"
@@ -389,6 +390,27 @@ Test(peer_tls, a_reload_ends_who_was_revoked_and_nobody_else) {
     end_expect(other, PEER_MSG_PONG);
     end_free(e);
     end_free(other);
+}
+
+Test(peer_tls, a_turn_judges_some_of_all_peers_anew) {
+    enum { MANY = 3 * JUDGED_A_TURN };
+    struct end *e[MANY];
+    struct error err;
+    char ip[16];
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(ip, sizeof(ip), "127.0.0.%u", 2 + i);
+        e[i] = greet_by(end_new(raw_dial_from(ip), rig_client(node, PKI_PEER), false));
+    }
+    rig_revoke(ca, "raw");
+    cr_assert_eq(identity_reload(&rig.st, false, &err), 0, "%s", err.text);
+    for (unsigned passes = 0, up = MANY, left; up && passes < 1000; passes++, up = left) {
+        event_base_loop(rig.st.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        left = peers_in_state("up");
+        cr_assert_leq(up - left, 2 * JUDGED_A_TURN, "%u were judged at once", up - left);
+    }
+    cr_assert_eq(peers_in_state("up"), 0);
+    for (unsigned i = 0; i < MANY; i++)
+        end_free(e[i]);
 }
 
 Test(peer_tls, a_handshake_that_began_before_a_reload_is_judged_by_what_is_trusted_after_it) {

@@ -160,13 +160,16 @@ static inline struct end *dial_as(const char *dir) {
     return end_new(raw_dial(), rig_client(dir, PKI_PEER), false);
 }
 
-static inline struct end *greet(void) {
-    struct end *e = dial_as(node);
+static inline struct end *greet_by(struct end *e) {
     struct peer_msg hello = raw_hello();
     cr_assert(end_shakes(e));
     end_say(e, &hello);
     end_expect(e, PEER_MSG_HELLO);
     return e;
+}
+
+static inline struct end *greet(void) {
+    return greet_by(dial_as(node));
 }
 
 #endif

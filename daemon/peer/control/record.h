@@ -90,6 +90,7 @@ struct peers {
     struct handshake *shakes;
     struct timer shake_timer;
     uint64_t shake_after_ns; /* the next is not computed before that */
+    struct list unjudged;    /* since another identity was loaded, connect/judge.c */
     struct joins *joins;
     struct renewal *renewal;
     bool stopping;
@@ -160,6 +161,8 @@ struct peer {
     bool closed_there; /* the other end has closed it: when all that came before is heard it ends,
                           for this reason */
     struct error closed_why;
+
+    struct list judge_node; /* in peers.unjudged */
 
     /* connect/dial.c */
     struct lookup *resolving;
