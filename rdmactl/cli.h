@@ -43,6 +43,8 @@ int cmd_policy_show(const struct command *self, int argc, char **argv);
 int cmd_limit_show(const struct command *self, int argc, char **argv);
 int cmd_limit_set(const struct command *self, int argc, char **argv);
 int cmd_session_kick(const struct command *self, int argc, char **argv);
+int cmd_session_pause(const struct command *self, int argc, char **argv);
+int cmd_session_resume(const struct command *self, int argc, char **argv);
 int cmd_reload(const struct command *self, int argc, char **argv);
 int cmd_share(const struct command *self, int argc, char **argv);
 int cmd_fetch(const struct command *self, int argc, char **argv);

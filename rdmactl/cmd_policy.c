@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_policy.c - policy show, limit show and set, session kick: who may do what, and how much.
+ * cmd_policy.c - policy show, limit show and set, session kick, pause and resume: who may do what,
+ * and how much.
  */
 #include "rdmactl/cli.h"
 #include <grp.h>
@@ -175,7 +176,9 @@ int cmd_limit_set(const struct command *self, int argc, char **argv) {
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 
-int cmd_session_kick(const struct command *self, int argc, char **argv) {
+/* What kick, pause and resume have in common; takes_why: --why is known. */
+static int session_act(const struct command *self, int argc, char **argv, bool takes_why,
+                       const char *method, const char *done) {
     const char *text = NULL, *why = NULL;
     const struct opt opts[] = {
         {"why", 'w', OPT_TEXT, &why, 0, 0, "TEXT", "what its program is told"},
@@ -183,7 +186,7 @@ int cmd_session_kick(const struct command *self, int argc, char **argv) {
     };
     struct positionals pos = {.names = "ID", .min = 1, .max = 1, .values = &text};
     uint64_t id;
-    int rc = args_parse(self, opts, &pos, argc, argv);
+    int rc = args_parse(self, takes_why ? opts : NULL, &pos, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
     if (!args_count(text, &id) || id > INT64_MAX)
@@ -191,12 +194,25 @@ int cmd_session_kick(const struct command *self, int argc, char **argv) {
     json_t *params = json_pack("{s:I}", "id", (json_int_t)id);
     if (why)
         json_object_set_new(params, "why", json_string(why));
-    json_t *result = daemon_call("session.kick", params, PATIENCE_ACT_MS);
+    json_t *result = daemon_call(method, params, PATIENCE_ACT_MS);
     if (!result)
         return EXIT_FAILED;
     if (cli.json)
         return cli_print_json(result);
     json_decref(result);
-    printf("session %" PRIu64 " ends\n", id);
+    printf("session %" PRIu64 " %s\n", id, done);
     return EXIT_GOOD;
+}
+
+int cmd_session_kick(const struct command *self, int argc, char **argv) {
+    return session_act(self, argc, argv, true, "session.kick", "ends");
+}
+
+int cmd_session_pause(const struct command *self, int argc, char **argv) {
+    return session_act(self, argc, argv, true, "session.pause",
+                       "is paused: nothing is taken from its rings until session resume");
+}
+
+int cmd_session_resume(const struct command *self, int argc, char **argv) {
+    return session_act(self, argc, argv, false, "session.resume", "goes on");
 }

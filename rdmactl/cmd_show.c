@@ -27,6 +27,7 @@ static const struct noun nouns[] = {
       {"name", "NAME", CELL_TEXT},
       {"uid", "UID", CELL_NUMBER},
       {"pid", "PID", CELL_NUMBER},
+      {"state", "STATE", CELL_TEXT},
       {"bytes", "MEMORY", CELL_BYTES},
       {"leases", "LEASES", CELL_NUMBER},
       {"attaches", "ATTACHES", CELL_NUMBER},

@@ -81,13 +81,13 @@ static struct rate *rates(const json_t *before, const json_t *after, double span
 }
 
 static void top_print(const struct rate *rate, size_t count, bool batch) {
-    static const char *const head[] = {"ID",     "NAME",   "UID",      "PID",
-                                       "MEMORY", "OPS/S",  "READ/S",   "WRITTEN/S",
-                                       "SHARE",  "WEIGHT", "THROTTLED"};
-    struct table *t = table_new(11);
+    static const char *const head[] = {"ID",     "NAME",   "UID",       "PID",
+                                       "MEMORY", "OPS/S",  "READ/S",    "WRITTEN/S",
+                                       "SHARE",  "WEIGHT", "THROTTLED", "STATE"};
+    struct table *t = table_new(12);
     char buf[CELL_MAX];
-    for (int i = 0; i < 11; i++)
-        table_cell(t, i != 1, head[i]);
+    for (int i = 0; i < 12; i++)
+        table_cell(t, i != 1 && i != 11, head[i]);
     for (size_t i = 0; i < count; i++) {
         const json_t *row = rate[i].row;
         const char *name = json_string_value(json_object_get(row, "name"));
@@ -109,6 +109,8 @@ static void top_print(const struct rate *rate, size_t count, bool batch) {
         table_cell(t, true, buf);
         snprintf(buf, sizeof(buf), "%.0f%%", 100 * rate[i].throttled);
         table_cell(t, true, buf);
+        const char *state = json_string_value(json_object_get(row, "state"));
+        table_cell(t, false, state ? state : "-");
     }
     if (!batch)
         fputs("\033[H\033[J", stdout);

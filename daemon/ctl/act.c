@@ -2,9 +2,11 @@
 /*
  * act.c - the calls that change something. They answer when it is done, not when it has begun.
  */
+#include "daemon/base/audit.h"
 #include "daemon/ctl/handlers.h"
 #include "daemon/peer/peer.h"
 #include "daemon/state/lease.h"
+#include "daemon/state/pause.h"
 #include "daemon/state/session_end.h"
 #include <inttypes.h>
 
@@ -35,20 +37,28 @@ void ctl_lease_revoke(struct ctl_call *call, const json_t *params) {
     lease_end(lease, RDMAD_E_LEASE_ADMIN, act_done, call);
 }
 
-/* Answered when the end has begun: what the session holds goes in the order of session_end.h. */
-void ctl_session_kick(struct ctl_call *call, const json_t *params) {
+/* NULL: the call was answered. */
+static struct session *find_session(struct ctl_call *call, const json_t *params) {
     uint64_t id = rpc_uint(params, "id");
     struct session *s = session_find(ctl_state(call), id);
+    struct error why;
+    if (s && !s->closing && (ctl_may_act(call) || is_own(call, s)))
+        return s;
+    error_set(&why, RDMAD_E_HANDLE,
+              "no session %" PRIu64 " is open here; session show lists "
+              "them",
+              id);
+    ctl_fail(call, &why);
+    return NULL;
+}
+
+/* Answered when the end has begun: what the session holds goes in the order of session_end.h. */
+void ctl_session_kick(struct ctl_call *call, const json_t *params) {
+    struct session *s = find_session(call, params);
     const char *said = rpc_text(params, "why");
     struct error why;
-    if (!s || s->closing || !(ctl_may_act(call) || is_own(call, s))) {
-        error_set(&why, RDMAD_E_HANDLE,
-                  "no session %" PRIu64 " is open here; session show lists "
-                  "them",
-                  id);
-        ctl_fail(call, &why);
+    if (!s)
         return;
-    }
     error_set(&why, RDMAD_E_PERM, "uid %u ended the session%s%s",
               (unsigned)ctl_caller(call)->who.uid, said ? ": " : "", said ? said : "");
     for (char *c = why.text; *c; c++)
@@ -56,6 +66,32 @@ void ctl_session_kick(struct ctl_call *call, const json_t *params) {
             *c = '?';
     session_close(s, &why);
     ctl_reply(call, json_object());
+}
+
+/* Answered when the worker reads its rings no more, or again. */
+static void pause_or_resume(struct ctl_call *call, const json_t *params, bool pause) {
+    struct session *s = find_session(call, params);
+    struct error why;
+    if (!s)
+        return;
+    const struct pause_order order = {.pause = pause,
+                                      .uid = ctl_caller(call)->who.uid,
+                                      .by_admin = ctl_may_act(call),
+                                      .why = rpc_text(params, "why")};
+    if (!session_pause(s, &order, act_done, call, &why))
+        return;
+    if (why.code == RDMAD_E_PERM)
+        AUDIT(REFUSED, "permission", audit_user(order.uid, 0), audit_object("session", s->id),
+              ("%s", why.text));
+    ctl_fail(call, &why);
+}
+
+void ctl_session_pause(struct ctl_call *call, const json_t *params) {
+    pause_or_resume(call, params, true);
+}
+
+void ctl_session_resume(struct ctl_call *call, const json_t *params) {
+    pause_or_resume(call, params, false);
 }
 
 void ctl_peer_add(struct ctl_call *call, const json_t *params) {

@@ -11,6 +11,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/lease.h"
+#include "daemon/state/pause.h"
 #include "daemon/state/pool.h"
 
 /* "keep-alive,renewable", what it was made of, for whom; "" when there is nothing to say. */
@@ -38,6 +39,18 @@ static void add_share(const struct session *s, json_t *row) {
     json_object_set_new(row, "throttled_s", json_real(rows_seconds(user.throttled_ns)));
 }
 
+static const char *session_state(const struct session *s) {
+    return s->closing ? "closing" : session_paused(s) ? "paused" : "open";
+}
+
+static void add_pause(const struct session *s, json_t *row, uint64_t now_ns) {
+    const struct session_pause *p = session_paused(s);
+    json_object_set_new(row, "paused_by", p ? json_integer((json_int_t)p->uid) : json_null());
+    json_object_set_new(row, "paused_why", rows_text(p ? p->why : ""));
+    json_object_set_new(row, "paused_s",
+                        p ? json_real(rows_seconds(now_ns - p->since_ns)) : json_null());
+}
+
 static json_t *session_row(const struct session *s, uint64_t now_ns) {
     struct plane_session_stats stats = {0};
     if (s->plane && !s->closing)
@@ -47,7 +60,7 @@ static json_t *session_row(const struct session *s, uint64_t now_ns) {
         "{s:I, s:o, s:I, s:I, s:i, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
         "s:I, s:I, s:I, s:I}",
         "id", (json_int_t)s->id, "name", rows_text(s->name), "uid", (json_int_t)s->uid, "gid",
-        (json_int_t)s->gid, "pid", (int)s->pid, "state", s->closing ? "closing" : "open", "age_s",
+        (json_int_t)s->gid, "pid", (int)s->pid, "state", session_state(s), "age_s",
         rows_seconds(now_ns - s->since_ns), "pools", (json_int_t)used[QUOTA_POOLS], "bytes",
         (json_int_t)used[QUOTA_BYTES], "rings", (json_int_t)used[QUOTA_RINGS], "leases",
         (json_int_t)used[QUOTA_LEASES], "attaches", (json_int_t)used[QUOTA_ATTACHES], "services",
@@ -68,6 +81,7 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
             continue;
         json_t *row = session_row(s, rows.now_ns);
         add_share(s, row);
+        add_pause(s, row, rows.now_ns);
         json_array_append_new(rows.list, row);
     }
     rows_reply(call, &rows, "sessions");

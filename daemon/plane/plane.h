@@ -154,6 +154,10 @@ struct plane_session_stats { /* written by the worker, relaxed */
 /* Puts the session on the least loaded worker. NULL when out of memory. */
 struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie);
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s);
+/* Nothing is taken from the session's rings any more, or, with pause false, it is again. done: so
+ * it is. Ops that were taken before go on to their ends, leases and channels live on, and the end
+ * of the session, or of anything of it, waits for no resume. */
+void plane_session_pause(struct plane_session *s, bool pause, plane_done *done, void *arg);
 /* Takes no more sqes, ends every op, forgets rings, pools and leases. done: nothing of the worker
  * touches their memory any more; the caller may unmap and close it. */
 void plane_session_drop(struct plane_session *s, plane_done *done, void *arg);

@@ -4,6 +4,7 @@
  */
 #include "daemon/base/log.h"
 #include "daemon/serve/handlers.h"
+#include "daemon/state/pause.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,4 +65,5 @@ void serve_hello(const struct request *rq, const void *body) {
     LOG(DEBUG, ("session %" PRIu64 " is %s", s->id, *s->name ? s->name : "without a name"),
         FIELD_U64("SESSION", s->id), FIELD_U64("UID", s->uid), FIELD_U64("PID", s->pid));
     serve_reply(rq, &rep, sizeof(rep), NULL, 0);
+    session_pause_greeted(s);
 }

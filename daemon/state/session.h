@@ -14,7 +14,8 @@
 #include "daemon/state/policy.h"
 #include "daemon/state/state.h"
 
-struct conn; /* ipc/conn.h */
+struct conn;          /* ipc/conn.h */
+struct session_pause; /* state/pause.h */
 
 /* A call of the session that waits for an answer from elsewhere, as long as its client said. When
  * the session closes it is taken out of the list and given up. */
@@ -70,7 +71,8 @@ struct session {
     struct session_waiter others_gone, leases_gone, handles_gone, channels_gone;
     struct list handles_ended; /* whose end the client knows, the oldest first; still in handles */
     uint32_t nhandles_ended;
-    struct list late_events; /* of struct late_event (state/late_event.h) */
+    struct list late_events;     /* of struct late_event (state/late_event.h) */
+    struct session_pause *pause; /* NULL: it was never paused */
 
     struct quota_account account;
     struct quota_account *uid_account;

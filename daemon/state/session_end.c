@@ -8,6 +8,7 @@
 #include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/names.h"
+#include "daemon/state/pause.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/ring_object.h"
 #include <assert.h>
@@ -101,6 +102,7 @@ void session_close(struct session *s, const struct error *why) {
         return;
     __atomic_store_n(&s->closing, true, __ATOMIC_SEQ_CST);
     tell_client(s, why);
+    session_pause_forget(s);
     end_watches(s);
     give_up_calls(s);
     s->leaving = s->plane;

@@ -186,6 +186,12 @@ struct rdmad_event {
 #define RDMAD_EVENT_NAME_THERE 7u     /* a watched name appeared, or was there at the start */
 #define RDMAD_EVENT_NAME_GONE 8u      /* reason 0, or why the whole watch ended */
 #define RDMAD_EVENT_NAMES_ANEW 9u /* what the watch told before is void; what there is follows */
+/* An operator has paused the session (text says who and why): what is submitted waits, and its time
+ * to be done (a timeout_ms, a timeout_ns) begins when the session is resumed. What rdmad had taken
+ * before goes on, and leases, channels and all other calls live on. Of several pauses and resumes
+ * that nobody took the last is told. */
+#define RDMAD_EVENT_PAUSED 10u
+#define RDMAD_EVENT_RESUMED 11u
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases

@@ -63,7 +63,8 @@ enum rdmad_event_type {
     RDMAD_EV_CHANNEL_CLOSED = RDMAD_MSG_EVENT | 5,   /* struct rdmad_ev_channel_closed */
     RDMAD_EV_HANDED_OVER = RDMAD_MSG_EVENT | 6,      /* struct rdmad_ev_handed_over */
     RDMAD_EV_NAME = RDMAD_MSG_EVENT | 7,             /* struct rdmad_ev_name */
-    RDMAD_EV_INCOMING_GONE = RDMAD_MSG_EVENT | 8, /* struct rdmad_channel_reject_req: taken back */
+    RDMAD_EV_INCOMING_GONE = RDMAD_MSG_EVENT | 8,  /* struct rdmad_channel_reject_req: taken back */
+    RDMAD_EV_SESSION_PAUSED = RDMAD_MSG_EVENT | 9, /* struct rdmad_ev_session_paused */
 };
 
 struct rdmad_msg_header {
@@ -373,6 +374,12 @@ struct rdmad_ev_name {
     struct rdmad_name_entry entry;
 };
 
+struct rdmad_ev_session_paused {
+    uint32_t paused; /* 1: its rings are not read; 0: they are read again */
+    uint32_t uid;    /* whose doing it was */
+    uint64_t reserved;
+    char text[RDMAD_TEXT_MAX + 1];
+};
 struct rdmad_ev_lease_ended {
     uint64_t lease;  /* the owner's number */
     uint64_t handle; /* to a lessee: its handle, which still tells why until released; owner: 0 */

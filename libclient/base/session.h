@@ -21,6 +21,7 @@ struct rdmad_blocking;
 struct rdmad_call;
 struct rdmad_copies;
 struct rdmad_holds;
+struct rdmad_pause;
 struct rdmad_event_source;
 struct rdmad_msg_header;
 
@@ -66,6 +67,7 @@ struct rdmad_session {
     struct rdmad_holds *holds; /* of the rings */
     struct rdmad_blocking *blocking;
     struct rdmad_copies *copies;
+    struct rdmad_pause *pause;
 
     uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
     uint32_t blocking_entries;

@@ -17,6 +17,7 @@
 #include "libclient/lease/lease.h"
 #include "libclient/ring/create.h"
 #include "libclient/session/names.h"
+#include "libclient/session/pause.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -38,6 +39,7 @@ static const struct {
     {RDMAD_EV_CHANNEL_CLOSED, sizeof(struct rdmad_ev_channel_closed), rdmad_channel_on_closed},
     {RDMAD_EV_NAME, sizeof(struct rdmad_ev_name), rdmad_names_on_event},
     {RDMAD_EV_HANDED_OVER, sizeof(struct rdmad_ev_handed_over), rdmad_service_on_handed_over},
+    {RDMAD_EV_SESSION_PAUSED, sizeof(struct rdmad_ev_session_paused), rdmad_pause_on_event},
 };
 
 static void session_on_ended(struct rdmad_session *s, int status, const void *body) {

@@ -21,6 +21,7 @@
 #include "libclient/session/event.h"
 #include "libclient/session/fork.h"
 #include "libclient/session/names.h"
+#include "libclient/session/pause.h"
 #include "libclient/transfer/blocking.h"
 #include "libclient/transfer/copies.h"
 #include <errno.h>
@@ -173,7 +174,9 @@ static int session_check_options(const struct rdmad_options *o) {
 }
 
 static int session_connect(struct rdmad_session *s, const struct rdmad_options *o) {
-    int rc = session_dial(s, o->runtime_dir);
+    int rc = rdmad_pause_new(s);
+    if (!rc)
+        rc = session_dial(s, o->runtime_dir);
     if (!rc)
         rc = session_hello(s, o->name, o->spin_us);
     if (rc)
@@ -228,6 +231,7 @@ void rdmad_close(rdmad_session *s) {
     }
     while (s->pools)
         rdmad_pool_dispose(s->pools, __func__);
+    rdmad_pause_free(s);
     rdmad_names_dispose(s); /* walks the queue of sources, of which the others are */
     rdmad_leases_dispose(s);
     rdmad_channels_dispose(s);

@@ -126,6 +126,16 @@ for verb in reload "peer add 127.0.0.1:1" "limit set uid:1000 weight=10000"; do
 done
 expect "len(d['leases']) == 3" root -j lease show
 user 1000 lease revoke "$(lease_of 1000)" || fail "its own lease"
+refused "no session" user 1000 session pause "$(session_of 1001)"
+user 1001 session pause "$(session_of 1001)" >/dev/null || fail "its own session's pause"
+expect "[r['state'] for r in d['sessions']] == ['paused']" user 1001 -j session show
+user 1001 session resume "$(session_of 1001)" >/dev/null || fail "its own pause"
+root session pause "$(session_of 1001)" --why "a look" >/dev/null || fail "root may not pause a session"
+expect "d['sessions'][0]['paused_by'] == 0 and 'a look' in d['sessions'][0]['paused_why']" user 1001 -j session show
+refused "only who has admin \"act\"" user 1001 session resume "$(session_of 1001)"
+expect "[r['state'] for r in d['sessions']] == ['paused']" user 1001 -j session show
+root session resume "$(session_of 1001)" >/dev/null || fail "root may not resume a session"
+expect "[r['state'] for r in d['sessions']] == ['open']" user 1001 -j session show
 user 1001 session kick "$(session_of 1001)" --why "time to go" >"$work/said" || fail "its own session"
 wait "$bob" && fail "the session was not ended"
 grep -q "uid 1001 ended the session: time to go" "$work/bob.log" || fail "$(<"$work/bob.log")"

@@ -180,6 +180,10 @@ unsigned plane_worker_of_session(const struct plane_session *s) {
     return (unsigned)s->stats.ops; /* 0: an access that AddressSanitizer sees */
 }
 
+void plane_session_pause(struct plane_session *s, bool pause, plane_done *done, void *arg) {
+    owe(note(FAKE_SESSION_PAUSE, pause + s->stats.ops, s), done, arg);
+}
+
 void plane_session_drop(struct plane_session *s, plane_done *done, void *arg) {
     owe(note(FAKE_SESSION_DROP, 0, s), done, arg);
     free(s);

@@ -10,6 +10,7 @@
 
 enum fake_kind {
     FAKE_SESSION_DROP,
+    FAKE_SESSION_PAUSE, /* number: 1 to pause, 0 to resume */
     FAKE_RING_ADD,
     FAKE_RING_DROP,
     FAKE_POOL_ADD,

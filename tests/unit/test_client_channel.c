@@ -155,6 +155,32 @@ Test(channel, that_is_closed_here_takes_its_news_along) {
     cr_assert_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT);
 }
 
+Test(channel, of_pauses_that_nobody_took_the_last_is_told) {
+    struct rdmad_ev_session_paused ev = {.paused = 1, .text = "uid 0 paused the session"};
+    struct rdmad_event e = RDMAD_EVENT_INIT;
+    int fd = rdmad_session_fd(s);
+
+    fake_event(&fake, RDMAD_EV_SESSION_PAUSED, &ev, sizeof(ev));
+    cr_assert_eq(rdmad_next_event(s, 2000, &e), 0);
+    cr_assert_eq(e.type, RDMAD_EVENT_PAUSED);
+    cr_assert_str_eq(e.text, "uid 0 paused the session");
+    ev.paused = 0;
+    fake_event(&fake, RDMAD_EV_SESSION_PAUSED, &ev, sizeof(ev));
+    ev.paused = 1;
+    fake_event(&fake, RDMAD_EV_SESSION_PAUSED, &ev, sizeof(ev));
+    ev.paused = 0;
+    memset(ev.text, 'x', sizeof(ev.text)); /* and does not end */
+    fake_event(&fake, RDMAD_EV_SESSION_PAUSED, &ev, sizeof(ev));
+    tell_closed(41, RDMAD_E_CLOSED);
+    rdmad_channel_close(channel); /* its reply comes behind the events */
+    cr_assert_eq(rdmad_next_event(s, 0, &e), 0);
+    cr_assert_eq(e.type, RDMAD_EVENT_RESUMED);
+    cr_assert_eq(strlen(e.text), RDMAD_TEXT_MAX);
+    cr_assert_eq(rdmad_next_event(s, 0, &e), RDMAD_E_TIMEOUT);
+    cr_assert_not(readable(fd));
+    fake_event(&fake, RDMAD_EV_SESSION_PAUSED, &ev, sizeof(ev)); /* and one stays, to be freed */
+}
+
 /* ---- services ------------------------------------------------------------------------------- */
 
 static void listen_here(void) {

@@ -3,6 +3,7 @@
  * Sessions and their rings: whatever is interrupted at whatever moment, every byte, descriptor and
  * charge comes back, and not before nobody uses it any more. test_pool.c has the pools.
  */
+#include "daemon/state/pause.h"
 #include "tests/unit/session_rig.h"
 
 TestSuite(session, .init = rig_set_up, .fini = rig_tear_down);
@@ -153,5 +154,57 @@ Test(session, what_waits_for_an_answer_does_not_outlive_its_client) {
     session_close(s, NULL);
     fake_answer_all();
     cr_assert_eq(waiting.code, RDMAD_E_CANCELED);
+    UNTIL(list_empty(&st.sessions));
+}
+
+/* ---- pause ---------------------------------------------------------------------------------- */
+
+static int steer(struct session *s, bool pause, uid_t uid, bool by_admin, unsigned *done) {
+    static struct error err;
+    const struct pause_order order = {
+        .pause = pause, .uid = uid, .by_admin = by_admin, .why = "look\nhere"};
+    int rc = session_pause(s, &order, on_done, done, &err);
+    if (!rc)
+        fake_answer(fake_call(FAKE_SESSION_PAUSE, -1), 0);
+    return rc;
+}
+
+Test(session, what_an_admin_paused_its_user_does_not_resume) {
+    struct session *s = session();
+    unsigned done = 0;
+    cr_assert_eq(steer(s, true, 1000, false, &done), 0);
+    cr_assert_eq(steer(s, false, 1000, false, &done), 0, "its own pause");
+    cr_assert_null(session_paused(s));
+    cr_assert_eq(steer(s, true, 0, true, &done), 0);
+    cr_assert_eq(steer(s, false, 1000, false, &done), RDMAD_E_PERM);
+    cr_assert_eq(steer(s, true, 1000, false, &done), RDMAD_E_PERM, "a pause of its own instead");
+    cr_assert(session_paused(s) && session_paused(s)->by_admin);
+    cr_assert_str_eq(session_paused(s)->why, "uid 0 paused the session: look?here");
+    cr_assert_eq(steer(s, false, 0, true, &done), 0);
+    cr_assert_null(session_paused(s));
+    cr_assert_eq(done, 4);
+    cr_assert_eq(fake_count(FAKE_SESSION_PAUSE), 4, "what is refused is not done");
+    session_close(s, NULL);
+}
+
+Test(session, an_admin_takes_a_users_pause_over) {
+    struct session *s = session();
+    unsigned done = 0;
+    cr_assert_eq(steer(s, true, 1000, false, &done), 0);
+    cr_assert_eq(steer(s, true, 0, true, &done), 0);
+    cr_assert_eq(steer(s, false, 1000, false, &done), RDMAD_E_PERM);
+    session_close(s, NULL);
+}
+
+Test(session, a_paused_session_closes_before_its_pause_was_answered) {
+    struct session *s = session();
+    unsigned done = 0;
+    const struct pause_order order = {.pause = true};
+    make_pool(s);
+    cr_assert_eq(session_pause(s, &order, on_done, &done, NULL), 0);
+    session_close(s, NULL);
+    cr_assert_null(session_paused(s));
+    fake_answer_all();
+    cr_assert_eq(done, 1);
     UNTIL(list_empty(&st.sessions));
 }

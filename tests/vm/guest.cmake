@@ -12,6 +12,7 @@
 #   test_bad_messages     packets of the client's socket that are refused as such, before memory is
 #                         registered or a lease known
 #   test_bad_sqes         one daemon, whose validator ends them before it asks which way they would go
+#   test_pause            rings that are not read, which no fabric has a part in
 # Of leases only what goes over a link is run once more (RDMAD_TEST_ROUTES, and the cases below): between
 # two clients of one daemon bytes are moved by the CPU whatever the fabric is. Atomics, which are not,
 # and messages are run on both routes. tests/soak verbs runs both of all.

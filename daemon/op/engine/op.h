@@ -108,7 +108,7 @@ struct op_session {
     struct op_user *user;  /* whose it is, at this worker; user.h */
     struct list hot;       /* of struct op_ring: those that are polled */
     struct list hot_node;  /* in user->hot, while there are some */
-    struct list throttled; /* rings that wait for ops to end */
+    struct list throttled; /* rings that wait for ops to end, or for a resume */
     uint32_t inflight;     /* ops of all of them */
     uint32_t charged;      /* those of them that count for max_session_ops */
     uint32_t waits;        /* RECVs and NOTIFIEDs */
@@ -119,6 +119,7 @@ struct op_session {
     uint64_t name_bytes;  /* of its rings' tables of names; account.c */
     uint64_t turn, spent; /* when it was last served; what it owes, in sqes: admit.c */
     bool shut;            /* takes no more sqes: violated, or being dropped */
+    bool paused;          /* takes none for now: all its rings are in throttled */
     struct list violated_node;
     struct mail violated_mail;
     struct error violated_why;

@@ -8,6 +8,9 @@
  * nothing, and a busy one looks at a few of them a turn instead of asking the kernel. Throttled:
  * its session has as many ops in flight as it may, and its sqes stay where they are until one of
  * those ends; only a CANCEL that is the next is taken.
+ *
+ * All rings of a session that is paused are in the third list, and stay there whatever ends. Their
+ * wait words are not set: nobody would listen to their doorbells.
  */
 #include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/user.h"
@@ -31,8 +34,10 @@ static void heat_session(struct op_session *s) {
 }
 
 void rings_heat(struct op_ring *r) {
-    list_append(&r->session->hot, &r->node);
-    heat_session(r->session);
+    struct op_session *s = r->session;
+    list_append(s->paused ? &s->throttled : &s->hot, &r->node);
+    if (!s->paused)
+        heat_session(s);
 }
 
 void rings_wake(struct worker *w, struct op_ring *r) {
@@ -89,10 +94,28 @@ void rings_throttle(struct op_ring *r) {
 
 void rings_unthrottle(struct worker *w, struct op_session *s) {
     (void)w;
-    if (list_empty(&s->throttled) || s->shut)
+    if (list_empty(&s->throttled) || s->shut || s->paused)
         return;
     list_splice(&s->hot, &s->throttled);
     heat_session(s);
+}
+
+void rings_pause(struct op_session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    s->paused = true;
+    for (struct op_ring *r; !s->shut && (r = slots_next(&s->rings, &cursor, &handle));) {
+        if (r->parked)
+            ring_disarm(r->ring);
+        r->parked = false;
+        list_remove(&r->node);
+        list_append(&s->throttled, &r->node);
+    }
+}
+
+void rings_resume(struct worker *w, struct op_session *s) {
+    s->paused = false;
+    rings_unthrottle(w, s);
 }
 
 void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,

@@ -13,7 +13,8 @@ static inline void rings_dirty(struct worker *w, struct op_ring *r) {
         list_append(&w->dirty, &r->dirty_node);
 }
 void rings_flush(struct worker *w);
-void rings_heat(struct op_ring *r); /* which is in no list: it is polled from now on */
+/* Which is in no list: it is polled from now on, or from its session's resume. */
+void rings_heat(struct op_ring *r);
 void rings_wake(struct worker *w, struct op_ring *r); /* a parked ring is polled again */
 bool rings_park(struct worker *w, struct op_ring *r); /* false: it has work */
 /* Of those that are polled, and whose user is not aside: the ones that did nothing for longer than
@@ -22,6 +23,9 @@ void rings_park_quiet(struct worker *w, uint64_t quiet_ns);
 bool rings_park_all(struct worker *w);
 void rings_throttle(struct op_ring *r); /* until an op of its session ends: */
 void rings_unthrottle(struct worker *w, struct op_session *s);
+/* Nothing is taken from the session's rings until the resume. What was taken goes on. */
+void rings_pause(struct op_session *s);
+void rings_resume(struct worker *w, struct op_session *s);
 /* One reservation in the cq becomes a cqe, or is given back. */
 void ring_tell(struct worker *w, struct op_ring *r, uint64_t user_data, uint8_t opcode,
                const struct op_result *result);

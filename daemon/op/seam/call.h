@@ -43,6 +43,7 @@ enum call_kind {
 struct call_session {
     struct op_user *user; /* to be used or freed */
     struct plane_share share;
+    bool pause; /* or resume */
 };
 
 struct call_user {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sessions.c - sessions: added to a worker, shut out, taken away with all that they have.
+ * sessions.c - sessions: added to a worker, paused, shut out, taken away with all that they have.
  *
  * In this file as in those beside it a call's two sides stand together: plane_X, which the control
  * thread calls, and before it what the worker does for it. Everything that has to be allocated is
@@ -18,6 +18,7 @@
 #include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/life.h"
 #include "daemon/op/engine/ends.h"
+#include "daemon/op/engine/rings.h"
 #include "daemon/op/engine/user.h"
 #include "daemon/op/notify/grant.h"
 #include "daemon/op/seam/call.h"
@@ -93,6 +94,23 @@ const struct plane_session_stats *plane_session_stats(const struct plane_session
 
 unsigned plane_worker_of_session(const struct plane_session *s) {
     return s->worker->index;
+}
+
+/* ---- pause ------------------------------------------------------------------------------- */
+
+static void pause_session(struct call *c) {
+    struct op_session *s = &c->session->op;
+    if (call_session(c)->pause)
+        rings_pause(s);
+    else
+        rings_resume(c->worker, s);
+    call_finish(c);
+}
+
+void plane_session_pause(struct plane_session *s, bool pause, plane_done *done, void *arg) {
+    struct call *c = call_prepare_of(s, CALL_SESSION, pause_session, done, arg);
+    *call_session(c) = (struct call_session){.pause = pause};
+    call_post(c);
 }
 
 /* ---- end --------------------------------------------------------------------------------- */
