@@ -17,7 +17,7 @@ struct column {
 
 struct noun {
     const char *object, *list;
-    struct column columns[20];
+    struct column columns[22];
 };
 
 static const struct noun nouns[] = {
@@ -70,6 +70,7 @@ static const struct noun nouns[] = {
       {"address", "ADDRESS", CELL_TEXT},
       {"node", "NODE", CELL_TEXT},
       {"secured", "SECURED", CELL_TEXT},
+      {"proven", "PROVEN", CELL_TEXT},
       {"fabric", "FABRIC", CELL_TEXT},
       {"attaches", "ATTACHES", CELL_NUMBER},
       {"channels", "CHANNELS", CELL_NUMBER},
@@ -96,6 +97,7 @@ static const struct noun nouns[] = {
       {"uid", "UID", CELL_NUMBER},
       {"side", "SIDE", CELL_TEXT},
       {"peer_node", "OTHER END", CELL_TEXT},
+      {"peer_proven", "PROVEN", CELL_TEXT},
       {"peer_address", "AT", CELL_TEXT},
       {"peer_uid", "ITS UID", CELL_NUMBER},
       {"kind", "KIND", CELL_TEXT},

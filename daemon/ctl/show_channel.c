@@ -61,6 +61,7 @@ static json_t *channel_row(const struct channel *ch, const struct rows *rows) {
                   "peer_uid", (json_int_t)ch->peer_uid, "kind", kind_text(ch->kind), "kind_asked",
                   kind_text(ch->asked), "route", ch->remote ? "link" : "local", "fabric",
                   fabric_text(ch), "age_s", rows_seconds(clock_left(ch->since_ns, rows->now_ns)));
+    json_object_set_new(row, "peer_proven", json_boolean(ch->peer_proven));
     add_stats(row, ch);
     if (ch->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(ch->reason)));

@@ -36,6 +36,7 @@ static void channel_open_done(void *arg, const struct error *result) {
             .kind = ch->kind,
             .route = ch->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
             .peer_uid = ch->peer_uid,
+            .flags = ch->peer_proven ? RDMAD_CHANNEL_PEER_PROVEN : 0,
         };
         snprintf(rep.fabric, sizeof(rep.fabric), "%s", ch->fabric);
         memcpy(rep.peer_node, ch->peer_node, sizeof(rep.peer_node));

@@ -57,6 +57,7 @@ struct channel {
     char service[RDMAD_NAME_MAX + 1];
     uint32_t peer_uid; /* of the other end, as its daemon says */
     char peer_node[RDMAD_NAME_MAX + 1];
+    bool peer_proven;                      /* peer_node: as struct incoming has it */
     char peer_address[RDMAD_NAME_MAX + 1]; /* "": on this daemon */
     uint64_t other;                        /* the other end's number; 0: not known yet */
     struct session *other_session;         /* on this daemon, from its opening until the end */

@@ -83,6 +83,7 @@ static void way_accepted(struct incoming *in, struct channel *end, uint64_t time
         ch->ops = &way_ops;
         ch->record = w;
         ch->peer_uid = other->session->uid;
+        ch->peer_proven = true;
         memcpy(ch->peer_node, w->state->node_name, sizeof(ch->peer_node));
         memcpy(ch->service, w->service, sizeof(ch->service));
         ch->kind = RDMAD_CHANNEL_RELIABLE;
@@ -125,8 +126,8 @@ static struct local_way *way_new(struct channel *ch, const char *service, uint64
         free(w);
         return NULL;
     }
-    w->incoming =
-        (struct incoming){.kind = ch->asked, .uid = ch->session->uid, .ops = &way_incoming_ops};
+    w->incoming = (struct incoming){
+        .kind = ch->asked, .proven = true, .uid = ch->session->uid, .ops = &way_incoming_ops};
     snprintf(w->incoming.node_name, sizeof(w->incoming.node_name), "%s", st->node_name);
     list_init(&w->incoming.node);
     return w;

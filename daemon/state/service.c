@@ -168,10 +168,13 @@ void service_uri(const struct service *sv, char uri[RDMAD_URI_MAX + 1]) {
 
 static void incoming_send(struct late_event *e) {
     const struct incoming *in = container_of(e, struct incoming, late);
-    struct rdmad_ev_channel_incoming ev = {
-        .service = in->service->number, .incoming = in->number, .kind = in->kind, .uid = in->uid};
+    struct rdmad_ev_channel_incoming ev = {.service = in->service->number,
+                                           .incoming = in->number,
+                                           .kind = in->kind,
+                                           .uid = in->uid,
+                                           .flags = in->proven ? RDMAD_CHANNEL_PEER_PROVEN : 0};
     memcpy(ev.node, in->node_name, sizeof(ev.node));
-    memcpy(ev.address, in->address, sizeof(ev.address));
+    snprintf(ev.address, sizeof(ev.address), "%.*s", (int)sizeof(ev.address) - 1, in->address);
     session_send(in->service->session, RDMAD_EV_CHANNEL_INCOMING, 0, &ev, sizeof(ev), NULL, 0);
 }
 

@@ -68,6 +68,7 @@ struct incoming {            /* embedded in the record of who connects */
     uid_t uid;
     uint64_t peer; /* 0: of this daemon */
     char node_name[RDMAD_NAME_MAX + 1];
+    bool proven;                      /* node_name: by its certificate, or it is this daemon's */
     char address[RDMAD_NAME_MAX + 1]; /* "": of this daemon */
     struct late_event late;           /* while it waits the client has not heard of it */
     const struct incoming_ops *ops;

@@ -425,12 +425,16 @@ struct rdmad_incoming {
     size_t size;
     uint64_t id;
     uint32_t uid;
-    uint32_t kind;                 /* enum rdmad_channel_kind asked for */
-    char node[RDMAD_NAME_MAX + 1]; /* where daemons have identities, as a certificate proves it */
+    uint32_t kind;                    /* enum rdmad_channel_kind asked for */
+    char node[RDMAD_NAME_MAX + 1];    /* see flags */
     char address[RDMAD_NAME_MAX + 1]; /* IP:PORT of its daemon; "" of this one */
+    uint64_t flags;                   /* RDMAD_PEER_PROVEN */
 };
 #define RDMAD_INCOMING_INIT \
-    { sizeof(struct rdmad_incoming), 0, 0, 0, "", "" }
+    { sizeof(struct rdmad_incoming), 0, 0, 0, "", "", 0 }
+/* The node's name is no mere claim: a certificate proves it, of a CA that this node trusts, or it
+ * is this node. Without it the name is whatever somebody at that address calls itself. */
+#define RDMAD_PEER_PROVEN 1u
 /* The first that waits. timeout_ms as in rdmad_next_event. */
 RDMAD_API int rdmad_next_incoming(rdmad_service *service, int timeout_ms,
                                   struct rdmad_incoming *out);
@@ -459,7 +463,7 @@ struct rdmad_channel_info {
     const char *peer_node, *peer_address;
     const char *fabric; /* "local", "tcp", "verbs" */
     int32_t closed;     /* 0, or RDMAD_E_* how it ended */
-    uint32_t reserved;
+    uint32_t flags;     /* RDMAD_PEER_PROVEN: of peer_node */
 };
 #define RDMAD_CHANNEL_INFO_INIT \
     { sizeof(struct rdmad_channel_info), 0, 0, 0, NULL, NULL, NULL, 0, 0 }

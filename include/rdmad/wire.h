@@ -239,13 +239,14 @@ struct rdmad_channel_connect_req {
     uint32_t reserved;
     char uri[RDMAD_URI_MAX + 1]; /* of the service */
 };
-struct rdmad_channel_rep { /* of CONNECT and ACCEPT */
+#define RDMAD_CHANNEL_PEER_PROVEN 1u /* the node's name: by its certificate, or it is this node */
+struct rdmad_channel_rep {           /* of CONNECT and ACCEPT */
     uint64_t channel;
     uint64_t max_message;
     uint32_t kind; /* what it came to be */
     uint32_t route;
     uint32_t peer_uid; /* as the other end's daemon says */
-    uint32_t reserved;
+    uint32_t flags;    /* RDMAD_CHANNEL_PEER_PROVEN */
     char fabric[16];
     char peer_node[RDMAD_NAME_MAX + 1];
     char peer_address[RDMAD_NAME_MAX + 1]; /* IP:PORT of its daemon; "" on this one */
@@ -280,8 +281,10 @@ struct rdmad_ev_channel_incoming {
     uint32_t kind;
     uint32_t uid;
     char node[RDMAD_NAME_MAX + 1];
-    char address[RDMAD_NAME_MAX + 1]; /* "" from this daemon */
+    char address[RDMAD_NAME_MAX - 3]; /* "" from this daemon */
+    uint32_t flags; /* RDMAD_CHANNEL_PEER_PROVEN; for an older library the end of address */
 };
+RDMAD_STATIC_ASSERT(sizeof(struct rdmad_ev_channel_incoming) == 152, "an older library knows it");
 struct rdmad_ev_channel_closed {
     uint64_t channel;
     int32_t reason; /* RDMAD_E_CLOSED: gracefully; RDMAD_E_PEER_LOST, RDMAD_E_CANCELED (abrupt) */

@@ -6,6 +6,7 @@
 #include "libclient/base/error.h"
 #include <rdmad/rdmad.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,9 @@ SIZED(lease_info, LEASE_INFO);
 SIZED(lease_audit, LEASE_AUDIT);
 SIZED(channel_info, CHANNEL_INFO);
 SIZED(channel_audit, CHANNEL_AUDIT);
-SIZED(incoming, INCOMING);
+const struct rdmad_sized rdmad_sized_incoming = {"rdmad_incoming", "RDMAD_INCOMING_INIT",
+                                                 offsetof(struct rdmad_incoming, flags),
+                                                 sizeof(struct rdmad_incoming)};
 SIZED(event, EVENT);
 SIZED(name, NAME);
 SIZED(message, MESSAGE);

@@ -72,6 +72,7 @@ static void channel_made(struct rdmad_session *s, const struct rdmad_call *call)
     c->max_message = reply->max_message;
     c->kind = reply->kind;
     c->peer_uid = reply->peer_uid;
+    c->peer_proven = reply->flags & RDMAD_CHANNEL_PEER_PROVEN;
     memcpy(c->fabric, reply->fabric, sizeof(c->fabric));
     memcpy(c->peer_node, reply->peer_node, sizeof(c->peer_node));
     memcpy(c->peer_address, reply->peer_address, sizeof(c->peer_address));
@@ -133,6 +134,7 @@ void rdmad_channel_get_info(const rdmad_channel *c, struct rdmad_channel_info *o
                                       .peer_node = c->peer_node,
                                       .peer_address = c->peer_address,
                                       .fabric = c->fabric,
+                                      .flags = c->peer_proven ? RDMAD_PEER_PROVEN : 0,
                                       .closed = c->closed          ? c->closed
                                                 : rdmad_is_lost(s) ? RDMAD_E_DAEMON_LOST
                                                                    : 0};

@@ -24,6 +24,7 @@ struct rdmad_channel {
     uint64_t handle;                  /* what sqes name */
     uint64_t max_message;
     uint32_t kind, peer_uid;
+    bool peer_proven;
     int closed; /* 0: open; else why not */
     char closed_text[RDMAD_TEXT_MAX + 1];
     char fabric[16];

@@ -43,12 +43,13 @@ void rdmad_service_on_incoming(struct rdmad_session *s, const void *body) {
         rdmad_service_out_of_memory(s);
         return;
     }
-    e.node[RDMAD_NAME_MAX] = e.address[RDMAD_NAME_MAX] = '\0';
+    e.node[RDMAD_NAME_MAX] = e.address[sizeof(e.address) - 1] = '\0';
     w->service = service;
     w->source.take = incoming_take_event;
     w->who.id = e.incoming;
     w->who.uid = e.uid;
     w->who.kind = e.kind;
+    w->who.flags = e.flags & RDMAD_CHANNEL_PEER_PROVEN ? RDMAD_PEER_PROVEN : 0;
     snprintf(w->who.node, sizeof(w->who.node), "%s", e.node);
     snprintf(w->who.address, sizeof(w->who.address), "%s", e.address);
     *service->last_waiting = w;

@@ -169,6 +169,8 @@ static void see_each_other(void) {
     called(&c);
     CHECK(!c.rc, "%s", c.why);
     rdmad_channel_get_info(c.channel, &info);
+    CHECK(info.flags == who.flags && info.flags == (far ? 0 : RDMAD_PEER_PROVEN),
+          "a name that no certificate proves: %u and %u", info.flags, (unsigned)who.flags);
     CHECK(info.peer_uid == getuid() && info.kind == RDMAD_CHANNEL_RELIABLE, "not so");
     CHECK(!strcmp(info.fabric, far ? test_fabric() : "local"), "by %s", info.fabric);
     CHECK(far ? !strcmp(info.peer_address, tdaemon_listen(db)) : !info.peer_address[0],

@@ -75,6 +75,19 @@ ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
 cmp "$work/shared" "$work/fetched" || fail "other bytes"
 ctl b peer show | grep -q 'node-a *tls' || fail "$(ctl b peer show)"
 ctl a peer show | grep -q 'node-b *tls' || fail "$(ctl a peer show)"
+ctl a -j peer show | grep -q '"proven": *true' || fail "$(ctl a -j peer show)"
+ctl a bench serve --ttl 600s >"$work/bench" 2>/dev/null &
+pids+=($!)
+serving=$!
+bench=$(first_line "$work/bench" "$serving")
+ctl b bench send -s 64 -D 600s "$bench" >"$work/said" 2>&1 &
+pids+=($!)
+sending=$!
+proven() { ctl "$1" -j channel show | tr '}' '\n' | grep -q '"peer_proven": *true'; }
+eventually proven a
+eventually proven b
+kill "$sending" "$serving"
+wait "$sending" "$serving" || true
 ctl a status | grep -q '^identity *node-a, until' || fail "$(ctl a status)"
 ctl a -j status | grep -q '"fingerprint": *"[0-9a-f]\{64\}"' || fail "$(ctl a -j status)"
 ctl a doctor | grep -q 'identity.*node-a, for another' || fail "$(ctl a doctor)"

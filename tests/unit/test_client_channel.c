@@ -198,6 +198,7 @@ static void somebody_connects(uint64_t incoming) {
                                           .incoming = incoming,
                                           .kind = RDMAD_CHANNEL_UNACKED,
                                           .uid = 42,
+                                          .flags = RDMAD_CHANNEL_PEER_PROVEN,
                                           .node = "far",
                                           .address = "1.2.3.4:5"};
 
@@ -252,6 +253,7 @@ Test(channel, who_connects_is_told_and_can_be_looked_at_and_accepted) {
     cr_assert_eq(who.kind, RDMAD_CHANNEL_UNACKED);
     cr_assert_str_eq(who.node, "far");
     cr_assert_str_eq(who.address, "1.2.3.4:5");
+    cr_assert_eq(who.flags, RDMAD_PEER_PROVEN);
     cr_assert_eq(rdmad_accept(service, &who, 0, &c), 0);
     cr_assert_eq(asked[RDMAD_MSG_CHANNEL_ACCEPT].accept.service, 51);
     cr_assert_eq(asked[RDMAD_MSG_CHANNEL_ACCEPT].accept.incoming, 7);

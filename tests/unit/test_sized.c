@@ -139,6 +139,23 @@ Test(sized_calls, an_older_programs_event_and_its_name_at_the_end_are_filled_as_
     cr_assert(at.beyond[7] == '\0' && at.beyond[8] == 'x');
 }
 
+Test(sized_calls, an_older_programs_incoming_is_filled_up_to_its_end) {
+    struct rdmad_ev_channel_incoming ev = {
+        .incoming = 5, .flags = RDMAD_CHANNEL_PEER_PROVEN, .address = "1.2.3.4:5"};
+    struct rdmad_incoming who = RDMAD_INCOMING_INIT;
+    rdmad_service *service;
+
+    cr_assert_eq(rdmad_listen(s, "service", NULL, &service), 0);
+    ev.service = service->number;
+    fake_event(&fake, RDMAD_EV_CHANNEL_INCOMING, &ev, sizeof(ev));
+    who.size = offsetof(struct rdmad_incoming, flags);
+    who.flags = 77; /* what is behind it is the program's */
+    cr_assert_eq(rdmad_next_incoming(service, 2000, &who), 0, "%s", rdmad_last_error(s));
+    cr_assert_eq(who.id, 5);
+    cr_assert_str_eq(who.address, "1.2.3.4:5");
+    cr_assert_eq(who.flags, 77);
+}
+
 Test(sized_calls, the_programs_own_pointer_comes_with_the_events_of_its_object) {
     struct rdmad_ev_channel_closed closed = {.reason = RDMAD_E_CLOSED};
     struct rdmad_event e = RDMAD_EVENT_INIT;

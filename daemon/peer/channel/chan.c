@@ -207,6 +207,7 @@ void chan_add(struct chan *c) {
     }
     chan_enter(c, CHAN_ADDING);
     memcpy(ch->peer_node, c->out->name, sizeof(ch->peer_node));
+    ch->peer_proven = c->in->secured && c->out->secured;
     snprintf(ch->peer_address, sizeof(ch->peer_address), "%s", c->out->address);
     lane_join(c->lane, &c->user);
     channel_add(ch, lane_plane(c->lane), c->in->id);

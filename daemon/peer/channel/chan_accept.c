@@ -72,6 +72,7 @@ static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) 
     c->incoming.kind = m->asked;
     c->incoming.uid = m->uid;
     c->incoming.peer = p->id;
+    c->incoming.proven = p->secured;
     c->incoming.ops = &incoming_ops;
     memcpy(c->incoming.node_name, p->name, sizeof(c->incoming.node_name));
     snprintf(c->incoming.address, sizeof(c->incoming.address),
