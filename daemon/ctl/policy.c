@@ -263,18 +263,25 @@ static int parse_target(const char *text, struct target *out, struct error *err)
                      text, RULE_UNNAMED);
 }
 
+/* More than a rate that it owes. */
+static bool has_something(const struct quota_account *a) {
+    return a->refs || a->lies;
+}
+
 /* Every user that has something, or for whom something was set. */
 static void limits_of_all(const struct ctl_call *call, json_t *rows) {
     const struct state *st = ctl_state(call);
     const struct rules *live = policy_live(st->policy);
     list_for_each (node, &st->quota.uids) {
         const struct quota_account *a = list_entry(node, struct quota_account, node);
-        if (!a->tenant && json_array_size(rows) < CTL_MAX_ROWS)
+        if (!a->tenant && has_something(a) && json_array_size(rows) < CTL_MAX_ROWS)
             limits_of_user(st, a->uid, rows);
     }
-    for (unsigned i = 0; i < live->nusers && json_array_size(rows) < CTL_MAX_ROWS; i++)
-        if (!quota_find(&st->quota, live->users[i]->uid, 0))
+    for (unsigned i = 0; i < live->nusers && json_array_size(rows) < CTL_MAX_ROWS; i++) {
+        const struct quota_account *a = quota_find(&st->quota, live->users[i]->uid, 0);
+        if (!a || !has_something(a))
             limits_of_user(st, live->users[i]->uid, rows);
+    }
     for (unsigned i = 0; i < live->npeers && json_array_size(rows) < CTL_MAX_ROWS; i++)
         limits_of_peer(st, live->peers[i]->peer, rows);
 }

@@ -20,9 +20,12 @@
 #include <unistd.h>
 
 #define CALLS_BURST_NS NSEC_PER_SEC /* so much of its rate a user may use at once */
+/* Who is so far ahead of its rate is turned away: each connection may be ahead by one request, and
+ * connections could come without end. */
+#define CALLS_AHEAD_NS (4 * NSEC_PER_SEC)
 
-/* Counts a request of the user by its rate. One that asks faster is read no further for now; its
- * other sessions come to that with their next request. */
+/* Counts a request of the user by its rate; coming is one, too. One that asks faster is read no
+ * further for now; its other sessions come to that with their next request. */
 static void pace(struct session *s) {
     struct quota_account *a = s->uid_account;
     const struct state *st = s->state;
@@ -119,8 +122,24 @@ static int check_group(const struct state *st, const struct conn_peer *peer, str
                      st->config->socket_group, (unsigned)peer->uid);
 }
 
+static int check_pace(struct state *st, uid_t uid, uint32_t tenant, struct error *err) {
+    uint64_t now = state_now(st);
+    quota_forget_idle(&st->quota, clock_left(CALLS_BURST_NS, now));
+    const struct quota_account *a = quota_find(&st->quota, uid, tenant);
+    if (!a || a->calls_due_ns <= now + CALLS_AHEAD_NS)
+        return 0;
+    return error_set(err, RDMAD_E_LIMIT,
+                     "uid %u makes far more requests a second than it may "
+                     "(limits.calls_per_second_per_uid; rdmactl limit show): its next is due in "
+                     "%" PRIu64 " s; ask less often, or have the limit raised",
+                     (unsigned)uid, (a->calls_due_ns - now) / NSEC_PER_SEC);
+}
+
 static int accept_session(struct state *st, const struct conn_peer *peer,
                           const struct serve_door *door, struct session **out, struct error *err) {
+    int rc = check_pace(st, peer->uid, door ? door->number : 0, err);
+    if (rc)
+        return rc;
     gid_t *gids = malloc((peer->ngroups + 1) * sizeof(*gids));
     if (!gids)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a session");
@@ -134,7 +153,7 @@ static int accept_session(struct state *st, const struct conn_peer *peer,
                                       .tenant = door ? door->number : 0,
                                       .gid = peer->gid,
                                       .pid = peer->pid};
-    int rc = session_new_of(st, &user, out, err);
+    rc = session_new_of(st, &user, out, err);
     free(gids);
     return rc;
 }
@@ -154,6 +173,7 @@ static void accept_client(struct state *st, const struct serve_door *door, int f
           ("session %" PRIu64 " begins", s->id));
     conn_set_user(c, s);
     s->conn = c;
+    pace(s);
 }
 
 void serve_accept(void *state, int fd) {

@@ -34,15 +34,24 @@ static const struct {
                          "limits.questions_per_session"},
 };
 
+#define FORGOTTEN_AT_ONCE 16u
+
 void quota_init(struct quota *q, const struct quota_limits *limits) {
     *q = (struct quota){.limits = *limits};
     list_init(&q->uids);
+    list_init(&q->idle);
     list_init(&q->total.node);
 }
 
 static void account_free(struct quota_account *a) {
     free(a->own);
     free(a);
+}
+
+static void account_forget(struct quota_account *a) {
+    list_remove(&a->node);
+    list_remove(&a->idle_node);
+    account_free(a);
 }
 
 void quota_fini(struct quota *q) {
@@ -75,6 +84,7 @@ const struct quota_account *quota_find(const struct quota *q, uid_t uid, uint32_
 struct quota_account *quota_user_ref(struct quota *q, uid_t uid, uint32_t tenant) {
     struct quota_account *a = find(q, uid, tenant);
     if (a) {
+        list_remove(&a->idle_node);
         a->refs++;
         return a;
     }
@@ -84,16 +94,28 @@ struct quota_account *quota_user_ref(struct quota *q, uid_t uid, uint32_t tenant
     a->uid = uid;
     a->tenant = tenant;
     a->refs = 1;
+    list_init(&a->idle_node);
     list_append(&q->uids, &a->node);
     return a;
 }
 
 void quota_uid_unref(struct quota *q, struct quota_account *uid) {
-    (void)q;
     if (!uid || --uid->refs || uid->lies)
         return;
-    list_remove(&uid->node);
-    account_free(uid);
+    if (uid->calls_due_ns)
+        list_append(&q->idle, &uid->idle_node);
+    else
+        account_forget(uid);
+}
+
+void quota_forget_idle(struct quota *q, uint64_t due_ns) {
+    struct list *first;
+    for (unsigned n = 0; n < FORGOTTEN_AT_ONCE && (first = list_first(&q->idle)); n++) {
+        struct quota_account *a = list_entry(first, struct quota_account, idle_node);
+        if (a->calls_due_ns > due_ns)
+            return;
+        account_forget(a);
+    }
 }
 
 int quota_set_own(struct quota_account *uid, const struct quota_limits *limits) {

@@ -44,7 +44,8 @@ struct quota_account { /* one a session, one a user, one for all */
     uint32_t tenant; /* of a user: by whose socket it came; 0: nobody's */
     /* Of a user, for itself and its sessions; NULL: everybody's. */
     struct quota_limits *own;
-    uint64_t calls_due_ns; /* when the user's next request is due, by its rate */
+    uint64_t calls_due_ns; /* when the user's next request is due, by its rate; 0: it made none */
+    struct list idle_node; /* of a user that made some and has nothing now: in quota->idle */
     unsigned refs;
     unsigned lies; /* how often the uid lied about memory; an account with any is kept */
     struct list node;
@@ -54,6 +55,7 @@ struct quota {
     struct quota_limits limits;
     struct quota_account total;
     struct list uids; /* accounts alive, by uid and tenant */
+    struct list idle; /* of those the ones that only keep what their user owes its rate */
     bool keeps_last;
 };
 
@@ -82,6 +84,9 @@ const struct quota_limits *quota_limits_of(const struct quota *q, const struct q
 /* NULL: there is none at the moment. */
 const struct quota_account *quota_find(const struct quota *q, uid_t uid, uint32_t tenant);
 void quota_uid_unref(struct quota *q, struct quota_account *uid);
+/* Users that have gone, and whose next request was due before that moment, are forgotten, some at a
+ * time. Until then who comes again owes its rate what it owed. */
+void quota_forget_idle(struct quota *q, uint64_t due_ns);
 
 /* Charges amount to all three or to none. session may be NULL (the session itself is charged). */
 int quota_charge(struct quota *q, struct quota_account *session, struct quota_account *uid,

@@ -228,6 +228,37 @@ static void requests_have_a_rate_by_user(void) {
     tdaemon_stop(d);
 }
 
+/* Coming is a request, too, and who goes takes along what it owes. */
+static void who_comes_and_goes_has_the_same_rate(void) {
+    enum { COME = 35 };
+    if (geteuid() != 0)
+        skip("only root can be several users");
+    struct tdaemon *d = start(", \"policy\": {\"users\": [{\"match\": {\"uid\": 65528}, "
+                              "\"limits\": {\"calls_per_second_per_uid\": 25}}]}");
+    pid_t pid = fork();
+    if (!pid) {
+        int sock[130], n = 0;
+        become(GREEDY);
+        uint64_t from = now_ms();
+        for (unsigned i = 0; i < COME; i++)
+            close(raw_session(tdaemon_dir(d))); /* two requests each, 25 of them at once */
+        uint64_t took = now_ms() - from;
+        printf("  %u sessions one after the other took %u ms\n", COME, (unsigned)took);
+        CHECK(took > 1500, "%u sessions took %u ms at 25 requests a second", COME, (unsigned)took);
+        while (n < 130)
+            sock[n++] = raw_connect(tdaemon_dir(d));
+        raw_expect_turned_away(tdaemon_dir(d), RDMAD_E_LIMIT, "far more requests a second");
+        while (n > 0)
+            close(sock[--n]);
+        raw_expect_turned_away(tdaemon_dir(d), RDMAD_E_LIMIT, "far more requests a second");
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a user was not held to its rate");
+    close(raw_session(tdaemon_dir(d)));
+    tdaemon_stop(d);
+}
+
 TEST_MAIN(CASE(one_user_never_has_the_last_part_of_a_total),
           CASE(a_hundred_sessions_stay_below_the_limits_that_were_set_for_their_user),
-          CASE(requests_have_a_rate_by_user))
+          CASE(requests_have_a_rate_by_user), CASE(who_comes_and_goes_has_the_same_rate))
