@@ -22,6 +22,13 @@ void rate_use(struct rate *r, uint64_t n, uint64_t now_ns) {
                                           __ATOMIC_RELAXED));
 }
 
+void rate_owe_at_most(uint64_t *due_ns, uint64_t latest_ns) {
+    uint64_t due = __atomic_load_n(due_ns, __ATOMIC_RELAXED);
+    while (due > latest_ns && !__atomic_compare_exchange_n(due_ns, &due, latest_ns, true,
+                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
 uint64_t rate_wait_ns(const struct rate *r, uint64_t now_ns) {
     if (!r->per_second)
         return 0;

@@ -25,6 +25,8 @@ struct rate {
 };
 
 void rate_use(struct rate *r, uint64_t n, uint64_t now_ns);
+/* No more is owed than what leaves at that moment, whatever the rate was. */
+void rate_owe_at_most(uint64_t *due_ns, uint64_t latest_ns);
 /* When something may begin: 0 is now. */
 uint64_t rate_wait_ns(const struct rate *r, uint64_t now_ns);
 

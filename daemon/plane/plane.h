@@ -120,9 +120,10 @@ struct plane_share {
 };
 #define PLANE_SHARE_DEFAULT ((struct plane_share){.weight = PLANE_WEIGHT_DEFAULT})
 
-/* From now on, for the sessions that the user has and will have; it is remembered while the user
- * has no session. Takes effect while ops are under way. Returns 0; RDMAD_E_INVAL: out of bounds, or
- * RDMAD_E_NOMEM: then nothing has changed. */
+/* From now on, for the sessions that the user has, and those that it will have before the last of
+ * them has gone; of a user without a session nothing is remembered but what it owes its rates.
+ * Takes effect while ops are under way; of what is owed by the former rates a second is left.
+ * Returns 0, or RDMAD_E_INVAL: out of bounds, and nothing has changed. */
 int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share);
 /* The same for what a peer's daemon asks of us, by the connections that it has and will have. It is
  * forgotten with plane_expel. Its rates are a worker's: a peer's leases are served by one. Only

@@ -61,6 +61,8 @@ static void setup(void) {
 
 TestSuite(share, .init = setup, .timeout = 120);
 
+static struct plane_share told[2]; /* alice's and bob's, for when they come */
+
 static void crowd_up(struct crowd *crowd, uid_t uid, unsigned sessions, unsigned rings) {
     *crowd = (struct crowd){.of = calloc(sessions, sizeof(struct source)),
                             .sessions = sessions,
@@ -76,6 +78,8 @@ static void crowd_up(struct crowd *crowd, uid_t uid, unsigned sessions, unsigned
         for (; s->rings + 1 < rings; s->rings++)
             rig_ring_up(&s->c, &s->ring[s->rings], DEPTH, DEPTH);
     }
+    if (told[uid == BOB].weight)
+        plane_user_share(rig.plane[HERE], uid, &told[uid == BOB]);
 }
 
 static void crowd_does(struct crowd *crowd, uint8_t opcode, uint64_t lease, uint64_t size) {
@@ -165,6 +169,7 @@ static struct done crowd_done(const struct crowd *crowd) {
 static void set_share(uid_t uid, uint32_t weight, int priority, uint64_t bytes, uint64_t ops) {
     struct plane_share share = {
         .weight = weight, .priority = priority, .bytes_per_second = bytes, .ops_per_second = ops};
+    told[uid == BOB] = share;
     cr_assert_eq(plane_user_share(rig.plane[HERE], uid, &share), 0);
 }
 
@@ -373,11 +378,12 @@ Test(share, a_low_priority_is_not_starved_and_a_high_one_goes_first) {
     down();
 }
 
-Test(share, out_of_bounds_is_refused_and_what_holds_is_told_without_a_session_too) {
+Test(share, out_of_bounds_is_refused_and_what_holds_is_told) {
     struct plane *p = rig.plane[HERE];
     struct plane_user_stats stats;
     struct plane_share share = PLANE_SHARE_DEFAULT;
-    alice = bob = (struct crowd){0};
+    bob = (struct crowd){0};
+    crowd_up(&alice, ALICE, 1, 1);
     share.weight = 0;
     cr_assert_eq(plane_user_share(p, ALICE, &share), RDMAD_E_INVAL);
     share.weight = PLANE_WEIGHT_MAX + 1;
@@ -390,8 +396,20 @@ Test(share, out_of_bounds_is_refused_and_what_holds_is_told_without_a_session_to
     plane_user_stats(p, ALICE, &stats);
     cr_assert(stats.share.weight == 7 && stats.share.priority == -1 &&
               stats.share.bytes_per_second == 5 && stats.share.ops_per_second == 6);
-    set_share(ALICE, PLANE_WEIGHT_DEFAULT, 0, 0, 0);
-    cr_assert(list_empty(&p->uids), "nothing is remembered of who has what everybody has");
+    down();
+}
+
+/* A rule without uid gives a share to everybody who ever came. */
+Test(share, of_a_user_without_sessions_nothing_is_kept) {
+    struct rig_client once;
+    alice = bob = (struct crowd){0};
+    for (uid_t uid = 2000; uid < 2040; uid++) {
+        rig.uid = uid;
+        rig_client_up(&rig, &once, DEPTH, DEPTH, BYTES);
+        set_share(uid, 7, 1, 5, 6);
+        rig_client_down(&once);
+        cr_assert_null(account_find(&rig.plane[HERE]->uids, uid), "uid %u is kept for ever", uid);
+    }
     down();
 }
 
@@ -435,6 +453,30 @@ Test(share, a_rate_of_bytes_holds_locally_and_may_change) {
     struct done before = crowd_done(&alice);
     pass(4 * NSEC_PER_SEC);
     holds(crowd_done(&alice).bytes - before.bytes, 5e6, 4);
+    down();
+}
+
+static uint64_t alice_owes_ns(void) {
+    const struct op_account *a = account_find(&rig.plane[HERE]->uids, ALICE);
+    return a ? clock_left(sim_now(), a->bytes_due_ns) : 0;
+}
+
+Test(share, who_goes_and_comes_again_owes_what_it_owed_and_a_new_rate_forgives_but_a_second) {
+    crowd_up(&alice, ALICE, 1, 1);
+    crowd_up(&bob, BOB, 1, 1);
+    bob.stopped = true;
+    crowd_does(&alice, RDMAD_OP_WRITE, LOCAL, 64 * 1024);
+    set_share(ALICE, 100, 0, 10 * 1000, 0);
+    pass(10 * NSEC_PER_MSEC);
+    cr_assert_gt(alice_owes_ns(), 5 * NSEC_PER_SEC);
+    told[0].weight = 0; /* nobody tells it again */
+    crowd_down(&alice);
+    crowd_up(&alice, ALICE, 1, 1);
+    cr_assert_gt(alice_owes_ns(), 5 * NSEC_PER_SEC, "coming again forgives what is owed");
+    set_share(ALICE, 100, 0, 1000 * 1000, 0);
+    rig_settle(&rig);
+    cr_assert_leq(alice_owes_ns(), NSEC_PER_SEC);
+    cr_assert_gt(alice_owes_ns(), NSEC_PER_SEC / 2, "a new rate forgives everything");
     down();
 }
 

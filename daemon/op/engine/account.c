@@ -4,9 +4,12 @@
  * workers share.
  */
 #include "daemon/op/engine/account.h"
+#include "daemon/base/rate.h"
 #include "daemon/op/engine/worker.h"
 #include <assert.h>
 #include <stdlib.h>
+
+#define FORGOTTEN_AT_ONCE 16u
 
 /* ---- control thread ---------------------------------------------------------------------- */
 
@@ -27,25 +30,43 @@ struct op_account *account_join(struct list *uids, uid_t uid) {
             return NULL;
         a->uid = uid;
         a->share = PLANE_SHARE_DEFAULT;
+        list_init(&a->idle_node);
         list_append(uids, &a->node);
     }
+    list_remove(&a->idle_node);
     a->sessions++;
     return a;
 }
 
-static bool is_everybodys(const struct plane_share *share) {
-    return share->weight == PLANE_WEIGHT_DEFAULT && !share->bytes_per_second &&
-           !share->ops_per_second && !share->priority;
+static bool owes(const struct op_account *a, uint64_t now_ns) {
+    uint64_t bytes_ns = __atomic_load_n(&a->bytes_due_ns, __ATOMIC_RELAXED);
+    uint64_t ops_ns = __atomic_load_n(&a->ops_due_ns, __ATOMIC_RELAXED);
+    uint64_t due_ns = bytes_ns > ops_ns ? bytes_ns : ops_ns;
+    return due_ns && due_ns + RATE_BURST_NS > now_ns;
 }
 
-void account_leave(struct op_account *uid) {
+static void forget_idle(struct list *idle, uint64_t now_ns) {
+    struct list kept, *pos;
+    list_init(&kept);
+    for (unsigned n = 0; n < FORGOTTEN_AT_ONCE && (pos = list_pop(idle)); n++) {
+        struct op_account *a = list_entry(pos, struct op_account, idle_node);
+        if (owes(a, now_ns)) {
+            list_append(&kept, pos);
+        } else {
+            list_remove(&a->node);
+            free(a);
+        }
+    }
+    list_splice(idle, &kept);
+}
+
+void account_leave(struct list *idle, struct op_account *uid, uint64_t now_ns) {
     if (!uid)
         return;
     assert(uid->sessions > 0);
-    if (--uid->sessions || !is_everybodys(&uid->share))
-        return;
-    list_remove(&uid->node);
-    free(uid);
+    if (--uid->sessions == 0)
+        list_append(idle, &uid->idle_node);
+    forget_idle(idle, now_ns);
 }
 
 /* ---- worker ------------------------------------------------------------------------------ */

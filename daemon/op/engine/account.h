@@ -37,8 +37,9 @@
 struct worker;
 struct op_session;
 
-struct op_account {   /* of a uid, or of all */
-    struct list node; /* of a uid: among all that there are */
+struct op_account {        /* of a uid, or of all */
+    struct list node;      /* of a uid: among all that there are */
+    struct list idle_node; /* of a uid without sessions: in the list that account_leave has */
     uid_t uid;
     unsigned sessions;
     uint64_t waits, ops; /* atomic */
@@ -54,9 +55,10 @@ struct op_account {   /* of a uid, or of all */
 /* Control thread. A session of the uid begins: returns the uid's account, which is one of uids or
  * is added to them. NULL: out of memory. */
 struct op_account *account_join(struct list *uids, uid_t uid);
-/* A session ended; harmless with NULL. An account without sessions stays if its share is not what
- * everybody has. */
-void account_leave(struct op_account *uid);
+/* A session ended at that time; uid may be NULL. An account without sessions is kept in idle as
+ * long as it owes its rates something: who comes again at once owes it still. Each call looks at
+ * some of those, and frees the ones that owe nothing. */
+void account_leave(struct list *idle, struct op_account *uid, uint64_t now_ns);
 struct op_account *account_find(const struct list *uids, uid_t uid); /* NULL: there is none */
 
 /* Worker. Whether the session may start one more: 0, or RDMAD_E_LIMIT and whose limit it is. */

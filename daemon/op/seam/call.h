@@ -184,6 +184,7 @@ struct call {
     struct fabric_blob blob;
     void *garbage;           /* freed after done: mails in it may have been under way until then */
     struct op_account *left; /* by the session that is gone */
+    uint64_t left_ns;
 };
 
 #define CALL_ABOUT(noun, its_kind)                                  \

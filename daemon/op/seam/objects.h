@@ -21,6 +21,7 @@ struct plane {
     unsigned *sessions;                           /* on each */
     struct op_account all;                        /* sessions */
     struct list uids;                             /* of struct op_account */
+    struct list idle_uids;                        /* of them, those without sessions */
     struct list reserve;                          /* of struct call, by node */
     unsigned reserve_used;
 };

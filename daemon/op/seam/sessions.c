@@ -52,7 +52,7 @@ struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid,
     struct op_user *user = ps ? malloc(sizeof(*user)) : NULL;
     if (!user) {
         free(ps);
-        account_leave(account);
+        account_leave(&p->idle_uids, account, 0);
         return NULL;
     }
     unsigned index = least_loaded(p);
@@ -149,6 +149,7 @@ static bool session_is_gone(struct call *c) {
     user_leave(s->user);
     account_return(s);
     c->left = s->uid;
+    c->left_ns = w->now_ns;
     c->garbage = c->session;
     return true;
 }

@@ -23,28 +23,31 @@ static void tell_workers(struct plane *p, void (*apply)(struct call *),
     }
 }
 
+/* What is owed by a former rate may be a lifetime by that. */
+#define OWED_NS NSEC_PER_SEC
+
 /* ---- users ------------------------------------------------------------------------------- */
 
 static void set_user(struct call *c) {
     const struct call_user *about = call_user(c);
     struct op_user *u = user_find(c->worker, about->uid);
-    if (u)
+    if (u) {
+        const uint64_t latest_ns = c->worker->now_ns + OWED_NS;
+        rate_owe_at_most(&u->account->bytes_due_ns, latest_ns);
+        rate_owe_at_most(&u->account->ops_due_ns, latest_ns);
         user_set(u, &about->share);
+    }
     call_finish(c);
 }
 
 int plane_user_share(struct plane *p, uid_t uid, const struct plane_share *share) {
     if (!is_share(share))
         return RDMAD_E_INVAL;
-    struct op_account *a = account_join(&p->uids, uid);
+    struct op_account *a = account_find(&p->uids, uid);
     if (!a)
-        return RDMAD_E_NOMEM;
+        return 0;
     a->share = *share;
-    /* What is owed by the former rates may be more than a lifetime by these. */
-    __atomic_store_n(&a->bytes_due_ns, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&a->ops_due_ns, 0, __ATOMIC_RELAXED);
     tell_workers(p, set_user, &(struct call_user){.uid = uid, .share = *share});
-    account_leave(a);
     return 0;
 }
 

@@ -58,6 +58,7 @@ int plane_assemble(const struct plane_settings *settings, const struct plane_eve
     p->events = *events;
     p->control = control;
     list_init(&p->uids);
+    list_init(&p->idle_uids);
     p->worker = calloc(settings->workers, sizeof(*p->worker));
     p->sessions = calloc(settings->workers, sizeof(*p->sessions));
     if (!calls_reserve(p) || !p->worker || !p->sessions) {

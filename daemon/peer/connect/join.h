@@ -10,12 +10,12 @@
  * rdmad-join/1). From then on the connection is no peer's: there is one request and one reply
  * (pki/join_server.h). ANSWERING: a registration thread signs and writes files.
  *
- * Who joins has no certificate yet, so everybody can come. There are JOIN_PLACES at a time: half for
- * strangers, half for nodes that have shown a good certificate. Of its half, one source has at most
- * half of what is free, and JOIN_PATIENCE_NS for all of it; one request is answered at a time. A
- * source that was refused JOIN_REFUSALS times within JOIN_WINDOW_NS is not heard until that is over.
- * A stranger's source is his address, a node's is its name: who else is at its address, without its
- * key, takes nothing from it. What fails for the CA's own reasons does not count.
+ * Who joins has no certificate yet, so everybody can come. There are JOIN_PLACES at a time: half
+ * for strangers, half for nodes that have shown a good certificate. Of its half, one source has at
+ * most half of what is free, and JOIN_PATIENCE_NS for all of it; one request is answered at a time.
+ * A source that was refused JOIN_REFUSALS times within JOIN_WINDOW_NS is not heard until that is
+ * over. A stranger's source is his address, a node's is its name: who else is at its address,
+ * without its key, takes nothing from it. What fails for the CA's own reasons does not count.
  */
 #ifndef RDMAD_PEER_CONNECT_JOIN_H
 #define RDMAD_PEER_CONNECT_JOIN_H
