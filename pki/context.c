@@ -46,8 +46,23 @@ static X509_STORE *store_of(const struct pki_identity *id, struct pki_error *err
     return id->store;
 }
 
+static int64_t earliest_end(const STACK_OF(X509) * certs) {
+    int64_t earliest = INT64_MAX;
+    for (int i = 0; i < sk_X509_num(certs); i++) {
+        int64_t end = pki_seconds(X509_get0_notAfter(sk_X509_value(certs, i)));
+        earliest = end < earliest ? end : earliest;
+    }
+    return earliest;
+}
+
 int pki_check(const struct pki_identity *id, X509 *cert, STACK_OF(X509) * chain,
               struct pki_error *err) {
+    int64_t until;
+    return pki_check_until(id, cert, chain, &until, err);
+}
+
+int pki_check_until(const struct pki_identity *id, X509 *cert, STACK_OF(X509) * chain,
+                    int64_t *until, struct pki_error *err) {
     X509_STORE *store = store_of(id, err);
     X509_STORE_CTX *ctx = store ? X509_STORE_CTX_new() : NULL;
     int rc = RDMAD_OK;
@@ -61,6 +76,8 @@ int pki_check(const struct pki_identity *id, X509 *cert, STACK_OF(X509) * chain,
         if (X509_verify_cert(ctx) != 1)
             rc = pki_why_verdict(X509_STORE_CTX_get_error(ctx),
                                  X509_STORE_CTX_get_current_cert(ctx), err);
+        else
+            *until = earliest_end(X509_STORE_CTX_get0_chain(ctx));
         ERR_clear_error();
     }
     X509_STORE_CTX_free(ctx);
@@ -257,6 +274,9 @@ int pki_established(const SSL *ssl, struct pki_peer *out, struct pki_error *err)
     if (!pki_name_of(cert, out->name))
         return pki_why_verdict(X509_V_ERR_APPLICATION_VERIFICATION, cert, err);
     out->not_after = pki_seconds(X509_get0_notAfter(cert));
+    out->until = earliest_end(SSL_get0_verified_chain(ssl));
+    if (out->until > out->not_after)
+        out->until = out->not_after;
     out->serves_joins = pki_serves_joins(cert);
     return RDMAD_OK;
 }

@@ -42,6 +42,7 @@ struct pki_peer {
     enum pki_protocol protocol;
     char name[RDMAD_NAME_MAX + 1]; /* of its certificate; "" (PKI_JOIN, as server): it has none */
     int64_t not_after;             /* of its certificate */
+    int64_t until;                 /* the earliest such date of those that speak for it */
     bool serves_joins;
 };
 
@@ -54,5 +55,8 @@ int pki_established(const SSL *ssl, struct pki_peer *out, struct pki_error *err)
  */
 int pki_check(const struct pki_identity *id, X509 *cert, STACK_OF(X509) * chain,
               struct pki_error *err);
+/* *until: the earliest not_after of it and those that speak for it. */
+int pki_check_until(const struct pki_identity *id, X509 *cert, STACK_OF(X509) * chain,
+                    int64_t *until, struct pki_error *err);
 
 #endif

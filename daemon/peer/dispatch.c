@@ -10,6 +10,7 @@
 #include "daemon/peer/channel/chan_connect.h"
 #include "daemon/peer/channel/chan_peer.h"
 #include "daemon/peer/connect/hello.h"
+#include "daemon/peer/connect/renewed.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/lane/lane.h"
 #include "daemon/peer/lane/offer.h"
@@ -87,6 +88,7 @@ static peer_handler *const table[PEER_MSG_COUNT] = {
     [PEER_MSG_USED] = grant_take_used,
     [PEER_MSG_KEEP_REQ] = lend_take_keep_req,
     [PEER_MSG_KEEP_REP] = told_take_keep_rep,
+    [PEER_MSG_CERTIFICATE] = renewed_take,
 };
 
 void dispatch_message(struct peer *p, const struct peer_msg *m) {

@@ -15,6 +15,7 @@
 #include "daemon/peer/connect/join.h"
 #include "daemon/peer/connect/judge.h"
 #include "daemon/peer/connect/renewal.h"
+#include "daemon/peer/connect/renewed.h"
 #include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/ask.h"
 #include "daemon/peer/control/conn.h"
@@ -255,6 +256,7 @@ int peers_new(struct state *st, struct peers **out, struct error *err) {
     ps->next_ref = 1;
     list_init(&ps->all);
     list_init(&ps->unjudged);
+    renewed_start(ps);
     handshakes_start(ps);
     int rc = turn_start(ps, err);
     if (!rc)
@@ -293,6 +295,7 @@ void peers_free(struct peers *ps) {
     handshakes_stop(ps);
     joins_free(ps);
     renewal_free(ps);
+    renewed_stop(ps);
     turn_stop(ps);
     resolver_free(ps->resolver);
     free(ps);

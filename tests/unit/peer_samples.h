@@ -92,6 +92,12 @@ static inline void peer_sample_more(uint16_t type, struct peer_msg *m) {
                                                    .via = 24,
                                                    .service = "memory"};
         break;
+    case PEER_MSG_CERTIFICATE:
+        m->certificate = (struct peer_certificate){.total = 700,
+                                                   .at = PEER_PIECE_BYTES,
+                                                   .size = 700 - PEER_PIECE_BYTES,
+                                                   .data = {0x30, 7}};
+        break;
     case PEER_MSG_KEEP_REQ:
         m->keep_req.owner_ref = 25;
         break;

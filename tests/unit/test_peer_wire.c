@@ -64,7 +64,8 @@ Test(peer_wire, each_message_has_its_direction) {
                {PEER_MSG_NAMES_REP, false, true},    {PEER_MSG_WATCH_REQ, true, false},
                {PEER_MSG_UNWATCH, true, false},      {PEER_MSG_NAME_EV, false, true},
                {PEER_MSG_WATCH_MORE, true, false},   {PEER_MSG_USED, true, false},
-               {PEER_MSG_KEEP_REQ, true, false},     {PEER_MSG_KEEP_REP, false, true}};
+               {PEER_MSG_KEEP_REQ, true, false},     {PEER_MSG_KEEP_REP, false, true},
+               {PEER_MSG_CERTIFICATE, true, true}};
     cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
     for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
         uint8_t frame[PEER_WIRE_MAX];
@@ -222,6 +223,11 @@ Test(peer_wire, senseless_values_of_leases_of_leases_are_refused) {
     REFUSED(PEER_MSG_REQUEST_REQ, m.request_req.rights = 0, "rights");
     REFUSED(PEER_MSG_REQUEST_REQ, m.request_req.service[0] = 0, "no service");
     REFUSED(PEER_MSG_KEEP_REP, m.keep_rep.status = 2, "status");
+    REFUSED(PEER_MSG_CERTIFICATE, m.certificate.total = 0, "so many bytes");
+    REFUSED(PEER_MSG_CERTIFICATE, m.certificate.total = PEER_CERTIFICATES_MAX + 1, "so many bytes");
+    REFUSED(PEER_MSG_CERTIFICATE, m.certificate.at = 2 * PEER_PIECE_BYTES, "no piece begins");
+    REFUSED(PEER_MSG_CERTIFICATE, m.certificate.at = 100, "no piece begins");
+    REFUSED(PEER_MSG_CERTIFICATE, m.certificate.size = PEER_PIECE_BYTES, "that size");
 }
 
 Test(peer_wire, only_a_blob_may_be_missing_where_there_is_none_yet) {

@@ -14,6 +14,8 @@
 #include "daemon/peer/connect/certificate.h"
 #include "daemon/peer/connect/former.h"
 #include "daemon/peer/connect/join.h"
+#include "daemon/peer/connect/judge.h"
+#include "daemon/peer/connect/renewed.h"
 #include "daemon/peer/connect/rights.h"
 #include "daemon/peer/connect/room.h"
 #include "daemon/peer/control/conn.h"
@@ -43,6 +45,7 @@ void hello_begin(struct peer *p) {
     }
     if (p->secured && !certificate_take(p))
         return;
+    judge_begin(p);
     if (p->outgoing)
         hello_send(p);
 }
@@ -50,6 +53,7 @@ void hello_begin(struct peer *p) {
 /* Both ends have said hello. */
 static void hello_said(struct peer *p) {
     peer_enter(p, PEER_UP);
+    renewed_tell(p);
     p->peers->ops->up(p);
 }
 

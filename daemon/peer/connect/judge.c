@@ -7,32 +7,41 @@
  */
 #include "daemon/peer/connect/judge.h"
 #include "daemon/base/audit.h"
+#include "daemon/base/clock.h"
+#include "daemon/peer/connect/renewed.h"
 #include "daemon/peer/control/conn.h"
-#include "daemon/peer/control/tls.h"
-#include "daemon/peer/control/transport.h"
 #include "daemon/peer/control/turn.h"
 #include "daemon/state/identity.h"
 #include "pki/context.h"
+#include <time.h>
 
 /* Why p may not go on, though it came to be what it is. */
-static int judge_certificate(const struct peer *p, const struct pki_identity *identity,
+static int judge_certificate(struct peer *p, const struct pki_identity *identity,
                              struct error *why) {
     struct pki_error wrong;
-    SSL *ssl;
+    STACK_OF(X509) * chain;
+    int64_t until;
     if (!p->secured)
         return error_set(why, RDMAD_E_PERM,
                          "this node has an identity now, and the connection is in clear");
-    ssl = tls_ssl(transport_tls(p->way));
-    if (!pki_check(identity, SSL_get0_peer_certificate(ssl), SSL_get_peer_cert_chain(ssl), &wrong))
+    renewed_judge(p); /* it may have shown one that is trusted now */
+    X509 *cert = renewed_certificate(p, &chain);
+    if (!pki_check_until(identity, cert, chain, &until, &wrong)) {
+        p->certificate.good_until = until;
         return 0;
+    }
     return error_set(why, wrong.code, "after a reload: %s", wrong.text);
 }
 
 static void judge_one(struct peer *p) {
     const struct pki_identity *identity = identity_of(p->peers->state);
     struct error why;
-    if (!identity || p->ending || !p->way || !judge_certificate(p, identity, &why))
+    if (!identity || p->ending || !p->way)
         return;
+    if (!judge_certificate(p, identity, &why)) {
+        renewed_tell(p);
+        return;
+    }
     AUDIT(REVOKED, "tls.reload", audit_peer(p->certificate.name, p->address),
           audit_object("peer", p->id), ("peer %s at %s ends %s", p->name, p->address, why.text));
     peer_refuse(p, why.code, "%s", why.text);
@@ -58,6 +67,52 @@ void judge_next_turn(struct peers *ps) {
         turn_request(ps);
 }
 
+/* ---- certificates that end ----------------------------------------------------------------- */
+
+static int64_t judge_seconds_left(const struct peer *p) {
+    return p->certificate.good_until - (int64_t)time(NULL);
+}
+
+static void judge_ends(struct peer *p) {
+    char date[PKI_DATE_TEXT];
+    pki_date_text(p->certificate.good_until, date);
+    AUDIT(REVOKED, "tls.expired", audit_peer(p->certificate.name, p->address),
+          audit_object("peer", p->id),
+          ("peer %s at %s ends: its certificate was good until %s, and it has shown no next one; "
+           "its renewal is due",
+           p->name, p->address, date));
+    p->audited = true;
+    peer_refuse(
+        p, RDMAD_E_PERM,
+        "the certificate of %s was good until %s, and no next one was shown: its renewal is "
+        "due (rdmactl cluster show there)",
+        p->certificate.name, date);
+}
+
+static void judge_expires(struct timer *timer, uint64_t now_ns) {
+    struct peer *p = container_of(timer, struct peer, expiry);
+    if (p->ending)
+        return;
+    if (judge_seconds_left(p) <= 0)
+        renewed_judge(p); /* the next may just have come */
+    int64_t left = judge_seconds_left(p);
+    if (left <= 0) {
+        judge_ends(p);
+        return;
+    }
+    uint64_t most = JUDGE_EXPIRY_NS / NSEC_PER_SEC;
+    uint64_t span = (uint64_t)left < most ? (uint64_t)left : most;
+    (void)timer_set(&p->peers->state->timers, timer, clock_after(now_ns, span * NSEC_PER_SEC));
+}
+
+void judge_begin(struct peer *p) {
+    timer_init(&p->expiry, judge_expires);
+    if (p->secured)
+        judge_expires(&p->expiry, state_now(p->peers->state));
+}
+
 void judge_forget(struct peer *p) {
     list_remove(&p->judge_node);
+    timer_unset(&p->peers->state->timers, &p->expiry);
+    renewed_forget(p);
 }

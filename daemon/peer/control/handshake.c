@@ -117,6 +117,7 @@ static void handshake_open(struct peer *p) {
     }
     memcpy(p->certificate.name, who.name, sizeof(p->certificate.name));
     p->certificate.until = who.not_after;
+    p->certificate.good_until = who.until;
     p->joins = who.protocol == PKI_JOIN;
     if (!transport_secure(p->way, h->tls)) {
         handshake_no_memory(p);

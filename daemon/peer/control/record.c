@@ -49,6 +49,7 @@ struct peer *peer_new(struct peers *ps, bool outgoing) {
     p->output_max = record_output_max(ps->state);
     list_init(&p->turn_node);
     list_init(&p->judge_node);
+    list_init(&p->shown_node);
     list_init(&p->waiters);
     list_init(&p->waiter_node);
     slots_init(&p->asks, PEER_ASKS_MAX);

@@ -35,6 +35,7 @@ struct evconnlistener;
 struct transport;
 struct handshake;
 struct joins;   /* connect/join.c */
+struct renewed; /* connect/renewed.c */
 struct renewal; /* connect/renewal.c */
 struct addrinfo;
 struct lookup;
@@ -91,6 +92,8 @@ struct peers {
     struct timer shake_timer;
     uint64_t shake_after_ns; /* the next is not computed before that */
     struct list unjudged;    /* since another identity was loaded, connect/judge.c */
+    struct list shown;       /* that have shown their next certificates, connect/renewed.c */
+    struct timer shown_timer;
     struct joins *joins;
     struct renewal *renewal;
     bool stopping;
@@ -142,7 +145,10 @@ struct peer {
         char name[RDMAD_NAME_MAX + 1];   /* the node's; HELLO's has to be the same */
         char fingerprint[65];            /* SHA-256, in hexadecimal */
         int64_t until;                   /* seconds since 1970 */
+        int64_t good_until;              /* the same of those that speak for it, or earlier */
     } certificate;
+    struct renewed *renewed; /* connect/renewed.c: what it has shown since, or NULL */
+    struct timer expiry;     /* connect/judge.c */
 
     struct transport *way;       /* NULL: there is none yet, or no more */
     struct handshake *handshake; /* under way */
@@ -163,6 +169,7 @@ struct peer {
     struct error closed_why;
 
     struct list judge_node; /* in peers.unjudged */
+    struct list shown_node; /* in peers.shown */
 
     /* connect/dial.c */
     struct lookup *resolving;

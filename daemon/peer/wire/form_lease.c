@@ -30,6 +30,12 @@ static void walk_bye(struct cursor *c, struct peer_msg *m) {
 static void walk_ping(struct cursor *c, struct peer_msg *m) {
     cursor_u64(c, &m->ping.seq);
 }
+static void walk_certificate(struct cursor *c, struct peer_msg *m) {
+    cursor_u32(c, &m->certificate.total);
+    cursor_u32(c, &m->certificate.at);
+    cursor_u16(c, &m->certificate.size);
+    cursor_bytes(c, m->certificate.data, sizeof(m->certificate.data));
+}
 static void walk_attach_req(struct cursor *c, struct peer_msg *m) {
     cursor_u64(c, &m->attach_req.lessee_ref);
     cursor_u64(c, &m->attach_req.lease);
@@ -230,12 +236,26 @@ static const char *check_keep_rep(struct peer_msg *m) {
     return rdmad_error_known(m->keep_rep.status) ? NULL : "the status is unknown";
 }
 
+static const char *check_certificate(struct peer_msg *m) {
+    const struct peer_certificate *r = &m->certificate;
+    if (!r->total || r->total > PEER_CERTIFICATES_MAX)
+        return "certificates of so many bytes are not taken";
+    if (r->at >= r->total || r->at % PEER_PIECE_BYTES)
+        return "no piece begins there";
+    uint32_t left = r->total - r->at;
+    return r->size == (left < PEER_PIECE_BYTES ? left : PEER_PIECE_BYTES)
+               ? NULL
+               : "no piece has that size";
+}
+
 const struct form form_lease_messages[PEER_MSG_COUNT] = {
     [PEER_MSG_HELLO] = {"HELLO", 4 + 16 + (16 + 4 + 32) + 8 + 16 + 64 + FABRICS_BYTES + 2, BOTH,
                         walk_peer_hello, check_hello},
     [PEER_MSG_BYE] = {"BYE", 4 + TEXT_BYTES, BOTH, walk_bye, check_bye},
     [PEER_MSG_PING] = {"PING", 8, BOTH, walk_ping, NULL},
     [PEER_MSG_PONG] = {"PONG", 8, BOTH, walk_ping, NULL},
+    [PEER_MSG_CERTIFICATE] = {"CERTIFICATE", 4 + 4 + 2 + PEER_PIECE_BYTES, BOTH, walk_certificate,
+                              check_certificate},
     [PEER_MSG_ATTACH_REQ] = {"ATTACH_REQ", 8 + 8 + 16 + 64 + 4 + 8, DIALLER, walk_attach_req,
                              check_attach_req},
     [PEER_MSG_ATTACH_REP] = {"ATTACH_REP", 8 + 8 + 4 + 4 + 3 * 8 + BLOB_BYTES + TEXT_BYTES,

@@ -28,6 +28,7 @@
  *   NAMES_REQ ->                     <- NAMES_REP, one a name
  *   WATCH_REQ, WATCH_MORE, UNWATCH -> <- NAME_EV
  *   CHAN_REQ, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END: both. See below.
+ *   CERTIFICATE: both, when the sender has its next one
  *   PING, PONG, BYE: both
  *
  * Durations cross the wire, never times. A lessee counts a duration from when it asked, so it never
@@ -52,6 +53,8 @@
 #define PEER_LINE_BYTES 16u
 #define PEER_FABRICS_MAX 2u
 #define PEER_WHY_BYTES 128u
+#define PEER_PIECE_BYTES 512u
+#define PEER_CERTIFICATES_MAX 16384u
 
 enum peer_msg_type {
     PEER_MSG_HELLO = 1,
@@ -88,6 +91,7 @@ enum peer_msg_type {
     PEER_MSG_USED,
     PEER_MSG_KEEP_REQ,
     PEER_MSG_KEEP_REP,
+    PEER_MSG_CERTIFICATE,
     PEER_MSG_COUNT
 };
 
@@ -113,6 +117,13 @@ struct peer_bye {
 };
 struct peer_ping {
     uint64_t seq;
+};
+/* The sender's certificate in DER, and behind it those of its chain, in pieces of PEER_PIECE_BYTES,
+ * one after the other. */
+struct peer_certificate {
+    uint32_t total, at; /* bytes of all, and before this piece */
+    uint16_t size;      /* of this piece */
+    uint8_t data[PEER_PIECE_BYTES];
 };
 struct peer_attach_req {
     uint64_t lessee_ref;
@@ -303,6 +314,7 @@ struct peer_msg {
         struct peer_hello hello;
         struct peer_bye bye;
         struct peer_ping ping; /* and PONG */
+        struct peer_certificate certificate;
         struct peer_attach_req attach_req;
         struct peer_attach_rep attach_rep;
         struct peer_release release;
