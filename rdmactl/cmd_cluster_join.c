@@ -13,6 +13,7 @@
 #include "pki/token.h"
 #include "rdmactl/cluster.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <openssl/err.h>
 #include <poll.h>
@@ -24,7 +25,7 @@
 
 struct joining {
     struct cluster_place place;
-    const char *address, *token_text;
+    const char *address;
     char host[RDMAD_HOST_MAX + 1], service[8];
     char name[RDMAD_NAME_MAX + 1];
     struct pki_token token;
@@ -194,6 +195,83 @@ static int join(struct joining *j) {
     return code;
 }
 
+/* ---- the token ------------------------------------------------------------------------------ */
+
+#define TOKEN_INPUT_MAX 4096u /* bytes, for the whole of what rdmactl cluster token prints */
+
+/* The last word, so that all of what rdmactl cluster token prints serves as well. */
+static bool token_in(char *text, struct pki_token *out) {
+    const char *last = "";
+    char *rest = NULL;
+    for (const char *word = strtok_r(text, " \t\r\n", &rest); word;
+         word = strtok_r(NULL, " \t\r\n", &rest))
+        last = word;
+    return pki_token_parse(last, out);
+}
+
+/* Until its end, or of a terminal one line. False: errno, or 0 if it is too long. */
+static bool read_text(int fd, char text[TOKEN_INPUT_MAX + 1]) {
+    size_t have = 0;
+    bool line = isatty(fd);
+    for (;;) {
+        ssize_t n = read(fd, text + have, TOKEN_INPUT_MAX - have);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        have += (size_t)n;
+        text[have] = '\0';
+        errno = 0;
+        if (n == 0 || (line && strchr(text, '\n')))
+            return true;
+        if (have == TOKEN_INPUT_MAX)
+            return false;
+    }
+}
+
+/* ARGS_RUN, or the exit code. file "-": standard input. */
+static int read_token(struct joining *j, const char *file) {
+    char text[TOKEN_INPUT_MAX + 1];
+    bool input = !strcmp(file, "-"); /* a file of that name is ./- */
+    int fd = input ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && read_text(fd, text);
+    int failed = errno;
+    if (fd >= 0 && !input)
+        close(fd);
+    if (!good)
+        return cli_fail(failed ? "RDMAD_E_SYSTEM" : "RDMAD_E_LENGTH",
+                        "no token is read from %s: %s", input ? "standard input" : file,
+                        failed ? strerror(failed) : "it is too long for one");
+    good = token_in(text, &j->token);
+    OPENSSL_cleanse(text, sizeof(text));
+    if (!good)
+        return cli_usage_error("there is no whole token at the end of %s; rdmactl cluster token, "
+                               "where the CA is, prints a line with one",
+                               input ? "standard input" : file);
+    return ARGS_RUN;
+}
+
+/* Other users read what a process was called with, while it waits: it is there no longer than until
+ * here. */
+static int take_token(struct joining *j, char *word) {
+    bool good = pki_token_parse(word, &j->token);
+    OPENSSL_cleanse(word, strlen(word));
+    if (!good)
+        return cli_usage_error("that is no whole token; rdmactl cluster token, where the CA is, "
+                               "prints the line with one");
+    return ARGS_RUN;
+}
+
+static int find_token(struct joining *j, char *word, const char *file) {
+    if (!word == !file)
+        return cli_usage_error(word ? "a token is given twice, as TOKEN and by --token-file"
+                                    : "TOKEN is missing: as a word, - to read it from standard "
+                                      "input, or by --token-file FILE");
+    if (file || !strcmp(word, "-"))
+        return read_token(j, file ? file : word);
+    return take_token(j, word);
+}
+
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static int report(const struct joining *j) {
@@ -219,10 +297,12 @@ static int report(const struct joining *j) {
 }
 
 int cmd_cluster_join(const struct command *self, int argc, char **argv) {
-    const char *words[2] = {NULL, NULL}, *name = NULL, *identity = NULL;
+    const char *words[2] = {NULL, NULL}, *name = NULL, *identity = NULL, *token_file = NULL;
     struct joining j = {.fd = -1};
     uint16_t port;
     struct opt opts[] = {
+        {"token-file", 0, OPT_TEXT, &token_file, 0, 0, "FILE",
+         "has the token, instead of TOKEN (TOKEN -: standard input)"},
         {"name", 0, OPT_TEXT, &name, 0, 0, "NAME",
          "of this node (what its daemon or host is called)"},
         {"replace", 0, OPT_FLAG, &j.replace, 0, 0, NULL,
@@ -230,7 +310,7 @@ int cmd_cluster_join(const struct command *self, int argc, char **argv) {
         {"identity", 0, OPT_TEXT, &identity, 0, 0, "DIR", "the identity directory"},
         {0},
     };
-    struct positionals pos = {.names = "HOST:PORT TOKEN", .min = 2, .max = 2, .values = words};
+    struct positionals pos = {.names = "HOST:PORT", .min = 1, .max = 2, .values = words};
     int rc = args_parse(self, opts, &pos, argc, argv);
     if (rc != ARGS_RUN)
         return rc;
@@ -238,9 +318,8 @@ int cmd_cluster_join(const struct command *self, int argc, char **argv) {
     const char *wrong = rdmad_hostport_parse(j.address, j.host, &port);
     if (wrong || !port)
         return cli_usage_error("\"%s\": %s", j.address, wrong ? wrong : "port 0 is nobody's");
-    if (!pki_token_parse(words[1], &j.token))
-        return cli_usage_error("that is no whole token; rdmactl cluster token, where the CA is, "
-                               "prints the line with one");
+    if ((rc = find_token(&j, (char *)words[1], token_file)) != ARGS_RUN)
+        return rc;
     snprintf(j.service, sizeof(j.service), "%u", (unsigned)port);
     cluster_find(identity, &j.place);
     if ((rc = cluster_own_name(&j.place, name, j.name)) != ARGS_RUN)

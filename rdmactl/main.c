@@ -59,7 +59,7 @@ static const struct command commands[] = {
     {"config", "show", cmd_config_show, "", "The settings the running daemon uses."},
     {"cluster", "init", cmd_cluster_init, "[--name NAME] [--address HOST:PORT] [--ttl 24h]",
      "Makes a cluster's CA and this node's identity; prints a line by which a node joins."},
-    {"cluster", "join", cmd_cluster_join, "HOST:PORT TOKEN [--name NAME]",
+    {"cluster", "join", cmd_cluster_join, "HOST:PORT TOKEN|- [--name NAME]",
      "Gets this node an identity of the cluster whose daemon is there."},
     {"cluster", "show", cmd_cluster_show, "",
      "This node's identity, whom it trusts, and what its CA has given out."},

@@ -104,6 +104,34 @@ code 1 cluster join 127.0.0.1:1 "$taken" --identity "$work/c" --name gamma
 says "must run and listen there"
 code 2 cluster join "127.0.0.1:$port" "${taken%?}" --identity "$work/c" --name gamma
 code 2 cluster join "127.0.0.1:$port"
+says "TOKEN is missing"
+
+echo "* the token from a file or standard input, and not where others read it"
+cluster token --identity "$work/ca" --address "127.0.0.1:$port" >"$work/invitation"
+code 2 cluster join "127.0.0.1:$port" - --token-file "$work/invitation" --identity "$work/f" --name phi
+says "given twice"
+code 1 cluster join "127.0.0.1:$port" --token-file "$work/nothing" --identity "$work/f" --name phi
+says "No such file"
+code 2 cluster join "127.0.0.1:$port" --token-file "$work/ca/node.crt" --identity "$work/f" --name phi
+says "no whole token"
+code 1 cluster join "127.0.0.1:$port" --token-file /dev/zero --identity "$work/f" --name phi
+says "too long"
+code 0 cluster join "127.0.0.1:$port" --token-file "$work/invitation" --identity "$work/f" --name phi
+token >"$work/invitation"
+code 0 cluster join "127.0.0.1:$port" - --identity "$work/g" --name chi <"$work/invitation"
+secret=$(token)
+python3 -c 'import socket, time
+s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True)
+c = s.accept(); print("here", flush=True); time.sleep(600)' >"$work/mute" &
+pids+=($!)
+mute=$(first_line "$work/mute" $!)
+"$rdmactl" cluster join "127.0.0.1:$mute" "$secret" --identity "$work/h" --name psi >/dev/null 2>&1 &
+pids+=($!)
+eventually grep -q here "$work/mute"
+arguments=$(tr '\0' ' ' <"/proc/$!/cmdline")
+[[ $arguments == *"127.0.0.1:$mute"* ]] || fail "it waits no more: $arguments"
+[[ $arguments != *"${secret:0:20}"* ]] || fail "other users read the token while it waits: $arguments"
+kill "$!"
 code 1 cluster token --identity "$work/b"
 says "has no CA"
 ! grep -qF "$taken" "$work/service" "$work"/*.log || fail "a token is in a log"
