@@ -102,7 +102,8 @@ static void judge_expires(struct timer *timer, uint64_t now_ns) {
     }
     uint64_t most = JUDGE_EXPIRY_NS / NSEC_PER_SEC;
     uint64_t span = (uint64_t)left < most ? (uint64_t)left : most;
-    (void)timer_set(&p->peers->state->timers, timer, clock_after(now_ns, span * NSEC_PER_SEC));
+    if (timer_set(&p->peers->state->timers, timer, clock_after(now_ns, span * NSEC_PER_SEC)))
+        peer_refuse(p, RDMAD_E_NOMEM, "out of memory for a peer's timer");
 }
 
 void judge_begin(struct peer *p) {

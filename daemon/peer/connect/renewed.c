@@ -180,7 +180,7 @@ void renewed_take(struct peer *p, const struct peer_msg *msg) {
         peer_refuse(p, RDMAD_E_NOMEM, "out of memory for a certificate");
         return;
     }
-    if (m->total != r->total || m->at != r->have) {
+    if (!r->bytes || m->total != r->total || m->at != r->have) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "a CERTIFICATE out of order");
         return;
     }
