@@ -44,7 +44,8 @@ bool pki_token_parse(const char *text, struct pki_token *out) {
     return !strcmp(pki_token_print(out, again), text); /* one spelling of each */
 }
 
-/* As text it is a word of a command line, where "-" at its front would make it an option. */
+/* What is not random is there already. As text it is a word of a command line, where "-" at its front
+ * would make it an option. */
 static bool token_fill(struct pki_token *token) {
     char text[PKI_TOKEN_TEXT];
     bool good;
@@ -124,9 +125,9 @@ int pki_token_make(const struct pki_dir *dir, const X509 *ca, int64_t now,
                    struct pki_error *err) {
     struct pki_dir tokens;
     unsigned left = 0;
+    pki_fingerprint(ca, out->fingerprint);
     if (!token_fill(out))
         return pki_fail_ssl(err, RDMAD_E_SYSTEM, "no random bytes for a token");
-    pki_fingerprint(ca, out->fingerprint);
     int rc = pki_dir_enter_or_make(dir, PKI_TOKENS, false, &tokens, err);
     if (rc)
         return rc;
