@@ -225,14 +225,36 @@ static void limits_of_user(const struct state *st, uid_t uid, json_t *rows) {
     }
 }
 
+/* What the peers of that name have of what the limit is of; UINT64_MAX: it is not counted. */
+static uint64_t limit_used_by_peer(const struct peer_use *use, enum rule_key key) {
+    switch (key) {
+    case RULE_REGISTERED_BYTES:
+        return use->registered_bytes;
+    case RULE_ATTACHES:
+        return use->attaches;
+    case RULE_NOTIFICATIONS:
+        return use->notifications;
+    case RULE_CHANNELS:
+        return use->channels;
+    case RULE_CONNECTIONS:
+        return use->connections;
+    default:
+        return UINT64_MAX;
+    }
+}
+
 static void limits_of_peer(const struct state *st, const char *peer, json_t *rows) {
-    const struct peer_policy *p = policy_peer(st->policy, !strcmp(peer, RULE_UNNAMED) ? "" : peer);
+    const char *proven = !strcmp(peer, RULE_UNNAMED) ? "" : peer;
+    const struct peer_policy *p = policy_peer(st->policy, proven);
+    struct peer_use use;
+    peers_use(st->peers, proven, &use);
     char name[RDMAD_NAME_MAX + 8];
     snprintf(name, sizeof(name), "peer:%s", peer);
     for (unsigned k = 0; k < RULE_KEYS; k++) {
         enum rule_key key = (enum rule_key)k;
         if (is_limit(key) && (rule_keys[key].whose & RULE_OF_PEER))
-            json_array_append_new(rows, limit_row(name, key, p->value[key].number, UINT64_MAX,
+            json_array_append_new(rows, limit_row(name, key, p->value[key].number,
+                                                  limit_used_by_peer(&use, key),
                                                   place_json(&p->value[key], "default")));
     }
 }

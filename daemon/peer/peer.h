@@ -93,6 +93,12 @@ void peers_apply_policy(struct peers *ps);
 /* Where plane_events.lane_lost goes. */
 void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *why);
 
+/* What the connections of a peer's name have here together; "": those without a proven one. */
+struct peer_use {
+    uint64_t connections, attaches, notifications, channels, registered_bytes;
+};
+void peers_use(const struct peers *ps, const char *name, struct peer_use *out);
+
 struct peer_view {
     uint64_t id;
     const char *direction;   /* "out": we dialled, "in": it did */

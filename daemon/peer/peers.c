@@ -21,6 +21,7 @@
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/handshake.h"
 #include "daemon/peer/control/liveness.h"
+#include "daemon/peer/control/rates.h"
 #include "daemon/peer/control/transport.h"
 #include "daemon/peer/control/turn.h"
 #include "daemon/peer/dispatch.h"
@@ -121,12 +122,22 @@ static void peer_late(struct peer *p) {
 }
 
 /* What it asks of us comes by connections that it dialled. */
-static void peer_apply_policy(const struct peer *p) {
+static void peer_apply_policy(struct peer *p) {
     const struct state *st = p->peers->state;
-    if (st->policy && !p->outgoing &&
-        plane_peer_share(st->plane, p->id,
-                         &policy_peer(st->policy, p->secured ? p->name : "")->share))
+    const char *name = p->secured ? p->name : "";
+    if (!st->policy)
+        return;
+    const struct peer_policy *policy = policy_peer(st->policy, name);
+    bool rated = (policy->messages_per_second || policy->questions_per_second) && !p->is_self;
+    if (!p->outgoing && plane_peer_share(st->plane, p->id, &policy->share))
         LOG(WARNING, ("the share of peer %s cannot be set", p->address));
+    if (rated && !rates_join(p, name))
+        LOG(WARNING, ("out of memory for the rates of peer %s", p->address));
+    rates_set(p, policy->messages_per_second, policy->questions_per_second);
+}
+
+void peers_use(const struct peers *ps, const char *name, struct peer_use *out) {
+    rights_use(ps, name, out);
 }
 
 void peers_apply_policy(struct peers *ps) {
@@ -192,6 +203,7 @@ static void peer_lose(struct peer *p) {
     liveness_stop(p);
     dial_stop(p);
     turn_forget(p);
+    rates_leave(p);
     handshake_forget(p);
     judge_forget(p);
     if (p->way)

@@ -271,6 +271,8 @@ static void peer_defaults(struct peer_policy *out) {
     out->value[RULE_DIALS].number = out->value[RULE_DIALLED].number = 1;
     out->value[RULE_ATTACH].number = 1;
     out->value[RULE_REGISTERED_BYTES].number = UINT64_MAX;
+    out->value[RULE_ATTACHES].number = out->value[RULE_NOTIFICATIONS].number = UINT64_MAX;
+    out->value[RULE_CHANNELS].number = out->value[RULE_CONNECTIONS].number = UINT64_MAX;
     out->value[RULE_WEIGHT].number = PLANE_WEIGHT_DEFAULT;
 }
 
@@ -280,6 +282,12 @@ static void peer_fill(struct peer_policy *out) {
     out->attach = out->value[RULE_ATTACH].number != 0;
     out->names = prefixes_of(&out->value[RULE_NAMES]);
     out->registered_bytes = out->value[RULE_REGISTERED_BYTES].number;
+    out->attaches = out->value[RULE_ATTACHES].number;
+    out->notifications = out->value[RULE_NOTIFICATIONS].number;
+    out->channels = out->value[RULE_CHANNELS].number;
+    out->connections = out->value[RULE_CONNECTIONS].number;
+    out->messages_per_second = out->value[RULE_MESSAGES_PER_SECOND].number;
+    out->questions_per_second = out->value[RULE_QUESTIONS_PER_SECOND].number;
     out->share = share_of(out->value);
 }
 

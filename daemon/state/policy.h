@@ -99,6 +99,13 @@ bool policy_prefixes_admit(const struct policy_prefixes *p, const char *name);
  *   names      published leases and services here that it may see, attach to and connect to; a
  *              lease without a name is not restricted by it
  *   registered_bytes  of leases here that it may have opened at one time
+ *   attaches   to leases here that its clients may hold at one time
+ *   notifications     of those that may wait for owners here: RDMAD_NOTIFY_DEPTH of each attach
+ *              that may notify, so one that has no room for that is refused
+ *   channels   to services here, those that wait to be accepted, too
+ *   connections       to this daemon
+ *   messages_per_second, questions_per_second  that are heard of all its connections together
+ *              (peer/control/rates.h); what is more waits
  *   share      of each worker's and link's bytes and time
  *
  * Each value's place is in value[], for messages: policy_place.
@@ -107,6 +114,8 @@ struct peer_policy {
     bool dials, dialled, attach;
     struct policy_prefixes names;
     uint64_t registered_bytes; /* UINT64_MAX: no limit but those of the leases' owners */
+    uint64_t attaches, notifications, channels, connections; /* UINT64_MAX: no limit by name */
+    uint64_t messages_per_second, questions_per_second;      /* 0: no rate */
     struct plane_share share;
     struct policy_value value[RULE_KEYS];
 };

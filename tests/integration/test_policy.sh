@@ -194,6 +194,13 @@ refused 'no limit "sessions" of a user' root limit set uid:1004 sessions=1
 refused "names nobody" root limit set 1004 weight=1
 root limit set "peer:*unnamed*" weight=50 >/dev/null || fail "a peer's"
 expect "{r['key']: r['value'] for r in d['limits']}['weight'] == 50" root -j limit show "peer:*unnamed*"
+root limit set "peer:*unnamed*" attaches=7 channels=8 connections=9 notifications=640 \
+    messages_per_second=10000 questions_per_second=500 >/dev/null || fail "a peer's limits"
+expect "{r['key']: (r['value'], r['used']) for r in d['limits'] if r['key'] in
+         ('attaches', 'channels', 'connections', 'notifications', 'questions_per_second')} ==
+        {'attaches': (7, 0), 'channels': (8, 0), 'connections': (9, 0), 'notifications': (640, 0),
+         'questions_per_second': (500, None)}" root -j limit show "peer:*unnamed*"
+refused "no limit \"sessions_per_uid\" of a peer" root limit set "peer:x" sessions_per_uid=1
 
 echo "* a tenant in namespaces of its own has one socket and sees nobody"
 # contained TENANT COMMAND...

@@ -3,7 +3,9 @@
  * What a peer may do here by its proven name. The policy is the test's: it stands in the place of
  * state/policy.c's answer.
  */
+#include "daemon/peer/peer.h"
 #include "daemon/state/policy.h"
+#include "daemon/state/service.h"
 #include "tests/unit/tls_end.h"
 
 const struct peer_policy *__wrap_policy_peer(const struct policy *p, const char *name);
@@ -23,7 +25,11 @@ static void up(void) {
                                .dialled = true,
                                .attach = true,
                                .names = {.any = true},
-                               .registered_bytes = UINT64_MAX};
+                               .registered_bytes = UINT64_MAX,
+                               .attaches = UINT64_MAX,
+                               .notifications = UINT64_MAX,
+                               .channels = UINT64_MAX,
+                               .connections = UINT64_MAX};
     tls_up();
 }
 
@@ -210,14 +216,21 @@ Test(peer_rights, a_watch_tells_of_nothing_else) {
 
 /* ---- how much ------------------------------------------------------------------------------ */
 
-Test(peer_rights, what_is_opened_counts_for_all_connections_of_a_name_until_it_is_let_go) {
-    uint64_t each = lease->terms.length;
-    struct peer_msg release = {.type = PEER_MSG_RELEASE}, hello = raw_hello();
-    struct end *e = greet(), *again = dial_as(node);
+/* Another connection of the same name, which replaces none; it has said hello. */
+static struct end *greet_again(void) {
+    struct peer_msg hello = raw_hello();
+    struct end *e = dial_as(node);
     memset(hello.hello.node_id, 9, sizeof(hello.hello.node_id));
     memset(hello.hello.line, 9, sizeof(hello.hello.line));
-    cr_assert(end_shakes(again));
-    end_say(again, &hello);
+    cr_assert(end_shakes(e));
+    end_say(e, &hello);
+    return e;
+}
+
+Test(peer_rights, what_is_opened_counts_for_all_connections_of_a_name_until_it_is_let_go) {
+    uint64_t each = lease->terms.length;
+    struct peer_msg release = {.type = PEER_MSG_RELEASE};
+    struct end *e = greet(), *again = greet_again();
     end_expect(again, PEER_MSG_HELLO);
     may.registered_bytes = 2 * each + each / 2;
 
@@ -238,6 +251,85 @@ Test(peer_rights, what_is_opened_counts_for_all_connections_of_a_name_until_it_i
         pass_time();
     }
     cr_assert_eq(attach_of(e, lease, 10).status, 0, "what has gone does not count");
+    end_free(e);
+}
+
+/* The third is refused, by whatever connection it comes, until one of the two is given back. */
+static void two_attaches(const char *key, uint64_t used_each, size_t at) {
+    struct peer_msg release = {.type = PEER_MSG_RELEASE};
+    struct end *e = greet(), *again = greet_again();
+    struct peer_use use;
+    end_expect(again, PEER_MSG_HELLO);
+    struct peer_attach_rep first = attach_of(e, lease, 5);
+    cr_assert_eq(first.status, 0, "%s", first.text);
+    cr_assert_eq(attach_of(again, lease, 6).status, 0);
+    struct peer_attach_rep third = attach_of(e, lease, 7);
+    cr_assert_eq(third.status, RDMAD_E_LIMIT, "%s", third.text);
+    cr_assert(strstr(third.text, key) && strstr(third.text, "raw has"), "%s", third.text);
+    fake_answer_all(); /* a refused one's end */
+    peers_use(rig.st.peers, "raw", &use);
+    cr_assert_eq(*(uint64_t *)((char *)&use + at), 2 * used_each);
+    cr_assert_eq(use.connections, 2);
+    release.release = (struct peer_release){.owner_ref = first.owner_ref, .returned = 1};
+    end_say(e, &release);
+    fake_answer_all();
+    settle();
+    fake_answer_all();
+    cr_assert_eq(attach_of(e, lease, 8).status, 0, "what was let go does not count");
+    cr_assert_eq(attach_of(again, lease, 9).status, RDMAD_E_LIMIT);
+    end_free(again);
+    end_free(e);
+}
+
+Test(peer_rights, attaches_count_for_all_connections_of_a_name) {
+    may.attaches = 2;
+    two_attaches("\"attaches\"", 1, offsetof(struct peer_use, attaches));
+}
+
+Test(peer_rights, what_may_notify_counts_as_all_that_may_wait) {
+    may.notifications = 3 * RDMAD_NOTIFY_DEPTH - 1;
+    two_attaches("\"notifications\"", RDMAD_NOTIFY_DEPTH, offsetof(struct peer_use, notifications));
+}
+
+Test(peer_rights, channels_count_for_all_connections_of_a_name) {
+    struct service_terms terms = {.backlog = 8, .name = "svc"};
+    struct end *e = greet(), *again = greet_again();
+    struct peer_msg m = {.type = PEER_MSG_CHAN_REQ};
+    struct service *sv;
+    struct peer_use use;
+    end_expect(again, PEER_MSG_HELLO);
+    cr_assert_eq(service_listen(owner, &terms, &sv, NULL), 0);
+    may.channels = 2;
+    m.chan_req = (struct peer_chan_req){.ref = 7, .port = 1};
+    m.chan_req.kind = m.chan_req.asked = RDMAD_CHANNEL_RELIABLE;
+    strcpy(m.chan_req.service, "svc");
+    end_say(e, &m);
+    AWAIT(sv->waiting == 1);
+    end_say(again, &m);
+    AWAIT(sv->waiting == 2);
+    m.chan_req.ref = 8;
+    end_say(e, &m);
+    struct peer_chan_refuse refuse = end_expect(e, PEER_MSG_CHAN_REFUSE).chan_refuse;
+    cr_assert_eq(refuse.status, RDMAD_E_LIMIT);
+    cr_assert(strstr(refuse.text, "\"channels\""), "%s", refuse.text);
+    peers_use(rig.st.peers, "raw", &use);
+    cr_assert_eq(use.channels, 2);
+    service_close(sv);
+    peers_use(rig.st.peers, "raw", &use);
+    cr_assert_eq(use.channels, 0, "what was refused does not count");
+    end_free(again);
+    end_free(e);
+}
+
+Test(peer_rights, connections_of_a_name_are_as_many_as_its_policy_lets_it_have) {
+    struct end *e = greet();
+    may.connections = 1;
+    struct end *again = greet_again();
+    struct peer_msg bye = end_expect(again, PEER_MSG_BYE);
+    cr_assert_eq(bye.bye.code, RDMAD_E_LIMIT);
+    cr_assert(strstr(bye.bye.text, "\"connections\""), "%s", bye.bye.text);
+    end_free(again);
+    cr_assert_eq(attach_of(e, lease, 5).status, 0, "the one that is there goes on");
     end_free(e);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "tests/unit/owner_steps.h"
 #include <event2/event.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 
 #define PONG_BYTES 16u
@@ -156,4 +157,89 @@ Test(peer_turns, a_goodbye_of_who_has_something_is_heard_before_its_end) {
         turn();
     cr_expect_eq(answers(r), 30);
     fake_answer_all();
+}
+
+/* ---- rates of a name ------------------------------------------------------------------------ */
+
+static void rate(enum rule_key key, int64_t per_second) {
+    signal(SIGPIPE, SIG_IGN); /* as the daemon does */
+    if (!rig.st.policy)
+        rig.st.policy = policy_new(&rig.config);
+    cr_assert_eq(policy_set(rig.st.policy, 0, RULE_UNNAMED, key, per_second, NULL), 0);
+    peers_apply_policy(rig.st.peers);
+}
+
+static void no_policy(void) {
+    policy_free(rig.st.policy);
+    rig.st.policy = NULL;
+}
+
+static void hear_for(unsigned ms) {
+    for (unsigned i = 0; i < ms; i += 5) {
+        rig_advance(5 * MS);
+        settle();
+    }
+}
+
+Test(peer_turns, all_connections_of_a_name_are_heard_as_often_as_its_rate_allows) {
+    struct raw *r[2] = {greet_holder(), greet_holder()};
+    rate(RULE_MESSAGES_PER_SECOND, 100);
+    for (unsigned i = 0; i < 2; i++)
+        say_pings(r[i], 200);
+    hear_for(1000);
+    unsigned heard = answers_of_all(r, 2);
+    cr_assert(heard >= 80 && heard <= 110, "%u in a second", heard);
+    cr_assert_geq(answers(r[0]), heard / 3, "both are heard");
+    cr_assert_geq(answers(r[1]), heard / 3, "both are heard");
+    rate(RULE_MESSAGES_PER_SECOND, 0);
+    hear_for(50);
+    cr_assert_eq(answers_of_all(r, 2), 400, "nothing is lost");
+    raw_close(r[0]);
+    raw_close(r[1]);
+    quiet();
+    no_policy();
+}
+
+static unsigned unread(const struct raw *r) {
+    int bytes = 0;
+    ioctl(r->fd, FIONREAD, &bytes);
+    return (unsigned)bytes;
+}
+
+Test(peer_turns, questions_have_a_rate_of_their_own) {
+    struct peer_msg m = {.type = PEER_MSG_NAMES_REQ, .names_req.ref = 9};
+    struct peer_msg rep = {.type = PEER_MSG_NAMES_REP};
+    uint8_t frame[PEER_WIRE_MAX];
+    unsigned rep_bytes = (unsigned)peer_wire_encode(&rep, frame);
+    size_t size = peer_wire_encode(&m, frame);
+    struct raw *r = greet_holder();
+    unsigned before = answers(r);
+    rate(RULE_QUESTIONS_PER_SECOND, 10);
+    say_pings(r, 100);
+    hear_for(20);
+    cr_assert_eq(answers(r) - before, 100, "a ping is no question");
+    before = unread(r);
+    for (unsigned i = 0; i < 20; i++)
+        cr_assert_eq(send(r->fd, frame, size, MSG_NOSIGNAL), (ssize_t)size);
+    hear_for(1000);
+    unsigned names = (unread(r) - before) / rep_bytes;
+    cr_assert(names >= 8 && names <= 13, "%u questions were answered in a second", names);
+    raw_close(r);
+    quiet();
+    no_policy();
+}
+
+/* Else what it has would stay for as long as it takes to hear it. */
+Test(peer_turns, what_was_said_before_an_end_is_heard_at_whatever_rate) {
+    struct raw *r = greet_holder();
+    rate(RULE_MESSAGES_PER_SECOND, 1);
+    say_pings(r, 300);
+    turn();
+    raw_close(r);
+    for (unsigned i = 0; i < 200; i++) {
+        fake_answer_all();
+        turn();
+    }
+    cr_assert_eq(peers_count(rig.st.peers), 0, "a connection that has gone is kept by its rate");
+    no_policy();
 }

@@ -289,6 +289,44 @@ Test(policy, what_is_set_at_run_time_is_a_last_rule) {
     cr_expect_eq(policy_live(policy)->nusers, 1, "one rule a user");
 }
 
+/* Each limit of a peer: by a rule, at run time, and what holds where neither says anything. */
+Test(policy, every_limit_of_a_peer_is_set_by_its_name) {
+    static const struct {
+        const char *name;
+        enum rule_key key;
+        size_t at;
+        uint64_t otherwise;
+    } limits[] = {
+#define LIMIT(NAME, KEY, OTHERWISE) {#NAME, KEY, offsetof(struct peer_policy, NAME), OTHERWISE}
+        LIMIT(registered_bytes, RULE_REGISTERED_BYTES, UINT64_MAX),
+        LIMIT(attaches, RULE_ATTACHES, UINT64_MAX),
+        LIMIT(notifications, RULE_NOTIFICATIONS, UINT64_MAX),
+        LIMIT(channels, RULE_CHANNELS, UINT64_MAX),
+        LIMIT(connections, RULE_CONNECTIONS, UINT64_MAX),
+        LIMIT(messages_per_second, RULE_MESSAGES_PER_SECOND, 0),
+        LIMIT(questions_per_second, RULE_QUESTIONS_PER_SECOND, 0),
+#undef LIMIT
+    };
+    char text[300];
+    struct error err;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+#define VALUE(of) (*(const uint64_t *)((const char *)policy_peer(policy, of) + limits[i].at))
+        snprintf(text, sizeof(text),
+                 "{\"policy\": {\"peers\": [{\"match\": {\"name\": \"n*\"}, \"%s\": 77}]}}",
+                 limits[i].name);
+        have(text);
+        cr_expect_eq(VALUE("n1"), 77, "%s", limits[i].name);
+        cr_expect_eq(VALUE("m1"), limits[i].otherwise, "%s", limits[i].name);
+        cr_assert_eq(policy_set(policy, 0, "n1", limits[i].key, 5, &err), 0, "%s", err.text);
+        cr_expect_eq(VALUE("n1"), 5, "%s", limits[i].name);
+        cr_expect_eq(VALUE("n2"), 77, "%s", limits[i].name);
+        cr_expect_eq(policy_set(policy, 0, "n1", limits[i].key, -1, &err), RDMAD_E_INVAL);
+        cr_expect_eq(policy_set(policy, 1000, NULL, limits[i].key, 5, &err), RDMAD_E_INVAL,
+                     "%s is no limit of a user", limits[i].name);
+#undef VALUE
+    }
+}
+
 Test(policy, peers_are_known_by_name_and_those_without_identity_by_a_word) {
     have("{\"policy\": {\"peers\": [\n"
          "{\"dials\": false, \"attach\": false},\n"

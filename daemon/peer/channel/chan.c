@@ -84,6 +84,8 @@ void chan_free(struct chan *c) {
     if (c->lane)
         lane_leave(c->lane, &c->user);
     chan_leave_peer(c->out, &c->out_node);
+    if (c->counted)
+        c->in->channels--;
     chan_leave_peer(c->in, &c->in_node);
     free(c);
 }

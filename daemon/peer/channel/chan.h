@@ -35,6 +35,7 @@ struct chan {
     struct state *state;
     struct peer *out, *in; /* our connection to the other daemon, and its to us; NULL: none yet */
     struct list out_node, in_node;
+    bool counted; /* among in's channels, for its policy */
     enum chan_stage stage;
     bool acceptor;
     bool other_gone;          /* the other daemon knows that the channel is over */

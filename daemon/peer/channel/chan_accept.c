@@ -79,6 +79,8 @@ static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) 
              strchr(p->ip, ':') ? "[%s]:%u" : "%s:%u", p->ip, m->port);
     c->in = p;
     chan_join_peer(p, &tables_of(p)->chans_in, &c->in_node);
+    c->counted = true;
+    p->channels++;
     return c;
 }
 
@@ -96,7 +98,7 @@ void chan_take_req(struct peer *p, const struct peer_msg *msg) {
                   "%s has %u channels with %s, peer.attaches is %" PRIu64 "; close some", p->name,
                   tables_of(p)->chans, st->node_name, max);
     else if (rights_to_attach(p, &err) == 0 && rights_to_name(p, m->service, &err) == 0 &&
-             dial_back_check(p, m->host, m->port, &err) == 0 &&
+             rights_to_channel(p, &err) == 0 && dial_back_check(p, m->host, m->port, &err) == 0 &&
              service_find(st, m->service, &sv, &err) == 0 && !(c = chan_offered(p, m)))
         error_set(&err, RDMAD_E_NOMEM, "%s has no memory for one more channel", st->node_name);
     if (c && service_offer(sv, &who, &c->incoming, &err) == 0)

@@ -64,7 +64,7 @@ static void hello_go_on(struct peer *p) {
 
     if (p->ending || !former_gone(p))
         return;
-    if (room_make(p, &why)) {
+    if (rights_to_place(p, &why) || room_make(p, &why)) {
         peer_refuse(p, why.code, "%s", why.text);
         return;
     }

@@ -8,6 +8,7 @@
 #include "daemon/peer/connect/rights.h"
 #include "daemon/base/audit.h"
 #include "daemon/peer/connect/self.h"
+#include "daemon/peer/peer.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -79,25 +80,78 @@ const struct policy_prefixes *rights_to_see(const struct peer *p) {
     return &rights_policy(p)->names;
 }
 
-/* Of all connections of its name, also those of which only that is left. */
-static uint64_t rights_opened(const struct peer *p) {
-    uint64_t sum = 0;
-    list_for_each (node, &p->peers->all) {
+/* ---- how much ------------------------------------------------------------------------------ */
+
+/* Also of connections of which only that is left. */
+void rights_use(const struct peers *ps, const char *name, struct peer_use *out) {
+    *out = (struct peer_use){0};
+    list_for_each (node, &ps->all) {
         const struct peer *q = list_entry(node, struct peer, node);
-        if (!q->outgoing && strcmp(rights_name(p), rights_name(q)) == 0)
-            sum += q->opened_bytes;
+        if (q->outgoing || strcmp(name, rights_name(q)) != 0)
+            continue;
+        out->connections += q->stage == PEER_UP && !q->ending;
+        out->attaches += q->attaches;
+        out->notifications += q->notifications;
+        out->channels += q->channels;
+        out->registered_bytes += q->opened_bytes;
     }
-    return sum;
+}
+
+static struct peer_use rights_used(const struct peer *p) {
+    struct peer_use use;
+    rights_use(p->peers, rights_name(p), &use);
+    return use;
+}
+
+static int rights_too_many(struct peer *p, const char *cause, const char *key, uint64_t used,
+                           uint64_t more, const char *what, uint64_t max, struct error *err) {
+    if ((used <= max && more <= max - used) || rights_is_self(p))
+        return 0;
+    error_set(err, RDMAD_E_LIMIT,
+              "%.64s has %" PRIu64 " %s %.64s and asks for %" PRIu64
+              " more; its policy there allows %" PRIu64 " (key \"%s\")",
+              rights_called(p), used, what, p->peers->state->node_name, more, max, key);
+    return rights_refuse(p, cause, err);
 }
 
 int rights_to_open(struct peer *p, uint64_t bytes, struct error *err) {
     uint64_t max = rights_policy(p)->registered_bytes;
-    uint64_t used = max == UINT64_MAX ? 0 : rights_opened(p);
-    if (max == UINT64_MAX || (used <= max && bytes <= max - used) || rights_is_self(p))
+    if (max == UINT64_MAX)
         return 0;
-    error_set(err, RDMAD_E_LIMIT,
-              "%.64s has %" PRIu64 " bytes of %.64s opened and asks for %" PRIu64
-              " more; its policy there allows %" PRIu64 " (key \"registered_bytes\"): release some",
-              rights_called(p), used, p->peers->state->node_name, bytes, max);
-    return rights_refuse(p, "policy.registered_bytes", err);
+    return rights_too_many(p, "policy.registered_bytes", "registered_bytes",
+                           rights_used(p).registered_bytes, bytes, "bytes opened at", max, err);
+}
+
+int rights_to_place(struct peer *p, struct error *err) {
+    uint64_t max = rights_policy(p)->connections;
+    if (max == UINT64_MAX)
+        return 0;
+    int rc = rights_too_many(p, "policy.connections", "connections", rights_used(p).connections, 1,
+                             "connections to", max, err);
+    p->audited |= rc != 0;
+    return rc;
+}
+
+int rights_to_hold(struct peer *p, struct error *err) {
+    uint64_t max = rights_policy(p)->attaches;
+    if (max == UINT64_MAX)
+        return 0;
+    return rights_too_many(p, "policy.attaches", "attaches", rights_used(p).attaches, 1,
+                           "leases attached at", max, err);
+}
+
+int rights_to_notify(struct peer *p, struct error *err) {
+    uint64_t max = rights_policy(p)->notifications;
+    if (max == UINT64_MAX)
+        return 0;
+    return rights_too_many(p, "policy.notifications", "notifications", rights_used(p).notifications,
+                           RDMAD_NOTIFY_DEPTH, "notifications that may wait at", max, err);
+}
+
+int rights_to_channel(struct peer *p, struct error *err) {
+    uint64_t max = rights_policy(p)->channels;
+    if (max == UINT64_MAX)
+        return 0;
+    return rights_too_many(p, "policy.channels", "channels", rights_used(p).channels, 1,
+                           "channels with", max, err);
 }

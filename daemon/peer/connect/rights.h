@@ -23,6 +23,15 @@ int rights_to_attach(struct peer *p, struct error *err);
 int rights_to_name(struct peer *p, const char *name, struct error *err);
 /* Whether so many more bytes may be opened for it and all others of its name. */
 int rights_to_open(struct peer *p, uint64_t bytes, struct error *err);
+/* Whether one more connection of its name may be; those that it replaces are gone. */
+int rights_to_place(struct peer *p, struct error *err);
+/* Whether one more attach, one more that may notify, one more channel. */
+int rights_to_hold(struct peer *p, struct error *err);
+int rights_to_notify(struct peer *p, struct error *err);
+int rights_to_channel(struct peer *p, struct error *err);
+/* What all connections of that name have together. */
+struct peer_use;
+void rights_use(const struct peers *ps, const char *name, struct peer_use *out);
 /* Which names it may see; until the next reload. */
 const struct policy_prefixes *rights_to_see(const struct peer *p);
 

@@ -129,6 +129,7 @@ void peer_check_free(struct peer *p) {
     ps->count--;
     slots_fini(&p->asks);
     event_free(p->end_event);
+    assert(!p->rates);
     ps->ops->free(p);
 }
 

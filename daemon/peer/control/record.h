@@ -42,6 +42,7 @@ struct lookup;
 struct resolver;
 struct peer;
 struct peers;
+struct peer_rates; /* control/rates.h */
 
 #define PEER_ASKS_MAX 1024u     /* questions that wait at one peer, watches among them */
 #define PEER_NOBODY ((uid_t)-1) /* the administrator's dials are on nobody's account */
@@ -81,6 +82,8 @@ struct peers {
      * and the others (idle). idle_allowance: how many messages of the others may be heard now, as
      * counted at idle_since_ns */
     struct list busy, idle;
+    struct list held; /* those that said more than the rates of their names allow, until */
+    struct timer held_timer;
     struct event *turn, *ended;
     int ends; /* an epoll set: connections that are not read */
     struct timer idle_timer;
@@ -180,7 +183,11 @@ struct peer {
     uint64_t heard_ns, used_since_ns, pings;
     bool used;
 
-    uint64_t opened_bytes; /* incoming: of leases, for its attaches */
+    /* Incoming: what counts for its name; connect/rights.c. */
+    uint64_t opened_bytes; /* of leases, for its attaches */
+    uint64_t attaches, notifications, channels;
+
+    struct peer_rates *rates; /* of its name, from hello on; rates.h */
 
     struct slots asks; /* outgoing: struct peer_ask, ask.c */
 };

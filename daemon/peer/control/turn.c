@@ -20,6 +20,7 @@
 #include "daemon/peer/control/turn.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/control/conn.h"
+#include "daemon/peer/control/rates.h"
 #include "daemon/peer/control/transport.h"
 #include <assert.h>
 #include <event2/event.h>
@@ -37,11 +38,14 @@
 
 static void turn_begins(evutil_socket_t fd, short what, void *arg);
 static void turn_refilled(struct timer *timer, uint64_t now_ns);
+static void turn_held_long_enough(struct timer *timer, uint64_t now_ns);
 static void turn_some_closed(evutil_socket_t fd, short what, void *arg);
 
 int turn_start(struct peers *ps, struct error *err) {
     list_init(&ps->busy);
     list_init(&ps->idle);
+    list_init(&ps->held);
+    timer_init(&ps->held_timer, turn_held_long_enough);
     ps->idle_allowance = IDLE_BURST;
     ps->idle_since_ns = state_now(ps->state);
     timer_init(&ps->idle_timer, turn_refilled);
@@ -57,6 +61,7 @@ int turn_start(struct peers *ps, struct error *err) {
 
 void turn_stop(struct peers *ps) {
     timer_unset(&ps->state->timers, &ps->idle_timer);
+    timer_unset(&ps->state->timers, &ps->held_timer);
     if (ps->turn)
         event_free(ps->turn);
     if (ps->ended)
@@ -164,8 +169,11 @@ void turn_ended(struct peer *p, const struct error *why) {
         peer_end(p, why);
         return;
     }
-    p->closed_there = true; /* what it said before is heard first */
+    p->closed_there = true; /* what it said before is heard first, at whatever rate */
     p->closed_why = *why;
+    list_remove(&p->turn_node);
+    turn_enqueue(p);
+    turn_request(p->peers);
 }
 
 void turn_forget(struct peer *p) {
@@ -182,6 +190,35 @@ static bool turn_says_too_much(const struct peer *p) {
            clock_left(p->paused_ns, p->heard_ns) > IDLE_PATIENCE_NS;
 }
 
+/* ---- beyond the rates of its name --------------------------------------------------------- */
+
+static bool turn_is_held(const struct peer *p) {
+    return !p->closed_there && rates_wait_ns(p, state_now(p->peers->state)) > 0;
+}
+
+/* p, which is in no queue, is heard when its rates allow. That it has spoken is known: it lives. */
+static void turn_hold(struct peer *p) {
+    struct peers *ps = p->peers;
+    uint64_t now = state_now(ps->state), at = rates_wait_ns(p, now);
+    p->heard_ns = now;
+    if (!list_empty(&ps->held) && ps->held_timer.at_ns < at)
+        at = ps->held_timer.at_ns;
+    list_append(&ps->held, &p->turn_node);
+    if (timer_set(&ps->state->timers, &ps->held_timer, at))
+        turn_held_long_enough(&ps->held_timer, now); /* out of memory: in the next turn, then */
+}
+
+static void turn_held_long_enough(struct timer *timer, uint64_t now_ns) {
+    struct peers *ps = container_of(timer, struct peers, held_timer);
+    struct list *node;
+    (void)now_ns;
+    while ((node = list_pop(&ps->held)))
+        turn_enqueue(list_entry(node, struct peer, turn_node));
+    turn_request(ps);
+}
+
+/* ---- a piece of what it said -------------------------------------------------------------- */
+
 /* Hears p, which is in no queue, up to so many times; returns how often. */
 static unsigned turn_hear(struct peer *p, unsigned most) {
     struct peer_msg m;
@@ -190,8 +227,12 @@ static unsigned turn_hear(struct peer *p, unsigned most) {
     if (most > FRAMES_AT_ONCE)
         most = FRAMES_AT_ONCE;
     while (n < most && !p->ending && peer_has_frame(p)) {
-        if (peer_take_frame(p, &m))
+        if (n && turn_is_held(p))
+            break;
+        if (peer_take_frame(p, &m)) {
+            rates_use(p, &m);
             p->peers->ops->take(p, &m);
+        }
         n++; /* a record with less than a message counts as one */
     }
     if (p->ending)
@@ -212,8 +253,13 @@ static unsigned turn_hear_queue(struct peers *ps, struct list *queue, unsigned m
     uint64_t until = clock_after(state_now(ps->state), TURN_NS);
     struct list *node;
     unsigned n = 0;
-    while (n < most && state_now(ps->state) < until && (node = list_pop(queue)))
-        n += turn_hear(list_entry(node, struct peer, turn_node), most - n);
+    while (n < most && state_now(ps->state) < until && (node = list_pop(queue))) {
+        struct peer *p = list_entry(node, struct peer, turn_node);
+        if (turn_is_held(p))
+            turn_hold(p);
+        else
+            n += turn_hear(p, most - n);
+    }
     return n;
 }
 

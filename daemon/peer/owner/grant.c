@@ -42,9 +42,21 @@ int grant_open(struct grant *g, uint64_t bytes, struct error *err) {
     return 0;
 }
 
+int grant_notify(struct grant *g, struct error *err) {
+    struct peer *p = g->peer;
+    assert(!g->notifications);
+    if (rights_to_notify(p, err))
+        return err->code;
+    p->notifications += RDMAD_NOTIFY_DEPTH;
+    g->notifications = RDMAD_NOTIFY_DEPTH;
+    return 0;
+}
+
 void grant_free(struct grant *g) {
     struct peer *p = g->peer;
     p->opened_bytes -= g->opened;
+    p->notifications -= g->notifications;
+    p->attaches--;
     assert(!g->opening && g->stage != GRANT_REQUESTED && g->stage != GRANT_ORPHANED);
     slots_remove(&tables_of(p)->grants, g->slot);
     peer_unneed(p, PEER_NEED_ACCESS);
@@ -165,11 +177,14 @@ static uint64_t grant_ref_of(const struct peer *p, uint64_t slot) {
 
 struct grant *grant_new(struct peer *p, uint64_t lessee_ref, struct error *err) {
     struct slots *grants = &tables_of(p)->grants;
+    if (rights_to_hold(p, err))
+        return NULL;
     struct grant *g = calloc(1, sizeof(*g));
     if (g && (g->slot = slots_add(grants, g))) {
         g->peer = p;
         g->ref = grant_ref_of(p, g->slot);
         g->lessee_ref = lessee_ref;
+        p->attaches++;
         peer_need(p, PEER_NEED_ACCESS);
         return g;
     }

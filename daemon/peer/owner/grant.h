@@ -41,11 +41,12 @@ struct grant {
     uint32_t rights; /* the lease's, as far as the peer's fabric has them */
     uint64_t lease_id;
     struct attachment attachment;
-    bool opening;      /* the data plane owes the key */
-    uint64_t via;      /* for which link */
-    uint64_t next_via; /* the link for which a key is wanted after that; 0: none */
-    uint64_t opened;   /* bytes that count for the peer as opened, until this is freed */
-    bool renewed;      /* RENEWED was sent, and the lessee has not asked yet for how long */
+    bool opening;           /* the data plane owes the key */
+    uint64_t via;           /* for which link */
+    uint64_t next_via;      /* the link for which a key is wanted after that; 0: none */
+    uint64_t opened;        /* bytes that count for the peer as opened, until this is freed */
+    uint64_t notifications; /* likewise, of those that may wait */
+    bool renewed;           /* RENEWED was sent, and the lessee has not asked yet for how long */
 };
 
 extern const struct attachment_ops grant_ops;
@@ -55,6 +56,8 @@ struct grant *grant_new(struct peer *p, uint64_t lessee_ref, struct error *err);
 void grant_free(struct grant *g);
 /* Counts so many bytes for the peer in place of those before, if its policy lets it have them. */
 int grant_open(struct grant *g, uint64_t bytes, struct error *err);
+/* It may notify: counts what that lets wait, if the peer's policy lets it. Once. */
+int grant_notify(struct grant *g, struct error *err);
 /* REQUESTED, until its lease is there, or will not be. */
 void grant_await_lease(struct grant *g);
 /* UNTOLD again. false: it was ORPHANED, the peer is lost. */

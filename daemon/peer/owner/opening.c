@@ -190,6 +190,9 @@ void opening_attached(struct grant *g, const struct lease *l, uint64_t via) {
         opening_say_without_atomics(g, err.text);
         grant_refuse(g->peer, g->lessee_ref, &err);
         attachment_drop(&g->attachment);
+    } else if ((g->rights & RDMAD_RIGHT_WRITE) && lease_notified(l) && grant_notify(g, &err)) {
+        grant_refuse(g->peer, g->lessee_ref, &err);
+        attachment_drop(&g->attachment);
     } else if (via)
         opening_begin(g, via);
     else
