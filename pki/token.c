@@ -44,8 +44,8 @@ bool pki_token_parse(const char *text, struct pki_token *out) {
     return !strcmp(pki_token_print(out, again), text); /* one spelling of each */
 }
 
-/* What is not random is there already. As text it is a word of a command line, where "-" at its front
- * would make it an option. */
+/* What is not random is there already. As text it is a word of a command line, where "-" at its
+ * front would make it an option. */
 static bool token_fill(struct pki_token *token) {
     char text[PKI_TOKEN_TEXT];
     bool good;
