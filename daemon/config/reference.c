@@ -58,8 +58,9 @@ static void print_rules(FILE *out) {
         "connect, admin, huge_pages, scopes, grant_rights, attach_rights, names, "
         "services, peers, weight, bytes_per_second, ops_per_second, priority, limits. One "
         "for peers matches a name and sets dials, dialled, attach, names, "
-        "registered_bytes and the same share. Of the rules that match, the last that sets "
-        "a key decides it.");
+        "registered_bytes, attaches, notifications, channels, connections, "
+        "messages_per_second, questions_per_second and the same share. Of the rules that match, "
+        "the last that sets a key decides it.");
     fputs("    \"policy\": {\n        \"users\": [],\n        \"peers\": []\n    },\n\n", out);
     print_comment(out, "    ",
                   "More sockets for clients, one a tenant, to be mounted into containers: tenant, "
