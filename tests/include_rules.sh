@@ -57,7 +57,7 @@ daemon/peer             common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/
 daemon/peer/wire        common/ daemon/base/ daemon/fabric/fabric.h daemon/state/names.h
 daemon/peer/control     common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/session.h daemon/state/identity.h daemon/peer/wire/
 daemon/peer/connect     common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/identity.h daemon/state/policy.h daemon/state/scope.h daemon/peer/peer.h daemon/peer/control/
-daemon/peer/lane        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/
+daemon/peer/lane        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/rights.h
 daemon/peer/lessee      common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/
 daemon/peer/owner       common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lessee/claim.h
 daemon/peer/channel     common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/

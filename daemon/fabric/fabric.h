@@ -172,6 +172,9 @@ struct fabric_window;
 
 struct fabric_ops {
     const char *name;
+    /* Bytes of registered memory for messages: that a link of ours holds, and that one of a peer's
+     * can make us hold, whoever sends any; 0: none is held at a device. */
+    uint64_t link_bytes, target_bytes;
 
     /* The host. All four are NULL for fabrics without devices. host_open runs on the control thread
      * before any instance is opened, host_close after the last is closed. memory_add makes a

@@ -19,6 +19,8 @@ struct peer_tables {
     unsigned offers;   /* incoming: of links, being made */
     uint64_t links;    /* incoming: offered, and not said to be gone */
     unsigned forgets;  /* incoming: links that the data plane is told to forget */
+    uint64_t
+        link_bytes; /* incoming: what all of them hold at a device, as it counts for the peer */
 
     struct slots claims; /* lessee/; outgoing: struct claim */
     struct slots grants; /* owner/; incoming: struct grant */

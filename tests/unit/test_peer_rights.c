@@ -291,6 +291,54 @@ Test(peer_rights, what_may_notify_counts_as_all_that_may_wait) {
     two_attaches("\"notifications\"", RDMAD_NOTIFY_DEPTH, offsetof(struct peer_use, notifications));
 }
 
+/* Links that it has, and those that it says are gone until their worker has let go of them. */
+Test(peer_rights, what_its_links_hold_counts_as_opened_until_they_are_gone) {
+    static struct fabric_ops device;
+    struct peer_msg m = {.type = PEER_MSG_LINK_REQ, .link_req.hello.size = 1};
+    struct peer_msg gone = {.type = PEER_MSG_LINK_GONE, .link_gone.via = 1};
+    struct peer_use use;
+    device = fake_fabric;
+    device.target_bytes = 1000;
+    fake_fabrics[0] = &device;
+    rig.config.verbs_links_per_peer = 3;
+    struct end *e = greet();
+    cr_assert_eq(attach_of(e, lease, 5).status, 0);
+    may.registered_bytes = lease->terms.length + 2999;
+    for (unsigned i = 0; i < 2; i++) {
+        end_say(e, &m);
+        AWAIT(fake_pending(FAKE_OFFER) == 1);
+        fake_answer_all();
+        cr_assert_eq(end_expect(e, PEER_MSG_LINK_REP).link_rep.status, 0);
+    }
+    peers_use(rig.st.peers, "raw", &use);
+    cr_assert_eq(use.registered_bytes, lease->terms.length + 2000);
+    end_say(e, &m);
+    struct peer_link_rep rep = end_expect(e, PEER_MSG_LINK_REP).link_rep;
+    cr_assert_eq(rep.status, RDMAD_E_LIMIT);
+    cr_assert(strstr(rep.text, "\"registered_bytes\""), "%s", rep.text);
+    end_say(e, &gone);
+    AWAIT(fake_pending(FAKE_FORGET) == 1);
+    peers_use(rig.st.peers, "raw", &use);
+    cr_assert_eq(use.registered_bytes, lease->terms.length + 2000, "its worker still has it");
+    end_say(e, &m);
+    cr_assert_eq(end_expect(e, PEER_MSG_LINK_REP).link_rep.status, RDMAD_E_LIMIT);
+    fake_answer_all();
+    peers_use(rig.st.peers, "raw", &use);
+    cr_assert_eq(use.registered_bytes, lease->terms.length + 1000);
+
+    /* Beyond what the fabric lets it have the oldest goes, and none more is held. */
+    may.registered_bytes = UINT64_MAX;
+    for (unsigned i = 0; i < 8; i++) {
+        end_say(e, &m);
+        AWAIT(fake_pending(FAKE_OFFER) == 1);
+        fake_answer_all();
+        cr_assert_eq(end_expect(e, PEER_MSG_LINK_REP).link_rep.status, 0);
+    }
+    peers_use(rig.st.peers, "raw", &use);
+    cr_assert_eq(use.registered_bytes, lease->terms.length + 3000 * plane_workers(rig.st.plane));
+    end_free(e);
+}
+
 Test(peer_rights, channels_count_for_all_connections_of_a_name) {
     struct service_terms terms = {.backlog = 8, .name = "svc"};
     struct end *e = greet(), *again = greet_again();

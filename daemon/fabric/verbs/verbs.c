@@ -19,6 +19,7 @@
 #include "daemon/fabric/verbs/target/targets.h"
 #include "daemon/fabric/verbs/window/revocation.h"
 #include "daemon/fabric/verbs/window/window.h"
+#include "daemon/fabric/verbs/wire/page.h"
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -197,8 +198,12 @@ static uint64_t verbs_quiesce_ns(const struct fabric_settings *settings) {
     return settings->verbs.quiesce_ns;
 }
 
+#define MESSAGE_BYTES (4096u + FABRIC_HEAD_MAX)
+
 const struct fabric_ops fabric_verbs = {
     .name = "verbs",
+    .link_bytes = (uint64_t)OUTBOX_SLOTS * MESSAGE_BYTES,
+    .target_bytes = (uint64_t)INBOX_RECEIVES * MESSAGE_BYTES * (1 + WEAK_KINDS),
     .host_open = host_open,
     .host_close = host_close,
     .memory_add = memory_add,

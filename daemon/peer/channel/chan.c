@@ -201,9 +201,8 @@ void chan_add(struct chan *c) {
         chan_fail(c, &err);
         return;
     }
-    c->lane = lane_of(c->out, ch->session, c->there);
+    c->lane = lane_of(c->out, ch->session, c->there, &err);
     if (!c->lane) {
-        error_set(&err, RDMAD_E_NOMEM, "out of memory for a link to %s", c->out->name);
         chan_fail(c, &err);
         return;
     }

@@ -57,7 +57,8 @@ struct lane {
     struct timer timer;       /* DOWN: begin again; else: end, without users */
     uint64_t pause_ns, up_since_ns, rebuilds;
     bool was_up;
-    struct error trouble; /* the last */
+    struct quota_charge charge; /* what it holds at a device: its maker's user's */
+    struct error trouble;       /* the last */
     uint64_t trouble_ns;
 };
 
@@ -106,6 +107,7 @@ static void lane_check_free(struct lane *lane) {
     if (lane->plane || lane->dropping || lane->answering)
         return;
     list_remove(&lane->node);
+    quota_discharge(&lane->charge);
     free(lane);
     peer_release(p);
 }
@@ -313,18 +315,30 @@ uint64_t lane_number_for(struct peer *p, const struct session *s) {
     return lane ? lane_number(lane) : 0;
 }
 
-static struct lane *lane_new(struct peer *p, const struct session *s, uint32_t there) {
+static struct lane *lane_no_memory(const struct peer *p, struct quota_charge *charge,
+                                   struct lane *lane, struct error *err) {
+    error_set(err, RDMAD_E_NOMEM, "out of memory for a link to %s", p->name);
+    quota_discharge(charge);
+    free(lane);
+    return NULL;
+}
+
+static struct lane *lane_new(struct peer *p, struct session *s, uint32_t there, struct error *err) {
     bool alone = lane_is_private_to(s->state->config->peer_private_links, s->uid);
+    uint64_t bytes = peer_fabric(p)->link_bytes;
+    struct quota_charge charge = {0};
     assert(p->outgoing && p->stage == PEER_UP);
+    if (bytes && quota_charge(&s->state->quota, &s->account, s->uid_account, QUOTA_REGISTERED,
+                              bytes, &charge, err))
+        return NULL;
     struct lane *lane = calloc(1, sizeof(*lane));
     if (!lane)
-        return NULL;
+        return lane_no_memory(p, &charge, NULL, err);
     lane->worker = plane_worker_of_session(s->plane);
     lane->plane = plane_lane_new(s->state->plane, p->fabric, lane->worker, p->secured, lane);
-    if (!lane->plane) {
-        free(lane);
-        return NULL;
-    }
+    if (!lane->plane)
+        return lane_no_memory(p, &charge, lane, err);
+    quota_keep(&charge, QUOTA_REGISTERED, &lane->charge);
     lane->peer = p;
     lane->there = there;
     lane->session = alone ? s->id : 0;
@@ -337,9 +351,9 @@ static struct lane *lane_new(struct peer *p, const struct session *s, uint32_t t
     return lane;
 }
 
-struct lane *lane_of(struct peer *p, const struct session *s, uint32_t there) {
+struct lane *lane_of(struct peer *p, struct session *s, uint32_t there, struct error *err) {
     struct lane *lane = lane_find(p, s, there);
-    return lane ? lane : lane_new(p, s, there);
+    return lane ? lane : lane_new(p, s, there, err);
 }
 
 void lane_join(struct lane *lane, struct lane_user *u) {

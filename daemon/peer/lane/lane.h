@@ -35,9 +35,10 @@ struct lane_user { /* embedded */
     bool is_channel;
 };
 /* The session's lane to that worker of the peer (PEER_ANY_WORKER: the one that has its leases),
- * made if there is none. A user joins a lane, waits until it is up, and uses it; lane_join may call
- * told at once. NULL: out of memory. */
-struct lane *lane_of(struct peer *p, const struct session *s, uint32_t there);
+ * made if there is none. What it holds at a device for messages is charged to the session's user,
+ * until it is gone, whoever uses it then. A user joins a lane, waits until it is up, and uses it;
+ * lane_join may call told at once. NULL: err says why not. */
+struct lane *lane_of(struct peer *p, struct session *s, uint32_t there, struct error *err);
 void lane_join(struct lane *lane, struct lane_user *u);
 void lane_leave(struct lane *lane, struct lane_user *u);
 struct plane_lane *lane_plane(const struct lane *lane);

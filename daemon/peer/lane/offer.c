@@ -7,6 +7,7 @@
  * it. Some fabrics cannot see that the other end has closed its end: LINK_GONE says so.
  */
 #include "daemon/peer/lane/offer.h"
+#include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/tables.h"
 #include "daemon/plane/plane.h"
@@ -19,6 +20,32 @@ struct offer {
     struct peer *peer;
     uint64_t ref;
 };
+
+/* What so many links hold at a device for messages. Those of which it is not known that they are
+ * gone count, but no more than the device's fabric lets a peer have. */
+static uint64_t offer_bytes(struct peer *p, uint64_t links) {
+    const struct state *st = p->peers->state;
+    uint64_t most = st->config->verbs_links_per_peer * plane_workers(st->plane);
+    return peer_fabric(p)->target_bytes * (links < most ? links : most);
+}
+
+static uint64_t offer_links(struct peer *p) {
+    const struct peer_tables *t = tables_of(p);
+    return t->offers + t->links + t->forgets;
+}
+
+/* They count for its name as what it has opened. */
+static void offer_count(struct peer *p) {
+    struct peer_tables *t = tables_of(p);
+    uint64_t bytes = offer_bytes(p, offer_links(p));
+    p->opened_bytes += bytes - t->link_bytes;
+    t->link_bytes = bytes;
+}
+
+static int offer_fits(struct peer *p, struct error *err) {
+    uint64_t more = offer_bytes(p, offer_links(p) + 1) - tables_of(p)->link_bytes;
+    return more ? rights_to_open(p, more, err) : 0;
+}
 
 static void offer_answer(struct peer *p, uint64_t ref, const struct error *why,
                          const struct fabric_blob *blob) {
@@ -41,6 +68,7 @@ static void offer_made(void *arg, const struct error *result, const struct fabri
     free(o);
     assert(t->offers);
     t->offers--;
+    offer_count(p);
     peer_release(p);
 }
 
@@ -61,7 +89,7 @@ void offer_take_link_req(struct peer *p, const struct peer_msg *msg) {
     else if (t->offers >= PEER_OFFERS_MAX)
         error_set(&err, RDMAD_E_LIMIT, "%u links are being offered already, at most %u at a time",
                   t->offers, PEER_OFFERS_MAX);
-    else if (!(o = malloc(sizeof(*o))))
+    else if (offer_fits(p, &err) == 0 && !(o = malloc(sizeof(*o))))
         error_set(&err, RDMAD_E_NOMEM, "%s has no memory for a link", p->peers->state->node_name);
     if (!o) {
         offer_answer(p, m->ref, &err, NULL);
@@ -69,6 +97,7 @@ void offer_take_link_req(struct peer *p, const struct peer_msg *msg) {
     }
     *o = (struct offer){.peer = p, .ref = m->ref};
     t->offers++;
+    offer_count(p);
     peer_hold(p);
     plane_offer_on(plane, p->fabric,
                    m->worker == PEER_ANY_WORKER ? plane_worker_of_peer(plane, p->id) : m->worker,
@@ -79,6 +108,7 @@ static void offer_forgotten(void *arg, const struct error *result) {
     struct peer *p = arg;
     (void)result;
     tables_of(p)->forgets--;
+    offer_count(p);
     peer_release(p);
 }
 

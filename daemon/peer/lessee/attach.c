@@ -138,9 +138,8 @@ static void attach_granted(struct claim *c, const struct peer_attach_rep *m) {
     };
     if (claim_is_closing(c))
         return;
-    struct lane *lane = lane_of(c->peer, c->handle->session, PEER_ANY_WORKER);
+    struct lane *lane = lane_of(c->peer, c->handle->session, PEER_ANY_WORKER, &err);
     if (!lane) {
-        error_set(&err, RDMAD_E_NOMEM, "out of memory for a link to %s", c->peer->name);
         claim_fail(c, &err);
         return;
     }
