@@ -16,7 +16,11 @@
 #include "daemon/fabric/tcp/frame.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -39,9 +43,13 @@ static struct fabric_blob listener_offer;
 static unsigned completed, came_up, went_down;
 static volatile uint8_t sum;
 
-static void must(int condition) {
-    if (!condition)
-        abort();
+/* libFuzzer shows where it was when it aborted, but not why. */
+#define must(condition) ((condition) ? (void)0 : broken(#condition, __LINE__))
+
+static _Noreturn void broken(const char *condition, int line) {
+    fprintf(stderr, "fuzz_tcp_frame.c:%d: this does not hold: %s (errno: %s)\n", line, condition,
+            strerror(errno));
+    abort();
 }
 
 static const struct fabric_blob no_hello;
@@ -176,6 +184,24 @@ static void hang_up(int fd) {
     close(fd);
 }
 
+/* libFuzzer's timer interrupts what blocks, and on a busy machine even loopback does: then the
+ * kernel goes on connecting, and poll waits for that. */
+static int dial(const struct sockaddr_in *target) {
+    int error = 0;
+    socklen_t length = sizeof error;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    must(fd >= 0);
+    if (connect(fd, (const struct sockaddr *)target, sizeof *target) == 0)
+        return fd;
+    must(errno == EINTR);
+    while (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1) < 0)
+        must(errno == EINTR);
+    must(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0);
+    errno = error;
+    must(error == 0);
+    return fd;
+}
+
 static void attack_target(uint8_t *bytes, size_t size, bool revoke) {
     struct fabric_blob offer;
     must(fabric_tcp.offer(fabric, PEER, false, &no_hello, &offer, NULL) == 0);
@@ -184,8 +210,7 @@ static void attack_target(uint8_t *bytes, size_t size, bool revoke) {
     struct sockaddr_in a = {.sin_family = AF_INET,
                             .sin_port = htons(le16toh(port)),
                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    must(fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
+    int fd = dial(&a);
     uint8_t hello[HELLO_BYTES];
     hello_put(hello, offer.bytes + 4);
     must(send(fd, hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello);
