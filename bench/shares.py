@@ -15,11 +15,14 @@ SETTLE, WINDOW = 1, 3       # seconds
 RATE = 200_000_000
 PART = 128 << 10            # an op that is moved in one piece: what was moved is told op by op
 DEEP = 256                  # ops: a crowd of one session that has to wait for a processor runs dry later
+SHALLOW = 16                # over a slow device: what 64 sessions have posted ends before its deadline
+STORMS = ("doorbell", "cancel", "attach", "session", "request")
 POLITE, HOSTILE = (1, 1, 16, 1 << 20), (64, 16, 64, 1 << 20)  # sessions, rings, depth, bytes
 
 
 class Users:
-    def __init__(self, daemons, fabric):
+    def __init__(self, daemons, fabric, deep=DEEP):
+        self.deep = deep
         if os.geteuid():
             raise rdmad.Failure("shares are measured between two users: run this as root")
         self.daemons, self.name = daemons, fabric
@@ -33,11 +36,17 @@ class Users:
         for where in (self.daemons.work, *self.daemons.dirs):
             os.chmod(where, 0o755)
 
-    @contextlib.contextmanager
     def crowd(self, uid, sessions, rings, depth, size):
+        return self.at_work(uid, "bench_crowd", sessions, rings, depth, size, SPAN, 0)
+
+    def storm(self, kind):
+        return self.at_work(OTHER, "bench_storm", kind)
+
+    @contextlib.contextmanager
+    def at_work(self, uid, program, *arguments):
         self.let_in()
-        argv = [os.path.join(self.daemons.build, "bench/bench_crowd"), self.daemons.lessee,
-                self.ours.uri, *map(str, (sessions, rings, depth, size, SPAN, 0))]
+        argv = [os.path.join(self.daemons.build, "bench", program), self.daemons.lessee,
+                self.ours.uri, *map(str, arguments)]
         p = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, user=uid, group=uid,
                              extra_groups=[])
         try:
@@ -73,12 +82,16 @@ class Users:
         with self.crowd(OTHER, *HOSTILE), self.crowd(VICTIM, *POLITE):
             return self.speeds()[VICTIM] / 1e9
 
+    def beside_storm(self, kind):
+        with self.storm(kind), self.crowd(VICTIM, *POLITE):
+            return self.speeds()[VICTIM] / 1e9
+
     def weights(self, of_heavy, of_light):
         """What a user of weight 300 has for each byte of one of weight 100."""
         self.limit(VICTIM, weight=300)
         try:
-            with self.crowd(OTHER, of_light, 1, DEEP, PART), \
-                    self.crowd(VICTIM, of_heavy, 1, DEEP, PART):
+            with self.crowd(OTHER, of_light, 1, self.deep, PART), \
+                    self.crowd(VICTIM, of_heavy, 1, self.deep, PART):
                 speeds = self.speeds()
         finally:
             self.limit(VICTIM, weight=100)
@@ -92,8 +105,8 @@ class Users:
         finally:
             self.limit(VICTIM, bytes_per_second=0)
 
-    def p99(self, others):
-        with self.crowd(OTHER, *others):
+    def p99(self, other):
+        with other:
             argv = [self.daemons.rdmactl, "-d", self.daemons.lessee, "-j", "bench", "read", "-s",
                     "8", "-q", "1", "-D", "2s", "--poll", "adaptive", self.ours.uri]
             done = subprocess.run(argv, capture_output=True, text=True, check=False, user=VICTIM,
@@ -103,10 +116,13 @@ class Users:
             return json.loads(done.stdout)["lat_us"]["p99"]
 
     def p99_beside_hostile(self):
-        return self.p99(HOSTILE)
+        return self.p99(self.crowd(OTHER, *HOSTILE))
+
+    def p99_beside_storm(self, kind):
+        return self.p99(self.storm(kind))
 
     def p99_beside_polite(self):
-        return self.p99(POLITE)
+        return self.p99(self.crowd(OTHER, *POLITE))
 
     def wanted(self, value):
         """What was promised, beside what is."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Two users of real daemons: what a hostile one leaves the other, weights and rates that are changed
+# Two users of real daemons: what a hostile one and its storms leave the other, weights and rates that are changed
 # while both are at work. The exact proofs are unit_op_share's, on a scripted clock; here the bounds are
 # wide, for a busy machine must not fail them.
 set -euo pipefail
@@ -13,6 +13,7 @@ fi
 . "$(dirname "$0")/daemons.sh"
 chmod 755 "$work"
 crowd=$RDMAD_BUILD/tests/integration/shares_crowd
+storm=$RDMAD_BUILD/tests/integration/shares_storm
 victim=12345 hostile=12346
 
 start_daemon owner
@@ -36,6 +37,18 @@ crowd_starts() {
     pids+=("$started")
     [ "$(first_line "$file" "$started")" = ready ] || fail "no crowd: $(<"$file.log")"
 }
+# storm_starts DIR KIND: as the hostile user, until storm_ends
+storm_starts() {
+    setpriv --reuid $hostile --regid $hostile --clear-groups \
+        "$storm" "$work/$1" "$uri" "$2" >"$work/storm.$1.$2" 2>"$work/storm.log" &
+    started=$!
+    pids+=("$started")
+    [ "$(first_line "$work/storm.$1.$2" "$started")" = ready ] || fail "no storm: $(<"$work/storm.log")"
+}
+storm_ends() {
+    kill "$started" || fail "the storm ended by itself: $(<"$work/storm.log")"
+    wait "$started" 2>/dev/null || true
+}
 number() { # KEY FILE
     sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$2"
 }
@@ -51,8 +64,20 @@ for where in owner lessee; do
     beside=$(speed $victim $where)
     echo "  $alone bytes/s alone, $beside beside it"
     [ $((beside * 22)) -ge "$alone" ] || fail "beside a hostile user only $beside of $alone bytes/s are left"
+    kill "$started"
+    wait "$started" 2>/dev/null || true
+
+    for kind in doorbell cancel attach session request; do
+        echo "* $where: a storm of kind $kind leaves another user its part"
+        storm_starts "$where" "$kind"
+        beside=$(speed $victim "$where")
+        echo "  $beside bytes/s beside it"
+        [ $((beside * 22)) -ge "$alone" ] || fail "beside a storm of kind $kind only $beside of $alone bytes/s are left"
+        storm_ends
+    done
 
     echo "* $where: by weight, changed while both are at work"
+    crowd_starts "$work/rival.$where" $hostile $where 64 4 64 1048576 0
     "$rdmactl" -d "$work/$where" limit set uid:$victim weight=10
     light=$(speed $victim $where)
     "$rdmactl" -d "$work/$where" limit set uid:$victim weight=1000
