@@ -157,8 +157,12 @@ struct rule *rules_add(struct rules *r, bool peer, const char *file) {
     if (!rule)
         return NULL;
     rule->file = strdup(file);
+    if (!rule->file) { /* a rule that its maker never fills would be one of uid 0 */
+        free(rule);
+        return NULL;
+    }
     more[(*count)++] = rule;
-    return rule->file ? rule : NULL;
+    return rule;
 }
 
 struct rule_socket *rules_add_socket(struct rules *r) {

@@ -19,6 +19,14 @@ static void tear_down(void) {
     config_free(&config);
 }
 
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+static bool no_memory;
+
+char *__wrap_strdup(const char *text) {
+    return no_memory ? NULL : __real_strdup(text);
+}
+
 TestSuite(policy, .fini = tear_down);
 
 static void have(const char *text) {
@@ -325,6 +333,20 @@ Test(policy, every_limit_of_a_peer_is_set_by_its_name) {
                      "%s is no limit of a user", limits[i].name);
 #undef VALUE
     }
+}
+
+/* A rule that says nothing of whom it is for would be the one of uid 0. */
+Test(policy, a_limit_that_finds_no_memory_leaves_no_rule) {
+    struct error err;
+    have("{}");
+    no_memory = true;
+    cr_expect_neq(policy_set(policy, 1000, NULL, RULE_WEIGHT, 5, &err), 0);
+    cr_expect_neq(policy_set(policy, 0, "n1", RULE_CHANNELS, 5, &err), 0);
+    no_memory = false;
+    cr_expect_eq(policy_live(policy)->nusers, 0, "a user's rule is left");
+    cr_expect_eq(policy_live(policy)->npeers, 0, "a peer's rule is left");
+    cr_expect_eq(policy_set(policy, 1000, NULL, RULE_WEIGHT, 5, &err), 0);
+    cr_expect_eq(policy_live(policy)->users[0]->uid, 1000);
 }
 
 Test(policy, peers_are_known_by_name_and_those_without_identity_by_a_word) {
