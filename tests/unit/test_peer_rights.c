@@ -3,6 +3,7 @@
  * What a peer may do here by its proven name. The policy is the test's: it stands in the place of
  * state/policy.c's answer.
  */
+#include "daemon/base/audit.h"
 #include "daemon/peer/peer.h"
 #include "daemon/state/policy.h"
 #include "daemon/state/service.h"
@@ -18,6 +19,21 @@ const struct peer_policy *__wrap_policy_peer(const struct policy *p, const char 
     (void)p;
     snprintf(asked, sizeof(asked), "%s", name);
     return &may;
+}
+
+/* What the audit log would say of refusals. */
+static unsigned refusals;
+static char refused_for[64]; /* the last one's cause */
+
+void __wrap_audit_write(enum audit_event event, const char *cause, struct audit_who who,
+                        struct audit_object object, const char *text);
+void __wrap_audit_write(enum audit_event event, const char *cause, struct audit_who who,
+                        struct audit_object object, const char *text) {
+    (void)who, (void)object, (void)text;
+    if (event != AUDIT_REFUSED)
+        return;
+    refusals++;
+    snprintf(refused_for, sizeof(refused_for), "%s", cause);
 }
 
 static void up(void) {
@@ -126,6 +142,34 @@ Test(peer_rights, who_may_not_attach_gets_nothing) {
     strcpy(chan.chan_req.service, "anything");
     end_say(e, &chan);
     cr_assert_eq(end_expect(e, PEER_MSG_CHAN_REFUSE).chan_refuse.status, RDMAD_E_PERM);
+    end_free(e);
+}
+
+Test(peer_rights, what_is_refused_is_audited_once_with_the_policys_cause) {
+    struct end *e = greet();
+    struct peer_msg wrong = raw_attach_req(lease, 8, 0);
+    struct peer_msg chan = {.type = PEER_MSG_CHAN_REQ};
+    refusals = 0;
+    may.attach = false;
+    cr_assert_eq(attach_of(e, lease, 5).status, RDMAD_E_PERM);
+    cr_expect_eq(refusals, 1, "%u lines for one attach", refusals);
+    cr_expect_str_eq(refused_for, "policy.attach");
+
+    chan.chan_req = (struct peer_chan_req){.ref = 7, .port = 1};
+    chan.chan_req.kind = chan.chan_req.asked = RDMAD_CHANNEL_RELIABLE;
+    strcpy(chan.chan_req.service, "anything");
+    end_say(e, &chan);
+    end_expect(e, PEER_MSG_CHAN_REFUSE);
+    cr_expect_eq(refusals, 2, "%u lines for an attach and a channel", refusals);
+
+    may.attach = true; /* what the policy has nothing against has the cause of its code */
+    wrong.attach_req.key[0] ^= 1;
+    memset(wrong.attach_req.name, 0, sizeof(wrong.attach_req.name));
+    wrong.attach_req.lease = lease->id;
+    end_say(e, &wrong);
+    struct peer_attach_rep rep = end_expect(e, PEER_MSG_ATTACH_REP).attach_rep;
+    cr_assert_neq(rep.status, 0);
+    cr_expect_eq(refusals, 3, "%u lines with one for a wrong key (%s)", refusals, rep.text);
     end_free(e);
 }
 

@@ -7,5 +7,6 @@ if(TARGET pki_rig)
   rdmad_test(unit_peer_renewed unit/test_peer_renewed.c unit/peer_rig.c unit/lease_rig.c
     unit/fake_plane.c LINK rdmad_peer pki_rig -Wl,--wrap=time LABELS unit)
   rdmad_test(unit_peer_rights unit/test_peer_rights.c unit/peer_rig.c unit/lease_rig.c
-    unit/fake_plane.c LINK rdmad_peer pki_rig -Wl,--wrap=policy_peer LABELS unit)
+    unit/fake_plane.c LINK rdmad_peer pki_rig -Wl,--wrap=policy_peer,--wrap=audit_write
+    LABELS unit)
 endif()

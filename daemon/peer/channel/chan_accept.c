@@ -103,6 +103,7 @@ void chan_take_req(struct peer *p, const struct peer_msg *msg) {
         error_set(&err, RDMAD_E_NOMEM, "%s has no memory for one more channel", st->node_name);
     if (c && service_offer(sv, &who, &c->incoming, &err) == 0)
         return;
+    p->told = false; /* it is about this request alone */
     chan_send_refuse(p, m->ref, &err);
     if (c)
         chan_free(c);

@@ -33,7 +33,8 @@ struct lessee rights_lessee(const struct peer *p) {
     return (struct lessee){.peer = p->id, .address = p->ip, .node = rights_name(p)};
 }
 
-static int rights_refuse(const struct peer *p, const char *cause, const struct error *why) {
+static int rights_refuse(struct peer *p, const char *cause, const struct error *why) {
+    p->told = true;
     AUDIT(REFUSED, cause, audit_peer(rights_name(p), p->address), audit_object("peer", p->id),
           ("peer %s at %s: %s", p->name, p->address, why->text));
     return why->code;

@@ -160,6 +160,7 @@ struct peer {
     struct event *end_event;
     bool joins;       /* it has come to join: no peer, connect/join.c */
     bool audited;     /* the audit log has said why it ends */
+    bool told;        /* and why what it asks for now is refused */
     bool ending;      /* peer_end was called */
     struct error why; /* once ending */
 

@@ -205,7 +205,9 @@ struct lessee grant_lessee(struct peer *p, uint64_t lessee_ref) {
 
 void grant_refuse(struct peer *p, uint64_t lessee_ref, const struct error *why) {
     const char *cause = audit_cause_of(why->code);
-    if (cause)
+    bool told = p->told;
+    p->told = false;
+    if (cause && !told) /* the policy's own cause says more */
         AUDIT(REFUSED, cause, peer_who(p), audit_object("peer", p->id), ("%s", why->text));
     struct peer_msg m = {.type = PEER_MSG_ATTACH_REP,
                          .attach_rep = {.lessee_ref = lessee_ref, .status = why->code}};
