@@ -17,7 +17,8 @@ void rate_use(struct rate *r, uint64_t n, uint64_t now_ns) {
     uint64_t earliest = now_ns > RATE_BURST_NS ? now_ns - RATE_BURST_NS : 0;
     uint64_t due = __atomic_load_n(r->due_ns, __ATOMIC_RELAXED), next;
     do {
-        next = (due > earliest ? due : earliest) + takes_ns;
+        uint64_t from = due > earliest ? due : earliest;
+        next = from + takes_ns < from ? UINT64_MAX - RATE_REST_NS : from + takes_ns;
     } while (!__atomic_compare_exchange_n(r->due_ns, &due, next, true, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
 }

@@ -24,6 +24,14 @@ struct rate {
     uint64_t *due_ns;    /* atomic */
 };
 
+/* How much may be left owed when a rate becomes another: by that one it may be a lifetime. */
+#define RATE_OWED_NS UINT64_C(1000000000)
+
+/* So many a second from now on. */
+static inline void rate_set(struct rate *r, uint64_t per_second) {
+    r->rest = r->per_second == per_second ? r->rest : 0;
+    r->per_second = per_second;
+}
 void rate_use(struct rate *r, uint64_t n, uint64_t now_ns);
 /* No more is owed than what leaves at that moment, whatever the rate was. */
 void rate_owe_at_most(uint64_t *due_ns, uint64_t latest_ns);

@@ -372,3 +372,58 @@ Test(tcp_share, a_peers_rate_of_requests_holds) {
     hush(&p, r, 12);
     pair_close(&p);
 }
+
+/* As much as one read takes is asked for at once; the clock stands still. */
+static void held_to(struct fabric_share share, uint32_t asks, uint32_t length, uint64_t most) {
+    static struct rude r[1];
+    struct pair p;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 1, LESSEE);
+    scripted_ns = clock_now_ns();
+    p.owner.env.now_ns = scripted;
+    fabric_tcp.poll(p.owner.fabric);
+    set_share(&p, LESSEE, share);
+    for (uint32_t n = 0; n < asks; n++)
+        ask(r, FRAME_READ, n, length);
+    for (unsigned n = 0; n < 50; n++)
+        fabric_tcp.poll(p.owner.fabric);
+    cr_assert_gt(r->audit.ops, 0);
+    cr_assert_leq(r->audit.ops, most, "%lu of %u are answered at once", (unsigned long)r->audit.ops,
+                  asks);
+    hush(&p, r, 1);
+    pair_close(&p);
+}
+
+Test(tcp_share, requests_that_come_together_are_held_to_a_rate_too) {
+    held_to((struct fabric_share){.weight = 100, .ops_per_second = 1000}, 2000, 8, 30);
+}
+
+Test(tcp_share, a_read_counts_when_it_is_asked_for) {
+    held_to((struct fabric_share){.weight = 100, .bytes_per_second = BIG}, 2000, 64 << 10, 4);
+}
+
+Test(tcp_share, a_peer_that_is_held_and_resets_its_connection_wakes_nobody) {
+    static struct rude r[1];
+    const struct linger reset = {.l_onoff = 1};
+    struct pair p;
+    uint64_t wake_ns;
+    pair_open(&p, BIG);
+    rude_up(&p, r, 1, LESSEE);
+    scripted_ns = clock_now_ns();
+    p.owner.env.now_ns = scripted;
+    set_share(&p, LESSEE, (struct fabric_share){.weight = 100, .ops_per_second = 1});
+    for (uint32_t n = 0; n < 8; n++)
+        ask(r, FRAME_READ, n, 8);
+    while (fabric_tcp.poll(p.owner.fabric) || !fabric_tcp.arm(p.owner.fabric, &wake_ns))
+        ;
+    cr_assert_not(wakes(&p));
+    setsockopt(r->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(r->fd);
+    for (unsigned n = 0; wakes(&p); n++) {
+        cr_assert_lt(n, 100, "what cannot be read keeps the worker awake");
+        while (fabric_tcp.poll(p.owner.fabric) || !fabric_tcp.arm(p.owner.fabric, &wake_ns))
+            ;
+    }
+    fabric_tcp.window_close(r->window, RDMAD_E_LEASE_RELEASED);
+    pair_close(&p);
+}

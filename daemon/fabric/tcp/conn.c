@@ -34,6 +34,11 @@ static void conn_ready(struct source *s, uint32_t events) {
         c->role->connected(c);
         return;
     }
+    /* It is not read, and epoll would tell of this for ever. */
+    if (c->held && events & (EPOLLERR | EPOLLHUP)) {
+        conn_lose(c, RDMAD_E_PEER_LOST, "closed by the other side");
+        return;
+    }
     if (events & ~(uint32_t)EPOLLOUT) {
         conn_heat(c);
         conn_serve(c);
@@ -191,18 +196,33 @@ static bool take_welcome(struct tcp_conn *c) {
     return !c->closed;
 }
 
+bool conn_is_held(struct tcp_conn *c) {
+    uint64_t until_ns = share_held_ns(&c->tcp->shares, c->share);
+    c->held = until_ns != 0;
+    if (!c->held)
+        return false;
+    list_remove(&c->hot);
+    tcp_timer_at(c->tcp, until_ns);
+    return true;
+}
+
 /* Hands every whole frame to the role. Afterwards staging holds the start of a small frame or of a
- * SEND, or nothing (a large payload is under way), or whatever waits for room (blocked). */
+ * SEND, or nothing (a large payload is under way), or whatever waits for room or for a rate
+ * (blocked). */
 static void conn_parse(struct tcp_conn *c) {
     c->blocked = false;
     if (c->greeting && !take_welcome(c))
         return;
     while (!c->closed && c->rx.tail - c->rx.head >= FRAME_BYTES) {
-        if (c->role->answers && !outq_room(&c->out)) {
+        if (c->role->answers && (!outq_room(&c->out) || conn_is_held(c))) {
             c->blocked = true;
             return;
         }
-        if (!parse_one(c))
+        bool more = parse_one(c);
+        share_asked(&c->tcp->shares, c->share, c->asked, c->asked_bytes);
+        c->asked = 0;
+        c->asked_bytes = 0;
+        if (!more)
             return;
     }
 }
@@ -292,18 +312,7 @@ static bool conn_read_failed(struct tcp_conn *c, ssize_t n) {
 static void conn_parse_and_count(struct tcp_conn *c) {
     conn_parse(c);
     share_worked_in(&c->tcp->shares, c->share, c->cost);
-    share_asked(&c->tcp->shares, c->share, c->asked);
-    c->cost = c->asked = 0;
-}
-
-bool conn_is_held(struct tcp_conn *c) {
-    uint64_t until_ns = share_held_ns(&c->tcp->shares, c->share);
-    c->held = until_ns != 0;
-    if (!c->held)
-        return false;
-    list_remove(&c->hot);
-    tcp_timer_at(c->tcp, until_ns);
-    return true;
+    c->cost = 0;
 }
 
 void conn_serve(struct tcp_conn *c) {
@@ -400,7 +409,7 @@ void conn_flush(struct tcp_conn *c) {
     }
     if (!c->closed && unsent(c))
         conn_wants_send(c);
-    if (c->blocked && outq_room(&c->out))
+    if (c->blocked && !c->held && outq_room(&c->out))
         conn_heat(c); /* what waits in staging can go on */
 }
 
@@ -430,7 +439,7 @@ int conn_watch(struct tcp_conn *c) {
 }
 
 bool conn_arm(struct tcp_conn *c) {
-    if (c->more || (c->blocked && outq_room(&c->out)) || flush_waits(c))
+    if (c->more || (c->blocked && !c->held && outq_room(&c->out)) || flush_waits(c))
         return false;
     return conn_watch(c) == 0;
 }

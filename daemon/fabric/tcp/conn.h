@@ -56,16 +56,17 @@ struct tcp_conn {
     struct list node, hot, sending;
     struct tcp_share *share; /* its peer's; a link's own */
     uint32_t idle_polls;
-    bool closed;    /* has no socket: lost, ended, or a link not opened yet */
-    bool dialling;  /* not connected yet */
-    bool greeting;  /* a link that waits for its welcome: frames may be queued, not sent */
-    bool blocked;   /* frames wait in staging for room in the queue */
-    bool stuck;     /* the socket takes no more for now */
-    bool careful;   /* a send faulted: find out which piece */
-    bool more;      /* stopped at a budget, or was left out for one */
-    bool held;      /* its peer is beyond a rate: not read until a timer */
-    uint32_t asked; /* requests met in this turn */
-    uint32_t cost;  /* of the frames of this turn, beyond their bytes */
+    bool closed;          /* has no socket: lost, ended, or a link not opened yet */
+    bool dialling;        /* not connected yet */
+    bool greeting;        /* a link that waits for its welcome: frames may be queued, not sent */
+    bool blocked;         /* frames wait in staging, for room in the queue or for a rate (held) */
+    bool stuck;           /* the socket takes no more for now */
+    bool careful;         /* a send faulted: find out which piece */
+    bool more;            /* stopped at a budget, or was left out for one */
+    bool held;            /* its peer is beyond a rate: not read until a timer */
+    uint32_t asked;       /* requests met and not counted yet, */
+    uint64_t asked_bytes; /* and what they read */
+    uint32_t cost;        /* of the frames of this turn, beyond their bytes */
     uint64_t heard_ns;
     struct rx rx;
     struct outq out;

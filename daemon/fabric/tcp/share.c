@@ -64,9 +64,10 @@ int share_set(struct tcp_shares *all, uint64_t peer, const struct fabric_share *
     if (!s)
         return RDMAD_E_NOMEM;
     s->budget = budget_of(share->weight);
-    s->bytes.per_second = share->bytes_per_second;
-    s->ops.per_second = share->ops_per_second;
-    s->bytes_due_ns = s->ops_due_ns = 0;
+    rate_set(&s->bytes, share->bytes_per_second);
+    rate_set(&s->ops, share->ops_per_second);
+    rate_owe_at_most(&s->bytes_due_ns, all->now_ns + RATE_OWED_NS);
+    rate_owe_at_most(&s->ops_due_ns, all->now_ns + RATE_OWED_NS);
     s->kept =
         share->weight != TCP_WEIGHT || share->bytes_per_second > 0 || share->ops_per_second > 0;
     drop_unused(s);
@@ -92,8 +93,10 @@ uint64_t share_held_ns(const struct tcp_shares *all, const struct tcp_share *s) 
     return bytes_ns > ops_ns ? bytes_ns : ops_ns;
 }
 
-void share_asked(struct tcp_shares *all, struct tcp_share *s, uint32_t requests) {
+void share_asked(struct tcp_shares *all, struct tcp_share *s, uint32_t requests, uint64_t bytes) {
     rate_use(&s->ops, requests, all->now_ns);
+    if (bytes)
+        rate_use(&s->bytes, bytes, all->now_ns);
 }
 
 static size_t budget(const struct tcp_share *s) {
@@ -145,6 +148,5 @@ void share_worked_in(struct tcp_shares *all, struct tcp_share *s, size_t bytes) 
 
 void share_moved_out(struct tcp_shares *all, struct tcp_share *s, size_t bytes) {
     s->out += bytes;
-    rate_use(&s->bytes, bytes, all->now_ns);
     all->all.out += bytes;
 }

@@ -7,7 +7,8 @@
  * ours has a budget of its own, because what comes by it was asked for. A poll as a whole has one,
  * too. A read is not cut short by a budget: what it took too much comes off the next poll's. A
  * peer's budget is by its weight (fabric_share). A peer that is beyond a rate is held: nothing more
- * is read of its connections until a moment; what it has asked for already is answered.
+ * is read of its connections, and of what was read no request is served, until a moment. A READ
+ * counts when it is asked for.
  *
  * Whoever is left out goes first in the next poll (tcp.c), which follows at once.
  */
@@ -47,13 +48,15 @@ struct tcp_shares {
 
 struct tcp_share *share_join(struct tcp_shares *all, uint64_t peer); /* NULL: out of memory */
 void share_leave(struct tcp_share *s);
-/* The peer's share from now on; RDMAD_E_NOMEM. Until share_forget. */
+/* The peer's share from now on; RDMAD_E_NOMEM. Until share_forget. Of what it owes its former rates
+ * a second is left. */
 int share_set(struct tcp_shares *all, uint64_t peer, const struct fabric_share *share);
 void share_forget(struct tcp_shares *all, uint64_t peer);
 void shares_fini(struct tcp_shares *all); /* there are no connections any more */
 /* Until when the peer is held; 0: it is not. */
 uint64_t share_held_ns(const struct tcp_shares *all, const struct tcp_share *s);
-void share_asked(struct tcp_shares *all, struct tcp_share *s, uint32_t requests);
+/* So many requests, which read so much, are about to be answered. */
+void share_asked(struct tcp_shares *all, struct tcp_share *s, uint32_t requests, uint64_t bytes);
 /* How many bytes may still be moved in this poll; 0: the caller is left out. */
 size_t share_room_in(struct tcp_shares *all, struct tcp_share *s);
 size_t share_room_out(struct tcp_shares *all, struct tcp_share *s);

@@ -8,8 +8,9 @@
  * read than a hello and a handshake, and a poll does a few steps of handshakes. A stranger that
  * does anything else is closed without a word. Its token is used up in any case.
  *
- * When there are too many strangers the oldest goes: a peer that has a token shows it within a
- * round trip, and a handshake takes one more, so it is hardly ever the oldest.
+ * When there are too many strangers the oldest of those that have shown no token goes: a peer that
+ * has one shows it within a round trip, so it is hardly ever that. Those that have shown one are as
+ * many as there were offers, and go only if there are no others.
  */
 #include "daemon/fabric/tcp/stranger.h"
 #include "daemon/base/clock.h"
@@ -157,6 +158,15 @@ static void stranger_ready(struct source *source, uint32_t events) {
 
 /* ---- coming and going -------------------------------------------------------------------- */
 
+static struct stranger *stranger_least(const struct tcp *t) {
+    list_for_each (pos, &t->strangers) {
+        struct stranger *s = list_entry(pos, struct stranger, node);
+        if (!s->offer)
+            return s;
+    }
+    return list_entry(t->strangers.next, struct stranger, node);
+}
+
 bool stranger_add(struct tcp *t, int fd, const struct sockaddr_storage *address) {
     struct stranger *s = calloc(1, sizeof *s);
     if (!s)
@@ -176,7 +186,7 @@ bool stranger_add(struct tcp *t, int fd, const struct sockaddr_storage *address)
     tcp_timer_at(t, s->expires_ns);
     list_append(&t->strangers, &s->node);
     if (++t->stranger_count > t->env->settings->max_strangers)
-        stranger_refuse(list_entry(list_first(&t->strangers), struct stranger, node),
+        stranger_refuse(stranger_least(t),
                         "too many connections that have not proven whose they are");
     return true;
 }

@@ -227,6 +227,7 @@ static const char *target_frame(struct tcp_conn *c, const struct frame *f, const
     if (wrong)
         return wrong;
     c->cost += TCP_FRAME_COST;
+    c->asked_bytes += f->type == FRAME_READ ? f->length : 0;
     if (f->type == FRAME_READ)
         serve_read(t, f);
     else if (f->type == FRAME_WRITE)

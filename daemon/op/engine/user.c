@@ -34,8 +34,8 @@ void user_set(struct op_user *u, const struct plane_share *share) {
     u->weight = weight_of(share);
     u->price = (UINT64_C(1) << 32) / u->weight;
     u->whole_turn = turn_of(u->weight);
-    u->bytes.per_second = share->bytes_per_second;
-    u->ops.per_second = share->ops_per_second;
+    rate_set(&u->bytes, share->bytes_per_second);
+    rate_set(&u->ops, share->ops_per_second);
     u->limited = share->bytes_per_second || share->ops_per_second;
     const uint64_t parts = NSEC_PER_SEC / LIMITED_PART_NS;
     u->ops_at_once = share->ops_per_second

@@ -23,16 +23,13 @@ static void tell_workers(struct plane *p, void (*apply)(struct call *),
     }
 }
 
-/* What is owed by a former rate may be a lifetime by that. */
-#define OWED_NS NSEC_PER_SEC
-
 /* ---- users ------------------------------------------------------------------------------- */
 
 static void set_user(struct call *c) {
     const struct call_user *about = call_user(c);
     struct op_user *u = user_find(c->worker, about->uid);
     if (u) {
-        const uint64_t latest_ns = c->worker->now_ns + OWED_NS;
+        const uint64_t latest_ns = c->worker->now_ns + RATE_OWED_NS;
         rate_owe_at_most(&u->account->bytes_due_ns, latest_ns);
         rate_owe_at_most(&u->account->ops_due_ns, latest_ns);
         user_set(u, &about->share);
