@@ -8,8 +8,12 @@
  * rings in which there is nothing, "cancel" submits a write and cancels it, "attach" attaches to
  * the lease and ends that, "session" opens a session with a pool and a ring and closes it, and
  * "request" asks for the daemon's names. What is refused, by a limit or a rate, is tried again.
+ *
+ * They run with SCHED_IDLE: the processors that they take by themselves are the kernel's to share
+ * out (CPUWeight=, cpu.weight), and would hide what they take of the daemon.
  */
 #include <rdmad/rdmad.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +166,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     struct storm s = {.dir = argv[1], .uri = argv[2]};
+    sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
     pid_t parent = getpid();
     for (int i = 1; i < PROCESSES; i++) {
         if (fork() != 0)
