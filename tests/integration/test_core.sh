@@ -40,12 +40,12 @@ uri=$(first_line "$work/uri" "$sharer")
 "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/got" >/dev/null || fail "fetch"
 cmp "$work/file" "$work/got" || fail "other bytes"
 "$rdmactl" -d "$work/a" fetch "$uri" -o "$work/got" >/dev/null || fail "fetch"
-# One that is under way when they die.
-"$rdmactl" -d "$work/b" fetch "$uri" -o "$work/got" >/dev/null 2>&1 &
+# One is under way when they die, both at once, for a link that is lost takes its buffers along.
+while "$rdmactl" -d "$work/b" fetch "$uri" -o "$work/got" >/dev/null 2>&1; do :; done &
 pids+=($!)
-
+sleep 0.2
+kill -ABRT "${pids[0]}" "${pids[1]}"
 for ((i = 0; i < 2; i++)); do
-    kill -ABRT "${pids[i]}"
     wait "${pids[i]}" 2>/dev/null || true
 done
 for name in a b; do

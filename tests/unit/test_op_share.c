@@ -306,17 +306,23 @@ Test(share, changes_while_ops_are_under_way) {
     down();
 }
 
-Test(share, who_was_idle_has_nothing_in_store) {
-    both(1, 1, RDMAD_OP_WRITE, LOCAL, 100000);
+static void is_nothing_in_store(uint8_t opcode, uint64_t lease, uint64_t size) {
+    both(1, 32, opcode, lease, size);
     set_share(ALICE, 100, 0, 0, 0);
     bob.stopped = true;
     saturate(3000);
     bob.stopped = false;
-    struct done a = crowd_done(&alice);
+    struct done a = crowd_done(&alice), b = crowd_done(&bob);
     saturate(200);
-    cr_assert_geq(crowd_done(&alice).bytes - a.bytes, 0.4 * crowd_done(&bob).bytes,
+    cr_assert_geq(crowd_done(&alice).ops - a.ops, 0.4 * (crowd_done(&bob).ops - b.ops),
                   "bob took what he had not used before");
     down();
+}
+Test(share, who_was_idle_has_nothing_in_store) {
+    is_nothing_in_store(RDMAD_OP_WRITE, LOCAL, 100000);
+}
+Test(share, nor_has_who_asks_for_little) {
+    is_nothing_in_store(RDMAD_OP_NOP, 0, 0);
 }
 
 static double bytes_in(const struct crowd *crowd, unsigned turns) {
@@ -382,7 +388,6 @@ Test(share, out_of_bounds_is_refused_and_what_holds_is_told) {
     struct plane *p = rig.plane[HERE];
     struct plane_user_stats stats;
     struct plane_share share = PLANE_SHARE_DEFAULT;
-    bob = (struct crowd){0};
     crowd_up(&alice, ALICE, 1, 1);
     share.weight = 0;
     cr_assert_eq(plane_user_share(p, ALICE, &share), RDMAD_E_INVAL);
@@ -402,7 +407,6 @@ Test(share, out_of_bounds_is_refused_and_what_holds_is_told) {
 /* A rule without uid gives a share to everybody who ever came. */
 Test(share, of_a_user_without_sessions_nothing_is_kept) {
     struct rig_client once;
-    alice = bob = (struct crowd){0};
     for (uid_t uid = 2000; uid < 2040; uid++) {
         rig.uid = uid;
         rig_client_up(&rig, &once, DEPTH, DEPTH, BYTES);
