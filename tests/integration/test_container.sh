@@ -35,6 +35,7 @@ contained() {
 start_daemon a
 start_daemon b
 size=$((64 << 20))
+[ "${RDMAD_TEST_SCALE:-1}" = 1 ] || size=$((1 << 30))
 [ "${RDMAD_TEST_FABRIC:-tcp}" = tcp ] || size=$((4 << 20))
 head -c "$size" /dev/urandom >"$work/data/file"
 chmod a+r "$work/data/file"
