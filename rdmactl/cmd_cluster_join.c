@@ -91,14 +91,28 @@ static int try_address(struct joining *j, const struct addrinfo *a) {
     return failed;
 }
 
+/* Each has an equal part of the time that is left, for one may swallow all that is sent to it. */
+static int try_each(struct joining *j, const struct addrinfo *list) {
+    const double until_s = j->deadline_s;
+    unsigned left = 0;
+    int failed = ETIMEDOUT;
+    for (const struct addrinfo *a = list; a; a = a->ai_next)
+        left++;
+    for (const struct addrinfo *a = list; a && failed; a = a->ai_next, left--) {
+        const double now_s = cli_now_s();
+        j->deadline_s = now_s + (until_s - now_s) / left;
+        failed = try_address(j, a);
+    }
+    j->deadline_s = until_s;
+    return failed;
+}
+
 static int connect_tcp(struct joining *j) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *list;
     int failed = getaddrinfo(j->host, j->service, &hints, &list);
     if (failed)
         return cli_fail("RDMAD_E_UNREACHABLE", "%s: %s", j->address, gai_strerror(failed));
-    failed = ETIMEDOUT;
-    for (const struct addrinfo *a = list; a && failed; a = a->ai_next)
-        failed = try_address(j, a);
+    failed = try_each(j, list);
     freeaddrinfo(list);
     if (!failed)
         return EXIT_GOOD;

@@ -225,7 +225,7 @@ static ssize_t seal_next(struct secure *s, struct outq *q) {
         return broken(s, "no memory for new keys");
     ssize_t n = outq_take(q, s->going + s->end + RECORD_HEADER, RECORD_CONTENT_MAX);
     if (n > 0 && !seal(s, RECORD_DATA, (uint32_t)n))
-        return broken(s, "OpenSSL cannot encrypt");
+        return broken(s, "the cipher failed");
     return n;
 }
 
