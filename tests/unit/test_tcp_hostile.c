@@ -125,6 +125,28 @@ Test(tcp_hostile, too_many_strangers_push_each_other_out_and_not_a_peer) {
     pair_close(&p);
 }
 
+/* Encrypted: in clear the token is all that it has to show. */
+Test(tcp_hostile, strangers_without_a_token_push_out_nobody_who_has_shown_one) {
+    struct pair p;
+    pair_open(&p, BIG);
+    struct fabric_blob offer = offer_for(&p, LESSEE);
+    uint8_t hello[HELLO_BYTES];
+    int fds[40], fd = raw_dial(raw_port(&offer));
+    hello_put(hello, raw_token(&offer));
+    raw_send(&p, fd, hello, sizeof hello);
+    turns(&p, 100);
+    for (unsigned i = 0; i < 40; i++) {
+        fds[i] = raw_dial(raw_port(&offer));
+        turns(&p, 20);
+    }
+    raw_welcomed(&p, fd, &offer);
+    expect_alive(&p);
+    close(fd);
+    for (unsigned i = 0; i < 40; i++)
+        close(fds[i]);
+    pair_close(&p);
+}
+
 Test(tcp_hostile, a_token_opens_once_for_its_own_peer_and_in_time) {
     struct pair p;
     pair_open(&p, BIG);
