@@ -55,7 +55,7 @@ daemon/op/turn          common/ daemon/base/ daemon/plane/plane.h daemon/op/
 daemon/state            common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/ipc/ daemon/config/
 daemon/peer             common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/ daemon/peer/
 daemon/peer/wire        common/ daemon/base/ daemon/fabric/fabric.h daemon/state/names.h
-daemon/peer/control     common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/session.h daemon/state/identity.h daemon/peer/wire/
+daemon/peer/control     common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/session.h daemon/state/identity.h daemon/state/policy.h daemon/peer/wire/
 daemon/peer/connect     common/ pki/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/config/ daemon/state/identity.h daemon/state/policy.h daemon/state/scope.h daemon/peer/peer.h daemon/peer/control/
 daemon/peer/lane        common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/rights.h
 daemon/peer/lessee      common/ daemon/base/ daemon/fabric/fabric.h daemon/plane/plane.h daemon/state/ daemon/peer/peer.h daemon/peer/tables.h daemon/peer/control/ daemon/peer/connect/ daemon/peer/lane/

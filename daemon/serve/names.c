@@ -10,6 +10,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/serve/reach.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static int parse_where(const struct session *s, const char *where, struct names_
     struct rdmad_uri uri = {.port = q->port};
     memcpy(uri.host, q->host, sizeof(uri.host));
     if (q->host[0] && !peers_is_self(s->state->peers, &uri))
-        return policy_check_peer(&s->policy, q->host, err);
+        return serve_check_peer(s, q->host, err);
     q->host[0] = '\0';
     return 0;
 }

@@ -14,4 +14,7 @@ struct rdmad_uri;
 int serve_check_reach(const struct session *s, const struct rdmad_uri *uri, bool here,
                       struct error *err);
 
+/* Whether it may have the daemon at host dialled. */
+int serve_check_peer(const struct session *s, const char *host, struct error *err);
+
 #endif

@@ -229,6 +229,11 @@ int policy_check_reach(const struct user_policy *u, const char *name, struct err
     return refuse(u, RULE_SERVICES, what, err);
 }
 
+bool policy_reaches_peers(const struct user_policy *u) {
+    const struct rule_list *list = u->value[RULE_PEERS].list;
+    return !list || list->count;
+}
+
 int policy_check_peer(const struct user_policy *u, const char *peer, struct error *err) {
     const struct rule_list *list = u->value[RULE_PEERS].list;
     char what[RDMAD_HOST_MAX + 40];

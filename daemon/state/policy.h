@@ -67,12 +67,13 @@ int policy_check_huge_pages(const struct user_policy *u, struct error *err);
 int policy_check_grant(const struct user_policy *u, uint32_t scope, uint32_t rights,
                        struct error *err);
 int policy_check_attach(const struct user_policy *u, uint32_t rights, struct error *err);
-/* The user publishes a name ("" needs no permission); reaches one, here or elsewhere; has the
- * daemon at a host dialled, as the URI names it. */
+/* The user publishes a name ("" needs no permission); reaches one, here or elsewhere; reaches
+ * a peer: by its certificate's name, or by its host as the URI names it if it has none. */
 int policy_check_publish(const struct user_policy *u, const char *name, struct error *err);
 int policy_check_reach(const struct user_policy *u, const char *name, struct error *err);
 int policy_check_peer(const struct user_policy *u, const char *peer, struct error *err);
 bool policy_reaches(const struct user_policy *u, const char *name);
+bool policy_reaches_peers(const struct user_policy *u); /* any at all */
 
 /* The limits of the user's account and sessions: those of c with what the rules set. Returns
  * whether they set any. */

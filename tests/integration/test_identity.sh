@@ -93,6 +93,21 @@ ctl a -j status | grep -q '"fingerprint": *"[0-9a-f]\{64\}"' || fail "$(ctl a -j
 ctl a doctor | grep -q 'identity.*node-a, for another' || fail "$(ctl a doctor)"
 grep -q 'peers reach this daemon at .*, by TLS, as node-a' "$work/a.log" || fail "the log does not say TLS"
 
+echo "* whom a user may reach is a matter of certificates, not of addresses"
+make_identity "$work/bound.id" "$work/ca" node-bound
+rules() { echo "{\"policy\": {\"users\": [{\"peers\": [$1]}]}}" >"$work/bound.json"; }
+rules '"127.0.0.1", "node-b"'
+start bound --config "$work/bound.json"
+for _ in first second; do # the second finds the peer up
+    if ctl bound fetch "$uri" -o "$work/fetched" 2>"$work/said"; then fail "node-a was reached"; fi
+    grep -q 'reach the daemon "node-a": "peers"' "$work/said" || fail "$(<"$work/said")"
+done
+[ "$(grep -c 'reach the daemon' "$work/bound.log")" = 2 ] || fail "$(grep 'reach the daemon' "$work/bound.log")"
+rules '"node-a"'
+ctl bound reload >/dev/null || fail "reload"
+ctl bound fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
+kill "${pid[bound]}"
+
 echo "* in clear: neither way, and both say why"
 start plain
 refused plain "${port[a]}" 'talks TLS only.*rdmactl cluster join' a 'tls.plain'

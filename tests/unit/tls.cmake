@@ -2,6 +2,8 @@
 if(TARGET pki_rig)
   rdmad_test(unit_peer_tls unit/test_peer_tls.c unit/peer_rig.c unit/lease_rig.c unit/fake_plane.c
     LINK rdmad_peer pki_rig LABELS unit)
+  rdmad_test(unit_peer_reach unit/test_peer_reach.c unit/peer_rig.c unit/lease_rig.c unit/fake_plane.c
+    LINK rdmad_peer pki_rig LABELS unit)
   rdmad_test(unit_peer_join unit/test_peer_join.c unit/peer_rig.c unit/lease_rig.c unit/fake_plane.c
     LINK rdmad_peer pki_rig LABELS unit)
   rdmad_test(unit_peer_renewed unit/test_peer_renewed.c unit/peer_rig.c unit/lease_rig.c

@@ -10,6 +10,7 @@
 #include "daemon/peer/channel/chan.h"
 #include "daemon/peer/connect/dial.h"
 #include "daemon/peer/connect/own_address.h"
+#include "daemon/peer/control/admit.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/tables.h"
@@ -60,7 +61,7 @@ static int chan_begin_connect(struct chan *c, const struct rdmad_uri *uri, uint6
     struct peer *p;
     int rc;
     if ((rc = peer_dial(s->state->peers, uri->host, uri->port, s->uid, &p, err)) ||
-        (rc = chan_check_share(p, s->uid, err)))
+        (rc = admit_session(p, s, err)) || (rc = chan_check_share(p, s->uid, err)))
         return rc;
     if (getrandom(c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a channel's token");

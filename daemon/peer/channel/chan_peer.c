@@ -7,14 +7,18 @@
 #include "daemon/peer/channel/chan.h"
 #include "daemon/peer/channel/chan_accept.h"
 #include "daemon/peer/channel/chan_connect.h"
+#include "daemon/peer/control/admit.h"
 #include "daemon/peer/tables.h"
 #include <assert.h>
 
 void chans_begin(struct peer *p) {
+    struct error why;
     assert(p->stage == PEER_UP);
     list_for_each_safe (node, &tables_of(p)->chans_out) {
         struct chan *c = list_entry(node, struct chan, out_node);
-        if (c->stage == CHAN_WAITING)
+        if (c->stage == CHAN_WAITING && admit_session(p, c->channel->session, &why))
+            chan_fail(c, &why);
+        else if (c->stage == CHAN_WAITING)
             chan_ask(c);
         else if (c->stage == CHAN_DIALLING)
             chan_bind_back(c);

@@ -4,6 +4,7 @@
  */
 #include "daemon/peer/control/ask.h"
 #include "daemon/base/clock.h"
+#include "daemon/peer/control/admit.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
 #include <assert.h>
@@ -60,7 +61,7 @@ static int ask_check_share(const struct peer *p, uid_t uid, struct error *err) {
     if (p->asks.used < most)
         return 0;
     while ((a = slots_next(&p->asks, &cursor, &ref)))
-        n += a->uid == uid;
+        n += a->session->uid == uid;
     if (n < most && p->asks.used < p->asks.max)
         return 0;
     return error_set(err, RDMAD_E_LIMIT,
@@ -76,7 +77,7 @@ struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p
 
     assert(p->outgoing && bytes >= sizeof(*a));
     struct quota_charge charge = {0};
-    if (ask_check_share(p, s->uid, err) ||
+    if (admit_session(p, s, err) || ask_check_share(p, s->uid, err) ||
         quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_QUESTIONS, 1, &charge, err))
         return NULL;
     a = calloc(1, bytes);
@@ -88,7 +89,7 @@ struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p
     }
     a->ops = ops;
     a->peer = p;
-    a->uid = s->uid;
+    a->session = s;
     a->charge = charge;
     a->call.give_up = ask_give_up;
     list_init(&a->call.node);
@@ -127,10 +128,16 @@ void asks_begin(struct peer *p) {
     uint32_t cursor = 0;
     uint64_t ref;
     struct peer_ask *a;
+    struct error why;
     assert(p->stage == PEER_UP);
-    while ((a = slots_next(&p->asks, &cursor, &ref)))
-        if (!a->sent)
+    while ((a = slots_next(&p->asks, &cursor, &ref))) {
+        if (a->sent)
+            continue;
+        if (admit_session(p, a->session, &why))
+            ask_fail(a, &why);
+        else
             ask_send(a);
+    }
 }
 
 void asks_lose(struct peer *p, const struct error *why) {

@@ -26,9 +26,9 @@ struct ask_ops { /* a kind of question */
 
 struct peer_ask { /* the first member of a question of some kind */
     const struct ask_ops *ops;
-    struct peer *peer; /* NULL: it has left */
-    uint64_t ref;      /* in peer->asks */
-    uid_t uid;
+    struct peer *peer;       /* NULL: it has left */
+    uint64_t ref;            /* in peer->asks */
+    struct session *session; /* whose; the ask does not outlive it */
     struct quota_charge charge;
     struct session_call call;
     bool sent;

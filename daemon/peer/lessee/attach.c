@@ -13,6 +13,7 @@
 #include "daemon/base/log.h"
 #include "daemon/peer/connect/dial.h"
 #include "daemon/peer/connect/own_address.h"
+#include "daemon/peer/control/admit.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
 #include "daemon/peer/lessee/claim.h"
@@ -88,7 +89,8 @@ static void attach_claim(struct peers *ps, const struct claim *want, plane_done 
 
     if (peers_is_self(ps, &uri))
         own_address_dialled(ps, uri.host, &uri.port);
-    if (peer_dial(ps, uri.host, uri.port, h->session->uid, &p, &err) == 0)
+    if (!peer_dial(ps, uri.host, uri.port, h->session->uid, &p, &err) &&
+        !admit_session(p, h->session, &err))
         c = claim_new(p, h, &uri, want->timeout_ns, &err);
     if (!c) {
         handle_free(h);
@@ -174,9 +176,14 @@ void claims_begin(struct peer *p) {
     uint32_t cursor = 0;
     uint64_t ref;
     struct claim *c;
+    struct error why;
     assert(p->stage == PEER_UP);
     while ((c = slots_next(&tables_of(p)->claims, &cursor, &ref))) {
-        if (c->stage == CLAIM_WAITING)
+        if (c->stage != CLAIM_WAITING)
+            continue;
+        if (admit_session(p, c->handle->session, &why))
+            claim_fail(c, &why);
+        else
             attach_ask(c);
     }
     liveness_update(p);

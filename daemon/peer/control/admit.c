@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * admit.c - whether a user of ours may reach a peer.
+ *
+ * Who answers at an address is for whoever is there to say, and names are given out by a resolver:
+ * neither is proof. Where there is no identity nothing else is known.
+ */
+#include "daemon/peer/control/admit.h"
+#include "daemon/state/policy.h"
+
+int admit_session(const struct peer *p, const struct session *s, struct error *err) {
+    if (p->stage != PEER_UP || p->is_self)
+        return 0;
+    return policy_check_peer(&s->policy, p->secured ? p->certificate.name : p->host, err);
+}
