@@ -4,6 +4,7 @@
  * by the address where there is no identity. The peer, at 127.0.0.1, is raw.
  */
 #include "daemon/state/channel.h"
+#include "daemon/state/names.h"
 #include "daemon/state/policy.h"
 #include "tests/unit/tls_end.h"
 
@@ -146,4 +147,44 @@ Test(peer_reach, in_clear_the_address_decides_whatever_the_peer_calls_itself) {
     ask_names();
     raw_expect(r, PEER_MSG_NAMES_REQ);
     raw_close(r);
+}
+
+/* ---- this very daemon, by another address -------------------------------------------------- */
+
+static bool never_lags(struct watch *w) {
+    (void)w;
+    return false;
+}
+static void unheard(struct watch *w, const struct rdmad_name_entry *entry, enum name_news what) {
+    (void)w, (void)entry, (void)what;
+}
+static const struct watch_ops deaf = {.lags = never_lags, .tell = unheard};
+
+static void expect_walled(void) {
+    AWAIT(done.calls == 1);
+    cr_expect_eq(done.code, RDMAD_E_PERM, "%d %s", done.code, done.text);
+    cr_expect(strstr(done.text, "is this very one"), "%s", done.text);
+    done = (struct rig_done){0};
+}
+
+Test(peer_reach, a_tenant_sees_no_more_by_another_address_of_its_daemon) {
+    struct lessee who = {.session = user};
+    struct names_query q = {.port = rig.st.listen_port, .timeout_ns = 60000 * MS};
+    struct watch watch = {0};
+    identity_stop(&rig.st);
+    strcpy(rig.st.listen_host, "10.9.8.7");
+    strcpy(q.host, "127.0.0.1");
+
+    user->tenant = 5;
+    peer_list(user, &q, listed, &done); /* and waits for the connection */
+    expect_walled();
+    watch_begin(&watch, NULL, &who, "", &deaf);
+    cr_expect_null(peer_watch(user, &q, &watch, rig_done, &done));
+    expect_walled();
+    watch_end(&watch);
+
+    user->tenant = 0;
+    peer_list(user, &q, listed, &done);
+    AWAIT(done.calls == 1);
+    cr_expect_eq(done.code, 0, "who is no tenant: %s", done.text);
 }

@@ -70,6 +70,18 @@ static int ask_check_share(const struct peer *p, uid_t uid, struct error *err) {
                      p->asks.used, p->dialled, n, (unsigned)uid, p->asks.max, most);
 }
 
+/* To this very daemon, by another address, a tenant's question would come as a peer's, whom no wall
+ * between tenants stands before. */
+static int ask_admit(const struct ask_ops *ops, const struct peer *p, const struct session *s,
+                     struct error *err) {
+    if (ops->of_names && p->stage == PEER_UP && p->is_self && s->tenant)
+        return error_set(err, RDMAD_E_PERM,
+                         "the daemon at %.100s is this very one: its names are listed and watched "
+                         "without an address",
+                         p->dialled);
+    return admit_session(p, s, err);
+}
+
 struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p, struct session *s,
                          uint64_t timeout_ns, struct error *err) {
     struct state *st = p->peers->state;
@@ -77,7 +89,7 @@ struct peer_ask *ask_new(size_t bytes, const struct ask_ops *ops, struct peer *p
 
     assert(p->outgoing && bytes >= sizeof(*a));
     struct quota_charge charge = {0};
-    if (admit_session(p, s, err) || ask_check_share(p, s->uid, err) ||
+    if (ask_admit(ops, p, s, err) || ask_check_share(p, s->uid, err) ||
         quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_QUESTIONS, 1, &charge, err))
         return NULL;
     a = calloc(1, bytes);
@@ -133,7 +145,7 @@ void asks_begin(struct peer *p) {
     while ((a = slots_next(&p->asks, &cursor, &ref))) {
         if (a->sent)
             continue;
-        if (admit_session(p, a->session, &why))
+        if (ask_admit(a->ops, p, a->session, &why))
             ask_fail(a, &why);
         else
             ask_send(a);

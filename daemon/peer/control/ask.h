@@ -22,6 +22,7 @@ struct ask_ops { /* a kind of question */
     /* Its time is up: tells the peer not to go on with it. NULL: there is nothing to tell. */
     void (*withdraw)(struct peer_ask *a);
     bool ends_itself; /* it does not end with its session's calls; who asked ends it */
+    bool of_names;    /* about what is published there: the answer is what a peer may see */
 };
 
 struct peer_ask { /* the first member of a question of some kind */

@@ -44,7 +44,7 @@ static void question_list_failed(struct peer_ask *a, const struct error *why) {
     done(arg, why, NULL);
 }
 
-static const struct ask_ops list_ops = {.failed = question_list_failed};
+static const struct ask_ops list_ops = {.failed = question_list_failed, .of_names = true};
 
 void peer_list(struct session *s, const struct names_query *q, peer_listed *done, void *arg) {
     struct error err;
@@ -113,8 +113,10 @@ static void question_watch_failed(struct peer_ask *a, const struct error *why) {
     begun(arg, why);
 }
 
-static const struct ask_ops watch_ask_ops = {
-    .failed = question_watch_failed, .withdraw = question_watch_withdraw, .ends_itself = true};
+static const struct ask_ops watch_ask_ops = {.failed = question_watch_failed,
+                                             .withdraw = question_watch_withdraw,
+                                             .ends_itself = true,
+                                             .of_names = true};
 
 struct peer_ask *peer_watch(struct session *s, const struct names_query *q, struct watch *w,
                             plane_done *done, void *arg) {
