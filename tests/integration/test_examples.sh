@@ -166,6 +166,7 @@ pair() { # NAME WHAT THE FIRST PRINTS AT ITS END, CLIENT'S DAEMON
     [ "$(tail -n 1 "$work/$1")" = "$2" ] || fail "$1_rdmad says: $(<"$work/$1")"
 }
 pair_of_verbs() {
+    rm -f "$work/$1" # as in start_on
     "$examples/$1_verbs" 10.77.0.1 >"$work/$1" &
     local first=$!
     pids+=("$first")

@@ -74,7 +74,7 @@ from_nothing_to_bytes() {
     run one "$rdmactl" cluster init --identity "$one.id" --name one --address "$at" >"$work/init"           # 1
     daemon one --listen "$at"                                                                               # 2
     read -r -a join < <(tail -n 1 "$work/init")
-    run two "$rdmactl" "${join[@]:1}" --identity "$two.id" --name two >"$work/said" || fail "$(<"$work/said")" # 3
+    run two "$rdmactl" "${join[@]:1}" --identity "$two.id" --name second-machine >"$work/said" || fail "$(<"$work/said")" # 3
     exec='exec' run one "$rdmactl" share "$work/shared" --ttl 600s >"$one.uri" 2>/dev/null &                           # 4
     pids+=($!)
     uri=$(first_line "$one.uri" $!)
@@ -100,7 +100,7 @@ code=0
 [ $code = 3 ] || fail "the payload was on the wire, or none was looked for: $code"
 ! heard "$token" || fail "the token was on the wire"
 ! heard "$key" || fail "the lease's secret was on the wire"
-! heard two || fail "a node's name was on the wire"
+! heard second-machine || fail "a node's name was on the wire"
 
 echo "* with tcp.encrypt off the same wire tells the bytes, but no secret"
 kill "${daemons[@]}"
