@@ -54,7 +54,7 @@ static void add_pause(const struct session *s, json_t *row, uint64_t now_ns) {
 static json_t *session_row(const struct session *s, uint64_t now_ns) {
     struct plane_session_stats stats = {0};
     if (s->plane && !s->closing)
-        stats = *plane_session_stats(s->plane);
+        stats = plane_session_stats_now(s->plane);
     const uint64_t *used = s->account.used;
     return json_pack(
         "{s:I, s:o, s:I, s:I, s:i, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "

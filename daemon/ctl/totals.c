@@ -73,7 +73,7 @@ void ctl_totals(const struct ctl_call *call, struct ctl_totals *out, struct plan
 static void count_session(const struct session *s, struct plane_counters *out) {
     if (!s->plane || s->closing)
         return;
-    const struct plane_session_stats stats = *plane_session_stats(s->plane);
+    const struct plane_session_stats stats = plane_session_stats_now(s->plane);
     out->ops += stats.ops;
     out->ops_failed += stats.ops_failed;
     out->ops_inflight += stats.ops_inflight;

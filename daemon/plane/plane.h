@@ -155,6 +155,16 @@ struct plane_session_stats { /* written by the worker, relaxed */
 /* Puts the session on the least loaded worker. NULL when out of memory. */
 struct plane_session *plane_session_add(struct plane *p, uint64_t id, uid_t uid, void *cookie);
 const struct plane_session_stats *plane_session_stats(const struct plane_session *s);
+/* A copy, as of now, for other threads than the worker. */
+static inline struct plane_session_stats plane_session_stats_now(const struct plane_session *s) {
+    const struct plane_session_stats *live = plane_session_stats(s);
+    return (struct plane_session_stats){
+        .ops = __atomic_load_n(&live->ops, __ATOMIC_RELAXED),
+        .bytes_read = __atomic_load_n(&live->bytes_read, __ATOMIC_RELAXED),
+        .bytes_written = __atomic_load_n(&live->bytes_written, __ATOMIC_RELAXED),
+        .ops_failed = __atomic_load_n(&live->ops_failed, __ATOMIC_RELAXED),
+        .ops_inflight = __atomic_load_n(&live->ops_inflight, __ATOMIC_RELAXED)};
+}
 /* Nothing is taken from the session's rings any more, or, with pause false, it is again. done: so
  * it is. Ops that were taken before go on to their ends, leases and channels live on, and the end
  * of the session, or of anything of it, waits for no resume. */

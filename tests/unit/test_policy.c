@@ -31,6 +31,7 @@ TestSuite(policy, .fini = tear_down);
 
 static void have(const char *text) {
     struct error err = {0};
+    tear_down(); /* what it had before */
     config_defaults(&config);
     cr_assert_eq(config_parse(&config, "F", text, strlen(text), &err), 0, "%s", err.text);
     policy = policy_new(&config);
