@@ -67,7 +67,9 @@ for where in owner lessee; do
     kill "$started"
     wait "$started" 2>/dev/null || true
 
-    for kind in doorbell cancel attach session request; do
+    kinds=(doorbell cancel)
+    [ "${RDMAD_TEST_SCALE:-1}" = 1 ] || kinds+=(attach session request)
+    for kind in "${kinds[@]}"; do
         echo "* $where: a storm of kind $kind leaves another user its part"
         storm_starts "$where" "$kind"
         beside=$(speed $victim "$where")
