@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# suite.sh build|run PRESET: builds the tree by that preset, or runs its tests, as one test of ./check.
-# A build takes what others leave of the CPUs: it is made while the guest of tests/vm runs.
+# suite.sh build|run|units|others PRESET: builds the tree by that preset, or runs its tests, those of the
+# units or all others, as one test of ./check. A build takes what others leave of the CPUs: it is made
+# while the guest of tests/vm runs.
 set -euo pipefail
 
 what=$1 preset=$2
@@ -23,5 +24,9 @@ only=()
 case $preset in
 tsan) only=(-L tsan) ;;
 fuzz) only=(-L fuzz) ;;
+esac
+case $what in
+units) only+=(-L unit) ;;
+others) only+=(-LE unit) ;;
 esac
 ctest --test-dir "build-$preset" -j "$jobs" --output-on-failure --no-tests=error "${only[@]}"
