@@ -21,7 +21,9 @@ start_daemon a
 start_daemon b
 head -c 5000001 /dev/urandom >"$work/file" # not a multiple of any piece
 
-for lessee in a b; do
+lessees=(a b)
+[ "${RDMAD_TEST_FABRIC:-}" != verbs ] || lessees=(b) # one daemon by itself is tested over tcp
+for lessee in "${lessees[@]}"; do
     start_on a "$work/mailbox.$lessee" "$examples/mailbox"
     mailbox=$!
     on "$lessee" "$examples/hello" "$(first_line "$work/mailbox.$lessee" "$mailbox")"

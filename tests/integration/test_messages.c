@@ -496,7 +496,7 @@ static void info_tells(void) {
 
 static void by_both(void (*test)(void)) {
     static const enum pair_route routes[] = {PAIR_LOCAL, PAIR_LINK};
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = pair_first_route(); i < 2; i++) {
         pair_open(&p, routes[i], POOL, RDMAD_RIGHTS_ALL);
         test();
         if (test == the_other_session_ends) {

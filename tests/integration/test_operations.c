@@ -236,6 +236,7 @@ static void do_message(struct table *t, size_t size, bool back, bool with_imm) {
 
 static void every_operation(enum pair_route route) {
     struct table t;
+    pair_needs_route(route);
     table_open(&t, route);
     for (unsigned i = 0; i < SIZES; i++) {
         do_write(&t, sizes[i]);

@@ -108,6 +108,7 @@ static void cancel_round(struct storm *s, uint64_t round) {
 
 static void cancels(enum pair_route route) {
     struct storm s;
+    pair_needs_route(route);
     storm_open(&s, route);
     unsigned rounds = test_count(10000) / 2;
     for (uint64_t round = 0; round < rounds; round++)
@@ -163,6 +164,7 @@ static void revoke_round(struct storm *s, uint64_t round) {
 
 static void revokes(enum pair_route route) {
     struct storm s;
+    pair_needs_route(route);
     storm_open(&s, route);
     unsigned rounds = test_count(2000);
     for (uint64_t round = 0; round < rounds; round++)

@@ -43,6 +43,15 @@ static void lease_all(struct pair *p, uint32_t rights) {
     p->lease = client_attach(p->a, rdmad_lease_uri(p->own));
 }
 
+enum pair_route pair_first_route(void) {
+    return strcmp(test_fabric(), "verbs") ? PAIR_LOCAL : PAIR_LINK;
+}
+
+void pair_needs_route(enum pair_route route) {
+    if (route < pair_first_route())
+        skip("what one daemon does by itself is tested over tcp");
+}
+
 void pair_open(struct pair *p, enum pair_route route, size_t bytes, uint32_t rights) {
     *p = (struct pair){.bytes = bytes};
     p->da = tdaemon_start("127.0.0.1", NULL);

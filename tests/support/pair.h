@@ -31,6 +31,12 @@ struct pair {
     rdmad_channel *ca, *cb;
 };
 
+/* The first route that a suite has to take: over verbs that between two daemons, because what one
+ * daemon does by itself is the same over tcp, and the guest is slow. */
+enum pair_route pair_first_route(void);
+/* Ends the case as skipped if a suite does not take that route. */
+void pair_needs_route(enum pair_route route);
+
 void pair_open(struct pair *p, enum pair_route route, size_t bytes, uint32_t rights);
 void pair_close(struct pair *p);
 
