@@ -364,7 +364,9 @@ static int start_sockets(struct daemon *d, struct error *err) {
 }
 
 static int daemon_start(struct daemon *d, struct error *err) {
-    int rc;
+    int rc = log_start(err);
+    if (rc)
+        return rc;
     d->lock = instance_lock(d->config.runtime_dir, err);
     if (d->lock < 0)
         return d->lock;
@@ -488,6 +490,7 @@ int daemon_run(const struct options *options, const struct config *config) {
     if (daemon_start(&d, &why)) {
         LOG(ERR, ("cannot start: %s", why.text));
         daemon_stop(&d);
+        log_stop();
         return why.code == RDMAD_E_CONFIG ? 2 : 1;
     }
     daemon_greet(&d);
@@ -495,9 +498,11 @@ int daemon_run(const struct options *options, const struct config *config) {
     event_base_dispatch(d.base);
     if (!d.clean) {
         audit_stop();
+        log_stop();
         _exit(1); /* what is left is still in use, by threads too: the kernel takes it back */
     }
     daemon_stop(&d);
     LOG(NOTICE, ("stopped"));
+    log_stop();
     return 0;
 }

@@ -5,10 +5,12 @@
  * systemd sets JOURNAL_STREAM to the device and inode of the journal's stream; only when our stderr
  * is that very stream do we speak the journal's own protocol, so that a redirected daemon writes
  * where it was told to. A line is one write(2): lines of several threads never mix. What does not
- * fit is cut.
+ * fit is cut. An entry is made by who has something to say, and written by the log's thread where
+ * there is one (log_queue.h).
  */
 #include "daemon/base/log.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log_queue.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -92,30 +94,60 @@ static bool is_message_id(const struct log_field *field) {
     return !strcmp(field->key, "MESSAGE_ID");
 }
 
-static void write_journal(int level, const char *text, const struct log_field *fields) {
-    char message[TEXT_MAX + 16], priority[16], field[FIELDS_MAX][FIELD_MAX];
-    struct iovec iov[2 + FIELDS_MAX];
-    size_t used = 0;
-    append(message, sizeof(message), &used, "MESSAGE=");
-    log_escape(message, sizeof(message), &used, text);
-    iov[0] = (struct iovec){message, used};
-    used = 0;
-    append(priority, sizeof(priority), &used, "PRIORITY=%d", level);
-    iov[1] = (struct iovec){priority, used};
+/* ---- an entry for the journal -------------------------------------------------------------- */
 
-    int n = 2;
-    for (; fields->key && n < 2 + FIELDS_MAX; fields++, n++) {
-        char *buf = field[n - 2];
-        used = 0;
-        append(buf, FIELD_MAX, &used, "%s%s=", is_message_id(fields) ? "" : "RDMAD_", fields->key);
-        if (fields->text)
-            log_escape(buf, FIELD_MAX, &used, fields->text);
-        else
-            append(buf, FIELD_MAX, &used, "%" PRIu64, fields->number);
-        iov[n] = (struct iovec){buf, used};
-    }
-    sd_journal_sendv(iov, n);
+#define PARTS_MAX (2 + FIELDS_MAX)
+
+RDMAD_STATIC_ASSERT(TEXT_MAX + 16 + 16 + FIELDS_MAX * FIELD_MAX <= LOG_ENTRY_MAX,
+                    "all of a journal's");
+RDMAD_STATIC_ASSERT(2 * TEXT_MAX <= LOG_ENTRY_MAX, "a line");
+
+/* A part's room in the entry; part_end() takes what was used of it. */
+static char *part_begin(struct log_entry *entry, size_t *used) {
+    *used = 0;
+    return entry->bytes + entry->size;
 }
+
+static void part_end(struct log_entry *entry, size_t used) {
+    entry->size += (uint32_t)used + 1;
+    entry->parts++;
+}
+
+static void entry_for_journal(struct log_entry *entry, int level, const char *text,
+                              const struct log_field *fields) {
+    size_t used;
+    entry->parts = entry->size = 0;
+    char *part = part_begin(entry, &used);
+    append(part, TEXT_MAX + 16, &used, "MESSAGE=");
+    log_escape(part, TEXT_MAX + 16, &used, text);
+    part_end(entry, used);
+    part = part_begin(entry, &used);
+    append(part, 16, &used, "PRIORITY=%d", level);
+    part_end(entry, used);
+    for (; fields->key && entry->parts < PARTS_MAX; fields++) {
+        part = part_begin(entry, &used);
+        append(part, FIELD_MAX, &used, "%s%s=", is_message_id(fields) ? "" : "RDMAD_", fields->key);
+        if (fields->text)
+            log_escape(part, FIELD_MAX, &used, fields->text);
+        else
+            append(part, FIELD_MAX, &used, "%" PRIu64, fields->number);
+        part_end(entry, used);
+    }
+}
+
+static void write_journal(const struct log_entry *entry) {
+    struct iovec iov[PARTS_MAX];
+    /* sendv does not write to what it sends, and takes a type that could. */
+    char *part = (char *)entry->bytes;
+    for (uint32_t i = 0; i < entry->parts; i++) {
+        size_t size = strlen(part);
+        iov[i] = (struct iovec){part, size};
+        part += size + 1;
+    }
+    sd_journal_sendv(iov, (int)entry->parts);
+}
+
+/* ---- a line for standard error ------------------------------------------------------------- */
 
 static void append_key(char *buf, size_t size, size_t *used, const char *key) {
     append(buf, size, used, " ");
@@ -124,9 +156,10 @@ static void append_key(char *buf, size_t size, size_t *used, const char *key) {
     append(buf, size, used, "=");
 }
 
-static void write_stderr(int level, const char *text, const struct log_field *fields) {
-    char line[2 * TEXT_MAX];
-    size_t used = 0, room = sizeof(line) - 1; /* the newline always fits */
+static void entry_for_stderr(struct log_entry *entry, int level, const char *text,
+                             const struct log_field *fields) {
+    char *line = entry->bytes;
+    size_t used = 0, room = 2 * TEXT_MAX - 1; /* the newline always fits */
     struct timespec now;
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -144,8 +177,47 @@ static void write_stderr(int level, const char *text, const struct log_field *fi
             append(line, room, &used, "%" PRIu64, fields->number);
     }
     line[used++] = '\n';
-    ssize_t ignored = write(STDERR_FILENO, line, used); /* nowhere to complain */
+    entry->parts = 0;
+    entry->size = (uint32_t)used;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static void entry_make(struct log_entry *entry, int level, const char *text,
+                       const struct log_field *fields) {
+    if (to_journal)
+        entry_for_journal(entry, level, text, fields);
+    else
+        entry_for_stderr(entry, level, text, fields);
+}
+
+static void entry_write(const struct log_entry *entry) {
+    if (entry->parts) {
+        write_journal(entry);
+        return;
+    }
+    ssize_t ignored = write(STDERR_FILENO, entry->bytes, entry->size); /* nowhere to complain */
     (void)ignored;
+}
+
+static void lost_write(uint64_t entries) {
+    static const struct log_field none[] = {{NULL, NULL, 0}};
+    struct log_entry entry;
+    entry_make(&entry, LOG_WARNING,
+               log_format("%" PRIu64 " lines were not written: the journal, the disk or the reader "
+                          "of standard error was too slow",
+                          entries),
+               none);
+    entry_write(&entry);
+}
+
+int log_start(struct error *err) {
+    static const struct log_queue_writer writer = {entry_write, lost_write};
+    return log_queue_start(&writer, err);
+}
+
+void log_stop(void) {
+    log_queue_stop();
 }
 
 /* Whether a line of a limited place may pass; *dropped is how many did not since the last one. */
@@ -183,8 +255,8 @@ void log_write(int level, struct log_limit *limit, const char *text,
                  dropped);
         text = more;
     }
-    if (to_journal)
-        write_journal(level, text, fields);
-    else
-        write_stderr(level, text, fields);
+    struct log_entry entry;
+    entry_make(&entry, level, text, fields);
+    if (!log_queue_put(&entry))
+        entry_write(&entry);
 }

@@ -6,12 +6,16 @@
  * from outside is printed with control bytes escaped. A place that can be provoked from outside
  * uses LOG_LIMITED, which lets ten lines a second through and then counts what it drops.
  *
+ * From log_start() to log_stop() a thread of its own writes, so nobody waits for a journal, a disk
+ * or a reader that hangs (log_queue.h). Without it, whoever has something to say writes.
+ *
  * Thread-safe. Under the journal (JOURNAL_STREAM names our stderr) fields go as fields named
  * RDMAD_KEY, else as key=value after the text. MESSAGE_ID is the journal's own, and only there.
  */
 #ifndef RDMAD_BASE_LOG_H
 #define RDMAD_BASE_LOG_H
 
+#include "daemon/base/error.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <syslog.h>
@@ -33,6 +37,10 @@ struct log_limit { /* zero-initialised static of each limited place */
 /* stderr_only: ignore the journal even when stderr is connected to it. level: highest shown. */
 void log_init(int level, int stderr_only);
 void log_set_level(int level);
+int log_start(struct error *err); /* RDMAD_E_SYSTEM: no thread can be had */
+/* Writes what is queued, for a second at most. If that did not do, all that is said from now on is
+ * dropped. */
+void log_stop(void);
 
 void log_write(int level, struct log_limit *limit, const char *text,
                const struct log_field *fields);

@@ -35,7 +35,7 @@ uri=$(first_line "$work/uri" $!)
 ctl b fetch "$uri" -o "$work/fetched" 2>"$work/said" || fail "$(<"$work/said")"
 cmp "$work/shared" "$work/fetched" || fail "other bytes"
 ctl b peer show | grep -q 'alpha *tls' || fail "$(ctl b peer show)"
-grep -q 'cause=join.granted' "$work/a.log" || fail "the log does not say who has joined"
+eventually grep -q 'cause=join.granted' "$work/a.log" # the log says who has joined
 
 echo "* a token twice, and guesses"
 refusals() { grep -c 'cause=join' "$work/a.log" || true; }
@@ -53,7 +53,7 @@ done
 [ ! -e "$work/c.id/node.crt" ] || fail "somebody has a certificate"
 [ "$(grep -c 'is up, accepted' "$work/a.log")" = 1 ] || fail "a guess made a peer"
 [ "$(grep -c 'cause=join' "$work/a.log")" -lt $((30 + guesses / 100)) ] || fail "the log tells each guess"
-grep -q 'cause=join.limit' "$work/a.log" || fail "who guesses is heard for ever"
+eventually grep -q 'cause=join.limit' "$work/a.log" # who guesses is not heard for ever
 ctl b peer add "127.0.0.1:$port" >/dev/null || fail "the guesses keep peers out"
 
 echo "* revoked: at once where the CA is, and it cannot come back"

@@ -80,7 +80,7 @@ has "d['fabric']['name'] == '$fabric' and d['fabric']['rdma'] == ('$fabric' == '
 code 0 a status
 if [ "$fabric" = tcp ]; then text='RDMA over TCP, no RDMA hardware used'; else text='RDMA verbs'; fi
 grep -q "fabric *$fabric ($text): " "$work/said" || fail "status hides the fabric or why"
-grep -q "fabric $fabric: " "$work/a.log" || fail "the log hides the fabric"
+eventually grep -q "fabric $fabric: " "$work/a.log"
 code 0 a doctor
 has 'd["healthy"] and len(d["checks"]) >= 18 and
     all(c["next"] for c in d["checks"] if c["result"] in ("warning", "bad"))' "$(a -j doctor)"

@@ -28,6 +28,7 @@ done
 start_daemon a
 start_daemon b
 # Its log says where it listens.
+eventually grep -q 'peers reach this daemon' "$work/b.log"
 port=$(sed -n 's/.*peers reach this daemon at [^:]*:\([0-9]*\).*/\1/p' "$work/b.log")
 [ -n "$port" ] || fail "the daemon does not say where it listens"
 

@@ -107,7 +107,7 @@ static void start(struct service *s) {
     CHECK(told(s, "READY=1"), "rdmad never told that it is ready");
 }
 
-static bool logged(const struct service *s, const char *text) {
+static bool log_has(const struct service *s, const char *text) {
     char line[2048];
     bool found = false;
     FILE *f = fopen(s->log, "re");
@@ -115,6 +115,16 @@ static bool logged(const struct service *s, const char *text) {
         found = strstr(line, text) != NULL;
     if (f)
         fclose(f);
+    return found;
+}
+
+/* The log has a thread of its own: a line may come a little after what it tells of. */
+static bool logged(const struct service *s, const char *text) {
+    bool found = log_has(s, text);
+    for (unsigned tries = 0; !found && tries < 20; tries++) {
+        sleep_ms(50);
+        found = log_has(s, text);
+    }
     return found;
 }
 

@@ -14,6 +14,7 @@ without_lock=(setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock)
 says() {
     local file=$1 lines word
     shift
+    eventually grep -qF -e "$1" "$file"
     lines=$(<"$file")
     for word in "$@"; do
         lines=$(grep -F -e "$word" <<<"$lines") || fail "no line says \"$*\" but: $(<"$file")"

@@ -80,15 +80,7 @@ static int find_report(const char *path, const struct stat *st, int type, struct
     return 0;
 }
 
-static void expect_no_reports(const struct tdaemon *d) {
-    reports = 0;
-    nftw(d->dir, find_report, 8, FTW_PHYS);
-    if (!d->porter_killed && tdaemon_logged(d, "the porter "))
-        CHECK(0, "the porter of rdmad in %s ended or hung", d->dir);
-    CHECK(reports == 0, "rdmad in %s wrote %u sanitizer reports (above)", d->dir, reports);
-}
-
-bool tdaemon_logged(const struct tdaemon *d, const char *text) {
+static bool log_has(const struct tdaemon *d, const char *text) {
     char path[PATH_MAX], line[2048];
     bool found = false;
     snprintf(path, sizeof(path), "%s/log", d->dir);
@@ -97,6 +89,23 @@ bool tdaemon_logged(const struct tdaemon *d, const char *text) {
     while (!found && fgets(line, sizeof(line), f))
         found = strstr(line, text) != NULL;
     fclose(f);
+    return found;
+}
+
+static void expect_no_reports(const struct tdaemon *d) {
+    reports = 0;
+    nftw(d->dir, find_report, 8, FTW_PHYS);
+    if (!d->porter_killed && log_has(d, "the porter "))
+        CHECK(0, "the porter of rdmad in %s ended or hung", d->dir);
+    CHECK(reports == 0, "rdmad in %s wrote %u sanitizer reports (above)", d->dir, reports);
+}
+
+bool tdaemon_logged(const struct tdaemon *d, const char *text) {
+    bool found = log_has(d, text);
+    for (unsigned tries = 0; !found && tries < 20; tries++) {
+        sleep_ms(50);
+        found = log_has(d, text);
+    }
     return found;
 }
 

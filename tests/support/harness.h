@@ -42,7 +42,7 @@ const char *tdaemon_listen(const struct tdaemon *d); /* "127.0.0.1:40123" */
 pid_t tdaemon_pid(const struct tdaemon *d);
 /* What links between its daemons use: $RDMAD_TEST_FABRIC, else "tcp". */
 const char *test_fabric(void);
-/* Whether a line of its log contains text. */
+/* Whether a line of its log contains text, or will in a second. */
 bool tdaemon_logged(const struct tdaemon *d, const char *text);
 
 /* One JSON-RPC call over control.sock; result must be there (call) or an error code (error). */

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log: what outsiders write into it can neither forge a line nor fill the disk.
+ * The log: what outsiders write into it can neither forge a line nor fill the disk, and nobody
+ * waits for whoever reads it.
  */
 #include "daemon/base/error.h"
 #include "daemon/base/log.h"
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char said[65536];
@@ -102,6 +108,100 @@ Test(log, what_was_dropped_is_counted_in_the_next_line) {
     listen_to(flood_with_a_pause);
     cr_assert_eq(lines(), 11);
     cr_assert_not_null(strstr(said, "again (5 more like it were not shown)\n"));
+}
+
+/* ---- with a thread that writes ------------------------------------------------------------- */
+
+static void log_begin(void) {
+    struct error why;
+    log_init(LOG_INFO, 1);
+    cr_assert_eq(log_start(&why), 0, "%s", why.text);
+}
+
+static void count_to_1000(void) {
+    log_begin();
+    for (int i = 0; i < 1000; i++)
+        LOG(INFO, ("number %d", i));
+    log_stop();
+    LOG(INFO, ("afterwards"));
+}
+
+Test(log, what_is_queued_is_written_in_order_before_the_end) {
+    listen_to(count_to_1000);
+    const char *at = said;
+    cr_assert_eq(lines(), 1001);
+    for (int i = 0; i < 1000; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "number %d\n", i);
+        at = strstr(at, text);
+        cr_assert_not_null(at, "line %d is not where it belongs", i);
+    }
+    cr_assert_not_null(strstr(at, "afterwards\n"));
+}
+
+/* Standard error is a pipe that is full. */
+static int reader_hangs(int *saved) {
+    static const char zeros[1 << 16];
+    int fds[2];
+    *saved = dup(STDERR_FILENO);
+    signal(SIGPIPE, SIG_IGN); /* as the daemon does */
+    cr_assert_eq(pipe(fds), 0);
+    while (fcntl(fds[1], F_SETFL, O_NONBLOCK), write(fds[1], zeros, sizeof zeros) > 0)
+        ;
+    fcntl(fds[1], F_SETFL, 0);
+    dup2(fds[1], STDERR_FILENO);
+    close(fds[1]);
+    return fds[0];
+}
+
+static void reader_leaves(int fd, int saved) {
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(fd);
+}
+
+Test(log, nobody_waits_for_a_reader_that_hangs_and_what_had_no_room_is_counted, .timeout = 60) {
+    static char text[900];
+    int saved, fd = reader_hangs(&saved);
+    memset(text, 'x', sizeof(text) - 1);
+    log_begin();
+    for (int i = 0; i < 1000; i++)
+        LOG(INFO, ("%s", text));
+    FILE *reader = fdopen(dup(fd), "r");
+    char *line = NULL;
+    size_t room = 0;
+    do
+        cr_assert_gt(getline(&line, &room, reader), 0);
+    while (!strstr(line, "lines were not written"));
+    free(line);
+    fclose(reader);
+    log_stop();
+    reader_leaves(fd, saved);
+}
+
+Test(log, a_reader_that_hangs_does_not_hold_up_the_end, .timeout = 60) {
+    int saved, fd = reader_hangs(&saved);
+    log_begin();
+    LOG(INFO, ("it waits"));
+    log_stop();
+    LOG(INFO, ("it is dropped"));
+    reader_leaves(fd, saved);
+}
+
+static void a_child_too(void) {
+    log_begin();
+    pid_t pid = fork();
+    if (pid == 0) {
+        LOG(INFO, ("from the child"));
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    log_stop();
+}
+
+Test(log, a_child_writes_for_itself) {
+    listen_to(a_child_too);
+    cr_assert_not_null(strstr(said, "from the child\n"));
 }
 
 Test(error, a_sentence_keeps_its_code_and_errno) {
