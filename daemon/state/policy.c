@@ -335,6 +335,16 @@ static struct rule *live_rule(struct policy *p, uid_t uid, const char *peer) {
     return r;
 }
 
+/* There is no rule for it, and there are so many of its kind. */
+static int live_fail(uint32_t rules, struct error *err) {
+    if (rules < RULES_MAX)
+        return error_set(err, RDMAD_E_NOMEM, "out of memory for a limit");
+    return error_set(err, RDMAD_E_LIMIT,
+                     "more than %u users or peers have limits that were set at run time; write "
+                     "them into the configuration and reload it",
+                     RULES_MAX);
+}
+
 int policy_set(struct policy *p, uid_t uid, const char *peer, enum rule_key key, int64_t value,
                struct error *err) {
     const struct rule_key_spec *spec = &rule_keys[key];
@@ -347,10 +357,7 @@ int policy_set(struct policy *p, uid_t uid, const char *peer, enum rule_key key,
         return error_set(err, RDMAD_E_INVAL, "%s", why.text);
     struct rule *r = live_rule(p, uid, peer);
     if (!r)
-        return error_set(err, RDMAD_E_LIMIT,
-                         "more than %u users or peers have limits that were set at run time; write "
-                         "them into the configuration and reload it",
-                         RULES_MAX);
+        return live_fail(peer ? p->live->npeers : p->live->nusers, err);
     r->value[key] = (struct rule_value){.set = true, .number = (uint64_t)value};
     return 0;
 }

@@ -129,7 +129,7 @@ const struct peer_policy *policy_peer(const struct policy *p, const char *name);
 /* ---- at run time, and for show ------------------------------------------------------------- */
 
 /* Sets a number at run time: of a uid (peer NULL) or of a peer's name or pattern. 0, or
- * RDMAD_E_INVAL or RDMAD_E_LIMIT and why. */
+ * RDMAD_E_INVAL, RDMAD_E_LIMIT or RDMAD_E_NOMEM and why. */
 int policy_set(struct policy *p, uid_t uid, const char *peer, enum rule_key key, int64_t value,
                struct error *err);
 

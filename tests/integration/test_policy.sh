@@ -98,7 +98,7 @@ expect "d['shown'] == 'own' and d['objects']['sessions'] == 1 and d['objects']['
 expect "d['shown'] == 'own' and d['objects']['sessions'] == 0 and d['objects']['pool_bytes'] == 0 and
         d['traffic']['ops'] == 0" user 1002 -j status
 expect "d['shown'] == 'all' and d['objects']['sessions'] == 3" root -j status
-for verb in "peer show" "link show" metrics; do
+for verb in "peer show" "link show" metrics "config show"; do
     # shellcheck disable=SC2086 # words
     refused 'admin "all"' user 1000 $verb
     # shellcheck disable=SC2086 # words
