@@ -230,8 +230,8 @@ static void requests_have_a_rate_by_user(void) {
     tdaemon_stop(d);
 }
 
-/* Of so many that come at once, until one is told why it was turned away: a second's request ahead
- * or behind decides about a single one. All are closed. */
+/* So many come at once, and one at least is told why it is turned away; which of them is a matter
+ * of milliseconds. All are closed. */
 static void expect_some_turned_away(const char *dir, unsigned count) {
     struct pollfd fd[COME_AT_ONCE];
     struct raw_packet p;
@@ -251,8 +251,8 @@ static void expect_some_turned_away(const char *dir, unsigned count) {
         close(fd[i].fd);
 }
 
-/* Coming is a request, too, and who goes takes along what it owes. At ten a second
- * fifty that come at once are as far ahead as one may be. */
+/* Coming is a request, too, and who goes takes along what it owes. At ten
+ * a second fifty that come at once are as far ahead as one may be. */
 static void who_comes_and_goes_has_the_same_rate(void) {
     enum { COME = 15 };
     if (geteuid() != 0)
@@ -270,6 +270,7 @@ static void who_comes_and_goes_has_the_same_rate(void) {
         CHECK(took > 1500, "%u sessions took %u ms at ten requests a second", COME, (unsigned)took);
         expect_some_turned_away(tdaemon_dir(d), COME_AT_ONCE);
         expect_some_turned_away(tdaemon_dir(d), 40);
+        fflush(stdout);
         _exit(0);
     }
     int status;
