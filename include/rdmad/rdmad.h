@@ -48,9 +48,20 @@
  * default. Anything else that is negative is refused with RDMAD_E_INVAL.
  *
  * A daemon keeps the limits of time that it is given; so does the library where it only waits
- * (for events, completions, connections, locks). A daemon that hangs, stopped by SIGSTOP say, keeps
- * all other calls waiting until it goes on or is ended, as systemd's watchdog does to rdmad.service
- * after 30 s; then they return RDMAD_E_DAEMON_LOST.
+ * (for events, completions, connections, locks).
+ *
+ * A daemon that hangs, stopped by SIGSTOP say. A call that asks the daemon something ends with
+ * RDMAD_E_TIMEOUT, and a sentence, when the daemon has said nothing at all for
+ * options.call_timeout_ms: one that answers is waited for, however long the call takes, so a slow
+ * revoke is none that hangs. With it the session is lost, as by RDMAD_E_DAEMON_LOST, which is what
+ * other calls return from then on: no late answer is taken for another's, and a daemon that goes on
+ * ends the session with all that it made for it. rdmad_close waits for nobody. Until such a daemon
+ * goes on and sees that, or ends, it may still carry out ops that were given to it, though they
+ * have ended here with RDMAD_UNKNOWN: their buffers are not yet the program's own.
+ * Waits for completions (rdmad_ring_wait, the blocking calls, rdmad_ring_cancel) end as they are
+ * told to; those without a limit of their own wait for a daemon that hangs until it goes on, or is
+ * ended (as systemd's watchdog does to rdmad.service after 30 s), or another call of the session
+ * finds it silent.
  *
  * fork. A session is the process's that opened it, and ends with it, also when children live on.
  * In a child it is lost: calls return RDMAD_E_DAEMON_LOST, rdmad_close does nothing. Pools can be
@@ -104,11 +115,13 @@ struct rdmad_options {
     size_t size;             /* sizeof(struct rdmad_options), set by RDMAD_OPTIONS_INIT */
     const char *runtime_dir; /* NULL: $RDMAD_RUNTIME_DIR, /run/rdmad, or the user's own */
     const char *name; /* shown to operators, _ for what no name may have; NULL: the program's */
-    uint32_t ring_entries; /* of the blocking calls' ring, up to RDMAD_RING_MAX_ENTRIES; 0: 64 */
-    int64_t spin_us;       /* spin this long before sleeping; -1: as the daemon advises */
+    uint32_t ring_entries;   /* of the blocking calls' ring, up to RDMAD_RING_MAX_ENTRIES; 0: 64 */
+    int64_t spin_us;         /* spin this long before sleeping; -1: as the daemon advises */
+    int64_t call_timeout_ms; /* how long the daemon may be silent while a call waits for its answer;
+                                0: 30 s, -1: for ever */
 };
 #define RDMAD_OPTIONS_INIT \
-    { sizeof(struct rdmad_options), NULL, NULL, 0, -1 }
+    { sizeof(struct rdmad_options), NULL, NULL, 0, -1, 0 }
 
 /* Connects to the daemon. options may be NULL. On success *out is the caller's to rdmad_close. */
 RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **out);

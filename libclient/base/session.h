@@ -46,6 +46,8 @@ struct rdmad_session {
     pthread_cond_t changed; /* a reply or event came, or the receiving thread went away */
     bool receiving;         /* some thread sleeps on the socket on behalf of all */
     uint32_t seq;
+    uint32_t heard;           /* packets that came */
+    uint64_t call_timeout_ns; /* how long the daemon may be silent; UINT64_MAX: for ever */
     struct rdmad_call *calls; /* waiting for their replies */
     /* With the lock: takes an event as it came. Returns NULL, or what is wrong with it. */
     const char *(*take_event)(struct rdmad_session *s, const struct rdmad_msg_header *h,

@@ -18,7 +18,9 @@
     const struct rdmad_sized rdmad_sized_##what = {"rdmad_" #what, "RDMAD_" #INIT "_INIT", \
                                                    sizeof(struct rdmad_##what),            \
                                                    sizeof(struct rdmad_##what)}
-SIZED(options, OPTIONS);
+const struct rdmad_sized rdmad_sized_options = {"rdmad_options", "RDMAD_OPTIONS_INIT",
+                                                offsetof(struct rdmad_options, call_timeout_ms),
+                                                sizeof(struct rdmad_options)};
 SIZED(lease_terms, LEASE_TERMS);
 SIZED(service_terms, SERVICE_TERMS);
 SIZED(session_info, SESSION_INFO);

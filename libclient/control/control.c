@@ -10,14 +10,21 @@
  *
  * Failures: end of file, a socket error, or a packet that the wire does not allow ends the session
  * on our side: every waiting call returns RDMAD_E_DAEMON_LOST, the socket is shut down so that
- * whoever polls it wakes, and rings complete what they have in flight. An attempt whose deadline
- * passes leaves the list; its late reply is then nobody's and is dropped with its descriptors.
+ * whoever polls it wakes, and rings complete what they have in flight.
+ *
+ * A daemon that hangs is told from one that is busy by a question that is answered at once. A
+ * caller waits by quarters of the session's patience. When nothing has come in the first it asks,
+ * when nothing has come in three more the daemon hangs, and the session ends on our side: so no
+ * late reply is taken for another's, and what it made ends with the session when the daemon goes
+ * on. Quarters are counted, not time, so a machine or a program that was stopped itself still
+ * listens before it judges.
  */
 #include "libclient/control/control.h"
 #include "common/fdmsg.h"
 #include "libclient/base/clock.h"
 #include "libclient/base/error.h"
 #include "libclient/control/event_queue.h"
+#include "libclient/control/request_words.h"
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -26,6 +33,8 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#define QUARTERS 4u
 
 struct control_packet {
     struct rdmad_msg_header header;
@@ -118,6 +127,7 @@ static const char *call_complete(struct rdmad_session *s, struct rdmad_call *c,
 }
 
 static const char *packet_dispatch(struct rdmad_session *s, struct control_packet *p) {
+    s->heard++;
     if (p->header.type & RDMAD_MSG_EVENT)
         return s->take_event(s, &p->header, p->body);
     for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
@@ -129,7 +139,7 @@ static const char *packet_dispatch(struct rdmad_session *s, struct control_packe
             *at = c->next;
         return why;
     }
-    return NULL; /* its caller has given up */
+    return NULL; /* nobody waits for what was posted */
 }
 
 void rdmad_control_receive(struct rdmad_session *s) {
@@ -206,9 +216,65 @@ static size_t packet_make(struct rdmad_session *s, char packet[RDMAD_MSG_MAX], u
     return h.length;
 }
 
+void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size) {
+    char packet[RDMAD_MSG_MAX];
+    size = packet_make(s, packet, type, request, size);
+    (void)rdmad_fdmsg_send(s->sock, packet, size, NULL, 0);
+}
+
+/* ---- whether it hangs ---------------------------------------------------------------------- */
+
+struct patience {
+    uint32_t heard; /* of the session, when there was last something new */
+    unsigned quarters;
+};
+
+static uint64_t quarter_end_ns(const struct rdmad_session *s) {
+    return s->call_timeout_ns == UINT64_MAX
+               ? UINT64_MAX
+               : rdmad_ns_later(rdmad_monotonic_ns(), s->call_timeout_ns / QUARTERS);
+}
+
+/* With the lock: an answer is due at once, whatever else the daemon has to do. No lease has number
+ * 0. HELLO must be the first request and answered before there is a second. */
+static void patience_ask(struct rdmad_session *s, const struct rdmad_call *c) {
+    struct rdmad_lease_stat_req nothing = {.lease = 0};
+    if (c->type != RDMAD_MSG_HELLO)
+        rdmad_control_post(s, RDMAD_MSG_LEASE_STAT, &nothing, sizeof(nothing));
+}
+
+/* With the lock, after a quarter in which the call did not end: whether the daemon hangs. */
+static bool patience_is_over(struct rdmad_session *s, struct patience *p,
+                             const struct rdmad_call *c) {
+    if (s->heard != p->heard)
+        *p = (struct patience){.heard = s->heard};
+    else
+        p->quarters++;
+    if (p->quarters == 1)
+        patience_ask(s, c);
+    return p->quarters >= QUARTERS;
+}
+
+/* With the lock: the call ends, and with it the session. */
+static void call_give_up(struct rdmad_session *s, struct rdmad_call *c) {
+    char text[sizeof(c->text)];
+    snprintf(text, sizeof(text),
+             "rdmad was asked to %s and has said nothing for %llu ms (options.call_timeout_ms): it "
+             "is stopped or hangs; the session is closed, open a new one when rdmactl status "
+             "answers",
+             rdmad_request_words(c->type),
+             (unsigned long long)(s->call_timeout_ns / RDMAD_NS_PER_MS));
+    rdmad_control_lose(s, RDMAD_E_TIMEOUT, text);
+    c->status = RDMAD_E_TIMEOUT;
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
 /* With the lock, released while the socket is full. */
 static void call_send(struct rdmad_session *s, struct rdmad_call *c, const char *packet,
                       size_t size) {
+    struct patience patience = {.heard = s->heard};
+    uint64_t quarter_ns = quarter_end_ns(s);
     while (!c->done) {
         int rc = rdmad_fdmsg_send(s->sock, packet, size, &c->sent_fd, c->sends_fd);
         if (rc == 0)
@@ -220,23 +286,30 @@ static void call_send(struct rdmad_session *s, struct rdmad_call *c, const char 
                                "session");
             return;
         }
+        if (rdmad_poll_timeout(quarter_ns) == 0) {
+            if (patience_is_over(s, &patience, c)) {
+                call_give_up(s, c);
+                return;
+            }
+            quarter_ns = quarter_end_ns(s);
+        }
         struct pollfd p = {.fd = s->sock, .events = POLLOUT};
         pthread_mutex_unlock(&s->lock);
-        poll(&p, 1, -1);
+        poll(&p, 1, rdmad_poll_timeout(quarter_ns));
         pthread_mutex_lock(&s->lock);
+        rdmad_control_look(s);
     }
 }
 
-void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size) {
-    char packet[RDMAD_MSG_MAX];
-    size = packet_make(s, packet, type, request, size);
-    (void)rdmad_fdmsg_send(s->sock, packet, size, NULL, 0);
-}
-
-static void call_forget(struct rdmad_session *s, struct rdmad_call *c) {
-    for (struct rdmad_call **at = &s->calls; *at; at = &(*at)->next) {
-        if (*at == c) {
-            *at = c->next;
+/* With the lock, released meanwhile. */
+static void call_wait(struct rdmad_session *s, struct rdmad_call *c) {
+    struct patience patience = {.heard = s->heard};
+    for (;;) {
+        rdmad_control_wait(s, call_done, c, quarter_end_ns(s));
+        if (c->done)
+            return;
+        if (patience_is_over(s, &patience, c)) {
+            call_give_up(s, c);
             return;
         }
     }
@@ -256,12 +329,7 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
     c->next = s->calls;
     s->calls = c;
     call_send(s, c, packet, size);
-    rdmad_control_wait(s, call_done, c, c->deadline_ns ? c->deadline_ns : UINT64_MAX);
-    if (!c->done) {
-        call_forget(s, c);
-        c->status = RDMAD_E_TIMEOUT;
-        snprintf(c->text, sizeof(c->text), "rdmad did not answer in time");
-    }
+    call_wait(s, c);
     pthread_mutex_unlock(&s->lock);
     if (c->status && !c->quiet)
         rdmad_fail(s, c->status, "%s", c->text);
@@ -273,4 +341,9 @@ int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *reque
     struct rdmad_call call = {
         .type = type, .request = request, .request_size = size, .quiet = quiet};
     return rdmad_control_call(s, &call);
+}
+
+void rdmad_control_prod(struct rdmad_session *s) {
+    struct rdmad_lease_stat_req nothing = {.lease = 0};
+    rdmad_control_tell(s, RDMAD_MSG_LEASE_STAT, &nothing, sizeof(nothing), true);
 }

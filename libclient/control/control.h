@@ -25,7 +25,6 @@ struct rdmad_call {
     unsigned nfds; /* exactly that many come with the reply */
     int sent_fd;   /* goes with the request, if sends_fd; stays the caller's */
     bool sends_fd;
-    uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: wait as long as the daemon lives */
     void (*accept)(struct rdmad_session *s, const struct rdmad_call *call);
     union { /* what the reply makes; accept knows which */
         struct rdmad_lease *lease;
@@ -47,11 +46,15 @@ struct rdmad_call {
     .type = (message), .request = &(req), .request_size = sizeof(req), .reply = &(rep), \
     .reply_size = sizeof(rep)
 
-/* Returns the daemon's answer, with the sentence for rdmad_last_error. */
+/* Returns the daemon's answer, with the sentence for rdmad_last_error. RDMAD_E_TIMEOUT, and the
+ * session lost: the daemon was silent for too long. */
 int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
 /* The same of a request that is answered by a status alone. */
 int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
                        bool quiet);
+
+/* Asks something that any daemon answers at once, which loses the session if this one does not. */
+void rdmad_control_prod(struct rdmad_session *s);
 
 /* With the lock: a request whose answer nobody waits for, if the socket has room for it. */
 void rdmad_control_post(struct rdmad_session *s, uint16_t type, const void *request, size_t size);

@@ -163,7 +163,9 @@ static bool rings_all_taken(const struct rdmad_session *s) {
 
 void rdmad_rings_taken(struct rdmad_session *s) {
     struct timespec moment = {.tv_nsec = 20000};
-    uint64_t deadline_ns = rdmad_monotonic_ns() + s->default_timeout_ns;
+    uint64_t began_ns = rdmad_monotonic_ns();
+    uint64_t deadline_ns = began_ns + s->default_timeout_ns;
+    uint64_t prod_ns = rdmad_ns_later(began_ns, s->call_timeout_ns);
     pthread_mutex_lock(&s->lock);
     for (struct rdmad_ring *r = s->rings; r; r = r->next)
         r->sq_mark = ringword_peek(&r->client->sq_tail);
@@ -171,6 +173,10 @@ void rdmad_rings_taken(struct rdmad_session *s) {
     while (!rings_all_taken(s) && rdmad_monotonic_ns() < deadline_ns) {
         pthread_mutex_unlock(&s->lock);
         nanosleep(&moment, NULL);
+        if (rdmad_monotonic_ns() >= prod_ns) { /* or it hangs, and takes none */
+            rdmad_control_prod(s);
+            prod_ns = UINT64_MAX;
+        }
         if (rdmad_check_lost(s))
             return;
         pthread_mutex_lock(&s->lock);

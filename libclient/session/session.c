@@ -33,7 +33,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define HELLO_TIMEOUT_NS UINT64_C(30000000000)
+#define CALL_TIMEOUT_MS 30000          /* if the program does not say */
 #define MAX_SPIN_NS UINT64_C(10000000) /* whatever anybody advises */
 
 static struct rdmad_session *session_alloc(void) {
@@ -103,9 +103,17 @@ static int session_fail_dial(struct rdmad_session *s, const char *path) {
     }
 }
 
+/* How long connect may wait while the backlog is full. */
+static struct timeval session_dial_patience(const struct rdmad_session *s) {
+    const uint64_t most = 10 * UINT64_C(1000000000);
+    uint64_t ns = s->call_timeout_ns < most ? s->call_timeout_ns : most;
+    return (struct timeval){.tv_sec = (time_t)(ns / 1000000000u),
+                            .tv_usec = (suseconds_t)(ns % 1000000000u / 1000u)};
+}
+
 static int session_dial(struct rdmad_session *s, const char *dir) {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    struct timeval patience = {.tv_sec = 10};
+    struct timeval patience = session_dial_patience(s);
     char own[RDMAD_RUNTIME_DIR_MAX];
     if (!dir || !*dir)
         dir = secure_getenv("RDMAD_RUNTIME_DIR");
@@ -132,8 +140,7 @@ static int session_dial(struct rdmad_session *s, const char *dir) {
 static int session_hello(struct rdmad_session *s, const char *name, int64_t spin_us) {
     struct rdmad_hello_req request = {.reserved = 0};
     struct rdmad_hello_rep reply;
-    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply),
-                              .deadline_ns = rdmad_monotonic_ns() + HELLO_TIMEOUT_NS};
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply)};
     session_clean_name(request.name, name ? name : program_invocation_short_name);
     int rc = rdmad_control_call(s, &call);
     if (rc)
@@ -170,11 +177,24 @@ static int session_check_options(const struct rdmad_options *o) {
                           "spin_us is %lld: it is -1 for what the daemon advises, 0 not to spin, "
                           "or microseconds",
                           (long long)o->spin_us);
+    if (o->call_timeout_ms < -1)
+        return rdmad_fail(
+            NULL, RDMAD_E_INVAL,
+            "call_timeout_ms is %lld: it is -1 to wait for a silent rdmad for ever, 0 "
+            "for %d, or milliseconds",
+            (long long)o->call_timeout_ms, CALL_TIMEOUT_MS);
     return 0;
+}
+
+static uint64_t session_patience_ns(int64_t call_timeout_ms) {
+    if (call_timeout_ms < 0)
+        return UINT64_MAX;
+    return rdmad_ms_to_ns(call_timeout_ms ? (uint64_t)call_timeout_ms : CALL_TIMEOUT_MS);
 }
 
 static int session_connect(struct rdmad_session *s, const struct rdmad_options *o) {
     int rc = rdmad_pause_new(s);
+    s->call_timeout_ns = session_patience_ns(o->call_timeout_ms);
     if (!rc)
         rc = session_dial(s, o->runtime_dir);
     if (!rc)

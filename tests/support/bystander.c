@@ -78,12 +78,14 @@ static void end(struct bystander *b, enum kind kind, int rc, const char *what) {
     } while (0)
 
 static void one_round(struct bystander *b) {
-    const struct rdmad_options options = {sizeof(options), b->runtime_dir, "bystander", 0, -1};
+    struct rdmad_options options = RDMAD_OPTIONS_INIT;
     rdmad_session *s;
     rdmad_pool *pool;
     rdmad_lease *lease, *there;
     struct rdmad_lease_audit audit = RDMAD_LEASE_AUDIT_INIT;
 
+    options.runtime_dir = b->runtime_dir;
+    options.name = "bystander";
     TIMED(b, CALL, "open", rdmad_open(&options, &s));
     TIMED(b, CALL, "pool", rdmad_pool_create(s, POOL, 0, &pool));
     char *near = rdmad_alloc(pool, BYTES), *far = rdmad_alloc(pool, BYTES);

@@ -101,6 +101,10 @@ Test(sentences, options_that_cannot_be_are_refused_at_open) {
     o.spin_us = -2;
     cr_assert_eq(rdmad_open(&o, &other), RDMAD_E_INVAL);
     says(rdmad_last_error(NULL), "spin_us is -2");
+    o.spin_us = -1;
+    o.call_timeout_ms = -2;
+    cr_assert_eq(rdmad_open(&o, &other), RDMAD_E_INVAL);
+    says(rdmad_last_error(NULL), "call_timeout_ms is -2");
 }
 
 Test(sentences, a_request_for_no_bytes_is_refused_and_a_lease_of_none_is_one) {

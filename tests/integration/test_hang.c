@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_hang.c - a daemon that hangs: stopped by SIGSTOP, as if it waited for a dead disk. Its
+ * clients' calls end, its peers see its leases lost, and when it goes on nothing moves that was
+ * given up meanwhile.
+ */
+#include "tests/support/client.h"
+#include "tests/support/two.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { PATIENCE = 300 };
+
+static void hang(struct tdaemon *d) {
+    int status;
+    CHECK(!kill(tdaemon_pid(d), SIGSTOP), "SIGSTOP");
+    CHECK(waitpid(tdaemon_pid(d), &status, WUNTRACED) == tdaemon_pid(d) && WIFSTOPPED(status),
+          "it did not stop");
+}
+
+static void go_on(struct tdaemon *d) {
+    CHECK(!kill(tdaemon_pid(d), SIGCONT), "SIGCONT");
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+static int open_patient(const struct tdaemon *d, int64_t call_timeout_ms, rdmad_session **out) {
+    struct rdmad_options options = RDMAD_OPTIONS_INIT;
+    options.runtime_dir = tdaemon_dir(d);
+    options.call_timeout_ms = call_timeout_ms;
+    return rdmad_open(&options, out);
+}
+
+/* What a client has, each with a session of its own, before the daemon hangs. */
+struct scene {
+    struct tdaemon *d;
+    rdmad_session *s;
+    rdmad_pool *pool;
+    rdmad_lease *own, *there;
+    rdmad_service *service;
+    rdmad_ring *ring;
+    char service_uri[RDMAD_URI_MAX + 1];
+    char *memory;
+};
+
+static void scene_up(struct scene *c) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    CHECK(!open_patient(c->d, PATIENCE, &c->s), "%s", rdmad_last_error(NULL));
+    CHECK(!rdmad_pool_create(c->s, 1 << 20, 0, &c->pool), "%s", rdmad_last_error(c->s));
+    c->memory = rdmad_pool_base(c->pool);
+    terms.ttl_ms = 3600000;
+    CHECK(!rdmad_lease_grant(c->s, c->memory, 4096, &terms, &c->own), "%s", rdmad_last_error(c->s));
+    c->there = client_attach(c->s, rdmad_lease_uri(c->own));
+    c->ring = client_ring(c->s, 8);
+    CHECK(!rdmad_listen(c->s, "hung", NULL, &c->service), "%s", rdmad_last_error(c->s));
+}
+
+static int call_pool(struct scene *c) {
+    rdmad_pool *more;
+    return rdmad_pool_create(c->s, 1 << 20, 0, &more);
+}
+static int call_grant(struct scene *c) {
+    rdmad_lease *l;
+    return rdmad_lease_grant(c->s, c->memory + 8192, 4096, NULL, &l);
+}
+static int call_attach(struct scene *c) {
+    rdmad_lease *l;
+    return rdmad_lease_attach(c->s, rdmad_lease_uri(c->own), 3600000, &l);
+}
+static int call_renew(struct scene *c) {
+    return rdmad_lease_renew(c->own, 60000);
+}
+static int call_revoke(struct scene *c) {
+    return rdmad_lease_revoke(c->own);
+}
+static int call_audit(struct scene *c) {
+    struct rdmad_lease_audit a = RDMAD_LEASE_AUDIT_INIT;
+    return rdmad_lease_get_audit(c->own, &a);
+}
+static int call_ring(struct scene *c) {
+    rdmad_ring *r;
+    return rdmad_ring_create(c->s, 8, &r);
+}
+static int call_listen(struct scene *c) {
+    rdmad_service *service;
+    return rdmad_listen(c->s, "more", NULL, &service);
+}
+static int call_connect(struct scene *c) {
+    rdmad_channel *channel;
+    return rdmad_connect(c->s, rdmad_service_uri(c->service), RDMAD_CHANNEL_RELIABLE, 3600000,
+                         &channel);
+}
+static int call_watch(struct scene *c) {
+    uint64_t watch;
+    return rdmad_names_watch(c->s, NULL, "", 0, &watch);
+}
+
+static const struct {
+    int (*call)(struct scene *c);
+    const char *words;
+} calls[] = {
+    {call_pool, "make a pool"},          {call_grant, "grant a lease"},
+    {call_attach, "attach to a lease"},  {call_renew, "renew a lease"},
+    {call_revoke, "revoke a lease"},     {call_audit, "tell of a lease"},
+    {call_ring, "make a ring"},          {call_listen, "listen"},
+    {call_connect, "connect a channel"}, {call_watch, "watch names"},
+};
+
+/* Ended typed, in time, and said which call it was. */
+static void ended(const rdmad_session *s, int rc, uint64_t since, const char *words) {
+    uint64_t took = now_ms() - since;
+    client_refused(s, rc, RDMAD_E_TIMEOUT, words);
+    CHECK(strstr(rdmad_last_error(s), "said nothing for 300 ms"), "%s", rdmad_last_error(s));
+    CHECK(took >= PATIENCE - 10 && took < PATIENCE + TEST_PATIENCE_MS, "%s took %lu ms", words,
+          (unsigned long)took);
+}
+
+static void calls_of_a_daemon_that_hangs_end_and_leave_nothing_behind(void) {
+    struct scene c = {.d = tdaemon_start("127.0.0.1", NULL)};
+    json_t *before = tdaemon_objects(c.d);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct rdmad_event e = RDMAD_EVENT_INIT;
+        scene_up(&c);
+        hang(c.d);
+        uint64_t since = now_ms();
+        ended(c.s, calls[i].call(&c), since, calls[i].words);
+        since = now_ms();
+        client_refused(c.s, call_pool(&c), RDMAD_E_DAEMON_LOST, calls[i].words);
+        e = client_event(c.s, RDMAD_EVENT_SESSION_LOST);
+        CHECK(e.reason == RDMAD_E_TIMEOUT, "%s", rdmad_errname(e.reason));
+        rdmad_lease_free(c.there);
+        rdmad_ring_destroy(c.ring);
+        rdmad_close(c.s);
+        CHECK(now_ms() - since < TEST_PATIENCE_MS, "what came after it waited");
+        go_on(c.d);
+        tdaemon_expect_objects(c.d, json_incref(before));
+    }
+    json_decref(before);
+    tdaemon_stop(c.d);
+}
+
+static void a_session_is_not_opened_at_a_daemon_that_hangs(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    json_t *before = tdaemon_objects(d);
+    rdmad_session *s;
+    hang(d);
+    uint64_t since = now_ms();
+    ended(NULL, open_patient(d, PATIENCE, &s), since, "open a session");
+    go_on(d);
+    tdaemon_expect_objects(d, before);
+    tdaemon_stop(d);
+}
+
+static void a_close_does_not_wait_for_a_daemon_that_hangs(void) {
+    struct scene c = {.d = tdaemon_start("127.0.0.1", NULL)};
+    json_t *before = tdaemon_objects(c.d);
+    scene_up(&c);
+    hang(c.d);
+    uint64_t since = now_ms();
+    rdmad_close(c.s);
+    CHECK(now_ms() - since < TEST_PATIENCE_MS, "rdmad_close took %lu ms",
+          (unsigned long)(now_ms() - since));
+    go_on(c.d);
+    tdaemon_expect_objects(c.d, before);
+    tdaemon_stop(c.d);
+}
+
+/* Nobody accepts, so the answer takes its time; but the daemon is there. */
+static void a_daemon_that_takes_its_time_is_waited_for(void) {
+    struct scene c = {.d = tdaemon_start("127.0.0.1", NULL)};
+    rdmad_channel *channel;
+    scene_up(&c);
+    uint64_t since = now_ms();
+    int rc = rdmad_connect(c.s, rdmad_service_uri(c.service), RDMAD_CHANNEL_RELIABLE, 6 * PATIENCE,
+                           &channel);
+    CHECK(rc && now_ms() - since >= 6 * PATIENCE - 10, "%s after %lu ms", rdmad_errname(rc),
+          (unsigned long)(now_ms() - since));
+    CHECK(!call_pool(&c), "the session is gone: %s", rdmad_last_error(c.s));
+    rdmad_close(c.s);
+    tdaemon_stop(c.d);
+}
+
+TEST_MAIN(CASE(calls_of_a_daemon_that_hangs_end_and_leave_nothing_behind),
+          CASE(a_session_is_not_opened_at_a_daemon_that_hangs),
+          CASE(a_close_does_not_wait_for_a_daemon_that_hangs),
+          CASE(a_daemon_that_takes_its_time_is_waited_for))
