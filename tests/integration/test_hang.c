@@ -8,8 +8,10 @@
 #include "tests/support/two.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { PATIENCE = 300 };
 
@@ -182,7 +184,100 @@ static void a_daemon_that_takes_its_time_is_waited_for(void) {
     tdaemon_stop(c.d);
 }
 
+/* ---- leases -------------------------------------------------------------------------------- */
+
+enum { SMALL = 64, MANY = 2048, LARGE = 4 << 20 };
+
+/* So impatient that a peer that is silent is given up soon. */
+static struct tdaemon *start_impatient(const char *host) {
+    char path[128];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof(path), "%s/impatient.json", tmp ? tmp : "/tmp");
+    FILE *f = fopen(path, "we");
+    CHECK(f && fputs("{\"peer\": {\"ping_ms\": 100, \"dead_ms\": 500}}\n", f) > 0 && fclose(f) == 0,
+          "%s", path);
+    struct tdaemon *d = tdaemon_start(host, (const char *[]){"--config", path, NULL});
+    unlink(path);
+    return d;
+}
+
+/* An owner at one daemon, a lessee with a ring at another. */
+struct pair_of {
+    struct tdaemon *owners, *lessees;
+    rdmad_session *owner, *lessee;
+    rdmad_pool *far_pool, *near_pool;
+    rdmad_lease *own, *there;
+    rdmad_ring *ring;
+    uint8_t *far, *near;
+};
+
+static void pair_up(struct pair_of *p, struct tdaemon *owners, struct tdaemon *lessees) {
+    *p = (struct pair_of){.owners = owners, .lessees = lessees};
+    p->owner = client_with_pool(owners, LARGE, &p->far_pool);
+    p->lessee = client_with_pool(lessees, LARGE, &p->near_pool);
+    p->far = rdmad_pool_base(p->far_pool);
+    p->near = rdmad_pool_base(p->near_pool);
+    p->ring = client_ring(p->lessee, MANY);
+}
+
+static void pair_lease(struct pair_of *p, uint64_t ttl_ms) {
+    struct rdmad_lease_terms terms = RDMAD_LEASE_TERMS_INIT;
+    terms.ttl_ms = ttl_ms;
+    CHECK(!rdmad_lease_grant(p->owner, p->far, LARGE, &terms, &p->own), "%s",
+          rdmad_last_error(p->owner));
+    p->there = client_attach(p->lessee, rdmad_lease_uri(p->own));
+}
+
+static void pair_down(struct pair_of *p) {
+    rdmad_close(p->lessee);
+    rdmad_close(p->owner);
+    tdaemon_stop(p->lessees);
+    tdaemon_stop(p->owners);
+}
+
+static void submit_write(struct pair_of *p, unsigned index, size_t bytes, uint64_t timeout_ns) {
+    struct rdmad_sqe *e = rdmad_ring_reserve(p->ring);
+    CHECK(e, "no entry");
+    CHECK(!rdmad_prep_write(p->ring, e, p->there, index * bytes, p->near + index * bytes, bytes,
+                            index),
+          "write: %s", rdmad_last_error(p->lessee));
+    e->timeout_ns = timeout_ns;
+    CHECK(rdmad_ring_submit(p->ring) >= 0, "submit: %s", rdmad_last_error(p->lessee));
+}
+
+static int reap(struct pair_of *p) {
+    const struct rdmad_cqe *cqe;
+    CHECK(!rdmad_ring_wait(p->ring, (int)TEST_PATIENCE_MS, &cqe), "no completion: %s",
+          rdmad_last_error(p->lessee));
+    int status = cqe->status;
+    rdmad_ring_seen(p->ring, cqe);
+    return status;
+}
+
+static void leases_of_an_owner_whose_daemon_hangs_are_seen_lost(void) {
+    struct pair_of p;
+    pair_up(&p, tdaemon_start("127.0.0.2", NULL), start_impatient("127.0.0.1"));
+    pair_lease(&p, 3600000);
+    submit_write(&p, 0, SMALL, 0);
+    CHECK(!reap(&p), "the first write failed");
+    hang(p.owners);
+    uint64_t since = now_ms();
+    submit_write(&p, 0, SMALL, 200 * UINT64_C(1000000));
+    int status = reap(&p);
+    CHECK(status == RDMAD_E_TIMEOUT || status == RDMAD_E_PEER_LOST, "a write ended with %s",
+          rdmad_errname(status));
+    struct rdmad_event e = client_event(p.lessee, RDMAD_EVENT_LEASE_ENDED);
+    CHECK(e.reason == RDMAD_E_PEER_LOST, "%s: %s", rdmad_errname(e.reason), e.text);
+    CHECK(now_ms() - since < 500 + TEST_PATIENCE_MS, "that took %lu ms",
+          (unsigned long)(now_ms() - since));
+    submit_write(&p, 0, SMALL, 0);
+    CHECK(reap(&p) == RDMAD_E_PEER_LOST, "a write by a lost lease");
+    go_on(p.owners);
+    pair_down(&p);
+}
+
 TEST_MAIN(CASE(calls_of_a_daemon_that_hangs_end_and_leave_nothing_behind),
           CASE(a_session_is_not_opened_at_a_daemon_that_hangs),
           CASE(a_close_does_not_wait_for_a_daemon_that_hangs),
-          CASE(a_daemon_that_takes_its_time_is_waited_for))
+          CASE(a_daemon_that_takes_its_time_is_waited_for),
+          CASE(leases_of_an_owner_whose_daemon_hangs_are_seen_lost))
