@@ -208,21 +208,27 @@ void ring_release(struct ring *r) {
     r->cq_reserved--;
 }
 
+/* False: the client sleeps on. A full socket is readable already; a closed one belongs to a session
+ * that is ending. What is left is that the kernel had no memory for a byte (ENOBUFS). */
+static bool ring_wake_client(const struct ring *r) {
+    return send(r->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN ||
+           errno == EPIPE || errno == ECONNRESET;
+}
+
 bool ring_flush(struct ring *r) {
-    bool asleep = false;
+    bool asleep = r->wakeup_owed;
     if (r->cq_tail != r->cq_tail_published) {
         r->cq_tail_published = r->cq_tail;
-        asleep = ringword_publish_and_ask(&r->daemon->cq_tail, r->cq_tail, &r->client->cq_wait);
+        if (ringword_publish_and_ask(&r->daemon->cq_tail, r->cq_tail, &r->client->cq_wait))
+            asleep = true;
     }
     /* Second, because a client that waits at all waits for the answers. */
     if (r->sq_head != r->sq_head_published) {
         r->sq_head_published = r->sq_head;
         ringword_publish(&r->daemon->sq_head, r->sq_head);
     }
-    /* A full socket is readable already; a closed one belongs to a session that is ending. */
-    if (asleep)
-        (void)!send(r->wakeup, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return asleep;
+    r->wakeup_owed = asleep && !ring_wake_client(r);
+    return asleep && !r->wakeup_owed;
 }
 
 /* Its word is in the line that the client looks at anyway, and is written when it changes only. */

@@ -38,6 +38,7 @@ struct ring {
     uint32_t cq_reserved; /* ops admitted whose cqe is not written yet */
     uint32_t sq_head_published, cq_tail_published;
     bool crowded;          /* as the client was told */
+    bool wakeup_owed;      /* the kernel had no memory for it */
     uint32_t cq_head_seen; /* read again only when it matters: its line is the client's */
     int wakeup;            /* our end of the socketpair: sends, and never receives */
     int doorbell; /* eventfd, watched edge-triggered: each write of the client is an event */
@@ -77,7 +78,7 @@ void ring_complete(struct ring *r, const struct rdmad_cqe *cqe);
 void ring_release(struct ring *r);
 
 /* Publishes sq head and cq tail; sends a wakeup if the client sleeps on completions. Returns
- * whether it sent one. */
+ * whether it sent one. When it could not it is owed, and the next flush tries again. */
 bool ring_flush(struct ring *r);
 
 /* Tells the client whether to spin. */

@@ -239,6 +239,26 @@ Test(ring, a_sleeping_client_is_woken_and_an_awake_one_is_not) {
     down();
 }
 
+/* A descriptor on which every send fails stands for a kernel without memory. */
+Test(ring, a_wakeup_that_could_not_be_sent_is_owed) {
+    up(8, 0);
+    char byte;
+    int wakeup = ring->wakeup;
+    client->sq_tail = 1;
+    take_all();
+    client->cq_wait = 1;
+    ring->wakeup = ring->doorbell;
+    answer(1);
+    cr_assert_not(ring_flush(ring));
+    cr_assert(ring->wakeup_owed);
+    ring->wakeup = wakeup;
+    cr_assert(ring_flush(ring), "nothing new is published, but the client still sleeps");
+    cr_assert_eq(recv(fds[2], &byte, 1, MSG_DONTWAIT), 1);
+    cr_assert_not(ring->wakeup_owed);
+    cr_assert_not(ring_flush(ring), "once");
+    down();
+}
+
 Test(ring, a_client_that_never_reads_its_wakeups_blocks_nobody, .timeout = 60) {
     up(8, 8);
     client->cq_wait = 1;

@@ -16,13 +16,22 @@
 #include "daemon/op/engine/user.h"
 #include <assert.h>
 
+#define OWED_NS UINT64_C(1000000) /* between two tries to wake a client */
+
+/* Afterwards dirty are those to whose clients a wakeup is owed. */
 void rings_flush(struct worker *w) {
-    for (struct list *pos; (pos = list_pop(&w->dirty));) {
+    list_for_each_safe (pos, &w->dirty) {
         struct ring *ring = list_entry(pos, struct op_ring, dirty_node)->ring;
         ring_tell_crowded(ring, w->spin.crowd.crowded);
         if (ring_flush(ring))
             counter_add(&w->counters.wakeups_sent, 1);
+        if (!ring->wakeup_owed)
+            list_remove(pos);
     }
+}
+
+uint64_t rings_next_ns(const struct worker *w) {
+    return list_empty(&w->dirty) ? UINT64_MAX : w->now_ns + OWED_NS;
 }
 
 static void heat_session(struct op_session *s) {

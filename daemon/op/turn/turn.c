@@ -163,7 +163,10 @@ uint64_t worker_next_ns(struct worker *w) {
         if (w->links[i].wake_ns < next)
             next = w->links[i].wake_ns;
     uint64_t deaf_ns = doorbells_next_ns(w), aside_ns = users_next_ns(w);
+    uint64_t owed_ns = rings_next_ns(w);
     if (aside_ns < next)
         next = aside_ns;
+    if (owed_ns < next)
+        next = owed_ns;
     return deaf_ns < next ? deaf_ns : next;
 }
