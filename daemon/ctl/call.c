@@ -27,7 +27,8 @@ struct ctl_call *ctl_call_new(struct ctl_calls *calls, json_t *id) {
 
 static void call_end(struct ctl_call *call, char *line) {
     struct ctl_calls *calls = call->calls;
-    if (!calls || !call->id) {
+    bool due = call->id != NULL;
+    if (!calls || !due) {
         free(line);
         line = NULL;
     }
@@ -38,7 +39,7 @@ static void call_end(struct ctl_call *call, char *line) {
         return;
     assert(calls->count);
     calls->count--;
-    calls->answered(calls, line);
+    calls->answered(calls, line, due);
 }
 
 unsigned ctl_conns(const struct ctl_call *call) {

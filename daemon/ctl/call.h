@@ -60,9 +60,10 @@ struct ctl_calls {
     struct state *state;
     const unsigned *conns;
     const struct ctl_caller *caller;
-    /* One of them was answered and is freed. The callee frees line; NULL: there is none to send.
-     * The handler that answered may still be on the stack. */
-    void (*answered)(struct ctl_calls *calls, char *line);
+    /* One of them was answered and is freed. The callee frees line; NULL: there is none to send,
+     * because none is due or for want of memory. The handler that answered may still be on the
+     * stack. */
+    void (*answered)(struct ctl_calls *calls, char *line, bool due);
 };
 
 /* NULL: out of memory. id NULL: a notification, which gets no line. */

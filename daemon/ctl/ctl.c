@@ -82,16 +82,27 @@ static void ctl_conn_free(struct ctl_conn *conn) {
     free(conn);
 }
 
-/* Takes over line. */
+/* The connection closes once what was written to it is sent. */
+static void ctl_conn_take_no_more(struct ctl_conn *conn) {
+    conn->input_over = true;
+    event_del(conn->readable);
+    evbuffer_drain(conn->input, evbuffer_get_length(conn->input));
+}
+
+/* Takes over line, which is NULL when memory was not enough for it: who waits for an answer that
+ * cannot be given sees the connection end. */
 static void ctl_conn_send(struct ctl_conn *conn, char *line) {
-    if (line)
-        bufferevent_write(conn->bev, line, strlen(line));
+    if (!line || bufferevent_write(conn->bev, line, strlen(line)))
+        ctl_conn_take_no_more(conn);
+    else /* libevent does not look whether it had memory for what starts a write by itself */
+        bufferevent_enable(conn->bev, EV_WRITE);
     free(line);
 }
 
-static void on_answered(struct ctl_calls *calls, char *line) {
+static void on_answered(struct ctl_calls *calls, char *line, bool due) {
     struct ctl_conn *conn = container_of(calls, struct ctl_conn, calls);
-    ctl_conn_send(conn, line);
+    if (due)
+        ctl_conn_send(conn, line);
     /* Later, not here: the handler that answers may still be on ctl_conn_turn()'s stack. */
     bufferevent_trigger(conn->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
@@ -189,9 +200,7 @@ static void refuse_long_line(struct ctl_conn *conn) {
     error_set(&why, RDMAD_E_LENGTH, "a line has more than %u bytes; the connection closes",
               MAX_LINE);
     ctl_conn_send(conn, rpc_error(NULL, RPC_REQUEST, &why));
-    conn->input_over = true;
-    event_del(conn->readable);
-    evbuffer_drain(conn->input, evbuffer_get_length(conn->input));
+    ctl_conn_take_no_more(conn);
 }
 
 static void ctl_conn_read_on(struct ctl_conn *conn) {
@@ -211,6 +220,8 @@ static void ctl_conn_turn(struct ctl_conn *conn) {
             ctl_conn_run(conn, line, size);
         else if (line || evbuffer_get_length(input) > MAX_LINE)
             refuse_long_line(conn);
+        else if (evbuffer_search_eol(input, NULL, NULL, EVBUFFER_EOL_LF).pos >= 0)
+            ctl_conn_send(conn, NULL); /* a line is there, but no memory for it */
         free(line);
     }
     if (more && !backlogged(conn))
@@ -337,7 +348,8 @@ static void on_accepted(void *user, int fd) {
     bool known =
         !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && !ask_caller(fd, &who, &caller.who);
     struct client_socket *sock = client_socket_new(ctl->state->porter, fd, who.uid);
-    policy_user(ctl->state->policy, &caller.who, &caller.policy);
+    if (known)
+        policy_user(ctl->state->policy, &caller.who, &caller.policy);
     if (sock && known && !has_room(ctl, &caller)) {
         ctl_turn_away(sock, "too many connections to control.sock are open; close one");
         sock = NULL;

@@ -139,20 +139,29 @@ const char *rpc_text(const json_t *params, const char *name) {
     return json_string_value(json_object_get(params, name));
 }
 
+/* With a newline. It is printed twice, and may run out of memory either time: then there is no text
+ * in line, but whatever was there before. */
+static char *rpc_print(const json_t *answer) {
+    size_t size = json_dumpb(answer, NULL, 0, LAYOUT);
+    char *line = size ? malloc(size + 2) : NULL;
+    if (!line)
+        return NULL;
+    if (json_dumpb(answer, line, size, LAYOUT) != size) {
+        free(line);
+        return NULL;
+    }
+    memcpy(line + size, "\n", 2);
+    return line;
+}
+
 /* Takes over body. */
 static char *rpc_line(json_t *id, const char *key, json_t *body) {
     json_t *answer = json_object();
     char *line = NULL;
     if (!json_object_set_new(answer, "jsonrpc", json_string("2.0")) &&
         !json_object_set_new(answer, key, body) &&
-        !json_object_set_new(answer, "id", id ? json_incref(id) : json_null())) {
-        size_t size = json_dumpb(answer, NULL, 0, LAYOUT);
-        line = malloc(size + 2);
-        if (line) {
-            json_dumpb(answer, line, size, LAYOUT);
-            memcpy(line + size, "\n", 2);
-        }
-    }
+        !json_object_set_new(answer, "id", id ? json_incref(id) : json_null()))
+        line = rpc_print(answer);
     json_decref(answer);
     return line;
 }

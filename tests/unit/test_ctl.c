@@ -226,6 +226,27 @@ Test(ctl, who_closed_its_side_still_gets_its_answer) {
     turn();
 }
 
+/* jansson's memory runs out. */
+static void *no_memory(size_t size) {
+    (void)size;
+    return NULL;
+}
+
+Test(ctl, who_cannot_be_answered_sees_the_connection_end) {
+    int fd = dial();
+    say(fd, CALL("1", "later"), strlen(CALL("1", "later")));
+    cr_assert_not_null(waiting);
+    json_t *result = json_object();
+    json_set_alloc_funcs(no_memory, free);
+    ctl_reply(waiting, result);
+    json_set_alloc_funcs(malloc, free);
+    turn();
+    char byte;
+    cr_assert_eq(recv(fd, &byte, 1, MSG_DONTWAIT), 0, "it waits for an answer that never comes");
+    close(fd);
+    turn();
+}
+
 Test(ctl, an_answer_to_nobody_is_dropped) {
     int fd = dial();
     say(fd, CALL("1", "later"), strlen(CALL("1", "later")));

@@ -141,3 +141,27 @@ Test(rpc, bytes_from_outside_cannot_break_an_answer) {
     json_decref(doc);
     free(line);
 }
+
+static unsigned long allocations, failing, number;
+
+static void *some_memory(size_t size) {
+    return ++allocations == failing ? NULL : malloc(size);
+}
+
+Test(rpc, an_answer_is_whole_or_there_is_none_whichever_allocation_fails) {
+    json_t *id = json_integer(7);
+    json_set_alloc_funcs(some_memory, free);
+    do {
+        failing = 0;
+        json_t *result = json_pack("{s:i, s:s}", "a", 1, "b", "two");
+        failing = allocations + ++number;
+        char *line = rpc_result(id, result);
+        cr_expect(!line || !strcmp(line, "{\"jsonrpc\":\"2.0\",\"result\":{\"a\":1,\"b\":\"two\"},"
+                                         "\"id\":7}\n"),
+                  "allocation %lu: %s", number, line);
+        free(line);
+    } while (allocations >= failing);
+    cr_expect_gt(number, 8);
+    json_set_alloc_funcs(malloc, free);
+    json_decref(id);
+}
