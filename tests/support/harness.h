@@ -37,6 +37,9 @@ void tdaemon_stop(struct tdaemon *d);    /* SIGTERM, must exit 0 in time; frees 
 void tdaemon_kill(struct tdaemon *d);    /* SIGKILL and reaped; d stays, for restart or stop */
 void tdaemon_restart(struct tdaemon *d); /* after kill: the same directory and port */
 
+/* The daemons that are started from now on are another program of the build directory. */
+void tdaemon_use(const char *relative);
+
 const char *tdaemon_dir(const struct tdaemon *d);    /* --runtime-dir */
 const char *tdaemon_listen(const struct tdaemon *d); /* "127.0.0.1:40123" */
 pid_t tdaemon_pid(const struct tdaemon *d);

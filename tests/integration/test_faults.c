@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_faults.c - every fault, enumerated: two daemons that run on while each allocation, each
+ * descriptor, mapping, thread and transfer of bytes that a scenario reaches fails once.
+ *
+ * The scenario is counted, then run with the first call of a kind failing, the second, and so on.
+ * Whatever failed, every call of a client is answered within ten seconds, with success or an error
+ * in words; after it the scenario works again in the same daemons, and they hold no more than
+ * before. tests/soak takes every call; ./check FEW of each kind.
+ *
+ *     RDMAD_FAULTS=memory build/tests/integration/test_faults     one kind, all of it
+ *     RDMAD_FAULTS=memory:1:73                                    one fault: daemon, number
+ */
+#include "tests/fault/page.h"
+#include "tests/integration/fault_scenario.h"
+#include "tests/support/harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OWNER, LESSEE, DAEMONS, WARM_RUNS = 4, FAILURES_MAX = 40, FEW = 16 };
+
+static const char *const kinds[FAULT_KINDS] = {
+    [FAULT_MEMORY] = "memory", [FAULT_EVENTS] = "events",
+    [FAULT_JSON] = "json",     [FAULT_DESCRIPTOR] = "descriptor",
+    [FAULT_MAP] = "map",       [FAULT_THREAD] = "thread",
+    [FAULT_IO] = "io"};
+static const char *const sides[DAEMONS] = {"the owner's daemon", "the lessee's daemon"};
+
+struct fault {
+    enum fault_kind kind;
+    unsigned daemon;
+    long number;
+};
+
+static struct bed {
+    char dir[32];
+    struct tdaemon *daemon[DAEMONS];
+    struct fault_page *page[DAEMONS];
+    json_t *objects[DAEMONS];
+    struct fault_report *report;
+    unsigned failures, hit, refused, lost;
+} bed;
+
+/* ---- daemons -------------------------------------------------------------------------------- */
+
+static void *shared(size_t bytes, const char *path) {
+    int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    CHECK(!path || (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0), "%s: %s", path, strerror(errno));
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    path ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
+    CHECK(at != MAP_FAILED, "mmap: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return at;
+}
+
+static void page_path(unsigned daemon, char path[64]) {
+    snprintf(path, 64, "%s/%u", bed.dir, daemon);
+}
+
+static bool holds_no_more(json_t *now, json_t *before) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(before, key, value) {
+        if (json_integer_value(json_object_get(now, key)) > json_integer_value(value))
+            return false;
+    }
+    return true;
+}
+
+/* At most: a link that was lost is made again when somebody needs it. */
+static void expect_settled(unsigned daemon) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    for (;;) {
+        json_t *now = tdaemon_objects(bed.daemon[daemon]);
+        if (holds_no_more(now, bed.objects[daemon])) {
+            json_decref(now);
+            return;
+        }
+        if (now_ms() > deadline) {
+            char *text = json_dumps(now, JSON_COMPACT);
+            snprintf(bed.report->why, sizeof(bed.report->why), "%s still holds %s", sides[daemon],
+                     text);
+            _exit(1);
+        }
+        json_decref(now);
+        sleep_ms(5);
+    }
+}
+
+/* In a process of its own: 0, or what is wrong is in the report or has been printed. */
+static int scenario(bool strict, bool settled) {
+    fflush(NULL);
+    pid_t pid = fork();
+    int status = 0;
+    CHECK(pid >= 0, "fork: %s", strerror(errno));
+    if (pid == 0) {
+        fault_scenario(bed.daemon[OWNER], bed.daemon[LESSEE], strict, bed.report);
+        for (unsigned d = 0; settled && d < DAEMONS; d++)
+            expect_settled(d);
+        _exit(0);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid, "waitpid: %s", strerror(errno));
+    return status;
+}
+
+static void warm_up(void) {
+    for (unsigned i = 0; i < WARM_RUNS; i++)
+        CHECK(scenario(true, false) == 0, "without a fault: %s (%s)", bed.report->why,
+              bed.report->step);
+    sleep_ms(100);
+    for (unsigned d = 0; d < DAEMONS; d++) {
+        json_decref(bed.objects[d]);
+        bed.objects[d] = tdaemon_objects(bed.daemon[d]);
+    }
+}
+
+static void bed_open(void) {
+    static const char *const host[DAEMONS] = {"127.0.0.1", "127.0.0.2"};
+    char path[64];
+    snprintf(bed.dir, sizeof(bed.dir), "/tmp/rdmad-fault.XXXXXX");
+    CHECK(mkdtemp(bed.dir), "%s: %s", bed.dir, strerror(errno));
+    bed.report = shared(sizeof(*bed.report), NULL);
+    tdaemon_use("tests/fault/rdmad_fault");
+    for (unsigned d = 0; d < DAEMONS; d++) {
+        page_path(d, path);
+        bed.page[d] = shared(sizeof(*bed.page[d]), path);
+        setenv(FAULT_PAGE, path, 1);
+        bed.daemon[d] = tdaemon_start(host[d], NULL);
+    }
+    warm_up();
+}
+
+static void bed_close(void) {
+    char path[64];
+    for (unsigned d = 0; d < DAEMONS; d++) {
+        tdaemon_stop(bed.daemon[d]);
+        json_decref(bed.objects[d]);
+        page_path(d, path);
+        unlink(path);
+    }
+    rmdir(bed.dir);
+}
+
+/* What a fault has broken is not to be found once more by the next. */
+static void bed_anew(void) {
+    char path[64];
+    for (unsigned d = 0; d < DAEMONS; d++)
+        tdaemon_kill(bed.daemon[d]);
+    for (unsigned d = 0; d < DAEMONS; d++) {
+        page_path(d, path);
+        setenv(FAULT_PAGE, path, 1);
+        tdaemon_restart(bed.daemon[d]);
+    }
+    warm_up();
+}
+
+/* ---- one fault ------------------------------------------------------------------------------ */
+
+/* Where the call was made, innermost first. */
+static void show_call(const struct fault_page *page) {
+    char program[4096], address[FAULT_FRAMES][24], out[8192];
+    const char *argv[FAULT_FRAMES + 4] = {
+        "/usr/bin/addr2line", "-pfse",
+        build_path("tests/fault/rdmad_fault", program, sizeof(program))};
+    if (!page->failed) {
+        printf("    (nothing failed)\n");
+        return;
+    }
+    for (unsigned i = 0; i < page->frames; i++) {
+        snprintf(address[i], sizeof(address[i]), "0x%llx", (unsigned long long)page->frame[i]);
+        argv[i + 3] = address[i];
+    }
+    run_program(argv, out, sizeof(out));
+    printf("    %s failed in\n", page->call);
+    for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
+        printf("        %s\n", line);
+}
+
+static void failed(const struct fault *f, const char *when, int status) {
+    bed.failures++;
+    printf("  %s:%u:%ld, %s: ", kinds[f->kind], f->daemon, f->number, when);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+        printf("%s hangs\n", bed.report->step);
+    else if (bed.report->why[0])
+        printf("%s\n", bed.report->why);
+    else
+        printf("wait status %#x, in %s\n", (unsigned)status, bed.report->step);
+    for (unsigned d = 0; d < DAEMONS; d++) {
+        siginfo_t ended = {.si_pid = 0};
+        waitid(P_PID, (id_t)tdaemon_pid(bed.daemon[d]), &ended, WEXITED | WNOHANG | WNOWAIT);
+        if (ended.si_pid)
+            printf("    %s died, status %d\n", sides[d], ended.si_status);
+    }
+    show_call(bed.page[f->daemon]);
+    fflush(stdout);
+}
+
+/* Whether everything is as promised. */
+static bool try_fault(const struct fault *f) {
+    struct fault_page *page = bed.page[f->daemon];
+    atomic_store(&page->failed, 0);
+    atomic_store(&page->kind, (unsigned)f->kind);
+    atomic_store(&page->countdown, f->number);
+    int status = scenario(false, false);
+    atomic_store(&page->countdown, 0);
+    bed.hit += atomic_load(&page->failed);
+    bed.refused += bed.report->refused != 0;
+    bed.lost += bed.report->lost != 0;
+    if (status) {
+        failed(f, "with the fault", status);
+        return false;
+    }
+    char first[sizeof(bed.report->first)];
+    memcpy(first, bed.report->first, sizeof(first));
+    if (getenv("RDMAD_FAULTS_SHOW") && page->failed) {
+        printf("  %s:%u:%ld: %s\n", kinds[f->kind], f->daemon, f->number, first);
+        show_call(page);
+    }
+    status = scenario(true, true);
+    if (status) {
+        failed(f, "after it", status);
+        printf("    the fault had: %s\n", first);
+        return false;
+    }
+    return true;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+/* How many calls of that kind the scenario reaches there, at most. */
+static long reached(enum fault_kind kind, unsigned daemon) {
+    unsigned long most = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned long before = atomic_load(&bed.page[daemon]->counts[kind]);
+        CHECK(scenario(true, false) == 0, "without a fault: %s", bed.report->why);
+        unsigned long n = atomic_load(&bed.page[daemon]->counts[kind]) - before;
+        most = n > most ? n : most;
+    }
+    return (long)most;
+}
+
+static void each_fault(enum fault_kind kind, unsigned daemon, bool full) {
+    long all = reached(kind, daemon), tried = 0, step = full ? 1 : 1 + all / FEW;
+    long from = 1 + (long)(kind * 5 + daemon * 3) % step;
+    unsigned before = bed.hit, refused = bed.refused, lost = bed.lost;
+    for (long n = from; n <= all && bed.failures < FAILURES_MAX; n += step, tried++)
+        if (!try_fault(&(struct fault){kind, daemon, n}))
+            bed_anew();
+    printf(
+        "  %-10s at %s: %ld calls, %ld faults, %u hit, %u refused something, %u lost a session\n",
+        kinds[kind], sides[daemon], all, tried, bed.hit - before, bed.refused - refused,
+        bed.lost - lost);
+    fflush(stdout);
+}
+
+static void any_call_of_a_daemon_may_fail(void) {
+    const char *wanted = getenv("RDMAD_FAULTS");
+    char kind[16] = "";
+    unsigned daemon = DAEMONS;
+    long number = 0;
+    if (wanted)
+        sscanf(wanted, "%15[a-z]:%u:%ld", kind, &daemon, &number);
+    bed_open();
+    for (unsigned k = 0; k < FAULT_KINDS; k++)
+        for (unsigned d = 0; d < DAEMONS; d++) {
+            if ((kind[0] && strcmp(kind, kinds[k]) != 0) || (daemon < DAEMONS && d != daemon))
+                continue;
+            if (number)
+                try_fault(&(struct fault){(enum fault_kind)k, d, number});
+            else
+                each_fault((enum fault_kind)k, d, wanted || test_scale() >= 10);
+        }
+    CHECK(bed.failures == 0, "%u faults broke something", bed.failures);
+    bed_close();
+}
+
+TEST_MAIN(CASE(any_call_of_a_daemon_may_fail))
