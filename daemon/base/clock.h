@@ -21,6 +21,31 @@ static inline uint64_t clock_now_ns(void) {
     return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+/*
+ * Ticks: read in a few nanoseconds, of no unit that anybody knows. They tell a loop that has read
+ * the clock a moment ago whether that was a moment ago, or the process was stopped in between. More
+ * than CLOCK_STALE_TICKS later (microseconds) it looks again. Where a machine has none they are the
+ * clock itself.
+ */
+#if defined(__x86_64__)
+#define CLOCK_STALE_TICKS 50000u
+static inline uint64_t clock_ticks(void) {
+    return __builtin_ia32_rdtsc();
+}
+#elif defined(__aarch64__)
+#define CLOCK_STALE_TICKS 1000u
+static inline uint64_t clock_ticks(void) {
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+}
+#else
+#define CLOCK_STALE_TICKS 10000u
+static inline uint64_t clock_ticks(void) {
+    return clock_now_ns();
+}
+#endif
+
 /* now + span, saturating at CLOCK_NEVER. */
 static inline uint64_t clock_after(uint64_t now_ns, uint64_t span_ns) {
     return span_ns > CLOCK_NEVER - now_ns ? CLOCK_NEVER : now_ns + span_ns;

@@ -135,7 +135,7 @@ struct fabric_window_spec {
 /* The instance's surroundings; valid as long as the fabric. */
 struct fabric_env {
     void *user;
-    uint64_t (*now_ns)(void *user); /* the loop's idea of now; sim's is scripted */
+    uint64_t (*now_ns)(void *user); /* not older than microseconds; sim's is scripted */
     void (*complete)(void *user, struct fabric_op *op);
     void (*link_up)(void *user, void *cookie);                            /* link_open succeeded */
     void (*link_lost)(void *user, void *cookie, const struct error *why); /* or it failed */

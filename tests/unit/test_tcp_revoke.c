@@ -272,6 +272,65 @@ Test(tcp_revoke, a_deadline_turns_queued_read_data_to_zeros) {
     pair_close(&p);
 }
 
+/* The daemon is stopped while it serves a read of its socket, and goes on with what that brought.
+ */
+static void a_second_passes(struct side *s) {
+    s->skew_ns += NSEC_PER_SEC;
+}
+
+Test(tcp_revoke, a_write_is_judged_by_the_time_at_which_it_lands) {
+    struct pair p;
+    pair_open(&p, BIG);
+    int fd = raw_dial_as(&p, LESSEE);
+    uint8_t requests[3 * FRAME_BYTES + 3 * 64], *to = requests;
+    memset(requests, 0x33, sizeof requests);
+    fabric_tcp.window_extend(p.window, clock_now_ns() + NSEC_PER_SEC);
+    p.owner.then = a_second_passes;
+    for (uint32_t op = 0; op < 3; op++, to += FRAME_BYTES + 64) {
+        struct frame f = op == 1 ? (struct frame){.type = FRAME_SEND, .op = op, .length = 64}
+                                 : raw_request(&p.key, FRAME_WRITE, op, op * 64, 64);
+        frame_put(to, &f);
+    }
+    raw_send(&p, fd, requests, sizeof requests);
+    struct frame answer = raw_answer(&p, fd);
+    cr_assert_eq(answer.type, FRAME_ACK);
+    cr_assert_eq(answer.length, 2);
+    answer = raw_answer(&p, fd);
+    cr_assert_eq(answer.status, RDMAD_E_LEASE_EXPIRED);
+    cr_assert_eq(p.memory[0], 0x33);
+    cr_assert_eq(p.memory[2 * 64], 0, "it landed a second late");
+    close(fd);
+    pair_close(&p);
+}
+
+static uint64_t time_flies(void *user) {
+    struct side *s = user;
+    s->skew_ns += NSEC_PER_SEC / 10;
+    return clock_now_ns() + s->skew_ns;
+}
+
+Test(tcp_revoke, a_long_payload_lands_in_pieces_with_a_look_at_the_clock_before_each) {
+    struct pair p;
+    pair_open(&p, BIG);
+    int fd = raw_dial_as(&p, LESSEE);
+    uint32_t length = 64 << 10;
+    uint8_t *request = malloc(FRAME_BYTES + length);
+    memset(request, 0x33, FRAME_BYTES + length);
+    struct frame f = raw_request(&p.key, FRAME_WRITE, 0, 0, length);
+    frame_put(request, &f);
+    fabric_tcp.window_extend(p.window, clock_now_ns() + 2 * NSEC_PER_SEC);
+    p.owner.env.now_ns = time_flies;
+    raw_send(&p, fd, request, FRAME_BYTES + length);
+    struct frame answer = raw_answer(&p, fd);
+    cr_assert_eq(answer.status, RDMAD_E_LEASE_EXPIRED, "all of it landed, seconds late");
+    cr_assert_eq(answer.flags, FRAME_TOUCHED);
+    cr_assert_eq(p.memory[0], 0x33);
+    cr_assert_eq(p.memory[length - 1], 0);
+    free(request);
+    close(fd);
+    pair_close(&p);
+}
+
 Test(tcp_revoke, expelling_a_peer_ends_its_connections_offers_and_traffic) {
     struct pair p;
     pair_open(&p, BIG);

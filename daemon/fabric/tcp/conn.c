@@ -129,13 +129,17 @@ static void dest_fault(struct tcp_conn *c, const void *address) {
     c->role->rx_fault(c, address);
 }
 
-/* Feeds what staging holds of a large payload to where it belongs. */
+/* Feeds what staging holds of a large payload to where it belongs. In pieces, each with a look at
+ * its lease: the process may be stopped in the midst of it, and go on when that has expired. */
 static void take_payload(struct tcp_conn *c) {
     struct rx *rx = &c->rx;
-    uint32_t n = rx->tail - rx->head;
-    if (n > rx->left)
-        n = rx->left;
-    if (n > 0) {
+    uint32_t left = rx->tail - rx->head, n;
+    if (left > rx->left)
+        left = rx->left;
+    for (; left > 0 && !c->closed; left -= n) {
+        n = left < TCP_SMALL ? left : TCP_SMALL;
+        if (c->role->recheck)
+            c->role->recheck(c);
         const void *fault = rx->dest ? guard_copy(rx->dest, rx->staging + rx->head, n) : NULL;
         rx->head += n;
         dest_advance(c, n);
@@ -406,6 +410,8 @@ void conn_flush(struct tcp_conn *c) {
         share_moved_out(&c->tcp->shares, c->share, (size_t)n);
         c->tcp->progress++;
         c->stuck = (size_t)n < asked;
+        if (!c->stuck && c->role->before_send)
+            c->role->before_send(c);
     }
     if (!c->closed && unsent(c))
         conn_wants_send(c);

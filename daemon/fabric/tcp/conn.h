@@ -23,8 +23,8 @@ struct role {
     /* A frame with its whole payload, at most TCP_SMALL or a SEND's. */
     const char *(*frame)(struct tcp_conn *c, const struct frame *f, const uint8_t *payload);
     /* begin: a frame with a larger payload, or a LONG with its head, has begun; it sets rx.dest.
-     * Then recheck is called before each read, rx_fault when a piece of dest could not be written,
-     * and end when all of it has come. */
+     * Then recheck is called before each piece lands, rx_fault when a piece of dest could not be
+     * written, and end when all of it has come. */
     const char *(*begin)(struct tcp_conn *c, const struct frame *f, const uint8_t *head);
     void (*recheck)(struct tcp_conn *c);
     void (*rx_fault)(struct tcp_conn *c, const void *address);

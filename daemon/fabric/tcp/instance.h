@@ -72,6 +72,12 @@ struct tcp {
     bool slept; /* armed since the last poll */
 };
 
+/* For what must not happen after a deadline: the process may have been stopped since this poll
+ * began. */
+static inline uint64_t tcp_look_at_clock(struct tcp *t) {
+    return t->now_ns = t->env->now_ns(t->env->user);
+}
+
 void tcp_timer_at(struct tcp *t, uint64_t at_ns); /* timers run at this time or earlier */
 /* It has ended, and is destroyed by the next poll. */
 void source_end(struct tcp *t, struct source *s);

@@ -274,7 +274,7 @@ static void cut_write(struct tcp_target *t, int status) {
 
 static void target_recheck(struct tcp_conn *c) {
     struct tcp_target *t = target_of(c);
-    if (t->rx.window && c->tcp->now_ns >= t->rx.window->spec.deadline_ns)
+    if (t->rx.window && tcp_look_at_clock(c->tcp) >= t->rx.window->spec.deadline_ns)
         cut_write(t, RDMAD_E_LEASE_EXPIRED);
 }
 
@@ -325,7 +325,7 @@ static void target_before_send(struct tcp_conn *c) {
     put_acks(t);
     struct piece *p;
     for (uint32_t i = c->out.first; (p = outq_next_foreign(&c->out, &i));)
-        if (c->tcp->now_ns >= ((struct tcp_window *)p->owner)->spec.deadline_ns)
+        if (tcp_look_at_clock(c->tcp) >= ((struct tcp_window *)p->owner)->spec.deadline_ns)
             cut_read(t, p, RDMAD_E_LEASE_EXPIRED);
 }
 

@@ -68,7 +68,7 @@ struct tcp_window *window_check(struct tcp *t, uint64_t peer, uint64_t number,
                      : atomic              ? RDMAD_RIGHT_ATOMIC
                                            : RDMAD_RIGHT_WRITE;
     uint64_t end;
-    if (t->now_ns >= s->deadline_ns)
+    if (tcp_look_at_clock(t) >= s->deadline_ns)
         *status = RDMAD_E_LEASE_EXPIRED;
     else if ((s->rights & right) == 0)
         *status = RDMAD_E_RIGHTS;

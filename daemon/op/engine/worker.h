@@ -18,7 +18,8 @@ struct worker {
     struct mailbox *control; /* answers and events go there */
     const struct plane_settings *settings;
     const struct plane_events *events;
-    uint64_t now_ns; /* of this turn */
+    uint64_t now_ns;    /* of this turn, or later in it */
+    uint64_t now_ticks; /* from before that was read; 0: time is scripted */
     uint64_t turns;
     uint64_t secret;                    /* of tags */
     const struct op_kind *const *kinds; /* by opcode; kind.h */

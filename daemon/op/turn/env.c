@@ -3,6 +3,7 @@
  * env.c - what the fabrics call: completions, messages, links, windows, faults.
  */
 #include "daemon/op/turn/env.h"
+#include "daemon/base/clock.h"
 #include "daemon/op/channel/channel.h"
 #include "daemon/op/channel/entry.h"
 #include "daemon/op/channel/landing.h"
@@ -12,8 +13,15 @@
 #include "daemon/op/notify/notify_peer.h"
 #include "daemon/op/seam/lanes.h"
 
+/* Asked before every access to a lease's memory, which must not be made by the time before a stop.
+ */
 static uint64_t env_now(void *user) {
-    const struct worker *w = user;
+    struct worker *w = user;
+    uint64_t ticks = w->now_ticks ? clock_ticks() : 0;
+    if (ticks - w->now_ticks > CLOCK_STALE_TICKS) {
+        w->now_ticks = ticks;
+        w->now_ns = clock_now_ns();
+    }
     return w->now_ns;
 }
 

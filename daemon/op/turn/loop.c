@@ -151,6 +151,7 @@ static void sleep_until_woken(struct worker *w, uint64_t spin_max_ns) {
 static void *loop_run(void *arg) {
     struct worker *w = arg;
     while (!w->stopping) {
+        w->now_ticks = clock_ticks(); /* first: a stop between the two must show */
         uint64_t now_ns = clock_now_ns();
         uint64_t min_ns = __atomic_load_n(&w->spin_min_ns, __ATOMIC_RELAXED);
         uint64_t max_ns = __atomic_load_n(&w->spin_max_ns, __ATOMIC_RELAXED);
