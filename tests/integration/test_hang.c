@@ -169,6 +169,42 @@ static void a_close_does_not_wait_for_a_daemon_that_hangs(void) {
     tdaemon_stop(c.d);
 }
 
+static void accept_one(void *arg) {
+    rdmad_session *s = client_open(arg);
+    rdmad_service *service;
+    rdmad_channel *channel;
+    CHECK(!rdmad_listen(s, "far", NULL, &service), "%s", rdmad_last_error(s));
+    CHECK(!rdmad_accept(service, NULL, -1, &channel), "%s", rdmad_last_error(s));
+    (void)client_event(s, RDMAD_EVENT_CHANNEL_CLOSED);
+    rdmad_close(s);
+}
+
+/* It waits first until the daemon has taken what was submitted. */
+static void a_channel_is_closed_though_its_daemon_hangs(void) {
+    struct scene c = {.d = tdaemon_start("127.0.0.1", NULL)};
+    char uri[RDMAD_URI_MAX + 1];
+    rdmad_channel *channel;
+    scene_up(&c);
+    pid_t other = client_fork(accept_one, c.d);
+    snprintf(uri, sizeof(uri), "rdmad://%s/far", tdaemon_listen(c.d));
+    for (uint64_t since = now_ms(); rdmad_connect(c.s, uri, RDMAD_CHANNEL_RELIABLE, 0, &channel);
+         sleep_ms(10))
+        CHECK(now_ms() - since < TEST_PATIENCE_MS, "%s", rdmad_last_error(c.s));
+    hang(c.d);
+    struct rdmad_sqe *e = rdmad_ring_reserve(c.ring);
+    CHECK(e && !rdmad_prep_nop(c.ring, e, 0) && rdmad_ring_submit(c.ring) == 1, "%s",
+          rdmad_last_error(c.s));
+    uint64_t since = now_ms();
+    client_refused(c.s, rdmad_channel_close(channel), RDMAD_E_DAEMON_LOST,
+                   "said nothing for 300 ms");
+    CHECK(now_ms() - since < 2 * PATIENCE + TEST_PATIENCE_MS, "it took %lu ms",
+          (unsigned long)(now_ms() - since));
+    rdmad_close(c.s);
+    go_on(c.d);
+    client_expect_ok(other);
+    tdaemon_stop(c.d);
+}
+
 /* Nobody accepts, so the answer takes its time; but the daemon is there. */
 static void a_daemon_that_takes_its_time_is_waited_for(void) {
     struct scene c = {.d = tdaemon_start("127.0.0.1", NULL)};
@@ -396,6 +432,7 @@ static void nothing_lands_under_a_lease_that_expired_while_its_owners_daemon_hun
 TEST_MAIN(CASE(calls_of_a_daemon_that_hangs_end_and_leave_nothing_behind),
           CASE(a_session_is_not_opened_at_a_daemon_that_hangs),
           CASE(a_close_does_not_wait_for_a_daemon_that_hangs),
+          CASE(a_channel_is_closed_though_its_daemon_hangs),
           CASE(a_daemon_that_takes_its_time_is_waited_for),
           CASE(leases_of_an_owner_whose_daemon_hangs_are_seen_lost),
           CASE(nothing_of_a_lessee_that_hung_lands_after_the_leases_end),
