@@ -138,7 +138,9 @@ void transport_skip(struct transport *t, size_t size) {
 }
 
 bool transport_write_raw(struct transport *t, const void *bytes, size_t size) {
-    return bufferevent_write(t->bev, bytes, size) == 0;
+    /* A write begins by itself, unless libevent had no memory for that when the bufferevent was
+     * made: it does not look, and the connection would be mute until its peer gives it up. */
+    return bufferevent_write(t->bev, bytes, size) == 0 && bufferevent_enable(t->bev, EV_WRITE) == 0;
 }
 
 bool transport_secure(struct transport *t, struct tls *tls) {
