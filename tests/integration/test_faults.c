@@ -6,7 +6,7 @@
  * The scenario is counted, then run with the first call of a kind failing, the second, and so on.
  * Whatever failed, every call of a client is answered within ten seconds, with success or an error
  * in words; after it the scenario works again in the same daemons, and they hold no more than
- * before. tests/soak takes every call; ./check FEW of each kind.
+ * before. tests/soak takes every call; ./check a few of each kind.
  *
  *     RDMAD_FAULTS=memory build/tests/integration/test_faults     one kind, all of it
  *     RDMAD_FAULTS=memory:1:73                                    one fault: daemon, number
@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OWNER, LESSEE, DAEMONS, WARM_RUNS = 4, FAILURES_MAX = 40, FEW = 16 };
+enum { OWNER, LESSEE, DAEMONS, WARM_RUNS = 4, FAILURES_MAX = 40 };
 
 static const char *const kinds[FAULT_KINDS] = {
     [FAULT_MEMORY] = "memory", [FAULT_EVENTS] = "events",
@@ -149,8 +149,8 @@ static void bed_close(void) {
     rmdir(bed.dir);
 }
 
-/* What a fault has broken is not to be found once more by the next. */
-static void bed_anew(void) {
+/* Daemons that nobody has used yet. */
+static void bed_fresh(void) {
     char path[64];
     for (unsigned d = 0; d < DAEMONS; d++)
         tdaemon_kill(bed.daemon[d]);
@@ -159,6 +159,11 @@ static void bed_anew(void) {
         setenv(FAULT_PAGE, path, 1);
         tdaemon_restart(bed.daemon[d]);
     }
+}
+
+/* What a fault has broken is not to be found once more by the next. */
+static void bed_anew(void) {
+    bed_fresh();
     warm_up();
 }
 
@@ -236,9 +241,11 @@ static bool try_fault(const struct fault *f) {
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 /* How many calls of that kind the scenario reaches there, at most. */
-static long reached(enum fault_kind kind, unsigned daemon) {
+static long reached(enum fault_kind kind, unsigned daemon, bool fresh) {
     unsigned long most = 0;
     for (unsigned i = 0; i < 3; i++) {
+        if (fresh)
+            bed_fresh();
         unsigned long before = atomic_load(&bed.page[daemon]->counts[kind]);
         CHECK(scenario(true, false) == 0, "without a fault: %s", bed.report->why);
         unsigned long n = atomic_load(&bed.page[daemon]->counts[kind]) - before;
@@ -247,13 +254,16 @@ static long reached(enum fault_kind kind, unsigned daemon) {
     return (long)most;
 }
 
-static void each_fault(enum fault_kind kind, unsigned daemon, bool full) {
-    long all = reached(kind, daemon), tried = 0, step = full ? 1 : 1 + all / FEW;
+static void each_fault(enum fault_kind kind, unsigned daemon, bool fresh, long few) {
+    long all = reached(kind, daemon, fresh), tried = 0, step = few ? 1 + all / few : 1;
     long from = 1 + (long)(kind * 5 + daemon * 3) % step;
     unsigned before = bed.hit, refused = bed.refused, lost = bed.lost;
-    for (long n = from; n <= all && bed.failures < FAILURES_MAX; n += step, tried++)
-        if (!try_fault(&(struct fault){kind, daemon, n}))
+    for (long n = from; n <= all && bed.failures < FAILURES_MAX; n += step, tried++) {
+        if (fresh)
+            bed_fresh();
+        if (!try_fault(&(struct fault){kind, daemon, n}) && !fresh)
             bed_anew();
+    }
     printf(
         "  %-10s at %s: %ld calls, %ld faults, %u hit, %u refused something, %u lost a session\n",
         kinds[kind], sides[daemon], all, tried, bed.hit - before, bed.refused - refused,
@@ -261,7 +271,7 @@ static void each_fault(enum fault_kind kind, unsigned daemon, bool full) {
     fflush(stdout);
 }
 
-static void any_call_of_a_daemon_may_fail(void) {
+static void enumerate(bool fresh, long few) {
     const char *wanted = getenv("RDMAD_FAULTS");
     char kind[16] = "";
     unsigned daemon = DAEMONS;
@@ -273,13 +283,24 @@ static void any_call_of_a_daemon_may_fail(void) {
         for (unsigned d = 0; d < DAEMONS; d++) {
             if ((kind[0] && strcmp(kind, kinds[k]) != 0) || (daemon < DAEMONS && d != daemon))
                 continue;
+            if (number && fresh)
+                bed_fresh();
             if (number)
                 try_fault(&(struct fault){(enum fault_kind)k, d, number});
             else
-                each_fault((enum fault_kind)k, d, wanted || test_scale() >= 10);
+                each_fault((enum fault_kind)k, d, fresh, wanted || test_scale() >= 10 ? 0 : few);
         }
     CHECK(bed.failures == 0, "%u faults broke something", bed.failures);
     bed_close();
 }
 
-TEST_MAIN(CASE(any_call_of_a_daemon_may_fail))
+static void any_call_of_a_daemon_may_fail(void) {
+    enumerate(false, 12);
+}
+
+/* Tables grow for the first time, a first link is made, threads are started. */
+static void any_call_of_a_fresh_daemon_may_fail(void) {
+    enumerate(true, 4);
+}
+
+TEST_MAIN(CASE(any_call_of_a_daemon_may_fail), CASE(any_call_of_a_fresh_daemon_may_fail))
