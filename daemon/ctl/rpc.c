@@ -157,11 +157,11 @@ static char *rpc_print(const json_t *answer) {
 /* Takes over body. */
 static char *rpc_line(json_t *id, const char *key, json_t *body) {
     json_t *answer = json_object();
-    char *line = NULL;
-    if (!json_object_set_new(answer, "jsonrpc", json_string("2.0")) &&
-        !json_object_set_new(answer, key, body) &&
-        !json_object_set_new(answer, "id", id ? json_incref(id) : json_null()))
-        line = rpc_print(answer);
+    /* Each takes over its value, whether it fails or not: none is left out. */
+    int failed = json_object_set_new(answer, "jsonrpc", json_string("2.0"));
+    failed |= json_object_set_new(answer, key, body);
+    failed |= json_object_set_new(answer, "id", id ? json_incref(id) : json_null());
+    char *line = failed ? NULL : rpc_print(answer);
     json_decref(answer);
     return line;
 }
