@@ -8,7 +8,7 @@
  * in words; after it the scenario works again in the same daemons, and they hold no more than
  * before. tests/soak takes every call; ./check a few of each kind.
  *
- *     RDMAD_FAULTS=memory build/tests/integration/test_faults     one kind, all of it
+ *     RDMAD_FAULTS=memory build/tests/fault/test_faults           one kind, all of it
  *     RDMAD_FAULTS=memory:1:73                                    one fault: daemon, number
  */
 #include "tests/fault/page.h"
