@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE = 300 };
+enum { PATIENCE = 600 }; /* a busy machine must not make a daemon look as if it hung */
 
 static void hang(struct tdaemon *d) {
     int status;
@@ -114,7 +114,7 @@ static const struct {
 static void ended(const rdmad_session *s, int rc, uint64_t since, const char *words) {
     uint64_t took = now_ms() - since;
     client_refused(s, rc, RDMAD_E_TIMEOUT, words);
-    CHECK(strstr(rdmad_last_error(s), "said nothing for 300 ms"), "%s", rdmad_last_error(s));
+    CHECK(strstr(rdmad_last_error(s), "said nothing for 600 ms"), "%s", rdmad_last_error(s));
     CHECK(took >= PATIENCE - 10 && took < PATIENCE + TEST_PATIENCE_MS, "%s took %lu ms", words,
           (unsigned long)took);
 }
@@ -196,7 +196,7 @@ static void a_channel_is_closed_though_its_daemon_hangs(void) {
           rdmad_last_error(c.s));
     uint64_t since = now_ms();
     client_refused(c.s, rdmad_channel_close(channel), RDMAD_E_DAEMON_LOST,
-                   "said nothing for 300 ms");
+                   "said nothing for 600 ms");
     CHECK(now_ms() - since < 2 * PATIENCE + TEST_PATIENCE_MS, "it took %lu ms",
           (unsigned long)(now_ms() - since));
     rdmad_close(c.s);
@@ -230,7 +230,8 @@ static struct tdaemon *start_impatient(const char *host) {
     const char *tmp = getenv("TMPDIR");
     snprintf(path, sizeof(path), "%s/impatient.json", tmp ? tmp : "/tmp");
     FILE *f = fopen(path, "we");
-    CHECK(f && fputs("{\"peer\": {\"ping_ms\": 100, \"dead_ms\": 500}}\n", f) > 0 && fclose(f) == 0,
+    CHECK(f && fputs("{\"peer\": {\"ping_ms\": 300, \"dead_ms\": 1500}}\n", f) > 0 &&
+              fclose(f) == 0,
           "%s", path);
     struct tdaemon *d = tdaemon_start(host, (const char *[]){"--config", path, NULL});
     unlink(path);
@@ -304,7 +305,7 @@ static void leases_of_an_owner_whose_daemon_hangs_are_seen_lost(void) {
           rdmad_errname(status));
     struct rdmad_event e = client_event(p.lessee, RDMAD_EVENT_LEASE_ENDED);
     CHECK(e.reason == RDMAD_E_PEER_LOST, "%s: %s", rdmad_errname(e.reason), e.text);
-    CHECK(now_ms() - since < 500 + TEST_PATIENCE_MS, "that took %lu ms",
+    CHECK(now_ms() - since < 1500 + TEST_PATIENCE_MS, "that took %lu ms",
           (unsigned long)(now_ms() - since));
     submit_write(&p, 0, SMALL, 0);
     CHECK(reap(&p) == RDMAD_E_PEER_LOST, "a write by a lost lease");

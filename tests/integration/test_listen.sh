@@ -41,6 +41,7 @@ reaches() { # NAME HOST:PORT PREFIX
         fail "status does not say that the address is missing"
     ip addr add "$3" dev lo nodad 2>/dev/null || ip addr add "$3" dev lo
     "$rdmactl" -d "$work/$1" -j status | grep -q '"reachable": *true' || fail "status hides the address"
+    rm -f "$work/$1.uri" # or the first line of the one before would be found
     "$rdmactl" -d "$work/$1" share "$work/shared" >"$work/$1.uri" 2>/dev/null &
     pids+=($!)
     uri=$(first_line "$work/$1.uri" $!)

@@ -52,6 +52,7 @@ sys.exit(0 if eval("(" + sys.argv[1] + ")") else 1)' "$what" "$work/json" || fai
 share() {
     local uid=$1 name=$2
     shift 2
+    rm -f "$work/$name.uri" # or the first line of the one before would be found
     env LD_LIBRARY_PATH="$work/image" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$ctl" \
         -d "$work/a" share "$work/data/file" --ttl 10m --name "$name" "$@" >"$work/$name.uri" 2>"$work/$name.log" &
     shared=$!

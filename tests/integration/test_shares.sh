@@ -32,6 +32,7 @@ crowd_of() {
 crowd_starts() {
     local file=$1
     shift
+    rm -f "$file" # or the first line of the one before would be found
     crowd_of "$@" >"$file" 2>"$file.log" &
     started=$!
     pids+=("$started")
@@ -39,6 +40,7 @@ crowd_starts() {
 }
 # storm_starts DIR KIND: as the hostile user, until storm_ends
 storm_starts() {
+    rm -f "$work/storm.$1.$2"
     setpriv --reuid $hostile --regid $hostile --clear-groups \
         "$storm" "$work/$1" "$uri" "$2" >"$work/storm.$1.$2" 2>"$work/storm.log" &
     started=$!

@@ -85,6 +85,7 @@ for ((tries = 0; tries < 400; tries++)); do
     ! "$rdmactl" status >/dev/null 2>&1 || break
     sleep 0.05
 done
+rm -f "$work/uri" # or the first line of the one before would be found
 user 12345 "$home" "$rdmactl" share "$work/file" >"$work/uri" 2>"$work/said" &
 pids+=($!)
 uri=$(first_line "$work/uri" $!)

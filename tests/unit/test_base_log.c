@@ -175,7 +175,8 @@ Test(log, nobody_waits_for_a_reader_that_hangs_and_what_had_no_room_is_counted, 
         ssize_t n = read(fd, heard + used, sizeof(heard) - 1 - used);
         cr_assert_gt(n, 0);
         for (ssize_t i = 0; i < n; i++, used++)
-            heard[used] = heard[used] ? heard[used] : '0'; /* of what stopped the pipe */
+            if (!heard[used]) /* of what stopped the pipe */
+                heard[used] = '0';
         heard[used] = '\0';
     } while (!strstr(heard, "lines were not written"));
     log_stop();
