@@ -295,12 +295,12 @@ static void enumerate(bool fresh, long few) {
 }
 
 static void any_call_of_a_daemon_may_fail(void) {
-    enumerate(false, 12);
+    enumerate(false, 6);
 }
 
 /* Tables grow for the first time, a first link is made, threads are started. */
 static void any_call_of_a_fresh_daemon_may_fail(void) {
-    enumerate(true, 4);
+    enumerate(true, 2);
 }
 
 TEST_MAIN(CASE(any_call_of_a_daemon_may_fail), CASE(any_call_of_a_fresh_daemon_may_fail))
