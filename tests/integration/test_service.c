@@ -107,27 +107,6 @@ static void start(struct service *s) {
     CHECK(told(s, "READY=1"), "rdmad never told that it is ready");
 }
 
-static bool log_has(const struct service *s, const char *text) {
-    char line[2048];
-    bool found = false;
-    FILE *f = fopen(s->log, "re");
-    while (f && !found && fgets(line, sizeof(line), f))
-        found = strstr(line, text) != NULL;
-    if (f)
-        fclose(f);
-    return found;
-}
-
-/* The log has a thread of its own: a line may come a little after what it tells of. */
-static bool logged(const struct service *s, const char *text) {
-    bool found = log_has(s, text);
-    for (unsigned tries = 0; !found && tries < 20; tries++) {
-        sleep_ms(50);
-        found = log_has(s, text);
-    }
-    return found;
-}
-
 static void remove_all(const struct service *s) {
     char command[128];
     snprintf(command, sizeof(command), "rm -r %s", s->dir);
@@ -193,7 +172,7 @@ static void a_worker_that_hangs_is_not_hidden_from_the_watchdog(void) {
     thread_go_on(worker);
     CHECK(!answered, "the watchdog was answered with a worker that hangs");
     CHECK(sock >= 0, "no session");
-    CHECK(logged(&s, "a worker does not turn"), "the log does not say why");
+    CHECK(log_tells(s.log, "a worker does not turn"), "the log does not say why");
     CHECK(told(&s, "WATCHDOG=1"), "no answer after the worker came back");
     close(sock);
     stop(&s);
@@ -209,7 +188,7 @@ static void settings_are_read_again(void) {
     write_config(&s, "{\"workers\": 2, \"limits\": {\"sessions\": 1}}");
     kill(s.pid, SIGHUP);
     CHECK(told(&s, "RELOADING=1") && told(&s, "READY=1"), "the reload was not told");
-    CHECK(logged(&s, "'workers' has changed and takes effect at the next start"),
+    CHECK(log_tells(s.log, "'workers' has changed and takes effect at the next start"),
           "a setting that needs a restart was not named");
     int first = raw_session(s.runtime_dir), second = raw_connect(s.runtime_dir);
     struct raw_packet p;
@@ -221,8 +200,9 @@ static void settings_are_read_again(void) {
     write_config(&s, "{\"workers\": 2, \"limits\": {\"sessions\": 0}}");
     kill(s.pid, SIGHUP);
     CHECK(told(&s, "RELOADING=1") && told(&s, "READY=1"), "the failed reload was not told");
-    CHECK(logged(&s, "settings not reloaded, the old ones stay"), "a bad file was not refused");
-    CHECK(logged(&s, "rdmad.json:1:39: limits.sessions is 0"), "the place was not named");
+    CHECK(log_tells(s.log, "settings not reloaded, the old ones stay"),
+          "a bad file was not refused");
+    CHECK(log_tells(s.log, "rdmad.json:1:39: limits.sessions is 0"), "the place was not named");
     CHECK(!raw_ended(first, 100), "a session did not survive the reload");
     close(first);
     stop(&s);
@@ -270,7 +250,7 @@ static void a_passed_socket_of_another_kind_is_refused(void) {
         exec_service(&s);
     waitpid(s.pid, &status, 0);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2, "status 0x%x", (unsigned)status);
-    CHECK(logged(&s, "is not a listening Unix seqpacket socket"), "the reason was not told");
+    CHECK(log_tells(s.log, "is not a listening Unix seqpacket socket"), "the reason was not told");
     close(s.passed);
     close(s.notify);
     remove_all(&s);

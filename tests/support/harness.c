@@ -80,10 +80,9 @@ static int find_report(const char *path, const struct stat *st, int type, struct
     return 0;
 }
 
-static bool log_has(const struct tdaemon *d, const char *text) {
-    char path[PATH_MAX], line[2048];
+static bool log_has(const char *path, const char *text) {
+    char line[2048];
     bool found = false;
-    snprintf(path, sizeof(path), "%s/log", d->dir);
     FILE *f = fopen(path, "re");
     CHECK(f, "%s: %s", path, strerror(errno));
     while (!found && fgets(line, sizeof(line), f))
@@ -92,21 +91,34 @@ static bool log_has(const struct tdaemon *d, const char *text) {
     return found;
 }
 
+/* The log has a thread of its own: a line may come a little after what it tells of. */
+bool log_tells(const char *path, const char *text) {
+    bool found = log_has(path, text);
+    for (unsigned tries = 0; !found && tries < 20; tries++) {
+        sleep_ms(50);
+        found = log_has(path, text);
+    }
+    return found;
+}
+
+static void log_path(const struct tdaemon *d, char path[PATH_MAX]) {
+    snprintf(path, PATH_MAX, "%s/log", d->dir);
+}
+
 static void expect_no_reports(const struct tdaemon *d) {
+    char log[PATH_MAX];
     reports = 0;
+    log_path(d, log);
     nftw(d->dir, find_report, 8, FTW_PHYS);
-    if (!d->porter_killed && log_has(d, "the porter "))
+    if (!d->porter_killed && log_has(log, "the porter "))
         CHECK(0, "the porter of rdmad in %s ended or hung", d->dir);
     CHECK(reports == 0, "rdmad in %s wrote %u sanitizer reports (above)", d->dir, reports);
 }
 
 bool tdaemon_logged(const struct tdaemon *d, const char *text) {
-    bool found = log_has(d, text);
-    for (unsigned tries = 0; !found && tries < 20; tries++) {
-        sleep_ms(50);
-        found = log_has(d, text);
-    }
-    return found;
+    char log[PATH_MAX];
+    log_path(d, log);
+    return log_tells(log, text);
 }
 
 /* ---- start and stop ------------------------------------------------------------------------ */

@@ -47,6 +47,7 @@ pid_t tdaemon_pid(const struct tdaemon *d);
 const char *test_fabric(void);
 /* Whether a line of its log contains text, or will in a second. */
 bool tdaemon_logged(const struct tdaemon *d, const char *text);
+bool log_tells(const char *path, const char *text); /* the same of any daemon's log */
 
 /* One JSON-RPC call over control.sock; result must be there (call) or an error code (error). */
 json_t *tdaemon_call(struct tdaemon *d, const char *method, json_t *params);

@@ -125,15 +125,19 @@ bool raw_ended(int sock, int timeout_ms) {
     }
 }
 
-void raw_expect_turned_away(const char *dir, int code, const char *words) {
+void raw_expect_told_away(int sock, int code, const char *words) {
     struct raw_packet p;
-    int sock = raw_connect(dir);
     CHECK(raw_recv(sock, &p, (int)TEST_PATIENCE_MS) && p.size > sizeof(p.header),
           "who is turned away hears nothing");
     CHECK(p.header.type == RDMAD_EV_SESSION_ENDED && p.header.status == code, "type %u, status %d",
           p.header.type, p.header.status);
     CHECK(strstr(raw_text(&p), words), "said: %s", raw_text(&p));
     printf("  said: %s\n", raw_text(&p));
+}
+
+void raw_expect_turned_away(const char *dir, int code, const char *words) {
+    int sock = raw_connect(dir);
+    raw_expect_told_away(sock, code, words);
     CHECK(raw_ended(sock, (int)TEST_PATIENCE_MS), "who is turned away is not closed");
     close(sock);
 }

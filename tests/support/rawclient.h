@@ -49,6 +49,8 @@ int raw_request(int sock, uint16_t type, const void *body, size_t size, struct r
 int raw_session(const char *runtime_dir);
 /* Waits for end of file, throwing away what comes before; false after timeout_ms. */
 bool raw_ended(int sock, int timeout_ms);
+/* The next that comes says why it may not stay: code, in a sentence that has these words. */
+void raw_expect_told_away(int sock, int code, const char *words);
 /* Connects, and is told why it may not stay: code, in a sentence that has these words. */
 void raw_expect_turned_away(const char *runtime_dir, int code, const char *words);
 
