@@ -63,6 +63,13 @@ int rdmad_memfd_freeze(int fd) {
     return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 ? RDMAD_E_SYSTEM : 0;
 }
 
+int rdmad_memfd_seal(int fd) {
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals >= 0 && seals & F_SEAL_SEAL)
+        return 0;
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0 ? RDMAD_E_SYSTEM : 0;
+}
+
 void *rdmad_memfd_map(int fd, size_t bytes, bool writable) {
     int prot = PROT_READ | (writable ? PROT_WRITE : 0);
     void *p = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);

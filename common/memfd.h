@@ -23,6 +23,10 @@ int rdmad_memfd_create(const char *name, size_t *bytes, bool hugetlb);
  * seals. */
 int rdmad_memfd_freeze(int fd);
 
+/* From now on no further seals. It can still be mapped writable, and its owner can take pages away.
+ */
+int rdmad_memfd_seal(int fd);
+
 /* Maps the whole memfd shared. Returns NULL on failure (errno). */
 void *rdmad_memfd_map(int fd, size_t bytes, bool writable);
 

@@ -13,6 +13,7 @@
 #include "daemon/base/audit_cause.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/guard.h"
+#include "daemon/base/hole_guard.h"
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/offload.h"
@@ -32,6 +33,7 @@
 #include "daemon/state/identity.h"
 #include "daemon/state/limits.h"
 #include "daemon/state/names.h"
+#include "daemon/state/origin.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/session_end.h"
 #include "daemon/stop.h"
@@ -70,9 +72,11 @@ struct daemon {
 /* ---- what the data plane tells ------------------------------------------------------------ */
 
 static void on_session_violated(void *user, void *cookie, const struct error *why) {
-    const struct session *s = cookie;
+    struct session *s = cookie;
     const char *cause = audit_cause_of(why->code);
     (void)user;
+    if (why->code == RDMAD_E_FAULT)
+        origin_memory_vanished(s);
     AUDIT(VIOLATED, cause ? cause : "session", audit_user(s->uid, s->pid),
           audit_object("session", s->id), ("%s", why->text));
     session_close(cookie, why);
@@ -94,9 +98,10 @@ static void on_memory_fault(void *user, const void *address) {
     if (!p)
         return; /* its session is gone already */
     struct error why;
+    origin_memory_vanished(p->session);
     error_set(&why, RDMAD_E_FAULT,
-              "memory of pool %llx vanished under a transfer: an error of the "
-              "machine's memory",
+              "memory of pool %llx vanished under a transfer: the client has taken pages away, or "
+              "the machine has an error in its memory",
               (unsigned long long)p->handle);
     session_close(p->session, &why);
 }
@@ -374,6 +379,7 @@ static int daemon_start(struct daemon *d, struct error *err) {
     signal(SIGPIPE, SIG_IGN);
     if (guard_install())
         return error_errno(err, RDMAD_E_SYSTEM, "cannot install the SIGBUS guard");
+    hole_guard_install();
     if ((rc = start_rouse(d, err)) || (rc = start_node_life(d, err)) || (rc = start_loop(d, err)) ||
         (rc = start_identity(d, err)) || (rc = start_porter(d, err)) ||
         (rc = audit_start(d->config.audit_file, err)) || (rc = start_plane(d, err)) ||

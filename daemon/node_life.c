@@ -78,7 +78,8 @@ static void read_machine_id(char out[33]) {
         close(fd);
 }
 
-static void make_life(const struct secret *s, struct life *out) {
+static void make_life(const struct secret *s, struct state *st) {
+    static const char resume[] = "sessions that are resumed";
     uint8_t mixed[HASH_BYTES];
     struct {
         uint8_t secret[HASH_BYTES];
@@ -87,7 +88,8 @@ static void make_life(const struct secret *s, struct life *out) {
     memcpy(both.secret, s->bytes, sizeof(both.secret));
     read_machine_id(both.machine);
     hash_bytes(&both, sizeof(both), mixed);
-    life_make(mixed, lives_of(s), out);
+    life_make(mixed, lives_of(s), &st->life);
+    hash_keyed(mixed, resume, sizeof(resume), st->resume_key);
 }
 
 static bool fill_random(void *to, size_t size) {
@@ -111,6 +113,6 @@ int node_life_load(const char *runtime_dir, struct state *st, struct error *err)
     set_lives(&s, lives_of(&s) + 1);
     int rc = write_secret(path, &s, err);
     if (!rc)
-        make_life(&s, &st->life);
+        make_life(&s, st);
     return rc;
 }

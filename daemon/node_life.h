@@ -17,7 +17,8 @@
 #include "daemon/base/error.h"
 #include "daemon/state/state.h"
 
-/* The directory is locked, so this is its only daemon. Fills in node_id, life and line_secret. */
+/* The directory is locked, so this is its only daemon. Fills in node_id, life, resume_key and
+ * line_secret. */
 int node_life_load(const char *runtime_dir, struct state *st, struct error *err);
 
 #endif

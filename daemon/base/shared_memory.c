@@ -4,6 +4,7 @@
  */
 #include "daemon/base/shared_memory.h"
 #include "common/memfd.h"
+#include "daemon/base/hole_guard.h"
 #include "daemon/base/undumped.h"
 #include <assert.h>
 #include <errno.h>
@@ -29,8 +30,11 @@ static int cannot_be_made(const struct shared_memory *m, size_t bytes, bool huge
 int shared_memory_make(struct shared_memory *m, const char *what, const char *name, size_t bytes,
                        unsigned flags, struct error *err) {
     bool huge = flags & SHARED_HUGE;
-    *m = (struct shared_memory){
-        .what = what, .readable = flags & SHARED_READ, .ours = flags & SHARED_OURS};
+    *m = (struct shared_memory){.what = what,
+                                .readable = flags & SHARED_READ,
+                                .ours = flags & SHARED_OURS,
+                                .loose = flags & SHARED_LOOSE};
+    assert(!m->loose || !huge);
     m->fd = rdmad_memfd_create(name, &bytes, huge);
     if (m->fd < 0)
         return cannot_be_made(m, bytes, huge, m->fd, err);
@@ -38,9 +42,13 @@ int shared_memory_make(struct shared_memory *m, const char *what, const char *na
     m->base = rdmad_memfd_map(m->fd, bytes, !m->readable);
     if (m->base)
         undumped_mark(m->base, bytes);
-    if (m->base && (!m->ours || rdmad_memfd_freeze(m->fd) == 0))
+    int rc = 0;
+    if (!m->base || (m->ours && rdmad_memfd_freeze(m->fd)))
+        rc = cannot_be_made(m, bytes, huge, RDMAD_E_NOMEM, err);
+    else if (m->loose)
+        rc = hole_guard_add(m->base, bytes, err);
+    if (!rc)
         return 0;
-    int rc = cannot_be_made(m, bytes, huge, RDMAD_E_NOMEM, err);
     shared_memory_end(m);
     return rc;
 }
@@ -62,7 +70,7 @@ int shared_memory_check_kind(const char *what, int fd, struct error *err) {
 
 static int check_memfd(const struct shared_memory *m, struct error *err) {
     const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
-    const int forbidden = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+    const int forbidden = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | (m->loose ? 0 : F_SEAL_SEAL);
     int seals = fcntl(m->fd, F_GET_SEALS), flags = fcntl(m->fd, F_GETFL);
     struct stat st;
 
@@ -75,7 +83,7 @@ static int check_memfd(const struct shared_memory *m, struct error *err) {
     if (seals & forbidden)
         return error_set(err, RDMAD_E_PERM,
                          "the memfd has the seals 0x%x before it is imported: it must be writable, "
-                         "and is sealed with F_SEAL_FUTURE_WRITE and F_SEAL_SEAL after that",
+                         "and is sealed further after that",
                          (unsigned)(seals & forbidden));
     if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
         return error_set(err, RDMAD_E_PERM,
@@ -87,8 +95,9 @@ static int check_memfd(const struct shared_memory *m, struct error *err) {
 }
 
 int shared_memory_take(struct shared_memory *m, const char *what, int fd, size_t bytes,
-                       struct error *err) {
-    *m = (struct shared_memory){.what = what, .fd = fd, .bytes = bytes};
+                       unsigned flags, struct error *err) {
+    *m = (struct shared_memory){
+        .what = what, .fd = fd, .bytes = bytes, .loose = flags & SHARED_LOOSE};
     int rc = shared_memory_check_kind(what, fd, err);
     if (!rc)
         rc = check_memfd(m, err);
@@ -96,6 +105,8 @@ int shared_memory_take(struct shared_memory *m, const char *what, int fd, size_t
         rc = error_errno(err, RDMAD_E_NOMEM, "a %s of %zu bytes cannot be mapped", what, bytes);
     else if (!rc)
         undumped_mark(m->base, bytes);
+    if (!rc && m->loose)
+        rc = hole_guard_add(m->base, bytes, err);
     if (rc)
         shared_memory_end(m);
     return rc;
@@ -104,15 +115,17 @@ int shared_memory_take(struct shared_memory *m, const char *what, int fd, size_t
 /* ---- settle -------------------------------------------------------------------------------- */
 
 static int check_sealed(const struct shared_memory *m, struct error *err) {
-    const int needed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+    const int needed =
+        F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (m->loose ? 0 : F_SEAL_FUTURE_WRITE);
     int seals = fcntl(m->fd, F_GET_SEALS);
     if (seals < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "the %s's seals cannot be read", m->what);
     if ((seals & needed) != needed)
         return error_set(err, RDMAD_E_PERM,
                          "the %s's memory is not sealed: its seals are 0x%x, 0x%x are needed; add "
-                         "F_SEAL_FUTURE_WRITE and F_SEAL_SEAL when all of it is populated",
-                         m->what, (unsigned)seals, (unsigned)needed);
+                         "%sF_SEAL_SEAL when all of it is populated",
+                         m->what, (unsigned)seals, (unsigned)needed,
+                         m->loose ? "" : "F_SEAL_FUTURE_WRITE and ");
     return 0;
 }
 
@@ -129,6 +142,11 @@ static int has_holes(const struct shared_memory *m, uint64_t bytes, struct error
                      m->what, (unsigned long long)bytes, m->bytes);
 }
 
+/* Of guarded memory (hole_guard.h). */
+static bool meets_hole(char *at, size_t bytes) {
+    return madvise(at, bytes, MADV_POPULATE_WRITE) < 0 && errno == EFAULT;
+}
+
 /* A slice into our page tables. No page is made by that, or there was a hole. */
 static int come_by(struct shared_memory *m, size_t at, size_t bytes, uint64_t were,
                    struct error *err) {
@@ -136,11 +154,13 @@ static int come_by(struct shared_memory *m, size_t at, size_t bytes, uint64_t we
     size_t step = fstatfs(m->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC ? HUGE_STEP : STEP;
     for (size_t done = 0, n; done < bytes; done += n) {
         n = bytes - done < step ? bytes - done : step;
+        if (m->loose && meets_hole((char *)m->base + at + done, n))
+            return has_holes(m, were, err);
         if (rdmad_memfd_populate((char *)m->base + at + done, n, !m->readable))
             return error_errno(err, RDMAD_E_NOMEM, "the memory of a %s of %zu bytes cannot be had",
                                m->what, m->bytes);
         /* A count that falls is of pages past the end, taken away to hide what we fill. */
-        if (there(m) != were) {
+        if (!m->loose && there(m) != were) {
             m->lied = true;
             return error_set(err, RDMAD_E_PERM,
                              "the %s's memory has holes, though the pages that it is counted with "

@@ -37,20 +37,24 @@ struct shared_memory { /* zero: none */
     int fd;        /* for the client and for looking, until it is settled; then -1 */
     bool readable; /* our mapping is not for writing */
     bool ours;     /* sealed by us: the client cannot write it */
+    bool loose;    /* the client can take pages away; a hole is SIGBUS */
     bool settled;
     bool lied; /* it looked whole and had a hole, of which we have paid for some */
 };
 
-/* SHARED_HUGE: in huge pages. SHARED_READ: we only read it. SHARED_OURS: only we write it. */
-enum { SHARED_HUGE = 1, SHARED_READ = 2, SHARED_OURS = 4 };
+/* SHARED_HUGE: in huge pages. SHARED_READ: we only read it. SHARED_OURS: only we write it.
+ * SHARED_LOOSE: it may be mapped again later, so F_SEAL_FUTURE_WRITE is not asked for
+ * (hole_guard.h); never with SHARED_HUGE. */
+enum { SHARED_HUGE = 1, SHARED_READ = 2, SHARED_OURS = 4, SHARED_LOOSE = 8 };
 int shared_memory_make(struct shared_memory *m, const char *what, const char *name, size_t bytes,
                        unsigned flags, struct error *err);
 
 /* Whether fd is a memfd of small pages: a look that waits for nobody. */
 int shared_memory_check_kind(const char *what, int fd, struct error *err);
-/* Takes over fd, a memfd of exactly bytes whose size is sealed and that can be mapped writable. */
+/* Takes over fd, a memfd of exactly bytes whose size is sealed and that can be mapped writable.
+ * flags: 0 or SHARED_LOOSE. */
 int shared_memory_take(struct shared_memory *m, const char *what, int fd, size_t bytes,
-                       struct error *err);
+                       unsigned flags, struct error *err);
 
 /* Looks whether it is sealed and all there, puts it into our page tables and locks it where the
  * limit allows. May take seconds, so not on a shared thread. wanted (may be NULL) is asked now and

@@ -80,10 +80,21 @@ static int ring_map_daemon(struct ring *r, int *fd, struct error *err) {
     return ring_lend(m, fd, err);
 }
 
+/* Where the client says. Any number is as good as 0: the client counts on from there. */
+static void ring_begin(struct ring *r) {
+    r->sq_head = r->sq_head_published = ringword_peek(&r->client->sq_tail);
+    if (r->sq_head)
+        ringword_publish(&r->daemon->sq_head, r->sq_head);
+}
+
 int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg,
                 struct error *err) {
     int rc = shared_memory_settle(&r->client_memory, wanted, arg, err);
-    return rc ? rc : shared_memory_settle(&r->daemon_memory, wanted, arg, err);
+    if (!rc)
+        rc = shared_memory_settle(&r->daemon_memory, wanted, arg, err);
+    if (!rc)
+        ring_begin(r);
+    return rc;
 }
 
 /* A stream, so that one receive takes any number of wakeups that piled up. Our end is shut for

@@ -52,7 +52,8 @@ struct ring {
  * of two within RDMAD_RING_MIN/MAX_ENTRIES (cq at least sq). */
 int ring_create(uint32_t sq_entries, uint32_t cq_entries, struct ring **out, int fds[RING_FDS],
                 struct error *err);
-/* May take a while, as shared_memory_settle. */
+/* May take a while, as shared_memory_settle. The first sqe is that at the client's sq_tail of now.
+ */
 int ring_settle(struct ring *r, bool (*wanted)(const void *arg), const void *arg,
                 struct error *err);
 void ring_destroy(struct ring *r);

@@ -81,12 +81,16 @@ int attach_parse_uri(const char *field, const char *what, struct rdmad_uri *uri,
     return 0;
 }
 
-struct attach_call *attach_call_new(const struct request *rq, const struct rdmad_uri *uri) {
+/* number 0: any. */
+static struct attach_call *attach_call_make(const struct request *rq, const struct rdmad_uri *uri,
+                                            uint64_t number) {
     struct attach_call *call;
     struct error err;
     struct handle *h;
+    int rc = number ? handle_new_again(rq->session, number, &h, &err)
+                    : handle_new(rq->session, &h, &err);
 
-    if (handle_new(rq->session, &h, &err)) {
+    if (rc) {
         serve_fail(rq, &err);
         return NULL;
     }
@@ -101,6 +105,10 @@ struct attach_call *attach_call_new(const struct request *rq, const struct rdmad
     note_uri(h, uri);
     session_hold(rq->session);
     return call;
+}
+
+struct attach_call *attach_call_new(const struct request *rq, const struct rdmad_uri *uri) {
+    return attach_call_make(rq, uri, 0);
 }
 
 void attach_failed(struct attach_call *call, const struct error *why) {
@@ -132,8 +140,8 @@ static void attach_begin(struct attach_call *call, const struct rdmad_uri *uri,
         attach_failed(call, &err);
 }
 
-void serve_lease_attach(const struct request *rq, const void *body) {
-    const struct rdmad_lease_attach_req *req = body;
+void attach_by_number(const struct request *rq, const struct rdmad_lease_attach_req *req,
+                      uint64_t number) {
     struct attach_call *call;
     struct rdmad_uri uri;
     struct error err;
@@ -143,9 +151,13 @@ void serve_lease_attach(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
     } else if (attach_parse_uri(req->uri, "lease", &uri, &err)) {
         serve_fail(rq, &err);
-    } else if ((call = attach_call_new(rq, &uri))) {
+    } else if ((call = attach_call_make(rq, &uri, number))) {
         attach_begin(call, &uri, req->timeout_ns);
     }
+}
+
+void serve_lease_attach(const struct request *rq, const void *body) {
+    attach_by_number(rq, body, 0);
 }
 
 void serve_lease_release(const struct request *rq, const void *body) {

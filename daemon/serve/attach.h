@@ -25,4 +25,8 @@ uint64_t attach_timeout(const struct state *st, uint64_t asked_ns);
 /* field is a client's text of RDMAD_URI_MAX + 1; what: "lease" or "service". */
 int attach_parse_uri(const char *field, const char *what, struct rdmad_uri *uri, struct error *err);
 
+/* Attaches, and answers; the handle gets that number, or if it is 0 any. */
+void attach_by_number(const struct request *rq, const struct rdmad_lease_attach_req *req,
+                      uint64_t number);
+
 #endif

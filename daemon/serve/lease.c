@@ -12,6 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/state/origin.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +75,9 @@ static void answer_grant(const struct request *rq, struct lease *l) {
     lease_when_taken(l, grant_taken, call);
 }
 
-void serve_lease_grant(const struct request *rq, const void *body) {
-    const struct rdmad_lease_grant_req *req = body;
+/* again NULL: a new one. */
+static void grant(const struct request *rq, const struct rdmad_lease_grant_req *req,
+                  const struct lease_again *again) {
     struct lease_terms terms;
     struct lease *l;
     struct error err;
@@ -84,17 +86,34 @@ void serve_lease_grant(const struct request *rq, const void *body) {
     struct pool *pool = pool_find(rq->session, req->pool, &err);
     if (!pool || lease_copy_terms(req, &terms, &err) ||
         policy_check_grant(policy, terms.scope, terms.rights, &err) ||
-        policy_check_publish(policy, terms.name, &err) || lease_grant(pool, &terms, &l, &err)) {
+        policy_check_publish(policy, terms.name, &err) ||
+        (again ? lease_grant_again(pool, &terms, again, &l, &err)
+               : lease_grant(pool, &terms, &l, &err))) {
         serve_fail(rq, &err);
         return;
     }
     AUDIT(GRANTED, "lease", audit_user(rq->session->uid, rq->session->pid),
           audit_object("lease", l->id),
-          ("session %" PRIu64 " grants lease %" PRIu64 " of %" PRIu64 " bytes, rights 0x%" PRIx32
+          ("session %" PRIu64 " %s lease %" PRIu64 " of %" PRIu64 " bytes, rights 0x%" PRIx32
            ", scope %u, name \"%s\"",
-           rq->session->id, l->id, l->terms.length, l->terms.rights, (unsigned)l->terms.scope,
-           l->terms.name));
+           rq->session->id, again ? "brings back" : "grants", l->id, l->terms.length,
+           l->terms.rights, (unsigned)l->terms.scope, l->terms.name));
     answer_grant(rq, l);
+}
+
+void serve_lease_grant(const struct request *rq, const void *body) {
+    grant(rq, body, NULL);
+}
+
+void serve_lease_resume(const struct request *rq, const void *body) {
+    const struct rdmad_lease_resume_req *req = body;
+    struct lease_again again = {.id = req->lease, .left_ns = req->left_ns};
+    struct error err;
+    memcpy(again.key, req->key, sizeof(again.key));
+    if (origin_check_resumed(rq->session, "a lease", &err))
+        serve_fail(rq, &err);
+    else
+        grant(rq, &req->grant, &again);
 }
 
 /* The caller's own lease, alive or ending. NULL: it has ended, as *ended tells, or (ended->id 0)

@@ -47,6 +47,11 @@ static const struct {
     [RDMAD_MSG_CHANNEL_CLOSE] = {serve_channel_close, sizeof(struct rdmad_channel_close_req)},
     [RDMAD_MSG_POOL_READY] = {serve_pool_ready, sizeof(struct rdmad_pool_ready_req)},
     [RDMAD_MSG_RING_READY] = {serve_ring_ready, sizeof(struct rdmad_ring_ready_req)},
+    [RDMAD_MSG_RESUME_OFFER] = {serve_resume_offer, sizeof(struct rdmad_resume_offer_req)},
+    [RDMAD_MSG_SESSION_RESUME] = {serve_session_resume, sizeof(struct rdmad_session_resume_req)},
+    [RDMAD_MSG_POOL_RESUME] = {serve_pool_resume, sizeof(struct rdmad_pool_resume_req)},
+    [RDMAD_MSG_LEASE_RESUME] = {serve_lease_resume, sizeof(struct rdmad_lease_resume_req)},
+    [RDMAD_MSG_ATTACH_RESUME] = {serve_attach_resume, sizeof(struct rdmad_attach_resume_req)},
     [RDMAD_MSG_CHANNEL_STAT] = {serve_channel_stat, sizeof(struct rdmad_channel_stat_req)},
 };
 
@@ -96,7 +101,7 @@ static int check_header(const struct rdmad_msg_header *h, size_t size, struct er
 }
 
 static unsigned descriptors_of(uint16_t type) {
-    return type == RDMAD_MSG_POOL_IMPORT;
+    return type == RDMAD_MSG_POOL_IMPORT || type == RDMAD_MSG_POOL_RESUME;
 }
 
 /* The porter hands on nothing else. */

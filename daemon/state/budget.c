@@ -354,7 +354,7 @@ static void lease_over(void *arg, const struct lease *l) {
 /* The data plane hears nothing of it: its owner takes no notifications of it. */
 static void budget_make_lease(struct pool *pool, const struct lease_terms *terms,
                               struct lease **out, struct error *err) {
-    if (lease_check_terms(pool, terms, err) == 0 && lease_make(pool, terms, out, err) == 0)
+    if (lease_check_terms(pool, terms, err) == 0 && lease_make(pool, terms, NULL, out, err) == 0)
         (*out)->requested = true;
 }
 

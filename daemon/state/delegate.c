@@ -81,7 +81,7 @@ int lease_delegate(struct lease *l, const struct lease_part *part, struct lease 
         .max_attaches = part->max_attaches,
     };
     memcpy(terms.scope_peer, l->terms.scope_peer, sizeof(terms.scope_peer));
-    rc = lease_make(l->pool, &terms, out, err);
+    rc = lease_make(l->pool, &terms, NULL, out, err);
     if (rc)
         return rc;
     (*out)->parent = l;

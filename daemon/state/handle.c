@@ -93,7 +93,28 @@ static bool forget_oldest_ended(struct session *s) {
     return true;
 }
 
-int handle_new(struct session *s, struct handle **out, struct error *err) {
+/* wanted 0: any that is free, or can be made so. */
+static int handle_number(struct session *s, struct handle *h, uint64_t wanted, struct error *err) {
+    int rc = 0;
+    if (wanted)
+        rc = slots_put(&s->handles, wanted, h);
+    if (rc == RDMAD_E_EXISTS)
+        return error_set(err, rc, "session %" PRIu64 " has a lease handle %" PRIx64 " already",
+                         s->id, wanted);
+    if (rc)
+        return error_set(err, rc, "out of memory for a lease's handle");
+    h->number = wanted;
+    while (!h->number && !(h->number = slots_add(&s->handles, h)) && forget_oldest_ended(s))
+        ;
+    if (h->number)
+        return 0;
+    return error_set(err, RDMAD_E_LIMIT,
+                     "session %" PRIu64 " has %" PRIu32
+                     " lease handles, which is all it can have; release some",
+                     s->id, s->handles.used);
+}
+
+static int make(struct session *s, uint64_t wanted, struct handle **out, struct error *err) {
     struct state *st = s->state;
     if (st->stopping || s->closing)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and attaches to no more leases");
@@ -102,20 +123,12 @@ int handle_new(struct session *s, struct handle **out, struct error *err) {
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's handle");
     int rc =
         quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_ATTACHES, 1, &h->charge, err);
+    if (!rc)
+        rc = handle_number(s, h, wanted, err);
     if (rc) {
-        free(h);
-        return rc;
-    }
-    do {
-        h->number = slots_add(&s->handles, h);
-    } while (!h->number && forget_oldest_ended(s));
-    if (!h->number) {
         quota_discharge(&h->charge);
         free(h);
-        return error_set(err, RDMAD_E_LIMIT,
-                         "session %" PRIu64 " has %" PRIu32
-                         " lease handles, which is all it can have; release some",
-                         s->id, s->handles.used);
+        return rc;
     }
     h->session = s;
     list_init(&h->ended_node);
@@ -126,6 +139,14 @@ int handle_new(struct session *s, struct handle **out, struct error *err) {
     session_hold(s);
     *out = h;
     return 0;
+}
+
+int handle_new(struct session *s, struct handle **out, struct error *err) {
+    return make(s, 0, out, err);
+}
+
+int handle_new_again(struct session *s, uint64_t number, struct handle **out, struct error *err) {
+    return make(s, number, out, err);
 }
 
 void handle_free(struct handle *h) {

@@ -84,6 +84,8 @@ struct handle {
 
 /* Makes a handle that is charged and in session->handles, but not usable yet. */
 int handle_new(struct session *s, struct handle **out, struct error *err);
+/* The same with the number that it had at an earlier life of the daemon. */
+int handle_new_again(struct session *s, uint64_t number, struct handle **out, struct error *err);
 /* One that is still NEW. */
 void handle_free(struct handle *h);
 struct handle *handle_find(struct session *s, uint64_t number); /* one the client knows of */

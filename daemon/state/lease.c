@@ -82,7 +82,8 @@ static int set_keep_alive(struct lease *l) {
 
 static void lease_grace_over(struct timer *timer, uint64_t now_ns);
 
-static void lease_init(struct lease *l, struct pool *pool, const struct lease_terms *terms) {
+static void lease_init(struct lease *l, struct pool *pool, const struct lease_terms *terms,
+                       uint64_t left_ns) {
     l->state = pool->session->state;
     l->owner = pool->session;
     l->pool = pool;
@@ -98,7 +99,7 @@ static void lease_init(struct lease *l, struct pool *pool, const struct lease_te
     timer_init(&l->grace, lease_grace_over);
     timer_init(&l->keep, keep_alive);
     l->granted_ns = state_now(l->state);
-    l->deadline_ns = clock_after(l->granted_ns, terms->ttl_ns);
+    l->deadline_ns = clock_after(l->granted_ns, left_ns);
 }
 
 /* ---- the data plane knows it ------------------------------------------------------------- */
@@ -162,51 +163,52 @@ static void drop_grant(struct lease *l) {
 
 /* ---- grant, continued -------------------------------------------------------------------- */
 
-int lease_make(struct pool *pool, const struct lease_terms *terms, struct lease **out,
-               struct error *err) {
+int lease_make(struct pool *pool, const struct lease_terms *terms, const struct lease_again *again,
+               struct lease **out, struct error *err) {
     struct session *s = pool->session;
     struct state *st = s->state;
-    int rc;
 
     if (st->stopping || s->closing)
         return error_set(err, RDMAD_E_SHUTDOWN, "rdmad is stopping and grants no more leases");
     struct lease *l = calloc(1, sizeof(*l));
     if (!l)
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a lease");
-    lease_init(l, pool, terms);
+    lease_init(l, pool, terms, again ? again->left_ns : terms->ttl_ns);
 
-    rc = quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_LEASES, 1, &l->charge, err);
-    if (rc)
-        goto fail;
-    if (timer_set(&st->timers, &l->expiry, l->deadline_ns) || set_keep_alive(l)) {
+    int rc =
+        quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_LEASES, 1, &l->charge, err);
+    if (!rc && (timer_set(&st->timers, &l->expiry, l->deadline_ns) || set_keep_alive(l)))
         rc = error_set(err, RDMAD_E_NOMEM, "out of memory for a lease's timer");
-        goto fail;
+    if (!rc)
+        rc = again ? lease_table_add_again(st->leases, l, again->id, err)
+                   : lease_table_add(st->leases, l, err);
+    if (rc) {
+        timer_unset(&st->timers, &l->expiry);
+        timer_unset(&st->timers, &l->keep);
+        quota_discharge(&l->charge);
+        free(l);
+        return rc;
     }
-    rc = lease_table_add(st->leases, l, err);
-    if (rc)
-        goto fail;
     list_append(&s->leases, &l->owner_node);
     session_hold(s);
     pool_ref(pool);
     pool->leases++;
     *out = l;
     return 0;
-fail:
-    timer_unset(&st->timers, &l->expiry);
-    timer_unset(&st->timers, &l->keep);
-    quota_discharge(&l->charge);
-    free(l);
+}
+
+int lease_put(struct pool *pool, const struct lease_terms *terms, const struct lease_again *again,
+              struct lease **out, struct error *err) {
+    int rc = lease_make(pool, terms, again, out, err);
+    if (!rc)
+        add_grant(*out);
     return rc;
 }
 
 int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease **out,
                 struct error *err) {
     int rc = lease_check_terms(pool, terms, err);
-    if (!rc)
-        rc = lease_make(pool, terms, out, err);
-    if (!rc)
-        add_grant(*out);
-    return rc;
+    return rc ? rc : lease_put(pool, terms, NULL, out, err);
 }
 
 void lease_uri(const struct lease *l, char uri[RDMAD_URI_MAX + 1]) {

@@ -35,10 +35,21 @@
 
 int lease_grant(struct pool *pool, const struct lease_terms *terms, struct lease **out,
                 struct error *err);
+/* One that the session granted at an earlier life of the daemon, with the number and secret that it
+ * had, and left_ns of its ttl. RDMAD_E_NO_LEASE: the key is not that of such a lease. */
+struct lease_again {
+    uint64_t id, left_ns;
+    uint8_t key[RDMAD_KEY_BYTES];
+};
+int lease_grant_again(struct pool *pool, const struct lease_terms *terms,
+                      const struct lease_again *again, struct lease **out, struct error *err);
 /* For delegate.c and budget.c: as lease_grant, but the terms are not checked and the data plane is
- * not told. */
-int lease_make(struct pool *pool, const struct lease_terms *terms, struct lease **out,
-               struct error *err);
+ * not told. again NULL: it is a new one. */
+int lease_make(struct pool *pool, const struct lease_terms *terms, const struct lease_again *again,
+               struct lease **out, struct error *err);
+/* The same, and the data plane is told. */
+int lease_put(struct pool *pool, const struct lease_terms *terms, const struct lease_again *again,
+              struct lease **out, struct error *err);
 /* done: the data plane knows of the lease (the owner must not be told before), or why it is over.
  */
 void lease_when_taken(struct lease *l, plane_done *done, void *arg);

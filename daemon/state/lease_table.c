@@ -2,7 +2,8 @@
 /*
  * lease_table.c - leases by number and by name, and the tombstones of those that ended.
  *
- * Numbers only ever grow, so a number names one lease for the life of the daemon. A secret is
+ * Numbers only ever grow, from one life of the daemon to the next, too, so a number names one lease
+ * for good. A secret is
  * compared in constant time, and a wrong one is answered in the same words as a number that never
  * was: whoever guesses learns nothing, not even that a lease exists. Tombstones are kept by number.
  * When there are more than lease.tombstones, whoever has most of them loses the oldest: so a user
@@ -13,6 +14,7 @@
 #include "daemon/state/lease_audit.h"
 #include "daemon/state/lease_terms.h"
 #include "daemon/state/lease_told.h"
+#include "daemon/state/origin.h"
 #include "daemon/state/pool.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@
 
 /* A node has thousands of leases, not millions; consecutive numbers spread evenly. */
 #define BUCKETS 4096u
+#define IDS_PER_LIFE (UINT64_C(1) << 24)
 
 /* Whose tombstones they are: of a uid's own grants, or of what others make of its leases and
  * budgets. At least one. */
@@ -45,7 +48,7 @@ struct tombstone {
 
 struct leases {
     struct state *state;
-    uint64_t next_id;
+    uint64_t next_id; /* 0: none was given out */
     unsigned count;
     uint64_t tombstones;
     struct list tombs_by_age; /* oldest first */
@@ -58,7 +61,6 @@ int leases_new(struct state *st, struct leases **out) {
     if (!ls)
         return RDMAD_E_NOMEM;
     ls->state = st;
-    ls->next_id = 1;
     list_init(&ls->tombs_by_age);
     list_init(&ls->shares);
     for (unsigned i = 0; i < BUCKETS; i++) {
@@ -162,13 +164,29 @@ static struct tombstone *find_tombstone(struct leases *ls, uint64_t id) {
     return NULL;
 }
 
-int lease_table_add(struct leases *ls, struct lease *l, struct error *err) {
+/* Numbers of earlier lives stay those of leases that live on. */
+static uint64_t next_id(struct leases *ls) {
+    uint32_t life = ls->state->life.number;
+    if (!ls->next_id)
+        ls->next_id = (uint64_t)(life ? life - 1 : 0) * IDS_PER_LIFE + 1;
+    return ls->next_id++;
+}
+
+static int make_key(struct lease *l, uint64_t id, struct error *err) {
+    if (origin_is_set(l->owner))
+        origin_lease_key(l->owner, id, l->key);
+    else if (getrandom(l->key, sizeof(l->key), 0) != (ssize_t)sizeof(l->key))
+        return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a lease's secret");
+    return 0;
+}
+
+static int table_add(struct leases *ls, struct lease *l, uint64_t id, struct error *err) {
     if (l->terms.name[0] && names_check_free(ls->state->names, l->terms.name, err))
         return err->code;
-    if (getrandom(l->key, sizeof(l->key), 0) != (ssize_t)sizeof(l->key))
-        return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a lease's secret");
-
-    l->id = ls->next_id++;
+    int rc = make_key(l, id, err);
+    if (rc)
+        return rc;
+    l->id = id;
     list_append(&ls->ids[l->id % BUCKETS], &l->by_id);
     ls->count++;
     if (!l->terms.name[0])
@@ -179,6 +197,20 @@ int lease_table_add(struct leases *ls, struct lease *l, struct error *err) {
                             .describe = lease_describe};
     names_add(ls->state->names, &l->name);
     return 0;
+}
+
+int lease_table_add(struct leases *ls, struct lease *l, struct error *err) {
+    return table_add(ls, l, next_id(ls), err);
+}
+
+int lease_table_add_again(struct leases *ls, struct lease *l, uint64_t id, struct error *err) {
+    const struct tombstone *t = find_tombstone(ls, id);
+    if (t)
+        return lease_ended_error(id, t->view.reason, clock_left(t->ended_ns, state_now(ls->state)),
+                                 err);
+    if (lease_by_id(ls, id))
+        return error_set(err, RDMAD_E_EXISTS, "lease %" PRIu64 " is alive", id);
+    return table_add(ls, l, id, err);
 }
 
 void lease_table_retire(struct leases *ls, const struct lease *l) {
@@ -206,13 +238,6 @@ void lease_table_retire(struct leases *ls, const struct lease *l) {
     ls->tombstones++;
 }
 
-static bool same_key(const uint8_t *a, const uint8_t *b) {
-    volatile uint8_t differ = 0;
-    for (size_t i = 0; i < RDMAD_KEY_BYTES; i++)
-        differ = (uint8_t)(differ | (a[i] ^ b[i]));
-    return differ == 0;
-}
-
 static int no_such_lease(const struct leases *ls, uint64_t id, struct error *err) {
     return error_set(err, RDMAD_E_NO_LEASE,
                      "there is no lease %" PRIu64 " with this key at %s; check the URI or ask "
@@ -238,7 +263,7 @@ int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **ou
 
     struct lease *l = lease_by_id(ls, uri->lease);
     if (l) {
-        if (!same_key(l->key, uri->key))
+        if (!origin_same_key(l->key, uri->key, sizeof(l->key)))
             return no_such_lease(ls, uri->lease, err);
         if (l->stage != LEASE_LIVE)
             return lease_ended_error(l->id, l->reason, 0, err);
@@ -246,7 +271,7 @@ int lease_find(struct leases *ls, const struct rdmad_uri *uri, struct lease **ou
         return 0;
     }
     const struct tombstone *t = find_tombstone(ls, uri->lease);
-    if (!t || !same_key(t->key, uri->key))
+    if (!t || !origin_same_key(t->key, uri->key, sizeof(t->key)))
         return no_such_lease(ls, uri->lease, err);
     return lease_ended_error(t->view.id, t->view.reason,
                              clock_left(t->ended_ns, state_now(ls->state)), err);

@@ -14,6 +14,9 @@ void leases_free(struct leases *ls); /* every lease has ended */
 /* Numbers l, gives it a secret and puts it in, also under its name if it has one.
  * RDMAD_E_EXISTS when the name is taken. */
 int lease_table_add(struct leases *ls, struct lease *l, struct error *err);
+/* The same with the number and secret that it had at an earlier life of the daemon. RDMAD_E_EXISTS
+ * when the number is alive; why it ended, if it has at this life. */
+int lease_table_add_again(struct leases *ls, struct lease *l, uint64_t id, struct error *err);
 /* Takes l out and remembers it. */
 void lease_table_retire(struct leases *ls, const struct lease *l);
 

@@ -12,6 +12,7 @@
  * pools only makes itself wait.
  */
 #include "daemon/state/pool.h"
+#include "daemon/state/origin.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@
 struct pool_creation {
     struct pool *pool;
     struct offload_job job;
-    int fd; /* to be imported; -1: none */
+    int fd;          /* to be imported; -1: none */
+    uint64_t number; /* that it is to have; 0: any */
     struct error result;
     pool_created *done;
     void *arg;
@@ -83,15 +85,17 @@ static int round_up(uint64_t bytes, uint32_t flags, size_t *out, struct error *e
 static void pool_creation_run(struct offload_job *job) {
     struct pool_creation *c = container_of(job, struct pool_creation, job);
     struct pool *p = c->pool;
+    bool huge = p->flags & RDMAD_POOL_HUGETLB;
+    unsigned loose = origin_is_set(p->session) && !huge ? SHARED_LOOSE : 0;
     int rc;
     if (!session_is_open(p->session))
         rc = session_fail_ending(&c->result);
     else if (p->imported) {
-        rc = shared_memory_take(&p->shared, "pool", c->fd, p->bytes, &c->result);
+        rc = shared_memory_take(&p->shared, "pool", c->fd, p->bytes, loose, &c->result);
         c->fd = -1; /* taken over, and closed if it was refused */
     } else
         rc = shared_memory_make(&p->shared, "pool", "rdmad-pool", p->bytes,
-                                p->flags & RDMAD_POOL_HUGETLB ? SHARED_HUGE : 0, &c->result);
+                                huge ? SHARED_HUGE : loose, &c->result);
     if (c->fd >= 0) /* not taken over: it may be the last of its pages */
         close(c->fd);
     c->fd = -1;
@@ -107,14 +111,28 @@ static void creation_end(struct pool_creation *c, const struct error *result) {
     free(c);
 }
 
+/* wanted 0: any. */
+static void pool_number(struct pool *p, uint64_t wanted, struct error *result) {
+    struct session *s = p->session;
+    int rc = 0;
+    if (wanted)
+        rc = slots_put(&s->pools, wanted, p);
+    if (!rc)
+        p->handle = wanted ? wanted : slots_add(&s->pools, p);
+    if (rc == RDMAD_E_EXISTS)
+        error_set(result, rc, "the session has a pool %" PRIx64 " already", wanted);
+    else if (!p->handle)
+        error_set(result, RDMAD_E_NOMEM, "out of memory for one more pool");
+}
+
 static void pool_creation_done(struct offload_job *job) {
     struct pool_creation *c = container_of(job, struct pool_creation, job);
     struct pool *p = c->pool;
     struct error result = c->result;
     if (!result.code && !session_is_open(p->session))
         session_fail_ending(&result);
-    if (!result.code && !(p->handle = slots_add(&p->session->pools, p)))
-        error_set(&result, RDMAD_E_NOMEM, "out of memory for one more pool");
+    if (!result.code)
+        pool_number(p, c->number, &result);
     creation_end(c, &result);
     if (result.code)
         pool_unref(p);
@@ -145,7 +163,7 @@ static int creation_start(struct session *s, uint64_t bytes, uint32_t flags, boo
 }
 
 static void creation_create(struct session *s, uint64_t bytes, uint32_t flags, int import_fd,
-                            pool_created *done, void *arg) {
+                            uint64_t number, pool_created *done, void *arg) {
     struct error err;
     struct pool_creation *c = calloc(1, sizeof(*c));
     if (import_fd >= 0 && s->uid_account->lies >= LIES_MAX) {
@@ -155,7 +173,7 @@ static void creation_create(struct session *s, uint64_t bytes, uint32_t flags, i
                   (unsigned)s->uid, s->uid_account->lies);
         free(c);
     } else if (c) {
-        *c = (struct pool_creation){.fd = import_fd, .done = done, .arg = arg};
+        *c = (struct pool_creation){.fd = import_fd, .number = number, .done = done, .arg = arg};
         if (creation_start(s, bytes, flags, import_fd >= 0, c, &err) == 0)
             return;
         free(c);
@@ -168,11 +186,16 @@ static void creation_create(struct session *s, uint64_t bytes, uint32_t flags, i
 }
 
 void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created *done, void *arg) {
-    creation_create(s, bytes, flags, -1, done, arg);
+    creation_create(s, bytes, flags, -1, 0, done, arg);
 }
 
 void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, void *arg) {
-    creation_create(s, bytes, 0, fd, done, arg);
+    creation_create(s, bytes, 0, fd, 0, done, arg);
+}
+
+void pool_resume(struct session *s, int fd, uint64_t number, uint64_t bytes, pool_created *done,
+                 void *arg) {
+    creation_create(s, bytes, 0, fd, number, done, arg);
 }
 
 /* ---- ready --------------------------------------------------------------------------------- */

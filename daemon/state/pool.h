@@ -48,6 +48,11 @@ void pool_create(struct session *s, uint64_t bytes, uint32_t flags, pool_created
  * not further. done gets fd -1. */
 void pool_import(struct session *s, int fd, uint64_t bytes, pool_created *done, void *arg);
 
+/* A pool that the session had at an earlier life of the daemon, with the number that it had. The
+ * same as pool_import, of a memfd that is sealed further already. */
+void pool_resume(struct session *s, int fd, uint64_t number, uint64_t bytes, pool_created *done,
+                 void *arg);
+
 /* Asynchronous, unless it fails at once. done: everything may use the pool, or what it lacks; then
  * the call can be made again. */
 int pool_make_ready(struct session *s, uint64_t handle, plane_done *done, void *arg,

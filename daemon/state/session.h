@@ -34,6 +34,12 @@ struct session_waiter {
     void *arg;
 };
 
+/* Which session it was first (origin.h). */
+struct session_origin {
+    uint64_t life, session; /* life 0: it has none, and cannot be resumed */
+    bool resumed;
+};
+
 struct session {
     struct state *state;
     struct list node; /* in state->sessions */
@@ -45,6 +51,7 @@ struct session {
     struct policy_who who;     /* as the policy matches it; the session's own copies */
     struct user_policy policy; /* what that comes to at the moment */
     char name[RDMAD_NAME_MAX + 1];
+    struct session_origin origin;
     bool greeted;
     bool closing; /* atomic: the registration thread looks whether a pool is still wanted */
     unsigned holds;

@@ -8,6 +8,7 @@
 #include "daemon/state/channel.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/names.h"
+#include "daemon/state/origin.h"
 #include "daemon/state/pause.h"
 #include "daemon/state/pool.h"
 #include "daemon/state/ring_object.h"
@@ -65,6 +66,11 @@ static void others_gone(void *arg, const struct error *result) {
 
 /* ---- 1: nobody is asked any more, nobody asks ------------------------------------------ */
 
+/* A client that can go on with the next daemon is left as if this one had died: without a word. */
+static bool goes_on_elsewhere(const struct session *s, const struct error *why) {
+    return why && why->code == RDMAD_E_SHUTDOWN && origin_is_set(s);
+}
+
 static void tell_client(struct session *s, const struct error *why) {
     if (why)
         LOG_LIMITED(NOTICE, ("session %" PRIu64 " ends: %s", s->id, why->text),
@@ -73,7 +79,7 @@ static void tell_client(struct session *s, const struct error *why) {
     else
         LOG(DEBUG, ("session %" PRIu64 " ends", s->id), FIELD_U64("SESSION", s->id));
     if (s->conn) {
-        if (why)
+        if (why && !goes_on_elsewhere(s, why))
             session_send_error(s, RDMAD_EV_SESSION_ENDED, 0, why);
         conn_close(s->conn);
         s->conn = NULL;

@@ -53,11 +53,12 @@ struct state {
     struct slots channels;    /* of struct channel (state/channel.h), by number */
     uint64_t service_numbers; /* given out to services, and to connections that wait at them */
     struct peers *peers;
-    struct identity *identity; /* NULL in tests that have none */
-    struct survey *survey;     /* of devices, under way */
-    uint8_t node_id[16];       /* random, new at each start */
-    struct life life;          /* which of the node's this start is; number 0 in tests: none */
-    uint8_t line_secret[16];   /* random, new at each start, told to nobody */
+    struct identity *identity;      /* NULL in tests that have none */
+    struct survey *survey;          /* of devices, under way */
+    uint8_t node_id[16];            /* random, new at each start */
+    struct life life;               /* which of the node's this start is; number 0 in tests: none */
+    uint8_t resume_key[HASH_BYTES]; /* of the node's secret, for state/origin.h; with a life only */
+    uint8_t line_secret[16];        /* random, new at each start, told to nobody */
     char node_name[RDMAD_NAME_MAX + 1];
     char listen_host[256];                         /* what peers reach us by, for URIs */
     uint16_t listen_port;                          /* the real one, also when 0 was asked for */

@@ -51,6 +51,11 @@ enum rdmad_msg_type {
     RDMAD_MSG_CHANNEL_STAT = 27,
     RDMAD_MSG_POOL_READY = 28,
     RDMAD_MSG_RING_READY = 29,
+    RDMAD_MSG_RESUME_OFFER = 30,
+    RDMAD_MSG_SESSION_RESUME = 31,
+    RDMAD_MSG_POOL_RESUME = 32, /* comes with a descriptor, as POOL_IMPORT does */
+    RDMAD_MSG_LEASE_RESUME = 33,
+    RDMAD_MSG_ATTACH_RESUME = 34,
     RDMAD_MSG_COUNT
 };
 
@@ -104,7 +109,7 @@ struct rdmad_ring_create_req {
  * Both memfds are empty. The client maps both and populates them (MADV_POPULATE_WRITE its own,
  * MADV_POPULATE_READ the daemon's), so that their pages are charged to it; it seals its own with
  * F_SEAL_FUTURE_WRITE and F_SEAL_SEAL, as the daemon's is already, and sends RING_READY. Before
- * that is answered nobody reads the ring. */
+ * that is answered nobody reads the ring, and its sq_tail stands where the first sqe will be. */
 struct rdmad_ring_create_rep {
     uint64_t ring;
     uint32_t sq_entries;
@@ -335,6 +340,52 @@ struct rdmad_lease_keep_req {
     uint64_t handle; /* of a lease granted with RDMAD_LEASE_RENEWABLE */
     uint32_t on;
     uint32_t reserved;
+};
+
+/* ---- a session that outlives its daemon --- */
+
+#define RDMAD_RESUME_SECRET_BYTES 32u
+
+/* Which session it was first, and the proof of that. It is good at any later life of the daemon. */
+struct rdmad_resume_proof {
+    uint64_t life, session; /* when and as which RESUME_OFFER was answered */
+    uint8_t secret[RDMAD_RESUME_SECRET_BYTES];
+};
+
+/* From now on the session can be resumed after the daemon has ended. Its pools of small pages are
+ * sealed with F_SEAL_SEAL alone instead of F_SEAL_FUTURE_WRITE and F_SEAL_SEAL, so that a later
+ * daemon can map them; whoever takes a page away loses the session. To be sent before any object is
+ * made. Refused where the kernel cannot catch a missing page (userfaultfd). */
+struct rdmad_resume_offer_req {
+    uint64_t reserved;
+};
+struct rdmad_resume_offer_rep {
+    struct rdmad_resume_proof proof;
+};
+/* Instead of RESUME_OFFER: this is the session of that proof again. RDMAD_E_BUSY: the one before is
+ * still being ended; to be asked again later. */
+struct rdmad_session_resume_req {
+    struct rdmad_resume_proof proof;
+};
+/* A pool with its number and contents. The memfd is sealed as the pool was. What follows is as
+ * after POOL_IMPORT. */
+struct rdmad_pool_resume_req {
+    uint64_t pool; /* the number it had and gets */
+    uint64_t bytes;
+};
+/* A lease that the session granted, with its number and secret: it has the same URI again. The
+ * reply is struct rdmad_lease_grant_rep. */
+struct rdmad_lease_resume_req {
+    uint64_t lease;
+    uint64_t left_ns; /* until its deadline; at most grant.ttl_ns */
+    uint8_t key[RDMAD_KEY_BYTES];
+    struct rdmad_lease_grant_req grant; /* as it was granted */
+};
+/* As LEASE_ATTACH, with the number that the handle had and gets. The reply is struct
+ * rdmad_lease_attach_rep. */
+struct rdmad_attach_resume_req {
+    uint64_t handle;
+    struct rdmad_lease_attach_req attach;
 };
 
 /* ---- names --- */

@@ -65,6 +65,11 @@ HANDLER(serve_channel_close, rdmad_channel_close_req)
 HANDLER(serve_channel_stat, rdmad_channel_stat_req)
 HANDLER(serve_pool_ready, rdmad_pool_ready_req)
 HANDLER(serve_ring_ready, rdmad_ring_ready_req)
+HANDLER(serve_resume_offer, rdmad_resume_offer_req)
+HANDLER(serve_session_resume, rdmad_session_resume_req)
+HANDLER(serve_pool_resume, rdmad_pool_resume_req)
+HANDLER(serve_lease_resume, rdmad_lease_resume_req)
+HANDLER(serve_attach_resume, rdmad_attach_resume_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct session s = {.greeted = size > SEQ_AT + 1 && data[SEQ_AT + 1] & 2};

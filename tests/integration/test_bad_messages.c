@@ -62,7 +62,17 @@ static const size_t body_sizes[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_LEASE_KEEP] = sizeof(struct rdmad_lease_keep_req),
     [RDMAD_MSG_POOL_READY] = sizeof(struct rdmad_pool_ready_req),
     [RDMAD_MSG_RING_READY] = sizeof(struct rdmad_ring_ready_req),
+    [RDMAD_MSG_RESUME_OFFER] = sizeof(struct rdmad_resume_offer_req),
+    [RDMAD_MSG_SESSION_RESUME] = sizeof(struct rdmad_session_resume_req),
+    [RDMAD_MSG_POOL_RESUME] = sizeof(struct rdmad_pool_resume_req),
+    [RDMAD_MSG_LEASE_RESUME] = sizeof(struct rdmad_lease_resume_req),
+    [RDMAD_MSG_ATTACH_RESUME] = sizeof(struct rdmad_attach_resume_req),
 };
+
+/* Whether a message of that type comes with a descriptor. */
+static bool takes_memory(unsigned type) {
+    return type == RDMAD_MSG_POOL_IMPORT || type == RDMAD_MSG_POOL_RESUME;
+}
 
 struct packet {
     struct rdmad_msg_header header;
@@ -176,7 +186,7 @@ static void the_order_of_messages_is_kept(void) {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (unsigned type = RDMAD_MSG_HELLO + 1; type < RDMAD_MSG_COUNT; type++) {
         size_t size = well_formed(&p, type);
-        expect_refusal("before HELLO", false, &p, size, &null, type == RDMAD_MSG_POOL_IMPORT,
+        expect_refusal("before HELLO", false, &p, size, &null, takes_memory(type),
                        RDMAD_E_PROTOCOL);
     }
     close(null);

@@ -169,6 +169,10 @@ static void answer_channel(struct fake_daemon *f, const struct rdmad_msg_header 
 static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     struct rdmad_lease_stat_rep stat = {.lease = 7, .ops = 3};
 
+    if (h->type == RDMAD_MSG_RESUME_OFFER) { /* as an older daemon does */
+        fake_refuse(f, h, RDMAD_E_TYPE, "message type 30 is unknown");
+        return;
+    }
     if (f->hook && f->hook(f, h, body))
         return;
     switch (h->type) {

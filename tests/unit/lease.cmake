@@ -3,14 +3,14 @@
 foreach(area lease lease_ended handle budget delegate)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${area}.c)
     rdmad_test(unit_${area} unit/test_${area}.c unit/lease_rig.c unit/fake_plane.c
-      ${PROJECT_SOURCE_DIR}/daemon/state/lease.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_audit.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/lease.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_again.c ${PROJECT_SOURCE_DIR}/daemon/state/lease_audit.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_table.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_terms.c
       ${PROJECT_SOURCE_DIR}/daemon/state/lease_told.c ${PROJECT_SOURCE_DIR}/daemon/state/late_event.c ${PROJECT_SOURCE_DIR}/daemon/state/delegate.c
       ${PROJECT_SOURCE_DIR}/daemon/state/names.c ${PROJECT_SOURCE_DIR}/daemon/state/budget.c
       ${PROJECT_SOURCE_DIR}/daemon/state/extents.c
       ${PROJECT_SOURCE_DIR}/daemon/state/scope.c ${PROJECT_SOURCE_DIR}/daemon/state/handle.c
-      ${PROJECT_SOURCE_DIR}/daemon/state/quota.c
+      ${PROJECT_SOURCE_DIR}/daemon/state/quota.c ${PROJECT_SOURCE_DIR}/daemon/state/origin.c
       LINK rdmad_base rdmad_common LABELS unit)
   endif()
 endforeach()

@@ -494,7 +494,7 @@ Test(peer_asks, what_a_peer_tells_of_a_part_is_told_of_the_whole) {
     cr_expect_eq(told_as(r, l, 42), l->id);
 
     struct lease *asked_for;
-    cr_assert_eq(lease_make(rig_pool(owner), &terms, &asked_for, &err), 0, "%s", err.text);
+    cr_assert_eq(lease_make(rig_pool(owner), &terms, NULL, &asked_for, &err), 0, "%s", err.text);
     asked_for->requested = true;
     cr_expect_eq(told_as(r, asked_for, 43), 0, "its owner is told by the hand-over");
     lease_end(l, RDMAD_E_LEASE_REVOKED, NULL, NULL);

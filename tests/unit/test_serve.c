@@ -68,6 +68,11 @@ HANDLER(serve_channel_close)
 HANDLER(serve_channel_stat)
 HANDLER(serve_pool_ready)
 HANDLER(serve_ring_ready)
+HANDLER(serve_resume_offer)
+HANDLER(serve_session_resume)
+HANDLER(serve_pool_resume)
+HANDLER(serve_lease_resume)
+HANDLER(serve_attach_resume)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
@@ -98,8 +103,18 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_CHANNEL_CLOSE] = sizeof(struct rdmad_channel_close_req),
     [RDMAD_MSG_POOL_READY] = sizeof(struct rdmad_pool_ready_req),
     [RDMAD_MSG_RING_READY] = sizeof(struct rdmad_ring_ready_req),
+    [RDMAD_MSG_RESUME_OFFER] = sizeof(struct rdmad_resume_offer_req),
+    [RDMAD_MSG_SESSION_RESUME] = sizeof(struct rdmad_session_resume_req),
+    [RDMAD_MSG_POOL_RESUME] = sizeof(struct rdmad_pool_resume_req),
+    [RDMAD_MSG_LEASE_RESUME] = sizeof(struct rdmad_lease_resume_req),
+    [RDMAD_MSG_ATTACH_RESUME] = sizeof(struct rdmad_attach_resume_req),
     [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),
 };
+
+/* Whether a message of that type comes with a descriptor. */
+static bool takes_memory(unsigned type) {
+    return type == RDMAD_MSG_POOL_IMPORT || type == RDMAD_MSG_POOL_RESUME;
+}
 
 struct message {
     union {
@@ -139,7 +154,7 @@ static void refused(const struct message *m, unsigned nfds, int status, const ch
 Test(serve, every_well_formed_message_reaches_its_handler) {
     for (uint16_t type = 1; type < (uint16_t)RDMAD_MSG_COUNT; type++) {
         struct message m = well_formed(type);
-        say(type != RDMAD_MSG_HELLO, &m, type == RDMAD_MSG_POOL_IMPORT);
+        say(type != RDMAD_MSG_HELLO, &m, takes_memory(type));
         cr_assert_eq(seen.handled, 1);
         cr_assert_eq(seen.handled_type, type);
         cr_assert_eq(seen.seq, 77);
@@ -225,7 +240,7 @@ Test(serve, hello_comes_first_and_once) {
     refused(&hello, 0, RDMAD_E_PROTOCOL, "HELLO before");
     for (uint16_t type = RDMAD_MSG_HELLO + 1; type < (uint16_t)RDMAD_MSG_COUNT; type++) {
         struct message m = well_formed(type);
-        say(false, &m, type == RDMAD_MSG_POOL_IMPORT);
+        say(false, &m, takes_memory(type));
         cr_assert_eq(seen.handled, 0);
         cr_assert_eq(seen.status, RDMAD_E_PROTOCOL);
     }

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * origin.c - proofs are given and checked.
+ */
+#include "daemon/state/origin.h"
+#include "daemon/base/hole_guard.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+RDMAD_STATIC_ASSERT(RDMAD_RESUME_SECRET_BYTES == HASH_BYTES, "a proof is one hash");
+
+/* What is hashed has no padding, and each kind a tag of its own. */
+struct session_words {
+    char tag[8];
+    uint64_t life, session, uid, tenant;
+};
+struct lease_words {
+    char tag[8];
+    uint64_t life, session, lease;
+};
+
+static void origin_secret(const struct session *s, uint64_t life, uint64_t session,
+                          uint8_t out[HASH_BYTES]) {
+    const struct session_words words = {
+        .tag = "session", .life = life, .session = session, .uid = s->uid, .tenant = s->tenant};
+    hash_keyed(s->state->resume_key, &words, sizeof(words), out);
+}
+
+void origin_lease_key(const struct session *s, uint64_t lease, uint8_t out[RDMAD_KEY_BYTES]) {
+    const struct lease_words words = {
+        .tag = "lease", .life = s->origin.life, .session = s->origin.session, .lease = lease};
+    uint8_t hash[HASH_BYTES];
+    assert(origin_is_set(s));
+    hash_keyed(s->state->resume_key, &words, sizeof(words), hash);
+    memcpy(out, hash, RDMAD_KEY_BYTES);
+}
+
+bool origin_same_key(const uint8_t *a, const uint8_t *b, size_t bytes) {
+    volatile uint8_t differ = 0;
+    for (size_t i = 0; i < bytes; i++)
+        differ = (uint8_t)(differ | (a[i] ^ b[i]));
+    return differ == 0;
+}
+
+static bool has_objects(const struct session *s) {
+    return s->rings.used || s->pools.used || s->handles.used || s->channels.used ||
+           !list_empty(&s->services) || !list_empty(&s->watches) || s->account.used[QUOTA_POOLS] ||
+           s->account.used[QUOTA_RINGS];
+}
+
+static int check_fresh(const struct session *s, struct error *err) {
+    if (!s->state->life.number || hole_guard_missing())
+        return error_set(err, RDMAD_E_UNSUPPORTED, "sessions cannot be resumed here: %s",
+                         s->state->life.number ? hole_guard_missing()
+                                               : "the node has no secret of its own");
+    if (s->uid_account->lies)
+        return error_set(err, RDMAD_E_UNSUPPORTED,
+                         "sessions of uid %u cannot be resumed until rdmad starts again: memory of "
+                         "it has vanished, or had holes",
+                         (unsigned)s->uid);
+    if (origin_is_set(s) || has_objects(s))
+        return error_set(
+            err, RDMAD_E_PROTOCOL,
+            "a session can be made one that can be resumed once, before it has a pool, "
+            "a ring or anything else");
+    return 0;
+}
+
+int origin_offer(struct session *s, struct rdmad_resume_proof *out, struct error *err) {
+    int rc = check_fresh(s, err);
+    if (rc)
+        return rc;
+    s->origin = (struct session_origin){.life = s->state->life.number, .session = s->id};
+    *out = (struct rdmad_resume_proof){.life = s->origin.life, .session = s->origin.session};
+    origin_secret(s, out->life, out->session, out->secret);
+    return 0;
+}
+
+static bool is_held(const struct state *st, uint64_t life, uint64_t session) {
+    list_for_each (node, &st->sessions) {
+        const struct session *other = list_entry(node, struct session, node);
+        if (other->origin.life == life && other->origin.session == session)
+            return true;
+    }
+    return false;
+}
+
+int origin_resume(struct session *s, const struct rdmad_resume_proof *proof, struct error *err) {
+    uint8_t secret[HASH_BYTES];
+    int rc = check_fresh(s, err);
+    if (rc)
+        return rc;
+    origin_secret(s, proof->life, proof->session, secret);
+    if (!proof->life || !origin_same_key(secret, proof->secret, sizeof(secret)))
+        return error_set(err, RDMAD_E_PERM,
+                         "no session of this user at this rdmad has such a proof; open a new one");
+    if (is_held(s->state, proof->life, proof->session))
+        return error_set(err, RDMAD_E_BUSY,
+                         "the session that is to be resumed has not ended yet; try again");
+    s->origin =
+        (struct session_origin){.life = proof->life, .session = proof->session, .resumed = true};
+    return 0;
+}
+
+int origin_check_resumed(const struct session *s, const char *what, struct error *err) {
+    if (s->origin.resumed)
+        return 0;
+    return error_set(err, RDMAD_E_PROTOCOL,
+                     "%s can be brought back only to a session that was resumed", what);
+}
+
+void origin_memory_vanished(struct session *s) {
+    if (origin_is_set(s))
+        s->uid_account->lies++;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_resume_rude.c - clients that take the memory away that they want to hand to a later daemon,
+ * or hand back what was never theirs.
+ */
+#include "common/uri.h"
+#include "tests/support/harness.h"
+#include "tests/support/rawclient.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { POOL = 4 << 20 };
+static const uint64_t ttl_ns = UINT64_C(600000000000);
+
+static int offer(int sock, struct rdmad_resume_proof *out, char *text) {
+    struct rdmad_resume_offer_req req = {.reserved = 0};
+    struct raw_packet reply;
+    int status = raw_request(sock, RDMAD_MSG_RESUME_OFFER, &req, sizeof(req), &reply);
+    if (status)
+        snprintf(text, RDMAD_TEXT_MAX + 1, "%s", raw_text(&reply));
+    else
+        memcpy(out, raw_body(&reply), sizeof(*out));
+    return status;
+}
+
+static int prove(int sock, const struct rdmad_resume_proof *proof) {
+    struct raw_packet reply;
+    return raw_request(sock, RDMAD_MSG_SESSION_RESUME, proof, sizeof(*proof), &reply);
+}
+
+/* A session that can be resumed. */
+static int offered(struct tdaemon *d, struct rdmad_resume_proof *proof) {
+    char text[RDMAD_TEXT_MAX + 1] = "";
+    int sock = raw_session(tdaemon_dir(d));
+    int status = offer(sock, proof, text);
+    if (status == RDMAD_E_UNSUPPORTED)
+        skip("%s", text);
+    CHECK(status == 0, "%s", text);
+    return sock;
+}
+
+static void pool_of(int sock, struct raw_pool *p) {
+    char text[RDMAD_TEXT_MAX + 1] = "";
+    CHECK(raw_pool_make(sock, POOL, 0, p) == 0, "pool");
+    memset(p->base, 7, p->bytes);
+    CHECK(fcntl(p->fd, F_ADD_SEALS, F_SEAL_SEAL) == 0, "%s", strerror(errno));
+    CHECK(raw_pool_ready(sock, p->handle, text) == 0, "%s", text);
+}
+
+/* The status of the answer; text says why it was refused. */
+static int pool_back(int sock, uint64_t number, const struct raw_pool *p, char *text) {
+    struct {
+        struct rdmad_msg_header header;
+        struct rdmad_pool_resume_req body;
+    } m = {.body = {.pool = number, .bytes = p->bytes}};
+    struct raw_packet reply;
+    raw_header(&m.header, RDMAD_MSG_POOL_RESUME, sizeof(m.body));
+    CHECK(raw_send(sock, &m, sizeof(m), &p->fd, 1) == 0, "cannot send");
+    CHECK(raw_recv(sock, &reply, (int)TEST_PATIENCE_MS), "no answer");
+    text[0] = '\0';
+    if (reply.header.status) {
+        snprintf(text, RDMAD_TEXT_MAX + 1, "%s", raw_text(&reply));
+        return reply.header.status;
+    }
+    return raw_pool_ready(sock, number, text);
+}
+
+static void punch(const struct raw_pool *p, size_t at, size_t bytes) {
+    CHECK(fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes) ==
+              0,
+          "%s", strerror(errno));
+}
+
+static void a_hole_costs_its_maker_the_session_and_the_daemon_no_page(void) {
+    static const uint8_t opcodes[] = {RDMAD_OP_READ, RDMAD_OP_WRITE, RDMAD_OP_FADD};
+    char text[RDMAD_TEXT_MAX + 1];
+    struct rdmad_resume_proof proof;
+    for (unsigned i = 0; i < sizeof(opcodes); i++) {
+        struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+        struct rdmad_lease_grant_rep lease;
+        struct rdmad_lease_attach_rep attach;
+        struct raw_pool pool, mine, theirs;
+        struct raw_ring ring;
+        struct rdmad_cqe cqe;
+        int sock = offered(d, &proof), other = raw_session(tdaemon_dir(d));
+        CHECK(raw_pool_create(other, POOL, 0, &theirs) == 0, "pool");
+        pool_of(sock, &pool);
+        pool_of(sock, &mine);
+        CHECK(raw_ring_create(sock, 16, &ring) == 0, "ring");
+        struct rdmad_lease_grant_req grant = {.pool = pool.handle,
+                                              .length = pool.bytes,
+                                              .ttl_ns = ttl_ns,
+                                              .rights = RDMAD_RIGHT_READ | RDMAD_RIGHT_WRITE |
+                                                        RDMAD_RIGHT_ATOMIC};
+        struct raw_packet reply;
+        CHECK(raw_request(sock, RDMAD_MSG_LEASE_GRANT, &grant, sizeof(grant), &reply) == 0, "%s",
+              raw_text(&reply));
+        memcpy(&lease, raw_body(&reply), sizeof(lease));
+        CHECK(raw_attach(sock, lease.uri, &attach, text) == 0, "%s", text);
+        uint64_t before = tdaemon_rss_bytes(d);
+        punch(&pool, 0, POOL);
+        struct rdmad_sqe sqe = {.opcode = opcodes[i],
+                                .pool = opcodes[i] == RDMAD_OP_FADD ? 0 : mine.handle,
+                                .length = opcodes[i] == RDMAD_OP_FADD ? 8 : POOL,
+                                .lease = attach.handle};
+        raw_ring_put(&ring, &sqe, 1);
+        bool told = raw_ring_take(&ring, &cqe, (int)TEST_PATIENCE_MS);
+        CHECK(!told || cqe.status == RDMAD_E_FAULT, "op %u on a hole ended with %d", opcodes[i],
+              cqe.status);
+        CHECK(raw_ended(sock, (int)TEST_PATIENCE_MS), "the session goes on");
+        uint64_t after = tdaemon_rss_bytes(d);
+        CHECK(after < before + POOL / 2, "the daemon has %llu bytes more",
+              (unsigned long long)(after - before));
+        close(sock);
+        struct raw_pool more;
+        CHECK(raw_pool_create(other, POOL, 0, &more) == 0, "a neighbour has no pool any more");
+        sock = raw_session(tdaemon_dir(d));
+        CHECK(offer(sock, &proof, text) == RDMAD_E_UNSUPPORTED, "who did it may do it again");
+        close(sock);
+        close(other);
+        raw_ring_unmap(&ring);
+        raw_pool_unmap(&pool);
+        raw_pool_unmap(&mine);
+        raw_pool_unmap(&theirs);
+        raw_pool_unmap(&more);
+        tdaemon_stop(d);
+    }
+}
+
+static void a_hole_before_it_is_ready_is_refused(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct rdmad_resume_proof proof;
+    char text[RDMAD_TEXT_MAX + 1];
+    struct raw_pool p;
+    int sock = offered(d, &proof);
+    CHECK(raw_pool_make(sock, POOL, 0, &p) == 0, "pool");
+    memset(p.base, 7, p.bytes);
+    CHECK(raw_pool_ready(sock, p.handle, text) == RDMAD_E_PERM && strstr(text, "not sealed"), "%s",
+          text);
+    CHECK(fcntl(p.fd, F_ADD_SEALS, F_SEAL_SEAL) == 0, "%s", strerror(errno));
+    punch(&p, POOL / 2, 4096);
+    CHECK(raw_pool_ready(sock, p.handle, text) == RDMAD_E_PERM && strstr(text, "holes"), "%s",
+          text);
+    memset(p.base, 7, p.bytes);
+    CHECK(raw_pool_ready(sock, p.handle, text) == 0, "%s", text);
+    close(sock);
+    raw_pool_unmap(&p);
+    tdaemon_stop(d);
+}
+
+static void a_proof_is_for_one_session_of_one_user(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct rdmad_resume_proof proof, other;
+    char text[RDMAD_TEXT_MAX + 1];
+    int sock = offered(d, &proof), again = raw_session(tdaemon_dir(d));
+    CHECK(offer(sock, &other, text) == RDMAD_E_PROTOCOL, "a second offer");
+    CHECK(prove(again, &proof) == RDMAD_E_BUSY, "the session is there twice");
+    close(sock);
+    close(again);
+    sleep_ms(200);
+    tdaemon_kill(d);
+    tdaemon_restart(d);
+    for (unsigned bit = 0; bit < 8 * sizeof(proof); bit += 7) {
+        other = proof;
+        ((uint8_t *)&other)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        sock = raw_session(tdaemon_dir(d));
+        CHECK(prove(sock, &other) == RDMAD_E_PERM, "bit %u may be another", bit);
+        close(sock);
+    }
+    sock = raw_session(tdaemon_dir(d));
+    struct raw_pool p;
+    CHECK(raw_pool_create(sock, 4096, 0, &p) == 0, "pool");
+    CHECK(prove(sock, &proof) == RDMAD_E_PROTOCOL, "a session that has a pool is resumed");
+    CHECK(offer(sock, &other, text) == RDMAD_E_PROTOCOL, "and offered");
+    close(sock);
+    raw_pool_unmap(&p);
+    sock = raw_session(tdaemon_dir(d));
+    CHECK(prove(sock, &proof) == 0, "the proof is refused");
+    close(sock);
+    tdaemon_stop(d);
+}
+
+struct attempt {
+    struct tdaemon *d;
+    struct rdmad_resume_proof proof;
+};
+
+static void as_another(void *arg) {
+    const struct attempt *a = arg;
+    CHECK(setgid(65534) == 0 && setuid(65534) == 0, "%s", strerror(errno));
+    int sock = raw_session(tdaemon_dir(a->d));
+    CHECK(prove(sock, &a->proof) == RDMAD_E_PERM, "another user's proof is taken");
+    close(sock);
+}
+
+static void another_user_has_nothing_of_a_proof(void) {
+    if (geteuid())
+        skip("only root can be another user");
+    struct attempt a = {.d = tdaemon_start("127.0.0.1", NULL)};
+    int sock = offered(a.d, &a.proof);
+    CHECK(chmod(tdaemon_dir(a.d), 0755) == 0, "%s", strerror(errno));
+    close(sock);
+    sleep_ms(200);
+    client_expect_ok(client_fork(as_another, &a));
+    tdaemon_stop(a.d);
+}
+
+static void numbers_are_those_that_it_can_have_had(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct rdmad_resume_proof proof;
+    char text[RDMAD_TEXT_MAX + 1];
+    struct raw_pool p;
+    int sock = offered(d, &proof);
+    pool_of(sock, &p);
+    CHECK(pool_back(sock, p.handle, &p, text) == RDMAD_E_PROTOCOL, "in its first life: %s", text);
+    close(sock);
+    tdaemon_kill(d);
+    tdaemon_restart(d);
+    sock = raw_session(tdaemon_dir(d));
+    CHECK(prove(sock, &proof) == 0, "the proof is refused");
+    CHECK(pool_back(sock, 0, &p, text) == RDMAD_E_HANDLE, "number 0: %s", text);
+    CHECK(pool_back(sock, UINT64_C(1) << 32 | 65535, &p, text) == RDMAD_E_HANDLE, "65535: %s",
+          text);
+    CHECK(pool_back(sock, UINT64_MAX, &p, text) == RDMAD_E_HANDLE, "the last: %s", text);
+    CHECK(pool_back(sock, p.handle, &p, text) == 0, "%s", text);
+    CHECK(pool_back(sock, p.handle, &p, text) == RDMAD_E_EXISTS, "twice: %s", text);
+    close(sock);
+    raw_pool_unmap(&p);
+    tdaemon_stop(d);
+}
+
+static int lease_back(int sock, const struct rdmad_lease_resume_req *req,
+                      struct rdmad_lease_grant_rep *out) {
+    struct raw_packet reply;
+    int status = raw_request(sock, RDMAD_MSG_LEASE_RESUME, req, sizeof(*req), &reply);
+    if (!status)
+        memcpy(out, raw_body(&reply), sizeof(*out));
+    return status;
+}
+
+static void only_who_granted_a_lease_brings_it_back(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct rdmad_resume_proof owner, lessee;
+    struct rdmad_lease_grant_rep lease, back;
+    char text[RDMAD_TEXT_MAX + 1];
+    struct raw_pool p, theirs;
+    struct rdmad_uri uri;
+    int sock = offered(d, &owner), other = offered(d, &lessee);
+    pool_of(sock, &p);
+    pool_of(other, &theirs);
+    CHECK(raw_grant(sock, &p, ttl_ns, &lease, text) == 0, "%s", text);
+    CHECK(!rdmad_uri_parse(lease.uri, &uri), "%s", lease.uri);
+    struct rdmad_lease_resume_req req = {
+        .lease = lease.lease,
+        .left_ns = ttl_ns / 2,
+        .grant = {
+            .pool = p.handle, .length = p.bytes, .ttl_ns = ttl_ns, .rights = RDMAD_RIGHTS_DEFAULT}};
+    memcpy(req.key, uri.key, sizeof(req.key));
+    close(sock);
+    close(other);
+    tdaemon_kill(d);
+    tdaemon_restart(d);
+    sock = raw_session(tdaemon_dir(d));
+    other = raw_session(tdaemon_dir(d));
+    CHECK(prove(sock, &owner) == 0 && prove(other, &lessee) == 0, "the proofs are refused");
+    CHECK(pool_back(sock, p.handle, &p, text) == 0, "%s", text);
+    CHECK(pool_back(other, theirs.handle, &theirs, text) == 0, "%s", text);
+    CHECK(p.base[0] == 7 && p.base[POOL - 1] == 7, "other contents");
+    /* The lessee knows number and secret, and would be asked by all others. */
+    CHECK(lease_back(other, &req, &back) == RDMAD_E_NO_LEASE, "a lessee brings the lease back");
+    req.key[0] ^= 1;
+    CHECK(lease_back(sock, &req, &back) == RDMAD_E_NO_LEASE, "a wrong secret does");
+    req.key[0] ^= 1;
+    req.left_ns = ttl_ns + 1;
+    CHECK(lease_back(sock, &req, &back) == RDMAD_E_RANGE, "it grows older than it was");
+    req.left_ns = 0;
+    CHECK(lease_back(sock, &req, &back) == RDMAD_E_LEASE_EXPIRED, "it comes back dead");
+    req.left_ns = ttl_ns / 2;
+    CHECK(lease_back(sock, &req, &back) == 0, "its owner does not");
+    CHECK(strcmp(back.uri, lease.uri) == 0, "%s is %s now", lease.uri, back.uri);
+    CHECK(lease_back(sock, &req, &back) == RDMAD_E_EXISTS, "it is there twice");
+    CHECK(raw_revoke(sock, lease.lease) == 0, "it cannot be revoked");
+    CHECK(lease_back(sock, &req, &back) == RDMAD_E_LEASE_REVOKED, "what was revoked comes back");
+    CHECK(raw_grant(sock, &p, ttl_ns, &back, text) == 0 && back.lease != lease.lease,
+          "its number is given out again");
+    close(sock);
+    close(other);
+    raw_pool_unmap(&p);
+    raw_pool_unmap(&theirs);
+    tdaemon_stop(d);
+}
+
+TEST_MAIN(CASE(a_hole_costs_its_maker_the_session_and_the_daemon_no_page),
+          CASE(a_hole_before_it_is_ready_is_refused), CASE(a_proof_is_for_one_session_of_one_user),
+          CASE(another_user_has_nothing_of_a_proof), CASE(numbers_are_those_that_it_can_have_had),
+          CASE(only_who_granted_a_lease_brings_it_back))
