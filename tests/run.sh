@@ -18,7 +18,8 @@ mkdir -m 1777 "$reports"
 export ASAN_OPTIONS="abort_on_error=1:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:handle_sigbus=0:log_path=$reports/report"
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:abort_on_error=1:log_path=$reports/report"
 export LSAN_OPTIONS="print_suppressions=0"
-export TSAN_OPTIONS="halt_on_error=1:abort_on_error=1:second_deadlock_stack=1:handle_sigbus=0:log_path=$reports/report"
+# A child of a program that has sessions may open its own, with a thread of the library's.
+export TSAN_OPTIONS="halt_on_error=1:abort_on_error=1:second_deadlock_stack=1:handle_sigbus=0:die_after_fork=0:log_path=$reports/report"
 
 code=0
 "$@" || code=$?

@@ -119,11 +119,25 @@ struct rdmad_options {
     int64_t spin_us;         /* spin this long before sleeping; -1: as the daemon advises */
     int64_t call_timeout_ms; /* how long the daemon may be silent while a call waits for its answer;
                                 0: 30 s, -1: for ever */
+    int64_t resume; /* 1: the session outlives its daemon, see rdmad_open; 0: it does not */
 };
 #define RDMAD_OPTIONS_INIT \
-    { sizeof(struct rdmad_options), NULL, NULL, 0, -1, 0 }
+    { sizeof(struct rdmad_options), NULL, NULL, 0, -1, 0, 1 }
 
-/* Connects to the daemon. options may be NULL. On success *out is the caller's to rdmad_close. */
+/*
+ * Connects to the daemon. options may be NULL. On success *out is the caller's to rdmad_close.
+ *
+ * If the daemon dies, or is stopped, and is started again (at the same place, with its runtime
+ * directory), the session goes on there by itself: RDMAD_EVENT_SESSION_RESUMED. Pools keep their
+ * addresses and contents, leases that were granted their URIs and deadlines, leases that were
+ * attached their handles, services their names. Ops that were in flight end with
+ * RDMAD_E_DAEMON_LOST, with what is known of them in the completion's outcome; none is done a
+ * second time. What is submitted and asked meanwhile waits. What does not go on: channels (they
+ * close), watches of names, a service's budget, leases that were requested or delegated, and
+ * sessions with pools of huge pages, which are lost. If no daemon comes within call_timeout_ms the
+ * session is lost, as it is at once when the daemon ends it. The library has a thread for that, one
+ * in the process.
+ */
 RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **out);
 
 /* Ends the session with all that belongs to it: rings, pools (also their memory: pointers into them
@@ -205,6 +219,9 @@ struct rdmad_event {
  * that nobody took the last is told. */
 #define RDMAD_EVENT_PAUSED 10u
 #define RDMAD_EVENT_RESUMED 11u
+/* The daemon had gone, and the session goes on with the one that came (rdmad_open says what goes
+ * on). Watches of names are to be made again. */
+#define RDMAD_EVENT_SESSION_RESUMED 12u
 
 /* Takes the next event; waits up to timeout_ms (-1: for ever, 0: not at all). Returns 0,
  * RDMAD_E_TIMEOUT, or RDMAD_E_DAEMON_LOST when the session is lost and its event was taken. Leases

@@ -60,9 +60,13 @@ int rdmad_fail_errno(const struct rdmad_session *session, int code, const char *
 }
 
 const char *rdmad_last_error(const rdmad_session *session) {
-    const struct error_record *newest = &records[0];
     if (session)
         RDMAD_LIVE(session, SESSION);
+    return rdmad_error_said(session);
+}
+
+const char *rdmad_error_said(const struct rdmad_session *session) {
+    const struct error_record *newest = &records[0];
     for (unsigned i = 0; i < REMEMBERED; i++) {
         if (session && records[i].order && records[i].session == session->serial)
             return records[i].text;

@@ -14,4 +14,7 @@ int rdmad_fail(const struct rdmad_session *session, int code, const char *format
 int rdmad_fail_errno(const struct rdmad_session *session, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What rdmad_last_error returns, also of a session that is being closed. */
+const char *rdmad_error_said(const struct rdmad_session *session);
+
 #endif

@@ -22,16 +22,27 @@ struct rdmad_call;
 struct rdmad_copies;
 struct rdmad_holds;
 struct rdmad_pause;
+struct rdmad_resume;
 struct rdmad_event_source;
 struct rdmad_msg_header;
 
 /*
- *     OPEN --- the socket or the daemon ends it, rdmad_close (rdmad_control_lose) ---> LOST
- *      |                                                                                |
- *      +--- in a child of fork ---> INHERITED <--- in a child of fork ------------------+
+ *          the daemon is gone             a daemon answers
+ *     OPEN ------------------> AWAY ----------------------> RESUMING
+ *      ^|                       ^|                             |||
+ *      |+---- the daemon ends ---+----- none comes in time ----+|| the daemon is gone
+ *      |      it, rdmad_close   |v                              |+-----> AWAY
+ *      |                        LOST <--------- refused --------+
+ *      +------------------- all is handed back ------------------+
+ *
+ *     any --- in a child of fork ---> INHERITED
+ *
+ * AWAY and RESUMING are states of a session that can be resumed; any other is lost at once.
  */
 enum rdmad_session_state {
     RDMAD_SESSION_OPEN,
+    RDMAD_SESSION_AWAY,      /* there is no daemon; another may come */
+    RDMAD_SESSION_RESUMING,  /* the socket is the next daemon's, for session/resume.c alone */
     RDMAD_SESSION_LOST,      /* nothing can be asked of the daemon any more */
     RDMAD_SESSION_INHERITED, /* by fork: it is the parent's, and lost to us */
 };
@@ -40,8 +51,9 @@ struct rdmad_session {
     struct rdmad_object object;
     struct rdmad_session *next; /* fork.c */
     int state;                  /* atomic; enum rdmad_session_state */
+    uint32_t resumes;           /* atomic; how often another daemon has taken the session over */
     uint64_t serial;            /* of this session in this process, for error.c */
-    int sock;
+    int sock;                   /* the same number for the next daemon's */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a reply or event came, or the receiving thread went away */
     bool receiving;         /* some thread sleeps on the socket on behalf of all */
@@ -70,6 +82,9 @@ struct rdmad_session {
     struct rdmad_blocking *blocking;
     struct rdmad_copies *copies;
     struct rdmad_pause *pause;
+    struct rdmad_resume *resume; /* NULL: it cannot be resumed */
+    pthread_t resumer;           /* RESUMING: the one thread that may ask */
+    int back_fd; /* an eventfd, readable but while the session is away; -1: it cannot be resumed */
 
     uint64_t id, max_pool_bytes, default_timeout_ns, spin_ns;
     uint32_t blocking_entries;
@@ -79,11 +94,19 @@ struct rdmad_session {
     char fabric[16];
 };
 
+/* Whether the daemon can be asked now. */
+static inline bool rdmad_is_open(const struct rdmad_session *s) {
+    return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == RDMAD_SESSION_OPEN;
+}
+/* Whether it is over for good. */
 static inline bool rdmad_is_lost(const struct rdmad_session *s) {
-    return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != RDMAD_SESSION_OPEN;
+    return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) >= RDMAD_SESSION_LOST;
 }
 /* Whether the process was forked, and the session is its parent's. */
 static inline bool rdmad_is_inherited(const struct rdmad_session *s) {
     return __atomic_load_n(&s->state, __ATOMIC_RELAXED) == RDMAD_SESSION_INHERITED;
+}
+static inline uint32_t rdmad_resumes(const struct rdmad_session *s) {
+    return __atomic_load_n(&s->resumes, __ATOMIC_ACQUIRE);
 }
 #endif

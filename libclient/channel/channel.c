@@ -185,6 +185,36 @@ void rdmad_channels_post_close(struct rdmad_session *s) {
     }
 }
 
+/* Its number may be another's at the next daemon. */
+static void channel_leave(struct rdmad_channel *c) {
+    struct rdmad_session *s = c->session;
+    struct rdmad_channel **head = channel_bucket(s, 0);
+    c->handle = 0;
+    c->next = *head;
+    *head = c;
+    if (c->closed)
+        return;
+    c->closed = RDMAD_E_DAEMON_LOST;
+    snprintf(c->closed_text, sizeof(c->closed_text),
+             "the rdmad that carried the channel is gone: connect again");
+    rdmad_event_queue(s, &c->source);
+}
+
+void rdmad_channels_leave(struct rdmad_session *s) {
+    struct rdmad_channel *all = NULL, *c;
+    for (unsigned i = 0; i < RDMAD_CHANNEL_BUCKETS; i++) {
+        while ((c = s->channel[i])) {
+            s->channel[i] = c->next;
+            c->next = all;
+            all = c;
+        }
+    }
+    while ((c = all)) {
+        all = c->next;
+        channel_leave(c);
+    }
+}
+
 /* The daemon has forgotten it, and it has ended as an object. */
 static void channel_forget(struct rdmad_channel *c) {
     struct rdmad_session *s = c->session;
@@ -201,6 +231,8 @@ static void channel_forget(struct rdmad_channel *c) {
 
 static int channel_tell_close(struct rdmad_channel *c, bool abrupt) {
     struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
+    if (!c->handle)
+        return 0; /* nobody knows it any more */
     return rdmad_control_tell(c->session, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request),
                               abrupt);
 }

@@ -21,7 +21,7 @@ struct rdmad_channel {
     struct rdmad_session *session;
     struct rdmad_channel *next;       /* in its bucket */
     struct rdmad_event_source source; /* CHANNEL_CLOSED */
-    uint64_t handle;                  /* what sqes name */
+    uint64_t handle;                  /* what sqes name; 0: its daemon is gone */
     uint64_t max_message;
     uint32_t kind, peer_uid;
     bool peer_proven;
@@ -46,6 +46,8 @@ int rdmad_channel_make(struct rdmad_channel *channel, uint16_t type, const void 
 /* With the lock: the session is about to close on purpose; tells the daemon that its channels do,
  * too. */
 void rdmad_channels_post_close(struct rdmad_session *s);
+/* With the lock: the daemon that carried them is gone, and they are closed with it. */
+void rdmad_channels_leave(struct rdmad_session *s);
 /* Frees all of them; tells nobody. */
 void rdmad_channels_dispose(struct rdmad_session *s);
 

@@ -38,6 +38,7 @@ static void service_listening(struct rdmad_session *s, const struct rdmad_call *
     const struct rdmad_service_listen_rep *reply = call->reply;
     struct rdmad_service *service = call->object.service;
     service->number = reply->service;
+    service->resumes = s->resumes;
     memcpy(service->uri, reply->uri, sizeof(service->uri));
     service->uri[RDMAD_URI_MAX] = '\0';
     service->lent.service = service->name;
@@ -64,6 +65,7 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
     }
     rdmad_object_init(&service->object, RDMAD_KIND_SERVICE);
     service->session = s;
+    service->terms = request;
     service->last_waiting = &service->waiting;
     memcpy(service->name, request.name, sizeof(service->name));
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_SERVICE_LISTEN, request, reply),
@@ -76,6 +78,52 @@ int rdmad_listen(rdmad_session *s, const char *name, const struct rdmad_service_
         *out = service;
     }
     return rc;
+}
+
+/* ---- at the next daemon -------------------------------------------------------------------- */
+
+/* With the lock: one that this daemon has not been asked for yet. */
+static struct rdmad_service *service_to_resume(struct rdmad_session *s,
+                                               struct rdmad_service_listen_req *terms) {
+    struct rdmad_service *v = s->services;
+    struct rdmad_incoming who;
+    while (v && v->resumes == s->resumes)
+        v = v->next;
+    if (!v)
+        return NULL;
+    v->resumes = s->resumes;
+    v->number = 0;
+    while (rdmad_incoming_claim(v, NULL, &who))
+        ;
+    *terms = v->terms;
+    terms->budget_pool = terms->budget_offset = terms->budget_length = terms->max_request = 0;
+    return v;
+}
+
+/* With the lock. The program may have closed it meanwhile. */
+static void service_resumed(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_service_listen_rep *reply = call->reply;
+    for (struct rdmad_service *v = s->services; v; v = v->next) {
+        if (v == call->object.service)
+            v->number = reply->service;
+    }
+}
+
+int rdmad_services_resume(struct rdmad_session *s) {
+    struct rdmad_service_listen_req request;
+    struct rdmad_service_listen_rep reply;
+    int rc = 0;
+    for (;;) {
+        struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_SERVICE_LISTEN, request, reply),
+                                  .accept = service_resumed, .one_try = true};
+        pthread_mutex_lock(&s->lock);
+        call.object.service = service_to_resume(s, &request);
+        pthread_mutex_unlock(&s->lock);
+        if (!call.object.service)
+            return rc;
+        int one = rdmad_control_call(s, &call);
+        rc = rc ? rc : one;
+    }
 }
 
 const char *rdmad_service_uri(const rdmad_service *service) {

@@ -43,6 +43,8 @@ struct rdmad_service {
     struct rdmad_lent lent; /* the budget */
     char name[RDMAD_NAME_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];
+    struct rdmad_service_listen_req terms; /* for the next daemon */
+    uint32_t resumes;                      /* of the session, when a daemon was asked for it */
     void *user;
 };
 
@@ -60,6 +62,10 @@ static inline void rdmad_service_out_of_memory(struct rdmad_session *s) {
                        "out of memory for an event of a service; the session is closed");
 }
 
+/* Has the daemon that takes the session over listen for all services. Connections that waited are
+ * gone, and there is no budget any more: nobody knows what of it is in use. Returns the first
+ * refusal. */
+int rdmad_services_resume(struct rdmad_session *s);
 /* Frees all services; tells nobody. */
 void rdmad_services_dispose(struct rdmad_session *s);
 

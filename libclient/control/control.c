@@ -8,9 +8,10 @@
  * receiving thread has what it wanted, another takes its place. So several threads may have
  * requests under way, and events are never lost behind a reply.
  *
- * Failures: end of file, a socket error, or a packet that the wire does not allow ends the session
- * on our side: every waiting call returns RDMAD_E_DAEMON_LOST, the socket is shut down so that
- * whoever polls it wakes, and rings complete what they have in flight.
+ * Failures: a packet that the wire does not allow ends the session on our side: every waiting call
+ * returns RDMAD_E_DAEMON_LOST, the socket is shut down so that whoever polls it wakes, and rings
+ * complete what they have in flight. So does an end of file in a session that cannot be resumed.
+ * One that can is away with it; calls wait for the next daemon, and ask that.
  *
  * A daemon that hangs is told from one that is busy by a question that is answered at once. A
  * caller waits by quarters of the session's patience. When nothing has come in the first it asks,
@@ -35,6 +36,10 @@
 #include <unistd.h>
 
 #define QUARTERS 4u
+#define TRIES 3u /* of one call, with as many daemons */
+
+static const char hung_up[] =
+    "rdmad closed the connection: it was stopped or has ended this session";
 
 struct control_packet {
     struct rdmad_msg_header header;
@@ -47,14 +52,26 @@ struct control_packet {
     unsigned nfds;
 };
 
-void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text) {
-    if (rdmad_is_lost(s))
-        return;
+/* Whether there is a daemon at the other end of the socket. */
+static bool control_hears(const struct rdmad_session *s) {
+    return s->state == RDMAD_SESSION_OPEN || s->state == RDMAD_SESSION_RESUMING;
+}
+
+/* Whether this thread may ask, and read the socket. With the lock. */
+static bool control_is_ours(const struct rdmad_session *s) {
+    return s->state == RDMAD_SESSION_OPEN ||
+           (s->state == RDMAD_SESSION_RESUMING && pthread_equal(s->resumer, pthread_self()));
+}
+
+/* With the lock: nothing more comes on this socket. */
+static void control_leave(struct rdmad_session *s, enum rdmad_session_state state, int reason,
+                          const char *text) {
     s->lost_reason = reason;
     snprintf(s->lost_text, sizeof(s->lost_text), "%s", text);
-    __atomic_store_n(&s->state, RDMAD_SESSION_LOST, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->state, (int)state, __ATOMIC_RELEASE);
     for (struct rdmad_call *c = s->calls; c; c = c->next) {
         c->done = true;
+        c->cut = state == RDMAD_SESSION_AWAY;
         c->status = RDMAD_E_DAEMON_LOST;
         snprintf(c->text, sizeof(c->text), "%s", text);
     }
@@ -62,6 +79,21 @@ void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text) {
     shutdown(s->sock, SHUT_RDWR);
     pthread_cond_broadcast(&s->changed);
     rdmad_event_signal(s);
+    rdmad_event_back(s);
+}
+
+void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text) {
+    if (!rdmad_is_lost(s))
+        control_leave(s, RDMAD_SESSION_LOST, reason, text);
+}
+
+void rdmad_control_gone(struct rdmad_session *s, const char *text) {
+    if (!s->resume) {
+        rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, text);
+    } else if (control_hears(s)) {
+        rdmad_event_unwatch(s, s->sock);
+        control_leave(s, RDMAD_SESSION_AWAY, RDMAD_E_DAEMON_LOST, text);
+    }
 }
 
 int rdmad_fail_lost(struct rdmad_session *s) {
@@ -72,9 +104,9 @@ int rdmad_fail_lost(struct rdmad_session *s) {
     return rdmad_fail(s, RDMAD_E_DAEMON_LOST, "%s", text);
 }
 
-bool rdmad_check_lost(struct rdmad_session *s) {
+bool rdmad_check_gone(struct rdmad_session *s) {
     struct pollfd p = {.fd = s->sock, .events = POLLRDHUP};
-    if (rdmad_is_lost(s))
+    if (!rdmad_is_open(s))
         return true;
     if (poll(&p, 1, 0) <= 0)
         return false;
@@ -82,7 +114,7 @@ bool rdmad_check_lost(struct rdmad_session *s) {
     pthread_mutex_lock(&s->lock);
     rdmad_control_receive(s);
     pthread_mutex_unlock(&s->lock);
-    return rdmad_is_lost(s);
+    return !rdmad_is_open(s);
 }
 
 /* NULL, or what is wrong with the packet. */
@@ -144,16 +176,18 @@ static const char *packet_dispatch(struct rdmad_session *s, struct control_packe
 
 void rdmad_control_receive(struct rdmad_session *s) {
     struct control_packet p;
-    while (!rdmad_is_lost(s)) {
+    while (control_is_ours(s)) {
         size_t size = RDMAD_MSG_MAX;
         int rc = rdmad_fdmsg_recv(s->sock, &p, &size, p.fds, RDMAD_MSG_MAX_FDS, &p.nfds);
         const char *why;
 
         if (rc == RDMAD_E_AGAIN)
             break;
-        if (rc == 0 && size == 0)
-            why = "rdmad closed the connection: it was stopped or has ended this session";
-        else if (rc)
+        if (rc == 0 && size == 0) {
+            rdmad_control_gone(s, hung_up);
+            break;
+        }
+        if (rc)
             why = "reading from rdmad failed; the session is closed";
         else
             why = packet_check(&p, size);
@@ -180,8 +214,8 @@ void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_sess
         rdmad_control_look(s);
         if (ready(s, arg) || rdmad_is_lost(s) || rdmad_poll_timeout(deadline_ns) == 0)
             return;
-        if (s->receiving) {
-            rdmad_cond_wait(&s->changed, &s->lock, deadline_ns); /* somebody else receives */
+        if (s->receiving || !control_is_ours(s)) { /* somebody else receives, or nobody can */
+            rdmad_cond_wait(&s->changed, &s->lock, deadline_ns);
             continue;
         }
         struct pollfd p = {.fd = s->sock, .events = POLLIN};
@@ -193,6 +227,16 @@ void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_sess
         rdmad_control_receive(s);
         pthread_cond_broadcast(&s->changed); /* somebody else must sleep on the socket now */
     }
+}
+
+static bool session_is_open(struct rdmad_session *s, void *unused) {
+    (void)unused;
+    return rdmad_is_open(s);
+}
+
+bool rdmad_control_wait_open(struct rdmad_session *s, uint64_t deadline_ns) {
+    rdmad_control_wait(s, session_is_open, NULL, deadline_ns);
+    return rdmad_is_open(s);
 }
 
 static bool call_done(struct rdmad_session *s, void *arg) {
@@ -281,9 +325,8 @@ static void call_send(struct rdmad_session *s, struct rdmad_call *c, const char 
             return;
         if (rc != RDMAD_E_AGAIN) {
             rdmad_control_receive(s); /* it may have said why */
-            rdmad_control_lose(s, RDMAD_E_DAEMON_LOST,
-                               "rdmad closed the connection: it was stopped or has ended this "
-                               "session");
+            if (!c->done)
+                rdmad_control_gone(s, hung_up);
             return;
         }
         if (rdmad_poll_timeout(quarter_ns) == 0) {
@@ -315,22 +358,50 @@ static void call_wait(struct rdmad_session *s, struct rdmad_call *c) {
     }
 }
 
-int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
-    assert(c->nfds <= RDMAD_MSG_MAX_FDS && (c->fds || !c->nfds) && (c->reply || !c->reply_size));
-    pthread_mutex_lock(&s->lock);
-    if (rdmad_is_lost(s)) {
-        pthread_mutex_unlock(&s->lock);
-        return c->quiet ? RDMAD_E_DAEMON_LOST : rdmad_fail_lost(s);
-    }
+/* With the lock, released meanwhile. */
+static void call_ask(struct rdmad_session *s, struct rdmad_call *c) {
     char packet[RDMAD_MSG_MAX];
     size_t size = packet_make(s, packet, c->type, c->request, c->request_size);
     c->seq = s->seq;
-    c->done = false; /* a caller may ask again with the same record */
+    c->done = c->cut = false; /* a caller may ask again with the same record */
     c->next = s->calls;
     s->calls = c;
     call_send(s, c, packet, size);
     call_wait(s, c);
+}
+
+/* With the lock, released meanwhile: until there is a daemon that this thread may ask. */
+static int call_await_daemon(struct rdmad_session *s) {
+    if (control_is_ours(s))
+        return 0;
+    uint64_t patience = s->call_timeout_ns;
+    if (!rdmad_is_lost(s) && !pthread_equal(s->resumer, pthread_self()))
+        rdmad_control_wait_open(
+            s, patience == UINT64_MAX ? patience : rdmad_ns_later(rdmad_monotonic_ns(), patience));
+    return control_is_ours(s) ? 0 : RDMAD_E_DAEMON_LOST;
+}
+
+/* With the lock, released meanwhile. What a daemon has not answered it takes with it, with all that
+ * it had done of it, so the next one can be asked the same. Not for ever: it may be the request
+ * that ends them. */
+static int call_run(struct rdmad_session *s, struct rdmad_call *c) {
+    for (unsigned tries = 0;; tries++) {
+        int rc = call_await_daemon(s);
+        if (rc)
+            return rc;
+        call_ask(s, c);
+        if (!c->cut || c->one_try || tries + 1 == TRIES)
+            return 0;
+    }
+}
+
+int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
+    assert(c->nfds <= RDMAD_MSG_MAX_FDS && (c->fds || !c->nfds) && (c->reply || !c->reply_size));
+    pthread_mutex_lock(&s->lock);
+    int rc = call_run(s, c);
     pthread_mutex_unlock(&s->lock);
+    if (rc)
+        return c->quiet ? rc : rdmad_fail_lost(s);
     if (c->status && !c->quiet)
         rdmad_fail(s, c->status, "%s", c->text);
     return c->status;
@@ -345,5 +416,10 @@ int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *reque
 
 void rdmad_control_prod(struct rdmad_session *s) {
     struct rdmad_lease_stat_req nothing = {.lease = 0};
-    rdmad_control_tell(s, RDMAD_MSG_LEASE_STAT, &nothing, sizeof(nothing), true);
+    struct rdmad_call call = {.type = RDMAD_MSG_LEASE_STAT,
+                              .request = &nothing,
+                              .request_size = sizeof(nothing),
+                              .quiet = true,
+                              .one_try = true};
+    rdmad_control_call(s, &call);
 }

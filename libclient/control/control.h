@@ -31,12 +31,14 @@ struct rdmad_call {
         struct rdmad_channel *channel;
         struct rdmad_service *service;
     } object;
-    bool quiet; /* part of cleaning up: the last error stays what it was */
+    bool quiet;   /* part of cleaning up: the last error stays what it was */
+    bool one_try; /* not asked again of a daemon that has come after the one that it was asked of */
 
     /* control.c's own */
     struct rdmad_call *next;
     uint32_t seq;
     bool done;
+    bool cut; /* its daemon has gone, and the session is AWAY */
     int status;
     char text[RDMAD_TEXT_MAX + 1];
 };
@@ -47,7 +49,8 @@ struct rdmad_call {
     .reply_size = sizeof(rep)
 
 /* Returns the daemon's answer, with the sentence for rdmad_last_error. RDMAD_E_TIMEOUT, and the
- * session lost: the daemon was silent for too long. */
+ * session lost: the daemon was silent for too long. While the session is away it waits, and asks
+ * the next daemon if the one before has not answered. */
 int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
 /* The same of a request that is answered by a status alone. */
 int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
@@ -69,11 +72,16 @@ void rdmad_control_look(struct rdmad_session *s);
 /* With the lock, released meanwhile: receives until ready(s, arg), loss or the deadline. */
 void rdmad_control_wait(struct rdmad_session *s, bool (*ready)(struct rdmad_session *, void *),
                         void *arg, uint64_t deadline_ns);
+/* With the lock, released meanwhile: until the session is open (true), lost or the deadline. */
+bool rdmad_control_wait_open(struct rdmad_session *s, uint64_t deadline_ns);
 /* With the lock: ends the session on our side. Only the first reason counts. */
 void rdmad_control_lose(struct rdmad_session *s, int reason, const char *text);
+/* With the lock: the daemon is not there any more. The session is away if it can be resumed, else
+ * lost. */
+void rdmad_control_gone(struct rdmad_session *s, const char *text);
 
-/* Whether the session is lost; looks at the socket first, for callers that do not read it. */
-bool rdmad_check_lost(struct rdmad_session *s);
+/* Whether the session is not open; looks at the socket first, for callers that do not read it. */
+bool rdmad_check_gone(struct rdmad_session *s);
 /* Remembers and returns RDMAD_E_DAEMON_LOST with the reason. */
 int rdmad_fail_lost(struct rdmad_session *s);
 

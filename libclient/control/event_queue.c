@@ -60,3 +60,17 @@ void rdmad_event_watch(struct rdmad_session *s, int fd) {
     if (s->epoll >= 0)
         epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &e);
 }
+
+void rdmad_event_unwatch(struct rdmad_session *s, int fd) {
+    if (s->epoll >= 0)
+        epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void rdmad_event_back(struct rdmad_session *s) {
+    eventfd_t value;
+    if (s->back_fd < 0)
+        return;
+    (void)eventfd_read(s->back_fd, &value);
+    if (rdmad_is_open(s) || rdmad_is_lost(s))
+        (void)eventfd_write(s->back_fd, 1);
+}

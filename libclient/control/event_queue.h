@@ -45,5 +45,10 @@ void rdmad_event_take_first(struct rdmad_session *s, struct rdmad_event *out);
 void rdmad_event_signal(struct rdmad_session *s);
 /* Puts a descriptor into the session's, if there is one. */
 void rdmad_event_watch(struct rdmad_session *s, int fd);
+/* Called after the session's state has changed: rings whose daemon is gone wake their event loops
+ * by back_fd when there is something to do for them. */
+void rdmad_event_back(struct rdmad_session *s);
+/* Takes it out: nothing more comes by it. */
+void rdmad_event_unwatch(struct rdmad_session *s, int fd);
 
 #endif

@@ -140,7 +140,10 @@ int rdmad_lease_keep(rdmad_lease *lease, int on) {
     RDMAD_LIVE(lease, LEASE);
     struct rdmad_lease_keep_req request = {.handle = lease->handle, .on = on != 0};
     int rc = rdmad_lease_lessee_only(lease, "kept by a lessee");
-    return rc ? rc
-              : rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_KEEP, &request, sizeof(request),
-                                   false);
+    if (!rc)
+        rc = rdmad_control_tell(lease->session, RDMAD_MSG_LEASE_KEEP, &request, sizeof(request),
+                                false);
+    if (!rc)
+        lease->kept = on != 0;
+    return rc;
 }

@@ -79,6 +79,7 @@ int rdmad_lease_grant(rdmad_session *s, void *memory, size_t length,
     }
     lease->length = length;
     lease->rights = request.rights;
+    lease->grant = request;
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_GRANT, request, reply),
                               .accept = lease_granted, .object.lease = lease};
     return rdmad_lease_make(lease, &call, out);
@@ -96,6 +97,7 @@ int rdmad_lease_renew(rdmad_lease *lease, uint64_t ttl_ms) {
         return rc;
     pthread_mutex_lock(&lease->session->lock);
     lease->deadline_ns = rdmad_ns_later(sent, request.ttl_ns);
+    lease->grant.ttl_ns = request.ttl_ns;
     pthread_mutex_unlock(&lease->session->lock);
     return 0;
 }

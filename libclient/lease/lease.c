@@ -39,8 +39,6 @@ static void lease_link(struct rdmad_lease *lease) {
 /* With the lock. */
 static void lease_unlink(struct rdmad_lease *lease) {
     struct rdmad_lease **at = lease_bucket(lease->session, lease_number_of(lease));
-    rdmad_event_unqueue(lease->session, &lease->source);
-    rdmad_lent_forget(&lease->lent);
     while (*at != lease) {
         assert(*at);
         at = &(*at)->next;
@@ -48,9 +46,17 @@ static void lease_unlink(struct rdmad_lease *lease) {
     *at = lease->next;
 }
 
+void rdmad_lease_renumber(struct rdmad_lease *lease, uint64_t id) {
+    lease_unlink(lease);
+    lease->id = lease->lent.lease = id;
+    lease_link(lease);
+}
+
 void rdmad_lease_forget(struct rdmad_lease *lease) {
     struct rdmad_session *s = lease->session;
     pthread_mutex_lock(&s->lock);
+    rdmad_event_unqueue(s, &lease->source);
+    rdmad_lent_forget(&lease->lent);
     lease_unlink(lease);
     rdmad_event_signal(s);
     pthread_mutex_unlock(&s->lock);

@@ -38,7 +38,10 @@ struct rdmad_lease {
     int ended;            /* 0: alive; else why not */
     uint64_t ended_ns;
     struct rdmad_event_source source;
-    bool tell_ended, tell_renewed; /* events not taken yet */
+    bool tell_ended, tell_renewed;      /* events not taken yet */
+    bool away;                          /* lessee: its owner's daemon has gone, and may come back */
+    bool kept;                          /* lessee: by rdmad_lease_keep */
+    struct rdmad_lease_grant_req grant; /* owner: on which terms, for the next daemon */
     char ended_text[RDMAD_TEXT_MAX + 1];
     char uri[RDMAD_URI_MAX + 1];
     char fabric[16];
@@ -70,6 +73,18 @@ void rdmad_lease_ended(struct rdmad_lease *lease, int reason, const char *text);
 void rdmad_lease_forget(struct rdmad_lease *lease);
 /* Frees all leases; tells nobody. */
 void rdmad_leases_dispose(struct rdmad_session *s);
+
+/* With the lock: an own lease has that number now. */
+void rdmad_lease_renumber(struct rdmad_lease *lease, uint64_t id);
+/* Hands the leases that were granted to the daemon that takes the session over. What that does not
+ * take ends. */
+void rdmad_grants_resume(struct rdmad_session *s);
+/* Makes the attaches again that are away, each once; how many are still. */
+unsigned rdmad_attaches_resume(struct rdmad_session *s);
+/* With the lock: all attaches are away, for the daemon that made them is gone. */
+void rdmad_attaches_leave(struct rdmad_session *s);
+/* Attaches that are away are given up. */
+void rdmad_attaches_give_up(struct rdmad_session *s);
 
 /* What events bring, with the lock. */
 void rdmad_lease_on_ended(struct rdmad_session *s, const void *body);

@@ -19,6 +19,8 @@ struct rdmad_pool {
     uint64_t handle;
     char *base;
     size_t bytes;
+    int fd; /* of the memory, for the next daemon; -1: none */
+    bool huge;
     struct rdmad_arena *arena;
     struct rdmad_holders holders;
     struct rdmad_guard *guard; /* NULL: not in guard mode */
@@ -31,6 +33,9 @@ static inline struct rdmad_pool *rdmad_pool_of(struct rdmad_session *s, const vo
         p = p->next;
     return p;
 }
+
+/* Hands all pools to the daemon that takes the session over: they are what they were. */
+int rdmad_pools_resume(struct rdmad_session *s);
 
 /* Unmaps and frees; tells nobody. For the program it is gone since that call. */
 void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call);

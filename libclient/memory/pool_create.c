@@ -3,9 +3,10 @@
  * pool_create.c - pools come and go: shared memory that the daemon made, or that the program had.
  *
  * The daemon makes it empty. We map and populate it, so that it is our memory by the kernel's
- * accounts, seal it, so that nobody can take a page away, and say that it is ready; a program's own
- * memory goes the same way after the daemon has mapped it. What is sealed cannot be mapped writable
- * again, so everything that needs a mapping has one before.
+ * accounts, seal it, and say that it is ready; a program's own memory goes the same way after the
+ * daemon has mapped it. In a session that cannot be resumed the seal lets nobody take a page away,
+ * and what is sealed so cannot be mapped writable again. In one that can it must be, so we keep a
+ * descriptor of the memory, and the daemon catches the touch of a page that was taken away.
  *
  * The descriptor that comes with the reply is checked as a hostile one would be: a memfd of exactly
  * the size the reply says, which nobody can shrink under us. A program's own memfd is judged by the
@@ -36,16 +37,29 @@ static int pool_tell_destroy(struct rdmad_session *s, uint64_t handle, bool quie
 
 static int pool_tell_ready(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_pool_ready_req request = {.pool = handle};
-    return rdmad_control_tell(s, RDMAD_MSG_POOL_READY, &request, sizeof(request), false);
+    struct rdmad_call call = {.type = RDMAD_MSG_POOL_READY,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .one_try = true};
+    return rdmad_control_call(s, &call);
 }
 
-static int pool_populate(const struct rdmad_pool *pool, int fd) {
+/* Huge pages are sealed by the daemon, which maps them before anybody else has them. */
+static bool pool_can_resume(const struct rdmad_pool *pool) {
+    return pool->session->resume && !pool->huge;
+}
+
+static int pool_populate(struct rdmad_pool *pool, int fd) {
     struct rdmad_session *s = pool->session;
     if (rdmad_memfd_populate(pool->base, pool->bytes, true))
         return rdmad_fail_errno(s, RDMAD_E_NOMEM, "the memory of a pool of %zu bytes cannot be had",
                                 pool->bytes);
-    if (rdmad_memfd_freeze(fd))
+    bool resumable = pool_can_resume(pool);
+    if (resumable ? rdmad_memfd_seal(fd) : rdmad_memfd_freeze(fd))
         return rdmad_fail_errno(s, RDMAD_E_PERM, "a pool of %zu bytes cannot be sealed",
+                                pool->bytes);
+    if (resumable && (pool->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        return rdmad_fail_errno(s, RDMAD_E_SYSTEM, "no descriptor for a pool of %zu bytes",
                                 pool->bytes);
     return pool_tell_ready(s, pool->handle);
 }
@@ -81,10 +95,12 @@ static void pool_unmap(struct rdmad_pool *pool) {
     rdmad_arena_free(pool->arena);
     if (pool->base)
         munmap(pool->base, pool->bytes);
+    if (pool->fd >= 0)
+        close(pool->fd);
 }
 
 /* What the daemon made or took, as an object; else the daemon lets go of it. */
-static int pool_new(rdmad_session *s, int fd, const struct rdmad_pool_create_rep *reply,
+static int pool_new(rdmad_session *s, int fd, bool huge, const struct rdmad_pool_create_rep *reply,
                     size_t asked, rdmad_pool **out) {
     struct rdmad_pool *pool = calloc(1, sizeof(*pool));
     int rc;
@@ -95,6 +111,8 @@ static int pool_new(rdmad_session *s, int fd, const struct rdmad_pool_create_rep
     }
     rdmad_object_init(&pool->object, RDMAD_KIND_POOL);
     pool->session = s;
+    pool->huge = huge;
+    pool->fd = -1;
     rc = pool_set_up(pool, fd, reply, asked);
     if (rc) {
         pool_tell_destroy(s, reply->pool, true);
@@ -123,7 +141,7 @@ int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool
     int rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
-    rc = pool_new(s, fd, &reply, bytes, out);
+    rc = pool_new(s, fd, request.flags & RDMAD_POOL_HUGETLB, &reply, bytes, out);
     close(fd);
     return rc;
 }
@@ -144,7 +162,45 @@ int rdmad_pool_import(rdmad_session *s, int fd, rdmad_pool **out) {
     /* Which the program may have done; the daemon says what is wrong when it cannot be. */
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     int rc = rdmad_control_call(s, &call);
-    return rc ? rc : pool_new(s, fd, &reply, request.bytes, out);
+    return rc ? rc : pool_new(s, fd, false, &reply, request.bytes, out);
+}
+
+/* ---- at the next daemon -------------------------------------------------------------------- */
+
+static int pool_resume(struct rdmad_session *s, uint64_t handle, size_t bytes, int fd) {
+    struct rdmad_pool_resume_req request = {.pool = handle, .bytes = bytes};
+    struct rdmad_pool_create_rep reply;
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_POOL_RESUME, request, reply), .sent_fd = fd,
+                              .sends_fd = true};
+    if (fd < 0)
+        return rdmad_fail(s, RDMAD_E_UNSUPPORTED,
+                          "pool %llu is of huge pages, which no later rdmad can map",
+                          (unsigned long long)handle);
+    int rc = rdmad_control_call(s, &call);
+    return rc ? rc : pool_tell_ready(s, handle);
+}
+
+int rdmad_pools_resume(struct rdmad_session *s) {
+    uint64_t done = 0; /* the pools before have the numbers up to this */
+    int rc = 0, fd;
+    while (!rc) {
+        const struct rdmad_pool *next = NULL;
+        pthread_mutex_lock(&s->lock);
+        for (const struct rdmad_pool *p = s->pools; p; p = p->next) {
+            if (p->handle > done && (!next || p->handle < next->handle))
+                next = p;
+        }
+        size_t bytes = next ? next->bytes : 0;
+        done = next ? next->handle : 0;
+        fd = next && next->fd >= 0 ? fcntl(next->fd, F_DUPFD_CLOEXEC, 0) : -1;
+        pthread_mutex_unlock(&s->lock);
+        if (!next)
+            return 0;
+        rc = pool_resume(s, done, bytes, fd);
+        if (fd >= 0)
+            close(fd);
+    }
+    return rc;
 }
 
 void rdmad_pool_dispose(struct rdmad_pool *pool, const char *call) {

@@ -11,7 +11,7 @@
  * is none then.
  *
  * If the daemon is lost meanwhile, the op has ended with RDMAD_E_DAEMON_LOST, and that is the
- * answer.
+ * answer. An op that waits for the next daemon is canceled there.
  */
 #include "libclient/base/error.h"
 #include "libclient/ring/reap.h"
@@ -22,10 +22,14 @@
 /* Waits until nothing can touch the op's buffers. */
 static void cancel_and_await(struct rdmad_ring *r, uint32_t index) {
     const struct rdmad_slot *own = &r->slot[r->entries];
-    rdmad_ring_publish_cancel(r, index);
+    bool asked = false;
     while (r->slot[index].state != RDMAD_SLOT_OVER || own->state == RDMAD_SLOT_PUBLISHED) {
+        if (!asked && r->slot[index].state == RDMAD_SLOT_PUBLISHED)
+            asked = rdmad_ring_publish_cancel(r, index);
         rdmad_ring_await(r, UINT64_MAX);
         rdmad_ring_gather(r);
+        if (r->slot[index].state == RDMAD_SLOT_PARKED && !rdmad_is_open(r->session))
+            rdmad_ring_await_open(r, UINT64_MAX);
     }
 }
 

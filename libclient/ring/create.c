@@ -18,8 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FD_CLIENT, FD_DAEMON, FD_WAKEUP, FD_DOORBELL, FD_COUNT };
-
 /* ---- the object ---------------------------------------------------------------------------- */
 
 struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ring_parts *parts) {
@@ -30,6 +28,7 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
         return NULL;
     rdmad_object_init(&r->object, RDMAD_KIND_RING);
     r->session = s;
+    r->resumes = rdmad_resumes(s);
     r->handle = parts->handle;
     r->client = parts->client;
     r->daemon = parts->daemon;
@@ -37,6 +36,7 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     r->cqe = (const struct rdmad_cqe *)((const char *)parts->daemon + RDMAD_RING_ENTRIES_OFFSET);
     r->wakeup = parts->wakeup;
     r->doorbell = parts->doorbell;
+    r->epoll = -1;
     r->entries = n;
     r->cq_entries = parts->cq_entries;
     r->spin_max_ns = r->spin_ns = s->spin_ns;
@@ -103,9 +103,13 @@ static int ring_tell_destroy(struct rdmad_session *s, uint64_t handle) {
     return rdmad_control_tell(s, RDMAD_MSG_RING_DESTROY, &request, sizeof(request), true);
 }
 
-static int ring_tell_ready(struct rdmad_session *s, uint64_t handle) {
+int rdmad_ring_tell_ready(struct rdmad_session *s, uint64_t handle) {
     struct rdmad_ring_ready_req request = {.ring = handle};
-    return rdmad_control_tell(s, RDMAD_MSG_RING_READY, &request, sizeof(request), false);
+    struct rdmad_call call = {.type = RDMAD_MSG_RING_READY,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .one_try = true};
+    return rdmad_control_call(s, &call);
 }
 
 static int ring_populate(struct rdmad_session *s, const struct rdmad_ring_parts *parts,
@@ -118,37 +122,40 @@ static int ring_populate(struct rdmad_session *s, const struct rdmad_ring_parts 
     if (rdmad_memfd_freeze(client_fd))
         return rdmad_fail_errno(s, RDMAD_E_PERM, "a ring of %u entries cannot be sealed",
                                 parts->sq_entries);
-    return ring_tell_ready(s, parts->handle);
+    return rdmad_ring_tell_ready(s, parts->handle);
 }
 
 /* Makes the ring and takes over both descriptors, or returns NULL and *rc. */
 static struct rdmad_ring *ring_set_up(struct rdmad_session *s,
                                       const struct rdmad_ring_create_rep *reply, uint32_t asked,
-                                      const int fds[FD_COUNT], int *rc) {
+                                      const int fds[RDMAD_RING_FDS], int *rc) {
     size_t client_bytes = ring_page_up(RDMAD_RING_CLIENT_BYTES(reply->sq_entries));
     size_t daemon_bytes = ring_page_up(RDMAD_RING_DAEMON_BYTES(reply->cq_entries));
     struct rdmad_ring_parts parts = {.handle = reply->ring,
                                      .sq_entries = reply->sq_entries,
                                      .cq_entries = reply->cq_entries,
-                                     .wakeup = fds[FD_WAKEUP],
-                                     .doorbell = fds[FD_DOORBELL]};
+                                     .wakeup = fds[RDMAD_RING_FD_WAKEUP],
+                                     .doorbell = fds[RDMAD_RING_FD_DOORBELL]};
     struct rdmad_ring *r = NULL;
     void *daemon_memory;
 
-    if (!ring_sizes_sound(reply, asked) || rdmad_memfd_verify(fds[FD_CLIENT], client_bytes) ||
-        rdmad_memfd_verify(fds[FD_DAEMON], daemon_bytes) || !fd_is_socket(fds[FD_WAKEUP])) {
+    if (!ring_sizes_sound(reply, asked) ||
+        rdmad_memfd_verify(fds[RDMAD_RING_FD_CLIENT], client_bytes) ||
+        rdmad_memfd_verify(fds[RDMAD_RING_FD_DAEMON], daemon_bytes) ||
+        !fd_is_socket(fds[RDMAD_RING_FD_WAKEUP])) {
         *rc = rdmad_fail(s, RDMAD_E_PROTOCOL,
                          "rdmad sent no sealed memory of the sizes that a ring of %u entries has",
                          reply->sq_entries);
         return NULL;
     }
-    parts.client = rdmad_memfd_map(fds[FD_CLIENT], client_bytes, true);
-    parts.daemon = daemon_memory = rdmad_memfd_map(fds[FD_DAEMON], daemon_bytes, false);
+    parts.client = rdmad_memfd_map(fds[RDMAD_RING_FD_CLIENT], client_bytes, true);
+    parts.daemon = daemon_memory = rdmad_memfd_map(fds[RDMAD_RING_FD_DAEMON], daemon_bytes, false);
     *rc = RDMAD_E_NOMEM;
     if (!parts.client || !parts.daemon)
         rdmad_fail_errno(s, *rc, "cannot map a ring of %u entries", reply->sq_entries);
     else
-        *rc = ring_populate(s, &parts, daemon_memory, client_bytes, daemon_bytes, fds[FD_CLIENT]);
+        *rc = ring_populate(s, &parts, daemon_memory, client_bytes, daemon_bytes,
+                            fds[RDMAD_RING_FD_CLIENT]);
     if (!*rc && !(r = rdmad_ring_new(s, &parts)))
         *rc = rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a ring of %u entries",
                          reply->sq_entries);
@@ -169,20 +176,20 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     struct rdmad_ring_create_req request = {.sq_entries = entries};
     struct rdmad_ring_create_rep reply;
     struct rdmad_ring *r;
-    int fds[FD_COUNT], rc;
+    int fds[RDMAD_RING_FDS], rc;
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_RING_CREATE, request, reply), .fds = fds,
-                              .nfds = FD_COUNT};
+                              .nfds = RDMAD_RING_FDS};
 
     *out = NULL;
     rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
     r = ring_set_up(s, &reply, entries, fds, &rc);
-    close(fds[FD_CLIENT]);
-    close(fds[FD_DAEMON]);
+    close(fds[RDMAD_RING_FD_CLIENT]);
+    close(fds[RDMAD_RING_FD_DAEMON]);
     if (!r) {
-        close(fds[FD_WAKEUP]);
-        close(fds[FD_DOORBELL]);
+        close(fds[RDMAD_RING_FD_WAKEUP]);
+        close(fds[RDMAD_RING_FD_DOORBELL]);
         ring_tell_destroy(s, reply.ring);
         return rc;
     }
@@ -221,6 +228,8 @@ void rdmad_ring_dispose(struct rdmad_ring *r) {
     pthread_mutex_unlock(&s->lock);
     close(r->wakeup); /* also leaves the session's descriptor */
     close(r->doorbell);
+    if (r->epoll >= 0)
+        close(r->epoll);
     munmap(r->client, r->client_bytes);
     munmap((void *)(uintptr_t)r->daemon, r->daemon_bytes);
     rdmad_ring_free(r);
@@ -230,6 +239,7 @@ void rdmad_ring_destroy(rdmad_ring *r) {
     if (!r)
         return;
     rdmad_object_end(&r->object, RDMAD_KIND_RING, r->handle, __func__);
-    ring_tell_destroy(r->session, r->handle); /* answered when the ops have ended */
+    if (rdmad_is_open(r->session) && !rdmad_ring_is_stale(r))
+        ring_tell_destroy(r->session, r->handle); /* answered when the ops have ended */
     rdmad_ring_dispose(r);
 }

@@ -7,6 +7,14 @@
 
 #include "libclient/ring/ring.h"
 
+/* The descriptors that RING_CREATE brings. */
+enum {
+    RDMAD_RING_FD_CLIENT,
+    RDMAD_RING_FD_DAEMON,
+    RDMAD_RING_FD_WAKEUP,
+    RDMAD_RING_FD_DOORBELL,
+    RDMAD_RING_FDS
+};
 /* What RING_CREATE brings, as pointers. */
 struct rdmad_ring_parts {
     uint64_t handle;
@@ -26,6 +34,8 @@ void rdmad_ring_free_struct(struct rdmad_ring *ring);
 /* Has the daemon make a ring. watched: its wakeups also wake the session's descriptor. */
 int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
                     struct rdmad_ring **out);
+/* The memory is populated and sealed: the daemon may read the ring from now on. */
+int rdmad_ring_tell_ready(struct rdmad_session *s, uint64_t handle);
 /* Unmaps, closes and frees the ring, and takes it off the session's list; tells nobody. It must
  * have ended as an object. */
 void rdmad_ring_dispose(struct rdmad_ring *ring);

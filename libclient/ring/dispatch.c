@@ -63,15 +63,16 @@ int rdmad_ring_dispatch(rdmad_ring *r, int timeout_ms, unsigned max) {
         return rdmad_check_wait(r->session, timeout_ms);
     rdmad_ring_gather(r);
     while (r->called.count == 0) {
-        bool came;
         if (r->calls == 0)
             return rdmad_ring_idle(r);
         if (timeout_ms == 0)
             return 0;
-        came = rdmad_ring_await(r, deadline);
+        rdmad_ring_await(r, deadline);
         rdmad_ring_gather(r);
-        if (!came && r->called.count == 0)
+        if (r->called.count == 0 && rdmad_poll_timeout(deadline) == 0)
             return 0;
+        if (r->called.count == 0 && !rdmad_is_open(r->session))
+            rdmad_ring_await_open(r, deadline);
     }
     count = r->called.count;
     if (max && max < count)

@@ -11,17 +11,20 @@
  * is given up.
  *
  * When the daemon is lost, what it had published is still delivered; after that each op in flight
- * completes from its slot with RDMAD_E_DAEMON_LOST.
+ * completes from its slot with RDMAD_E_DAEMON_LOST. If the session finds another daemon the ring is
+ * revived there, by whoever comes to look for completions next.
  */
 #include "libclient/ring/reap.h"
 #include "common/ringword.h"
 #include "libclient/base/error.h"
 #include "libclient/lease/lease.h"
+#include "libclient/ring/revive.h"
 #include "libclient/ring/slots.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -48,15 +51,20 @@ void rdmad_ring_lose(struct rdmad_ring *r, const char *why) {
 }
 
 void rdmad_ring_closed(struct rdmad_ring *r) {
+    struct rdmad_session *s = r->session;
     /* The daemon may have said on the socket why. */
-    if (!rdmad_check_lost(r->session))
-        rdmad_ring_lose(r, "rdmad closed the ring: it was stopped or has ended this session");
+    if (rdmad_check_gone(s))
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (!rdmad_ring_is_stale(r))
+        rdmad_control_gone(s, "rdmad closed the ring: it was stopped or has ended this session");
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* Every now and then, for a program that only ever peeks: is the daemon still there? */
-static bool check_lost_sometimes(struct rdmad_ring *r) {
+static bool check_gone_sometimes(struct rdmad_ring *r) {
     struct timespec ts;
-    if (rdmad_is_lost(r->session))
+    if (!rdmad_is_open(r->session))
         return true;
     if (++r->empty_looks % LOOKS_PER_CLOCK)
         return false;
@@ -65,7 +73,7 @@ static bool check_lost_sometimes(struct rdmad_ring *r) {
     if (now < r->next_check_ns)
         return false;
     r->next_check_ns = now + CHECK_EVERY_NS;
-    return rdmad_check_lost(r->session);
+    return rdmad_check_gone(r->session);
 }
 
 /* Whether there are completions not taken yet, by the shared word. */
@@ -133,12 +141,18 @@ static void op_lay_aside(struct rdmad_ring *r, uint32_t index, enum kind kind,
 }
 
 static bool op_in_flight(const struct rdmad_slot *slot) {
-    return slot->state == RDMAD_SLOT_PUBLISHED || slot->state == RDMAD_SLOT_UNSENT;
+    return slot->state == RDMAD_SLOT_PUBLISHED || slot->state == RDMAD_SLOT_UNSENT ||
+           slot->state == RDMAD_SLOT_PARKED;
+}
+
+/* Whether the session's daemon, and with it the op, is gone for good. */
+static bool op_is_lost(const struct rdmad_ring *r, const struct rdmad_slot *slot) {
+    return op_in_flight(slot) && (slot->state != RDMAD_SLOT_PARKED || rdmad_is_lost(r->session));
 }
 
 /* What is known of an op that the daemon took with it. */
 static uint8_t lost_outcome(const struct rdmad_slot *slot) {
-    if (slot->state == RDMAD_SLOT_UNSENT)
+    if (slot->state != RDMAD_SLOT_PUBLISHED)
         return RDMAD_FAILED_UNTOUCHED;
     /* Their target is our own memory, which nobody writes any more. */
     return slot->opcode == RDMAD_OP_READ || slot->opcode == RDMAD_OP_RECV ? RDMAD_FAILED_PARTIAL
@@ -158,17 +172,41 @@ static void op_lose(struct rdmad_ring *r, uint32_t index) {
     op_lay_aside(r, index, op_sort(r, index, cqe.status), &cqe);
 }
 
+static void loop_change(int epoll, int how, int fd) {
+    struct epoll_event e = {.events = EPOLLIN};
+    if (epoll >= 0)
+        epoll_ctl(epoll, how, fd, &e);
+}
+
+/* The wakeup is readable for ever now. What wakes event loops instead is the next daemon. */
+static void ring_leave_loops(struct rdmad_ring *r) {
+    struct rdmad_session *s = r->session;
+    loop_change(r->epoll, EPOLL_CTL_DEL, r->wakeup);
+    loop_change(r->epoll, EPOLL_CTL_ADD, s->back_fd);
+    pthread_mutex_lock(&s->lock);
+    if (r->watched)
+        rdmad_event_unwatch(s, r->wakeup);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Every op in flight ends. A batch that was not complete yet ends when it is. */
 static void ops_lose(struct rdmad_ring *r) {
+    bool lost = rdmad_is_lost(r->session);
+    if (r->state == RDMAD_RING_LOST && !(lost && r->parked))
+        return;
     r->slot[r->entries].state = RDMAD_SLOT_FREE;
-    for (uint32_t i = 0; i < r->entries && r->state != RDMAD_RING_LOST; i++) {
-        if (!op_in_flight(&r->slot[i]))
+    for (uint32_t i = 0; i < r->entries; i++) {
+        if (!op_is_lost(r, &r->slot[i]))
             continue;
         if (r->slot[i].member)
             rdmad_hold_end(&r->holds, i);
         else
             op_lose(r, i);
     }
+    if (lost)
+        r->parked = 0;
+    if (r->state == RDMAD_RING_LIVE)
+        ring_leave_loops(r);
     r->state = RDMAD_RING_LOST;
 }
 
@@ -219,16 +257,17 @@ static bool cq_has(struct rdmad_ring *r) {
 /* Nothing is published: an old wakeup must not keep an event loop awake, and a daemon that
  * is gone must be noticed. True: something may have come meanwhile. */
 static bool cq_look_closer(struct rdmad_ring *r) {
-    bool rung = r->wakeup_state != RDMAD_WAKEUP_EMPTY, lost;
-    if (rung && !rdmad_ring_drain(r))
+    bool rung = r->wakeup_state != RDMAD_WAKEUP_EMPTY, gone;
+    if (rung && r->state == RDMAD_RING_LIVE && !rdmad_ring_drain(r))
         rdmad_ring_closed(r);
-    lost = check_lost_sometimes(r);
+    gone = rdmad_ring_is_stale(r) || check_gone_sometimes(r);
     /* After a drain, and for the last words of a daemon that is gone, look once more. */
-    if ((rung || lost) && cq_has(r))
+    if ((rung || gone) && cq_has(r))
         return true;
-    if (lost)
-        ops_lose(r);
-    return false;
+    if (!gone)
+        return false;
+    ops_lose(r);
+    return rdmad_is_open(r->session) && rdmad_ring_revive(r) && cq_has(r);
 }
 
 void rdmad_ring_gather(struct rdmad_ring *r) {
@@ -302,6 +341,8 @@ int rdmad_ring_arm(rdmad_ring *r) {
         return RDMAD_E_AGAIN;
     if (rdmad_is_lost(r->session))
         return r->state == RDMAD_RING_LIVE ? RDMAD_E_AGAIN : rdmad_fail_lost(r->session);
+    if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r))
+        return r->state == RDMAD_RING_LIVE ? RDMAD_E_AGAIN : 0; /* an event tells when to go on */
     /* Drain, arm, look again: a byte that comes after the drain is for something that the last look
      * has not seen. */
     rdmad_ring_drain(r);
@@ -314,5 +355,10 @@ int rdmad_ring_arm(rdmad_ring *r) {
 
 int rdmad_ring_fd(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
-    return r->wakeup;
+    if (r->session->back_fd < 0)
+        return r->wakeup;
+    if (r->epoll < 0 && (r->epoll = epoll_create1(EPOLL_CLOEXEC)) >= 0)
+        loop_change(r->epoll, EPOLL_CTL_ADD,
+                    r->state == RDMAD_RING_LIVE ? r->wakeup : r->session->back_fd);
+    return r->epoll >= 0 ? r->epoll : r->wakeup;
 }

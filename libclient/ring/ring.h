@@ -9,8 +9,13 @@
  * is free whenever a slot is. There is one slot more, for the blocking cancel, which waits for a
  * free entry.
  *
- * Read in this order: slots.h, create.c, reap.c (completions come off the queue and are sorted),
- * submit.c (reserve, submit), wait.c, dispatch.c, cancel.c. What an entry says is transfer/prep.c.
+ * A daemon that ends takes its end of the ring with it. If the session is resumed the completing
+ * side makes the ring anew at the next daemon (revive.c), in the same place of memory: entries that
+ * are reserved, or parked, stay where they are.
+ *
+ * Read in this order: slots.h, create.c, revive.c, reap.c (completions come off the queue and are
+ * sorted), submit.c (reserve, submit), wait.c, dispatch.c, cancel.c. What an entry says is
+ * transfer/prep.c.
  *
  * Sorting. A completion is for peek, for a callback, or for nobody (a silent op that is done, the
  * blocking cancel's own). A call that wants one kind and finds another on the queue puts that into
@@ -45,6 +50,9 @@
  *      +-------------------+----------------------------------------------------+---------------+
  *                                                                                   seen
  *
+ *     RESERVED -- submit, session away --> PARKED -- ring revived --> PUBLISHED
+ *                                             +----- session lost --> OVER
+ *
  * A completion that the program gets at once goes from PUBLISHED to TAKEN; a silent op that is
  * done, and a batch's members but the last, from PUBLISHED to FREE.
  */
@@ -53,6 +61,7 @@ enum rdmad_slot_state {
     RDMAD_SLOT_RESERVED,
     RDMAD_SLOT_PUBLISHED, /* the daemon may have seen it */
     RDMAD_SLOT_UNSENT,    /* submitted after the daemon was lost */
+    RDMAD_SLOT_PARKED,    /* submitted while the session was away: for the next daemon */
     RDMAD_SLOT_OVER,      /* its completion is in the slot and in one of the lists */
     RDMAD_SLOT_TAKEN,     /* its completion is the user's */
 };
@@ -96,6 +105,7 @@ enum rdmad_wakeup_state {
 /*
  *     LIVE -- the daemon is lost, what it had published was taken, all ops ended --> LOST
  *      |                                         LOST <-- ended -- LOST_UNSENT <-- submit -- LOST
+ *      |                                         LOST -- revived, at the next daemon --> LIVE
  *      +-- destroyed in a callback (from any state) --> GONE: the outermost dispatch frees it
  */
 enum rdmad_ring_state {
@@ -118,6 +128,7 @@ struct rdmad_ring {
     size_t client_bytes, daemon_bytes;
     int wakeup;   /* a socket, by which the daemon wakes us */
     int doorbell; /* an eventfd, by which we wake the daemon */
+    int epoll;    /* rdmad_ring_fd's, of the wakeups of one daemon after the other; -1: none */
     bool watched;
     uint32_t entries, cq_entries;
 
@@ -128,11 +139,13 @@ struct rdmad_ring {
     uint32_t free_slots;
 
     uint32_t sq_mark; /* rdmad_rings_taken's; under the session's lock */
+    uint32_t resumes; /* atomic; of the session, when the ring was made at its daemon */
 
     /* submitting */
     uint32_t sq_reserved, sq_tail;
     uint32_t batch, batch_members; /* the last member of a batch that is not complete yet */
     uint64_t submitted;
+    uint32_t sq_parked, parked; /* from where on entries are parked, and how many; 0: none */
     struct {
         uint32_t pools_destroyed;
         struct rdmad_pool *pool;
@@ -166,5 +179,10 @@ struct rdmad_ring {
     struct rdmad_crowd crowd;
     uint32_t waits;
 };
+
+/* Whether it was the ring of a daemon that is gone, while the session has found another. */
+static inline bool rdmad_ring_is_stale(const struct rdmad_ring *r) {
+    return __atomic_load_n(&r->resumes, __ATOMIC_RELAXED) != rdmad_resumes(r->session);
+}
 
 #endif

@@ -5,7 +5,9 @@
  * The happy path: reserve takes a slot and a sq entry; submit writes the slot's token into each new
  * entry, publishes the tail once, and wakes the daemon if it sleeps.
  *
- * Once the daemon is lost, what is submitted only marks its slots; reap.c completes them.
+ * Once the daemon is lost, what is submitted only marks its slots; reap.c completes them. While the
+ * session is away the slots are parked, and published when the ring is revived; but for the rest of
+ * a batch of which the old daemon has the beginning.
  */
 #include "libclient/ring/submit.h"
 #include "common/ringword.h"
@@ -132,20 +134,43 @@ static void ring_publish_tail(struct rdmad_ring *r) {
         eventfd_write(r->doorbell, 1);
 }
 
+/* Whether what is submitted now can wait for the next daemon. */
+static bool ring_may_park(const struct rdmad_ring *r) {
+    return !rdmad_is_lost(r->session) &&
+           (r->batch == RDMAD_NO_SLOT || r->slot[r->batch].state == RDMAD_SLOT_PARKED);
+}
+
+/* The ring has no daemon, or none that knows it yet. */
+static int ring_submit_away(struct rdmad_ring *r, uint32_t count) {
+    bool park = ring_may_park(r);
+    if (park && !r->parked)
+        r->sq_parked = r->sq_tail;
+    for (uint32_t i = r->sq_tail; i != r->sq_reserved; i++)
+        entry_commit(r, i & (r->entries - 1), park ? RDMAD_SLOT_PARKED : RDMAD_SLOT_UNSENT);
+    r->sq_tail = r->sq_reserved;
+    if (park) {
+        r->parked += count;
+        return (int)count;
+    }
+    if (r->state == RDMAD_RING_LOST)
+        r->state = RDMAD_RING_LOST_UNSENT;
+    return rdmad_fail_lost(r->session);
+}
+
 int rdmad_ring_submit(rdmad_ring *r) {
     RDMAD_LIVE(r, RING);
     uint32_t count = r->sq_reserved - r->sq_tail;
-    bool lost = rdmad_is_lost(r->session);
     if (count == 0)
         return 0;
-    for (uint32_t i = r->sq_tail; i != r->sq_reserved; i++)
-        entry_commit(r, i & (r->entries - 1), lost ? RDMAD_SLOT_UNSENT : RDMAD_SLOT_PUBLISHED);
-    r->sq_tail = r->sq_reserved;
-    if (lost) {
-        if (r->state == RDMAD_RING_LOST)
-            r->state = RDMAD_RING_LOST_UNSENT;
-        return rdmad_fail_lost(r->session);
+    if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r)) {
+        if (r->watched)
+            rdmad_ring_gather(r); /* a ring of one thread: it may be revived by that */
+        if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r))
+            return ring_submit_away(r, count);
     }
+    for (uint32_t i = r->sq_tail; i != r->sq_reserved; i++)
+        entry_commit(r, i & (r->entries - 1), RDMAD_SLOT_PUBLISHED);
+    r->sq_tail = r->sq_reserved;
     ring_publish_tail(r);
     return (int)count;
 }
@@ -155,7 +180,8 @@ int rdmad_ring_submit(rdmad_ring *r) {
 /* With the lock. Rings belong to other threads; their shared words are anybody's to read. */
 static bool rings_all_taken(const struct rdmad_session *s) {
     for (const struct rdmad_ring *r = s->rings; r; r = r->next) {
-        if ((int32_t)(ringword_peek(&r->daemon->sq_head) - r->sq_mark) < 0)
+        if (!rdmad_ring_is_stale(r) &&
+            (int32_t)(ringword_peek(&r->daemon->sq_head) - r->sq_mark) < 0)
             return false;
     }
     return true;
@@ -177,7 +203,7 @@ void rdmad_rings_taken(struct rdmad_session *s) {
             rdmad_control_prod(s);
             prod_ns = UINT64_MAX;
         }
-        if (rdmad_check_lost(s))
+        if (rdmad_check_gone(s))
             return;
         pthread_mutex_lock(&s->lock);
     }
@@ -198,11 +224,11 @@ bool rdmad_ring_publish_cancel(struct rdmad_ring *r, uint32_t target) {
     struct timespec moment = {.tv_nsec = 20000};
     struct rdmad_slot *own = &r->slot[r->entries];
     assert(target < r->entries && own->state == RDMAD_SLOT_FREE && r->batch == RDMAD_NO_SLOT);
-    while (!rdmad_is_lost(r->session) && !ring_sq_has_room(r)) {
+    while (rdmad_is_open(r->session) && !rdmad_ring_is_stale(r) && !ring_sq_has_room(r)) {
         nanosleep(&moment, NULL);
-        rdmad_check_lost(r->session);
+        rdmad_check_gone(r->session);
     }
-    if (rdmad_is_lost(r->session))
+    if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r))
         return false;
     own->state = RDMAD_SLOT_PUBLISHED;
     own->generation++;

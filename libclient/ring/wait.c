@@ -90,7 +90,7 @@ static void wait_sleep(struct rdmad_ring *r, uint64_t deadline_ns) {
     if (r->wakeup_state == RDMAD_WAKEUP_ARMED)
         r->wakeup_state = RDMAD_WAKEUP_STALE; /* an event loop must arm again */
     if (p[1].revents)
-        rdmad_check_lost(r->session);
+        rdmad_check_gone(r->session);
 }
 
 bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
@@ -106,11 +106,19 @@ bool rdmad_ring_await(struct rdmad_ring *r, uint64_t deadline_ns) {
             r->spin_ns /= 2;
     }
     while (!wait_is_over(r)) {
-        if (rdmad_is_lost(r->session) || rdmad_poll_timeout(deadline_ns) == 0)
+        if (!rdmad_is_open(r->session) || rdmad_ring_is_stale(r) ||
+            rdmad_poll_timeout(deadline_ns) == 0)
             return false;
         wait_sleep(r, deadline_ns);
     }
     return true;
+}
+
+void rdmad_ring_await_open(struct rdmad_ring *r, uint64_t deadline_ns) {
+    struct rdmad_session *s = r->session;
+    pthread_mutex_lock(&s->lock);
+    rdmad_control_wait_open(s, deadline_ns);
+    pthread_mutex_unlock(&s->lock);
 }
 
 int rdmad_ring_idle(struct rdmad_ring *r) {
@@ -136,12 +144,14 @@ int rdmad_ring_wait(rdmad_ring *r, int timeout_ms, const struct rdmad_cqe **cqe)
         return rc == RDMAD_E_AGAIN ? RDMAD_E_TIMEOUT : rc;
     uint64_t deadline = rdmad_deadline_ns(timeout_ms);
     while (r->visible) {
-        bool came = rdmad_ring_await(r, deadline);
+        rdmad_ring_await(r, deadline);
         rc = rdmad_ring_peek(r, cqe);
         if (rc != RDMAD_E_AGAIN)
             return rc;
-        if (!came)
+        if (rdmad_poll_timeout(deadline) == 0)
             return RDMAD_E_TIMEOUT;
+        if (!rdmad_is_open(r->session))
+            rdmad_ring_await_open(r, deadline);
     }
     return rdmad_ring_idle(r); /* from the start, or the last silent op is done */
 }

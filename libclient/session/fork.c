@@ -17,7 +17,9 @@
  */
 #include "libclient/session/fork.h"
 #include "libclient/base/session.h"
+#include "libclient/memory/pool.h"
 #include "libclient/ring/ring.h"
+#include "libclient/session/resume.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,11 +29,13 @@ static struct rdmad_session *sessions;
 
 static void fork_before(void) {
     pthread_mutex_lock(&lock);
+    rdmad_resume_before_fork();
     rdmad_objects_lock();
 }
 
 static void fork_in_parent(void) {
     rdmad_objects_unlock();
+    rdmad_resume_in_parent();
     pthread_mutex_unlock(&lock);
 }
 
@@ -50,6 +54,7 @@ static void fork_replace_memory(const void *memory, size_t bytes) {
 static void fork_leave_ring(struct rdmad_ring *r) {
     fork_close(&r->wakeup);
     fork_close(&r->doorbell);
+    fork_close(&r->epoll);
     fork_replace_memory(r->client, r->client_bytes);
     fork_replace_memory(r->daemon, r->daemon_bytes);
     r->cq_head = r->cq_tail = r->cq_head_published = 0;
@@ -61,8 +66,11 @@ static void fork_leave_session(struct rdmad_session *s) {
     fork_close(&s->sock);
     fork_close(&s->epoll);
     fork_close(&s->event_fd);
+    fork_close(&s->back_fd);
     for (struct rdmad_ring *r = s->rings; r; r = r->next)
         fork_leave_ring(r);
+    for (struct rdmad_pool *p = s->pools; p; p = p->next)
+        fork_close(&p->fd);
     s->receiving = false;
     s->calls = NULL;
     s->lost_reason = RDMAD_E_DAEMON_LOST;
@@ -74,6 +82,7 @@ static void fork_leave_session(struct rdmad_session *s) {
 static void fork_in_child(void) {
     struct rdmad_session *s = sessions;
     rdmad_objects_unlock();
+    rdmad_resume_in_child();
     pthread_mutex_init(&lock, NULL);
     sessions = NULL;
     for (; s; s = s->next)

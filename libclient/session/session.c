@@ -22,6 +22,7 @@
 #include "libclient/session/fork.h"
 #include "libclient/session/names.h"
 #include "libclient/session/pause.h"
+#include "libclient/session/resume.h"
 #include "libclient/transfer/blocking.h"
 #include "libclient/transfer/copies.h"
 #include <errno.h>
@@ -43,7 +44,7 @@ static struct rdmad_session *session_alloc(void) {
         return NULL;
     rdmad_object_init(&s->object, RDMAD_KIND_SESSION);
     s->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
-    s->sock = s->epoll = s->event_fd = -1;
+    s->sock = s->epoll = s->event_fd = s->back_fd = -1;
     s->take_event = rdmad_event_take;
     s->last_source = &s->first_source;
     pthread_mutex_init(&s->lock, NULL);
@@ -111,7 +112,7 @@ static struct timeval session_dial_patience(const struct rdmad_session *s) {
                             .tv_usec = (suseconds_t)(ns % 1000000000u / 1000u)};
 }
 
-static int session_dial(struct rdmad_session *s, const char *dir) {
+static int session_dial(struct rdmad_session *s, const char *dir, struct sockaddr_un *out) {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     struct timeval patience = session_dial_patience(s);
     char own[RDMAD_RUNTIME_DIR_MAX];
@@ -134,6 +135,7 @@ static int session_dial(struct rdmad_session *s, const char *dir) {
     if (connect(s->sock, (struct sockaddr *)&sun, sizeof(sun)) < 0)
         return anywhere && errno == ENOENT ? session_fail_nowhere(s, sun.sun_path)
                                            : session_fail_dial(s, sun.sun_path);
+    *out = sun;
     return 0;
 }
 
@@ -141,7 +143,7 @@ static int session_hello(struct rdmad_session *s, const char *name, int64_t spin
     struct rdmad_hello_req request = {.reserved = 0};
     struct rdmad_hello_rep reply;
     struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply)};
-    session_clean_name(request.name, name ? name : program_invocation_short_name);
+    memcpy(request.name, name, sizeof(request.name));
     int rc = rdmad_control_call(s, &call);
     if (rc)
         return rc;
@@ -177,6 +179,11 @@ static int session_check_options(const struct rdmad_options *o) {
                           "spin_us is %lld: it is -1 for what the daemon advises, 0 not to spin, "
                           "or microseconds",
                           (long long)o->spin_us);
+    if (o->resume < 0 || o->resume > 1)
+        return rdmad_fail(NULL, RDMAD_E_INVAL,
+                          "resume is %lld: it is 1 for a session that goes on with the next rdmad, "
+                          "0 for one that ends with this one",
+                          (long long)o->resume);
     if (o->call_timeout_ms < -1)
         return rdmad_fail(
             NULL, RDMAD_E_INVAL,
@@ -193,12 +200,17 @@ static uint64_t session_patience_ns(int64_t call_timeout_ms) {
 }
 
 static int session_connect(struct rdmad_session *s, const struct rdmad_options *o) {
+    char name[RDMAD_NAME_MAX + 1] = "";
+    struct sockaddr_un address;
     int rc = rdmad_pause_new(s);
     s->call_timeout_ns = session_patience_ns(o->call_timeout_ms);
+    session_clean_name(name, o->name ? o->name : program_invocation_short_name);
     if (!rc)
-        rc = session_dial(s, o->runtime_dir);
+        rc = session_dial(s, o->runtime_dir, &address);
     if (!rc)
-        rc = session_hello(s, o->name, o->spin_us);
+        rc = session_hello(s, name, o->spin_us);
+    if (!rc && o->resume)
+        rc = rdmad_resume_new(s, &address, name);
     if (rc)
         return rc;
     s->blocking_entries = o->ring_entries ? o->ring_entries : 64;
@@ -237,10 +249,11 @@ void rdmad_close(rdmad_session *s) {
     rdmad_fork_remove(s);
     if (s->sock >= 0) {
         pthread_mutex_lock(&s->lock);
-        if (!rdmad_is_lost(s))
+        if (rdmad_is_open(s))
             rdmad_channels_post_close(s);
         rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, "the session was closed");
         pthread_mutex_unlock(&s->lock);
+        rdmad_resume_free(s);
         close(s->sock);
     }
     rdmad_blocking_free(s->blocking);
@@ -260,6 +273,8 @@ void rdmad_close(rdmad_session *s) {
         close(s->epoll);
     if (s->event_fd >= 0)
         close(s->event_fd);
+    if (s->back_fd >= 0)
+        close(s->back_fd);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     rdmad_object_retire(&s->object, sizeof(*s));

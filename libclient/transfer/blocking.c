@@ -147,8 +147,12 @@ static void blocking_ring_wait(struct blocking_ring *cr) {
         return;
     }
     cr->watched = true;
+    bool away = cr->ring->state != RDMAD_RING_LIVE; /* nothing is in flight but what is parked */
     pthread_mutex_unlock(&cr->lock);
-    rdmad_ring_await(cr->ring, UINT64_MAX);
+    if (away)
+        rdmad_ring_await_open(cr->ring, UINT64_MAX);
+    else
+        rdmad_ring_await(cr->ring, UINT64_MAX);
     pthread_mutex_lock(&cr->lock);
     cr->watched = false;
     blocking_ring_reap(cr);

@@ -310,7 +310,11 @@ static void not_imported(rdmad_session *s, int fd, int code, const char *words) 
 
 static void only_sealed_memory_is_imported(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
-    rdmad_session *s = client_open(d);
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    rdmad_session *s;
+    o.runtime_dir = tdaemon_dir(d);
+    o.resume = 0; /* else it may have all its seals */
+    CHECK(rdmad_open(&o, &s) == 0, "%s", rdmad_last_error(NULL));
     json_t *before = tdaemon_objects(d);
     char path[64], proc[64];
     rdmad_pool *none;

@@ -287,7 +287,7 @@ void tdaemon_kill(struct tdaemon *d) {
     d->pid = 0;
 }
 
-void tdaemon_stop(struct tdaemon *d) {
+void tdaemon_end(struct tdaemon *d) {
     if (d->pid) {
         int status = 0;
         uint64_t deadline = now_ms() + (uint64_t)STOP_MS * test_patience();
@@ -310,6 +310,11 @@ void tdaemon_stop(struct tdaemon *d) {
         snprintf(path, sizeof(path), "%s/control.sock", d->dir);
         CHECK(access(path, F_OK) != 0, "rdmad left %s behind", path);
     }
+    d->pid = 0;
+}
+
+void tdaemon_stop(struct tdaemon *d) {
+    tdaemon_end(d);
     destroy(d);
 }
 

@@ -34,8 +34,9 @@ struct tdaemon;
  * arguments, NULL-terminated, or NULL. */
 struct tdaemon *tdaemon_start(const char *host, const char *const *args);
 void tdaemon_stop(struct tdaemon *d);    /* SIGTERM, must exit 0 in time; frees d */
+void tdaemon_end(struct tdaemon *d);     /* the same; d stays, for restart or stop */
 void tdaemon_kill(struct tdaemon *d);    /* SIGKILL and reaped; d stays, for restart or stop */
-void tdaemon_restart(struct tdaemon *d); /* after kill: the same directory and port */
+void tdaemon_restart(struct tdaemon *d); /* after end or kill: the same directory and port */
 
 /* The daemons that are started from now on are another program of the build directory. */
 void tdaemon_use(const char *relative);

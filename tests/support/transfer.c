@@ -27,6 +27,7 @@ static rdmad_session *session_of(const char *dir, rdmad_pool **pool) {
     struct rdmad_options options = RDMAD_OPTIONS_INIT;
     rdmad_session *s;
     options.runtime_dir = dir;
+    options.resume = 0; /* a daemon that dies is the end of it */
     CHECK(rdmad_open(&options, &s) == 0, "open: %s", rdmad_last_error(NULL));
     CHECK(rdmad_pool_create(s, TRANSFER_BYTES, 0, pool) == 0, "pool: %s", rdmad_last_error(s));
     return s;

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease_resume.c - leases at the daemon that takes the session over.
+ *
+ * An owner says on which terms it granted each lease, and how much of its life is left. The proof
+ * that it did is the lease's secret, of which the daemon knows what it must be (wire.h). A lease
+ * that has a name has no secret in its URI: it is granted anew under that name, with another
+ * number.
+ *
+ * A lessee attaches by the URI again, and asks for its handle's number. The owner may be a program
+ * that is not back yet, so what fails in a way that time can mend is tried again later.
+ *
+ * Programs free leases meanwhile, so they are walked by number.
+ */
+#include "common/uri.h"
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/lease/lease.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTACH_TRY_MS 500u
+
+/* ---- which --------------------------------------------------------------------------------- */
+
+struct numbers {
+    uint64_t *number;
+    unsigned count;
+};
+
+static bool is_wanted(const struct rdmad_lease *l, bool own) {
+    return !l->ended && rdmad_lease_is_own(l) == own && (own || l->away);
+}
+
+/* The numbers of granted leases, or of handles that are away. */
+static struct numbers numbers_of(struct rdmad_session *s, bool own) {
+    struct numbers n = {.count = 0};
+    unsigned room = 0;
+    pthread_mutex_lock(&s->lock);
+    for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
+        for (const struct rdmad_lease *l = s->lease[i]; l; l = l->next)
+            room += is_wanted(l, own);
+    }
+    n.number = calloc(room ? room : 1, sizeof(*n.number));
+    for (unsigned i = 0; n.number && i < RDMAD_LEASE_BUCKETS; i++) {
+        for (const struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
+            if (is_wanted(l, own))
+                n.number[n.count++] = own ? l->id : l->handle;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+/* With the lock: it does not come back. */
+static void lease_stays_away(struct rdmad_lease *lease, int reason, const char *why) {
+    char text[RDMAD_TEXT_MAX + 1];
+    snprintf(text, sizeof(text), "lease %llu does not outlive its rdmad: %.180s",
+             (unsigned long long)lease->id, why);
+    lease->away = false;
+    rdmad_lease_ended(lease, reason, text);
+    rdmad_event_signal(lease->session);
+}
+
+/* ---- owners -------------------------------------------------------------------------------- */
+
+/* One that the daemon, or a lessee, renews without our being told has a whole ttl again. */
+static uint64_t grant_left_ns(const struct rdmad_lease *lease) {
+    uint64_t now = rdmad_boottime_ns();
+    if (lease->grant.flags & (RDMAD_LEASE_KEEP_ALIVE | RDMAD_LEASE_RENEWABLE))
+        return lease->grant.ttl_ns;
+    return lease->deadline_ns > now ? lease->deadline_ns - now : 0;
+}
+
+struct grant_again {
+    uint64_t number;
+    struct rdmad_lease_resume_req request;
+    struct rdmad_lease_grant_rep reply;
+    bool named;
+};
+
+/* Fills in the request. False: there is nothing to ask. */
+static bool grant_read(struct rdmad_session *s, struct grant_again *again) {
+    struct rdmad_uri uri;
+    pthread_mutex_lock(&s->lock);
+    struct rdmad_lease *lease = rdmad_lease_find(s, true, again->number);
+    bool alive = lease && !lease->ended;
+    uint64_t left = alive ? grant_left_ns(lease) : 0;
+    if (alive && !left) {
+        lease_stays_away(lease, RDMAD_E_LEASE_EXPIRED, "it expired while there was none");
+        alive = false;
+    }
+    if (alive) {
+        again->request = (struct rdmad_lease_resume_req){
+            .lease = lease->id, .left_ns = left, .grant = lease->grant};
+        again->named = lease->grant.name[0];
+        if (rdmad_uri_parse(lease->uri, &uri) == NULL)
+            memcpy(again->request.key, uri.key, sizeof(again->request.key));
+    }
+    pthread_mutex_unlock(&s->lock);
+    return alive;
+}
+
+/* With the lock. */
+static void grant_accept(struct rdmad_lease *lease, const struct rdmad_lease_grant_rep *reply) {
+    if (lease->id != reply->lease)
+        rdmad_lease_renumber(lease, reply->lease);
+    memcpy(lease->uri, reply->uri, sizeof(lease->uri));
+    lease->uri[RDMAD_URI_MAX] = '\0';
+}
+
+static int grant_ask(struct rdmad_session *s, struct grant_again *again) {
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_LEASE_RESUME, again->request, again->reply)};
+    if (again->named) {
+        again->request.grant.ttl_ns = again->request.left_ns;
+        call.type = RDMAD_MSG_LEASE_GRANT;
+        call.request = &again->request.grant;
+        call.request_size = sizeof(again->request.grant);
+    }
+    int rc = rdmad_control_call(s, &call);
+    pthread_mutex_lock(&s->lock);
+    struct rdmad_lease *lease = rdmad_lease_find(s, true, again->number);
+    if (lease && !rc)
+        grant_accept(lease, &again->reply);
+    else if (lease && !lease->ended && rc != RDMAD_E_DAEMON_LOST)
+        lease_stays_away(lease, rc, rdmad_error_said(s));
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+void rdmad_grants_resume(struct rdmad_session *s) {
+    struct numbers n = numbers_of(s, true);
+    for (unsigned i = 0; i < n.count; i++) {
+        struct grant_again again = {.number = n.number[i]};
+        if (grant_read(s, &again) && grant_ask(s, &again) == RDMAD_E_DAEMON_LOST)
+            break;
+    }
+    free(n.number);
+}
+
+/* ---- lessees ------------------------------------------------------------------------------- */
+
+void rdmad_attaches_leave(struct rdmad_session *s) {
+    for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
+        for (struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
+            if (l->side == RDMAD_LEASE_ATTACHED && !l->ended)
+                l->away = true;
+            else if (l->side == RDMAD_LEASE_REQUESTED && !l->ended)
+                lease_stays_away(l, RDMAD_E_DAEMON_LOST, "it was requested of a service");
+        }
+    }
+}
+
+/* Whether the lease may still come back. */
+static bool attach_may_come(int rc) {
+    return rc == RDMAD_E_NO_LEASE || rc == RDMAD_E_UNREACHABLE || rc == RDMAD_E_PEER_LOST ||
+           rc == RDMAD_E_TIMEOUT || rc == RDMAD_E_LIMIT || rc == RDMAD_E_BUSY ||
+           rc == RDMAD_E_DAEMON_LOST;
+}
+
+/* With the lock. */
+static void attach_accept(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_attach_resume_req *request = call->request;
+    const struct rdmad_lease_attach_rep *reply = call->reply;
+    struct rdmad_lease *lease = rdmad_lease_find(s, false, request->handle);
+    if (!lease || lease->ended)
+        return; /* and the program lets go of it */
+    lease->away = false;
+    lease->id = reply->lease;
+    lease->rights = reply->rights;
+    lease->deadline_ns = rdmad_ns_later(rdmad_boottime_ns(), reply->ttl_ns);
+    memcpy(lease->fabric, reply->fabric, sizeof(lease->fabric));
+    lease->fabric[sizeof(lease->fabric) - 1] = '\0';
+    if (reply->length != lease->length)
+        lease_stays_away(lease, RDMAD_E_LEASE_REVOKED, "it is of another length now");
+}
+
+/* Whether it is still away. */
+static bool attach_again(struct rdmad_session *s, uint64_t handle) {
+    struct rdmad_attach_resume_req request = {.handle = handle,
+                                              .attach.timeout_ns = ATTACH_TRY_MS * RDMAD_NS_PER_MS};
+    struct rdmad_lease_keep_req keep = {.handle = handle, .on = 1};
+    struct rdmad_lease_attach_rep reply;
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_ATTACH_RESUME, request, reply),
+                              .accept = attach_accept, .one_try = true};
+    pthread_mutex_lock(&s->lock);
+    struct rdmad_lease *lease = rdmad_lease_find(s, false, handle);
+    if (lease)
+        memcpy(request.attach.uri, lease->uri, sizeof(request.attach.uri));
+    pthread_mutex_unlock(&s->lock);
+    if (!lease)
+        return false;
+    int rc = rdmad_control_call(s, &call);
+    pthread_mutex_lock(&s->lock);
+    lease = rdmad_lease_find(s, false, handle);
+    if (lease && lease->away && !attach_may_come(rc))
+        lease_stays_away(lease, rc, rdmad_error_said(s));
+    bool away = lease && lease->away;
+    if (lease && !rc && !lease->ended && lease->kept)
+        rdmad_control_post(s, RDMAD_MSG_LEASE_KEEP, &keep, sizeof(keep));
+    pthread_mutex_unlock(&s->lock);
+    return away;
+}
+
+unsigned rdmad_attaches_resume(struct rdmad_session *s) {
+    struct numbers n = numbers_of(s, false);
+    unsigned away = 0;
+    for (unsigned i = 0; i < n.count; i++)
+        away += attach_again(s, n.number[i]);
+    free(n.number);
+    return away;
+}
+
+void rdmad_attaches_give_up(struct rdmad_session *s) {
+    pthread_mutex_lock(&s->lock);
+    for (unsigned i = 0; i < RDMAD_LEASE_BUCKETS; i++) {
+        for (struct rdmad_lease *l = s->lease[i]; l; l = l->next) {
+            if (l->away)
+                lease_stays_away(l, RDMAD_E_NO_LEASE, "its owner has not brought it back in time");
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * revive.c - a ring whose daemon has ended is made anew at the next one.
+ *
+ * The happy path: the daemon makes a ring of the same size; its memory is mapped over the old, and
+ * its descriptors take the numbers of the old ones, so that entries that the program has reserved,
+ * and the descriptors that it has put into event loops, stay what they are. The ring begins where
+ * the first parked entry is, or the next one: the daemon takes that from the tail that stands in
+ * our memory when it is told that the ring is ready. Then what is parked is published.
+ *
+ * Only the memory is new. What the old daemon had taken has ended before.
+ */
+#include "libclient/ring/revive.h"
+#include "common/memfd.h"
+#include "common/ringword.h"
+#include "libclient/base/error.h"
+#include "libclient/control/control.h"
+#include "libclient/control/event_queue.h"
+#include "libclient/ring/create.h"
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* In the place of the old memory. */
+static bool revive_map(void *at, size_t bytes, int fd, int prot) {
+    return rdmad_memfd_verify(fd, bytes) == 0 &&
+           mmap(at, bytes, prot, MAP_SHARED | MAP_FIXED, fd, 0) == at &&
+           rdmad_memfd_populate(at, bytes, prot & PROT_WRITE) == 0;
+}
+
+/* The new descriptor under the old number. */
+static bool revive_replace(int fd, int number) {
+    return dup3(fd, number, O_CLOEXEC) == number;
+}
+
+static int revive_memory(struct rdmad_ring *r, const int fds[RDMAD_RING_FDS], uint32_t first) {
+    size_t bytes = r->entries * sizeof(*r->sqe);
+    struct rdmad_sqe *kept = malloc(bytes);
+    if (!kept)
+        return rdmad_fail(r->session, RDMAD_E_NOMEM, "out of memory for the entries of ring %llu",
+                          (unsigned long long)r->handle);
+    memcpy(kept, r->sqe, bytes);
+    bool ok =
+        revive_map(r->client, r->client_bytes, fds[RDMAD_RING_FD_CLIENT], PROT_READ | PROT_WRITE) &&
+        revive_map((void *)(uintptr_t)r->daemon, r->daemon_bytes, fds[RDMAD_RING_FD_DAEMON],
+                   PROT_READ) &&
+        rdmad_memfd_freeze(fds[RDMAD_RING_FD_CLIENT]) == 0 &&
+        revive_replace(fds[RDMAD_RING_FD_WAKEUP], r->wakeup) &&
+        revive_replace(fds[RDMAD_RING_FD_DOORBELL], r->doorbell);
+    if (ok) {
+        memcpy(r->sqe, kept, bytes);
+        ringword_publish(&r->client->sq_tail, first);
+    }
+    free(kept);
+    return ok ? 0
+              : rdmad_fail_errno(r->session, RDMAD_E_SYSTEM,
+                                 "the memory of ring %llu cannot be had a second time",
+                                 (unsigned long long)r->handle);
+}
+
+static int revive_create(struct rdmad_ring *r, uint32_t first, uint64_t *number) {
+    struct rdmad_ring_create_req request = {.sq_entries = r->entries, .cq_entries = r->cq_entries};
+    struct rdmad_ring_create_rep reply;
+    int fds[RDMAD_RING_FDS];
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_RING_CREATE, request, reply), .fds = fds,
+                              .nfds = RDMAD_RING_FDS};
+    int rc = rdmad_control_call(r->session, &call);
+    if (rc)
+        return rc;
+    if (reply.sq_entries != r->entries || reply.cq_entries != r->cq_entries)
+        rc = rdmad_fail(r->session, RDMAD_E_PROTOCOL,
+                        "rdmad made a ring of %u entries again with %u", r->entries,
+                        reply.sq_entries);
+    else
+        rc = revive_memory(r, fds, first);
+    for (unsigned i = 0; i < RDMAD_RING_FDS; i++)
+        close(fds[i]);
+    *number = reply.ring;
+    return rc ? rc : rdmad_ring_tell_ready(r->session, reply.ring);
+}
+
+/* Nothing of the old daemon's is in it any more. */
+static void revive_fields(struct rdmad_ring *r, uint64_t number, uint32_t resumes) {
+    r->handle = number;
+    r->cq_head = r->cq_tail = r->cq_head_published = 0;
+    r->expected = 0;
+    for (uint32_t i = 0; i < r->entries; i++) {
+        struct rdmad_slot *slot = &r->slot[i];
+        if (slot->state != RDMAD_SLOT_PARKED)
+            continue;
+        slot->state = RDMAD_SLOT_PUBLISHED;
+        r->expected += !slot->member;
+    }
+    r->parked = 0;
+    r->wakeup_state = RDMAD_WAKEUP_EMPTY;
+    r->state = RDMAD_RING_LIVE;
+    __atomic_store_n(&r->resumes, resumes, __ATOMIC_RELEASE);
+}
+
+/* With the lock. */
+static void revive_loops(struct rdmad_ring *r) {
+    struct epoll_event e = {.events = EPOLLIN};
+    if (r->watched)
+        rdmad_event_watch(r->session, r->wakeup);
+    if (r->epoll < 0)
+        return;
+    epoll_ctl(r->epoll, EPOLL_CTL_DEL, r->session->back_fd, NULL);
+    epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wakeup, &e);
+}
+
+/* The old daemon has the beginning of a batch, which ends when the rest is submitted. */
+static bool revive_is_blocked(const struct rdmad_ring *r) {
+    return r->batch != RDMAD_NO_SLOT && r->slot[r->batch].state != RDMAD_SLOT_PARKED;
+}
+
+bool rdmad_ring_revive(struct rdmad_ring *r) {
+    struct rdmad_session *s = r->session;
+    uint32_t resumes = rdmad_resumes(s), first = r->parked ? r->sq_parked : r->sq_tail;
+    uint64_t number;
+    assert(r->state == RDMAD_RING_LOST);
+    if (revive_is_blocked(r))
+        return false;
+    int rc = revive_create(r, first, &number);
+    if (rc == RDMAD_E_DAEMON_LOST && !rdmad_is_lost(s))
+        return false; /* that one has gone, too */
+    pthread_mutex_lock(&s->lock);
+    if (rc) {
+        char text[RDMAD_TEXT_MAX + 1];
+        snprintf(text, sizeof(text),
+                 "ring %llu cannot be made again at the rdmad that has come: %.150s",
+                 (unsigned long long)r->handle, rdmad_error_said(s));
+        rdmad_control_lose(s, rc, text);
+    } else {
+        revive_fields(r, number, resumes);
+        revive_loops(r);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!rc && first != r->sq_tail &&
+        ringword_publish_and_ask(&r->client->sq_tail, r->sq_tail, &r->daemon->sq_wait))
+        eventfd_write(r->doorbell, 1);
+    return !rc;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * revive.h - a ring at the daemon that has taken the session over.
+ */
+#ifndef RDMAD_LIBCLIENT_REVIVE_H
+#define RDMAD_LIBCLIENT_REVIVE_H
+
+#include "libclient/ring/ring.h"
+
+/* Of a ring that is stale, all of whose ops have ended but those that are parked: it is made anew
+ * at the session's daemon, and what is parked is published. False: not now, or not at all, and then
+ * the session is lost. For the completing side. */
+bool rdmad_ring_revive(struct rdmad_ring *ring);
+
+#endif

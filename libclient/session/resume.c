@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * resume.c - the thread that looks for the next daemon.
+ *
+ * The happy path: it sleeps until a socket ends. The session is AWAY with that (control.c). It
+ * connects, at first at once and then less and less often; the new socket takes the number of the
+ * old one, and the session is RESUMING, in which only this thread asks and reads. It says HELLO,
+ * shows the proof, hands pools, leases and services back, attaches again, and opens the session to
+ * the program's threads, which have waited in their calls.
+ *
+ * Leases that the session is lessee of may be of programs that are resumed later than this one. So
+ * those are tried for a moment before the session is opened, and in the background after that.
+ * While one session waits for them the thread looks after the others.
+ *
+ * One session is worked on at a time. What it may wait for is bounded: a connect by its timeout,
+ * each request by the session's patience with a daemon, and all of it by the end of that.
+ *
+ * The list's lock is never held while the session's is taken.
+ */
+#include "libclient/session/resume.h"
+#include "libclient/base/clock.h"
+#include "libclient/base/error.h"
+#include "libclient/channel/channel.h"
+#include "libclient/channel/service.h"
+#include "libclient/control/control.h"
+#include "libclient/lease/lease.h"
+#include "libclient/memory/pool.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FIRST_PAUSE_NS UINT64_C(5000000)
+#define LONGEST_PAUSE_NS UINT64_C(250000000)
+#define CONNECT_TIMEOUT_S 2 /* behind a full backlog */
+#define ATTACH_EVERY_NS UINT64_C(20000000)
+#define ATTACH_BEFORE_NS UINT64_C(500000000)     /* until the session is opened without them */
+#define ATTACH_PATIENCE_NS UINT64_C(10000000000) /* and given up */
+
+struct rdmad_resume {
+    struct rdmad_session *session;
+    struct rdmad_resume *next; /* in the list */
+    struct rdmad_resume_proof proof;
+    struct sockaddr_un address;
+    char name[RDMAD_NAME_MAX + 1];
+    struct rdmad_event_source source; /* SESSION_RESUMED */
+    uint64_t away_ns;                 /* for how long it was */
+
+    /* the thread's own */
+    bool due;       /* its socket has ended */
+    unsigned place; /* in the array of poll */
+    uint64_t away_since_ns, next_ns, pause_ns;
+    uint64_t handed_back_ns;
+    bool attaches_away; /* some are, and are tried again */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct rdmad_resume *list;
+static struct rdmad_resume *busy; /* which the thread is at */
+static bool running;              /* there is a thread */
+static int wake_fd = -1;
+
+/* ---- what is asked of the next daemon ------------------------------------------------------ */
+
+static int resume_hello(struct rdmad_resume *r) {
+    struct rdmad_session *s = r->session;
+    struct rdmad_hello_req request = {.reserved = 0};
+    struct rdmad_hello_rep reply;
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_HELLO, request, reply), .one_try = true};
+    memcpy(request.name, r->name, sizeof(request.name));
+    int rc = rdmad_control_call(s, &call);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&s->lock);
+    s->id = reply.session;
+    s->max_pool_bytes = reply.max_pool_bytes;
+    s->default_timeout_ns = reply.default_timeout_ns;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+static int resume_prove(struct rdmad_resume *r) {
+    struct rdmad_session_resume_req request = {.proof = r->proof};
+    struct rdmad_call call = {.type = RDMAD_MSG_SESSION_RESUME,
+                              .request = &request,
+                              .request_size = sizeof(request),
+                              .one_try = true};
+    return rdmad_control_call(r->session, &call);
+}
+
+static int resume_hand_back(struct rdmad_resume *r) {
+    struct rdmad_session *s = r->session;
+    int rc = resume_hello(r);
+    if (!rc)
+        rc = resume_prove(r);
+    if (!rc)
+        rc = rdmad_pools_resume(s);
+    if (rc)
+        return rc;
+    rdmad_grants_resume(s);
+    rdmad_services_resume(s);
+    r->handed_back_ns = rdmad_monotonic_ns();
+    return 0;
+}
+
+static int resume_state(const struct rdmad_resume *r) {
+    return __atomic_load_n(&r->session->state, __ATOMIC_ACQUIRE);
+}
+
+/* ---- from AWAY to OPEN --------------------------------------------------------------------- */
+
+static int resume_connect(const struct rdmad_resume *r) {
+    const struct timeval patience = {.tv_sec = CONNECT_TIMEOUT_S};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    if (connect(fd, (const struct sockaddr *)&r->address, sizeof(r->address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* The socket takes the old one's number, when nobody sleeps on that any more. */
+static bool resume_begin(struct rdmad_resume *r, int fd) {
+    struct rdmad_session *s = r->session;
+    pthread_mutex_lock(&s->lock);
+    while (s->receiving && s->state == RDMAD_SESSION_AWAY)
+        rdmad_cond_wait(&s->changed, &s->lock, UINT64_MAX); /* it was shut down, so that ends */
+    bool ours = s->state == RDMAD_SESSION_AWAY && dup3(fd, s->sock, O_CLOEXEC) == s->sock;
+    if (ours) {
+        s->resumer = pthread_self();
+        __atomic_add_fetch(&s->resumes, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&s->state, RDMAD_SESSION_RESUMING, __ATOMIC_RELEASE);
+        rdmad_channels_leave(s);
+        rdmad_attaches_leave(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+    close(fd);
+    return ours;
+}
+
+static void resume_open(struct rdmad_resume *r) {
+    struct rdmad_session *s = r->session;
+    pthread_mutex_lock(&s->lock);
+    if (s->state == RDMAD_SESSION_RESUMING) {
+        r->away_ns = rdmad_monotonic_ns() - r->away_since_ns;
+        __atomic_store_n(&s->state, RDMAD_SESSION_OPEN, __ATOMIC_RELEASE);
+        rdmad_event_watch(s, s->sock);
+        rdmad_event_back(s);
+        rdmad_event_queue(s, &r->source);
+        rdmad_event_signal(s);
+        r->away_since_ns = 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Before the session is opened, and after that for those that were not there yet. */
+static void resume_step_attaches(struct rdmad_resume *r) {
+    unsigned away = rdmad_attaches_resume(r->session);
+    uint64_t now = rdmad_monotonic_ns(), since = now - r->handed_back_ns;
+    r->next_ns = now + ATTACH_EVERY_NS;
+    if (away && since > ATTACH_PATIENCE_NS)
+        rdmad_attaches_give_up(r->session);
+    if (!away || since > ATTACH_BEFORE_NS)
+        resume_open(r);
+    r->attaches_away = away && since <= ATTACH_PATIENCE_NS;
+}
+
+/* The daemon does not have it. What time can mend is tried again. */
+static void resume_refused(struct rdmad_resume *r, int rc) {
+    struct rdmad_session *s = r->session;
+    char text[RDMAD_TEXT_MAX + 1];
+    snprintf(text, sizeof(text), "the rdmad that has come does not resume the session: %.180s",
+             rdmad_error_said(s));
+    pthread_mutex_lock(&s->lock);
+    if (s->state == RDMAD_SESSION_RESUMING) {
+        if (rc == RDMAD_E_BUSY || rc == RDMAD_E_LIMIT || rc == RDMAD_E_AGAIN ||
+            rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_NOMEM)
+            rdmad_control_gone(s, text);
+        else
+            rdmad_control_lose(s, rc, text);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Each pause is longer than the one before, and of programs that lost the same daemon none has the
+ * same. */
+static void resume_pause(struct rdmad_resume *r) {
+    r->pause_ns = r->pause_ns ? r->pause_ns * 3 / 2 : FIRST_PAUSE_NS;
+    if (r->pause_ns > LONGEST_PAUSE_NS)
+        r->pause_ns = LONGEST_PAUSE_NS;
+    uint64_t now = rdmad_monotonic_ns(),
+             mixed = (now ^ (uint64_t)getpid()) * UINT64_C(0x9E3779B97F4A7C15);
+    r->next_ns = now + r->pause_ns * 3 / 4 + (mixed >> 32) % (r->pause_ns / 2);
+}
+
+static void resume_try(struct rdmad_resume *r) {
+    int fd = resume_connect(r);
+    if (fd >= 0 && resume_begin(r, fd)) {
+        int rc = resume_hand_back(r);
+        if (rc)
+            resume_refused(r, rc);
+        else
+            resume_step_attaches(r);
+    }
+    if (resume_state(r) == RDMAD_SESSION_AWAY)
+        resume_pause(r);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+static bool resume_patience_is_over(const struct rdmad_resume *r, uint64_t now) {
+    uint64_t patience = r->session->call_timeout_ns;
+    return patience != UINT64_MAX && now - r->away_since_ns > patience;
+}
+
+static void resume_give_up(struct rdmad_resume *r) {
+    struct rdmad_session *s = r->session;
+    char text[RDMAD_TEXT_MAX + 1];
+    pthread_mutex_lock(&s->lock);
+    snprintf(text, sizeof(text), "%.120s; none has come at %.80s in %llu ms", s->lost_text,
+             r->address.sun_path, (unsigned long long)(s->call_timeout_ns / RDMAD_NS_PER_MS));
+    rdmad_control_lose(s, RDMAD_E_DAEMON_LOST, text);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void resume_step_away(struct rdmad_resume *r) {
+    uint64_t now = rdmad_monotonic_ns();
+    if (!r->away_since_ns) {
+        r->away_since_ns = now;
+        r->pause_ns = 0;
+        r->next_ns = now;
+    }
+    if (resume_patience_is_over(r, now))
+        resume_give_up(r);
+    else if (now >= r->next_ns)
+        resume_try(r);
+}
+
+static bool resume_has_attaches(const struct rdmad_resume *r) {
+    int state = resume_state(r);
+    return r->attaches_away && (state == RDMAD_SESSION_OPEN || state == RDMAD_SESSION_RESUMING);
+}
+
+static void resume_step(struct rdmad_resume *r) {
+    if (r->due && rdmad_is_open(r->session))
+        (void)rdmad_check_gone(r->session);
+    r->due = false;
+    if (resume_state(r) == RDMAD_SESSION_AWAY)
+        resume_step_away(r);
+    else if (resume_has_attaches(r) && rdmad_monotonic_ns() >= r->next_ns)
+        resume_step_attaches(r);
+}
+
+/* When it is to be looked at even if nothing comes. With the list's lock. */
+static uint64_t resume_next_ns(const struct rdmad_resume *r) {
+    if (resume_state(r) == RDMAD_SESSION_AWAY)
+        return r->away_since_ns ? r->next_ns : 0;
+    return resume_has_attaches(r) ? r->next_ns : UINT64_MAX;
+}
+
+/* With the list's lock, released meanwhile: sleeps until something may be due. */
+static void resume_sleep(void) {
+    uint64_t next_ns = UINT64_MAX;
+    nfds_t count = 1;
+    for (const struct rdmad_resume *r = list; r; r = r->next)
+        count++;
+    struct pollfd *p = calloc(count, sizeof(*p)), only = {.fd = wake_fd, .events = POLLIN};
+    struct pollfd *at = p ? p : &only;
+    at[0] = only;
+    count = 1;
+    for (struct rdmad_resume *r = list; r; r = r->next) {
+        uint64_t due_ns = resume_next_ns(r);
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+        r->place = 0;
+        if (!p || !rdmad_is_open(r->session))
+            continue;
+        r->place = (unsigned)count;
+        p[count++] = (struct pollfd){.fd = r->session->sock, .events = POLLRDHUP};
+    }
+    pthread_mutex_unlock(&lock);
+    int timeout = rdmad_poll_timeout(next_ns);
+    poll(at, count, p ? timeout : timeout < 0 || timeout > 100 ? 100 : timeout);
+    pthread_mutex_lock(&lock);
+    for (struct rdmad_resume *r = list; r; r = r->next) {
+        if (r->place && r->place < count && p[r->place].revents)
+            r->due = true;
+        r->place = 0;
+    }
+    free(p);
+}
+
+/* With the list's lock. */
+static struct rdmad_resume *resume_first_due(void) {
+    uint64_t now = rdmad_monotonic_ns();
+    struct rdmad_resume *r = list;
+    while (r && !r->due && resume_next_ns(r) > now)
+        r = r->next;
+    return r;
+}
+
+static void *resume_main(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        eventfd_t value;
+        resume_sleep();
+        (void)eventfd_read(wake_fd, &value);
+        while ((busy = resume_first_due())) {
+            pthread_mutex_unlock(&lock);
+            resume_step(busy);
+            pthread_mutex_lock(&lock);
+            busy = NULL;
+            pthread_cond_broadcast(&changed);
+        }
+    }
+    return NULL;
+}
+
+/* With the list's lock. */
+static int resume_start(void) {
+    pthread_attr_t attr;
+    sigset_t all, old;
+    pthread_t thread;
+    if (running)
+        return 0;
+    if (wake_fd < 0 && (wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        return RDMAD_E_SYSTEM;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's */
+    int rc = pthread_create(&thread, &attr, resume_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    running = rc == 0;
+    errno = rc;
+    return rc ? RDMAD_E_SYSTEM : 0;
+}
+
+/* ---- a session comes and goes -------------------------------------------------------------- */
+
+static bool resume_take_event(struct rdmad_event_source *source, struct rdmad_event *out) {
+    const struct rdmad_resume *r = RDMAD_SOURCE_OF(source, struct rdmad_resume);
+    out->type = RDMAD_EVENT_SESSION_RESUMED;
+    snprintf(out->text, sizeof(out->text),
+             "rdmad had gone; after %llu ms the session goes on with the one that came, as session "
+             "%llu",
+             (unsigned long long)rdmad_ns_to_ms(r->away_ns), (unsigned long long)r->session->id);
+    return false;
+}
+
+static int resume_offer(struct rdmad_session *s, struct rdmad_resume_proof *proof) {
+    struct rdmad_resume_offer_req request = {.reserved = 0};
+    struct rdmad_resume_offer_rep reply;
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_RESUME_OFFER, request, reply), .quiet = true};
+    int rc = rdmad_control_call(s, &call);
+    if (!rc)
+        *proof = reply.proof;
+    return rc;
+}
+
+int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address, const char *name) {
+    struct rdmad_resume *r = calloc(1, sizeof(*r)), **at;
+    if (!r)
+        return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
+    r->session = s;
+    r->address = *address;
+    snprintf(r->name, sizeof(r->name), "%s", name);
+    r->source.take = resume_take_event;
+    if (resume_offer(s, &r->proof)) { /* it is as good as any session has been */
+        free(r);
+        return rdmad_is_lost(s) ? rdmad_fail_lost(s) : 0;
+    }
+    s->resume = r;
+    s->back_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->back_fd < 0)
+        return rdmad_fail_errno(s, RDMAD_E_SYSTEM, "no descriptor for a session");
+    pthread_mutex_lock(&lock);
+    int rc = resume_start();
+    for (at = &list; *at; at = &(*at)->next)
+        ;
+    *at = r;
+    if (!rc)
+        (void)eventfd_write(wake_fd, 1);
+    pthread_mutex_unlock(&lock);
+    return rc ? rdmad_fail_errno(s, rc,
+                                 "no thread for a session that outlives its rdmad (options.resume "
+                                 "0 needs none)")
+              : 0;
+}
+
+void rdmad_resume_free(struct rdmad_session *s) {
+    struct rdmad_resume *r = s->resume, **at;
+    if (!r)
+        return;
+    pthread_mutex_lock(&lock);
+    while (busy == r)
+        pthread_cond_wait(&changed, &lock);
+    for (at = &list; *at && *at != r; at = &(*at)->next)
+        ;
+    if (*at)
+        *at = r->next;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&s->lock);
+    rdmad_event_unqueue(s, &r->source);
+    s->resume = NULL;
+    pthread_mutex_unlock(&s->lock);
+    free(r);
+}
+
+/* ---- fork ---------------------------------------------------------------------------------- */
+
+void rdmad_resume_before_fork(void) {
+    pthread_mutex_lock(&lock);
+}
+
+void rdmad_resume_in_parent(void) {
+    pthread_mutex_unlock(&lock);
+}
+
+void rdmad_resume_in_child(void) {
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&changed, NULL);
+    list = busy = NULL; /* what they were stays where it is, like all of an inherited session */
+    running = false;
+    if (wake_fd >= 0)
+        close(wake_fd);
+    wake_fd = -1;
+}
