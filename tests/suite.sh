@@ -17,7 +17,9 @@ if [ "$what" = build ]; then
         launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
     fi
     cmake --preset "$preset" "${launcher[@]}" >/dev/null
-    exec nice -n 19 cmake --build "build-$preset" -j "$jobs" -- --quiet
+    targets=()
+    [ "$preset" != fuzz ] || targets=(--target fuzzers)
+    exec nice -n 19 cmake --build "build-$preset" -j "$jobs" "${targets[@]}" -- --quiet
 fi
 
 only=()

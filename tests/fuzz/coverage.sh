@@ -3,7 +3,7 @@
 #
 # coverage.sh [--grow SECONDS] [FUZZER...]: which lines of each parser the fuzzers' corpora reach.
 #
-# Builds the fuzzers with clang's coverage into build-coverage, runs each over tests/fuzz/corpus and
+# Builds the fuzzers, which count what they reach, into build-fuzz, runs each over tests/fuzz/corpus and
 # nothing else, and prints the percentage of lines of the parser's functions. Fails where it is below
 # 85, with the lines that nothing reaches in build-coverage/PARSER.txt.
 #
@@ -13,7 +13,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 least=85
-build="build-coverage"
+build="build-fuzz" results="build-coverage"
 grow=0
 if [ "${1:-}" = --grow ]; then
     grow=$2
@@ -74,16 +74,15 @@ launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 fi
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang "${launcher[@]}" \
-    "-DCMAKE_C_FLAGS=-O1 -fprofile-instr-generate -fcoverage-mapping" -DRDMAD_TESTS=ON -DRDMAD_BENCH_PEERS=OFF \
-    -DRDMAD_SANITIZE=fuzzer >/dev/null
+cmake --preset fuzz "${launcher[@]}" >/dev/null
 nice -n 19 cmake --build "$build" --target "${fuzzers[@]}" -- --quiet
 
+mkdir -p "$results"
 export ASAN_OPTIONS=detect_leaks=0 LLVM_PROFILE_FILE=/dev/null
 
 # Its corpus becomes what covers as much as it and what was found.
 grow_corpus() {
-    local corpus=tests/fuzz/corpus/$1 found=$build/found/$1 kept=$build/kept/$1 input base
+    local corpus=tests/fuzz/corpus/$1 found=$results/found/$1 kept=$results/kept/$1 input base
     rm -rf "$kept"
     mkdir -p "$found" "$kept" "$corpus"
     if [ "$1" = fuzz_peer_wire ]; then
@@ -102,9 +101,9 @@ grow_corpus() {
 }
 
 run_corpus() {
-    LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/$1" -runs=0 "tests/fuzz/corpus/$1" >"$build/$1.log" 2>&1 ||
+    LLVM_PROFILE_FILE=$results/$1.profraw "$build/tests/$1" -runs=0 "tests/fuzz/corpus/$1" >"$results/$1.log" 2>&1 ||
         {
-            tail -n 20 "$build/$1.log"
+            tail -n 20 "$results/$1.log"
             exit 1
         }
 }
@@ -133,15 +132,15 @@ for row in "${wanted[@]}"; do
         [ "$grow" = 0 ] || grow_corpus "$name"
         run_corpus "$name"
         objects+=(${objects[0]:+-object} "$build/tests/$name")
-        profiles+=("$build/$name.profraw")
+        profiles+=("$results/$name.profraw")
     done
-    "$profdata" merge -sparse "${profiles[@]}" -o "$build/$parser.profdata"
-    "$cov" show "${objects[@]}" -instr-profile="$build/$parser.profdata" "${files[@]}" >"$build/$parser.txt"
-    percent=$("$cov" report "${objects[@]}" -instr-profile="$build/$parser.profdata" -show-functions "${files[@]}" |
+    "$profdata" merge -sparse "${profiles[@]}" -o "$results/$parser.profdata"
+    "$cov" show "${objects[@]}" -instr-profile="$results/$parser.profdata" "${files[@]}" >"$results/$parser.txt"
+    percent=$("$cov" report "${objects[@]}" -instr-profile="$results/$parser.profdata" -show-functions "${files[@]}" |
         percent_of_lines "$others")
     printf '%-9s %6s %% of the lines that parse in %s\n' "$parser" "$percent" "${files[*]}"
     if awk -v p="$percent" -v least="$least" 'BEGIN { exit p >= least }'; then
-        echo "    below $least %: see $build/$parser.txt; better seeds belong into tests/fuzz/corpus (--grow finds some)"
+        echo "    below $least %: see $results/$parser.txt; better seeds belong into tests/fuzz/corpus (--grow finds some)"
         bad=1
     fi
 done
