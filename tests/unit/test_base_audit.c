@@ -18,7 +18,12 @@
 #include <unistd.h>
 
 #define MINUTE (60 * NSEC_PER_SEC)
-#define MILLION 1000000u
+/* A million; ASan, ten times slower, sees in a tenth what there is for it to see. */
+#ifdef __SANITIZE_ADDRESS__
+#define FLOOD 100000u
+#else
+#define FLOOD 1000000u
+#endif
 
 static struct audit_limit limit;
 
@@ -41,37 +46,37 @@ static unsigned told(bool all, uint64_t now, uint64_t *sum) {
 Test(audit_limit, a_million_violations_of_one_uid_are_a_few_lines_and_a_count) {
     uint64_t sum;
     unsigned lines = 0;
-    for (unsigned i = 0; i < MILLION; i++)
+    for (unsigned i = 0; i < FLOOD; i++)
         lines += pass(AUDIT_VIOLATED, "ring", audit_user(1000, 7), MINUTE + i, NULL);
     cr_assert_eq(lines, AUDIT_LINES_BAD);
     cr_assert_eq(told(false, 2 * MINUTE - 1, &sum), 0, "the minute is not over");
     cr_assert_eq(told(false, 2 * MINUTE, &sum), 1);
-    cr_assert_eq(sum, MILLION - AUDIT_LINES_BAD);
+    cr_assert_eq(sum, FLOOD - AUDIT_LINES_BAD);
     cr_assert_eq(told(true, 3 * MINUTE, &sum), 0, "a count is told once");
 }
 
 Test(audit_limit, a_million_violations_of_a_thousand_uids_are_a_hundred_lines) {
     uint64_t sum;
     unsigned lines = 0;
-    for (unsigned i = 0; i < MILLION; i++)
+    for (unsigned i = 0; i < FLOOD; i++)
         lines += pass(AUDIT_REFUSED, i & 1 ? "quota" : "policy", audit_user(i / 2 % 1000, 1),
                       MINUTE + i, NULL);
     cr_assert_eq(lines, AUDIT_CLASS_LINES_BAD);
-    unsigned counts = told(false, 2 * MINUTE + MILLION, &sum);
+    unsigned counts = told(false, 2 * MINUTE + FLOOD, &sum);
     cr_assert_leq(lines + counts, 100);
-    cr_assert_eq(sum, MILLION - lines, "nothing is forgotten: %lu", (unsigned long)sum);
+    cr_assert_eq(sum, FLOOD - lines, "nothing is forgotten: %lu", (unsigned long)sum);
 }
 
 Test(audit_limit, a_million_addresses_are_a_hundred_lines) {
     uint64_t sum;
     unsigned lines = 0;
     char address[40];
-    for (unsigned i = 0; i < MILLION; i++) {
+    for (unsigned i = 0; i < FLOOD; i++) {
         snprintf(address, sizeof(address), "10.%u.%u.%u:%u", i >> 16, i >> 8 & 255, i & 255,
                  i & 1023);
         lines += pass(AUDIT_REFUSED, "tls.untrusted", audit_peer("", address), MINUTE + i, NULL);
     }
-    lines += told(false, 2 * MINUTE + MILLION, &sum);
+    lines += told(false, 2 * MINUTE + FLOOD, &sum);
     cr_assert_leq(lines, 100);
 }
 
