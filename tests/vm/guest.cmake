@@ -2,7 +2,7 @@
 # The integration suite once more, in the guest, over verbs: the same programs, whose daemons the
 # harness puts on rxe0 and rxe1.
 #
-# The guest is ten times slower than the host, so what proves nothing more there is not there:
+# The guest is ten times slower than the host, so what proves nothing more there is never there:
 #   test_hostile_lessee   its cases that speak the tcp engine's wire (test_verbs_liar is their counterpart)
 #   test_wakeups          one daemon, no link, and it counts how two processors spin
 #   test_args             command lines and settings that are refused before any fabric is chosen;
@@ -13,26 +13,56 @@
 #                         registered or a lease known
 #   test_bad_sqes         one daemon, whose validator ends them before it asks which way they would go
 #   test_pause            rings that are not read, which no fabric has a part in
+# What ./check runs of the others over verbs is what a device has a part in: registrations and windows,
+# the queue pairs' order, retries and errors, what is taken away under load, what is left after a death.
+# The rest is the same code over every fabric; ./check runs it over tcp, tests/soak verbs over verbs:
+#   test_sessions, test_stalls   rings and credits; test_kill_client counts what a session leaves there
+#   test_channels                its handshake; how channels end and who dies stays
+#   test_messages                refusals and ways to wait; unit_verbs_messages has the devices' part
+#   test_weak_channels           calls that are refused or canceled; loss, order and ends stay
+#   test_lease_complete          services and counts; parts, and memory freed under a lease, stay
+#   test_quickstart              interruptions and leftovers; one good run stays
 # Of leases only what goes over a link is run once more (RDMAD_TEST_ROUTES, and the cases below): between
 # two clients of one daemon bytes are moved by the CPU whatever the fabric is. Atomics, which are not,
 # and messages are run on both routes. tests/soak verbs runs both of all.
-foreach(name test_sessions test_kill_client test_kill_daemon test_links test_transfers test_punch
-        test_channels test_messages test_operations test_random_ops test_async_rdma test_storms test_stalls
-        test_lease_complete test_lease_told test_notify_stream test_guard test_weak_channels)
+set(in_soak "")
+if(RDMAD_TEST_SCALE GREATER 1)
+  set(in_soak test_sessions test_stalls)
+endif()
+foreach(name test_kill_client test_kill_daemon test_links test_transfers test_punch test_operations
+        test_random_ops test_async_rdma test_storms test_lease_told test_notify_stream test_guard ${in_soak})
   if(TARGET ${name})
     rdmad_guest_test(verbs_${name} $<TARGET_FILE:${name}> TIMEOUT 400)
   endif()
 endforeach()
-if(TARGET test_lease)
-  set(cases "")
-  if(RDMAD_TEST_SCALE EQUAL 1)
-    set(cases expires_link is_revoked_link is_for_one_link has_rights_link is_renewed_link
-        is_renewed_without_end_link names scopes secrets_link is_its_owners_alone is_orphaned_link
-        owners_daemon_dies lessees_daemon_dies lessees_daemon_hangs unreachable dialling_oneself
-        nothing_is_left)
+
+# rdmad_guest_cases(NAME CASE...): those of its cases in ./check, all of them in tests/soak verbs.
+function(rdmad_guest_cases name)
+  if(NOT TARGET ${name})
+    return()
   endif()
-  rdmad_guest_test(verbs_test_lease $<TARGET_FILE:test_lease> ${cases} TIMEOUT 400)
-endif()
+  set(cases ${ARGN})
+  if(RDMAD_TEST_SCALE GREATER 1)
+    set(cases "")
+  endif()
+  rdmad_guest_test(verbs_${name} $<TARGET_FILE:${name}> ${cases} TIMEOUT 400)
+endfunction()
+rdmad_guest_cases(test_lease expires_link is_revoked_link is_for_one_link has_rights_link is_renewed_link
+  is_renewed_without_end_link names scopes secrets_link is_its_owners_alone is_orphaned_link
+  owners_daemon_dies lessees_daemon_dies lessees_daemon_hangs unreachable dialling_oneself nothing_is_left)
+rdmad_guest_cases(test_lease_complete a_part_grants_no_more_and_ends_with_its_lease
+  requested_memory_is_filled_and_handed_over
+  memory_freed_under_a_lease_is_nobody_elses_before_the_lease_has_ended)
+rdmad_guest_cases(test_channels who_connects_and_who_accepts_see_each_other
+  a_kind_that_is_not_there_becomes_reliable_and_says_so a_graceful_close_loses_nothing
+  an_abrupt_close_is_told who_connected_may_be_killed who_accepted_may_be_killed
+  a_killed_daemon_ends_the_channels_of_the_other)
+rdmad_guest_cases(test_messages both_blocking_calls both_too_small both_closing both_aborting both_leases
+  both_threads)
+rdmad_guest_cases(test_weak_channels each_what_was_got_is_told each_of_every_size each_without_a_receive
+  each_too_small each_all_that_was_sent_comes_or_is_counted each_the_receiver_is_killed
+  each_a_network_that_loses each_a_network_that_doubles each_a_network_that_delays_some
+  each_a_link_that_is_made_anew)
 if(TARGET test_hostile_lessee)
   rdmad_guest_test(verbs_test_hostile_lessee $<TARGET_FILE:test_hostile_lessee>
     a_client_on_another_daemon a_client_on_the_same_daemon)
