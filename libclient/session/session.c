@@ -282,12 +282,15 @@ void rdmad_close(rdmad_session *s) {
 
 void rdmad_session_get_info(const rdmad_session *s, struct rdmad_session_info *out) {
     RDMAD_LIVE(s, SESSION);
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&s->lock;
     rdmad_sized_must(&rdmad_sized_session_info, out, __func__);
+    pthread_mutex_lock(lock); /* another daemon may just take it over */
     const struct rdmad_session_info full = {.id = s->id,
                                             .max_pool_bytes = s->max_pool_bytes,
                                             .default_timeout_ms =
                                                 rdmad_ns_to_ms(s->default_timeout_ns),
                                             .node = s->node,
                                             .fabric = s->fabric};
+    pthread_mutex_unlock(lock);
     rdmad_sized_fill(&rdmad_sized_session_info, out, &full);
 }
