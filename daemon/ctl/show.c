@@ -11,6 +11,7 @@
 #include "daemon/peer/peer.h"
 #include "daemon/plane/plane.h"
 #include "daemon/state/lease.h"
+#include "daemon/state/origin.h"
 #include "daemon/state/pause.h"
 #include "daemon/state/pool.h"
 
@@ -51,6 +52,11 @@ static void add_pause(const struct session *s, json_t *row, uint64_t now_ns) {
                         p ? json_real(rows_seconds(now_ns - p->since_ns)) : json_null());
 }
 
+static void add_origin(const struct session *s, json_t *row) {
+    json_object_set_new(row, "resumable", json_boolean(origin_is_set(s)));
+    json_object_set_new(row, "resumed", json_boolean(s->origin.resumed));
+}
+
 static json_t *session_row(const struct session *s, uint64_t now_ns) {
     struct plane_session_stats stats = {0};
     if (s->plane && !s->closing)
@@ -82,6 +88,7 @@ void ctl_session_show(struct ctl_call *call, const json_t *params) {
         json_t *row = session_row(s, rows.now_ns);
         add_share(s, row);
         add_pause(s, row, rows.now_ns);
+        add_origin(s, row);
         json_array_append_new(rows.list, row);
     }
     rows_reply(call, &rows, "sessions");

@@ -182,6 +182,13 @@ static void a_proof_is_for_one_session_of_one_user(void) {
     raw_pool_unmap(&p);
     sock = raw_session(tdaemon_dir(d));
     CHECK(prove(sock, &proof) == 0, "the proof is refused");
+    json_t *shown = tdaemon_call(d, "session.show", NULL);
+    const json_t *rows = json_object_get(shown, "sessions");
+    const json_t *row = json_array_get(rows, json_array_size(rows) - 1); /* the newest */
+    CHECK(json_is_true(json_object_get(row, "resumable")) &&
+              json_is_true(json_object_get(row, "resumed")),
+          "session show does not tell");
+    json_decref(shown);
     close(sock);
     tdaemon_stop(d);
 }
