@@ -25,7 +25,6 @@
 #include "libclient/control/control.h"
 #include "libclient/lease/lease.h"
 #include "libclient/memory/pool.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -327,24 +326,22 @@ static void *resume_main(void *unused) {
 }
 
 /* With the list's lock. */
-static int resume_start(void) {
+static bool resume_start(void) {
     pthread_attr_t attr;
     sigset_t all, old;
     pthread_t thread;
     if (running)
-        return 0;
+        return true;
     if (wake_fd < 0 && (wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
-        return RDMAD_E_SYSTEM;
+        return false;
     sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's */
-    int rc = pthread_create(&thread, &attr, resume_main, NULL);
+    running = pthread_create(&thread, &attr, resume_main, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    running = rc == 0;
-    errno = rc;
-    return rc ? RDMAD_E_SYSTEM : 0;
+    return running;
 }
 
 /* ---- a session comes and goes -------------------------------------------------------------- */
@@ -369,8 +366,28 @@ static int resume_offer(struct rdmad_session *s, struct rdmad_resume_proof *proo
     return rc;
 }
 
+/* From now on the thread watches it. */
+static bool resume_list(struct rdmad_resume *r) {
+    struct rdmad_session *s = r->session;
+    struct rdmad_resume **at;
+    int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_lock(&lock);
+    bool good = fd >= 0 && resume_start();
+    if (good) {
+        s->back_fd = fd;
+        for (at = &list; *at; at = &(*at)->next)
+            ;
+        *at = r;
+        (void)eventfd_write(wake_fd, 1);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!good && fd >= 0)
+        close(fd);
+    return good;
+}
+
 int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address, const char *name) {
-    struct rdmad_resume *r = calloc(1, sizeof(*r)), **at;
+    struct rdmad_resume *r = calloc(1, sizeof(*r));
     if (!r)
         return rdmad_fail(s, RDMAD_E_NOMEM, "out of memory for a session");
     r->session = s;
@@ -382,21 +399,11 @@ int rdmad_resume_new(struct rdmad_session *s, const struct sockaddr_un *address,
         return rdmad_is_lost(s) ? rdmad_fail_lost(s) : 0;
     }
     s->resume = r;
-    s->back_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->back_fd < 0)
-        return rdmad_fail_errno(s, RDMAD_E_SYSTEM, "no descriptor for a session");
-    pthread_mutex_lock(&lock);
-    int rc = resume_start();
-    for (at = &list; *at; at = &(*at)->next)
-        ;
-    *at = r;
-    if (!rc)
-        (void)eventfd_write(wake_fd, 1);
-    pthread_mutex_unlock(&lock);
-    return rc ? rdmad_fail_errno(s, rc,
-                                 "no thread for a session that outlives its rdmad (options.resume "
-                                 "0 needs none)")
-              : 0;
+    if (resume_list(r))
+        return 0;
+    s->resume = NULL; /* no thread, or no descriptor: the same */
+    free(r);
+    return 0;
 }
 
 void rdmad_resume_free(struct rdmad_session *s) {

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -463,6 +465,25 @@ static void a_child_of_fork_leaves_the_session_to_its_parent(void) {
     pair_down(&p);
 }
 
+static void without_a_thread(void *arg) {
+    const struct rlimit none = {0, 0};
+    rdmad_pool *pool;
+    CHECK(setrlimit(RLIMIT_NPROC, &none) == 0 && setgid(65534) == 0 && setuid(65534) == 0, "%s",
+          strerror(errno));
+    rdmad_session *s = session_of(arg, 0);
+    memset(buffer_of(s, &pool), 1, BYTES / 2);
+    rdmad_close(s);
+}
+
+static void where_no_thread_can_be_made_sessions_are_as_ever(void) {
+    if (geteuid() || test_sanitized())
+        skip("only root can be another user, and a sanitizer has threads of its own");
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    CHECK(chmod(tdaemon_dir(d), 0755) == 0, "%s", strerror(errno));
+    client_expect_ok(client_fork(without_a_thread, d));
+    tdaemon_stop(d);
+}
+
 static void without_it_the_session_is_lost(void) {
     struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
@@ -500,5 +521,6 @@ TEST_MAIN(CASE(a_killed_daemons_clients_go_on), CASE(a_stopped_daemons_clients_g
           CASE(what_is_submitted_meanwhile_waits), CASE(a_ring_in_an_event_loop_goes_on),
           CASE(every_op_has_one_outcome), CASE(a_service_listens_again_and_its_channels_are_closed),
           CASE(a_child_of_fork_leaves_the_session_to_its_parent),
+          CASE(where_no_thread_can_be_made_sessions_are_as_ever),
           CASE(without_it_the_session_is_lost),
           CASE(if_no_daemon_comes_the_session_is_lost_in_time))
