@@ -5,6 +5,7 @@
 #include "daemon/state/pool.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
+#include "daemon/state/origin.h"
 #include <assert.h>
 
 static void pool_create_done(void *arg, struct pool *pool, int fd, const struct error *result) {
@@ -35,13 +36,10 @@ void serve_pool_create(const struct request *rq, const void *body) {
         pool_create(rq->session, req->bytes, req->flags, pool_create_done, later);
 }
 
-void serve_pool_import(const struct request *rq, const void *body) {
-    const struct rdmad_pool_import_req *req = body;
+/* number 0: any. */
+static void take_memory(const struct request *rq, uint64_t number, uint64_t bytes) {
     struct error err;
-    assert(rq->fd && *rq->fd >= 0);
-    if (req->reserved)
-        error_set(&err, RDMAD_E_RESERVED, "the reserved field of an import is not zero");
-    if (req->reserved || shared_memory_check_kind("pool", *rq->fd, &err)) {
+    if (shared_memory_check_kind("pool", *rq->fd, &err)) {
         serve_fail(rq, &err);
         return;
     }
@@ -50,7 +48,33 @@ void serve_pool_import(const struct request *rq, const void *body) {
         return;
     int fd = *rq->fd;
     *rq->fd = -1;
-    pool_import(rq->session, fd, req->bytes, pool_create_done, later);
+    if (number)
+        pool_resume(rq->session, fd, number, bytes, pool_create_done, later);
+    else
+        pool_import(rq->session, fd, bytes, pool_create_done, later);
+}
+
+void serve_pool_import(const struct request *rq, const void *body) {
+    const struct rdmad_pool_import_req *req = body;
+    struct error err;
+    assert(rq->fd && *rq->fd >= 0);
+    if (req->reserved) {
+        error_set(&err, RDMAD_E_RESERVED, "the reserved field of an import is not zero");
+        serve_fail(rq, &err);
+    } else {
+        take_memory(rq, 0, req->bytes);
+    }
+}
+
+void serve_pool_resume(const struct request *rq, const void *body) {
+    const struct rdmad_pool_resume_req *req = body;
+    struct error err;
+    assert(rq->fd && *rq->fd >= 0);
+    if (origin_check_resumed(rq->session, "a pool", &err) ||
+        origin_check_number(rq->session, req->pool, QUOTA_POOLS, 0, "pool", &err))
+        serve_fail(rq, &err);
+    else
+        take_memory(rq, req->pool, req->bytes);
 }
 
 void serve_pool_ready(const struct request *rq, const void *body) {

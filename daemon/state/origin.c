@@ -114,3 +114,14 @@ void origin_memory_vanished(struct session *s) {
     if (origin_is_set(s))
         s->uid_account->lies++;
 }
+
+int origin_check_number(const struct session *s, uint64_t number, enum quota_resource what,
+                        uint32_t more, const char *words, struct error *err) {
+    const struct quota_limits *l = quota_limits_of(&s->state->quota, s->uid_account);
+    uint64_t index = (uint32_t)number;
+    if (number && (l->session[what] == UINT64_MAX || index < l->session[what] + more))
+        return 0;
+    return error_set(err, RDMAD_E_HANDLE,
+                     "%" PRIx64 " is no number that a %s of this session can have had", number,
+                     words);
+}

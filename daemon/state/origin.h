@@ -33,6 +33,12 @@ static inline bool origin_is_set(const struct session *s) {
 /* RDMAD_E_PROTOCOL: what it asks for ("a pool") is for sessions that were resumed. */
 int origin_check_resumed(const struct session *s, const char *what, struct error *err);
 
+/* Whether an object of that kind ("pool") can have had that number. A session has its lowest free
+ * number, so it has had none beyond as many as it may have at once, and more of those that have
+ * ended. So the tables grow no further for it than for anybody. */
+int origin_check_number(const struct session *s, uint64_t number, enum quota_resource what,
+                        uint32_t more, const char *words, struct error *err);
+
 /* Memory of the session has vanished: its user's later ones are sealed against that. */
 void origin_memory_vanished(struct session *s);
 
