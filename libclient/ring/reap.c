@@ -142,12 +142,12 @@ static void op_lay_aside(struct rdmad_ring *r, uint32_t index, enum kind kind,
 
 static bool op_in_flight(const struct rdmad_slot *slot) {
     return slot->state == RDMAD_SLOT_PUBLISHED || slot->state == RDMAD_SLOT_UNSENT ||
-           slot->state == RDMAD_SLOT_PARKED;
+           slot->state == RDMAD_SLOT_POSTPONED;
 }
 
 /* Whether the session's daemon, and with it the op, is gone for good. */
 static bool op_is_lost(const struct rdmad_ring *r, const struct rdmad_slot *slot) {
-    return op_in_flight(slot) && (slot->state != RDMAD_SLOT_PARKED || rdmad_is_lost(r->session));
+    return op_in_flight(slot) && (slot->state != RDMAD_SLOT_POSTPONED || rdmad_is_lost(r->session));
 }
 
 /* What is known of an op that the daemon took with it. */
@@ -192,7 +192,7 @@ static void ring_leave_loops(struct rdmad_ring *r) {
 /* Every op in flight ends. A batch that was not complete yet ends when it is. */
 static void ops_lose(struct rdmad_ring *r) {
     bool lost = rdmad_is_lost(r->session);
-    if (r->state == RDMAD_RING_LOST && !(lost && r->parked))
+    if (r->state == RDMAD_RING_LOST && !(lost && r->postponed))
         return;
     r->slot[r->entries].state = RDMAD_SLOT_FREE;
     for (uint32_t i = 0; i < r->entries; i++) {
@@ -204,7 +204,7 @@ static void ops_lose(struct rdmad_ring *r) {
             op_lose(r, i);
     }
     if (lost)
-        r->parked = 0;
+        r->postponed = 0;
     if (r->state == RDMAD_RING_LIVE)
         ring_leave_loops(r);
     r->state = RDMAD_RING_LOST;

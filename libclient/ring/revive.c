@@ -5,8 +5,8 @@
  * The happy path: the daemon makes a ring of the same size; its memory is mapped over the old, and
  * its descriptors take the numbers of the old ones, so that entries that the program has reserved,
  * and the descriptors that it has put into event loops, stay what they are. The ring begins where
- * the first parked entry is, or the next one: the daemon takes that from the tail that stands in
- * our memory when it is told that the ring is ready. Then what is parked is published.
+ * the first postponed entry is, or the next one: the daemon takes that from the tail that stands in
+ * our memory when it is told that the ring is ready. Then what is postponed is published.
  *
  * Only the memory is new. What the old daemon had taken has ended before.
  */
@@ -92,12 +92,12 @@ static void revive_fields(struct rdmad_ring *r, uint64_t number, uint32_t resume
     r->expected = 0;
     for (uint32_t i = 0; i < r->entries; i++) {
         struct rdmad_slot *slot = &r->slot[i];
-        if (slot->state != RDMAD_SLOT_PARKED)
+        if (slot->state != RDMAD_SLOT_POSTPONED)
             continue;
         slot->state = RDMAD_SLOT_PUBLISHED;
         r->expected += !slot->member;
     }
-    r->parked = 0;
+    r->postponed = 0;
     r->wakeup_state = RDMAD_WAKEUP_EMPTY;
     r->state = RDMAD_RING_LIVE;
     __atomic_store_n(&r->resumes, resumes, __ATOMIC_RELEASE);
@@ -116,12 +116,12 @@ static void revive_loops(struct rdmad_ring *r) {
 
 /* The old daemon has the beginning of a batch, which ends when the rest is submitted. */
 static bool revive_is_blocked(const struct rdmad_ring *r) {
-    return r->batch != RDMAD_NO_SLOT && r->slot[r->batch].state != RDMAD_SLOT_PARKED;
+    return r->batch != RDMAD_NO_SLOT && r->slot[r->batch].state != RDMAD_SLOT_POSTPONED;
 }
 
 bool rdmad_ring_revive(struct rdmad_ring *r) {
     struct rdmad_session *s = r->session;
-    uint32_t resumes = rdmad_resumes(s), first = r->parked ? r->sq_parked : r->sq_tail;
+    uint32_t resumes = rdmad_resumes(s), first = r->postponed ? r->sq_postponed : r->sq_tail;
     uint64_t number;
     assert(r->state == RDMAD_RING_LOST);
     if (revive_is_blocked(r))

@@ -7,9 +7,9 @@
 
 #include "libclient/ring/ring.h"
 
-/* Of a ring that is stale, all of whose ops have ended but those that are parked: it is made anew
- * at the session's daemon, and what is parked is published. False: not now, or not at all, and then
- * the session is lost. For the completing side. */
+/* Of a ring that is stale, all of whose ops have ended but those that are postponed: it is made
+ * anew at the session's daemon, and what is postponed is published. False: not now, or not at all,
+ * and then the session is lost. For the completing side. */
 bool rdmad_ring_revive(struct rdmad_ring *ring);
 
 #endif

@@ -11,7 +11,7 @@
  *
  * A daemon that ends takes its end of the ring with it. If the session is resumed the completing
  * side makes the ring anew at the next daemon (revive.c), in the same place of memory: entries that
- * are reserved, or parked, stay where they are.
+ * are reserved, or postponed, stay where they are.
  *
  * Read in this order: slots.h, create.c, revive.c, reap.c (completions come off the queue and are
  * sorted), submit.c (reserve, submit), wait.c, dispatch.c, cancel.c. What an entry says is
@@ -50,7 +50,7 @@
  *      +-------------------+----------------------------------------------------+---------------+
  *                                                                                   seen
  *
- *     RESERVED -- submit, session away --> PARKED -- ring revived --> PUBLISHED
+ *     RESERVED -- submit, session away --> POSTPONED -- ring revived --> PUBLISHED
  *                                             +----- session lost --> OVER
  *
  * A completion that the program gets at once goes from PUBLISHED to TAKEN; a silent op that is
@@ -61,7 +61,7 @@ enum rdmad_slot_state {
     RDMAD_SLOT_RESERVED,
     RDMAD_SLOT_PUBLISHED, /* the daemon may have seen it */
     RDMAD_SLOT_UNSENT,    /* submitted after the daemon was lost */
-    RDMAD_SLOT_PARKED,    /* submitted while the session was away: for the next daemon */
+    RDMAD_SLOT_POSTPONED, /* submitted while the session was away: for the next daemon */
     RDMAD_SLOT_OVER,      /* its completion is in the slot and in one of the lists */
     RDMAD_SLOT_TAKEN,     /* its completion is the user's */
 };
@@ -145,7 +145,8 @@ struct rdmad_ring {
     uint32_t sq_reserved, sq_tail;
     uint32_t batch, batch_members; /* the last member of a batch that is not complete yet */
     uint64_t submitted;
-    uint32_t sq_parked, parked; /* from where on entries are parked, and how many; 0: none */
+    uint32_t sq_postponed,
+        postponed; /* from where on entries are postponed, and how many; 0: none */
     struct {
         uint32_t pools_destroyed;
         struct rdmad_pool *pool;

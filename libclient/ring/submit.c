@@ -6,8 +6,8 @@
  * entry, publishes the tail once, and wakes the daemon if it sleeps.
  *
  * Once the daemon is lost, what is submitted only marks its slots; reap.c completes them. While the
- * session is away the slots are parked, and published when the ring is revived; but for the rest of
- * a batch of which the old daemon has the beginning.
+ * session is away the slots are postponed, and published when the ring is revived; but for the rest
+ * of a batch of which the old daemon has the beginning.
  */
 #include "libclient/ring/submit.h"
 #include "common/ringword.h"
@@ -135,21 +135,21 @@ static void ring_publish_tail(struct rdmad_ring *r) {
 }
 
 /* Whether what is submitted now can wait for the next daemon. */
-static bool ring_may_park(const struct rdmad_ring *r) {
+static bool ring_may_postpone(const struct rdmad_ring *r) {
     return !rdmad_is_lost(r->session) &&
-           (r->batch == RDMAD_NO_SLOT || r->slot[r->batch].state == RDMAD_SLOT_PARKED);
+           (r->batch == RDMAD_NO_SLOT || r->slot[r->batch].state == RDMAD_SLOT_POSTPONED);
 }
 
 /* The ring has no daemon, or none that knows it yet. */
 static int ring_submit_away(struct rdmad_ring *r, uint32_t count) {
-    bool park = ring_may_park(r);
-    if (park && !r->parked)
-        r->sq_parked = r->sq_tail;
+    bool postpone = ring_may_postpone(r);
+    if (postpone && !r->postponed)
+        r->sq_postponed = r->sq_tail;
     for (uint32_t i = r->sq_tail; i != r->sq_reserved; i++)
-        entry_commit(r, i & (r->entries - 1), park ? RDMAD_SLOT_PARKED : RDMAD_SLOT_UNSENT);
+        entry_commit(r, i & (r->entries - 1), postpone ? RDMAD_SLOT_POSTPONED : RDMAD_SLOT_UNSENT);
     r->sq_tail = r->sq_reserved;
-    if (park) {
-        r->parked += count;
+    if (postpone) {
+        r->postponed += count;
         return (int)count;
     }
     if (r->state == RDMAD_RING_LOST)

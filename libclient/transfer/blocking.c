@@ -147,7 +147,7 @@ static void blocking_ring_wait(struct blocking_ring *cr) {
         return;
     }
     cr->watched = true;
-    bool away = cr->ring->state != RDMAD_RING_LIVE; /* nothing is in flight but what is parked */
+    bool away = cr->ring->state != RDMAD_RING_LIVE; /* nothing is in flight but what is postponed */
     pthread_mutex_unlock(&cr->lock);
     if (away)
         rdmad_ring_await_open(cr->ring, UINT64_MAX);
