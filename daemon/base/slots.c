@@ -23,7 +23,13 @@ static uint64_t handle_of(const struct slots *s, uint32_t index) {
 }
 
 void slots_init(struct slots *s, uint32_t max) {
-    *s = (struct slots){.max = max > INDEX_MAX ? INDEX_MAX : max, .free_head = LIST_END};
+    *s = (struct slots){
+        .max = max > INDEX_MAX ? INDEX_MAX : max, .free_head = LIST_END, .first_generation = 1};
+}
+
+void slots_begin(struct slots *s, uint32_t generation) {
+    assert(!s->size && generation != RETIRED);
+    s->first_generation = generation;
 }
 
 void slots_fini(struct slots *s) {
@@ -53,7 +59,7 @@ static bool slots_grow(struct slots *s, uint32_t index) {
         return false;
     s->slot = slot;
     for (uint32_t i = (uint32_t)size; i-- > s->size;) { /* backwards: low indices go out first */
-        slot[i] = (struct handle_slot){.generation = 1};
+        slot[i] = (struct handle_slot){.generation = s->first_generation};
         slots_list(s, i);
     }
     s->size = (uint32_t)size;

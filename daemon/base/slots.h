@@ -21,9 +21,12 @@ struct slots {
     struct handle_slot *slot;
     uint32_t size, max; /* allocated, and never to be exceeded */
     uint32_t used, free_head;
+    uint32_t first_generation;
 };
 
 void slots_init(struct slots *s, uint32_t max);
+/* Of a table that never had anything: its generations begin there. */
+void slots_begin(struct slots *s, uint32_t generation);
 void slots_fini(struct slots *s); /* frees the table, not what it points to */
 
 /* Stores ptr (not NULL) and returns its handle; 0 when full or out of memory. */

@@ -10,6 +10,8 @@
 
 RDMAD_STATIC_ASSERT(RDMAD_RESUME_SECRET_BYTES == HASH_BYTES, "a proof is one hash");
 
+#define GENERATIONS (UINT32_C(1) << 19) /* of a number, in one life */
+
 /* What is hashed has no padding, and each kind a tag of its own. */
 struct session_words {
     char tag[8];
@@ -44,7 +46,7 @@ bool origin_same_key(const uint8_t *a, const uint8_t *b, size_t bytes) {
 }
 
 static bool has_objects(const struct session *s) {
-    return s->rings.used || s->pools.used || s->handles.used || s->channels.used ||
+    return s->rings.size || s->pools.size || s->handles.size || s->channels.size ||
            !list_empty(&s->services) || !list_empty(&s->watches) || s->account.used[QUOTA_POOLS] ||
            s->account.used[QUOTA_RINGS];
 }
@@ -86,6 +88,18 @@ static bool is_held(const struct state *st, uint64_t life, uint64_t session) {
     return false;
 }
 
+/* What the client knows of an earlier life, and does not bring back, is never taken for something
+ * new: each life has half a million generations of its own. */
+static void begin_numbers(struct session *s) {
+    uint32_t life = s->state->life.number;
+    RDMAD_STATIC_ASSERT(LIFE_LAST <= UINT32_MAX / GENERATIONS, "generations last for all lives");
+    slots_begin(&s->pools, life * GENERATIONS + 1);
+    slots_begin(&s->rings, life * GENERATIONS + 1);
+    slots_begin(&s->handles, life * GENERATIONS + 1);
+    slots_begin(&s->channels, life * GENERATIONS + 1);
+    s->watch_numbers = (uint64_t)life << 32;
+}
+
 int origin_resume(struct session *s, const struct rdmad_resume_proof *proof, struct error *err) {
     uint8_t secret[HASH_BYTES];
     int rc = check_fresh(s, err);
@@ -100,6 +114,7 @@ int origin_resume(struct session *s, const struct rdmad_resume_proof *proof, str
                          "the session that is to be resumed has not ended yet; try again");
     s->origin =
         (struct session_origin){.life = proof->life, .session = proof->session, .resumed = true};
+    begin_numbers(s);
     return 0;
 }
 

@@ -185,33 +185,20 @@ void rdmad_channels_post_close(struct rdmad_session *s) {
     }
 }
 
-/* Its number may be another's at the next daemon. */
+/* No other gets its number from the next daemon. */
 static void channel_leave(struct rdmad_channel *c) {
-    struct rdmad_session *s = c->session;
-    struct rdmad_channel **head = channel_bucket(s, 0);
-    c->handle = 0;
-    c->next = *head;
-    *head = c;
     if (c->closed)
         return;
     c->closed = RDMAD_E_DAEMON_LOST;
     snprintf(c->closed_text, sizeof(c->closed_text),
              "the rdmad that carried the channel is gone: connect again");
-    rdmad_event_queue(s, &c->source);
+    rdmad_event_queue(c->session, &c->source);
 }
 
 void rdmad_channels_leave(struct rdmad_session *s) {
-    struct rdmad_channel *all = NULL, *c;
     for (unsigned i = 0; i < RDMAD_CHANNEL_BUCKETS; i++) {
-        while ((c = s->channel[i])) {
-            s->channel[i] = c->next;
-            c->next = all;
-            all = c;
-        }
-    }
-    while ((c = all)) {
-        all = c->next;
-        channel_leave(c);
+        for (struct rdmad_channel *c = s->channel[i]; c; c = c->next)
+            channel_leave(c);
     }
 }
 
@@ -229,9 +216,16 @@ static void channel_forget(struct rdmad_channel *c) {
     rdmad_object_retire(&c->object, sizeof(*c));
 }
 
+static bool channel_is_left(const struct rdmad_channel *c) {
+    pthread_mutex_lock(&c->session->lock);
+    bool left = c->closed == RDMAD_E_DAEMON_LOST;
+    pthread_mutex_unlock(&c->session->lock);
+    return left;
+}
+
 static int channel_tell_close(struct rdmad_channel *c, bool abrupt) {
     struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
-    if (!c->handle)
+    if (channel_is_left(c))
         return 0; /* nobody knows it any more */
     return rdmad_control_tell(c->session, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request),
                               abrupt);

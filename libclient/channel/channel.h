@@ -21,7 +21,7 @@ struct rdmad_channel {
     struct rdmad_session *session;
     struct rdmad_channel *next;       /* in its bucket */
     struct rdmad_event_source source; /* CHANNEL_CLOSED */
-    uint64_t handle;                  /* what sqes name; 0: its daemon is gone */
+    uint64_t handle;                  /* what sqes name */
     uint64_t max_message;
     uint32_t kind, peer_uid;
     bool peer_proven;

@@ -106,8 +106,8 @@ static bool grant_read(struct rdmad_session *s, struct grant_again *again) {
 static void grant_accept(struct rdmad_lease *lease, const struct rdmad_lease_grant_rep *reply) {
     if (lease->id != reply->lease)
         rdmad_lease_renumber(lease, reply->lease);
-    memcpy(lease->uri, reply->uri, sizeof(lease->uri));
-    lease->uri[RDMAD_URI_MAX] = '\0';
+    if (strncmp(lease->uri, reply->uri, RDMAD_URI_MAX) != 0) /* the program may be reading it */
+        snprintf(lease->uri, sizeof(lease->uri), "%.*s", (int)RDMAD_URI_MAX, reply->uri);
 }
 
 static int grant_ask(struct rdmad_session *s, struct grant_again *again) {
@@ -167,13 +167,11 @@ static void attach_accept(struct rdmad_session *s, const struct rdmad_call *call
     if (!lease || lease->ended)
         return; /* and the program lets go of it */
     lease->away = false;
-    lease->id = reply->lease;
-    lease->rights = reply->rights;
+    if (lease->id != reply->lease)
+        lease->id = reply->lease; /* of a lease that was published, and granted anew */
     lease->deadline_ns = rdmad_ns_later(rdmad_boottime_ns(), reply->ttl_ns);
-    memcpy(lease->fabric, reply->fabric, sizeof(lease->fabric));
-    lease->fabric[sizeof(lease->fabric) - 1] = '\0';
-    if (reply->length != lease->length)
-        lease_stays_away(lease, RDMAD_E_LEASE_REVOKED, "it is of another length now");
+    if (reply->length != lease->length || reply->rights != lease->rights)
+        lease_stays_away(lease, RDMAD_E_LEASE_REVOKED, "it is of other terms now");
 }
 
 /* Whether it is still away. */

@@ -80,8 +80,6 @@ static int resume_hello(struct rdmad_resume *r) {
         return rc;
     pthread_mutex_lock(&s->lock);
     s->id = reply.session;
-    s->max_pool_bytes = reply.max_pool_bytes;
-    s->default_timeout_ns = reply.default_timeout_ns;
     pthread_mutex_unlock(&s->lock);
     return 0;
 }

@@ -183,6 +183,34 @@ static void a_lessee_of_another_node_goes_on(void) {
     tdaemon_stop(far);
 }
 
+/* What is done with the object of one that is gone does nothing to a new one. */
+static void a_number_that_does_not_come_back_is_given_to_nobody(void) {
+    struct pair p;
+    struct rdmad_lease_info info = RDMAD_LEASE_INFO_INIT;
+    struct rdmad_event e = RDMAD_EVENT_INIT;
+    pair_up(&p, NULL);
+    tdaemon_kill(p.d);
+    rdmad_close(p.owner); /* it is not handed back */
+    tdaemon_restart(p.d);
+    expect_resumed(p.lessee);
+    p.owner = session_of(p.d, 0);
+    p.memory = buffer_of(p.owner, &p.pool);
+    rdmad_lease *old = p.attached;
+    CHECK(rdmad_lease_grant(p.owner, p.memory, BYTES / 2, NULL, &p.granted) == 0, "%s",
+          rdmad_last_error(p.owner));
+    CHECK(strcmp(rdmad_lease_uri(p.granted), p.uri) != 0, "the old URI names a new lease");
+    CHECK(rdmad_lease_attach(p.lessee, rdmad_lease_uri(p.granted), 0, &p.attached) == 0, "%s",
+          rdmad_last_error(p.lessee));
+    CHECK(rdmad_read(old, 0, p.buffer, 8) != 0, "the old handle reads the new lease");
+    works(&p, 1);
+    rdmad_lease_free(old);
+    works(&p, 2);
+    rdmad_lease_get_info(p.attached, &info);
+    CHECK(!info.ended, "the new lease ended with the old: %d", info.ended);
+    CHECK(rdmad_next_event(p.lessee, 0, &e) == RDMAD_E_TIMEOUT, "event %u: %s", e.type, e.text);
+    pair_down(&p);
+}
+
 /* Its program does nothing at all meanwhile. */
 static void an_idle_owner_comes_back_by_itself(void) {
     struct pair p;
@@ -425,7 +453,7 @@ static void a_service_listens_again_and_its_channels_are_closed(void) {
     restart(p.d);
     expect_resumed(p.owner);
     expect_resumed(p.lessee);
-    rdmad_channel *new = connect_to(&p, &b);
+    rdmad_channel *new = connect_to(&p, &b); /* which has not the old one's number */
     rdmad_channel_get_info(old, &info);
     CHECK(info.closed == RDMAD_E_DAEMON_LOST, "the old channel says %d", info.closed);
     CHECK(rdmad_send(old, p.buffer, 8) != 0, "something was sent on a channel that is closed");
@@ -517,6 +545,7 @@ static void if_no_daemon_comes_the_session_is_lost_in_time(void) {
 
 TEST_MAIN(CASE(a_killed_daemons_clients_go_on), CASE(a_stopped_daemons_clients_go_on),
           CASE(a_published_lease_keeps_its_name), CASE(a_lessee_of_another_node_goes_on),
+          CASE(a_number_that_does_not_come_back_is_given_to_nobody),
           CASE(an_idle_owner_comes_back_by_itself), CASE(a_call_waits_for_the_next_daemon),
           CASE(what_is_submitted_meanwhile_waits), CASE(a_ring_in_an_event_loop_goes_on),
           CASE(every_op_has_one_outcome), CASE(a_service_listens_again_and_its_channels_are_closed),
