@@ -456,7 +456,8 @@ static void a_service_listens_again_and_its_channels_are_closed(void) {
     rdmad_channel *new = connect_to(&p, &b); /* which has not the old one's number */
     rdmad_channel_get_info(old, &info);
     CHECK(info.closed == RDMAD_E_DAEMON_LOST, "the old channel says %d", info.closed);
-    CHECK(rdmad_send(old, p.buffer, 8) != 0, "something was sent on a channel that is closed");
+    int rc = rdmad_send(old, p.buffer, 8);
+    CHECK(rc == RDMAD_E_HANDLE, "a send on a channel that is closed ended with %d", rc);
     memcpy(p.buffer, "resumed", 8);
     b.memory = p.memory;
     CHECK(pthread_create(&thread, NULL, receive_one, &b) == 0, "thread");
