@@ -8,7 +8,6 @@
  * takes any prefix of them.
  */
 #include "daemon/daemon.h"
-#include "common/uri.h"
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_cause.h"
 #include "daemon/base/clock.h"
@@ -20,6 +19,8 @@
 #include "daemon/base/rouse.h"
 #include "daemon/choice.h"
 #include "daemon/ctl/ctl.h"
+#include "daemon/greeting.h"
+#include "daemon/handover.h"
 #include "daemon/instance.h"
 #include "daemon/ipc/listener.h"
 #include "daemon/ipc/porter.h"
@@ -38,11 +39,13 @@
 #include "daemon/state/session_end.h"
 #include "daemon/stop.h"
 #include "daemon/tenants.h"
+#include "daemon/upgrade.h"
 #include "daemon/wakeups.h"
 #include "pki/dir.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,6 +68,14 @@ struct daemon {
     struct ctl *ctl;
     struct manager *manager;
     struct event *term, *interrupt, *hangup;
+    struct handover before; /* what the life before has handed over */
+    struct reaper *reaper;
+    struct upgrade *upgrade;
+    struct daemon_asked { /* who asked for the upgrade that is being checked */
+        upgrade_checked *checked;
+        void *arg;
+    } asked;
+    bool next_life; /* it stops for an upgrade */
     struct stop stop;
     bool clean;
 };
@@ -114,17 +125,60 @@ static void on_stopped(void *arg, bool clean) {
     event_base_loopbreak(d->base);
 }
 
-static void on_stop_signal(evutil_socket_t sig, short what, void *user) {
-    struct daemon *d = user;
-    (void)what;
-    if (d->state.stopping)
-        return;
-    LOG(NOTICE, ("%s: draining for at most %llu ms", strsignal(sig),
-                 (unsigned long long)d->config.drain_timeout_ms));
-    manager_stopping((d->config.drain_timeout_ms + STOP_FORCE_MS) * 2000);
+static uint64_t daemon_stop_bound_us(const struct daemon *d) {
+    return (d->config.drain_timeout_ms + STOP_FORCE_MS) * 2000;
+}
+
+static void daemon_drain(struct daemon *d, const char *why) {
+    LOG(NOTICE,
+        ("%s: draining for at most %llu ms", why, (unsigned long long)d->config.drain_timeout_ms));
     listener_pause(d->clients);
     tenants_pause(d->tenants);
     stop_begin(&d->stop, &d->state, on_stopped, d);
+}
+
+static void on_stop_signal(evutil_socket_t sig, short what, void *user) {
+    struct daemon *d = user;
+    (void)what;
+    if (d->next_life)
+        LOG(NOTICE, ("%s: no upgrade, this is the end", strsignal(sig)));
+    if (d->state.stopping && !d->next_life)
+        return;
+    d->next_life = false;
+    manager_stopping(daemon_stop_bound_us(d));
+    if (!d->state.stopping)
+        daemon_drain(d, strsignal(sig));
+}
+
+/* ---- upgrade -------------------------------------------------------------------------------- */
+
+static void on_upgrade_checked(void *arg, const struct error *result) {
+    struct daemon *d = arg;
+    struct error why = *result;
+    if (!why.code && d->state.stopping)
+        error_set(&why, RDMAD_E_SHUTDOWN, "no upgrade: rdmad is stopping");
+    if (why.code) {
+        LOG(ERR, ("%s", why.text));
+    } else {
+        d->next_life = true;
+        manager_upgrading(daemon_stop_bound_us(d));
+        LOG(NOTICE, ("upgrade: %s is good, and follows", upgrade_program(d->upgrade)));
+        daemon_drain(d, "upgrade");
+    }
+    d->asked.checked(d->asked.arg, &why);
+}
+
+static int daemon_upgrade(struct state *st, upgrade_checked *checked, void *arg,
+                          struct error *err) {
+    struct daemon *d = container_of(st, struct daemon, state);
+    if (d->next_life)
+        return error_set(err, RDMAD_E_BUSY, "an upgrade is under way; wait for it");
+    if (st->stopping)
+        return error_set(err, RDMAD_E_SHUTDOWN, "no upgrade: rdmad is stopping");
+    int rc = upgrade_check(d->upgrade, on_upgrade_checked, d, err);
+    if (!rc)
+        d->asked = (struct daemon_asked){checked, arg};
+    return rc;
 }
 
 static int daemon_log_level(const char *name) {
@@ -147,19 +201,6 @@ static void apply_reloadable(struct daemon *d) {
     set_limits(&d->config, &d->state.quota.limits);
     plane_set_spin(d->state.plane, d->config.spin_min_us * NSEC_PER_USEC,
                    d->config.spin_max_us * NSEC_PER_USEC);
-}
-
-static void daemon_announce(struct daemon *d) {
-    char status[400];
-    const struct state *st = &d->state;
-    char at[RDMAD_HOST_MAX + 10];
-    const struct fabric_ops *other = plane_fabric(st->plane, 1);
-    snprintf(status, sizeof(status), "fabric %s%s%s, peers at %s%s",
-             plane_fabric(st->plane, 0)->name, other ? " and, for peers without it, " : "",
-             other ? other->name : "",
-             rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at)),
-             peers_are_reachable(st->peers) ? "" : ", an address that no interface has");
-    manager_ready(status);
 }
 
 /* The rules of loaded take the place of those that there are. */
@@ -194,6 +235,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
         config_free(&loaded);
         LOG(ERR, ("settings not reloaded, the old ones stay: %s", err->text));
     } else {
+        handover_keep_port(&d->before, &loaded);
         settings_reload(&d->config, &loaded, later, arg);
         daemon_take_rules(d, &loaded, later, arg);
         apply_reloadable(d);
@@ -201,7 +243,7 @@ static int daemon_reload(struct state *st, void (*later)(void *arg, const char *
         AUDIT(ADMIN, "reload", audit_nobody(), audit_nothing(), ("settings reloaded"));
         rc = identity_reload(st, true, err);
     }
-    daemon_announce(d);
+    greeting_manager(&d->state);
     return rc;
 }
 
@@ -255,6 +297,7 @@ static int start_loop(struct daemon *d, struct error *err) {
     if (!d->base)
         return error_set(err, RDMAD_E_NOMEM, "no memory for the event loop");
     d->state.base = d->base;
+    d->reaper = reaper_new(d->base, &d->before);
     return wakeups_new(d->base, &d->mailbox, &d->state.timers, &d->wakeups, err);
 }
 
@@ -349,6 +392,23 @@ static int start_porter(struct daemon *d, struct error *err) {
     return porter_new(d->base, &spec, &d->state.porter, err);
 }
 
+static int start_upgrade(struct daemon *d, struct error *err) {
+    d->upgrade = upgrade_new(d->options->argv, &d->mailbox);
+    return d->upgrade ? RDMAD_OK : error_set(err, RDMAD_E_NOMEM, "no memory for upgrades");
+}
+
+/* What the life before listened on and this one does not: a tenant that is no more. Closing takes
+ * apart what waits in the backlog. */
+static void start_leftovers(struct daemon *d) {
+    struct kept *k = &d->passed.kept;
+    for (unsigned i = 0; i < k->count; i++) {
+        LOG(NOTICE, ("%s is not listened on any more", k->socket[i].path));
+        unlink(k->socket[i].path);
+        offload_close(d->state.offload, UINT64_MAX, &d->mailbox, k->socket[i].fd);
+    }
+    k->count = 0;
+}
+
 static int start_sockets(struct daemon *d, struct error *err) {
     char path[128];
     snprintf(path, sizeof(path), "%s/rdmad.sock", d->config.runtime_dir);
@@ -356,6 +416,7 @@ static int start_sockets(struct daemon *d, struct error *err) {
                                  .type = SOCK_SEQPACKET,
                                  .mode = d->config.socket_group[0] ? 0660 : 0666,
                                  .activated = d->passed.client,
+                                 .kept = d->state.kept,
                                  .refused = serve_refuse};
     int rc = client_group(d->config.socket_group, &spec.group, err);
     d->state.client_group = spec.group;
@@ -384,9 +445,11 @@ static int daemon_start(struct daemon *d, struct error *err) {
         (rc = start_identity(d, err)) || (rc = start_porter(d, err)) ||
         (rc = audit_start(d->config.audit_file, err)) || (rc = start_plane(d, err)) ||
         (rc = start_tables(d, err)) || (rc = start_sockets(d, err)) ||
+        (rc = start_upgrade(d, err)) ||
         (rc = manager_new(d->base, d->state.plane, &d->manager, err)) ||
         (rc = start_signals(d, err)))
         return rc;
+    start_leftovers(d);
     return RDMAD_OK;
 }
 
@@ -397,20 +460,25 @@ static void event_drop(struct event *e) {
         event_free(e);
 }
 
-/* Every session, lease and peer has ended, or none ever was. */
-static void daemon_stop(struct daemon *d) {
-    struct state *st = &d->state;
-    /* Whoever asks once more finds it ending: libevent would give the signal its default back. */
+static void block_signals(int how) {
     sigset_t asked;
     sigemptyset(&asked);
     sigaddset(&asked, SIGTERM);
     sigaddset(&asked, SIGINT);
     sigaddset(&asked, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &asked, NULL);
+    pthread_sigmask(how, &asked, NULL);
+}
+
+/* Every session, lease and peer has ended, or none ever was. */
+static void daemon_stop(struct daemon *d) {
+    struct state *st = &d->state;
+    /* Whoever asks once more finds it ending: libevent would give the signal its default back. */
+    block_signals(SIG_BLOCK);
     event_drop(d->term);
     event_drop(d->interrupt);
     event_drop(d->hangup);
     manager_free(d->manager);
+    reaper_free(d->reaper);
     struct listener *clients = d->clients;
     struct tenants *tenants = d->tenants;
     struct ctl *ctl = d->ctl;
@@ -418,6 +486,7 @@ static void daemon_stop(struct daemon *d) {
     d->tenants = NULL;
     d->ctl = NULL;
     ctl_free(ctl);
+    upgrade_free(d->upgrade); /* then, because it answers, and nobody is to be answered any more */
     tenants_free(tenants);
     if (clients)
         listener_free(clients);
@@ -451,35 +520,40 @@ static void daemon_stop(struct daemon *d) {
         close(d->lock);
 }
 
-static void daemon_greet_fabrics(const struct state *st) {
-    if (plane_fabric(st->plane, 0) != &fabric_verbs) {
-        LOG(NOTICE, ("fabric tcp: RDMA over TCP, no RDMA hardware used: %s", st->fabric_why),
-            FIELD_STR("FABRIC", "tcp"));
-        return;
-    }
-    LOG(NOTICE, ("fabric verbs: %s", st->fabric_why), FIELD_STR("FABRIC", "verbs"));
-    if (plane_fabric(st->plane, 1))
-        LOG(NOTICE, ("peers that have no verbs are reached over tcp; peer.fallback_tcp or "
-                     "require_rdma forbids it"));
-    else
-        LOG(NOTICE, ("peers that have no verbs are refused: %s", st->fabric_why_no_more));
+/* Takes the sockets out of what daemon_stop ends, and all words that are in it. */
+static void daemon_keep(struct daemon *d, struct kept *kept, struct handover *h) {
+    const struct state *st = &d->state;
+    *h = (struct handover){.times = d->before.times + 1,
+                           .began_ns = d->stop.began_ns,
+                           .port = st->listen_port,
+                           .porter = porter_pid(st->porter)};
+    snprintf(h->from, sizeof(h->from), "%s", RDMAD_VERSION);
+    bool all = listener_keep(d->clients, kept);
+    all = ctl_keep(d->ctl, kept) && all;
+    if (!all)
+        LOG(WARNING, ("a socket cannot be kept open, and is made anew by the next life"));
+    tenants_keep(d->tenants, kept);
 }
 
-static void daemon_greet(const struct daemon *d) {
-    const struct state *st = &d->state;
-    LOG(NOTICE, ("rdmad " RDMAD_VERSION " serves clients at %s/rdmad.sock", d->config.runtime_dir));
-    daemon_greet_fabrics(st);
-    char at[RDMAD_HOST_MAX + 10];
-    rdmad_hostport_print(st->listen_host, st->listen_port, at, sizeof(at));
-    if (identity_of(st))
-        LOG(NOTICE, ("peers reach this daemon at %s, by TLS, as %s", at, st->node_name));
+/* Where the stop was not clean, what is left is used by threads that exec ends, as exit would: the
+ * next life finds nothing of it, and programs keep their backlog. */
+static int daemon_exec(struct daemon *d) {
+    struct kept kept = {.count = 0};
+    struct handover h;
+    char program[PATH_MAX];
+    snprintf(program, sizeof(program), "%s", upgrade_program(d->upgrade));
+    daemon_keep(d, &kept, &h);
+    block_signals(SIG_BLOCK);
+    if (d->clean)
+        daemon_stop(d);
     else
-        LOG(NOTICE,
-            ("peers reach this daemon at %s, by plain TCP: not authenticated, not encrypted", at));
-    if (!identity_of(st) && d->config.peer_insecure)
-        LOG(WARNING, ("peer.insecure: whoever reaches %s can be a peer, and read and change what "
-                      "peers say; rdmactl cluster init or join gives this node an identity",
-                      at));
+        audit_stop();
+    LOG(NOTICE, ("the next life begins: %s", program));
+    log_stop();
+    int failed = handover_exec(program, d->options->argv, &kept, &h);
+    if (!d->clean)
+        _exit(failed);
+    return failed;
 }
 
 int daemon_run(const struct options *options, const struct config *config) {
@@ -488,20 +562,28 @@ int daemon_run(const struct options *options, const struct config *config) {
     d.state.config = &d.config;
     d.state.mailbox = &d.mailbox;
     d.state.reload = daemon_reload;
+    d.state.upgrade = daemon_upgrade;
+    d.state.kept = &d.passed.kept;
     d.state.started_ns = clock_now_ns();
     list_init(&d.state.sessions);
     slots_init(&d.state.channels, CHANNELS_TOTAL_MAX);
     log_set_level(daemon_log_level(config->log_level));
     manager_take_sockets(&d.passed);
+    handover_take(&d.before);
+    handover_keep_port(&d.before, &d.config);
     if (daemon_start(&d, &why)) {
         LOG(ERR, ("cannot start: %s", why.text));
         daemon_stop(&d);
         log_stop();
         return why.code == RDMAD_E_CONFIG ? 2 : 1;
     }
-    daemon_greet(&d);
-    daemon_announce(&d);
+    block_signals(SIG_UNBLOCK); /* the life before has left them blocked */
+    greeting_log(&d.state);
+    greeting_manager(&d.state);
+    greeting_upgraded(&d.state, &d.before);
     event_base_dispatch(d.base);
+    if (d.next_life)
+        return daemon_exec(&d);
     if (!d.clean) {
         audit_stop();
         log_stop();

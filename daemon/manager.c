@@ -20,7 +20,7 @@ struct manager {
 };
 
 void manager_take_sockets(struct manager_sockets *out) {
-    out->client = out->control = -1;
+    *out = (struct manager_sockets){.client = -1, .control = -1};
     char **names = NULL;
     int count = sd_listen_fds_with_names(1, &names);
     for (int i = 0; i < count; i++) {
@@ -28,9 +28,10 @@ void manager_take_sockets(struct manager_sockets *out) {
         int *slot = !strcmp(names[i], "rdmad.sock")     ? &out->client
                     : !strcmp(names[i], "control.sock") ? &out->control
                                                         : NULL;
+        bool kept = !strcmp(names[i], KEPT_NAME) && kept_add(&out->kept, fd, KEPT_NAME);
         if (slot && *slot < 0) {
             *slot = fd;
-        } else {
+        } else if (!kept) {
             LOG(WARNING,
                 ("closing the passed socket '%s': only rdmad.sock and control.sock are known",
                  names[i]));
@@ -86,11 +87,22 @@ void manager_ready(const char *status) {
     sd_notifyf(0, "READY=1\nSTATUS=%s", status);
 }
 
-void manager_reloading(void) {
+/* By the clock that systemd wants here. */
+static uint64_t manager_now_us(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now); /* the clock that systemd wants here */
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-               (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void manager_reloading(void) {
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, manager_now_us());
+}
+
+void manager_upgrading(uint64_t bound_us) {
+    sd_notifyf(0,
+               "RELOADING=1\nMONOTONIC_USEC=%" PRIu64
+               "\nSTATUS=draining for an upgrade\nEXTEND_TIMEOUT_USEC=%" PRIu64,
+               manager_now_us(), bound_us);
 }
 
 void manager_stopping(uint64_t bound_us) {

@@ -8,16 +8,19 @@
 #define RDMAD_MANAGER_H
 
 #include "daemon/base/error.h"
+#include "daemon/ipc/kept.h"
 #include <stdint.h>
 
 struct event_base;
 struct plane;
 struct manager;
 
-/* The listening descriptors that came by name ("rdmad.sock", "control.sock"), -1 where none did.
- * Others are closed with a warning. Call once, first thing. */
+/* The listening descriptors that came by name ("rdmad.sock", "control.sock"), -1 where none did,
+ * and those that the life before has kept open. Others are closed with a warning. Call once, first
+ * thing. */
 struct manager_sockets {
     int client, control;
+    struct kept kept;
 };
 void manager_take_sockets(struct manager_sockets *out);
 
@@ -29,5 +32,7 @@ void manager_free(struct manager *m);
 void manager_ready(const char *status);
 void manager_reloading(void); /* followed by manager_ready */
 void manager_stopping(uint64_t bound_us);
+/* The next life follows in the same process, and says manager_ready. */
+void manager_upgrading(uint64_t bound_us);
 
 #endif

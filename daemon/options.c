@@ -60,7 +60,7 @@ static enum options_verdict options_usage(void) {
 }
 
 enum options_verdict options_parse(struct options *o, int argc, char **argv) {
-    *o = (struct options){0};
+    *o = (struct options){.argv = argv};
     for (;;) {
         switch (getopt_long(argc, argv, "h", long_options, NULL)) {
         case OPT_CONFIG:

@@ -12,6 +12,7 @@ struct options {
     const char *runtime_dir, *listen, *identity, *log_level; /* NULL: as configured */
     bool require_rdma;
     bool check_config, print_config;
+    char **argv; /* all of it, for the next life */
 };
 
 enum options_verdict { OPTIONS_RUN, OPTIONS_EXIT_OK, OPTIONS_EXIT_USAGE };

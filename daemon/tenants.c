@@ -66,6 +66,7 @@ static int tenant_listen(struct tenant *t, struct state *st, const struct rule_s
                                  .mode = s->mode,
                                  .group = s->group,
                                  .activated = -1,
+                                 .kept = st->kept,
                                  .refused = serve_refuse_tenant};
     rc = listener_new(st->base, &spec, serve_accept_tenant, &t->door, &t->listener, err);
     if (rc)
@@ -106,6 +107,13 @@ void tenants_pause(struct tenants *t) {
 void tenants_suspend(struct tenants *t, bool on) {
     for (unsigned i = 0; i < t->count; i++)
         listener_suspend(t->tenant[i].listener, on);
+}
+
+void tenants_keep(struct tenants *t, struct kept *kept) {
+    for (unsigned i = 0; i < t->count; i++)
+        if (!listener_keep(t->tenant[i].listener, kept))
+            LOG(WARNING,
+                ("tenant %s: its socket cannot be kept open, and is made anew", t->tenant[i].name));
 }
 
 void tenants_free(struct tenants *t) {

@@ -15,6 +15,9 @@ struct tenants;
 int tenants_new(struct state *st, struct tenants **out, struct error *err);
 void tenants_pause(struct tenants *t); /* while stopping */
 void tenants_suspend(struct tenants *t, bool on);
+struct kept; /* ipc/kept.h */
+/* Their sockets are for the next life. */
+void tenants_keep(struct tenants *t, struct kept *kept);
 void tenants_free(struct tenants *t); /* NULL is allowed */
 
 #endif

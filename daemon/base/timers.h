@@ -35,6 +35,9 @@ void timer_init(struct timer *timer, void (*fire)(struct timer *, uint64_t));
 /* Sets or moves. 0 or RDMAD_E_NOMEM. CLOCK_NEVER unsets. */
 int timer_set(struct timers *t, struct timer *timer, uint64_t at_ns);
 void timer_unset(struct timers *t, struct timer *timer);
+static inline bool timer_is_set(const struct timer *timer) {
+    return timer->index != 0;
+}
 uint64_t timers_next(const struct timers *t); /* CLOCK_NEVER when none */
 /* Fires all that are due, in order of time; they may set and unset any timer. One that is set for
  * now, or for earlier, while this runs is set for the moment after now_ns: each timer fires once a

@@ -41,7 +41,8 @@ struct config {
     uint64_t lease_max_ttl_ms, lease_revoke_grace_ms, lease_tombstones;
     uint64_t attach_timeout_ms;
 
-    uint64_t max_peers, max_peer_attaches, peer_ping_ms, peer_dead_ms, peer_idle_ms;
+    uint64_t max_peers, max_peer_attaches;
+    uint64_t peer_ping_ms, peer_dead_ms, peer_return_ms, peer_idle_ms;
 
     char tcp_congestion_control[16], tcp_encrypt[8];
     uint64_t tcp_data_port, tcp_dead_peer_ms, tcp_connect_timeout_ms;

@@ -129,3 +129,25 @@ void ctl_reload(struct ctl_call *call, const json_t *params) {
     json_decref(later);
     ctl_fail(call, &why);
 }
+
+static void upgrade_begun(void *arg, const struct error *result) {
+    struct ctl_call *call = arg;
+    if (result->code)
+        ctl_fail(call, result);
+    else
+        ctl_reply(call, json_pack("{s:s, s:I}", "version", RDMAD_VERSION, "life",
+                                  (json_int_t)ctl_state(call)->life.number));
+}
+
+/* Answered when the stop for it has begun, by the life that ends. The next one's status tells how
+ * it went. */
+void ctl_upgrade(struct ctl_call *call, const json_t *params) {
+    struct state *st = ctl_state(call);
+    struct error why;
+    (void)params;
+    if (!st->upgrade)
+        error_set(&why, RDMAD_E_UNSUPPORTED, "there is no program file to upgrade to");
+    else if (!st->upgrade(st, upgrade_begun, call, &why))
+        return;
+    ctl_fail(call, &why);
+}

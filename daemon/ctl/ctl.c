@@ -401,6 +401,7 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
                                  .mode = st->policy ? 0666 : 0660,
                                  .group = (gid_t)-1,
                                  .activated = activated_fd,
+                                 .kept = st->kept,
                                  .refused = no_descriptor};
     int rc = listener_new(st->base, &spec, on_accepted, ctl, &ctl->listener, err);
     if (rc) {
@@ -413,6 +414,10 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
 
 void ctl_suspend(struct ctl *ctl, bool on) {
     listener_suspend(ctl->listener, on);
+}
+
+bool ctl_keep(struct ctl *ctl, struct kept *kept) {
+    return listener_keep(ctl->listener, kept);
 }
 
 void ctl_free(struct ctl *ctl) {

@@ -33,6 +33,10 @@ int ctl_listen(struct state *st, int activated_fd, ctl_find *find, struct ctl **
 /* Lets nobody in for now, while the porter is behind; callers wait in the backlog. */
 void ctl_suspend(struct ctl *ctl, bool on);
 
+struct kept; /* ipc/kept.h */
+/* Its socket is for the next life. */
+bool ctl_keep(struct ctl *ctl, struct kept *kept);
+
 /* Closes every connection; calls that still wait for the daemon end without an answer. Must run
  * before st's tables are freed. Peers and leases may still answer afterwards; those answers are
  * dropped. NULL is allowed. */

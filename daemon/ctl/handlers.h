@@ -13,6 +13,7 @@ ctl_handler ctl_peer_show, ctl_link_show;                    /* show.c */
 ctl_handler ctl_channel_show, ctl_service_show;              /* show_channel.c */
 ctl_handler ctl_device_show;                                 /* device.c */
 ctl_handler ctl_lease_revoke, ctl_peer_add, ctl_reload;      /* act.c */
+ctl_handler ctl_upgrade;                                     /* act.c */
 ctl_handler ctl_session_kick;                                /* act.c */
 ctl_handler ctl_session_pause, ctl_session_resume;           /* act.c */
 ctl_handler ctl_policy_show, ctl_limit_show, ctl_limit_set;  /* policy.c */

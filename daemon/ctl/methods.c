@@ -36,6 +36,7 @@ static const struct ctl_method methods[] = {
     {"limit.set", ctl_limit_set,
      PARAMS({"who", RPC_TEXT, true, 100}, {"set", RPC_TEXT, true, 2000}), CTL_ACT},
     {"reload", ctl_reload, NO_PARAMS, CTL_ACT},
+    {"upgrade", ctl_upgrade, NO_PARAMS, CTL_ACT},
     {"peer.add", ctl_peer_add, PARAMS({"address", RPC_TEXT, true, 280}), CTL_ACT},
 };
 

@@ -134,6 +134,15 @@ static json_t *status_identity(const struct state *st) {
     return o;
 }
 
+/* null: this life has followed no other in the same process. */
+static json_t *status_upgraded(const struct state *st) {
+    const struct state_upgraded *u = &st->upgraded;
+    if (!u->times)
+        return json_null();
+    return json_pack("{s:s, s:i, s:f}", "from", u->from, "times", (int)u->times, "pause_ms",
+                     (double)u->pause_ns / (double)NSEC_PER_MSEC);
+}
+
 void ctl_status(struct ctl_call *call, const json_t *params) {
     (void)params;
     struct state *st = ctl_state(call);
@@ -153,7 +162,8 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
     ctl_reply(
         call,
         json_pack(
-            "{s:s, s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+            "{s:s, s:s, s:s, s:s, s:f, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+            "s:I, s:o}",
             "shown", all ? "all" : "own", "version", RDMAD_VERSION, "node", st->node_name, "state",
             st->stopping ? "stopping" : "running", "uptime_s", t.uptime_s, "fabric",
             status_fabric(st), "listen", listen, "workers", (json_int_t)st->config->workers,
@@ -161,7 +171,8 @@ void ctl_status(struct ctl_call *call, const json_t *params) {
             st->config->tcp_encrypt, "objects", status_objects(&t), "limits",
             status_limits(st, &t, used, max), "traffic", status_traffic(&counters, &t.messages),
             "process", process, "porter", status_porter(st->porter), "clients", status_clients(st),
-            "identity", status_identity(st)));
+            "identity", status_identity(st), "life", (json_int_t)st->life.number, "upgraded",
+            status_upgraded(st)));
 }
 
 static void each_key(void *arg, const char *key, const char *literal) {

@@ -12,10 +12,12 @@
  */
 #include "daemon/ipc/listener.h"
 #include "daemon/base/log.h"
+#include "daemon/ipc/kept.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,6 +39,7 @@ struct listener {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": not ours to remove */
     dev_t device;
     ino_t inode;
+    char name[16]; /* under which it is kept: KEPT_NAME, or as systemd called it */
 };
 
 static int fill_address(struct sockaddr_un *a, const char *path, struct error *err) {
@@ -76,16 +79,11 @@ static int remove_leftover(const struct sockaddr_un *a, int type, struct error *
     return 0;
 }
 
-static int listener_bind(struct listener *l, const struct listener_spec *spec, struct error *err) {
-    struct sockaddr_un a;
+/* The file at the path is ours, with the owner and mode that it should have. */
+static int listener_own_path(struct listener *l, const struct listener_spec *spec,
+                             struct error *err) {
     struct stat st;
-    int rc = fill_address(&a, spec->path, err);
-    if (rc || (rc = remove_leftover(&a, spec->type, err)))
-        return rc;
-    /* The mode of an unbound socket is what its file is created with. */
-    if (fchmod(l->fd, 0600) < 0 || bind(l->fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-        return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot be bound", spec->path);
-    memcpy(l->path, a.sun_path, sizeof(l->path));
+    snprintf(l->path, sizeof(l->path), "%s", spec->path);
     if (lstat(l->path, &st) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "%s: vanished", spec->path);
     l->device = st.st_dev;
@@ -95,6 +93,19 @@ static int listener_bind(struct listener *l, const struct listener_spec *spec, s
                            (unsigned)spec->group);
     if (chmod(spec->path, spec->mode) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot get its mode", spec->path);
+    return 0;
+}
+
+static int listener_bind(struct listener *l, const struct listener_spec *spec, struct error *err) {
+    struct sockaddr_un a;
+    int rc = fill_address(&a, spec->path, err);
+    if (rc || (rc = remove_leftover(&a, spec->type, err)))
+        return rc;
+    /* The mode of an unbound socket is what its file is created with. */
+    if (fchmod(l->fd, 0600) < 0 || bind(l->fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+        return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot be bound", spec->path);
+    if ((rc = listener_own_path(l, spec, err)))
+        return rc;
     if (listen(l->fd, BACKLOG) < 0)
         return error_errno(err, RDMAD_E_SYSTEM, "%s: cannot listen", spec->path);
     return 0;
@@ -108,7 +119,6 @@ static int socket_option(int fd, int option) {
 
 /* Takes a socket that systemd made for us, after looking that it is what we would have made. */
 static int listener_take(struct listener *l, const struct listener_spec *spec, struct error *err) {
-    l->fd = spec->activated;
     if (socket_option(l->fd, SO_DOMAIN) != AF_UNIX || socket_option(l->fd, SO_TYPE) != spec->type ||
         socket_option(l->fd, SO_ACCEPTCONN) != 1)
         return error_set(err, RDMAD_E_CONFIG,
@@ -189,13 +199,19 @@ int listener_new(struct event_base *base, const struct listener_spec *spec,
         return error_set(err, RDMAD_E_NOMEM, "out of memory for a listener");
     *l = (struct listener){
         .fd = -1, .accepted = accepted, .refused = spec->refused, .user = user, .reserve = -1};
-    if (spec->activated >= 0) {
+    if ((l->fd = spec->activated) >= 0) {
         rc = listener_take(l, spec, err);
+    } else if ((l->fd = kept_take(spec->kept, spec->path)) >= 0) {
+        rc = listener_take(l, spec, err);
+        if (!rc)
+            rc = listener_own_path(l, spec, err);
     } else if ((l->fd = socket(AF_UNIX, spec->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0) {
         rc = error_errno(err, RDMAD_E_SYSTEM, "cannot create a socket");
     } else {
         rc = listener_bind(l, spec, err);
     }
+    const char *file = strrchr(spec->path, '/');
+    snprintf(l->name, sizeof(l->name), "%s", *l->path || !file ? KEPT_NAME : file + 1);
     listener_keep_reserve(l);
     if (!rc) {
         l->readable = event_new(base, l->fd, EV_READ | EV_PERSIST, listener_readable, l);
@@ -224,11 +240,17 @@ void listener_suspend(struct listener *l, bool on) {
         event_add(l->readable, NULL);
 }
 
-/* Only our own file: another daemon's may stand at the path by now. */
-static void listener_remove_path(const struct listener *l) {
+/* Another daemon's may stand at the path by now. */
+static bool listener_path_is_ours(const struct listener *l) {
     struct stat st;
-    if (*l->path && !lstat(l->path, &st) && st.st_dev == l->device && st.st_ino == l->inode)
-        unlink(l->path);
+    return *l->path && !lstat(l->path, &st) && st.st_dev == l->device && st.st_ino == l->inode;
+}
+
+bool listener_keep(struct listener *l, struct kept *kept) {
+    if ((*l->path && !listener_path_is_ours(l)) || !kept_add(kept, l->fd, l->name))
+        return false;
+    l->path[0] = '\0';
+    return true;
 }
 
 void listener_free(struct listener *l) {
@@ -238,7 +260,8 @@ void listener_free(struct listener *l) {
         event_free(l->readable);
     if (l->rest_over)
         event_free(l->rest_over);
-    listener_remove_path(l);
+    if (listener_path_is_ours(l))
+        unlink(l->path);
     if (l->reserve >= 0)
         close(l->reserve);
     free(l); /* and not l->fd: see listener.h */

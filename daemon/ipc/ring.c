@@ -204,6 +204,7 @@ void ring_take(struct ring *r, struct rdmad_sqe *copy) {
     *copy = r->sqe[r->sq_head & (r->sq_entries - 1)];
     /* The client may be rewriting the entry right now: nothing below may be read from it again. */
     __asm__ __volatile__("" ::: "memory");
+    r->sq_more = copy->flags & RDMAD_SQE_MORE;
     r->sq_head++;
     r->cq_reserved++;
 }
@@ -240,6 +241,12 @@ bool ring_flush(struct ring *r) {
     }
     r->wakeup_owed = asleep && !ring_wake_client(r);
     return asleep && !r->wakeup_owed;
+}
+
+/* The worker may publish the same head meanwhile. */
+void ring_leave(struct ring *r) {
+    ringword_publish(&r->daemon->sq_head, r->sq_head);
+    ringword_publish(&r->daemon->sq_left, 1);
 }
 
 /* Its word is in the line that the client looks at anyway, and is written when it changes only. */

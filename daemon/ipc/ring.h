@@ -37,6 +37,7 @@ struct ring {
     uint32_t cq_tail;     /* cqes written, published or not */
     uint32_t cq_reserved; /* ops admitted whose cqe is not written yet */
     uint32_t sq_head_published, cq_tail_published;
+    bool sq_more;          /* the sqe taken last has MORE: its batch goes on with the next */
     bool crowded;          /* as the client was told */
     bool wakeup_owed;      /* the kernel had no memory for it */
     uint32_t cq_head_seen; /* read again only when it matters: its line is the client's */
@@ -81,6 +82,10 @@ void ring_release(struct ring *r);
 /* Publishes sq head and cq tail; sends a wakeup if the client sleeps on completions. Returns
  * whether it sent one. When it could not it is owed, and the next flush tries again. */
 bool ring_flush(struct ring *r);
+
+/* Tells the client that no sqe is taken any more, and which would have been the next: it is free to
+ * give those to another daemon. From a thread that knows that nobody takes, nor will. */
+void ring_leave(struct ring *r);
 
 /* Tells the client whether to spin. */
 void ring_tell_crowded(struct ring *r, bool crowded);

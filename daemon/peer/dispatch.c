@@ -17,12 +17,14 @@
 #include "daemon/peer/lessee/attach.h"
 #include "daemon/peer/lessee/key.h"
 #include "daemon/peer/lessee/part.h"
+#include "daemon/peer/lessee/return.h"
 #include "daemon/peer/lessee/told.h"
 #include "daemon/peer/names/answer.h"
 #include "daemon/peer/names/question.h"
 #include "daemon/peer/owner/grant.h"
 #include "daemon/peer/owner/lend.h"
 #include "daemon/peer/owner/opening.h"
+#include "daemon/peer/tables.h"
 #include "daemon/peer/wire/wire.h"
 #include <assert.h>
 
@@ -34,6 +36,11 @@ static void dispatch_bye(struct peer *p, const struct peer_msg *msg) {
     error_set(&why, greeting && m->code ? m->code : RDMAD_E_PEER_LOST, "%s at %s said: %s",
               p->name[0] ? p->name : "the daemon", p->address,
               m->text[0] ? m->text : error_text(m->code));
+    bool leaves = m->code == RDMAD_E_SHUTDOWN;
+    if (!greeting && leaves && return_rest(p, &why))
+        return;
+    if (!greeting && !leaves && m->code)
+        tables_of(p)->returning.unwanted = true;
     peer_end(p, &why);
 }
 

@@ -25,6 +25,11 @@ struct channel; /* state/channel.h */
 /* Listens on config.listen; fills in state->listen_host and listen_port. */
 int peers_new(struct state *st, struct peers **out, struct error *err);
 /* Says goodbye to every peer and closes; done when the last attachment and lane is gone. */
+/* This daemon stops, and is perhaps started again: tells those who have leases here, so that they
+ * can end what they have under way and leave by themselves (lessee/return.h). */
+void peers_leave(struct peers *ps);
+/* Whether they have. */
+bool peers_have_left(const struct peers *ps);
 void peers_stop(struct peers *ps, plane_done *done, void *arg);
 void peers_free(struct peers *ps);
 

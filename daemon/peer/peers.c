@@ -28,11 +28,13 @@
 #include "daemon/peer/lane/lane.h"
 #include "daemon/peer/lessee/attach.h"
 #include "daemon/peer/lessee/claim.h"
+#include "daemon/peer/lessee/return.h"
 #include "daemon/peer/names/answer.h"
 #include "daemon/peer/owner/grant.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/tables.h"
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct error ok;
@@ -90,6 +92,7 @@ static struct peer *peer_make(struct peers *ps) {
     /* Unanswered requests count, so this also bounds what a peer can have pending. */
     slots_init(&t->claims, (uint32_t)c->max_peer_attaches);
     slots_init(&t->grants, (uint32_t)c->max_peer_attaches);
+    return_init(&t->peer);
     return &t->peer;
 }
 
@@ -104,6 +107,7 @@ static void peers_check_stopped(struct peers *ps) {
 static void peer_free(struct peer *p) {
     struct peers *ps = p->peers;
     struct peer_tables *t = tables_of(p);
+    return_forget(p);
     assert(!t->claims.used && !t->grants.used && !t->chans && !t->offers && !t->forgets);
     assert(list_empty(&t->adders) && list_empty(&t->lanes) && list_empty(&t->watches));
     slots_fini(&t->claims);
@@ -286,6 +290,30 @@ int peers_new(struct state *st, struct peers **out, struct error *err) {
     }
     *out = ps;
     return 0;
+}
+
+/* They are lessees here, by connections that they have dialled. */
+static bool peer_has_leases(const struct peer *p) {
+    const struct peer_tables *t = container_of(p, const struct peer_tables, peer);
+    return !p->outgoing && p->stage == PEER_UP && !p->ending && t->grants.used;
+}
+
+void peers_leave(struct peers *ps) {
+    struct peer_msg m = {.type = PEER_MSG_BYE, .bye.code = RDMAD_E_SHUTDOWN};
+    snprintf(m.bye.text, sizeof(m.bye.text), "%s is stopping", ps->state->node_name);
+    list_for_each (node, &ps->all) {
+        struct peer *p = list_entry(node, struct peer, node);
+        if (peer_has_leases(p))
+            peer_send(p, &m);
+    }
+}
+
+bool peers_have_left(const struct peers *ps) {
+    list_for_each (node, &ps->all) {
+        if (peer_has_leases(list_entry(node, struct peer, node)))
+            return false;
+    }
+    return true;
 }
 
 void peers_stop(struct peers *ps, plane_done *done, void *arg) {

@@ -10,6 +10,15 @@
 
 #include "daemon/peer/control/record.h"
 
+/* lessee/return.c. */
+struct return_state {
+    struct timer again;
+    uint64_t pause_ns;
+    bool resting;     /* it leaves; */
+    struct error why; /* of what its connection ends then */
+    bool unwanted;    /* it has sent us away: it is not dialled again for leases */
+};
+
 struct peer_tables {
     struct peer peer;
     struct list adders; /* peers.c: calls that wait for hello only (peer_add) */
@@ -23,6 +32,7 @@ struct peer_tables {
         link_bytes; /* incoming: what all of them hold at a device, as it counts for the peer */
 
     struct slots claims; /* lessee/; outgoing: struct claim */
+    struct return_state returning;
     struct slots grants; /* owner/; incoming: struct grant */
 
     /* channel/: struct chan. Outgoing: those for which we send by this connection. Incoming: those

@@ -216,6 +216,10 @@ struct plane_lease_spec {
 void plane_lease_add(struct plane_session *s, uint64_t handle, const struct plane_lease_spec *spec,
                      plane_done *done, void *arg);
 void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadline_ns);
+/* The lease's owner is back after its daemon was lost: it lasts until deadline_ns, and the owner's
+ * daemon knows the attach by notify_ref. The key follows. */
+void plane_lease_return(struct plane_session *s, uint64_t handle, uint64_t deadline_ns,
+                        uint64_t notify_ref);
 /* The key by which the lease's lane, which is up, reaches it: ops that wait go on. */
 void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key);
 /* From now on ops on the handle fail with reason; those under way end with it. done: none is left
@@ -302,6 +306,11 @@ uint64_t plane_lane_number(const struct plane_lane *lane);
 uint64_t plane_lane_datagram(const struct plane_lane *lane);
 /* What keeps others from reading what its link carries. As the number. */
 enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane);
+/* Nothing more is posted on its link until the next one is up; what is posted already goes on.
+ * done: 0 when none of that is left, else RDMAD_E_BUSY; ask again. */
+void plane_lane_rest(struct plane_lane *lane, plane_done *done, void *arg);
+/* Ends its link, if it has one, as if it had broken; ops wait for the next. done: so it is. */
+void plane_lane_unlink(struct plane_lane *lane, plane_done *done, void *arg);
 /* Ends the ops on it (PEER_LOST): leases on it should have ended first. */
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg);
 

@@ -5,6 +5,7 @@
 #include "daemon/serve/reply.h"
 #include "daemon/base/audit.h"
 #include "daemon/base/audit_cause.h"
+#include "daemon/state/origin.h"
 #include <string.h>
 
 void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
@@ -16,6 +17,8 @@ void serve_reply(const struct request *rq, const void *body, size_t size, const 
 void serve_fail(const struct request *rq, const struct error *why) {
     const struct session *s = rq->session;
     const char *cause = audit_cause_of(why->code);
+    if (why->code == RDMAD_E_SHUTDOWN && s->state->stopping && origin_is_set(s))
+        return; /* its client asks the next daemon, as if this one had died over it */
     if (cause)
         AUDIT(REFUSED, cause, audit_user(s->uid, s->pid), audit_object("session", s->id),
               ("%s", why->text));

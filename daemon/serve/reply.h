@@ -17,6 +17,8 @@ struct request { /* small, copied by handlers that reply later (later.h) */
 
 void serve_reply(const struct request *rq, const void *body, size_t size, const int *fds,
                  unsigned nfds);
+/* Who could go on with the next daemon is refused nothing because this one stops: it gets no
+ * answer, and asks there. */
 void serve_fail(const struct request *rq, const struct error *why);
 
 /* Whether a fixed text field is NUL-terminated and zero-filled after that. */

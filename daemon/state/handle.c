@@ -306,17 +306,34 @@ static void handle_send_renewal(struct late_event *e) {
     session_send(s, RDMAD_EV_LEASE_RENEWED, 0, &ev, sizeof(ev), NULL, 0);
 }
 
-void handle_renewed(struct handle *h, uint64_t deadline_ns) {
-    struct session *s = h->session;
-    if (s->closing || !handle_in_use(h))
-        return;
+static void handle_lasts_until(struct handle *h, uint64_t deadline_ns) {
     h->deadline_ns = deadline_ns;
     if (h->remote)
         timer_set(handle_timers(h), &h->expiry, deadline_ns);
-    plane_lease_extend(s->plane, h->number, deadline_ns);
     set_keep_again(h);
+}
+
+void handle_renewed(struct handle *h, uint64_t deadline_ns) {
+    if (h->session->closing || !handle_in_use(h))
+        return;
+    plane_lease_extend(h->session->plane, h->number, deadline_ns);
+    handle_lasts_until(h, deadline_ns);
     if (h->stage == HANDLE_USABLE)
-        session_tell(s, &h->late_renewal);
+        session_tell(h->session, &h->late_renewal);
+}
+
+/* The same deadline, asked for again, is not the same to the nanosecond. */
+#define SAME_DEADLINE_NS (10 * NSEC_PER_MSEC)
+
+void handle_returned(struct handle *h, uint64_t deadline_ns, uint64_t notify_ref) {
+    if (!handle_wants_key(h))
+        return;
+    bool same = deadline_ns < clock_after(h->deadline_ns, SAME_DEADLINE_NS) &&
+                h->deadline_ns < clock_after(deadline_ns, SAME_DEADLINE_NS);
+    plane_lease_return(h->session->plane, h->number, deadline_ns, notify_ref);
+    handle_lasts_until(h, deadline_ns);
+    if (!same && h->stage == HANDLE_USABLE)
+        session_tell(h->session, &h->late_renewal);
 }
 
 /* ---- kept ---------------------------------------------------------------------------------- */

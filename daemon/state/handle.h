@@ -109,6 +109,9 @@ void handle_attach_remote(struct handle *h, const struct plane_lease_spec *spec,
  * by which its lane, which is up again, reaches it; ignored when no sqe can use it. */
 bool handle_wants_key(const struct handle *h);
 void handle_key(struct handle *h, const struct fabric_blob *key);
+/* The peer was lost, is back, and has given the lease again, until deadline_ns; it knows the attach
+ * by notify_ref. A key has to follow. */
+void handle_returned(struct handle *h, uint64_t deadline_ns, uint64_t notify_ref);
 /* The lease was renewed. However often that happens, at most one event of it waits for a client
  * that does not read. */
 void handle_renewed(struct handle *h, uint64_t deadline_ns);

@@ -61,7 +61,8 @@ int session_pause(struct session *s, const struct pause_order *order, plane_done
     }
     if (news && s->greeted)
         session_tell(s, &p->told);
-    plane_session_pause(s->plane, order->pause, done, arg);
+    /* A daemon that stops has paused them all. */
+    plane_session_pause(s->plane, order->pause || s->state->stopping, done, arg);
     return 0;
 }
 

@@ -213,3 +213,22 @@ int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, vo
         ring_dropped(d, &(struct error){.code = 0});
     return 0;
 }
+
+/* ---- a daemon that stops ----------------------------------------------------------------- */
+
+bool ring_objects_in_batch(const struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    for (const struct ring_object *ro; (ro = slots_next(&s->rings, &cursor, &handle));)
+        if (ro->stage == RING_READY && ro->ring->sq_more)
+            return true;
+    return false;
+}
+
+void ring_objects_leave(struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle;
+    for (struct ring_object *ro; (ro = slots_next(&s->rings, &cursor, &handle));)
+        if (ro->stage == RING_READY)
+            ring_leave(ro->ring);
+}

@@ -30,6 +30,7 @@ struct porter;     /* ipc/porter.h */
 struct rota;       /* ipc/rota.h */
 struct survey;     /* ctl/device.c */
 struct identity;   /* state/identity.h */
+struct kept;       /* ipc/kept.h */
 
 struct state {
     struct event_base *base;
@@ -72,6 +73,18 @@ struct state {
      * Set by the owner of the state; NULL: there is none. */
     int (*reload)(struct state *st, void (*later)(void *arg, const char *key), void *arg,
                   struct error *err);
+    /* Has the program file checked, and if that is good lets the next life of the daemon follow
+     * this one in the same process. checked is called in a later turn: the stop for it has begun,
+     * or why it has not; not called when this returns an error. NULL: there is none. */
+    int (*upgrade)(struct state *st, void (*checked)(void *arg, const struct error *result),
+                   void *arg, struct error *err);
+    struct kept *kept; /* listening sockets of the life before; NULL: none */
+    /* The life before, if this one has followed it in the same process. */
+    struct state_upgraded {
+        unsigned times; /* since the process was started; 0: never */
+        char from[32];  /* the version that was before */
+        uint64_t pause_ns;
+    } upgraded;
     bool stopping; /* refuses new sessions, leases and attaches */
 };
 

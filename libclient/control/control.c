@@ -407,6 +407,14 @@ int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *c) {
     return c->status;
 }
 
+/* Whoever is asked a later question may be the next daemon already, and refuse it. */
+bool rdmad_control_again(const struct rdmad_session *s, struct rdmad_attempt *a, int rc) {
+    uint32_t resumes = rdmad_resumes(s);
+    bool cut = rc == RDMAD_E_DAEMON_LOST || resumes != a->resumes;
+    a->resumes = resumes;
+    return rc && cut && !rdmad_is_lost(s) && ++a->tries < TRIES;
+}
+
 int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
                        bool quiet) {
     struct rdmad_call call = {

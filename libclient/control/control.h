@@ -52,7 +52,26 @@ struct rdmad_call {
  * session lost: the daemon was silent for too long. While the session is away it waits, and asks
  * the next daemon if the one before has not answered. */
 int rdmad_control_call(struct rdmad_session *s, struct rdmad_call *call);
-/* The same of a request that is answered by a status alone. */
+/*
+ * For what takes several questions, of which all are one daemon's to answer:
+ *
+ *     struct rdmad_attempt a = RDMAD_ATTEMPT(s);
+ *     do
+ *         rc = ...;
+ *     while (rdmad_control_again(s, &a, rc));
+ *
+ * True: the daemon that had answered some of it has gone with what it had made, and the next one
+ * can be asked from the start. As often as with one question.
+ */
+struct rdmad_attempt {
+    uint32_t resumes;
+    unsigned tries;
+};
+#define RDMAD_ATTEMPT(session) \
+    { .resumes = rdmad_resumes(session) }
+bool rdmad_control_again(const struct rdmad_session *s, struct rdmad_attempt *a, int rc);
+
+/* A call whose request is answered by a status alone. */
 int rdmad_control_tell(struct rdmad_session *s, uint16_t type, const void *request, size_t size,
                        bool quiet);
 

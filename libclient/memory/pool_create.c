@@ -128,8 +128,7 @@ static int pool_new(rdmad_session *s, int fd, bool huge, const struct rdmad_pool
     return 0;
 }
 
-int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool **out) {
-    RDMAD_LIVE(s, SESSION);
+static int pool_make(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool **out) {
     struct rdmad_pool_create_req request = {.bytes = bytes, .flags = flags};
     struct rdmad_pool_create_rep reply;
     int fd = -1;
@@ -143,6 +142,16 @@ int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool
         return rc;
     rc = pool_new(s, fd, request.flags & RDMAD_POOL_HUGETLB, &reply, bytes, out);
     close(fd);
+    return rc;
+}
+
+int rdmad_pool_create(rdmad_session *s, size_t bytes, unsigned flags, rdmad_pool **out) {
+    RDMAD_LIVE(s, SESSION);
+    struct rdmad_attempt a = RDMAD_ATTEMPT(s);
+    int rc;
+    do
+        rc = pool_make(s, bytes, flags, out);
+    while (rdmad_control_again(s, &a, rc));
     return rc;
 }
 

@@ -23,7 +23,11 @@
 static void cancel_and_await(struct rdmad_ring *r, uint32_t index) {
     const struct rdmad_slot *own = &r->slot[r->entries];
     bool asked = false;
+    uint32_t asked_of = r->resumes;
     while (r->slot[index].state != RDMAD_SLOT_OVER || own->state == RDMAD_SLOT_PUBLISHED) {
+        if (r->resumes != asked_of)
+            asked = false; /* the next daemon has the op, and was not asked */
+        asked_of = r->resumes;
         if (!asked && r->slot[index].state == RDMAD_SLOT_PUBLISHED)
             asked = rdmad_ring_publish_cancel(r, index);
         rdmad_ring_await(r, UINT64_MAX);

@@ -171,8 +171,8 @@ static struct rdmad_ring *ring_set_up(struct rdmad_session *s,
     return NULL;
 }
 
-int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
-                    struct rdmad_ring **out) {
+static int ring_make(struct rdmad_session *s, uint32_t entries, bool watched,
+                     struct rdmad_ring **out) {
     struct rdmad_ring_create_req request = {.sq_entries = entries};
     struct rdmad_ring_create_rep reply;
     struct rdmad_ring *r;
@@ -203,6 +203,16 @@ int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
     pthread_mutex_unlock(&s->lock);
     *out = r;
     return 0;
+}
+
+int rdmad_ring_open(struct rdmad_session *s, uint32_t entries, bool watched,
+                    struct rdmad_ring **out) {
+    struct rdmad_attempt a = RDMAD_ATTEMPT(s);
+    int rc;
+    do
+        rc = ring_make(s, entries, watched, out);
+    while (rdmad_control_again(s, &a, rc));
+    return rc;
 }
 
 int rdmad_ring_create(rdmad_session *s, uint32_t entries, rdmad_ring **out) {

@@ -11,8 +11,9 @@
  * is given up.
  *
  * When the daemon is lost, what it had published is still delivered; after that each op in flight
- * completes from its slot with RDMAD_E_DAEMON_LOST. If the session finds another daemon the ring is
- * revived there, by whoever comes to look for completions next.
+ * completes from its slot with RDMAD_E_DAEMON_LOST. What a daemon that stops says it has not taken
+ * waits for the next one instead. If the session finds another daemon the ring is revived there, by
+ * whoever comes to look for completions next.
  */
 #include "libclient/ring/reap.h"
 #include "common/ringword.h"
@@ -189,11 +190,62 @@ static void ring_leave_loops(struct rdmad_ring *r) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* ---- what the daemon left ------------------------------------------------------------------ */
+
+/* Entries in the ring from one place on, to be given to the next daemon; of a batch whole or not at
+ * all. */
+static struct rdmad_slot *entry_slot(struct rdmad_ring *r, uint32_t at) {
+    return &r->slot[(uint32_t)r->sqe[at & (r->entries - 1)].user_data];
+}
+
+/* The first entry from which on all can wait: behind the last batch of which something was taken,
+ * or of which something was submitted when it could not be postponed. */
+static uint32_t left_first(struct rdmad_ring *r, uint32_t from) {
+    bool cut = entry_slot(r, from)->before != RDMAD_NO_SLOT;
+    uint32_t first = from;
+    for (uint32_t at = from; at != r->sq_tail; at++) {
+        const struct rdmad_slot *slot = entry_slot(r, at);
+        cut = cut || slot->state == RDMAD_SLOT_UNSENT;
+        if (!cut || slot->member)
+            continue;
+        first = at + 1;
+        cut = false;
+    }
+    return cut ? r->sq_tail : first;
+}
+
+/* The blocking cancel's entry is its ring's last. The op that it names has ended, or waits with it:
+ * whoever asked sees that. */
+static void left_drop_cancel(struct rdmad_ring *r, uint32_t from) {
+    if (r->sq_tail != from && entry_slot(r, r->sq_tail - 1) == &r->slot[r->entries])
+        r->sq_reserved = --r->sq_tail;
+}
+
+/* A daemon that stops in good order says what it has not taken. That has not been begun, and is the
+ * next daemon's; or, if there will be none, it is known to have done nothing. */
+static void ops_take_back(struct rdmad_ring *r) {
+    if (r->state != RDMAD_RING_LIVE || !ringword_peek(&r->daemon->sq_left))
+        return;
+    uint32_t from = ringword_peek(&r->daemon->sq_head);
+    if (r->sq_tail - from > r->entries)
+        return; /* it makes no sense */
+    left_drop_cancel(r, from);
+    if (r->sq_tail == from)
+        return;
+    uint32_t first = rdmad_is_lost(r->session) ? r->sq_tail : left_first(r, from);
+    for (uint32_t at = from; at != r->sq_tail; at++)
+        entry_slot(r, at)->state =
+            (int32_t)(at - first) < 0 ? RDMAD_SLOT_UNSENT : RDMAD_SLOT_POSTPONED;
+    r->sq_postponed = first;
+    r->postponed = r->sq_tail - first;
+}
+
 /* Every op in flight ends. A batch that was not complete yet ends when it is. */
 static void ops_lose(struct rdmad_ring *r) {
     bool lost = rdmad_is_lost(r->session);
     if (r->state == RDMAD_RING_LOST && !(lost && r->postponed))
         return;
+    ops_take_back(r);
     r->slot[r->entries].state = RDMAD_SLOT_FREE;
     for (uint32_t i = 0; i < r->entries; i++) {
         if (!op_is_lost(r, &r->slot[i]))

@@ -51,7 +51,8 @@
  *                                                                                   seen
  *
  *     RESERVED -- submit, session away --> POSTPONED -- ring revived --> PUBLISHED
- *                                             +----- session lost --> OVER
+ *                                           ^ +----- session lost --> OVER
+ *                   PUBLISHED, not taken ---+
  *
  * A completion that the program gets at once goes from PUBLISHED to TAKEN; a silent op that is
  * done, and a batch's members but the last, from PUBLISHED to FREE.

@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #define CALL_TIMEOUT_MS 30000          /* if the program does not say */
+#define OPEN_TRIES 3u                  /* of daemons that go while a session is opened */
 #define MAX_SPIN_NS UINT64_C(10000000) /* whatever anybody advises */
 
 static struct rdmad_session *session_alloc(void) {
@@ -219,6 +220,23 @@ static int session_connect(struct rdmad_session *s, const struct rdmad_options *
     return rc ? rc : rdmad_copies_new(s);
 }
 
+static int session_open(const struct rdmad_options *o, struct rdmad_session **out) {
+    struct rdmad_session *s = session_alloc();
+    if (!s)
+        return rdmad_fail(NULL, RDMAD_E_NOMEM, "out of memory for a session");
+    int rc = session_connect(s, o);
+    if (rc)
+        rdmad_close(s);
+    else
+        *out = s;
+    return rc;
+}
+
+/* The session has nothing yet, so the next daemon is as good. */
+static bool daemon_has_gone(int rc) {
+    return rc == RDMAD_E_SHUTDOWN || rc == RDMAD_E_DAEMON_LOST;
+}
+
 int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
     struct rdmad_options o = RDMAD_OPTIONS_INIT;
     *out = NULL;
@@ -227,16 +245,9 @@ int rdmad_open(const struct rdmad_options *options, rdmad_session **out) {
     int rc = session_check_options(&o);
     if (rc)
         return rc;
-    struct rdmad_session *s = session_alloc();
-    if (!s)
-        return rdmad_fail(NULL, RDMAD_E_NOMEM, "out of memory for a session");
-    rc = session_connect(s, &o);
-    if (rc) {
-        rdmad_close(s);
-        return rc;
-    }
-    *out = s;
-    return 0;
+    for (unsigned tries = 0; tries == 0 || (daemon_has_gone(rc) && tries < OPEN_TRIES); tries++)
+        rc = session_open(&o, out);
+    return rc;
 }
 
 void rdmad_close(rdmad_session *s) {

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <rdmad/rdmad.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,17 +209,30 @@ static void settings_are_read_again(void) {
     stop(&s);
 }
 
+/* With rdmad.sock, at path, bound by the service manager. */
+static void prepare_passed(struct service *s, char *path, size_t size) {
+    prepare(s);
+    mkdir(s->runtime_dir, 0755);
+    snprintf(path, size, "%s/rdmad.sock", s->runtime_dir);
+    s->passed = bound_socket(path, SOCK_SEQPACKET);
+    s->passed_name = "rdmad.sock";
+    CHECK(listen(s->passed, 100) == 0, "listen: %s", strerror(errno));
+}
+
+/* It is stopped in order, and what was passed is left in place. */
+static void end_passed(const struct service *s, const char *path) {
+    struct stat st;
+    int status;
+    kill(s->pid, SIGTERM);
+    CHECK(told(s, "STOPPING=1"), "rdmad never told that it is stopping");
+    CHECK(waitpid(s->pid, &status, 0) == s->pid && status == 0, "status 0x%x", (unsigned)status);
+    CHECK(stat(path, &st) == 0, "the service manager's socket was removed");
+}
+
 static void a_passed_socket_is_served_and_left_in_place(void) {
     struct service s;
     char path[128];
-    struct stat st;
-    int status;
-    prepare(&s);
-    mkdir(s.runtime_dir, 0755);
-    snprintf(path, sizeof(path), "%s/rdmad.sock", s.runtime_dir);
-    s.passed = bound_socket(path, SOCK_SEQPACKET);
-    s.passed_name = "rdmad.sock";
-    CHECK(listen(s.passed, 100) == 0, "listen: %s", strerror(errno));
+    prepare_passed(&s, path, sizeof(path));
     int early = raw_connect(s.runtime_dir); /* before there is a daemon */
     start(&s);
     struct rdmad_hello_req hello = {.name = "early"};
@@ -226,13 +240,68 @@ static void a_passed_socket_is_served_and_left_in_place(void) {
     CHECK(raw_request(early, RDMAD_MSG_HELLO, &hello, sizeof(hello), &reply) == 0,
           "a client that came before the daemon was not served");
     close(early);
-    kill(s.pid, SIGTERM);
-    CHECK(told(&s, "STOPPING=1"), "rdmad never told that it is stopping");
-    CHECK(waitpid(s.pid, &status, 0) == s.pid && status == 0, "status 0x%x", (unsigned)status);
-    CHECK(stat(path, &st) == 0, "the service manager's socket was removed");
+    end_passed(&s, path);
     close(s.passed);
     close(s.notify);
     remove_all(&s);
+}
+
+static void upgrade(const struct service *s) {
+    char path[512], said[1024];
+    const char *argv[] = {build_path("rdmactl/rdmactl", path, sizeof(path)), "-d", s->runtime_dir,
+                          "upgrade", NULL};
+    CHECK(run_program(argv, said, sizeof(said)) == 0, "%s", said);
+}
+
+/* To the service manager an upgrade is a reload of the same process, twice here: the socket is
+ * passed on as what it is, so it is left in place at the end, and ours is not. */
+static void an_upgrade_is_told_as_a_reload(void) {
+    struct service s;
+    char path[128], text[1024];
+    struct stat st;
+    prepare_passed(&s, path, sizeof(path));
+    start(&s);
+    for (int i = 0; i < 2; i++) {
+        upgrade(&s);
+        ssize_t n = recv(s.notify, text, sizeof(text) - 1, MSG_DONTWAIT);
+        text[n > 0 ? n : 0] = '\0';
+        CHECK(strstr(text, "RELOADING=1") && strstr(text, "MONOTONIC_USEC="), "it told \"%s\"",
+              text);
+        CHECK(told(&s, "READY=1"), "the next life never told that it is ready");
+        int sock = raw_session(s.runtime_dir);
+        CHECK(sock >= 0, "no session after upgrade %d", i);
+        close(sock);
+    }
+    CHECK(!log_tells(s.log, "closing the passed socket"), "a socket had a name that nobody knows");
+    end_passed(&s, path);
+    snprintf(path, sizeof(path), "%s/control.sock", s.runtime_dir);
+    CHECK(stat(path, &st) != 0, "rdmad left %s behind", path);
+    close(s.passed);
+    close(s.notify);
+    remove_all(&s);
+}
+
+static void open_a_session(void *arg) {
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    rdmad_session *session;
+    o.runtime_dir = arg;
+    CHECK(rdmad_open(&o, &session) == 0, "%s", rdmad_last_error(NULL));
+    rdmad_close(session);
+}
+
+/* The first one ends before it has said anything; the program is the next one's. */
+static void a_session_is_opened_though_its_daemon_goes(void) {
+    struct service s;
+    char path[128];
+    prepare_passed(&s, path, sizeof(path));
+    pid_t client = client_fork(open_a_session, s.runtime_dir);
+    int first = accept(s.passed, NULL, NULL);
+    CHECK(first >= 0, "accept: %s", strerror(errno));
+    close(first);
+    start(&s);
+    client_expect_ok(client);
+    close(s.passed);
+    stop(&s);
 }
 
 static void a_passed_socket_of_another_kind_is_refused(void) {
@@ -357,7 +426,8 @@ static void an_idle_daemon_does_not_wake_up(void) {
 
 TEST_MAIN(CASE(ready_means_that_clients_can_connect), CASE(the_watchdog_is_answered),
           CASE(a_worker_that_hangs_is_not_hidden_from_the_watchdog), CASE(settings_are_read_again),
-          CASE(a_passed_socket_is_served_and_left_in_place),
+          CASE(a_passed_socket_is_served_and_left_in_place), CASE(an_upgrade_is_told_as_a_reload),
+          CASE(a_session_is_opened_though_its_daemon_goes),
           CASE(a_passed_socket_of_another_kind_is_refused),
           CASE(a_second_daemon_in_the_directory_is_refused), CASE(clients_are_told_that_it_stops),
           CASE(a_reload_does_not_take_a_stop_back), CASE(an_idle_daemon_does_not_wake_up))

@@ -63,3 +63,10 @@ double median(double *values, size_t count) {
     qsort(values, count, sizeof(values[0]), by_value);
     return values[count / 2];
 }
+
+double print_times(const char *what, double *ms, size_t count) {
+    double typical = median(ms, count), longest = ms[count - 1];
+    printf("  %s: p50 %.1f ms, p99 %.1f ms, longest %.1f ms of %zu\n", what, typical,
+           ms[(count * 99 - 1) / 100], longest, count);
+    return longest;
+}

@@ -24,5 +24,8 @@ void client_refused(const rdmad_session *s, int rc, int code, const char *words)
 
 /* The middle one; sorts them. */
 double median(double *values, size_t count);
+/* Prints the median, the 99th percentile and the longest of count times, and returns the longest.
+ * Sorts them. */
+double print_times(const char *what, double *ms, size_t count);
 
 #endif

@@ -141,8 +141,9 @@ void tdaemon_use(const char *relative) {
 
 static _Noreturn void exec_daemon(const struct tdaemon *d) {
     char log[PATH_MAX], path[PATH_MAX];
-    const char *argv[MAX_ARGS + 8] = {build_path(program, path, sizeof(path)), "--runtime-dir",
-                                      d->dir, "--listen", d->listen};
+    const char *argv[MAX_ARGS + 8] = {*program == '/' ? program
+                                                      : build_path(program, path, sizeof(path)),
+                                      "--runtime-dir", d->dir, "--listen", d->listen};
     for (unsigned i = 0, n = 5; d->args[i]; i++)
         argv[n++] = d->args[i];
     snprintf(log, sizeof(log), "%s/log", d->dir);

@@ -38,7 +38,8 @@ void tdaemon_end(struct tdaemon *d);     /* the same; d stays, for restart or st
 void tdaemon_kill(struct tdaemon *d);    /* SIGKILL and reaped; d stays, for restart or stop */
 void tdaemon_restart(struct tdaemon *d); /* after end or kill: the same directory and port */
 
-/* The daemons that are started from now on are another program of the build directory. */
+/* The daemons that are started from now on are another program: of the build directory, or, if it
+ * begins with a slash, anywhere. */
 void tdaemon_use(const char *relative);
 
 const char *tdaemon_dir(const struct tdaemon *d);    /* --runtime-dir */

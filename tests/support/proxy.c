@@ -248,6 +248,21 @@ void proxy_release(struct proxy *p) {
     }
 }
 
+/* The thread closes them in its next turn. */
+void proxy_cut(struct proxy *p) {
+    pthread_mutex_lock(&p->lock);
+    for (unsigned i = 0; i < p->flows; i++) {
+        struct flow *f = &p->flow[i];
+        f->held = false;
+        for (int side = 0; side < 2; side++) {
+            f->from[side].size = 0;
+            f->from[side].ended = true;
+            shutdown(f->fd[side], SHUT_RDWR);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
 void proxy_stop(struct proxy *p) {
     pthread_mutex_lock(&p->lock);
     p->stop = true;

@@ -25,6 +25,8 @@ void proxy_hold(struct proxy *p);
 /* Bytes that are held back on their way to the daemon, now. */
 size_t proxy_held(struct proxy *p);
 void proxy_release(struct proxy *p);
+/* Ends all connections, both ways, with what is under way on them. New ones pass. */
+void proxy_cut(struct proxy *p);
 void proxy_stop(struct proxy *p);
 
 #endif

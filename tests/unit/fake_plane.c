@@ -245,6 +245,13 @@ void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadl
     note(FAKE_LEASE_EXTEND, handle + s->stats.ops, s)->deadline_ns = deadline_ns;
 }
 
+void plane_lease_return(struct plane_session *s, uint64_t handle, uint64_t deadline_ns,
+                        uint64_t notify_ref) {
+    struct fake_call *c = note(FAKE_LEASE_RETURN, handle + s->stats.ops, s);
+    c->deadline_ns = deadline_ns;
+    c->peer_number = notify_ref;
+}
+
 void plane_lease_key(struct plane_session *s, uint64_t handle, const struct fabric_blob *key) {
     note(FAKE_LEASE_KEY, handle + s->stats.ops, s)->blob = *key;
 }
@@ -301,6 +308,15 @@ uint64_t plane_lane_datagram(const struct plane_lane *lane) {
 
 enum fabric_encryption plane_lane_encryption(const struct plane_lane *lane) {
     return lane->number ? FABRIC_OPENSSL : FABRIC_CLEAR;
+}
+
+void plane_lane_rest(struct plane_lane *lane, plane_done *done, void *arg) {
+    owe(note(FAKE_LANE_REST, 0, lane), done, arg);
+}
+
+void plane_lane_unlink(struct plane_lane *lane, plane_done *done, void *arg) {
+    lane->number = 0;
+    owe(note(FAKE_LANE_UNLINK, 0, lane), done, arg);
 }
 
 void plane_lane_drop(struct plane_lane *lane, plane_done *done, void *arg) {

@@ -17,12 +17,15 @@ enum fake_kind {
     FAKE_POOL_DROP,
     FAKE_LEASE_ADD,
     FAKE_LEASE_EXTEND,
+    FAKE_LEASE_RETURN, /* peer_number: its notify_ref */
     FAKE_LEASE_KEY,
     FAKE_LEASE_END,
     FAKE_LEASE_FORGET,
     FAKE_LANE_NEW,
     FAKE_LANE_HELLO,
     FAKE_LANE_OPEN,
+    FAKE_LANE_REST,
+    FAKE_LANE_UNLINK,
     FAKE_LANE_DROP,
     FAKE_OFFER,
     FAKE_FORGET,
@@ -58,7 +61,7 @@ struct fake_call {
     struct fabric_memory *memory;
     struct fabric_window_spec window;
     struct plane_channel_spec channel;
-    uint64_t peer_number;                  /* of a channel's other end */
+    uint64_t peer_number;                  /* of a channel's other end, or a lease's owner */
     const struct plane_session *other_end; /* likewise; NULL: at a peer */
     bool linger;
     bool pending; /* an answer is owed */

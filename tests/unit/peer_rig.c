@@ -24,6 +24,7 @@ void peer_rig_up(void) {
     rig.config.max_peer_attaches = 4096;
     rig.config.peer_ping_ms = 2000;
     rig.config.peer_dead_ms = 10000;
+    rig.config.peer_return_ms = 5000;
     rig.config.peer_idle_ms = 60000;
     memset(rig.st.node_id, 1, sizeof(rig.st.node_id));
     rig.st.base = event_base_new();

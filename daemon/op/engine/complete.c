@@ -135,9 +135,10 @@ void op_part_ended(struct worker *w, struct op_part *part) {
     /* What link_close takes back is lost with the link, nobody asked for it to be cancelled. */
     if (part->fop.status == RDMAD_E_CANCELED && !route->up)
         part->fop.status = RDMAD_E_PEER_LOST;
-    assert(op->inflight > 0);
+    assert(op->inflight > 0 && route->out > 0);
     list_remove(&part->node);
     op->inflight--;
+    route->out--;
     route->ahead -= part->fop.length;
     if (goes_again(op, &part->fop)) {
         put_back(w, op, part);

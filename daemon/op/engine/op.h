@@ -38,14 +38,15 @@ struct op_route {
     bool local;       /* the bytes move in the poll that follows */
     bool copied;      /* by this CPU, not by a device */
     uint64_t vtime;   /* of the flow that was served last, before that */
-    uint64_t ahead;   /* bytes of parts posted and not back yet */
+    uint64_t ahead;   /* bytes of parts posted and not back yet, */
+    uint32_t out;     /* and how many those are */
     const struct op_user *last; /* who posted last */
     uint64_t shared_until_ns;   /* several users use it */
 };
 
 /* A user's place in a route's queue: start-time fair queueing between users (submit.c). */
 struct op_flow {
-    struct op_route *route;
+    struct op_route *route; /* NULL: the lane was dropped */
     struct op_user *user;
     struct list node;   /* in user->flows */
     struct list turn;   /* in route->run */

@@ -59,6 +59,7 @@ static inline void op_part_posted(struct op *op, struct op_part *part) {
     op->todo &= (uint8_t)~OP_TODO_BEGIN;
     op->posted += part->fop.length;
     op->route->ahead += part->fop.length;
+    op->route->out++;
     op->inflight++;
     list_remove(&part->node);
     list_append(&op->parts, &part->node);

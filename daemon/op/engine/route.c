@@ -138,6 +138,11 @@ void share_put(struct op_share *share) {
     free(share);
 }
 
+void share_route_gone(struct op_share *share) {
+    assert(list_empty(&share->ops) && list_empty(&share->turn));
+    share->flow->route = NULL;
+}
+
 /* ---- whose turn it is -------------------------------------------------------------------- */
 
 /* Behind all that are served before it. */

@@ -25,6 +25,8 @@ void share_spare_free(struct op_share *spare); /* harmless with NULL */
  * freed then), else spare. */
 struct op_share *share_get(struct op_session *s, struct op_route *route, struct op_share *spare);
 void share_put(struct op_share *share); /* one lease less */
+/* Its route is about to be freed, and no op of it is left there: its flow is of none any more. */
+void share_route_gone(struct op_share *share);
 /* The share of the flow whose turn it is; NULL: none has anything to post, and the flow has left
  * the queue. */
 struct op_share *flow_next_share(struct op_flow *flow);

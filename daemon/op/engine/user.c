@@ -110,6 +110,8 @@ void user_leave(struct op_user *u) {
 static void lift_flows(struct op_user *u) {
     list_for_each (pos, &u->flows) {
         struct op_flow *flow = list_entry(pos, struct op_flow, node);
+        if (!flow->route) /* of ended leases, whose lane was dropped */
+            continue;
         if (list_empty(&flow->turn) && vtime_before(flow->vtime, flow->route->vtime))
             flow->vtime = flow->route->vtime;
     }

@@ -29,6 +29,11 @@ void allowance_free(struct op_allowance *a) {
     free(a);
 }
 
+void allowance_begin_again(struct op_allowance *a, uint64_t ref) {
+    a->ref = ref;
+    a->number = a->taken = a->asked = 0;
+}
+
 void allowance_lost(struct op_lease *lease) {
     if (lease->allowance)
         list_splice(&lease->held, &lease->allowance->waiting);

@@ -29,6 +29,8 @@ struct op_allowance {
  * NULL, of another daemon, which knows the attach by ref. NULL: out of memory. */
 struct op_allowance *allowance_new(const struct op_session *owner, uint64_t lease_id, uint64_t ref);
 void allowance_free(struct op_allowance *a); /* nothing waits; harmless with NULL */
+/* The owner's daemon has come back, knows the attach by ref now, and no notice waits there. */
+void allowance_begin_again(struct op_allowance *a, uint64_t ref);
 /* The lease's lane was dropped: the ops that wait for room join the lease's held ones. */
 void allowance_lost(struct op_lease *lease);
 

@@ -72,6 +72,7 @@ struct call_lease_add {
 
 struct call_lease_extend {
     uint64_t handle, deadline_ns;
+    uint64_t notify_ref; /* of a lease whose owner's daemon has come back */
 };
 
 struct call_lease_key {

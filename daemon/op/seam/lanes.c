@@ -223,10 +223,37 @@ void lane_link_lost(void *worker, void *cookie, const struct error *why) {
     }
 }
 
+static void rest_lane(struct call *c) {
+    struct op_lane *lane = &lane_of_call(c)->op;
+    route_down(&lane->route);
+    list_for_each (pos, &lane->leases)
+        lease_unkey(list_entry(pos, struct op_lease, lane_node));
+    if (lane->route.out)
+        call_fail(c, RDMAD_E_BUSY, "ops are under way on the link");
+    else
+        call_finish(c);
+}
+
+void plane_lane_rest(struct plane_lane *lane, plane_done *done, void *arg) {
+    assert(!lane->dropped);
+    call_post(lane_call(lane, rest_lane, done, arg));
+}
+
+static void unlink_lane(struct call *c) {
+    drop_link(c->worker, lane_of_call(c), "the connection to the peer was lost");
+    call_finish(c);
+}
+
+void plane_lane_unlink(struct plane_lane *lane, plane_done *done, void *arg) {
+    assert(!lane->dropped);
+    call_post(lane_call(lane, unlink_lane, done, arg));
+}
+
 /* Their lane is gone for good: what waits for keys waits in vain. */
 static void abandon_lease(struct worker *w, struct op_lease *lease) {
     list_remove(&lease->lane_node);
     lease->route = NULL;
+    share_route_gone(lease->share);
     allowance_lost(lease);
     for (struct list *pos; (pos = list_first(&lease->held));)
         op_cancel(w, list_entry(pos, struct op, node), RDMAD_E_PEER_LOST);

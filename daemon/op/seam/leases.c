@@ -81,6 +81,15 @@ static void extend_lease(struct call *c) {
     call_finish(c);
 }
 
+/* Its notices are counted from nothing, because nothing of the earlier life is left there. */
+static void return_lease(struct call *c) {
+    const struct call_lease_extend *about = call_lease_extend(c);
+    struct op_lease *lease = slots_get(&c->session->op.leases, about->handle);
+    if (lease && !lease->reason && lease->allowance)
+        allowance_begin_again(lease->allowance, about->notify_ref);
+    extend_lease(c);
+}
+
 /* A key that comes after the link it was for is lost is of no use: another will come. */
 static void key_lease(struct call *c) {
     const struct call_lease_key *about = call_lease_key(c);
@@ -134,6 +143,14 @@ void plane_lease_extend(struct plane_session *s, uint64_t handle, uint64_t deadl
     struct call *c = call_prepare_of(s, CALL_LEASE_EXTEND, extend_lease, NULL, NULL);
     *call_lease_extend(c) =
         (struct call_lease_extend){.handle = handle, .deadline_ns = deadline_ns};
+    call_post(c);
+}
+
+void plane_lease_return(struct plane_session *s, uint64_t handle, uint64_t deadline_ns,
+                        uint64_t notify_ref) {
+    struct call *c = call_prepare_of(s, CALL_LEASE_EXTEND, return_lease, NULL, NULL);
+    *call_lease_extend(c) = (struct call_lease_extend){
+        .handle = handle, .deadline_ns = deadline_ns, .notify_ref = notify_ref};
     call_post(c);
 }
 

@@ -12,8 +12,9 @@
  * Whatever goes wrong on this way, and a link that breaks later, takes the lane DOWN; after a pause
  * it begins again, as long as it has users and the peer's control connection lives. Meanwhile ops
  * wait. Only if the peer will never fit (another version of fabric or protocol), users that still
- * wait for a first link fail. The loss of the control connection ends the handles; when the last of
- * them has drained the lane is dropped.
+ * wait for a first link fail. When the control connection is lost, a lane that leases still use is
+ * AWAY, without a link, until the peer is back (return.h) or the last of them has gone; others are
+ * dropped when the last handle has drained.
  */
 #include "daemon/peer/lane/lane.h"
 #include "daemon/base/clock.h"
@@ -29,6 +30,8 @@
  *      ^           |           |          |
  *      |           v           v          v
  *      +--------- DOWN (also from GREETING): after a pause
+ *      ^
+ *      +--------- AWAY (from any of them): when the peer is back
  *
  *   any of them --> OVER --> free
  */
@@ -38,6 +41,7 @@ enum lane_stage {
     LANE_CONNECTING, /* by the peer's offer */
     LANE_UP,
     LANE_DOWN, /* until the timer */
+    LANE_AWAY, /* until the peer is back */
     LANE_OVER, /* it takes no more users */
 };
 
@@ -51,10 +55,11 @@ struct lane {
     struct plane_lane *plane; /* NULL once being dropped */
     uint64_t ref;             /* of the LINK_REQ that is out */
     uint64_t number;          /* the peer's, of the link last up; 0: it knows that it is gone */
-    bool answering, dropping; /* answers of the data plane under way */
-    unsigned busy;            /* users are being told something */
-    struct list users;        /* waiting or using */
-    struct timer timer;       /* DOWN: begin again; else: end, without users */
+    bool answering, dropping, unlinking, resting; /* answers of the data plane under way */
+    bool still;         /* it rests, and nothing is left of what was posted */
+    unsigned busy;      /* users are being told something */
+    struct list users;  /* waiting or using */
+    struct timer timer; /* DOWN: begin again; else: end, without users */
     uint64_t pause_ns, up_since_ns, rebuilds;
     bool was_up;
     struct quota_charge charge; /* what it holds at a device: its maker's user's */
@@ -69,12 +74,14 @@ static struct state *lane_state_of(const struct lane *lane) {
 static void lane_enter(struct lane *lane, enum lane_stage stage) {
     const unsigned on_its_way = 1u << LANE_GREETING | 1u << LANE_ASKED | 1u << LANE_CONNECTING;
     const unsigned from[] = {
-        [LANE_GREETING] = 1u << LANE_GREETING | 1u << LANE_DOWN,
+        [LANE_GREETING] = 1u << LANE_GREETING | 1u << LANE_DOWN | 1u << LANE_AWAY,
         [LANE_ASKED] = 1u << LANE_GREETING,
         [LANE_CONNECTING] = 1u << LANE_ASKED,
         [LANE_UP] = 1u << LANE_CONNECTING,
         [LANE_DOWN] = on_its_way | 1u << LANE_UP,
-        [LANE_OVER] = on_its_way | 1u << LANE_UP | 1u << LANE_DOWN | 1u << LANE_OVER,
+        [LANE_AWAY] = on_its_way | 1u << LANE_UP | 1u << LANE_DOWN,
+        [LANE_OVER] =
+            on_its_way | 1u << LANE_UP | 1u << LANE_DOWN | 1u << LANE_AWAY | 1u << LANE_OVER,
     };
     assert(from[stage] & 1u << lane->stage);
     lane->stage = stage;
@@ -104,7 +111,7 @@ static void lane_tell_gone(struct lane *lane) {
 
 static void lane_check_free(struct lane *lane) {
     struct peer *p = lane->peer;
-    if (lane->plane || lane->dropping || lane->answering)
+    if (lane->plane || lane->dropping || lane->answering || lane->unlinking || lane->resting)
         return;
     list_remove(&lane->node);
     quota_discharge(&lane->charge);
@@ -143,7 +150,8 @@ static void lane_settle(struct lane *lane) {
     struct state *st = lane_state_of(lane);
     if (!list_empty(&lane->users) || lane->busy)
         return;
-    bool keep = lane->stage == LANE_UP ? !lane->session : lane->stage != LANE_DOWN;
+    bool keep = lane->stage == LANE_UP ? !lane->session
+                                       : lane->stage != LANE_DOWN && lane->stage != LANE_AWAY;
     uint64_t until = clock_after(state_now(st), PEER_LANE_IDLE_NS);
     if (lane->stage == LANE_OVER)
         lane_check_drop(lane);
@@ -195,16 +203,22 @@ static void lane_failed(struct lane *lane, const struct error *why) {
     lane_settle(lane);
 }
 
+/* What the data plane answers is of no use any more. May free a lane that is OVER. */
+static bool lane_is_given_up(struct lane *lane) {
+    bool given_up = lane->stage == LANE_OVER || lane->stage == LANE_AWAY;
+    if (lane->stage == LANE_OVER)
+        lane_check_free(lane);
+    return given_up;
+}
+
 static void lane_opened(void *arg, const struct error *result) {
     struct lane *lane = arg;
     struct peer *p = lane->peer;
     struct error why;
 
     lane->answering = false;
-    if (lane->stage == LANE_OVER) {
-        lane_check_free(lane);
+    if (lane_is_given_up(lane))
         return;
-    }
     lane->number = plane_lane_number(lane->plane);
     if (result && result->code) {
         error_set(&why, result->code, "the link to %s at %s does not open: %s", p->name, p->address,
@@ -249,9 +263,9 @@ static void lane_greeted(void *arg, const struct error *result, const struct fab
     struct error why;
 
     lane->answering = false;
-    if (lane->stage == LANE_OVER) {
-        lane_check_free(lane);
-    } else if (result && result->code) {
+    if (lane_is_given_up(lane))
+        return;
+    if (result && result->code) {
         error_set(&why, result->code, "no link to %s at %s: %s", p->name, p->address, result->text);
         lane_failed(lane, &why);
     } else {
@@ -403,9 +417,96 @@ void peers_lane_lost(struct peers *ps, void *lane_cookie, const struct error *wh
     lane_lose_link(lane, &named);
 }
 
+/* ---- the peer goes, and comes back --------------------------------------------------------- */
+
+static bool lane_has_leases(const struct lane *lane) {
+    list_for_each (node, &lane->users) {
+        if (!list_entry(node, struct lane_user, node)->is_channel)
+            return true;
+    }
+    return false;
+}
+
+static void lane_rested(void *arg, const struct error *result) {
+    struct lane *lane = arg;
+    lane->resting = false;
+    lane->still = !result->code;
+    if (lane->stage == LANE_OVER)
+        lane_check_free(lane);
+}
+
+void lanes_rest(struct peer *p) {
+    list_for_each (node, &tables_of(p)->lanes) {
+        struct lane *lane = list_entry(node, struct lane, node);
+        if (lane->stage != LANE_UP || lane->resting || lane->still || !lane_has_leases(lane))
+            continue;
+        lane->resting = true;
+        plane_lane_rest(lane->plane, lane_rested, lane);
+    }
+}
+
+bool lanes_are_still(struct peer *p) {
+    list_for_each (node, &tables_of(p)->lanes) {
+        const struct lane *lane = list_entry(node, struct lane, node);
+        if (lane->stage == LANE_UP && !lane->still && lane_has_leases(lane))
+            return false;
+    }
+    return true;
+}
+
+static void lane_check_begin(struct lane *lane) {
+    if (lane->stage == LANE_AWAY && !lane->unlinking && lane->peer->stage == PEER_UP)
+        lane_begin(lane);
+}
+
+static void lane_unlinked(void *arg, const struct error *result) {
+    struct lane *lane = arg;
+    (void)result;
+    lane->unlinking = false;
+    if (lane->stage == LANE_OVER)
+        lane_check_free(lane);
+    else
+        lane_check_begin(lane);
+}
+
+static void lane_go_away(struct lane *lane) {
+    lane_enter(lane, LANE_AWAY);
+    timer_unset(&lane_state_of(lane)->timers, &lane->timer);
+    lane->number = 0; /* the link is gone there, too */
+    lane->still = false;
+    lane->unlinking = true;
+    plane_lane_unlink(lane->plane, lane_unlinked, lane);
+}
+
 void lanes_lose(struct peer *p) {
-    list_for_each_safe (node, &tables_of(p)->lanes)
-        lane_end(list_entry(node, struct lane, node));
+    list_for_each_safe (node, &tables_of(p)->lanes) {
+        struct lane *lane = list_entry(node, struct lane, node);
+        if (lane->stage == LANE_AWAY) /* it is p's, and has not begun again */
+            continue;
+        if (lane->stage != LANE_OVER && lane_has_leases(lane))
+            lane_go_away(lane);
+        else
+            lane_end(lane);
+    }
+}
+
+int lane_return(struct lane *lane, struct peer *p, struct error *err) {
+    struct peer *was = lane->peer;
+    if (was == p)
+        return 0;
+    assert(lane->stage == LANE_AWAY && was->stage == PEER_LOST && p->stage == PEER_UP);
+    if (p->fabric != was->fabric || p->secured != was->secured)
+        return error_set(err, RDMAD_E_PEER_LOST,
+                         "%s at %s has come back, and is reached by another way than before",
+                         p->name, p->address);
+    list_remove(&lane->node);
+    list_append(&tables_of(p)->lanes, &lane->node);
+    peer_hold(p);
+    lane->peer = p;
+    lane->pause_ns = PEER_RETRY_MIN_NS;
+    peer_release(was);
+    lane_check_begin(lane);
+    return 0;
 }
 
 /* ---- for show ---------------------------------------------------------------------------- */

@@ -51,7 +51,15 @@ const struct error *lane_trouble(const struct lane *lane);
 /* Its link is of no use any more, though here it is not broken: a new one is made. */
 void lane_renew(struct lane *lane, const struct error *why);
 void lane_take_link_rep(struct peer *p, const struct peer_msg *msg);
+/* Nothing more is posted on the links of p's lanes. */
+void lanes_rest(struct peer *p);
+/* Whether that is so, and nothing posted is left. */
+bool lanes_are_still(struct peer *p);
+/* p is lost: its lanes end, but those that leases still use wait for it to come back. */
 void lanes_lose(struct peer *p);
+/* It has, as p: the lane is p's now, and gets a link. An error: it cannot be, as p talks over
+ * another fabric. Harmless when it is p's already. */
+int lane_return(struct lane *lane, struct peer *p, struct error *err);
 void lanes_each(struct peer *p, void (*each)(void *arg, const struct link_view *v), void *arg);
 
 #endif

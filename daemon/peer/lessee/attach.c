@@ -18,43 +18,33 @@
 #include "daemon/peer/control/liveness.h"
 #include "daemon/peer/lessee/claim.h"
 #include "daemon/peer/lessee/key.h"
+#include "daemon/peer/lessee/return.h"
 #include "daemon/peer/tables.h"
 #include <assert.h>
 #include <string.h>
 
 /* ---- what is asked ------------------------------------------------------------------------- */
 
-static void attach_fill(const struct claim *c, struct peer_msg *m) {
-    m->type = PEER_MSG_ATTACH_REQ;
-    m->attach_req.lessee_ref = c->ref;
-    m->attach_req.lease = c->uri.lease;
-    memcpy(m->attach_req.key, c->uri.key, sizeof(m->attach_req.key));
-    memcpy(m->attach_req.name, c->uri.name, sizeof(m->attach_req.name));
-    m->attach_req.uid = c->uid;
-    m->attach_req.via = c->via;
-}
-
-static void attach_fill_request(const struct claim *c, struct peer_msg *m) {
-    m->type = PEER_MSG_REQUEST_REQ;
-    m->request_req = (struct peer_request_req){.lessee_ref = c->ref,
-                                               .bytes = c->request.bytes,
-                                               .ttl_ns = c->request.ttl_ns,
-                                               .rights = c->request.rights,
-                                               .uid = c->uid,
-                                               .via = c->via};
-    memcpy(m->request_req.service, c->uri.name, sizeof(m->request_req.service));
+static void attach_send_request(struct claim *c) {
+    struct peer_msg m = {.type = PEER_MSG_REQUEST_REQ};
+    c->via = lane_number_for(c->peer, c->handle->session);
+    m.request_req = (struct peer_request_req){.lessee_ref = c->ref,
+                                              .bytes = c->request.bytes,
+                                              .ttl_ns = c->request.ttl_ns,
+                                              .rights = c->request.rights,
+                                              .uid = c->uid,
+                                              .via = c->via};
+    memcpy(m.request_req.service, c->uri.name, sizeof(m.request_req.service));
+    c->asked_ns = state_now(claim_state_of(c));
+    peer_send(c->peer, &m);
 }
 
 static void attach_ask(struct claim *c) {
-    struct peer_msg m = {0};
-    c->via = lane_number_for(c->peer, c->handle->session);
-    if (c->requested)
-        attach_fill_request(c, &m);
-    else
-        attach_fill(c, &m);
     claim_enter(c, CLAIM_ASKED);
-    c->asked_ns = state_now(claim_state_of(c));
-    peer_send(c->peer, &m);
+    if (c->requested)
+        attach_send_request(c);
+    else
+        claim_send_attach(c);
 }
 
 /* The lease is this daemon's own, under another name: attaches to it here. False: it is reached by
@@ -154,7 +144,9 @@ void attach_take_rep(struct peer *p, const struct peer_msg *msg) {
     struct claim *c = claim_find(p, m->lessee_ref);
     struct error why = {.code = m->status};
 
-    if (!c || (c->stage != CLAIM_ASKED && c->stage != CLAIM_ABANDONED)) {
+    if (c && c->stage == CLAIM_ASKED_AGAIN) {
+        return_take(c, m);
+    } else if (!c || (c->stage != CLAIM_ASKED && c->stage != CLAIM_ABANDONED)) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "an answer to an attach that nobody waits for");
     } else if (c->stage == CLAIM_ABANDONED) {
         c->owner_ref = m->owner_ref;
@@ -186,6 +178,7 @@ void claims_begin(struct peer *p) {
         else
             attach_ask(c);
     }
+    return_ask_all(p);
     liveness_update(p);
 }
 
@@ -211,9 +204,10 @@ void claims_lose(struct peer *p, const struct error *why) {
             claim_free(c);
         else if (c->stage == CLAIM_HANDING)
             claim_handed(c, &lost);
-        else if (claim_is_attached(c))
-            handle_end(c->handle, RDMAD_E_PEER_LOST, lost.text);
-        else
+        else if (!claim_is_attached(c))
             claim_fail(c, &lost);
+        else if (!return_claim(c, &lost))
+            handle_end(c->handle, RDMAD_E_PEER_LOST, lost.text);
     }
+    return_begin(p);
 }

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct state *claim_state_of(const struct claim *c) {
     return c->peer->peers->state;
@@ -48,14 +49,29 @@ void claim_enter(struct claim *c, enum claim_stage stage) {
     static const unsigned from[] = {
         [CLAIM_ASKED] = 1u << CLAIM_WAITING,
         [CLAIM_LINKING] = 1u << CLAIM_ASKED,
-        [CLAIM_LIVE] = 1u << CLAIM_LINKING,
+        [CLAIM_LIVE] = 1u << CLAIM_LINKING | 1u << CLAIM_ASKED_AGAIN,
         [CLAIM_REVOKED] = 1u << CLAIM_LINKING | 1u << CLAIM_LIVE,
+        [CLAIM_AWAY] = 1u << CLAIM_LIVE | 1u << CLAIM_ASKED_AGAIN,
+        [CLAIM_ASKED_AGAIN] = 1u << CLAIM_AWAY,
         [CLAIM_HANDING] = 1u << CLAIM_LIVE,
         [CLAIM_REFUSED] = 1u << CLAIM_ASKED,
-        [CLAIM_ABANDONED] = 1u << CLAIM_ASKED,
+        [CLAIM_ABANDONED] = 1u << CLAIM_ASKED | 1u << CLAIM_ASKED_AGAIN,
     };
     assert(from[stage] & 1u << c->stage);
     c->stage = stage;
+}
+
+void claim_send_attach(struct claim *c) {
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REQ};
+    c->via = lane_number_for(c->peer, c->handle->session);
+    m.attach_req.lessee_ref = c->ref;
+    m.attach_req.lease = c->uri.lease;
+    memcpy(m.attach_req.key, c->uri.key, sizeof(m.attach_req.key));
+    memcpy(m.attach_req.name, c->uri.name, sizeof(m.attach_req.name));
+    m.attach_req.uid = c->uid;
+    m.attach_req.via = c->via;
+    c->asked_ns = state_now(claim_state_of(c));
+    peer_send(c->peer, &m);
 }
 
 void claim_send_release(struct claim *c, uint32_t returned) {
@@ -88,8 +104,20 @@ void claims_say_use(struct peer *p) {
     uint64_t ref;
     struct claim *c;
     while ((c = slots_next(&tables_of(p)->claims, &cursor, &ref)))
-        if (claim_is_attached(c))
+        if (claim_is_known(c))
             claim_say_use(c);
+}
+
+/* Its answer is still to come, and h goes before. */
+static void claim_abandon(struct claim *c, struct handle *h) {
+    claim_enter(c, CLAIM_ABANDONED);
+    c->handle = NULL;
+    quota_keep(&h->charge, QUOTA_QUESTIONS, &c->charge);
+    timer_unset(&claim_state_of(c)->timers, &c->timeout);
+    struct lane *lane = c->lane;
+    c->lane = NULL;
+    if (lane)
+        lane_leave(lane, &c->lane_user);
 }
 
 /* The handle, which is NEW, is freed, too. */
@@ -101,9 +129,7 @@ void claim_fail(struct claim *c, const struct error *why) {
     assert(h && h->stage == HANDLE_NEW);
     c->handle = NULL;
     if (c->stage == CLAIM_ASKED && c->peer->stage == PEER_UP) {
-        claim_enter(c, CLAIM_ABANDONED);
-        quota_keep(&h->charge, QUOTA_QUESTIONS, &c->charge);
-        timer_unset(&claim_state_of(c)->timers, &c->timeout);
+        claim_abandon(c, h);
     } else {
         if (c->stage == CLAIM_REVOKED)
             claim_send_stopped(c);
@@ -160,6 +186,14 @@ static void claim_let_go(struct handle *h, bool returned) {
     bool handed_over = h->returned == HANDLE_HANDED_OVER, revoked = c->stage == CLAIM_REVOKED;
 
     assert(claim_is_attached(c));
+    if (c->stage == CLAIM_ASKED_AGAIN && c->peer->stage == PEER_UP) {
+        claim_abandon(c, h);
+        return;
+    }
+    if (!claim_is_known(c)) {
+        claim_free(c);
+        return;
+    }
     c->said_ns = CLOCK_NEVER; /* the last use may have been at the same moment */
     claim_say_use(c);
     if (handed_over && !revoked && c->peer->stage == PEER_UP && !h->session->closing) {
@@ -220,6 +254,16 @@ static const char *claim_trouble(const struct claim *c) {
     return lane_number(c->lane) ? c->trouble : lane_trouble(c->lane)->text;
 }
 
+static void claim_stays_away(struct claim *c) {
+    struct error why;
+    error_set(&why, RDMAD_E_PEER_LOST,
+              "the daemon at %.100s was lost, and did not give lease %" PRIu64
+              " again within %" PRIu64 " ms (peer.return_ms)%s%.150s",
+              c->peer->dialled, c->spec.lease_id, claim_state_of(c)->config->peer_return_ms,
+              c->trouble[0] ? ": " : "", c->trouble);
+    handle_end(c->handle, why.code, why.text);
+}
+
 static void claim_timed_out(struct timer *timer, uint64_t now_ns) {
     static const char *const waiting[] = {
         [CLAIM_WAITING] = "connecting to it",
@@ -230,6 +274,10 @@ static void claim_timed_out(struct timer *timer, uint64_t now_ns) {
     const char *trouble = claim_trouble(c);
     struct error why;
     (void)now_ns;
+    if (claim_is_away(c)) {
+        claim_stays_away(c);
+        return;
+    }
     if (c->stage == CLAIM_HANDING) {
         error_set(&why, RDMAD_E_TIMEOUT,
                   "the daemon at %.100s did not say within %" PRIu64 " ms whether it has the "

@@ -3,16 +3,20 @@
  * claim.h - an attach of ours at a peer, from the first byte to the last answer.
  *
  *   WAITING --> ASKED --> LINKING --> LIVE --> HANDING --> free
- *                | |         |         |
- *                | |         +---------+--> REVOKED --> free
- *                | +--> REFUSED --> free
- *                +----> ABANDONED --> free
+ *                | |         |         | ^
+ *                | |         +---------+-|-> REVOKED --> free
+ *                | |                   | +---------+
+ *                | |                   v           |
+ *                | |                  AWAY <--> ASKED_AGAIN
+ *                | +--> REFUSED --> free           |
+ *                +----> ABANDONED --> free <-------+
  *
  * Up to LINKING the handle is NEW, and claim_fail ends both: a claim whose answer is still to come
  * is ABANDONED until then, any other is freed at once. When LIVE or REVOKED, the data plane has the
  * handle, or it is draining, and it lets go of the claim at its end; a claim that is REVOKED while
  * LINKING fails at once. When the peer is lost, claims whose handle the data plane has stay until
- * that lets go; the others are freed.
+ * that lets go; the others are freed. Those that are LIVE may be AWAY first, until the peer is back
+ * (return.h).
  */
 #ifndef RDMAD_PEER_LESSEE_CLAIM_H
 #define RDMAD_PEER_LESSEE_CLAIM_H
@@ -22,14 +26,16 @@
 #include "daemon/peer/peer.h"
 
 enum claim_stage {
-    CLAIM_WAITING,   /* for the peer's hello */
-    CLAIM_ASKED,     /* for its answer */
-    CLAIM_LINKING,   /* granted; for the lane, and for a key that is good on it */
-    CLAIM_LIVE,      /* the handle is the data plane's, or draining */
-    CLAIM_REVOKED,   /* the same, and the owner waits for STOPPED */
-    CLAIM_HANDING,   /* handed over; for the owner to say that it has the memory */
-    CLAIM_REFUSED,   /* the answer was no: nothing is to be undone at the owner */
-    CLAIM_ABANDONED, /* given up while ASKED: what is granted late is given back at once */
+    CLAIM_WAITING,     /* for the peer's hello */
+    CLAIM_ASKED,       /* for its answer */
+    CLAIM_LINKING,     /* granted; for the lane, and for a key that is good on it */
+    CLAIM_LIVE,        /* the handle is the data plane's, or draining */
+    CLAIM_REVOKED,     /* the same, and the owner waits for STOPPED */
+    CLAIM_AWAY,        /* the same, but the peer was lost, or does not have the lease again yet */
+    CLAIM_ASKED_AGAIN, /* the same; it is back, and was asked for the lease */
+    CLAIM_HANDING,     /* handed over; for the owner to say that it has the memory */
+    CLAIM_REFUSED,     /* the answer was no: nothing is to be undone at the owner */
+    CLAIM_ABANDONED,   /* given up while ASKED: what is granted late is given back at once */
 };
 
 /* How long the lease lasts: one question at a time. */
@@ -49,7 +55,7 @@ struct claim {
     struct rdmad_uri uri;
     bool requested; /* uri names a service, which is asked for the request below */
     struct request_terms request;
-    struct timer timeout;
+    struct timer timeout; /* of the attach; or how long it may be AWAY */
     uint64_t timeout_ns;
     struct session_waiter done;
     uint64_t asked_ns; /* when the time that we count with was asked for */
@@ -69,9 +75,19 @@ struct claim {
     uint64_t said_ns;         /* the use of it up to this time was told to the owner */
 };
 
+/* The handle is the data plane's, or draining, and the owner's daemon knows of it. */
+static inline bool claim_is_known(const struct claim *c) {
+    return c->stage == CLAIM_LIVE || c->stage == CLAIM_REVOKED;
+}
+
+/* It waits for the owner's daemon to come back, or to give the lease again. */
+static inline bool claim_is_away(const struct claim *c) {
+    return c->stage == CLAIM_AWAY || c->stage == CLAIM_ASKED_AGAIN;
+}
+
 /* The handle is the data plane's, or draining. */
 static inline bool claim_is_attached(const struct claim *c) {
-    return c->stage == CLAIM_LIVE || c->stage == CLAIM_REVOKED;
+    return claim_is_known(c) || claim_is_away(c);
 }
 
 struct state *claim_state_of(const struct claim *c);
@@ -95,6 +111,7 @@ bool claim_is_closing(struct claim *c);
 void claim_usable(struct claim *c);
 /* HANDING: the owner has answered, or never will. Frees it. */
 void claim_handed(struct claim *c, const struct error *result);
+void claim_send_attach(struct claim *c); /* the question for a lease that has a URI */
 void claim_send_release(struct claim *c, uint32_t returned); /* enum peer_returned */
 /* Tells the owner's daemon how we used its leases since it was last told, because it cannot see
  * what its device does for us. */

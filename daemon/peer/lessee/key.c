@@ -25,7 +25,7 @@ static struct timers *key_timers(const struct claim *c) {
     return &c->peer->peers->state->timers;
 }
 
-static void key_ask(struct claim *c) {
+void key_ask(struct claim *c) {
     struct peer_msg m = {.type = PEER_MSG_KEY_REQ};
     assert(c->lane);
     timer_unset(key_timers(c), &c->key_again);
@@ -40,7 +40,7 @@ static void key_ask(struct claim *c) {
 static void key_lane_is_up(struct claim *c) {
     c->key_pause_ns = PEER_RETRY_MIN_NS;
     if (claim_is_attached(c)) {
-        if (handle_wants_key(c->handle))
+        if (claim_is_known(c) && handle_wants_key(c->handle))
             key_ask(c);
     } else if (!claim_is_closing(c)) {
         if (c->spec.key.size && c->via == lane_number(c->lane))
@@ -63,7 +63,8 @@ static void key_lane_told(struct lane_user *u, enum lane_event event) {
 static void key_again(struct timer *timer, uint64_t now_ns) {
     struct claim *c = container_of(timer, struct claim, key_again);
     (void)now_ns;
-    if (lane_number(c->lane) && (!claim_is_attached(c) || handle_wants_key(c->handle)))
+    bool wanted = !claim_is_attached(c) || (claim_is_known(c) && handle_wants_key(c->handle));
+    if (wanted && lane_number(c->lane))
         key_ask(c);
 }
 

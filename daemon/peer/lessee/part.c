@@ -34,7 +34,7 @@ void peer_delegate(struct handle *h, const struct lease_part *part, uint64_t tim
     struct peer_ask *a = NULL;
     struct error err;
 
-    if (c->peer->stage != PEER_UP)
+    if (c->peer->stage != PEER_UP || !claim_is_known(c))
         error_set(&err, RDMAD_E_PEER_LOST, "the connection to %s was lost", c->peer->name);
     else
         a = ask_new(sizeof(struct part), &part_ops, c->peer, h->session, timeout_ns, &err);

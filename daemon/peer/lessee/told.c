@@ -13,7 +13,7 @@
 
 static void told_set_deadline(struct claim *c, uint64_t deadline_ns) {
     c->spec.deadline_ns = deadline_ns;
-    if (claim_is_attached(c))
+    if (claim_is_known(c))
         handle_renewed(c->handle, deadline_ns);
 }
 
@@ -41,11 +41,11 @@ void told_take_revoked(struct peer *p, const struct peer_msg *msg) {
         claim_handed(c, &why);
         return;
     }
-    if (c->stage != CLAIM_LINKING && !claim_is_attached(c)) {
+    if (c->stage != CLAIM_LINKING && !claim_is_known(c)) {
         peer_refuse(p, RDMAD_E_PROTOCOL, "REVOKED of an attach that was not granted");
         return;
     }
-    bool attached = claim_is_attached(c);
+    bool attached = claim_is_known(c);
     if (c->stage != CLAIM_REVOKED) /* a peer may say so twice */
         claim_enter(c, CLAIM_REVOKED);
     c->revoked_why = why;
@@ -58,7 +58,7 @@ void told_take_revoked(struct peer *p, const struct peer_msg *msg) {
 /* NULL: the data plane has no handle of it, any more. */
 static struct claim *told_find_attached(struct peer *p, uint64_t ref) {
     struct claim *c = claim_find(p, ref);
-    return c && claim_is_attached(c) ? c : NULL;
+    return c && claim_is_known(c) ? c : NULL;
 }
 
 void told_take_keep_rep(struct peer *p, const struct peer_msg *msg) {
@@ -78,7 +78,7 @@ void told_take_keep_rep(struct peer *p, const struct peer_msg *msg) {
 void told_take_renewed(struct peer *p, const struct peer_msg *msg) {
     const struct peer_ttl *m = &msg->ttl;
     struct claim *c = claim_find(p, m->ref);
-    if (!c || (c->stage != CLAIM_LINKING && !claim_is_attached(c)))
+    if (!c || (c->stage != CLAIM_LINKING && !claim_is_known(c)))
         return;
     uint64_t latest = clock_after(state_now(claim_state_of(c)), m->ttl_ns);
     if (latest < c->spec.deadline_ns)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * greeting.h - what a daemon that is ready says of itself: to the log, and to the service manager.
+ */
+#ifndef RDMAD_GREETING_H
+#define RDMAD_GREETING_H
+
+#include "daemon/state/state.h"
+
+struct handover; /* handover.h */
+
+void greeting_log(const struct state *st);
+void greeting_manager(const struct state *st); /* that it is ready, also after a reload */
+/* If there was a life before: sets st->upgraded, with how long clients have waited until now. */
+void greeting_upgraded(struct state *st, const struct handover *before);
+
+#endif

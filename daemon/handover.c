@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * handover.c - words in the environment, descriptors, exec.
+ */
+#include "daemon/handover.h"
+#include "common/uri.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define VARIABLE "RDMAD_LIFE_BEFORE"
+#define REAP_EVERY_US 100000
+
+/* ---- the words ------------------------------------------------------------------------------ */
+
+void handover_take(struct handover *out) {
+    const char *text = getenv(VARIABLE);
+    struct handover h = {.times = 0};
+    int porter = 0, end = 0;
+    *out = h;
+    if (!text)
+        return;
+    if (sscanf(text, "%u %" SCNu64 " %" SCNu16 " %d %31s%n", &h.times, &h.began_ns, &h.port,
+               &porter, h.from, &end) == 5 &&
+        !text[end] && porter >= 0 && h.began_ns <= clock_now_ns()) {
+        h.porter = porter;
+        *out = h;
+    }
+    unsetenv(VARIABLE);
+}
+
+void handover_keep_port(const struct handover *h, struct config *c) {
+    char host[RDMAD_HOST_MAX + 1];
+    uint16_t port;
+    if (h->times && !rdmad_hostport_parse(c->listen, host, &port) && !port)
+        rdmad_hostport_print(host, h->port, c->listen, sizeof(c->listen));
+}
+
+/* ---- the porter of the life before ---------------------------------------------------------- */
+
+struct reaper {
+    struct event *tick;
+    pid_t pid;
+};
+
+static void reaper_look(evutil_socket_t fd, short what, void *arg) {
+    struct reaper *r = arg;
+    (void)fd, (void)what;
+    if (waitpid(r->pid, NULL, WNOHANG) != 0) /* it has ended, or is not ours */
+        event_del(r->tick);
+}
+
+struct reaper *reaper_new(struct event_base *base, const struct handover *h) {
+    const struct timeval every = {.tv_usec = REAP_EVERY_US};
+    struct reaper *r = h->porter ? calloc(1, sizeof(*r)) : NULL;
+    if (!r)
+        return NULL;
+    r->pid = h->porter;
+    r->tick = event_new(base, -1, EV_PERSIST, reaper_look, r);
+    if (r->tick && !event_add(r->tick, &every))
+        return r;
+    reaper_free(r);
+    return NULL;
+}
+
+void reaper_free(struct reaper *r) {
+    if (!r)
+        return;
+    if (r->tick)
+        event_free(r->tick);
+    free(r);
+}
+
+/* ---- exec ----------------------------------------------------------------------------------- */
+
+static const char *const ours[] = {VARIABLE "=", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES="};
+#define OURS (sizeof(ours) / sizeof(ours[0]))
+
+static bool is_ours(const char *word) {
+    for (size_t i = 0; i < OURS; i++)
+        if (!strncmp(word, ours[i], strlen(ours[i])))
+            return true;
+    return false;
+}
+
+/* Not setenv: where the stop was not clean, threads are left that may read the environment. */
+static bool handover_exec_with(const char *program, char **argv, char *const words[OURS]) {
+    size_t n = 0, kept = 0;
+    while (environ[n])
+        n++;
+    char **env = calloc(n + OURS + 1, sizeof(*env));
+    if (!env)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!is_ours(environ[i]))
+            env[kept++] = environ[i];
+    for (size_t i = 0; i < OURS; i++)
+        env[kept++] = words[i];
+    execve(program, argv, env);
+    int saved = errno;
+    free(env);
+    errno = saved;
+    return false;
+}
+
+int handover_exec(const char *program, char **argv, struct kept *kept, const struct handover *h) {
+    char names[KEPT_MAX * 16], word[4][sizeof(names) + 32];
+    if (kept_pass(kept, names, sizeof(names))) {
+        snprintf(word[0], sizeof(word[0]), "%s%u %" PRIu64 " %u %d %s", ours[0], h->times,
+                 h->began_ns, (unsigned)h->port, (int)h->porter, h->from);
+        snprintf(word[1], sizeof(word[1]), "%s%d", ours[1], (int)getpid());
+        snprintf(word[2], sizeof(word[2]), "%s%u", ours[2], kept->count);
+        snprintf(word[3], sizeof(word[3]), "%s%s", ours[3], names);
+        handover_exec_with(program, argv, (char *const[]){word[0], word[1], word[2], word[3]});
+    }
+    int saved = errno;
+    log_init(LOG_INFO, true); /* the journal's own socket may have been overwritten */
+    LOG(ERR, ("the upgrade has ended this rdmad and cannot begin the next: %s: %s; start it anew",
+              program, strerror(saved)));
+    return 1;
+}

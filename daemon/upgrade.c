@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * upgrade.c - a child that reads the settings, a thread that waits for it.
+ *
+ * The child has a process group of its own, so that whatever it is (a script that hangs in another
+ * program) ends with it. What it says goes into a pipe, of which as much is kept as a sentence has
+ * room for.
+ */
+#include "daemon/upgrade.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/list.h"
+#include "daemon/base/mailbox.h"
+#include "daemon/base/thread.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOOK_MS 100 /* whether it is given up */
+#define SAID_MAX 160u
+
+struct upgrade {
+    char **argv;
+    struct mailbox *reply_to;
+    char program[PATH_MAX];
+    pthread_t thread;
+    bool running;  /* there is a thread to join */
+    bool given_up; /* atomic */
+    struct mail mail;
+    upgrade_checked *checked; /* NULL: nothing is being checked */
+    void *arg;
+    struct error result;
+};
+
+struct upgrade *upgrade_new(char **argv, struct mailbox *reply_to) {
+    struct upgrade *u = calloc(1, sizeof(*u));
+    if (!u)
+        return NULL;
+    u->argv = argv;
+    u->reply_to = reply_to;
+    if (readlink("/proc/self/exe", u->program, sizeof(u->program) - 1) < 0)
+        snprintf(u->program, sizeof(u->program), "%s", argv[0]);
+    return u;
+}
+
+const char *upgrade_program(const struct upgrade *u) {
+    return u->program;
+}
+
+/* ---- the child ------------------------------------------------------------------------------ */
+
+struct trial {
+    pid_t pid;
+    int pidfd, out; /* out: what it says */
+    char said[SAID_MAX + 1];
+    size_t used;
+};
+
+/* For a terminal and a line of the log. */
+static void trial_hear(struct trial *t) {
+    char buf[512];
+    ssize_t n = read(t->out, buf, sizeof(buf));
+    for (ssize_t i = 0; i < n && t->used < SAID_MAX; i++) {
+        if (buf[i] == '\n')
+            buf[i] = ' ';
+        bool plain = buf[i] >= 0x20 && buf[i] < 0x7f;
+        t->said[t->used++] = (char)(plain ? buf[i] : '?');
+    }
+    if (n <= 0) {
+        close(t->out);
+        t->out = -1;
+    }
+}
+
+static int trial_spawn(struct trial *t, const char *program, char **argv, int out) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    sigemptyset(&none);
+    if (posix_spawn_file_actions_init(&actions))
+        return ENOMEM;
+    if (posix_spawnattr_init(&attr)) {
+        posix_spawn_file_actions_destroy(&actions);
+        return ENOMEM;
+    }
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
+    int failed = posix_spawn(&t->pid, program, &actions, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    return failed;
+}
+
+/* The same arguments, and one more. */
+static int trial_start(struct trial *t, const struct upgrade *u) {
+    static char check[] = "--check-config";
+    size_t n = 0;
+    int pipe_fds[2];
+    while (u->argv[n])
+        n++;
+    char **argv = calloc(n + 2, sizeof(*argv));
+    if (!argv || pipe2(pipe_fds, O_CLOEXEC)) {
+        int saved = argv ? errno : ENOMEM;
+        free(argv);
+        return saved;
+    }
+    memcpy(argv, u->argv, n * sizeof(*argv));
+    argv[n] = check;
+    int failed = trial_spawn(t, u->program, argv, pipe_fds[1]);
+    free(argv);
+    close(pipe_fds[1]);
+    t->out = pipe_fds[0];
+    t->pidfd = failed ? -1 : pidfd_open(t->pid, 0);
+    return failed;
+}
+
+/* Until it has ended, has taken too long or is given up. Returns whether it has ended. */
+static bool trial_wait(struct trial *t, const struct upgrade *u) {
+    uint64_t end_ns = clock_now_ns() + UPGRADE_CHECK_MS * NSEC_PER_MSEC;
+    bool ended = false;
+    while (!ended && clock_now_ns() < end_ns && !__atomic_load_n(&u->given_up, __ATOMIC_RELAXED)) {
+        struct pollfd p[2] = {{.fd = t->pidfd, .events = POLLIN}, {.fd = t->out, .events = POLLIN}};
+        poll(p, 2, LOOK_MS);
+        if (p[1].revents)
+            trial_hear(t);
+        ended = p[0].revents != 0;
+    }
+    while (ended && t->out >= 0 && poll(&(struct pollfd){t->out, POLLIN, 0}, 1, 0) > 0 &&
+           t->used < SAID_MAX)
+        trial_hear(t);
+    return ended;
+}
+
+/* It is gone after this, and was told to be with all that it has started. */
+static int trial_end(struct trial *t) {
+    int status = 0;
+    kill(-t->pid, SIGKILL);
+    while (waitpid(t->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (t->pidfd >= 0)
+        close(t->pidfd);
+    return status;
+}
+
+static void trial_judge(const struct trial *t, const char *program, bool ended, int status,
+                        struct error *err) {
+    const char *said = t->used ? t->said : "it says nothing";
+    if (!ended)
+        error_set(err, RDMAD_E_TIMEOUT,
+                  "no upgrade: %.120s --check-config did not end in %u s, so this rdmad goes on: "
+                  "%.100s",
+                  program, UPGRADE_CHECK_MS / 1000, said);
+    else if (WIFSIGNALED(status))
+        error_set(err, RDMAD_E_SYSTEM,
+                  "no upgrade: %.120s --check-config was ended by signal %d, so this rdmad goes "
+                  "on: %.100s",
+                  program, WTERMSIG(status), said);
+    else if (WEXITSTATUS(status))
+        error_set(err, RDMAD_E_CONFIG,
+                  "no upgrade: %.80s --check-config ended with %d, so this rdmad goes on: %.160s",
+                  program, WEXITSTATUS(status), said);
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static void upgrade_told(struct mail *mail) {
+    struct upgrade *u = container_of(mail, struct upgrade, mail);
+    upgrade_checked *checked = u->checked;
+    pthread_join(u->thread, NULL);
+    u->running = false;
+    u->checked = NULL;
+    checked(u->arg, &u->result);
+}
+
+static void *upgrade_run(void *arg) {
+    struct upgrade *u = arg;
+    struct trial t = {.pid = -1, .pidfd = -1, .out = -1};
+    int failed = trial_start(&t, u);
+    if (failed) {
+        error_set(&u->result, RDMAD_E_SYSTEM,
+                  "no upgrade: %.160s cannot be run, so this rdmad goes on: %s", u->program,
+                  strerror(failed));
+    } else {
+        bool ended = trial_wait(&t, u);
+        trial_judge(&t, u->program, ended, trial_end(&t), &u->result);
+    }
+    if (t.out >= 0)
+        close(t.out);
+    mailbox_post(u->reply_to, &u->mail, upgrade_told);
+    return NULL;
+}
+
+int upgrade_check(struct upgrade *u, upgrade_checked *checked, void *arg, struct error *err) {
+    if (u->checked)
+        return error_set(err, RDMAD_E_BUSY, "an upgrade is under way; wait for it");
+    u->checked = checked;
+    u->arg = arg;
+    u->result = (struct error){0};
+    int rc = thread_start(&u->thread, "rdmad-upgrade", upgrade_run, u, NULL, err);
+    u->running = rc == 0;
+    if (rc)
+        u->checked = NULL;
+    return rc;
+}
+
+void upgrade_free(struct upgrade *u) {
+    if (!u)
+        return;
+    __atomic_store_n(&u->given_up, true, __ATOMIC_RELAXED);
+    while (u->running) /* it gives up soon, and posts; what that delivers joins it */
+        if (!mailbox_drain(u->reply_to))
+            poll(NULL, 0, 1);
+    free(u);
+}

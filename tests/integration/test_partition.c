@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_partition.c - the network between two daemons drops packets, both ways or one, all or some,
+ * and heals: each op ends, once, no write lands when its lease is over, and whoever waited goes on
+ * without a word. In a network namespace of the test's own, by nftables.
+ */
+#include "tests/integration/far_load.h"
+#include "tests/support/client.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Silence is noticed soon, so that a case takes seconds. */
+#define SETTINGS                                                             \
+    "{\"peer\": {\"ping_ms\": 100, \"dead_ms\": 600, \"return_ms\": 60000}," \
+    " \"tcp\": {\"dead_peer_ms\": 600}}"
+
+static int nft(const char *rule) {
+    char out[512];
+    int rc =
+        run_program((const char *const[]){"/usr/bin/env", "nft", rule, NULL}, out, sizeof(out));
+    return rc;
+}
+
+static void network_up(void) {
+    char out[256];
+    if (unshare(CLONE_NEWNET))
+        skip("no network namespace can be made here");
+    CHECK(run_program((const char *const[]){"/usr/bin/env", "ip", "link", "set", "lo", "up", NULL},
+                      out, sizeof(out)) == 0,
+          "%s", out);
+    if (nft("add table inet wire; add chain inet wire in { type filter hook input priority 0; }"))
+        skip("no nftables here");
+}
+
+/* percent of what comes from that address is lost. */
+static void lose(const char *from, unsigned percent) {
+    char rule[160], some[40] = "";
+    if (percent < 100)
+        snprintf(some, sizeof(some), "numgen random mod 100 < %u", percent);
+    snprintf(rule, sizeof(rule), "add rule inet wire in ip saddr %s %s drop", from, some);
+    CHECK(nft(rule) == 0, "%s", rule);
+}
+
+static void heal(void) {
+    CHECK(nft("flush chain inet wire in") == 0, "the network does not heal");
+}
+
+static void loses(const char *near, const char *far, unsigned percent, unsigned ms) {
+    struct far_pair p;
+    network_up();
+    far_pair_up(&p, SETTINGS, 0, 1);
+    struct far_load *load = far_load_start(&p);
+    for (unsigned i = 0; i < test_count(20); i++) {
+        sleep_ms(100);
+        if (near)
+            lose(near, percent);
+        if (far)
+            lose(far, percent);
+        sleep_ms(ms);
+        heal();
+    }
+    printf("    the longest addition took %.0f ms\n", far_load_longest_ms(load));
+    far_load_stop(load);
+    far_pair_works(&p, 1);
+    far_pair_expect_no_end(&p);
+    far_pair_down(&p);
+}
+
+#define NEAR "127.0.0.1"
+#define FAR "127.0.0.2"
+
+static void a_moment_both_ways(void) {
+    loses(NEAR, FAR, 100, 300);
+}
+
+static void longer_than_it_takes_to_notice_both_ways(void) {
+    loses(NEAR, FAR, 100, 1500);
+}
+
+static void longer_than_it_takes_to_notice_from_the_lessee(void) {
+    loses(NEAR, NULL, 100, 1500);
+}
+
+static void longer_than_it_takes_to_notice_from_the_owner(void) {
+    loses(NULL, FAR, 100, 1500);
+}
+
+static void one_in_a_hundred(void) {
+    loses(NEAR, FAR, 1, 500);
+}
+
+static void three_in_ten(void) {
+    loses(NEAR, FAR, 30, 1000);
+}
+
+/* What lies in sockets comes when the network has healed. */
+static void no_write_lands_after_its_lease(void) {
+    struct far_pair p;
+    network_up();
+    far_pair_up(&p, SETTINGS, 1500, 1);
+    struct far_load *load = far_load_start(&p);
+    sleep_ms(200);
+    lose(NEAR, 100);
+    lose(FAR, 100);
+    struct rdmad_event e = client_event(p.owner, RDMAD_EVENT_LEASE_ENDED);
+    CHECK(e.reason == RDMAD_E_LEASE_EXPIRED, "%s: %s", rdmad_errname(e.reason), e.text);
+    char *then = malloc(FAR_BYTES);
+    CHECK(then, "out of memory");
+    memcpy(then, p.memory, FAR_BYTES);
+    heal();
+    sleep_ms(1500);
+    CHECK(memcmp(then, p.memory, FAR_BYTES) == 0, "a byte has changed after the lease's end");
+    free(then);
+    far_load_stop(load);
+    far_pair_down(&p);
+}
+
+/* Long before the peer is given up. */
+static void an_op_ends_by_its_deadline(void) {
+    enum { OPS = 16, DEADLINE_MS = 300 };
+    const struct rdmad_cqe *cqe;
+    struct far_pair p;
+    network_up();
+    far_pair_up(&p, SETTINGS, 0, 1);
+    rdmad_ring *ring = client_ring(p.lessee, OPS);
+    lose(NEAR, 100);
+    lose(FAR, 100);
+    for (unsigned late = 0; late < 2; late++) { /* the connection is there yet; it is lost */
+        uint64_t since = now_ms();
+        for (unsigned i = 0; i < OPS; i++) {
+            struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
+            CHECK(sqe && rdmad_prep_write(ring, sqe, p.attached, 0, p.buffer, 4096, i) == 0, "%s",
+                  rdmad_last_error(p.lessee));
+            rdmad_sqe_set_deadline(sqe, DEADLINE_MS);
+            CHECK(rdmad_ring_submit(ring) == 1, "%s", rdmad_last_error(p.lessee));
+        }
+        for (unsigned i = 0; i < OPS; i++) {
+            CHECK(rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe) == 0, "op %u has no end", i);
+            CHECK(cqe->status == RDMAD_E_TIMEOUT, "a write: %s", rdmad_errname(cqe->status));
+            rdmad_ring_seen(ring, cqe);
+        }
+        CHECK(now_ms() - since < 10 * DEADLINE_MS, "they took %" PRIu64 " ms", now_ms() - since);
+        sleep_ms(1500);
+    }
+    heal();
+    far_pair_works(&p, 1);
+    rdmad_ring_destroy(ring);
+    far_pair_down(&p);
+}
+
+TEST_MAIN(CASE(a_moment_both_ways), CASE(longer_than_it_takes_to_notice_both_ways),
+          CASE(longer_than_it_takes_to_notice_from_the_lessee),
+          CASE(longer_than_it_takes_to_notice_from_the_owner), CASE(one_in_a_hundred),
+          CASE(three_in_ten), CASE(no_write_lands_after_its_lease),
+          CASE(an_op_ends_by_its_deadline))

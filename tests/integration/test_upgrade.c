@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_upgrade.c - a daemon is exchanged for the next while programs are at work, and they notice
+ * nothing but a pause.
+ */
+#include "tests/integration/upgrade_load.h"
+#include "tests/support/client.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
+ */
+static void need_hole_guard(void) {
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
+    if (fd < 0)
+        skip("no userfaultfd: %s", strerror(errno));
+    close(fd);
+}
+
+/* 10, in tests/soak 50. */
+static unsigned rounds(void) {
+    return test_scale() > 1 ? 50 : 10;
+}
+
+/* ---- how long it took ------------------------------------------------------------------------ */
+
+/* No op in flight takes a second here, so ten times what is promised (200 ms) is not reached by
+ * a drain that waits for nothing that a client prolongs. */
+enum { PAUSE_MS = 200 };
+
+static void judge_pauses(const char *what, double *ms, unsigned n) {
+    double longest = print_times(what, ms, n);
+    CHECK(longest < 10.0 * PAUSE_MS * test_patience(), "%s: one took %.0f ms", what, longest);
+}
+
+/* ---- SIGTERM and a start --------------------------------------------------------------------- */
+
+static void a_restart_under_load_costs_a_pause_and_nothing_else(void) {
+    double ms[50];
+    unsigned n = rounds();
+    need_hole_guard();
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    struct load *l = load_start(d);
+    for (unsigned i = 0; i < n; i++) {
+        sleep_ms((unsigned)(test_random() % 50));
+        uint64_t began_ms = now_ms();
+        tdaemon_end(d);
+        ms[i] = (double)(now_ms() - began_ms);
+        tdaemon_restart(d);
+        load_expect_resumed(l);
+    }
+    load_end(l);
+    judge_pauses("SIGTERM until the exit", ms, n);
+    tdaemon_stop(d);
+}
+
+/* ---- rdmactl upgrade ------------------------------------------------------------------------- */
+
+static const char *rdmactl(char *path, size_t size) {
+    return build_path("rdmactl/rdmactl", path, size);
+}
+
+/* Its answer, or NULL and what it said. */
+static json_t *try_upgrade(struct tdaemon *d, char *said, size_t size) {
+    char path[512];
+    const char *argv[] = {rdmactl(path, sizeof(path)), "-j", "-d", tdaemon_dir(d), "upgrade", NULL};
+    if (run_program(argv, said, size))
+        return NULL;
+    json_t *answer = json_loads(said, 0, NULL);
+    CHECK(answer, "rdmactl says no JSON: %s", said);
+    return answer;
+}
+
+/* How long clients waited, as the daemon saw it. */
+static double upgrade(struct tdaemon *d) {
+    char said[4096];
+    json_t *answer = try_upgrade(d, said, sizeof(said));
+    CHECK(answer, "%s", said);
+    double ms = json_number_value(json_object_get(answer, "pause_ms"));
+    CHECK(ms > 0 && json_string_value(json_object_get(answer, "from")) &&
+              json_integer_value(json_object_get(answer, "pid")) == tdaemon_pid(d),
+          "%s", said);
+    json_decref(answer);
+    return ms;
+}
+
+static void expect_refused(struct tdaemon *d, const char *words) {
+    char said[4096];
+    json_t *before = tdaemon_status(d), *answer = try_upgrade(d, said, sizeof(said));
+    CHECK(!answer && strstr(said, words), "\"%s\" does not say \"%s\"", said, words);
+    json_t *after = tdaemon_status(d);
+    CHECK(json_equal(json_object_get(before, "life"), json_object_get(after, "life")) &&
+              !strcmp(json_string_value(json_object_get(after, "state")), "running"),
+          "it is not the life that was there");
+    json_decref(before);
+    json_decref(after);
+}
+
+/* Somebody who does nothing but come and go, and is never turned away. */
+struct comer {
+    const struct tdaemon *d;
+    bool stop;
+    unsigned dials, opens;
+    pthread_t dialler, opener;
+};
+
+static void *dial_on(void *arg) {
+    struct comer *c = arg;
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s/rdmad.sock", tdaemon_dir(c->d));
+    for (; !__atomic_load_n(&c->stop, __ATOMIC_RELAXED); c->dials++) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        CHECK(fd >= 0 && connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0,
+              "connection %u: %s", c->dials, strerror(errno));
+        close(fd);
+        usleep(500);
+    }
+    return NULL;
+}
+
+static void *open_on(void *arg) {
+    struct comer *c = arg;
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    o.runtime_dir = tdaemon_dir(c->d);
+    for (; !__atomic_load_n(&c->stop, __ATOMIC_RELAXED); c->opens++) {
+        rdmad_session *s;
+        int rc = rdmad_open(&o, &s);
+        CHECK(rc == 0, "session %u: %s: %s", c->opens, rdmad_errname(rc), rdmad_last_error(NULL));
+        rdmad_close(s);
+        usleep(2000); /* sessions are given back later than they are closed, and have a limit */
+    }
+    return NULL;
+}
+
+static void comer_start(struct comer *c, const struct tdaemon *d) {
+    *c = (struct comer){.d = d};
+    CHECK(pthread_create(&c->dialler, NULL, dial_on, c) == 0 &&
+              pthread_create(&c->opener, NULL, open_on, c) == 0,
+          "threads");
+}
+
+static void comer_end(struct comer *c) {
+    __atomic_store_n(&c->stop, true, __ATOMIC_RELAXED);
+    pthread_join(c->dialler, NULL);
+    pthread_join(c->opener, NULL);
+    printf("  %u connections and %u sessions came meanwhile\n", c->dials, c->opens);
+    CHECK(c->dials && c->opens, "nobody came");
+}
+
+/* Of all its threads. */
+static unsigned children_of(pid_t pid) {
+    char path[64], file[400];
+    unsigned n = 0;
+    int child;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (const struct dirent *e; tasks && (e = readdir(tasks));) {
+        snprintf(file, sizeof(file), "%s/%s/children", path, e->d_name);
+        FILE *f = fopen(file, "re");
+        while (f && fscanf(f, "%d", &child) == 1)
+            n++;
+        if (f)
+            fclose(f);
+    }
+    if (tasks)
+        closedir(tasks);
+    return n;
+}
+
+static ino_t inode_of(const struct tdaemon *d, const char *name) {
+    char path[256];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/%s", tdaemon_dir(d), name);
+    CHECK(stat(path, &st) == 0, "%s: %s", path, strerror(errno));
+    return st.st_ino;
+}
+
+static void expect_same_port(struct tdaemon *d) {
+    json_t *status = tdaemon_status(d);
+    char now[64];
+    const json_t *listen = json_object_get(status, "listen");
+    snprintf(now, sizeof(now), "%s:%d", json_string_value(json_object_get(listen, "host")),
+             (int)json_integer_value(json_object_get(listen, "port")));
+    CHECK(strcmp(now, tdaemon_listen(d)) == 0, "peers knew %s, it is %s now", tdaemon_listen(d),
+          now);
+    json_decref(status);
+}
+
+/* The porter of each life before was waited for. */
+static void expect_one_child(const struct tdaemon *d) {
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    while (children_of(tdaemon_pid(d)) > 1) {
+        CHECK(now_ms() < deadline, "%u children are left", children_of(tdaemon_pid(d)));
+        sleep_ms(20);
+    }
+}
+
+static void upgrades_under_load_cost_a_pause_and_nothing_else(void) {
+    double ms[50];
+    unsigned n = rounds();
+    struct comer comer;
+    need_hole_guard();
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    ino_t sock = inode_of(d, "rdmad.sock"), control = inode_of(d, "control.sock");
+    struct load *l = load_start(d);
+    comer_start(&comer, d);
+    for (unsigned i = 0; i < n; i++) {
+        sleep_ms((unsigned)(test_random() % 50));
+        ms[i] = upgrade(d);
+        load_expect_resumed(l);
+    }
+    comer_end(&comer);
+    load_end(l);
+    judge_pauses("rdmactl upgrade", ms, n);
+    CHECK(sock == inode_of(d, "rdmad.sock") && control == inode_of(d, "control.sock"),
+          "a socket was made anew");
+    expect_same_port(d);
+    expect_one_child(d);
+    tdaemon_stop(d);
+}
+
+static void no_descriptor_is_left_behind(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    upgrade(d);
+    unsigned after_one = tdaemon_fds(d);
+    for (unsigned i = 0; i < 10; i++)
+        upgrade(d);
+    tdaemon_expect_fds(d, after_one);
+    expect_one_child(d);
+    tdaemon_stop(d);
+}
+
+/* The daemon does not wait for it for long, and its parent is the next life. */
+static void a_porter_that_ends_later_is_waited_for(void) {
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    pid_t porter = tdaemon_porter(d);
+    kill(porter, SIGSTOP);
+    upgrade(d);
+    CHECK(tdaemon_porter(d) != porter && children_of(tdaemon_pid(d)) == 2, "there are %u children",
+          children_of(tdaemon_pid(d)));
+    kill(porter, SIGCONT);
+    expect_one_child(d);
+    tdaemon_stop(d);
+}
+
+/* The sockets of tenants stay, too; one that is no tenant any more is refused from then on. */
+static void tenants_sockets_stay_as_well(void) {
+    char config[64] = "/tmp/rdmad-upgrade-XXXXXX", path[256];
+    int fd = mkstemp(config);
+    static const char two[] = "{\"sockets\": [{\"tenant\": \"blue\"}, {\"tenant\": \"red\"}]}",
+                      one[] = "{\"sockets\": [{\"tenant\": \"blue\"}]}";
+    CHECK(fd >= 0 && pwrite(fd, two, strlen(two), 0) > 0, "%s: %s", config, strerror(errno));
+    struct tdaemon *d = tdaemon_start("127.0.0.1", (const char *const[]){"--config", config, NULL});
+    ino_t blue = inode_of(d, "tenants/blue/rdmad.sock"),
+          red = inode_of(d, "tenants/red/rdmad.sock");
+    upgrade(d);
+    CHECK(blue == inode_of(d, "tenants/blue/rdmad.sock") &&
+              red == inode_of(d, "tenants/red/rdmad.sock"),
+          "a tenant's socket was made anew");
+    CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, one, strlen(one), 0) > 0, "%s", strerror(errno));
+    upgrade(d);
+    CHECK(blue == inode_of(d, "tenants/blue/rdmad.sock"), "blue's socket was made anew");
+    snprintf(path, sizeof(path), "%s/tenants/red/rdmad.sock", tdaemon_dir(d));
+    CHECK(access(path, F_OK) != 0, "%s is still there", path);
+    close(fd);
+    unlink(config);
+    tdaemon_stop(d);
+}
+
+/* ---- what does not begin --------------------------------------------------------------------- */
+
+/* A daemon whose program file is the test's to change. */
+struct copy {
+    char dir[64], program[96];
+    struct tdaemon *d;
+};
+
+static void copy_start(struct copy *c) {
+    char from[512];
+    strcpy(c->dir, "/tmp/rdmad-copy-XXXXXX");
+    CHECK(mkdtemp(c->dir), "%s", strerror(errno));
+    snprintf(c->program, sizeof(c->program), "%s/rdmad", c->dir);
+    CHECK(chmod(c->dir, 0755) == 0, "%s", strerror(errno)); /* the porter is another user's */
+    const char *argv[] = {"/bin/cp", build_path("daemon/rdmad", from, sizeof(from)), c->program,
+                          NULL};
+    CHECK(run_program(argv, NULL, 0) == 0, "cp");
+    tdaemon_use(c->program);
+    c->d = tdaemon_start("127.0.0.1", NULL);
+}
+
+/* As an installation does: another file in its place. */
+static void copy_replace(const struct copy *c, const char *script, mode_t mode) {
+    char fresh[128];
+    snprintf(fresh, sizeof(fresh), "%s.new", c->program);
+    FILE *f = fopen(fresh, "we");
+    CHECK(f && fputs(script, f) >= 0 && fclose(f) == 0 && chmod(fresh, mode) == 0 &&
+              rename(fresh, c->program) == 0,
+          "%s: %s", fresh, strerror(errno));
+}
+
+static void copy_end(struct copy *c) {
+    tdaemon_stop(c->d);
+    unlink(c->program);
+    rmdir(c->dir);
+}
+
+static void a_broken_program_leaves_the_old_one_serving(void) {
+    struct copy c;
+    copy_start(&c);
+    rdmad_session *s = client_open(c.d);
+    copy_replace(&c, "#!/bin/sh\necho \"cannot read the settings\" >&2\nexit 2\n", 0755);
+    expect_refused(c.d, "ended with 2, so this rdmad goes on: cannot read the settings");
+    copy_replace(&c, "#!/bin/sh\nexit 0\n", 0644);
+    expect_refused(c.d, "cannot be run, so this rdmad goes on: Permission denied");
+    copy_replace(&c, "#!/bin/sh\nkill -SEGV $$\n", 0755);
+    expect_refused(c.d, "was ended by signal 11, so this rdmad goes on");
+    unlink(c.program);
+    expect_refused(c.d, "cannot be run, so this rdmad goes on: No such file or directory");
+    CHECK(tdaemon_logged(c.d, "cannot read the settings"), "the log does not say why");
+    json_t *objects = tdaemon_objects(c.d);
+    CHECK(json_integer_value(json_object_get(objects, "sessions")) == 1, "the session has gone");
+    json_decref(objects);
+    rdmad_close(s);
+    copy_end(&c);
+}
+
+/* It goes on serving while it looks at a program that hangs, and stops in time, too. */
+static void one_at_a_time_is_checked(void) {
+    struct copy c;
+    copy_start(&c);
+    copy_replace(&c, "#!/bin/sh\nsleep 1000\n", 0755);
+    int first = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    static const char ask[] = "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"upgrade\"}\n";
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s/control.sock", tdaemon_dir(c.d));
+    CHECK(connect(first, (const struct sockaddr *)&a, sizeof(a)) == 0 &&
+              send(first, ask, strlen(ask), 0) == (ssize_t)strlen(ask),
+          "%s", strerror(errno));
+    uint64_t deadline = now_ms() + TEST_PATIENCE_MS;
+    while (children_of(tdaemon_pid(c.d)) < 2) {
+        CHECK(now_ms() < deadline, "the program is not tried");
+        sleep_ms(5);
+    }
+    expect_refused(c.d, "an upgrade is under way");
+    rdmad_close(client_open(c.d));
+    uint64_t began_ms = now_ms();
+    tdaemon_end(c.d);
+    CHECK(now_ms() - began_ms < 5000, "it waited for the program, %llu ms",
+          (unsigned long long)(now_ms() - began_ms));
+    close(first);
+    copy_end(&c);
+}
+
+/* The file is good when it is looked at, and gone when it is to be run. */
+static void if_the_next_cannot_begin_the_manager_is_told(void) {
+    struct copy c;
+    siginfo_t info = {.si_pid = 0};
+    char said[4096];
+    copy_start(&c);
+    copy_replace(&c, "#!/bin/sh\nrm \"$0\"\n", 0755);
+    CHECK(!try_upgrade(c.d, said, sizeof(said)) && strstr(said, "RDMAD_E_NO_DAEMON"), "%s", said);
+    CHECK(waitid(P_PID, (id_t)tdaemon_pid(c.d), &info, WEXITED | WNOWAIT) == 0, "%s",
+          strerror(errno));
+    CHECK(info.si_code == CLD_EXITED && info.si_status == 1, "it ended with %d", info.si_status);
+    CHECK(tdaemon_logged(c.d, "cannot begin the next"), "the log does not say why");
+    tdaemon_kill(c.d); /* reaps it */
+    tdaemon_use("daemon/rdmad");
+    tdaemon_restart(c.d); /* as the manager does */
+    copy_end(&c);
+}
+
+static void ask_as_nobody(void *arg) {
+    CHECK(setgid(65534) == 0 && setuid(65534) == 0, "%s", strerror(errno));
+    expect_refused(arg, "changes the daemon");
+}
+
+static void others_than_administrators_are_refused(void) {
+    if (geteuid())
+        skip("only root can be another user");
+    struct tdaemon *d = tdaemon_start("127.0.0.1", NULL);
+    CHECK(chmod(tdaemon_dir(d), 0755) == 0, "%s", strerror(errno));
+    client_expect_ok(client_fork(ask_as_nobody, d));
+    tdaemon_stop(d);
+}
+
+/* ---- while it drains ------------------------------------------------------------------------- */
+
+struct reading {
+    rdmad_lease *lease;
+    void *to;
+};
+
+static void *read_far(void *arg) {
+    struct reading *r = arg;
+    (void)rdmad_read(r->lease, 0, r->to, 4096); /* nobody answers: it ends with the daemon */
+    return NULL;
+}
+
+static bool ops_in_flight(struct tdaemon *d) {
+    json_t *objects = tdaemon_objects(d);
+    bool some = json_integer_value(json_object_get(objects, "ops_inflight")) > 0;
+    json_decref(objects);
+    return some;
+}
+
+/* An op of which the other end says nothing keeps the daemon draining. Then a second upgrade is
+ * refused, and who wants its end gets that instead. */
+static void an_upgrade_that_drains_can_be_ended(void) {
+    struct tdaemon *far = tdaemon_start("127.0.0.2", NULL), *d = tdaemon_start("127.0.0.1", NULL);
+    rdmad_pool *far_pool, *pool;
+    rdmad_lease *granted;
+    pthread_t thread;
+    rdmad_session *owner = client_with_pool(far, 1 << 20, &far_pool);
+    rdmad_session *s = client_with_pool(d, 1 << 20, &pool);
+    struct reading r = {.to = rdmad_alloc(pool, 4096)};
+    CHECK(rdmad_lease_grant(owner, rdmad_alloc(far_pool, 4096), 4096, NULL, &granted) == 0, "%s",
+          rdmad_last_error(owner));
+    r.lease = client_attach(s, rdmad_lease_uri(granted));
+    kill(tdaemon_pid(far), SIGSTOP);
+    CHECK(pthread_create(&thread, NULL, read_far, &r) == 0, "thread");
+    while (!ops_in_flight(d))
+        sleep_ms(5);
+    json_decref(tdaemon_call(d, "upgrade", NULL));
+    char said[4096];
+    CHECK(!try_upgrade(d, said, sizeof(said)) && strstr(said, "an upgrade is under way"), "%s",
+          said);
+    tdaemon_end(d); /* SIGTERM: exit 0, no sockets left */
+    kill(tdaemon_pid(far), SIGCONT);
+    rdmad_close(owner);
+    tdaemon_restart(d);
+    pthread_join(thread, NULL);
+    rdmad_close(s);
+    tdaemon_stop(d);
+    tdaemon_stop(far);
+}
+
+TEST_MAIN(CASE(a_restart_under_load_costs_a_pause_and_nothing_else),
+          CASE(upgrades_under_load_cost_a_pause_and_nothing_else),
+          CASE(no_descriptor_is_left_behind), CASE(a_porter_that_ends_later_is_waited_for),
+          CASE(tenants_sockets_stay_as_well), CASE(a_broken_program_leaves_the_old_one_serving),
+          CASE(one_at_a_time_is_checked), CASE(if_the_next_cannot_begin_the_manager_is_told),
+          CASE(others_than_administrators_are_refused), CASE(an_upgrade_that_drains_can_be_ended))

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * upgrade_load.h - programs that do not know that their daemon is exchanged under them: no op of
+ * theirs may fail, none may be lost, none may be done twice.
+ *
+ *     struct load *l = load_start(d);
+ *     ... the daemon is restarted ...       load_expect_resumed(l)
+ *     load_end(l);                          counts, and looks at every session's events
+ *
+ * One word is added to by threads and a process, by blocking calls, on a deep ring and in its
+ * batches' company; others read, write (also several ranges as one) and do nothing. What goes wrong
+ * ends the case with the op's own words.
+ */
+#ifndef RDMAD_TEST_UPGRADE_LOAD_H
+#define RDMAD_TEST_UPGRADE_LOAD_H
+
+#include "tests/support/harness.h"
+
+struct load;
+
+/* Forks first, so call it before there are threads. */
+struct load *load_start(struct tdaemon *d);
+/* Waits until the owner and all its lessees have found the next daemon, and one op of each kind was
+ * done there. */
+void load_expect_resumed(struct load *l);
+/* Stops all of it. The word is the number of adds that were done, and no session saw anything but
+ * SESSION_RESUMED. Prints how long the longest op took. */
+void load_end(struct load *l);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* A lane whose peer goes, and comes back: it rests, it has no link, its leases are given again. */
+#include "tests/unit/op_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define BYTES (256u * 1024u)
+#define REMOTE RIG_HANDLE(3)
+
+static struct rig rig;
+static struct rig_client c;
+static struct rig_remote remote;
+static uint8_t far[BYTES], copy[BYTES];
+
+static void setup(void) {
+    struct plane_settings settings;
+    rig_defaults(&settings);
+    rig_up(&rig, &settings, 12);
+    sim_script()->chunk = 512;
+    rig_client_up(&rig, &c, 64, 128, BYTES);
+    rig_remote_up(&rig, &remote, far, BYTES, RDMAD_RIGHTS_ALL, sim_now() + 60 * NSEC_PER_SEC);
+    rig_lease(&c, &remote, REMOTE, 900, RDMAD_RIGHTS_ALL);
+    memset(c.pool, 'c', BYTES);
+    memset(far, 'f', BYTES);
+}
+
+TestSuite(lane_return, .init = setup, .timeout = 60);
+
+static void down(void) {
+    rig_client_down(&c);
+    rig_remote_down(&rig, &remote);
+    rig_down(&rig);
+}
+
+static void put(uint8_t opcode, uint64_t at, uint64_t length) {
+    struct rdmad_sqe sqe = {.opcode = opcode,
+                            .pool = RIG_HANDLE(0),
+                            .pool_offset = at,
+                            .lease = REMOTE,
+                            .lease_offset = at,
+                            .length = length};
+    rig_put(&c, &sqe);
+}
+
+/* A long one that has come as far as its midst. */
+static void begin(uint8_t opcode) {
+    put(opcode, 0, BYTES);
+    rig_run_until(&rig, sim_now() + 20000);
+    cr_assert_gt(sim_inflight(), 0);
+}
+
+static void nothing_moves(void) {
+    memcpy(copy, far, BYTES);
+    rig_run_until(&rig, sim_now() + NSEC_PER_MSEC);
+    cr_assert_eq(memcmp(copy, far, BYTES), 0, "a byte changed afterwards");
+}
+
+static void rebuild(void) {
+    rig_rebuild(&rig, &remote);
+    rig_key(&c, &remote, REMOTE);
+}
+
+static int rest(void) {
+    struct rig_answer rested = {0};
+    plane_lane_rest(remote.lane, rig_done, &rested);
+    return rig_await(&rig, &rested);
+}
+
+Test(lane_return, a_lane_at_rest_ends_what_is_posted_and_posts_nothing_more) {
+    begin(RDMAD_OP_WRITE);
+    put(RDMAD_OP_READ, BYTES - 64, 64);
+    cr_assert_eq(rest(), RDMAD_E_BUSY, "parts are under way");
+    rig_run_until(&rig, sim_now() + NSEC_PER_SEC);
+    cr_assert_eq(rest(), 0);
+    cr_assert_eq(sim_inflight(), 0);
+    put(RDMAD_OP_READ, 0, 64);
+    nothing_moves();
+    cr_assert_eq(sim_inflight(), 0, "nothing is posted at rest");
+    rig_break(&rig);
+    rebuild();
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(rig_wait(&c).status, 0, "each goes on by the next link");
+    cr_assert_eq(memcmp(c.pool, far, BYTES), 0, "all of it is there");
+    down();
+}
+
+Test(lane_return, an_unlinked_lane_keeps_what_can_be_done_again) {
+    begin(RDMAD_OP_READ);
+    struct rig_answer unlinked = {0};
+    plane_lane_unlink(remote.lane, rig_done, &unlinked);
+    cr_assert_eq(rig_await(&rig, &unlinked), 0);
+    cr_assert_eq(sim_inflight(), 0);
+    cr_assert_eq(rig.lanes_lost, 0, "who unlinks it knows");
+    put(RDMAD_OP_WRITE, 0, 64);
+    nothing_moves();
+    rebuild();
+    cr_assert_eq(rig_wait(&c).status, 0);
+    cr_assert_eq(rig_wait(&c).status, 0);
+    down();
+}
+
+Test(lane_return, a_lease_that_returns_lasts_as_long_as_its_owner_says) {
+    struct rig_answer unlinked = {0};
+    plane_lane_unlink(remote.lane, rig_done, &unlinked);
+    cr_assert_eq(rig_await(&rig, &unlinked), 0);
+    put(RDMAD_OP_READ, 0, 64);
+    plane_lease_return(c.session, REMOTE, sim_now() + 5 * NSEC_PER_MSEC, 42);
+    rig_run_until(&rig, sim_now() + 6 * NSEC_PER_MSEC);
+    cr_assert_eq(rig_wait(&c).status, RDMAD_E_LEASE_EXPIRED, "earlier than before");
+    down();
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_peer_return.c - the owner's daemon is lost and comes back, as its lessee's daemon sees it:
+ * what waits, what is asked again, what ends, and when.
+ */
+#include "tests/unit/lessee_steps.h"
+
+TestSuite(peer_return, .init = up, .fini = down, .timeout = 60);
+
+/* Of a session that outlives its daemon. */
+static struct raw *attached_for_long(uint64_t ttl_ms, uint64_t *ref) {
+    s->origin.life = 1;
+    s->origin.session = s->id;
+    return attached(ttl_ms, ref);
+}
+
+/* The connection is lost; the data plane has let go of the link. */
+static void lose(struct raw *r) {
+    unsigned unlinks = fake_count(FAKE_LANE_UNLINK);
+    raw_close(r);
+    AWAIT(fake_count(FAKE_LANE_UNLINK) == unlinks + 1);
+    fake_answer(fake_call(FAKE_LANE_UNLINK, -1), 0);
+    cr_expect_eq(fake_count(FAKE_LEASE_END), 0, "it waits");
+    cr_expect_eq(fake_count(FAKE_LANE_DROP), 0);
+}
+
+static struct raw *comes_back(void) {
+    rig_advance(15 * MS);
+    return greet();
+}
+
+static void expect_lost(int reason, const char *words) {
+    AWAIT(fake_pending(FAKE_LEASE_END) == 1);
+    cr_expect_eq(fake_call(FAKE_LEASE_END, 0)->reason, reason);
+    fake_answer(fake_call(FAKE_LEASE_END, 0), 0);
+    cr_expect_eq(rig_last_event(s)->reason, reason);
+    cr_expect_not_null(strstr(rig_last_event(s)->text, words), "\"%s\" does not say \"%s\"",
+                       rig_last_event(s)->text, words);
+}
+
+Test(peer_return, a_peer_that_comes_back_is_asked_for_the_same_lease) {
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = comes_back();
+    ref = asked(r);
+    struct peer_msg m = granted(ref, 60000);
+    m.attach_rep.owner_ref = 777;
+    raw_send(r, &m);
+    AWAIT(fake_count(FAKE_LEASE_RETURN) == 1);
+    cr_expect_eq(fake_call(FAKE_LEASE_RETURN, 0)->peer_number, 777, "where notices go");
+    link_up(r);
+    m = raw_expect(r, PEER_MSG_KEY_REQ);
+    cr_expect_eq(m.key_req.owner_ref, 777);
+    key(r, ref, m.key_req.via);
+    AWAIT(fake_count(FAKE_LEASE_KEY) == 1);
+    cr_expect_eq(fake_count(FAKE_LEASE_END), 0);
+    cr_expect_eq(fake_count(FAKE_LANE_NEW), 1, "the lane is the same, with a new link");
+    cr_expect_eq(peers_count(rig.st.peers), 1, "nothing is left of the connection before");
+}
+
+Test(peer_return, a_refusal_that_time_may_change_is_asked_again) {
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = comes_back();
+    for (int i = 0; i < 3; i++) {
+        struct peer_msg m = {.type = PEER_MSG_ATTACH_REP,
+                             .attach_rep = {.lessee_ref = asked(r), .status = RDMAD_E_NO_LEASE}};
+        raw_send(r, &m);
+        settle();
+        rig_advance(120 * MS);
+    }
+    grant(r, asked(r), 60000);
+    AWAIT(fake_count(FAKE_LEASE_RETURN) == 1);
+    cr_expect_eq(fake_count(FAKE_LEASE_END), 0);
+}
+
+Test(peer_return, an_end_of_the_lease_is_told_as_that) {
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = comes_back();
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REP,
+                         .attach_rep = {.lessee_ref = asked(r), .status = RDMAD_E_LEASE_REVOKED}};
+    strcpy(m.attach_rep.text, "revoked meanwhile");
+    raw_send(r, &m);
+    expect_lost(RDMAD_E_LEASE_REVOKED, "revoked meanwhile");
+}
+
+Test(peer_return, a_refusal_that_time_does_not_change_ends_it) {
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = comes_back();
+    struct peer_msg m = {.type = PEER_MSG_ATTACH_REP,
+                         .attach_rep = {.lessee_ref = asked(r), .status = RDMAD_E_SCOPE}};
+    strcpy(m.attach_rep.text, "not for you");
+    raw_send(r, &m);
+    expect_lost(RDMAD_E_PEER_LOST, "not for you");
+}
+
+static void expect_another_is_refused(void (*change)(struct peer_attach_rep *rep)) {
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = comes_back();
+    struct peer_msg m = granted(asked(r), 60000);
+    change(&m.attach_rep);
+    raw_send(r, &m);
+    expect_lost(RDMAD_E_PEER_LOST, "not what it was");
+    cr_expect_eq(fake_count(FAKE_LEASE_RETURN), 0);
+    cr_expect_eq(fake_count(FAKE_LEASE_KEY), 0);
+    cr_expect_eq(raw_expect(r, PEER_MSG_RELEASE).release.owner_ref, m.attach_rep.owner_ref);
+}
+
+static void another_lease(struct peer_attach_rep *rep) {
+    rep->lease = 8;
+}
+
+static void another_length(struct peer_attach_rep *rep) {
+    rep->length = 8192;
+}
+
+static void fewer_rights(struct peer_attach_rep *rep) {
+    rep->rights = RDMAD_RIGHT_WRITE;
+}
+
+Test(peer_return, another_lease_is_not_taken_for_it) {
+    expect_another_is_refused(another_lease);
+}
+
+Test(peer_return, another_length_is_not_taken_for_it) {
+    expect_another_is_refused(another_length);
+}
+
+Test(peer_return, other_rights_are_not_taken_for_it) {
+    expect_another_is_refused(fewer_rights);
+}
+
+Test(peer_return, a_peer_that_stays_away_is_told_of_in_time) {
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    raw_close(listener);
+    rig_advance((rig.config.peer_return_ms - 1) * MS);
+    cr_expect_eq(fake_count(FAKE_LEASE_END), 0);
+    rig_advance(1 * MS);
+    expect_lost(RDMAD_E_PEER_LOST, "peer.return_ms");
+    fake_answer_all();
+    rig_advance(1000 * MS);
+    AWAIT(peers_count(rig.st.peers) == 0);
+    listener = raw_listen(&uri.port);
+}
+
+Test(peer_return, a_lease_is_not_waited_for_beyond_its_deadline) {
+    uint64_t ref;
+    lose(attached_for_long(1000, &ref));
+    rig_advance(1000 * MS);
+    expect_lost(RDMAD_E_LEASE_EXPIRED, "expired");
+}
+
+Test(peer_return, the_bound_is_not_begun_anew_by_losing_it_again) {
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = comes_back();
+    asked(r);
+    rig_advance((rig.config.peer_return_ms / 2) * MS);
+    raw_expect(r, PEER_MSG_PING);
+    unsigned unlinks = fake_count(FAKE_LANE_UNLINK);
+    raw_close(r);
+    settle();
+    quiet();
+    (void)unlinks;
+    rig_advance((rig.config.peer_return_ms / 2) * MS);
+    AWAIT(fake_count(FAKE_LEASE_END) == 1);
+    cr_expect_eq(fake_call(FAKE_LEASE_END, 0)->reason, RDMAD_E_PEER_LOST);
+}
+
+Test(peer_return, whoever_ends_with_his_daemon_does_not_wait) {
+    uint64_t ref;
+    struct raw *r = attached(60000, &ref);
+    raw_close(r);
+    expect_lost(RDMAD_E_PEER_LOST, "closed the connection");
+}
+
+Test(peer_return, nobody_waits_if_return_ms_is_0) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    rig.config.peer_return_ms = 0;
+    raw_close(r);
+    expect_lost(RDMAD_E_PEER_LOST, "closed the connection");
+}
+
+Test(peer_return, a_peer_that_sends_us_away_is_not_dialled_again) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    struct peer_msg m = {.type = PEER_MSG_BYE, .bye.code = RDMAD_E_PERM};
+    strcpy(m.bye.text, "not you");
+    raw_send(r, &m);
+    expect_lost(RDMAD_E_PEER_LOST, "not you");
+}
+
+Test(peer_return, a_liar_is_not_dialled_again) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    key(r, ref, 99);
+    expect_lost(RDMAD_E_PEER_LOST, "nobody asked for");
+}
+
+Test(peer_return, what_is_given_back_while_it_is_asked_for_is_released_unused) {
+    uint64_t ref;
+    struct rig_done released = {0};
+    lose(attached_for_long(60000, &ref));
+    struct raw *r = comes_back();
+    ref = asked(r);
+    handle_release(h, rig_done, &released);
+    fake_answer(fake_call(FAKE_LEASE_END, -1), 0);
+    cr_expect_eq(released.calls, 1, "its session does not wait for the peer");
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_ATTACHES], 0);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_QUESTIONS], 1, "the question is charged on");
+    grant(r, ref, 60000);
+    expect_release(r, ref, false);
+    cr_expect_eq(rig.st.quota.total.used[QUOTA_QUESTIONS], 0);
+}
+
+Test(peer_return, a_session_that_closes_meanwhile_leaves_nothing) {
+    uint64_t ref;
+    lose(attached_for_long(60000, &ref));
+    rig_close(s);
+    fake_answer_all();
+    settle();
+    fake_answer_all();
+    cr_expect(rig_closed(s));
+    rig_advance(1000 * MS);
+    AWAIT(peers_count(rig.st.peers) == 0);
+}
+
+/* ---- it leaves in order ---------------------------------------------------------------------- */
+
+static void says_it_leaves(struct raw *r) {
+    struct peer_msg m = {.type = PEER_MSG_BYE, .bye.code = RDMAD_E_SHUTDOWN};
+    strcpy(m.bye.text, "rig is stopping");
+    raw_send(r, &m);
+    settle();
+}
+
+Test(peer_return, a_peer_that_leaves_is_left_when_nothing_is_under_way) {
+    uint64_t ref;
+    struct raw *r = attached_for_long(60000, &ref);
+    says_it_leaves(r);
+    AWAIT(fake_pending(FAKE_LANE_REST) == 1);
+    fake_answer(fake_call(FAKE_LANE_REST, -1), RDMAD_E_BUSY);
+    rig_advance(2 * MS);
+    AWAIT(fake_count(FAKE_LANE_REST) == 2);
+    cr_expect(raw_silent(r), "ops are under way");
+    fake_answer(fake_call(FAKE_LANE_REST, -1), 0);
+    rig_advance(2 * MS);
+    cr_expect(raw_eof(r));
+    AWAIT(fake_pending(FAKE_LANE_UNLINK) == 1);
+    cr_expect_eq(fake_count(FAKE_LEASE_END), 0);
+}
+
+Test(peer_return, a_peer_that_leaves_and_has_nothing_of_ours_is_left_at_once) {
+    uint64_t ref;
+    struct raw *r = attached(60000, &ref);
+    says_it_leaves(r);
+    cr_expect(raw_eof(r));
+    cr_expect_eq(fake_count(FAKE_LANE_REST), 0);
+    expect_lost(RDMAD_E_PEER_LOST, "rig is stopping");
+}
