@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * channels.c - who sends numbered messages, and who receives them.
+ *
+ * A channel ends with its daemon, or when its sender has had enough of it; then there is another,
+ * with another number. Each message says of which channel it is and which of it, and is as long as
+ * its sender draws.
+ */
+#include "tests/history/scene.h"
+
+#include "tests/support/harness.h"
+
+#include <string.h>
+
+enum { LONGEST = 16384, LIE_EVERY = 10, SERVICES = 2 };
+
+/* ---- the receiver ---------------------------------------------------------------------------- */
+
+static void receive_all(struct program *p, rdmad_channel *c) {
+    uint32_t channel = 0; /* not known yet */
+    int rc = 0;
+    while (program_goes_on(p) && (rc == 0 || rc == RDMAD_E_TIMEOUT)) {
+        struct rdmad_message m = RDMAD_MESSAGE_INIT;
+        uint64_t whole = 0, number = 0;
+        struct record *r = record_begin(&p->book, RECORD_RECEIVE, channel, 0, 0);
+        rc = rdmad_recv(c, p->buffer, LONGEST, 100 + (int)program_draw(p, 400), &m);
+        if (rc == 0) {
+            uint64_t word;
+            memcpy(&word, p->buffer, 8);
+            r->object = channel = (uint32_t)word;
+            number = pattern_read(p->buffer, m.length, channel, &whole);
+        }
+        record_end(r, rc == 0 ? RECORD_DONE : record_outcome(), rc, number, whole);
+        (void)program_events(p, 0, NULL);
+    }
+    rdmad_channel_abort(c);
+}
+
+void receiver_run(void *program) {
+    struct program *p = program;
+    rdmad_service *service;
+    char name[16];
+    program_begin(p, LONGEST);
+    snprintf(name, sizeof(name), "numbers%u", p->instance);
+    CHECK(rdmad_listen(p->session, name, NULL, &service) == 0, "%s", rdmad_last_error(p->session));
+    snprintf(p->board->service[p->instance], RDMAD_URI_MAX + 1, "%s", rdmad_service_uri(service));
+    __atomic_store_n(&p->board->listening[p->instance], true, __ATOMIC_SEQ_CST);
+    while (program_goes_on(p)) {
+        rdmad_channel *c;
+        if (rdmad_accept(service, NULL, 100, &c) == 0)
+            receive_all(p, c);
+        (void)program_events(p, 0, NULL);
+    }
+    rdmad_service_close(service);
+    program_end(p);
+}
+
+/* ---- the sender ------------------------------------------------------------------------------ */
+
+static rdmad_channel *connect_anew(struct program *p) {
+    char here[32], through[RDMAD_URI_MAX + 1];
+    const char *uri = program_uri(p, p->board->service[p->instance], through);
+    rdmad_channel *c;
+    uint64_t since = now_ms();
+    snprintf(here, sizeof(here), "rdmad:///numbers%u", p->instance);
+    while (program_goes_on(p)) {
+        if (rdmad_connect(p->session, p->daemon == 0 ? here : uri, RDMAD_CHANNEL_RELIABLE, 0, &c) ==
+            0)
+            return c;
+        CHECK(now_ms() - since < 3 * TEST_PATIENCE_MS, "client %u cannot connect again: %s",
+              p->client, rdmad_last_error(p->session));
+        (void)program_events(p, 5, NULL);
+    }
+    return NULL;
+}
+
+/* Messages of one channel until it ends, or is closed with all delivered. */
+static void send_all(struct program *p, rdmad_channel *c, uint32_t channel) {
+    const uint64_t most = 50 + program_draw(p, 2000);
+    int rc = 0;
+    for (uint64_t n = 1; rc == 0 && n <= most && program_goes_on(p); n++) {
+        const enum lie lie = n % LIE_EVERY == 0 ? p->board->lie : LIE_NONE;
+        size_t length = 64;
+        if (program_draw(p, 4) == 0)
+            length = 8 * (8 + program_draw(p, LONGEST / 8 - 7));
+        pattern_fill(p->buffer, length, channel, n);
+        struct record *r = record_begin(&p->book, RECORD_SEND, channel, n, length);
+        if (lie != LIE_SEND_LOST)
+            rc = rdmad_send(c, p->buffer, length);
+        if (rc == 0 && lie == LIE_SEND_TWICE)
+            (void)rdmad_send(c, p->buffer, length);
+        record_end(r, rc == 0 ? RECORD_DONE : record_outcome(), rc, 0, 0);
+        (void)program_events(p, 0, NULL);
+        program_pause(p, 1500);
+    }
+    if (rc == 0)
+        (void)rdmad_channel_close(c);
+    else
+        rdmad_channel_abort(c);
+}
+
+void sender_run(void *program) {
+    struct program *p = program;
+    program_begin(p, LONGEST);
+    while (program_goes_on(p) &&
+           !__atomic_load_n(&p->board->listening[p->instance], __ATOMIC_SEQ_CST))
+        (void)program_events(p, 5, NULL);
+    for (uint32_t i = 1; program_goes_on(p); i++) {
+        rdmad_channel *c = connect_anew(p);
+        if (c)
+            send_all(p, c, p->client << 16 | i);
+    }
+    program_end(p);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_history.c - programs under load write down what they do, while daemons are killed, stopped
+ * and restarted at random; then history.py decides whether what they saw can have been.
+ *
+ * RDMAD_TEST_SEED, which is printed, draws the same faults again (scene.h). RDMAD_HISTORY_KEEP
+ * names a directory to keep the records in: tests/history/check.py judges them again.
+ */
+#include "tests/history/scene.h"
+
+#include "tests/support/harness.h"
+#include "tests/support/proxy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    USERS = 5,
+    RINGERS = 2,
+    PROGRAMS = 1 + 2 + 2 + 1 + LESSEES + RINGERS + USERS,
+    SECONDS = 10,
+    LONGEST_S = 240
+};
+
+struct history {
+    struct board *board;
+    struct tdaemon *d[DAEMONS];
+    char config[DAEMONS][256]; /* their files, to which they come back at each start */
+    struct proxy *path;        /* from daemon 1 to daemon 0 */
+    struct program program[PROGRAMS];
+    pid_t pid[PROGRAMS];
+    unsigned programs, first_user;
+    struct record_book faults;
+};
+
+/* Where the kernel has no userfaultfd, or does not let us have it, sessions end with their daemon.
+ */
+static void need_hole_guard(void) {
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
+    if (fd < 0)
+        skip("no userfaultfd: %s", strerror(errno));
+    close(fd);
+}
+
+/* ---- who takes part -------------------------------------------------------------------------- */
+
+static uint32_t next_client(struct board *b) {
+    uint32_t client = __atomic_fetch_add(&b->clients, 1, __ATOMIC_SEQ_CST);
+    CHECK(client < MOST_CLIENTS, "more than %d programs", MOST_CLIENTS);
+    return client;
+}
+
+static void (*role_of(const struct history *h, unsigned which))(void *) {
+    static void (*const roles[])(void *) = {owner_run,  receiver_run, receiver_run, sender_run,
+                                            sender_run, lessor_run,   lessee_run,   lessee_run,
+                                            ringer_run, ringer_run};
+    return which < h->first_user ? roles[which] : user_run;
+}
+
+static void start(struct history *h, unsigned which) {
+    h->program[which].client = next_client(h->board);
+    h->pid[which] = client_fork(role_of(h, which), &h->program[which]);
+}
+
+static void add(struct history *h, unsigned daemon, unsigned instance) {
+    h->program[h->programs++] =
+        (struct program){.board = h->board, .daemon = daemon, .instance = instance};
+}
+
+/* Of two that do the same one is at each daemon; one channel is within daemon 0, one comes in. */
+static void cast(struct history *h) {
+    add(h, 0, 0); /* owner */
+    add(h, 0, 0); /* receivers */
+    add(h, 0, 1);
+    add(h, 0, 0); /* senders */
+    add(h, 1, 1);
+    add(h, 0, 0); /* lessor */
+    add(h, 0, 0); /* lessees */
+    add(h, 1, 1);
+    add(h, 0, 0); /* ringers */
+    add(h, 1, 1);
+    h->first_user = h->programs;
+    for (unsigned i = 0; i < USERS; i++)
+        add(h, i % DAEMONS, i);
+}
+
+/* Impatient, so that what comes late comes after others. Its data port is the same in every life,
+ * so that the path leads there; below those that the kernel gives out. */
+static struct tdaemon *start_daemon(struct history *h, unsigned which, const char *host) {
+    char *path = h->config[which];
+    snprintf(path, sizeof(h->config[which]), "%s/daemon%u.json", h->board->dir, which);
+    FILE *f = fopen(path, "we");
+    CHECK(f &&
+              fprintf(f,
+                      "{\"peer\": {\"ping_ms\": 100, \"dead_ms\": 400}, \"tcp\": "
+                      "{\"dead_peer_ms\": 400, \"data_port\": %u}}\n",
+                      10000 + (unsigned)getpid() % 20000) > 0 &&
+              fclose(f) == 0,
+          "%s: %s", path, strerror(errno));
+    return tdaemon_start(host, (const char *[]){"--config", path, NULL});
+}
+
+static void make_board(struct history *h, enum lie lie) {
+    static const char *const host[DAEMONS] = {"127.0.0.1", "127.0.0.2"};
+    const char *keep = getenv("RDMAD_HISTORY_KEEP"), *tmp = getenv("TMPDIR");
+    const int rights = PROT_READ | PROT_WRITE;
+    struct board *b = mmap(NULL, sizeof(*b), rights, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(b != MAP_FAILED, "no board: %s", strerror(errno));
+    h->board = b;
+    b->lie = lie;
+    b->seed = test_random();
+    snprintf(b->dir, sizeof(b->dir), "%s/history.XXXXXX", keep ? keep : tmp ? tmp : "/tmp");
+    CHECK(mkdtemp(b->dir), "%s: %s", b->dir, strerror(errno));
+    snprintf(b->host, sizeof(b->host), "%s", host[0]);
+    snprintf(b->path, sizeof(b->path), "127.0.0.4");
+    for (unsigned i = 0; i < DAEMONS; i++) {
+        h->d[i] = start_daemon(h, i, host[i]);
+        snprintf(b->runtime[i], sizeof(b->runtime[i]), "%s", tdaemon_dir(h->d[i]));
+    }
+    h->path = proxy_start(b->path, h->d[0]);
+    b->begun_ns = record_now_ns();
+}
+
+static void history_begin(struct history *h, enum lie lie) {
+    *h = (struct history){0};
+    make_board(h, lie);
+    record_open(&h->faults, h->board->dir, next_client(h->board));
+    cast(h);
+    start(h, 0);
+    for (uint64_t since = now_ms(); !__atomic_load_n(&h->board->granted, __ATOMIC_SEQ_CST);
+         sleep_ms(1))
+        CHECK(now_ms() - since < TEST_PATIENCE_MS, "the owner does not grant");
+    for (unsigned i = 1; i < h->programs; i++)
+        start(h, i);
+}
+
+static void await(pid_t pid) {
+    for (uint64_t since = now_ms(); client_running(pid); sleep_ms(2))
+        CHECK(now_ms() - since < 3 * TEST_PATIENCE_MS, "program %d does not leave", (int)pid);
+    client_expect_ok(pid);
+}
+
+/* All leave but the owner, which then reads what there is. */
+static void history_end(struct history *h) {
+    __atomic_store_n(&h->board->stop, true, __ATOMIC_SEQ_CST);
+    for (unsigned i = 1; i < h->programs; i++)
+        await(h->pid[i]);
+    __atomic_store_n(&h->board->finish, true, __ATOMIC_SEQ_CST);
+    await(h->pid[0]);
+    proxy_stop(h->path);
+    for (unsigned i = 0; i < DAEMONS; i++)
+        tdaemon_stop(h->d[i]);
+    record_close(&h->faults);
+}
+
+/* ---- what happens to them -------------------------------------------------------------------- */
+
+static void take(struct tdaemon *d, enum record_fault what, unsigned ms) {
+    if (what == FAULT_HANG || what == FAULT_HANG_KILL) {
+        kill(tdaemon_pid(d), SIGSTOP);
+        sleep_ms(ms);
+    }
+    if (what == FAULT_HANG)
+        kill(tdaemon_pid(d), SIGCONT);
+    else if (what == FAULT_END)
+        tdaemon_end(d);
+    else
+        tdaemon_kill(d);
+}
+
+/* To one daemon, or to the one and then, before it is back, to the other. */
+static void fault_daemons(struct history *h, enum record_fault what, unsigned which, unsigned ms) {
+    struct record *r[DAEMONS];
+    const unsigned first = which % DAEMONS, count = which < DAEMONS ? 1 : DAEMONS;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned daemon = (first + i) % DAEMONS;
+        r[i] = record_begin(&h->faults, RECORD_FAULT, what, daemon, ms);
+        take(h->d[daemon], what, ms);
+    }
+    if (what != FAULT_HANG)
+        sleep_ms(ms);
+    for (unsigned i = 0; i < count; i++) {
+        if (what != FAULT_HANG)
+            tdaemon_restart(h->d[(first + i) % DAEMONS]);
+        record_end(r[i], RECORD_DONE, 0, 0, 0);
+    }
+}
+
+static void fault_client(struct history *h, unsigned which) {
+    unsigned i = h->first_user + which;
+    struct record *r =
+        record_begin(&h->faults, RECORD_FAULT, FAULT_CLIENT, h->program[i].client, 0);
+    CHECK(client_running(h->pid[i]), "program %u has ended by itself", h->program[i].client);
+    client_kill(h->pid[i]);
+    start(h, i);
+    record_end(r, RECORD_DONE, 0, 0, 0);
+}
+
+static void fault_path(struct history *h, enum record_fault what, unsigned ms) {
+    struct record *r = record_begin(&h->faults, RECORD_FAULT, what, 0, ms);
+    if (what == FAULT_LATE) {
+        proxy_hold(h->path);
+        sleep_ms(ms);
+        proxy_release(h->path);
+    } else {
+        proxy_cut(h->path);
+    }
+    record_end(r, RECORD_DONE, 0, 0, 0);
+}
+
+/* Each fault takes as many numbers as any, so one more or less of one kind moves none. Of six one
+ * is of both daemons. */
+static void one_fault(struct history *h) {
+    static const enum record_fault faults[] = {
+        FAULT_KILL, FAULT_KILL,   FAULT_KILL, FAULT_HANG, FAULT_HANG, FAULT_HANG_KILL,
+        FAULT_END,  FAULT_CLIENT, FAULT_CUT,  FAULT_CUT,  FAULT_LATE, FAULT_LATE};
+    const unsigned pause = 20 + (unsigned)(test_random() % 400);
+    const enum record_fault what = faults[test_random() % (sizeof(faults) / sizeof(faults[0]))];
+    const unsigned which = (unsigned)(test_random() % 12), user = (unsigned)(test_random() % USERS);
+    const unsigned ms =
+        (unsigned)(test_random() % (what == FAULT_HANG || what == FAULT_LATE ? 700 : 200));
+    sleep_ms(pause);
+    if (what == FAULT_CLIENT)
+        fault_client(h, user);
+    else if (what == FAULT_CUT || what == FAULT_LATE)
+        fault_path(h, what, ms);
+    else
+        fault_daemons(h, what, which < 10 ? which % DAEMONS : which - 10 + DAEMONS, ms);
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+static int remove_records(const char *dir) {
+    char path[512];
+    for (unsigned i = 0; i < MOST_CLIENTS; i++) {
+        snprintf(path, sizeof(path), "%s/%03u.rec", dir, i);
+        if (unlink(path) != 0 && errno != ENOENT)
+            return -1;
+    }
+    for (unsigned i = 0; i < DAEMONS; i++) {
+        snprintf(path, sizeof(path), "%s/daemon%u.json", dir, i);
+        if (unlink(path) != 0)
+            return -1;
+    }
+    return rmdir(dir);
+}
+
+/* 0: the history is possible. */
+static int judge(struct history *h, char *said, size_t size) {
+    const char *source = getenv("RDMAD_SOURCE");
+    char check[512];
+    snprintf(check, sizeof(check), "%s/tests/history/check.py", source ? source : ".");
+    CHECK(access(check, X_OK) == 0, "%s: %s: run it by ctest, or from the source's directory",
+          check, strerror(errno));
+    int rc = run_program((const char *[]){check, "--all", h->faults.used ? "--faults" : "--all",
+                                          h->board->dir, NULL},
+                         said, size);
+    if (getenv("RDMAD_HISTORY_KEEP"))
+        printf("  the records are in %s\n", h->board->dir);
+    else
+        CHECK(remove_records(h->board->dir) == 0, "%s: %s", h->board->dir, strerror(errno));
+    munmap(h->board, sizeof(*h->board));
+    return rc;
+}
+
+static void what_was_seen_can_have_been(void) {
+    struct history h;
+    char said[16384];
+    need_hole_guard();
+    const unsigned asked = SECONDS * test_scale();
+    const unsigned seconds = asked < LONGEST_S ? asked : LONGEST_S;
+    history_begin(&h, LIE_NONE);
+    for (uint64_t until = now_ms() + 1000ull * seconds;
+         now_ms() < until && __atomic_load_n(&h.board->clients, __ATOMIC_SEQ_CST) < MOST_CLIENTS;)
+        one_fault(&h);
+    history_end(&h);
+    int rc = judge(&h, said, sizeof(said));
+    CHECK(rc == 0, "%s", said);
+    fputs(said, stdout);
+}
+
+/* ---- the whole way, from a program that lies to the verdict ---------------------------------- */
+
+static void a_lie_is_found(enum lie lie, const char *words) {
+    struct history h;
+    char said[16384];
+    history_begin(&h, lie);
+    sleep_ms(700 * test_patience());
+    history_end(&h);
+    int rc = judge(&h, said, sizeof(said));
+    CHECK(rc == (*words ? 1 : 0) && strstr(said, words),
+          "expected a verdict with \"%s\", got %d: %s", words, rc, said);
+}
+
+static void lies_are_found(void) {
+    static const struct {
+        enum lie lie;
+        const char *words;
+    } lies[] = {{LIE_NONE, ""},
+                {LIE_ADD_TWICE, "more was added than"},
+                {LIE_ADD_LOST, "an add "},
+                {LIE_CAS_LOST, "no order"},
+                {LIE_PUT_LOST, "no order"},
+                {LIE_BLOCK_LOST, "a write was lost"},
+                {LIE_SEND_TWICE, "came twice"},
+                {LIE_SEND_LOST, "a message was lost"},
+                {LIE_WRITE_AFTER_END, "after the lease's end"}};
+    _Static_assert(sizeof(lies) / sizeof(lies[0]) == LIES, "a lie that is not told");
+    for (unsigned i = 0; i < LIES; i++)
+        a_lie_is_found(lies[i].lie, lies[i].words);
+}
+
+TEST_MAIN(CASE(what_was_seen_can_have_been), CASE(lies_are_found))
