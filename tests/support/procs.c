@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -236,14 +237,41 @@ static pid_t find_thread(pid_t pid, const char *name) {
     return found;
 }
 
+/* Whether a stopped thread was in a wait for events that takes time. There it holds no lock. */
+static bool sleeps_for_events(pid_t pid, pid_t tid) {
+    char path[64];
+    long call = -1, timeout = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)tid);
+    FILE *f = fopen(path, "re");
+    CHECK(f, "%s: %s", path, strerror(errno));
+    int got = fscanf(f, "%ld %*s %*s %*s %li", &call, &timeout);
+    fclose(f);
+#ifdef SYS_epoll_wait /* newer architectures have no other than epoll_pwait */
+    if (call == SYS_epoll_wait)
+        return got == 2 && timeout != 0;
+#endif
+    return got == 2 && call == SYS_epoll_pwait && timeout != 0;
+}
+
+static void interrupt_thread(pid_t tid) {
+    int status;
+    CHECK(!ptrace(PTRACE_INTERRUPT, tid, NULL, NULL), "thread %d: %s", (int)tid, strerror(errno));
+    CHECK(waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status), "thread %d does not stop",
+          (int)tid);
+}
+
 /* A stop by ptrace is one thread's alone, a signal's is the whole process's. */
 pid_t thread_stop(pid_t pid, const char *name) {
     pid_t tid = name ? find_thread(pid, name) : pid;
-    int status;
-    CHECK(!ptrace(PTRACE_SEIZE, tid, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, tid, NULL, NULL),
-          "thread %d cannot be traced: %s", (int)tid, strerror(errno));
-    CHECK(waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status), "thread %d does not stop",
-          (int)tid);
+    CHECK(!ptrace(PTRACE_SEIZE, tid, NULL, NULL), "thread %d cannot be traced: %s", (int)tid,
+          strerror(errno));
+    interrupt_thread(tid);
+    for (unsigned tries = TEST_PATIENCE_MS; !sleeps_for_events(pid, tid); tries--) {
+        CHECK(tries > 0, "thread %d was never seen to sleep", (int)tid);
+        CHECK(!ptrace(PTRACE_CONT, tid, NULL, NULL), "thread %d: %s", (int)tid, strerror(errno));
+        sleep_ms(1);
+        interrupt_thread(tid);
+    }
     return tid;
 }
 

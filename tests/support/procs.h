@@ -16,8 +16,9 @@ uint64_t process_cpu_ticks(pid_t pid);  /* utime + stime */
  * adds to whatever they do. 0 where the kernel does not say. */
 uint64_t process_crowded_ns(pid_t pid);
 
-/* Stops one thread of a child, as if it hung in a system call; the others go on. name is what it is
- * called (/proc/PID/task/TID/comm), NULL the first thread. Returns its number for thread_go_on. */
+/* Stops one thread of a child where it sleeps for events, as if it never woke; the others go on,
+ * for it holds no lock there. name is what it is called (/proc/PID/task/TID/comm), NULL the first
+ * thread. Returns its number for thread_go_on. */
 pid_t thread_stop(pid_t pid, const char *name);
 void thread_go_on(pid_t tid);
 
