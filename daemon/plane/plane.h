@@ -268,6 +268,15 @@ void plane_channel_add(struct plane_session *s, uint64_t handle,
  * must outlive the channel's end), else NULL. */
 void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_number,
                         struct plane_session *peer);
+/* A reliable channel to a peer has lost its way there: what it has on the way ends, as unknown
+ * where nobody knows, and its SENDs that have not left and its RECVs wait for another. done:
+ * nothing of it uses the lane or reaches its buffers any more. */
+void plane_channel_rest(struct plane_session *s, uint64_t handle, plane_done *done, void *arg);
+/* It has rested, or was added without a lane: it is to be opened next, over that lane or (NULL) to
+ * an end on this daemon; messages to it name another number. RDMAD_E_PEER_LOST: the lane is of
+ * another fabric than the one before. */
+void plane_channel_way(struct plane_session *s, uint64_t handle, uint64_t number,
+                       struct plane_lane *lane, uint64_t peer_in, plane_done *done, void *arg);
 /* linger: sends submitted before are delivered first, and the other end is told that there are no
  * more; without it they end with reason, as everything else that is posted does. done: no op of the
  * channel is under way and nothing reaches its buffers. The handle then still answers sqes with

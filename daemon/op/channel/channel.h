@@ -31,6 +31,9 @@
  * *gone* (withdrawn by the sender, or its memory could not be read). Those two bit maps reach 64
  * messages below next; the receiver completes nothing further when a bit would fall out that the
  * sender has not *heard* of.
+ *
+ * An end may lose its way to the other, and get another later (rest.c). Nothing is said of what was
+ * on the way then: it ends as unknown, and both ends begin with message 0 again.
  */
 #ifndef RDMAD_OP_CHANNEL_H
 #define RDMAD_OP_CHANNEL_H
@@ -108,11 +111,13 @@ struct channel_pieces {
  *        |                           +------------------+------------------+
  *        |                           a link made anew or gone, or a post lost
  *        +-- opened, within the daemon --> DONE
+ *        |   any of these -- its way is gone --> CLOSED
  *        +-- opened, without acknowledgements --> NONE
  */
 struct channel_sync {
     enum { SYNC_CLOSED, SYNC_DUE, SYNC_SAID, SYNC_DONE, SYNC_NONE } state;
     uint32_t epoch, peer_epoch;
+    bool resting; /* CLOSED: what was on the way that is gone ends */
 };
 
 /*

@@ -322,6 +322,22 @@ void receives_run(struct op_channel *ch) {
     raise_limit(ch);
 }
 
+/* What has come, but did not complete, is as if it had not. */
+void receives_rest(struct op_channel *ch) {
+    if (!list_empty(&ch->in.arrivals) && ch->in.state.next < ch->in.rollback)
+        ch->in.rollback = ch->in.state.next;
+}
+
+bool receives_rested(const struct op_channel *ch) {
+    return list_empty(&ch->in.arrivals) && ch->in.rollback == CLOCK_NEVER;
+}
+
+void receives_begin_anew(struct op_channel *ch) {
+    ch->in.refusing = false;
+    ch->in.state = (struct channel_state){.next = 0};
+    ch->in.limit_told = ch->in.heard = 0;
+}
+
 void receives_end(struct op_channel *ch, int status) {
     for (struct list *pos; (pos = list_first(&ch->in.recvs)) && channel_may_end(ch);)
         recv_cancel(ch, list_entry(pos, struct op, node), status);

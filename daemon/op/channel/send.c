@@ -26,6 +26,11 @@ static void count_waits(struct op_channel *ch, int by) {
 
 static void send_window_changed(struct op_window *ow, const struct error *err);
 
+void send_begin_window(struct op_send *s) {
+    assert(s->window.state == OP_WINDOW_NONE);
+    op_window_init(&s->window, s->channel->worker, s->channel->fabric, send_window_changed);
+}
+
 int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq) {
     struct worker *w = ch->worker;
@@ -37,7 +42,7 @@ int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *
     s->op->channel = ch;
     s->op->channel_data = s;
     if (ch->remote)
-        op_window_init(&s->window, w, ch->fabric, send_window_changed);
+        send_begin_window(s);
     ch->ops++;
     if (ch->sync.state == SYNC_DONE && ch->out.next_seq + ch->out.waits >= ch->out.limit)
         counter_add(&ch->stats->stalls, 1); /* the other end's state will give it a turn */

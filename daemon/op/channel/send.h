@@ -44,7 +44,8 @@ struct op_send {
 /* An sqe that was admitted: it waits. */
 int send_take(struct op_channel *ch, struct op_ring *r, const struct rdmad_sqe *sqe,
               const struct op_request *rq);
-void send_free(struct op_send *s); /* it has no op any more */
+void send_free(struct op_send *s);         /* it has no op any more */
+void send_begin_window(struct op_send *s); /* of a channel to a peer: it has none yet */
 /* It is over, and is told when neither the fabric nor a window has its buffer. */
 void send_over(struct op_send *s, int status, uint8_t outcome);
 /* Brings its window to what it wants. A SEND that is over ends here when its window and its post

@@ -187,6 +187,49 @@ void sends_end(struct op_channel *ch) {
     }
 }
 
+/* A key is good for one way only. What has not left stays. */
+void sends_rest(struct op_channel *ch) {
+    list_for_each_safe (pos, &ch->out.waiting) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        s->wants_window = false;
+        send_settle(s);
+    }
+}
+
+void sends_give_up_all(struct op_channel *ch) {
+    list_for_each_safe (pos, &ch->out.sent) {
+        struct op_send *s = list_entry(pos, struct op_send, node);
+        if (s->where != SEND_SENT)
+            continue;
+        if (!channel_may_end(ch))
+            return;
+        s->asked = true;
+        if (!s->cancel)
+            s->cancel = RDMAD_E_PEER_LOST;
+        sends_give_up(s);
+    }
+}
+
+bool sends_rested(const struct op_channel *ch) {
+    if (!list_empty(&ch->out.leaving))
+        return false;
+    list_for_each (pos, &ch->out.sent) {
+        if (list_entry(pos, struct op_send, node)->op)
+            return false;
+    }
+    return true;
+}
+
+/* Those that were given up keep their numbers until now. */
+void sends_begin_anew(struct op_channel *ch) {
+    for (struct list *pos; (pos = list_first(&ch->out.sent));)
+        send_free(list_entry(pos, struct op_send, node));
+    struct channel_out *out = &ch->out;
+    out->next_seq = out->acked = out->expect = out->limit = 0;
+    out->refusals = 0;
+    out->any_due = false;
+}
+
 /* ---- on the way -------------------------------------------------------------------------- */
 
 /* The first of those that wait. AGAIN: it has to go on waiting. */

@@ -16,5 +16,10 @@ void send_posted(struct op_send *s, const struct fabric_op *fop); /* the fabric 
 unsigned sends_run(struct op_channel *ch, bool *again);
 void sends_end(struct op_channel *ch);   /* all of them, as the channel ends */
 void sends_rekey(struct op_channel *ch); /* the other end began anew: via may be another */
+/* The channel's way is gone (rest.c). First, once: */
+void sends_rest(struct op_channel *ch);
+void sends_give_up_all(struct op_channel *ch); /* those that were sent, some a turn */
+bool sends_rested(const struct op_channel *ch);
+void sends_begin_anew(struct op_channel *ch); /* with number 0, once they have */
 
 #endif

@@ -18,9 +18,11 @@
 #include "daemon/op/channel/deliver.h"
 #include "daemon/op/channel/inbox.h"
 #include "daemon/op/channel/receives.h"
+#include "daemon/op/channel/rest.h"
 #include "daemon/op/channel/sends.h"
 #include "daemon/op/channel/sync.h"
 #include "daemon/op/channel/weak.h"
+#include "daemon/op/engine/rings.h"
 #include <assert.h>
 
 #define LETTERS 64u /* of the other end that are read in a turn */
@@ -129,8 +131,12 @@ static unsigned turn_run(struct op_channel *ch, bool *again) {
     uint32_t ops = ch->ops;
     if (!list_empty(&ch->inbox))
         read_inbox(ch);
+    if (ch->sync.resting)
+        channel_rest_run(ch);
     end_ops(ch);
     receives_run(ch);
+    if (ops > ch->ops)
+        rings_flush(ch->worker); /* what is acknowledged next has completed, whatever happens */
     unsigned said = channel_can_say(ch) && ch->end.fin != FIN_TOLD ? say_what_is_due(ch, again) : 0;
     return said + (ops > ch->ops ? ops - ch->ops : 0);
 }

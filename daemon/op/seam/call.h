@@ -29,6 +29,8 @@ enum call_kind {
     CALL_GRANT,
     CALL_CHANNEL_ADD,
     CALL_CHANNEL_OPEN,
+    CALL_CHANNEL_REST,
+    CALL_CHANNEL_WAY,
     CALL_CHANNEL_END, /* or to forget it; the last of a session's */
     CALL_USER,        /* nobody's session's: of a user, or what a peer may use */
     /* Of a peer: */
@@ -112,6 +114,17 @@ struct call_channel_end {
     struct op_channel *channel; /* found */
 };
 
+struct call_channel_rest {
+    uint64_t handle;
+    struct op_channel *channel; /* found */
+};
+
+struct call_channel_way {
+    uint64_t handle, number;
+    struct plane_lane *lane;
+    uint64_t peer_in;
+};
+
 struct call_lane {
     struct plane_lane *lane;
     struct fabric_blob offer; /* to be opened with */
@@ -172,6 +185,8 @@ struct call {
         struct call_channel_add channel_add;
         struct call_channel_open channel_open;
         struct call_channel_end channel_end;
+        struct call_channel_rest channel_rest;
+        struct call_channel_way channel_way;
         struct call_lane lane;
         struct call_peer peer;
         struct call_window_open window_open;
@@ -205,6 +220,8 @@ CALL_ABOUT(grant, CALL_GRANT)
 CALL_ABOUT(channel_add, CALL_CHANNEL_ADD)
 CALL_ABOUT(channel_open, CALL_CHANNEL_OPEN)
 CALL_ABOUT(channel_end, CALL_CHANNEL_END)
+CALL_ABOUT(channel_rest, CALL_CHANNEL_REST)
+CALL_ABOUT(channel_way, CALL_CHANNEL_WAY)
 CALL_ABOUT(lane, CALL_LANE)
 CALL_ABOUT(peer, CALL_PEER)
 CALL_ABOUT(window_open, CALL_WINDOW_OPEN)

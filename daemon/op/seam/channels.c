@@ -6,6 +6,7 @@
  * ended: it does not deliver an event that was still on its way from one of those.
  */
 #include "daemon/op/channel/life.h"
+#include "daemon/op/channel/rest.h"
 #include "daemon/op/seam/call.h"
 
 /* ---- on the worker ----------------------------------------------------------------------- */
@@ -31,6 +32,35 @@ static void apply_channel_open(struct call *c) {
     call_finish(c);
 }
 
+static bool rest_settled(struct call *c) {
+    return op_channel_rested(call_channel_rest(c)->channel);
+}
+
+/* A handle that names nothing is no error, here and below: the add may have failed. */
+static void apply_channel_rest(struct call *c) {
+    struct call_channel_rest *about = call_channel_rest(c);
+    about->channel = channel_of(c, about->handle);
+    if (!about->channel) {
+        call_finish(c);
+        return;
+    }
+    op_channel_rest(about->channel);
+    call_wait(c, rest_settled);
+}
+
+static void apply_channel_way(struct call *c) {
+    const struct call_channel_way *about = call_channel_way(c);
+    struct op_lane *lane = about->lane ? &about->lane->op : NULL;
+    struct op_channel *ch = channel_of(c, about->handle);
+    if (ch && lane && ch->fabric && ch->fabric != lane->route.fabric) {
+        call_fail(c, RDMAD_E_PEER_LOST, "channel: its peer is reached over another fabric now");
+        return;
+    }
+    if (ch)
+        op_channel_way(ch, about->number, lane, about->peer_in);
+    call_finish(c);
+}
+
 static bool end_settled(struct call *c) {
     struct op_channel *ch = call_channel_end(c)->channel;
     if (!op_channel_ended(ch))
@@ -47,7 +77,6 @@ static bool forget_settled(struct call *c) {
     return true;
 }
 
-/* A handle that names nothing is no error: the add may have failed. */
 static void channel_leave(struct call *c, bool (*settled)(struct call *c)) {
     struct call_channel_end *about = call_channel_end(c);
     about->channel = channel_of(c, about->handle);
@@ -120,6 +149,20 @@ void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_
     struct call *c = call_prepare_of(s, CALL_CHANNEL_OPEN, apply_channel_open, NULL, NULL);
     *call_channel_open(c) = (struct call_channel_open){
         .handle = handle, .peer_number = peer_number, .peer_worker = peer ? peer->worker : NULL};
+    call_post(c);
+}
+
+void plane_channel_rest(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_REST, apply_channel_rest, done, arg);
+    *call_channel_rest(c) = (struct call_channel_rest){.handle = handle};
+    call_post(c);
+}
+
+void plane_channel_way(struct plane_session *s, uint64_t handle, uint64_t number,
+                       struct plane_lane *lane, uint64_t peer_in, plane_done *done, void *arg) {
+    struct call *c = call_prepare_of(s, CALL_CHANNEL_WAY, apply_channel_way, done, arg);
+    *call_channel_way(c) = (struct call_channel_way){
+        .handle = handle, .number = number, .lane = lane, .peer_in = peer_in};
     call_post(c);
 }
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rest.c - an end whose way to the other is gone, and one that gets another way.
+ */
+#include "daemon/op/channel/rest.h"
+#include "daemon/op/channel/core.h"
+#include "daemon/op/channel/receives.h"
+#include "daemon/op/channel/sends.h"
+#include <assert.h>
+
+void op_channel_rest(struct op_channel *ch) {
+    assert(ch->remote && !channel_weak(ch));
+    if (channel_over(ch))
+        return;
+    list_remove(&ch->lane_node);
+    ch->lane = NULL;
+    ch->peer_in = ch->via = 0; /* no message finds it */
+    ch->sync.state = SYNC_CLOSED;
+    ch->sync.resting = true;
+    sends_rest(ch);
+    receives_rest(ch);
+    channel_touch(ch);
+}
+
+void channel_rest_run(struct op_channel *ch) {
+    assert(ch->sync.resting);
+    sends_give_up_all(ch);
+}
+
+static void begin_anew(struct op_channel *ch) {
+    sends_begin_anew(ch);
+    receives_begin_anew(ch);
+    ch->due = (struct channel_due){.state = false};
+    ch->sync = (struct channel_sync){.state = SYNC_CLOSED};
+}
+
+bool op_channel_rested(struct op_channel *ch) {
+    if (!ch->sync.resting || channel_over(ch) || channel_stopped(ch))
+        return true;
+    if (!sends_rested(ch) || !receives_rested(ch))
+        return false;
+    begin_anew(ch);
+    return true;
+}
+
+/* SENDs that were taken before there was a way have no window yet. */
+static void way_first(struct op_channel *ch, struct op_lane *lane) {
+    ch->remote = true;
+    ch->fabric = lane->route.fabric;
+    list_for_each (pos, &ch->out.waiting)
+        send_begin_window(list_entry(pos, struct op_send, node));
+}
+
+void op_channel_way(struct op_channel *ch, uint64_t number, struct op_lane *lane,
+                    uint64_t peer_in) {
+    assert(ch->sync.state == SYNC_CLOSED && !ch->sync.resting && !ch->lane);
+    list_remove(&ch->hash_node);
+    ch->number = number;
+    channels_add(ch);
+    if (!lane)
+        return;
+    if (!ch->remote)
+        way_first(ch, lane);
+    ch->lane = lane;
+    ch->peer_in = peer_in;
+    list_append(&lane->channels, &ch->lane_node);
+}
