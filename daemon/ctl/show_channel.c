@@ -17,13 +17,13 @@ static const char *kind_text(uint32_t kind) {
     return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }
 
-static const char *stage_text(enum channel_stage stage) {
+static const char *stage_text(const struct channel *ch) {
     static const char *const names[] = {[CHANNEL_NEW] = "opening",
                                         [CHANNEL_ADDING] = "opening",
                                         [CHANNEL_OPEN] = "open",
                                         [CHANNEL_ENDING] = "closing",
                                         [CHANNEL_ENDED] = "closed"};
-    return names[stage];
+    return ch->stage == CHANNEL_OPEN && ch->way != CHANNEL_THERE ? "away" : names[ch->stage];
 }
 
 /* Not known while the peer is still being dialled. */
@@ -55,7 +55,7 @@ static json_t *channel_row(const struct channel *ch, const struct rows *rows) {
         json_pack("{s:I, s:o, s:s, s:I, s:I, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:s, s:f}", "id",
                   (json_int_t)ch->number, "service", rows_text(ch->service), "side",
                   ch->accepted ? "accepted" : "connected", "session", (json_int_t)ch->session->id,
-                  "uid", (json_int_t)ch->session->uid, "state", stage_text(ch->stage), "peer_node",
+                  "uid", (json_int_t)ch->session->uid, "state", stage_text(ch), "peer_node",
                   rows_text(ch->peer_node), "peer_address",
                   rows_text(ch->remote || ch->stage == CHANNEL_NEW ? ch->peer_address : "local"),
                   "peer_uid", (json_int_t)ch->peer_uid, "kind", kind_text(ch->kind), "kind_asked",
@@ -63,6 +63,8 @@ static json_t *channel_row(const struct channel *ch, const struct rows *rows) {
                   fabric_text(ch), "age_s", rows_seconds(clock_left(ch->since_ns, rows->now_ns)));
     json_object_set_new(row, "peer_proven", json_boolean(ch->peer_proven));
     add_stats(row, ch);
+    if (ch->stage == CHANNEL_OPEN && ch->away_why[0])
+        json_object_set_new(row, "why", rows_text(ch->away_why));
     if (ch->reason) {
         json_object_set_new(row, "reason", json_string(rdmad_error_name(ch->reason)));
         json_object_set_new(row, "why", rows_text(ch->text));

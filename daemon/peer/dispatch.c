@@ -79,6 +79,7 @@ static peer_handler *const table[PEER_MSG_COUNT] = {
     [PEER_MSG_KEY_REP] = key_take_rep,
     [PEER_MSG_LINK_GONE] = offer_take_link_gone,
     [PEER_MSG_CHAN_REQ] = chan_take_req,
+    [PEER_MSG_CHAN_AGAIN] = chan_take_again,
     [PEER_MSG_CHAN_REFUSE] = chan_take_refuse,
     [PEER_MSG_CHAN_BIND] = chan_take_bind,
     [PEER_MSG_CHAN_OPEN] = chan_take_open,

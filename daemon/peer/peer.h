@@ -53,6 +53,10 @@ void peer_attach(struct peers *ps, struct handle *h, const struct rdmad_uri *uri
 void peer_connect(struct peers *ps, struct channel *ch, const struct rdmad_uri *uri,
                   uint64_t timeout_ns);
 
+/* ch, which has a key and is NEW, was connected to the service that uri names before: it seeks its
+ * other end there. */
+void peer_channel_resume(struct channel *ch, const struct rdmad_uri *uri);
+
 /* The same for memory of the service that uri names. terms were checked. */
 struct request_terms {
     uint64_t bytes, ttl_ns; /* ttl_ns 0: as the service likes */

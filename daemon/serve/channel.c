@@ -9,60 +9,13 @@
 #include "daemon/state/channel.h"
 #include "daemon/base/clock.h"
 #include "daemon/peer/peer.h"
+#include "daemon/serve/channel_open.h"
 #include "daemon/serve/handlers.h"
 #include "daemon/serve/later.h"
 #include "daemon/serve/reach.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct channel_call {
-    struct request rq;
-    struct channel *channel; /* gone when it came to nothing */
-};
-
-static void channel_open_done(void *arg, const struct error *result) {
-    struct channel_call *call = arg;
-    struct session *s = call->rq.session;
-
-    if (result && result->code) {
-        serve_fail(&call->rq, result);
-    } else {
-        const struct channel *ch = call->channel;
-        struct rdmad_channel_rep rep = {
-            .channel = ch->handle,
-            .max_message = channel_max_message(ch),
-            .kind = ch->kind,
-            .route = ch->remote ? RDMAD_ROUTE_LINK : RDMAD_ROUTE_LOCAL,
-            .peer_uid = ch->peer_uid,
-            .flags = ch->peer_proven ? RDMAD_CHANNEL_PEER_PROVEN : 0,
-        };
-        snprintf(rep.fabric, sizeof(rep.fabric), "%s", ch->fabric);
-        memcpy(rep.peer_node, ch->peer_node, sizeof(rep.peer_node));
-        memcpy(rep.peer_address, ch->peer_address, sizeof(rep.peer_address));
-        serve_reply(&call->rq, &rep, sizeof(rep), NULL, 0);
-    }
-    free(call);
-    session_release(s);
-}
-
-/* NULL: the request has been failed. */
-static struct channel *end_new(const struct request *rq, uint32_t kind) {
-    struct channel_call *call = malloc(sizeof(*call));
-    struct channel *ch;
-    struct error err;
-    if (!call) {
-        error_set(&err, RDMAD_E_NOMEM, "out of memory for a channel");
-    } else if (channel_new(rq->session, kind, channel_open_done, call, &ch, &err) == 0) {
-        *call = (struct channel_call){.rq = *rq, .channel = ch};
-        session_hold(rq->session);
-        return ch;
-    }
-    free(call);
-    serve_fail(rq, &err);
-    return NULL;
-}
 
 static uint64_t timeout_of(const struct request *rq, uint64_t asked_ns) {
     return asked_ns ? asked_ns : rq->session->state->config->attach_timeout_ms * NSEC_PER_MSEC;
@@ -108,7 +61,7 @@ void serve_channel_connect(const struct request *rq, const void *body) {
         serve_fail(rq, &err);
         return;
     }
-    struct channel *ch = end_new(rq, req->kind);
+    struct channel *ch = channel_open_new(rq, req->kind, 0);
     if (!ch)
         return;
     if (here)
@@ -139,7 +92,7 @@ void serve_channel_accept(const struct request *rq, const void *body) {
     if (!in)
         return;
     incoming_give_place(in);
-    struct channel *ch = end_new(rq, in->kind);
+    struct channel *ch = channel_open_new(rq, in->kind, 0);
     if (!ch)
         return;
     ch->accepted = true;
@@ -167,21 +120,11 @@ void serve_channel_reject(const struct request *rq, const void *body) {
 
 /* ---- both ---- */
 
-static int no_such(struct error *err, uint64_t handle) {
-    return error_set(err, RDMAD_E_HANDLE,
-                     "this session has no channel %" PRIu64 ", or closed it already", handle);
-}
-
 void serve_channel_stat(const struct request *rq, const void *body) {
     const struct rdmad_channel_stat_req *req = body;
-    const struct channel *ch = channel_by_handle(rq->session, req->channel);
-    struct error err;
-
-    if (!ch) {
-        no_such(&err, req->channel);
-        serve_fail(rq, &err);
+    const struct channel *ch = channel_open_find(rq, req->channel);
+    if (!ch)
         return;
-    }
     const struct plane_channel_stats stats = channel_stats(ch);
     struct rdmad_channel_stat_rep rep = {
         .channel = req->channel,
@@ -198,18 +141,16 @@ void serve_channel_close(const struct request *rq, const void *body) {
     const struct rdmad_channel_close_req *req = body;
     struct error err = {0};
 
-    struct channel *ch = channel_by_handle(rq->session, req->channel);
     if (req->reserved)
         error_set(&err, RDMAD_E_RESERVED, "the reserved field of a close is not zero");
     else if (req->abrupt > 1)
         error_set(&err, RDMAD_E_INVAL, "abrupt is neither 0 nor 1");
-    else if (!ch)
-        no_such(&err, req->channel);
     if (err.code) {
         serve_fail(rq, &err);
         return;
     }
-    struct request *later = later_new(rq);
+    struct channel *ch = channel_open_find(rq, req->channel);
+    struct request *later = ch ? later_new(rq) : NULL;
     if (later)
         channel_close(ch, !req->abrupt, later_answer, later);
 }

@@ -34,6 +34,7 @@ serve_handler serve_service_listen, serve_service_close;   /* service.c */
 serve_handler serve_channel_connect, serve_channel_accept; /* channel.c */
 serve_handler serve_channel_reject, serve_channel_close;   /* channel.c */
 serve_handler serve_channel_stat;                          /* channel.c */
+serve_handler serve_channel_proof, serve_channel_resume;   /* channel_resume.c */
 
 /* The client reads again: its watches go on. */
 void serve_names_go_on(struct session *s);

@@ -75,6 +75,8 @@ static void channel_free(struct channel *ch) {
     struct session_waiter closing = ch->closing;
 
     late_event_drop(&ch->late_end);
+    if (ch->away)
+        ch->away->drop(ch);
     channel_add_stats(&s->state->messages, ch);
     slots_remove(&s->channels, ch->handle);
     slots_remove(&s->state->channels, ch->number);
@@ -86,7 +88,8 @@ static void channel_free(struct channel *ch) {
     session_release(s);
 }
 
-int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
+/* handle 0: any. */
+static int make(struct session *s, uint64_t handle, uint32_t kind, struct session_waiter opening,
                 struct channel **out, struct error *err) {
     struct state *st = s->state;
     if (st->stopping || s->closing)
@@ -97,13 +100,16 @@ int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
     int rc =
         quota_charge(&st->quota, &s->account, s->uid_account, QUOTA_CHANNELS, 1, &ch->charge, err);
     if (!rc) {
-        ch->handle = slots_add(&s->channels, ch);
+        ch->handle = !handle                                    ? slots_add(&s->channels, ch)
+                     : slots_put(&s->channels, handle, ch) == 0 ? handle
+                                                                : 0;
         ch->number = slots_add(&st->channels, ch);
     }
     if (!rc && (!ch->handle || !ch->number))
         rc = error_set(err, RDMAD_E_NOMEM, "no room for one more channel in the daemon's table");
     if (rc) {
-        slots_remove(&s->channels, ch->handle);
+        if (ch->handle)
+            slots_remove(&s->channels, ch->handle);
         slots_remove(&st->channels, ch->number);
         quota_discharge(&ch->charge);
         free(ch);
@@ -112,12 +118,24 @@ int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
     ch->session = s;
     ch->asked = ch->kind = kind;
     ch->since_ns = state_now(st);
-    ch->opening = (struct session_waiter){opened, arg};
+    ch->opening = opening;
     list_init(&ch->other_node);
     late_event_init(&ch->late_end, channel_send_end);
     session_hold(s);
     *out = ch;
     return 0;
+}
+
+int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
+                struct channel **out, struct error *err) {
+    return make(s, 0, kind, (struct session_waiter){opened, arg}, out, err);
+}
+
+int channel_new_again(struct session *s, uint64_t handle, plane_done *opened, void *arg,
+                      struct channel **out, struct error *err) {
+    if (slots_get(&s->channels, handle))
+        return error_set(err, RDMAD_E_EXISTS, "there is a channel %" PRIu64 " already", handle);
+    return make(s, handle, RDMAD_CHANNEL_RELIABLE, (struct session_waiter){opened, arg}, out, err);
 }
 
 void channel_fail(struct channel *ch, const struct error *why) {
@@ -159,20 +177,51 @@ static void channel_check_open(struct channel *ch) {
     waiter_answer(&ch->opening, &ok);
 }
 
+/* It is OPEN, and waits for the other end. */
+static void channel_is_back(struct channel *ch) {
+    ch->added = ch->ready = ch->known = true;
+    ch->stage = CHANNEL_OPEN;
+    ch->away->resumed(ch);
+    waiter_answer(&ch->opening, &ok);
+}
+
 static void channel_plane_added(void *arg, const struct error *result) {
     struct channel *ch = arg;
     ch->pending--;
     if (ch->stage == CHANNEL_ADDING && !ch->session->closing) {
         if (result && result->code) {
             channel_end(ch, result->code, result->text);
-            return;
+        } else if (ch->resumed) {
+            channel_is_back(ch);
+        } else {
+            ch->added = true;
+            ch->ops->added(ch); /* may end it, but not free it: it is the data plane's */
+            channel_check_open(ch);
         }
-        ch->added = true;
-        ch->ops->added(ch); /* may end it, but not free it: it is the data plane's */
-        channel_check_open(ch);
     } else if (ch->pending == 0 && ch->stage == CHANNEL_ENDING && ch->closed) {
         channel_drained(ch); /* of a session that closes: else its end is answered later */
     }
+}
+
+bool channel_rested(struct channel *ch) {
+    bool ending = ch->stage == CHANNEL_ENDING && (ch->closed || !ch->session->closing);
+    if (--ch->pending > 0 || !ending)
+        return false;
+    channel_drained(ch);
+    return true;
+}
+
+/* Of one that was COMING; it may have lost that way, too, meanwhile. */
+static void channel_way_added(void *arg, const struct error *result) {
+    struct channel *ch = arg;
+    if (channel_rested(ch) || ch->way != CHANNEL_COMING || ch->session->closing)
+        return;
+    if (result && result->code) {
+        channel_end(ch, result->code, result->text);
+        return;
+    }
+    ch->added = true;
+    ch->ops->added(ch);
 }
 
 void channel_add(struct channel *ch, struct plane_lane *lane, uint64_t peer_in) {
@@ -184,15 +233,22 @@ void channel_add(struct channel *ch, struct plane_lane *lane, uint64_t peer_in) 
         .stats = &ch->stats,
         .cookie = ch,
     };
-    ch->fabric = lane ? plane_lane_fabric(lane)->name : "local";
-    ch->stage = CHANNEL_ADDING;
     ch->pending++;
+    if (lane || !ch->resumed)
+        ch->fabric = lane ? plane_lane_fabric(lane)->name : "local";
+    if (ch->way == CHANNEL_COMING) {
+        ch->added = false;
+        plane_channel_way(ch->session->plane, ch->handle, ch->number, lane, peer_in,
+                          channel_way_added, ch);
+        return;
+    }
+    ch->stage = CHANNEL_ADDING;
     plane_channel_add(ch->session->plane, ch->handle, &spec, channel_plane_added, ch);
 }
 
 void channel_connect(struct channel *ch, uint64_t other, struct session *other_session) {
     ch->other = other;
-    if (ch->stage != CHANNEL_ADDING || ch->session->closing)
+    if ((ch->stage != CHANNEL_ADDING && ch->way != CHANNEL_COMING) || ch->session->closing)
         return;
     if (other_session && other_session->closing) {
         channel_end(ch, RDMAD_E_CANCELED, "the other end's program is gone");
@@ -208,7 +264,10 @@ void channel_connect(struct channel *ch, uint64_t other, struct session *other_s
 
 void channel_ready(struct channel *ch) {
     ch->ready = true;
-    channel_check_open(ch);
+    if (ch->way == CHANNEL_COMING)
+        ch->away->there(ch);
+    else
+        channel_check_open(ch);
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */

@@ -13,6 +13,9 @@
  *
  * If opening an end fails before it is OPEN, whoever opened it is told why, and the end is freed.
  *
+ * An end that is OPEN may lose its way and get another; then its *way* is not THERE
+ * (channel_away.h).
+ *
  * If the other ends of a session's channels are on this daemon, they send to the session's data
  * plane. So that is dropped only when they have ended (channels_end_others).
  */
@@ -21,6 +24,7 @@
 
 #include "daemon/state/late_event.h"
 #include "daemon/state/service.h"
+#include <rdmad/wire.h>
 
 /* All sessions' together; limits are stricter. */
 #define CHANNELS_TOTAL_MAX 1048576u
@@ -33,8 +37,17 @@ struct channel_ops { /* of who makes the way */
     void (*added)(struct channel *ch);
     /* Nothing of the session can reach the other end, or be reached, any more: forget it. */
     void (*let_go)(struct channel *ch);
+    /* The same, but it has only lost its way. */
+    void (*rested)(struct channel *ch);
 };
 
+struct channel_away_ops {                /* of channel_away.c */
+    void (*resumed)(struct channel *ch); /* the data plane has it, without a way */
+    void (*there)(struct channel *ch);   /* its way is complete */
+    void (*drop)(struct channel *ch);    /* it is freed next */
+};
+
+enum channel_way { CHANNEL_THERE, CHANNEL_RESTING, CHANNEL_AWAY, CHANNEL_COMING };
 enum channel_stage { CHANNEL_NEW, CHANNEL_ADDING, CHANNEL_OPEN, CHANNEL_ENDING, CHANNEL_ENDED };
 
 struct channel {
@@ -66,6 +79,22 @@ struct channel {
     uint64_t since_ns;
     struct plane_channel_stats stats;
     struct session_waiter opening, closing;
+
+    /* channel_away.h */
+    const struct channel_away_ops *away; /* NULL: its way was never gone */
+    enum channel_way way;
+    bool resumed; /* the session has brought it from an earlier life */
+    bool has_key;
+    uint8_t key[RDMAD_CHANNEL_KEY_BYTES];        /* what its programs can bring it back by */
+    struct tree_node away_node;                  /* AWAY: in the state's */
+    uint8_t away_place[RDMAD_CHANNEL_KEY_BYTES]; /* where there */
+    struct timer away_bound, away_seek;
+    uint64_t away_since_ns, away_pause_ns;
+    char away_why[RDMAD_TEXT_MAX + 1];
+    void (*seek)(struct channel *ch); /* AWAY: looks for the other end; NULL: is waited for */
+    char host[256];                   /* connected: of the service's daemon, elsewhere */
+    uint16_t port;
+
     const struct channel_ops *ops; /* NULL: nobody makes its way, yet or any more */
     void *record;                  /* of who makes the way */
     struct quota_charge charge;
@@ -74,6 +103,9 @@ struct channel {
 /* Makes an end that is charged and numbered. opened: it is OPEN, or why not; then ch is freed. */
 int channel_new(struct session *s, uint32_t kind, plane_done *opened, void *arg,
                 struct channel **out, struct error *err);
+/* The same with the number that the session's sqes have named it by. */
+int channel_new_again(struct session *s, uint64_t handle, plane_done *opened, void *arg,
+                      struct channel **out, struct error *err);
 /* Gives up an end that is still NEW. */
 void channel_fail(struct channel *ch, const struct error *why);
 struct channel *channel_by_number(struct state *st, uint64_t number);
@@ -86,13 +118,17 @@ struct plane_channel_stats channel_stats(const struct channel *ch);
 /* Bytes of its largest message. It must be open. */
 uint64_t channel_max_message(const struct channel *ch);
 
-/* Gives it to the data plane, which reaches the other end by lane, and is reached by the
- * connections of peer_in; NULL and 0: the other end is on this daemon. */
+/* Gives it (or, if it is COMING, its new way) to the data plane, which reaches the other end by
+ * lane, and is reached by the connections of peer_in; NULL and 0: the other end is on this daemon.
+ */
 void channel_add(struct channel *ch, struct plane_lane *lane, uint64_t peer_in);
 /* The other end is there. */
 void channel_connect(struct channel *ch, uint64_t other, struct session *other_session);
 /* Its way is complete: it is OPEN as soon as it is added. */
 void channel_ready(struct channel *ch);
+/* The data plane has let go of its way. True: it is ending, and settled with everybody if that was
+ * all; it may be freed. */
+bool channel_rested(struct channel *ch);
 /* It is over; harmless when it is already. The first reason counts. */
 void channel_end(struct channel *ch, int reason, const char *text);
 /* The same from the data plane. The client is told this reason even if the channel was ended here

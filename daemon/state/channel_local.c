@@ -8,11 +8,13 @@
  * one end that the other has closed, and the loss of a session ends the channels that lead to it.
  */
 #include "daemon/base/clock.h"
-#include "daemon/state/channel.h"
+#include "daemon/state/channel_away.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 /* Of both ends, from the connector's wait until the last of them is gone. */
 struct local_way {
@@ -78,16 +80,20 @@ static void way_accepted(struct incoming *in, struct channel *end, uint64_t time
     (void)timeout_ns; /* nobody but the data plane has to answer, and it does */
     timer_unset(&w->state->timers, &w->timer);
     w->end[ACCEPTOR] = end;
+    bool keyed = getrandom(end->key, sizeof(end->key), 0) == (ssize_t)sizeof(end->key);
+    memcpy(ends[CONNECTOR]->key, end->key, sizeof(end->key));
     for (int i = 0; i < 2; i++) {
         struct channel *ch = ends[i], *other = ends[!i];
         ch->ops = &way_ops;
         ch->record = w;
+        ch->has_key = keyed;
         ch->peer_uid = other->session->uid;
         ch->peer_proven = true;
         memcpy(ch->peer_node, w->state->node_name, sizeof(ch->peer_node));
         memcpy(ch->service, w->service, sizeof(ch->service));
         ch->kind = RDMAD_CHANNEL_RELIABLE;
     }
+    ends[CONNECTOR]->seek = channel_seek_local;
     channel_add(ends[CONNECTOR], NULL, 0);
     channel_add(ends[ACCEPTOR], NULL, 0);
 }
@@ -156,4 +162,36 @@ void channel_connect_local(struct channel *ch, const char *service, uint64_t tim
         way_leave(w, ch);
         channel_fail(ch, &err);
     }
+}
+
+/* ---- ends that come back ------------------------------------------------------------------- */
+
+/* Each has to be whom the other was told that it is. */
+static bool way_same_users(const struct channel *a, const struct channel *b) {
+    return a->peer_uid == b->session->uid && b->peer_uid == a->session->uid;
+}
+
+void channel_seek_local(struct channel *ch) {
+    struct channel *ends[2] = {ch, channel_away_find(ch->session->state, ch->key, true)};
+    struct local_way *w = NULL;
+    assert(!ch->accepted);
+    if (ends[ACCEPTOR] && way_same_users(ch, ends[ACCEPTOR]))
+        w = calloc(1, sizeof(*w));
+    if (!w) {
+        channel_seek_later(ch);
+        return;
+    }
+    w->state = ch->session->state;
+    timer_init(&w->timer, way_timed_out);
+    list_init(&w->incoming.node);
+    for (int i = 0; i < 2; i++) {
+        w->end[i] = ends[i];
+        ends[i]->ops = &way_ops;
+        ends[i]->record = w;
+        ends[i]->remote = false;
+        ends[i]->fabric = "local";
+        channel_come(ends[i]);
+    }
+    channel_add(ends[CONNECTOR], NULL, 0);
+    channel_add(ends[ACCEPTOR], NULL, 0);
 }

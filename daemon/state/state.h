@@ -13,6 +13,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/base/slots.h"
 #include "daemon/base/timers.h"
+#include "daemon/base/tree.h"
 #include "daemon/config/config.h"
 #include "daemon/state/quota.h"
 #include <stdbool.h>
@@ -52,6 +53,7 @@ struct state {
         uint64_t messages_sent, bytes_sent, messages_received, bytes_received, stalls, lost;
     } messages;               /* of channels that are gone */
     struct slots channels;    /* of struct channel (state/channel.h), by number */
+    struct tree away;         /* those whose way is gone (state/channel_away.h) */
     uint64_t service_numbers; /* given out to services, and to connections that wait at them */
     struct peers *peers;
     struct identity *identity;      /* NULL in tests that have none */

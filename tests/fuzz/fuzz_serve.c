@@ -70,6 +70,8 @@ HANDLER(serve_session_resume, rdmad_session_resume_req)
 HANDLER(serve_pool_resume, rdmad_pool_resume_req)
 HANDLER(serve_lease_resume, rdmad_lease_resume_req)
 HANDLER(serve_attach_resume, rdmad_attach_resume_req)
+HANDLER(serve_channel_proof, rdmad_channel_proof_req)
+HANDLER(serve_channel_resume, rdmad_channel_resume_req)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct session s = {.greeted = size > SEQ_AT + 1 && data[SEQ_AT + 1] & 2};

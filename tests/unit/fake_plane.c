@@ -437,6 +437,17 @@ void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_
     c->other_end = peer;
 }
 
+void plane_channel_rest(struct plane_session *s, uint64_t handle, plane_done *done, void *arg) {
+    owe(note(FAKE_CHANNEL_REST, handle + s->stats.ops, s), done, arg);
+}
+
+void plane_channel_way(struct plane_session *s, uint64_t handle, uint64_t number,
+                       struct plane_lane *lane, uint64_t peer_in, plane_done *done, void *arg) {
+    struct fake_call *c = note(FAKE_CHANNEL_WAY, handle + s->stats.ops, s);
+    c->channel = (struct plane_channel_spec){.number = number, .lane = lane, .peer_in = peer_in};
+    owe(c, done, arg);
+}
+
 void plane_channel_end(struct plane_session *s, uint64_t handle, int reason, bool linger,
                        plane_done *done, void *arg) {
     struct fake_call *c = note(FAKE_CHANNEL_END, handle + s->stats.ops, s);

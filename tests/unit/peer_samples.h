@@ -26,6 +26,11 @@ static inline void peer_sample_channel(uint16_t type, struct peer_msg *m) {
                                              .service = "rpc"};
         memset(m->chan_req.token, 0x3c, sizeof(m->chan_req.token));
         break;
+    case PEER_MSG_CHAN_AGAIN:
+        m->chan_req = (struct peer_chan_req){
+            .ref = 17, .uid = 1000, .worker = 2, .port = 7471, .service = "rpc"};
+        memset(m->chan_req.token, 0x5a, sizeof(m->chan_req.token));
+        break;
     case PEER_MSG_CHAN_REFUSE:
         m->chan_refuse = (struct peer_chan_refuse){
             .ref = 3, .status = RDMAD_E_UNSUPPORTED, .text = "nobody listens"};

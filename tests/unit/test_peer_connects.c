@@ -90,11 +90,11 @@ Test(peer_connects, a_bind_that_is_not_ours_is_answered_and_changes_nothing) {
     in = raw_greet();
     b.chan_bind.token[15] ^= 1;
     raw_send(in, &b); /* another token */
-    expect_end(in, REF, false, RDMAD_E_CANCELED);
+    expect_end(in, REF, false, RDMAD_E_PEER_LOST);
     b = bind_to(&m);
     b.chan_bind.ref += 1;
     raw_send(in, &b); /* another number */
-    expect_end(in, REF, false, RDMAD_E_CANCELED);
+    expect_end(in, REF, false, RDMAD_E_PEER_LOST);
 
     struct raw *other = raw_dial(); /* another node, with all the rest */
     struct peer_msg hello = raw_hello();
@@ -103,14 +103,14 @@ Test(peer_connects, a_bind_that_is_not_ours_is_answered_and_changes_nothing) {
     raw_expect(other, PEER_MSG_HELLO);
     b = bind_to(&m);
     raw_send(other, &b);
-    expect_end(other, REF, false, RDMAD_E_CANCELED);
+    expect_end(other, REF, false, RDMAD_E_PEER_LOST);
 
     cr_expect_eq(done.calls, 0);
     cr_expect_eq(fake_count(FAKE_CHANNEL_ADD), 0);
     raw_send(in, &b); /* the right one still does */
     AWAIT(fake_pending(FAKE_CHANNEL_ADD) == 1);
     raw_send(in, &b); /* once */
-    expect_end(in, REF, false, RDMAD_E_CANCELED);
+    expect_end(in, REF, false, RDMAD_E_PEER_LOST);
 }
 
 Test(peer_connects, what_was_asked_for_is_told_with_what_can_be_made_of_it) {
@@ -166,7 +166,7 @@ Test(peer_connects, a_service_that_nobody_accepts_at_is_given_up) {
     struct peer_msg b = bind_to(&m);
     in = raw_greet();
     raw_send(in, &b); /* too late */
-    expect_end(in, REF, false, RDMAD_E_CANCELED);
+    expect_end(in, REF, false, RDMAD_E_PEER_LOST);
 }
 
 Test(peer_connects, a_link_that_does_not_open_is_given_up_with_its_reason) {

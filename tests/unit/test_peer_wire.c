@@ -65,7 +65,7 @@ Test(peer_wire, each_message_has_its_direction) {
                {PEER_MSG_UNWATCH, true, false},      {PEER_MSG_NAME_EV, false, true},
                {PEER_MSG_WATCH_MORE, true, false},   {PEER_MSG_USED, true, false},
                {PEER_MSG_KEEP_REQ, true, false},     {PEER_MSG_KEEP_REP, false, true},
-               {PEER_MSG_CERTIFICATE, true, true}};
+               {PEER_MSG_CERTIFICATE, true, true},   {PEER_MSG_CHAN_AGAIN, true, false}};
     cr_assert_eq(sizeof(may) / sizeof(may[0]), PEER_MSG_COUNT - 1);
     for (unsigned i = 0; i < PEER_MSG_COUNT - 1; i++) {
         uint8_t frame[PEER_WIRE_MAX];

@@ -73,6 +73,8 @@ HANDLER(serve_session_resume)
 HANDLER(serve_pool_resume)
 HANDLER(serve_lease_resume)
 HANDLER(serve_attach_resume)
+HANDLER(serve_channel_proof)
+HANDLER(serve_channel_resume)
 
 static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_HELLO] = sizeof(struct rdmad_hello_req),
@@ -108,6 +110,8 @@ static const size_t body_size[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_POOL_RESUME] = sizeof(struct rdmad_pool_resume_req),
     [RDMAD_MSG_LEASE_RESUME] = sizeof(struct rdmad_lease_resume_req),
     [RDMAD_MSG_ATTACH_RESUME] = sizeof(struct rdmad_attach_resume_req),
+    [RDMAD_MSG_CHANNEL_PROOF] = sizeof(struct rdmad_channel_proof_req),
+    [RDMAD_MSG_CHANNEL_RESUME] = sizeof(struct rdmad_channel_resume_req),
     [RDMAD_MSG_CHANNEL_STAT] = sizeof(struct rdmad_channel_stat_req),
 };
 

@@ -9,9 +9,9 @@
 #include <assert.h>
 
 void op_channel_rest(struct op_channel *ch) {
-    assert(ch->remote && !channel_weak(ch));
-    if (channel_over(ch))
-        return;
+    assert(!channel_weak(ch));
+    if (channel_over(ch) || !ch->lane)
+        return; /* it has no way */
     list_remove(&ch->lane_node);
     ch->lane = NULL;
     ch->peer_in = ch->via = 0; /* no message finds it */

@@ -9,9 +9,11 @@
  */
 #include "daemon/peer/channel/chan.h"
 #include "daemon/base/clock.h"
+#include "daemon/peer/connect/redial.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
 #include "daemon/peer/tables.h"
+#include "daemon/state/channel_away.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -99,7 +101,8 @@ void chan_join_peer(struct peer *p, struct list *list, struct list *node) {
 }
 
 void chan_fail(struct chan *c, const struct error *why) {
-    channel_end(c->channel, why->code, why->text);
+    if (!chan_leave(c, why))
+        channel_end(c->channel, why->code, why->text);
 }
 
 static void chan_timed_out(struct timer *timer, uint64_t now_ns) {
@@ -112,6 +115,7 @@ static void chan_timed_out(struct timer *timer, uint64_t now_ns) {
         [CHAN_BOUND] = "opening links",
         [CHAN_LINKING] = "opening links",
         [CHAN_LIVE] = "",
+        [CHAN_RESTING] = "",
     };
     struct chan *c = container_of(timer, struct chan, timer);
     const char *trouble = c->lane ? lane_trouble(c->lane)->text : "";
@@ -151,6 +155,8 @@ void chan_enter(struct chan *c, enum chan_stage stage) {
         [CHAN_BOUND] = 1u << CHAN_ADDING,
         [CHAN_LINKING] = 1u << CHAN_ADDING | 1u << CHAN_BOUND,
         [CHAN_LIVE] = 1u << CHAN_LINKING,
+        [CHAN_RESTING] =
+            1u << CHAN_ADDING | 1u << CHAN_BOUND | 1u << CHAN_LINKING | 1u << CHAN_LIVE,
     };
     assert(from[stage] & 1u << c->stage);
     c->stage = stage;
@@ -241,6 +247,40 @@ static void chan_cancel(struct channel *ch, const struct error *why) {
     chan_free(c);
 }
 
+/* ---- it is lost, and may return -------------------------------------------------------------- */
+
+static bool chan_may_return(const struct chan *c, const struct error *why) {
+    const struct peer *p = c->out ? c->out : c->in;
+    return (c->stage == CHAN_LIVE || c->again) && channel_may_return(c->channel) &&
+           redial_is_worth(p, why->code);
+}
+
+bool chan_leave(struct chan *c, const struct error *why) {
+    struct channel *ch = c->channel;
+    if (c->stage == CHAN_RESTING)
+        return true;
+    if (!chan_may_return(c, why))
+        return false;
+    c->why = *why;
+    timer_unset(&c->state->timers, &c->timer);
+    if (c->stage >= CHAN_ADDING) {
+        chan_enter(c, CHAN_RESTING);
+        channel_lose_way(ch, why->text);
+        return true;
+    }
+    chan_tell_other(c, why->code, why->text);
+    chan_free(c);
+    channel_stay_away(ch, why->text);
+    return true;
+}
+
+/* The other daemon may think that this way is good. */
+static void chan_rested(struct channel *ch) {
+    struct chan *c = ch->record;
+    chan_tell_other(c, RDMAD_E_PEER_LOST, c->why.text);
+    chan_free(c);
+}
+
 static void chan_let_go(struct channel *ch) {
     struct chan *c = ch->record;
     chan_tell_other(c, ch->reason, ch->text);
@@ -248,7 +288,7 @@ static void chan_let_go(struct channel *ch) {
 }
 
 static const struct channel_ops chan_ops = {
-    .cancel = chan_cancel, .added = chan_added, .let_go = chan_let_go};
+    .cancel = chan_cancel, .added = chan_added, .let_go = chan_let_go, .rested = chan_rested};
 
 void chan_give_way(struct chan *c, struct channel *ch) {
     c->channel = ch;

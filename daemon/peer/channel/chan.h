@@ -5,6 +5,8 @@
  *   connecting: WAITING --> ASKED -----> ADDING ------------> LINKING --> LIVE
  *   accepting:  OFFERED --> DIALLING --> ADDING --> BOUND --> LINKING --> LIVE
  *
+ *   a way that is lost, of a channel that may return: LIVE, or again in any from ADDING --> RESTING
+ *
  * In any stage it is freed when the channel's end here lets go of it. OFFERED has no end yet: it is
  * freed when the service refuses it or its peer gives up.
  *
@@ -29,6 +31,7 @@ enum chan_stage {
     CHAN_BOUND,    /* accepting: for CHAN_OPEN; both daemons know both numbers */
     CHAN_LINKING,  /* for our lane; both ends can receive */
     CHAN_LIVE,
+    CHAN_RESTING, /* for our data plane to let go; chan_return.h */
 };
 
 struct chan {
@@ -38,6 +41,7 @@ struct chan {
     bool counted; /* among in's channels, for its policy */
     enum chan_stage stage;
     bool acceptor;
+    bool again;               /* of a channel that was open before; chan_return.h */
     bool other_gone;          /* the other daemon knows that the channel is over */
     struct channel *channel;  /* our end; NULL: not accepted yet */
     struct incoming incoming; /* accepting: while OFFERED */
@@ -48,6 +52,7 @@ struct chan {
     uint16_t port; /* accepting: what is to be dialled */
     char host[RDMAD_NAME_MAX + 1];
     struct lane *lane;
+    struct error why; /* RESTING */
     struct lane_user user;
     struct timer timer;
     uint64_t timeout_ns;
@@ -68,6 +73,8 @@ bool chan_same_node(const struct peer *a, const struct peer *b);
 void chan_add(struct chan *c);
 /* Makes it LIVE if everything is there that an open channel needs. */
 void chan_check_ready(struct chan *c);
+/* Our way is lost, of a channel that may return: it rests. False: the channel is to end instead. */
+bool chan_leave(struct chan *c, const struct error *why);
 /* The channel has failed or is over: its end here tells everybody who has to know. */
 void chan_fail(struct chan *c, const struct error *why);
 

@@ -12,6 +12,7 @@
 #include "daemon/peer/connect/rights.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/tables.h"
+#include "daemon/state/channel_away.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,16 +31,14 @@ void chan_bind_back(struct chan *c) {
     chan_add(c);
 }
 
-static void chan_accepted(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
-    struct chan *c = container_of(in, struct chan, incoming);
+/* end is our end now. */
+static void chan_dial_back(struct chan *c, struct channel *end, uint64_t timeout_ns) {
     struct peers *ps = c->in->peers;
     const char *host = c->host[0] ? c->host : c->in->ip;
     struct error err;
 
     chan_enter(c, CHAN_DIALLING);
     chan_give_way(c, end);
-    end->kind = channel_kind_by(c->state, c->kind, c->in->fabric);
-    end->peer_uid = in->uid;
     if (chan_start_timer(c, timeout_ns, &err) || dial_back_check(c->in, host, c->port, &err) ||
         peer_dial(ps, host, c->port, end->session->uid, &c->out, &err)) {
         c->out = NULL;
@@ -51,6 +50,15 @@ static void chan_accepted(struct incoming *in, struct channel *end, uint64_t tim
         chan_bind_back(c);
 }
 
+static void chan_accepted(struct incoming *in, struct channel *end, uint64_t timeout_ns) {
+    struct chan *c = container_of(in, struct chan, incoming);
+    end->kind = channel_kind_by(c->state, c->kind, c->in->fabric);
+    end->peer_uid = in->uid;
+    end->has_key = true;
+    memcpy(end->key, c->token, sizeof(end->key));
+    chan_dial_back(c, end, timeout_ns);
+}
+
 static void chan_refused(struct incoming *in, const struct error *why) {
     struct chan *c = container_of(in, struct chan, incoming);
     chan_send_refuse(c->in, c->other, why);
@@ -59,7 +67,7 @@ static void chan_refused(struct incoming *in, const struct error *why) {
 
 static const struct incoming_ops incoming_ops = {.accept = chan_accepted, .refuse = chan_refused};
 
-static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) {
+static struct chan *chan_asked(struct peer *p, const struct peer_chan_req *m) {
     struct chan *c = chan_new(p->peers->state, true);
     if (!c)
         return NULL;
@@ -69,6 +77,17 @@ static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) 
     memcpy(c->host, m->host, sizeof(c->host));
     memcpy(c->token, m->token, sizeof(c->token));
     c->kind = m->kind;
+    c->in = p;
+    chan_join_peer(p, &tables_of(p)->chans_in, &c->in_node);
+    c->counted = true;
+    p->channels++;
+    return c;
+}
+
+static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) {
+    struct chan *c = chan_asked(p, m);
+    if (!c)
+        return NULL;
     c->incoming.kind = m->asked;
     c->incoming.uid = m->uid;
     c->incoming.peer = p->id;
@@ -77,36 +96,81 @@ static struct chan *chan_offered(struct peer *p, const struct peer_chan_req *m) 
     memcpy(c->incoming.node_name, p->name, sizeof(c->incoming.node_name));
     snprintf(c->incoming.address, sizeof(c->incoming.address),
              strchr(p->ip, ':') ? "[%s]:%u" : "%s:%u", p->ip, m->port);
-    c->in = p;
-    chan_join_peer(p, &tables_of(p)->chans_in, &c->in_node);
-    c->counted = true;
-    p->channels++;
     return c;
+}
+
+/* Whether p may have another channel with that service here. */
+static int check_peer(struct peer *p, const struct peer_chan_req *m, struct error *err) {
+    const struct state *st = p->peers->state;
+    uint64_t max = st->config->max_peer_attaches;
+    int rc;
+    if (tables_of(p)->chans >= max)
+        return error_set(err, RDMAD_E_LIMIT,
+                         "%s has %u channels with %s, peer.attaches is %" PRIu64 "; close some",
+                         p->name, tables_of(p)->chans, st->node_name, max);
+    if ((rc = rights_to_attach(p, err)) || (rc = rights_to_name(p, m->service, err)) ||
+        (rc = rights_to_channel(p, err)))
+        return rc;
+    return dial_back_check(p, m->host, m->port, err);
+}
+
+static int no_memory(const struct peer *p, struct error *err) {
+    return error_set(err, RDMAD_E_NOMEM, "%s has no memory for one more channel",
+                     p->peers->state->node_name);
 }
 
 void chan_take_req(struct peer *p, const struct peer_msg *msg) {
     const struct peer_chan_req *m = &msg->chan_req;
-    struct state *st = p->peers->state;
     struct lessee who = rights_lessee(p);
-    uint64_t max = st->config->max_peer_attaches;
     struct chan *c = NULL;
     struct service *sv;
     struct error err;
 
-    if (tables_of(p)->chans >= max)
-        error_set(&err, RDMAD_E_LIMIT,
-                  "%s has %u channels with %s, peer.attaches is %" PRIu64 "; close some", p->name,
-                  tables_of(p)->chans, st->node_name, max);
-    else if (rights_to_attach(p, &err) == 0 && rights_to_name(p, m->service, &err) == 0 &&
-             rights_to_channel(p, &err) == 0 && dial_back_check(p, m->host, m->port, &err) == 0 &&
-             service_find(st, m->service, &sv, &err) == 0 && !(c = chan_offered(p, m)))
-        error_set(&err, RDMAD_E_NOMEM, "%s has no memory for one more channel", st->node_name);
+    if (check_peer(p, m, &err) == 0 && service_find(p->peers->state, m->service, &sv, &err) == 0 &&
+        !(c = chan_offered(p, m)))
+        no_memory(p, &err);
     if (c && service_offer(sv, &who, &c->incoming, &err) == 0)
         return;
     p->told = false; /* it is about this request alone */
     chan_send_refuse(p, m->ref, &err);
     if (c)
         chan_free(c);
+}
+
+/* Our end of the channel with that key, which waits for its other end: that has to be whom it was.
+ */
+static int find_away(struct peer *p, const struct peer_chan_req *m, struct channel **out,
+                     struct error *err) {
+    struct channel *ch = channel_away_find(p->peers->state, m->token, true);
+    if (!ch)
+        return error_set(err, RDMAD_E_NO_LEASE,
+                         "%s has no such channel: its program has not brought it back yet, or has "
+                         "closed it",
+                         p->peers->state->node_name);
+    if (ch->peer_uid != m->uid || strcmp(ch->peer_node, p->name) != 0 ||
+        (ch->peer_proven && !p->secured))
+        return error_set(err, RDMAD_E_PERM, "the channel was with somebody else");
+    *out = ch;
+    return 0;
+}
+
+void chan_take_again(struct peer *p, const struct peer_msg *msg) {
+    const struct peer_chan_req *m = &msg->chan_req;
+    const struct config *config = p->peers->state->config;
+    struct channel *ch = NULL;
+    struct chan *c = NULL;
+    struct error err;
+
+    if (check_peer(p, m, &err) == 0 && find_away(p, m, &ch, &err) == 0 && !(c = chan_asked(p, m)))
+        no_memory(p, &err);
+    if (!c) {
+        p->told = false;
+        chan_send_refuse(p, m->ref, &err);
+        return;
+    }
+    c->again = true;
+    channel_come(ch);
+    chan_dial_back(c, ch, config->attach_timeout_ms * NSEC_PER_MSEC);
 }
 
 void chan_take_open(struct peer *p, const struct peer_msg *msg) {

@@ -14,6 +14,7 @@
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/tables.h"
+#include "daemon/state/channel_away.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 void chan_ask(struct chan *c) {
     const struct state *st = c->state;
     struct channel *ch = c->channel;
-    struct peer_msg m = {.type = PEER_MSG_CHAN_REQ};
+    struct peer_msg m = {.type = c->again ? PEER_MSG_CHAN_AGAIN : PEER_MSG_CHAN_REQ};
     ch->kind = channel_kind_by(st, ch->asked, c->out->fabric);
     m.chan_req = (struct peer_chan_req){
         .ref = ch->number,
@@ -55,15 +56,15 @@ static int chan_check_share(struct peer *p, uid_t uid, struct error *err) {
                      (unsigned)uid, n, p->dialled, most);
 }
 
-static int chan_begin_connect(struct chan *c, const struct rdmad_uri *uri, uint64_t timeout_ns,
+static int chan_begin_connect(struct chan *c, const char *host, uint16_t port, uint64_t timeout_ns,
                               struct error *err) {
     const struct session *s = c->channel->session;
     struct peer *p;
     int rc;
-    if ((rc = peer_dial(s->state->peers, uri->host, uri->port, s->uid, &p, err)) ||
+    if ((rc = peer_dial(s->state->peers, host, port, s->uid, &p, err)) ||
         (rc = admit_session(p, s, err)) || (rc = chan_check_share(p, s->uid, err)))
         return rc;
-    if (getrandom(c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
+    if (!c->again && getrandom(c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
         return error_errno(err, RDMAD_E_SYSTEM, "no random bytes for a channel's token");
     if ((rc = chan_start_timer(c, timeout_ns, err)))
         return rc;
@@ -72,15 +73,37 @@ static int chan_begin_connect(struct chan *c, const struct rdmad_uri *uri, uint6
     return 0;
 }
 
+/* One that comes back seeks its other end here from now on. */
+static void chan_return_local(struct chan *c) {
+    struct channel *ch = c->channel;
+    chan_free(c);
+    ch->remote = false;
+    ch->seek = channel_seek_local;
+    channel_stay_away(ch, "");
+}
+
 void chan_become_local(struct chan *c) {
     struct channel *ch = c->channel;
     uint64_t timeout_ns = c->timeout_ns;
     char service[sizeof(ch->service)];
+    if (c->again) {
+        chan_return_local(c);
+        return;
+    }
     memcpy(service, ch->service, sizeof(service));
     ch->ops = NULL;
     ch->remote = false;
     chan_free(c);
     channel_connect_local(ch, service, timeout_ns);
+}
+
+/* It is dialled, or there is a connection already. */
+static void chan_go_on(struct chan *c) {
+    chan_give_way(c, c->channel);
+    if (c->out->is_self)
+        chan_become_local(c);
+    else if (c->out->stage == PEER_UP)
+        chan_ask(c);
 }
 
 void peer_connect(struct peers *ps, struct channel *ch, const struct rdmad_uri *uri,
@@ -95,16 +118,45 @@ void peer_connect(struct peers *ps, struct channel *ch, const struct rdmad_uri *
     }
     c->channel = ch;
     snprintf(ch->service, sizeof(ch->service), "%s", uri->name);
-    if (chan_begin_connect(c, uri, timeout_ns, &err)) {
+    snprintf(ch->host, sizeof(ch->host), "%s", uri->host);
+    ch->port = uri->port;
+    ch->seek = chan_seek;
+    if (chan_begin_connect(c, ch->host, ch->port, timeout_ns, &err)) {
         chan_free(c);
         channel_fail(ch, &err);
         return;
     }
-    chan_give_way(c, ch);
-    if (c->out->is_self)
-        chan_become_local(c);
-    else if (c->out->stage == PEER_UP)
-        chan_ask(c);
+    ch->has_key = true;
+    memcpy(ch->key, c->token, sizeof(ch->key));
+    chan_go_on(c);
+}
+
+void chan_seek(struct channel *ch) {
+    const struct state *st = ch->session->state;
+    uint64_t timeout_ns = st->config->attach_timeout_ms * NSEC_PER_MSEC;
+    struct chan *c = chan_new(ch->session->state, false);
+    struct error err;
+    if (c) {
+        c->channel = ch;
+        c->again = true;
+        memcpy(c->token, ch->key, sizeof(c->token));
+    }
+    if (!c || chan_begin_connect(c, ch->host, ch->port, timeout_ns, &err)) {
+        if (c)
+            chan_free(c);
+        channel_seek_later(ch);
+        return;
+    }
+    channel_come(ch);
+    chan_go_on(c);
+}
+
+void peer_channel_resume(struct channel *ch, const struct rdmad_uri *uri) {
+    snprintf(ch->host, sizeof(ch->host), "%s", uri->host);
+    ch->port = uri->port;
+    ch->remote = true;
+    ch->seek = chan_seek;
+    channel_resume(ch);
 }
 
 void chan_take_refuse(struct peer *p, const struct peer_msg *msg) {
@@ -132,7 +184,7 @@ void chan_take_bind(struct peer *p, const struct peer_msg *msg) {
 
     if (!c || c->acceptor || c->stage != CHAN_ASKED || !chan_same_token(c->token, m->token) ||
         !chan_same_node(c->out, p)) {
-        chan_send_end(p, m->number, false, RDMAD_E_CANCELED,
+        chan_send_end(p, m->number, false, RDMAD_E_PEER_LOST,
                       "nobody waits for this channel (any more), or its token is another");
         return;
     }
@@ -144,6 +196,13 @@ void chan_take_bind(struct peer *p, const struct peer_msg *msg) {
         chan_enter(c, CHAN_ADDING); /* the other daemon hears of the end */
         error_set(&why, RDMAD_E_PROTOCOL,
                   "%s at %s made a channel of a kind that was not asked for", p->name, p->address);
+        chan_fail(c, &why);
+        return;
+    }
+    if (c->again &&
+        (m->uid != c->channel->peer_uid || strcmp(p->name, c->channel->peer_node) != 0)) {
+        chan_enter(c, CHAN_ADDING);
+        error_set(&why, RDMAD_E_PROTOCOL, "the other end has come back as somebody else");
         chan_fail(c, &why);
         return;
     }

@@ -53,6 +53,7 @@ void chan_take_end(struct peer *p, const struct peer_msg *msg) {
     const struct peer_chan_end *m = &msg->chan_end;
     struct chan *c = m->mine ? chan_of_asker(p, m->ref) : chan_by_number(p, m->ref);
     bool known = m->reason == RDMAD_E_CLOSED || m->reason == RDMAD_E_CANCELED;
+    struct error why;
     if (!c || (c->in != p && c->out != p))
         return;
     c->other_gone = true;
@@ -61,6 +62,9 @@ void chan_take_end(struct peer *p, const struct peer_msg *msg) {
         chan_free(c);
         return;
     }
+    error_set(&why, known ? m->reason : RDMAD_E_PEER_LOST, "%s", m->text);
+    if (!known && chan_leave(c, &why))
+        return;
     channel_end(c->channel, known || c->stage != CHAN_LIVE ? m->reason : RDMAD_E_PEER_LOST,
                 m->text);
 }
@@ -73,7 +77,8 @@ static void chan_lose(struct chan *c, const struct error *lost) {
         chan_free(c);
         return;
     }
-    channel_end(c->channel, young ? lost->code : RDMAD_E_PEER_LOST, lost->text);
+    if (!chan_leave(c, lost))
+        channel_end(c->channel, young ? lost->code : RDMAD_E_PEER_LOST, lost->text);
 }
 
 void chans_lose(struct peer *p, const struct error *why) {

@@ -9,6 +9,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/peer/connect/dial.h"
+#include "daemon/peer/connect/redial.h"
 #include "daemon/peer/control/admit.h"
 #include "daemon/peer/control/conn.h"
 #include "daemon/peer/control/liveness.h"
@@ -51,32 +52,11 @@ static bool return_is_awaited(struct peer *p) {
     return false;
 }
 
-/* Its owner may not have resumed it yet, there is no room for the moment, or no connection. */
-static bool return_may_change(int code) {
-    switch (code) {
-    case RDMAD_E_NO_LEASE:
-    case RDMAD_E_NOMEM:
-    case RDMAD_E_LIMIT:
-    case RDMAD_E_BUSY:
-    case RDMAD_E_AGAIN:
-    case RDMAD_E_TIMEOUT:
-    case RDMAD_E_SHUTDOWN:
-    case RDMAD_E_PEER_LOST:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* ---- the peer is lost ---------------------------------------------------------------------- */
 
 /* Whether p, lost for that reason, is dialled again for leases. */
 static bool return_by_peer(struct peer *p, int why) {
-    const struct state *st = p->peers->state;
-    if (p->peers->stopping || st->stopping || !st->config->peer_return_ms)
-        return false;
-    return (why == RDMAD_E_UNREACHABLE || return_may_change(why)) && !p->is_self &&
-           !return_of(p)->unwanted;
+    return redial_is_worth(p, why) && !return_of(p)->unwanted;
 }
 
 /* Whether its session wants the lease again, and can ask for it by the same words. */
@@ -189,7 +169,7 @@ static void return_refused(struct claim *c, const struct peer_attach_rep *m) {
     memcpy(c->trouble, m->text, sizeof(c->trouble));
     if (rdmad_error_ends_lease(m->status) && m->status != RDMAD_E_PEER_LOST)
         handle_end(c->handle, m->status, m->text);
-    else if (!return_may_change(m->status))
+    else if (!redial_may_mend(m->status))
         handle_end(c->handle, RDMAD_E_PEER_LOST, m->text);
     else if (!timer_is_set(&return_of(p)->again))
         return_set_longer(p);

@@ -109,6 +109,11 @@ static const char *check_chan_req(struct peer_msg *m) {
         return "the kind of channel is none that can be made of what was asked for";
     return check_end(r->kind, r->worker);
 }
+static const char *check_chan_again(struct peer_msg *m) {
+    return m->chan_req.asked == RDMAD_CHANNEL_RELIABLE
+               ? check_chan_req(m)
+               : "a channel of that kind does not come back";
+}
 static const char *check_chan_refuse(struct peer_msg *m) {
     return rdmad_error_known(m->chan_refuse.status) && m->chan_refuse.status
                ? NULL
@@ -172,6 +177,8 @@ static const char *check_watch_more(struct peer_msg *m) {
 const struct form form_channel_messages[PEER_MSG_COUNT] = {
     [PEER_MSG_CHAN_REQ] = {"CHAN_REQ", 8 + 16 + 4 * 4 + 2 + 2 * NAME_BYTES, DIALLER, walk_chan_req,
                            check_chan_req},
+    [PEER_MSG_CHAN_AGAIN] = {"CHAN_AGAIN", 8 + 16 + 4 * 4 + 2 + 2 * NAME_BYTES, DIALLER,
+                             walk_chan_req, check_chan_again},
     [PEER_MSG_CHAN_REFUSE] = {"CHAN_REFUSE", 8 + 4 + TEXT_BYTES, ACCEPTOR, walk_chan_refuse,
                               check_chan_refuse},
     [PEER_MSG_CHAN_BIND] = {"CHAN_BIND", 8 + 16 + 8 + 3 * 4, DIALLER, walk_chan_bind,

@@ -27,7 +27,7 @@
  *   DELEGATE_REQ, REQUEST_REQ, KEEP_REQ ->   <- DELEGATE_REP, ATTACH_REP, KEEP_REP
  *   NAMES_REQ ->                     <- NAMES_REP, one a name
  *   WATCH_REQ, WATCH_MORE, UNWATCH -> <- NAME_EV
- *   CHAN_REQ, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END: both. See below.
+ *   CHAN_REQ, CHAN_AGAIN, CHAN_OPEN, CHAN_BIND ->  <- CHAN_REFUSE;  CHAN_END: both. See below.
  *   CERTIFICATE: both, when the sender has its next one
  *   PING, PONG, BYE: both
  *
@@ -92,6 +92,7 @@ enum peer_msg_type {
     PEER_MSG_KEEP_REQ,
     PEER_MSG_KEEP_REP,
     PEER_MSG_CERTIFICATE,
+    PEER_MSG_CHAN_AGAIN,
     PEER_MSG_COUNT
 };
 
@@ -204,13 +205,17 @@ struct peer_link_rep {
  *   B -> A  CHAN_BIND     on B's connection to A
  *   A -> B  CHAN_OPEN     on A's connection: from now on B may send
  *   either  CHAN_END      on either connection, both ways: the end is gone
+ *
+ * A channel that was open, and whose way is gone, gets another in the same way, but for the first
+ * step: CHAN_AGAIN, whose token is the channel's key. REFUSE and END then are about this way; the
+ * channel itself is gone if the status is CLOSED or CANCELED.
  */
 struct peer_chan_req {
-    uint64_t ref; /* A's number of its end */
-    uint8_t token[PEER_NODE_ID_BYTES];
-    uint32_t kind;  /* what A's daemon can make of it */
-    uint32_t asked; /* by the client */
-    uint32_t uid;   /* of the client, for the acceptor to see; as true as its daemon */
+    uint64_t ref;                      /* A's number of its end */
+    uint8_t token[PEER_NODE_ID_BYTES]; /* and the channel's key, once it is open */
+    uint32_t kind;                     /* what A's daemon can make of it */
+    uint32_t asked;                    /* by the client */
+    uint32_t uid; /* of the client, for the acceptor to see; as true as its daemon */
     uint32_t worker;
     uint16_t port;                 /* where A's daemon listens */
     char host[RDMAD_NAME_MAX + 1]; /* the address to dial; "": the one this connection comes from */
