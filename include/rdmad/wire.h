@@ -56,6 +56,8 @@ enum rdmad_msg_type {
     RDMAD_MSG_POOL_RESUME = 32, /* comes with a descriptor, as POOL_IMPORT does */
     RDMAD_MSG_LEASE_RESUME = 33,
     RDMAD_MSG_ATTACH_RESUME = 34,
+    RDMAD_MSG_CHANNEL_PROOF = 35,
+    RDMAD_MSG_CHANNEL_RESUME = 36,
     RDMAD_MSG_COUNT
 };
 
@@ -386,6 +388,31 @@ struct rdmad_lease_resume_req {
 struct rdmad_attach_resume_req {
     uint64_t handle;
     struct rdmad_lease_attach_req attach;
+};
+
+#define RDMAD_CHANNEL_KEY_BYTES 16u
+/* What the two programs of a channel know of it and nobody else: either shows it to bring its end
+ * to a later life of the daemon. RDMAD_E_UNSUPPORTED: it cannot be brought back (its kind has no
+ * acknowledgements, or the session ends with its daemon). */
+struct rdmad_channel_proof_req {
+    uint64_t channel;
+};
+struct rdmad_channel_proof_rep {
+    uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
+};
+/* An end with its number. It is there at once, and what is submitted to it waits for the other end;
+ * if that does not come, it closes with RDMAD_E_PEER_LOST. The reply is struct rdmad_channel_rep.
+ */
+struct rdmad_channel_resume_req {
+    uint64_t channel; /* the number it had and gets */
+    uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
+    uint32_t accepted; /* 0: it was connected from here, and is again; 1: it is waited for */
+    uint32_t peer_uid; /* as the end was told, and as the other end has to be again */
+    uint32_t flags;    /* RDMAD_CHANNEL_PEER_PROVEN, likewise */
+    uint32_t reserved;
+    char peer_node[RDMAD_NAME_MAX + 1];
+    char uri[RDMAD_URI_MAX + 1]; /* connected: of the service, as in CONNECT. Accepted: the
+                                    service's name alone */
 };
 
 /* ---- names --- */
