@@ -71,7 +71,7 @@ static void channel_made(struct rdmad_session *s, const struct rdmad_call *call)
     const struct rdmad_channel_rep *reply = call->reply;
     struct rdmad_channel *c = call->object.channel, **head = channel_bucket(s, reply->channel);
     c->handle = reply->channel;
-    c->resumes = s->resumes;
+    c->resumes = c->asked = s->resumes;
     c->max_message = reply->max_message;
     c->kind = reply->kind;
     c->peer_uid = reply->peer_uid;

@@ -50,7 +50,7 @@ int rdmad_channel_left(struct rdmad_session *s, uint64_t number) {
 /* With the lock: one of the bucket that this daemon was not asked for yet. */
 static struct rdmad_channel *channel_to_resume(struct rdmad_session *s, unsigned bucket) {
     struct rdmad_channel *c = s->channel[bucket];
-    while (c && (c->closed || c->resumes == s->resumes))
+    while (c && (c->closed || c->asked == s->resumes))
         c = c->next;
     return c;
 }
@@ -61,7 +61,7 @@ static bool channel_read(struct rdmad_session *s, unsigned bucket,
     pthread_mutex_lock(&s->lock);
     struct rdmad_channel *c = channel_to_resume(s, bucket);
     if (c) {
-        c->resumes = s->resumes;
+        c->asked = s->resumes;
         *request = (struct rdmad_channel_resume_req){
             .channel = c->handle,
             .accepted = c->accepted,
@@ -81,10 +81,11 @@ static void channel_resumed(struct rdmad_session *s, const struct rdmad_call *ca
     const struct rdmad_channel_rep *reply = call->reply;
     struct rdmad_channel_close_req gone = {.channel = request->channel, .abrupt = 1};
     struct rdmad_channel *c = rdmad_channel_find(s, request->channel);
-    if (!c) {
+    if (!c) { /* nobody could be told when it was closed */
         rdmad_control_post(s, RDMAD_MSG_CHANNEL_CLOSE, &gone, sizeof(gone));
         return;
     }
+    c->resumes = s->resumes;
     c->max_message = reply->max_message;
     if (strncmp(c->fabric, reply->fabric, sizeof(c->fabric) - 1) != 0) /* it may be being read */
         snprintf(c->fabric, sizeof(c->fabric), "%.*s", (int)sizeof(c->fabric) - 1, reply->fabric);
