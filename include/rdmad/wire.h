@@ -391,8 +391,8 @@ struct rdmad_attach_resume_req {
 };
 
 #define RDMAD_CHANNEL_KEY_BYTES 16u
-/* What the two programs of a channel know of it and nobody else: either shows it to bring its end to
- * a later life of the daemon. RDMAD_E_UNSUPPORTED: it cannot be brought back (its kind has no
+/* What the two programs of a channel know of it and nobody else: either shows it to bring its end
+ * to a later life of the daemon. RDMAD_E_UNSUPPORTED: it cannot be brought back (its kind has no
  * acknowledgements, or the session ends with its daemon). */
 struct rdmad_channel_proof_req {
     uint64_t channel;
@@ -401,7 +401,8 @@ struct rdmad_channel_proof_rep {
     uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
 };
 /* An end with its number. It is there at once, and what is submitted to it waits for the other end;
- * if that does not come, it closes with RDMAD_E_PEER_LOST. The reply is struct rdmad_channel_rep. */
+ * if that does not come, it closes with RDMAD_E_PEER_LOST. The reply is struct rdmad_channel_rep.
+ */
 struct rdmad_channel_resume_req {
     uint64_t channel; /* the number it had and gets */
     uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
@@ -410,8 +411,8 @@ struct rdmad_channel_resume_req {
     uint32_t flags;    /* RDMAD_CHANNEL_PEER_PROVEN, likewise */
     uint32_t reserved;
     char peer_node[RDMAD_NAME_MAX + 1];
-    /* Connected: of the service, as in CONNECT. Accepted: the service's name alone. */
-    char uri[RDMAD_URI_MAX + 1];
+    char uri[RDMAD_URI_MAX + 1]; /* connected: of the service, as in CONNECT. Accepted: the
+                                    service's name alone */
 };
 
 /* ---- names --- */

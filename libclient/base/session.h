@@ -64,6 +64,10 @@ struct rdmad_session {
     /* With the lock: takes an event as it came. Returns NULL, or what is wrong with it. */
     const char *(*take_event)(struct rdmad_session *s, const struct rdmad_msg_header *h,
                               const void *body);
+    /* With the lock. What rings, which know a channel by its number alone, have to know of it:
+     * whether it goes on at the next daemon, and why no daemon knows it any more, or 0. */
+    bool (*channel_outlives)(struct rdmad_session *s, uint64_t channel);
+    int (*channel_left)(struct rdmad_session *s, uint64_t channel);
 
     int lost_reason;
     bool lost_told;

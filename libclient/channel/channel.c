@@ -51,7 +51,7 @@ static bool channel_take_event(struct rdmad_event_source *source, struct rdmad_e
     return false;
 }
 
-struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s) {
+struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s, const char *uri, bool accepted) {
     struct rdmad_channel *c = calloc(1, sizeof(*c));
 
     if (!c) {
@@ -61,6 +61,8 @@ struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s) {
     rdmad_object_init(&c->object, RDMAD_KIND_CHANNEL);
     c->session = s;
     c->source.take = channel_take_event;
+    c->accepted = accepted;
+    snprintf(c->uri, sizeof(c->uri), "%s", uri);
     return c;
 }
 
@@ -69,6 +71,7 @@ static void channel_made(struct rdmad_session *s, const struct rdmad_call *call)
     const struct rdmad_channel_rep *reply = call->reply;
     struct rdmad_channel *c = call->object.channel, **head = channel_bucket(s, reply->channel);
     c->handle = reply->channel;
+    c->resumes = c->asked = s->resumes;
     c->max_message = reply->max_message;
     c->kind = reply->kind;
     c->peer_uid = reply->peer_uid;
@@ -82,6 +85,28 @@ static void channel_made(struct rdmad_session *s, const struct rdmad_call *call)
     *head = c;
 }
 
+/* With the lock. Another thread may have closed it already, which knows it from an event. */
+static void channel_proven(struct rdmad_session *s, const struct rdmad_call *call) {
+    const struct rdmad_channel_proof_req *request = call->request;
+    const struct rdmad_channel_proof_rep *reply = call->reply;
+    struct rdmad_channel *c = rdmad_channel_find(s, request->channel);
+    if (!c || c->closed || c->resumes != s->resumes)
+        return;
+    memcpy(c->key, reply->key, sizeof(c->key));
+    c->resumable = true;
+}
+
+/* One for which the daemon gives no key, or has gone before it could, is as good as any was before
+ * there were keys. */
+static void channel_prove(struct rdmad_session *s, const struct rdmad_channel_rep *made) {
+    struct rdmad_channel_proof_req request = {.channel = made->channel};
+    struct rdmad_channel_proof_rep reply;
+    struct rdmad_call call = {RDMAD_CALL(RDMAD_MSG_CHANNEL_PROOF, request, reply),
+                              .accept = channel_proven, .quiet = true, .one_try = true};
+    if (s->resume && made->kind == RDMAD_CHANNEL_RELIABLE)
+        (void)rdmad_control_call(s, &call);
+}
+
 int rdmad_channel_make(struct rdmad_channel *c, uint16_t type, const void *request,
                        size_t request_size, rdmad_channel **out) {
     struct rdmad_channel_rep reply;
@@ -92,13 +117,15 @@ int rdmad_channel_make(struct rdmad_channel *c, uint16_t type, const void *reque
                               .reply_size = sizeof(reply),
                               .accept = channel_made,
                               .object.channel = c};
-    int rc = rdmad_control_call(c->session, &call);
-
-    if (rc)
+    struct rdmad_session *s = c->session;
+    int rc = rdmad_control_call(s, &call);
+    if (rc) {
         free(c);
-    else
-        *out = c;
-    return rc;
+        return rc;
+    }
+    channel_prove(s, &reply);
+    *out = c;
+    return 0;
 }
 
 int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, int timeout_ms,
@@ -116,7 +143,7 @@ int rdmad_connect(rdmad_session *s, const char *uri, unsigned kind, int timeout_
             rdmad_copy_text(s, request.uri, sizeof(request.uri), uri, "service's URI", RDMAD_E_URI);
     if (rc)
         return rc;
-    c = rdmad_channel_new(s);
+    c = rdmad_channel_new(s, request.uri, false);
     if (!c)
         return RDMAD_E_NOMEM;
     return rdmad_channel_make(c, RDMAD_MSG_CHANNEL_CONNECT, &request, sizeof(request), out);
@@ -185,28 +212,15 @@ void rdmad_channels_post_close(struct rdmad_session *s) {
     }
 }
 
-/* No other gets its number from the next daemon. */
-static void channel_leave(struct rdmad_channel *c) {
-    if (c->closed)
-        return;
-    c->closed = RDMAD_E_DAEMON_LOST;
-    snprintf(c->closed_text, sizeof(c->closed_text),
-             "the rdmad that carried the channel is gone: connect again");
-    rdmad_event_queue(c->session, &c->source);
-}
-
-void rdmad_channels_leave(struct rdmad_session *s) {
-    for (unsigned i = 0; i < RDMAD_CHANNEL_BUCKETS; i++) {
-        for (struct rdmad_channel *c = s->channel[i]; c; c = c->next)
-            channel_leave(c);
-    }
-}
-
-/* The daemon has forgotten it, and it has ended as an object. */
-static void channel_forget(struct rdmad_channel *c) {
+/* The daemon has forgotten it, and it has ended as an object. One that could not be told of the
+ * close, and has the channel nevertheless, is the next, which has just taken it back. */
+static void channel_forget(struct rdmad_channel *c, int told) {
     struct rdmad_session *s = c->session;
+    struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = 1};
     struct rdmad_channel **at;
     pthread_mutex_lock(&s->lock);
+    if (told == RDMAD_E_DAEMON_LOST && c->resumes == s->resumes)
+        rdmad_control_post(s, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request));
     for (at = channel_bucket(s, c->handle); *at != c; at = &(*at)->next)
         assert(*at);
     *at = c->next;
@@ -218,17 +232,20 @@ static void channel_forget(struct rdmad_channel *c) {
 
 static bool channel_is_left(const struct rdmad_channel *c) {
     pthread_mutex_lock(&c->session->lock);
-    bool left = c->closed == RDMAD_E_DAEMON_LOST;
+    bool left = c->left;
     pthread_mutex_unlock(&c->session->lock);
     return left;
 }
 
+/* While the session is away it waits until the next daemon has the channel, and asks that; the
+ * other end hears how it was closed. */
 static int channel_tell_close(struct rdmad_channel *c, bool abrupt) {
     struct rdmad_channel_close_req request = {.channel = c->handle, .abrupt = abrupt};
     if (channel_is_left(c))
         return 0; /* nobody knows it any more */
-    return rdmad_control_tell(c->session, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request),
-                              abrupt);
+    int rc =
+        rdmad_control_tell(c->session, RDMAD_MSG_CHANNEL_CLOSE, &request, sizeof(request), abrupt);
+    return rc && channel_is_left(c) ? 0 : rc;
 }
 
 int rdmad_channel_close(rdmad_channel *c) {
@@ -237,7 +254,7 @@ int rdmad_channel_close(rdmad_channel *c) {
     rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
     rdmad_rings_taken(c->session); /* sends that were submitted come before the close */
     int rc = channel_tell_close(c, false);
-    channel_forget(c);
+    channel_forget(c, rc);
     return rc;
 }
 
@@ -245,6 +262,5 @@ void rdmad_channel_abort(rdmad_channel *c) {
     if (!c)
         return;
     rdmad_object_end(&c->object, RDMAD_KIND_CHANNEL, c->handle, __func__);
-    channel_tell_close(c, true);
-    channel_forget(c);
+    channel_forget(c, channel_tell_close(c, true));
 }

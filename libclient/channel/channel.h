@@ -9,6 +9,9 @@
  *     new --- reply --> open --- the other end or the daemon ends it --> closed (why)
  *      |                  |                                                |
  *      +-> freed          +------- rdmad_channel_close, _abort ------------+--> gone
+ *
+ * One that has a key stays open while the session is away, and is handed to the next daemon with
+ * that (channel_resume.c). Any other is closed with its daemon, and left.
  */
 #ifndef RDMAD_LIBCLIENT_CHANNEL_H
 #define RDMAD_LIBCLIENT_CHANNEL_H
@@ -26,6 +29,15 @@ struct rdmad_channel {
     uint32_t kind, peer_uid;
     bool peer_proven;
     int closed; /* 0: open; else why not */
+    bool left;  /* closed, and no daemon knows it */
+
+    /* for the next daemon */
+    bool resumable; /* there is a key */
+    bool accepted;
+    uint32_t resumes, asked; /* of the session, when a daemon last had it, was last asked to */
+    uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
+    char uri[RDMAD_URI_MAX + 1]; /* of the service; accepted: its name */
+
     char closed_text[RDMAD_TEXT_MAX + 1];
     char fabric[16];
     char peer_node[RDMAD_NAME_MAX + 1];
@@ -36,8 +48,9 @@ struct rdmad_channel {
 /* With the lock. */
 struct rdmad_channel *rdmad_channel_find(struct rdmad_session *s, uint64_t handle);
 
-/* Makes one that is in no table yet. NULL: out of memory, with the error set. */
-struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s);
+/* Makes one that is in no table yet, of the service of that URI or, if it is accepted, name. NULL:
+ * out of memory, with the error set. */
+struct rdmad_channel *rdmad_channel_new(struct rdmad_session *s, const char *uri, bool accepted);
 /* Sends the request, whose reply is struct rdmad_channel_rep, and fills in channel from that. On
  * success *out is channel, else channel is freed. */
 int rdmad_channel_make(struct rdmad_channel *channel, uint16_t type, const void *request,
@@ -46,8 +59,16 @@ int rdmad_channel_make(struct rdmad_channel *channel, uint16_t type, const void 
 /* With the lock: the session is about to close on purpose; tells the daemon that its channels do,
  * too. */
 void rdmad_channels_post_close(struct rdmad_session *s);
-/* With the lock: the daemon that carried them is gone, and they are closed with it. */
+
+/* With the lock: the daemon that carried them is gone, and those that have no key are closed with
+ * it. */
 void rdmad_channels_leave(struct rdmad_session *s);
+/* Hands the others to the daemon that takes the session over. What that does not take is closed. */
+void rdmad_channels_resume(struct rdmad_session *s);
+/* The session's hooks for rings (session.h). */
+bool rdmad_channel_outlives(struct rdmad_session *s, uint64_t number);
+int rdmad_channel_left(struct rdmad_session *s, uint64_t number);
+
 /* Frees all of them; tells nobody. */
 void rdmad_channels_dispose(struct rdmad_session *s);
 

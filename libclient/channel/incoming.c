@@ -143,7 +143,7 @@ static int incoming_claim_this(struct rdmad_service *service, const struct rdmad
 static int incoming_claimed_accept(struct rdmad_service *service, const struct rdmad_incoming *who,
                                    rdmad_channel **out) {
     struct rdmad_channel_accept_req request = {.service = service->number, .incoming = who->id};
-    struct rdmad_channel *c = rdmad_channel_new(service->session);
+    struct rdmad_channel *c = rdmad_channel_new(service->session, service->name, true);
 
     if (!c)
         return RDMAD_E_NOMEM;

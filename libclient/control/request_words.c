@@ -41,6 +41,8 @@ static const char *const words[RDMAD_MSG_COUNT] = {
     [RDMAD_MSG_POOL_RESUME] = "take a pool back",
     [RDMAD_MSG_LEASE_RESUME] = "take a lease back",
     [RDMAD_MSG_ATTACH_RESUME] = "attach to a lease again",
+    [RDMAD_MSG_CHANNEL_PROOF] = "prove a channel",
+    [RDMAD_MSG_CHANNEL_RESUME] = "take a channel back",
 };
 
 const char *rdmad_request_words(uint16_t type) {

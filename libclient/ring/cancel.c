@@ -32,7 +32,7 @@ static void cancel_and_await(struct rdmad_ring *r, uint32_t index) {
             asked = rdmad_ring_publish_cancel(r, index);
         rdmad_ring_await(r, UINT64_MAX);
         rdmad_ring_gather(r);
-        if (r->slot[index].state == RDMAD_SLOT_POSTPONED && !rdmad_is_open(r->session))
+        if (rdmad_slot_is_ahead(&r->slot[index]) && !rdmad_is_open(r->session))
             rdmad_ring_await_open(r, UINT64_MAX);
     }
 }

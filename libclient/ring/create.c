@@ -47,7 +47,9 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     r->holds.ring = parts->handle;
     r->free_slot = calloc(n, sizeof(*r->free_slot));
     r->slot_of = calloc(n, sizeof(*r->slot_of));
-    if (!r->slot || !r->holds.hold || !r->free_slot || !r->slot_of) {
+    if (s->resume)
+        r->recv = calloc(n, sizeof(*r->recv));
+    if (!r->slot || !r->holds.hold || !r->free_slot || !r->slot_of || (s->resume && !r->recv)) {
         rdmad_ring_free(r);
         return NULL;
     }
@@ -74,6 +76,7 @@ void rdmad_ring_free(struct rdmad_ring *r) {
     free(r->holds.hold);
     free(r->free_slot);
     free(r->slot_of);
+    free(r->recv);
     if (r->calling)
         r->state = RDMAD_RING_GONE;
     else

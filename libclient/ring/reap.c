@@ -12,13 +12,15 @@
  *
  * When the daemon is lost, what it had published is still delivered; after that each op in flight
  * completes from its slot with RDMAD_E_DAEMON_LOST. What a daemon that stops says it has not taken
- * waits for the next one instead. If the session finds another daemon the ring is revived there, by
- * whoever comes to look for completions next.
+ * waits for the next one instead, and so do receives that have no message yet (keep.h). If the
+ * session finds another daemon the ring is revived there, by whoever comes to look for completions
+ * next.
  */
 #include "libclient/ring/reap.h"
 #include "common/ringword.h"
 #include "libclient/base/error.h"
 #include "libclient/lease/lease.h"
+#include "libclient/ring/keep.h"
 #include "libclient/ring/revive.h"
 #include "libclient/ring/slots.h"
 #include <assert.h>
@@ -143,17 +145,19 @@ static void op_lay_aside(struct rdmad_ring *r, uint32_t index, enum kind kind,
 
 static bool op_in_flight(const struct rdmad_slot *slot) {
     return slot->state == RDMAD_SLOT_PUBLISHED || slot->state == RDMAD_SLOT_UNSENT ||
-           slot->state == RDMAD_SLOT_POSTPONED;
+           rdmad_slot_is_ahead(slot);
 }
 
 /* Whether the session's daemon, and with it the op, is gone for good. */
 static bool op_is_lost(const struct rdmad_ring *r, const struct rdmad_slot *slot) {
-    return op_in_flight(slot) && (slot->state != RDMAD_SLOT_POSTPONED || rdmad_is_lost(r->session));
+    return op_in_flight(slot) && (!rdmad_slot_is_ahead(slot) || rdmad_is_lost(r->session));
 }
 
 /* What is known of an op that the daemon took with it. */
 static uint8_t lost_outcome(const struct rdmad_slot *slot) {
-    if (slot->state != RDMAD_SLOT_PUBLISHED)
+    bool begun =
+        slot->state == RDMAD_SLOT_PUBLISHED || slot->state == RDMAD_SLOT_KEPT || slot->begun;
+    if (!begun)
         return RDMAD_FAILED_UNTOUCHED;
     /* Their target is our own memory, which nobody writes any more. */
     return slot->opcode == RDMAD_OP_READ || slot->opcode == RDMAD_OP_RECV ? RDMAD_FAILED_PARTIAL
@@ -243,9 +247,11 @@ static void ops_take_back(struct rdmad_ring *r) {
 /* Every op in flight ends. A batch that was not complete yet ends when it is. */
 static void ops_lose(struct rdmad_ring *r) {
     bool lost = rdmad_is_lost(r->session);
-    if (r->state == RDMAD_RING_LOST && !(lost && r->postponed))
+    if (r->state == RDMAD_RING_LOST && !(lost && (r->postponed || r->kept)))
         return;
     ops_take_back(r);
+    if (!lost)
+        rdmad_ring_keep(r);
     r->slot[r->entries].state = RDMAD_SLOT_FREE;
     for (uint32_t i = 0; i < r->entries; i++) {
         if (!op_is_lost(r, &r->slot[i]))
@@ -256,16 +262,27 @@ static void ops_lose(struct rdmad_ring *r) {
             op_lose(r, i);
     }
     if (lost)
-        r->postponed = 0;
+        r->postponed = r->kept = 0;
     if (r->state == RDMAD_RING_LIVE)
         ring_leave_loops(r);
     r->state = RDMAD_RING_LOST;
 }
 
+/* Why a channel has not outlived the daemon that had it. */
+static void cqe_explain_channel(struct rdmad_ring *r, const struct rdmad_slot *slot,
+                                struct rdmad_cqe *cqe) {
+    struct rdmad_session *s = r->session;
+    pthread_mutex_lock(&s->lock);
+    int left = s->channel_left ? s->channel_left(s, slot->object) : 0;
+    pthread_mutex_unlock(&s->lock);
+    if (left)
+        cqe->status = left;
+}
+
 /* Why a lease that the daemon has forgotten had ended, if we were told. A NOTIFIED names a lease
  * that was granted here. */
-static void cqe_explain_handle(struct rdmad_ring *r, const struct rdmad_slot *slot,
-                               struct rdmad_cqe *cqe) {
+static void cqe_explain_lease(struct rdmad_ring *r, const struct rdmad_slot *slot,
+                              struct rdmad_cqe *cqe) {
     struct rdmad_session *s = r->session;
     struct rdmad_lease *lease;
 
@@ -277,6 +294,21 @@ static void cqe_explain_handle(struct rdmad_ring *r, const struct rdmad_slot *sl
         cqe->lease_id = lease->id;
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+static bool op_is_message(const struct rdmad_slot *slot) {
+    return slot->opcode == RDMAD_OP_SEND || slot->opcode == RDMAD_OP_RECV;
+}
+
+/* The daemon knows neither what came before it nor what it has forgotten. */
+static void cqe_explain(struct rdmad_ring *r, const struct rdmad_slot *slot,
+                        struct rdmad_cqe *cqe) {
+    if (slot->begun && cqe->outcome == RDMAD_FAILED_UNTOUCHED)
+        cqe->outcome = RDMAD_FAILED_PARTIAL;
+    if (cqe->status == RDMAD_E_NO_LEASE && slot->object)
+        cqe_explain_lease(r, slot, cqe);
+    else if (cqe->status == RDMAD_E_HANDLE && op_is_message(slot))
+        cqe_explain_channel(r, slot, cqe);
 }
 
 static bool op_is_owed(const struct rdmad_ring *r, uint32_t index, uint64_t generation) {
@@ -297,8 +329,10 @@ static enum kind cqe_take(struct rdmad_ring *r, struct rdmad_cqe *cqe, uint32_t 
     r->expected--;
     if (++r->cq_head == r->cq_tail)
         rdmad_ring_publish_head(r);
-    if (cqe->status == RDMAD_E_NO_LEASE && r->slot[index].object)
-        cqe_explain_handle(r, &r->slot[index], cqe);
+    if (cqe->status)
+        cqe_explain(r, &r->slot[index], cqe);
+    else if (r->slot[index].opcode == RDMAD_OP_CANCEL)
+        rdmad_ring_canceled(r, r->slot[index].object);
     return op_sort(r, index, cqe->status);
 }
 

@@ -4,11 +4,12 @@
  *
  * The happy path: the daemon makes a ring of the same size; its memory is mapped over the old, and
  * its descriptors take the numbers of the old ones, so that entries that the program has reserved,
- * and the descriptors that it has put into event loops, stay what they are. The ring begins where
- * the first postponed entry is, or the next one: the daemon takes that from the tail that stands in
- * our memory when it is told that the ring is ready. Then what is postponed is published.
+ * and the descriptors that it has put into event loops, stay what they are. The ring begins with
+ * what is kept of what the old daemon had taken (keep.h), before the first postponed entry or the
+ * next one: the daemon takes that from the tail that stands in our memory when it is told that the
+ * ring is ready. Then all of that is published.
  *
- * Only the memory is new. What the old daemon had taken has ended before.
+ * Only the memory is new. What else the old daemon had taken has ended before.
  */
 #include "libclient/ring/revive.h"
 #include "common/memfd.h"
@@ -17,6 +18,8 @@
 #include "libclient/control/control.h"
 #include "libclient/control/event_queue.h"
 #include "libclient/ring/create.h"
+#include "libclient/ring/keep.h"
+#include "libclient/ring/slots.h"
 #include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,6 +42,14 @@ static bool revive_replace(int fd, int number) {
     return dup3(fd, number, O_CLOEXEC) == number;
 }
 
+static int revive_entries(struct rdmad_ring *r, uint32_t first) {
+    if (!rdmad_ring_write_kept(r, first))
+        return rdmad_fail(r->session, RDMAD_E_NOMEM, "out of memory for the receives of ring %llu",
+                          (unsigned long long)r->handle);
+    ringword_publish(&r->client->sq_tail, first - r->kept);
+    return 0;
+}
+
 static int revive_memory(struct rdmad_ring *r, const int fds[RDMAD_RING_FDS], uint32_t first) {
     size_t bytes = r->entries * sizeof(*r->sqe);
     struct rdmad_sqe *kept = malloc(bytes);
@@ -53,12 +64,10 @@ static int revive_memory(struct rdmad_ring *r, const int fds[RDMAD_RING_FDS], ui
         rdmad_memfd_freeze(fds[RDMAD_RING_FD_CLIENT]) == 0 &&
         revive_replace(fds[RDMAD_RING_FD_WAKEUP], r->wakeup) &&
         revive_replace(fds[RDMAD_RING_FD_DOORBELL], r->doorbell);
-    if (ok) {
+    if (ok)
         memcpy(r->sqe, kept, bytes);
-        ringword_publish(&r->client->sq_tail, first);
-    }
     free(kept);
-    return ok ? 0
+    return ok ? revive_entries(r, first)
               : rdmad_fail_errno(r->session, RDMAD_E_SYSTEM,
                                  "the memory of ring %llu cannot be had a second time",
                                  (unsigned long long)r->handle);
@@ -92,12 +101,12 @@ static void revive_fields(struct rdmad_ring *r, uint64_t number, uint32_t resume
     r->expected = 0;
     for (uint32_t i = 0; i < r->entries; i++) {
         struct rdmad_slot *slot = &r->slot[i];
-        if (slot->state != RDMAD_SLOT_POSTPONED)
+        if (!rdmad_slot_is_ahead(slot))
             continue;
         slot->state = RDMAD_SLOT_PUBLISHED;
         r->expected += !slot->member;
     }
-    r->postponed = 0;
+    r->postponed = r->kept = 0;
     r->wakeup_state = RDMAD_WAKEUP_EMPTY;
     r->state = RDMAD_RING_LIVE;
     __atomic_store_n(&r->resumes, resumes, __ATOMIC_RELEASE);
@@ -122,6 +131,7 @@ static bool revive_is_blocked(const struct rdmad_ring *r) {
 bool rdmad_ring_revive(struct rdmad_ring *r) {
     struct rdmad_session *s = r->session;
     uint32_t resumes = rdmad_resumes(s), first = r->postponed ? r->sq_postponed : r->sq_tail;
+    uint32_t begin = first - r->kept;
     uint64_t number;
     assert(r->state == RDMAD_RING_LOST);
     if (revive_is_blocked(r))
@@ -141,7 +151,7 @@ bool rdmad_ring_revive(struct rdmad_ring *r) {
         revive_loops(r);
     }
     pthread_mutex_unlock(&s->lock);
-    if (!rc && first != r->sq_tail &&
+    if (!rc && begin != r->sq_tail &&
         ringword_publish_and_ask(&r->client->sq_tail, r->sq_tail, &r->daemon->sq_wait))
         eventfd_write(r->doorbell, 1);
     return !rc;

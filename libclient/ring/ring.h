@@ -13,8 +13,8 @@
  * side makes the ring anew at the next daemon (revive.c), in the same place of memory: entries that
  * are reserved, or postponed, stay where they are.
  *
- * Read in this order: slots.h, create.c, revive.c, reap.c (completions come off the queue and are
- * sorted), submit.c (reserve, submit), wait.c, dispatch.c, cancel.c. What an entry says is
+ * Read in this order: slots.h, create.c, keep.h, revive.c, reap.c (completions come off the queue
+ * and are sorted), submit.c (reserve, submit), wait.c, dispatch.c, cancel.c. What an entry says is
  * transfer/prep.c.
  *
  * Sorting. A completion is for peek, for a callback, or for nobody (a silent op that is done, the
@@ -54,6 +54,9 @@
  *                                           ^ +----- session lost --> OVER
  *                   PUBLISHED, not taken ---+
  *
+ *     PUBLISHED -- a receive, its daemon gone --> KEPT -- ring revived --> PUBLISHED
+ *                                                  +----- session lost --> OVER
+ *
  * A completion that the program gets at once goes from PUBLISHED to TAKEN; a silent op that is
  * done, and a batch's members but the last, from PUBLISHED to FREE.
  */
@@ -63,6 +66,7 @@ enum rdmad_slot_state {
     RDMAD_SLOT_PUBLISHED, /* the daemon may have seen it */
     RDMAD_SLOT_UNSENT,    /* submitted after the daemon was lost */
     RDMAD_SLOT_POSTPONED, /* submitted while the session was away: for the next daemon */
+    RDMAD_SLOT_KEPT,      /* begun by a daemon that is gone, and begun anew by the next (keep.h) */
     RDMAD_SLOT_OVER,      /* its completion is in the slot and in one of the lists */
     RDMAD_SLOT_TAKEN,     /* its completion is the user's */
 };
@@ -77,6 +81,8 @@ struct __attribute__((aligned(64))) rdmad_slot {
     uint8_t state, opcode;
     bool silent;      /* not told of when it is done */
     bool member;      /* of a batch, and not its last */
+    bool begun;       /* a RECV that a daemon had begun that is gone */
+    bool canceled;    /* a CANCEL of it was done, so it has just its end to come */
     uint32_t members; /* of the batch that this is the last of; 1: none */
     uint32_t before;  /* the batch's member before this; or RDMAD_NO_SLOT */
     uint32_t next;    /* in the list of those that are over */
@@ -135,8 +141,10 @@ struct rdmad_ring {
 
     struct rdmad_slot *slot; /* entries, and the blocking cancel's */
     struct rdmad_holds holds;
-    uint32_t *free_slot; /* a stack of indices */
-    uint32_t *slot_of;   /* of each reserved sq entry */
+    uint32_t *free_slot;    /* a stack of indices */
+    uint32_t *slot_of;      /* of each reserved sq entry */
+    struct rdmad_sqe *recv; /* of each slot with a RECV its entry; NULL: the session cannot be
+                               resumed */
     uint32_t free_slots;
 
     uint32_t sq_mark; /* rdmad_rings_taken's; under the session's lock */
@@ -148,6 +156,7 @@ struct rdmad_ring {
     uint64_t submitted;
     uint32_t sq_postponed,
         postponed; /* from where on entries are postponed, and how many; 0: none */
+    uint32_t kept; /* slots that are */
     struct {
         uint32_t pools_destroyed;
         struct rdmad_pool *pool;

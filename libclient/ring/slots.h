@@ -26,6 +26,11 @@ static inline bool rdmad_is_reserved(const struct rdmad_ring *ring, const struct
            ((index - ring->sq_tail) & (ring->entries - 1)) < ring->sq_reserved - ring->sq_tail;
 }
 
+/* Whether its op waits for the next daemon. */
+static inline bool rdmad_slot_is_ahead(const struct rdmad_slot *slot) {
+    return slot->state == RDMAD_SLOT_POSTPONED || slot->state == RDMAD_SLOT_KEPT;
+}
+
 /* Nobody uses it any more. */
 static inline void rdmad_slot_free(struct rdmad_ring *r, uint32_t slot) {
     r->slot[slot].state = RDMAD_SLOT_FREE;

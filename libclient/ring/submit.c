@@ -122,9 +122,12 @@ static void entry_commit(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_stat
         sqe->flags &= (uint8_t)~RDMAD_SQE_SILENT; /* see ring.h */
         r->silents++;
     }
+    slot->begun = slot->canceled = false;
     slot->state = (uint8_t)state;
     slot->generation++;
     sqe->user_data = rdmad_slot_token(r, index);
+    if (sqe->opcode == RDMAD_OP_RECV && r->recv)
+        r->recv[index] = *sqe;
     batch_commit(r, index, sqe->flags & RDMAD_SQE_MORE);
 }
 

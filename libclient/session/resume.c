@@ -5,8 +5,8 @@
  * The happy path: it sleeps until a socket ends. The session is AWAY with that (control.c). It
  * connects, at first at once and then less and less often; the new socket takes the number of the
  * old one, and the session is RESUMING, in which only this thread asks and reads. It says HELLO,
- * shows the proof, hands pools, leases and services back, attaches again, and opens the session to
- * the program's threads, which have waited in their calls.
+ * shows the proof, hands pools, leases, services and channels back, attaches again, and opens the
+ * session to the program's threads, which have waited in their calls.
  *
  * Leases that the session is lessee of may be of programs that are resumed later than this one. So
  * those are tried for a moment before the session is opened, and in the background after that.
@@ -104,6 +104,7 @@ static int resume_hand_back(struct rdmad_resume *r) {
         return rc;
     rdmad_grants_resume(s);
     rdmad_services_resume(s);
+    rdmad_channels_resume(s);
     r->handed_back_ns = rdmad_monotonic_ns();
     return 0;
 }

@@ -47,6 +47,8 @@ static struct rdmad_session *session_alloc(void) {
     s->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
     s->sock = s->epoll = s->event_fd = s->back_fd = -1;
     s->take_event = rdmad_event_take;
+    s->channel_outlives = rdmad_channel_outlives;
+    s->channel_left = rdmad_channel_left;
     s->last_source = &s->first_source;
     pthread_mutex_init(&s->lock, NULL);
     rdmad_cond_init(&s->changed);

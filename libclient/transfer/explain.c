@@ -67,6 +67,7 @@ struct known {
     uint32_t rights;
     bool found;
     bool requested;                 /* of a service */
+    int left;                       /* the channel: why it has not outlived its rdmad, or 0 */
     char node[RDMAD_NAME_MAX + 1];  /* the channel's other end */
     char ended[RDMAD_TEXT_MAX + 1]; /* how the channel did, if it has */
 };
@@ -80,6 +81,7 @@ static void explain_know_channel(const struct rdmad_ring *r, uint64_t handle, st
         k->found = true;
         k->length = c->max_message;
         memcpy(k->node, c->peer_node, sizeof(k->node));
+        k->left = c->left ? c->closed : 0;
         memcpy(k->ended, c->closed_text, sizeof(k->ended));
     }
     pthread_mutex_unlock(&r->session->lock);
@@ -199,6 +201,10 @@ static void explain_missing(struct sentence *s, const struct rdmad_cqe *cqe,
 static void explain_why(struct sentence *s, const struct rdmad_cqe *cqe,
                         const struct rdmad_slot *slot, const struct known *k) {
     sentence_add(s, " failed: %s", rdmad_error_text(cqe->status));
+    if (k->left && cqe->status == k->left) {
+        sentence_add(s, ": %s", k->ended);
+        return;
+    }
     switch (cqe->status) {
     case RDMAD_E_LEASE_EXPIRED:
     case RDMAD_E_LEASE_REVOKED:

@@ -469,7 +469,7 @@ static void a_service_listens_again_and_its_channels_are_closed(void) {
     rdmad_channel_get_info(old, &info);
     CHECK(info.closed == RDMAD_E_DAEMON_LOST, "the old channel says %d", info.closed);
     int rc = rdmad_send(old, p.buffer, 8);
-    CHECK(rc == RDMAD_E_HANDLE, "a send on a channel that is closed ended with %d", rc);
+    CHECK(rc == RDMAD_E_DAEMON_LOST, "a send on a channel that is closed ended with %d", rc);
     memcpy(p.buffer, "resumed", 8);
     b.memory = p.memory;
     CHECK(pthread_create(&thread, NULL, receive_one, &b) == 0, "thread");

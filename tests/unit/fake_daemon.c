@@ -75,6 +75,22 @@ void fake_hang_up(struct fake_daemon *f) {
     shutdown(f->conn, SHUT_RDWR);
 }
 
+static void socket_move(struct fake_daemon *f, const char *from, const char *to) {
+    char old[128], new[128];
+    snprintf(old, sizeof(old), "%s/%s", f->dir, from);
+    snprintf(new, sizeof(new), "%s/%s", f->dir, to);
+    must(rename(old, new) == 0, "rename");
+}
+
+void fake_go(struct fake_daemon *f) {
+    socket_move(f, "rdmad.sock", "gone");
+    fake_hang_up(f);
+}
+
+void fake_come_back(struct fake_daemon *f) {
+    socket_move(f, "gone", "rdmad.sock");
+}
+
 /* ---- the plain answers --------------------------------------------------------------------- */
 
 static void answer_hello(struct fake_daemon *f, const struct rdmad_msg_header *h) {
@@ -120,9 +136,22 @@ static void answer_ring(struct fake_daemon *f, const struct rdmad_msg_header *h,
     must(f->nrings < FAKE_RINGS, "a fake daemon has few rings");
     f->ring = &f->rings[f->nrings];
     fake_ring_make(f->ring, req->sq_entries, fds);
+    f->ring->unready = true;
     __atomic_store_n(&f->nrings, f->nrings + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&f->have_ring, true, __ATOMIC_RELEASE);
     reply(f, h, &rep, sizeof(rep), fds, 4);
+}
+
+/* It begins where the client's tail stands. */
+static void answer_ready(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                         const void *body) {
+    const struct rdmad_ring_ready_req *req = body;
+    struct fake_ring *r = &f->rings[req->ring - 21];
+
+    r->sq_head = ringword_peek(&r->client->sq_tail);
+    ringword_publish(&r->daemon->sq_head, r->sq_head);
+    __atomic_store_n(&r->unready, false, __ATOMIC_RELEASE);
+    reply(f, h, NULL, 0, NULL, 0);
 }
 
 void fake_await_ring(struct fake_daemon *f) {
@@ -154,8 +183,9 @@ static void answer_listen(struct fake_daemon *f, const struct rdmad_msg_header *
     reply(f, h, &rep, sizeof(rep), NULL, 0);
 }
 
-static void answer_channel(struct fake_daemon *f, const struct rdmad_msg_header *h) {
-    struct rdmad_channel_rep rep = {.channel = 41 + f->nchannels++,
+static void answer_channel(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                           uint64_t number) {
+    struct rdmad_channel_rep rep = {.channel = number,
                                     .max_message = 1 << 20,
                                     .kind = RDMAD_CHANNEL_RELIABLE,
                                     .peer_uid = 1000,
@@ -166,14 +196,55 @@ static void answer_channel(struct fake_daemon *f, const struct rdmad_msg_header 
     reply(f, h, &rep, sizeof(rep), NULL, 0);
 }
 
+/* ---- what one after it is asked ------------------------------------------------------------ */
+
+static void answer_pool_resume(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                               const void *body) {
+    const struct rdmad_pool_resume_req *req = body;
+    struct rdmad_pool_create_rep rep = {.pool = req->pool, .bytes = req->bytes};
+
+    reply(f, h, &rep, sizeof(rep), NULL, 0);
+}
+
+/* False: it is none of these. */
+static bool answer_resume(struct fake_daemon *f, const struct rdmad_msg_header *h,
+                          const void *body) {
+    static const struct rdmad_resume_offer_rep offer;
+    struct rdmad_channel_proof_rep proof;
+
+    switch (h->type) {
+    case RDMAD_MSG_RESUME_OFFER:
+        reply(f, h, &offer, sizeof(offer), NULL, 0);
+        return true;
+    case RDMAD_MSG_POOL_RESUME:
+        answer_pool_resume(f, h, body);
+        return true;
+    case RDMAD_MSG_ATTACH_RESUME:
+        answer_attach(f, h);
+        return true;
+    case RDMAD_MSG_CHANNEL_PROOF:
+        memset(proof.key, (int)((const struct rdmad_channel_proof_req *)body)->channel,
+               sizeof(proof.key));
+        reply(f, h, &proof, sizeof(proof), NULL, 0);
+        return true;
+    case RDMAD_MSG_CHANNEL_RESUME:
+        answer_channel(f, h, ((const struct rdmad_channel_resume_req *)body)->channel);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     struct rdmad_lease_stat_rep stat = {.lease = 7, .ops = 3};
 
-    if (h->type == RDMAD_MSG_RESUME_OFFER) { /* as an older daemon does */
+    if (h->type == RDMAD_MSG_RESUME_OFFER && !f->outlived) { /* as an older daemon does */
         fake_refuse(f, h, RDMAD_E_TYPE, "message type 30 is unknown");
         return;
     }
     if (f->hook && f->hook(f, h, body))
+        return;
+    if (f->outlived && answer_resume(f, h, body))
         return;
     switch (h->type) {
     case RDMAD_MSG_HELLO:
@@ -182,6 +253,8 @@ static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, cons
         return answer_pool(f, h, body);
     case RDMAD_MSG_RING_CREATE:
         return answer_ring(f, h, body);
+    case RDMAD_MSG_RING_READY:
+        return answer_ready(f, h, body);
     case RDMAD_MSG_LEASE_GRANT:
         return answer_grant(f, h);
     case RDMAD_MSG_LEASE_ATTACH:
@@ -190,7 +263,7 @@ static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, cons
         return answer_listen(f, h);
     case RDMAD_MSG_CHANNEL_CONNECT:
     case RDMAD_MSG_CHANNEL_ACCEPT:
-        return answer_channel(f, h);
+        return answer_channel(f, h, 41 + f->nchannels++);
     case RDMAD_MSG_LEASE_STAT:
         return reply(f, h, &stat, sizeof(stat), NULL, 0);
     default:
@@ -200,7 +273,8 @@ static void answer(struct fake_daemon *f, const struct rdmad_msg_header *h, cons
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-static void serve(struct fake_daemon *f) {
+/* Whether it was told to stop. */
+static bool serve(struct fake_daemon *f) {
     struct {
         struct rdmad_msg_header header;
         char body[RDMAD_MSG_MAX - sizeof(struct rdmad_msg_header)];
@@ -211,14 +285,17 @@ static void serve(struct fake_daemon *f) {
                                 {.fd = f->stop[0], .events = POLLIN}};
         size_t size = sizeof(p);
         unsigned nfds;
+        int fd;
         poll(fds, 2, -1);
         if (fds[1].revents)
-            return;
-        int rc = rdmad_fdmsg_recv(f->conn, &p, &size, NULL, 0, &nfds);
+            return true;
+        int rc = rdmad_fdmsg_recv(f->conn, &p, &size, &fd, f->outlived ? 1 : 0, &nfds);
         if (rc == RDMAD_E_AGAIN)
             continue;
         if (rc || size == 0)
-            return;
+            return !f->outlived;
+        if (nfds)
+            close(fd); /* it is mapped already */
         answer(f, &p.header, p.body);
     }
 }
@@ -228,11 +305,15 @@ static void *run(void *arg) {
     struct pollfd fds[2] = {{.fd = f->listener, .events = POLLIN},
                             {.fd = f->stop[0], .events = POLLIN}};
 
-    poll(fds, 2, -1);
-    if (fds[1].revents)
-        return NULL;
-    f->conn = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
-    serve(f);
+    do {
+        poll(fds, 2, -1);
+        if (fds[1].revents)
+            return NULL;
+        if (f->conn >= 0)
+            close(f->conn);
+        f->conn = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
+        __atomic_add_fetch(&f->lives, 1, __ATOMIC_RELEASE);
+    } while (!serve(f));
     return NULL;
 }
 
@@ -268,6 +349,8 @@ void fake_stop(struct fake_daemon *f) {
         close(f->conn);
     snprintf(path, sizeof(path), "%s/rdmad.sock", f->dir);
     unlink(path);
+    snprintf(path, sizeof(path), "%s/gone", f->dir);
+    unlink(path);
     rmdir(f->dir);
 }
 
@@ -298,7 +381,7 @@ void fake_ring_make(struct fake_ring *r, uint32_t entries, int fds[4]) {
 bool fake_ring_take(struct fake_ring *r, struct rdmad_sqe *out) {
     struct timespec moment = {.tv_nsec = 100000};
 
-    for (unsigned i = 0; ringword_peek(&r->client->sq_tail) == r->sq_head; i++) {
+    for (unsigned i = 0; !fake_ring_has(r); i++) {
         if (i == 10000)
             return false;
         nanosleep(&moment, NULL);
@@ -309,7 +392,8 @@ bool fake_ring_take(struct fake_ring *r, struct rdmad_sqe *out) {
 }
 
 bool fake_ring_has(struct fake_ring *r) {
-    return ringword_peek(&r->client->sq_tail) != r->sq_head;
+    return !__atomic_load_n(&r->unready, __ATOMIC_ACQUIRE) &&
+           ringword_peek(&r->client->sq_tail) != r->sq_head;
 }
 
 bool fake_ring_complete(struct fake_ring *r, const struct rdmad_cqe *cqe) {

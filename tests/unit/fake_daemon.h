@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fake_daemon.h - the other end of librdmad's socket, for tests: one client, one thread, no RDMA.
+ * Or, where sessions outlive it, one daemon after the other.
  *
  * It answers every request in the plainest way (pools and rings are real memfds). A test changes
  * that with hook, and plays the daemon's end of a ring itself with fake_ring_*.
@@ -21,6 +22,7 @@ struct fake_ring {
     size_t client_bytes, daemon_bytes;
     uint32_t sq_entries, cq_entries, sq_head, cq_tail;
     int wakeup, doorbell;
+    bool unready; /* atomic; the client has not said that it is ready */
 };
 
 #define FAKE_RINGS 8u
@@ -39,6 +41,8 @@ struct fake_daemon {
     size_t pool_bytes[FAKE_POOLS];
     unsigned npools;
     unsigned nchannels; /* made so far */
+    bool outlived;      /* sessions, and channels, may be resumed; set before fake_start */
+    unsigned lives;     /* atomic; connections that were accepted */
     uint64_t spin_ns;   /* advice in HELLO's reply */
     uint64_t ttl_ns;    /* of leases */
     /* True: it has answered (or not) by itself. Runs on the fake's thread. */
@@ -57,6 +61,9 @@ void fake_event(struct fake_daemon *f, uint16_t type, const void *body, size_t s
 void fake_reply(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body,
                 size_t size);
 void fake_hang_up(struct fake_daemon *f);
+/* Hangs up, and cannot be connected to until it is back. */
+void fake_go(struct fake_daemon *f);
+void fake_come_back(struct fake_daemon *f);
 
 /* Returns when the client has a ring. */
 void fake_await_ring(struct fake_daemon *f);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keep.h - receives that go on at the next daemon.
+ *
+ * A receive has no effect but the message that completes it, and a message that has not done so is
+ * sent again by its sender's daemon, or ends there. So a receive that a daemon had begun can be
+ * begun anew by the next one, if its channel goes on there. Its buffer may be partly written, and
+ * counts as that until a message has come.
+ *
+ * What the daemons that are gone had taken of the ring is not in it any more: a receive's entry is
+ * copied when it is submitted. The new ring begins with those, in the order of their submission,
+ * and then come the entries that were postponed. As many slots as entries means that there is room.
+ *
+ * A CANCEL that was taken and names such a receive is kept with it. One that was done already said
+ * that the receive ends, which is not kept then.
+ */
+#ifndef RDMAD_LIBCLIENT_KEEP_H
+#define RDMAD_LIBCLIENT_KEEP_H
+
+#include "libclient/ring/ring.h"
+
+/* The daemon is gone: marks the slots whose ops the next one has to begin. */
+void rdmad_ring_keep(struct rdmad_ring *ring);
+/* A CANCEL of the op with that token is done. */
+void rdmad_ring_canceled(struct rdmad_ring *ring, uint64_t token);
+/* Writes the entries of the kept slots into the ring, up to the one at end. The slots stay as they
+ * are. False: out of memory. */
+bool rdmad_ring_write_kept(struct rdmad_ring *ring, uint32_t end);
+
+#endif
