@@ -62,14 +62,27 @@ static bool has_channels(const struct session *s) {
     return slots_next(&s->channels, &cursor, &handle) != NULL;
 }
 
+/* SENDs that have not left, which the next daemon gets. */
+static uint64_t sends_waiting(const struct session *s) {
+    uint32_t cursor = 0;
+    uint64_t handle, n = 0;
+    if (!origin_is_set(s))
+        return 0;
+    for (const struct channel *ch; (ch = slots_next(&s->channels, &cursor, &handle));)
+        n += channel_stats(ch).sends_waiting;
+    return n;
+}
+
 /* Nothing is in flight, or only what may be waiting for something that is not taken any more. */
 static bool stop_drained(struct stop *s, uint64_t now_ns) {
     uint64_t others = 0, of_channels = 0;
     list_for_each (node, &s->state->sessions) {
         const struct session *one = list_entry(node, struct session, node);
-        if (one->plane)
-            *(has_channels(one) ? &of_channels : &others) +=
-                plane_session_stats_now(one->plane).ops_inflight;
+        if (!one->plane)
+            continue;
+        uint64_t waiting = sends_waiting(one);
+        uint64_t ops = plane_session_stats_now(one->plane).ops_inflight;
+        *(has_channels(one) ? &of_channels : &others) += ops > waiting ? ops - waiting : 0;
     }
     if (of_channels != s->of_channels)
         s->still_ns = now_ns;
@@ -105,14 +118,17 @@ static bool stop_drain(struct stop *s, uint64_t now_ns) {
     return false;
 }
 
-/* ---- closing ------------------------------------------------------------------------------- */
+/* ---- parting ------------------------------------------------------------------------------- */
+
+static bool stop_is_paused(const struct stop *s) {
+    return !s->asked && s->pause != PAUSE_OPEN;
+}
 
 static void stop_close_session(const struct stop *s, struct session *one) {
     struct error why;
-    bool paused = !s->asked && s->pause != PAUSE_OPEN;
     error_set(&why, RDMAD_E_SHUTDOWN, "rdmad is stopping; open a new session when it is back");
-    if (paused && one->plane)
-        ring_objects_leave(one);
+    if (stop_is_paused(s) && one->plane)
+        ring_objects_leave(one, plane_session_has_left(one->plane));
     session_close(one, &why);
 }
 
@@ -136,16 +152,76 @@ static bool stop_all_go_on(const struct stop *s) {
     return true;
 }
 
+static void has_parted(void *arg, const struct error *result) {
+    struct stop *s = arg;
+    (void)result;
+    s->parting--;
+}
+
+static void has_left(void *arg, const struct error *result) {
+    struct stop *s = arg;
+    (void)result;
+    s->leaving--;
+}
+
+static void stop_part_channels(struct stop *s, uint64_t now_ns) {
+    s->part = PART_CHANNELS;
+    s->channels_ns = now_ns;
+    list_for_each (node, &s->state->sessions) {
+        const struct session *one = list_entry(node, struct session, node);
+        if (!one->plane || !has_channels(one))
+            continue;
+        s->parting++;
+        plane_session_part(one->plane, has_parted, s);
+    }
+}
+
+/* Their workers know then what is the next daemon's, and publish the other completions. */
+static void stop_leave_channels(struct stop *s) {
+    s->part = PART_LEAVING;
+    list_for_each (node, &s->state->sessions) {
+        const struct session *one = list_entry(node, struct session, node);
+        if (!one->plane || !has_channels(one))
+            continue;
+        s->leaving++;
+        plane_session_leave(one->plane, has_left, s);
+    }
+}
+
+static void stop_tell_peers(struct stop *s) {
+    s->part = PART_TOLD;
+    peers_leave(s->state->peers);
+}
+
+/* What is to be done next may be done now. */
+static void stop_step_part(struct stop *s, uint64_t now_ns) {
+    bool paused = stop_is_paused(s);
+    uint64_t told_ns = s->part_ns + STOP_TOLD_MS * NSEC_PER_MSEC;
+    if (s->part == PART_CLOSING && (stop_all_go_on(s) || now_ns >= told_ns)) {
+        if (paused)
+            stop_part_channels(s, now_ns);
+        else /* draining was cut off in the midst of its steps */
+            stop_tell_peers(s);
+    }
+    if (s->part == PART_CHANNELS &&
+        (!s->parting || now_ns - s->channels_ns >= STOP_CHANNELS_MS * NSEC_PER_MSEC))
+        stop_leave_channels(s);
+    if (s->part == PART_LEAVING && !s->leaving) {
+        s->part = PART_FLUSHING;
+        stop_pause(s, PAUSE_AGAIN);
+    }
+    if (s->part == PART_FLUSHING && !s->asked)
+        stop_tell_peers(s);
+}
+
 /* Whether lessees elsewhere have left, or had their time. */
 static bool stop_is_left(struct stop *s, uint64_t now_ns) {
-    uint64_t since_ns = now_ns - s->part_ns;
-    if (!s->told && (stop_all_go_on(s) || since_ns >= STOP_TOLD_MS * NSEC_PER_MSEC)) {
-        peers_leave(s->state->peers);
-        s->told = true;
-    }
-    return (s->told && peers_have_left(s->state->peers)) ||
-           since_ns >= STOP_PART_MS * NSEC_PER_MSEC;
+    stop_step_part(s, now_ns);
+    return (s->part == PART_TOLD && peers_have_left(s->state->peers)) ||
+           now_ns - s->part_ns >= STOP_PART_MS * NSEC_PER_MSEC;
 }
+
+/* ---- closing ------------------------------------------------------------------------------- */
 
 static void stop_close(struct stop *s, uint64_t now_ns) {
     uint64_t bound_ms = s->state->config->drain_timeout_ms;

@@ -6,9 +6,11 @@
  * end, at most for drain_timeout_ms. So however busy clients are, that takes as long as what they
  * have in flight. Then their rings say how far they were read.
  *
- * Parting: sessions that end with this daemon are closed, which ends their leases; then those who
- * have leases of the others by other daemons are told that this one leaves, so that they end what
- * they have under way and wait for the next life. They get STOP_PART_MS for all of it.
+ * Parting: sessions that end with this daemon are closed, which ends their leases; then the
+ * channels of the others part, so that nothing is on the way, and what they have not begun is the
+ * next daemon's; then those who have leases of theirs by other daemons are told that this one
+ * leaves, so that they end what they have under way and wait for the next life. They get
+ * STOP_PART_MS for all of it.
  *
  * Closing: every session is closed, and the peers are told goodbye. When the last object has
  * reported its end, done is called. If some do not within a second bound as long as the first (at
@@ -34,7 +36,8 @@
 
 #define STOP_FORCE_MS 5000u
 #define STOP_STILL_MS 100u
-#define STOP_TOLD_MS 200u /* of STOP_PART_MS, for what ends with this daemon */
+#define STOP_TOLD_MS 200u     /* of STOP_PART_MS, for what ends with this daemon */
+#define STOP_CHANNELS_MS 100u /* and until channels whose peers do not answer are cut */
 #define STOP_PART_MS 500u
 
 struct stop {
@@ -48,7 +51,9 @@ struct stop {
     uint64_t of_channels; /* ops in flight of sessions with channels, since still_ns the same */
     uint64_t still_ns;
     uint64_t part_ns; /* PARTING: since when */
-    bool told;        /* lessees elsewhere, that we leave */
+    enum { PART_CLOSING, PART_CHANNELS, PART_LEAVING, PART_FLUSHING, PART_TOLD } part;
+    uint64_t channels_ns;      /* PART_CHANNELS: since when */
+    unsigned parting, leaving; /* sessions' answers to these */
     bool peers_stopped;
     void (*done)(void *arg, bool clean);
     void *arg;

@@ -84,8 +84,9 @@ void ring_release(struct ring *r);
 bool ring_flush(struct ring *r);
 
 /* Tells the client that no sqe is taken any more, and which would have been the next: it is free to
- * give those to another daemon. From a thread that knows that nobody takes, nor will. */
-void ring_leave(struct ring *r);
+ * give those to another daemon; sends: and SENDs that were taken and have no completion, too. From
+ * a thread that knows that nobody takes, nor will. */
+void ring_leave(struct ring *r, bool sends);
 
 /* Tells the client whether to spin. */
 void ring_tell_crowded(struct ring *r, bool crowded);

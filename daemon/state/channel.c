@@ -13,6 +13,7 @@
  */
 #include "daemon/state/channel.h"
 #include "daemon/base/log.h"
+#include "daemon/state/origin.h"
 #include <inttypes.h>
 #include <rdmad/wire.h>
 #include <stdio.h>
@@ -397,7 +398,14 @@ void channels_end_others(struct session *s, plane_done *done, void *arg) {
         s->others_gone = (struct session_waiter){done, arg};
 }
 
+/* The daemon stops, and its session goes on elsewhere. */
+static bool channel_moves(const struct channel *ch) {
+    const struct session *s = ch->session;
+    return s->state->stopping && ch->stage == CHANNEL_OPEN && ch->has_key && origin_is_set(s);
+}
+
 static void channel_release_closing(struct channel *ch) {
+    ch->moves = channel_moves(ch);
     ch->closed = true;
     if (ch->stage == CHANNEL_ENDED) {
         channel_free(ch);

@@ -84,6 +84,7 @@ struct channel {
     const struct channel_away_ops *away; /* NULL: its way was never gone */
     enum channel_way way;
     bool resumed; /* the session has brought it from an earlier life */
+    bool moves;   /* it ends here, and goes on with the next daemon */
     bool has_key;
     uint8_t key[RDMAD_CHANNEL_KEY_BYTES];        /* what its programs can bring it back by */
     struct tree_node away_node;                  /* AWAY: in the state's */

@@ -225,10 +225,10 @@ bool ring_objects_in_batch(const struct session *s) {
     return false;
 }
 
-void ring_objects_leave(struct session *s) {
+void ring_objects_leave(struct session *s, bool sends) {
     uint32_t cursor = 0;
     uint64_t handle;
     for (struct ring_object *ro; (ro = slots_next(&s->rings, &cursor, &handle));)
         if (ro->stage == RING_READY)
-            ring_leave(ro->ring);
+            ring_leave(ro->ring, sends);
 }

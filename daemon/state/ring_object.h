@@ -41,8 +41,9 @@ int ring_object_destroy(struct session *s, uint64_t handle, plane_done *done, vo
  * its end. The session is paused, and its worker has said so. */
 bool ring_objects_in_batch(const struct session *s);
 /* Tells the client what was taken of its rings and what was not: for a session that is paused, as
- * its worker has said, and not resumed any more. */
-void ring_objects_leave(struct session *s);
+ * its worker has said, and not resumed any more. sends: what was taken and is not completed has not
+ * been sent. */
+void ring_objects_leave(struct session *s, bool sends);
 
 /* Drops the table's reference. With the last one the ring is unmapped on a registration thread, and
  * then its charges and its hold on the session are given back. No worker may use the ring any more.

@@ -47,7 +47,9 @@ RDMAD_STATIC_ASSERT(sizeof(struct rdmad_ring_client) == RDMAD_RING_ENTRIES_OFFSE
 
 struct rdmad_ring_daemon {
     uint32_t sq_head; /* sqes copied: their slots are free again */
-    uint32_t sq_left; /* 1: the daemon stops, and sq_head is the last: it looks at no further sqe */
+    /* Not 0: the daemon stops, and sq_head is the last: it looks at no further sqe. 2: and SENDs
+     * that it has taken and not completed have not been sent. */
+    uint32_t sq_left;
     uint32_t pad0[14];
     uint32_t cq_tail; /* cqes published */
     uint32_t crowded; /* 1: other programs want the CPUs, to sleep is better than to spin */

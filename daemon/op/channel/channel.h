@@ -118,6 +118,7 @@ struct channel_sync {
     enum { SYNC_CLOSED, SYNC_DUE, SYNC_SAID, SYNC_DONE, SYNC_NONE } state;
     uint32_t epoch, peer_epoch;
     bool resting; /* CLOSED: what was on the way that is gone ends */
+    bool parting; /* its daemon leaves: it neither sends nor takes any more */
 };
 
 /*

@@ -188,6 +188,8 @@ const char *receive_message(struct op_channel *ch, const struct channel_message 
         return "it sends a message again that was taken";
     if (ch->in.rollback != CLOCK_NEVER)
         return NULL; /* about to be refused, with those before it */
+    if (ch->sync.parting)
+        return NULL; /* refused before it came */
     if (m->seq > mine->expect) {
         if (!ch->in.refusing)
             message_refuse(ch);
@@ -320,6 +322,11 @@ void receives_run(struct op_channel *ch) {
     if (ch->in.rollback != CLOCK_NEVER && !under_way_from(ch, ch->in.rollback))
         roll_back(ch);
     raise_limit(ch);
+}
+
+void receives_refuse(struct op_channel *ch) {
+    message_refuse(ch);
+    channel_touch(ch);
 }
 
 /* What has come, but did not complete, is as if it had not. */

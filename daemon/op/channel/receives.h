@@ -15,6 +15,8 @@ void receive_withdraw(struct op_channel *ch, const struct channel_message *m);
 void receives_heard(struct op_channel *ch, uint64_t next);
 void receives_run(struct op_channel *ch); /* what is whole completes; limit is brought up to date */
 void receives_end(struct op_channel *ch, int status);
+/* The other end is to take back all that has no receive yet: there are none any more. */
+void receives_refuse(struct op_channel *ch);
 /* The channel's way is gone (rest.c): messages that are under way are let go of. */
 void receives_rest(struct op_channel *ch);
 bool receives_rested(const struct op_channel *ch);

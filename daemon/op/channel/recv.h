@@ -10,7 +10,8 @@
 /* The one that takes the next message; NULL: none. While the first is about to end there is none:
  * it takes no message, and no other overtakes it. */
 static inline struct op *recv_first(struct op_channel *ch) {
-    struct list *pos = channel_ending(ch) ? NULL : list_first(&ch->in.recvs);
+    bool none = channel_ending(ch) || ch->sync.parting;
+    struct list *pos = none ? NULL : list_first(&ch->in.recvs);
     struct op *op = pos ? list_entry(pos, struct op, node) : NULL;
     return op && !op_ending(op) ? op : NULL;
 }

@@ -6,7 +6,26 @@
 #include "daemon/op/channel/core.h"
 #include "daemon/op/channel/receives.h"
 #include "daemon/op/channel/sends.h"
+#include "daemon/op/channel/sync.h"
 #include <assert.h>
+
+/* That the other end has taken back what this one has refused is known by its answer to a SYNC that
+ * was said after the refusal. */
+void op_channel_part(struct op_channel *ch) {
+    if (channel_weak(ch) || channel_over(ch) || ch->sync.state == SYNC_CLOSED)
+        return;
+    ch->sync.parting = true;
+    receives_refuse(ch);
+    if (ch->remote)
+        sync_again(ch);
+}
+
+bool op_channel_parted(const struct op_channel *ch) {
+    if (!ch->sync.parting || channel_over(ch) || channel_stopped(ch))
+        return !ch->sync.resting || channel_stopped(ch);
+    bool said = !ch->remote || !channel_lane_up(ch) || ch->sync.state == SYNC_DONE;
+    return said && list_empty(&ch->out.sent) && sends_rested(ch) && receives_rested(ch);
+}
 
 void op_channel_rest(struct op_channel *ch) {
     assert(!channel_weak(ch));

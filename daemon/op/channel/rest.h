@@ -13,6 +13,12 @@
 
 #include "daemon/op/channel/channel.h"
 
+/* Its daemon leaves: from now on it neither sends nor takes, and the other end is told to take back
+ * what it has sent. */
+void op_channel_part(struct op_channel *ch);
+/* Whether nothing of either end is on the way any more, as far as can be known. */
+bool op_channel_parted(const struct op_channel *ch);
+
 /* Its way is gone. It is reliable and alive. */
 void op_channel_rest(struct op_channel *ch);
 /* Whether nothing of it is on the way any more; or it is over, so that it does not matter. */

@@ -198,7 +198,8 @@ void send_ask_back(struct op_send *s) {
 /* Those before it may be ending, but not gone yet: none overtakes them, because the other end would
  * take it for the next. So it sees what it would if they all went at once. */
 struct op_send *send_first(struct op_channel *ch) {
-    struct list *pos = channel_stopped(ch) ? NULL : list_first(&ch->out.waiting);
+    bool none = channel_stopped(ch) || ch->sync.parting;
+    struct list *pos = none ? NULL : list_first(&ch->out.waiting);
     struct op_send *s = pos ? list_entry(pos, struct op_send, node) : NULL;
     return s && !op_ending(s->op) ? s : NULL;
 }

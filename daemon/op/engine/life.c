@@ -209,6 +209,15 @@ void op_vanish(struct worker *w, struct op *op) {
     rings_unthrottle(w, s); /* what takes its place may be no op, which never ends */
 }
 
+/* Its client gives it to the next daemon: it has done nothing. Of a RECV some bytes may be there,
+ * and are written again. */
+static bool is_the_next_daemons(const struct op *op, const struct op_result *result) {
+    bool begun = result->outcome != RDMAD_FAILED_UNTOUCHED && op->opcode == RDMAD_OP_SEND;
+    bool plain = !op->batch && !(op->flags & RDMAD_SQE_LINK);
+    return op->session->left && plain && result->status && !begun &&
+           (op->opcode == RDMAD_OP_SEND || op->opcode == RDMAD_OP_RECV);
+}
+
 void op_end(struct worker *w, struct op *op, const struct op_result *result) {
     struct op_session *s = op->session;
     struct op_ring *r = op->ring;
@@ -216,7 +225,9 @@ void op_end(struct worker *w, struct op *op, const struct op_result *result) {
         op_count_end(w, op, result);
         if (op->lease && op->lease->use)
             op_count_use(w, op->lease->use, op, result);
-        if (op->told_apart)
+        if (is_the_next_daemons(op, result))
+            ring_tell_nothing(w, r);
+        else if (op->told_apart)
             tell_apart(w, op, result);
         else
             ring_tell(w, r, op->tag.user_data, op->opcode, result);

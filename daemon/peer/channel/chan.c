@@ -251,8 +251,9 @@ static void chan_cancel(struct channel *ch, const struct error *why) {
 
 static bool chan_may_return(const struct chan *c, const struct error *why) {
     const struct peer *p = c->out ? c->out : c->in;
-    return (c->stage == CHAN_LIVE || c->again) && channel_may_return(c->channel) &&
-           redial_is_worth(p, why->code);
+    bool mends = why->code == RDMAD_E_UNREACHABLE || redial_may_mend(why->code);
+    return (c->stage == CHAN_LIVE || c->again) && channel_may_return(c->channel) && mends &&
+           !p->is_self;
 }
 
 bool chan_leave(struct chan *c, const struct error *why) {
@@ -283,7 +284,8 @@ static void chan_rested(struct channel *ch) {
 
 static void chan_let_go(struct channel *ch) {
     struct chan *c = ch->record;
-    chan_tell_other(c, ch->reason, ch->text);
+    if (!ch->moves) /* else the other end waits for it */
+        chan_tell_other(c, ch->reason, ch->text);
     chan_free(c);
 }
 
