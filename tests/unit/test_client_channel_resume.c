@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define URI "rdmad://127.0.0.1:1/service"
@@ -16,7 +17,8 @@ static rdmad_channel *channel;
 
 /* What the fake daemon does not do, or has seen. */
 static int refuse_proof, refuse_resume, refuse_attach, refuse_session;
-static bool slow_resume, weak;
+static bool slow_resume, weak, go_for_proof;
+static uint32_t peer_flags;
 static struct rdmad_channel_resume_req asked[4];
 static struct rdmad_channel_close_req closed;
 static unsigned nasked, nclosed, nproofs; /* atomic */
@@ -36,30 +38,49 @@ static void dawdle(struct fake_daemon *f) {
     }
 }
 
-static bool connect_weak(struct fake_daemon *f, const struct rdmad_msg_header *h) {
-    struct rdmad_channel_rep rep = {.channel = 99, .kind = RDMAD_CHANNEL_UNACKED};
-    if (weak)
+static bool connected(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    struct rdmad_channel_rep rep = {.channel = 41 + f->nchannels++,
+                                    .max_message = 1 << 20,
+                                    .kind = weak ? RDMAD_CHANNEL_UNACKED : RDMAD_CHANNEL_RELIABLE,
+                                    .peer_uid = 1000,
+                                    .flags = peer_flags,
+                                    .fabric = "local",
+                                    .peer_node = "there"};
+    fake_reply(f, h, &rep, sizeof(rep));
+    return true;
+}
+
+static bool proven(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    __atomic_add_fetch(&nproofs, 1, __ATOMIC_RELEASE);
+    if (go_for_proof)
+        fake_go(f);
+    return go_for_proof || refuse(f, h, refuse_proof);
+}
+
+static bool resumed(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    struct rdmad_channel_rep rep = {.max_message = 4096, .fabric = "tcp", .peer_node = "beyond"};
+    memcpy(&asked[nasked % 4], body, sizeof(*asked));
+    rep.channel = asked[nasked % 4].channel;
+    __atomic_add_fetch(&nasked, 1, __ATOMIC_RELEASE);
+    if (slow_resume)
+        dawdle(f);
+    if (!refuse(f, h, refuse_resume))
         fake_reply(f, h, &rep, sizeof(rep));
-    return weak;
+    return true;
 }
 
 static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
     switch (h->type) {
     case RDMAD_MSG_CHANNEL_CONNECT:
-        return connect_weak(f, h);
+        return connected(f, h);
     case RDMAD_MSG_CHANNEL_PROOF:
-        __atomic_add_fetch(&nproofs, 1, __ATOMIC_RELEASE);
-        return refuse(f, h, refuse_proof);
+        return proven(f, h);
     case RDMAD_MSG_CHANNEL_RESUME:
-        memcpy(&asked[nasked % 4], body, sizeof(*asked));
-        __atomic_add_fetch(&nasked, 1, __ATOMIC_RELEASE);
-        if (slow_resume)
-            dawdle(f);
-        return refuse(f, h, refuse_resume);
+        return resumed(f, h, body);
     case RDMAD_MSG_CHANNEL_CLOSE:
         memcpy(&closed, body, sizeof(closed));
         __atomic_add_fetch(&nclosed, 1, __ATOMIC_RELEASE);
-        return false;
+        return refuse(f, h, refuse_resume ? RDMAD_E_HANDLE : 0);
     case RDMAD_MSG_ATTACH_RESUME:
         return refuse(f, h, refuse_attach);
     case RDMAD_MSG_SESSION_RESUME:
@@ -202,6 +223,10 @@ Test(channel_resume, a_receive_that_was_taken_is_given_to_the_next_daemon) {
     cr_assert_eq(memcmp(&old, &new, sizeof(new)), 0);
     answer(&new, 0, RDMAD_DONE);
     expect_end(1, 0, RDMAD_DONE);
+    submit_recv(2); /* in the same slot, which knows nothing of the one before */
+    new = take();
+    answer(&new, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED);
+    expect_end(2, RDMAD_E_CANCELED, RDMAD_FAILED_UNTOUCHED);
     cr_assert_eq(rig_free_entries(), RIG_ENTRIES);
 }
 
@@ -394,12 +419,14 @@ Test(channel_resume, a_cancel_goes_with_the_receive_that_it_names) {
 Test(channel_resume, a_cancel_of_anything_else_ends) {
     submit_send(1);
     submit_cancel(1, 2);
-    take();
-    take();
+    submit_recv(3);
+    for (unsigned i = 0; i < 3; i++)
+        take();
     fake_go(&fake);
     cr_assert_eq(rig_reap().status, RDMAD_E_DAEMON_LOST);
     cr_assert_eq(rig_reap().status, RDMAD_E_DAEMON_LOST);
     come_back();
+    expect_recv(3);
     cr_assert_not(fake_ring_has(newest()));
 }
 
@@ -412,6 +439,10 @@ Test(channel_resume, a_receive_whose_cancel_is_done_ends) {
     expect_end(2, 0, RDMAD_DONE);
     fake_go(&fake);
     expect_end(1, RDMAD_E_DAEMON_LOST, RDMAD_FAILED_PARTIAL);
+    come_back();
+    submit_recv(3); /* in the same slot */
+    take();
+    go();
 }
 
 static void *take_and_cancel(void *unused) {
@@ -419,7 +450,7 @@ static void *take_and_cancel(void *unused) {
     struct rdmad_sqe recv = take(), cancel = take();
     cr_assert_eq(cancel.lease, recv.user_data);
     fake_go(&fake);
-    usleep(20000);
+    usleep(300000);
     fake_come_back(&fake);
     while (count_of(&fake.nrings) < 2)
         usleep(100);
@@ -431,14 +462,17 @@ static void *take_and_cancel(void *unused) {
     return NULL;
 }
 
-Test(channel_resume, a_blocking_cancel_asks_the_next_daemon) {
+Test(channel_resume, a_blocking_cancel_sleeps_and_asks_the_next_daemon) {
+    struct timespec used;
     struct rdmad_cqe cqe;
     pthread_t t;
     submit_recv(1);
     pthread_create(&t, NULL, take_and_cancel, NULL);
     cr_assert_eq(rdmad_ring_cancel(ring, 1, &cqe), 0, "%s", rdmad_last_error(s));
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
     pthread_join(t, NULL);
     cr_assert_eq(cqe.status, RDMAD_E_CANCELED);
+    cr_assert(used.tv_sec == 0 && used.tv_nsec < 150000000, "%ld ns", used.tv_nsec);
     rig_expect_nothing();
     cr_assert_eq(rig_free_entries(), RIG_ENTRIES);
 }
@@ -487,9 +521,22 @@ Test(channel_resume, an_end_is_handed_back_as_it_was) {
     cr_assert_str_eq(asked[0].uri, URI);
     rdmad_channel_get_info(channel, &info);
     cr_assert_eq(info.closed, 0);
+    cr_assert_eq(info.max_message, 4096, "it may have another way now");
+    cr_assert_str_eq(info.fabric, "tcp");
+    cr_assert_str_eq(info.peer_node, "there");
     go();
     come_back();
     cr_assert_eq(nasked, 2, "each daemon is asked once");
+}
+
+Test(channel_resume, who_the_other_end_had_proven_to_be_it_has_to_prove_again) {
+    rdmad_channel_abort(channel);
+    peer_flags = RDMAD_CHANNEL_PEER_PROVEN;
+    cr_assert_eq(rdmad_connect(s, URI, RDMAD_CHANNEL_RELIABLE, 0, &channel), 0);
+    go();
+    come_back();
+    cr_assert_eq(asked[0].channel, 42);
+    cr_assert_eq(asked[0].flags, RDMAD_CHANNEL_PEER_PROVEN);
 }
 
 Test(channel_resume, an_accepted_end_names_its_service) {
@@ -588,6 +635,17 @@ Test(channel_resume, one_that_had_been_closed_is_not_handed_back) {
     cr_assert_eq(nasked, 0);
     expect_unknown(1, RDMAD_E_CLOSED, "closed");
     cr_assert_eq(rdmad_channel_close(channel), 0);
+}
+
+Test(channel_resume, one_whose_daemon_goes_before_it_gives_a_key_was_connected) {
+    rdmad_channel_abort(channel);
+    go_for_proof = true;
+    cr_assert_eq(rdmad_connect(s, URI, RDMAD_CHANNEL_RELIABLE, 0, &channel), 0, "%s",
+                 rdmad_last_error(s));
+    fake_come_back(&fake);
+    expect_closed(RDMAD_E_DAEMON_LOST, "is gone: connect again");
+    await_resumed();
+    cr_assert_eq(nasked, 0);
 }
 
 Test(channel_resume, kinds_without_acknowledgements_need_no_key) {
