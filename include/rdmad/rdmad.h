@@ -130,13 +130,14 @@ struct rdmad_options {
  * If the daemon dies, or is stopped, and is started again (at the same place, with its runtime
  * directory), the session goes on there by itself: RDMAD_EVENT_SESSION_RESUMED. Pools keep their
  * addresses and contents, leases that were granted their URIs and deadlines, leases that were
- * attached their handles, services their names. Ops that were in flight end with
- * RDMAD_E_DAEMON_LOST, with what is known of them in the completion's outcome; none is done a
- * second time. What is submitted and asked meanwhile waits. What does not go on: channels (they
- * close), watches of names, a service's budget, leases that were requested or delegated, and
- * sessions with pools of huge pages, which are lost. If no daemon comes within call_timeout_ms the
- * session is lost, as it is at once when the daemon ends it. The library has a thread for that, one
- * in the process.
+ * attached their handles, services their names. Reliable channels stay open, unless the other end
+ * does not come back, too; receives on them go on, with their time begun anew. Other ops that were
+ * in flight end with RDMAD_E_DAEMON_LOST, with what is known of them in the completion's outcome;
+ * none is done a second time. What is submitted and asked meanwhile waits. What does not go on:
+ * channels of the other kinds (they close), watches of names, a service's budget, leases that were
+ * requested or delegated, and sessions with pools of huge pages, which are lost. If no daemon comes
+ * within call_timeout_ms the session is lost, as it is at once when the daemon ends it. The library
+ * has a thread for that, one in the process.
  */
 RDMAD_API int rdmad_open(const struct rdmad_options *options, rdmad_session **out);
 
@@ -208,7 +209,7 @@ struct rdmad_event {
 #define RDMAD_EVENT_LEASE_RENEWED 2u  /* lessee */
 #define RDMAD_EVENT_SESSION_LOST 3u   /* the daemon is gone or ended the session; open a new one */
 #define RDMAD_EVENT_INCOMING 4u       /* somebody connects to the service: rdmad_accept */
-#define RDMAD_EVENT_CHANNEL_CLOSED 5u /* by the other end: reason tells how */
+#define RDMAD_EVENT_CHANNEL_CLOSED 5u /* by the other end, or with its rdmad: reason tells how */
 #define RDMAD_EVENT_HANDED_OVER 6u    /* memory of the service's budget, filled by a requester */
 #define RDMAD_EVENT_NAME_THERE 7u     /* a watched name appeared, or was there at the start */
 #define RDMAD_EVENT_NAME_GONE 8u      /* reason 0, or why the whole watch ended */
@@ -513,8 +514,10 @@ RDMAD_API int rdmad_channel_get_audit(rdmad_channel *channel, struct rdmad_chann
 /* Delivers what was submitted before (on any ring of the session), tells the other end, ends posted
  * receives (RDMAD_E_CLOSED, also those that other threads wait for in rdmad_recv), and frees the
  * object whatever it returns. A send that still waits behind a fence is not delivered, it ends with
- * RDMAD_E_CLOSED. The other end's receives posted for nothing end with RDMAD_E_CLOSED. NULL is
- * allowed. */
+ * RDMAD_E_CLOSED. The other end's receives posted for nothing end with RDMAD_E_CLOSED. While the
+ * session is away this waits for the next daemon; sends that were submitted meanwhile, on a ring
+ * whose completions nobody has looked for since, are not delivered and end with RDMAD_E_HANDLE.
+ * NULL is allowed. */
 RDMAD_API int rdmad_channel_close(rdmad_channel *channel);
 /* At once: whatever is under way, here and at the other end, ends with RDMAD_E_CANCELED. */
 RDMAD_API void rdmad_channel_abort(rdmad_channel *channel);

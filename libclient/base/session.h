@@ -65,7 +65,8 @@ struct rdmad_session {
     const char *(*take_event)(struct rdmad_session *s, const struct rdmad_msg_header *h,
                               const void *body);
     /* With the lock. What rings, which know a channel by its number alone, have to know of it:
-     * whether it goes on at the next daemon, and why no daemon knows it any more, or 0. */
+     * whether the next daemon is to say what becomes of its receives; and why none knows it any
+     * more, or 0. One that was closed here is the next daemon's matter, and known to nobody. */
     bool (*channel_outlives)(struct rdmad_session *s, uint64_t channel);
     int (*channel_left)(struct rdmad_session *s, uint64_t channel);
 

@@ -90,7 +90,7 @@ static void channel_proven(struct rdmad_session *s, const struct rdmad_call *cal
     const struct rdmad_channel_proof_req *request = call->request;
     const struct rdmad_channel_proof_rep *reply = call->reply;
     struct rdmad_channel *c = rdmad_channel_find(s, request->channel);
-    if (!c || c->closed || c->resumes != s->resumes)
+    if (!c)
         return;
     memcpy(c->key, reply->key, sizeof(c->key));
     c->resumable = true;

@@ -37,7 +37,7 @@ void rdmad_channels_leave(struct rdmad_session *s) {
 
 bool rdmad_channel_outlives(struct rdmad_session *s, uint64_t number) {
     const struct rdmad_channel *c = rdmad_channel_find(s, number);
-    return c && c->resumable && !c->left;
+    return !c || c->resumable;
 }
 
 int rdmad_channel_left(struct rdmad_session *s, uint64_t number) {

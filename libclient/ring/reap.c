@@ -268,7 +268,8 @@ static void ops_lose(struct rdmad_ring *r) {
     r->state = RDMAD_RING_LOST;
 }
 
-/* Why a channel has not outlived the daemon that had it. */
+/* Why a channel has not outlived the daemon that had it. A receive that was begun on one that is
+ * not there was on it when it was closed here. */
 static void cqe_explain_channel(struct rdmad_ring *r, const struct rdmad_slot *slot,
                                 struct rdmad_cqe *cqe) {
     struct rdmad_session *s = r->session;
@@ -277,6 +278,8 @@ static void cqe_explain_channel(struct rdmad_ring *r, const struct rdmad_slot *s
     pthread_mutex_unlock(&s->lock);
     if (left)
         cqe->status = left;
+    else if (slot->begun)
+        cqe->status = RDMAD_E_CLOSED;
 }
 
 /* Why a lease that the daemon has forgotten had ended, if we were told. A NOTIFIED names a lease

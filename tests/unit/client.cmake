@@ -4,9 +4,13 @@ rdmad_test(unit_client unit/test_client.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
 rdmad_test(unit_client_ring unit/test_client_ring.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)
-foreach(test batch cancel channel channel_resume copies dispatch fork)
+foreach(test batch cancel channel copies dispatch fork)
   rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/client_rig.c unit/fake_daemon.c
     LINK librdmad_static rdmad_common LABELS unit)
+endforeach()
+foreach(test channel_resume recv_resume)
+  rdmad_test(unit_client_${test} unit/test_client_${test}.c unit/away_rig.c unit/client_rig.c
+    unit/fake_daemon.c LINK librdmad_static rdmad_common LABELS unit)
 endforeach()
 rdmad_test(unit_misuse unit/test_misuse.c unit/child.c unit/client_rig.c unit/fake_daemon.c
   LINK librdmad_static rdmad_common LABELS unit)

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/base/session.h" /* first: its parameters are named as our globals */
+
+#include "tests/unit/away_rig.h"
+#include <criterion/criterion.h>
+#include <string.h>
+#include <unistd.h>
+
+struct away away;
+rdmad_channel *channel;
+
+static bool refuse(struct fake_daemon *f, const struct rdmad_msg_header *h, int status) {
+    if (status)
+        fake_refuse(f, h, status, "as the test has it");
+    return status;
+}
+
+/* It is busy, and shows that it lives. */
+static void dawdle(struct fake_daemon *f) {
+    struct rdmad_ev_lease_renewed nobodys = {.handle = 999};
+    for (unsigned i = 0; i < 1000 && !__atomic_load_n(&away.released, __ATOMIC_ACQUIRE); i++) {
+        usleep(10000);
+        fake_event(f, RDMAD_EV_LEASE_RENEWED, &nobodys, sizeof(nobodys));
+    }
+}
+
+static bool connected(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    struct rdmad_channel_rep rep = {.channel = 41 + f->nchannels++,
+                                    .max_message = 1 << 20,
+                                    .kind =
+                                        away.weak ? RDMAD_CHANNEL_UNACKED : RDMAD_CHANNEL_RELIABLE,
+                                    .peer_uid = 1000,
+                                    .flags = away.peer_flags,
+                                    .fabric = "local",
+                                    .peer_node = "there"};
+    fake_reply(f, h, &rep, sizeof(rep));
+    return true;
+}
+
+static bool proven(struct fake_daemon *f, const struct rdmad_msg_header *h) {
+    __atomic_add_fetch(&away.nproofs, 1, __ATOMIC_RELEASE);
+    if (away.go_for_proof)
+        fake_go(f);
+    return away.go_for_proof || refuse(f, h, away.refuse_proof);
+}
+
+static bool resumed(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    struct rdmad_channel_rep rep = {.max_message = 4096, .fabric = "tcp", .peer_node = "beyond"};
+    memcpy(&away.asked[away.nasked % 4], body, sizeof(*away.asked));
+    rep.channel = away.asked[away.nasked % 4].channel;
+    __atomic_add_fetch(&away.nasked, 1, __ATOMIC_RELEASE);
+    if (away.slow_type == RDMAD_MSG_CHANNEL_RESUME)
+        dawdle(f);
+    if (!refuse(f, h, away.refuse_resume))
+        fake_reply(f, h, &rep, sizeof(rep));
+    return true;
+}
+
+static bool note(struct fake_daemon *f, const struct rdmad_msg_header *h, const void *body) {
+    switch (h->type) {
+    case RDMAD_MSG_CHANNEL_CONNECT:
+        return connected(f, h);
+    case RDMAD_MSG_CHANNEL_PROOF:
+        return proven(f, h);
+    case RDMAD_MSG_CHANNEL_RESUME:
+        return resumed(f, h, body);
+    case RDMAD_MSG_CHANNEL_CLOSE:
+        memcpy(&away.closed, body, sizeof(away.closed));
+        __atomic_add_fetch(&away.nclosed, 1, __ATOMIC_RELEASE);
+        return refuse(f, h, away.refuse_resume ? RDMAD_E_HANDLE : 0);
+    case RDMAD_MSG_ATTACH_RESUME:
+        if (away.slow_type == RDMAD_MSG_ATTACH_RESUME)
+            dawdle(f);
+        return false;
+    case RDMAD_MSG_SESSION_RESUME:
+        return refuse(f, h, away.refuse_session);
+    default:
+        return false;
+    }
+}
+
+unsigned away_count_of(const unsigned *count) {
+    return __atomic_load_n(count, __ATOMIC_ACQUIRE);
+}
+
+void away_await(const unsigned *count, unsigned value) {
+    for (unsigned i = 0; i < 10000 && away_count_of(count) < value; i++)
+        usleep(1000);
+    cr_assert_geq(away_count_of(count), value);
+}
+
+void away_set_up(void) {
+    fake.outlived = true;
+    fake.hook = note;
+    rig_set_up();
+    cr_assert_eq(rdmad_connect(s, AWAY_URI, RDMAD_CHANNEL_RELIABLE, 0, &channel), 0, "%s",
+                 rdmad_last_error(s));
+}
+
+/* ---- the parts of a case -------------------------------------------------------------------- */
+
+struct fake_ring *away_newest(void) {
+    return &fake.rings[away_count_of(&fake.nrings) - 1];
+}
+
+struct rdmad_sqe away_take(void) {
+    struct rdmad_sqe sqe;
+    cr_assert(fake_ring_take(away_newest(), &sqe), "nothing was submitted");
+    return sqe;
+}
+
+void away_answer(const struct rdmad_sqe *sqe, int status, int outcome) {
+    struct rdmad_cqe cqe = {.user_data = sqe->user_data,
+                            .status = status,
+                            .outcome = (uint8_t)outcome,
+                            .opcode = sqe->opcode};
+    fake_ring_complete(away_newest(), &cqe);
+}
+
+struct rdmad_sqe *away_prep_recv(uint64_t user_data) {
+    struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
+    cr_assert_not_null(sqe);
+    cr_assert_eq(
+        rdmad_prep_recv(ring, sqe, channel, memory + AWAY_RECEIVES + 64 * user_data, 64, user_data),
+        0, "%s", rdmad_last_error(s));
+    return sqe;
+}
+
+void away_submit_recv(uint64_t user_data) {
+    away_prep_recv(user_data);
+    cr_assert_eq(rdmad_ring_submit(ring), 1);
+}
+
+void away_submit_send(uint64_t user_data) {
+    struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
+    cr_assert_eq(rdmad_prep_send(ring, sqe, channel, memory + AWAY_RECEIVES, 64, user_data), 0);
+    cr_assert_eq(rdmad_ring_submit(ring), 1);
+}
+
+void away_go(void) {
+    fake_go(&fake);
+    rig_expect_nothing();
+    while (rdmad_is_open(s))
+        rig_expect_nothing();
+    rig_expect_nothing();
+}
+
+struct rdmad_event away_next_event(void) {
+    struct rdmad_event e = RDMAD_EVENT_INIT;
+    cr_assert_eq(rdmad_next_event(s, 10000, &e), 0, "%s", rdmad_last_error(s));
+    return e;
+}
+
+void away_await_resumed(void) {
+    struct rdmad_event e = away_next_event();
+    cr_assert_eq(e.type, RDMAD_EVENT_SESSION_RESUMED, "%u: %s", e.type, e.text);
+}
+
+void away_come_back(void) {
+    unsigned rings = away_count_of(&fake.nrings);
+    fake_come_back(&fake);
+    away_await_resumed();
+    rig_expect_nothing();
+    cr_assert_eq(away_count_of(&fake.nrings), rings + 1);
+}
+
+void away_expect_end(uint64_t user_data, int status, int outcome) {
+    struct rdmad_cqe cqe = rig_reap();
+    cr_assert_eq(cqe.user_data, user_data, "%llu", (unsigned long long)cqe.user_data);
+    cr_assert_eq(cqe.status, status, "%d", cqe.status);
+    cr_assert_eq(cqe.outcome, outcome, "%d", cqe.outcome);
+}

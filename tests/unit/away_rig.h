@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * away_rig.h - client_rig.h's session, with a channel, at a fake daemon that goes and comes back.
+ */
+#ifndef RDMAD_TESTS_AWAY_RIG_H
+#define RDMAD_TESTS_AWAY_RIG_H
+
+#include "tests/unit/client_rig.h"
+
+#define AWAY_URI "rdmad://127.0.0.1:1/service"
+#define AWAY_RECEIVES 16384u /* where their buffers begin */
+
+/* What the fake daemon does not do, or has seen. */
+struct away {
+    int refuse_proof, refuse_resume, refuse_session;
+    bool weak, go_for_proof;
+    uint16_t slow_type; /* answered when it may be; until then other things are said */
+    bool released;      /* atomic; it may be */
+    uint32_t peer_flags;
+    struct rdmad_channel_resume_req asked[4];
+    struct rdmad_channel_close_req closed;
+    unsigned nasked, nclosed, nproofs; /* atomic */
+};
+extern struct away away;
+extern rdmad_channel *channel; /* number 41 */
+
+void away_set_up(void); /* and rig_tear_down */
+unsigned away_count_of(const unsigned *count);
+void away_await(const unsigned *count, unsigned value);
+
+/* The newest ring, as the daemon has it. */
+struct fake_ring *away_newest(void);
+struct rdmad_sqe away_take(void);
+void away_answer(const struct rdmad_sqe *sqe, int status, int outcome);
+
+/* Every user_data has a buffer of its own. */
+struct rdmad_sqe *away_prep_recv(uint64_t user_data);
+void away_submit_recv(uint64_t user_data);
+void away_submit_send(uint64_t user_data);
+void away_expect_end(uint64_t user_data, int status, int outcome);
+
+struct rdmad_event away_next_event(void);
+void away_await_resumed(void);
+/* The daemon goes, and nothing has completed when all that is known of the ring's ops is settled.
+ */
+void away_go(void);
+/* It is back, and so is the ring. */
+void away_come_back(void);
+
+#endif
