@@ -246,7 +246,7 @@ bool ring_flush(struct ring *r) {
 /* The worker may publish the same head meanwhile. */
 void ring_leave(struct ring *r, bool sends) {
     ringword_publish(&r->daemon->sq_head, r->sq_head);
-    ringword_publish(&r->daemon->sq_left, sends ? 2 : 1);
+    ringword_publish(&r->daemon->sq_left, sends ? RDMAD_SQ_LEFT_UNSENT : RDMAD_SQ_LEFT);
 }
 
 /* Its word is in the line that the client looks at anyway, and is written when it changes only. */

@@ -34,6 +34,11 @@
 #define RDMAD_CACHE_LINE 64u
 #define RDMAD_RING_ENTRIES_OFFSET 256u /* of sqe[] and cqe[] in their memfds */
 
+/* The daemon stops, and sq_head is the last: it looks at no further sqe. UNSENT: and SENDs that it
+ * has taken and not completed have not been sent. */
+#define RDMAD_SQ_LEFT 1u
+#define RDMAD_SQ_LEFT_UNSENT 2u
+
 struct rdmad_ring_client {
     uint32_t sq_tail; /* sqes published */
     uint32_t pad0[15];
@@ -47,9 +52,7 @@ RDMAD_STATIC_ASSERT(sizeof(struct rdmad_ring_client) == RDMAD_RING_ENTRIES_OFFSE
 
 struct rdmad_ring_daemon {
     uint32_t sq_head; /* sqes copied: their slots are free again */
-    /* Not 0: the daemon stops, and sq_head is the last: it looks at no further sqe. 2: and SENDs
-     * that it has taken and not completed have not been sent. */
-    uint32_t sq_left;
+    uint32_t sq_left; /* 0, or RDMAD_SQ_LEFT_* when it stops */
     uint32_t pad0[14];
     uint32_t cq_tail; /* cqes published */
     uint32_t crowded; /* 1: other programs want the CPUs, to sleep is better than to spin */

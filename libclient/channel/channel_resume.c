@@ -87,7 +87,8 @@ static void channel_resumed(struct rdmad_session *s, const struct rdmad_call *ca
     }
     c->resumes = s->resumes;
     c->max_message = reply->max_message;
-    if (strncmp(c->fabric, reply->fabric, sizeof(c->fabric) - 1) != 0) /* it may be being read */
+    /* Not known until the other end has come; and the program may be reading it. */
+    if (reply->fabric[0] && strncmp(c->fabric, reply->fabric, sizeof(c->fabric) - 1) != 0)
         snprintf(c->fabric, sizeof(c->fabric), "%.*s", (int)sizeof(c->fabric) - 1, reply->fabric);
 }
 

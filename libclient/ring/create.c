@@ -48,8 +48,8 @@ struct rdmad_ring *rdmad_ring_new(struct rdmad_session *s, const struct rdmad_ri
     r->free_slot = calloc(n, sizeof(*r->free_slot));
     r->slot_of = calloc(n, sizeof(*r->slot_of));
     if (s->resume)
-        r->recv = calloc(n, sizeof(*r->recv));
-    if (!r->slot || !r->holds.hold || !r->free_slot || !r->slot_of || (s->resume && !r->recv)) {
+        r->message = calloc(n, sizeof(*r->message));
+    if (!r->slot || !r->holds.hold || !r->free_slot || !r->slot_of || (s->resume && !r->message)) {
         rdmad_ring_free(r);
         return NULL;
     }
@@ -76,7 +76,7 @@ void rdmad_ring_free(struct rdmad_ring *r) {
     free(r->holds.hold);
     free(r->free_slot);
     free(r->slot_of);
-    free(r->recv);
+    free(r->message);
     if (r->calling)
         r->state = RDMAD_RING_GONE;
     else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/ring/keep.h"
+#include "common/ringword.h"
 #include "libclient/ring/slots.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -15,11 +16,21 @@ static struct rdmad_slot *slot_of_token(struct rdmad_ring *r, uint64_t token) {
     return index < r->entries && rdmad_slot_token(r, index) == token ? &r->slot[index] : NULL;
 }
 
-/* With the session's lock. */
-static bool recv_may_be_kept(const struct rdmad_ring *r, const struct rdmad_slot *slot) {
+static bool is_message(const struct rdmad_slot *slot) {
+    return slot->opcode == RDMAD_OP_SEND || slot->opcode == RDMAD_OP_RECV;
+}
+
+/* With the session's lock. unsent: SENDs have not been sent. What is linked to one may have ended
+ * with it. */
+static bool op_may_be_kept(const struct rdmad_ring *r, uint32_t index, bool unsent) {
     struct rdmad_session *s = r->session;
-    return slot->state == RDMAD_SLOT_PUBLISHED && slot->opcode == RDMAD_OP_RECV &&
-           slot_is_alone(slot) && !slot->canceled && s->channel_outlives(s, slot->object);
+    const struct rdmad_slot *slot = &r->slot[index];
+    if (slot->state != RDMAD_SLOT_PUBLISHED || !is_message(slot) || !slot_is_alone(slot) ||
+        slot->canceled)
+        return false;
+    if (slot->opcode == RDMAD_OP_SEND && (!unsent || r->message[index].flags & RDMAD_SQE_LINK))
+        return false;
+    return s->channel_outlives(s, slot->object);
 }
 
 static bool cancel_may_be_kept(struct rdmad_ring *r, const struct rdmad_slot *slot) {
@@ -27,7 +38,7 @@ static bool cancel_may_be_kept(struct rdmad_ring *r, const struct rdmad_slot *sl
         !slot_is_alone(slot))
         return false;
     const struct rdmad_slot *target = slot_of_token(r, slot->object);
-    return target && target->state == RDMAD_SLOT_KEPT && target->opcode == RDMAD_OP_RECV;
+    return target && target->state == RDMAD_SLOT_KEPT && is_message(target);
 }
 
 static void slot_keep(struct rdmad_ring *r, struct rdmad_slot *slot) {
@@ -36,13 +47,14 @@ static void slot_keep(struct rdmad_ring *r, struct rdmad_slot *slot) {
 }
 
 void rdmad_ring_keep(struct rdmad_ring *r) {
-    if (!r->recv)
+    bool unsent = ringword_peek(&r->daemon->sq_left) == RDMAD_SQ_LEFT_UNSENT;
+    if (!r->message)
         return;
     pthread_mutex_lock(&r->session->lock);
     for (uint32_t i = 0; i < r->entries; i++) {
-        if (!recv_may_be_kept(r, &r->slot[i]))
+        if (!op_may_be_kept(r, i, unsent))
             continue;
-        r->slot[i].begun = true;
+        r->slot[i].begun |= r->slot[i].opcode == RDMAD_OP_RECV;
         slot_keep(r, &r->slot[i]);
     }
     pthread_mutex_unlock(&r->session->lock);
@@ -71,8 +83,8 @@ static int kept_compare(const void *left, const void *right) {
 }
 
 static struct rdmad_sqe kept_entry(const struct rdmad_ring *r, uint32_t slot) {
-    if (r->slot[slot].opcode == RDMAD_OP_RECV)
-        return r->recv[slot];
+    if (r->slot[slot].opcode != RDMAD_OP_CANCEL)
+        return r->message[slot];
     return (struct rdmad_sqe){.opcode = RDMAD_OP_CANCEL,
                               .lease = r->slot[slot].object,
                               .user_data = rdmad_slot_token(r, slot)};

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keep.h - receives that go on at the next daemon.
+ * keep.h - receives, and sends that were not sent, that go on at the next daemon.
  *
  * A receive has no effect but the message that completes it, and a message that has not done so is
  * sent again by its sender's daemon, or ends there. So a receive that a daemon had begun can be
  * begun anew by the next one, if its channel goes on there. Its buffer may be partly written, and
  * counts as that until a message has come.
  *
- * What the daemons that are gone had taken of the ring is not in it any more: a receive's entry is
- * copied when it is submitted. The new ring begins with those, in the order of their submission,
- * and then come the entries that were postponed. As many slots as entries means that there is room.
+ * A send that a daemon had taken may have been received. Only one that stops in good order can say
+ * that those without a completion have not been sent (sq_left).
  *
- * A CANCEL that was taken and names such a receive is kept with it. One that was done already said
- * that the receive ends, which is not kept then.
+ * What the daemons that are gone had taken of the ring is not in it any more: the entry of each of
+ * them is copied when it is submitted. The new ring begins with those, in the order of their
+ * submission, and then come the entries that were postponed. As many slots as entries means that
+ * there is room.
+ *
+ * A CANCEL that was taken and names one of them is kept with it. One that was done already said
+ * that its op ends, which is not kept then.
  */
 #ifndef RDMAD_LIBCLIENT_KEEP_H
 #define RDMAD_LIBCLIENT_KEEP_H

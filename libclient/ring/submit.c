@@ -126,8 +126,8 @@ static void entry_commit(struct rdmad_ring *r, uint32_t at, enum rdmad_slot_stat
     slot->state = (uint8_t)state;
     slot->generation++;
     sqe->user_data = rdmad_slot_token(r, index);
-    if (sqe->opcode == RDMAD_OP_RECV && r->recv)
-        r->recv[index] = *sqe;
+    if ((sqe->opcode == RDMAD_OP_RECV || sqe->opcode == RDMAD_OP_SEND) && r->message)
+        r->message[index] = *sqe;
     batch_commit(r, index, sqe->flags & RDMAD_SQE_MORE);
 }
 
