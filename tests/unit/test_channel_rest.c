@@ -181,6 +181,28 @@ Test(channel_rest, receives_stay_posted_and_keep_their_order) {
     done();
 }
 
+/* Not even one that is just being opened or closed. */
+Test(channel_rest, what_waits_has_no_window_while_there_is_no_way) {
+    receive(0, LARGE);
+    run(NSEC_PER_MSEC);
+    sim_script()->lazy_windows = true;
+    send(0, LARGE);
+    rig_settle(&rig);
+    const struct list *waiting = &chan_of(&c, A)->out.waiting;
+    const struct op_send *s = list_entry(waiting->next, struct op_send, node);
+    cr_assert(!list_empty(waiting) && s->window.state == OP_WINDOW_OPENING);
+    chan_rest(&c, A);
+    cr_assert_eq(waiting->next, &s->node);
+    cr_assert_eq(s->window.state, OP_WINDOW_NONE);
+    chan_rest(&c, B);
+    chan_return(&c);
+    arrives(0, 0, LARGE);
+    is_done(0, LARGE);
+    sim_script()->lazy_windows = false;
+    goes_on();
+    done();
+}
+
 /* ---- messages under way -------------------------------------------------------------------- */
 
 /* Until some of message 0 is in receive 0, and not all of it. */
@@ -266,6 +288,37 @@ TestSuite(channel_rest_landing, .init = setup_landing, .timeout = 60);
 
 Test(channel_rest_landing, a_landing_under_way_is_let_go_of) {
     let_go_of_all(ROOM);
+}
+
+/* When rest's done is there, the lane has nothing of the channel. */
+Test(channel_rest, nothing_of_it_is_on_its_lane_once_it_has_rested) {
+    for (unsigned lazy = 0; lazy < 2; lazy++) {
+        struct rig_answer rested = {0};
+        sim_script()->lazy_cancel = lazy;
+        sim_script()->hold_sends = true;
+        receive(0, ROOM);
+        chan_put(&c, A, RDMAD_OP_RECV, AT, ROOM, 99);
+        run(NSEC_PER_MSEC);
+        cr_assert_neq(chan_of(&c, B)->posted_sends, 0);
+        plane_channel_rest(c.end[B].client.session, CHAN_HANDLE, rig_done, &rested);
+        cr_assert_eq(rig_await(&rig, &rested), 0);
+        cr_assert_eq(chan_of(&c, B)->posted_sends, 0);
+        sim_script()->hold_sends = false;
+        rest_both();
+        chan_return(&c);
+        send(0, SMALL);
+        arrives(0, 0, SMALL);
+        is_done(0, SMALL);
+        chan_cancel(&c, A, 99);
+        while (chan_wait(&c, A).user_data != 99)
+            ;
+        run(NSEC_PER_MSEC);
+        while (chan_take(&c, A, &(struct rdmad_cqe){0}))
+            ;
+        sim_script()->lazy_cancel = false;
+    }
+    goes_on();
+    done();
 }
 
 /* ---- what the way before still says --------------------------------------------------------- */

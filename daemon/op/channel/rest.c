@@ -8,6 +8,16 @@
 #include "daemon/op/channel/sends.h"
 #include <assert.h>
 
+/* Those with a payload are their SENDs'. */
+static void posts_let_go(struct op_channel *ch) {
+    for (unsigned i = 0; i < CHANNEL_POSTS; i++) {
+        if (!ch->posts[i].posted)
+            continue;
+        op_fabric_wake(ch->fabric, ch->worker->now_ns);
+        ch->fabric->ops->cancel(&ch->posts[i].part.fop, RDMAD_E_PEER_LOST);
+    }
+}
+
 void op_channel_rest(struct op_channel *ch) {
     assert(ch->remote && !channel_weak(ch));
     if (channel_over(ch))
@@ -17,6 +27,7 @@ void op_channel_rest(struct op_channel *ch) {
     ch->peer_in = ch->via = 0; /* no message finds it */
     ch->sync.state = SYNC_CLOSED;
     ch->sync.resting = true;
+    posts_let_go(ch);
     sends_rest(ch);
     receives_rest(ch);
     channel_touch(ch);
@@ -37,7 +48,7 @@ static void begin_anew(struct op_channel *ch) {
 bool op_channel_rested(struct op_channel *ch) {
     if (!ch->sync.resting || channel_over(ch) || channel_stopped(ch))
         return true;
-    if (!sends_rested(ch) || !receives_rested(ch))
+    if (ch->posted_sends || !sends_rested(ch) || !receives_rested(ch))
         return false;
     begin_anew(ch);
     return true;
