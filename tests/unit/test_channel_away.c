@@ -151,6 +151,27 @@ Test(channel_away, a_session_may_end_before_its_channel_has_rested) {
     ends_while_it_rests(true);
 }
 
+/* No op holds it up, only what it said last, and then nothing of it is there any more. */
+Test(channel_away, a_rest_is_answered_before_its_channel_is_gone) {
+    struct rig_answer rested = {0}, dropped = {0};
+    sim_script()->lazy_cancel = sim_script()->hold_sends = true;
+    chan_break(&c, A);
+    chan_connect(&c, A); /* there is something to say: */
+    cr_assert_neq(chan_of(&c, A)->posted_sends, 0);
+    plane_channel_rest(c.end[A].client.session, CHAN_HANDLE, rig_done, &rested);
+    plane_channel_forget(c.end[A].client.session, CHAN_HANDLE);
+    rig_settle(&rig);
+    cr_assert_null(chan_of(&c, A));
+    cr_assert(rested.done, "it waits for a channel that is gone");
+    sim_script()->hold_sends = false;
+    run(NSEC_PER_MSEC);
+    plane_session_drop(c.end[A].client.session, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &dropped), 0);
+    rig_client_free(&c.end[A].client);
+    c.end[A].client.session = NULL;
+    done();
+}
+
 Test(channel_away, a_session_ends_while_its_channel_has_no_way) {
     away();
     rig_client_down(&c.end[A].client);

@@ -290,6 +290,27 @@ Test(channel_rest_landing, a_landing_under_way_is_let_go_of) {
     let_go_of_all(ROOM);
 }
 
+/* It was acknowledged, but its window closes only now. */
+Test(channel_rest, what_is_done_has_been_told_once_it_has_rested) {
+    struct rdmad_cqe cqe;
+    sim_script()->lazy_windows = true;
+    receive(0, LARGE);
+    send(0, LARGE);
+    while (list_empty(&chan_of(&c, A)->out.leaving))
+        cr_assert(rig_step(&rig, sim_now() + NSEC_PER_MSEC), "it is not acknowledged");
+    struct rig_answer rested = {0};
+    plane_channel_rest(c.end[A].client.session, CHAN_HANDLE, rig_done, &rested);
+    cr_assert_eq(rig_await(&rig, &rested), 0);
+    cr_assert(chan_take(&c, A, &cqe), "its buffer is still reached");
+    ASSERT_CQE(cqe, 100, RDMAD_OK, RDMAD_DONE, LARGE);
+    arrives(0, 0, LARGE);
+    sim_script()->lazy_windows = false;
+    rest_both();
+    chan_return(&c);
+    goes_on();
+    done();
+}
+
 /* When rest's done is there, the lane has nothing of the channel. */
 Test(channel_rest, nothing_of_it_is_on_its_lane_once_it_has_rested) {
     for (unsigned lazy = 0; lazy < 2; lazy++) {
@@ -363,6 +384,54 @@ Test(channel_rest, a_message_that_comes_while_it_rests_is_not_heard) {
 
 Test(channel_rest, a_message_of_the_way_before_is_not_heard) {
     late(true, true);
+}
+
+/* Not even that the other end has another link, on which it would say so. */
+Test(channel_rest, a_link_that_is_made_anew_while_it_rests_is_not_heard) {
+    receive(0, ROOM);
+    chan_rest(&c, B);
+    chan_break(&c, A);
+    chan_connect(&c, A);
+    send(0, SMALL);
+    cr_assert(silent(A) && silent(B));
+    cr_assert_eq(chan_of(&c, B)->via, 0);
+    chan_rest(&c, A);
+    chan_return(&c);
+    arrives(0, 0, SMALL);
+    is_done(0, SMALL);
+    goes_on();
+    done();
+}
+
+/* As after a crash of its daemon: B knows nothing of what was said before, and begins with its
+ * first epoch. */
+Test(channel_rest, the_other_end_may_be_one_that_was_made_anew) {
+    const uint64_t peer_in = c.end[B].peer_in;
+    for (unsigned i = 0; i < 3; i++) {
+        for (int end = A; end <= B; end++) {
+            chan_break(&c, end);
+            chan_connect(&c, end);
+        }
+        receive(i, LARGE);
+        send(i, i ? SMALL : LARGE);
+        arrives(i, i, i ? SMALL : LARGE);
+        is_done(i, i ? SMALL : LARGE);
+    }
+    run(NSEC_PER_MSEC);
+    cr_assert_gt(chan_of(&c, A)->sync.peer_epoch, 2);
+    rest_both();
+    chan_end(&c, B, RDMAD_E_CLOSED, false);
+    plane_channel_forget(c.end[B].client.session, CHAN_HANDLE);
+    c.end[B].peer_in = 0;
+    chan_add(&c, B);
+    c.end[B].peer_in = peer_in;
+    send(5, SMALL);
+    receive(0, LARGE);
+    chan_return(&c);
+    arrives(5, 0, SMALL);
+    is_done(5, SMALL);
+    goes_on();
+    done();
 }
 
 /* ---- what was received is told before it is acknowledged ----------------------------------- */
