@@ -172,6 +172,41 @@ Test(channel_away, a_rest_is_answered_before_its_channel_is_gone) {
     done();
 }
 
+static void turn_of(int end) {
+    struct worker *w = c.end[end].client.session->worker;
+    op_fabric_wake(RIG_FABRIC(rig, w), sim_now());
+    worker_turn(w, sim_now());
+    sim_advance(100);
+}
+
+/* It has heard of the other's end, and what became of its SENDs, but not had a turn since. */
+Test(channel_away, what_the_other_end_said_last_counts_more_than_that_its_way_is_lost) {
+    struct rig_answer ended = {0};
+    for (unsigned i = 0; i < 2; i++)
+        chan_put(&c, A, RDMAD_OP_RECV, AT, LARGE, 20 + i);
+    run(NSEC_PER_MSEC);
+    sim_script()->hold_sends = true;
+    for (unsigned i = 0; i < 2; i++)
+        chan_put(&c, B, RDMAD_OP_SEND, 0, SMALL, 10 + i);
+    run(100000);
+    cr_assert_eq(chan_of(&c, B)->out.next_seq, 2);
+    chan_break(&c, B);
+    sim_script()->hold_sends = false;
+    plane_channel_end(c.end[A].client.session, CHAN_HANDLE, RDMAD_E_CLOSED, false, rig_done,
+                      &ended);
+    for (unsigned n = 0; !channel_over(chan_of(&c, B)); n++) {
+        cr_assert_lt(n, 100u);
+        turn_of(A);
+        turn_of(B);
+    }
+    chan_rest(&c, B);
+    for (unsigned i = 0; i < 2; i++)
+        ASSERT_CQE(chan_wait(&c, B), 10 + i, RDMAD_E_CLOSED, RDMAD_FAILED_UNTOUCHED, 0);
+    cr_assert_eq(c.end[B].closed, 1);
+    cr_assert_eq(rig_await(&rig, &ended), 0);
+    done();
+}
+
 Test(channel_away, a_session_ends_while_its_channel_has_no_way) {
     away();
     rig_client_down(&c.end[A].client);
