@@ -259,6 +259,19 @@ static void some_rounds(void) {
         round_of_both();
 }
 
+/* Its lane is dropped when it has rested, or before. */
+static void lose_way_of(int end) {
+    struct rig_answer rested = {0}, dropped = {0};
+    if (sim_random(2)) {
+        chan_rest(&c, end);
+        return;
+    }
+    plane_channel_rest(c.end[end].client.session, CHAN_HANDLE, rig_done, &rested);
+    plane_lane_drop(c.end[end].lane, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &rested) + rig_await(&rig, &dropped), 0);
+    c.end[end].lane = NULL;
+}
+
 /* Each of its steps at any moment of the other end's. */
 static void lose_way(void) {
     int first = (int)sim_random(2);
@@ -267,14 +280,19 @@ static void lose_way(void) {
         chan_break(&c, (int)sim_random(2));
     some_rounds();
     sim_script()->hold_sends = sim_random(2);
-    chan_rest(&c, first);
+    lose_way_of(first);
     some_rounds();
-    chan_rest(&c, !first);
+    lose_way_of(!first);
     sim_script()->hold_sends = false;
     first = (int)sim_random(2);
     some_rounds();
     chan_way(&c, first);
     some_rounds();
+    if (sim_random(4) == 0) { /* one that is lost before it led anywhere */
+        lose_way_of(first);
+        some_rounds();
+        chan_way(&c, first);
+    }
     chan_way(&c, !first);
     unsigned opened = (unsigned)sim_random(3), connected = 0;
     for (unsigned n = 0; n < 3; n++) {
