@@ -361,11 +361,18 @@ Test(channel_away_new, an_end_added_without_a_way_ends) {
     done();
 }
 
-/* Its windows and its posts are of the first. */
+static int way_by(struct plane_lane *lane) {
+    struct rig_answer there = {0};
+    plane_channel_way(c.end[A].client.session, CHAN_HANDLE, 9000, lane, c.end[A].peer_in, rig_done,
+                      &there);
+    return rig_await(&rig, &there);
+}
+
+/* Its windows and its posts are of the first; nor is a peer ever this daemon. */
 Test(channel_away_new, a_way_over_another_fabric_is_refused) {
     static struct fabric_ops second;
     struct plane_settings settings;
-    struct rig_answer other = {0};
+    struct rig_answer dropped = {0};
     rig_down(&rig);
     second = fabric_sim;
     second.name = "second";
@@ -377,9 +384,8 @@ Test(channel_away_new, a_way_over_another_fabric_is_refused) {
     struct plane_session *s = c.end[A].client.session;
     struct plane_lane *lane =
         plane_lane_new(rig.plane[HERE], 1, plane_worker_of_session(s), false, &c.end[A]);
-    plane_channel_way(s, CHAN_HANDLE, 9000, lane, c.end[A].peer_in, rig_done, &other);
-    cr_assert_eq(rig_await(&rig, &other), RDMAD_E_PEER_LOST);
-    struct rig_answer dropped = {0};
+    cr_assert_eq(way_by(lane), RDMAD_E_PEER_LOST);
+    cr_assert_eq(way_by(NULL), RDMAD_E_PEER_LOST);
     plane_lane_drop(lane, rig_done, &dropped);
     cr_assert_eq(rig_await(&rig, &dropped), 0);
     chan_return(&c); /* over the first it goes on */
