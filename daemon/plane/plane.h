@@ -282,7 +282,7 @@ void plane_channel_open(struct plane_session *s, uint64_t handle, uint64_t peer_
 void plane_channel_rest(struct plane_session *s, uint64_t handle, plane_done *done, void *arg);
 /* It has rested, or was added without a lane: it is to be opened next, over that lane or (NULL) to
  * an end on this daemon; messages to it name another number. RDMAD_E_PEER_LOST: the lane is of
- * another fabric than the one before. */
+ * another fabric than the one before, or there is none any more. */
 void plane_channel_way(struct plane_session *s, uint64_t handle, uint64_t number,
                        struct plane_lane *lane, uint64_t peer_in, plane_done *done, void *arg);
 /* linger: sends submitted before are delivered first, and the other end is told that there are no

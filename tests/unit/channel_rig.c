@@ -9,9 +9,10 @@ static void on_closed(void *user, void *cookie, const struct error *why) {
     end->why = *why;
 }
 
-static void add(struct chan *c, int which) {
+void chan_add(struct chan *c, int which) {
     struct chan_end *end = &c->end[which];
     struct rig_answer added = {0};
+    c->rig->plane[end->where]->events.channel_closed = on_closed;
     const struct plane_channel_spec spec = {.number = end->number,
                                             .kind = end->kind,
                                             .lane = end->lane,
@@ -22,16 +23,18 @@ static void add(struct chan *c, int which) {
     cr_assert_eq(rig_await(c->rig, &added), 0, "%s", added.result.text);
 }
 
-static void open_both(struct chan *c) {
-    for (int i = 0; i < 2; i++)
-        c->rig->plane[c->end[i].where]->events.channel_closed = on_closed;
-    add(c, A);
-    add(c, B);
+void chan_open(struct chan *c) {
     bool local = !c->end[A].lane;
     for (int i = 0; i < 2; i++)
         plane_channel_open(c->end[i].client.session, CHAN_HANDLE, c->end[!i].number,
                            local ? c->end[!i].client.session : NULL);
     rig_settle(c->rig);
+}
+
+static void open_both(struct chan *c) {
+    chan_add(c, A);
+    chan_add(c, B);
+    chan_open(c);
 }
 
 void chan_local_up(struct rig *rig, struct chan *c, size_t pool_bytes) {
@@ -66,6 +69,52 @@ void chan_break(struct chan *c, int which) {
     rig_settle(c->rig);
 }
 
+static void new_lane(struct chan *c, int which) {
+    struct chan_end *end = &c->end[which];
+    end->lane = plane_lane_new(c->rig->plane[end->where], c->rig->fabric,
+                               plane_worker_of_session(end->client.session), false, end);
+}
+
+static void drop_lane(struct chan *c, int which) {
+    struct rig_answer dropped = {0};
+    if (!c->end[which].lane)
+        return;
+    plane_lane_drop(c->end[which].lane, rig_done, &dropped);
+    cr_assert_eq(rig_await(c->rig, &dropped), 0);
+    c->end[which].lane = NULL;
+}
+
+static void until_synced(struct chan *c) {
+    while (chan_of(c, A)->sync.state != SYNC_DONE || chan_of(c, B)->sync.state != SYNC_DONE)
+        cr_assert(rig_step(c->rig, sim_now() + NSEC_PER_SEC));
+}
+
+void chan_rest(struct chan *c, int which) {
+    struct rig_answer rested = {0};
+    plane_channel_rest(c->end[which].client.session, CHAN_HANDLE, rig_done, &rested);
+    cr_assert_eq(rig_await(c->rig, &rested), 0);
+    drop_lane(c, which);
+}
+
+void chan_way(struct chan *c, int which) {
+    struct chan_end *end = &c->end[which];
+    struct rig_answer there = {0};
+    end->number += 5000;
+    new_lane(c, which);
+    plane_channel_way(end->client.session, CHAN_HANDLE, end->number, end->lane, end->peer_in,
+                      rig_done, &there);
+    cr_assert_eq(rig_await(c->rig, &there), 0, "%s", there.result.text);
+}
+
+void chan_return(struct chan *c) {
+    chan_way(c, A);
+    chan_way(c, B);
+    chan_open(c);
+    chan_connect(c, A);
+    chan_connect(c, B);
+    until_synced(c);
+}
+
 void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t kind) {
     *c = (struct chan){.rig = rig};
     for (int i = 0; i < 2; i++) {
@@ -75,8 +124,7 @@ void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t k
         end->peer_in = 2000 + rig->sessions;
         end->kind = kind;
         rig_client_on(rig, end->where, &end->client, 256, 512, pool_bytes);
-        end->lane = plane_lane_new(rig->plane[end->where], rig->fabric,
-                                   plane_worker_of_session(end->client.session), false, end);
+        new_lane(c, i);
     }
     open_both(c);
     chan_connect(c, A);
@@ -85,21 +133,15 @@ void chan_weak_up(struct rig *rig, struct chan *c, size_t pool_bytes, uint32_t k
 
 void chan_remote_up(struct rig *rig, struct chan *c, size_t pool_bytes) {
     chan_weak_up(rig, c, pool_bytes, RDMAD_CHANNEL_RELIABLE);
-    while (chan_of(c, A)->sync.state != SYNC_DONE || chan_of(c, B)->sync.state != SYNC_DONE)
-        cr_assert(rig_step(rig, sim_now() + NSEC_PER_SEC));
+    until_synced(c);
 }
 
 void chan_down(struct chan *c) {
     for (int i = 0; i < 2; i++)
         if (c->end[i].client.session)
             rig_client_down(&c->end[i].client);
-    for (int i = 0; i < 2; i++) {
-        struct rig_answer dropped = {0};
-        if (!c->end[i].lane)
-            continue;
-        plane_lane_drop(c->end[i].lane, rig_done, &dropped);
-        cr_assert_eq(rig_await(c->rig, &dropped), 0);
-    }
+    for (int i = 0; i < 2; i++)
+        drop_lane(c, i);
 }
 
 void chan_well(const struct chan *c) {

@@ -45,6 +45,15 @@ void chan_connect(struct chan *c, int end);
 /* Its link is lost at once; the other direction lives. */
 void chan_break(struct chan *c, int end);
 
+/* What the control thread does to an end when its peer is lost and found: it rests and its lane is
+ * dropped; it gets another number and another lane; both are opened and connected. */
+void chan_rest(struct chan *c, int end);
+void chan_way(struct chan *c, int end);
+void chan_open(struct chan *c);
+void chan_return(struct chan *c); /* a way for both, open until they have heard of each other */
+/* One end, which is not opened. */
+void chan_add(struct chan *c, int end);
+
 struct rdmad_sqe chan_sqe(uint8_t opcode, uint64_t at, uint64_t length, uint64_t user_data);
 void chan_put(struct chan *c, int end, uint8_t opcode, uint64_t at, uint64_t length,
               uint64_t user_data);

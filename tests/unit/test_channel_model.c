@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two ends that do what they like, with links that break, against a model that only knows ids:
- * what a SEND came to at the sender is what the receiver saw of it, in order, each once.
+ * what a SEND came to at the sender is what the receiver saw of it, in order, each once. Also where
+ * they lose their way to each other and get another, after which some are unknown.
  *
  *   RDMAD_CHANNEL_SEED, RDMAD_CHANNEL_MESSAGES: another run, a longer one.
  */
@@ -35,7 +36,7 @@ static struct rig rig;
 static struct chan c;
 static struct direction way[2];
 static struct party party[2];
-static unsigned messages;
+static unsigned messages, ways; /* that were lost */
 
 static uint64_t word_of(int end, uint32_t id, uint64_t i) {
     return (id * UINT64_C(0x9e3779b97f4a7c15)) ^ (i << 8) ^ (unsigned)end;
@@ -155,6 +156,7 @@ static void send_ended(int end, const struct rdmad_cqe *cqe) {
     /* Links that break are no reason; nor has anybody long to wait. */
     cr_assert(cqe->status == RDMAD_OK || cqe->status == RDMAD_E_TOO_SMALL ||
                   cqe->status == RDMAD_E_CANCELED ||
+                  (cqe->status == RDMAD_E_PEER_LOST && cqe->outcome == RDMAD_UNKNOWN && ways) ||
                   (cqe->status == RDMAD_E_TIMEOUT && p->hurried[slot]),
               "message %u: %d", id, cqe->status);
     cr_assert_eq(cqe->bytes, cqe->status ? 0 : p->length[slot]);
@@ -230,6 +232,7 @@ static void start(uint64_t seed, unsigned workers) {
     struct plane_settings settings;
     rig_defaults(&settings);
     settings.workers = workers;
+    printf("seed %lu\n", (unsigned long)seed);
     rig_up(&rig, &settings, seed);
     for (int end = A; end <= B; end++) {
         way[end].at_sender = malloc(messages);
@@ -239,19 +242,75 @@ static void start(uint64_t seed, unsigned workers) {
     }
 }
 
-static void run(bool remote) {
+static void round_of_both(void) {
+    for (int end = A; end <= B; end++) {
+        send_some(end);
+        post_some(end);
+        cancel_some(end);
+    }
+    rig_step(&rig, sim_now() + 1 + sim_random(5000));
+    chan_well(&c);
+    hear(A);
+    hear(B);
+}
+
+static void some_rounds(void) {
+    for (uint64_t n = sim_random(3) ? sim_random(6) : 0; n > 0; n--)
+        round_of_both();
+}
+
+/* Its lane is dropped when it has rested, or before. */
+static void lose_way_of(int end) {
+    struct rig_answer rested = {0}, dropped = {0};
+    if (sim_random(2)) {
+        chan_rest(&c, end);
+        return;
+    }
+    plane_channel_rest(c.end[end].client.session, CHAN_HANDLE, rig_done, &rested);
+    plane_lane_drop(c.end[end].lane, rig_done, &dropped);
+    cr_assert_eq(rig_await(&rig, &rested) + rig_await(&rig, &dropped), 0);
+    c.end[end].lane = NULL;
+}
+
+/* Each of its steps at any moment of the other end's. */
+static void lose_way(void) {
+    int first = (int)sim_random(2);
+    ways++;
+    if (sim_random(2))
+        chan_break(&c, (int)sim_random(2));
+    some_rounds();
+    sim_script()->hold_sends = sim_random(2);
+    lose_way_of(first);
+    some_rounds();
+    lose_way_of(!first);
+    sim_script()->hold_sends = false;
+    first = (int)sim_random(2);
+    some_rounds();
+    chan_way(&c, first);
+    some_rounds();
+    if (sim_random(4) == 0) { /* one that is lost before it led anywhere */
+        lose_way_of(first);
+        some_rounds();
+        chan_way(&c, first);
+    }
+    chan_way(&c, !first);
+    unsigned opened = (unsigned)sim_random(3), connected = 0;
+    for (unsigned n = 0; n < 3; n++) {
+        some_rounds();
+        if (n == opened)
+            chan_open(&c);
+        else
+            chan_connect(&c, connected++ ? !first : first);
+    }
+}
+
+static void run(bool remote, bool loses_ways) {
     while (way[A].over < messages || way[B].over < messages) {
-        for (int end = A; end <= B; end++) {
-            send_some(end);
-            post_some(end);
-            cancel_some(end);
-        }
         if (remote)
             break_some();
-        rig_step(&rig, sim_now() + 1 + sim_random(5000));
-        chan_well(&c);
-        hear(A);
-        hear(B);
+        if (loses_ways && sim_random(200) == 0)
+            lose_way();
+        round_of_both();
     }
     /* Of what was given up the receiver may still take some. */
     for (unsigned i = 0; i < 100; i++) {
@@ -263,10 +322,10 @@ static void run(bool remote) {
     for (int end = A; end <= B; end++) {
         const struct plane_channel_stats *stats = &c.end[end].stats;
         agree(&way[end]);
-        printf("%s: %u done, %u untouched, %u unknown; %lu stalls, %lu resent\n",
+        printf("%s: %u done, %u untouched, %u unknown; %lu stalls, %lu resent, %u ways lost\n",
                end == A ? "A" : "B", way[end].done, way[end].untouched, way[end].unknown,
-               (unsigned long)stats->stalls, (unsigned long)stats->resent);
-        cr_assert_gt(way[end].done, messages * 3 / 4);
+               (unsigned long)stats->stalls, (unsigned long)stats->resent, ways);
+        cr_assert_gt(way[end].done, loses_ways ? messages / 3 : messages * 3 / 4);
         cr_assert_gt(way[end].untouched, 0);
         cr_assert_eq(stats->sends_waiting, 0);
         free(way[end].at_sender);
@@ -276,9 +335,11 @@ static void run(bool remote) {
     rig_down(&rig);
 }
 
+static bool lands;
+
 TestSuite(channel_model, .timeout = 300);
 
-static void between_daemons(uint64_t seed, bool lazy) {
+static void between_daemons(uint64_t seed, bool lazy, bool loses_ways) {
     messages = (unsigned)number_of("RDMAD_CHANNEL_MESSAGES", 30000);
     start(number_of("RDMAD_CHANNEL_SEED", seed), 1);
     struct sim_script *script = sim_script();
@@ -287,23 +348,43 @@ static void between_daemons(uint64_t seed, bool lazy) {
     script->late_send_ppm = 300000;
     script->receive_window = 8;
     script->lazy_cancel = script->lazy_windows = lazy;
+    if (lands) {
+        script->max_send = 30000;
+        script->land_from = 500;
+        script->chunk = 1000;
+    }
     chan_remote_up(&rig, &c, (SENDS + RECVS) * (size_t)BUFFER);
-    run(true);
+    run(true, loses_ways);
+    cr_assert_eq(ways > 0, loses_ways);
 }
 
 Test(channel_model, every_message_once_in_order_and_both_ends_agree) {
-    between_daemons(1, false);
+    between_daemons(1, false, false);
 }
 
 Test(channel_model, likewise_where_hardware_takes_its_time) {
-    between_daemons(2, true);
+    between_daemons(2, true, false);
+}
+
+Test(channel_model, likewise_where_ways_are_lost) {
+    between_daemons(5, false, true);
+}
+
+Test(channel_model, likewise_where_hardware_takes_its_time_and_ways_are_lost) {
+    between_daemons(6, true, true);
+}
+
+/* Beside those that are READ. */
+Test(channel_model, likewise_where_messages_land_and_ways_are_lost) {
+    lands = true;
+    between_daemons(7, true, true);
 }
 
 static void within_a_daemon(uint64_t seed, unsigned workers) {
     messages = (unsigned)number_of("RDMAD_CHANNEL_MESSAGES", 30000);
     start(number_of("RDMAD_CHANNEL_SEED", seed), workers);
     chan_local_up(&rig, &c, (SENDS + RECVS) * (size_t)BUFFER);
-    run(false);
+    run(false, false);
 }
 
 Test(channel_model, likewise_within_a_daemon) {

@@ -24,7 +24,17 @@ bool op_channel_parted(const struct op_channel *ch) {
     if (!ch->sync.parting || channel_over(ch) || channel_stopped(ch))
         return !ch->sync.resting || channel_stopped(ch);
     bool said = !ch->remote || !channel_lane_up(ch) || ch->sync.state == SYNC_DONE;
-    return said && list_empty(&ch->out.sent) && sends_rested(ch) && receives_rested(ch);
+    return said && list_empty(&ch->out.sent) && list_empty(&ch->out.leaving) && receives_rested(ch);
+}
+
+/* Those with a payload are their SENDs'. */
+static void posts_let_go(struct op_channel *ch) {
+    for (unsigned i = 0; i < CHANNEL_POSTS; i++) {
+        if (!ch->posts[i].posted)
+            continue;
+        op_fabric_wake(ch->fabric, ch->worker->now_ns);
+        ch->fabric->ops->cancel(&ch->posts[i].part.fop, RDMAD_E_PEER_LOST);
+    }
 }
 
 void op_channel_rest(struct op_channel *ch) {
@@ -36,6 +46,7 @@ void op_channel_rest(struct op_channel *ch) {
     ch->peer_in = ch->via = 0; /* no message finds it */
     ch->sync.state = SYNC_CLOSED;
     ch->sync.resting = true;
+    posts_let_go(ch);
     sends_rest(ch);
     receives_rest(ch);
     channel_touch(ch);
@@ -56,7 +67,7 @@ static void begin_anew(struct op_channel *ch) {
 bool op_channel_rested(struct op_channel *ch) {
     if (!ch->sync.resting || channel_over(ch) || channel_stopped(ch))
         return true;
-    if (!sends_rested(ch) || !receives_rested(ch))
+    if (ch->posted_sends || !sends_rested(ch) || !receives_rested(ch))
         return false;
     begin_anew(ch);
     return true;

@@ -121,19 +121,24 @@ void sends_rekey(struct op_channel *ch) {
 
 /* ---- cancellation ------------------------------------------------------------------------ */
 
-static void sends_give_up(struct op_send *s) {
+/* Neither the fabric nor a window is to have its buffer any more. */
+static void sends_let_go(struct op_send *s, int status) {
     struct op_channel *ch = s->channel;
-    if (s->where == SEND_SENT)
-        send_give_up(s);
     s->wants_window = false;
     send_drive_window(s);
     if (s->post.posted) {
         op_fabric_wake(ch->fabric,
                        ch->worker->now_ns); /* it may have set itself a time meanwhile */
-        ch->fabric->ops->cancel(&s->post.part.fop, s->cancel);
+        ch->fabric->ops->cancel(&s->post.part.fop, status);
     } else {
         send_settle(s);
     }
+}
+
+static void sends_give_up(struct op_send *s) {
+    if (s->where == SEND_SENT)
+        send_give_up(s);
+    sends_let_go(s, s->cancel);
 }
 
 /* Nobody will say what became of it. */
@@ -187,12 +192,11 @@ void sends_end(struct op_channel *ch) {
     }
 }
 
-/* A key is good for one way only. What has not left stays. */
+/* A key is good for one way only. What has not left stays; the fabric may still have a copy of what
+ * was refused. */
 void sends_rest(struct op_channel *ch) {
     list_for_each_safe (pos, &ch->out.waiting) {
-        struct op_send *s = list_entry(pos, struct op_send, node);
-        s->wants_window = false;
-        send_settle(s);
+        sends_let_go(list_entry(pos, struct op_send, node), RDMAD_E_PEER_LOST);
     }
 }
 
@@ -215,6 +219,10 @@ bool sends_rested(const struct op_channel *ch) {
         return false;
     list_for_each (pos, &ch->out.sent) {
         if (list_entry(pos, struct op_send, node)->op)
+            return false;
+    }
+    list_for_each (pos, &ch->out.waiting) {
+        if (list_entry(pos, struct op_send, node)->window.state != OP_WINDOW_NONE)
             return false;
     }
     return true;

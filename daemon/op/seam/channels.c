@@ -52,8 +52,9 @@ static void apply_channel_way(struct call *c) {
     const struct call_channel_way *about = call_channel_way(c);
     struct op_lane *lane = about->lane ? &about->lane->op : NULL;
     struct op_channel *ch = channel_of(c, about->handle);
-    if (ch && lane && ch->fabric && ch->fabric != lane->route.fabric) {
-        call_fail(c, RDMAD_E_PEER_LOST, "channel: its peer is reached over another fabric now");
+    if (ch && ch->fabric && (!lane || ch->fabric != lane->route.fabric)) {
+        call_fail(c, RDMAD_E_PEER_LOST,
+                  "channel: its peer is not reached over its fabric any more");
         return;
     }
     if (ch)
