@@ -34,7 +34,8 @@ struct rdmad_channel {
     /* for the next daemon */
     bool resumable; /* there is a key */
     bool accepted;
-    uint32_t resumes, asked; /* of the session, when a daemon last had it, was last asked to */
+    uint32_t resumes; /* of the session, when a daemon last said that it has it */
+    uint32_t asked;   /* of the session, when a daemon was last asked for it */
     uint8_t key[RDMAD_CHANNEL_KEY_BYTES];
     char uri[RDMAD_URI_MAX + 1]; /* of the service; accepted: its name */
 

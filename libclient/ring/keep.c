@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * keep.c - which receives are kept, and where they are in the next ring.
+ */
 #include "libclient/ring/keep.h"
 #include "common/ringword.h"
 #include "libclient/ring/slots.h"
@@ -10,7 +13,7 @@ static bool slot_is_alone(const struct rdmad_slot *slot) {
     return !slot->member && slot->before == RDMAD_NO_SLOT;
 }
 
-/* The slot of the op in flight with that token; NULL: it is over. */
+/* The slot of the op with that token; NULL: it has had others since, or there was no such op. */
 static struct rdmad_slot *slot_of_token(struct rdmad_ring *r, uint64_t token) {
     uint32_t index = (uint32_t)token;
     return index < r->entries && rdmad_slot_token(r, index) == token ? &r->slot[index] : NULL;
