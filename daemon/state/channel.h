@@ -141,6 +141,8 @@ void channel_close(struct channel *ch, bool linger, plane_done *done, void *arg)
 
 /* Connects ch to a service of this daemon. */
 void channel_connect_local(struct channel *ch, const char *service, uint64_t timeout_ns);
+/* Its seek (channel_away.h), if its other end comes back to this daemon, too. */
+void channel_seek_local(struct channel *ch);
 
 /* For a closing session: ends the channels of other sessions whose other end is this session's.
  * done: they have ended. */

@@ -114,8 +114,8 @@ static void away_begin(struct channel *ch) {
         return;
     }
     seeker = channel_away_find(ch->session->state, ch->key, false);
-    if (seeker && seeker->seek == channel_seek_local)
-        channel_seek_local(seeker);
+    if (seeker && seeker->seek)
+        seeker->seek(seeker); /* it need not wait for its time */
 }
 
 void channel_come(struct channel *ch) {

@@ -43,7 +43,4 @@ void channel_come(struct channel *ch);
 /* The end that is AWAY of that key; NULL: there is none. */
 struct channel *channel_away_find(struct state *st, const uint8_t *key, bool accepted);
 
-/* channel_local.c: a seek, for an end whose other end comes to this daemon, too. */
-void channel_seek_local(struct channel *ch);
-
 #endif

@@ -28,8 +28,9 @@ static bool is_message(const struct rdmad_slot *slot) {
 static bool op_may_be_kept(const struct rdmad_ring *r, uint32_t index, bool unsent) {
     struct rdmad_session *s = r->session;
     const struct rdmad_slot *slot = &r->slot[index];
-    if (slot->state != RDMAD_SLOT_PUBLISHED || !is_message(slot) || !slot_is_alone(slot) ||
-        slot->canceled)
+    if (slot->state != RDMAD_SLOT_PUBLISHED || !is_message(slot) || !slot_is_alone(slot))
+        return false;
+    if (slot->canceled)
         return false;
     if (slot->opcode == RDMAD_OP_SEND && (!unsent || r->message[index].flags & RDMAD_SQE_LINK))
         return false;
