@@ -258,7 +258,10 @@ void rdmad_close(rdmad_session *s) {
     RDMAD_LIVE(s, SESSION);
     if (rdmad_is_inherited(s))
         return; /* the parent's, see fork.c */
-    rdmad_object_end(&s->object, RDMAD_KIND_SESSION, s->id, __func__);
+    pthread_mutex_lock(&s->lock); /* another daemon may just take it over */
+    uint64_t id = s->id;
+    pthread_mutex_unlock(&s->lock);
+    rdmad_object_end(&s->object, RDMAD_KIND_SESSION, id, __func__);
     rdmad_fork_remove(s);
     if (s->sock >= 0) {
         pthread_mutex_lock(&s->lock);

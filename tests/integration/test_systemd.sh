@@ -36,6 +36,8 @@ cp "$settings" "$work/rdmad.json"
 mkdir -p /run/systemd/system/rdmad.service.d
 printf '[Unit]\nDefaultDependencies=no\n' >/run/systemd/system/test.target
 printf '[Service]\nWatchdogSec=4s\nTimeoutAbortSec=3s\n' >/run/systemd/system/rdmad.service.d/test.conf
+# At its start it would empty /tmp, where this tree may be.
+ln -sf /dev/null /run/systemd/system/systemd-tmpfiles-setup.service
 mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
 # shellcheck disable=SC2016 # expands in there
 env -i PATH="$PATH" container=other unshare --mount --pid --fork --kill-child --propagation slave bash -c '
