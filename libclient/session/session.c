@@ -257,7 +257,7 @@ void rdmad_close(rdmad_session *s) {
         return;
     RDMAD_LIVE(s, SESSION);
     if (rdmad_is_inherited(s))
-        return; /* the parent's, see fork.c */
+        return;                   /* the parent's, see fork.c */
     pthread_mutex_lock(&s->lock); /* another daemon may just take it over */
     uint64_t id = s->id;
     pthread_mutex_unlock(&s->lock);

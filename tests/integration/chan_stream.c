@@ -52,7 +52,8 @@ static void send_one(struct chan_stream *s, uint32_t place) {
     struct rdmad_sqe *sqe = rdmad_ring_reserve(e->ring);
     CHECK(sqe && number < MESSAGES, "no room for message %" PRIu64, number);
     memcpy(at, &number, sizeof(number));
-    at[length_of(number) - 1] = length_of(number) > 8 ? (char)number : at[length_of(number) - 1];
+    if (length_of(number) > sizeof(number))
+        at[length_of(number) - 1] = (char)number;
     s->outcome[number] = UNDER_WAY;
     CHECK(rdmad_prep_send(e->ring, sqe, e->channel, at, length_of(number), number << 8 | place) ==
               0,
