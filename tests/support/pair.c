@@ -94,7 +94,8 @@ bool bytes_are(const void *memory, size_t length, uint64_t seed, size_t *at) {
     for (size_t i = 0; i < length; i += 8) {
         uint64_t word = next(&seed);
         if (memcmp(is + i, &word, length - i < 8 ? length - i : 8) != 0) {
-            *at = i;
+            if (at)
+                *at = i;
             return false;
         }
     }
