@@ -8,9 +8,13 @@
 #include "tests/support/runner.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+enum { BYTES = 64 << 10 };
 
 static void need_hole_guard(void) {
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
@@ -96,7 +100,168 @@ static void a_restart_in_order_within_a_daemon_is_a_pause_and_no_more(void) {
     hosts_down(&h);
 }
 
+static void a_channel_goes_on_when_both_ends_daemons_die(void) {
+    struct hosts h = two_hosts();
+    struct chan_stream *s = chan_stream_start(h.a, h.b, false);
+    for (unsigned i = 0; i < test_count(20); i++) {
+        chan_stream_expect_progress(s, "before both daemons are lost");
+        tdaemon_kill(h.a);
+        tdaemon_kill(h.b);
+        tdaemon_restart(i % 2 ? h.a : h.b);
+        sleep_ms((unsigned)test_random() % 100);
+        tdaemon_restart(i % 2 ? h.b : h.a);
+        chan_stream_expect_progress(s, "after both daemons were lost");
+    }
+    chan_stream_stop(s);
+    hosts_down(&h);
+}
+
+/* ---- by hand --------------------------------------------------------------------------------- */
+
+/* A channel from one daemon to the other, with nothing under way. */
+struct ends {
+    struct hosts hosts;
+    char config[40];
+    rdmad_session *from, *to;
+    rdmad_pool *from_pool, *to_pool;
+    char *out, *in;
+    rdmad_service *service;
+    rdmad_channel *sends, *receives;
+};
+
+static rdmad_session *outliving(const struct tdaemon *d, rdmad_pool **pool, char **memory) {
+    struct rdmad_options o = RDMAD_OPTIONS_INIT;
+    rdmad_session *s;
+    o.runtime_dir = tdaemon_dir(d);
+    o.resume = 1;
+    CHECK(rdmad_open(&o, &s) == 0, "%s", rdmad_last_error(NULL));
+    CHECK(rdmad_pool_create(s, BYTES, 0, pool) == 0, "%s", rdmad_last_error(s));
+    *memory = rdmad_pool_base(*pool);
+    return s;
+}
+
+static void *accept_end(void *arg) {
+    struct ends *e = arg;
+    CHECK(rdmad_accept(e->service, NULL, (int)TEST_PATIENCE_MS, &e->receives) == 0, "%s",
+          rdmad_last_error(e->to));
+    return NULL;
+}
+
+static void ends_up(struct ends *e, const char *settings) {
+    const char *args[] = {"--config", e->config, NULL};
+    pthread_t thread;
+    need_hole_guard();
+    *e = (struct ends){.config = "/tmp/rdmad-channel-XXXXXX"};
+    int fd = mkstemp(e->config);
+    CHECK(fd >= 0 && dprintf(fd, "%s\n", settings) > 0, "cannot make a file for the settings");
+    close(fd);
+    e->hosts.a = tdaemon_start("127.0.0.1", args);
+    e->hosts.b = tdaemon_start("127.0.0.2", args);
+    e->from = outliving(e->hosts.a, &e->from_pool, &e->out);
+    e->to = outliving(e->hosts.b, &e->to_pool, &e->in);
+    CHECK(rdmad_listen(e->to, "end", NULL, &e->service) == 0, "%s", rdmad_last_error(e->to));
+    CHECK(pthread_create(&thread, NULL, accept_end, e) == 0, "no thread");
+    CHECK(rdmad_connect(e->from, rdmad_service_uri(e->service), RDMAD_CHANNEL_RELIABLE, 0,
+                        &e->sends) == 0,
+          "%s", rdmad_last_error(e->from));
+    pthread_join(thread, NULL);
+}
+
+static void ends_down(struct ends *e) {
+    rdmad_close(e->from);
+    if (e->to)
+        rdmad_close(e->to);
+    hosts_down(&e->hosts);
+    unlink(e->config);
+}
+
+static void ring_send(struct ends *e, rdmad_ring *ring, uint64_t number) {
+    struct rdmad_sqe *sqe = rdmad_ring_reserve(ring);
+    CHECK(sqe, "no room");
+    CHECK(rdmad_prep_send(ring, sqe, e->sends, e->out, 64, number) == 0 &&
+              rdmad_ring_submit(ring) == 1,
+          "%s", rdmad_last_error(e->from));
+}
+
+static struct rdmad_cqe ring_end(rdmad_ring *ring) {
+    const struct rdmad_cqe *cqe;
+    CHECK(rdmad_ring_wait(ring, (int)TEST_PATIENCE_MS, &cqe) == 0, "an op has no end");
+    struct rdmad_cqe copy = *cqe;
+    rdmad_ring_seen(ring, cqe);
+    return copy;
+}
+
+static void it_is_closed_in_time_if_the_other_daemon_stays_away(void) {
+    struct ends e;
+    ends_up(&e, "{\"peer\": {\"return_ms\": 600}}");
+    rdmad_ring *ring = client_ring(e.from, 8);
+    tdaemon_kill(e.hosts.b);
+    uint64_t since = now_ms();
+    sleep_ms(100);
+    ring_send(&e, ring, 1); /* waits */
+    struct rdmad_event closed = client_event(e.from, RDMAD_EVENT_CHANNEL_CLOSED);
+    uint64_t took = now_ms() - since;
+    CHECK(closed.reason == RDMAD_E_PEER_LOST && strstr(closed.text, "peer.return_ms"), "%s: %s",
+          rdmad_errname(closed.reason), closed.text);
+    CHECK(took >= 500 && took <= 6000, "told after %llu ms", (unsigned long long)took);
+    struct rdmad_cqe cqe = ring_end(ring);
+    CHECK(cqe.status == RDMAD_E_PEER_LOST && cqe.outcome == RDMAD_FAILED_UNTOUCHED, "%s",
+          rdmad_errname(cqe.status));
+    rdmad_ring_destroy(ring);
+    tdaemon_restart(e.hosts.b);
+    ends_down(&e);
+}
+
+/* Its daemon is back, but not the program. */
+static void it_is_closed_in_time_if_the_other_program_is_gone(void) {
+    struct ends e;
+    ends_up(&e, "{\"peer\": {\"return_ms\": 600}}");
+    tdaemon_kill(e.hosts.b);
+    rdmad_close(e.to);
+    e.to = NULL;
+    tdaemon_restart(e.hosts.b);
+    struct rdmad_event closed = client_event(e.from, RDMAD_EVENT_CHANNEL_CLOSED);
+    CHECK(closed.reason == RDMAD_E_PEER_LOST, "%s: %s", rdmad_errname(closed.reason), closed.text);
+    ends_down(&e);
+}
+
+static void *close_end(void *arg) {
+    const struct ends *e = arg;
+    CHECK(rdmad_channel_close(e->sends) == 0, "%s", rdmad_last_error(e->from));
+    return NULL;
+}
+
+/* What was sent before is delivered by the next daemon, and then the end is told. */
+static void a_close_while_the_other_end_is_away_delivers_first(void) {
+    struct ends e;
+    struct rdmad_message m = RDMAD_MESSAGE_INIT;
+    ends_up(&e, "{}");
+    rdmad_ring *ring = client_ring(e.from, 8);
+    tdaemon_kill(e.hosts.b);
+    sleep_ms(50);
+    for (uint64_t n = 0; n < 3; n++)
+        ring_send(&e, ring, n);
+    sleep_ms(50);
+    tdaemon_restart(e.hosts.b);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, close_end, &e) == 0, "no thread");
+    for (unsigned n = 0; n < 3; n++)
+        CHECK(rdmad_recv(e.receives, e.in, 64, (int)TEST_PATIENCE_MS, &m) == 0, "%s",
+              rdmad_last_error(e.to));
+    int rc = rdmad_recv(e.receives, e.in, 64, (int)TEST_PATIENCE_MS, &m);
+    CHECK(rc == RDMAD_E_CLOSED, "after the last message: %s", rdmad_errname(rc));
+    pthread_join(thread, NULL);
+    for (unsigned n = 0; n < 3; n++)
+        CHECK(ring_end(ring).status == 0, "a send before the close has failed");
+    rdmad_ring_destroy(ring);
+    ends_down(&e);
+}
+
 TEST_MAIN(CASE(a_channel_goes_on_when_either_ends_daemon_dies), CASE(whichever_end_was_connected),
           CASE(a_channel_within_a_daemon_goes_on_when_it_dies),
+          CASE(a_channel_goes_on_when_both_ends_daemons_die),
           CASE(a_restart_in_order_is_a_pause_and_no_more),
-          CASE(a_restart_in_order_within_a_daemon_is_a_pause_and_no_more))
+          CASE(a_restart_in_order_within_a_daemon_is_a_pause_and_no_more),
+          CASE(it_is_closed_in_time_if_the_other_daemon_stays_away),
+          CASE(it_is_closed_in_time_if_the_other_program_is_gone),
+          CASE(a_close_while_the_other_end_is_away_delivers_first))

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_partition.c - the network between two daemons drops packets, both ways or one, all or some,
- * and heals: each op ends, once, no write lands when its lease is over, and whoever waited goes on
- * without a word. In a network namespace of the test's own, by nftables.
+ * and heals: each op ends, once, no write lands when its lease is over, each message that is done
+ * came once and in order, and whoever waited goes on without a word. In a network namespace of the
+ * test's own, by nftables.
  */
+#include "tests/integration/chan_stream.h"
 #include "tests/integration/far_load.h"
 #include "tests/support/client.h"
 
@@ -53,6 +55,7 @@ static void loses(const char *near, const char *far, unsigned percent, unsigned 
     network_up();
     far_pair_up(&p, SETTINGS, 0, 1);
     struct far_load *load = far_load_start(&p);
+    struct chan_stream *stream = chan_stream_start(p.near, p.far, !near);
     for (unsigned i = 0; i < test_count(20); i++) {
         sleep_ms(100);
         if (near)
@@ -61,7 +64,9 @@ static void loses(const char *near, const char *far, unsigned percent, unsigned 
             lose(far, percent);
         sleep_ms(ms);
         heal();
+        chan_stream_expect_progress(stream, "after the network has healed");
     }
+    chan_stream_stop(stream);
     printf("    the longest addition took %.0f ms\n", far_load_longest_ms(load));
     far_load_stop(load);
     far_pair_works(&p, 1);
